@@ -1,0 +1,86 @@
+/**
+ * The 22 dtypes of the format. The order of the table is the reference's rank: the writer sorts by
+ * it (descending), and the position is the compact code by which a parsed header stores a dtype.
+ */
+
+/** Name of a dtype as it stands in the header; upper case, exact. */
+export type Dtype =
+  | 'BOOL'
+  | 'F4'
+  | 'F6_E2M3'
+  | 'F6_E3M2'
+  | 'U8'
+  | 'I8'
+  | 'F8_E5M2'
+  | 'F8_E4M3'
+  | 'F8_E8M0'
+  | 'F8_E4M3FNUZ'
+  | 'F8_E5M2FNUZ'
+  | 'I16'
+  | 'U16'
+  | 'F16'
+  | 'BF16'
+  | 'I32'
+  | 'U32'
+  | 'F32'
+  | 'C64'
+  | 'F64'
+  | 'I64'
+  | 'U64';
+
+/** Typed arrays that `Tensor.data` can be. */
+export type TensorData =
+  | Uint8Array
+  | Int8Array
+  | Uint16Array
+  | Int16Array
+  | Uint32Array
+  | Int32Array
+  | Float32Array
+  | Float64Array
+  | BigInt64Array
+  | BigUint64Array;
+
+/** Constructor of one of the typed arrays of `TensorData`. */
+export interface TensorDataConstructor {
+  /** Bytes per array element. */
+  readonly BYTES_PER_ELEMENT: number;
+  new (buffer: ArrayBufferLike, byteOffset: number, length: number): TensorData;
+}
+
+/** The facts about one dtype. */
+export interface DtypeFacts {
+  /** Bits per element; 4 and 6 for the packed sub-byte dtypes. */
+  readonly bits: number;
+  /** Typed array that shows the elements' bit patterns; two items per element for C64. */
+  readonly data: TensorDataConstructor;
+}
+
+/** Facts by name, in rank order. */
+export const DTYPES: Readonly<Record<Dtype, DtypeFacts>> = Object.freeze({
+  BOOL: { bits: 8, data: Uint8Array },
+  F4: { bits: 4, data: Uint8Array },
+  F6_E2M3: { bits: 6, data: Uint8Array },
+  F6_E3M2: { bits: 6, data: Uint8Array },
+  U8: { bits: 8, data: Uint8Array },
+  I8: { bits: 8, data: Int8Array },
+  F8_E5M2: { bits: 8, data: Uint8Array },
+  F8_E4M3: { bits: 8, data: Uint8Array },
+  F8_E8M0: { bits: 8, data: Uint8Array },
+  F8_E4M3FNUZ: { bits: 8, data: Uint8Array },
+  F8_E5M2FNUZ: { bits: 8, data: Uint8Array },
+  I16: { bits: 16, data: Int16Array },
+  U16: { bits: 16, data: Uint16Array },
+  F16: { bits: 16, data: Uint16Array },
+  BF16: { bits: 16, data: Uint16Array },
+  I32: { bits: 32, data: Int32Array },
+  U32: { bits: 32, data: Uint32Array },
+  F32: { bits: 32, data: Float32Array },
+  C64: { bits: 64, data: Float32Array },
+  F64: { bits: 64, data: Float64Array },
+  I64: { bits: 64, data: BigInt64Array },
+  U64: { bits: 64, data: BigUint64Array },
+});
+
+/** Names in rank order; the index of a name is the dtype's rank and its code in a parsed header. */
+export const DTYPE_NAMES: readonly Dtype[] = Object.freeze(Object.keys(DTYPES) as Dtype[]);

@@ -1,0 +1,152 @@
+/**
+ * Error classes and their stable codes. Match on `code`: messages may be reworded in any release.
+ *
+ * Every message starts with the file and the tensor it is about, when they are known, so that a
+ * log line alone tells what to look at. Node's own errors (`ENOENT`, `EACCES`, `ENOMEM` …) are
+ * passed on unchanged and are not instances of these classes.
+ */
+
+/** Codes of a file that is not valid safetensors; they follow the reference's error variants. */
+export type FormatErrorCode =
+  | 'SAFETENSORS_HEADER_TOO_SMALL'
+  | 'SAFETENSORS_HEADER_TOO_LARGE'
+  | 'SAFETENSORS_INVALID_HEADER_LENGTH'
+  | 'SAFETENSORS_INVALID_HEADER_UTF8'
+  | 'SAFETENSORS_INVALID_HEADER_START'
+  | 'SAFETENSORS_INVALID_HEADER_DESERIALIZATION'
+  | 'SAFETENSORS_DUPLICATE_KEY'
+  | 'SAFETENSORS_INVALID_OFFSET'
+  | 'SAFETENSORS_TENSOR_INVALID_INFO'
+  | 'SAFETENSORS_VALIDATION_OVERFLOW'
+  | 'SAFETENSORS_MISALIGNED_SLICE'
+  | 'SAFETENSORS_METADATA_INCOMPLETE_BUFFER';
+
+/** Codes of an index that a tensor cannot satisfy. */
+export type SliceErrorCode =
+  | 'SAFETENSORS_SLICE_OUT_OF_RANGE'
+  | 'SAFETENSORS_TOO_MANY_INDICES'
+  | 'SAFETENSORS_MISALIGNED_SLICE';
+
+/** Every code that an error of this package can carry. */
+export type ErrorCode =
+  | FormatErrorCode
+  | SliceErrorCode
+  | 'SAFETENSORS_TENSOR_NOT_FOUND'
+  | 'SAFETENSORS_TENSOR_TOO_LARGE'
+  | 'SAFETENSORS_NOT_A_REGULAR_FILE'
+  | 'SAFETENSORS_MAPPING_UNAVAILABLE'
+  | 'SAFETENSORS_FILE_CLOSED'
+  | 'SAFETENSORS_FILE_CHANGED';
+
+/** What an error is about. */
+export interface ErrorContext {
+  /** The file, as it was given by the caller. */
+  path?: string | undefined;
+  /** The tensor's name, unshortened. */
+  tensor?: string | undefined;
+  /** The lower-level error that led to this one. */
+  cause?: unknown;
+}
+
+/** A hostile name can be 100 MB long; a message shows this many UTF-16 units of it. */
+const SHOWN_NAME_LENGTH = 120;
+
+/** A name between quotes for a message: escaped as in JSON and cut to a bounded length. */
+export function quoteName(name: string): string {
+  if (name.length <= SHOWN_NAME_LENGTH) return JSON.stringify(name);
+  return `${JSON.stringify(name.slice(0, SHOWN_NAME_LENGTH))}… (${name.length} characters)`;
+}
+
+/** Base class of every error of this package that is not a programmer's mistake. */
+export class SafetensorsError extends Error {
+  /** Stable, machine-readable kind of the error. */
+  readonly code: ErrorCode;
+  /** The file the error is about, as the caller gave it. */
+  readonly path?: string;
+  /** The tensor the error is about. */
+  readonly tensor?: string;
+
+  /** The message is put behind the file and the tensor of the context. */
+  constructor(code: ErrorCode, message: string, context: ErrorContext = {}) {
+    const { path, tensor, cause } = context;
+    const subject = [path, tensor === undefined ? undefined : `tensor ${quoteName(tensor)}`];
+    super(
+      [...subject.filter((part) => part !== undefined), message].join(': '),
+      cause === undefined ? undefined : { cause },
+    );
+    this.code = code;
+    if (path !== undefined) this.path = path;
+    if (tensor !== undefined) this.tensor = tensor;
+  }
+
+  /** Class name, as shown in stack traces. */
+  override get name(): string {
+    return this.constructor.name;
+  }
+}
+
+/** The bytes are not a valid safetensors file and never will be: trying again is of no use. */
+export class FormatError extends SafetensorsError {
+  declare readonly code: FormatErrorCode;
+
+  /** Only the codes of the format can be used. */
+  constructor(code: FormatErrorCode, message: string, context?: ErrorContext) {
+    super(code, message, context);
+  }
+}
+
+/** The file has no tensor of that name; the message lists near names. */
+export class TensorNotFoundError extends SafetensorsError {
+  /** `nearNames` are existing names that the caller may have meant, best first. */
+  constructor(tensor: string, nearNames: readonly string[], context: ErrorContext = {}) {
+    const hint =
+      nearNames.length === 0 ? '' : `; did you mean ${nearNames.map(quoteName).join(', ')}?`;
+    super('SAFETENSORS_TENSOR_NOT_FOUND', `no such tensor${hint}`, { ...context, tensor });
+  }
+}
+
+/** An index does not fit the tensor's shape or dtype. */
+export class SliceError extends SafetensorsError {
+  declare readonly code: SliceErrorCode;
+
+  /** Only the codes of slicing can be used. */
+  constructor(code: SliceErrorCode, message: string, context?: ErrorContext) {
+    super(code, message, context);
+  }
+}
+
+/** The file was closed before it was asked. Views handed out earlier are not affected. */
+export class FileClosedError extends SafetensorsError {
+  /** The context names the file. */
+  constructor(context?: ErrorContext) {
+    super('SAFETENSORS_FILE_CLOSED', 'the file is closed', context);
+  }
+}
+
+/** The file was cut short or rewritten after it was opened: open it again. */
+export class FileChangedError extends SafetensorsError {
+  /** `message` says what was found against what was expected. */
+  constructor(message: string, context?: ErrorContext) {
+    super('SAFETENSORS_FILE_CHANGED', message, context);
+  }
+}
+
+function describeValue(value: unknown): string {
+  if (typeof value === 'string') return quoteName(value);
+  if (typeof value === 'object' && value !== null) {
+    return `an instance of ${value.constructor?.name ?? 'Object'}`;
+  }
+  return typeof value === 'function' ? 'a function' : String(value);
+}
+
+/** A TypeError for an argument of the wrong type: what it is called, what was expected, what came. */
+export function argumentTypeError(name: string, expected: string, actual: unknown): TypeError {
+  const message = `${name} must be ${expected}, but is ${describeValue(actual)}`;
+  return Object.assign(new TypeError(message), { code: 'ERR_INVALID_ARG_TYPE' });
+}
+
+/** A RangeError for an argument of the right type and a wrong value. */
+export function argumentRangeError(name: string, expected: string, actual: unknown): RangeError {
+  const message = `${name} must be ${expected}, but is ${describeValue(actual)}`;
+  return Object.assign(new RangeError(message), { code: 'ERR_OUT_OF_RANGE' });
+}

@@ -1,0 +1,1 @@
+export { DTYPES, type Dtype, type DtypeFacts } from './dtype.js';

@@ -46,8 +46,8 @@ export interface CopyPiece {
   readonly targetByteOffset: number;
 }
 
-/** Runs at least this long go through `TypedArray.set`; below, its call costs more than the loop. */
-const LONG_RUN_BYTES = 128;
+/** Words of a run from which on a call of `TypedArray.set` (some 60 ns) is faster than a loop. */
+const LONG_RUN_WORDS = 32;
 
 /** The smallest range of the source that holds every byte of the copy; `{0, 0}` when it has none. */
 export function extentOf(copy: StridedCopy): ByteRange {
@@ -182,14 +182,6 @@ function copyRunsOf(
 ): RunCopier {
   const { count, byteStride } = inner;
   const { runByteLength } = copy;
-  if (runByteLength >= LONG_RUN_BYTES) {
-    return (position, written) => {
-      for (let i = 0; i < count; i++) {
-        const begin = position + i * byteStride;
-        target.set(source.subarray(begin, begin + runByteLength), written + i * runByteLength);
-      }
-    };
-  }
   // Words as wide as every position of this copy is aligned to; integers keep each bit pattern.
   const positions = [
     source.byteOffset + copy.byteOffset - sourceByteOffset,
@@ -200,6 +192,14 @@ function copyRunsOf(
     ...copy.loops.map((loop) => loop.byteStride),
   ];
   const width = [4, 2].find((bytes) => positions.every((position) => position % bytes === 0)) ?? 1;
+  if (runByteLength >= LONG_RUN_WORDS * width) {
+    return (position, written) => {
+      for (let i = 0; i < count; i++) {
+        const begin = position + i * byteStride;
+        target.set(source.subarray(begin, begin + runByteLength), written + i * runByteLength);
+      }
+    };
+  }
   const Words: WordsConstructor =
     width === 4 ? Uint32Array : width === 2 ? Uint16Array : Uint8Array;
   const from = new Words(source.buffer, source.byteOffset, Math.floor(source.length / width));
@@ -220,6 +220,10 @@ function copyWords(
   count: number,
 ): void {
   let begin = position;
+  if (run === 1) {
+    for (let i = 0; i < count; i++, begin += stride) to[written + i] = from[begin] as number;
+    return;
+  }
   let next = written;
   for (let i = 0; i < count; i++) {
     for (let j = 0; j < run; j++) to[next++] = from[begin + j] as number;

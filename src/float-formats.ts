@@ -54,7 +54,7 @@ export function convertToFloat32(
   dtype: Dtype,
   bytes: Uint8Array,
   elementCount: number,
-): Float32Array {
+): Float32Array<ArrayBuffer> {
   const output = new Float32Array(dtype === 'C64' ? elementCount * 2 : elementCount);
   const convert = KERNELS[dtype];
   if (bytes.byteOffset % Math.max(4, DTYPES[dtype].data.BYTES_PER_ELEMENT) === 0) {

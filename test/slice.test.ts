@@ -148,11 +148,12 @@ describe('planSlice', () => {
     expect(planSlice([2 ** 53 - 1], [[null, null, -(2 ** 53) + 2]], 8).shape).toEqual([2]);
   });
 
-  it('plans a rank of 200 000 in well under a second', () => {
+  // Neither recursion nor quadratic work: either would end this test by its stack or its time-out.
+  it('plans a rank of 200 000', () => {
     const shape = new Array<number>(200_000).fill(1);
-    const start = performance.now();
-    planSlice(shape, new Array(200_000).fill([null, null, -1]), 8);
-    expect(performance.now() - start).toBeLessThan(1000);
+    const plan = planSlice(shape, new Array(200_000).fill([null, null, -1]), 8);
+    expect(plan).toMatchObject({ elementCount: 1, contiguous: true });
+    expect(plan.shape.length).toBe(200_000);
   });
 
   it.each<[string, unknown[], string]>([

@@ -15,7 +15,7 @@ export interface Python {
 const PROBE = `
 import importlib.metadata, json, platform
 packages = {}
-for name in ("numpy", "safetensors", "torch"):
+for name in ("ml_dtypes", "numpy", "safetensors", "torch"):
     try:
         packages[name] = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

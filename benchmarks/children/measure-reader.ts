@@ -23,7 +23,7 @@ export interface ReaderResult {
   readonly after?: Memory | undefined;
 }
 
-/** Where a compiled loop is missing, this stands in the command instead of its path. */
+/** Stands in the command in place of the path of the compiled loop where there is none. */
 export const NO_ADDON = '-';
 
 /**

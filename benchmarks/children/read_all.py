@@ -51,11 +51,11 @@ elif method.startswith("safe_open"):
     if method == "safe_open-torch":
         import torch
     else:
-        import numpy
+        import ml_dtypes  # noqa: F401, lets numpy know bfloat16
     from safetensors import safe_open
 else:
     try:
-        import numpy
+        import numpy  # noqa: F401, pickle would import it
     except ImportError:
         pass
 OPEN = {

@@ -1,5 +1,7 @@
 /** What the commands of this folder have in common: errors in one line, a clean end on Ctrl-C. */
 
+import { ChildError } from './run-child.js';
+
 /** Something the user can put right; shown as one line without a stack. */
 export class UsageError extends Error {}
 
@@ -7,7 +9,7 @@ export class UsageError extends Error {}
 const INTERRUPTED_EXIT_CODE = 130;
 
 function isExpected(error: unknown): error is Error {
-  if (error instanceof UsageError) return true;
+  if (error instanceof UsageError || error instanceof ChildError) return true;
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   // Errors of the file system, of the package, and of the parser of arguments speak for themselves.
   return /^(E[A-Z0-9]+|SAFETENSORS_\w+|ERR_PARSE_ARGS_\w+)$/.test(code);

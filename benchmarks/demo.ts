@@ -62,10 +62,6 @@ async function warmPageCache({ path, byteLength }: Weights, signal: AbortSignal)
   return true;
 }
 
-function duration(milliseconds: number | null): string {
-  return milliseconds === null || Number.isNaN(milliseconds) ? '–' : formatDuration(milliseconds);
-}
-
 function beforeAndAfter(row: ReaderRow, kind: 'anonymous' | 'fileBacked'): string {
   const before = medianOf(row, (result) => result.before?.[kind] ?? Number.NaN);
   const after = medianOf(row, (result) => result.after?.[kind] ?? Number.NaN);
@@ -91,9 +87,9 @@ function resultTable(rows: readonly ReaderRow[]): string {
     const everyByte = medianOf(row, (result) => result.everyByte);
     return [
       row.driver.name,
-      duration(medianOf(row, (result) => result.open)),
-      duration(medianOf(row, (result) => result.firstTensor)),
-      duration(everyByte),
+      formatDuration(medianOf(row, (result) => result.open)),
+      formatDuration(medianOf(row, (result) => result.firstTensor)),
+      formatDuration(everyByte),
       Number.isNaN(unit) ? '–' : `${(everyByte / unit).toFixed(1)} ×`,
       beforeAndAfter(row, 'anonymous'),
       beforeAndAfter(row, 'fileBacked'),

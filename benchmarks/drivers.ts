@@ -29,8 +29,6 @@ export interface Driver {
   readonly packages: readonly string[];
   /** Script in `children/`, and for Python the method it is asked for. */
   readonly script: readonly string[];
-  /** True when it takes as much private memory as the file has bytes. */
-  readonly copies: boolean;
 }
 
 const SCRIPTS = join(import.meta.dirname, 'children');
@@ -39,7 +37,7 @@ const PYTHON_SCRIPTS = join(import.meta.dirname, '../children');
 /** Stands for the path of the addon where the children have to use the loop in JavaScript. */
 const NO_ADDON = '-';
 
-type Details = Partial<Pick<Driver, 'input' | 'packages' | 'copies'>>;
+type Details = Partial<Pick<Driver, 'input' | 'packages'>>;
 
 function driver(
   program: Driver['program'],
@@ -47,7 +45,7 @@ function driver(
   script: readonly string[],
   details: Details = {},
 ): Driver {
-  return { program, name, script, input: 'safetensors', packages: [], copies: false, ...details };
+  return { program, name, script, input: 'safetensors', packages: [], ...details };
 }
 
 /** The floor: the loop over a mapping of the same file, in C. */
@@ -55,17 +53,15 @@ export const PLAIN_MAPPING: Driver = driver('native', 'plain mapping, C', []);
 /** This package, reading. */
 export const OURS: Driver = driver('node', 'safetensors-mmap', ['read-mapped.js']);
 /** Node's own way. */
-export const READ_FILE: Driver = driver('node', 'fs.readFile', ['read-whole.js'], { copies: true });
+export const READ_FILE: Driver = driver('node', 'fs.readFile', ['read-whole.js']);
 /** PyTorch's own format, as it is loaded by default. */
 export const TORCH_LOAD: Driver = driver('python', 'torch.load', ['read_all.py', 'torch.load'], {
   input: 'torch',
   packages: ['torch'],
-  copies: true,
 });
 /** Python's own format: a dictionary of numpy arrays, of bytes where numpy is missing. */
 export const PICKLE: Driver = driver('python', 'pickle', ['read_all.py', 'pickle'], {
   input: 'pickle',
-  copies: true,
 });
 const TORCH_LOAD_MAPPED = driver(
   'python',
@@ -83,7 +79,7 @@ const SAFE_OPEN_NUMPY = driver(
   'python',
   'Python safe_open, numpy',
   ['read_all.py', 'safe_open-numpy'],
-  { packages: ['safetensors', 'numpy', 'ml_dtypes'], copies: true },
+  { packages: ['safetensors', 'numpy', 'ml_dtypes'] },
 );
 
 /** Readers of every byte, in the order of the tables. */

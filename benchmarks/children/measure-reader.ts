@@ -26,13 +26,20 @@ export interface ReaderResult {
 /** Stands in the command in place of the path of the compiled loop where there is none. */
 export const NO_ADDON = '-';
 
-/**
- * Measures one reader and prints its line. `open` gives the bytes of the tensors one by one; all
- * of them are kept until the end.
- */
-export async function measureReader(
-  open: (path: string) => Iterable<Uint8Array> | Promise<Iterable<Uint8Array>>,
-): Promise<void> {
+/** Opens a file and gives the bytes of its tensors one by one. */
+export type Opener = (path: string) => Iterable<Uint8Array> | Promise<Iterable<Uint8Array>>;
+
+/** Measures one reader and prints its line; a failure is one line on stderr and exit code 1. */
+export async function measureReader(open: Opener): Promise<void> {
+  try {
+    console.log(JSON.stringify(await readEveryByte(open)));
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error);
+    process.exitCode = 1;
+  }
+}
+
+async function readEveryByte(open: Opener): Promise<ReaderResult> {
   const [path = '', addon = NO_ADDON] = process.argv.slice(2);
   const touch: (bytes: Uint8Array) => bigint =
     addon === NO_ADDON ? touchWords : createRequire(import.meta.url)(addon).touchWords;
@@ -58,16 +65,5 @@ export async function measureReader(
   const after = readMemory();
   const checksum = BigInt.asUintN(64, sum).toString(16).padStart(16, '0');
   const times = { open: opened, firstTensor, everyByte };
-  const result: ReaderResult = { ...times, bytes, firstByte, checksum, before, after };
-  console.log(JSON.stringify(result));
-}
-
-/** Runs a child's work; a failure is one line on stderr and exit code 1. */
-export async function runReader(work: () => Promise<void>): Promise<void> {
-  try {
-    await work();
-  } catch (error) {
-    console.error(error instanceof Error ? error.message : error);
-    process.exitCode = 1;
-  }
+  return { ...times, bytes, firstByte, checksum, before, after };
 }

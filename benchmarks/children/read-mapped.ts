@@ -1,9 +1,9 @@
 /** Reads every byte through safetensors-mmap. Arguments: FILE ADDON */
 import { type SafetensorsFile, safeOpen } from 'safetensors-mmap';
-import { measureReader, runReader } from './measure-reader.js';
+import { measureReader } from './measure-reader.js';
 
 function* tensorBytes(file: SafetensorsFile): Iterable<Uint8Array> {
   for (const [, tensor] of file) yield tensor.bytes;
 }
 
-await runReader(() => measureReader((path) => tensorBytes(safeOpen(path))));
+await measureReader((path) => tensorBytes(safeOpen(path)));

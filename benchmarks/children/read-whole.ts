@@ -1,6 +1,6 @@
 /** Reads every byte as programs do without this package: fs.readFile and views. Arguments: FILE ADDON */
 import { readFile } from 'node:fs/promises';
-import { measureReader, runReader } from './measure-reader.js';
+import { measureReader } from './measure-reader.js';
 
 /** The one field of a tensor's description that is needed to find its bytes. */
 interface Entry {
@@ -19,4 +19,4 @@ async function tensorBytes(path: string): Promise<Uint8Array[]> {
     .map(([begin, end]) => file.subarray(dataStart + begin, dataStart + end));
 }
 
-await runReader(() => measureReader(tensorBytes));
+await measureReader(tensorBytes);

@@ -35,6 +35,7 @@ export type ErrorCode =
   | 'SAFETENSORS_TENSOR_TOO_LARGE'
   | 'SAFETENSORS_NOT_A_REGULAR_FILE'
   | 'SAFETENSORS_MAPPING_UNAVAILABLE'
+  | 'SAFETENSORS_BIG_ENDIAN_HOST'
   | 'SAFETENSORS_FILE_CLOSED'
   | 'SAFETENSORS_FILE_CHANGED';
 
@@ -62,9 +63,9 @@ export class SafetensorsError extends Error {
   /** Stable, machine-readable kind of the error. */
   readonly code: ErrorCode;
   /** The file the error is about, as the caller gave it. */
-  readonly path?: string;
+  declare readonly path?: string;
   /** The tensor the error is about. */
-  readonly tensor?: string;
+  declare readonly tensor?: string;
 
   /** The message is put behind the file and the tensor of the context. */
   constructor(code: ErrorCode, message: string, context: ErrorContext = {}) {

@@ -1,1 +1,38 @@
-export { DTYPES, type Dtype, type DtypeFacts } from './dtype.js';
+/**
+ * Open, read and check safetensors files without copying them.
+ *
+ * @packageDocumentation
+ */
+
+export {
+  DTYPES,
+  type Dtype,
+  type DtypeFacts,
+  type TensorData,
+  type TensorDataConstructor,
+} from './dtype.js';
+export {
+  type ErrorCode,
+  type ErrorContext,
+  FileChangedError,
+  FileClosedError,
+  FormatError,
+  type FormatErrorCode,
+  SafetensorsError,
+  SliceError,
+  type SliceErrorCode,
+  TensorNotFoundError,
+} from './errors.js';
+export type { CloseOptions, SafetensorsFile, TensorInfo } from './file.js';
+export {
+  loadFile,
+  type OpenOptions,
+  type ParseOptions,
+  type PathLike,
+  parse,
+  safeOpen,
+} from './open.js';
+export type { SliceIndex } from './slice.js';
+export { parseSlice } from './slice-syntax.js';
+export type { StorageKind } from './storage.js';
+export type { ChunksOptions, Tensor, ViewConstructor } from './tensor.js';

@@ -1,0 +1,31 @@
+{
+  "targets": [
+    {
+      "target_name": "safetensors-mmap",
+      "sources": [
+        "native/binding.cc",
+        "native/mapping_posix.cc",
+        "native/quarantine.cc",
+        "native/tensor_buffer.cc"
+      ],
+      "include_dirs": ["<!(node -p \"require('node-addon-api').include_dir\")"],
+      "defines": ["NAPI_VERSION=8", "NODE_ADDON_API_DISABLE_CPP_EXCEPTIONS"],
+      "cflags": ["-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"],
+      "cflags_cc": ["-std=c++17", "-fvisibility-inlines-hidden"],
+      "cflags_cc!": ["-std=gnu++17", "-std=gnu++20"],
+      "xcode_settings": {
+        "CLANG_CXX_LANGUAGE_STANDARD": "c++17",
+        "GCC_SYMBOLS_PRIVATE_EXTERN": "YES",
+        "MACOSX_DEPLOYMENT_TARGET": "11.0",
+        "WARNING_CFLAGS": ["-Wall", "-Wextra", "-Werror"]
+      },
+      "conditions": [
+        [
+          "OS=='linux'",
+          { "sources": ["native/guard_linux.cc"], "ldflags": ["-Wl,-z,nodelete"] },
+          { "sources": ["native/guard_none.cc"] }
+        ]
+      ]
+    }
+  ]
+}

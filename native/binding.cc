@@ -1,0 +1,244 @@
+// Glue between JavaScript and the mapping: argument checks and conversions, no decisions.
+//
+// Every function returns its result, or a negative errno, or the name of the first argument that it
+// cannot use; `src/native.ts` turns the last two into errors. Everything here runs on the
+// JavaScript thread of the environment that calls it.
+
+#include <errno.h>
+#include <napi.h>
+
+#include <cmath>
+#include <new>
+#include <optional>
+
+#include "mapping.h"
+#include "quarantine.h"
+#include "tensor_buffer.h"
+
+namespace {
+
+// Marks our handles, so that no other object is taken for one.
+constexpr napi_type_tag kHandleTag = {0x7f3c1d0b58a94e26, 0x9a4de8c2f16b7035};
+
+// Numbers of this size and beyond are not exact in a double.
+constexpr double kMaxSafeInteger = 9007199254740991.0;
+
+// What JavaScript holds: owns one reference on the mapping until it is released, detached or
+// collected; null afterwards.
+struct Handle {
+  Mapping* mapping;
+
+  Mapping* Take() {
+    Mapping* taken = mapping;
+    mapping = nullptr;
+    return taken;
+  }
+};
+
+void FinalizeHandle(napi_env, void* data, void*) {
+  auto* handle = static_cast<Handle*>(data);
+  if (Mapping* mapping = handle->Take()) mapping->Unref();
+  delete handle;
+}
+
+Handle* ToHandle(const Napi::Value& value) {
+  napi_env env = value.Env();
+  bool tagged = false;
+  void* data = nullptr;
+  if (!value.IsObject() ||
+      napi_check_object_type_tag(env, value, &kHandleTag, &tagged) != napi_ok || !tagged ||
+      napi_unwrap(env, value, &data) != napi_ok) {
+    return nullptr;
+  }
+  return static_cast<Handle*>(data);
+}
+
+std::optional<uint64_t> ToSize(const Napi::Value& value) {
+  if (!value.IsNumber()) return std::nullopt;
+  const double number = value.As<Napi::Number>().DoubleValue();
+  if (!(number >= 0 && number <= kMaxSafeInteger) || number != std::floor(number)) {
+    return std::nullopt;
+  }
+  return static_cast<uint64_t>(number);
+}
+
+Napi::Value Errno(Napi::Env env, int error) {
+  return Napi::Number::New(env, -error);
+}
+
+Napi::Value Unusable(Napi::Env env, const char* name) {
+  return Napi::String::New(env, name);
+}
+
+Accounting* EnvironmentAccounting(Napi::Env env) {
+  void* data = nullptr;
+  napi_get_instance_data(env, &data);
+  return static_cast<Accounting*>(data);
+}
+
+// compensateExternalMemory(): void
+Napi::Value CompensateExternalMemory(const Napi::CallbackInfo& info) {
+  EnvironmentAccounting(info.Env())->Enable();
+  return Errno(info.Env(), 0);
+}
+
+// externalBuffersAllowed(): boolean. Engines with a sandbox for memory (Electron) refuse them all.
+Napi::Value ExternalBuffersAllowed(const Napi::CallbackInfo& info) {
+  static uint8_t byte;
+  napi_value buffer;
+  const napi_status status =
+      napi_create_external_arraybuffer(info.Env(), &byte, 1, nullptr, nullptr, &buffer);
+  return Napi::Boolean::New(info.Env(), status == napi_ok);
+}
+
+// mapFile(fd, byteLength, guard): Mapping
+Napi::Value MapFile(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  const std::optional<uint64_t> fd = ToSize(info[0]);
+  const std::optional<uint64_t> length = ToSize(info[1]);
+  if (!fd || *fd > INT32_MAX) return Unusable(env, "fd");
+  if (!length || *length == 0) return Unusable(env, "byteLength");
+  if (!info[2].IsBoolean()) return Unusable(env, "guard");
+
+  // All that can fail by itself comes first, so that a failure never costs the caller's descriptor.
+  auto* handle = new (std::nothrow) Handle{nullptr};
+  if (handle == nullptr) return Errno(env, ENOMEM);
+  napi_value object;
+  if (napi_create_object(env, &object) != napi_ok ||
+      napi_wrap(env, object, handle, FinalizeHandle, nullptr, nullptr) != napi_ok) {
+    delete handle;
+    return Errno(env, ENOMEM);
+  }
+  if (napi_type_tag_object(env, object, &kHandleTag) != napi_ok) return Errno(env, ENOMEM);
+
+  const bool guarded = info[2].As<Napi::Boolean>().Value();
+  const int error = Mapping::Open(static_cast<int>(*fd), *length, guarded, &handle->mapping);
+  return error == 0 ? Napi::Value(env, object) : Errno(env, error);
+}
+
+// tensorBuffer(mapping, byteOffset, byteLength): ArrayBuffer
+Napi::Value TensorBuffer(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  const Handle* handle = ToHandle(info[0]);
+  const std::optional<uint64_t> offset = ToSize(info[1]);
+  const std::optional<uint64_t> length = ToSize(info[2]);
+  if (handle == nullptr) return Unusable(env, "mapping");
+  if (handle->mapping == nullptr) return Errno(env, EBADF);
+  const uint64_t end = handle->mapping->length();
+  if (!length || *length == 0 || *length > end) return Unusable(env, "byteLength");
+  if (!offset || *offset > end - *length) return Unusable(env, "byteOffset");
+
+  napi_value buffer;
+  const napi_status status = CreateTensorBuffer(env, EnvironmentAccounting(env), handle->mapping,
+                                                *offset, *length, &buffer);
+  if (status == napi_ok) return Napi::Value(env, buffer);
+  return Errno(env, status == napi_no_external_buffers_allowed ? ENOTSUP : ENOMEM);
+}
+
+// readFileState(mapping, state): void
+Napi::Value ReadFileState(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  const Handle* handle = ToHandle(info[0]);
+  napi_typedarray_type type;
+  size_t length = 0;
+  void* data = nullptr;
+  if (handle == nullptr) return Unusable(env, "mapping");
+  if (!info[1].IsTypedArray() ||
+      napi_get_typedarray_info(env, info[1], &type, &length, &data, nullptr, nullptr) != napi_ok ||
+      type != napi_float64_array || length != 4) {
+    return Unusable(env, "state");
+  }
+  if (handle->mapping == nullptr) return Errno(env, EBADF);
+
+  FileState file;
+  const int error = handle->mapping->ReadState(&file);
+  if (error != 0) return Errno(env, error);
+  auto* state = static_cast<double*>(data);
+  state[0] = static_cast<double>(file.size);
+  state[1] = static_cast<double>(file.mtime_seconds);
+  state[2] = static_cast<double>(file.mtime_nanoseconds);
+  state[3] = file.truncated ? 1 : 0;
+  return Errno(env, 0);
+}
+
+// release(mapping): void
+Napi::Value Release(const Napi::CallbackInfo& info) {
+  Handle* handle = ToHandle(info[0]);
+  if (handle == nullptr) return Unusable(info.Env(), "mapping");
+  if (Mapping* mapping = handle->Take()) mapping->Unref();
+  return Errno(info.Env(), 0);
+}
+
+// Detaches one of the mapping's buffers; false when it is not one of them.
+bool DetachBuffer(napi_env env, const Mapping* mapping, napi_value buffer) {
+  bool is_buffer = false;
+  bool is_detached = false;
+  void* data = nullptr;
+  size_t length = 0;
+  if (napi_is_arraybuffer(env, buffer, &is_buffer) != napi_ok || !is_buffer) return false;
+  if (napi_is_detached_arraybuffer(env, buffer, &is_detached) != napi_ok) return false;
+  if (is_detached) return true;
+  if (napi_get_arraybuffer_info(env, buffer, &data, &length) != napi_ok) return false;
+  const auto begin = reinterpret_cast<uintptr_t>(mapping->base());
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  if (address < begin || address >= begin + mapping->length()) return false;
+  return napi_detach_arraybuffer(env, buffer) == napi_ok;
+}
+
+// detach(mapping, buffers): void
+Napi::Value Detach(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  Handle* handle = ToHandle(info[0]);
+  if (handle == nullptr) return Unusable(env, "mapping");
+  if (!info[1].IsArray()) return Unusable(env, "buffers");
+  Mapping* mapping = handle->Take();
+  if (mapping == nullptr) return Errno(env, 0);
+
+  bool all_ours = true;
+  const Napi::Array buffers = info[1].As<Napi::Array>();
+  for (uint32_t i = 0; all_ours && i < buffers.Length(); i++) {
+    const Napi::HandleScope scope(env);
+    napi_value buffer;
+    all_ours =
+        napi_get_element(env, buffers, i, &buffer) == napi_ok && DetachBuffer(env, mapping, buffer);
+  }
+  if (!all_ours) {
+    handle->mapping = mapping;
+    return Unusable(env, "buffers");
+  }
+
+  if (!mapping->exposed()) {
+    mapping->Unref();
+    return Errno(env, 0);
+  }
+  const int error = mapping->Overlay();
+  Quarantine(mapping);
+  return Errno(env, error);
+}
+
+// An environment ends; buffers of it may still be finalized after this.
+void FinalizeEnvironment(napi_env env, void* data, void*) {
+  auto* accounting = static_cast<Accounting*>(data);
+  accounting->End(env);
+  accounting->Unref();
+}
+
+Napi::Object Init(Napi::Env env, Napi::Object exports) {
+  auto* accounting = new Accounting();
+  if (napi_set_instance_data(env, accounting, FinalizeEnvironment, nullptr) != napi_ok) {
+    accounting->Unref();
+    return exports;
+  }
+  exports["compensateExternalMemory"] = Napi::Function::New<CompensateExternalMemory>(env);
+  exports["externalBuffersAllowed"] = Napi::Function::New<ExternalBuffersAllowed>(env);
+  exports["mapFile"] = Napi::Function::New<MapFile>(env);
+  exports["tensorBuffer"] = Napi::Function::New<TensorBuffer>(env);
+  exports["readFileState"] = Napi::Function::New<ReadFileState>(env);
+  exports["release"] = Napi::Function::New<Release>(env);
+  exports["detach"] = Napi::Function::New<Detach>(env);
+  return exports;
+}
+
+}  // namespace
+
+NODE_API_MODULE(NODE_GYP_MODULE_NAME, Init)

@@ -1,0 +1,34 @@
+#ifndef SAFETENSORS_MMAP_GUARD_H_
+#define SAFETENSORS_MMAP_GUARD_H_
+
+#include <cstddef>
+
+// The truncation guard. A page of a mapping whose file has become shorter raises SIGBUS when it is
+// touched, by whatever thread: JavaScript, zlib on libuv's pool, a worker. The guard turns that
+// into zeros and a mark on the mapping.
+//
+// Its registry and the signal handler are shared by all environments and threads of the process
+// and are never torn down.
+namespace guard {
+
+// A mapping's entry in the registry. Where there is no guard, and for an unguarded mapping, it is
+// null, which all functions take.
+struct Slot;
+
+// Starts to watch the pages of [base, base + length), mapped from `fd`, which the handler only asks
+// for the file's size. The first call of the process installs the handler. Returns 0 or an errno.
+int Watch(void* base, size_t length, int fd, Slot** slot);
+
+// Whether a reader has hit the file's new end.
+bool Truncated(const Slot* slot);
+
+// To be called when the range has become anonymous memory and before the descriptor is closed. A
+// thread that faulted just before still finds the range in the registry, and tries again.
+void ForgetFile(Slot* slot);
+
+// To be called before the range is unmapped. On return no thread's handler works on the range.
+void Leave(Slot* slot);
+
+}  // namespace guard
+
+#endif  // SAFETENSORS_MMAP_GUARD_H_

@@ -1,0 +1,64 @@
+#ifndef SAFETENSORS_MMAP_TENSOR_BUFFER_H_
+#define SAFETENSORS_MMAP_TENSOR_BUFFER_H_
+
+#include <node_api.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "mapping.h"
+
+// Hides the length of our buffers from the engine, which counts external memory as its own and
+// collects garbage for it: 20 GB of tensors would cost it 4 to 50 seconds.
+//
+// One object per environment. The engine's counter is told a reserve once, which costs it one
+// collection; a buffer's length, which the engine adds by itself, is then taken out of the reserve.
+// So the counter always holds
+//
+//     sum of the live buffers' lengths + reserve, with reserve >= 0,
+//
+// and never comes below what the engine will subtract when it frees the buffers: newer engines
+// abort the process when it does. A dead buffer's length is not put back, because raising the
+// counter again is what makes the engine collect.
+//
+// Owned by the environment and by every live buffer: a buffer can be finalized after the
+// environment's data has been. Everything but BufferFreed runs on the JavaScript thread.
+class Accounting {
+ public:
+  void Ref() { references_.fetch_add(1, std::memory_order_relaxed); }
+  void Unref();
+
+  // Only an engine that counts as V8 does in Node may be told anything; off until then.
+  void Enable() { enabled_ = true; }
+
+  // Before a buffer of `length` bytes over a mapping of `mapping_length` is created: makes sure
+  // that the reserve can pay for it. Each time it cannot, what was told so far is at least doubled,
+  // so that the number of collections grows with the logarithm of the sum.
+  void BeforeCreation(napi_env env, uint64_t length, uint64_t mapping_length);
+
+  // After the buffer was created: takes its length out of the engine's counter.
+  void AfterCreation(napi_env env, uint64_t length);
+
+  // Once for every BeforeCreation. Any thread, and also after the environment's end.
+  void AfterFree(uint64_t length) {
+    live_.fetch_sub(static_cast<int64_t>(length), std::memory_order_relaxed);
+  }
+
+  // The environment ends: gives the rest of the reserve back.
+  void End(napi_env env);
+
+ private:
+  ~Accounting() = default;
+
+  bool enabled_ = false;
+  int64_t reserve_ = 0;
+  std::atomic<int64_t> live_{0};
+  std::atomic<uint64_t> references_{1};
+};
+
+// Creates an external ArrayBuffer over `length` > 0 bytes of the mapping at `offset`; the caller
+// has checked the range. The buffer owns a reference on the mapping until its finalizer has run.
+napi_status CreateTensorBuffer(napi_env env, Accounting* accounting, Mapping* mapping,
+                               uint64_t offset, uint64_t length, napi_value* buffer);
+
+#endif  // SAFETENSORS_MMAP_TENSOR_BUFFER_H_

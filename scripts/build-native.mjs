@@ -1,0 +1,46 @@
+// Builds the addon from native/: into build/Release, or with --prebuild into
+// prebuilds/<platform>-<arch>, where the published package has it.
+//
+// Quiet unless something fails. Uses the headers that lie beside the running Node when there are
+// any, so that no download is needed.
+
+import { spawnSync } from 'node:child_process';
+import { existsSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import process from 'node:process';
+import { fileURLToPath } from 'node:url';
+
+const require = createRequire(import.meta.url);
+const root = fileURLToPath(new URL('..', import.meta.url));
+
+function packageFile(name, path) {
+  return join(dirname(require.resolve(`${name}/package.json`)), path);
+}
+
+function headerEnvironment() {
+  const nodeDir = dirname(dirname(process.execPath));
+  if (!existsSync(join(nodeDir, 'include', 'node', 'node_api.h'))) return {};
+  return { npm_package_config_node_gyp_nodedir: nodeDir };
+}
+
+function run(script, args) {
+  const env = { ...process.env, ...headerEnvironment() };
+  const options = { cwd: root, env, encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 };
+  const result = spawnSync(process.execPath, [script, ...args], options);
+  if (result.status === 0) return;
+  process.stderr.write(`${result.stdout}${result.stderr}`);
+  console.error('safetensors-mmap: the addon could not be built (see above).');
+  process.exit(1);
+}
+
+if (process.platform === 'win32') {
+  console.log(
+    'safetensors-mmap: there is no addon for Windows yet, files are read instead of mapped.',
+  );
+} else if (process.argv.includes('--prebuild')) {
+  rmSync(join(root, 'prebuilds'), { recursive: true, force: true });
+  run(packageFile('prebuildify', 'bin.js'), ['--napi', '--strip']);
+} else {
+  run(packageFile('node-gyp', 'bin/node-gyp.js'), ['configure', 'build']);
+}

@@ -1,0 +1,217 @@
+/**
+ * Step 5 of reading a header: one pass over its JSON, by the rules for the header object, the
+ * metadata and the tensors' descriptions. The values are only noted down, in `TensorColumns`.
+ */
+import { DTYPE_NAMES, DTYPES } from './dtype.js';
+import { quoteName } from './errors.js';
+import {
+  CLOSE_BRACE,
+  CLOSE_BRACKET,
+  type JsonReader,
+  OPEN_BRACE,
+  OPEN_BRACKET,
+  QUOTE,
+} from './json.js';
+import { compareStrings, decodeString } from './json-string.js';
+import { findDuplicateKey } from './key-tables.js';
+import { TensorColumns, UNPROVEN } from './tensor-columns.js';
+
+/** `"":{"dtype":"U8","shape":[],"data_offsets":[0,0]},`: no tensor takes fewer bytes. */
+const MIN_TENSOR_BYTE_LENGTH = 50;
+
+const encoder = new TextEncoder();
+
+/** A JSON string without its opening quote: what `compareStrings` compares. */
+function literal(text: string): Uint8Array {
+  return encoder.encode(`${text}"`);
+}
+
+const METADATA = literal('__metadata__');
+const DTYPE = literal('dtype');
+const SHAPE = literal('shape');
+const DATA_OFFSETS = literal('data_offsets');
+const OLD_DATA_OFFSETS = literal('offsets');
+const DTYPE_LITERALS = DTYPE_NAMES.map(literal);
+const DTYPE_BITS = DTYPE_NAMES.map((name) => DTYPES[name].bits);
+
+/** Dtypes of the oldest draft were spelled as those of numpy and torch. */
+const OLD_DTYPE = /^(b?float|u?int)\d+$|^bool$/;
+const OLD_DRAFT = 'as in the oldest draft of the format, which no reader accepts any more';
+
+/** Reads the header object and keeps where everything stands. */
+export class HeaderParser {
+  /** The tensors, in the header's order. */
+  readonly columns: TensorColumns;
+  /** Position of the metadata object; -1 when there is none, or null. */
+  metadataAt = -1;
+  /** Position of the first repeated key among those only this project refuses; -1 if none. */
+  duplicateAt = -1;
+  readonly #reader: JsonReader;
+  #hasMetadata = false;
+  #dtype = -1;
+  #shapeAt = -1;
+  /** Product of the dimensions; NaN when it, or one of them, is above 2^53 - 1. */
+  #elementCount = 0;
+  #hasOffsets = false;
+
+  /** The reader stands at the opening brace of the header. */
+  constructor(reader: JsonReader) {
+    this.#reader = reader;
+    this.columns = new TensorColumns(Math.floor(reader.bytes.length / MIN_TENSOR_BYTE_LENGTH) + 1);
+  }
+
+  /** Reads the whole header. */
+  parse(): void {
+    const reader = this.#reader;
+    if (reader.enter(CLOSE_BRACE)) {
+      do {
+        const nameAt = reader.readKey();
+        if (this.#isKey(nameAt, METADATA)) {
+          this.#readMetadata(nameAt);
+        } else {
+          reader.tensorAt = nameAt;
+          this.#readDescription(nameAt);
+          reader.tensorAt = -1;
+        }
+      } while (reader.hasNext(CLOSE_BRACE));
+    }
+    reader.expectEnd();
+  }
+
+  #isKey(at: number, key: Uint8Array): boolean {
+    return compareStrings(this.#reader.bytes, at, key, 0) === 0;
+  }
+
+  #readMetadata(nameAt: number): void {
+    const reader = this.#reader;
+    if (this.#hasMetadata) reader.failAt(nameAt, 'no second "__metadata__"');
+    this.#hasMetadata = true;
+    if (reader.skipNull()) return;
+    if (reader.peek() !== OPEN_BRACE) reader.fail('an object or null as metadata');
+    this.metadataAt = reader.at;
+    if (!reader.enter(CLOSE_BRACE)) return;
+    let keys = 0;
+    do {
+      keys++;
+      reader.readKey();
+      if (reader.peek() !== QUOTE) reader.fail('a string as the value of a metadata key');
+      reader.readString();
+    } while (reader.hasNext(CLOSE_BRACE));
+    this.#checkDuplicates(this.metadataAt, keys);
+  }
+
+  #checkDuplicates(objectAt: number, keys: number): void {
+    if (this.duplicateAt !== -1) return;
+    this.duplicateAt = findDuplicateKey(this.#reader.bytes, objectAt, keys);
+  }
+
+  #readDescription(nameAt: number): void {
+    const reader = this.#reader;
+    if (reader.peek() !== OPEN_BRACE) reader.fail('an object that describes the tensor');
+    const objectAt = reader.at;
+    this.#dtype = -1;
+    this.#shapeAt = -1;
+    this.#hasOffsets = false;
+    let keys = 0;
+    if (reader.enter(CLOSE_BRACE)) {
+      do {
+        keys++;
+        const keyAt = reader.readKey();
+        if (this.#isKey(keyAt, DTYPE)) this.#readDtype(keyAt);
+        else if (this.#isKey(keyAt, SHAPE)) this.#readShape(keyAt);
+        else if (this.#isKey(keyAt, DATA_OFFSETS)) this.#readOffsets(keyAt);
+        else reader.skipValue(2);
+      } while (reader.hasNext(CLOSE_BRACE));
+    }
+    if (this.#dtype === -1 || this.#shapeAt === -1 || !this.#hasOffsets)
+      this.#failMissing(objectAt);
+    // Three are known to differ, and so does a single other one from them.
+    if (keys > 4) this.#checkDuplicates(objectAt, keys);
+    this.#addEntry(nameAt);
+  }
+
+  #readDtype(keyAt: number): void {
+    const reader = this.#reader;
+    if (this.#dtype !== -1) reader.failAt(keyAt, 'no second "dtype"');
+    if (reader.peek() !== QUOTE) reader.fail('a dtype in double quotes');
+    const start = reader.readString();
+    const dtype = DTYPE_LITERALS.findIndex((name) => this.#isKey(start, name));
+    if (dtype === -1) {
+      const name = decodeString(reader.bytes, start);
+      const hint = OLD_DTYPE.test(name) ? `, ${OLD_DRAFT}` : '';
+      reader.failAt(start, 'one of the dtypes of the format', `${quoteName(name)}${hint}`);
+    }
+    this.#dtype = dtype;
+  }
+
+  #readShape(keyAt: number): void {
+    const reader = this.#reader;
+    if (this.#shapeAt !== -1) reader.failAt(keyAt, 'no second "shape"');
+    if (reader.peek() !== OPEN_BRACKET) reader.fail('an array of dimensions');
+    this.#shapeAt = reader.at;
+    let count = 1;
+    if (reader.enter(CLOSE_BRACKET)) {
+      do {
+        const dimension = reader.readUnsigned();
+        count *= dimension;
+        if (dimension > Number.MAX_SAFE_INTEGER || count > Number.MAX_SAFE_INTEGER) count = NaN;
+      } while (reader.hasNext(CLOSE_BRACKET));
+    }
+    this.#elementCount = count;
+  }
+
+  #readOffsets(keyAt: number): void {
+    const reader = this.#reader;
+    if (this.#hasOffsets) reader.failAt(keyAt, 'no second "data_offsets"');
+    this.#hasOffsets = true;
+    if (reader.peek() !== OPEN_BRACKET) reader.fail('an array of two offsets');
+    reader.at++;
+    // Written behind the last entry: it becomes one when the description is complete.
+    const { beginHigh, beginLow, endHigh, endLow, size } = this.columns;
+    reader.readUnsigned();
+    beginHigh[size] = reader.high;
+    beginLow[size] = reader.low;
+    if (!reader.hasNext(CLOSE_BRACKET)) reader.fail('a second offset');
+    reader.readUnsigned();
+    endHigh[size] = reader.high;
+    endLow[size] = reader.low;
+    reader.expect(CLOSE_BRACKET, '"]" after the second offset');
+  }
+
+  #addEntry(nameAt: number): void {
+    const { columns } = this;
+    const entry = columns.size;
+    columns.nameAt[entry] = nameAt;
+    columns.shapeAt[entry] = this.#shapeAt;
+    const end = columns.end(entry);
+    const bits = this.#elementCount * (DTYPE_BITS[this.#dtype] as number);
+    const isProven =
+      bits === (end - columns.begin(entry)) * 8 &&
+      bits <= Number.MAX_SAFE_INTEGER &&
+      end <= Number.MAX_SAFE_INTEGER;
+    columns.kind[entry] = isProven ? this.#dtype : this.#dtype | UNPROVEN;
+    columns.size = entry + 1;
+  }
+
+  #failMissing(objectAt: number): never {
+    const reader: JsonReader = this.#reader;
+    const missing: string[] = [];
+    if (this.#dtype === -1) missing.push('"dtype"');
+    if (this.#shapeAt === -1) missing.push('"shape"');
+    if (!this.#hasOffsets) missing.push('"data_offsets"');
+    const expected = `${missing.join(' and ')} in the tensor's description`;
+    const hasOldOffsets = !this.#hasOffsets && this.#hasKey(objectAt, OLD_DATA_OFFSETS);
+    reader.failAt(objectAt, expected, hasOldOffsets ? `"offsets", ${OLD_DRAFT}` : 'none');
+  }
+
+  #hasKey(objectAt: number, key: Uint8Array): boolean {
+    const reader = this.#reader;
+    reader.at = objectAt;
+    if (!reader.enter(CLOSE_BRACE)) return false;
+    do {
+      if (this.#isKey(reader.readKey(), key)) return true;
+      reader.skipValue(2);
+    } while (reader.hasNext(CLOSE_BRACE));
+    return false;
+  }
+}

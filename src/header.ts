@@ -1,0 +1,285 @@
+/**
+ * The header of a safetensors file: length, UTF-8, JSON and the tensors' places, checked in the
+ * reference's order and with its verdicts. Pure: the same code reads local files, ranges of remote
+ * ones and memory.
+ */
+import { DTYPE_NAMES, type Dtype } from './dtype.js';
+import {
+  argumentRangeError,
+  argumentTypeError,
+  type ErrorContext,
+  FormatError,
+  quoteName,
+} from './errors.js';
+import { describeForeignFormat } from './foreign-format.js';
+import { HeaderChecks } from './header-checks.js';
+import { HeaderParser } from './header-parser.js';
+import { CLOSE_BRACE, CLOSE_BRACKET, JsonReader, OPEN_BRACE } from './json.js';
+import { compareStrings, decodeString } from './json-string.js';
+import { NameTable } from './key-tables.js';
+import { DTYPE_MASK, SUPERSEDED, type TensorColumns } from './tensor-columns.js';
+import { checkUtf8, describeByte } from './utf8.js';
+
+/** Bytes before the header: its length N as an unsigned little-endian integer. */
+export const PREFIX_BYTE_LENGTH = 8;
+
+/** The reference refuses longer headers, so that a damaged length cannot take all memory. */
+export const DEFAULT_MAX_HEADER_BYTE_LENGTH = 100_000_000;
+
+/** Positions inside a header are kept in 32 bits. */
+const LARGEST_HEADER_BYTE_LENGTH = 2 ** 32 - 1;
+
+/** How to read a header. */
+export interface ParseHeaderOptions {
+  /** Longest header to accept, in bytes, up to 2^32 - 1; 100 000 000 unless given. */
+  maxHeaderByteLength?: number;
+  /** The file, for messages. */
+  path?: string;
+}
+
+const encoder = new TextEncoder();
+
+/**
+ * Length N of the header in bytes, from the first bytes of a file (steps 1 to 3 of the pipeline).
+ * `head` holds at least 8 bytes when the file has them; with 512, messages can tell foreign formats.
+ *
+ * @throws FormatError `SAFETENSORS_HEADER_TOO_SMALL` below 8 bytes, `SAFETENSORS_HEADER_TOO_LARGE`
+ * above the limit, `SAFETENSORS_INVALID_HEADER_LENGTH` when the file ends before the header does.
+ */
+export function readHeaderLength(
+  head: Uint8Array,
+  fileByteLength: number,
+  options: ParseHeaderOptions = {},
+): number {
+  const limit = headerLimit(options);
+  const context = contextOf(options);
+  if (fileByteLength < PREFIX_BYTE_LENGTH || head.length < PREFIX_BYTE_LENGTH) {
+    throw new FormatError(
+      'SAFETENSORS_HEADER_TOO_SMALL',
+      `expected at least ${PREFIX_BYTE_LENGTH} bytes, found ` +
+        (fileByteLength === 0 ? 'an empty file' : `${fileByteLength}${foreignHint(head)}`),
+      context,
+    );
+  }
+  const view = new DataView(head.buffer, head.byteOffset, PREFIX_BYTE_LENGTH);
+  const length = view.getUint32(4, true) * 2 ** 32 + view.getUint32(0, true);
+  if (length > limit) {
+    throw new FormatError(
+      'SAFETENSORS_HEADER_TOO_LARGE',
+      `expected a header of at most ${limit} bytes, found a length of ${length}${foreignHint(head)}`,
+      context,
+    );
+  }
+  if (PREFIX_BYTE_LENGTH + length > fileByteLength) {
+    throw new FormatError(
+      'SAFETENSORS_INVALID_HEADER_LENGTH',
+      `expected a header of ${length} bytes, found ${fileByteLength - PREFIX_BYTE_LENGTH} before ` +
+        `the end of the file${foreignHint(head) || ': it is incomplete'}`,
+      context,
+    );
+  }
+  return length;
+}
+
+function headerLimit({ maxHeaderByteLength }: ParseHeaderOptions): number {
+  if (maxHeaderByteLength === undefined) return DEFAULT_MAX_HEADER_BYTE_LENGTH;
+  if (typeof maxHeaderByteLength !== 'number') {
+    throw argumentTypeError('maxHeaderByteLength', 'a number', maxHeaderByteLength);
+  }
+  const isInRange =
+    Number.isInteger(maxHeaderByteLength) &&
+    maxHeaderByteLength >= 0 &&
+    maxHeaderByteLength <= LARGEST_HEADER_BYTE_LENGTH;
+  if (!isInRange) {
+    const expected = `an integer from 0 to ${LARGEST_HEADER_BYTE_LENGTH}`;
+    throw argumentRangeError('maxHeaderByteLength', expected, maxHeaderByteLength);
+  }
+  return maxHeaderByteLength;
+}
+
+function contextOf({ path }: ParseHeaderOptions): ErrorContext {
+  return { path };
+}
+
+function foreignHint(head: Uint8Array): string {
+  const description = describeForeignFormat(head);
+  return description === null ? '' : `; the file looks like ${description}`;
+}
+
+/**
+ * Parses and checks a header (steps 4 to 8 of the pipeline). `json` is exactly its N bytes; the
+ * result keeps it, so that nobody may write to it any more.
+ *
+ * @throws FormatError with the code of the first step that fails. Two refusals are this project's
+ * own and come last, so that what the reference refuses too carries the reference's code:
+ * `SAFETENSORS_DUPLICATE_KEY` (a repeated tensor name, metadata key, or unknown key of one
+ * description) and `SAFETENSORS_VALIDATION_OVERFLOW` for a dimension above 2^53 - 1.
+ */
+export function parseHeader(
+  json: Uint8Array,
+  fileByteLength: number,
+  options: ParseHeaderOptions = {},
+): Header {
+  const context = contextOf(options);
+  if (json[0] !== OPEN_BRACE) failStart(json, context);
+  const reader = new JsonReader(json, context);
+  const parser = new HeaderParser(reader);
+  parser.parse();
+  const { columns, metadataAt } = parser;
+  columns.sortByOffsets();
+  columns.trim();
+  const names = new NameTable(json, columns.nameAt, columns.size);
+  const repeatedNameAt = addNames(names, columns);
+  const dataByteLength = fileByteLength - PREFIX_BYTE_LENGTH - json.length;
+  const checks = new HeaderChecks(json, columns, context);
+  checks.checkTensors(dataByteLength);
+  const duplicateAt = parser.duplicateAt === -1 ? repeatedNameAt : parser.duplicateAt;
+  if (duplicateAt !== -1) {
+    throw new FormatError(
+      'SAFETENSORS_DUPLICATE_KEY',
+      `expected every key once, found ${quoteName(decodeString(json, duplicateAt))} again at header byte ${duplicateAt}`,
+      context,
+    );
+  }
+  checks.checkDimensions();
+  return new Header(json, columns, names, metadataAt, dataByteLength);
+}
+
+function failStart(json: Uint8Array, context: ErrorContext): never {
+  const head = new Uint8Array(512);
+  new DataView(head.buffer).setUint32(0, json.length, true);
+  head.set(json.subarray(0, head.length - PREFIX_BYTE_LENGTH), PREFIX_BYTE_LENGTH);
+  const hint = foreignHint(head.subarray(0, PREFIX_BYTE_LENGTH + json.length));
+  checkUtf8(json, context, hint);
+  throw new FormatError(
+    'SAFETENSORS_INVALID_HEADER_START',
+    `expected the header to begin with "{", found ${describeByte(json, 0)}${hint}`,
+    context,
+  );
+}
+
+/** Fills the table; of tensors of one name the last in the header stays. Returns a repeat or -1. */
+function addNames(names: NameTable, columns: TensorColumns): number {
+  let repeatedAt = -1;
+  const { kind, nameAt, size } = columns;
+  for (let entry = 0; entry < size; entry++) {
+    const other = names.add(entry);
+    if (other === -1) continue;
+    const isLater = (nameAt[entry] as number) > (nameAt[other] as number);
+    const superseded = isLater ? other : entry;
+    if (isLater) names.replace(entry);
+    kind[superseded] = (kind[superseded] as number) | SUPERSEDED;
+    repeatedAt = nameAt[isLater ? entry : other] as number;
+  }
+  return repeatedAt;
+}
+
+/**
+ * A valid header. Tensors are entries, numbered 0 to `size` - 1 in the order of their bytes in the
+ * file; empty tensors at one offset keep the header's order.
+ */
+export class Header {
+  /** The header's N bytes; owned by this object and not to be written to. */
+  readonly json: Uint8Array;
+  /** Number of tensors. */
+  readonly size: number;
+  /** Position of the tensor data in the file, in bytes. */
+  readonly dataStart: number;
+  /** Bytes of tensor data. */
+  readonly dataByteLength: number;
+  readonly #columns: TensorColumns;
+  readonly #names: NameTable;
+  readonly #metadataAt: number;
+  #metadata: ReadonlyMap<string, string> | null = null;
+  #sorted: Uint32Array | null = null;
+
+  /** Only `parseHeader` makes headers. */
+  constructor(
+    json: Uint8Array,
+    columns: TensorColumns,
+    names: NameTable,
+    metadataAt: number,
+    dataByteLength: number,
+  ) {
+    this.json = json;
+    this.size = columns.size;
+    this.dataStart = PREFIX_BYTE_LENGTH + json.length;
+    this.dataByteLength = dataByteLength;
+    this.#columns = columns;
+    this.#names = names;
+    this.#metadataAt = metadataAt;
+  }
+
+  /** The metadata in the header's order; null when there is none. Decoded on first use. */
+  get metadata(): ReadonlyMap<string, string> | null {
+    if (this.#metadata === null && this.#metadataAt !== -1) this.#metadata = this.#decodeMetadata();
+    return this.#metadata;
+  }
+
+  #decodeMetadata(): Map<string, string> {
+    const metadata = new Map<string, string>();
+    const reader = new JsonReader(this.json);
+    reader.at = this.#metadataAt;
+    if (!reader.enter(CLOSE_BRACE)) return metadata;
+    do {
+      const key = decodeString(this.json, reader.readKey());
+      reader.peek();
+      metadata.set(key, decodeString(this.json, reader.readString()));
+    } while (reader.hasNext(CLOSE_BRACE));
+    return metadata;
+  }
+
+  /** Entry of a tensor's name; -1 when there is none. */
+  find(name: string): number {
+    return this.#names.find(encoder.encode(JSON.stringify(name)), 1);
+  }
+
+  /** Name of an entry. */
+  name(entry: number): string {
+    return decodeString(this.json, this.#columns.nameAt[entry] as number);
+  }
+
+  /** Dtype of an entry. */
+  dtype(entry: number): Dtype {
+    return DTYPE_NAMES[(this.#columns.kind[entry] as number) & DTYPE_MASK] as Dtype;
+  }
+
+  /** Dimensions of an entry, outermost first: a new, frozen array. */
+  shape(entry: number): readonly number[] {
+    const shape: number[] = [];
+    const reader = new JsonReader(this.json);
+    reader.at = this.#columns.shapeAt[entry] as number;
+    if (reader.enter(CLOSE_BRACKET)) {
+      do {
+        shape.push(reader.readUnsigned());
+      } while (reader.hasNext(CLOSE_BRACKET));
+    }
+    return Object.freeze(shape);
+  }
+
+  /** Offset of an entry's first byte, in bytes from `dataStart`. */
+  begin(entry: number): number {
+    return this.#columns.begin(entry);
+  }
+
+  /** Offset behind an entry's last byte, in bytes from `dataStart`. */
+  end(entry: number): number {
+    return this.#columns.end(entry);
+  }
+
+  /** The entries by their names' UTF-8 bytes, as the reference sorts: always the same array. */
+  sortedEntries(): Uint32Array {
+    this.#sorted ??= this.#sortEntries();
+    return this.#sorted;
+  }
+
+  #sortEntries(): Uint32Array {
+    const { json } = this;
+    const { nameAt } = this.#columns;
+    const entries = Uint32Array.from({ length: this.size }, (_, entry) => entry);
+    const compare = (a: number, b: number): number =>
+      compareStrings(json, nameAt[a] as number, json, nameAt[b] as number);
+    const isSorted = entries.every((entry) => entry === 0 || compare(entry - 1, entry) < 0);
+    return isSorted ? entries : entries.sort(compare);
+  }
+}

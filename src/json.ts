@@ -1,0 +1,297 @@
+/**
+ * A strict JSON reader (RFC 8259) over bytes. It walks through a text once, checks every byte and
+ * makes no objects: what a value means, and which positions to keep, is its caller's business.
+ */
+import { type ErrorContext, FormatError } from './errors.js';
+import { isFiniteLiteral } from './json-number.js';
+import { decodeString, escapedUnit, isHighSurrogate, isLowSurrogate } from './json-string.js';
+import { checkUtf8, describeByte, sequenceEnd } from './utf8.js';
+
+/** Open containers at most, the outermost included: the reference's recursion limit. */
+export const MAX_JSON_DEPTH = 127;
+
+export const QUOTE = 0x22;
+export const COMMA = 0x2c;
+export const COLON = 0x3a;
+export const OPEN_BRACKET = 0x5b;
+export const CLOSE_BRACKET = 0x5d;
+export const OPEN_BRACE = 0x7b;
+export const CLOSE_BRACE = 0x7d;
+const BACKSLASH = 0x5c;
+const MINUS = 0x2d;
+const PLUS = 0x2b;
+const DOT = 0x2e;
+const ZERO = 0x30;
+const NINE = 0x39;
+/** Ends of the text read as this byte, which no rule accepts. */
+const END = -1;
+
+/** Digits that a JavaScript number adds up without rounding: 10^15 - 1 is below 2^53. */
+const EXACT_DIGITS = 15;
+/** An integer of so many digits is below 1e308 and therefore a finite double. */
+const FINITE_DIGITS = 308;
+
+/** 1 for the bytes that stand for themselves inside a string. */
+const PLAIN = new Uint8Array(256).fill(1, 0x20, 0x80);
+PLAIN[QUOTE] = 0;
+PLAIN[BACKSLASH] = 0;
+
+/** Reads one JSON text; `at` is the position of the next byte. */
+export class JsonReader {
+  /** The text. Bytes outside ASCII are checked where they are allowed, inside strings. */
+  readonly bytes: Uint8Array;
+  /** Position of the next byte. */
+  at = 0;
+  /** Upper 32 bits of the integer read last. */
+  high = 0;
+  /** Lower 32 bits of the integer read last. */
+  low = 0;
+  /** Position of the name of the tensor that is being read, for messages; -1 when there is none. */
+  tensorAt = -1;
+  readonly #context: ErrorContext;
+
+  /** The context names the file in messages. */
+  constructor(bytes: Uint8Array, context: ErrorContext = {}) {
+    this.bytes = bytes;
+    this.#context = context;
+  }
+
+  /** Skips whitespace and returns the byte that follows, -1 at the end; does not consume it. */
+  peek(): number {
+    const { bytes } = this;
+    let at = this.at;
+    while (at < bytes.length) {
+      const byte = bytes[at] as number;
+      if (byte > 0x20 || (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09)) {
+        this.at = at;
+        return byte;
+      }
+      at++;
+    }
+    this.at = at;
+    return END;
+  }
+
+  /** Consumes `byte`, with whitespace before it; anything else is an error. */
+  expect(byte: number, description: string): void {
+    if (this.peek() !== byte) this.fail(description);
+    this.at++;
+  }
+
+  /** Refuses everything but whitespace up to the end of the text. */
+  expectEnd(): void {
+    if (this.peek() !== END) this.fail('nothing but whitespace');
+  }
+
+  /**
+   * After a member or element: true when a comma says that another one follows, false when
+   * `close` ended the container. Both are consumed.
+   */
+  hasNext(close: number): boolean {
+    const byte = this.peek();
+    if (byte !== COMMA && byte !== close) {
+      this.fail(`"," or "${String.fromCharCode(close)}"`);
+    }
+    this.at++;
+    return byte === COMMA;
+  }
+
+  /** Consumes the opening bracket; true when the container is not empty. */
+  enter(close: number): boolean {
+    this.at++;
+    if (this.peek() !== close) return true;
+    this.at++;
+    return false;
+  }
+
+  /** Consumes a key and its colon; returns the position of the key's first byte in the quotes. */
+  readKey(): number {
+    if (this.peek() !== QUOTE) this.fail('a key in double quotes');
+    const start = this.readString();
+    this.expect(COLON, '":" after the key');
+    return start;
+  }
+
+  /** Consumes the string that begins here; returns the position behind its opening quote. */
+  readString(): number {
+    const { bytes } = this;
+    const start = this.at + 1;
+    let at = start;
+    while (at < bytes.length) {
+      const byte = bytes[at] as number;
+      if (PLAIN[byte] === 1) {
+        at++;
+      } else if (byte === QUOTE) {
+        this.at = at + 1;
+        return start;
+      } else if (byte === BACKSLASH) {
+        at = this.#escapeEnd(at);
+      } else {
+        const end = byte < 0x80 ? -1 : sequenceEnd(bytes, at);
+        if (end === -1) this.failAt(at, 'control characters to be escaped inside a string');
+        at = end;
+      }
+    }
+    return this.failAt(at, 'the closing quote of a string');
+  }
+
+  #escapeEnd(at: number): number {
+    const { bytes } = this;
+    const unit = escapedUnit(bytes, at);
+    if (unit === -1) this.failAt(at, 'a valid escape sequence');
+    if (bytes[at + 1] !== 0x75) return at + 2;
+    if (isHighSurrogate(unit)) {
+      const isPair = bytes[at + 7] === 0x75 && isLowSurrogate(escapedUnit(bytes, at + 6));
+      if (!isPair) this.failAt(at, 'a low surrogate to follow the escaped high surrogate');
+      return at + 12;
+    }
+    if (isLowSurrogate(unit)) {
+      this.failAt(at, 'an escaped low surrogate to follow a high one');
+    }
+    return at + 6;
+  }
+
+  /**
+   * Consumes an integer from 0 to 2^64 - 1 into `high` and `low`; returns its value, exact up to
+   * 2^53. A sign, a fraction or an exponent is an error, even where the value would be integral.
+   */
+  readUnsigned(): number {
+    const { bytes } = this;
+    this.peek();
+    const start = this.at;
+    let at = start;
+    let value = 0;
+    let digit = (bytes[at] as number) - ZERO;
+    while (digit >= 0 && digit <= 9) {
+      value = value * 10 + digit;
+      at++;
+      digit = (bytes[at] as number) - ZERO;
+    }
+    const length = at - start;
+    const next = bytes[at];
+    const isInteger = next !== DOT && next !== 0x65 && next !== 0x45;
+    if (length === 0 || !isInteger || (bytes[start] === ZERO && length > 1)) {
+      this.fail('an integer from 0 to 2^64 - 1');
+    }
+    this.at = at;
+    if (length > EXACT_DIGITS) return this.#splitLongInteger(start, at);
+    this.low = value >>> 0;
+    this.high = value > 0xffff_ffff ? Math.floor(value / 2 ** 32) : 0;
+    return value;
+  }
+
+  #splitLongInteger(start: number, end: number): number {
+    let high = 0;
+    let low = 0;
+    for (let at = start; at < end; at++) {
+      const sum = low * 10 + (this.bytes[at] as number) - ZERO;
+      low = sum >>> 0;
+      high = high * 10 + Math.floor(sum / 2 ** 32);
+      if (high > 0xffff_ffff) this.failAt(start, 'an integer from 0 to 2^64 - 1');
+    }
+    this.high = high;
+    this.low = low;
+    return high * 2 ** 32 + low;
+  }
+
+  /** Consumes any value. `depth` is the number of containers that are open around it. */
+  skipValue(depth: number): void {
+    const byte = this.peek();
+    if (byte === QUOTE) this.readString();
+    else if (byte === OPEN_BRACKET) this.#skipArray(depth + 1);
+    else if (byte === OPEN_BRACE) this.#skipObject(depth + 1);
+    else if (byte === MINUS || (byte >= ZERO && byte <= NINE)) this.#skipNumber();
+    else if (byte === 0x74) this.#skipWord('true');
+    else if (byte === 0x66) this.#skipWord('false');
+    else if (byte === 0x6e) this.#skipWord('null');
+    else this.fail('a JSON value');
+  }
+
+  /** Consumes `null` when it stands here. */
+  skipNull(): boolean {
+    if (this.peek() !== 0x6e) return false;
+    this.#skipWord('null');
+    return true;
+  }
+
+  #skipArray(depth: number): void {
+    this.#checkDepth(depth);
+    if (!this.enter(CLOSE_BRACKET)) return;
+    do {
+      this.skipValue(depth);
+    } while (this.hasNext(CLOSE_BRACKET));
+  }
+
+  #skipObject(depth: number): void {
+    this.#checkDepth(depth);
+    if (!this.enter(CLOSE_BRACE)) return;
+    do {
+      this.readKey();
+      this.skipValue(depth);
+    } while (this.hasNext(CLOSE_BRACE));
+  }
+
+  #checkDepth(depth: number): void {
+    if (depth > MAX_JSON_DEPTH) this.fail(`at most ${MAX_JSON_DEPTH} nested arrays and objects`);
+  }
+
+  #skipWord(word: string): void {
+    for (let i = 0; i < word.length; i++) {
+      if (this.bytes[this.at + i] !== word.charCodeAt(i)) this.fail('a JSON value');
+    }
+    this.at += word.length;
+  }
+
+  #skipNumber(): void {
+    const { bytes } = this;
+    const start = this.at;
+    let at = bytes[start] === MINUS ? start + 1 : start;
+    const integer = at;
+    at = this.#digitsEnd(at);
+    const digits = at - integer;
+    if (bytes[integer] === ZERO && digits > 1) this.fail('a number without leading zeros');
+    let hasExponent = false;
+    if (bytes[at] === DOT) at = this.#digitsEnd(at + 1);
+    if (bytes[at] === 0x65 || bytes[at] === 0x45) {
+      hasExponent = true;
+      at++;
+      if (bytes[at] === PLUS || bytes[at] === MINUS) at++;
+      at = this.#digitsEnd(at);
+    }
+    if ((hasExponent || digits > FINITE_DIGITS) && !isFiniteLiteral(bytes, integer, at)) {
+      this.fail('a number within the range of a double');
+    }
+    this.at = at;
+  }
+
+  #digitsEnd(start: number): number {
+    const { bytes } = this;
+    let at = start;
+    while (at < bytes.length) {
+      const byte = bytes[at] as number;
+      if (byte < ZERO || byte > NINE) break;
+      at++;
+    }
+    if (at === start) this.failAt(at, 'a digit');
+    return at;
+  }
+
+  /** Refuses the text: something else was expected at the present position. */
+  fail(expected: string): never {
+    this.failAt(this.at, expected);
+  }
+
+  /**
+   * Refuses the text at a position. That the bytes are not UTF-8 goes before every other reason
+   * (step 4 of the pipeline), so the whole text is checked for it now.
+   */
+  failAt(at: number, expected: string, found: string = describeByte(this.bytes, at)): never {
+    checkUtf8(this.bytes, this.#context);
+    const tensor = this.tensorAt === -1 ? undefined : decodeString(this.bytes, this.tensorAt);
+    throw new FormatError(
+      'SAFETENSORS_INVALID_HEADER_DESERIALIZATION',
+      `expected ${expected} at header byte ${at}, found ${found}`,
+      { ...this.#context, tensor },
+    );
+  }
+}

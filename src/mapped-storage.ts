@@ -1,0 +1,62 @@
+/** A file mapped copy-on-write: every buffer is a view of the mapping, nothing is read at open. */
+
+import { type FileState, FileStorage } from './file-storage.js';
+import type { Mapping, NativeBinding } from './native.js';
+import type { OpenedFile } from './opened-file.js';
+
+/** Slots of the state that the addon writes. */
+const SIZE = 0;
+const SECONDS = 1;
+const NANOSECONDS = 2;
+const TRUNCATED = 3;
+
+/** Owns a mapping, which in turn owns the descriptor. */
+export class MappedStorage extends FileStorage {
+  readonly kind = 'mmap';
+  readonly zeroCopy = true;
+  readonly #native: NativeBinding;
+  readonly #mapping: Mapping;
+  readonly #state = new Float64Array(4);
+  #seconds: number;
+  #nanoseconds: number;
+
+  /** Takes the descriptor over when it succeeds; when it throws, it is still the caller's. */
+  constructor(file: OpenedFile, native: NativeBinding, guard: boolean) {
+    super(file);
+    this.#native = native;
+    this.#mapping = native.mapFile(file.fd, file.byteLength, guard);
+    native.readFileState(this.#mapping, this.#state);
+    this.#seconds = this.#state[SECONDS] as number;
+    this.#nanoseconds = this.#state[NANOSECONDS] as number;
+  }
+
+  /** A mapping starts at a page, so the position alone decides. */
+  addressOf(position: number): number {
+    return position;
+  }
+
+  protected makeBuffer(begin: number, end: number): ArrayBuffer {
+    return this.#native.tensorBuffer(this.#mapping, begin, end - begin);
+  }
+
+  protected inspect(): FileState {
+    const state = this.#state;
+    this.#native.readFileState(this.#mapping, state);
+    if (state[TRUNCATED] !== 0) return 'truncated';
+    const byteLength = state[SIZE] as number;
+    if (byteLength !== this.byteLength) return { byteLength };
+    return state[SECONDS] === this.#seconds && state[NANOSECONDS] === this.#nanoseconds
+      ? 'same'
+      : 'touched';
+  }
+
+  protected rememberTime(): void {
+    this.#seconds = this.#state[SECONDS] as number;
+    this.#nanoseconds = this.#state[NANOSECONDS] as number;
+  }
+
+  protected release(detached: readonly ArrayBuffer[] | undefined): void {
+    if (detached === undefined) this.#native.release(this.#mapping);
+    else this.#native.detach(this.#mapping, detached);
+  }
+}

@@ -1,0 +1,173 @@
+/**
+ * The only module that loads the addon, and the place where its return values become errors.
+ *
+ * The addon maps files, hands out external ArrayBuffers over a mapping and guards it. Opening by
+ * path, the checks of header and limits and their wording are done by its callers.
+ */
+
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import process from 'node:process';
+import { fileURLToPath } from 'node:url';
+import { getSystemErrorName } from 'node:util';
+import { argumentRangeError, argumentTypeError } from './errors.js';
+
+declare const mappingBrand: unique symbol;
+
+/**
+ * A file mapped copy-on-write; an opaque object of the addon. When it is collected without having
+ * been released, that releases it.
+ */
+export interface Mapping {
+  /** Only the addon makes mappings. */
+  readonly [mappingBrand]: never;
+}
+
+/**
+ * What the addon can do. Arguments that it cannot use are a `TypeError`; failures of the system are
+ * errors with `code`, `errno` and `syscall`, as those of `node:fs`.
+ */
+export interface NativeBinding {
+  /**
+   * Maps `byteLength` > 0 bytes of a regular file from its start, readable and writable; what is
+   * written stays private to this mapping. The mapping owns `fd` from then on and closes it when it
+   * goes; when this throws, `fd` stays the caller's. With `guard`, where there is one (Linux), a
+   * page that a truncation took away reads as zeros instead of killing the process.
+   */
+  mapFile(fd: number, byteLength: number, guard: boolean): Mapping;
+  /**
+   * A new external ArrayBuffer over `byteLength` > 0 bytes of the mapping from `byteOffset`: no
+   * copy, at whatever address that is. It keeps the mapping alive until it is collected. The caller
+   * has checked that the runtime can make a buffer of that size. `EBADF` when the mapping was
+   * released.
+   */
+  tensorBuffer(mapping: Mapping, byteOffset: number, byteLength: number): ArrayBuffer;
+  /**
+   * Writes what the kept descriptor says about the file now, and what the guard saw, into `state`,
+   * an array of four: size in bytes, modification time in whole seconds and in nanoseconds within
+   * the second, and 1 when a reader has hit a page that is gone (else 0). `EBADF` when the mapping
+   * was released.
+   */
+  readFileState(mapping: Mapping, state: Float64Array): void;
+  /**
+   * Ends the handle. Buffers handed out stay valid; the mapping goes when the last of them is
+   * collected, at once when there is none. May be called again.
+   */
+  release(mapping: Mapping): void;
+  /**
+   * Ends the handle and takes `buffers`, all that were handed out, from their holders: they are
+   * detached, file and memory are free at once. Whoever still has the bare address (a buffer moved
+   * with `transfer()`, work on the thread pool) reads zeros. May be called again, and after
+   * `release`, which then does nothing.
+   */
+  detach(mapping: Mapping, buffers: readonly ArrayBuffer[]): void;
+}
+
+/** The addon, or why there is none: a clause that can follow "because". */
+export type NativeLoad = { readonly binding: NativeBinding } | { readonly unavailable: string };
+
+/** What the addon returns instead of a result: a negative errno, or the name of an argument. */
+type Failure = number | string;
+
+/** Where there is no result, 0 stands for success. */
+interface Addon {
+  compensateExternalMemory(): 0;
+  externalBuffersAllowed(): boolean;
+  mapFile(fd: number, byteLength: number, guard: boolean): Mapping | Failure;
+  tensorBuffer(mapping: Mapping, byteOffset: number, byteLength: number): ArrayBuffer | Failure;
+  readFileState(mapping: Mapping, state: Float64Array): Failure;
+  release(mapping: Mapping): Failure;
+  detach(mapping: Mapping, buffers: readonly ArrayBuffer[]): Failure;
+}
+
+/** The addon's arguments by name, and what each must be. */
+const EXPECTED_ARGUMENT: Readonly<Record<string, string>> = {
+  fd: 'a file descriptor',
+  byteLength: 'an integer above 0 and within the mapping',
+  byteOffset: 'an integer such that the range lies within the mapping',
+  guard: 'a boolean',
+  mapping: 'a mapping',
+  state: 'a Float64Array of length 4',
+  buffers: "an array of the mapping's buffers",
+};
+
+const NO_MEMORY_ADVICE =
+  "; raise the limit of the process's addresses (ulimit -v), allow overcommit " +
+  "(vm.overcommit_memory), or open the file with { storage: 'read' }";
+
+/** `syscall` is what failed below the addon's function, `args` are the arguments it was given. */
+function failure(result: Failure, syscall: string, args: Record<string, unknown>): Error {
+  if (typeof result === 'number') {
+    const code = getSystemErrorName(result);
+    const advice = syscall === 'mmap' && code === 'ENOMEM' ? NO_MEMORY_ADVICE : '';
+    const error = new Error(`${code}: ${syscall} failed${advice}`);
+    return Object.assign(error, { errno: result, code, syscall });
+  }
+  const actual = args[result];
+  const argumentError = typeof actual === 'number' ? argumentRangeError : argumentTypeError;
+  return argumentError(result, EXPECTED_ARGUMENT[result] ?? 'valid', actual);
+}
+
+function bind(addon: Addon): NativeBinding {
+  return {
+    mapFile(fd, byteLength, guard) {
+      const result = addon.mapFile(fd, byteLength, guard);
+      if (typeof result === 'object') return result;
+      throw failure(result, 'mmap', { fd, byteLength, guard });
+    },
+    tensorBuffer(mapping, byteOffset, byteLength) {
+      const result = addon.tensorBuffer(mapping, byteOffset, byteLength);
+      if (typeof result === 'object') return result;
+      throw failure(result, 'tensorBuffer', { mapping, byteOffset, byteLength });
+    },
+    readFileState(mapping, state) {
+      const result = addon.readFileState(mapping, state);
+      if (result !== 0) throw failure(result, 'fstat', { mapping, state });
+    },
+    release(mapping) {
+      const result = addon.release(mapping);
+      if (result !== 0) throw failure(result, 'munmap', { mapping });
+    },
+    detach(mapping, buffers) {
+      const result = addon.detach(mapping, buffers);
+      if (result !== 0) throw failure(result, 'mmap', { mapping, buffers });
+    },
+  };
+}
+
+/** A build in a clone comes first; the published package has only the prebuilt file. */
+const ADDON_FILES: readonly string[] = [
+  'build/Release/safetensors-mmap.node',
+  `prebuilds/${process.platform}-${process.arch}/safetensors-mmap.node`,
+];
+
+/** Bun and Deno count external memory in ways of their own, which the addon leaves alone. */
+const isNode: boolean =
+  process.versions['bun'] === undefined && process.versions['deno'] === undefined;
+
+function load(): NativeLoad {
+  const file = ADDON_FILES.map((name) =>
+    fileURLToPath(new URL(`../${name}`, import.meta.url)),
+  ).find((path) => existsSync(path));
+  if (file === undefined) {
+    return { unavailable: `there is no addon for ${process.platform}-${process.arch}` };
+  }
+  try {
+    const addon: Addon = createRequire(import.meta.url)(file);
+    if (!addon.externalBuffersAllowed()) {
+      return { unavailable: 'this runtime does not allow ArrayBuffers over foreign memory' };
+    }
+    if (isNode) addon.compensateExternalMemory();
+    return { binding: bind(addon) };
+  } catch (error) {
+    return { unavailable: `the addon could not be loaded: ${String(error)}` };
+  }
+}
+
+let loaded: NativeLoad | undefined;
+
+/** Loads the addon once; later calls return the same answer. Never throws. */
+export function loadNative(): NativeLoad {
+  loaded ??= load();
+  return loaded;
+}

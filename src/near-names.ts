@@ -1,0 +1,36 @@
+/** Names that the caller of a lookup may have meant. */
+
+/** How many names are looked at: a hint is not worth more than a few milliseconds. */
+const MAX_COMPARED_NAMES = 20_000;
+
+/** How many names an error shows. */
+const MAX_NEAR_NAMES = 3;
+
+/** Share of the longer name that must agree at the two ends. */
+const LEAST_AGREEMENT = 0.6;
+
+function agreement(a: string, b: string): number {
+  const shorter = Math.min(a.length, b.length);
+  let start = 0;
+  while (start < shorter && a[start] === b[start]) start++;
+  let end = 0;
+  while (end < shorter - start && a[a.length - 1 - end] === b[b.length - 1 - end]) end++;
+  return (start + end) / Math.max(a.length, b.length);
+}
+
+/**
+ * The names most like `name`, best first, at most three: those that agree with it at both ends in
+ * most characters, upper and lower case alike. Linear in the names, bounded in their number.
+ */
+export function nearNames(name: string, names: Iterable<string>): string[] {
+  const wanted = name.toLowerCase();
+  const found: { name: string; score: number }[] = [];
+  let compared = 0;
+  for (const candidate of names) {
+    if (compared++ === MAX_COMPARED_NAMES) break;
+    const score = agreement(wanted, candidate.toLowerCase());
+    if (score >= LEAST_AGREEMENT) found.push({ name: candidate, score });
+  }
+  found.sort((a, b) => b.score - a.score);
+  return found.slice(0, MAX_NEAR_NAMES).map((entry) => entry.name);
+}

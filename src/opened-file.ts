@@ -1,0 +1,63 @@
+/**
+ * An open descriptor on a regular file, with what is needed to tell later whether it is still the
+ * file whose header was checked.
+ */
+
+import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs';
+import { FileChangedError, SafetensorsError } from './errors.js';
+
+/** One read call takes at most this: Node refuses lengths of 2 GiB and above. */
+const MAX_READ_BYTE_LENGTH = 2 ** 30;
+
+/** A descriptor, the path for messages, and the size at open in bytes. */
+export interface OpenedFile {
+  readonly fd: number;
+  readonly path: string;
+  readonly byteLength: number;
+}
+
+function kindOf(stats: Stats): string {
+  if (stats.isDirectory()) return 'a directory';
+  if (stats.isFIFO()) return 'a named pipe (FIFO)';
+  if (stats.isCharacterDevice()) return 'a character device';
+  if (stats.isBlockDevice()) return 'a block device';
+  return stats.isSocket() ? 'a socket' : 'not a regular file';
+}
+
+/**
+ * Opens a regular file for reading. `label` names it in messages.
+ *
+ * O_NONBLOCK keeps a FIFO without a writer from hanging the process; it means nothing for regular
+ * files. Anything else than a regular file throws `SAFETENSORS_NOT_A_REGULAR_FILE`; what the system
+ * refuses (`ENOENT`, `EACCES` …) is Node's own error.
+ */
+export function openRegularFile(path: string | Buffer, label: string): OpenedFile {
+  // O_NONBLOCK does not exist on Windows, where there are no FIFOs in the file system either.
+  const fd = openSync(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
+  try {
+    const stats = fstatSync(fd);
+    if (!stats.isFile()) {
+      const message = `expected a regular file, found ${kindOf(stats)}`;
+      throw new SafetensorsError('SAFETENSORS_NOT_A_REGULAR_FILE', message, { path: label });
+    }
+    return { fd, path: label, byteLength: stats.size };
+  } catch (error) {
+    closeSync(fd);
+    throw error;
+  }
+}
+
+/** Fills `target` from `position`; FileChangedError when the file ends before. */
+export function readFully(file: OpenedFile, target: Uint8Array, position: number): void {
+  let done = 0;
+  while (done < target.byteLength) {
+    const length = Math.min(target.byteLength - done, MAX_READ_BYTE_LENGTH);
+    const count = readSync(file.fd, target, done, length, position + done);
+    if (count === 0) {
+      const expected = position + target.byteLength;
+      const message = `the file was cut short: expected at least ${expected} bytes, found ${position + done}`;
+      throw new FileChangedError(message, { path: file.path });
+    }
+    done += count;
+  }
+}

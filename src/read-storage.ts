@@ -1,0 +1,54 @@
+/** Positioned reads into ordinary buffers, where files cannot be mapped or should not be. */
+
+import { closeSync, fstatSync } from 'node:fs';
+import { type FileState, FileStorage } from './file-storage.js';
+import { type OpenedFile, readFully } from './opened-file.js';
+
+// A handle that is dropped without close() must not keep its descriptor. The held value is the
+// number alone, so that the registry does not keep the storage alive.
+const descriptors = new FinalizationRegistry<number>((fd) => closeSync(fd));
+
+/** Owns the descriptor; every buffer is a copy that lives on its own. */
+export class ReadStorage extends FileStorage {
+  readonly kind = 'read';
+  readonly zeroCopy = false;
+  #time: bigint;
+  #seenTime: bigint;
+
+  /** Takes the descriptor over. */
+  constructor(file: OpenedFile) {
+    super(file);
+    this.#time = fstatSync(file.fd, { bigint: true }).mtimeNs;
+    this.#seenTime = this.#time;
+    descriptors.register(this, file.fd, this);
+  }
+
+  /** Buffers are made for what is asked, so all begin at an aligned address. */
+  addressOf(_position: number): number {
+    return 0;
+  }
+
+  protected makeBuffer(begin: number, end: number): ArrayBuffer {
+    const buffer = new ArrayBuffer(end - begin);
+    readFully(this.file, new Uint8Array(buffer), begin);
+    return buffer;
+  }
+
+  protected inspect(): FileState {
+    const { size, mtimeNs } = fstatSync(this.file.fd, { bigint: true });
+    this.#seenTime = mtimeNs;
+    if (size !== BigInt(this.byteLength)) return { byteLength: Number(size) };
+    return mtimeNs === this.#time ? 'same' : 'touched';
+  }
+
+  protected rememberTime(): void {
+    this.#time = this.#seenTime;
+  }
+
+  protected release(detached: readonly ArrayBuffer[] | undefined): void {
+    descriptors.unregister(this);
+    closeSync(this.file.fd);
+    // Transferring is the only way to empty a buffer on Node 20; the clone is garbage at once.
+    for (const buffer of detached ?? []) structuredClone(buffer, { transfer: [buffer] });
+  }
+}

@@ -1,0 +1,51 @@
+/**
+ * Where the bytes of an open file come from. Three kinds behind one interface: a mapping, positioned
+ * reads, and memory that the caller already has. A storage knows positions in the file (bytes from
+ * its start), never tensors.
+ */
+
+import type { FileChangedError } from './errors.js';
+
+/** How a file's bytes are reached: mapped, read on demand, or given by the caller. */
+export type StorageKind = 'mmap' | 'read' | 'memory';
+
+/** A place in memory: `byteOffset` bytes into `buffer`. */
+export interface BufferRange {
+  readonly buffer: ArrayBuffer;
+  readonly byteOffset: number;
+}
+
+/** Bytes of one open file. Methods throw `FileClosedError` after `close`. */
+export interface Storage {
+  readonly kind: StorageKind;
+  /** The file, as named in messages. */
+  readonly path: string | undefined;
+  /** Length of the file in bytes, as it was at open. */
+  readonly byteLength: number;
+  /** Longest buffer this runtime can make, in bytes. */
+  readonly maxBufferByteLength: number;
+  /** False once the file was found cut short or rewritten; never true again. */
+  readonly ok: boolean;
+  /** True after `close`. */
+  readonly closed: boolean;
+  /** True when reaching for more bytes than are needed costs nothing. */
+  readonly zeroCopy: boolean;
+
+  /** Offset from an aligned address at which a buffer made for `position` begins, in bytes. */
+  addressOf(position: number): number;
+
+  /**
+   * The bytes [begin, end), at least one, to be kept and handed out by the caller: a view for `mmap`
+   * and `memory`, a fresh copy for `read`. They live on after `close`, unless it detaches them.
+   */
+  bytes(begin: number, end: number): BufferRange;
+
+  /** As `bytes`, for passing use: the storage itself does not keep them alive. */
+  window(begin: number, end: number): Uint8Array<ArrayBuffer>;
+
+  /** Throws {@link FileChangedError} when the file is no longer the one whose header was checked. */
+  verify(): void;
+
+  /** Lets go of the file. With `detach`, buffers handed out become empty and memory is free at once. */
+  close(detach: boolean): void;
+}

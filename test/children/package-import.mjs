@@ -1,0 +1,15 @@
+// Runs in a folder that has the package installed: reads one tensor of the file it is given, in the
+// way an ES module does, and prints what it saw as one line of JSON.
+import { safeOpen } from 'safetensors-mmap';
+
+const file = safeOpen(process.argv[2]);
+const tensor = file.getTensor(process.argv[3]);
+console.log(
+  JSON.stringify({
+    storage: file.storage,
+    dtype: tensor.dtype,
+    shape: tensor.shape,
+    hex: Buffer.from(tensor.bytes).toString('hex'),
+  }),
+);
+file.close();

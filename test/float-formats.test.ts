@@ -1,0 +1,162 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { DTYPE_NAMES, DTYPES, type Dtype } from '../src/dtype.js';
+import { convertToFloat32 } from '../src/float-formats.js';
+
+interface Table {
+  readonly dtype: Dtype;
+  readonly oracle: string;
+  readonly float32: string;
+  readonly input?: string;
+}
+
+const folder = new URL('fixtures/float32-tables/', import.meta.url);
+const bytesOf = (name: string) => new Uint8Array(readFileSync(new URL(name, folder)));
+const tables: Table[] = JSON.parse(readFileSync(new URL('tables.json', folder), 'utf8')).tables;
+const python = process.env['SAFETENSORS_PYTHON'];
+
+/** All patterns of a dtype, in order, one bit after the other, lowest first. */
+function allPatterns(bits: number): Uint8Array {
+  const bytes = new Uint8Array((2 ** bits * bits) / 8);
+  for (let pattern = 0; pattern < 2 ** bits; pattern++) {
+    for (let bit = 0; bit < bits; bit++) {
+      const at = pattern * bits + bit;
+      bytes[at >> 3] = (bytes[at >> 3] as number) | (((pattern >> bit) & 1) << (at & 7));
+    }
+  }
+  return bytes;
+}
+
+function inputOf({ dtype, input }: Table): Uint8Array {
+  return input === undefined ? allPatterns(DTYPES[dtype].bits) : bytesOf(input);
+}
+
+function expectedOf({ float32 }: Table): Float32Array {
+  return new Float32Array(bytesOf(float32).buffer);
+}
+
+function atByteOffset(bytes: Uint8Array, byteOffset: number): Uint8Array {
+  const moved = new Uint8Array(byteOffset + bytes.length).subarray(byteOffset);
+  moved.set(bytes);
+  return moved;
+}
+
+/** Values whose bit patterns differ (all NaNs are the same), as index, value and expected value. */
+function differences(values: Float32Array, expected: Float32Array): number[][] {
+  const [patterns, expectedPatterns] = [values, expected].map(
+    (array) => new Uint32Array(array.buffer, array.byteOffset, array.length),
+  ) as [Uint32Array, Uint32Array];
+  const found = values.length === expected.length ? [] : [[values.length, expected.length]];
+  for (let i = 0; i < expected.length; i++) {
+    if (patterns[i] === expectedPatterns[i]) continue;
+    const [value, wanted] = [values[i] as number, expected[i] as number];
+    if (!(Number.isNaN(value) && Number.isNaN(wanted))) found.push([i, value, wanted]);
+  }
+  return found;
+}
+
+function convert(dtype: Dtype, ...bytes: number[]): number[] {
+  return [
+    ...convertToFloat32(dtype, Uint8Array.from(bytes), (bytes.length * 8) / DTYPES[dtype].bits),
+  ];
+}
+
+describe('the oracles', () => {
+  it('cover every dtype, up to 16 bits with every pattern', () => {
+    expect(tables.map(({ dtype }) => dtype).sort()).toEqual([...DTYPE_NAMES].sort());
+    for (const table of tables) {
+      const { bits } = DTYPES[table.dtype];
+      expect(table.input === undefined).toBe(bits <= 16);
+      if (bits <= 16) expect(expectedOf(table)).toHaveLength(2 ** bits);
+      else expect(expectedOf(table).length).toBeGreaterThan(200);
+    }
+  });
+
+  it.each(tables)('$dtype equals $oracle at every alignment', (table) => {
+    const input = inputOf(table);
+    const expected = expectedOf(table);
+    const elementCount = (input.length * 8) / DTYPES[table.dtype].bits;
+    for (let byteOffset = 0; byteOffset < 9; byteOffset++) {
+      const result = convertToFloat32(table.dtype, atByteOffset(input, byteOffset), elementCount);
+      expect(differences(result, expected)).toEqual([]);
+    }
+  });
+
+  it.skipIf(python === undefined)(
+    'give the stored tables again (skipped unless SAFETENSORS_PYTHON names a python with torch)',
+    () => {
+      const script = new URL('../scripts/fixtures/float32_tables.py', import.meta.url);
+      const output = execFileSync(
+        python as string,
+        [fileURLToPath(script), '--check', fileURLToPath(folder)],
+        { encoding: 'utf8' },
+      );
+      expect(output).toMatch(/^\d+ values equal/);
+    },
+  );
+});
+
+describe('convertToFloat32', () => {
+  it.each(tables)('$dtype: converts every length and several blocks alike', (table) => {
+    const { bits } = DTYPES[table.dtype];
+    const input = inputOf(table);
+    const expected = expectedOf(table);
+    const group = bits === 6 ? 3 : Math.ceil(bits / 8);
+    for (let length = 0; length < 5 * group; length += group) {
+      const elementCount = (length * 8) / bits;
+      for (const byteOffset of [0, 1]) {
+        const bytes = atByteOffset(input.subarray(0, length), byteOffset);
+        const result = convertToFloat32(table.dtype, bytes, elementCount);
+        expect(result).toHaveLength(table.dtype === 'C64' ? 2 * elementCount : elementCount);
+        expect(differences(result, expected.subarray(0, result.length))).toEqual([]);
+      }
+    }
+
+    const times = Math.ceil(200_000 / input.length);
+    const repeated = new Uint8Array(times * input.length + 1).subarray(1);
+    for (let i = 0; i < times; i++) repeated.set(input, i * input.length);
+    const result = convertToFloat32(table.dtype, repeated, (repeated.length * 8) / bits);
+    const all = new Float32Array(times * expected.length);
+    for (let i = 0; i < times; i++) all.set(expected, i * expected.length);
+    expect(differences(result, all)).toEqual([]);
+  });
+
+  it('leaves the input as it is and gives a copy', () => {
+    const bytes = Uint8Array.from([0, 0, 128, 63]);
+    const result = convertToFloat32('F32', bytes, 1);
+    result[0] = 5;
+    expect([...bytes]).toEqual([0, 0, 128, 63]);
+  });
+
+  it('reads the first F4 from the low four bits', () => {
+    expect(convert('F4', 0x21, 0xf0)).toEqual([0.5, 1, 0, -6]);
+  });
+
+  it('reads F6 as a little-endian bit stream', () => {
+    // Patterns 1, 2, 3 and 0b100000 from the lowest bit on.
+    const stream = 1 | (2 << 6) | (3 << 12) | (0b100000 << 18);
+    const bytes = [stream & 255, (stream >> 8) & 255, (stream >> 16) & 255];
+    expect(convert('F6_E2M3', ...bytes)).toEqual([0.125, 0.25, 0.375, -0]);
+    expect(convert('F6_E3M2', ...bytes)).toEqual([0.0625, 0.125, 0.1875, -0]);
+  });
+
+  it('gives 1 for every byte of a BOOL but 0', () => {
+    expect(convert('BOOL', 0, 1, 2, 128, 255)).toEqual([0, 1, 1, 1, 1]);
+  });
+
+  it('gives the real and the imaginary part of a C64', () => {
+    expect(convert('C64', 0, 0, 128, 63, 0, 0, 0, 192)).toEqual([1, -2]);
+  });
+
+  it('rounds a 64-bit integer once: not to a double first', () => {
+    // Just above a float32 tie, by less than a double can hold: the double in between is the tie.
+    const value = 2n ** 63n + 2n ** 39n + 1n;
+    expect(Math.fround(Number(value))).toBe(2 ** 63);
+    const bytes = new Uint8Array(BigUint64Array.of(value).buffer);
+    expect(convertToFloat32('U64', bytes, 1)[0]).toBe(2 ** 63 + 2 ** 40);
+    const negative = new Uint8Array(BigInt64Array.of(-(2n ** 62n) - 2n ** 38n - 1n).buffer);
+    expect(convertToFloat32('I64', negative, 1)[0]).toBe(-(2 ** 62) - 2 ** 39);
+  });
+});

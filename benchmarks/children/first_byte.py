@@ -1,0 +1,17 @@
+"""Prints the first byte of the first tensor. Arguments: METHOD FILE; the parent's clock runs."""
+
+import sys
+
+method, path, *_ = sys.argv[1:]
+if method == "torch":
+    import torch
+    from safetensors import safe_open
+
+    file = safe_open(path, framework="pt")
+    print(file.get_tensor(file.offset_keys()[0]).view(torch.uint8).flatten()[0].item())
+else:
+    import ml_dtypes  # noqa: F401, lets numpy know bfloat16
+    from safetensors import safe_open
+
+    file = safe_open(path, framework="np")
+    print(file.get_tensor(file.offset_keys()[0]).view("u1").flat[0])

@@ -1,0 +1,2 @@
+/** Prints a line: what starting Node costs without any package. */
+console.log(0);

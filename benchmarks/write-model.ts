@@ -1,0 +1,85 @@
+/**
+ * A small safetensors writer for the benchmarks' own files: tensors of one dtype, ordered by name,
+ * compact header, padded to 8 bytes, as the reference writes them.
+ */
+import { open } from 'node:fs/promises';
+import type { TensorSpec } from './model.js';
+import { weightSource } from './weights.js';
+
+/** What the writers tell their caller and hear from it. */
+export interface WriteOptions {
+  readonly signal: AbortSignal;
+  /** Called now and then with the share done, 0 to 1. */
+  readonly onProgress?: (share: number) => void;
+}
+
+/** Bytes written per call: large enough that calls cost nothing, small enough for the cache. */
+const BLOCK_BYTES = 4 * 2 ** 20;
+
+/** Length prefix and header for these tensors, laid out without gaps in order of their names. */
+export function encodeHeader(
+  tensors: readonly TensorSpec[],
+  metadata: Readonly<Record<string, string>>,
+): Buffer {
+  const entries = new Map<string, unknown>([['__metadata__', metadata]]);
+  let end = 0;
+  // Names are ASCII here, so that the order of UTF-16 units is the order of UTF-8 bytes.
+  for (const tensor of [...tensors].sort((a, b) => (a.name < b.name ? -1 : 1))) {
+    const begin = end;
+    end += tensor.byteLength;
+    const { dtype, shape } = tensor;
+    entries.set(tensor.name, { dtype, shape, data_offsets: [begin, end] });
+  }
+  const json = JSON.stringify(Object.fromEntries(entries));
+  const header = Buffer.alloc(8 + Math.ceil(json.length / 8) * 8, ' ');
+  header.writeBigUInt64LE(BigInt(header.length - 8));
+  header.write(json, 8);
+  return header;
+}
+
+function dataByteLength(tensors: readonly TensorSpec[]): number {
+  return tensors.reduce((sum, tensor) => sum + tensor.byteLength, 0);
+}
+
+/** Writes the tensors with pseudo-random weights and flushes them to the disk. */
+export async function writeModel(
+  path: string,
+  tensors: readonly TensorSpec[],
+  { signal, onProgress }: WriteOptions,
+): Promise<void> {
+  const total = dataByteLength(tensors);
+  const fill = weightSource();
+  const block = new Uint32Array(BLOCK_BYTES / 4);
+  const bytes = new Uint8Array(block.buffer);
+  const file = await open(path, 'wx');
+  try {
+    await file.writeFile(encodeHeader(tensors, { format: 'pt' }));
+    for (let written = 0; written < total; ) {
+      signal.throwIfAborted();
+      fill(block);
+      const length = Math.min(BLOCK_BYTES, total - written);
+      await file.writeFile(length < BLOCK_BYTES ? bytes.subarray(0, length) : bytes);
+      written += length;
+      onProgress?.(written / total);
+    }
+    // Otherwise the system writes the pages back while the clocks of the trials run.
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+/** Writes a file whose data is one hole: it reads as zeros and takes up no space. */
+export async function writeSparseModel(
+  path: string,
+  tensors: readonly TensorSpec[],
+): Promise<void> {
+  const header = encodeHeader(tensors, {});
+  const file = await open(path, 'wx');
+  try {
+    await file.writeFile(header);
+    await file.truncate(header.length + dataByteLength(tensors));
+  } finally {
+    await file.close();
+  }
+}

@@ -8,9 +8,11 @@
 
 import { argumentRangeError } from './errors.js';
 
-/** One loop of a strided copy: `count` (at least 2) steps of `byteStride` bytes, may be negative. */
+/** One loop of a strided copy. */
 export interface StridedLoop {
+  /** Number of rounds, at least 2. */
   readonly count: number;
+  /** Bytes of the source from one round to the next; negative where a step reverses. */
   readonly byteStride: number;
 }
 
@@ -32,9 +34,11 @@ export interface StridedCopy {
   readonly loops: readonly StridedLoop[];
 }
 
-/** A range of bytes, end exclusive. */
+/** A range of bytes. */
 export interface ByteRange {
+  /** The first byte. */
   readonly begin: number;
+  /** The byte after the last one. */
   readonly end: number;
 }
 

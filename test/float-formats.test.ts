@@ -84,6 +84,18 @@ describe('the oracles', () => {
     }
   });
 
+  it('are the ones that the documentation names', () => {
+    const page = readFileSync(new URL('../docs/dtypes.md', import.meta.url), 'utf8');
+    for (const { dtype, oracle } of tables) {
+      const { bits, data } = DTYPES[dtype];
+      const row = page.split('\n').find((line) => line.startsWith(`| \`${dtype}\` `));
+      const cells = row?.split('|').map((cell) => cell.trim()) ?? [];
+      const [product, version] = oracle.split(' ') as [string, string];
+      expect([cells[2], cells[3], cells[5]]).toEqual([`${bits}`, `\`${data.name}\``, product]);
+      expect(page).toContain(`${product} ${version}`);
+    }
+  });
+
   it.skipIf(python === undefined)(
     'give the stored tables again (skipped unless SAFETENSORS_PYTHON names a python with torch)',
     () => {

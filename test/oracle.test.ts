@@ -29,6 +29,8 @@ const MODELS = [
   'whisper-f16',
 ];
 
+if (isSkipped(python)) process.stderr.write(`oracle: skipped: ${python.missing}\n`);
+
 describe.skipIf(isSkipped(python))(titleWith(python, `fresh models, seed ${seed}`), () => {
   let folder: string;
 

@@ -146,7 +146,8 @@ test('weights are BF16 values of a normal distribution', () => {
   const variance = values.reduce((sum, value) => sum + value * value, 0) / values.length;
   expect(Math.abs(mean)).toBeLessThan(0.001);
   expect(Math.sqrt(variance)).toBeCloseTo(0.02, 3);
-  expect(new Set(words).size).toBeGreaterThan(99_000);
+  // Two BF16 values have few digits, so that some pairs come twice; a short cycle would show.
+  expect(new Set(words).size).toBeGreaterThan(90_000);
 });
 
 test.each([0, 1, 7, 8, 9, 4096, 4_194_304, 4_194_311])(

@@ -1,6 +1,7 @@
 /**
  * Counts full collections while tensors are taken from files beside a large heap.
- * Node runs this with --expose-gc. Arguments: `buffers` or `none`, LIVE_BYTES, FILE...
+ * Node runs this with --expose-gc. Arguments: `buffers` or `none`, LIVE_BYTES, TENSORS_PER_FILE,
+ * FILE...
  */
 import { constants, PerformanceObserver } from 'node:perf_hooks';
 import { setTimeout } from 'node:timers/promises';
@@ -34,7 +35,7 @@ function liveObjects(byteLength: number): LiveObject[] {
   return objects;
 }
 
-const [mode = '', liveBytes = '0', ...paths] = process.argv.slice(2);
+const [mode = '', liveBytes = '0', tensorsPerFile = '1', ...paths] = process.argv.slice(2);
 const live = liveObjects(Number(liveBytes));
 globalThis.gc?.();
 
@@ -52,7 +53,7 @@ const start = performance.now();
 for (const path of paths) {
   const file = safeOpen(path);
   files.push(file);
-  for (const name of file.offsetKeys()) {
+  for (const name of file.offsetKeys().slice(0, Number(tensorsPerFile))) {
     held.push(mode === 'buffers' ? file.getTensor(name).bytes : file.info(name));
   }
 }

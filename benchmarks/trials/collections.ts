@@ -18,10 +18,16 @@ const LIVE_BYTES = 200_000_000;
 interface CollectionScenario {
   readonly title: string;
   readonly files: number;
+  /** What every file holds. */
   readonly tensors: readonly TensorSpec[];
+  /** How many of them are taken from every file. */
+  readonly taken: number;
   readonly target: string;
   readonly limit: number;
 }
+
+/** Bytes of one tensor: a matrix of a layer of a large model. */
+const TENSOR_BYTES = 20_000_000;
 
 function zeros(count: number, byteLength: number): TensorSpec[] {
   return Array.from({ length: count }, (_, index) => ({
@@ -36,14 +42,16 @@ const SCENARIOS: readonly CollectionScenario[] = [
   {
     title: '1 000 buffers over a 20 GB file',
     files: 1,
-    tensors: zeros(1000, 20_000_000),
+    tensors: zeros(1000, TENSOR_BYTES),
+    taken: 1000,
     target: '1 000 buffers over 20 GB: at most 2 full collections more than without',
     limit: 2,
   },
   {
-    title: '163 files of 5 GB, one buffer each',
+    title: '163 files of 5 GB, one buffer of each',
     files: 163,
-    tensors: zeros(1, 5_000_000_000),
+    tensors: zeros(250, TENSOR_BYTES),
+    taken: 1,
     target: '163 files of 5 GB: at most 10 full collections more than without',
     limit: 10,
   },
@@ -72,7 +80,14 @@ export async function collectionsTrial(context: TrialContext): Promise<Section> 
     }
     const collect = (mode: 'buffers' | 'none'): Promise<CollectionsResult> => {
       showProgress(`collections: ${scenario.title}, ${mode}`);
-      const args = ['--expose-gc', SCRIPT, mode, String(LIVE_BYTES), ...paths];
+      const args = [
+        '--expose-gc',
+        SCRIPT,
+        mode,
+        String(LIVE_BYTES),
+        String(scenario.taken),
+        ...paths,
+      ];
       return runChild<CollectionsResult>({ file: node, args }, context.signal);
     };
     const pairs: { buffers: CollectionsResult; none: CollectionsResult }[] = [];

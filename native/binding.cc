@@ -100,7 +100,6 @@ Napi::Value MapFile(const Napi::CallbackInfo& info) {
   if (!length || *length == 0) return Unusable(env, "byteLength");
   if (!info[2].IsBoolean()) return Unusable(env, "guard");
 
-  // All that can fail by itself comes first, so that a failure never costs the caller's descriptor.
   auto* handle = new (std::nothrow) Handle{nullptr};
   if (handle == nullptr) return Errno(env, ENOMEM);
   napi_value object;

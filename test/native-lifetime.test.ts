@@ -38,6 +38,10 @@ describe('nothing is left behind', () => {
   });
 });
 
+test('a worker that ends closes no descriptor but its own', async () => {
+  expect(await childValue(CHILD, 'descriptors-of-a-worker')).toBe(true);
+});
+
 test.each([
   ['exit-with-views', 0],
   ['process-exit', 3],

@@ -1,7 +1,7 @@
 // Lifetimes of mappings, descriptors and buffers. node --expose-gc native-lifetime.mjs <scenario>
 
 import { once } from 'node:events';
-import { readdirSync } from 'node:fs';
+import { fstatSync, openSync, readdirSync } from 'node:fs';
 import process from 'node:process';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -64,6 +64,11 @@ const workerScenarios = {
     globalThis.kept = Array.from({ length: 100 }, () => bufferOver(path));
     parentPort.postMessage('ready');
     setInterval(() => globalThis.kept, 1000);
+  },
+  closer(path) {
+    binding.release(mapPath(path, MB));
+    parentPort.once('message', () => {});
+    parentPort.postMessage('ready');
   },
   deflate(path) {
     const { buffer } = bufferOver(path, 256 * MB);
@@ -135,6 +140,15 @@ const scenarios = {
       binding.detach(mapping, [buffer]);
     }
     report('done');
+  },
+  /** The numbers of a worker's closed descriptors belong to others when the worker ends. */
+  async 'descriptors-of-a-worker'() {
+    const path = makeFile('closer', MB);
+    const worker = await inWorker('closer');
+    const descriptors = Array.from({ length: 20 }, () => openSync(path));
+    worker.postMessage('end');
+    await once(worker, 'exit');
+    report(descriptors.every((fd) => fstatSync(fd).size === MB));
   },
   async 'workers-terminated'() {
     makeFile('views', MB);

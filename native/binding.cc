@@ -142,8 +142,7 @@ Napi::Value ReadFileState(const Napi::CallbackInfo& info) {
   size_t length = 0;
   void* data = nullptr;
   if (handle == nullptr) return Unusable(env, "mapping");
-  if (!info[1].IsTypedArray() ||
-      napi_get_typedarray_info(env, info[1], &type, &length, &data, nullptr, nullptr) != napi_ok ||
+  if (napi_get_typedarray_info(env, info[1], &type, &length, &data, nullptr, nullptr) != napi_ok ||
       type != napi_float64_array || length != 4) {
     return Unusable(env, "state");
   }

@@ -100,7 +100,6 @@ Napi::Value MapFile(const Napi::CallbackInfo& info) {
   if (!length || *length == 0) return Unusable(env, "byteLength");
   if (!info[2].IsBoolean()) return Unusable(env, "guard");
 
-  // All that can fail by itself comes first, so that a failure never costs the caller's descriptor.
   auto* handle = new (std::nothrow) Handle{nullptr};
   if (handle == nullptr) return Errno(env, ENOMEM);
   napi_value object;
@@ -143,8 +142,7 @@ Napi::Value ReadFileState(const Napi::CallbackInfo& info) {
   size_t length = 0;
   void* data = nullptr;
   if (handle == nullptr) return Unusable(env, "mapping");
-  if (!info[1].IsTypedArray() ||
-      napi_get_typedarray_info(env, info[1], &type, &length, &data, nullptr, nullptr) != napi_ok ||
+  if (napi_get_typedarray_info(env, info[1], &type, &length, &data, nullptr, nullptr) != napi_ok ||
       type != napi_float64_array || length != 4) {
     return Unusable(env, "state");
   }

@@ -25,8 +25,10 @@ struct FileState {
 // At exit nothing has to run: the kernel takes mappings and descriptors back with the process.
 class Mapping {
  public:
-  // Maps `length` > 0 bytes of `fd`. Returns 0 and a mapping with one reference, which from then on
-  // owns `fd`; or an errno, and `fd` stays the caller's.
+  // Maps `length` > 0 bytes of `fd`. Returns 0 and a mapping with one reference, or an errno. The
+  // mapping keeps a duplicate of `fd`, which stays the caller's: Node remembers the descriptors
+  // that a worker has opened, and closes the numbers it believes open when the worker ends, whoever
+  // has them by then.
   static int Open(int fd, uint64_t length, bool guarded, Mapping** mapping);
 
   Mapping(const Mapping&) = delete;

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,15 +24,23 @@ int Mapping::Open(int fd, uint64_t length, bool guarded, Mapping** mapping) {
   void* base = mmap(nullptr, length, kProtection, kFlags, fd, 0);
   if (base == MAP_FAILED) return errno;
 
+  int error = 0;
   guard::Slot* slot = nullptr;
-  int error = guarded ? guard::Watch(base, length, fd, &slot) : 0;
+  const int kept = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (kept == -1) {
+    error = errno;
+  } else if (guarded) {
+    error = guard::Watch(base, length, kept, &slot);
+  }
   if (error == 0) {
-    *mapping = new (std::nothrow) Mapping(static_cast<uint8_t*>(base), length, fd, slot);
+    *mapping = new (std::nothrow) Mapping(static_cast<uint8_t*>(base), length, kept, slot);
     if (*mapping != nullptr) return 0;
-    guard::Leave(slot);
     error = ENOMEM;
   }
+
+  guard::Leave(slot);
   munmap(base, length);
+  if (kept != -1) close(kept);
   return error;
 }
 

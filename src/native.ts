@@ -5,7 +5,7 @@
  * path, the checks of header and limits and their wording are done by its callers.
  */
 
-import { existsSync } from 'node:fs';
+import { closeSync, existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
@@ -30,8 +30,8 @@ export interface Mapping {
 export interface NativeBinding {
   /**
    * Maps `byteLength` > 0 bytes of a regular file from its start, readable and writable; what is
-   * written stays private to this mapping. The mapping owns `fd` from then on and closes it when it
-   * goes; when this throws, `fd` stays the caller's. With `guard`, where there is one (Linux), a
+   * written stays private to this mapping. It takes `fd` over: the mapping keeps a descriptor until it
+   * goes, and `fd` itself is closed; when this throws, `fd` stays the caller's. With `guard`, where there is one (Linux), a
    * page that a truncation took away reads as zeros instead of killing the process.
    */
   mapFile(fd: number, byteLength: number, guard: boolean): Mapping;
@@ -112,8 +112,10 @@ function bind(addon: Addon): NativeBinding {
   return {
     mapFile(fd, byteLength, guard) {
       const result = addon.mapFile(fd, byteLength, guard);
-      if (typeof result === 'object') return result;
-      throw failure(result, 'mmap', { fd, byteLength, guard });
+      if (typeof result !== 'object') throw failure(result, 'mmap', { fd, byteLength, guard });
+      // The addon holds a duplicate. Closed by `fs`, which keeps the list of a worker's descriptors.
+      closeSync(fd);
+      return result;
     },
     tensorBuffer(mapping, byteOffset, byteLength) {
       const result = addon.tensorBuffer(mapping, byteOffset, byteLength);

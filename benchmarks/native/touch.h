@@ -9,6 +9,6 @@
  * Sum modulo 2^64 of the 64-bit words of a range; the last bytes count as a word filled up with
  * zeros. `data` may have any alignment and must stay readable during the call.
  */
-uint64_t touch_words(const void *data, size_t length);
+uint64_t touch_words(const void* data, size_t length);
 
 #endif

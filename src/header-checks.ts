@@ -111,9 +111,10 @@ export class HeaderChecks {
     if (!reader.enter(CLOSE_BRACKET)) return count;
     do {
       const dimension = reader.readUnsigned();
-      if (reader.high >= UNSAFE_HIGH && this.#oversizedEntry === -1) this.#oversizedEntry = entry;
+      const [low = 0, high = 0] = reader.halves;
+      if (high >= UNSAFE_HIGH && this.#oversizedEntry === -1) this.#oversizedEntry = entry;
       if (dimension === 1 || count === 0n) continue;
-      count *= join(reader.high, reader.low);
+      count *= join(high, low);
       if (count > MAX_UINT64) this.#failOverflow(entry, 'the product of its dimensions');
     } while (reader.hasNext(CLOSE_BRACKET));
     return count;

@@ -7,6 +7,7 @@ import { quoteName } from './errors.js';
 import {
   CLOSE_BRACE,
   CLOSE_BRACKET,
+  COLON,
   type JsonReader,
   OPEN_BRACE,
   OPEN_BRACKET,
@@ -27,9 +28,7 @@ function literal(text: string): Uint8Array {
 }
 
 const METADATA = literal('__metadata__');
-const DTYPE = literal('dtype');
-const SHAPE = literal('shape');
-const DATA_OFFSETS = literal('data_offsets');
+const FIELDS = [literal('dtype'), literal('shape'), literal('data_offsets')];
 const OLD_DATA_OFFSETS = literal('offsets');
 const DTYPE_LITERALS = DTYPE_NAMES.map(literal);
 const DTYPE_BITS = DTYPE_NAMES.map((name) => DTYPES[name].bits);
@@ -49,6 +48,7 @@ export class HeaderParser {
   readonly #reader: JsonReader;
   #hasMetadata = false;
   #dtype = -1;
+  #lastDtype = 0;
   #shapeAt = -1;
   /** Product of the dimensions; NaN when it, or one of them, is above 2^53 - 1. */
   #elementCount = 0;
@@ -116,10 +116,12 @@ export class HeaderParser {
     if (reader.enter(CLOSE_BRACE)) {
       do {
         keys++;
-        const keyAt = reader.readKey();
-        if (this.#isKey(keyAt, DTYPE)) this.#readDtype(keyAt);
-        else if (this.#isKey(keyAt, SHAPE)) this.#readShape(keyAt);
-        else if (this.#isKey(keyAt, DATA_OFFSETS)) this.#readOffsets(keyAt);
+        reader.peek();
+        const keyAt = reader.at;
+        const field = this.#readField();
+        if (field === 0) this.#readDtype(keyAt);
+        else if (field === 1) this.#readShape(keyAt);
+        else if (field === 2) this.#readOffsets(keyAt);
         else reader.skipValue(2);
       } while (reader.hasNext(CLOSE_BRACE));
     }
@@ -130,10 +132,28 @@ export class HeaderParser {
     this.#addEntry(nameAt);
   }
 
+  /** Consumes a key and its colon; returns its place in `FIELDS`, -1 for any other key. */
+  #readField(): number {
+    const reader = this.#reader;
+    for (let field = 0; field < FIELDS.length; field++) {
+      if (reader.skipString(FIELDS[field] as Uint8Array)) {
+        reader.expect(COLON, '":" after the key');
+        return field;
+      }
+    }
+    const keyAt = reader.readKey();
+    return FIELDS.findIndex((name) => this.#isKey(keyAt, name));
+  }
+
   #readDtype(keyAt: number): void {
     const reader = this.#reader;
     if (this.#dtype !== -1) reader.failAt(keyAt, 'no second "dtype"');
     if (reader.peek() !== QUOTE) reader.fail('a dtype in double quotes');
+    // Most files have one dtype, and those of several repeat each of them.
+    if (reader.skipString(DTYPE_LITERALS[this.#lastDtype] as Uint8Array)) {
+      this.#dtype = this.#lastDtype;
+      return;
+    }
     const start = reader.readString();
     const dtype = DTYPE_LITERALS.findIndex((name) => this.#isKey(start, name));
     if (dtype === -1) {
@@ -142,6 +162,7 @@ export class HeaderParser {
       reader.failAt(start, 'one of the dtypes of the format', `${quoteName(name)}${hint}`);
     }
     this.#dtype = dtype;
+    this.#lastDtype = dtype;
   }
 
   #readShape(keyAt: number): void {
@@ -168,13 +189,14 @@ export class HeaderParser {
     reader.at++;
     // Written behind the last entry: it becomes one when the description is complete.
     const { beginHigh, beginLow, endHigh, endLow, size } = this.columns;
+    const { halves } = reader;
     reader.readUnsigned();
-    beginHigh[size] = reader.high;
-    beginLow[size] = reader.low;
+    beginLow[size] = halves[0] as number;
+    beginHigh[size] = halves[1] as number;
     if (!reader.hasNext(CLOSE_BRACKET)) reader.fail('a second offset');
     reader.readUnsigned();
-    endHigh[size] = reader.high;
-    endLow[size] = reader.low;
+    endLow[size] = halves[0] as number;
+    endHigh[size] = halves[1] as number;
     reader.expect(CLOSE_BRACKET, '"]" after the second offset');
   }
 

@@ -163,13 +163,10 @@ function addNames(names: NameTable, columns: TensorColumns): number {
   let repeatedAt = -1;
   const { kind, nameAt, size } = columns;
   for (let entry = 0; entry < size; entry++) {
-    const other = names.add(entry);
-    if (other === -1) continue;
-    const isLater = (nameAt[entry] as number) > (nameAt[other] as number);
-    const superseded = isLater ? other : entry;
-    if (isLater) names.replace(entry);
+    const superseded = names.add(entry);
+    if (superseded === -1) continue;
     kind[superseded] = (kind[superseded] as number) | SUPERSEDED;
-    repeatedAt = nameAt[isLater ? entry : other] as number;
+    repeatedAt = nameAt[entry] as number;
   }
   return repeatedAt;
 }

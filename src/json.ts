@@ -42,25 +42,27 @@ export class JsonReader {
   readonly bytes: Uint8Array;
   /** Position of the next byte. */
   at = 0;
-  /** Upper 32 bits of the integer read last. */
-  high = 0;
-  /** Lower 32 bits of the integer read last. */
-  low = 0;
+  /** The integer read last: its lower and its upper 32 bits. */
+  readonly halves: Uint32Array = new Uint32Array(2);
   /** Position of the name of the tensor that is being read, for messages; -1 when there is none. */
   tensorAt = -1;
+  // Kept beside the bytes: before a loop is compiled, asking a typed array for it costs a call.
+  readonly #length: number;
   readonly #context: ErrorContext;
 
   /** The context names the file in messages. */
   constructor(bytes: Uint8Array, context: ErrorContext = {}) {
     this.bytes = bytes;
+    this.#length = bytes.length;
     this.#context = context;
   }
 
   /** Skips whitespace and returns the byte that follows, -1 at the end; does not consume it. */
   peek(): number {
     const { bytes } = this;
+    const length = this.#length;
     let at = this.at;
-    while (at < bytes.length) {
+    while (at < length) {
       const byte = bytes[at] as number;
       if (byte > 0x20 || (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09)) {
         this.at = at;
@@ -112,12 +114,34 @@ export class JsonReader {
     return start;
   }
 
+  /**
+   * Consumes the string that begins here if it is spelled exactly so, without escapes; `literal`
+   * lacks the opening quote.
+   */
+  skipString(literal: Uint8Array): boolean {
+    const { bytes } = this;
+    if (this.peek() !== QUOTE) return false;
+    const start = this.at + 1;
+    let i = 0;
+    let byte = literal[0];
+    while (bytes[start + i] === byte) {
+      if (byte === QUOTE) {
+        this.at = start + i + 1;
+        return true;
+      }
+      i++;
+      byte = literal[i];
+    }
+    return false;
+  }
+
   /** Consumes the string that begins here; returns the position behind its opening quote. */
   readString(): number {
     const { bytes } = this;
+    const length = this.#length;
     const start = this.at + 1;
     let at = start;
-    while (at < bytes.length) {
+    while (at < length) {
       const byte = bytes[at] as number;
       if (PLAIN[byte] === 1) {
         at++;
@@ -152,7 +176,7 @@ export class JsonReader {
   }
 
   /**
-   * Consumes an integer from 0 to 2^64 - 1 into `high` and `low`; returns its value, exact up to
+   * Consumes an integer from 0 to 2^64 - 1 into `halves`; returns its value, exact up to
    * 2^53. A sign, a fraction or an exponent is an error, even where the value would be integral.
    */
   readUnsigned(): number {
@@ -175,8 +199,8 @@ export class JsonReader {
     }
     this.at = at;
     if (length > EXACT_DIGITS) return this.#splitLongInteger(start, at);
-    this.low = value >>> 0;
-    this.high = value > 0xffff_ffff ? Math.floor(value / 2 ** 32) : 0;
+    this.halves[0] = value;
+    this.halves[1] = value / 2 ** 32;
     return value;
   }
 
@@ -189,8 +213,8 @@ export class JsonReader {
       high = high * 10 + Math.floor(sum / 2 ** 32);
       if (high > 0xffff_ffff) this.failAt(start, 'an integer from 0 to 2^64 - 1');
     }
-    this.high = high;
-    this.low = low;
+    this.halves[0] = low;
+    this.halves[1] = high;
     return high * 2 ** 32 + low;
   }
 
@@ -266,8 +290,9 @@ export class JsonReader {
 
   #digitsEnd(start: number): number {
     const { bytes } = this;
+    const length = this.#length;
     let at = start;
-    while (at < bytes.length) {
+    while (at < length) {
       const byte = bytes[at] as number;
       if (byte < ZERO || byte > NINE) break;
       at++;

@@ -3,11 +3,20 @@ import { CLOSE_BRACE, JsonReader } from './json.js';
 import { compareStrings } from './json-string.js';
 import { type HashKey, hashString, processHashKey } from './string-hash.js';
 
-/** Power of two that leaves at least half of the slots free for `count` keys. */
+/** Power of two that leaves at least a quarter of the slots free for `count` keys. */
 function slotCount(count: number): number {
   let slots = 8;
-  while (slots < count * 2) slots *= 2;
+  while (slots * 3 < count * 4) slots *= 2;
   return slots;
+}
+
+/**
+ * Slots hold a number from 1 to `largest` that stands for a key, and in the bits above it a part
+ * of the key's hash, which spares nearly all comparisons of different keys. 0 is a free slot.
+ */
+function tagMask(largest: number): number {
+  const tagBits = Math.clz32(largest);
+  return tagBits === 0 ? 0 : (-1 << (32 - tagBits)) >>> 0;
 }
 
 /** Finds tensors by name: open addressing with linear probing; a slot holds an entry + 1. */
@@ -15,6 +24,7 @@ export class NameTable {
   readonly #bytes: Uint8Array;
   readonly #nameAt: Uint32Array;
   readonly #slots: Uint32Array;
+  readonly #tagMask: number;
   readonly #key: HashKey;
 
   /** `nameAt` holds the position of each entry's name; both arrays stay the caller's. */
@@ -22,38 +32,46 @@ export class NameTable {
     this.#bytes = bytes;
     this.#nameAt = nameAt;
     this.#slots = new Uint32Array(slotCount(size));
+    this.#tagMask = tagMask(size);
     this.#key = processHashKey(bytes.length);
   }
 
-  /** Adds an entry and returns -1, or returns the entry that has its name already. */
+  /**
+   * Adds an entry and returns -1. When another one has its name, the one that stands later in the
+   * header stays in the table, and the other is returned.
+   */
   add(entry: number): number {
-    const slot = this.#slotOf(this.#bytes, this.#nameAt[entry] as number);
-    const other = (this.#slots[slot] as number) - 1;
-    if (other === -1) this.#slots[slot] = entry + 1;
+    const start = this.#nameAt[entry] as number;
+    const hash = hashString(this.#bytes, start, this.#key);
+    const slot = this.#slotOf(this.#bytes, start, hash);
+    const other = this.#entryAt(slot);
+    if (other !== -1 && start < (this.#nameAt[other] as number)) return entry;
+    this.#slots[slot] = ((hash & this.#tagMask) | (entry + 1)) >>> 0;
     return other;
-  }
-
-  /** Puts an entry into the place of another one of the same name. */
-  replace(entry: number): void {
-    this.#slots[this.#slotOf(this.#bytes, this.#nameAt[entry] as number)] = entry + 1;
   }
 
   /** Entry whose name equals the JSON string at `start` of `bytes`; -1 when there is none. */
   find(bytes: Uint8Array, start: number): number {
-    return (this.#slots[this.#slotOf(bytes, start)] as number) - 1;
+    return this.#entryAt(this.#slotOf(bytes, start, hashString(bytes, start, this.#key)));
   }
 
-  #slotOf(bytes: Uint8Array, start: number): number {
+  #entryAt(slot: number): number {
+    return ((this.#slots[slot] as number) & ~this.#tagMask) - 1;
+  }
+
+  #slotOf(bytes: Uint8Array, start: number, hash: number): number {
     const slots = this.#slots;
     const mask = slots.length - 1;
-    let slot = hashString(bytes, start, this.#key) & mask;
-    for (;;) {
-      const taken = slots[slot] as number;
-      if (taken === 0) return slot;
-      const nameAt = this.#nameAt[taken - 1] as number;
-      if (compareStrings(bytes, start, this.#bytes, nameAt) === 0) return slot;
+    const tags = this.#tagMask;
+    let slot = hash & mask;
+    for (let taken = slots[slot] as number; taken !== 0; taken = slots[slot] as number) {
+      if (((taken ^ hash) & tags) === 0) {
+        const nameAt = this.#nameAt[(taken & ~tags) - 1] as number;
+        if (compareStrings(bytes, start, this.#bytes, nameAt) === 0) return slot;
+      }
       slot = (slot + 1) & mask;
     }
+    return slot;
   }
 }
 
@@ -65,18 +83,23 @@ export function findDuplicateKey(bytes: Uint8Array, objectAt: number, count: num
   if (count < 2) return -1;
   const slots = new Uint32Array(slotCount(count));
   const mask = slots.length - 1;
+  const tags = tagMask(bytes.length);
   const hashKey = processHashKey(bytes.length);
   const reader = new JsonReader(bytes);
   reader.at = objectAt;
   reader.enter(CLOSE_BRACE);
   do {
     const keyAt = reader.readKey();
-    let slot = hashString(bytes, keyAt, hashKey) & mask;
+    const hash = hashString(bytes, keyAt, hashKey);
+    let slot = hash & mask;
     for (let taken = slots[slot] as number; taken !== 0; taken = slots[slot] as number) {
-      if (compareStrings(bytes, taken, bytes, keyAt) === 0) return keyAt;
+      const isCandidate = ((taken ^ hash) & tags) === 0;
+      if (isCandidate && compareStrings(bytes, (taken & ~tags) >>> 0, bytes, keyAt) === 0) {
+        return keyAt;
+      }
       slot = (slot + 1) & mask;
     }
-    slots[slot] = keyAt;
+    slots[slot] = ((hash & tags) | keyAt) >>> 0;
     reader.skipValue(0);
   } while (reader.hasNext(CLOSE_BRACE));
   return -1;

@@ -173,19 +173,15 @@ function select(
     const expected = "an integer, null, '...', [start, stop] or [start, stop, step]";
     throw argumentTypeError(`index[${at}]`, expected, item);
   }
-  return { ...selectRange(item as readonly unknown[], at, size), kept: true };
+  return selectRange(item as readonly unknown[], at, size);
 }
 
 /** The positions of a range: `count` of them from `start` on, `step` apart. */
-function selectRange(
-  range: readonly unknown[],
-  at: number,
-  size: number,
-): { start: number; step: number; count: number } {
-  const step = integerOrNull(range[2] ?? null, `step of index[${at}]`) ?? 1;
+function selectRange(range: readonly unknown[], at: number, size: number): Selection {
+  const step = integerOrNull(range[2] ?? null, 'step', at) ?? 1;
   if (step === 0) throw argumentRangeError(`step of index[${at}]`, 'different from 0', step);
-  const givenStart = integerOrNull(range[0], `start of index[${at}]`);
-  const givenStop = integerOrNull(range[1], `stop of index[${at}]`);
+  const givenStart = integerOrNull(range[0], 'start', at);
+  const givenStop = integerOrNull(range[1], 'stop', at);
   // A range that goes down ends before position 0, which a given number cannot say.
   const lowest = step > 0 ? 0 : -1;
   const highest = step > 0 ? size : size - 1;
@@ -194,14 +190,14 @@ function selectRange(
   const start = givenStart === null ? (step > 0 ? lowest : highest) : clamp(givenStart);
   const stop = givenStop === null ? (step > 0 ? highest : lowest) : clamp(givenStop);
   const span = step > 0 ? stop - start : start - stop;
-  if (span <= 0) return { start: 0, step: 1, count: 0 };
+  if (span <= 0) return { start: 0, step: 1, count: 0, kept: true };
   // Exact for every safe integer: the division leaves no rest.
   const last = span - 1;
   const count = 1 + (last - (last % Math.abs(step))) / Math.abs(step);
-  return { start, step, count };
+  return { start, step, count, kept: true };
 }
 
-function integerOrNull(value: unknown, name: string): number | null {
+function integerOrNull(value: unknown, part: string, at: number): number | null {
   if (value === null || Number.isInteger(value)) return value as number | null;
-  throw argumentTypeError(name, 'an integer or null', value);
+  throw argumentTypeError(`${part} of index[${at}]`, 'an integer or null', value);
 }

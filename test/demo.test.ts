@@ -6,6 +6,9 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { encodeHeader } from '../benchmarks/write-model.js';
+import { findPython } from './python.js';
+
+const python = findPython('torch', 'numpy');
 
 const DEMO = join(import.meta.dirname, '../benchmarks/build/demo.js');
 
@@ -66,6 +69,19 @@ test('says which rivals are missing without a Python', async () => {
   expect(stdout).toMatch(/^not measured: torch\.load: no Python/m);
   expect(stdout).toMatch(/^not measured: pickle: no Python/m);
 });
+
+test.skipIf(python.missing !== undefined)(
+  `measures torch.load and pickle, which see the same bytes (${python.missing ?? 'has Python'})`,
+  async () => {
+    const { code, stdout, stderr } = await runDemo(['--size', '2MB'], python.executable);
+    expect(stderr).toBe('');
+    expect(code).toBe(0);
+    expect(stdout).not.toContain('not measured');
+    for (const name of ['torch.load', 'pickle']) {
+      expect(row(stdout, name)).toHaveLength(6);
+    }
+  },
+);
 
 describe('a file of the user', () => {
   const tensor = (name: string, byteLength: number) => ({

@@ -31,7 +31,7 @@ static double Milliseconds(void) {
 static Memory ReadMemory(void) {
   Memory memory = {0, 0};
   char line[256];
-  FILE *status = fopen("/proc/self/status", "r");
+  FILE* status = fopen("/proc/self/status", "r");
   if (status == NULL) return memory;
   while (fgets(line, sizeof line, status) != NULL) {
     sscanf(line, "RssAnon: %" SCNu64, &memory.anonymous);
@@ -43,12 +43,12 @@ static Memory ReadMemory(void) {
   return memory;
 }
 
-static int Fail(const char *path) {
+static int Fail(const char* path) {
   fprintf(stderr, "%s: %s\n", path, strerror(errno));
   return 1;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   if (argc != 2) {
     fprintf(stderr, "usage: plain_mapping FILE\n");
     return 1;
@@ -59,12 +59,12 @@ int main(int argc, char **argv) {
   struct stat file;
   if (fd < 0 || fstat(fd, &file) != 0) return Fail(argv[1]);
   size_t length = (size_t)file.st_size;
-  const unsigned char *map = mmap(NULL, length, PROT_READ, MAP_PRIVATE, fd, 0);
+  const unsigned char* map = mmap(NULL, length, PROT_READ, MAP_PRIVATE, fd, 0);
   if (map == MAP_FAILED) return Fail(argv[1]);
   double opened = Milliseconds();
   uint64_t header_length;
   memcpy(&header_length, map, sizeof header_length);
-  const unsigned char *data = map + 8 + header_length;
+  const unsigned char* data = map + 8 + header_length;
   volatile unsigned char first_byte = data[0];
   (void)first_byte;
   double first = Milliseconds();
@@ -72,11 +72,14 @@ int main(int argc, char **argv) {
   uint64_t sum = touch_words(data, bytes);
   double end = Milliseconds();
   Memory after = ReadMemory();
-  printf("{\"open\":%.4f,\"firstTensor\":%.4f,\"everyByte\":%.4f,\"bytes\":%zu,"
-         "\"checksum\":\"%016" PRIx64 "\","
-         "\"before\":{\"anonymous\":%" PRIu64 ",\"fileBacked\":%" PRIu64 "},"
-         "\"after\":{\"anonymous\":%" PRIu64 ",\"fileBacked\":%" PRIu64 "}}\n",
-         opened - start, first - start, end - start, bytes, sum, before.anonymous,
-         before.file_backed, after.anonymous, after.file_backed);
+  printf(
+      "{\"open\":%.4f,\"firstTensor\":%.4f,\"everyByte\":%.4f,\"bytes\":%zu,"
+      "\"checksum\":\"%016" PRIx64
+      "\","
+      "\"before\":{\"anonymous\":%" PRIu64 ",\"fileBacked\":%" PRIu64
+      "},"
+      "\"after\":{\"anonymous\":%" PRIu64 ",\"fileBacked\":%" PRIu64 "}}\n",
+      opened - start, first - start, end - start, bytes, sum, before.anonymous, before.file_backed,
+      after.anonymous, after.file_backed);
   return 0;
 }

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-uint64_t touch_words(const void *data, size_t length) {
-  const unsigned char *bytes = data;
+uint64_t touch_words(const void* data, size_t length) {
+  const unsigned char* bytes = data;
   size_t words = length / sizeof(uint64_t);
   uint64_t sum = 0;
   for (size_t i = 0; i < words; i++) {

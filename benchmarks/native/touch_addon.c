@@ -10,7 +10,7 @@ static napi_value TouchWords(napi_env env, napi_callback_info info) {
   napi_value result;
   napi_typedarray_type type;
   size_t length;
-  void *data;
+  void* data;
   if (napi_get_cb_info(env, info, &argc, &argument, NULL, NULL) != napi_ok || argc < 1 ||
       napi_get_typedarray_info(env, argument, &type, &length, &data, NULL, NULL) != napi_ok ||
       type != napi_uint8_array) {

@@ -3,16 +3,31 @@
 #include <algorithm>
 #include <new>
 
+namespace {
+
+// Below what the engine reacts to (64 MB since its last full collection): not worth a reserve, the
+// telling of which costs a collection.
+constexpr int64_t kUnnoticed = int64_t{32} << 20;
+
+// Where doubling ends, so that the sum that `process.memoryUsage().external` shows stays sane.
+constexpr int64_t kMaxDoubling = int64_t{1} << 40;
+
+}  // namespace
+
 void Accounting::Unref() {
   if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
 }
 
 void Accounting::BeforeCreation(napi_env env, uint64_t length, uint64_t mapping_length) {
-  const int64_t live = live_.fetch_add(static_cast<int64_t>(length), std::memory_order_relaxed);
-  if (!enabled_ || reserve_ >= static_cast<int64_t>(length)) return;
-  const int64_t growth = std::max(static_cast<int64_t>(mapping_length), reserve_ + live);
+  const auto added = static_cast<int64_t>(length);
+  const int64_t live = live_.fetch_add(added, std::memory_order_relaxed) + added;
+  if (!enabled_ || reserve_ >= added || live <= kUnnoticed) return;
+  const int64_t growth =
+      std::max(static_cast<int64_t>(mapping_length), std::min(told_, kMaxDoubling));
   int64_t counter;
-  if (napi_adjust_external_memory(env, growth, &counter) == napi_ok) reserve_ += growth;
+  if (napi_adjust_external_memory(env, growth, &counter) != napi_ok) return;
+  reserve_ += growth;
+  told_ += growth;
 }
 
 void Accounting::AfterCreation(napi_env env, uint64_t length) {

@@ -19,7 +19,11 @@
 //
 // and never comes below what the engine will subtract when it frees the buffers: newer engines
 // abort the process when it does. A dead buffer's length is not put back, because raising the
-// counter again is what makes the engine collect.
+// counter again is what makes the engine collect. Instead each reserve is as large as all before it
+// together: whoever opens and closes files for ever pays for their number's logarithm.
+//
+// No reserve helps a single buffer above 64 MB: the engine looks at its counter between adding the
+// length and our taking it out.
 //
 // Owned by the environment and by every live buffer: a buffer can be finalized after the
 // environment's data has been. Everything but BufferFreed runs on the JavaScript thread.
@@ -32,8 +36,7 @@ class Accounting {
   void Enable() { enabled_ = true; }
 
   // Before a buffer of `length` bytes over a mapping of `mapping_length` is created: makes sure
-  // that the reserve can pay for it. Each time it cannot, what was told so far is at least doubled,
-  // so that the number of collections grows with the logarithm of the sum.
+  // that the reserve can pay for it, once the live buffers are large enough for the engine to care.
   void BeforeCreation(napi_env env, uint64_t length, uint64_t mapping_length);
 
   // After the buffer was created: takes its length out of the engine's counter.
@@ -52,6 +55,7 @@ class Accounting {
 
   bool enabled_ = false;
   int64_t reserve_ = 0;
+  int64_t told_ = 0;
   std::atomic<int64_t> live_{0};
   std::atomic<uint64_t> references_{1};
 };

@@ -159,6 +159,26 @@ Napi::Value ReadFileState(const Napi::CallbackInfo& info) {
   return Errno(env, 0);
 }
 
+// readBytes(mapping, position, target): number
+Napi::Value ReadBytes(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  const Handle* handle = ToHandle(info[0]);
+  const std::optional<uint64_t> position = ToSize(info[1]);
+  napi_typedarray_type type;
+  size_t length = 0;
+  void* data = nullptr;
+  if (handle == nullptr) return Unusable(env, "mapping");
+  if (!position) return Unusable(env, "position");
+  if (!info[2].IsTypedArray() ||
+      napi_get_typedarray_info(env, info[2], &type, &length, &data, nullptr, nullptr) != napi_ok ||
+      type != napi_uint8_array || length == 0) {
+    return Unusable(env, "target");
+  }
+  if (handle->mapping == nullptr) return Errno(env, EBADF);
+  const int64_t count = handle->mapping->ReadBytes(*position, data, length);
+  return Napi::Number::New(env, static_cast<double>(count));
+}
+
 // release(mapping): void
 Napi::Value Release(const Napi::CallbackInfo& info) {
   Handle* handle = ToHandle(info[0]);
@@ -232,6 +252,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   exports["mapFile"] = Napi::Function::New<MapFile>(env);
   exports["tensorBuffer"] = Napi::Function::New<TensorBuffer>(env);
   exports["readFileState"] = Napi::Function::New<ReadFileState>(env);
+  exports["readBytes"] = Napi::Function::New<ReadBytes>(env);
   exports["release"] = Napi::Function::New<Release>(env);
   exports["detach"] = Napi::Function::New<Detach>(env);
   return exports;

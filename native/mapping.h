@@ -47,6 +47,10 @@ class Mapping {
   // Returns 0 or an errno.
   int ReadState(FileState* state) const;
 
+  // Reads up to `length` bytes of the file into ordinary memory. Returns how many, 0 at the file's
+  // end, or a negative errno.
+  int64_t ReadBytes(uint64_t position, void* target, size_t length) const;
+
   // Replaces the file's pages by zero pages that belong to nobody, at the same addresses, and
   // closes the descriptor: file and memory are free at once, readers that are left see zeros.
   // Returns 0, or an errno with nothing changed.

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <new>
 
 #include "mapping.h"
@@ -66,6 +67,16 @@ int Mapping::ReadState(FileState* state) const {
 #endif
   *state = {file.st_size, mtime.tv_sec, mtime.tv_nsec, guard::Truncated(slot_)};
   return 0;
+}
+
+int64_t Mapping::ReadBytes(uint64_t position, void* target, size_t length) const {
+  // What one call takes at most, on every system.
+  constexpr size_t kMaxLength = size_t{1} << 30;
+  ssize_t count;
+  do {
+    count = pread(fd_, target, std::min(length, kMaxLength), static_cast<off_t>(position));
+  } while (count == -1 && errno == EINTR);
+  return count == -1 ? -errno : count;
 }
 
 int Mapping::Overlay() {

@@ -2,7 +2,7 @@
 
 import { constants } from 'node:buffer';
 import { FileChangedError, FileClosedError } from './errors.js';
-import { type OpenedFile, readFully } from './opened-file.js';
+import { type OpenedFile, type ReadBytes, readFully } from './opened-file.js';
 import type { BufferRange, Storage } from './storage.js';
 
 /** How a file compares with what it was when its header was last checked. */
@@ -15,7 +15,6 @@ export abstract class FileStorage implements Storage {
   readonly path: string;
   readonly byteLength: number;
   readonly maxBufferByteLength: number = constants.MAX_LENGTH;
-  protected readonly file: OpenedFile;
   #ok = true;
   #closed = false;
   #header: Uint8Array | undefined;
@@ -26,7 +25,6 @@ export abstract class FileStorage implements Storage {
   #prunePassingAt = 64;
 
   constructor(file: OpenedFile) {
-    this.file = file;
     this.path = file.path;
     this.byteLength = file.byteLength;
   }
@@ -40,6 +38,9 @@ export abstract class FileStorage implements Storage {
   }
 
   abstract addressOf(position: number): number;
+
+  /** Positioned reads of the file, into ordinary memory. */
+  protected abstract readonly read: ReadBytes;
 
   /** A new buffer with the bytes [begin, end), at least one. */
   protected abstract makeBuffer(begin: number, end: number): ArrayBuffer;
@@ -108,7 +109,7 @@ export abstract class FileStorage implements Storage {
 
   #readStart(byteLength: number): Uint8Array {
     const bytes = new Uint8Array(byteLength);
-    readFully(this.file, bytes, 0);
+    readFully(this.read, bytes, 0, this.path);
     return bytes;
   }
 

@@ -2,7 +2,7 @@
 
 import { type FileState, FileStorage } from './file-storage.js';
 import type { Mapping, NativeBinding } from './native.js';
-import type { OpenedFile } from './opened-file.js';
+import type { OpenedFile, ReadBytes } from './opened-file.js';
 
 /** Slots of the state that the addon writes. */
 const SIZE = 0;
@@ -10,21 +10,23 @@ const SECONDS = 1;
 const NANOSECONDS = 2;
 const TRUNCATED = 3;
 
-/** Owns a mapping, which in turn owns the descriptor. */
+/** Owns a mapping, which in turn owns a descriptor. */
 export class MappedStorage extends FileStorage {
   readonly kind = 'mmap';
   readonly zeroCopy = true;
+  protected readonly read: ReadBytes = (target, position) =>
+    this.#native.readBytes(this.#mapping, position, target);
   readonly #native: NativeBinding;
   readonly #mapping: Mapping;
   readonly #state = new Float64Array(4);
   #seconds: number;
   #nanoseconds: number;
 
-  /** Takes the descriptor over when it succeeds; when it throws, it is still the caller's. */
+  /** Closes the descriptor when it succeeds; when it throws, that is still the caller's. */
   constructor(file: OpenedFile, native: NativeBinding, guard: boolean) {
     super(file);
     this.#native = native;
-    this.#mapping = native.mapFile(file.fd, file.byteLength, guard);
+    this.#mapping = native.mapFile(file.fd, file.byteLength, guard, file.path);
     native.readFileState(this.#mapping, this.#state);
     this.#seconds = this.#state[SECONDS] as number;
     this.#nanoseconds = this.#state[NANOSECONDS] as number;

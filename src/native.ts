@@ -30,11 +30,12 @@ export interface Mapping {
 export interface NativeBinding {
   /**
    * Maps `byteLength` > 0 bytes of a regular file from its start, readable and writable; what is
-   * written stays private to this mapping. It takes `fd` over: the mapping keeps a descriptor until it
-   * goes, and `fd` itself is closed; when this throws, `fd` stays the caller's. With `guard`, where there is one (Linux), a
-   * page that a truncation took away reads as zeros instead of killing the process.
+   * written stays private to this mapping. It takes `fd` over: the mapping keeps a descriptor until
+   * it goes, and `fd` itself is closed; when this throws, `fd` stays the caller's. With `guard`,
+   * where there is one (Linux), a page that a truncation took away reads as zeros instead of killing
+   * the process. `path` is for errors.
    */
-  mapFile(fd: number, byteLength: number, guard: boolean): Mapping;
+  mapFile(fd: number, byteLength: number, guard: boolean, path?: string): Mapping;
   /**
    * A new external ArrayBuffer over `byteLength` > 0 bytes of the mapping from `byteOffset`: no
    * copy, at whatever address that is. It keeps the mapping alive until it is collected. The caller
@@ -49,6 +50,12 @@ export interface NativeBinding {
    * was released.
    */
   readFileState(mapping: Mapping, state: Float64Array): void;
+  /**
+   * Reads bytes of the file from `position` into `target`, of at least one byte, by its descriptor:
+   * what the file holds, whatever was written to the mapping. How many; 0 at the file's end. `EBADF`
+   * when the mapping was released.
+   */
+  readBytes(mapping: Mapping, position: number, target: Uint8Array): number;
   /**
    * Ends the handle. Buffers handed out stay valid; the mapping goes when the last of them is
    * collected, at once when there is none. May be called again.
@@ -76,6 +83,7 @@ interface Addon {
   mapFile(fd: number, byteLength: number, guard: boolean): Mapping | Failure;
   tensorBuffer(mapping: Mapping, byteOffset: number, byteLength: number): ArrayBuffer | Failure;
   readFileState(mapping: Mapping, state: Float64Array): Failure;
+  readBytes(mapping: Mapping, position: number, target: Uint8Array): Failure;
   release(mapping: Mapping): Failure;
   detach(mapping: Mapping, buffers: readonly ArrayBuffer[]): Failure;
 }
@@ -88,6 +96,8 @@ const EXPECTED_ARGUMENT: Readonly<Record<string, string>> = {
   guard: 'a boolean',
   mapping: 'a mapping',
   state: 'a Float64Array of length 4',
+  position: 'a position in a file',
+  target: 'a Uint8Array that is not empty',
   buffers: "an array of the mapping's buffers",
 };
 
@@ -96,12 +106,22 @@ const NO_MEMORY_ADVICE =
   "(vm.overcommit_memory), or open the file with { storage: 'read' }";
 
 /** `syscall` is what failed below the addon's function, `args` are the arguments it was given. */
-function failure(result: Failure, syscall: string, args: Record<string, unknown>): Error {
+function failure(
+  result: Failure,
+  syscall: string,
+  args: Record<string, unknown>,
+  path?: string,
+): Error {
   if (typeof result === 'number') {
     const code = getSystemErrorName(result);
     const advice = syscall === 'mmap' && code === 'ENOMEM' ? NO_MEMORY_ADVICE : '';
-    const error = new Error(`${code}: ${syscall} failed${advice}`);
-    return Object.assign(error, { errno: result, code, syscall });
+    const subject = path === undefined ? '' : ` '${path}'`;
+    const error = new Error(`${code}: ${syscall}${subject} failed${advice}`);
+    return Object.assign(
+      error,
+      { errno: result, code, syscall },
+      path === undefined ? {} : { path },
+    );
   }
   const actual = args[result];
   const argumentError = typeof actual === 'number' ? argumentRangeError : argumentTypeError;
@@ -110,9 +130,10 @@ function failure(result: Failure, syscall: string, args: Record<string, unknown>
 
 function bind(addon: Addon): NativeBinding {
   return {
-    mapFile(fd, byteLength, guard) {
+    mapFile(fd, byteLength, guard, path) {
       const result = addon.mapFile(fd, byteLength, guard);
-      if (typeof result !== 'object') throw failure(result, 'mmap', { fd, byteLength, guard });
+      if (typeof result !== 'object')
+        throw failure(result, 'mmap', { fd, byteLength, guard }, path);
       // The addon holds a duplicate. Closed by `fs`, which keeps the list of a worker's descriptors.
       closeSync(fd);
       return result;
@@ -125,6 +146,11 @@ function bind(addon: Addon): NativeBinding {
     readFileState(mapping, state) {
       const result = addon.readFileState(mapping, state);
       if (result !== 0) throw failure(result, 'fstat', { mapping, state });
+    },
+    readBytes(mapping, position, target) {
+      const result = addon.readBytes(mapping, position, target);
+      if (typeof result === 'number' && result >= 0) return result;
+      throw failure(result, 'pread', { mapping, position, target });
     },
     release(mapping) {
       const result = addon.release(mapping);

@@ -20,7 +20,7 @@ import {
 } from './header.js';
 import { MemoryStorage } from './memory-storage.js';
 import { openStorage } from './open-storage.js';
-import { type OpenedFile, openRegularFile, readFully } from './opened-file.js';
+import { type OpenedFile, openRegularFile, readerOf, readFully } from './opened-file.js';
 import type { Tensor } from './tensor.js';
 
 /** So many first bytes are looked at to say what a file is that is not safetensors. */
@@ -118,7 +118,7 @@ export function parse(bytes: Uint8Array, options: ParseOptions = {}): Safetensor
 
 function readHead(file: OpenedFile): Uint8Array {
   const head = new Uint8Array(Math.min(file.byteLength, HEAD_BYTE_LENGTH));
-  readFully(file, head, 0);
+  readFully(readerOf(file), head, 0, file.path);
   return head;
 }
 

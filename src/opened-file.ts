@@ -47,16 +47,29 @@ export function openRegularFile(path: string | Buffer, label: string): OpenedFil
   }
 }
 
+/** Reads bytes from `position` into the start of `target`; how many, 0 at the end of the file. */
+export type ReadBytes = (target: Uint8Array, position: number) => number;
+
+/** Reads by the descriptor. */
+export function readerOf({ fd }: OpenedFile): ReadBytes {
+  return (target, position) =>
+    readSync(fd, target, 0, Math.min(target.byteLength, MAX_READ_BYTE_LENGTH), position);
+}
+
 /** Fills `target` from `position`; FileChangedError when the file ends before. */
-export function readFully(file: OpenedFile, target: Uint8Array, position: number): void {
+export function readFully(
+  read: ReadBytes,
+  target: Uint8Array,
+  position: number,
+  path: string,
+): void {
   let done = 0;
   while (done < target.byteLength) {
-    const length = Math.min(target.byteLength - done, MAX_READ_BYTE_LENGTH);
-    const count = readSync(file.fd, target, done, length, position + done);
+    const count = read(target.subarray(done), position + done);
     if (count === 0) {
       const expected = position + target.byteLength;
       const message = `the file was cut short: expected at least ${expected} bytes, found ${position + done}`;
-      throw new FileChangedError(message, { path: file.path });
+      throw new FileChangedError(message, { path });
     }
     done += count;
   }

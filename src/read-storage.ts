@@ -2,7 +2,7 @@
 
 import { closeSync, fstatSync } from 'node:fs';
 import { type FileState, FileStorage } from './file-storage.js';
-import { type OpenedFile, readFully } from './opened-file.js';
+import { type OpenedFile, type ReadBytes, readerOf, readFully } from './opened-file.js';
 
 // A handle that is dropped without close() must not keep its descriptor. The held value is the
 // number alone, so that the registry does not keep the storage alive.
@@ -12,12 +12,16 @@ const descriptors = new FinalizationRegistry<number>((fd) => closeSync(fd));
 export class ReadStorage extends FileStorage {
   readonly kind = 'read';
   readonly zeroCopy = false;
+  protected readonly read: ReadBytes;
+  readonly #fd: number;
   #time: bigint;
   #seenTime: bigint;
 
   /** Takes the descriptor over. */
   constructor(file: OpenedFile) {
     super(file);
+    this.read = readerOf(file);
+    this.#fd = file.fd;
     this.#time = fstatSync(file.fd, { bigint: true }).mtimeNs;
     this.#seenTime = this.#time;
     descriptors.register(this, file.fd, this);
@@ -30,12 +34,12 @@ export class ReadStorage extends FileStorage {
 
   protected makeBuffer(begin: number, end: number): ArrayBuffer {
     const buffer = new ArrayBuffer(end - begin);
-    readFully(this.file, new Uint8Array(buffer), begin);
+    readFully(this.read, new Uint8Array(buffer), begin, this.path);
     return buffer;
   }
 
   protected inspect(): FileState {
-    const { size, mtimeNs } = fstatSync(this.file.fd, { bigint: true });
+    const { size, mtimeNs } = fstatSync(this.#fd, { bigint: true });
     this.#seenTime = mtimeNs;
     if (size !== BigInt(this.byteLength)) return { byteLength: Number(size) };
     return mtimeNs === this.#time ? 'same' : 'touched';
@@ -47,7 +51,7 @@ export class ReadStorage extends FileStorage {
 
   protected release(detached: readonly ArrayBuffer[] | undefined): void {
     descriptors.unregister(this);
-    closeSync(this.file.fd);
+    closeSync(this.#fd);
     // Transferring is the only way to empty a buffer on Node 20; the clone is garbage at once.
     for (const buffer of detached ?? []) structuredClone(buffer, { transfer: [buffer] });
   }

@@ -109,6 +109,17 @@ test('readFileState tells size and modification time as fs does', () => {
   binding.release(mapping);
 });
 
+test('readBytes reads the file, not what was written to the mapping', () => {
+  const mapping = map();
+  new Uint8Array(binding.tensorBuffer(mapping, 10, 5)).fill(0);
+  const target = new Uint8Array(20);
+  expect(binding.readBytes(mapping, 5, target.subarray(2))).toBe(18);
+  expect(target).toEqual(Uint8Array.of(0, 0, ...content.subarray(5, 23)));
+  expect(binding.readBytes(mapping, LENGTH - 3, target)).toBe(3);
+  expect(binding.readBytes(mapping, LENGTH, target)).toBe(0);
+  binding.release(mapping);
+});
+
 describe('errors', () => {
   const mapping = map();
   const ended = map();
@@ -123,6 +134,7 @@ describe('errors', () => {
       'EBADF',
       'fstat',
     ],
+    ['a released mapping', () => binding.readBytes(ended, 0, new Uint8Array(1)), 'EBADF', 'pread'],
   ] as const)('%s', (_, call, code, syscall) => {
     expect(call).toThrow(expect.objectContaining({ code, syscall, errno: expect.any(Number) }));
   });
@@ -131,6 +143,9 @@ describe('errors', () => {
     const fd = openSync(folder, 'r');
     expect(() => binding.mapFile(fd, 4096, true)).toThrow(
       expect.objectContaining({ code: 'ENODEV', message: 'ENODEV: mmap failed' }),
+    );
+    expect(() => binding.mapFile(fd, 4096, true, 'a/path')).toThrow(
+      expect.objectContaining({ path: 'a/path', message: "ENODEV: mmap 'a/path' failed" }),
     );
     closeSync(fd);
   });
@@ -171,6 +186,7 @@ describe('errors', () => {
   test('a wrong argument in any place is a TypeError or a RangeError', () => {
     const fd = openSync(path, 'r');
     const state = new Float64Array(4);
+    const bytes = new Uint8Array(1);
     for (const value of wrong) {
       expect(() => binding.mapFile(value, 8, true)).toThrow(invalid);
       if (value !== ((2 ** 60) as never))
@@ -181,6 +197,9 @@ describe('errors', () => {
       expect(() => binding.tensorBuffer(mapping, 0, value)).toThrow(invalid);
       expect(() => binding.readFileState(value, state)).toThrow(invalid);
       expect(() => binding.readFileState(mapping, value)).toThrow(invalid);
+      expect(() => binding.readBytes(value, 0, bytes)).toThrow(invalid);
+      expect(() => binding.readBytes(mapping, value, bytes)).toThrow(invalid);
+      expect(() => binding.readBytes(mapping, 0, value)).toThrow(invalid);
       expect(() => binding.release(value)).toThrow(invalid);
       expect(() => binding.detach(value, [])).toThrow(invalid);
       if (!Array.isArray(value)) expect(() => binding.detach(mapping, value)).toThrow(invalid);

@@ -37,8 +37,6 @@ export interface ParseHeaderOptions {
   path?: string;
 }
 
-const encoder = new TextEncoder();
-
 /**
  * Length N of the header in bytes, from the first bytes of a file (steps 1 to 3 of the pipeline).
  * `head` holds at least 8 bytes when the file has them; with 512, messages can tell foreign formats.
@@ -128,7 +126,7 @@ export function parseHeader(
   const { columns, metadataAt } = parser;
   columns.sortByOffsets();
   columns.trim();
-  const names = new NameTable(json, columns.nameAt, columns.size);
+  const names = new NameTable(json, columns.nameAt, columns.nameHash, columns.size);
   const repeatedNameAt = addNames(names, columns);
   const dataByteLength = fileByteLength - PREFIX_BYTE_LENGTH - json.length;
   const checks = new HeaderChecks(json, columns, context);
@@ -137,7 +135,7 @@ export function parseHeader(
   if (duplicateAt !== -1) {
     throw new FormatError(
       'SAFETENSORS_DUPLICATE_KEY',
-      `expected every key once, found ${quoteName(decodeString(json, duplicateAt))} again at header byte ${duplicateAt}`,
+      `expected every key once, found ${quoteName(decodeString(json, duplicateAt))} repeated (header byte ${duplicateAt})`,
       context,
     );
   }
@@ -228,7 +226,7 @@ export class Header {
 
   /** Entry of a tensor's name; -1 when there is none. */
   find(name: string): number {
-    return this.#names.find(encoder.encode(JSON.stringify(name)), 1);
+    return this.#names.find(name);
   }
 
   /** Name of an entry. */

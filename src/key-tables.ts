@@ -1,7 +1,10 @@
 /** Hash tables over the keys of a header, which stay where they are: in the header's bytes. */
 import { CLOSE_BRACE, JsonReader } from './json.js';
+import { skipValue } from './json-skip.js';
 import { compareStrings } from './json-string.js';
-import { type HashKey, hashString, processHashKey } from './string-hash.js';
+import { hashString, processHashKey } from './string-hash.js';
+
+const encoder = new TextEncoder();
 
 /** Power of two that leaves at least a quarter of the slots free for `count` keys. */
 function slotCount(count: number): number {
@@ -23,17 +26,17 @@ function tagMask(largest: number): number {
 export class NameTable {
   readonly #bytes: Uint8Array;
   readonly #nameAt: Uint32Array;
+  readonly #nameHash: Uint32Array;
   readonly #slots: Uint32Array;
   readonly #tagMask: number;
-  readonly #key: HashKey;
 
-  /** `nameAt` holds the position of each entry's name; both arrays stay the caller's. */
-  constructor(bytes: Uint8Array, nameAt: Uint32Array, size: number) {
+  /** Positions and hashes of the entries' names, by entry; the arrays stay the caller's. */
+  constructor(bytes: Uint8Array, nameAt: Uint32Array, nameHash: Uint32Array, size: number) {
     this.#bytes = bytes;
     this.#nameAt = nameAt;
+    this.#nameHash = nameHash;
     this.#slots = new Uint32Array(slotCount(size));
     this.#tagMask = tagMask(size);
-    this.#key = processHashKey(bytes.length);
   }
 
   /**
@@ -42,7 +45,7 @@ export class NameTable {
    */
   add(entry: number): number {
     const start = this.#nameAt[entry] as number;
-    const hash = hashString(this.#bytes, start, this.#key);
+    const hash = this.#nameHash[entry] as number;
     const slot = this.#slotOf(this.#bytes, start, hash);
     const other = this.#entryAt(slot);
     if (other !== -1 && start < (this.#nameAt[other] as number)) return entry;
@@ -50,9 +53,14 @@ export class NameTable {
     return other;
   }
 
-  /** Entry whose name equals the JSON string at `start` of `bytes`; -1 when there is none. */
-  find(bytes: Uint8Array, start: number): number {
-    return this.#entryAt(this.#slotOf(bytes, start, hashString(bytes, start, this.#key)));
+  /** Entry of that name; -1 when there is none. */
+  find(name: string): number {
+    // A name that is not Unicode text would become another one by encoding it.
+    if (/\p{Surrogate}/u.test(name)) return -1;
+    const reader = new JsonReader(encoder.encode(JSON.stringify(name)));
+    const start = reader.readString();
+    const hash = hashString(reader, start, processHashKey(this.#bytes.length));
+    return this.#entryAt(this.#slotOf(reader.bytes, start, hash));
   }
 
   #entryAt(slot: number): number {
@@ -90,7 +98,7 @@ export function findDuplicateKey(bytes: Uint8Array, objectAt: number, count: num
   reader.enter(CLOSE_BRACE);
   do {
     const keyAt = reader.readKey();
-    const hash = hashString(bytes, keyAt, hashKey);
+    const hash = hashString(reader, keyAt, hashKey);
     let slot = hash & mask;
     for (let taken = slots[slot] as number; taken !== 0; taken = slots[slot] as number) {
       const isCandidate = ((taken ^ hash) & tags) === 0;
@@ -100,7 +108,7 @@ export function findDuplicateKey(bytes: Uint8Array, objectAt: number, count: num
       slot = (slot + 1) & mask;
     }
     slots[slot] = ((hash & tags) | keyAt) >>> 0;
-    reader.skipValue(0);
+    skipValue(reader, 0);
   } while (reader.hasNext(CLOSE_BRACE));
   return -1;
 }

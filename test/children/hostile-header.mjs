@@ -1,6 +1,7 @@
 // Builds one hostile header of 100 MB, reads it, and prints what that took as JSON.
 // argv: the attack's name, or `bare` for a process that only loads the same modules.
 import { parseHeader } from '../../lib/header.js';
+import { JsonReader } from '../../lib/json.js';
 import { hashString } from '../../lib/string-hash.js';
 
 const BYTE_LENGTH = 100_000_000;
@@ -159,20 +160,21 @@ function thueMorse(value) {
 
 /** Names whose hash under a guessed key ends in the same bits. */
 function guessedKeyNames(count, mask) {
-  const name = new Uint8Array(8);
+  const name = new Uint8Array(8).fill(QUOTE);
+  const reader = new JsonReader(name);
   let candidate = 0;
   return emptyTensors(
     6,
     (writer) => {
       for (;;) {
         for (let i = 0, rest = candidate; i < 6; i++, rest = Math.floor(rest / 64)) {
-          name[i] = LETTERS.charCodeAt(rest % 64);
+          name[i + 1] = LETTERS.charCodeAt(rest % 64);
         }
-        name[6] = QUOTE;
         candidate++;
-        if ((hashString(name, 0, [0, 0]) & mask) === 0) break;
+        reader.at = 0;
+        if ((hashString(reader, reader.readString(), [0, 0]) & mask) === 0) break;
       }
-      for (let i = 0; i < 6; i++) writer.bytes[writer.at++] = name[i];
+      for (let i = 1; i < 7; i++) writer.bytes[writer.at++] = name[i];
     },
     count,
   );

@@ -7,6 +7,7 @@ import { quoteName } from './errors.js';
 import {
   CLOSE_BRACE,
   CLOSE_BRACKET,
+  COLON,
   type JsonReader,
   OPEN_BRACE,
   OPEN_BRACKET,
@@ -110,7 +111,7 @@ export class HeaderParser {
 
   #checkDuplicates(objectAt: number, keys: number): void {
     if (this.duplicateAt !== -1) return;
-    this.duplicateAt = findDuplicateKey(this.#reader.bytes, objectAt, keys);
+    this.duplicateAt = findDuplicateKey(this.#reader, objectAt, keys);
   }
 
   #readDescription(nameAt: number): void {
@@ -147,6 +148,8 @@ export class HeaderParser {
       if (reader.skipLiteral(FIELD_LITERALS[field] as Literal)) return field;
     }
     const keyAt = reader.readKey();
+    // Without escapes, and with the colon right behind it, a field would have been recognised.
+    if (!reader.isEscaped && reader.bytes[reader.stringEnd + 1] === COLON) return -1;
     return FIELDS.findIndex((name) => this.#isKey(keyAt, name));
   }
 

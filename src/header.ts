@@ -129,7 +129,7 @@ export function parseHeader(
   const names = new NameTable(json, columns.nameAt, columns.nameHash, columns.size);
   const repeatedNameAt = addNames(names, columns);
   const dataByteLength = fileByteLength - PREFIX_BYTE_LENGTH - json.length;
-  const checks = new HeaderChecks(json, columns, context);
+  const checks = new HeaderChecks(reader, columns, context);
   checks.checkTensors(dataByteLength);
   const duplicateAt = parser.duplicateAt === -1 ? repeatedNameAt : parser.duplicateAt;
   if (duplicateAt !== -1) {
@@ -140,7 +140,7 @@ export function parseHeader(
     );
   }
   checks.checkDimensions();
-  return new Header(json, columns, names, metadataAt, dataByteLength);
+  return new Header(reader, columns, names, metadataAt, dataByteLength);
 }
 
 function failStart(json: Uint8Array, context: ErrorContext): never {
@@ -182,6 +182,7 @@ export class Header {
   readonly dataStart: number;
   /** Bytes of tensor data. */
   readonly dataByteLength: number;
+  readonly #reader: JsonReader;
   readonly #columns: TensorColumns;
   readonly #names: NameTable;
   readonly #metadataAt: number;
@@ -190,15 +191,16 @@ export class Header {
 
   /** Only `parseHeader` makes headers. */
   constructor(
-    json: Uint8Array,
+    reader: JsonReader,
     columns: TensorColumns,
     names: NameTable,
     metadataAt: number,
     dataByteLength: number,
   ) {
-    this.json = json;
+    this.json = reader.bytes;
+    this.#reader = reader;
     this.size = columns.size;
-    this.dataStart = PREFIX_BYTE_LENGTH + json.length;
+    this.dataStart = PREFIX_BYTE_LENGTH + reader.bytes.length;
     this.dataByteLength = dataByteLength;
     this.#columns = columns;
     this.#names = names;
@@ -213,7 +215,7 @@ export class Header {
 
   #decodeMetadata(): Map<string, string> {
     const metadata = new Map<string, string>();
-    const reader = new JsonReader(this.json);
+    const reader = this.#reader;
     reader.at = this.#metadataAt;
     if (!reader.enter(CLOSE_BRACE)) return metadata;
     do {
@@ -242,7 +244,7 @@ export class Header {
   /** Dimensions of an entry, outermost first: a new, frozen array. */
   shape(entry: number): readonly number[] {
     const shape: number[] = [];
-    const reader = new JsonReader(this.json);
+    const reader = this.#reader;
     reader.at = this.#columns.shapeAt[entry] as number;
     if (reader.enter(CLOSE_BRACKET)) {
       do {

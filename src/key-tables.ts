@@ -83,32 +83,96 @@ export class NameTable {
   }
 }
 
+/** Keys that are looked up together; enough for the processor to overlap its waits for memory. */
+const BATCH_SIZE = 64;
+
+/** Finds repeated keys of one object with millions of them: slots hold the keys' positions. */
+class KeySet {
+  readonly #bytes: Uint8Array;
+  readonly #slots: Uint32Array;
+  readonly #tagMask: number;
+  readonly #starts: Uint32Array = new Uint32Array(BATCH_SIZE);
+  readonly #hashes: Uint32Array = new Uint32Array(BATCH_SIZE);
+  #waiting = 0;
+
+  constructor(bytes: Uint8Array, count: number) {
+    this.#bytes = bytes;
+    this.#slots = new Uint32Array(slotCount(count));
+    this.#tagMask = tagMask(bytes.length);
+  }
+
+  /** Adds the key at `start`; now or later this returns the position of a repeated key, else -1. */
+  add(start: number, hash: number): number {
+    this.#starts[this.#waiting] = start;
+    this.#hashes[this.#waiting] = hash;
+    this.#waiting++;
+    return this.#waiting === BATCH_SIZE ? this.flush() : -1;
+  }
+
+  /** Looks up all keys that wait; returns the position of a repeated one, else -1. */
+  flush(): number {
+    const slots = this.#slots;
+    const mask = slots.length - 1;
+    const tags = this.#tagMask;
+    for (let i = 0; i < this.#waiting; i++) {
+      const start = this.#starts[i] as number;
+      const hash = this.#hashes[i] as number;
+      let slot = hash & mask;
+      for (let taken = slots[slot] as number; taken !== 0; taken = slots[slot] as number) {
+        if (((taken ^ hash) & tags) === 0) {
+          const other = (taken & ~tags) >>> 0;
+          if (compareStrings(this.#bytes, other, this.#bytes, start) === 0) return start;
+        }
+        slot = (slot + 1) & mask;
+      }
+      slots[slot] = ((hash & tags) | start) >>> 0;
+    }
+    this.#waiting = 0;
+    return -1;
+  }
+}
+
+/** Objects of at most this many keys are compared key by key, which needs no table. */
+const FEW_KEYS = 16;
+
 /**
- * Position of the first key that repeats an earlier one of the object at `objectAt`, which is
- * valid JSON and has `count` keys; -1 when all differ. Objects inside it are not looked into.
+ * Position of a key that repeats an earlier one of the object at `objectAt`, which is valid JSON
+ * and has `count` keys; -1 when all differ. Objects inside it are not looked into, and the reader
+ * comes back to where it stood.
  */
-export function findDuplicateKey(bytes: Uint8Array, objectAt: number, count: number): number {
+export function findDuplicateKey(reader: JsonReader, objectAt: number, count: number): number {
   if (count < 2) return -1;
-  const slots = new Uint32Array(slotCount(count));
-  const mask = slots.length - 1;
-  const tags = tagMask(bytes.length);
-  const hashKey = processHashKey(bytes.length);
-  const reader = new JsonReader(bytes);
+  const after = reader.at;
   reader.at = objectAt;
+  const duplicateAt = count <= FEW_KEYS ? findAmongFew(reader) : findAmongMany(reader, count);
+  reader.at = after;
+  return duplicateAt;
+}
+
+function findAmongFew(reader: JsonReader): number {
+  const { bytes } = reader;
+  const starts: number[] = [];
   reader.enter(CLOSE_BRACE);
   do {
-    const keyAt = reader.readKey();
-    const hash = hashString(reader, keyAt, hashKey);
-    let slot = hash & mask;
-    for (let taken = slots[slot] as number; taken !== 0; taken = slots[slot] as number) {
-      const isCandidate = ((taken ^ hash) & tags) === 0;
-      if (isCandidate && compareStrings(bytes, (taken & ~tags) >>> 0, bytes, keyAt) === 0) {
-        return keyAt;
-      }
-      slot = (slot + 1) & mask;
+    const start = reader.readKey();
+    for (const other of starts) {
+      if (compareStrings(bytes, other, bytes, start) === 0) return start;
     }
-    slots[slot] = ((hash & tags) | keyAt) >>> 0;
+    starts.push(start);
     skipValue(reader, 0);
   } while (reader.hasNext(CLOSE_BRACE));
   return -1;
+}
+
+function findAmongMany(reader: JsonReader, count: number): number {
+  const keys = new KeySet(reader.bytes, count);
+  const hashKey = processHashKey(reader.bytes.length);
+  reader.enter(CLOSE_BRACE);
+  do {
+    const start = reader.readKey();
+    const repeated = keys.add(start, hashString(reader, start, hashKey));
+    if (repeated !== -1) return repeated;
+    skipValue(reader, 0);
+  } while (reader.hasNext(CLOSE_BRACE));
+  return keys.flush();
 }

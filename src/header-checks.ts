@@ -4,7 +4,7 @@
  */
 import { DTYPE_NAMES, DTYPES } from './dtype.js';
 import { type ErrorContext, FormatError, type FormatErrorCode } from './errors.js';
-import { CLOSE_BRACKET, JsonReader } from './json.js';
+import { CLOSE_BRACKET, type JsonReader } from './json.js';
 import { decodeString } from './json-string.js';
 import { DTYPE_MASK, SUPERSEDED, type TensorColumns, UNPROVEN } from './tensor-columns.js';
 
@@ -15,13 +15,15 @@ const UNSAFE_HIGH = 2 ** 21;
 /** Checks the tensors of one header. */
 export class HeaderChecks {
   readonly #json: Uint8Array;
+  readonly #reader: JsonReader;
   readonly #columns: TensorColumns;
   readonly #context: ErrorContext;
   #oversizedEntry = -1;
 
-  /** `columns` are sorted by offsets. */
-  constructor(json: Uint8Array, columns: TensorColumns, context: ErrorContext) {
-    this.#json = json;
+  /** `columns` are sorted by offsets; the reader is that of the header. */
+  constructor(reader: JsonReader, columns: TensorColumns, context: ErrorContext) {
+    this.#json = reader.bytes;
+    this.#reader = reader;
     this.#columns = columns;
     this.#context = context;
   }
@@ -105,16 +107,16 @@ export class HeaderChecks {
    * follows a zero are skipped, so that at most 64 multiplications happen before an overflow.
    */
   #elementCount(entry: number): bigint {
-    const reader = new JsonReader(this.#json);
+    const reader = this.#reader;
     reader.at = this.#columns.shapeAt[entry] as number;
     let count = 1n;
     if (!reader.enter(CLOSE_BRACKET)) return count;
     do {
       const dimension = reader.readUnsigned();
-      const [low = 0, high = 0] = reader.halves;
+      const high = reader.halves[1] as number;
       if (high >= UNSAFE_HIGH && this.#oversizedEntry === -1) this.#oversizedEntry = entry;
       if (dimension === 1 || count === 0n) continue;
-      count *= join(high, low);
+      count *= join(high, reader.halves[0] as number);
       if (count > MAX_UINT64) this.#failOverflow(entry, 'the product of its dimensions');
     } while (reader.hasNext(CLOSE_BRACKET));
     return count;

@@ -13,8 +13,11 @@ import {
   OPEN_BRACKET,
   QUOTE,
 } from './json.js';
+import { Literal } from './json-literal.js';
+import { skipNull, skipValue } from './json-skip.js';
 import { compareStrings, decodeString } from './json-string.js';
 import { findDuplicateKey } from './key-tables.js';
+import { type HashKey, hashString, processHashKey } from './string-hash.js';
 import { TensorColumns, UNPROVEN } from './tensor-columns.js';
 
 /** `"":{"dtype":"U8","shape":[],"data_offsets":[0,0]},`: no tensor takes fewer bytes. */
@@ -30,7 +33,10 @@ function literal(text: string): Uint8Array {
 const METADATA = literal('__metadata__');
 const FIELDS = [literal('dtype'), literal('shape'), literal('data_offsets')];
 const OLD_DATA_OFFSETS = literal('offsets');
-const DTYPE_LITERALS = DTYPE_NAMES.map(literal);
+const DTYPES_AS_KEYS = DTYPE_NAMES.map(literal);
+/** The usual spellings, which are recognised without reading them byte by byte. */
+const FIELD_LITERALS = ['dtype', 'shape', 'data_offsets'].map((key) => new Literal(`"${key}":`));
+const DTYPE_LITERALS = DTYPE_NAMES.map((name) => new Literal(`"${name}"`));
 const DTYPE_BITS = DTYPE_NAMES.map((name) => DTYPES[name].bits);
 
 /** Dtypes of the oldest draft were spelled as those of numpy and torch. */
@@ -46,6 +52,7 @@ export class HeaderParser {
   /** Position of the first repeated key among those only this project refuses; -1 if none. */
   duplicateAt = -1;
   readonly #reader: JsonReader;
+  readonly #hashKey: HashKey;
   #hasMetadata = false;
   #dtype = -1;
   #lastDtype = 0;
@@ -57,6 +64,7 @@ export class HeaderParser {
   /** The reader stands at the opening brace of the header. */
   constructor(reader: JsonReader) {
     this.#reader = reader;
+    this.#hashKey = processHashKey(reader.bytes.length);
     this.columns = new TensorColumns(Math.floor(reader.bytes.length / MIN_TENSOR_BYTE_LENGTH) + 1);
   }
 
@@ -70,6 +78,7 @@ export class HeaderParser {
           this.#readMetadata(nameAt);
         } else {
           reader.tensorAt = nameAt;
+          this.columns.nameHash[this.columns.size] = hashString(reader, nameAt, this.#hashKey);
           this.#readDescription(nameAt);
           reader.tensorAt = -1;
         }
@@ -86,7 +95,7 @@ export class HeaderParser {
     const reader = this.#reader;
     if (this.#hasMetadata) reader.failAt(nameAt, 'no second "__metadata__"');
     this.#hasMetadata = true;
-    if (reader.skipNull()) return;
+    if (skipNull(reader)) return;
     if (reader.peek() !== OPEN_BRACE) reader.fail('an object or null as metadata');
     this.metadataAt = reader.at;
     if (!reader.enter(CLOSE_BRACE)) return;
@@ -102,7 +111,7 @@ export class HeaderParser {
 
   #checkDuplicates(objectAt: number, keys: number): void {
     if (this.duplicateAt !== -1) return;
-    this.duplicateAt = findDuplicateKey(this.#reader.bytes, objectAt, keys);
+    this.duplicateAt = findDuplicateKey(this.#reader, objectAt, keys);
   }
 
   #readDescription(nameAt: number): void {
@@ -122,7 +131,7 @@ export class HeaderParser {
         if (field === 0) this.#readDtype(keyAt);
         else if (field === 1) this.#readShape(keyAt);
         else if (field === 2) this.#readOffsets(keyAt);
-        else reader.skipValue(2);
+        else skipValue(reader, 2);
       } while (reader.hasNext(CLOSE_BRACE));
     }
     if (this.#dtype === -1 || this.#shapeAt === -1 || !this.#hasOffsets)
@@ -135,13 +144,12 @@ export class HeaderParser {
   /** Consumes a key and its colon; returns its place in `FIELDS`, -1 for any other key. */
   #readField(): number {
     const reader = this.#reader;
-    for (let field = 0; field < FIELDS.length; field++) {
-      if (reader.skipString(FIELDS[field] as Uint8Array)) {
-        reader.expect(COLON, '":" after the key');
-        return field;
-      }
+    for (let field = 0; field < FIELD_LITERALS.length; field++) {
+      if (reader.skipLiteral(FIELD_LITERALS[field] as Literal)) return field;
     }
     const keyAt = reader.readKey();
+    // Without escapes, and with the colon right behind it, a field would have been recognised.
+    if (!reader.isEscaped && reader.bytes[reader.stringEnd + 1] === COLON) return -1;
     return FIELDS.findIndex((name) => this.#isKey(keyAt, name));
   }
 
@@ -150,12 +158,12 @@ export class HeaderParser {
     if (this.#dtype !== -1) reader.failAt(keyAt, 'no second "dtype"');
     if (reader.peek() !== QUOTE) reader.fail('a dtype in double quotes');
     // Most files have one dtype, and those of several repeat each of them.
-    if (reader.skipString(DTYPE_LITERALS[this.#lastDtype] as Uint8Array)) {
+    if (reader.skipLiteral(DTYPE_LITERALS[this.#lastDtype] as Literal)) {
       this.#dtype = this.#lastDtype;
       return;
     }
     const start = reader.readString();
-    const dtype = DTYPE_LITERALS.findIndex((name) => this.#isKey(start, name));
+    const dtype = DTYPES_AS_KEYS.findIndex((name) => this.#isKey(start, name));
     if (dtype === -1) {
       const name = decodeString(reader.bytes, start);
       const hint = OLD_DTYPE.test(name) ? `, ${OLD_DRAFT}` : '';
@@ -232,7 +240,7 @@ export class HeaderParser {
     if (!reader.enter(CLOSE_BRACE)) return false;
     do {
       if (this.#isKey(reader.readKey(), key)) return true;
-      reader.skipValue(2);
+      skipValue(reader, 2);
     } while (reader.hasNext(CLOSE_BRACE));
     return false;
   }

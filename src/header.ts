@@ -37,8 +37,6 @@ export interface ParseHeaderOptions {
   path?: string;
 }
 
-const encoder = new TextEncoder();
-
 /**
  * Length N of the header in bytes, from the first bytes of a file (steps 1 to 3 of the pipeline).
  * `head` holds at least 8 bytes when the file has them; with 512, messages can tell foreign formats.
@@ -128,21 +126,21 @@ export function parseHeader(
   const { columns, metadataAt } = parser;
   columns.sortByOffsets();
   columns.trim();
-  const names = new NameTable(json, columns.nameAt, columns.size);
+  const names = new NameTable(json, columns.nameAt, columns.nameHash, columns.size);
   const repeatedNameAt = addNames(names, columns);
   const dataByteLength = fileByteLength - PREFIX_BYTE_LENGTH - json.length;
-  const checks = new HeaderChecks(json, columns, context);
+  const checks = new HeaderChecks(reader, columns, context);
   checks.checkTensors(dataByteLength);
   const duplicateAt = parser.duplicateAt === -1 ? repeatedNameAt : parser.duplicateAt;
   if (duplicateAt !== -1) {
     throw new FormatError(
       'SAFETENSORS_DUPLICATE_KEY',
-      `expected every key once, found ${quoteName(decodeString(json, duplicateAt))} again at header byte ${duplicateAt}`,
+      `expected every key once, found ${quoteName(decodeString(json, duplicateAt))} repeated (header byte ${duplicateAt})`,
       context,
     );
   }
   checks.checkDimensions();
-  return new Header(json, columns, names, metadataAt, dataByteLength);
+  return new Header(reader, columns, names, metadataAt, dataByteLength);
 }
 
 function failStart(json: Uint8Array, context: ErrorContext): never {
@@ -184,6 +182,7 @@ export class Header {
   readonly dataStart: number;
   /** Bytes of tensor data. */
   readonly dataByteLength: number;
+  readonly #reader: JsonReader;
   readonly #columns: TensorColumns;
   readonly #names: NameTable;
   readonly #metadataAt: number;
@@ -192,15 +191,16 @@ export class Header {
 
   /** Only `parseHeader` makes headers. */
   constructor(
-    json: Uint8Array,
+    reader: JsonReader,
     columns: TensorColumns,
     names: NameTable,
     metadataAt: number,
     dataByteLength: number,
   ) {
-    this.json = json;
+    this.json = reader.bytes;
+    this.#reader = reader;
     this.size = columns.size;
-    this.dataStart = PREFIX_BYTE_LENGTH + json.length;
+    this.dataStart = PREFIX_BYTE_LENGTH + reader.bytes.length;
     this.dataByteLength = dataByteLength;
     this.#columns = columns;
     this.#names = names;
@@ -215,7 +215,7 @@ export class Header {
 
   #decodeMetadata(): Map<string, string> {
     const metadata = new Map<string, string>();
-    const reader = new JsonReader(this.json);
+    const reader = this.#reader;
     reader.at = this.#metadataAt;
     if (!reader.enter(CLOSE_BRACE)) return metadata;
     do {
@@ -228,7 +228,7 @@ export class Header {
 
   /** Entry of a tensor's name; -1 when there is none. */
   find(name: string): number {
-    return this.#names.find(encoder.encode(JSON.stringify(name)), 1);
+    return this.#names.find(name);
   }
 
   /** Name of an entry. */
@@ -244,7 +244,7 @@ export class Header {
   /** Dimensions of an entry, outermost first: a new, frozen array. */
   shape(entry: number): readonly number[] {
     const shape: number[] = [];
-    const reader = new JsonReader(this.json);
+    const reader = this.#reader;
     reader.at = this.#columns.shapeAt[entry] as number;
     if (reader.enter(CLOSE_BRACKET)) {
       do {

@@ -7,6 +7,21 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const LETTER_U = 0x75;
 
+/** 1 for the bytes that stand for themselves inside a string. */
+export const PLAIN_BYTES: Uint8Array = new Uint8Array(256).fill(1, 0x20, 0x80);
+PLAIN_BYTES[QUOTE] = 0;
+PLAIN_BYTES[BACKSLASH] = 0;
+
+/**
+ * Whether four bytes of a string all stand for themselves. Taken from a byte of that kind, each
+ * number below leaves its highest bit clear; from the first byte of another kind it sets it.
+ */
+export function isPlainWord(word: number): boolean {
+  const unquoted = (word ^ 0x22222222) - 0x01010101;
+  const unescaped = (word ^ 0x5c5c5c5c) - 0x01010101;
+  return ((word | (word - 0x20202020) | unquoted | unescaped) & 0x80808080) === 0;
+}
+
 // A byte order mark at the start of a name is part of the name.
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -96,14 +111,10 @@ export class StringBytes {
     this.#at += bytes[this.#at + 1] === LETTER_U ? 6 : 2;
     if (isHighSurrogate(point)) {
       const low = escapedUnit(bytes, this.#at);
-      if (isLowSurrogate(low)) {
-        point = 0x10000 + ((point - 0xd800) << 10) + (low - 0xdc00);
-        this.#at += 6;
-      }
+      point = 0x10000 + ((point - 0xd800) << 10) + (low - 0xdc00);
+      this.#at += 6;
     }
     if (point < 0x80) return point;
-    // A lone surrogate, which only a name to look up can have, becomes three bytes that no valid
-    // UTF-8 has: it equals nothing.
     const last = 0x80 | (point & 0x3f);
     const third = 0x80 | ((point >>> 6) & 0x3f);
     if (point < 0x800) return this.#keep(0xc0 | (point >>> 6), last, 1);

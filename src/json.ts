@@ -3,12 +3,16 @@
  * makes no objects: what a value means, and which positions to keep, is its caller's business.
  */
 import { type ErrorContext, FormatError } from './errors.js';
-import { isFiniteLiteral } from './json-number.js';
-import { decodeString, escapedUnit, isHighSurrogate, isLowSurrogate } from './json-string.js';
+import type { Literal } from './json-literal.js';
+import {
+  decodeString,
+  escapedUnit,
+  isHighSurrogate,
+  isLowSurrogate,
+  isPlainWord,
+  PLAIN_BYTES,
+} from './json-string.js';
 import { checkUtf8, describeByte, sequenceEnd } from './utf8.js';
-
-/** Open containers at most, the outermost included: the reference's recursion limit. */
-export const MAX_JSON_DEPTH = 127;
 
 export const QUOTE = 0x22;
 export const COMMA = 0x2c;
@@ -18,23 +22,13 @@ export const CLOSE_BRACKET = 0x5d;
 export const OPEN_BRACE = 0x7b;
 export const CLOSE_BRACE = 0x7d;
 const BACKSLASH = 0x5c;
-const MINUS = 0x2d;
-const PLUS = 0x2b;
 const DOT = 0x2e;
 const ZERO = 0x30;
-const NINE = 0x39;
 /** Ends of the text read as this byte, which no rule accepts. */
 const END = -1;
 
 /** Digits that a JavaScript number adds up without rounding: 10^15 - 1 is below 2^53. */
 const EXACT_DIGITS = 15;
-/** An integer of so many digits is below 1e308 and therefore a finite double. */
-const FINITE_DIGITS = 308;
-
-/** 1 for the bytes that stand for themselves inside a string. */
-const PLAIN = new Uint8Array(256).fill(1, 0x20, 0x80);
-PLAIN[QUOTE] = 0;
-PLAIN[BACKSLASH] = 0;
 
 /** Reads one JSON text; `at` is the position of the next byte. */
 export class JsonReader {
@@ -42,6 +36,12 @@ export class JsonReader {
   readonly bytes: Uint8Array;
   /** Position of the next byte. */
   at = 0;
+  /** The same memory, to read four bytes in one step; little endian. */
+  readonly view: DataView;
+  /** Position of the closing quote of the string read last. */
+  stringEnd = 0;
+  /** Whether the string read last contains escapes. */
+  isEscaped = false;
   /** The integer read last: its lower and its upper 32 bits. */
   readonly halves: Uint32Array = new Uint32Array(2);
   /** Position of the name of the tensor that is being read, for messages; -1 when there is none. */
@@ -53,6 +53,7 @@ export class JsonReader {
   /** The context names the file in messages. */
   constructor(bytes: Uint8Array, context: ErrorContext = {}) {
     this.bytes = bytes;
+    this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     this.#length = bytes.length;
     this.#context = context;
   }
@@ -114,41 +115,38 @@ export class JsonReader {
     return start;
   }
 
-  /**
-   * Consumes the string that begins here if it is spelled exactly so, without escapes; `literal`
-   * lacks the opening quote.
-   */
-  skipString(literal: Uint8Array): boolean {
-    const { bytes } = this;
-    if (this.peek() !== QUOTE) return false;
-    const start = this.at + 1;
-    let i = 0;
-    let byte = literal[0];
-    while (bytes[start + i] === byte) {
-      if (byte === QUOTE) {
-        this.at = start + i + 1;
-        return true;
-      }
-      i++;
-      byte = literal[i];
+  /** Consumes `literal` if the text goes on with exactly its bytes; whitespace is not skipped. */
+  skipLiteral(literal: Literal): boolean {
+    const { view, at } = this;
+    const { places, words } = literal;
+    if (at + literal.byteLength > this.#length) return false;
+    for (let i = 0; i < words.length; i++) {
+      if (view.getInt32(at + (places[i] as number), true) !== words[i]) return false;
     }
-    return false;
+    this.at = at + literal.byteLength;
+    return true;
   }
 
   /** Consumes the string that begins here; returns the position behind its opening quote. */
   readString(): number {
-    const { bytes } = this;
+    const { bytes, view } = this;
     const length = this.#length;
     const start = this.at + 1;
     let at = start;
-    while (at < length) {
+    this.isEscaped = false;
+    for (;;) {
+      while (at + 4 <= length && isPlainWord(view.getInt32(at, true))) at += 4;
+      if (at >= length) this.failAt(at, 'the closing quote of a string');
       const byte = bytes[at] as number;
-      if (PLAIN[byte] === 1) {
-        at++;
+      if (PLAIN_BYTES[byte] === 1) {
+        do at++;
+        while (PLAIN_BYTES[bytes[at] as number] === 1);
       } else if (byte === QUOTE) {
+        this.stringEnd = at;
         this.at = at + 1;
         return start;
       } else if (byte === BACKSLASH) {
+        this.isEscaped = true;
         at = this.#escapeEnd(at);
       } else {
         const end = byte < 0x80 ? -1 : sequenceEnd(bytes, at);
@@ -156,7 +154,6 @@ export class JsonReader {
         at = end;
       }
     }
-    return this.failAt(at, 'the closing quote of a string');
   }
 
   #escapeEnd(at: number): number {
@@ -216,89 +213,6 @@ export class JsonReader {
     this.halves[0] = low;
     this.halves[1] = high;
     return high * 2 ** 32 + low;
-  }
-
-  /** Consumes any value. `depth` is the number of containers that are open around it. */
-  skipValue(depth: number): void {
-    const byte = this.peek();
-    if (byte === QUOTE) this.readString();
-    else if (byte === OPEN_BRACKET) this.#skipArray(depth + 1);
-    else if (byte === OPEN_BRACE) this.#skipObject(depth + 1);
-    else if (byte === MINUS || (byte >= ZERO && byte <= NINE)) this.#skipNumber();
-    else if (byte === 0x74) this.#skipWord('true');
-    else if (byte === 0x66) this.#skipWord('false');
-    else if (byte === 0x6e) this.#skipWord('null');
-    else this.fail('a JSON value');
-  }
-
-  /** Consumes `null` when it stands here. */
-  skipNull(): boolean {
-    if (this.peek() !== 0x6e) return false;
-    this.#skipWord('null');
-    return true;
-  }
-
-  #skipArray(depth: number): void {
-    this.#checkDepth(depth);
-    if (!this.enter(CLOSE_BRACKET)) return;
-    do {
-      this.skipValue(depth);
-    } while (this.hasNext(CLOSE_BRACKET));
-  }
-
-  #skipObject(depth: number): void {
-    this.#checkDepth(depth);
-    if (!this.enter(CLOSE_BRACE)) return;
-    do {
-      this.readKey();
-      this.skipValue(depth);
-    } while (this.hasNext(CLOSE_BRACE));
-  }
-
-  #checkDepth(depth: number): void {
-    if (depth > MAX_JSON_DEPTH) this.fail(`at most ${MAX_JSON_DEPTH} nested arrays and objects`);
-  }
-
-  #skipWord(word: string): void {
-    for (let i = 0; i < word.length; i++) {
-      if (this.bytes[this.at + i] !== word.charCodeAt(i)) this.fail('a JSON value');
-    }
-    this.at += word.length;
-  }
-
-  #skipNumber(): void {
-    const { bytes } = this;
-    const start = this.at;
-    let at = bytes[start] === MINUS ? start + 1 : start;
-    const integer = at;
-    at = this.#digitsEnd(at);
-    const digits = at - integer;
-    if (bytes[integer] === ZERO && digits > 1) this.fail('a number without leading zeros');
-    let hasExponent = false;
-    if (bytes[at] === DOT) at = this.#digitsEnd(at + 1);
-    if (bytes[at] === 0x65 || bytes[at] === 0x45) {
-      hasExponent = true;
-      at++;
-      if (bytes[at] === PLUS || bytes[at] === MINUS) at++;
-      at = this.#digitsEnd(at);
-    }
-    if ((hasExponent || digits > FINITE_DIGITS) && !isFiniteLiteral(bytes, integer, at)) {
-      this.fail('a number within the range of a double');
-    }
-    this.at = at;
-  }
-
-  #digitsEnd(start: number): number {
-    const { bytes } = this;
-    const length = this.#length;
-    let at = start;
-    while (at < length) {
-      const byte = bytes[at] as number;
-      if (byte < ZERO || byte > NINE) break;
-      at++;
-    }
-    if (at === start) this.failAt(at, 'a digit');
-    return at;
   }
 
   /** Refuses the text: something else was expected at the present position. */

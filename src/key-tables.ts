@@ -1,7 +1,10 @@
 /** Hash tables over the keys of a header, which stay where they are: in the header's bytes. */
 import { CLOSE_BRACE, JsonReader } from './json.js';
+import { skipValue } from './json-skip.js';
 import { compareStrings } from './json-string.js';
-import { type HashKey, hashString, processHashKey } from './string-hash.js';
+import { hashString, processHashKey } from './string-hash.js';
+
+const encoder = new TextEncoder();
 
 /** Power of two that leaves at least a quarter of the slots free for `count` keys. */
 function slotCount(count: number): number {
@@ -23,17 +26,17 @@ function tagMask(largest: number): number {
 export class NameTable {
   readonly #bytes: Uint8Array;
   readonly #nameAt: Uint32Array;
+  readonly #nameHash: Uint32Array;
   readonly #slots: Uint32Array;
   readonly #tagMask: number;
-  readonly #key: HashKey;
 
-  /** `nameAt` holds the position of each entry's name; both arrays stay the caller's. */
-  constructor(bytes: Uint8Array, nameAt: Uint32Array, size: number) {
+  /** Positions and hashes of the entries' names, by entry; the arrays stay the caller's. */
+  constructor(bytes: Uint8Array, nameAt: Uint32Array, nameHash: Uint32Array, size: number) {
     this.#bytes = bytes;
     this.#nameAt = nameAt;
+    this.#nameHash = nameHash;
     this.#slots = new Uint32Array(slotCount(size));
     this.#tagMask = tagMask(size);
-    this.#key = processHashKey(bytes.length);
   }
 
   /**
@@ -42,7 +45,7 @@ export class NameTable {
    */
   add(entry: number): number {
     const start = this.#nameAt[entry] as number;
-    const hash = hashString(this.#bytes, start, this.#key);
+    const hash = this.#nameHash[entry] as number;
     const slot = this.#slotOf(this.#bytes, start, hash);
     const other = this.#entryAt(slot);
     if (other !== -1 && start < (this.#nameAt[other] as number)) return entry;
@@ -50,9 +53,14 @@ export class NameTable {
     return other;
   }
 
-  /** Entry whose name equals the JSON string at `start` of `bytes`; -1 when there is none. */
-  find(bytes: Uint8Array, start: number): number {
-    return this.#entryAt(this.#slotOf(bytes, start, hashString(bytes, start, this.#key)));
+  /** Entry of that name; -1 when there is none. */
+  find(name: string): number {
+    // A name that is not Unicode text would become another one by encoding it.
+    if (/\p{Surrogate}/u.test(name)) return -1;
+    const reader = new JsonReader(encoder.encode(JSON.stringify(name)));
+    const start = reader.readString();
+    const hash = hashString(reader, start, processHashKey(this.#bytes.length));
+    return this.#entryAt(this.#slotOf(reader.bytes, start, hash));
   }
 
   #entryAt(slot: number): number {
@@ -75,32 +83,96 @@ export class NameTable {
   }
 }
 
+/** Keys that are looked up together; enough for the processor to overlap its waits for memory. */
+const BATCH_SIZE = 64;
+
+/** Finds repeated keys of one object with millions of them: slots hold the keys' positions. */
+class KeySet {
+  readonly #bytes: Uint8Array;
+  readonly #slots: Uint32Array;
+  readonly #tagMask: number;
+  readonly #starts: Uint32Array = new Uint32Array(BATCH_SIZE);
+  readonly #hashes: Uint32Array = new Uint32Array(BATCH_SIZE);
+  #waiting = 0;
+
+  constructor(bytes: Uint8Array, count: number) {
+    this.#bytes = bytes;
+    this.#slots = new Uint32Array(slotCount(count));
+    this.#tagMask = tagMask(bytes.length);
+  }
+
+  /** Adds the key at `start`; now or later this returns the position of a repeated key, else -1. */
+  add(start: number, hash: number): number {
+    this.#starts[this.#waiting] = start;
+    this.#hashes[this.#waiting] = hash;
+    this.#waiting++;
+    return this.#waiting === BATCH_SIZE ? this.flush() : -1;
+  }
+
+  /** Looks up all keys that wait; returns the position of a repeated one, else -1. */
+  flush(): number {
+    const slots = this.#slots;
+    const mask = slots.length - 1;
+    const tags = this.#tagMask;
+    for (let i = 0; i < this.#waiting; i++) {
+      const start = this.#starts[i] as number;
+      const hash = this.#hashes[i] as number;
+      let slot = hash & mask;
+      for (let taken = slots[slot] as number; taken !== 0; taken = slots[slot] as number) {
+        if (((taken ^ hash) & tags) === 0) {
+          const other = (taken & ~tags) >>> 0;
+          if (compareStrings(this.#bytes, other, this.#bytes, start) === 0) return start;
+        }
+        slot = (slot + 1) & mask;
+      }
+      slots[slot] = ((hash & tags) | start) >>> 0;
+    }
+    this.#waiting = 0;
+    return -1;
+  }
+}
+
+/** Objects of at most this many keys are compared key by key, which needs no table. */
+const FEW_KEYS = 16;
+
 /**
- * Position of the first key that repeats an earlier one of the object at `objectAt`, which is
- * valid JSON and has `count` keys; -1 when all differ. Objects inside it are not looked into.
+ * Position of a key that repeats an earlier one of the object at `objectAt`, which is valid JSON
+ * and has `count` keys; -1 when all differ. Objects inside it are not looked into, and the reader
+ * comes back to where it stood.
  */
-export function findDuplicateKey(bytes: Uint8Array, objectAt: number, count: number): number {
+export function findDuplicateKey(reader: JsonReader, objectAt: number, count: number): number {
   if (count < 2) return -1;
-  const slots = new Uint32Array(slotCount(count));
-  const mask = slots.length - 1;
-  const tags = tagMask(bytes.length);
-  const hashKey = processHashKey(bytes.length);
-  const reader = new JsonReader(bytes);
+  const after = reader.at;
   reader.at = objectAt;
+  const duplicateAt = count <= FEW_KEYS ? findAmongFew(reader) : findAmongMany(reader, count);
+  reader.at = after;
+  return duplicateAt;
+}
+
+function findAmongFew(reader: JsonReader): number {
+  const { bytes } = reader;
+  const starts: number[] = [];
   reader.enter(CLOSE_BRACE);
   do {
-    const keyAt = reader.readKey();
-    const hash = hashString(bytes, keyAt, hashKey);
-    let slot = hash & mask;
-    for (let taken = slots[slot] as number; taken !== 0; taken = slots[slot] as number) {
-      const isCandidate = ((taken ^ hash) & tags) === 0;
-      if (isCandidate && compareStrings(bytes, (taken & ~tags) >>> 0, bytes, keyAt) === 0) {
-        return keyAt;
-      }
-      slot = (slot + 1) & mask;
+    const start = reader.readKey();
+    for (const other of starts) {
+      if (compareStrings(bytes, other, bytes, start) === 0) return start;
     }
-    slots[slot] = ((hash & tags) | keyAt) >>> 0;
-    reader.skipValue(0);
+    starts.push(start);
+    skipValue(reader, 0);
   } while (reader.hasNext(CLOSE_BRACE));
   return -1;
+}
+
+function findAmongMany(reader: JsonReader, count: number): number {
+  const keys = new KeySet(reader.bytes, count);
+  const hashKey = processHashKey(reader.bytes.length);
+  reader.enter(CLOSE_BRACE);
+  do {
+    const start = reader.readKey();
+    const repeated = keys.add(start, hashString(reader, start, hashKey));
+    if (repeated !== -1) return repeated;
+    skipValue(reader, 0);
+  } while (reader.hasNext(CLOSE_BRACE));
+  return keys.flush();
 }

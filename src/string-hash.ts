@@ -3,39 +3,40 @@
  * names without the key. Names come from files that strangers wrote, and a hash without a key, or
  * one whose key only seeds it (FNV, polynomials, murmur), lets them turn a table into a list.
  */
+import type { JsonReader } from './json.js';
 import { StringBytes } from './json-string.js';
-
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
 
 /** A 64-bit key: two 32-bit words. */
 export type HashKey = readonly [number, number];
 
 /**
- * Hash of a JSON string's decoded bytes, so that every spelling of a name has the same one; from
- * 0 to 2^32 - 1. `start` is the position behind the opening quote of a valid string.
+ * Hash of the string that `reader` has read last, which began at `start`: from 0 to 2^32 - 1. It is
+ * taken from the decoded bytes, so that every spelling of a name has the same one.
  */
-export function hashString(bytes: Uint8Array, start: number, key: HashKey): number {
+export function hashString(reader: JsonReader, start: number, key: HashKey): number {
+  const { bytes, view, stringEnd } = reader;
+  const escaped = reader.isEscaped ? new StringBytes(bytes, start) : null;
   let v0 = key[0];
   let v1 = key[1];
   let v2 = 0x6c796765 ^ v0;
   let v3 = 0x74656462 ^ v1;
   let at = start;
-  let rest: StringBytes | null = null;
   let length = 0;
-  // 0 while there are bytes, then 1 for the last word and 2 to 4 for the rounds after it.
+  // 0 while there are whole words, then 1 for the last word and 2 to 4 for the rounds after it.
   let final = 0;
   while (final < 4) {
     let word = 0;
     if (final > 0) {
       final++;
+    } else if (escaped === null && at + 4 <= stringEnd) {
+      word = view.getInt32(at, true);
+      at += 4;
+      length += 4;
     } else {
       for (let shift = 0; shift < 32; shift += 8) {
-        let byte = rest === null ? (bytes[at++] as number) : rest.next();
-        if (rest === null && byte === BACKSLASH) {
-          rest = new StringBytes(bytes, at - 1);
-          byte = rest.next();
-        } else if (byte === -1 || (byte === QUOTE && rest === null)) {
+        const byte =
+          escaped === null ? (at < stringEnd ? (bytes[at++] as number) : -1) : escaped.next();
+        if (byte === -1) {
           final = 1;
           word |= length << 24;
           break;

@@ -1,4 +1,4 @@
-/** What a parsed header keeps per tensor: one row over several typed arrays, 25 bytes in all. */
+/** What a parsed header keeps per tensor: one row over several typed arrays, 29 bytes in all. */
 
 /** Mask of the dtype's code in `kind`. */
 export const DTYPE_MASK = 0x1f;
@@ -14,6 +14,8 @@ export const SUPERSEDED = 0x80;
 export class TensorColumns {
   /** Position in the header behind the opening quote of the name. */
   nameAt: Uint32Array;
+  /** Hash of the name. */
+  nameHash: Uint32Array;
   /** Position in the header of the opening bracket of the shape. */
   shapeAt: Uint32Array;
   /** Code of the dtype and the bits above. */
@@ -32,6 +34,7 @@ export class TensorColumns {
   /** Room for `capacity` entries. */
   constructor(capacity: number) {
     this.nameAt = new Uint32Array(capacity);
+    this.nameHash = new Uint32Array(capacity);
     this.shapeAt = new Uint32Array(capacity);
     this.kind = new Uint8Array(capacity);
     this.beginHigh = new Uint32Array(capacity);
@@ -58,6 +61,7 @@ export class TensorColumns {
     const scratch = new Uint32Array(size);
     for (const column of [
       this.nameAt,
+      this.nameHash,
       this.shapeAt,
       this.kind,
       this.beginHigh,
@@ -121,6 +125,7 @@ export class TensorColumns {
     const { size } = this;
     if (size * 2 >= this.nameAt.length) return;
     this.nameAt = this.nameAt.slice(0, size);
+    this.nameHash = this.nameHash.slice(0, size);
     this.shapeAt = this.shapeAt.slice(0, size);
     this.kind = this.kind.slice(0, size);
     this.beginHigh = this.beginHigh.slice(0, size);

@@ -33,8 +33,12 @@ export function sequenceEnd(bytes: Uint8Array, at: number): number {
 
 /** Position of the first byte that is not part of valid UTF-8; -1 when all bytes are valid. */
 export function findInvalidUtf8(bytes: Uint8Array): number {
+  const { length } = bytes;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, length);
   let at = 0;
-  while (at < bytes.length) {
+  while (at < length) {
+    while (at + 4 <= length && (view.getInt32(at) & 0x80808080) === 0) at += 4;
+    if (at === length) break;
     if ((bytes[at] as number) < 0x80) {
       at++;
       continue;

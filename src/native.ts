@@ -6,7 +6,6 @@
  */
 
 import { closeSync, existsSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { getSystemErrorName } from 'node:util';
@@ -181,7 +180,10 @@ function load(): NativeLoad {
     return { unavailable: `there is no addon for ${process.platform}-${process.arch}` };
   }
   try {
-    const addon: Addon = createRequire(import.meta.url)(file);
+    // Not by `require`, the making of which takes ten times as long as this.
+    const module = { exports: {} as Addon };
+    process.dlopen(module, file);
+    const addon = module.exports;
     if (!addon.externalBuffersAllowed()) {
       return { unavailable: 'this runtime does not allow ArrayBuffers over foreign memory' };
     }

@@ -290,10 +290,10 @@ const ATTACKS = {
   },
   '4 million metadata keys': () => {
     const writer = new HeaderWriter().text('{"__metadata__":{');
-    writer.repeat(10, 2, (i) =>
+    writer.repeat(25, 2, (i) =>
       writer
         .text(i > 0 ? ',"' : '"')
-        .letters(i, 4)
+        .letters(i, 19)
         .text('":""'),
     );
     return writer.text('}}').finish();

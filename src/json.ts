@@ -14,12 +14,18 @@ import {
 } from './json-string.js';
 import { checkUtf8, describeByte, sequenceEnd } from './utf8.js';
 
+/** `"` */
 export const QUOTE = 0x22;
-export const COMMA = 0x2c;
+const COMMA = 0x2c;
+/** `:` */
 export const COLON = 0x3a;
+/** `[` */
 export const OPEN_BRACKET = 0x5b;
+/** `]` */
 export const CLOSE_BRACKET = 0x5d;
+/** `{` */
 export const OPEN_BRACE = 0x7b;
+/** `}` */
 export const CLOSE_BRACE = 0x7d;
 const BACKSLASH = 0x5c;
 const DOT = 0x2e;

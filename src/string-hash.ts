@@ -63,9 +63,9 @@ export function hashString(reader: JsonReader, start: number, key: HashKey): num
 }
 
 /**
- * Above this many bytes of header a key must be unpredictable; below, names that all collide cost
- * at most half a second of comparing. The first use of Web Crypto in a process takes 4 ms, ten
- * times what opening a file of a few hundred tensors does.
+ * From this many bytes of header on the key comes from Web Crypto, whose first use in a process
+ * takes longer than opening a file does. Below, Math.random is enough: even if somebody foresaw it,
+ * names that all collide would cost half a second of comparing.
  */
 const STRONG_KEY_FROM = 256 * 1024;
 

@@ -183,6 +183,12 @@ describe('what only this project refuses comes after what the reference refuses'
     ['an empty tensor with a dimension of 2^53', oversized, 0, 'VALIDATION_OVERFLOW'],
     ['the same with bytes behind it', oversized, 1, 'METADATA_INCOMPLETE_BUFFER'],
     ['the largest safe dimension', { ...oversized, shape: '[0,9007199254740991]' }, 0, null],
+    [
+      'a size whose bits only seem whole when they are rounded',
+      { dtype: '"F6_E3M2"', shape: '[6004799503160663]', data_offsets: '[0,4503599627370497]' },
+      0,
+      'MISALIGNED_SLICE',
+    ],
     ['two equal unknown fields', { 'x":1,"x': '1' }, 8, 'DUPLICATE_KEY'],
     ['the same with a wrong size', { 'x":1,"x': '1' }, 9, 'METADATA_INCOMPLETE_BUFFER'],
     ['equal fields by escapes', { 'x":1,"\\u0078': '1' }, 8, 'DUPLICATE_KEY'],

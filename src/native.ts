@@ -50,6 +50,24 @@ export interface NativeBinding {
    */
   readFileState(mapping: Mapping, state: Float64Array): void;
   /**
+   * Brings the pages of `byteLength` > 0 bytes of the mapping from `byteOffset` into memory and into
+   * the page table, on the thread pool: nothing is copied, and nobody waits for the disk afterwards.
+   * Keeps the mapping until it is done, also when that is released or detached meanwhile. Rejects
+   * with `EIO` when a page cannot be read, as behind the end of a file that was cut short; `EBADF`
+   * when the mapping was released.
+   */
+  populate(mapping: Mapping, byteOffset: number, byteLength: number): Promise<void>;
+  /**
+   * How many of `byteLength` > 0 bytes of the mapping from `byteOffset` are in memory; null where
+   * the kernel does not tell. `EBADF` when the mapping was released.
+   */
+  residentBytes(mapping: Mapping, byteOffset: number, byteLength: number): number | null;
+  /**
+   * A new descriptor of the mapped file, the caller's to close: the mapping's own goes with it.
+   * `EBADF` when the mapping was released.
+   */
+  duplicateDescriptor(mapping: Mapping): number;
+  /**
    * Ends the handle. Buffers handed out stay valid; the mapping goes when the last of them is
    * collected, at once when there is none. May be called again.
    */
@@ -76,6 +94,9 @@ interface Addon {
   mapFile(fd: number, byteLength: number, guard: boolean): Mapping | Failure;
   tensorBuffer(mapping: Mapping, byteOffset: number, byteLength: number): ArrayBuffer | Failure;
   readFileState(mapping: Mapping, state: Float64Array): Failure;
+  populate(mapping: Mapping, byteOffset: number, byteLength: number): Promise<number> | Failure;
+  residentBytes(mapping: Mapping, byteOffset: number, byteLength: number): number | null | string;
+  duplicateDescriptor(mapping: Mapping): number | string;
   release(mapping: Mapping): Failure;
   detach(mapping: Mapping, buffers: readonly ArrayBuffer[]): Failure;
 }
@@ -123,6 +144,20 @@ function bind(addon: Addon): NativeBinding {
     readFileState(mapping, state) {
       const result = addon.readFileState(mapping, state);
       if (result !== 0) throw failure(result, 'fstat', { mapping, state });
+    },
+    async populate(mapping, byteOffset, byteLength) {
+      const result = await addon.populate(mapping, byteOffset, byteLength);
+      if (result !== 0) throw failure(result, 'madvise', { mapping, byteOffset, byteLength });
+    },
+    residentBytes(mapping, byteOffset, byteLength) {
+      const result = addon.residentBytes(mapping, byteOffset, byteLength);
+      if (result === null || (typeof result === 'number' && result >= 0)) return result;
+      throw failure(result, 'mincore', { mapping, byteOffset, byteLength });
+    },
+    duplicateDescriptor(mapping) {
+      const result = addon.duplicateDescriptor(mapping);
+      if (typeof result === 'number' && result >= 0) return result;
+      throw failure(result, 'fcntl', { mapping });
     },
     release(mapping) {
       const result = addon.release(mapping);

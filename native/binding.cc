@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <napi.h>
+#include <unistd.h>
 
 #include <new>
 #include <optional>
@@ -111,14 +112,30 @@ Napi::Value ReadFileState(const Napi::CallbackInfo& info) {
   return Errno(env, 0);
 }
 
-// duplicateDescriptor(mapping): number
+void CloseDescriptorAtEnd(void* fd) {
+  close(static_cast<int>(reinterpret_cast<intptr_t>(fd)));
+}
+
+// duplicateDescriptor(mapping): number. A worker that is terminated while it reads never gives the
+// descriptor back: the end of its environment does.
 Napi::Value DuplicateDescriptor(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
   const Handle* handle = ToHandle(info[0]);
   if (handle == nullptr) return Unusable(env, "mapping");
   if (handle->mapping == nullptr) return Errno(env, EBADF);
   const int fd = fcntl(handle->mapping->fd(), F_DUPFD_CLOEXEC, 0);
-  return fd == -1 ? Errno(env, errno) : Napi::Number::New(env, fd);
+  if (fd == -1) return Errno(env, errno);
+  napi_add_env_cleanup_hook(env, CloseDescriptorAtEnd, reinterpret_cast<void*>(intptr_t{fd}));
+  return Napi::Number::New(env, fd);
+}
+
+// closeDescriptor(fd): void
+Napi::Value CloseDescriptor(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  const std::optional<uint64_t> fd = ToSize(info[0]);
+  if (!fd || *fd > INT32_MAX) return Unusable(env, "fd");
+  napi_remove_env_cleanup_hook(env, CloseDescriptorAtEnd, reinterpret_cast<void*>(*fd));
+  return Errno(env, close(static_cast<int>(*fd)) == 0 ? 0 : errno);
 }
 
 // release(mapping): void
@@ -199,6 +216,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   exports["populate"] = Napi::Function::New<PopulateRange>(env);
   exports["residentBytes"] = Napi::Function::New<ResidentBytes>(env);
   exports["duplicateDescriptor"] = Napi::Function::New<DuplicateDescriptor>(env);
+  exports["closeDescriptor"] = Napi::Function::New<CloseDescriptor>(env);
   return exports;
 }
 

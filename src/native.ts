@@ -63,10 +63,12 @@ export interface NativeBinding {
    */
   residentBytes(mapping: Mapping, byteOffset: number, byteLength: number): number | null;
   /**
-   * A new descriptor of the mapped file, the caller's to close: the mapping's own goes with it.
-   * `EBADF` when the mapping was released.
+   * A new descriptor of the mapped file, to be given to `closeDescriptor`; a worker that ends before
+   * leaves none behind. The mapping's own goes with the mapping. `EBADF` when that was released.
    */
   duplicateDescriptor(mapping: Mapping): number;
+  /** Closes a descriptor made by `duplicateDescriptor`. */
+  closeDescriptor(fd: number): void;
   /**
    * Ends the handle. Buffers handed out stay valid; the mapping goes when the last of them is
    * collected, at once when there is none. May be called again.
@@ -97,6 +99,7 @@ interface Addon {
   populate(mapping: Mapping, byteOffset: number, byteLength: number): Promise<number> | Failure;
   residentBytes(mapping: Mapping, byteOffset: number, byteLength: number): number | null | string;
   duplicateDescriptor(mapping: Mapping): number | string;
+  closeDescriptor(fd: number): Failure;
   release(mapping: Mapping): Failure;
   detach(mapping: Mapping, buffers: readonly ArrayBuffer[]): Failure;
 }
@@ -158,6 +161,10 @@ function bind(addon: Addon): NativeBinding {
       const result = addon.duplicateDescriptor(mapping);
       if (typeof result === 'number' && result >= 0) return result;
       throw failure(result, 'fcntl', { mapping });
+    },
+    closeDescriptor(fd) {
+      const result = addon.closeDescriptor(fd);
+      if (result !== 0) throw failure(result, 'close', { fd });
     },
     release(mapping) {
       const result = addon.release(mapping);

@@ -47,6 +47,18 @@ export function openRegularFile(path: string | Buffer, label: string): OpenedFil
   }
 }
 
+/** The error of a read that came to the end of the file too early; both are bytes from its start. */
+export function cutShort(
+  path: string | undefined,
+  expected: number,
+  found: number,
+): FileChangedError {
+  return new FileChangedError(
+    `the file was cut short: expected at least ${expected} bytes, found ${found}`,
+    { path },
+  );
+}
+
 /** Fills `target` from `position`; FileChangedError when the file ends before. */
 export function readFully(file: OpenedFile, target: Uint8Array, position: number): void {
   let done = 0;
@@ -54,9 +66,7 @@ export function readFully(file: OpenedFile, target: Uint8Array, position: number
     const length = Math.min(target.byteLength - done, MAX_READ_BYTE_LENGTH);
     const count = readSync(file.fd, target, done, length, position + done);
     if (count === 0) {
-      const expected = position + target.byteLength;
-      const message = `the file was cut short: expected at least ${expected} bytes, found ${position + done}`;
-      throw new FileChangedError(message, { path: file.path });
+      throw cutShort(file.path, position + target.byteLength, position + done);
     }
     done += count;
   }

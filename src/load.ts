@@ -1,0 +1,81 @@
+/** Reads tensors into ordinary memory, where they depend on no file any more. */
+
+import { fstatSync } from 'node:fs';
+import type { Dtype } from './dtype.js';
+import { FileChangedError } from './errors.js';
+import { MemoryStorage } from './memory-storage.js';
+import { type ByteRange, type ReadFile, readRanges } from './parallel-reads.js';
+import type { Storage } from './storage.js';
+import { Tensor } from './tensor.js';
+import { requireBuffer, TensorSource } from './tensor-source.js';
+import { Transfer, type TransferOptions } from './transfer.js';
+
+/** A tensor to load: what the header says, and where its bytes are in the file. */
+export interface LoadEntry extends ByteRange {
+  readonly name: string;
+  readonly dtype: Dtype;
+  readonly shape: readonly number[];
+}
+
+/**
+ * The tensors by name, in the order given, each with a buffer of its own. Over a storage without a
+ * file nothing is read: they are views of its memory.
+ *
+ * @throws FileChangedError when size or modification time change while it reads
+ * @throws FileClosedError, `SAFETENSORS_TENSOR_TOO_LARGE`, `signal.reason`
+ */
+export async function loadTensors(
+  storage: Storage,
+  entries: readonly LoadEntry[],
+  options: TransferOptions,
+): Promise<Map<string, Tensor>> {
+  storage.verify();
+  for (const { name, byteLength } of entries) requireBuffer(storage, name, byteLength);
+  const bytes = new Map<LoadEntry, Uint8Array<ArrayBuffer>>();
+  if (storage.lend === undefined) {
+    new Transfer(0, options, () => {}).finish();
+    for (const entry of entries) {
+      bytes.set(entry, storage.window(entry.position, entry.position + entry.byteLength));
+    }
+  } else {
+    const lent = storage.lend();
+    try {
+      await readEntries({ fd: lent.fd, path: storage.path }, entries, bytes, options);
+    } finally {
+      lent.giveBack();
+    }
+  }
+  const tensorOf = (entry: LoadEntry): Tensor => {
+    const { name, dtype, shape, byteLength } = entry;
+    const memory = new MemoryStorage(bytes.get(entry) ?? new Uint8Array(0), storage.path);
+    return new Tensor(name, dtype, shape, new TensorSource(memory, name, 0, byteLength), 0);
+  };
+  return new Map(entries.map((entry) => [entry.name, tensorOf(entry)]));
+}
+
+/** Reads what has bytes into `bytes`. */
+async function readEntries(
+  file: ReadFile,
+  entries: readonly LoadEntry[],
+  bytes: Map<LoadEntry, Uint8Array<ArrayBuffer>>,
+  options: TransferOptions,
+): Promise<void> {
+  const ranges = [...entries].sort((a, b) => a.position - b.position);
+  const totalBytes = ranges.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  const { size, mtimeNs } = fstatSync(file.fd, { bigint: true });
+  // A copy must not be half old and half new, so that a new time is enough to refuse it.
+  const requireUnchanged = (): void => {
+    const now = fstatSync(file.fd, { bigint: true });
+    if (now.size === size && now.mtimeNs === mtimeNs) return;
+    const expected = `${size} bytes, modified at ${mtimeNs} ns`;
+    const found = `${now.size} bytes, modified at ${now.mtimeNs} ns`;
+    throw new FileChangedError(
+      `the file changed while it was loaded: expected ${expected}, found ${found}; open it again`,
+      { path: file.path },
+    );
+  };
+  const transfer = new Transfer(totalBytes, options, requireUnchanged);
+  await readRanges(file, ranges, transfer, (entry, buffer) => {
+    bytes.set(entry, new Uint8Array(buffer));
+  });
+}

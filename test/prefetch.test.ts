@@ -27,18 +27,18 @@ function large(): readonly Entry[] {
   });
 }
 
-describe.runIf(isLinux)('pages of a cold file', () => {
-  interface Reading {
-    readonly byteLength: number;
-    readonly residentBefore: number;
-    readonly residentAfter: number;
-    readonly anonymous: number;
-    readonly majorFaults: number;
-    readonly progress?: TransferProgress;
-    readonly sum: number;
-  }
+/** What `prefetch-faults.mjs` prints. */
+interface Reading {
+  readonly byteLength: number;
+  readonly residentBefore: number;
+  readonly residentAfter: number;
+  readonly anonymous: number;
+  readonly majorFaults: number;
+  readonly progress?: TransferProgress;
+  readonly sum: number;
+}
 
-  /** The child's figures, or undefined where files cannot be dropped from the page cache. */
+describe.runIf(isLinux)('pages of a cold file', () => {
   function readCold(how: string): Promise<Reading> {
     const path = writeTemporary(large());
     expect(dropFromPageCache(path), 'needs GNU dd').toBe(true);
@@ -64,17 +64,6 @@ describe.runIf(isLinux)('pages of a cold file', () => {
     }
   });
 
-  const python = findPython();
-  test.skipIf(isSkipped(python))(titleWith(python, 'are touched where the kernel is old'), () => {
-    const path = writeTemporary(large());
-    dropFromPageCache(path);
-    const args = [process.execPath, childPath('prefetch-faults.mjs'), path, 'prefetch'];
-    const reading = JSON.parse(runPython(python, [childPath('old_kernel.py'), ...args])) as Reading;
-    expect(reading.majorFaults).toBe(0);
-    expect(reading.residentAfter).toBe(reading.byteLength);
-    expect(reading.anonymous).toBeLessThan(16 * MIB);
-  });
-
   test('are left alone when they were not named', async ({ skip }) => {
     const path = writeTemporary(large());
     dropFromPageCache(path);
@@ -84,6 +73,39 @@ describe.runIf(isLinux)('pages of a cold file', () => {
     expect(file.residency('b')).toBe(16 * MIB);
     // What the system reads ahead is its own choice: 8 MiB are common.
     expect(file.residency('d')).toBe(0);
+  });
+});
+
+describe.runIf(isLinux)('where the kernel is too old to populate', () => {
+  const python = findPython();
+
+  function runOnOldKernel<Result>(script: string, args: readonly string[]): Result {
+    const command = [process.execPath, '--expose-gc', childPath(script), ...args];
+    return JSON.parse(runPython(python, [childPath('old_kernel.py'), ...command])) as Result;
+  }
+
+  test.skipIf(isSkipped(python))(titleWith(python, 'pages are touched'), () => {
+    const path = writeTemporary(large());
+    dropFromPageCache(path);
+    const reading = runOnOldKernel<Reading>('prefetch-faults.mjs', [path, 'prefetch']);
+    expect(reading.majorFaults).toBe(0);
+    expect(reading.residentAfter).toBe(reading.byteLength);
+    expect(reading.anonymous).toBeLessThan(16 * MIB);
+  });
+
+  test.skipIf(isSkipped(python)).each([
+    ['close', 'SAFETENSORS_FILE_CLOSED'],
+    ['detach-views', 'SAFETENSORS_FILE_CLOSED'],
+    ['truncate', 'SAFETENSORS_FILE_CHANGED'],
+  ])('they are touched in memory that stays: %s', (ending, code) => {
+    const path = writeTemporary(large());
+    dropFromPageCache(path);
+    const left = { descriptors: 0, fileMappings: 0 };
+    expect(runOnOldKernel('prefetch-endings.mjs', [path, ending])).toEqual({
+      code,
+      ok: false,
+      left,
+    });
   });
 });
 

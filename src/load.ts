@@ -1,10 +1,9 @@
 /** Reads tensors into ordinary memory, where they depend on no file any more. */
 
-import { fstatSync } from 'node:fs';
 import type { Dtype } from './dtype.js';
-import { FileChangedError } from './errors.js';
 import { MemoryStorage } from './memory-storage.js';
-import { type ByteRange, type ReadFile, readRanges } from './parallel-reads.js';
+import { changeCheck, type ReadFile } from './opened-file.js';
+import { type ByteRange, readRanges } from './parallel-reads.js';
 import type { Storage } from './storage.js';
 import { Tensor } from './tensor.js';
 import { requireBuffer, TensorSource } from './tensor-source.js';
@@ -53,7 +52,7 @@ export async function loadTensors(
   return new Map(entries.map((entry) => [entry.name, tensorOf(entry)]));
 }
 
-/** Reads what has bytes into `bytes`. */
+/** Reads what is not empty into `bytes`. */
 async function readEntries(
   file: ReadFile,
   entries: readonly LoadEntry[],
@@ -62,19 +61,7 @@ async function readEntries(
 ): Promise<void> {
   const ranges = [...entries].sort((a, b) => a.position - b.position);
   const totalBytes = ranges.reduce((sum, { byteLength }) => sum + byteLength, 0);
-  const { size, mtimeNs } = fstatSync(file.fd, { bigint: true });
-  // A copy must not be half old and half new, so that a new time is enough to refuse it.
-  const requireUnchanged = (): void => {
-    const now = fstatSync(file.fd, { bigint: true });
-    if (now.size === size && now.mtimeNs === mtimeNs) return;
-    const expected = `${size} bytes, modified at ${mtimeNs} ns`;
-    const found = `${now.size} bytes, modified at ${now.mtimeNs} ns`;
-    throw new FileChangedError(
-      `the file changed while it was loaded: expected ${expected}, found ${found}; open it again`,
-      { path: file.path },
-    );
-  };
-  const transfer = new Transfer(totalBytes, options, requireUnchanged);
+  const transfer = new Transfer(totalBytes, options, changeCheck(file));
   await readRanges(file, ranges, transfer, (entry, buffer) => {
     bytes.set(entry, new Uint8Array(buffer));
   });

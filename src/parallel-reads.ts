@@ -2,7 +2,7 @@
 
 import { readv } from 'node:fs';
 import { promisify } from 'node:util';
-import { cutShort } from './opened-file.js';
+import { cutShort, type ReadFile } from './opened-file.js';
 import { Slots, type Transfer } from './transfer.js';
 
 /** Bytes per read. Measured with 2 to 16 MiB: longer ones are not faster and delay other threads. */
@@ -20,12 +20,6 @@ const readvAsync = promisify(readv);
 export interface ByteRange {
   readonly position: number;
   readonly byteLength: number;
-}
-
-/** The file that is read: its descriptor, and its path for messages. */
-export interface ReadFile {
-  readonly fd: number;
-  readonly path: string | undefined;
 }
 
 /** A range whose buffer is being filled. */

@@ -3,11 +3,11 @@ import { closeSync, openSync, utimesSync, writeSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import process from 'node:process';
 import { describe, expect, test } from 'vitest';
+import { dropFromPageCache } from '../benchmarks/page-cache.js';
 import { parse, safeOpen, type TransferProgress } from '../src/index.js';
 import { mergeRanges } from '../src/prefetch.js';
 import { findPython, isSkipped, runPython, titleWith } from './python.js';
 import { type Entry, fileBytes, writeTemporary } from './support/make-file.js';
-import { dropFromPageCache } from './support/page-cache.js';
 import { childPath, measureInChild, runChild } from './support/run-child.js';
 
 const MIB = 2 ** 20;

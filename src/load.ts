@@ -2,7 +2,7 @@
 
 import type { Dtype } from './dtype.js';
 import { MemoryStorage } from './memory-storage.js';
-import { changeCheck, type ReadFile } from './opened-file.js';
+import { changeCheck } from './opened-file.js';
 import { type ByteRange, readRanges } from './parallel-reads.js';
 import type { Storage } from './storage.js';
 import { Tensor } from './tensor.js';
@@ -30,39 +30,31 @@ export async function loadTensors(
 ): Promise<Map<string, Tensor>> {
   storage.verify();
   for (const { name, byteLength } of entries) requireBuffer(storage, name, byteLength);
+  const totalBytes = entries.reduce((sum, { byteLength }) => sum + byteLength, 0);
   const bytes = new Map<LoadEntry, Uint8Array<ArrayBuffer>>();
   if (storage.lend === undefined) {
-    new Transfer(0, options, () => {}).finish();
+    new Transfer(totalBytes, options, () => {}).finish();
     for (const entry of entries) {
       bytes.set(entry, storage.window(entry.position, entry.position + entry.byteLength));
     }
   } else {
     const lent = storage.lend();
     try {
-      await readEntries({ fd: lent.fd, path: storage.path }, entries, bytes, options);
+      const file = { fd: lent.fd, path: storage.path };
+      const transfer = new Transfer(totalBytes, options, changeCheck(file));
+      const ranges = [...entries].sort((a, b) => a.position - b.position);
+      await readRanges(file, ranges, transfer, (entry, buffer) => {
+        bytes.set(entry, new Uint8Array(buffer));
+      });
     } finally {
       lent.giveBack();
     }
   }
+  // One without bytes was not read.
   const tensorOf = (entry: LoadEntry): Tensor => {
     const { name, dtype, shape, byteLength } = entry;
     const memory = new MemoryStorage(bytes.get(entry) ?? new Uint8Array(0), storage.path);
     return new Tensor(name, dtype, shape, new TensorSource(memory, name, 0, byteLength), 0);
   };
   return new Map(entries.map((entry) => [entry.name, tensorOf(entry)]));
-}
-
-/** Reads what is not empty into `bytes`. */
-async function readEntries(
-  file: ReadFile,
-  entries: readonly LoadEntry[],
-  bytes: Map<LoadEntry, Uint8Array<ArrayBuffer>>,
-  options: TransferOptions,
-): Promise<void> {
-  const ranges = [...entries].sort((a, b) => a.position - b.position);
-  const totalBytes = ranges.reduce((sum, { byteLength }) => sum + byteLength, 0);
-  const transfer = new Transfer(totalBytes, options, changeCheck(file));
-  await readRanges(file, ranges, transfer, (entry, buffer) => {
-    bytes.set(entry, new Uint8Array(buffer));
-  });
 }

@@ -156,7 +156,10 @@ describe.each(['mmap', 'read'] as const)('over storage %s', (storage) => {
 test('of parsed bytes gives views that outlive the handle', async () => {
   const bytes = fileBytes(entries());
   const file = parse(bytes);
-  const loaded = await file.load(['z', 'empty']);
+  const reports: TransferProgress[] = [];
+  const onProgress = (report: TransferProgress): number => reports.push(report);
+  const loaded = await file.load(['z', 'empty'], { onProgress });
+  expect(reports).toEqual([{ bytes: 140, totalBytes: 140 }]);
   file.close();
   expect(loaded.get('z')?.buffer).toBe(bytes.buffer);
   expect(loaded.get('z')?.bytes[1]).toBe(2);

@@ -20,29 +20,32 @@ export function hashString(reader: JsonReader, start: number, key: HashKey): num
   let v1 = key[1];
   let v2 = 0x6c796765 ^ v0;
   let v3 = 0x74656462 ^ v1;
+  // Words are read as they stand up to here.
+  const wordsEnd = escaped === null ? stringEnd - 4 : -1;
   let at = start;
-  let length = 0;
-  // 0 while there are whole words, then 1 for the last word and 2 to 4 for the rounds after it.
+  let escapedLength = 0;
+  // 0 while bytes are left, 1 after the last word, 2 to 4 after the rounds that follow it.
   let final = 0;
-  while (final < 4) {
+  for (;;) {
     let word = 0;
-    if (final > 0) {
-      final++;
-    } else if (escaped === null && at + 4 <= stringEnd) {
+    if (at <= wordsEnd) {
       word = view.getInt32(at, true);
       at += 4;
-      length += 4;
+    } else if (final > 0) {
+      if (final === 4) return (v1 ^ v3) >>> 0;
+      if (final === 1) v2 ^= 0xff;
+      final++;
     } else {
       for (let shift = 0; shift < 32; shift += 8) {
         const byte =
           escaped === null ? (at < stringEnd ? (bytes[at++] as number) : -1) : escaped.next();
         if (byte === -1) {
           final = 1;
-          word |= length << 24;
+          word |= (escaped === null ? at - start : escapedLength) << 24;
           break;
         }
         word |= byte << shift;
-        length++;
+        escapedLength++;
       }
     }
     v3 ^= word;
@@ -57,9 +60,7 @@ export function hashString(reader: JsonReader, start: number, key: HashKey): num
     v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2;
     v2 = (v2 << 16) | (v2 >>> 16);
     v0 ^= word;
-    if (final === 1) v2 ^= 0xff;
   }
-  return (v1 ^ v3) >>> 0;
 }
 
 /**

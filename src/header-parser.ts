@@ -16,7 +16,7 @@ import {
 } from './json.js';
 import { skipNull, skipValue } from './json-skip.js';
 import { compareStrings, decodeString } from './json-string.js';
-import { findDuplicateKey } from './key-tables.js';
+import { findDuplicateKey, hasKey } from './key-tables.js';
 import { hashString, processHashKey } from './string-hash.js';
 import { TensorColumns, UNPROVEN } from './tensor-columns.js';
 
@@ -292,18 +292,7 @@ export class HeaderParser {
     if (this.#shapeAt === -1) missing.push('"shape"');
     if (!this.#hasOffsets) missing.push('"data_offsets"');
     const expected = `${missing.join(' and ')} in the tensor's description`;
-    const hasOldOffsets = !this.#hasOffsets && this.#hasKey(objectAt, OLD_DATA_OFFSETS);
+    const hasOldOffsets = !this.#hasOffsets && hasKey(reader, objectAt, OLD_DATA_OFFSETS);
     reader.failAt(objectAt, expected, hasOldOffsets ? `"offsets", ${OLD_DRAFT}` : 'none');
-  }
-
-  #hasKey(objectAt: number, key: Uint8Array): boolean {
-    const reader = this.#reader;
-    reader.at = objectAt;
-    if (!reader.enter(CLOSE_BRACE)) return false;
-    do {
-      if (this.#isKey(reader.readKey(), key)) return true;
-      skipValue(reader, 2);
-    } while (reader.hasNext(CLOSE_BRACE));
-    return false;
   }
 }

@@ -10,6 +10,7 @@ import {
   COLON,
   COMMA,
   type JsonReader,
+  Literal,
   OPEN_BRACE,
   OPEN_BRACKET,
   QUOTE,
@@ -38,18 +39,10 @@ const METADATA = literal('__metadata__');
 const FIELDS = [literal('dtype'), literal('shape'), literal('data_offsets')];
 const OLD_DATA_OFFSETS = literal('offsets');
 const DTYPES_AS_KEYS = DTYPE_NAMES.map(literal);
-/** The bytes of a text, for `skipLiteral`. */
-function bytesOf(text: string): readonly number[] {
-  return Array.from(encoder.encode(text));
-}
-
-const USUAL_FIELDS = ['dtype', 'shape', 'data_offsets'].map((key) => bytesOf(`"${key}":`));
-/** The usual spelling of a description, without the values. */
-const USUAL_DTYPE = bytesOf('{"dtype":"');
-const USUAL_SHAPE = bytesOf(',"shape":[');
-const USUAL_OFFSETS = bytesOf('],"data_offsets":[');
-const USUAL_END = bytesOf(']}');
-const USUAL_DTYPES = DTYPE_NAMES.map((name) => bytesOf(`${name}"`));
+/** The usual spelling of a field's key, and of a description without its numbers. */
+const USUAL_FIELDS = ['dtype', 'shape', 'data_offsets'].map((key) => new Literal(`"${key}":`));
+const USUAL_STARTS = DTYPE_NAMES.map((name) => new Literal(`{"dtype":"${name}","shape":[`));
+const USUAL_OFFSETS = new Literal('],"data_offsets":[');
 const DTYPE_BITS = DTYPE_NAMES.map((name) => DTYPES[name].bits);
 
 /** Dtypes of the oldest draft were spelled as those of numpy and torch. */
@@ -139,14 +132,12 @@ export class HeaderParser {
   #readUsualDescription(nameAt: number): boolean {
     const reader = this.#reader;
     const { bytes } = reader;
-    if (!reader.skipLiteral(USUAL_DTYPE)) return false;
     // Most files have one dtype, and those of several repeat each of them.
-    if (!reader.skipLiteral(USUAL_DTYPES[this.#lastDtype] as readonly number[])) {
-      const dtype = USUAL_DTYPES.findIndex((name) => reader.skipLiteral(name));
+    if (!reader.skipLiteral(USUAL_STARTS[this.#lastDtype] as Literal)) {
+      const dtype = USUAL_STARTS.findIndex((start) => reader.skipLiteral(start));
       if (dtype === -1) return false;
       this.#lastDtype = dtype;
     }
-    if (!reader.skipLiteral(USUAL_SHAPE)) return false;
     const shapeAt = reader.at - 1;
     let count = 1;
     if (bytes[reader.at] !== CLOSE_BRACKET) {
@@ -164,7 +155,9 @@ export class HeaderParser {
     if (begin === -1 || bytes[reader.at] !== COMMA) return false;
     reader.at++;
     const end = reader.readShortUnsigned();
-    if (end === -1 || !reader.skipLiteral(USUAL_END)) return false;
+    if (end === -1) return false;
+    if (bytes[reader.at] !== CLOSE_BRACKET || bytes[reader.at + 1] !== CLOSE_BRACE) return false;
+    reader.at += 2;
     const { beginHigh, beginLow, endHigh, endLow, size } = this.columns;
     beginLow[size] = begin;
     beginHigh[size] = begin / 2 ** 32;
@@ -208,7 +201,7 @@ export class HeaderParser {
   #readField(): number {
     const reader = this.#reader;
     for (let field = 0; field < USUAL_FIELDS.length; field++) {
-      if (reader.skipLiteral(USUAL_FIELDS[field] as readonly number[])) return field;
+      if (reader.skipLiteral(USUAL_FIELDS[field] as Literal)) return field;
     }
     const keyAt = reader.readKey();
     // Without escapes, and with the colon right behind it, a field would have been recognised.

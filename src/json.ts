@@ -38,6 +38,28 @@ const END = -1;
 /** Digits that a JavaScript number adds up without rounding: 10^15 - 1 is below 2^53. */
 const EXACT_DIGITS = 15;
 
+/** ASCII text of at least four bytes, cut into words of four; the last overlaps the one before. */
+export class Literal {
+  /** Bytes of the text. */
+  readonly byteLength: number;
+  /** Place of each word in the text. */
+  readonly places: number[] = [];
+  /** The words, little endian. */
+  readonly words: number[] = [];
+
+  /** Prepares a text for `skipLiteral`. */
+  constructor(text: string) {
+    this.byteLength = text.length;
+    for (let at = 0; at < text.length; at += 4) {
+      const place = Math.min(at, text.length - 4);
+      let word = 0;
+      for (let i = 3; i >= 0; i--) word = (word << 8) | text.charCodeAt(place + i);
+      this.places.push(place);
+      this.words.push(word);
+    }
+  }
+}
+
 /** Reads one JSON text; `at` is the position of the next byte. */
 export class JsonReader {
   /** The text. Bytes outside ASCII are checked where they are allowed, inside strings. */
@@ -127,13 +149,14 @@ export class JsonReader {
   }
 
   /** Consumes `literal` if the text goes on with exactly its bytes; whitespace is not skipped. */
-  skipLiteral(literal: readonly number[]): boolean {
-    const { bytes, at } = this;
-    const { length } = literal;
-    for (let i = 0; i < length; i++) {
-      if (bytes[at + i] !== literal[i]) return false;
+  skipLiteral(literal: Literal): boolean {
+    const { view, at } = this;
+    const { places, words } = literal;
+    if (at + literal.byteLength > this.#length) return false;
+    for (let i = 0; i < words.length; i++) {
+      if (view.getInt32(at + (places[i] as number), true) !== words[i]) return false;
     }
-    this.at = at + length;
+    this.at = at + literal.byteLength;
     return true;
   }
 

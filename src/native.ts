@@ -6,8 +6,8 @@
  */
 
 import { closeSync, existsSync } from 'node:fs';
+import { join } from 'node:path';
 import process from 'node:process';
-import { fileURLToPath } from 'node:url';
 import { getSystemErrorName } from 'node:util';
 import { argumentRangeError, argumentTypeError } from './errors.js';
 
@@ -215,9 +215,9 @@ const isNode: boolean =
   process.versions['bun'] === undefined && process.versions['deno'] === undefined;
 
 function load(): NativeLoad {
-  const file = ADDON_FILES.map((name) =>
-    fileURLToPath(new URL(`../${name}`, import.meta.url)),
-  ).find((path) => existsSync(path));
+  const file = ADDON_FILES.map((name) => join(import.meta.dirname, '..', name)).find((path) =>
+    existsSync(path),
+  );
   if (file === undefined) {
     return { unavailable: `there is no addon for ${process.platform}-${process.arch}` };
   }

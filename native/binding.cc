@@ -11,6 +11,7 @@
 #include <new>
 #include <optional>
 
+#include "convert_binding.h"
 #include "mapping.h"
 #include "quarantine.h"
 #include "tensor_buffer.h"
@@ -236,6 +237,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   exports["readFileState"] = Napi::Function::New<ReadFileState>(env);
   exports["release"] = Napi::Function::New<Release>(env);
   exports["detach"] = Napi::Function::New<Detach>(env);
+  ExportConvert(env, exports);
   return exports;
 }
 

@@ -24,6 +24,7 @@ export {
   TensorNotFoundError,
 } from './errors.js';
 export type { CloseOptions, SafetensorsFile, TensorInfo } from './file.js';
+export { type FloatData, type FloatDtype, fromFloat32 } from './float-encoding.js';
 export {
   loadFile,
   type OpenOptions,
@@ -32,6 +33,7 @@ export {
   parse,
   safeOpen,
 } from './open.js';
+export type { ConvertAsyncOptions, ConvertOptions } from './pool-conversion.js';
 export type { SliceIndex } from './slice.js';
 export { parseSlice } from './slice-syntax.js';
 export type { StorageKind } from './storage.js';

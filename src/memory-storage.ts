@@ -36,6 +36,10 @@ export class MemoryStorage implements Storage {
     return this.#bytes.subarray(begin, end);
   }
 
+  hold(): undefined {
+    return undefined;
+  }
+
   verify(): void {
     if (this.closed) throw new FileClosedError({ path: this.path });
   }

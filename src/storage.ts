@@ -43,6 +43,13 @@ export interface Storage {
   /** As `bytes`, for passing use: the storage itself does not keep them alive. */
   window(begin: number, end: number): Uint8Array<ArrayBuffer>;
 
+  /**
+   * As `window`, for work on other threads: memory that nobody but the caller can detach, not even
+   * a detaching `close`, and so must never be handed out. Undefined where all memory is somebody
+   * else's. Whether the file was still good is what `verify` says afterwards.
+   */
+  hold(begin: number, end: number): Uint8Array<ArrayBuffer> | undefined;
+
   /** Throws {@link FileChangedError} when the file is no longer the one whose header was checked. */
   verify(): void;
 

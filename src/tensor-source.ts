@@ -60,6 +60,29 @@ export class TensorSource {
     return new Uint8Array(buffer, byteOffset + begin, end - begin);
   }
 
+  /**
+   * The bytes [begin, end), at least one, for work on other threads: memory that nobody else can
+   * take away while a thread reads it. Undefined where there is none without a copy: after `parse`,
+   * in what `storage: 'read'` has read before, and when the file is closed.
+   */
+  hold(begin: number, end: number): Uint8Array<ArrayBuffer> | undefined {
+    return this.isHoldable ? this.#storage.hold(this.#begin + begin, this.#begin + end) : undefined;
+  }
+
+  /** Whether `hold` has something to give. */
+  get isHoldable(): boolean {
+    const { kind, closed } = this.#storage;
+    return kind !== 'memory' && !(this.#resolved() !== undefined && (closed || kind === 'read'));
+  }
+
+  /**
+   * Throws when the file was closed or changed since. Over memory, and once a closed file's tensor
+   * has only the buffer that was handed out, there is nothing to check.
+   */
+  verify(): void {
+    if (this.isHoldable) this.#storage.verify();
+  }
+
   /** A source for `byteLength` bytes of this one, with a buffer of its own. */
   part(begin: number, byteLength: number): TensorSource {
     const start = this.#begin + begin;

@@ -19,17 +19,6 @@ export type FloatData<D extends FloatDtype> = D extends 'F16' | 'BF16'
       ? Float64Array<ArrayBuffer>
       : Uint8Array<ArrayBuffer>;
 
-/** Fills the whole output, which has an item for every value. */
-type Encoder<Output> = (values: Float32Array, output: Output) => void;
-
-const NARROW_ENCODERS: Readonly<Partial<Record<Dtype, Encoder<Uint8Array | Uint16Array>>>> = {
-  BF16: encodeBF16,
-  F8_E8M0: encodeE8M0,
-  ...Object.fromEntries(
-    Object.entries(SMALL_FLOATS).map(([dtype, format]) => [dtype, smallFloatEncoder(format)]),
-  ),
-};
-
 /** Elements that share whole bytes, for the packed dtypes. */
 const GROUP_LENGTHS: Readonly<Partial<Record<Dtype, number>>> = {
   F4: 2,
@@ -38,7 +27,10 @@ const GROUP_LENGTHS: Readonly<Partial<Record<Dtype, number>>> = {
   C64: 2,
 };
 
-const FLOAT_DTYPES: readonly string[] = [...Object.keys(NARROW_ENCODERS), 'F32', 'F64', 'C64'];
+const FLOAT_DTYPES: readonly string[] = [
+  ...Object.keys(SMALL_FLOATS),
+  ...['F8_E8M0', 'BF16', 'F32', 'F64', 'C64'],
+];
 
 /**
  * The values as bit patterns of a dtype, the counterpart of `Tensor.toFloat32`: rounded to nearest,
@@ -66,13 +58,14 @@ export function fromFloat32(values: Float32Array, dtype: FloatDtype): FloatData<
     const expected = `a multiple of ${groupLength} for ${dtype}`;
     throw argumentRangeError('the length of values', expected, values.length);
   }
-  const encode = NARROW_ENCODERS[dtype];
-  if (encode === undefined) {
-    return dtype === 'F64' ? new Float64Array(values) : new Float32Array(values);
-  }
+  if (dtype === 'F64') return new Float64Array(values);
+  if (dtype === 'F32' || dtype === 'C64') return new Float32Array(values);
   const halves = dtype === 'F16' || dtype === 'BF16';
   const output = new (halves ? Uint16Array : Uint8Array)(values.length);
-  encode(values, output);
+  const format = SMALL_FLOATS[dtype];
+  if (format !== undefined) encodeSmallFloat(values, output, format);
+  else if (dtype === 'BF16') encodeBF16(values, output);
+  else encodeE8M0(values, output);
   if (dtype === 'F4') return packNibbles(output);
   return groupLength === 4 ? packSixBits(output) : output;
 }
@@ -133,7 +126,11 @@ function limitsOf(format: SmallFloat): { largest: number; overflow: number; nan:
  */
 const SHIFT_TO_ZERO = 25;
 
-function smallFloatEncoder(format: SmallFloat): Encoder<Uint8Array | Uint16Array> {
+function encodeSmallFloat(
+  values: Float32Array,
+  output: Uint8Array | Uint16Array,
+  format: SmallFloat,
+): void {
   const { exponentBits, mantissaBits, bias, special } = format;
   const { largest, overflow, nan } = limitsOf(format);
   const signShift = 31 - exponentBits - mantissaBits;
@@ -151,24 +148,22 @@ function smallFloatEncoder(format: SmallFloat): Encoder<Uint8Array | Uint16Array
     bases[exponent] = Math.max(own - 1, 0) << mantissaBits;
   }
 
-  return (values, output) => {
-    const words = wordsOf(values);
-    for (let i = 0; i < words.length; i++) {
-      const word = words[i] as number;
-      const sign = (word >>> signShift) & signBit;
-      if ((word & 0x7fffffff) > INFINITY_PATTERN) {
-        output[i] = (sign & zeroSignBit) ^ nan;
-        continue;
-      }
-      const exponent = (word >>> 23) & 0xff;
-      const shift = shifts[exponent] as number;
-      const mantissa = (word & 0x7fffff) | 0x800000;
-      const half = (1 << (shift - 1)) - 1 + ((mantissa >>> shift) & 1);
-      const rounded = (bases[exponent] as number) + ((mantissa + half) >>> shift);
-      if (rounded === 0) output[i] = sign & zeroSignBit;
-      else output[i] = sign | (rounded > largest ? overflow : rounded);
+  const words = wordsOf(values);
+  for (let i = 0; i < words.length; i++) {
+    const word = words[i] as number;
+    const sign = (word >>> signShift) & signBit;
+    if ((word & 0x7fffffff) > INFINITY_PATTERN) {
+      output[i] = (sign & zeroSignBit) ^ nan;
+      continue;
     }
-  };
+    const exponent = (word >>> 23) & 0xff;
+    const shift = shifts[exponent] as number;
+    const mantissa = (word & 0x7fffff) | 0x800000;
+    const half = (1 << (shift - 1)) - 1 + ((mantissa >>> shift) & 1);
+    const rounded = (bases[exponent] as number) + ((mantissa + half) >>> shift);
+    if (rounded === 0) output[i] = sign & zeroSignBit;
+    else output[i] = sign | (rounded > largest ? overflow : rounded);
+  }
 }
 
 /** Two patterns in a byte, the first in the low four bits. */

@@ -92,7 +92,6 @@ export async function convertOnPoolInWindows(
     const scratch: Scratch = {};
     try {
       while (next < valueCount) {
-        signal?.throwIfAborted();
         const first = next;
         next = Math.min(first + length, valueCount);
         const count = next - first;
@@ -107,6 +106,7 @@ export async function convertOnPoolInWindows(
           requireInto(output, valueCount);
           output.set(values, first);
         }
+        signal?.throwIfAborted();
       }
     } catch (error) {
       // The other lane stops after its window, too.

@@ -16,6 +16,7 @@ import { runChild } from './run-child.js';
 import { withTemporaryFolder } from './temporary-folder.js';
 import { collectionsTrial } from './trials/collections.js';
 import type { TrialContext } from './trials/context.js';
+import { convertTrial } from './trials/convert.js';
 import { everyByteTrial } from './trials/every-byte.js';
 import { openCallTrial } from './trials/open-call.js';
 import { processStartTrial } from './trials/process-start.js';
@@ -26,7 +27,7 @@ const HELP = `usage: npm run bench [-- OPTIONS]
 Measures the project's figures beside other readers and prints Markdown.
   --size SIZE   size of the model file (1GB)
   --rounds N    fresh processes per reader, of which the median counts (5)
-  --only NAME   one trial: every-byte, process-start, open-call or collections
+  --only NAME   one trial: every-byte, process-start, open-call, collections or convert
   --json FILE   also write every measurement there
   --node PATH   Node 22 or later for the count of collections, when this one is older
 SAFETENSORS_PYTHON names the Python to compare with (else .venv/bin/python, else python3).`;
@@ -39,6 +40,7 @@ const TRIALS: ReadonlyMap<string, (context: TrialContext) => Promise<Section>> =
   ['process-start', processStartTrial],
   ['open-call', openCallTrial],
   ['collections', collectionsTrial],
+  ['convert', convertTrial],
 ]);
 
 /** The command line, checked. */

@@ -17,18 +17,36 @@ constexpr size_t kBlockValues = 256;
 
 constexpr size_t kVectorBytes = 32;
 
+// Converts `kBlockValues` values to a block that is aligned to a vector.
 template <typename Format>
-inline void ConvertBlock(const uint8_t* source, float* block) {
-  ConvertLoop<Format>(source, block, kBlockValues);
-}
+struct Block {
+  static void Convert(const uint8_t* source, float* block) {
+    ConvertLoop<Format>(source, block, kBlockValues);
+  }
+};
 
 template <>
-inline void ConvertBlock<F16>(const uint8_t* source, float* block) {
-  for (size_t i = 0; i < kBlockValues; i += 8) {
-    const auto* halves = reinterpret_cast<const __m128i*>(source + i * F16::kBytes);
-    _mm256_store_ps(block + i, _mm256_cvtph_ps(_mm_loadu_si128(halves)));
+struct Block<F16> {
+  static void Convert(const uint8_t* source, float* block) {
+    for (size_t i = 0; i < kBlockValues; i += 8) {
+      const auto* halves = reinterpret_cast<const __m128i*>(source + i * F16::kBytes);
+      _mm256_store_ps(block + i, _mm256_cvtph_ps(_mm_loadu_si128(halves)));
+    }
   }
-}
+};
+
+// Bytes are made words of first: in one loop with the rest, compilers take a third longer.
+template <typename Decoder>
+struct Block<Patterns<Decoder, uint8_t>> {
+  static void Convert(const uint8_t* source, float* block) {
+    alignas(kVectorBytes) uint32_t patterns[kBlockValues];
+    for (size_t i = 0; i < kBlockValues; i += 8) {
+      const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(source + i));
+      _mm256_store_si256(reinterpret_cast<__m256i*>(patterns + i), _mm256_cvtepu8_epi32(bytes));
+    }
+    for (size_t i = 0; i < kBlockValues; i++) block[i] = AsFloat(Decoder::Decode(patterns[i]));
+  }
+};
 
 // `output` is aligned to a vector, and nobody but the processor's write buffers sees it yet.
 inline void StreamBlock(const float* block, float* output) {
@@ -52,7 +70,7 @@ struct StreamingLoop {
     alignas(kVectorBytes) float block[kBlockValues];
     size_t done = head;
     for (; value_count - done >= kBlockValues; done += kBlockValues) {
-      ConvertBlock<Format>(source + done / Format::kValues * Format::kBytes, block);
+      Block<Format>::Convert(source + done / Format::kValues * Format::kBytes, block);
       StreamBlock(block, output + done);
     }
     ConvertLoop<Format>(source + done / Format::kValues * Format::kBytes, output + done,

@@ -65,9 +65,10 @@ inline uint32_t AsBits(float value) {
   return bits;
 }
 
-// All bits or none: compilers keep this free of branches, other than a choice between two results.
-inline uint32_t MaskIf(bool condition) {
-  return 0u - static_cast<uint32_t>(condition);
+// All bits if a < b, else none; both below 2^31. Not a comparison: compilers make branches of
+// those.
+inline uint32_t MaskIfLess(uint32_t a, uint32_t b) {
+  return static_cast<uint32_t>(static_cast<int32_t>(a - b) >> 31);
 }
 
 // The upper half of a float32.
@@ -99,20 +100,20 @@ struct SmallFloatDecoder {
     // A number of exponent 0 lacks the leading 1: it gets one, which is taken off again. None of
     // the operands is a subnormal float32, which some processors are slow with.
     constexpr uint32_t kSmallestNormal = static_cast<uint32_t>(128 - kBias) << 23;
-    const uint32_t is_subnormal = MaskIf(shifted < (1u << 23));
+    const uint32_t is_subnormal = MaskIfLess(shifted, 1u << 23);
     const uint32_t with_one = shifted + kSmallestNormal - (~is_subnormal & (1u << 23));
     uint32_t bits = AsBits(AsFloat(with_one) - AsFloat(is_subnormal & kSmallestNormal));
 
     if (kSpecial == Special::kIeee) {
       // NaN keeps its payload and becomes quiet, as the processor's own conversion has it.
-      const uint32_t is_infinite = MaskIf(shifted >= kExponentMask);
-      const uint32_t is_nan = MaskIf(shifted > kExponentMask);
+      const uint32_t is_infinite = MaskIfLess(kExponentMask - 1, shifted);
+      const uint32_t is_nan = MaskIfLess(kExponentMask, shifted);
       bits |= (is_infinite & kInfinity) | (is_nan & kQuietNan);
     } else if (kSpecial == Special::kAllOnes) {
-      const uint32_t is_nan = MaskIf(magnitude == kSignBit - 1);
+      const uint32_t is_nan = MaskIfLess(kSignBit - 2, magnitude);
       bits = (bits & ~is_nan) | (is_nan & kQuietNan);
     } else if (kSpecial == Special::kMinusZero) {
-      bits |= MaskIf(pattern == kSignBit) & kQuietNan;
+      bits |= MaskIfLess(pattern ^ kSignBit, 1) & kQuietNan;
     }
     return sign | bits;
   }

@@ -4,6 +4,7 @@
  * @packageDocumentation
  */
 
+export type { ConvertAsyncOptions, ConvertOptions } from './conversion.js';
 export {
   DTYPES,
   type Dtype,
@@ -33,7 +34,6 @@ export {
   parse,
   safeOpen,
 } from './open.js';
-export type { ConvertAsyncOptions, ConvertOptions } from './pool-conversion.js';
 export type { SliceIndex } from './slice.js';
 export { parseSlice } from './slice-syntax.js';
 export type { StorageKind } from './storage.js';

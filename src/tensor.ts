@@ -1,16 +1,16 @@
 /** One tensor: what the header says about it, and access to its bytes when they are asked for. */
 
+import {
+  type ConvertAsyncOptions,
+  type ConvertOptions,
+  convertOnPoolInWindows,
+} from './conversion.js';
 import { DTYPES, type Dtype, type TensorData } from './dtype.js';
 import { argumentRangeError, argumentTypeError } from './errors.js';
 import { valueCountOf } from './float-formats.js';
 import { extentOf, gather, splitCopy } from './gather.js';
 import { convert, requireInto } from './kernels.js';
 import { MemoryStorage } from './memory-storage.js';
-import {
-  type ConvertAsyncOptions,
-  type ConvertOptions,
-  convertOnPoolInWindows,
-} from './pool-conversion.js';
 import { elementCountOf } from './shape.js';
 import { planSlice, type SliceIndex, type SlicePlan } from './slice.js';
 import { TensorSource } from './tensor-source.js';

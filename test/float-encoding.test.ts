@@ -13,7 +13,7 @@ import {
   sampleValues,
   patternTables as tables,
   unpack,
-} from './support/float-tables.js';
+} from './float-tables.js';
 
 const python = process.env['SAFETENSORS_PYTHON'];
 

@@ -11,7 +11,7 @@ import {
   float32Folder,
   inputOf,
   float32Tables as tables,
-} from './support/float-tables.js';
+} from './float-tables.js';
 
 const python = process.env['SAFETENSORS_PYTHON'];
 

@@ -10,7 +10,7 @@ import {
   expectedOf,
   inputOf,
   float32Tables as tables,
-} from './support/float-tables.js';
+} from './float-tables.js';
 
 const loaded = loadNative();
 if (!('binding' in loaded)) throw new Error(loaded.unavailable);

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { DTYPES, type Dtype } from '../../src/dtype.js';
+import { DTYPES, type Dtype } from '../src/dtype.js';
 
 /** Conversions of one dtype to float32 as an oracle has them. */
 export interface Float32Table {
@@ -16,8 +16,8 @@ export interface PatternTable {
   readonly patterns: string;
 }
 
-export const float32Folder: URL = new URL('../fixtures/float32-tables/', import.meta.url);
-export const patternFolder: URL = new URL('../fixtures/from-float32-tables/', import.meta.url);
+export const float32Folder: URL = new URL('./fixtures/float32-tables/', import.meta.url);
+export const patternFolder: URL = new URL('./fixtures/from-float32-tables/', import.meta.url);
 
 const read = (folder: URL, name: string) => new Uint8Array(readFileSync(new URL(name, folder)));
 const readJson = (folder: URL) =>

@@ -22,14 +22,16 @@ import type { TensorSource } from './tensor-source.js';
 const LANE_COUNT = 2;
 
 /**
- * Values that a thread converts at once when nothing has to be copied: some milliseconds, after
- * which an abort is noticed and others waiting for the pool get their turn. A multiple of four, so
- * that windows of packed dtypes are whole bytes.
+ * Values that a thread converts at once when windows are copied: copying one blocks the event loop
+ * for below a millisecond. A multiple of four, so that windows of packed dtypes are whole bytes.
  */
-const DIRECT_WINDOW_LENGTH = 2 ** 22;
-
-/** As above when windows are copied: copying one blocks the event loop for below a millisecond. */
 const COPIED_WINDOW_LENGTH = 2 ** 18;
+
+/**
+ * As above, at most, when nothing has to be copied: some milliseconds, after which an abort is
+ * noticed and others waiting for the pool get their turn. A multiple of the former.
+ */
+const DIRECT_WINDOW_LENGTH = 2 ** 23;
 
 /** Options of `Tensor.toFloat32`. */
 export interface ConvertOptions<Into extends Float32Array = Float32Array> {
@@ -85,7 +87,7 @@ export async function convertOnPoolInWindows(
   const output = into ?? new Float32Array(valueCount);
   const isDirect = into === undefined || isUndetachable(into);
   const runsFree = isDirect && elements.source.isHoldable && hasPool();
-  const length = runsFree ? DIRECT_WINDOW_LENGTH : COPIED_WINDOW_LENGTH;
+  const length = runsFree ? directWindowLength(valueCount) : COPIED_WINDOW_LENGTH;
 
   let next = 0;
   const runLane = async (): Promise<void> => {
@@ -119,6 +121,12 @@ export async function convertOnPoolInWindows(
   const failed = lanes.find((lane) => lane.status === 'rejected');
   if (failed !== undefined) throw failed.reason;
   return output;
+}
+
+/** Long windows, but two for every lane, so that none is idle while another has a long way to go. */
+function directWindowLength(valueCount: number): number {
+  const units = Math.ceil(valueCount / (2 * LANE_COUNT) / COPIED_WINDOW_LENGTH);
+  return Math.min(Math.max(units, 1) * COPIED_WINDOW_LENGTH, DIRECT_WINDOW_LENGTH);
 }
 
 /** `output` is over memory that cannot be taken away. */

@@ -37,11 +37,14 @@ cases.set('JavaScript over elements', () =>
   loopOverElements(elements, new Uint32Array(into.buffer)),
 );
 cases.set('JavaScript over pairs', () => loopOverPairs(pairs, new Int32Array(into.buffer)));
-cases.set('shared, one thread', () => bfloat16.toFloat32({ into: shared }));
-cases.set('shared, two threads', () => bfloat16.toFloat32Async({ into: shared }));
-cases.set('ordinary, two threads', () => bfloat16.toFloat32Async({ into }));
-cases.set('new array', () => bfloat16.toFloat32());
-cases.set('new array, two threads', () => bfloat16.toFloat32Async());
+for (const name of ['F32', 'BF16', 'F8_E4M3']) {
+  const tensor = file.getTensor(name);
+  cases.set(`${name}, one thread`, () => tensor.toFloat32({ into: shared }));
+  cases.set(`${name}, two threads`, () => tensor.toFloat32Async({ into: shared }));
+}
+cases.set('BF16, two threads, ordinary array', () => bfloat16.toFloat32Async({ into }));
+cases.set('BF16, new array', () => bfloat16.toFloat32());
+cases.set('BF16, two threads, new array', () => bfloat16.toFloat32Async());
 
 const times = new Map<string, number[]>();
 for (let round = 0; round < ROUNDS; round++) {

@@ -16,6 +16,7 @@ import { runChild } from './run-child.js';
 import { withTemporaryFolder } from './temporary-folder.js';
 import { collectionsTrial } from './trials/collections.js';
 import type { TrialContext } from './trials/context.js';
+import { convertTrial } from './trials/convert.js';
 import { everyByteTrial } from './trials/every-byte.js';
 import { openCallTrial } from './trials/open-call.js';
 import { prefetchTrial } from './trials/prefetch.js';
@@ -27,7 +28,7 @@ const HELP = `usage: npm run bench [-- OPTIONS]
 Measures the project's figures beside other readers and prints Markdown.
   --size SIZE   size of the model file (1GB)
   --rounds N    fresh processes per reader, of which the median counts (5)
-  --only NAME   one trial: every-byte, process-start, open-call, collections or prefetch
+  --only NAME   one trial: every-byte, process-start, open-call, collections, prefetch or convert
   --json FILE   also write every measurement there
   --node PATH   Node 22 or later for the count of collections, when this one is older
 SAFETENSORS_PYTHON names the Python to compare with (else .venv/bin/python, else python3).`;
@@ -41,6 +42,7 @@ const TRIALS: ReadonlyMap<string, (context: TrialContext) => Promise<Section>> =
   ['open-call', openCallTrial],
   ['collections', collectionsTrial],
   ['prefetch', prefetchTrial],
+  ['convert', convertTrial],
 ]);
 
 /** The command line, checked. */

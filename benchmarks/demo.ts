@@ -90,7 +90,7 @@ function resultTable(rows: readonly ReaderRow[]): string {
       formatDuration(medianOf(row, (result) => result.open)),
       formatDuration(medianOf(row, (result) => result.firstTensor)),
       formatDuration(everyByte),
-      Number.isNaN(unit) ? '–' : `${(everyByte / unit).toFixed(1)} ×`,
+      Number.isNaN(unit) ? '–' : `${(everyByte / unit).toPrecision(2)} ×`,
       beforeAndAfter(row, 'anonymous'),
       beforeAndAfter(row, 'fileBacked'),
     ];

@@ -134,6 +134,8 @@ export class FileChangedError extends SafetensorsError {
 
 function describeValue(value: unknown): string {
   if (typeof value === 'string') return quoteName(value);
+  if (typeof value === 'bigint') return `${value}n`;
+  if (Array.isArray(value)) return `an array of ${value.length} items`;
   if (typeof value === 'object' && value !== null) {
     return `an instance of ${value.constructor?.name ?? 'Object'}`;
   }
@@ -150,4 +152,11 @@ export function argumentTypeError(name: string, expected: string, actual: unknow
 export function argumentRangeError(name: string, expected: string, actual: unknown): RangeError {
   const message = `${name} must be ${expected}, but is ${describeValue(actual)}`;
   return Object.assign(new RangeError(message), { code: 'ERR_OUT_OF_RANGE' });
+}
+
+/** Throws a TypeError for options that are none, as a value given for one of them by mistake. */
+export function requireOptions(options: unknown): void {
+  if (typeof options !== 'object' || options === null) {
+    throw argumentTypeError('options', 'an object', options);
+  }
 }

@@ -1,7 +1,12 @@
 /** An open safetensors file: names, header facts, and tensors that are made when they are asked for. */
 
 import type { Dtype } from './dtype.js';
-import { argumentTypeError, FileClosedError, TensorNotFoundError } from './errors.js';
+import {
+  argumentTypeError,
+  FileClosedError,
+  requireOptions,
+  TensorNotFoundError,
+} from './errors.js';
 import type { Header } from './header.js';
 import { loadTensors } from './load.js';
 import { nearNames } from './near-names.js';
@@ -132,7 +137,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
 
   /** Several tensors by name, in the order given; all of them in file order without an argument. */
   getTensors(names: Iterable<string> = this.offsetKeys()): Map<string, Tensor> {
-    if (typeof names === 'string') throw argumentTypeError('names', 'a list of names', names);
+    requireNames(names);
     const tensors = new Map<string, Tensor>();
     for (const name of names) tensors.set(name, this.getTensor(name));
     return tensors;
@@ -224,7 +229,10 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
    * collected, then the mapping goes; with `detach` they become empty and all is freed now.
    */
   close(options: CloseOptions = {}): void {
-    this.#storage.close(options.detach === true);
+    requireOptions(options);
+    const { detach = false } = options;
+    if (typeof detach !== 'boolean') throw argumentTypeError('detach', 'a boolean', detach);
+    this.#storage.close(detach);
     this.#tensors.clear();
   }
 
@@ -253,9 +261,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
   #entries(names: Iterable<string> | undefined): number[] {
     const { size } = this.#openHeader();
     if (names === undefined) return Array.from({ length: size }, (_, entry) => entry);
-    if (typeof names !== 'object' || names === null || !(Symbol.iterator in names)) {
-      throw argumentTypeError('names', 'an iterable of strings', names);
-    }
+    requireNames(names);
     return [...new Set(Array.from(names, (name) => this.#require(name)))];
   }
 
@@ -281,5 +287,12 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
     const tensor = new Tensor(name, header.dtype(entry), header.shape(entry), source, 0);
     this.#tensors.set(name, tensor);
     return tensor;
+  }
+}
+
+/** A string is iterable too, but it is one name. */
+function requireNames(names: unknown): void {
+  if (typeof names !== 'object' || names === null || !(Symbol.iterator in names)) {
+    throw argumentTypeError('names', 'an iterable of strings', names);
   }
 }

@@ -64,7 +64,7 @@ export function readHeaderLength(
   if (length > limit) {
     throw new FormatError(
       'SAFETENSORS_HEADER_TOO_LARGE',
-      `expected a header of at most ${limit} bytes, found a length of ${length}${foreignHint(head)}`,
+      `expected a header of at most ${limit} bytes, found a length of ${view.getBigUint64(0, true)}${foreignHint(head)}`,
       context,
     );
   }

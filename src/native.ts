@@ -151,9 +151,15 @@ const EXPECTED_ARGUMENT: Readonly<Record<string, string>> = {
   level: 'best, plain or avx2',
 };
 
-const NO_MEMORY_ADVICE =
-  "; raise the limit of the process's addresses (ulimit -v), allow overcommit " +
-  "(vm.overcommit_memory), or open the file with { storage: 'read' }";
+/** What to do when a file cannot be mapped, by the system's code. */
+const MAPPING_ADVICE: Readonly<Record<string, string>> = {
+  ENOMEM:
+    "; raise the limit of the process's addresses (ulimit -v), allow overcommit " +
+    "(vm.overcommit_memory), or open the file with { storage: 'read' }",
+  EMFILE:
+    '; descriptors of closed files come back when the event loop turns after their views were ' +
+    'collected, or at once by close({ detach: true })',
+};
 
 /** `syscall` is what failed below the addon's function, `args` are the arguments it was given. */
 function failure(
@@ -164,7 +170,7 @@ function failure(
 ): Error {
   if (typeof result === 'number') {
     const code = getSystemErrorName(result);
-    const advice = syscall === 'mmap' && code === 'ENOMEM' ? NO_MEMORY_ADVICE : '';
+    const advice = (syscall === 'mmap' && MAPPING_ADVICE[code]) || '';
     const subject = path === undefined ? '' : ` '${path}'`;
     const error = new Error(`${code}: ${syscall}${subject} failed${advice}`);
     return Object.assign(

@@ -7,6 +7,7 @@ import {
   argumentRangeError,
   argumentTypeError,
   FileChangedError,
+  requireOptions,
   SafetensorsError,
 } from './errors.js';
 import { SafetensorsFile } from './file.js';
@@ -104,6 +105,7 @@ export function loadFile(path: PathLike, options: OpenOptions = {}): Map<string,
  * @throws FormatError when the bytes are not valid safetensors
  */
 export function parse(bytes: Uint8Array, options: ParseOptions = {}): SafetensorsFile {
+  requireOptions(options);
   if (!(bytes instanceof Uint8Array)) throw argumentTypeError('bytes', 'a Uint8Array', bytes);
   const limits = limitsOf(options, undefined);
   // A Buffer's `slice` copies nothing. Shared memory serves as well as any other.
@@ -129,7 +131,9 @@ function locate(path: PathLike): { location: string | Buffer; label: string } {
   throw argumentTypeError('path', 'a string, a Buffer or a file: URL', path);
 }
 
-function checkStorageOptions({ storage, guard }: OpenOptions): void {
+function checkStorageOptions(options: OpenOptions): void {
+  requireOptions(options);
+  const { storage, guard } = options;
   if (storage !== undefined && storage !== 'mmap' && storage !== 'read') {
     throw argumentRangeError('storage', "'mmap' or 'read'", storage);
   }

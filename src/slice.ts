@@ -126,7 +126,7 @@ function selectAll(
   const ellipsis = index.indexOf('...');
   const second = ellipsis < 0 ? -1 : index.indexOf('...', ellipsis + 1);
   if (second >= 0) {
-    throw argumentRangeError(`index[${second}]`, "different from '...', which is there", '...');
+    throw argumentRangeError(`index[${second}]`, "no second '...'", '...');
   }
   const named = ellipsis < 0 ? index.length : index.length - 1;
   if (named > shape.length) {
@@ -170,7 +170,8 @@ function select(
     return { start: position < 0 ? position + size : position, step: 1, count: 1, kept: false };
   }
   if (!Array.isArray(item) || item.length < 2 || item.length > 3) {
-    const expected = "an integer, null, '...', [start, stop] or [start, stop, step]";
+    const expected =
+      "an integer, null, '...', [start, stop] or [start, stop, step] (parseSlice reads text)";
     throw argumentTypeError(`index[${at}]`, expected, item);
   }
   return selectRange(item as readonly unknown[], at, size);

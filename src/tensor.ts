@@ -6,7 +6,7 @@ import {
   convertOnPoolInWindows,
 } from './conversion.js';
 import { DTYPES, type Dtype, type TensorData } from './dtype.js';
-import { argumentRangeError, argumentTypeError } from './errors.js';
+import { argumentRangeError, argumentTypeError, requireOptions } from './errors.js';
 import { valueCountOf } from './float-formats.js';
 import { extentOf, gather, splitCopy } from './gather.js';
 import { convert, requireInto } from './kernels.js';
@@ -169,6 +169,7 @@ export class Tensor {
   toFloat32<Into extends Float32Array = Float32Array<ArrayBuffer>>(
     options: ConvertOptions<Into> = {},
   ): Into {
+    requireOptions(options);
     const output = options.into ?? (new Float32Array(this.#checkedValueCount()) as Float32Array);
     if (options.into !== undefined) requireInto(options.into, this.#valueCount);
     convert(this.dtype, this.bytes, output);
@@ -192,6 +193,7 @@ export class Tensor {
   async toFloat32Async<Into extends Float32Array = Float32Array<ArrayBuffer>>(
     options: ConvertAsyncOptions<Into> = {},
   ): Promise<Into> {
+    requireOptions(options);
     if (options.into === undefined) this.#checkedValueCount();
     const output = await convertOnPoolInWindows(
       { dtype: this.dtype, source: this.#source, byteOffset: this.#offset },
@@ -236,6 +238,7 @@ export class Tensor {
    * @throws RangeError `ERR_OUT_OF_RANGE` when not even one element fits
    */
   *chunks(options: ChunksOptions = {}): Generator<Uint8Array<ArrayBuffer>, void, void> {
+    requireOptions(options);
     const step = this.#chunkByteLength(options.maxByteLength ?? DEFAULT_CHUNK_BYTE_LENGTH);
     for (let begin = 0; begin < this.byteLength; begin += step) {
       const end = Math.min(begin + step, this.byteLength);

@@ -1,6 +1,6 @@
 /** Work in many pieces on the thread pool: how many at once, how far it is, and when to stop. */
 
-import { argumentTypeError } from './errors.js';
+import { argumentTypeError, requireOptions } from './errors.js';
 
 /** How far a transfer is. */
 export interface TransferProgress {
@@ -68,6 +68,7 @@ export class Transfer {
    * throws when there is no point in going on.
    */
   constructor(totalBytes: number, options: TransferOptions, check: () => void) {
+    requireOptions(options);
     const { signal, onProgress } = options;
     if (signal !== undefined && !(signal instanceof AbortSignal)) {
       throw argumentTypeError('signal', 'an AbortSignal', signal);

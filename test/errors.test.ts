@@ -161,7 +161,7 @@ describe('argument errors', () => {
     expect(type).toBeInstanceOf(TypeError);
     expect(type).toMatchObject({
       code: 'ERR_INVALID_ARG_TYPE',
-      message: 'path must be a string, but is 12',
+      message: 'path must be a string, but is 12n',
     });
     const range = argumentRangeError('step', 'a number other than 0', 0);
     expect(range).toBeInstanceOf(RangeError);

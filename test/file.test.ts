@@ -49,7 +49,9 @@ describe.each(['mmap', 'read'] as const)('storage %s', (storage) => {
 
   test('a list of names is not one name', () => {
     using file = safeOpen(writeTemporary(entries), options);
-    expect(() => file.getTensors('ab')).toThrow(/names must be a list of names, but is "ab"/);
+    expect(() => file.getTensors('ab')).toThrow(
+      /names must be an iterable of strings, but is "ab"/,
+    );
   });
 
   test('no metadata is null, tensors are handed out in file order', () => {

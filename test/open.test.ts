@@ -123,6 +123,31 @@ describe('options', () => {
     const path = writeTemporary(entries);
     expect(() => safeOpen(path, { storage: 'map' as never })).toThrow(/storage must be 'mmap'/);
     expect(() => safeOpen(path, { guard: 1 as never })).toThrow(/guard must be a boolean/);
+    using file = safeOpen(path);
+    expect(() => file.close({ detach: 'yes' as never })).toThrow(/detach must be a boolean/);
+    expect(() => file.getTensors(3 as never)).toThrow(/names must be an iterable/);
+  });
+
+  test.each([['read'], [3], [null]])('%j in place of options is a TypeError', async (options) => {
+    using file = safeOpen(writeTemporary(entries));
+    const wrong = options as never;
+    const refused = expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' });
+    for (const call of [
+      () => safeOpen('path', wrong),
+      () => parse(new Uint8Array(8), wrong),
+      () => file.close(wrong),
+      () => file.getTensor('a').toFloat32(wrong),
+      () => [...file.getTensor('a').chunks(wrong)],
+    ]) {
+      expect(call).toThrow(refused);
+    }
+    for (const promise of [
+      file.prefetch(undefined, wrong),
+      file.load(undefined, wrong),
+      file.getTensor('a').toFloat32Async(wrong),
+    ]) {
+      await expect(promise).rejects.toThrow(refused);
+    }
   });
 
   test.each(['mmap', 'read'] as const)('storage %s is what is used', (storage) => {

@@ -160,7 +160,7 @@ describe('planSlice', () => {
     [
       'TypeError',
       [1.5],
-      "index[0] must be an integer, null, '...', [start, stop] or [start, stop, step], but is 1.5",
+      "index[0] must be an integer, null, '...', [start, stop] or [start, stop, step] (parseSlice reads text), but is 1.5",
     ],
     ['TypeError', [0, Number.NaN], 'index[1] must be an integer'],
     ['TypeError', [true], 'index[0] must be an integer'],
@@ -175,7 +175,7 @@ describe('planSlice', () => {
     ['TypeError', [[0, Number.POSITIVE_INFINITY]], 'stop of index[0] must be an integer or null'],
     ['TypeError', [[0, 2, 0.5]], 'step of index[0] must be an integer or null'],
     ['RangeError', [[0, 2, 0]], 'step of index[0] must be different from 0, but is 0'],
-    ['RangeError', ['...', '...'], "index[1] must be different from '...'"],
+    ['RangeError', ['...', '...'], "index[1] must be no second '...'"],
     ['SliceError', [2], 'index[0] must be from -2 to 1 (dimension 0 has size 2), but is 2'],
     ['SliceError', [0, -4], 'index[1] must be from -3 to 2 (dimension 1 has size 3), but is -4'],
     ['SliceError', ['...', 3], 'index[1] must be from -3 to 2 (dimension 1 has size 3), but is 3'],

@@ -109,7 +109,8 @@ test('a long range is read in pieces, neighbours together, gaps not at all', asy
 test('many small neighbours are one read for a thousand of them', async () => {
   const ranges = consecutive(Array.from({ length: 2500 }, (_, i) => 1 + (i % 7)));
   const came = await readAndCompare(randomBytes(20_000), ranges);
-  expect(came).toEqual(ranges);
+  // Reads run side by side and may end in any order.
+  expect(came.toSorted((a, b) => a.position - b.position)).toEqual(ranges);
   expect(calls.map(({ views }) => views)).toEqual([1024, 1024, 452]);
 });
 

@@ -5,6 +5,8 @@
       "sources": [
         "native/binding.cc",
         "native/mapping_posix.cc",
+        "native/prefetch.cc",
+        "native/prefetch_binding.cc",
         "native/quarantine.cc",
         "native/tensor_buffer.cc"
       ],

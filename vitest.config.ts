@@ -6,7 +6,7 @@ export default defineConfig({
     // Two forks: tests that measure memory and time run their subject in child processes of their own.
     pool: 'forks',
     maxWorkers: 2,
-    testTimeout: 60_000,
-    hookTimeout: 120_000,
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
   },
 });

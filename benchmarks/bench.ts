@@ -14,8 +14,8 @@ import { markdownSection, markdownTargets } from './report.js';
 import { type Measured, saveResults } from './results.js';
 import { runChild } from './run-child.js';
 import { withTemporaryFolder } from './temporary-folder.js';
-import { findTrials, TRIAL_NAMES, TRIALS } from './trials.js';
 import type { Trial } from './trials/context.js';
+import { findTrials, TRIAL_NAMES, TRIALS } from './trials.js';
 import { writeModel } from './write-model.js';
 
 const HELP = `usage: npm run bench [-- OPTIONS]
@@ -99,7 +99,11 @@ async function bench(args: string[], signal: AbortSignal): Promise<void> {
     await writeModel(path, modelTensors(modelSizes(byteLength)), { signal });
     const equipment = await prepareEquipment(path, drivers, folder, signal);
     const machine = describeMachine(equipment, byteLength, rounds);
-    console.log(Object.entries(machine).map((pair) => `- ${pair.join(': ')}`).join('\n'));
+    console.log(
+      Object.entries(machine)
+        .map((pair) => `- ${pair.join(': ')}`)
+        .join('\n'),
+    );
     const context = { equipment, path, rounds, folder, collectionsNode, signal };
     const measured: Measured[] = [];
     for (const { name, run } of trials) {

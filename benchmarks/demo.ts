@@ -89,7 +89,12 @@ async function show(path: string, folder: string, signal: AbortSignal): Promise<
   const equipment = await prepareEquipment(path, DRIVERS, folder, signal);
   const { all: selection } = equipment;
   const cache = selection.byteLength > freemem() / 2 ? 'unknown' : 'warm';
-  const rows = await measureReaders(DRIVERS, equipment, { selection, cache, count: ROUNDS, signal });
+  const rows = await measureReaders(DRIVERS, equipment, {
+    selection,
+    cache,
+    count: ROUNDS,
+    signal,
+  });
   endProgress();
   const where = cache === 'warm' ? 'in the page cache' : 'too large to be kept in memory';
   console.log(`\nEach row: fresh processes, the file ${where}, medians of ${ROUNDS}. The clock

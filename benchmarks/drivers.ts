@@ -60,6 +60,10 @@ export const READ: Driver = limit('limit: read, C', 'read');
 export const DIRECT: Driver = limit('limit: O_DIRECT, C', 'direct');
 /** This package, reading. */
 export const OURS: Driver = node('safetensors-mmap', 'read-mapped.js');
+/** This package, everything prefetched before the first tensor is asked for. */
+export const OURS_PREFETCHED: Driver = node('safetensors-mmap, prefetch()', 'read-prefetched.js');
+/** This package, everything loaded into ordinary memory. */
+export const OURS_LOADED: Driver = node('safetensors-mmap, load()', 'read-loaded.js');
 /** Node's own way. */
 export const READ_FILE: Driver = node('fs.readFile', 'read-whole.js');
 /** Node's own way, tensor by tensor. */
@@ -99,6 +103,8 @@ export const READERS: readonly Driver[] = [
   MEMCPY,
   READ,
   OURS,
+  OURS_PREFETCHED,
+  OURS_LOADED,
   READ_FILE,
   READ_POSITIONED,
   npmPackage('@riaskov/mmap-io', 'read-mmap-io.js', 'safetensors'),
@@ -125,6 +131,8 @@ export const COLD_READERS: readonly Driver[] = [
   DIRECT,
   PLAIN_MAPPING,
   OURS,
+  OURS_PREFETCHED,
+  OURS_LOADED,
   READ_FILE,
   TORCH_LOAD,
   TORCH_LOAD_MAPPED,

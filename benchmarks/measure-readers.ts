@@ -1,4 +1,6 @@
 /** Runs readers in fresh processes, in turns, and takes medians. */
+
+import { bringInto, type CacheState } from './cache-state.js';
 import type { ReaderResult } from './children/measure-reader.js';
 import { showProgress } from './command-line.js';
 import { prepareDriver, type Runnable } from './driver-command.js';
@@ -6,7 +8,6 @@ import { type Driver, OURS, PLAIN_MAPPING } from './drivers.js';
 import type { Equipment, Selection } from './equipment.js';
 import { median } from './median.js';
 import type { Memory } from './memory.js';
-import { bringInto, type CacheState } from './page-cache.js';
 import { ChildError, runChild } from './run-child.js';
 
 /** Results of one driver: of every round, or the reason why there are none. */

@@ -5,69 +5,25 @@
 // JavaScript thread of the environment that calls it.
 
 #include <errno.h>
+#include <fcntl.h>
 #include <napi.h>
+#include <unistd.h>
 
-#include <cmath>
 #include <new>
 #include <optional>
 
+#include "arguments.h"
 #include "mapping.h"
+#include "prefetch_binding.h"
 #include "quarantine.h"
 #include "tensor_buffer.h"
 
 namespace {
 
-// Marks our handles, so that no other object is taken for one.
-constexpr napi_type_tag kHandleTag = {0x7f3c1d0b58a94e26, 0x9a4de8c2f16b7035};
-
-// Numbers of this size and beyond are not exact in a double.
-constexpr double kMaxSafeInteger = 9007199254740991.0;
-
-// What JavaScript holds: owns one reference on the mapping until it is released, detached or
-// collected; null afterwards.
-struct Handle {
-  Mapping* mapping;
-
-  Mapping* Take() {
-    Mapping* taken = mapping;
-    mapping = nullptr;
-    return taken;
-  }
-};
-
 void FinalizeHandle(napi_env, void* data, void*) {
   auto* handle = static_cast<Handle*>(data);
   if (Mapping* mapping = handle->Take()) mapping->Unref();
   delete handle;
-}
-
-Handle* ToHandle(const Napi::Value& value) {
-  napi_env env = value.Env();
-  bool tagged = false;
-  void* data = nullptr;
-  if (!value.IsObject() ||
-      napi_check_object_type_tag(env, value, &kHandleTag, &tagged) != napi_ok || !tagged ||
-      napi_unwrap(env, value, &data) != napi_ok) {
-    return nullptr;
-  }
-  return static_cast<Handle*>(data);
-}
-
-std::optional<uint64_t> ToSize(const Napi::Value& value) {
-  if (!value.IsNumber()) return std::nullopt;
-  const double number = value.As<Napi::Number>().DoubleValue();
-  if (!(number >= 0 && number <= kMaxSafeInteger) || number != std::floor(number)) {
-    return std::nullopt;
-  }
-  return static_cast<uint64_t>(number);
-}
-
-Napi::Value Errno(Napi::Env env, int error) {
-  return Napi::Number::New(env, -error);
-}
-
-Napi::Value Unusable(Napi::Env env, const char* name) {
-  return Napi::String::New(env, name);
 }
 
 Accounting* EnvironmentAccounting(Napi::Env env) {
@@ -118,18 +74,13 @@ Napi::Value MapFile(const Napi::CallbackInfo& info) {
 // tensorBuffer(mapping, byteOffset, byteLength): ArrayBuffer
 Napi::Value TensorBuffer(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
-  const Handle* handle = ToHandle(info[0]);
-  const std::optional<uint64_t> offset = ToSize(info[1]);
-  const std::optional<uint64_t> length = ToSize(info[2]);
-  if (handle == nullptr) return Unusable(env, "mapping");
-  if (handle->mapping == nullptr) return Errno(env, EBADF);
-  const uint64_t end = handle->mapping->length();
-  if (!length || *length == 0 || *length > end) return Unusable(env, "byteLength");
-  if (!offset || *offset > end - *length) return Unusable(env, "byteOffset");
+  Napi::Value failure;
+  const std::optional<MappedRange> range = ToRange(info, &failure);
+  if (!range) return failure;
 
   napi_value buffer;
-  const napi_status status = CreateTensorBuffer(env, EnvironmentAccounting(env), handle->mapping,
-                                                *offset, *length, &buffer);
+  const napi_status status = CreateTensorBuffer(env, EnvironmentAccounting(env), range->mapping,
+                                                range->offset, range->length, &buffer);
   if (status == napi_ok) return Napi::Value(env, buffer);
   return Errno(env, status == napi_no_external_buffers_allowed ? ENOTSUP : ENOMEM);
 }
@@ -177,6 +128,32 @@ Napi::Value ReadBytes(const Napi::CallbackInfo& info) {
   if (handle->mapping == nullptr) return Errno(env, EBADF);
   const int64_t count = handle->mapping->ReadBytes(*position, data, length);
   return Napi::Number::New(env, static_cast<double>(count));
+}
+
+void CloseDescriptorAtEnd(void* fd) {
+  close(static_cast<int>(reinterpret_cast<intptr_t>(fd)));
+}
+
+// duplicateDescriptor(mapping): number. A worker that is terminated while it reads never gives the
+// descriptor back: the end of its environment does.
+Napi::Value DuplicateDescriptor(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  const Handle* handle = ToHandle(info[0]);
+  if (handle == nullptr) return Unusable(env, "mapping");
+  if (handle->mapping == nullptr) return Errno(env, EBADF);
+  const int fd = fcntl(handle->mapping->fd(), F_DUPFD_CLOEXEC, 0);
+  if (fd == -1) return Errno(env, errno);
+  napi_add_env_cleanup_hook(env, CloseDescriptorAtEnd, reinterpret_cast<void*>(intptr_t{fd}));
+  return Napi::Number::New(env, fd);
+}
+
+// closeDescriptor(fd): void
+Napi::Value CloseDescriptor(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  const std::optional<uint64_t> fd = ToSize(info[0]);
+  if (!fd || *fd > INT32_MAX) return Unusable(env, "fd");
+  napi_remove_env_cleanup_hook(env, CloseDescriptorAtEnd, reinterpret_cast<void*>(*fd));
+  return Errno(env, close(static_cast<int>(*fd)) == 0 ? 0 : errno);
 }
 
 // release(mapping): void
@@ -255,6 +232,10 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   exports["readBytes"] = Napi::Function::New<ReadBytes>(env);
   exports["release"] = Napi::Function::New<Release>(env);
   exports["detach"] = Napi::Function::New<Detach>(env);
+  exports["populate"] = Napi::Function::New<PopulateRange>(env);
+  exports["residentBytes"] = Napi::Function::New<ResidentBytes>(env);
+  exports["duplicateDescriptor"] = Napi::Function::New<DuplicateDescriptor>(env);
+  exports["closeDescriptor"] = Napi::Function::New<CloseDescriptor>(env);
   return exports;
 }
 

@@ -39,6 +39,8 @@ class Mapping {
 
   uint8_t* base() const { return base_; }
   uint64_t length() const { return length_; }
+  // Owned by the mapping; -1 after `Overlay`.
+  int fd() const { return fd_; }
 
   // Whether a pointer into the range was ever handed out, so that somebody may still read there.
   bool exposed() const { return exposed_; }

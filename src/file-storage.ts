@@ -3,7 +3,7 @@
 import { constants } from 'node:buffer';
 import { FileChangedError, FileClosedError } from './errors.js';
 import { type OpenedFile, type ReadBytes, readFully } from './opened-file.js';
-import type { BufferRange, Storage } from './storage.js';
+import type { BufferRange, LentDescriptor, Storage } from './storage.js';
 
 /** How a file compares with what it was when its header was last checked. */
 export type FileState = 'same' | 'touched' | 'truncated' | { byteLength: number };
@@ -42,6 +42,10 @@ export abstract class FileStorage implements Storage {
   /** Positioned reads of the file, into ordinary memory. */
   protected abstract readonly read: ReadBytes;
 
+  abstract lend(): LentDescriptor;
+
+  abstract residentBytes(begin: number, end: number): number | null;
+
   /** A new buffer with the bytes [begin, end), at least one. */
   protected abstract makeBuffer(begin: number, end: number): ArrayBuffer;
 
@@ -63,9 +67,9 @@ export abstract class FileStorage implements Storage {
     return this.#header;
   }
 
-  bytes(begin: number, end: number): BufferRange {
+  bytes(begin: number, end: number, filled?: ArrayBuffer): BufferRange {
     this.verify();
-    const buffer = this.makeBuffer(begin, end);
+    const buffer = filled ?? this.makeBuffer(begin, end);
     this.#kept.push(buffer);
     return { buffer, byteOffset: 0 };
   }

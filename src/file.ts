@@ -3,11 +3,15 @@
 import type { Dtype } from './dtype.js';
 import { argumentTypeError, FileClosedError, TensorNotFoundError } from './errors.js';
 import type { Header } from './header.js';
+import { loadTensors } from './load.js';
 import { nearNames } from './near-names.js';
+import type { ByteRange } from './parallel-reads.js';
+import { prefetch } from './prefetch.js';
 import type { SliceIndex } from './slice.js';
 import type { Storage, StorageKind } from './storage.js';
 import { Tensor } from './tensor.js';
 import { TensorSource } from './tensor-source.js';
+import type { TransferOptions } from './transfer.js';
 
 /** What the header says about one tensor. */
 export interface TensorInfo {
@@ -147,6 +151,74 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
   }
 
   /**
+   * Fetches the bytes of the named tensors, of all by default, without blocking the event loop:
+   * brings their pages into memory and into the page table, at most two threads of the pool at a
+   * time for all files. What fits into memory is then read without waiting for the disk, as long as
+   * the system has no better use for the pages. Nothing is copied and nothing is pinned.
+   *
+   * With `storage: 'read'` the tensors are read into the buffers that they keep until `close()`;
+   * after `parse` there is nothing to do. Several prefetches may run at once.
+   *
+   * @throws TensorNotFoundError, FileChangedError; FileClosedError also when the file is closed
+   *   before the end; `SAFETENSORS_TENSOR_TOO_LARGE` with `storage: 'read'`, before anything is read
+   * @throws Error `EIO` when the disk cannot be read; `signal.reason` when it was aborted
+   */
+  async prefetch(names?: Iterable<string>, options: TransferOptions = {}): Promise<void> {
+    const entries = this.#entries(names);
+    // The format has no holes between tensors.
+    const { dataStart, dataByteLength } = this.#header;
+    const all = { position: dataStart, byteLength: dataByteLength };
+    const ranges = names === undefined ? [all] : entries.map((entry) => this.#range(entry));
+    const sources = (): TensorSource[] =>
+      entries.map((entry) => Tensor.sourceOf(this.#tensor(entry, this.#header.name(entry))));
+    await prefetch(this.#storage, ranges, sources, options);
+  }
+
+  /**
+   * How many bytes of the file, or of one tensor, are in memory now: in the page cache, or in pages
+   * that were written to. The rest waits for the disk when it is read. Asks about every page: 12 ms
+   * per gigabyte were measured.
+   *
+   * Null where the system does not tell: on Linux for a file that this user neither owns nor could
+   * write to, elsewhere always, and where the file is not mapped.
+   *
+   * @throws TensorNotFoundError, FileChangedError, FileClosedError
+   */
+  residency(name?: string): number | null {
+    this.#storage.verify();
+    if (name === undefined) return this.#storage.residentBytes(0, this.#storage.byteLength);
+    const { position, byteLength } = this.#range(this.#require(name));
+    return this.#storage.residentBytes(position, position + byteLength);
+  }
+
+  /**
+   * The named tensors, all by default, read into ordinary memory without blocking the event loop, by
+   * a few large reads at a time: for file systems on which mappings are slow (network, FUSE), or to
+   * be independent of the file. In the order given, all of them in file order without an argument.
+   *
+   * Every call reads anew into buffers that belong to the caller alone: neither `getTensor` nor
+   * `close()`, not even while it reads, has to do with them. After `parse` nothing is read: the
+   * tensors are views of the bytes.
+   *
+   * @throws TensorNotFoundError, FileClosedError; `SAFETENSORS_TENSOR_TOO_LARGE` before anything is
+   *   read; FileChangedError also when size or modification time change meanwhile
+   * @throws Error Node's own `EIO` and the like; `signal.reason` when it was aborted
+   */
+  async load(
+    names?: Iterable<string>,
+    options: TransferOptions = {},
+  ): Promise<Map<string, Tensor>> {
+    const header = this.#header;
+    const entries = this.#entries(names).map((entry) => ({
+      name: header.name(entry),
+      dtype: header.dtype(entry),
+      shape: header.shape(entry),
+      ...this.#range(entry),
+    }));
+    return loadTensors(this.#storage, entries, options);
+  }
+
+  /**
    * Ends the handle; closing twice is harmless. Views handed out stay valid until they are
    * collected, then the mapping goes; with `detach` they become empty and all is freed now.
    */
@@ -176,15 +248,35 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
     throw new TensorNotFoundError(name, nearNames(name, this.#names()), { path: this.path });
   }
 
+  /** Entries by name in the order given, each once; all without names. */
+  #entries(names: Iterable<string> | undefined): number[] {
+    const { size } = this.#openHeader();
+    if (names === undefined) return Array.from({ length: size }, (_, entry) => entry);
+    if (typeof names !== 'object' || names === null || !(Symbol.iterator in names)) {
+      throw argumentTypeError('names', 'an iterable of strings', names);
+    }
+    return [...new Set(Array.from(names, (name) => this.#require(name)))];
+  }
+
+  /** Where a tensor's bytes are in the file. */
+  #range(entry: number): ByteRange {
+    const { dataStart } = this.#header;
+    const begin = this.#header.begin(entry);
+    return { position: dataStart + begin, byteLength: this.#header.end(entry) - begin };
+  }
+
+  #tensor(entry: number, name: string): Tensor {
+    return this.#tensors.get(name) ?? this.#makeTensor(entry, name);
+  }
+
   *#names(): Generator<string, void, void> {
     for (let entry = 0; entry < this.#header.size; entry++) yield this.#header.name(entry);
   }
 
   #makeTensor(entry: number, name: string): Tensor {
     const header = this.#header;
-    const begin = header.dataStart + header.begin(entry);
-    const end = header.dataStart + header.end(entry);
-    const source = new TensorSource(this.#storage, name, begin, end);
+    const { position, byteLength } = this.#range(entry);
+    const source = new TensorSource(this.#storage, name, position, position + byteLength);
     const tensor = new Tensor(name, header.dtype(entry), header.shape(entry), source, 0);
     this.#tensors.set(name, tensor);
     return tensor;

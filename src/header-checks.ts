@@ -38,26 +38,34 @@ export class HeaderChecks {
       const flags = kind[entry] as number;
       if ((flags & SUPERSEDED) !== 0) continue;
       if (beginHigh[entry] !== runningHigh || beginLow[entry] !== runningLow) {
-        this.#fail(
-          entry,
-          'SAFETENSORS_INVALID_OFFSET',
-          `expected to begin where the tensor before it ends, at ${join(runningHigh, runningLow)}, ` +
-            `but data_offsets is ${this.#offsets(entry)}`,
-        );
+        this.#failBegin(entry, join(runningHigh, runningLow));
       }
       if ((flags & UNPROVEN) !== 0) this.#checkExactly(entry);
       runningHigh = endHigh[entry] as number;
       runningLow = endLow[entry] as number;
     }
-    const expected = join(runningHigh, runningLow);
-    if (expected !== BigInt(dataByteLength)) {
-      throw new FormatError(
-        'SAFETENSORS_METADATA_INCOMPLETE_BUFFER',
-        `expected ${expected} bytes of tensor data after the header, found ${dataByteLength}` +
-          (expected > dataByteLength ? ': the file is incomplete' : ''),
-        this.#context,
-      );
+    // A file has fewer bytes than 2^53, which rounding does not make of a larger number.
+    if (runningHigh * 2 ** 32 + runningLow !== dataByteLength) {
+      this.#failLength(join(runningHigh, runningLow), dataByteLength);
     }
+  }
+
+  #failBegin(entry: number, expected: bigint): never {
+    this.#fail(
+      entry,
+      'SAFETENSORS_INVALID_OFFSET',
+      `expected to begin where the tensor before it ends, at ${expected}, ` +
+        `but data_offsets is ${this.#offsets(entry)}`,
+    );
+  }
+
+  #failLength(expected: bigint, dataByteLength: number): never {
+    throw new FormatError(
+      'SAFETENSORS_METADATA_INCOMPLETE_BUFFER',
+      `expected ${expected} bytes of tensor data after the header, found ${dataByteLength}` +
+        (expected > dataByteLength ? ': the file is incomplete' : ''),
+      this.#context,
+    );
   }
 
   /** Throws for a dimension above 2^53 - 1, which a JavaScript number cannot hold. */

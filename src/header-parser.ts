@@ -8,20 +8,25 @@ import {
   CLOSE_BRACE,
   CLOSE_BRACKET,
   COLON,
+  COMMA,
   type JsonReader,
+  Literal,
   OPEN_BRACE,
   OPEN_BRACKET,
   QUOTE,
 } from './json.js';
-import { Literal } from './json-literal.js';
 import { skipNull, skipValue } from './json-skip.js';
 import { compareStrings, decodeString } from './json-string.js';
-import { findDuplicateKey } from './key-tables.js';
-import { type HashKey, hashString, processHashKey } from './string-hash.js';
+import { findDuplicateKey, hasKey } from './key-tables.js';
+import { hashString, processHashKey } from './string-hash.js';
 import { TensorColumns, UNPROVEN } from './tensor-columns.js';
 
 /** `"":{"dtype":"U8","shape":[],"data_offsets":[0,0]},`: no tensor takes fewer bytes. */
 const MIN_TENSOR_BYTE_LENGTH = 50;
+
+/** Kept here: asking `Number` for it costs more than comparing, as long as code is interpreted. */
+const MAX_SAFE_INTEGER = Number.MAX_SAFE_INTEGER;
+const UNDERSCORE = 0x5f;
 
 const encoder = new TextEncoder();
 
@@ -34,9 +39,10 @@ const METADATA = literal('__metadata__');
 const FIELDS = [literal('dtype'), literal('shape'), literal('data_offsets')];
 const OLD_DATA_OFFSETS = literal('offsets');
 const DTYPES_AS_KEYS = DTYPE_NAMES.map(literal);
-/** The usual spellings, which are recognised without reading them byte by byte. */
-const FIELD_LITERALS = ['dtype', 'shape', 'data_offsets'].map((key) => new Literal(`"${key}":`));
-const DTYPE_LITERALS = DTYPE_NAMES.map((name) => new Literal(`"${name}"`));
+/** The usual spelling of a field's key, and of a description without its numbers. */
+const USUAL_FIELDS = ['dtype', 'shape', 'data_offsets'].map((key) => new Literal(`"${key}":`));
+const USUAL_STARTS = DTYPE_NAMES.map((name) => new Literal(`{"dtype":"${name}","shape":[`));
+const USUAL_OFFSETS = new Literal('],"data_offsets":[');
 const DTYPE_BITS = DTYPE_NAMES.map((name) => DTYPES[name].bits);
 
 /** Dtypes of the oldest draft were spelled as those of numpy and torch. */
@@ -52,7 +58,6 @@ export class HeaderParser {
   /** Position of the first repeated key among those only this project refuses; -1 if none. */
   duplicateAt = -1;
   readonly #reader: JsonReader;
-  readonly #hashKey: HashKey;
   #hasMetadata = false;
   #dtype = -1;
   #lastDtype = 0;
@@ -64,22 +69,28 @@ export class HeaderParser {
   /** The reader stands at the opening brace of the header. */
   constructor(reader: JsonReader) {
     this.#reader = reader;
-    this.#hashKey = processHashKey(reader.bytes.length);
     this.columns = new TensorColumns(Math.floor(reader.bytes.length / MIN_TENSOR_BYTE_LENGTH) + 1);
   }
 
   /** Reads the whole header. */
   parse(): void {
+    const { columns } = this;
     const reader = this.#reader;
+    const { bytes } = reader;
+    const hashKey = processHashKey(bytes.length);
     if (reader.enter(CLOSE_BRACE)) {
       do {
         const nameAt = reader.readKey();
-        if (this.#isKey(nameAt, METADATA)) {
+        if ((bytes[nameAt] === UNDERSCORE || reader.isEscaped) && this.#isKey(nameAt, METADATA)) {
           this.#readMetadata(nameAt);
         } else {
           reader.tensorAt = nameAt;
-          this.columns.nameHash[this.columns.size] = hashString(reader, nameAt, this.#hashKey);
-          this.#readDescription(nameAt);
+          columns.nameHash[columns.size] = hashString(reader, nameAt, hashKey);
+          const objectAt = reader.at;
+          if (!this.#readUsualDescription(nameAt)) {
+            reader.at = objectAt;
+            this.#readDescription(nameAt);
+          }
           reader.tensorAt = -1;
         }
       } while (reader.hasNext(CLOSE_BRACE));
@@ -114,6 +125,48 @@ export class HeaderParser {
     this.duplicateAt = findDuplicateKey(this.#reader, objectAt, keys);
   }
 
+  /**
+   * Reads a description as nearly all writers spell it: nothing between the tokens, the fields in
+   * this order, no long numbers. False for any other, valid or not, of which a part is consumed.
+   */
+  #readUsualDescription(nameAt: number): boolean {
+    const reader = this.#reader;
+    const { bytes } = reader;
+    // Most files have one dtype, and those of several repeat each of them.
+    if (!reader.skipLiteral(USUAL_STARTS[this.#lastDtype] as Literal)) {
+      const dtype = USUAL_STARTS.findIndex((start) => reader.skipLiteral(start));
+      if (dtype === -1) return false;
+      this.#lastDtype = dtype;
+    }
+    const shapeAt = reader.at - 1;
+    let count = 1;
+    if (bytes[reader.at] !== CLOSE_BRACKET) {
+      for (;;) {
+        const dimension = reader.readShortUnsigned();
+        if (dimension === -1) return false;
+        count *= dimension;
+        if (count > MAX_SAFE_INTEGER) count = NaN;
+        if (bytes[reader.at] !== COMMA) break;
+        reader.at++;
+      }
+    }
+    if (!reader.skipLiteral(USUAL_OFFSETS)) return false;
+    const begin = reader.readShortUnsigned();
+    if (begin === -1 || bytes[reader.at] !== COMMA) return false;
+    reader.at++;
+    const end = reader.readShortUnsigned();
+    if (end === -1) return false;
+    if (bytes[reader.at] !== CLOSE_BRACKET || bytes[reader.at + 1] !== CLOSE_BRACE) return false;
+    reader.at += 2;
+    const { beginHigh, beginLow, endHigh, endLow, size } = this.columns;
+    beginLow[size] = begin;
+    beginHigh[size] = begin / 2 ** 32;
+    endLow[size] = end;
+    endHigh[size] = end / 2 ** 32;
+    this.#addEntry(nameAt, this.#lastDtype, shapeAt, count, begin, end);
+    return true;
+  }
+
   #readDescription(nameAt: number): void {
     const reader = this.#reader;
     if (reader.peek() !== OPEN_BRACE) reader.fail('an object that describes the tensor');
@@ -138,14 +191,17 @@ export class HeaderParser {
       this.#failMissing(objectAt);
     // Three are known to differ, and so does a single other one from them.
     if (keys > 4) this.#checkDuplicates(objectAt, keys);
-    this.#addEntry(nameAt);
+    const { columns } = this;
+    const begin = columns.begin(columns.size);
+    const end = columns.end(columns.size);
+    this.#addEntry(nameAt, this.#dtype, this.#shapeAt, this.#elementCount, begin, end);
   }
 
   /** Consumes a key and its colon; returns its place in `FIELDS`, -1 for any other key. */
   #readField(): number {
     const reader = this.#reader;
-    for (let field = 0; field < FIELD_LITERALS.length; field++) {
-      if (reader.skipLiteral(FIELD_LITERALS[field] as Literal)) return field;
+    for (let field = 0; field < USUAL_FIELDS.length; field++) {
+      if (reader.skipLiteral(USUAL_FIELDS[field] as Literal)) return field;
     }
     const keyAt = reader.readKey();
     // Without escapes, and with the colon right behind it, a field would have been recognised.
@@ -157,11 +213,6 @@ export class HeaderParser {
     const reader = this.#reader;
     if (this.#dtype !== -1) reader.failAt(keyAt, 'no second "dtype"');
     if (reader.peek() !== QUOTE) reader.fail('a dtype in double quotes');
-    // Most files have one dtype, and those of several repeat each of them.
-    if (reader.skipLiteral(DTYPE_LITERALS[this.#lastDtype] as Literal)) {
-      this.#dtype = this.#lastDtype;
-      return;
-    }
     const start = reader.readString();
     const dtype = DTYPES_AS_KEYS.findIndex((name) => this.#isKey(start, name));
     if (dtype === -1) {
@@ -170,7 +221,6 @@ export class HeaderParser {
       reader.failAt(start, 'one of the dtypes of the format', `${quoteName(name)}${hint}`);
     }
     this.#dtype = dtype;
-    this.#lastDtype = dtype;
   }
 
   #readShape(keyAt: number): void {
@@ -183,7 +233,7 @@ export class HeaderParser {
       do {
         const dimension = reader.readUnsigned();
         count *= dimension;
-        if (dimension > Number.MAX_SAFE_INTEGER || count > Number.MAX_SAFE_INTEGER) count = NaN;
+        if (dimension > MAX_SAFE_INTEGER || count > MAX_SAFE_INTEGER) count = NaN;
       } while (reader.hasNext(CLOSE_BRACKET));
     }
     this.#elementCount = count;
@@ -208,18 +258,23 @@ export class HeaderParser {
     reader.expect(CLOSE_BRACKET, '"]" after the second offset');
   }
 
-  #addEntry(nameAt: number): void {
+  /** Completes the row whose offsets are written; `begin` and `end` may be rounded above 2^53. */
+  #addEntry(
+    nameAt: number,
+    dtype: number,
+    shapeAt: number,
+    elementCount: number,
+    begin: number,
+    end: number,
+  ): void {
     const { columns } = this;
     const entry = columns.size;
     columns.nameAt[entry] = nameAt;
-    columns.shapeAt[entry] = this.#shapeAt;
-    const end = columns.end(entry);
-    const bits = this.#elementCount * (DTYPE_BITS[this.#dtype] as number);
+    columns.shapeAt[entry] = shapeAt;
+    const bits = elementCount * (DTYPE_BITS[dtype] as number);
     const isProven =
-      bits === (end - columns.begin(entry)) * 8 &&
-      bits <= Number.MAX_SAFE_INTEGER &&
-      end <= Number.MAX_SAFE_INTEGER;
-    columns.kind[entry] = isProven ? this.#dtype : this.#dtype | UNPROVEN;
+      bits === (end - begin) * 8 && bits <= MAX_SAFE_INTEGER && end <= MAX_SAFE_INTEGER;
+    columns.kind[entry] = isProven ? dtype : dtype | UNPROVEN;
     columns.size = entry + 1;
   }
 
@@ -230,18 +285,7 @@ export class HeaderParser {
     if (this.#shapeAt === -1) missing.push('"shape"');
     if (!this.#hasOffsets) missing.push('"data_offsets"');
     const expected = `${missing.join(' and ')} in the tensor's description`;
-    const hasOldOffsets = !this.#hasOffsets && this.#hasKey(objectAt, OLD_DATA_OFFSETS);
+    const hasOldOffsets = !this.#hasOffsets && hasKey(reader, objectAt, OLD_DATA_OFFSETS);
     reader.failAt(objectAt, expected, hasOldOffsets ? `"offsets", ${OLD_DRAFT}` : 'none');
-  }
-
-  #hasKey(objectAt: number, key: Uint8Array): boolean {
-    const reader = this.#reader;
-    reader.at = objectAt;
-    if (!reader.enter(CLOSE_BRACE)) return false;
-    do {
-      if (this.#isKey(reader.readKey(), key)) return true;
-      skipValue(reader, 2);
-    } while (reader.hasNext(CLOSE_BRACE));
-    return false;
   }
 }

@@ -36,3 +36,4 @@ export type { SliceIndex } from './slice.js';
 export { parseSlice } from './slice-syntax.js';
 export type { StorageKind } from './storage.js';
 export type { ChunksOptions, Tensor, ViewConstructor } from './tensor.js';
+export type { TransferOptions, TransferProgress } from './transfer.js';

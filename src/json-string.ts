@@ -12,16 +12,6 @@ export const PLAIN_BYTES: Uint8Array = new Uint8Array(256).fill(1, 0x20, 0x80);
 PLAIN_BYTES[QUOTE] = 0;
 PLAIN_BYTES[BACKSLASH] = 0;
 
-/**
- * Whether four bytes of a string all stand for themselves. Taken from a byte of that kind, each
- * number below leaves its highest bit clear; from the first byte of another kind it sets it.
- */
-export function isPlainWord(word: number): boolean {
-  const unquoted = (word ^ 0x22222222) - 0x01010101;
-  const unescaped = (word ^ 0x5c5c5c5c) - 0x01010101;
-  return ((word | (word - 0x20202020) | unquoted | unescaped) & 0x80808080) === 0;
-}
-
 // A byte order mark at the start of a name is part of the name.
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 

@@ -3,20 +3,19 @@
  * makes no objects: what a value means, and which positions to keep, is its caller's business.
  */
 import { type ErrorContext, FormatError } from './errors.js';
-import type { Literal } from './json-literal.js';
 import {
   decodeString,
   escapedUnit,
   isHighSurrogate,
   isLowSurrogate,
-  isPlainWord,
   PLAIN_BYTES,
 } from './json-string.js';
 import { checkUtf8, describeByte, sequenceEnd } from './utf8.js';
 
 /** `"` */
 export const QUOTE = 0x22;
-const COMMA = 0x2c;
+/** `,` */
+export const COMMA = 0x2c;
 /** `:` */
 export const COLON = 0x3a;
 /** `[` */
@@ -30,11 +29,36 @@ export const CLOSE_BRACE = 0x7d;
 const BACKSLASH = 0x5c;
 const DOT = 0x2e;
 const ZERO = 0x30;
+const NINE = 0x39;
+const UPPER_E = 0x45;
+const LOWER_E = 0x65;
 /** Ends of the text read as this byte, which no rule accepts. */
 const END = -1;
 
 /** Digits that a JavaScript number adds up without rounding: 10^15 - 1 is below 2^53. */
 const EXACT_DIGITS = 15;
+
+/** ASCII text of at least four bytes, cut into words of four; the last overlaps the one before. */
+export class Literal {
+  /** Bytes of the text. */
+  readonly byteLength: number;
+  /** Place of each word in the text. */
+  readonly places: number[] = [];
+  /** The words, little endian. */
+  readonly words: number[] = [];
+
+  /** Prepares a text for `skipLiteral`. */
+  constructor(text: string) {
+    this.byteLength = text.length;
+    for (let at = 0; at < text.length; at += 4) {
+      const place = Math.min(at, text.length - 4);
+      let word = 0;
+      for (let i = 3; i >= 0; i--) word = (word << 8) | text.charCodeAt(place + i);
+      this.places.push(place);
+      this.words.push(word);
+    }
+  }
+}
 
 /** Reads one JSON text; `at` is the position of the next byte. */
 export class JsonReader {
@@ -97,9 +121,10 @@ export class JsonReader {
    * `close` ended the container. Both are consumed.
    */
   hasNext(close: number): boolean {
-    const byte = this.peek();
+    let byte = this.bytes[this.at];
     if (byte !== COMMA && byte !== close) {
-      this.fail(`"," or "${String.fromCharCode(close)}"`);
+      byte = this.peek();
+      if (byte !== COMMA && byte !== close) this.fail(`"," or "${String.fromCharCode(close)}"`);
     }
     this.at++;
     return byte === COMMA;
@@ -115,9 +140,11 @@ export class JsonReader {
 
   /** Consumes a key and its colon; returns the position of the key's first byte in the quotes. */
   readKey(): number {
-    if (this.peek() !== QUOTE) this.fail('a key in double quotes');
+    const { bytes } = this;
+    if (bytes[this.at] !== QUOTE && this.peek() !== QUOTE) this.fail('a key in double quotes');
     const start = this.readString();
-    this.expect(COLON, '":" after the key');
+    if (bytes[this.at] === COLON) this.at++;
+    else this.expect(COLON, '":" after the key');
     return start;
   }
 
@@ -141,7 +168,15 @@ export class JsonReader {
     let at = start;
     this.isEscaped = false;
     for (;;) {
-      while (at + 4 <= length && isPlainWord(view.getInt32(at, true))) at += 4;
+      while (at + 4 <= length) {
+        // Four bytes that stand for themselves: taken from such a byte, each number here leaves its
+        // highest bit clear; the first byte of another kind sets it.
+        const word = view.getInt32(at, true);
+        const unquoted = (word ^ 0x22222222) - 0x01010101;
+        const unescaped = (word ^ 0x5c5c5c5c) - 0x01010101;
+        if (((word | (word - 0x20202020) | unquoted | unescaped) & ~0x7f7f7f7f) !== 0) break;
+        at += 4;
+      }
       if (at >= length) this.failAt(at, 'the closing quote of a string');
       const byte = bytes[at] as number;
       if (PLAIN_BYTES[byte] === 1) {
@@ -183,9 +218,20 @@ export class JsonReader {
    * 2^53. A sign, a fraction or an exponent is an error, even where the value would be integral.
    */
   readUnsigned(): number {
-    const { bytes } = this;
     this.peek();
-    const start = this.at;
+    const value = this.readShortUnsigned();
+    if (value === -1) return this.#readLongUnsigned();
+    this.halves[0] = value;
+    this.halves[1] = value / 2 ** 32;
+    return value;
+  }
+
+  /**
+   * Consumes an integer of up to 15 digits that begins here and returns it; -1, and nothing is
+   * consumed, when anything else does.
+   */
+  readShortUnsigned(): number {
+    const { bytes, at: start } = this;
     let at = start;
     let value = 0;
     let digit = (bytes[at] as number) - ZERO;
@@ -195,23 +241,25 @@ export class JsonReader {
       digit = (bytes[at] as number) - ZERO;
     }
     const length = at - start;
-    const next = bytes[at];
-    const isInteger = next !== DOT && next !== 0x65 && next !== 0x45;
-    if (length === 0 || !isInteger || (bytes[start] === ZERO && length > 1)) {
-      this.fail('an integer from 0 to 2^64 - 1');
-    }
+    if (length !== 1 && (length === 0 || length > EXACT_DIGITS || bytes[start] === ZERO)) return -1;
+    if (digit === DOT - ZERO || digit === UPPER_E - ZERO || digit === LOWER_E - ZERO) return -1;
     this.at = at;
-    if (length > EXACT_DIGITS) return this.#splitLongInteger(start, at);
-    this.halves[0] = value;
-    this.halves[1] = value / 2 ** 32;
     return value;
   }
 
-  #splitLongInteger(start: number, end: number): number {
+  #readLongUnsigned(): number {
+    const { bytes, at: start } = this;
+    let end = start;
+    while ((bytes[end] as number) >= ZERO && (bytes[end] as number) <= NINE) end++;
+    const isInteger = bytes[end] !== DOT && bytes[end] !== LOWER_E && bytes[end] !== UPPER_E;
+    if (end === start || !isInteger || (bytes[start] === ZERO && end > start + 1)) {
+      this.fail('an integer from 0 to 2^64 - 1');
+    }
+    this.at = end;
     let high = 0;
     let low = 0;
     for (let at = start; at < end; at++) {
-      const sum = low * 10 + (this.bytes[at] as number) - ZERO;
+      const sum = low * 10 + (bytes[at] as number) - ZERO;
       low = sum >>> 0;
       high = high * 10 + Math.floor(sum / 2 ** 32);
       if (high > 0xffff_ffff) this.failAt(start, 'an integer from 0 to 2^64 - 1');

@@ -46,10 +46,20 @@ export class NameTable {
   add(entry: number): number {
     const start = this.#nameAt[entry] as number;
     const hash = this.#nameHash[entry] as number;
-    const slot = this.#slotOf(this.#bytes, start, hash);
-    const other = this.#entryAt(slot);
-    if (other !== -1 && start < (this.#nameAt[other] as number)) return entry;
-    this.#slots[slot] = ((hash & this.#tagMask) | (entry + 1)) >>> 0;
+    const slots = this.#slots;
+    let slot = hash & (slots.length - 1);
+    if (slots[slot] !== 0) {
+      slot = this.#slotOf(this.#bytes, start, hash);
+      const other = this.#entryAt(slot);
+      if (other !== -1) return this.#replace(slot, other, entry);
+    }
+    slots[slot] = (hash & this.#tagMask) | (entry + 1);
+    return -1;
+  }
+
+  #replace(slot: number, other: number, entry: number): number {
+    if ((this.#nameAt[entry] as number) < (this.#nameAt[other] as number)) return entry;
+    this.#slots[slot] = ((this.#nameHash[entry] as number) & this.#tagMask) | (entry + 1);
     return other;
   }
 
@@ -175,4 +185,15 @@ function findAmongMany(reader: JsonReader, count: number): number {
     skipValue(reader, 0);
   } while (reader.hasNext(CLOSE_BRACE));
   return keys.flush();
+}
+
+/** Whether the object at `objectAt`, which is valid JSON, has a key; `key` ends with a quote. */
+export function hasKey(reader: JsonReader, objectAt: number, key: Uint8Array): boolean {
+  reader.at = objectAt;
+  if (!reader.enter(CLOSE_BRACE)) return false;
+  do {
+    if (compareStrings(reader.bytes, reader.readKey(), key, 0) === 0) return true;
+    skipValue(reader, 0);
+  } while (reader.hasNext(CLOSE_BRACE));
+  return false;
 }

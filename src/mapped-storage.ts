@@ -3,6 +3,7 @@
 import { type FileState, FileStorage } from './file-storage.js';
 import type { Mapping, NativeBinding } from './native.js';
 import type { OpenedFile, ReadBytes } from './opened-file.js';
+import type { LentDescriptor } from './storage.js';
 
 /** Slots of the state that the addon writes. */
 const SIZE = 0;
@@ -35,6 +36,30 @@ export class MappedStorage extends FileStorage {
   /** A mapping starts at a page, so the position alone decides. */
   addressOf(position: number): number {
     return position;
+  }
+
+  /** One call is one piece of work on the thread pool, which close() does not wait for. */
+  async populate(begin: number, end: number): Promise<void> {
+    this.verify();
+    let unreadable: unknown;
+    try {
+      await this.#native.populate(this.#mapping, begin, end - begin);
+    } catch (error) {
+      unreadable = error;
+    }
+    // A file that was closed or cut short meanwhile is the reason, not what came of it.
+    this.verify();
+    if (unreadable !== undefined) throw unreadable;
+  }
+
+  lend(): LentDescriptor {
+    const native = this.#native;
+    const fd = native.duplicateDescriptor(this.#mapping);
+    return { fd, giveBack: () => native.closeDescriptor(fd) };
+  }
+
+  residentBytes(begin: number, end: number): number | null {
+    return begin === end ? 0 : this.#native.residentBytes(this.#mapping, begin, end - begin);
   }
 
   protected makeBuffer(begin: number, end: number): ArrayBuffer {

@@ -36,6 +36,11 @@ export class MemoryStorage implements Storage {
     return this.#bytes.subarray(begin, end);
   }
 
+  /** Unknown: the system may have moved the caller's memory to a swap device. */
+  residentBytes(_begin: number, _end: number): null {
+    return null;
+  }
+
   verify(): void {
     if (this.closed) throw new FileClosedError({ path: this.path });
   }

@@ -6,8 +6,8 @@
  */
 
 import { closeSync, existsSync } from 'node:fs';
+import { join } from 'node:path';
 import process from 'node:process';
-import { fileURLToPath } from 'node:url';
 import { getSystemErrorName } from 'node:util';
 import { argumentRangeError, argumentTypeError } from './errors.js';
 
@@ -56,6 +56,26 @@ export interface NativeBinding {
    */
   readBytes(mapping: Mapping, position: number, target: Uint8Array): number;
   /**
+   * Brings the pages of `byteLength` > 0 bytes of the mapping from `byteOffset` into memory and into
+   * the page table, on the thread pool: nothing is copied, and nobody waits for the disk afterwards.
+   * Keeps the mapping until it is done, also when that is released or detached meanwhile. Rejects
+   * with `EIO` when a page cannot be read, as behind the end of a file that was cut short; `EBADF`
+   * when the mapping was released.
+   */
+  populate(mapping: Mapping, byteOffset: number, byteLength: number): Promise<void>;
+  /**
+   * How many of `byteLength` > 0 bytes of the mapping from `byteOffset` are in memory; null where
+   * the kernel does not tell. `EBADF` when the mapping was released.
+   */
+  residentBytes(mapping: Mapping, byteOffset: number, byteLength: number): number | null;
+  /**
+   * A new descriptor of the mapped file, to be given to `closeDescriptor`; a worker that ends before
+   * leaves none behind. The mapping's own goes with the mapping. `EBADF` when that was released.
+   */
+  duplicateDescriptor(mapping: Mapping): number;
+  /** Closes a descriptor made by `duplicateDescriptor`. */
+  closeDescriptor(fd: number): void;
+  /**
    * Ends the handle. Buffers handed out stay valid; the mapping goes when the last of them is
    * collected, at once when there is none. May be called again.
    */
@@ -83,6 +103,10 @@ interface Addon {
   tensorBuffer(mapping: Mapping, byteOffset: number, byteLength: number): ArrayBuffer | Failure;
   readFileState(mapping: Mapping, state: Float64Array): Failure;
   readBytes(mapping: Mapping, position: number, target: Uint8Array): Failure;
+  populate(mapping: Mapping, byteOffset: number, byteLength: number): Promise<number> | Failure;
+  residentBytes(mapping: Mapping, byteOffset: number, byteLength: number): number | null | string;
+  duplicateDescriptor(mapping: Mapping): number | string;
+  closeDescriptor(fd: number): Failure;
   release(mapping: Mapping): Failure;
   detach(mapping: Mapping, buffers: readonly ArrayBuffer[]): Failure;
 }
@@ -151,6 +175,24 @@ function bind(addon: Addon): NativeBinding {
       if (typeof result === 'number' && result >= 0) return result;
       throw failure(result, 'pread', { mapping, position, target });
     },
+    async populate(mapping, byteOffset, byteLength) {
+      const result = await addon.populate(mapping, byteOffset, byteLength);
+      if (result !== 0) throw failure(result, 'madvise', { mapping, byteOffset, byteLength });
+    },
+    residentBytes(mapping, byteOffset, byteLength) {
+      const result = addon.residentBytes(mapping, byteOffset, byteLength);
+      if (result === null || (typeof result === 'number' && result >= 0)) return result;
+      throw failure(result, 'mincore', { mapping, byteOffset, byteLength });
+    },
+    duplicateDescriptor(mapping) {
+      const result = addon.duplicateDescriptor(mapping);
+      if (typeof result === 'number' && result >= 0) return result;
+      throw failure(result, 'fcntl', { mapping });
+    },
+    closeDescriptor(fd) {
+      const result = addon.closeDescriptor(fd);
+      if (result !== 0) throw failure(result, 'close', { fd });
+    },
     release(mapping) {
       const result = addon.release(mapping);
       if (result !== 0) throw failure(result, 'munmap', { mapping });
@@ -173,9 +215,9 @@ const isNode: boolean =
   process.versions['bun'] === undefined && process.versions['deno'] === undefined;
 
 function load(): NativeLoad {
-  const file = ADDON_FILES.map((name) =>
-    fileURLToPath(new URL(`../${name}`, import.meta.url)),
-  ).find((path) => existsSync(path));
+  const file = ADDON_FILES.map((name) => join(import.meta.dirname, '..', name)).find((path) =>
+    existsSync(path),
+  );
   if (file === undefined) {
     return { unavailable: `there is no addon for ${process.platform}-${process.arch}` };
   }

@@ -9,9 +9,14 @@ import { FileChangedError, SafetensorsError } from './errors.js';
 /** One read call takes at most this: Node refuses lengths of 2 GiB and above. */
 const MAX_READ_BYTE_LENGTH = 2 ** 30;
 
-/** A descriptor, the path for messages, and the size at open in bytes. */
-export interface OpenedFile {
+/** A descriptor, and the path for messages. */
+export interface ReadFile {
   readonly fd: number;
+  readonly path: string | undefined;
+}
+
+/** As opened by a path, with the size at open in bytes. */
+export interface OpenedFile extends ReadFile {
   readonly path: string;
   readonly byteLength: number;
 }
@@ -56,6 +61,36 @@ export function readerOf({ fd }: OpenedFile): ReadBytes {
     readSync(fd, target, 0, Math.min(target.byteLength, MAX_READ_BYTE_LENGTH), position);
 }
 
+/** The error of a read that came to the end of the file too early; both are bytes from its start. */
+export function cutShort(
+  path: string | undefined,
+  expected: number,
+  found: number,
+): FileChangedError {
+  return new FileChangedError(
+    `the file was cut short: expected at least ${expected} bytes, found ${found}`,
+    { path },
+  );
+}
+
+/**
+ * A function that throws FileChangedError when the file has got another size or modification time
+ * since now. For copies, which must not be half old and half new.
+ */
+export function changeCheck({ fd, path }: ReadFile): () => void {
+  const { size, mtimeNs } = fstatSync(fd, { bigint: true });
+  return () => {
+    const now = fstatSync(fd, { bigint: true });
+    if (now.size === size && now.mtimeNs === mtimeNs) return;
+    const expected = `${size} bytes, modified at ${mtimeNs} ns`;
+    const found = `${now.size} bytes, modified at ${now.mtimeNs} ns`;
+    throw new FileChangedError(
+      `the file changed while it was read: expected ${expected}, found ${found}; open it again`,
+      { path },
+    );
+  };
+}
+
 /** Fills `target` from `position`; FileChangedError when the file ends before. */
 export function readFully(
   read: ReadBytes,
@@ -67,9 +102,7 @@ export function readFully(
   while (done < target.byteLength) {
     const count = read(target.subarray(done), position + done);
     if (count === 0) {
-      const expected = position + target.byteLength;
-      const message = `the file was cut short: expected at least ${expected} bytes, found ${position + done}`;
-      throw new FileChangedError(message, { path });
+      throw cutShort(path, position + target.byteLength, position + done);
     }
     done += count;
   }

@@ -3,6 +3,7 @@
 import { closeSync, fstatSync } from 'node:fs';
 import { type FileState, FileStorage } from './file-storage.js';
 import { type OpenedFile, type ReadBytes, readerOf, readFully } from './opened-file.js';
+import type { LentDescriptor } from './storage.js';
 
 // A handle that is dropped without close() must not keep its descriptor. The held value is the
 // number alone, so that the registry does not keep the storage alive.
@@ -16,6 +17,7 @@ export class ReadStorage extends FileStorage {
   readonly #fd: number;
   #time: bigint;
   #seenTime: bigint;
+  #lent = 0;
 
   /** Takes the descriptor over. */
   constructor(file: OpenedFile) {
@@ -30,6 +32,21 @@ export class ReadStorage extends FileStorage {
   /** Buffers are made for what is asked, so all begin at an aligned address. */
   addressOf(_position: number): number {
     return 0;
+  }
+
+  /** The storage's own descriptor, whose closing waits for all that were lent. */
+  lend(): LentDescriptor {
+    this.#lent++;
+    const giveBack = (): void => {
+      this.#lent--;
+      if (this.closed) this.#closeUnused();
+    };
+    return { fd: this.#fd, giveBack };
+  }
+
+  /** Nobody asks the system about the file's pages here: they are copied in any case. */
+  residentBytes(_begin: number, _end: number): null {
+    return null;
   }
 
   protected makeBuffer(begin: number, end: number): ArrayBuffer {
@@ -50,9 +67,14 @@ export class ReadStorage extends FileStorage {
   }
 
   protected release(detached: readonly ArrayBuffer[] | undefined): void {
-    descriptors.unregister(this);
-    closeSync(this.#fd);
+    this.#closeUnused();
     // Transferring is the only way to empty a buffer on Node 20; the clone is garbage at once.
     for (const buffer of detached ?? []) structuredClone(buffer, { transfer: [buffer] });
+  }
+
+  #closeUnused(): void {
+    if (this.#lent > 0) return;
+    descriptors.unregister(this);
+    closeSync(this.#fd);
   }
 }

@@ -15,6 +15,13 @@ export interface BufferRange {
   readonly byteOffset: number;
 }
 
+/** A descriptor of a storage's file that stays open until it is given back, also after `close`. */
+export interface LentDescriptor {
+  readonly fd: number;
+  /** To be called once, when nothing reads from it any more. */
+  giveBack(): void;
+}
+
 /** Bytes of one open file. Methods throw `FileClosedError` after `close`. */
 export interface Storage {
   readonly kind: StorageKind;
@@ -37,11 +44,24 @@ export interface Storage {
   /**
    * The bytes [begin, end), at least one, to be kept and handed out by the caller: a view for `mmap`
    * and `memory`, a fresh copy for `read`. They live on after `close`, unless it detaches them.
+   * `filled` is a buffer that the caller of a `read` storage has read them into already.
    */
-  bytes(begin: number, end: number): BufferRange;
+  bytes(begin: number, end: number, filled?: ArrayBuffer): BufferRange;
 
   /** As `bytes`, for passing use: the storage itself does not keep them alive. */
   window(begin: number, end: number): Uint8Array<ArrayBuffer>;
+
+  /**
+   * Brings the pages of [begin, end) into memory off the event loop; rejects as `verify` throws, and
+   * with `EIO` when a page cannot be read. Only storages whose bytes are pages of the file have it.
+   */
+  populate?(begin: number, end: number): Promise<void>;
+
+  /** A descriptor for positioned reads. Only storages over a file have it. */
+  lend?(): LentDescriptor;
+
+  /** How many of the bytes [begin, end) are in memory; null where that cannot be known. */
+  residentBytes(begin: number, end: number): number | null;
 
   /** Throws {@link FileChangedError} when the file is no longer the one whose header was checked. */
   verify(): void;

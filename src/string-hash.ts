@@ -14,36 +14,32 @@ export type HashKey = readonly [number, number];
  * taken from the decoded bytes, so that every spelling of a name has the same one.
  */
 export function hashString(reader: JsonReader, start: number, key: HashKey): number {
-  const { bytes, view, stringEnd } = reader;
-  const escaped = reader.isEscaped ? new StringBytes(bytes, start) : null;
+  const { view, stringEnd } = reader;
+  const escaped = reader.isEscaped ? new EscapedWords(reader.bytes, start) : null;
   let v0 = key[0];
   let v1 = key[1];
   let v2 = 0x6c796765 ^ v0;
   let v3 = 0x74656462 ^ v1;
+  // Words are read as they stand up to here.
+  const wordsEnd = escaped === null ? stringEnd - 4 : -1;
   let at = start;
-  let length = 0;
-  // 0 while there are whole words, then 1 for the last word and 2 to 4 for the rounds after it.
+  // 0 while bytes are left, 1 after the last word, 2 to 4 after the rounds that follow it.
   let final = 0;
-  while (final < 4) {
+  for (;;) {
     let word = 0;
-    if (final > 0) {
-      final++;
-    } else if (escaped === null && at + 4 <= stringEnd) {
+    if (at <= wordsEnd) {
       word = view.getInt32(at, true);
       at += 4;
-      length += 4;
+    } else if (final > 0) {
+      if (final === 4) return (v1 ^ v3) >>> 0;
+      if (final === 1) v2 ^= 0xff;
+      final++;
+    } else if (escaped === null) {
+      word = lastWord(reader.bytes, at, stringEnd) | ((stringEnd - start) << 24);
+      final = 1;
     } else {
-      for (let shift = 0; shift < 32; shift += 8) {
-        const byte =
-          escaped === null ? (at < stringEnd ? (bytes[at++] as number) : -1) : escaped.next();
-        if (byte === -1) {
-          final = 1;
-          word |= length << 24;
-          break;
-        }
-        word |= byte << shift;
-        length++;
-      }
+      word = escaped.next();
+      if (escaped.isAtEnd) final = 1;
     }
     v3 ^= word;
     v0 = (v0 + v1) | 0;
@@ -57,9 +53,41 @@ export function hashString(reader: JsonReader, start: number, key: HashKey): num
     v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2;
     v2 = (v2 << 16) | (v2 >>> 16);
     v0 ^= word;
-    if (final === 1) v2 ^= 0xff;
   }
-  return (v1 ^ v3) >>> 0;
+}
+
+/** Up to three bytes from `at` to `end`, the first one lowest. */
+function lastWord(bytes: Uint8Array, at: number, end: number): number {
+  let word = 0;
+  for (let i = end - 1; i >= at; i--) word = (word << 8) | (bytes[i] as number);
+  return word;
+}
+
+/** The words of a string with escapes. */
+class EscapedWords {
+  readonly #rest: StringBytes;
+  #length = 0;
+  /** Whether the word given last was the one that ends the string. */
+  isAtEnd = false;
+
+  constructor(bytes: Uint8Array, start: number) {
+    this.#rest = new StringBytes(bytes, start);
+  }
+
+  /** Four bytes; at the end up to three, and the length of the string on top. */
+  next(): number {
+    let word = 0;
+    for (let shift = 0; shift < 32; shift += 8) {
+      const byte = this.#rest.next();
+      if (byte === -1) {
+        this.isAtEnd = true;
+        return word | (this.#length << 24);
+      }
+      word |= byte << shift;
+      this.#length++;
+    }
+    return word;
+  }
 }
 
 /**

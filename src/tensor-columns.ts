@@ -120,10 +120,10 @@ export class TensorColumns {
     return order;
   }
 
-  /** Gives up the room that is not used when it is more than half. */
+  /** Gives up the room that is not used when it is more than three quarters. */
   trim(): void {
     const { size } = this;
-    if (size * 2 >= this.nameAt.length) return;
+    if (size * 4 >= this.nameAt.length) return;
     this.nameAt = this.nameAt.slice(0, size);
     this.nameHash = this.nameHash.slice(0, size);
     this.shapeAt = this.shapeAt.slice(0, size);

@@ -3,6 +3,18 @@
 import { SafetensorsError } from './errors.js';
 import type { BufferRange, Storage } from './storage.js';
 
+/** Throws when the runtime has no buffer of that many bytes, for the tensor of that name. */
+export function requireBuffer(storage: Storage, tensor: string, byteLength: number): void {
+  const limit = storage.maxBufferByteLength;
+  if (byteLength <= limit) return;
+  throw new SafetensorsError(
+    'SAFETENSORS_TENSOR_TOO_LARGE',
+    `${byteLength} bytes do not fit into one buffer of this runtime, which holds at most ${limit}; ` +
+      'use chunks() or slices',
+    { path: storage.path, tensor },
+  );
+}
+
 /** The bytes [begin, end) of a storage that belong to one tensor. */
 export class TensorSource {
   readonly #storage: Storage;
@@ -32,6 +44,26 @@ export class TensorSource {
   get isShareable(): boolean {
     if (this.#end - this.#begin > this.#storage.maxBufferByteLength) return false;
     return this.#storage.zeroCopy || this.#resolved() !== undefined;
+  }
+
+  /** Position of the first byte in the file. */
+  get position(): number {
+    return this.#begin;
+  }
+
+  /** Length in bytes. */
+  get byteLength(): number {
+    return this.#end - this.#begin;
+  }
+
+  /** Whether `range` has been resolved, so that it reads nothing any more. */
+  get isResolved(): boolean {
+    return this.#resolved() !== undefined;
+  }
+
+  /** Takes a buffer into which the source's bytes were read; not needed when there is one by now. */
+  adopt(buffer: ArrayBuffer): void {
+    if (!this.isResolved) this.#range = this.#storage.bytes(this.#begin, this.#end, buffer);
   }
 
   /** Where the bytes are; the same place on every call until its buffer is detached. */
@@ -71,14 +103,7 @@ export class TensorSource {
    * the finalizer of an external buffer that it then refuses.
    */
   requireBufferOf(byteLength: number): void {
-    const limit = this.#storage.maxBufferByteLength;
-    if (byteLength <= limit) return;
-    throw new SafetensorsError(
-      'SAFETENSORS_TENSOR_TOO_LARGE',
-      `${byteLength} bytes do not fit into one buffer of this runtime, which holds at most ${limit}; ` +
-        'use chunks() or slices',
-      { path: this.#storage.path, tensor: this.#tensor },
-    );
+    requireBuffer(this.#storage, this.#tensor, byteLength);
   }
 
   #resolved(): BufferRange | undefined {

@@ -74,6 +74,11 @@ export class Tensor {
     this.#offset = offset;
   }
 
+  /** @internal Where its bytes come from, for those who fetch them beforehand. */
+  static sourceOf(tensor: Tensor): TensorSource {
+    return tensor.#source;
+  }
+
   /**
    * The buffer that holds the tensor: its own for a tensor of a file, the caller's memory after
    * `parse`, the whole tensor's for a contiguous slice. Use `byteOffset` and `byteLength` with it.

@@ -37,7 +37,8 @@ export const NO_HOLD = '-';
 /** Opens a file; its tensors in the order of the file, to be taken one by one. */
 export type Opener = (path: string, method: string) => readonly Take[] | Promise<readonly Take[]>;
 
-const [path = '', addon = NO_ADDON, what = 'all', hold = NO_HOLD, method = ''] = process.argv.slice(2);
+const [path = '', addon = NO_ADDON, what = 'all', hold = NO_HOLD, method = ''] =
+  process.argv.slice(2);
 
 /**
  * Measures one reader and prints its line; a failure is one line on stderr and exit code 1.

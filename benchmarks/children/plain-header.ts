@@ -19,7 +19,14 @@ export function tensorPlaces(header: string, dataStart: number): Place[] {
   const entries: Record<string, Entry> = JSON.parse(header);
   return Object.entries(entries)
     .filter(([name]) => name !== '__metadata__')
-    .map(([, { data_offsets: [begin, end] }]) => ({ begin: dataStart + begin, end: dataStart + end }))
+    .map(
+      ([
+        ,
+        {
+          data_offsets: [begin, end],
+        },
+      ]) => ({ begin: dataStart + begin, end: dataStart + end }),
+    )
     .sort((a, b) => a.begin - b.begin);
 }
 

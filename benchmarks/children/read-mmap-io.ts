@@ -18,5 +18,9 @@ await measureReader((path, name) => {
   const mmap: MmapIo = requireRival(name);
   const fd = openSync(path, 'r');
   const file = mmap.map(fstatSync(fd).size, mmap.PROT_READ, mmap.MAP_PRIVATE, fd);
-  return tensorPlacesOf(file).map(({ begin, end }) => () => file.subarray(begin, end));
+  return tensorPlacesOf(file).map(
+    ({ begin, end }) =>
+      () =>
+        file.subarray(begin, end),
+  );
 });

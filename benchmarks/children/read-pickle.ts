@@ -9,7 +9,7 @@ import { measureReader } from './measure-reader.js';
 
 /** numpy's array; the last field of its state is what it holds. */
 class NumpyArray {
-  bytes = new Uint8Array();
+  bytes: Uint8Array = new Uint8Array();
   __setstate__(state: readonly unknown[]): void {
     this.bytes = state[4] as Uint8Array;
   }

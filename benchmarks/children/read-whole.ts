@@ -5,5 +5,9 @@ import { tensorPlacesOf } from './plain-header.js';
 
 await measureReader(async (path) => {
   const file = await readFile(path);
-  return tensorPlacesOf(file).map(({ begin, end }) => () => file.subarray(begin, end));
+  return tensorPlacesOf(file).map(
+    ({ begin, end }) =>
+      () =>
+        file.subarray(begin, end),
+  );
 });

@@ -1,12 +1,15 @@
 import { formatByteSize, formatDuration } from '../byte-size.js';
+import type { CacheState } from '../cache-state.js';
 import {
   COLD_READERS,
   type Driver,
   OURS,
+  OURS_PREFETCHED,
   PICKLE,
   PLAIN_MAPPING,
   READ_FILE,
   READERS,
+  REFERENCE_NUMPY,
   REFERENCE_TORCH,
   TORCH_LOAD,
 } from '../drivers.js';
@@ -17,7 +20,6 @@ import {
   type ReaderRow,
   reasonsOf,
 } from '../measure-readers.js';
-import type { CacheState } from '../page-cache.js';
 import { atLeast, atMost, type Section, type Target } from '../report.js';
 import { cell, type TrialContext, times } from './context.js';
 
@@ -83,7 +85,18 @@ function warmTargets(rowOf: RowOf): Target[] {
 }
 
 function coldTargets(rowOf: RowOf): Target[] {
+  const prefetched = everyByte(rowOf(OURS_PREFETCHED));
   return [
+    atLeast(
+      'every byte, cold with prefetch: at least 1.5 × faster than the reference with torch',
+      everyByte(rowOf(REFERENCE_TORCH)) / prefetched,
+      1.5,
+    ),
+    atLeast(
+      'every byte, cold with prefetch: at least 1.5 × faster than the reference with numpy',
+      everyByte(rowOf(REFERENCE_NUMPY)) / prefetched,
+      1.5,
+    ),
     atLeast(
       'cold, all handed out: at least 50 × faster than the reference with torch',
       handedOut(rowOf(REFERENCE_TORCH)) / handedOut(rowOf(OURS)),

@@ -25,7 +25,10 @@ export async function lookupTrial(context: TrialContext): Promise<Section> {
   });
   const reference = 'Python safe_open, torch';
   if (hasTorch) {
-    commands.set(reference, { file: python.file, args: [join(PYTHON_CHILDREN, 'lookup.py'), path] });
+    commands.set(reference, {
+      file: python.file,
+      args: [join(PYTHON_CHILDREN, 'lookup.py'), path],
+    });
   }
   const results = new Map<string, LookupResult[]>();
   const notes = hasTorch ? [] : [`${reference} was not measured: Python has no torch`];
@@ -61,8 +64,16 @@ export async function lookupTrial(context: TrialContext): Promise<Section> {
     targets: [
       atMost('getTensor, first call: at most 6 µs', time('safetensors-mmap', 'first'), 6),
       atMost('getTensor, later call: at most 0.5 µs', time('safetensors-mmap', 'repeated'), 0.5),
-      atLeast('getTensor, first call: at least 2 × faster than Python with torch', ratio('first'), 2),
-      atLeast('getTensor, later call: at least 2 × faster than Python with torch', ratio('repeated'), 2),
+      atLeast(
+        'getTensor, first call: at least 2 × faster than Python with torch',
+        ratio('first'),
+        2,
+      ),
+      atLeast(
+        'getTensor, later call: at least 2 × faster than Python with torch',
+        ratio('repeated'),
+        2,
+      ),
     ],
     measurements: Object.fromEntries(results),
   };

@@ -1,11 +1,11 @@
 import { formatByteSize } from '../byte-size.js';
+import { bringInto } from '../cache-state.js';
 import type { ReaderResult } from '../children/measure-reader.js';
 import { showProgress } from '../command-line.js';
 import { prepareDriver } from '../driver-command.js';
 import { type Driver, MEMORY_READERS, OURS } from '../drivers.js';
 import type { Equipment } from '../equipment.js';
 import { type Memory, readMemory } from '../memory.js';
-import { bringInto } from '../page-cache.js';
 import { atMost, type Section } from '../report.js';
 import { ChildError, type HeldChild, holdChild } from '../run-child.js';
 import { cell, type TrialContext } from './context.js';
@@ -88,7 +88,11 @@ export async function memoryTrial(context: TrialContext): Promise<Section> {
     ),
     targets: [
       atMost('private memory: below 1 MB (in MB)', ourPrivate(ours?.alone), 1),
-      atMost('private memory of 4 processes: below 2 MB together (in MB)', ourPrivate(ours?.together), 2),
+      atMost(
+        'private memory of 4 processes: below 2 MB together (in MB)',
+        ourPrivate(ours?.together),
+        2,
+      ),
     ],
     bars: rows
       .filter(({ together }) => typeof together !== 'string')

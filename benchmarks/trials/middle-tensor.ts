@@ -1,7 +1,7 @@
 import { formatByteSize, formatDuration } from '../byte-size.js';
+import type { CacheState } from '../cache-state.js';
 import { COLD_READERS, type Driver, OURS, READERS } from '../drivers.js';
 import { measureReaders, medianOf, type ReaderRow, reasonsOf } from '../measure-readers.js';
-import type { CacheState } from '../page-cache.js';
 import type { Section } from '../report.js';
 import { cell, type TrialContext, times } from './context.js';
 

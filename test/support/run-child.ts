@@ -9,6 +9,11 @@ export interface ChildResult {
   readonly stderr: string;
 }
 
+/** Path of `test/children/<script>`. */
+export function childPath(script: string): string {
+  return fileURLToPath(new URL(`../children/${script}`, import.meta.url));
+}
+
 /**
  * Runs `test/children/<script>` with the compiled library in a process of its own: what may crash,
  * or is measured by the kernel's counters, must not share one with the test runner.
@@ -18,13 +23,17 @@ export function runChild(
   args: readonly string[] = [],
   flags: readonly string[] = ['--expose-gc'],
 ): Promise<ChildResult> {
-  const path = fileURLToPath(new URL(`../children/${script}`, import.meta.url));
   return new Promise((resolve) => {
     const done = (error: ExecFileException | null, stdout: string, stderr: string): void => {
       const code = error === null ? 0 : typeof error.code === 'number' ? error.code : null;
       resolve({ code, signal: error?.signal ?? null, stdout, stderr });
     };
-    execFile(process.execPath, [...flags, path, ...args], { maxBuffer: 2 ** 26 }, done);
+    execFile(
+      process.execPath,
+      [...flags, childPath(script), ...args],
+      { maxBuffer: 2 ** 26 },
+      done,
+    );
   });
 }
 

@@ -1,0 +1,97 @@
+#include "prefetch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace {
+
+const uintptr_t page_size = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+
+uintptr_t PageBegin(const uint8_t* address) {
+  return reinterpret_cast<uintptr_t>(address) & ~(page_size - 1);
+}
+
+// One read per page. Where the file was cut short meanwhile the guard turns the signal into zeros;
+// without a guard it ends the process, as any other read there would.
+void TouchPages(uintptr_t begin, const uint8_t* end) {
+  for (uintptr_t page = begin; page < reinterpret_cast<uintptr_t>(end); page += page_size) {
+    static_cast<void>(*reinterpret_cast<const volatile uint8_t*>(page));
+  }
+}
+
+}  // namespace
+
+#ifdef __linux__
+
+namespace {
+
+// Linux 5.14; not in the headers of older systems, which the addon may be compiled on.
+constexpr int kPopulateRead = 22;
+
+// Linux 5.8, the same number on every architecture.
+constexpr long kFaccessat2 = 439;
+
+// Pages asked for in one call of mincore, which writes a byte for each.
+constexpr size_t kPagesPerCall = 65536;
+
+// The rule of the kernel (`can_do_mincore` in mm/mincore.c, since 5.2): of files that the process
+// neither owns nor could write to, mincore says that everything is in memory. Where we cannot find
+// out, the answer is no.
+bool ResidencyIsTold(int fd) {
+  struct stat file;
+  if (fstat(fd, &file) == 0 && file.st_uid == geteuid()) return true;
+  return syscall(kFaccessat2, fd, "", W_OK, AT_EMPTY_PATH | AT_EACCESS) == 0;
+}
+
+}  // namespace
+
+int Populate(uint8_t* begin, uint8_t* end) {
+  const uintptr_t first = PageBegin(begin);
+  const size_t length = reinterpret_cast<uintptr_t>(end) - first;
+  if (madvise(reinterpret_cast<void*>(first), length, kPopulateRead) == 0) return 0;
+  if (errno == EFAULT || errno == EHWPOISON) return EIO;
+  if (errno != EINVAL) return errno;
+  // An older kernel.
+  TouchPages(first, end);
+  return 0;
+}
+
+int CountResident(int fd, const uint8_t* begin, const uint8_t* end, int64_t* bytes) {
+  *bytes = -1;
+  if (!ResidencyIsTold(fd)) return 0;
+  unsigned char resident[kPagesPerCall];
+  const auto last = reinterpret_cast<uintptr_t>(end);
+  uintptr_t count = 0;
+  for (uintptr_t window = PageBegin(begin); window < last; window += kPagesPerCall * page_size) {
+    const size_t length = std::min(last - window, kPagesPerCall * page_size);
+    if (mincore(reinterpret_cast<void*>(window), length, resident) != 0) return errno;
+    for (uintptr_t offset = 0; offset < length; offset += page_size) {
+      if ((resident[offset / page_size] & 1) == 0) continue;
+      const uintptr_t page = window + offset;
+      count +=
+          std::min(page + page_size, last) - std::max(page, reinterpret_cast<uintptr_t>(begin));
+    }
+  }
+  *bytes = static_cast<int64_t>(count);
+  return 0;
+}
+
+#else
+
+int Populate(uint8_t* begin, uint8_t* end) {
+  TouchPages(PageBegin(begin), end);
+  return 0;
+}
+
+int CountResident(int, const uint8_t*, const uint8_t*, int64_t* bytes) {
+  *bytes = -1;
+  return 0;
+}
+
+#endif

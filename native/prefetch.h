@@ -1,0 +1,19 @@
+#ifndef SAFETENSORS_MMAP_PREFETCH_H_
+#define SAFETENSORS_MMAP_PREFETCH_H_
+
+#include <cstdint>
+
+// Brings the pages of [begin, end) of a mapped file into memory and into the page table, as reading
+// them would, and returns when they are there. Nothing is copied: written pages stay as they are,
+// the others stay the file's. Any thread; the caller keeps the range mapped.
+//
+// Returns 0 or an errno; EIO when a page cannot be read: it lies behind the end of a file that was
+// cut short, or the device failed.
+int Populate(uint8_t* begin, uint8_t* end);
+
+// Says in `bytes` how many of [begin, end) can be read without waiting for the device, because
+// their page is in the page cache or is a private copy; -1 when the kernel does not tell. `fd` is
+// the mapped file. Returns 0 or an errno.
+int CountResident(int fd, const uint8_t* begin, const uint8_t* end, int64_t* bytes);
+
+#endif  // SAFETENSORS_MMAP_PREFETCH_H_

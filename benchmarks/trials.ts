@@ -17,7 +17,7 @@ export const TRIALS: readonly Trial[] = [
   { name: 'every-byte', drivers: READERS, run: everyByteTrial },
   { name: 'cold', drivers: COLD_READERS, run: coldTrial },
   { name: 'prefetch', drivers: [], run: prefetchTrial },
-  { name: 'middle-tensor', drivers: READERS, run: middleTensorTrial },
+  { name: 'middle-tensor', drivers: COLD_READERS, run: middleTensorTrial },
   { name: 'memory', drivers: MEMORY_READERS, run: memoryTrial },
   { name: 'process-start', drivers: STARTERS, run: processStartTrial },
   { name: 'open-call', drivers: [], run: openCallTrial },

@@ -12,14 +12,19 @@ const file = safeOpen(process.argv[2] ?? '');
 const names = file.keys();
 const held: Uint8Array[] = [];
 
+/** Tensors per reading of the clock, which takes a part of a microsecond itself. */
+const BATCH = 100;
+
 function pass(): number {
-  const times = new Float64Array(names.length);
-  for (const [index, name] of names.entries()) {
-    const start = process.hrtime.bigint();
-    held[index] = file.getTensor(name).bytes;
-    times[index] = Number(process.hrtime.bigint() - start) / 1e3;
+  const times: number[] = [];
+  for (let begin = 0; begin + BATCH <= names.length; begin += BATCH) {
+    const start = performance.now();
+    for (let index = begin; index < begin + BATCH; index++) {
+      held[index] = file.getTensor(names[index] as string).bytes;
+    }
+    times.push(((performance.now() - start) * 1e3) / BATCH);
   }
-  return median([...times]);
+  return median(times);
 }
 
 const first = pass();

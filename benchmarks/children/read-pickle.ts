@@ -20,9 +20,9 @@ class NumpyDtype {
   __setstate__(): void {}
 }
 
-function resolve(_module: string, name: string): unknown {
-  if (name === '_reconstruct') return () => new NumpyArray();
-  return name === 'dtype' ? NumpyDtype : NumpyArray;
+/** What a pickle calls by the name of a function or a class. */
+function resolve(_module: string, name: string): () => unknown {
+  return name === 'dtype' ? () => new NumpyDtype() : () => new NumpyArray();
 }
 
 /** The parsers' entry points. */

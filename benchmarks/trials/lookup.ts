@@ -51,7 +51,7 @@ export async function lookupTrial(context: TrialContext): Promise<Section> {
   const ratio = (call: keyof LookupResult): number =>
     time(reference, call) / time('safetensors-mmap', call);
   return {
-    title: `getTensor with its bytes, medians over ${TENSORS} tensors`,
+    title: `getTensor with its bytes, medians over ${TENSORS} tensors in batches of 100`,
     rows: [
       ['reader', 'first call', 'later call'],
       ...names.map((name) => [

@@ -1,6 +1,6 @@
 import { formatByteSize, formatDuration } from '../byte-size.js';
 import type { CacheState } from '../cache-state.js';
-import { COLD_READERS, type Driver, OURS, READERS } from '../drivers.js';
+import { COLD_READERS, type Driver, OURS } from '../drivers.js';
 import { measureReaders, medianOf, type ReaderRow, reasonsOf } from '../measure-readers.js';
 import type { Section } from '../report.js';
 import { cell, type TrialContext, times } from './context.js';
@@ -9,20 +9,19 @@ import { cell, type TrialContext, times } from './context.js';
 export async function middleTensorTrial(context: TrialContext): Promise<Section> {
   const { equipment, rounds: count, signal } = context;
   const selection = equipment.middle;
-  const measure = (drivers: readonly Driver[], cache: CacheState): Promise<ReaderRow[]> =>
-    measureReaders(drivers, equipment, { selection, cache, count, signal });
-  const warm = await measure(READERS, 'warm');
-  const cold = await measure(COLD_READERS, 'cold');
+  const measure = (cache: CacheState): Promise<ReaderRow[]> =>
+    measureReaders(COLD_READERS, equipment, { selection, cache, count, signal });
+  const warm = await measure('warm');
+  const cold = await measure('cold');
   const time = (rows: readonly ReaderRow[], driver: Driver): number => {
     const row = rows.find((candidate) => candidate.driver === driver);
     return row === undefined ? Number.NaN : medianOf(row, (result) => result.everyByte);
   };
-  const drivers = [...new Set([...READERS, ...COLD_READERS])];
   return {
     title: `One tensor of ${formatByteSize(selection.byteLength)} in the middle: opened and every byte of it read`,
     rows: [
       ['reader', 'warm', 'of ours', 'cold', 'of ours'],
-      ...drivers.map((driver) => [
+      ...COLD_READERS.map((driver) => [
         driver.name,
         cell(time(warm, driver), formatDuration),
         cell(time(warm, driver) / time(warm, OURS), times),

@@ -82,5 +82,7 @@ export const DTYPES: Readonly<Record<Dtype, DtypeFacts>> = Object.freeze({
   U64: { bits: 64, data: BigUint64Array },
 });
 
+for (const facts of Object.values(DTYPES)) Object.freeze(facts);
+
 /** Names in rank order; the index of a name is the dtype's rank and its code in a parsed header. */
 export const DTYPE_NAMES: readonly Dtype[] = Object.freeze(Object.keys(DTYPES) as Dtype[]);

@@ -132,6 +132,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
 
   /** Several tensors by name, in the order given; all of them in file order without an argument. */
   getTensors(names: Iterable<string> = this.offsetKeys()): Map<string, Tensor> {
+    if (typeof names === 'string') throw argumentTypeError('names', 'a list of names', names);
     const tensors = new Map<string, Tensor>();
     for (const name of names) tensors.set(name, this.getTensor(name));
     return tensors;

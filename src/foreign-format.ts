@@ -1,7 +1,7 @@
 /** Recognises, for error messages, what a file that is not safetensors is instead. */
 
-/** Bytes that are looked at; a tar archive has its mark at byte 257. */
-const HEAD_BYTE_LENGTH = 512;
+/** First bytes of a file that are looked at; a tar archive has its mark at byte 257. */
+export const HEAD_BYTE_LENGTH = 512;
 
 const TAR_MARK = 'ustar';
 const TAR_MARK_AT = 257;

@@ -11,7 +11,7 @@ import {
   FormatError,
   quoteName,
 } from './errors.js';
-import { describeForeignFormat } from './foreign-format.js';
+import { describeForeignFormat, HEAD_BYTE_LENGTH } from './foreign-format.js';
 import { HeaderChecks } from './header-checks.js';
 import { HeaderParser } from './header-parser.js';
 import { CLOSE_BRACE, CLOSE_BRACKET, JsonReader, OPEN_BRACE } from './json.js';
@@ -32,9 +32,9 @@ const LARGEST_HEADER_BYTE_LENGTH = 2 ** 32 - 1;
 /** How to read a header. */
 export interface ParseHeaderOptions {
   /** Longest header to accept, in bytes, up to 2^32 - 1; 100 000 000 unless given. */
-  maxHeaderByteLength?: number;
+  maxHeaderByteLength?: number | undefined;
   /** The file, for messages. */
-  path?: string;
+  path?: string | undefined;
 }
 
 /**
@@ -144,7 +144,7 @@ export function parseHeader(
 }
 
 function failStart(json: Uint8Array, context: ErrorContext): never {
-  const head = new Uint8Array(512);
+  const head = new Uint8Array(HEAD_BYTE_LENGTH);
   new DataView(head.buffer).setUint32(0, json.length, true);
   head.set(json.subarray(0, head.length - PREFIX_BYTE_LENGTH), PREFIX_BYTE_LENGTH);
   const hint = foreignHint(head.subarray(0, PREFIX_BYTE_LENGTH + json.length));

@@ -1,5 +1,6 @@
 /** A file mapped copy-on-write: every buffer is a view of the mapping, nothing is read at open. */
 
+import { closeSync } from 'node:fs';
 import { type FileState, FileStorage } from './file-storage.js';
 import type { Mapping, NativeBinding } from './native.js';
 import type { OpenedFile, ReadBytes } from './opened-file.js';
@@ -28,9 +29,16 @@ export class MappedStorage extends FileStorage {
     super(file);
     this.#native = native;
     this.#mapping = native.mapFile(file.fd, file.byteLength, guard, file.path);
-    native.readFileState(this.#mapping, this.#state);
+    try {
+      native.readFileState(this.#mapping, this.#state);
+    } catch (error) {
+      native.release(this.#mapping);
+      throw error;
+    }
     this.#seconds = this.#state[SECONDS] as number;
     this.#nanoseconds = this.#state[NANOSECONDS] as number;
+    // Last, and by `fs`, which keeps the list of a worker's descriptors.
+    closeSync(file.fd);
   }
 
   /** A mapping starts at a page, so the position alone decides. */

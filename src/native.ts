@@ -5,7 +5,7 @@
  * path, the checks of header and limits and their wording are done by its callers.
  */
 
-import { closeSync, existsSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { getSystemErrorName } from 'node:util';
@@ -29,10 +29,9 @@ export interface Mapping {
 export interface NativeBinding {
   /**
    * Maps `byteLength` > 0 bytes of a regular file from its start, readable and writable; what is
-   * written stays private to this mapping. It takes `fd` over: the mapping keeps a descriptor until
-   * it goes, and `fd` itself is closed; when this throws, `fd` stays the caller's. With `guard`,
-   * where there is one (Linux), a page that a truncation took away reads as zeros instead of killing
-   * the process. `path` is for errors.
+   * written stays private to this mapping, which holds a duplicate of `fd` until it goes; `fd` stays
+   * the caller's. With `guard`, where there is one (Linux), a page that a truncation took away reads
+   * as zeros instead of killing the process. `path` is for errors.
    */
   mapFile(fd: number, byteLength: number, guard: boolean, path?: string): Mapping;
   /**
@@ -157,8 +156,6 @@ function bind(addon: Addon): NativeBinding {
       const result = addon.mapFile(fd, byteLength, guard);
       if (typeof result !== 'object')
         throw failure(result, 'mmap', { fd, byteLength, guard }, path);
-      // The addon holds a duplicate. Closed by `fs`, which keeps the list of a worker's descriptors.
-      closeSync(fd);
       return result;
     },
     tensorBuffer(mapping, byteOffset, byteLength) {
@@ -214,32 +211,39 @@ const ADDON_FILES: readonly string[] = [
 const isNode: boolean =
   process.versions['bun'] === undefined && process.versions['deno'] === undefined;
 
-function load(): NativeLoad {
-  const file = ADDON_FILES.map((name) => join(import.meta.dirname, '..', name)).find((path) =>
-    existsSync(path),
-  );
-  if (file === undefined) {
-    return { unavailable: `there is no addon for ${process.platform}-${process.arch}` };
+function findAddon(): string | undefined {
+  const paths = ADDON_FILES.map((name) => join(import.meta.dirname, '..', name));
+  return paths.find((path) => existsSync(path));
+}
+
+function use(addon: Addon): NativeLoad {
+  if (!addon.externalBuffersAllowed()) {
+    return { unavailable: 'this runtime does not allow ArrayBuffers over foreign memory' };
   }
-  try {
-    // Not by `require`, the making of which takes ten times as long as this.
-    const module = { exports: {} as Addon };
-    process.dlopen(module, file);
-    const addon = module.exports;
-    if (!addon.externalBuffersAllowed()) {
-      return { unavailable: 'this runtime does not allow ArrayBuffers over foreign memory' };
-    }
-    if (isNode) addon.compensateExternalMemory();
-    return { binding: bind(addon) };
-  } catch (error) {
-    return { unavailable: `the addon could not be loaded: ${String(error)}` };
-  }
+  if (isNode) addon.compensateExternalMemory();
+  return { binding: bind(addon) };
 }
 
 let loaded: NativeLoad | undefined;
 
-/** Loads the addon once; later calls return the same answer. Never throws. */
+/**
+ * Loads the addon once; later calls return the same answer. Only a failure to load it is not
+ * remembered: it may pass, as when the process is out of descriptors. Never throws.
+ */
 export function loadNative(): NativeLoad {
-  loaded ??= load();
+  if (loaded !== undefined) return loaded;
+  const file = findAddon();
+  if (file === undefined) {
+    loaded = { unavailable: `there is no addon for ${process.platform}-${process.arch}` };
+    return loaded;
+  }
+  // Not by `require`, the making of which takes ten times as long as this.
+  const module = { exports: {} as Addon };
+  try {
+    process.dlopen(module, file);
+  } catch (error) {
+    return { unavailable: `the addon could not be loaded: ${String(error)}` };
+  }
+  loaded = use(module.exports);
   return loaded;
 }

@@ -1,7 +1,8 @@
 /** Names that the caller of a lookup may have meant. */
 
-/** How many names are looked at: a hint is not worth more than a few milliseconds. */
+/** How many names, and how long ones, are looked at: a hint is not worth much time. */
 const MAX_COMPARED_NAMES = 20_000;
+const MAX_COMPARED_LENGTH = 200;
 
 /** How many names an error shows. */
 const MAX_NEAR_NAMES = 3;
@@ -20,14 +21,16 @@ function agreement(a: string, b: string): number {
 
 /**
  * The names most like `name`, best first, at most three: those that agree with it at both ends in
- * most characters, upper and lower case alike. Linear in the names, bounded in their number.
+ * most characters, upper and lower case alike. Names above 200 characters are left out.
  */
 export function nearNames(name: string, names: Iterable<string>): string[] {
+  if (name.length > MAX_COMPARED_LENGTH) return [];
   const wanted = name.toLowerCase();
   const found: { name: string; score: number }[] = [];
   let compared = 0;
   for (const candidate of names) {
     if (compared++ === MAX_COMPARED_NAMES) break;
+    if (candidate.length > MAX_COMPARED_LENGTH) continue;
     const score = agreement(wanted, candidate.toLowerCase());
     if (score >= LEAST_AGREEMENT) found.push({ name: candidate, score });
   }

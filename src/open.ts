@@ -11,8 +11,8 @@ import {
 } from './errors.js';
 import { SafetensorsFile } from './file.js';
 import type { FileStorage } from './file-storage.js';
+import { HEAD_BYTE_LENGTH } from './foreign-format.js';
 import {
-  DEFAULT_MAX_HEADER_BYTE_LENGTH,
   type ParseHeaderOptions,
   PREFIX_BYTE_LENGTH,
   parseHeader,
@@ -22,9 +22,6 @@ import { MemoryStorage } from './memory-storage.js';
 import { openStorage } from './open-storage.js';
 import { type OpenedFile, openRegularFile, readerOf, readFully } from './opened-file.js';
 import type { Tensor } from './tensor.js';
-
-/** So many first bytes are looked at to say what a file is that is not safetensors. */
-const HEAD_BYTE_LENGTH = 512;
 
 /** A path as `node:fs` takes it; a Buffer for names that are not Unicode. */
 export type PathLike = string | Buffer | URL;
@@ -109,11 +106,11 @@ export function loadFile(path: PathLike, options: OpenOptions = {}): Map<string,
 export function parse(bytes: Uint8Array, options: ParseOptions = {}): SafetensorsFile {
   if (!(bytes instanceof Uint8Array)) throw argumentTypeError('bytes', 'a Uint8Array', bytes);
   const limits = limitsOf(options, undefined);
-  const length = readHeaderLength(bytes.subarray(0, HEAD_BYTE_LENGTH), bytes.byteLength, limits);
-  const json = bytes.slice(PREFIX_BYTE_LENGTH, PREFIX_BYTE_LENGTH + length);
-  const header = parseHeader(json, bytes.byteLength, limits);
-  // Shared memory serves as well; typed arrays make no difference between the two.
-  return new SafetensorsFile(new MemoryStorage(bytes as Uint8Array<ArrayBuffer>), header);
+  // A Buffer's `slice` copies nothing. Shared memory serves as well as any other.
+  const whole = new Uint8Array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength);
+  const length = readHeaderLength(whole.subarray(0, HEAD_BYTE_LENGTH), whole.byteLength, limits);
+  const json = whole.slice(PREFIX_BYTE_LENGTH, PREFIX_BYTE_LENGTH + length);
+  return new SafetensorsFile(new MemoryStorage(whole), parseHeader(json, whole.byteLength, limits));
 }
 
 function readHead(file: OpenedFile): Uint8Array {
@@ -146,6 +143,5 @@ function limitsOf(options: ParseOptions, path: string | undefined): ParseHeaderO
     const message = 'safetensors files are little endian, and this machine is not';
     throw new SafetensorsError('SAFETENSORS_BIG_ENDIAN_HOST', message, { path });
   }
-  const { maxHeaderByteLength = DEFAULT_MAX_HEADER_BYTE_LENGTH } = options;
-  return path === undefined ? { maxHeaderByteLength } : { maxHeaderByteLength, path };
+  return { maxHeaderByteLength: options.maxHeaderByteLength, path };
 }

@@ -69,7 +69,10 @@ export class ReadStorage extends FileStorage {
   protected release(detached: readonly ArrayBuffer[] | undefined): void {
     this.#closeUnused();
     // Transferring is the only way to empty a buffer on Node 20; the clone is garbage at once.
-    for (const buffer of detached ?? []) structuredClone(buffer, { transfer: [buffer] });
+    // One of no bytes was transferred by its holder already.
+    for (const buffer of detached ?? []) {
+      if (buffer.byteLength > 0) structuredClone(buffer, { transfer: [buffer] });
+    }
   }
 
   #closeUnused(): void {

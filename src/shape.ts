@@ -6,14 +6,3 @@ export function elementCountOf(shape: readonly number[]): number {
   for (const dimension of shape) count *= dimension;
   return count;
 }
-
-/** Distance, in elements, between neighbours along each dimension of a C-ordered shape. */
-export function stridesOf(shape: readonly number[]): number[] {
-  const strides = new Array<number>(shape.length);
-  let stride = 1;
-  for (let i = shape.length - 1; i >= 0; i--) {
-    strides[i] = stride;
-    stride *= shape[i] as number;
-  }
-  return strides;
-}

@@ -21,13 +21,16 @@ export class TensorSource {
   readonly #tensor: string;
   readonly #begin: number;
   readonly #end: number;
+  readonly #isPart: boolean;
   #range: BufferRange | undefined;
 
-  constructor(storage: Storage, tensor: string, begin: number, end: number) {
+  /** The storage keeps the buffer of a tensor, which is the same on every call, and of no part. */
+  constructor(storage: Storage, tensor: string, begin: number, end: number, isPart = false) {
     this.#storage = storage;
     this.#tensor = tensor;
     this.#begin = begin;
     this.#end = end;
+    this.#isPart = isPart;
   }
 
   /** The file, as named in messages. */
@@ -72,11 +75,7 @@ export class TensorSource {
     if (resolved !== undefined) return resolved;
     const byteLength = this.#end - this.#begin;
     this.requireBufferOf(byteLength);
-    // Never an external buffer of no bytes: engines take it for a detached one.
-    this.#range =
-      byteLength === 0
-        ? { buffer: new ArrayBuffer(0), byteOffset: 0 }
-        : this.#storage.bytes(this.#begin, this.#end);
+    this.#range = this.#make(byteLength);
     return this.#range;
   }
 
@@ -95,7 +94,7 @@ export class TensorSource {
   /** A source for `byteLength` bytes of this one, with a buffer of its own. */
   part(begin: number, byteLength: number): TensorSource {
     const start = this.#begin + begin;
-    return new TensorSource(this.#storage, this.#tensor, start, start + byteLength);
+    return new TensorSource(this.#storage, this.#tensor, start, start + byteLength, true);
   }
 
   /**
@@ -104,6 +103,27 @@ export class TensorSource {
    */
   requireBufferOf(byteLength: number): void {
     requireBuffer(this.#storage, this.#tensor, byteLength);
+  }
+
+  /** Throws when the file changed under a copy of the bytes; a closed one cannot be asked. */
+  verifyCopy(): void {
+    if (!this.#storage.closed) this.#storage.verify();
+  }
+
+  /** Longest buffer this runtime can make, in bytes. */
+  get maxBufferByteLength(): number {
+    return this.#storage.maxBufferByteLength;
+  }
+
+  #make(byteLength: number): BufferRange {
+    if (byteLength === 0) {
+      this.#storage.verify();
+      // Never an external buffer of no bytes: engines take it for a detached one.
+      return { buffer: new ArrayBuffer(0), byteOffset: 0 };
+    }
+    return this.#isPart
+      ? this.#storage.window(this.#begin, this.#end)
+      : this.#storage.bytes(this.#begin, this.#end);
   }
 
   #resolved(): BufferRange | undefined {

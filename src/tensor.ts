@@ -18,7 +18,7 @@ const DEFAULT_CHUNK_BYTE_LENGTH = 2 ** 30;
 /** How much of a tensor is looked at at once to gather a slice when it is not in one buffer. */
 const GATHER_WINDOW_BYTE_LENGTH = 2 ** 26;
 
-/** Any constructor of a typed array: the built-in ones, `Float16Array`, `Buffer`-like classes. */
+/** Any constructor of a typed array: the built-in ones, `Float16Array`. */
 export interface ViewConstructor<View> {
   /** Bytes per array element. */
   readonly BYTES_PER_ELEMENT: number;
@@ -37,7 +37,8 @@ export interface ChunksOptions {
  * Nothing is read before `buffer`, `bytes`, `data`, `view`, `toFloat32`, `chunks` or a slice that
  * has to be gathered is asked for. These throw `SAFETENSORS_FILE_CLOSED` when the file was closed
  * before the first use, and `SAFETENSORS_FILE_CHANGED` when it changed. What was handed out stays
- * valid after `close()`, for as long as it is referenced.
+ * valid after `close()`, for as long as it is referenced. Views of a file that was cut short read as
+ * zeros; copies (`toFloat32`, gathered slices) are checked and throw instead.
  *
  * Writing to the memory of a tensor of a mapped file changes private copies of its pages only,
  * never the file; every view of the same tensor sees the change.
@@ -119,7 +120,8 @@ export class Tensor {
 
   /**
    * The same bytes as another typed array, for example `tensor.view(Float16Array)` for F16 where the
-   * runtime has it. A view; a copy only where `data` is one.
+   * runtime has it. A view; a copy where `byteOffset` is no multiple of the item's size, as after
+   * `parse` or in a slice.
    *
    * @throws RangeError `ERR_OUT_OF_RANGE` when the byte length is no multiple of the item's
    */
@@ -159,7 +161,9 @@ export class Tensor {
   toFloat32(): Float32Array<ArrayBuffer> {
     const valueCount = this.elementCount * (this.dtype === 'C64' ? 2 : 1);
     this.#source.requireBufferOf(valueCount * Float32Array.BYTES_PER_ELEMENT);
-    return convertToFloat32(this.dtype, this.bytes, this.elementCount);
+    const values = convertToFloat32(this.dtype, this.bytes, this.elementCount);
+    this.#source.verifyCopy();
+    return values;
   }
 
   /**
@@ -216,14 +220,17 @@ export class Tensor {
     if (limit < Math.max(unit, 1)) {
       throw argumentRangeError('maxByteLength', `at least ${unit || 1} bytes`, limit);
     }
-    return limit - (limit % (unit || 1));
+    const longest = Math.min(limit, this.#source.maxBufferByteLength);
+    return longest - (longest % (unit || 1));
   }
 
   #gathered(plan: SlicePlan): Uint8Array<ArrayBuffer> {
     this.#source.requireBufferOf(plan.byteLength);
     const target = new Uint8Array(plan.byteLength);
+    if (plan.byteLength === 0) return target;
     if (this.#source.isShareable) {
       gather(plan, this.bytes, 0, target);
+      this.#source.verifyCopy();
       return target;
     }
     for (const { copy, targetByteOffset } of splitCopy(plan, GATHER_WINDOW_BYTE_LENGTH)) {
@@ -231,6 +238,7 @@ export class Tensor {
       const window = this.#source.window(this.#offset + begin, this.#offset + end);
       gather(copy, window, begin, target, targetByteOffset);
     }
+    this.#source.verifyCopy();
     return target;
   }
 }

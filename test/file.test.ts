@@ -11,7 +11,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { type OpenOptions, safeOpen } from '../src/index.js';
+import { DTYPES, type OpenOptions, safeOpen } from '../src/index.js';
 import { countedBytes, fileBytes, temporaryPath, writeTemporary } from './support/make-file.js';
 
 const entries = [
@@ -45,6 +45,11 @@ describe.each(['mmap', 'read'] as const)('storage %s', (storage) => {
       ]),
     );
     expect(file.metadata).toBe(file.metadata);
+  });
+
+  test('a list of names is not one name', () => {
+    using file = safeOpen(writeTemporary(entries), options);
+    expect(() => file.getTensors('ab')).toThrow(/names must be a list of names, but is "ab"/);
   });
 
   test('no metadata is null, tensors are handed out in file order', () => {
@@ -164,6 +169,24 @@ describe.each(['mmap', 'read'] as const)('storage %s', (storage) => {
     expect(file.keys()).toEqual(['__proto__', 'a', 'b']);
   });
 
+  test('copies of a file that was cut short are refused, views read on', () => {
+    const path = writeTemporary(entries);
+    using file = safeOpen(path, options);
+    const tensor = file.getTensor('b');
+    tensor.buffer;
+    truncateSync(path, 20);
+    expect(() => tensor.toFloat32()).toThrow(changedCode);
+    expect(() => tensor.slice(null, 1)).toThrow(changedCode);
+    expect(tensor.slice(1).byteLength).toBe(8);
+  });
+
+  test('an empty tensor of a closed file is refused as others are', () => {
+    const file = safeOpen(writeTemporary([{ name: 'e', dtype: 'U8', shape: [0] }]), options);
+    const tensor = file.getTensor('e');
+    file.close();
+    expect(() => tensor.bytes).toThrow(closedCode);
+  });
+
   test('a file that grew is refused', () => {
     const path = writeTemporary(entries);
     using file = safeOpen(path, options);
@@ -202,4 +225,20 @@ describe.each(['mmap', 'read'] as const)('storage %s', (storage) => {
     renameSync(next, path);
     expect(file.getTensor('a').bytes).toEqual(countedBytes(3));
   });
+});
+
+// Node 20 has no transfer() for buffers.
+const canTransfer = 'transfer' in ArrayBuffer.prototype;
+test.skipIf(!canTransfer)('a buffer moved elsewhere does not stop a detaching close', () => {
+  const file = safeOpen(writeTemporary(entries), { storage: 'read' });
+  const moved = file.getTensor('a').buffer as ArrayBuffer & { transfer(): ArrayBuffer };
+  const rest = file.getTensor('b').bytes;
+  const elsewhere = moved.transfer();
+  file.close({ detach: true });
+  expect(rest.length).toBe(0);
+  expect(elsewhere.byteLength).toBe(3);
+});
+
+test('the facts about dtypes cannot be changed', () => {
+  expect(() => Object.assign(DTYPES.F32, { bits: 8 })).toThrow(TypeError);
 });

@@ -46,6 +46,12 @@ describe('nothing is left behind', () => {
   );
 });
 
+test('slices over storage read are not kept by the file', async () => {
+  const { held, read } = await measureInChild<{ held: number; read: number }>('drop-slices.mjs');
+  expect(read).toBe(200 * 2 ** 20);
+  expect(held).toBeLessThan(40 * 2 ** 20);
+});
+
 describe('ending with live views', () => {
   test.each([
     ['return', 0],

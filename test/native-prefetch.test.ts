@@ -1,5 +1,5 @@
 /** The addon's functions of prefetch and load, called directly. */
-import { fstatSync } from 'node:fs';
+import { closeSync, fstatSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { loadNative, type Mapping, type NativeBinding } from '../src/native.js';
 import { openRegularFile } from '../src/opened-file.js';
@@ -17,6 +17,7 @@ describe.runIf('binding' in load)('the addon', () => {
     const file = openRegularFile(path, path);
     ({ byteLength } = file);
     mapping = binding.mapFile(file.fd, byteLength, true);
+    closeSync(file.fd);
   });
 
   afterEach(() => binding.release(mapping));

@@ -25,7 +25,10 @@ const path = join(folder, 'file');
 writeFileSync(path, content);
 
 function map(): Mapping {
-  return (binding as NativeBinding).mapFile(openSync(path, 'r'), LENGTH, true);
+  const fd = openSync(path, 'r');
+  const mapping = (binding as NativeBinding).mapFile(fd, LENGTH, true);
+  closeSync(fd);
+  return mapping;
 }
 
 test('the addon is loaded once', () => {

@@ -15,6 +15,11 @@ test('the best three, best first', () => {
   expect(nearNames('layers.12', names)).toEqual(['layers.12x', 'layers.1', 'layers.2']);
 });
 
+test('long names cost nothing', () => {
+  expect(nearNames('x'.repeat(300), ['x'.repeat(299)])).toEqual([]);
+  expect(nearNames('abc', ['x'.repeat(10 ** 6), 'abd'])).toEqual(['abd']);
+});
+
 test('looks at a bounded number of names', () => {
   let looked = 0;
   function* endless(): Generator<string> {

@@ -162,11 +162,21 @@ describe('parse', () => {
     expect(tensor.data).toEqual(new Float32Array(countedBytes(16).buffer));
   });
 
-  test('writing to the header part later changes nothing', () => {
-    const bytes = fileBytes(entries);
+  // A Buffer's slice is a view, a Uint8Array's a copy.
+  test.each([
+    ['Uint8Array', fileBytes(entries)],
+    ['Buffer', Buffer.from(fileBytes(entries))],
+  ])('writing to the header part of a %s later changes nothing', (_, bytes) => {
     const file = parse(bytes);
-    bytes.fill(0, 0, bytes.length - 19);
+    bytes.fill(0x20, 0, bytes.length - 19);
     expect(file.keys()).toEqual(['a', 'b']);
+    expect(file.info('a').shape).toEqual([2, 2]);
+  });
+
+  test('shared memory serves as well', () => {
+    const bytes = new Uint8Array(new SharedArrayBuffer(fileBytes(entries).length));
+    bytes.set(fileBytes(entries));
+    expect(parse(bytes).getTensor('b').bytes).toEqual(countedBytes(3));
   });
 
   test('other arguments are refused', () => {

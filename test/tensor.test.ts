@@ -17,9 +17,10 @@ const openers: readonly (readonly [string, Opener])[] = [
   ['mmap', (...args) => safeOpen(writeTemporary(...args), { storage: 'mmap' })],
   ['read', (...args) => safeOpen(writeTemporary(...args), { storage: 'read' })],
   ['memory', (...args) => parse(fileBytes(...args))],
+  ['memory', (...args) => parse(Buffer.from(fileBytes(...args)))],
 ];
 
-describe.each(openers)('%s', (kind, open) => {
+describe.each(openers)('%s (%#)', (kind, open) => {
   test.each(Object.keys(DTYPES) as Dtype[])('%s: bytes and data are the bit patterns', (dtype) => {
     const tensor = open([{ name: 't', dtype, shape: [2, 4] }]).getTensor('t');
     const bytes = countedBytes(DTYPES[dtype].bits);
@@ -127,6 +128,9 @@ describe.each(openers)('%s', (kind, open) => {
     expect(lengths(5)).toEqual([4, 4, 4, 4, 4, 4, 4, 2]);
     expect(() => lengths(1)).toThrow(RangeError);
     expect(() => lengths(1.5)).toThrow(TypeError);
+    for (const chunk of tensor.chunks({ maxByteLength: 7 })) {
+      expect(chunk.constructor).toBe(Uint8Array);
+    }
     const joined = Array.from(tensor.chunks({ maxByteLength: 7 }), (chunk) => [...chunk]).flat();
     expect(joined).toEqual([...countedBytes(30)]);
   });
@@ -210,6 +214,17 @@ describe('above the runtime’s limit for buffers', () => {
     }
     expect(length).toBe(byteLength);
     expect(marks).toEqual([1, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 3]);
+  });
+
+  test('a chunk is never longer than a buffer can be', () => {
+    for (const storage of ['mmap', 'read'] as const) {
+      using file = openSparse(storage);
+      const { value } = file
+        .getTensor('t')
+        .chunks({ maxByteLength: 2 ** 40 })
+        .next();
+      expect(value?.byteLength).toBe(Math.min(byteLength, constants.MAX_LENGTH));
+    }
   });
 
   test.runIf(tooLarge)('one buffer is refused and says what to use', () => {

@@ -29,7 +29,12 @@ export function makeFile(name, byteLength) {
 }
 
 export function mapPath(path, byteLength, guard = true) {
-  return binding.mapFile(openSync(path), byteLength, guard);
+  const fd = openSync(path);
+  try {
+    return binding.mapFile(fd, byteLength, guard);
+  } finally {
+    closeSync(fd);
+  }
 }
 
 export function fileState(mapping) {

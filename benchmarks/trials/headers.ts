@@ -119,10 +119,7 @@ export async function headersTrial(context: TrialContext): Promise<Section> {
         ...(Object.keys(METHODS) as Method[]).map((method) => cell(times[method], formatDuration)),
       ]),
     ],
-    notes: [
-      ...failures,
-      'JSON.parse + checks does not notice a name that comes twice',
-    ],
+    notes: [...failures, 'JSON.parse + checks does not notice a name that comes twice'],
     targets: targets(measured),
     measurements: Object.fromEntries(measured),
   };

@@ -1,9 +1,35 @@
 {
+  "conditions": [
+    [
+      "target_arch=='x64'",
+      {
+        "targets": [
+          {
+            "target_name": "convert_avx2",
+            "type": "static_library",
+            "sources": ["native/convert_avx2.cc"],
+            "cflags": ["-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-mavx2", "-mf16c"],
+            "cflags_cc": ["-std=c++17"],
+            "cflags_cc!": ["-std=gnu++17", "-std=gnu++20"],
+            "xcode_settings": {
+              "CLANG_CXX_LANGUAGE_STANDARD": "c++17",
+              "GCC_SYMBOLS_PRIVATE_EXTERN": "YES",
+              "MACOSX_DEPLOYMENT_TARGET": "11.0",
+              "WARNING_CFLAGS": ["-Wall", "-Wextra", "-Werror"],
+              "OTHER_CFLAGS": ["-mavx2", "-mf16c"]
+            }
+          }
+        ]
+      }
+    ]
+  ],
   "targets": [
     {
       "target_name": "safetensors-mmap",
       "sources": [
         "native/binding.cc",
+        "native/convert.cc",
+        "native/convert_binding.cc",
         "native/mapping_posix.cc",
         "native/prefetch.cc",
         "native/prefetch_binding.cc",
@@ -26,7 +52,8 @@
           "OS=='linux'",
           { "sources": ["native/guard_linux.cc"], "ldflags": ["-Wl,-z,nodelete"] },
           { "sources": ["native/guard_none.cc"] }
-        ]
+        ],
+        ["target_arch=='x64'", { "dependencies": ["convert_avx2"] }]
       ]
     }
   ]

@@ -2,6 +2,7 @@
 import { COLD_READERS, MEMORY_READERS, READERS, STARTERS } from './drivers.js';
 import { collectionsTrial } from './trials/collections.js';
 import type { Trial } from './trials/context.js';
+import { convertTrial } from './trials/convert.js';
 import { coldTrial, everyByteTrial } from './trials/every-byte.js';
 import { headersTrial } from './trials/headers.js';
 import { lookupTrial } from './trials/lookup.js';
@@ -23,6 +24,7 @@ export const TRIALS: readonly Trial[] = [
   { name: 'open-call', drivers: [], run: openCallTrial },
   { name: 'headers', drivers: [], run: headersTrial },
   { name: 'lookup', drivers: [], run: lookupTrial },
+  { name: 'convert', drivers: [], run: convertTrial },
   { name: 'scale', drivers: [], run: scaleTrial },
   { name: 'collections', drivers: [], run: collectionsTrial },
 ];

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "arguments.h"
+#include "convert_binding.h"
 #include "mapping.h"
 #include "prefetch_binding.h"
 #include "quarantine.h"
@@ -236,6 +237,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   exports["residentBytes"] = Napi::Function::New<ResidentBytes>(env);
   exports["duplicateDescriptor"] = Napi::Function::New<DuplicateDescriptor>(env);
   exports["closeDescriptor"] = Napi::Function::New<CloseDescriptor>(env);
+  ExportConvert(env, exports);
   return exports;
 }
 

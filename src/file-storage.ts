@@ -82,6 +82,11 @@ export abstract class FileStorage implements Storage {
     return new Uint8Array(buffer);
   }
 
+  hold(begin: number, end: number): Uint8Array<ArrayBuffer> {
+    this.verify();
+    return new Uint8Array(this.makeBuffer(begin, end));
+  }
+
   verify(): void {
     if (this.#closed) throw new FileClosedError({ path: this.path });
     if (!this.#ok) this.#fail('the file changed after it was opened');

@@ -6,8 +6,12 @@
  */
 
 import { DTYPES, type Dtype } from './dtype.js';
+import { decodeSmallFloat, SMALL_FLOATS } from './small-floats.js';
 
-/** Reads whole elements, aligned to 4 bytes (8 for F64), and fills the whole output. */
+/**
+ * Reads whole elements, aligned to 4 bytes (8 for F64), and fills the whole output. What is written
+ * are bit patterns: storing a number could change those of NaN.
+ */
 type Kernel = (bytes: Uint8Array, output: Float32Array, dtype: Dtype) => void;
 
 /**
@@ -41,25 +45,24 @@ const KERNELS: Readonly<Record<Dtype, Kernel>> = {
   U64: convertU64,
 };
 
+/** Number of float32 values for a number of elements: two for one of C64. */
+export function valueCountOf(dtype: Dtype, elementCount: number): number {
+  return dtype === 'C64' ? elementCount * 2 : elementCount;
+}
+
 /**
- * Converts packed elements to float32: a copy in C order, two values (real, imaginary) per element
- * of C64. BOOL gives 1 for every byte but 0. F4 holds two elements per byte, the first in the low
- * four bits; F6 is read as a little-endian bit stream, element i in bits 6i to 6i + 5.
+ * Converts packed elements to float32, in C order, two values (real, imaginary) per element of C64.
+ * BOOL gives 1 for every byte but 0. F4 holds two elements per byte, the first in the low four bits;
+ * F6 is read as a little-endian bit stream, element i in bits 6i to 6i + 5.
  *
  * @param bytes the elements, exactly, at any alignment
- * @param elementCount number of elements that `bytes` holds
- * @throws RangeError when the result is larger than a typed array can be
+ * @param output as many values as the elements have; not over the same memory
  */
-export function convertToFloat32(
-  dtype: Dtype,
-  bytes: Uint8Array,
-  elementCount: number,
-): Float32Array<ArrayBuffer> {
-  const output = new Float32Array(dtype === 'C64' ? elementCount * 2 : elementCount);
+export function convertToFloat32(dtype: Dtype, bytes: Uint8Array, output: Float32Array): void {
   const convert = KERNELS[dtype];
   if (bytes.byteOffset % Math.max(4, DTYPES[dtype].data.BYTES_PER_ELEMENT) === 0) {
     convert(bytes, output, dtype);
-    return output;
+    return;
   }
   const block = new Uint8Array(Math.min(BLOCK_LENGTH, bytes.length));
   const valuesPerByte = output.length / bytes.length;
@@ -70,7 +73,6 @@ export function convertToFloat32(
     const last = first + part.length * valuesPerByte;
     convert(block.subarray(0, part.length), output.subarray(first, last), dtype);
   }
-  return output;
 }
 
 /** Number types of JavaScript: storing into a Float32Array rounds once. */
@@ -88,30 +90,32 @@ function wordsOf(view: Uint8Array | Float32Array): Int32Array {
 
 function convertBytes(bytes: Uint8Array, output: Float32Array, dtype: Dtype): void {
   const table = tableOf(dtype);
+  const patterns = wordsOf(output);
   const words = wordsOf(bytes);
   let next = 0;
   for (let i = 0; i < words.length; i++) {
     const word = words[i] as number;
-    output[next] = table[word & 255] as number;
-    output[next + 1] = table[(word >>> 8) & 255] as number;
-    output[next + 2] = table[(word >>> 16) & 255] as number;
-    output[next + 3] = table[word >>> 24] as number;
+    patterns[next] = table[word & 255] as number;
+    patterns[next + 1] = table[(word >>> 8) & 255] as number;
+    patterns[next + 2] = table[(word >>> 16) & 255] as number;
+    patterns[next + 3] = table[word >>> 24] as number;
     next += 4;
   }
-  for (; next < bytes.length; next++) output[next] = table[bytes[next] as number] as number;
+  for (; next < bytes.length; next++) patterns[next] = table[bytes[next] as number] as number;
 }
 
 function convertF16(bytes: Uint8Array, output: Float32Array, dtype: Dtype): void {
   const table = tableOf(dtype);
+  const patterns = wordsOf(output);
   const words = wordsOf(bytes);
   let next = 0;
   for (let i = 0; i < words.length; i++) {
     const word = words[i] as number;
-    output[next] = table[word & 0xffff] as number;
-    output[next + 1] = table[word >>> 16] as number;
+    patterns[next] = table[word & 0xffff] as number;
+    patterns[next + 1] = table[word >>> 16] as number;
     next += 2;
   }
-  if (next < output.length) output[next] = table[lastHalfWord(bytes)] as number;
+  if (next < output.length) patterns[next] = table[lastHalfWord(bytes)] as number;
 }
 
 /** A BF16 is the upper half of a float32. */
@@ -134,24 +138,26 @@ function lastHalfWord(bytes: Uint8Array): number {
 
 function convertNibbles(bytes: Uint8Array, output: Float32Array, dtype: Dtype): void {
   const table = tableOf(dtype);
+  const patterns = wordsOf(output);
   let next = 0;
   for (let i = 0; i < bytes.length; i++) {
     const pair = bytes[i] as number;
-    output[next] = table[pair & 15] as number;
-    output[next + 1] = table[pair >> 4] as number;
+    patterns[next] = table[pair & 15] as number;
+    patterns[next + 1] = table[pair >> 4] as number;
     next += 2;
   }
 }
 
 function convertSixBits(bytes: Uint8Array, output: Float32Array, dtype: Dtype): void {
   const table = tableOf(dtype);
+  const patterns = wordsOf(output);
   let next = 0;
   for (let i = 0; i < bytes.length; i += 3) {
     const [low, middle, high] = [bytes[i], bytes[i + 1], bytes[i + 2]] as [number, number, number];
-    output[next] = table[low & 63] as number;
-    output[next + 1] = table[(low >> 6) | ((middle & 15) << 2)] as number;
-    output[next + 2] = table[(middle >> 4) | ((high & 3) << 4)] as number;
-    output[next + 3] = table[high >> 2] as number;
+    patterns[next] = table[low & 63] as number;
+    patterns[next + 1] = table[(low >> 6) | ((middle & 15) << 2)] as number;
+    patterns[next + 2] = table[(middle >> 4) | ((high & 3) << 4)] as number;
+    patterns[next + 3] = table[high >> 2] as number;
     next += 4;
   }
 }
@@ -189,36 +195,20 @@ function withStickyBit(low: number): number {
   return (low & 0x7ff) === 0 ? low : (low & 0xfffff800) | 0x800;
 }
 
-interface SmallFloat {
-  readonly exponentBits: number;
-  readonly mantissaBits: number;
-  readonly bias: number;
-  /**
-   * What is not a finite number: as in IEEE 754; only all bits set, with any sign; only the pattern
-   * of minus zero; nothing.
-   */
-  readonly special: 'ieee' | 'all-ones' | 'minus-zero' | 'none';
-}
+const tables = new Map<Dtype, Int32Array>();
 
-const SMALL_FLOATS: Readonly<Partial<Record<Dtype, SmallFloat>>> = {
-  F4: { exponentBits: 2, mantissaBits: 1, bias: 1, special: 'none' },
-  F6_E2M3: { exponentBits: 2, mantissaBits: 3, bias: 1, special: 'none' },
-  F6_E3M2: { exponentBits: 3, mantissaBits: 2, bias: 3, special: 'none' },
-  F8_E5M2: { exponentBits: 5, mantissaBits: 2, bias: 15, special: 'ieee' },
-  F8_E4M3: { exponentBits: 4, mantissaBits: 3, bias: 7, special: 'all-ones' },
-  F8_E4M3FNUZ: { exponentBits: 4, mantissaBits: 3, bias: 8, special: 'minus-zero' },
-  F8_E5M2FNUZ: { exponentBits: 5, mantissaBits: 2, bias: 16, special: 'minus-zero' },
-  F16: { exponentBits: 5, mantissaBits: 10, bias: 15, special: 'ieee' },
-};
-
-const tables = new Map<Dtype, Float32Array>();
-
-/** Values of all patterns of a dtype of at most 16 bits; made at its first use, kept for ever. */
-function tableOf(dtype: Dtype): Float32Array {
+/** Float32 patterns of all patterns of a dtype of at most 16 bits; made at its first use and kept. */
+function tableOf(dtype: Dtype): Int32Array {
   let table = tables.get(dtype);
   if (table === undefined) {
     const decode = patternDecoder(dtype);
-    table = Float32Array.from({ length: 2 ** DTYPES[dtype].bits }, (_, pattern) => decode(pattern));
+    table = new Int32Array(2 ** DTYPES[dtype].bits);
+    const values = new Float32Array(table.buffer);
+    for (let pattern = 0; pattern < table.length; pattern++) {
+      const value = decode(pattern);
+      if (Number.isNaN(value)) table[pattern] = nanOf(dtype, pattern);
+      else values[pattern] = value;
+    }
     tables.set(dtype, table);
   }
   return table;
@@ -232,20 +222,12 @@ function patternDecoder(dtype: Dtype): (pattern: number) => number {
   return (pattern) => (pattern === 255 ? Number.NaN : 2 ** (pattern - 127));
 }
 
-function decodeSmallFloat(pattern: number, format: SmallFloat): number {
-  const { exponentBits, mantissaBits, bias, special } = format;
-  const signBit = 1 << (exponentBits + mantissaBits);
-  const magnitude = pattern & (signBit - 1);
-  const exponent = magnitude >> mantissaBits;
-  const fraction = (magnitude & ((1 << mantissaBits) - 1)) / 2 ** mantissaBits;
-  const sign = (pattern & signBit) === 0 ? 1 : -1;
-  if (special === 'ieee' && exponent === (1 << exponentBits) - 1) {
-    return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN;
-  }
-  if (special === 'all-ones' && magnitude === signBit - 1) return Number.NaN;
-  if (special === 'minus-zero' && pattern === signBit) return Number.NaN;
-  // Exponent 0 stands for the subnormal numbers, which lack the leading 1.
-  return exponent === 0
-    ? sign * fraction * 2 ** (1 - bias)
-    : sign * (1 + fraction) * 2 ** (exponent - bias);
+/** A quiet NaN, as the addon has it: with the sign, and the payload where the format knows one. */
+function nanOf(dtype: Dtype, pattern: number): number {
+  const format = SMALL_FLOATS[dtype];
+  if (format === undefined) return 0x7fc00000;
+  const { exponentBits, mantissaBits, special } = format;
+  const sign = (pattern >> (exponentBits + mantissaBits)) << 31;
+  const payload = special === 'ieee' ? pattern & ((1 << mantissaBits) - 1) : 0;
+  return sign | 0x7fc00000 | (payload << (23 - mantissaBits));
 }

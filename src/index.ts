@@ -4,6 +4,7 @@
  * @packageDocumentation
  */
 
+export type { ConvertAsyncOptions, ConvertOptions } from './conversion.js';
 export {
   DTYPES,
   type Dtype,
@@ -24,6 +25,7 @@ export {
   TensorNotFoundError,
 } from './errors.js';
 export type { CloseOptions, SafetensorsFile, TensorInfo } from './file.js';
+export { type FloatData, type FloatDtype, fromFloat32 } from './float-encoding.js';
 export {
   loadFile,
   type OpenOptions,

@@ -41,6 +41,10 @@ export class MemoryStorage implements Storage {
     return null;
   }
 
+  hold(): undefined {
+    return undefined;
+  }
+
   verify(): void {
     if (this.closed) throw new FileClosedError({ path: this.path });
   }

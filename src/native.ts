@@ -9,6 +9,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { getSystemErrorName } from 'node:util';
+import { DTYPE_NAMES, type Dtype } from './dtype.js';
 import { argumentRangeError, argumentTypeError } from './errors.js';
 
 declare const mappingBrand: unique symbol;
@@ -21,6 +22,12 @@ export interface Mapping {
   /** Only the addon makes mappings. */
   readonly [mappingBrand]: never;
 }
+
+/** Instructions of a conversion; `best` is what the processor has. Only tests choose. */
+export type ConversionLevel = 'best' | 'plain' | 'avx2';
+
+/** In the order of the addon's own enumeration. */
+const LEVELS: readonly ConversionLevel[] = ['best', 'plain', 'avx2'];
 
 /**
  * What the addon can do. Arguments that it cannot use are a `TypeError`; failures of the system are
@@ -86,6 +93,16 @@ export interface NativeBinding {
    * `release`, which then does nothing.
    */
   detach(mapping: Mapping, buffers: readonly ArrayBuffer[]): void;
+  /**
+   * Converts packed elements, at any alignment, to float32 on this thread. `output` has a value for
+   * every element of `bytes`, two for one of C64. `ENOTSUP` when the processor lacks the level.
+   */
+  convert(dtype: Dtype, bytes: Uint8Array, output: Float32Array, level?: ConversionLevel): void;
+  /**
+   * The same on a thread of the pool. Both arrays are kept alive; until the promise settles, nobody
+   * may detach or resize their buffers, or the thread reads or writes memory that is gone.
+   */
+  convertAsync(dtype: Dtype, bytes: Uint8Array, output: Float32Array): Promise<void>;
 }
 
 /** The addon, or why there is none: a clause that can follow "because". */
@@ -108,6 +125,13 @@ interface Addon {
   closeDescriptor(fd: number): Failure;
   release(mapping: Mapping): Failure;
   detach(mapping: Mapping, buffers: readonly ArrayBuffer[]): Failure;
+  convert(dtype: number, bytes: Uint8Array, output: Float32Array, level: number): Failure;
+  convertAsync(
+    dtype: number,
+    bytes: Uint8Array,
+    output: Float32Array,
+    level: number,
+  ): Promise<void> | Failure;
 }
 
 /** The addon's arguments by name, and what each must be. */
@@ -121,6 +145,10 @@ const EXPECTED_ARGUMENT: Readonly<Record<string, string>> = {
   position: 'a position in a file',
   target: 'a Uint8Array that is not empty',
   buffers: "an array of the mapping's buffers",
+  dtype: 'the name of a dtype',
+  bytes: 'a Uint8Array',
+  output: 'a Float32Array with a value for every element of bytes',
+  level: 'best, plain or avx2',
 };
 
 const NO_MEMORY_ADVICE =
@@ -197,6 +225,17 @@ function bind(addon: Addon): NativeBinding {
     detach(mapping, buffers) {
       const result = addon.detach(mapping, buffers);
       if (result !== 0) throw failure(result, 'mmap', { mapping, buffers });
+    },
+    convert(dtype, bytes, output, level = 'best') {
+      const code = DTYPE_NAMES.indexOf(dtype);
+      const result = addon.convert(code, bytes, output, LEVELS.indexOf(level));
+      if (result !== 0) throw failure(result, 'convert', { dtype, bytes, output, level });
+    },
+    convertAsync(dtype, bytes, output) {
+      const code = DTYPE_NAMES.indexOf(dtype);
+      const result = addon.convertAsync(code, bytes, output, LEVELS.indexOf('best'));
+      if (typeof result === 'object') return result;
+      throw failure(result, 'convertAsync', { dtype, bytes, output });
     },
   };
 }

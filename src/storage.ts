@@ -63,6 +63,13 @@ export interface Storage {
   /** How many of the bytes [begin, end) are in memory; null where that cannot be known. */
   residentBytes(begin: number, end: number): number | null;
 
+  /**
+   * As `window`, for work on other threads: memory that nobody but the caller can detach, not even
+   * a detaching `close`, and so must never be handed out. Undefined where all memory is somebody
+   * else's. Whether the file was still good is what `verify` says afterwards.
+   */
+  hold(begin: number, end: number): Uint8Array<ArrayBuffer> | undefined;
+
   /** Throws {@link FileChangedError} when the file is no longer the one whose header was checked. */
   verify(): void;
 

@@ -91,6 +91,29 @@ export class TensorSource {
     return new Uint8Array(buffer, byteOffset + begin, end - begin);
   }
 
+  /**
+   * The bytes [begin, end), at least one, for work on other threads: memory that nobody else can
+   * take away while a thread reads it. Undefined where there is none without a copy: after `parse`,
+   * in what `storage: 'read'` has read before, and when the file is closed.
+   */
+  hold(begin: number, end: number): Uint8Array<ArrayBuffer> | undefined {
+    return this.isHoldable ? this.#storage.hold(this.#begin + begin, this.#begin + end) : undefined;
+  }
+
+  /** Whether `hold` has something to give. */
+  get isHoldable(): boolean {
+    const { kind, closed } = this.#storage;
+    return kind !== 'memory' && !(this.#resolved() !== undefined && (closed || kind === 'read'));
+  }
+
+  /**
+   * Throws when the file was closed or changed since, so that a copy of the bytes may be wrong. Once
+   * it is closed, a buffer that was handed out before is all there is, and is not checked.
+   */
+  verify(): void {
+    if (!this.#storage.closed || this.#resolved() === undefined) this.#storage.verify();
+  }
+
   /** A source for `byteLength` bytes of this one, with a buffer of its own. */
   part(begin: number, byteLength: number): TensorSource {
     const start = this.#begin + begin;
@@ -103,11 +126,6 @@ export class TensorSource {
    */
   requireBufferOf(byteLength: number): void {
     requireBuffer(this.#storage, this.#tensor, byteLength);
-  }
-
-  /** Throws when the file changed under a copy of the bytes; a closed one cannot be asked. */
-  verifyCopy(): void {
-    if (!this.#storage.closed) this.#storage.verify();
   }
 
   /** Longest buffer this runtime can make, in bytes. */

@@ -1,9 +1,15 @@
 /** One tensor: what the header says about it, and access to its bytes when they are asked for. */
 
+import {
+  type ConvertAsyncOptions,
+  type ConvertOptions,
+  convertOnPoolInWindows,
+} from './conversion.js';
 import { DTYPES, type Dtype, type TensorData } from './dtype.js';
 import { argumentRangeError, argumentTypeError } from './errors.js';
-import { convertToFloat32 } from './float-formats.js';
+import { valueCountOf } from './float-formats.js';
 import { extentOf, gather, splitCopy } from './gather.js';
+import { convert, requireInto } from './kernels.js';
 import { MemoryStorage } from './memory-storage.js';
 import { elementCountOf } from './shape.js';
 import { planSlice, type SliceIndex, type SlicePlan } from './slice.js';
@@ -152,18 +158,47 @@ export class Tensor {
   }
 
   /**
-   * The values as a new Float32Array: a copy, rounded to nearest even where float32 cannot hold a
-   * value. C64 gives real and imaginary parts in turn. `docs/dtypes.md` says for every dtype what
-   * overflow and NaN become.
+   * The values as a Float32Array: a copy, rounded to nearest even where float32 cannot hold a value.
+   * C64 gives real and imaginary parts in turn. `docs/dtypes.md` says for every dtype what overflow
+   * and NaN become. Converting into an array that is used again is several times as fast as into a
+   * new one, whose memory the system has to provide first.
    *
    * @throws SafetensorsError `SAFETENSORS_TENSOR_TOO_LARGE`
+   * @throws TypeError `ERR_INVALID_ARG_TYPE`, RangeError `ERR_OUT_OF_RANGE` for an unusable `into`
    */
-  toFloat32(): Float32Array<ArrayBuffer> {
-    const valueCount = this.elementCount * (this.dtype === 'C64' ? 2 : 1);
-    this.#source.requireBufferOf(valueCount * Float32Array.BYTES_PER_ELEMENT);
-    const values = convertToFloat32(this.dtype, this.bytes, this.elementCount);
-    this.#source.verifyCopy();
-    return values;
+  toFloat32<Into extends Float32Array = Float32Array<ArrayBuffer>>(
+    options: ConvertOptions<Into> = {},
+  ): Into {
+    const output = options.into ?? (new Float32Array(this.#checkedValueCount()) as Float32Array);
+    if (options.into !== undefined) requireInto(options.into, this.#valueCount);
+    convert(this.dtype, this.bytes, output);
+    this.#source.verify();
+    return output as Into;
+  }
+
+  /**
+   * As `toFloat32`, on two threads of the pool: the event loop goes on, also while pages come from
+   * the disk. `into` must not be read or written before the promise settles; transferring or
+   * resizing it only makes the promise reject.
+   *
+   * Fastest into a new array or one over a SharedArrayBuffer. Any other `into`, and the bytes of
+   * `parse` and of `storage: 'read'`, are copied from or to in small windows between other events.
+   *
+   * Rejects with what `toFloat32` throws; with the signal's reason, within milliseconds of work,
+   * when it is aborted; with `SAFETENSORS_FILE_CHANGED` when the file changes meanwhile, and with
+   * `SAFETENSORS_FILE_CLOSED` when it is closed and has not handed out the tensor's bytes before.
+   * What `into` holds is undefined then, and no thread writes to it any more.
+   */
+  async toFloat32Async<Into extends Float32Array = Float32Array<ArrayBuffer>>(
+    options: ConvertAsyncOptions<Into> = {},
+  ): Promise<Into> {
+    if (options.into === undefined) this.#checkedValueCount();
+    const output = await convertOnPoolInWindows(
+      { dtype: this.dtype, source: this.#source, byteOffset: this.#offset },
+      this.#valueCount,
+      options,
+    );
+    return output as Into;
   }
 
   /**
@@ -224,13 +259,23 @@ export class Tensor {
     return longest - (longest % (unit || 1));
   }
 
+  get #valueCount(): number {
+    return valueCountOf(this.dtype, this.elementCount);
+  }
+
+  /** Throws when no new array can hold the values. */
+  #checkedValueCount(): number {
+    this.#source.requireBufferOf(this.#valueCount * Float32Array.BYTES_PER_ELEMENT);
+    return this.#valueCount;
+  }
+
   #gathered(plan: SlicePlan): Uint8Array<ArrayBuffer> {
     this.#source.requireBufferOf(plan.byteLength);
     const target = new Uint8Array(plan.byteLength);
     if (plan.byteLength === 0) return target;
     if (this.#source.isShareable) {
       gather(plan, this.bytes, 0, target);
-      this.#source.verifyCopy();
+      this.#source.verify();
       return target;
     }
     for (const { copy, targetByteOffset } of splitCopy(plan, GATHER_WINDOW_BYTE_LENGTH)) {
@@ -238,7 +283,7 @@ export class Tensor {
       const window = this.#source.window(this.#offset + begin, this.#offset + end);
       gather(copy, window, begin, target, targetByteOffset);
     }
-    this.#source.verifyCopy();
+    this.#source.verify();
     return target;
   }
 }

@@ -1,10 +1,10 @@
 import { type ExecFileException, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { encodeHeader } from '../benchmarks/write-model.js';
 import { findPython } from './python.js';
 
@@ -13,11 +13,14 @@ const python = findPython('torch', 'numpy');
 const DEMO = join(import.meta.dirname, '../build/benchmarks/demo.js');
 
 let folder: string;
-let temporary: string;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'safetensors-demo-test-'));
-  temporary = join(folder, 'tmp');
-  await mkdir(temporary);
+});
+
+// One for each test: what the demo leaves there, or is still doing there, is that test's alone.
+let temporary: string;
+beforeEach(async () => {
+  temporary = await mkdtemp(join(folder, 'tmp-'));
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 

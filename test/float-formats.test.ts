@@ -3,64 +3,27 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { DTYPE_NAMES, DTYPES, type Dtype } from '../src/dtype.js';
-import { convertToFloat32 } from '../src/float-formats.js';
+import { convertToFloat32, valueCountOf } from '../src/float-formats.js';
+import {
+  atByteOffset,
+  differences,
+  expectedOf,
+  float32Folder,
+  inputOf,
+  float32Tables as tables,
+} from './float-tables.js';
 
-interface Table {
-  readonly dtype: Dtype;
-  readonly oracle: string;
-  readonly float32: string;
-  readonly input?: string;
-}
-
-const folder = new URL('fixtures/float32-tables/', import.meta.url);
-const bytesOf = (name: string) => new Uint8Array(readFileSync(new URL(name, folder)));
-const tables: Table[] = JSON.parse(readFileSync(new URL('tables.json', folder), 'utf8')).tables;
 const python = process.env['SAFETENSORS_PYTHON'];
 
-/** All patterns of a dtype, in order, one bit after the other, lowest first. */
-function allPatterns(bits: number): Uint8Array {
-  const bytes = new Uint8Array((2 ** bits * bits) / 8);
-  for (let pattern = 0; pattern < 2 ** bits; pattern++) {
-    for (let bit = 0; bit < bits; bit++) {
-      const at = pattern * bits + bit;
-      bytes[at >> 3] = (bytes[at >> 3] as number) | (((pattern >> bit) & 1) << (at & 7));
-    }
-  }
-  return bytes;
-}
-
-function inputOf({ dtype, input }: Table): Uint8Array {
-  return input === undefined ? allPatterns(DTYPES[dtype].bits) : bytesOf(input);
-}
-
-function expectedOf({ float32 }: Table): Float32Array {
-  return new Float32Array(bytesOf(float32).buffer);
-}
-
-function atByteOffset(bytes: Uint8Array, byteOffset: number): Uint8Array {
-  const moved = new Uint8Array(byteOffset + bytes.length).subarray(byteOffset);
-  moved.set(bytes);
-  return moved;
-}
-
-/** Values whose bit patterns differ (all NaNs are the same), as index, value and expected value. */
-function differences(values: Float32Array, expected: Float32Array): number[][] {
-  const [patterns, expectedPatterns] = [values, expected].map(
-    (array) => new Uint32Array(array.buffer, array.byteOffset, array.length),
-  ) as [Uint32Array, Uint32Array];
-  const found = values.length === expected.length ? [] : [[values.length, expected.length]];
-  for (let i = 0; i < expected.length; i++) {
-    if (patterns[i] === expectedPatterns[i]) continue;
-    const [value, wanted] = [values[i] as number, expected[i] as number];
-    if (!(Number.isNaN(value) && Number.isNaN(wanted))) found.push([i, value, wanted]);
-  }
-  return found;
+function converted(dtype: Dtype, bytes: Uint8Array): Float32Array {
+  const elementCount = (bytes.length * 8) / DTYPES[dtype].bits;
+  const output = new Float32Array(valueCountOf(dtype, elementCount));
+  convertToFloat32(dtype, bytes, output);
+  return output;
 }
 
 function convert(dtype: Dtype, ...bytes: number[]): number[] {
-  return [
-    ...convertToFloat32(dtype, Uint8Array.from(bytes), (bytes.length * 8) / DTYPES[dtype].bits),
-  ];
+  return [...converted(dtype, Uint8Array.from(bytes))];
 }
 
 describe('the oracles', () => {
@@ -77,9 +40,8 @@ describe('the oracles', () => {
   it.each(tables)('$dtype equals $oracle at every alignment', (table) => {
     const input = inputOf(table);
     const expected = expectedOf(table);
-    const elementCount = (input.length * 8) / DTYPES[table.dtype].bits;
     for (let byteOffset = 0; byteOffset < 9; byteOffset++) {
-      const result = convertToFloat32(table.dtype, atByteOffset(input, byteOffset), elementCount);
+      const result = converted(table.dtype, atByteOffset(input, byteOffset));
       expect(differences(result, expected)).toEqual([]);
     }
   });
@@ -102,7 +64,7 @@ describe('the oracles', () => {
       const script = new URL('../scripts/fixtures/float32_tables.py', import.meta.url);
       const output = execFileSync(
         python as string,
-        [fileURLToPath(script), '--check', fileURLToPath(folder)],
+        [fileURLToPath(script), '--check', fileURLToPath(float32Folder)],
         { encoding: 'utf8' },
       );
       expect(output).toMatch(/^\d+ values equal/);
@@ -120,7 +82,7 @@ describe('convertToFloat32', () => {
       const elementCount = (length * 8) / bits;
       for (const byteOffset of [0, 1]) {
         const bytes = atByteOffset(input.subarray(0, length), byteOffset);
-        const result = convertToFloat32(table.dtype, bytes, elementCount);
+        const result = converted(table.dtype, bytes);
         expect(result).toHaveLength(table.dtype === 'C64' ? 2 * elementCount : elementCount);
         expect(differences(result, expected.subarray(0, result.length))).toEqual([]);
       }
@@ -129,7 +91,7 @@ describe('convertToFloat32', () => {
     const times = Math.ceil(200_000 / input.length);
     const repeated = new Uint8Array(times * input.length + 1).subarray(1);
     for (let i = 0; i < times; i++) repeated.set(input, i * input.length);
-    const result = convertToFloat32(table.dtype, repeated, (repeated.length * 8) / bits);
+    const result = converted(table.dtype, repeated);
     const all = new Float32Array(times * expected.length);
     for (let i = 0; i < times; i++) all.set(expected, i * expected.length);
     expect(differences(result, all)).toEqual([]);
@@ -137,7 +99,7 @@ describe('convertToFloat32', () => {
 
   it('leaves the input as it is and gives a copy', () => {
     const bytes = Uint8Array.from([0, 0, 128, 63]);
-    const result = convertToFloat32('F32', bytes, 1);
+    const result = converted('F32', bytes);
     result[0] = 5;
     expect([...bytes]).toEqual([0, 0, 128, 63]);
   });
@@ -167,8 +129,8 @@ describe('convertToFloat32', () => {
     const value = 2n ** 63n + 2n ** 39n + 1n;
     expect(Math.fround(Number(value))).toBe(2 ** 63);
     const bytes = new Uint8Array(BigUint64Array.of(value).buffer);
-    expect(convertToFloat32('U64', bytes, 1)[0]).toBe(2 ** 63 + 2 ** 40);
+    expect(converted('U64', bytes)[0]).toBe(2 ** 63 + 2 ** 40);
     const negative = new Uint8Array(BigInt64Array.of(-(2n ** 62n) - 2n ** 38n - 1n).buffer);
-    expect(convertToFloat32('I64', negative, 1)[0]).toBe(-(2 ** 62) - 2 ** 39);
+    expect(converted('I64', negative)[0]).toBe(-(2 ** 62) - 2 ** 39);
   });
 });

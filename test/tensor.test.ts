@@ -72,6 +72,24 @@ describe.each(openers)('%s (%#)', (kind, open) => {
     expect(scalar.slice().bytes).toEqual(scalar.bytes);
   });
 
+  test('toFloat32 fills a given array and returns it', () => {
+    const file = open([{ name: 't', dtype: 'C64', shape: [3] }], { padding: 1 });
+    const tensor = file.getTensor('t');
+    const room = new Float32Array(8).fill(7);
+    const into = room.subarray(1, 7);
+    expect(tensor.toFloat32({ into })).toBe(into);
+    expect(into).toEqual(tensor.toFloat32());
+    expect([room[0], room[7]]).toEqual([7, 7]);
+    const shared = new Float32Array(new SharedArrayBuffer(24));
+    expect([...tensor.toFloat32({ into: shared })]).toEqual([...into]);
+    expect(() => tensor.toFloat32({ into: room })).toThrow(
+      expect.objectContaining({ code: 'ERR_OUT_OF_RANGE', message: expect.stringMatching(/6.*8/) }),
+    );
+    expect(() => tensor.toFloat32({ into: new Float64Array(6) as never })).toThrow(
+      expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }),
+    );
+  });
+
   test('view reads the same bytes otherwise', () => {
     const tensor = open([{ name: 't', dtype: 'F32', shape: [3] }], { padding: 1 }).getTensor('t');
     expect(tensor.view(Uint16Array)).toEqual(new Uint16Array(countedBytes(12).buffer));

@@ -1,0 +1,9 @@
+#ifndef SAFETENSORS_MMAP_CONVERT_BINDING_H_
+#define SAFETENSORS_MMAP_CONVERT_BINDING_H_
+
+#include <napi.h>
+
+// Adds `convert` and `convertAsync` to what JavaScript sees.
+void ExportConvert(Napi::Env env, Napi::Object exports);
+
+#endif  // SAFETENSORS_MMAP_CONVERT_BINDING_H_

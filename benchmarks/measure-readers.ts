@@ -34,6 +34,8 @@ interface OpenRow {
   readonly prepared: Runnable | string;
   readonly results: ReaderResult[];
   reason: string | undefined;
+  /** Why the last round was left out, which is no reason to leave out the next. */
+  skipped?: string | undefined;
 }
 
 /**
@@ -60,17 +62,19 @@ export async function measureReaders(
     }
   }
   refuseOtherBytes(rows);
-  return rows.map(({ driver, reason, results }) =>
-    reason === undefined ? { driver, results } : { driver, results: [], reason },
-  );
+  return rows.map(({ driver, reason, skipped, results }) => {
+    if (reason !== undefined) return { driver, results: [], reason };
+    return results.length > 0 ? { driver, results } : { driver, results, reason: skipped ?? '' };
+  });
 }
 
 async function measureOnce(row: OpenRow, equipment: Equipment, plan: ReadingPlan): Promise<void> {
   const { prepared } = row;
   if (row.reason !== undefined || typeof prepared === 'string') return;
   try {
-    row.reason = await bringInto(plan.cache, prepared.files, equipment.loop, plan.signal);
-    if (row.reason !== undefined) return;
+    const { files } = prepared;
+    row.skipped = await bringInto(plan.cache, files, equipment.loop, plan.signal);
+    if (row.skipped !== undefined) return;
     row.results.push(await runChild<ReaderResult>(prepared.command, plan.signal));
   } catch (error) {
     if (!(error instanceof ChildError)) throw error;

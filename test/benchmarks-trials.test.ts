@@ -28,7 +28,12 @@ test('no two readers have the same name', () => {
 describe('a driver', () => {
   const selection = { index: 3, begin: 100, byteLength: 8 };
   const equipment: Equipment = {
-    loop: { addon: 'touch.node', library: 'libtouch.so', rawLimit: 'raw_limit', pageCache: 'cache' },
+    loop: {
+      addon: 'touch.node',
+      library: 'libtouch.so',
+      rawLimit: 'raw_limit',
+      pageCache: 'cache',
+    },
     python: { file: 'python', version: '3', packages: {} },
     inputs: {
       safetensors: { path: 'model', files: ['model'] },
@@ -50,7 +55,9 @@ describe('a driver', () => {
     const prepared = prepareDriver(OURS, equipment, task);
     expect(prepared).toMatchObject({ files: ['model'] });
     expect(prepared).toMatchObject({
-      command: { args: [expect.stringContaining('read-mapped.js'), 'model', 'touch.node', '3', '-', ''] },
+      command: {
+        args: [expect.stringContaining('read-mapped.js'), 'model', 'touch.node', '3', '-', ''],
+      },
     });
     expect(prepareDriver(PLAIN_MAPPING, equipment, { selection, hold: true })).toMatchObject({
       command: { file: 'raw_limit', args: ['mapping', 'model', '100', '8', 'hold'] },
@@ -59,7 +66,9 @@ describe('a driver', () => {
 
   test('that lacks something says what', () => {
     expect(prepareDriver(TORCH_LOAD, equipment, task)).toBe('Python has no: torch');
-    expect(prepareDriver(TORCH_LOAD, { ...equipment, python: 'no Python' }, task)).toBe('no Python');
+    expect(prepareDriver(TORCH_LOAD, { ...equipment, python: 'no Python' }, task)).toBe(
+      'no Python',
+    );
     expect(prepareDriver(PLAIN_MAPPING, { ...equipment, loop: 'no cc' }, task)).toMatch(/compiler/);
     const python = { file: 'python', version: '3', packages: { torch: '2' } };
     expect(prepareDriver(TORCH_LOAD, { ...equipment, python }, task)).toBe('no copy');

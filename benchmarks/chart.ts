@@ -54,7 +54,8 @@ export function barChart(
   series: readonly Series[],
   about: ChartText,
 ): string {
-  const longest = Math.max(0, ...lines.flatMap((line) => Object.values(line.values)));
+  const values = lines.flatMap((line) => Object.values(line.values));
+  const longest = Math.max(0, ...values.filter((value) => !Number.isNaN(value)));
   const scale = longest === 0 ? 0 : (WIDTH - LEFT - LABEL_WIDTH - VALUE_WIDTH) / longest;
   const lineHeight = series.length * (BAR_HEIGHT + 2) + GAP;
   const height = HEAD_HEIGHT + lines.length * lineHeight;

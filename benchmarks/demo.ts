@@ -2,7 +2,6 @@
  * Shows the package on a checkpoint beside other ways to read the same weights.
  * `npm run demo [-- PATH] [-- --size 1GB]`
  */
-import { createReadStream } from 'node:fs';
 import { freemem } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -11,7 +10,7 @@ import { formatByteSize, formatDuration, parseByteSize } from './byte-size.js';
 import { endProgress, runCommand, showProgress, UsageError } from './command-line.js';
 import { describeFile } from './describe-file.js';
 import { type Driver, OURS, PICKLE, READ_FILE, TORCH_LOAD } from './drivers.js';
-import { prepareEquipment, type Weights } from './equipment.js';
+import { prepareEquipment } from './equipment.js';
 import { measureReaders, medianOf, type ReaderRow } from './measure-readers.js';
 import { MIN_MODEL_BYTES, modelSizes, modelTensors } from './model.js';
 import { alignedTable } from './table.js';
@@ -50,18 +49,6 @@ async function makeModel(folder: string, byteLength: number, signal: AbortSignal
   return path;
 }
 
-/** Reads the file once, so that the first row does not pay for the disk alone. */
-async function warmPageCache({ path, byteLength }: Weights, signal: AbortSignal): Promise<boolean> {
-  if (byteLength > freemem() / 2) return false;
-  let read = 0;
-  for await (const chunk of createReadStream(path, { highWaterMark: 2 ** 22, signal })) {
-    read += chunk.length;
-    showProgress(`reading the file once: ${Math.round((read / byteLength) * 100)} %`);
-  }
-  endProgress();
-  return true;
-}
-
 function beforeAndAfter(row: ReaderRow, kind: 'anonymous' | 'fileBacked'): string {
   const before = medianOf(row, (result) => result.before?.[kind] ?? Number.NaN);
   const after = medianOf(row, (result) => result.after?.[kind] ?? Number.NaN);
@@ -98,14 +85,20 @@ function resultTable(rows: readonly ReaderRow[]): string {
   return alignedTable([head, ...body]);
 }
 
-async function show(weights: Weights, folder: string, signal: AbortSignal): Promise<void> {
-  const warm = await warmPageCache(weights, signal);
-  const equipment = await prepareEquipment(weights, folder, signal);
-  const rows = await measureReaders(DRIVERS, equipment, { count: ROUNDS, signal });
+async function show(path: string, folder: string, signal: AbortSignal): Promise<void> {
+  const equipment = await prepareEquipment(path, DRIVERS, folder, signal);
+  const { all: selection } = equipment;
+  const cache = selection.byteLength > freemem() / 2 ? 'unknown' : 'warm';
+  const rows = await measureReaders(DRIVERS, equipment, {
+    selection,
+    cache,
+    count: ROUNDS,
+    signal,
+  });
   endProgress();
-  const cache = warm ? 'the file in the page cache' : 'a file too large to be kept in memory';
-  console.log(`\nEach row: fresh processes, ${cache}, medians of ${ROUNDS}. The clock starts at the
-call that opens the file; "every byte" ends when the same loop has read all tensors.\n`);
+  const where = cache === 'warm' ? 'in the page cache' : 'too large to be kept in memory';
+  console.log(`\nEach row: fresh processes, the file ${where}, medians of ${ROUNDS}. The clock
+starts at the call that opens the file; "every byte" ends when the same loop has read all tensors.\n`);
   console.log(resultTable(rows));
   console.log('');
   for (const { driver, reason } of rows) {
@@ -137,14 +130,13 @@ async function demo(args: string[], signal: AbortSignal): Promise<void> {
   await withTemporaryFolder(modelBytes, async (folder) => {
     const path = given ?? (await makeModel(folder, modelBytes, signal));
     const file = safeOpen(path);
-    const weights = { path, byteLength: file.byteLength };
-    const size = formatByteSize(weights.byteLength);
+    const size = formatByteSize(file.byteLength);
     console.log(`${path}\n${size}, opened with storage "${file.storage}"`);
     console.log(describeFile(file));
     const isEmpty = file.size === 0;
     file.close();
     if (isEmpty) console.log('\nThere is nothing to measure in a file without tensors.');
-    else await show(weights, folder, signal);
+    else await show(path, folder, signal);
   });
 }
 

@@ -1,23 +1,15 @@
-/** The rivals as data: what each reads, what it needs, and the command that runs it. */
-import { join } from 'node:path';
-import type { Python } from './python.js';
-import type { Command } from './run-child.js';
-import type { TouchLoop } from './touch-loop.js';
+/** The rivals as data: what each reads and needs, and the program that runs it. */
 
 /** File formats that hold the same weights. */
-export type InputFormat = 'safetensors' | 'torch' | 'pickle';
-
-/** A file of weights. */
-export interface Input {
-  readonly path: string;
-}
-
-/** What is there to measure with. A text in place of a thing says why it is not there. */
-export interface Equipment {
-  readonly loop: TouchLoop | string;
-  readonly python: Python | string;
-  readonly inputs: Readonly<Record<InputFormat, Input | string>>;
-}
+export type InputFormat =
+  | 'safetensors'
+  | 'torch'
+  | 'torchLegacy'
+  | 'pickle4'
+  | 'pickle5'
+  | 'npz'
+  | 'npy'
+  | 'hdf5';
 
 /** One way of getting at the weights of a file. */
 export interface Driver {
@@ -25,118 +17,161 @@ export interface Driver {
   readonly name: string;
   readonly program: 'native' | 'node' | 'python';
   readonly input: InputFormat;
-  /** Python packages that it imports. */
+  /** Packages that it imports, of the program's own kind. */
   readonly packages: readonly string[];
-  /** Script in `children/`, and for Python the method it is asked for. */
-  readonly script: readonly string[];
+  /** Script in `children/`; none for the program in C. */
+  readonly script: string;
+  /** What the script is asked for, if it knows several ways. */
+  readonly method: string;
 }
-
-const SCRIPTS = join(import.meta.dirname, 'children');
-const PYTHON_SCRIPTS = join(import.meta.dirname, '../children');
-
-/** Stands for the path of the addon where the children have to use the loop in JavaScript. */
-const NO_ADDON = '-';
 
 type Details = Partial<Pick<Driver, 'input' | 'packages'>>;
 
-function driver(
-  program: Driver['program'],
+function limit(name: string, method: string): Driver {
+  const script = '';
+  return { program: 'native', name, script, method, input: 'safetensors', packages: [] };
+}
+
+function node(name: string, script: string, method = '', details: Details = {}): Driver {
+  return { program: 'node', name, script, method, input: 'safetensors', packages: [], ...details };
+}
+
+function python(
   name: string,
-  script: readonly string[],
-  details: Details = {},
+  method: string,
+  input: InputFormat,
+  packages: readonly string[],
+  script = 'read_all.py',
 ): Driver {
-  return { program, name, script, input: 'safetensors', packages: [], ...details };
+  return { program: 'python', name, script, method, input, packages };
+}
+
+function npmPackage(name: string, script: string, input: InputFormat): Driver {
+  return node(name, script, name, { input, packages: [name] });
 }
 
 /** The floor: the loop over a mapping of the same file, in C. */
-export const PLAIN_MAPPING: Driver = driver('native', 'plain mapping, C', []);
+export const PLAIN_MAPPING: Driver = limit('limit: plain mapping, C', 'mapping');
+/** The mapping copied once, then the loop: the floor of readers that copy. */
+export const MEMCPY: Driver = limit('limit: memcpy of the mapping, C', 'memcpy');
+/** Read into memory, then the loop. */
+export const READ: Driver = limit('limit: read, C', 'read');
+/** The same past the page cache: what the disk gives. */
+export const DIRECT: Driver = limit('limit: O_DIRECT, C', 'direct');
 /** This package, reading. */
-export const OURS: Driver = driver('node', 'safetensors-mmap', ['read-mapped.js']);
+export const OURS: Driver = node('safetensors-mmap', 'read-mapped.js');
+/** This package, everything prefetched before the first tensor is asked for. */
+export const OURS_PREFETCHED: Driver = node('safetensors-mmap, prefetch()', 'read-prefetched.js');
+/** This package, everything loaded into ordinary memory. */
+export const OURS_LOADED: Driver = node('safetensors-mmap, load()', 'read-loaded.js');
 /** Node's own way. */
-export const READ_FILE: Driver = driver('node', 'fs.readFile', ['read-whole.js']);
+export const READ_FILE: Driver = node('fs.readFile', 'read-whole.js');
+/** Node's own way, tensor by tensor. */
+export const READ_POSITIONED: Driver = node('fs.read per tensor', 'read-positioned.js');
 /** PyTorch's own format, as it is loaded by default. */
-export const TORCH_LOAD: Driver = driver('python', 'torch.load', ['read_all.py', 'torch.load'], {
-  input: 'torch',
-  packages: ['torch'],
-});
-/** Python's own format: a dictionary of numpy arrays, of bytes where numpy is missing. */
-export const PICKLE: Driver = driver('python', 'pickle', ['read_all.py', 'pickle'], {
-  input: 'pickle',
-});
-const TORCH_LOAD_MAPPED = driver(
-  'python',
+export const TORCH_LOAD: Driver = python('torch.load', 'torch.load', 'torch', ['torch']);
+/** The same, mapped. */
+export const TORCH_LOAD_MAPPED: Driver = python(
   'torch.load(mmap=True)',
-  ['read_all.py', 'torch.load-mmap'],
-  { input: 'torch', packages: ['torch'] },
+  'torch.load-mmap',
+  'torch',
+  ['torch'],
 );
-const SAFE_OPEN_TORCH = driver(
-  'python',
+/** Python's own format: a dictionary of numpy arrays, of bytes where numpy is missing. */
+export const PICKLE: Driver = python('pickle, protocol 5', 'pickle', 'pickle5', []);
+/** The reference with torch. */
+export const REFERENCE_TORCH: Driver = python(
   'Python safe_open, torch',
-  ['read_all.py', 'safe_open-torch'],
-  { packages: ['safetensors', 'torch'] },
+  'torch-mmap',
+  'safetensors',
+  ['safetensors', 'torch'],
 );
-const SAFE_OPEN_NUMPY = driver(
-  'python',
+const NUMPY = ['safetensors', 'numpy', 'ml_dtypes'];
+/** The reference with numpy. */
+export const REFERENCE_NUMPY: Driver = python(
   'Python safe_open, numpy',
-  ['read_all.py', 'safe_open-numpy'],
-  { packages: ['safetensors', 'numpy', 'ml_dtypes'] },
+  'numpy-mmap',
+  'safetensors',
+  NUMPY,
 );
+/** HDF5, the format of the older Keras. */
+export const HDF5: Driver = python('h5py', 'hdf5', 'hdf5', ['numpy', 'h5py']);
 
-/** Readers of every byte, in the order of the tables. */
+/** All readers, in the order of the tables. */
 export const READERS: readonly Driver[] = [
+  PLAIN_MAPPING,
+  MEMCPY,
+  READ,
+  OURS,
+  OURS_PREFETCHED,
+  OURS_LOADED,
+  READ_FILE,
+  READ_POSITIONED,
+  npmPackage('@riaskov/mmap-io', 'read-mmap-io.js', 'safetensors'),
+  npmPackage('mmap-io', 'read-mmap-io.js', 'safetensors'),
+  npmPackage('pickleparser', 'read-pickle.js', 'pickle4'),
+  npmPackage('jpickle', 'read-pickle.js', 'pickle4'),
+  TORCH_LOAD,
+  python('torch.load, legacy format', 'torch.load', 'torchLegacy', ['torch']),
+  TORCH_LOAD_MAPPED,
+  python('pickle, protocol 4', 'pickle', 'pickle4', []),
+  PICKLE,
+  python('np.load, npz', 'npz', 'npz', ['numpy']),
+  python('np.load, npy files', 'npy', 'npy', ['numpy']),
+  python('np.load, npy files, mmap_mode', 'npy-mmap', 'npy', ['numpy']),
+  HDF5,
+  REFERENCE_NUMPY,
+  python('Python safe_open, numpy, pread', 'numpy-pread', 'safetensors', NUMPY),
+  REFERENCE_TORCH,
+  python('Python safe_open, torch, pread', 'torch-pread', 'safetensors', ['safetensors', 'torch']),
+];
+
+/** Readers of files that are not in memory: one of each kind, since the disk decides. */
+export const COLD_READERS: readonly Driver[] = [
+  DIRECT,
+  PLAIN_MAPPING,
+  OURS,
+  OURS_PREFETCHED,
+  OURS_LOADED,
+  READ_FILE,
+  TORCH_LOAD,
+  TORCH_LOAD_MAPPED,
+  PICKLE,
+  HDF5,
+  REFERENCE_NUMPY,
+  REFERENCE_TORCH,
+];
+
+/** Readers whose memory is shown for one process and for four. */
+export const MEMORY_READERS: readonly Driver[] = [
   PLAIN_MAPPING,
   OURS,
   READ_FILE,
   TORCH_LOAD,
-  PICKLE,
   TORCH_LOAD_MAPPED,
-  SAFE_OPEN_TORCH,
-  SAFE_OPEN_NUMPY,
+  PICKLE,
+  REFERENCE_NUMPY,
+  REFERENCE_TORCH,
 ];
 
 /** This package, from the start of its process to a first byte. */
-export const OUR_START: Driver = driver('node', 'safetensors-mmap', ['first-byte.js']);
+export const OUR_START: Driver = node('safetensors-mmap', 'first-byte.js');
+const FIRST_BYTE = 'first_byte.py';
 /** The reference with torch, the same. */
-export const TORCH_START: Driver = driver(
-  'python',
+export const TORCH_START: Driver = python(
   'Python safe_open, torch',
-  ['first_byte.py', 'torch'],
-  { packages: ['safetensors', 'torch'] },
+  'torch',
+  'safetensors',
+  ['safetensors', 'torch'],
+  FIRST_BYTE,
 );
-const NUMPY_START = driver('python', 'Python safe_open, numpy', ['first_byte.py', 'numpy'], {
-  packages: ['safetensors', 'numpy', 'ml_dtypes'],
-});
-const NODE_START = driver('node', 'Node alone, opens nothing', ['start-only.js']);
 
 /** Programs that print the first byte of the first tensor and end. */
-export const STARTERS: readonly Driver[] = [NODE_START, OUR_START, NUMPY_START, TORCH_START];
-
-/** The command that runs the driver, or a text that says why it cannot run here. */
-export function driverCommand(driver: Driver, equipment: Equipment): Command | string {
-  const { loop, python: interpreter } = equipment;
-  const input = equipment.inputs[driver.input];
-  const compiled = typeof loop === 'string' ? undefined : loop;
-  switch (driver.program) {
-    case 'native':
-      if (typeof input === 'string') return input;
-      return compiled === undefined
-        ? 'needs a C compiler'
-        : { file: compiled.plainMapping, args: [input.path] };
-    case 'node': {
-      if (typeof input === 'string') return input;
-      const [script = ''] = driver.script;
-      const args = [join(SCRIPTS, script), input.path, compiled?.addon ?? NO_ADDON];
-      return { file: process.execPath, args };
-    }
-    case 'python': {
-      if (typeof interpreter === 'string') return interpreter;
-      const missing = driver.packages.filter((name) => !(name in interpreter.packages));
-      if (missing.length > 0) return `Python has no ${missing.join(', no ')}`;
-      if (typeof input === 'string') return input;
-      if (compiled === undefined) return 'needs a C compiler';
-      const [script = '', ...method] = driver.script;
-      const args = [join(PYTHON_SCRIPTS, script), ...method, input.path, compiled.library];
-      return { file: interpreter.file, args };
-    }
-  }
-}
+export const STARTERS: readonly Driver[] = [
+  node('Node alone, opens nothing', 'start-only.js'),
+  OUR_START,
+  python('Python safe_open, numpy', 'numpy', 'safetensors', NUMPY, FIRST_BYTE),
+  TORCH_START,
+  python('torch.load(mmap=True)', 'torch.load', 'torch', ['torch'], FIRST_BYTE),
+  python('pickle, protocol 5', 'pickle', 'pickle5', ['numpy'], FIRST_BYTE),
+];

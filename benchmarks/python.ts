@@ -1,6 +1,7 @@
 /** Finding Python and what it has installed. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { ROOT_FOLDER, SOURCE_FOLDER } from './places.js';
 import { runChild } from './run-child.js';
 
 /** A Python that runs. */
@@ -15,7 +16,7 @@ export interface Python {
 const PROBE = `
 import importlib.metadata, json, platform
 packages = {}
-for name in ("ml_dtypes", "numpy", "safetensors", "torch"):
+for name in ("h5py", "ml_dtypes", "numpy", "safetensors", "torch"):
     try:
         packages[name] = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -23,12 +24,13 @@ for name in ("ml_dtypes", "numpy", "safetensors", "torch"):
 print(json.dumps({"version": platform.python_version(), "packages": packages}))
 `;
 
-/** What `SAFETENSORS_PYTHON` names, else the environment in the package's folder, else `python3`. */
+/** What `SAFETENSORS_PYTHON` names, else the environment made for the benchmarks or for the tests. */
 function pythonFile(): string {
   const given = process.env['SAFETENSORS_PYTHON'];
   if (given !== undefined && given !== '') return given;
-  const local = join(import.meta.dirname, '../../.venv/bin/python');
-  return existsSync(local) ? local : 'python3';
+  const environments = [SOURCE_FOLDER, ROOT_FOLDER].map((folder) => join(folder, '.venv'));
+  const found = environments.map((folder) => join(folder, 'bin/python')).find(existsSync);
+  return found ?? 'python3';
 }
 
 /** The Python to use, or a line that says why there is none. */

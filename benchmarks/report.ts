@@ -1,4 +1,5 @@
 /** What a trial hands back, and how it is printed. */
+import type { Bars } from './chart.js';
 import { markdownTable } from './table.js';
 
 /** One figure that has to be reached. */
@@ -18,6 +19,8 @@ export interface Section {
   /** Lines below the table: what was not measured, and why. */
   readonly notes: readonly string[];
   readonly targets: readonly Target[];
+  /** What a chart shows of it, if there is one. */
+  readonly bars?: readonly Bars[];
   /** Every single measurement, for the JSON file. */
   readonly measurements: unknown;
 }

@@ -1,8 +1,9 @@
-/** Compiles `native/`: the loop that all rows share, once as an object for all three users of it. */
+/** Compiles `native/`: the loop that all rows share, once as an object for all users of it. */
 import { existsSync } from 'node:fs';
 import { mkdir, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { SOURCE_FOLDER } from './places.js';
 import { type Command, runToEnd } from './run-child.js';
 
 /** Where the compiled programs are. */
@@ -11,17 +12,29 @@ export interface TouchLoop {
   readonly addon: string;
   /** Shared library with a C interface, for Python's ctypes. */
   readonly library: string;
-  /** Program that runs the loop over a plain mapping. */
-  readonly plainMapping: string;
+  /** Program that runs the loop with nothing between it and the file. */
+  readonly rawLimit: string;
+  /** Program that fills and empties the page cache. */
+  readonly pageCache: string;
 }
 
-const SOURCES = join(import.meta.dirname, '../native');
+const SOURCES = join(SOURCE_FOLDER, 'native');
 const OUTPUT = join(import.meta.dirname, 'native');
 const OUTPUTS: TouchLoop = {
   addon: join(OUTPUT, 'touch.node'),
   library: join(OUTPUT, 'libtouch.so'),
-  plainMapping: join(OUTPUT, 'plain_mapping'),
+  rawLimit: join(OUTPUT, 'raw_limit'),
+  pageCache: join(OUTPUT, 'page_cache'),
 };
+const SOURCE_NAMES = [
+  'touch.h',
+  'touch.c',
+  'touch_addon.c',
+  'process.h',
+  'process.c',
+  'raw_limit.c',
+  'page_cache.c',
+];
 
 /** Headers of the running Node: beside the program, or where node-gyp keeps what it downloaded. */
 function nodeHeaders(): string | undefined {
@@ -36,10 +49,9 @@ function nodeHeaders(): string | undefined {
 
 async function isUpToDate(): Promise<boolean> {
   const changed = async (path: string): Promise<number> => (await stat(path)).mtimeMs;
-  const sources = ['touch.h', 'touch.c', 'touch_addon.c', 'plain_mapping.c'];
   try {
     const built = await Promise.all(Object.values(OUTPUTS).map(changed));
-    const written = await Promise.all(sources.map((name) => changed(join(SOURCES, name))));
+    const written = await Promise.all(SOURCE_NAMES.map((name) => changed(join(SOURCES, name))));
     return Math.min(...built) >= Math.max(...written);
   } catch {
     return false;
@@ -53,14 +65,19 @@ function commands(headers: string): Command[] {
   const flags = ['-O3', '-std=c11', '-fPIC'];
   // The functions of Node-API are in the running program; macOS wants that said.
   const undefinedSymbols = process.platform === 'darwin' ? ['-undefined', 'dynamic_lookup'] : [];
-  const addonSource = join(SOURCES, 'touch_addon.c');
-  const programSource = join(SOURCES, 'plain_mapping.c');
+  const [addonSource = '', processSource = '', limitSource = '', cacheSource = ''] = [
+    'touch_addon.c',
+    'process.c',
+    'raw_limit.c',
+    'page_cache.c',
+  ].map((name) => join(SOURCES, name));
   const call = (...args: string[]): Command => ({ file: compiler, args: [...flags, ...args] });
   return [
     call('-c', join(SOURCES, 'touch.c'), '-o', object),
     call('-shared', object, '-o', OUTPUTS.library),
     call('-shared', ...undefinedSymbols, '-I', headers, addonSource, object, '-o', OUTPUTS.addon),
-    call(programSource, object, '-o', OUTPUTS.plainMapping),
+    call(limitSource, processSource, object, '-o', OUTPUTS.rawLimit),
+    call(cacheSource, processSource, '-o', OUTPUTS.pageCache),
   ];
 }
 

@@ -1,7 +1,9 @@
 /**
- * Makes `.venv` in the package root with the packages of `scripts/fixtures/requirements.txt` and
- * prints the path of its Python, the last line of stdout: the value for SAFETENSORS_PYTHON. Does
- * nothing when the environment is already there with the same requirements.
+ * Makes a Python environment with the packages of a requirements file and prints the path of its
+ * Python, the last line of stdout: the value for SAFETENSORS_PYTHON. Does nothing when the
+ * environment is already there with the same requirements.
+ * `node scripts/python-env.mjs [REQUIREMENTS ENVIRONMENT]`, relative to the package root; without
+ * arguments `.venv` for the tests, from `scripts/fixtures/requirements.txt`.
  *
  * PYTHON names the interpreter to start from; without it that is `python3`.
  */
@@ -11,8 +13,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const requirements = join(root, 'scripts', 'fixtures', 'requirements.txt');
-const environment = join(root, '.venv');
+const [requirementsFile = 'scripts/fixtures/requirements.txt', folder = '.venv'] =
+  process.argv.slice(2);
+const requirements = join(root, requirementsFile);
+const environment = join(root, folder);
 const stamp = join(environment, 'installed-requirements.txt');
 const python =
   process.platform === 'win32'
@@ -40,7 +44,7 @@ function isUpToDate() {
 
 if (!isUpToDate()) {
   rmSync(environment, { recursive: true, force: true });
-  console.error('python-env: installing the Python packages into .venv (minutes at first) …');
+  console.error(`python-env: installing Python packages into ${folder} (minutes at first) …`);
   run(
     process.env.PYTHON ?? 'python3',
     ['-m', 'venv', environment],

@@ -9,6 +9,17 @@ if method == "torch":
 
     file = safe_open(path, framework="pt")
     print(file.get_tensor(file.offset_keys()[0]).view(torch.uint8).flatten()[0].item())
+elif method == "torch.load":
+    import torch
+
+    first, *_ = torch.load(path, mmap=True).values()
+    print(first.view(torch.uint8).flatten()[0].item())
+elif method == "pickle":
+    import pickle
+
+    with open(path, "rb") as file:
+        first, *_ = pickle.load(file).values()
+    print(first.view("u1").flat[0])
 else:
     import ml_dtypes  # noqa: F401, lets numpy know bfloat16
     from safetensors import safe_open

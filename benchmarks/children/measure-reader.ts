@@ -1,4 +1,4 @@
-/** What the readers in Node share; `read_all.py` and `plain_mapping.c` do the same. */
+/** What the readers in Node share; `read_all.py` and `raw_limit.c` do the same. */
 import { createRequire } from 'node:module';
 import { type Memory, readMemory } from '../memory.js';
 import { touchWords } from './touch-words.js';
@@ -9,9 +9,11 @@ export interface ReaderResult {
   readonly open: number;
   /** Until the first byte of the first tensor is in a register. */
   readonly firstTensor: number;
+  /** Until all tensors have been handed out; of a lazy reader nothing has been read then. */
+  readonly handedOut: number;
   /** Until the loop has been over every byte of every tensor. */
   readonly everyByte: number;
-  /** Bytes of all tensors. */
+  /** Bytes of the tensors. */
   readonly bytes: number;
   /** First byte of the first tensor, printed so that reading it cannot be left out. */
   readonly firstByte?: number | undefined;
@@ -26,44 +28,63 @@ export interface ReaderResult {
 /** Stands in the command in place of the path of the compiled loop where there is none. */
 export const NO_ADDON = '-';
 
-/** Opens a file and gives the bytes of its tensors one by one. */
-export type Opener = (path: string) => Iterable<Uint8Array> | Promise<Iterable<Uint8Array>>;
+/** Hands a tensor's bytes out, which may mean to read them. */
+export type Take = () => Uint8Array | Promise<Uint8Array>;
 
-/** Measures one reader and prints its line; a failure is one line on stderr and exit code 1. */
+/** Stands in the command where the child shall end when it has printed its line. */
+export const NO_HOLD = '-';
+
+/** Opens a file; its tensors in the order of the file, to be taken one by one. */
+export type Opener = (path: string, method: string) => readonly Take[] | Promise<readonly Take[]>;
+
+const [path = '', addon = NO_ADDON, what = 'all', hold = NO_HOLD, method = ''] =
+  process.argv.slice(2);
+
+/**
+ * Measures one reader and prints its line; a failure is one line on stderr and exit code 1.
+ * Arguments of the process: FILE ADDON all|INDEX hold|- [METHOD], with the position of the one
+ * tensor to read; with `hold` everything stays in memory until standard input ends.
+ */
 export async function measureReader(open: Opener): Promise<void> {
   try {
-    console.log(JSON.stringify(await readEveryByte(open)));
+    const held: Uint8Array[] = [];
+    console.log(JSON.stringify(await readEveryByte(open, held)));
+    if (hold === NO_HOLD) return;
+    for await (const _ of process.stdin);
+    held.length = 0;
   } catch (error) {
-    console.error(error instanceof Error ? error.message : error);
+    console.error(`Error: ${error instanceof Error ? error.message : error}`);
     process.exitCode = 1;
   }
 }
 
-async function readEveryByte(open: Opener): Promise<ReaderResult> {
-  const [path = '', addon = NO_ADDON] = process.argv.slice(2);
+async function readEveryByte(open: Opener, held: Uint8Array[]): Promise<ReaderResult> {
   const touch: (bytes: Uint8Array) => bigint =
     addon === NO_ADDON ? touchWords : createRequire(import.meta.url)(addon).touchWords;
-  const held: Uint8Array[] = [];
   let sum = 0n;
   let bytes = 0;
-  let firstByte: number | undefined;
-  let firstTensor = Number.NaN;
   const before = readMemory();
   const start = performance.now();
-  const tensors = await open(path);
+  const all = await open(path, method);
   const opened = performance.now() - start;
-  for (const tensor of tensors) {
-    if (held.length === 0) {
-      firstByte = tensor[0];
-      firstTensor = performance.now() - start;
-    }
+  const wanted = what === 'all' ? all : all.slice(Number(what), Number(what) + 1);
+  let firstByte: number | undefined;
+  let firstTensor = Number.NaN;
+  for (const take of wanted) {
+    const taken = take();
+    const tensor = taken instanceof Uint8Array ? taken : await taken;
+    if (held.push(tensor) > 1) continue;
+    firstByte = tensor[0];
+    firstTensor = performance.now() - start;
+  }
+  const handedOut = performance.now() - start;
+  for (const tensor of held) {
     sum += touch(tensor);
     bytes += tensor.byteLength;
-    held.push(tensor);
   }
   const everyByte = performance.now() - start;
   const after = readMemory();
   const checksum = BigInt.asUintN(64, sum).toString(16).padStart(16, '0');
-  const times = { open: opened, firstTensor, everyByte };
+  const times = { open: opened, firstTensor, handedOut, everyByte };
   return { ...times, bytes, firstByte, checksum, before, after };
 }

@@ -1,13 +1,27 @@
-"""Reads every byte with one of the Python readers; prints the line of children/measure-reader.ts.
+"""Reads with one of the Python readers; prints the line of children/measure-reader.ts.
 
-Arguments: METHOD FILE LIBRARY, with the shared library that holds touch_words.
+Arguments: METHOD FILE LIBRARY all|INDEX hold|-, with the shared library that holds touch_words, the
+position of the one tensor to read, and whether to stay until standard input ends.
 """
 
 import ctypes
 import json
+import os
 import pickle
 import sys
 import time
+
+
+def import_all(*names):
+    for name in names:
+        globals()[name] = __import__(name)
+
+
+def import_if_there(name):
+    try:
+        import_all(name)
+    except ImportError:
+        pass
 
 
 def range_of(tensor):
@@ -19,80 +33,115 @@ def range_of(tensor):
     return tensor.ctypes.data, tensor.nbytes
 
 
+# Every opener returns functions, one for each tensor in the order of the file.
+
+
+def takers(values):
+    return [lambda value=value: value for value in values]
+
+
 def torch_load(path, **options):
-    return torch.load(path, **options).values()
+    return takers(torch.load(path, **options).values())
 
 
 def pickle_load(path):
     with open(path, "rb") as file:
-        return pickle.load(file).values()
+        return takers(pickle.load(file).values())
 
 
-def safe_open_tensors(path, framework):
-    file = safe_open(path, framework=framework)
-    return (file.get_tensor(name) for name in file.offset_keys())
+def numpy_archive(path):
+    file = numpy.load(path)
+    return [lambda name=name: file[name] for name in file.files]
+
+
+def numpy_files(path, mode=None):
+    names = sorted(os.listdir(path))
+    return [lambda name=name: numpy.load(os.path.join(path, name), mmap_mode=mode) for name in names]
+
+
+def hdf5(path):
+    file = h5py.File(path, "r")
+    return [lambda name=name: file[name][()] for name in file]
+
+
+def reference(path, framework, backend):
+    from safetensors import safe_open
+
+    file = safe_open(path, framework=framework, backend=backend)
+    return [lambda name=name: file.get_tensor(name) for name in file.offset_keys()]
+
+
+# Everything is imported before the clock starts, also what the readers would import by themselves.
+METHODS = {
+    "torch.load": (["torch"], lambda: torch_load(path)),
+    "torch.load-mmap": (["torch"], lambda: torch_load(path, mmap=True)),
+    "pickle": ([], lambda: pickle_load(path)),
+    "npz": (["numpy"], lambda: numpy_archive(path)),
+    "npy": (["numpy"], lambda: numpy_files(path)),
+    "npy-mmap": (["numpy"], lambda: numpy_files(path, "r")),
+    "hdf5": (["numpy", "h5py"], lambda: hdf5(path)),
+    "numpy-mmap": (["ml_dtypes", "safetensors"], lambda: reference(path, "np", "mmap")),
+    "numpy-pread": (["ml_dtypes", "safetensors"], lambda: reference(path, "np", "pread")),
+    "torch-mmap": (["torch", "safetensors"], lambda: reference(path, "pt", "mmap")),
+    "torch-pread": (["torch", "safetensors"], lambda: reference(path, "pt", "pread")),
+}
 
 
 def read_memory():
+    fields = {}
     try:
-        with open("/proc/self/status") as status:
-            fields = dict(line.split(":", 1) for line in status)
+        for name in ("status", "smaps_rollup"):
+            with open(f"/proc/self/{name}") as lines:
+                fields |= dict(line.split(":", 1) for line in lines if ":" in line)
     except OSError:
         return None
     size = lambda field: int(fields[field].split()[0]) * 1024
-    return {"anonymous": size("RssAnon"), "fileBacked": size("RssFile")}
+    return {
+        "anonymous": size("RssAnon"),
+        "fileBacked": size("RssFile"),
+        "proportional": size("Pss"),
+    }
 
 
-method, path, library = sys.argv[1:]
-# Everything is imported before the clock starts, also what the readers would import by themselves.
-if method.startswith("torch"):
-    import torch
-elif method.startswith("safe_open"):
-    if method == "safe_open-torch":
-        import torch
-    else:
-        import ml_dtypes  # noqa: F401, lets numpy know bfloat16
-    from safetensors import safe_open
-else:
-    try:
-        import numpy  # noqa: F401, pickle would import it
-    except ImportError:
-        pass
-OPEN = {
-    "torch.load": lambda: torch_load(path),
-    "torch.load-mmap": lambda: torch_load(path, mmap=True),
-    "pickle": lambda: pickle_load(path),
-    "safe_open-torch": lambda: safe_open_tensors(path, "pt"),
-    "safe_open-numpy": lambda: safe_open_tensors(path, "np"),
-}[method]
+method, path, library, what, hold = sys.argv[1:]
+packages, open_file = METHODS[method]
+import_all(*packages)
+if method == "pickle":
+    import_if_there("numpy")
 touch_words = ctypes.CDLL(library).touch_words
 touch_words.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 touch_words.restype = ctypes.c_uint64
 
 held = []
-total = 0
-length_sum = 0
 first_tensor = None
 first_byte = None
 before = read_memory()
 start = time.perf_counter()
-tensors = OPEN()
+wanted = open_file()
 opened = time.perf_counter() - start
-for tensor in tensors:
-    address, length = range_of(tensor)
-    if not held:
+if what != "all":
+    wanted = [wanted[int(what)]]
+for take in wanted:
+    held.append(take())
+    if len(held) == 1:
+        address, length = range_of(held[0])
         if length:
             first_byte = ctypes.c_ubyte.from_address(address).value
         first_tensor = time.perf_counter() - start
+handed_out = time.perf_counter() - start
+total = 0
+length_sum = 0
+for tensor in held:
+    address, length = range_of(tensor)
     if length:
         total += touch_words(address, length)
     length_sum += length
-    held.append(tensor)
 every_byte = time.perf_counter() - start
 after = read_memory()
 line = {
     "open": opened * 1e3,
     "firstTensor": first_tensor and first_tensor * 1e3,
+    "handedOut": handed_out * 1e3,
     "everyByte": every_byte * 1e3,
     "bytes": length_sum,
     "firstByte": first_byte,
@@ -100,4 +149,6 @@ line = {
 }
 if before is not None:
     line |= {"before": before, "after": after}
-print(json.dumps(line))
+print(json.dumps(line), flush=True)
+if hold == "hold":
+    sys.stdin.read()

@@ -1,4 +1,6 @@
-import type { Equipment } from '../drivers.js';
+import type { Driver } from '../drivers.js';
+import type { Equipment } from '../equipment.js';
+import type { Section } from '../report.js';
 
 /** What all trials share. */
 export interface TrialContext {
@@ -14,7 +16,21 @@ export interface TrialContext {
   readonly signal: AbortSignal;
 }
 
+/** One figure, or a few that belong together. */
+export interface Trial {
+  /** As `--only` knows it. */
+  readonly name: string;
+  /** Readers of which it needs copies of the model. */
+  readonly drivers: readonly Driver[];
+  run(context: TrialContext): Promise<Section>;
+}
+
 /** A measured value for a table; a dash for NaN. */
 export function cell(value: number, format: (value: number) => string): string {
   return Number.isNaN(value) ? '–' : format(value);
+}
+
+/** A ratio for a table. */
+export function times(ratio: number): string {
+  return `${ratio.toFixed(2)} ×`;
 }

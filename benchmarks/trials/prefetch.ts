@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import { formatByteSize, formatDuration } from '../byte-size.js';
+import { bringInto } from '../cache-state.js';
 import type { LoopDelayResult } from '../children/loop-delay.js';
 import { showProgress } from '../command-line.js';
 import { median } from '../median.js';
-import { dropFromPageCache } from '../page-cache.js';
 import { atMost, type Section } from '../report.js';
 import { runChild } from '../run-child.js';
 import type { TrialContext } from './context.js';
@@ -12,26 +12,25 @@ const SCRIPT = join(import.meta.dirname, '../children/loop-delay.js');
 
 /** Prefetching a cold file: what it does to the event loop, and to the reading afterwards. */
 export async function prefetchTrial(context: TrialContext): Promise<Section> {
-  const { path, rounds, signal } = context;
+  const { equipment, path, rounds, signal } = context;
   const command = { file: process.execPath, args: [SCRIPT, path] };
   const results: LoopDelayResult[] = [];
-  let dropped = true;
+  const warm = new Set<string>();
   for (let round = 1; round <= rounds; round++) {
     showProgress(`prefetch, round ${round} of ${rounds}`);
-    dropped &&= dropFromPageCache(path);
+    const reason = await bringInto('cold', [path], equipment.loop, signal);
+    if (reason !== undefined) warm.add(reason);
     results.push(await runChild<LoopDelayResult>(command, signal));
   }
   const over = (figure: (result: LoopDelayResult) => number): number => median(results.map(figure));
   const delay = (when: 'idle' | 'busy', figure: 'median' | 'p99' | 'max'): string =>
     formatDuration(over((result) => result[when][figure]));
-  const warm = results.filter(({ residentBefore }) => (residentBefore ?? 0) > 0.01).length;
   const elapsed = over((result) => result.elapsed);
   const byteLength = over((result) => result.byteLength);
   const notes = [
     `prefetched in ${formatDuration(elapsed)}, ${formatByteSize((1000 * byteLength) / elapsed)}/s`,
   ];
-  if (!dropped) notes.push('not cold: only GNU dd drops a file from the page cache');
-  else if (warm > 0) notes.push(`${warm} of ${rounds} rounds were not cold`);
+  notes.push(...Array.from(warm, (reason) => `not cold: ${reason}`));
   return {
     title: `Event loop while a cold file of ${formatByteSize(byteLength)} is prefetched`,
     rows: [

@@ -1,6 +1,7 @@
 import { formatDuration } from '../byte-size.js';
 import { showProgress } from '../command-line.js';
-import { type Driver, driverCommand, OUR_START, STARTERS, TORCH_START } from '../drivers.js';
+import { prepareDriver } from '../driver-command.js';
+import { type Driver, OUR_START, STARTERS, TORCH_START } from '../drivers.js';
 import { median } from '../median.js';
 import { atLeast, type Section } from '../report.js';
 import { ChildError, timeToFirstLine } from '../run-child.js';
@@ -9,11 +10,12 @@ import { cell, type TrialContext } from './context.js';
 /** From starting a process until it has printed the first byte of the first tensor. */
 export async function processStartTrial(context: TrialContext): Promise<Section> {
   const { equipment, rounds, signal } = context;
-  const drivers = STARTERS.map((driver) => ({
-    driver,
-    command: driverCommand(driver, equipment),
-    times: [] as number[],
-  }));
+  const task = { selection: equipment.all, hold: false };
+  const drivers = STARTERS.map((driver) => {
+    const prepared = prepareDriver(driver, equipment, task);
+    const command = typeof prepared === 'string' ? prepared : prepared.command;
+    return { driver, command, times: [] as number[] };
+  });
   // Round 0 brings the programs themselves into the page cache and is not counted.
   for (let round = 0; round <= rounds; round++) {
     for (const row of drivers) {

@@ -7,6 +7,9 @@ import { loadNative } from './native.js';
 import type { OpenedFile } from './opened-file.js';
 import { ReadStorage } from './read-storage.js';
 
+// With the module, so that the first open of a process does not wait for it.
+loadNative();
+
 /** What the caller wants of a storage. */
 export interface StorageOptions {
   /** Undefined: map, and read where that is not possible. */

@@ -5,8 +5,9 @@ import { openStorage } from '../src/open-storage.js';
 import { type OpenedFile, openRegularFile } from '../src/opened-file.js';
 import { writeTemporary } from './support/make-file.js';
 
-let load: NativeLoad;
-vi.mock('../src/native.js', () => ({ loadNative: () => load }));
+// Hoisted, since the module asks for the addon as soon as it is loaded.
+const addon = vi.hoisted(() => ({ load: { unavailable: 'not set' } as NativeLoad }));
+vi.mock('../src/native.js', () => ({ loadNative: () => addon.load }));
 
 let file: OpenedFile;
 
@@ -32,7 +33,7 @@ describe.each<[string, () => NativeLoad]>([
   ['on a file system without mappings', () => failingWith('ENODEV')],
 ])('%s', (_, makeLoad) => {
   beforeEach(() => {
-    load = makeLoad();
+    addon.load = makeLoad();
   });
 
   test('files are read', () => {
@@ -57,7 +58,7 @@ describe.each<[string, () => NativeLoad]>([
 });
 
 test('no room for a mapping is an error', () => {
-  load = failingWith('ENOMEM');
+  addon.load = failingWith('ENOMEM');
   expect(() => openStorage(file, {})).toThrow(expect.objectContaining({ code: 'ENOMEM' }));
   expect(fstatSync(file.fd).isFile()).toBe(true);
 });
@@ -71,7 +72,7 @@ test('an addon that fails after mapping gives the mapping back, not the descript
     },
     release,
   };
-  load = { binding: binding as NativeBinding };
+  addon.load = { binding: binding as NativeBinding };
   expect(() => openStorage(file, {})).toThrow(expect.objectContaining({ code: 'ESTALE' }));
   expect(release).toHaveBeenCalledOnce();
   expect(fstatSync(file.fd).isFile()).toBe(true);

@@ -273,10 +273,16 @@ export class Header {
   #sortEntries(): Uint32Array {
     const { json } = this;
     const { nameAt } = this.#columns;
-    const entries = Uint32Array.from({ length: this.size }, (_, entry) => entry);
-    const compare = (a: number, b: number): number =>
-      compareStrings(json, nameAt[a] as number, json, nameAt[b] as number);
-    const isSorted = entries.every((entry) => entry === 0 || compare(entry - 1, entry) < 0);
-    return isSorted ? entries : entries.sort(compare);
+    const entries = new Uint32Array(this.size);
+    let isSorted = true;
+    for (let entry = 0; entry < entries.length; entry++) {
+      entries[entry] = entry;
+      if (entry === 0 || !isSorted) continue;
+      isSorted = compareStrings(json, nameAt[entry - 1] as number, json, nameAt[entry] as number) < 0;
+    }
+    if (isSorted) return entries;
+    return entries.sort((a, b) =>
+      compareStrings(json, nameAt[a] as number, json, nameAt[b] as number),
+    );
   }
 }

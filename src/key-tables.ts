@@ -6,6 +6,26 @@ import { hashString, processHashKey } from './string-hash.js';
 
 const encoder = new TextEncoder();
 
+/**
+ * Room for the names that are looked up, one at a time; longer ones get memory of their own. Engines
+ * collect garbage before they make an ordinary ArrayBuffer when young buffers hold much memory, as
+ * those of large tensors do on Node 20: a new one for every lookup cost 0.5 ms.
+ */
+const lookup = new JsonReader(new Uint8Array(1024));
+
+/** UTF-8 takes at most three bytes for a UTF-16 unit. */
+const UTF8_BYTES_PER_UNIT = 3;
+
+/** A reader at the start of the text, which is JSON; good until the next call. */
+function readerOf(json: string): JsonReader {
+  if (json.length * UTF8_BYTES_PER_UNIT > lookup.bytes.length) {
+    return new JsonReader(encoder.encode(json));
+  }
+  encoder.encodeInto(json, lookup.bytes);
+  lookup.at = 0;
+  return lookup;
+}
+
 /** Power of two that leaves at least a quarter of the slots free for `count` keys. */
 function slotCount(count: number): number {
   let slots = 8;
@@ -66,8 +86,8 @@ export class NameTable {
   /** Entry of that name; -1 when there is none. */
   find(name: string): number {
     // A name that is not Unicode text would become another one by encoding it.
-    if (/\p{Surrogate}/u.test(name)) return -1;
-    const reader = new JsonReader(encoder.encode(JSON.stringify(name)));
+    if (!name.isWellFormed()) return -1;
+    const reader = readerOf(JSON.stringify(name));
     const start = reader.readString();
     const hash = hashString(reader, start, processHashKey(this.#bytes.length));
     return this.#entryAt(this.#slotOf(reader.bytes, start, hash));

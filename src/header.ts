@@ -278,7 +278,8 @@ export class Header {
     for (let entry = 0; entry < entries.length; entry++) {
       entries[entry] = entry;
       if (entry === 0 || !isSorted) continue;
-      isSorted = compareStrings(json, nameAt[entry - 1] as number, json, nameAt[entry] as number) < 0;
+      isSorted =
+        compareStrings(json, nameAt[entry - 1] as number, json, nameAt[entry] as number) < 0;
     }
     if (isSorted) return entries;
     return entries.sort((a, b) =>

@@ -42,6 +42,9 @@ class Mapping {
   // Owned by the mapping; -1 after `Overlay`.
   int fd() const { return fd_; }
 
+  // Whether a page that is gone reads as zeros instead of raising SIGBUS.
+  bool guarded() const { return slot_ != nullptr; }
+
   // Whether a pointer into the range was ever handed out, so that somebody may still read there.
   bool exposed() const { return exposed_; }
   void set_exposed() { exposed_ = true; }

@@ -5,11 +5,12 @@
 
 // Brings the pages of [begin, end) of a mapped file into memory and into the page table, as reading
 // them would, and returns when they are there. Nothing is copied: written pages stay as they are,
-// the others stay the file's. Any thread; the caller keeps the range mapped.
+// the others stay the file's. Any thread; the caller keeps the range mapped. Without a guard over
+// the range it avoids what could raise SIGBUS, where the kernel can do without.
 //
 // Returns 0 or an errno; EIO when a page cannot be read: it lies behind the end of a file that was
 // cut short, or the device failed.
-int Populate(uint8_t* begin, uint8_t* end);
+int Populate(uint8_t* begin, uint8_t* end, bool guarded);
 
 // Says in `bytes` how many of [begin, end) can be read without waiting for the device, because
 // their page is in the page cache or is a private copy; -1 when the kernel does not tell. `fd` is

@@ -29,7 +29,7 @@ struct PopulateWork {
 void Execute(napi_env, void* data) {
   auto* populate = static_cast<PopulateWork*>(data);
   uint8_t* begin = populate->mapping->base() + populate->offset;
-  populate->error = Populate(begin, begin + populate->length);
+  populate->error = Populate(begin, begin + populate->length, populate->mapping->guarded());
 }
 
 void Complete(napi_env env, napi_status status, void* data) {

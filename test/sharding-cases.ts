@@ -64,7 +64,11 @@ interface ShardingCases {
   readonly save: readonly {
     readonly id: string;
     readonly input: {
+      readonly state_dict: string;
       readonly existing_files: readonly string[];
+      readonly max_shard_size?: number;
+      readonly safe_serialization?: boolean;
+      readonly shared_tensors_to_discard?: readonly string[];
       readonly filename_pattern?: string;
       readonly metadata?: Readonly<Record<string, string>>;
       readonly is_main_process?: boolean;
@@ -72,6 +76,7 @@ interface ShardingCases {
     readonly expected_files: Readonly<
       Record<string, { readonly untouched?: true; readonly text?: string }>
     >;
+    readonly expected_error?: object;
   }[];
 }
 

@@ -37,7 +37,8 @@ export type ErrorCode =
   | 'SAFETENSORS_MAPPING_UNAVAILABLE'
   | 'SAFETENSORS_BIG_ENDIAN_HOST'
   | 'SAFETENSORS_FILE_CLOSED'
-  | 'SAFETENSORS_FILE_CHANGED';
+  | 'SAFETENSORS_FILE_CHANGED'
+  | 'SAFETENSORS_SHARED_TENSORS';
 
 /** What an error is about. */
 export interface ErrorContext {

@@ -34,6 +34,12 @@ export {
   parse,
   safeOpen,
 } from './open.js';
+export {
+  type Sized,
+  type SplitOptions,
+  type StateDictSplit,
+  splitStateDictIntoShards,
+} from './shard.js';
 export type { SliceIndex } from './slice.js';
 export { parseSlice } from './slice-syntax.js';
 export type { StorageKind } from './storage.js';

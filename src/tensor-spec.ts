@@ -56,7 +56,6 @@ export function byteLengthOf({ name, dtype, shape }: NamedSpec): number {
 function largeByteLength(name: string, dtype: Dtype, shape: readonly number[]): number {
   let elements = 1n;
   for (const dimension of shape) {
-    if (dimension === 1 || elements === 0n) continue;
     elements *= BigInt(dimension);
     if (elements > MAX_UINT64) failSize(name, 'the product of the dimensions is larger');
   }

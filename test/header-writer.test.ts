@@ -206,9 +206,18 @@ describe('a header above the limit', () => {
     expect(taken).toBe(20);
   });
 
-  test('what escaping adds counts too', () => {
-    const specs = Array.from({ length: 20 }, (_, i) => spec(`${'\u0001'.repeat(1_000_000)}${i}`));
+  test('what escaping adds counts too, before the rest is written', () => {
+    const reads = Array(20).fill(0);
+    const specs = Array.from({ length: 20 }, (_, i) => ({
+      name: `${'\u0001'.repeat(1_000_000)}${String(i).padStart(2)}`,
+      dtype: 'U8' as const,
+      get shape(): number[] {
+        reads[i]++;
+        return [];
+      },
+    }));
     expect(() => layOut(specs)).toThrow(expect.objectContaining(tooLarge));
+    expect(reads[0]).toBeGreaterThan(reads[19]);
   });
 });
 

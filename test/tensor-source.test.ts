@@ -1,5 +1,5 @@
 /** Which bytes of a tensor may be taken from its file, and which only from memory. */
-import { truncateSync, utimesSync, writeFileSync } from 'node:fs';
+import { readdirSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { layOut } from '../src/header-writer.js';
 import {
@@ -141,10 +141,15 @@ describe.each(KINDS)('tensors of a file, storage %s', (storage) => {
     }
   });
 
-  test('lend the descriptor for as long as it is read', () => {
+  test.runIf(process.platform === 'linux')('take a descriptor only while they are read', () => {
+    const descriptors = (): string[] => readdirSync('/proc/self/fd').toSorted();
+    const before = descriptors();
     const file = open();
+    const opened = descriptors();
     serialize(file);
+    expect(descriptors()).toEqual(opened);
     file.close();
+    if (storage === 'read') expect(descriptors()).toEqual(before);
     expect(() => serialize(file)).toThrow(FileClosedError);
   });
 });

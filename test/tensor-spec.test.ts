@@ -57,6 +57,7 @@ describe('byteLengthOf', () => {
     ['U64', [2 ** 50], /at most 2\^53 - 1 bytes, found 9007199254740992/],
     ['U8', [2 ** 32, 2 ** 32, 0], /the product of the dimensions is larger/],
     ['U8', Array(40).fill(2 ** 52), /the product of the dimensions is larger/],
+    ['U8', [...Array(40).fill(2 ** 52), 0], /the product of the dimensions is larger/],
     ['U64', [2 ** 32, 2 ** 30], /4611686018427387904 elements of U64 take/],
     ['F4', [3], /whole bytes, but 3 elements of F4 take 12 bits/],
     ['F4', [], /whole bytes, but 1 elements of F4 take 4 bits/],

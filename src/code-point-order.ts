@@ -1,17 +1,43 @@
-/** The order of strings by code points, which is also the order of their UTF-8 bytes. */
+/**
+ * The order of strings by their code points, which is the order of their UTF-8 bytes: that of names
+ * and metadata keys in a header. JavaScript's own goes by UTF-16 units and puts U+1F600 before
+ * U+FB01.
+ */
 
-/** Surrogates stand for code points above all others, though their units are below U+E000. */
-function rankOf(unit: number): number {
-  return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit;
-}
+const FIRST_SURROGATE = 0xd800;
+const FIRST_BEHIND_SURROGATES = 0xe000;
 
-/** Compares by code points, for `sort`: negative, zero or positive. `<` would compare UTF-16 units. */
+const SURROGATE = /[\ud800-\udfff]/;
+
+/** Negative, zero or positive, as `Array.prototype.sort` asks. Both strings are well-formed. */
 export function compareCodePoints(a: string, b: string): number {
-  const shorter = Math.min(a.length, b.length);
-  for (let i = 0; i < shorter; i++) {
-    const left = a.charCodeAt(i);
-    const right = b.charCodeAt(i);
-    if (left !== right) return rankOf(left) - rankOf(right);
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i++) {
+    const unitA = a.charCodeAt(i);
+    const unitB = b.charCodeAt(i);
+    if (unitA !== unitB) return weightOf(unitA) - weightOf(unitB);
   }
   return a.length - b.length;
+}
+
+/**
+ * Sorts in place by the names. Where no name has a surrogate, JavaScript's order is the same, and
+ * comparing by it three times as fast.
+ */
+export function sortByName<Item>(items: Item[], nameOf: (item: Item) => string): void {
+  if (items.some((item) => SURROGATE.test(nameOf(item)))) {
+    items.sort((a, b) => compareCodePoints(nameOf(a), nameOf(b)));
+    return;
+  }
+  items.sort((a, b) => {
+    const nameA = nameOf(a);
+    const nameB = nameOf(b);
+    if (nameA === nameB) return 0;
+    return nameA < nameB ? -1 : 1;
+  });
+}
+
+/** Surrogates stand for code points above all others. */
+function weightOf(unit: number): number {
+  return unit >= FIRST_SURROGATE && unit < FIRST_BEHIND_SURROGATES ? unit + 0x10000 : unit;
 }

@@ -27,10 +27,16 @@ export type SliceErrorCode =
   | 'SAFETENSORS_TOO_MANY_INDICES'
   | 'SAFETENSORS_MISALIGNED_SLICE';
 
+/** Codes of what cannot be written. */
+export type InvalidTensorErrorCode =
+  | 'SAFETENSORS_INVALID_TENSOR_VIEW'
+  | 'SAFETENSORS_HEADER_TOO_LARGE';
+
 /** Every code that an error of this package can carry. */
 export type ErrorCode =
   | FormatErrorCode
   | SliceErrorCode
+  | InvalidTensorErrorCode
   | 'SAFETENSORS_TENSOR_NOT_FOUND'
   | 'SAFETENSORS_TENSOR_TOO_LARGE'
   | 'SAFETENSORS_NOT_A_REGULAR_FILE'
@@ -117,6 +123,16 @@ export class SliceError extends SafetensorsError {
   }
 }
 
+/** A tensor or metadata that cannot be written as it was given: nothing has been written. */
+export class InvalidTensorError extends SafetensorsError {
+  declare readonly code: InvalidTensorErrorCode;
+
+  /** Only the codes of what cannot be written can be used. */
+  constructor(code: InvalidTensorErrorCode, message: string, context?: ErrorContext) {
+    super(code, message, context);
+  }
+}
+
 /** The file was closed before it was asked. Views handed out earlier are not affected. */
 export class FileClosedError extends SafetensorsError {
   /** The context names the file. */
@@ -133,7 +149,8 @@ export class FileChangedError extends SafetensorsError {
   }
 }
 
-function describeValue(value: unknown): string {
+/** A value for a message: what it is, or the value itself where that is short. */
+export function describeValue(value: unknown): string {
   if (typeof value === 'string') return quoteName(value);
   if (typeof value === 'bigint') return `${value}n`;
   if (Array.isArray(value)) return `an array of ${value.length} items`;

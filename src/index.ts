@@ -19,6 +19,8 @@ export {
   FileClosedError,
   FormatError,
   type FormatErrorCode,
+  InvalidTensorError,
+  type InvalidTensorErrorCode,
   SafetensorsError,
   SliceError,
   type SliceErrorCode,
@@ -26,6 +28,8 @@ export {
 } from './errors.js';
 export type { CloseOptions, SafetensorsFile, TensorInfo } from './file.js';
 export { type FloatData, type FloatDtype, fromFloat32 } from './float-encoding.js';
+export type { HeaderOptions, MetadataInput } from './header-writer.js';
+export type { NamedValues } from './named-values.js';
 export {
   loadFile,
   type OpenOptions,
@@ -34,6 +38,7 @@ export {
   parse,
   safeOpen,
 } from './open.js';
+export { serialize } from './serialize.js';
 export {
   type Sized,
   type SplitOptions,
@@ -44,4 +49,7 @@ export type { SliceIndex } from './slice.js';
 export { parseSlice } from './slice-syntax.js';
 export type { StorageKind } from './storage.js';
 export type { ChunksOptions, Tensor, ViewConstructor } from './tensor.js';
+export type { TensorBytes, TypedArray } from './tensor-bytes.js';
+export type { NewTensor, TensorInput } from './tensor-input.js';
+export type { TensorSpec } from './tensor-spec.js';
 export type { TransferOptions, TransferProgress } from './transfer.js';

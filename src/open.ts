@@ -1,14 +1,13 @@
 /** The ways in: a path, a path to be taken whole, and bytes in memory. */
 
 import { closeSync } from 'node:fs';
-import { endianness } from 'node:os';
 import { fileURLToPath } from 'node:url';
+import { requireLittleEndianHost } from './byte-order.js';
 import {
   argumentRangeError,
   argumentTypeError,
   FileChangedError,
   requireOptions,
-  SafetensorsError,
 } from './errors.js';
 import { SafetensorsFile } from './file.js';
 import type { FileStorage } from './file-storage.js';
@@ -143,9 +142,6 @@ function checkStorageOptions(options: OpenOptions): void {
 }
 
 function limitsOf(options: ParseOptions, path: string | undefined): ParseHeaderOptions {
-  if (endianness() !== 'LE') {
-    const message = 'safetensors files are little endian, and this machine is not';
-    throw new SafetensorsError('SAFETENSORS_BIG_ENDIAN_HOST', message, { path });
-  }
+  requireLittleEndianHost(path);
   return { maxHeaderByteLength: options.maxHeaderByteLength, path };
 }

@@ -56,7 +56,7 @@ export function openRegularFile(path: string | Buffer, label: string): OpenedFil
 export type ReadBytes = (target: Uint8Array, position: number) => number;
 
 /** Reads by the descriptor. */
-export function readerOf({ fd }: OpenedFile): ReadBytes {
+export function readerOf({ fd }: ReadFile): ReadBytes {
   return (target, position) =>
     readSync(fd, target, 0, Math.min(target.byteLength, MAX_READ_BYTE_LENGTH), position);
 }
@@ -96,7 +96,7 @@ export function readFully(
   read: ReadBytes,
   target: Uint8Array,
   position: number,
-  path: string,
+  path: string | undefined,
 ): void {
   let done = 0;
   while (done < target.byteLength) {

@@ -76,3 +76,8 @@ export interface Storage {
   /** Lets go of the file. With `detach`, buffers handed out become empty and memory is free at once. */
   close(detach: boolean): void;
 }
+
+/** A storage over a file, whose bytes can also be had by reading that. */
+export interface LendingStorage extends Storage {
+  lend(): LentDescriptor;
+}

@@ -1,7 +1,7 @@
 /** The bytes behind a tensor and its contiguous slices: a range of a storage, resolved on first use. */
 
 import { SafetensorsError } from './errors.js';
-import type { BufferRange, Storage } from './storage.js';
+import type { BufferRange, LendingStorage, Storage } from './storage.js';
 
 /** Throws when the runtime has no buffer of that many bytes, for the tensor of that name. */
 export function requireBuffer(storage: Storage, tensor: string, byteLength: number): void {
@@ -15,22 +15,31 @@ export function requireBuffer(storage: Storage, tensor: string, byteLength: numb
   );
 }
 
+function isLending(storage: Storage): storage is LendingStorage {
+  return storage.lend !== undefined;
+}
+
 /** The bytes [begin, end) of a storage that belong to one tensor. */
 export class TensorSource {
   readonly #storage: Storage;
   readonly #tensor: string;
   readonly #begin: number;
   readonly #end: number;
-  readonly #isPart: boolean;
+  readonly #whole: TensorSource;
   #range: BufferRange | undefined;
+  /** Of the whole: over a mapping, memory of a part is memory of all of it. */
+  #isHandedOut = false;
 
-  /** The storage keeps the buffer of a tensor, which is the same on every call, and of no part. */
-  constructor(storage: Storage, tensor: string, begin: number, end: number, isPart = false) {
+  /**
+   * The storage keeps the buffer of a tensor, which is the same on every call, and of no part.
+   * `whole` is what a part is of.
+   */
+  constructor(storage: Storage, tensor: string, begin: number, end: number, whole?: TensorSource) {
     this.#storage = storage;
     this.#tensor = tensor;
     this.#begin = begin;
     this.#end = end;
-    this.#isPart = isPart;
+    this.#whole = whole === undefined ? this : whole.#whole;
   }
 
   /** The file, as named in messages. */
@@ -64,6 +73,21 @@ export class TensorSource {
     return this.#resolved() !== undefined;
   }
 
+  /** Whether no byte can be had any more: the file was closed before there was a buffer. */
+  get isGone(): boolean {
+    return this.#storage.closed && !this.isResolved;
+  }
+
+  /**
+   * The storage of a file that still has exactly these bytes: nobody has had memory in which they
+   * could be changed. Windows of a storage that copies are nobody's concern. Undefined otherwise.
+   */
+  get untouchedFile(): LendingStorage | undefined {
+    const storage = this.#storage;
+    const isTouched = storage.zeroCopy ? this.#whole.#isHandedOut : this.isResolved;
+    return isTouched || !isLending(storage) ? undefined : storage;
+  }
+
   /** Takes a buffer into which the source's bytes were read; not needed when there is one by now. */
   adopt(buffer: ArrayBuffer): void {
     if (!this.isResolved) this.#range = this.#storage.bytes(this.#begin, this.#end, buffer);
@@ -71,6 +95,7 @@ export class TensorSource {
 
   /** Where the bytes are; the same place on every call until its buffer is detached. */
   range(): BufferRange {
+    this.#whole.#isHandedOut = true;
     const resolved = this.#resolved();
     if (resolved !== undefined) return resolved;
     const byteLength = this.#end - this.#begin;
@@ -84,6 +109,7 @@ export class TensorSource {
    * a view posted to a worker clones all of its buffer.
    */
   window(begin: number, end: number): Uint8Array<ArrayBuffer> {
+    this.#whole.#isHandedOut = true;
     const storage = this.#storage;
     const resolved = storage.zeroCopy && !storage.closed ? undefined : this.#resolved();
     if (resolved === undefined) return storage.window(this.#begin + begin, this.#begin + end);
@@ -117,7 +143,7 @@ export class TensorSource {
   /** A source for `byteLength` bytes of this one, with a buffer of its own. */
   part(begin: number, byteLength: number): TensorSource {
     const start = this.#begin + begin;
-    return new TensorSource(this.#storage, this.#tensor, start, start + byteLength, true);
+    return new TensorSource(this.#storage, this.#tensor, start, start + byteLength, this);
   }
 
   /**
@@ -139,7 +165,7 @@ export class TensorSource {
       // Never an external buffer of no bytes: engines take it for a detached one.
       return { buffer: new ArrayBuffer(0), byteOffset: 0 };
     }
-    return this.#isPart
+    return this.#whole !== this
       ? this.#storage.window(this.#begin, this.#end)
       : this.#storage.bytes(this.#begin, this.#end);
   }

@@ -86,6 +86,11 @@ export class Tensor {
     return tensor.#source;
   }
 
+  /** @internal Where the tensor starts in its source, in bytes. */
+  static offsetOf(tensor: Tensor): number {
+    return tensor.#offset;
+  }
+
   /**
    * The buffer that holds the tensor: its own for a tensor of a file, the caller's memory after
    * `parse`, the whole tensor's for a contiguous slice. Use `byteOffset` and `byteLength` with it.

@@ -6,6 +6,7 @@ import {
   FileChangedError,
   FileClosedError,
   FormatError,
+  InvalidTensorError,
   quoteName,
   SafetensorsError,
   SliceError,
@@ -46,8 +47,10 @@ const OWN_CLASS = [
 
 describe('docs/errors.md', () => {
   it('has a row for every code, and no code that does not exist', () => {
-    const codes = ['FormatErrorCode', 'SliceErrorCode', 'ErrorCode'].map(codesOf);
-    expect(codes.map((list) => list.length > 0)).toEqual([true, true, true]);
+    const codes = ['FormatErrorCode', 'SliceErrorCode', 'InvalidTensorErrorCode', 'ErrorCode'].map(
+      codesOf,
+    );
+    expect(codes.map((list) => list.length > 0)).toEqual([true, true, true, true]);
     expect(new Set(rows.map((row) => row.code))).toEqual(new Set(codes.flat()));
     const onThePage = textOf('docs/errors.md').match(/SAFETENSORS_\w+/g);
     expect(new Set(onThePage)).toEqual(new Set(codes.flat()));
@@ -64,6 +67,7 @@ describe('docs/errors.md', () => {
     const expected = new Set([
       ...codesOf('FormatErrorCode').map((code) => `${code} ${FormatError.name}`),
       ...codesOf('SliceErrorCode').map((code) => `${code} ${SliceError.name}`),
+      ...codesOf('InvalidTensorErrorCode').map((code) => `${code} ${InvalidTensorError.name}`),
       ...codesOf('ErrorCode').map((code) => {
         const own = OWN_CLASS.find((error) => error.code === code);
         return `${code} ${own?.name ?? SafetensorsError.name}`;
@@ -142,6 +146,7 @@ describe('classes', () => {
     ...OWN_CLASS,
     new SafetensorsError('SAFETENSORS_TENSOR_TOO_LARGE', 'm'),
     new FormatError('SAFETENSORS_DUPLICATE_KEY', 'm'),
+    new InvalidTensorError('SAFETENSORS_INVALID_TENSOR_VIEW', 'm'),
     new SliceError('SAFETENSORS_TOO_MANY_INDICES', 'm'),
   ];
 

@@ -1,0 +1,160 @@
+/**
+ * Tensors as a caller gives them to be written. Everything that can be wrong with one is found here,
+ * before anything is written; its bytes are not touched yet.
+ */
+
+import type { Dtype } from './dtype.js';
+import { argumentTypeError, FileClosedError, InvalidTensorError, quoteName } from './errors.js';
+import { type NamedValues, pairsOf } from './named-values.js';
+import type { LendingStorage } from './storage.js';
+import { Tensor } from './tensor.js';
+import { isDetached, isTensorBytes, type TensorBytes, viewOf } from './tensor-bytes.js';
+import { byteLengthOf, type TensorSpec } from './tensor-spec.js';
+import { isTensorStream, readStream, type TensorStream } from './tensor-stream.js';
+
+/** A tensor that comes from no file. */
+export interface NewTensor<Data = TensorBytes> extends TensorSpec {
+  /** As many bytes as the shape needs. They must not change while they are written. */
+  readonly data: Data;
+}
+
+/** A tensor to be written: one of an open file or of parsed bytes, a slice of one, or a new one. */
+export type TensorInput<Data = TensorBytes> = Tensor | NewTensor<Data>;
+
+/** Bytes in memory, which the caller can reach. */
+export interface MemoryPayload {
+  readonly kind: 'memory';
+  /**
+   * A view of the tensor's bytes [begin, end), at most as long as a buffer of the runtime can be.
+   *
+   * @throws InvalidTensorError when the memory was detached or resized since
+   * @throws FileChangedError, FileClosedError where it has to be looked at through an open file
+   */
+  window(begin: number, end: number): Uint8Array;
+  /** As {@link TensorSource.verify}, to be called when all was read; for other memory nothing. */
+  verify(): void;
+}
+
+/** Bytes that are as they are in a file: nobody has had memory of them to change. */
+export interface FilePayload {
+  readonly kind: 'file';
+  readonly storage: LendingStorage;
+  /** Position of the first byte in the file. */
+  readonly position: number;
+}
+
+/** Bytes that come when they are asked for. */
+export interface StreamPayload {
+  readonly kind: 'stream';
+  /** As {@link readStream}; called once. */
+  open(): AsyncGenerator<Uint8Array, void, void>;
+}
+
+/** A tensor that can be written as it is. */
+export interface TensorEntry<Payload = MemoryPayload | FilePayload> {
+  readonly name: string;
+  readonly dtype: Dtype;
+  /** Frozen. */
+  readonly shape: readonly number[];
+  /** In bytes. */
+  readonly byteLength: number;
+  readonly payload: Payload;
+}
+
+/** What of a new tensor is known before its data is looked at. */
+type Facts = Omit<TensorEntry, 'payload'>;
+
+/**
+ * The tensors in the order given, whose bytes are in memory or in a file. Names are left for the
+ * layout to check.
+ *
+ * @throws InvalidTensorError for an impossible dtype or shape, data of another length or dtype, and
+ *   memory that was detached
+ * @throws FileClosedError for a tensor of a closed file that had not handed its bytes out
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for anything else than tensors, streams among it
+ */
+export function readTensors(tensors: NamedValues<TensorInput>): TensorEntry[] {
+  return Array.from(pairsOf(tensors, 'tensors'), ([name, tensor]) =>
+    entryOf(name, tensor, inMemory),
+  );
+}
+
+/** The same; streams are accepted. */
+export function readTensorsAndStreams(
+  tensors: NamedValues<TensorInput<TensorBytes | TensorStream>>,
+): TensorEntry<MemoryPayload | FilePayload | StreamPayload>[] {
+  return Array.from(pairsOf(tensors, 'tensors'), ([name, tensor]) =>
+    entryOf(name, tensor, (facts, data) =>
+      isTensorStream(data) && !isTensorBytes(data)
+        ? { kind: 'stream', open: () => readStream(facts, data) }
+        : inMemory(facts, data),
+    ),
+  );
+}
+
+function entryOf<Payload>(
+  name: string,
+  tensor: TensorInput<unknown>,
+  payloadOf: (facts: Facts, data: unknown) => Payload,
+): TensorEntry<Payload | MemoryPayload | FilePayload> {
+  if (tensor instanceof Tensor) {
+    const { dtype, shape, byteLength } = tensor;
+    return { name, dtype, shape, byteLength, payload: ofTensor(name, tensor) };
+  }
+  if (typeof tensor !== 'object' || tensor === null) {
+    const subject = `tensor ${quoteName(name)}`;
+    throw argumentTypeError(subject, 'a Tensor or { dtype, shape, data }', tensor);
+  }
+  const { dtype, shape, data } = tensor;
+  const byteLength = byteLengthOf({ name, dtype, shape });
+  // The caller's array may change before the last byte is written.
+  const facts = { name, dtype, shape: Object.freeze([...shape]), byteLength };
+  return { ...facts, payload: payloadOf(facts, data) };
+}
+
+function inMemory(facts: Facts, data: unknown): MemoryPayload {
+  const { name, shape, dtype, byteLength } = facts;
+  const view = viewOf(facts, data);
+  if (isDetached(data as TensorBytes)) failDetached(name, byteLength);
+  if (view.byteLength !== byteLength) {
+    if (view.byteLength === 0) failDetached(name, byteLength);
+    const expected = `expected ${byteLength} bytes for ${dtype} of shape [${shape.join(', ')}]`;
+    fail(name, `${expected}, found ${view.byteLength}`);
+  }
+  return {
+    kind: 'memory',
+    window(begin, end) {
+      if (view.byteLength !== byteLength) failDetached(name, byteLength);
+      return view.subarray(begin, end);
+    },
+    verify() {},
+  };
+}
+
+function ofTensor(name: string, tensor: Tensor): MemoryPayload | FilePayload {
+  const source = Tensor.sourceOf(tensor);
+  const offset = Tensor.offsetOf(tensor);
+  const { byteLength } = tensor;
+  if (source.isGone) throw new FileClosedError({ path: source.path, tensor: name });
+  const storage = source.untouchedFile;
+  if (storage !== undefined) return { kind: 'file', storage, position: source.position + offset };
+  const isWhole = source.byteLength <= source.maxBufferByteLength;
+  const window = (begin: number, end: number): Uint8Array => {
+    if (!isWhole) return source.window(offset + begin, offset + end);
+    // The very memory that was handed out: it stays when the file is closed.
+    const { buffer, byteOffset } = source.range();
+    const start = byteOffset + offset;
+    if (buffer.byteLength < start + byteLength) failDetached(name, byteLength);
+    return new Uint8Array(buffer, start + begin, end - begin);
+  };
+  window(0, Math.min(byteLength, 1));
+  return { kind: 'memory', window, verify: () => source.verify() };
+}
+
+function failDetached(name: string, byteLength: number): never {
+  fail(name, `expected ${byteLength} bytes, found none: its buffer was transferred or resized`);
+}
+
+function fail(tensor: string, message: string): never {
+  throw new InvalidTensorError('SAFETENSORS_INVALID_TENSOR_VIEW', message, { tensor });
+}

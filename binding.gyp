@@ -30,6 +30,8 @@
         "native/binding.cc",
         "native/convert.cc",
         "native/convert_binding.cc",
+        "native/file_copy.cc",
+        "native/file_copy_binding.cc",
         "native/mapping_posix.cc",
         "native/prefetch.cc",
         "native/prefetch_binding.cc",

@@ -1,7 +1,7 @@
 // Glue between JavaScript and the mapping: argument checks and conversions, no decisions.
 //
 // Every function returns its result, or a negative errno, or the name of the first argument that it
-// cannot use; `src/native.ts` turns the last two into errors. Everything here runs on the
+// cannot use; `src/native-errors.ts` turns the last two into errors. Everything here runs on the
 // JavaScript thread of the environment that calls it.
 
 #include <errno.h>
@@ -14,6 +14,7 @@
 
 #include "arguments.h"
 #include "convert_binding.h"
+#include "file_copy_binding.h"
 #include "mapping.h"
 #include "prefetch_binding.h"
 #include "quarantine.h"
@@ -238,6 +239,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   exports["duplicateDescriptor"] = Napi::Function::New<DuplicateDescriptor>(env);
   exports["closeDescriptor"] = Napi::Function::New<CloseDescriptor>(env);
   ExportConvert(env, exports);
+  ExportFileCopy(env, exports);
   return exports;
 }
 

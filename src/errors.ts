@@ -44,7 +44,9 @@ export type ErrorCode =
   | 'SAFETENSORS_BIG_ENDIAN_HOST'
   | 'SAFETENSORS_FILE_CLOSED'
   | 'SAFETENSORS_FILE_CHANGED'
-  | 'SAFETENSORS_SHARED_TENSORS';
+  | 'SAFETENSORS_SHARED_TENSORS'
+  | 'SAFETENSORS_HUB_CACHE_BLOB'
+  | 'SAFETENSORS_TARGET_IN_USE';
 
 /** What an error is about. */
 export interface ErrorContext {

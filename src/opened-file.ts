@@ -29,6 +29,13 @@ function kindOf(stats: Stats): string {
   return stats.isSocket() ? 'a socket' : 'not a regular file';
 }
 
+/** Throws `SAFETENSORS_NOT_A_REGULAR_FILE` for anything else; `label` names it in the message. */
+export function requireRegularFile(stats: Stats, label: string): void {
+  if (stats.isFile()) return;
+  const message = `expected a regular file, found ${kindOf(stats)}`;
+  throw new SafetensorsError('SAFETENSORS_NOT_A_REGULAR_FILE', message, { path: label });
+}
+
 /**
  * Opens a regular file for reading. `label` names it in messages.
  *
@@ -41,10 +48,7 @@ export function openRegularFile(path: string | Buffer, label: string): OpenedFil
   const fd = openSync(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
   try {
     const stats = fstatSync(fd);
-    if (!stats.isFile()) {
-      const message = `expected a regular file, found ${kindOf(stats)}`;
-      throw new SafetensorsError('SAFETENSORS_NOT_A_REGULAR_FILE', message, { path: label });
-    }
+    requireRegularFile(stats, label);
     return { fd, path: label, byteLength: stats.size };
   } catch (error) {
     closeSync(fd);

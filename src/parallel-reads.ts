@@ -2,14 +2,12 @@
 
 import { readv } from 'node:fs';
 import { promisify } from 'node:util';
+import { MAX_VIEWS, withoutFirst } from './byte-views.js';
 import { cutShort, type ReadFile } from './opened-file.js';
 import { Slots, type Transfer } from './transfer.js';
 
 /** Bytes per read. Measured with 2 to 16 MiB: longer ones are not faster and delay other threads. */
 const READ_BYTE_LENGTH = 4 * 2 ** 20;
-
-/** Buffers per read; systems take 1 024. */
-const MAX_VIEWS = 1024;
 
 /** One thread of the pool's four stays free for the rest of the program. */
 const slots = new Slots(3);
@@ -68,17 +66,6 @@ function hasRoom(batch: Batch<unknown>, position: number): boolean {
     batch.views.length < MAX_VIEWS &&
     batch.position + batch.byteLength === position
   );
-}
-
-/** The views without their first `count` bytes. */
-function withoutFirst(views: readonly Uint8Array[], count: number): Uint8Array[] {
-  const rest: Uint8Array[] = [];
-  let skipped = count;
-  for (const view of views) {
-    if (skipped < view.byteLength) rest.push(view.subarray(skipped));
-    skipped = Math.max(0, skipped - view.byteLength);
-  }
-  return rest;
 }
 
 async function readBatch(file: ReadFile, batch: Batch<unknown>): Promise<void> {

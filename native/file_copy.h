@@ -1,0 +1,18 @@
+#ifndef SAFETENSORS_MMAP_FILE_COPY_H_
+#define SAFETENSORS_MMAP_FILE_COPY_H_
+
+#include <cstdint>
+
+// Gives the file disk space for its first `length` > 0 bytes, unwritten, and makes it at least that
+// long. Any thread. Returns 0 or an errno: ENOTSUP where the system or the file system cannot; the
+// emulation by writing zeros, which would double the work, is never used.
+int Allocate(int fd, uint64_t length);
+
+// Copies bytes from one file to another within the kernel, which may share or move them on the
+// device. Any thread. Returns how many, fewer than `length` where the source ends or an error came
+// after some of them, or a negative errno: ENOTSUP where the system cannot, EXDEV and others where
+// the kernel does not for these two files.
+int64_t CopyRange(int source, uint64_t source_position, int target, uint64_t target_position,
+                  uint64_t length);
+
+#endif  // SAFETENSORS_MMAP_FILE_COPY_H_

@@ -1,0 +1,130 @@
+// Glue between JavaScript and file_copy.h, with the return values that binding.cc describes.
+
+#include "file_copy_binding.h"
+
+#include <errno.h>
+
+#include <new>
+
+#include "arguments.h"
+#include "file_copy.h"
+
+namespace {
+
+// A call with its arguments; what `Run` returns is what JavaScript gets.
+struct Allocation {
+  int fd = 0;
+  uint64_t length = 0;
+
+  int64_t Run() const { return -Allocate(fd, length); }
+};
+
+struct Copy {
+  int source = 0;
+  uint64_t source_position = 0;
+  int target = 0;
+  uint64_t target_position = 0;
+  uint64_t length = 0;
+
+  int64_t Run() const {
+    return CopyRange(source, source_position, target, target_position, length);
+  }
+};
+
+bool ToDescriptor(const Napi::Value& value, int* fd) {
+  const std::optional<uint64_t> number = ToSize(value);
+  if (!number || *number > INT32_MAX) return false;
+  *fd = static_cast<int>(*number);
+  return true;
+}
+
+bool ToNumber(const Napi::Value& value, uint64_t minimum, uint64_t* number) {
+  const std::optional<uint64_t> size = ToSize(value);
+  if (!size || *size < minimum) return false;
+  *number = *size;
+  return true;
+}
+
+// The name of the first argument that cannot be used, else null.
+const char* ReadArguments(const Napi::CallbackInfo& info, Allocation* allocation) {
+  if (!ToDescriptor(info[0], &allocation->fd)) return "fd";
+  return ToNumber(info[1], 1, &allocation->length) ? nullptr : "byteLength";
+}
+
+const char* ReadArguments(const Napi::CallbackInfo& info, Copy* copy) {
+  if (!ToDescriptor(info[0], &copy->source)) return "sourceFd";
+  if (!ToNumber(info[1], 0, &copy->source_position)) return "sourcePosition";
+  if (!ToDescriptor(info[2], &copy->target)) return "targetFd";
+  if (!ToNumber(info[3], 0, &copy->target_position)) return "targetPosition";
+  return ToNumber(info[4], 1, &copy->length) ? nullptr : "byteLength";
+}
+
+template <typename Call>
+Napi::Value RunHere(const Napi::CallbackInfo& info) {
+  Call call;
+  if (const char* name = ReadArguments(info, &call)) return Unusable(info.Env(), name);
+  return Napi::Number::New(info.Env(), static_cast<double>(call.Run()));
+}
+
+// A call on the thread pool. Made and deleted on the JavaScript thread; in between a thread of the
+// pool has `call` and `result`. An environment that ends waits for its work, and calls `Complete`
+// all the same, which therefore ignores what the environment refuses.
+template <typename Call>
+struct PoolCall {
+  Call call;
+  int64_t result;
+  napi_async_work work;
+  napi_deferred deferred;
+
+  static void Execute(napi_env, void* data) {
+    auto* self = static_cast<PoolCall*>(data);
+    self->result = self->call.Run();
+  }
+
+  static void Complete(napi_env env, napi_status status, void* data) {
+    auto* self = static_cast<PoolCall*>(data);
+    const int64_t number = status == napi_ok ? self->result : -ECANCELED;
+    napi_value result;
+    if (napi_create_int64(env, number, &result) == napi_ok) {
+      napi_resolve_deferred(env, self->deferred, result);
+    }
+    napi_delete_async_work(env, self->work);
+    delete self;
+  }
+};
+
+template <typename Call>
+Napi::Value RunOnPool(const Napi::CallbackInfo& info) {
+  using Pool = PoolCall<Call>;
+  Napi::Env env = info.Env();
+  Call call;
+  if (const char* name = ReadArguments(info, &call)) return Unusable(env, name);
+
+  auto* pool_call = new (std::nothrow) Pool{call, 0, nullptr, nullptr};
+  if (pool_call == nullptr) return Errno(env, ENOMEM);
+  const Napi::String name = Napi::String::New(env, "safetensors-mmap:file-copy");
+  if (napi_create_async_work(env, nullptr, name, Pool::Execute, Pool::Complete, pool_call,
+                             &pool_call->work) != napi_ok) {
+    delete pool_call;
+    return Errno(env, ENOMEM);
+  }
+  napi_value promise;
+  if (napi_create_promise(env, &pool_call->deferred, &promise) != napi_ok) {
+    napi_delete_async_work(env, pool_call->work);
+    delete pool_call;
+    return Errno(env, ENOMEM);
+  }
+  if (napi_queue_async_work(env, pool_call->work) != napi_ok) {
+    Pool::Complete(env, napi_cancelled, pool_call);
+  }
+  return Napi::Value(env, promise);
+}
+
+}  // namespace
+
+void ExportFileCopy(Napi::Env env, Napi::Object exports) {
+  exports["allocate"] = Napi::Function::New<RunHere<Allocation>>(env);
+  exports["allocateAsync"] = Napi::Function::New<RunOnPool<Allocation>>(env);
+  exports["copyFileRange"] = Napi::Function::New<RunHere<Copy>>(env);
+  exports["copyFileRangeAsync"] = Napi::Function::New<RunOnPool<Copy>>(env);
+}

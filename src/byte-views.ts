@@ -1,0 +1,15 @@
+/** Lists of views, as one read or write call fills or empties them. */
+
+/** Views per call; systems take 1 024. */
+export const MAX_VIEWS = 1024;
+
+/** The views without their first `count` bytes. */
+export function withoutFirst(views: readonly Uint8Array[], count: number): Uint8Array[] {
+  const rest: Uint8Array[] = [];
+  let skipped = count;
+  for (const view of views) {
+    if (skipped < view.byteLength) rest.push(view.subarray(skipped));
+    skipped = Math.max(0, skipped - view.byteLength);
+  }
+  return rest;
+}

@@ -1,0 +1,89 @@
+/** The addon's functions of file copies, called directly. */
+import { randomBytes } from 'node:crypto';
+import { closeSync, fstatSync, openSync, readFileSync, writeFileSync } from 'node:fs';
+import process from 'node:process';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { loadNative, type NativeBinding } from '../src/native.js';
+import { temporaryPath } from './support/make-file.js';
+
+const load = loadNative();
+
+describe.runIf('binding' in load && process.platform === 'linux')('the addon', () => {
+  const { binding } = load as { binding: NativeBinding };
+  const content = randomBytes(100_000);
+  let source: number;
+  let target: number;
+
+  beforeEach(() => {
+    writeFileSync(temporaryPath('source'), content);
+    source = openSync(temporaryPath('source'), 'r');
+    target = openSync(temporaryPath('target'), 'w');
+  });
+
+  afterEach(() => {
+    closeSync(source);
+    closeSync(target);
+  });
+
+  const allocate = [
+    ['allocate', async (fd: number, byteLength: number) => binding.allocate(fd, byteLength)],
+    ['allocateAsync', (fd: number, byteLength: number) => binding.allocateAsync(fd, byteLength)],
+  ] as const;
+  type Args = Parameters<NativeBinding['copyFileRange']>;
+  const copy = [
+    ['copyFileRange', async (...args: Args) => binding.copyFileRange(...args)],
+    ['copyFileRangeAsync', (...args: Args) => binding.copyFileRangeAsync(...args)],
+  ] as const;
+
+  test.each(allocate)('%s gives space and length', async (_, call) => {
+    await call(target, 1_234_567);
+    const { size, blocks } = fstatSync(target);
+    expect(size).toBe(1_234_567);
+    expect(blocks * 512).toBeGreaterThanOrEqual(size);
+    await call(target, 5);
+    expect(fstatSync(target).size).toBe(1_234_567);
+  });
+
+  test.each(allocate)('%s says what the system refuses', async (_, call) => {
+    const refused = { code: 'EBADF', syscall: 'fallocate' };
+    await expect(call(source, 5)).rejects.toMatchObject(refused);
+    await expect(call(target, Number.MAX_SAFE_INTEGER)).rejects.toMatchObject({ code: 'EFBIG' });
+  });
+
+  test.each(copy)('%s copies, to the end of the source', async (_, call) => {
+    expect(await call(source, 10, target, 3, 50_000)).toBe(50_000);
+    expect(await call(source, 90_000, target, 50_003, 50_000)).toBe(10_000);
+    expect(await call(source, 100_000, target, 0, 1)).toBe(0);
+    const expected = [Buffer.alloc(3), content.subarray(10, 50_010), content.subarray(90_000)];
+    expect(readFileSync(temporaryPath('target'))).toEqual(Buffer.concat(expected));
+  });
+
+  test.each(copy)('%s says what the system refuses', async (_, call) => {
+    const refused = { code: 'EBADF', syscall: 'copy_file_range' };
+    await expect(call(target, 0, target, 0, 5)).rejects.toMatchObject(refused);
+    const pipe = openSync('/dev/null', 'w');
+    await expect(call(source, 0, pipe, 0, 5)).rejects.toMatchObject({ code: 'EINVAL' });
+    closeSync(pipe);
+  });
+
+  const wrong: readonly unknown[] = [undefined, null, 'x', -1, 0.5, Number.NaN, 2 ** 60, {}];
+  const invalid = { code: expect.stringMatching(/^ERR_(INVALID_ARG_TYPE|OUT_OF_RANGE)$/) };
+
+  test('a wrong argument in any place is a TypeError or a RangeError', async () => {
+    for (const value of wrong as readonly never[]) {
+      for (const [, call] of allocate) {
+        await expect(call(value, 1)).rejects.toMatchObject(invalid);
+        await expect(call(target, value)).rejects.toMatchObject(invalid);
+      }
+      for (const [, call] of copy) {
+        const args = [source, 0, target, 0, 1] as const;
+        for (let i = 0; i < args.length; i++) {
+          await expect(call(...(args.with(i, value) as Args))).rejects.toMatchObject(invalid);
+        }
+      }
+    }
+    await expect(binding.copyFileRangeAsync(source, 0, target, 0, 0)).rejects.toMatchObject({
+      message: expect.stringContaining('byteLength must be'),
+    });
+  });
+});

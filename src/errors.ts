@@ -19,13 +19,18 @@ export type FormatErrorCode =
   | 'SAFETENSORS_TENSOR_INVALID_INFO'
   | 'SAFETENSORS_VALIDATION_OVERFLOW'
   | 'SAFETENSORS_MISALIGNED_SLICE'
-  | 'SAFETENSORS_METADATA_INCOMPLETE_BUFFER';
+  | 'SAFETENSORS_METADATA_INCOMPLETE_BUFFER'
+  | 'SAFETENSORS_INVALID_INDEX'
+  | 'SAFETENSORS_INDEX_TOO_LARGE'
+  | 'SAFETENSORS_UNSAFE_SHARD_NAME'
+  | 'SAFETENSORS_INDEX_MISMATCH';
 
 /** Codes of an index that a tensor cannot satisfy. */
 export type SliceErrorCode =
   | 'SAFETENSORS_SLICE_OUT_OF_RANGE'
   | 'SAFETENSORS_TOO_MANY_INDICES'
-  | 'SAFETENSORS_MISALIGNED_SLICE';
+  | 'SAFETENSORS_MISALIGNED_SLICE'
+  | 'SAFETENSORS_NOT_DIVISIBLE';
 
 /** Every code that an error of this package can carry. */
 export type ErrorCode =
@@ -37,7 +42,10 @@ export type ErrorCode =
   | 'SAFETENSORS_MAPPING_UNAVAILABLE'
   | 'SAFETENSORS_BIG_ENDIAN_HOST'
   | 'SAFETENSORS_FILE_CLOSED'
-  | 'SAFETENSORS_FILE_CHANGED';
+  | 'SAFETENSORS_FILE_CHANGED'
+  | 'SAFETENSORS_CHECKPOINT_NOT_FOUND'
+  | 'SAFETENSORS_MISSING_SHARDS'
+  | 'SAFETENSORS_NOT_IN_CACHE';
 
 /** What an error is about. */
 export interface ErrorContext {
@@ -158,5 +166,12 @@ export function argumentRangeError(name: string, expected: string, actual: unkno
 export function requireOptions(options: unknown): void {
   if (typeof options !== 'object' || options === null) {
     throw argumentTypeError('options', 'an object', options);
+  }
+}
+
+/** Throws a TypeError for what is no list of names. A string is iterable too, but it is one name. */
+export function requireNames(names: unknown): void {
+  if (typeof names !== 'object' || names === null || !(Symbol.iterator in names)) {
+    throw argumentTypeError('names', 'an iterable of strings', names);
   }
 }

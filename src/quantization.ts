@@ -167,6 +167,9 @@ function multiplierOf(
   const packed = (tensor: CountedTensor, factor: number): number =>
     tensor.dtype === 'U8' ? factor : 1;
   switch (method) {
+    // Named, but without a packing of MLX's.
+    case 'mlx':
+      return () => 1;
     case 'mxfp4':
       return (tensor) => packed(tensor, tensor.name.includes('_blocks') ? 2 : 1);
     case 'gptq':

@@ -117,6 +117,11 @@ describe('packed parameters', () => {
       { quant_method: 'gptq', bits: 8, modules_to_not_convert: ['*head*'] },
       { I32: 128, F16: 8 },
     ],
+    [
+      'MLX by name only',
+      { quant_method: 'mlx', bits: 7, load_in_4bit: true },
+      { I32: 36, F16: 10 },
+    ],
     ['another method', { quant_method: 'new' }, { I32: 36, F16: 10 }],
   ])('%s', (_, quantization_config, expected) => {
     expect(parameters(gptq, { quantization_config })).toEqual(expected);

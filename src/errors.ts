@@ -19,13 +19,18 @@ export type FormatErrorCode =
   | 'SAFETENSORS_TENSOR_INVALID_INFO'
   | 'SAFETENSORS_VALIDATION_OVERFLOW'
   | 'SAFETENSORS_MISALIGNED_SLICE'
-  | 'SAFETENSORS_METADATA_INCOMPLETE_BUFFER';
+  | 'SAFETENSORS_METADATA_INCOMPLETE_BUFFER'
+  | 'SAFETENSORS_INVALID_INDEX'
+  | 'SAFETENSORS_INDEX_TOO_LARGE'
+  | 'SAFETENSORS_UNSAFE_SHARD_NAME'
+  | 'SAFETENSORS_INDEX_MISMATCH';
 
 /** Codes of an index that a tensor cannot satisfy. */
 export type SliceErrorCode =
   | 'SAFETENSORS_SLICE_OUT_OF_RANGE'
   | 'SAFETENSORS_TOO_MANY_INDICES'
-  | 'SAFETENSORS_MISALIGNED_SLICE';
+  | 'SAFETENSORS_MISALIGNED_SLICE'
+  | 'SAFETENSORS_NOT_DIVISIBLE';
 
 /** Codes of what cannot be written. */
 export type InvalidTensorErrorCode =
@@ -46,7 +51,10 @@ export type ErrorCode =
   | 'SAFETENSORS_FILE_CHANGED'
   | 'SAFETENSORS_SHARED_TENSORS'
   | 'SAFETENSORS_HUB_CACHE_BLOB'
-  | 'SAFETENSORS_TARGET_IN_USE';
+  | 'SAFETENSORS_TARGET_IN_USE'
+  | 'SAFETENSORS_CHECKPOINT_NOT_FOUND'
+  | 'SAFETENSORS_MISSING_SHARDS'
+  | 'SAFETENSORS_NOT_IN_CACHE';
 
 /** What an error is about. */
 export interface ErrorContext {
@@ -178,5 +186,12 @@ export function argumentRangeError(name: string, expected: string, actual: unkno
 export function requireOptions(options: unknown): void {
   if (typeof options !== 'object' || options === null) {
     throw argumentTypeError('options', 'an object', options);
+  }
+}
+
+/** Throws a TypeError for what is no list of names. A string is iterable too, but it is one name. */
+export function requireNames(names: unknown): void {
+  if (typeof names !== 'object' || names === null || !(Symbol.iterator in names)) {
+    throw argumentTypeError('names', 'an iterable of strings', names);
   }
 }

@@ -4,6 +4,7 @@ import type { Dtype } from './dtype.js';
 import {
   argumentTypeError,
   FileClosedError,
+  requireNames,
   requireOptions,
   TensorNotFoundError,
 } from './errors.js';
@@ -54,6 +55,12 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
   constructor(storage: Storage, header: Header) {
     this.#storage = storage;
     this.#header = header;
+  }
+
+  /** @internal What the header says, if the file is still the same. */
+  static headerOf(file: SafetensorsFile): Header {
+    file.#storage.verify();
+    return file.#header;
   }
 
   /** The path as it was given, as text; undefined for parsed bytes. */
@@ -287,12 +294,5 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
     const tensor = new Tensor(name, header.dtype(entry), header.shape(entry), source, 0);
     this.#tensors.set(name, tensor);
     return tensor;
-  }
-}
-
-/** A string is iterable too, but it is one name. */
-function requireNames(names: unknown): void {
-  if (typeof names !== 'object' || names === null || !(Symbol.iterator in names)) {
-    throw argumentTypeError('names', 'an iterable of strings', names);
   }
 }

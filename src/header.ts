@@ -15,7 +15,7 @@ import { describeForeignFormat, HEAD_BYTE_LENGTH } from './foreign-format.js';
 import { HeaderChecks } from './header-checks.js';
 import { HeaderParser } from './header-parser.js';
 import { CLOSE_BRACE, CLOSE_BRACKET, JsonReader, OPEN_BRACE } from './json.js';
-import { compareStrings, decodeString } from './json-string.js';
+import { compareStrings, decodeString, sortStrings } from './json-string.js';
 import { NameTable } from './key-tables.js';
 import { DTYPE_MASK, SUPERSEDED, type TensorColumns } from './tensor-columns.js';
 import { checkUtf8, describeByte } from './utf8.js';
@@ -231,6 +231,17 @@ export class Header {
     return this.#names.find(name);
   }
 
+  /** Entry of the name that `reader` has read last, which began at `start`; -1 when there is none. */
+  findString(reader: JsonReader, start: number): number {
+    return this.#names.findString(reader, start);
+  }
+
+  /** Whether there is such an entry and its name is the JSON string of `bytes` that begins at `start`. */
+  isNamed(entry: number, bytes: Uint8Array, start: number): boolean {
+    const nameAt = this.#columns.nameAt[entry];
+    return nameAt !== undefined && compareStrings(this.json, nameAt, bytes, start) === 0;
+  }
+
   /** Name of an entry. */
   name(entry: number): string {
     return decodeString(this.json, this.#columns.nameAt[entry] as number);
@@ -266,24 +277,7 @@ export class Header {
 
   /** The entries by their names' UTF-8 bytes, as the reference sorts: always the same array. */
   sortedEntries(): Uint32Array {
-    this.#sorted ??= this.#sortEntries();
+    this.#sorted ??= sortStrings(this.json, this.#columns.nameAt, this.size);
     return this.#sorted;
-  }
-
-  #sortEntries(): Uint32Array {
-    const { json } = this;
-    const { nameAt } = this.#columns;
-    const entries = new Uint32Array(this.size);
-    let isSorted = true;
-    for (let entry = 0; entry < entries.length; entry++) {
-      entries[entry] = entry;
-      if (entry === 0 || !isSorted) continue;
-      isSorted =
-        compareStrings(json, nameAt[entry - 1] as number, json, nameAt[entry] as number) < 0;
-    }
-    if (isSorted) return entries;
-    return entries.sort((a, b) =>
-      compareStrings(json, nameAt[a] as number, json, nameAt[b] as number),
-    );
   }
 }

@@ -4,6 +4,7 @@
  * @packageDocumentation
  */
 
+export type { Checkpoint } from './checkpoint.js';
 export type { ConvertAsyncOptions, ConvertOptions } from './conversion.js';
 export {
   DTYPES,
@@ -38,6 +39,8 @@ export {
   parse,
   safeOpen,
 } from './open.js';
+export { loadCheckpoint, type OpenCheckpointOptions, openCheckpoint } from './open-checkpoint.js';
+export type { Partition } from './partition.js';
 export { serialize } from './serialize.js';
 export {
   type Sized,
@@ -48,6 +51,7 @@ export {
 export type { SliceIndex } from './slice.js';
 export { parseSlice } from './slice-syntax.js';
 export type { StorageKind } from './storage.js';
+export type { CheckpointSummary, DtypeCounts, TensorCounts } from './summary.js';
 export type { ChunksOptions, Tensor, ViewConstructor } from './tensor.js';
 export type { TensorBytes, TypedArray } from './tensor-bytes.js';
 export type { NewTensor, TensorInput } from './tensor-input.js';

@@ -10,7 +10,7 @@ import {
   isLowSurrogate,
   PLAIN_BYTES,
 } from './json-string.js';
-import { checkUtf8, describeByte, sequenceEnd } from './utf8.js';
+import { checkUtf8, describeByte, HEADER_TEXT, sequenceEnd, type TextKind } from './utf8.js';
 
 /** `"` */
 export const QUOTE = 0x22;
@@ -79,13 +79,15 @@ export class JsonReader {
   // Kept beside the bytes: before a loop is compiled, asking a typed array for it costs a call.
   readonly #length: number;
   readonly #context: ErrorContext;
+  readonly #kind: TextKind;
 
-  /** The context names the file in messages. */
-  constructor(bytes: Uint8Array, context: ErrorContext = {}) {
+  /** The context names the file in messages, the kind what the text is in it. */
+  constructor(bytes: Uint8Array, context: ErrorContext = {}, kind: TextKind = HEADER_TEXT) {
     this.bytes = bytes;
     this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     this.#length = bytes.length;
     this.#context = context;
+    this.#kind = kind;
   }
 
   /** Skips whitespace and returns the byte that follows, -1 at the end; does not consume it. */
@@ -278,12 +280,13 @@ export class JsonReader {
    * Refuses the text at a position. That the bytes are not UTF-8 goes before every other reason
    * (step 4 of the pipeline), so the whole text is checked for it now.
    */
-  failAt(at: number, expected: string, found: string = describeByte(this.bytes, at)): never {
-    checkUtf8(this.bytes, this.#context);
+  failAt(at: number, expected: string, found?: string): never {
+    const { noun, syntaxCode } = this.#kind;
+    checkUtf8(this.bytes, this.#context, '', this.#kind);
     const tensor = this.tensorAt === -1 ? undefined : decodeString(this.bytes, this.tensorAt);
     throw new FormatError(
-      'SAFETENSORS_INVALID_HEADER_DESERIALIZATION',
-      `expected ${expected} at header byte ${at}, found ${found}`,
+      syntaxCode,
+      `expected ${expected} at ${noun} byte ${at}, found ${found ?? describeByte(this.bytes, at, noun)}`,
       { ...this.#context, tensor },
     );
   }

@@ -88,7 +88,11 @@ export class NameTable {
     // A name that is not Unicode text would become another one by encoding it.
     if (!name.isWellFormed()) return -1;
     const reader = readerOf(JSON.stringify(name));
-    const start = reader.readString();
+    return this.findString(reader, reader.readString());
+  }
+
+  /** Entry of the name that `reader` has read last, which began at `start`; -1 when there is none. */
+  findString(reader: JsonReader, start: number): number {
     const hash = hashString(reader, start, processHashKey(this.#bytes.length));
     return this.#entryAt(this.#slotOf(reader.bytes, start, hash));
   }

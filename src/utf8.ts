@@ -1,5 +1,19 @@
 /** Strict UTF-8 (RFC 3629): no overlong forms, no surrogates, nothing above U+10FFFF. */
-import { type ErrorContext, FormatError } from './errors.js';
+import { type ErrorContext, FormatError, type FormatErrorCode } from './errors.js';
+
+/** What a text is, for messages, and the codes of the errors it leads to. */
+export interface TextKind {
+  readonly noun: string;
+  readonly syntaxCode: FormatErrorCode;
+  readonly utf8Code: FormatErrorCode;
+}
+
+/** The header of a file. */
+export const HEADER_TEXT: TextKind = {
+  noun: 'header',
+  syntaxCode: 'SAFETENSORS_INVALID_HEADER_DESERIALIZATION',
+  utf8Code: 'SAFETENSORS_INVALID_HEADER_UTF8',
+};
 
 /**
  * Checks the sequence of two to four bytes that begins at `at` with a byte of 0x80 or more, and
@@ -50,21 +64,30 @@ export function findInvalidUtf8(bytes: Uint8Array): number {
   return -1;
 }
 
-/** Throws `SAFETENSORS_INVALID_HEADER_UTF8` when the header's bytes are not UTF-8. */
-export function checkUtf8(bytes: Uint8Array, context: ErrorContext, hint = ''): void {
+/** Throws the kind's `utf8Code` (`SAFETENSORS_INVALID_HEADER_UTF8`) when the bytes are not UTF-8. */
+export function checkUtf8(
+  bytes: Uint8Array,
+  context: ErrorContext,
+  hint = '',
+  { noun, utf8Code }: TextKind = HEADER_TEXT,
+): void {
   const at = findInvalidUtf8(bytes);
   if (at === -1) return;
   throw new FormatError(
-    'SAFETENSORS_INVALID_HEADER_UTF8',
-    `expected UTF-8, found ${describeByte(bytes, at)} at header byte ${at}${hint}`,
+    utf8Code,
+    `expected UTF-8, found ${describeByte(bytes, at, noun)} at ${noun} byte ${at}${hint}`,
     context,
   );
 }
 
-/** A byte of the header for a message. */
-export function describeByte(bytes: Uint8Array, at: number): string {
+/** A byte of a text for a message. */
+export function describeByte(
+  bytes: Uint8Array,
+  at: number,
+  noun: string = HEADER_TEXT.noun,
+): string {
   const byte = bytes[at];
-  if (byte === undefined) return 'the end of the header';
+  if (byte === undefined) return `the end of the ${noun}`;
   if (byte > 0x20 && byte < 0x7f) return `"${String.fromCharCode(byte)}"`;
   return `byte 0x${byte.toString(16).padStart(2, '0')}`;
 }

@@ -1,0 +1,53 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { type Entry, type FileOptions, fileBytes, temporaryPath } from './make-file.js';
+
+/** A folder with an index and its shards. */
+export interface CheckpointDescription {
+  /** Tensors by shard. */
+  readonly shards: Readonly<Record<string, readonly Entry[]>>;
+  readonly metadata?: Readonly<Record<string, unknown>>;
+  /** Instead of what the shards hold. */
+  readonly weightMap?: Readonly<Record<string, string>>;
+  readonly indexName?: string;
+  readonly fileOptions?: FileOptions;
+}
+
+/** Writes a file, and the folders that it is in. */
+export function writeBelow(folder: string, name: string, content: string | Uint8Array): string {
+  const path = join(folder, name);
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, content);
+  return path;
+}
+
+/** Writes a checkpoint into a folder, a temporary one by default; gives the folder. */
+export function writeCheckpoint(
+  description: CheckpointDescription,
+  folder: string = temporaryPath('checkpoint'),
+): string {
+  const weightMap: Record<string, string> = {};
+  for (const [shard, entries] of Object.entries(description.shards)) {
+    writeBelow(folder, shard, fileBytes(entries, description.fileOptions));
+    for (const { name } of entries) weightMap[name] = shard;
+  }
+  const { metadata, indexName = 'model.safetensors.index.json' } = description;
+  const index = { metadata, weight_map: description.weightMap ?? weightMap };
+  writeBelow(folder, indexName, JSON.stringify(index));
+  return folder;
+}
+
+/** Two small shards. */
+export const TWO_SHARDS: CheckpointDescription = {
+  metadata: { total_size: 34, 'lm_head.weight': 'embed', 'b.bias': 'embed', lost: 'nowhere' },
+  shards: {
+    'model-00001-of-00002.safetensors': [
+      { name: 'embed', dtype: 'U8', shape: [4, 2] },
+      { name: 'a.weight', dtype: 'U8', shape: [2, 5] },
+    ],
+    'model-00002-of-00002.safetensors': [
+      { name: 'b.weight', dtype: 'U16', shape: [2, 3] },
+      { name: 'b.bias', dtype: 'U8', shape: [4] },
+    ],
+  },
+};

@@ -15,7 +15,7 @@ import { describeForeignFormat, HEAD_BYTE_LENGTH } from './foreign-format.js';
 import { HeaderChecks } from './header-checks.js';
 import { HeaderParser } from './header-parser.js';
 import { CLOSE_BRACE, CLOSE_BRACKET, JsonReader, OPEN_BRACE } from './json.js';
-import { compareStrings, decodeString, sortStrings } from './json-string.js';
+import { decodeString, sameStrings, sortStrings } from './json-string.js';
 import { NameTable } from './key-tables.js';
 import { DTYPE_MASK, SUPERSEDED, type TensorColumns } from './tensor-columns.js';
 import { checkUtf8, describeByte } from './utf8.js';
@@ -236,10 +236,10 @@ export class Header {
     return this.#names.findString(reader, start);
   }
 
-  /** Whether there is such an entry and its name is the JSON string of `bytes` that begins at `start`. */
-  isNamed(entry: number, bytes: Uint8Array, start: number): boolean {
+  /** Whether there is such an entry and its name is the string of `reader` that begins at `start`. */
+  isNamed(entry: number, reader: JsonReader, start: number): boolean {
     const nameAt = this.#columns.nameAt[entry];
-    return nameAt !== undefined && compareStrings(this.json, nameAt, bytes, start) === 0;
+    return nameAt !== undefined && sameStrings(this.#reader, nameAt, reader, start);
   }
 
   /** Name of an entry. */

@@ -46,7 +46,9 @@ export type ErrorCode =
   | 'SAFETENSORS_FILE_CHANGED'
   | 'SAFETENSORS_SHARED_TENSORS'
   | 'SAFETENSORS_HUB_CACHE_BLOB'
-  | 'SAFETENSORS_TARGET_IN_USE';
+  | 'SAFETENSORS_TARGET_IN_USE'
+  | 'SAFETENSORS_HEADER_FULL'
+  | 'SAFETENSORS_EDIT_INTERRUPTED';
 
 /** What an error is about. */
 export interface ErrorContext {

@@ -12,6 +12,7 @@ export {
   type TensorData,
   type TensorDataConstructor,
 } from './dtype.js';
+export { type EditMetadataOptions, editMetadata, type MetadataEdit } from './edit-metadata.js';
 export {
   type ErrorCode,
   type ErrorContext,
@@ -29,15 +30,16 @@ export {
 export type { CloseOptions, SafetensorsFile, TensorInfo } from './file.js';
 export { type FloatData, type FloatDtype, fromFloat32 } from './float-encoding.js';
 export type { HeaderOptions, MetadataInput } from './header-writer.js';
+export type { MetadataChanges } from './metadata-changes.js';
 export type { NamedValues } from './named-values.js';
 export {
   loadFile,
   type OpenOptions,
   type ParseOptions,
-  type PathLike,
   parse,
   safeOpen,
 } from './open.js';
+export type { PathLike } from './path-like.js';
 export { serialize } from './serialize.js';
 export {
   type Sized,

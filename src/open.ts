@@ -1,7 +1,6 @@
 /** The ways in: a path, a path to be taken whole, and bytes in memory. */
 
 import { closeSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { requireLittleEndianHost } from './byte-order.js';
 import {
   argumentRangeError,
@@ -10,6 +9,7 @@ import {
   requireOptions,
 } from './errors.js';
 import { SafetensorsFile } from './file.js';
+import { readHead } from './file-header.js';
 import type { FileStorage } from './file-storage.js';
 import { HEAD_BYTE_LENGTH } from './foreign-format.js';
 import {
@@ -20,11 +20,9 @@ import {
 } from './header.js';
 import { MemoryStorage } from './memory-storage.js';
 import { openStorage } from './open-storage.js';
-import { type OpenedFile, openRegularFile, readerOf, readFully } from './opened-file.js';
+import { openRegularFile } from './opened-file.js';
+import { locate, type PathLike } from './path-like.js';
 import type { Tensor } from './tensor.js';
-
-/** A path as `node:fs` takes it; a Buffer for names that are not Unicode. */
-export type PathLike = string | Buffer | URL;
 
 /** Options of {@link parse}. */
 export interface ParseOptions {
@@ -112,22 +110,6 @@ export function parse(bytes: Uint8Array, options: ParseOptions = {}): Safetensor
   const length = readHeaderLength(whole.subarray(0, HEAD_BYTE_LENGTH), whole.byteLength, limits);
   const json = whole.slice(PREFIX_BYTE_LENGTH, PREFIX_BYTE_LENGTH + length);
   return new SafetensorsFile(new MemoryStorage(whole), parseHeader(json, whole.byteLength, limits));
-}
-
-function readHead(file: OpenedFile): Uint8Array {
-  const head = new Uint8Array(Math.min(file.byteLength, HEAD_BYTE_LENGTH));
-  readFully(readerOf(file), head, 0, file.path);
-  return head;
-}
-
-function locate(path: PathLike): { location: string | Buffer; label: string } {
-  if (typeof path === 'string') return { location: path, label: path };
-  if (Buffer.isBuffer(path)) return { location: path, label: path.toString() };
-  if (path instanceof URL) {
-    const location = fileURLToPath(path);
-    return { location, label: location };
-  }
-  throw argumentTypeError('path', 'a string, a Buffer or a file: URL', path);
 }
 
 function checkStorageOptions(options: OpenOptions): void {

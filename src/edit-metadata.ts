@@ -152,7 +152,7 @@ async function rewrite(edit: Edit): Promise<MetadataEdit> {
       source: { file, position: header.dataStart },
     };
     await writePieces(replacement, [inMemory, inFile], transfer);
-    await replacement.commit();
+    await replacement.commit(options.signal);
   } finally {
     replacement.discard();
   }

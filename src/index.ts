@@ -40,6 +40,7 @@ export {
   safeOpen,
 } from './open.js';
 export type { PathLike } from './path-like.js';
+export { type SaveOptions, type SaveSyncOptions, saveFile, saveFileSync } from './save.js';
 export { serialize } from './serialize.js';
 export {
   type Sized,
@@ -54,4 +55,5 @@ export type { ChunksOptions, Tensor, ViewConstructor } from './tensor.js';
 export type { TensorBytes, TypedArray } from './tensor-bytes.js';
 export type { NewTensor, TensorInput } from './tensor-input.js';
 export type { TensorSpec } from './tensor-spec.js';
+export type { TensorPieces, TensorStream } from './tensor-stream.js';
 export type { TransferOptions, TransferProgress } from './transfer.js';

@@ -57,3 +57,9 @@ export type { NewTensor, TensorInput } from './tensor-input.js';
 export type { TensorSpec } from './tensor-spec.js';
 export type { TensorPieces, TensorStream } from './tensor-stream.js';
 export type { TransferOptions, TransferProgress } from './transfer.js';
+export {
+  createWriter,
+  type SafetensorsWriter,
+  type WriterData,
+  type WriterOptions,
+} from './writer.js';

@@ -1,7 +1,9 @@
 /** The bytes of tensors into a file, each from where it is: memory, another file, a stream. */
 
 import type { WrittenFile } from './file-copy.js';
+import { gatherPieces } from './gathered-pieces.js';
 import type { Layout, Placed } from './header-writer.js';
+import type { ByteRange } from './parallel-reads.js';
 import type { SourceFiles } from './source-files.js';
 import type { FilePayload, MemoryPayload, StreamPayload, TensorEntry } from './tensor-input.js';
 import type { Transfer } from './transfer.js';
@@ -74,7 +76,7 @@ export async function writeTensors(
       }
       await writePieces(target, writes, transfer.part);
       writes = [];
-      await writeStream(target, position, payload, transfer);
+      await writeStream(target, { position, byteLength }, payload, transfer);
     }
     await writePieces(target, writes, transfer.part);
   } catch (error) {
@@ -85,12 +87,12 @@ export async function writeTensors(
 /** A piece is the stream's again when the next one is asked for, and so is written before. */
 async function writeStream(
   target: WrittenFile,
-  position: number,
+  { position, byteLength }: ByteRange,
   payload: StreamPayload,
   transfer: Transfer,
 ): Promise<void> {
   let end = position;
-  for await (const bytes of payload.open(transfer.signal)) {
+  for await (const bytes of gatherPieces(payload.open(transfer.signal), byteLength)) {
     await writePieces(target, [writeFrom(bytes, end)], transfer.part);
     end += bytes.byteLength;
   }

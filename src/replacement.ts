@@ -24,6 +24,7 @@ import process from 'node:process';
 import { promisify } from 'node:util';
 import { SafetensorsError } from './errors.js';
 import type { WrittenFile } from './file-copy.js';
+import { syncFolder, syncFolderSync } from './folder-sync.js';
 import { loadNative, type NativeBinding } from './native.js';
 import { resolveTarget } from './replacement-target.js';
 import { aboutFile, hasCode } from './system-error.js';
@@ -38,9 +39,6 @@ export interface ReplacementOptions {
 
 /** Answers that mean "cannot say", not "no room". */
 const CANNOT_ALLOCATE: readonly string[] = ['ENOTSUP', 'ENOSYS', 'EINVAL', 'EPERM'];
-
-/** Folders that may not be read, or that the file system does not sync. */
-const CANNOT_SYNC_FOLDER: readonly string[] = ['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP'];
 
 /** What Windows answers when the target of a rename is open or mapped. */
 const IN_USE: readonly string[] = ['EPERM', 'EACCES', 'EBUSY'];
@@ -83,13 +81,6 @@ function tryTo(action: () => void): boolean {
   } catch {
     return false;
   }
-}
-
-/** A descriptor for syncing; undefined where that is not possible, as on Windows. */
-function openFolder(folder: Buffer): number | undefined {
-  let fd: number | undefined;
-  if (process.platform !== 'win32') tryTo(() => (fd = openSync(folder, 'r')));
-  return fd;
 }
 
 /** One replacement under way; ends with `commit` or `discard`. */
@@ -180,16 +171,7 @@ export class Replacement implements WrittenFile {
       throw this.#failed(error);
     }
     this.#isRenamed = true;
-    if (!durable) return;
-    const folder = openFolder(this.#folder);
-    if (folder === undefined) return;
-    try {
-      await fsyncAsync(folder);
-    } catch (error) {
-      if (!hasCode(error, CANNOT_SYNC_FOLDER)) throw aboutFile(error, this.path);
-    } finally {
-      closeSync(folder);
-    }
+    if (durable) await syncFolder(this.#folder, this.path);
   }
 
   /** As `commit`, on this thread. */
@@ -204,16 +186,7 @@ export class Replacement implements WrittenFile {
       throw this.#failed(error);
     }
     this.#isRenamed = true;
-    if (!durable) return;
-    const folder = openFolder(this.#folder);
-    if (folder === undefined) return;
-    try {
-      fsyncSync(folder);
-    } catch (error) {
-      if (!hasCode(error, CANNOT_SYNC_FOLDER)) throw aboutFile(error, this.path);
-    } finally {
-      closeSync(folder);
-    }
+    if (durable) syncFolderSync(this.#folder, this.path);
   }
 
   /**

@@ -130,7 +130,7 @@ export class SliceError extends SafetensorsError {
   }
 }
 
-/** A tensor or metadata that cannot be written as it was given: nothing has been written. */
+/** A tensor or metadata that cannot be written as it was given: every file is as it was. */
 export class InvalidTensorError extends SafetensorsError {
   declare readonly code: InvalidTensorErrorCode;
 

@@ -88,6 +88,53 @@ describe('streams', () => {
     expect(log).toEqual(['a', 'b', 'c'].flatMap((name) => [`${name} begins`, `${name} ends`]));
   });
 
+  test('are opened when all before them is in the temporary file', async () => {
+    const given = new BigInt64Array(1000).fill(-1n);
+    const seen: Buffer[] = [];
+    const data = (): Uint8Array => {
+      for (const name of readdirSync(dirname(path))) seen.push(readFileSync(temporaryPath(name)));
+      return new Uint8Array(3).fill(5);
+    };
+    const first = { dtype: 'I64', shape: [1000], data: given } as const;
+    await saveFile(path, { first, x: streamed(3, data) }, QUICK);
+    const whole = readFileSync(path);
+    expect(seen).toHaveLength(1);
+    expect(seen[0]?.subarray(0, whole.length - 3)).toEqual(whole.subarray(0, -3));
+  });
+
+  test('short pieces are put together, long ones written as they are, in order', async () => {
+    const lengths = [
+      1,
+      2 ** 20 - 2,
+      0,
+      2,
+      2 ** 20,
+      5,
+      3_000_000,
+      700_000,
+      700_000,
+      2 ** 20 - 1,
+      1,
+      1,
+    ];
+    const whole = Uint8Array.from(
+      { length: lengths.reduce((a, b) => a + b, 0) },
+      (_, i) => i % 251,
+    );
+    const buffer = new Uint8Array(3_000_000);
+    async function* pieces(): AsyncGenerator<Uint8Array> {
+      let begin = 0;
+      for (const length of lengths) {
+        buffer.set(whole.subarray(begin, begin + length));
+        begin += length;
+        yield buffer.subarray(0, length);
+      }
+    }
+    await saveFile(path, { x: streamed(whole.length, pieces) }, QUICK);
+    const saved = parse(readFileSync(path)).getTensor('x').bytes;
+    expect(Buffer.compare(saved, whole)).toBe(0);
+  });
+
   test('pieces of many megabytes', async () => {
     const piece = new Uint8Array(20_000_001).fill(9);
     let last = 0;

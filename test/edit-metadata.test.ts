@@ -233,6 +233,7 @@ describe.each([false, true])('inPlace: %s', (inPlace) => {
     const before = readFileSync(path);
     const signal = AbortSignal.abort(new Error('no'));
     await expect(editMetadata(path, { k: '1' }, { inPlace, signal })).rejects.toThrow('no');
+    expect(statSync(path).mtimeMs).toBe(1000);
     const late = new AbortController();
     const edit = editMetadata(path, { k: '1' }, { inPlace, signal: late.signal });
     late.abort(new Error('late'));

@@ -20,11 +20,15 @@ import { Transfer } from '../src/transfer.js';
 import { fileBytes, temporaryPath } from './support/make-file.js';
 import { runChild } from './support/run-child.js';
 
-const { failing } = vi.hoisted(() => ({ failing: { writes: 0, links: undefined as unknown } }));
+const { failing, calls } = vi.hoisted(() => ({
+  failing: { writes: 0, links: undefined as unknown },
+  calls: [] as string[],
+}));
 
 vi.mock(import('../src/file-copy.js'), async (importOriginal) => {
   const module = await importOriginal();
   const writeViews: typeof module.writeViews = async (...args) => {
+    calls.push('write');
     if (failing.writes-- > 0) throw Object.assign(new Error('EIO'), { code: 'EIO', errno: -5 });
     await module.writeViews(...args);
   };
@@ -35,17 +39,29 @@ vi.mock(import('../src/file-copy.js'), async (importOriginal) => {
 
 vi.mock(import('node:fs'), async (importOriginal) => {
   const fs = await importOriginal();
+  const { promisify } = await import('node:util');
   const linkSync: typeof fs.linkSync = (...args) => {
+    calls.push('link');
     if (failing.links !== undefined) throw failing.links;
     fs.linkSync(...args);
   };
-  return { ...fs, linkSync };
+  const rmSync: typeof fs.rmSync = (path, options) => {
+    calls.push(`rm ${/\.tmp$|backup$/.exec(path.toString())}`);
+    fs.rmSync(path, options);
+  };
+  const fsync = async (fd: number): Promise<void> => {
+    calls.push(fs.fstatSync(fd).isDirectory() ? 'fsync folder' : 'fsync');
+    fs.fsyncSync(fd);
+  };
+  const fsyncCallback = Object.assign(() => {}, { [promisify.custom]: fsync });
+  return { ...fs, linkSync, rmSync, fsync: fsyncCallback } as unknown as typeof fs;
 });
 
 let path: string;
 let old: Buffer;
 
 beforeEach(() => {
+  calls.length = 0;
   path = temporaryPath("it's a model");
   const entries = [{ name: 'a', dtype: 'U8', shape: [100] }] as const;
   writeFileSync(path, fileBytes(entries, { metadata: { format: 'pt' }, padding: 100 }));
@@ -64,10 +80,12 @@ const BACKUP = `${NAME}.header-backup`;
 interface Steps {
   readonly check?: () => void;
   readonly onProgress?: () => void;
+  readonly durable?: boolean;
 }
 
 /** Overwrites the first 50 bytes by `x`. */
-async function overwrite({ check = () => {}, onProgress }: Steps = {}): Promise<void> {
+async function overwrite(steps: Steps = {}): Promise<void> {
+  const { check = () => {}, onProgress, durable = true } = steps;
   const fd = openSync(path, 'r+');
   try {
     const after = new Uint8Array(50).fill(0x78);
@@ -75,7 +93,7 @@ async function overwrite({ check = () => {}, onProgress }: Steps = {}): Promise<
     const before = old.subarray(0, 50);
     const file = { fd, path: 'label' };
     const transfer = new Transfer(50, { onProgress }, () => {});
-    await overwriteHeader({ target, file, before, after, check, durable: true }, transfer);
+    await overwriteHeader({ target, file, before, after, check, durable }, transfer);
   } finally {
     closeSync(fd);
   }
@@ -94,6 +112,15 @@ test('the backup is there, whole and private, when the header is written, and th
   expect(seen).toEqual([...state, true, ...state, false]);
   expect(readFileSync(path)).toEqual(Buffer.concat([Buffer.alloc(50, 'x'), old.subarray(50)]));
   expect(names()).toEqual([NAME]);
+});
+
+test('what the next step relies on is synced, unless it need not be durable', async () => {
+  await overwrite();
+  const backup = ['write', 'fsync', 'link', 'rm .tmp', 'fsync folder'];
+  expect(calls).toEqual([...backup, 'write', 'fsync', 'rm backup', 'fsync folder']);
+  calls.length = 0;
+  await overwrite({ durable: false });
+  expect(calls).toEqual(['write', 'link', 'rm .tmp', 'write', 'rm backup']);
 });
 
 test('a file that changed is not touched', async () => {

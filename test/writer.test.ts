@@ -126,6 +126,16 @@ describe('the bytes are those of serialize', () => {
   });
 });
 
+test("what is declared does not change with the caller's array", async () => {
+  const shape = [3];
+  const writer = await createWriter(path, { a: { dtype: 'U8', shape } });
+  shape[0] = 4;
+  await expect(writer.write('a', new Uint8Array(4))).rejects.toThrow('expected 3 bytes');
+  await writer.write('a', A);
+  await writer.close();
+  expect(readFileSync(path)).toEqual(Buffer.from(serialize({ a: { ...SPECS.a, data: A } })));
+});
+
 test('a link is followed, permissions are kept, no tensors are enough', async () => {
   mkdirSync(temporaryPath('folder'));
   writeFileSync(temporaryPath('folder/target'), 'old', { mode: 0o640 });

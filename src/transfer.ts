@@ -27,12 +27,20 @@ export interface TransferOptions {
 /** Often enough for a progress bar, too seldom to cost anything. */
 const PROGRESS_INTERVAL_MS = 100;
 
+/** Somebody who waits for a slot, and who comes next. */
+interface Waiting {
+  readonly begin: () => void;
+  next: Waiting | undefined;
+}
+
 /** Lets a number of pieces of work run at once; the others wait, first come, first served. */
 export class Slots {
   /** How many run at once. */
   readonly size: number;
   #free: number;
-  readonly #waiting: (() => void)[] = [];
+  // A list, since taking the first out of an array moves all others: a hundred thousand may wait.
+  #first: Waiting | undefined;
+  #last: Waiting | undefined;
 
   constructor(size: number) {
     this.size = size;
@@ -42,15 +50,23 @@ export class Slots {
   /** Runs the work when a slot is free. */
   async run(work: () => Promise<void>): Promise<void> {
     if (this.#free > 0) this.#free--;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    else await new Promise<void>((resolve) => this.#queue(resolve));
     try {
       await work();
     } finally {
       // The slot passes on taken, so that nobody can come between.
-      const next = this.#waiting.shift();
-      if (next === undefined) this.#free++;
-      else next();
+      const first = this.#first;
+      this.#first = first?.next;
+      if (first === undefined) this.#free++;
+      else first.begin();
     }
+  }
+
+  #queue(begin: () => void): void {
+    const waiting: Waiting = { begin, next: undefined };
+    if (this.#first === undefined) this.#first = waiting;
+    else (this.#last as Waiting).next = waiting;
+    this.#last = waiting;
   }
 }
 

@@ -18,6 +18,7 @@ import { changeCheck, type OpenedFile, openRegularFile } from './opened-file.js'
 import { locate, type PathLike } from './path-like.js';
 import { Replacement } from './replacement.js';
 import { type ReplacementTarget, resolveTarget } from './replacement-target.js';
+import { aboutFile } from './system-error.js';
 import { Transfer, type TransferOptions } from './transfer.js';
 import { writePieces } from './write-pieces.js';
 
@@ -79,10 +80,10 @@ interface Edit {
  * @throws SafetensorsError `SAFETENSORS_HEADER_FULL` when a header does not fit in place, with the
  *   number of bytes missing; `SAFETENSORS_EDIT_INTERRUPTED` when there is a backup;
  *   `SAFETENSORS_HUB_CACHE_BLOB`, `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_TARGET_IN_USE`
- * @throws FileChangedError when the file changes meanwhile
+ * @throws FileChangedError when the file changes meanwhile, as by another edit: no edit undoes another
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for arguments of the wrong kind
  * @throws Error Node's own `ENOENT`, `ENOSPC` and the like; `signal.reason` when it was aborted. After
- *   an error the file is as it was.
+ *   an error the file is as it was; only one of syncing the folder comes when the new header is there
  */
 export async function editMetadata(
   path: PathLike,
@@ -94,8 +95,7 @@ export async function editMetadata(
   requireLittleEndianHost(label);
   const target = resolveTarget(location, label);
   requireNoBackup(target, label);
-  const access = inPlace ? constants.O_RDWR : constants.O_RDONLY;
-  const file = openRegularFile(target.path, label, access);
+  const file = openTarget(target, label, inPlace ? constants.O_RDWR : constants.O_RDONLY);
   try {
     const check = sameFileCheck(target, file);
     const header = readFileHeader(file);
@@ -117,6 +117,14 @@ function flagsOf(options: EditMetadataOptions): { inPlace: boolean; durable: boo
   // Wrong ones are found before the file is looked at.
   new Transfer(0, options, () => {});
   return { inPlace, durable };
+}
+
+function openTarget(target: ReplacementTarget, label: string, access: number): OpenedFile {
+  try {
+    return openRegularFile(target.path, label, access);
+  } catch (error) {
+    throw aboutFile(error, label);
+  }
 }
 
 /** Size, time, and whether the path still means this file: a rename changes neither. */
@@ -152,7 +160,10 @@ async function rewrite(edit: Edit): Promise<MetadataEdit> {
       source: { file, position: header.dataStart },
     };
     await writePieces(replacement, [inMemory, inFile], transfer);
-    await replacement.commit(options.signal);
+    await replacement.commit(options.signal, () => {
+      check();
+      requireNoBackup(target, path);
+    });
   } finally {
     replacement.discard();
   }

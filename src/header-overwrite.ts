@@ -97,6 +97,14 @@ async function writeBackup(overwrite: HeaderOverwrite): Promise<void> {
   }
 }
 
+async function syncFile({ fd, path }: WrittenFile): Promise<void> {
+  try {
+    await fsyncAsync(fd);
+  } catch (error) {
+    throw aboutFile(error, path);
+  }
+}
+
 async function putBack({ target, file, before, durable }: HeaderOverwrite): Promise<void> {
   try {
     await writeFully(file, before, 0);
@@ -130,10 +138,10 @@ export async function overwriteHeader(
     const source = (begin: number, end: number): Uint8Array => after.subarray(begin, end);
     const write = { position: 0, byteLength: after.byteLength, source };
     await writePieces(file, [write], transfer);
-    if (durable) await fsyncAsync(file.fd);
+    if (durable) await syncFile(file);
   } catch (error) {
     await putBack(overwrite);
-    throw aboutFile(error, file.path);
+    throw error;
   }
   rmSync(backupOf(target), { force: true });
   if (durable) await syncFolder(target.folder, file.path);

@@ -154,19 +154,34 @@ export class Replacement implements WrittenFile {
 
   /**
    * Puts the new file into its place, when all its bytes are written and nothing is under way.
-   * Whatever fails, the path has one of the two files, whole, and the temporary one is gone. The
-   * signal counts as long as the old file is in its place: syncing a large file takes seconds.
+   * Whatever fails, the path has one of the two files, whole, and the temporary one is gone.
    *
-   * @throws `SAFETENSORS_TARGET_IN_USE` on Windows; errors of the system; `signal.reason`
+   * The signal counts as long as the old file is in its place: syncing a large file takes seconds.
+   * So does `check`, which throws when the old file must not be replaced any more.
+   *
+   * @throws `SAFETENSORS_TARGET_IN_USE` on Windows; errors of the system; `signal.reason`; what
+   *   `check` throws
    */
-  async commit(signal?: AbortSignal): Promise<void> {
+  async commit(signal?: AbortSignal, check?: () => void): Promise<void> {
     const { durable } = this.#options;
     try {
       if (durable) await fsyncAsync(this.fd);
-      signal?.throwIfAborted();
       this.#isOpen = false;
       await closeAsync(this.fd);
-      await renameAsync(this.#temporary, this.realPath);
+    } catch (error) {
+      throw this.#failed(error);
+    }
+    try {
+      signal?.throwIfAborted();
+      check?.();
+    } catch (reason) {
+      this.discard();
+      throw reason;
+    }
+    try {
+      // Two that have checked must not both rename: nothing of this thread comes in between.
+      if (check !== undefined) renameSync(this.#temporary, this.realPath);
+      else await renameAsync(this.#temporary, this.realPath);
     } catch (error) {
       throw this.#failed(error);
     }

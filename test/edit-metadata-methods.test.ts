@@ -67,6 +67,26 @@ describe('in a new file', () => {
   });
 });
 
+test.each([
+  ['new files', [false, false, false]],
+  ['in place', [true, true, true]],
+  ['both', [false, true, false]],
+])('of several edits at once (%s) none that succeeds is lost', async (_, ways) => {
+  for (let round = 0; round < 10; round++) {
+    withPadding(200);
+    const results = await Promise.allSettled(
+      ways.map((inPlace, i) => editMetadata(path, { [`key${i}`]: 'x' }, { inPlace })),
+    );
+    const done = results.flatMap(({ status }, i) => (status === 'fulfilled' ? [`key${i}`] : []));
+    expect(done.length).toBeGreaterThan(0);
+    expect(Object.keys(metadataOf(path) as object).sort()).toEqual(['k', ...done].sort());
+    for (const result of results) {
+      if (result.status === 'fulfilled') continue;
+      expect(result.reason.code).toMatch(/^SAFETENSORS_(FILE_CHANGED|EDIT_INTERRUPTED)$/);
+    }
+  }
+});
+
 describe('in place', () => {
   test('what fits exactly is written, one byte more is not', async () => {
     withPadding(20);

@@ -9,6 +9,7 @@ import {
   statSync,
   symlinkSync,
   truncateSync,
+  unlinkSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs';
@@ -213,9 +214,13 @@ describe.each([false, true])('inPlace: %s', (inPlace) => {
     await expect(editMetadata(path, {}, null as never)).rejects.toBeInstanceOf(TypeError);
     await expect(editMetadata(1 as never, {})).rejects.toBeInstanceOf(TypeError);
     expect(readFileSync(path)).toEqual(before);
-    await expect(editMetadata(`${path}x`, {}, { inPlace })).rejects.toMatchObject({
+    const link = temporaryPath('link');
+    symlinkSync('missing', link);
+    await expect(editMetadata(link, {}, { inPlace })).rejects.toMatchObject({
       code: 'ENOENT',
+      path: link,
     });
+    unlinkSync(link);
     await expect(editMetadata(dirname(path), {}, { inPlace })).rejects.toMatchObject({
       code: 'SAFETENSORS_NOT_A_REGULAR_FILE',
     });

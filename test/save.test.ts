@@ -255,7 +255,8 @@ describe('saveFile', () => {
   });
 
   test('ends with a signal: before, while it writes, and while it syncs', async () => {
-    const reason = new Error('enough');
+    // It is the caller's, also when it looks like one of the system.
+    const reason = Object.assign(new Error('enough'), { code: 'ECONNRESET', errno: -104 });
     await ends({ signal: AbortSignal.abort(reason) }, reason);
     const nowhere = saveFile(temporaryPath('missing/model'), large, {
       signal: AbortSignal.abort(reason),

@@ -111,6 +111,7 @@ export function layOut<Spec extends NamedSpec>(
  */
 export function encodeMetadata(metadata: MetadataInput): string {
   const values = new Map<string, string>();
+  let leastByteLength = 0;
   for (const [key, value] of pairsOf(metadata, 'metadata')) {
     if (typeof value !== 'string') {
       throw argumentTypeError(`metadata ${quoteName(key)}`, 'a string', value);
@@ -122,12 +123,14 @@ export function encodeMetadata(metadata: MetadataInput): string {
     if (values.has(key))
       fail(`metadata ${quoteName(key)}: expected every key once, found it twice`);
     values.set(key, value);
+    // So that too much is neither kept nor sorted.
+    leastByteLength += key.length + value.length;
+    requireHeaderLength(leastByteLength);
   }
   let text = '';
   for (const key of [...values.keys()].sort(compareCodePoints)) {
-    const value = values.get(key) as string;
-    requireHeaderLength(text.length + key.length + value.length);
-    text += `${text === '' ? '' : ','}${JSON.stringify(key)}:${JSON.stringify(value)}`;
+    text += `${text === '' ? '' : ','}${JSON.stringify(key)}:${JSON.stringify(values.get(key))}`;
+    requireHeaderLength(text.length);
   }
   return `{${text}}`;
 }

@@ -3,13 +3,12 @@
  * before anything is written; its bytes are not touched yet.
  */
 
-import type { Dtype } from './dtype.js';
 import { argumentTypeError, FileClosedError, InvalidTensorError, quoteName } from './errors.js';
 import { type NamedValues, pairsOf } from './named-values.js';
 import type { LendingStorage } from './storage.js';
 import { Tensor } from './tensor.js';
 import { isDetached, isTensorBytes, type TensorBytes, viewOf } from './tensor-bytes.js';
-import { byteLengthOf, type TensorSpec } from './tensor-spec.js';
+import { readSpec, type TensorFacts, type TensorSpec } from './tensor-spec.js';
 import { isTensorStream, readStream, type TensorStream } from './tensor-stream.js';
 
 /** A tensor that comes from no file. */
@@ -55,18 +54,9 @@ export interface StreamPayload {
 }
 
 /** A tensor that can be written as it is. */
-export interface TensorEntry<Payload = MemoryPayload | FilePayload> {
-  readonly name: string;
-  readonly dtype: Dtype;
-  /** Frozen. */
-  readonly shape: readonly number[];
-  /** In bytes. */
-  readonly byteLength: number;
+export interface TensorEntry<Payload = MemoryPayload | FilePayload> extends TensorFacts {
   readonly payload: Payload;
 }
-
-/** What of a new tensor is known before its data is looked at. */
-type Facts = Omit<TensorEntry, 'payload'>;
 
 /**
  * The tensors in the order given, whose bytes are in memory or in a file. Names are left for the
@@ -99,7 +89,7 @@ export function readTensorsAndStreams(
 function entryOf<Payload>(
   name: string,
   tensor: TensorInput<unknown>,
-  payloadOf: (facts: Facts, data: unknown) => Payload,
+  payloadOf: (facts: TensorFacts, data: unknown) => Payload,
 ): TensorEntry<Payload | MemoryPayload | FilePayload> {
   if (tensor instanceof Tensor) {
     const { dtype, shape, byteLength } = tensor;
@@ -109,14 +99,11 @@ function entryOf<Payload>(
     const subject = `tensor ${quoteName(name)}`;
     throw argumentTypeError(subject, 'a Tensor or { dtype, shape, data }', tensor);
   }
-  const { dtype, shape, data } = tensor;
-  const byteLength = byteLengthOf({ name, dtype, shape });
-  // The caller's array may change before the last byte is written.
-  const facts = { name, dtype, shape: Object.freeze([...shape]), byteLength };
-  return { ...facts, payload: payloadOf(facts, data) };
+  const facts = readSpec(name, tensor);
+  return { ...facts, payload: payloadOf(facts, tensor.data) };
 }
 
-function inMemory(facts: Facts, data: unknown): MemoryPayload {
+function inMemory(facts: TensorFacts, data: unknown): MemoryPayload {
   const { name, shape, dtype, byteLength } = facts;
   const view = viewOf(facts, data);
   if (isDetached(data as TensorBytes)) failDetached(name, byteLength);

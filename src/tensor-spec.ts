@@ -16,6 +16,12 @@ export interface NamedSpec extends TensorSpec {
   readonly name: string;
 }
 
+/** What is known of a tensor before its bytes are looked at. */
+export interface TensorFacts extends NamedSpec {
+  /** In bytes. */
+  readonly byteLength: number;
+}
+
 const MAX_UINT64 = 2n ** 64n - 1n;
 
 /**
@@ -50,7 +56,20 @@ export function byteLengthOf({ name, dtype, shape }: NamedSpec): number {
 }
 
 /**
- * The same where a number does not count the bits exactly, with the reader's verdict: multiplied
+ * What a caller says about a tensor, checked, with a frozen shape of its own: the caller's may be
+ * another when the tensor is written.
+ *
+ * @throws As {@link byteLengthOf}
+ */
+export function readSpec(name: string, { dtype, shape }: TensorSpec): TensorFacts {
+  // Before the copy, too: four billion holes would have to be filled.
+  byteLengthOf({ name, dtype, shape });
+  const spec = { name, dtype, shape: Object.freeze([...shape]) };
+  return { ...spec, byteLength: byteLengthOf(spec) };
+}
+
+/**
+ * The length where a number does not count the bits exactly, with the reader's verdict: multiplied
  * from the left in 64 bits, and what follows a zero does not matter.
  */
 function largeByteLength(name: string, dtype: Dtype, shape: readonly number[]): number {

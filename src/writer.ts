@@ -17,7 +17,7 @@ import { Replacement } from './replacement.js';
 import { SourceFiles } from './source-files.js';
 import { isTensorBytes, type TensorBytes } from './tensor-bytes.js';
 import { readTensorsAndStreams } from './tensor-input.js';
-import type { NamedSpec, TensorSpec } from './tensor-spec.js';
+import { type NamedSpec, readSpec, type TensorSpec } from './tensor-spec.js';
 import type { TensorPieces, TensorStream } from './tensor-stream.js';
 import { writeTensors } from './tensor-writes.js';
 import { Transfer } from './transfer.js';
@@ -84,9 +84,7 @@ function* namedSpecs(specs: NamedValues<TensorSpec>): Generator<NamedSpec, void,
     if (typeof spec !== 'object' || spec === null) {
       throw argumentTypeError(`the spec of tensor ${quoteName(name)}`, '{ dtype, shape }', spec);
     }
-    const { dtype, shape } = spec;
-    // The caller's array may change before the tensor is written.
-    yield { name, dtype, shape: Array.isArray(shape) ? [...shape] : shape };
+    yield readSpec(name, spec);
   }
 }
 
@@ -114,7 +112,8 @@ export class SafetensorsWriter {
   /**
    * Writes all bytes of a declared tensor: a typed array of its dtype or raw bytes, or a stream of
    * them, of which no more than a piece and 1 MiB are in memory. Several writes may be under way. Each
-   * tensor is written once; after an error it may be tried again. The stream is ended in every case.
+   * tensor is written once; after an error it may be tried again. A stream of which the first piece was
+   * asked for is ended in every case; one that is refused before is left alone.
    *
    * @throws InvalidTensorError for another number of bytes, or a typed array of another dtype
    * @throws TensorNotFoundError for a name that was not declared, with near names

@@ -206,6 +206,13 @@ describe('a header above the limit', () => {
     expect(taken).toBe(20);
   });
 
+  test('metadata are counted before they are sorted', () => {
+    const endless = function* (): Generator<[string, string]> {
+      for (let i = 0; ; i++) yield [`${i}`, 'x'.repeat(1_000_000)];
+    };
+    expect(() => encodeMetadata(endless())).toThrow(expect.objectContaining(tooLarge));
+  });
+
   test('what escaping adds counts too, before the rest is written', () => {
     const reads = Array(20).fill(0);
     const specs = Array.from({ length: 20 }, (_, i) => ({

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { DTYPES, type Dtype, InvalidTensorError } from '../src/index.js';
-import { byteLengthOf } from '../src/tensor-spec.js';
+import { byteLengthOf, readSpec } from '../src/tensor-spec.js';
 
 function lengthOf(dtype: unknown, shape: unknown): number {
   return byteLengthOf({ name: 'x', dtype: dtype as Dtype, shape: shape as number[] });
@@ -104,5 +104,24 @@ describe('byteLengthOf', () => {
     [['F32']],
   ])('%o is no dtype', (dtype) => {
     expectRefused(dtype, [2], /expected one of the 22 dtypes, found/);
+  });
+});
+
+describe('readSpec', () => {
+  test('has a shape of its own, and the length of that one', () => {
+    const shape = [2, 3];
+    const spec = readSpec('x', { dtype: 'F32', shape });
+    shape[0] = 9;
+    expect(spec).toEqual({ name: 'x', dtype: 'F32', shape: [2, 3], byteLength: 24 });
+    expect(spec.shape).toSatisfy(Object.isFrozen);
+    let reads = 0;
+    const growing = Object.defineProperty([0], 0, { get: () => ++reads });
+    const { shape: taken, byteLength } = readSpec('x', { dtype: 'U8', shape: growing });
+    expect(taken).toEqual([byteLength]);
+  });
+
+  test('refuses billions of holes at the first', () => {
+    const shape = new Array(2 ** 32 - 1);
+    expect(() => readSpec('x', { dtype: 'U8', shape })).toThrow(/found undefined as dimension 0/);
   });
 });

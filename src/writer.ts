@@ -115,7 +115,8 @@ export class SafetensorsWriter {
    * tensor is written once; after an error it may be tried again. A stream of which the first piece was
    * asked for is ended in every case; one that is refused before is left alone.
    *
-   * @throws InvalidTensorError for another number of bytes, or a typed array of another dtype
+   * @throws InvalidTensorError for another number of bytes, a typed array of another dtype, and memory
+   *   that was transferred meanwhile
    * @throws TensorNotFoundError for a name that was not declared, with near names
    * @throws SafetensorsError `SAFETENSORS_ALREADY_WRITTEN` for a tensor that is written or under way;
    *   `SAFETENSORS_WRITER_CLOSED` after `close()`, and when the writer is aborted meanwhile
@@ -193,6 +194,7 @@ export class SafetensorsWriter {
       const places = entries.map((entry) => ({ spec: entry, begin, end }));
       const sources = new SourceFiles(entries);
       await writeTensors(this.#replacement, this.#dataStart, places, sources, transfer);
+      sources.verify();
       slot.state = 'written';
     } catch (error) {
       slot.state = 'missing';

@@ -210,6 +210,20 @@ describe('a write', () => {
     },
   );
 
+  test('of memory that is transferred meanwhile is refused and may be tried again', async () => {
+    const writer = await createWriter(path, { a: SPECS.a });
+    const bytes = Uint8Array.from(A);
+    const writing = writer.write('a', bytes);
+    structuredClone(bytes.buffer, { transfer: [bytes.buffer] });
+    await expect(writing).rejects.toMatchObject({
+      code: 'SAFETENSORS_INVALID_TENSOR_VIEW',
+      tensor: 'a',
+    });
+    await writer.write('a', A);
+    await writer.close();
+    expect(safeOpen(path).getTensor('a').data).toEqual(A);
+  });
+
   test('of an unknown name tells near ones', async () => {
     await using writer = await createWriter(path, { 'layer.weight': SPECS.a });
     await expect(writer.write('layer.wieght', A)).rejects.toMatchObject({

@@ -11,18 +11,19 @@ const CANNOT_SYNC_FOLDER: readonly string[] = ['EACCES', 'EPERM', 'EINVAL', 'ENO
 const fsyncAsync = promisify(fsync);
 
 /** A descriptor for syncing; undefined where that is not possible, as on Windows. */
-function openFolder(folder: Buffer): number | undefined {
+function openFolder(folder: Buffer, label: string): number | undefined {
   if (process.platform === 'win32') return undefined;
   try {
     return openSync(folder, 'r');
-  } catch {
-    return undefined;
+  } catch (error) {
+    if (hasCode(error, CANNOT_SYNC_FOLDER)) return undefined;
+    throw aboutFile(error, label);
   }
 }
 
 /** Syncs a folder where the system can; `label` is the file in question, for messages. */
 export async function syncFolder(folder: Buffer, label: string): Promise<void> {
-  const fd = openFolder(folder);
+  const fd = openFolder(folder, label);
   if (fd === undefined) return;
   try {
     await fsyncAsync(fd);
@@ -35,7 +36,7 @@ export async function syncFolder(folder: Buffer, label: string): Promise<void> {
 
 /** As `syncFolder`, on this thread. */
 export function syncFolderSync(folder: Buffer, label: string): void {
-  const fd = openFolder(folder);
+  const fd = openFolder(folder, label);
   if (fd === undefined) return;
   try {
     fsyncSync(fd);

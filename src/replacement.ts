@@ -40,6 +40,9 @@ export interface ReplacementOptions {
 /** Answers that mean "cannot say", not "no room". */
 const CANNOT_ALLOCATE: readonly string[] = ['ENOTSUP', 'ENOSYS', 'EINVAL', 'EPERM'];
 
+/** What file systems answer that have no permissions, or the same for all files. */
+const CANNOT_CHANGE_MODE: readonly string[] = ['EPERM', 'ENOTSUP', 'ENOSYS'];
+
 /** What Windows answers when the target of a rename is open or mapped. */
 const IN_USE: readonly string[] = ['EPERM', 'EACCES', 'EBUSY'];
 
@@ -71,7 +74,12 @@ export function commitError(error: unknown, platform: NodeJS.Platform, label: st
 function takeOver(fd: number, { uid, gid, mode }: Stats): void {
   const owned = tryTo(() => fchownSync(fd, uid, gid));
   if (!owned) tryTo(() => fchownSync(fd, -1, gid));
-  fchmodSync(fd, mode & (owned ? 0o7777 : 0o777));
+  try {
+    fchmodSync(fd, mode & (owned ? 0o7777 : 0o777));
+  } catch (error) {
+    // File systems without permissions of their own. Elsewhere it is ours, and that cannot happen.
+    if (!hasCode(error, CANNOT_CHANGE_MODE)) throw error;
+  }
 }
 
 function tryTo(action: () => void): boolean {

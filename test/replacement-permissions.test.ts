@@ -96,6 +96,13 @@ describe.runIf(process.platform !== 'win32').each(forms)('$form: permissions', (
     expect(seen).toBe(0o400);
   });
 
+  test.each(['EPERM', 'ENOTSUP', 'ENOSYS'])('that a file system has not: %s', async (code) => {
+    writeFileSync(path, 'old');
+    failing.set('fchmod', code);
+    await replace();
+    expect(statSync(path).size).toBe(3);
+  });
+
   test.runIf(process.getuid?.() === 0)('and so is the owner', async () => {
     writeFileSync(path, 'old');
     chownSync(path, 12_345, 23_456);

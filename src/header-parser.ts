@@ -107,12 +107,11 @@ export class HeaderParser {
     if (this.metadataAt !== -1) reader.failAt(nameAt, 'no second "__metadata__"');
     reader.peek();
     this.metadataAt = reader.at;
-    if (!skipNull(reader)) this.#readMetadataObject();
+    if (!skipNull(reader)) this.#readMetadataObject(reader);
     this.metadataEnd = reader.at;
   }
 
-  #readMetadataObject(): void {
-    const reader = this.#reader;
+  #readMetadataObject(reader: JsonReader): void {
     if (reader.peek() !== OPEN_BRACE) reader.fail('an object or null as metadata');
     if (!reader.enter(CLOSE_BRACE)) return;
     let keys = 0;

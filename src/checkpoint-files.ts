@@ -67,6 +67,15 @@ function readIndex(path: string, options: ParseIndexOptions): CheckpointIndex {
   }
 }
 
+/** Names of the shards of an index; undefined where it cannot be told. */
+export function shardNamesOf(path: string): readonly string[] | undefined {
+  try {
+    return readIndex(path, {}).shards;
+  } catch {
+    return undefined;
+  }
+}
+
 /** An index and the names of its shards that are not there. */
 interface FoundIndex {
   readonly files: CheckpointFiles;

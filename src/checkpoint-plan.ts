@@ -47,12 +47,12 @@ export interface PlannedFile {
 export interface CheckpointPlan {
   readonly pattern: FilenamePattern;
   readonly files: readonly PlannedFile[];
-  /** Whether there are several files, and therefore an index. */
-  readonly isSharded: boolean;
   /** Bytes of the tensors. */
   readonly totalSize: number;
-  /** The index; for a single file one that says the same. `nameOf` renames the files. */
-  indexTextOf(nameOf: (filename: string) => string): string;
+  /** Text of the index; null for a single file. */
+  readonly indexText: string | null;
+  /** Text of an index, also for a single file, in which files have other names. */
+  interimIndexText(nameOf: (filename: string) => string): string;
 }
 
 /** The pattern that the options mean; throws as `FilenamePattern` does. */
@@ -95,15 +95,14 @@ export function planCheckpoint(
   const totalSize = split.metadata.total_size;
   const indexMetadata: ReadonlyMap<string, IndexValue> =
     index ?? new Map<string, IndexValue>([['total_size', totalSize], ...(metadata ?? [])]);
-  const indexTextOf: CheckpointPlan['indexTextOf'] = (nameOf) => {
-    const weightMap = Array.from(
-      tensorToFilename,
-      ([tensor, file]) => [tensor, nameOf(file)] as const,
-    );
-    return indexText(indexMetadata, new Map(weightMap));
+  const text = isSharded ? indexText(indexMetadata, tensorToFilename) : null;
+  if (text !== null) requireIndexLength(text.length);
+  const interimIndexText: CheckpointPlan['interimIndexText'] = (nameOf) => {
+    const weightMap = new Map<string, string>();
+    for (const [tensor, file] of tensorToFilename) weightMap.set(tensor, nameOf(file));
+    return indexText(indexMetadata, weightMap);
   };
-  if (isSharded) requireIndexLength(indexTextOf((name) => name).length);
-  return { pattern, files, isSharded, totalSize, indexTextOf };
+  return { pattern, files, totalSize, indexText: text, interimIndexText };
 }
 
 /** Of the index's text, which is ASCII. */

@@ -10,9 +10,9 @@
  */
 
 import { type Stats, statSync } from 'node:fs';
-import { mkdir, readdir, readFile, rm, rmdir, unlink } from 'node:fs/promises';
+import { mkdir, readdir, rm, rmdir, unlink } from 'node:fs/promises';
 import { dirname, join, resolve, sep } from 'node:path';
-import { checkIndexByteLength, parseCheckpointIndex } from './checkpoint-index.js';
+import { shardNamesOf } from './checkpoint-files.js';
 import { writeFully } from './file-copy.js';
 import { syncFolder } from './folder-sync.js';
 import { Replacement } from './replacement.js';
@@ -36,8 +36,13 @@ export interface CheckpointReplacementOptions {
   readonly durable: boolean;
 }
 
-/** The text of an index in which files have other names. */
-export type IndexTextOf = (nameOf: (filename: string) => string) => string;
+/** What the new index says. */
+export interface IndexTexts {
+  /** Null for a single file, which has no index. */
+  readonly indexText: string | null;
+  /** Text of an index, also for a single file, in which files have other names. */
+  interimIndexText(nameOf: (filename: string) => string): string;
+}
 
 /** A file of tensors. */
 interface NewFile {
@@ -53,16 +58,6 @@ const switches = new Slots(1);
 
 async function sync(folder: string): Promise<void> {
   await syncFolder(Buffer.from(folder + sep), folder);
-}
-
-/** Names of the shards of an index; undefined where it cannot be told. */
-async function shardsOf(path: string): Promise<readonly string[] | undefined> {
-  try {
-    checkIndexByteLength(statSync(path).size, { path });
-    return parseCheckpointIndex(await readFile(path), { path }).shards;
-  } catch {
-    return undefined;
-  }
 }
 
 /** One replacement under way; ends with `discard`. */
@@ -130,17 +125,17 @@ export class CheckpointReplacement {
 
   /**
    * Makes the files that were created the checkpoint, and deletes what belonged to an earlier one:
-   * files that the pattern owns. Files without an index (`isSharded` false) are one.
+   * files that the pattern owns.
    *
    * @throws SafetensorsError `SAFETENSORS_TARGET_IN_USE` on Windows; errors of the system. The folder
    *   has the old checkpoint or the new one then; the new one maybe under interim names
    */
-  async commit(indexTextOf: IndexTextOf, isSharded: boolean): Promise<StaleFiles> {
+  async commit(texts: IndexTexts): Promise<StaleFiles> {
     const stale: StaleFiles = { deleted: [], undeleted: [] };
     await switches.run(async () => {
-      stale.deleted.push(...(await this.#switch(indexTextOf, isSharded)));
+      stale.deleted.push(...(await this.#switch(texts)));
       for (const { interim } of this.#files) await this.#remove(interim);
-      await this.#clear(isSharded, stale);
+      await this.#clear(texts.indexText !== null, stale);
     });
     return stale;
   }
@@ -160,15 +155,16 @@ export class CheckpointReplacement {
   }
 
   /** Gives the names of old indexes that are gone. */
-  async #switch(indexTextOf: IndexTextOf, isSharded: boolean): Promise<string[]> {
+  async #switch(texts: IndexTexts): Promise<string[]> {
     const names = await readdir(this.#folder);
     const present = new Set(names.filter((name) => this.#pattern.owns(name)));
     const indexes = [...present].filter((name) => this.#pattern.isIndex(name));
-    const isNeeded = await this.#isInterimNeeded(present, indexes);
+    const isNeeded = this.#isInterimNeeded(present, indexes);
     // Both are on the disk before the first name changes: it may be full.
-    const index = isSharded ? await this.#writeIndex(indexTextOf((name) => name)) : undefined;
+    const { indexText } = texts;
+    const index = indexText === null ? undefined : await this.#writeIndex(indexText);
     if (isNeeded) {
-      await this.#switchToInterim(indexTextOf);
+      await this.#switchToInterim(texts);
       for (const file of this.#files) await this.#giveName(file);
     } else {
       for (const { file, name } of this.#files) {
@@ -189,22 +185,19 @@ export class CheckpointReplacement {
   }
 
   /** Whether giving the new files their names would make an old index name them, all or some. */
-  async #isInterimNeeded(
-    present: ReadonlySet<string>,
-    indexes: readonly string[],
-  ): Promise<boolean> {
+  #isInterimNeeded(present: ReadonlySet<string>, indexes: readonly string[]): boolean {
     const names = new Set(this.#files.map(({ name }) => name));
     if (indexes.length > 0 && [...names].some((name) => present.has(name))) return true;
     for (const index of indexes) {
-      const shards = await shardsOf(join(this.#folder, index));
+      const shards = shardNamesOf(join(this.#folder, index));
       if (shards === undefined || shards.some((shard) => names.has(shard))) return true;
     }
     return false;
   }
 
-  async #switchToInterim(indexTextOf: IndexTextOf): Promise<void> {
+  async #switchToInterim(texts: IndexTexts): Promise<void> {
     const interimNames = new Map(this.#files.map(({ name, interim }) => [name, interim]));
-    const text = indexTextOf((name) => interimNames.get(name) ?? name);
+    const text = texts.interimIndexText((name) => interimNames.get(name) ?? name);
     const index = await this.#writeIndex(text);
     for (const { file, interim } of this.#files) {
       this.#placed.add(interim);

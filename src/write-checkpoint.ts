@@ -46,14 +46,14 @@ export async function writeCheckpoint(
   const folder = folderOf(target);
   const { durable = true } = options;
   if (typeof durable !== 'boolean') throw argumentTypeError('durable', 'a boolean', durable);
-  const { files, pattern, isSharded, totalSize } = plan;
+  const { files, pattern, indexText, totalSize } = plan;
   const byteLength = files.reduce((sum, { layout }) => sum + layout.byteLength, 0);
   const failures: unknown[] = [];
   const transfer = new Transfer(byteLength, options, () => {
     if (failures.length > 0) throw failures[0];
   });
   transfer.signal?.throwIfAborted();
-  const index = isSharded ? pattern.indexFilename : null;
+  const index = indexText === null ? null : pattern.indexFilename;
   const names = files.map(({ name }) => name);
   const sources = new SourceFiles(entriesOf(files));
   try {
@@ -72,7 +72,7 @@ export async function writeCheckpoint(
       if (failures.length > 0) throw failures[0];
       sources.verify();
       transfer.finish();
-      const stale = await replacement.commit(plan.indexTextOf, isSharded);
+      const stale = await replacement.commit(plan);
       const path = join(folder, index ?? (names[0] as string));
       return { path, files: names, index, totalSize, ...stale };
     } finally {

@@ -135,7 +135,7 @@ export class CheckpointIndex {
   findIn(header: Header, entry: number, guess: number): number {
     const reader = this.#reader;
     const nameAt = this.#nameAt[entry] as number;
-    if (header.isNamed(guess, reader.bytes, nameAt)) return guess;
+    if (header.isNamed(guess, reader, nameAt)) return guess;
     reader.at = nameAt - 1;
     return header.findString(reader, reader.readString());
   }

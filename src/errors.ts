@@ -54,7 +54,12 @@ export type ErrorCode =
   | 'SAFETENSORS_TARGET_IN_USE'
   | 'SAFETENSORS_CHECKPOINT_NOT_FOUND'
   | 'SAFETENSORS_MISSING_SHARDS'
-  | 'SAFETENSORS_NOT_IN_CACHE';
+  | 'SAFETENSORS_NOT_IN_CACHE'
+  | 'SAFETENSORS_HEADER_FULL'
+  | 'SAFETENSORS_EDIT_INTERRUPTED'
+  | 'SAFETENSORS_TENSORS_MISSING'
+  | 'SAFETENSORS_ALREADY_WRITTEN'
+  | 'SAFETENSORS_WRITER_CLOSED';
 
 /** What an error is about. */
 export interface ErrorContext {
@@ -133,7 +138,7 @@ export class SliceError extends SafetensorsError {
   }
 }
 
-/** A tensor or metadata that cannot be written as it was given: nothing has been written. */
+/** A tensor or metadata that cannot be written as it was given: every file is as it was. */
 export class InvalidTensorError extends SafetensorsError {
   declare readonly code: InvalidTensorErrorCode;
 

@@ -53,12 +53,13 @@ const OLD_DRAFT = 'as in the oldest draft of the format, which no reader accepts
 export class HeaderParser {
   /** The tensors, in the header's order. */
   readonly columns: TensorColumns;
-  /** Position of the metadata object; -1 when there is none, or null. */
+  /** Position of the metadata's value, an object or `null`; -1 when there is none. */
   metadataAt = -1;
+  /** Position behind it. */
+  metadataEnd = -1;
   /** Position of the first repeated key among those only this project refuses; -1 if none. */
   duplicateAt = -1;
   readonly #reader: JsonReader;
-  #hasMetadata = false;
   #dtype = -1;
   #lastDtype = 0;
   #shapeAt = -1;
@@ -104,11 +105,16 @@ export class HeaderParser {
 
   #readMetadata(nameAt: number): void {
     const reader = this.#reader;
-    if (this.#hasMetadata) reader.failAt(nameAt, 'no second "__metadata__"');
-    this.#hasMetadata = true;
-    if (skipNull(reader)) return;
-    if (reader.peek() !== OPEN_BRACE) reader.fail('an object or null as metadata');
+    if (this.metadataAt !== -1) reader.failAt(nameAt, 'no second "__metadata__"');
+    reader.peek();
     this.metadataAt = reader.at;
+    if (!skipNull(reader)) this.#readMetadataObject();
+    this.metadataEnd = reader.at;
+  }
+
+  #readMetadataObject(): void {
+    const reader = this.#reader;
+    if (reader.peek() !== OPEN_BRACE) reader.fail('an object or null as metadata');
     if (!reader.enter(CLOSE_BRACE)) return;
     let keys = 0;
     do {

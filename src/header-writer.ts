@@ -8,6 +8,7 @@ import { DTYPE_NAMES, type Dtype } from './dtype.js';
 import {
   argumentRangeError,
   argumentTypeError,
+  type ErrorContext,
   InvalidTensorError,
   quoteName,
   requireOptions,
@@ -17,7 +18,7 @@ import { type NamedValues, pairsOf } from './named-values.js';
 import { byteLengthOf, type NamedSpec } from './tensor-spec.js';
 
 /** The name that stands for the metadata, so that no tensor can have it. */
-const METADATA_NAME = '__metadata__';
+export const METADATA_NAME = '__metadata__';
 
 /** The data begins at a multiple of this, in bytes, so that every tensor is aligned. */
 const LEAST_ALIGNMENT = 8;
@@ -235,12 +236,13 @@ class EncodedText {
 }
 
 /** Takes the length itself, or one that it exceeds. */
-function requireHeaderLength(byteLength: number): void {
+export function requireHeaderLength(byteLength: number, context?: ErrorContext): void {
   if (byteLength <= DEFAULT_MAX_HEADER_BYTE_LENGTH) return;
   throw new InvalidTensorError(
     'SAFETENSORS_HEADER_TOO_LARGE',
     `expected a header of at most ${DEFAULT_MAX_HEADER_BYTE_LENGTH} bytes, found ${byteLength} or ` +
       'more: write fewer or shorter names, less metadata, or several files',
+    context,
   );
 }
 

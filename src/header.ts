@@ -15,7 +15,7 @@ import { describeForeignFormat, HEAD_BYTE_LENGTH } from './foreign-format.js';
 import { HeaderChecks } from './header-checks.js';
 import { HeaderParser } from './header-parser.js';
 import { CLOSE_BRACE, CLOSE_BRACKET, JsonReader, OPEN_BRACE } from './json.js';
-import { compareStrings, decodeString, sortStrings } from './json-string.js';
+import { decodeString, sameStrings, sortStrings } from './json-string.js';
 import { NameTable } from './key-tables.js';
 import { DTYPE_MASK, SUPERSEDED, type TensorColumns } from './tensor-columns.js';
 import { checkUtf8, describeByte } from './utf8.js';
@@ -123,7 +123,7 @@ export function parseHeader(
   const reader = new JsonReader(json, context);
   const parser = new HeaderParser(reader);
   parser.parse();
-  const { columns, metadataAt } = parser;
+  const { columns } = parser;
   columns.sortByOffsets();
   columns.trim();
   const names = new NameTable(json, columns.nameAt, columns.nameHash, columns.size);
@@ -140,7 +140,7 @@ export function parseHeader(
     );
   }
   checks.checkDimensions();
-  return new Header(reader, columns, names, metadataAt, dataByteLength);
+  return new Header(reader, parser, names, dataByteLength);
 }
 
 function failStart(json: Uint8Array, context: ErrorContext): never {
@@ -182,19 +182,21 @@ export class Header {
   readonly dataStart: number;
   /** Bytes of tensor data. */
   readonly dataByteLength: number;
+  /** Position of the value of `__metadata__` in `json`, an object or `null`; -1 without that key. */
+  readonly metadataAt: number;
+  /** Position behind that value. */
+  readonly metadataEnd: number;
   readonly #reader: JsonReader;
   readonly #columns: TensorColumns;
   readonly #names: NameTable;
-  readonly #metadataAt: number;
   #metadata: ReadonlyMap<string, string> | null = null;
   #sorted: Uint32Array | null = null;
 
   /** Only `parseHeader` makes headers. */
   constructor(
     reader: JsonReader,
-    columns: TensorColumns,
+    { columns, metadataAt, metadataEnd }: HeaderParser,
     names: NameTable,
-    metadataAt: number,
     dataByteLength: number,
   ) {
     this.json = reader.bytes;
@@ -204,19 +206,21 @@ export class Header {
     this.dataByteLength = dataByteLength;
     this.#columns = columns;
     this.#names = names;
-    this.#metadataAt = metadataAt;
+    this.metadataAt = metadataAt;
+    this.metadataEnd = metadataEnd;
   }
 
   /** The metadata in the header's order; null when there is none. Decoded on first use. */
   get metadata(): ReadonlyMap<string, string> | null {
-    if (this.#metadata === null && this.#metadataAt !== -1) this.#metadata = this.#decodeMetadata();
+    if (this.json[this.metadataAt] !== OPEN_BRACE) return null;
+    this.#metadata ??= this.#decodeMetadata();
     return this.#metadata;
   }
 
   #decodeMetadata(): Map<string, string> {
     const metadata = new Map<string, string>();
     const reader = this.#reader;
-    reader.at = this.#metadataAt;
+    reader.at = this.metadataAt;
     if (!reader.enter(CLOSE_BRACE)) return metadata;
     do {
       const key = decodeString(this.json, reader.readKey());
@@ -236,10 +240,10 @@ export class Header {
     return this.#names.findString(reader, start);
   }
 
-  /** Whether there is such an entry and its name is the JSON string of `bytes` that begins at `start`. */
-  isNamed(entry: number, bytes: Uint8Array, start: number): boolean {
+  /** Whether there is such an entry and its name is the string of `reader` that begins at `start`. */
+  isNamed(entry: number, reader: JsonReader, start: number): boolean {
     const nameAt = this.#columns.nameAt[entry];
-    return nameAt !== undefined && compareStrings(this.json, nameAt, bytes, start) === 0;
+    return nameAt !== undefined && sameStrings(this.#reader, nameAt, reader, start);
   }
 
   /** Name of an entry. */

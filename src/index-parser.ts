@@ -5,7 +5,7 @@ import { skipValue } from './json-skip.js';
 import { compareStrings, decodeString } from './json-string.js';
 import { findDuplicateKey } from './key-tables.js';
 import { checkShardName } from './shard-name.js';
-import { hashString, processHashKey } from './string-hash.js';
+import { type HashKey, hashString, processHashKey } from './string-hash.js';
 import type { TextKind } from './utf8.js';
 
 /** Shards at most: looking for every one of them on the disk must not take minutes. */
@@ -111,23 +111,28 @@ export class IndexParser {
     const hashKey = processHashKey(bytes.length);
     let size = 0;
     let shard = -1;
-    let spelling: Literal | undefined;
     do {
-      const nameAt = reader.readKey();
-      this.nameAt[size] = nameAt;
-      this.nameHash[size] = hashString(reader, nameAt, hashKey);
-      reader.tensorAt = nameAt;
-      if (reader.peek() !== QUOTE) reader.fail('a string, the name of a shard');
-      // Mostly many tensors in a row are in one shard, spelled alike.
-      if (spelling === undefined || !reader.skipLiteral(spelling)) {
-        shard = this.#readShard(nameAt);
-        spelling = this.#spellings[shard];
-      }
-      reader.tensorAt = -1;
-      this.shardOf[size] = shard;
+      // A function of its own: it is compiled before a loop in the middle of its run is.
+      shard = this.#readEntry(size, shard, hashKey);
       size++;
     } while (reader.hasNext(CLOSE_BRACE));
     this.size = size;
+  }
+
+  /** Reads a name and its shard, probably that of the entry before; returns the shard's number. */
+  #readEntry(entry: number, lastShard: number, hashKey: HashKey): number {
+    const reader = this.reader;
+    const nameAt = reader.readKey();
+    this.nameAt[entry] = nameAt;
+    this.nameHash[entry] = hashString(reader, nameAt, hashKey);
+    reader.tensorAt = nameAt;
+    if (reader.peek() !== QUOTE) reader.fail('a string, the name of a shard');
+    const spelling = this.#spellings[lastShard];
+    const isSame = spelling !== undefined && reader.skipLiteral(spelling);
+    const shard = isSame ? lastShard : this.#readShard(nameAt);
+    reader.tensorAt = -1;
+    this.shardOf[entry] = shard;
+    return shard;
   }
 
   #readShard(nameAt: number): number {

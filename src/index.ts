@@ -14,6 +14,7 @@ export {
   type TensorData,
   type TensorDataConstructor,
 } from './dtype.js';
+export { type EditMetadataOptions, editMetadata, type MetadataEdit } from './edit-metadata.js';
 export {
   type ErrorCode,
   type ErrorContext,
@@ -31,6 +32,7 @@ export {
 export type { CloseOptions, SafetensorsFile, TensorInfo } from './file.js';
 export { type FloatData, type FloatDtype, fromFloat32 } from './float-encoding.js';
 export type { HeaderOptions, MetadataInput } from './header-writer.js';
+export type { MetadataChanges } from './metadata-changes.js';
 export type { NamedValues } from './named-values.js';
 export {
   loadFile,
@@ -68,3 +70,9 @@ export type { TensorSpec } from './tensor-spec.js';
 export type { TensorPieces, TensorStream } from './tensor-stream.js';
 export type { TransferOptions, TransferProgress } from './transfer.js';
 export type { WriteCheckpointOptions, WrittenCheckpoint } from './write-checkpoint.js';
+export {
+  createWriter,
+  type SafetensorsWriter,
+  type WriterData,
+  type WriterOptions,
+} from './writer.js';

@@ -149,6 +149,32 @@ export function compareStrings(
   }
 }
 
+/** A text, and the same memory to read four bytes in one step. */
+interface Text {
+  readonly bytes: Uint8Array;
+  readonly view: DataView;
+}
+
+/** Whether two strings are equal; faster than `compareStrings` when they mostly are. */
+export function sameStrings(
+  left: Text,
+  leftStart: number,
+  right: Text,
+  rightStart: number,
+): boolean {
+  const end = Math.min(left.bytes.length - leftStart, right.bytes.length - rightStart) - 4;
+  let at = 0;
+  for (; at <= end; at += 4) {
+    const word = left.view.getInt32(leftStart + at, true);
+    // Each number has its highest bit set where a byte is a quote or a backslash, or follows one.
+    const quoted = ((word ^ 0x22222222) - 0x01010101) & ~(word ^ 0x22222222);
+    const escaped = ((word ^ 0x5c5c5c5c) - 0x01010101) & ~(word ^ 0x5c5c5c5c);
+    const isEnd = ((quoted | escaped) & 0x80808080) !== 0;
+    if (isEnd || word !== right.view.getInt32(rightStart + at, true)) break;
+  }
+  return compareStrings(left.bytes, leftStart + at, right.bytes, rightStart + at) === 0;
+}
+
 /** The numbers of `count` different strings, which begin at `starts`, in the order of their bytes. */
 export function sortStrings(bytes: Uint8Array, starts: Uint32Array, count: number): Uint32Array {
   const numbers = Uint32Array.from({ length: count }, (_, number) => number);

@@ -9,6 +9,7 @@ import {
   requireOptions,
 } from './errors.js';
 import { SafetensorsFile } from './file.js';
+import { readHead } from './file-header.js';
 import type { FileStorage } from './file-storage.js';
 import { HEAD_BYTE_LENGTH } from './foreign-format.js';
 import {
@@ -19,7 +20,7 @@ import {
 } from './header.js';
 import { MemoryStorage } from './memory-storage.js';
 import { openStorage } from './open-storage.js';
-import { type OpenedFile, openRegularFile, readerOf, readFully } from './opened-file.js';
+import { openRegularFile } from './opened-file.js';
 import { locate, type PathLike } from './path-like.js';
 import type { Tensor } from './tensor.js';
 
@@ -109,12 +110,6 @@ export function parse(bytes: Uint8Array, options: ParseOptions = {}): Safetensor
   const length = readHeaderLength(whole.subarray(0, HEAD_BYTE_LENGTH), whole.byteLength, limits);
   const json = whole.slice(PREFIX_BYTE_LENGTH, PREFIX_BYTE_LENGTH + length);
   return new SafetensorsFile(new MemoryStorage(whole), parseHeader(json, whole.byteLength, limits));
-}
-
-function readHead(file: OpenedFile): Uint8Array {
-  const head = new Uint8Array(Math.min(file.byteLength, HEAD_BYTE_LENGTH));
-  readFully(readerOf(file), head, 0, file.path);
-  return head;
 }
 
 function checkStorageOptions(options: OpenOptions): void {

@@ -37,15 +37,19 @@ export function requireRegularFile(stats: Stats, label: string): void {
 }
 
 /**
- * Opens a regular file for reading. `label` names it in messages.
+ * Opens a regular file, for reading unless the flag says otherwise. `label` names it in messages.
  *
  * O_NONBLOCK keeps a FIFO without a writer from hanging the process; it means nothing for regular
  * files. Anything else than a regular file throws `SAFETENSORS_NOT_A_REGULAR_FILE`; what the system
  * refuses (`ENOENT`, `EACCES` …) is Node's own error.
  */
-export function openRegularFile(path: string | Buffer, label: string): OpenedFile {
+export function openRegularFile(
+  path: string | Buffer,
+  label: string,
+  flag: number = constants.O_RDONLY,
+): OpenedFile {
   // O_NONBLOCK does not exist on Windows, where there are no FIFOs in the file system either.
-  const fd = openSync(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
+  const fd = openSync(path, flag | (constants.O_NONBLOCK ?? 0));
   try {
     const stats = fstatSync(fd);
     requireRegularFile(stats, label);

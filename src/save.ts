@@ -30,8 +30,9 @@ export interface SaveOptions extends SaveSyncOptions, TransferOptions {}
  * Writes tensors and metadata to a file, off the event loop: the bytes of `serialize`.
  *
  * They go to a temporary file in the same folder, which then takes the path's place: at every moment
- * the path has the old file or the new one, whole, and whatever fails leaves the old one. Files that
- * are open or mapped stay what they were, also when the tensors come from the one that is replaced.
+ * the path has the old file or the new one, whole, and whatever fails leaves the old one; only an
+ * error of syncing the folder comes when the new one is there. Files that are open or mapped stay what
+ * they were, also when the tensors come from the one that is replaced.
  * Permissions are those of the old file, else as the umask has them; a link is followed. What is
  * wrong with the arguments, and a full disk, is found before anything is written.
  *

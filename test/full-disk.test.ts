@@ -8,13 +8,18 @@ import { childPath } from './support/run-child.js';
 
 const MIB = 2 ** 20;
 
-/** Runs the child after `preparation`, shell commands for which `$1` is its folder. */
-function runAfter(preparation: string, byteLength: number, wrapper: string[] = []): unknown {
+/** Runs a child after `preparation`, shell commands for which `$1` is its folder. */
+function runAfter(
+  preparation: string,
+  byteLength: number,
+  wrapper: string[] = [],
+  script = 'full-disk.mjs',
+): unknown {
   const folder = temporaryPath('folder');
   mkdirSync(folder);
-  const script = `${preparation} && exec "$2" "$3" "$1" "$4"`;
-  const args = [folder, process.execPath, childPath('full-disk.mjs'), `${byteLength}`];
-  const [command = '', ...rest] = [...wrapper, 'sh', '-ec', script, 'sh', ...args];
+  const commands = `${preparation} && exec "$2" "$3" "$1" "$4"`;
+  const args = [folder, process.execPath, childPath(script), `${byteLength}`];
+  const [command = '', ...rest] = [...wrapper, 'sh', '-ec', commands, 'sh', ...args];
   const child = spawnSync(command, rest, { encoding: 'utf8' });
   if (child.status !== 0) throw new Error(`${child.status} ${child.signal} ${child.stderr}`);
   return JSON.parse(child.stdout);
@@ -51,5 +56,22 @@ describe.runIf(process.platform === 'linux')('the old file stays, nothing else d
   test('above the limit of the process', () => {
     const found = runAfter('ulimit -f 4096', 20 * MIB);
     expect(found).toEqual(ends('EFBIG', 'file too large'));
+  });
+
+  // A stream that was never asked shows that nothing had been written.
+  const endsOfSave = (code: string): unknown => {
+    const end = { code, isTarget: true, files: ['model'], old: 'old', wasAsked: false };
+    return { stream: end, sync: end };
+  };
+
+  test.runIf(mayMount)('when saveFile finds a full disk', () => {
+    const mount = 'mount -t tmpfs -o size=4m none "$1"';
+    const found = runAfter(mount, 20 * MIB, ['unshare', '-m'], 'save-full-disk.mjs');
+    expect(found).toEqual(endsOfSave('ENOSPC'));
+  });
+
+  test('when saveFile would pass the limit of the process', () => {
+    const found = runAfter('ulimit -f 4096', 20 * MIB, [], 'save-full-disk.mjs');
+    expect(found).toEqual(endsOfSave('EFBIG'));
   });
 });

@@ -4,7 +4,7 @@ import { FormatError } from '../src/errors.js';
 import { JsonReader } from '../src/json.js';
 import { isFiniteLiteral } from '../src/json-number.js';
 import { skipValue } from '../src/json-skip.js';
-import { compareStrings, decodeString } from '../src/json-string.js';
+import { compareStrings, decodeString, sameStrings } from '../src/json-string.js';
 
 const encoder = new TextEncoder();
 
@@ -177,6 +177,8 @@ describe('strings', () => {
       fc.property(spelling, spelling, (left, right) => {
         const expected = Buffer.compare(Buffer.from(left.text), Buffer.from(right.text));
         expect(Math.sign(compareStrings(left.bytes, 1, right.bytes, 1))).toBe(expected);
+        const [a, b] = [new JsonReader(left.bytes), new JsonReader(right.bytes)];
+        expect(sameStrings(a, 1, b, 1)).toBe(expected === 0);
       }),
     );
   });
@@ -235,4 +237,25 @@ test('messages say what was expected, what was found, and where', () => {
   expect(() => check(Uint8Array.of(0x5b, 0xff))).toThrow(
     'expected UTF-8, found byte 0xff at header byte 1',
   );
+});
+
+describe('sameStrings', () => {
+  // What follows the closing quote differs, and escapes may lie across the words that are compared.
+  const piece = fc.constantFrom('a', 'b', '\\"', '\\\\', '\\u0061', 'é');
+  const text = fc.array(piece, { maxLength: 9 }).map((pieces) => pieces.join(''));
+
+  test('agrees with compareStrings, whatever follows', () => {
+    const reader = (string: string, rest: string): JsonReader =>
+      new JsonReader(encoder.encode(`"${string}"${rest}`));
+    fc.assert(
+      fc.property(text, text, fc.boolean(), (one, other, isSame) => {
+        const left = reader(one, ':1234');
+        const right = reader(isSame ? one : other, ', "');
+        const expected = compareStrings(left.bytes, 1, right.bytes, 1) === 0;
+        expect(sameStrings(left, 1, right, 1)).toBe(expected);
+        if (isSame) expect(expected).toBe(true);
+      }),
+      { numRuns: 2000 },
+    );
+  });
 });

@@ -35,6 +35,10 @@ export interface ReplacementOptions {
   readonly byteLength: number;
   /** Whether file and folder are synced, so that the new file survives a loss of power. */
   readonly durable: boolean;
+  /** Name of the temporary file, which must not exist; of the usual form by default. */
+  readonly temporaryName?: string | undefined;
+  /** The file whose owner and permissions the new one gets; that in its place by default. */
+  readonly like?: Stats | undefined;
 }
 
 /** Answers that mean "cannot say", not "no room". */
@@ -104,17 +108,18 @@ export class Replacement implements WrittenFile {
     this.realPath = realPath;
     this.#folder = folder;
     // Short whatever the target is called, so that no limit on names is met.
-    const name = `.safetensors-mmap-${randomBytes(8).toString('hex')}.tmp`;
+    const { temporaryName, like = stats } = options;
+    const name = temporaryName ?? `.safetensors-mmap-${randomBytes(8).toString('hex')}.tmp`;
     this.#temporary = Buffer.concat([folder, Buffer.from(name)]);
     // At no moment can anybody read it who could not read the old one.
-    const mode = stats === undefined ? 0o666 : stats.mode & 0o600;
+    const mode = like === undefined ? 0o666 : like.mode & 0o600;
     try {
       this.fd = openSync(this.#temporary, 'wx', mode);
     } catch (error) {
       throw aboutFile(error, label);
     }
     try {
-      if (stats !== undefined) takeOver(this.fd, stats);
+      if (like !== undefined) takeOver(this.fd, like);
     } catch (error) {
       throw this.#failed(error);
     }
@@ -153,6 +158,25 @@ export class Replacement implements WrittenFile {
   }
 
   /**
+   * Syncs and closes the temporary file, when all its bytes are written and nothing is under way.
+   * `commit` does so by itself; where many files are written before the first is put into its place,
+   * it saves their descriptors.
+   *
+   * @throws errors of the system; `signal.reason`. The temporary file is gone then
+   */
+  async finish(signal?: AbortSignal): Promise<void> {
+    if (!this.#isOpen) return;
+    try {
+      if (this.#options.durable) await fsyncAsync(this.fd);
+      signal?.throwIfAborted();
+      this.#isOpen = false;
+      await closeAsync(this.fd);
+    } catch (error) {
+      throw this.#failed(error);
+    }
+  }
+
+  /**
    * Puts the new file into its place, when all its bytes are written and nothing is under way.
    * Whatever fails, the path has one of the two files, whole, and the temporary one is gone. The
    * signal counts as long as the old file is in its place: syncing a large file takes seconds.
@@ -160,18 +184,24 @@ export class Replacement implements WrittenFile {
    * @throws `SAFETENSORS_TARGET_IN_USE` on Windows; errors of the system; `signal.reason`
    */
   async commit(signal?: AbortSignal): Promise<void> {
-    const { durable } = this.#options;
+    await this.finish(signal);
+    await this.moveTo(this.realPath);
+    if (this.#options.durable) await syncFolder(this.#folder, this.path);
+  }
+
+  /**
+   * Gives the finished file another name of its folder than its own, in place of whatever has it, a
+   * link too, and leaves it to the caller to sync the folder.
+   *
+   * @throws as `commit`
+   */
+  async moveTo(path: string | Buffer): Promise<void> {
     try {
-      if (durable) await fsyncAsync(this.fd);
-      signal?.throwIfAborted();
-      this.#isOpen = false;
-      await closeAsync(this.fd);
-      await renameAsync(this.#temporary, this.realPath);
+      await renameAsync(this.#temporary, path);
     } catch (error) {
       throw this.#failed(error);
     }
     this.#isRenamed = true;
-    if (durable) await syncFolder(this.#folder, this.path);
   }
 
   /** As `commit`, on this thread. */

@@ -35,12 +35,13 @@ export {
   loadFile,
   type OpenOptions,
   type ParseOptions,
-  type PathLike,
   parse,
   safeOpen,
 } from './open.js';
 export { loadCheckpoint, type OpenCheckpointOptions, openCheckpoint } from './open-checkpoint.js';
 export type { Partition } from './partition.js';
+export type { PathLike } from './path-like.js';
+export { type SaveOptions, type SaveSyncOptions, saveFile, saveFileSync } from './save.js';
 export { serialize } from './serialize.js';
 export {
   type Sized,
@@ -56,4 +57,5 @@ export type { ChunksOptions, Tensor, ViewConstructor } from './tensor.js';
 export type { TensorBytes, TypedArray } from './tensor-bytes.js';
 export type { NewTensor, TensorInput } from './tensor-input.js';
 export type { TensorSpec } from './tensor-spec.js';
+export type { TensorPieces, TensorStream } from './tensor-stream.js';
 export type { TransferOptions, TransferProgress } from './transfer.js';

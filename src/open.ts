@@ -1,7 +1,6 @@
 /** The ways in: a path, a path to be taken whole, and bytes in memory. */
 
 import { closeSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { requireLittleEndianHost } from './byte-order.js';
 import {
   argumentRangeError,
@@ -21,10 +20,8 @@ import {
 import { MemoryStorage } from './memory-storage.js';
 import { openStorage } from './open-storage.js';
 import { type OpenedFile, openRegularFile, readerOf, readFully } from './opened-file.js';
+import { locate, type PathLike } from './path-like.js';
 import type { Tensor } from './tensor.js';
-
-/** A path as `node:fs` takes it; a Buffer for names that are not Unicode. */
-export type PathLike = string | Buffer | URL;
 
 /** Options of {@link parse}. */
 export interface ParseOptions {
@@ -118,16 +115,6 @@ function readHead(file: OpenedFile): Uint8Array {
   const head = new Uint8Array(Math.min(file.byteLength, HEAD_BYTE_LENGTH));
   readFully(readerOf(file), head, 0, file.path);
   return head;
-}
-
-function locate(path: PathLike): { location: string | Buffer; label: string } {
-  if (typeof path === 'string') return { location: path, label: path };
-  if (Buffer.isBuffer(path)) return { location: path, label: path.toString() };
-  if (path instanceof URL) {
-    const location = fileURLToPath(path);
-    return { location, label: location };
-  }
-  throw argumentTypeError('path', 'a string, a Buffer or a file: URL', path);
 }
 
 function checkStorageOptions(options: OpenOptions): void {

@@ -163,14 +163,16 @@ export class Replacement implements WrittenFile {
 
   /**
    * Puts the new file into its place, when all its bytes are written and nothing is under way.
-   * Whatever fails, the path has one of the two files, whole, and the temporary one is gone.
+   * Whatever fails, the path has one of the two files, whole, and the temporary one is gone. The
+   * signal counts as long as the old file is in its place: syncing a large file takes seconds.
    *
-   * @throws `SAFETENSORS_TARGET_IN_USE` on Windows; errors of the system
+   * @throws `SAFETENSORS_TARGET_IN_USE` on Windows; errors of the system; `signal.reason`
    */
-  async commit(): Promise<void> {
+  async commit(signal?: AbortSignal): Promise<void> {
     const { durable } = this.#options;
     try {
       if (durable) await fsyncAsync(this.fd);
+      signal?.throwIfAborted();
       this.#isOpen = false;
       await closeAsync(this.fd);
       await renameAsync(this.#temporary, this.realPath);

@@ -6,8 +6,8 @@ import { argumentRangeError } from './errors.js';
 import { type HeaderOptions, layOut } from './header-writer.js';
 import type { NamedValues } from './named-values.js';
 import { readerOf, readFully } from './opened-file.js';
-import type { LendingStorage, LentDescriptor } from './storage.js';
-import { type FilePayload, readTensors, type TensorInput } from './tensor-input.js';
+import { SourceFiles } from './source-files.js';
+import { readTensors, type TensorInput } from './tensor-input.js';
 
 /**
  * Tensors and metadata as the bytes of a safetensors file, in one buffer; `parse` is the way back.
@@ -35,46 +35,23 @@ export function serialize(
     const expected = `at most ${constants.MAX_LENGTH} bytes, as one buffer of this runtime holds`;
     throw argumentRangeError('the result', expected, byteLength);
   }
-  const result = new Uint8Array(byteLength);
-  result.set(header);
-  const data = result.subarray(header.byteLength);
-  const files = new FileReads();
+  const sources = new SourceFiles(placed.map(({ spec }) => spec));
   try {
+    const result = new Uint8Array(byteLength);
+    result.set(header);
+    const data = result.subarray(header.byteLength);
     for (const { spec, begin, end } of placed) {
       const { payload } = spec;
-      if (payload.kind === 'file') files.read(payload, data.subarray(begin, end));
-      else data.set(payload.window(0, spec.byteLength), begin);
+      if (payload.kind === 'memory') {
+        data.set(payload.window(0, spec.byteLength), begin);
+        continue;
+      }
+      const file = sources.fileOf(payload);
+      readFully(readerOf(file), data.subarray(begin, end), payload.position, file.path);
     }
+    sources.verify();
+    return result;
   } finally {
-    files.end();
-  }
-  // A copy must not be half old and half new.
-  for (const { spec } of placed) {
-    if (spec.payload.kind === 'memory') spec.payload.verify();
-  }
-  files.verify();
-  return result;
-}
-
-/** Reads of files that are open; each lends its descriptor once. */
-class FileReads {
-  readonly #lent = new Map<LendingStorage, LentDescriptor>();
-
-  read({ storage, position }: FilePayload, target: Uint8Array): void {
-    let lent = this.#lent.get(storage);
-    if (lent === undefined) {
-      lent = storage.lend();
-      this.#lent.set(storage, lent);
-    }
-    const { path } = storage;
-    readFully(readerOf({ fd: lent.fd, path }), target, position, path);
-  }
-
-  end(): void {
-    for (const lent of this.#lent.values()) lent.giveBack();
-  }
-
-  verify(): void {
-    for (const storage of this.#lent.keys()) storage.verify();
+    sources.end();
   }
 }

@@ -31,8 +31,12 @@ export interface MemoryPayload {
    * @throws FileChangedError, FileClosedError where it has to be looked at through an open file
    */
   window(begin: number, end: number): Uint8Array;
-  /** As {@link TensorSource.verify}, to be called when all was read; for other memory nothing. */
+  /**
+   * To be called when all was read: throws as `window`, and as {@link TensorSource.verify}.
+   */
   verify(): void;
+  /** The mapped file that the memory shows, also when it is closed; undefined for other memory. */
+  readonly storage: LendingStorage | undefined;
 }
 
 /** Bytes that are as they are in a file: nobody has had memory of them to change. */
@@ -47,7 +51,7 @@ export interface FilePayload {
 export interface StreamPayload {
   readonly kind: 'stream';
   /** As {@link readStream}; called once. */
-  open(): AsyncGenerator<Uint8Array, void, void>;
+  open(signal?: AbortSignal): AsyncGenerator<Uint8Array, void, void>;
 }
 
 /** A tensor that can be written as it is. */
@@ -86,7 +90,7 @@ export function readTensorsAndStreams(
   return Array.from(pairsOf(tensors, 'tensors'), ([name, tensor]) =>
     entryOf(name, tensor, (facts, data) =>
       isTensorStream(data) && !isTensorBytes(data)
-        ? { kind: 'stream', open: () => readStream(facts, data) }
+        ? { kind: 'stream', open: (signal) => readStream(facts, data, signal) }
         : inMemory(facts, data),
     ),
   );
@@ -121,14 +125,14 @@ function inMemory(facts: Facts, data: unknown): MemoryPayload {
     const expected = `expected ${byteLength} bytes for ${dtype} of shape [${shape.join(', ')}]`;
     fail(name, `${expected}, found ${view.byteLength}`);
   }
-  return {
-    kind: 'memory',
-    window(begin, end) {
-      if (view.byteLength !== byteLength) failDetached(name, byteLength);
-      return view.subarray(begin, end);
-    },
-    verify() {},
+  const verify = (): void => {
+    if (view.byteLength !== byteLength) failDetached(name, byteLength);
   };
+  const window = (begin: number, end: number): Uint8Array => {
+    verify();
+    return view.subarray(begin, end);
+  };
+  return { kind: 'memory', window, verify, storage: undefined };
 }
 
 function ofTensor(name: string, tensor: Tensor): MemoryPayload | FilePayload {
@@ -148,7 +152,7 @@ function ofTensor(name: string, tensor: Tensor): MemoryPayload | FilePayload {
     return new Uint8Array(buffer, start + begin, end - begin);
   };
   window(0, Math.min(byteLength, 1));
-  return { kind: 'memory', window, verify: () => source.verify() };
+  return { kind: 'memory', window, verify: () => source.verify(), storage: source.mappedFile };
 }
 
 function failDetached(name: string, byteLength: number): never {

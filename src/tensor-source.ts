@@ -88,6 +88,12 @@ export class TensorSource {
     return isTouched || !isLending(storage) ? undefined : storage;
   }
 
+  /** The storage of a file whose mapping the bytes are, so that its changes show in them. */
+  get mappedFile(): LendingStorage | undefined {
+    const storage = this.#storage;
+    return storage.kind === 'mmap' && isLending(storage) ? storage : undefined;
+  }
+
   /** Takes a buffer into which the source's bytes were read; not needed when there is one by now. */
   adopt(buffer: ArrayBuffer): void {
     if (!this.isResolved) this.#range = this.#storage.bytes(this.#begin, this.#end, buffer);

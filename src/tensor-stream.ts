@@ -3,6 +3,7 @@
 import type { Dtype } from './dtype.js';
 import { argumentTypeError, InvalidTensorError, quoteName } from './errors.js';
 import { isTensorBytes, type TensorBytes, viewOf } from './tensor-bytes.js';
+import { itemsUntilAborted, untilAborted } from './until-aborted.js';
 
 /** Pieces of a tensor's bytes, in order, of any lengths. */
 export type TensorPieces = Iterable<TensorBytes> | AsyncIterable<TensorBytes>;
@@ -34,19 +35,22 @@ function isObjectWith(key: symbol, value: unknown): boolean {
 
 /**
  * The bytes of a stream, piece by piece. A piece belongs to the stream, and may be written over once
- * the next one is asked for. Ending early ends the stream.
+ * the next one is asked for. Ending early ends the stream. The signal ends it also while a piece is
+ * waited for.
  *
  * @throws InvalidTensorError when there are more or fewer bytes than the tensor has: what exceeds
  *   them is not given
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for pieces that are not bytes; and whatever the stream
- *   throws
+ *   throws; `signal.reason`
  */
 export async function* readStream(
   tensor: StreamedTensor,
   stream: TensorStream,
+  signal?: AbortSignal,
 ): AsyncGenerator<Uint8Array, void, void> {
   let found = 0;
-  for await (const piece of await piecesOf(tensor, stream)) {
+  const pieces = await untilAborted(piecesOf(tensor, stream), signal);
+  for await (const piece of itemsUntilAborted(pieces, signal)) {
     const bytes = viewOf(tensor, piece);
     found += bytes.byteLength;
     if (found > tensor.byteLength) failLength(tensor, `${found} or more`);

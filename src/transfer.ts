@@ -10,7 +10,7 @@ export interface TransferProgress {
   readonly totalBytes: number;
 }
 
-/** Options of `SafetensorsFile.prefetch` and `SafetensorsFile.load`. */
+/** Options of `saveFile`, `SafetensorsFile.prefetch` and `SafetensorsFile.load`. */
 export interface TransferOptions {
   /**
    * Aborting it stops the transfer: what is under way, some megabytes at most, is finished, then the
@@ -54,6 +54,9 @@ export class Slots {
   }
 }
 
+/** Moves pieces of a transfer. */
+export type PieceMover = Pick<Transfer, 'run'>;
+
 /** One call of the user's that moves bytes, piece by piece. */
 export class Transfer {
   readonly #totalBytes: number;
@@ -83,12 +86,37 @@ export class Transfer {
     this.#reportedAt = performance.now();
   }
 
+  /** The caller's, for those who wait for something else than pieces. */
+  get signal(): AbortSignal | undefined {
+    return this.#signal;
+  }
+
+  /** For a transfer of several runs: as `run`, but without the end of the transfer. */
+  get part(): PieceMover {
+    return { run: (pieces, slots, move) => this.#move(pieces, slots, move) };
+  }
+
   /**
    * Moves every piece, in this order, as many at once as there are slots; `move` resolves with the
    * number of bytes that have arrived. After an error or an abort no further piece is begun, and the
    * promise rejects when none is under way any more.
    */
   async run<Piece>(
+    pieces: Iterable<Piece>,
+    slots: Slots,
+    move: (piece: Piece) => Promise<number>,
+  ): Promise<void> {
+    await this.#move(pieces, slots, move);
+    this.finish();
+  }
+
+  /** Checks for the last time and reports that all bytes are there; `run` does so by itself. */
+  finish(): void {
+    this.#goOn();
+    this.#onProgress?.({ bytes: this.#totalBytes, totalBytes: this.#totalBytes });
+  }
+
+  async #move<Piece>(
     pieces: Iterable<Piece>,
     slots: Slots,
     move: (piece: Piece) => Promise<number>,
@@ -112,13 +140,6 @@ export class Transfer {
     };
     const lanes = await Promise.allSettled(Array.from({ length: slots.size }, lane));
     for (const result of lanes) if (result.status === 'rejected') throw result.reason;
-    this.finish();
-  }
-
-  /** Checks for the last time and reports that all bytes are there; `run` does so by itself. */
-  finish(): void {
-    this.#goOn();
-    this.#onProgress?.({ bytes: this.#totalBytes, totalBytes: this.#totalBytes });
   }
 
   #goOn(): void {

@@ -11,7 +11,7 @@ import {
 } from './file-copy.js';
 import type { ReadFile } from './opened-file.js';
 import type { ByteRange } from './parallel-reads.js';
-import { Slots, type Transfer } from './transfer.js';
+import { type PieceMover, Slots } from './transfer.js';
 
 /**
  * Bytes per write call. Measured with 1 to 16 MiB: from 4 on longer ones are not faster, and an
@@ -118,7 +118,7 @@ function take(source: MemorySource, begin: number, end: number): Uint8Array {
 export async function writePieces(
   target: WrittenFile,
   writes: Iterable<Write>,
-  transfer: Transfer,
+  transfer: PieceMover,
 ): Promise<void> {
   await transfer.run(piecesOf(writes), slots, async (piece) => {
     const { position, byteLength, views, copied } = piece;

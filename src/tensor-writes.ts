@@ -1,0 +1,113 @@
+/** The bytes of tensors into a file, each from where it is: memory, another file, a stream. */
+
+import type { WrittenFile } from './file-copy.js';
+import type { Layout, Placed } from './header-writer.js';
+import type { SourceFiles } from './source-files.js';
+import type { FilePayload, MemoryPayload, StreamPayload, TensorEntry } from './tensor-input.js';
+import type { Transfer } from './transfer.js';
+import { type Write, writePieces, writePiecesSync } from './write-pieces.js';
+
+/** Bytes that are there. */
+type ReadyPayload = MemoryPayload | FilePayload;
+
+/** Tensors and their places in the data of a file, in the order of the file. */
+type PlacedTensors<Payload> = Iterable<Placed<TensorEntry<Payload>>>;
+
+function writeFrom(bytes: Uint8Array, position: number): Write {
+  const { byteLength } = bytes;
+  return { position, byteLength, source: (begin, end) => bytes.subarray(begin, end) };
+}
+
+function writeOf(
+  payload: ReadyPayload,
+  position: number,
+  byteLength: number,
+  sources: SourceFiles,
+): Write {
+  const source =
+    payload.kind === 'memory'
+      ? payload.window
+      : { file: sources.fileOf(payload), position: payload.position };
+  return { position, byteLength, source };
+}
+
+/**
+ * Writes a whole file, header and tensors; its length is what arrives by the transfer, which goes on:
+ * several files can be one. `sources` are those of the tensors, to be verified afterwards.
+ *
+ * @throws As {@link writeTensors}
+ */
+export async function writeLayout(
+  target: WrittenFile,
+  { header, placed }: Layout<TensorEntry<ReadyPayload | StreamPayload>>,
+  sources: SourceFiles,
+  transfer: Transfer,
+): Promise<void> {
+  await writePieces(target, [writeFrom(header, 0)], transfer.part);
+  await writeTensors(target, header.byteLength, placed, sources, transfer);
+}
+
+/**
+ * Writes tensors to their places behind `dataStart`, the position of the data in the file. Streams
+ * are opened one at a time, each when all before it is written; when anything fails the one that is
+ * open is ended, and those whose turn has not come are left alone.
+ *
+ * @throws FileChangedError when a source is found cut short; InvalidTensorError for a stream of
+ *   another length, and for memory that was taken away; errors of the system with the target's path;
+ *   what a stream throws; `signal.reason`
+ */
+export async function writeTensors(
+  target: WrittenFile,
+  dataStart: number,
+  placed: PlacedTensors<ReadyPayload | StreamPayload>,
+  sources: SourceFiles,
+  transfer: Transfer,
+): Promise<void> {
+  try {
+    let writes: Write[] = [];
+    for (const { spec, begin } of placed) {
+      const position = dataStart + begin;
+      const { payload, byteLength } = spec;
+      if (payload.kind !== 'stream') {
+        writes.push(writeOf(payload, position, byteLength, sources));
+        continue;
+      }
+      await writePieces(target, writes, transfer.part);
+      writes = [];
+      await writeStream(target, position, payload, transfer);
+    }
+    await writePieces(target, writes, transfer.part);
+  } catch (error) {
+    throw sources.explain(error);
+  }
+}
+
+/** A piece is the stream's again when the next one is asked for, and so is written before. */
+async function writeStream(
+  target: WrittenFile,
+  position: number,
+  payload: StreamPayload,
+  transfer: Transfer,
+): Promise<void> {
+  let end = position;
+  for await (const bytes of payload.open(transfer.signal)) {
+    await writePieces(target, [writeFrom(bytes, end)], transfer.part);
+    end += bytes.byteLength;
+  }
+}
+
+/** As `writeLayout`, on this thread. */
+export function writeLayoutSync(
+  target: WrittenFile,
+  { header, placed }: Layout<TensorEntry<ReadyPayload>>,
+  sources: SourceFiles,
+): void {
+  const writes = placed.map(({ spec, begin }) =>
+    writeOf(spec.payload, header.byteLength + begin, spec.byteLength, sources),
+  );
+  try {
+    writePiecesSync(target, [writeFrom(header, 0), ...writes]);
+  } catch (error) {
+    throw sources.explain(error);
+  }
+}

@@ -13,6 +13,7 @@ import { openCallTrial } from './trials/open-call.js';
 import { partitionTrial } from './trials/partition.js';
 import { prefetchTrial } from './trials/prefetch.js';
 import { processStartTrial } from './trials/process-start.js';
+import { saveTrial } from './trials/save.js';
 import { scaleTrial } from './trials/scale.js';
 
 /** All trials. */
@@ -28,6 +29,7 @@ export const TRIALS: readonly Trial[] = [
   { name: 'lookup', drivers: [], run: lookupTrial },
   { name: 'convert', drivers: [], run: convertTrial },
   { name: 'scale', drivers: [], run: scaleTrial },
+  { name: 'save', drivers: [], run: saveTrial },
   { name: 'checkpoint', drivers: [], run: checkpointTrial },
   { name: 'partition', drivers: [], run: partitionTrial },
   { name: 'collections', drivers: [], run: collectionsTrial },

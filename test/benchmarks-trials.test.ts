@@ -32,6 +32,7 @@ describe('a driver', () => {
       addon: 'touch.node',
       library: 'libtouch.so',
       rawLimit: 'raw_limit',
+      writeLimit: 'write_limit',
       pageCache: 'cache',
     },
     python: { file: 'python', version: '3', packages: {} },

@@ -5,6 +5,7 @@
  */
 
 export type { Checkpoint } from './checkpoint.js';
+export type { CheckpointLayoutOptions } from './checkpoint-plan.js';
 export type { ConvertAsyncOptions, ConvertOptions } from './conversion.js';
 export {
   DTYPES,
@@ -41,7 +42,13 @@ export {
 export { loadCheckpoint, type OpenCheckpointOptions, openCheckpoint } from './open-checkpoint.js';
 export type { Partition } from './partition.js';
 export type { PathLike } from './path-like.js';
+export { type ReshardedCheckpoint, type ReshardOptions, reshard } from './reshard.js';
 export { type SaveOptions, type SaveSyncOptions, saveFile, saveFileSync } from './save.js';
+export {
+  type SaveCheckpointOptions,
+  type SavedCheckpoint,
+  saveCheckpoint,
+} from './save-checkpoint.js';
 export { serialize } from './serialize.js';
 export {
   type Sized,
@@ -49,6 +56,7 @@ export {
   type StateDictSplit,
   splitStateDictIntoShards,
 } from './shard.js';
+export type { SharedMode } from './shared-tensors.js';
 export type { SliceIndex } from './slice.js';
 export { parseSlice } from './slice-syntax.js';
 export type { StorageKind } from './storage.js';
@@ -59,3 +67,4 @@ export type { NewTensor, TensorInput } from './tensor-input.js';
 export type { TensorSpec } from './tensor-spec.js';
 export type { TensorPieces, TensorStream } from './tensor-stream.js';
 export type { TransferOptions, TransferProgress } from './transfer.js';
+export type { WriteCheckpointOptions, WrittenCheckpoint } from './write-checkpoint.js';

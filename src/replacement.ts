@@ -24,6 +24,7 @@ import process from 'node:process';
 import { promisify } from 'node:util';
 import { SafetensorsError } from './errors.js';
 import type { WrittenFile } from './file-copy.js';
+import { syncFolder, syncFolderSync } from './folder-sync.js';
 import { loadNative, type NativeBinding } from './native.js';
 import { resolveTarget } from './replacement-target.js';
 import { aboutFile, hasCode } from './system-error.js';
@@ -34,13 +35,14 @@ export interface ReplacementOptions {
   readonly byteLength: number;
   /** Whether file and folder are synced, so that the new file survives a loss of power. */
   readonly durable: boolean;
+  /** Name of the temporary file, which must not exist; of the usual form by default. */
+  readonly temporaryName?: string | undefined;
+  /** The file whose owner and permissions the new one gets; that in its place by default. */
+  readonly like?: Stats | undefined;
 }
 
 /** Answers that mean "cannot say", not "no room". */
 const CANNOT_ALLOCATE: readonly string[] = ['ENOTSUP', 'ENOSYS', 'EINVAL', 'EPERM'];
-
-/** Folders that may not be read, or that the file system does not sync. */
-const CANNOT_SYNC_FOLDER: readonly string[] = ['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP'];
 
 /** What Windows answers when the target of a rename is open or mapped. */
 const IN_USE: readonly string[] = ['EPERM', 'EACCES', 'EBUSY'];
@@ -85,13 +87,6 @@ function tryTo(action: () => void): boolean {
   }
 }
 
-/** A descriptor for syncing; undefined where that is not possible, as on Windows. */
-function openFolder(folder: Buffer): number | undefined {
-  let fd: number | undefined;
-  if (process.platform !== 'win32') tryTo(() => (fd = openSync(folder, 'r')));
-  return fd;
-}
-
 /** One replacement under way; ends with `commit` or `discard`. */
 export class Replacement implements WrittenFile {
   /** The temporary file, for writing. */
@@ -113,17 +108,18 @@ export class Replacement implements WrittenFile {
     this.realPath = realPath;
     this.#folder = folder;
     // Short whatever the target is called, so that no limit on names is met.
-    const name = `.safetensors-mmap-${randomBytes(8).toString('hex')}.tmp`;
+    const { temporaryName, like = stats } = options;
+    const name = temporaryName ?? `.safetensors-mmap-${randomBytes(8).toString('hex')}.tmp`;
     this.#temporary = Buffer.concat([folder, Buffer.from(name)]);
     // At no moment can anybody read it who could not read the old one.
-    const mode = stats === undefined ? 0o666 : stats.mode & 0o600;
+    const mode = like === undefined ? 0o666 : like.mode & 0o600;
     try {
       this.fd = openSync(this.#temporary, 'wx', mode);
     } catch (error) {
       throw aboutFile(error, label);
     }
     try {
-      if (stats !== undefined) takeOver(this.fd, stats);
+      if (like !== undefined) takeOver(this.fd, like);
     } catch (error) {
       throw this.#failed(error);
     }
@@ -162,6 +158,25 @@ export class Replacement implements WrittenFile {
   }
 
   /**
+   * Syncs and closes the temporary file, when all its bytes are written and nothing is under way.
+   * `commit` does so by itself; where many files are written before the first is put into its place,
+   * it saves their descriptors.
+   *
+   * @throws errors of the system; `signal.reason`. The temporary file is gone then
+   */
+  async finish(signal?: AbortSignal): Promise<void> {
+    if (!this.#isOpen) return;
+    try {
+      if (this.#options.durable) await fsyncAsync(this.fd);
+      signal?.throwIfAborted();
+      this.#isOpen = false;
+      await closeAsync(this.fd);
+    } catch (error) {
+      throw this.#failed(error);
+    }
+  }
+
+  /**
    * Puts the new file into its place, when all its bytes are written and nothing is under way.
    * Whatever fails, the path has one of the two files, whole, and the temporary one is gone. The
    * signal counts as long as the old file is in its place: syncing a large file takes seconds.
@@ -169,27 +184,24 @@ export class Replacement implements WrittenFile {
    * @throws `SAFETENSORS_TARGET_IN_USE` on Windows; errors of the system; `signal.reason`
    */
   async commit(signal?: AbortSignal): Promise<void> {
-    const { durable } = this.#options;
+    await this.finish(signal);
+    await this.moveTo(this.realPath);
+    if (this.#options.durable) await syncFolder(this.#folder, this.path);
+  }
+
+  /**
+   * Gives the finished file another name of its folder than its own, in place of whatever has it, a
+   * link too, and leaves it to the caller to sync the folder.
+   *
+   * @throws as `commit`
+   */
+  async moveTo(path: string | Buffer): Promise<void> {
     try {
-      if (durable) await fsyncAsync(this.fd);
-      signal?.throwIfAborted();
-      this.#isOpen = false;
-      await closeAsync(this.fd);
-      await renameAsync(this.#temporary, this.realPath);
+      await renameAsync(this.#temporary, path);
     } catch (error) {
       throw this.#failed(error);
     }
     this.#isRenamed = true;
-    if (!durable) return;
-    const folder = openFolder(this.#folder);
-    if (folder === undefined) return;
-    try {
-      await fsyncAsync(folder);
-    } catch (error) {
-      if (!hasCode(error, CANNOT_SYNC_FOLDER)) throw aboutFile(error, this.path);
-    } finally {
-      closeSync(folder);
-    }
   }
 
   /** As `commit`, on this thread. */
@@ -204,16 +216,7 @@ export class Replacement implements WrittenFile {
       throw this.#failed(error);
     }
     this.#isRenamed = true;
-    if (!durable) return;
-    const folder = openFolder(this.#folder);
-    if (folder === undefined) return;
-    try {
-      fsyncSync(folder);
-    } catch (error) {
-      if (!hasCode(error, CANNOT_SYNC_FOLDER)) throw aboutFile(error, this.path);
-    } finally {
-      closeSync(folder);
-    }
+    if (durable) syncFolderSync(this.#folder, this.path);
   }
 
   /**

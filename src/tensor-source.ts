@@ -94,6 +94,14 @@ export class TensorSource {
     return storage.kind === 'mmap' && isLending(storage) ? storage : undefined;
   }
 
+  /**
+   * Whose memory the bytes are: the whole tensor's, which its parts are views of; the source's own
+   * once a storage that copies has read it for itself.
+   */
+  get owner(): TensorSource {
+    return this.#storage.zeroCopy || !this.isResolved ? this.#whole : this;
+  }
+
   /** Takes a buffer into which the source's bytes were read; not needed when there is one by now. */
   adopt(buffer: ArrayBuffer): void {
     if (!this.isResolved) this.#range = this.#storage.bytes(this.#begin, this.#end, buffer);

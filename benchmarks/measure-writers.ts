@@ -1,5 +1,5 @@
 /** Runs writers in fresh processes, in turns, each to a new file or folder, and compares its bytes. */
-import { open, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { bringInto } from './cache-state.js';
 import type { WriterResult } from './children/measure-writer.js';
 import { showProgress } from './command-line.js';
@@ -41,24 +41,6 @@ export interface WriterRow {
 const HELD_PER_BYTE = 1.25;
 /** Stands in the command where no process holds memory. */
 const NO_HOLDER = '-';
-
-const BLOCK_BYTES = 4 * 2 ** 20;
-
-/** Whether two files have the same bytes. */
-export async function haveSameBytes(path: string, other: string): Promise<boolean> {
-  await using first = await open(path);
-  await using second = await open(other);
-  const [a, b] = [Buffer.alloc(BLOCK_BYTES), Buffer.alloc(BLOCK_BYTES)];
-  const { size } = await first.stat();
-  if ((await second.stat()).size !== size) return false;
-  for (let at = 0; at < size; ) {
-    const { bytesRead } = await first.read(a, 0, BLOCK_BYTES, at);
-    await second.read(b, 0, bytesRead, at);
-    if (bytesRead === 0 || a.compare(b, 0, bytesRead, 0, bytesRead) !== 0) return false;
-    at += bytesRead;
-  }
-  return true;
-}
 
 /** Keeps memory ready for the next writer, who ends it; undefined without a C compiler. */
 async function holdMemory(plan: WritingPlan): Promise<HeldChild<number> | undefined> {

@@ -13,6 +13,7 @@ import { openCallTrial } from './trials/open-call.js';
 import { partitionTrial } from './trials/partition.js';
 import { prefetchTrial } from './trials/prefetch.js';
 import { processStartTrial } from './trials/process-start.js';
+import { reshardTrial } from './trials/reshard.js';
 import { saveTrial } from './trials/save.js';
 import { scaleTrial } from './trials/scale.js';
 
@@ -29,7 +30,8 @@ export const TRIALS: readonly Trial[] = [
   { name: 'lookup', drivers: [], run: lookupTrial },
   { name: 'convert', drivers: [], run: convertTrial },
   { name: 'scale', drivers: [], run: scaleTrial },
-  { name: 'save', drivers: [], run: saveTrial },
+  { name: 'save', drivers: [], written: 1, run: saveTrial },
+  { name: 'reshard', drivers: [], written: 2, run: reshardTrial },
   { name: 'checkpoint', drivers: [], run: checkpointTrial },
   { name: 'partition', drivers: [], run: partitionTrial },
   { name: 'collections', drivers: [], run: collectionsTrial },

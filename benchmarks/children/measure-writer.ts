@@ -6,12 +6,12 @@ import { watchPeak } from '../memory.js';
 export interface WriterResult {
   /** Wall time in ms until the new file is in its place. */
   readonly elapsed: number;
-  /** Resident memory at its highest, above what was there when the clock started; in bytes. */
+  /** Resident memory at its highest, above what was there when the clock started; in bytes, if known. */
   readonly extraMemory: number | null;
 }
 
 /** Ends the process that holds memory for this one, if there is one: see `write_limit.c`. */
-async function endHolder(holder: string): Promise<void> {
+export async function endHolder(holder: string): Promise<void> {
   const pid = Number(holder);
   if (Number.isNaN(pid)) return;
   process.kill(pid, 'SIGTERM');

@@ -1,9 +1,9 @@
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { formatByteSize, formatDuration } from '../byte-size.js';
+import { haveSameBytes } from '../compare-written.js';
 import type { Equipment } from '../equipment.js';
 import {
-  haveSameBytes,
   measureWriters,
   memoryOf,
   timeOf,
@@ -46,8 +46,15 @@ function packagesOf(kind: Kind): readonly string[] {
   return kind === 'torch' ? ['safetensors', 'torch'] : ['safetensors', 'numpy', 'ml_dtypes'];
 }
 
-function writerOf([name, kind, method]: Row, source: string, target: string, equipment: Equipment) {
-  const { loop, python } = equipment;
+/** What the writers need to be there. */
+type Needed = Pick<Equipment, 'loop' | 'python'>;
+
+function writerOf(
+  [name, kind, method]: Row,
+  source: string,
+  target: string,
+  { loop, python }: Needed,
+): Writer {
   const args = [method, source, target];
   if (kind === 'limit') {
     return { name, command: typeof loop === 'string' ? loop : { file: loop.writeLimit, args } };
@@ -64,7 +71,7 @@ function writerOf([name, kind, method]: Row, source: string, target: string, equ
 }
 
 /** The writers of the trial, with what each is asked for here. */
-export function saveWriters(source: string, target: string, equipment: Equipment): Writer[] {
+export function saveWriters(source: string, target: string, equipment: Needed): Writer[] {
   return [...FROM_MEMORY, ...FROM_FILE].map((row) => writerOf(row, source, target, equipment));
 }
 

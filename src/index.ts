@@ -1,5 +1,5 @@
 /**
- * Open, read and check safetensors files without copying them.
+ * Open, read, write and split safetensors checkpoints, without copying what is only read.
  *
  * @packageDocumentation
  */

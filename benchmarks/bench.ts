@@ -25,7 +25,8 @@ Measures this package beside other readers and prints Markdown.
   --rounds N    fresh processes per reader, of which the median counts (3)
   --only NAMES  some trials, separated by commas:
                 ${TRIAL_NAMES.slice(0, 7).join(', ')},
-                ${TRIAL_NAMES.slice(7).join(', ')}
+                ${TRIAL_NAMES.slice(7, 14).join(', ')},
+                ${TRIAL_NAMES.slice(14).join(', ')}
   --json FILE   also write every measurement there
   --save        also write JSON, Markdown and charts into benchmarks/results
   --node PATH   Node 22 or later for the count of collections, when this one is older
@@ -93,7 +94,8 @@ async function bench(args: string[], signal: AbortSignal): Promise<void> {
   const collectionsNode = await findCollectionsNode(options.node, signal);
   const drivers = trials.flatMap((trial) => trial.drivers);
   const files = new Set(['safetensors', ...drivers.map(({ input }) => input)]).size;
-  await withTemporaryFolder(files * byteLength, async (folder) => {
+  const written = Math.max(...trials.map((trial) => trial.written ?? 0));
+  await withTemporaryFolder((files + written) * byteLength, async (folder) => {
     const path = join(folder, 'model.safetensors');
     showProgress('making the model');
     await writeModel(path, modelTensors(modelSizes(byteLength)), { signal });

@@ -14,6 +14,8 @@ export interface TouchLoop {
   readonly library: string;
   /** Program that runs the loop with nothing between it and the file. */
   readonly rawLimit: string;
+  /** Program that writes files with nothing between them and the bytes. */
+  readonly writeLimit: string;
   /** Program that fills and empties the page cache. */
   readonly pageCache: string;
 }
@@ -24,6 +26,7 @@ const OUTPUTS: TouchLoop = {
   addon: join(OUTPUT, 'touch.node'),
   library: join(OUTPUT, 'libtouch.so'),
   rawLimit: join(OUTPUT, 'raw_limit'),
+  writeLimit: join(OUTPUT, 'write_limit'),
   pageCache: join(OUTPUT, 'page_cache'),
 };
 const SOURCE_NAMES = [
@@ -33,6 +36,7 @@ const SOURCE_NAMES = [
   'process.h',
   'process.c',
   'raw_limit.c',
+  'write_limit.c',
   'page_cache.c',
 ];
 
@@ -65,19 +69,25 @@ function commands(headers: string): Command[] {
   const flags = ['-O3', '-std=c11', '-fPIC'];
   // The functions of Node-API are in the running program; macOS wants that said.
   const undefinedSymbols = process.platform === 'darwin' ? ['-undefined', 'dynamic_lookup'] : [];
-  const [addonSource = '', processSource = '', limitSource = '', cacheSource = ''] = [
-    'touch_addon.c',
-    'process.c',
-    'raw_limit.c',
-    'page_cache.c',
-  ].map((name) => join(SOURCES, name));
+  const source = (name: string): string => join(SOURCES, name);
+  const processSource = source('process.c');
   const call = (...args: string[]): Command => ({ file: compiler, args: [...flags, ...args] });
   return [
-    call('-c', join(SOURCES, 'touch.c'), '-o', object),
+    call('-c', source('touch.c'), '-o', object),
     call('-shared', object, '-o', OUTPUTS.library),
-    call('-shared', ...undefinedSymbols, '-I', headers, addonSource, object, '-o', OUTPUTS.addon),
-    call(limitSource, processSource, object, '-o', OUTPUTS.rawLimit),
-    call(cacheSource, processSource, '-o', OUTPUTS.pageCache),
+    call(
+      '-shared',
+      ...undefinedSymbols,
+      '-I',
+      headers,
+      source('touch_addon.c'),
+      object,
+      '-o',
+      OUTPUTS.addon,
+    ),
+    call(source('raw_limit.c'), processSource, object, '-o', OUTPUTS.rawLimit),
+    call(source('write_limit.c'), processSource, '-o', OUTPUTS.writeLimit),
+    call(source('page_cache.c'), processSource, '-o', OUTPUTS.pageCache),
   ];
 }
 

@@ -1,5 +1,6 @@
 /** The trials as data, in the order in which they are run and shown. */
 import { COLD_READERS, MEMORY_READERS, READERS, STARTERS } from './drivers.js';
+import { checkpointTrial } from './trials/checkpoint.js';
 import { collectionsTrial } from './trials/collections.js';
 import type { Trial } from './trials/context.js';
 import { convertTrial } from './trials/convert.js';
@@ -9,8 +10,11 @@ import { lookupTrial } from './trials/lookup.js';
 import { memoryTrial } from './trials/memory.js';
 import { middleTensorTrial } from './trials/middle-tensor.js';
 import { openCallTrial } from './trials/open-call.js';
+import { partitionTrial } from './trials/partition.js';
 import { prefetchTrial } from './trials/prefetch.js';
 import { processStartTrial } from './trials/process-start.js';
+import { reshardTrial } from './trials/reshard.js';
+import { saveTrial } from './trials/save.js';
 import { scaleTrial } from './trials/scale.js';
 
 /** All trials. */
@@ -26,6 +30,10 @@ export const TRIALS: readonly Trial[] = [
   { name: 'lookup', drivers: [], run: lookupTrial },
   { name: 'convert', drivers: [], run: convertTrial },
   { name: 'scale', drivers: [], run: scaleTrial },
+  { name: 'save', drivers: [], written: 1, run: saveTrial },
+  { name: 'reshard', drivers: [], written: 2, run: reshardTrial },
+  { name: 'checkpoint', drivers: [], run: checkpointTrial },
+  { name: 'partition', drivers: [], run: partitionTrial },
   { name: 'collections', drivers: [], run: collectionsTrial },
 ];
 

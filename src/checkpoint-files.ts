@@ -38,6 +38,8 @@ export interface SelectOptions extends Omit<ParseIndexOptions, 'path'> {
 /** How many names a message lists. */
 const SHOWN_NAMES = 20;
 const INDEX_NAME = /\.safetensors(?:\.index\.json|\.index\.[^/]*\.json)$/;
+/** One of several shards, by its name. */
+const NUMBERED_SHARD = /-\d{5,}-of-(?!0*1\.)\d{5,}\.safetensors$/;
 const CACHE_FOLDER = /^(?:models|datasets|spaces|kernels)--/;
 
 /** A few of the names for a message, and how many more there are. */
@@ -62,6 +64,15 @@ function readIndex(path: string, options: ParseIndexOptions): CheckpointIndex {
     return parseCheckpointIndex(json, { ...options, path });
   } finally {
     closeSync(file.fd);
+  }
+}
+
+/** Names of the shards of an index; undefined where it cannot be told. */
+export function shardNamesOf(path: string): readonly string[] | undefined {
+  try {
+    return readIndex(path, {}).shards;
+  } catch {
+    return undefined;
   }
 }
 
@@ -177,7 +188,10 @@ export function selectInFolder(folder: string, options: SelectOptions): Checkpoi
   return singleFile(join(folder, single), passedOver);
 }
 
-/** The only safetensors file of a folder; one that an incomplete index names is half a model. */
+/**
+ * The only safetensors file of a folder; one that an incomplete index names is half a model, and so
+ * is a numbered one without an index, as of a save under way.
+ */
 function onlyFile(
   folder: string,
   present: readonly string[],
@@ -190,11 +204,13 @@ function onlyFile(
     const isShard = incomplete.files.shards.some((shard) => shard.name === only);
     if (names.length !== 1 || isShard) complete(incomplete);
   }
-  if (only !== undefined && names.length === 1) return only;
+  if (only !== undefined && names.length === 1 && !NUMBERED_SHARD.test(only)) return only;
   const found = [...indexes, ...names].sort();
   const message =
     found.length === 0
       ? 'expected a checkpoint in the folder, found no safetensors file or index'
-      : `expected one checkpoint in the folder, found several to choose from: ${listNames(found)}; open one of them`;
+      : found.length === 1
+        ? `expected a whole checkpoint in the folder, found a shard without its index: ${listNames(found)}`
+        : `expected one checkpoint in the folder, found several to choose from: ${listNames(found)}; open one of them`;
   throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path: folder });
 }

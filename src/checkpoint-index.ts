@@ -73,6 +73,7 @@ export class CheckpointIndex {
   readonly #names: NameTable;
   readonly #metadataAt: number;
   #metadata: ReadonlyMap<string, string> | null = null;
+  readonly #jsonKeys = new Set<string>();
   #byShard: number[][] | null = null;
 
   /** Only `parseCheckpointIndex` makes indexes. */
@@ -95,6 +96,11 @@ export class CheckpointIndex {
     return this.#metadata;
   }
 
+  /** Keys whose values are not strings, so that `metadata` has their JSON text. */
+  get jsonKeys(): ReadonlySet<string> {
+    return this.metadata === null ? new Set() : this.#jsonKeys;
+  }
+
   #decodeMetadata(): Map<string, string> {
     const metadata = new Map<string, string>();
     const reader = this.#reader;
@@ -106,6 +112,7 @@ export class CheckpointIndex {
       const isString = reader.peek() === QUOTE;
       const begin = reader.at;
       skipValue(reader, 2);
+      if (!isString) this.#jsonKeys.add(key);
       metadata.set(
         key,
         isString

@@ -41,6 +41,11 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
     return checkpoint.#catalog.takeAll();
   }
 
+  /** @internal Its files, for those who need what each says. */
+  static shardsOf(checkpoint: Checkpoint): ShardFiles {
+    return checkpoint.#shards;
+  }
+
   /** Path of the index, or of the only file. */
   get path(): string {
     return this.#shards.files.path;

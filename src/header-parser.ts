@@ -5,19 +5,30 @@
 import { DTYPE_NAMES, DTYPES } from './dtype.js';
 import { quoteName } from './errors.js';
 import {
+  DTYPES_AS_KEYS,
+  FIELDS,
+  METADATA,
+  OLD_DATA_OFFSETS,
+  OLD_DRAFT,
+  OLD_DTYPE,
+  USUAL_FIELDS,
+  USUAL_OFFSETS,
+  USUAL_STARTS,
+} from './header-spelling.js';
+import {
   CLOSE_BRACE,
   CLOSE_BRACKET,
   COLON,
   COMMA,
   type JsonReader,
-  Literal,
+  type Literal,
   OPEN_BRACE,
   OPEN_BRACKET,
   QUOTE,
 } from './json.js';
 import { skipNull, skipValue } from './json-skip.js';
 import { compareStrings, decodeString } from './json-string.js';
-import { findDuplicateKey, hasKey } from './key-tables.js';
+import { FewKeys, findDuplicateKey, hasKey } from './key-tables.js';
 import { hashString, processHashKey } from './string-hash.js';
 import { TensorColumns, UNPROVEN } from './tensor-columns.js';
 
@@ -28,26 +39,10 @@ const MIN_TENSOR_BYTE_LENGTH = 50;
 const MAX_SAFE_INTEGER = Number.MAX_SAFE_INTEGER;
 const UNDERSCORE = 0x5f;
 
-const encoder = new TextEncoder();
-
-/** A JSON string without its opening quote: what `compareStrings` compares. */
-function literal(text: string): Uint8Array {
-  return encoder.encode(`${text}"`);
-}
-
-const METADATA = literal('__metadata__');
-const FIELDS = [literal('dtype'), literal('shape'), literal('data_offsets')];
-const OLD_DATA_OFFSETS = literal('offsets');
-const DTYPES_AS_KEYS = DTYPE_NAMES.map(literal);
-/** The usual spelling of a field's key, and of a description without its numbers. */
-const USUAL_FIELDS = ['dtype', 'shape', 'data_offsets'].map((key) => new Literal(`"${key}":`));
-const USUAL_STARTS = DTYPE_NAMES.map((name) => new Literal(`{"dtype":"${name}","shape":[`));
-const USUAL_OFFSETS = new Literal('],"data_offsets":[');
 const DTYPE_BITS = DTYPE_NAMES.map((name) => DTYPES[name].bits);
 
-/** Dtypes of the oldest draft were spelled as those of numpy and torch. */
-const OLD_DTYPE = /^(b?float|u?int)\d+$|^bool$/;
-const OLD_DRAFT = 'as in the oldest draft of the format, which no reader accepts any more';
+/** After an unusual description as many are not tried as usual ones: a writer has one spelling. */
+const UNTRIED_DESCRIPTIONS = 15;
 
 /** Reads the header object and keeps where everything stands. */
 export class HeaderParser {
@@ -66,6 +61,8 @@ export class HeaderParser {
   /** Product of the dimensions; NaN when it, or one of them, is above 2^53 - 1. */
   #elementCount = 0;
   #hasOffsets = false;
+  /** Of the description that is being read. */
+  readonly #otherKeys = new FewKeys();
 
   /** The reader stands at the opening brace of the header. */
   constructor(reader: JsonReader) {
@@ -79,6 +76,7 @@ export class HeaderParser {
     const reader = this.#reader;
     const { bytes } = reader;
     const hashKey = processHashKey(bytes.length);
+    let unusual = 0;
     if (reader.enter(CLOSE_BRACE)) {
       do {
         const nameAt = reader.readKey();
@@ -88,7 +86,8 @@ export class HeaderParser {
           reader.tensorAt = nameAt;
           columns.nameHash[columns.size] = hashString(reader, nameAt, hashKey);
           const objectAt = reader.at;
-          if (!this.#readUsualDescription(nameAt)) {
+          if (unusual > 0 || !this.#readUsualDescription(nameAt)) {
+            unusual = unusual > 0 ? unusual - 1 : UNTRIED_DESCRIPTIONS;
             reader.at = objectAt;
             this.#readDescription(nameAt);
           }
@@ -108,12 +107,11 @@ export class HeaderParser {
     if (this.metadataAt !== -1) reader.failAt(nameAt, 'no second "__metadata__"');
     reader.peek();
     this.metadataAt = reader.at;
-    if (!skipNull(reader)) this.#readMetadataObject();
+    if (!skipNull(reader)) this.#readMetadataObject(reader);
     this.metadataEnd = reader.at;
   }
 
-  #readMetadataObject(): void {
-    const reader = this.#reader;
+  #readMetadataObject(reader: JsonReader): void {
     if (reader.peek() !== OPEN_BRACE) reader.fail('an object or null as metadata');
     if (!reader.enter(CLOSE_BRACE)) return;
     let keys = 0;
@@ -181,6 +179,7 @@ export class HeaderParser {
     this.#shapeAt = -1;
     this.#hasOffsets = false;
     let keys = 0;
+    this.#otherKeys.clear();
     if (reader.enter(CLOSE_BRACE)) {
       do {
         keys++;
@@ -190,13 +189,17 @@ export class HeaderParser {
         if (field === 0) this.#readDtype(keyAt);
         else if (field === 1) this.#readShape(keyAt);
         else if (field === 2) this.#readOffsets(keyAt);
-        else skipValue(reader, 2);
+        else {
+          this.#otherKeys.add(keyAt + 1);
+          skipValue(reader, 2);
+        }
       } while (reader.hasNext(CLOSE_BRACE));
     }
     if (this.#dtype === -1 || this.#shapeAt === -1 || !this.#hasOffsets)
       this.#failMissing(objectAt);
-    // Three are known to differ, and so does a single other one from them.
-    if (keys > 4) this.#checkDuplicates(objectAt, keys);
+    // The three are known to differ from each other and from all others.
+    if (this.#otherKeys.areTooMany) this.#checkDuplicates(objectAt, keys);
+    else if (this.duplicateAt === -1) this.duplicateAt = this.#otherKeys.findRepeated(reader.bytes);
     const { columns } = this;
     const begin = columns.begin(columns.size);
     const end = columns.end(columns.size);

@@ -1,10 +1,11 @@
 /**
- * Open, read and check safetensors files without copying them.
+ * Open, read, write and split safetensors checkpoints, without copying what is only read.
  *
  * @packageDocumentation
  */
 
 export type { Checkpoint } from './checkpoint.js';
+export type { CheckpointLayoutOptions } from './checkpoint-plan.js';
 export type { ConvertAsyncOptions, ConvertOptions } from './conversion.js';
 export {
   DTYPES,
@@ -43,7 +44,13 @@ export {
 export { loadCheckpoint, type OpenCheckpointOptions, openCheckpoint } from './open-checkpoint.js';
 export type { Partition } from './partition.js';
 export type { PathLike } from './path-like.js';
+export { type ReshardedCheckpoint, type ReshardOptions, reshard } from './reshard.js';
 export { type SaveOptions, type SaveSyncOptions, saveFile, saveFileSync } from './save.js';
+export {
+  type SaveCheckpointOptions,
+  type SavedCheckpoint,
+  saveCheckpoint,
+} from './save-checkpoint.js';
 export { serialize } from './serialize.js';
 export {
   type Sized,
@@ -51,6 +58,7 @@ export {
   type StateDictSplit,
   splitStateDictIntoShards,
 } from './shard.js';
+export type { SharedMode } from './shared-tensors.js';
 export type { SliceIndex } from './slice.js';
 export { parseSlice } from './slice-syntax.js';
 export type { StorageKind } from './storage.js';
@@ -61,6 +69,7 @@ export type { NewTensor, TensorInput } from './tensor-input.js';
 export type { TensorSpec } from './tensor-spec.js';
 export type { TensorPieces, TensorStream } from './tensor-stream.js';
 export type { TransferOptions, TransferProgress } from './transfer.js';
+export type { WriteCheckpointOptions, WrittenCheckpoint } from './write-checkpoint.js';
 export {
   createWriter,
   type SafetensorsWriter,

@@ -183,6 +183,39 @@ export function findDuplicateKey(reader: JsonReader, objectAt: number, count: nu
   return duplicateAt;
 }
 
+/** The keys of one object that a reader of it comes upon, compared without reading it again. */
+export class FewKeys {
+  readonly #starts: Uint32Array = new Uint32Array(FEW_KEYS);
+  #count = 0;
+
+  /** Forgets the keys. */
+  clear(): void {
+    this.#count = 0;
+  }
+
+  /** Remembers the key that begins at `start`. */
+  add(start: number): void {
+    // Writing behind the end of a typed array does nothing.
+    this.#starts[this.#count++] = start;
+  }
+
+  /** Whether there were more keys than are remembered. */
+  get areTooMany(): boolean {
+    return this.#count > FEW_KEYS;
+  }
+
+  /** Start of the first key that equals an earlier one; -1 when all differ. */
+  findRepeated(bytes: Uint8Array): number {
+    for (let i = 1; i < this.#count; i++) {
+      const start = this.#starts[i] as number;
+      for (let j = 0; j < i; j++) {
+        if (compareStrings(bytes, this.#starts[j] as number, bytes, start) === 0) return start;
+      }
+    }
+    return -1;
+  }
+}
+
 function findAmongFew(reader: JsonReader): number {
   const { bytes } = reader;
   const starts: number[] = [];

@@ -35,6 +35,10 @@ export interface ReplacementOptions {
   readonly byteLength: number;
   /** Whether file and folder are synced, so that the new file survives a loss of power. */
   readonly durable: boolean;
+  /** Name of the temporary file, which must not exist; of the usual form by default. */
+  readonly temporaryName?: string | undefined;
+  /** The file whose owner and permissions the new one gets; that in its place by default. */
+  readonly like?: Stats | undefined;
 }
 
 /** Answers that mean "cannot say", not "no room". */
@@ -112,17 +116,18 @@ export class Replacement implements WrittenFile {
     this.realPath = realPath;
     this.#folder = folder;
     // Short whatever the target is called, so that no limit on names is met.
-    const name = `.safetensors-mmap-${randomBytes(8).toString('hex')}.tmp`;
+    const { temporaryName, like = stats } = options;
+    const name = temporaryName ?? `.safetensors-mmap-${randomBytes(8).toString('hex')}.tmp`;
     this.#temporary = Buffer.concat([folder, Buffer.from(name)]);
     // At no moment can anybody read it who could not read the old one.
-    const mode = stats === undefined ? 0o666 : stats.mode & 0o600;
+    const mode = like === undefined ? 0o666 : like.mode & 0o600;
     try {
       this.fd = openSync(this.#temporary, 'wx', mode);
     } catch (error) {
       throw aboutFile(error, label);
     }
     try {
-      if (stats !== undefined) takeOver(this.fd, stats);
+      if (like !== undefined) takeOver(this.fd, like);
     } catch (error) {
       throw this.#failed(error);
     }
@@ -161,6 +166,25 @@ export class Replacement implements WrittenFile {
   }
 
   /**
+   * Syncs and closes the temporary file, when all its bytes are written and nothing is under way.
+   * `commit` does so by itself; where many files are written before the first is put into its place,
+   * it saves their descriptors.
+   *
+   * @throws errors of the system; `signal.reason`. The temporary file is gone then
+   */
+  async finish(signal?: AbortSignal): Promise<void> {
+    if (!this.#isOpen) return;
+    try {
+      if (this.#options.durable) await fsyncAsync(this.fd);
+      this.#isOpen = false;
+      await closeAsync(this.fd);
+    } catch (error) {
+      throw this.#failed(error);
+    }
+    this.#require(() => signal?.throwIfAborted());
+  }
+
+  /**
    * Puts the new file into its place, when all its bytes are written and nothing is under way.
    * Whatever fails, the path has one of the two files, whole, and the temporary one is gone.
    *
@@ -171,30 +195,30 @@ export class Replacement implements WrittenFile {
    *   `check` throws
    */
   async commit(signal?: AbortSignal, check?: () => void): Promise<void> {
-    const { durable } = this.#options;
-    try {
-      if (durable) await fsyncAsync(this.fd);
-      this.#isOpen = false;
-      await closeAsync(this.fd);
-    } catch (error) {
-      throw this.#failed(error);
-    }
-    try {
-      signal?.throwIfAborted();
-      check?.();
-    } catch (reason) {
-      this.discard();
-      throw reason;
-    }
-    try {
+    await this.finish(signal);
+    if (check === undefined) {
+      await this.moveTo(this.realPath);
+    } else {
       // Two that have checked must not both rename: nothing of this thread comes in between.
-      if (check !== undefined) renameSync(this.#temporary, this.realPath);
-      else await renameAsync(this.#temporary, this.realPath);
+      this.#require(check);
+      this.#renameSync();
+    }
+    if (this.#options.durable) await syncFolder(this.#folder, this.path);
+  }
+
+  /**
+   * Gives the finished file another name of its folder than its own, in place of whatever has it, a
+   * link too, and leaves it to the caller to sync the folder.
+   *
+   * @throws as `commit`
+   */
+  async moveTo(path: string | Buffer): Promise<void> {
+    try {
+      await renameAsync(this.#temporary, path);
     } catch (error) {
       throw this.#failed(error);
     }
     this.#isRenamed = true;
-    if (durable) await syncFolder(this.#folder, this.path);
   }
 
   /** As `commit`, on this thread. */
@@ -204,11 +228,10 @@ export class Replacement implements WrittenFile {
       if (durable) fsyncSync(this.fd);
       this.#isOpen = false;
       closeSync(this.fd);
-      renameSync(this.#temporary, this.realPath);
     } catch (error) {
       throw this.#failed(error);
     }
-    this.#isRenamed = true;
+    this.#renameSync();
     if (durable) syncFolderSync(this.#folder, this.path);
   }
 
@@ -220,6 +243,25 @@ export class Replacement implements WrittenFile {
     if (this.#isOpen) tryTo(() => closeSync(this.fd));
     if (!this.#isRenamed) tryTo(() => rmSync(this.#temporary, { force: true }));
     this.#isOpen = false;
+  }
+
+  #renameSync(): void {
+    try {
+      renameSync(this.#temporary, this.realPath);
+    } catch (error) {
+      throw this.#failed(error);
+    }
+    this.#isRenamed = true;
+  }
+
+  /** What the caller's check throws is the caller's, whatever it looks like. */
+  #require(check: () => void): void {
+    try {
+      check();
+    } catch (reason) {
+      this.discard();
+      throw reason;
+    }
   }
 
   #failed(error: unknown): unknown {

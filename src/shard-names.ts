@@ -24,6 +24,8 @@ function numberText(number: number): string {
 
 /** A pattern as `model{suffix}.safetensors`, checked, and the file names that it gives. */
 export class FilenamePattern {
+  /** The pattern as text, the variant in it. */
+  readonly text: string;
   /** Name of the index; with a variant as transformers spells it. */
   readonly indexFilename: string;
   readonly #prefix: string;
@@ -51,6 +53,7 @@ export class FilenamePattern {
     const [prefix = '', suffix = ''] = parts;
     this.#prefix = variant === undefined ? prefix : `${prefix}.${checkVariant(variant)}`;
     this.#suffix = suffix;
+    this.text = this.#prefix + PLACEHOLDER + suffix;
     this.indexFilename =
       variant === undefined ? `${name}${INDEX_SUFFIX}` : `${name}.index.${variant}.json`;
   }
@@ -69,14 +72,17 @@ export class FilenamePattern {
    */
   owns(filename: string): boolean {
     if (filename === this.indexFilename) return true;
-    const name = filename.endsWith(INDEX_SUFFIX)
-      ? filename.slice(0, -INDEX_SUFFIX.length)
-      : filename;
+    const name = this.isIndex(filename) ? filename.slice(0, -INDEX_SUFFIX.length) : filename;
     const numberEnd = name.length - this.#suffix.length;
     if (numberEnd < this.#prefix.length) return false;
     if (!name.startsWith(this.#prefix) || !name.endsWith(this.#suffix)) return false;
     const place = name.slice(this.#prefix.length, numberEnd);
     return place === '' || NUMBERED.test(place);
+  }
+
+  /** Whether a file that belongs to it is an index, of either spelling, and no shard. */
+  isIndex(filename: string): boolean {
+    return filename === this.indexFilename || filename.endsWith(INDEX_SUFFIX);
   }
 }
 

@@ -81,3 +81,8 @@ export interface Storage {
 export interface LendingStorage extends Storage {
   lend(): LentDescriptor;
 }
+
+/** Whether a storage is over a file. */
+export function isLending(storage: Storage): storage is LendingStorage {
+  return storage.lend !== undefined;
+}

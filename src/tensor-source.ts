@@ -1,7 +1,7 @@
 /** The bytes behind a tensor and its contiguous slices: a range of a storage, resolved on first use. */
 
 import { SafetensorsError } from './errors.js';
-import type { BufferRange, LendingStorage, Storage } from './storage.js';
+import { type BufferRange, isLending, type LendingStorage, type Storage } from './storage.js';
 
 /** Throws when the runtime has no buffer of that many bytes, for the tensor of that name. */
 export function requireBuffer(storage: Storage, tensor: string, byteLength: number): void {
@@ -13,10 +13,6 @@ export function requireBuffer(storage: Storage, tensor: string, byteLength: numb
       'use chunks() or slices',
     { path: storage.path, tensor },
   );
-}
-
-function isLending(storage: Storage): storage is LendingStorage {
-  return storage.lend !== undefined;
 }
 
 /** The bytes [begin, end) of a storage that belong to one tensor. */
@@ -92,6 +88,14 @@ export class TensorSource {
   get mappedFile(): LendingStorage | undefined {
     const storage = this.#storage;
     return storage.kind === 'mmap' && isLending(storage) ? storage : undefined;
+  }
+
+  /**
+   * Whose memory the bytes are: the whole tensor's, which its parts are views of; the source's own
+   * once a storage that copies has read it for itself.
+   */
+  get owner(): TensorSource {
+    return this.#storage.zeroCopy || !this.isResolved ? this.#whole : this;
   }
 
   /** Takes a buffer into which the source's bytes were read; not needed when there is one by now. */

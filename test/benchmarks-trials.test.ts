@@ -1,17 +1,23 @@
 /** The trials as data, and what their children share. */
+import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { expertTensors, spread, writeCheckpoint } from '../benchmarks/checkpoint-files.js';
 import { checkHeader } from '../benchmarks/children/check-header.js';
 import { tensorPlacesOf } from '../benchmarks/children/plain-header.js';
+import { haveSameBytes, tensorDifference } from '../benchmarks/compare-written.js';
 import { prepareDriver } from '../benchmarks/driver-command.js';
 import { OURS, PLAIN_MAPPING, READERS, TORCH_LOAD } from '../benchmarks/drivers.js';
 import type { Equipment } from '../benchmarks/equipment.js';
 import { manySmallTensors } from '../benchmarks/many-tensors.js';
+import { measureWriters, memoryOf, timeOf } from '../benchmarks/measure-writers.js';
+import { MIN_MODEL_BYTES, modelSizes, modelTensors } from '../benchmarks/model.js';
 import { ChildError, holdChild, runChild } from '../benchmarks/run-child.js';
-import { encodeHeader } from '../benchmarks/write-model.js';
-import { parse } from '../src/index.js';
+import { saveWriters } from '../benchmarks/trials/save.js';
+import { encodeHeader, writeModel, writeSparseModel } from '../benchmarks/write-model.js';
+import { openCheckpoint, parse, reshard, safeOpen } from '../src/index.js';
 
 let folder: string;
 beforeAll(async () => {
@@ -32,6 +38,7 @@ describe('a driver', () => {
       addon: 'touch.node',
       library: 'libtouch.so',
       rawLimit: 'raw_limit',
+      writeLimit: 'write_limit',
       pageCache: 'cache',
     },
     python: { file: 'python', version: '3', packages: {} },
@@ -103,6 +110,103 @@ describe('headers of many tensors', () => {
     expect(places).toHaveLength(25);
     expect(places[0]).toEqual({ begin: header.length, end: header.length + 512 });
     expect(places.at(-1)?.end).toBe(header.length + dataByteLength);
+  });
+});
+
+describe('a checkpoint of experts', () => {
+  const tensors = expertTensors(92_000);
+
+  test('has names that differ, in shards of nearly the same number', () => {
+    expect(new Set(tensors.map(({ name }) => name)).size).toBe(92_000);
+    const shards = spread(tensors, 163);
+    expect([...shards.values()].flat()).toEqual(tensors);
+    expect(new Set(Array.from(shards.values(), ({ length }) => length))).toEqual(
+      new Set([564, 565]),
+    );
+  });
+
+  test('is one that opens, with headers in the order of the reference', async () => {
+    const target = join(folder, 'experts');
+    const path = await writeCheckpoint(target, spread(tensors.slice(0, 40), 3), writeSparseModel);
+    using checkpoint = openCheckpoint(path);
+    await checkpoint.verify();
+    expect(checkpoint.size).toBe(40);
+    const dtypes = checkpoint.offsetKeys().map((name) => checkpoint.info(name).dtype);
+    expect(dtypes.slice(0, 13)).toEqual([...Array(6).fill('F32'), ...Array(7).fill('F8_E4M3')]);
+    expect(checkpoint.keys()).toEqual([...checkpoint.keys()].sort());
+  });
+});
+
+describe('writers', () => {
+  const copy = (text: string): { file: string; args: string[] } => ({
+    file: process.execPath,
+    args: ['--input-type=module', '-e', text],
+  });
+  const line = 'console.log(JSON.stringify({ elapsed: 5, extraMemory: 7 }))';
+
+  test('that fail, or write other bytes, have a reason and no results', async () => {
+    const [source, target] = [join(folder, 'source'), join(folder, 'target')];
+    await writeFile(source, 'right');
+    const writing = (text: string): string =>
+      `import fs from 'node:fs'; fs.writeFileSync(${JSON.stringify(target)}, '${text}'); ${line};`;
+    const rows = await measureWriters(
+      [
+        { name: 'right', command: copy(writing('right')) },
+        { name: 'wrong', command: copy(writing('wrong')) },
+        { name: 'failing', command: copy('throw new Error("full")') },
+        { name: 'missing', command: 'not there' },
+      ],
+      {
+        sources: [source],
+        byteLength: 5,
+        target,
+        check: async () => ((await haveSameBytes(source, target)) ? undefined : 'other bytes'),
+        rounds: 2,
+        loop: 'no compiler',
+        signal,
+      },
+    );
+    expect(rows.map(({ reason }) => reason)).toEqual([
+      undefined,
+      'other bytes',
+      'Error: full',
+      'not there',
+    ]);
+    expect(rows.map(({ results }) => results.length)).toEqual([2, 0, 0, 0]);
+    expect([timeOf(rows, 'right'), memoryOf(rows, 'right')]).toEqual([5, 7]);
+    expect([timeOf(rows, 'wrong'), memoryOf(rows, 'wrong')]).toEqual([Number.NaN, Number.NaN]);
+    expect(existsSync(target)).toBe(false);
+  });
+
+  test('of which the packages are missing say so, and none has the name of another', () => {
+    const equipment = { loop: 'no cc', python: { file: 'python', version: '3', packages: {} } };
+    const writers = saveWriters('source', 'target', equipment);
+    expect(new Set(writers.map(({ name }) => name)).size).toBe(writers.length);
+    const commandOf = (pattern: RegExp) => writers.find(({ name }) => pattern.test(name))?.command;
+    expect(commandOf(/torch/)).toBe('Python has no: safetensors, torch');
+    expect(commandOf(/limit: write/)).toBe('no cc');
+    expect(commandOf(/^saveFile$/)).toMatchObject({
+      args: [expect.stringContaining('save.js'), 'memory-durable', 'source', 'target'],
+    });
+  });
+
+  test('of shards are compared tensor by tensor', async () => {
+    const path = join(folder, 'whole.safetensors');
+    await writeModel(path, modelTensors(modelSizes(MIN_MODEL_BYTES)), { signal });
+    const shards = join(folder, 'resharded');
+    await reshard(path, shards, { maxShardSize: MIN_MODEL_BYTES / 4 });
+    const differenceIn = (folder: string): string | undefined => {
+      using file = safeOpen(path);
+      using checkpoint = openCheckpoint(folder);
+      return tensorDifference(file, checkpoint);
+    };
+    expect(differenceIn(shards)).toBeUndefined();
+    const zeros = join(folder, 'zeros.safetensors');
+    await writeSparseModel(zeros, modelTensors(modelSizes(MIN_MODEL_BYTES)));
+    expect(differenceIn(zeros)).toMatch(/^wrote another /);
+    const few = join(folder, 'few.safetensors');
+    await writeSparseModel(few, modelTensors(modelSizes(MIN_MODEL_BYTES)).slice(1));
+    expect(differenceIn(few)).toBe('wrote 146 of 147 tensors');
   });
 });
 

@@ -71,6 +71,8 @@ describe('parseCheckpointIndex', () => {
       ['tést', 'A'],
       ['o', '{"a": [1, 2]}'],
     ]);
+    expect([...index.jsonKeys]).toEqual(['total_size', 'o']);
+    expect([...parseText('{"weight_map":{}}').jsonKeys]).toEqual([]);
     expect(parseText('{"weight_map":{}}').metadata).toBeNull();
     expect(parseText('{"weight_map":{},"metadata":null}').metadata).toBeNull();
   });

@@ -74,4 +74,17 @@ describe.runIf(process.platform === 'linux')('the old file stays, nothing else d
     const found = runAfter('ulimit -f 4096', 20 * MIB, [], 'save-full-disk.mjs');
     expect(found).toEqual(endsOfSave('EFBIG'));
   });
+
+  const shard = expect.stringMatching(/^model-0000[123]-of-00003\.safetensors$/);
+
+  test.runIf(mayMount)('when the last shards find a full disk', () => {
+    const mount = 'mount -t tmpfs -o size=4m none "$1"';
+    const found = runAfter(mount, 6 * MIB, ['unshare', '-m'], 'full-disk-checkpoint.mjs');
+    expect(found).toEqual({ code: 'ENOSPC', path: shard, isSame: true });
+  });
+
+  test('when shards would pass the limit of the process', () => {
+    const found = runAfter('ulimit -f 4096', 20 * MIB, [], 'full-disk-checkpoint.mjs');
+    expect(found).toEqual({ code: 'EFBIG', path: shard, isSame: true });
+  });
 });

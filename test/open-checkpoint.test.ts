@@ -118,6 +118,20 @@ describe('in a folder', () => {
     ]);
   });
 
+  it('one of several numbered shards alone is no checkpoint', () => {
+    const folder = temporaryPath('alone');
+    writeBelow(folder, 'model-00001-of-00002.safetensors', fileBytes([]));
+    expect(() => openCheckpoint(folder)).toThrow(
+      expect.objectContaining({
+        code: 'SAFETENSORS_CHECKPOINT_NOT_FOUND',
+        message: expect.stringContaining('a shard without its index'),
+      }),
+    );
+    const whole = temporaryPath('whole');
+    writeBelow(whole, 'model-00001-of-00001.safetensors', fileBytes([]));
+    openCheckpoint(whole).close();
+  });
+
   it('model.safetensors goes before others', () => {
     expect(opened(folderWith(['model.safetensors', 'model.fp16.safetensors']))[0]).toEqual([
       'model.safetensors',

@@ -113,3 +113,12 @@ describe('FilenamePattern.owns', () => {
     ]);
   });
 });
+
+it('a pattern with a variant as text, and its indexes of both spellings', () => {
+  const pattern = new FilenamePattern(DEFAULT_FILENAME_PATTERN, 'fp16');
+  expect(pattern.text).toBe('model.fp16{suffix}.safetensors');
+  expect(new FilenamePattern(pattern.text).filename(1, 2)).toBe(pattern.filename(1, 2));
+  expect(pattern.isIndex('model.fp16.safetensors.index.json')).toBe(true);
+  expect(pattern.isIndex('model.safetensors.index.fp16.json')).toBe(true);
+  expect(pattern.isIndex('model.fp16.safetensors')).toBe(false);
+});

@@ -35,6 +35,25 @@ Memory ReadMemory(void) {
   return memory;
 }
 
+uint64_t ReadPeak(void) {
+  char line[256];
+  uint64_t peak = 0;
+  FILE* file = fopen("/proc/self/status", "r");
+  if (file == NULL) return 0;
+  while (fgets(line, sizeof line, file) != NULL) sscanf(line, "VmHWM: %" SCNu64, &peak);
+  fclose(file);
+  return peak * 1024;
+}
+
+uint64_t ResetPeak(void) {
+  FILE* file = fopen("/proc/self/clear_refs", "w");
+  if (file != NULL) {
+    fputs("5", file);
+    fclose(file);
+  }
+  return ReadPeak();
+}
+
 int Fail(const char* path) {
   fprintf(stderr, "%s: %s\n", path, strerror(errno));
   return 1;

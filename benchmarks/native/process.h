@@ -16,6 +16,12 @@ double Milliseconds(void);
 
 Memory ReadMemory(void);
 
+/* Forgets the highest resident memory so far; returns what is resident now, in bytes. */
+uint64_t ResetPeak(void);
+
+/* The highest resident memory since then, in bytes. */
+uint64_t ReadPeak(void);
+
 /* Prints the path with what errno says and returns the exit code of a failure. */
 int Fail(const char* path);
 

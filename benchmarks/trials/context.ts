@@ -22,6 +22,8 @@ export interface Trial {
   readonly name: string;
   /** Readers of which it needs copies of the model. */
   readonly drivers: readonly Driver[];
+  /** How often it has the model's bytes on the disk besides, at most. */
+  readonly written?: number;
   run(context: TrialContext): Promise<Section>;
 }
 

@@ -1,0 +1,53 @@
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import {
+  type NewTensor,
+  openCheckpoint,
+  type Tensor,
+  type TensorBytes,
+  type TensorInput,
+  type TensorStream,
+} from '../../src/index.js';
+import { temporaryPath } from './make-file.js';
+
+/** Tensors to be saved, in their order. */
+export type Tensors = [string, TensorInput<TensorBytes | TensorStream>][];
+
+/** An F32 tensor of `length` elements, each `value`. */
+export function filled(length: number, value: number): NewTensor {
+  return { dtype: 'F32', shape: [length], data: new Float32Array(length).fill(value) };
+}
+
+/** What a checkpoint holds, as a plain value; it is verified before. */
+export async function contentOf(
+  path: string,
+  variant?: string,
+): Promise<Record<string, readonly [string, readonly number[], string]>> {
+  using checkpoint = openCheckpoint(path, { variant });
+  await checkpoint.verify();
+  return Object.fromEntries(
+    checkpoint.keys().map((name) => {
+      const { dtype, shape, bytes }: Tensor = checkpoint.getTensor(name);
+      return [name, [dtype, shape, Buffer.from(bytes).toString('hex')]] as const;
+    }),
+  );
+}
+
+/** Names and contents of a folder's files. */
+export function filesOf(folder: string): Map<string, string> {
+  const names = readdirSync(folder).sort();
+  return new Map(names.map((name) => [name, readFileSync(join(folder, name), 'latin1')]));
+}
+
+/** Tensors of equal length; the first has zeros, the second ones … */
+export function equalTensors(byteLength: number, ...names: string[]): Tensors {
+  return names.map((name, i) => [name, filled(byteLength / 4, i)]);
+}
+
+/** A folder with the named files, whose content is their name. */
+export function folderWith(...names: string[]): string {
+  const folder = temporaryPath('checkpoint');
+  mkdirSync(folder);
+  for (const name of names) writeFileSync(join(folder, name), name);
+  return folder;
+}

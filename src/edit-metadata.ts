@@ -20,7 +20,7 @@ import { Replacement } from './replacement.js';
 import { type ReplacementTarget, resolveTarget } from './replacement-target.js';
 import { aboutFile } from './system-error.js';
 import { Transfer, type TransferOptions } from './transfer.js';
-import { writePieces } from './write-pieces.js';
+import { writeFrom, writePieces } from './write-pieces.js';
 
 /** Options of {@link editMetadata}. */
 export interface EditMetadataOptions extends TransferOptions {
@@ -149,17 +149,12 @@ async function rewrite(edit: Edit): Promise<MetadataEdit> {
   const transfer = new Transfer(byteLength, options, check);
   const replacement = await Replacement.open(target.path, path, { byteLength, durable });
   try {
-    const inMemory = {
-      position: 0,
-      byteLength: start.byteLength,
-      source: (begin: number, end: number) => start.subarray(begin, end),
-    };
     const inFile = {
       position: start.byteLength,
       byteLength: header.dataByteLength,
       source: { file, position: header.dataStart },
     };
-    await writePieces(replacement, [inMemory, inFile], transfer);
+    await writePieces(replacement, [writeFrom(start, 0), inFile], transfer);
     await replacement.commit(options.signal, () => {
       check();
       requireNoBackup(target, path);

@@ -13,7 +13,7 @@ import { syncFolder } from './folder-sync.js';
 import type { ReplacementTarget } from './replacement-target.js';
 import { aboutFile, hasCode } from './system-error.js';
 import type { Transfer } from './transfer.js';
-import { writePieces } from './write-pieces.js';
+import { writeFrom, writePieces } from './write-pieces.js';
 
 /** What the name of a backup ends with. */
 const BACKUP_SUFFIX = '.header-backup';
@@ -135,9 +135,7 @@ export async function overwriteHeader(
     throw error;
   }
   try {
-    const source = (begin: number, end: number): Uint8Array => after.subarray(begin, end);
-    const write = { position: 0, byteLength: after.byteLength, source };
-    await writePieces(file, [write], transfer);
+    await writePieces(file, [writeFrom(after, 0)], transfer);
     if (durable) await syncFile(file);
   } catch (error) {
     await putBack(overwrite);

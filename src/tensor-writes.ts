@@ -5,7 +5,7 @@ import type { Layout, Placed } from './header-writer.js';
 import type { SourceFiles } from './source-files.js';
 import type { FilePayload, MemoryPayload, StreamPayload, TensorEntry } from './tensor-input.js';
 import type { Transfer } from './transfer.js';
-import { type Write, writePieces, writePiecesSync } from './write-pieces.js';
+import { type Write, writeFrom, writePieces, writePiecesSync } from './write-pieces.js';
 
 /**
  * Pieces of a stream that are shorter are put together to this many bytes: a write costs 100 µs,
@@ -18,11 +18,6 @@ type ReadyPayload = MemoryPayload | FilePayload;
 
 /** Tensors and their places in the data of a file, in the order of the file. */
 type PlacedTensors<Payload> = Iterable<Placed<TensorEntry<Payload>>>;
-
-function writeFrom(bytes: Uint8Array, position: number): Write {
-  const { byteLength } = bytes;
-  return { position, byteLength, source: (begin, end) => bytes.subarray(begin, end) };
-}
 
 function writeOf(
   payload: ReadyPayload,

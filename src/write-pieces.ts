@@ -45,6 +45,12 @@ export interface Write extends ByteRange {
   readonly source: MemorySource | FileSource;
 }
 
+/** The write of bytes that are in memory as they are. */
+export function writeFrom(bytes: Uint8Array, position: number): Write {
+  const { byteLength } = bytes;
+  return { position, byteLength, source: (begin, end) => bytes.subarray(begin, end) };
+}
+
 /** What is written at once: views one after the other, or a range of another file. */
 interface Piece {
   readonly position: number;

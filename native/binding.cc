@@ -14,6 +14,7 @@
 
 #include "arguments.h"
 #include "convert_binding.h"
+#include "exports.h"
 #include "file_copy_binding.h"
 #include "mapping.h"
 #include "prefetch_binding.h"
@@ -226,18 +227,21 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
     accounting->Unref();
     return exports;
   }
-  exports["compensateExternalMemory"] = Napi::Function::New<CompensateExternalMemory>(env);
-  exports["externalBuffersAllowed"] = Napi::Function::New<ExternalBuffersAllowed>(env);
-  exports["mapFile"] = Napi::Function::New<MapFile>(env);
-  exports["tensorBuffer"] = Napi::Function::New<TensorBuffer>(env);
-  exports["readFileState"] = Napi::Function::New<ReadFileState>(env);
-  exports["readBytes"] = Napi::Function::New<ReadBytes>(env);
-  exports["release"] = Napi::Function::New<Release>(env);
-  exports["detach"] = Napi::Function::New<Detach>(env);
-  exports["populate"] = Napi::Function::New<PopulateRange>(env);
-  exports["residentBytes"] = Napi::Function::New<ResidentBytes>(env);
-  exports["duplicateDescriptor"] = Napi::Function::New<DuplicateDescriptor>(env);
-  exports["closeDescriptor"] = Napi::Function::New<CloseDescriptor>(env);
+  Define(env, exports,
+         {
+             Export<CompensateExternalMemory>("compensateExternalMemory"),
+             Export<ExternalBuffersAllowed>("externalBuffersAllowed"),
+             Export<MapFile>("mapFile"),
+             Export<TensorBuffer>("tensorBuffer"),
+             Export<ReadFileState>("readFileState"),
+             Export<ReadBytes>("readBytes"),
+             Export<Release>("release"),
+             Export<Detach>("detach"),
+             Export<PopulateRange>("populate"),
+             Export<ResidentBytes>("residentBytes"),
+             Export<DuplicateDescriptor>("duplicateDescriptor"),
+             Export<CloseDescriptor>("closeDescriptor"),
+         });
   ExportConvert(env, exports);
   ExportFileCopy(env, exports);
   return exports;

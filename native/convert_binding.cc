@@ -7,6 +7,7 @@
 #include <new>
 
 #include "convert.h"
+#include "exports.h"
 
 namespace {
 
@@ -138,6 +139,9 @@ Napi::Value ConvertAsync(const Napi::CallbackInfo& info) {
 }  // namespace
 
 void ExportConvert(Napi::Env env, Napi::Object exports) {
-  exports["convert"] = Napi::Function::New<Convert>(env);
-  exports["convertAsync"] = Napi::Function::New<ConvertAsync>(env);
+  Define(env, exports,
+         {
+             Export<Convert>("convert"),
+             Export<ConvertAsync>("convertAsync"),
+         });
 }

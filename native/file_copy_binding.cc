@@ -7,6 +7,7 @@
 #include <new>
 
 #include "arguments.h"
+#include "exports.h"
 #include "file_copy.h"
 
 namespace {
@@ -123,8 +124,11 @@ Napi::Value RunOnPool(const Napi::CallbackInfo& info) {
 }  // namespace
 
 void ExportFileCopy(Napi::Env env, Napi::Object exports) {
-  exports["allocate"] = Napi::Function::New<RunHere<Allocation>>(env);
-  exports["allocateAsync"] = Napi::Function::New<RunOnPool<Allocation>>(env);
-  exports["copyFileRange"] = Napi::Function::New<RunHere<Copy>>(env);
-  exports["copyFileRangeAsync"] = Napi::Function::New<RunOnPool<Copy>>(env);
+  Define(env, exports,
+         {
+             Export<RunHere<Allocation>>("allocate"),
+             Export<RunOnPool<Allocation>>("allocateAsync"),
+             Export<RunHere<Copy>>("copyFileRange"),
+             Export<RunOnPool<Copy>>("copyFileRangeAsync"),
+         });
 }

@@ -47,3 +47,39 @@ function exponentAt(bytes: Uint8Array, start: number, end: number): number {
   }
   return bytes[start + 1] === MINUS ? -exponent : exponent;
 }
+
+/** Digits of 2^64 - 1. */
+const MAX_DIGITS = 20;
+
+/** Digits of the lower part, whose value is below 10^9. */
+const LOWER_DIGITS = 9;
+
+/**
+ * Splits the integer whose digits are the bytes [start, end) into its lower and its upper 32 bits;
+ * false when it is above 2^64 - 1. There are at least 9 digits and no needless zeros in front.
+ */
+export function splitInteger(
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+  halves: Uint32Array,
+): boolean {
+  if (end - start > MAX_DIGITS) return false;
+  const middle = end - LOWER_DIGITS;
+  const upper = digitsValue(bytes, start, middle);
+  // upper * 10^9 + the lower digits, with 20 bits of upper at a time: all sums stay exact below 2^53.
+  const upperHigh = Math.floor(upper / 2 ** 20);
+  const low = (upper - upperHigh * 2 ** 20) * 1e9 + digitsValue(bytes, middle, end);
+  const carried = Math.floor(low / 2 ** 20);
+  const rest = upperHigh * 1e9 + carried;
+  const high = Math.floor(rest / 2 ** 12);
+  halves[0] = (rest - high * 2 ** 12) * 2 ** 20 + (low - carried * 2 ** 20);
+  halves[1] = high;
+  return high < 2 ** 32;
+}
+
+function digitsValue(bytes: Uint8Array, start: number, end: number): number {
+  let value = 0;
+  for (let at = start; at < end; at++) value = value * 10 + (bytes[at] as number) - ZERO;
+  return value;
+}

@@ -3,6 +3,7 @@
  * makes no objects: what a value means, and which positions to keep, is its caller's business.
  */
 import { type ErrorContext, FormatError } from './errors.js';
+import { splitInteger } from './json-number.js';
 import {
   decodeString,
   escapedUnit,
@@ -257,18 +258,11 @@ export class JsonReader {
     if (end === start || !isInteger || (bytes[start] === ZERO && end > start + 1)) {
       this.fail('an integer from 0 to 2^64 - 1');
     }
-    this.at = end;
-    let high = 0;
-    let low = 0;
-    for (let at = start; at < end; at++) {
-      const sum = low * 10 + (bytes[at] as number) - ZERO;
-      low = sum >>> 0;
-      high = high * 10 + Math.floor(sum / 2 ** 32);
-      if (high > 0xffff_ffff) this.failAt(start, 'an integer from 0 to 2^64 - 1');
+    if (!splitInteger(bytes, start, end, this.halves)) {
+      this.failAt(start, 'an integer from 0 to 2^64 - 1');
     }
-    this.halves[0] = low;
-    this.halves[1] = high;
-    return high * 2 ** 32 + low;
+    this.at = end;
+    return (this.halves[1] as number) * 2 ** 32 + (this.halves[0] as number);
   }
 
   /** Refuses the text: something else was expected at the present position. */

@@ -42,6 +42,11 @@ test('a worker that ends closes no descriptor but its own', async () => {
   expect(await childValue(CHILD, 'descriptors-of-a-worker')).toBe(true);
 });
 
+test('workers terminated while they load the addon', async () => {
+  const result = await runChild('native-terminated-load.mjs');
+  expect(result).toEqual({ code: 0, signal: null, value: 'some', stderr: '' });
+});
+
 test.each([
   ['exit-with-views', 0],
   ['process-exit', 3],

@@ -20,11 +20,6 @@ export class ShardFiles {
     this.#options = options;
   }
 
-  /** Whether `close` was called. */
-  get closed(): boolean {
-    return this.#closed;
-  }
-
   /** False when a shard that is open has changed, and when closed. */
   get ok(): boolean {
     return !this.#closed && [...this.#open.values()].every((file) => file.ok);

@@ -49,7 +49,6 @@ export class ShardFiles {
 
   /** Length of a shard in bytes, without opening it. */
   byteLength(shard: number): number {
-    this.requireOpen();
     const { path } = this.files.shards[shard] as { path: string };
     return this.#open.get(shard)?.byteLength ?? statSync(path).size;
   }

@@ -11,6 +11,7 @@ import {
 import { argumentRangeError, FormatError, quoteName, SafetensorsError } from './errors.js';
 import { openRegularFile, readerOf, readFully } from './opened-file.js';
 import { pathObjection, SHARD_EXTENSION } from './shard-name.js';
+import { isInterimName } from './temporary-names.js';
 
 /** One file of a checkpoint. */
 export interface ShardFile {
@@ -40,10 +41,12 @@ const SHOWN_NAMES = 20;
 const INDEX_NAME = /\.safetensors(?:\.index\.json|\.index\.[^/]*\.json)$/;
 /** One of several shards, by its name. */
 const NUMBERED_SHARD = /-\d{5,}-of-(?!0*1\.)\d{5,}\.safetensors$/;
+/** What a shard's name has and that of the single file of the same pattern has not. */
+const SHARD_NUMBER = /-\d{5,}-of-\d{5,}/;
 const CACHE_FOLDER = /^(?:models|datasets|spaces|kernels)--/;
 
 /** A few of the names for a message, and how many more there are. */
-export function listNames(names: readonly string[]): string {
+function listNames(names: readonly string[]): string {
   const shown = names.slice(0, SHOWN_NAMES).map(quoteName).join(', ');
   const more = names.length - SHOWN_NAMES;
   return more > 0 ? `${shown} and ${more} more` : shown;
@@ -189,6 +192,18 @@ export function selectInFolder(folder: string, options: SelectOptions): Checkpoi
 }
 
 /**
+ * Safetensors files without those that a save from or to a single file has beside it for a moment,
+ * and for good when it is killed: its shards, which no index names, and files under interim names.
+ */
+function wholeFiles(present: readonly string[]): string[] {
+  const names = present.filter((name) => name.endsWith(SHARD_EXTENSION) && !isInterimName(name));
+  const all = new Set(names);
+  return names.filter(
+    (name) => !SHARD_NUMBER.test(name) || !all.has(name.replace(SHARD_NUMBER, '')),
+  );
+}
+
+/**
  * The only safetensors file of a folder; one that an incomplete index names is half a model, and so
  * is a numbered one without an index, as of a save under way.
  */
@@ -198,7 +213,7 @@ function onlyFile(
   incomplete: FoundIndex | undefined,
   indexes: readonly string[],
 ): string {
-  const names = present.filter((name) => name.endsWith(SHARD_EXTENSION));
+  const names = wholeFiles(present);
   const [only] = names;
   if (incomplete !== undefined) {
     const isShard = incomplete.files.shards.some((shard) => shard.name === only);

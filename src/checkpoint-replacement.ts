@@ -261,7 +261,8 @@ export class CheckpointReplacement {
       const path = join(this.#folder, name);
       // A link that leads nowhere is replaced as any other.
       if (statSync(path, { throwIfNoEntry: false }) === undefined) continue;
-      this.#like ??= resolveTarget(path, path).stats;
+      const { stats } = resolveTarget(path, path);
+      this.#like ??= stats;
     }
     for (const name of names) {
       if (this.#names.isUnfinished(name)) await this.#remove(name);

@@ -76,6 +76,7 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
 
   /** Length of all shards in bytes, headers included. Opens none. */
   get byteLength(): number {
+    this.#shards.requireOpen();
     return this.shards.reduce((sum, _, shard) => sum + this.#shards.byteLength(shard), 0);
   }
 

@@ -16,7 +16,9 @@ const MAX_REF_BYTE_LENGTH = 1024;
 /** Expands `~` and `$VARIABLES` as Python does, but not `~user`; what is not set stays as it is. */
 function expand(path: string, environment: Environment): string {
   const absolute = /^~(?=$|[/\\])/.test(path) ? homeOf(environment) + path.slice(1) : path;
-  const lookUp = (reference: string, name: string): string => environment[name] ?? reference;
+  // An environment inherits from Object, and no variable is called `toString`.
+  const lookUp = (reference: string, name: string): string =>
+    (Object.hasOwn(environment, name) ? environment[name] : undefined) ?? reference;
   const expanded = absolute.replace(/\$(?:(\w+)|\{([^}]*)\})/g, (reference, bare, braced) =>
     lookUp(reference, bare ?? braced),
   );

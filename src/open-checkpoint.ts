@@ -9,11 +9,19 @@ import {
   selectInFolder,
   singleFile,
 } from './checkpoint-files.js';
-import { argumentTypeError, requireOptions, SafetensorsError } from './errors.js';
+import { argumentTypeError, requireOptions } from './errors.js';
 import { findInHubCache, notInCache } from './hub-cache.js';
 import { isHubUri, parseHubId } from './hub-id.js';
 import type { OpenOptions } from './open.js';
+import { hasCode } from './system-error.js';
 import type { Tensor } from './tensor.js';
+
+/** What a folder answers in which something is missing, or a link to a blob that was removed. */
+const INCOMPLETE: readonly string[] = [
+  'SAFETENSORS_CHECKPOINT_NOT_FOUND',
+  'SAFETENSORS_MISSING_SHARDS',
+  'ENOENT',
+];
 
 /** Options of {@link openCheckpoint} and {@link loadCheckpoint}; those of files hold for every shard. */
 export interface OpenCheckpointOptions extends OpenOptions {
@@ -34,10 +42,11 @@ export interface OpenCheckpointOptions extends OpenOptions {
  * What exists under the path given wins over a repository of that name.
  *
  * In a folder the index is taken if all its shards are there, else the single file
- * `model.safetensors`, else the only index or safetensors file of another name. Opening reads and checks the index and looks
- * for the shards, but opens none: their headers are checked when they are first used, or all by
- * `verify()`. A single file is opened and checked at once. Reads a few files and is as fast as
- * `safeOpen`, so that it does not wait for anything.
+ * `model.safetensors`, else the only index or safetensors file of another name. Shards without an
+ * index count for nothing beside the single file that has their name without the numbers. Opening
+ * reads and checks the index and looks for the shards, but opens none: their headers are checked
+ * when they are first used, or all by `verify()`. A single file is opened and checked at once. Reads
+ * a few files and is as fast as `safeOpen`, so that it does not wait for anything.
  *
  * @throws FormatError for an index or a file that is bad; `SAFETENSORS_UNSAFE_SHARD_NAME` for shards
  *   outside of the folder, by name or by a symbolic link (links to the Hub cache's blobs are allowed)
@@ -104,11 +113,7 @@ function findCached(text: string, options: OpenCheckpointOptions): CheckpointFil
   try {
     return findFiles(found, options);
   } catch (error) {
-    const isMissing =
-      error instanceof SafetensorsError &&
-      /^SAFETENSORS_(?:CHECKPOINT_NOT_FOUND|MISSING_SHARDS)$/.test(error.code);
-    throw isMissing
-      ? notInCache(text, `the Hub's cache is incomplete: ${error.message}`, error)
-      : error;
+    if (!hasCode(error, INCOMPLETE)) throw error;
+    throw notInCache(text, `the Hub's cache is incomplete: ${(error as Error).message}`, error);
   }
 }

@@ -20,8 +20,8 @@ import {
 export interface Quantization {
   /** Its `quant_method` in lower case; null when it names none. */
   readonly method: string | null;
-  /** Patterns that every name is compared with: what counting costs. */
-  readonly patternCount: number;
+  /** What comparing a name with all patterns costs, per character: one for a short pattern. */
+  readonly matchingCost: number;
   /** `dtypeOf` gives the dtype of any tensor of the model, undefined when there is none. */
   multiplier(dtypeOf: (name: string) => Dtype | undefined): Multiplier;
 }
@@ -46,6 +46,8 @@ const BITSANDBYTES_AUXILIARY: ReadonlySet<string> = new Set([
   'nested_absmax',
   'nested_quant_map',
 ]);
+/** Up to so many characters a pattern costs no more than looking at the name. */
+const SHORT_LENGTH = 16;
 const FOUR_BIT = /(?:nv|mx)?fp4|u?int4|nf4/;
 
 function textOf(value: unknown): string | undefined {
@@ -59,6 +61,11 @@ function textsOf(value: unknown): string[] {
 function moduleOf(name: string): string {
   const at = name.lastIndexOf('.weight');
   return at === -1 ? name : name.slice(0, at);
+}
+
+/** A search can compare most of a long pattern again at every character of a name. */
+function costOf(patterns: readonly string[]): number {
+  return patterns.reduce((sum, { length }) => sum + 1 + Math.floor(length / SHORT_LENGTH), 0);
 }
 
 function bitsOfFormat(format: string | undefined): number | undefined {
@@ -78,7 +85,7 @@ export function quantizationOf(config: unknown): Quantization | null {
     const { mlx } = found;
     return {
       method: 'mlx',
-      patternCount: 0,
+      matchingCost: 0,
       multiplier: (dtypeOf) => withoutAuxiliary(mlxCounter(mlx, dtypeOf)),
     };
   }
@@ -105,8 +112,10 @@ function otherQuantization(fields: Fields, expertDtype: string | undefined): Qua
   const method = textOf(fields['quant_method'])?.toLowerCase() ?? null;
   const ignored = textsOf(fields['ignore']);
   const exactlyIgnored = new Set(ignored.filter((target) => !target.startsWith('re:')));
-  const ignoredTests = ignored.filter((target) => target.startsWith('re:')).map(targetTest);
-  const exclusions = textsOf(fields['modules_to_not_convert']).map(exclusionTest);
+  const ignoredPatterns = ignored.filter((target) => target.startsWith('re:'));
+  const ignoredTests = ignoredPatterns.map(targetTest);
+  const excluded = textsOf(fields['modules_to_not_convert']);
+  const exclusions = excluded.map(exclusionTest);
   const groups = method === 'compressed-tensors' ? groupsOf(fields) : [];
   const isQuantized: NameTest = (name) => {
     const module = moduleOf(name);
@@ -114,10 +123,10 @@ function otherQuantization(fields: Fields, expertDtype: string | undefined): Qua
     return !exclusions.some((test) => test(name));
   };
   const byMethod = multiplierOf(method, fields, groups, expertDtype);
-  const targetCount = groups.reduce((sum, group) => sum + group.targets.length, 0);
+  const groupCost = groups.reduce((sum, { cost }) => sum + cost, 0);
   return {
     method,
-    patternCount: ignoredTests.length + exclusions.length + targetCount,
+    matchingCost: costOf(ignoredPatterns) + costOf(excluded) + groupCost,
     multiplier: () =>
       withoutAuxiliary((tensor) =>
         isAuxiliary(method, tensor, isQuantized)
@@ -142,6 +151,8 @@ function isAuxiliary(method: string | null, tensor: CountedTensor, isQuantized: 
 /** A group of compressed-tensors: some modules with a bit width of their own. */
 interface Group {
   readonly targets: readonly NameTest[];
+  /** Of finding out whether a module is of the group. */
+  readonly cost: number;
   readonly format: string | undefined;
   readonly bits: unknown;
 }
@@ -149,8 +160,10 @@ interface Group {
 function groupsOf(fields: Fields): Group[] {
   return Object.values(fieldsOf(fields['config_groups'])).map((value) => {
     const group = fieldsOf(value);
+    const targets = textsOf(group['targets']);
     return {
-      targets: textsOf(group['targets']).map(targetTest),
+      targets: targets.map(targetTest),
+      cost: 1 + costOf(targets),
       format: textOf(group['format']),
       bits: fieldsOf(group['weights'])['num_bits'] ?? undefined,
     };

@@ -49,11 +49,11 @@ export interface SavedCheckpoint extends WrittenCheckpoint {
  *
  * Everything is written to temporary files first. Then the new files take their places so that the
  * folder has at every moment a whole checkpoint, the old one or the new one, also when they have the
- * same names; whatever fails leaves the old one, and so does a killed process, whose temporary files
- * the next save clears away. Last, files of an earlier checkpoint are deleted: those that the
- * pattern can have named, and no others. For all this the disk needs room for both. Links in the
- * folder are replaced, not followed; files that are open or mapped stay what they were, also when the
- * tensors come from them.
+ * same names; what fails before they have leaves the old one. A killed process leaves one of the two,
+ * and temporary files, which the next save clears away. Last, files of an earlier checkpoint are
+ * deleted: those that the pattern can have named, and no others. For all this the disk needs room for
+ * both. Links in the folder are replaced, not followed; files that are open or mapped stay what they
+ * were, also when the tensors come from them.
  *
  * Two files at a time, and two pieces of them, are under way. Tensors and streams are as in
  * `saveFile`; streams are asked in the order of the files. Two saves of one pattern into one folder

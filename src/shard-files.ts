@@ -20,11 +20,6 @@ export class ShardFiles {
     this.#options = options;
   }
 
-  /** Whether `close` was called. */
-  get closed(): boolean {
-    return this.#closed;
-  }
-
   /** False when a shard that is open has changed, and when closed. */
   get ok(): boolean {
     return !this.#closed && [...this.#open.values()].every((file) => file.ok);
@@ -54,7 +49,6 @@ export class ShardFiles {
 
   /** Length of a shard in bytes, without opening it. */
   byteLength(shard: number): number {
-    this.requireOpen();
     const { path } = this.files.shards[shard] as { path: string };
     return this.#open.get(shard)?.byteLength ?? statSync(path).size;
   }

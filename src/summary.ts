@@ -43,7 +43,7 @@ export interface CheckpointSummary extends DtypeCounts {
 /** As on the Hub: a longer configuration counts as none. */
 const MAX_CONFIG_BYTE_LENGTH = 10_000_000;
 
-/** Patterns of a configuration times bytes of headers; above, the configuration counts as none. */
+/** Cost of a configuration's patterns times bytes of headers; above, it counts as none. */
 const MAX_MATCHING_WORK = 1e10;
 
 class Counter implements DtypeCounts {
@@ -152,5 +152,5 @@ function usable(
 ): Quantization | null {
   if (quantization === null) return null;
   const bytes = headers.reduce((sum, { json }) => sum + json.length, 0);
-  return quantization.patternCount * bytes > MAX_MATCHING_WORK ? null : quantization;
+  return quantization.matchingCost * bytes > MAX_MATCHING_WORK ? null : quantization;
 }

@@ -8,6 +8,9 @@ const TEMPORARY_EXTENSION = '.tmp';
 
 const RANDOM = /^[0-9a-f]{16}$/;
 
+/** `TemporaryName.interim` of any pattern. */
+const INTERIM = /^\.safetensors-mmap-[0-9a-f]{8}-[0-9a-f]{16}\.safetensors$/;
+
 /** Names, without extension, of what this thread is writing; another save must not clear them away. */
 const stemsInUse = new Set<string>();
 
@@ -17,6 +20,11 @@ export interface TemporaryName {
   readonly written: string;
   /** In an index, until it gets its own: as all shards it ends in `.safetensors`. */
   readonly interim: string;
+}
+
+/** Whether a file is one of a checkpoint whose index names it so, and means nothing without. */
+export function isInterimName(name: string): boolean {
+  return INTERIM.test(name);
 }
 
 /**

@@ -13,11 +13,13 @@ import { contentOf, filled } from './support/saved-tensors.js';
 interface Layout {
   readonly maxShardSize?: number;
   readonly variant?: string;
+  readonly filenamePattern?: string;
 }
 
 const ONE = {};
 const TWO = { maxShardSize: 16 };
 const FOUR = { maxShardSize: 8 };
+const CUSTOM = { filenamePattern: 'weights{suffix}.safetensors' };
 const OLD = 1;
 const NEW = 2;
 
@@ -30,13 +32,15 @@ async function save(folder: string, value: number, layout: Layout): Promise<read
 }
 
 /** A single file that an index names, as some writers do. */
-async function saveIndexedFile(folder: string): Promise<void> {
-  await save(folder, OLD, ONE);
+async function saveIndexed(folder: string, layout: Layout): Promise<void> {
+  const [file = ''] = await save(folder, OLD, layout);
   const names = ['a', 'b', 'c', 'd', `only-${OLD}`];
-  const map = Object.fromEntries(names.map((name) => [name, 'model.safetensors']));
+  const map = Object.fromEntries(names.map((name) => [name, file]));
   const index = JSON.stringify({ metadata: {}, weight_map: map });
-  writeFileSync(join(folder, 'model.safetensors.index.json'), index);
+  writeFileSync(join(folder, `${file}.index.json`), index);
 }
+const saveIndexedFile = (folder: string): Promise<void> => saveIndexed(folder, ONE);
+const saveIndexedCustom = (folder: string): Promise<void> => saveIndexed(folder, CUSTOM);
 
 /** A single file beside an index whose shards have gone. */
 async function saveBesideIncomplete(folder: string): Promise<void> {
@@ -64,6 +68,9 @@ const transitions: [string, Before, Layout, ('refused' | 'given')?][] = [
   ['shards to fewer', FOUR, TWO],
   ['a file with an index to a file', saveIndexedFile, ONE],
   ['a file beside a broken index to its shards', saveBesideIncomplete, TWO],
+  ['a file of another name to shards', CUSTOM, { ...CUSTOM, ...TWO }],
+  ['shards of another name to a file', { ...CUSTOM, ...TWO }, CUSTOM],
+  ['a file of another name with an index', saveIndexedCustom, CUSTOM],
   ['shards of a variant', { ...TWO, variant: 'fp16' }, { ...TWO, variant: 'fp16' }],
 ];
 

@@ -137,6 +137,13 @@ describe('a checkpoint', () => {
     expect(checkpoint.residency('embed')).toBe(sum === null ? null : 8);
   });
 
+  it('is closed without a shard too', () => {
+    const checkpoint = openCheckpoint(writeCheckpoint({ shards: {} }));
+    expect([checkpoint.size, checkpoint.byteLength, checkpoint.keys()]).toEqual([0, 0, []]);
+    checkpoint.close();
+    expect(() => checkpoint.byteLength).toThrow('the file is closed');
+  });
+
   it('is closed once and for all', () => {
     const checkpoint = twoShards();
     const { data } = checkpoint.getTensor('b.bias');

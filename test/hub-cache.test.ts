@@ -54,6 +54,7 @@ describe('hubCacheFolder', () => {
     [{ HF_HOME: '~other' }, '~other/hub'],
     // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the shell's notation
     [{ HF_HUB_CACHE: '$A/${B}/$NONE/$A$A', A: '/a', B: '$A' }, '/a/$A/$NONE//a/a'],
+    [{ HF_HUB_CACHE: '/$toString/$__proto__/$constructor' }, '/$toString/$__proto__/$constructor'],
   ])('%j is %s', (environment, folder) => {
     expect(hubCacheFolder({ HOME: '/h', ...environment })).toBe(folder);
   });
@@ -118,6 +119,18 @@ describe('a repository in the cache', () => {
     mkdirSync(join(repository, 'blobs'), { recursive: true });
     symlinkSync('../../blobs/none', join(repository, 'snapshots', COMMIT, 'x.safetensors'));
     expect(() => openCheckpoint('org/name')).toThrow(/1 of them missing: "x\.safetensors"/);
+  });
+
+  it('with links to blobs that were removed is incomplete', () => {
+    const snapshot = join(repository, 'snapshots', COMMIT);
+    mkdirSync(snapshot, { recursive: true });
+    symlinkSync('../../blobs/none', join(snapshot, 'model.safetensors.index.json'));
+    expect(() => openCheckpoint('org/name')).toThrow(
+      expect.objectContaining({
+        code: 'SAFETENSORS_NOT_IN_CACHE',
+        message: expect.stringContaining('index.json'),
+      }),
+    );
   });
 
   it.each(['', '0'.repeat(41), '../../../x', 'x'.repeat(5000)])(

@@ -132,6 +132,14 @@ describe('in a folder', () => {
     openCheckpoint(whole).close();
   });
 
+  it('what a save leaves beside the single file for a moment does not hide it', () => {
+    const interim = '.safetensors-mmap-01234567-0123456789abcdef.safetensors';
+    const shards = ['w-00001-of-00002.safetensors', 'w-00002-of-00002.safetensors'];
+    expect(opened(folderWith(['w.safetensors', interim, ...shards]))[0]).toEqual(['w.safetensors']);
+    const others = ['w.safetensors', 'v-00001-of-00002.safetensors'];
+    expect(codeOf(folderWith(others))).toBe('SAFETENSORS_CHECKPOINT_NOT_FOUND');
+  });
+
   it('model.safetensors goes before others', () => {
     expect(opened(folderWith(['model.safetensors', 'model.fp16.safetensors']))[0]).toEqual([
       'model.safetensors',

@@ -80,6 +80,20 @@ describe('refused before anything is written', () => {
     expect(readdirSync(folder)).toEqual(['model-00001-of-00002.safetensors']);
   });
 
+  it('what is no file in the place of any of the files', async () => {
+    const names = [1, 2].map((number) => `model-0000${number}-of-00002.safetensors`);
+    for (const [other, mine] of [names, names.toReversed()] as [string, string][]) {
+      const folder = temporaryPath(other);
+      mkdirSync(join(folder, other), { recursive: true });
+      writeFileSync(join(folder, mine), 'mine');
+      const save = saveCheckpoint(folder, good, { maxShardSize: 4 });
+      await expect(save).rejects.toThrow(
+        expect.objectContaining({ code: 'SAFETENSORS_NOT_A_REGULAR_FILE' }),
+      );
+      expect(readFileSync(join(folder, mine), 'utf8')).toBe('mine');
+    }
+  });
+
   it("a snapshot of the Hub's cache", async () => {
     const folder = temporaryPath('models--org--name');
     mkdirSync(join(folder, 'blobs'), { recursive: true });

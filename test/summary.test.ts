@@ -236,8 +236,16 @@ describe('a configuration that is no use', () => {
       'too many patterns',
       `{"quantization_config":{"quant_method":"gptq","modules_to_not_convert":[${'"x",'.repeat(1_000_000)}"y"]}}`,
     ],
-  ])('counts as none: %s', (title, config) => {
-    const long: Description = ['x'.repeat(title === 'too many patterns' ? 20_000 : 1), 'U8', [0]];
+    [
+      'too long a pattern',
+      `{"quantization_config":{"quant_method":"gptq","modules_to_not_convert":["${'x'.repeat(9_900_000)}"]}}`,
+    ],
+    [
+      'too many groups without targets',
+      `{"quantization_config":{"quant_method":"compressed-tensors","format":"pack-quantized","config_groups":{${Array.from({ length: 600_000 }, (_, i) => `"${i}":{}`)}}}}`,
+    ],
+  ])('counts as none: %s', (_, config) => {
+    const long: Description = ['x'.repeat(20_000), 'U8', [0]];
     expect(parameters([...tensors, long], config)).toEqual({ I32: 4, U8: 0 });
     expect(parameters([...tensors, long], `{${usable}}`)).toEqual({ I32: 32, U8: 0 });
   });

@@ -39,14 +39,14 @@ export interface ConvertOptions<Into extends Float32Array = Float32Array> {
    * Takes the values, and is the result; of exactly as many items as there are values. It must not
    * be over memory of the tensor, unless that is F32 or C64 itself. A new array by default.
    */
-  readonly into?: Into;
+  readonly into?: Into | undefined;
 }
 
 /** Options of `Tensor.toFloat32Async`. */
 export interface ConvertAsyncOptions<Into extends Float32Array = Float32Array>
   extends ConvertOptions<Into> {
   /** Ends the conversion early. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** The elements to convert. */

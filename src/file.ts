@@ -36,7 +36,7 @@ export interface CloseOptions {
    * when the last view is collected. The first detached buffer in a process makes its loops over
    * typed arrays slower for good (measured 1.05 to 1.9 times, by Node version).
    */
-  readonly detach?: boolean;
+  readonly detach?: boolean | undefined;
 }
 
 /**
@@ -132,8 +132,9 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
    * A tensor of the file, the same object on every call. Reads nothing: its bytes are reached when
    * they are first used, zero-copy where `storage` is not `'read'`.
    *
-   * Compares the file's size and modification time with what they were, so that a file replaced in
-   * place is noticed here instead of in the numbers.
+   * Compares the file's size and modification time with what they were, and the header when the time
+   * differs: another file written in place is noticed here instead of in the numbers. One with the
+   * same header is not: its values are then this file's.
    *
    * @throws TensorNotFoundError, FileChangedError, FileClosedError
    */

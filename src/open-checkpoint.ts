@@ -70,7 +70,8 @@ export function openCheckpoint(
 /**
  * All tensors of a checkpoint by name, shard by shard: those that the shards really hold, whatever
  * the index says beyond that; of a name that is in several shards, the one that the index means.
- * Opens, takes all, closes; as `loadFile`.
+ * Opens, takes all, closes; as `loadFile`. Aliases of the metadata are no tensors and are left out, as
+ * from `keys()`.
  *
  * @throws As {@link openCheckpoint}, and `SAFETENSORS_TENSOR_TOO_LARGE` as `loadFile`
  */

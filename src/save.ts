@@ -44,8 +44,8 @@ export interface SaveOptions extends SaveSyncOptions, TransferOptions {}
  *
  * @throws InvalidTensorError `SAFETENSORS_INVALID_TENSOR_VIEW`, `SAFETENSORS_HEADER_TOO_LARGE` for
  *   what cannot be written, also a stream with more or fewer bytes than its shape has
- * @throws FileChangedError when a file that tensors come from has changed since it was opened, or
- *   gets another size or modification time meanwhile
+ * @throws FileChangedError when a file that tensors come from has another size or header than when it
+ *   was opened, or gets another size or modification time meanwhile
  * @throws FileClosedError for a tensor of a closed file that had not handed its bytes out, or whose
  *   bytes were detached meanwhile
  * @throws SafetensorsError `SAFETENSORS_HUB_CACHE_BLOB`, `SAFETENSORS_NOT_A_REGULAR_FILE`,

@@ -34,7 +34,7 @@ export interface ViewConstructor<View> {
 /** Options of {@link Tensor.chunks}. */
 export interface ChunksOptions {
   /** Longest chunk, in bytes; 1 GiB by default. At least one whole group of elements. */
-  readonly maxByteLength?: number;
+  readonly maxByteLength?: number | undefined;
 }
 
 /**

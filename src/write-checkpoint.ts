@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import type { AnyEntry, CheckpointPlan, PlannedFile } from './checkpoint-plan.js';
 import { CheckpointReplacement } from './checkpoint-replacement.js';
 import { argumentRangeError, argumentTypeError } from './errors.js';
+import { isHubUri } from './hub-id.js';
 import type { SaveSyncOptions } from './save.js';
 import { SHARD_EXTENSION } from './shard-name.js';
 import { SourceFiles } from './source-files.js';
@@ -110,7 +111,11 @@ function folderOf(target: string | URL): string {
     throw argumentTypeError('the folder', 'a string or a file: URL', target);
   }
   const isFolder = statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true;
-  if (folder === '' || (basename(folder).endsWith(SHARD_EXTENSION) && !isFolder)) {
+  if (
+    folder === '' ||
+    isHubUri(folder) ||
+    (basename(folder).endsWith(SHARD_EXTENSION) && !isFolder)
+  ) {
     const expected = 'the path of a folder, in which filenamePattern names the files';
     throw argumentRangeError('the folder', expected, folder);
   }

@@ -65,6 +65,7 @@ describe('refused before anything is written', () => {
     const range = expect.objectContaining({ code: 'ERR_OUT_OF_RANGE' });
     await expect(saveCheckpoint(path, good)).rejects.toThrow(range);
     await expect(saveCheckpoint(temporaryPath('m.safetensors'), good)).rejects.toThrow(range);
+    await expect(saveCheckpoint('hf://org/name', good)).rejects.toThrow(range);
     const folder = folderWith('a');
     const inFile = saveCheckpoint(join(folder, 'a'), good);
     await expect(inFile).rejects.toThrow(expect.objectContaining({ code: 'EEXIST' }));

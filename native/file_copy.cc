@@ -8,11 +8,26 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
+#include <new>
 
 namespace {
 
 // The kernel copies less than 2 GiB in one call.
 constexpr uint64_t kBytesPerCall = uint64_t{1} << 30;
+
+// Whether the whole range could be read.
+bool ReadRange(const SourceRange& range, uint8_t* buffer) {
+  uint64_t done = 0;
+  while (done < range.length) {
+    const auto at = static_cast<off_t>(range.position + done);
+    const ssize_t result = pread(range.fd, buffer + done, range.length - done, at);
+    if (result == -1 && errno == EINTR) continue;
+    if (result <= 0) return false;
+    done += static_cast<uint64_t>(result);
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -39,6 +54,27 @@ int64_t CopyRange(int source, uint64_t source_position, int target, uint64_t tar
   return static_cast<int64_t>(copied);
 }
 
+int64_t GatherRanges(const SourceRange* ranges, size_t count, size_t length, int target,
+                     uint64_t target_position) {
+  const std::unique_ptr<uint8_t[]> buffer(new (std::nothrow) uint8_t[length]);
+  if (!buffer) return -ENOMEM;
+  size_t filled = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (!ReadRange(ranges[i], buffer.get() + filled)) break;
+    filled += ranges[i].length;
+  }
+  size_t written = 0;
+  while (written < filled) {
+    const auto at = static_cast<off_t>(target_position + written);
+    const ssize_t result = pwrite(target, buffer.get() + written, filled - written, at);
+    if (result == -1 && errno == EINTR) continue;
+    if (result == -1 && written == 0) return -errno;
+    if (result <= 0) break;
+    written += static_cast<size_t>(result);
+  }
+  return static_cast<int64_t>(written);
+}
+
 #else
 
 int Allocate(int, uint64_t) {
@@ -46,6 +82,10 @@ int Allocate(int, uint64_t) {
 }
 
 int64_t CopyRange(int, uint64_t, int, uint64_t, uint64_t) {
+  return -ENOTSUP;
+}
+
+int64_t GatherRanges(const SourceRange*, size_t, size_t, int, uint64_t) {
   return -ENOTSUP;
 }
 

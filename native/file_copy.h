@@ -1,6 +1,7 @@
 #ifndef SAFETENSORS_MMAP_FILE_COPY_H_
 #define SAFETENSORS_MMAP_FILE_COPY_H_
 
+#include <cstddef>
 #include <cstdint>
 
 // Gives the file disk space for its first `length` > 0 bytes, unwritten, and makes it at least that
@@ -14,5 +15,18 @@ int Allocate(int fd, uint64_t length);
 // the kernel does not for these two files.
 int64_t CopyRange(int source, uint64_t source_position, int target, uint64_t target_position,
                   uint64_t length);
+
+// Bytes of a file.
+struct SourceRange {
+  int fd;
+  uint64_t position;
+  uint64_t length;
+};
+
+// Copies `count` ranges, one after the other, through a buffer of `length`, the sum of theirs: for
+// short ones, which cost a copy within the kernel each. Any thread. Returns how many bytes were
+// written, fewer where a source ends or an error came after some of them, or a negative errno.
+int64_t GatherRanges(const SourceRange* ranges, size_t count, size_t length, int target,
+                     uint64_t target_position);
 
 #endif  // SAFETENSORS_MMAP_FILE_COPY_H_

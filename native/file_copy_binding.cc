@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include <array>
 #include <new>
 
 #include "arguments.h"
@@ -29,6 +30,22 @@ struct Copy {
 
   int64_t Run() const {
     return CopyRange(source, source_position, target, target_position, length);
+  }
+};
+
+// More would make the call's memory large.
+constexpr size_t kMaxRanges = 1024;
+constexpr uint64_t kMaxGatheredBytes = uint64_t{16} << 20;
+
+struct Gathering {
+  int target = 0;
+  uint64_t target_position = 0;
+  std::array<SourceRange, kMaxRanges> ranges;
+  size_t count = 0;
+  size_t length = 0;
+
+  int64_t Run() const {
+    return GatherRanges(ranges.data(), count, length, target, target_position);
   }
 };
 
@@ -58,6 +75,35 @@ const char* ReadArguments(const Napi::CallbackInfo& info, Copy* copy) {
   if (!ToDescriptor(info[2], &copy->target)) return "targetFd";
   if (!ToNumber(info[3], 0, &copy->target_position)) return "targetPosition";
   return ToNumber(info[4], 1, &copy->length) ? nullptr : "byteLength";
+}
+
+// Ranges as three numbers each: descriptor, position, length.
+bool ToRanges(const Napi::Value& value, Gathering* gathering) {
+  if (!value.IsTypedArray()) return false;
+  if (value.As<Napi::TypedArray>().TypedArrayType() != napi_float64_array) return false;
+  const auto numbers = value.As<Napi::Float64Array>();
+  const size_t count = numbers.ElementLength() / 3;
+  if (count == 0 || count > kMaxRanges || numbers.ElementLength() % 3 != 0) return false;
+  uint64_t total = 0;
+  for (size_t i = 0; i < count; i++) {
+    SourceRange& range = gathering->ranges[i];
+    const auto number = [&](size_t at) {
+      return Napi::Number::New(value.Env(), numbers[3 * i + at]);
+    };
+    if (!ToDescriptor(number(0), &range.fd)) return false;
+    if (!ToNumber(number(1), 0, &range.position)) return false;
+    if (!ToNumber(number(2), 1, &range.length) || range.length > kMaxGatheredBytes) return false;
+    total += range.length;
+  }
+  gathering->count = count;
+  gathering->length = static_cast<size_t>(total);
+  return total <= kMaxGatheredBytes;
+}
+
+const char* ReadArguments(const Napi::CallbackInfo& info, Gathering* gathering) {
+  if (!ToRanges(info[0], gathering)) return "ranges";
+  if (!ToDescriptor(info[1], &gathering->target)) return "targetFd";
+  return ToNumber(info[2], 0, &gathering->target_position) ? nullptr : "targetPosition";
 }
 
 template <typename Call>
@@ -130,5 +176,7 @@ void ExportFileCopy(Napi::Env env, Napi::Object exports) {
              Export<RunOnPool<Allocation>>("allocateAsync"),
              Export<RunHere<Copy>>("copyFileRange"),
              Export<RunOnPool<Copy>>("copyFileRangeAsync"),
+             Export<RunHere<Gathering>>("gatherRanges"),
+             Export<RunOnPool<Gathering>>("gatherRangesAsync"),
          });
 }

@@ -1,7 +1,7 @@
 /** Where the metadata of a checkpoint stands: in its only file, or in its index. */
 
 import type { IndexValue } from './index-writer.js';
-import type { StateDictSplit } from './shard.js';
+import type { SplitSummary } from './shard.js';
 
 /** Metadata to write. */
 export interface CheckpointMetadata {
@@ -23,7 +23,7 @@ const FORMAT: readonly [string, string] = ['format', 'pt'];
  * overwrites any of it.
  */
 export function checkpointMetadata(
-  split: StateDictSplit,
+  split: SplitSummary,
   metadata: ReadonlyMap<string, string>,
   dropped: ReadonlyMap<string, string>,
 ): CheckpointMetadata {

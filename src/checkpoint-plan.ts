@@ -3,12 +3,14 @@
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from './checkpoint-index.js';
 import type { CheckpointMetadata } from './checkpoint-metadata.js';
 import { argumentRangeError, FormatError, InvalidTensorError } from './errors.js';
-import { type Layout, layOut } from './header-writer.js';
-import { type IndexValue, indexText } from './index-writer.js';
-import { DEFAULT_MAX_SHARD_SIZE, type StateDictSplit, splitStateDictIntoShards } from './shard.js';
+import { layOut, type Placed } from './header-writer.js';
+import { encodeIndex, type IndexValue } from './index-writer.js';
+import { DEFAULT_MAX_SHARD_SIZE, type SplitSummary, splitByteLengths } from './shard.js';
 import { SHARD_EXTENSION } from './shard-name.js';
 import { DEFAULT_FILENAME_PATTERN, FilenamePattern } from './shard-names.js';
+import { parseByteSize } from './size-text.js';
 import type { FilePayload, MemoryPayload, StreamPayload, TensorEntry } from './tensor-input.js';
+import type { WritableLayout } from './tensor-writes.js';
 
 /** Any tensor that can be written. */
 export type AnyEntry = TensorEntry<MemoryPayload | FilePayload | StreamPayload>;
@@ -40,19 +42,57 @@ export interface PlannedMetadata extends Pick<CheckpointMetadata, 'index'> {
 /** A file to be written. */
 export interface PlannedFile {
   readonly name: string;
-  readonly layout: Layout<AnyEntry>;
+  readonly layout: WritableLayout;
+}
+
+/**
+ * Tensors by their numbers from 0. Those of a file are looked at together, and let go afterwards: so
+ * that they need not all be objects at once.
+ */
+export interface TensorTable<Entry extends AnyEntry> {
+  readonly size: number;
+  /** Of a tensor, in bytes. */
+  byteLength(number: number): number;
+  /** Of a tensor. */
+  name(number: number): string;
+  /** A tensor; the same one again or a new one. */
+  entry(number: number): Entry;
+  /** The tensors of a file in the form in which they are kept until it is written. */
+  keep(placed: readonly Placed<Entry>[]): WritableLayout['placed'];
+  /** All tensors, or one at least of every file that they come from. */
+  readonly samples: Iterable<Pick<AnyEntry, 'payload'>>;
+}
+
+/**
+ * A table of tensors that are objects already.
+ *
+ * @throws InvalidTensorError for a name that comes twice
+ */
+export function tableOf(entries: readonly AnyEntry[]): TensorTable<AnyEntry> {
+  requireNamesOnce(entries);
+  const entry = (number: number): AnyEntry => entries[number] as AnyEntry;
+  return {
+    size: entries.length,
+    entry,
+    byteLength: (number) => entry(number).byteLength,
+    name: (number) => entry(number).name,
+    keep: (placed) => placed,
+    samples: entries,
+  };
 }
 
 /** A checkpoint to be written. */
 export interface CheckpointPlan {
   readonly pattern: FilenamePattern;
   readonly files: readonly PlannedFile[];
+  /** All tensors, or one at least of every file that they come from. */
+  readonly samples: Iterable<Pick<AnyEntry, 'payload'>>;
   /** Bytes of the tensors. */
   readonly totalSize: number;
-  /** Text of the index; null for a single file. */
-  readonly indexText: string | null;
-  /** Text of an index, also for a single file, in which files have other names. */
-  interimIndexText(nameOf: (filename: string) => string): string;
+  /** The index; null for a single file. */
+  readonly index: Uint8Array | null;
+  /** An index, also for a single file, in which files have other names. */
+  interimIndex(nameOf: (filename: string) => string): Uint8Array;
 }
 
 /** The pattern that the options mean; throws as `FilenamePattern` does. */
@@ -66,46 +106,69 @@ function patternOf({ filenamePattern, variant }: CheckpointLayoutOptions): Filen
 /**
  * Splits the tensors and lays out every file. Without tensors there is one file.
  *
- * @throws InvalidTensorError as `layOut`, and for a name that comes twice
+ * @throws InvalidTensorError as `layOut`
  * @throws FormatError `SAFETENSORS_INDEX_TOO_LARGE` for an index that no reader accepts
  * @throws TypeError, RangeError for unusable options
  */
-export function planCheckpoint(
-  entries: readonly AnyEntry[],
+export function planCheckpoint<Entry extends AnyEntry>(
+  tensors: TensorTable<Entry>,
   options: CheckpointLayoutOptions,
-  metadataOf: (split: StateDictSplit) => PlannedMetadata,
+  metadataOf: (split: SplitSummary) => PlannedMetadata,
 ): CheckpointPlan {
   const pattern = patternOf(options);
-  const byName = new Map(entries.map((entry) => [entry.name, entry]));
-  if (byName.size < entries.length) failTwice(entries);
-  const split = splitStateDictIntoShards(
-    Array.from(entries, (entry) => [entry.name, entry] as const),
-    {
-      maxShardSize: options.maxShardSize ?? DEFAULT_MAX_SHARD_SIZE,
-      filenamePattern: pattern.text,
-    },
-  );
-  const { filenameToTensors, tensorToFilename, isSharded } = split;
-  if (entries.length === 0) filenameToTensors.set(pattern.filename(1, 1), []);
-  const { file: metadata, index } = metadataOf(split);
-  const files = Array.from(filenameToTensors, ([name, tensors]) => {
-    const specs = tensors.map((tensor) => byName.get(tensor) as AnyEntry);
-    return { name, layout: layOut(specs, { metadata }) };
+  const limit = parseByteSize(options.maxShardSize ?? DEFAULT_MAX_SHARD_SIZE, 'maxShardSize');
+  const shards = splitByteLengths(byteLengthsOf(tensors), limit);
+  const totalSize = totalOf(tensors);
+  if (shards.length === 0) shards.push([]);
+  const isSharded = shards.length > 1;
+  const split = { isSharded, metadata: { total_size: totalSize } };
+  const { file: metadata, index: indexMetadata } = metadataOf(split);
+  const nameOf = (shard: number): string => pattern.filename(shard + 1, shards.length);
+  const files = shards.map((numbers, shard) => {
+    const { placed, ...rest } = layOut(entriesOf(tensors, numbers), { metadata });
+    return { name: nameOf(shard), layout: { ...rest, placed: tensors.keep(placed) } };
   });
-  const totalSize = split.metadata.total_size;
-  const indexMetadata: ReadonlyMap<string, IndexValue> =
-    index ?? new Map<string, IndexValue>([['total_size', totalSize], ...(metadata ?? [])]);
-  const text = isSharded ? indexText(indexMetadata, tensorToFilename) : null;
-  if (text !== null) requireIndexLength(text.length);
-  const interimIndexText: CheckpointPlan['interimIndexText'] = (nameOf) => {
-    const weightMap = new Map<string, string>();
-    for (const [tensor, file] of tensorToFilename) weightMap.set(tensor, nameOf(file));
-    return indexText(indexMetadata, weightMap);
+  const metadataOfIndex: ReadonlyMap<string, IndexValue> =
+    indexMetadata ?? new Map<string, IndexValue>([['total_size', totalSize], ...(metadata ?? [])]);
+  const indexOf = (filenameOf: (filename: string) => string): Uint8Array => {
+    const names = weightMapOf(tensors, shards, (shard) => filenameOf(nameOf(shard)));
+    return encodeIndex(metadataOfIndex, names);
   };
-  return { pattern, files, totalSize, indexText: text, interimIndexText };
+  const index = isSharded ? indexOf((filename) => filename) : null;
+  if (index !== null) requireIndexLength(index.byteLength);
+  const { samples } = tensors;
+  return { pattern, files, samples, totalSize, index, interimIndex: indexOf };
 }
 
-/** Of the index's text, which is ASCII. */
+function* byteLengthsOf(tensors: TensorTable<AnyEntry>): Generator<number, void, void> {
+  for (let number = 0; number < tensors.size; number++) yield tensors.byteLength(number);
+}
+
+function totalOf(tensors: TensorTable<AnyEntry>): number {
+  let total = 0;
+  for (const byteLength of byteLengthsOf(tensors)) total += byteLength;
+  if (Number.isSafeInteger(total)) return total;
+  throw argumentRangeError('tensors', 'of at most 2^53 - 1 bytes together', total);
+}
+
+function* entriesOf<Entry extends AnyEntry>(
+  tensors: TensorTable<Entry>,
+  numbers: readonly number[],
+): Generator<Entry, void, void> {
+  for (const number of numbers) yield tensors.entry(number);
+}
+
+function* weightMapOf(
+  tensors: TensorTable<AnyEntry>,
+  shards: readonly (readonly number[])[],
+  filenameOf: (shard: number) => string,
+): Generator<[string, string], void, void> {
+  for (const [shard, numbers] of shards.entries()) {
+    const filename = filenameOf(shard);
+    for (const number of numbers) yield [tensors.name(number), filename];
+  }
+}
+
 function requireIndexLength(byteLength: number): void {
   if (byteLength <= DEFAULT_MAX_INDEX_BYTE_LENGTH) return;
   throw new FormatError(
@@ -115,7 +178,8 @@ function requireIndexLength(byteLength: number): void {
   );
 }
 
-function failTwice(entries: readonly AnyEntry[]): never {
+/** Throws InvalidTensorError for a name that comes twice, also when it would be in two files. */
+function requireNamesOnce(entries: readonly AnyEntry[]): void {
   const names = new Set<string>();
   for (const { name: tensor } of entries) {
     if (names.has(tensor)) {
@@ -124,5 +188,4 @@ function failTwice(entries: readonly AnyEntry[]): never {
     }
     names.add(tensor);
   }
-  throw new Error('no name comes twice');
 }

@@ -36,12 +36,12 @@ export interface CheckpointReplacementOptions {
   readonly durable: boolean;
 }
 
-/** What the new index says. */
-export interface IndexTexts {
+/** What the folder's index becomes. */
+export interface NewIndexes {
   /** Null for a single file, which has no index. */
-  readonly indexText: string | null;
-  /** Text of an index, also for a single file, in which files have other names. */
-  interimIndexText(nameOf: (filename: string) => string): string;
+  readonly index: Uint8Array | null;
+  /** An index, also for a single file, in which files have other names. */
+  interimIndex(nameOf: (filename: string) => string): Uint8Array;
 }
 
 /** A file of tensors. */
@@ -130,12 +130,12 @@ export class CheckpointReplacement {
    * @throws SafetensorsError `SAFETENSORS_TARGET_IN_USE` on Windows; errors of the system. The folder
    *   has the old checkpoint or the new one then; the new one maybe under interim names
    */
-  async commit(texts: IndexTexts): Promise<StaleFiles> {
+  async commit(indexes: NewIndexes): Promise<StaleFiles> {
     const stale: StaleFiles = { deleted: [], undeleted: [] };
     await switches.run(async () => {
-      stale.deleted.push(...(await this.#switch(texts)));
+      stale.deleted.push(...(await this.#switch(indexes)));
       for (const { interim } of this.#files) await this.#remove(interim);
-      await this.#clear(texts.indexText !== null, stale);
+      await this.#clear(indexes.index !== null, stale);
     });
     return stale;
   }
@@ -155,16 +155,15 @@ export class CheckpointReplacement {
   }
 
   /** Gives the names of old indexes that are gone. */
-  async #switch(texts: IndexTexts): Promise<string[]> {
+  async #switch(newIndexes: NewIndexes): Promise<string[]> {
     const names = await readdir(this.#folder);
     const present = new Set(names.filter((name) => this.#pattern.owns(name)));
     const indexes = [...present].filter((name) => this.#pattern.isIndex(name));
     const isNeeded = this.#isInterimNeeded(present, indexes);
     // Both are on the disk before the first name changes: it may be full.
-    const { indexText } = texts;
-    const index = indexText === null ? undefined : await this.#writeIndex(indexText);
+    const index = newIndexes.index === null ? undefined : await this.#writeIndex(newIndexes.index);
     if (isNeeded) {
-      await this.#switchToInterim(texts);
+      await this.#switchToInterim(newIndexes);
       for (const file of this.#files) await this.#giveName(file);
     } else {
       for (const { file, name } of this.#files) {
@@ -195,10 +194,9 @@ export class CheckpointReplacement {
     return false;
   }
 
-  async #switchToInterim(texts: IndexTexts): Promise<void> {
+  async #switchToInterim({ interimIndex }: NewIndexes): Promise<void> {
     const interimNames = new Map(this.#files.map(({ name, interim }) => [name, interim]));
-    const text = texts.interimIndexText((name) => interimNames.get(name) ?? name);
-    const index = await this.#writeIndex(text);
+    const index = await this.#writeIndex(interimIndex((name) => interimNames.get(name) ?? name));
     for (const { file, interim } of this.#files) {
       this.#placed.add(interim);
       await file.moveTo(join(this.#folder, interim));
@@ -219,8 +217,7 @@ export class CheckpointReplacement {
     });
   }
 
-  async #writeIndex(text: string): Promise<Replacement> {
-    const bytes = new TextEncoder().encode(text);
+  async #writeIndex(bytes: Uint8Array): Promise<Replacement> {
     const { indexFilename } = this.#pattern;
     const index = await this.#open(this.#names.next(), indexFilename, bytes.byteLength);
     this.#indexes.push(index);

@@ -37,7 +37,8 @@ const REFUSALS: readonly string[] = [
 const readAsync = promisify(read);
 const writevAsync = promisify(writev);
 
-function addon(): NativeBinding | undefined {
+/** The addon, where there is one. */
+export function addon(): NativeBinding | undefined {
   const native = loadNative();
   return 'binding' in native ? native.binding : undefined;
 }

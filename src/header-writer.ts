@@ -5,6 +5,7 @@
 
 import { compareCodePoints, sortByName } from './code-point-order.js';
 import { DTYPE_NAMES, type Dtype } from './dtype.js';
+import { EncodedText } from './encoded-text.js';
 import {
   argumentRangeError,
   argumentTypeError,
@@ -33,11 +34,6 @@ const MAX_DATA_BYTE_LENGTH =
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
 const SPACE = 0x20;
-
-/** UTF-16 units of the JSON that are encoded at once. */
-const PIECE_LENGTH = 2 ** 16;
-
-const encoder = new TextEncoder();
 
 const RANKS: ReadonlyMap<Dtype, number> = new Map(DTYPE_NAMES.map((name, rank) => [name, rank]));
 
@@ -93,12 +89,8 @@ export function layOut<Spec extends NamedSpec>(
   requireHeaderLength(byteLength - PREFIX_BYTE_LENGTH);
   const header = new Uint8Array(byteLength);
   new DataView(header.buffer).setUint32(0, byteLength - PREFIX_BYTE_LENGTH, true);
-  let end = PREFIX_BYTE_LENGTH;
-  for (const piece of json.pieces) {
-    header.set(piece, end);
-    end += piece.length;
-  }
-  header.fill(SPACE, end);
+  json.copyTo(header.subarray(PREFIX_BYTE_LENGTH));
+  header.fill(SPACE, PREFIX_BYTE_LENGTH + json.byteLength);
   return { header, placed, byteLength: byteLength + (placed.at(-1)?.end ?? 0) };
 }
 
@@ -154,7 +146,7 @@ function reserveOf({ reserve = 0 }: HeaderOptions): number {
 
 /** By dtype rank descending, then by name: so that every tensor is aligned to its own element. */
 function place<Spec extends NamedSpec>(specs: Iterable<Spec>): Placed<Spec>[] {
-  const byRank: { spec: Spec; byteLength: number }[][] = DTYPE_NAMES.map(() => []);
+  const byRank: Spec[][] = DTYPE_NAMES.map(() => []);
   const names = new Set<string>();
   let leastByteLength = 0;
   for (const spec of specs) {
@@ -166,14 +158,15 @@ function place<Spec extends NamedSpec>(specs: Iterable<Spec>): Placed<Spec>[] {
     if (names.size === names.add(spec.name).size) {
       fail('expected every name once, found it twice', spec.name);
     }
-    const byteLength = byteLengthOf(spec);
-    byRank[RANKS.get(spec.dtype) as number]?.push({ spec, byteLength });
+    byteLengthOf(spec);
+    byRank[RANKS.get(spec.dtype) as number]?.push(spec);
   }
   const placed: Placed<Spec>[] = [];
   let begin = 0;
   for (const group of byRank.reverse()) {
-    sortByName(group, ({ spec }) => spec.name);
-    for (const { spec, byteLength } of group) {
+    sortByName(group, ({ name }) => name);
+    for (const spec of group) {
+      const byteLength = byteLengthOf(spec);
       const end = begin + byteLength;
       if (end > MAX_DATA_BYTE_LENGTH) {
         const expected = `expected at most ${MAX_DATA_BYTE_LENGTH} bytes of tensor data`;
@@ -198,7 +191,7 @@ function encodeHeader(
   placed: readonly Placed<NamedSpec>[],
   metadata: MetadataInput | null | undefined,
 ): EncodedText {
-  const text = new EncodedText();
+  const text = new EncodedText(requireHeaderLength);
   let separator = '{';
   if (metadata !== null && metadata !== undefined) {
     text.append(`{${JSON.stringify(METADATA_NAME)}:${encodeMetadata(metadata)}`);
@@ -213,29 +206,7 @@ function encodeHeader(
     separator = ',';
   }
   text.append(separator === '{' ? '{}' : '}');
-  text.flush();
   return text;
-}
-
-/** Text as UTF-8, encoded piece by piece: one string of a million tensors costs many times as much. */
-class EncodedText {
-  readonly pieces: Uint8Array[] = [];
-  /** Bytes of the pieces: what was appended since the last flush does not count. */
-  byteLength = 0;
-  #text = '';
-
-  append(text: string): void {
-    this.#text += text;
-    if (this.#text.length >= PIECE_LENGTH) this.flush();
-  }
-
-  flush(): void {
-    const piece = encoder.encode(this.#text);
-    this.pieces.push(piece);
-    this.byteLength += piece.length;
-    requireHeaderLength(this.byteLength);
-    this.#text = '';
-  }
 }
 
 /** Takes the length itself, or one that it exceeds. */

@@ -1,5 +1,6 @@
-/** The text of a checkpoint's index, as `huggingface_hub` writes it. */
+/** The bytes of a checkpoint's index, as `huggingface_hub` writes it. */
 
+import { EncodedText } from './encoded-text.js';
 import { argumentRangeError } from './errors.js';
 
 /** What a value of the index's metadata can be; objects are Maps, so that their order stays. */
@@ -13,25 +14,31 @@ export type IndexValue =
 
 /** What JSON.stringify leaves and Python escapes: all that is not printable ASCII. */
 const NOT_ASCII = /[\u007f-\uffff]/g;
+const HAS_NOT_ASCII = /[\u007f-\uffff]/;
 
 const INDENT = '  ';
 
 /**
- * Text of an index: JSON with `metadata` and `weight_map` (file by tensor) in the order of the Maps,
- * indented by two, in ASCII, without a line end behind it: byte for byte what `huggingface_hub`
- * writes.
+ * An index: JSON with `metadata` and `weight_map` (file by tensor) in the order given, indented by
+ * two, in ASCII, without a line end behind it: byte for byte what `huggingface_hub` writes.
  *
  * @throws RangeError `ERR_OUT_OF_RANGE` for a number that JSON does not have (NaN, infinities)
  */
-export function indexText(
+export function encodeIndex(
   metadata: ReadonlyMap<string, IndexValue>,
-  weightMap: ReadonlyMap<string, string>,
-): string {
-  const index = new Map<string, IndexValue>([
-    ['metadata', metadata],
-    ['weight_map', weightMap],
-  ]);
-  return textOf(index, '\n');
+  weightMap: Iterable<readonly [tensor: string, filename: string]>,
+): Uint8Array {
+  const text = new EncodedText();
+  const lineStart = `\n${INDENT}`;
+  text.append(`{${lineStart}"metadata": ${textOf(metadata, lineStart)},`);
+  text.append(`${lineStart}"weight_map": {`);
+  let separator = '';
+  for (const [tensor, filename] of weightMap) {
+    text.append(`${separator}${lineStart}${INDENT}${quote(tensor)}: ${quote(filename)}`);
+    separator = ',';
+  }
+  text.append(separator === '' ? '}\n}' : `${lineStart}}\n}`);
+  return text.encoded();
 }
 
 /** `lineStart` is a line feed and the indentation of the line on which the value begins. */
@@ -64,7 +71,9 @@ function enclose(open: string, items: string[], close: string, lineStart: string
 }
 
 function quote(text: string): string {
-  return JSON.stringify(text).replace(
+  const json = JSON.stringify(text);
+  if (!HAS_NOT_ASCII.test(json)) return json;
+  return json.replace(
     NOT_ASCII,
     (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );

@@ -119,6 +119,18 @@ export interface NativeBinding {
   copyFileRange(...args: CopyArguments): number;
   /** The same on a thread of the pool; both descriptors stay open until the promise settles. */
   copyFileRangeAsync(...args: CopyArguments): Promise<number>;
+  /**
+   * Copies up to 1 024 ranges, 16 MiB in all, one after the other through a buffer. `ranges` holds
+   * descriptor, position and length > 0 of each. How many bytes: fewer where a source ends or an
+   * error came after some of them. `ENOTSUP` where the system cannot.
+   */
+  gatherRanges(ranges: Float64Array, targetFd: number, targetPosition: number): number;
+  /** The same on a thread of the pool; all descriptors stay open until the promise settles. */
+  gatherRangesAsync(
+    ranges: Float64Array,
+    targetFd: number,
+    targetPosition: number,
+  ): Promise<number>;
 }
 
 /** The addon itself. Where there is no result, 0 stands for success. */
@@ -146,6 +158,12 @@ export interface Addon {
   allocateAsync(fd: number, byteLength: number): Promise<number> | Failure;
   copyFileRange(...args: CopyArguments): Failure;
   copyFileRangeAsync(...args: CopyArguments): Promise<number> | Failure;
+  gatherRanges(ranges: Float64Array, targetFd: number, targetPosition: number): Failure;
+  gatherRangesAsync(
+    ranges: Float64Array,
+    targetFd: number,
+    targetPosition: number,
+  ): Promise<number> | Failure;
 }
 
 /** The addon with its failures thrown. */
@@ -222,6 +240,14 @@ export function bind(addon: Addon): NativeBinding {
     async copyFileRangeAsync(...args) {
       return copied(await addon.copyFileRangeAsync(...args), args);
     },
+    gatherRanges(ranges, targetFd, targetPosition) {
+      const result = addon.gatherRanges(ranges, targetFd, targetPosition);
+      return gathered(result, { ranges, targetFd, targetPosition });
+    },
+    async gatherRangesAsync(ranges, targetFd, targetPosition) {
+      const result = await addon.gatherRangesAsync(ranges, targetFd, targetPosition);
+      return gathered(result, { ranges, targetFd, targetPosition });
+    },
   };
 }
 
@@ -230,4 +256,9 @@ function copied(result: Failure, args: CopyArguments): number {
   const [sourceFd, sourcePosition, targetFd, targetPosition, byteLength] = args;
   const named = { sourceFd, sourcePosition, targetFd, targetPosition, byteLength };
   throw failure(result, 'copy_file_range', named);
+}
+
+function gathered(result: Failure, named: Parameters<typeof failure>[2]): number {
+  if (typeof result === 'number' && result >= 0) return result;
+  throw failure(result, 'pwrite', named);
 }

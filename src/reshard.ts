@@ -4,12 +4,9 @@ import { requireLittleEndianHost } from './byte-order.js';
 import { Checkpoint } from './checkpoint.js';
 import { type CheckpointLayoutOptions, planCheckpoint } from './checkpoint-plan.js';
 import { requireOptions } from './errors.js';
-import { SafetensorsFile } from './file.js';
 import { openCheckpoint } from './open-checkpoint.js';
 import { reshardMetadata } from './resharded-metadata.js';
-import type { LendingStorage } from './storage.js';
-import { Tensor } from './tensor.js';
-import type { FilePayload, TensorEntry } from './tensor-input.js';
+import { SourceTensors } from './source-tensors.js';
 import {
   type WriteCheckpointOptions,
   type WrittenCheckpoint,
@@ -53,11 +50,11 @@ export async function reshard(
   // Nothing is mapped that is only copied.
   const checkpoint = openCheckpoint(source, { storage: 'read' });
   try {
-    const entries = entriesOf(checkpoint);
+    const tensors = new SourceTensors(checkpoint);
     const shards = Checkpoint.shardsOf(checkpoint);
     const files = Array.from(shards, (file) => file.metadata);
     let conflicts: readonly string[] = [];
-    const plan = planCheckpoint(entries, options, (split) => {
+    const plan = planCheckpoint(tensors, options, (split) => {
       const merged = reshardMetadata(files, shards.files.index, split);
       conflicts = merged.conflicts;
       return merged;
@@ -65,48 +62,5 @@ export async function reshard(
     return { ...(await writeCheckpoint(target, plan, options)), conflicts };
   } finally {
     checkpoint.close();
-  }
-}
-
-/**
- * Every tensor that a shard holds; of several with one name, the one of the index. From the headers:
- * a hundred thousand tensors need not be made for it.
- */
-function entriesOf(checkpoint: Checkpoint): TensorEntry<FilePayload>[] {
-  const shards = Checkpoint.shardsOf(checkpoint);
-  const { index } = shards.files;
-  const entries = new Map<string, TensorEntry<FilePayload>>();
-  let shard = 0;
-  for (const file of shards) {
-    for (const entry of entriesOfFile(file)) {
-      const { name } = entry;
-      const indexed = index?.find(name) ?? -1;
-      const isMeant = indexed !== -1 && index?.shardOf(indexed) === shard;
-      if (isMeant || !entries.has(name)) entries.set(name, entry);
-    }
-    shard++;
-  }
-  // Throws for what only the index has.
-  for (let entry = 0; entry < (index?.size ?? 0); entry++) {
-    const name = index?.name(entry) as string;
-    if (!entries.has(name)) checkpoint.info(name);
-  }
-  return [...entries.values()];
-}
-
-/** The tensors in the order of the file. */
-function* entriesOfFile(file: SafetensorsFile): Generator<TensorEntry<FilePayload>, void, void> {
-  const header = SafetensorsFile.headerOf(file);
-  let storage: LendingStorage | undefined;
-  for (let entry = 0; entry < header.size; entry++) {
-    storage ??= Tensor.sourceOf(file.getTensor(header.name(entry))).untouchedFile as LendingStorage;
-    const begin = header.begin(entry);
-    yield {
-      name: header.name(entry),
-      dtype: header.dtype(entry),
-      shape: header.shape(entry),
-      byteLength: header.end(entry) - begin,
-      payload: { kind: 'file', storage, position: header.dataStart + begin },
-    };
   }
 }

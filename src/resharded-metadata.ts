@@ -2,7 +2,7 @@
 
 import type { CheckpointIndex } from './checkpoint-index.js';
 import type { IndexValue } from './index-writer.js';
-import type { StateDictSplit } from './shard.js';
+import type { SplitSummary } from './shard.js';
 
 /** Metadata of a file; null for none. */
 type FileMetadata = ReadonlyMap<string, string> | null;
@@ -33,7 +33,7 @@ const TOTAL_SIZE = 'total_size';
 export function reshardMetadata(
   files: readonly FileMetadata[],
   index: IndexMetadata | null,
-  { isSharded, metadata: total }: StateDictSplit,
+  { isSharded, metadata: total }: SplitSummary,
 ): ReshardedMetadata {
   const { common, conflicts } = intersect(files);
   const hasMetadata = files.some((file) => file !== null);

@@ -2,7 +2,7 @@
 
 import { requireLittleEndianHost } from './byte-order.js';
 import { checkpointMetadata } from './checkpoint-metadata.js';
-import { type CheckpointLayoutOptions, planCheckpoint } from './checkpoint-plan.js';
+import { type CheckpointLayoutOptions, planCheckpoint, tableOf } from './checkpoint-plan.js';
 import { argumentRangeError, requireOptions } from './errors.js';
 import { encodeMetadata, type MetadataInput } from './header-writer.js';
 import { type NamedValues, pairsOf } from './named-values.js';
@@ -79,7 +79,7 @@ export async function saveCheckpoint(
   const { dropped, overlaps } = recordable(planSharing(memories, shared), shared, metadata);
   const kept = entries.filter(({ name }) => !dropped.has(name));
   let unrecorded: readonly string[] = [];
-  const plan = planCheckpoint(kept, options, (split) => {
+  const plan = planCheckpoint(tableOf(kept), options, (split) => {
     const planned = checkpointMetadata(split, metadata, dropped);
     unrecorded = planned.unrecorded;
     return planned;

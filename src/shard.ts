@@ -29,12 +29,8 @@ export interface SplitOptions<T extends Sized> {
   storageId?: (name: string, tensor: T) => unknown;
 }
 
-/** Which tensor goes into which file. */
-export interface StateDictSplit {
-  /** Names of the tensors by file; files in their order, names as they follow in the file's shard. */
-  filenameToTensors: Map<string, string[]>;
-  /** File by tensor, in the order of the files: what the index calls `weight_map`. */
-  tensorToFilename: Map<string, string>;
+/** What there is to say about a split without the names. */
+export interface SplitSummary {
   /** Metadata of the index, with its spelling. */
   metadata: {
     /** Sum of the sizes, in bytes; memory under several names counts once. */
@@ -44,10 +40,45 @@ export interface StateDictSplit {
   isSharded: boolean;
 }
 
-/** Names of tensors that share memory with one that has its place already. */
+/** Which tensor goes into which file. */
+export interface StateDictSplit extends SplitSummary {
+  /** Names of the tensors by file; files in their order, names as they follow in the file's shard. */
+  filenameToTensors: Map<string, string[]>;
+  /** File by tensor, in the order of the files: what the index calls `weight_map`. */
+  tensorToFilename: Map<string, string>;
+}
+
+/** Names of tensors that share memory with one that has its place already, by its number. */
 interface Group {
-  readonly shard: string[];
+  readonly number: number;
   readonly names: string[];
+}
+
+/**
+ * Numbers of tensors by shard, from their sizes in bytes: as {@link splitStateDictIntoShards} where
+ * none share memory.
+ */
+export function splitByteLengths(byteLengths: Iterable<number>, limit: number): number[][] {
+  const shards: number[][] = [];
+  let open: number[] = [];
+  let openByteLength = 0;
+  let number = 0;
+  for (const byteLength of byteLengths) {
+    if (byteLength > limit) {
+      shards.push([number]);
+    } else {
+      if (openByteLength + byteLength > limit) {
+        shards.push(open);
+        open = [];
+        openByteLength = 0;
+      }
+      open.push(number);
+      openByteLength += byteLength;
+    }
+    number++;
+  }
+  if (open.length > 0) shards.push(open);
+  return shards;
 }
 
 /**
@@ -76,10 +107,9 @@ export function splitStateDictIntoShards<T extends Sized>(
     throw argumentTypeError('storageId', 'a function', storageId);
   }
 
-  const shards: string[][] = [];
+  const firstNames: string[] = [];
+  const byteLengths: number[] = [];
   const groups = new Map<unknown, Group>();
-  let open: string[] = [];
-  let openByteLength = 0;
   let total = 0;
   for (const [name, tensor] of checkedPairs(tensors)) {
     if (typeof tensor === 'string') continue;
@@ -91,26 +121,21 @@ export function splitStateDictIntoShards<T extends Sized>(
     }
     const byteLength = byteLengthOf(name, tensor);
     total += byteLength;
-    let shard: string[];
-    if (byteLength > limit) {
-      shard = [name];
-      shards.push(shard);
-    } else {
-      if (openByteLength + byteLength > limit) {
-        shards.push(open);
-        open = [];
-        openByteLength = 0;
-      }
-      open.push(name);
-      openByteLength += byteLength;
-      shard = open;
-    }
-    if (key !== null) groups.set(key, { shard, names: [] });
+    if (key !== null) groups.set(key, { number: firstNames.length, names: [] });
+    firstNames.push(name);
+    byteLengths.push(byteLength);
   }
-  if (open.length > 0) shards.push(open);
-  for (const { shard, names } of groups.values()) for (const name of names) shard.push(name);
   if (!Number.isSafeInteger(total)) {
     throw argumentRangeError('tensors', 'of at most 2^53 - 1 bytes together', total);
+  }
+  const shardOf: string[][] = [];
+  const shards = splitByteLengths(byteLengths, limit).map((numbers) => {
+    const names = numbers.map((number) => firstNames[number] as string);
+    for (const number of numbers) shardOf[number] = names;
+    return names;
+  });
+  for (const { number, names } of groups.values()) {
+    for (const name of names) shardOf[number]?.push(name);
   }
   return nameShards(shards, pattern, total);
 }

@@ -16,8 +16,16 @@ const GATHERED_BYTE_LENGTH = 2 ** 20;
 /** Bytes that are there. */
 type ReadyPayload = MemoryPayload | FilePayload;
 
+/** What of a tensor has to be known to write its bytes. */
+type Written<Payload> = Pick<TensorEntry<Payload>, 'byteLength' | 'payload'>;
+
 /** Tensors and their places in the data of a file, in the order of the file. */
-type PlacedTensors<Payload> = Iterable<Placed<TensorEntry<Payload>>>;
+type PlacedTensors<Payload> = Iterable<Pick<Placed<Written<Payload>>, 'spec' | 'begin'>>;
+
+/** A file without its data, whose tensors are looked at one by one when it is written. */
+export interface WritableLayout extends Pick<Layout<never>, 'header' | 'byteLength'> {
+  readonly placed: PlacedTensors<ReadyPayload | StreamPayload>;
+}
 
 function writeOf(
   payload: ReadyPayload,
@@ -40,7 +48,7 @@ function writeOf(
  */
 export async function writeLayout(
   target: WrittenFile,
-  { header, placed }: Layout<TensorEntry<ReadyPayload | StreamPayload>>,
+  { header, placed }: WritableLayout,
   sources: SourceFiles,
   transfer: Transfer,
 ): Promise<void> {
@@ -64,20 +72,28 @@ export async function writeTensors(
   sources: SourceFiles,
   transfer: Transfer,
 ): Promise<void> {
-  try {
-    let writes: Write[] = [];
-    for (const { spec, begin } of placed) {
-      const position = dataStart + begin;
+  const waiting = placed[Symbol.iterator]();
+  let stream: { position: number; byteLength: number; payload: StreamPayload } | undefined;
+  function* writesUpToStream(): Generator<Write, void, void> {
+    stream = undefined;
+    for (let next = waiting.next(); next.done !== true; next = waiting.next()) {
+      const { spec, begin } = next.value;
       const { payload, byteLength } = spec;
-      if (payload.kind !== 'stream') {
-        writes.push(writeOf(payload, position, byteLength, sources));
-        continue;
+      const position = dataStart + begin;
+      if (payload.kind === 'stream') {
+        stream = { position, byteLength, payload };
+        return;
       }
-      await writePieces(target, writes, transfer.part);
-      writes = [];
-      await writeStream(target, position, byteLength, payload, transfer);
+      yield writeOf(payload, position, byteLength, sources);
     }
-    await writePieces(target, writes, transfer.part);
+  }
+  try {
+    do {
+      await writePieces(target, writesUpToStream(), transfer.part);
+      if (stream !== undefined) {
+        await writeStream(target, stream.position, stream.byteLength, stream.payload, transfer);
+      }
+    } while (stream !== undefined);
   } catch (error) {
     throw sources.explain(error);
   }

@@ -3,7 +3,7 @@
 import { statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { AnyEntry, CheckpointPlan, PlannedFile } from './checkpoint-plan.js';
+import type { CheckpointPlan, PlannedFile } from './checkpoint-plan.js';
 import { CheckpointReplacement } from './checkpoint-replacement.js';
 import { argumentRangeError, argumentTypeError } from './errors.js';
 import { isHubUri } from './hub-id.js';
@@ -47,16 +47,16 @@ export async function writeCheckpoint(
   const folder = folderOf(target);
   const { durable = true } = options;
   if (typeof durable !== 'boolean') throw argumentTypeError('durable', 'a boolean', durable);
-  const { files, pattern, indexText, totalSize } = plan;
+  const { files, pattern, totalSize } = plan;
   const byteLength = files.reduce((sum, { layout }) => sum + layout.byteLength, 0);
   const failures: unknown[] = [];
   const transfer = new Transfer(byteLength, options, () => {
     if (failures.length > 0) throw failures[0];
   });
   transfer.signal?.throwIfAborted();
-  const index = indexText === null ? null : pattern.indexFilename;
+  const index = plan.index === null ? null : pattern.indexFilename;
   const names = files.map(({ name }) => name);
-  const sources = new SourceFiles(entriesOf(files));
+  const sources = new SourceFiles(plan.samples);
   try {
     const allNames = index === null ? names : [...names, index];
     const replacement = await CheckpointReplacement.open(folder, pattern, allNames, { durable });
@@ -69,7 +69,7 @@ export async function writeCheckpoint(
           failures.push(error);
         }
       };
-      await Promise.all(Array.from({ length: hasStream(files) ? 1 : FILES_AT_ONCE }, lane));
+      await Promise.all(Array.from({ length: hasStream(plan) ? 1 : FILES_AT_ONCE }, lane));
       if (failures.length > 0) throw failures[0];
       sources.verify();
       transfer.finish();
@@ -95,12 +95,8 @@ async function writeFile(
   await file.finish(transfer.signal);
 }
 
-function* entriesOf(files: readonly PlannedFile[]): Generator<AnyEntry, void, void> {
-  for (const { layout } of files) for (const { spec } of layout.placed) yield spec;
-}
-
-function hasStream(files: readonly PlannedFile[]): boolean {
-  for (const { payload } of entriesOf(files)) if (payload.kind === 'stream') return true;
+function hasStream(plan: CheckpointPlan): boolean {
+  for (const { payload } of plan.samples) if (payload.kind === 'stream') return true;
   return false;
 }
 

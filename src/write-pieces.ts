@@ -2,15 +2,10 @@
 
 import { MAX_VIEWS } from './byte-views.js';
 import { argumentRangeError } from './errors.js';
-import {
-  copyRange,
-  copyRangeSync,
-  type WrittenFile,
-  writeViews,
-  writeViewsSync,
-} from './file-copy.js';
+import { type WrittenFile, writeViews, writeViewsSync } from './file-copy.js';
 import type { ReadFile } from './opened-file.js';
 import type { ByteRange } from './parallel-reads.js';
+import { type CopiedRange, copyRanges, copyRangesSync } from './range-copy.js';
 import { type PieceMover, Slots } from './transfer.js';
 
 /**
@@ -21,6 +16,18 @@ const WRITE_BYTE_LENGTH = 8 * 2 ** 20;
 
 /** Bytes per copy. Measured with 16 to 256 MiB: no difference; an abort waits for this one. */
 const COPY_BYTE_LENGTH = 64 * 2 ** 20;
+
+/**
+ * Ranges up to this many bytes are put together where they come from different places: a copy of its
+ * own costs some 50 µs, as much as reading and writing so much.
+ */
+const SHORT_BYTE_LENGTH = 64 * 2 ** 10;
+
+/** Bytes that are put together at once, in memory. */
+const GATHERED_BYTE_LENGTH = 4 * 2 ** 20;
+
+/** Ranges that are put together at once. */
+const MAX_RANGES = 1024;
 
 /**
  * For all files of the thread together. The system lets one write to a file at a time; the second
@@ -51,12 +58,17 @@ export function writeFrom(bytes: Uint8Array, position: number): Write {
   return { position, byteLength, source: (begin, end) => bytes.subarray(begin, end) };
 }
 
-/** What is written at once: views one after the other, or a range of another file. */
+/** A range to which neighbours are added. */
+interface GrowingRange extends CopiedRange {
+  byteLength: number;
+}
+
+/** What is written at once, one after the other: views, or ranges of other files. */
 interface Piece {
   readonly position: number;
   byteLength: number;
   readonly views: Uint8Array[];
-  readonly copied: FileSource | undefined;
+  readonly ranges: GrowingRange[];
 }
 
 /** Bytes up to the next place at which pieces are cut: multiples of a length, and so of a page. */
@@ -67,17 +79,39 @@ function roomAt(position: number, { source }: Write): number {
 
 /** Whether the write, `done` bytes of it apart, goes on where the piece ends. */
 function continues(piece: Piece, write: Write, done: number): boolean {
-  const { position, byteLength, copied, views } = piece;
+  const { position, byteLength, ranges, views } = piece;
   const { source } = write;
   const at = write.position + done;
   if (position + byteLength !== at) return false;
+  const last = ranges.at(-1);
   if (typeof source === 'function') {
     const isFull = at % WRITE_BYTE_LENGTH === 0 || views.length === MAX_VIEWS;
-    return copied === undefined && !isFull;
+    return last === undefined && !isFull;
   }
-  if (copied === undefined || at % COPY_BYTE_LENGTH === 0) return false;
-  const isNext = copied.position + byteLength === source.position + done;
-  return copied.file.fd === source.file.fd && isNext;
+  if (last === undefined || at % COPY_BYTE_LENGTH === 0) return false;
+  const length = write.byteLength - done;
+  const isShort = length <= SHORT_BYTE_LENGTH && byteLength + length <= GATHERED_BYTE_LENGTH;
+  if (isNext(last, source, done)) return ranges.length === 1 || isShort;
+  return isShort && last.byteLength <= SHORT_BYTE_LENGTH && ranges.length < MAX_RANGES;
+}
+
+/** Whether the source, `done` bytes of it apart, goes on where the range ends. */
+function isNext(
+  { file, position, byteLength }: CopiedRange,
+  source: FileSource,
+  done: number,
+): boolean {
+  return file.fd === source.file.fd && position + byteLength === source.position + done;
+}
+
+/** Adds bytes of the source behind the first `done` ones. */
+function addRange({ ranges }: Piece, source: FileSource, done: number, byteLength: number): void {
+  const last = ranges.at(-1);
+  if (last === undefined || !isNext(last, source, done)) {
+    ranges.push({ file: source.file, position: source.position + done, byteLength });
+    return;
+  }
+  last.byteLength += byteLength;
 }
 
 /** Takes memory in passing: each when its turn to be written has come. */
@@ -92,13 +126,9 @@ function* piecesOf(writes: Iterable<Write>): Generator<Piece, void, void> {
       }
       const position = write.position + done;
       const length = Math.min(write.byteLength - done, roomAt(position, write));
-      if (typeof source === 'function') {
-        piece ??= { position, byteLength: 0, views: [], copied: undefined };
-        piece.views.push(take(source, done, done + length));
-      } else {
-        const copied = { file: source.file, position: source.position + done };
-        piece ??= { position, byteLength: 0, views: [], copied };
-      }
+      piece ??= { position, byteLength: 0, views: [], ranges: [] };
+      if (typeof source === 'function') piece.views.push(take(source, done, done + length));
+      else addRange(piece, source, done, length);
       piece.byteLength += length;
       done += length;
     }
@@ -127,17 +157,17 @@ export async function writePieces(
   transfer: PieceMover,
 ): Promise<void> {
   await transfer.run(piecesOf(writes), slots, async (piece) => {
-    const { position, byteLength, views, copied } = piece;
-    if (copied === undefined) await writeViews(target, views, position);
-    else await copyRange(copied.file, copied.position, target, position, byteLength);
+    const { position, byteLength, views, ranges } = piece;
+    if (ranges.length === 0) await writeViews(target, views, position);
+    else await copyRanges(ranges, target, position);
     return byteLength;
   });
 }
 
 /** As `writePieces`, on this thread. */
 export function writePiecesSync(target: WrittenFile, writes: Iterable<Write>): void {
-  for (const { position, byteLength, views, copied } of piecesOf(writes)) {
-    if (copied === undefined) writeViewsSync(target, views, position);
-    else copyRangeSync(copied.file, copied.position, target, position, byteLength);
+  for (const { position, views, ranges } of piecesOf(writes)) {
+    if (ranges.length === 0) writeViewsSync(target, views, position);
+    else copyRangesSync(ranges, target, position);
   }
 }

@@ -1,7 +1,7 @@
 /** Metadata, and all of saving that needs no disk: what is dropped, split, named and recorded. */
 import { describe, expect, it } from 'vitest';
 import { checkpointMetadata } from '../src/checkpoint-metadata.js';
-import { indexText } from '../src/index-writer.js';
+import { encodeIndex } from '../src/index-writer.js';
 import { splitStateDictIntoShards } from '../src/shard.js';
 import { DEFAULT_FILENAME_PATTERN, FilenamePattern } from '../src/shard-names.js';
 import { planSharing } from '../src/shared-tensors.js';
@@ -56,7 +56,7 @@ function save(input: (typeof shardingCases.save)[number]['input']): Map<string, 
     files.set(filename, isPickle ? { other: true } : written);
   }
   if (index !== null) {
-    const text = indexText(index, split.tensorToFilename);
+    const text = new TextDecoder().decode(encodeIndex(index, split.tensorToFilename));
     files.set(new FilenamePattern(pattern).indexFilename, { text });
   }
   return files;

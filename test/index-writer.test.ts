@@ -1,11 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type IndexValue, indexText } from '../src/index-writer.js';
+import { encodeIndex, type IndexValue } from '../src/index-writer.js';
 import { shardingCases } from './sharding-cases.js';
 
 /** Pairs of an object's text in their order; the names of the cases are no numbers. */
 function entriesOf<T>(object: Readonly<Record<string, T>>): Map<string, T> {
   return new Map(Object.entries(object));
+}
+
+/** Its text. */
+function indexText(...index: Parameters<typeof encodeIndex>): string {
+  return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(encodeIndex(...index));
 }
 
 const indexes = shardingCases.save.flatMap(({ id, expected_files: files }) =>
@@ -14,7 +19,7 @@ const indexes = shardingCases.save.flatMap(({ id, expected_files: files }) =>
   ),
 );
 
-describe('indexText', () => {
+describe('encodeIndex', () => {
   it('has cases', () => {
     expect(indexes.length).toBeGreaterThan(4);
   });

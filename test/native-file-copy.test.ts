@@ -30,6 +30,7 @@ describe.runIf('binding' in load && process.platform === 'linux')('the addon', (
     ['allocateAsync', (fd: number, byteLength: number) => binding.allocateAsync(fd, byteLength)],
   ] as const;
   type Args = Parameters<NativeBinding['copyFileRange']>;
+  type GatherArgs = Parameters<NativeBinding['gatherRanges']>;
   const copy = [
     ['copyFileRange', async (...args: Args) => binding.copyFileRange(...args)],
     ['copyFileRangeAsync', (...args: Args) => binding.copyFileRangeAsync(...args)],
@@ -48,6 +49,34 @@ describe.runIf('binding' in load && process.platform === 'linux')('the addon', (
     const refused = { code: 'EBADF', syscall: 'fallocate' };
     await expect(call(source, 5)).rejects.toMatchObject(refused);
     await expect(call(target, Number.MAX_SAFE_INTEGER)).rejects.toMatchObject({ code: 'EFBIG' });
+  });
+
+  const gather = [
+    ['gatherRanges', async (...args: GatherArgs) => binding.gatherRanges(...args)],
+    ['gatherRangesAsync', (...args: GatherArgs) => binding.gatherRangesAsync(...args)],
+  ] as const;
+
+  test.each(gather)('%s copies ranges, up to one that is not all there', async (_, call) => {
+    const ranges = [source, 90_000, 10_000, source, 5, 1, source, 99_999, 2, source, 0, 9];
+    expect(await call(Float64Array.from(ranges), target, 3)).toBe(10_001);
+    const expected = [Buffer.alloc(3), content.subarray(90_000), content.subarray(5, 6)];
+    expect(readFileSync(temporaryPath('target'))).toEqual(Buffer.concat(expected));
+    const refused = { code: 'EBADF', syscall: 'pwrite' };
+    await expect(call(Float64Array.of(source, 0, 1), source, 0)).rejects.toMatchObject(refused);
+  });
+
+  test.each(gather)('%s refuses what it could not hold', async (_, call) => {
+    const many = Array(1025).fill([source, 0, 1]).flat();
+    for (const ranges of [[], [source, 0], [source, 0, 0], [source, 0, 2 ** 24 + 1], many]) {
+      await expect(call(Float64Array.from(ranges), target, 0)).rejects.toThrow('ranges');
+    }
+    const half = [source, 0, 2 ** 23, source, 0, 2 ** 23 + 1];
+    await expect(call(Float64Array.from(half), target, 0)).rejects.toThrow('ranges');
+    await expect(call(new Float32Array(3) as never, target, 0)).rejects.toThrow('ranges');
+    await expect(call(Float64Array.of(source, 0, 1), -1, 0)).rejects.toThrow('targetFd');
+    await expect(call(Float64Array.of(source, 0, 1), target, 0.5)).rejects.toThrow(
+      'targetPosition',
+    );
   });
 
   test.each(copy)('%s copies, to the end of the source', async (_, call) => {

@@ -3,6 +3,7 @@ import { closeSync, openSync, readFileSync, statSync, truncateSync, writeFileSyn
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ReadFile } from '../src/opened-file.js';
+import type { CopiedRange } from '../src/range-copy.js';
 import { Transfer, type TransferOptions } from '../src/transfer.js';
 import {
   type MemorySource,
@@ -17,38 +18,43 @@ const MIB = 2 ** 20;
 interface Call {
   readonly position: number;
   readonly byteLength: number;
-  /** None for a copy. */
+  /** None for a copy, which has ranges. */
   readonly views?: number;
+  readonly ranges?: number;
 }
 
 const calls = vi.hoisted(() => [] as Call[]);
 
 vi.mock(import('../src/file-copy.js'), async (importOriginal) => {
   const original = await importOriginal();
-  const written = (views: readonly Uint8Array[], position: number): void => {
-    const byteLength = views.reduce((sum, view) => sum + view.byteLength, 0);
-    calls.push({ position, byteLength, views: views.length });
+  const noted = (...args: Parameters<typeof original.writeViews>): typeof args => {
+    const [, views, position] = args;
+    calls.push({ position, byteLength: byteLengthOf(views), views: views.length });
+    return args;
   };
   return {
     ...original,
-    writeViews: (target, views, position) => {
-      written(views, position);
-      return original.writeViews(target, views, position);
-    },
-    writeViewsSync: (target, views, position) => {
-      written(views, position);
-      original.writeViewsSync(target, views, position);
-    },
-    copyRange: (source, from, target, position, byteLength) => {
-      calls.push({ position, byteLength });
-      return original.copyRange(source, from, target, position, byteLength);
-    },
-    copyRangeSync: (source, from, target, position, byteLength) => {
-      calls.push({ position, byteLength });
-      original.copyRangeSync(source, from, target, position, byteLength);
-    },
+    writeViews: (...args) => original.writeViews(...noted(...args)),
+    writeViewsSync: (...args) => original.writeViewsSync(...noted(...args)),
   };
 });
+
+vi.mock(import('../src/range-copy.js'), async (importOriginal) => {
+  const original = await importOriginal();
+  const noted = (...args: Parameters<typeof original.copyRanges>): typeof args => {
+    const [ranges, , position] = args;
+    calls.push({ position, byteLength: byteLengthOf(ranges), ranges: ranges.length });
+    return args;
+  };
+  return {
+    copyRanges: (...args) => original.copyRanges(...noted(...args)),
+    copyRangesSync: (...args) => original.copyRangesSync(...noted(...args)),
+  };
+});
+
+function byteLengthOf(parts: readonly { readonly byteLength: number }[]): number {
+  return parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
+}
 
 const content = randomBytes(10 * MIB);
 let source: ReadFile;
@@ -69,8 +75,7 @@ afterEach(() => {
 });
 
 function transferOf(writes: readonly Write[], options: TransferOptions = {}): Transfer {
-  const total = writes.reduce((sum, { byteLength }) => sum + byteLength, 0);
-  return new Transfer(total, options, () => {});
+  return new Transfer(byteLengthOf(writes), options, () => {});
 }
 
 const forms = [
@@ -155,19 +160,32 @@ describe.each(forms)('$form', ({ write }) => {
       inMemory,
     );
     await write(writes);
-    const length = writes.reduce((sum, { byteLength }) => sum + byteLength, 0);
-    expect(readFileSync(targetPath)).toEqual(content.subarray(0, length));
+    expect(readFileSync(targetPath)).toEqual(content.subarray(0, byteLengthOf(writes)));
     expect(calls.map(({ views }) => views)).toEqual([1024, 1024, 2500 - 358 - 2048]);
   });
 
   test('small neighbours that are neighbours in the source too are one copy', async () => {
     await write(neighbours([5, 0, 100_000, 1, 3 * MIB], inFile, 10));
-    expect(calls).toEqual([{ position: 10, byteLength: 3 * MIB + 100_006 }]);
+    expect(calls).toEqual([{ position: 10, byteLength: 3 * MIB + 100_006, ranges: 1 }]);
     calls.length = 0;
     await write([inFile(0, 0, 10), inFile(10, 11, 10), inFile(21, 21, 10), inMemory(31, 31, 10)]);
-    expect(calls.map(({ byteLength }) => byteLength)).toEqual([10, 10, 10, 10]);
+    expect(calls.map(({ byteLength }) => byteLength)).toEqual([20, 10, 10]);
     const expected = [content.subarray(0, 10), content.subarray(11, 21)];
     expect(readFileSync(targetPath).subarray(0, 20)).toEqual(Buffer.concat(expected));
+  });
+
+  test('short ranges from different places are put together, long ones are not', async () => {
+    const scattered = (lengths: readonly number[]): Write[] =>
+      neighbours(lengths, (at, _, byteLength) => inFile(at, 9 * MIB - 2 * at, byteLength));
+    await write(scattered(Array(2100).fill(3)));
+    expect(calls.map(({ ranges }) => ranges)).toEqual([1024, 1024, 52]);
+    calls.length = 0;
+    const short = 64 * 1024;
+    await write(scattered([short, short, short + 1, 5, short + 1]));
+    expect(calls.map(({ ranges }) => ranges)).toEqual([2, 1, 1, 1]);
+    calls.length = 0;
+    await write(scattered(Array(65).fill(short)));
+    expect(calls.map(({ byteLength }) => byteLength)).toEqual([4 * MIB, short]);
   });
 
   test('memory is asked for when its turn has come, in pieces', async () => {
@@ -208,14 +226,9 @@ describe.each(forms)('$form', ({ write }) => {
   test('errors of the system name the target', async () => {
     closeSync(target.fd);
     target = { fd: openSync(targetPath, 'r'), path: 'target' };
-    await expect(write([inMemory(0, 0, 10)])).rejects.toMatchObject({
-      code: 'EBADF',
-      path: 'target',
-    });
-    await expect(write([inFile(0, 0, 10)])).rejects.toMatchObject({
-      code: 'EBADF',
-      path: 'target',
-    });
+    const refused = { code: 'EBADF', path: 'target' };
+    await expect(write([inMemory(0, 0, 10)])).rejects.toMatchObject(refused);
+    await expect(write([inFile(0, 0, 10)])).rejects.toMatchObject(refused);
   });
 });
 
@@ -226,11 +239,8 @@ test('a long copy is cut, so that an abort need not wait for all of it', async (
   truncateSync(path, 100 * MIB);
   const file = { fd: openSync(path, 'r'), path };
   try {
-    await writePieces(
-      target,
-      [{ position: MIB, byteLength: 99 * MIB, source: { file, position: 0 } }],
-      new Transfer(99 * MIB, {}, () => {}),
-    );
+    const write = { position: MIB, byteLength: 99 * MIB, source: { file, position: 0 } };
+    await writePieces(target, [write], transferOf([write]));
   } finally {
     closeSync(file.fd);
   }
@@ -274,11 +284,8 @@ describe('writePieces', () => {
         const fd = openSync(path, 'w');
         const broken: Write = { position: 0, byteLength: 1, source: () => new Uint8Array(0) };
         const writes = [inMemory(0, i, MIB), inFile(MIB, i, 8 * MIB)];
-        const writing = writePieces(
-          { fd, path },
-          i === 2 ? [...writes, broken] : writes,
-          transferOf(writes),
-        );
+        const all = i === 2 ? [...writes, broken] : writes;
+        const writing = writePieces({ fd, path }, all, transferOf(writes));
         await (i === 2 ? expect(writing).rejects.toThrow() : writing);
         closeSync(fd);
       }),

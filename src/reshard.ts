@@ -29,7 +29,9 @@ export interface ReshardedCheckpoint extends WrittenCheckpoint {
  *
  * Tensors keep name, dtype, shape and bytes, and are taken shard by shard in the order of each file.
  * Those that shards hold and the index does not name are not lost. Their bytes go from file to file
- * within the kernel, neighbours together; memory is needed for the headers only.
+ * within the kernel, neighbours together, and short ones from many places through buffers of 4 MiB.
+ * Beside them memory is needed for the headers and the index only, old and new: some 1.1 kB for a
+ * tensor with a name of 50 characters.
  *
  * Metadata: keys of the index stay in the index, with their values of any type, but for a new
  * `total_size`; in a single file they are strings, others than strings as their JSON text, without

@@ -18,8 +18,8 @@ const WRITE_BYTE_LENGTH = 8 * 2 ** 20;
 const COPY_BYTE_LENGTH = 64 * 2 ** 20;
 
 /**
- * Ranges up to this many bytes are put together where they come from different places: a copy of its
- * own costs some 50 µs, as much as reading and writing so much.
+ * Ranges up to this many bytes are put together where they come from different places: measured with
+ * 4 KiB, a copy of its own for each costs some 50 µs. Other limits were not compared.
  */
 const SHORT_BYTE_LENGTH = 64 * 2 ** 10;
 

@@ -23,9 +23,8 @@ import {
 import process from 'node:process';
 import { promisify } from 'node:util';
 import { SafetensorsError } from './errors.js';
-import type { WrittenFile } from './file-copy.js';
+import { addon, type WrittenFile } from './file-copy.js';
 import { syncFolder, syncFolderSync } from './folder-sync.js';
-import { loadNative, type NativeBinding } from './native.js';
 import { resolveTarget } from './replacement-target.js';
 import { aboutFile, hasCode } from './system-error.js';
 
@@ -53,11 +52,6 @@ const IN_USE: readonly string[] = ['EPERM', 'EACCES', 'EBUSY'];
 const closeAsync = promisify(close);
 const fsyncAsync = promisify(fsync);
 const renameAsync = promisify(rename);
-
-function addon(): NativeBinding | undefined {
-  const native = loadNative();
-  return 'binding' in native ? native.binding : undefined;
-}
 
 /** What a failed commit means on a platform for whoever wanted to write `label`. */
 export function commitError(error: unknown, platform: NodeJS.Platform, label: string): unknown {

@@ -4,17 +4,21 @@
  * @packageDocumentation
  */
 
-export type { Checkpoint } from './checkpoint.js';
-export type { CheckpointLayoutOptions } from './checkpoint-plan.js';
-export type { ConvertAsyncOptions, ConvertOptions } from './conversion.js';
+export type { Checkpoint } from './checkpoint/checkpoint.js';
+export { loadCheckpoint, type OpenCheckpointOptions, openCheckpoint } from './checkpoint/open.js';
+export type { CheckpointSummary, DtypeCounts, TensorCounts } from './checkpoint/summary.js';
+export type { CheckpointLayoutOptions } from './checkpoint/write/plan.js';
 export {
-  DTYPES,
-  type Dtype,
-  type DtypeFacts,
-  type TensorData,
-  type TensorDataConstructor,
-} from './dtype.js';
-export { type EditMetadataOptions, editMetadata, type MetadataEdit } from './edit-metadata.js';
+  type ReshardedCheckpoint,
+  type ReshardOptions,
+  reshard,
+} from './checkpoint/write/reshard.js';
+export {
+  type SaveCheckpointOptions,
+  type SavedCheckpoint,
+  saveCheckpoint,
+} from './checkpoint/write/save.js';
+export type { WriteCheckpointOptions, WrittenCheckpoint } from './checkpoint/write/write.js';
 export {
   type ErrorCode,
   type ErrorContext,
@@ -28,51 +32,51 @@ export {
   SliceError,
   type SliceErrorCode,
   TensorNotFoundError,
-} from './errors.js';
-export type { CloseOptions, SafetensorsFile, TensorInfo } from './file.js';
-export { type FloatData, type FloatDtype, fromFloat32 } from './float-encoding.js';
-export type { HeaderOptions, MetadataInput } from './header-writer.js';
-export type { MetadataChanges } from './metadata-changes.js';
-export type { NamedValues } from './named-values.js';
+} from './errors/errors.js';
+export type { CloseOptions, SafetensorsFile, TensorInfo } from './file/file.js';
 export {
   loadFile,
   type OpenOptions,
   type ParseOptions,
   parse,
   safeOpen,
-} from './open.js';
-export { loadCheckpoint, type OpenCheckpointOptions, openCheckpoint } from './open-checkpoint.js';
-export type { Partition } from './partition.js';
-export type { PathLike } from './path-like.js';
-export { type ReshardedCheckpoint, type ReshardOptions, reshard } from './reshard.js';
-export { type SaveOptions, type SaveSyncOptions, saveFile, saveFileSync } from './save.js';
+} from './file/open.js';
+export { type FloatData, type FloatDtype, fromFloat32 } from './float32/from-float32.js';
 export {
-  type SaveCheckpointOptions,
-  type SavedCheckpoint,
-  saveCheckpoint,
-} from './save-checkpoint.js';
-export { serialize } from './serialize.js';
-export {
-  type Sized,
-  type SplitOptions,
-  type StateDictSplit,
-  splitStateDictIntoShards,
-} from './shard.js';
-export type { SharedMode } from './shared-tensors.js';
-export type { SliceIndex } from './slice.js';
-export { parseSlice } from './slice-syntax.js';
-export type { StorageKind } from './storage.js';
-export type { CheckpointSummary, DtypeCounts, TensorCounts } from './summary.js';
-export type { ChunksOptions, Tensor, ViewConstructor } from './tensor.js';
-export type { TensorBytes, TypedArray } from './tensor-bytes.js';
-export type { NewTensor, TensorInput } from './tensor-input.js';
-export type { TensorSpec } from './tensor-spec.js';
-export type { TensorPieces, TensorStream } from './tensor-stream.js';
-export type { TransferOptions, TransferProgress } from './transfer.js';
-export type { WriteCheckpointOptions, WrittenCheckpoint } from './write-checkpoint.js';
+  DTYPES,
+  type Dtype,
+  type DtypeFacts,
+  type TensorData,
+  type TensorDataConstructor,
+} from './format/dtype.js';
+export type { HeaderOptions, MetadataInput } from './format/header-writer.js';
+export type { MetadataChanges } from './format/metadata-changes.js';
+export type { NamedValues } from './format/named-values.js';
+export type { TensorSpec } from './format/tensor-spec.js';
+export type { PathLike } from './io/paths.js';
+export type { TransferOptions, TransferProgress } from './io/transfer.js';
+export { type EditMetadataOptions, editMetadata, type MetadataEdit } from './save/edit-metadata.js';
+export { type SaveOptions, type SaveSyncOptions, saveFile, saveFileSync } from './save/save.js';
+export { serialize } from './save/serialize.js';
+export type { TensorBytes, TypedArray } from './save/tensor-bytes.js';
+export type { NewTensor, TensorInput } from './save/tensor-input.js';
+export type { TensorPieces, TensorStream } from './save/tensor-stream.js';
 export {
   createWriter,
   type SafetensorsWriter,
   type WriterData,
   type WriterOptions,
-} from './writer.js';
+} from './save/writer.js';
+export type { SharedMode } from './shards/shared-tensors.js';
+export {
+  type Sized,
+  type SplitOptions,
+  type StateDictSplit,
+  splitStateDictIntoShards,
+} from './shards/split.js';
+export type { StorageKind } from './storage/storage.js';
+export type { ConvertAsyncOptions, ConvertOptions } from './tensor/conversion.js';
+export type { Partition } from './tensor/partition.js';
+export type { SliceIndex } from './tensor/slice.js';
+export { parseSlice } from './tensor/slice-syntax.js';
+export type { ChunksOptions, Tensor, ViewConstructor } from './tensor/tensor.js';

@@ -9,13 +9,13 @@ export interface ChildResult {
   readonly stderr: string;
 }
 
-/** Path of `test/children/<script>`. */
+/** Path of `test/<script>`. */
 export function childPath(script: string): string {
-  return fileURLToPath(new URL(`../children/${script}`, import.meta.url));
+  return fileURLToPath(new URL(`../${script}`, import.meta.url));
 }
 
 /**
- * Runs `test/children/<script>` with the compiled library in a process of its own: what may crash,
+ * Runs `test/<script>` with the compiled library in a process of its own: what may crash,
  * or is measured by the kernel's counters, must not share one with the test runner.
  */
 export function runChild(

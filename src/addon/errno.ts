@@ -1,0 +1,11 @@
+/** Names of the system's error numbers. */
+
+import { constants } from 'node:os';
+import { getSystemErrorMap } from 'node:util';
+
+/** The code of a negative errno, also of those that Node has no name for, such as `EDQUOT`. */
+export function systemErrorCode(errno: number): string {
+  const known = getSystemErrorMap().get(errno)?.[0];
+  const found = Object.entries(constants.errno).find(([, value]) => value === -errno);
+  return known ?? found?.[0] ?? `Unknown system error ${errno}`;
+}

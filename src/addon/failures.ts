@@ -1,0 +1,61 @@
+/** What the addon returns instead of a result, as errors. */
+
+import { argumentRangeError, argumentTypeError } from '../errors/errors.js';
+import { systemErrorCode } from './errno.js';
+
+/** What the addon returns instead of a result: a negative errno, or the name of an argument. */
+export type Failure = number | string;
+
+/** The addon's arguments by name, and what each must be. */
+const EXPECTED_ARGUMENT: Readonly<Record<string, string>> = {
+  fd: 'a file descriptor',
+  sourceFd: 'a file descriptor',
+  targetFd: 'a file descriptor',
+  byteLength: 'an integer above 0, and within the mapping if there is one',
+  byteOffset: 'an integer such that the range lies within the mapping',
+  guard: 'a boolean',
+  mapping: 'a mapping',
+  state: 'a Float64Array of length 4',
+  position: 'a position in a file',
+  sourcePosition: 'a position in a file',
+  targetPosition: 'a position in a file',
+  target: 'a Uint8Array that is not empty',
+  buffers: "an array of the mapping's buffers",
+  dtype: 'the name of a dtype',
+  bytes: 'a Uint8Array',
+  output: 'a Float32Array with a value for every element of bytes',
+  level: 'best, plain or avx2',
+};
+
+/** What to do when a file cannot be mapped, by the system's code. */
+const MAPPING_ADVICE: Readonly<Record<string, string>> = {
+  ENOMEM:
+    "; raise the limit of the process's addresses (ulimit -v), allow overcommit " +
+    "(vm.overcommit_memory), or open the file with { storage: 'read' }",
+  EMFILE:
+    '; descriptors of closed files come back when the event loop turns after their views were ' +
+    'collected, or at once by close({ detach: true })',
+};
+
+/** `syscall` is what failed below the addon's function, `args` are the arguments it was given. */
+export function failure(
+  result: Failure,
+  syscall: string,
+  args: Record<string, unknown>,
+  path?: string,
+): Error {
+  if (typeof result === 'number') {
+    const code = systemErrorCode(result);
+    const advice = (syscall === 'mmap' && MAPPING_ADVICE[code]) || '';
+    const subject = path === undefined ? '' : ` '${path}'`;
+    const error = new Error(`${code}: ${syscall}${subject} failed${advice}`);
+    return Object.assign(
+      error,
+      { errno: result, code, syscall },
+      path === undefined ? {} : { path },
+    );
+  }
+  const actual = args[result];
+  const argumentError = typeof actual === 'number' ? argumentRangeError : argumentTypeError;
+  return argumentError(result, EXPECTED_ARGUMENT[result] ?? 'valid', actual);
+}

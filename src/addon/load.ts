@@ -1,0 +1,63 @@
+/**
+ * The only module that loads the addon.
+ *
+ * The addon maps files, hands out external ArrayBuffers over a mapping and guards it. Opening by
+ * path, the checks of header and limits and their wording are done by its callers.
+ */
+
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import process from 'node:process';
+import { type Addon, bind, type NativeBinding } from './binding.js';
+
+export type { ConversionLevel, Mapping, NativeBinding } from './binding.js';
+
+/** The addon, or why there is none: a clause that can follow "because". */
+export type NativeLoad = { readonly binding: NativeBinding } | { readonly unavailable: string };
+
+/** A build in a clone comes first; the published package has only the prebuilt file. */
+const ADDON_FILES: readonly string[] = [
+  'build/Release/safetensors-mmap.node',
+  `prebuilds/${process.platform}-${process.arch}/safetensors-mmap.node`,
+];
+
+/** Bun and Deno count external memory in ways of their own, which the addon leaves alone. */
+const isNode: boolean =
+  process.versions['bun'] === undefined && process.versions['deno'] === undefined;
+
+function findAddon(): string | undefined {
+  const paths = ADDON_FILES.map((name) => join(import.meta.dirname, '../..', name));
+  return paths.find((path) => existsSync(path));
+}
+
+function use(addon: Addon): NativeLoad {
+  if (!addon.externalBuffersAllowed()) {
+    return { unavailable: 'this runtime does not allow ArrayBuffers over foreign memory' };
+  }
+  if (isNode) addon.compensateExternalMemory();
+  return { binding: bind(addon) };
+}
+
+let loaded: NativeLoad | undefined;
+
+/**
+ * Loads the addon once; later calls return the same answer. Only a failure to load it is not
+ * remembered: it may pass, as when the process is out of descriptors. Never throws.
+ */
+export function loadNative(): NativeLoad {
+  if (loaded !== undefined) return loaded;
+  const file = findAddon();
+  if (file === undefined) {
+    loaded = { unavailable: `there is no addon for ${process.platform}-${process.arch}` };
+    return loaded;
+  }
+  // Not by `require`, the making of which takes ten times as long as this.
+  const module = { exports: {} as Addon };
+  try {
+    process.dlopen(module, file);
+  } catch (error) {
+    return { unavailable: `the addon could not be loaded: ${String(error)}` };
+  }
+  loaded = use(module.exports);
+  return loaded;
+}

@@ -1,0 +1,170 @@
+/**
+ * Which tensors a checkpoint has and where: by the index and, when their bytes or facts are asked
+ * for, by the shards.
+ */
+
+import {
+  argumentTypeError,
+  FormatError,
+  quoteName,
+  requireNames,
+  TensorNotFoundError,
+} from '../errors/errors.js';
+import { nearNames } from '../errors/near-names.js';
+import { SafetensorsFile } from '../file/file.js';
+import type { CheckpointIndex } from '../shards/index.js';
+import type { Tensor } from '../tensor/tensor.js';
+import type { ShardFiles } from './shard-files.js';
+import type { ShardWork } from './transfer.js';
+
+/** Where a tensor is: its shard, and its name there, which for an alias is another. */
+export interface Place {
+  readonly file: SafetensorsFile;
+  readonly name: string;
+}
+
+/** The tensors of an open checkpoint. Everything throws FileClosedError when it is closed. */
+export class Catalog {
+  readonly #shards: ShardFiles;
+  readonly #index: CheckpointIndex | null;
+
+  /** Without an index there is one shard, and its header takes the index's place. */
+  constructor(shards: ShardFiles) {
+    this.#shards = shards;
+    this.#index = shards.files.index;
+  }
+
+  /** Number of tensors; by the index, if there is one. */
+  get size(): number {
+    this.#shards.requireOpen();
+    return this.#index?.size ?? this.#shards.open(0).size;
+  }
+
+  /** The index's metadata, else the single file's. */
+  get metadata(): ReadonlyMap<string, string> | null {
+    this.#shards.requireOpen();
+    return this.#index === null ? this.#shards.open(0).metadata : this.#index.metadata;
+  }
+
+  /** Names sorted by their UTF-8 bytes. */
+  keys(): string[] {
+    this.#shards.requireOpen();
+    const index = this.#index;
+    if (index === null) return this.#shards.open(0).keys();
+    return Array.from(index.sortedEntries(), (entry) => index.name(entry));
+  }
+
+  /** Every tensor that a shard holds; of several with one name, the one of the index. */
+  takeAll(): Map<string, Tensor> {
+    const tensors = new Map<string, Tensor>();
+    let shard = 0;
+    for (const file of this.#shards) {
+      for (const [name, tensor] of file) {
+        if (!tensors.has(name) || this.#shardOf(name) === shard) tensors.set(name, tensor);
+      }
+      shard++;
+    }
+    return tensors;
+  }
+
+  /** The shard of a name that is no alias; -1 when there is none. */
+  #shardOf(name: string): number {
+    if (this.#index === null) return this.#shards.open(0).has(name) ? 0 : -1;
+    const entry = this.#index.find(name);
+    return entry === -1 ? -1 : this.#index.shardOf(entry);
+  }
+
+  /** Shard and name there of a tensor or an alias; null when there is neither. Opens no shard. */
+  find(name: string): { shard: number; name: string } | null {
+    if (typeof name !== 'string') throw argumentTypeError('name', 'a string', name);
+    this.#shards.requireOpen();
+    const shard = this.#shardOf(name);
+    if (shard !== -1) return { shard, name };
+    const kept = this.metadata?.get(name);
+    const keptShard = kept === undefined ? -1 : this.#shardOf(kept);
+    return kept === undefined || keptShard === -1 ? null : { shard: keptShard, name: kept };
+  }
+
+  /**
+   * As `find`; opens the shard.
+   *
+   * @throws TensorNotFoundError; FormatError `SAFETENSORS_INDEX_MISMATCH` when it is not in its shard
+   */
+  require(wanted: string): Place {
+    const found = this.find(wanted);
+    if (found === null) {
+      throw new TensorNotFoundError(wanted, nearNames(wanted, this.#names()), {
+        path: this.#shards.files.path,
+      });
+    }
+    const file = this.#shards.open(found.shard);
+    if (this.#index !== null && !file.has(found.name)) this.#failMissing(found.shard, found.name);
+    return { file, name: found.name };
+  }
+
+  #failMissing(shard: number, tensor: string): never {
+    const message = `expected the tensor in ${quoteName(this.#shardName(shard))}, as the index says, found none`;
+    throw new FormatError('SAFETENSORS_INDEX_MISMATCH', message, {
+      path: this.#shards.files.path,
+      tensor,
+    });
+  }
+
+  /** The names that the index gives a shard, in the order of the shard. */
+  namesIn(shard: number): string[] {
+    const file = this.#shards.open(shard);
+    const index = this.#index;
+    if (index === null) return file.offsetKeys();
+    const header = SafetensorsFile.headerOf(file);
+    let last = -1;
+    const found = index.entriesOf(shard).map((entry) => {
+      const place = index.findIn(header, entry, last + 1);
+      last = place;
+      return place === -1 ? this.#failMissing(shard, index.name(entry)) : place;
+    });
+    return found.sort((a, b) => a - b).map((place) => header.name(place));
+  }
+
+  /** Names for hints. */
+  *#names(): Generator<string, void, void> {
+    const index = this.#index;
+    if (index === null) yield* this.#shards.open(0).offsetKeys();
+    else for (let entry = 0; entry < index.size; entry++) yield index.name(entry);
+  }
+
+  /** Where the named tensors are, in the order given. */
+  places(names: Iterable<string>): Map<string, Place> {
+    this.#shards.requireOpen();
+    requireNames(names);
+    return new Map(Array.from(names, (name) => [name, this.require(name)]));
+  }
+
+  /** What to fetch for all tensors. */
+  allWorks(): ShardWork[] {
+    return Array.from(this.#shards, (file) => {
+      return { file, names: undefined, byteLength: SafetensorsFile.headerOf(file).dataByteLength };
+    });
+  }
+
+  /** What to fetch for some tensors, by shard. */
+  works(places: ReadonlyMap<string, Place>): ShardWork[] {
+    const namesByFile = new Map<SafetensorsFile, Set<string>>();
+    for (const { file, name } of places.values()) {
+      const names = namesByFile.get(file);
+      if (names === undefined) namesByFile.set(file, new Set([name]));
+      else names.add(name);
+    }
+    return Array.from(namesByFile, ([file, names]) => {
+      const lengths = Array.from(names, (name) => {
+        const [begin, end] = file.info(name).dataOffsets;
+        return end - begin;
+      });
+      const byteLength = lengths.reduce((sum, length) => sum + length, 0);
+      return { file, names: [...names], byteLength };
+    });
+  }
+
+  #shardName(shard: number): string {
+    return (this.#shards.files.shards[shard] as { name: string }).name;
+  }
+}

@@ -1,0 +1,264 @@
+/** An open checkpoint: the interface of a file, over any number of shards. */
+
+import { argumentTypeError, requireNames, requireOptions } from '../errors/errors.js';
+import type { CloseOptions, SafetensorsFile, TensorInfo } from '../file/file.js';
+import type { OpenOptions } from '../file/open.js';
+import type { TransferOptions } from '../io/transfer.js';
+import { type Partition, planPartition } from '../tensor/partition.js';
+import type { SliceIndex } from '../tensor/slice.js';
+import type { Tensor } from '../tensor/tensor.js';
+import { Catalog, type Place } from './catalog.js';
+import type { CheckpointFiles } from './files.js';
+import { ShardFiles } from './shard-files.js';
+import { type CheckpointSummary, summarize } from './summary.js';
+import { transferShards } from './transfer.js';
+import { verifyCheckpoint } from './verify.js';
+
+/**
+ * An open checkpoint, made by `openCheckpoint`: one file, or the shards that an index names. A shard
+ * is opened when something is first asked for that is in it, and stays open until `close()`.
+ *
+ * Where writers dropped a tensor that shares its memory with another, they note `dropped: kept` in
+ * the metadata. A name that is missing but noted there stands for the kept tensor, in every method
+ * that takes names; `keys()`, `size` and iteration leave such aliases out.
+ *
+ * After `close()` everything but `path`, `shards`, `passedOver`, `ok` and `close()` itself throws
+ * `SAFETENSORS_FILE_CLOSED`; tensors whose bytes were handed out stay valid.
+ */
+export class Checkpoint implements Iterable<[string, Tensor]> {
+  readonly #shards: ShardFiles;
+  readonly #catalog: Catalog;
+
+  /** @internal Opens the file when there is no index; otherwise nothing yet. */
+  constructor(files: CheckpointFiles, options: OpenOptions) {
+    this.#shards = new ShardFiles(files, options);
+    this.#catalog = new Catalog(this.#shards);
+    if (files.index === null) this.#shards.open(0);
+  }
+
+  /** @internal As `loadCheckpoint` gives them. */
+  static takeAll(checkpoint: Checkpoint): Map<string, Tensor> {
+    return checkpoint.#catalog.takeAll();
+  }
+
+  /** @internal Its files, for those who need what each says. */
+  static shardsOf(checkpoint: Checkpoint): ShardFiles {
+    return checkpoint.#shards;
+  }
+
+  /** Path of the index, or of the only file. */
+  get path(): string {
+    return this.#shards.files.path;
+  }
+
+  /** Names of the shards, relative to the folder of `path`, in the order of the index. */
+  get shards(): readonly string[] {
+    return this.#shards.files.shards.map((shard) => shard.name);
+  }
+
+  /**
+   * Files of the same folder that another tool might open instead, by name: a single file beside an
+   * index, or an index whose shards are not all there beside a single file. Empty for explicit paths.
+   */
+  get passedOver(): readonly string[] {
+    return this.#shards.files.passedOver;
+  }
+
+  /** False once a tensor was refused because an open shard changed, and when closed. */
+  get ok(): boolean {
+    return this.#shards.ok;
+  }
+
+  /** Number of tensors; by the index, if there is one. */
+  get size(): number {
+    return this.#catalog.size;
+  }
+
+  /** Length of all shards in bytes, headers included. Opens none. */
+  get byteLength(): number {
+    this.#shards.requireOpen();
+    return this.shards.reduce((sum, _, shard) => sum + this.#shards.byteLength(shard), 0);
+  }
+
+  /**
+   * The index's metadata, else the single file's; null when there is none. Strings as they are, other
+   * values of an index as their JSON text, such as `total_size`. Do not write to it.
+   */
+  get metadata(): ReadonlyMap<string, string> | null {
+    return this.#catalog.metadata;
+  }
+
+  /** Names sorted by their UTF-8 bytes; a new array. By the index if there is one: opens no shard. */
+  keys(): string[] {
+    return this.#catalog.keys();
+  }
+
+  /**
+   * Names shard by shard, in each in the order of their bytes; a new array. Opens every shard.
+   *
+   * @throws FormatError `SAFETENSORS_INDEX_MISMATCH` when the index names a tensor that is not there
+   */
+  offsetKeys(): string[] {
+    this.#shards.requireOpen();
+    return this.shards.flatMap((_, shard) => this.#catalog.namesIn(shard));
+  }
+
+  /** Whether there is a tensor of that name, or an alias. By the index if there is one. */
+  has(name: string): boolean {
+    return this.#catalog.find(name) !== null;
+  }
+
+  /**
+   * Dtype, shape and place in its shard of a tensor; a new frozen object. Opens that shard only.
+   *
+   * @throws TensorNotFoundError; FormatError also when the shard is bad, and
+   *   `SAFETENSORS_INDEX_MISMATCH` when the index names a tensor that is not there
+   */
+  info(name: string): TensorInfo {
+    const place = this.#catalog.require(name);
+    return place.file.info(place.name);
+  }
+
+  /**
+   * A tensor, the same object on every call; the kept tensor for an alias. Opens its shard only, and
+   * reads nothing of the data: see `SafetensorsFile.getTensor`.
+   *
+   * @throws As `info`, and FileChangedError, FileClosedError
+   */
+  getTensor(name: string): Tensor {
+    const place = this.#catalog.require(name);
+    return place.file.getTensor(place.name);
+  }
+
+  /** Several tensors by name, in the order given; all, as `offsetKeys` gives them, without an argument. */
+  getTensors(names: Iterable<string> = this.offsetKeys()): Map<string, Tensor> {
+    requireNames(names);
+    return new Map(Array.from(names, (name) => [name, this.getTensor(name)]));
+  }
+
+  /** A part of a tensor: `getTensor(name).slice(...index)`. */
+  getSlice(name: string, ...index: readonly SliceIndex[]): Tensor {
+    return this.getTensor(name).slice(...index);
+  }
+
+  /**
+   * One rank's part of a tensor along a dimension, the first unless `dim` says another: part `rank`
+   * of `worldSize` equal ones. Along the first dimension it is a view of the tensor's memory, of
+   * which only these bytes are read; along another it is gathered into memory of its own now.
+   *
+   * The dimension's length must be divisible by `worldSize`. Packed 4- and 6-bit dtypes must be cut
+   * on bytes.
+   *
+   * @throws SliceError `SAFETENSORS_NOT_DIVISIBLE`, `SAFETENSORS_SLICE_OUT_OF_RANGE` when there is no
+   *   such dimension, `SAFETENSORS_MISALIGNED_SLICE`
+   */
+  getPartition(name: string, partition: Partition): Tensor {
+    const tensor = this.getTensor(name);
+    const context = { path: this.path, tensor: name };
+    return tensor.slice(...planPartition(tensor.shape, partition, context));
+  }
+
+  /** All tensors as `[name, tensor]`, shard by shard, each opened when its turn comes. */
+  *[Symbol.iterator](): Generator<[string, Tensor], void, void> {
+    this.#shards.requireOpen();
+    for (let shard = 0; shard < this.shards.length; shard++) {
+      for (const name of this.#catalog.namesIn(shard)) {
+        yield [name, this.#shards.open(shard).getTensor(name)];
+      }
+    }
+  }
+
+  /**
+   * Fetches the bytes of the named tensors, of all by default, shard by shard, without blocking the
+   * event loop: as `SafetensorsFile.prefetch`. Opens the shards of these tensors first.
+   *
+   * @throws As `info`, and as `SafetensorsFile.prefetch`
+   */
+  async prefetch(names?: Iterable<string>, options: TransferOptions = {}): Promise<void> {
+    requireOptions(options);
+    const catalog = this.#catalog;
+    const works = names === undefined ? catalog.allWorks() : catalog.works(catalog.places(names));
+    const check = (): void => this.#shards.requireOpen();
+    await transferShards(works, options, check, (work, shardOptions) =>
+      work.file.prefetch(work.names, shardOptions),
+    );
+  }
+
+  /**
+   * How many bytes of the shards, or of one tensor, are in memory now; null where the system does not
+   * tell. As `SafetensorsFile.residency`; without a name it opens every shard.
+   *
+   * @throws As `info`, and FileChangedError, FileClosedError
+   */
+  residency(name?: string): number | null {
+    if (name !== undefined) {
+      const place = this.#catalog.require(name);
+      return place.file.residency(place.name);
+    }
+    this.#shards.requireOpen();
+    let sum = 0;
+    for (const file of this.#shards) {
+      const bytes = file.residency();
+      if (bytes === null) return null;
+      sum += bytes;
+    }
+    return sum;
+  }
+
+  /**
+   * The named tensors, all by default, read into ordinary memory of the caller's own, shard by shard:
+   * as `SafetensorsFile.load`. In the order given, as `offsetKeys` without an argument.
+   *
+   * @throws As `info`, and as `SafetensorsFile.load`
+   */
+  async load(
+    names?: Iterable<string>,
+    options: TransferOptions = {},
+  ): Promise<Map<string, Tensor>> {
+    requireOptions(options);
+    const places = this.#catalog.places(names ?? this.offsetKeys());
+    const loaded = new Map<SafetensorsFile, Map<string, Tensor>>();
+    const check = (): void => this.#shards.requireOpen();
+    await transferShards(
+      this.#catalog.works(places),
+      options,
+      check,
+      async (work, shardOptions) => {
+        loaded.set(work.file, await work.file.load(work.names, shardOptions));
+      },
+    );
+    const tensorOf = ({ file, name }: Place): Tensor => loaded.get(file)?.get(name) as Tensor;
+    return new Map(Array.from(places, ([name, place]) => [name, tensorOf(place)]));
+  }
+
+  /**
+   * Checks everything that opening leaves out: the header of every shard, that the index and the
+   * shards name the same tensors and none twice, and `total_size`. Opens every shard; they stay open,
+   * so that what was checked is what is read later.
+   *
+   * @throws FormatError `SAFETENSORS_INDEX_MISMATCH`, which lists the first problems and counts all
+   * @throws Error Node's own `EMFILE` and the like
+   */
+  async verify(): Promise<void> {
+    this.#shards.requireOpen();
+    await verifyCheckpoint(this.#shards);
+  }
+
+  /** Tensors, parameters and bytes per dtype and by shard, counted as the Hub does. Opens every shard. */
+  summary(): CheckpointSummary {
+    return summarize(this.#shards);
+  }
+
+  /** Closes every shard: as `SafetensorsFile.close`. */
+  close(options: CloseOptions = {}): void {
+    requireOptions(options);
+    const { detach = false } = options;
+    if (typeof detach !== 'boolean') throw argumentTypeError('detach', 'a boolean', detach);
+    this.#shards.close(options);
+  }
+
+  /** `using checkpoint = openCheckpoint(path)` closes it at the end of the block, as `close()` does. */
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}

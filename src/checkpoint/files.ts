@@ -1,0 +1,231 @@
+/** Which files make up a checkpoint: the choice in a folder, and shards that are really there. */
+
+import { closeSync, existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
+import { basename, dirname, join, sep } from 'node:path';
+import { argumentRangeError, FormatError, quoteName, SafetensorsError } from '../errors/errors.js';
+import { openRegularFile, readerOf, readFully } from '../io/opened-file.js';
+import { isInterimName } from '../replacement/temporary-names.js';
+import {
+  type CheckpointIndex,
+  checkIndexByteLength,
+  type ParseIndexOptions,
+  parseCheckpointIndex,
+} from '../shards/index.js';
+import { pathObjection, SHARD_EXTENSION } from '../shards/safe-names.js';
+
+/** One file of a checkpoint. */
+export interface ShardFile {
+  /** Name as in the index, without `.` parts; the file's name when there is no index. */
+  readonly name: string;
+  readonly path: string;
+}
+
+/** A checkpoint that was found. */
+export interface CheckpointFiles {
+  /** The index, or the only file. */
+  readonly path: string;
+  readonly index: CheckpointIndex | null;
+  readonly shards: readonly ShardFile[];
+  /** Names of an index or single file of the same folder that could have been opened instead. */
+  readonly passedOver: readonly string[];
+}
+
+/** Options of the choice. */
+export interface SelectOptions extends Omit<ParseIndexOptions, 'path'> {
+  /** As in `model.fp16.safetensors`; only files of this variant are looked at. */
+  readonly variant?: string | undefined;
+}
+
+/** How many names a message lists. */
+const SHOWN_NAMES = 20;
+const INDEX_NAME = /\.safetensors(?:\.index\.json|\.index\.[^/]*\.json)$/;
+/** One of several shards, by its name. */
+const NUMBERED_SHARD = /-\d{5,}-of-(?!0*1\.)\d{5,}\.safetensors$/;
+/** What a shard's name has and that of the single file of the same pattern has not. */
+const SHARD_NUMBER = /-\d{5,}-of-\d{5,}/;
+const CACHE_FOLDER = /^(?:models|datasets|spaces|kernels)--/;
+
+/** A few of the names for a message, and how many more there are. */
+function listNames(names: readonly string[]): string {
+  const shown = names.slice(0, SHOWN_NAMES).map(quoteName).join(', ');
+  const more = names.length - SHOWN_NAMES;
+  return more > 0 ? `${shown} and ${more} more` : shown;
+}
+
+/** The checkpoint of one file, whatever its name. */
+export function singleFile(path: string, passedOver: readonly string[] = []): CheckpointFiles {
+  return { path, index: null, shards: [{ name: basename(path), path }], passedOver };
+}
+
+/** Reads an index whose length was checked before. */
+function readIndex(path: string, options: ParseIndexOptions): CheckpointIndex {
+  const file = openRegularFile(path, path);
+  try {
+    checkIndexByteLength(file.byteLength, { ...options, path });
+    const json = new Uint8Array(file.byteLength);
+    readFully(readerOf(file), json, 0, path);
+    return parseCheckpointIndex(json, { ...options, path });
+  } finally {
+    closeSync(file.fd);
+  }
+}
+
+/** Names of the shards of an index; undefined where it cannot be told. */
+export function shardNamesOf(path: string): readonly string[] | undefined {
+  try {
+    return readIndex(path, {}).shards;
+  } catch {
+    return undefined;
+  }
+}
+
+/** An index and the names of its shards that are not there. */
+interface FoundIndex {
+  readonly files: CheckpointFiles;
+  readonly missing: readonly string[];
+}
+
+function findShards(path: string, options: ParseIndexOptions): FoundIndex {
+  const index = readIndex(path, options);
+  const folder = dirname(path);
+  const isInside = insideOf(folder);
+  const missing: string[] = [];
+  const shards = index.shards.map((name) => {
+    const shard = join(folder, name);
+    if (statSync(shard, { throwIfNoEntry: false }) === undefined) missing.push(name);
+    else if (!isInside(shard)) refuseLink(path, name);
+    return { name, path: shard };
+  });
+  return { files: { path, index, shards, passedOver: [] }, missing };
+}
+
+/** The checkpoint of an index; every shard must be there. */
+export function indexedFiles(path: string, options: ParseIndexOptions): CheckpointFiles {
+  return complete(findShards(path, options));
+}
+
+function complete({ files, missing }: FoundIndex): CheckpointFiles {
+  if (missing.length === 0) return files;
+  const message = `expected ${files.shards.length} shards, found ${missing.length} of them missing: ${listNames(missing)}`;
+  throw new SafetensorsError('SAFETENSORS_MISSING_SHARDS', message, { path: files.path });
+}
+
+function refuseLink(path: string, name: string): never {
+  const message = `expected the files of a checkpoint to stay in its folder, found a link out of it: ${quoteName(name)}`;
+  throw new FormatError('SAFETENSORS_UNSAFE_SHARD_NAME', message, { path });
+}
+
+/**
+ * Says whether a file is really inside a folder. In a snapshot of the Hub's cache, files are links
+ * to the blobs of the same repository, which count as inside.
+ */
+function insideOf(folder: string): (path: string) => boolean {
+  const roots = [realpathSync.native(folder)];
+  for (let at = roots[0] as string; dirname(at) !== at; at = dirname(at)) {
+    const repository = dirname(dirname(at));
+    if (basename(dirname(at)) === 'snapshots' && CACHE_FOLDER.test(basename(repository))) {
+      roots.push(join(repository, 'blobs'));
+      break;
+    }
+  }
+  return (path) => {
+    const real = realpathSync.native(path);
+    return roots.some((root) => real.startsWith(root.endsWith(sep) ? root : root + sep));
+  };
+}
+
+/** Names for a model without and with a variant, the preferred first. */
+function usualNames(variant: string | undefined): { indexes: string[]; single: string } {
+  if (variant === undefined) {
+    return { indexes: ['model.safetensors.index.json'], single: 'model.safetensors' };
+  }
+  return {
+    indexes: [`model.safetensors.index.${variant}.json`, `model.${variant}.safetensors.index.json`],
+    single: `model.${variant}.safetensors`,
+  };
+}
+
+/** Whether a file that is not named `model` belongs to a variant; all belong to none. */
+function isOfVariant(name: string, variant: string | undefined): boolean {
+  if (variant === undefined) return true;
+  return (
+    name.endsWith(`.${variant}${SHARD_EXTENSION}`) ||
+    name.endsWith(`.${variant}.safetensors.index.json`) ||
+    name.endsWith(`.safetensors.index.${variant}.json`)
+  );
+}
+
+/**
+ * Chooses in a folder: the model's index if all its shards are there, else its single file, else the
+ * only index of another name, else the only file. Never anything but safetensors.
+ *
+ * @throws SafetensorsError `SAFETENSORS_MISSING_SHARDS`, `SAFETENSORS_CHECKPOINT_NOT_FOUND`
+ * @throws FormatError for a bad index, and `SAFETENSORS_UNSAFE_SHARD_NAME` for a link out of the folder
+ */
+export function selectInFolder(folder: string, options: SelectOptions): CheckpointFiles {
+  const { variant } = options;
+  if (variant !== undefined && (pathObjection(variant) !== null || variant.includes('/'))) {
+    throw argumentRangeError('variant', 'a part of a file name, as fp16', variant);
+  }
+  const isInside = insideOf(folder);
+  const usual = usualNames(variant);
+  const present = readdirSync(folder).filter((name) => isOfVariant(name, variant));
+  const others = present.filter((name) => INDEX_NAME.test(name));
+  const isUsual = usual.indexes.some((name) => present.includes(name));
+  const hasSingle = present.includes(usual.single) && existsSync(join(folder, usual.single));
+  const isOnly = !hasSingle && others.length === 1;
+  const indexes = isUsual ? usual.indexes : isOnly ? others : [];
+  let incomplete: FoundIndex | undefined;
+  for (const name of indexes.filter((name) => present.includes(name))) {
+    const path = join(folder, name);
+    if (!isInside(path)) refuseLink(folder, name);
+    const found = findShards(path, options);
+    const named = found.files.shards.some((shard) => shard.name === usual.single);
+    const passedOver = hasSingle && !named ? [usual.single] : [];
+    if (found.missing.length === 0) return { ...found.files, passedOver };
+    incomplete ??= found;
+  }
+  const single = hasSingle ? usual.single : onlyFile(folder, present, incomplete, others);
+  if (!isInside(join(folder, single))) refuseLink(folder, single);
+  const passedOver = incomplete === undefined ? [] : [basename(incomplete.files.path)];
+  return singleFile(join(folder, single), passedOver);
+}
+
+/**
+ * Safetensors files without those that a save from or to a single file has beside it for a moment,
+ * and for good when it is killed: its shards, which no index names, and files under interim names.
+ */
+function wholeFiles(present: readonly string[]): string[] {
+  const names = present.filter((name) => name.endsWith(SHARD_EXTENSION) && !isInterimName(name));
+  const all = new Set(names);
+  return names.filter(
+    (name) => !SHARD_NUMBER.test(name) || !all.has(name.replace(SHARD_NUMBER, '')),
+  );
+}
+
+/**
+ * The only safetensors file of a folder; one that an incomplete index names is half a model, and so
+ * is a numbered one without an index, as of a save under way.
+ */
+function onlyFile(
+  folder: string,
+  present: readonly string[],
+  incomplete: FoundIndex | undefined,
+  indexes: readonly string[],
+): string {
+  const names = wholeFiles(present);
+  const [only] = names;
+  if (incomplete !== undefined) {
+    const isShard = incomplete.files.shards.some((shard) => shard.name === only);
+    if (names.length !== 1 || isShard) complete(incomplete);
+  }
+  if (only !== undefined && names.length === 1 && !NUMBERED_SHARD.test(only)) return only;
+  const found = [...indexes, ...names].sort();
+  const message =
+    found.length === 0
+      ? 'expected a checkpoint in the folder, found no safetensors file or index'
+      : found.length === 1
+        ? `expected a whole checkpoint in the folder, found a shard without its index: ${listNames(found)}`
+        : `expected one checkpoint in the folder, found several to choose from: ${listNames(found)}; open one of them`;
+  throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path: folder });
+}

@@ -1,0 +1,115 @@
+/** The ways into a checkpoint: a folder, an index, a file, or the id of a repository on the Hub. */
+
+import { statSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { argumentTypeError, requireOptions } from '../errors/errors.js';
+import type { OpenOptions } from '../file/open.js';
+import { findInHubCache, notInCache } from '../hub/cache.js';
+import { isHubUri, parseHubId } from '../hub/ids.js';
+import { hasCode } from '../io/system-errors.js';
+import type { Tensor } from '../tensor/tensor.js';
+import { Checkpoint } from './checkpoint.js';
+import { type CheckpointFiles, indexedFiles, selectInFolder, singleFile } from './files.js';
+
+/** What a folder answers in which something is missing, or a link to a blob that was removed. */
+const INCOMPLETE: readonly string[] = [
+  'SAFETENSORS_CHECKPOINT_NOT_FOUND',
+  'SAFETENSORS_MISSING_SHARDS',
+  'ENOENT',
+];
+
+/** Options of {@link openCheckpoint} and {@link loadCheckpoint}; those of files hold for every shard. */
+export interface OpenCheckpointOptions extends OpenOptions {
+  /**
+   * Takes the files of a variant from a folder, as `model.fp16.safetensors` or the index
+   * `model.safetensors.index.fp16.json`, and never others. Explicit files need none.
+   */
+  readonly variant?: string | undefined;
+  /** Branch, tag, ref or commit of a repository in the Hub's cache; `main` by default. */
+  readonly revision?: string | undefined;
+  /** Longest index accepted, in bytes; 104 857 600 by default. */
+  readonly maxIndexByteLength?: number | undefined;
+}
+
+/**
+ * Opens a checkpoint: a folder, an index, a single file, or a repository (`org/name`, `name`,
+ * `hf://org/name@revision/path`) that is in the Hub's cache on this machine; nothing is downloaded.
+ * What exists under the path given wins over a repository of that name.
+ *
+ * In a folder the index is taken if all its shards are there, else the single file
+ * `model.safetensors`, else the only index or safetensors file of another name. Shards without an
+ * index count for nothing beside the single file that has their name without the numbers. Opening
+ * reads and checks the index and looks for the shards, but opens none: their headers are checked
+ * when they are first used, or all by `verify()`. A single file is opened and checked at once. Reads
+ * a few files and is as fast as `safeOpen`, so that it does not wait for anything.
+ *
+ * @throws FormatError for an index or a file that is bad; `SAFETENSORS_UNSAFE_SHARD_NAME` for shards
+ *   outside of the folder, by name or by a symbolic link (links to the Hub cache's blobs are allowed)
+ * @throws SafetensorsError `SAFETENSORS_MISSING_SHARDS` with all that are missing,
+ *   `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_NOT_IN_CACHE`
+ * @throws Error Node's own `ENOENT`, `EACCES` and the like
+ */
+export function openCheckpoint(
+  path: string | URL,
+  options: OpenCheckpointOptions = {},
+): Checkpoint {
+  checkOptions(options);
+  const text = path instanceof URL ? fileURLToPath(path) : path;
+  if (typeof text !== 'string') throw argumentTypeError('path', 'a string or a file: URL', path);
+  if (!isHubUri(text) && statSync(text, { throwIfNoEntry: false }) !== undefined) {
+    return new Checkpoint(findFiles(text, options), options);
+  }
+  return new Checkpoint(findCached(text, options), options);
+}
+
+/**
+ * All tensors of a checkpoint by name, shard by shard: those that the shards really hold, whatever
+ * the index says beyond that; of a name that is in several shards, the one that the index means.
+ * Opens, takes all, closes; as `loadFile`. Aliases of the metadata are no tensors and are left out, as
+ * from `keys()`.
+ *
+ * @throws As {@link openCheckpoint}, and `SAFETENSORS_TENSOR_TOO_LARGE` as `loadFile`
+ */
+export function loadCheckpoint(
+  path: string | URL,
+  options: OpenCheckpointOptions = {},
+): Map<string, Tensor> {
+  const checkpoint = openCheckpoint(path, options);
+  try {
+    const tensors = Checkpoint.takeAll(checkpoint);
+    // A buffer that was made before the handle ends outlives it.
+    for (const tensor of tensors.values()) tensor.buffer;
+    return tensors;
+  } finally {
+    checkpoint.close();
+  }
+}
+
+function checkOptions(options: OpenCheckpointOptions): void {
+  requireOptions(options);
+  for (const name of ['variant', 'revision'] as const) {
+    const value = options[name];
+    if (value !== undefined && typeof value !== 'string') {
+      throw argumentTypeError(name, 'a string', value);
+    }
+  }
+}
+
+/** What exists at a path. */
+function findFiles(path: string, options: OpenCheckpointOptions): CheckpointFiles {
+  if (statSync(path).isDirectory()) return selectInFolder(path, options);
+  return path.endsWith('.json') ? indexedFiles(path, options) : singleFile(path);
+}
+
+function findCached(text: string, options: OpenCheckpointOptions): CheckpointFiles {
+  const id = parseHubId(text);
+  // No id either: Node's own error says that nothing is there.
+  if (id === null) return findFiles(text, options);
+  const found = findInHubCache(id, text, options.revision);
+  try {
+    return findFiles(found, options);
+  } catch (error) {
+    if (!hasCode(error, INCOMPLETE)) throw error;
+    throw notInCache(text, `the Hub's cache is incomplete: ${(error as Error).message}`, error);
+  }
+}

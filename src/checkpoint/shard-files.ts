@@ -1,0 +1,62 @@
+/** The files of a checkpoint, opened when they are first needed, each once. */
+
+import { statSync } from 'node:fs';
+import { FileClosedError } from '../errors/errors.js';
+import type { CloseOptions, SafetensorsFile } from '../file/file.js';
+import { type OpenOptions, safeOpen } from '../file/open.js';
+import type { CheckpointFiles } from './files.js';
+
+/** Shards by their position in `CheckpointFiles.shards`. */
+export class ShardFiles {
+  /** What was found on the disk. */
+  readonly files: CheckpointFiles;
+  readonly #options: OpenOptions;
+  readonly #open = new Map<number, SafetensorsFile>();
+  #closed = false;
+
+  /** The options are those of every shard. */
+  constructor(files: CheckpointFiles, options: OpenOptions) {
+    this.files = files;
+    this.#options = options;
+  }
+
+  /** False when a shard that is open has changed, and when closed. */
+  get ok(): boolean {
+    return !this.#closed && [...this.#open.values()].every((file) => file.ok);
+  }
+
+  /** Throws FileClosedError after `close`. */
+  requireOpen(): void {
+    if (this.#closed) throw new FileClosedError({ path: this.files.path });
+  }
+
+  /** The open shard; opened now when it was not. */
+  open(shard: number): SafetensorsFile {
+    this.requireOpen();
+    let file = this.#open.get(shard);
+    if (file === undefined) {
+      const { path } = this.files.shards[shard] as { path: string };
+      file = safeOpen(path, this.#options);
+      this.#open.set(shard, file);
+    }
+    return file;
+  }
+
+  /** All shards, opened one by one as the loop goes on. */
+  *[Symbol.iterator](): Generator<SafetensorsFile, void, void> {
+    for (let shard = 0; shard < this.files.shards.length; shard++) yield this.open(shard);
+  }
+
+  /** Length of a shard in bytes, without opening it. */
+  byteLength(shard: number): number {
+    const { path } = this.files.shards[shard] as { path: string };
+    return this.#open.get(shard)?.byteLength ?? statSync(path).size;
+  }
+
+  /** Closes what is open; as `SafetensorsFile.close`. */
+  close(options: CloseOptions): void {
+    for (const file of this.#open.values()) file.close(options);
+    this.#closed = true;
+    this.#open.clear();
+  }
+}

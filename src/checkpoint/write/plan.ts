@@ -1,0 +1,196 @@
+/** A checkpoint to be written, before anything of it is: its files, their headers, the index. */
+
+import { argumentRangeError, FormatError, InvalidTensorError } from '../../errors/errors.js';
+import { layOut, type Placed } from '../../format/header-writer.js';
+import type {
+  FilePayload,
+  MemoryPayload,
+  StreamPayload,
+  TensorEntry,
+} from '../../save/tensor-input.js';
+import type { WritableLayout } from '../../save/tensor-writes.js';
+import { DEFAULT_FILENAME_PATTERN, FilenamePattern } from '../../shards/file-names.js';
+import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../../shards/index.js';
+import { encodeIndex, type IndexValue } from '../../shards/index-writer.js';
+import type { CheckpointMetadata } from '../../shards/metadata.js';
+import { SHARD_EXTENSION } from '../../shards/safe-names.js';
+import { parseByteSize } from '../../shards/sizes.js';
+import { DEFAULT_MAX_SHARD_SIZE, type SplitSummary, splitByteLengths } from '../../shards/split.js';
+
+/** Any tensor that can be written. */
+export type AnyEntry = TensorEntry<MemoryPayload | FilePayload | StreamPayload>;
+
+/** How a checkpoint is laid out. */
+export interface CheckpointLayoutOptions {
+  /**
+   * Bytes of tensors per file, as a number (`Infinity`: one file) or a text as `'5GB'`, `'200 MB'`,
+   * `'1.5GiB'`; `'5GB'` by default. A tensor that is larger gets a file of its own.
+   */
+  readonly maxShardSize?: number | string | undefined;
+  /**
+   * A plain file name with `{suffix}` exactly once, for the number, that ends in `.safetensors`;
+   * `'model{suffix}.safetensors'` by default.
+   */
+  readonly filenamePattern?: string | undefined;
+  /**
+   * Stands before the number: `fp16` makes `model.fp16-00001-of-00002.safetensors`, with the index
+   * `model.safetensors.index.fp16.json`, as transformers has it.
+   */
+  readonly variant?: string | undefined;
+}
+
+/** Metadata of the files, null for none, and of the index. */
+export interface PlannedMetadata extends Pick<CheckpointMetadata, 'index'> {
+  readonly file: ReadonlyMap<string, string> | null;
+}
+
+/** A file to be written. */
+export interface PlannedFile {
+  readonly name: string;
+  readonly layout: WritableLayout;
+}
+
+/**
+ * Tensors by their numbers from 0. Those of a file are looked at together, and let go afterwards: so
+ * that they need not all be objects at once.
+ */
+export interface TensorTable<Entry extends AnyEntry> {
+  readonly size: number;
+  /** Of a tensor, in bytes. */
+  byteLength(number: number): number;
+  /** Of a tensor. */
+  name(number: number): string;
+  /** A tensor; the same one again or a new one. */
+  entry(number: number): Entry;
+  /** The tensors of a file in the form in which they are kept until it is written. */
+  keep(placed: readonly Placed<Entry>[]): WritableLayout['placed'];
+  /** All tensors, or one at least of every file that they come from. */
+  readonly samples: Iterable<Pick<AnyEntry, 'payload'>>;
+}
+
+/**
+ * A table of tensors that are objects already.
+ *
+ * @throws InvalidTensorError for a name that comes twice
+ */
+export function tableOf(entries: readonly AnyEntry[]): TensorTable<AnyEntry> {
+  requireNamesOnce(entries);
+  const entry = (number: number): AnyEntry => entries[number] as AnyEntry;
+  return {
+    size: entries.length,
+    entry,
+    byteLength: (number) => entry(number).byteLength,
+    name: (number) => entry(number).name,
+    keep: (placed) => placed,
+    samples: entries,
+  };
+}
+
+/** A checkpoint to be written. */
+export interface CheckpointPlan {
+  readonly pattern: FilenamePattern;
+  readonly files: readonly PlannedFile[];
+  /** All tensors, or one at least of every file that they come from. */
+  readonly samples: Iterable<Pick<AnyEntry, 'payload'>>;
+  /** Bytes of the tensors. */
+  readonly totalSize: number;
+  /** The index; null for a single file. */
+  readonly index: Uint8Array | null;
+  /** An index, also for a single file, in which files have other names. */
+  interimIndex(nameOf: (filename: string) => string): Uint8Array;
+}
+
+/** The pattern that the options mean; throws as `FilenamePattern` does. */
+function patternOf({ filenamePattern, variant }: CheckpointLayoutOptions): FilenamePattern {
+  const pattern = new FilenamePattern(filenamePattern ?? DEFAULT_FILENAME_PATTERN, variant);
+  if (pattern.text.endsWith(SHARD_EXTENSION)) return pattern;
+  const expected = `a file name that ends in ${SHARD_EXTENSION}, as shards of an index must`;
+  throw argumentRangeError('filenamePattern', expected, filenamePattern);
+}
+
+/**
+ * Splits the tensors and lays out every file. Without tensors there is one file.
+ *
+ * @throws InvalidTensorError as `layOut`
+ * @throws FormatError `SAFETENSORS_INDEX_TOO_LARGE` for an index that no reader accepts
+ * @throws TypeError, RangeError for unusable options
+ */
+export function planCheckpoint<Entry extends AnyEntry>(
+  tensors: TensorTable<Entry>,
+  options: CheckpointLayoutOptions,
+  metadataOf: (split: SplitSummary) => PlannedMetadata,
+): CheckpointPlan {
+  const pattern = patternOf(options);
+  const limit = parseByteSize(options.maxShardSize ?? DEFAULT_MAX_SHARD_SIZE, 'maxShardSize');
+  const shards = splitByteLengths(byteLengthsOf(tensors), limit);
+  const totalSize = totalOf(tensors);
+  if (shards.length === 0) shards.push([]);
+  const isSharded = shards.length > 1;
+  const split = { isSharded, metadata: { total_size: totalSize } };
+  const { file: metadata, index: indexMetadata } = metadataOf(split);
+  const nameOf = (shard: number): string => pattern.filename(shard + 1, shards.length);
+  const files = shards.map((numbers, shard) => {
+    const { placed, ...rest } = layOut(entriesOf(tensors, numbers), { metadata });
+    return { name: nameOf(shard), layout: { ...rest, placed: tensors.keep(placed) } };
+  });
+  const metadataOfIndex: ReadonlyMap<string, IndexValue> =
+    indexMetadata ?? new Map<string, IndexValue>([['total_size', totalSize], ...(metadata ?? [])]);
+  const indexOf = (filenameOf: (filename: string) => string): Uint8Array => {
+    const names = weightMapOf(tensors, shards, (shard) => filenameOf(nameOf(shard)));
+    return encodeIndex(metadataOfIndex, names);
+  };
+  const index = isSharded ? indexOf((filename) => filename) : null;
+  if (index !== null) requireIndexLength(index.byteLength);
+  const { samples } = tensors;
+  return { pattern, files, samples, totalSize, index, interimIndex: indexOf };
+}
+
+function* byteLengthsOf(tensors: TensorTable<AnyEntry>): Generator<number, void, void> {
+  for (let number = 0; number < tensors.size; number++) yield tensors.byteLength(number);
+}
+
+function totalOf(tensors: TensorTable<AnyEntry>): number {
+  let total = 0;
+  for (const byteLength of byteLengthsOf(tensors)) total += byteLength;
+  if (Number.isSafeInteger(total)) return total;
+  throw argumentRangeError('tensors', 'of at most 2^53 - 1 bytes together', total);
+}
+
+function* entriesOf<Entry extends AnyEntry>(
+  tensors: TensorTable<Entry>,
+  numbers: readonly number[],
+): Generator<Entry, void, void> {
+  for (const number of numbers) yield tensors.entry(number);
+}
+
+function* weightMapOf(
+  tensors: TensorTable<AnyEntry>,
+  shards: readonly (readonly number[])[],
+  filenameOf: (shard: number) => string,
+): Generator<[string, string], void, void> {
+  for (const [shard, numbers] of shards.entries()) {
+    const filename = filenameOf(shard);
+    for (const number of numbers) yield [tensors.name(number), filename];
+  }
+}
+
+function requireIndexLength(byteLength: number): void {
+  if (byteLength <= DEFAULT_MAX_INDEX_BYTE_LENGTH) return;
+  throw new FormatError(
+    'SAFETENSORS_INDEX_TOO_LARGE',
+    `expected an index of at most ${DEFAULT_MAX_INDEX_BYTE_LENGTH} bytes, found ${byteLength}: write ` +
+      'one file, or shorter names, or less metadata',
+  );
+}
+
+/** Throws InvalidTensorError for a name that comes twice, also when it would be in two files. */
+function requireNamesOnce(entries: readonly AnyEntry[]): void {
+  const names = new Set<string>();
+  for (const { name: tensor } of entries) {
+    if (names.has(tensor)) {
+      const message = 'expected every name once, found it twice';
+      throw new InvalidTensorError('SAFETENSORS_INVALID_TENSOR_VIEW', message, { tensor });
+    }
+    names.add(tensor);
+  }
+}

@@ -1,0 +1,119 @@
+/** Writes a planned checkpoint into a folder. */
+
+import { statSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { argumentRangeError, argumentTypeError } from '../../errors/errors.js';
+import { isHubUri } from '../../hub/ids.js';
+import { Transfer, type TransferOptions } from '../../io/transfer.js';
+import type { SaveSyncOptions } from '../../save/save.js';
+import { SourceFiles } from '../../save/source-files.js';
+import { writeLayout } from '../../save/tensor-writes.js';
+import { SHARD_EXTENSION } from '../../shards/safe-names.js';
+import type { CheckpointPlan, PlannedFile } from './plan.js';
+import { CheckpointReplacement } from './replacement.js';
+
+/** How a checkpoint is written. */
+export interface WriteCheckpointOptions extends TransferOptions, Pick<SaveSyncOptions, 'durable'> {}
+
+/** What was written, and what is gone. */
+export interface WrittenCheckpoint {
+  /** Path of the index, or of the single file. */
+  readonly path: string;
+  /** Names of the files that hold tensors, in the order of their numbers. */
+  readonly files: readonly string[];
+  /** Name of the index; null for a single file, which has none. */
+  readonly index: string | null;
+  /** Length of the tensors in bytes: what the index calls `total_size`. */
+  readonly totalSize: number;
+  /** Names of the files of an earlier checkpoint, or of one left unfinished, that were deleted. */
+  readonly deleted: readonly string[];
+  /** Names of such files that could not be deleted, as Windows keeps those that are mapped. */
+  readonly undeleted: readonly string[];
+}
+
+/** Files at once: the system lets one write to a file at a time, and one can be synced meanwhile. */
+const FILES_AT_ONCE = 2;
+
+/**
+ * Writes all files, then makes them the checkpoint of the folder. Streams are asked for their bytes
+ * one at a time.
+ */
+export async function writeCheckpoint(
+  target: string | URL,
+  plan: CheckpointPlan,
+  options: WriteCheckpointOptions,
+): Promise<WrittenCheckpoint> {
+  const folder = folderOf(target);
+  const { durable = true } = options;
+  if (typeof durable !== 'boolean') throw argumentTypeError('durable', 'a boolean', durable);
+  const { files, pattern, totalSize } = plan;
+  const byteLength = files.reduce((sum, { layout }) => sum + layout.byteLength, 0);
+  const failures: unknown[] = [];
+  const transfer = new Transfer(byteLength, options, () => {
+    if (failures.length > 0) throw failures[0];
+  });
+  transfer.signal?.throwIfAborted();
+  const index = plan.index === null ? null : pattern.indexFilename;
+  const names = files.map(({ name }) => name);
+  const sources = new SourceFiles(plan.samples);
+  try {
+    const allNames = index === null ? names : [...names, index];
+    const replacement = await CheckpointReplacement.open(folder, pattern, allNames, { durable });
+    try {
+      const waiting = files.values();
+      const lane = async (): Promise<void> => {
+        try {
+          for (const file of waiting) await writeFile(file, replacement, sources, transfer);
+        } catch (error) {
+          failures.push(error);
+        }
+      };
+      await Promise.all(Array.from({ length: hasStream(plan) ? 1 : FILES_AT_ONCE }, lane));
+      if (failures.length > 0) throw failures[0];
+      sources.verify();
+      transfer.finish();
+      const stale = await replacement.commit(plan);
+      const path = join(folder, index ?? (names[0] as string));
+      return { path, files: names, index, totalSize, ...stale };
+    } finally {
+      await replacement.discard();
+    }
+  } finally {
+    sources.end();
+  }
+}
+
+async function writeFile(
+  { name, layout }: PlannedFile,
+  replacement: CheckpointReplacement,
+  sources: SourceFiles,
+  transfer: Transfer,
+): Promise<void> {
+  const file = await replacement.create(name, layout.byteLength);
+  await writeLayout(file, layout, sources, transfer);
+  await file.finish(transfer.signal);
+}
+
+function hasStream(plan: CheckpointPlan): boolean {
+  for (const { payload } of plan.samples) if (payload.kind === 'stream') return true;
+  return false;
+}
+
+/** A path that looks like a file's is one by mistake, unless there is a folder of that name. */
+function folderOf(target: string | URL): string {
+  const folder = target instanceof URL ? fileURLToPath(target) : target;
+  if (typeof folder !== 'string') {
+    throw argumentTypeError('the folder', 'a string or a file: URL', target);
+  }
+  const isFolder = statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true;
+  if (
+    folder === '' ||
+    isHubUri(folder) ||
+    (basename(folder).endsWith(SHARD_EXTENSION) && !isFolder)
+  ) {
+    const expected = 'the path of a folder, in which filenamePattern names the files';
+    throw argumentRangeError('the folder', expected, folder);
+  }
+  return folder;
+}

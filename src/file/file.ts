@@ -1,0 +1,299 @@
+/** An open safetensors file: names, header facts, and tensors that are made when they are asked for. */
+
+import {
+  argumentTypeError,
+  FileClosedError,
+  requireNames,
+  requireOptions,
+  TensorNotFoundError,
+} from '../errors/errors.js';
+import { nearNames } from '../errors/near-names.js';
+import type { Dtype } from '../format/dtype.js';
+import type { Header } from '../format/header.js';
+import type { ByteRange } from '../io/parallel-reads.js';
+import type { TransferOptions } from '../io/transfer.js';
+import type { Storage, StorageKind } from '../storage/storage.js';
+import type { SliceIndex } from '../tensor/slice.js';
+import { TensorSource } from '../tensor/source.js';
+import { Tensor } from '../tensor/tensor.js';
+import { loadTensors } from './load.js';
+import { prefetch } from './prefetch.js';
+
+/** What the header says about one tensor. */
+export interface TensorInfo {
+  /** Dtype, as spelled in the header. */
+  readonly dtype: Dtype;
+  /** Dimensions in elements, outermost first; empty for a scalar. */
+  readonly shape: readonly number[];
+  /** First byte and the byte after the last, counted from the first byte after the header. */
+  readonly dataOffsets: readonly [begin: number, end: number];
+}
+
+/** Options of {@link SafetensorsFile.close}. */
+export interface CloseOptions {
+  /**
+   * Empties every buffer that was handed out and frees memory and descriptor at once, instead of
+   * when the last view is collected. The first detached buffer in a process makes its loops over
+   * typed arrays slower for good (measured 1.05 to 1.9 times, by Node version).
+   */
+  readonly detach?: boolean | undefined;
+}
+
+/**
+ * An open file, made by `safeOpen` or `parse`.
+ *
+ * After `close()` everything but `path`, `storage`, `ok` and `close()` itself throws
+ * `SAFETENSORS_FILE_CLOSED`; tensors whose bytes were handed out stay valid.
+ */
+export class SafetensorsFile implements Iterable<[string, Tensor]> {
+  readonly #storage: Storage;
+  readonly #header: Header;
+  // Strong, so that a tensor and its buffer are the same on every call and keep what is written.
+  readonly #tensors = new Map<string, Tensor>();
+
+  /** @internal Takes the storage over. */
+  constructor(storage: Storage, header: Header) {
+    this.#storage = storage;
+    this.#header = header;
+  }
+
+  /** @internal What the header says, if the file is still the same. */
+  static headerOf(file: SafetensorsFile): Header {
+    file.#storage.verify();
+    return file.#header;
+  }
+
+  /** The path as it was given, as text; undefined for parsed bytes. */
+  get path(): string | undefined {
+    return this.#storage.path;
+  }
+
+  /**
+   * Where bytes come from: `'mmap'`, `'read'` (positioned reads into ordinary memory, kept until
+   * `close()`), or `'memory'` after `parse`.
+   */
+  get storage(): StorageKind {
+    return this.#storage.kind;
+  }
+
+  /** False once a tensor was refused because the file changed under the handle, and when closed. */
+  get ok(): boolean {
+    return this.#storage.ok && !this.#storage.closed;
+  }
+
+  /** Number of tensors. */
+  get size(): number {
+    return this.#openHeader().size;
+  }
+
+  /** Length of the whole file in bytes, header included. */
+  get byteLength(): number {
+    return this.#openHeader().dataStart + this.#header.dataByteLength;
+  }
+
+  /** The header's `__metadata__`, decoded on first use; null when there is none. Do not write to it. */
+  get metadata(): ReadonlyMap<string, string> | null {
+    return this.#openHeader().metadata;
+  }
+
+  /** Names sorted by their UTF-8 bytes, the order of the reference; a new array. */
+  keys(): string[] {
+    const header = this.#openHeader();
+    return Array.from(header.sortedEntries(), (entry) => header.name(entry));
+  }
+
+  /** Names in the order of their bytes in the file; a new array. */
+  offsetKeys(): string[] {
+    const header = this.#openHeader();
+    return Array.from({ length: header.size }, (_, entry) => header.name(entry));
+  }
+
+  /** Whether there is a tensor of that name. */
+  has(name: string): boolean {
+    return this.#find(name) >= 0;
+  }
+
+  /**
+   * Dtype, shape and place of a tensor, from the header alone; a new frozen object.
+   *
+   * @throws TensorNotFoundError
+   */
+  info(name: string): TensorInfo {
+    const header = this.#header;
+    const entry = this.#require(name);
+    return Object.freeze({
+      dtype: header.dtype(entry),
+      shape: header.shape(entry),
+      dataOffsets: Object.freeze([header.begin(entry), header.end(entry)] as const),
+    });
+  }
+
+  /**
+   * A tensor of the file, the same object on every call. Reads nothing: its bytes are reached when
+   * they are first used, zero-copy where `storage` is not `'read'`.
+   *
+   * Compares the file's size and modification time with what they were, and the header when the time
+   * differs: another file written in place is noticed here instead of in the numbers. One with the
+   * same header is not: its values are then this file's.
+   *
+   * @throws TensorNotFoundError, FileChangedError, FileClosedError
+   */
+  getTensor(name: string): Tensor {
+    this.#storage.verify();
+    return this.#tensors.get(name) ?? this.#makeTensor(this.#require(name), name);
+  }
+
+  /** Several tensors by name, in the order given; all of them in file order without an argument. */
+  getTensors(names: Iterable<string> = this.offsetKeys()): Map<string, Tensor> {
+    requireNames(names);
+    const tensors = new Map<string, Tensor>();
+    for (const name of names) tensors.set(name, this.getTensor(name));
+    return tensors;
+  }
+
+  /** A part of a tensor: `getTensor(name).slice(...index)`. */
+  getSlice(name: string, ...index: readonly SliceIndex[]): Tensor {
+    return this.getTensor(name).slice(...index);
+  }
+
+  /** All tensors as `[name, tensor]`, in file order. */
+  *[Symbol.iterator](): Generator<[string, Tensor], void, void> {
+    for (let entry = 0; entry < this.size; entry++) {
+      const name = this.#header.name(entry);
+      yield [name, this.getTensor(name)];
+    }
+  }
+
+  /**
+   * Fetches the bytes of the named tensors, of all by default, without blocking the event loop:
+   * brings their pages into memory and into the page table, at most two threads of the pool at a
+   * time for all files. What fits into memory is then read without waiting for the disk, as long as
+   * the system has no better use for the pages. Nothing is copied and nothing is pinned.
+   *
+   * With `storage: 'read'` the tensors are read into the buffers that they keep until `close()`;
+   * after `parse` there is nothing to do. Several prefetches may run at once.
+   *
+   * @throws TensorNotFoundError, FileChangedError; FileClosedError also when the file is closed
+   *   before the end; `SAFETENSORS_TENSOR_TOO_LARGE` with `storage: 'read'`, before anything is read
+   * @throws Error `EIO` when the disk cannot be read; `signal.reason` when it was aborted
+   */
+  async prefetch(names?: Iterable<string>, options: TransferOptions = {}): Promise<void> {
+    const entries = this.#entries(names);
+    // The format has no holes between tensors.
+    const { dataStart, dataByteLength } = this.#header;
+    const all = { position: dataStart, byteLength: dataByteLength };
+    const ranges = names === undefined ? [all] : entries.map((entry) => this.#range(entry));
+    const sources = (): TensorSource[] =>
+      entries.map((entry) => Tensor.sourceOf(this.#tensor(entry, this.#header.name(entry))));
+    await prefetch(this.#storage, ranges, sources, options);
+  }
+
+  /**
+   * How many bytes of the file, or of one tensor, are in memory now: in the page cache, or in pages
+   * that were written to. The rest waits for the disk when it is read. Asks about every page: 12 ms
+   * per gigabyte were measured.
+   *
+   * Null where the system does not tell: on Linux for a file that this user neither owns nor could
+   * write to, elsewhere always, and where the file is not mapped.
+   *
+   * @throws TensorNotFoundError, FileChangedError, FileClosedError
+   */
+  residency(name?: string): number | null {
+    this.#storage.verify();
+    if (name === undefined) return this.#storage.residentBytes(0, this.#storage.byteLength);
+    const { position, byteLength } = this.#range(this.#require(name));
+    return this.#storage.residentBytes(position, position + byteLength);
+  }
+
+  /**
+   * The named tensors, all by default, read into ordinary memory without blocking the event loop, by
+   * a few large reads at a time: for file systems on which mappings are slow (network, FUSE), or to
+   * be independent of the file. In the order given, all of them in file order without an argument.
+   *
+   * Every call reads anew into buffers that belong to the caller alone: neither `getTensor` nor
+   * `close()`, not even while it reads, has to do with them. After `parse` nothing is read: the
+   * tensors are views of the bytes.
+   *
+   * @throws TensorNotFoundError, FileClosedError; `SAFETENSORS_TENSOR_TOO_LARGE` before anything is
+   *   read; FileChangedError also when size or modification time change meanwhile
+   * @throws Error Node's own `EIO` and the like; `signal.reason` when it was aborted
+   */
+  async load(
+    names?: Iterable<string>,
+    options: TransferOptions = {},
+  ): Promise<Map<string, Tensor>> {
+    const header = this.#header;
+    const entries = this.#entries(names).map((entry) => ({
+      name: header.name(entry),
+      dtype: header.dtype(entry),
+      shape: header.shape(entry),
+      ...this.#range(entry),
+    }));
+    return loadTensors(this.#storage, entries, options);
+  }
+
+  /**
+   * Ends the handle; closing twice is harmless. Views handed out stay valid until they are
+   * collected, then the mapping goes; with `detach` they become empty and all is freed now.
+   */
+  close(options: CloseOptions = {}): void {
+    requireOptions(options);
+    const { detach = false } = options;
+    if (typeof detach !== 'boolean') throw argumentTypeError('detach', 'a boolean', detach);
+    this.#storage.close(detach);
+    this.#tensors.clear();
+  }
+
+  /** `using file = safeOpen(path)` closes it at the end of the block, as `close()` does. */
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  #openHeader(): Header {
+    if (this.#storage.closed) throw new FileClosedError({ path: this.path });
+    return this.#header;
+  }
+
+  #find(name: string): number {
+    if (typeof name !== 'string') throw argumentTypeError('name', 'a string', name);
+    return this.#openHeader().find(name);
+  }
+
+  #require(name: string): number {
+    const entry = this.#find(name);
+    if (entry >= 0) return entry;
+    throw new TensorNotFoundError(name, nearNames(name, this.#names()), { path: this.path });
+  }
+
+  /** Entries by name in the order given, each once; all without names. */
+  #entries(names: Iterable<string> | undefined): number[] {
+    const { size } = this.#openHeader();
+    if (names === undefined) return Array.from({ length: size }, (_, entry) => entry);
+    requireNames(names);
+    return [...new Set(Array.from(names, (name) => this.#require(name)))];
+  }
+
+  /** Where a tensor's bytes are in the file. */
+  #range(entry: number): ByteRange {
+    const { dataStart } = this.#header;
+    const begin = this.#header.begin(entry);
+    return { position: dataStart + begin, byteLength: this.#header.end(entry) - begin };
+  }
+
+  #tensor(entry: number, name: string): Tensor {
+    return this.#tensors.get(name) ?? this.#makeTensor(entry, name);
+  }
+
+  *#names(): Generator<string, void, void> {
+    for (let entry = 0; entry < this.#header.size; entry++) yield this.#header.name(entry);
+  }
+
+  #makeTensor(entry: number, name: string): Tensor {
+    const header = this.#header;
+    const { position, byteLength } = this.#range(entry);
+    const source = new TensorSource(this.#storage, name, position, position + byteLength);
+    const tensor = new Tensor(name, header.dtype(entry), header.shape(entry), source, 0);
+    this.#tensors.set(name, tensor);
+    return tensor;
+  }
+}

@@ -1,0 +1,62 @@
+/** Reads tensors into ordinary memory, where they depend on no file any more. */
+
+import type { Dtype } from '../format/dtype.js';
+import { changeCheck } from '../io/opened-file.js';
+import { type ByteRange, readRanges } from '../io/parallel-reads.js';
+import { Transfer, type TransferOptions } from '../io/transfer.js';
+import { MemoryStorage } from '../storage/memory.js';
+import type { Storage } from '../storage/storage.js';
+import { requireBuffer, TensorSource } from '../tensor/source.js';
+import { Tensor } from '../tensor/tensor.js';
+
+/** A tensor to load: what the header says, and where its bytes are in the file. */
+export interface LoadEntry extends ByteRange {
+  readonly name: string;
+  readonly dtype: Dtype;
+  readonly shape: readonly number[];
+}
+
+/**
+ * The tensors by name, in the order given, each with a buffer of its own. Over a storage without a
+ * file nothing is read: they are views of its memory.
+ *
+ * @throws FileChangedError when size or modification time change while it reads
+ * @throws FileClosedError, `SAFETENSORS_TENSOR_TOO_LARGE`, `signal.reason`
+ */
+export async function loadTensors(
+  storage: Storage,
+  entries: readonly LoadEntry[],
+  options: TransferOptions,
+): Promise<Map<string, Tensor>> {
+  storage.verify();
+  for (const { name, byteLength } of entries) requireBuffer(storage, name, byteLength);
+  const totalBytes = entries.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  const bytes = new Map<LoadEntry, Uint8Array<ArrayBuffer>>();
+  if (storage.lend === undefined) {
+    new Transfer(totalBytes, options, () => {}).finish();
+    for (const entry of entries) {
+      bytes.set(entry, storage.window(entry.position, entry.position + entry.byteLength));
+    }
+  } else {
+    const lent = storage.lend();
+    try {
+      const file = { fd: lent.fd, path: storage.path };
+      const transfer = new Transfer(totalBytes, options, changeCheck(file));
+      const ranges = [...entries].sort((a, b) => a.position - b.position);
+      await readRanges(file, ranges, transfer, (entry, buffer) => {
+        bytes.set(entry, new Uint8Array(buffer));
+      });
+    } finally {
+      lent.giveBack();
+    }
+  }
+  // One without bytes was not read.
+  const tensorOf = (entry: LoadEntry): Tensor => {
+    const { name, dtype, shape, byteLength } = entry;
+    const { maxBufferByteLength, path } = storage;
+    const own = bytes.get(entry) ?? new Uint8Array(0);
+    const memory = new MemoryStorage(own, maxBufferByteLength, path);
+    return new Tensor(name, dtype, shape, new TensorSource(memory, name, 0, byteLength), 0);
+  };
+  return new Map(entries.map((entry) => [entry.name, tensorOf(entry)]));
+}

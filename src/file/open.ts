@@ -1,0 +1,131 @@
+/** The ways in: a path, a path to be taken whole, and bytes in memory. */
+
+import { constants } from 'node:buffer';
+import { closeSync } from 'node:fs';
+import {
+  argumentRangeError,
+  argumentTypeError,
+  FileChangedError,
+  requireOptions,
+} from '../errors/errors.js';
+import { requireLittleEndianHost } from '../format/byte-order.js';
+import { HEAD_BYTE_LENGTH } from '../format/foreign-formats.js';
+import {
+  type ParseHeaderOptions,
+  PREFIX_BYTE_LENGTH,
+  parseHeader,
+  readHeaderLength,
+} from '../format/header.js';
+import { openRegularFile } from '../io/opened-file.js';
+import { locate, type PathLike } from '../io/paths.js';
+import type { FileStorage } from '../storage/file-storage.js';
+import { MemoryStorage } from '../storage/memory.js';
+import { openStorage } from '../storage/open.js';
+import type { Tensor } from '../tensor/tensor.js';
+import { SafetensorsFile } from './file.js';
+import { readHead } from './header.js';
+
+/** Options of {@link parse}. */
+export interface ParseOptions {
+  /** Longest header accepted, in bytes; 100 000 000 by default, the limit of the reference. */
+  readonly maxHeaderByteLength?: number | undefined;
+}
+
+/** Options of {@link safeOpen} and {@link loadFile}. */
+export interface OpenOptions extends ParseOptions {
+  /**
+   * `'mmap'` makes it an error when the file cannot be mapped; `'read'` reads tensors into ordinary
+   * memory. By default the file is mapped, and read where there is no binary for the platform, the
+   * runtime refuses buffers over foreign memory, or the file system has no mappings.
+   */
+  readonly storage?: 'mmap' | 'read' | undefined;
+  /**
+   * Linux: false leaves out the handler by which reading beyond the end of a file that was cut
+   * short gives zeros, instead of ending the process by SIGBUS. True by default.
+   */
+  readonly guard?: boolean | undefined;
+}
+
+/**
+ * Opens a safetensors file: reads and checks the whole header, maps the file, reads none of its
+ * data. Close the handle, or let `using` do so.
+ *
+ * @throws FormatError when the file is not valid safetensors; the message says what it looks like
+ * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_MAPPING_UNAVAILABLE`
+ * @throws Error Node's own `ENOENT`, `EACCES`, `ENOMEM` and the like
+ */
+export function safeOpen(path: PathLike, options: OpenOptions = {}): SafetensorsFile {
+  checkStorageOptions(options);
+  const { location, label } = locate(path);
+  const limits = limitsOf(options, label);
+  const file = openRegularFile(location, label);
+  let storage: FileStorage | undefined;
+  try {
+    const length = readHeaderLength(readHead(file), file.byteLength, limits);
+    storage = openStorage(file, options);
+    const header = storage.readHeader(PREFIX_BYTE_LENGTH + length);
+    if (readHeaderLength(header, file.byteLength, limits) !== length) {
+      throw new FileChangedError('the file was rewritten while it was opened', { path: label });
+    }
+    const json = header.subarray(PREFIX_BYTE_LENGTH);
+    return new SafetensorsFile(storage, parseHeader(json, file.byteLength, limits));
+  } catch (error) {
+    if (storage === undefined) closeSync(file.fd);
+    else storage.close(false);
+    throw error;
+  }
+}
+
+/**
+ * All tensors of a file by name, in file order. Opens, takes all, closes: over a mapping nothing is
+ * copied and pages are read when they are touched; the mapping goes when the last tensor is
+ * collected.
+ *
+ * @throws As {@link safeOpen}, and `SAFETENSORS_TENSOR_TOO_LARGE` for a tensor that does not fit into
+ *   one buffer of this runtime: open the file and use `chunks()` then
+ */
+export function loadFile(path: PathLike, options: OpenOptions = {}): Map<string, Tensor> {
+  const file = safeOpen(path, options);
+  try {
+    const tensors = file.getTensors();
+    // A buffer that was made before the handle ends outlives it.
+    for (const tensor of tensors.values()) tensor.buffer;
+    return tensors;
+  } finally {
+    file.close();
+  }
+}
+
+/**
+ * Reads a file that is in memory as a whole; the same interface as {@link safeOpen}. The header is
+ * copied, tensors are views of `bytes`, so that a write to one changes `bytes`.
+ *
+ * @throws FormatError when the bytes are not valid safetensors
+ */
+export function parse(bytes: Uint8Array, options: ParseOptions = {}): SafetensorsFile {
+  requireOptions(options);
+  if (!(bytes instanceof Uint8Array)) throw argumentTypeError('bytes', 'a Uint8Array', bytes);
+  const limits = limitsOf(options, undefined);
+  // A Buffer's `slice` copies nothing. Shared memory serves as well as any other.
+  const whole = new Uint8Array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength);
+  const length = readHeaderLength(whole.subarray(0, HEAD_BYTE_LENGTH), whole.byteLength, limits);
+  const json = whole.slice(PREFIX_BYTE_LENGTH, PREFIX_BYTE_LENGTH + length);
+  const storage = new MemoryStorage(whole, constants.MAX_LENGTH);
+  return new SafetensorsFile(storage, parseHeader(json, whole.byteLength, limits));
+}
+
+function checkStorageOptions(options: OpenOptions): void {
+  requireOptions(options);
+  const { storage, guard } = options;
+  if (storage !== undefined && storage !== 'mmap' && storage !== 'read') {
+    throw argumentRangeError('storage', "'mmap' or 'read'", storage);
+  }
+  if (guard !== undefined && typeof guard !== 'boolean') {
+    throw argumentTypeError('guard', 'a boolean', guard);
+  }
+}
+
+function limitsOf(options: ParseOptions, path: string | undefined): ParseHeaderOptions {
+  requireLittleEndianHost(path);
+  return { maxHeaderByteLength: options.maxHeaderByteLength, path };
+}

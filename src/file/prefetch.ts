@@ -1,0 +1,94 @@
+/** Fetches the bytes of tensors before they are used, off the event loop. */
+
+import { type ByteRange, readRanges } from '../io/parallel-reads.js';
+import { Slots, Transfer, type TransferOptions } from '../io/transfer.js';
+import type { Storage } from '../storage/storage.js';
+import type { TensorSource } from '../tensor/source.js';
+
+/**
+ * Pages are asked for in windows of this length. Measured with 2 to 32 MiB: not slower than longer
+ * ones, and an abort or a close waits for one of them only.
+ */
+const WINDOW_BYTE_LENGTH = 4 * 2 ** 20;
+
+/** A gap up to this length is fetched too: that is cheaper than another call. */
+const MAX_GAP_BYTE_LENGTH = 2 ** 16;
+
+/** For all files of the thread together: the pool has four threads, and others need them too. */
+const slots = new Slots(2);
+
+/** Ranges in the order of the file; those that touch, or nearly do, become one. */
+export function mergeRanges(ranges: readonly ByteRange[]): ByteRange[] {
+  const merged: { position: number; byteLength: number }[] = [];
+  for (const { position, byteLength } of [...ranges].sort((a, b) => a.position - b.position)) {
+    const last = merged.at(-1);
+    if (byteLength === 0) continue;
+    if (last !== undefined && position <= last.position + last.byteLength + MAX_GAP_BYTE_LENGTH) {
+      last.byteLength = Math.max(last.byteLength, position + byteLength - last.position);
+    } else {
+      merged.push({ position, byteLength });
+    }
+  }
+  return merged;
+}
+
+/** Cut at multiples of the window's length, so that no page belongs to two windows of a range. */
+function* windowsOf(ranges: readonly ByteRange[]): Generator<ByteRange, void, void> {
+  for (const range of ranges) {
+    const end = range.position + range.byteLength;
+    for (let { position } = range; position < end; ) {
+      const next = (Math.floor(position / WINDOW_BYTE_LENGTH) + 1) * WINDOW_BYTE_LENGTH;
+      yield { position, byteLength: Math.min(next, end) - position };
+      position = next;
+    }
+  }
+}
+
+/** The sum of the lengths in bytes. */
+function sumOf(parts: readonly { readonly byteLength: number }[]): number {
+  return parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
+}
+
+/**
+ * Makes the sources readable without waiting: brings in the pages of `ranges`, in which they lie; or
+ * where the storage copies, reads each into the buffer that it will hand out.
+ *
+ * @throws FileChangedError, FileClosedError, `SAFETENSORS_TENSOR_TOO_LARGE`, `signal.reason`
+ */
+export async function prefetch(
+  storage: Storage,
+  ranges: readonly ByteRange[],
+  sources: () => readonly TensorSource[],
+  options: TransferOptions,
+): Promise<void> {
+  const populate = storage.populate?.bind(storage);
+  if (populate === undefined) return fill(storage, sources(), options);
+  const merged = mergeRanges(ranges);
+  const transfer = new Transfer(sumOf(merged), options, () => storage.verify());
+  await transfer.run(windowsOf(merged), slots, async (window) => {
+    await populate(window.position, window.position + window.byteLength);
+    return window.byteLength;
+  });
+}
+
+async function fill(
+  storage: Storage,
+  sources: readonly TensorSource[],
+  options: TransferOptions,
+): Promise<void> {
+  storage.verify();
+  for (const source of sources) source.requireBufferOf(source.byteLength);
+  const missing = sources
+    .filter((source) => source.byteLength > 0 && !source.isResolved)
+    .sort((a, b) => a.position - b.position);
+  const transfer = new Transfer(sumOf(missing), options, () => storage.verify());
+  // In memory already.
+  if (storage.lend === undefined) return transfer.finish();
+  const lent = storage.lend();
+  const file = { fd: lent.fd, path: storage.path };
+  try {
+    await readRanges(file, missing, transfer, (source, buffer) => source.adopt(buffer));
+  } finally {
+    lent.giveBack();
+  }
+}

@@ -1,0 +1,225 @@
+/**
+ * The header of a file to be written, and with it the place of every tensor: the bytes that the
+ * reference would write. Equal tensors and metadata give equal bytes, in whatever order they come.
+ */
+
+import {
+  argumentRangeError,
+  argumentTypeError,
+  type ErrorContext,
+  InvalidTensorError,
+  quoteName,
+  requireOptions,
+} from '../errors/errors.js';
+import { compareCodePoints, sortByName } from '../json/code-point-order.js';
+import { EncodedText } from '../json/encoded-text.js';
+import { DTYPE_NAMES, type Dtype } from './dtype.js';
+import { DEFAULT_MAX_HEADER_BYTE_LENGTH, PREFIX_BYTE_LENGTH } from './header.js';
+import { type NamedValues, pairsOf } from './named-values.js';
+import { byteLengthOf, type NamedSpec } from './tensor-spec.js';
+
+/** The name that stands for the metadata, so that no tensor can have it. */
+export const METADATA_NAME = '__metadata__';
+
+/** The data begins at a multiple of this, in bytes, so that every tensor is aligned. */
+const LEAST_ALIGNMENT = 8;
+
+/** The padding is part of the header, whose length is limited: the largest power of two that fits. */
+const MAX_ALIGNMENT = 2 ** 26;
+
+/** So that positions in the file, behind the longest header, are exact numbers. */
+const MAX_DATA_BYTE_LENGTH =
+  Number.MAX_SAFE_INTEGER - PREFIX_BYTE_LENGTH - DEFAULT_MAX_HEADER_BYTE_LENGTH;
+
+const LONE_SURROGATE = /\p{Surrogate}/u;
+
+const SPACE = 0x20;
+
+const RANKS: ReadonlyMap<Dtype, number> = new Map(DTYPE_NAMES.map((name, rank) => [name, rank]));
+
+/** Metadata to be written: strings by key, as a Map, pairs or a plain object. */
+export type MetadataInput = NamedValues<string>;
+
+/** What a header holds beside the tensors. */
+export interface HeaderOptions {
+  /** Written in the order of the keys; `file.metadata` can be given as it is. Null is none. */
+  readonly metadata?: MetadataInput | null | undefined;
+  /** The tensor data begins at a multiple of this many bytes: a power of two, at least 8. */
+  readonly alignment?: number | undefined;
+  /** At least so many bytes of spaces end the header, as room for later changes of the metadata. */
+  readonly reserve?: number | undefined;
+}
+
+/** Where a tensor goes, in bytes from the start of the data. */
+export interface Placed<Spec> {
+  readonly spec: Spec;
+  readonly begin: number;
+  readonly end: number;
+}
+
+/** A file without its data. */
+export interface Layout<Spec> {
+  /** The first bytes of the file: the header's length, its JSON and the padding. */
+  readonly header: Uint8Array<ArrayBuffer>;
+  /** The tensors in the order of their bytes, without gaps. */
+  readonly placed: readonly Placed<Spec>[];
+  /** Length of the whole file in bytes. */
+  readonly byteLength: number;
+}
+
+/**
+ * Lays out a file.
+ *
+ * @throws InvalidTensorError for a tensor or metadata that cannot be written, and
+ *   `SAFETENSORS_HEADER_TOO_LARGE` for more than 100 000 000 bytes of header
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for names and metadata that are no strings
+ * @throws TypeError, RangeError `ERR_OUT_OF_RANGE` for unusable options
+ */
+export function layOut<Spec extends NamedSpec>(
+  specs: Iterable<Spec>,
+  options: HeaderOptions = {},
+): Layout<Spec> {
+  requireOptions(options);
+  const alignment = alignmentOf(options);
+  const reserve = reserveOf(options);
+  const placed = place(specs);
+  const json = encodeHeader(placed, options.metadata);
+  const needed = PREFIX_BYTE_LENGTH + json.byteLength + reserve;
+  const byteLength = Math.ceil(needed / alignment) * alignment;
+  requireHeaderLength(byteLength - PREFIX_BYTE_LENGTH);
+  const header = new Uint8Array(byteLength);
+  new DataView(header.buffer).setUint32(0, byteLength - PREFIX_BYTE_LENGTH, true);
+  json.copyTo(header.subarray(PREFIX_BYTE_LENGTH));
+  header.fill(SPACE, PREFIX_BYTE_LENGTH + json.byteLength);
+  return { header, placed, byteLength: byteLength + (placed.at(-1)?.end ?? 0) };
+}
+
+/**
+ * Metadata as the JSON object of a header, keys sorted.
+ *
+ * @throws InvalidTensorError for a key given twice or a lone surrogate, naming the key, and
+ *   `SAFETENSORS_HEADER_TOO_LARGE`
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for values that are no strings
+ */
+export function encodeMetadata(metadata: MetadataInput): string {
+  const values = new Map<string, string>();
+  let leastByteLength = 0;
+  for (const [key, value] of pairsOf(metadata, 'metadata')) {
+    if (typeof value !== 'string') {
+      throw argumentTypeError(`metadata ${quoteName(key)}`, 'a string', value);
+    }
+    if (LONE_SURROGATE.test(key) || LONE_SURROGATE.test(value)) {
+      const found = 'found a lone surrogate in the key or the value';
+      fail(`metadata ${quoteName(key)}: expected Unicode text, ${found}`);
+    }
+    if (values.has(key))
+      fail(`metadata ${quoteName(key)}: expected every key once, found it twice`);
+    values.set(key, value);
+    // So that too much is neither kept nor sorted.
+    leastByteLength += key.length + value.length;
+    requireHeaderLength(leastByteLength);
+  }
+  let text = '';
+  for (const key of [...values.keys()].sort(compareCodePoints)) {
+    text += `${text === '' ? '' : ','}${JSON.stringify(key)}:${JSON.stringify(values.get(key))}`;
+    requireHeaderLength(text.length);
+  }
+  return `{${text}}`;
+}
+
+function alignmentOf({ alignment = LEAST_ALIGNMENT }: HeaderOptions): number {
+  if (typeof alignment !== 'number') throw argumentTypeError('alignment', 'a number', alignment);
+  const isInRange = Number.isInteger(alignment) && alignment >= 1 && alignment <= MAX_ALIGNMENT;
+  if (!isInRange || (alignment & (alignment - 1)) !== 0) {
+    throw argumentRangeError('alignment', `a power of two up to ${MAX_ALIGNMENT}`, alignment);
+  }
+  return Math.max(alignment, LEAST_ALIGNMENT);
+}
+
+function reserveOf({ reserve = 0 }: HeaderOptions): number {
+  if (typeof reserve !== 'number') throw argumentTypeError('reserve', 'a number', reserve);
+  if (!Number.isSafeInteger(reserve) || reserve < 0) {
+    throw argumentRangeError('reserve', 'a number of bytes, 0 or more', reserve);
+  }
+  return reserve;
+}
+
+/** By dtype rank descending, then by name: so that every tensor is aligned to its own element. */
+function place<Spec extends NamedSpec>(specs: Iterable<Spec>): Placed<Spec>[] {
+  const byRank: Spec[][] = DTYPE_NAMES.map(() => []);
+  const names = new Set<string>();
+  let leastByteLength = 0;
+  for (const spec of specs) {
+    requireName(spec.name);
+    // Every character is a byte at least, every dimension two with its comma: so that too much is
+    // neither sorted nor put together.
+    leastByteLength += spec.name.length + 2 * (spec.shape?.length ?? 0);
+    requireHeaderLength(leastByteLength);
+    if (names.size === names.add(spec.name).size) {
+      fail('expected every name once, found it twice', spec.name);
+    }
+    byteLengthOf(spec);
+    byRank[RANKS.get(spec.dtype) as number]?.push(spec);
+  }
+  const placed: Placed<Spec>[] = [];
+  let begin = 0;
+  for (const group of byRank.reverse()) {
+    sortByName(group, ({ name }) => name);
+    for (const spec of group) {
+      const byteLength = byteLengthOf(spec);
+      const end = begin + byteLength;
+      if (end > MAX_DATA_BYTE_LENGTH) {
+        const expected = `expected at most ${MAX_DATA_BYTE_LENGTH} bytes of tensor data`;
+        fail(`${expected}, found more at this tensor of ${byteLength} bytes`, spec.name);
+      }
+      placed.push({ spec, begin, end });
+      begin = end;
+    }
+  }
+  return placed;
+}
+
+function requireName(name: string): void {
+  if (typeof name !== 'string') throw argumentTypeError('the name of a tensor', 'a string', name);
+  if (name === METADATA_NAME) fail('expected another name: this one stands for the metadata', name);
+  if (LONE_SURROGATE.test(name)) {
+    fail('expected Unicode text as its name, found a lone surrogate', name);
+  }
+}
+
+function encodeHeader(
+  placed: readonly Placed<NamedSpec>[],
+  metadata: MetadataInput | null | undefined,
+): EncodedText {
+  const text = new EncodedText(requireHeaderLength);
+  let separator = '{';
+  if (metadata !== null && metadata !== undefined) {
+    text.append(`{${JSON.stringify(METADATA_NAME)}:${encodeMetadata(metadata)}`);
+    separator = ',';
+  }
+  for (const { spec, begin, end } of placed) {
+    const { name, dtype, shape } = spec;
+    text.append(
+      `${separator}${JSON.stringify(name)}:{"dtype":"${dtype}","shape":[${shape.join()}],` +
+        `"data_offsets":[${begin},${end}]}`,
+    );
+    separator = ',';
+  }
+  text.append(separator === '{' ? '{}' : '}');
+  return text;
+}
+
+/** Takes the length itself, or one that it exceeds. */
+export function requireHeaderLength(byteLength: number, context?: ErrorContext): void {
+  if (byteLength <= DEFAULT_MAX_HEADER_BYTE_LENGTH) return;
+  throw new InvalidTensorError(
+    'SAFETENSORS_HEADER_TOO_LARGE',
+    `expected a header of at most ${DEFAULT_MAX_HEADER_BYTE_LENGTH} bytes, found ${byteLength} or ` +
+      'more: write fewer or shorter names, less metadata, or several files',
+    context,
+  );
+}
+
+function fail(message: string, tensor?: string): never {
+  throw new InvalidTensorError('SAFETENSORS_INVALID_TENSOR_VIEW', message, { tensor });
+}

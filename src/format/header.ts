@@ -1,0 +1,288 @@
+/**
+ * The header of a safetensors file: length, UTF-8, JSON and the tensors' places, checked in the
+ * reference's order and with its verdicts. Pure: the same code reads local files, ranges of remote
+ * ones and memory.
+ */
+
+import {
+  argumentRangeError,
+  argumentTypeError,
+  type ErrorContext,
+  FormatError,
+  quoteName,
+} from '../errors/errors.js';
+import { NameTable } from '../json/name-table.js';
+import { CLOSE_BRACE, CLOSE_BRACKET, JsonReader, OPEN_BRACE } from '../json/reader.js';
+import { decodeString, sameStrings, sortStrings } from '../json/strings.js';
+import { checkUtf8, describeByte } from '../json/utf8.js';
+import { DTYPE_NAMES, type Dtype } from './dtype.js';
+import { describeForeignFormat, HEAD_BYTE_LENGTH } from './foreign-formats.js';
+import { HeaderChecks } from './header-checks.js';
+import { HeaderParser } from './header-parser.js';
+import { DTYPE_MASK, SUPERSEDED, type TensorColumns } from './tensor-columns.js';
+
+/** Bytes before the header: its length N as an unsigned little-endian integer. */
+export const PREFIX_BYTE_LENGTH = 8;
+
+/** The reference refuses longer headers, so that a damaged length cannot take all memory. */
+export const DEFAULT_MAX_HEADER_BYTE_LENGTH = 100_000_000;
+
+/** Positions inside a header are kept in 32 bits. */
+const LARGEST_HEADER_BYTE_LENGTH = 2 ** 32 - 1;
+
+/** How to read a header. */
+export interface ParseHeaderOptions {
+  /** Longest header to accept, in bytes, up to 2^32 - 1; 100 000 000 unless given. */
+  maxHeaderByteLength?: number | undefined;
+  /** The file, for messages. */
+  path?: string | undefined;
+}
+
+/**
+ * Length N of the header in bytes, from the first bytes of a file (steps 1 to 3 of the pipeline).
+ * `head` holds at least 8 bytes when the file has them; with 512, messages can tell foreign formats.
+ *
+ * @throws FormatError `SAFETENSORS_HEADER_TOO_SMALL` below 8 bytes, `SAFETENSORS_HEADER_TOO_LARGE`
+ * above the limit, `SAFETENSORS_INVALID_HEADER_LENGTH` when the file ends before the header does.
+ */
+export function readHeaderLength(
+  head: Uint8Array,
+  fileByteLength: number,
+  options: ParseHeaderOptions = {},
+): number {
+  const limit = headerLimit(options);
+  const context = contextOf(options);
+  if (fileByteLength < PREFIX_BYTE_LENGTH || head.length < PREFIX_BYTE_LENGTH) {
+    throw new FormatError(
+      'SAFETENSORS_HEADER_TOO_SMALL',
+      `expected at least ${PREFIX_BYTE_LENGTH} bytes, found ` +
+        (fileByteLength === 0 ? 'an empty file' : `${fileByteLength}${foreignHint(head)}`),
+      context,
+    );
+  }
+  const view = new DataView(head.buffer, head.byteOffset, PREFIX_BYTE_LENGTH);
+  const length = view.getUint32(4, true) * 2 ** 32 + view.getUint32(0, true);
+  if (length > limit) {
+    throw new FormatError(
+      'SAFETENSORS_HEADER_TOO_LARGE',
+      `expected a header of at most ${limit} bytes, found a length of ${view.getBigUint64(0, true)}${foreignHint(head)}`,
+      context,
+    );
+  }
+  if (PREFIX_BYTE_LENGTH + length > fileByteLength) {
+    throw new FormatError(
+      'SAFETENSORS_INVALID_HEADER_LENGTH',
+      `expected a header of ${length} bytes, found ${fileByteLength - PREFIX_BYTE_LENGTH} before ` +
+        `the end of the file${foreignHint(head) || ': it is incomplete'}`,
+      context,
+    );
+  }
+  return length;
+}
+
+function headerLimit({ maxHeaderByteLength }: ParseHeaderOptions): number {
+  if (maxHeaderByteLength === undefined) return DEFAULT_MAX_HEADER_BYTE_LENGTH;
+  if (typeof maxHeaderByteLength !== 'number') {
+    throw argumentTypeError('maxHeaderByteLength', 'a number', maxHeaderByteLength);
+  }
+  const isInRange =
+    Number.isInteger(maxHeaderByteLength) &&
+    maxHeaderByteLength >= 0 &&
+    maxHeaderByteLength <= LARGEST_HEADER_BYTE_LENGTH;
+  if (!isInRange) {
+    const expected = `an integer from 0 to ${LARGEST_HEADER_BYTE_LENGTH}`;
+    throw argumentRangeError('maxHeaderByteLength', expected, maxHeaderByteLength);
+  }
+  return maxHeaderByteLength;
+}
+
+function contextOf({ path }: ParseHeaderOptions): ErrorContext {
+  return { path };
+}
+
+function foreignHint(head: Uint8Array): string {
+  const description = describeForeignFormat(head);
+  return description === null ? '' : `; the file looks like ${description}`;
+}
+
+/**
+ * Parses and checks a header (steps 4 to 8 of the pipeline). `json` is exactly its N bytes; the
+ * result keeps it, so that nobody may write to it any more.
+ *
+ * @throws FormatError with the code of the first step that fails. Two refusals are this project's
+ * own and come last, so that what the reference refuses too carries the reference's code:
+ * `SAFETENSORS_DUPLICATE_KEY` (a repeated tensor name, metadata key, or unknown key of one
+ * description) and `SAFETENSORS_VALIDATION_OVERFLOW` for a dimension above 2^53 - 1.
+ */
+export function parseHeader(
+  json: Uint8Array,
+  fileByteLength: number,
+  options: ParseHeaderOptions = {},
+): Header {
+  const context = contextOf(options);
+  if (json[0] !== OPEN_BRACE) failStart(json, context);
+  const reader = new JsonReader(json, context);
+  const parser = new HeaderParser(reader);
+  parser.parse();
+  const { columns } = parser;
+  columns.sortByOffsets();
+  columns.trim();
+  const names = new NameTable(json, columns.nameAt, columns.nameHash, columns.size);
+  const repeatedNameAt = addNames(names, columns);
+  const dataByteLength = fileByteLength - PREFIX_BYTE_LENGTH - json.length;
+  const checks = new HeaderChecks(reader, columns, context);
+  checks.checkTensors(dataByteLength);
+  const duplicateAt = parser.duplicateAt === -1 ? repeatedNameAt : parser.duplicateAt;
+  if (duplicateAt !== -1) {
+    throw new FormatError(
+      'SAFETENSORS_DUPLICATE_KEY',
+      `expected every key once, found ${quoteName(decodeString(json, duplicateAt))} repeated (header byte ${duplicateAt})`,
+      context,
+    );
+  }
+  checks.checkDimensions();
+  return new Header(reader, parser, names, dataByteLength);
+}
+
+function failStart(json: Uint8Array, context: ErrorContext): never {
+  const head = new Uint8Array(HEAD_BYTE_LENGTH);
+  new DataView(head.buffer).setUint32(0, json.length, true);
+  head.set(json.subarray(0, head.length - PREFIX_BYTE_LENGTH), PREFIX_BYTE_LENGTH);
+  const hint = foreignHint(head.subarray(0, PREFIX_BYTE_LENGTH + json.length));
+  checkUtf8(json, context, hint);
+  throw new FormatError(
+    'SAFETENSORS_INVALID_HEADER_START',
+    `expected the header to begin with "{", found ${describeByte(json, 0)}${hint}`,
+    context,
+  );
+}
+
+/** Fills the table; of tensors of one name the last in the header stays. Returns a repeat or -1. */
+function addNames(names: NameTable, columns: TensorColumns): number {
+  let repeatedAt = -1;
+  const { kind, nameAt, size } = columns;
+  for (let entry = 0; entry < size; entry++) {
+    const superseded = names.add(entry);
+    if (superseded === -1) continue;
+    kind[superseded] = (kind[superseded] as number) | SUPERSEDED;
+    repeatedAt = nameAt[entry] as number;
+  }
+  return repeatedAt;
+}
+
+/**
+ * A valid header. Tensors are entries, numbered 0 to `size` - 1 in the order of their bytes in the
+ * file; empty tensors at one offset keep the header's order.
+ */
+export class Header {
+  /** The header's N bytes; owned by this object and not to be written to. */
+  readonly json: Uint8Array;
+  /** Number of tensors. */
+  readonly size: number;
+  /** Position of the tensor data in the file, in bytes. */
+  readonly dataStart: number;
+  /** Bytes of tensor data. */
+  readonly dataByteLength: number;
+  /** Position of the value of `__metadata__` in `json`, an object or `null`; -1 without that key. */
+  readonly metadataAt: number;
+  /** Position behind that value. */
+  readonly metadataEnd: number;
+  readonly #reader: JsonReader;
+  readonly #columns: TensorColumns;
+  readonly #names: NameTable;
+  #metadata: ReadonlyMap<string, string> | null = null;
+  #sorted: Uint32Array | null = null;
+
+  /** Only `parseHeader` makes headers. */
+  constructor(
+    reader: JsonReader,
+    { columns, metadataAt, metadataEnd }: HeaderParser,
+    names: NameTable,
+    dataByteLength: number,
+  ) {
+    this.json = reader.bytes;
+    this.#reader = reader;
+    this.size = columns.size;
+    this.dataStart = PREFIX_BYTE_LENGTH + reader.bytes.length;
+    this.dataByteLength = dataByteLength;
+    this.#columns = columns;
+    this.#names = names;
+    this.metadataAt = metadataAt;
+    this.metadataEnd = metadataEnd;
+  }
+
+  /** The metadata in the header's order; null when there is none. Decoded on first use. */
+  get metadata(): ReadonlyMap<string, string> | null {
+    if (this.json[this.metadataAt] !== OPEN_BRACE) return null;
+    this.#metadata ??= this.#decodeMetadata();
+    return this.#metadata;
+  }
+
+  #decodeMetadata(): Map<string, string> {
+    const metadata = new Map<string, string>();
+    const reader = this.#reader;
+    reader.at = this.metadataAt;
+    if (!reader.enter(CLOSE_BRACE)) return metadata;
+    do {
+      const key = decodeString(this.json, reader.readKey());
+      reader.peek();
+      metadata.set(key, decodeString(this.json, reader.readString()));
+    } while (reader.hasNext(CLOSE_BRACE));
+    return metadata;
+  }
+
+  /** Entry of a tensor's name; -1 when there is none. */
+  find(name: string): number {
+    return this.#names.find(name);
+  }
+
+  /** Entry of the name that `reader` has read last, which began at `start`; -1 when there is none. */
+  findString(reader: JsonReader, start: number): number {
+    return this.#names.findString(reader, start);
+  }
+
+  /** Whether there is such an entry and its name is the string of `reader` that begins at `start`. */
+  isNamed(entry: number, reader: JsonReader, start: number): boolean {
+    const nameAt = this.#columns.nameAt[entry];
+    return nameAt !== undefined && sameStrings(this.#reader, nameAt, reader, start);
+  }
+
+  /** Name of an entry. */
+  name(entry: number): string {
+    return decodeString(this.json, this.#columns.nameAt[entry] as number);
+  }
+
+  /** Dtype of an entry. */
+  dtype(entry: number): Dtype {
+    return DTYPE_NAMES[(this.#columns.kind[entry] as number) & DTYPE_MASK] as Dtype;
+  }
+
+  /** Dimensions of an entry, outermost first: a new, frozen array. */
+  shape(entry: number): readonly number[] {
+    const shape: number[] = [];
+    const reader = this.#reader;
+    reader.at = this.#columns.shapeAt[entry] as number;
+    if (reader.enter(CLOSE_BRACKET)) {
+      do {
+        shape.push(reader.readUnsigned());
+      } while (reader.hasNext(CLOSE_BRACKET));
+    }
+    return Object.freeze(shape);
+  }
+
+  /** Offset of an entry's first byte, in bytes from `dataStart`. */
+  begin(entry: number): number {
+    return this.#columns.begin(entry);
+  }
+
+  /** Offset behind an entry's last byte, in bytes from `dataStart`. */
+  end(entry: number): number {
+    return this.#columns.end(entry);
+  }
+
+  /** The entries by their names' UTF-8 bytes, as the reference sorts: always the same array. */
+  sortedEntries(): Uint32Array {
+    this.#sorted ??= sortStrings(this.json, this.#columns.nameAt, this.size);
+    return this.#sorted;
+  }
+}

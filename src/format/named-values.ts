@@ -1,0 +1,49 @@
+/** Values by name, in whichever form a caller has them. */
+
+import { argumentTypeError } from '../errors/errors.js';
+
+/** A Map, an iterable of pairs, or a plain object, of which the own enumerable keys count. */
+export type NamedValues<Value> =
+  | Iterable<readonly [name: string, value: Value]>
+  | Readonly<Record<string, Value>>;
+
+/**
+ * The pairs in the order given; a name may come twice. `what` is the argument's name.
+ *
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for something else, and for a name that is no string
+ */
+export function* pairsOf<Value>(
+  values: NamedValues<Value>,
+  what: string,
+): Generator<readonly [name: string, value: Value], void, void> {
+  if (!isIterable<readonly [string, Value]>(values)) {
+    if (!isPlainObject(values)) throw notNamedValues(what, values);
+    yield* Object.entries(values);
+    return;
+  }
+  for (const pair of values) {
+    if (!Array.isArray(pair) || pair.length !== 2) {
+      throw argumentTypeError(`an item of ${what}`, 'a [name, value] pair', pair);
+    }
+    const [name] = pair;
+    if (typeof name !== 'string') throw argumentTypeError(`a name of ${what}`, 'a string', name);
+    yield pair;
+  }
+}
+
+function notNamedValues(what: string, values: unknown): TypeError {
+  const expected = 'a Map, an iterable of [name, value] pairs or a plain object';
+  return argumentTypeError(what, expected, values);
+}
+
+function isIterable<Item>(values: unknown): values is Iterable<Item> {
+  return typeof values === 'object' && values !== null && Symbol.iterator in values;
+}
+
+/** A buffer or a promise has no keys either, and is a mistake. */
+function isPlainObject(values: unknown): boolean {
+  if (typeof values !== 'object' || values === null) return false;
+  const prototype = Object.getPrototypeOf(values);
+  // Every realm has its own Object.prototype, and only that has none itself.
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
+}

@@ -1,0 +1,102 @@
+/** What is said about a tensor before it is written, and how many bytes that means. */
+
+import { describeValue, InvalidTensorError } from '../errors/errors.js';
+import { DTYPES, type Dtype } from './dtype.js';
+
+/** Kind and size of a tensor. */
+export interface TensorSpec {
+  /** As spelled in the header. */
+  readonly dtype: Dtype;
+  /** Dimensions in elements, outermost first, C order; empty for a scalar. */
+  readonly shape: readonly number[];
+}
+
+/** The same with the name in the file. */
+export interface NamedSpec extends TensorSpec {
+  readonly name: string;
+}
+
+/** What is known of a tensor before its bytes are looked at. */
+export interface TensorFacts extends NamedSpec {
+  /** In bytes. */
+  readonly byteLength: number;
+}
+
+const MAX_UINT64 = 2n ** 64n - 1n;
+
+/**
+ * Length of a tensor in bytes.
+ *
+ * @throws InvalidTensorError for an unknown dtype, a shape that is none, elements of a packed dtype
+ *   that do not fill whole bytes, and what the format or a number cannot count
+ */
+export function byteLengthOf({ name, dtype, shape }: NamedSpec): number {
+  if (typeof dtype !== 'string' || !Object.hasOwn(DTYPES, dtype)) {
+    const count = Object.keys(DTYPES).length;
+    return fail(name, `expected one of the ${count} dtypes, found ${describeValue(dtype)}`);
+  }
+  if (!Array.isArray(shape)) {
+    return fail(name, `expected the shape to be an array, found ${describeValue(shape)}`);
+  }
+  let bits = DTYPES[dtype].bits;
+  let largest = bits;
+  for (let i = 0; i < shape.length; i++) {
+    const dimension: unknown = shape[i];
+    if (!Number.isSafeInteger(dimension) || (dimension as number) < 0) {
+      const expected = 'expected dimensions that are integers from 0 to 2^53 - 1';
+      return fail(name, `${expected}, found ${describeValue(dimension)} as dimension ${i}`);
+    }
+    bits *= dimension as number;
+    largest = Math.max(largest, bits);
+  }
+  // NaN comes of a product that was infinite before a dimension of 0.
+  if (!(largest <= Number.MAX_SAFE_INTEGER)) return largeByteLength(name, dtype, shape);
+  if (bits % 8 !== 0) return failPacked(name, dtype, bits);
+  return bits / 8;
+}
+
+/**
+ * What a caller says about a tensor, checked, with a frozen shape of its own: the caller's may be
+ * another when the tensor is written.
+ *
+ * @throws As {@link byteLengthOf}
+ */
+export function readSpec(name: string, { dtype, shape }: TensorSpec): TensorFacts {
+  // Before the copy, too: four billion holes would have to be filled.
+  byteLengthOf({ name, dtype, shape });
+  const spec = { name, dtype, shape: Object.freeze([...shape]) };
+  return { ...spec, byteLength: byteLengthOf(spec) };
+}
+
+/**
+ * The length where a number does not count the bits exactly, with the reader's verdict: multiplied
+ * from the left in 64 bits, and what follows a zero does not matter.
+ */
+function largeByteLength(name: string, dtype: Dtype, shape: readonly number[]): number {
+  let elements = 1n;
+  for (const dimension of shape) {
+    elements *= BigInt(dimension);
+    if (elements > MAX_UINT64) failSize(name, 'the product of the dimensions is larger');
+  }
+  const bits = elements * BigInt(DTYPES[dtype].bits);
+  if (bits > MAX_UINT64) failSize(name, `${elements} elements of ${dtype} take ${bits}`);
+  if (bits % 8n !== 0n) return failPacked(name, dtype, bits);
+  const byteLength = bits / 8n;
+  if (byteLength > Number.MAX_SAFE_INTEGER) {
+    return fail(name, `expected at most 2^53 - 1 bytes, found ${byteLength}`);
+  }
+  return Number(byteLength);
+}
+
+function failSize(name: string, found: string): never {
+  fail(name, `expected a size below 2^64 bits, but ${found}`);
+}
+
+function failPacked(name: string, dtype: Dtype, bits: number | bigint): never {
+  const elements = BigInt(bits) / BigInt(DTYPES[dtype].bits);
+  fail(name, `expected whole bytes, but ${elements} elements of ${dtype} take ${bits} bits`);
+}
+
+function fail(tensor: string, message: string): never {
+  throw new InvalidTensorError('SAFETENSORS_INVALID_TENSOR_VIEW', message, { tensor });
+}

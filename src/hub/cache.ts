@@ -1,0 +1,101 @@
+/** The Hub's cache on this machine: finds what was downloaded before, without the network. */
+
+import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join, sep } from 'node:path';
+import { SafetensorsError } from '../errors/errors.js';
+import { type HubId, requireRevision } from './ids.js';
+
+/** Environment variables by name. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+const COMMIT = /^[0-9a-f]{40}$/;
+/** A ref file holds one commit; anything longer is none. */
+const MAX_REF_BYTE_LENGTH = 1024;
+
+/** Expands `~` and `$VARIABLES` as Python does, but not `~user`; what is not set stays as it is. */
+function expand(path: string, environment: Environment): string {
+  const absolute = /^~(?=$|[/\\])/.test(path) ? homeOf(environment) + path.slice(1) : path;
+  // An environment inherits from Object, and no variable is called `toString`.
+  const lookUp = (reference: string, name: string): string =>
+    (Object.hasOwn(environment, name) ? environment[name] : undefined) ?? reference;
+  const expanded = absolute.replace(/\$(?:(\w+)|\{([^}]*)\})/g, (reference, bare, braced) =>
+    lookUp(reference, bare ?? braced),
+  );
+  return sep === '\\' ? expanded.replace(/%([^%]+)%/g, lookUp) : expanded;
+}
+
+function homeOf(environment: Environment): string {
+  return environment[sep === '\\' ? 'USERPROFILE' : 'HOME'] || homedir();
+}
+
+/**
+ * The folder of the cache, by the variables and in the order of the Python library: `HF_HUB_CACHE`,
+ * `HUGGINGFACE_HUB_CACHE`, `HF_HOME`, `XDG_CACHE_HOME`, `~/.cache`. One that is empty counts as unset.
+ */
+export function hubCacheFolder(environment: Environment = process.env): string {
+  const { HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME, XDG_CACHE_HOME } = environment;
+  const cache = HF_HUB_CACHE || HUGGINGFACE_HUB_CACHE;
+  if (cache) return expand(cache, environment);
+  const root = XDG_CACHE_HOME || join(homeOf(environment), '.cache');
+  return join(expand(HF_HOME || join(root, 'huggingface'), environment), 'hub');
+}
+
+/**
+ * The snapshot's folder, or the file or folder in it that the id names. `label` is the id as the
+ * caller gave it, `revision` one given beside it; without any it is `main`.
+ *
+ * @throws SafetensorsError `SAFETENSORS_NOT_IN_CACHE`, saying what was looked for and where
+ * @throws RangeError `ERR_OUT_OF_RANGE` for a revision that is no name
+ */
+export function findInHubCache(id: HubId, label: string, revision?: string): string {
+  const wanted = revision ?? id.revision ?? 'main';
+  requireRevision(wanted);
+  const repository = join(hubCacheFolder(), id.cacheName);
+  const commit = COMMIT.test(wanted) ? wanted : readRef(repository, wanted, label);
+  const snapshot = join(repository, 'snapshots', commit);
+  if (!existsSync(snapshot)) {
+    fail(
+      label,
+      `expected a local path, or revision ${wanted} in the Hub's cache, found no folder ${snapshot}`,
+    );
+  }
+  if (id.path === '') return snapshot;
+  const path = join(snapshot, id.path);
+  if (!existsSync(path)) {
+    const note = existsSync(join(repository, '.no_exist', commit, id.path))
+      ? '; the cache has noted that the repository has no such file'
+      : '';
+    fail(
+      label,
+      `expected ${id.path} of revision ${wanted} in the Hub's cache, found no ${path}${note}`,
+    );
+  }
+  if (!realpathSync.native(path).startsWith(realpathSync.native(repository) + sep)) {
+    fail(label, `expected a file of the Hub's cache, found a link out of it at ${path}`);
+  }
+  return path;
+}
+
+function readRef(repository: string, revision: string, label: string): string {
+  const path = join(repository, 'refs', revision);
+  const stats = statSync(path, { throwIfNoEntry: false });
+  if (stats === undefined || !stats.isFile()) {
+    fail(
+      label,
+      `expected a local path, or revision ${revision} in the Hub's cache, found no ${path}`,
+    );
+  }
+  const commit = stats.size > MAX_REF_BYTE_LENGTH ? '' : readFileSync(path, 'latin1').trim();
+  if (!COMMIT.test(commit)) fail(label, `expected the hash of a commit in ${path}, found none`);
+  return commit;
+}
+
+/** The error for a checkpoint that should be in the cache. */
+export function notInCache(label: string, message: string, cause?: unknown): SafetensorsError {
+  return new SafetensorsError('SAFETENSORS_NOT_IN_CACHE', message, { path: label, cause });
+}
+
+function fail(label: string, message: string): never {
+  throw notInCache(label, message);
+}

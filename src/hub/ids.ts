@@ -1,0 +1,78 @@
+/** Ids of repositories on the Hub: `name`, `org/name`, `hf://org/name@revision/path`. */
+
+import { argumentRangeError } from '../errors/errors.js';
+import { pathObjection } from '../shards/safe-names.js';
+
+/** What an id names. */
+export interface HubId {
+  /** Folder of the repository in a cache, as `models--org--name`. */
+  readonly cacheName: string;
+  /** Branch, tag, ref or commit; undefined when the id names none. */
+  readonly revision: string | undefined;
+  /** Path of a file or folder in the repository; empty for all of it. */
+  readonly path: string;
+}
+
+const SCHEME = 'hf://';
+const KINDS: readonly string[] = ['models', 'datasets', 'spaces', 'kernels'];
+/** Letters, digits, `-`, `_`, `.`; neither `--` nor `..`; `-` and `.` at neither end. */
+const NAME = /^(?!.*(?:--|\.\.))\w(?:[\w.-]*\w)?$/;
+/** The Hub's own limit. */
+const MAX_NAME_LENGTH = 96;
+/** Refs of the Hub that contain slashes. */
+const REF = /^(refs\/(?:pr|convert)\/[^/]+)(?:\/(.*))?$/s;
+
+function isName(parts: readonly string[]): boolean {
+  return parts.every((part) => NAME.test(part)) && parts.join('/').length <= MAX_NAME_LENGTH;
+}
+
+/** Whether a text says by its scheme that it is an id and no path. */
+export function isHubUri(text: string): boolean {
+  return text.startsWith(SCHEME);
+}
+
+/**
+ * Takes an id apart; null for what cannot be one, as any longer path.
+ *
+ * @throws RangeError `ERR_OUT_OF_RANGE` for an `hf://` id that is wrong or would leave its folder
+ */
+export function parseHubId(text: string): HubId | null {
+  if (isHubUri(text)) return parseUri(text);
+  const parts = text.split('/');
+  if (parts.length > 2 || !isName(parts)) return null;
+  return { cacheName: `models--${parts.join('--')}`, revision: undefined, path: '' };
+}
+
+function parseUri(text: string): HubId {
+  const refuse = (): never => {
+    throw argumentRangeError('path', 'a path or hf://org/name@revision/path', text);
+  };
+  const parts = text.slice(SCHEME.length).split('/');
+  const kind = KINDS.includes(parts[0] ?? '') ? (parts.shift() as string) : 'models';
+  const [organisation = '', named = '', ...rest] = parts;
+  const at = named.indexOf('@');
+  const name = at === -1 ? named : named.slice(0, at);
+  if (!isName([organisation, name])) refuse();
+  const cacheName = `${kind}--${organisation}--${name}`;
+  let revision: string | undefined;
+  let path = rest.join('/');
+  if (at !== -1) {
+    const tail = [named.slice(at + 1), ...rest].join('/');
+    const [, ref, below = ''] = REF.exec(tail) ?? [];
+    const slash = ref === undefined ? `${tail}/`.indexOf('/') : ref.length;
+    try {
+      revision = decodeURIComponent(tail.slice(0, slash));
+    } catch {
+      refuse();
+    }
+    path = ref === undefined ? tail.slice(slash + 1) : below;
+  }
+  if (path !== '' && pathObjection(path) !== null) refuse();
+  return { cacheName, revision, path };
+}
+
+/** Throws a RangeError for a revision that is no name of a branch, tag, ref or commit. */
+export function requireRevision(revision: string): void {
+  if (pathObjection(revision) === null) return;
+  throw argumentRangeError('revision', 'the name of a branch, tag, ref or commit', revision);
+}

@@ -1,0 +1,24 @@
+/** Paths as callers give them. */
+
+import { fileURLToPath } from 'node:url';
+import { argumentTypeError } from '../errors/errors.js';
+
+/** A path as `node:fs` takes it; a Buffer for names that are not Unicode. */
+export type PathLike = string | Buffer | URL;
+
+/** A path for calls of the system, and as text for messages. */
+export interface Location {
+  readonly location: string | Buffer;
+  readonly label: string;
+}
+
+/** Throws a TypeError for anything else than a path. */
+export function locate(path: PathLike): Location {
+  if (typeof path === 'string') return { location: path, label: path };
+  if (Buffer.isBuffer(path)) return { location: path, label: path.toString() };
+  if (path instanceof URL) {
+    const location = fileURLToPath(path);
+    return { location, label: location };
+  }
+  throw argumentTypeError('path', 'a string, a Buffer or a file: URL', path);
+}

@@ -1,0 +1,102 @@
+/** Values of ignored JSON fields: checked by the same rules as all others, and passed over. */
+
+import { isFiniteLiteral } from './numbers.js';
+import {
+  CLOSE_BRACE,
+  CLOSE_BRACKET,
+  type JsonReader,
+  OPEN_BRACE,
+  OPEN_BRACKET,
+  QUOTE,
+} from './reader.js';
+
+/** Open containers at most, the outermost included: the reference's recursion limit. */
+const MAX_JSON_DEPTH = 127;
+/** An integer of so many digits is below 1e308 and therefore a finite double. */
+const FINITE_DIGITS = 308;
+
+const MINUS = 0x2d;
+const PLUS = 0x2b;
+const DOT = 0x2e;
+const ZERO = 0x30;
+const NINE = 0x39;
+const LOWER_E = 0x65;
+
+/** Consumes any value. `depth` is the number of containers that are open around it. */
+export function skipValue(reader: JsonReader, depth: number): void {
+  const byte = reader.peek();
+  if (byte === QUOTE) reader.readString();
+  else if (byte === OPEN_BRACKET) skipArray(reader, depth + 1);
+  else if (byte === OPEN_BRACE) skipObject(reader, depth + 1);
+  else if (byte === MINUS || (byte >= ZERO && byte <= NINE)) skipNumber(reader);
+  else if (byte === 0x74) skipWord(reader, 'true');
+  else if (byte === 0x66) skipWord(reader, 'false');
+  else if (!skipNull(reader)) reader.fail('a JSON value');
+}
+
+/** Consumes `null` when it stands here. */
+export function skipNull(reader: JsonReader): boolean {
+  if (reader.peek() !== 0x6e) return false;
+  skipWord(reader, 'null');
+  return true;
+}
+
+function skipArray(reader: JsonReader, depth: number): void {
+  checkDepth(reader, depth);
+  if (!reader.enter(CLOSE_BRACKET)) return;
+  do {
+    skipValue(reader, depth);
+  } while (reader.hasNext(CLOSE_BRACKET));
+}
+
+function skipObject(reader: JsonReader, depth: number): void {
+  checkDepth(reader, depth);
+  if (!reader.enter(CLOSE_BRACE)) return;
+  do {
+    reader.readKey();
+    skipValue(reader, depth);
+  } while (reader.hasNext(CLOSE_BRACE));
+}
+
+function checkDepth(reader: JsonReader, depth: number): void {
+  if (depth > MAX_JSON_DEPTH) reader.fail(`at most ${MAX_JSON_DEPTH} nested arrays and objects`);
+}
+
+function skipWord(reader: JsonReader, word: string): void {
+  for (let i = 0; i < word.length; i++) {
+    if (reader.bytes[reader.at + i] !== word.charCodeAt(i)) reader.fail('a JSON value');
+  }
+  reader.at += word.length;
+}
+
+function skipNumber(reader: JsonReader): void {
+  const { bytes } = reader;
+  const start = bytes[reader.at] === MINUS ? reader.at + 1 : reader.at;
+  let at = digitsEnd(reader, start);
+  const integerDigits = at - start;
+  if (bytes[start] === ZERO && integerDigits > 1) reader.fail('a number without leading zeros');
+  if (bytes[at] === DOT) at = digitsEnd(reader, at + 1);
+  const hasExponent = ((bytes[at] ?? 0) | 0x20) === LOWER_E;
+  if (hasExponent) {
+    at++;
+    if (bytes[at] === PLUS || bytes[at] === MINUS) at++;
+    at = digitsEnd(reader, at);
+  }
+  if ((hasExponent || integerDigits > FINITE_DIGITS) && !isFiniteLiteral(bytes, start, at)) {
+    reader.fail('a number within the range of a double');
+  }
+  reader.at = at;
+}
+
+function digitsEnd(reader: JsonReader, start: number): number {
+  const { bytes } = reader;
+  const { length } = bytes;
+  let at = start;
+  while (at < length) {
+    const byte = bytes[at] as number;
+    if (byte < ZERO || byte > NINE) break;
+    at++;
+  }
+  if (at === start) reader.failAt(at, 'a digit');
+  return at;
+}

@@ -1,0 +1,48 @@
+/** Syncs folders, so that a name that came or went survives a loss of power. */
+
+import { closeSync, fsync, fsyncSync, openSync } from 'node:fs';
+import process from 'node:process';
+import { promisify } from 'node:util';
+import { aboutFile, hasCode } from '../io/system-errors.js';
+
+/** Folders that may not be read, or that the file system does not sync. */
+const CANNOT_SYNC_FOLDER: readonly string[] = ['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP'];
+
+const fsyncAsync = promisify(fsync);
+
+/** A descriptor for syncing; undefined where that is not possible, as on Windows. */
+function openFolder(folder: Buffer, label: string): number | undefined {
+  if (process.platform === 'win32') return undefined;
+  try {
+    return openSync(folder, 'r');
+  } catch (error) {
+    if (hasCode(error, CANNOT_SYNC_FOLDER)) return undefined;
+    throw aboutFile(error, label);
+  }
+}
+
+/** Syncs a folder where the system can; `label` is the file in question, for messages. */
+export async function syncFolder(folder: Buffer, label: string): Promise<void> {
+  const fd = openFolder(folder, label);
+  if (fd === undefined) return;
+  try {
+    await fsyncAsync(fd);
+  } catch (error) {
+    if (!hasCode(error, CANNOT_SYNC_FOLDER)) throw aboutFile(error, label);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** As `syncFolder`, on this thread. */
+export function syncFolderSync(folder: Buffer, label: string): void {
+  const fd = openFolder(folder, label);
+  if (fd === undefined) return;
+  try {
+    fsyncSync(fd);
+  } catch (error) {
+    if (!hasCode(error, CANNOT_SYNC_FOLDER)) throw aboutFile(error, label);
+  } finally {
+    closeSync(fd);
+  }
+}

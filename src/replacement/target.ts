@@ -1,0 +1,108 @@
+/** The file that a write is meant for: links followed, and what must not be written refused. */
+
+import { readlinkSync, realpathSync, type Stats, statSync } from 'node:fs';
+import { isAbsolute, sep } from 'node:path';
+import { SafetensorsError } from '../errors/errors.js';
+import { requireRegularFile } from '../io/opened-file.js';
+import { aboutFile, hasCode, systemError } from '../io/system-errors.js';
+
+/** As many links to files that do not exist are followed one after the other; Linux takes 40. */
+const MAX_LINKS = 40;
+
+/** Repositories of the Hub's cache: `models--org--name` … */
+const HUB_REPOSITORY = /^(?:models|datasets|spaces|kernels)--./;
+
+/** Where the bytes shall be in the end. */
+export interface ReplacementTarget {
+  /** Without links, as the bytes that the system has. */
+  readonly path: Buffer;
+  /** The folder of `path`. */
+  readonly folder: Buffer;
+  /** The file that is there. */
+  readonly stats: Stats | undefined;
+}
+
+/** A path as text with one character per byte: a name need not be UTF-8. */
+type ByteText = string;
+
+function toBytes(path: ByteText): Buffer {
+  return Buffer.from(path, 'latin1');
+}
+
+function toText(path: string | Buffer): ByteText {
+  return Buffer.from(path as string).toString('latin1');
+}
+
+/** Folder with its separator, and name; Windows has two separators. */
+function split(path: ByteText): [folder: ByteText, name: ByteText] {
+  const end = Math.max(path.lastIndexOf('/'), path.lastIndexOf(sep)) + 1;
+  return [path.slice(0, end), path.slice(end)];
+}
+
+function realPath(path: ByteText): ByteText {
+  return toText(realpathSync.native(toBytes(path), 'buffer'));
+}
+
+/** Where the link at `path` leads; undefined when there is nothing. */
+function linkAt(path: ByteText): ByteText | undefined {
+  try {
+    const link = toText(readlinkSync(toBytes(path), 'buffer'));
+    return isAbsolute(link) ? link : split(path)[0] + link;
+  } catch (error) {
+    if (hasCode(error, ['ENOENT'])) return undefined;
+    throw error;
+  }
+}
+
+/** The real path of a file, or that which a new one would get. */
+function follow(given: ByteText, label: string): ByteText {
+  let path = given;
+  for (let links = 0; links <= MAX_LINKS; links++) {
+    try {
+      return realPath(path);
+    } catch (error) {
+      if (!hasCode(error, ['ENOENT'])) throw error;
+    }
+    const link = linkAt(path);
+    if (link === undefined) {
+      const [folder, name] = split(path);
+      if (name === '') throw systemError('ENOENT', 'open', label);
+      const real = realPath(folder === '' ? '.' : folder);
+      return real.endsWith(sep) ? real + name : real + sep + name;
+    }
+    path = link;
+  }
+  throw systemError('ELOOP', 'open', label);
+}
+
+function refuseHubBlob(path: ByteText, label: string): void {
+  const [repository, blobs] = path.split(sep).slice(-3);
+  if (blobs !== 'blobs' || !HUB_REPOSITORY.test(repository ?? '')) return;
+  throw new SafetensorsError(
+    'SAFETENSORS_HUB_CACHE_BLOB',
+    'expected a file of your own, found a blob of the Hugging Face Hub cache: its name is the ' +
+      'hash of its content, which must not change; write to a path outside of the cache',
+    { path: label },
+  );
+}
+
+/**
+ * Follows `path` to what it means, also through links to a file that does not exist yet. `label` is
+ * the path in messages.
+ *
+ * @throws `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_HUB_CACHE_BLOB`; errors of the system as
+ * `open` would give them (`ENOENT` for a folder that does not exist, `ELOOP` …)
+ */
+export function resolveTarget(path: string | Buffer, label: string): ReplacementTarget {
+  try {
+    const real = follow(toText(path), label);
+    const [folder] = split(real);
+    const target = toBytes(real);
+    const stats = statSync(target, { throwIfNoEntry: false });
+    if (stats !== undefined) requireRegularFile(stats, label);
+    refuseHubBlob(real, label);
+    return { path: target, folder: toBytes(folder), stats };
+  } catch (error) {
+    throw aboutFile(error, label, 'open');
+  }
+}

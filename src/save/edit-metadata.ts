@@ -1,0 +1,204 @@
+/** Changes the metadata of a file, and nothing else of it. */
+
+import { closeSync, constants, fstatSync, statSync } from 'node:fs';
+import {
+  argumentTypeError,
+  FileChangedError,
+  requireOptions,
+  SafetensorsError,
+} from '../errors/errors.js';
+import { readFileHeader } from '../file/header.js';
+import { requireLittleEndianHost } from '../format/byte-order.js';
+import { type Header, PREFIX_BYTE_LENGTH, parseHeader } from '../format/header.js';
+import {
+  changeMetadata,
+  fileStart,
+  grownByteLength,
+  type MetadataChanges,
+  spareByteLength,
+  withMetadata,
+} from '../format/metadata-changes.js';
+import { changeCheck, type OpenedFile, openRegularFile } from '../io/opened-file.js';
+import { locate, type PathLike } from '../io/paths.js';
+import { aboutFile } from '../io/system-errors.js';
+import { Transfer, type TransferOptions } from '../io/transfer.js';
+import { writeFrom, writePieces } from '../io/write-pieces.js';
+import { overwriteHeader, requireNoBackup } from '../replacement/header-overwrite.js';
+import { Replacement } from '../replacement/replacement.js';
+import { type ReplacementTarget, resolveTarget } from '../replacement/target.js';
+
+/** Options of {@link editMetadata}. */
+export interface EditMetadataOptions extends TransferOptions {
+  /** True overwrites the header in the file itself, when the new one fits. False by default. */
+  readonly inPlace?: boolean | undefined;
+  /** False leaves out the syncing, so that the change may not survive a loss of power. */
+  readonly durable?: boolean | undefined;
+}
+
+/** What {@link editMetadata} did. */
+export interface MetadataEdit {
+  /**
+   * `'none'`: the changes change nothing, and nothing was written; `'rewritten'`: a new file took the
+   * place of the old one; `'inPlace'`: the header was overwritten.
+   */
+  readonly method: 'none' | 'rewritten' | 'inPlace';
+  /** The metadata that the file has now; null when it has none. */
+  readonly metadata: ReadonlyMap<string, string> | null;
+  /** Length of the header now, in bytes, without the 8 bytes before it. */
+  readonly headerByteLength: number;
+  /** Bytes of padding at the header's end: so much longer may metadata become in place. */
+  readonly spareByteLength: number;
+}
+
+/** A file whose header is to be another. */
+interface Edit {
+  readonly target: ReplacementTarget;
+  readonly file: OpenedFile;
+  readonly header: Header;
+  /** The new header, without padding. */
+  readonly json: Uint8Array;
+  readonly durable: boolean;
+  readonly options: TransferOptions;
+  /** Throws when the file is not as it was when its header was read. */
+  readonly check: () => void;
+}
+
+/**
+ * Sets and deletes keys of a file's metadata: `changes` gives new values by key, and null for keys to
+ * be deleted. Everything else of the header stays as it is, byte for byte, and so do the tensors. Keys
+ * are written sorted; deleting the last one leaves `{}`.
+ *
+ * By default the path has the old file or the new one at every moment, whole: the data is copied
+ * within the kernel to a temporary file in the same folder, which is then renamed. Links are
+ * followed. The header keeps its length when the new one fits; else the data begins at a multiple of
+ * the same power of two as before, from 8 bytes to 2 MiB.
+ *
+ * `inPlace: true` overwrites the header, when the padding at its end leaves room, so that no data is
+ * copied. **This is not crash-safe**: a process or machine that dies meanwhile leaves a header that is
+ * half old and half new. For that case the old header stands in `<file>.header-backup` until the new
+ * one is synced; `dd if=<file>.header-backup of=<file> conv=notrunc` puts it back, and then the backup
+ * has to be deleted. Handles that are open on the file then throw `SAFETENSORS_FILE_CHANGED`.
+ *
+ * @throws FormatError for a file that is not valid safetensors
+ * @throws InvalidTensorError for a key given twice or a lone surrogate, and
+ *   `SAFETENSORS_HEADER_TOO_LARGE`
+ * @throws SafetensorsError `SAFETENSORS_HEADER_FULL` when a header does not fit in place, with the
+ *   number of bytes missing; `SAFETENSORS_EDIT_INTERRUPTED` when there is a backup;
+ *   `SAFETENSORS_HUB_CACHE_BLOB`, `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_TARGET_IN_USE`
+ * @throws FileChangedError when the file changes meanwhile, as by another edit: no edit undoes another
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for arguments of the wrong kind
+ * @throws Error Node's own `ENOENT`, `ENOSPC` and the like; `signal.reason` when it was aborted. After
+ *   an error the file is as it was; only one of syncing the folder comes when the new header is there
+ */
+export async function editMetadata(
+  path: PathLike,
+  changes: MetadataChanges,
+  options: EditMetadataOptions = {},
+): Promise<MetadataEdit> {
+  const { inPlace, durable } = flagsOf(options);
+  const { location, label } = locate(path);
+  requireLittleEndianHost(label);
+  const target = resolveTarget(location, label);
+  requireNoBackup(target, label);
+  const file = openTarget(target, label, inPlace ? constants.O_RDWR : constants.O_RDONLY);
+  try {
+    const check = sameFileCheck(target, file);
+    const header = readFileHeader(file);
+    const metadata = changeMetadata(header.metadata, changes);
+    if (metadata === undefined) return outcome('none', header);
+    const json = withMetadata(header, metadata);
+    const edit: Edit = { target, file, header, json, durable, options, check };
+    return await (inPlace ? overwrite(edit) : rewrite(edit));
+  } finally {
+    closeSync(file.fd);
+  }
+}
+
+function flagsOf(options: EditMetadataOptions): { inPlace: boolean; durable: boolean } {
+  requireOptions(options);
+  const { inPlace = false, durable = true } = options;
+  if (typeof inPlace !== 'boolean') throw argumentTypeError('inPlace', 'a boolean', inPlace);
+  if (typeof durable !== 'boolean') throw argumentTypeError('durable', 'a boolean', durable);
+  // Wrong ones are found before the file is looked at.
+  new Transfer(0, options, () => {});
+  return { inPlace, durable };
+}
+
+function openTarget(target: ReplacementTarget, label: string, access: number): OpenedFile {
+  try {
+    return openRegularFile(target.path, label, access);
+  } catch (error) {
+    throw aboutFile(error, label);
+  }
+}
+
+/** Size, time, and whether the path still means this file: a rename changes neither. */
+function sameFileCheck(target: ReplacementTarget, file: OpenedFile): () => void {
+  const checkContent = changeCheck(file);
+  const { dev, ino } = fstatSync(file.fd, { bigint: true });
+  return () => {
+    checkContent();
+    const now = statSync(target.path, { bigint: true, throwIfNoEntry: false });
+    if (now?.dev === dev && now.ino === ino) return;
+    const message = 'another file took the place of this one while it was edited; edit it again';
+    throw new FileChangedError(message, { path: file.path });
+  };
+}
+
+async function rewrite(edit: Edit): Promise<MetadataEdit> {
+  const { target, file, header, json, durable, options, check } = edit;
+  const { path } = file;
+  const start = fileStart(json, grownByteLength(header.json.byteLength, json.byteLength, path));
+  const byteLength = start.byteLength + header.dataByteLength;
+  const edited = parseStart(start, byteLength, path);
+  const transfer = new Transfer(byteLength, options, check);
+  const replacement = await Replacement.open(target.path, path, { byteLength, durable });
+  try {
+    const inFile = {
+      position: start.byteLength,
+      byteLength: header.dataByteLength,
+      source: { file, position: header.dataStart },
+    };
+    await writePieces(replacement, [writeFrom(start, 0), inFile], transfer);
+    await replacement.commit(options.signal, () => {
+      check();
+      requireNoBackup(target, path);
+    });
+  } finally {
+    replacement.discard();
+  }
+  return outcome('rewritten', edited);
+}
+
+async function overwrite(edit: Edit): Promise<MetadataEdit> {
+  const { target, file, header, json, durable, options, check } = edit;
+  const { path, byteLength } = file;
+  const length = header.json.byteLength;
+  if (json.byteLength > length) {
+    throw new SafetensorsError(
+      'SAFETENSORS_HEADER_FULL',
+      `expected a header of at most ${length} bytes, which is what the file has room for, found ` +
+        `${json.byteLength}: ${json.byteLength - length} bytes are missing; leave \`inPlace\` out, ` +
+        'or save with `reserve` to leave room',
+      { path },
+    );
+  }
+  const before = fileStart(header.json, length);
+  const after = fileStart(json, length);
+  const edited = parseStart(after, byteLength, path);
+  // Its own writing changes the time.
+  const transfer = new Transfer(after.byteLength, options, () => {});
+  options.signal?.throwIfAborted();
+  await overwriteHeader({ target, file, before, after, check, durable }, transfer);
+  return outcome('inPlace', edited);
+}
+
+/** What is written is checked as any other header. */
+function parseStart(start: Uint8Array, fileByteLength: number, path: string): Header {
+  return parseHeader(start.subarray(PREFIX_BYTE_LENGTH), fileByteLength, { path });
+}
+
+function outcome(method: MetadataEdit['method'], { json, metadata }: Header): MetadataEdit {
+  const { byteLength } = json;
+  return { method, metadata, headerByteLength: byteLength, spareByteLength: spareByteLength(json) };
+}

@@ -1,0 +1,57 @@
+/** A whole file in memory. */
+
+import { constants } from 'node:buffer';
+import { argumentRangeError } from '../errors/errors.js';
+import { requireLittleEndianHost } from '../format/byte-order.js';
+import { type HeaderOptions, layOut } from '../format/header-writer.js';
+import type { NamedValues } from '../format/named-values.js';
+import { readerOf, readFully } from '../io/opened-file.js';
+import { SourceFiles } from './source-files.js';
+import { readTensors, type TensorInput } from './tensor-input.js';
+
+/**
+ * Tensors and metadata as the bytes of a safetensors file, in one buffer; `parse` is the way back.
+ * The bytes are those that the reference writes, metadata sorted by key: equal input in any order
+ * gives equal bytes.
+ *
+ * Every tensor is copied once, with what was written to its memory; one of a file whose bytes were
+ * never asked for is read straight into the result. An open `SafetensorsFile` can be given as it is.
+ *
+ * @throws InvalidTensorError `SAFETENSORS_INVALID_TENSOR_VIEW`, `SAFETENSORS_HEADER_TOO_LARGE` for
+ *   what cannot be written, naming the tensor or the key
+ * @throws FileClosedError for a tensor of a closed file that had not handed its bytes out
+ * @throws FileChangedError when the file of a tensor changed since it was opened
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for arguments of the wrong kind
+ * @throws RangeError `ERR_OUT_OF_RANGE` for an unusable option, and when the result does not fit into
+ *   one buffer of the runtime
+ */
+export function serialize(
+  tensors: NamedValues<TensorInput>,
+  options: HeaderOptions = {},
+): Uint8Array<ArrayBuffer> {
+  requireLittleEndianHost();
+  const { header, placed, byteLength } = layOut(readTensors(tensors), options);
+  if (byteLength > constants.MAX_LENGTH) {
+    const expected = `at most ${constants.MAX_LENGTH} bytes, as one buffer of this runtime holds`;
+    throw argumentRangeError('the result', expected, byteLength);
+  }
+  const sources = new SourceFiles(placed.map(({ spec }) => spec));
+  try {
+    const result = new Uint8Array(byteLength);
+    result.set(header);
+    const data = result.subarray(header.byteLength);
+    for (const { spec, begin, end } of placed) {
+      const { payload } = spec;
+      if (payload.kind === 'memory') {
+        data.set(payload.window(0, spec.byteLength), begin);
+        continue;
+      }
+      const file = sources.fileOf(payload);
+      readFully(readerOf(file), data.subarray(begin, end), payload.position, file.path);
+    }
+    sources.verify();
+    return result;
+  } finally {
+    sources.end();
+  }
+}

@@ -1,0 +1,69 @@
+/** A tensor's bytes as a caller has them in memory. */
+
+import { argumentTypeError, InvalidTensorError, quoteName } from '../errors/errors.js';
+import { DTYPES, type Dtype } from '../format/dtype.js';
+import { isBuffer, tagOf } from '../format/typed-arrays.js';
+
+/** A typed array of any kind, `Float16Array` and `Buffer` among them. */
+export interface TypedArray extends ArrayBufferView {
+  /** Bytes per item. */
+  readonly BYTES_PER_ELEMENT: number;
+}
+
+/**
+ * Bytes of a tensor, little endian, C order: the typed array that `Tensor.data` is for its dtype, or
+ * raw bytes for any (Uint8Array, Buffer, ArrayBuffer, SharedArrayBuffer). F16 also takes a
+ * Float16Array, U8 a Uint8ClampedArray.
+ */
+export type TensorBytes = TypedArray | ArrayBufferLike;
+
+/** A tensor as far as messages and typed arrays are concerned. */
+interface NamedDtype {
+  readonly name: string;
+  readonly dtype: Dtype;
+}
+
+const FURTHER_ARRAYS: Readonly<Partial<Record<Dtype, string>>> = {
+  F16: 'Float16Array',
+  U8: 'Uint8ClampedArray',
+};
+
+/** Whether a value is bytes in memory, whatever they fit. */
+export function isTensorBytes(value: unknown): value is TensorBytes {
+  return (ArrayBuffer.isView(value) && tagOf(value) !== 'DataView') || isBuffer(value);
+}
+
+/**
+ * The bytes as a view, never a copy; without any where the memory was detached.
+ *
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for what is not bytes
+ * @throws InvalidTensorError for a typed array of another dtype
+ */
+export function viewOf({ name, dtype }: NamedDtype, data: unknown): Uint8Array {
+  if (!isTensorBytes(data)) {
+    const expected = 'a typed array, an ArrayBuffer or a SharedArrayBuffer';
+    throw argumentTypeError(`the data of tensor ${quoteName(name)}`, expected, data);
+  }
+  if (isBuffer(data)) {
+    // Over a detached buffer no view can be made.
+    return data.byteLength === 0 ? new Uint8Array(0) : new Uint8Array(data, 0, data.byteLength);
+  }
+  const tag = tagOf(data);
+  const own = DTYPES[dtype].data.name;
+  if (tag !== own && tag !== 'Uint8Array' && tag !== FURTHER_ARRAYS[dtype]) {
+    const expected = own === 'Uint8Array' ? own : `${own}, or raw bytes as Uint8Array`;
+    const message = `expected the data of ${dtype} to be a ${expected}, found a ${tag}`;
+    throw new InvalidTensorError('SAFETENSORS_INVALID_TENSOR_VIEW', message, { tensor: name });
+  }
+  return data.byteLength === 0
+    ? new Uint8Array(0)
+    : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+}
+
+/** Whether the memory is known to have gone elsewhere; Node 20 cannot tell of empty memory. */
+export function isDetached(data: TensorBytes): boolean {
+  const buffer: ArrayBufferLike & { readonly detached?: boolean } = isBuffer(data)
+    ? data
+    : data.buffer;
+  return buffer.detached === true;
+}

@@ -1,0 +1,156 @@
+/**
+ * Tensors as a caller gives them to be written. Everything that can be wrong with one is found here,
+ * before anything is written; its bytes are not touched yet.
+ */
+
+import {
+  argumentTypeError,
+  FileClosedError,
+  InvalidTensorError,
+  quoteName,
+} from '../errors/errors.js';
+import { type NamedValues, pairsOf } from '../format/named-values.js';
+import { readSpec, type TensorFacts, type TensorSpec } from '../format/tensor-spec.js';
+import type { LendingStorage } from '../storage/storage.js';
+import { Tensor } from '../tensor/tensor.js';
+import { isDetached, isTensorBytes, type TensorBytes, viewOf } from './tensor-bytes.js';
+import { isTensorStream, readStream, type TensorStream } from './tensor-stream.js';
+
+/** A tensor that comes from no file. */
+export interface NewTensor<Data = TensorBytes> extends TensorSpec {
+  /** As many bytes as the shape needs. They must not change while they are written. */
+  readonly data: Data;
+}
+
+/** A tensor to be written: one of an open file or of parsed bytes, a slice of one, or a new one. */
+export type TensorInput<Data = TensorBytes> = Tensor | NewTensor<Data>;
+
+/** Bytes in memory, which the caller can reach. */
+export interface MemoryPayload {
+  readonly kind: 'memory';
+  /**
+   * A view of the tensor's bytes [begin, end), at most as long as a buffer of the runtime can be.
+   *
+   * @throws InvalidTensorError when the memory was detached or resized since
+   * @throws FileChangedError, FileClosedError where it has to be looked at through an open file
+   */
+  window(begin: number, end: number): Uint8Array;
+  /**
+   * To be called when all was read: throws as `window`, and as {@link TensorSource.verify}.
+   */
+  verify(): void;
+  /** The mapped file that the memory shows, also when it is closed; undefined for other memory. */
+  readonly storage: LendingStorage | undefined;
+}
+
+/** Bytes that are as they are in a file: nobody has had memory of them to change. */
+export interface FilePayload {
+  readonly kind: 'file';
+  readonly storage: LendingStorage;
+  /** Position of the first byte in the file. */
+  readonly position: number;
+}
+
+/** Bytes that come when they are asked for. */
+export interface StreamPayload {
+  readonly kind: 'stream';
+  /** As {@link readStream}; called once. */
+  open(signal?: AbortSignal): AsyncGenerator<Uint8Array, void, void>;
+}
+
+/** A tensor that can be written as it is. */
+export interface TensorEntry<Payload = MemoryPayload | FilePayload> extends TensorFacts {
+  readonly payload: Payload;
+}
+
+/**
+ * The tensors in the order given, whose bytes are in memory or in a file. Names are left for the
+ * layout to check.
+ *
+ * @throws InvalidTensorError for an impossible dtype or shape, data of another length or dtype, and
+ *   memory that was detached
+ * @throws FileClosedError for a tensor of a closed file that had not handed its bytes out
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for anything else than tensors, streams among it
+ */
+export function readTensors(tensors: NamedValues<TensorInput>): TensorEntry[] {
+  return Array.from(pairsOf(tensors, 'tensors'), ([name, tensor]) =>
+    entryOf(name, tensor, inMemory),
+  );
+}
+
+/** The same; streams are accepted. */
+export function readTensorsAndStreams(
+  tensors: NamedValues<TensorInput<TensorBytes | TensorStream>>,
+): TensorEntry<MemoryPayload | FilePayload | StreamPayload>[] {
+  return Array.from(pairsOf(tensors, 'tensors'), ([name, tensor]) =>
+    entryOf(name, tensor, (facts, data) =>
+      isTensorStream(data) && !isTensorBytes(data)
+        ? { kind: 'stream', open: (signal) => readStream(facts, data, signal) }
+        : inMemory(facts, data),
+    ),
+  );
+}
+
+function entryOf<Payload>(
+  name: string,
+  tensor: TensorInput<unknown>,
+  payloadOf: (facts: TensorFacts, data: unknown) => Payload,
+): TensorEntry<Payload | MemoryPayload | FilePayload> {
+  if (tensor instanceof Tensor) {
+    const { dtype, shape, byteLength } = tensor;
+    return { name, dtype, shape, byteLength, payload: ofTensor(name, tensor) };
+  }
+  if (typeof tensor !== 'object' || tensor === null) {
+    const subject = `tensor ${quoteName(name)}`;
+    throw argumentTypeError(subject, 'a Tensor or { dtype, shape, data }', tensor);
+  }
+  const facts = readSpec(name, tensor);
+  return { ...facts, payload: payloadOf(facts, tensor.data) };
+}
+
+function inMemory(facts: TensorFacts, data: unknown): MemoryPayload {
+  const { name, shape, dtype, byteLength } = facts;
+  const view = viewOf(facts, data);
+  if (isDetached(data as TensorBytes)) failDetached(name, byteLength);
+  if (view.byteLength !== byteLength) {
+    if (view.byteLength === 0) failDetached(name, byteLength);
+    const expected = `expected ${byteLength} bytes for ${dtype} of shape [${shape.join(', ')}]`;
+    fail(name, `${expected}, found ${view.byteLength}`);
+  }
+  const verify = (): void => {
+    if (view.byteLength !== byteLength) failDetached(name, byteLength);
+  };
+  const window = (begin: number, end: number): Uint8Array => {
+    verify();
+    return view.subarray(begin, end);
+  };
+  return { kind: 'memory', window, verify, storage: undefined };
+}
+
+function ofTensor(name: string, tensor: Tensor): MemoryPayload | FilePayload {
+  const source = Tensor.sourceOf(tensor);
+  const offset = Tensor.offsetOf(tensor);
+  const { byteLength } = tensor;
+  if (source.isGone) throw new FileClosedError({ path: source.path, tensor: name });
+  const storage = source.untouchedFile;
+  if (storage !== undefined) return { kind: 'file', storage, position: source.position + offset };
+  const isWhole = source.byteLength <= source.maxBufferByteLength;
+  const window = (begin: number, end: number): Uint8Array => {
+    if (!isWhole) return source.window(offset + begin, offset + end);
+    // The very memory that was handed out: it stays when the file is closed.
+    const { buffer, byteOffset } = source.range();
+    const start = byteOffset + offset;
+    if (buffer.byteLength < start + byteLength) failDetached(name, byteLength);
+    return new Uint8Array(buffer, start + begin, end - begin);
+  };
+  window(0, Math.min(byteLength, 1));
+  return { kind: 'memory', window, verify: () => source.verify(), storage: source.mappedFile };
+}
+
+function failDetached(name: string, byteLength: number): never {
+  fail(name, `expected ${byteLength} bytes, found none: its buffer was transferred or resized`);
+}
+
+function fail(tensor: string, message: string): never {
+  throw new InvalidTensorError('SAFETENSORS_INVALID_TENSOR_VIEW', message, { tensor });
+}

@@ -1,0 +1,79 @@
+/** A tensor's bytes that come when they are needed, so that not all have to be in memory. */
+
+import { argumentTypeError, InvalidTensorError, quoteName } from '../errors/errors.js';
+import type { Dtype } from '../format/dtype.js';
+import { itemsUntilAborted, untilAborted } from '../io/until-aborted.js';
+import { isTensorBytes, type TensorBytes, viewOf } from './tensor-bytes.js';
+
+/** Pieces of a tensor's bytes, in order, of any lengths. */
+export type TensorPieces = Iterable<TensorBytes> | AsyncIterable<TensorBytes>;
+
+/**
+ * A stream, or a function that is called once, when the bytes are needed: it gives all of them, or
+ * an iterable of pieces, or a promise of either.
+ */
+export type TensorStream =
+  | AsyncIterable<TensorBytes>
+  | (() => TensorBytes | TensorPieces | Promise<TensorBytes | TensorPieces>);
+
+/** The tensor that a stream fills. */
+export interface StreamedTensor {
+  readonly name: string;
+  readonly dtype: Dtype;
+  /** In bytes, as its shape says. */
+  readonly byteLength: number;
+}
+
+/** Whether a value is a stream. */
+export function isTensorStream(value: unknown): value is TensorStream {
+  return typeof value === 'function' || isObjectWith(Symbol.asyncIterator, value);
+}
+
+function isObjectWith(key: symbol, value: unknown): boolean {
+  return typeof value === 'object' && value !== null && key in value;
+}
+
+/**
+ * The bytes of a stream, piece by piece. A piece belongs to the stream, and may be written over once
+ * the next one is asked for. Ending early ends the stream. The signal ends it also while a piece is
+ * waited for.
+ *
+ * @throws InvalidTensorError when there are more or fewer bytes than the tensor has: what exceeds
+ *   them is not given
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for pieces that are not bytes; and whatever the stream
+ *   throws; `signal.reason`
+ */
+export async function* readStream(
+  tensor: StreamedTensor,
+  stream: TensorStream,
+  signal?: AbortSignal,
+): AsyncGenerator<Uint8Array, void, void> {
+  let found = 0;
+  const pieces = await untilAborted(piecesOf(tensor, stream), signal);
+  for await (const piece of itemsUntilAborted(pieces, signal)) {
+    const bytes = viewOf(tensor, piece);
+    found += bytes.byteLength;
+    if (found > tensor.byteLength) failLength(tensor, `${found} or more`);
+    yield bytes;
+  }
+  if (found < tensor.byteLength) failLength(tensor, String(found));
+}
+
+async function piecesOf(tensor: StreamedTensor, stream: TensorStream): Promise<TensorPieces> {
+  const given = typeof stream === 'function' ? await stream() : stream;
+  // A typed array is iterable, too: its numbers.
+  if (isTensorBytes(given)) return [given];
+  if (isObjectWith(Symbol.asyncIterator, given) || isObjectWith(Symbol.iterator, given)) {
+    return given;
+  }
+  const subject = `what the data function of tensor ${quoteName(tensor.name)} returns`;
+  throw argumentTypeError(subject, 'bytes or an iterable of bytes', given);
+}
+
+function failLength({ name, byteLength }: StreamedTensor, found: string): never {
+  throw new InvalidTensorError(
+    'SAFETENSORS_INVALID_TENSOR_VIEW',
+    `expected ${byteLength} bytes from its stream, found ${found}`,
+    { tensor: name },
+  );
+}

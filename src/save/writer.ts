@@ -1,0 +1,243 @@
+/** Writes a file whose tensors are declared first and come in any order, from memory or streams. */
+
+import {
+  argumentTypeError,
+  quoteName,
+  requireOptions,
+  SafetensorsError,
+  TensorNotFoundError,
+} from '../errors/errors.js';
+import { nearNames } from '../errors/near-names.js';
+import { requireLittleEndianHost } from '../format/byte-order.js';
+import { type HeaderOptions, layOut, type Placed } from '../format/header-writer.js';
+import { type NamedValues, pairsOf } from '../format/named-values.js';
+import { type NamedSpec, readSpec, type TensorSpec } from '../format/tensor-spec.js';
+import { writeFully } from '../io/file-copy.js';
+import { locate, type PathLike } from '../io/paths.js';
+import { Transfer } from '../io/transfer.js';
+import { Replacement } from '../replacement/replacement.js';
+import { SourceFiles } from './source-files.js';
+import { isTensorBytes, type TensorBytes } from './tensor-bytes.js';
+import { readTensorsAndStreams } from './tensor-input.js';
+import type { TensorPieces, TensorStream } from './tensor-stream.js';
+import { writeTensors } from './tensor-writes.js';
+
+/** Missing tensors that an error lists; it tells how many there are. */
+const MAX_LISTED_NAMES = 5;
+
+/** Options of {@link createWriter}. */
+export interface WriterOptions extends HeaderOptions {
+  /** False leaves out the syncing of file and folder, so that a loss of power may undo the writing. */
+  readonly durable?: boolean | undefined;
+}
+
+/**
+ * A tensor's bytes: in memory, which must not change before the write is done; in pieces of any
+ * lengths, as an iterable, a stream or `tensor.chunks()`; or a function that gives either when its
+ * turn has come.
+ */
+export type WriterData = TensorBytes | TensorPieces | TensorStream;
+
+/** A declared tensor, and how far it is. */
+interface Slot extends Placed<NamedSpec> {
+  state: 'missing' | 'under way' | 'written';
+}
+
+/**
+ * Begins a file. Its tensors are declared by dtype and shape, so that its header is written at once;
+ * their bytes follow by `writer.write`, in any order. They go to a temporary file beside the target,
+ * for which the disk is asked for all the space first; `writer.close()` puts it into place: until then
+ * the path has the old file, or none. Links are followed, permissions of an old file kept. The bytes
+ * are those of `serialize` with the same tensors.
+ *
+ * A writer ends with `close()` or `abort()`; `await using` aborts one that is not closed.
+ *
+ * @throws InvalidTensorError for dtypes, shapes, names and metadata that cannot be written, and
+ *   `SAFETENSORS_HEADER_TOO_LARGE`
+ * @throws SafetensorsError `SAFETENSORS_HUB_CACHE_BLOB`, `SAFETENSORS_NOT_A_REGULAR_FILE`
+ * @throws TypeError `ERR_INVALID_ARG_TYPE`, RangeError `ERR_OUT_OF_RANGE` for unusable arguments
+ * @throws Error Node's own `ENOENT`, `ENOSPC` and the like. Nothing is left after an error
+ */
+export async function createWriter(
+  path: PathLike,
+  specs: NamedValues<TensorSpec>,
+  options: WriterOptions = {},
+): Promise<SafetensorsWriter> {
+  requireOptions(options);
+  const { durable = true } = options;
+  if (typeof durable !== 'boolean') throw argumentTypeError('durable', 'a boolean', durable);
+  const { location, label } = locate(path);
+  requireLittleEndianHost(label);
+  const { header, placed, byteLength } = layOut(namedSpecs(specs), options);
+  const replacement = await Replacement.open(location, label, { byteLength, durable });
+  try {
+    await writeFully(replacement, header, 0);
+  } catch (error) {
+    replacement.discard();
+    throw error;
+  }
+  return new SafetensorsWriter(replacement, placed, header.byteLength);
+}
+
+function* namedSpecs(specs: NamedValues<TensorSpec>): Generator<NamedSpec, void, void> {
+  for (const [name, spec] of pairsOf(specs, 'specs')) {
+    if (typeof spec !== 'object' || spec === null) {
+      throw argumentTypeError(`the spec of tensor ${quoteName(name)}`, '{ dtype, shape }', spec);
+    }
+    yield readSpec(name, spec);
+  }
+}
+
+/** A file that is being written, made by {@link createWriter}. */
+export class SafetensorsWriter {
+  readonly #replacement: Replacement;
+  readonly #dataStart: number;
+  readonly #slots = new Map<string, Slot>();
+  readonly #pending = new Set<Promise<void>>();
+  readonly #abort = new AbortController();
+  #state: 'open' | 'being closed' | 'closed' | 'aborted' = 'open';
+
+  /** @internal Takes the replacement over, whose header is written. */
+  constructor(replacement: Replacement, placed: readonly Placed<NamedSpec>[], dataStart: number) {
+    this.#replacement = replacement;
+    this.#dataStart = dataStart;
+    for (const place of placed) this.#slots.set(place.spec.name, { ...place, state: 'missing' });
+  }
+
+  /** The path as it was given, as text. */
+  get path(): string {
+    return this.#replacement.path;
+  }
+
+  /**
+   * Writes all bytes of a declared tensor: a typed array of its dtype or raw bytes, or a stream of
+   * them, of which no more than a piece and 1 MiB are in memory. Several writes may be under way. Each
+   * tensor is written once; after an error it may be tried again. A stream of which the first piece was
+   * asked for is ended in every case; one that is refused before is left alone.
+   *
+   * @throws InvalidTensorError for another number of bytes, a typed array of another dtype, and memory
+   *   that was transferred meanwhile
+   * @throws TensorNotFoundError for a name that was not declared, with near names
+   * @throws SafetensorsError `SAFETENSORS_ALREADY_WRITTEN` for a tensor that is written or under way;
+   *   `SAFETENSORS_WRITER_CLOSED` after `close()`, and when the writer is aborted meanwhile
+   * @throws TypeError `ERR_INVALID_ARG_TYPE` for what is not bytes; whatever a stream throws
+   * @throws Error Node's own `EIO`, `ENOSPC` and the like
+   */
+  async write(name: string, data: WriterData): Promise<void> {
+    this.#requireOpen();
+    const slot = this.#require(name);
+    const work = this.#fill(slot, data);
+    this.#pending.add(work);
+    try {
+      await work;
+    } finally {
+      this.#pending.delete(work);
+    }
+  }
+
+  /**
+   * Waits for the writes under way, then syncs the file and puts it into place.
+   *
+   * @throws SafetensorsError `SAFETENSORS_TENSORS_MISSING` when tensors are not written, which it
+   *   names; the writer stays open then. After any other error nothing is left and the old file is as
+   *   it was: `SAFETENSORS_TARGET_IN_USE`, errors of the system
+   */
+  async close(): Promise<void> {
+    this.#requireOpen();
+    this.#state = 'being closed';
+    await Promise.allSettled(this.#pending);
+    if (this.#state !== 'being closed') this.#failClosed();
+    const missing = [...this.#slots.values()].filter(({ state }) => state !== 'written');
+    if (missing.length > 0) {
+      this.#state = 'open';
+      this.#failMissing(missing);
+    }
+    this.#state = 'closed';
+    await this.#replacement.commit();
+  }
+
+  /**
+   * Gives the file up: writes under way reject, and when the promise resolves nothing is left. After
+   * `close()` or a first `abort()` it does nothing.
+   */
+  async abort(): Promise<void> {
+    if (this.#state === 'open' || this.#state === 'being closed') {
+      this.#state = 'aborted';
+      this.#abort.abort(this.#closedError());
+    }
+    if (this.#state !== 'aborted') return;
+    // A descriptor must not be closed under a write.
+    if (this.#pending.size > 0) await Promise.allSettled(this.#pending);
+    this.#replacement.discard();
+  }
+
+  /** `await using writer = await createWriter(…)` aborts it at the end of the block if not closed. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.abort();
+  }
+
+  async #fill(slot: Slot, data: WriterData): Promise<void> {
+    const { spec, begin, end } = slot;
+    const { name, dtype, shape } = spec;
+    if (slot.state !== 'missing') {
+      const found = slot.state === 'written' ? 'found it written' : 'found its writing under way';
+      throw new SafetensorsError(
+        'SAFETENSORS_ALREADY_WRITTEN',
+        `expected every tensor to be written once, ${found}`,
+        { path: this.path, tensor: name },
+      );
+    }
+    const transfer = new Transfer(end - begin, { signal: this.#abort.signal }, () => {});
+    slot.state = 'under way';
+    try {
+      const entries = readTensorsAndStreams([[name, { dtype, shape, data: streamOf(data) }]]);
+      const places = entries.map((entry) => ({ spec: entry, begin, end }));
+      const sources = new SourceFiles(entries);
+      await writeTensors(this.#replacement, this.#dataStart, places, sources, transfer);
+      sources.verify();
+      slot.state = 'written';
+    } catch (error) {
+      slot.state = 'missing';
+      throw error;
+    }
+  }
+
+  #require(name: string): Slot {
+    if (typeof name !== 'string') throw argumentTypeError('name', 'a string', name);
+    const slot = this.#slots.get(name);
+    if (slot !== undefined) return slot;
+    throw new TensorNotFoundError(name, nearNames(name, this.#slots.keys()), { path: this.path });
+  }
+
+  #requireOpen(): void {
+    if (this.#state !== 'open') this.#failClosed();
+  }
+
+  #failClosed(): never {
+    throw this.#closedError();
+  }
+
+  #closedError(): SafetensorsError {
+    const verb = this.#state === 'aborted' ? 'was' : 'is';
+    const message = `expected an open writer, but it ${verb} ${this.#state}`;
+    return new SafetensorsError('SAFETENSORS_WRITER_CLOSED', message, { path: this.path });
+  }
+
+  #failMissing(missing: readonly Slot[]): never {
+    const names = missing.slice(0, MAX_LISTED_NAMES).map(({ spec }) => quoteName(spec.name));
+    const others = missing.length - names.length;
+    throw new SafetensorsError(
+      'SAFETENSORS_TENSORS_MISSING',
+      `expected all ${this.#slots.size} tensors to be written, but ${missing.length} are not: ` +
+        `${names.join(', ')}${others > 0 ? ` and ${others} more` : ''}`,
+      { path: this.path },
+    );
+  }
+}
+
+/** An iterable that does not wait, as an array or `tensor.chunks()`, as a stream. */
+function streamOf(data: WriterData): TensorBytes | TensorStream {
+  // A typed array is iterable, too: its numbers.
+  if (isTensorBytes(data) || typeof data !== 'object' || data === null) return data;
+  return Symbol.iterator in data ? () => data : data;
+}

@@ -1,0 +1,95 @@
+/** Names of the files of a sharded checkpoint: shards, the only file, the index. */
+
+import { argumentRangeError, argumentTypeError } from '../errors/errors.js';
+
+/** What is put in for the number of a shard. */
+const PLACEHOLDER = '{suffix}';
+
+/** The name that models have on the Hub. */
+export const DEFAULT_FILENAME_PATTERN = 'model{suffix}.safetensors';
+
+/** Least number of digits of a shard's number; the 100 000th has one more. */
+const NUMBER_WIDTH = 5;
+
+const NUMBERED = new RegExp(`^-[0-9]{${NUMBER_WIDTH},}-of-[0-9]{${NUMBER_WIDTH},}$`);
+
+const INDEX_SUFFIX = '.index.json';
+
+/** What no part of a file name may hold: separators, drives, control characters, half characters. */
+const UNSAFE = /[/\\:{}\p{Cc}\p{Surrogate}]/u;
+
+function numberText(number: number): string {
+  return String(number).padStart(NUMBER_WIDTH, '0');
+}
+
+/** A pattern as `model{suffix}.safetensors`, checked, and the file names that it gives. */
+export class FilenamePattern {
+  /** The pattern as text, the variant in it. */
+  readonly text: string;
+  /** Name of the index; with a variant as transformers spells it. */
+  readonly indexFilename: string;
+  readonly #prefix: string;
+  readonly #suffix: string;
+
+  /**
+   * A variant stands before the number: `fp16` makes `model.fp16-00001-of-00002.safetensors`, with
+   * the index `model.safetensors.index.fp16.json`.
+   *
+   * @throws TypeError `ERR_INVALID_ARG_TYPE` when one of them is not a string
+   * @throws RangeError `ERR_OUT_OF_RANGE` when the pattern has not `{suffix}` exactly once or another
+   * brace, or when the names would not be plain file names: no separator, no drive, no control
+   * character, not `.` or `..`
+   */
+  constructor(pattern: string, variant?: string) {
+    if (typeof pattern !== 'string')
+      throw argumentTypeError('filenamePattern', 'a string', pattern);
+    const parts = pattern.split(PLACEHOLDER);
+    const name = parts.join('');
+    if (parts.length !== 2 || UNSAFE.test(name) || ['', '.', '..'].includes(name)) {
+      const expected =
+        "a plain file name with {suffix} exactly once, as 'model{suffix}.safetensors'";
+      throw argumentRangeError('filenamePattern', expected, pattern);
+    }
+    const [prefix = '', suffix = ''] = parts;
+    this.#prefix = variant === undefined ? prefix : `${prefix}.${checkVariant(variant)}`;
+    this.#suffix = suffix;
+    this.text = this.#prefix + PLACEHOLDER + suffix;
+    this.indexFilename =
+      variant === undefined ? `${name}${INDEX_SUFFIX}` : `${name}.index.${variant}.json`;
+  }
+
+  /** Name of shard `number` of `count`, from 1; the only one has no number. */
+  filename(number: number, count: number): string {
+    const place = count === 1 ? '' : `-${numberText(number)}-of-${numberText(count)}`;
+    return `${this.#prefix}${place}${this.#suffix}`;
+  }
+
+  /**
+   * Whether a file of this name belongs to a checkpoint of this pattern, of any number of shards:
+   * the index, or prefix, number or none, suffix, and `.index.json` or not. Prefix and suffix are
+   * taken literally, numbers have five ASCII digits or more. A backup or the file of another variant
+   * does not belong to it.
+   */
+  owns(filename: string): boolean {
+    if (filename === this.indexFilename) return true;
+    const name = this.isIndex(filename) ? filename.slice(0, -INDEX_SUFFIX.length) : filename;
+    const numberEnd = name.length - this.#suffix.length;
+    if (numberEnd < this.#prefix.length) return false;
+    if (!name.startsWith(this.#prefix) || !name.endsWith(this.#suffix)) return false;
+    const place = name.slice(this.#prefix.length, numberEnd);
+    return place === '' || NUMBERED.test(place);
+  }
+
+  /** Whether a file that belongs to it is an index, of either spelling, and no shard. */
+  isIndex(filename: string): boolean {
+    return filename === this.indexFilename || filename.endsWith(INDEX_SUFFIX);
+  }
+}
+
+function checkVariant(variant: string): string {
+  if (typeof variant !== 'string') throw argumentTypeError('variant', 'a string', variant);
+  if (variant === '' || UNSAFE.test(variant)) {
+    throw argumentRangeError('variant', "a part of a file name, as 'fp16'", variant);
+  }
+  return variant;
+}

@@ -1,0 +1,172 @@
+/** The JSON of an index → columns: names, their hashes, and numbers of shards. */
+import { quoteName } from '../errors/errors.js';
+import { type HashKey, hashString, processHashKey } from '../json/key-hash.js';
+import { findDuplicateKey } from '../json/name-table.js';
+import { CLOSE_BRACE, JsonReader, Literal, OPEN_BRACE, QUOTE } from '../json/reader.js';
+import { skipValue } from '../json/skip.js';
+import { compareStrings, decodeString } from '../json/strings.js';
+import type { TextKind } from '../json/utf8.js';
+import { checkShardName } from './safe-names.js';
+
+/** Shards at most: looking for every one of them on the disk must not take minutes. */
+const MAX_SHARD_COUNT = 200_000;
+
+/** The shortest entry, `"":".safetensors",`: more entries do not fit into the bytes. */
+const MIN_ENTRY_BYTE_LENGTH = 18;
+
+/** Up to so many keys are compared one by one. */
+const FEW_KEYS = 8;
+
+const INDEX_TEXT: TextKind = {
+  noun: 'index',
+  syntaxCode: 'SAFETENSORS_INVALID_INDEX',
+  utf8Code: 'SAFETENSORS_INVALID_INDEX',
+};
+
+const WEIGHT_MAP = new TextEncoder().encode('weight_map"');
+const METADATA = new TextEncoder().encode('metadata"');
+
+/** Goes through the bytes once, and again through the metadata's keys. */
+export class IndexParser {
+  /** Over the whole index. */
+  readonly reader: JsonReader;
+  /** Position of every entry's name behind its opening quote. */
+  nameAt: Uint32Array;
+  /** Hash of every entry's name. */
+  nameHash: Uint32Array;
+  /** The shard of every entry: a position in `shards`. */
+  shardOf: Uint32Array;
+  /** Checked names of the shards, in the order in which they were met. */
+  readonly shards: string[] = [];
+  /** Number of entries; -1 until the weight map was read. */
+  size = -1;
+  /** Position of the metadata's opening brace; -1 when there is none. */
+  metadataAt = -1;
+  readonly #path: string | undefined;
+  /** Shards by every spelling that was met, and by the one that stands for all. */
+  readonly #numbers = new Map<string, number>();
+  /** How each shard was spelled first; none for names that are not ASCII. */
+  readonly #spellings: (Literal | undefined)[] = [];
+
+  /** The path is for messages. */
+  constructor(json: Uint8Array, path: string | undefined) {
+    this.reader = new JsonReader(json, { path }, INDEX_TEXT);
+    this.#path = path;
+    const capacity = Math.floor(json.length / MIN_ENTRY_BYTE_LENGTH) + 1;
+    this.nameAt = new Uint32Array(capacity);
+    this.nameHash = new Uint32Array(capacity);
+    this.shardOf = new Uint32Array(capacity);
+  }
+
+  /** Reads the whole index; of names that are repeated all stay. */
+  parse(): void {
+    const reader = this.reader;
+    if (reader.peek() !== OPEN_BRACE) reader.fail('an object');
+    const objectAt = reader.at;
+    const keys: number[] = [];
+    if (reader.enter(CLOSE_BRACE)) {
+      do {
+        keys.push(reader.readKey());
+        this.#readMember(keys.at(-1) as number);
+      } while (reader.hasNext(CLOSE_BRACE));
+    }
+    reader.expectEnd();
+    const repeated = this.#repeatedAmong(keys, objectAt);
+    if (repeated !== -1) this.failRepeated(repeated);
+    if (this.size === -1) reader.failAt(0, 'an object with the key "weight_map"', 'none');
+    this.nameAt = this.nameAt.slice(0, this.size);
+    this.nameHash = this.nameHash.slice(0, this.size);
+    this.shardOf = this.shardOf.slice(0, this.size);
+  }
+
+  #readMember(key: number): void {
+    const reader = this.reader;
+    const { bytes } = reader;
+    const isMetadata = compareStrings(bytes, key, METADATA, 0) === 0;
+    if (compareStrings(bytes, key, WEIGHT_MAP, 0) === 0) this.#readWeightMap();
+    else if (isMetadata && reader.peek() === OPEN_BRACE) this.#readMetadata();
+    else skipValue(reader, 1);
+  }
+
+  #readMetadata(): void {
+    const reader = this.reader;
+    this.metadataAt = reader.at;
+    if (!reader.enter(CLOSE_BRACE)) return;
+    let keys = 0;
+    do {
+      keys++;
+      reader.readKey();
+      skipValue(reader, 2);
+    } while (reader.hasNext(CLOSE_BRACE));
+    const repeated = findDuplicateKey(reader, this.metadataAt, keys);
+    if (repeated !== -1) this.failRepeated(repeated);
+  }
+
+  #readWeightMap(): void {
+    const reader = this.reader;
+    const { bytes } = reader;
+    if (reader.peek() !== OPEN_BRACE) reader.fail('an object as "weight_map"');
+    this.size = 0;
+    if (!reader.enter(CLOSE_BRACE)) return;
+    const hashKey = processHashKey(bytes.length);
+    let size = 0;
+    let shard = -1;
+    do {
+      // A function of its own: it is compiled before a loop in the middle of its run is.
+      shard = this.#readEntry(size, shard, hashKey);
+      size++;
+    } while (reader.hasNext(CLOSE_BRACE));
+    this.size = size;
+  }
+
+  /** Reads a name and its shard, probably that of the entry before; returns the shard's number. */
+  #readEntry(entry: number, lastShard: number, hashKey: HashKey): number {
+    const reader = this.reader;
+    const nameAt = reader.readKey();
+    this.nameAt[entry] = nameAt;
+    this.nameHash[entry] = hashString(reader, nameAt, hashKey);
+    reader.tensorAt = nameAt;
+    if (reader.peek() !== QUOTE) reader.fail('a string, the name of a shard');
+    const spelling = this.#spellings[lastShard];
+    const isSame = spelling !== undefined && reader.skipLiteral(spelling);
+    const shard = isSame ? lastShard : this.#readShard(nameAt);
+    reader.tensorAt = -1;
+    this.shardOf[entry] = shard;
+    return shard;
+  }
+
+  #readShard(nameAt: number): number {
+    const reader = this.reader;
+    const at = reader.readString();
+    const spelling = decodeString(reader.bytes, at);
+    const known = this.#numbers.get(spelling);
+    if (known !== undefined) return known;
+    const tensor = decodeString(reader.bytes, nameAt);
+    const name = checkShardName(spelling, { path: this.#path, tensor });
+    const number = this.#numbers.get(name) ?? this.shards.push(name) - 1;
+    this.#numbers.set(name, number).set(spelling, number);
+    if (this.#numbers.size > MAX_SHARD_COUNT) {
+      reader.failAt(at, `at most ${MAX_SHARD_COUNT} shards`, 'another one');
+    }
+    // A literal is ASCII, and a name without escapes is as long as its text only then.
+    const isPlain = !reader.isEscaped && reader.stringEnd - at === spelling.length;
+    this.#spellings[number] ??= isPlain ? new Literal(`"${spelling}"`) : undefined;
+    return number;
+  }
+
+  /** An index has two or three keys, and going through all of it again for them would be slow. */
+  #repeatedAmong(keys: readonly number[], objectAt: number): number {
+    const reader = this.reader;
+    if (keys.length > FEW_KEYS) return findDuplicateKey(reader, objectAt, keys.length);
+    const { bytes } = reader;
+    const isRepeated = (key: number, i: number): boolean =>
+      keys.slice(0, i).some((other) => compareStrings(bytes, other, bytes, key) === 0);
+    return keys.find(isRepeated) ?? -1;
+  }
+
+  /** Refuses a key that stands at `at` and was there before. */
+  failRepeated(at: number): never {
+    const key = quoteName(decodeString(this.reader.bytes, at));
+    this.reader.failAt(at, 'every key once', `${key} repeated`);
+  }
+}

@@ -1,0 +1,80 @@
+/** The bytes of a checkpoint's index, as `huggingface_hub` writes it. */
+
+import { argumentRangeError } from '../errors/errors.js';
+import { EncodedText } from '../json/encoded-text.js';
+
+/** What a value of the index's metadata can be; objects are Maps, so that their order stays. */
+export type IndexValue =
+  | string
+  | number
+  | boolean
+  | null
+  | readonly IndexValue[]
+  | ReadonlyMap<string, IndexValue>;
+
+/** What JSON.stringify leaves and Python escapes: all that is not printable ASCII. */
+const NOT_ASCII = /[\u007f-\uffff]/g;
+const HAS_NOT_ASCII = /[\u007f-\uffff]/;
+
+const INDENT = '  ';
+
+/**
+ * An index: JSON with `metadata` and `weight_map` (file by tensor) in the order given, indented by
+ * two, in ASCII, without a line end behind it: byte for byte what `huggingface_hub` writes.
+ *
+ * @throws RangeError `ERR_OUT_OF_RANGE` for a number that JSON does not have (NaN, infinities)
+ */
+export function encodeIndex(
+  metadata: ReadonlyMap<string, IndexValue>,
+  weightMap: Iterable<readonly [tensor: string, filename: string]>,
+): Uint8Array {
+  const text = new EncodedText();
+  const lineStart = `\n${INDENT}`;
+  text.append(`{${lineStart}"metadata": ${textOf(metadata, lineStart)},`);
+  text.append(`${lineStart}"weight_map": {`);
+  let separator = '';
+  for (const [tensor, filename] of weightMap) {
+    text.append(`${separator}${lineStart}${INDENT}${quote(tensor)}: ${quote(filename)}`);
+    separator = ',';
+  }
+  text.append(separator === '' ? '}\n}' : `${lineStart}}\n}`);
+  return text.encoded();
+}
+
+/** `lineStart` is a line feed and the indentation of the line on which the value begins. */
+function textOf(value: IndexValue, lineStart: string): string {
+  if (typeof value === 'string') return quote(value);
+  if (typeof value === 'number' && !Number.isFinite(value)) {
+    throw argumentRangeError('a number of the metadata', 'finite', value);
+  }
+  if (typeof value !== 'object' || value === null) return String(value);
+  const inner = lineStart + INDENT;
+  const items: string[] = [];
+  if (isMap(value)) {
+    for (const [key, item] of value) items.push(`${quote(key)}: ${textOf(item, inner)}`);
+    return enclose('{', items, '}', lineStart);
+  }
+  for (const item of value) items.push(textOf(item, inner));
+  return enclose('[', items, ']', lineStart);
+}
+
+function isMap(
+  value: readonly IndexValue[] | ReadonlyMap<string, IndexValue>,
+): value is ReadonlyMap<string, IndexValue> {
+  return !Array.isArray(value);
+}
+
+function enclose(open: string, items: string[], close: string, lineStart: string): string {
+  if (items.length === 0) return open + close;
+  const inner = lineStart + INDENT;
+  return `${open}${inner}${items.join(`,${inner}`)}${lineStart}${close}`;
+}
+
+function quote(text: string): string {
+  const json = JSON.stringify(text);
+  if (!HAS_NOT_ASCII.test(json)) return json;
+  return json.replace(
+    NOT_ASCII,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}

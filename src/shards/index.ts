@@ -1,0 +1,171 @@
+/**
+ * The index of a sharded checkpoint, `model.safetensors.index.json`: which tensor is in which shard.
+ * Names stay where they are, in the index's bytes, and are looked up there as a header's are.
+ */
+import { argumentRangeError, argumentTypeError, FormatError } from '../errors/errors.js';
+import type { Header } from '../format/header.js';
+import { NameTable } from '../json/name-table.js';
+import { CLOSE_BRACE, type JsonReader, QUOTE } from '../json/reader.js';
+import { skipValue } from '../json/skip.js';
+import { decodeString, sortStrings } from '../json/strings.js';
+import { IndexParser } from './index-parser.js';
+
+/**
+ * Ten times what the largest public models need, as their limit of 10 MiB is too low for 138 000
+ * tensors already.
+ */
+export const DEFAULT_MAX_INDEX_BYTE_LENGTH: number = 100 * 2 ** 20;
+
+/** Positions inside an index are kept in 32 bits. */
+const LARGEST_INDEX_BYTE_LENGTH = 2 ** 32 - 1;
+
+/** How to read an index. */
+export interface ParseIndexOptions {
+  /** Longest index to accept, in bytes, up to 2^32 - 1; 100 MiB unless given. */
+  readonly maxIndexByteLength?: number | undefined;
+  /** The file, for messages. */
+  readonly path?: string | undefined;
+}
+
+/** Throws `SAFETENSORS_INDEX_TOO_LARGE` when an index is longer than the limit, before it is read. */
+export function checkIndexByteLength(byteLength: number, options: ParseIndexOptions): void {
+  const { maxIndexByteLength: limit = DEFAULT_MAX_INDEX_BYTE_LENGTH, path } = options;
+  if (typeof limit !== 'number') throw argumentTypeError('maxIndexByteLength', 'a number', limit);
+  if (!Number.isInteger(limit) || limit < 0 || limit > LARGEST_INDEX_BYTE_LENGTH) {
+    const expected = `an integer from 0 to ${LARGEST_INDEX_BYTE_LENGTH}`;
+    throw argumentRangeError('maxIndexByteLength', expected, limit);
+  }
+  if (byteLength <= limit) return;
+  const message = `expected an index of at most ${limit} bytes, found ${byteLength}`;
+  throw new FormatError('SAFETENSORS_INDEX_TOO_LARGE', message, { path });
+}
+
+/**
+ * Parses and checks an index; the result keeps `json`, so that nobody may write to it any more.
+ *
+ * @throws FormatError `SAFETENSORS_INVALID_INDEX` for what is not strict JSON of the form
+ *   `{ "weight_map": { name: shard } }` or has a key twice; `SAFETENSORS_UNSAFE_SHARD_NAME`,
+ *   `SAFETENSORS_INDEX_TOO_LARGE`
+ */
+export function parseCheckpointIndex(
+  json: Uint8Array,
+  options: ParseIndexOptions = {},
+): CheckpointIndex {
+  checkIndexByteLength(json.length, options);
+  const parser = new IndexParser(json, options.path);
+  parser.parse();
+  const names = new NameTable(json, parser.nameAt, parser.nameHash, parser.size);
+  for (let entry = 0; entry < parser.size; entry++) {
+    if (names.add(entry) !== -1) parser.failRepeated(parser.nameAt[entry] as number);
+  }
+  return new CheckpointIndex(parser, names);
+}
+
+/** A valid index. Tensors are entries, numbered 0 to `size` - 1 in the order of the index. */
+export class CheckpointIndex {
+  /** Number of tensors. */
+  readonly size: number;
+  /** Shards, relative to the index's folder, in the order in which the index names them first. */
+  readonly shards: readonly string[];
+  readonly #reader: JsonReader;
+  readonly #nameAt: Uint32Array;
+  readonly #shardOf: Uint32Array;
+  readonly #names: NameTable;
+  readonly #metadataAt: number;
+  #metadata: ReadonlyMap<string, string> | null = null;
+  readonly #jsonKeys = new Set<string>();
+  #byShard: number[][] | null = null;
+
+  /** Only `parseCheckpointIndex` makes indexes. */
+  constructor(parser: IndexParser, names: NameTable) {
+    this.size = parser.size;
+    this.shards = Object.freeze(parser.shards);
+    this.#reader = parser.reader;
+    this.#nameAt = parser.nameAt;
+    this.#shardOf = parser.shardOf;
+    this.#names = names;
+    this.#metadataAt = parser.metadataAt;
+  }
+
+  /**
+   * The metadata in the index's order; null when there is none. Strings as they are, anything else
+   * as its JSON text, as `total_size` mostly is. Decoded on first use.
+   */
+  get metadata(): ReadonlyMap<string, string> | null {
+    if (this.#metadata === null && this.#metadataAt !== -1) this.#metadata = this.#decodeMetadata();
+    return this.#metadata;
+  }
+
+  /** Keys whose values are not strings, so that `metadata` has their JSON text. */
+  get jsonKeys(): ReadonlySet<string> {
+    return this.metadata === null ? new Set() : this.#jsonKeys;
+  }
+
+  #decodeMetadata(): Map<string, string> {
+    const metadata = new Map<string, string>();
+    const reader = this.#reader;
+    const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+    reader.at = this.#metadataAt;
+    if (!reader.enter(CLOSE_BRACE)) return metadata;
+    do {
+      const key = decodeString(reader.bytes, reader.readKey());
+      const isString = reader.peek() === QUOTE;
+      const begin = reader.at;
+      skipValue(reader, 2);
+      if (!isString) this.#jsonKeys.add(key);
+      metadata.set(
+        key,
+        isString
+          ? decodeString(reader.bytes, begin + 1)
+          : decoder.decode(reader.bytes.subarray(begin, reader.at)),
+      );
+    } while (reader.hasNext(CLOSE_BRACE));
+    return metadata;
+  }
+
+  /** Entry of a tensor's name; -1 when there is none. */
+  find(name: string): number {
+    return this.#names.find(name);
+  }
+
+  /**
+   * The entry of `header` that has the name of `entry`; -1 when there is none. `guess` is looked at
+   * first: names mostly stand in the same order on both sides, and then need no lookup.
+   */
+  findIn(header: Header, entry: number, guess: number): number {
+    const reader = this.#reader;
+    const nameAt = this.#nameAt[entry] as number;
+    if (header.isNamed(guess, reader, nameAt)) return guess;
+    reader.at = nameAt - 1;
+    return header.findString(reader, reader.readString());
+  }
+
+  /** Name of an entry. */
+  name(entry: number): string {
+    return decodeString(this.#reader.bytes, this.#nameAt[entry] as number);
+  }
+
+  /** The shard of an entry: a position in `shards`. */
+  shardOf(entry: number): number {
+    return this.#shardOf[entry] as number;
+  }
+
+  /** The entries of a shard, in the order of the index: always the same array. */
+  entriesOf(shard: number): readonly number[] {
+    this.#byShard ??= this.#groupByShard();
+    return this.#byShard[shard] as number[];
+  }
+
+  #groupByShard(): number[][] {
+    const entries: number[][] = this.shards.map(() => []);
+    for (let entry = 0; entry < this.size; entry++) {
+      (entries[this.#shardOf[entry] as number] as number[]).push(entry);
+    }
+    return entries;
+  }
+
+  /** The entries by their names' UTF-8 bytes, as the reference sorts: a new array. */
+  sortedEntries(): Uint32Array {
+    return sortStrings(this.#reader.bytes, this.#nameAt, this.size);
+  }
+}

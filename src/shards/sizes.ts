@@ -1,0 +1,75 @@
+/** Sizes in bytes as people write them: `'5GB'`. */
+
+import { argumentRangeError, argumentTypeError } from '../errors/errors.js';
+
+/** Bytes per unit: decimal ones as on the Hub, binary ones by their own names. */
+const UNITS: ReadonlyMap<string, number> = new Map([
+  ['B', 1],
+  ['KB', 1e3],
+  ['MB', 1e6],
+  ['GB', 1e9],
+  ['TB', 1e12],
+  ['KIB', 2 ** 10],
+  ['MIB', 2 ** 20],
+  ['GIB', 2 ** 30],
+  ['TIB', 2 ** 40],
+]);
+
+const UNIT = /(?:[kmgt]i?)?b$/i;
+
+/** A decimal number as Python reads it, without a minus sign. */
+const NUMBER =
+  /^\+?(?:\d+(?:_\d+)*(?:\.(?:\d+(?:_\d+)*)?)?|\.\d+(?:_\d+)*)(?:e[+-]?\d+(?:_\d+)*)?$/i;
+
+/** No number of bytes needs more characters; what a stranger sends may have any number of them. */
+const MAX_TEXT_LENGTH = 1_000;
+
+const EXPECTED =
+  "a number of bytes from 0, or a text such as '5GB' with a number above 0 and one of the units " +
+  'B, KB, MB, GB, TB, KiB, MiB, GiB, TiB';
+
+/** The characters that Python strips, as far as they are ASCII. */
+function isBlank(code: number): boolean {
+  return (code >= 0x09 && code <= 0x0d) || (code >= 0x1c && code <= 0x20);
+}
+
+function trimBlanks(text: string): string {
+  let begin = 0;
+  let end = text.length;
+  while (begin < end && isBlank(text.charCodeAt(begin))) begin++;
+  while (begin < end && isBlank(text.charCodeAt(end - 1))) end--;
+  return text.slice(begin, end);
+}
+
+/**
+ * Number of bytes that a number or a text means; parts of a byte are cut off. A text is a number
+ * above 0 and a unit, in either case: KB, MB, GB and TB are powers of 1000, KiB, MiB, GiB and TiB of
+ * 1024, B is the byte. What `huggingface_hub` reads as a positive size gives the same number here,
+ * computed in doubles. The number `Infinity` stays what it is: no limit. `name` is what the errors
+ * call the argument.
+ *
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for what is neither a number nor a text
+ * @throws RangeError `ERR_OUT_OF_RANGE` for negative numbers, NaN, a text without a unit or with
+ * another one, one whose number is no decimal number, zero or not finite, or that has more than
+ * 1000 characters
+ */
+export function parseByteSize(value: number | string, name: string): number {
+  if (typeof value === 'number') {
+    if (!(value >= 0)) throw argumentRangeError(name, EXPECTED, value);
+    return Math.floor(value);
+  }
+  if (typeof value !== 'string') throw argumentTypeError(name, EXPECTED, value);
+  const size = value.length > MAX_TEXT_LENGTH ? Number.NaN : readText(trimBlanks(value));
+  if (!Number.isFinite(size)) throw argumentRangeError(name, EXPECTED, value);
+  return Math.trunc(size);
+}
+
+/** The size before it is cut to whole bytes; NaN when the text means none. */
+function readText(text: string): number {
+  const unit = UNIT.exec(text)?.[0] ?? '';
+  const digits = trimBlanks(text.slice(0, text.length - unit.length));
+  const bytesPerUnit = UNITS.get(unit.toUpperCase());
+  if (bytesPerUnit === undefined || !NUMBER.test(digits)) return Number.NaN;
+  const count = Number(digits.replaceAll('_', ''));
+  return count > 0 ? count * bytesPerUnit : Number.NaN;
+}

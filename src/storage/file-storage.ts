@@ -1,0 +1,142 @@
+/** What the mapping and the reading storage share: change detection and the buffers handed out. */
+
+import { constants } from 'node:buffer';
+import { FileChangedError, FileClosedError } from '../errors/errors.js';
+import { type OpenedFile, type ReadBytes, readFully } from '../io/opened-file.js';
+import type { BufferRange, LentDescriptor, Storage } from './storage.js';
+
+/** How a file compares with what it was when its header was last checked. */
+export type FileState = 'same' | 'touched' | 'truncated' | { byteLength: number };
+
+/** A storage over an open descriptor. Subclasses say how bytes are reached and how to let go. */
+export abstract class FileStorage implements Storage {
+  abstract readonly kind: 'mmap' | 'read';
+  abstract readonly zeroCopy: boolean;
+  readonly path: string;
+  readonly byteLength: number;
+  readonly maxBufferByteLength: number = constants.MAX_LENGTH;
+  #ok = true;
+  #closed = false;
+  #header: Uint8Array | undefined;
+  // Strong: a tensor's buffer is the same for every call on the handle, so it lives as long.
+  #kept: ArrayBuffer[] = [];
+  // Weak: windows are many and passing, and a detaching close must still find those alive.
+  readonly #passing = new Set<WeakRef<ArrayBuffer>>();
+  #prunePassingAt = 64;
+
+  constructor(file: OpenedFile) {
+    this.path = file.path;
+    this.byteLength = file.byteLength;
+  }
+
+  get ok(): boolean {
+    return this.#ok;
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  abstract addressOf(position: number): number;
+
+  /** Positioned reads of the file, into ordinary memory. */
+  protected abstract readonly read: ReadBytes;
+
+  abstract lend(): LentDescriptor;
+
+  abstract residentBytes(begin: number, end: number): number | null;
+
+  /** A new buffer with the bytes [begin, end), at least one. */
+  protected abstract makeBuffer(begin: number, end: number): ArrayBuffer;
+
+  /** Compares size and modification time with those remembered; a guard's mark counts as cut. */
+  protected abstract inspect(): FileState;
+
+  /** Remembers the modification time that the last `inspect` saw. */
+  protected abstract rememberTime(): void;
+
+  /** Gives the descriptor back, and makes `detached` empty. */
+  protected abstract release(detached: readonly ArrayBuffer[] | undefined): void;
+
+  /**
+   * Reads the first `byteLength` bytes of the file into ordinary memory and remembers them as what
+   * `verify` expects. Not taken from the mapping: there it could change after validation.
+   */
+  readHeader(byteLength: number): Uint8Array {
+    this.#header = this.#readStart(byteLength);
+    return this.#header;
+  }
+
+  bytes(begin: number, end: number, filled?: ArrayBuffer): BufferRange {
+    this.verify();
+    const buffer = filled ?? this.makeBuffer(begin, end);
+    this.#kept.push(buffer);
+    return { buffer, byteOffset: 0 };
+  }
+
+  window(begin: number, end: number): Uint8Array<ArrayBuffer> {
+    this.verify();
+    const buffer = this.makeBuffer(begin, end);
+    this.#passing.add(new WeakRef(buffer));
+    if (this.#passing.size >= this.#prunePassingAt) this.#prunePassing();
+    return new Uint8Array(buffer);
+  }
+
+  hold(begin: number, end: number): Uint8Array<ArrayBuffer> {
+    this.verify();
+    return new Uint8Array(this.makeBuffer(begin, end));
+  }
+
+  verify(): void {
+    if (this.#closed) throw new FileClosedError({ path: this.path });
+    if (!this.#ok) this.#fail('the file changed after it was opened');
+    const state = this.inspect();
+    if (state === 'same') return;
+    if (state === 'touched') {
+      // Tools touch files without changing them; the header tells whether it is another file.
+      const header = this.#header;
+      if (header === undefined || sameBytes(header, this.#readStart(header.byteLength))) {
+        this.rememberTime();
+        return;
+      }
+      this.#fail('the file was rewritten after it was opened: its header is another');
+    }
+    if (state === 'truncated') this.#fail('the file was cut short while it was being read');
+    this.#fail(
+      `the file changed after it was opened: expected ${this.byteLength} bytes, found ${state.byteLength}`,
+    );
+  }
+
+  close(detach: boolean): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    const detached = detach ? [...this.#kept, ...this.#alivePassing()] : undefined;
+    this.#kept = [];
+    this.#passing.clear();
+    this.release(detached);
+  }
+
+  #readStart(byteLength: number): Uint8Array {
+    const bytes = new Uint8Array(byteLength);
+    readFully(this.read, bytes, 0, this.path);
+    return bytes;
+  }
+
+  #fail(message: string): never {
+    this.#ok = false;
+    throw new FileChangedError(`${message}; open it again`, { path: this.path });
+  }
+
+  #alivePassing(): ArrayBuffer[] {
+    return [...this.#passing].map((ref) => ref.deref()).filter((buffer) => buffer !== undefined);
+  }
+
+  #prunePassing(): void {
+    for (const ref of this.#passing) if (ref.deref() === undefined) this.#passing.delete(ref);
+    this.#prunePassingAt = 2 * this.#passing.size + 64;
+  }
+}
+
+function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
+  return Buffer.compare(a, b) === 0;
+}

@@ -1,0 +1,97 @@
+/** A file mapped copy-on-write: every buffer is a view of the mapping, nothing is read at open. */
+
+import { closeSync } from 'node:fs';
+import type { Mapping, NativeBinding } from '../addon/load.js';
+import type { OpenedFile, ReadBytes } from '../io/opened-file.js';
+import { type FileState, FileStorage } from './file-storage.js';
+import type { LentDescriptor } from './storage.js';
+
+/** Slots of the state that the addon writes. */
+const SIZE = 0;
+const SECONDS = 1;
+const NANOSECONDS = 2;
+const TRUNCATED = 3;
+
+/** Owns a mapping, which in turn owns a descriptor. */
+export class MappedStorage extends FileStorage {
+  readonly kind = 'mmap';
+  readonly zeroCopy = true;
+  protected readonly read: ReadBytes = (target, position) =>
+    this.#native.readBytes(this.#mapping, position, target);
+  readonly #native: NativeBinding;
+  readonly #mapping: Mapping;
+  readonly #state = new Float64Array(4);
+  #seconds: number;
+  #nanoseconds: number;
+
+  /** Closes the descriptor when it succeeds; when it throws, that is still the caller's. */
+  constructor(file: OpenedFile, native: NativeBinding, guard: boolean) {
+    super(file);
+    this.#native = native;
+    this.#mapping = native.mapFile(file.fd, file.byteLength, guard, file.path);
+    try {
+      native.readFileState(this.#mapping, this.#state);
+    } catch (error) {
+      native.release(this.#mapping);
+      throw error;
+    }
+    this.#seconds = this.#state[SECONDS] as number;
+    this.#nanoseconds = this.#state[NANOSECONDS] as number;
+    // Last, and by `fs`, which keeps the list of a worker's descriptors.
+    closeSync(file.fd);
+  }
+
+  /** A mapping starts at a page, so the position alone decides. */
+  addressOf(position: number): number {
+    return position;
+  }
+
+  /** One call is one piece of work on the thread pool, which close() does not wait for. */
+  async populate(begin: number, end: number): Promise<void> {
+    this.verify();
+    let unreadable: unknown;
+    try {
+      await this.#native.populate(this.#mapping, begin, end - begin);
+    } catch (error) {
+      unreadable = error;
+    }
+    // A file that was closed or cut short meanwhile is the reason, not what came of it.
+    this.verify();
+    if (unreadable !== undefined) throw unreadable;
+  }
+
+  lend(): LentDescriptor {
+    const native = this.#native;
+    const fd = native.duplicateDescriptor(this.#mapping);
+    return { fd, giveBack: () => native.closeDescriptor(fd) };
+  }
+
+  residentBytes(begin: number, end: number): number | null {
+    return begin === end ? 0 : this.#native.residentBytes(this.#mapping, begin, end - begin);
+  }
+
+  protected makeBuffer(begin: number, end: number): ArrayBuffer {
+    return this.#native.tensorBuffer(this.#mapping, begin, end - begin);
+  }
+
+  protected inspect(): FileState {
+    const state = this.#state;
+    this.#native.readFileState(this.#mapping, state);
+    if (state[TRUNCATED] !== 0) return 'truncated';
+    const byteLength = state[SIZE] as number;
+    if (byteLength !== this.byteLength) return { byteLength };
+    return state[SECONDS] === this.#seconds && state[NANOSECONDS] === this.#nanoseconds
+      ? 'same'
+      : 'touched';
+  }
+
+  protected rememberTime(): void {
+    this.#seconds = this.#state[SECONDS] as number;
+    this.#nanoseconds = this.#state[NANOSECONDS] as number;
+  }
+
+  protected release(detached: readonly ArrayBuffer[] | undefined): void {
+    if (detached === undefined) this.#native.release(this.#mapping);
+    else this.#native.detach(this.#mapping, detached);
+  }
+}

@@ -1,0 +1,61 @@
+/** Tensor parallelism: which part of a tensor belongs to one rank. */
+
+import {
+  argumentRangeError,
+  argumentTypeError,
+  type ErrorContext,
+  SliceError,
+} from '../errors/errors.js';
+import type { SliceIndex } from './slice.js';
+
+/** Which part of a tensor: rank `rank` of `worldSize` along a dimension. */
+export interface Partition {
+  /** From 0 to `worldSize` - 1. */
+  readonly rank: number;
+  /** Number of equal parts. */
+  readonly worldSize: number;
+  /** The dimension that is divided, 0 by default; negative ones count from the last. */
+  readonly dim?: number | undefined;
+}
+
+/**
+ * The index of a rank's part, for `slice`: rows `rank * n / worldSize` to `(rank + 1) * n / worldSize`
+ * of the dimension of length n, which `worldSize` must divide. Parts of an empty dimension are empty.
+ *
+ * @throws SliceError `SAFETENSORS_SLICE_OUT_OF_RANGE` when there is no such dimension (a scalar has
+ *   none), `SAFETENSORS_NOT_DIVISIBLE`
+ */
+export function planPartition(
+  shape: readonly number[],
+  partition: Partition,
+  context: ErrorContext,
+): SliceIndex[] {
+  if (typeof partition !== 'object' || partition === null) {
+    throw argumentTypeError('partition', 'an object with rank and worldSize', partition);
+  }
+  const { rank, worldSize, dim = 0 } = partition;
+  requireInteger('worldSize', worldSize, 1, Number.MAX_SAFE_INTEGER);
+  requireInteger('rank', rank, 0, worldSize - 1);
+  if (!Number.isInteger(dim)) throw argumentTypeError('dim', 'an integer', dim);
+  const position = dim < 0 ? dim + shape.length : dim;
+  const length = shape[position];
+  if (length === undefined) {
+    const expected =
+      shape.length === 0
+        ? 'expected a tensor with dimensions, found a scalar'
+        : `expected dim from ${-shape.length} to ${shape.length - 1}, found ${dim}`;
+    throw new SliceError('SAFETENSORS_SLICE_OUT_OF_RANGE', expected, context);
+  }
+  if (length % worldSize !== 0) {
+    const message = `expected the length of dimension ${position} to be divisible by worldSize ${worldSize}, found ${length}`;
+    throw new SliceError('SAFETENSORS_NOT_DIVISIBLE', message, context);
+  }
+  const part = length / worldSize;
+  return [...Array<null>(position).fill(null), [rank * part, (rank + 1) * part]];
+}
+
+function requireInteger(name: string, value: unknown, lowest: number, highest: number): void {
+  if (typeof value !== 'number') throw argumentTypeError(name, 'a number', value);
+  if (Number.isInteger(value) && value >= lowest && value <= highest) return;
+  throw argumentRangeError(name, `an integer from ${lowest} to ${highest}`, value);
+}

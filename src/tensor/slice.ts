@@ -1,0 +1,209 @@
+/** Basic indexing by numpy's rules: from a shape and an index to the bytes that are selected. */
+
+import {
+  argumentRangeError,
+  argumentTypeError,
+  type ErrorContext,
+  SliceError,
+} from '../errors/errors.js';
+import type { StridedCopy, StridedLoop } from './gather.js';
+
+/**
+ * What to take of one dimension: a number takes one position and drops the dimension; `[start,
+ * stop]` or `[start, stop, step]` takes a range, `null` standing for an open end; `null` takes the
+ * whole dimension (it does not add one, unlike numpy's `None`). `'...'` stands for all dimensions
+ * that are not named and may occur once. Negative numbers count from the end.
+ */
+export type SliceIndex =
+  | number
+  | null
+  | '...'
+  | readonly [start: number | null, stop: number | null, step?: number | null];
+
+/** A slice of a tensor, worked out: the result's shape, and where its bytes are. */
+export interface SlicePlan extends StridedCopy {
+  /** Dimensions of the result, outermost first. */
+  readonly shape: readonly number[];
+  /** Number of elements of the result. */
+  readonly elementCount: number;
+  /**
+   * The result is one run of the source: `byteLength` bytes from `byteOffset` on, so that a view
+   * serves. True for empty results, whose `byteOffset` is 0.
+   */
+  readonly contiguous: boolean;
+}
+
+/** What an index takes of one dimension of the source. */
+interface Selection {
+  readonly start: number;
+  readonly step: number;
+  readonly count: number;
+  readonly kept: boolean;
+}
+
+/**
+ * Works out a slice by numpy's rules: ranges are clamped, empty results are fine, a negative step
+ * reverses, dimensions without an index are taken whole.
+ *
+ * The cost is linear in the rank and in the number of indices; nothing is read or allocated for
+ * the elements.
+ *
+ * @param shape dimensions of the source, C order, packed
+ * @param bits bits per element; with 4 or 6 every run must start and end on a whole byte
+ * @param context what the tensor is called in errors
+ * @throws SliceError `SLICE_OUT_OF_RANGE` for a number outside its dimension, `TOO_MANY_INDICES`,
+ *   `MISALIGNED_SLICE` when a packed sub-byte dtype is cut inside a byte
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for an index that is none
+ * @throws RangeError `ERR_OUT_OF_RANGE` for a step of 0 or a second `'...'`
+ */
+export function planSlice(
+  shape: readonly number[],
+  index: readonly SliceIndex[],
+  bits: number,
+  context: ErrorContext = {},
+): SlicePlan {
+  const selections = selectAll(shape, index, context);
+  const resultShape = selections.filter(({ kept }) => kept).map(({ count }) => count);
+  // Before any product: dimensions beside a zero may be so large that their product is infinite.
+  if (selections.some(({ count }) => count === 0)) {
+    return {
+      ...{ shape: resultShape, elementCount: 0, contiguous: true },
+      ...{ byteLength: 0, byteOffset: 0, runByteLength: 0, loops: [] },
+    };
+  }
+
+  // Innermost first. A loop that goes on where the one inside it ends is merged into that one.
+  const loops: { count: number; stride: number }[] = [];
+  let offset = 0;
+  let elementCount = 1;
+  let sourceStride = 1;
+  for (let dimension = shape.length - 1; dimension >= 0; dimension--) {
+    const { start, step, count } = selections[dimension] as Selection;
+    offset += start * sourceStride;
+    elementCount *= count;
+    if (count > 1) {
+      const stride = step * sourceStride;
+      const inner = loops.at(-1);
+      if (inner !== undefined && stride === inner.count * inner.stride) inner.count *= count;
+      else loops.push({ count, stride });
+    }
+    sourceStride *= shape[dimension] as number;
+  }
+  const run = loops[0]?.stride === 1 ? (loops.shift()?.count ?? 1) : 1;
+  loops.reverse();
+  requireWholeBytes([offset, run, ...loops.map(({ stride }) => stride)], bits, context);
+
+  const bytes = bits / 8;
+  return {
+    shape: resultShape,
+    elementCount,
+    contiguous: loops.length === 0,
+    byteLength: elementCount * bytes,
+    byteOffset: offset * bytes,
+    runByteLength: run * bytes,
+    loops: loops.map(({ count, stride }): StridedLoop => ({ count, byteStride: stride * bytes })),
+  };
+}
+
+/**
+ * Elements of 4 bits share a byte in pairs, elements of 6 bits share three bytes in fours. Every
+ * run starts and ends on a byte when the first position, the strides and the run's length, in
+ * elements, are all multiples of that number.
+ */
+function requireWholeBytes(elements: number[], bits: number, context: ErrorContext): void {
+  const lowestBit = bits & -bits;
+  const group = lowestBit < 8 ? 8 / lowestBit : 1;
+  if (elements.every((count) => count % group === 0)) return;
+  throw new SliceError(
+    'SAFETENSORS_MISALIGNED_SLICE',
+    `elements of ${bits} bits can only be sliced on whole bytes: runs must start at a multiple of ` +
+      `${group} elements and be a multiple of ${group} long`,
+    context,
+  );
+}
+
+/** One selection per dimension of the source. */
+function selectAll(
+  shape: readonly number[],
+  index: readonly SliceIndex[],
+  context: ErrorContext,
+): Selection[] {
+  const ellipsis = index.indexOf('...');
+  const second = ellipsis < 0 ? -1 : index.indexOf('...', ellipsis + 1);
+  if (second >= 0) {
+    throw argumentRangeError(`index[${second}]`, "no second '...'", '...');
+  }
+  const named = ellipsis < 0 ? index.length : index.length - 1;
+  if (named > shape.length) {
+    throw new SliceError(
+      'SAFETENSORS_TOO_MANY_INDICES',
+      `${named} indices for a tensor of ${shape.length} dimensions`,
+      context,
+    );
+  }
+  const before = ellipsis < 0 ? index.length : ellipsis;
+  const skipped = shape.length - named;
+  return shape.map((size, dimension) => {
+    if (dimension >= before && dimension < before + skipped) {
+      return { start: 0, step: 1, count: size, kept: true };
+    }
+    // The ellipsis itself takes one place in the list.
+    const at = dimension < before ? dimension : dimension - skipped + 1;
+    return select(index[at] as SliceIndex, at, size, dimension, context);
+  });
+}
+
+function select(
+  item: SliceIndex,
+  at: number,
+  size: number,
+  dimension: number,
+  context: ErrorContext,
+): Selection {
+  if (item === null) return { start: 0, step: 1, count: size, kept: true };
+  if (Number.isInteger(item)) {
+    const position = item as number;
+    if (position < -size || position >= size) {
+      throw new SliceError(
+        'SAFETENSORS_SLICE_OUT_OF_RANGE',
+        size === 0
+          ? `index[${at}] is ${position}, but dimension ${dimension} is empty`
+          : `index[${at}] must be from ${-size} to ${size - 1} (dimension ${dimension} has size ${size}), but is ${position}`,
+        context,
+      );
+    }
+    return { start: position < 0 ? position + size : position, step: 1, count: 1, kept: false };
+  }
+  if (!Array.isArray(item) || item.length < 2 || item.length > 3) {
+    const expected =
+      "an integer, null, '...', [start, stop] or [start, stop, step] (parseSlice reads text)";
+    throw argumentTypeError(`index[${at}]`, expected, item);
+  }
+  return selectRange(item as readonly unknown[], at, size);
+}
+
+/** The positions of a range: `count` of them from `start` on, `step` apart. */
+function selectRange(range: readonly unknown[], at: number, size: number): Selection {
+  const step = integerOrNull(range[2] ?? null, 'step', at) ?? 1;
+  if (step === 0) throw argumentRangeError(`step of index[${at}]`, 'different from 0', step);
+  const givenStart = integerOrNull(range[0], 'start', at);
+  const givenStop = integerOrNull(range[1], 'stop', at);
+  // A range that goes down ends before position 0, which a given number cannot say.
+  const lowest = step > 0 ? 0 : -1;
+  const highest = step > 0 ? size : size - 1;
+  const clamp = (bound: number): number =>
+    Math.min(Math.max(bound < 0 ? bound + size : bound, lowest), highest);
+  const start = givenStart === null ? (step > 0 ? lowest : highest) : clamp(givenStart);
+  const stop = givenStop === null ? (step > 0 ? highest : lowest) : clamp(givenStop);
+  const span = step > 0 ? stop - start : start - stop;
+  if (span <= 0) return { start: 0, step: 1, count: 0, kept: true };
+  // Exact for every safe integer: the division leaves no rest.
+  const last = span - 1;
+  const count = 1 + (last - (last % Math.abs(step))) / Math.abs(step);
+  return { start, step, count, kept: true };
+}
+
+function integerOrNull(value: unknown, part: string, at: number): number | null {
+  if (value === null || Number.isInteger(value)) return value as number | null;
+  throw argumentTypeError(`${part} of index[${at}]`, 'an integer or null', value);
+}

@@ -1,0 +1,298 @@
+/** One tensor: what the header says about it, and access to its bytes when they are asked for. */
+
+import { argumentRangeError, argumentTypeError, requireOptions } from '../errors/errors.js';
+import { convert, requireInto } from '../float32/kernels.js';
+import { valueCountOf } from '../float32/to-float32.js';
+import { DTYPES, type Dtype, type TensorData } from '../format/dtype.js';
+import { elementCountOf } from '../format/shape.js';
+import { MemoryStorage } from '../storage/memory.js';
+import {
+  type ConvertAsyncOptions,
+  type ConvertOptions,
+  convertOnPoolInWindows,
+} from './conversion.js';
+import { extentOf, gather, splitCopy } from './gather.js';
+import { planSlice, type SliceIndex, type SlicePlan } from './slice.js';
+import { TensorSource } from './source.js';
+
+/**
+ * Default length of a chunk: 1 GiB, small enough for every runtime's buffers and for the parts of
+ * Node that refuse views of 2 GiB and more, such as the hashes of `node:crypto`.
+ */
+const DEFAULT_CHUNK_BYTE_LENGTH = 2 ** 30;
+
+/** How much of a tensor is looked at at once to gather a slice when it is not in one buffer. */
+const GATHER_WINDOW_BYTE_LENGTH = 2 ** 26;
+
+/** Any constructor of a typed array: the built-in ones, `Float16Array`. */
+export interface ViewConstructor<View> {
+  /** Bytes per array element. */
+  readonly BYTES_PER_ELEMENT: number;
+  new (buffer: ArrayBuffer, byteOffset: number, length: number): View;
+}
+
+/** Options of {@link Tensor.chunks}. */
+export interface ChunksOptions {
+  /** Longest chunk, in bytes; 1 GiB by default. At least one whole group of elements. */
+  readonly maxByteLength?: number | undefined;
+}
+
+/**
+ * A tensor of an open file, of parsed bytes, or a slice of one.
+ *
+ * Nothing is read before `buffer`, `bytes`, `data`, `view`, `toFloat32`, `chunks` or a slice that
+ * has to be gathered is asked for. These throw `SAFETENSORS_FILE_CLOSED` when the file was closed
+ * before the first use, and `SAFETENSORS_FILE_CHANGED` when it changed. What was handed out stays
+ * valid after `close()`, for as long as it is referenced. Views of a file that was cut short read as
+ * zeros; copies (`toFloat32`, gathered slices) are checked and throw instead.
+ *
+ * Writing to the memory of a tensor of a mapped file changes private copies of its pages only,
+ * never the file; every view of the same tensor sees the change.
+ */
+export class Tensor {
+  /** Name in the file; a slice keeps its tensor's name. */
+  readonly name: string;
+  /** Dtype, as spelled in the header. */
+  readonly dtype: Dtype;
+  /** Dimensions in elements, outermost first, C order; frozen. Empty for a scalar. */
+  readonly shape: readonly number[];
+  /** Number of elements: the product of the shape. */
+  readonly elementCount: number;
+  /** Length in bytes. */
+  readonly byteLength: number;
+  readonly #source: TensorSource;
+  readonly #offset: number;
+  #data: TensorData | undefined;
+
+  /** @internal `offset` is where the tensor starts in its source, in bytes. */
+  constructor(
+    name: string,
+    dtype: Dtype,
+    shape: readonly number[],
+    source: TensorSource,
+    offset: number,
+  ) {
+    this.name = name;
+    this.dtype = dtype;
+    this.shape = Object.freeze(shape);
+    this.elementCount = elementCountOf(shape);
+    this.byteLength = (this.elementCount * DTYPES[dtype].bits) / 8;
+    this.#source = source;
+    this.#offset = offset;
+  }
+
+  /** @internal Where its bytes come from, for those who fetch them beforehand. */
+  static sourceOf(tensor: Tensor): TensorSource {
+    return tensor.#source;
+  }
+
+  /** @internal Where the tensor starts in its source, in bytes. */
+  static offsetOf(tensor: Tensor): number {
+    return tensor.#offset;
+  }
+
+  /**
+   * The buffer that holds the tensor: its own for a tensor of a file, the caller's memory after
+   * `parse`, the whole tensor's for a contiguous slice. Use `byteOffset` and `byteLength` with it.
+   * The same object on every call.
+   *
+   * @throws SafetensorsError `SAFETENSORS_TENSOR_TOO_LARGE` above the runtime's limit (4 GiB on
+   *   Node 20); `chunks()` has none.
+   */
+  get buffer(): ArrayBuffer {
+    return this.#source.range().buffer;
+  }
+
+  /** Where the tensor starts in `buffer`, in bytes. */
+  get byteOffset(): number {
+    return this.#source.range().byteOffset + this.#offset;
+  }
+
+  /** Exactly the tensor's bytes, little endian, C order. A view, never a copy. */
+  get bytes(): Uint8Array<ArrayBuffer> {
+    return new Uint8Array(this.buffer, this.byteOffset, this.byteLength);
+  }
+
+  /**
+   * The elements' bit patterns as the typed array of the dtype: Uint16Array for F16 and BF16,
+   * Uint8Array for BOOL, F8 and the packed sub-byte dtypes, a Float32Array with two items per
+   * element for C64, else the array of the same name. The same object on every call.
+   *
+   * A view at any address for tensors of files; a copy only over memory given to `parse` in which
+   * the tensor is misaligned (see `isAligned`).
+   */
+  get data(): TensorData {
+    // A buffer that was detached leaves a typed array of no length behind.
+    if (this.#data === undefined || this.#data.byteLength !== this.byteLength) {
+      this.#data = this.view(DTYPES[this.dtype].data as ViewConstructor<TensorData>);
+    }
+    return this.#data;
+  }
+
+  /**
+   * The same bytes as another typed array, for example `tensor.view(Float16Array)` for F16 where the
+   * runtime has it. A view; a copy where `byteOffset` is no multiple of the item's size, as after
+   * `parse` or in a slice.
+   *
+   * @throws RangeError `ERR_OUT_OF_RANGE` when the byte length is no multiple of the item's
+   */
+  view<View>(type: ViewConstructor<View>): View {
+    const itemLength = type?.BYTES_PER_ELEMENT;
+    if (typeof type !== 'function' || typeof itemLength !== 'number') {
+      throw argumentTypeError('type', 'the constructor of a typed array', type);
+    }
+    if (this.byteLength % itemLength !== 0) {
+      const expected = `one whose items divide ${this.byteLength} bytes`;
+      throw argumentRangeError('type', expected, type.name);
+    }
+    const length = this.byteLength / itemLength;
+    // The offset in the buffer decides here, not the address: engines check only the former.
+    if (this.byteOffset % itemLength === 0) {
+      return new type(this.buffer, this.byteOffset, length);
+    }
+    return new type(this.bytes.slice().buffer, 0, length);
+  }
+
+  /**
+   * Whether the tensor's address is a multiple of its item's size. A misaligned one works all the
+   * same on x64 and arm64, except for `Atomics` on arm64.
+   */
+  get isAligned(): boolean {
+    const itemLength = DTYPES[this.dtype].data.BYTES_PER_ELEMENT;
+    return (this.#source.address + this.#offset) % itemLength === 0;
+  }
+
+  /**
+   * The values as a Float32Array: a copy, rounded to nearest even where float32 cannot hold a value.
+   * C64 gives real and imaginary parts in turn. `docs/dtypes.md` says for every dtype what overflow
+   * and NaN become. Converting into an array that is used again is several times as fast as into a
+   * new one, whose memory the system has to provide first.
+   *
+   * @throws SafetensorsError `SAFETENSORS_TENSOR_TOO_LARGE`
+   * @throws TypeError `ERR_INVALID_ARG_TYPE`, RangeError `ERR_OUT_OF_RANGE` for an unusable `into`
+   */
+  toFloat32<Into extends Float32Array = Float32Array<ArrayBuffer>>(
+    options: ConvertOptions<Into> = {},
+  ): Into {
+    requireOptions(options);
+    const output = options.into ?? (new Float32Array(this.#checkedValueCount()) as Float32Array);
+    if (options.into !== undefined) requireInto(options.into, this.#valueCount);
+    convert(this.dtype, this.bytes, output);
+    this.#source.verify();
+    return output as Into;
+  }
+
+  /**
+   * As `toFloat32`, on two threads of the pool: the event loop goes on, also while pages come from
+   * the disk. `into` must not be read or written before the promise settles; transferring or
+   * resizing it only makes the promise reject.
+   *
+   * Fastest into a new array or one over a SharedArrayBuffer. Any other `into`, and the bytes of
+   * `parse` and of `storage: 'read'`, are copied from or to in small windows between other events.
+   *
+   * Rejects with what `toFloat32` throws; with the signal's reason, within milliseconds of work,
+   * when it is aborted; with `SAFETENSORS_FILE_CHANGED` when the file changes meanwhile, and with
+   * `SAFETENSORS_FILE_CLOSED` when it is closed and has not handed out the tensor's bytes before.
+   * What `into` holds is undefined then, and no thread writes to it any more.
+   */
+  async toFloat32Async<Into extends Float32Array = Float32Array<ArrayBuffer>>(
+    options: ConvertAsyncOptions<Into> = {},
+  ): Promise<Into> {
+    requireOptions(options);
+    if (options.into === undefined) this.#checkedValueCount();
+    const output = await convertOnPoolInWindows(
+      { dtype: this.dtype, source: this.#source, byteOffset: this.#offset },
+      this.#valueCount,
+      options,
+    );
+    return output as Into;
+  }
+
+  /**
+   * A part of the tensor, by numpy's rules for basic indexing (see {@link SliceIndex}): one argument
+   * per dimension, the rest whole. A contiguous result shares the tensor's memory (over
+   * `storage: 'read'` it reads only its own bytes when the tensor's were not read yet); any other
+   * is gathered into a buffer of its own now.
+   *
+   * @throws SliceError `SAFETENSORS_SLICE_OUT_OF_RANGE`, `SAFETENSORS_TOO_MANY_INDICES`, or
+   *   `SAFETENSORS_MISALIGNED_SLICE` when a packed sub-byte dtype would be cut within a byte
+   */
+  slice(...index: readonly SliceIndex[]): Tensor {
+    const context = { path: this.#source.path, tensor: this.name };
+    const plan = planSlice(this.shape, index, DTYPES[this.dtype].bits, context);
+    const offset = this.#offset + plan.byteOffset;
+    if (!plan.contiguous || plan.byteLength === 0) {
+      const { maxBufferByteLength, path } = this.#source;
+      const storage = new MemoryStorage(this.#gathered(plan), maxBufferByteLength, path);
+      const source = new TensorSource(storage, this.name, 0, plan.byteLength);
+      return new Tensor(this.name, this.dtype, plan.shape, source, 0);
+    }
+    if (this.#source.isShareable) {
+      return new Tensor(this.name, this.dtype, plan.shape, this.#source, offset);
+    }
+    const source = this.#source.part(offset, plan.byteLength);
+    return new Tensor(this.name, this.dtype, plan.shape, source, 0);
+  }
+
+  /**
+   * The tensor's bytes in several pieces, in order, for tensors of any size: cut on whole rows of
+   * dimension 0 where one fits into `maxByteLength`, else on whole elements at byte boundaries.
+   *
+   * Each is a view of its own where the file is mapped, and is read when its turn comes over
+   * `storage: 'read'`; a tensor without bytes gives none.
+   *
+   * @throws RangeError `ERR_OUT_OF_RANGE` when not even one element fits
+   */
+  *chunks(options: ChunksOptions = {}): Generator<Uint8Array<ArrayBuffer>, void, void> {
+    requireOptions(options);
+    const step = this.#chunkByteLength(options.maxByteLength ?? DEFAULT_CHUNK_BYTE_LENGTH);
+    for (let begin = 0; begin < this.byteLength; begin += step) {
+      const end = Math.min(begin + step, this.byteLength);
+      yield this.#source.window(this.#offset + begin, this.#offset + end);
+    }
+  }
+
+  /** As many whole rows, else whole elements, as fit into the limit. */
+  #chunkByteLength(limit: number): number {
+    if (!Number.isInteger(limit)) throw argumentTypeError('maxByteLength', 'an integer', limit);
+    const rowByteLength = this.byteLength / (this.shape[0] || 1);
+    const { bits } = DTYPES[this.dtype];
+    // Packed elements end on a byte after every second of 4 bits, after every fourth of 6.
+    const groupByteLength = bits / Math.min(bits & -bits, 8);
+    const unit =
+      Number.isInteger(rowByteLength) && rowByteLength <= limit ? rowByteLength : groupByteLength;
+    if (limit < Math.max(unit, 1)) {
+      throw argumentRangeError('maxByteLength', `at least ${unit || 1} bytes`, limit);
+    }
+    const longest = Math.min(limit, this.#source.maxBufferByteLength);
+    return longest - (longest % (unit || 1));
+  }
+
+  get #valueCount(): number {
+    return valueCountOf(this.dtype, this.elementCount);
+  }
+
+  /** Throws when no new array can hold the values. */
+  #checkedValueCount(): number {
+    this.#source.requireBufferOf(this.#valueCount * Float32Array.BYTES_PER_ELEMENT);
+    return this.#valueCount;
+  }
+
+  #gathered(plan: SlicePlan): Uint8Array<ArrayBuffer> {
+    this.#source.requireBufferOf(plan.byteLength);
+    const target = new Uint8Array(plan.byteLength);
+    if (plan.byteLength === 0) return target;
+    if (this.#source.isShareable) {
+      gather(plan, this.bytes, 0, target);
+      this.#source.verify();
+      return target;
+    }
+    for (const { copy, targetByteOffset } of splitCopy(plan, GATHER_WINDOW_BYTE_LENGTH)) {
+      const { begin, end } = extentOf(copy);
+      const window = this.#source.window(this.#offset + begin, this.#offset + end);
+      gather(copy, window, begin, target, targetByteOffset);
+    }
+    this.#source.verify();
+    return target;
+  }
+}

@@ -1,0 +1,247 @@
+import {
+  closeSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, test } from 'vitest';
+import { loadNative, type Mapping, type NativeBinding } from '../../src/addon/load.js';
+
+const load = loadNative();
+const binding: NativeBinding | undefined = 'binding' in load ? load.binding : undefined;
+if (binding === undefined) throw new Error(JSON.stringify(load));
+
+const folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const LENGTH = 3 * 4096 + 5;
+const content = Uint8Array.from({ length: LENGTH }, (_, i) => (i * 31) % 251);
+const path = join(folder, 'file');
+writeFileSync(path, content);
+
+function map(): Mapping {
+  const fd = openSync(path, 'r');
+  const mapping = (binding as NativeBinding).mapFile(fd, LENGTH, true);
+  closeSync(fd);
+  return mapping;
+}
+
+test('the addon is loaded once', () => {
+  expect(loadNative()).toBe(load);
+});
+
+describe('tensorBuffer', () => {
+  test('gives the bytes at any address, to the last one', () => {
+    const mapping = map();
+    for (const [begin, length] of [
+      [0, LENGTH],
+      [1, 8],
+      [4095, 2],
+      [LENGTH - 1, 1],
+    ] as const) {
+      const buffer = binding.tensorBuffer(mapping, begin, length);
+      expect(buffer).toBeInstanceOf(ArrayBuffer);
+      expect(new Uint8Array(buffer)).toEqual(content.slice(begin, begin + length));
+    }
+    binding.release(mapping);
+  });
+
+  test.each([
+    Int8Array,
+    Uint8Array,
+    Int16Array,
+    Uint16Array,
+    Int32Array,
+    Uint32Array,
+    Float32Array,
+    Float64Array,
+    BigInt64Array,
+    BigUint64Array,
+  ])('%o reads and writes at every misalignment', (TypedArray) => {
+    const mapping = map();
+    for (let begin = 4093; begin < 4102; begin++) {
+      const array = new TypedArray(binding.tensorBuffer(mapping, begin, 64));
+      const aligned = new TypedArray(content.slice(begin, begin + 64).buffer);
+      expect(array).toEqual(aligned);
+      // Each index by itself too, as compiled code does it.
+      for (let i = 0; i < array.length; i++) array[i] = aligned[array.length - 1 - i] as never;
+      expect(array).toEqual(aligned.reverse());
+      array.set(aligned.reverse() as never);
+      expect(array).toEqual(aligned);
+      new Uint8Array(array.buffer).set(content.subarray(begin, begin + 64));
+    }
+    binding.release(mapping);
+  });
+
+  test('two buffers over the same bytes see each other, another mapping and the file do not', () => {
+    const mapping = map();
+    const other = map();
+    const first = new Uint8Array(binding.tensorBuffer(mapping, 100, 50));
+    const second = new Uint8Array(binding.tensorBuffer(mapping, 110, 50));
+    const foreign = new Uint8Array(binding.tensorBuffer(other, 110, 50));
+    first[10] = 255;
+    expect(second[0]).toBe(255);
+    expect(foreign[0]).toBe(content[110]);
+    expect(new Uint8Array(readFileSync(path))).toEqual(content);
+    binding.release(mapping);
+    binding.release(other);
+  });
+
+  test('views outlive the handle', () => {
+    const mapping = map();
+    const bytes = new Uint8Array(binding.tensorBuffer(mapping, 7, LENGTH - 7));
+    binding.release(mapping);
+    binding.release(mapping);
+    expect(bytes).toEqual(content.subarray(7));
+    bytes[0] = 1;
+  });
+});
+
+test('readFileState tells size and modification time as fs does', () => {
+  const mapping = map();
+  const state = new Float64Array(4);
+  binding.readFileState(mapping, state);
+  const { mtimeNs } = statSync(path, { bigint: true });
+  const expected = [LENGTH, Number(mtimeNs / 1_000_000_000n), Number(mtimeNs % 1_000_000_000n), 0];
+  expect([...state]).toEqual(expected);
+  binding.release(mapping);
+});
+
+test('readBytes reads the file, not what was written to the mapping', () => {
+  const mapping = map();
+  new Uint8Array(binding.tensorBuffer(mapping, 10, 5)).fill(0);
+  const target = new Uint8Array(20);
+  expect(binding.readBytes(mapping, 5, target.subarray(2))).toBe(18);
+  expect(target).toEqual(Uint8Array.of(0, 0, ...content.subarray(5, 23)));
+  expect(binding.readBytes(mapping, LENGTH - 3, target)).toBe(3);
+  expect(binding.readBytes(mapping, LENGTH, target)).toBe(0);
+  binding.release(mapping);
+});
+
+describe('errors', () => {
+  const mapping = map();
+  const ended = map();
+  binding.release(ended);
+
+  test.each([
+    ['no such descriptor', () => binding.mapFile(1_000_000, 8, true), 'EBADF', 'mmap'],
+    ['a released mapping', () => binding.tensorBuffer(ended, 0, 1), 'EBADF', 'tensorBuffer'],
+    [
+      'a released mapping',
+      () => binding.readFileState(ended, new Float64Array(4)),
+      'EBADF',
+      'fstat',
+    ],
+    ['a released mapping', () => binding.readBytes(ended, 0, new Uint8Array(1)), 'EBADF', 'pread'],
+  ] as const)('%s', (_, call, code, syscall) => {
+    expect(call).toThrow(expect.objectContaining({ code, syscall, errno: expect.any(Number) }));
+  });
+
+  test('a directory cannot be mapped, and its descriptor stays open', () => {
+    const fd = openSync(folder, 'r');
+    expect(() => binding.mapFile(fd, 4096, true)).toThrow(
+      expect.objectContaining({ code: 'ENODEV', message: 'ENODEV: mmap failed' }),
+    );
+    expect(() => binding.mapFile(fd, 4096, true, 'a/path')).toThrow(
+      expect.objectContaining({ path: 'a/path', message: "ENODEV: mmap 'a/path' failed" }),
+    );
+    closeSync(fd);
+  });
+
+  test('ENOMEM says what to do', () => {
+    const fd = openSync(path, 'r');
+    expect(() => binding.mapFile(fd, 2 ** 52, true)).toThrow(
+      expect.objectContaining({
+        code: 'ENOMEM',
+        message: expect.stringContaining("storage: 'read'"),
+      }),
+    );
+    closeSync(fd);
+  });
+
+  const values = [
+    undefined,
+    null,
+    true,
+    'x',
+    1n,
+    -1,
+    0.5,
+    NaN,
+    Infinity,
+    2 ** 60,
+    {},
+    [],
+    () => {},
+  ];
+  const others = [Symbol('s'), new Proxy({}, {}), Object.create(mapping as object), new Map()];
+  const anything: readonly unknown[] = [...values, ...others];
+  const wrong = anything as readonly never[];
+  const invalid = expect.objectContaining({
+    code: expect.stringMatching(/^ERR_(INVALID_ARG_TYPE|OUT_OF_RANGE)$/),
+  });
+
+  test('a wrong argument in any place is a TypeError or a RangeError', () => {
+    const fd = openSync(path, 'r');
+    const state = new Float64Array(4);
+    const bytes = new Uint8Array(1);
+    for (const value of wrong) {
+      expect(() => binding.mapFile(value, 8, true)).toThrow(invalid);
+      if (value !== ((2 ** 60) as never))
+        expect(() => binding.mapFile(fd, value, true)).toThrow(invalid);
+      if (value !== (true as never)) expect(() => binding.mapFile(fd, 8, value)).toThrow(invalid);
+      expect(() => binding.tensorBuffer(value, 0, 1)).toThrow(invalid);
+      expect(() => binding.tensorBuffer(mapping, value, 1)).toThrow(invalid);
+      expect(() => binding.tensorBuffer(mapping, 0, value)).toThrow(invalid);
+      expect(() => binding.readFileState(value, state)).toThrow(invalid);
+      expect(() => binding.readFileState(mapping, value)).toThrow(invalid);
+      expect(() => binding.readBytes(value, 0, bytes)).toThrow(invalid);
+      expect(() => binding.readBytes(mapping, value, bytes)).toThrow(invalid);
+      expect(() => binding.readBytes(mapping, 0, value)).toThrow(invalid);
+      expect(() => binding.release(value)).toThrow(invalid);
+      expect(() => binding.detach(value, [])).toThrow(invalid);
+      if (!Array.isArray(value)) expect(() => binding.detach(mapping, value)).toThrow(invalid);
+      expect(() => binding.detach(mapping, [value])).toThrow(invalid);
+    }
+    closeSync(fd);
+  });
+
+  test('a range must lie within the mapping', () => {
+    for (const [offset, length] of [
+      [0, 0],
+      [0, LENGTH + 1],
+      [1, LENGTH],
+      [LENGTH, 1],
+      [2 ** 53 - 1, 2 ** 53 - 1],
+    ] as const) {
+      expect(() => binding.tensorBuffer(mapping, offset, length)).toThrow(invalid);
+    }
+  });
+
+  test('detach refuses buffers of others and leaves the mapping as it was', () => {
+    const other = map();
+    const stranger = binding.tensorBuffer(other, 0, 8);
+    expect(() => binding.detach(mapping, [stranger])).toThrow(invalid);
+    expect(() => binding.detach(mapping, [new ArrayBuffer(8)])).toThrow(invalid);
+    expect(stranger.byteLength).toBe(8);
+    expect(new Uint8Array(binding.tensorBuffer(mapping, 5, 1))[0]).toBe(content[5]);
+    binding.release(other);
+  });
+
+  test('an error thrown while detach reads its list passes through', () => {
+    const buffers = [new ArrayBuffer(1)];
+    Object.defineProperty(buffers, 0, {
+      get() {
+        binding.release(mapping);
+        throw new Error('from the list');
+      },
+    });
+    expect(() => binding.detach(mapping, buffers)).toThrow('from the list');
+    expect(new Uint8Array(binding.tensorBuffer(mapping, 5, 1))[0]).toBe(content[5]);
+  });
+});

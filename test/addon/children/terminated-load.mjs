@@ -1,0 +1,28 @@
+// Terminates workers at all moments of loading the addon; prints whether some had loaded it by then.
+import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
+import { loadNative } from '../../../lib/addon/load.js';
+
+const WORKERS = 60;
+// What loading takes, and more: some workers get through.
+const LONGEST_DELAY_MS = 3;
+
+if (isMainThread) {
+  let loaded = 0;
+  for (let i = 0; i < WORKERS; i++) {
+    const begun = new Int32Array(new SharedArrayBuffer(4));
+    const worker = new Worker(new URL(import.meta.url), { workerData: begun });
+    worker.on('message', () => loaded++);
+    // Not by an event, which would come too late.
+    await new Promise((resolve) => worker.once('online', resolve));
+    Atomics.wait(begun, 0, 0);
+    const end = performance.now() + (i / WORKERS) * LONGEST_DELAY_MS;
+    while (performance.now() < end);
+    await worker.terminate();
+  }
+  console.log(JSON.stringify(loaded > 0 && loaded < WORKERS ? 'some' : `${loaded} of ${WORKERS}`));
+} else {
+  Atomics.store(workerData, 0, 1);
+  Atomics.notify(workerData, 0);
+  loadNative();
+  parentPort.postMessage('loaded');
+}

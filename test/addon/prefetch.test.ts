@@ -1,0 +1,90 @@
+/** The addon's functions of prefetch and load, called directly. */
+import { closeSync, fstatSync } from 'node:fs';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { loadNative, type Mapping, type NativeBinding } from '../../src/addon/load.js';
+import { openRegularFile } from '../../src/io/opened-file.js';
+import { writeTemporary } from '../support/make-file.js';
+
+const load = loadNative();
+
+describe.runIf('binding' in load)('the addon', () => {
+  const { binding } = load as { binding: NativeBinding };
+  let mapping: Mapping;
+  let byteLength: number;
+
+  beforeEach(() => {
+    const path = writeTemporary([{ name: 't', dtype: 'U8', shape: [20_000] }]);
+    const file = openRegularFile(path, path);
+    ({ byteLength } = file);
+    mapping = binding.mapFile(file.fd, byteLength, true);
+    closeSync(file.fd);
+  });
+
+  afterEach(() => binding.release(mapping));
+
+  const noMapping = {} as Mapping;
+
+  test.each([
+    ['mapping', 'x', 'ERR_INVALID_ARG_TYPE'],
+    ['byteOffset', -1, 'ERR_OUT_OF_RANGE'],
+    ['byteOffset', 0.5, 'ERR_OUT_OF_RANGE'],
+    ['byteOffset', 30_000, 'ERR_OUT_OF_RANGE'],
+    ['byteOffset', Number.NaN, 'ERR_OUT_OF_RANGE'],
+    ['byteOffset', '0', 'ERR_INVALID_ARG_TYPE'],
+    ['byteLength', 0, 'ERR_OUT_OF_RANGE'],
+    ['byteLength', 30_000, 'ERR_OUT_OF_RANGE'],
+    ['byteLength', Number.POSITIVE_INFINITY, 'ERR_OUT_OF_RANGE'],
+    ['byteLength', undefined, 'ERR_INVALID_ARG_TYPE'],
+  ])('refuses as %s: %j', async (name, value, code) => {
+    const range = { mapping, byteOffset: 0, byteLength: 1, [name]: value } as {
+      mapping: Mapping;
+      byteOffset: number;
+      byteLength: number;
+    };
+    const args = [range.mapping, range.byteOffset, range.byteLength] as const;
+    const message = expect.stringContaining(`${name} must be`);
+    await expect(binding.populate(...args)).rejects.toMatchObject({ code, message });
+    expect(() => binding.residentBytes(...args)).toThrow(
+      expect.objectContaining({ code, message }),
+    );
+  });
+
+  test('populates and counts any range, at any byte', async () => {
+    for (const [begin, end] of [
+      [0, 1],
+      [4095, 4097],
+      [0, byteLength],
+      [byteLength - 1, byteLength],
+    ] as const) {
+      await expect(binding.populate(mapping, begin, end - begin)).resolves.toBeUndefined();
+      const resident = binding.residentBytes(mapping, begin, end - begin);
+      if (resident !== null) expect(resident).toBe(end - begin);
+    }
+  });
+
+  test('duplicates the descriptor, which outlives the mapping', () => {
+    const fd = binding.duplicateDescriptor(mapping);
+    binding.release(mapping);
+    expect(fstatSync(fd).size).toBe(byteLength);
+    binding.closeDescriptor(fd);
+    expect(() => fstatSync(fd)).toThrow(/EBADF/);
+    // As high a number is not in use: nobody else's descriptor can be hit.
+    expect(() => binding.closeDescriptor(2 ** 31 - 1)).toThrow(/EBADF: close failed/);
+  });
+
+  test('refuses what is no mapping, and one that was released', async () => {
+    const wrong = { code: 'ERR_INVALID_ARG_TYPE' };
+    expect(() => binding.duplicateDescriptor(noMapping)).toThrow(expect.objectContaining(wrong));
+    for (const fd of [-1, 2 ** 31, 0.5]) {
+      const range = { code: 'ERR_OUT_OF_RANGE' };
+      expect(() => binding.closeDescriptor(fd)).toThrow(expect.objectContaining(range));
+    }
+    binding.release(mapping);
+    const released = { code: 'EBADF' };
+    await expect(binding.populate(mapping, 0, 1)).rejects.toMatchObject(released);
+    const counting = () => binding.residentBytes(mapping, 0, 1);
+    expect(counting).toThrow(expect.objectContaining(released));
+    const duplicating = () => binding.duplicateDescriptor(mapping);
+    expect(duplicating).toThrow(expect.objectContaining(released));
+  });
+});

@@ -1,0 +1,192 @@
+import ts from 'typescript';
+import { describe, expect, it } from 'vitest';
+import {
+  argumentRangeError,
+  argumentTypeError,
+  FileChangedError,
+  FileClosedError,
+  FormatError,
+  InvalidTensorError,
+  quoteName,
+  SafetensorsError,
+  SliceError,
+  TensorNotFoundError,
+} from '../../src/errors/errors.js';
+import { parse, textOf, walk } from '../support/source-tree.js';
+
+/** Codes of a union type of src/errors/errors.ts, without those of the unions it includes. */
+function codesOf(typeName: string): string[] {
+  const codes: string[] = [];
+  walk(parse('src/errors/errors.ts'), (node) => {
+    if (!ts.isTypeAliasDeclaration(node) || node.name.text !== typeName) return;
+    walk(node.type, (part) => {
+      if (ts.isLiteralTypeNode(part) && ts.isStringLiteral(part.literal)) {
+        codes.push(part.literal.text);
+      }
+    });
+  });
+  return codes;
+}
+
+/** Rows `| code | class | when | what to do |` of the page. */
+const rows = [
+  ...textOf('docs/errors.md').matchAll(/^\| `(\w+)` +\| `(\w+)` +\| (.+?) +\| (.+?) +\|$/gm),
+].map(([, code = '', className = '', when = '', remedy = '']) => ({
+  code,
+  className,
+  when,
+  remedy,
+}));
+
+/** Classes that carry exactly one code. */
+const OWN_CLASS = [
+  new TensorNotFoundError('x', []),
+  new FileClosedError(),
+  new FileChangedError('shorter'),
+];
+
+describe('docs/errors.md', () => {
+  it('has a row for every code, and no code that does not exist', () => {
+    const codes = ['FormatErrorCode', 'SliceErrorCode', 'InvalidTensorErrorCode', 'ErrorCode'].map(
+      codesOf,
+    );
+    expect(codes.map((list) => list.length > 0)).toEqual([true, true, true, true]);
+    expect(new Set(rows.map((row) => row.code))).toEqual(new Set(codes.flat()));
+    const onThePage = textOf('docs/errors.md').match(/SAFETENSORS_\w+/g);
+    expect(new Set(onThePage)).toEqual(new Set(codes.flat()));
+  });
+
+  it('says when each comes and what to do', () => {
+    for (const row of rows) {
+      expect(row.when.length, row.code).toBeGreaterThan(20);
+      expect(row.remedy.length, row.code).toBeGreaterThan(10);
+    }
+  });
+
+  it('names the class of each', () => {
+    const expected = new Set([
+      ...codesOf('FormatErrorCode').map((code) => `${code} ${FormatError.name}`),
+      ...codesOf('SliceErrorCode').map((code) => `${code} ${SliceError.name}`),
+      ...codesOf('InvalidTensorErrorCode').map((code) => `${code} ${InvalidTensorError.name}`),
+      ...codesOf('ErrorCode').map((code) => {
+        const own = OWN_CLASS.find((error) => error.code === code);
+        return `${code} ${own?.name ?? SafetensorsError.name}`;
+      }),
+    ]);
+    expect(new Set(rows.map((row) => `${row.code} ${row.className}`))).toEqual(expected);
+  });
+});
+
+describe('quoteName', () => {
+  it('escapes as JSON does', () => {
+    expect(quoteName('a\n"b"')).toBe('"a\\n\\"b\\""');
+    expect(quoteName('')).toBe('""');
+    expect(quoteName('\u0000')).toBe('"\\u0000"');
+  });
+
+  it('shows 120 characters and says how many there are', () => {
+    expect(quoteName('x'.repeat(120))).toBe(`"${'x'.repeat(120)}"`);
+    expect(quoteName('x'.repeat(121))).toBe(`"${'x'.repeat(120)}"… (121 characters)`);
+  });
+
+  it('stays bounded for a hostile name, whatever it is made of', () => {
+    for (const character of ['x', '\u0000', '\ud800', '😀']) {
+      expect(quoteName(character.repeat(1_000_000)).length).toBeLessThan(1000);
+    }
+  });
+});
+
+describe('messages', () => {
+  it('begin with the file and the tensor', () => {
+    const error = new FormatError('SAFETENSORS_INVALID_OFFSET', 'begins at 8, expected 0', {
+      path: 'a/model.safetensors',
+      tensor: 'wte.weight',
+    });
+    expect(error.message).toBe('a/model.safetensors: tensor "wte.weight": begins at 8, expected 0');
+    expect(error.path).toBe('a/model.safetensors');
+    expect(error.tensor).toBe('wte.weight');
+  });
+
+  it('leave out what is not known', () => {
+    const error = new SafetensorsError('SAFETENSORS_NOT_A_REGULAR_FILE', 'is a directory');
+    expect(error.message).toBe('is a directory');
+    expect(Object.keys(error)).toEqual(['code']);
+    expect('cause' in error).toBe(false);
+    const file = new FileClosedError({ path: 'm.safetensors' });
+    expect(file.message).toBe('m.safetensors: the file is closed');
+  });
+
+  it('cut long tensor names, which the property keeps', () => {
+    const tensor = 'n'.repeat(1_000_000);
+    const error = new SliceError('SAFETENSORS_SLICE_OUT_OF_RANGE', 'too far', { tensor });
+    expect(error.message.length).toBeLessThan(300);
+    expect(error.message).toContain('(1000000 characters)');
+    expect(error.tensor).toBe(tensor);
+  });
+
+  it('keep the cause, also when that is no error', () => {
+    const cause = new Error('EIO');
+    const message = 'file is shorter';
+    expect(new FileChangedError(message, { cause }).cause).toBe(cause);
+    expect(new FileChangedError(message, { cause: null }).cause).toBe(null);
+  });
+
+  it('of a missing tensor list near names', () => {
+    const error = new TensorNotFoundError('weigth', ['weight', 'wei"ght'], { path: 'm' });
+    expect(error.message).toBe(
+      'm: tensor "weigth": no such tensor; did you mean "weight", "wei\\"ght"?',
+    );
+    expect(new TensorNotFoundError('a', []).message).toBe('tensor "a": no such tensor');
+    expect(new TensorNotFoundError('a', [], { tensor: 'b' }).tensor).toBe('a');
+  });
+});
+
+describe('classes', () => {
+  const errors = [
+    ...OWN_CLASS,
+    new SafetensorsError('SAFETENSORS_TENSOR_TOO_LARGE', 'm'),
+    new FormatError('SAFETENSORS_DUPLICATE_KEY', 'm'),
+    new InvalidTensorError('SAFETENSORS_INVALID_TENSOR_VIEW', 'm'),
+    new SliceError('SAFETENSORS_TOO_MANY_INDICES', 'm'),
+  ];
+
+  it.each(errors.map((error) => [error.name, error] as const))('%s', (name, error) => {
+    expect(error).toBeInstanceOf(SafetensorsError);
+    expect(error).toBeInstanceOf(Error);
+    expect(error.constructor.name).toBe(name);
+    expect(error.stack).toContain(name);
+    expect(String(error)).toBe(`${name}: ${error.message}`);
+    expect(error.code).toMatch(/^SAFETENSORS_[A-Z0-9_]+$/);
+  });
+});
+
+describe('argument errors', () => {
+  it('name the argument, what was expected and what came', () => {
+    const type = argumentTypeError('path', 'a string', 12n);
+    expect(type).toBeInstanceOf(TypeError);
+    expect(type).toMatchObject({
+      code: 'ERR_INVALID_ARG_TYPE',
+      message: 'path must be a string, but is 12n',
+    });
+    const range = argumentRangeError('step', 'a number other than 0', 0);
+    expect(range).toBeInstanceOf(RangeError);
+    expect(range).toMatchObject({
+      code: 'ERR_OUT_OF_RANGE',
+      message: 'step must be a number other than 0, but is 0',
+    });
+  });
+
+  it.each([
+    ['text', '"text"'],
+    [undefined, 'undefined'],
+    [null, 'null'],
+    [Symbol('s'), 'Symbol(s)'],
+    [new Map(), 'an instance of Map'],
+    [Object.create(null), 'an instance of Object'],
+    [() => 1, 'a function'],
+    [Number.NaN, 'NaN'],
+    ['x'.repeat(500), `"${'x'.repeat(120)}"… (500 characters)`],
+  ])('describe the value, case %#', (value, text) => {
+    expect(argumentTypeError('a', 'b', value).message).toBe(`a must be b, but is ${text}`);
+  });
+});

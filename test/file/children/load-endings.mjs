@@ -1,0 +1,27 @@
+// Ends workers, or the process, while a load is under way. Prints the descriptors left behind.
+import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
+import { safeOpen } from '../../../lib/index.js';
+import { counters, settle } from '../../support/process-memory.mjs';
+
+const [path, storage, ending] = isMainThread ? process.argv.slice(2) : [...workerData, 'wait'];
+
+if (ending === 'wait') {
+  const file = safeOpen(path, { storage });
+  parentPort.postMessage('running');
+  for (;;) await file.load();
+}
+
+if (ending === 'worker-terminate') {
+  const before = counters(path);
+  for (let i = 0; i < 10; i++) {
+    const worker = new Worker(new URL(import.meta.url), { workerData: [path, storage] });
+    await new Promise((resolve) => worker.once('message', resolve));
+    await worker.terminate();
+  }
+  await settle();
+  console.log(JSON.stringify(counters(path).descriptors - before.descriptors));
+}
+if (ending === 'exit') {
+  safeOpen(path, { storage }).load();
+  process.exit(7);
+}

@@ -1,0 +1,93 @@
+// What may happen to a file while it is prefetched. Prints how the promise ended, if it did.
+import { truncateSync } from 'node:fs';
+import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
+import { loadNative } from '../../../lib/addon/load.js';
+import { safeOpen } from '../../../lib/index.js';
+import { openRegularFile } from '../../../lib/io/opened-file.js';
+import { counters, settle } from '../../support/process-memory.mjs';
+
+const [path, ending] = isMainThread ? process.argv.slice(2) : [workerData, 'wait'];
+
+/** Ends a prefetch that has just begun. */
+const endings = {
+  close: (file) => file.close(),
+  detach: (file) => file.close({ detach: true }),
+  'detach-views'(file) {
+    globalThis.kept = file.getTensors();
+    for (const tensor of globalThis.kept.values()) tensor.bytes;
+    file.close({ detach: true });
+  },
+  truncate: () => truncateSync(path, 4096),
+};
+
+if (ending in endings) {
+  const before = counters(path);
+  let file = safeOpen(path);
+  const running = file.prefetch();
+  endings[ending](file);
+  let code = 'none';
+  try {
+    await running;
+  } catch (error) {
+    code = error.code;
+  }
+  const { ok } = file;
+  file.close();
+  file = undefined;
+  await settle();
+  const after = counters(path);
+  const left = {
+    descriptors: after.descriptors - before.descriptors,
+    fileMappings: after.fileMappings,
+  };
+  console.log(JSON.stringify({ code, ok, left }));
+}
+
+if (ending === 'unreadable') {
+  // Below the check of the size: the kernel is asked for pages that are gone, without a guard.
+  const { binding } = loadNative();
+  const { fd, byteLength } = openRegularFile(path, path);
+  const mapping = binding.mapFile(fd, byteLength, false);
+  truncateSync(path, 4096);
+  const codes = [];
+  for (const [begin, length] of [
+    [0, 4096],
+    [0, byteLength],
+    [byteLength - 1, 1],
+  ]) {
+    await binding.populate(mapping, begin, length).then(
+      () => codes.push('none'),
+      (error) => codes.push(error.code),
+    );
+  }
+  console.log(JSON.stringify(codes));
+}
+
+if (ending === 'wait') {
+  const file = safeOpen(path);
+  parentPort.postMessage('running');
+  for (;;) await file.prefetch();
+}
+
+function startWorker() {
+  const worker = new Worker(new URL(import.meta.url), { workerData: path });
+  return new Promise((resolve) => worker.once('message', () => resolve(worker)));
+}
+
+if (ending === 'worker-terminate') {
+  for (let i = 0; i < 5; i++) {
+    const workers = await Promise.all(Array.from({ length: 4 }, startWorker));
+    await Promise.all(workers.map((worker) => worker.terminate()));
+  }
+  await settle();
+  console.log(JSON.stringify(counters(path).fileMappings));
+}
+if (ending === 'worker-alive') {
+  await startWorker();
+  process.exit(0);
+}
+if (ending === 'exit') {
+  safeOpen(path).prefetch();
+  process.exit(7);
+}
+if (ending === 'return') safeOpen(path).prefetch();

@@ -1,0 +1,51 @@
+import { closeSync, writeFileSync } from 'node:fs';
+import { afterEach, expect, test } from 'vitest';
+import { readFileHeader } from '../../src/file/header.js';
+import { type OpenedFile, openRegularFile } from '../../src/io/opened-file.js';
+import { keysOf } from '../format/header-files.js';
+import { temporaryPath, writeTemporary } from '../support/make-file.js';
+
+let file: OpenedFile;
+
+afterEach(() => closeSync(file.fd));
+
+test('the header of a file is read by its descriptor', () => {
+  const metadata = { k: 'x'.repeat(2000) };
+  file = openRegularFile(
+    writeTemporary([{ name: 'a', dtype: 'U8', shape: [3] }], { metadata }),
+    '',
+  );
+  const header = readFileHeader(file);
+  expect(keysOf(header)).toEqual(['a']);
+  expect(header.metadata).toEqual(new Map(Object.entries(metadata)));
+  expect(header.dataByteLength).toBe(3);
+});
+
+test.each([
+  ['', 'SAFETENSORS_HEADER_TOO_SMALL'],
+  ['\x04\0\0\0\0\0\0\0{}', 'SAFETENSORS_INVALID_HEADER_LENGTH'],
+  ['\x02\0\0\0\0\0\0\0{}x', 'SAFETENSORS_METADATA_INCOMPLETE_BUFFER'],
+])('%j is refused with the name of the file', (content, code) => {
+  const path = temporaryPath('bad');
+  writeFileSync(path, content);
+  file = openRegularFile(path, 'label');
+  expect(() => readFileHeader(file)).toThrow(expect.objectContaining({ code, path: 'label' }));
+});
+
+test('a file that is rewritten while it is read is refused', () => {
+  const path = writeTemporary([{ name: 'a', dtype: 'U8', shape: [1000] }]);
+  const opened = openRegularFile(path, 'label');
+  // The second read finds another length than the first.
+  let reads = 0;
+  file = {
+    path: 'label',
+    byteLength: opened.byteLength,
+    get fd(): number {
+      if (reads++ === 1) writeFileSync(path, `\x02\0\0\0\0\0\0\0{}${'x'.repeat(2000)}`);
+      return opened.fd;
+    },
+  };
+  expect(() => readFileHeader(file)).toThrow(
+    expect.objectContaining({ code: 'SAFETENSORS_FILE_CHANGED', path: 'label' }),
+  );
+});

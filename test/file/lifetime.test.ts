@@ -1,0 +1,104 @@
+import { describe, expect, test } from 'vitest';
+import { writeTemporary } from '../support/make-file.js';
+import { measureInChild, runChild } from '../support/run-child.js';
+
+interface Counters {
+  readonly descriptors: number;
+  readonly fileMappings: number;
+  readonly mappings: number;
+  readonly anonymousBytes: number;
+}
+
+interface Leaving {
+  readonly before: Counters;
+  readonly most: Counters;
+  readonly after: Counters;
+}
+
+const small = [{ name: 't', dtype: 'U8', shape: [5000] }] as const;
+/** 8 MiB: far more than one page beyond any cut. */
+const large = [{ name: 't', dtype: 'U8', shape: [2 ** 23] }] as const;
+
+/** What heap growth and fragmentation may add; a leak of one byte per file would not hide in it. */
+const NOISE_BYTES = 24 * 2 ** 20;
+
+describe('nothing is left behind', () => {
+  test.each([
+    [100_000, 'close', 'mmap'],
+    [5_000, 'drop', 'mmap'],
+    [20_000, 'detach', 'mmap'],
+    [20_000, 'close', 'read'],
+    [5_000, 'drop', 'read'],
+  ])(
+    '%i files, %s, %s',
+    async (count, ending, storage) => {
+      const args = [writeTemporary(small), `${count}`, ending, storage];
+      const { before, most, after } = await measureInChild<Leaving>(
+        'file/children/open-and-leave.mjs',
+        args,
+      );
+      console.info(`${count} × ${ending} (${storage})`, { before, most, after });
+      expect(after.descriptors).toBeLessThanOrEqual(before.descriptors);
+      expect(after.fileMappings).toBe(0);
+      // Detached ranges stay in quarantine, up to 4 096 of them; the rest is the heap's.
+      expect(after.mappings).toBeLessThanOrEqual(before.mappings + 4_096 + 200);
+      expect(after.anonymousBytes).toBeLessThanOrEqual(before.anonymousBytes + NOISE_BYTES);
+      expect(most.descriptors).toBeLessThan(1_100 + before.descriptors);
+    },
+    180_000,
+  );
+});
+
+test('slices over storage read are not kept by the file', async () => {
+  const { held, read } = await measureInChild<{ held: number; read: number }>(
+    'file/children/drop-slices.mjs',
+  );
+  expect(read).toBe(200 * 2 ** 20);
+  expect(held).toBeLessThan(40 * 2 ** 20);
+});
+
+describe('ending with live views', () => {
+  test.each([
+    ['return', 0],
+    ['closed', 0],
+    ['exit', 7],
+    ['throw', 1],
+    ['worker-terminate', 0],
+    ['worker-alive', 0],
+  ])('%s', async (ending, expected) => {
+    const { code, signal } = await runChild('file/children/end-with-views.mjs', [
+      writeTemporary(small),
+      ending,
+    ]);
+    expect({ code, signal }).toEqual({ code: expected, signal: null });
+  });
+});
+
+describe.runIf(process.platform === 'linux')('a file cut short under a view', () => {
+  test.each(['main', 'worker', 'after-worker'])('%s: zeros, then errors', async (where) => {
+    const path = writeTemporary(large);
+    const seen = await measureInChild('file/children/truncate-under-views.mjs', [
+      path,
+      where,
+      'guarded',
+    ]);
+    expect(seen).toEqual({
+      before: [2, 0],
+      kept: 2,
+      sum: 0,
+      written: 5,
+      refused: ['SAFETENSORS_FILE_CHANGED', 'SAFETENSORS_FILE_CHANGED'],
+      ok: false,
+    });
+  });
+
+  test('without the guard the process dies by SIGBUS', async () => {
+    const path = writeTemporary(large);
+    const { signal } = await runChild('file/children/truncate-under-views.mjs', [
+      path,
+      'main',
+      'unguarded',
+    ]);
+    expect(signal).toBe('SIGBUS');
+  });
+});

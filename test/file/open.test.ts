@@ -1,0 +1,210 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { pathToFileURL } from 'node:url';
+import { describe, expect, test } from 'vitest';
+import { FormatError, loadFile, parse, safeOpen } from '../../src/index.js';
+import { countedBytes, fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
+
+const entries = [
+  { name: 'a', dtype: 'F32', shape: [2, 2] },
+  { name: 'b', dtype: 'U8', shape: [3] },
+] as const;
+
+describe('paths', () => {
+  test.each(['модель-模型-🙂.safetensors', 'a b%20c.safetensors'])('%s', (name) => {
+    const path = temporaryPath(name);
+    writeFileSync(path, fileBytes(entries));
+    for (const spelling of [path, pathToFileURL(path), Buffer.from(path)]) {
+      const file = safeOpen(spelling);
+      expect(file.path).toBe(path);
+      expect(file.getTensor('b').bytes).toEqual(countedBytes(3));
+      file.close();
+    }
+  });
+
+  test('a Buffer reaches a name that is not Unicode', () => {
+    const path = Buffer.concat([Buffer.from(`${temporaryPath('x')}-`), Buffer.from([0xff, 0xfe])]);
+    writeFileSync(path, fileBytes(entries));
+    using file = safeOpen(path);
+    expect(file.getTensor('b').bytes).toEqual(countedBytes(3));
+  });
+
+  test.each([[undefined], [3], [{}], [new Uint8Array(3)]])('%o is not a path', (path) => {
+    expect(() => safeOpen(path as never)).toThrow(
+      expect.objectContaining({ name: 'TypeError', code: 'ERR_INVALID_ARG_TYPE' }),
+    );
+  });
+});
+
+describe('what is not a regular file', () => {
+  test('a missing file is ENOENT, as from node:fs', () => {
+    const path = temporaryPath('missing.safetensors');
+    expect(() => safeOpen(path)).toThrow(
+      expect.objectContaining({ code: 'ENOENT', syscall: 'open', path }),
+    );
+  });
+
+  test('a folder', () => {
+    const path = temporaryPath('folder');
+    mkdirSync(path);
+    expect(() => safeOpen(path)).toThrow(
+      expect.objectContaining({
+        code: 'SAFETENSORS_NOT_A_REGULAR_FILE',
+        message: expect.stringContaining('found a directory'),
+      }),
+    );
+  });
+
+  test('a FIFO without a writer does not hang', () => {
+    const path = temporaryPath('fifo');
+    execFileSync('mkfifo', [path]);
+    expect(() => safeOpen(path)).toThrow(/found a named pipe/);
+  });
+
+  test('a device', () => {
+    expect(() => safeOpen('/dev/null')).toThrow(/found a character device/);
+  });
+
+  test('refused files leave no descriptor open', () => {
+    const before = readdirSync('/proc/self/fd').length;
+    const path = temporaryPath('bad.safetensors');
+    writeFileSync(path, 'not a safetensors file at all');
+    for (let i = 0; i < 50; i++) {
+      expect(() => safeOpen(path)).toThrow(FormatError);
+      expect(() => safeOpen('/dev/null')).toThrow();
+    }
+    expect(readdirSync('/proc/self/fd').length).toBe(before);
+  });
+});
+
+describe('what is not safetensors', () => {
+  const foreign: readonly (readonly [string, string | Uint8Array, string, RegExp])[] = [
+    ['an empty file', '', 'SAFETENSORS_HEADER_TOO_SMALL', /found an empty file/],
+    ['a zip', 'PK\x03\x04aaaaaaaaaaaaaa', 'SAFETENSORS_HEADER_TOO_LARGE', /zip/i],
+    ['a pickle', Buffer.from('8002637468', 'hex'), 'SAFETENSORS_HEADER_TOO_SMALL', /pickle/i],
+    ['GGUF', 'GGUF\x03\0\0\0aaaaaaaaaaaa', 'SAFETENSORS_HEADER_TOO_LARGE', /GGUF/],
+    ['HDF5', '\x89HDF\r\n\x1a\naaaaaaaaaa', 'SAFETENSORS_HEADER_TOO_LARGE', /HDF5/],
+    ['HTML', '<!DOCTYPE html><html></html>', 'SAFETENSORS_HEADER_TOO_LARGE', /HTML/],
+    [
+      'an LFS pointer',
+      'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n',
+      'SAFETENSORS_HEADER_TOO_LARGE',
+      /Git LFS pointer/,
+    ],
+  ];
+
+  test.each(foreign)('%s', (_, content, code, message) => {
+    const path = temporaryPath('model.safetensors');
+    writeFileSync(path, typeof content === 'string' ? Buffer.from(content, 'latin1') : content);
+    const expected = { code, path, message: expect.stringMatching(message) };
+    expect(() => safeOpen(path)).toThrow(expect.objectContaining(expected));
+  });
+
+  test('the oldest draft is named', () => {
+    const json = '{"w":{"dtype":"float32","shape":[1],"offsets":[0,4]}}';
+    const bytes = new Uint8Array(8 + json.length + 4);
+    bytes[0] = json.length;
+    bytes.set(Buffer.from(json), 8);
+    expect(() => parse(bytes)).toThrow(/draft/);
+  });
+});
+
+describe('options', () => {
+  test('the limit on the header can be lowered and is checked', () => {
+    const path = writeTemporary(entries);
+    expect(() => safeOpen(path, { maxHeaderByteLength: 20 })).toThrow(
+      expect.objectContaining({ code: 'SAFETENSORS_HEADER_TOO_LARGE' }),
+    );
+    expect(() => safeOpen(path, { maxHeaderByteLength: -1 })).toThrow(RangeError);
+    expect(() => parse(fileBytes(entries), { maxHeaderByteLength: 20 })).toThrow(FormatError);
+  });
+
+  test('values that mean nothing are refused', () => {
+    const path = writeTemporary(entries);
+    expect(() => safeOpen(path, { storage: 'map' as never })).toThrow(/storage must be 'mmap'/);
+    expect(() => safeOpen(path, { guard: 1 as never })).toThrow(/guard must be a boolean/);
+    using file = safeOpen(path);
+    expect(() => file.close({ detach: 'yes' as never })).toThrow(/detach must be a boolean/);
+    expect(() => file.getTensors(3 as never)).toThrow(/names must be an iterable/);
+  });
+
+  test.each([['read'], [3], [null]])('%j in place of options is a TypeError', async (options) => {
+    using file = safeOpen(writeTemporary(entries));
+    const wrong = options as never;
+    const refused = expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' });
+    for (const call of [
+      () => safeOpen('path', wrong),
+      () => parse(new Uint8Array(8), wrong),
+      () => file.close(wrong),
+      () => file.getTensor('a').toFloat32(wrong),
+      () => [...file.getTensor('a').chunks(wrong)],
+    ]) {
+      expect(call).toThrow(refused);
+    }
+    for (const promise of [
+      file.prefetch(undefined, wrong),
+      file.load(undefined, wrong),
+      file.getTensor('a').toFloat32Async(wrong),
+    ]) {
+      await expect(promise).rejects.toThrow(refused);
+    }
+  });
+
+  test.each(['mmap', 'read'] as const)('storage %s is what is used', (storage) => {
+    using file = safeOpen(writeTemporary(entries), { storage });
+    expect(file.storage).toBe(storage);
+  });
+});
+
+describe('loadFile', () => {
+  test.each(['mmap', 'read'] as const)('%s: tensors outlive the handle', (storage) => {
+    const before = readdirSync('/proc/self/fd').length;
+    const tensors = loadFile(writeTemporary(entries), { storage });
+    expect([...tensors.keys()]).toEqual(['a', 'b']);
+    expect(tensors.get('a')?.bytes).toEqual(countedBytes(16));
+    expect(tensors.get('b')?.bytes).toEqual(countedBytes(3));
+    if (storage === 'read') expect(readdirSync('/proc/self/fd').length).toBe(before);
+  });
+});
+
+describe('parse', () => {
+  test('tensors are views of the memory given', () => {
+    const bytes = fileBytes(entries);
+    const file = parse(bytes);
+    expect(file.storage).toBe('memory');
+    expect(file.path).toBeUndefined();
+    const tensor = file.getTensor('b');
+    expect(tensor.buffer).toBe(bytes.buffer);
+    tensor.bytes[0] = 200;
+    expect(bytes.at(-3)).toBe(200);
+  });
+
+  test('bytes inside a larger buffer', () => {
+    const whole = new Uint8Array(7 + fileBytes(entries).length);
+    whole.set(fileBytes(entries), 7);
+    const tensor = parse(whole.subarray(7)).getTensor('a');
+    expect(tensor.bytes).toEqual(countedBytes(16));
+    expect(tensor.data).toEqual(new Float32Array(countedBytes(16).buffer));
+  });
+
+  // A Buffer's slice is a view, a Uint8Array's a copy.
+  test.each([
+    ['Uint8Array', fileBytes(entries)],
+    ['Buffer', Buffer.from(fileBytes(entries))],
+  ])('writing to the header part of a %s later changes nothing', (_, bytes) => {
+    const file = parse(bytes);
+    bytes.fill(0x20, 0, bytes.length - 19);
+    expect(file.keys()).toEqual(['a', 'b']);
+    expect(file.info('a').shape).toEqual([2, 2]);
+  });
+
+  test('shared memory serves as well', () => {
+    const bytes = new Uint8Array(new SharedArrayBuffer(fileBytes(entries).length));
+    bytes.set(fileBytes(entries));
+    expect(parse(bytes).getTensor('b').bytes).toEqual(countedBytes(3));
+  });
+
+  test('other arguments are refused', () => {
+    expect(() => parse(new ArrayBuffer(8) as never)).toThrow(/bytes must be a Uint8Array/);
+  });
+});

@@ -1,0 +1,208 @@
+import { randomBytes } from 'node:crypto';
+import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import type { NativeBinding, NativeLoad } from '../../src/addon/load.js';
+import {
+  copyRange,
+  copyRangeSync,
+  writeFully,
+  writeFullySync,
+  writeViews,
+  writeViewsSync,
+} from '../../src/io/file-copy.js';
+import { temporaryPath } from '../support/make-file.js';
+
+const { limits, addon } = vi.hoisted(() => ({
+  limits: { bytesPerWrite: Number.POSITIVE_INFINITY },
+  addon: {} as { load?: NativeLoad; real?: NativeLoad },
+}));
+
+// The system may write less than was asked for at any time; local disks never do.
+vi.mock(import('node:fs'), async (importOriginal) => {
+  const fs = await importOriginal();
+  const { promisify } = await import('node:util');
+  const shortened = (views: readonly NodeJS.ArrayBufferView[]): Uint8Array[] => {
+    let left = limits.bytesPerWrite;
+    return (views as readonly Uint8Array[]).map((view) => {
+      const part = view.subarray(0, left);
+      left -= part.byteLength;
+      return part;
+    });
+  };
+  const original = promisify(fs.writev);
+  const limited = (fd: number, views: readonly Uint8Array[], position: number): Promise<unknown> =>
+    original(fd, shortened(views), position);
+  const writev = Object.assign(() => {}, { [promisify.custom]: limited });
+  const writevSync: typeof fs.writevSync = (fd, views, position) =>
+    fs.writevSync(fd, shortened(views), position);
+  return { ...fs, writev, writevSync } as unknown as typeof fs;
+});
+
+vi.mock(import('../../src/addon/load.js'), async (importOriginal) => {
+  const native = await importOriginal();
+  addon.real = native.loadNative();
+  addon.load = addon.real;
+  return { ...native, loadNative: () => addon.load as NativeLoad };
+});
+
+const open: number[] = [];
+
+function openFile(path: string, flags: string): { fd: number; path: string } {
+  const fd = openSync(path, flags);
+  open.push(fd);
+  return { fd, path: path.slice(path.lastIndexOf('/') + 1) };
+}
+
+beforeEach(() => {
+  addon.load = addon.real as NativeLoad;
+  limits.bytesPerWrite = Number.POSITIVE_INFINITY;
+});
+
+afterEach(() => {
+  for (const fd of open.splice(0)) closeSync(fd);
+});
+
+const writers = [
+  ['writeViews', writeViews],
+  ['writeViewsSync', async (...args: Parameters<typeof writeViewsSync>) => writeViewsSync(...args)],
+] as const;
+
+describe.each(writers)('%s', (_, write) => {
+  test('writes the views at the position, empty ones among them, and continues short writes', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.uint8Array({ maxLength: 20 }), { maxLength: 12 }),
+        fc.nat(50),
+        fc.integer({ min: 1, max: 30 }),
+        async (views, position, bytesPerWrite) => {
+          limits.bytesPerWrite = bytesPerWrite;
+          const path = temporaryPath('target');
+          writeFileSync(path, new Uint8Array(position));
+          await write(openFile(path, 'r+'), views, position);
+          expect(readFileSync(path)).toEqual(Buffer.concat([Buffer.alloc(position), ...views]));
+        },
+      ),
+      { numRuns: 50 },
+    );
+  });
+
+  test('a system that writes nothing is an error, not an endless loop', async () => {
+    limits.bytesPerWrite = 0;
+    const target = openFile(temporaryPath('target'), 'w');
+    await expect(write(target, [new Uint8Array(1)], 0)).rejects.toMatchObject({
+      code: 'EIO',
+      message: "EIO: i/o error, write 'target'",
+    });
+  });
+
+  test('errors of the system name the target', async () => {
+    const path = temporaryPath('target');
+    writeFileSync(path, 'x');
+    await expect(write(openFile(path, 'r'), [new Uint8Array(1)], 0)).rejects.toMatchObject({
+      code: 'EBADF',
+      syscall: 'write',
+      path: 'target',
+      message: "EBADF: bad file descriptor, write 'target'",
+    });
+  });
+});
+
+test.each([
+  ['writeFully', writeFully],
+  ['writeFullySync', async (...args: Parameters<typeof writeFullySync>) => writeFullySync(...args)],
+] as const)('%s writes all bytes', async (_, write) => {
+  limits.bytesPerWrite = 1000;
+  const bytes = randomBytes(4321);
+  const path = temporaryPath('target');
+  await write(openFile(path, 'w'), bytes, 7);
+  expect(readFileSync(path).subarray(7)).toEqual(bytes);
+});
+
+/** An addon whose copies refuse, copy some bytes at a time, or claim the end of the source. */
+function copying(copy: NativeBinding['copyFileRange']): NativeLoad {
+  const real = (addon.real as { binding: NativeBinding }).binding;
+  const copyFileRangeAsync: NativeBinding['copyFileRangeAsync'] = async (...args) => copy(...args);
+  return { binding: { ...real, copyFileRange: copy, copyFileRangeAsync } };
+}
+
+function refusing(code: string): NativeLoad {
+  return copying(() => {
+    throw Object.assign(new Error(code), { code, errno: -1, syscall: 'copy_file_range' });
+  });
+}
+
+const copiers = [
+  ['copyRange', copyRange],
+  ['copyRangeSync', async (...args: Parameters<typeof copyRangeSync>) => copyRangeSync(...args)],
+] as const;
+
+describe.each(copiers)('%s', (_, copy) => {
+  const content = randomBytes(9_000_000);
+  let source: { fd: number; path: string };
+  let path: string;
+
+  beforeEach(() => {
+    const sourcePath = temporaryPath('source');
+    writeFileSync(sourcePath, content);
+    source = openFile(sourcePath, 'r');
+    path = temporaryPath('target');
+  });
+
+  const addons: readonly (readonly [string, () => NativeLoad])[] = [
+    ['the kernel', () => addon.real as NativeLoad],
+    ['no addon', () => ({ unavailable: 'none' })],
+    ...['ENOTSUP', 'ENOSYS', 'EXDEV', 'EINVAL', 'EPERM'].map(
+      (code) => [code, () => refusing(code)] as const,
+    ),
+    ['a kernel that copies nothing', () => copying(() => 0)],
+    [
+      'a kernel that copies in small pieces and then no more',
+      () => {
+        let calls = 0;
+        const { binding } = addon.real as { binding: NativeBinding };
+        return copying((sourceFd, from, targetFd, to, length) =>
+          calls++ === 5
+            ? 0
+            : binding.copyFileRange(sourceFd, from, targetFd, to, Math.min(length, 1001)),
+        );
+      },
+    ],
+  ];
+
+  test.each(addons)('copies a range with %s', async (_, load) => {
+    addon.load = load();
+    const target = openFile(path, 'w');
+    for (const [from, to, length] of [
+      [0, 3, 0],
+      [4_400_001, 13, 4_500_000],
+      [8_999_999, 4_500_013, 1],
+    ] as const) {
+      await copy(source, from, target, to, length);
+    }
+    const expected = [Buffer.alloc(13), content.subarray(4_400_001, 8_900_001)];
+    const whole = Buffer.concat([...expected, content.subarray(-1)]);
+    expect(Buffer.compare(readFileSync(path), whole)).toBe(0);
+  });
+
+  test.each(addons)('tells with %s that the source ends early', async (_, load) => {
+    addon.load = load();
+    await expect(copy(source, 8_000_000, openFile(path, 'w'), 0, 2_000_000)).rejects.toMatchObject({
+      code: 'SAFETENSORS_FILE_CHANGED',
+      path: 'source',
+      message: 'source: the file was cut short: expected at least 10000000 bytes, found 9000000',
+    });
+  });
+
+  test('other errors of the kernel are errors, with the target', async () => {
+    addon.load = copying(() => {
+      throw Object.assign(new Error(), { code: 'ENOSPC', errno: -28, syscall: 'copy_file_range' });
+    });
+    await expect(copy(source, 0, openFile(path, 'w'), 0, 10)).rejects.toMatchObject({
+      code: 'ENOSPC',
+      syscall: 'copy_file_range',
+      path: 'target',
+    });
+    expect(readFileSync(path).byteLength).toBe(0);
+  });
+});

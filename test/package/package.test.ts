@@ -1,0 +1,202 @@
+/**
+ * The package as a stranger gets it: packed from a copy of the tree, installed without network and
+ * without compiler, used by `import`, by `require` and by a TypeScript program.
+ */
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { readDescription } from '../file/model-description.js';
+import { filesBelow, root } from '../support/source-tree.js';
+
+const PACKAGE = 'safetensors-mmap';
+const MODEL = join(root, 'test/fixtures/models/bert-f32');
+const TENSOR = 'embeddings.LayerNorm.weight';
+const ADDON = `prebuilds/${process.platform}-${process.arch}/${PACKAGE}.node`;
+const TSC = join(root, 'node_modules/typescript/bin/tsc');
+
+interface Pack {
+  readonly filename: string;
+  readonly files: readonly { readonly path: string }[];
+}
+
+let folder: string;
+
+/** Runs a program of the running Node; the environment is exactly what is given. */
+function runNode(cwd: string, env: NodeJS.ProcessEnv, ...args: readonly string[]): string {
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, {
+    cwd,
+    env,
+    encoding: 'utf8',
+    maxBuffer: 1 << 26,
+  });
+  if (status !== 0) throw new Error(`node ${args.join(' ')}: ${status}\n${stdout}${stderr}`);
+  return stdout;
+}
+
+/** npm's own program: the one that runs this test, or the one on the PATH. */
+function npmProgram(): string {
+  const { npm_execpath: running, PATH = '' } = process.env;
+  if (running?.endsWith('npm-cli.js')) return running;
+  const found = PATH.split(delimiter)
+    .map((entry) => join(entry, 'npm'))
+    .find((path) => existsSync(path));
+  if (found === undefined) throw new Error('npm is not on the PATH');
+  return realpathSync(found);
+}
+
+/** A machine with node and npm and nothing else: no compiler, no make, no Python, no network. */
+function bareEnvironment(): NodeJS.ProcessEnv {
+  const bin = join(folder, 'bin');
+  if (!existsSync(bin)) {
+    mkdirSync(bin);
+    symlinkSync(process.execPath, join(bin, 'node'));
+    symlinkSync(npmProgram(), join(bin, 'npm'));
+  }
+  return {
+    PATH: bin,
+    HOME: folder,
+    npm_config_cache: join(folder, 'empty-cache'),
+    npm_config_registry: 'http://127.0.0.1:9/',
+    npm_config_userconfig: join(folder, 'no-npmrc'),
+    npm_config_globalconfig: join(folder, 'no-global-npmrc'),
+  };
+}
+
+/** Packs the copy as it is now; `prepare` would build the addon once more. */
+function pack(copy: string, destination: string): Pack {
+  mkdirSync(destination);
+  const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', destination];
+  const [packed] = JSON.parse(runNode(copy, process.env, npmProgram(), ...args)) as Pack[];
+  if (packed === undefined) throw new Error('npm pack printed no package');
+  return { ...packed, filename: join(destination, packed.filename) };
+}
+
+/** Installs a tarball into an empty project and returns that project's folder. */
+function install(name: string, { filename }: Pack): string {
+  const project = join(folder, name);
+  mkdirSync(project);
+  writeFileSync(join(project, 'package.json'), '{ "name": "stranger", "private": true }\n');
+  const options = ['--offline', '--ignore-scripts=false', '--no-audit', '--no-fund'];
+  runNode(project, bareEnvironment(), npmProgram(), 'install', ...options, filename);
+  return project;
+}
+
+/** Runs a program of test/package/children in a project that has the package; returns what it printed. */
+function runChild(project: string, child: string): Record<string, unknown> {
+  copyFileSync(join(root, 'test/package/children', child), join(project, child));
+  const output = runNode(project, bareEnvironment(), child, `${MODEL}.safetensors`, TENSOR);
+  return JSON.parse(output) as Record<string, unknown>;
+}
+
+/** What the children must have seen, from Python's description of the model. */
+function expectSameAsPython(seen: Record<string, unknown>, storage: 'mmap' | 'read'): void {
+  const tensor = readDescription(`${MODEL}.json`).tensors.find(({ name }) => name === TENSOR);
+  const sha256 = createHash('sha256').update(String(seen['hex']), 'hex').digest('hex');
+  expect({ ...seen, hex: sha256 }).toEqual({
+    storage,
+    dtype: tensor?.dtype,
+    shape: tensor?.shape,
+    hex: tensor?.sha256,
+  });
+}
+
+let withAddon: Pack;
+let withoutAddon: Pack;
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'safetensors-package-'));
+  const copy = join(folder, 'copy');
+  for (const path of filesBelow('.')) {
+    mkdirSync(dirname(join(copy, path)), { recursive: true });
+    cpSync(join(root, path), join(copy, path));
+  }
+  symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
+  runNode(copy, process.env, npmProgram(), 'run', 'prebuild');
+  runNode(copy, process.env, TSC, '-b', 'src');
+  withAddon = pack(copy, join(folder, 'with-addon'));
+  rmSync(join(copy, 'prebuilds'), { recursive: true });
+  withoutAddon = pack(copy, join(folder, 'without-addon'));
+}, 300_000);
+
+afterAll(() => {
+  if (folder) rmSync(folder, { recursive: true, force: true });
+});
+
+describe('the tarball', () => {
+  it('holds the library, its types, the addon and the pages, and nothing else', () => {
+    const modules = filesBelow('src')
+      .filter((path) => path.endsWith('.ts'))
+      .map((path) => path.replace(/^src\//, 'lib/').replace(/\.ts$/, ''));
+    const expected = [
+      ...modules.flatMap((stem) => [`${stem}.js`, `${stem}.d.ts`]),
+      ...filesBelow('docs'),
+      'CHANGELOG.md',
+      'LICENSE',
+      'README.md',
+      'package.json',
+    ].toSorted();
+    const files = ({ files }: Pack): string[] => files.map(({ path }) => path).toSorted();
+    expect(files(withAddon)).toEqual([...expected, ADDON].toSorted());
+    expect(files(withoutAddon)).toEqual(expected);
+  });
+
+  it('needs no other package and runs nothing when it is installed', () => {
+    const project = install('clean', withAddon);
+    const installed = join(project, 'node_modules', PACKAGE);
+    const manifest = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'));
+    const scripts = Object.keys(manifest.scripts ?? {});
+    expect(scripts.filter((name) => /^(?:pre|post)?install$/.test(name))).toEqual([]);
+    expect(manifest.gypfile).toBe(false);
+    for (const kind of ['dependencies', 'optionalDependencies', 'peerDependencies']) {
+      expect(manifest[kind] ?? {}, kind).toEqual({});
+    }
+    expect(readdirSync(join(project, 'node_modules')).filter((n) => !n.startsWith('.'))).toEqual([
+      PACKAGE,
+    ]);
+    const installedFiles = readdirSync(installed, { recursive: true, withFileTypes: true });
+    expect(installedFiles.filter((entry) => entry.isFile()).length).toBe(withAddon.files.length);
+  });
+});
+
+describe('installed without network, compiler and Python', () => {
+  it('maps a file, by import and by require', () => {
+    const project = install('mapping', withAddon);
+    expectSameAsPython(runChild(project, 'import.mjs'), 'mmap');
+    expectSameAsPython(runChild(project, 'require.cjs'), 'mmap');
+  });
+
+  it('reads instead where there is no addon for the platform', () => {
+    const project = install('reading', withoutAddon);
+    expectSameAsPython(runChild(project, 'import.mjs'), 'read');
+    expectSameAsPython(runChild(project, 'require.cjs'), 'read');
+  });
+
+  it("compiles a stranger's strict TypeScript against its types", () => {
+    const project = install('types', withAddon);
+    mkdirSync(join(project, 'node_modules/@types'));
+    symlinkSync(join(root, 'node_modules/@types/node'), join(project, 'node_modules/@types/node'));
+    // As an ES module and as a CommonJS one.
+    const programs = ['consumer.mts', 'consumer.cts'];
+    for (const program of programs) {
+      copyFileSync(join(root, 'test/package/children/consumer.mts'), join(project, program));
+    }
+    const flags = ['--strict', '--exactOptionalPropertyTypes', '--skipLibCheck', 'false'];
+    const options = ['--noEmit', '--target', 'es2022', '--module', 'nodenext', '--types', 'node'];
+    runNode(project, process.env, TSC, ...flags, ...options, ...programs);
+  });
+});

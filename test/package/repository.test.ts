@@ -1,0 +1,83 @@
+/** Nothing in the tree may tie it to one machine or to one package registry. */
+import { describe, expect, it } from 'vitest';
+import { filesBelow, textOf } from '../support/source-tree.js';
+
+/** Text files, fixtures included; binary ones could contain any byte sequence. */
+const files = filesBelow('.').filter(
+  (path) =>
+    /(?:^|\/)(?:LICENSE|run|\.[a-z-]+)$|\.(?:[cm]?[jt]s|py|cc|c|h|sh|json|md|txt|gypi?|ya?ml)$/.test(
+      path,
+    ) && !path.endsWith('.safetensors'),
+);
+
+function matching(pattern: RegExp): string[] {
+  return files.flatMap((path) =>
+    textOf(path)
+      .split('\n')
+      .flatMap((line, i) =>
+        pattern.test(line) ? [`${path}:${i + 1}: ${line.slice(0, 200)}`] : [],
+      ),
+  );
+}
+
+interface LockedPackage {
+  readonly resolved?: string;
+  readonly integrity?: string;
+  readonly os?: readonly string[];
+  readonly cpu?: readonly string[];
+  readonly libc?: readonly string[];
+  readonly optionalDependencies?: Readonly<Record<string, string>>;
+}
+
+/** Entries of the lock file by their path, without the one of this package. */
+function lockedPackages(): Record<string, LockedPackage> {
+  const { packages } = JSON.parse(textOf('package-lock.json')) as {
+    packages: Record<string, LockedPackage>;
+  };
+  return Object.fromEntries(Object.entries(packages).filter(([path]) => path !== ''));
+}
+
+describe('the repository', () => {
+  it('is seen by this test', () => {
+    expect(files).toEqual(expect.arrayContaining(['package.json', '.ci/run', 'src/index.ts']));
+  });
+
+  it('has a lock file without addresses', () => {
+    const packages = Object.entries(lockedPackages());
+    expect(packages.length).toBeGreaterThan(50);
+    expect(packages.filter(([, entry]) => entry.resolved !== undefined)).toEqual([]);
+    expect(textOf('package-lock.json')).not.toContain('://registry');
+  });
+
+  it('has a lock file with a checksum for everything that this platform installs', () => {
+    const foreign = (list: readonly string[] | undefined, here: string): boolean =>
+      list !== undefined && !list.includes(here);
+    const unchecked = Object.entries(lockedPackages()).filter(
+      ([, { integrity, os, cpu }]) =>
+        integrity === undefined && !foreign(os, process.platform) && !foreign(cpu, process.arch),
+    );
+    // A package for musl has the platform and processor of its twin for glibc.
+    expect(unchecked.filter(([, { libc }]) => !libc?.includes('musl'))).toEqual([]);
+  });
+
+  it('has a lock file that is complete on every platform, as `npm ci` asks', () => {
+    const packages = lockedPackages();
+    const missing = Object.entries(packages).flatMap(([path, { optionalDependencies }]) =>
+      Object.keys(optionalDependencies ?? {}).filter(
+        (name) => !packages[`${path}/node_modules/${name}`] && !packages[`node_modules/${name}`],
+      ),
+    );
+    expect(missing).toEqual([]);
+  });
+
+  it('names no path of the machine it was made on', () => {
+    // The character before tells an absolute path from a part of a relative one or of an address.
+    expect(matching(/(?<![\w.)\]}*~-])\/(?:home|opt|root|work|Users)\/\w/)).toEqual([]);
+  });
+
+  it('names no package index', () => {
+    expect(matching(/registry\.\w+\.\w+|--(?:extra-)?index-url|--find[-]links|pypi\.org/)).toEqual(
+      [],
+    );
+  });
+});

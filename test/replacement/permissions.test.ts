@@ -1,0 +1,123 @@
+/** Permissions and owner of the file that takes another's place. */
+import { chmodSync, chownSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import process from 'node:process';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { Replacement } from '../../src/replacement/replacement.js';
+import { temporaryPath } from '../support/make-file.js';
+
+const { calls, failing } = vi.hoisted(() => ({
+  calls: [] as string[],
+  failing: new Map<string, string>(),
+}));
+
+// What the system refuses to others than root.
+vi.mock(import('node:fs'), async (importOriginal) => {
+  const fs = await importOriginal();
+  const watched =
+    (name: string, call: (...args: never[]) => void) =>
+    (...args: never[]): void => {
+      calls.push(name);
+      const code = failing.get(name);
+      if (code !== undefined) {
+        throw Object.assign(new Error(code), { code, errno: -1, syscall: name });
+      }
+      call(...args);
+    };
+  return {
+    ...fs,
+    fchmodSync: watched('fchmod', fs.fchmodSync as () => void),
+    fchownSync: watched('fchown', fs.fchownSync as () => void),
+    rmSync: watched('rm', fs.rmSync as () => void),
+  } as unknown as typeof fs;
+});
+
+let path: string;
+let umask: number;
+
+beforeEach(() => {
+  path = temporaryPath('model.safetensors');
+  umask = process.umask(0o022);
+});
+
+afterEach(() => {
+  process.umask(umask);
+  failing.clear();
+  calls.length = 0;
+});
+
+const OPTIONS = { byteLength: 3, durable: false };
+
+const forms = [
+  {
+    form: 'commit',
+    replace: async () => (await Replacement.open(path, path, OPTIONS)).commit(),
+  },
+  {
+    form: 'commitSync',
+    replace: async () => Replacement.openSync(path, path, OPTIONS).commitSync(),
+  },
+];
+
+describe.runIf(process.platform !== 'win32').each(forms)('$form: permissions', ({ replace }) => {
+  const modeOf = (): number => statSync(path).mode & 0o7777;
+
+  test.each([0o022, 0o077, 0o002, 0])('of a new file follow the umask %o', async (mask) => {
+    process.umask(mask);
+    await replace();
+    expect(modeOf()).toBe(0o666 & ~mask);
+  });
+
+  test.each([0o644, 0o600, 0o666, 0o640, 0o755, 0o400, 0o2664])(
+    'are those of the file that was there: %o',
+    async (mode) => {
+      writeFileSync(path, 'old');
+      chmodSync(path, mode);
+      process.umask(0o077);
+      await replace();
+      expect(modeOf()).toBe(mode);
+      process.umask(0);
+      await replace();
+      expect(modeOf()).toBe(mode);
+    },
+  );
+
+  test('are never wider than those meanwhile', async () => {
+    writeFileSync(path, 'old');
+    chmodSync(path, 0o440);
+    process.umask(0);
+    failing.set('fchmod', 'EIO');
+    let seen: number | undefined;
+    failing.set('rm', 'EIO');
+    await expect(replace()).rejects.toMatchObject({ syscall: 'fchmod' });
+    for (const name of readdirSync(dirname(path)).filter((name) => name.startsWith('.'))) {
+      seen = statSync(temporaryPath(name)).mode & 0o777;
+    }
+    expect(seen).toBe(0o400);
+  });
+
+  test.each(['EPERM', 'ENOTSUP', 'ENOSYS'])('that a file system has not: %s', async (code) => {
+    writeFileSync(path, 'old');
+    failing.set('fchmod', code);
+    await replace();
+    expect(statSync(path).size).toBe(3);
+  });
+
+  test.runIf(process.getuid?.() === 0)('and so is the owner', async () => {
+    writeFileSync(path, 'old');
+    chownSync(path, 12_345, 23_456);
+    chmodSync(path, 0o6755);
+    await replace();
+    expect(statSync(path)).toMatchObject({ uid: 12_345, gid: 23_456 });
+    expect(modeOf()).toBe(0o6755);
+  });
+
+  test('a foreign owner that cannot be kept takes no set-user-ID bit along', async () => {
+    writeFileSync(path, 'old');
+    chmodSync(path, 0o4755);
+    failing.set('fchown', 'EPERM');
+    await replace();
+    expect(calls.filter((call) => call === 'fchown')).toHaveLength(2);
+    expect(modeOf()).toBe(0o755);
+  });
+});

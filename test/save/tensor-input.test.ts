@@ -1,0 +1,133 @@
+import { describe, expect, test } from 'vitest';
+import { InvalidTensorError, parse, serialize } from '../../src/index.js';
+import {
+  type MemoryPayload,
+  readTensors,
+  readTensorsAndStreams,
+  type TensorInput,
+} from '../../src/save/tensor-input.js';
+import { thrownBy } from '../format/header-files.js';
+import { fileBytes } from '../support/make-file.js';
+
+function payloadOf(tensor: TensorInput) {
+  const [entry] = readTensors({ x: tensor });
+  return entry?.payload as NonNullable<typeof entry>['payload'];
+}
+
+describe('new tensors', () => {
+  test('are views of the memory given, looked at when they are written', () => {
+    const data = new Float32Array([1, 2, 3, 4]);
+    const shape = [2, 2];
+    const [entry] = readTensors([['x', { dtype: 'F32', shape, data }]]);
+    expect(entry).toMatchObject({ name: 'x', dtype: 'F32', shape: [2, 2], byteLength: 16 });
+    shape[0] = 9;
+    data[0] = 5;
+    expect(entry?.shape).toEqual([2, 2]);
+    const payload = entry?.payload as MemoryPayload;
+    expect(payload.window(0, 4)).toEqual(new Uint8Array(new Float32Array([5]).buffer));
+    expect(payload.window(4, 16).buffer).toBe(data.buffer);
+  });
+
+  test.each([
+    ['too short', new Uint8Array(15)],
+    ['too long', new Uint8Array(17)],
+    ['a longer array', new Float32Array(5)],
+    ['a buffer', new ArrayBuffer(20)],
+  ])('%s is refused', (_, data) => {
+    const error = thrownBy(() => readTensors({ x: { dtype: 'F32', shape: [2, 2], data } }));
+    expect(error).toBeInstanceOf(InvalidTensorError);
+    expect(error).toMatchObject({
+      code: 'SAFETENSORS_INVALID_TENSOR_VIEW',
+      tensor: 'x',
+      message: `tensor "x": expected 16 bytes for F32 of shape [2, 2], found ${data.byteLength}`,
+    });
+  });
+
+  test('a buffer that was detached before is refused', () => {
+    const data = new Float32Array(4);
+    structuredClone(data.buffer, { transfer: [data.buffer] });
+    for (const given of [data, data.buffer]) {
+      expect(() => readTensors({ x: { dtype: 'F32', shape: [2, 2], data: given } })).toThrow(
+        expect.objectContaining({
+          code: 'SAFETENSORS_INVALID_TENSOR_VIEW',
+          message: expect.stringContaining('its buffer was transferred or resized'),
+        }),
+      );
+    }
+    // Without bytes only runtimes that tell can know.
+    const empty = { dtype: 'F32', shape: [0], data } as const;
+    if ('detached' in data.buffer) expect(() => readTensors({ empty })).toThrow(InvalidTensorError);
+    else expect(readTensors({ empty })[0]?.byteLength).toBe(0);
+  });
+
+  test('a buffer that is detached later is noticed when it is written', () => {
+    const data = new Float32Array(4);
+    const payload = payloadOf({ dtype: 'F32', shape: [2, 2], data }) as MemoryPayload;
+    structuredClone(data.buffer, { transfer: [data.buffer] });
+    expect(() => payload.window(0, 16)).toThrow(
+      expect.objectContaining({ code: 'SAFETENSORS_INVALID_TENSOR_VIEW', tensor: 'x' }),
+    );
+  });
+
+  test.each([[undefined], [null], [3], ['x'], [() => 1]])('%o is no tensor', (value) => {
+    expect(() => readTensors({ x: value as never })).toThrow(
+      expect.objectContaining({
+        code: 'ERR_INVALID_ARG_TYPE',
+        message: expect.stringMatching(/^tensor "x" must be a Tensor or { dtype, shape, data }/),
+      }),
+    );
+  });
+
+  test('a typed array is no tensor: it has no dtype', () => {
+    expect(() => readTensors({ x: new Uint8Array(3) as never })).toThrow(/one of the 22 dtypes/);
+  });
+});
+
+describe('streams', () => {
+  const stream = (): Uint8Array => new Uint8Array(4);
+  async function* generator(): AsyncGenerator<Uint8Array> {
+    yield new Uint8Array(4);
+  }
+
+  test.each([
+    ['a function', stream],
+    ['an async iterable', generator()],
+  ])('%s is a TypeError where all has to be in memory', (_, data) => {
+    expect(() => serialize({ x: { dtype: 'U8', shape: [4], data: data as never } })).toThrow(
+      expect.objectContaining({
+        name: 'TypeError',
+        code: 'ERR_INVALID_ARG_TYPE',
+        message: expect.stringMatching(/^the data of tensor "x" must be a typed array/),
+      }),
+    );
+  });
+
+  test('are opened when they are read, and checked against the shape', async () => {
+    let calls = 0;
+    const data = (): Uint8Array => {
+      calls++;
+      return new Uint8Array(5);
+    };
+    const [entry] = readTensorsAndStreams({ x: { dtype: 'U8', shape: [4], data } });
+    expect(calls).toBe(0);
+    if (entry?.payload.kind !== 'stream') return expect.fail('not a stream');
+    await expect(entry.payload.open().next()).rejects.toThrow(/expected 4 bytes from its stream/);
+    expect(calls).toBe(1);
+  });
+
+  test('beside memory and tensors', () => {
+    const file = parse(fileBytes([{ name: 'b', dtype: 'U8', shape: [3] }]));
+    const found = readTensorsAndStreams([
+      ['s', { dtype: 'U8', shape: [4], data: stream }],
+      ['m', { dtype: 'U8', shape: [4], data: new Uint8Array(4) }],
+      ['t', file.getTensor('b')],
+    ]);
+    expect(found.map(({ payload }) => payload.kind)).toEqual(['stream', 'memory', 'memory']);
+  });
+
+  test('have a dtype and a shape', () => {
+    const data = stream;
+    const wrong = { dtype: 'U8', shape: [-1], data } as const;
+    expect(() => readTensorsAndStreams({ wrong })).toThrow(InvalidTensorError);
+  });
+});

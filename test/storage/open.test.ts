@@ -1,0 +1,79 @@
+import { closeSync, fstatSync } from 'node:fs';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import type { NativeBinding, NativeLoad } from '../../src/addon/load.js';
+import { type OpenedFile, openRegularFile } from '../../src/io/opened-file.js';
+import { openStorage } from '../../src/storage/open.js';
+import { writeTemporary } from '../support/make-file.js';
+
+// Hoisted, since the module asks for the addon as soon as it is loaded.
+const addon = vi.hoisted(() => ({ load: { unavailable: 'not set' } as NativeLoad }));
+vi.mock('../../src/addon/load.js', () => ({ loadNative: () => addon.load }));
+
+let file: OpenedFile;
+
+beforeEach(() => {
+  const path = writeTemporary([{ name: 't', dtype: 'U8', shape: [4] }]);
+  file = openRegularFile(path, path);
+});
+
+afterEach(() => closeSync(file.fd));
+
+/** An addon whose mapping fails. */
+function failingWith(code: string): NativeLoad {
+  const binding: Partial<NativeBinding> = {
+    mapFile: () => {
+      throw Object.assign(new Error(code), { code });
+    },
+  };
+  return { binding: binding as NativeBinding };
+}
+
+describe.each<[string, () => NativeLoad]>([
+  ['without an addon', () => ({ unavailable: 'there is no addon for this platform' })],
+  ['on a file system without mappings', () => failingWith('ENODEV')],
+])('%s', (_, makeLoad) => {
+  beforeEach(() => {
+    addon.load = makeLoad();
+  });
+
+  test('files are read', () => {
+    const storage = openStorage(file, {});
+    expect(storage.kind).toBe('read');
+    expect(storage.window(file.byteLength - 4, file.byteLength)).toEqual(Uint8Array.of(1, 2, 3, 4));
+    // It has taken the descriptor over.
+    storage.close(false);
+    file = openRegularFile(file.path, file.path);
+  });
+
+  test("a mapping by name is refused, and the descriptor stays the caller's", () => {
+    expect(() => openStorage(file, { storage: 'mmap' })).toThrow(
+      expect.objectContaining({
+        code: 'SAFETENSORS_MAPPING_UNAVAILABLE',
+        path: file.path,
+        message: expect.stringMatching(/cannot map the file: (there is no addon|the file system)/),
+      }),
+    );
+    expect(fstatSync(file.fd).isFile()).toBe(true);
+  });
+});
+
+test('no room for a mapping is an error', () => {
+  addon.load = failingWith('ENOMEM');
+  expect(() => openStorage(file, {})).toThrow(expect.objectContaining({ code: 'ENOMEM' }));
+  expect(fstatSync(file.fd).isFile()).toBe(true);
+});
+
+test('an addon that fails after mapping gives the mapping back, not the descriptor', () => {
+  const release = vi.fn();
+  const binding: Partial<NativeBinding> = {
+    mapFile: () => ({}) as never,
+    readFileState: () => {
+      throw Object.assign(new Error('ESTALE'), { code: 'ESTALE' });
+    },
+    release,
+  };
+  addon.load = { binding: binding as NativeBinding };
+  expect(() => openStorage(file, {})).toThrow(expect.objectContaining({ code: 'ESTALE' }));
+  expect(release).toHaveBeenCalledOnce();
+  expect(fstatSync(file.fd).isFile()).toBe(true);
+});

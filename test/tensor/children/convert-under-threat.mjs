@@ -1,0 +1,102 @@
+// Memory is taken away while threads of the pool convert. Prints how each conversion ended.
+// Arguments: FILE THREAT. The file has a BF16 tensor `t`.
+import { readFileSync, truncateSync } from 'node:fs';
+import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
+import { parse, safeOpen } from '../../../lib/index.js';
+import { settle } from '../../support/process-memory.mjs';
+
+const [path, threat, smallPath] = isMainThread ? process.argv.slice(2) : workerData;
+
+/** Moves a buffer's memory away and lets it be freed. */
+function drop(buffer) {
+  if (typeof buffer.transfer === 'function') buffer.transfer(8);
+  else structuredClone(buffer, { transfer: [buffer] });
+}
+
+/** Calls `threaten` once threads are at work, and says how the conversion ended. */
+async function outcome(file, threaten, options = {}) {
+  const conversion = file.getTensor('t').toFloat32Async(options);
+  const ending = conversion.then(
+    (values) => values.length,
+    (error) => error.code ?? error.name,
+  );
+  threaten();
+  await settle();
+  return ending;
+}
+
+const threats = {
+  /** The caller's array loses its memory at once. */
+  async 'into-transferred'() {
+    const file = safeOpen(path);
+    const into = new Float32Array(file.getTensor('t').elementCount);
+    return outcome(file, () => drop(into.buffer), { into });
+  },
+
+  async 'into-shrunk'() {
+    const file = safeOpen(path);
+    const byteLength = file.getTensor('t').elementCount * 4;
+    const buffer = new ArrayBuffer(byteLength, { maxByteLength: byteLength });
+    return outcome(file, () => buffer.resize(8), { into: new Float32Array(buffer) });
+  },
+
+  /** Everything that the caller has of the tensor goes, then the file. */
+  async 'source-transferred'() {
+    const file = safeOpen(path);
+    const { buffer } = file.getTensor('t');
+    return outcome(file, () => {
+      try {
+        drop(buffer);
+      } catch {
+        // Some versions of Node refuse to move external memory.
+      }
+      file.close();
+    });
+  },
+
+  async 'parsed-transferred'() {
+    const bytes = new Uint8Array(readFileSync(path));
+    return outcome(parse(bytes), () => drop(bytes.buffer));
+  },
+
+  async 'read-detached'() {
+    const file = safeOpen(path, { storage: 'read' });
+    return outcome(file, () => file.close({ detach: true }));
+  },
+
+  /** So many files are detached after it that the quarantine lets the first one go. */
+  async detached() {
+    const file = safeOpen(path);
+    return outcome(file, () => {
+      file.close({ detach: true });
+      for (let i = 0; i < 4_200; i++) {
+        const other = safeOpen(smallPath);
+        other.getTensor('t').buffer;
+        other.close({ detach: true });
+      }
+    });
+  },
+
+  async truncated() {
+    const file = safeOpen(path);
+    return outcome(file, () => truncateSync(path, 8192));
+  },
+};
+
+if (!isMainThread) {
+  const conversion = safeOpen(path).getTensor('t').toFloat32Async();
+  parentPort.postMessage('started');
+  await conversion;
+} else if (threat === 'worker-terminated') {
+  const worker = new Worker(new URL(import.meta.url), { workerData: [path] });
+  await new Promise((resolve) => worker.once('message', resolve));
+  console.log(JSON.stringify(await worker.terminate()));
+} else if (threat === 'exit') {
+  safeOpen(path).getTensor('t').toFloat32Async();
+  setImmediate(() => {
+    console.log('"left"');
+    process.exit(0);
+  });
+} else {
+  console.log(JSON.stringify(await threats[threat]()));
+}

@@ -1,0 +1,184 @@
+import { writeFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { DTYPES, type Dtype, parse, type SafetensorsFile, safeOpen } from '../../src/index.js';
+import {
+  type Entry,
+  type FileOptions,
+  fileBytes,
+  temporaryPath,
+  writeTemporary,
+} from '../support/make-file.js';
+import { measureInChild } from '../support/run-child.js';
+
+type Opener = (entries: readonly Entry[], options?: FileOptions) => SafetensorsFile;
+
+const openers: readonly (readonly [string, Opener])[] = [
+  ['mmap', (...args) => safeOpen(writeTemporary(...args), { storage: 'mmap' })],
+  ['read', (...args) => safeOpen(writeTemporary(...args), { storage: 'read' })],
+  ['memory', (...args) => parse(fileBytes(...args))],
+];
+
+/** Any bytes at all. */
+function scrambledBytes(length: number): Uint8Array {
+  const words = Uint32Array.from({ length: Math.ceil(length / 4) }, (_, i) =>
+    Math.imul(i + 1, 2_654_435_761),
+  );
+  return new Uint8Array(words.buffer, 0, length);
+}
+
+/** More values than one window of either size has, and no multiple of them. */
+const MANY = 2 ** 22 + 12;
+
+const large: readonly Entry[] = [
+  { name: 't', dtype: 'BF16', shape: [MANY], bytes: scrambledBytes(2 * MANY) },
+];
+
+function sameBits(values: Float32Array, expected: Float32Array): boolean {
+  const bytesOf = (array: Float32Array) =>
+    new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+  return Buffer.compare(bytesOf(values), bytesOf(expected)) === 0;
+}
+
+function sharedArray(length: number): Float32Array<SharedArrayBuffer> {
+  return new Float32Array(new SharedArrayBuffer(4 * length));
+}
+
+describe.each(openers)('%s', (_kind, open) => {
+  test.each(Object.keys(DTYPES) as Dtype[])('%s equals toFloat32', async (dtype) => {
+    // At an odd address, in two windows where windows are copied.
+    const shape = [3, 2 ** 17];
+    const bytes = scrambledBytes((3 * 2 ** 17 * DTYPES[dtype].bits) / 8);
+    const tensor = open([{ name: 't', dtype, shape, bytes }], { padding: 3 }).getTensor('t');
+    const result = await tensor.toFloat32Async();
+    const into = new Float32Array(result.length);
+    expect(await tensor.toFloat32Async({ into })).toBe(into);
+    const expected = tensor.toFloat32();
+    expect(sameBits(result, expected)).toBe(true);
+    expect(sameBits(into, expected)).toBe(true);
+    // Its bytes have been handed out by now.
+    expect(sameBits(await tensor.toFloat32Async(), expected)).toBe(true);
+  });
+
+  test('many windows, into each kind of array', async () => {
+    const tensor = open(large).getTensor('t');
+    const expected = tensor.toFloat32();
+    const arrays = [undefined, new Float32Array(MANY), sharedArray(MANY)];
+    for (const into of arrays) {
+      const result = await tensor.toFloat32Async(into === undefined ? {} : { into });
+      expect(result.length).toBe(MANY);
+      expect(sameBits(result, expected)).toBe(true);
+      if (into !== undefined) expect(result).toBe(into);
+    }
+    const part = new Float32Array(MANY + 2).fill(7).subarray(1, MANY + 1);
+    expect(sameBits(await tensor.toFloat32Async({ into: part }), expected)).toBe(true);
+    const around = new Float32Array(part.buffer);
+    expect([around[0], around.at(-1)]).toEqual([7, 7]);
+  });
+
+  test('slices, scalars and nothing at all', async () => {
+    const file = open([
+      { name: 't', dtype: 'U8', shape: [4, 3] },
+      { name: 'scalar', dtype: 'U8', shape: [] },
+      { name: 'empty', dtype: 'F64', shape: [0, 3] },
+    ]);
+    expect([...(await file.getSlice('t', [1, 3]).toFloat32Async())]).toEqual([4, 5, 6, 7, 8, 9]);
+    expect([...(await file.getSlice('t', null, 1).toFloat32Async())]).toEqual([2, 5, 8, 11]);
+    expect([...(await file.getTensor('scalar').toFloat32Async())]).toEqual([1]);
+    const into = new Float32Array(0);
+    expect(await file.getTensor('empty').toFloat32Async({ into })).toBe(into);
+  });
+
+  test('several at once', async () => {
+    const tensor = open(large).getTensor('t');
+    const results = await Promise.all([1, 2, 3, 4].map(() => tensor.toFloat32Async()));
+    for (const result of results) expect(sameBits(result, tensor.toFloat32())).toBe(true);
+  });
+
+  test('an abort rejects with its reason and stops the work', async () => {
+    const tensor = open(large).getTensor('t');
+    const reason = new Error('enough');
+    const aborted = { signal: AbortSignal.abort(reason) };
+    await expect(tensor.toFloat32Async(aborted)).rejects.toBe(reason);
+
+    for (const into of [new Float32Array(MANY), sharedArray(MANY)]) {
+      const controller = new AbortController();
+      const conversion = tensor.toFloat32Async({ into, signal: controller.signal });
+      controller.abort(reason);
+      const ending = await conversion.then(
+        () => 'complete',
+        (error) => error,
+      );
+      expect(ending).toBe(reason);
+      // Of many windows the last was never begun, and no thread writes any more.
+      if (into.buffer instanceof ArrayBuffer) expect(into.at(-1)).toBe(0);
+      into.fill(0);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      expect(into.every((value) => value === 0)).toBe(true);
+    }
+    await expect(
+      tensor.toFloat32Async({ signal: new AbortController().signal }),
+    ).resolves.toHaveLength(MANY);
+  });
+
+  test('arguments are checked', async () => {
+    const tensor = open([{ name: 't', dtype: 'C64', shape: [2] }]).getTensor('t');
+    await expect(tensor.toFloat32Async({ into: new Float32Array(2) })).rejects.toThrow(
+      'the length of into must be 4, one per value, but is 2',
+    );
+    await expect(tensor.toFloat32Async({ into: [1, 2, 3, 4] as never })).rejects.toThrow(TypeError);
+    await expect(tensor.toFloat32Async({ signal: {} as never })).rejects.toThrow(TypeError);
+    await expect(tensor.toFloat32Async({ into: new Float32Array(4) })).resolves.toHaveLength(4);
+  });
+
+  test('the event loop goes on', async () => {
+    const tensor = open(large).getTensor('t');
+    let isDone = false;
+    let turns = 0;
+    const count = (): void => {
+      turns++;
+      if (!isDone) setImmediate(count);
+    };
+    setImmediate(count);
+    await tensor.toFloat32Async({ into: new Float32Array(MANY) });
+    isDone = true;
+    expect(turns).toBeGreaterThan(3);
+  });
+
+  test('closing the file', async () => {
+    const used = open(large).getTensor('t');
+    const expected = used.toFloat32();
+    const [file, unused] = [open(large), open(large)];
+    file.getTensor('t').buffer;
+    const conversions = [file, unused].map((open) => open.getTensor('t').toFloat32Async());
+    file.close();
+    unused.close();
+    const [kept, refused] = await Promise.allSettled(conversions);
+    // Bytes that were handed out are valid for ever, and so can be converted.
+    expect(kept?.status === 'fulfilled' && sameBits(kept.value, expected)).toBe(true);
+    expect(refused).toMatchObject({ reason: { code: 'SAFETENSORS_FILE_CLOSED' } });
+  });
+});
+
+describe('memory that is taken away from working threads', () => {
+  test.each([
+    ['into-transferred', 'ERR_OUT_OF_RANGE'],
+    ['into-shrunk', 'ERR_OUT_OF_RANGE'],
+    ['source-transferred', undefined],
+    ['parsed-transferred', undefined],
+    ['read-detached', 'SAFETENSORS_FILE_CLOSED'],
+    ['detached', 'SAFETENSORS_FILE_CLOSED'],
+    ['truncated', 'SAFETENSORS_FILE_CHANGED'],
+    ['worker-terminated', 1],
+    ['exit', 'left'],
+  ])('%s', async (threat, expected) => {
+    const path = writeTemporary(large);
+    const smallPath = temporaryPath('small.safetensors');
+    writeFileSync(smallPath, fileBytes([{ name: 't', dtype: 'U8', shape: [4] }]));
+    const ending = await measureInChild('tensor/children/convert-under-threat.mjs', [
+      path,
+      threat,
+      smallPath,
+    ]);
+    if (expected !== undefined) expect(ending).toBe(expected);
+  });
+});

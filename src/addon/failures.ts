@@ -1,6 +1,6 @@
 /** What the addon returns instead of a result, as errors. */
 
-import { argumentRangeError, argumentTypeError } from '../errors/errors.js';
+import { argumentRangeError, argumentTypeError } from '../errors/arguments.js';
 import { systemErrorCode } from './errno.js';
 
 /** What the addon returns instead of a result: a negative errno, or the name of an argument. */

@@ -3,13 +3,8 @@
  * for, by the shards.
  */
 
-import {
-  argumentTypeError,
-  FormatError,
-  quoteName,
-  requireNames,
-  TensorNotFoundError,
-} from '../errors/errors.js';
+import { requireNames, requireString } from '../errors/arguments.js';
+import { FormatError, quoteName, TensorNotFoundError } from '../errors/errors.js';
 import { nearNames } from '../errors/near-names.js';
 import { SafetensorsFile } from '../file/file.js';
 import type { CheckpointIndex } from '../shards/index.js';
@@ -76,7 +71,7 @@ export class Catalog {
 
   /** Shard and name there of a tensor or an alias; null when there is neither. Opens no shard. */
   find(name: string): { shard: number; name: string } | null {
-    if (typeof name !== 'string') throw argumentTypeError('name', 'a string', name);
+    requireString('name', name);
     this.#shards.requireOpen();
     const shard = this.#shardOf(name);
     if (shard !== -1) return { shard, name };

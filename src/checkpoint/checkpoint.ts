@@ -1,6 +1,6 @@
 /** An open checkpoint: the interface of a file, over any number of shards. */
 
-import { argumentTypeError, requireNames, requireOptions } from '../errors/errors.js';
+import { requireBoolean, requireNames, requireOptions } from '../errors/arguments.js';
 import type { CloseOptions, SafetensorsFile, TensorInfo } from '../file/file.js';
 import type { OpenOptions } from '../file/open.js';
 import type { TransferOptions } from '../io/transfer.js';
@@ -253,7 +253,7 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
   close(options: CloseOptions = {}): void {
     requireOptions(options);
     const { detach = false } = options;
-    if (typeof detach !== 'boolean') throw argumentTypeError('detach', 'a boolean', detach);
+    requireBoolean('detach', detach);
     this.#shards.close(options);
   }
 

@@ -2,7 +2,8 @@
 
 import { closeSync, existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, join, sep } from 'node:path';
-import { argumentRangeError, FormatError, quoteName, SafetensorsError } from '../errors/errors.js';
+import { argumentRangeError } from '../errors/arguments.js';
+import { FormatError, quoteName, SafetensorsError } from '../errors/errors.js';
 import { openRegularFile, readerOf, readFully } from '../io/opened-file.js';
 import { isInterimName } from '../replacement/temporary-names.js';
 import {

@@ -2,7 +2,7 @@
 
 import { statSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { argumentTypeError, requireOptions } from '../errors/errors.js';
+import { argumentTypeError, requireOptions, requireString } from '../errors/arguments.js';
 import type { OpenOptions } from '../file/open.js';
 import { findInHubCache, notInCache } from '../hub/cache.js';
 import { isHubUri, parseHubId } from '../hub/ids.js';
@@ -89,9 +89,7 @@ function checkOptions(options: OpenCheckpointOptions): void {
   requireOptions(options);
   for (const name of ['variant', 'revision'] as const) {
     const value = options[name];
-    if (value !== undefined && typeof value !== 'string') {
-      throw argumentTypeError(name, 'a string', value);
-    }
+    if (value !== undefined) requireString(name, value);
   }
 }
 

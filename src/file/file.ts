@@ -1,12 +1,12 @@
 /** An open safetensors file: names, header facts, and tensors that are made when they are asked for. */
 
 import {
-  argumentTypeError,
-  FileClosedError,
+  requireBoolean,
   requireNames,
   requireOptions,
-  TensorNotFoundError,
-} from '../errors/errors.js';
+  requireString,
+} from '../errors/arguments.js';
+import { FileClosedError, TensorNotFoundError } from '../errors/errors.js';
 import { nearNames } from '../errors/near-names.js';
 import type { Dtype } from '../format/dtype.js';
 import type { Header } from '../format/header.js';
@@ -239,7 +239,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
   close(options: CloseOptions = {}): void {
     requireOptions(options);
     const { detach = false } = options;
-    if (typeof detach !== 'boolean') throw argumentTypeError('detach', 'a boolean', detach);
+    requireBoolean('detach', detach);
     this.#storage.close(detach);
     this.#tensors.clear();
   }
@@ -255,7 +255,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
   }
 
   #find(name: string): number {
-    if (typeof name !== 'string') throw argumentTypeError('name', 'a string', name);
+    requireString('name', name);
     return this.#openHeader().find(name);
   }
 

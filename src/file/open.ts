@@ -5,9 +5,10 @@ import { closeSync } from 'node:fs';
 import {
   argumentRangeError,
   argumentTypeError,
-  FileChangedError,
+  requireBoolean,
   requireOptions,
-} from '../errors/errors.js';
+} from '../errors/arguments.js';
+import { FileChangedError } from '../errors/errors.js';
 import { requireLittleEndianHost } from '../format/byte-order.js';
 import { HEAD_BYTE_LENGTH } from '../format/foreign-formats.js';
 import {
@@ -116,13 +117,11 @@ export function parse(bytes: Uint8Array, options: ParseOptions = {}): Safetensor
 
 function checkStorageOptions(options: OpenOptions): void {
   requireOptions(options);
-  const { storage, guard } = options;
+  const { storage, guard = true } = options;
   if (storage !== undefined && storage !== 'mmap' && storage !== 'read') {
     throw argumentRangeError('storage', "'mmap' or 'read'", storage);
   }
-  if (guard !== undefined && typeof guard !== 'boolean') {
-    throw argumentTypeError('guard', 'a boolean', guard);
-  }
+  requireBoolean('guard', guard);
 }
 
 function limitsOf(options: ParseOptions, path: string | undefined): ParseHeaderOptions {

@@ -3,7 +3,7 @@
  * is too large follows the implementation that `docs/dtypes.md` names for each dtype.
  */
 
-import { argumentRangeError, argumentTypeError } from '../errors/errors.js';
+import { argumentRangeError, argumentTypeError } from '../errors/arguments.js';
 import type { Dtype } from '../format/dtype.js';
 import { SMALL_FLOATS, type SmallFloat } from './small-floats.js';
 

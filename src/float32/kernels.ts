@@ -1,6 +1,6 @@
 /** Conversion to float32 by the best that is there: kernels provided from outside, else TypeScript. */
 
-import { argumentRangeError, argumentTypeError } from '../errors/errors.js';
+import { argumentRangeError, argumentTypeError } from '../errors/arguments.js';
 import type { Dtype } from '../format/dtype.js';
 import { isFloat32Array } from '../format/typed-arrays.js';
 import { convertToFloat32 } from './to-float32.js';

@@ -6,11 +6,10 @@
 import {
   argumentRangeError,
   argumentTypeError,
-  type ErrorContext,
-  InvalidTensorError,
-  quoteName,
   requireOptions,
-} from '../errors/errors.js';
+  requireString,
+} from '../errors/arguments.js';
+import { type ErrorContext, InvalidTensorError, quoteName } from '../errors/errors.js';
 import { compareCodePoints, sortByName } from '../json/code-point-order.js';
 import { EncodedText } from '../json/encoded-text.js';
 import { DTYPE_NAMES, type Dtype } from './dtype.js';
@@ -180,7 +179,7 @@ function place<Spec extends NamedSpec>(specs: Iterable<Spec>): Placed<Spec>[] {
 }
 
 function requireName(name: string): void {
-  if (typeof name !== 'string') throw argumentTypeError('the name of a tensor', 'a string', name);
+  requireString('the name of a tensor', name);
   if (name === METADATA_NAME) fail('expected another name: this one stands for the metadata', name);
   if (LONE_SURROGATE.test(name)) {
     fail('expected Unicode text as its name, found a lone surrogate', name);

@@ -4,13 +4,8 @@
  * ones and memory.
  */
 
-import {
-  argumentRangeError,
-  argumentTypeError,
-  type ErrorContext,
-  FormatError,
-  quoteName,
-} from '../errors/errors.js';
+import { requireInteger } from '../errors/arguments.js';
+import { type ErrorContext, FormatError, quoteName } from '../errors/errors.js';
 import { NameTable } from '../json/name-table.js';
 import { CLOSE_BRACE, CLOSE_BRACKET, JsonReader, OPEN_BRACE } from '../json/reader.js';
 import { decodeString, sameStrings, sortStrings } from '../json/strings.js';
@@ -82,17 +77,7 @@ export function readHeaderLength(
 
 function headerLimit({ maxHeaderByteLength }: ParseHeaderOptions): number {
   if (maxHeaderByteLength === undefined) return DEFAULT_MAX_HEADER_BYTE_LENGTH;
-  if (typeof maxHeaderByteLength !== 'number') {
-    throw argumentTypeError('maxHeaderByteLength', 'a number', maxHeaderByteLength);
-  }
-  const isInRange =
-    Number.isInteger(maxHeaderByteLength) &&
-    maxHeaderByteLength >= 0 &&
-    maxHeaderByteLength <= LARGEST_HEADER_BYTE_LENGTH;
-  if (!isInRange) {
-    const expected = `an integer from 0 to ${LARGEST_HEADER_BYTE_LENGTH}`;
-    throw argumentRangeError('maxHeaderByteLength', expected, maxHeaderByteLength);
-  }
+  requireInteger('maxHeaderByteLength', maxHeaderByteLength, 0, LARGEST_HEADER_BYTE_LENGTH);
   return maxHeaderByteLength;
 }
 

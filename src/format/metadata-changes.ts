@@ -3,7 +3,8 @@
  * byte for byte, so that what other writers put there survives.
  */
 
-import { argumentTypeError, InvalidTensorError, quoteName } from '../errors/errors.js';
+import { argumentTypeError } from '../errors/arguments.js';
+import { InvalidTensorError, quoteName } from '../errors/errors.js';
 import { CLOSE_BRACE } from '../json/reader.js';
 import { type Header, PREFIX_BYTE_LENGTH } from './header.js';
 import { encodeMetadata, METADATA_NAME, requireHeaderLength } from './header-writer.js';

@@ -1,6 +1,6 @@
 /** Values by name, in whichever form a caller has them. */
 
-import { argumentTypeError } from '../errors/errors.js';
+import { argumentTypeError, requireString } from '../errors/arguments.js';
 
 /** A Map, an iterable of pairs, or a plain object, of which the own enumerable keys count. */
 export type NamedValues<Value> =
@@ -26,7 +26,7 @@ export function* pairsOf<Value>(
       throw argumentTypeError(`an item of ${what}`, 'a [name, value] pair', pair);
     }
     const [name] = pair;
-    if (typeof name !== 'string') throw argumentTypeError(`a name of ${what}`, 'a string', name);
+    requireString(`a name of ${what}`, name);
     yield pair;
   }
 }

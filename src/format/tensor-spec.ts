@@ -1,6 +1,7 @@
 /** What is said about a tensor before it is written, and how many bytes that means. */
 
-import { describeValue, InvalidTensorError } from '../errors/errors.js';
+import { describeValue } from '../errors/arguments.js';
+import { InvalidTensorError } from '../errors/errors.js';
 import { DTYPES, type Dtype } from './dtype.js';
 
 /** Kind and size of a tensor. */

@@ -1,6 +1,6 @@
 /** Ids of repositories on the Hub: `name`, `org/name`, `hf://org/name@revision/path`. */
 
-import { argumentRangeError } from '../errors/errors.js';
+import { argumentRangeError } from '../errors/arguments.js';
 import { pathObjection } from '../shards/safe-names.js';
 
 /** What an id names. */

@@ -1,7 +1,7 @@
 /** Paths as callers give them. */
 
 import { fileURLToPath } from 'node:url';
-import { argumentTypeError } from '../errors/errors.js';
+import { argumentTypeError } from '../errors/arguments.js';
 
 /** A path as `node:fs` takes it; a Buffer for names that are not Unicode. */
 export type PathLike = string | Buffer | URL;

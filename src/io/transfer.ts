@@ -1,6 +1,6 @@
 /** Work in many pieces on the thread pool: how many at once, how far it is, and when to stop. */
 
-import { argumentTypeError, requireOptions } from '../errors/errors.js';
+import { requireFunction, requireOptions, requireSignal } from '../errors/arguments.js';
 
 /** How far a transfer is. */
 export interface TransferProgress {
@@ -89,12 +89,8 @@ export class Transfer {
   constructor(totalBytes: number, options: TransferOptions, check: () => void) {
     requireOptions(options);
     const { signal, onProgress } = options;
-    if (signal !== undefined && !(signal instanceof AbortSignal)) {
-      throw argumentTypeError('signal', 'an AbortSignal', signal);
-    }
-    if (onProgress !== undefined && typeof onProgress !== 'function') {
-      throw argumentTypeError('onProgress', 'a function', onProgress);
-    }
+    requireSignal(signal);
+    if (onProgress !== undefined) requireFunction('onProgress', onProgress);
     this.#totalBytes = totalBytes;
     this.#signal = signal;
     this.#onProgress = onProgress;

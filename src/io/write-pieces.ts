@@ -1,6 +1,6 @@
 /** Writes many ranges of a file, from memory and from other files: in large pieces. */
 
-import { argumentRangeError } from '../errors/errors.js';
+import { argumentRangeError } from '../errors/arguments.js';
 import { MAX_VIEWS } from './byte-views.js';
 import { type WrittenFile, writeViews, writeViewsSync } from './file-copy.js';
 import type { ReadFile } from './opened-file.js';

@@ -1,12 +1,8 @@
 /** Changes the metadata of a file, and nothing else of it. */
 
 import { closeSync, constants, fstatSync, statSync } from 'node:fs';
-import {
-  argumentTypeError,
-  FileChangedError,
-  requireOptions,
-  SafetensorsError,
-} from '../errors/errors.js';
+import { requireBoolean, requireOptions } from '../errors/arguments.js';
+import { FileChangedError, SafetensorsError } from '../errors/errors.js';
 import { readFileHeader } from '../file/header.js';
 import { requireLittleEndianHost } from '../format/byte-order.js';
 import { type Header, PREFIX_BYTE_LENGTH, parseHeader } from '../format/header.js';
@@ -117,8 +113,8 @@ export async function editMetadata(
 function flagsOf(options: EditMetadataOptions): { inPlace: boolean; durable: boolean } {
   requireOptions(options);
   const { inPlace = false, durable = true } = options;
-  if (typeof inPlace !== 'boolean') throw argumentTypeError('inPlace', 'a boolean', inPlace);
-  if (typeof durable !== 'boolean') throw argumentTypeError('durable', 'a boolean', durable);
+  requireBoolean('inPlace', inPlace);
+  requireBoolean('durable', durable);
   // Wrong ones are found before the file is looked at.
   new Transfer(0, options, () => {});
   return { inPlace, durable };

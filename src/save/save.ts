@@ -1,6 +1,6 @@
 /** Tensors and metadata as a file, which takes the place of another in one step. */
 
-import { argumentTypeError, requireOptions } from '../errors/errors.js';
+import { requireBoolean, requireOptions } from '../errors/arguments.js';
 import { requireLittleEndianHost } from '../format/byte-order.js';
 import { type HeaderOptions, layOut } from '../format/header-writer.js';
 import type { NamedValues } from '../format/named-values.js';
@@ -116,6 +116,6 @@ export function saveFileSync(
 function durableOf(options: SaveSyncOptions): ReplacementOptions['durable'] {
   requireOptions(options);
   const { durable = true } = options;
-  if (typeof durable !== 'boolean') throw argumentTypeError('durable', 'a boolean', durable);
+  requireBoolean('durable', durable);
   return durable;
 }

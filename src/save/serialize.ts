@@ -1,7 +1,7 @@
 /** A whole file in memory. */
 
 import { constants } from 'node:buffer';
-import { argumentRangeError } from '../errors/errors.js';
+import { argumentRangeError } from '../errors/arguments.js';
 import { requireLittleEndianHost } from '../format/byte-order.js';
 import { type HeaderOptions, layOut } from '../format/header-writer.js';
 import type { NamedValues } from '../format/named-values.js';

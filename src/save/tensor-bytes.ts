@@ -1,6 +1,7 @@
 /** A tensor's bytes as a caller has them in memory. */
 
-import { argumentTypeError, InvalidTensorError, quoteName } from '../errors/errors.js';
+import { argumentTypeError } from '../errors/arguments.js';
+import { InvalidTensorError, quoteName } from '../errors/errors.js';
 import { DTYPES, type Dtype } from '../format/dtype.js';
 import { isBuffer, tagOf } from '../format/typed-arrays.js';
 

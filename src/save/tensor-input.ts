@@ -3,12 +3,8 @@
  * before anything is written; its bytes are not touched yet.
  */
 
-import {
-  argumentTypeError,
-  FileClosedError,
-  InvalidTensorError,
-  quoteName,
-} from '../errors/errors.js';
+import { argumentTypeError } from '../errors/arguments.js';
+import { FileClosedError, InvalidTensorError, quoteName } from '../errors/errors.js';
 import { type NamedValues, pairsOf } from '../format/named-values.js';
 import { readSpec, type TensorFacts, type TensorSpec } from '../format/tensor-spec.js';
 import type { LendingStorage } from '../storage/storage.js';

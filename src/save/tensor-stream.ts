@@ -1,6 +1,7 @@
 /** A tensor's bytes that come when they are needed, so that not all have to be in memory. */
 
-import { argumentTypeError, InvalidTensorError, quoteName } from '../errors/errors.js';
+import { argumentTypeError } from '../errors/arguments.js';
+import { InvalidTensorError, quoteName } from '../errors/errors.js';
 import type { Dtype } from '../format/dtype.js';
 import { itemsUntilAborted, untilAborted } from '../io/until-aborted.js';
 import { isTensorBytes, type TensorBytes, viewOf } from './tensor-bytes.js';

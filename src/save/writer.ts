@@ -2,11 +2,11 @@
 
 import {
   argumentTypeError,
-  quoteName,
+  requireBoolean,
   requireOptions,
-  SafetensorsError,
-  TensorNotFoundError,
-} from '../errors/errors.js';
+  requireString,
+} from '../errors/arguments.js';
+import { quoteName, SafetensorsError, TensorNotFoundError } from '../errors/errors.js';
 import { nearNames } from '../errors/near-names.js';
 import { requireLittleEndianHost } from '../format/byte-order.js';
 import { type HeaderOptions, layOut, type Placed } from '../format/header-writer.js';
@@ -65,7 +65,7 @@ export async function createWriter(
 ): Promise<SafetensorsWriter> {
   requireOptions(options);
   const { durable = true } = options;
-  if (typeof durable !== 'boolean') throw argumentTypeError('durable', 'a boolean', durable);
+  requireBoolean('durable', durable);
   const { location, label } = locate(path);
   requireLittleEndianHost(label);
   const { header, placed, byteLength } = layOut(namedSpecs(specs), options);
@@ -203,7 +203,7 @@ export class SafetensorsWriter {
   }
 
   #require(name: string): Slot {
-    if (typeof name !== 'string') throw argumentTypeError('name', 'a string', name);
+    requireString('name', name);
     const slot = this.#slots.get(name);
     if (slot !== undefined) return slot;
     throw new TensorNotFoundError(name, nearNames(name, this.#slots.keys()), { path: this.path });

@@ -1,6 +1,6 @@
 /** Names of the files of a sharded checkpoint: shards, the only file, the index. */
 
-import { argumentRangeError, argumentTypeError } from '../errors/errors.js';
+import { argumentRangeError, requireString } from '../errors/arguments.js';
 
 /** What is put in for the number of a shard. */
 const PLACEHOLDER = '{suffix}';
@@ -41,8 +41,7 @@ export class FilenamePattern {
    * character, not `.` or `..`
    */
   constructor(pattern: string, variant?: string) {
-    if (typeof pattern !== 'string')
-      throw argumentTypeError('filenamePattern', 'a string', pattern);
+    requireString('filenamePattern', pattern);
     const parts = pattern.split(PLACEHOLDER);
     const name = parts.join('');
     if (parts.length !== 2 || UNSAFE.test(name) || ['', '.', '..'].includes(name)) {
@@ -87,7 +86,7 @@ export class FilenamePattern {
 }
 
 function checkVariant(variant: string): string {
-  if (typeof variant !== 'string') throw argumentTypeError('variant', 'a string', variant);
+  requireString('variant', variant);
   if (variant === '' || UNSAFE.test(variant)) {
     throw argumentRangeError('variant', "a part of a file name, as 'fp16'", variant);
   }

@@ -1,6 +1,6 @@
 /** The bytes of a checkpoint's index, as `huggingface_hub` writes it. */
 
-import { argumentRangeError } from '../errors/errors.js';
+import { argumentRangeError } from '../errors/arguments.js';
 import { EncodedText } from '../json/encoded-text.js';
 
 /** What a value of the index's metadata can be; objects are Maps, so that their order stays. */

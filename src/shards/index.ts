@@ -2,7 +2,9 @@
  * The index of a sharded checkpoint, `model.safetensors.index.json`: which tensor is in which shard.
  * Names stay where they are, in the index's bytes, and are looked up there as a header's are.
  */
-import { argumentRangeError, argumentTypeError, FormatError } from '../errors/errors.js';
+
+import { requireInteger } from '../errors/arguments.js';
+import { FormatError } from '../errors/errors.js';
 import type { Header } from '../format/header.js';
 import { NameTable } from '../json/name-table.js';
 import { CLOSE_BRACE, type JsonReader, QUOTE } from '../json/reader.js';
@@ -30,11 +32,7 @@ export interface ParseIndexOptions {
 /** Throws `SAFETENSORS_INDEX_TOO_LARGE` when an index is longer than the limit, before it is read. */
 export function checkIndexByteLength(byteLength: number, options: ParseIndexOptions): void {
   const { maxIndexByteLength: limit = DEFAULT_MAX_INDEX_BYTE_LENGTH, path } = options;
-  if (typeof limit !== 'number') throw argumentTypeError('maxIndexByteLength', 'a number', limit);
-  if (!Number.isInteger(limit) || limit < 0 || limit > LARGEST_INDEX_BYTE_LENGTH) {
-    const expected = `an integer from 0 to ${LARGEST_INDEX_BYTE_LENGTH}`;
-    throw argumentRangeError('maxIndexByteLength', expected, limit);
-  }
+  requireInteger('maxIndexByteLength', limit, 0, LARGEST_INDEX_BYTE_LENGTH);
   if (byteLength <= limit) return;
   const message = `expected an index of at most ${limit} bytes, found ${byteLength}`;
   throw new FormatError('SAFETENSORS_INDEX_TOO_LARGE', message, { path });

@@ -3,7 +3,8 @@
  * hold one range of bytes under two names.
  */
 
-import { argumentRangeError, quoteName, SafetensorsError } from '../errors/errors.js';
+import { argumentRangeError } from '../errors/arguments.js';
+import { quoteName, SafetensorsError } from '../errors/errors.js';
 import {
   connectedAsPython,
   connectedExtents,

@@ -1,6 +1,6 @@
 /** Sizes in bytes as people write them: `'5GB'`. */
 
-import { argumentRangeError, argumentTypeError } from '../errors/errors.js';
+import { argumentRangeError, argumentTypeError } from '../errors/arguments.js';
 
 /** Bytes per unit: decimal ones as on the Hub, binary ones by their own names. */
 const UNITS: ReadonlyMap<string, number> = new Map([

@@ -3,9 +3,11 @@
 import {
   argumentRangeError,
   argumentTypeError,
-  quoteName,
+  requireFunction,
   requireOptions,
-} from '../errors/errors.js';
+  requireString,
+} from '../errors/arguments.js';
+import { quoteName } from '../errors/errors.js';
 import { DEFAULT_FILENAME_PATTERN, FilenamePattern } from './file-names.js';
 import { parseByteSize } from './sizes.js';
 
@@ -108,9 +110,7 @@ export function splitStateDictIntoShards<T extends Sized>(
   const { maxShardSize = DEFAULT_MAX_SHARD_SIZE, storageId } = options;
   const pattern = new FilenamePattern(options.filenamePattern ?? DEFAULT_FILENAME_PATTERN);
   const limit = parseByteSize(maxShardSize, 'maxShardSize');
-  if (storageId !== undefined && typeof storageId !== 'function') {
-    throw argumentTypeError('storageId', 'a function', storageId);
-  }
+  if (storageId !== undefined) requireFunction('storageId', storageId);
 
   const firstNames: string[] = [];
   const byteLengths: number[] = [];
@@ -171,7 +171,7 @@ function* checkedPairs<T>(
   }
   for (const pair of tensors) {
     if (!Array.isArray(pair)) throw argumentTypeError('tensors', expected, pair);
-    if (typeof pair[0] !== 'string') throw argumentTypeError('name', 'a string', pair[0]);
+    requireString('name', pair[0]);
     yield pair;
   }
 }

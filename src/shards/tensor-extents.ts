@@ -1,6 +1,7 @@
 /** Where tensors lie in the memory that they share, and which of them have common bytes. */
 
-import { argumentRangeError, quoteName } from '../errors/errors.js';
+import { argumentRangeError } from '../errors/arguments.js';
+import { quoteName } from '../errors/errors.js';
 import { DTYPES, type Dtype } from '../format/dtype.js';
 import { elementCountOf } from '../format/shape.js';
 import { compareCodePoints } from '../json/code-point-order.js';

@@ -9,7 +9,7 @@
  * on the JavaScript thread, where it can be checked first.
  */
 
-import { argumentTypeError } from '../errors/errors.js';
+import { requireSignal } from '../errors/arguments.js';
 import { convertOnPool, hasPool, requireInto } from '../float32/kernels.js';
 import { valueCountOf } from '../float32/to-float32.js';
 import { DTYPES, type Dtype } from '../format/dtype.js';
@@ -80,9 +80,7 @@ export async function convertOnPoolInWindows(
   valueCount: number,
   { into, signal }: ConvertAsyncOptions,
 ): Promise<Float32Array> {
-  if (signal !== undefined && !(signal instanceof AbortSignal)) {
-    throw argumentTypeError('signal', 'an AbortSignal', signal);
-  }
+  requireSignal(signal);
   if (into !== undefined) requireInto(into, valueCount);
   signal?.throwIfAborted();
   const output = into ?? new Float32Array(valueCount);

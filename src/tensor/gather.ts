@@ -6,7 +6,7 @@
  * `splitCopy` cuts a copy into pieces whose ranges have a bounded length.
  */
 
-import { argumentRangeError } from '../errors/errors.js';
+import { argumentRangeError } from '../errors/arguments.js';
 
 /** One loop of a strided copy. */
 export interface StridedLoop {

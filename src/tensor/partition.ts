@@ -1,11 +1,7 @@
 /** Tensor parallelism: which part of a tensor belongs to one rank. */
 
-import {
-  argumentRangeError,
-  argumentTypeError,
-  type ErrorContext,
-  SliceError,
-} from '../errors/errors.js';
+import { argumentTypeError, requireInteger } from '../errors/arguments.js';
+import { type ErrorContext, SliceError } from '../errors/errors.js';
 import type { SliceIndex } from './slice.js';
 
 /** Which part of a tensor: rank `rank` of `worldSize` along a dimension. */
@@ -52,10 +48,4 @@ export function planPartition(
   }
   const part = length / worldSize;
   return [...Array<null>(position).fill(null), [rank * part, (rank + 1) * part]];
-}
-
-function requireInteger(name: string, value: unknown, lowest: number, highest: number): void {
-  if (typeof value !== 'number') throw argumentTypeError(name, 'a number', value);
-  if (Number.isInteger(value) && value >= lowest && value <= highest) return;
-  throw argumentRangeError(name, `an integer from ${lowest} to ${highest}`, value);
 }

@@ -1,6 +1,6 @@
 /** Slices as text, in the notation that stands between the brackets in numpy. */
 
-import { argumentRangeError, argumentTypeError } from '../errors/errors.js';
+import { argumentRangeError, requireString } from '../errors/arguments.js';
 import type { SliceIndex } from './slice.js';
 
 const INTEGER = /^[+-]?[0-9]+$/;
@@ -14,7 +14,7 @@ const INTEGER = /^[+-]?[0-9]+$/;
  * @throws RangeError `ERR_OUT_OF_RANGE` for another notation
  */
 export function parseSlice(text: string): SliceIndex[] {
-  if (typeof text !== 'string') throw argumentTypeError('slice', 'a string', text);
+  requireString('slice', text);
   const items = text.split(',').map((item) => item.trim());
   if (items.at(-1) === '') items.pop();
   return items.map((item) => parseItem(item, text));

@@ -1,11 +1,7 @@
 /** Basic indexing by numpy's rules: from a shape and an index to the bytes that are selected. */
 
-import {
-  argumentRangeError,
-  argumentTypeError,
-  type ErrorContext,
-  SliceError,
-} from '../errors/errors.js';
+import { argumentRangeError, argumentTypeError } from '../errors/arguments.js';
+import { type ErrorContext, SliceError } from '../errors/errors.js';
 import type { StridedCopy, StridedLoop } from './gather.js';
 
 /**

@@ -1,6 +1,6 @@
 /** One tensor: what the header says about it, and access to its bytes when they are asked for. */
 
-import { argumentRangeError, argumentTypeError, requireOptions } from '../errors/errors.js';
+import { argumentRangeError, argumentTypeError, requireOptions } from '../errors/arguments.js';
 import { convert, requireInto } from '../float32/kernels.js';
 import { valueCountOf } from '../float32/to-float32.js';
 import { DTYPES, type Dtype, type TensorData } from '../format/dtype.js';

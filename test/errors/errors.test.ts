@@ -1,8 +1,6 @@
 import ts from 'typescript';
 import { describe, expect, it } from 'vitest';
 import {
-  argumentRangeError,
-  argumentTypeError,
   FileChangedError,
   FileClosedError,
   FormatError,
@@ -157,36 +155,5 @@ describe('classes', () => {
     expect(error.stack).toContain(name);
     expect(String(error)).toBe(`${name}: ${error.message}`);
     expect(error.code).toMatch(/^SAFETENSORS_[A-Z0-9_]+$/);
-  });
-});
-
-describe('argument errors', () => {
-  it('name the argument, what was expected and what came', () => {
-    const type = argumentTypeError('path', 'a string', 12n);
-    expect(type).toBeInstanceOf(TypeError);
-    expect(type).toMatchObject({
-      code: 'ERR_INVALID_ARG_TYPE',
-      message: 'path must be a string, but is 12n',
-    });
-    const range = argumentRangeError('step', 'a number other than 0', 0);
-    expect(range).toBeInstanceOf(RangeError);
-    expect(range).toMatchObject({
-      code: 'ERR_OUT_OF_RANGE',
-      message: 'step must be a number other than 0, but is 0',
-    });
-  });
-
-  it.each([
-    ['text', '"text"'],
-    [undefined, 'undefined'],
-    [null, 'null'],
-    [Symbol('s'), 'Symbol(s)'],
-    [new Map(), 'an instance of Map'],
-    [Object.create(null), 'an instance of Object'],
-    [() => 1, 'a function'],
-    [Number.NaN, 'NaN'],
-    ['x'.repeat(500), `"${'x'.repeat(120)}"… (500 characters)`],
-  ])('describe the value, case %#', (value, text) => {
-    expect(argumentTypeError('a', 'b', value).message).toBe(`a must be b, but is ${text}`);
   });
 });

@@ -1,6 +1,7 @@
 /** A checkpoint to be written, before anything of it is: its files, their headers, the index. */
 
-import { argumentRangeError, FormatError, InvalidTensorError } from '../../errors/errors.js';
+import { argumentRangeError } from '../../errors/arguments.js';
+import { FormatError, InvalidTensorError } from '../../errors/errors.js';
 import { layOut, type Placed } from '../../format/header-writer.js';
 import type {
   FilePayload,

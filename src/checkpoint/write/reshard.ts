@@ -1,6 +1,6 @@
 /** `reshard`: a checkpoint in other files. */
 
-import { requireOptions } from '../../errors/errors.js';
+import { requireOptions } from '../../errors/arguments.js';
 import { requireLittleEndianHost } from '../../format/byte-order.js';
 import { reshardMetadata } from '../../shards/resharded-metadata.js';
 import { Checkpoint } from '../checkpoint.js';

@@ -1,6 +1,6 @@
 /** `saveCheckpoint`: a state dict as one file, or as shards with an index. */
 
-import { argumentRangeError, requireOptions } from '../../errors/errors.js';
+import { argumentRangeError, requireOptions } from '../../errors/arguments.js';
 import { requireLittleEndianHost } from '../../format/byte-order.js';
 import { encodeMetadata, type MetadataInput } from '../../format/header-writer.js';
 import { type NamedValues, pairsOf } from '../../format/named-values.js';

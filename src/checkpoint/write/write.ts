@@ -3,7 +3,7 @@
 import { statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { argumentRangeError, argumentTypeError } from '../../errors/errors.js';
+import { argumentRangeError, argumentTypeError, requireBoolean } from '../../errors/arguments.js';
 import { isHubUri } from '../../hub/ids.js';
 import { Transfer, type TransferOptions } from '../../io/transfer.js';
 import type { SaveSyncOptions } from '../../save/save.js';
@@ -46,7 +46,7 @@ export async function writeCheckpoint(
 ): Promise<WrittenCheckpoint> {
   const folder = folderOf(target);
   const { durable = true } = options;
-  if (typeof durable !== 'boolean') throw argumentTypeError('durable', 'a boolean', durable);
+  requireBoolean('durable', durable);
   const { files, pattern, totalSize } = plan;
   const byteLength = files.reduce((sum, { layout }) => sum + layout.byteLength, 0);
   const failures: unknown[] = [];

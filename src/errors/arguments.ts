@@ -1,0 +1,77 @@
+/**
+ * Checks of arguments. A programmer's mistake is a TypeError or a RangeError with one of Node's
+ * codes; the message says what the argument is called, what was expected and what came.
+ */
+
+import { quoteName } from './errors.js';
+
+/** A value for a message: what it is, or the value itself where that is short. */
+export function describeValue(value: unknown): string {
+  if (typeof value === 'string') return quoteName(value);
+  if (typeof value === 'bigint') return `${value}n`;
+  if (Array.isArray(value)) return `an array of ${value.length} items`;
+  if (typeof value === 'object' && value !== null) {
+    return `an instance of ${value.constructor?.name ?? 'Object'}`;
+  }
+  return typeof value === 'function' ? 'a function' : String(value);
+}
+
+/** A TypeError for an argument of the wrong type. */
+export function argumentTypeError(name: string, expected: string, actual: unknown): TypeError {
+  const message = `${name} must be ${expected}, but is ${describeValue(actual)}`;
+  return Object.assign(new TypeError(message), { code: 'ERR_INVALID_ARG_TYPE' });
+}
+
+/** A RangeError for an argument of the right type with a wrong value. */
+export function argumentRangeError(name: string, expected: string, actual: unknown): RangeError {
+  const message = `${name} must be ${expected}, but is ${describeValue(actual)}`;
+  return Object.assign(new RangeError(message), { code: 'ERR_OUT_OF_RANGE' });
+}
+
+/** Throws a TypeError unless `options` is an object. */
+export function requireOptions(options: unknown): void {
+  if (typeof options !== 'object' || options === null) {
+    throw argumentTypeError('options', 'an object', options);
+  }
+}
+
+/** Throws a TypeError unless `names` can be iterated. A string can, but it is one name, not a list. */
+export function requireNames(names: unknown): void {
+  if (typeof names !== 'object' || names === null || !(Symbol.iterator in names)) {
+    throw argumentTypeError('names', 'an iterable of strings', names);
+  }
+}
+
+/** Throws a TypeError unless the value is a string. */
+export function requireString(name: string, value: unknown): void {
+  if (typeof value !== 'string') throw argumentTypeError(name, 'a string', value);
+}
+
+/** Throws a TypeError unless the value is a boolean. */
+export function requireBoolean(name: string, value: unknown): void {
+  if (typeof value !== 'boolean') throw argumentTypeError(name, 'a boolean', value);
+}
+
+/** Throws a TypeError unless the value is a function. */
+export function requireFunction(name: string, value: unknown): void {
+  if (typeof value !== 'function') throw argumentTypeError(name, 'a function', value);
+}
+
+/** Throws a TypeError unless the option `signal` is an AbortSignal or undefined. */
+export function requireSignal(signal: unknown): void {
+  if (signal !== undefined && !(signal instanceof AbortSignal)) {
+    throw argumentTypeError('signal', 'an AbortSignal', signal);
+  }
+}
+
+/** Throws a TypeError unless the value is a number, a RangeError unless it is such an integer. */
+export function requireInteger(
+  name: string,
+  value: unknown,
+  lowest: number,
+  highest: number,
+): void {
+  if (typeof value !== 'number') throw argumentTypeError(name, 'a number', value);
+  if (Number.isInteger(value) && value >= lowest && value <= highest) return;
+  throw argumentRangeError(name, `an integer from ${lowest} to ${highest}`, value);
+}

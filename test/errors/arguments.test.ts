@@ -1,0 +1,111 @@
+import { describe, expect, it } from 'vitest';
+import {
+  argumentRangeError,
+  argumentTypeError,
+  requireBoolean,
+  requireFunction,
+  requireInteger,
+  requireNames,
+  requireOptions,
+  requireSignal,
+  requireString,
+} from '../../src/errors/arguments.js';
+
+describe('argument errors', () => {
+  it('name the argument, what was expected and what came', () => {
+    const type = argumentTypeError('path', 'a string', 12n);
+    expect(type).toBeInstanceOf(TypeError);
+    expect(type).toMatchObject({
+      code: 'ERR_INVALID_ARG_TYPE',
+      message: 'path must be a string, but is 12n',
+    });
+    const range = argumentRangeError('step', 'a number other than 0', 0);
+    expect(range).toBeInstanceOf(RangeError);
+    expect(range).toMatchObject({
+      code: 'ERR_OUT_OF_RANGE',
+      message: 'step must be a number other than 0, but is 0',
+    });
+  });
+
+  it.each([
+    ['text', '"text"'],
+    [undefined, 'undefined'],
+    [null, 'null'],
+    [Symbol('s'), 'Symbol(s)'],
+    [new Map(), 'an instance of Map'],
+    [Object.create(null), 'an instance of Object'],
+    [() => 1, 'a function'],
+    [Number.NaN, 'NaN'],
+    ['x'.repeat(500), `"${'x'.repeat(120)}"… (500 characters)`],
+  ])('describe the value, case %#', (value, text) => {
+    expect(argumentTypeError('a', 'b', value).message).toBe(`a must be b, but is ${text}`);
+  });
+});
+
+describe('checks of arguments', () => {
+  it.each([
+    ['options', () => requireOptions({}), () => requireOptions(null), 'an object, but is null'],
+    ['options', () => requireOptions([]), () => requireOptions('mmap'), 'an object, but is "mmap"'],
+    [
+      'names',
+      () => requireNames(['a']),
+      () => requireNames('a'),
+      'an iterable of strings, but is "a"',
+    ],
+    [
+      'names',
+      () => requireNames(new Set()),
+      () => requireNames({}),
+      'an iterable of strings, but is an instance of Object',
+    ],
+    ['a', () => requireString('a', ''), () => requireString('a', 1), 'a string, but is 1'],
+    ['a', () => requireBoolean('a', false), () => requireBoolean('a', 0), 'a boolean, but is 0'],
+    [
+      'a',
+      () => requireFunction('a', Map),
+      () => requireFunction('a', undefined),
+      'a function, but is undefined',
+    ],
+    [
+      'signal',
+      () => requireSignal(AbortSignal.abort()),
+      () => requireSignal(null),
+      'an AbortSignal, but is null',
+    ],
+    [
+      'signal',
+      () => requireSignal(undefined),
+      () => requireSignal(new AbortController()),
+      'an AbortSignal, but is an instance of AbortController',
+    ],
+    [
+      'a',
+      () => requireInteger('a', 2, 2, 4),
+      () => requireInteger('a', '2', 2, 4),
+      'a number, but is "2"',
+    ],
+  ])('throw a TypeError, case %#', (name, passes, fails, expected) => {
+    passes();
+    expect(fails).toThrow(TypeError);
+    expect(fails).toThrow(
+      expect.objectContaining({
+        code: 'ERR_INVALID_ARG_TYPE',
+        message: `${name} must be ${expected}`,
+      }),
+    );
+  });
+
+  it('throw a RangeError for integers outside of a range', () => {
+    requireInteger('a', 4, 2, 4);
+    for (const value of [1, 5, 2.5, Number.NaN]) {
+      const check = (): void => requireInteger('a', value, 2, 4);
+      expect(check).toThrow(RangeError);
+      expect(check).toThrow(
+        expect.objectContaining({
+          code: 'ERR_OUT_OF_RANGE',
+          message: `a must be an integer from 2 to 4, but is ${value}`,
+        }),
+      );
+    }
+  });
+});

@@ -7,6 +7,7 @@
 export type { Checkpoint } from './checkpoint/checkpoint.js';
 export { loadCheckpoint, type OpenCheckpointOptions, openCheckpoint } from './checkpoint/open.js';
 export type { CheckpointSummary, DtypeCounts, TensorCounts } from './checkpoint/summary.js';
+export type { WriteCheckpointOptions, WrittenCheckpoint } from './checkpoint/write/execute-plan.js';
 export type { CheckpointLayoutOptions } from './checkpoint/write/plan.js';
 export {
   type ReshardedCheckpoint,
@@ -18,7 +19,6 @@ export {
   type SavedCheckpoint,
   saveCheckpoint,
 } from './checkpoint/write/save.js';
-export type { WriteCheckpointOptions, WrittenCheckpoint } from './checkpoint/write/write.js';
 export {
   type ErrorCode,
   type ErrorContext,
@@ -77,6 +77,5 @@ export {
 export type { StorageKind } from './storage/storage.js';
 export type { ConvertAsyncOptions, ConvertOptions } from './tensor/conversion.js';
 export type { Partition } from './tensor/partition.js';
-export type { SliceIndex } from './tensor/slice.js';
-export { parseSlice } from './tensor/slice-syntax.js';
+export { parseSlice, type SliceIndex } from './tensor/slice.js';
 export type { ChunksOptions, Tensor, ViewConstructor } from './tensor/tensor.js';

@@ -9,8 +9,8 @@ import { nearNames } from '../errors/near-names.js';
 import { SafetensorsFile } from '../file/file.js';
 import type { CheckpointIndex } from '../shards/index.js';
 import type { Tensor } from '../tensor/tensor.js';
-import type { ShardFiles } from './shard-files.js';
-import type { ShardWork } from './transfer.js';
+import type { LazyShards } from './lazy-shards.js';
+import type { ShardWork } from './transfer-shards.js';
 
 /** Where a tensor is: its shard, and its name there, which for an alias is another. */
 export interface Place {
@@ -20,11 +20,11 @@ export interface Place {
 
 /** The tensors of an open checkpoint. Everything throws FileClosedError when it is closed. */
 export class Catalog {
-  readonly #shards: ShardFiles;
+  readonly #shards: LazyShards;
   readonly #index: CheckpointIndex | null;
 
   /** Without an index there is one shard, and its header takes the index's place. */
-  constructor(shards: ShardFiles) {
+  constructor(shards: LazyShards) {
     this.#shards = shards;
     this.#index = shards.files.index;
   }

@@ -8,10 +8,10 @@ import { type Partition, planPartition } from '../tensor/partition.js';
 import type { SliceIndex } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { Catalog, type Place } from './catalog.js';
-import type { CheckpointFiles } from './files.js';
-import { ShardFiles } from './shard-files.js';
+import type { CheckpointFiles } from './find-files.js';
+import { LazyShards } from './lazy-shards.js';
 import { type CheckpointSummary, summarize } from './summary.js';
-import { transferShards } from './transfer.js';
+import { transferShards } from './transfer-shards.js';
 import { verifyCheckpoint } from './verify.js';
 
 /**
@@ -26,12 +26,12 @@ import { verifyCheckpoint } from './verify.js';
  * `SAFETENSORS_FILE_CLOSED`; tensors whose bytes were handed out stay valid.
  */
 export class Checkpoint implements Iterable<[string, Tensor]> {
-  readonly #shards: ShardFiles;
+  readonly #shards: LazyShards;
   readonly #catalog: Catalog;
 
   /** @internal Opens the file when there is no index; otherwise nothing yet. */
   constructor(files: CheckpointFiles, options: OpenOptions) {
-    this.#shards = new ShardFiles(files, options);
+    this.#shards = new LazyShards(files, options);
     this.#catalog = new Catalog(this.#shards);
     if (files.index === null) this.#shards.open(0);
   }
@@ -42,7 +42,7 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
   }
 
   /** @internal Its files, for those who need what each says. */
-  static shardsOf(checkpoint: Checkpoint): ShardFiles {
+  static shardsOf(checkpoint: Checkpoint): LazyShards {
     return checkpoint.#shards;
   }
 

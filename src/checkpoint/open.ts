@@ -9,7 +9,7 @@ import { isHubUri, parseHubId } from '../hub/ids.js';
 import { hasCode } from '../io/system-errors.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { Checkpoint } from './checkpoint.js';
-import { type CheckpointFiles, indexedFiles, selectInFolder, singleFile } from './files.js';
+import { type CheckpointFiles, indexedFiles, selectInFolder, singleFile } from './find-files.js';
 
 /** What a folder answers in which something is missing, or a link to a blob that was removed. */
 const INCOMPLETE: readonly string[] = [

@@ -9,7 +9,7 @@ import { elementCountOf } from '../format/shape.js';
 import type { Multiplier } from '../hub/parameter-packing.js';
 import { type Quantization, quantizationOf } from '../hub/quantization.js';
 import { openRegularFile, readerOf, readFully } from '../io/opened-file.js';
-import type { ShardFiles } from './shard-files.js';
+import type { LazyShards } from './lazy-shards.js';
 
 /** Counts of some tensors. */
 export interface TensorCounts {
@@ -70,7 +70,7 @@ class Counter implements DtypeCounts {
 }
 
 /** Opens every shard and counts what its header says. */
-export function summarize(shards: ShardFiles): CheckpointSummary {
+export function summarize(shards: LazyShards): CheckpointSummary {
   shards.requireOpen();
   const headers = Array.from(shards, (file) => SafetensorsFile.headerOf(file));
   const { index, path, shards: files } = shards.files;

@@ -5,7 +5,7 @@ import { FileClosedError, FormatError, quoteName, SafetensorsError } from '../er
 import { SafetensorsFile } from '../file/file.js';
 import type { Header } from '../format/header.js';
 import type { CheckpointIndex } from '../shards/index.js';
-import type { ShardFiles } from './shard-files.js';
+import type { LazyShards } from './lazy-shards.js';
 
 /** How many problems the error lists; all are counted. */
 const SHOWN_PROBLEMS = 20;
@@ -19,7 +19,7 @@ const LONGEST_TURN_MS = 10;
  *
  * @throws FormatError `SAFETENSORS_INDEX_MISMATCH` with a list of what is wrong
  */
-export async function verifyCheckpoint(shards: ShardFiles): Promise<void> {
+export async function verifyCheckpoint(shards: LazyShards): Promise<void> {
   const problems = new Problems();
   const { index, path } = shards.files;
   let totalBytes = 0;
@@ -44,7 +44,7 @@ export async function verifyCheckpoint(shards: ShardFiles): Promise<void> {
   problems.throwAny(path);
 }
 
-function openHeader(shards: ShardFiles, shard: number, problems: Problems): Header | null {
+function openHeader(shards: LazyShards, shard: number, problems: Problems): Header | null {
   try {
     return SafetensorsFile.headerOf(shards.open(shard));
   } catch (error) {

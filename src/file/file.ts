@@ -14,7 +14,7 @@ import type { ByteRange } from '../io/parallel-reads.js';
 import type { TransferOptions } from '../io/transfer.js';
 import type { Storage, StorageKind } from '../storage/storage.js';
 import type { SliceIndex } from '../tensor/slice.js';
-import { TensorSource } from '../tensor/source.js';
+import { StorageRange } from '../tensor/storage-range.js';
 import { Tensor } from '../tensor/tensor.js';
 import { loadTensors } from './load.js';
 import { prefetch } from './prefetch.js';
@@ -183,7 +183,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
     const { dataStart, dataByteLength } = this.#header;
     const all = { position: dataStart, byteLength: dataByteLength };
     const ranges = names === undefined ? [all] : entries.map((entry) => this.#range(entry));
-    const sources = (): TensorSource[] =>
+    const sources = (): StorageRange[] =>
       entries.map((entry) => Tensor.sourceOf(this.#tensor(entry, this.#header.name(entry))));
     await prefetch(this.#storage, ranges, sources, options);
   }
@@ -291,7 +291,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
   #makeTensor(entry: number, name: string): Tensor {
     const header = this.#header;
     const { position, byteLength } = this.#range(entry);
-    const source = new TensorSource(this.#storage, name, position, position + byteLength);
+    const source = new StorageRange(this.#storage, name, position, position + byteLength);
     const tensor = new Tensor(name, header.dtype(entry), header.shape(entry), source, 0);
     this.#tensors.set(name, tensor);
     return tensor;

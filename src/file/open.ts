@@ -19,12 +19,12 @@ import {
 } from '../format/header.js';
 import { openRegularFile } from '../io/opened-file.js';
 import { locate, type PathLike } from '../io/paths.js';
-import type { FileStorage } from '../storage/file-storage.js';
+import type { FileBackedStorage } from '../storage/file-backed.js';
 import { MemoryStorage } from '../storage/memory.js';
 import { openStorage } from '../storage/open.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { SafetensorsFile } from './file.js';
-import { readHead } from './header.js';
+import { readHead } from './read-header.js';
 
 /** Options of {@link parse}. */
 export interface ParseOptions {
@@ -60,7 +60,7 @@ export function safeOpen(path: PathLike, options: OpenOptions = {}): Safetensors
   const { location, label } = locate(path);
   const limits = limitsOf(options, label);
   const file = openRegularFile(location, label);
-  let storage: FileStorage | undefined;
+  let storage: FileBackedStorage | undefined;
   try {
     const length = readHeaderLength(readHead(file), file.byteLength, limits);
     storage = openStorage(file, options);

@@ -3,7 +3,7 @@
 import { type ByteRange, readRanges } from '../io/parallel-reads.js';
 import { Slots, Transfer, type TransferOptions } from '../io/transfer.js';
 import type { Storage } from '../storage/storage.js';
-import type { TensorSource } from '../tensor/source.js';
+import type { StorageRange } from '../tensor/storage-range.js';
 
 /**
  * Pages are asked for in windows of this length. Measured with 2 to 32 MiB: not slower than longer
@@ -58,7 +58,7 @@ function sumOf(parts: readonly { readonly byteLength: number }[]): number {
 export async function prefetch(
   storage: Storage,
   ranges: readonly ByteRange[],
-  sources: () => readonly TensorSource[],
+  sources: () => readonly StorageRange[],
   options: TransferOptions,
 ): Promise<void> {
   const populate = storage.populate?.bind(storage);
@@ -73,7 +73,7 @@ export async function prefetch(
 
 async function fill(
   storage: Storage,
-  sources: readonly TensorSource[],
+  sources: readonly StorageRange[],
   options: TransferOptions,
 ): Promise<void> {
   storage.verify();

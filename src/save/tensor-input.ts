@@ -32,7 +32,7 @@ export interface MemoryPayload {
    */
   window(begin: number, end: number): Uint8Array;
   /**
-   * To be called when all was read: throws as `window`, and as {@link TensorSource.verify}.
+   * To be called when all was read: throws as `window`, and as {@link StorageRange.verify}.
    */
   verify(): void;
   /** The mapped file that the memory shows, also when it is closed; undefined for other memory. */

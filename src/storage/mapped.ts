@@ -3,7 +3,7 @@
 import { closeSync } from 'node:fs';
 import type { Mapping, NativeBinding } from '../addon/load.js';
 import type { OpenedFile, ReadBytes } from '../io/opened-file.js';
-import { type FileState, FileStorage } from './file-storage.js';
+import { FileBackedStorage, type FileState } from './file-backed.js';
 import type { LentDescriptor } from './storage.js';
 
 /** Slots of the state that the addon writes. */
@@ -13,7 +13,7 @@ const NANOSECONDS = 2;
 const TRUNCATED = 3;
 
 /** Owns a mapping, which in turn owns a descriptor. */
-export class MappedStorage extends FileStorage {
+export class MappedStorage extends FileBackedStorage {
   readonly kind = 'mmap';
   readonly zeroCopy = true;
   protected readonly read: ReadBytes = (target, position) =>

@@ -4,7 +4,7 @@ import { addon } from '../addon/addon.js';
 import { loadNative } from '../addon/load.js';
 import { SafetensorsError } from '../errors/errors.js';
 import type { OpenedFile } from '../io/opened-file.js';
-import type { FileStorage } from './file-storage.js';
+import type { FileBackedStorage } from './file-backed.js';
 import { MappedStorage } from './mapped.js';
 import { ReadStorage } from './read.js';
 
@@ -26,7 +26,7 @@ export interface StorageOptions {
  * @throws SafetensorsError `SAFETENSORS_MAPPING_UNAVAILABLE` when a mapping was asked for by name
  * @throws Node's `ENOMEM` when there is no room for a mapping: reading would need more memory still
  */
-export function openStorage(file: OpenedFile, options: StorageOptions): FileStorage {
+export function openStorage(file: OpenedFile, options: StorageOptions): FileBackedStorage {
   if (options.storage === 'read') return new ReadStorage(file);
   const native = loadNative();
   if ('unavailable' in native) return withoutMapping(file, options, native.unavailable, undefined);
@@ -44,7 +44,7 @@ function withoutMapping(
   options: StorageOptions,
   reason: string,
   cause: unknown,
-): FileStorage {
+): FileBackedStorage {
   if (options.storage === undefined) return new ReadStorage(file);
   throw new SafetensorsError('SAFETENSORS_MAPPING_UNAVAILABLE', `cannot map the file: ${reason}`, {
     path: file.path,

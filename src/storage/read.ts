@@ -2,7 +2,7 @@
 
 import { closeSync, fstatSync } from 'node:fs';
 import { type OpenedFile, type ReadBytes, readerOf, readFully } from '../io/opened-file.js';
-import { type FileState, FileStorage } from './file-storage.js';
+import { FileBackedStorage, type FileState } from './file-backed.js';
 import type { LentDescriptor } from './storage.js';
 
 // A handle that is dropped without close() must not keep its descriptor. The held value is the
@@ -10,7 +10,7 @@ import type { LentDescriptor } from './storage.js';
 const descriptors = new FinalizationRegistry<number>((fd) => closeSync(fd));
 
 /** Owns the descriptor; every buffer is a copy that lives on its own. */
-export class ReadStorage extends FileStorage {
+export class ReadStorage extends FileBackedStorage {
   readonly kind = 'read';
   readonly zeroCopy = false;
   protected readonly read: ReadBytes;

@@ -14,7 +14,7 @@ import { convertOnPool, hasPool, requireInto } from '../float32/kernels.js';
 import { valueCountOf } from '../float32/to-float32.js';
 import { DTYPES, type Dtype } from '../format/dtype.js';
 import { isSharedBuffer } from '../format/typed-arrays.js';
-import type { TensorSource } from './source.js';
+import type { StorageRange } from './storage-range.js';
 
 /**
  * Threads of the pool, which has four by default, for one tensor: two saturate the memory of common
@@ -53,7 +53,7 @@ export interface ConvertAsyncOptions<Into extends Float32Array = Float32Array>
 /** The elements to convert. */
 export interface PackedElements {
   readonly dtype: Dtype;
-  readonly source: TensorSource;
+  readonly source: StorageRange;
   /** Where the first element is in the source, in bytes. */
   readonly byteOffset: number;
 }

@@ -13,7 +13,7 @@ import {
 } from './conversion.js';
 import { extentOf, gather, splitCopy } from './gather.js';
 import { planSlice, type SliceIndex, type SlicePlan } from './slice.js';
-import { TensorSource } from './source.js';
+import { StorageRange } from './storage-range.js';
 
 /**
  * Default length of a chunk: 1 GiB, small enough for every runtime's buffers and for the parts of
@@ -60,7 +60,7 @@ export class Tensor {
   readonly elementCount: number;
   /** Length in bytes. */
   readonly byteLength: number;
-  readonly #source: TensorSource;
+  readonly #source: StorageRange;
   readonly #offset: number;
   #data: TensorData | undefined;
 
@@ -69,7 +69,7 @@ export class Tensor {
     name: string,
     dtype: Dtype,
     shape: readonly number[],
-    source: TensorSource,
+    source: StorageRange,
     offset: number,
   ) {
     this.name = name;
@@ -82,7 +82,7 @@ export class Tensor {
   }
 
   /** @internal Where its bytes come from, for those who fetch them beforehand. */
-  static sourceOf(tensor: Tensor): TensorSource {
+  static sourceOf(tensor: Tensor): StorageRange {
     return tensor.#source;
   }
 
@@ -224,7 +224,7 @@ export class Tensor {
     if (!plan.contiguous || plan.byteLength === 0) {
       const { maxBufferByteLength, path } = this.#source;
       const storage = new MemoryStorage(this.#gathered(plan), maxBufferByteLength, path);
-      const source = new TensorSource(storage, this.name, 0, plan.byteLength);
+      const source = new StorageRange(storage, this.name, 0, plan.byteLength);
       return new Tensor(this.name, this.dtype, plan.shape, source, 0);
     }
     if (this.#source.isShareable) {

@@ -5,9 +5,13 @@ import { requireLittleEndianHost } from '../../format/byte-order.js';
 import { reshardMetadata } from '../../shards/resharded-metadata.js';
 import { Checkpoint } from '../checkpoint.js';
 import { openCheckpoint } from '../open.js';
+import {
+  type WriteCheckpointOptions,
+  type WrittenCheckpoint,
+  writeCheckpoint,
+} from './execute-plan.js';
 import { type CheckpointLayoutOptions, planCheckpoint } from './plan.js';
-import { SourceTensors } from './source-tensors.js';
-import { type WriteCheckpointOptions, type WrittenCheckpoint, writeCheckpoint } from './write.js';
+import { SourceTensors } from './reshard-source.js';
 
 /** Options of {@link reshard}; those of the layout are the target's. */
 export interface ReshardOptions extends CheckpointLayoutOptions, WriteCheckpointOptions {}

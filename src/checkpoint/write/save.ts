@@ -10,8 +10,12 @@ import { memoryOf } from '../../save/tensor-memory.js';
 import type { TensorStream } from '../../save/tensor-stream.js';
 import { checkpointMetadata } from '../../shards/metadata.js';
 import { planSharing, type SharedMode, type SharingPlan } from '../../shards/shared-tensors.js';
+import {
+  type WriteCheckpointOptions,
+  type WrittenCheckpoint,
+  writeCheckpoint,
+} from './execute-plan.js';
 import { type CheckpointLayoutOptions, planCheckpoint, tableOf } from './plan.js';
-import { type WriteCheckpointOptions, type WrittenCheckpoint, writeCheckpoint } from './write.js';
 
 /** Options of {@link saveCheckpoint}. */
 export interface SaveCheckpointOptions extends CheckpointLayoutOptions, WriteCheckpointOptions {

@@ -9,7 +9,7 @@ import type { BufferRange, LentDescriptor, Storage } from './storage.js';
 export type FileState = 'same' | 'touched' | 'truncated' | { byteLength: number };
 
 /** A storage over an open descriptor. Subclasses say how bytes are reached and how to let go. */
-export abstract class FileStorage implements Storage {
+export abstract class FileBackedStorage implements Storage {
   abstract readonly kind: 'mmap' | 'read';
   abstract readonly zeroCopy: boolean;
   readonly path: string;

@@ -10,8 +10,8 @@ import type { SaveSyncOptions } from '../../save/save.js';
 import { SourceFiles } from '../../save/source-files.js';
 import { writeLayout } from '../../save/tensor-writes.js';
 import { SHARD_EXTENSION } from '../../shards/safe-names.js';
+import { FolderReplacement } from './folder-replacement.js';
 import type { CheckpointPlan, PlannedFile } from './plan.js';
-import { CheckpointReplacement } from './replacement.js';
 
 /** How a checkpoint is written. */
 export interface WriteCheckpointOptions extends TransferOptions, Pick<SaveSyncOptions, 'durable'> {}
@@ -59,7 +59,7 @@ export async function writeCheckpoint(
   const sources = new SourceFiles(plan.samples);
   try {
     const allNames = index === null ? names : [...names, index];
-    const replacement = await CheckpointReplacement.open(folder, pattern, allNames, { durable });
+    const replacement = await FolderReplacement.open(folder, pattern, allNames, { durable });
     try {
       const waiting = files.values();
       const lane = async (): Promise<void> => {
@@ -86,7 +86,7 @@ export async function writeCheckpoint(
 
 async function writeFile(
   { name, layout }: PlannedFile,
-  replacement: CheckpointReplacement,
+  replacement: FolderReplacement,
   sources: SourceFiles,
   transfer: Transfer,
 ): Promise<void> {

@@ -20,7 +20,7 @@ import { giveSecondName } from '../../replacement/second-name.js';
 import { resolveTarget } from '../../replacement/target.js';
 import { type TemporaryName, TemporaryNames } from '../../replacement/temporary-names.js';
 import type { FilenamePattern } from '../../shards/file-names.js';
-import { shardNamesOf } from '../files.js';
+import { shardNamesOf } from '../find-files.js';
 
 /** Which files an earlier checkpoint has left. */
 export interface StaleFiles {
@@ -31,7 +31,7 @@ export interface StaleFiles {
 }
 
 /** How the new files are written. */
-export interface CheckpointReplacementOptions {
+export interface FolderReplacementOptions {
   /** Whether files and folder are synced. */
   readonly durable: boolean;
 }
@@ -61,7 +61,7 @@ async function sync(folder: string): Promise<void> {
 }
 
 /** One replacement under way; ends with `discard`. */
-export class CheckpointReplacement {
+export class FolderReplacement {
   readonly #folder: string;
   readonly #pattern: FilenamePattern;
   readonly #durable: boolean;
@@ -80,7 +80,7 @@ export class CheckpointReplacement {
     folder: string,
     pattern: FilenamePattern,
     madeFolder: string | undefined,
-    options: CheckpointReplacementOptions,
+    options: FolderReplacementOptions,
   ) {
     this.#folder = folder;
     this.#pattern = pattern;
@@ -100,10 +100,10 @@ export class CheckpointReplacement {
     folder: string,
     pattern: FilenamePattern,
     names: Iterable<string>,
-    options: CheckpointReplacementOptions,
-  ): Promise<CheckpointReplacement> {
+    options: FolderReplacementOptions,
+  ): Promise<FolderReplacement> {
     const made = await mkdir(folder, { recursive: true });
-    const replacement = new CheckpointReplacement(folder, pattern, made, options);
+    const replacement = new FolderReplacement(folder, pattern, made, options);
     try {
       if (made !== undefined && options.durable) await sync(dirname(made));
       await replacement.#lookAt(names);

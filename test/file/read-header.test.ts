@@ -1,6 +1,6 @@
 import { closeSync, writeFileSync } from 'node:fs';
 import { afterEach, expect, test } from 'vitest';
-import { readFileHeader } from '../../src/file/header.js';
+import { readFileHeader } from '../../src/file/read-header.js';
 import { type OpenedFile, openRegularFile } from '../../src/io/opened-file.js';
 import { keysOf } from '../format/header-files.js';
 import { temporaryPath, writeTemporary } from '../support/make-file.js';

@@ -21,12 +21,12 @@ export function requireBuffer(storage: Storage, tensor: string, byteLength: numb
 }
 
 /** The bytes [begin, end) of a storage that belong to one tensor. */
-export class TensorSource {
+export class StorageRange {
   readonly #storage: Storage;
   readonly #tensor: string;
   readonly #begin: number;
   readonly #end: number;
-  readonly #whole: TensorSource;
+  readonly #whole: StorageRange;
   #range: BufferRange | undefined;
   /** Of the whole: over a mapping, memory of a part is memory of all of it. */
   #isHandedOut = false;
@@ -35,7 +35,7 @@ export class TensorSource {
    * The storage keeps the buffer of a tensor, which is the same on every call, and of no part.
    * `whole` is what a part is of.
    */
-  constructor(storage: Storage, tensor: string, begin: number, end: number, whole?: TensorSource) {
+  constructor(storage: Storage, tensor: string, begin: number, end: number, whole?: StorageRange) {
     this.#storage = storage;
     this.#tensor = tensor;
     this.#begin = begin;
@@ -99,7 +99,7 @@ export class TensorSource {
    * Whose memory the bytes are: the whole tensor's, which its parts are views of; the source's own
    * once a storage that copies has read it for itself.
    */
-  get owner(): TensorSource {
+  get owner(): StorageRange {
     return this.#storage.zeroCopy || !this.isResolved ? this.#whole : this;
   }
 
@@ -156,9 +156,9 @@ export class TensorSource {
   }
 
   /** A source for `byteLength` bytes of this one, with a buffer of its own. */
-  part(begin: number, byteLength: number): TensorSource {
+  part(begin: number, byteLength: number): StorageRange {
     const start = this.#begin + begin;
-    return new TensorSource(this.#storage, this.#tensor, start, start + byteLength, this);
+    return new StorageRange(this.#storage, this.#tensor, start, start + byteLength, this);
   }
 
   /**

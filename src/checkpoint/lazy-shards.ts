@@ -4,10 +4,10 @@ import { statSync } from 'node:fs';
 import { FileClosedError } from '../errors/errors.js';
 import type { CloseOptions, SafetensorsFile } from '../file/file.js';
 import { type OpenOptions, safeOpen } from '../file/open.js';
-import type { CheckpointFiles } from './files.js';
+import type { CheckpointFiles } from './find-files.js';
 
 /** Shards by their position in `CheckpointFiles.shards`. */
-export class ShardFiles {
+export class LazyShards {
   /** What was found on the disk. */
   readonly files: CheckpointFiles;
   readonly #options: OpenOptions;

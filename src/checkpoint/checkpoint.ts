@@ -29,11 +29,15 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
   readonly #shards: LazyShards;
   readonly #catalog: Catalog;
 
-  /** @internal Opens the file when there is no index; otherwise nothing yet. */
-  constructor(files: CheckpointFiles, options: OpenOptions) {
+  private constructor(files: CheckpointFiles, options: OpenOptions) {
     this.#shards = new LazyShards(files, options);
     this.#catalog = new Catalog(this.#shards);
     if (files.index === null) this.#shards.open(0);
+  }
+
+  /** @internal Opens the only file when there is no index; otherwise nothing yet. */
+  static of(files: CheckpointFiles, options: OpenOptions): Checkpoint {
+    return new Checkpoint(files, options);
   }
 
   /** @internal As `loadCheckpoint` gives them. */

@@ -57,9 +57,9 @@ export function openCheckpoint(
   const text = path instanceof URL ? fileURLToPath(path) : path;
   if (typeof text !== 'string') throw argumentTypeError('path', 'a string or a file: URL', path);
   if (!isHubUri(text) && statSync(text, { throwIfNoEntry: false }) !== undefined) {
-    return new Checkpoint(findFiles(text, options), options);
+    return Checkpoint.of(findFiles(text, options), options);
   }
-  return new Checkpoint(findCached(text, options), options);
+  return Checkpoint.of(findCached(text, options), options);
 }
 
 /**

@@ -51,10 +51,14 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
   // Strong, so that a tensor and its buffer are the same on every call and keep what is written.
   readonly #tensors = new Map<string, Tensor>();
 
-  /** @internal Takes the storage over. */
-  constructor(storage: Storage, header: Header) {
+  private constructor(storage: Storage, header: Header) {
     this.#storage = storage;
     this.#header = header;
+  }
+
+  /** @internal Takes ownership of the storage. */
+  static of(storage: Storage, header: Header): SafetensorsFile {
+    return new SafetensorsFile(storage, header);
   }
 
   /** @internal What the header says, if the file is still the same. */
@@ -292,7 +296,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
     const header = this.#header;
     const { position, byteLength } = this.#range(entry);
     const source = new StorageRange(this.#storage, name, position, position + byteLength);
-    const tensor = new Tensor(name, header.dtype(entry), header.shape(entry), source, 0);
+    const tensor = Tensor.of(name, header.dtype(entry), header.shape(entry), source);
     this.#tensors.set(name, tensor);
     return tensor;
   }

@@ -56,7 +56,7 @@ export async function loadTensors(
     const { maxBufferByteLength, path } = storage;
     const own = bytes.get(entry) ?? new Uint8Array(0);
     const memory = new MemoryStorage(own, maxBufferByteLength, path);
-    return new Tensor(name, dtype, shape, new StorageRange(memory, name, 0, byteLength), 0);
+    return Tensor.of(name, dtype, shape, new StorageRange(memory, name, 0, byteLength));
   };
   return new Map(entries.map((entry) => [entry.name, tensorOf(entry)]));
 }

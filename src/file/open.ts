@@ -69,7 +69,7 @@ export function safeOpen(path: PathLike, options: OpenOptions = {}): Safetensors
       throw new FileChangedError('the file was rewritten while it was opened', { path: label });
     }
     const json = header.subarray(PREFIX_BYTE_LENGTH);
-    return new SafetensorsFile(storage, parseHeader(json, file.byteLength, limits));
+    return SafetensorsFile.of(storage, parseHeader(json, file.byteLength, limits));
   } catch (error) {
     if (storage === undefined) closeSync(file.fd);
     else storage.close(false);
@@ -112,7 +112,7 @@ export function parse(bytes: Uint8Array, options: ParseOptions = {}): Safetensor
   const length = readHeaderLength(whole.subarray(0, HEAD_BYTE_LENGTH), whole.byteLength, limits);
   const json = whole.slice(PREFIX_BYTE_LENGTH, PREFIX_BYTE_LENGTH + length);
   const storage = new MemoryStorage(whole, constants.MAX_LENGTH);
-  return new SafetensorsFile(storage, parseHeader(json, whole.byteLength, limits));
+  return SafetensorsFile.of(storage, parseHeader(json, whole.byteLength, limits));
 }
 
 function checkStorageOptions(options: OpenOptions): void {

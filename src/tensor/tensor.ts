@@ -64,8 +64,7 @@ export class Tensor {
   readonly #offset: number;
   #data: TensorData | undefined;
 
-  /** @internal `offset` is where the tensor starts in its source, in bytes. */
-  constructor(
+  private constructor(
     name: string,
     dtype: Dtype,
     shape: readonly number[],
@@ -81,7 +80,18 @@ export class Tensor {
     this.#offset = offset;
   }
 
-  /** @internal Where its bytes come from, for those who fetch them beforehand. */
+  /** @internal The tensor begins `offset` bytes into its source. */
+  static of(
+    name: string,
+    dtype: Dtype,
+    shape: readonly number[],
+    source: StorageRange,
+    offset = 0,
+  ): Tensor {
+    return new Tensor(name, dtype, shape, source, offset);
+  }
+
+  /** @internal Where its bytes come from, for callers that fetch them beforehand. */
   static sourceOf(tensor: Tensor): StorageRange {
     return tensor.#source;
   }

@@ -10,7 +10,7 @@ import { FileClosedError, TensorNotFoundError } from '../errors/errors.js';
 import { nearNames } from '../errors/near-names.js';
 import type { Dtype } from '../format/dtype.js';
 import type { Header } from '../format/header.js';
-import type { ByteRange } from '../io/parallel-reads.js';
+import type { FileRange } from '../io/opened-file.js';
 import type { TransferOptions } from '../io/transfer.js';
 import type { Storage, StorageKind } from '../storage/storage.js';
 import type { SliceIndex } from '../tensor/slice.js';
@@ -278,7 +278,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
   }
 
   /** Where a tensor's bytes are in the file. */
-  #range(entry: number): ByteRange {
+  #range(entry: number): FileRange {
     const { dataStart } = this.#header;
     const begin = this.#header.begin(entry);
     return { position: dataStart + begin, byteLength: this.#header.end(entry) - begin };

@@ -1,8 +1,8 @@
 /** Reads tensors into ordinary memory, where they depend on no file any more. */
 
 import type { Dtype } from '../format/dtype.js';
-import { changeCheck } from '../io/opened-file.js';
-import { type ByteRange, readRanges } from '../io/parallel-reads.js';
+import { changeCheck, type FileRange } from '../io/opened-file.js';
+import { readRanges } from '../io/parallel-reads.js';
 import { Transfer, type TransferOptions } from '../io/transfer.js';
 import { MemoryStorage } from '../storage/memory.js';
 import type { Storage } from '../storage/storage.js';
@@ -10,7 +10,7 @@ import { requireBuffer, StorageRange } from '../tensor/storage-range.js';
 import { Tensor } from '../tensor/tensor.js';
 
 /** A tensor to load: what the header says, and where its bytes are in the file. */
-export interface LoadEntry extends ByteRange {
+export interface LoadEntry extends FileRange {
   readonly name: string;
   readonly dtype: Dtype;
   readonly shape: readonly number[];

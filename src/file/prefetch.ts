@@ -1,6 +1,7 @@
 /** Fetches the bytes of tensors before they are used, off the event loop. */
 
-import { type ByteRange, readRanges } from '../io/parallel-reads.js';
+import type { FileRange } from '../io/opened-file.js';
+import { readRanges } from '../io/parallel-reads.js';
 import { Slots, Transfer, type TransferOptions } from '../io/transfer.js';
 import type { Storage } from '../storage/storage.js';
 import type { StorageRange } from '../tensor/storage-range.js';
@@ -18,7 +19,7 @@ const MAX_GAP_BYTE_LENGTH = 2 ** 16;
 const slots = new Slots(2);
 
 /** Ranges in the order of the file; those that touch, or nearly do, become one. */
-export function mergeRanges(ranges: readonly ByteRange[]): ByteRange[] {
+export function mergeRanges(ranges: readonly FileRange[]): FileRange[] {
   const merged: { position: number; byteLength: number }[] = [];
   for (const { position, byteLength } of [...ranges].sort((a, b) => a.position - b.position)) {
     const last = merged.at(-1);
@@ -33,7 +34,7 @@ export function mergeRanges(ranges: readonly ByteRange[]): ByteRange[] {
 }
 
 /** Cut at multiples of the window's length, so that no page belongs to two windows of a range. */
-function* windowsOf(ranges: readonly ByteRange[]): Generator<ByteRange, void, void> {
+function* windowsOf(ranges: readonly FileRange[]): Generator<FileRange, void, void> {
   for (const range of ranges) {
     const end = range.position + range.byteLength;
     for (let { position } = range; position < end; ) {
@@ -57,7 +58,7 @@ function sumOf(parts: readonly { readonly byteLength: number }[]): number {
  */
 export async function prefetch(
   storage: Storage,
-  ranges: readonly ByteRange[],
+  ranges: readonly FileRange[],
   sources: () => readonly StorageRange[],
   options: TransferOptions,
 ): Promise<void> {

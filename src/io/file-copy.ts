@@ -1,14 +1,14 @@
 /**
- * Bytes into a file: from memory, or from another file, within the kernel where it can. Positions
- * and lengths are bytes; a range may be written again. The descriptors are the caller's, who keeps
- * them open until it is done. Errors of writing name the target.
+ * Writes bytes to a file: from memory, or copied from other files, within the kernel where it can.
+ * Positions and lengths are in bytes; a range may be written again. The caller owns the descriptors
+ * and keeps them open until the work is done. Errors of writing name the target.
  */
 
-import { read, readSync, writev, writevSync } from 'node:fs';
+import { read, writeSync, writev } from 'node:fs';
 import { promisify } from 'node:util';
 import { addon } from '../addon/addon.js';
 import { withoutFirst } from './byte-views.js';
-import { cutShort, type ReadFile } from './opened-file.js';
+import { cutShort, type FileRange, type ReadFile } from './opened-file.js';
 import { aboutFile, hasCode, systemError } from './system-errors.js';
 
 /** A descriptor to write to, and the path for messages. */
@@ -17,10 +17,12 @@ export interface WrittenFile {
   readonly path: string;
 }
 
-/** One write call takes at most this: some systems refuse lengths of 2 GiB and above. */
-const MAX_WRITE_BYTE_LENGTH = 2 ** 30;
+/** A range of another file. */
+export interface CopiedRange extends FileRange {
+  readonly file: ReadFile;
+}
 
-/** Length of the buffer through which bytes go where the kernel does not copy them. */
+/** Length of the buffer for bytes that the kernel does not copy. */
 const BUFFER_BYTE_LENGTH = 4 * 2 ** 20;
 
 /** The kernel's ways to say that it does not copy between these two files. */
@@ -37,19 +39,9 @@ const REFUSALS: readonly string[] = [
 const readAsync = promisify(read);
 const writevAsync = promisify(writev);
 
-/** What is left of the views; a system that writes nothing would be asked for ever. */
-function afterWrite(
-  target: WrittenFile,
-  views: readonly Uint8Array[],
-  written: number,
-): Uint8Array[] {
-  if (written === 0) throw systemError('EIO', 'write', target.path);
-  return withoutFirst(views, written);
-}
-
 /**
- * Writes the views one after the other, 1 GiB in all and `MAX_VIEWS` of them at most. Their memory
- * must stay until the promise settles.
+ * Writes the views one after the other: at most 1 GiB together, since some systems refuse 2 GiB, and
+ * at most `MAX_VIEWS` of them. Their memory must stay until the promise settles.
  */
 export async function writeViews(
   target: WrittenFile,
@@ -64,81 +56,79 @@ export async function writeViews(
     } catch (error) {
       throw aboutFile(error, target.path);
     }
-    left = afterWrite(target, left, bytesWritten);
+    // A system that writes nothing would be asked forever.
+    if (bytesWritten === 0) throw systemError('EIO', 'write', target.path);
+    left = withoutFirst(left, bytesWritten);
     at += bytesWritten;
   }
 }
 
-/** As `writeViews`, on this thread. */
-export function writeViewsSync(
-  target: WrittenFile,
-  views: readonly Uint8Array[],
-  position: number,
-): void {
-  let at = position;
-  for (let left = withoutFirst(views, 0); left.length > 0; ) {
+/** Writes one view on this thread, with the same errors. */
+export function writeViewSync(target: WrittenFile, view: Uint8Array, position: number): void {
+  for (let done = 0; done < view.byteLength; ) {
     let bytesWritten: number;
     try {
-      bytesWritten = writevSync(target.fd, left, at);
+      bytesWritten = writeSync(target.fd, view, done, view.byteLength - done, position + done);
     } catch (error) {
       throw aboutFile(error, target.path);
     }
-    left = afterWrite(target, left, bytesWritten);
-    at += bytesWritten;
+    if (bytesWritten === 0) throw systemError('EIO', 'write', target.path);
+    done += bytesWritten;
   }
 }
 
-/** Parts of what one call can write, each with its offset. */
-function* partsOf(bytes: Uint8Array): Generator<[Uint8Array, number], void, void> {
-  for (let offset = 0; offset < bytes.byteLength; offset += MAX_WRITE_BYTE_LENGTH) {
-    yield [bytes.subarray(offset, offset + MAX_WRITE_BYTE_LENGTH), offset];
-  }
-}
-
-/** Writes all bytes, of any length. Their memory must stay until the promise settles. */
-export async function writeFully(
-  target: WrittenFile,
-  bytes: Uint8Array,
-  position: number,
-): Promise<void> {
-  for (const [part, offset] of partsOf(bytes)) await writeViews(target, [part], position + offset);
-}
-
-/** As `writeFully`, on this thread. */
-export function writeFullySync(target: WrittenFile, bytes: Uint8Array, position: number): void {
-  for (const [part, offset] of partsOf(bytes)) writeViewsSync(target, [part], position + offset);
-}
-
 /**
- * A refusal counts as nothing copied, and so does the end of the source: some file systems say so
- * by mistake, and reading it tells.
- */
-function nothingCopied(error: unknown, target: WrittenFile): 0 {
-  if (hasCode(error, REFUSALS)) return 0;
-  throw aboutFile(error, target.path);
-}
-
-/**
- * Copies `byteLength` bytes of `source` from `position` to `targetPosition` of `target`. What the
- * kernel does not copy is read and written through a buffer of 4 MiB.
+ * Copies ranges one after the other to `targetPosition`. Several must be at most 1 024, of 16 MiB
+ * together: the addon reads them into one buffer and writes it at once.
  *
- * @throws FileChangedError when the source ends before
+ * @throws FileChangedError when a file ends before its range does
  */
-export async function copyRange(
-  source: ReadFile,
-  position: number,
+export async function copyRanges(
+  ranges: readonly CopiedRange[],
   target: WrittenFile,
   targetPosition: number,
-  byteLength: number,
+): Promise<void> {
+  let gathered = 0;
+  if (ranges.length > 1) {
+    const gathering = addon()?.gatherRangesAsync(numbersOf(ranges), target.fd, targetPosition);
+    // Whatever stopped it also stops the copy of the rest, whose error names the file.
+    gathered = (await gathering?.catch(() => 0)) ?? 0;
+  }
+  let begin = 0;
+  for (const { file, position, byteLength } of ranges) {
+    const done = Math.min(Math.max(gathered - begin, 0), byteLength);
+    const rest = { file, position: position + done, byteLength: byteLength - done };
+    if (rest.byteLength > 0) await copyRange(rest, target, targetPosition + begin + done);
+    begin += byteLength;
+  }
+}
+
+/** Descriptor, position and length of every range. */
+function numbersOf(ranges: readonly CopiedRange[]): Float64Array {
+  const numbers = new Float64Array(3 * ranges.length);
+  for (const [i, { file, position, byteLength }] of ranges.entries()) {
+    numbers.set([file.fd, position, byteLength], 3 * i);
+  }
+  return numbers;
+}
+
+/** Copies a range within the kernel, and what that leaves through a buffer. */
+async function copyRange(
+  { file, position, byteLength }: CopiedRange,
+  target: WrittenFile,
+  targetPosition: number,
 ): Promise<void> {
   const native = addon();
   let done = 0;
   while (native !== undefined && done < byteLength) {
-    const from = position + done;
-    const to = targetPosition + done;
+    const [from, to] = [position + done, targetPosition + done];
     const count = await native
-      .copyFileRangeAsync(source.fd, from, target.fd, to, byteLength - done)
-      .catch((error: unknown) => nothingCopied(error, target));
+      .copyFileRangeAsync(file.fd, from, target.fd, to, byteLength - done)
+      .catch((error: unknown) => {
+        if (hasCode(error, REFUSALS)) return 0;
+        throw aboutFile(error, target.path);
+      });
+    // The source has ended, or its file system says so by mistake: reading it tells.
     if (count === 0) break;
     done += count;
   }
@@ -146,42 +136,9 @@ export async function copyRange(
   const buffer = new Uint8Array(Math.min(byteLength - done, BUFFER_BYTE_LENGTH));
   while (done < byteLength) {
     const length = Math.min(byteLength - done, buffer.byteLength);
-    const { bytesRead } = await readAsync(source.fd, buffer, 0, length, position + done);
-    if (bytesRead === 0) throw cutShort(source.path, position + byteLength, position + done);
+    const { bytesRead } = await readAsync(file.fd, buffer, 0, length, position + done);
+    if (bytesRead === 0) throw cutShort(file.path, position + byteLength, position + done);
     await writeViews(target, [buffer.subarray(0, bytesRead)], targetPosition + done);
-    done += bytesRead;
-  }
-}
-
-/** As `copyRange`, on this thread. */
-export function copyRangeSync(
-  source: ReadFile,
-  position: number,
-  target: WrittenFile,
-  targetPosition: number,
-  byteLength: number,
-): void {
-  const native = addon();
-  let done = 0;
-  while (native !== undefined && done < byteLength) {
-    const from = position + done;
-    const to = targetPosition + done;
-    let count = 0;
-    try {
-      count = native.copyFileRange(source.fd, from, target.fd, to, byteLength - done);
-    } catch (error) {
-      nothingCopied(error, target);
-    }
-    if (count === 0) break;
-    done += count;
-  }
-  if (done === byteLength) return;
-  const buffer = new Uint8Array(Math.min(byteLength - done, BUFFER_BYTE_LENGTH));
-  while (done < byteLength) {
-    const length = Math.min(byteLength - done, buffer.byteLength);
-    const bytesRead = readSync(source.fd, buffer, 0, length, position + done);
-    if (bytesRead === 0) throw cutShort(source.path, position + byteLength, position + done);
-    writeViewsSync(target, [buffer.subarray(0, bytesRead)], targetPosition + done);
     done += bytesRead;
   }
 }

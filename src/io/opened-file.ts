@@ -15,6 +15,12 @@ export interface ReadFile {
   readonly path: string | undefined;
 }
 
+/** A range of a file, in bytes. */
+export interface FileRange {
+  readonly position: number;
+  readonly byteLength: number;
+}
+
 /** As opened by a path, with the size at open in bytes. */
 export interface OpenedFile extends ReadFile {
   readonly path: string;

@@ -3,7 +3,7 @@
 import { readv } from 'node:fs';
 import { promisify } from 'node:util';
 import { MAX_VIEWS, withoutFirst } from './byte-views.js';
-import { cutShort, type ReadFile } from './opened-file.js';
+import { cutShort, type FileRange, type ReadFile } from './opened-file.js';
 import { Slots, type Transfer } from './transfer.js';
 
 /** Bytes per read. Measured with 2 to 16 MiB: longer ones are not faster and delay other threads. */
@@ -13,12 +13,6 @@ const READ_BYTE_LENGTH = 4 * 2 ** 20;
 const slots = new Slots(3);
 
 const readvAsync = promisify(readv);
-
-/** A place in a file, in bytes. One of no bytes is not read. */
-export interface ByteRange {
-  readonly position: number;
-  readonly byteLength: number;
-}
 
 /** A range whose buffer is being filled. */
 interface Arrival<Range> {
@@ -36,7 +30,7 @@ interface Batch<Range> {
 }
 
 /** Makes the buffers in passing: each when its turn to be read has come. */
-function* batches<Range extends ByteRange>(
+function* batches<Range extends FileRange>(
   ranges: Iterable<Range>,
 ): Generator<Batch<Range>, void, void> {
   let batch: Batch<Range> | undefined;
@@ -85,7 +79,7 @@ async function readBatch(file: ReadFile, batch: Batch<unknown>): Promise<void> {
  *
  * @throws FileChangedError when the file ends before a range does
  */
-export async function readRanges<Range extends ByteRange>(
+export async function readRanges<Range extends FileRange>(
   file: ReadFile,
   ranges: Iterable<Range>,
   transfer: Transfer,

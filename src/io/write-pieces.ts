@@ -1,58 +1,62 @@
-/** Writes many ranges of a file, from memory and from other files: in large pieces. */
+/** Writes many ranges of a file, from memory and from other files, in large pieces. */
 
 import { argumentRangeError } from '../errors/arguments.js';
 import { MAX_VIEWS } from './byte-views.js';
-import { type WrittenFile, writeViews, writeViewsSync } from './file-copy.js';
-import type { ReadFile } from './opened-file.js';
-import type { ByteRange } from './parallel-reads.js';
-import { type CopiedRange, copyRanges, copyRangesSync } from './range-copy.js';
+import {
+  type CopiedRange,
+  copyRanges,
+  type WrittenFile,
+  writeViewSync,
+  writeViews,
+} from './file-copy.js';
+import { type FileRange, type ReadFile, readerOf, readFully } from './opened-file.js';
 import { type PieceMover, Slots } from './transfer.js';
 
 /**
- * Bytes per write call. Measured with 1 to 16 MiB: from 4 on longer ones are not faster, and an
- * abort waits for them.
+ * Bytes per write call. Measured with 1 to 16 MiB: from 4 MiB on, longer calls are not faster, and an
+ * abort waits for the call.
  */
 const WRITE_BYTE_LENGTH = 8 * 2 ** 20;
 
-/** Bytes per copy. Measured with 16 to 256 MiB: no difference; an abort waits for this one. */
+/** Bytes per copy. Measured with 16 to 256 MiB: no difference; an abort waits for the copy. */
 const COPY_BYTE_LENGTH = 64 * 2 ** 20;
 
 /**
- * Ranges up to this many bytes are put together where they come from different places: measured with
- * 4 KiB, a copy of its own for each costs some 50 µs. Other limits were not compared.
+ * Ranges up to this length share a piece even when their sources are apart. Measured with 4 KiB: a
+ * copy of its own costs each some 50 µs. Other limits were not compared.
  */
 const SHORT_BYTE_LENGTH = 64 * 2 ** 10;
 
-/** Bytes that are put together at once, in memory. */
-const GATHERED_BYTE_LENGTH = 4 * 2 ** 20;
+/** Most bytes of short ranges in a piece: they go through memory. */
+const MAX_SHORT_RANGES_BYTE_LENGTH = 4 * 2 ** 20;
 
-/** Ranges that are put together at once. */
-const MAX_RANGES = 1024;
+/** Most short ranges in a piece. */
+const MAX_SHORT_RANGES = 1024;
 
 /**
- * For all files of the thread together. The system lets one write to a file at a time; the second
- * is there when the first is done. A third gains nothing.
+ * Shared by all files of the thread. The system runs one write to a file at a time; a second one
+ * waits ready. A third gains nothing.
  */
 const slots = new Slots(2);
 
 /** Bytes of another file, from `position` on. */
-export interface FileSource {
+interface FileSource {
   readonly file: ReadFile;
   readonly position: number;
 }
 
 /**
- * Memory: gives the bytes [begin, end) of the range, when they are about to be written. The memory
- * must stay until that is done.
+ * Gives the bytes [begin, end) of a range when they are about to be written. Their memory must stay
+ * until they are.
  */
-export type MemorySource = (begin: number, end: number) => Uint8Array;
+type MemorySource = (begin: number, end: number) => Uint8Array;
 
 /** A range of the new file, and where its bytes come from. */
-export interface Write extends ByteRange {
+export interface Write extends FileRange {
   readonly source: MemorySource | FileSource;
 }
 
-/** The write of bytes that are in memory as they are. */
+/** The write of bytes that are in memory. */
 export function writeFrom(bytes: Uint8Array, position: number): Write {
   const { byteLength } = bytes;
   return { position, byteLength, source: (begin, end) => bytes.subarray(begin, end) };
@@ -63,7 +67,7 @@ interface GrowingRange extends CopiedRange {
   byteLength: number;
 }
 
-/** What is written at once, one after the other: views, or ranges of other files. */
+/** What is written by one call: views or ranges of other files, one after the other. */
 interface Piece {
   readonly position: number;
   byteLength: number;
@@ -71,13 +75,13 @@ interface Piece {
   readonly ranges: GrowingRange[];
 }
 
-/** Bytes up to the next place at which pieces are cut: multiples of a length, and so of a page. */
+/** Bytes up to the next cut. Cuts are at multiples of a length, and so of a page. */
 function roomAt(position: number, { source }: Write): number {
   const length = typeof source === 'function' ? WRITE_BYTE_LENGTH : COPY_BYTE_LENGTH;
   return length - (position % length);
 }
 
-/** Whether the write, `done` bytes of it apart, goes on where the piece ends. */
+/** Whether the write, behind its first `done` bytes, can go into the piece. */
 function continues(piece: Piece, write: Write, done: number): boolean {
   const { position, byteLength, ranges, views } = piece;
   const { source } = write;
@@ -90,12 +94,13 @@ function continues(piece: Piece, write: Write, done: number): boolean {
   }
   if (last === undefined || at % COPY_BYTE_LENGTH === 0) return false;
   const length = write.byteLength - done;
-  const isShort = length <= SHORT_BYTE_LENGTH && byteLength + length <= GATHERED_BYTE_LENGTH;
+  const isShort =
+    length <= SHORT_BYTE_LENGTH && byteLength + length <= MAX_SHORT_RANGES_BYTE_LENGTH;
   if (isNext(last, source, done)) return ranges.length === 1 || isShort;
-  return isShort && last.byteLength <= SHORT_BYTE_LENGTH && ranges.length < MAX_RANGES;
+  return isShort && last.byteLength <= SHORT_BYTE_LENGTH && ranges.length < MAX_SHORT_RANGES;
 }
 
-/** Whether the source, `done` bytes of it apart, goes on where the range ends. */
+/** Whether the source, behind its first `done` bytes, begins where the range ends. */
 function isNext(
   { file, position, byteLength }: CopiedRange,
   source: FileSource,
@@ -104,7 +109,7 @@ function isNext(
   return file.fd === source.file.fd && position + byteLength === source.position + done;
 }
 
-/** Adds bytes of the source behind the first `done` ones. */
+/** Adds bytes of the source, from behind its first `done` bytes. */
 function addRange({ ranges }: Piece, source: FileSource, done: number, byteLength: number): void {
   const last = ranges.at(-1);
   if (last === undefined || !isNext(last, source, done)) {
@@ -114,7 +119,7 @@ function addRange({ ranges }: Piece, source: FileSource, done: number, byteLengt
   last.byteLength += byteLength;
 }
 
-/** Takes memory in passing: each when its turn to be written has come. */
+/** Joins neighbours and cuts long ranges. Asks for memory only when its turn has come. */
 function* piecesOf(writes: Iterable<Write>): Generator<Piece, void, void> {
   let piece: Piece | undefined;
   for (const write of writes) {
@@ -136,7 +141,7 @@ function* piecesOf(writes: Iterable<Write>): Generator<Piece, void, void> {
   if (piece !== undefined) yield piece;
 }
 
-/** Fewer bytes, as of a buffer that was detached meanwhile, would leave a hole in the file. */
+/** Too few bytes, such as those of a buffer detached meanwhile, would leave a hole in the file. */
 function take(source: MemorySource, begin: number, end: number): Uint8Array {
   const view = source(begin, end);
   if (view.byteLength === end - begin) return view;
@@ -145,8 +150,8 @@ function take(source: MemorySource, begin: number, end: number): Uint8Array {
 
 /**
  * Writes the ranges, which must not overlap and are best given in the order of the file. All
- * descriptors must stay open until the promise is settled. Keeps no more memory than it takes for
- * a piece.
+ * descriptors must stay open until the promise settles. Takes no more memory than the pieces under
+ * way.
  *
  * @throws FileChangedError when a file ends before a range of it does; errors of the system, with
  * the target's path
@@ -164,10 +169,27 @@ export async function writePieces(
   });
 }
 
-/** As `writePieces`, on this thread. */
+/**
+ * Writes the ranges on this thread, one after the other, those of files through a buffer.
+ *
+ * @throws As {@link writePieces}
+ */
 export function writePiecesSync(target: WrittenFile, writes: Iterable<Write>): void {
-  for (const { position, views, ranges } of piecesOf(writes)) {
-    if (ranges.length === 0) writeViewsSync(target, views, position);
-    else copyRangesSync(ranges, target, position);
+  for (const { position, byteLength, source } of writes) {
+    const memory = typeof source === 'function' ? source : throughBuffer(source, byteLength);
+    for (let done = 0; done < byteLength; done += WRITE_BYTE_LENGTH) {
+      const end = Math.min(done + WRITE_BYTE_LENGTH, byteLength);
+      writeViewSync(target, take(memory, done, end), position + done);
+    }
   }
+}
+
+/** Reads a file as if it were memory. Every call overwrites what the one before gave. */
+function throughBuffer({ file, position }: FileSource, byteLength: number): MemorySource {
+  const buffer = new Uint8Array(Math.min(byteLength, WRITE_BYTE_LENGTH));
+  return (begin, end) => {
+    const view = buffer.subarray(0, end - begin);
+    readFully(readerOf(file), view, position + begin, file.path);
+    return view;
+  };
 }

@@ -8,7 +8,7 @@ import { randomBytes } from 'node:crypto';
 import { closeSync, fsync, linkSync, lstatSync, openSync, renameSync, rmSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { SafetensorsError } from '../errors/errors.js';
-import { type WrittenFile, writeFully } from '../io/file-copy.js';
+import { type WrittenFile, writeViews } from '../io/file-copy.js';
 import { aboutFile, hasCode } from '../io/system-errors.js';
 import type { Transfer } from '../io/transfer.js';
 import { writeFrom, writePieces } from '../io/write-pieces.js';
@@ -83,7 +83,7 @@ async function writeBackup(overwrite: HeaderOverwrite): Promise<void> {
     // Metadata may be as private as the file.
     const fd = openSync(temporary, 'wx', 0o600);
     try {
-      await writeFully({ fd, path: file.path }, before, 0);
+      await writeViews({ fd, path: file.path }, [before], 0);
       if (durable) await fsyncAsync(fd);
     } finally {
       closeSync(fd);
@@ -107,7 +107,7 @@ async function syncFile({ fd, path }: WrittenFile): Promise<void> {
 
 async function putBack({ target, file, before, durable }: HeaderOverwrite): Promise<void> {
   try {
-    await writeFully(file, before, 0);
+    await writeViews(file, [before], 0);
     if (durable) await fsyncAsync(file.fd);
     rmSync(backupOf(target), { force: true });
   } catch {

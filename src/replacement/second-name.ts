@@ -1,32 +1,37 @@
-/** Gives a file a second name in place of another file, without a moment at which there is none. */
+/** Gives a file a second name in place of another file, which is there until that very moment. */
 
 import { link, open, rename, rm } from 'node:fs/promises';
-import { copyRange } from '../io/file-copy.js';
 import { hasCode } from '../io/system-errors.js';
+import { Transfer } from '../io/transfer.js';
+import { writePieces } from '../io/write-pieces.js';
 import type { Replacement } from './replacement.js';
 
-/** What file systems without hard links answer. */
-const CANNOT_LINK: readonly string[] = ['EPERM', 'EACCES', 'ENOTSUP', 'ENOSYS', 'EMLINK', 'EXDEV'];
+/** Why a system does not link a file, so that it is copied instead. */
+const LINK_REFUSALS: readonly string[] = [
+  'EPERM',
+  'EACCES',
+  'ENOTSUP',
+  'ENOSYS',
+  'EMLINK',
+  'EXDEV',
+];
 
-/** Bytes per copy, between which other work has its turn. */
-const COPY_BYTE_LENGTH = 64 * 2 ** 20;
-
-/** What stands for the second name until it is given. */
-export interface SecondName {
+/** A second name that is about to be given. */
+interface SecondName {
   readonly path: string;
-  /** A path of the same folder at which there is nothing. */
+  /** A path in the same folder at which there is nothing. */
   readonly temporaryPath: string;
-  /** A new file for a copy of so many bytes; not finished. */
+  /** Makes a file of that length for a copy. */
   openCopy(byteLength: number): Promise<Replacement>;
 }
 
-/** A link where the file system has links, else a copy. Nothing is synced but the copy's bytes. */
+/** Links the file where the file system can, else copies it. Syncs nothing but a copy's bytes. */
 export async function giveSecondName(source: string, name: SecondName): Promise<void> {
   const { path, temporaryPath } = name;
   try {
     await link(source, temporaryPath);
   } catch (error) {
-    if (!hasCode(error, CANNOT_LINK)) throw error;
+    if (!hasCode(error, LINK_REFUSALS)) throw error;
     await copyTo(source, name);
     return;
   }
@@ -41,13 +46,12 @@ export async function giveSecondName(source: string, name: SecondName): Promise<
 async function copyTo(source: string, { path, openCopy }: SecondName): Promise<void> {
   const handle = await open(source);
   try {
-    const { size } = await handle.stat();
-    const copy = await openCopy(size);
+    const { size: byteLength } = await handle.stat();
+    const copy = await openCopy(byteLength);
     try {
-      const from = { fd: handle.fd, path: source };
-      for (let at = 0; at < size; at += COPY_BYTE_LENGTH) {
-        await copyRange(from, at, copy, at, Math.min(COPY_BYTE_LENGTH, size - at));
-      }
+      const from = { file: { fd: handle.fd, path: source }, position: 0 };
+      const whole = { position: 0, byteLength, source: from };
+      await writePieces(copy, [whole], new Transfer(byteLength, {}, () => {}));
       await copy.finish();
       await copy.moveTo(path);
     } finally {

@@ -84,7 +84,8 @@ export async function saveFile(
 }
 
 /**
- * As {@link saveFile}, on this thread, which waits for the disk meanwhile. Streams are a TypeError.
+ * The same on this thread, which waits for the disk meanwhile. Writes one tensor after the other, and
+ * reads those of open files through a buffer. Streams are a TypeError.
  *
  * @throws As {@link saveFile}
  */

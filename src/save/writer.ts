@@ -12,7 +12,7 @@ import { requireLittleEndianHost } from '../format/byte-order.js';
 import { type HeaderOptions, layOut, type Placed } from '../format/header-writer.js';
 import { type NamedValues, pairsOf } from '../format/named-values.js';
 import { type NamedSpec, readSpec, type TensorSpec } from '../format/tensor-spec.js';
-import { writeFully } from '../io/file-copy.js';
+import { writeViews } from '../io/file-copy.js';
 import { locate, type PathLike } from '../io/paths.js';
 import { Transfer } from '../io/transfer.js';
 import { Replacement } from '../replacement/replacement.js';
@@ -71,7 +71,7 @@ export async function createWriter(
   const { header, placed, byteLength } = layOut(namedSpecs(specs), options);
   const replacement = await Replacement.open(location, label, { byteLength, durable });
   try {
-    await writeFully(replacement, header, 0);
+    await writeViews(replacement, [header], 0);
   } catch (error) {
     replacement.discard();
     throw error;

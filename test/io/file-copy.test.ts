@@ -3,14 +3,7 @@ import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { NativeBinding, NativeLoad } from '../../src/addon/load.js';
-import {
-  copyRange,
-  copyRangeSync,
-  writeFully,
-  writeFullySync,
-  writeViews,
-  writeViewsSync,
-} from '../../src/io/file-copy.js';
+import { type CopiedRange, copyRanges, writeViewSync, writeViews } from '../../src/io/file-copy.js';
 import { temporaryPath } from '../support/make-file.js';
 
 const { limits, addon } = vi.hoisted(() => ({
@@ -34,9 +27,9 @@ vi.mock(import('node:fs'), async (importOriginal) => {
   const limited = (fd: number, views: readonly Uint8Array[], position: number): Promise<unknown> =>
     original(fd, shortened(views), position);
   const writev = Object.assign(() => {}, { [promisify.custom]: limited });
-  const writevSync: typeof fs.writevSync = (fd, views, position) =>
-    fs.writevSync(fd, shortened(views), position);
-  return { ...fs, writev, writevSync } as unknown as typeof fs;
+  const writeSync = (fd: number, view: Uint8Array, offset: number, length: number, at: number) =>
+    fs.writeSync(fd, view, offset, Math.min(length, limits.bytesPerWrite), at);
+  return { ...fs, writev, writeSync } as unknown as typeof fs;
 });
 
 vi.mock(import('../../src/addon/load.js'), async (importOriginal) => {
@@ -65,7 +58,16 @@ afterEach(() => {
 
 const writers = [
   ['writeViews', writeViews],
-  ['writeViewsSync', async (...args: Parameters<typeof writeViewsSync>) => writeViewsSync(...args)],
+  [
+    'writeViewSync',
+    async (...[target, views, position]: Parameters<typeof writeViews>) => {
+      let at = position;
+      for (const view of views) {
+        writeViewSync(target, view, at);
+        at += view.byteLength;
+      }
+    },
+  ],
 ] as const;
 
 describe.each(writers)('%s', (_, write) => {
@@ -108,39 +110,27 @@ describe.each(writers)('%s', (_, write) => {
   });
 });
 
-test.each([
-  ['writeFully', writeFully],
-  ['writeFullySync', async (...args: Parameters<typeof writeFullySync>) => writeFullySync(...args)],
-] as const)('%s writes all bytes', async (_, write) => {
-  limits.bytesPerWrite = 1000;
-  const bytes = randomBytes(4321);
-  const path = temporaryPath('target');
-  await write(openFile(path, 'w'), bytes, 7);
-  expect(readFileSync(path).subarray(7)).toEqual(bytes);
-});
-
 /** An addon whose copies refuse, copy some bytes at a time, or claim the end of the source. */
-function copying(copy: NativeBinding['copyFileRange']): NativeLoad {
-  const real = (addon.real as { binding: NativeBinding }).binding;
-  const copyFileRangeAsync: NativeBinding['copyFileRangeAsync'] = async (...args) => copy(...args);
-  return { binding: { ...real, copyFileRange: copy, copyFileRangeAsync } };
+function copying(copyFileRangeAsync: NativeBinding['copyFileRangeAsync']): NativeLoad {
+  return { binding: { ...(addon.real as { binding: NativeBinding }).binding, copyFileRangeAsync } };
 }
 
 function refusing(code: string): NativeLoad {
-  return copying(() => {
+  return copying(async () => {
     throw Object.assign(new Error(code), { code, errno: -1, syscall: 'copy_file_range' });
   });
 }
 
-const copiers = [
-  ['copyRange', copyRange],
-  ['copyRangeSync', async (...args: Parameters<typeof copyRangeSync>) => copyRangeSync(...args)],
-] as const;
-
-describe.each(copiers)('%s', (_, copy) => {
+describe('copyRanges', () => {
   const content = randomBytes(9_000_000);
   let source: { fd: number; path: string };
   let path: string;
+
+  const range = (position: number, byteLength: number): CopiedRange => ({
+    file: source,
+    position,
+    byteLength,
+  });
 
   beforeEach(() => {
     const sourcePath = temporaryPath('source');
@@ -155,16 +145,16 @@ describe.each(copiers)('%s', (_, copy) => {
     ...['ENOTSUP', 'ENOSYS', 'EXDEV', 'EINVAL', 'EPERM'].map(
       (code) => [code, () => refusing(code)] as const,
     ),
-    ['a kernel that copies nothing', () => copying(() => 0)],
+    ['a kernel that copies nothing', () => copying(async () => 0)],
     [
       'a kernel that copies in small pieces and then no more',
       () => {
         let calls = 0;
         const { binding } = addon.real as { binding: NativeBinding };
-        return copying((sourceFd, from, targetFd, to, length) =>
+        return copying(async (sourceFd, from, targetFd, to, length) =>
           calls++ === 5
             ? 0
-            : binding.copyFileRange(sourceFd, from, targetFd, to, Math.min(length, 1001)),
+            : binding.copyFileRangeAsync(sourceFd, from, targetFd, to, Math.min(length, 1001)),
         );
       },
     ],
@@ -178,7 +168,7 @@ describe.each(copiers)('%s', (_, copy) => {
       [4_400_001, 13, 4_500_000],
       [8_999_999, 4_500_013, 1],
     ] as const) {
-      await copy(source, from, target, to, length);
+      await copyRanges([range(from, length)], target, to);
     }
     const expected = [Buffer.alloc(13), content.subarray(4_400_001, 8_900_001)];
     const whole = Buffer.concat([...expected, content.subarray(-1)]);
@@ -187,7 +177,8 @@ describe.each(copiers)('%s', (_, copy) => {
 
   test.each(addons)('tells with %s that the source ends early', async (_, load) => {
     addon.load = load();
-    await expect(copy(source, 8_000_000, openFile(path, 'w'), 0, 2_000_000)).rejects.toMatchObject({
+    const copying = copyRanges([range(8_000_000, 2_000_000)], openFile(path, 'w'), 0);
+    await expect(copying).rejects.toMatchObject({
       code: 'SAFETENSORS_FILE_CHANGED',
       path: 'source',
       message: 'source: the file was cut short: expected at least 10000000 bytes, found 9000000',
@@ -195,14 +186,51 @@ describe.each(copiers)('%s', (_, copy) => {
   });
 
   test('other errors of the kernel are errors, with the target', async () => {
-    addon.load = copying(() => {
+    addon.load = copying(async () => {
       throw Object.assign(new Error(), { code: 'ENOSPC', errno: -28, syscall: 'copy_file_range' });
     });
-    await expect(copy(source, 0, openFile(path, 'w'), 0, 10)).rejects.toMatchObject({
+    await expect(copyRanges([range(0, 10)], openFile(path, 'w'), 0)).rejects.toMatchObject({
       code: 'ENOSPC',
       syscall: 'copy_file_range',
       path: 'target',
     });
     expect(readFileSync(path).byteLength).toBe(0);
+  });
+
+  describe.each(addons.slice(0, 2))('several with %s', (_, load) => {
+    beforeEach(() => {
+      addon.load = load();
+    });
+
+    test('go one after the other', async () => {
+      const target = openFile(path, 'w');
+      await copyRanges([range(7, 100)], target, 3);
+      await copyRanges([range(100_000, 70_000), range(5, 1), range(50_000, 4096)], target, 103);
+      const expected = [
+        Buffer.alloc(3),
+        content.subarray(7, 107),
+        content.subarray(100_000, 170_000),
+        content.subarray(5, 6),
+        content.subarray(50_000, 54_096),
+      ];
+      expect(readFileSync(path)).toEqual(Buffer.concat(expected));
+    });
+
+    test('a source that ends early is an error that names it', async () => {
+      const ranges = [range(0, 10), range(8_999_995, 10), range(20, 10)];
+      await expect(copyRanges(ranges, openFile(path, 'w'), 0)).rejects.toMatchObject({
+        code: 'SAFETENSORS_FILE_CHANGED',
+        path: 'source',
+      });
+    });
+
+    test('errors of the system name the target', async () => {
+      writeFileSync(path, '');
+      const target = openFile(path, 'r');
+      await expect(copyRanges([range(0, 10), range(20, 10)], target, 0)).rejects.toMatchObject({
+        code: 'EBADF',
+        path: 'target',
+      });
+    });
   });
 });

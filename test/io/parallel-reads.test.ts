@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { closeSync, openSync, type PathLike, writeFileSync } from 'node:fs';
 import { afterEach, expect, test, vi } from 'vitest';
-import { type ByteRange, readRanges } from '../../src/io/parallel-reads.js';
+import type { FileRange } from '../../src/io/opened-file.js';
+import { readRanges } from '../../src/io/parallel-reads.js';
 import { Transfer } from '../../src/io/transfer.js';
 import { temporaryPath } from '../support/make-file.js';
 
@@ -52,8 +53,8 @@ afterEach(() => {
 
 async function read(
   path: PathLike,
-  ranges: readonly ByteRange[],
-  onRead: (range: ByteRange, buffer: ArrayBuffer) => void,
+  ranges: readonly FileRange[],
+  onRead: (range: FileRange, buffer: ArrayBuffer) => void,
 ): Promise<void> {
   const fd = openSync(path, 'r');
   try {
@@ -65,10 +66,10 @@ async function read(
 }
 
 /** Reads and compares each range with the bytes of the file; gives the ranges that came. */
-async function readAndCompare(bytes: Buffer, ranges: readonly ByteRange[]): Promise<ByteRange[]> {
+async function readAndCompare(bytes: Buffer, ranges: readonly FileRange[]): Promise<FileRange[]> {
   const path = temporaryPath('bytes');
   writeFileSync(path, bytes);
-  const came: ByteRange[] = [];
+  const came: FileRange[] = [];
   await read(path, ranges, (range, buffer) => {
     const { position, byteLength } = range;
     expect(
@@ -80,7 +81,7 @@ async function readAndCompare(bytes: Buffer, ranges: readonly ByteRange[]): Prom
 }
 
 /** Consecutive ranges of the given lengths. */
-function consecutive(lengths: readonly number[], start = 0): ByteRange[] {
+function consecutive(lengths: readonly number[], start = 0): FileRange[] {
   let position = start;
   return lengths.map((byteLength) => {
     position += byteLength;

@@ -4,12 +4,7 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ReadFile } from '../../src/io/opened-file.js';
 import { Transfer, type TransferOptions } from '../../src/io/transfer.js';
-import {
-  type MemorySource,
-  type Write,
-  writePieces,
-  writePiecesSync,
-} from '../../src/io/write-pieces.js';
+import { type Write, writePieces, writePiecesSync } from '../../src/io/write-pieces.js';
 import { temporaryPath } from '../support/make-file.js';
 
 const MIB = 2 ** 20;
@@ -26,29 +21,19 @@ const calls = vi.hoisted(() => [] as Call[]);
 
 vi.mock(import('../../src/io/file-copy.js'), async (importOriginal) => {
   const original = await importOriginal();
-  const noted = (...args: Parameters<typeof original.writeViews>): typeof args => {
-    const [, views, position] = args;
+  const writeViews: typeof original.writeViews = (target, views, position) => {
     calls.push({ position, byteLength: byteLengthOf(views), views: views.length });
-    return args;
+    return original.writeViews(target, views, position);
   };
-  return {
-    ...original,
-    writeViews: (...args) => original.writeViews(...noted(...args)),
-    writeViewsSync: (...args) => original.writeViewsSync(...noted(...args)),
-  };
-});
-
-vi.mock(import('../../src/io/range-copy.js'), async (importOriginal) => {
-  const original = await importOriginal();
-  const noted = (...args: Parameters<typeof original.copyRanges>): typeof args => {
-    const [ranges, , position] = args;
+  const copyRanges: typeof original.copyRanges = (ranges, target, position) => {
     calls.push({ position, byteLength: byteLengthOf(ranges), ranges: ranges.length });
-    return args;
+    return original.copyRanges(ranges, target, position);
   };
-  return {
-    copyRanges: (...args) => original.copyRanges(...noted(...args)),
-    copyRangesSync: (...args) => original.copyRangesSync(...noted(...args)),
+  const writeViewSync: typeof original.writeViewSync = (target, view, position) => {
+    calls.push({ position, byteLength: view.byteLength, views: 1 });
+    original.writeViewSync(target, view, position);
   };
+  return { ...original, writeViews, copyRanges, writeViewSync };
 });
 
 function byteLengthOf(parts: readonly { readonly byteLength: number }[]): number {
@@ -77,14 +62,17 @@ function transferOf(writes: readonly Write[], options: TransferOptions = {}): Tr
   return new Transfer(byteLengthOf(writes), options, () => {});
 }
 
+async function write(writes: readonly Write[]): Promise<void> {
+  await writePieces(target, writes, transferOf(writes));
+}
+
+// One cuts at multiples of 8 MiB in the new file, the other in the range.
 const forms = [
-  {
-    form: 'writePieces',
-    write: (writes: readonly Write[]) => writePieces(target, writes, transferOf(writes)),
-  },
+  { form: 'writePieces', write, cut: 8 * MIB - 7 },
   {
     form: 'writePiecesSync',
     write: async (writes: readonly Write[]) => writePiecesSync(target, writes),
+    cut: 8 * MIB,
   },
 ];
 
@@ -108,7 +96,7 @@ function neighbours(lengths: readonly number[], make: typeof inMemory, start = 0
   });
 }
 
-describe.each(forms)('$form', ({ write }) => {
+describe.each(forms)('$form', ({ write, cut }) => {
   test('writes every range to its place', async () => {
     const range = fc.record({
       byteLength: fc.integer({ min: 0, max: 5000 }),
@@ -153,38 +141,10 @@ describe.each(forms)('$form', ({ write }) => {
     target = { ...target, fd: openSync(targetPath, 'r') };
   });
 
-  test('many small neighbours are one call for a thousand of them', async () => {
-    const writes = neighbours(
-      Array.from({ length: 2500 }, (_, i) => i % 7),
-      inMemory,
-    );
-    await write(writes);
-    expect(readFileSync(targetPath)).toEqual(content.subarray(0, byteLengthOf(writes)));
-    expect(calls.map(({ views }) => views)).toEqual([1024, 1024, 2500 - 358 - 2048]);
-  });
-
-  test('small neighbours that are neighbours in the source too are one copy', async () => {
-    await write(neighbours([5, 0, 100_000, 1, 3 * MIB], inFile, 10));
-    expect(calls).toEqual([{ position: 10, byteLength: 3 * MIB + 100_006, ranges: 1 }]);
-    calls.length = 0;
-    await write([inFile(0, 0, 10), inFile(10, 11, 10), inFile(21, 21, 10), inMemory(31, 31, 10)]);
-    expect(calls.map(({ byteLength }) => byteLength)).toEqual([20, 10, 10]);
-    const expected = [content.subarray(0, 10), content.subarray(11, 21)];
-    expect(readFileSync(targetPath).subarray(0, 20)).toEqual(Buffer.concat(expected));
-  });
-
-  test('short ranges from different places are put together, long ones are not', async () => {
-    const scattered = (lengths: readonly number[]): Write[] =>
-      neighbours(lengths, (at, _, byteLength) => inFile(at, 9 * MIB - 2 * at, byteLength));
-    await write(scattered(Array(2100).fill(3)));
-    expect(calls.map(({ ranges }) => ranges)).toEqual([1024, 1024, 52]);
-    calls.length = 0;
-    const short = 64 * 1024;
-    await write(scattered([short, short, short + 1, 5, short + 1]));
-    expect(calls.map(({ ranges }) => ranges)).toEqual([2, 1, 1, 1]);
-    calls.length = 0;
-    await write(scattered(Array(65).fill(short)));
-    expect(calls.map(({ byteLength }) => byteLength)).toEqual([4 * MIB, short]);
+  test('writes a long range of a file', async () => {
+    await write([inFile(7, 5, 9 * MIB)]);
+    const expected = Buffer.concat([Buffer.alloc(7), content.subarray(5, 9 * MIB + 5)]);
+    expect(Buffer.compare(readFileSync(targetPath), expected)).toBe(0);
   });
 
   test('memory is asked for when its turn has come, in pieces', async () => {
@@ -198,11 +158,8 @@ describe.each(forms)('$form', ({ write }) => {
     }));
     await write(writes);
     expect(Buffer.compare(readFileSync(targetPath).subarray(7), content.subarray(7))).toBe(0);
-    // Cut at multiples of 8 MiB in the new file; the first two of 'writePieces' run side by side.
-    expect(asked.map((text) => text.split(' ')[0])).toEqual([
-      `0-${8 * MIB - 7}`,
-      `${8 * MIB - 7}-${10 * MIB - 7}`,
-    ]);
+    // The first two of 'writePieces' run side by side.
+    expect(asked.map((text) => text.split(' ')[0])).toEqual([`0-${cut}`, `${cut}-${10 * MIB - 7}`]);
     expect(asked.at(-1)).toMatch(/after 1$/);
   });
 
@@ -249,6 +206,40 @@ test('a long copy is cut, so that an abort need not wait for all of it', async (
 });
 
 describe('writePieces', () => {
+  test('many small neighbours are one call for a thousand of them', async () => {
+    const writes = neighbours(
+      Array.from({ length: 2500 }, (_, i) => i % 7),
+      inMemory,
+    );
+    await write(writes);
+    expect(readFileSync(targetPath)).toEqual(content.subarray(0, byteLengthOf(writes)));
+    expect(calls.map(({ views }) => views)).toEqual([1024, 1024, 2500 - 358 - 2048]);
+  });
+
+  test('small neighbours that are neighbours in the source too are one copy', async () => {
+    await write(neighbours([5, 0, 100_000, 1, 3 * MIB], inFile, 10));
+    expect(calls).toEqual([{ position: 10, byteLength: 3 * MIB + 100_006, ranges: 1 }]);
+    calls.length = 0;
+    await write([inFile(0, 0, 10), inFile(10, 11, 10), inFile(21, 21, 10), inMemory(31, 31, 10)]);
+    expect(calls.map(({ byteLength }) => byteLength)).toEqual([20, 10, 10]);
+    const expected = [content.subarray(0, 10), content.subarray(11, 21)];
+    expect(readFileSync(targetPath).subarray(0, 20)).toEqual(Buffer.concat(expected));
+  });
+
+  test('short ranges from different places are put together, long ones are not', async () => {
+    const scattered = (lengths: readonly number[]): Write[] =>
+      neighbours(lengths, (at, _, byteLength) => inFile(at, 9 * MIB - 2 * at, byteLength));
+    await write(scattered(Array(2100).fill(3)));
+    expect(calls.map(({ ranges }) => ranges)).toEqual([1024, 1024, 52]);
+    calls.length = 0;
+    const short = 64 * 1024;
+    await write(scattered([short, short, short + 1, 5, short + 1]));
+    expect(calls.map(({ ranges }) => ranges)).toEqual([2, 1, 1, 1]);
+    calls.length = 0;
+    await write(scattered(Array(65).fill(short)));
+    expect(calls.map(({ byteLength }) => byteLength)).toEqual([4 * MIB, short]);
+  });
+
   /** Ten pieces of memory. */
   const long = (): Write[] => {
     const bytes = new Uint8Array(8 * MIB);
@@ -260,7 +251,7 @@ describe('writePieces', () => {
     const controller = new AbortController();
     const reason = new Error('enough');
     const [write] = long() as [Write];
-    const memory = write.source as MemorySource;
+    const memory = write.source as (begin: number, end: number) => Uint8Array;
     const aborting = (begin: number, end: number): Uint8Array => {
       if (begin === 24 * MIB) controller.abort(reason);
       return memory(begin, end);

@@ -32,9 +32,7 @@ vi.mock(import('../../src/io/file-copy.js'), async (importOriginal) => {
     if (failing.writes-- > 0) throw Object.assign(new Error('EIO'), { code: 'EIO', errno: -5 });
     await module.writeViews(...args);
   };
-  const writeFully: typeof module.writeFully = (target, bytes, position) =>
-    writeViews(target, [bytes], position);
-  return { ...module, writeViews, writeFully };
+  return { ...module, writeViews };
 });
 
 vi.mock(import('node:fs'), async (importOriginal) => {

@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { writeFully } from '../../src/io/file-copy.js';
+import { writeViews } from '../../src/io/file-copy.js';
 import { Replacement } from '../../src/replacement/replacement.js';
 import { temporaryPath } from '../support/make-file.js';
 
@@ -28,7 +28,7 @@ it('is finished without a descriptor, and moved in place of a link', async () =>
   const options = { byteLength: 3, durable: true, temporaryName: '.mine' };
   const replacement = await Replacement.open(join(folder, 'unused'), 'label', options);
   expect(readdirSync(folder)).toContain('.mine');
-  await writeFully(replacement, new TextEncoder().encode('new'), 0);
+  await writeViews(replacement, [new TextEncoder().encode('new')], 0);
   await replacement.finish();
   expect(() => fstatSync(replacement.fd)).toThrow('EBADF');
   await replacement.finish();

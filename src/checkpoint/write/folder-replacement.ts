@@ -12,7 +12,7 @@
 import { type Stats, statSync } from 'node:fs';
 import { mkdir, readdir, rm, rmdir, unlink } from 'node:fs/promises';
 import { dirname, join, resolve, sep } from 'node:path';
-import { writeFully } from '../../io/file-copy.js';
+import { writeViews } from '../../io/file-copy.js';
 import { Slots } from '../../io/transfer.js';
 import { syncFolder } from '../../replacement/folder-sync.js';
 import { Replacement } from '../../replacement/replacement.js';
@@ -221,7 +221,7 @@ export class FolderReplacement {
     const { indexFilename } = this.#pattern;
     const index = await this.#open(this.#names.next(), indexFilename, bytes.byteLength);
     this.#indexes.push(index);
-    await writeFully(index, bytes, 0);
+    await writeViews(index, [bytes], 0);
     await index.finish();
     return index;
   }

@@ -6,7 +6,6 @@
 
 export type { Checkpoint } from './checkpoint/checkpoint.js';
 export { loadCheckpoint, type OpenCheckpointOptions, openCheckpoint } from './checkpoint/open.js';
-export type { CheckpointSummary, DtypeCounts, TensorCounts } from './checkpoint/summary.js';
 export type { WriteCheckpointOptions, WrittenCheckpoint } from './checkpoint/write/execute-plan.js';
 export type { CheckpointLayoutOptions } from './checkpoint/write/plan.js';
 export {
@@ -53,6 +52,7 @@ export type { HeaderOptions, MetadataInput } from './format/header-writer.js';
 export type { MetadataChanges } from './format/metadata-changes.js';
 export type { NamedValues } from './format/named-values.js';
 export type { TensorSpec } from './format/tensor-spec.js';
+export type { CheckpointSummary, DtypeCounts, TensorCounts } from './hub/parameter-count.js';
 export type { PathLike } from './io/paths.js';
 export type { TransferOptions, TransferProgress } from './io/transfer.js';
 export { type EditMetadataOptions, editMetadata, type MetadataEdit } from './save/edit-metadata.js';

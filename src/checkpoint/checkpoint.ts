@@ -3,6 +3,7 @@
 import { requireBoolean, requireNames, requireOptions } from '../errors/arguments.js';
 import type { CloseOptions, SafetensorsFile, TensorInfo } from '../file/file.js';
 import type { OpenOptions } from '../file/open.js';
+import type { CheckpointSummary } from '../hub/parameter-count.js';
 import type { TransferOptions } from '../io/transfer.js';
 import { type Partition, planPartition } from '../tensor/partition.js';
 import type { SliceIndex } from '../tensor/slice.js';
@@ -10,7 +11,7 @@ import type { Tensor } from '../tensor/tensor.js';
 import { Catalog, type Place } from './catalog.js';
 import type { CheckpointFiles } from './find-files.js';
 import { LazyShards } from './lazy-shards.js';
-import { type CheckpointSummary, summarize } from './summary.js';
+import { summarize } from './summary.js';
 import { transferShards } from './transfer-shards.js';
 import { verifyCheckpoint } from './verify.js';
 

@@ -1,20 +1,19 @@
 /**
  * How many parameters the elements of quantized tensors stand for, by the model's `config.json` and
- * the rules by which the Hub counts. The configuration is a stranger's: what has the wrong type
+ * the rules by which the Hub counts. The configuration is untrusted: a field of the wrong type
  * counts as absent.
  */
-import type { Dtype } from '../format/dtype.js';
-import { type MlxConfig, mlxConfigOf, mlxCounter } from './mlx-quantization.js';
+import { DTYPES, type Dtype } from '../format/dtype.js';
 import { exclusionTest, type NameTest, targetTest } from './module-patterns.js';
-import {
-  type CountedTensor,
-  type Fields,
-  fieldsOf,
-  INTEGERS,
-  lastPart,
-  type Multiplier,
-  packingFactor,
-} from './parameter-packing.js';
+
+/** A tensor to count. */
+export interface CountedTensor {
+  readonly name: string;
+  readonly dtype: Dtype;
+}
+
+/** Parameters per element; 0 for tensors that only serve to read others. */
+export type Multiplier = (tensor: CountedTensor) => number;
 
 /** What a configuration says about quantization. */
 export interface Quantization {
@@ -26,6 +25,10 @@ export interface Quantization {
   multiplier(dtypeOf: (name: string) => Dtype | undefined): Multiplier;
 }
 
+/** Dtypes into which quantizers pack narrower values. */
+const INTEGERS: ReadonlySet<Dtype> = new Set(['U8', 'I8', 'U16', 'I16', 'U32', 'I32']);
+
+/** Last parts of the names of tensors that only serve to read others. */
 const AUXILIARY: ReadonlySet<string> = new Set([
   'weight_scale',
   'weight_scale_inv',
@@ -46,9 +49,29 @@ const BITSANDBYTES_AUXILIARY: ReadonlySet<string> = new Set([
   'nested_absmax',
   'nested_quant_map',
 ]);
-/** Up to so many characters a pattern costs no more than looking at the name. */
+/** A pattern of up to this many characters costs no more than one pass over the name. */
 const SHORT_LENGTH = 16;
 const FOUR_BIT = /(?:nv|mx)?fp4|u?int4|nf4/;
+
+/** The members of a JSON object. */
+type Fields = Readonly<Record<string, unknown>>;
+
+/** The fields of a JSON object; none of anything else. */
+function fieldsOf(value: unknown): Fields {
+  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+  return isObject ? (value as Fields) : {};
+}
+
+/** The part of a name behind the last dot. */
+function lastPart(name: string): string {
+  return name.slice(name.lastIndexOf('.') + 1);
+}
+
+/** How many values of `bits` each element of an integer dtype holds; may be a fraction. */
+function packingFactor(dtype: Dtype, bits: unknown): number {
+  const isPacked = typeof bits === 'number' && bits > 0 && bits < DTYPES[dtype].bits;
+  return isPacked && INTEGERS.has(dtype) ? DTYPES[dtype].bits / bits : 1;
+}
 
 function textOf(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined;
@@ -63,7 +86,7 @@ function moduleOf(name: string): string {
   return at === -1 ? name : name.slice(0, at);
 }
 
-/** A search can compare most of a long pattern again at every character of a name. */
+/** Matching can compare most of a long pattern again at every character of a name. */
 function costOf(patterns: readonly string[]): number {
   return patterns.reduce((sum, { length }) => sum + 1 + Math.floor(length / SHORT_LENGTH), 0);
 }
@@ -81,27 +104,25 @@ export function quantizationOf(config: unknown): Quantization | null {
   const found = sectionOf(root) ?? sectionOf(text);
   if (found === null) return null;
   const expertDtype = textOf(root['expert_dtype'] ?? text['expert_dtype']);
-  if (found.mlx !== null) {
-    const { mlx } = found;
+  const { fields } = found;
+  if (found.isMlx) {
     return {
       method: 'mlx',
       matchingCost: 0,
-      multiplier: (dtypeOf) => withoutAuxiliary(mlxCounter(mlx, dtypeOf)),
+      multiplier: (dtypeOf) => withoutAuxiliary(mlxMultiplier(fields, dtypeOf)),
     };
   }
-  return otherQuantization(found.fields, expertDtype);
+  return otherQuantization(fields, expertDtype);
 }
 
-/** MLX writes `quantization`, older versions of it only `quantization_config` as all others do. */
-function sectionOf(config: Fields): { fields: Fields; mlx: MlxConfig | null } | null {
+/** MLX writes `quantization`; older versions of it write `quantization_config`, as all others do. */
+function sectionOf(config: Fields): { fields: Fields; isMlx: boolean } | null {
   const own = fieldsOf(config['quantization']);
-  const ownMlx = mlxConfigOf(own);
-  if (ownMlx !== null) return { fields: own, mlx: ownMlx };
-  if (typeof config['quantization_config'] !== 'object' || config['quantization_config'] === null) {
-    return null;
-  }
-  const fields = fieldsOf(config['quantization_config']);
-  return { fields, mlx: mlxConfigOf(fields) };
+  if (isMlx(own)) return { fields: own, isMlx: true };
+  const section = config['quantization_config'];
+  if (typeof section !== 'object' || section === null) return null;
+  const fields = fieldsOf(section);
+  return { fields, isMlx: isMlx(fields) };
 }
 
 function withoutAuxiliary(multiplier: Multiplier): Multiplier {
@@ -151,7 +172,7 @@ function isAuxiliary(method: string | null, tensor: CountedTensor, isQuantized: 
 /** A group of compressed-tensors: some modules with a bit width of their own. */
 interface Group {
   readonly targets: readonly NameTest[];
-  /** Of finding out whether a module is of the group. */
+  /** Cost of finding out whether a module belongs to the group. */
   readonly cost: number;
   readonly format: string | undefined;
   readonly bits: unknown;
@@ -180,7 +201,7 @@ function multiplierOf(
   const packed = (tensor: CountedTensor, factor: number): number =>
     tensor.dtype === 'U8' ? factor : 1;
   switch (method) {
-    // Named, but without a packing of MLX's.
+    // The method is named, but there is no packing of MLX's.
     case 'mlx':
       return () => 1;
     case 'mxfp4':
@@ -222,5 +243,69 @@ function compressedMultiplier(
     const format = (group?.format ?? globalFormat)?.toLowerCase();
     if (!format?.endsWith('pack-quantized')) return 1;
     return packingFactor(dtype, group?.bits ?? anyBits ?? bitsOfFormat(format) ?? 4);
+  };
+}
+
+/** How MLX packs a module: weights in U32, with scales beside them. */
+interface MlxPacking {
+  readonly bits: number;
+  readonly mode: string;
+}
+
+/** Bits and group sizes of each mode of MLX; the first ones are the defaults. */
+const MLX_MODES: ReadonlyMap<string, { bits: readonly number[]; groups: readonly number[] }> =
+  new Map([
+    ['affine', { bits: [4, 2, 3, 5, 6, 8], groups: [64, 32, 128] }],
+    ['mxfp4', { bits: [4], groups: [32] }],
+    ['nvfp4', { bits: [4], groups: [16] }],
+    ['mxfp8', { bits: [8], groups: [32] }],
+  ]);
+
+/** What the fields say, completed by the mode's defaults; null when MLX has no such packing. */
+function mlxPackingOf(fields: Fields): MlxPacking | null {
+  const mode = fields['mode'] ?? 'affine';
+  if (typeof mode !== 'string') return null;
+  const allowed = MLX_MODES.get(mode.toLowerCase());
+  if (allowed === undefined) return null;
+  const bits = fields['bits'] ?? allowed.bits[0];
+  const group = fields['group_size'] ?? allowed.groups[0];
+  if (typeof bits !== 'number' || typeof group !== 'number') return null;
+  const isKnown = allowed.bits.includes(bits) && allowed.groups.includes(group);
+  return isKnown ? { bits, mode: mode.toLowerCase() } : null;
+}
+
+function describesMlxPacking(fields: Fields): boolean {
+  const isGiven = ['bits', 'group_size', 'mode'].some((key) => Object.hasOwn(fields, key));
+  return isGiven && mlxPackingOf(fields) !== null;
+}
+
+/** MLX names no method: its own fields, global or of a module, tell that it is MLX. */
+function isMlx(fields: Fields): boolean {
+  const { quant_method: method } = fields;
+  const isOther =
+    method !== undefined && (typeof method !== 'string' || method.toLowerCase() !== 'mlx');
+  return !isOther && [fields, ...Object.values(fields).map(fieldsOf)].some(describesMlxPacking);
+}
+
+/** By the configuration; a module counts as packed only if its tensors have MLX's form too. */
+function mlxMultiplier(fields: Fields, dtypeOf: (name: string) => Dtype | undefined): Multiplier {
+  const packingOfModule = (module: string): MlxPacking | null => {
+    const own = Object.hasOwn(fields, module) ? fields[module] : undefined;
+    if (own === false) return null;
+    const isOverride = typeof own === 'object' && own !== null;
+    const packing = mlxPackingOf(isOverride ? fieldsOf(own) : fields);
+    if (packing === null || dtypeOf(`${module}.weight`) !== 'U32') return null;
+    if (dtypeOf(`${module}.scales`) === undefined) return null;
+    const isWhole = packing.mode !== 'affine' || dtypeOf(`${module}.biases`) !== undefined;
+    return isWhole ? packing : null;
+  };
+  return ({ name, dtype }) => {
+    const part = lastPart(name);
+    if (part !== 'weight' && part !== 'scales' && part !== 'biases') return 1;
+    const dot = name.lastIndexOf('.');
+    const packing = packingOfModule(dot === -1 ? name : name.slice(0, dot));
+    if (packing === null) return 1;
+    if (part === 'scales' || (part === 'biases' && packing.mode === 'affine')) return 0;
+    return part === 'weight' ? packingFactor(dtype, packing.bits) : 1;
   };
 }

@@ -1,0 +1,146 @@
+/**
+ * Tensors, parameters and bytes of a checkpoint, per dtype and by shard, counted as the Hub does: by
+ * the headers, the index and the parsed `config.json`, wherever these come from.
+ */
+
+import type { Dtype } from '../format/dtype.js';
+import type { Header } from '../format/header.js';
+import { elementCountOf } from '../format/shape.js';
+import type { CheckpointIndex } from '../shards/index.js';
+import { type Multiplier, type Quantization, quantizationOf } from './quantization.js';
+
+/** As on the Hub: a longer `config.json` counts as none. */
+export const MAX_CONFIG_BYTE_LENGTH = 10_000_000;
+
+/** Cost of a configuration's patterns times bytes of headers; above, it counts as none. */
+const MAX_MATCHING_WORK = 1e10;
+
+/** Counts of some tensors. */
+export interface TensorCounts {
+  /** Number of tensors, those included that hold no parameters. */
+  readonly tensors: number;
+  /** Number of parameters by the Hub's rules: packed ones each, neither scalars nor scales. */
+  readonly parameters: number;
+  /** Length of the tensors in bytes. */
+  readonly byteLength: number;
+}
+
+/** Counts of a shard, or of a whole checkpoint. */
+export interface DtypeCounts extends TensorCounts {
+  /** The same per dtype, of those that occur. */
+  readonly dtypes: ReadonlyMap<Dtype, TensorCounts>;
+}
+
+/** Result of `Checkpoint.summary`. */
+export interface CheckpointSummary extends DtypeCounts {
+  /** The same by shard. */
+  readonly shards: ReadonlyMap<string, DtypeCounts>;
+  /**
+   * `total_parameters` of the metadata, at most `parameters`; null when there is none. Writers count
+   * tied tensors once in it.
+   */
+  readonly totalParameters: number | null;
+  /** Method by which packed parameters were counted, from `config.json`; null without one. */
+  readonly quantization: string | null;
+}
+
+/** A shard to be counted. */
+export interface CountedShard {
+  readonly name: string;
+  readonly header: Header;
+}
+
+class Counter implements DtypeCounts {
+  tensors = 0;
+  parameters = 0;
+  byteLength = 0;
+  readonly dtypes = new Map<Dtype, { tensors: number; parameters: number; byteLength: number }>();
+
+  add(dtype: Dtype, tensors: number, parameters: number, byteLength: number): void {
+    const counts = this.dtypes.get(dtype) ?? { tensors: 0, parameters: 0, byteLength: 0 };
+    this.dtypes.set(dtype, counts);
+    for (const sum of [this, counts]) {
+      sum.tensors += tensors;
+      sum.parameters += parameters;
+      sum.byteLength += byteLength;
+    }
+  }
+
+  addAll(other: Counter): void {
+    for (const [dtype, { tensors, parameters, byteLength }] of other.dtypes) {
+      this.add(dtype, tensors, parameters, byteLength);
+    }
+  }
+}
+
+/**
+ * Counts what the headers say.
+ *
+ * @param index null for a single file
+ * @param config the parsed `config.json`; undefined when there is none
+ */
+export function countParameters(
+  shards: readonly CountedShard[],
+  index: CheckpointIndex | null,
+  config: unknown,
+): CheckpointSummary {
+  const quantization = usable(quantizationOf(config), shards);
+  const dtypeOf = (name: string): Dtype | undefined => {
+    const entry = index === null ? -1 : index.find(name);
+    if (index !== null && entry === -1) return undefined;
+    const { header } = shards[index === null ? 0 : index.shardOf(entry)] as CountedShard;
+    const found = header.find(name);
+    return found === -1 ? undefined : header.dtype(found);
+  };
+  const multiplier = quantization?.multiplier(dtypeOf) ?? (() => 1);
+  const total = new Counter();
+  const byShard = new Map<string, DtypeCounts>();
+  for (const { name, header } of shards) {
+    const counter = count(header, multiplier);
+    total.addAll(counter);
+    byShard.set(name, counter);
+  }
+  const { tensors, parameters, byteLength, dtypes } = total;
+  const metadata = index === null ? shards[0]?.header.metadata : index.metadata;
+  return {
+    tensors,
+    parameters,
+    byteLength,
+    dtypes,
+    shards: byShard,
+    totalParameters: declaredParameters(metadata?.get('total_parameters'), parameters),
+    quantization: quantization === null ? null : (quantization.method ?? 'unknown'),
+  };
+}
+
+function count(header: Header, multiplier: Multiplier): Counter {
+  const counter = new Counter();
+  for (let entry = 0; entry < header.size; entry++) {
+    const dtype = header.dtype(entry);
+    const byteLength = header.end(entry) - header.begin(entry);
+    counter.add(dtype, 1, parametersOf(header, entry, dtype, multiplier), byteLength);
+  }
+  return counter;
+}
+
+function parametersOf(header: Header, entry: number, dtype: Dtype, multiplier: Multiplier): number {
+  // Exponents are only ever scales of others.
+  if (dtype === 'F8_E8M0') return 0;
+  const shape = header.shape(entry);
+  if (shape.length === 0) return 0;
+  return Math.round(elementCountOf(shape) * multiplier({ name: header.name(entry), dtype }));
+}
+
+function declaredParameters(text: string | undefined, counted: number): number | null {
+  const value = Number.parseInt(text ?? '', 10);
+  return Number.isFinite(value) && value > 0 ? Math.min(value, counted) : null;
+}
+
+function usable(
+  quantization: Quantization | null,
+  shards: readonly CountedShard[],
+): Quantization | null {
+  if (quantization === null) return null;
+  const bytes = shards.reduce((sum, { header }) => sum + header.json.length, 0);
+  return quantization.matchingCost * bytes > MAX_MATCHING_WORK ? null : quantization;
+}

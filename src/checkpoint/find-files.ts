@@ -12,7 +12,7 @@ import {
   type ParseIndexOptions,
   parseCheckpointIndex,
 } from '../shards/index.js';
-import { pathObjection, SHARD_EXTENSION } from '../shards/safe-names.js';
+import { pathObjection, SHARD_EXTENSION } from '../shards/shard-paths.js';
 
 /** One file of a checkpoint. */
 export interface ShardFile {

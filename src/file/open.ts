@@ -9,7 +9,7 @@ import {
   requireOptions,
 } from '../errors/arguments.js';
 import { FileChangedError } from '../errors/errors.js';
-import { requireLittleEndianHost } from '../format/byte-order.js';
+import { requireLittleEndianHost } from '../format/dtype.js';
 import { HEAD_BYTE_LENGTH } from '../format/foreign-formats.js';
 import {
   type ParseHeaderOptions,

@@ -3,6 +3,8 @@
  * it (descending), and the position is the compact code by which a parsed header stores a dtype.
  */
 
+import { SafetensorsError } from '../errors/errors.js';
+
 /** Name of a dtype as it stands in the header; upper case, exact. */
 export type Dtype =
   | 'BOOL'
@@ -86,3 +88,10 @@ for (const facts of Object.values(DTYPES)) Object.freeze(facts);
 
 /** Names in rank order; the index of a name is the dtype's rank and its code in a parsed header. */
 export const DTYPE_NAMES: readonly Dtype[] = Object.freeze(Object.keys(DTYPES) as Dtype[]);
+
+/** Throws `SAFETENSORS_BIG_ENDIAN_HOST` where numbers have their high byte first. */
+export function requireLittleEndianHost(path?: string): void {
+  if (new Uint8Array(Uint16Array.of(1).buffer)[0] === 1) return;
+  const message = 'safetensors files are little endian, and this machine is not';
+  throw new SafetensorsError('SAFETENSORS_BIG_ENDIAN_HOST', message, { path });
+}

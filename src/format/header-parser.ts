@@ -4,15 +4,15 @@
  */
 
 import { quoteName } from '../errors/errors.js';
+import { FewKeys, findDuplicateKey, hasKey } from '../json/duplicate-keys.js';
 import { hashString, processHashKey } from '../json/key-hash.js';
-import { FewKeys, findDuplicateKey, hasKey } from '../json/name-table.js';
 import {
   CLOSE_BRACE,
   CLOSE_BRACKET,
   COLON,
   COMMA,
   type JsonReader,
-  type Literal,
+  Literal,
   OPEN_BRACE,
   OPEN_BRACKET,
   QUOTE,
@@ -20,18 +20,42 @@ import {
 import { skipNull, skipValue } from '../json/skip.js';
 import { compareStrings, decodeString } from '../json/strings.js';
 import { DTYPE_NAMES, DTYPES } from './dtype.js';
-import {
-  DTYPES_AS_KEYS,
-  FIELDS,
-  METADATA,
-  OLD_DATA_OFFSETS,
-  OLD_DRAFT,
-  OLD_DTYPE,
-  USUAL_FIELDS,
-  USUAL_OFFSETS,
-  USUAL_STARTS,
-} from './header-spelling.js';
 import { TensorColumns, UNPROVEN } from './tensor-columns.js';
+
+const encoder = new TextEncoder();
+
+/** A JSON string without its opening quote: what `compareStrings` compares. */
+function keyBytes(text: string): Uint8Array {
+  return encoder.encode(`${text}"`);
+}
+
+/** The key of the metadata. */
+const METADATA: Uint8Array = keyBytes('__metadata__');
+/** The keys of a description. */
+const FIELDS: readonly Uint8Array[] = [
+  keyBytes('dtype'),
+  keyBytes('shape'),
+  keyBytes('data_offsets'),
+];
+/** What the oldest draft of the format called the offsets. */
+const OLD_DATA_OFFSETS: Uint8Array = keyBytes('offsets');
+/** The dtypes by their codes. */
+const DTYPES_AS_KEYS: readonly Uint8Array[] = DTYPE_NAMES.map(keyBytes);
+/** The usual spelling of a field's key. */
+const USUAL_FIELDS: readonly Literal[] = ['dtype', 'shape', 'data_offsets'].map(
+  (key) => new Literal(`"${key}":`),
+);
+/** The usual start of a description, by the dtype's code. */
+const USUAL_STARTS: readonly Literal[] = DTYPE_NAMES.map(
+  (name) => new Literal(`{"dtype":"${name}","shape":[`),
+);
+/** What usually stands between shape and offsets. */
+const USUAL_OFFSETS: Literal = new Literal('],"data_offsets":[');
+
+/** Dtypes of the oldest draft were spelled as those of numpy and torch. */
+const OLD_DTYPE: RegExp = /^(b?float|u?int)\d+$|^bool$/;
+/** For messages. */
+const OLD_DRAFT = 'as in the oldest draft of the format, which no reader accepts any more';
 
 /** `"":{"dtype":"U8","shape":[],"data_offsets":[0,0]},`: no tensor takes fewer bytes. */
 const MIN_TENSOR_BYTE_LENGTH = 50;

@@ -25,6 +25,13 @@ export interface TensorFacts extends NamedSpec {
 
 const MAX_UINT64 = 2n ** 64n - 1n;
 
+/** Number of elements of a shape: the product of its dimensions, 1 for a scalar. */
+export function elementCountOf(shape: readonly number[]): number {
+  let count = 1;
+  for (const dimension of shape) count *= dimension;
+  return count;
+}
+
 /**
  * Length of a tensor in bytes.
  *

@@ -1,7 +1,7 @@
 /** Ids of repositories on the Hub: `name`, `org/name`, `hf://org/name@revision/path`. */
 
 import { argumentRangeError } from '../errors/arguments.js';
-import { pathObjection } from '../shards/safe-names.js';
+import { pathObjection } from '../shards/shard-paths.js';
 
 /** What an id names. */
 export interface HubId {

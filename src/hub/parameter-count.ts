@@ -5,7 +5,7 @@
 
 import type { Dtype } from '../format/dtype.js';
 import type { Header } from '../format/header.js';
-import { elementCountOf } from '../format/shape.js';
+import { elementCountOf } from '../format/tensor-spec.js';
 import type { CheckpointIndex } from '../shards/index.js';
 import { type Multiplier, type Quantization, quantizationOf } from './quantization.js';
 

@@ -3,7 +3,6 @@
  * makes no objects: what a value means, and which positions to keep, is its caller's business.
  */
 import { type ErrorContext, FormatError } from '../errors/errors.js';
-import { splitInteger } from './numbers.js';
 import {
   decodeString,
   escapedUnit,
@@ -38,6 +37,11 @@ const END = -1;
 
 /** Digits that a JavaScript number adds up without rounding: 10^15 - 1 is below 2^53. */
 const EXACT_DIGITS = 15;
+/** Digits of 2^64 - 1. */
+const MAX_DIGITS = 20;
+
+/** Digits of the lower part, whose value is below 10^9. */
+const LOWER_DIGITS = 9;
 
 /** ASCII text of at least four bytes, cut into words of four; the last overlaps the one before. */
 export class Literal {
@@ -284,4 +288,29 @@ export class JsonReader {
       { ...this.#context, tensor },
     );
   }
+}
+
+/**
+ * Splits the integer whose digits are the bytes [start, end) into its lower and its upper 32 bits;
+ * false when it is above 2^64 - 1. There are at least 9 digits and no needless zeros in front.
+ */
+function splitInteger(bytes: Uint8Array, start: number, end: number, halves: Uint32Array): boolean {
+  if (end - start > MAX_DIGITS) return false;
+  const middle = end - LOWER_DIGITS;
+  const upper = digitsValue(bytes, start, middle);
+  // upper * 10^9 + the lower digits, with 20 bits of upper at a time: all sums stay exact below 2^53.
+  const upperHigh = Math.floor(upper / 2 ** 20);
+  const low = (upper - upperHigh * 2 ** 20) * 1e9 + digitsValue(bytes, middle, end);
+  const carried = Math.floor(low / 2 ** 20);
+  const rest = upperHigh * 1e9 + carried;
+  const high = Math.floor(rest / 2 ** 12);
+  halves[0] = (rest - high * 2 ** 12) * 2 ** 20 + (low - carried * 2 ** 20);
+  halves[1] = high;
+  return high < 2 ** 32;
+}
+
+function digitsValue(bytes: Uint8Array, start: number, end: number): number {
+  let value = 0;
+  for (let at = start; at < end; at++) value = value * 10 + (bytes[at] as number) - ZERO;
+  return value;
 }

@@ -1,6 +1,5 @@
 /** Values of ignored JSON fields: checked by the same rules as all others, and passed over. */
 
-import { isFiniteLiteral } from './numbers.js';
 import {
   CLOSE_BRACE,
   CLOSE_BRACKET,
@@ -14,6 +13,10 @@ import {
 const MAX_JSON_DEPTH = 127;
 /** An integer of so many digits is below 1e308 and therefore a finite double. */
 const FINITE_DIGITS = 308;
+/** A double's decimal expansion has no more significant digits than 767, halfway points included. */
+const SIGNIFICANT_DIGITS = 800;
+/** Exponents are cut here: no header has so many digits that they could bring them back. */
+const MAX_EXPONENT = 1e12;
 
 const MINUS = 0x2d;
 const PLUS = 0x2b;
@@ -82,7 +85,7 @@ function skipNumber(reader: JsonReader): void {
     if (bytes[at] === PLUS || bytes[at] === MINUS) at++;
     at = digitsEnd(reader, at);
   }
-  if ((hasExponent || integerDigits > FINITE_DIGITS) && !isFiniteLiteral(bytes, start, at)) {
+  if ((hasExponent || integerDigits > FINITE_DIGITS) && !isFiniteNumber(bytes, start, at)) {
     reader.fail('a number within the range of a double');
   }
   reader.at = at;
@@ -99,4 +102,42 @@ function digitsEnd(reader: JsonReader, start: number): number {
   }
   if (at === start) reader.failAt(at, 'a digit');
   return at;
+}
+
+/**
+ * Whether the number between two positions, without its sign, is below the largest
+ * double. Takes time
+ * of the number's length and constant memory, so a number of 100 MB is safe.
+ */
+function isFiniteNumber(bytes: Uint8Array, start: number, end: number): boolean {
+  let digits = '';
+  // Power of ten of the digit that stands behind the collected ones.
+  let scale = 0;
+  let isFraction = false;
+  let at = start;
+  for (; at < end; at++) {
+    const byte = bytes[at] as number;
+    if (byte === DOT) {
+      isFraction = true;
+      continue;
+    }
+    if (byte < ZERO || byte > NINE) break;
+    const isCollected = digits.length < SIGNIFICANT_DIGITS && (digits !== '' || byte !== ZERO);
+    if (isCollected) digits += String.fromCharCode(byte);
+    if (isFraction && (isCollected || digits === '')) scale--;
+    else if (!isFraction && !isCollected && digits !== '') scale++;
+  }
+  if (digits === '') return true;
+  return Number.isFinite(Number(`${digits}e${scale + exponentAt(bytes, at, end)}`));
+}
+
+/** Value of the exponent that begins at `start` with `e`; 0 when there is none. */
+function exponentAt(bytes: Uint8Array, start: number, end: number): number {
+  let exponent = 0;
+  for (let at = start + 1; at < end; at++) {
+    const byte = bytes[at] as number;
+    if (byte === PLUS || byte === MINUS) continue;
+    exponent = Math.min(exponent * 10 + byte - ZERO, MAX_EXPONENT);
+  }
+  return bytes[start + 1] === MINUS ? -exponent : exponent;
 }

@@ -1,7 +1,7 @@
 /** Names for the files of a checkpoint until they get their own, by which those left over are known. */
 
 import { createHash, randomBytes } from 'node:crypto';
-import { SHARD_EXTENSION } from '../shards/safe-names.js';
+import { SHARD_EXTENSION } from '../shards/shard-paths.js';
 
 /** Of a file that is being written. */
 const TEMPORARY_EXTENSION = '.tmp';

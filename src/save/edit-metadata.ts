@@ -4,7 +4,7 @@ import { closeSync, constants, fstatSync, statSync } from 'node:fs';
 import { requireBoolean, requireOptions } from '../errors/arguments.js';
 import { FileChangedError, SafetensorsError } from '../errors/errors.js';
 import { readFileHeader } from '../file/read-header.js';
-import { requireLittleEndianHost } from '../format/byte-order.js';
+import { requireLittleEndianHost } from '../format/dtype.js';
 import { type Header, PREFIX_BYTE_LENGTH, parseHeader } from '../format/header.js';
 import {
   changeMetadata,

@@ -1,7 +1,7 @@
 /** Tensors and metadata as a file, which takes the place of another in one step. */
 
 import { requireBoolean, requireOptions } from '../errors/arguments.js';
-import { requireLittleEndianHost } from '../format/byte-order.js';
+import { requireLittleEndianHost } from '../format/dtype.js';
 import { type HeaderOptions, layOut } from '../format/header-writer.js';
 import type { NamedValues } from '../format/named-values.js';
 import { locate, type PathLike } from '../io/paths.js';

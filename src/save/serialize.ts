@@ -2,7 +2,7 @@
 
 import { constants } from 'node:buffer';
 import { argumentRangeError } from '../errors/arguments.js';
-import { requireLittleEndianHost } from '../format/byte-order.js';
+import { requireLittleEndianHost } from '../format/dtype.js';
 import { type HeaderOptions, layOut } from '../format/header-writer.js';
 import type { NamedValues } from '../format/named-values.js';
 import { readerOf, readFully } from '../io/opened-file.js';

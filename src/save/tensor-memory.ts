@@ -1,6 +1,6 @@
 /** Where the bytes of tensors to be written are in memory, so that it shows which of them share it. */
 
-import type { TensorMemory } from '../shards/tensor-extents.js';
+import type { TensorMemory } from '../shards/shared-tensors.js';
 import { Tensor } from '../tensor/tensor.js';
 import type { FilePayload, MemoryPayload, StreamPayload, TensorEntry } from './tensor-input.js';
 

@@ -8,7 +8,7 @@ import {
 } from '../errors/arguments.js';
 import { quoteName, SafetensorsError, TensorNotFoundError } from '../errors/errors.js';
 import { nearNames } from '../errors/near-names.js';
-import { requireLittleEndianHost } from '../format/byte-order.js';
+import { requireLittleEndianHost } from '../format/dtype.js';
 import { type HeaderOptions, layOut, type Placed } from '../format/header-writer.js';
 import { type NamedValues, pairsOf } from '../format/named-values.js';
 import { type NamedSpec, readSpec, type TensorSpec } from '../format/tensor-spec.js';

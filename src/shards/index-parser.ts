@@ -1,12 +1,12 @@
 /** The JSON of an index → columns: names, their hashes, and numbers of shards. */
 import { quoteName } from '../errors/errors.js';
+import { findDuplicateKey } from '../json/duplicate-keys.js';
 import { type HashKey, hashString, processHashKey } from '../json/key-hash.js';
-import { findDuplicateKey } from '../json/name-table.js';
 import { CLOSE_BRACE, JsonReader, Literal, OPEN_BRACE, QUOTE } from '../json/reader.js';
 import { skipValue } from '../json/skip.js';
 import { compareStrings, decodeString } from '../json/strings.js';
 import type { TextKind } from '../json/utf8.js';
-import { checkShardName } from './safe-names.js';
+import { checkShardName } from './shard-paths.js';
 
 /** Shards at most: looking for every one of them on the disk must not take minutes. */
 const MAX_SHARD_COUNT = 200_000;

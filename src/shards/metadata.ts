@@ -1,5 +1,6 @@
 /** Where the metadata of a checkpoint stands: in its only file, or in its index. */
 
+import type { CheckpointIndex } from './index.js';
 import type { IndexValue } from './index-writer.js';
 import type { SplitSummary } from './split.js';
 
@@ -13,8 +14,12 @@ export interface CheckpointMetadata {
   readonly unrecorded: readonly string[];
 }
 
-/** Loaders of PyTorch models refuse files that do not name a format they know. */
-const FORMAT: readonly [string, string] = ['format', 'pt'];
+/** Loaders of PyTorch models refuse files whose metadata doesn't name a format they know. */
+const FORMAT = 'format';
+const PYTORCH: readonly [string, string] = [FORMAT, 'pt'];
+
+/** Bytes of all tensors: in an index only, and computed for each new one. */
+const TOTAL_SIZE = 'total_size';
 
 /**
  * Metadata as `huggingface_hub` writes it. A single file has `format: pt`, which the caller's
@@ -28,14 +33,94 @@ export function checkpointMetadata(
   dropped: ReadonlyMap<string, string>,
 ): CheckpointMetadata {
   const { isSharded, metadata: total } = split;
-  const taken = isSharded ? 'total_size' : 'format';
+  const taken = isSharded ? TOTAL_SIZE : FORMAT;
   const given = new Map(metadata);
   const unrecorded: string[] = [];
   for (const [name, kept] of dropped) {
     if (name === taken || metadata.has(name)) unrecorded.push(name);
     else given.set(name, kept);
   }
-  if (!isSharded) return { file: new Map([FORMAT, ...given]), index: null, unrecorded };
-  const index = new Map<string, IndexValue>([['total_size', total.total_size], ...given]);
-  return { file: new Map([FORMAT]), index, unrecorded };
+  if (!isSharded) return { file: new Map([PYTORCH, ...given]), index: null, unrecorded };
+  const index = new Map<string, IndexValue>([[TOTAL_SIZE, total.total_size], ...given]);
+  return { file: new Map([PYTORCH]), index, unrecorded };
+}
+
+/** Metadata of a file; null for none. */
+type FileMetadata = ReadonlyMap<string, string> | null;
+
+/** Metadata of an index, as it reads it. */
+export type IndexMetadata = Pick<CheckpointIndex, 'metadata' | 'jsonKeys'>;
+
+/** Metadata of the new files. */
+export interface ReshardedMetadata {
+  /** Of every file. */
+  readonly file: FileMetadata;
+  /** Of the index; null when there is only one file. */
+  readonly index: ReadonlyMap<string, IndexValue> | null;
+  /** Keys with different values, of which not all were kept. */
+  readonly conflicts: readonly string[];
+}
+
+/**
+ * Distributes the metadata of a checkpoint's files, one of them or the shards of `index`, over the
+ * files of `split`.
+ */
+export function reshardMetadata(
+  files: readonly FileMetadata[],
+  index: IndexMetadata | null,
+  { isSharded, metadata: total }: SplitSummary,
+): ReshardedMetadata {
+  const { common, conflicts } = intersect(files);
+  const hasMetadata = files.some((file) => file !== null);
+  const ofIndex = valuesOf(index);
+  ofIndex.delete(TOTAL_SIZE);
+  if (!isSharded) {
+    const merged = new Map(common);
+    for (const [key, value] of ofIndex) {
+      const text = typeof value === 'string' ? value : (index?.metadata?.get(key) as string);
+      if (!merged.has(key)) merged.set(key, text);
+      else if (merged.get(key) !== text) conflicts.add(key);
+    }
+    const file = hasMetadata || merged.size > 0 ? merged : null;
+    return { file, index: null, conflicts: [...conflicts] };
+  }
+  const size: [string, IndexValue] = [TOTAL_SIZE, total.total_size];
+  if (index !== null) {
+    const file = hasMetadata ? common : null;
+    return { file, index: new Map([size, ...ofIndex]), conflicts: [...conflicts] };
+  }
+  const format = common.get(FORMAT);
+  const file = format === undefined ? null : new Map([[FORMAT, format]]);
+  const others = [...common].filter(([key]) => key !== FORMAT && key !== TOTAL_SIZE);
+  return { file, index: new Map([size, ...others]), conflicts: [...conflicts] };
+}
+
+/** What no two files contradict each other about, and the keys of the rest. */
+function intersect(files: readonly FileMetadata[]): {
+  common: Map<string, string>;
+  conflicts: Set<string>;
+} {
+  const common = new Map<string, string>();
+  const conflicts = new Set<string>();
+  for (const [key, value] of files.flatMap((file) => [...(file ?? [])])) {
+    if (!common.has(key)) common.set(key, value);
+    else if (common.get(key) !== value) conflicts.add(key);
+  }
+  for (const key of conflicts) common.delete(key);
+  return { common, conflicts };
+}
+
+function valuesOf(index: IndexMetadata | null): Map<string, IndexValue> {
+  const values = new Map<string, IndexValue>();
+  for (const [key, text] of index?.metadata ?? []) {
+    values.set(key, index?.jsonKeys.has(key) === true ? toIndexValue(JSON.parse(text)) : text);
+  }
+  return values;
+}
+
+/** A value of JSON, with Maps for objects. */
+function toIndexValue(value: unknown): IndexValue {
+  if (Array.isArray(value)) return value.map(toIndexValue);
+  if (typeof value !== 'object' || value === null) return value as IndexValue;
+  return new Map(Object.entries(value).map(([key, item]) => [key, toIndexValue(item)]));
 }

@@ -5,16 +5,9 @@
 
 import { argumentRangeError } from '../errors/arguments.js';
 import { quoteName, SafetensorsError } from '../errors/errors.js';
-import {
-  connectedAsPython,
-  connectedExtents,
-  type Extent,
-  extentsByStorage,
-  hasElements,
-  isComplete,
-  namesOf,
-  type TensorMemory,
-} from './tensor-extents.js';
+import { DTYPES, type Dtype } from '../format/dtype.js';
+import { elementCountOf } from '../format/tensor-spec.js';
+import { compareCodePoints } from '../json/code-point-order.js';
 
 /**
  * What to do with tensors that share memory.
@@ -32,79 +25,56 @@ export type SharedMode = 'copy' | 'dedupe' | 'error' | 'python';
 
 const MODES: readonly unknown[] = ['copy', 'dedupe', 'error', 'python'] satisfies SharedMode[];
 
-/** Which of several names is kept, where that is not left to the order of code points. */
-export interface NamePreference {
-  /** Names that are kept only when all are of this kind. */
-  readonly discardNames?: ReadonlySet<string>;
-  /** Names that are kept before all others, those to discard too. */
-  readonly preferredNames?: ReadonlySet<string>;
+/** Where a tensor's elements lie. */
+export interface TensorMemory {
+  readonly name: string;
+  /** Identity of the memory, compared as by a Map: an ArrayBuffer, or any other key. */
+  readonly storage: unknown;
+  /** Bytes of the whole memory. */
+  readonly storageByteLength: number;
+  /** First element, in bytes from the start of the memory. */
+  readonly byteOffset: number;
+  readonly dtype: Dtype;
+  readonly shape: readonly number[];
+  /** Distance of neighbours per dimension, in elements; C order when left out. */
+  readonly strides?: readonly number[];
 }
 
-/** What is written of tensors that share memory. */
+/** What is written of tensors that share memory: all names but the dropped ones. */
 export interface SharingPlan {
-  /** Names to write, in the order of the tensors. */
-  readonly kept: string[];
-  /** Name that stands for it, by name that is not written. */
+  /** The name written in its place, by dropped name. */
   readonly dropped: Map<string, string>;
   /** Groups of written names over common bytes: these bytes are written more than once. */
   readonly overlaps: string[][];
-  /** Groups of written names that lie in one memory, but not all over common bytes. */
-  readonly disjoint: string[][];
 }
 
-/** An error names this many groups of names, and as many names of each. */
+/** An error shows this many groups of names, and as many names of each. */
 const SHOWN_ITEMS = 5;
 
 /**
- * Says which tensors to write. Memory without bytes is never shared, and tensors without elements
- * share none but in the mode `python`. Lists of names are sorted by code points. Time grows as sorting
- * the tensors does.
+ * Says which tensors to write. Of several names for one tensor the first by code points is kept, and
+ * lists of names are sorted so. Memory without bytes is never shared; tensors without elements share
+ * none except in the mode `python`. Takes as long as sorting the tensors.
  *
  * @throws SafetensorsError `SAFETENSORS_SHARED_TENSORS` in the modes `error` and `python`
  * @throws RangeError `ERR_OUT_OF_RANGE` for an unknown mode or dtype
  */
-export function planSharing(
-  tensors: readonly TensorMemory[],
-  mode: SharedMode,
-  preference: NamePreference = {},
-): SharingPlan {
+export function planSharing(tensors: readonly TensorMemory[], mode: SharedMode): SharingPlan {
   if (!MODES.includes(mode)) throw argumentRangeError('shared', `one of ${MODES.join(', ')}`, mode);
-  const dropped = new Map<string, string>();
-  const overlaps: string[][] = [];
-  const disjoint: string[][] = [];
   if (mode === 'error') refuseShared(tensors);
-  if (mode === 'python') dropAsPython(tensors, preference, dropped);
+  const dropped = new Map<string, string>();
+  if (mode === 'python') dropAsPython(tensors, dropped);
+  const overlaps: string[][] = [];
   if (mode === 'dedupe') {
     for (const extents of extentsByStorage(tensors.filter(hasElements))) {
-      const written = dropAliases(extents, preference, dropped);
-      const clusters = connectedExtents(written);
-      for (const cluster of clusters) if (cluster.length > 1) overlaps.push(namesOf(cluster));
-      if (clusters.length > 1) disjoint.push(namesOf(written));
+      for (const names of overlapsOf(dropAliases(extents, dropped))) overlaps.push(names);
     }
   }
-  const names = tensors.map(({ name }) => name);
-  return { kept: names.filter((name) => !dropped.has(name)), dropped, overlaps, disjoint };
+  return { dropped, overlaps };
 }
 
-/** Equal for tensors of one memory with the same elements in the same places, and for no others. */
-function aliasKeyOf({ byteOffset, dtype, shape, strides }: TensorMemory): string {
-  const steps: (number | undefined)[] = [];
-  let step = 1;
-  for (let i = shape.length - 1; i >= 0; i--) {
-    const size = shape[i] ?? 1;
-    // The stride of a dimension with one element leads nowhere.
-    steps.push(size === 1 ? undefined : (strides?.[i] ?? step));
-    step *= size;
-  }
-  return `${byteOffset} ${dtype} ${shape} ${steps}`;
-}
-
-/** Extents of the names that are written; the names of others that mean the same are recorded. */
-function dropAliases(
-  extents: readonly Extent[],
-  preference: NamePreference,
-  dropped: Map<string, string>,
-): Extent[] {
+/** Returns the extents that are written; records those that mean the same as one of them. */
+function dropAliases(extents: readonly Extent[], dropped: Map<string, string>): Extent[] {
   if (extents.length === 1) return [...extents];
   const aliases = new Map<string, Extent[]>();
   for (const extent of extents) {
@@ -115,56 +85,42 @@ function dropAliases(
   }
   return [...aliases.values()].flatMap((equal) => {
     const names = namesOf(equal);
-    const kept = chooseName(names, preference);
+    const kept = names[0] as string;
     record(names, kept, dropped);
     return equal.filter(({ memory }) => memory.name === kept);
   });
 }
 
-/** The name to keep of sorted names. */
-function chooseName(names: readonly string[], preference: NamePreference): string | undefined {
-  const { preferredNames, discardNames } = preference;
-  return (
-    names.find((name) => preferredNames?.has(name)) ??
-    names.find((name) => !discardNames?.has(name)) ??
-    names[0]
-  );
-}
-
-function record(
-  names: readonly string[],
-  kept: string | undefined,
-  dropped: Map<string, string>,
-): void {
-  if (kept === undefined) return;
-  for (const name of names) if (name !== kept) dropped.set(name, kept);
+/** Equal for tensors of one memory with the same elements in the same places, and for no others. */
+function aliasKeyOf({ byteOffset, dtype, shape, strides }: TensorMemory): string {
+  const steps: (number | undefined)[] = [];
+  let step = 1;
+  for (let i = shape.length - 1; i >= 0; i--) {
+    const size = shape[i] ?? 1;
+    // A dimension with one element never uses its stride.
+    steps.push(size === 1 ? undefined : (strides?.[i] ?? step));
+    step *= size;
+  }
+  return `${byteOffset} ${dtype} ${shape} ${steps}`;
 }
 
 function refuseShared(tensors: readonly TensorMemory[]): void {
-  const shared: string[][] = [];
-  for (const extents of extentsByStorage(tensors.filter(hasElements))) {
-    for (const cluster of connectedExtents(extents)) {
-      if (cluster.length > 1) shared.push(namesOf(cluster));
-    }
-  }
+  const storages = extentsByStorage(tensors.filter(hasElements));
+  const shared = Array.from(storages, overlapsOf).flat();
   if (shared.length === 0) return;
   throw sharedTensorsError(
     `tensors share memory: ${listGroups(shared)}; 'dedupe' writes equal ones once, 'copy' writes all`,
   );
 }
 
-function dropAsPython(
-  tensors: readonly TensorMemory[],
-  preference: NamePreference,
-  dropped: Map<string, string>,
-): void {
+function dropAsPython(tensors: readonly TensorMemory[], dropped: Map<string, string>): void {
   const uncovered: string[][] = [];
   for (const extents of extentsByStorage(tensors)) {
     if (extents.length > 1) for (const { memory } of extents) requireFlat(memory);
     for (const group of connectedAsPython(extents)) {
-      const complete = namesOf(group.filter(({ memory }) => isComplete(memory)));
-      if (complete.length === 0) uncovered.push(namesOf(group));
-      else record(namesOf(group), chooseName(complete, preference), dropped);
+      const [kept] = namesOf(group.filter(({ memory }) => coversStorage(memory)));
+      if (kept === undefined) uncovered.push(namesOf(group));
+      else record(namesOf(group), kept, dropped);
     }
   }
   if (uncovered.length === 0) return;
@@ -174,7 +130,7 @@ function dropAsPython(
   );
 }
 
-/** Throws for what has no flat view in torch, with which Python asks for the last element. */
+/** Throws for a tensor without a flat view in torch, which Python needs to find its last element. */
 function requireFlat({ name, shape, strides }: TensorMemory): void {
   if (strides === undefined || shape.includes(0)) return;
   let wanted: number | undefined;
@@ -193,6 +149,109 @@ function requireFlat({ name, shape, strides }: TensorMemory): void {
   }
 }
 
+function record(names: readonly string[], kept: string, dropped: Map<string, string>): void {
+  for (const name of names) if (name !== kept) dropped.set(name, kept);
+}
+
+/** Bytes of a tensor in its memory, from the first element to behind the last. */
+interface Extent {
+  readonly memory: TensorMemory;
+  readonly begin: number;
+  readonly end: number;
+}
+
+/**
+ * Extents of the tensors of each memory, in the order of the tensors; memory without bytes is left
+ * out, since nobody can share it.
+ *
+ * @throws RangeError `ERR_OUT_OF_RANGE` for an unknown dtype
+ */
+function extentsByStorage(tensors: readonly TensorMemory[]): Iterable<Extent[]> {
+  const storages = new Map<unknown, Extent[]>();
+  for (const memory of tensors) {
+    if (memory.storageByteLength === 0) continue;
+    const extent = extentOf(memory);
+    const extents = storages.get(memory.storage);
+    if (extents === undefined) storages.set(memory.storage, [extent]);
+    else extents.push(extent);
+  }
+  return storages.values();
+}
+
+function extentOf(memory: TensorMemory): Extent {
+  // In torch a tensor without elements has no address: it comes first, and touches nothing.
+  if (!hasElements(memory)) return { memory, begin: -1, end: -1 };
+  const begin = memory.byteOffset;
+  return { memory, begin, end: begin + Math.ceil((elementSpanOf(memory) * bitsOf(memory)) / 8) };
+}
+
+/** Elements from the first to the last, both included, as far as strides spread them. */
+function elementSpanOf({ shape, strides }: TensorMemory): number {
+  if (strides === undefined) return elementCountOf(shape);
+  return shape.reduce((span, size, i) => span + (size - 1) * (strides[i] ?? 0), 1);
+}
+
+/** Without elements a tensor has no bytes that another one may have too. */
+function hasElements({ shape }: TensorMemory): boolean {
+  return !shape.includes(0);
+}
+
+/** Whether the elements take as many bytes as the memory has, from its start. */
+function coversStorage(memory: TensorMemory): boolean {
+  const byteLength = (elementCountOf(memory.shape) * bitsOf(memory)) / 8;
+  return memory.byteOffset === 0 && byteLength === memory.storageByteLength;
+}
+
+function bitsOf({ name, dtype }: TensorMemory): number {
+  if (!Object.hasOwn(DTYPES, dtype)) {
+    throw argumentRangeError(`dtype of tensor ${quoteName(name)}`, 'one of DTYPES', dtype);
+  }
+  return DTYPES[dtype].bits;
+}
+
+/** Names of the extents of one memory that are connected by common bytes, group by group. */
+function overlapsOf(extents: readonly Extent[]): string[][] {
+  return groupExtents(extents, Math.max)
+    .filter((group) => group.length > 1)
+    .map(namesOf);
+}
+
+/**
+ * What Python takes for groups over common bytes: it compares with the end of the tensor before, not
+ * with the farthest end so far, so a short view inside of a long one hides what comes next.
+ */
+function connectedAsPython(extents: readonly Extent[]): Extent[][] {
+  return groupExtents(extents, (_, end) => end);
+}
+
+/** Sorts by begin, and opens a group with each extent that does not begin before `reach`. */
+function groupExtents(
+  extents: readonly Extent[],
+  reachOf: (reach: number, end: number) => number,
+): Extent[][] {
+  const groups: Extent[][] = [];
+  let reach = Number.NEGATIVE_INFINITY;
+  for (const extent of extents.toSorted(compareExtents)) {
+    if (extent.begin >= reach) groups.push([extent]);
+    else groups.at(-1)?.push(extent);
+    reach = reachOf(reach, extent.end);
+  }
+  return groups;
+}
+
+function compareExtents(a: Extent, b: Extent): number {
+  return a.begin - b.begin || a.end - b.end || compareCodePoints(a.memory.name, b.memory.name);
+}
+
+/** Names by code points. */
+function namesOf(extents: readonly Extent[]): string[] {
+  return extents.map(({ memory }) => memory.name).sort(compareCodePoints);
+}
+
+function sharedTensorsError(message: string): SafetensorsError {
+  return new SafetensorsError('SAFETENSORS_SHARED_TENSORS', message);
+}
+
 function listGroups(groups: readonly string[][]): string {
   return listItems(groups.map((names) => `[${listItems(names.map(quoteName))}]`));
 }
@@ -200,8 +259,4 @@ function listGroups(groups: readonly string[][]): string {
 function listItems(items: readonly string[]): string {
   const shown = items.slice(0, SHOWN_ITEMS).join(', ');
   return items.length > SHOWN_ITEMS ? `${shown} and ${items.length - SHOWN_ITEMS} more` : shown;
-}
-
-function sharedTensorsError(message: string): SafetensorsError {
-  return new SafetensorsError('SAFETENSORS_SHARED_TENSORS', message);
 }

@@ -4,7 +4,7 @@ import { argumentRangeError, argumentTypeError, requireOptions } from '../errors
 import { convert, requireInto } from '../float32/kernels.js';
 import { valueCountOf } from '../float32/to-float32.js';
 import { DTYPES, type Dtype, type TensorData } from '../format/dtype.js';
-import { elementCountOf } from '../format/shape.js';
+import { elementCountOf } from '../format/tensor-spec.js';
 import { MemoryStorage } from '../storage/memory.js';
 import {
   type ConvertAsyncOptions,

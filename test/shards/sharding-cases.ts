@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { TensorMemory } from '../../src/shards/tensor-extents.js';
+import type { TensorMemory } from '../../src/shards/shared-tensors.js';
 import { type Python, runPython } from '../support/python.js';
 
 /** A state dict to split. */

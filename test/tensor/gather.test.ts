@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { elementCountOf } from '../../src/format/shape.js';
+import { elementCountOf } from '../../src/format/tensor-spec.js';
 import { extentOf, gather, splitCopy } from '../../src/tensor/gather.js';
 import { planSlice } from '../../src/tensor/slice.js';
 import { naivePositions, shapeAndIndex } from './slice-oracle.js';

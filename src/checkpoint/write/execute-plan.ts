@@ -9,7 +9,7 @@ import { Transfer, type TransferOptions } from '../../io/transfer.js';
 import type { SaveSyncOptions } from '../../save/save.js';
 import { SourceFiles } from '../../save/source-files.js';
 import { writeLayout } from '../../save/tensor-writes.js';
-import { SHARD_EXTENSION } from '../../shards/safe-names.js';
+import { SHARD_EXTENSION } from '../../shards/shard-paths.js';
 import { FolderReplacement } from './folder-replacement.js';
 import type { CheckpointPlan, PlannedFile } from './plan.js';
 

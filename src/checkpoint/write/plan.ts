@@ -14,7 +14,7 @@ import { DEFAULT_FILENAME_PATTERN, FilenamePattern } from '../../shards/file-nam
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../../shards/index.js';
 import { encodeIndex, type IndexValue } from '../../shards/index-writer.js';
 import type { CheckpointMetadata } from '../../shards/metadata.js';
-import { SHARD_EXTENSION } from '../../shards/safe-names.js';
+import { SHARD_EXTENSION } from '../../shards/shard-paths.js';
 import { parseByteSize } from '../../shards/sizes.js';
 import { DEFAULT_MAX_SHARD_SIZE, type SplitSummary, splitByteLengths } from '../../shards/split.js';
 

@@ -1,8 +1,8 @@
 /** `reshard`: a checkpoint in other files. */
 
 import { requireOptions } from '../../errors/arguments.js';
-import { requireLittleEndianHost } from '../../format/byte-order.js';
-import { reshardMetadata } from '../../shards/resharded-metadata.js';
+import { requireLittleEndianHost } from '../../format/dtype.js';
+import { reshardMetadata } from '../../shards/metadata.js';
 import { Checkpoint } from '../checkpoint.js';
 import { openCheckpoint } from '../open.js';
 import {

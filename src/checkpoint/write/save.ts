@@ -1,7 +1,7 @@
 /** `saveCheckpoint`: a state dict as one file, or as shards with an index. */
 
 import { argumentRangeError, requireOptions } from '../../errors/arguments.js';
-import { requireLittleEndianHost } from '../../format/byte-order.js';
+import { requireLittleEndianHost } from '../../format/dtype.js';
 import { encodeMetadata, type MetadataInput } from '../../format/header-writer.js';
 import { type NamedValues, pairsOf } from '../../format/named-values.js';
 import type { TensorBytes } from '../../save/tensor-bytes.js';
@@ -104,7 +104,7 @@ function recordable(
   plan: SharingPlan,
   mode: SharedMode,
   metadata: ReadonlyMap<string, string>,
-): Pick<SharingPlan, 'dropped' | 'overlaps'> {
+): SharingPlan {
   if (mode !== 'dedupe') return plan;
   const dropped = new Map(plan.dropped);
   const overlaps = [...plan.overlaps];

@@ -298,7 +298,7 @@ describe('mode python', () => {
           maxLength: 5,
         }),
       });
-      const questions = fc.sample(question, 1_000);
+      const questions = fc.sample(question, 3_000);
       const answers = askHub<DedupeAnswer>(python, 'dedupe', questions);
       let dropped = 0;
       answers.forEach(({ result, error }, i) => {

@@ -145,6 +145,7 @@ describe('the tarball', () => {
     const expected = [
       ...modules.flatMap((stem) => [`${stem}.js`, `${stem}.d.ts`]),
       ...filesBelow('docs'),
+      ...filesBelow('benchmarks/results'),
       'CHANGELOG.md',
       'LICENSE',
       'README.md',

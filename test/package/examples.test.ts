@@ -1,0 +1,52 @@
+/** Every example of the pages and docstrings is checked as TypeScript, runs, and prints what it says. */
+import { afterAll, describe, expect, it } from 'vitest';
+import {
+  documentedIn,
+  ExampleProject,
+  examplesIn,
+  languagesIn,
+  withImport,
+} from '../support/examples.js';
+import { filesBelow, textOf } from '../support/source-tree.js';
+
+const pages = filesBelow('.').filter((path) => path.endsWith('.md'));
+const sources = filesBelow('src').filter((path) => path.endsWith('.ts'));
+const documented = new Map(sources.map((path) => [path, documentedIn(path)]));
+
+const examples = [
+  ...pages.flatMap((path) => examplesIn(textOf(path), path)),
+  ...[...documented.values()].flat().flatMap((entry) => entry.examples.map(withImport)),
+];
+const project = new ExampleProject(examples);
+
+afterAll(() => project.remove());
+
+describe('pages', () => {
+  it('have no programs that are not examples', () => {
+    const languages = pages.flatMap((path) =>
+      languagesIn(textOf(path)).map((name) => `${path} ${name}`),
+    );
+    const unknown = languages.filter((text) => !/ (?:ts|text|sh|mermaid|)$/.test(text));
+    expect(unknown).toEqual([]);
+  });
+
+  it('have examples', () => {
+    expect(pages).toEqual(expect.arrayContaining(['README.md', 'docs/recipes.md']));
+    expect(examplesIn(textOf('README.md'), 'README.md').length).toBeGreaterThanOrEqual(6);
+    expect(examplesIn(textOf('docs/recipes.md'), '').length).toBeGreaterThanOrEqual(10);
+  });
+});
+
+describe('examples', () => {
+  it('have the right types', () => {
+    expect(project.typeErrors()).toEqual([]);
+  });
+
+  it.each(examples.map((example) => [example.title, example] as const))(
+    '%s',
+    async (_, example) => {
+      expect(example.output).not.toBe('');
+      expect(await project.run(example)).toBe(example.output);
+    },
+  );
+});

@@ -1,0 +1,89 @@
+/** Pages lead somewhere, in the repository and in the package, and show the figures that were measured. */
+import { posix } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { filesBelow, textOf } from '../support/source-tree.js';
+
+const files = filesBelow('.');
+const pages = files.filter((path) => path.endsWith('.md'));
+const { files: listed } = JSON.parse(textOf('package.json')) as { files: readonly string[] };
+
+function isPacked(path: string): boolean {
+  const always = ['README.md', 'LICENSE', 'package.json'];
+  return [...listed, ...always].some((entry) => path === entry || path.startsWith(`${entry}/`));
+}
+
+/** The page without its code, in which brackets mean something else. */
+function proseOf(page: string): string {
+  return textOf(page)
+    .replaceAll(/^```[\s\S]*?^```$/gm, '')
+    .replaceAll(/`[^`\n]*`/g, (code) => '`'.repeat(code.length));
+}
+
+/** The anchors of a page's headings, as web pages of repositories make them. */
+function anchorsOf(page: string): Set<string> {
+  const headings = textOf(page)
+    .replaceAll(/^```[\s\S]*?^```$/gm, '')
+    .matchAll(/^#+ (.+)$/gm);
+  const anchorOf = (heading: string): string =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+      .replaceAll(/\s/g, '-');
+  return new Set(Array.from(headings, ([, heading = '']) => anchorOf(heading)));
+}
+
+/** Says what is wrong with a link, or nothing. */
+function objection(page: string, link: string): string | undefined {
+  if (/^https:\/\//.test(link)) return undefined;
+  const [path = '', anchor] = link.split('#');
+  const target = path === '' ? page : posix.join(posix.dirname(page), path);
+  const where = `${page}: ${link}`;
+  if (!files.some((file) => file === target || file.startsWith(`${target}/`)))
+    return `${where} is not there`;
+  if (isPacked(page) && !isPacked(target)) return `${where} is not in the package`;
+  if (anchor !== undefined && !anchorsOf(target).has(anchor)) return `${where} has no such heading`;
+  return undefined;
+}
+
+describe('links', () => {
+  it('lead to a file and a heading that exist, in the package too', () => {
+    const links = pages.flatMap((page) =>
+      Array.from(proseOf(page).matchAll(/\]\(([^)\s]+)\)/g), ([, link = '']) => ({ page, link })),
+    );
+    expect(links.length).toBeGreaterThan(20);
+    const objections = links.map(({ page, link }) => objection(page, link));
+    expect(objections.filter((text) => text !== undefined)).toEqual([]);
+  });
+});
+
+/** The rows of a page's tables, headers included, without emphasis. */
+function rowsOf(text: string): string[][] {
+  const lines = text.split('\n').filter((line) => line.startsWith('|'));
+  return lines.map((line) =>
+    line
+      .split('|')
+      .slice(1, -1)
+      .map((cell) => cell.replaceAll('*', '').trim()),
+  );
+}
+
+describe('figures', () => {
+  const [, speed = ''] = /^## Speed\n([\s\S]*?)^## /m.exec(textOf('README.md')) ?? [];
+  const results = textOf('benchmarks/results/results.md');
+  const measured = rowsOf(results);
+
+  it.each([
+    ['README.md', speed],
+    ['docs/performance.md', textOf('docs/performance.md')],
+  ])('of %s are those of the last whole run', (_, text) => {
+    const rows = rowsOf(text).filter((row) => row.slice(1).some((cell) => /^[-+]?\d/.test(cell)));
+    expect(rows.length).toBeGreaterThan(5);
+    const others = rows.filter(
+      ([name, ...figures]) =>
+        !measured.some((row) => row[0] === name && figures.every((figure) => row.includes(figure))),
+    );
+    expect(others).toEqual([]);
+    const [, date = 'a date'] = /^- date: (\S+)$/m.exec(results) ?? [];
+    expect(text).toContain(date);
+  });
+});

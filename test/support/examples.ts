@@ -1,0 +1,198 @@
+/**
+ * The examples of pages and docstrings: finds them, checks their types, runs them.
+ *
+ * An example is a block of ```ts in a Markdown page or in a doc comment. What it prints stands in a
+ * ```text block right behind it, or in its comments, one `// → ` for every line:
+ *
+ *     const file = safeOpen('model.safetensors');
+ *     console.log(file.size); // → 2
+ *     for (const name of file.keys()) console.log(name);
+ *     // → embed.weight
+ *     // → norm.weight
+ *
+ * An example of a docstring leaves out the import of the package's own names; it is added here.
+ *
+ * Every example runs in a new folder with two fixtures, which hold the same tensors:
+ * `model.safetensors`, with the metadata `format: pt`, and `checkpoint`, a folder of two shards with
+ * an index. `embed.weight` is BF16 of shape [8, 4] and counts 0, 0.25, 0.5 …; `norm.weight` is F32 of
+ * shape [4] and all zeros.
+ */
+import { execFile } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, posix } from 'node:path';
+import { promisify } from 'node:util';
+import ts from 'typescript';
+import { fromFloat32 } from '../../src/index.js';
+import { writeCheckpoint } from './make-checkpoint.js';
+import { type Entry, fileBytes } from './make-file.js';
+import { parse, root, walk } from './source-tree.js';
+
+/** A program that a reader can copy. */
+export interface Example {
+  /** Where it stands. */
+  readonly title: string;
+  readonly code: string;
+  /** What it prints. */
+  readonly output: string;
+}
+
+/** A declaration of a source file, with the examples of its doc comment. */
+export interface Documented {
+  /** As in `safeOpen` or `Tensor.slice`. */
+  readonly name: string;
+  readonly node: ts.Node;
+  readonly examples: readonly Example[];
+}
+
+const FENCED_BLOCK = /^```(\w*)\n([\s\S]*?)^```$(?:\n+```text\n([\s\S]*?)^```$)?/gm;
+const HEADING = /^#+ (.+)$/gm;
+const PRINTED = /\/\/ → (.*)$/gm;
+
+/** The languages of a text's fenced blocks, in order; '' for a block that names none. */
+export function languagesIn(markdown: string): string[] {
+  return Array.from(
+    markdown.matchAll(/^```(\w*)\n[\s\S]*?^```$/gm),
+    ([, language = '']) => language,
+  );
+}
+
+/** The examples of a text, each named after the heading that it stands under. */
+export function examplesIn(markdown: string, title: string): Example[] {
+  const headings = [...markdown.matchAll(HEADING)];
+  return Array.from(
+    markdown.matchAll(FENCED_BLOCK),
+    ({ 1: language, 2: code = '', 3: text, index }) => {
+      const heading = headings.findLast((found) => found.index < index)?.[1];
+      const output = text ?? Array.from(code.matchAll(PRINTED), ([, line]) => `${line}\n`).join('');
+      return { language, title: [title, heading].filter(Boolean).join(': '), code, output };
+    },
+  ).filter(({ language }) => language === 'ts');
+}
+
+/** What is declared in a source file and has a doc comment: at its top level, and in its classes. */
+export function documentedIn(path: string): Documented[] {
+  const found: Documented[] = [];
+  walk(parse(path), (node) => {
+    const comments = ts.getJSDocCommentsAndTags(node).filter(ts.isJSDoc);
+    if (comments.length === 0) return;
+    const owner = ts.isClassLike(node.parent) ? `${node.parent.name?.text}.` : '';
+    const name = `${owner}${ts.getNameOfDeclaration(node as ts.Declaration)?.getText()}`;
+    const text = comments.map((comment) =>
+      comment.getText().replaceAll(/^ *(?:\/\*\*|\*\/|\*) ?/gm, ''),
+    );
+    found.push({ name, node, examples: examplesIn(text.join('\n'), `${path} ${name}`) });
+  });
+  return found;
+}
+
+/** Names that `src/index.ts` exports, with the files that they come from. */
+export function publicNames(): Map<string, string> {
+  const names = new Map<string, string>();
+  for (const statement of parse('src/index.ts').statements) {
+    if (!ts.isExportDeclaration(statement) || !statement.moduleSpecifier) continue;
+    const { text } = statement.moduleSpecifier as ts.StringLiteral;
+    const path = posix.join('src', text).replace(/\.js$/, '.ts');
+    const { elements } = statement.exportClause as ts.NamedExports;
+    for (const { name } of elements) names.set(name.text, path);
+  }
+  return names;
+}
+
+/** The example of a docstring as a program. */
+export function withImport(example: Example): Example {
+  const used = [...publicNames().keys()].filter((name) =>
+    RegExp(`\\b${name}\\b`).test(example.code),
+  );
+  return {
+    ...example,
+    code: `import { ${used.join(', ')} } from 'safetensors-mmap';\n${example.code}`,
+  };
+}
+
+const TENSORS: readonly Entry[] = [
+  {
+    name: 'embed.weight',
+    dtype: 'BF16',
+    shape: [8, 4],
+    bytes: new Uint8Array(
+      fromFloat32(
+        Float32Array.from({ length: 32 }, (_, i) => i / 4),
+        'BF16',
+      ).buffer,
+    ),
+  },
+  { name: 'norm.weight', dtype: 'F32', shape: [4], bytes: new Uint8Array(16) },
+];
+
+/** The options of a careful reader's project. */
+const COMPILER_OPTIONS: ts.CompilerOptions = {
+  target: ts.ScriptTarget.ES2022,
+  lib: ['lib.es2023.d.ts', 'lib.esnext.disposable.d.ts'],
+  module: ts.ModuleKind.NodeNext,
+  moduleResolution: ts.ModuleResolutionKind.NodeNext,
+  types: ['node'],
+  strict: true,
+  noUncheckedIndexedAccess: true,
+  exactOptionalPropertyTypes: true,
+  noEmit: true,
+  skipLibCheck: true,
+};
+
+/** A folder in which the compiled package is installed, with a folder for every example. */
+export class ExampleProject {
+  readonly folder: string = mkdtempSync(join(tmpdir(), 'safetensors-mmap-examples-'));
+  readonly #examples: readonly Example[];
+
+  constructor(examples: readonly Example[]) {
+    this.#examples = examples;
+    mkdirSync(join(this.folder, 'node_modules'));
+    symlinkSync(root, join(this.folder, 'node_modules/safetensors-mmap'), 'dir');
+    symlinkSync(join(root, 'node_modules/@types'), join(this.folder, 'node_modules/@types'), 'dir');
+    for (const example of examples) {
+      const folder = this.#folderOf(example);
+      mkdirSync(folder);
+      writeFileSync(
+        join(folder, 'model.safetensors'),
+        fileBytes(TENSORS, { metadata: { format: 'pt' } }),
+      );
+      const [embed, norm] = TENSORS.map((tensor) => [tensor]);
+      const shards = {
+        'model-00001-of-00002.safetensors': embed ?? [],
+        'model-00002-of-00002.safetensors': norm ?? [],
+      };
+      writeCheckpoint({ metadata: { total_size: 80 }, shards }, join(folder, 'checkpoint'));
+      writeFileSync(join(folder, 'example.mts'), example.code);
+    }
+  }
+
+  #folderOf(example: Example): string {
+    return join(this.folder, String(this.#examples.indexOf(example)));
+  }
+
+  /** What the compiler says about all examples. */
+  typeErrors(): string[] {
+    const paths = this.#examples.map((example) => join(this.#folderOf(example), 'example.mts'));
+    const program = ts.createProgram(paths, COMPILER_OPTIONS);
+    return ts.getPreEmitDiagnostics(program).map(({ file, start = 0, messageText }) => {
+      const title = this.#examples[paths.indexOf(file?.fileName ?? '')]?.title ?? file?.fileName;
+      const line = file?.text.slice(0, start).split('\n').length;
+      return `${title}, line ${line}: ${ts.flattenDiagnosticMessageText(messageText, ' ')}`;
+    });
+  }
+
+  /** Runs an example without its types, which Node 20 does not know; gives what it printed. */
+  async run(example: Example): Promise<string> {
+    const compilerOptions = { ...COMPILER_OPTIONS, module: ts.ModuleKind.ESNext };
+    const { outputText } = ts.transpileModule(example.code, { compilerOptions });
+    const cwd = this.#folderOf(example);
+    writeFileSync(join(cwd, 'example.mjs'), outputText);
+    const { stdout } = await promisify(execFile)(process.execPath, ['example.mjs'], { cwd });
+    return stdout;
+  }
+
+  /** Removes the folder. */
+  remove(): void {
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}

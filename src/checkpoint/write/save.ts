@@ -6,7 +6,6 @@ import { encodeMetadata, type MetadataInput } from '../../format/header-writer.j
 import { type NamedValues, pairsOf } from '../../format/named-values.js';
 import type { TensorBytes } from '../../save/tensor-bytes.js';
 import { readTensorsAndStreams, type TensorInput } from '../../save/tensor-input.js';
-import { memoryOf } from '../../save/tensor-memory.js';
 import type { TensorStream } from '../../save/tensor-stream.js';
 import { checkpointMetadata } from '../../shards/metadata.js';
 import { planSharing, type SharedMode, type SharingPlan } from '../../shards/shared-tensors.js';
@@ -16,6 +15,7 @@ import {
   writeCheckpoint,
 } from './execute-plan.js';
 import { type CheckpointLayoutOptions, planCheckpoint, tableOf } from './plan.js';
+import { memoryOf } from './tensor-memory.js';
 
 /** Options of {@link saveCheckpoint}. */
 export interface SaveCheckpointOptions extends CheckpointLayoutOptions, WriteCheckpointOptions {

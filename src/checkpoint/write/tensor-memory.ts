@@ -1,29 +1,24 @@
-/** Where the bytes of tensors to be written are in memory, so that it shows which of them share it. */
+/** Tells where the tensors to be written lie in memory, to find those that share it. */
 
-import type { TensorMemory } from '../shards/shared-tensors.js';
-import { Tensor } from '../tensor/tensor.js';
-import type { FilePayload, MemoryPayload, StreamPayload, TensorEntry } from './tensor-input.js';
+import type { MemoryPayload } from '../../save/tensor-input.js';
+import type { TensorMemory } from '../../shards/shared-tensors.js';
+import { Tensor } from '../../tensor/tensor.js';
+import type { AnyEntry } from './plan.js';
 
-/** The memory of a tensor: what it is told from another by, its length, and the first byte in it. */
+/** The identity of a tensor's memory, its length, and where the tensor begins in it. */
 type Place = Pick<TensorMemory, 'storage' | 'storageByteLength' | 'byteOffset'>;
 
 /**
- * The memory of a tensor as it was given, with what was read of it. Tensors of a file have the memory
- * of their tensor, whether or not they are slices; nothing of it is read, and no buffer is made for
- * it. A stream has memory of its own.
+ * The memory of a tensor; `given` is what the caller passed, `entry` what was read from that. For
+ * tensors of a file and their slices it is the memory of the whole tensor; nothing of it is read, and
+ * no buffer is made for it. A stream shares memory with nothing.
  */
-export function memoryOf(
-  entry: TensorEntry<MemoryPayload | FilePayload | StreamPayload>,
-  given: unknown,
-): TensorMemory {
+export function memoryOf(entry: AnyEntry, given: unknown): TensorMemory {
   const { name, dtype, shape } = entry;
   return { name, dtype, shape, ...placeOf(entry, given) };
 }
 
-function placeOf(
-  { payload, byteLength }: TensorEntry<MemoryPayload | FilePayload | StreamPayload>,
-  given: unknown,
-): Place {
+function placeOf({ payload, byteLength }: AnyEntry, given: unknown): Place {
   if (given instanceof Tensor) return placeOfTensor(given);
   if (payload.kind === 'stream') {
     return { storage: payload, storageByteLength: byteLength, byteOffset: 0 };
@@ -38,8 +33,8 @@ function placeOfTensor(tensor: Tensor): Place {
   const offset = source.position - owner.position + Tensor.offsetOf(tensor);
   if (owner.isResolved) {
     const { buffer, byteOffset } = owner.range();
-    // The caller may have made other tensors of this buffer. One that holds more, as the bytes of a
-    // whole file, is not the tensor's memory.
+    // The caller may have made other tensors from this buffer. A longer buffer, such as one with the
+    // bytes of a whole file, is not the tensor's memory.
     if (buffer.byteLength === owner.byteLength) {
       return {
         storage: buffer,

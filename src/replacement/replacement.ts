@@ -55,7 +55,7 @@ const fsyncAsync = promisify(fsync);
 const renameAsync = promisify(rename);
 
 /** What a failed commit means on a platform for whoever wanted to write `label`. */
-export function commitError(error: unknown, platform: NodeJS.Platform, label: string): unknown {
+function commitError(error: unknown, platform: NodeJS.Platform, label: string): unknown {
   if (platform !== 'win32' || !hasCode(error, IN_USE)) return aboutFile(error, label);
   return new SafetensorsError(
     'SAFETENSORS_TARGET_IN_USE',

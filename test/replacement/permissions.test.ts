@@ -51,11 +51,13 @@ const OPTIONS = { byteLength: 3, durable: false };
 const forms = [
   {
     form: 'commit',
-    replace: async () => (await Replacement.open(path, path, OPTIONS)).commit(),
+    replace: async (options = {}) =>
+      (await Replacement.open(path, path, { ...OPTIONS, ...options })).commit(),
   },
   {
     form: 'commitSync',
-    replace: async () => Replacement.openSync(path, path, OPTIONS).commitSync(),
+    replace: async (options = {}) =>
+      Replacement.openSync(path, path, { ...OPTIONS, ...options }).commitSync(),
   },
 ];
 
@@ -94,6 +96,14 @@ describe.runIf(process.platform !== 'win32').each(forms)('$form: permissions', (
       seen = statSync(temporaryPath(name)).mode & 0o777;
     }
     expect(seen).toBe(0o400);
+  });
+
+  test('are those of a given file instead', async () => {
+    const like = temporaryPath('like');
+    writeFileSync(like, '');
+    chmodSync(like, 0o640);
+    await replace({ like: statSync(like) });
+    expect(modeOf()).toBe(0o640);
   });
 
   test.each(['EPERM', 'ENOTSUP', 'ENOSYS'])('that a file system has not: %s', async (code) => {

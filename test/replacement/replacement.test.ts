@@ -12,15 +12,11 @@ import {
   writeFileSync,
   writeSync,
 } from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import process from 'node:process';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { NativeBinding, NativeLoad } from '../../src/addon/load.js';
-import {
-  commitError,
-  Replacement,
-  type ReplacementOptions,
-} from '../../src/replacement/replacement.js';
+import { Replacement, type ReplacementOptions } from '../../src/replacement/replacement.js';
 import { temporaryPath } from '../support/make-file.js';
 
 const { calls, failing, addon } = vi.hoisted(() => ({
@@ -286,18 +282,116 @@ describe.each(forms)('$form', ({ open, commit }) => {
   });
 });
 
-test('Windows: a target that is open or mapped is told as such', () => {
-  const error = Object.assign(new Error(), { code: 'EPERM', errno: -1, syscall: 'rename' });
-  for (const code of ['EPERM', 'EBUSY', 'EACCES']) {
-    const inUse = commitError(Object.assign(error, { code }), 'win32', 'label');
-    expect(inUse).toMatchObject({
+describe('on Windows', () => {
+  const { platform } = process;
+
+  beforeEach(() => {
+    Object.defineProperty(process, 'platform', { value: 'win32' });
+  });
+  afterEach(() => {
+    Object.defineProperty(process, 'platform', { value: platform });
+  });
+
+  test.each(['EPERM', 'EBUSY', 'EACCES'])('%s is a target that is open or mapped', async (code) => {
+    const replacement = await Replacement.open(path, 'label', DURABLE);
+    failing.set('rename', code);
+    await expect(replacement.commit()).rejects.toMatchObject({
       code: 'SAFETENSORS_TARGET_IN_USE',
       path: 'label',
       message: expect.stringContaining('close({ detach: true })'),
-      cause: error,
+      cause: { code },
     });
+  });
+
+  test('other errors stay what they are', async () => {
+    const replacement = await Replacement.open(path, 'label', DURABLE);
+    failing.set('rename', 'ENOSPC');
+    await expect(replacement.commit()).rejects.toMatchObject({ code: 'ENOSPC', path: 'label' });
+  });
+});
+
+describe('at the last moment', () => {
+  // Looks like an error of the system, but is the caller's.
+  const reason = Object.assign(new Error('enough'), { code: 'ECONNRESET', errno: -104 });
+
+  let replacement: Replacement;
+
+  beforeEach(async () => {
+    writeFileSync(path, 'old');
+    replacement = await Replacement.open(path, 'label', { byteLength: 3, durable: true });
+    writeSync(replacement.fd, 'new', 0);
+  });
+
+  function expectOld(): void {
+    expect(readFileSync(path, 'utf8')).toBe('old');
+    expect(readdirSync(dirname(path))).toEqual(['model.safetensors']);
+    expect(() => fstatSync(replacement.fd)).toThrow('EBADF');
   }
-  expect(commitError(error, 'linux', 'label')).toMatchObject({ code: 'EPERM', path: 'label' });
-  const full = Object.assign(new Error(), { code: 'ENOSPC', errno: -28, syscall: 'write' });
-  expect(commitError(full, 'win32', 'label')).toMatchObject({ code: 'ENOSPC' });
+
+  test('an abort keeps the old file, and its reason comes as it is', async () => {
+    const controller = new AbortController();
+    const committing = replacement.commit(controller.signal);
+    controller.abort(reason);
+    await expect(committing).rejects.toBe(reason);
+    expectOld();
+  });
+
+  test('so does a check that throws', async () => {
+    const check = (): never => {
+      throw reason;
+    };
+    await expect(replacement.commit(undefined, check)).rejects.toBe(reason);
+    expectOld();
+  });
+
+  test('of two with a check of what is there only the first takes its place', async () => {
+    const second = await Replacement.open(path, 'label', { byteLength: 3, durable: true });
+    writeSync(second.fd, 'two', 0);
+    const check = (): void => {
+      if (readFileSync(path, 'utf8') !== 'old') throw reason;
+    };
+    const results = await Promise.allSettled(
+      [replacement, second].map((each) => each.commit(undefined, check)),
+    );
+    expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+    const isFirst = results[0]?.status === 'fulfilled';
+    expect(readFileSync(path, 'utf8')).toBe(isFirst ? 'new' : 'two');
+    expect(readdirSync(dirname(path))).toEqual(['model.safetensors']);
+  });
+});
+
+/** The way of a checkpoint, whose files are all finished before the first gets its name. */
+describe('step by step', () => {
+  test('it is finished without a descriptor, and moved in place of a link', async () => {
+    const folder = dirname(path);
+    writeFileSync(join(folder, 'elsewhere'), 'old');
+    symlinkSync('elsewhere', join(folder, 'link'));
+    const options = { byteLength: 3, durable: true, temporaryName: '.mine' };
+    const replacement = await Replacement.open(join(folder, 'unused'), 'label', options);
+    expect(readdirSync(folder)).toContain('.mine');
+    writeSync(replacement.fd, 'new', 0);
+    await replacement.finish();
+    expect(() => fstatSync(replacement.fd)).toThrow('EBADF');
+    await replacement.finish();
+    await replacement.moveTo(join(folder, 'link'));
+    replacement.discard();
+    expect(readdirSync(folder).sort()).toEqual(['elsewhere', 'link']);
+    expect(readFileSync(join(folder, 'link'), 'utf8')).toBe('new');
+    expect(readFileSync(join(folder, 'elsewhere'), 'utf8')).toBe('old');
+  });
+
+  test('it goes away when aborted before it is finished, or when it cannot be moved', async () => {
+    const folder = dirname(path);
+    const options = { byteLength: 0, durable: true };
+    const aborted = await Replacement.open(join(folder, 'a'), 'label', options);
+    await expect(aborted.finish(AbortSignal.abort(new Error('enough')))).rejects.toThrow('enough');
+    expect(readdirSync(folder)).toEqual([]);
+    mkdirSync(join(folder, 'folder'));
+    const moved = await Replacement.open(join(folder, 'a'), 'label', options);
+    await moved.finish();
+    await expect(moved.moveTo(join(folder, 'folder'))).rejects.toThrow(
+      expect.objectContaining({ code: 'EISDIR', path: 'label' }),
+    );
+    expect(readdirSync(folder)).toEqual(['folder']);
+  });
 });

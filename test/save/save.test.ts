@@ -4,10 +4,7 @@ import { pathToFileURL } from 'node:url';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, test } from 'vitest';
 import {
-  DTYPES,
-  type Dtype,
   InvalidTensorError,
-  type NewTensor,
   type SaveOptions,
   safeOpen,
   saveFile,
@@ -16,6 +13,7 @@ import {
   type TensorInput,
 } from '../../src/index.js';
 import { temporaryPath } from '../support/make-file.js';
+import { arbitraryTensor, arbitraryTensors } from './arbitrary-tensors.js';
 
 type Tensors = Record<string, TensorInput>;
 
@@ -44,33 +42,11 @@ function filesBeside(): string[] {
   return readdirSync(dirname(path)).sort();
 }
 
-const tensor: fc.Arbitrary<NewTensor<Uint8Array>> = fc
-  .tuple(
-    fc.constantFrom(...(Object.keys(DTYPES) as Dtype[])),
-    fc.array(fc.nat(4), { maxLength: 5 }),
-  )
-  .map(([dtype, dimensions]) => {
-    const { bits } = DTYPES[dtype];
-    const shape = bits < 8 ? [...dimensions, 4] : dimensions;
-    return { dtype, shape, length: (shape.reduce((a, b) => a * b, 1) * bits) / 8 };
-  })
-  .chain(({ dtype, shape, length }) =>
-    fc.uint8Array({ minLength: length, maxLength: length }).map((data) => ({ dtype, shape, data })),
-  );
-
-const tensors = fc.uniqueArray(
-  fc.tuple(
-    fc.string({ unit: 'binary' }).filter((name) => name !== '__metadata__'),
-    tensor,
-  ),
-  { selector: ([name]) => name, maxLength: 20 },
-);
-
 describe.each(forms)('$form', ({ save }) => {
   test('writes what serialize gives, from memory and from a file', async () => {
     await fc.assert(
       fc.asyncProperty(
-        tensors,
+        arbitraryTensors(20, arbitraryTensor()),
         fc.option(fc.dictionary(fc.string(), fc.string())),
         fc.nat(12).map((power) => 2 ** power),
         fc.nat(99),

@@ -12,6 +12,7 @@ import {
   serialize,
 } from '../../src/index.js';
 import { thrownBy } from '../format/header-files.js';
+import { arbitraryTensor, arbitraryTensors } from './arbitrary-tensors.js';
 
 interface SerializerCase {
   readonly name: string;
@@ -156,27 +157,7 @@ const HOSTILE_NAMES = [
 
 const text = fc.oneof(fc.constantFrom(...HOSTILE_NAMES), fc.string({ unit: 'binary' }));
 
-const tensor: fc.Arbitrary<NewTensor<Uint8Array>> = fc
-  .tuple(
-    fc.constantFrom(...(Object.keys(DTYPES) as Dtype[])),
-    fc.array(fc.nat(4), { maxLength: 5 }),
-  )
-  .map(([dtype, dimensions]) => {
-    const { bits } = DTYPES[dtype];
-    const shape = bits < 8 ? [...dimensions, 4] : dimensions;
-    return { dtype, shape, length: (shape.reduce((a, b) => a * b, 1) * bits) / 8 };
-  })
-  .chain(({ dtype, shape, length }) =>
-    fc.uint8Array({ minLength: length, maxLength: length }).map((data) => ({ dtype, shape, data })),
-  );
-
-const tensors = fc.uniqueArray(
-  fc.tuple(
-    text.filter((name) => name !== '__metadata__'),
-    tensor,
-  ),
-  { selector: ([name]) => name, maxLength: 30 },
-);
+const tensors = arbitraryTensors(30, arbitraryTensor(), text);
 
 const metadata = fc.option(fc.uniqueArray(fc.tuple(text, text), { selector: ([key]) => key }));
 

@@ -9,18 +9,18 @@ import {
 } from 'node:fs';
 import { dirname } from 'node:path';
 import { Readable } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, test } from 'vitest';
 import {
   createWriter,
-  DTYPES,
-  type Dtype,
   type SafetensorsWriter,
   safeOpen,
   serialize,
   type WriterData,
 } from '../../src/index.js';
 import { countedBytes, temporaryPath } from '../support/make-file.js';
+import { arbitraryTensor, arbitraryTensors } from './arbitrary-tensors.js';
 
 const MIB = 2 ** 20;
 const SPECS = { a: { dtype: 'U8', shape: [3] }, b: { dtype: 'F32', shape: [2, 2] } } as const;
@@ -79,28 +79,21 @@ describe('the bytes are those of serialize', () => {
   });
 
   test('whatever the tensors', async () => {
-    const tensor = fc
-      .tuple(
-        fc.constantFrom(...(Object.keys(DTYPES) as Dtype[])),
-        fc.array(fc.nat(4), { maxLength: 3 }),
-        fc.array(fc.nat(20), { maxLength: 3 }),
-      )
-      .map(([dtype, dimensions, cuts]) => {
-        const { bits } = DTYPES[dtype];
-        const shape = bits < 8 ? [...dimensions, 4] : dimensions;
-        const data = countedBytes((shape.reduce((a, b) => a * b, 1) * bits) / 8);
+    const inPieces = fc
+      .tuple(arbitraryTensor(), fc.array(fc.nat(20), { maxLength: 3 }))
+      .map(([tensor, cuts]) => {
+        const { data } = tensor;
         const bounds = [0, ...cuts.sort((a, b) => a - b), data.length];
         const pieces = bounds.slice(1).map((end, i) => data.subarray(bounds[i], end));
-        return { dtype, shape, data, pieces };
+        return { ...tensor, pieces };
       });
-    const name = fc.string({ unit: 'binary', maxLength: 5 }).filter((n) => n !== '__metadata__');
-    const tensors = fc.uniqueArray(fc.tuple(name, tensor), { selector: ([n]) => n, maxLength: 6 });
+    const tensors = arbitraryTensors(6, inPieces);
     await fc.assert(
-      fc.asyncProperty(tensors, fc.boolean(), async (pairs, inPieces) => {
+      fc.asyncProperty(tensors, fc.boolean(), async (pairs, areCut) => {
         const writer = await createWriter(path, pairs, { durable: false });
         const writes = pairs
           .reverse()
-          .map(([key, { data, pieces }]) => writer.write(key, inPieces ? pieces : data));
+          .map(([key, { data, pieces }]) => writer.write(key, areCut ? pieces : data));
         await Promise.all(writes);
         await writer.close();
         expect(readFileSync(path).equals(serialize(pairs))).toBe(true);
@@ -265,5 +258,117 @@ describe('a write', () => {
     };
     await expect(writer.write('a', failing())).rejects.toThrow('gone');
     await writer.write('a', A);
+  });
+});
+
+describe('close', () => {
+  test('names what is missing and leaves the writer open', async () => {
+    const shape = [1];
+    const specs = Array.from({ length: 8 }, (_, i) => [`t${i}`, { dtype: 'U8', shape }] as const);
+    writeFileSync(path, 'old');
+    const writer = await createWriter(path, specs);
+    await writer.write('t3', countedBytes(1));
+    await expect(writer.close()).rejects.toMatchObject({
+      code: 'SAFETENSORS_TENSORS_MISSING',
+      path,
+      message:
+        `${path}: expected all 8 tensors to be written, but 7 are not: ` +
+        '"t0", "t1", "t2", "t4", "t5" and 2 more',
+    });
+    expect(readFileSync(path, 'utf8')).toBe('old');
+    for (const [name] of specs) if (name !== 't3') await writer.write(name, countedBytes(1));
+    await writer.close();
+    expect(safeOpen(path).size).toBe(8);
+  });
+
+  test('waits for the writes under way', async () => {
+    const writer = await create();
+    const slow = async function* (): AsyncGenerator<Uint8Array> {
+      await delay(20);
+      yield A;
+    };
+    const writes = [writer.write('a', slow()), writer.write('b', B)];
+    await writer.close();
+    await Promise.all(writes);
+    expect(readFileSync(path)).toEqual(Buffer.from(WHOLE));
+  });
+
+  test('ends the writer', async () => {
+    const writer = await create();
+    await Promise.all([writer.write('a', A), writer.write('b', B)]);
+    const closing = writer.close();
+    await expect(writer.write('a', A)).rejects.toThrow('but it is being closed');
+    await closing;
+    const closed = {
+      code: 'SAFETENSORS_WRITER_CLOSED',
+      path,
+      message: expect.stringMatching(/is closed$/),
+    };
+    await expect(writer.write('a', A)).rejects.toMatchObject(closed);
+    await expect(writer.close()).rejects.toMatchObject(closed);
+    await writer.abort();
+    await writer[Symbol.asyncDispose]();
+    expect(readFileSync(path)).toEqual(Buffer.from(WHOLE));
+  });
+});
+
+describe('abort', () => {
+  const aborted = {
+    code: 'SAFETENSORS_WRITER_CLOSED',
+    message: expect.stringMatching(/was aborted$/),
+  };
+
+  test('leaves the old file and nothing else', async () => {
+    writeFileSync(path, 'old');
+    const writer = await create();
+    await writer.write('a', A);
+    await writer.abort();
+    expect(names()).toEqual(['model.safetensors']);
+    expect(readFileSync(path, 'utf8')).toBe('old');
+    await expect(writer.write('b', B)).rejects.toMatchObject(aborted);
+    await expect(writer.close()).rejects.toMatchObject(aborted);
+    await writer.abort();
+  });
+
+  test('ends writes from memory, and streams, also one that gives nothing', async () => {
+    const shape = [64 * MIB];
+    const specs = ['a', 'b', 'c'].map((name) => [name, { dtype: 'U8', shape }] as const);
+    const writer = await createWriter(path, specs, { durable: false });
+    const ends: string[] = [];
+    let start = (): void => {};
+    const started = new Promise<void>((resolve) => (start = resolve));
+    const endless = (function* () {
+      try {
+        for (; ; start()) yield new Uint8Array(MIB);
+      } finally {
+        ends.push('ended');
+      }
+    })();
+    const silent = new Readable({ read() {} });
+    const writes = [writer.write('b', endless), writer.write('c', silent)];
+    await started;
+    writes.push(writer.write('a', new Uint8Array(64 * MIB)));
+    const results = Promise.allSettled(writes);
+    const closing = writer.close().catch((error) => error);
+    await writer.abort();
+    expect(names()).toEqual([]);
+    const rejected = { status: 'rejected', reason: expect.objectContaining(aborted) };
+    expect(await results).toEqual([rejected, rejected, rejected]);
+    expect(ends).toEqual(['ended']);
+    expect(await closing).toMatchObject(aborted);
+  });
+
+  test('is what `await using` does, unless the writer is closed', async () => {
+    {
+      await using writer = await create();
+      await writer.write('a', A);
+    }
+    expect(names()).toEqual([]);
+    {
+      await using writer = await create();
+      await Promise.all([writer.write('a', A), writer.write('b', B)]);
+      await writer.close();
+    }
+    expect(names()).toEqual(['model.safetensors']);
   });
 });

@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { memoryOf } from '../../../src/checkpoint/write/tensor-memory.js';
 import { type OpenOptions, parse, type SafetensorsFile, safeOpen } from '../../../src/index.js';
 import { readTensorsAndStreams } from '../../../src/save/tensor-input.js';
-import { planSharing } from '../../../src/shards/shared-tensors.js';
 import type { TensorMemory } from '../../../src/shards/shared-tensors.js';
+import { planSharing } from '../../../src/shards/shared-tensors.js';
 import { type Entry, fileBytes, writeTemporary } from '../../support/make-file.js';
 import type { Tensors } from '../../support/saved-tensors.js';
 

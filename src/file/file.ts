@@ -39,6 +39,12 @@ export interface CloseOptions {
   readonly detach?: boolean | undefined;
 }
 
+/** What an open file consists of. */
+interface FileContent {
+  readonly header: Header;
+  readonly storage: Storage;
+}
+
 /**
  * An open file, made by `safeOpen` or `parse`.
  *
@@ -61,10 +67,10 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
     return new SafetensorsFile(storage, header);
   }
 
-  /** @internal What the header says, if the file is still the same. */
-  static headerOf(file: SafetensorsFile): Header {
+  /** @internal What the file consists of, if it has not changed; both stay the file's. */
+  static contentOf(file: SafetensorsFile): FileContent {
     file.#storage.verify();
-    return file.#header;
+    return { header: file.#header, storage: file.#storage };
   }
 
   /** The path as it was given, as text; undefined for parsed bytes. */

@@ -8,7 +8,6 @@ import {
   requireBoolean,
   requireOptions,
 } from '../errors/arguments.js';
-import { FileChangedError } from '../errors/errors.js';
 import { requireLittleEndianHost } from '../format/dtype.js';
 import { HEAD_BYTE_LENGTH } from '../format/foreign-formats.js';
 import {
@@ -24,7 +23,7 @@ import { MemoryStorage } from '../storage/memory.js';
 import { openStorage } from '../storage/open.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { SafetensorsFile } from './file.js';
-import { readHead } from './read-header.js';
+import { parseStart, readDataStart } from './read-header.js';
 
 /** Options of {@link parse}. */
 export interface ParseOptions {
@@ -62,14 +61,10 @@ export function safeOpen(path: PathLike, options: OpenOptions = {}): Safetensors
   const file = openRegularFile(location, label);
   let storage: FileBackedStorage | undefined;
   try {
-    const length = readHeaderLength(readHead(file), file.byteLength, limits);
+    const dataStart = readDataStart(file, limits);
     storage = openStorage(file, options);
-    const header = storage.readHeader(PREFIX_BYTE_LENGTH + length);
-    if (readHeaderLength(header, file.byteLength, limits) !== length) {
-      throw new FileChangedError('the file was rewritten while it was opened', { path: label });
-    }
-    const json = header.subarray(PREFIX_BYTE_LENGTH);
-    return SafetensorsFile.of(storage, parseHeader(json, file.byteLength, limits));
+    const header = parseStart(storage.readHeader(dataStart), file, limits);
+    return SafetensorsFile.of(storage, header);
   } catch (error) {
     if (storage === undefined) closeSync(file.fd);
     else storage.close(false);

@@ -1,20 +1,47 @@
-/** The header of a file, by positioned reads. */
+/**
+ * The header of a file, by positioned reads: first its length, then all of it. A file that is
+ * rewritten between the two reads is refused.
+ */
 
 import { FileChangedError } from '../errors/errors.js';
 import { HEAD_BYTE_LENGTH } from '../format/foreign-formats.js';
 import {
   type Header,
+  type ParseHeaderOptions,
   PREFIX_BYTE_LENGTH,
   parseHeader,
   readHeaderLength,
 } from '../format/header.js';
 import { type OpenedFile, readerOf, readFully } from '../io/opened-file.js';
 
-/** The first bytes of a file: as many as it takes to tell the formats apart, or all. */
-export function readHead(file: OpenedFile): Uint8Array {
+/**
+ * The number of bytes before the tensor data: the prefix and the header that it announces.
+ *
+ * @throws FormatError as `readHeaderLength`; the message says what the file looks like
+ */
+export function readDataStart(file: OpenedFile, options: ParseHeaderOptions): number {
   const head = new Uint8Array(Math.min(file.byteLength, HEAD_BYTE_LENGTH));
   readFully(readerOf(file), head, 0, file.path);
-  return head;
+  return PREFIX_BYTE_LENGTH + readHeaderLength(head, file.byteLength, options);
+}
+
+/**
+ * Checks the header. Takes ownership of `start`, the bytes before the tensor data; don't modify it
+ * afterwards.
+ *
+ * @throws FormatError; FileChangedError when `start` announces a header of another length
+ */
+export function parseStart(
+  start: Uint8Array,
+  file: OpenedFile,
+  options: ParseHeaderOptions,
+): Header {
+  const length = readHeaderLength(start, file.byteLength, options);
+  if (PREFIX_BYTE_LENGTH + length !== start.byteLength) {
+    const { path } = file;
+    throw new FileChangedError('the file was rewritten while its header was read', { path });
+  }
+  return parseHeader(start.subarray(PREFIX_BYTE_LENGTH), file.byteLength, options);
 }
 
 /**
@@ -23,12 +50,8 @@ export function readHead(file: OpenedFile): Uint8Array {
  * @throws FormatError; FileChangedError when the file is rewritten meanwhile
  */
 export function readFileHeader(file: OpenedFile): Header {
-  const { path, byteLength } = file;
-  const length = readHeaderLength(readHead(file), byteLength, { path });
-  const start = new Uint8Array(PREFIX_BYTE_LENGTH + length);
-  readFully(readerOf(file), start, 0, path);
-  if (readHeaderLength(start, byteLength, { path }) !== length) {
-    throw new FileChangedError('the file was rewritten while it was read', { path });
-  }
-  return parseHeader(start.subarray(PREFIX_BYTE_LENGTH), byteLength, { path });
+  const options = { path: file.path };
+  const start = new Uint8Array(readDataStart(file, options));
+  readFully(readerOf(file), start, 0, file.path);
+  return parseStart(start, file, options);
 }

@@ -4,7 +4,7 @@
  */
 
 import { requireNames, requireString } from '../errors/arguments.js';
-import { FormatError, quoteName, TensorNotFoundError } from '../errors/errors.js';
+import { TensorNotFoundError } from '../errors/errors.js';
 import { nearNames } from '../errors/near-names.js';
 import { SafetensorsFile } from '../file/file.js';
 import type { CheckpointIndex } from '../shards/index.js';
@@ -16,6 +16,8 @@ import type { ShardWork } from './transfer-shards.js';
 export interface Place {
   readonly file: SafetensorsFile;
   readonly name: string;
+  /** Length in bytes. */
+  readonly byteLength: number;
 }
 
 /** The tensors of an open checkpoint. Everything throws FileClosedError when it is closed. */
@@ -69,7 +71,7 @@ export class Catalog {
     return entry === -1 ? -1 : this.#index.shardOf(entry);
   }
 
-  /** Shard and name there of a tensor or an alias; null when there is neither. Opens no shard. */
+  /** Shard and name there of a tensor or an alias, by the index if there is one; null for neither. */
   find(name: string): { shard: number; name: string } | null {
     requireString('name', name);
     this.#shards.requireOpen();
@@ -81,28 +83,31 @@ export class Catalog {
   }
 
   /**
-   * As `find`; opens the shard.
+   * Opens the shard of a tensor or an alias, and gives what `use` makes of it by its name there.
    *
    * @throws TensorNotFoundError; FormatError `SAFETENSORS_INDEX_MISMATCH` when it is not in its shard
    */
-  require(wanted: string): Place {
-    const found = this.find(wanted);
+  lookUp<Result>(wanted: string, use: (file: SafetensorsFile, name: string) => Result): Result {
+    const found = this.#placeOf(wanted);
     if (found === null) {
       throw new TensorNotFoundError(wanted, nearNames(wanted, this.#names()), {
         path: this.#shards.files.path,
       });
     }
-    const file = this.#shards.open(found.shard);
-    if (this.#index !== null && !file.has(found.name)) this.#failMissing(found.shard, found.name);
-    return { file, name: found.name };
+    const { shard, name } = found;
+    const file = this.#shards.open(shard);
+    try {
+      return use(file, name);
+    } catch (error) {
+      const isMissing = error instanceof TensorNotFoundError && this.#index !== null;
+      throw isMissing ? this.#shards.missing(shard, name) : error;
+    }
   }
 
-  #failMissing(shard: number, tensor: string): never {
-    const message = `expected the tensor in ${quoteName(this.#shardName(shard))}, as the index says, found none`;
-    throw new FormatError('SAFETENSORS_INDEX_MISMATCH', message, {
-      path: this.#shards.files.path,
-      tensor,
-    });
+  /** As `find`, but what cannot be an alias is left for the only file to look up. */
+  #placeOf(wanted: string): { shard: number; name: string } | null {
+    const isPlain = this.#index === null && this.metadata?.has(wanted) !== true;
+    return isPlain ? { shard: 0, name: wanted } : this.find(wanted);
   }
 
   /** The names that the index gives a shard, in the order of the shard. */
@@ -110,12 +115,10 @@ export class Catalog {
     const file = this.#shards.open(shard);
     const index = this.#index;
     if (index === null) return file.offsetKeys();
-    const header = SafetensorsFile.headerOf(file);
-    let last = -1;
-    const found = index.entriesOf(shard).map((entry) => {
-      const place = index.findIn(header, entry, last + 1);
-      last = place;
-      return place === -1 ? this.#failMissing(shard, index.name(entry)) : place;
+    const { header } = SafetensorsFile.contentOf(file);
+    const found = Array.from(index.placesIn(shard, header), ([entry, place]) => {
+      if (place === -1) throw this.#shards.missing(shard, index.name(entry));
+      return place;
     });
     return found.sort((a, b) => a - b).map((place) => header.name(place));
   }
@@ -131,35 +134,32 @@ export class Catalog {
   places(names: Iterable<string>): Map<string, Place> {
     this.#shards.requireOpen();
     requireNames(names);
-    return new Map(Array.from(names, (name) => [name, this.require(name)]));
+    const placeOf = (wanted: string): Place =>
+      this.lookUp(wanted, (file, name) => {
+        const [begin, end] = file.info(name).dataOffsets;
+        return { file, name, byteLength: end - begin };
+      });
+    return new Map(Array.from(names, (name) => [name, placeOf(name)]));
   }
 
   /** What to fetch for all tensors. */
   allWorks(): ShardWork[] {
     return Array.from(this.#shards, (file) => {
-      return { file, names: undefined, byteLength: SafetensorsFile.headerOf(file).dataByteLength };
+      const { dataByteLength } = SafetensorsFile.contentOf(file).header;
+      return { file, names: undefined, byteLength: dataByteLength };
     });
   }
 
-  /** What to fetch for some tensors, by shard. */
+  /** What to fetch for some tensors, by shard; each once, also when it is wanted by several names. */
   works(places: ReadonlyMap<string, Place>): ShardWork[] {
-    const namesByFile = new Map<SafetensorsFile, Set<string>>();
-    for (const { file, name } of places.values()) {
-      const names = namesByFile.get(file);
-      if (names === undefined) namesByFile.set(file, new Set([name]));
-      else names.add(name);
+    const lengthsByFile = new Map<SafetensorsFile, Map<string, number>>();
+    for (const { file, name, byteLength } of places.values()) {
+      const lengths = lengthsByFile.get(file) ?? new Map<string, number>();
+      lengthsByFile.set(file, lengths.set(name, byteLength));
     }
-    return Array.from(namesByFile, ([file, names]) => {
-      const lengths = Array.from(names, (name) => {
-        const [begin, end] = file.info(name).dataOffsets;
-        return end - begin;
-      });
-      const byteLength = lengths.reduce((sum, length) => sum + length, 0);
-      return { file, names: [...names], byteLength };
+    return Array.from(lengthsByFile, ([file, lengths]) => {
+      const byteLength = [...lengths.values()].reduce((sum, length) => sum + length, 0);
+      return { file, names: [...lengths.keys()], byteLength };
     });
-  }
-
-  #shardName(shard: number): string {
-    return (this.#shards.files.shards[shard] as { name: string }).name;
   }
 }

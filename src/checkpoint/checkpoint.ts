@@ -2,15 +2,13 @@
 
 import { requireBoolean, requireNames, requireOptions } from '../errors/arguments.js';
 import type { CloseOptions, SafetensorsFile, TensorInfo } from '../file/file.js';
-import type { OpenOptions } from '../file/open.js';
 import type { CheckpointSummary } from '../hub/parameter-count.js';
 import type { TransferOptions } from '../io/transfer.js';
 import { type Partition, planPartition } from '../tensor/partition.js';
 import type { SliceIndex } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { Catalog, type Place } from './catalog.js';
-import type { CheckpointFiles } from './find-files.js';
-import { LazyShards } from './lazy-shards.js';
+import type { LazyShards } from './lazy-shards.js';
 import { summarize } from './summary.js';
 import { transferShards } from './transfer-shards.js';
 import { verifyCheckpoint } from './verify.js';
@@ -30,25 +28,14 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
   readonly #shards: LazyShards;
   readonly #catalog: Catalog;
 
-  private constructor(files: CheckpointFiles, options: OpenOptions) {
-    this.#shards = new LazyShards(files, options);
-    this.#catalog = new Catalog(this.#shards);
-    if (files.index === null) this.#shards.open(0);
+  private constructor(shards: LazyShards) {
+    this.#shards = shards;
+    this.#catalog = new Catalog(shards);
   }
 
-  /** @internal Opens the only file when there is no index; otherwise nothing yet. */
-  static of(files: CheckpointFiles, options: OpenOptions): Checkpoint {
-    return new Checkpoint(files, options);
-  }
-
-  /** @internal As `loadCheckpoint` gives them. */
-  static takeAll(checkpoint: Checkpoint): Map<string, Tensor> {
-    return checkpoint.#catalog.takeAll();
-  }
-
-  /** @internal Its files, for those who need what each says. */
-  static shardsOf(checkpoint: Checkpoint): LazyShards {
-    return checkpoint.#shards;
+  /** @internal Takes ownership of the shards. */
+  static of(shards: LazyShards): Checkpoint {
+    return new Checkpoint(shards);
   }
 
   /** Path of the index, or of the only file. */
@@ -120,8 +107,7 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
    *   `SAFETENSORS_INDEX_MISMATCH` when the index names a tensor that is not there
    */
   info(name: string): TensorInfo {
-    const place = this.#catalog.require(name);
-    return place.file.info(place.name);
+    return this.#catalog.lookUp(name, (file, ownName) => file.info(ownName));
   }
 
   /**
@@ -131,8 +117,7 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
    * @throws As `info`, and FileChangedError, FileClosedError
    */
   getTensor(name: string): Tensor {
-    const place = this.#catalog.require(name);
-    return place.file.getTensor(place.name);
+    return this.#catalog.lookUp(name, (file, ownName) => file.getTensor(ownName));
   }
 
   /** Several tensors by name, in the order given; all, as `offsetKeys` gives them, without an argument. */
@@ -197,8 +182,7 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
    */
   residency(name?: string): number | null {
     if (name !== undefined) {
-      const place = this.#catalog.require(name);
-      return place.file.residency(place.name);
+      return this.#catalog.lookUp(name, (file, ownName) => file.residency(ownName));
     }
     this.#shards.requireOpen();
     let sum = 0;

@@ -1,10 +1,10 @@
 /** The files of a checkpoint, opened when they are first needed, each once. */
 
 import { statSync } from 'node:fs';
-import { FileClosedError } from '../errors/errors.js';
+import { FileClosedError, FormatError, quoteName } from '../errors/errors.js';
 import type { CloseOptions, SafetensorsFile } from '../file/file.js';
 import { type OpenOptions, safeOpen } from '../file/open.js';
-import type { CheckpointFiles } from './find-files.js';
+import type { CheckpointFiles, ShardFile } from './find-files.js';
 
 /** Shards by their position in `CheckpointFiles.shards`. */
 export class LazyShards {
@@ -35,11 +35,19 @@ export class LazyShards {
     this.requireOpen();
     let file = this.#open.get(shard);
     if (file === undefined) {
-      const { path } = this.files.shards[shard] as { path: string };
+      const { path } = this.files.shards[shard] as ShardFile;
       file = safeOpen(path, this.#options);
       this.#open.set(shard, file);
     }
     return file;
+  }
+
+  /** The error for a tensor that is not in its shard, although the index says so. */
+  missing(shard: number, tensor: string): FormatError {
+    const { path, shards } = this.files;
+    const { name } = shards[shard] as ShardFile;
+    const message = `expected the tensor in ${quoteName(name)}, as the index says, found none`;
+    return new FormatError('SAFETENSORS_INDEX_MISMATCH', message, { path, tensor });
   }
 
   /** All shards, opened one by one as the loop goes on. */
@@ -49,7 +57,7 @@ export class LazyShards {
 
   /** Length of a shard in bytes, without opening it. */
   byteLength(shard: number): number {
-    const { path } = this.files.shards[shard] as { path: string };
+    const { path } = this.files.shards[shard] as ShardFile;
     return this.#open.get(shard)?.byteLength ?? statSync(path).size;
   }
 

@@ -8,8 +8,10 @@ import { findInHubCache, notInCache } from '../hub/cache.js';
 import { isHubUri, parseHubId } from '../hub/ids.js';
 import { hasCode } from '../io/system-errors.js';
 import type { Tensor } from '../tensor/tensor.js';
+import { Catalog } from './catalog.js';
 import { Checkpoint } from './checkpoint.js';
 import { type CheckpointFiles, indexedFiles, selectInFolder, singleFile } from './find-files.js';
+import { LazyShards } from './lazy-shards.js';
 
 /** What a folder answers in which something is missing, or a link to a blob that was removed. */
 const INCOMPLETE: readonly string[] = [
@@ -53,13 +55,9 @@ export function openCheckpoint(
   path: string | URL,
   options: OpenCheckpointOptions = {},
 ): Checkpoint {
-  checkOptions(options);
-  const text = path instanceof URL ? fileURLToPath(path) : path;
-  if (typeof text !== 'string') throw argumentTypeError('path', 'a string or a file: URL', path);
-  if (!isHubUri(text) && statSync(text, { throwIfNoEntry: false }) !== undefined) {
-    return Checkpoint.of(findFiles(text, options), options);
-  }
-  return Checkpoint.of(findCached(text, options), options);
+  const shards = new LazyShards(findCheckpoint(path, options), options);
+  if (shards.files.index === null) shards.open(0);
+  return Checkpoint.of(shards);
 }
 
 /**
@@ -74,15 +72,27 @@ export function loadCheckpoint(
   path: string | URL,
   options: OpenCheckpointOptions = {},
 ): Map<string, Tensor> {
-  const checkpoint = openCheckpoint(path, options);
+  const shards = new LazyShards(findCheckpoint(path, options), options);
   try {
-    const tensors = Checkpoint.takeAll(checkpoint);
+    const tensors = new Catalog(shards).takeAll();
     // A buffer that was made before the handle ends outlives it.
     for (const tensor of tensors.values()) tensor.buffer;
     return tensors;
   } finally {
-    checkpoint.close();
+    shards.close({});
   }
+}
+
+/** The files that `openCheckpoint` opens. */
+export function findCheckpoint(
+  path: string | URL,
+  options: OpenCheckpointOptions,
+): CheckpointFiles {
+  checkOptions(options);
+  const text = path instanceof URL ? fileURLToPath(path) : path;
+  if (typeof text !== 'string') throw argumentTypeError('path', 'a string or a file: URL', path);
+  const isPath = !isHubUri(text) && statSync(text, { throwIfNoEntry: false }) !== undefined;
+  return isPath ? findFiles(text, options) : findCached(text, options);
 }
 
 function checkOptions(options: OpenCheckpointOptions): void {

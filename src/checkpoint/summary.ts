@@ -17,7 +17,7 @@ export function summarize(shards: LazyShards): CheckpointSummary {
   const { index, path, shards: files } = shards.files;
   const counted = Array.from(shards, (file, shard) => ({
     name: (files[shard] as { name: string }).name,
-    header: SafetensorsFile.headerOf(file),
+    header: SafetensorsFile.contentOf(file).header,
   }));
   return countParameters(counted, index, readConfig(path));
 }

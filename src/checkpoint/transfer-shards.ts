@@ -12,12 +12,9 @@ export interface ShardWork {
   readonly byteLength: number;
 }
 
-/** As within a shard: at most ten reports a second. */
-const PROGRESS_INTERVAL_MS = 100;
-
 /**
  * Moves every shard's tensors by `move`, in this order. A shard uses all the threads that transfers
- * may use, so that several at once would not be faster.
+ * may use: several shards at once would not be faster.
  */
 export async function transferShards(
   works: readonly ShardWork[],
@@ -27,24 +24,18 @@ export async function transferShards(
 ): Promise<void> {
   const totalBytes = works.reduce((sum, { byteLength }) => sum + byteLength, 0);
   const transfer = new Transfer(totalBytes, options, requireOpen);
-  const { signal, onProgress } = options;
-  let reportedAt = performance.now();
-  let done = 0;
-  const report = (bytes: number): void => {
-    reportedAt = performance.now();
-    onProgress?.({ bytes, totalBytes });
-  };
   for (const work of works) {
+    let arrived = 0;
     await move(work, {
-      signal,
-      // A shard counts the gaps that it fetches too, or only what it does not have yet.
+      signal: options.signal,
+      // A shard's own total has the gaps that it fetches too, and lacks what it has already.
       onProgress: (shard) => {
-        const share = shard.bytes / shard.totalBytes;
-        if (share < 1) report(done + Math.floor(work.byteLength * share));
+        const share = shard.totalBytes === 0 ? 1 : shard.bytes / shard.totalBytes;
+        const bytes = Math.floor(work.byteLength * share);
+        transfer.advance(bytes - arrived);
+        arrived = bytes;
       },
     });
-    done += work.byteLength;
-    if (done < totalBytes && performance.now() - reportedAt >= PROGRESS_INTERVAL_MS) report(done);
   }
   transfer.finish();
 }

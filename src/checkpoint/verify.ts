@@ -46,7 +46,7 @@ export async function verifyCheckpoint(shards: LazyShards): Promise<void> {
 
 function openHeader(shards: LazyShards, shard: number, problems: Problems): Header | null {
   try {
-    return SafetensorsFile.headerOf(shards.open(shard));
+    return SafetensorsFile.contentOf(shards.open(shard)).header;
   } catch (error) {
     const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT';
     if (error instanceof FileClosedError) throw error;
@@ -64,15 +64,9 @@ function compareNames(
 ): void {
   const shardName = quoteName(index.shards[shard] as string);
   let found = 0;
-  let last = -1;
-  for (const entry of index.entriesOf(shard)) {
-    const place = index.findIn(header, entry, last + 1);
-    if (place >= 0) {
-      found++;
-      last = place;
-    } else {
-      problems.add(() => `tensor ${quoteName(index.name(entry))} is not in ${shardName}`);
-    }
+  for (const [entry, place] of index.placesIn(shard, header)) {
+    if (place !== -1) found++;
+    else problems.add(() => `tensor ${quoteName(index.name(entry))} is not in ${shardName}`);
   }
   // Names are unique on both sides, so that equal numbers leave none over.
   if (found === header.size) return;

@@ -122,6 +122,15 @@ export class Transfer {
     this.finish();
   }
 
+  /** Counts bytes that have arrived, and reports them when it is time; `run` does so by itself. */
+  advance(bytes: number): void {
+    this.#bytes += bytes;
+    const now = performance.now();
+    if (this.#bytes >= this.#totalBytes || now - this.#reportedAt < PROGRESS_INTERVAL_MS) return;
+    this.#reportedAt = now;
+    this.#onProgress?.({ bytes: this.#bytes, totalBytes: this.#totalBytes });
+  }
+
   /** Checks for the last time and reports that all bytes are there; `run` does so by itself. */
   finish(): void {
     this.#goOn();
@@ -141,7 +150,7 @@ export class Transfer {
         this.#goOn();
         const piece = iterator.next();
         if (piece.done === true) ended = true;
-        else this.#arrived(await move(piece.value));
+        else this.advance(await move(piece.value));
       } catch (error) {
         ended = true;
         throw error;
@@ -157,13 +166,5 @@ export class Transfer {
   #goOn(): void {
     this.#signal?.throwIfAborted();
     this.#check();
-  }
-
-  #arrived(bytes: number): void {
-    this.#bytes += bytes;
-    const now = performance.now();
-    if (this.#bytes >= this.#totalBytes || now - this.#reportedAt < PROGRESS_INTERVAL_MS) return;
-    this.#reportedAt = now;
-    this.#onProgress?.({ bytes: this.#bytes, totalBytes: this.#totalBytes });
   }
 }

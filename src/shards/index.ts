@@ -127,15 +127,26 @@ export class CheckpointIndex {
   }
 
   /**
-   * The entry of `header` that has the name of `entry`; -1 when there is none. `guess` is looked at
-   * first: names mostly stand in the same order on both sides, and then need no lookup.
+   * The entries of a shard in the order of the index, each with the entry of the shard's header that
+   * has its name, -1 when none has. Names mostly stand in the same order on both sides: the entry
+   * after the one found last is compared first, and then no lookup is needed.
    */
-  findIn(header: Header, entry: number, guess: number): number {
+  *placesIn(
+    shard: number,
+    header: Header,
+  ): Generator<readonly [entry: number, place: number], void, void> {
     const reader = this.#reader;
-    const nameAt = this.#nameAt[entry] as number;
-    if (header.isNamed(guess, reader, nameAt)) return guess;
-    reader.at = nameAt - 1;
-    return header.findString(reader, reader.readString());
+    let next = 0;
+    for (const entry of this.entriesOf(shard)) {
+      const nameAt = this.#nameAt[entry] as number;
+      let place = next;
+      if (!header.isNamed(next, reader, nameAt)) {
+        reader.at = nameAt - 1;
+        place = header.findString(reader, reader.readString());
+      }
+      if (place !== -1) next = place + 1;
+      yield [entry, place];
+    }
   }
 
   /** Name of an entry. */

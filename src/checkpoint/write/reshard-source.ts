@@ -11,14 +11,13 @@ import type { FilePayload, TensorEntry } from '../../save/tensor-input.js';
 import type { WritableLayout } from '../../save/tensor-writes.js';
 import type { CheckpointIndex } from '../../shards/index.js';
 import type { LendingStorage } from '../../storage/storage.js';
-import { Tensor } from '../../tensor/tensor.js';
-import { Checkpoint } from '../checkpoint.js';
+import type { LazyShards } from '../lazy-shards.js';
 import type { TensorTable } from './plan.js';
 
-/** A shard; without tensors nothing of it is read. */
+/** A shard. */
 interface SourceShard {
   readonly header: Header;
-  readonly storage: LendingStorage | undefined;
+  readonly storage: LendingStorage;
 }
 
 /** A tensor in its shard. Only its name is kept: the rest is in the header. */
@@ -59,7 +58,7 @@ function byteLengthOf({ header }: SourceShard, entry: number): number {
 
 function payloadOf({ header, storage }: SourceShard, entry: number): FilePayload {
   const position = header.dataStart + header.begin(entry);
-  return { kind: 'file', storage: storage as LendingStorage, position };
+  return { kind: 'file', storage, position };
 }
 
 /**
@@ -75,18 +74,21 @@ export class SourceTensors implements TensorTable<SourceTensor> {
   readonly #entryOf: Uint32Array;
 
   /**
-   * Opens all shards of the checkpoint, which must stay open.
+   * Opens all shards, which must stay open.
    *
    * @throws FormatError `SAFETENSORS_INDEX_MISMATCH` for a name of the index that no shard has
    */
-  constructor(checkpoint: Checkpoint) {
-    const files = Checkpoint.shardsOf(checkpoint);
-    this.#shards = Array.from(files, sourceShard);
+  constructor(shards: LazyShards) {
+    this.#shards = Array.from(shards, (file) => {
+      const { header, storage } = SafetensorsFile.contentOf(file);
+      // Whatever is opened by its path lends its descriptor.
+      return { header, storage: storage as LendingStorage };
+    });
     const capacity = this.#shards.reduce((sum, { header }) => sum + header.size, 0);
     this.#shardOf = new Uint32Array(capacity);
     this.#entryOf = new Uint32Array(capacity);
     let size = 0;
-    for (const [shard, entry] of chosen(checkpoint, this.#shards, files.files.index)) {
+    for (const [shard, entry] of chosen(this.#shards, shards)) {
       this.#shardOf[size] = shard;
       this.#entryOf[size] = entry;
       size++;
@@ -137,19 +139,12 @@ export class SourceTensors implements TensorTable<SourceTensor> {
   }
 }
 
-function sourceShard(file: SafetensorsFile): SourceShard {
-  const header = SafetensorsFile.headerOf(file);
-  if (header.size === 0) return { header, storage: undefined };
-  const source = Tensor.sourceOf(file.getTensor(header.name(0)));
-  return { header, storage: source.untouchedFile as LendingStorage };
-}
-
 /** Shard and entry of the tensors to be taken. */
 function* chosen(
-  checkpoint: Checkpoint,
   shards: readonly SourceShard[],
-  index: CheckpointIndex | null,
+  files: LazyShards,
 ): Generator<[shard: number, entry: number], void, void> {
+  const { index } = files.files;
   const { meant, missing } = meantByIndex(shards, index);
   const strays = new Set<string>();
   for (const [shard, { header }] of shards.entries()) {
@@ -162,23 +157,24 @@ function* chosen(
       yield [shard, entry];
     }
   }
-  for (const name of missing) if (!strays.has(name)) checkpoint.info(name);
+  for (const [name, shard] of missing) if (!strays.has(name)) throw files.missing(shard, name);
 }
 
-/** 1 for every entry of a shard that the index names there; names that it has and the shard not. */
+/**
+ * 1 for every entry of a shard that the index names there; and the names that the index has and the
+ * shard lacks, with the shard.
+ */
 function meantByIndex(
   shards: readonly SourceShard[],
   index: CheckpointIndex | null,
-): { meant: Uint8Array[]; missing: Set<string> } {
-  const missing = new Set<string>();
+): { meant: Uint8Array[]; missing: Map<string, number> } {
+  const missing = new Map<string, number>();
   const meant = shards.map(({ header }, shard) => {
     const isMeant = new Uint8Array(header.size);
     if (index === null) return isMeant.fill(1);
-    let last = -1;
-    for (const entry of index.entriesOf(shard)) {
-      last = index.findIn(header, entry, last + 1);
-      if (last === -1) missing.add(index.name(entry));
-      else isMeant[last] = 1;
+    for (const [entry, place] of index.placesIn(shard, header)) {
+      if (place === -1) missing.set(index.name(entry), shard);
+      else isMeant[place] = 1;
     }
     return isMeant;
   });

@@ -3,8 +3,8 @@
 import { requireOptions } from '../../errors/arguments.js';
 import { requireLittleEndianHost } from '../../format/dtype.js';
 import { reshardMetadata } from '../../shards/metadata.js';
-import { Checkpoint } from '../checkpoint.js';
-import { openCheckpoint } from '../open.js';
+import { LazyShards } from '../lazy-shards.js';
+import { findCheckpoint } from '../open.js';
 import {
   type WriteCheckpointOptions,
   type WrittenCheckpoint,
@@ -50,10 +50,9 @@ export async function reshard(
   requireLittleEndianHost();
   requireOptions(options);
   // Nothing is mapped that is only copied.
-  const checkpoint = openCheckpoint(source, { storage: 'read' });
+  const shards = new LazyShards(findCheckpoint(source, {}), { storage: 'read' });
   try {
-    const tensors = new SourceTensors(checkpoint);
-    const shards = Checkpoint.shardsOf(checkpoint);
+    const tensors = new SourceTensors(shards);
     const files = Array.from(shards, (file) => file.metadata);
     let conflicts: readonly string[] = [];
     const plan = planCheckpoint(tensors, options, (split) => {
@@ -63,6 +62,6 @@ export async function reshard(
     });
     return { ...(await writeCheckpoint(target, plan, options)), conflicts };
   } finally {
-    checkpoint.close();
+    shards.close({});
   }
 }

@@ -30,10 +30,8 @@
         "native/binding.cc",
         "native/convert.cc",
         "native/convert_binding.cc",
-        "native/file_copy.cc",
         "native/file_copy_binding.cc",
         "native/mapping_posix.cc",
-        "native/prefetch.cc",
         "native/prefetch_binding.cc",
         "native/quarantine.cc",
         "native/tensor_buffer.cc"
@@ -52,8 +50,21 @@
       "conditions": [
         [
           "OS=='linux'",
-          { "sources": ["native/guard_linux.cc"], "ldflags": ["-Wl,-z,nodelete"] },
-          { "sources": ["native/guard_none.cc"] }
+          {
+            "sources": [
+              "native/file_copy_linux.cc",
+              "native/guard_linux.cc",
+              "native/prefetch_linux.cc"
+            ],
+            "ldflags": ["-Wl,-z,nodelete"]
+          },
+          {
+            "sources": [
+              "native/file_copy_posix.cc",
+              "native/guard_none.cc",
+              "native/prefetch_posix.cc"
+            ]
+          }
         ],
         ["target_arch=='x64'", { "dependencies": ["convert_avx2"] }]
       ]

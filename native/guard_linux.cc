@@ -12,6 +12,7 @@
 #include <new>
 
 #include "guard.h"
+#include "pages.h"
 
 namespace guard {
 
@@ -53,15 +54,6 @@ struct sigaction previous_action;
 std::mutex registry_mutex;
 Slot* free_slots = nullptr;
 bool installed = false;
-
-const uintptr_t page_size = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-
-uintptr_t PageBegin(uintptr_t address) {
-  return address & ~(page_size - 1);
-}
-uintptr_t PageEnd(uintptr_t address) {
-  return PageBegin(address + page_size - 1);
-}
 
 // Held for a few system calls, also inside the handler, hence no mutex. The handler blocks the
 // signals that could interrupt it with code of others, so its thread always gets to the end.

@@ -1,5 +1,3 @@
-#include "prefetch.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -9,25 +7,8 @@
 
 #include <algorithm>
 
-namespace {
-
-const uintptr_t page_size = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-
-uintptr_t PageBegin(const uint8_t* address) {
-  return reinterpret_cast<uintptr_t>(address) & ~(page_size - 1);
-}
-
-// One read per page. Where the file was cut short meanwhile the guard turns the signal into zeros;
-// without a guard it ends the process, as any other read there would.
-void TouchPages(uintptr_t begin, const uint8_t* end) {
-  for (uintptr_t page = begin; page < reinterpret_cast<uintptr_t>(end); page += page_size) {
-    static_cast<void>(*reinterpret_cast<const volatile uint8_t*>(page));
-  }
-}
-
-}  // namespace
-
-#ifdef __linux__
+#include "pages.h"
+#include "prefetch.h"
 
 namespace {
 
@@ -52,7 +33,7 @@ bool ResidencyIsTold(int fd) {
 }  // namespace
 
 int Populate(uint8_t* begin, uint8_t* end, bool guarded) {
-  const uintptr_t first = PageBegin(begin);
+  const uintptr_t first = PageBegin(reinterpret_cast<uintptr_t>(begin));
   const size_t length = reinterpret_cast<uintptr_t>(end) - first;
   const bool populated = madvise(reinterpret_cast<void*>(first), length, kPopulateRead) == 0;
   if (!populated && (errno == EFAULT || errno == EHWPOISON)) return EIO;
@@ -60,7 +41,7 @@ int Populate(uint8_t* begin, uint8_t* end, bool guarded) {
   // After EINVAL for an older kernel. After success for virtual machines, whose host gives a page
   // its memory when a processor first touches it, which the disk has not done: measured 0.5 to 1.5
   // s for 2 GB, here overlapped with the reading of the next window, else in the reader's loop.
-  if (!populated || guarded) TouchPages(first, end);
+  if (!populated || guarded) TouchPages(begin, end);
   return 0;
 }
 
@@ -70,7 +51,8 @@ int CountResident(int fd, const uint8_t* begin, const uint8_t* end, int64_t* byt
   unsigned char resident[kPagesPerCall];
   const auto last = reinterpret_cast<uintptr_t>(end);
   uintptr_t count = 0;
-  for (uintptr_t window = PageBegin(begin); window < last; window += kPagesPerCall * page_size) {
+  for (uintptr_t window = PageBegin(reinterpret_cast<uintptr_t>(begin)); window < last;
+       window += kPagesPerCall * page_size) {
     const size_t length = std::min(last - window, kPagesPerCall * page_size);
     if (mincore(reinterpret_cast<void*>(window), length, resident) != 0) return errno;
     for (uintptr_t offset = 0; offset < length; offset += page_size) {
@@ -83,17 +65,3 @@ int CountResident(int fd, const uint8_t* begin, const uint8_t* end, int64_t* byt
   *bytes = static_cast<int64_t>(count);
   return 0;
 }
-
-#else
-
-int Populate(uint8_t* begin, uint8_t* end, bool) {
-  TouchPages(PageBegin(begin), end);
-  return 0;
-}
-
-int CountResident(int, const uint8_t*, const uint8_t*, int64_t* bytes) {
-  *bytes = -1;
-  return 0;
-}
-
-#endif

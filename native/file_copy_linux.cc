@@ -1,15 +1,12 @@
-#include "file_copy.h"
-
 #include <errno.h>
-
-#ifdef __linux__
-
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <memory>
 #include <new>
+
+#include "file_copy.h"
 
 namespace {
 
@@ -74,19 +71,3 @@ int64_t GatherRanges(const SourceRange* ranges, size_t count, size_t length, int
   }
   return static_cast<int64_t>(written);
 }
-
-#else
-
-int Allocate(int, uint64_t) {
-  return ENOTSUP;
-}
-
-int64_t CopyRange(int, uint64_t, int, uint64_t, uint64_t) {
-  return -ENOTSUP;
-}
-
-int64_t GatherRanges(const SourceRange*, size_t, size_t, int, uint64_t) {
-  return -ENOTSUP;
-}
-
-#endif

@@ -1,0 +1,17 @@
+// Not done yet for this system: callers then read and write.
+
+#include <errno.h>
+
+#include "file_copy.h"
+
+int Allocate(int, uint64_t) {
+  return ENOTSUP;
+}
+
+int64_t CopyRange(int, uint64_t, int, uint64_t, uint64_t) {
+  return -ENOTSUP;
+}
+
+int64_t GatherRanges(const SourceRange*, size_t, size_t, int, uint64_t) {
+  return -ENOTSUP;
+}

@@ -6,30 +6,117 @@
 
 #include <cmath>
 #include <cstdint>
-#include <optional>
+#include <type_traits>
 
 #include "mapping.h"
 
-// What the functions that JavaScript sees take and return; see binding.cc for the convention.
+// What the functions that JavaScript sees take and return.
+//
+// A function returns its result, or a negative errno, or the name of the first argument that it
+// cannot use; `src/addon/failures.ts` turns the last two into errors. All of this is called on the
+// JavaScript thread of the environment.
+//
+// The calls to Node-API are raw ones wherever they can fail: in a worker that is being terminated
+// they do, and the wrapper would then end the process.
 
-// Marks our handles, so that no other object is taken for one.
-inline constexpr napi_type_tag kHandleTag = {0x7f3c1d0b58a94e26, 0x9a4de8c2f16b7035};
+// A count, 0 for success, or a negative errno.
+inline napi_value Result(napi_env env, int64_t result) {
+  napi_value value = nullptr;
+  napi_create_int64(env, result, &value);
+  return value;
+}
+
+// What a function returns instead of a result: the name of an argument, or a negative errno.
+class Failure {
+ public:
+  Failure() = default;
+  Failure(const char* argument) : argument_(argument) {}
+  Failure(int error) : error_(error) {}
+
+  // Whether there is one.
+  explicit operator bool() const { return argument_ != nullptr || error_ != 0; }
+
+  napi_value ToValue(napi_env env) const {
+    if (argument_ == nullptr) return Result(env, error_);
+    napi_value value = nullptr;
+    napi_create_string_utf8(env, argument_, NAPI_AUTO_LENGTH, &value);
+    return value;
+  }
+
+ private:
+  const char* argument_ = nullptr;
+  int error_ = 0;
+};
 
 // Numbers of this size and beyond are not exact in a double.
 inline constexpr double kMaxSafeInteger = 9007199254740991.0;
 
-// What JavaScript holds: owns one reference on the mapping until it is released, detached or
-// collected; null afterwards.
-struct Handle {
-  Mapping* mapping;
+// The following return false when the value cannot be used.
 
-  Mapping* Take() {
-    Mapping* taken = mapping;
-    mapping = nullptr;
-    return taken;
+inline bool ReadSize(double number, uint64_t* size) {
+  if (!(number >= 0 && number <= kMaxSafeInteger) || number != std::floor(number)) return false;
+  *size = static_cast<uint64_t>(number);
+  return true;
+}
+
+inline bool ReadSize(const Napi::Value& value, uint64_t* size) {
+  double number;
+  return napi_get_value_double(value.Env(), value, &number) == napi_ok && ReadSize(number, size);
+}
+
+// A size above 0.
+template <typename Number>
+bool ReadLength(const Number& number, uint64_t* length) {
+  return ReadSize(number, length) && *length > 0;
+}
+
+template <typename Number>
+bool ReadDescriptor(const Number& number, int* fd) {
+  uint64_t size;
+  if (!ReadSize(number, &size) || size > INT32_MAX) return false;
+  *fd = static_cast<int>(size);
+  return true;
+}
+
+template <typename Item>
+constexpr napi_typedarray_type ArrayType();
+template <>
+constexpr napi_typedarray_type ArrayType<uint8_t>() {
+  return napi_uint8_array;
+}
+template <>
+constexpr napi_typedarray_type ArrayType<float>() {
+  return napi_float32_array;
+}
+template <>
+constexpr napi_typedarray_type ArrayType<double>() {
+  return napi_float64_array;
+}
+
+// The items of a typed array. The memory is JavaScript's, which can detach it when it runs again.
+template <typename Item>
+bool ReadItems(const Napi::Value& value, Item** items, size_t* count) {
+  napi_typedarray_type type;
+  void* data = nullptr;
+  if (napi_get_typedarray_info(value.Env(), value, &type, count, &data, nullptr, nullptr) !=
+          napi_ok ||
+      type != ArrayType<std::remove_const_t<Item>>()) {
+    return false;
   }
+  *items = static_cast<Item*>(data);
+  return true;
+}
+
+// Marks our handles: no other object is taken for one.
+inline constexpr napi_type_tag kHandleTag = {0x7f3c1d0b58a94e26, 0x9a4de8c2f16b7035};
+
+// What the JavaScript object `Mapping` owns: a reference on the mapping until it is released,
+// detached or collected, and none afterwards.
+struct Handle {
+  MappingRef mapping;
 };
 
+// Null when the value is no handle.
 inline Handle* ToHandle(const Napi::Value& value) {
   napi_env env = value.Env();
   bool tagged = false;
@@ -42,49 +129,36 @@ inline Handle* ToHandle(const Napi::Value& value) {
   return static_cast<Handle*>(data);
 }
 
-inline std::optional<uint64_t> ToSize(const Napi::Value& value) {
-  if (!value.IsNumber()) return std::nullopt;
-  const double number = value.As<Napi::Number>().DoubleValue();
-  if (!(number >= 0 && number <= kMaxSafeInteger) || number != std::floor(number)) {
-    return std::nullopt;
-  }
-  return static_cast<uint64_t>(number);
+// The mapping of the handle that is the first argument; it stays the handle's.
+inline Failure ReadMapping(const Napi::CallbackInfo& info, Mapping** mapping) {
+  const Handle* handle = ToHandle(info[0]);
+  if (handle == nullptr) return "mapping";
+  *mapping = handle->mapping.get();
+  return *mapping == nullptr ? Failure(-EBADF) : Failure();
 }
 
-inline Napi::Value Errno(Napi::Env env, int error) {
-  return Napi::Number::New(env, -error);
-}
-
-inline Napi::Value Unusable(Napi::Env env, const char* name) {
-  return Napi::String::New(env, name);
-}
-
-// The range of a mapping that the first three arguments name.
+// At least one byte of a mapping, with a reference of its own.
 struct MappedRange {
-  Mapping* mapping;
+  MappingRef mapping;
   uint64_t offset;
   uint64_t length;
+
+  uint8_t* begin() const { return mapping->base() + offset; }
+  uint8_t* end() const { return begin() + length; }
 };
 
-// The range (mapping, byteOffset, byteLength), with at least one byte; or `failure` is set to what
-// the function has to return.
-inline std::optional<MappedRange> ToRange(const Napi::CallbackInfo& info, Napi::Value* failure) {
-  Napi::Env env = info.Env();
-  const Handle* handle = ToHandle(info[0]);
-  const std::optional<uint64_t> offset = ToSize(info[1]);
-  const std::optional<uint64_t> length = ToSize(info[2]);
-  if (handle == nullptr) {
-    *failure = Unusable(env, "mapping");
-  } else if (handle->mapping == nullptr) {
-    *failure = Errno(env, EBADF);
-  } else if (!length || *length == 0 || *length > handle->mapping->length()) {
-    *failure = Unusable(env, "byteLength");
-  } else if (!offset || *offset > handle->mapping->length() - *length) {
-    *failure = Unusable(env, "byteOffset");
-  } else {
-    return MappedRange{handle->mapping, *offset, *length};
+// The range that the arguments (mapping, byteOffset, byteLength) name.
+inline Failure ReadRange(const Napi::CallbackInfo& info, MappedRange* range) {
+  Mapping* mapping;
+  if (const Failure failure = ReadMapping(info, &mapping)) return failure;
+  if (!ReadLength(info[2], &range->length) || range->length > mapping->length()) {
+    return "byteLength";
   }
-  return std::nullopt;
+  if (!ReadSize(info[1], &range->offset) || range->offset > mapping->length() - range->length) {
+    return "byteOffset";
+  }
+  range->mapping = MappingRef(mapping);
+  return {};
 }
 
 #endif  // SAFETENSORS_MMAP_ARGUMENTS_H_

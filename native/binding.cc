@@ -1,21 +1,18 @@
-// Glue between JavaScript and the mapping: argument checks and conversions, no decisions.
-//
-// Every function returns its result, or a negative errno, or the name of the first argument that it
-// cannot use; `src/native-errors.ts` turns the last two into errors. Everything here runs on the
-// JavaScript thread of the environment that calls it.
+// The addon's functions on mappings and their descriptors, and its start. See arguments.h for what
+// functions return. Everything here runs on the JavaScript thread of the environment that calls it.
 
 #include <errno.h>
-#include <fcntl.h>
 #include <napi.h>
-#include <unistd.h>
 
+#include <memory>
 #include <new>
-#include <optional>
+#include <utility>
 
 #include "arguments.h"
 #include "convert_binding.h"
 #include "exports.h"
 #include "file_copy_binding.h"
+#include "file_descriptor.h"
 #include "mapping.h"
 #include "prefetch_binding.h"
 #include "quarantine.h"
@@ -23,26 +20,21 @@
 
 namespace {
 
-void FinalizeHandle(napi_env, void* data, void*) {
-  auto* handle = static_cast<Handle*>(data);
-  if (Mapping* mapping = handle->Take()) mapping->Unref();
-  delete handle;
-}
-
-Accounting* EnvironmentAccounting(Napi::Env env) {
+// The environment owns a reference on it.
+Accounting* EnvironmentAccounting(napi_env env) {
   void* data = nullptr;
   napi_get_instance_data(env, &data);
   return static_cast<Accounting*>(data);
 }
 
-// compensateExternalMemory(): void
-Napi::Value CompensateExternalMemory(const Napi::CallbackInfo& info) {
+// compensateExternalMemory(): 0
+napi_value CompensateExternalMemory(const Napi::CallbackInfo& info) {
   EnvironmentAccounting(info.Env())->Enable();
-  return Errno(info.Env(), 0);
+  return Result(info.Env(), 0);
 }
 
 // externalBuffersAllowed(): boolean. Engines with a sandbox for memory (Electron) refuse them all.
-Napi::Value ExternalBuffersAllowed(const Napi::CallbackInfo& info) {
+napi_value ExternalBuffersAllowed(const Napi::CallbackInfo& info) {
   static uint8_t byte;
   napi_value buffer;
   const napi_status status =
@@ -50,121 +42,111 @@ Napi::Value ExternalBuffersAllowed(const Napi::CallbackInfo& info) {
   return Napi::Boolean::New(info.Env(), status == napi_ok);
 }
 
+void FinalizeHandle(napi_env, void* data, void*) {
+  delete static_cast<Handle*>(data);
+}
+
 // mapFile(fd, byteLength, guard): Mapping
-Napi::Value MapFile(const Napi::CallbackInfo& info) {
-  Napi::Env env = info.Env();
-  const std::optional<uint64_t> fd = ToSize(info[0]);
-  const std::optional<uint64_t> length = ToSize(info[1]);
-  if (!fd || *fd > INT32_MAX) return Unusable(env, "fd");
-  if (!length || *length == 0) return Unusable(env, "byteLength");
-  if (!info[2].IsBoolean()) return Unusable(env, "guard");
+napi_value MapFile(const Napi::CallbackInfo& info) {
+  napi_env env = info.Env();
+  int fd;
+  uint64_t length;
+  bool guarded;
+  if (!ReadDescriptor(info[0], &fd)) return Failure("fd").ToValue(env);
+  if (!ReadLength(info[1], &length)) return Failure("byteLength").ToValue(env);
+  if (napi_get_value_bool(env, info[2], &guarded) != napi_ok) return Failure("guard").ToValue(env);
 
-  auto* handle = new (std::nothrow) Handle{nullptr};
-  if (handle == nullptr) return Errno(env, ENOMEM);
+  MappingRef mapping;
+  const int error = Mapping::Open(fd, length, guarded, &mapping);
+  if (error != 0) return Result(env, error);
+
+  std::unique_ptr<Handle> handle(new (std::nothrow) Handle{std::move(mapping)});
   napi_value object;
-  if (napi_create_object(env, &object) != napi_ok ||
-      napi_wrap(env, object, handle, FinalizeHandle, nullptr, nullptr) != napi_ok) {
-    delete handle;
-    return Errno(env, ENOMEM);
+  if (!handle || napi_create_object(env, &object) != napi_ok ||
+      napi_wrap(env, object, handle.get(), FinalizeHandle, nullptr, nullptr) != napi_ok) {
+    return Result(env, -ENOMEM);
   }
-  if (napi_type_tag_object(env, object, &kHandleTag) != napi_ok) return Errno(env, ENOMEM);
-
-  const bool guarded = info[2].As<Napi::Boolean>().Value();
-  const int error = Mapping::Open(static_cast<int>(*fd), *length, guarded, &handle->mapping);
-  return error == 0 ? Napi::Value(env, object) : Errno(env, error);
+  // Now the object owns the handle.
+  handle.release();
+  if (napi_type_tag_object(env, object, &kHandleTag) != napi_ok) return Result(env, -ENOMEM);
+  return object;
 }
 
 // tensorBuffer(mapping, byteOffset, byteLength): ArrayBuffer
-Napi::Value TensorBuffer(const Napi::CallbackInfo& info) {
-  Napi::Env env = info.Env();
-  Napi::Value failure;
-  const std::optional<MappedRange> range = ToRange(info, &failure);
-  if (!range) return failure;
-
+napi_value TensorBuffer(const Napi::CallbackInfo& info) {
+  napi_env env = info.Env();
+  MappedRange range;
+  if (const Failure failure = ReadRange(info, &range)) return failure.ToValue(env);
   napi_value buffer;
-  const napi_status status = CreateTensorBuffer(env, EnvironmentAccounting(env), range->mapping,
-                                                range->offset, range->length, &buffer);
-  if (status == napi_ok) return Napi::Value(env, buffer);
-  return Errno(env, status == napi_no_external_buffers_allowed ? ENOTSUP : ENOMEM);
+  const napi_status status = CreateTensorBuffer(
+      env, EnvironmentAccounting(env), range.mapping.get(), range.offset, range.length, &buffer);
+  if (status == napi_ok) return buffer;
+  return Result(env, status == napi_no_external_buffers_allowed ? -ENOTSUP : -ENOMEM);
 }
 
-// readFileState(mapping, state): void
-Napi::Value ReadFileState(const Napi::CallbackInfo& info) {
-  Napi::Env env = info.Env();
-  const Handle* handle = ToHandle(info[0]);
-  napi_typedarray_type type;
-  size_t length = 0;
-  void* data = nullptr;
-  if (handle == nullptr) return Unusable(env, "mapping");
-  if (napi_get_typedarray_info(env, info[1], &type, &length, &data, nullptr, nullptr) != napi_ok ||
-      type != napi_float64_array || length != 4) {
-    return Unusable(env, "state");
-  }
-  if (handle->mapping == nullptr) return Errno(env, EBADF);
+// readFileState(mapping, state): 0
+napi_value ReadFileState(const Napi::CallbackInfo& info) {
+  napi_env env = info.Env();
+  Mapping* mapping;
+  double* state;
+  size_t count;
+  if (const Failure failure = ReadMapping(info, &mapping)) return failure.ToValue(env);
+  if (!ReadItems(info[1], &state, &count) || count != 4) return Failure("state").ToValue(env);
 
   FileState file;
-  const int error = handle->mapping->ReadState(&file);
-  if (error != 0) return Errno(env, error);
-  auto* state = static_cast<double*>(data);
+  const int error = mapping->ReadFileState(&file);
+  if (error != 0) return Result(env, error);
   state[0] = static_cast<double>(file.size);
   state[1] = static_cast<double>(file.mtime_seconds);
   state[2] = static_cast<double>(file.mtime_nanoseconds);
   state[3] = file.truncated ? 1 : 0;
-  return Errno(env, 0);
+  return Result(env, 0);
 }
 
 // readBytes(mapping, position, target): number
-Napi::Value ReadBytes(const Napi::CallbackInfo& info) {
-  Napi::Env env = info.Env();
-  const Handle* handle = ToHandle(info[0]);
-  const std::optional<uint64_t> position = ToSize(info[1]);
-  napi_typedarray_type type;
-  size_t length = 0;
-  void* data = nullptr;
-  if (handle == nullptr) return Unusable(env, "mapping");
-  if (!position) return Unusable(env, "position");
-  if (!info[2].IsTypedArray() ||
-      napi_get_typedarray_info(env, info[2], &type, &length, &data, nullptr, nullptr) != napi_ok ||
-      type != napi_uint8_array || length == 0) {
-    return Unusable(env, "target");
-  }
-  if (handle->mapping == nullptr) return Errno(env, EBADF);
-  const int64_t count = handle->mapping->ReadBytes(*position, data, length);
-  return Napi::Number::New(env, static_cast<double>(count));
+napi_value ReadBytes(const Napi::CallbackInfo& info) {
+  napi_env env = info.Env();
+  Mapping* mapping;
+  uint64_t position;
+  uint8_t* target;
+  size_t length;
+  if (const Failure failure = ReadMapping(info, &mapping)) return failure.ToValue(env);
+  if (!ReadSize(info[1], &position)) return Failure("position").ToValue(env);
+  if (!ReadItems(info[2], &target, &length) || length == 0) return Failure("target").ToValue(env);
+  return Result(env, mapping->ReadBytes(position, target, length));
 }
 
 void CloseDescriptorAtEnd(void* fd) {
-  close(static_cast<int>(reinterpret_cast<intptr_t>(fd)));
+  FileDescriptor(static_cast<int>(reinterpret_cast<intptr_t>(fd))).Close();
 }
 
-// duplicateDescriptor(mapping): number. A worker that is terminated while it reads never gives the
-// descriptor back: the end of its environment does.
-Napi::Value DuplicateDescriptor(const Napi::CallbackInfo& info) {
-  Napi::Env env = info.Env();
-  const Handle* handle = ToHandle(info[0]);
-  if (handle == nullptr) return Unusable(env, "mapping");
-  if (handle->mapping == nullptr) return Errno(env, EBADF);
-  const int fd = fcntl(handle->mapping->fd(), F_DUPFD_CLOEXEC, 0);
-  if (fd == -1) return Errno(env, errno);
+// duplicateDescriptor(mapping): number. It belongs to JavaScript, which closes it with
+// `closeDescriptor`. A worker that is terminated first never does: the end of its environment does.
+napi_value DuplicateDescriptor(const Napi::CallbackInfo& info) {
+  napi_env env = info.Env();
+  Mapping* mapping;
+  if (const Failure failure = ReadMapping(info, &mapping)) return failure.ToValue(env);
+  const int fd = FileDescriptor::Duplicate(mapping->fd()).Release();
+  if (fd == -1) return Result(env, -errno);
   napi_add_env_cleanup_hook(env, CloseDescriptorAtEnd, reinterpret_cast<void*>(intptr_t{fd}));
-  return Napi::Number::New(env, fd);
+  return Result(env, fd);
 }
 
-// closeDescriptor(fd): void
-Napi::Value CloseDescriptor(const Napi::CallbackInfo& info) {
-  Napi::Env env = info.Env();
-  const std::optional<uint64_t> fd = ToSize(info[0]);
-  if (!fd || *fd > INT32_MAX) return Unusable(env, "fd");
-  napi_remove_env_cleanup_hook(env, CloseDescriptorAtEnd, reinterpret_cast<void*>(*fd));
-  return Errno(env, close(static_cast<int>(*fd)) == 0 ? 0 : errno);
+// closeDescriptor(fd): 0
+napi_value CloseDescriptor(const Napi::CallbackInfo& info) {
+  napi_env env = info.Env();
+  int fd;
+  if (!ReadDescriptor(info[0], &fd)) return Failure("fd").ToValue(env);
+  napi_remove_env_cleanup_hook(env, CloseDescriptorAtEnd, reinterpret_cast<void*>(intptr_t{fd}));
+  return Result(env, FileDescriptor(fd).Close());
 }
 
-// release(mapping): void
-Napi::Value Release(const Napi::CallbackInfo& info) {
+// release(mapping): 0
+napi_value Release(const Napi::CallbackInfo& info) {
   Handle* handle = ToHandle(info[0]);
-  if (handle == nullptr) return Unusable(info.Env(), "mapping");
-  if (Mapping* mapping = handle->Take()) mapping->Unref();
-  return Errno(info.Env(), 0);
+  if (handle == nullptr) return Failure("mapping").ToValue(info.Env());
+  handle->mapping = {};
+  return Result(info.Env(), 0);
 }
 
 // Detaches one of the mapping's buffers; false when it is not one of them.
@@ -183,50 +165,48 @@ bool DetachBuffer(napi_env env, const Mapping* mapping, napi_value buffer) {
   return napi_detach_arraybuffer(env, buffer) == napi_ok;
 }
 
-// detach(mapping, buffers): void
-Napi::Value Detach(const Napi::CallbackInfo& info) {
-  Napi::Env env = info.Env();
+// detach(mapping, buffers): 0
+napi_value Detach(const Napi::CallbackInfo& info) {
+  napi_env env = info.Env();
   Handle* handle = ToHandle(info[0]);
-  if (handle == nullptr) return Unusable(env, "mapping");
-  if (!info[1].IsArray()) return Unusable(env, "buffers");
-  Mapping* mapping = handle->Take();
-  if (mapping == nullptr) return Errno(env, 0);
+  uint32_t count;
+  if (handle == nullptr) return Failure("mapping").ToValue(env);
+  if (napi_get_array_length(env, info[1], &count) != napi_ok) {
+    return Failure("buffers").ToValue(env);
+  }
+  // Taken from the handle first: reading the array can run JavaScript, which may call `release`.
+  MappingRef mapping = std::move(handle->mapping);
+  if (!mapping) return Result(env, 0);
 
   bool all_ours = true;
-  const Napi::Array buffers = info[1].As<Napi::Array>();
-  for (uint32_t i = 0; all_ours && i < buffers.Length(); i++) {
+  for (uint32_t i = 0; all_ours && i < count; i++) {
     const Napi::HandleScope scope(env);
     napi_value buffer;
-    all_ours =
-        napi_get_element(env, buffers, i, &buffer) == napi_ok && DetachBuffer(env, mapping, buffer);
+    all_ours = napi_get_element(env, info[1], i, &buffer) == napi_ok &&
+               DetachBuffer(env, mapping.get(), buffer);
   }
   if (!all_ours) {
-    handle->mapping = mapping;
-    return Unusable(env, "buffers");
+    handle->mapping = std::move(mapping);
+    return Failure("buffers").ToValue(env);
   }
 
-  if (!mapping->exposed()) {
-    mapping->Unref();
-    return Errno(env, 0);
-  }
+  if (!mapping->exposed()) return Result(env, 0);
   const int error = mapping->Overlay();
-  Quarantine(mapping);
-  return Errno(env, error);
+  Quarantine(std::move(mapping));
+  return Result(env, error);
 }
 
 // An environment ends; buffers of it may still be finalized after this.
 void FinalizeEnvironment(napi_env env, void* data, void*) {
-  auto* accounting = static_cast<Accounting*>(data);
-  accounting->End(env);
-  accounting->Unref();
+  Ref<Accounting>::Adopt(static_cast<Accounting*>(data))->End(env);
 }
 
 Napi::Object Init(Napi::Env env, Napi::Object exports) {
-  auto* accounting = new Accounting();
-  if (napi_set_instance_data(env, accounting, FinalizeEnvironment, nullptr) != napi_ok) {
-    accounting->Unref();
+  Ref<Accounting> accounting(new Accounting());
+  if (napi_set_instance_data(env, accounting.get(), FinalizeEnvironment, nullptr) != napi_ok) {
     return exports;
   }
+  accounting.Release();
   Define(env, exports,
          {
              Export<CompensateExternalMemory>("compensateExternalMemory"),
@@ -237,13 +217,12 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
              Export<ReadBytes>("readBytes"),
              Export<Release>("release"),
              Export<Detach>("detach"),
-             Export<PopulateRange>("populate"),
-             Export<ResidentBytes>("residentBytes"),
              Export<DuplicateDescriptor>("duplicateDescriptor"),
              Export<CloseDescriptor>("closeDescriptor"),
          });
-  ExportConvert(env, exports);
+  ExportPrefetch(env, exports);
   ExportFileCopy(env, exports);
+  ExportConvert(env, exports);
   return exports;
 }
 

@@ -16,8 +16,8 @@ struct PlainLoop {
 };
 
 #if defined(__x86_64__)
-// The compiler's test for AVX2 also asks whether the system saves the wide registers; not every
-// compiler has one for F16C.
+// The compiler's test for AVX2 also checks that the system saves the wide registers. Not every
+// compiler has a test for F16C.
 bool HasAvx2() {
   unsigned eax, ebx, ecx, edx;
   return __builtin_cpu_supports("avx2") && __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 &&

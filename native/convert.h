@@ -5,10 +5,10 @@
 #include <stdint.h>
 
 // Conversion of packed little-endian elements to float32. The kernels are pure: any thread, any
-// alignment of source and output, any count. Bit by bit the same as src/float-formats.ts for every
-// dtype of at most 16 bits.
+// alignment of source and output, any count. For every dtype of at most 16 bits they give the same
+// bits as src/float32/to-float32.ts.
 
-// In the order of the table in src/dtype.ts: JavaScript passes the position.
+// In the order of the table in src/format/dtype.ts: JavaScript passes the position.
 enum class Dtype : uint32_t {
   kBool,
   kF4,
@@ -39,8 +39,8 @@ constexpr uint32_t kDtypeCount = 22;
 enum class Level : uint32_t { kBest, kPlain, kAvx2 };
 constexpr uint32_t kLevelCount = 3;
 
-// Writes `value_count` values to `output`. The source holds whole bytes, so the count is even for
-// F4 and a multiple of 4 for the F6 dtypes. Source and output do not overlap, unless the dtype is
+// Writes `value_count` values to `output`. The source holds whole bytes: the count is even for F4
+// and a multiple of 4 for the F6 dtypes. Source and output do not overlap, unless the dtype is
 // F32 or C64.
 using Kernel = void (*)(const uint8_t* source, float* output, size_t value_count);
 
@@ -50,7 +50,8 @@ Kernel FindKernel(Dtype dtype, Level level);
 // Bits of the source for one value of the output; C64 has two values per element.
 uint32_t BitsPerValue(Dtype dtype);
 
-// Kernels compiled for AVX2 and F16C, not to be run on a processor without; only built for x64.
+// Kernels compiled for AVX2 and F16C, which a processor without these cannot run. Only built for
+// x64.
 Kernel Avx2Kernel(Dtype dtype);
 
 #endif  // SAFETENSORS_MMAP_CONVERT_H_

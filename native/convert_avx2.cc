@@ -1,5 +1,6 @@
-// Compiled for AVX2 and F16C; nothing here may run, and nothing of it be shared with other files,
-// before the processor was asked. So no library headers but the two that value_formats.h has.
+// Compiled for AVX2 and F16C: nothing here may run before the processor was asked for these, and
+// the linker must not take any of it for another file. So this includes no library headers but
+// the intrinsics and those of value_formats.h.
 
 #include <immintrin.h>
 
@@ -8,11 +9,11 @@
 
 namespace {
 
-// From this size on the output is written past the caches: it would push everything else out of
-// them, and each line would first be read from memory. 4 MiB of output.
+// From 4 MiB of output on, it is written past the caches. Otherwise it would push everything else
+// out of them, and each line would first be read from memory.
 constexpr size_t kStreamFromValues = 1 << 20;
 
-// Values that are converted at once before they are written: they stay in the nearest cache.
+// Values that are converted together before they are written; they stay in the nearest cache.
 constexpr size_t kBlockValues = 256;
 
 constexpr size_t kVectorBytes = 32;
@@ -47,7 +48,7 @@ struct Block<F8E5M2> {
   }
 };
 
-// Bytes are made words of first: in one loop with the rest, compilers take a third longer.
+// Widens the bytes to words first: in one loop with the decoding this takes a third longer.
 template <typename Decoder>
 struct Block<Patterns<Decoder, uint8_t>> {
   static void Convert(const uint8_t* source, float* block) {
@@ -60,7 +61,7 @@ struct Block<Patterns<Decoder, uint8_t>> {
   }
 };
 
-// `output` is aligned to a vector, and nobody but the processor's write buffers sees it yet.
+// Writes past the caches. `output` is aligned to a vector; other threads see it after the fence.
 inline void StreamBlock(const float* block, float* output) {
   for (size_t i = 0; i < kBlockValues; i += 8) {
     _mm256_stream_ps(output + i, _mm256_load_ps(block + i));
@@ -87,7 +88,7 @@ struct StreamingLoop {
     }
     ConvertLoop<Format>(source + done / Format::kValues * Format::kBytes, output + done,
                         value_count - done);
-    // Whoever is told that the conversion is done must see it.
+    // Makes the output visible to the thread that is told that the conversion is done.
     _mm_sfence();
   }
 };

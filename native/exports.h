@@ -5,20 +5,19 @@
 
 #include <cstddef>
 
-template <Napi::Value (*Function)(const Napi::CallbackInfo&)>
+template <napi_value (*Function)(const Napi::CallbackInfo&)>
 napi_value Invoke(napi_env env, napi_callback_info info) {
   return Function(Napi::CallbackInfo(env, info));
 }
 
 // A function as JavaScript sees it.
-template <Napi::Value (*Function)(const Napi::CallbackInfo&)>
+template <napi_value (*Function)(const Napi::CallbackInfo&)>
 napi_property_descriptor Export(const char* name) {
   return {name, nullptr, Invoke<Function>, nullptr, nullptr, nullptr, napi_enumerable, nullptr};
 }
 
-// Adds functions to `exports`, or some of them when the environment ends meanwhile: a worker can be
-// terminated while it loads the addon, and then every call that makes an object fails. Nobody asks
-// for the functions then; the wrapper's classes would end the process.
+// Adds functions to `exports`. A worker can be terminated while it loads the addon; then this adds
+// some of them or none, and nobody asks for them. The wrapper's classes would end the process.
 template <size_t count>
 void Define(napi_env env, napi_value exports, const napi_property_descriptor (&functions)[count]) {
   napi_define_properties(env, exports, count, functions);

@@ -4,17 +4,19 @@
 #include <cstddef>
 #include <cstdint>
 
+// Copies between files. All functions may be called on any thread and leave the descriptors open.
+
 // Gives the file disk space for its first `length` > 0 bytes, unwritten, and makes it at least that
-// long. Any thread. Returns 0 or an errno: ENOTSUP where the system or the file system cannot; the
+// long. Returns 0 or a negative errno: ENOTSUP where the system or the file system cannot; the
 // emulation by writing zeros, which would double the work, is never used.
 int Allocate(int fd, uint64_t length);
 
 // Copies bytes from one file to another within the kernel, which may share or move them on the
-// device. Any thread. Returns how many, fewer than `length` where the source ends or an error came
-// after some of them, or a negative errno: ENOTSUP where the system cannot, EXDEV and others where
-// the kernel does not for these two files.
-int64_t CopyRange(int source, uint64_t source_position, int target, uint64_t target_position,
-                  uint64_t length);
+// device. Returns how many, fewer than `length` where the source ends or an error came after some
+// of them, or a negative errno: ENOTSUP where the system cannot, EXDEV and others where the kernel
+// does not for these two files.
+int64_t CopyFileRange(int source, uint64_t source_position, int target, uint64_t target_position,
+                      uint64_t length);
 
 // Bytes of a file.
 struct SourceRange {
@@ -24,7 +26,7 @@ struct SourceRange {
 };
 
 // Copies `count` ranges, one after the other, through a buffer of `length`, the sum of theirs: for
-// short ones, which cost a copy within the kernel each. Any thread. Returns how many bytes were
+// short ones, each of which would cost a copy within the kernel. Returns how many bytes were
 // written, fewer where a source ends or an error came after some of them, or a negative errno.
 int64_t GatherRanges(const SourceRange* ranges, size_t count, size_t length, int target,
                      uint64_t target_position);

@@ -3,10 +3,9 @@
 
 #include <napi.h>
 
-// allocate(fd, byteLength): 0
-// copyFileRange(sourceFd, sourcePosition, targetFd, targetPosition, byteLength): number
-// Both also with the suffix Async, on libuv's thread pool, as a promise of the same number. The
-// descriptors are JavaScript's, which keeps them open until that is settled.
+// Adds `allocate`, `copyFileRange` and `gatherRanges` to what JavaScript sees, and the same with
+// the suffix `Async`, on libuv's thread pool. The descriptors are JavaScript's, which keeps them
+// open until the promise settles.
 void ExportFileCopy(Napi::Env env, Napi::Object exports);
 
 #endif  // SAFETENSORS_MMAP_FILE_COPY_BINDING_H_

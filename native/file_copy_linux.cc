@@ -30,13 +30,13 @@ bool ReadRange(const SourceRange& range, uint8_t* buffer) {
 
 int Allocate(int fd, uint64_t length) {
   while (fallocate(fd, 0, 0, static_cast<off_t>(length)) != 0) {
-    if (errno != EINTR) return errno;
+    if (errno != EINTR) return -errno;
   }
   return 0;
 }
 
-int64_t CopyRange(int source, uint64_t source_position, int target, uint64_t target_position,
-                  uint64_t length) {
+int64_t CopyFileRange(int source, uint64_t source_position, int target, uint64_t target_position,
+                      uint64_t length) {
   uint64_t copied = 0;
   while (copied < length) {
     auto from = static_cast<off_t>(source_position + copied);

@@ -5,10 +5,10 @@
 #include "file_copy.h"
 
 int Allocate(int, uint64_t) {
-  return ENOTSUP;
+  return -ENOTSUP;
 }
 
-int64_t CopyRange(int, uint64_t, int, uint64_t, uint64_t) {
+int64_t CopyFileRange(int, uint64_t, int, uint64_t, uint64_t) {
   return -ENOTSUP;
 }
 

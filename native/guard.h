@@ -11,12 +11,13 @@
 // and are never torn down.
 namespace guard {
 
-// A mapping's entry in the registry. Where there is no guard, and for an unguarded mapping, it is
-// null, which all functions take.
+// A mapping's entry in the registry. Null where there is no guard and for an unguarded mapping; all
+// functions take null.
 struct Slot;
 
 // Starts to watch the pages of [base, base + length), mapped from `fd`, which the handler only asks
-// for the file's size. The first call of the process installs the handler. Returns 0 or an errno.
+// for the file's size. The first call of the process installs the handler; a SIGBUS handler that
+// somebody installs later replaces the guard. Returns 0 or a negative errno.
 int Watch(void* base, size_t length, int fd, Slot** slot);
 
 // Whether a reader has hit the file's new end.

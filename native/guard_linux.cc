@@ -16,8 +16,8 @@
 
 namespace guard {
 
-// All fields are written under the lock. `begin` and `end` are also read without it, as a hint
-// where to look: for a mapping that somebody is reading at the moment they do not change.
+// All fields are written under the lock. The handler also reads `begin` and `end` without it, to
+// find the slot: while somebody reads from a mapping, they do not change.
 struct Slot {
   std::atomic<uintptr_t> begin{0};
   std::atomic<uintptr_t> end{0};
@@ -35,7 +35,7 @@ struct Slot {
 
 namespace {
 
-// Registered for the life of the process, so that the handler can walk the blocks at any time.
+// Never freed: the handler can walk the blocks at any time.
 constexpr size_t kSlotsPerBlock = 128;
 struct Block {
   Slot slots[kSlotsPerBlock];
@@ -43,8 +43,7 @@ struct Block {
 };
 
 // Threads that fault on one page together need one retry each. When it never ends, the page can be
-// read and not be written (hugetlbfs does that when it is out of pages), and trying again is no
-// use.
+// read but not written (hugetlbfs out of pages), and trying again is no use.
 constexpr int kMaxRetries = 10000;
 
 std::atomic<Block*> first_block{nullptr};
@@ -55,8 +54,8 @@ std::mutex registry_mutex;
 Slot* free_slots = nullptr;
 bool installed = false;
 
-// Held for a few system calls, also inside the handler, hence no mutex. The handler blocks the
-// signals that could interrupt it with code of others, so its thread always gets to the end.
+// A spin lock, held for a few system calls: a signal handler may not take a mutex. The handler
+// blocks all signals whose handlers could interrupt it, so the holder always finishes.
 class SlotLock {
  public:
   explicit SlotLock(Slot* slot) : slot_(slot) {
@@ -109,7 +108,7 @@ bool Repair(Slot* slot, uintptr_t address) {
       return true;
     }
   }
-  // The page is within the file and cannot be read: an I/O error.
+  // The page lies within the file but cannot be read: an I/O error.
   return LayZeros(page, page + page_size);
 }
 
@@ -131,7 +130,7 @@ bool HandleFault(uintptr_t address) {
   return false;
 }
 
-// Does what would have happened without us.
+// Passes the signal on to the handler that was there before ours.
 void Chain(int signal, siginfo_t* info, void* context) {
   if ((previous_action.sa_flags & SA_SIGINFO) != 0) {
     previous_action.sa_sigaction(signal, info, context);
@@ -158,11 +157,11 @@ void OnSigbus(int signal, siginfo_t* info, void* context) {
   errno = saved_errno;
 }
 
-// Once for the process. The library is linked with -z nodelete, so the handler stays callable when
-// the worker that loaded the addon is gone.
+// Once for the process. The library is linked with -z nodelete: the handler's code stays loaded
+// when the worker that loaded the addon is gone.
 int Install() {
   if (installed) return 0;
-  if (sigaction(SIGBUS, nullptr, &previous_action) != 0) return errno;
+  if (sigaction(SIGBUS, nullptr, &previous_action) != 0) return -errno;
   struct sigaction action = {};
   action.sa_sigaction = OnSigbus;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
@@ -170,7 +169,7 @@ int Install() {
   for (const int fatal : {SIGBUS, SIGSEGV, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS}) {
     sigdelset(&action.sa_mask, fatal);
   }
-  if (sigaction(SIGBUS, &action, nullptr) != 0) return errno;
+  if (sigaction(SIGBUS, &action, nullptr) != 0) return -errno;
   installed = true;
   return 0;
 }
@@ -192,7 +191,7 @@ bool AddBlock() {
 int Watch(void* base, size_t length, int fd, Slot** result) {
   const std::lock_guard<std::mutex> registry(registry_mutex);
   if (const int error = Install(); error != 0) return error;
-  if (free_slots == nullptr && !AddBlock()) return ENOMEM;
+  if (free_slots == nullptr && !AddBlock()) return -ENOMEM;
   Slot* slot = free_slots;
   free_slots = slot->next_free;
 

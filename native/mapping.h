@@ -1,10 +1,11 @@
 #ifndef SAFETENSORS_MMAP_MAPPING_H_
 #define SAFETENSORS_MMAP_MAPPING_H_
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "counted.h"
+#include "file_descriptor.h"
 #include "guard.h"
 
 // What the kept descriptor says about the file now, and what the guard saw.
@@ -15,63 +16,59 @@ struct FileState {
   bool truncated;
 };
 
-// One file mapped copy-on-write as a whole, counted by reference.
+class Mapping;
+using MappingRef = Ref<Mapping>;
+
+// One file mapped copy-on-write as a whole.
 //
 // Owners: the handle (JavaScript's `Mapping`, until it is released or collected), every live
-// external buffer over the range, and the quarantine. Whoever drops the last reference unmaps and
-// closes, on whatever thread that is: Deno finalizes buffers off the JavaScript thread. All other
-// members are called on the JavaScript thread of the environment that opened the mapping.
+// external buffer over the range, work on the thread pool, and the quarantine. The last reference
+// unmaps the range and closes the descriptor, on whatever thread it is dropped: Deno finalizes
+// buffers off the JavaScript thread. All other members are called on the JavaScript thread of the
+// environment that opened the mapping; work on the pool also asks for `base` and `guarded`.
 //
 // At exit nothing has to run: the kernel takes mappings and descriptors back with the process.
-class Mapping {
+class Mapping : public Counted {
  public:
-  // Maps `length` > 0 bytes of `fd`. Returns 0 and a mapping with one reference, or an errno. The
-  // mapping keeps a duplicate of `fd`, which stays the caller's: Node remembers the descriptors
-  // that a worker has opened, and closes the numbers it believes open when the worker ends, whoever
-  // has them by then.
-  static int Open(int fd, uint64_t length, bool guarded, Mapping** mapping);
-
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-
-  void Ref() { references_.fetch_add(1, std::memory_order_relaxed); }
-  void Unref();
+  // Maps `length` > 0 bytes of `fd`. Returns 0 or a negative errno. `fd` stays the caller's, the
+  // mapping keeps a duplicate: when a worker ends, Node closes the numbers of all descriptors that
+  // it believes the worker has open, whoever has them by then.
+  static int Open(int fd, uint64_t length, bool guarded, MappingRef* mapping);
 
   uint8_t* base() const { return base_; }
   uint64_t length() const { return length_; }
-  // Owned by the mapping; -1 after `Overlay`.
-  int fd() const { return fd_; }
+  // Stays the mapping's; -1 after `Overlay`.
+  int fd() const { return fd_.get(); }
 
   // Whether a page that is gone reads as zeros instead of raising SIGBUS.
   bool guarded() const { return slot_ != nullptr; }
 
-  // Whether a pointer into the range was ever handed out, so that somebody may still read there.
+  // Whether a pointer into the range was ever handed out: somebody may still read there.
   bool exposed() const { return exposed_; }
   void set_exposed() { exposed_ = true; }
 
-  // Returns 0 or an errno.
-  int ReadState(FileState* state) const;
+  // Returns 0 or a negative errno.
+  int ReadFileState(FileState* state) const;
 
   // Reads up to `length` bytes of the file into ordinary memory. Returns how many, 0 at the file's
   // end, or a negative errno.
   int64_t ReadBytes(uint64_t position, void* target, size_t length) const;
 
-  // Replaces the file's pages by zero pages that belong to nobody, at the same addresses, and
-  // closes the descriptor: file and memory are free at once, readers that are left see zeros.
-  // Returns 0, or an errno with nothing changed.
+  // Lays zero pages over the file's pages, at the same addresses, and closes the descriptor: file
+  // and memory are free at once, and who still reads there sees zeros. Returns 0, or a negative
+  // errno and nothing has changed.
   int Overlay();
 
  private:
-  Mapping(uint8_t* base, uint64_t length, int fd, guard::Slot* slot)
-      : base_(base), length_(length), fd_(fd), slot_(slot) {}
+  friend MappingRef;
+  Mapping() = default;
   ~Mapping();
 
-  uint8_t* const base_;
-  const uint64_t length_;
-  int fd_;
-  guard::Slot* const slot_;
+  uint8_t* base_ = nullptr;
+  uint64_t length_ = 0;
+  FileDescriptor fd_;
+  guard::Slot* slot_ = nullptr;
   bool exposed_ = false;
-  std::atomic<uint64_t> references_{1};
 };
 
 #endif  // SAFETENSORS_MMAP_MAPPING_H_

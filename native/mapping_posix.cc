@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,45 +20,33 @@ constexpr int kFlags = MAP_PRIVATE | MAP_NORESERVE;
 
 }  // namespace
 
-int Mapping::Open(int fd, uint64_t length, bool guarded, Mapping** mapping) {
+int Mapping::Open(int fd, uint64_t length, bool guarded, MappingRef* mapping) {
+  const MappingRef opened(new (std::nothrow) Mapping());
+  if (!opened) return -ENOMEM;
   void* base = mmap(nullptr, length, kProtection, kFlags, fd, 0);
-  if (base == MAP_FAILED) return errno;
-
-  int error = 0;
-  guard::Slot* slot = nullptr;
-  const int kept = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-  if (kept == -1) {
-    error = errno;
-  } else if (guarded) {
-    error = guard::Watch(base, length, kept, &slot);
+  if (base == MAP_FAILED) return -errno;
+  opened->base_ = static_cast<uint8_t*>(base);
+  opened->length_ = length;
+  opened->fd_ = FileDescriptor::Duplicate(fd);
+  if (!opened->fd_) return -errno;
+  if (guarded) {
+    const int error = guard::Watch(base, length, opened->fd(), &opened->slot_);
+    if (error != 0) return error;
   }
-  if (error == 0) {
-    *mapping = new (std::nothrow) Mapping(static_cast<uint8_t*>(base), length, kept, slot);
-    if (*mapping != nullptr) return 0;
-    error = ENOMEM;
-  }
-
-  guard::Leave(slot);
-  munmap(base, length);
-  if (kept != -1) close(kept);
-  return error;
-}
-
-void Mapping::Unref() {
-  if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  *mapping = opened;
+  return 0;
 }
 
 // The guard lets go first: from then on its handler does not touch these addresses any more, and
 // they and the descriptor may come to belong to somebody else.
 Mapping::~Mapping() {
   guard::Leave(slot_);
-  munmap(base_, length_);
-  if (fd_ != -1) close(fd_);
+  if (base_ != nullptr) munmap(base_, length_);
 }
 
-int Mapping::ReadState(FileState* state) const {
+int Mapping::ReadFileState(FileState* state) const {
   struct stat file;
-  if (fstat(fd_, &file) != 0) return errno;
+  if (fstat(fd(), &file) != 0) return -errno;
 #ifdef __APPLE__
   const struct timespec& mtime = file.st_mtimespec;
 #else
@@ -74,18 +61,17 @@ int64_t Mapping::ReadBytes(uint64_t position, void* target, size_t length) const
   constexpr size_t kMaxLength = size_t{1} << 30;
   ssize_t count;
   do {
-    count = pread(fd_, target, std::min(length, kMaxLength), static_cast<off_t>(position));
+    count = pread(fd(), target, std::min(length, kMaxLength), static_cast<off_t>(position));
   } while (count == -1 && errno == EINTR);
   return count == -1 ? -errno : count;
 }
 
 int Mapping::Overlay() {
-  if (fd_ == -1) return 0;
+  if (!fd_) return 0;
   if (mmap(base_, length_, kProtection, kFlags | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) {
-    return errno;
+    return -errno;
   }
   guard::ForgetFile(slot_);
-  close(fd_);
-  fd_ = -1;
+  fd_.Close();
   return 0;
 }

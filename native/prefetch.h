@@ -8,13 +8,13 @@
 // the others stay the file's. Any thread; the caller keeps the range mapped. Without a guard over
 // the range it avoids what could raise SIGBUS, where the kernel can do without.
 //
-// Returns 0 or an errno; EIO when a page cannot be read: it lies behind the end of a file that was
-// cut short, or the device failed.
-int Populate(uint8_t* begin, uint8_t* end, bool guarded);
+// Returns 0 or a negative errno; EIO when a page cannot be read: it lies behind the end of a file
+// that was cut short, or the device failed.
+int Populate(const uint8_t* begin, const uint8_t* end, bool guarded);
 
-// Says in `bytes` how many of [begin, end) can be read without waiting for the device, because
-// their page is in the page cache or is a private copy; -1 when the kernel does not tell. `fd` is
-// the mapped file. Returns 0 or an errno.
-int CountResident(int fd, const uint8_t* begin, const uint8_t* end, int64_t* bytes);
+// Returns how many bytes of [begin, end) can be read without waiting for the device, because their
+// page is in the page cache or is a private copy; or a negative errno, ENOTSUP when the kernel does
+// not tell. `fd` is the mapped file.
+int64_t ResidentBytes(int fd, const uint8_t* begin, const uint8_t* end);
 
 #endif  // SAFETENSORS_MMAP_PREFETCH_H_

@@ -3,11 +3,7 @@
 
 #include <napi.h>
 
-// populate(mapping, byteOffset, byteLength): Promise<number>, 0 or a negative errno. Works on
-// libuv's thread pool, and holds a reference on the mapping until it is done.
-Napi::Value PopulateRange(const Napi::CallbackInfo& info);
-
-// residentBytes(mapping, byteOffset, byteLength): number | null
-Napi::Value ResidentBytes(const Napi::CallbackInfo& info);
+// Adds `populate` and `residentBytes` to what JavaScript sees.
+void ExportPrefetch(Napi::Env env, Napi::Object exports);
 
 #endif  // SAFETENSORS_MMAP_PREFETCH_BINDING_H_

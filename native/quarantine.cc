@@ -10,28 +10,27 @@ constexpr size_t kMaxRanges = 4096;
 // Addresses, not memory: below a hundredth of the 128 TB that a process has.
 constexpr uint64_t kMaxBytes = uint64_t{1} << 40;
 
+// The mutex protects all that follows. The ring owns a reference for each pointer; they are plain
+// pointers because nothing may be unmapped at exit, when threads of the pool can still be reading.
 std::mutex mutex;
 Mapping* ring[kMaxRanges];
 size_t oldest = 0;
 size_t count = 0;
 uint64_t bytes = 0;
 
-Mapping* TakeOldest() {
-  Mapping* mapping = ring[oldest];
+void DropOldest() {
+  const MappingRef mapping = MappingRef::Adopt(ring[oldest]);
   oldest = (oldest + 1) % kMaxRanges;
   count--;
   bytes -= mapping->length();
-  return mapping;
 }
 
 }  // namespace
 
-void Quarantine(Mapping* mapping) {
+void Quarantine(MappingRef mapping) {
   const std::lock_guard<std::mutex> lock(mutex);
-  while (count == kMaxRanges || (count > 0 && bytes + mapping->length() > kMaxBytes)) {
-    TakeOldest()->Unref();
-  }
-  ring[(oldest + count) % kMaxRanges] = mapping;
-  count++;
+  while (count == kMaxRanges || (count > 0 && bytes + mapping->length() > kMaxBytes)) DropOldest();
   bytes += mapping->length();
+  ring[(oldest + count) % kMaxRanges] = mapping.Release();
+  count++;
 }

@@ -5,18 +5,14 @@
 
 namespace {
 
-// Below what the engine reacts to (64 MB since its last full collection): not worth a reserve, the
-// telling of which costs a collection.
+// The engine reacts to 64 MB since its last full collection. Below this size a reserve is not worth
+// the collection that it costs.
 constexpr int64_t kUnnoticed = int64_t{32} << 20;
 
-// Where doubling ends, so that the sum that `process.memoryUsage().external` shows stays sane.
+// Where doubling ends: `process.memoryUsage().external` shows the sum of all reserves.
 constexpr int64_t kMaxDoubling = int64_t{1} << 40;
 
 }  // namespace
-
-void Accounting::Unref() {
-  if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
-}
 
 void Accounting::BeforeCreation(napi_env env, uint64_t length, uint64_t mapping_length) {
   const auto added = static_cast<int64_t>(length);
@@ -47,61 +43,51 @@ void Accounting::End(napi_env env) {
 
 namespace {
 
-// What a buffer owns besides its bytes. Shared by the finalizer and the call that creates the
-// buffer, because runtimes differ when they refuse one: Node 20 has run the finalizer by then,
-// Bun never does.
-class Ownership {
+// What a buffer owns besides its bytes. Owners: the finalizer, and the call that creates the
+// buffer. That call must let go by itself when the runtime refuses to make the buffer, because
+// runtimes differ: Node 20 has run the finalizer by then, Bun never does.
+class Ownership : public Counted {
  public:
   Ownership(Accounting* accounting, Mapping* mapping, uint64_t length)
-      : accounting_(accounting), mapping_(mapping), length_(length) {
-    accounting_->Ref();
-    mapping_->Ref();
-  }
+      : accounting_(accounting), mapping_(mapping), length_(length) {}
 
-  // Idempotent, any thread: atomics, and at most an munmap and a close.
-  void Release() {
-    if (released_.exchange(true, std::memory_order_acq_rel)) return;
+  // The first call counts. Any thread: atomics, and at most an munmap and a close.
+  void LetGo() {
+    if (is_over_.exchange(true, std::memory_order_acq_rel)) return;
     accounting_->AfterFree(length_);
-    accounting_->Unref();
-    mapping_->Unref();
-  }
-
-  void Drop() {
-    if (holders_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+    accounting_ = {};
+    mapping_ = {};
   }
 
  private:
-  Accounting* const accounting_;
-  Mapping* const mapping_;
+  Ref<Accounting> accounting_;
+  MappingRef mapping_;
   const uint64_t length_;
-  std::atomic<bool> released_{false};
-  std::atomic<int> holders_{2};
+  std::atomic<bool> is_over_{false};
 };
 
 // Node runs this on the JavaScript thread, from the event loop or while the environment is torn
 // down; Deno on a thread of its own. It may not use the environment.
 void FinalizeTensorBuffer(napi_env, void*, void* hint) {
-  auto* ownership = static_cast<Ownership*>(hint);
-  ownership->Release();
-  ownership->Drop();
+  Ref<Ownership>::Adopt(static_cast<Ownership*>(hint))->LetGo();
 }
 
 }  // namespace
 
 napi_status CreateTensorBuffer(napi_env env, Accounting* accounting, Mapping* mapping,
                                uint64_t offset, uint64_t length, napi_value* buffer) {
-  auto* ownership = new (std::nothrow) Ownership(accounting, mapping, length);
-  if (ownership == nullptr) return napi_generic_failure;
+  const Ref<Ownership> ownership(new (std::nothrow) Ownership(accounting, mapping, length));
+  if (!ownership) return napi_generic_failure;
 
   accounting->BeforeCreation(env, length, mapping->length());
   mapping->set_exposed();
-  const napi_status status = napi_create_external_arraybuffer(
-      env, mapping->base() + offset, length, FinalizeTensorBuffer, ownership, buffer);
+  const napi_status status =
+      napi_create_external_arraybuffer(env, mapping->base() + offset, length, FinalizeTensorBuffer,
+                                       Ref<Ownership>(ownership).Release(), buffer);
   if (status == napi_ok) {
     accounting->AfterCreation(env, length);
   } else {
-    ownership->Release();
+    ownership->LetGo();
   }
-  ownership->Drop();
   return status;
 }

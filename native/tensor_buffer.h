@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "counted.h"
 #include "mapping.h"
 
 // Hides the length of our buffers from the engine, which counts external memory as its own and
@@ -20,18 +21,15 @@
 // and never comes below what the engine will subtract when it frees the buffers: newer engines
 // abort the process when it does. A dead buffer's length is not put back, because raising the
 // counter again is what makes the engine collect. Instead each reserve is as large as all before it
-// together: whoever opens and closes files for ever pays for their number's logarithm.
+// together: opening n files costs O(log n) collections.
 //
 // No reserve helps a single buffer above 64 MB: the engine looks at its counter between adding the
 // length and our taking it out.
 //
-// Owned by the environment and by every live buffer: a buffer can be finalized after the
-// environment's data has been. Everything but BufferFreed runs on the JavaScript thread.
-class Accounting {
+// Owners: the environment and every live buffer, because a buffer can be finalized after the
+// environment's data has been. Everything but AfterFree runs on the JavaScript thread.
+class Accounting : public Counted {
  public:
-  void Ref() { references_.fetch_add(1, std::memory_order_relaxed); }
-  void Unref();
-
   // Only an engine that counts as V8 does in Node may be told anything; off until then.
   void Enable() { enabled_ = true; }
 
@@ -51,13 +49,13 @@ class Accounting {
   void End(napi_env env);
 
  private:
+  friend Ref<Accounting>;
   ~Accounting() = default;
 
   bool enabled_ = false;
   int64_t reserve_ = 0;
   int64_t told_ = 0;
   std::atomic<int64_t> live_{0};
-  std::atomic<uint64_t> references_{1};
 };
 
 // Creates an external ArrayBuffer over `length` > 0 bytes of the mapping at `offset`; the caller

@@ -6,11 +6,11 @@
 
 #include "convert.h"
 
-// How the elements of each dtype become float32, and a plain loop over them. Free of branches, so
-// that compilers turn the loops into vector instructions.
+// How the elements of each dtype become float32, and a plain loop over them. There are no branches:
+// compilers can turn the loops into vector instructions.
 //
-// In an unnamed namespace on purpose, and free of library code but memcpy: each file that includes
-// this is compiled for other instructions, and the linker must not take one's copy for the other's.
+// Each file that includes this is compiled for other instructions, and the linker must not take one
+// file's copy for the other's. Hence the unnamed namespace, and no library code but memcpy.
 namespace {
 
 // A format has `kBytes` bytes that hold `kValues` values, and converts such a group.
@@ -84,8 +84,8 @@ struct E8M0Decoder {
   }
 };
 
-// What is not a finite number: as in IEEE 754; all bits but the sign set; the pattern of minus
-// zero; nothing.
+// Which patterns are no finite numbers: those of IEEE 754; the one with all bits set but the sign;
+// the one of minus zero; none.
 enum class Special { kIeee, kAllOnes, kMinusZero, kNone };
 
 template <int kExponentBits, int kMantissaBits, int kBias, Special kSpecial>
@@ -97,15 +97,15 @@ struct SmallFloatDecoder {
     const uint32_t sign = (pattern & kSignBit) << (31 - kExponentBits - kMantissaBits);
     const uint32_t shifted = magnitude << (23 - kMantissaBits);
 
-    // A number of exponent 0 lacks the leading 1: it gets one, which is taken off again. None of
-    // the operands is a subnormal float32, which some processors are slow with.
+    // A number of exponent 0 lacks the leading 1: it gets one, which is subtracted again. No
+    // operand is a subnormal float32, which some processors are slow with.
     constexpr uint32_t kSmallestNormal = static_cast<uint32_t>(128 - kBias) << 23;
     const uint32_t is_subnormal = MaskIfLess(shifted, 1u << 23);
     const uint32_t with_one = shifted + kSmallestNormal - (~is_subnormal & (1u << 23));
     uint32_t bits = AsBits(AsFloat(with_one) - AsFloat(is_subnormal & kSmallestNormal));
 
     if (kSpecial == Special::kIeee) {
-      // NaN keeps its payload and becomes quiet, as the processor's own conversion has it.
+      // NaN keeps its payload and becomes quiet, as in the processor's own conversion.
       const uint32_t is_infinite = MaskIfLess(kExponentMask - 1, shifted);
       const uint32_t is_nan = MaskIfLess(kExponentMask, shifted);
       bits |= (is_infinite & kInfinity) | (is_nan & kQuietNan);

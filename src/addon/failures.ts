@@ -1,4 +1,4 @@
-/** What the addon returns instead of a result, as errors. */
+/** Makes errors of what the addon returns when it fails. */
 
 import { argumentRangeError, argumentTypeError } from '../errors/arguments.js';
 import { systemErrorCode } from './errno.js';
@@ -21,6 +21,8 @@ const EXPECTED_ARGUMENT: Readonly<Record<string, string>> = {
   targetPosition: 'a position in a file',
   target: 'a Uint8Array that is not empty',
   buffers: "an array of the mapping's buffers",
+  ranges:
+    'a Float64Array with descriptor, position and length of up to 1 024 ranges, 16 MiB in all',
   dtype: 'the name of a dtype',
   bytes: 'a Uint8Array',
   output: 'a Float32Array with a value for every element of bytes',

@@ -154,7 +154,8 @@ describe('the addon', () => {
       const given = args as unknown as Parameters<NativeBinding['convertAsync']>;
       expect(() => native.convert(...given)).toThrow(type);
       expect(() => native.convert(...given)).toThrow(message);
-      expect(() => native.convertAsync(...given)).toThrow(message);
+      await expect(native.convertAsync(...given)).rejects.toThrow(type);
+      await expect(native.convertAsync(...given)).rejects.toThrow(message);
     }
   });
 

@@ -1,3 +1,4 @@
+import { createHook } from 'node:async_hooks';
 import {
   closeSync,
   mkdtempSync,
@@ -7,9 +8,10 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { constants, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
+import { type Addon, bind } from '../../src/addon/binding.js';
 import { loadNative, type Mapping, type NativeBinding } from '../../src/addon/load.js';
 
 const load = loadNative();
@@ -36,7 +38,7 @@ test('the addon is loaded once', () => {
 });
 
 describe('tensorBuffer', () => {
-  test('gives the bytes at any address, to the last one', () => {
+  test('gives the bytes at any address, up to the last one', () => {
     const mapping = map();
     for (const [begin, length] of [
       [0, LENGTH],
@@ -68,7 +70,7 @@ describe('tensorBuffer', () => {
       const array = new TypedArray(binding.tensorBuffer(mapping, begin, 64));
       const aligned = new TypedArray(content.slice(begin, begin + 64).buffer);
       expect(array).toEqual(aligned);
-      // Each index by itself too, as compiled code does it.
+      // Each index by itself too, the way compiled code works.
       for (let i = 0; i < array.length; i++) array[i] = aligned[array.length - 1 - i] as never;
       expect(array).toEqual(aligned.reverse());
       array.set(aligned.reverse() as never);
@@ -78,7 +80,7 @@ describe('tensorBuffer', () => {
     binding.release(mapping);
   });
 
-  test('two buffers over the same bytes see each other, another mapping and the file do not', () => {
+  test('writes show in other buffers of the mapping, not in another mapping or the file', () => {
     const mapping = map();
     const other = map();
     const first = new Uint8Array(binding.tensorBuffer(mapping, 100, 50));
@@ -121,6 +123,47 @@ test('readBytes reads the file, not what was written to the mapping', () => {
   expect(binding.readBytes(mapping, LENGTH - 3, target)).toBe(3);
   expect(binding.readBytes(mapping, LENGTH, target)).toBe(0);
   binding.release(mapping);
+});
+
+describe('work on the thread pool', () => {
+  /** Calls each function that works on the pool, with arguments that it takes. */
+  function callEach(native: NativeBinding, mapping: Mapping, fd: number): Promise<unknown>[] {
+    return [
+      native.allocateAsync(fd, 1),
+      native.convertAsync('U8', new Uint8Array(1), new Float32Array(1)),
+      native.copyFileRangeAsync(fd, 0, fd, 1, 1),
+      native.gatherRangesAsync(Float64Array.of(fd, 0, 1), fd, 1),
+      native.populate(mapping, 0, 1),
+    ];
+  }
+
+  test('is shown by async_hooks under the name of its function', async () => {
+    const types: string[] = [];
+    const hook = createHook({ init: (_, type) => types.push(type) }).enable();
+    const mapping = map();
+    await Promise.allSettled(callEach(binding, mapping, 1_000_000));
+    hook.disable();
+    binding.release(mapping);
+    const names = ['allocate', 'convert', 'copyFileRange', 'gatherRanges', 'populate'];
+    expect(types.filter((type) => type.startsWith('safetensors-mmap'))).toEqual(
+      names.map((name) => `safetensors-mmap.${name}`),
+    );
+  });
+
+  // Nothing cancels work of the addon's while JavaScript runs, so this begins with what it returns.
+  test('rejects when it is cancelled', async () => {
+    const cancelled = async () => -constants.errno.ECANCELED;
+    const addon: Partial<Addon> = {
+      allocateAsync: cancelled,
+      convertAsync: cancelled,
+      copyFileRangeAsync: cancelled,
+      gatherRangesAsync: cancelled,
+      populate: cancelled,
+    };
+    const results = await Promise.allSettled(callEach(bind(addon as Addon), {} as Mapping, 0));
+    const rejected = { status: 'rejected', reason: { code: 'ECANCELED' } };
+    expect(results).toMatchObject(Array(5).fill(rejected));
+  });
 });
 
 describe('errors', () => {
@@ -223,7 +266,7 @@ describe('errors', () => {
     }
   });
 
-  test('detach refuses buffers of others and leaves the mapping as it was', () => {
+  test("detach refuses another mapping's buffers and then changes nothing", () => {
     const other = map();
     const stranger = binding.tensorBuffer(other, 0, 8);
     expect(() => binding.detach(mapping, [stranger])).toThrow(invalid);

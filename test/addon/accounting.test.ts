@@ -1,9 +1,9 @@
 import process from 'node:process';
 import { expect, test } from 'vitest';
-import { childValue } from './run-child.js';
+import { measureInChild } from '../support/run-child.js';
 
 const CHILD = 'addon/children/accounting.mjs';
-/** Full collections during a piece of work, its time, and the engine's figures after it, in MB. */
+/** A piece of work: full collections during it, and the engine's figures after it, in MB. */
 interface Measured {
   majors: number;
   milliseconds: number;
@@ -13,7 +13,7 @@ interface Measured {
 
 /** `liveHeap` in MB. */
 async function measure(scenario: string, liveHeap: number): Promise<Measured> {
-  const measured = await childValue<Measured>(CHILD, scenario, String(liveHeap));
+  const measured = await measureInChild<Measured>(CHILD, [scenario, String(liveHeap)]);
   const { majors, milliseconds, heap } = measured;
   const figures = `${majors} full collections, ${milliseconds} ms, ${heap} MB of live objects`;
   process.stdout.write(`${scenario}: ${figures}\n`);
@@ -30,19 +30,19 @@ test('one buffer over each of 163 mappings of 5 GB costs at most ten', async () 
   expect((await measure('many', 200)).majors).toBeLessThanOrEqual(10);
 });
 
-test('a file that is opened and dropped twenty times costs the logarithm of that', async () => {
-  // Six reserves, for 20, 20, 40, 80, 160 and 320 GB, each of which may cost a second collection.
+test('opening and dropping a file n times costs O(log n) full collections', async () => {
+  // 20 times: six reserves of 20, 20, 40, 80, 160 and 320 GB; each may cost a second collection.
   expect((await measure('cycles', 50)).majors).toBeLessThanOrEqual(6 + 6);
 });
 
-test('one small buffer over a large file costs no collection, and no reserve', async () => {
+test('one small buffer over a large file costs neither a collection nor a reserve', async () => {
   const { majors, external } = await measure('small', 50);
   expect(majors).toBe(0);
   expect(external).toBeLessThan(100);
 });
 
-test('buffers of all sizes, dropped, moved and detached, in workers that are terminated', async () => {
-  const result = await childValue<{ lowest: number }>('addon/children/stress.mjs', '5');
+test("the engine's counter stays above 0 under stress, also in workers that are terminated", async () => {
+  const result = await measureInChild<{ lowest: number }>('addon/children/stress.mjs', ['5']);
   process.stdout.write(`stress: ${JSON.stringify(result)}\n`);
   expect(result.lowest).toBeGreaterThan(0);
 });

@@ -1,4 +1,4 @@
-/** The addon's functions of file copies, called directly. */
+/** The addon's copies between files, called directly. */
 import { randomBytes } from 'node:crypto';
 import { closeSync, fstatSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import process from 'node:process';
@@ -45,7 +45,7 @@ describe.runIf('binding' in load && process.platform === 'linux')('the addon', (
     expect(fstatSync(target).size).toBe(1_234_567);
   });
 
-  test.each(allocate)('%s says what the system refuses', async (_, call) => {
+  test.each(allocate)('%s throws what the system refuses', async (_, call) => {
     const refused = { code: 'EBADF', syscall: 'fallocate' };
     await expect(call(source, 5)).rejects.toMatchObject(refused);
     await expect(call(target, Number.MAX_SAFE_INTEGER)).rejects.toMatchObject({ code: 'EFBIG' });
@@ -56,14 +56,17 @@ describe.runIf('binding' in load && process.platform === 'linux')('the addon', (
     ['gatherRangesAsync', (...args: GatherArgs) => binding.gatherRangesAsync(...args)],
   ] as const;
 
-  test.each(gather)('%s copies ranges, up to one that is not all there', async (_, call) => {
-    const ranges = [source, 90_000, 10_000, source, 5, 1, source, 99_999, 2, source, 0, 9];
-    expect(await call(Float64Array.from(ranges), target, 3)).toBe(10_001);
-    const expected = [Buffer.alloc(3), content.subarray(90_000), content.subarray(5, 6)];
-    expect(readFileSync(temporaryPath('target'))).toEqual(Buffer.concat(expected));
-    const refused = { code: 'EBADF', syscall: 'pwrite' };
-    await expect(call(Float64Array.of(source, 0, 1), source, 0)).rejects.toMatchObject(refused);
-  });
+  test.each(gather)(
+    '%s copies ranges, up to one that lies partly behind the end',
+    async (_, call) => {
+      const ranges = [source, 90_000, 10_000, source, 5, 1, source, 99_999, 2, source, 0, 9];
+      expect(await call(Float64Array.from(ranges), target, 3)).toBe(10_001);
+      const expected = [Buffer.alloc(3), content.subarray(90_000), content.subarray(5, 6)];
+      expect(readFileSync(temporaryPath('target'))).toEqual(Buffer.concat(expected));
+      const refused = { code: 'EBADF', syscall: 'pwrite' };
+      await expect(call(Float64Array.of(source, 0, 1), source, 0)).rejects.toMatchObject(refused);
+    },
+  );
 
   test.each(gather)('%s refuses what it could not hold', async (_, call) => {
     const many = Array(1025).fill([source, 0, 1]).flat();
@@ -87,7 +90,7 @@ describe.runIf('binding' in load && process.platform === 'linux')('the addon', (
     expect(readFileSync(temporaryPath('target'))).toEqual(Buffer.concat(expected));
   });
 
-  test.each(copy)('%s says what the system refuses', async (_, call) => {
+  test.each(copy)('%s throws what the system refuses', async (_, call) => {
     const refused = { code: 'EBADF', syscall: 'copy_file_range' };
     await expect(call(target, 0, target, 0, 5)).rejects.toMatchObject(refused);
     const pipe = openSync('/dev/null', 'w');

@@ -1,25 +1,26 @@
 import process from 'node:process';
 import { describe, expect, test } from 'vitest';
-import { childValue, runChild } from './run-child.js';
+import { measureInChild, runChild } from '../support/run-child.js';
 
 const CHILD = 'addon/children/lifetime.mjs';
 
-/** What a series of openings leaves behind: descriptors, mappings, and bytes of private memory. */
+/** What a series of openings leaves behind; `lines` are those of /proc/self/maps. */
 interface LeftBehind {
   descriptors: number;
   mappings: number;
   lines: number;
+  /** Bytes of private memory. */
   anonymous: number;
 }
 
 describe('nothing is left behind', () => {
-  // The engine's own heap grows and shrinks; 64 bytes lost for each file would be 6 MB.
+  // The engine's own heap grows and shrinks; 64 bytes leaked for each file would be 6 MB.
   test.each([
     ['open-and-release', 100_000, 4e6],
     ['open-and-drop', 5_000, 4e6],
     ['drop-handle-only', 5_000, 4e6],
   ] as const)('%s, %i times', async (scenario, times, tolerance) => {
-    const left = await childValue<LeftBehind>(CHILD, scenario);
+    const left = await measureInChild<LeftBehind>(CHILD, [scenario]);
     process.stdout.write(`${scenario} x ${times}: ${JSON.stringify(left)}\n`);
     expect(left.descriptors).toBe(0);
     expect(left.mappings).toBe(0);
@@ -27,24 +28,24 @@ describe('nothing is left behind', () => {
     expect(left.anonymous).toBeLessThan(tolerance);
   });
 
-  test('views keep a released mapping until they are collected', async () => {
+  test('views keep the file mapped after a release, until they are collected', async () => {
     const expected = { read: 0, held: 1, after: 0, descriptors: 0 };
-    expect(await childValue(CHILD, 'released-with-views')).toEqual(expected);
+    expect(await measureInChild(CHILD, ['released-with-views'])).toEqual(expected);
   });
 
-  test('workers terminated with live views and with zlib reading them', async () => {
+  test('by workers terminated with live views, or while zlib reads them', async () => {
     const expected = { descriptors: 0, mappings: 0 };
-    expect(await childValue(CHILD, 'workers-terminated')).toEqual(expected);
+    expect(await measureInChild(CHILD, ['workers-terminated'])).toEqual(expected);
   });
 });
 
 test('a worker that ends closes no descriptor but its own', async () => {
-  expect(await childValue(CHILD, 'descriptors-of-a-worker')).toBe(true);
+  expect(await measureInChild(CHILD, ['descriptors-of-a-worker'])).toBe(true);
 });
 
-test('workers terminated while they load the addon', async () => {
+test('a worker can be terminated while it loads the addon', async () => {
   const result = await runChild('addon/children/terminated-load.mjs');
-  expect(result).toEqual({ code: 0, signal: null, value: 'some', stderr: '' });
+  expect(result).toEqual({ code: 0, signal: null, stdout: '"some"\n', stderr: '' });
 });
 
 test.each([
@@ -52,6 +53,6 @@ test.each([
   ['process-exit', 3],
   ['detached-at-exit', 0],
 ])('%s ends with code %i', async (scenario, code) => {
-  const result = await runChild(CHILD, scenario);
-  expect(result).toEqual({ code, signal: null, value: 'done', stderr: '' });
+  const result = await runChild(CHILD, [scenario]);
+  expect(result).toEqual({ code, signal: null, stdout: '"done"\n', stderr: '' });
 });

@@ -1,4 +1,4 @@
-/** The addon's functions of prefetch and load, called directly. */
+/** What the addon does for prefetching and loading, called directly. */
 import { closeSync, fstatSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { loadNative, type Mapping, type NativeBinding } from '../../src/addon/load.js';
@@ -72,7 +72,7 @@ describe.runIf('binding' in load)('the addon', () => {
     expect(() => binding.closeDescriptor(2 ** 31 - 1)).toThrow(/EBADF: close failed/);
   });
 
-  test('refuses what is no mapping, and one that was released', async () => {
+  test('refuses another object than a mapping, and a mapping that was released', async () => {
     const wrong = { code: 'ERR_INVALID_ARG_TYPE' };
     expect(() => binding.duplicateDescriptor(noMapping)).toThrow(expect.objectContaining(wrong));
     for (const fd of [-1, 2 ** 31, 0.5]) {

@@ -1,4 +1,11 @@
-import { type ExecFileException, execFile } from 'node:child_process';
+/** Runs scripts in processes of their own: what may crash, or is measured by the kernel's counters. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import process from 'node:process';
+import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 
 /** How a child process ended, and what it printed. */
@@ -15,29 +22,28 @@ export function childPath(script: string): string {
 }
 
 /**
- * Runs `test/<script>` with the compiled library in a process of its own: what may crash,
- * or is measured by the kernel's counters, must not share one with the test runner.
+ * Runs `test/<script>` with `--expose-gc`. Its folder for temporary files is removed here, because a
+ * child that is killed cannot do that.
  */
-export function runChild(
-  script: string,
-  args: readonly string[] = [],
-  flags: readonly string[] = ['--expose-gc'],
-): Promise<ChildResult> {
-  return new Promise((resolve) => {
-    const done = (error: ExecFileException | null, stdout: string, stderr: string): void => {
-      const code = error === null ? 0 : typeof error.code === 'number' ? error.code : null;
-      resolve({ code, signal: error?.signal ?? null, stdout, stderr });
-    };
-    execFile(
-      process.execPath,
-      [...flags, childPath(script), ...args],
-      { maxBuffer: 2 ** 26 },
-      done,
-    );
+export async function runChild(script: string, args: readonly string[] = []): Promise<ChildResult> {
+  const folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-'));
+  const child = spawn(process.execPath, ['--expose-gc', childPath(script), ...args], {
+    env: { ...process.env, TMPDIR: folder },
+    stdio: ['ignore', 'pipe', 'pipe'],
   });
+  try {
+    const [stdout, stderr, [code, signal]] = await Promise.all([
+      text(child.stdout),
+      text(child.stderr),
+      once(child, 'close'),
+    ]);
+    return { code, signal, stdout, stderr };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
 }
 
-/** As `runChild`; the last line that it prints is JSON, and it must end with code 0. */
+/** The JSON in the last line that the script prints; throws unless it ends with code 0. */
 export async function measureInChild<Result>(
   script: string,
   args: readonly string[] = [],

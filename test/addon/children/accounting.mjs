@@ -1,12 +1,12 @@
 // Counts the engine's full collections while buffers over huge sparse files are made.
-// node --expose-gc native-accounting.mjs <scenario> <live heap in MB> [buffer in MB]
+// node --expose-gc accounting.mjs <scenario> <live heap in MB>
 
 import { constants, PerformanceObserver, performance } from 'node:perf_hooks';
 import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { binding, collect, makeFile, mapPath, report } from './support.mjs';
 
-const [, , scenario, heap, bufferSize = '20'] = process.argv;
+const [, , scenario, heap] = process.argv;
 const MB = 1e6;
 const GB = 1e9;
 
@@ -35,16 +35,14 @@ function oneLargeFile(path) {
   );
 }
 
-/** 163 files of 5 GB (one sparse file, mapped again and again), one buffer each. */
-function manyFiles(path, byteLength) {
-  return Array.from({ length: 163 }, () =>
-    binding.tensorBuffer(mapPath(path, 5 * GB), 8, byteLength),
-  );
+/** 163 files of 5 GB (one sparse file, mapped again and again), a buffer of 20 MB each. */
+function manyFiles(path) {
+  return Array.from({ length: 163 }, () => binding.tensorBuffer(mapPath(path, 5 * GB), 8, 20 * MB));
 }
 
 const scenarios = {
   one: () => oneLargeFile(makeFile('one', 20 * GB)),
-  many: () => manyFiles(makeFile('many', 5 * GB), Number(bufferSize) * MB),
+  many: () => manyFiles(makeFile('many', 5 * GB)),
   none: () => Array.from({ length: 1000 }, () => new ArrayBuffer(8)),
   /** The file opened, used and dropped twenty times; nobody asks for collections. */
   async cycles() {
@@ -54,7 +52,7 @@ const scenarios = {
       await sleep(1);
     }
   },
-  /** One buffer that the engine does not mind. */
+  /** One buffer, too small for the engine to react. */
   small: () => [binding.tensorBuffer(mapPath(makeFile('small', 20 * GB), 20 * GB), 8, 30 * MB)],
 };
 

@@ -1,4 +1,4 @@
-// Detaching: who still holds an address reads zeros. node --expose-gc native-detach.mjs <scenario>
+// Detaches mappings whose addresses are still in use. node --expose-gc detach.mjs <scenario>
 
 import { randomFill } from 'node:crypto';
 import { readdirSync, writeFileSync } from 'node:fs';
@@ -31,7 +31,7 @@ function detachOne(path, byteLength) {
   binding.detach(mapping, [buffer]);
 }
 
-/** Addresses of this process, in bytes, beyond those it had at the first call. */
+/** Size of the address space of this process beyond that at the first call, in bytes. */
 function addresses() {
   const now = processStatus('VmSize');
   addresses.start ??= now;
@@ -78,7 +78,7 @@ const scenarios = {
     const buffers = Array.from({ length: 4 }, (_, i) =>
       binding.tensorBuffer(mapping, i * 16 * MB, 16 * MB),
     );
-    // One chunk for all of the output: zlib's JavaScript must not come back for more input.
+    // One chunk for all of the output: zlib must not return to JavaScript for more input.
     const work = buffers
       .slice(0, 2)
       .map((buffer) => deflate(new Uint8Array(buffer), { level: 9, chunkSize: 16 * MB }));

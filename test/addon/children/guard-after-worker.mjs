@@ -1,5 +1,5 @@
-// The guard outlives the worker that installed it. The main thread loads the addon late or never.
-// node native-guard-after-worker.mjs <scenario> <path of a file of 1 MiB>
+// The guard outlives the worker that installed it; the main thread loads the addon later or never.
+// node guard-after-worker.mjs <scenario> <path of a file of 1 MiB>
 
 import { once } from 'node:events';
 import { openSync, truncateSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// Files that are cut short while they are read. node native-guard.mjs <scenario>
+// Truncates files while they are read. node guard.mjs <scenario>
 
 import { once } from 'node:events';
 import { copyFileSync, openSync, truncateSync, writeFileSync } from 'node:fs';
@@ -116,7 +116,7 @@ const scenarios = {
     for (let i = bytes.length - 1; i >= 0; i -= 2 * PAGE) total += bytes[i];
     report({ total, lines: mapLines().length - before, ...fileState(mapping) });
   },
-  /** Shortened three times: what was written into the zeros of the first stays. */
+  /** Truncated three times: what was written into the zeros of the first time stays. */
   async again() {
     const path = makeSevens('a', MB);
     const { bytes } = openBytes(path, MB);
@@ -165,7 +165,7 @@ const scenarios = {
     process.kill(process.pid, 'SIGBUS');
     setTimeout(() => report('lost'), 2000);
   },
-  /** Two builds of the addon in one process: each passes the other's faults on. */
+  /** Two copies of the addon in one process: each passes the other's faults on. */
   async 'two-copies'() {
     const copy = join(folder, 'copy.node');
     const addon = '../../../build/Release/safetensors-mmap.node';

@@ -1,4 +1,4 @@
-// Lifetimes of mappings, descriptors and buffers. node --expose-gc native-lifetime.mjs <scenario>
+// Lifetimes of mappings, descriptors and buffers. node --expose-gc lifetime.mjs <scenario>
 
 import { once } from 'node:events';
 import { fstatSync, openSync, readdirSync } from 'node:fs';
@@ -31,8 +31,8 @@ function resources() {
 }
 
 /**
- * What `rounds` calls of `work` leave behind, after `warmUp` calls that fill the caches; of two
- * series, because the engine's own heap may grow in one, and a leak grows in both.
+ * What `rounds` calls of `work` leave behind, after `warmUp` calls that fill the caches. The smaller
+ * figure of two series: a leak grows in both, the engine's own heap may grow in only one.
  */
 async function leftBehind(work, warmUp, rounds) {
   for (let i = 0; i < warmUp; i++) await work(i);
@@ -141,7 +141,7 @@ const scenarios = {
     }
     report('done');
   },
-  /** The numbers of a worker's closed descriptors belong to others when the worker ends. */
+  /** When the worker ends, others have the numbers of the descriptors that it closed. */
   async 'descriptors-of-a-worker'() {
     const path = makeFile('closer', MB);
     const worker = await inWorker('closer');

@@ -1,6 +1,6 @@
-// Makes, drops, moves and detaches buffers of all sizes in this thread and in workers that are
-// terminated under way: an engine whose counter of external memory falls below zero aborts.
-// node --expose-gc native-stress.mjs <seconds>
+// Makes, drops, moves and detaches buffers of all sizes, in this thread and in workers that are
+// terminated meanwhile. An engine aborts when its counter of external memory falls below zero.
+// node --expose-gc stress.mjs <seconds>
 
 import { once } from 'node:events';
 import process from 'node:process';

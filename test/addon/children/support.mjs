@@ -1,5 +1,5 @@
-// What the children of the native tests share. Every child works in a folder of its own, prints one
-// line of JSON, and is judged by that line, its exit code and its signal.
+// What the scripts of this folder share. Each works in a folder of its own and prints one line of
+// JSON.
 
 import { closeSync, ftruncateSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -43,7 +43,7 @@ export function fileState(mapping) {
   return { size: state[0], truncated: state[3] === 1 };
 }
 
-/** Lets garbage be collected and the finalizers of buffers run: Node runs them from the event loop. */
+/** Collects garbage and lets Node run the finalizers of buffers, which it does from the event loop. */
 export async function collect() {
   for (let round = 0; round < 5; round++) {
     globalThis.gc();

@@ -1,9 +1,10 @@
-// Terminates workers at all moments of loading the addon; prints whether some had loaded it by then.
+// Terminates workers at various moments while they load the addon. Prints 'some' when some of them,
+// but not all, had loaded it by then.
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { loadNative } from '../../../lib/addon/load.js';
 
 const WORKERS = 60;
-// What loading takes, and more: some workers get through.
+// More than loading takes: some workers finish it.
 const LONGEST_DELAY_MS = 3;
 
 if (isMainThread) {
@@ -12,8 +13,8 @@ if (isMainThread) {
     const begun = new Int32Array(new SharedArrayBuffer(4));
     const worker = new Worker(new URL(import.meta.url), { workerData: begun });
     worker.on('message', () => loaded++);
-    // Not by an event, which would come too late.
     await new Promise((resolve) => worker.once('online', resolve));
+    // A message from the worker would come too late.
     Atomics.wait(begun, 0, 0);
     const end = performance.now() + (i / WORKERS) * LONGEST_DELAY_MS;
     while (performance.now() < end);

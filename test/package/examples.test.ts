@@ -1,7 +1,7 @@
 /** Every example of the pages and docstrings is checked as TypeScript, runs, and prints what it says. */
 import { afterAll, describe, expect, it } from 'vitest';
 import {
-  documentedIn,
+  declaredIn,
   ExampleProject,
   examplesIn,
   languagesIn,
@@ -11,11 +11,11 @@ import { filesBelow, textOf } from '../support/source-tree.js';
 
 const pages = filesBelow('.').filter((path) => path.endsWith('.md'));
 const sources = filesBelow('src').filter((path) => path.endsWith('.ts'));
-const documented = new Map(sources.map((path) => [path, documentedIn(path)]));
+const declared = new Map(sources.map((path) => [path, declaredIn(path)]));
 
 const examples = [
   ...pages.flatMap((path) => examplesIn(textOf(path), path)),
-  ...[...documented.values()].flat().flatMap((entry) => entry.examples.map(withImport)),
+  ...[...declared.values()].flat().flatMap((entry) => entry.examples.map(withImport)),
 ];
 const project = new ExampleProject(examples);
 

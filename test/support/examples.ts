@@ -13,7 +13,7 @@
  * An example of a docstring leaves out the import of the package's own names; it is added here.
  *
  * Every example runs in a new folder with two fixtures, which hold the same tensors:
- * `model.safetensors`, with the metadata `format: pt`, and `checkpoint`, a folder of two shards with
+ * `model.safetensors`, with the metadata `format: pt`, and `my-model`, a folder of two shards with
  * an index. `embed.weight` is BF16 of shape [8, 4] and counts 0, 0.25, 0.5 …; `norm.weight` is F32 of
  * shape [4] and all zeros.
  */
@@ -37,11 +37,12 @@ export interface Example {
   readonly output: string;
 }
 
-/** A declaration of a source file, with the examples of its doc comment. */
-export interface Documented {
+/** A function or class of a source file, or anything else that has a doc comment. */
+export interface Declared {
   /** As in `safeOpen` or `Tensor.slice`. */
   readonly name: string;
-  readonly node: ts.Node;
+  readonly isFunctionOrClass: boolean;
+  /** The examples of its doc comment. */
   readonly examples: readonly Example[];
 }
 
@@ -70,18 +71,19 @@ export function examplesIn(markdown: string, title: string): Example[] {
   ).filter(({ language }) => language === 'ts');
 }
 
-/** What is declared in a source file and has a doc comment: at its top level, and in its classes. */
-export function documentedIn(path: string): Documented[] {
-  const found: Documented[] = [];
+/** What a source file declares, members of classes among it. */
+export function declaredIn(path: string): Declared[] {
+  const found: Declared[] = [];
   walk(parse(path), (node) => {
-    const comments = ts.getJSDocCommentsAndTags(node).filter(ts.isJSDoc);
-    if (comments.length === 0) return;
+    const isFunctionOrClass = ts.isFunctionDeclaration(node) || ts.isClassDeclaration(node);
+    const comments = ts.getJSDocCommentsAndTags(node).filter(({ parent }) => parent === node);
+    if (!isFunctionOrClass && comments.length === 0) return;
     const owner = ts.isClassLike(node.parent) ? `${node.parent.name?.text}.` : '';
     const name = `${owner}${ts.getNameOfDeclaration(node as ts.Declaration)?.getText()}`;
-    const text = comments.map((comment) =>
-      comment.getText().replaceAll(/^ *(?:\/\*\*|\*\/|\*) ?/gm, ''),
-    );
-    found.push({ name, node, examples: examplesIn(text.join('\n'), `${path} ${name}`) });
+    const markdown = comments
+      .map((comment) => comment.getText().replaceAll(/^ *(?:\/\*\*|\*\/|\*) ?/gm, ''))
+      .join('\n');
+    found.push({ name, isFunctionOrClass, examples: examplesIn(markdown, `${path} ${name}`) });
   });
   return found;
 }
@@ -161,7 +163,7 @@ export class ExampleProject {
         'model-00001-of-00002.safetensors': embed ?? [],
         'model-00002-of-00002.safetensors': norm ?? [],
       };
-      writeCheckpoint({ metadata: { total_size: 80 }, shards }, join(folder, 'checkpoint'));
+      writeCheckpoint({ metadata: { total_size: 80 }, shards }, join(folder, 'my-model'));
       writeFileSync(join(folder, 'example.mts'), example.code);
     }
   }

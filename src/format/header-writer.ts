@@ -15,7 +15,7 @@ import { EncodedText } from '../json/encoded-text.js';
 import { DTYPE_NAMES, type Dtype } from './dtype.js';
 import { DEFAULT_MAX_HEADER_BYTE_LENGTH, PREFIX_BYTE_LENGTH } from './header.js';
 import { type NamedValues, pairsOf } from './named-values.js';
-import { byteLengthOf, type NamedSpec } from './tensor-spec.js';
+import type { TensorFacts } from './tensor-spec.js';
 
 /** The name that stands for the metadata, so that no tensor can have it. */
 export const METADATA_NAME = '__metadata__';
@@ -74,7 +74,7 @@ export interface Layout<Spec> {
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for names and metadata that are no strings
  * @throws TypeError, RangeError `ERR_OUT_OF_RANGE` for unusable options
  */
-export function layOut<Spec extends NamedSpec>(
+export function layOut<Spec extends TensorFacts>(
   specs: Iterable<Spec>,
   options: HeaderOptions = {},
 ): Layout<Spec> {
@@ -144,7 +144,7 @@ function reserveOf({ reserve = 0 }: HeaderOptions): number {
 }
 
 /** By dtype rank descending, then by name: so that every tensor is aligned to its own element. */
-function place<Spec extends NamedSpec>(specs: Iterable<Spec>): Placed<Spec>[] {
+function place<Spec extends TensorFacts>(specs: Iterable<Spec>): Placed<Spec>[] {
   const byRank: Spec[][] = DTYPE_NAMES.map(() => []);
   const names = new Set<string>();
   let leastByteLength = 0;
@@ -152,12 +152,11 @@ function place<Spec extends NamedSpec>(specs: Iterable<Spec>): Placed<Spec>[] {
     requireName(spec.name);
     // Every character is a byte at least, every dimension two with its comma: so that too much is
     // neither sorted nor put together.
-    leastByteLength += spec.name.length + 2 * (spec.shape?.length ?? 0);
+    leastByteLength += spec.name.length + 2 * spec.shape.length;
     requireHeaderLength(leastByteLength);
     if (names.size === names.add(spec.name).size) {
       fail('expected every name once, found it twice', spec.name);
     }
-    byteLengthOf(spec);
     byRank[RANKS.get(spec.dtype) as number]?.push(spec);
   }
   const placed: Placed<Spec>[] = [];
@@ -165,7 +164,7 @@ function place<Spec extends NamedSpec>(specs: Iterable<Spec>): Placed<Spec>[] {
   for (const group of byRank.reverse()) {
     sortByName(group, ({ name }) => name);
     for (const spec of group) {
-      const byteLength = byteLengthOf(spec);
+      const { byteLength } = spec;
       const end = begin + byteLength;
       if (end > MAX_DATA_BYTE_LENGTH) {
         const expected = `expected at most ${MAX_DATA_BYTE_LENGTH} bytes of tensor data`;
@@ -187,7 +186,7 @@ function requireName(name: string): void {
 }
 
 function encodeHeader(
-  placed: readonly Placed<NamedSpec>[],
+  placed: readonly Placed<TensorFacts>[],
   metadata: MetadataInput | null | undefined,
 ): EncodedText {
   const text = new EncodedText(requireHeaderLength);

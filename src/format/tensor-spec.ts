@@ -1,4 +1,4 @@
-/** What is said about a tensor before it is written, and how many bytes that means. */
+/** What a caller says about a tensor to be written, checked, and how many bytes that means. */
 
 import { describeValue } from '../errors/arguments.js';
 import { InvalidTensorError } from '../errors/errors.js';
@@ -12,14 +12,10 @@ export interface TensorSpec {
   readonly shape: readonly number[];
 }
 
-/** The same with the name in the file. */
-export interface NamedSpec extends TensorSpec {
+/** A tensor to be written, checked: everything but its bytes. */
+export interface TensorFacts extends TensorSpec {
   readonly name: string;
-}
-
-/** What is known of a tensor before its bytes are looked at. */
-export interface TensorFacts extends NamedSpec {
-  /** In bytes. */
+  /** In bytes, as dtype and shape say. */
   readonly byteLength: number;
 }
 
@@ -33,12 +29,14 @@ export function elementCountOf(shape: readonly number[]): number {
 }
 
 /**
- * Length of a tensor in bytes.
+ * Checks what a caller says about a tensor. The shape is a frozen copy, so the length stays true when
+ * the caller's array changes.
  *
- * @throws InvalidTensorError for an unknown dtype, a shape that is none, elements of a packed dtype
- *   that do not fill whole bytes, and what the format or a number cannot count
+ * @throws InvalidTensorError for an unknown dtype, for dimensions that are not integers from 0, for
+ *   elements of a packed dtype that do not fill whole bytes, and for more bytes than the format or a
+ *   number can count
  */
-export function byteLengthOf({ name, dtype, shape }: NamedSpec): number {
+export function readSpec(name: string, { dtype, shape }: TensorSpec): TensorFacts {
   if (typeof dtype !== 'string' || !Object.hasOwn(DTYPES, dtype)) {
     const count = Object.keys(DTYPES).length;
     return fail(name, `expected one of the ${count} dtypes, found ${describeValue(dtype)}`);
@@ -46,34 +44,25 @@ export function byteLengthOf({ name, dtype, shape }: NamedSpec): number {
   if (!Array.isArray(shape)) {
     return fail(name, `expected the shape to be an array, found ${describeValue(shape)}`);
   }
+  const dimensions: number[] = [];
   let bits = DTYPES[dtype].bits;
   let largest = bits;
+  // One by one, since the array may be four billion holes.
   for (let i = 0; i < shape.length; i++) {
     const dimension: unknown = shape[i];
     if (!Number.isSafeInteger(dimension) || (dimension as number) < 0) {
       const expected = 'expected dimensions that are integers from 0 to 2^53 - 1';
       return fail(name, `${expected}, found ${describeValue(dimension)} as dimension ${i}`);
     }
+    dimensions.push(dimension as number);
     bits *= dimension as number;
     largest = Math.max(largest, bits);
   }
-  // NaN comes of a product that was infinite before a dimension of 0.
-  if (!(largest <= Number.MAX_SAFE_INTEGER)) return largeByteLength(name, dtype, shape);
-  if (bits % 8 !== 0) return failPacked(name, dtype, bits);
-  return bits / 8;
-}
-
-/**
- * What a caller says about a tensor, checked, with a frozen shape of its own: the caller's may be
- * another when the tensor is written.
- *
- * @throws As {@link byteLengthOf}
- */
-export function readSpec(name: string, { dtype, shape }: TensorSpec): TensorFacts {
-  // Before the copy, too: four billion holes would have to be filled.
-  byteLengthOf({ name, dtype, shape });
-  const spec = { name, dtype, shape: Object.freeze([...shape]) };
-  return { ...spec, byteLength: byteLengthOf(spec) };
+  let byteLength = bits / 8;
+  // NaN means that the product was infinite before a dimension of 0.
+  if (!(largest <= Number.MAX_SAFE_INTEGER)) byteLength = largeByteLength(name, dtype, dimensions);
+  else if (bits % 8 !== 0) failPacked(name, dtype, bits);
+  return { name, dtype, shape: Object.freeze(dimensions), byteLength };
 }
 
 /**

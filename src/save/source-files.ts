@@ -1,39 +1,38 @@
 /**
- * The files that tensors to be written come from. Each lends its descriptor once, for as long as it
- * takes, and must be the same afterwards as before: what is written must not be half old, half new.
+ * The files that tensors to be written come from. Each lends its descriptor once, until all is
+ * written, and must not change meanwhile: what is written would be half old, half new.
  */
 
 import { FileChangedError } from '../errors/errors.js';
 import { changeCheck, type ReadFile } from '../io/opened-file.js';
 import { hasCode } from '../io/system-errors.js';
 import type { LendingStorage, LentDescriptor } from '../storage/storage.js';
-import type { FilePayload, MemoryPayload, StreamPayload } from './tensor-input.js';
+import type { FilePayload, MemoryPayload, Payload } from './tensor-input.js';
 
-/** A source with what is needed to read it and to know it again. */
+/** A source file while it is read. */
 interface LentFile extends ReadFile {
   readonly lent: LentDescriptor;
+  /** Throws when the file is not what it was. */
   readonly requireSame: () => void;
 }
 
-/** Sources of some tensors; ends with `end`. */
+/** The source files of some tensors. Ends with `end`. */
 export class SourceFiles {
   readonly #files = new Map<LendingStorage, LentFile>();
   readonly #memory: MemoryPayload[] = [];
 
   /**
-   * Lends the descriptors, and remembers what the files are like.
+   * Borrows the descriptors, and notes size and time of the files.
    *
-   * @throws FileChangedError for one that changed since it was opened
+   * @throws FileChangedError for a file that changed since it was opened
    */
-  constructor(
-    tensors: Iterable<{ readonly payload: MemoryPayload | FilePayload | StreamPayload }>,
-  ) {
+  constructor(tensors: Iterable<{ readonly payload: Payload }>) {
     try {
       for (const { payload } of tensors) {
         if (payload.kind === 'stream') continue;
         if (payload.kind === 'memory') this.#memory.push(payload);
         const { storage } = payload;
-        // Of a mapping whose file was closed there is only the memory.
+        // When the mapped file was closed, only its memory is left.
         if (storage !== undefined && !storage.closed) this.#lend(storage);
       }
     } catch (error) {
@@ -42,16 +41,16 @@ export class SourceFiles {
     }
   }
 
-  /** The open file of a tensor whose bytes are there. */
+  /** The open file that has a tensor's bytes. */
   fileOf({ storage }: FilePayload): ReadFile {
     return this.#files.get(storage) as LentFile;
   }
 
   /**
-   * To be called when the last byte was written.
+   * Call it when the last byte is written.
    *
-   * @throws FileChangedError when size or modification time of a file are not what they were
-   * @throws FileClosedError, InvalidTensorError when memory was taken away meanwhile
+   * @throws FileChangedError when size or modification time of a file changed
+   * @throws FileClosedError, InvalidTensorError when memory was detached meanwhile
    */
   verify(): void {
     for (const { requireSame } of this.#files.values()) requireSame();
@@ -59,8 +58,8 @@ export class SourceFiles {
   }
 
   /**
-   * What an error of writing means: memory that cannot be read is a mapping whose file has become
-   * shorter. Anything else is given back as it is.
+   * What an error of writing means. `EFAULT` is memory that cannot be read: a mapping whose file was
+   * cut short. Returns any other error as it is.
    */
   explain(error: unknown): unknown {
     if (!hasCode(error, ['EFAULT'])) return error;
@@ -75,7 +74,7 @@ export class SourceFiles {
     return new FileChangedError(message, { path, cause: error });
   }
 
-  /** Gives the descriptors back; to be called when nothing is under way. */
+  /** Gives the descriptors back. Call it when nothing is under way. */
   end(): void {
     for (const { lent } of this.#files.values()) lent.giveBack();
     this.#files.clear();

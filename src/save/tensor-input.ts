@@ -1,6 +1,6 @@
 /**
- * Tensors as a caller gives them to be written. Everything that can be wrong with one is found here,
- * before anything is written; its bytes are not touched yet.
+ * Tensors as a caller gives them to be written. Finds whatever is wrong with one before anything is
+ * written, without touching its bytes.
  */
 
 import { argumentTypeError } from '../errors/arguments.js';
@@ -14,32 +14,30 @@ import { isTensorStream, readStream, type TensorStream } from './tensor-stream.j
 
 /** A tensor that comes from no file. */
 export interface NewTensor<Data = TensorBytes> extends TensorSpec {
-  /** As many bytes as the shape needs. They must not change while they are written. */
+  /** As many bytes as the shape needs. Don't change them while they are written. */
   readonly data: Data;
 }
 
 /** A tensor to be written: one of an open file or of parsed bytes, a slice of one, or a new one. */
 export type TensorInput<Data = TensorBytes> = Tensor | NewTensor<Data>;
 
-/** Bytes in memory, which the caller can reach. */
+/** Bytes in memory that the caller can reach. */
 export interface MemoryPayload {
   readonly kind: 'memory';
   /**
-   * A view of the tensor's bytes [begin, end), at most as long as a buffer of the runtime can be.
+   * A view of the tensor's bytes [begin, end), no longer than one buffer of the runtime.
    *
    * @throws InvalidTensorError when the memory was detached or resized since
-   * @throws FileChangedError, FileClosedError where it has to be looked at through an open file
+   * @throws FileChangedError, FileClosedError when the view needs the open file
    */
   window(begin: number, end: number): Uint8Array;
-  /**
-   * To be called when all was read: throws as `window`, and as {@link StorageRange.verify}.
-   */
+  /** Call it when all is read. Throws as `window` and {@link StorageRange.verify} do. */
   verify(): void;
-  /** The mapped file that the memory shows, also when it is closed; undefined for other memory. */
+  /** The file whose mapping the memory is, even when it is closed; undefined for other memory. */
   readonly storage: LendingStorage | undefined;
 }
 
-/** Bytes that are as they are in a file: nobody has had memory of them to change. */
+/** Bytes in a file. Nobody has had them in memory, where they could have been changed. */
 export interface FilePayload {
   readonly kind: 'file';
   readonly storage: LendingStorage;
@@ -47,61 +45,67 @@ export interface FilePayload {
   readonly position: number;
 }
 
-/** Bytes that come when they are asked for. */
+/** Bytes that are produced when they are needed. */
 export interface StreamPayload {
   readonly kind: 'stream';
-  /** As {@link readStream}; called once. */
+  /** As {@link readStream}. Call it once. */
   open(signal?: AbortSignal): AsyncGenerator<Uint8Array, void, void>;
 }
 
-/** A tensor that can be written as it is. */
-export interface TensorEntry<Payload = MemoryPayload | FilePayload> extends TensorFacts {
-  readonly payload: Payload;
+/** Where the bytes of a tensor are. */
+export type Payload = MemoryPayload | FilePayload | StreamPayload;
+
+/** A tensor that has passed all checks and can be written. */
+export interface TensorEntry<Bytes = MemoryPayload | FilePayload> extends TensorFacts {
+  readonly payload: Bytes;
 }
 
 /**
- * The tensors in the order given, whose bytes are in memory or in a file. Names are left for the
+ * Checks tensors whose bytes are in memory or in a file, in the order given. Names are left for the
  * layout to check.
  *
  * @throws InvalidTensorError for an impossible dtype or shape, data of another length or dtype, and
- *   memory that was detached
+ *   detached memory
  * @throws FileClosedError for a tensor of a closed file that had not handed its bytes out
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for anything else than tensors, streams among it
  */
 export function readTensors(tensors: NamedValues<TensorInput>): TensorEntry[] {
-  return Array.from(pairsOf(tensors, 'tensors'), ([name, tensor]) =>
-    entryOf(name, tensor, inMemory),
-  );
+  return entriesOf(tensors, inMemory);
 }
 
 /** The same; streams are accepted. */
 export function readTensorsAndStreams(
   tensors: NamedValues<TensorInput<TensorBytes | TensorStream>>,
-): TensorEntry<MemoryPayload | FilePayload | StreamPayload>[] {
-  return Array.from(pairsOf(tensors, 'tensors'), ([name, tensor]) =>
-    entryOf(name, tensor, (facts, data) =>
-      isTensorStream(data) && !isTensorBytes(data)
-        ? { kind: 'stream', open: (signal) => readStream(facts, data, signal) }
-        : inMemory(facts, data),
-    ),
-  );
+): TensorEntry<Payload>[] {
+  return entriesOf(tensors, payloadOf);
 }
 
-function entryOf<Payload>(
-  name: string,
-  tensor: TensorInput<unknown>,
-  payloadOf: (facts: TensorFacts, data: unknown) => Payload,
-): TensorEntry<Payload | MemoryPayload | FilePayload> {
-  if (tensor instanceof Tensor) {
-    const { dtype, shape, byteLength } = tensor;
-    return { name, dtype, shape, byteLength, payload: ofTensor(name, tensor) };
-  }
-  if (typeof tensor !== 'object' || tensor === null) {
-    const subject = `tensor ${quoteName(name)}`;
-    throw argumentTypeError(subject, 'a Tensor or { dtype, shape, data }', tensor);
-  }
-  const facts = readSpec(name, tensor);
-  return { ...facts, payload: payloadOf(facts, tensor.data) };
+/**
+ * Checks the data of a new tensor.
+ *
+ * @throws As {@link readTensorsAndStreams}
+ */
+export function payloadOf(facts: TensorFacts, data: unknown): MemoryPayload | StreamPayload {
+  if (!isTensorStream(data) || isTensorBytes(data)) return inMemory(facts, data);
+  return { kind: 'stream', open: (signal) => readStream(facts, data, signal) };
+}
+
+function entriesOf<Bytes>(
+  tensors: NamedValues<TensorInput<unknown>>,
+  bytesOf: (facts: TensorFacts, data: unknown) => Bytes,
+): TensorEntry<Bytes | MemoryPayload | FilePayload>[] {
+  return Array.from(pairsOf(tensors, 'tensors'), ([name, tensor]) => {
+    if (tensor instanceof Tensor) {
+      const { dtype, shape, byteLength } = tensor;
+      return { name, dtype, shape, byteLength, payload: ofTensor(name, tensor) };
+    }
+    if (typeof tensor !== 'object' || tensor === null) {
+      const subject = `tensor ${quoteName(name)}`;
+      throw argumentTypeError(subject, 'a Tensor or { dtype, shape, data }', tensor);
+    }
+    const facts = readSpec(name, tensor);
+    return { ...facts, payload: bytesOf(facts, tensor.data) };
+  });
 }
 
 function inMemory(facts: TensorFacts, data: unknown): MemoryPayload {
@@ -133,7 +137,7 @@ function ofTensor(name: string, tensor: Tensor): MemoryPayload | FilePayload {
   const isWhole = source.byteLength <= source.maxBufferByteLength;
   const window = (begin: number, end: number): Uint8Array => {
     if (!isWhole) return source.window(offset + begin, offset + end);
-    // The very memory that was handed out: it stays when the file is closed.
+    // The memory that the caller has, which stays when the file is closed.
     const { buffer, byteOffset } = source.range();
     const start = byteOffset + offset;
     if (buffer.byteLength < start + byteLength) failDetached(name, byteLength);

@@ -1,30 +1,30 @@
-/** The bytes of tensors into a file, each from where it is: memory, another file, a stream. */
+/** Writes tensors to a file, each from where its bytes are: memory, another file or a stream. */
 
 import type { Layout, Placed } from '../format/header-writer.js';
 import type { WrittenFile } from '../io/file-copy.js';
 import type { Transfer } from '../io/transfer.js';
 import { type Write, writeFrom, writePieces, writePiecesSync } from '../io/write-pieces.js';
 import type { SourceFiles } from './source-files.js';
-import type { FilePayload, MemoryPayload, StreamPayload, TensorEntry } from './tensor-input.js';
+import type { Payload, StreamPayload, TensorEntry } from './tensor-input.js';
 
 /**
- * Pieces of a stream that are shorter are put together to this many bytes: a write costs 100 µs,
- * whatever its length. Measured with pieces of 64 KiB: three times as fast.
+ * Short pieces of a stream are joined up to this length: a write costs 100 µs, however short it is.
+ * Measured with pieces of 64 KiB: three times as fast.
  */
-const GATHERED_BYTE_LENGTH = 2 ** 20;
+const STREAM_WRITE_BYTE_LENGTH = 2 ** 20;
 
-/** Bytes that are there. */
-type ReadyPayload = MemoryPayload | FilePayload;
+/** Bytes that need not be produced first. */
+type ReadyPayload = Exclude<Payload, StreamPayload>;
 
-/** What of a tensor has to be known to write its bytes. */
-type Written<Payload> = Pick<TensorEntry<Payload>, 'byteLength' | 'payload'>;
+/** A tensor's length and bytes, and its place in the data of the file. */
+type PlacedTensor<Bytes> = Pick<
+  Placed<Pick<TensorEntry<Bytes>, 'byteLength' | 'payload'>>,
+  'spec' | 'begin'
+>;
 
-/** Tensors and their places in the data of a file, in the order of the file. */
-type PlacedTensors<Payload> = Iterable<Pick<Placed<Written<Payload>>, 'spec' | 'begin'>>;
-
-/** A file without its data, whose tensors are looked at one by one when it is written. */
+/** A file to be written. Its tensors, in the order of the file, may be made one by one. */
 export interface WritableLayout extends Pick<Layout<never>, 'header' | 'byteLength'> {
-  readonly placed: PlacedTensors<ReadyPayload | StreamPayload>;
+  readonly placed: Iterable<PlacedTensor<Payload>>;
 }
 
 function writeOf(
@@ -41,8 +41,8 @@ function writeOf(
 }
 
 /**
- * Writes a whole file, header and tensors; its length is what arrives by the transfer, which goes on:
- * several files can be one. `sources` are those of the tensors, to be verified afterwards.
+ * Writes a whole file, header and tensors. The transfer goes on afterwards, since several files can be
+ * one transfer. The caller verifies `sources`, the files of the tensors, when all is written.
  *
  * @throws As {@link writeTensors}
  */
@@ -57,18 +57,18 @@ export async function writeLayout(
 }
 
 /**
- * Writes tensors to their places behind `dataStart`, the position of the data in the file. Streams
- * are opened one at a time, each when all before it is written; when anything fails the one that is
- * open is ended, and those whose turn has not come are left alone.
+ * Writes tensors to their places behind `dataStart`, the position of the data in the file. Opens one
+ * stream at a time, when all before it is written. An error ends the open stream; those whose turn has
+ * not come are left alone.
  *
- * @throws FileChangedError when a source is found cut short; InvalidTensorError for a stream of
- *   another length, and for memory that was taken away; errors of the system with the target's path;
- *   what a stream throws; `signal.reason`
+ * @throws FileChangedError when a source was cut short; InvalidTensorError for a stream of another
+ *   length and for memory that was detached; errors of the system with the target's path; what a
+ *   stream throws; `signal.reason`
  */
 export async function writeTensors(
   target: WrittenFile,
   dataStart: number,
-  placed: PlacedTensors<ReadyPayload | StreamPayload>,
+  placed: Iterable<PlacedTensor<Payload>>,
   sources: SourceFiles,
   transfer: Transfer,
 ): Promise<void> {
@@ -108,17 +108,17 @@ async function writeStream(
 ): Promise<void> {
   const pieces = payload.open(transfer.signal);
   let end = position;
-  for await (const bytes of gathered(pieces, Math.min(byteLength, GATHERED_BYTE_LENGTH))) {
+  for await (const bytes of joined(pieces, Math.min(byteLength, STREAM_WRITE_BYTE_LENGTH))) {
     await writePieces(target, [writeFrom(bytes, end)], transfer.part);
     end += bytes.byteLength;
   }
 }
 
 /**
- * The same bytes, with short pieces copied together up to a length. A piece is the stream's again when
- * the next one is asked for, and so has been copied or used before.
+ * The same bytes, with short pieces copied into a buffer of that length. Asking for the next piece
+ * gives the last one back to its stream, so it must be copied or written by then.
  */
-async function* gathered(
+async function* joined(
   pieces: AsyncIterable<Uint8Array>,
   byteLength: number,
 ): AsyncGenerator<Uint8Array, void, void> {
@@ -139,10 +139,10 @@ async function* gathered(
   yield buffer.subarray(0, filled);
 }
 
-/** As `writeLayout`, on this thread. */
+/** The same as `writeLayout` on this thread. */
 export function writeLayoutSync(
   target: WrittenFile,
-  { header, placed }: Layout<TensorEntry<ReadyPayload>>,
+  { header, placed }: Layout<TensorEntry>,
   sources: SourceFiles,
 ): void {
   const writes = placed.map(({ spec, begin }) =>

@@ -11,14 +11,14 @@ import { nearNames } from '../errors/near-names.js';
 import { requireLittleEndianHost } from '../format/dtype.js';
 import { type HeaderOptions, layOut, type Placed } from '../format/header-writer.js';
 import { type NamedValues, pairsOf } from '../format/named-values.js';
-import { type NamedSpec, readSpec, type TensorSpec } from '../format/tensor-spec.js';
+import { readSpec, type TensorFacts, type TensorSpec } from '../format/tensor-spec.js';
 import { writeViews } from '../io/file-copy.js';
 import { locate, type PathLike } from '../io/paths.js';
 import { Transfer } from '../io/transfer.js';
 import { Replacement } from '../replacement/replacement.js';
 import { SourceFiles } from './source-files.js';
 import { isTensorBytes, type TensorBytes } from './tensor-bytes.js';
-import { readTensorsAndStreams } from './tensor-input.js';
+import { payloadOf } from './tensor-input.js';
 import type { TensorPieces, TensorStream } from './tensor-stream.js';
 import { writeTensors } from './tensor-writes.js';
 
@@ -39,7 +39,7 @@ export interface WriterOptions extends HeaderOptions {
 export type WriterData = TensorBytes | TensorPieces | TensorStream;
 
 /** A declared tensor, and how far it is. */
-interface Slot extends Placed<NamedSpec> {
+interface Slot extends Placed<TensorFacts> {
   state: 'missing' | 'under way' | 'written';
 }
 
@@ -79,7 +79,7 @@ export async function createWriter(
   return new SafetensorsWriter(replacement, placed, header.byteLength);
 }
 
-function* namedSpecs(specs: NamedValues<TensorSpec>): Generator<NamedSpec, void, void> {
+function* namedSpecs(specs: NamedValues<TensorSpec>): Generator<TensorFacts, void, void> {
   for (const [name, spec] of pairsOf(specs, 'specs')) {
     if (typeof spec !== 'object' || spec === null) {
       throw argumentTypeError(`the spec of tensor ${quoteName(name)}`, '{ dtype, shape }', spec);
@@ -98,7 +98,7 @@ export class SafetensorsWriter {
   #state: 'open' | 'being closed' | 'closed' | 'aborted' = 'open';
 
   /** @internal Takes the replacement over, whose header is written. */
-  constructor(replacement: Replacement, placed: readonly Placed<NamedSpec>[], dataStart: number) {
+  constructor(replacement: Replacement, placed: readonly Placed<TensorFacts>[], dataStart: number) {
     this.#replacement = replacement;
     this.#dataStart = dataStart;
     for (const place of placed) this.#slots.set(place.spec.name, { ...place, state: 'missing' });
@@ -177,8 +177,8 @@ export class SafetensorsWriter {
   }
 
   async #fill(slot: Slot, data: WriterData): Promise<void> {
-    const { spec, begin, end } = slot;
-    const { name, dtype, shape } = spec;
+    const { spec, begin } = slot;
+    const { name, byteLength } = spec;
     if (slot.state !== 'missing') {
       const found = slot.state === 'written' ? 'found it written' : 'found its writing under way';
       throw new SafetensorsError(
@@ -187,13 +187,13 @@ export class SafetensorsWriter {
         { path: this.path, tensor: name },
       );
     }
-    const transfer = new Transfer(end - begin, { signal: this.#abort.signal }, () => {});
+    const transfer = new Transfer(byteLength, { signal: this.#abort.signal }, () => {});
     slot.state = 'under way';
     try {
-      const entries = readTensorsAndStreams([[name, { dtype, shape, data: streamOf(data) }]]);
-      const places = entries.map((entry) => ({ spec: entry, begin, end }));
-      const sources = new SourceFiles(entries);
-      await writeTensors(this.#replacement, this.#dataStart, places, sources, transfer);
+      const tensor = { byteLength, payload: payloadOf(spec, streamOf(data)) };
+      const sources = new SourceFiles([tensor]);
+      const placed = [{ spec: tensor, begin }];
+      await writeTensors(this.#replacement, this.#dataStart, placed, sources, transfer);
       sources.verify();
       slot.state = 'written';
     } catch (error) {

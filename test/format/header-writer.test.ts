@@ -1,18 +1,18 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { encodeMetadata, type HeaderOptions, layOut } from '../../src/format/header-writer.js';
-import type { NamedSpec } from '../../src/format/tensor-spec.js';
-import { InvalidTensorError, parse } from '../../src/index.js';
+import { readSpec, type TensorFacts } from '../../src/format/tensor-spec.js';
+import { type Dtype, InvalidTensorError, parse } from '../../src/index.js';
 import { thrownBy } from './header-files.js';
 
 const LIMIT = 100_000_000;
 
-function spec(name: string, dtype = 'U8', shape: readonly number[] = [1]): NamedSpec {
-  return { name, dtype, shape } as NamedSpec;
+function spec(name: string, dtype = 'U8', shape: readonly number[] = [1]): TensorFacts {
+  return readSpec(name, { dtype: dtype as Dtype, shape });
 }
 
 /** The JSON with its padding. */
-function headerOf(specs: readonly NamedSpec[], options?: HeaderOptions): string {
+function headerOf(specs: readonly TensorFacts[], options?: HeaderOptions): string {
   const { header } = layOut(specs, options);
   const length = Number(new DataView(header.buffer).getBigUint64(0, true));
   expect(length).toBe(header.length - 8);
@@ -194,7 +194,7 @@ describe('a header above the limit', () => {
 
   test('names and shapes are counted before they are compared and written', () => {
     let taken = 0;
-    function* endless(shape: readonly number[]): Generator<NamedSpec> {
+    function* endless(shape: readonly number[]): Generator<TensorFacts> {
       for (;;) yield spec(`${'x'.repeat(1_000_000)}${taken++}`, 'U8', shape);
     }
     expect(() => layOut(endless([]))).toThrow(expect.objectContaining(tooLarge));
@@ -218,6 +218,7 @@ describe('a header above the limit', () => {
     const specs = Array.from({ length: 20 }, (_, i) => ({
       name: `${'\u0001'.repeat(1_000_000)}${String(i).padStart(2)}`,
       dtype: 'U8' as const,
+      byteLength: 1,
       get shape(): number[] {
         reads[i]++;
         return [];

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { byteLengthOf, readSpec } from '../../src/format/tensor-spec.js';
+import { readSpec } from '../../src/format/tensor-spec.js';
 import { DTYPES, type Dtype, InvalidTensorError } from '../../src/index.js';
 
 function lengthOf(dtype: unknown, shape: unknown): number {
-  return byteLengthOf({ name: 'x', dtype: dtype as Dtype, shape: shape as number[] });
+  return readSpec('x', { dtype: dtype as Dtype, shape: shape as number[] }).byteLength;
 }
 
 function expectRefused(dtype: unknown, shape: unknown, message: string | RegExp): void {
@@ -18,7 +18,7 @@ function expectRefused(dtype: unknown, shape: unknown, message: string | RegExp)
   );
 }
 
-describe('byteLengthOf', () => {
+describe('the length in bytes', () => {
   test('is the product of the shape in bits, by eight', () => {
     const dimension = fc.oneof(fc.nat(9), fc.nat(2 ** 20));
     fc.assert(

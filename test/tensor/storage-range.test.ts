@@ -2,6 +2,7 @@
 import { readdirSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { layOut } from '../../src/format/header-writer.js';
+import { readSpec } from '../../src/format/tensor-spec.js';
 import {
   FileClosedError,
   loadFile,
@@ -210,7 +211,7 @@ describe('a tensor of 5 GiB, which no buffer of Node 20 can hold', () => {
   /** Sparse: it takes no room on the disk. */
   function openLarge(): SafetensorsFile {
     const path = temporaryPath('large.safetensors');
-    const { header } = layOut([{ name: 'l', dtype: 'U8', shape: [5, 2 ** 30] }]);
+    const { header } = layOut([readSpec('l', { dtype: 'U8', shape: [5, 2 ** 30] })]);
     writeFileSync(path, header);
     truncateSync(path, header.length + byteLength);
     return safeOpen(path, { storage: 'mmap' });

@@ -4,7 +4,7 @@
  */
 
 import { quoteName } from '../errors/errors.js';
-import { FewKeys, findDuplicateKey, hasKey } from '../json/duplicate-keys.js';
+import { ObjectKeys } from '../json/duplicate-keys.js';
 import { hashString, processHashKey } from '../json/key-hash.js';
 import {
   CLOSE_BRACE,
@@ -86,8 +86,8 @@ export class HeaderParser {
   /** Product of the dimensions; NaN when it, or one of them, is above 2^53 - 1. */
   #elementCount = 0;
   #hasOffsets = false;
-  /** Of the description that is being read. */
-  readonly #otherKeys = new FewKeys();
+  /** Keys of the metadata, or those of a description that have no meaning. */
+  readonly #keys = new ObjectKeys();
 
   /** The reader stands at the opening brace of the header. */
   constructor(reader: JsonReader) {
@@ -139,19 +139,18 @@ export class HeaderParser {
   #readMetadataObject(reader: JsonReader): void {
     if (reader.peek() !== OPEN_BRACE) reader.fail('an object or null as metadata');
     if (!reader.enter(CLOSE_BRACE)) return;
-    let keys = 0;
+    this.#keys.clear();
     do {
-      keys++;
-      reader.readKey();
+      this.#keys.add(reader.readKey());
       if (reader.peek() !== QUOTE) reader.fail('a string as the value of a metadata key');
       reader.readString();
     } while (reader.hasNext(CLOSE_BRACE));
-    this.#checkDuplicates(this.metadataAt, keys);
+    this.#noteRepeated(this.metadataAt);
   }
 
-  #checkDuplicates(objectAt: number, keys: number): void {
+  #noteRepeated(objectAt: number): void {
     if (this.duplicateAt !== -1) return;
-    this.duplicateAt = findDuplicateKey(this.#reader, objectAt, keys);
+    this.duplicateAt = this.#keys.findRepeated(this.#reader, objectAt);
   }
 
   /**
@@ -203,11 +202,9 @@ export class HeaderParser {
     this.#dtype = -1;
     this.#shapeAt = -1;
     this.#hasOffsets = false;
-    let keys = 0;
-    this.#otherKeys.clear();
+    this.#keys.clear();
     if (reader.enter(CLOSE_BRACE)) {
       do {
-        keys++;
         reader.peek();
         const keyAt = reader.at;
         const field = this.#readField();
@@ -215,16 +212,14 @@ export class HeaderParser {
         else if (field === 1) this.#readShape(keyAt);
         else if (field === 2) this.#readOffsets(keyAt);
         else {
-          this.#otherKeys.add(keyAt + 1);
+          this.#keys.add(keyAt + 1);
           skipValue(reader, 2);
         }
       } while (reader.hasNext(CLOSE_BRACE));
     }
     if (this.#dtype === -1 || this.#shapeAt === -1 || !this.#hasOffsets)
       this.#failMissing(objectAt);
-    // The three are known to differ from each other and from all others.
-    if (this.#otherKeys.areTooMany) this.#checkDuplicates(objectAt, keys);
-    else if (this.duplicateAt === -1) this.duplicateAt = this.#otherKeys.findRepeated(reader.bytes);
+    this.#noteRepeated(objectAt);
     const { columns } = this;
     const begin = columns.begin(columns.size);
     const end = columns.end(columns.size);
@@ -319,7 +314,7 @@ export class HeaderParser {
     if (this.#shapeAt === -1) missing.push('"shape"');
     if (!this.#hasOffsets) missing.push('"data_offsets"');
     const expected = `${missing.join(' and ')} in the tensor's description`;
-    const hasOldOffsets = !this.#hasOffsets && hasKey(reader, objectAt, OLD_DATA_OFFSETS);
+    const hasOldOffsets = !this.#hasOffsets && this.#keys.includes(reader.bytes, OLD_DATA_OFFSETS);
     reader.failAt(objectAt, expected, hasOldOffsets ? `"offsets", ${OLD_DRAFT}` : 'none');
   }
 }

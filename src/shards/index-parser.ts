@@ -1,6 +1,6 @@
 /** The JSON of an index → columns: names, their hashes, and numbers of shards. */
 import { quoteName } from '../errors/errors.js';
-import { findDuplicateKey } from '../json/duplicate-keys.js';
+import { ObjectKeys } from '../json/duplicate-keys.js';
 import { type HashKey, hashString, processHashKey } from '../json/key-hash.js';
 import { CLOSE_BRACE, JsonReader, Literal, OPEN_BRACE, QUOTE } from '../json/reader.js';
 import { skipValue } from '../json/skip.js';
@@ -13,9 +13,6 @@ const MAX_SHARD_COUNT = 200_000;
 
 /** The shortest entry, `"":".safetensors",`: more entries do not fit into the bytes. */
 const MIN_ENTRY_BYTE_LENGTH = 18;
-
-/** Up to so many keys are compared one by one. */
-const FEW_KEYS = 8;
 
 const INDEX_TEXT: TextKind = {
   noun: 'index',
@@ -63,15 +60,16 @@ export class IndexParser {
     const reader = this.reader;
     if (reader.peek() !== OPEN_BRACE) reader.fail('an object');
     const objectAt = reader.at;
-    const keys: number[] = [];
+    const keys = new ObjectKeys();
     if (reader.enter(CLOSE_BRACE)) {
       do {
-        keys.push(reader.readKey());
-        this.#readMember(keys.at(-1) as number);
+        const key = reader.readKey();
+        keys.add(key);
+        this.#readMember(key);
       } while (reader.hasNext(CLOSE_BRACE));
     }
     reader.expectEnd();
-    const repeated = this.#repeatedAmong(keys, objectAt);
+    const repeated = keys.findRepeated(reader, objectAt);
     if (repeated !== -1) this.failRepeated(repeated);
     if (this.size === -1) reader.failAt(0, 'an object with the key "weight_map"', 'none');
     this.nameAt = this.nameAt.slice(0, this.size);
@@ -92,13 +90,12 @@ export class IndexParser {
     const reader = this.reader;
     this.metadataAt = reader.at;
     if (!reader.enter(CLOSE_BRACE)) return;
-    let keys = 0;
+    const keys = new ObjectKeys();
     do {
-      keys++;
-      reader.readKey();
+      keys.add(reader.readKey());
       skipValue(reader, 2);
     } while (reader.hasNext(CLOSE_BRACE));
-    const repeated = findDuplicateKey(reader, this.metadataAt, keys);
+    const repeated = keys.findRepeated(reader, this.metadataAt);
     if (repeated !== -1) this.failRepeated(repeated);
   }
 
@@ -152,16 +149,6 @@ export class IndexParser {
     const isPlain = !reader.isEscaped && reader.stringEnd - at === spelling.length;
     this.#spellings[number] ??= isPlain ? new Literal(`"${spelling}"`) : undefined;
     return number;
-  }
-
-  /** An index has two or three keys, and going through all of it again for them would be slow. */
-  #repeatedAmong(keys: readonly number[], objectAt: number): number {
-    const reader = this.reader;
-    if (keys.length > FEW_KEYS) return findDuplicateKey(reader, objectAt, keys.length);
-    const { bytes } = reader;
-    const isRepeated = (key: number, i: number): boolean =>
-      keys.slice(0, i).some((other) => compareStrings(bytes, other, bytes, key) === 0);
-    return keys.find(isRepeated) ?? -1;
   }
 
   /** Refuses a key that stands at `at` and was there before. */

@@ -46,6 +46,7 @@ const ATTACKS: readonly (readonly [attack: string, outcome: string])[] = [
   ['4 million ignored fields', '1 tensors'],
   ['tensors with two ignored fields', '1492537 tensors'],
   ['4 million metadata keys', '0 tensors'],
+  ['10 million metadata keys', '0 tensors'],
   ['names that collide in 31-polynomials', '1048576 tensors'],
   ['names that collide in FNV-1a', '763358 tensors'],
   ['names that collide in murmur3', '473933 tensors'],

@@ -299,6 +299,16 @@ const ATTACKS = {
     );
     return writer.text('}}').finish();
   },
+  '10 million metadata keys': () => {
+    const writer = new HeaderWriter().text('{"__metadata__":{');
+    writer.repeat(10, 2, (i) =>
+      writer
+        .text(i > 0 ? ',"' : '"')
+        .letters(i, 4)
+        .text('":""'),
+    );
+    return writer.text('}}').finish();
+  },
   'names that collide in 31-polynomials': () =>
     emptyTensors(
       40,

@@ -4,6 +4,7 @@ import { closeSync, existsSync, readdirSync, realpathSync, statSync } from 'node
 import { basename, dirname, join, sep } from 'node:path';
 import { argumentRangeError } from '../errors/arguments.js';
 import { FormatError, quoteName, SafetensorsError } from '../errors/errors.js';
+import { blobsOf } from '../hub/cache.js';
 import { openRegularFile, readerOf, readFully } from '../io/opened-file.js';
 import { isInterimName } from '../replacement/temporary-names.js';
 import {
@@ -44,7 +45,6 @@ const INDEX_NAME = /\.safetensors(?:\.index\.json|\.index\.[^/]*\.json)$/;
 const NUMBERED_SHARD = /-\d{5,}-of-(?!0*1\.)\d{5,}\.safetensors$/;
 /** What a shard's name has and that of the single file of the same pattern has not. */
 const SHARD_NUMBER = /-\d{5,}-of-\d{5,}/;
-const CACHE_FOLDER = /^(?:models|datasets|spaces|kernels)--/;
 
 /** A few of the names for a message, and how many more there are. */
 function listNames(names: readonly string[]): string {
@@ -121,14 +121,9 @@ function refuseLink(path: string, name: string): never {
  * to the blobs of the same repository, which count as inside.
  */
 function insideOf(folder: string): (path: string) => boolean {
-  const roots = [realpathSync.native(folder)];
-  for (let at = roots[0] as string; dirname(at) !== at; at = dirname(at)) {
-    const repository = dirname(dirname(at));
-    if (basename(dirname(at)) === 'snapshots' && CACHE_FOLDER.test(basename(repository))) {
-      roots.push(join(repository, 'blobs'));
-      break;
-    }
-  }
+  const root = realpathSync.native(folder);
+  const blobs = blobsOf(root);
+  const roots = blobs === undefined ? [root] : [root, blobs];
   return (path) => {
     const real = realpathSync.native(path);
     return roots.some((root) => real.startsWith(root.endsWith(sep) ? root : root + sep));

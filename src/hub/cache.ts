@@ -2,9 +2,9 @@
 
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { join, sep } from 'node:path';
+import { basename, dirname, join, sep } from 'node:path';
 import { SafetensorsError } from '../errors/errors.js';
-import { type HubId, requireRevision } from './ids.js';
+import { type HubId, isRepositoryFolder, requireRevision } from './ids.js';
 
 /** Environment variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -89,6 +89,17 @@ function readRef(repository: string, revision: string, label: string): string {
   const commit = stats.size > MAX_REF_BYTE_LENGTH ? '' : readFileSync(path, 'latin1').trim();
   if (!COMMIT.test(commit)) fail(label, `expected the hash of a commit in ${path}, found none`);
   return commit;
+}
+
+/** The folder of the blobs to which the links of a snapshot lead; undefined outside of snapshots. */
+export function blobsOf(folder: string): string | undefined {
+  for (let at = folder; dirname(at) !== at; at = dirname(at)) {
+    const repository = dirname(dirname(at));
+    if (basename(dirname(at)) === 'snapshots' && isRepositoryFolder(basename(repository))) {
+      return join(repository, 'blobs');
+    }
+  }
+  return undefined;
 }
 
 /** The error for a checkpoint that should be in the cache. */

@@ -1,11 +1,14 @@
-/** Ids of repositories on the Hub: `name`, `org/name`, `hf://org/name@revision/path`. */
+/**
+ * Ids of repositories on the Hub: `name`, `org/name`, `hf://org/name@revision/path`; and the names of
+ * their folders in a cache.
+ */
 
 import { argumentRangeError } from '../errors/arguments.js';
 import { pathObjection } from '../shards/shard-paths.js';
 
 /** What an id names. */
 export interface HubId {
-  /** Folder of the repository in a cache, as `models--org--name`. */
+  /** Name of the repository's folder in a cache, such as `models--org--name`. */
   readonly cacheName: string;
   /** Branch, tag, ref or commit; undefined when the id names none. */
   readonly revision: string | undefined;
@@ -24,6 +27,11 @@ const REF = /^(refs\/(?:pr|convert)\/[^/]+)(?:\/(.*))?$/s;
 
 function isName(parts: readonly string[]): boolean {
   return parts.every((part) => NAME.test(part)) && parts.join('/').length <= MAX_NAME_LENGTH;
+}
+
+/** Whether a folder has the name of a repository in a cache, such as `models--org--name`. */
+export function isRepositoryFolder(name: string): boolean {
+  return KINDS.some((kind) => name.startsWith(`${kind}--`) && name.length > kind.length + 2);
 }
 
 /** Whether a text says by its scheme that it is an id and no path. */

@@ -3,14 +3,12 @@
 import { readlinkSync, realpathSync, type Stats, statSync } from 'node:fs';
 import { isAbsolute, sep } from 'node:path';
 import { SafetensorsError } from '../errors/errors.js';
+import { isRepositoryFolder } from '../hub/ids.js';
 import { requireRegularFile } from '../io/opened-file.js';
 import { aboutFile, hasCode, systemError } from '../io/system-errors.js';
 
 /** As many links to files that do not exist are followed one after the other; Linux takes 40. */
 const MAX_LINKS = 40;
-
-/** Repositories of the Hub's cache: `models--org--name` … */
-const HUB_REPOSITORY = /^(?:models|datasets|spaces|kernels)--./;
 
 /** Where the bytes shall be in the end. */
 export interface ReplacementTarget {
@@ -77,7 +75,7 @@ function follow(given: ByteText, label: string): ByteText {
 
 function refuseHubBlob(path: ByteText, label: string): void {
   const [repository, blobs] = path.split(sep).slice(-3);
-  if (blobs !== 'blobs' || !HUB_REPOSITORY.test(repository ?? '')) return;
+  if (blobs !== 'blobs' || !isRepositoryFolder(repository ?? '')) return;
   throw new SafetensorsError(
     'SAFETENSORS_HUB_CACHE_BLOB',
     'expected a file of your own, found a blob of the Hugging Face Hub cache: its name is the ' +

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseHubId } from '../../src/hub/ids.js';
+import { isRepositoryFolder, parseHubId } from '../../src/hub/ids.js';
 
 describe('parseHubId', () => {
   it.each([
@@ -53,5 +53,23 @@ describe('parseHubId', () => {
     `hf://org/${'n'.repeat(100)}`,
   ])('refuses %s', (text) => {
     expect(() => parseHubId(text)).toThrow(RangeError);
+  });
+});
+
+describe('isRepositoryFolder', () => {
+  it.each([
+    ['models--org--name', true],
+    ['models--gpt2', true],
+    ['datasets--a--b', true],
+    ['spaces--a--b', true],
+    ['kernels--a--b', true],
+    ['models--', false],
+    ['models-org', false],
+    ['model--org--name', false],
+    ['my-models--org--name', false],
+    ['blobs', false],
+    ['', false],
+  ])('%j: %s', (name, expected) => {
+    expect(isRepositoryFolder(name)).toBe(expected);
   });
 });

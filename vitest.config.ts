@@ -1,6 +1,8 @@
 import { defineConfig } from 'vitest/config';
 
 export default defineConfig({
+  // The benchmarks import the package by its name.
+  resolve: { alias: { 'safetensors-mmap': new URL('src/index.ts', import.meta.url).pathname } },
   test: {
     include: ['test/**/*.test.ts'],
     // Two forks: tests that measure memory and time run their subject in child processes of their own.

@@ -1,49 +1,57 @@
 /**
- * Measures this package beside other readers and prints Markdown.
- * `npm run bench [-- --size 2GB] [-- --only every-byte,cold] [-- --json FILE] [-- --save]`
+ * Measures this package beside other readers and writers and prints Markdown.
+ * `npm run bench [-- --size 2GB] [-- --only every-byte,cold] [-- --save]`
  */
+import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
+import { cpus, release, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { parseByteSize } from './byte-size.js';
-import { endProgress, runCommand, showProgress, UsageError } from './command-line.js';
-import { prepareEquipment } from './equipment.js';
-import { describeMachine } from './machine.js';
+import {
+  endProgress,
+  runCommand,
+  showProgress,
+  UsageError,
+  withTemporaryFolder,
+} from './command-line.js';
+import { type Equipment, prepareEquipment, ROOT_FOLDER, SOURCE_FOLDER } from './equipment.js';
+import { formatByteSize, parseByteSize } from './figures.js';
 import { MIN_MODEL_BYTES, modelSizes, modelTensors } from './model.js';
-import { markdownSection, markdownTargets } from './report.js';
-import { type Measured, saveResults } from './results.js';
-import { runChild } from './run-child.js';
-import { withTemporaryFolder } from './temporary-folder.js';
-import type { Trial } from './trials/context.js';
-import { findTrials, TRIAL_NAMES, TRIALS } from './trials.js';
+import {
+  type Facts,
+  markdownFacts,
+  markdownSection,
+  markdownTargets,
+  resultFiles,
+  type Section,
+} from './report.js';
+import { TRIALS } from './trials.js';
 import { writeModel } from './write-model.js';
+
+const NAMES = [...TRIALS.keys()].join(', ');
 
 const HELP = `usage: npm run bench [-- OPTIONS]
 
-Measures this package beside other readers and prints Markdown.
+Measures this package beside other readers and writers and prints Markdown.
   --size SIZE   size of the model file (1GB); every format has a copy of its own
   --rounds N    fresh processes per reader, of which the median counts (3)
   --only NAMES  some trials, separated by commas:
-                ${TRIAL_NAMES.slice(0, 7).join(', ')},
-                ${TRIAL_NAMES.slice(7, 14).join(', ')},
-                ${TRIAL_NAMES.slice(14).join(', ')}
-  --json FILE   also write every measurement there
-  --save        also write JSON, Markdown and charts into benchmarks/results
-  --node PATH   Node 22 or later for the count of collections, when this one is older
-SAFETENSORS_PYTHON names the Python to compare with (else the one that \`npm run bench:setup\` made,
-else .venv/bin/python, else python3).`;
+                ${NAMES}
+  --save        also write the page and its charts into benchmarks/results
+SAFETENSORS_PYTHON names the Python to compare with (else .venv/bin/python, else python3).`;
 
-/** Node 20 has no buffers above 4 GiB, which the count of collections needs. */
-const COLLECTIONS_NODE_MAJOR = 22;
+/** Files as large as the model: in every format, and one that is being saved. */
+const MODEL_FILES = 4;
+/** What the trials write besides, whatever the size of the model. */
+const OTHER_BYTES = 1e9;
 
 /** The command line, checked. */
 interface BenchOptions {
   readonly byteLength: number;
   readonly rounds: number;
-  readonly trials: readonly Trial[];
-  readonly json: string | undefined;
+  /** Names of the trials. */
+  readonly names: readonly string[];
   readonly save: boolean;
-  readonly node: string;
 }
 
 function readOptions(args: string[]): BenchOptions | undefined {
@@ -54,9 +62,7 @@ function readOptions(args: string[]): BenchOptions | undefined {
       size: { ...text, default: '1GB' },
       rounds: { ...text, default: '3' },
       only: text,
-      json: text,
       save: { type: 'boolean', default: false },
-      node: { ...text, default: process.execPath },
       help: { type: 'boolean', short: 'h' },
     },
   });
@@ -69,19 +75,39 @@ function readOptions(args: string[]): BenchOptions | undefined {
   if (!Number.isInteger(rounds) || rounds < 1) {
     throw new UsageError(`--rounds must be a whole number above 0, but is "${values.rounds}"`);
   }
-  const trials = values.only === undefined ? TRIALS : findTrials(values.only);
-  if (trials === undefined) {
-    throw new UsageError(`--only must name some of ${TRIAL_NAMES.join(', ')}`);
+  const names = values.only?.split(',').map((name) => name.trim()) ?? [...TRIALS.keys()];
+  if (!names.every((name) => TRIALS.has(name))) {
+    throw new UsageError(`--only must name some of ${NAMES}`);
   }
-  const { json, save, node } = values;
-  return { byteLength, rounds, trials, json, save, node };
+  if (values.save && values.only !== undefined) {
+    throw new UsageError('--save needs all trials, without --only');
+  }
+  return { byteLength, rounds, names, save: values.save };
 }
 
-/** The given Node when it is recent enough. */
-async function findCollectionsNode(file: string, signal: AbortSignal): Promise<string | undefined> {
-  const args = ['--print', 'parseInt(process.versions.node, 10)'];
-  const major = await runChild<number>({ file, args }, signal);
-  return major >= COLLECTIONS_NODE_MAJOR ? file : undefined;
+/** What the figures depend on: the date, the machine, versions, and how much was read how often. */
+function describeRun(
+  { python, npmPackages }: Equipment,
+  { byteLength, rounds }: BenchOptions,
+): Facts {
+  const versions = (packages: Readonly<Record<string, string>>): string =>
+    Object.entries(packages)
+      .map((pair) => pair.join(' '))
+      .join(', ');
+  const { version }: { version: string } = JSON.parse(
+    readFileSync(join(ROOT_FOLDER, 'package.json'), 'utf8'),
+  );
+  const own = { 'safetensors-mmap': version, ...npmPackages };
+  return {
+    date: new Date().toISOString().slice(0, 10),
+    processor: `${cpus()[0]?.model.trim() || 'unknown'}, ${cpus().length} cores`,
+    memory: formatByteSize(totalmem()),
+    kernel: `${process.platform} ${release()} ${process.arch}`,
+    node: `${process.versions.node}, ${versions(own)}`,
+    python: typeof python === 'string' ? python : `${python.version}, ${versions(python.packages)}`,
+    model: `${formatByteSize(byteLength)}, BF16, 147 tensors`,
+    rounds: `medians of ${rounds}, every one in a process of its own`,
+  };
 }
 
 async function bench(args: string[], signal: AbortSignal): Promise<void> {
@@ -90,37 +116,27 @@ async function bench(args: string[], signal: AbortSignal): Promise<void> {
     console.log(HELP);
     return;
   }
-  const { byteLength, rounds, trials } = options;
-  const collectionsNode = await findCollectionsNode(options.node, signal);
-  const drivers = trials.flatMap((trial) => trial.drivers);
-  const files = new Set(['safetensors', ...drivers.map(({ input }) => input)]).size;
-  const written = Math.max(...trials.map((trial) => trial.written ?? 0));
-  await withTemporaryFolder((files + written) * byteLength, async (folder) => {
+  const { byteLength, rounds } = options;
+  await withTemporaryFolder(MODEL_FILES * byteLength + OTHER_BYTES, async (folder) => {
     const path = join(folder, 'model.safetensors');
     showProgress('making the model');
-    await writeModel(path, modelTensors(modelSizes(byteLength)), { signal });
-    const equipment = await prepareEquipment(path, drivers, folder, signal);
-    const machine = describeMachine(equipment, byteLength, rounds);
-    console.log(
-      Object.entries(machine)
-        .map((pair) => `- ${pair.join(': ')}`)
-        .join('\n'),
-    );
-    const context = { equipment, path, rounds, folder, collectionsNode, signal };
-    const measured: Measured[] = [];
-    for (const { name, run } of trials) {
-      const begin = performance.now();
-      const section = await run(context);
+    await writeModel(path, modelTensors(modelSizes(byteLength)), signal);
+    const equipment = await prepareEquipment(path, byteLength, folder, signal);
+    const facts = describeRun(equipment, options);
+    console.log(markdownFacts(facts));
+    const sections: Section[] = [];
+    for (const name of options.names) {
+      const section = await TRIALS.get(name)?.({ equipment, path, rounds, folder, signal });
+      if (section === undefined) continue;
       endProgress();
-      measured.push({ name, seconds: (performance.now() - begin) / 1e3, ...section });
+      sections.push(section);
       console.log(`\n${markdownSection(section)}`);
     }
-    console.log(`\n${markdownTargets(measured.flatMap((section) => section.targets))}`);
-    const results = { machine, trials: measured };
-    if (options.json !== undefined) {
-      await writeFile(options.json, `${JSON.stringify(results, null, 2)}\n`);
+    console.log(`\n${markdownTargets(sections.flatMap(({ targets }) => targets))}`);
+    if (!options.save) return;
+    for (const [name, content] of resultFiles(facts, sections)) {
+      await writeFile(join(SOURCE_FOLDER, 'results', name), content);
     }
-    if (options.save) await saveResults(results);
   });
 }
 

@@ -1,25 +1,14 @@
 /** Horizontal bars as SVG, readable on light and dark pages. */
 
-/** One line of a chart: several values with the same label. */
-export interface Bars {
-  readonly label: string;
-  /** By the name of the series; milliseconds or bytes, as the chart says. */
-  readonly values: Readonly<Record<string, number>>;
-}
-
-/** One kind of bar. */
-export interface Series {
-  /** Name in `Bars.values`. */
-  readonly name: string;
+/** Bars by label: every label has a value for every series, NaN when it was not measured. */
+export interface Chart {
+  /** Name of its file. */
+  readonly file: string;
   readonly title: string;
-}
-
-/** What a chart is about. */
-export interface ChartText {
-  readonly title: string;
-  /** Below the title: what the figures depend on. */
-  readonly subtitle: string;
-  /** The line that is emphasised. */
+  /** What the bars of a label stand for, in their order. */
+  readonly series: readonly string[];
+  readonly bars: ReadonlyMap<string, readonly number[]>;
+  /** The label that stands out. */
   readonly emphasis: string;
   format(value: number): string;
 }
@@ -48,42 +37,37 @@ function text(x: number, y: number, content: string, className = ''): string {
   return `<text x="${x}" y="${y}"${attribute}>${escapeXml(content)}</text>`;
 }
 
-/** Draws the lines in the order given, their series below one another, on one linear scale from 0. */
-export function barChart(
-  lines: readonly Bars[],
-  series: readonly Series[],
-  about: ChartText,
-): string {
-  const values = lines.flatMap((line) => Object.values(line.values));
-  const longest = Math.max(0, ...values.filter((value) => !Number.isNaN(value)));
-  const scale = longest === 0 ? 0 : (WIDTH - LEFT - LABEL_WIDTH - VALUE_WIDTH) / longest;
+/** Draws a chart on one linear scale from 0; the label with the shortest last bar comes first. */
+export function barChart(chart: Chart, subtitle: string): string {
+  const { title, series, format } = chart;
+  const lines = [...chart.bars].sort(([, a], [, b]) => (a.at(-1) ?? 0) - (b.at(-1) ?? 0));
+  const values = lines.flatMap(([, bars]) => bars).filter((value) => !Number.isNaN(value));
+  const scale = (WIDTH - LEFT - LABEL_WIDTH - VALUE_WIDTH) / Math.max(1e-9, ...values);
   const lineHeight = series.length * (BAR_HEIGHT + 2) + GAP;
   const height = HEAD_HEIGHT + lines.length * lineHeight;
   const parts = [
-    `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${height}" viewBox="0 0 ${WIDTH} ${height}" role="img" aria-label="${escapeXml(about.title)}">`,
+    `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${height}" viewBox="0 0 ${WIDTH} ${height}" role="img" aria-label="${escapeXml(title)}">`,
     `<style>${STYLE}</style>`,
-    text(LEFT, 22, about.title, 'title'),
-    text(LEFT, 41, about.subtitle),
+    text(LEFT, 22, title, 'title'),
+    text(LEFT, 41, subtitle),
   ];
-  for (const [index, { title }] of series.entries()) {
+  for (const [index, name] of series.entries()) {
     const x = LEFT + LABEL_WIDTH + index * 190;
     parts.push(`<rect x="${x}" y="53" width="11" height="11" class="s${index}"/>`);
-    parts.push(text(x + 17, 63, title));
+    parts.push(text(x + 17, 63, name));
   }
-  for (const [row, { label, values }] of lines.entries()) {
+  for (const [row, [label, bars]] of lines.entries()) {
     const top = HEAD_HEIGHT + row * lineHeight;
-    const ours = label === about.emphasis ? 'ours' : '';
-    const middle = top + (series.length * (BAR_HEIGHT + 2)) / 2 + 3;
-    parts.push(text(LEFT, middle, label, ours));
-    for (const [index, { name }] of series.entries()) {
-      const value = values[name] ?? Number.NaN;
+    const ours = label === chart.emphasis ? 'ours' : '';
+    parts.push(text(LEFT, top + (series.length * (BAR_HEIGHT + 2)) / 2 + 3, label, ours));
+    for (const [index, value] of bars.entries()) {
       if (Number.isNaN(value)) continue;
       const y = top + index * (BAR_HEIGHT + 2);
       const width = Math.max(1, value * scale);
       const className = `${ours} s${index}`.trim();
       parts.push(
         `<rect x="${LEFT + LABEL_WIDTH}" y="${y}" width="${width.toFixed(1)}" height="${BAR_HEIGHT}" rx="2" class="${className}"/>`,
-        text(Math.round(LEFT + LABEL_WIDTH + width + 6), y + 10, about.format(value), ours),
+        text(Math.round(LEFT + LABEL_WIDTH + width + 6), y + 10, format(value), ours),
       );
     }
   }

@@ -1,6 +1,8 @@
-/** What the commands of this folder have in common: errors in one line, a clean end on Ctrl-C. */
-
-import { ChildError } from './run-child.js';
+/** What both commands share: errors in one line, progress, a temporary folder, an end on Ctrl-C. */
+import { mkdtemp, rm, statfs } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { formatByteSize } from './figures.js';
 
 /** Something the user can put right; shown as one line without a stack. */
 export class UsageError extends Error {}
@@ -9,15 +11,15 @@ export class UsageError extends Error {}
 const INTERRUPTED_EXIT_CODE = 130;
 
 function isExpected(error: unknown): error is Error {
-  if (error instanceof UsageError || error instanceof ChildError) return true;
+  if (error instanceof UsageError) return true;
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  // Errors of the file system, of the package, and of the parser of arguments speak for themselves.
+  // Errors of the file system, of the package and of parseArgs have messages for users.
   return /^(E[A-Z0-9]+|SAFETENSORS_\w+|ERR_PARSE_ARGS_\w+)$/.test(code);
 }
 
 /**
- * Runs a command. SIGINT, SIGTERM and SIGHUP abort the signal that `body` gets, so that its
- * `finally` blocks run; expected errors become one line on stderr and exit code 1.
+ * Runs a command. SIGINT, SIGTERM and SIGHUP abort the signal that `body` gets, and its `finally`
+ * blocks run; expected errors become one line on stderr and exit code 1.
  */
 export async function runCommand(
   name: string,
@@ -48,7 +50,38 @@ export function showProgress(text: string): void {
   process.stderr.write(`\r\x1b[K${text.slice(0, (process.stderr.columns ?? 80) - 1)}`);
 }
 
-/** Takes the line of `showProgress` away. */
+/** Clears the line of `showProgress`. */
 export function endProgress(): void {
   showProgress('');
+}
+
+/** Left free on the disk, or other programs fail because of a benchmark. */
+const SPARE_BYTES = 500_000_000;
+
+/** Free bytes in the folder for temporary files. */
+export async function freeTemporaryBytes(): Promise<number> {
+  const { bavail, bsize } = await statfs(tmpdir());
+  return Math.max(0, bavail * bsize - SPARE_BYTES);
+}
+
+/**
+ * Runs `body` with a new folder and removes the folder with everything in it, however `body` ends.
+ *
+ * @throws UsageError when the disk has not `neededBytes` free.
+ */
+export async function withTemporaryFolder<Result>(
+  neededBytes: number,
+  body: (folder: string) => Promise<Result>,
+): Promise<Result> {
+  const free = await freeTemporaryBytes();
+  if (free < neededBytes) {
+    const found = `${formatByteSize(free)} are free there (TMPDIR sets another place)`;
+    throw new UsageError(`needs ${formatByteSize(neededBytes)} in ${tmpdir()}, but ${found}`);
+  }
+  const folder = await mkdtemp(join(tmpdir(), 'safetensors-bench-'));
+  try {
+    return await body(folder);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
 }

@@ -5,16 +5,20 @@
 import { freemem } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { safeOpen } from 'safetensors-mmap';
-import { formatByteSize, formatDuration, parseByteSize } from './byte-size.js';
-import { endProgress, runCommand, showProgress, UsageError } from './command-line.js';
-import { describeFile } from './describe-file.js';
+import { type SafetensorsFile, safeOpen } from 'safetensors-mmap';
+import {
+  endProgress,
+  runCommand,
+  showProgress,
+  UsageError,
+  withTemporaryFolder,
+} from './command-line.js';
 import { type Driver, OURS, PICKLE, READ_FILE, TORCH_LOAD } from './drivers.js';
 import { prepareEquipment } from './equipment.js';
-import { measureReaders, medianOf, type ReaderRow } from './measure-readers.js';
+import { alignedTable, cell, formatByteSize, formatDuration, parseByteSize } from './figures.js';
+import { medianOf } from './measure.js';
 import { MIN_MODEL_BYTES, modelSizes, modelTensors } from './model.js';
-import { alignedTable } from './table.js';
-import { withTemporaryFolder } from './temporary-folder.js';
+import { measureReaders, selectAll } from './readers.js';
 import { writeModel } from './write-model.js';
 
 const HELP = `usage: npm run demo [-- PATH] [-- --size SIZE]
@@ -26,6 +30,11 @@ SAFETENSORS_PYTHON names the Python to compare with (else .venv/bin/python, else
 
 const DEFAULT_SIZE = '256MB';
 const ROUNDS = 3;
+/** A checkpoint may have thousands of tensors and megabytes of metadata: this much is shown. */
+const SHOWN_TENSORS = 6;
+const SHOWN_METADATA = 8;
+const SHOWN_CHARACTERS = 70;
+
 const DRIVERS: readonly Driver[] = [OURS, READ_FILE, TORCH_LOAD, PICKLE];
 
 function readSize(text: string): number {
@@ -44,70 +53,83 @@ async function makeModel(folder: string, byteLength: number, signal: AbortSignal
   const tensors = modelTensors(modelSizes(byteLength));
   const onProgress = (share: number): void =>
     showProgress(`making a model of ${formatByteSize(byteLength)}: ${Math.round(share * 100)} %`);
-  await writeModel(path, tensors, { signal, onProgress });
+  await writeModel(path, tensors, signal, onProgress);
   endProgress();
   return path;
 }
 
-function beforeAndAfter(row: ReaderRow, kind: 'anonymous' | 'fileBacked'): string {
-  const before = medianOf(row, (result) => result.before?.[kind] ?? Number.NaN);
-  const after = medianOf(row, (result) => result.after?.[kind] ?? Number.NaN);
-  if (Number.isNaN(before)) return '–';
-  const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1);
-  return `${megabytes(before)} → ${megabytes(after)} MB`;
+/** Text from a file as a terminal can show it: one line, no control characters, cut. */
+function printable(text: string): string {
+  const cut = text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}…` : text;
+  const escaped = (character: string): string =>
+    `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`;
+  return cut.replace(/[\p{Cc}\p{Cf}\p{Cs}\u2028\u2029]/gu, escaped);
 }
 
-function resultTable(rows: readonly ReaderRow[]): string {
-  const head = [
-    '',
-    'open',
-    'first tensor',
-    'every byte',
-    'ratio',
-    'private memory',
-    'file-backed memory',
-  ];
-  const ours = rows.find((row) => row.driver === OURS);
-  const unit = ours === undefined ? Number.NaN : medianOf(ours, (result) => result.everyByte);
-  const measured = rows.filter((row) => row.reason === undefined);
-  const body = measured.map((row) => {
-    const everyByte = medianOf(row, (result) => result.everyByte);
-    return [
-      row.driver.name,
-      formatDuration(medianOf(row, (result) => result.open)),
-      formatDuration(medianOf(row, (result) => result.firstTensor)),
-      formatDuration(everyByte),
-      Number.isNaN(unit) ? '–' : `${(everyByte / unit).toPrecision(2)} ×`,
-      beforeAndAfter(row, 'anonymous'),
-      beforeAndAfter(row, 'fileBacked'),
-    ];
+/** The first tensors and metadata of a file, with the numbers of all. */
+function describeFile(file: SafetensorsFile): string {
+  const lines = ['Metadata'];
+  const metadata = [...(file.metadata ?? [])];
+  for (const [key, value] of metadata.slice(0, SHOWN_METADATA)) {
+    lines.push(`  ${printable(key)} = ${printable(value)}`);
+  }
+  const moreMetadata = metadata.length - SHOWN_METADATA;
+  if (moreMetadata > 0) lines.push(`  … and ${moreMetadata} more`);
+  if (metadata.length === 0) lines.push('  none');
+  const names = file.offsetKeys();
+  lines.push(`Tensors: ${names.length}`);
+  const rows = names.slice(0, SHOWN_TENSORS).map((name) => {
+    const { dtype, shape, dataOffsets } = file.info(name);
+    const size = formatByteSize(dataOffsets[1] - dataOffsets[0]);
+    return [`  ${printable(name)}`, dtype, printable(`[${shape.join(', ')}]`), size];
   });
-  return alignedTable([head, ...body]);
+  if (rows.length > 0) lines.push(alignedTable(rows));
+  const more = names.length - rows.length;
+  if (more > 0) lines.push(`  … and ${more} more`);
+  return lines.join('\n');
 }
 
-async function show(path: string, folder: string, signal: AbortSignal): Promise<void> {
-  const equipment = await prepareEquipment(path, DRIVERS, folder, signal);
-  const { all: selection } = equipment;
-  const cache = selection.byteLength > freemem() / 2 ? 'unknown' : 'warm';
-  const rows = await measureReaders(DRIVERS, equipment, {
-    selection,
-    cache,
-    count: ROUNDS,
-    signal,
-  });
+async function show(
+  path: string,
+  byteLength: number,
+  folder: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const equipment = await prepareEquipment(path, byteLength, folder, signal);
+  const cache = byteLength > freemem() / 2 ? undefined : 'warm';
+  const plan = { title: 'reading', cache, rounds: ROUNDS } as const;
+  const rows = await measureReaders(DRIVERS, plan, selectAll(path), equipment, signal);
   endProgress();
   const where = cache === 'warm' ? 'in the page cache' : 'too large to be kept in memory';
   console.log(`\nEach row: fresh processes, the file ${where}, medians of ${ROUNDS}. The clock
 starts at the call that opens the file; "every byte" ends when the same loop has read all tensors.\n`);
-  console.log(resultTable(rows));
+  const unit = medianOf(rows, OURS, (result) => result.everyByte);
+  const measured = rows.filter(({ reason }) => reason === undefined);
+  const body = measured.map(({ driver }) => {
+    const everyByte = medianOf(rows, driver, (result) => result.everyByte);
+    const memory = (kind: 'anonymous' | 'fileBacked'): string => {
+      const [before, after] = (['before', 'after'] as const).map((when) =>
+        medianOf(rows, driver, (result) => (result[when]?.[kind] ?? Number.NaN) / 1e6).toFixed(1),
+      );
+      return before === 'NaN' ? '–' : `${before} → ${after} MB`;
+    };
+    return [
+      driver.name,
+      formatDuration(medianOf(rows, driver, (result) => result.open)),
+      formatDuration(medianOf(rows, driver, (result) => result.firstTensor)),
+      formatDuration(everyByte),
+      cell(everyByte / unit, (ratio) => `${ratio.toPrecision(2)} ×`),
+      memory('anonymous'),
+      memory('fileBacked'),
+    ];
+  });
+  const head = ['', 'open', 'first tensor', 'every byte', 'ratio', 'private memory'];
+  console.log(alignedTable([[...head, 'file-backed memory'], ...body]));
   console.log('');
   for (const { driver, reason } of rows) {
     if (reason !== undefined) console.log(`not measured: ${driver.name}: ${reason}`);
   }
-  if (typeof equipment.loop === 'string') {
-    console.log(`every byte is read by a loop in JavaScript: ${equipment.loop}`);
-  }
-  const checksum = rows.flatMap((row) => row.results)[0]?.checksum;
+  const checksum = measured[0]?.results[0]?.checksum;
   if (checksum !== undefined) console.log(`sum of all words, equal in all rows: ${checksum}`);
 }
 
@@ -133,10 +155,11 @@ async function demo(args: string[], signal: AbortSignal): Promise<void> {
     const size = formatByteSize(file.byteLength);
     console.log(`${path}\n${size}, opened with storage "${file.storage}"`);
     console.log(describeFile(file));
+    const { byteLength } = file;
     const isEmpty = file.size === 0;
     file.close();
     if (isEmpty) console.log('\nThere is nothing to measure in a file without tensors.');
-    else await show(path, folder, signal);
+    else await show(path, byteLength, folder, signal);
   });
 }
 

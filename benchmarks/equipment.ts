@@ -1,135 +1,173 @@
-/** Finds and makes what the rivals need beside the safetensors file itself. */
-import { mkdir } from 'node:fs/promises';
-import { freemem } from 'node:os';
-import { join } from 'node:path';
-import { safeOpen } from 'safetensors-mmap';
-import { endProgress, showProgress } from './command-line.js';
-import type { Driver, InputFormat } from './drivers.js';
-import { PYTHON_CHILDREN } from './places.js';
-import { findPython, type Python } from './python.js';
-import { rivalVersion } from './rivals.js';
-import { ChildError, runChild } from './run-child.js';
-import { freeTemporaryBytes } from './temporary-folder.js';
-import { buildTouchLoop, type TouchLoop } from './touch-loop.js';
+/** What there is to measure with: compiled programs, Python, packages, copies of the weights. */
+import { existsSync, readFileSync } from 'node:fs';
+import { freemem, homedir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { endProgress, freeTemporaryBytes, showProgress, UsageError } from './command-line.js';
+import { NotMeasuredError, runChild, startChild } from './run-child.js';
 
-/** A file of weights, or a folder of them. */
-export interface Input {
-  readonly path: string;
-  readonly files: readonly string[];
+/** Root of the repository. This file is compiled to `build/benchmarks`. */
+export const ROOT_FOLDER: string = join(import.meta.dirname, '../..');
+
+/** `benchmarks/`: programs in Python and C, packages of the rivals, results. */
+export const SOURCE_FOLDER: string = join(ROOT_FOLDER, 'benchmarks');
+
+/** File formats that hold the same weights. */
+export type Format = 'safetensors' | 'torch' | 'pickle';
+
+/** A Python that runs. */
+export interface Python {
+  readonly file: string;
+  readonly version: string;
+  /** Versions of the rivals' packages that are installed. */
+  readonly packages: Readonly<Record<string, string>>;
 }
 
-/** Tensors to read: all, or the one in the middle. Positions in bytes of the safetensors file. */
-export interface Selection {
-  /** Position among the tensors in the order of the file. */
-  readonly index: number | 'all';
-  readonly begin: number;
-  readonly byteLength: number;
-}
-
-/** What is there to measure with. A text in place of a thing says why it is not there. */
+/** What drivers need. */
 export interface Equipment {
-  readonly loop: TouchLoop | string;
+  /** Folder of the compiled programs, and of the loop as `touch.node` and `libtouch.so`. */
+  readonly programs: string;
+  /** A text says why there is none. */
   readonly python: Python | string;
-  readonly inputs: Readonly<Record<InputFormat, Input | string>>;
-  /** Versions of the npm packages of the rivals that are installed. */
+  /** Versions of the rivals from npm that are installed. */
   readonly npmPackages: Readonly<Record<string, string>>;
-  readonly all: Selection;
-  readonly middle: Selection;
+  /**
+   * The path of the weights in a format; the first call makes the copy.
+   *
+   * @throws NotMeasuredError when it cannot be made.
+   */
+  fileOf(format: Format): Promise<string>;
 }
 
-type CopyFormat = Exclude<InputFormat, 'safetensors'>;
-type Copies = Readonly<Record<CopyFormat, Input | string>>;
-
-const COPY_FORMATS: readonly CopyFormat[] = [
-  'torch',
-  'torchLegacy',
-  'pickle4',
-  'pickle5',
-  'npz',
-  'npy',
-  'hdf5',
-];
-
-const NPM_PACKAGES = ['@riaskov/mmap-io', 'mmap-io', 'pickleparser', 'jpickle'];
-
-/** The copies are held in memory while they are written, with some room for the writer itself. */
+/** A copy is held in memory while it is written, with some room for the writer itself. */
 const MEMORY_PER_BYTE = 1.3;
 
-/** All tensors, and the largest one that lies over the middle of the data or behind it. */
-function selections(path: string): Record<'all' | 'middle', Selection> {
-  using file = safeOpen(path);
-  const names = file.offsetKeys();
-  const places = names.map((name, index) => {
-    const [begin, end] = file.info(name).dataOffsets;
-    return { index, begin, byteLength: end - begin };
-  });
-  const dataByteLength = places.reduce((sum, { byteLength }) => sum + byteLength, 0);
-  const begin = file.byteLength - dataByteLength;
-  const behind = places.filter((place) => place.begin + place.byteLength > dataByteLength / 2);
-  const longest = Math.max(...behind.map(({ byteLength }) => byteLength));
-  const found = behind.find(({ byteLength }) => byteLength === longest);
-  const all: Selection = { index: 'all', begin, byteLength: dataByteLength };
-  return { all, middle: found ? { ...found, begin: begin + found.begin } : all };
-}
-
-function noCopies(reason: string): Copies {
-  return Object.fromEntries(COPY_FORMATS.map((format) => [format, reason])) as Copies;
-}
-
-async function makeCopies(
-  path: string,
-  byteLength: number,
-  formats: readonly CopyFormat[],
-  folder: string,
-  python: Python,
-  signal: AbortSignal,
-): Promise<Copies> {
-  const skipped = noCopies('not needed');
-  if (formats.length === 0) return skipped;
-  if (freemem() < byteLength * MEMORY_PER_BYTE) return noCopies('too little memory for a copy');
-  if ((await freeTemporaryBytes()) < formats.length * byteLength) {
-    return noCopies('too little disk for copies');
-  }
-  const target = join(folder, 'copies');
-  await mkdir(target);
-  showProgress(`writing the same weights as ${formats.join(', ')}`);
-  try {
-    const args = [join(PYTHON_CHILDREN, 'make_copies.py'), path, target, ...formats];
-    const made = await runChild<Partial<Copies>>({ file: python.file, args }, signal);
-    return { ...skipped, ...made };
-  } catch (error) {
-    if (error instanceof ChildError) return noCopies(`copies failed: ${error.message}`);
-    throw error;
-  } finally {
-    endProgress();
-  }
-}
-
-/**
- * Compiles the loop, looks for Python and has it write the weights of the file in the formats that
- * the drivers read.
- */
+/** Compiles the loop, looks for Python and for packages. Copies and programs go into `folder`. */
 export async function prepareEquipment(
   path: string,
-  drivers: readonly Driver[],
+  byteLength: number,
   folder: string,
   signal: AbortSignal,
 ): Promise<Equipment> {
   showProgress('compiling the loop');
-  const loop = await buildTouchLoop(signal);
+  await compilePrograms(folder, signal);
   const python = await findPython(signal);
   endProgress();
-  const { all, middle } = selections(path);
-  const needed = new Set(drivers.map(({ input }) => input));
-  const formats = COPY_FORMATS.filter((format) => needed.has(format));
-  const copies =
-    typeof python === 'string'
-      ? noCopies(python)
-      : typeof loop === 'string'
-        ? noCopies('needs a C compiler')
-        : await makeCopies(path, all.byteLength, formats, folder, python, signal);
-  const versions = NPM_PACKAGES.map((name) => [name, rivalVersion(name)] as const);
-  const npmPackages = Object.fromEntries(versions.filter(([, version]) => version !== undefined));
-  const inputs = { safetensors: { path, files: [path] }, ...copies };
-  return { loop, python, inputs, npmPackages: npmPackages as Record<string, string>, all, middle };
+
+  async function makeCopy(format: Format): Promise<string> {
+    if (typeof python === 'string') throw new NotMeasuredError(python);
+    if (freemem() < byteLength * MEMORY_PER_BYTE) {
+      throw new NotMeasuredError('too little memory for a copy');
+    }
+    if ((await freeTemporaryBytes()) < byteLength) {
+      throw new NotMeasuredError('too little disk for a copy');
+    }
+    showProgress(`writing the same weights with ${format}`);
+    const script = join(SOURCE_FOLDER, 'children/make_copy.py');
+    const args = [script, format, path, join(folder, `model.${format}`)];
+    return await runChild<string>({ file: python.file, args }, signal);
+  }
+
+  const files = new Map([['safetensors' as Format, Promise.resolve(path)]]);
+  return {
+    programs: folder,
+    python,
+    npmPackages: findNpmPackages(),
+    fileOf: (format) => {
+      const file = files.get(format) ?? makeCopy(format);
+      files.set(format, file);
+      return file;
+    },
+  };
+}
+
+/**
+ * Compiles `native/`. The loop is one object that all its users link, Node, Python and C: every row
+ * runs the same machine code.
+ *
+ * @throws UsageError without a compiler.
+ */
+async function compilePrograms(folder: string, signal: AbortSignal): Promise<void> {
+  const source = (name: string): string => join(SOURCE_FOLDER, 'native', name);
+  const output = (name: string): string => join(folder, name);
+  const compiler = process.env['CC'] ?? 'cc';
+  const compile = async (name: string, ...args: string[]): Promise<void> => {
+    const flags = ['-O3', '-std=c11', '-fPIC', '-o', output(name)];
+    const child = await startChild({ file: compiler, args: [...flags, ...args] }, signal);
+    await child.end();
+  };
+  // The running program has the functions of Node-API; macOS wants to be told.
+  const headers = nodeHeaders();
+  const addonFlags = process.platform === 'darwin' ? ['-undefined', 'dynamic_lookup'] : [];
+  try {
+    const loop = output('touch.o');
+    await compile('touch.o', '-c', source('touch.c'));
+    await compile('libtouch.so', '-shared', loop);
+    const addon = source('touch_addon.c');
+    await compile('touch.node', '-shared', ...addonFlags, '-I', headers, addon, loop);
+    for (const name of ['read_limit', 'write_limit', 'page_cache']) {
+      await compile(name, source(`${name}.c`), source('process.c'), loop);
+    }
+  } catch (error) {
+    signal.throwIfAborted();
+    throw new UsageError(`needs a C compiler, but ${compiler} failed: ${messageOf(error)}`);
+  }
+}
+
+/**
+ * Headers of the running Node: beside the program, or where node-gyp keeps what it downloaded.
+ *
+ * @throws UsageError when they are in neither place.
+ */
+function nodeHeaders(): string {
+  const downloaded = `${process.versions.node}/include/node`;
+  const candidates = [
+    join(dirname(process.execPath), '../include/node'),
+    join(homedir(), '.cache/node-gyp', downloaded),
+    join(homedir(), 'Library/Caches/node-gyp', downloaded),
+  ];
+  const found = candidates.find((folder) => existsSync(join(folder, 'node_api.h')));
+  if (found === undefined) throw new UsageError('node_api.h of the running Node was not found');
+  return found;
+}
+
+// Asks for versions without importing anything: importing torch alone takes seconds.
+const PROBE = `
+import importlib.metadata, json, platform
+packages = {}
+for name in ("ml_dtypes", "numpy", "safetensors", "torch"):
+    try:
+        packages[name] = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        pass
+print(json.dumps({"version": platform.python_version(), "packages": packages}))
+`;
+
+/** What `SAFETENSORS_PYTHON` names, else that of `.venv`, else `python3`; or why there is none. */
+async function findPython(signal: AbortSignal): Promise<Python | string> {
+  const environment = join(ROOT_FOLDER, '.venv/bin/python');
+  const file =
+    process.env['SAFETENSORS_PYTHON'] || (existsSync(environment) ? environment : 'python3');
+  try {
+    const args = ['-c', PROBE];
+    return { file, ...(await runChild<Omit<Python, 'file'>>({ file, args }, signal)) };
+  } catch (error) {
+    signal.throwIfAborted();
+    return `no Python (${file}: ${messageOf(error)})`;
+  }
+}
+
+/** Those packages of `benchmarks/package.json` that are installed. */
+function findNpmPackages(): Record<string, string> {
+  const manifestIn = (folder: string): Record<string, unknown> =>
+    JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
+  const wanted = Object.keys(manifestIn(SOURCE_FOLDER)['optionalDependencies'] ?? {});
+  const folders = wanted.map((name) => [name, join(SOURCE_FOLDER, 'node_modules', name)] as const);
+  const installed = folders.filter(([, folder]) => existsSync(folder));
+  return Object.fromEntries(
+    installed.map(([name, folder]) => [name, String(manifestIn(folder)['version'])]),
+  );
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

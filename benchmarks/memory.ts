@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 
 /** Resident memory of a process in bytes, as the kernel counts it. */
 export interface Memory {
@@ -22,22 +22,4 @@ export function readMemory(pid: number | 'self' = 'self'): Memory | undefined {
     fileBacked: bytes(status, 'RssFile'),
     proportional: bytes(rollup, 'Pss'),
   };
-}
-
-/**
- * Forgets the highest resident memory of this process so far (`VmHWM`).
- *
- * @returns a function that gives the highest growth since then in bytes; null where the system does
- *   not tell.
- */
-export function watchPeak(): () => number | null {
-  const peak = (): number =>
-    Number(/^VmHWM:\s+(\d+) kB$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1]) * 1024;
-  try {
-    writeFileSync('/proc/self/clear_refs', '5');
-  } catch {
-    return () => null;
-  }
-  const before = peak();
-  return () => peak() - before;
 }

@@ -1,7 +1,7 @@
 /**
- * Names and shapes of a Llama-like language model with the proportions of one with a billion
- * parameters: 16 layers, hidden size 2048, feed-forward size 8192, 32 heads of which 8 for keys
- * and values, vocabulary 128256, a separate output matrix: 147 tensors, 3.0 GB in BF16.
+ * Names and shapes of the tensors that are written. The model is like Llama with a billion
+ * parameters: 16 layers, hidden size 2048, feed-forward size 8192, 32 heads of which 8 for keys and
+ * values, vocabulary 128256, a separate output matrix: 147 tensors, 3.0 GB in BF16.
  */
 
 /** One tensor of a file to be written. */
@@ -76,4 +76,17 @@ export function modelTensors(sizes: ModelSizes): TensorSpec[] {
   }
   tensors.push(tensor('model.norm.weight', hidden), tensor('lm_head.weight', vocabulary, hidden));
   return tensors;
+}
+
+/**
+ * So many tensors of 512 bytes, named as in a model of very many layers; short enough that the
+ * header of a million stays below the 100 MB that the format allows.
+ */
+export function manySmallTensors(count: number): TensorSpec[] {
+  return Array.from({ length: count }, (_, index) => ({
+    name: `layers.${Math.floor(index / 10)}.expert.${index % 10}`,
+    dtype: 'BF16',
+    shape: [16, 16],
+    byteLength: 512,
+  }));
 }

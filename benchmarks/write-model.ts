@@ -1,22 +1,14 @@
 /**
- * A small safetensors writer for the benchmarks' own files: tensors ordered by dtype and name, compact
- * header, padded to 8 bytes, as the reference writes them.
+ * A small safetensors writer for the benchmarks' own files, pseudo-random weights or holes. Tensors
+ * are ordered by dtype and name, the header is compact and padded to 8 bytes, as the reference does.
  */
 import { open } from 'node:fs/promises';
 import type { TensorSpec } from './model.js';
-import { weightSource } from './weights.js';
-
-/** What the writers tell their caller and hear from it. */
-export interface WriteOptions {
-  readonly signal: AbortSignal;
-  /** Called now and then with the share done, 0 to 1. */
-  readonly onProgress?: (share: number) => void;
-}
 
 /** Bytes written per call: large enough that calls cost nothing, small enough for the cache. */
 const BLOCK_BYTES = 4 * 2 ** 20;
 
-/** The dtypes of these files, as the reference orders them: the first in this list come last. */
+/** The dtypes of these files; the reference writes tensors of a later one first. */
 const DTYPES = ['U8', 'F8_E4M3', 'BF16', 'F32'];
 
 /** Names are ASCII here, so that the order of UTF-16 units is the order of UTF-8 bytes. */
@@ -49,11 +41,35 @@ function dataByteLength(tensors: readonly TensorSpec[]): number {
   return tensors.reduce((sum, tensor) => sum + tensor.byteLength, 0);
 }
 
-/** Writes the tensors with pseudo-random weights and flushes them to the disk. */
+/**
+ * Makes a function that fills arrays with pseudo-random weights, two BF16 values per element. The
+ * sequence is the same in every run: checksums can be compared.
+ */
+export function weightSource(): (target: Uint32Array) => void {
+  let state = 1;
+  return (target) => {
+    let next = state;
+    for (let index = 0; index < target.length; index++) {
+      // Marsaglia's xorshift generator over 32 bits.
+      next ^= next << 13;
+      next ^= next >>> 17;
+      next ^= next << 5;
+      // Random signs and mantissas, one bit of the exponent: 0.0078 to 0.031, as weights are.
+      target[index] = (next & 0x80ff_80ff) | 0x3c00_3c00;
+    }
+    state = next;
+  };
+}
+
+/**
+ * Writes the tensors with pseudo-random weights and flushes them to the disk. `onProgress` is called
+ * now and then with the share done, 0 to 1.
+ */
 export async function writeModel(
   path: string,
   tensors: readonly TensorSpec[],
-  { signal, onProgress }: WriteOptions,
+  signal: AbortSignal,
+  onProgress?: (share: number) => void,
 ): Promise<void> {
   const total = dataByteLength(tensors);
   const fill = weightSource();

@@ -1,6 +1,5 @@
 """Opens a file with many tensors by the reference. Arguments: open|keys FILE"""
 
-import json
 import sys
 import time
 
@@ -11,6 +10,6 @@ from safetensors import safe_open
 method, path = sys.argv[1:]
 start = time.perf_counter()
 file = safe_open(path, framework="np")
-tensors = len(file.keys()) if method == "keys" else None
+names = file.keys() if method == "keys" else None
 elapsed = (time.perf_counter() - start) * 1e3
-print(json.dumps({"elapsed": elapsed, "tensors": tensors}))
+print(elapsed)

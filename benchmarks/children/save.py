@@ -1,17 +1,16 @@
-"""What children/save.ts does, by the reference. Arguments: METHOD SOURCE TARGET HOLDER
+"""What save.ts does, by the reference. Arguments: METHOD SOURCE TARGET
 
-The methods memory and memory-durable have the numpy arrays in memory before the clock starts, numpy
-and torch load the file within it.
+The methods memory and memory-durable have the numpy arrays in memory before the clock starts, torch
+loads the file within it. Prints 0 when it is ready, and starts its clock when standard input ends.
 """
 
 import json
 import os
 import re
-import signal
 import sys
 import time
 
-method, source, target, holder = sys.argv[1:]
+method, source, target = sys.argv[1:]
 if method == "torch":
     from safetensors.torch import load_file, save_file
 else:
@@ -26,31 +25,21 @@ def peak():
         return int(re.search(r"^VmHWM:\s+(\d+) kB$", lines.read(), re.M)[1]) * 1024
 
 
-def reset_peak():
-    with open("/proc/self/clear_refs", "w") as file:
-        file.write("5")
-    return peak()
-
-
 def sync(path):
     descriptor = os.open(path, os.O_RDONLY)
     os.fsync(descriptor)
     os.close(descriptor)
 
 
-def end_holder(pid):
-    os.kill(pid, signal.SIGTERM)
-    while os.path.exists(f"/proc/{pid}"):
-        time.sleep(0.001)
-
-
-held = load_file(source) if method.startswith("memory") else None
-if holder != "-":
-    end_holder(int(holder))
-before = reset_peak()
+held = load_file(source) if method != "torch" else None
+print(0, flush=True)
+sys.stdin.read()
+with open("/proc/self/clear_refs", "w") as file:
+    file.write("5")  # forgets the highest value so far
+before = peak()
 start = time.perf_counter()
 save_file(load_file(source) if held is None else held, target, METADATA)
-if method.endswith("durable"):
+if method == "memory-durable":
     sync(target)
     sync(os.path.dirname(target))
 elapsed = (time.perf_counter() - start) * 1e3

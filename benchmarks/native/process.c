@@ -1,10 +1,11 @@
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE
 #include "process.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 double Milliseconds(void) {
@@ -13,45 +14,27 @@ double Milliseconds(void) {
   return now.tv_sec * 1e3 + now.tv_nsec / 1e6;
 }
 
-static void ReadFields(const char* path, Memory* memory) {
+uint64_t ReadField(const char* path, const char* field) {
   char line[256];
+  uint64_t kilobytes = 0;
   FILE* file = fopen(path, "r");
-  if (file == NULL) return;
-  while (fgets(line, sizeof line, file) != NULL) {
-    sscanf(line, "RssAnon: %" SCNu64, &memory->anonymous);
-    sscanf(line, "RssFile: %" SCNu64, &memory->file_backed);
-    sscanf(line, "Pss: %" SCNu64, &memory->proportional);
-  }
-  fclose(file);
-}
-
-Memory ReadMemory(void) {
-  Memory memory = {0, 0, 0};
-  ReadFields("/proc/self/status", &memory);
-  ReadFields("/proc/self/smaps_rollup", &memory);
-  memory.anonymous *= 1024;
-  memory.file_backed *= 1024;
-  memory.proportional *= 1024;
-  return memory;
-}
-
-uint64_t ReadPeak(void) {
-  char line[256];
-  uint64_t peak = 0;
-  FILE* file = fopen("/proc/self/status", "r");
   if (file == NULL) return 0;
-  while (fgets(line, sizeof line, file) != NULL) sscanf(line, "VmHWM: %" SCNu64, &peak);
+  while (fgets(line, sizeof line, file) != NULL) {
+    size_t length = strlen(field);
+    if (strncmp(line, field, length) == 0) sscanf(line + length, ": %" SCNu64, &kilobytes);
+  }
   fclose(file);
-  return peak * 1024;
+  return kilobytes * 1024;
 }
 
-uint64_t ResetPeak(void) {
-  FILE* file = fopen("/proc/self/clear_refs", "w");
-  if (file != NULL) {
-    fputs("5", file);
-    fclose(file);
+char* NewMemory(size_t length) {
+  void* memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? NULL : memory;
+}
+
+void WaitForEnd(void) {
+  while (getchar() != EOF) {
   }
-  return ReadPeak();
 }
 
 int Fail(const char* path) {

@@ -1,108 +1,70 @@
-import { rm } from 'node:fs/promises';
+/** A checkpoint of very many tensors: its index read, one tensor taken, every header checked. */
 import { join } from 'node:path';
-import { formatDuration } from '../byte-size.js';
-import { expertTensors, spread, writeCheckpoint } from '../checkpoint-files.js';
 import type { OpenCheckpointResult } from '../children/open-checkpoint.js';
 import { showProgress } from '../command-line.js';
-import { median } from '../median.js';
-import { NODE_CHILDREN, PYTHON_CHILDREN } from '../places.js';
-import { atLeast, atMost, type Section } from '../report.js';
-import { ChildError, type Command, runChild } from '../run-child.js';
-import { writeSparseModel } from '../write-model.js';
-import { cell, type TrialContext, times } from './context.js';
+import { type Driver, NUMPY_REFERENCE, node, python } from '../drivers.js';
+import { writeExpertCheckpoint } from '../expert-checkpoint.js';
+import { cell, formatDuration, formatRatio } from '../figures.js';
+import { measure, medianOf, reasonsOf } from '../measure.js';
+import { atLeast, type Section } from '../report.js';
+import { type Command, NotMeasuredError, runChild } from '../run-child.js';
+import type { TrialContext } from '../trials.js';
 
 const SHARDS = 163;
 const TENSORS = 92_000;
 
-/** What is done with the checkpoint, by the heading of its column. */
-const METHODS = {
-  open: 'index only',
-  tensor: 'index, one tensor',
-  verify: 'every header checked',
-} as const;
-type Method = keyof typeof METHODS;
-
 const OURS = 'safetensors-mmap';
 const REFERENCE = 'Python json.load, safe_open';
 
-/** A checkpoint of very many tensors: its index read, one tensor taken, every header checked. */
-export async function checkpointTrial(context: TrialContext): Promise<Section> {
+/** Ours, and the reference where it can do the same. */
+function pair(method: string): [Driver, Driver] {
+  return [
+    node(OURS, 'open-checkpoint.js', method),
+    python(REFERENCE, 'open_checkpoint.py', method, NUMPY_REFERENCE),
+  ];
+}
+
+const OPEN = node(OURS, 'open-checkpoint.js', 'open');
+const ONE_TENSOR = pair('tensor');
+const VERIFY = pair('verify');
+
+export async function checkpoint(context: TrialContext): Promise<Section> {
   const { equipment, rounds, signal } = context;
-  const { python } = equipment;
-  const folder = join(context.folder, 'experts');
   showProgress('checkpoint: writing its shards');
-  const tensors = expertTensors(TENSORS);
-  const index = await writeCheckpoint(folder, spread(tensors, SHARDS), writeSparseModel);
-  // Its 4 kB are all of a shard that is read, so that the time is that of finding it.
-  const scales = tensors.findLast(({ dtype }) => dtype === 'F32')?.name ?? '';
-  const readers = new Map<string, (method: Method) => Command | undefined>([
-    [
-      OURS,
-      (method) => ({
-        file: process.execPath,
-        args: [join(NODE_CHILDREN, 'open-checkpoint.js'), method, index, scales],
-      }),
-    ],
-  ]);
-  const notes = ['sparse files: nothing but headers is read, and those are in the page cache'];
-  const missing = ['safetensors', 'ml_dtypes'].filter(
-    (name) => typeof python !== 'string' && !(name in python.packages),
-  );
-  if (typeof python === 'string') notes.push(`${REFERENCE} was not measured: ${python}`);
-  else if (missing.length > 0) {
-    notes.push(`${REFERENCE} was not measured: Python has no: ${missing.join(', ')}`);
-  } else {
-    const script = join(PYTHON_CHILDREN, 'open_checkpoint.py');
-    readers.set(REFERENCE, (method) =>
-      method === 'open' ? undefined : { file: python.file, args: [script, method, index, scales] },
-    );
-  }
-  const results: (OpenCheckpointResult & { reader: string; method: Method })[] = [];
-  const methods = Object.keys(METHODS) as Method[];
-  for (let round = 1; round <= rounds; round++) {
-    for (const method of methods) {
-      for (const [reader, commandOf] of readers) {
-        const command = commandOf(method);
-        if (command === undefined) continue;
-        showProgress(`checkpoint: ${METHODS[method]}, ${reader}, round ${round} of ${rounds}`);
-        try {
-          const result = await runChild<OpenCheckpointResult>(command, signal);
-          results.push({ ...result, reader, method });
-        } catch (error) {
-          if (!(error instanceof ChildError)) throw error;
-          notes.push(`${reader}, ${METHODS[method]}, failed: ${error.message}`);
-        }
-      }
-    }
-  }
-  await rm(folder, { recursive: true });
-  const of = (reader: string, method: Method): OpenCheckpointResult[] =>
-    results.filter((result) => result.reader === reader && result.method === method);
-  const time = (reader: string, method: Method): number =>
-    median(of(reader, method).map(({ elapsed }) => elapsed));
-  const wrong = results.filter(
-    ({ method, count }) => count !== (method === 'tensor' ? 4096 : TENSORS),
-  );
-  const ratio = (method: Method): number => time(REFERENCE, method) / time(OURS, method);
+  const folder = join(context.folder, 'experts');
+  const { index, scales } = await writeExpertCheckpoint(folder, TENSORS, SHARDS);
+  const run = async (command: Command): Promise<number> => {
+    const { elapsed, tensors } = await runChild<OpenCheckpointResult>(command, signal);
+    if (tensors !== TENSORS) throw new NotMeasuredError(`saw ${tensors} of ${TENSORS} tensors`);
+    return elapsed;
+  };
+  const plan = { title: 'checkpoint', path: index, args: [scales], rounds, run };
+  const rows = await measure([OPEN, ...ONE_TENSOR, ...VERIFY], plan, equipment, signal);
+  const time = (driver: Driver): number => medianOf(rows, driver, (elapsed) => elapsed);
+  const ratio = ([ours, reference]: [Driver, Driver]): number => time(reference) / time(ours);
+  const line = (what: string, drivers: [Driver, Driver]): string[] => [
+    what,
+    ...drivers.map((driver) => cell(time(driver), formatDuration)),
+    cell(ratio(drivers), formatRatio),
+  ];
   return {
     title: `A checkpoint of ${SHARDS} shards and ${TENSORS} tensors, opened in a fresh process`,
     rows: [
-      ['reader', ...Object.values(METHODS)],
-      ...Array.from(readers.keys(), (reader) => [
-        reader,
-        ...methods.map((method) => cell(time(reader, method), formatDuration)),
-      ]),
-      ['Python / safetensors-mmap', ...methods.map((method) => cell(ratio(method), times))],
+      ['what', OURS, REFERENCE, 'ratio'],
+      ['index only', cell(time(OPEN), formatDuration), '–', '–'],
+      line('index, one tensor of 4 kB', ONE_TENSOR),
+      line('every header checked', VERIFY),
     ],
-    notes,
+    notes: [
+      ...reasonsOf(rows),
+      'sparse files: nothing but headers is read, and those are in the page cache',
+    ],
     targets: [
       atLeast(
         `${SHARDS} shards, every header checked: at least 3 × faster than Python`,
-        ratio('verify'),
+        ratio(VERIFY),
         3,
       ),
-      atMost(`${SHARDS} shards: readers that did not see every tensor`, wrong.length, 0),
     ],
-    measurements: results,
   };
 }

@@ -1,112 +1,83 @@
-import { formatByteSize } from '../byte-size.js';
-import { bringInto } from '../cache-state.js';
-import type { ReaderResult } from '../children/measure-reader.js';
-import { showProgress } from '../command-line.js';
-import { prepareDriver } from '../driver-command.js';
+/** Memory of one process that holds all tensors with every byte read, and of four at once. */
+import type { ReaderResult } from '../children/read.js';
 import { type Driver, MEMORY_READERS, OURS } from '../drivers.js';
-import type { Equipment } from '../equipment.js';
+import { cell, formatByteSize } from '../figures.js';
+import { measure, medianOf, type Row, reasonsOf } from '../measure.js';
 import { type Memory, readMemory } from '../memory.js';
+import { selectAll } from '../readers.js';
 import { atMost, type Section } from '../report.js';
-import { ChildError, type HeldChild, holdChild } from '../run-child.js';
-import { cell, type TrialContext } from './context.js';
+import { type Command, startChild } from '../run-child.js';
+import type { TrialContext } from '../trials.js';
 
 const PROCESSES = 4;
-
-/** What the tensors add to the memory of all processes together, in bytes. */
-type Growth = Memory;
-
 const KINDS = ['anonymous', 'fileBacked', 'proportional'] as const;
 
-/** Their memory while all of them hold all tensors, less what each had before it opened the file. */
-function growthOf(children: readonly HeldChild<ReaderResult>[]): Growth {
-  const now = children.map(({ pid }) => readMemory(pid));
-  const sum = (kind: keyof Memory): number =>
-    children.reduce((total, { result }, index) => {
-      const [before, after] = [result.before?.[kind], now[index]?.[kind]];
-      return total + (after ?? Number.NaN) - (before ?? Number.NaN);
-    }, 0);
-  const [anonymous = 0, fileBacked = 0, proportional = 0] = KINDS.map(sum);
-  return { anonymous, fileBacked, proportional };
-}
-
-async function holdTogether(
-  driver: Driver,
-  equipment: Equipment,
-  count: number,
-  signal: AbortSignal,
-): Promise<Growth | string> {
-  const prepared = prepareDriver(driver, equipment, { selection: equipment.all, hold: true });
-  if (typeof prepared === 'string') return prepared;
-  const cold = await bringInto('warm', prepared.files, equipment.loop, signal);
-  if (cold !== undefined) return cold;
-  const children: HeldChild<ReaderResult>[] = [];
+/** What the tensors add to the memory of `count` processes together, in bytes. */
+async function growthOf(command: Command, count: number, signal: AbortSignal): Promise<Memory> {
+  const starts = Array.from({ length: count }, () => startChild<ReaderResult>(command, signal));
+  const settled = await Promise.allSettled(starts);
+  const children = settled.flatMap((child) => (child.status === 'fulfilled' ? child.value : []));
   try {
-    const starts = Array.from({ length: count }, () =>
-      holdChild<ReaderResult>(prepared.command, signal),
-    );
-    for (const started of await Promise.allSettled(starts)) {
-      if (started.status === 'rejected') throw started.reason;
-      children.push(started.value);
-    }
-    return growthOf(children);
-  } catch (error) {
-    if (error instanceof ChildError) return error.message;
-    throw error;
+    // Fails when one of them has failed.
+    await Promise.all(starts);
+    const now = children.map(({ pid }) => readMemory(pid));
+    const sum = (kind: keyof Memory): number =>
+      children.reduce((total, child, index) => {
+        const [before, after] = [child.line().before?.[kind], now[index]?.[kind]];
+        return total + (after ?? Number.NaN) - (before ?? Number.NaN);
+      }, 0);
+    const [anonymous = 0, fileBacked = 0, proportional = 0] = KINDS.map(sum);
+    return { anonymous, fileBacked, proportional };
   } finally {
-    await Promise.all(children.map((child) => child.release()));
+    await Promise.all(children.map((child) => child.end()));
   }
 }
 
-/** Memory of one process that holds all tensors with every byte read, and of four at once. */
-export async function memoryTrial(context: TrialContext): Promise<Section> {
-  const { equipment, signal } = context;
-  const rows: { driver: Driver; alone: Growth | string; together: Growth | string }[] = [];
-  for (const driver of MEMORY_READERS) {
-    showProgress(`memory: ${driver.name}`);
-    const alone = await holdTogether(driver, equipment, 1, signal);
-    const together = await holdTogether(driver, equipment, PROCESSES, signal);
-    rows.push({ driver, alone, together });
-  }
-  const figure = (growth: Growth | string, kind: keyof Memory): number =>
-    typeof growth === 'string' ? Number.NaN : growth[kind];
-  const ours = rows.find(({ driver }) => driver === OURS);
-  const ourPrivate = (growth: Growth | string | undefined): number =>
-    growth === undefined ? Number.NaN : figure(growth, 'anonymous') / 1e6;
+export async function memory({ equipment, path, signal }: TrialContext): Promise<Section> {
+  const args = [equipment.programs, ...selectAll(path)];
+  const hold = (count: number): Promise<Row<Memory>[]> => {
+    const run = (command: Command): Promise<Memory> => growthOf(command, count, signal);
+    const plan = { title: `memory of ${count}`, args, cache: 'warm', rounds: 1, run } as const;
+    return measure(MEMORY_READERS, plan, equipment, signal);
+  };
+  const alone = await hold(1);
+  const together = await hold(PROCESSES);
+  const figure = (rows: Row<Memory>[], driver: Driver, kind: keyof Memory): number =>
+    medianOf(rows, driver, (growth) => growth[kind]);
   return {
     title: `Memory with every byte read and held, one process and ${PROCESSES} at once`,
     rows: [
       ['reader', 'RssAnon', 'RssFile', 'Pss', '4: RssAnon', '4: RssFile', '4: Pss'],
-      ...rows.map(({ driver, alone, together }) => [
+      ...MEMORY_READERS.map((driver) => [
         driver.name,
-        ...[alone, together].flatMap((growth) =>
-          KINDS.map((kind) => cell(figure(growth, kind), formatByteSize)),
+        ...[alone, together].flatMap((rows) =>
+          KINDS.map((kind) => cell(figure(rows, driver, kind), formatByteSize)),
         ),
       ]),
     ],
-    notes: rows.flatMap(({ driver, together }) =>
-      typeof together === 'string' ? [`${driver.name} was not measured: ${together}`] : [],
-    ),
+    notes: reasonsOf(together),
     targets: [
-      atMost('private memory: below 1 MB (in MB)', ourPrivate(ours?.alone), 1),
+      atMost('private memory: below 1 MB (in MB)', figure(alone, OURS, 'anonymous') / 1e6, 1),
       atMost(
         'private memory of 4 processes: below 2 MB together (in MB)',
-        ourPrivate(ours?.together),
+        figure(together, OURS, 'anonymous') / 1e6,
         2,
       ),
     ],
-    bars: rows
-      .filter(({ together }) => typeof together !== 'string')
-      .map(({ driver, alone, together }) => ({
-        label: driver.name,
-        values: {
-          alone: Math.max(0, figure(alone, 'anonymous')),
-          together: Math.max(0, figure(together, 'anonymous')),
-        },
-      })),
-    measurements: rows.map(({ driver, alone, together }) => ({
-      name: driver.name,
-      alone,
-      together,
-    })),
+    chart: {
+      file: 'memory.svg',
+      title: 'Private memory (RssAnon) for a checkpoint',
+      series: ['one process', 'four processes'],
+      bars: new Map(
+        together
+          .filter(({ reason }) => reason === undefined)
+          .map(({ driver }) => [
+            driver.name,
+            [alone, together].map((rows) => Math.max(0, figure(rows, driver, 'anonymous'))),
+          ]),
+      ),
+      emphasis: OURS.name,
+      format: formatByteSize,
+    },
   };
 }

@@ -1,127 +1,132 @@
-import { stat } from 'node:fs/promises';
+/** The model written to a new file: from memory, and from the file where it is. */
+import { open, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { formatByteSize, formatDuration } from '../byte-size.js';
-import { haveSameBytes } from '../compare-written.js';
-import type { Equipment } from '../equipment.js';
-import {
-  measureWriters,
-  memoryOf,
-  timeOf,
-  type Writer,
-  type WriterRow,
-} from '../measure-writers.js';
-import { NODE_CHILDREN, PYTHON_CHILDREN } from '../places.js';
+import type { WriterResult } from '../children/save.js';
+import { type Driver, limit, NUMPY_REFERENCE, node, python, TORCH_REFERENCE } from '../drivers.js';
+import { cell, formatByteSize, formatDuration, formatRatio } from '../figures.js';
+import { measure, medianOf, reasonsOf } from '../measure.js';
 import { atLeast, atMost, type Section } from '../report.js';
-import { cell, type TrialContext, times } from './context.js';
+import { type Command, NotMeasuredError, startChild } from '../run-child.js';
+import type { TrialContext } from '../trials.js';
 
-/** Writers of tensors that are in memory, by name; `limit` is C, `node` and `python` are children. */
-type Kind = 'limit' | 'node' | 'python' | 'torch';
-type Row = readonly [name: string, kind: Kind, method: string];
+const SAVE = node('saveFile, durable: false', 'save.js', 'memory');
+const SAVE_DURABLE = node('saveFile', 'save.js', 'memory-durable');
+const REFERENCE = python('save_file, Python with numpy', 'save.py', 'memory', NUMPY_REFERENCE);
+const BARE_COPY = limit('limit: copy_file_range, C', 'write_limit', 'copy');
+const COPY = node('open file: saveFile, durable: false', 'save.js', 'file');
+const COPY_DURABLE = node('open file: saveFile', 'save.js', 'file-durable');
 
-const SAVE_FILE = 'save_file, Python with numpy';
-const FROM_MEMORY: readonly Row[] = [
-  ['limit: write, C', 'limit', 'write'],
-  ['fs.writeFile of one buffer', 'node', 'write-file'],
-  ['saveFile, durable: false', 'node', 'memory-plain'],
-  ['saveFileSync, durable: false', 'node', 'memory-sync-plain'],
-  [SAVE_FILE, 'python', 'memory'],
-  ['saveFile', 'node', 'memory-durable'],
-  ['saveFileSync', 'node', 'memory-sync-durable'],
-  [`${SAVE_FILE}, fsync`, 'python', 'memory-durable'],
+/** All writers in the order of the table; the first six have the tensors in memory. */
+export const WRITERS: readonly Driver[] = [
+  limit('limit: write, C', 'write_limit', 'write'),
+  node('fs.writeFile of one buffer', 'save.js', 'writeFile'),
+  SAVE,
+  REFERENCE,
+  SAVE_DURABLE,
+  python('save_file, Python with numpy, fsync', 'save.py', 'memory-durable', NUMPY_REFERENCE),
+  BARE_COPY,
+  COPY,
+  COPY_DURABLE,
+  python('load_file and save_file, Python with torch', 'save.py', 'torch', TORCH_REFERENCE),
 ];
 
-const BARE_COPY = 'limit: copy_file_range, C';
-const RESERVED_COPY = 'limit: fallocate, copy_file_range, C';
-const FROM_FILE: readonly Row[] = [
-  [BARE_COPY, 'limit', 'copy'],
-  [RESERVED_COPY, 'limit', 'reserve'],
-  ['open file: saveFile, durable: false', 'node', 'file-plain'],
-  ['open file: saveFileSync, durable: false', 'node', 'file-sync-plain'],
-  ['open file: saveFile', 'node', 'file-durable'],
-  ['load_file and save_file, Python with numpy', 'python', 'numpy'],
-  ['load_file and save_file, Python with torch', 'torch', 'torch'],
-];
+/** Memory that is kept ready, per byte written. */
+const HELD_PER_BYTE = 1.25;
+const BLOCK_BYTES = 4 * 2 ** 20;
 
-function packagesOf(kind: Kind): readonly string[] {
-  return kind === 'torch' ? ['safetensors', 'torch'] : ['safetensors', 'numpy', 'ml_dtypes'];
+/** Whether two files have the same bytes. */
+export async function haveSameBytes(path: string, other: string): Promise<boolean> {
+  await using first = await open(path);
+  await using second = await open(other);
+  const [a, b] = [Buffer.alloc(BLOCK_BYTES), Buffer.alloc(BLOCK_BYTES)];
+  const { size } = await first.stat();
+  if ((await second.stat()).size !== size) return false;
+  for (let at = 0; at < size; ) {
+    const { bytesRead } = await first.read(a, 0, BLOCK_BYTES, at);
+    await second.read(b, 0, bytesRead, at);
+    if (bytesRead === 0 || a.compare(b, 0, bytesRead, 0, bytesRead) !== 0) return false;
+    at += bytesRead;
+  }
+  return true;
 }
 
-/** What the writers need to be there. */
-type Needed = Pick<Equipment, 'loop' | 'python'>;
-
-function writerOf(
-  [name, kind, method]: Row,
+/**
+ * Runs a writer to its end. The process of the command `hold` has memory until the writer is ready,
+ * and gives it back right before the clock starts. A virtual machine gets memory from its host when
+ * it is first touched, and gives it back seconds after it was freed; both are slower than writing.
+ * This way every writer finds memory that is there.
+ *
+ * @throws NotMeasuredError when what it has written is not the source.
+ */
+export async function runWriter(
+  command: Command,
+  hold: Command,
   source: string,
   target: string,
-  { loop, python }: Needed,
-): Writer {
-  const args = [method, source, target];
-  if (kind === 'limit') {
-    return { name, command: typeof loop === 'string' ? loop : { file: loop.writeLimit, args } };
+  signal: AbortSignal,
+): Promise<WriterResult> {
+  const holder = await startChild(hold, signal);
+  try {
+    const writer = await startChild<WriterResult>(command, signal);
+    await holder.end();
+    await writer.end();
+    if (!(await haveSameBytes(source, target))) throw new NotMeasuredError('wrote other bytes');
+    return writer.line();
+  } finally {
+    await holder.end();
+    await rm(target, { force: true });
   }
-  if (kind === 'node') {
-    const script = join(NODE_CHILDREN, 'save.js');
-    return { name, command: { file: process.execPath, args: [script, ...args] } };
-  }
-  if (typeof python === 'string') return { name, command: python };
-  const missing = packagesOf(kind).filter((name) => !(name in python.packages));
-  if (missing.length > 0) return { name, command: `Python has no: ${missing.join(', ')}` };
-  const script = join(PYTHON_CHILDREN, 'save.py');
-  return { name, command: { file: python.file, args: [script, ...args] } };
 }
 
-/** The writers of the trial, with what each is asked for here. */
-export function saveWriters(source: string, target: string, equipment: Needed): Writer[] {
-  return [...FROM_MEMORY, ...FROM_FILE].map((row) => writerOf(row, source, target, equipment));
-}
-
-function ownMemory(rows: readonly WriterRow[]): number {
-  const own = rows.map(({ name }) => name).filter((name) => /saveFile/.test(name));
-  return Math.max(...own.map((name) => memoryOf(rows, name)));
-}
-
-/** The model written to a new file: from memory, and from the file where it is. */
-export async function saveTrial(context: TrialContext): Promise<Section> {
+export async function save(context: TrialContext): Promise<Section> {
   const { equipment, folder, path, rounds, signal } = context;
   const target = join(folder, 'saved.safetensors');
   const { size } = await stat(path);
-  const check = async (): Promise<string | undefined> =>
-    (await haveSameBytes(path, target)) ? undefined : 'wrote other bytes than the others';
-  const { loop } = equipment;
-  const plan = { sources: [path], byteLength: size, target, check, rounds, loop, signal };
-  const rows = await measureWriters(saveWriters(path, target, equipment), plan);
-  const time = (name: string): number => timeOf(rows, name);
+  const held = String(Math.round(size * HELD_PER_BYTE));
+  const hold = { file: join(equipment.programs, 'write_limit'), args: ['hold', held] };
+  const run = (command: Command): Promise<WriterResult> =>
+    runWriter(command, hold, path, target, signal);
+  const plan = { title: 'save', args: [target], cache: 'warm', rounds, run } as const;
+  const rows = await measure(WRITERS, plan, equipment, signal);
+  const time = (driver: Driver): number => medianOf(rows, driver, ({ elapsed }) => elapsed);
+  const extraMemory = (driver: Driver): number => {
+    const results = rows.find((row) => row.driver === driver)?.results ?? [];
+    return results.length === 0
+      ? Number.NaN
+      : Math.max(...results.map((result) => result.extraMemory));
+  };
   return {
     title: `Saving ${formatByteSize(size)} to a new file`,
     rows: [
       ['writer', 'time', 'per second', 'extra memory'],
-      ...rows.map(({ name }) => [
-        name,
-        cell(time(name), formatDuration),
-        cell((1e3 * size) / time(name), formatByteSize),
-        cell(memoryOf(rows, name), (bytes) => `+${formatByteSize(bytes)}`),
+      ...WRITERS.map((driver) => [
+        driver.name,
+        cell(time(driver), formatDuration),
+        cell((1e3 * size) / time(driver), formatByteSize),
+        cell(extraMemory(driver), (bytes) => `+${formatByteSize(bytes)}`),
       ]),
     ],
     notes: [
-      ...rows.flatMap(({ name, reason }) =>
-        reason === undefined ? [] : [`${name} was not measured: ${reason}`],
-      ),
+      ...reasonsOf(rows),
       'extra memory is the highest VmHWM of any round above what was resident before; what torch maps is part of it',
-      `fsync included costs ${times(time('saveFile') / time('saveFile, durable: false'))} the time here`,
+      `fsync included costs ${formatRatio(time(SAVE_DURABLE) / time(SAVE))} the time here`,
     ],
     targets: [
       atLeast(
         'saving from memory, durable: false: at least as fast as save_file of the reference',
-        time(SAVE_FILE) / time('saveFile, durable: false'),
+        time(REFERENCE) / time(SAVE),
         1,
       ),
       atMost(
         'saving from an open file, durable: false: at most 1.1 of a bare copy_file_range',
-        time('open file: saveFile, durable: false') / time(BARE_COPY),
+        time(COPY) / time(BARE_COPY),
         1.1,
       ),
-      atMost('saving: at most 64 MB of extra memory (in MB)', ownMemory(rows) / 1e6, 64),
+      atMost(
+        'saving: at most 64 MB of extra memory (in MB)',
+        Math.max(...[SAVE, SAVE_DURABLE, COPY, COPY_DURABLE].map(extraMemory)) / 1e6,
+        64,
+      ),
     ],
-    measurements: rows,
   };
 }

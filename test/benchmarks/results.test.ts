@@ -1,36 +1,40 @@
 /** What the benchmarks show: verdicts, tables, charts, and the package of the rivals. */
 import { describe, expect, test } from 'vitest';
-import { type Bars, barChart } from '../../benchmarks/chart.js';
-import { atLeast, atMost, markdownSection, markdownTargets } from '../../benchmarks/report.js';
-import { drawCharts, type Measured, resultsPage } from '../../benchmarks/results.js';
+import { barChart, type Chart } from '../../benchmarks/chart.js';
+import {
+  atLeast,
+  atMost,
+  markdownSection,
+  markdownTargets,
+  resultFiles,
+  type Section,
+} from '../../benchmarks/report.js';
 import { textOf } from '../support/source-tree.js';
 
-const lines: readonly Bars[] = [
-  { label: 'ours', values: { lazy: 1, touched: 50 } },
-  { label: 'a <rival> & more', values: { lazy: 100, touched: 100 } },
-];
-const series = [
-  { name: 'lazy', title: 'opened' },
-  { name: 'touched', title: 'every byte' },
-];
-const about = {
+const chart: Chart = {
+  file: 'some.svg',
   title: 'Title "quoted"',
-  subtitle: 'below',
+  series: ['opened', 'every byte'],
+  bars: new Map([
+    ['a <rival> & more', [100, 100]],
+    ['ours', [1, 50]],
+  ]),
   emphasis: 'ours',
-  format: (value: number) => `${value} ms`,
+  format: (value) => `${value} ms`,
 };
 
 describe('a chart', () => {
-  const svg = barChart(lines, series, about);
-  const widths = Array.from(svg.matchAll(/width="([\d.]+)" height="11" rx/g), ([, width]) =>
-    Number(width),
-  );
+  const svg = barChart(chart, 'below');
+  const barsOf = (drawing: string) =>
+    Array.from(drawing.matchAll(/width="([\d.]+)" height="11" rx/g), ([, width]) => Number(width));
 
-  test('has a bar for every value, on one scale from zero', () => {
+  test('has a bar for every value, on one scale from zero, the shortest first', () => {
+    const widths = barsOf(svg);
     expect(widths).toHaveLength(4);
     const [lazy = 0, touched = 0, rival = 0] = widths;
     expect(touched / rival).toBeCloseTo(0.5, 2);
     expect(lazy / rival).toBeCloseTo(0.01, 2);
+    expect(svg.indexOf('>ours<')).toBeLessThan(svg.indexOf('>a &lt;rival'));
   });
 
   test('stays inside its frame', () => {
@@ -44,18 +48,19 @@ describe('a chart', () => {
   test('escapes text and marks the line that is emphasised', () => {
     expect(svg).toContain('a &lt;rival&gt; &amp; more');
     expect(svg).toContain('Title &quot;quoted&quot;');
+    expect(svg).toContain('>below<');
     expect(svg).toContain('class="ours s1"');
     expect(svg).toContain('prefers-color-scheme:dark');
   });
 
   test('leaves a value out that was not measured', () => {
-    const one = barChart([{ label: 'x', values: { lazy: Number.NaN, touched: 2 } }], series, about);
-    expect(one.match(/height="11" rx/g)).toHaveLength(1);
+    const one = barChart({ ...chart, bars: new Map([['x', [Number.NaN, 2]]]) }, '');
+    expect(barsOf(one)).toHaveLength(1);
     expect(one).not.toContain('NaN');
   });
 
   test('of nothing is still an image', () => {
-    expect(barChart([], series, about)).toMatch(/^<svg .*<\/svg>\n$/s);
+    expect(barChart({ ...chart, bars: new Map() }, '')).toMatch(/^<svg .*<\/svg>\n$/s);
   });
 });
 
@@ -71,9 +76,7 @@ test('targets are met at their limit, and missed without a measurement', () => {
 });
 
 describe('a whole run', () => {
-  const section: Measured = {
-    name: 'every-byte',
-    seconds: 1,
+  const section: Section = {
     title: 'Every byte',
     rows: [
       ['reader', 'time'],
@@ -81,39 +84,33 @@ describe('a whole run', () => {
     ],
     notes: ['a rival was not measured: it is not there'],
     targets: [atMost('fast', 1, 2)],
-    bars: [
-      { label: 'slow', values: { handedOut: 9, everyByte: 9 } },
-      { label: 'safetensors-mmap', values: { handedOut: 1, everyByte: 2 } },
-    ],
-    measurements: [],
   };
-  const results = { machine: { date: '2026-01-01', model: '1 GB' }, trials: [section] };
+  const facts = { date: '2026-01-01', processor: 'a CPU', model: '1 GB' };
+  const files = resultFiles(facts, [{ ...section, chart }, section]);
 
-  test('has a chart, the fastest first', () => {
-    const charts = drawCharts(results);
-    expect([...charts.keys()]).toEqual(['every-byte.svg']);
-    const svg = charts.get('every-byte.svg') ?? '';
-    expect(svg.indexOf('>safetensors-mmap<')).toBeLessThan(svg.indexOf('>slow<'));
-    expect(svg).toContain('1 GB');
+  test('has a page and the charts that it shows', () => {
+    expect([...files.keys()]).toEqual(['results.md', 'some.svg']);
+    expect(files.get('some.svg')).toBe(barChart(chart, '1 GB · a CPU · 2026-01-01'));
   });
 
   test('has a page with the machine, the charts, the verdicts, the tables and what is missing', () => {
-    const page = resultsPage(results, ['every-byte.svg']);
     for (const part of [
       '- date: 2026-01-01',
-      '![every-byte](every-byte.svg)',
+      '![Title "quoted"](some.svg)',
       '| fast',
-      '## Every byte',
+      '## Every byte\n\n| reader ',
       'not measured: it is not there',
       'lazy figures',
     ]) {
-      expect(page).toContain(part);
+      expect(files.get('results.md')).toContain(part);
     }
   });
 
-  test('shows a section without rows by its notes', () => {
-    const text = markdownSection({ ...section, rows: [] });
-    expect(text).toBe('## Every byte\n\n- a rival was not measured: it is not there');
+  test('shows a section without notes by its table alone', () => {
+    const text = markdownSection({ ...section, notes: [] });
+    expect(text).toBe(
+      '## Every byte\n\n| reader           | time |\n| ---------------- | ---: |\n| safetensors-mmap | 1 ms |',
+    );
   });
 });
 
@@ -122,7 +119,7 @@ describe('the package of the rivals', () => {
     const manifest = JSON.parse(textOf('benchmarks/package.json')) as Record<string, unknown>;
     expect(manifest).toMatchObject({ private: true });
     expect(manifest).not.toHaveProperty('dependencies');
-    expect(manifest).toHaveProperty('optionalDependencies.pickleparser');
+    expect(manifest).toHaveProperty(['optionalDependencies', '@riaskov/mmap-io']);
   });
 
   test('has a lock file without addresses', () => {

@@ -3,7 +3,7 @@ import { closeSync, openSync, utimesSync, writeSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import process from 'node:process';
 import { describe, expect, test } from 'vitest';
-import { dropFromPageCache } from '../../benchmarks/page-cache.js';
+import { dropFromPageCache } from '../support/page-cache.js';
 import { mergeRanges } from '../../src/file/prefetch.js';
 import { parse, safeOpen, type TransferProgress } from '../../src/index.js';
 import { type Entry, fileBytes, writeTemporary } from '../support/make-file.js';

@@ -1,0 +1,111 @@
+"""The readers in Python; prints the line of read.ts.
+
+Arguments: METHOD FILE LOOPS all|INDEX, with the folder of the compiled loop and the position of the
+one tensor to read. Keeps all tensors until standard input ends.
+"""
+
+import ctypes
+import json
+import pickle
+import sys
+import time
+
+method, path, loops, what, *_ = sys.argv[1:]
+
+# Everything is imported before the clock starts, also what the readers would import by themselves.
+if "torch" in method:
+    import torch
+else:
+    import numpy  # noqa: F401
+if "safe_open" in method:
+    from safetensors import safe_open
+if method == "safe_open-numpy":
+    import ml_dtypes  # noqa: F401, lets numpy know bfloat16
+
+
+# Every opener returns functions, one for each tensor in the order of the file.
+
+
+def takers(values):
+    return [lambda value=value: value for value in values]
+
+
+def unpickled():
+    with open(path, "rb") as file:
+        return takers(pickle.load(file).values())
+
+
+def reference(framework):
+    file = safe_open(path, framework=framework)
+    return [lambda name=name: file.get_tensor(name) for name in file.offset_keys()]
+
+
+METHODS = {
+    "torch": lambda: takers(torch.load(path).values()),
+    "torch-mapped": lambda: takers(torch.load(path, mmap=True).values()),
+    "pickle": unpickled,
+    "safe_open-numpy": lambda: reference("np"),
+    "safe_open-torch": lambda: reference("pt"),
+}
+
+
+def range_of(tensor):
+    """Address and length in bytes of the memory of a numpy array or torch tensor."""
+    if hasattr(tensor, "data_ptr"):
+        return tensor.data_ptr(), tensor.numel() * tensor.element_size()
+    return tensor.ctypes.data, tensor.nbytes
+
+
+def read_memory():
+    fields = {}
+    try:
+        for name in ("status", "smaps_rollup"):
+            with open(f"/proc/self/{name}") as lines:
+                fields |= dict(line.split(":", 1) for line in lines if ":" in line)
+    except OSError:
+        return None
+    names = {"anonymous": "RssAnon", "fileBacked": "RssFile", "proportional": "Pss"}
+    return {key: int(fields[name].split()[0]) * 1024 for key, name in names.items()}
+
+
+touch_words = ctypes.CDLL(f"{loops}/libtouch.so").touch_words
+touch_words.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+touch_words.restype = ctypes.c_uint64
+
+held = []
+first_tensor = None
+first_byte = None
+total = 0
+size = 0
+before = read_memory()
+start = time.perf_counter()
+wanted = METHODS[method]()
+opened = time.perf_counter() - start
+for take in wanted if what == "all" else [wanted[int(what)]]:
+    held.append(take())
+    if len(held) == 1:
+        address, length = range_of(held[0])
+        if length:
+            first_byte = ctypes.c_ubyte.from_address(address).value
+        first_tensor = (time.perf_counter() - start) * 1e3
+handed_out = time.perf_counter() - start
+for tensor in held:
+    address, length = range_of(tensor)
+    if length:
+        total += touch_words(address, length)
+    size += length
+every_byte = time.perf_counter() - start
+after = read_memory()
+line = {
+    "open": opened * 1e3,
+    "firstTensor": first_tensor,
+    "handedOut": handed_out * 1e3,
+    "everyByte": every_byte * 1e3,
+    "bytes": size,
+    "firstByte": first_byte,
+    "checksum": f"{total % 2**64:016x}",
+    "before": before,
+    "after": after,
+}
+print(json.dumps(line), flush=True)
+sys.stdin.read()

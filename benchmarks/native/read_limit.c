@@ -1,0 +1,95 @@
+/*
+ * The limits of reading, with nothing between the file and the loop. Prints the line of read.ts, and
+ * keeps the memory until standard input ends. Usage:
+ *   read_limit METHOD FILE LOOPS INDEX BEGIN LENGTH
+ * sums LENGTH bytes from BEGIN: over a plain mapping (mapping), or over memory that they were read
+ * into, through the page cache (read) or past it (direct). LOOPS and INDEX are not used.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "process.h"
+#include "touch.h"
+
+#ifndef O_DIRECT
+#define O_DIRECT 0
+#endif
+
+/* Resident memory in bytes. */
+typedef struct {
+  uint64_t anonymous;
+  uint64_t file_backed;
+  uint64_t proportional;
+} Memory;
+
+static Memory ReadMemory(void) {
+  Memory memory = {ReadField("/proc/self/status", "RssAnon"),
+                   ReadField("/proc/self/status", "RssFile"),
+                   ReadField("/proc/self/smaps_rollup", "Pss")};
+  return memory;
+}
+
+static void PrintMemory(const char* name, Memory memory) {
+  printf(",\"%s\":{\"anonymous\":%" PRIu64 ",\"fileBacked\":%" PRIu64 ",\"proportional\":%" PRIu64
+         "}",
+         name, memory.anonymous, memory.file_backed, memory.proportional);
+}
+
+static char* MapRange(int fd, size_t begin, size_t length) {
+  char* map = mmap(NULL, begin + length, PROT_READ, MAP_PRIVATE, fd, 0);
+  return map == MAP_FAILED ? NULL : map + begin;
+}
+
+/* Reads whole sectors until the end is in memory; NULL when the system refuses. */
+static char* ReadRange(int fd, size_t begin, size_t length) {
+  size_t first = begin / SECTOR * SECTOR;
+  size_t total = begin + length - first;
+  char* memory = NewMemory((total + BLOCK) / BLOCK * BLOCK);
+  if (memory == NULL) return NULL;
+  for (size_t done = 0; done < total;) {
+    size_t wanted = total - done < BLOCK ? (total - done + SECTOR - 1) / SECTOR * SECTOR : BLOCK;
+    ssize_t count = pread(fd, memory + done, wanted, (off_t)(first + done));
+    if (count <= 0) return NULL;
+    done += (size_t)count;
+  }
+  return memory + (begin - first);
+}
+
+int main(int argc, char** argv) {
+  if (argc != 7) {
+    fprintf(stderr, "usage: read_limit METHOD FILE LOOPS INDEX BEGIN LENGTH\n");
+    return 1;
+  }
+  const char* method = argv[1];
+  const char* path = argv[2];
+  size_t begin = strtoull(argv[5], NULL, 10);
+  size_t length = strtoull(argv[6], NULL, 10);
+  int direct = strcmp(method, "direct") == 0 ? O_DIRECT : 0;
+  Memory before = ReadMemory();
+  double start = Milliseconds();
+  int fd = open(path, O_RDONLY | O_CLOEXEC | direct);
+  if (fd < 0) return Fail(path);
+  double opened = Milliseconds();
+  char* data = strcmp(method, "mapping") == 0 ? MapRange(fd, begin, length)
+                                              : ReadRange(fd, begin, length);
+  if (data == NULL) return Fail(path);
+  double handed_out = Milliseconds();
+  uint64_t sum = touch_words(data, length);
+  double end = Milliseconds();
+  Memory after = ReadMemory();
+  printf("{\"open\":%.4f,\"firstTensor\":%.4f,\"handedOut\":%.4f,\"everyByte\":%.4f", opened - start,
+         handed_out - start, handed_out - start, end - start);
+  printf(",\"bytes\":%zu,\"checksum\":\"%016" PRIx64 "\"", length, sum);
+  PrintMemory("before", before);
+  PrintMemory("after", after);
+  printf("}\n");
+  fflush(stdout);
+  WaitForEnd();
+  return 0;
+}

@@ -1,0 +1,78 @@
+/** The command `npm run bench`: its options, and a small run. */
+import { type ExecFileException, execFile } from 'node:child_process';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { TRIALS } from '../../benchmarks/trials.js';
+
+const BENCH = join(import.meta.dirname, '../../build/benchmarks/bench.js');
+
+let temporary: string;
+beforeAll(async () => {
+  temporary = await mkdtemp(join(tmpdir(), 'safetensors-bench-test-'));
+});
+afterAll(() => rm(temporary, { recursive: true, force: true }));
+
+/** Runs the benchmarks without any Python. */
+function runBench(args: string[]): Promise<{ code: unknown; stdout: string; stderr: string }> {
+  const env = { ...process.env, TMPDIR: temporary, SAFETENSORS_PYTHON: join(temporary, 'none') };
+  return new Promise((resolve) => {
+    execFile(process.execPath, [BENCH, ...args], { env }, (error, stdout, stderr) => {
+      resolve({ code: (error as ExecFileException | null)?.code ?? 0, stdout, stderr });
+    });
+  });
+}
+
+test.each([
+  [['--size', '10'], /^bench: --size must be a size of 1MB or more, but is "10"\n$/],
+  [['--size', 'abc'], /^bench: --size must be .* but is "abc"\n$/],
+  [['--rounds', '0'], /^bench: --rounds must be a whole number above 0, but is "0"\n$/],
+  [['--only', 'cold,nothing'], /^bench: --only must name some of every-byte, cold, .*\n$/],
+  [['--save', '--only', 'cold'], /^bench: --save needs all trials, without --only\n$/],
+  [['--json'], /^bench: Unknown option '--json'.*\n$/],
+])('the arguments %j are refused in one line', async (args, message) => {
+  const { code, stdout, stderr } = await runBench(args);
+  expect(stderr).toMatch(message);
+  expect(stdout).toBe('');
+  expect(code).toBe(1);
+});
+
+test('help names all trials', async () => {
+  const { code, stdout } = await runBench(['--help']);
+  expect(code).toBe(0);
+  expect(stdout).toContain([...TRIALS.keys()].join(', '));
+});
+
+test('a small run prints tables and verdicts, and what was not measured', async () => {
+  const only = 'every-byte,one-tensor,memory,process-start,save,checkpoint';
+  const args = ['--size', '2MB', '--rounds', '1', '--only', only];
+  const { code, stdout, stderr } = await runBench(args);
+  expect(stderr).toBe('');
+  expect(code).toBe(0);
+  expect(stdout).toContain('- model: 2.00 MB, BF16, 147 tensors');
+  const sections = stdout.split(/^## /m).slice(1);
+  expect(sections).toHaveLength(7);
+  for (const [row, section] of [
+    [
+      /^\| limit: plain mapping, C +\|( +[\d.]+ m?s \|){4} +[\d.]+ × \|( +\+[\d.]+ k?M?B \|){3}$/m,
+      0,
+    ],
+    [/^\| safetensors-mmap +\|( +[\d.]+ m?s \|){4} +[\d.]+ × \|( +[-+][\d.]+ k?M?B \|){3}$/m, 0],
+    [/^\| fs\.readFile +\| +[\d.]+ m?s \| +[\d.]+ × \| +/m, 1],
+    [/^\| safetensors-mmap +\|( +-?[\d.]+ k?M?B \|){6}$/m, 2],
+    [/^\| Node alone, opens nothing +\| +[\d.]+ m?s \| +0\.\d × \|$/m, 3],
+    [/^\| saveFile +\| +[\d.]+ m?s \| +[\d.]+ [kMG]B \| +\+[\d.]+ k?M?B \|$/m, 4],
+    [/^\| limit: copy_file_range, C +\| +[\d.]+ m?s \| +[\d.]+ [kMG]B \| +\+[\d.]+ k?M?B \|$/m, 4],
+    [/^\| every header checked +\| +[\d.]+ m?s \| +– \| +– \|$/m, 5],
+    [
+      /^\| every byte, warm: at least 8 × faster than fs.readFile +\| +[\d.]+ \| +(pass|FAIL) \|$/m,
+      6,
+    ],
+    [/^\| every byte, warm: at least 8 × faster than pickle +\| +– \| +not measured \|$/m, 6],
+  ] as const) {
+    expect(sections[section]).toMatch(row);
+  }
+  expect(sections[0]).toMatch(/^- torch\.load was not measured: no Python/m);
+  expect(await readdir(temporary)).toEqual([]);
+});

@@ -1,9 +1,7 @@
 /**
- * Makes a Python environment with the packages of a requirements file and prints the path of its
- * Python, the last line of stdout: the value for SAFETENSORS_PYTHON. Does nothing when the
- * environment is already there with the same requirements.
- * `node scripts/python-env.mjs [REQUIREMENTS ENVIRONMENT]`, relative to the package root; without
- * arguments `.venv` for the tests, from `scripts/fixtures/requirements.txt`.
+ * Makes `.venv`, a Python environment with the packages of `scripts/fixtures/requirements.txt`, for the
+ * tests and the benchmarks. Prints the path of its Python, the last line of stdout: the value for
+ * SAFETENSORS_PYTHON. Does nothing when the environment is there with the same requirements.
  *
  * PYTHON names the interpreter to start from; without it that is `python3`.
  */
@@ -13,10 +11,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const [requirementsFile = 'scripts/fixtures/requirements.txt', folder = '.venv'] =
-  process.argv.slice(2);
-const requirements = join(root, requirementsFile);
-const environment = join(root, folder);
+const requirements = join(root, 'scripts/fixtures/requirements.txt');
+const environment = join(root, '.venv');
 const stamp = join(environment, 'installed-requirements.txt');
 const python =
   process.platform === 'win32'
@@ -44,7 +40,7 @@ function isUpToDate() {
 
 if (!isUpToDate()) {
   rmSync(environment, { recursive: true, force: true });
-  console.error(`python-env: installing Python packages into ${folder} (minutes at first) …`);
+  console.error('python-env: installing Python packages into .venv (minutes at first) …');
   run(
     process.env.PYTHON ?? 'python3',
     ['-m', 'venv', environment],

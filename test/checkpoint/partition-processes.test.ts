@@ -3,9 +3,9 @@ import { randomBytes } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { dropFromPageCache } from '../support/page-cache.js';
 import { openCheckpoint } from '../../src/index.js';
 import { writeCheckpoint } from '../support/make-checkpoint.js';
+import { dropFromPageCache } from '../support/page-cache.js';
 import { measureInChild } from '../support/run-child.js';
 
 const MIB = 2 ** 20;

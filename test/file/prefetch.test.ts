@@ -3,10 +3,10 @@ import { closeSync, openSync, utimesSync, writeSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import process from 'node:process';
 import { describe, expect, test } from 'vitest';
-import { dropFromPageCache } from '../support/page-cache.js';
 import { mergeRanges } from '../../src/file/prefetch.js';
 import { parse, safeOpen, type TransferProgress } from '../../src/index.js';
 import { type Entry, fileBytes, writeTemporary } from '../support/make-file.js';
+import { dropFromPageCache } from '../support/page-cache.js';
 import { findPython, isSkipped, runPython, titleWith } from '../support/python.js';
 import { childPath, measureInChild, runChild } from '../support/run-child.js';
 

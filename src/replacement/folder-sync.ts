@@ -1,16 +1,16 @@
-/** Syncs folders, so that a name that came or went survives a loss of power. */
+/** Syncs folders, which makes a new, changed or removed name survive a loss of power. */
 
 import { closeSync, fsync, fsyncSync, openSync } from 'node:fs';
 import process from 'node:process';
 import { promisify } from 'node:util';
 import { aboutFile, hasCode } from '../io/system-errors.js';
 
-/** Folders that may not be read, or that the file system does not sync. */
+/** Answers for folders that we may not read, or that the file system does not sync. */
 const CANNOT_SYNC_FOLDER: readonly string[] = ['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP'];
 
 const fsyncAsync = promisify(fsync);
 
-/** A descriptor for syncing; undefined where that is not possible, as on Windows. */
+/** A descriptor for syncing; undefined where folders cannot be synced, such as on Windows. */
 function openFolder(folder: Buffer, label: string): number | undefined {
   if (process.platform === 'win32') return undefined;
   try {
@@ -21,7 +21,7 @@ function openFolder(folder: Buffer, label: string): number | undefined {
   }
 }
 
-/** Syncs a folder where the system can; `label` is the file in question, for messages. */
+/** Syncs a folder where the system can. `label` names the file in messages. */
 export async function syncFolder(folder: Buffer, label: string): Promise<void> {
   const fd = openFolder(folder, label);
   if (fd === undefined) return;
@@ -34,7 +34,7 @@ export async function syncFolder(folder: Buffer, label: string): Promise<void> {
   }
 }
 
-/** As `syncFolder`, on this thread. */
+/** The same as `syncFolder` on this thread. */
 export function syncFolderSync(folder: Buffer, label: string): void {
   const fd = openFolder(folder, label);
   if (fd === undefined) return;

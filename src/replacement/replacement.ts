@@ -2,11 +2,10 @@
  * A new file that takes the place of another, or of none, in one step: at every moment the path has
  * the old file or the new one, whole.
  *
- * The bytes go to a temporary file in the same folder, `.safetensors-mmap-<16 hex digits>.tmp`. Only
- * a process or a worker that is killed leaves it behind; it can then be deleted.
+ * The bytes go to a temporary file in the same folder. It is left behind only when the process or the
+ * worker is killed, and can then be deleted.
  */
 
-import { randomBytes } from 'node:crypto';
 import {
   close,
   closeSync,
@@ -28,23 +27,24 @@ import type { WrittenFile } from '../io/file-copy.js';
 import { aboutFile, hasCode } from '../io/system-errors.js';
 import { syncFolder, syncFolderSync } from './folder-sync.js';
 import { resolveTarget } from './target.js';
+import { makeTemporaryName } from './temporary-names.js';
 
 /** How a file is replaced. */
 export interface ReplacementOptions {
-  /** Length of the new file, for which the disk is asked before anything is written. */
+  /** Length of the new file. The disk is asked for that much before anything is written. */
   readonly byteLength: number;
-  /** Whether file and folder are synced, so that the new file survives a loss of power. */
+  /** Whether file and folder are synced, which makes the new file survive a loss of power. */
   readonly durable: boolean;
-  /** Name of the temporary file, which must not exist; of the usual form by default. */
+  /** Name of the temporary file, which must not exist; a new name by default. */
   readonly temporaryName?: string | undefined;
-  /** The file whose owner and permissions the new one gets; that in its place by default. */
+  /** The file whose owner and permissions the new one gets; the old file by default. */
   readonly like?: Stats | undefined;
 }
 
-/** Answers that mean "cannot say", not "no room". */
+/** What systems answer that cannot reserve space, whether there is room or not. */
 const CANNOT_ALLOCATE: readonly string[] = ['ENOTSUP', 'ENOSYS', 'EINVAL', 'EPERM'];
 
-/** What file systems answer that have no permissions, or the same for all files. */
+/** What file systems answer that have no permissions, or one set for all files. */
 const CANNOT_CHANGE_MODE: readonly string[] = ['EPERM', 'ENOTSUP', 'ENOSYS'];
 
 /** What Windows answers when the target of a rename is open or mapped. */
@@ -54,9 +54,9 @@ const closeAsync = promisify(close);
 const fsyncAsync = promisify(fsync);
 const renameAsync = promisify(rename);
 
-/** What a failed commit means on a platform for whoever wanted to write `label`. */
-function commitError(error: unknown, platform: NodeJS.Platform, label: string): unknown {
-  if (platform !== 'win32' || !hasCode(error, IN_USE)) return aboutFile(error, label);
+/** What an error means to a caller who wanted to write `label`. */
+function replacementError(error: unknown, label: string): unknown {
+  if (process.platform !== 'win32' || !hasCode(error, IN_USE)) return aboutFile(error, label);
   return new SafetensorsError(
     'SAFETENSORS_TARGET_IN_USE',
     'expected a file that can be replaced, found one that is open, mapped or protected; close it ' +
@@ -66,9 +66,9 @@ function commitError(error: unknown, platform: NodeJS.Platform, label: string): 
 }
 
 /**
- * Gives the new file owner and permissions of the old one. Owner first: changing it takes
- * permissions away. Where the system keeps us from it, the new file is ours, and set-user-ID bits
- * would then mean something else.
+ * Gives the new file owner and permissions of the old one. The owner first, since changing it clears
+ * permissions. Where the system does not let us, the new file is ours, and set-user-ID bits are left
+ * out: they would mean another user.
  */
 function takeOver(fd: number, { uid, gid, mode }: Stats): void {
   const owned = tryTo(() => fchownSync(fd, uid, gid));
@@ -76,7 +76,7 @@ function takeOver(fd: number, { uid, gid, mode }: Stats): void {
   try {
     fchmodSync(fd, mode & (owned ? 0o7777 : 0o777));
   } catch (error) {
-    // File systems without permissions of their own. Elsewhere it is ours, and that cannot happen.
+    // Only file systems without permissions refuse this: the file is ours.
     if (!hasCode(error, CANNOT_CHANGE_MODE)) throw error;
   }
 }
@@ -90,13 +90,13 @@ function tryTo(action: () => void): boolean {
   }
 }
 
-/** One replacement under way; ends with `commit` or `discard`. */
+/** One replacement under way. Ends with `commit` or `discard`. */
 export class Replacement implements WrittenFile {
   /** The temporary file, for writing. */
   readonly fd: number;
   /** The target as the caller named it, for messages. */
   readonly path: string;
-  /** The target itself: `path` with all links followed. */
+  /** The target, with all links followed. */
   readonly realPath: Buffer;
   readonly #folder: Buffer;
   readonly #options: ReplacementOptions;
@@ -110,11 +110,9 @@ export class Replacement implements WrittenFile {
     const { path: realPath, folder, stats } = resolveTarget(path, label);
     this.realPath = realPath;
     this.#folder = folder;
-    // Short whatever the target is called, so that no limit on names is met.
-    const { temporaryName, like = stats } = options;
-    const name = temporaryName ?? `.safetensors-mmap-${randomBytes(8).toString('hex')}.tmp`;
-    this.#temporary = Buffer.concat([folder, Buffer.from(name)]);
-    // At no moment can anybody read it who could not read the old one.
+    const { temporaryName = makeTemporaryName(), like = stats } = options;
+    this.#temporary = Buffer.concat([folder, Buffer.from(temporaryName)]);
+    // Nobody may read the new file at any moment who could not read the old one.
     const mode = like === undefined ? 0o666 : like.mode & 0o600;
     try {
       this.fd = openSync(this.#temporary, 'wx', mode);
@@ -129,11 +127,11 @@ export class Replacement implements WrittenFile {
   }
 
   /**
-   * Makes the temporary file and asks the disk for its space, on the thread pool. `label` is the
+   * Makes the temporary file and reserves its space on the disk, on the thread pool. `label` is the
    * path in messages.
    *
    * @throws `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_HUB_CACHE_BLOB`, `ENOSPC`, `EDQUOT`,
-   * `EFBIG`, what `open` throws; nothing is left then
+   * `EFBIG`, errors of opening; nothing is left then
    */
   static async open(
     path: string | Buffer,
@@ -149,7 +147,7 @@ export class Replacement implements WrittenFile {
     return replacement;
   }
 
-  /** As `open`, on this thread. */
+  /** The same as `open` on this thread. */
   static openSync(path: string | Buffer, label: string, options: ReplacementOptions): Replacement {
     const replacement = new Replacement(path, label, options);
     try {
@@ -161,9 +159,9 @@ export class Replacement implements WrittenFile {
   }
 
   /**
-   * Syncs and closes the temporary file, when all its bytes are written and nothing is under way.
-   * `commit` does so by itself; where many files are written before the first is put into its place,
-   * it saves their descriptors.
+   * Syncs and closes the temporary file. Call it when all bytes are written and no write is under way.
+   * `commit` does so by itself; those who write many files before they commit the first save
+   * descriptors with it.
    *
    * @throws errors of the system; `signal.reason`. The temporary file is gone then
    */
@@ -180,11 +178,11 @@ export class Replacement implements WrittenFile {
   }
 
   /**
-   * Puts the new file into its place, when all its bytes are written and nothing is under way.
-   * Whatever fails, the path has one of the two files, whole, and the temporary one is gone.
+   * Puts the new file into its place. Call it when all bytes are written and no write is under way.
+   * Whatever fails, the path has one of the two files, whole, and the temporary file is gone.
    *
-   * The signal counts as long as the old file is in its place: syncing a large file takes seconds.
-   * So does `check`, which throws when the old file must not be replaced any more.
+   * `signal` counts until the rename, since syncing a large file takes seconds. `check` is called
+   * right before it, and throws when the old file must not be replaced any more.
    *
    * @throws `SAFETENSORS_TARGET_IN_USE` on Windows; errors of the system; `signal.reason`; what
    *   `check` throws
@@ -194,7 +192,7 @@ export class Replacement implements WrittenFile {
     if (check === undefined) {
       await this.moveTo(this.realPath);
     } else {
-      // Two that have checked must not both rename: nothing of this thread comes in between.
+      // Synchronous, or two replacements of this thread could both check before either renames.
       this.#require(check);
       this.#renameSync();
     }
@@ -202,8 +200,8 @@ export class Replacement implements WrittenFile {
   }
 
   /**
-   * Gives the finished file another name of its folder than its own, in place of whatever has it, a
-   * link too, and leaves it to the caller to sync the folder.
+   * Moves the finished file to another path of its folder, in place of what is there, a link too. The
+   * caller syncs the folder.
    *
    * @throws as `commit`
    */
@@ -216,7 +214,7 @@ export class Replacement implements WrittenFile {
     this.#isRenamed = true;
   }
 
-  /** As `commit`, on this thread. */
+  /** The same as `commit` on this thread. */
   commitSync(): void {
     const { durable } = this.#options;
     try {
@@ -231,8 +229,8 @@ export class Replacement implements WrittenFile {
   }
 
   /**
-   * Closes and removes the temporary file, unless it is in its place. To be called when no write is
-   * under way. Never throws, so that the error which led here is the one that is seen.
+   * Closes and removes the temporary file, unless it is in its place. Call it when no write is under
+   * way. Never throws, so the caller sees the error that led here.
    */
   discard(): void {
     if (this.#isOpen) tryTo(() => closeSync(this.fd));
@@ -249,7 +247,7 @@ export class Replacement implements WrittenFile {
     this.#isRenamed = true;
   }
 
-  /** What the caller's check throws is the caller's, whatever it looks like. */
+  /** Passes on what the check throws as it is, even if it looks like an error of the system. */
   #require(check: () => void): void {
     try {
       check();
@@ -261,6 +259,6 @@ export class Replacement implements WrittenFile {
 
   #failed(error: unknown): unknown {
     this.discard();
-    return commitError(error, process.platform, this.path);
+    return replacementError(error, this.path);
   }
 }

@@ -1,4 +1,4 @@
-/** The file that a write is meant for: links followed, and what must not be written refused. */
+/** Finds the file that a write is meant for: follows links, and refuses what must not be written. */
 
 import { readlinkSync, realpathSync, type Stats, statSync } from 'node:fs';
 import { isAbsolute, sep } from 'node:path';
@@ -7,20 +7,20 @@ import { isRepositoryFolder } from '../hub/ids.js';
 import { requireRegularFile } from '../io/opened-file.js';
 import { aboutFile, hasCode, systemError } from '../io/system-errors.js';
 
-/** As many links to files that do not exist are followed one after the other; Linux takes 40. */
+/** How many links that lead nowhere are followed one after the other; Linux follows 40. */
 const MAX_LINKS = 40;
 
-/** Where the bytes shall be in the end. */
+/** The file that will have the bytes. */
 export interface ReplacementTarget {
-  /** Without links, as the bytes that the system has. */
+  /** Its path without links, as bytes: a name need not be UTF-8. */
   readonly path: Buffer;
-  /** The folder of `path`. */
+  /** The folder of `path`, with the separator. */
   readonly folder: Buffer;
-  /** The file that is there. */
+  /** The file that is there now. */
   readonly stats: Stats | undefined;
 }
 
-/** A path as text with one character per byte: a name need not be UTF-8. */
+/** A path as text with one character per byte. */
 type ByteText = string;
 
 function toBytes(path: ByteText): Buffer {
@@ -41,7 +41,7 @@ function realPath(path: ByteText): ByteText {
   return toText(realpathSync.native(toBytes(path), 'buffer'));
 }
 
-/** Where the link at `path` leads; undefined when there is nothing. */
+/** Where the link at `path` leads; undefined when nothing is there. */
 function linkAt(path: ByteText): ByteText | undefined {
   try {
     const link = toText(readlinkSync(toBytes(path), 'buffer'));
@@ -52,7 +52,7 @@ function linkAt(path: ByteText): ByteText | undefined {
   }
 }
 
-/** The real path of a file, or that which a new one would get. */
+/** The real path of a file, or the one that a new file would get. */
 function follow(given: ByteText, label: string): ByteText {
   let path = given;
   for (let links = 0; links <= MAX_LINKS; links++) {
@@ -85,11 +85,11 @@ function refuseHubBlob(path: ByteText, label: string): void {
 }
 
 /**
- * Follows `path` to what it means, also through links to a file that does not exist yet. `label` is
- * the path in messages.
+ * Follows `path` to its file, also through links to a file that does not exist yet. `label` is the
+ * path in messages.
  *
- * @throws `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_HUB_CACHE_BLOB`; errors of the system as
- * `open` would give them (`ENOENT` for a folder that does not exist, `ELOOP` …)
+ * @throws `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_HUB_CACHE_BLOB`; errors of the system such as
+ * those of `open`: `ENOENT` for a folder that does not exist, `ELOOP` …
  */
 export function resolveTarget(path: string | Buffer, label: string): ReplacementTarget {
   try {

@@ -1,35 +1,59 @@
-/** Names for the files of a checkpoint until they get their own, by which those left over are known. */
+/**
+ * The names of files that are there only for a while. All are made here, and known again when a
+ * process was killed and has left them behind.
+ */
 
 import { createHash, randomBytes } from 'node:crypto';
-import { SHARD_EXTENSION } from '../shards/shard-paths.js';
 
-/** Of a file that is being written. */
-const TEMPORARY_EXTENSION = '.tmp';
+const PREFIX = '.safetensors-mmap-';
+
+/** Ends the name of a file that is being written. */
+const WRITTEN_EXTENSION = '.tmp';
+
+/** Ends interim names, as it ends the names of all shards. */
+const INTERIM_EXTENSION = '.safetensors';
+
+const BACKUP_EXTENSION = '.header-backup';
 
 const RANDOM = /^[0-9a-f]{16}$/;
-
-/** `TemporaryName.interim` of any pattern. */
 const INTERIM = /^\.safetensors-mmap-[0-9a-f]{8}-[0-9a-f]{16}\.safetensors$/;
 
-/** Names, without extension, of what this thread is writing; another save must not clear them away. */
+/** Names, without extension, of what this thread is writing: other saves must leave them alone. */
 const stemsInUse = new Set<string>();
 
-/** Names of one file, of which it has one at a time. */
+function randomDigits(): string {
+  return randomBytes(8).toString('hex');
+}
+
+/**
+ * A new name for a file that is being written, `.safetensors-mmap-<16 hex digits>.tmp`: short, however
+ * long the name of its target.
+ */
+export function makeTemporaryName(): string {
+  return PREFIX + randomDigits() + WRITTEN_EXTENSION;
+}
+
+/** Where the header of a file stands while it is overwritten. */
+export function headerBackupOf(path: Buffer): Buffer {
+  return Buffer.concat([path, Buffer.from(BACKUP_EXTENSION)]);
+}
+
+/** The names of one file of a checkpoint, which has one of them at a time. */
 export interface TemporaryName {
   /** While it is written. */
   readonly written: string;
-  /** In an index, until it gets its own: as all shards it ends in `.safetensors`. */
+  /** For a shard that an index names before it gets its own name. */
   readonly interim: string;
 }
 
-/** Whether a file is one of a checkpoint whose index names it so, and means nothing without. */
+/** Whether a file is a shard under its interim name, which means nothing without its index. */
 export function isInterimName(name: string): boolean {
   return INTERIM.test(name);
 }
 
 /**
- * Names `.safetensors-mmap-<8 hex digits>-<16 hex digits>` with `.tmp` or `.safetensors`, of which the
- * first digits stand for the pattern of the names that the files will get.
+ * Names for the files of a checkpoint, `.safetensors-mmap-<8 hex digits>-<16 hex digits>` with `.tmp`
+ * or `.safetensors`. The first digits stand for the pattern of the final names.
  */
 export class TemporaryNames {
   readonly #prefix: string;
@@ -38,30 +62,30 @@ export class TemporaryNames {
   /** `pattern` is the pattern's text. */
   constructor(pattern: string) {
     const hash = createHash('sha256').update(pattern).digest('hex').slice(0, 8);
-    this.#prefix = `.safetensors-mmap-${hash}-`;
+    this.#prefix = `${PREFIX}${hash}-`;
   }
 
-  /** A name that nobody has, in use until `release`. */
+  /** A new name, in use until `release`. */
   next(): TemporaryName {
-    const stem = this.#prefix + randomBytes(8).toString('hex');
+    const stem = this.#prefix + randomDigits();
     this.#stems.push(stem);
     stemsInUse.add(stem);
-    return { written: stem + TEMPORARY_EXTENSION, interim: stem + SHARD_EXTENSION };
+    return { written: stem + WRITTEN_EXTENSION, interim: stem + INTERIM_EXTENSION };
   }
 
-  /** Gives up the names: files that still have one are left over. */
+  /** Gives up all names: files that still have one are left over. */
   release(): void {
     for (const stem of this.#stems) stemsInUse.delete(stem);
   }
 
-  /** Whether a file of the pattern was left by a process that was killed while it was written. */
+  /** Whether a killed process left a file of the pattern while it wrote it. */
   isUnfinished(name: string): boolean {
-    return name.endsWith(TEMPORARY_EXTENSION) && this.isLeftOver(name);
+    return name.endsWith(WRITTEN_EXTENSION) && this.isLeftOver(name);
   }
 
-  /** Whether a file of the pattern was left by a process that was killed; an index may name it. */
+  /** Whether a killed process left a file of the pattern. An index may name it. */
   isLeftOver(name: string): boolean {
-    const extension = [TEMPORARY_EXTENSION, SHARD_EXTENSION].find((end) => name.endsWith(end));
+    const extension = [WRITTEN_EXTENSION, INTERIM_EXTENSION].find((end) => name.endsWith(end));
     if (extension === undefined || !name.startsWith(this.#prefix)) return false;
     const stem = name.slice(0, -extension.length);
     return RANDOM.test(stem.slice(this.#prefix.length)) && !stemsInUse.has(stem);

@@ -1,5 +1,10 @@
 import { expect, it } from 'vitest';
-import { TemporaryNames } from '../../src/replacement/temporary-names.js';
+import {
+  headerBackupOf,
+  isInterimName,
+  makeTemporaryName,
+  TemporaryNames,
+} from '../../src/replacement/temporary-names.js';
 
 const PATTERN = 'model{suffix}.safetensors';
 
@@ -32,4 +37,24 @@ it('of another pattern, of a file or of somebody else are not left over', () => 
     expect(names.isLeftOver(name), name).toBe(false);
   }
   expect(names.isLeftOver(written)).toBe(true);
+});
+
+it('of a single file differ, and belong to no checkpoint', () => {
+  const name = makeTemporaryName();
+  expect(name).toMatch(/^\.safetensors-mmap-[0-9a-f]{16}\.tmp$/);
+  expect(makeTemporaryName()).not.toBe(name);
+  expect(new TemporaryNames(PATTERN).isLeftOver(name)).toBe(false);
+  expect(isInterimName(name)).toBe(false);
+});
+
+it('interim ones are known whatever the pattern', () => {
+  const { written, interim } = new TemporaryNames(PATTERN).next();
+  expect([isInterimName(interim), isInterimName(written)]).toEqual([true, false]);
+  expect(isInterimName(`x${interim}`)).toBe(false);
+  expect(isInterimName('model.safetensors')).toBe(false);
+});
+
+it('a backup has the name of its file, byte for byte, and an ending', () => {
+  const path = Buffer.of(0x2f, 0xff, 0x61);
+  expect(headerBackupOf(path)).toEqual(Buffer.concat([path, Buffer.from('.header-backup')]));
 });

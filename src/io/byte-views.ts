@@ -1,6 +1,6 @@
-/** Lists of views, as one read or write call fills or empties them. */
+/** Lists of views, as one call reads into them or writes them. */
 
-/** Views per call; systems take 1 024. */
+/** Most views of one call: the systems' limit. */
 export const MAX_VIEWS = 1024;
 
 /** The views without their first `count` bytes. */

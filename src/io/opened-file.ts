@@ -1,12 +1,9 @@
-/**
- * An open descriptor on a regular file, with what is needed to tell later whether it is still the
- * file whose header was checked.
- */
+/** Opens regular files, reads them at a position, and notices when they change. */
 
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs';
 import { FileChangedError, SafetensorsError } from '../errors/errors.js';
 
-/** One read call takes at most this: Node refuses lengths of 2 GiB and above. */
+/** Most bytes of one read call: Node refuses lengths of 2 GiB and above. */
 const MAX_READ_BYTE_LENGTH = 2 ** 30;
 
 /** A descriptor, and the path for messages. */
@@ -21,9 +18,10 @@ export interface FileRange {
   readonly byteLength: number;
 }
 
-/** As opened by a path, with the size at open in bytes. */
+/** A file opened by a path. */
 export interface OpenedFile extends ReadFile {
   readonly path: string;
+  /** Its size when it was opened, in bytes. */
   readonly byteLength: number;
 }
 
@@ -35,7 +33,7 @@ function kindOf(stats: Stats): string {
   return stats.isSocket() ? 'a socket' : 'not a regular file';
 }
 
-/** Throws `SAFETENSORS_NOT_A_REGULAR_FILE` for anything else; `label` names it in the message. */
+/** Throws `SAFETENSORS_NOT_A_REGULAR_FILE` for anything else. `label` names it in the message. */
 export function requireRegularFile(stats: Stats, label: string): void {
   if (stats.isFile()) return;
   const message = `expected a regular file, found ${kindOf(stats)}`;
@@ -43,18 +41,20 @@ export function requireRegularFile(stats: Stats, label: string): void {
 }
 
 /**
- * Opens a regular file, for reading unless the flag says otherwise. `label` names it in messages.
+ * Opens a regular file, for reading unless the flag says otherwise. `label` names it in messages. The
+ * caller closes the descriptor.
  *
- * O_NONBLOCK keeps a FIFO without a writer from hanging the process; it means nothing for regular
- * files. Anything else than a regular file throws `SAFETENSORS_NOT_A_REGULAR_FILE`; what the system
- * refuses (`ENOENT`, `EACCES` …) is Node's own error.
+ * O_NONBLOCK keeps a FIFO without a writer from hanging the process. It has no effect on regular
+ * files.
+ *
+ * @throws `SAFETENSORS_NOT_A_REGULAR_FILE`; Node's own errors such as `ENOENT` and `EACCES`
  */
 export function openRegularFile(
   path: string | Buffer,
   label: string,
   flag: number = constants.O_RDONLY,
 ): OpenedFile {
-  // O_NONBLOCK does not exist on Windows, where there are no FIFOs in the file system either.
+  // Windows has no O_NONBLOCK, and no FIFOs in the file system either.
   const fd = openSync(path, flag | (constants.O_NONBLOCK ?? 0));
   try {
     const stats = fstatSync(fd);
@@ -66,16 +66,16 @@ export function openRegularFile(
   }
 }
 
-/** Reads bytes from `position` into the start of `target`; how many, 0 at the end of the file. */
+/** Reads from `position` into the start of `target`. Returns the bytes read, 0 at the file's end. */
 export type ReadBytes = (target: Uint8Array, position: number) => number;
 
-/** Reads by the descriptor. */
+/** Reads through the descriptor. */
 export function readerOf({ fd }: ReadFile): ReadBytes {
   return (target, position) =>
     readSync(fd, target, 0, Math.min(target.byteLength, MAX_READ_BYTE_LENGTH), position);
 }
 
-/** The error of a read that came to the end of the file too early; both are bytes from its start. */
+/** The error of a read that met the end of the file too early. Both are positions in the file. */
 export function cutShort(
   path: string | undefined,
   expected: number,
@@ -88,8 +88,8 @@ export function cutShort(
 }
 
 /**
- * A function that throws FileChangedError when the file has got another size or modification time
- * since now. For copies, which must not be half old and half new.
+ * Returns a function that throws FileChangedError once the file has another size or modification time
+ * than now. Copies use it, which must not be half old and half new.
  */
 export function changeCheck({ fd, path }: ReadFile): () => void {
   const { size, mtimeNs } = fstatSync(fd, { bigint: true });
@@ -105,7 +105,7 @@ export function changeCheck({ fd, path }: ReadFile): () => void {
   };
 }
 
-/** Fills `target` from `position`; FileChangedError when the file ends before. */
+/** Fills `target` from `position`. Throws FileChangedError when the file ends before. */
 export function readFully(
   read: ReadBytes,
   target: Uint8Array,

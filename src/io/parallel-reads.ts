@@ -1,4 +1,4 @@
-/** Reads many ranges of a file into buffers of their own: in large pieces, several at a time. */
+/** Reads many ranges of a file, each into its own buffer: in large pieces, several at a time. */
 
 import { readv } from 'node:fs';
 import { promisify } from 'node:util';
@@ -6,10 +6,10 @@ import { MAX_VIEWS, withoutFirst } from './byte-views.js';
 import { cutShort, type FileRange, type ReadFile } from './opened-file.js';
 import { Slots, type Transfer } from './transfer.js';
 
-/** Bytes per read. Measured with 2 to 16 MiB: longer ones are not faster and delay other threads. */
+/** Bytes per read. Measured with 2 to 16 MiB: longer reads are not faster and delay other work. */
 const READ_BYTE_LENGTH = 4 * 2 ** 20;
 
-/** One thread of the pool's four stays free for the rest of the program. */
+/** Leaves one of the pool's four threads to the rest of the program. */
 const slots = new Slots(3);
 
 const readvAsync = promisify(readv);
@@ -21,7 +21,7 @@ interface Arrival<Range> {
   missing: number;
 }
 
-/** Parts of buffers that follow each other in the file. */
+/** Parts of buffers that one call fills: neighbours in the file. */
 interface Batch<Range> {
   readonly position: number;
   readonly views: Uint8Array[];
@@ -29,7 +29,7 @@ interface Batch<Range> {
   byteLength: number;
 }
 
-/** Makes the buffers in passing: each when its turn to be read has come. */
+/** Makes each buffer only when its turn to be read has come. */
 function* batches<Range extends FileRange>(
   ranges: Iterable<Range>,
 ): Generator<Batch<Range>, void, void> {
@@ -74,8 +74,9 @@ async function readBatch(file: ReadFile, batch: Batch<unknown>): Promise<void> {
 }
 
 /**
- * Reads the ranges, best given in the order of the file; `onRead` gets each with its buffer as soon
- * as that is full. The descriptor must stay open until the promise is settled.
+ * Reads the ranges, best given in the order of the file. `onRead` gets each with its buffer as soon as
+ * that is full; ranges of no bytes are left out. The descriptor must stay open until the promise
+ * settles.
  *
  * @throws FileChangedError when the file ends before a range does
  */

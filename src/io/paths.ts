@@ -1,4 +1,4 @@
-/** Paths as callers give them. */
+/** Paths in the forms that callers give them. */
 
 import { fileURLToPath } from 'node:url';
 import { argumentTypeError } from '../errors/arguments.js';
@@ -6,7 +6,7 @@ import { argumentTypeError } from '../errors/arguments.js';
 /** A path as `node:fs` takes it; a Buffer for names that are not Unicode. */
 export type PathLike = string | Buffer | URL;
 
-/** A path for calls of the system, and as text for messages. */
+/** A path for system calls, and its text for messages. */
 export interface Location {
   readonly location: string | Buffer;
   readonly label: string;

@@ -1,4 +1,4 @@
-/** Errors of the system: their codes, and the file that they are about. */
+/** Errors of system calls: their codes, and the file they are about. */
 
 import { getSystemErrorMap } from 'node:util';
 import { systemErrorCode } from '../addon/errno.js';
@@ -7,7 +7,7 @@ function describe(code: string, text: string, syscall: string, path: string): st
   return `${code}: ${text}, ${syscall} '${path}'`;
 }
 
-/** An error as the system would give it, for a code that Node knows. */
+/** Makes the error that Node would throw for a code. */
 export function systemError(code: string, syscall: string, path: string): Error {
   const known = [...getSystemErrorMap()].find(([, [name]]) => name === code);
   const [errno, [, text]] = known ?? [undefined, [code, 'failed']];
@@ -20,9 +20,9 @@ export function systemError(code: string, syscall: string, path: string): Error 
 }
 
 /**
- * An error of the system with the file as the caller knows it: errors of work with a descriptor name
- * none, and those about a temporary file would name one that nobody knows. Anything else is given
- * back as it is. `call` is the system call to name instead of the one that failed.
+ * Makes an error of a system call name the file that the caller knows: calls with a descriptor name no
+ * file, and others would name the temporary file. Returns any other error as it is. `call` is named
+ * instead of the system call that failed.
  */
 export function aboutFile(error: unknown, path: string, call?: string): unknown {
   if (!(error instanceof Error)) return error;
@@ -34,7 +34,7 @@ export function aboutFile(error: unknown, path: string, call?: string): unknown 
   return Object.assign(named, { errno, code, syscall: call ?? syscall, path });
 }
 
-/** Whether it is an error with one of these codes. */
+/** Whether a value is an error with one of these codes. */
 export function hasCode(error: unknown, codes: readonly string[]): boolean {
   return error instanceof Error && codes.includes((error as NodeJS.ErrnoException).code ?? '');
 }

@@ -1,8 +1,8 @@
-/** Work in many pieces on the thread pool: how many at once, how far it is, and when to stop. */
+/** Work in many pieces: how many run at once, progress, aborting. */
 
 import { requireFunction, requireOptions, requireSignal } from '../errors/arguments.js';
 
-/** How far a transfer is. */
+/** The progress of a transfer. */
 export interface TransferProgress {
   /** Bytes that have arrived. */
   readonly bytes: number;
@@ -13,12 +13,12 @@ export interface TransferProgress {
 /** Options of `saveFile`, `SafetensorsFile.prefetch` and `SafetensorsFile.load`. */
 export interface TransferOptions {
   /**
-   * Aborting it stops the transfer: what is under way, some megabytes at most, is finished, then the
-   * promise rejects with `signal.reason`.
+   * Aborts the transfer: the pieces under way, some megabytes at most, are finished, then the promise
+   * rejects with `signal.reason`.
    */
   readonly signal?: AbortSignal | undefined;
   /**
-   * Called at most ten times a second while bytes arrive, and once when all are there. What it
+   * Called at most ten times a second while bytes arrive, and once when all have. An error that it
    * throws ends the transfer, and the promise rejects with it.
    */
   readonly onProgress?: ((progress: TransferProgress) => void) | undefined;
@@ -27,18 +27,25 @@ export interface TransferOptions {
 /** Often enough for a progress bar, too seldom to cost anything. */
 const PROGRESS_INTERVAL_MS = 100;
 
-/** Somebody who waits for a slot, and who comes next. */
+/** Throws a TypeError when the options are of the wrong kind. */
+export function requireTransferOptions(options: TransferOptions): void {
+  requireOptions(options);
+  requireSignal(options.signal);
+  if (options.onProgress !== undefined) requireFunction('onProgress', options.onProgress);
+}
+
+/** Work that waits for a slot. */
 interface Waiting {
   readonly begin: () => void;
   next: Waiting | undefined;
 }
 
-/** Lets a number of pieces of work run at once; the others wait, first come, first served. */
+/** Limits how many pieces of work run at once. The others wait, first come, first served. */
 export class Slots {
   /** How many run at once. */
   readonly size: number;
   #free: number;
-  // A list, since taking the first out of an array moves all others: a hundred thousand may wait.
+  // A linked list: a hundred thousand may wait, and taking the first out of an array moves all others.
   #first: Waiting | undefined;
   #last: Waiting | undefined;
 
@@ -54,7 +61,7 @@ export class Slots {
     try {
       await work();
     } finally {
-      // The slot passes on taken, so that nobody can come between.
+      // Hands the slot over without freeing it, so nobody jumps the queue.
       const first = this.#first;
       this.#first = first?.next;
       if (first === undefined) this.#free++;
@@ -70,10 +77,10 @@ export class Slots {
   }
 }
 
-/** Moves pieces of a transfer. */
+/** Whatever can move pieces: a transfer, or a part of one. */
 export type PieceMover = Pick<Transfer, 'run'>;
 
-/** One call of the user's that moves bytes, piece by piece. */
+/** One call of the user that moves bytes, piece by piece. */
 export class Transfer {
   readonly #totalBytes: number;
   readonly #signal: AbortSignal | undefined;
@@ -83,35 +90,32 @@ export class Transfer {
   #reportedAt: number;
 
   /**
-   * Throws when the options are wrong. `check` is called before every piece and at the end, and
-   * throws when there is no point in going on.
+   * Throws a TypeError when the options are of the wrong kind. `check` is called before every piece
+   * and at the end, and throws when there is no point in going on.
    */
-  constructor(totalBytes: number, options: TransferOptions, check: () => void) {
-    requireOptions(options);
-    const { signal, onProgress } = options;
-    requireSignal(signal);
-    if (onProgress !== undefined) requireFunction('onProgress', onProgress);
+  constructor(totalBytes: number, options: TransferOptions, check: () => void = () => {}) {
+    requireTransferOptions(options);
     this.#totalBytes = totalBytes;
-    this.#signal = signal;
-    this.#onProgress = onProgress;
+    this.#signal = options.signal;
+    this.#onProgress = options.onProgress;
     this.#check = check;
     this.#reportedAt = performance.now();
   }
 
-  /** The caller's, for those who wait for something else than pieces. */
+  /** The signal of the options, for waiting that is not for pieces. */
   get signal(): AbortSignal | undefined {
     return this.#signal;
   }
 
-  /** For a transfer of several runs: as `run`, but without the end of the transfer. */
+  /** A part of the transfer: its `run` does not end with `finish`. */
   get part(): PieceMover {
     return { run: (pieces, slots, move) => this.#move(pieces, slots, move) };
   }
 
   /**
-   * Moves every piece, in this order, as many at once as there are slots; `move` resolves with the
-   * number of bytes that have arrived. After an error or an abort no further piece is begun, and the
-   * promise rejects when none is under way any more.
+   * Moves all pieces, begun in this order, as many at once as there are slots, then calls `finish`.
+   * `move` resolves with the number of bytes that have arrived. An error or an abort stops the next
+   * pieces from beginning; the promise rejects when none is under way any more.
    */
   async run<Piece>(
     pieces: Iterable<Piece>,
@@ -122,7 +126,7 @@ export class Transfer {
     this.finish();
   }
 
-  /** Counts bytes that have arrived, and reports them when it is time; `run` does so by itself. */
+  /** Counts bytes that have arrived, and reports them when it is time. `run` does so by itself. */
   advance(bytes: number): void {
     this.#bytes += bytes;
     const now = performance.now();
@@ -131,7 +135,7 @@ export class Transfer {
     this.#onProgress?.({ bytes: this.#bytes, totalBytes: this.#totalBytes });
   }
 
-  /** Checks for the last time and reports that all bytes are there; `run` does so by itself. */
+  /** Checks a last time, and reports that all bytes have arrived. `run` does so by itself. */
   finish(): void {
     this.#goOn();
     this.#onProgress?.({ bytes: this.#totalBytes, totalBytes: this.#totalBytes });

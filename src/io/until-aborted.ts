@@ -1,6 +1,6 @@
-/** Waiting for what a caller's code promises, which may never come, until a signal ends it. */
+/** Waits for promises of the caller's code, which may never settle, until a signal ends the wait. */
 
-/** What is promised, or a rejection with `signal.reason`, whichever comes first. */
+/** Resolves as the promise does, or rejects with `signal.reason`, whichever comes first. */
 export async function untilAborted<Value>(
   value: Value | PromiseLike<Value>,
   signal: AbortSignal | undefined,
@@ -10,15 +10,15 @@ export async function untilAborted<Value>(
     const abort = (): void => reject(signal.reason);
     const settled = (): void => signal.removeEventListener('abort', abort);
     signal.addEventListener('abort', abort);
-    // In any case: whoever has been left behind must not reject unheard.
+    // Attach handlers even to an abandoned promise, or Node reports an unhandled rejection.
     Promise.resolve(value).then(resolve, reject).finally(settled);
     if (signal.aborted) abort();
   });
 }
 
 /**
- * The items of an iterable, as `for await` has them, with every wait ended by the signal. Ending
- * before the last item ends the iterator too; after an abort nobody waits for that.
+ * The items of an iterable, as `for await` gives them, except that the signal ends every wait. Leaving
+ * before the last item closes the iterator, as `for await` does; after an abort without waiting for it.
  */
 export async function* itemsUntilAborted<Item>(
   items: AsyncIterable<Item> | Iterable<Item>,
@@ -27,7 +27,7 @@ export async function* itemsUntilAborted<Item>(
   const iterator =
     Symbol.asyncIterator in items ? items[Symbol.asyncIterator]() : items[Symbol.iterator]();
   let isDone = false;
-  // One that throws has ended itself.
+  // An iterator that throws has closed itself.
   const next = async (): Promise<IteratorResult<Item>> => {
     let result: IteratorResult<Item> | undefined;
     try {

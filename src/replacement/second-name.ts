@@ -51,7 +51,7 @@ async function copyTo(source: string, { path, openCopy }: SecondName): Promise<v
     try {
       const from = { file: { fd: handle.fd, path: source }, position: 0 };
       const whole = { position: 0, byteLength, source: from };
-      await writePieces(copy, [whole], new Transfer(byteLength, {}, () => {}));
+      await writePieces(copy, [whole], new Transfer(byteLength, {}));
       await copy.finish();
       await copy.moveTo(path);
     } finally {

@@ -1,11 +1,11 @@
 /** Changes the metadata of a file, and nothing else of it. */
 
 import { closeSync, constants, fstatSync, statSync } from 'node:fs';
-import { requireBoolean, requireOptions } from '../errors/arguments.js';
+import { requireBoolean } from '../errors/arguments.js';
 import { FileChangedError, SafetensorsError } from '../errors/errors.js';
-import { readFileHeader } from '../file/read-header.js';
+import { parseStart, readFileHeader } from '../file/read-header.js';
 import { requireLittleEndianHost } from '../format/dtype.js';
-import { type Header, PREFIX_BYTE_LENGTH, parseHeader } from '../format/header.js';
+import type { Header } from '../format/header.js';
 import {
   changeMetadata,
   fileStart,
@@ -17,7 +17,7 @@ import {
 import { changeCheck, type OpenedFile, openRegularFile } from '../io/opened-file.js';
 import { locate, type PathLike } from '../io/paths.js';
 import { aboutFile } from '../io/system-errors.js';
-import { Transfer, type TransferOptions } from '../io/transfer.js';
+import { requireTransferOptions, Transfer, type TransferOptions } from '../io/transfer.js';
 import { writeFrom, writePieces } from '../io/write-pieces.js';
 import { overwriteHeader, requireNoBackup } from '../replacement/header-overwrite.js';
 import { Replacement } from '../replacement/replacement.js';
@@ -111,12 +111,10 @@ export async function editMetadata(
 }
 
 function flagsOf(options: EditMetadataOptions): { inPlace: boolean; durable: boolean } {
-  requireOptions(options);
+  requireTransferOptions(options);
   const { inPlace = false, durable = true } = options;
   requireBoolean('inPlace', inPlace);
   requireBoolean('durable', durable);
-  // Wrong ones are found before the file is looked at.
-  new Transfer(0, options, () => {});
   return { inPlace, durable };
 }
 
@@ -146,7 +144,8 @@ async function rewrite(edit: Edit): Promise<MetadataEdit> {
   const { path } = file;
   const start = fileStart(json, grownByteLength(header.json.byteLength, json.byteLength, path));
   const byteLength = start.byteLength + header.dataByteLength;
-  const edited = parseStart(start, byteLength, path);
+  // Checked as any other header.
+  const edited = parseStart(start, { ...file, byteLength }, { path });
   const transfer = new Transfer(byteLength, options, check);
   const replacement = await Replacement.open(target.path, path, { byteLength, durable });
   try {
@@ -168,7 +167,7 @@ async function rewrite(edit: Edit): Promise<MetadataEdit> {
 
 async function overwrite(edit: Edit): Promise<MetadataEdit> {
   const { target, file, header, json, durable, options, check } = edit;
-  const { path, byteLength } = file;
+  const { path } = file;
   const length = header.json.byteLength;
   if (json.byteLength > length) {
     throw new SafetensorsError(
@@ -181,17 +180,11 @@ async function overwrite(edit: Edit): Promise<MetadataEdit> {
   }
   const before = fileStart(header.json, length);
   const after = fileStart(json, length);
-  const edited = parseStart(after, byteLength, path);
-  // Its own writing changes the time.
-  const transfer = new Transfer(after.byteLength, options, () => {});
+  const edited = parseStart(after, file, { path });
+  const transfer = new Transfer(after.byteLength, options);
   options.signal?.throwIfAborted();
   await overwriteHeader({ target, file, before, after, check, durable }, transfer);
   return outcome('inPlace', edited);
-}
-
-/** What is written is checked as any other header. */
-function parseStart(start: Uint8Array, fileByteLength: number, path: string): Header {
-  return parseHeader(start.subarray(PREFIX_BYTE_LENGTH), fileByteLength, { path });
 }
 
 function outcome(method: MetadataEdit['method'], { json, metadata }: Header): MetadataEdit {

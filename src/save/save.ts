@@ -64,8 +64,7 @@ export async function saveFile(
   const durable = durableOf(options);
   const layout = layOut(readTensorsAndStreams(tensors), options);
   const { byteLength, placed } = layout;
-  // Verified as a whole when all is written.
-  const transfer = new Transfer(byteLength, options, () => {});
+  const transfer = new Transfer(byteLength, options);
   transfer.signal?.throwIfAborted();
   const sources = new SourceFiles(placed.map(({ spec }) => spec));
   try {

@@ -76,7 +76,7 @@ export async function createWriter(
     replacement.discard();
     throw error;
   }
-  return new SafetensorsWriter(replacement, placed, header.byteLength);
+  return SafetensorsWriter.of(replacement, placed, header.byteLength);
 }
 
 function* namedSpecs(specs: NamedValues<TensorSpec>): Generator<TensorFacts, void, void> {
@@ -97,11 +97,23 @@ export class SafetensorsWriter {
   readonly #abort = new AbortController();
   #state: 'open' | 'being closed' | 'closed' | 'aborted' = 'open';
 
-  /** @internal Takes the replacement over, whose header is written. */
-  constructor(replacement: Replacement, placed: readonly Placed<TensorFacts>[], dataStart: number) {
+  private constructor(
+    replacement: Replacement,
+    placed: readonly Placed<TensorFacts>[],
+    dataStart: number,
+  ) {
     this.#replacement = replacement;
     this.#dataStart = dataStart;
     for (const place of placed) this.#slots.set(place.spec.name, { ...place, state: 'missing' });
+  }
+
+  /** @internal Takes ownership of a replacement whose header is written. */
+  static of(
+    replacement: Replacement,
+    placed: readonly Placed<TensorFacts>[],
+    dataStart: number,
+  ): SafetensorsWriter {
+    return new SafetensorsWriter(replacement, placed, dataStart);
   }
 
   /** The path as it was given, as text. */
@@ -187,7 +199,7 @@ export class SafetensorsWriter {
         { path: this.path, tensor: name },
       );
     }
-    const transfer = new Transfer(byteLength, { signal: this.#abort.signal }, () => {});
+    const transfer = new Transfer(byteLength, { signal: this.#abort.signal });
     slot.state = 'under way';
     try {
       const tensor = { byteLength, payload: payloadOf(spec, streamOf(data)) };

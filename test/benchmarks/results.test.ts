@@ -50,6 +50,7 @@ describe('a chart', () => {
     expect(svg).toContain('Title &quot;quoted&quot;');
     expect(svg).toContain('>below<');
     expect(svg).toContain('class="ours s1"');
+    expect(svg).toMatch(/<text [^>]*class="ours">ours<\/text>/);
     expect(svg).toContain('prefers-color-scheme:dark');
   });
 

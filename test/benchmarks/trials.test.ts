@@ -222,7 +222,7 @@ describe('writers', () => {
     await writeFile(source, 'right');
     for (const [command, message] of [
       [writing(target, 'wrong'), 'wrote other bytes'],
-      [writing(target, 'short one'), 'wrote other bytes'],
+      [writing(target, 'right and more'), 'wrote other bytes'],
       [script('throw new Error("full")'), 'Error: full'],
     ] as const) {
       const written = runWriter(command, hold, source, target, signal);
@@ -264,6 +264,8 @@ describe('headers of many tensors', () => {
     expect(() => checkHeader(text.replace('BF16', 'BF17'), dataByteLength)).toThrow();
     expect(() => checkHeader(text.replace('[16,16]', '[16,15]'), dataByteLength)).toThrow();
     expect(() => checkHeader(text.replace('[0,512]', '[512,1024]'), dataByteLength)).toThrow('gap');
+    const later = text.replace('[12288,12800]', '[12800,13312]');
+    expect(() => checkHeader(later, dataByteLength + 512)).toThrow('gap');
   });
 });
 

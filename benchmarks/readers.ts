@@ -4,7 +4,7 @@ import type { ReaderResult } from './children/read.js';
 import { type Driver, OURS, PLAIN_MAPPING } from './drivers.js';
 import type { Equipment } from './equipment.js';
 import { measure, medianOf, type Plan, type Row } from './measure.js';
-import type { Memory } from './memory.js';
+import type { Memory } from './process-memory.js';
 
 /** What is read, as arguments of a reader: the position of a tensor or `all`, begin and length. */
 export type Selection = readonly [index: string, begin: string, byteLength: string];

@@ -8,7 +8,7 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { safeOpen } from 'safetensors-mmap';
-import { type Memory, readMemory } from '../memory.js';
+import { type Memory, readMemory } from '../process-memory.js';
 
 /** The line a reader prints: times in ms since the call that opens the file, memory in bytes. */
 export interface ReaderResult {

@@ -3,7 +3,7 @@ import type { ReaderResult } from '../children/read.js';
 import { type Driver, MEMORY_READERS, OURS } from '../drivers.js';
 import { cell, formatByteSize } from '../figures.js';
 import { measure, medianOf, type Row, reasonsOf } from '../measure.js';
-import { type Memory, readMemory } from '../memory.js';
+import { type Memory, readMemory } from '../process-memory.js';
 import { selectAll } from '../readers.js';
 import { atMost, type Section } from '../report.js';
 import { type Command, startChild } from '../run-child.js';

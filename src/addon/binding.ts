@@ -31,7 +31,7 @@ export type CopyArguments = [
  * of the system is an error with `code`, `errno` and `syscall`, like those of `node:fs`. Functions
  * that return a promise reject with either, and with `ECANCELED` when the work was cancelled.
  */
-export interface NativeBinding {
+export interface Addon {
   /**
    * Maps `byteLength` > 0 bytes of a regular file from its start, readable and writable; writes stay
    * private to this mapping. It holds a duplicate of `fd` until it is unmapped; `fd` stays the
@@ -134,7 +134,7 @@ export interface NativeBinding {
  * The addon itself: its functions return a result or a {@link Failure}, and 0 for success where
  * there is no result.
  */
-export interface Addon {
+export interface AddonExports {
   compensateExternalMemory(): 0;
   externalBuffersAllowed(): boolean;
   mapFile(fd: number, byteLength: number, guard: boolean): Mapping | Failure;
@@ -167,74 +167,74 @@ export interface Addon {
 }
 
 /** The addon with its failures thrown. */
-export function bind(addon: Addon): NativeBinding {
+export function bind(exports: AddonExports): Addon {
   return {
     mapFile(fd, byteLength, guard, path) {
-      const result = addon.mapFile(fd, byteLength, guard);
+      const result = exports.mapFile(fd, byteLength, guard);
       if (typeof result === 'object') return result;
       throw failure(result, 'mmap', { fd, byteLength, guard }, path);
     },
     tensorBuffer(mapping, byteOffset, byteLength) {
-      const result = addon.tensorBuffer(mapping, byteOffset, byteLength);
+      const result = exports.tensorBuffer(mapping, byteOffset, byteLength);
       if (typeof result === 'object') return result;
       throw failure(result, 'tensorBuffer', { mapping, byteOffset, byteLength });
     },
     readFileState(mapping, state) {
-      countOf(addon.readFileState(mapping, state), 'fstat', { mapping, state });
+      countOf(exports.readFileState(mapping, state), 'fstat', { mapping, state });
     },
     readBytes(mapping, position, target) {
-      const result = addon.readBytes(mapping, position, target);
+      const result = exports.readBytes(mapping, position, target);
       return countOf(result, 'pread', { mapping, position, target });
     },
     async populate(mapping, byteOffset, byteLength) {
-      const result = await addon.populate(mapping, byteOffset, byteLength);
+      const result = await exports.populate(mapping, byteOffset, byteLength);
       countOf(result, 'madvise', { mapping, byteOffset, byteLength });
     },
     residentBytes(mapping, byteOffset, byteLength) {
-      const result = addon.residentBytes(mapping, byteOffset, byteLength);
+      const result = exports.residentBytes(mapping, byteOffset, byteLength);
       if (result === null) return null;
       return countOf(result, 'mincore', { mapping, byteOffset, byteLength });
     },
     duplicateDescriptor(mapping) {
-      return countOf(addon.duplicateDescriptor(mapping), 'fcntl', { mapping });
+      return countOf(exports.duplicateDescriptor(mapping), 'fcntl', { mapping });
     },
     closeDescriptor(fd) {
-      countOf(addon.closeDescriptor(fd), 'close', { fd });
+      countOf(exports.closeDescriptor(fd), 'close', { fd });
     },
     release(mapping) {
-      countOf(addon.release(mapping), 'munmap', { mapping });
+      countOf(exports.release(mapping), 'munmap', { mapping });
     },
     detach(mapping, buffers) {
-      countOf(addon.detach(mapping, buffers), 'mmap', { mapping, buffers });
+      countOf(exports.detach(mapping, buffers), 'mmap', { mapping, buffers });
     },
     convert(dtype, bytes, output, level = 'best') {
       const code = DTYPE_NAMES.indexOf(dtype);
-      const result = addon.convert(code, bytes, output, LEVELS.indexOf(level));
+      const result = exports.convert(code, bytes, output, LEVELS.indexOf(level));
       countOf(result, 'convert', { dtype, bytes, output, level });
     },
     async convertAsync(dtype, bytes, output) {
       const code = DTYPE_NAMES.indexOf(dtype);
-      const result = await addon.convertAsync(code, bytes, output, LEVELS.indexOf('best'));
+      const result = await exports.convertAsync(code, bytes, output, LEVELS.indexOf('best'));
       countOf(result, 'convert', { dtype, bytes, output });
     },
     allocate(fd, byteLength) {
-      countOf(addon.allocate(fd, byteLength), 'fallocate', { fd, byteLength });
+      countOf(exports.allocate(fd, byteLength), 'fallocate', { fd, byteLength });
     },
     async allocateAsync(fd, byteLength) {
-      countOf(await addon.allocateAsync(fd, byteLength), 'fallocate', { fd, byteLength });
+      countOf(await exports.allocateAsync(fd, byteLength), 'fallocate', { fd, byteLength });
     },
     copyFileRange(...args) {
-      return countOf(addon.copyFileRange(...args), 'copy_file_range', named(args));
+      return countOf(exports.copyFileRange(...args), 'copy_file_range', named(args));
     },
     async copyFileRangeAsync(...args) {
-      return countOf(await addon.copyFileRangeAsync(...args), 'copy_file_range', named(args));
+      return countOf(await exports.copyFileRangeAsync(...args), 'copy_file_range', named(args));
     },
     gatherRanges(ranges, targetFd, targetPosition) {
-      const result = addon.gatherRanges(ranges, targetFd, targetPosition);
+      const result = exports.gatherRanges(ranges, targetFd, targetPosition);
       return countOf(result, 'pwrite', { ranges, targetFd, targetPosition });
     },
     async gatherRangesAsync(ranges, targetFd, targetPosition) {
-      const result = await addon.gatherRangesAsync(ranges, targetFd, targetPosition);
+      const result = await exports.gatherRangesAsync(ranges, targetFd, targetPosition);
       return countOf(result, 'pwrite', { ranges, targetFd, targetPosition });
     },
   };

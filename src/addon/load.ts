@@ -8,12 +8,12 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
-import { type Addon, bind, type NativeBinding } from './binding.js';
+import { type Addon, type AddonExports, bind } from './binding.js';
 
-export type { ConversionLevel, Mapping, NativeBinding } from './binding.js';
+export type { Addon, ConversionLevel, Mapping } from './binding.js';
 
 /** The addon, or why there is none: a clause that can follow "because". */
-export type NativeLoad = { readonly binding: NativeBinding } | { readonly unavailable: string };
+export type AddonLoad = { readonly addon: Addon } | { readonly unavailable: string };
 
 /** A build in a clone comes first; the published package has only the prebuilt file. */
 const ADDON_FILES: readonly string[] = [
@@ -30,21 +30,21 @@ function findAddon(): string | undefined {
   return paths.find((path) => existsSync(path));
 }
 
-function use(addon: Addon): NativeLoad {
-  if (!addon.externalBuffersAllowed()) {
+function use(exports: AddonExports): AddonLoad {
+  if (!exports.externalBuffersAllowed()) {
     return { unavailable: 'this runtime does not allow ArrayBuffers over foreign memory' };
   }
-  if (isNode) addon.compensateExternalMemory();
-  return { binding: bind(addon) };
+  if (isNode) exports.compensateExternalMemory();
+  return { addon: bind(exports) };
 }
 
-let loaded: NativeLoad | undefined;
+let loaded: AddonLoad | undefined;
 
 /**
  * Loads the addon once; later calls return the same answer. Only a failure to load it is not
  * remembered: it may pass, as when the process is out of descriptors. Never throws.
  */
-export function loadNative(): NativeLoad {
+export function loadAddon(): AddonLoad {
   if (loaded !== undefined) return loaded;
   const file = findAddon();
   if (file === undefined) {
@@ -52,7 +52,7 @@ export function loadNative(): NativeLoad {
     return loaded;
   }
   // Not by `require`, the making of which takes ten times as long as this.
-  const module = { exports: {} as Addon };
+  const module = { exports: {} as AddonExports };
   try {
     process.dlopen(module, file);
   } catch (error) {

@@ -1,7 +1,7 @@
 /** A file mapped copy-on-write: every buffer is a view of the mapping, nothing is read at open. */
 
 import { closeSync } from 'node:fs';
-import type { Mapping, NativeBinding } from '../addon/load.js';
+import type { Addon, Mapping } from '../addon/load.js';
 import type { OpenedFile, ReadBytes } from '../io/opened-file.js';
 import { FileBackedStorage, type FileState } from './file-backed.js';
 import type { LentDescriptor } from './storage.js';
@@ -17,22 +17,22 @@ export class MappedStorage extends FileBackedStorage {
   readonly kind = 'mmap';
   readonly zeroCopy = true;
   protected readonly read: ReadBytes = (target, position) =>
-    this.#native.readBytes(this.#mapping, position, target);
-  readonly #native: NativeBinding;
+    this.#addon.readBytes(this.#mapping, position, target);
+  readonly #addon: Addon;
   readonly #mapping: Mapping;
   readonly #state = new Float64Array(4);
   #seconds: number;
   #nanoseconds: number;
 
   /** Closes the descriptor when it succeeds; when it throws, that is still the caller's. */
-  constructor(file: OpenedFile, native: NativeBinding, guard: boolean) {
+  constructor(file: OpenedFile, addon: Addon, guard: boolean) {
     super(file);
-    this.#native = native;
-    this.#mapping = native.mapFile(file.fd, file.byteLength, guard, file.path);
+    this.#addon = addon;
+    this.#mapping = addon.mapFile(file.fd, file.byteLength, guard, file.path);
     try {
-      native.readFileState(this.#mapping, this.#state);
+      addon.readFileState(this.#mapping, this.#state);
     } catch (error) {
-      native.release(this.#mapping);
+      addon.release(this.#mapping);
       throw error;
     }
     this.#seconds = this.#state[SECONDS] as number;
@@ -51,7 +51,7 @@ export class MappedStorage extends FileBackedStorage {
     this.verify();
     let unreadable: unknown;
     try {
-      await this.#native.populate(this.#mapping, begin, end - begin);
+      await this.#addon.populate(this.#mapping, begin, end - begin);
     } catch (error) {
       unreadable = error;
     }
@@ -61,22 +61,22 @@ export class MappedStorage extends FileBackedStorage {
   }
 
   lend(): LentDescriptor {
-    const native = this.#native;
-    const fd = native.duplicateDescriptor(this.#mapping);
-    return { fd, giveBack: () => native.closeDescriptor(fd) };
+    const addon = this.#addon;
+    const fd = addon.duplicateDescriptor(this.#mapping);
+    return { fd, giveBack: () => addon.closeDescriptor(fd) };
   }
 
   residentBytes(begin: number, end: number): number | null {
-    return begin === end ? 0 : this.#native.residentBytes(this.#mapping, begin, end - begin);
+    return begin === end ? 0 : this.#addon.residentBytes(this.#mapping, begin, end - begin);
   }
 
   protected makeBuffer(begin: number, end: number): ArrayBuffer {
-    return this.#native.tensorBuffer(this.#mapping, begin, end - begin);
+    return this.#addon.tensorBuffer(this.#mapping, begin, end - begin);
   }
 
   protected inspect(): FileState {
     const state = this.#state;
-    this.#native.readFileState(this.#mapping, state);
+    this.#addon.readFileState(this.#mapping, state);
     if (state[TRUNCATED] !== 0) return 'truncated';
     const byteLength = state[SIZE] as number;
     if (byteLength !== this.byteLength) return { byteLength };
@@ -91,7 +91,7 @@ export class MappedStorage extends FileBackedStorage {
   }
 
   protected release(detached: readonly ArrayBuffer[] | undefined): void {
-    if (detached === undefined) this.#native.release(this.#mapping);
-    else this.#native.detach(this.#mapping, detached);
+    if (detached === undefined) this.#addon.release(this.#mapping);
+    else this.#addon.detach(this.#mapping, detached);
   }
 }

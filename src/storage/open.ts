@@ -1,7 +1,7 @@
 /** Chooses how an opened file's bytes are reached. */
 
 import { addon } from '../addon/addon.js';
-import { loadNative } from '../addon/load.js';
+import { loadAddon } from '../addon/load.js';
 import { SafetensorsError } from '../errors/errors.js';
 import type { OpenedFile } from '../io/opened-file.js';
 import type { FileBackedStorage } from './file-backed.js';
@@ -28,10 +28,10 @@ export interface StorageOptions {
  */
 export function openStorage(file: OpenedFile, options: StorageOptions): FileBackedStorage {
   if (options.storage === 'read') return new ReadStorage(file);
-  const native = loadNative();
-  if ('unavailable' in native) return withoutMapping(file, options, native.unavailable, undefined);
+  const load = loadAddon();
+  if ('unavailable' in load) return withoutMapping(file, options, load.unavailable, undefined);
   try {
-    return new MappedStorage(file, native.binding, options.guard ?? true);
+    return new MappedStorage(file, load.addon, options.guard ?? true);
   } catch (error) {
     // ENODEV: the file system has no mappings, as some network and FUSE ones.
     if ((error as NodeJS.ErrnoException).code !== 'ENODEV') throw error;

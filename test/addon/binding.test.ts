@@ -11,12 +11,12 @@ import {
 import { constants, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
-import { type Addon, bind } from '../../src/addon/binding.js';
-import { loadNative, type Mapping, type NativeBinding } from '../../src/addon/load.js';
+import { type AddonExports, bind } from '../../src/addon/binding.js';
+import { type Addon, loadAddon, type Mapping } from '../../src/addon/load.js';
 
-const load = loadNative();
-const binding: NativeBinding | undefined = 'binding' in load ? load.binding : undefined;
-if (binding === undefined) throw new Error(JSON.stringify(load));
+const load = loadAddon();
+const addon: Addon | undefined = 'addon' in load ? load.addon : undefined;
+if (addon === undefined) throw new Error(JSON.stringify(load));
 
 const folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -28,13 +28,13 @@ writeFileSync(path, content);
 
 function map(): Mapping {
   const fd = openSync(path, 'r');
-  const mapping = (binding as NativeBinding).mapFile(fd, LENGTH, true);
+  const mapping = (addon as Addon).mapFile(fd, LENGTH, true);
   closeSync(fd);
   return mapping;
 }
 
 test('the addon is loaded once', () => {
-  expect(loadNative()).toBe(load);
+  expect(loadAddon()).toBe(load);
 });
 
 describe('tensorBuffer', () => {
@@ -46,11 +46,11 @@ describe('tensorBuffer', () => {
       [4095, 2],
       [LENGTH - 1, 1],
     ] as const) {
-      const buffer = binding.tensorBuffer(mapping, begin, length);
+      const buffer = addon.tensorBuffer(mapping, begin, length);
       expect(buffer).toBeInstanceOf(ArrayBuffer);
       expect(new Uint8Array(buffer)).toEqual(content.slice(begin, begin + length));
     }
-    binding.release(mapping);
+    addon.release(mapping);
   });
 
   test.each([
@@ -67,7 +67,7 @@ describe('tensorBuffer', () => {
   ])('%o reads and writes at every misalignment', (TypedArray) => {
     const mapping = map();
     for (let begin = 4093; begin < 4102; begin++) {
-      const array = new TypedArray(binding.tensorBuffer(mapping, begin, 64));
+      const array = new TypedArray(addon.tensorBuffer(mapping, begin, 64));
       const aligned = new TypedArray(content.slice(begin, begin + 64).buffer);
       expect(array).toEqual(aligned);
       // Each index by itself too, the way compiled code works.
@@ -77,28 +77,28 @@ describe('tensorBuffer', () => {
       expect(array).toEqual(aligned);
       new Uint8Array(array.buffer).set(content.subarray(begin, begin + 64));
     }
-    binding.release(mapping);
+    addon.release(mapping);
   });
 
   test('writes show in other buffers of the mapping, not in another mapping or the file', () => {
     const mapping = map();
     const other = map();
-    const first = new Uint8Array(binding.tensorBuffer(mapping, 100, 50));
-    const second = new Uint8Array(binding.tensorBuffer(mapping, 110, 50));
-    const foreign = new Uint8Array(binding.tensorBuffer(other, 110, 50));
+    const first = new Uint8Array(addon.tensorBuffer(mapping, 100, 50));
+    const second = new Uint8Array(addon.tensorBuffer(mapping, 110, 50));
+    const foreign = new Uint8Array(addon.tensorBuffer(other, 110, 50));
     first[10] = 255;
     expect(second[0]).toBe(255);
     expect(foreign[0]).toBe(content[110]);
     expect(new Uint8Array(readFileSync(path))).toEqual(content);
-    binding.release(mapping);
-    binding.release(other);
+    addon.release(mapping);
+    addon.release(other);
   });
 
   test('views outlive the handle', () => {
     const mapping = map();
-    const bytes = new Uint8Array(binding.tensorBuffer(mapping, 7, LENGTH - 7));
-    binding.release(mapping);
-    binding.release(mapping);
+    const bytes = new Uint8Array(addon.tensorBuffer(mapping, 7, LENGTH - 7));
+    addon.release(mapping);
+    addon.release(mapping);
     expect(bytes).toEqual(content.subarray(7));
     bytes[0] = 1;
   });
@@ -107,27 +107,27 @@ describe('tensorBuffer', () => {
 test('readFileState tells size and modification time as fs does', () => {
   const mapping = map();
   const state = new Float64Array(4);
-  binding.readFileState(mapping, state);
+  addon.readFileState(mapping, state);
   const { mtimeNs } = statSync(path, { bigint: true });
   const expected = [LENGTH, Number(mtimeNs / 1_000_000_000n), Number(mtimeNs % 1_000_000_000n), 0];
   expect([...state]).toEqual(expected);
-  binding.release(mapping);
+  addon.release(mapping);
 });
 
 test('readBytes reads the file, not what was written to the mapping', () => {
   const mapping = map();
-  new Uint8Array(binding.tensorBuffer(mapping, 10, 5)).fill(0);
+  new Uint8Array(addon.tensorBuffer(mapping, 10, 5)).fill(0);
   const target = new Uint8Array(20);
-  expect(binding.readBytes(mapping, 5, target.subarray(2))).toBe(18);
+  expect(addon.readBytes(mapping, 5, target.subarray(2))).toBe(18);
   expect(target).toEqual(Uint8Array.of(0, 0, ...content.subarray(5, 23)));
-  expect(binding.readBytes(mapping, LENGTH - 3, target)).toBe(3);
-  expect(binding.readBytes(mapping, LENGTH, target)).toBe(0);
-  binding.release(mapping);
+  expect(addon.readBytes(mapping, LENGTH - 3, target)).toBe(3);
+  expect(addon.readBytes(mapping, LENGTH, target)).toBe(0);
+  addon.release(mapping);
 });
 
 describe('work on the thread pool', () => {
   /** Calls each function that works on the pool, with arguments that it takes. */
-  function callEach(native: NativeBinding, mapping: Mapping, fd: number): Promise<unknown>[] {
+  function callEach(native: Addon, mapping: Mapping, fd: number): Promise<unknown>[] {
     return [
       native.allocateAsync(fd, 1),
       native.convertAsync('U8', new Uint8Array(1), new Float32Array(1)),
@@ -141,9 +141,9 @@ describe('work on the thread pool', () => {
     const types: string[] = [];
     const hook = createHook({ init: (_, type) => types.push(type) }).enable();
     const mapping = map();
-    await Promise.allSettled(callEach(binding, mapping, 1_000_000));
+    await Promise.allSettled(callEach(addon, mapping, 1_000_000));
     hook.disable();
-    binding.release(mapping);
+    addon.release(mapping);
     const names = ['allocate', 'convert', 'copyFileRange', 'gatherRanges', 'populate'];
     expect(types.filter((type) => type.startsWith('safetensors-mmap'))).toEqual(
       names.map((name) => `safetensors-mmap.${name}`),
@@ -153,14 +153,16 @@ describe('work on the thread pool', () => {
   // Nothing cancels work of the addon's while JavaScript runs, so this begins with what it returns.
   test('rejects when it is cancelled', async () => {
     const cancelled = async () => -constants.errno.ECANCELED;
-    const addon: Partial<Addon> = {
+    const addon: Partial<AddonExports> = {
       allocateAsync: cancelled,
       convertAsync: cancelled,
       copyFileRangeAsync: cancelled,
       gatherRangesAsync: cancelled,
       populate: cancelled,
     };
-    const results = await Promise.allSettled(callEach(bind(addon as Addon), {} as Mapping, 0));
+    const results = await Promise.allSettled(
+      callEach(bind(addon as AddonExports), {} as Mapping, 0),
+    );
     const rejected = { status: 'rejected', reason: { code: 'ECANCELED' } };
     expect(results).toMatchObject(Array(5).fill(rejected));
   });
@@ -169,28 +171,23 @@ describe('work on the thread pool', () => {
 describe('errors', () => {
   const mapping = map();
   const ended = map();
-  binding.release(ended);
+  addon.release(ended);
 
   test.each([
-    ['no such descriptor', () => binding.mapFile(1_000_000, 8, true), 'EBADF', 'mmap'],
-    ['a released mapping', () => binding.tensorBuffer(ended, 0, 1), 'EBADF', 'tensorBuffer'],
-    [
-      'a released mapping',
-      () => binding.readFileState(ended, new Float64Array(4)),
-      'EBADF',
-      'fstat',
-    ],
-    ['a released mapping', () => binding.readBytes(ended, 0, new Uint8Array(1)), 'EBADF', 'pread'],
+    ['no such descriptor', () => addon.mapFile(1_000_000, 8, true), 'EBADF', 'mmap'],
+    ['a released mapping', () => addon.tensorBuffer(ended, 0, 1), 'EBADF', 'tensorBuffer'],
+    ['a released mapping', () => addon.readFileState(ended, new Float64Array(4)), 'EBADF', 'fstat'],
+    ['a released mapping', () => addon.readBytes(ended, 0, new Uint8Array(1)), 'EBADF', 'pread'],
   ] as const)('%s', (_, call, code, syscall) => {
     expect(call).toThrow(expect.objectContaining({ code, syscall, errno: expect.any(Number) }));
   });
 
   test('a directory cannot be mapped, and its descriptor stays open', () => {
     const fd = openSync(folder, 'r');
-    expect(() => binding.mapFile(fd, 4096, true)).toThrow(
+    expect(() => addon.mapFile(fd, 4096, true)).toThrow(
       expect.objectContaining({ code: 'ENODEV', message: 'ENODEV: mmap failed' }),
     );
-    expect(() => binding.mapFile(fd, 4096, true, 'a/path')).toThrow(
+    expect(() => addon.mapFile(fd, 4096, true, 'a/path')).toThrow(
       expect.objectContaining({ path: 'a/path', message: "ENODEV: mmap 'a/path' failed" }),
     );
     closeSync(fd);
@@ -198,7 +195,7 @@ describe('errors', () => {
 
   test('ENOMEM says what to do', () => {
     const fd = openSync(path, 'r');
-    expect(() => binding.mapFile(fd, 2 ** 52, true)).toThrow(
+    expect(() => addon.mapFile(fd, 2 ** 52, true)).toThrow(
       expect.objectContaining({
         code: 'ENOMEM',
         message: expect.stringContaining("storage: 'read'"),
@@ -234,22 +231,22 @@ describe('errors', () => {
     const state = new Float64Array(4);
     const bytes = new Uint8Array(1);
     for (const value of wrong) {
-      expect(() => binding.mapFile(value, 8, true)).toThrow(invalid);
+      expect(() => addon.mapFile(value, 8, true)).toThrow(invalid);
       if (value !== ((2 ** 60) as never))
-        expect(() => binding.mapFile(fd, value, true)).toThrow(invalid);
-      if (value !== (true as never)) expect(() => binding.mapFile(fd, 8, value)).toThrow(invalid);
-      expect(() => binding.tensorBuffer(value, 0, 1)).toThrow(invalid);
-      expect(() => binding.tensorBuffer(mapping, value, 1)).toThrow(invalid);
-      expect(() => binding.tensorBuffer(mapping, 0, value)).toThrow(invalid);
-      expect(() => binding.readFileState(value, state)).toThrow(invalid);
-      expect(() => binding.readFileState(mapping, value)).toThrow(invalid);
-      expect(() => binding.readBytes(value, 0, bytes)).toThrow(invalid);
-      expect(() => binding.readBytes(mapping, value, bytes)).toThrow(invalid);
-      expect(() => binding.readBytes(mapping, 0, value)).toThrow(invalid);
-      expect(() => binding.release(value)).toThrow(invalid);
-      expect(() => binding.detach(value, [])).toThrow(invalid);
-      if (!Array.isArray(value)) expect(() => binding.detach(mapping, value)).toThrow(invalid);
-      expect(() => binding.detach(mapping, [value])).toThrow(invalid);
+        expect(() => addon.mapFile(fd, value, true)).toThrow(invalid);
+      if (value !== (true as never)) expect(() => addon.mapFile(fd, 8, value)).toThrow(invalid);
+      expect(() => addon.tensorBuffer(value, 0, 1)).toThrow(invalid);
+      expect(() => addon.tensorBuffer(mapping, value, 1)).toThrow(invalid);
+      expect(() => addon.tensorBuffer(mapping, 0, value)).toThrow(invalid);
+      expect(() => addon.readFileState(value, state)).toThrow(invalid);
+      expect(() => addon.readFileState(mapping, value)).toThrow(invalid);
+      expect(() => addon.readBytes(value, 0, bytes)).toThrow(invalid);
+      expect(() => addon.readBytes(mapping, value, bytes)).toThrow(invalid);
+      expect(() => addon.readBytes(mapping, 0, value)).toThrow(invalid);
+      expect(() => addon.release(value)).toThrow(invalid);
+      expect(() => addon.detach(value, [])).toThrow(invalid);
+      if (!Array.isArray(value)) expect(() => addon.detach(mapping, value)).toThrow(invalid);
+      expect(() => addon.detach(mapping, [value])).toThrow(invalid);
     }
     closeSync(fd);
   });
@@ -262,29 +259,29 @@ describe('errors', () => {
       [LENGTH, 1],
       [2 ** 53 - 1, 2 ** 53 - 1],
     ] as const) {
-      expect(() => binding.tensorBuffer(mapping, offset, length)).toThrow(invalid);
+      expect(() => addon.tensorBuffer(mapping, offset, length)).toThrow(invalid);
     }
   });
 
   test("detach refuses another mapping's buffers and then changes nothing", () => {
     const other = map();
-    const stranger = binding.tensorBuffer(other, 0, 8);
-    expect(() => binding.detach(mapping, [stranger])).toThrow(invalid);
-    expect(() => binding.detach(mapping, [new ArrayBuffer(8)])).toThrow(invalid);
+    const stranger = addon.tensorBuffer(other, 0, 8);
+    expect(() => addon.detach(mapping, [stranger])).toThrow(invalid);
+    expect(() => addon.detach(mapping, [new ArrayBuffer(8)])).toThrow(invalid);
     expect(stranger.byteLength).toBe(8);
-    expect(new Uint8Array(binding.tensorBuffer(mapping, 5, 1))[0]).toBe(content[5]);
-    binding.release(other);
+    expect(new Uint8Array(addon.tensorBuffer(mapping, 5, 1))[0]).toBe(content[5]);
+    addon.release(other);
   });
 
   test('an error thrown while detach reads its list passes through', () => {
     const buffers = [new ArrayBuffer(1)];
     Object.defineProperty(buffers, 0, {
       get() {
-        binding.release(mapping);
+        addon.release(mapping);
         throw new Error('from the list');
       },
     });
-    expect(() => binding.detach(mapping, buffers)).toThrow('from the list');
-    expect(new Uint8Array(binding.tensorBuffer(mapping, 5, 1))[0]).toBe(content[5]);
+    expect(() => addon.detach(mapping, buffers)).toThrow('from the list');
+    expect(new Uint8Array(addon.tensorBuffer(mapping, 5, 1))[0]).toBe(content[5]);
   });
 });

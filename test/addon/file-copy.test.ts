@@ -3,13 +3,13 @@ import { randomBytes } from 'node:crypto';
 import { closeSync, fstatSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import process from 'node:process';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { loadNative, type NativeBinding } from '../../src/addon/load.js';
+import { type Addon, loadAddon } from '../../src/addon/load.js';
 import { temporaryPath } from '../support/make-file.js';
 
-const load = loadNative();
+const load = loadAddon();
 
-describe.runIf('binding' in load && process.platform === 'linux')('the addon', () => {
-  const { binding } = load as { binding: NativeBinding };
+describe.runIf('addon' in load && process.platform === 'linux')('the addon', () => {
+  const { addon } = load as { addon: Addon };
   const content = randomBytes(100_000);
   let source: number;
   let target: number;
@@ -26,14 +26,14 @@ describe.runIf('binding' in load && process.platform === 'linux')('the addon', (
   });
 
   const allocate = [
-    ['allocate', async (fd: number, byteLength: number) => binding.allocate(fd, byteLength)],
-    ['allocateAsync', (fd: number, byteLength: number) => binding.allocateAsync(fd, byteLength)],
+    ['allocate', async (fd: number, byteLength: number) => addon.allocate(fd, byteLength)],
+    ['allocateAsync', (fd: number, byteLength: number) => addon.allocateAsync(fd, byteLength)],
   ] as const;
-  type Args = Parameters<NativeBinding['copyFileRange']>;
-  type GatherArgs = Parameters<NativeBinding['gatherRanges']>;
+  type Args = Parameters<Addon['copyFileRange']>;
+  type GatherArgs = Parameters<Addon['gatherRanges']>;
   const copy = [
-    ['copyFileRange', async (...args: Args) => binding.copyFileRange(...args)],
-    ['copyFileRangeAsync', (...args: Args) => binding.copyFileRangeAsync(...args)],
+    ['copyFileRange', async (...args: Args) => addon.copyFileRange(...args)],
+    ['copyFileRangeAsync', (...args: Args) => addon.copyFileRangeAsync(...args)],
   ] as const;
 
   test.each(allocate)('%s gives space and length', async (_, call) => {
@@ -52,8 +52,8 @@ describe.runIf('binding' in load && process.platform === 'linux')('the addon', (
   });
 
   const gather = [
-    ['gatherRanges', async (...args: GatherArgs) => binding.gatherRanges(...args)],
-    ['gatherRangesAsync', (...args: GatherArgs) => binding.gatherRangesAsync(...args)],
+    ['gatherRanges', async (...args: GatherArgs) => addon.gatherRanges(...args)],
+    ['gatherRangesAsync', (...args: GatherArgs) => addon.gatherRangesAsync(...args)],
   ] as const;
 
   test.each(gather)(
@@ -114,7 +114,7 @@ describe.runIf('binding' in load && process.platform === 'linux')('the addon', (
         }
       }
     }
-    await expect(binding.copyFileRangeAsync(source, 0, target, 0, 0)).rejects.toMatchObject({
+    await expect(addon.copyFileRangeAsync(source, 0, target, 0, 0)).rejects.toMatchObject({
       message: expect.stringContaining('byteLength must be'),
     });
   });

@@ -1,14 +1,14 @@
 /** What the addon does for prefetching and loading, called directly. */
 import { closeSync, fstatSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { loadNative, type Mapping, type NativeBinding } from '../../src/addon/load.js';
+import { type Addon, loadAddon, type Mapping } from '../../src/addon/load.js';
 import { openRegularFile } from '../../src/io/opened-file.js';
 import { writeTemporary } from '../support/make-file.js';
 
-const load = loadNative();
+const load = loadAddon();
 
-describe.runIf('binding' in load)('the addon', () => {
-  const { binding } = load as { binding: NativeBinding };
+describe.runIf('addon' in load)('the addon', () => {
+  const { addon } = load as { addon: Addon };
   let mapping: Mapping;
   let byteLength: number;
 
@@ -16,11 +16,11 @@ describe.runIf('binding' in load)('the addon', () => {
     const path = writeTemporary([{ name: 't', dtype: 'U8', shape: [20_000] }]);
     const file = openRegularFile(path, path);
     ({ byteLength } = file);
-    mapping = binding.mapFile(file.fd, byteLength, true);
+    mapping = addon.mapFile(file.fd, byteLength, true);
     closeSync(file.fd);
   });
 
-  afterEach(() => binding.release(mapping));
+  afterEach(() => addon.release(mapping));
 
   const noMapping = {} as Mapping;
 
@@ -43,10 +43,8 @@ describe.runIf('binding' in load)('the addon', () => {
     };
     const args = [range.mapping, range.byteOffset, range.byteLength] as const;
     const message = expect.stringContaining(`${name} must be`);
-    await expect(binding.populate(...args)).rejects.toMatchObject({ code, message });
-    expect(() => binding.residentBytes(...args)).toThrow(
-      expect.objectContaining({ code, message }),
-    );
+    await expect(addon.populate(...args)).rejects.toMatchObject({ code, message });
+    expect(() => addon.residentBytes(...args)).toThrow(expect.objectContaining({ code, message }));
   });
 
   test('populates and counts any range, at any byte', async () => {
@@ -56,35 +54,35 @@ describe.runIf('binding' in load)('the addon', () => {
       [0, byteLength],
       [byteLength - 1, byteLength],
     ] as const) {
-      await expect(binding.populate(mapping, begin, end - begin)).resolves.toBeUndefined();
-      const resident = binding.residentBytes(mapping, begin, end - begin);
+      await expect(addon.populate(mapping, begin, end - begin)).resolves.toBeUndefined();
+      const resident = addon.residentBytes(mapping, begin, end - begin);
       if (resident !== null) expect(resident).toBe(end - begin);
     }
   });
 
   test('duplicates the descriptor, which outlives the mapping', () => {
-    const fd = binding.duplicateDescriptor(mapping);
-    binding.release(mapping);
+    const fd = addon.duplicateDescriptor(mapping);
+    addon.release(mapping);
     expect(fstatSync(fd).size).toBe(byteLength);
-    binding.closeDescriptor(fd);
+    addon.closeDescriptor(fd);
     expect(() => fstatSync(fd)).toThrow(/EBADF/);
     // As high a number is not in use: nobody else's descriptor can be hit.
-    expect(() => binding.closeDescriptor(2 ** 31 - 1)).toThrow(/EBADF: close failed/);
+    expect(() => addon.closeDescriptor(2 ** 31 - 1)).toThrow(/EBADF: close failed/);
   });
 
   test('refuses another object than a mapping, and a mapping that was released', async () => {
     const wrong = { code: 'ERR_INVALID_ARG_TYPE' };
-    expect(() => binding.duplicateDescriptor(noMapping)).toThrow(expect.objectContaining(wrong));
+    expect(() => addon.duplicateDescriptor(noMapping)).toThrow(expect.objectContaining(wrong));
     for (const fd of [-1, 2 ** 31, 0.5]) {
       const range = { code: 'ERR_OUT_OF_RANGE' };
-      expect(() => binding.closeDescriptor(fd)).toThrow(expect.objectContaining(range));
+      expect(() => addon.closeDescriptor(fd)).toThrow(expect.objectContaining(range));
     }
-    binding.release(mapping);
+    addon.release(mapping);
     const released = { code: 'EBADF' };
-    await expect(binding.populate(mapping, 0, 1)).rejects.toMatchObject(released);
-    const counting = () => binding.residentBytes(mapping, 0, 1);
+    await expect(addon.populate(mapping, 0, 1)).rejects.toMatchObject(released);
+    const counting = () => addon.residentBytes(mapping, 0, 1);
     expect(counting).toThrow(expect.objectContaining(released));
-    const duplicating = () => binding.duplicateDescriptor(mapping);
+    const duplicating = () => addon.duplicateDescriptor(mapping);
     expect(duplicating).toThrow(expect.objectContaining(released));
   });
 });

@@ -1,6 +1,6 @@
 import { cpus } from 'node:os';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { type ConversionLevel, loadNative, type NativeBinding } from '../../src/addon/load.js';
+import { type Addon, type ConversionLevel, loadAddon } from '../../src/addon/load.js';
 import { convertToFloat32, valueCountOf } from '../../src/float32/to-float32.js';
 import { DTYPE_NAMES, DTYPES, type Dtype } from '../../src/format/dtype.js';
 import {
@@ -12,14 +12,14 @@ import {
   float32Tables as tables,
 } from './float-tables.js';
 
-const loaded = loadNative();
-if (!('binding' in loaded)) throw new Error(loaded.unavailable);
-const native: NativeBinding = loaded.binding;
+const loaded = loadAddon();
+if (!('addon' in loaded)) throw new Error(loaded.unavailable);
+const { addon } = loaded;
 
 /** Levels of this processor; `plain` is there on all. */
 const levels: readonly ConversionLevel[] = (['best', 'plain', 'avx2'] as const).filter((level) => {
   try {
-    native.convert('U8', new Uint8Array(1), new Float32Array(1), level);
+    addon.convert('U8', new Uint8Array(1), new Float32Array(1), level);
     return true;
   } catch (error) {
     expect(error).toMatchObject({ code: 'ENOTSUP' });
@@ -71,7 +71,7 @@ describe('levels', () => {
     annotate(`${levels.join(', ')} on ${cpus()[0]?.model}`);
     expect(levels).toEqual(expect.arrayContaining(['best', 'plain']));
     expect(() =>
-      native.convert('U8', new Uint8Array(1), new Float32Array(1), 'other' as never),
+      addon.convert('U8', new Uint8Array(1), new Float32Array(1), 'other' as never),
     ).toThrow(TypeError);
   });
 
@@ -91,7 +91,7 @@ describe.each(levels)('%s', (level) => {
     const inScript = inTypeScript(dtype, input);
     for (let byteOffset = 0; byteOffset < 9; byteOffset++) {
       const output = outputFor(dtype, input);
-      native.convert(dtype, atByteOffset(input, byteOffset), output, level);
+      addon.convert(dtype, atByteOffset(input, byteOffset), output, level);
       expect(differences(output, expected)).toEqual([]);
       expectSame(dtype, output, inScript);
     }
@@ -106,7 +106,7 @@ describe.each(levels)('%s', (level) => {
       const expected = inTypeScript(dtype, bytes);
       const room = new Float32Array(expected.length + 10).fill(77);
       const output = room.subarray(5, 5 + expected.length);
-      native.convert(dtype, bytes, output, level);
+      addon.convert(dtype, bytes, output, level);
       expectSame(dtype, output, expected);
       expect([...room.subarray(0, 5), ...room.subarray(5 + expected.length)]).toEqual(
         new Array(10).fill(77),
@@ -126,7 +126,7 @@ describe.each(levels)('%s', (level) => {
       const cutBytes = bytes.subarray(0, bytes.length - (expected.length - cut) * group);
       room.fill(77);
       const output = room.subarray(first, first + cut);
-      native.convert(dtype, cutBytes, output, level);
+      addon.convert(dtype, cutBytes, output, level);
       expectSame(dtype, output, expected.subarray(0, cut));
       expect(room[first + cut]).toBe(77);
       if (first > 0) expect(room[first - 1]).toBe(77);
@@ -151,11 +151,11 @@ describe('the addon', () => {
       [['C64', bytes, output], TypeError, /output/],
     ] as const;
     for (const [args, type, message] of calls) {
-      const given = args as unknown as Parameters<NativeBinding['convertAsync']>;
-      expect(() => native.convert(...given)).toThrow(type);
-      expect(() => native.convert(...given)).toThrow(message);
-      await expect(native.convertAsync(...given)).rejects.toThrow(type);
-      await expect(native.convertAsync(...given)).rejects.toThrow(message);
+      const given = args as unknown as Parameters<Addon['convertAsync']>;
+      expect(() => addon.convert(...given)).toThrow(type);
+      expect(() => addon.convert(...given)).toThrow(message);
+      await expect(addon.convertAsync(...given)).rejects.toThrow(type);
+      await expect(addon.convertAsync(...given)).rejects.toThrow(message);
     }
   });
 
@@ -163,14 +163,14 @@ describe('the addon', () => {
     for (const table of tables) {
       const bytes = repeated(table.dtype, inputOf(table), 5000);
       const output = outputFor(table.dtype, bytes);
-      await native.convertAsync(table.dtype, bytes, output);
+      await addon.convertAsync(table.dtype, bytes, output);
       expectSame(table.dtype, output, inTypeScript(table.dtype, bytes));
     }
   });
 
   it('copies float32 onto itself', () => {
     const values = Float32Array.of(1, 2, 3);
-    native.convert('F32', new Uint8Array(values.buffer), values);
+    addon.convert('F32', new Uint8Array(values.buffer), values);
     expect([...values]).toEqual([1, 2, 3]);
   });
 });

@@ -2,13 +2,13 @@ import { randomBytes } from 'node:crypto';
 import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import type { NativeBinding, NativeLoad } from '../../src/addon/load.js';
+import type { Addon, AddonLoad } from '../../src/addon/load.js';
 import { type CopiedRange, copyRanges, writeViewSync, writeViews } from '../../src/io/file-copy.js';
 import { temporaryPath } from '../support/make-file.js';
 
 const { limits, addon } = vi.hoisted(() => ({
   limits: { bytesPerWrite: Number.POSITIVE_INFINITY },
-  addon: {} as { load?: NativeLoad; real?: NativeLoad },
+  addon: {} as { load?: AddonLoad; real?: AddonLoad },
 }));
 
 // The system may write less than was asked for at any time; local disks never do.
@@ -33,10 +33,10 @@ vi.mock(import('node:fs'), async (importOriginal) => {
 });
 
 vi.mock(import('../../src/addon/load.js'), async (importOriginal) => {
-  const native = await importOriginal();
-  addon.real = native.loadNative();
+  const original = await importOriginal();
+  addon.real = original.loadAddon();
   addon.load = addon.real;
-  return { ...native, loadNative: () => addon.load as NativeLoad };
+  return { ...original, loadAddon: () => addon.load as AddonLoad };
 });
 
 const open: number[] = [];
@@ -48,7 +48,7 @@ function openFile(path: string, flags: string): { fd: number; path: string } {
 }
 
 beforeEach(() => {
-  addon.load = addon.real as NativeLoad;
+  addon.load = addon.real as AddonLoad;
   limits.bytesPerWrite = Number.POSITIVE_INFINITY;
 });
 
@@ -111,11 +111,11 @@ describe.each(writers)('%s', (_, write) => {
 });
 
 /** An addon whose copies refuse, copy some bytes at a time, or claim the end of the source. */
-function copying(copyFileRangeAsync: NativeBinding['copyFileRangeAsync']): NativeLoad {
-  return { binding: { ...(addon.real as { binding: NativeBinding }).binding, copyFileRangeAsync } };
+function copying(copyFileRangeAsync: Addon['copyFileRangeAsync']): AddonLoad {
+  return { addon: { ...(addon.real as { addon: Addon }).addon, copyFileRangeAsync } };
 }
 
-function refusing(code: string): NativeLoad {
+function refusing(code: string): AddonLoad {
   return copying(async () => {
     throw Object.assign(new Error(code), { code, errno: -1, syscall: 'copy_file_range' });
   });
@@ -139,8 +139,8 @@ describe('copyRanges', () => {
     path = temporaryPath('target');
   });
 
-  const addons: readonly (readonly [string, () => NativeLoad])[] = [
-    ['the kernel', () => addon.real as NativeLoad],
+  const addons: readonly (readonly [string, () => AddonLoad])[] = [
+    ['the kernel', () => addon.real as AddonLoad],
     ['no addon', () => ({ unavailable: 'none' })],
     ...['ENOTSUP', 'ENOSYS', 'EXDEV', 'EINVAL', 'EPERM'].map(
       (code) => [code, () => refusing(code)] as const,
@@ -150,11 +150,11 @@ describe('copyRanges', () => {
       'a kernel that copies in small pieces and then no more',
       () => {
         let calls = 0;
-        const { binding } = addon.real as { binding: NativeBinding };
+        const { addon: real } = addon.real as { addon: Addon };
         return copying(async (sourceFd, from, targetFd, to, length) =>
           calls++ === 5
             ? 0
-            : binding.copyFileRangeAsync(sourceFd, from, targetFd, to, Math.min(length, 1001)),
+            : real.copyFileRangeAsync(sourceFd, from, targetFd, to, Math.min(length, 1001)),
         );
       },
     ],

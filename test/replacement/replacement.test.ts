@@ -15,14 +15,14 @@ import {
 import { dirname, join } from 'node:path';
 import process from 'node:process';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import type { NativeBinding, NativeLoad } from '../../src/addon/load.js';
+import type { Addon, AddonLoad } from '../../src/addon/load.js';
 import { Replacement, type ReplacementOptions } from '../../src/replacement/replacement.js';
 import { temporaryPath } from '../support/make-file.js';
 
 const { calls, failing, addon } = vi.hoisted(() => ({
   calls: [] as string[],
   failing: new Map<string, string>(),
-  addon: {} as { load?: NativeLoad; real?: NativeLoad },
+  addon: {} as { load?: AddonLoad; real?: AddonLoad },
 }));
 
 // What a disk answers only when it is broken, and the order of what it is asked.
@@ -68,16 +68,16 @@ vi.mock(import('node:fs'), async (importOriginal) => {
 });
 
 vi.mock(import('../../src/addon/load.js'), async (importOriginal) => {
-  const native = await importOriginal();
-  addon.real = native.loadNative();
+  const original = await importOriginal();
+  addon.real = original.loadAddon();
   addon.load = addon.real;
-  return { ...native, loadNative: () => addon.load as NativeLoad };
+  return { ...original, loadAddon: () => addon.load as AddonLoad };
 });
 
 let path: string;
 
 beforeEach(() => {
-  addon.load = addon.real as NativeLoad;
+  addon.load = addon.real as AddonLoad;
   path = temporaryPath('model.safetensors');
 });
 
@@ -230,13 +230,13 @@ describe.each(forms)('$form', ({ open, commit }) => {
   });
 
   describe('space', () => {
-    function allocating(code: string): NativeLoad {
-      const { binding } = addon.real as { binding: NativeBinding };
+    function allocating(code: string): AddonLoad {
+      const { addon: real } = addon.real as { addon: Addon };
       const allocate = (): never => {
         const errno = { ENOSPC: -28, EDQUOT: -122, EFBIG: -27 }[code] ?? -95;
         throw Object.assign(new Error(code), { code, errno, syscall: 'fallocate' });
       };
-      return { binding: { ...binding, allocate, allocateAsync: async () => allocate() } };
+      return { addon: { ...real, allocate, allocateAsync: async () => allocate() } };
     }
 
     test.each(['ENOSPC', 'EDQUOT', 'EFBIG'])(

@@ -1,13 +1,13 @@
 import { closeSync, fstatSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import type { NativeBinding, NativeLoad } from '../../src/addon/load.js';
+import type { Addon, AddonLoad } from '../../src/addon/load.js';
 import { type OpenedFile, openRegularFile } from '../../src/io/opened-file.js';
 import { openStorage } from '../../src/storage/open.js';
 import { writeTemporary } from '../support/make-file.js';
 
 // Hoisted, since the module asks for the addon as soon as it is loaded.
-const addon = vi.hoisted(() => ({ load: { unavailable: 'not set' } as NativeLoad }));
-vi.mock('../../src/addon/load.js', () => ({ loadNative: () => addon.load }));
+const addon = vi.hoisted(() => ({ load: { unavailable: 'not set' } as AddonLoad }));
+vi.mock('../../src/addon/load.js', () => ({ loadAddon: () => addon.load }));
 
 let file: OpenedFile;
 
@@ -19,16 +19,16 @@ beforeEach(() => {
 afterEach(() => closeSync(file.fd));
 
 /** An addon whose mapping fails. */
-function failingWith(code: string): NativeLoad {
-  const binding: Partial<NativeBinding> = {
+function failingWith(code: string): AddonLoad {
+  const failing: Partial<Addon> = {
     mapFile: () => {
       throw Object.assign(new Error(code), { code });
     },
   };
-  return { binding: binding as NativeBinding };
+  return { addon: failing as Addon };
 }
 
-describe.each<[string, () => NativeLoad]>([
+describe.each<[string, () => AddonLoad]>([
   ['without an addon', () => ({ unavailable: 'there is no addon for this platform' })],
   ['on a file system without mappings', () => failingWith('ENODEV')],
 ])('%s', (_, makeLoad) => {
@@ -65,14 +65,14 @@ test('no room for a mapping is an error', () => {
 
 test('an addon that fails after mapping gives the mapping back, not the descriptor', () => {
   const release = vi.fn();
-  const binding: Partial<NativeBinding> = {
+  const failing: Partial<Addon> = {
     mapFile: () => ({}) as never,
     readFileState: () => {
       throw Object.assign(new Error('ESTALE'), { code: 'ESTALE' });
     },
     release,
   };
-  addon.load = { binding: binding as NativeBinding };
+  addon.load = { addon: failing as Addon };
   expect(() => openStorage(file, {})).toThrow(expect.objectContaining({ code: 'ESTALE' }));
   expect(release).toHaveBeenCalledOnce();
   expect(fstatSync(file.fd).isFile()).toBe(true);

@@ -4,7 +4,7 @@
 import { constants, PerformanceObserver, performance } from 'node:perf_hooks';
 import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { binding, collect, makeFile, mapPath, report } from './support.mjs';
+import { addon, collect, makeFile, mapPath, report } from './support.mjs';
 
 const [, , scenario, heap] = process.argv;
 const MB = 1e6;
@@ -30,14 +30,12 @@ async function measure(work) {
 /** 1 000 buffers of 20 MB over one file of 20 GB. */
 function oneLargeFile(path) {
   const mapping = mapPath(path, 20 * GB);
-  return Array.from({ length: 1000 }, (_, i) =>
-    binding.tensorBuffer(mapping, i * 20 * MB, 20 * MB),
-  );
+  return Array.from({ length: 1000 }, (_, i) => addon.tensorBuffer(mapping, i * 20 * MB, 20 * MB));
 }
 
 /** 163 files of 5 GB (one sparse file, mapped again and again), a buffer of 20 MB each. */
 function manyFiles(path) {
-  return Array.from({ length: 163 }, () => binding.tensorBuffer(mapPath(path, 5 * GB), 8, 20 * MB));
+  return Array.from({ length: 163 }, () => addon.tensorBuffer(mapPath(path, 5 * GB), 8, 20 * MB));
 }
 
 const scenarios = {
@@ -53,7 +51,7 @@ const scenarios = {
     }
   },
   /** One buffer, too small for the engine to react. */
-  small: () => [binding.tensorBuffer(mapPath(makeFile('small', 20 * GB), 20 * GB), 8, 30 * MB)],
+  small: () => [addon.tensorBuffer(mapPath(makeFile('small', 20 * GB), 20 * GB), 8, 30 * MB)],
 };
 
 const live = Array.from({ length: Number(heap) * 10_000 }, (_, i) => ({ i, next: [i, i] }));

@@ -8,7 +8,7 @@ import process from 'node:process';
 import { promisify } from 'node:util';
 import zlib from 'node:zlib';
 import {
-  binding,
+  addon,
   collect,
   folder,
   makeFile,
@@ -27,8 +27,8 @@ function mappedFiles() {
 
 function detachOne(path, byteLength) {
   const mapping = mapPath(path, byteLength);
-  const buffer = binding.tensorBuffer(mapping, 0, 100);
-  binding.detach(mapping, [buffer]);
+  const buffer = addon.tensorBuffer(mapping, 0, 100);
+  addon.detach(mapping, [buffer]);
 }
 
 /** Size of the address space of this process beyond that at the first call, in bytes. */
@@ -44,12 +44,12 @@ const scenarios = {
     writeFileSync(path, new Uint8Array(MB).fill(7));
     const descriptors = readdirSync('/proc/self/fd').length;
     const mapping = mapPath(path, MB);
-    const buffers = [binding.tensorBuffer(mapping, 0, 100), binding.tensorBuffer(mapping, 33, 100)];
+    const buffers = [addon.tensorBuffer(mapping, 0, 100), addon.tensorBuffer(mapping, 33, 100)];
     const view = new Float32Array(buffers[0]);
     const before = view[1];
-    binding.detach(mapping, buffers);
-    binding.detach(mapping, []);
-    binding.release(mapping);
+    addon.detach(mapping, buffers);
+    addon.detach(mapping, []);
+    addon.release(mapping);
     report({
       before,
       lengths: [buffers[0].byteLength, buffers[1].byteLength, view.length],
@@ -62,10 +62,10 @@ const scenarios = {
     const path = join(folder, 'a');
     writeFileSync(path, new Uint8Array(MB).fill(7));
     const mapping = mapPath(path, MB);
-    const buffer = binding.tensorBuffer(mapping, 1, MB - 1);
+    const buffer = addon.tensorBuffer(mapping, 1, MB - 1);
     const moved = new Uint8Array(buffer.transfer());
     const before = moved[MB - 2];
-    binding.detach(mapping, [buffer]);
+    addon.detach(mapping, [buffer]);
     const after = moved.reduce((sum, byte) => sum + byte, 0);
     moved.fill(3);
     await collect();
@@ -76,7 +76,7 @@ const scenarios = {
     const deflate = promisify(zlib.deflate);
     const mapping = mapPath(path, 64 * MB);
     const buffers = Array.from({ length: 4 }, (_, i) =>
-      binding.tensorBuffer(mapping, i * 16 * MB, 16 * MB),
+      addon.tensorBuffer(mapping, i * 16 * MB, 16 * MB),
     );
     // One chunk for all of the output: zlib must not return to JavaScript for more input.
     const work = buffers
@@ -85,7 +85,7 @@ const scenarios = {
     work.push(promisify(randomFill)(new Uint8Array(buffers[2])));
     const file = await open(join(folder, 'copy'), 'w');
     work.push(file.write(new Uint8Array(buffers[3])));
-    binding.detach(mapping, buffers);
+    addon.detach(mapping, buffers);
     const settled = await Promise.allSettled(work);
     await file.close();
     await collect();
@@ -96,7 +96,7 @@ const scenarios = {
     const mapping = mapPath(makeFile('a', 64 * GB), 64 * GB);
     const mapped = mappedFiles();
     const grown = addresses() >= 64 * GB;
-    binding.detach(mapping, []);
+    addon.detach(mapping, []);
     report({ mapped, grown, files: mappedFiles(), freed: addresses() < GB });
   },
   async 'eviction-by-count'() {
@@ -133,9 +133,9 @@ const scenarios = {
     await collect();
     addresses();
     const mapping = mapPath(large, 64 * GB);
-    const buffer = binding.tensorBuffer(mapping, 0, MB);
+    const buffer = addon.tensorBuffer(mapping, 0, MB);
     let held = [new Uint8Array(buffer.transfer())];
-    binding.detach(mapping, [buffer]);
+    addon.detach(mapping, [buffer]);
     for (let i = 0; i < 5000; i++) detachOne(small, 4096);
     await collect();
     const whileHeld = Math.round(addresses() / GB);

@@ -11,10 +11,10 @@ const [, , scenario, path] = process.argv;
 const MB = 1 << 20;
 
 async function openBytes() {
-  const { loadNative } = await import('../../../lib/addon/load.js');
-  const { binding } = loadNative();
-  const mapping = binding.mapFile(openSync(path), MB, true);
-  return new Uint8Array(binding.tensorBuffer(mapping, 0, MB));
+  const { loadAddon } = await import('../../../lib/addon/load.js');
+  const { addon } = loadAddon();
+  const mapping = addon.mapFile(openSync(path), MB, true);
+  return new Uint8Array(addon.tensorBuffer(mapping, 0, MB));
 }
 
 const scenarios = {

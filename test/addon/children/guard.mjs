@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import zlib from 'node:zlib';
-import { binding, fileState, folder, makeFile, mapLines, mapPath, report } from './support.mjs';
+import { addon, fileState, folder, makeFile, mapLines, mapPath, report } from './support.mjs';
 
 const PAGE = 4096;
 const MB = 1 << 20;
@@ -28,7 +28,7 @@ function makeSevens(name, byteLength) {
 
 function openBytes(path, byteLength, guard = true) {
   const mapping = mapPath(path, byteLength, guard);
-  return { mapping, bytes: new Uint8Array(binding.tensorBuffer(mapping, 0, byteLength)) };
+  return { mapping, bytes: new Uint8Array(addon.tensorBuffer(mapping, 0, byteLength)) };
 }
 
 function sum(bytes, step = 1) {
@@ -133,12 +133,12 @@ const scenarios = {
     for (let round = 0; round < 20; round++) {
       const mapping = mapPath(path, 64 * MB);
       const buffers = Array.from({ length: 4 }, (_, i) =>
-        binding.tensorBuffer(mapping, i * 16 * MB, 16 * MB),
+        addon.tensorBuffer(mapping, i * 16 * MB, 16 * MB),
       );
       truncateSync(path, 16 * MB);
       const options = { level: 1, chunkSize: 32 * MB };
       const work = buffers.map((buffer) => deflate(new Uint8Array(buffer), options));
-      binding.detach(mapping, buffers);
+      addon.detach(mapping, buffers);
       await Promise.all(work);
       truncateSync(path, 64 * MB);
     }

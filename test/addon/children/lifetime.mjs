@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import zlib from 'node:zlib';
 import {
-  binding,
+  addon,
   collect,
   folder,
   makeFile,
@@ -50,7 +50,7 @@ async function leftBehind(work, warmUp, rounds) {
 
 function bufferOver(path, byteLength = MB) {
   const mapping = mapPath(path, byteLength);
-  return { mapping, buffer: binding.tensorBuffer(mapping, 1, byteLength - 1) };
+  return { mapping, buffer: addon.tensorBuffer(mapping, 1, byteLength - 1) };
 }
 
 async function inWorker(scenario) {
@@ -66,7 +66,7 @@ const workerScenarios = {
     setInterval(() => globalThis.kept, 1000);
   },
   closer(path) {
-    binding.release(mapPath(path, MB));
+    addon.release(mapPath(path, MB));
     parentPort.once('message', () => {});
     parentPort.postMessage('ready');
   },
@@ -81,7 +81,7 @@ const scenarios = {
   async 'open-and-release'() {
     const path = makeFile('a', MB);
     const work = async (i) => {
-      binding.release(mapPath(path, MB));
+      addon.release(mapPath(path, MB));
       if (i % 100 === 99) await nextTurn();
     };
     report(await leftBehind(work, 50_000, 100_000));
@@ -90,7 +90,7 @@ const scenarios = {
     const path = makeFile('a', MB);
     const work = async (i) => {
       const { mapping, buffer } = bufferOver(path);
-      for (let n = 0; n < 20; n++) binding.tensorBuffer(mapping, n, PAGE);
+      for (let n = 0; n < 20; n++) addon.tensorBuffer(mapping, n, PAGE);
       new Uint8Array(buffer)[PAGE] = 1;
       if (i % 500 === 499) await collect();
     };
@@ -107,7 +107,7 @@ const scenarios = {
     (() => {
       const { mapping, buffer } = bufferOver(path);
       bytes = [new Uint8Array(buffer)];
-      binding.release(mapping);
+      addon.release(mapping);
     })();
     await collect();
     const held = resources();
@@ -137,7 +137,7 @@ const scenarios = {
     const path = makeFile('a', MB);
     for (let i = 0; i < 10; i++) {
       const { mapping, buffer } = bufferOver(path);
-      binding.detach(mapping, [buffer]);
+      addon.detach(mapping, [buffer]);
     }
     report('done');
   },

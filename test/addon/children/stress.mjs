@@ -7,7 +7,7 @@ import process from 'node:process';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { isMainThread, Worker, workerData } from 'node:worker_threads';
-import { binding, collect, folder, makeFile, mapPath, report } from './support.mjs';
+import { addon, collect, folder, makeFile, mapPath, report } from './support.mjs';
 
 const MB = 1 << 20;
 const SIZES = [1 * MB, 700 * MB, 40_000 * MB].map((size, i) => [`${folder}/${i}`, size]);
@@ -22,11 +22,11 @@ async function stress(until) {
     const mapping = mapPath(path, length);
     const step = Math.floor(length / 20);
     const buffers = Array.from({ length: 20 }, (_, i) =>
-      binding.tensorBuffer(mapping, i * step, 1 + Math.floor(Math.random() * Math.min(step, 3e9))),
+      addon.tensorBuffer(mapping, i * step, 1 + Math.floor(Math.random() * Math.min(step, 3e9))),
     );
     const dice = Math.random();
-    if (dice < 0.2) binding.detach(mapping, buffers);
-    else if (dice < 0.4) binding.release(mapping);
+    if (dice < 0.2) addon.detach(mapping, buffers);
+    else if (dice < 0.4) addon.release(mapping);
     else if (dice < 0.7) kept.push(...buffers.map((buffer) => buffer.transfer?.() ?? buffer));
     if (dice > 0.9) kept = [];
     if (dice > 0.95) globalThis.gc();

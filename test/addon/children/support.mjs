@@ -7,11 +7,11 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isMainThread, workerData } from 'node:worker_threads';
-import { loadNative } from '../../../lib/addon/load.js';
+import { loadAddon } from '../../../lib/addon/load.js';
 
-const load = loadNative();
+const load = loadAddon();
 if ('unavailable' in load) throw new Error(load.unavailable);
-export const { binding } = load;
+export const { addon } = load;
 
 /** A folder that is removed at exit; a worker uses the folder of the thread that started it. */
 export const folder = isMainThread
@@ -31,7 +31,7 @@ export function makeFile(name, byteLength) {
 export function mapPath(path, byteLength, guard = true) {
   const fd = openSync(path);
   try {
-    return binding.mapFile(fd, byteLength, guard);
+    return addon.mapFile(fd, byteLength, guard);
   } finally {
     closeSync(fd);
   }
@@ -39,7 +39,7 @@ export function mapPath(path, byteLength, guard = true) {
 
 export function fileState(mapping) {
   const state = new Float64Array(4);
-  binding.readFileState(mapping, state);
+  addon.readFileState(mapping, state);
   return { size: state[0], truncated: state[3] === 1 };
 }
 

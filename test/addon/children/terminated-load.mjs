@@ -1,7 +1,7 @@
 // Terminates workers at various moments while they load the addon. Prints 'some' when some of them,
 // but not all, had loaded it by then.
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
-import { loadNative } from '../../../lib/addon/load.js';
+import { loadAddon } from '../../../lib/addon/load.js';
 
 const WORKERS = 60;
 // More than loading takes: some workers finish it.
@@ -24,6 +24,6 @@ if (isMainThread) {
 } else {
   Atomics.store(workerData, 0, 1);
   Atomics.notify(workerData, 0);
-  loadNative();
+  loadAddon();
   parentPort.postMessage('loaded');
 }

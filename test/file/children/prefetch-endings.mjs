@@ -1,7 +1,7 @@
 // What may happen to a file while it is prefetched. Prints how the promise ended, if it did.
 import { truncateSync } from 'node:fs';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
-import { loadNative } from '../../../lib/addon/load.js';
+import { loadAddon } from '../../../lib/addon/load.js';
 import { safeOpen } from '../../../lib/index.js';
 import { openRegularFile } from '../../../lib/io/opened-file.js';
 import { counters, settle } from '../../support/process-memory.mjs';
@@ -45,9 +45,9 @@ if (ending in endings) {
 
 if (ending === 'unreadable') {
   // Below the check of the size: the kernel is asked for pages that are gone, without a guard.
-  const { binding } = loadNative();
+  const { addon } = loadAddon();
   const { fd, byteLength } = openRegularFile(path, path);
-  const mapping = binding.mapFile(fd, byteLength, false);
+  const mapping = addon.mapFile(fd, byteLength, false);
   truncateSync(path, 4096);
   const codes = [];
   for (const [begin, length] of [
@@ -55,7 +55,7 @@ if (ending === 'unreadable') {
     [0, byteLength],
     [byteLength - 1, 1],
   ]) {
-    await binding.populate(mapping, begin, length).then(
+    await addon.populate(mapping, begin, length).then(
       () => codes.push('none'),
       (error) => codes.push(error.code),
     );

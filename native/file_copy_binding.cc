@@ -9,7 +9,7 @@
 
 namespace {
 
-// allocate(fd, byteLength): 0
+// allocate(fd, byteLength): 0, and allocateAsync
 struct AllocateCall {
   static constexpr char kName[] = "safetensors-mmap.allocate";
 
@@ -25,7 +25,7 @@ struct AllocateCall {
   int64_t Run() const { return Allocate(fd, length); }
 };
 
-// copyFileRange(sourceFd, sourcePosition, targetFd, targetPosition, byteLength): number
+// copyFileRangeAsync(sourceFd, sourcePosition, targetFd, targetPosition, byteLength): number
 struct CopyFileRangeCall {
   static constexpr char kName[] = "safetensors-mmap.copyFileRange";
 
@@ -53,8 +53,8 @@ struct CopyFileRangeCall {
 constexpr size_t kMaxRanges = 1024;
 constexpr uint64_t kMaxGatheredBytes = uint64_t{16} << 20;
 
-// gatherRanges(ranges, targetFd, targetPosition): number. The ranges are a Float64Array with three
-// numbers for each: descriptor, position, length.
+// gatherRangesAsync(ranges, targetFd, targetPosition): number. The ranges are a Float64Array with
+// three numbers for each: descriptor, position, length.
 struct GatherRangesCall {
   static constexpr char kName[] = "safetensors-mmap.gatherRanges";
 
@@ -100,9 +100,7 @@ void ExportFileCopy(Napi::Env env, Napi::Object exports) {
          {
              Export<RunHere<AllocateCall>>("allocate"),
              Export<RunOnPool<AllocateCall>>("allocateAsync"),
-             Export<RunHere<CopyFileRangeCall>>("copyFileRange"),
              Export<RunOnPool<CopyFileRangeCall>>("copyFileRangeAsync"),
-             Export<RunHere<GatherRangesCall>>("gatherRanges"),
              Export<RunOnPool<GatherRangesCall>>("gatherRangesAsync"),
          });
 }

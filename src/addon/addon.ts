@@ -1,4 +1,4 @@
-/** The addon, for those who can do without it; its kernels become those of `float32`. */
+/** The addon, for callers that can do without it; gives its kernels to `float32`. */
 
 import { provideKernels } from '../float32/kernels.js';
 import type { Addon } from './binding.js';

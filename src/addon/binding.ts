@@ -17,15 +17,6 @@ export type ConversionLevel = 'best' | 'plain' | 'avx2';
 /** In the order of the addon's own enumeration. */
 const LEVELS: readonly ConversionLevel[] = ['best', 'plain', 'avx2'];
 
-/** Two files, where to begin in each, and how much to copy; in bytes. */
-export type CopyArguments = [
-  sourceFd: number,
-  sourcePosition: number,
-  targetFd: number,
-  targetPosition: number,
-  byteLength: number,
-];
-
 /**
  * What the addon can do. An argument that it cannot use is a `TypeError` or `RangeError`; a failure
  * of the system is an error with `code`, `errno` and `syscall`, like those of `node:fs`. Functions
@@ -109,20 +100,24 @@ export interface Addon {
   /** The same on a thread of the pool; `fd` stays open until the promise settles. */
   allocateAsync(fd: number, byteLength: number): Promise<void>;
   /**
-   * Copies up to `byteLength` > 0 bytes from one file to another within the kernel. Returns how
-   * many; 0 at the source's end. `ENOTSUP` where the system cannot, `EXDEV`, `EINVAL` and others
-   * where it does not for these two files.
+   * Copies up to `byteLength` > 0 bytes from one file to another within the kernel, on a thread of
+   * the pool; both descriptors stay open until the promise settles. Resolves with how many bytes; 0
+   * at the source's end. `ENOTSUP` where the system cannot, `EXDEV`, `EINVAL` and others where it
+   * does not for these two files.
    */
-  copyFileRange(...args: CopyArguments): number;
-  /** The same on a thread of the pool; both descriptors stay open until the promise settles. */
-  copyFileRangeAsync(...args: CopyArguments): Promise<number>;
+  copyFileRangeAsync(
+    sourceFd: number,
+    sourcePosition: number,
+    targetFd: number,
+    targetPosition: number,
+    byteLength: number,
+  ): Promise<number>;
   /**
-   * Copies up to 1 024 ranges, 16 MiB in all, one after the other through a buffer. `ranges` holds
-   * descriptor, position and length > 0 of each. Returns how many bytes: fewer where a source ends
-   * or an error came after some of them. `ENOTSUP` where the system cannot.
+   * Copies up to 1 024 ranges, 16 MiB in all, one after the other through a buffer, on a thread of
+   * the pool; all descriptors stay open until the promise settles. `ranges` holds descriptor,
+   * position and length > 0 of each. Resolves with how many bytes: fewer where a source ends or an
+   * error came after some of them. `ENOTSUP` where the system cannot.
    */
-  gatherRanges(ranges: Float64Array, targetFd: number, targetPosition: number): number;
-  /** The same on a thread of the pool; all descriptors stay open until the promise settles. */
   gatherRangesAsync(
     ranges: Float64Array,
     targetFd: number,
@@ -156,9 +151,13 @@ export interface AddonExports {
   ): Promise<number> | Failure;
   allocate(fd: number, byteLength: number): Failure;
   allocateAsync(fd: number, byteLength: number): Promise<number> | Failure;
-  copyFileRange(...args: CopyArguments): Failure;
-  copyFileRangeAsync(...args: CopyArguments): Promise<number> | Failure;
-  gatherRanges(ranges: Float64Array, targetFd: number, targetPosition: number): Failure;
+  copyFileRangeAsync(
+    sourceFd: number,
+    sourcePosition: number,
+    targetFd: number,
+    targetPosition: number,
+    byteLength: number,
+  ): Promise<number> | Failure;
   gatherRangesAsync(
     ranges: Float64Array,
     targetFd: number,
@@ -223,15 +222,11 @@ export function bind(exports: AddonExports): Addon {
     async allocateAsync(fd, byteLength) {
       countOf(await exports.allocateAsync(fd, byteLength), 'fallocate', { fd, byteLength });
     },
-    copyFileRange(...args) {
-      return countOf(exports.copyFileRange(...args), 'copy_file_range', named(args));
-    },
     async copyFileRangeAsync(...args) {
-      return countOf(await exports.copyFileRangeAsync(...args), 'copy_file_range', named(args));
-    },
-    gatherRanges(ranges, targetFd, targetPosition) {
-      const result = exports.gatherRanges(ranges, targetFd, targetPosition);
-      return countOf(result, 'pwrite', { ranges, targetFd, targetPosition });
+      const [sourceFd, sourcePosition, targetFd, targetPosition, byteLength] = args;
+      const result = await exports.copyFileRangeAsync(...args);
+      const named = { sourceFd, sourcePosition, targetFd, targetPosition, byteLength };
+      return countOf(result, 'copy_file_range', named);
     },
     async gatherRangesAsync(ranges, targetFd, targetPosition) {
       const result = await exports.gatherRangesAsync(ranges, targetFd, targetPosition);
@@ -244,9 +239,4 @@ export function bind(exports: AddonExports): Addon {
 function countOf(result: Failure, syscall: string, args: Record<string, unknown>): number {
   if (typeof result === 'number' && result >= 0) return result;
   throw failure(result, syscall, args);
-}
-
-function named(args: CopyArguments): Record<string, unknown> {
-  const [sourceFd, sourcePosition, targetFd, targetPosition, byteLength] = args;
-  return { sourceFd, sourcePosition, targetFd, targetPosition, byteLength };
 }

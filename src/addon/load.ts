@@ -1,9 +1,4 @@
-/**
- * The only module that loads the addon.
- *
- * The addon maps files, hands out external ArrayBuffers over a mapping and guards it. Opening by
- * path, the checks of header and limits and their wording are done by its callers.
- */
+/** Finds and loads the addon; no other module does. */
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -42,7 +37,7 @@ let loaded: AddonLoad | undefined;
 
 /**
  * Loads the addon once; later calls return the same answer. Only a failure to load it is not
- * remembered: it may pass, as when the process is out of descriptors. Never throws.
+ * remembered: it may pass, such as when the process is out of descriptors. Never throws.
  */
 export function loadAddon(): AddonLoad {
   if (loaded !== undefined) return loaded;
@@ -51,7 +46,7 @@ export function loadAddon(): AddonLoad {
     loaded = { unavailable: `there is no addon for ${process.platform}-${process.arch}` };
     return loaded;
   }
-  // Not by `require`, the making of which takes ten times as long as this.
+  // Making a `require` function takes ten times as long as this.
   const module = { exports: {} as AddonExports };
   try {
     process.dlopen(module, file);

@@ -80,7 +80,19 @@ export function quoteName(name: string): string {
   return `${JSON.stringify(name.slice(0, SHOWN_NAME_LENGTH))}… (${name.length} characters)`;
 }
 
-/** Base class of every error of this package that is not a programmer's mistake. */
+/**
+ * Base class of every error of this package that is not a programmer's mistake.
+ *
+ * @example
+ * ```ts
+ * try {
+ *   safeOpen('.');
+ * } catch (error) {
+ *   if (!(error instanceof SafetensorsError)) throw error; // Node's own, such as ENOENT
+ *   console.log(error.code, error.path); // → SAFETENSORS_NOT_A_REGULAR_FILE .
+ * }
+ * ```
+ */
 export class SafetensorsError extends Error {
   /** Stable, machine-readable kind of the error. */
   readonly code: ErrorCode;
@@ -108,7 +120,18 @@ export class SafetensorsError extends Error {
   }
 }
 
-/** The bytes are not a valid safetensors file and never will be: trying again is of no use. */
+/**
+ * The bytes are not a valid safetensors file and never will be: trying again is of no use.
+ *
+ * @example
+ * ```ts
+ * try {
+ *   parse(new Uint8Array(3));
+ * } catch (error) {
+ *   if (error instanceof FormatError) console.log(error.code); // → SAFETENSORS_HEADER_TOO_SMALL
+ * }
+ * ```
+ */
 export class FormatError extends SafetensorsError {
   declare readonly code: FormatErrorCode;
 
@@ -118,7 +141,20 @@ export class FormatError extends SafetensorsError {
   }
 }
 
-/** The file has no tensor of that name; the message lists near names. */
+/**
+ * The file has no tensor of that name; the message lists near names.
+ *
+ * @example
+ * ```ts
+ * const file = safeOpen('model.safetensors');
+ * try {
+ *   file.getTensor('embed.wieght');
+ * } catch (error) {
+ *   if (error instanceof TensorNotFoundError) console.log(error.message);
+ *   // → model.safetensors: tensor "embed.wieght": no such tensor; did you mean "embed.weight"?
+ * }
+ * ```
+ */
 export class TensorNotFoundError extends SafetensorsError {
   /** `nearNames` are existing names that the caller may have meant, best first. */
   constructor(tensor: string, nearNames: readonly string[], context: ErrorContext = {}) {
@@ -128,7 +164,19 @@ export class TensorNotFoundError extends SafetensorsError {
   }
 }
 
-/** An index does not fit the tensor's shape or dtype. */
+/**
+ * An index does not fit the tensor's shape or dtype.
+ *
+ * @example
+ * ```ts
+ * const file = safeOpen('model.safetensors');
+ * try {
+ *   file.getSlice('norm.weight', 4);
+ * } catch (error) {
+ *   if (error instanceof SliceError) console.log(error.code); // → SAFETENSORS_SLICE_OUT_OF_RANGE
+ * }
+ * ```
+ */
 export class SliceError extends SafetensorsError {
   declare readonly code: SliceErrorCode;
 
@@ -138,7 +186,19 @@ export class SliceError extends SafetensorsError {
   }
 }
 
-/** A tensor or metadata that cannot be written as it was given: every file is as it was. */
+/**
+ * A tensor or metadata that cannot be written as it was given: every file is as it was.
+ *
+ * @example
+ * ```ts
+ * try {
+ *   serialize({ weight: { dtype: 'F32', shape: [2], data: new Float32Array(3) } });
+ * } catch (error) {
+ *   if (error instanceof InvalidTensorError) console.log(error.message);
+ *   // → tensor "weight": expected 8 bytes for F32 of shape [2], found 12
+ * }
+ * ```
+ */
 export class InvalidTensorError extends SafetensorsError {
   declare readonly code: InvalidTensorErrorCode;
 
@@ -148,7 +208,21 @@ export class InvalidTensorError extends SafetensorsError {
   }
 }
 
-/** The file was closed before it was asked. Views handed out earlier are not affected. */
+/**
+ * The file was closed before it was asked. Views handed out earlier are not affected.
+ *
+ * @example
+ * ```ts
+ * const file = safeOpen('model.safetensors');
+ * file.close();
+ * try {
+ *   file.getTensor('norm.weight');
+ * } catch (error) {
+ *   if (error instanceof FileClosedError) console.log(error.message);
+ *   // → model.safetensors: the file is closed
+ * }
+ * ```
+ */
 export class FileClosedError extends SafetensorsError {
   /** The context names the file. */
   constructor(context?: ErrorContext) {
@@ -156,7 +230,23 @@ export class FileClosedError extends SafetensorsError {
   }
 }
 
-/** The file was cut short or rewritten after it was opened: open it again. */
+/**
+ * The file was cut short or rewritten after it was opened: open it again.
+ *
+ * @example
+ * ```ts
+ * import { truncateSync } from 'node:fs';
+ *
+ * const file = safeOpen('model.safetensors');
+ * truncateSync('model.safetensors', 100);
+ * try {
+ *   file.getTensor('norm.weight');
+ * } catch (error) {
+ *   if (error instanceof FileChangedError) console.log(error.code, file.ok);
+ *   // → SAFETENSORS_FILE_CHANGED false
+ * }
+ * ```
+ */
 export class FileChangedError extends SafetensorsError {
   /** `message` says what was found against what was expected. */
   constructor(message: string, context?: ErrorContext) {

@@ -44,6 +44,13 @@ const FLOAT_DTYPES: readonly string[] = [
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for another dtype, or values of another kind
  * @throws RangeError `ERR_OUT_OF_RANGE` for a number of values that does not make whole elements or
  *   bytes
+ *
+ * @example
+ * ```ts
+ * const data = fromFloat32(Float32Array.of(1, -2), 'BF16');
+ * console.log(data); // → Uint16Array(2) [ 16256, 49152 ]
+ * await saveFile('new.safetensors', { weight: { dtype: 'BF16', shape: [2], data } });
+ * ```
  */
 export function fromFloat32<D extends FloatDtype>(values: Float32Array, dtype: D): FloatData<D>;
 export function fromFloat32(values: Float32Array, dtype: FloatDtype): FloatData<FloatDtype> {

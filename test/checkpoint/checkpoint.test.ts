@@ -1,21 +1,14 @@
 import { join } from 'node:path';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { Checkpoint as CheckpointClass } from '../../src/checkpoint/checkpoint.js';
 import { SafetensorsFile } from '../../src/file/file.js';
 import { type Checkpoint, openCheckpoint, SafetensorsError, safeOpen } from '../../src/index.js';
-import { TWO_SHARDS, writeCheckpoint } from '../support/make-checkpoint.js';
+import { openUntilEnd, TWO_SHARDS, writeCheckpoint } from '../support/make-checkpoint.js';
 import { fileBytes, writeTemporary } from '../support/make-file.js';
 import { runChild } from '../support/run-child.js';
 
-const open: Checkpoint[] = [];
-afterEach(() => {
-  for (const checkpoint of open.splice(0)) checkpoint.close();
-});
-
 function twoShards(description = TWO_SHARDS): Checkpoint {
-  const checkpoint = openCheckpoint(writeCheckpoint(description));
-  open.push(checkpoint);
-  return checkpoint;
+  return openUntilEnd(writeCheckpoint(description));
 }
 
 const [FIRST = '', SECOND = ''] = Object.keys(TWO_SHARDS.shards);
@@ -67,8 +60,7 @@ describe('a checkpoint', () => {
     const path = writeTemporary([{ name: 'kept', dtype: 'U8', shape: [2] }], {
       metadata: { dropped: 'kept', format: 'pt' },
     });
-    const checkpoint = openCheckpoint(path);
-    open.push(checkpoint);
+    const checkpoint = openUntilEnd(path);
     expect([checkpoint.path, checkpoint.shards]).toEqual([path, ['model.safetensors']]);
     expect([checkpoint.keys(), checkpoint.offsetKeys()]).toEqual([['kept'], ['kept']]);
     expect(checkpoint.metadata?.get('format')).toBe('pt');

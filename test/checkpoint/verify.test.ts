@@ -1,18 +1,11 @@
 import { rmSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, describe, expect, it } from 'vitest';
-import { type Checkpoint, openCheckpoint } from '../../src/index.js';
-import { TWO_SHARDS, writeCheckpoint } from '../support/make-checkpoint.js';
-
-const open: Checkpoint[] = [];
-afterEach(() => {
-  for (const checkpoint of open.splice(0)) checkpoint.close();
-});
+import { describe, expect, it } from 'vitest';
+import type { Checkpoint } from '../../src/index.js';
+import { openUntilEnd, TWO_SHARDS, writeCheckpoint } from '../support/make-checkpoint.js';
 
 function twoShards(description = TWO_SHARDS): Checkpoint {
-  const checkpoint = openCheckpoint(writeCheckpoint(description));
-  open.push(checkpoint);
-  return checkpoint;
+  return openUntilEnd(writeCheckpoint(description));
 }
 
 const [FIRST = '', SECOND = ''] = Object.keys(TWO_SHARDS.shards);

@@ -1,5 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { afterEach } from 'vitest';
+import { type Checkpoint, openCheckpoint } from '../../src/index.js';
 import { type Entry, type FileOptions, fileBytes, temporaryPath } from './make-file.js';
 
 /** A folder with an index and its shards. */
@@ -51,3 +53,15 @@ export const TWO_SHARDS: CheckpointDescription = {
     ],
   },
 };
+
+const opened: Checkpoint[] = [];
+afterEach(() => {
+  for (const checkpoint of opened.splice(0)) checkpoint.close();
+});
+
+/** Opens a checkpoint, which is closed at the end of the test. */
+export function openUntilEnd(path: string): Checkpoint {
+  const checkpoint = openCheckpoint(path);
+  opened.push(checkpoint);
+  return checkpoint;
+}

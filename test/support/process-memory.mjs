@@ -1,23 +1,33 @@
-// What the kernel says about this process, for tests of leaks.
+// What the kernel says about this process, for tests of leaks and of memory.
 import { readdirSync, readFileSync } from 'node:fs';
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+
+/** A figure of /proc/self/status in bytes, such as `VmHWM` or `RssAnon`. */
+export function processStatus(field) {
+  const status = readFileSync('/proc/self/status', 'utf8');
+  return 1024 * Number(new RegExp(`^${field}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]);
+}
+
+/** The lines of /proc/self/maps. */
+export function mapLines() {
+  return readFileSync('/proc/self/maps', 'utf8').split('\n');
+}
 
 /** Descriptors, mappings of a file and in all, and anonymous memory in bytes. */
 export function counters(path) {
-  const status = readFileSync('/proc/self/status', 'utf8');
-  const mappings = readFileSync('/proc/self/maps', 'utf8').split('\n');
+  const mappings = mapLines();
   return {
     descriptors: readdirSync('/proc/self/fd').length,
     fileMappings: mappings.filter((line) => line.endsWith(path)).length,
     mappings: mappings.length,
-    anonymousBytes: 1024 * Number(/^RssAnon:\s+(\d+)/m.exec(status)?.[1]),
+    anonymousBytes: processStatus('RssAnon'),
   };
 }
 
-/** Collects garbage until finalizers, which run in later turns of the event loop, have settled. */
-export async function settle() {
-  for (let i = 0; i < 6; i++) {
+/** Collects garbage and lets Node run the finalizers of buffers, which it does from the event loop. */
+export async function collect() {
+  for (let round = 0; round < 5; round++) {
     globalThis.gc();
-    await setImmediate();
+    for (let turn = 0; turn < 5; turn++) await nextTurn();
   }
 }

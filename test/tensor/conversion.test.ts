@@ -1,22 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { DTYPES, type Dtype, parse, type SafetensorsFile, safeOpen } from '../../src/index.js';
-import {
-  type Entry,
-  type FileOptions,
-  fileBytes,
-  temporaryPath,
-  writeTemporary,
-} from '../support/make-file.js';
+import { DTYPES, type Dtype } from '../../src/index.js';
+import { type Entry, fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
 import { measureInChild } from '../support/run-child.js';
-
-type Opener = (entries: readonly Entry[], options?: FileOptions) => SafetensorsFile;
-
-const openers: readonly (readonly [string, Opener])[] = [
-  ['mmap', (...args) => safeOpen(writeTemporary(...args), { storage: 'mmap' })],
-  ['read', (...args) => safeOpen(writeTemporary(...args), { storage: 'read' })],
-  ['memory', (...args) => parse(fileBytes(...args))],
-];
+import { openers } from './openers.js';
 
 /** Any bytes at all. */
 function scrambledBytes(length: number): Uint8Array {

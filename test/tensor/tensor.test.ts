@@ -2,25 +2,12 @@ import { constants } from 'node:buffer';
 import { closeSync, ftruncateSync, openSync, writeSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { DTYPES, type Dtype, parse, type SafetensorsFile, safeOpen } from '../../src/index.js';
-import {
-  countedBytes,
-  type Entry,
-  type FileOptions,
-  fileBytes,
-  temporaryPath,
-  writeTemporary,
-} from '../support/make-file.js';
+import { countedBytes, fileBytes, temporaryPath } from '../support/make-file.js';
+import { type Opener, openers } from './openers.js';
 
-type Opener = (entries: readonly Entry[], options?: FileOptions) => SafetensorsFile;
+const overBuffer: Opener = (...args) => parse(Buffer.from(fileBytes(...args)));
 
-const openers: readonly (readonly [string, Opener])[] = [
-  ['mmap', (...args) => safeOpen(writeTemporary(...args), { storage: 'mmap' })],
-  ['read', (...args) => safeOpen(writeTemporary(...args), { storage: 'read' })],
-  ['memory', (...args) => parse(fileBytes(...args))],
-  ['memory', (...args) => parse(Buffer.from(fileBytes(...args)))],
-];
-
-describe.each(openers)('%s (%#)', (kind, open) => {
+describe.each([...openers, ['memory', overBuffer] as const])('%s (%#)', (kind, open) => {
   test.each(Object.keys(DTYPES) as Dtype[])('%s: bytes and data are the bit patterns', (dtype) => {
     const tensor = open([{ name: 't', dtype, shape: [2, 4] }]).getTensor('t');
     const bytes = countedBytes(DTYPES[dtype].bits);

@@ -3,7 +3,7 @@ import { closeSync, ftruncateSync, mkdtempSync, openSync, rmSync, writeSync } fr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { safeOpen } from '../../../lib/index.js';
-import { settle } from '../../support/process-memory.mjs';
+import { collect } from '../../support/process-memory.mjs';
 
 const ROWS = 50;
 const ROW = 2 ** 20;
@@ -20,14 +20,14 @@ try {
   closeSync(fd);
 
   const file = safeOpen(path, { storage: 'read' });
-  await settle();
+  await collect();
   const before = process.memoryUsage().arrayBuffers;
   let read = 0;
   for (let i = 0; i < 200; i++) {
     read += file.getSlice('t', i % ROWS).bytes.byteLength;
-    if (i % 20 === 0) await settle();
+    if (i % 20 === 0) await collect();
   }
-  await settle();
+  await collect();
   const held = process.memoryUsage().arrayBuffers - before;
   file.close();
   console.log(JSON.stringify({ held, read }));

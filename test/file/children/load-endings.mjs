@@ -1,7 +1,7 @@
 // Ends workers, or the process, while a load is under way. Prints the descriptors left behind.
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { safeOpen } from '../../../lib/index.js';
-import { counters, settle } from '../../support/process-memory.mjs';
+import { collect, counters } from '../../support/process-memory.mjs';
 
 const [path, storage, ending] = isMainThread ? process.argv.slice(2) : [...workerData, 'wait'];
 
@@ -18,7 +18,7 @@ if (ending === 'worker-terminate') {
     await new Promise((resolve) => worker.once('message', resolve));
     await worker.terminate();
   }
-  await settle();
+  await collect();
   console.log(JSON.stringify(counters(path).descriptors - before.descriptors));
 }
 if (ending === 'exit') {

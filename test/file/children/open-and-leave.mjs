@@ -1,6 +1,6 @@
 // Opens one file many times and closes or drops it; prints the kernel's counters before and after.
 import { safeOpen } from '../../../lib/index.js';
-import { counters, settle } from '../../support/process-memory.mjs';
+import { collect, counters } from '../../support/process-memory.mjs';
 
 const [path, countText, ending, storage] = process.argv.slice(2);
 const count = Number(countText);
@@ -15,19 +15,19 @@ function openOnce() {
 
 // The first rounds fill caches and quarantine, which are bounded and stay.
 for (let i = 0; i < count / 10; i++) openOnce();
-await settle();
+await collect();
 const before = counters(path);
 let most = { ...before };
 for (let i = 0; i < count; i++) {
   openOnce();
   if (i % 1000 !== 999) continue;
   // Dropped handles are the collector's: it does not know of descriptors, the limit of which is low.
-  if (ending === 'drop') await settle();
+  if (ending === 'drop') await collect();
   else await new Promise(setImmediate);
   const now = counters(path);
   most = Object.fromEntries(
     Object.entries(now).map(([key, value]) => [key, Math.max(value, most[key])]),
   );
 }
-await settle();
+await collect();
 console.log(JSON.stringify({ before, most, after: counters(path) }));

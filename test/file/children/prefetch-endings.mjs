@@ -4,7 +4,7 @@ import { isMainThread, parentPort, Worker, workerData } from 'node:worker_thread
 import { loadAddon } from '../../../lib/addon/load.js';
 import { safeOpen } from '../../../lib/index.js';
 import { openRegularFile } from '../../../lib/io/opened-file.js';
-import { counters, settle } from '../../support/process-memory.mjs';
+import { collect, counters } from '../../support/process-memory.mjs';
 
 const [path, ending] = isMainThread ? process.argv.slice(2) : [workerData, 'wait'];
 
@@ -34,7 +34,7 @@ if (ending in endings) {
   const { ok } = file;
   file.close();
   file = undefined;
-  await settle();
+  await collect();
   const after = counters(path);
   const left = {
     descriptors: after.descriptors - before.descriptors,
@@ -79,7 +79,7 @@ if (ending === 'worker-terminate') {
     const workers = await Promise.all(Array.from({ length: 4 }, startWorker));
     await Promise.all(workers.map((worker) => worker.terminate()));
   }
-  await settle();
+  await collect();
   console.log(JSON.stringify(counters(path).fileMappings));
 }
 if (ending === 'worker-alive') {

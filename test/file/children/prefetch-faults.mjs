@@ -1,13 +1,9 @@
 // Reads a file that is not in the page cache, after a prefetch or without one, and prints the page
 // faults that waited for the disk, and private memory. The cache was dropped by the parent.
-import { readFileSync } from 'node:fs';
 import { safeOpen } from '../../../lib/index.js';
+import { processStatus } from '../../support/process-memory.mjs';
 
 const [path, how] = process.argv.slice(2);
-
-function anonymousBytes() {
-  return 1024 * Number(/^RssAnon:\s+(\d+)/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1]);
-}
 
 /** Backwards: a reader that goes forwards mostly finds what the system has read ahead. */
 function readAll(file) {
@@ -21,7 +17,7 @@ function readAll(file) {
 
 const file = safeOpen(path);
 const residentBefore = file.residency();
-const anonymousBefore = anonymousBytes();
+const anonymousBefore = processStatus('RssAnon');
 const progress = [];
 const onProgress = (report) => progress.push(report);
 if (how === 'prefetch') await file.prefetch(undefined, { onProgress });
@@ -35,7 +31,7 @@ console.log(
     byteLength: file.byteLength,
     residentBefore,
     residentAfter,
-    anonymous: anonymousBytes() - anonymousBefore,
+    anonymous: processStatus('RssAnon') - anonymousBefore,
     majorFaults: faultsAfter.majorPageFault - faultsBefore.majorPageFault,
     minorFaults: faultsAfter.minorPageFault - faultsBefore.minorPageFault,
     progress: progress.at(-1),

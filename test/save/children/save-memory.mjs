@@ -1,15 +1,11 @@
 // Saves a large file in one way and prints by how much the memory of the process grew meanwhile, in
 // bytes: private memory, looked at again and again, and the most that was resident.
-import { readFileSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { safeOpen, saveFile, saveFileSync } from '../../../lib/index.js';
+import { processStatus } from '../../support/process-memory.mjs';
 
 const [way, source, target, size] = process.argv.slice(2);
 const count = Number(size);
-
-function field(name) {
-  const status = readFileSync('/proc/self/status', 'utf8');
-  return 1024 * Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(status)?.[1]);
-}
 
 async function* produce() {
   const piece = new Uint8Array(2 ** 20);
@@ -32,15 +28,15 @@ function tensorsOf() {
 
 const tensors = tensorsOf();
 globalThis.gc();
-const before = { resident: field('VmHWM'), anonymous: field('RssAnon') };
+const before = { resident: processStatus('VmHWM'), anonymous: processStatus('RssAnon') };
 let anonymous = 0;
 const look = () => {
-  anonymous = Math.max(anonymous, field('RssAnon') - before.anonymous);
+  anonymous = Math.max(anonymous, processStatus('RssAnon') - before.anonymous);
 };
 const timer = setInterval(look, 5);
 if (way === 'memory, sync') saveFileSync(target, tensors, { durable: false });
 else await saveFile(target, tensors, { durable: false, onProgress: look });
 clearInterval(timer);
 look();
-const resident = field('VmHWM') - before.resident;
+const resident = processStatus('VmHWM') - before.resident;
 console.log(JSON.stringify({ anonymous, resident, byteLength: statSync(target).size }));

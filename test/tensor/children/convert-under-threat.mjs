@@ -3,7 +3,7 @@
 import { readFileSync, truncateSync } from 'node:fs';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { parse, safeOpen } from '../../../lib/index.js';
-import { settle } from '../../support/process-memory.mjs';
+import { collect } from '../../support/process-memory.mjs';
 
 const [path, threat, smallPath] = isMainThread ? process.argv.slice(2) : workerData;
 
@@ -21,7 +21,7 @@ async function outcome(file, threaten, options = {}) {
     (error) => error.code ?? error.name,
   );
   threaten();
-  await settle();
+  await collect();
   return ending;
 }
 

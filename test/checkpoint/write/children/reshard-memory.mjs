@@ -1,8 +1,9 @@
 // Merges a checkpoint of so many bytes into one file and splits that again; prints by how many bytes
 // the process grew at most, by the kernel's counter.
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { reshard, saveCheckpoint } from '../../../../lib/index.js';
+import { processStatus } from '../../../support/process-memory.mjs';
 
 const [folder, byteLength] = process.argv.slice(2);
 const data = new Uint8Array(10_000_000).fill(1);
@@ -15,15 +16,10 @@ const source = join(folder, 'source');
 const target = join(folder, 'target');
 await saveCheckpoint(source, tensors, { maxShardSize: '50MB', durable: false });
 
-function kilobytes(name) {
-  const status = readFileSync('/proc/self/status', 'utf8');
-  return Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(status)?.[1]);
-}
-
 globalThis.gc();
 writeFileSync('/proc/self/clear_refs', '5');
-const before = kilobytes('VmRSS');
+const before = processStatus('VmRSS');
 await reshard(source, target, { maxShardSize: Infinity, durable: false });
 rmSync(source, { recursive: true });
 await reshard(target, target, { maxShardSize: '40MB', durable: false });
-console.log(JSON.stringify(1024 * (kilobytes('VmHWM') - before)));
+console.log(JSON.stringify(processStatus('VmHWM') - before));

@@ -63,7 +63,7 @@ export function safeOpen(path: PathLike, options: OpenOptions = {}): Safetensors
   try {
     const dataStart = readDataStart(file, limits);
     storage = openStorage(file, options);
-    const header = parseStart(storage.readHeader(dataStart), file, limits);
+    const header = parseStart(storage.readHeader(dataStart), file.byteLength, limits);
     return SafetensorsFile.of(storage, header);
   } catch (error) {
     if (storage === undefined) closeSync(file.fd);

@@ -33,15 +33,15 @@ export function readDataStart(file: OpenedFile, options: ParseHeaderOptions): nu
  */
 export function parseStart(
   start: Uint8Array,
-  file: OpenedFile,
+  fileByteLength: number,
   options: ParseHeaderOptions,
 ): Header {
-  const length = readHeaderLength(start, file.byteLength, options);
+  const length = readHeaderLength(start, fileByteLength, options);
   if (PREFIX_BYTE_LENGTH + length !== start.byteLength) {
-    const { path } = file;
+    const { path } = options;
     throw new FileChangedError('the file was rewritten while its header was read', { path });
   }
-  return parseHeader(start.subarray(PREFIX_BYTE_LENGTH), file.byteLength, options);
+  return parseHeader(start.subarray(PREFIX_BYTE_LENGTH), fileByteLength, options);
 }
 
 /**
@@ -53,5 +53,5 @@ export function readFileHeader(file: OpenedFile): Header {
   const options = { path: file.path };
   const start = new Uint8Array(readDataStart(file, options));
   readFully(readerOf(file), start, 0, file.path);
-  return parseStart(start, file, options);
+  return parseStart(start, file.byteLength, options);
 }

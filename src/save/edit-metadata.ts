@@ -145,7 +145,7 @@ async function rewrite(edit: Edit): Promise<MetadataEdit> {
   const start = fileStart(json, grownByteLength(header.json.byteLength, json.byteLength, path));
   const byteLength = start.byteLength + header.dataByteLength;
   // Checked as any other header.
-  const edited = parseStart(start, { ...file, byteLength }, { path });
+  const edited = parseStart(start, byteLength, { path });
   const transfer = new Transfer(byteLength, options, check);
   const replacement = await Replacement.open(target.path, path, { byteLength, durable });
   try {
@@ -180,7 +180,7 @@ async function overwrite(edit: Edit): Promise<MetadataEdit> {
   }
   const before = fileStart(header.json, length);
   const after = fileStart(json, length);
-  const edited = parseStart(after, file, { path });
+  const edited = parseStart(after, file.byteLength, { path });
   const transfer = new Transfer(after.byteLength, options);
   options.signal?.throwIfAborted();
   await overwriteHeader({ target, file, before, after, check, durable }, transfer);

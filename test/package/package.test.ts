@@ -19,6 +19,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
+import ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readDescription } from '../file/model-description.js';
 import { filesBelow, root } from '../support/source-tree.js';
@@ -199,5 +200,45 @@ describe('installed without network, compiler and Python', () => {
     const flags = ['--strict', '--exactOptionalPropertyTypes', '--skipLibCheck', 'false'];
     const options = ['--noEmit', '--target', 'es2022', '--module', 'nodenext', '--types', 'node'];
     runNode(project, process.env, TSC, ...flags, ...options, ...programs);
+  });
+});
+
+describe('the types', () => {
+  let program: ts.Program;
+  let index: ts.SourceFile;
+  const lib = (): string => join(folder, 'copy/lib/');
+
+  beforeAll(() => {
+    const path = join(lib(), 'index.d.ts');
+    program = ts.createProgram([path], {
+      target: ts.ScriptTarget.ES2022,
+      module: ts.ModuleKind.NodeNext,
+      types: [],
+    });
+    index = program.getSourceFile(path) as ts.SourceFile;
+  });
+
+  it('leave out what is internal', () => {
+    const ours = program.getSourceFiles().filter(({ fileName }) => fileName.startsWith(lib()));
+    expect(ours.length).toBeGreaterThan(10);
+    expect(ours.filter(({ text }) => text.includes('@internal'))).toEqual([]);
+  });
+
+  it('let nobody construct anything but errors', () => {
+    const checker = program.getTypeChecker();
+    const found = checker.getExportsOfModule(checker.getSymbolAtLocation(index) as ts.Symbol);
+    const classes = found
+      .map((symbol) =>
+        symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol,
+      )
+      .flatMap(({ declarations = [] }) => declarations.filter(ts.isClassDeclaration));
+    const isPrivate = (member: ts.ClassElement): boolean =>
+      ts.isConstructorDeclaration(member) &&
+      member.modifiers?.some(({ kind }) => kind === ts.SyntaxKind.PrivateKeyword) === true;
+    const named = (of: readonly ts.ClassDeclaration[]) => of.map(({ name }) => name?.text);
+    const constructible = classes.filter(({ members }) => !members.some(isPrivate));
+    expect(named(classes)).toContain('Tensor');
+    expect(named(constructible)).toContain('FormatError');
+    expect(named(constructible).filter((name) => !name?.endsWith('Error'))).toEqual([]);
   });
 });

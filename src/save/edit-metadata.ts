@@ -1,4 +1,4 @@
-/** Changes the metadata of a file, and nothing else of it. */
+/** Changes the metadata of a file, and nothing else. */
 
 import { closeSync, constants, fstatSync, statSync } from 'node:fs';
 import { requireBoolean } from '../errors/arguments.js';
@@ -25,28 +25,28 @@ import { type ReplacementTarget, resolveTarget } from '../replacement/target.js'
 
 /** Options of {@link editMetadata}. */
 export interface EditMetadataOptions extends TransferOptions {
-  /** True overwrites the header in the file itself, when the new one fits. False by default. */
+  /** True overwrites the header in the file itself, if the new one fits. False by default. */
   readonly inPlace?: boolean | undefined;
-  /** False leaves out the syncing, so that the change may not survive a loss of power. */
+  /** False does not sync: the change may not survive a loss of power. True by default. */
   readonly durable?: boolean | undefined;
 }
 
 /** What {@link editMetadata} did. */
 export interface MetadataEdit {
   /**
-   * `'none'`: the changes change nothing, and nothing was written; `'rewritten'`: a new file took the
-   * place of the old one; `'inPlace'`: the header was overwritten.
+   * `'none'`: nothing was different, and nothing was written; `'rewritten'`: a new file took the place
+   * of the old one; `'inPlace'`: the header was overwritten.
    */
   readonly method: 'none' | 'rewritten' | 'inPlace';
   /** The metadata that the file has now; null when it has none. */
   readonly metadata: ReadonlyMap<string, string> | null;
   /** Length of the header now, in bytes, without the 8 bytes before it. */
   readonly headerByteLength: number;
-  /** Bytes of padding at the header's end: so much longer may metadata become in place. */
+  /** Bytes of padding at the header's end: how much longer the metadata may become in place. */
   readonly spareByteLength: number;
 }
 
-/** A file whose header is to be another. */
+/** An edit under way. */
 interface Edit {
   readonly target: ReplacementTarget;
   readonly file: OpenedFile;
@@ -55,36 +55,37 @@ interface Edit {
   readonly json: Uint8Array;
   readonly durable: boolean;
   readonly options: TransferOptions;
-  /** Throws when the file is not as it was when its header was read. */
+  /** Throws when the file has changed since its header was read. */
   readonly check: () => void;
 }
 
 /**
- * Sets and deletes keys of a file's metadata: `changes` gives new values by key, and null for keys to
- * be deleted. Everything else of the header stays as it is, byte for byte, and so do the tensors. Keys
- * are written sorted; deleting the last one leaves `{}`.
+ * Sets and deletes keys of a file's metadata: `changes` has new values by key, and null for keys to
+ * delete. The rest of the header and the tensors stay as they are, byte for byte. Keys are written
+ * sorted. Deleting the last one leaves `{}`.
  *
- * By default the path has the old file or the new one at every moment, whole: the data is copied
- * within the kernel to a temporary file in the same folder, which is then renamed. Links are
- * followed. The header keeps its length when the new one fits; else the data begins at a multiple of
- * the same power of two as before, from 8 bytes to 2 MiB.
+ * By default the path has the old file or the new one at every moment, whole: the kernel copies the
+ * data to a temporary file in the same folder, which is then renamed. Links are followed. The header
+ * keeps its length if the new one fits; else the data begins at a multiple of the same power of two as
+ * before, from 8 bytes to 2 MiB.
  *
- * `inPlace: true` overwrites the header, when the padding at its end leaves room, so that no data is
- * copied. **This is not crash-safe**: a process or machine that dies meanwhile leaves a header that is
- * half old and half new. For that case the old header stands in `<file>.header-backup` until the new
- * one is synced; `dd if=<file>.header-backup of=<file> conv=notrunc` puts it back, and then the backup
- * has to be deleted. Handles that are open on the file then throw `SAFETENSORS_FILE_CHANGED`.
+ * `inPlace: true` overwrites the header if the padding at its end leaves room, and copies no data.
+ * **This is not crash-safe**: a process or machine that dies meanwhile leaves a header that is half old
+ * and half new. For that case the old header stands in `<file>.header-backup` until the new one is
+ * synced. `dd if=<file>.header-backup of=<file> conv=notrunc` puts it back; then delete the backup.
+ * Open handles of the file throw `SAFETENSORS_FILE_CHANGED` after the edit.
  *
  * @throws FormatError for a file that is not valid safetensors
  * @throws InvalidTensorError for a key given twice or a lone surrogate, and
  *   `SAFETENSORS_HEADER_TOO_LARGE`
- * @throws SafetensorsError `SAFETENSORS_HEADER_FULL` when a header does not fit in place, with the
- *   number of bytes missing; `SAFETENSORS_EDIT_INTERRUPTED` when there is a backup;
+ * @throws SafetensorsError `SAFETENSORS_HEADER_FULL` when the header does not fit in place, with the
+ *   number of missing bytes; `SAFETENSORS_EDIT_INTERRUPTED` when there is a backup;
  *   `SAFETENSORS_HUB_CACHE_BLOB`, `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_TARGET_IN_USE`
- * @throws FileChangedError when the file changes meanwhile, as by another edit: no edit undoes another
+ * @throws FileChangedError when the file changes meanwhile, even by another edit, so no edit undoes
+ *   another
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for arguments of the wrong kind
- * @throws Error Node's own `ENOENT`, `ENOSPC` and the like; `signal.reason` when it was aborted. After
- *   an error the file is as it was; only one of syncing the folder comes when the new header is there
+ * @throws Error Node's own `ENOENT`, `ENOSPC` and the like; `signal.reason` when it was aborted. The
+ *   file is as it was, except after an error of syncing the folder, which comes last
  */
 export async function editMetadata(
   path: PathLike,
@@ -126,7 +127,7 @@ function openTarget(target: ReplacementTarget, label: string, access: number): O
   }
 }
 
-/** Size, time, and whether the path still means this file: a rename changes neither. */
+/** Checks size and time, and that the path still leads to this file: a rename changes neither. */
 function sameFileCheck(target: ReplacementTarget, file: OpenedFile): () => void {
   const checkContent = changeCheck(file);
   const { dev, ino } = fstatSync(file.fd, { bigint: true });

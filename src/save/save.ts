@@ -1,4 +1,4 @@
-/** Tensors and metadata as a file, which takes the place of another in one step. */
+/** Writes tensors and metadata to a file, which takes the place of an old one in one step. */
 
 import { requireBoolean, requireOptions } from '../errors/arguments.js';
 import { requireLittleEndianHost } from '../format/dtype.js';
@@ -6,7 +6,7 @@ import { type HeaderOptions, layOut } from '../format/header-writer.js';
 import type { NamedValues } from '../format/named-values.js';
 import { locate, type PathLike } from '../io/paths.js';
 import { Transfer, type TransferOptions } from '../io/transfer.js';
-import { Replacement, type ReplacementOptions } from '../replacement/replacement.js';
+import { Replacement } from '../replacement/replacement.js';
 import { SourceFiles } from './source-files.js';
 import type { TensorBytes } from './tensor-bytes.js';
 import { readTensors, readTensorsAndStreams, type TensorInput } from './tensor-input.js';
@@ -16,9 +16,8 @@ import { writeLayout, writeLayoutSync } from './tensor-writes.js';
 /** Options of {@link saveFileSync}. */
 export interface SaveSyncOptions extends HeaderOptions {
   /**
-   * Whether file and folder are synced, so that the new file survives a loss of power; true by
-   * default. Without it the disk writes when it likes, which returns earlier and may leave, after a
-   * loss of power only, a file without its content.
+   * True syncs file and folder, so the new file survives a loss of power. False returns earlier, and a
+   * loss of power may leave a file without its content. True by default.
    */
   readonly durable?: boolean | undefined;
 }
@@ -27,31 +26,30 @@ export interface SaveSyncOptions extends HeaderOptions {
 export interface SaveOptions extends SaveSyncOptions, TransferOptions {}
 
 /**
- * Writes tensors and metadata to a file, off the event loop: the bytes of `serialize`.
+ * Writes tensors and metadata to a file, off the event loop. The bytes are those of `serialize`.
  *
- * They go to a temporary file in the same folder, which then takes the path's place: at every moment
- * the path has the old file or the new one, whole, and whatever fails leaves the old one; only an
- * error of syncing the folder comes when the new one is there. Files that are open or mapped stay what
- * they were, also when the tensors come from the one that is replaced.
- * Permissions are those of the old file, else as the umask has them; a link is followed. What is
- * wrong with the arguments, and a full disk, is found before anything is written.
+ * They go to a temporary file in the same folder, which is then renamed: at every moment the path has
+ * the old file or the new one, whole. An error leaves the old file, except one of syncing the folder,
+ * which comes after the rename. Open and mapped files stay what they were, even when the tensors come
+ * from the file that is replaced. The new file gets the permissions of the old one, else those of the
+ * umask. Links are followed. Wrong arguments and a full disk are found before anything is written.
  *
- * Tensors of an open file whose bytes were never asked for are copied by the kernel; all others are
- * written from their memory with what was changed in it, and must not be changed until the promise
- * settles. `data` of a new tensor can also be a stream, or a function that gives one, which is asked
- * for bytes when its turn comes: one at a time, in the order of the file. A stream that fails, or is
- * left early, is ended; one whose turn does not come is left alone.
+ * Tensors of an open file whose bytes were never asked for are copied by the kernel. All others are
+ * written from memory, changes included; don't modify them until the promise settles. `data` of a new
+ * tensor can also be a stream, or a function that returns one. Streams are read one at a time, in the
+ * order of the file. A stream that fails or is left early is ended; a stream whose turn has not come is
+ * left alone.
  *
  * @throws InvalidTensorError `SAFETENSORS_INVALID_TENSOR_VIEW`, `SAFETENSORS_HEADER_TOO_LARGE` for
- *   what cannot be written, also a stream with more or fewer bytes than its shape has
- * @throws FileChangedError when a file that tensors come from has another size or header than when it
- *   was opened, or gets another size or modification time meanwhile
- * @throws FileClosedError for a tensor of a closed file that had not handed its bytes out, or whose
+ *   what cannot be written, including a stream with more or fewer bytes than its shape needs
+ * @throws FileChangedError when a file that tensors come from has changed since it was opened, or
+ *   changes meanwhile
+ * @throws FileClosedError for a tensor of a closed file that had not handed out its bytes, or whose
  *   bytes were detached meanwhile
  * @throws SafetensorsError `SAFETENSORS_HUB_CACHE_BLOB`, `SAFETENSORS_NOT_A_REGULAR_FILE`,
  *   `SAFETENSORS_TARGET_IN_USE` for a target that is not replaced
  * @throws Error Node's own `ENOSPC`, `EDQUOT`, `EFBIG`, `EACCES`, `ENOENT` and the like, with the path
- *   as it was given; `signal.reason` when it was aborted before the file took its place
+ *   as it was given; `signal.reason` when it was aborted before the rename
  * @throws TypeError, RangeError for arguments of the wrong kind
  */
 export async function saveFile(
@@ -113,7 +111,7 @@ export function saveFileSync(
   }
 }
 
-function durableOf(options: SaveSyncOptions): ReplacementOptions['durable'] {
+function durableOf(options: SaveSyncOptions): boolean {
   requireOptions(options);
   const { durable = true } = options;
   requireBoolean('durable', durable);

@@ -1,4 +1,4 @@
-/** A whole file in memory. */
+/** Writes tensors and metadata to memory, as a whole file. */
 
 import { constants } from 'node:buffer';
 import { argumentRangeError } from '../errors/arguments.js';
@@ -10,16 +10,16 @@ import { SourceFiles } from './source-files.js';
 import { readTensors, type TensorInput } from './tensor-input.js';
 
 /**
- * Tensors and metadata as the bytes of a safetensors file, in one buffer; `parse` is the way back.
- * The bytes are those that the reference writes, metadata sorted by key: equal input in any order
- * gives equal bytes.
+ * Tensors and metadata as the bytes of a safetensors file, in one buffer. `parse` reads them again.
+ * The bytes are those that the reference writes, with metadata sorted by key, so equal input in any
+ * order gives equal bytes.
  *
- * Every tensor is copied once, with what was written to its memory; one of a file whose bytes were
- * never asked for is read straight into the result. An open `SafetensorsFile` can be given as it is.
+ * Every tensor is copied once, changes in its memory included. A tensor of a file whose bytes were
+ * never asked for is read straight into the result. An open `SafetensorsFile` can be passed as it is.
  *
  * @throws InvalidTensorError `SAFETENSORS_INVALID_TENSOR_VIEW`, `SAFETENSORS_HEADER_TOO_LARGE` for
  *   what cannot be written, naming the tensor or the key
- * @throws FileClosedError for a tensor of a closed file that had not handed its bytes out
+ * @throws FileClosedError for a tensor of a closed file that had not handed out its bytes
  * @throws FileChangedError when the file of a tensor changed since it was opened
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for arguments of the wrong kind
  * @throws RangeError `ERR_OUT_OF_RANGE` for an unusable option, and when the result does not fit into

@@ -1,4 +1,4 @@
-/** A tensor's bytes as a caller has them in memory. */
+/** The bytes of a new tensor, in the forms that callers have in memory. */
 
 import { argumentTypeError } from '../errors/arguments.js';
 import { InvalidTensorError, quoteName } from '../errors/errors.js';
@@ -12,13 +12,13 @@ export interface TypedArray extends ArrayBufferView {
 }
 
 /**
- * Bytes of a tensor, little endian, C order: the typed array that `Tensor.data` is for its dtype, or
- * raw bytes for any (Uint8Array, Buffer, ArrayBuffer, SharedArrayBuffer). F16 also takes a
+ * Bytes of a tensor, little endian, C order: the kind of typed array that `Tensor.data` is for its
+ * dtype, or raw bytes (Uint8Array, Buffer, ArrayBuffer, SharedArrayBuffer). F16 also takes a
  * Float16Array, U8 a Uint8ClampedArray.
  */
 export type TensorBytes = TypedArray | ArrayBufferLike;
 
-/** A tensor as far as messages and typed arrays are concerned. */
+/** What is needed of a tensor to check its array and to name it in messages. */
 interface NamedDtype {
   readonly name: string;
   readonly dtype: Dtype;
@@ -29,13 +29,13 @@ const FURTHER_ARRAYS: Readonly<Partial<Record<Dtype, string>>> = {
   U8: 'Uint8ClampedArray',
 };
 
-/** Whether a value is bytes in memory, whatever they fit. */
+/** Whether a value is bytes in memory, for whatever dtype. */
 export function isTensorBytes(value: unknown): value is TensorBytes {
   return (ArrayBuffer.isView(value) && tagOf(value) !== 'DataView') || isBuffer(value);
 }
 
 /**
- * The bytes as a view, never a copy; without any where the memory was detached.
+ * The bytes as a view, never a copy. Empty when the memory was detached.
  *
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for what is not bytes
  * @throws InvalidTensorError for a typed array of another dtype
@@ -61,7 +61,7 @@ export function viewOf({ name, dtype }: NamedDtype, data: unknown): Uint8Array {
     : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 }
 
-/** Whether the memory is known to have gone elsewhere; Node 20 cannot tell of empty memory. */
+/** Whether the memory is known to be detached. Node 20 does not tell. */
 export function isDetached(data: TensorBytes): boolean {
   const buffer: ArrayBufferLike & { readonly detached?: boolean } = isBuffer(data)
     ? data

@@ -1,4 +1,4 @@
-/** A tensor's bytes that come when they are needed, so that not all have to be in memory. */
+/** Streams of a tensor's bytes, which need not all be in memory at once. */
 
 import { argumentTypeError } from '../errors/arguments.js';
 import { InvalidTensorError, quoteName } from '../errors/errors.js';
@@ -6,12 +6,12 @@ import type { Dtype } from '../format/dtype.js';
 import { itemsUntilAborted, untilAborted } from '../io/until-aborted.js';
 import { isTensorBytes, type TensorBytes, viewOf } from './tensor-bytes.js';
 
-/** Pieces of a tensor's bytes, in order, of any lengths. */
+/** Pieces of a tensor's bytes, in order, of any length. */
 export type TensorPieces = Iterable<TensorBytes> | AsyncIterable<TensorBytes>;
 
 /**
- * A stream, or a function that is called once, when the bytes are needed: it gives all of them, or
- * an iterable of pieces, or a promise of either.
+ * A stream; or a function, called once when the bytes are needed, that returns all of them, an
+ * iterable of pieces, or a promise of either.
  */
 export type TensorStream =
   | AsyncIterable<TensorBytes>
@@ -35,14 +35,13 @@ function isObjectWith(key: symbol, value: unknown): boolean {
 }
 
 /**
- * The bytes of a stream, piece by piece. A piece belongs to the stream, and may be written over once
- * the next one is asked for. Ending early ends the stream. The signal ends it also while a piece is
- * waited for.
+ * The bytes of a stream, piece by piece. The stream owns a piece, and may overwrite it once the next
+ * one is asked for. Leaving early ends the stream. The signal ends it even during a wait.
  *
- * @throws InvalidTensorError when there are more or fewer bytes than the tensor has: what exceeds
- *   them is not given
- * @throws TypeError `ERR_INVALID_ARG_TYPE` for pieces that are not bytes; and whatever the stream
- *   throws; `signal.reason`
+ * @throws InvalidTensorError for more or fewer bytes than the tensor has; the piece that is too much
+ *   is not given
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for pieces that are not bytes; what the stream throws;
+ *   `signal.reason`
  */
 export async function* readStream(
   tensor: StreamedTensor,
@@ -62,7 +61,7 @@ export async function* readStream(
 
 async function piecesOf(tensor: StreamedTensor, stream: TensorStream): Promise<TensorPieces> {
   const given = typeof stream === 'function' ? await stream() : stream;
-  // A typed array is iterable, too: its numbers.
+  // Before the test for an iterable: a typed array is one, of numbers.
   if (isTensorBytes(given)) return [given];
   if (isObjectWith(Symbol.asyncIterator, given) || isObjectWith(Symbol.iterator, given)) {
     return given;

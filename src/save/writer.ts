@@ -1,4 +1,4 @@
-/** Writes a file whose tensors are declared first and come in any order, from memory or streams. */
+/** Writes a file tensor by tensor: all are declared first, then written in any order. */
 
 import {
   argumentTypeError,
@@ -22,35 +22,34 @@ import { payloadOf } from './tensor-input.js';
 import type { TensorPieces, TensorStream } from './tensor-stream.js';
 import { writeTensors } from './tensor-writes.js';
 
-/** Missing tensors that an error lists; it tells how many there are. */
+/** How many missing tensors an error names; it counts the others. */
 const MAX_LISTED_NAMES = 5;
 
 /** Options of {@link createWriter}. */
 export interface WriterOptions extends HeaderOptions {
-  /** False leaves out the syncing of file and folder, so that a loss of power may undo the writing. */
+  /** False does not sync file and folder: a loss of power may undo the writing. True by default. */
   readonly durable?: boolean | undefined;
 }
 
 /**
- * A tensor's bytes: in memory, which must not change before the write is done; in pieces of any
- * lengths, as an iterable, a stream or `tensor.chunks()`; or a function that gives either when its
- * turn has come.
+ * A tensor's bytes: in memory, which must not change until the write is done; in pieces of any length,
+ * such as an iterable, a stream or `tensor.chunks()`; or a function that returns either.
  */
 export type WriterData = TensorBytes | TensorPieces | TensorStream;
 
-/** A declared tensor, and how far it is. */
+/** A declared tensor and its state. */
 interface Slot extends Placed<TensorFacts> {
   state: 'missing' | 'under way' | 'written';
 }
 
 /**
- * Begins a file. Its tensors are declared by dtype and shape, so that its header is written at once;
- * their bytes follow by `writer.write`, in any order. They go to a temporary file beside the target,
- * for which the disk is asked for all the space first; `writer.close()` puts it into place: until then
- * the path has the old file, or none. Links are followed, permissions of an old file kept. The bytes
- * are those of `serialize` with the same tensors.
+ * Begins a file. `specs` declares all tensors by dtype and shape, and the header is written at once;
+ * `writer.write` then takes their bytes, in any order. They go to a temporary file beside the target,
+ * whose space on the disk is reserved first. `writer.close()` puts it into place; until then the path
+ * has the old file, or none. Links are followed, and an old file's permissions kept. The bytes are
+ * those of `serialize` with the same tensors.
  *
- * A writer ends with `close()` or `abort()`; `await using` aborts one that is not closed.
+ * End a writer with `close()` or `abort()`; `await using` aborts one that is not closed.
  *
  * @throws InvalidTensorError for dtypes, shapes, names and metadata that cannot be written, and
  *   `SAFETENSORS_HEADER_TOO_LARGE`
@@ -88,7 +87,7 @@ function* namedSpecs(specs: NamedValues<TensorSpec>): Generator<TensorFacts, voi
   }
 }
 
-/** A file that is being written, made by {@link createWriter}. */
+/** A file that is being written. {@link createWriter} makes one. */
 export class SafetensorsWriter {
   readonly #replacement: Replacement;
   readonly #dataStart: number;
@@ -122,17 +121,17 @@ export class SafetensorsWriter {
   }
 
   /**
-   * Writes all bytes of a declared tensor: a typed array of its dtype or raw bytes, or a stream of
-   * them, of which no more than a piece and 1 MiB are in memory. Several writes may be under way. Each
-   * tensor is written once; after an error it may be tried again. A stream of which the first piece was
-   * asked for is ended in every case; one that is refused before is left alone.
+   * Writes all bytes of a declared tensor: a typed array of its dtype, raw bytes, or a stream, of which
+   * no more than a piece and 1 MiB are in memory. Several writes may be under way. Each tensor is
+   * written once; after an error it may be tried again. A stream is always ended once its first piece
+   * was asked for; before that it is left alone.
    *
    * @throws InvalidTensorError for another number of bytes, a typed array of another dtype, and memory
    *   that was transferred meanwhile
    * @throws TensorNotFoundError for a name that was not declared, with near names
    * @throws SafetensorsError `SAFETENSORS_ALREADY_WRITTEN` for a tensor that is written or under way;
    *   `SAFETENSORS_WRITER_CLOSED` after `close()`, and when the writer is aborted meanwhile
-   * @throws TypeError `ERR_INVALID_ARG_TYPE` for what is not bytes; whatever a stream throws
+   * @throws TypeError `ERR_INVALID_ARG_TYPE` for what is not bytes; what a stream throws
    * @throws Error Node's own `EIO`, `ENOSPC` and the like
    */
   async write(name: string, data: WriterData): Promise<void> {
@@ -150,9 +149,9 @@ export class SafetensorsWriter {
   /**
    * Waits for the writes under way, then syncs the file and puts it into place.
    *
-   * @throws SafetensorsError `SAFETENSORS_TENSORS_MISSING` when tensors are not written, which it
-   *   names; the writer stays open then. After any other error nothing is left and the old file is as
-   *   it was: `SAFETENSORS_TARGET_IN_USE`, errors of the system
+   * @throws SafetensorsError `SAFETENSORS_TENSORS_MISSING`, with names, when tensors are not written;
+   *   the writer stays open then. After any other error, such as `SAFETENSORS_TARGET_IN_USE` or one of
+   *   the system, nothing is left and the old file is as it was
    */
   async close(): Promise<void> {
     this.#requireOpen();
@@ -169,8 +168,8 @@ export class SafetensorsWriter {
   }
 
   /**
-   * Gives the file up: writes under way reject, and when the promise resolves nothing is left. After
-   * `close()` or a first `abort()` it does nothing.
+   * Gives up the file: writes under way reject, and nothing is left when the promise resolves. Does
+   * nothing after `close()` or `abort()`.
    */
   async abort(): Promise<void> {
     if (this.#state === 'open' || this.#state === 'being closed') {
@@ -178,12 +177,12 @@ export class SafetensorsWriter {
       this.#abort.abort(this.#closedError());
     }
     if (this.#state !== 'aborted') return;
-    // A descriptor must not be closed under a write.
+    // Don't close the descriptor under a write.
     if (this.#pending.size > 0) await Promise.allSettled(this.#pending);
     this.#replacement.discard();
   }
 
-  /** `await using writer = await createWriter(…)` aborts it at the end of the block if not closed. */
+  /** `await using writer = await createWriter(…)` aborts at the end of the block, unless closed. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.abort();
   }
@@ -247,9 +246,9 @@ export class SafetensorsWriter {
   }
 }
 
-/** An iterable that does not wait, as an array or `tensor.chunks()`, as a stream. */
+/** Makes a stream of an iterable that is none, such as an array or `tensor.chunks()`. */
 function streamOf(data: WriterData): TensorBytes | TensorStream {
-  // A typed array is iterable, too: its numbers.
+  // Before the test for an iterable: a typed array is one, of numbers.
   if (isTensorBytes(data) || typeof data !== 'object' || data === null) return data;
   return Symbol.iterator in data ? () => data : data;
 }

@@ -7,7 +7,7 @@ import { argumentTypeError } from '../errors/arguments.js';
 export type PathLike = string | Buffer | URL;
 
 /** A path for system calls, and its text for messages. */
-export interface Location {
+interface Location {
   readonly location: string | Buffer;
   readonly label: string;
 }

@@ -30,7 +30,7 @@ import { resolveTarget } from './target.js';
 import { makeTemporaryName } from './temporary-names.js';
 
 /** How a file is replaced. */
-export interface ReplacementOptions {
+interface ReplacementOptions {
   /** Length of the new file. The disk is asked for that much before anything is written. */
   readonly byteLength: number;
   /** Whether file and folder are synced, which makes the new file survive a loss of power. */

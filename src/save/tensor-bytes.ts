@@ -3,6 +3,7 @@
 import { argumentTypeError } from '../errors/arguments.js';
 import { InvalidTensorError, quoteName } from '../errors/errors.js';
 import { DTYPES, type Dtype } from '../format/dtype.js';
+import type { TensorFacts } from '../format/tensor-spec.js';
 import { isBuffer, tagOf } from '../format/typed-arrays.js';
 
 /** A typed array of any kind, `Float16Array` and `Buffer` among them. */
@@ -17,12 +18,6 @@ export interface TypedArray extends ArrayBufferView {
  * Float16Array, U8 a Uint8ClampedArray.
  */
 export type TensorBytes = TypedArray | ArrayBufferLike;
-
-/** What is needed of a tensor to check its array and to name it in messages. */
-interface NamedDtype {
-  readonly name: string;
-  readonly dtype: Dtype;
-}
 
 const FURTHER_ARRAYS: Readonly<Partial<Record<Dtype, string>>> = {
   F16: 'Float16Array',
@@ -40,7 +35,10 @@ export function isTensorBytes(value: unknown): value is TensorBytes {
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for what is not bytes
  * @throws InvalidTensorError for a typed array of another dtype
  */
-export function viewOf({ name, dtype }: NamedDtype, data: unknown): Uint8Array {
+export function viewOf(
+  { name, dtype }: Pick<TensorFacts, 'name' | 'dtype'>,
+  data: unknown,
+): Uint8Array {
   if (!isTensorBytes(data)) {
     const expected = 'a typed array, an ArrayBuffer or a SharedArrayBuffer';
     throw argumentTypeError(`the data of tensor ${quoteName(name)}`, expected, data);

@@ -2,7 +2,7 @@
 
 import { argumentTypeError } from '../errors/arguments.js';
 import { InvalidTensorError, quoteName } from '../errors/errors.js';
-import type { Dtype } from '../format/dtype.js';
+import type { TensorFacts } from '../format/tensor-spec.js';
 import { itemsUntilAborted, untilAborted } from '../io/until-aborted.js';
 import { isTensorBytes, type TensorBytes, viewOf } from './tensor-bytes.js';
 
@@ -18,12 +18,7 @@ export type TensorStream =
   | (() => TensorBytes | TensorPieces | Promise<TensorBytes | TensorPieces>);
 
 /** The tensor that a stream fills. */
-export interface StreamedTensor {
-  readonly name: string;
-  readonly dtype: Dtype;
-  /** In bytes, as its shape says. */
-  readonly byteLength: number;
-}
+type StreamedTensor = Pick<TensorFacts, 'name' | 'dtype' | 'byteLength'>;
 
 /** Whether a value is a stream. */
 export function isTensorStream(value: unknown): value is TensorStream {

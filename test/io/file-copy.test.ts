@@ -175,7 +175,7 @@ describe('copyRanges', () => {
     expect(Buffer.compare(readFileSync(path), whole)).toBe(0);
   });
 
-  test.each(addons)('tells with %s that the source ends early', async (_, load) => {
+  test.each(addons)('with %s, a source that ends early is an error', async (_, load) => {
     addon.load = load();
     const copying = copyRanges([range(8_000_000, 2_000_000)], openFile(path, 'w'), 0);
     await expect(copying).rejects.toMatchObject({
@@ -185,7 +185,7 @@ describe('copyRanges', () => {
     });
   });
 
-  test('other errors of the kernel are errors, with the target', async () => {
+  test('other errors of the kernel are thrown, and name the target', async () => {
     addon.load = copying(async () => {
       throw Object.assign(new Error(), { code: 'ENOSPC', errno: -28, syscall: 'copy_file_range' });
     });

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { systemErrorCode } from '../../src/addon/errno.js';
 import { aboutFile, hasCode, systemError } from '../../src/io/system-errors.js';
 
-test('codes, also of errors that Node has no name for', () => {
+test('codes, including those that Node has no name for', () => {
   expect(systemErrorCode(-constants.errno.ENOENT)).toBe('ENOENT');
   expect(systemErrorCode(-constants.errno.EDQUOT)).toBe('EDQUOT');
   expect(systemErrorCode(-100_000)).toBe('Unknown system error -100000');
@@ -19,7 +19,7 @@ function caught(action: () => void): unknown {
   throw new Error('nothing was thrown');
 }
 
-test('an error is told about the file that the caller knows', () => {
+test('an error names the file that the caller knows', () => {
   const original = caught(() => openSync('/nowhere/temporary', 'r'));
   const expected = { code: 'ENOENT', syscall: 'open', path: 'mine', cause: original };
   expect(aboutFile(original, 'mine')).toMatchObject({
@@ -30,7 +30,7 @@ test('an error is told about the file that the caller knows', () => {
   expect(aboutFile(original, 'mine', 'rename')).toMatchObject({ ...expected, syscall: 'rename' });
 });
 
-test('what is no error of the system stays as it is', () => {
+test('other errors stay as they are', () => {
   for (const error of [new Error('x'), 'x', undefined, null, new TypeError('x')]) {
     expect(aboutFile(error, 'mine')).toBe(error);
   }
@@ -45,7 +45,7 @@ test('an error that Node has no name for gets its code', () => {
   expect(aboutFile(error, 'mine')).toMatchObject({ code: 'EDQUOT', path: 'mine' });
 });
 
-test('an error made here looks like the system’s', () => {
+test('an error made here looks like Node’s', () => {
   const made = systemError('EBADF', 'close', 'mine');
   const thrown = caught(() => closeSync(2 ** 31 - 1));
   expect(made).toMatchObject({ ...(thrown as object), path: 'mine' });

@@ -109,7 +109,7 @@ describe('Transfer.run', () => {
     expect(() => new Transfer(9, {}, check).finish()).toThrow('no point');
   });
 
-  test('an error of the pieces themselves ends it', async () => {
+  test('an error while the pieces are made ends it', async () => {
     const pieces = (function* () {
       yield 1;
       throw new Error('no memory');

@@ -10,7 +10,7 @@ function aborting(): { signal: AbortSignal; abort: () => void; reason: Error } {
 }
 
 describe('untilAborted', () => {
-  test('is what is promised, or what it fails with', async () => {
+  test('settles as the promise does', async () => {
     for (const signal of [undefined, new AbortController().signal]) {
       expect(await untilAborted(3, signal)).toBe(3);
       expect(await untilAborted(Promise.resolve(4), signal)).toBe(4);
@@ -57,7 +57,7 @@ describe('itemsUntilAborted', () => {
     }
   });
 
-  test('one that is left early is ended, and waited for', async () => {
+  test('one that is left early is closed, and waited for', async () => {
     const log: string[] = [];
     for await (const item of itemsUntilAborted(counting(log), undefined)) if (item === 3) break;
     expect(log).toEqual(['return']);
@@ -68,7 +68,7 @@ describe('itemsUntilAborted', () => {
     expect(log).toEqual(['return', 'return']);
   });
 
-  test('one that throws has ended itself', async () => {
+  test('one that throws is not closed again', async () => {
     const log: string[] = [];
     const items = itemsUntilAborted(
       counting(log, () => Promise.reject(new Error('disk'))),
@@ -78,7 +78,7 @@ describe('itemsUntilAborted', () => {
     expect(log).toEqual([]);
   });
 
-  test('an abort ends one that nothing comes of', async () => {
+  test('an abort ends one that never gives its next item', async () => {
     const { signal, abort, reason } = aborting();
     const log: string[] = [];
     const items = itemsUntilAborted(
@@ -92,7 +92,7 @@ describe('itemsUntilAborted', () => {
     expect(log).toEqual(['return']);
   });
 
-  test('after an abort nobody waits for its end, and the reason stays', async () => {
+  test('after an abort nobody waits for it to close, and the reason stays', async () => {
     const { signal, abort, reason } = aborting();
     const endings = [
       () => never,

@@ -188,7 +188,7 @@ describe.each(forms)('$form', ({ write, cut }) => {
   });
 });
 
-test('a long copy is cut, so that an abort need not wait for all of it', async () => {
+test('a long copy is cut: an abort need not wait for all of it', async () => {
   // Sparse: there is nothing to copy but the length.
   const path = temporaryPath('long');
   writeFileSync(path, '');
@@ -206,7 +206,7 @@ test('a long copy is cut, so that an abort need not wait for all of it', async (
 });
 
 describe('writePieces', () => {
-  test('many small neighbours are one call for a thousand of them', async () => {
+  test('a thousand small neighbours are one call', async () => {
     const writes = neighbours(
       Array.from({ length: 2500 }, (_, i) => i % 7),
       inMemory,
@@ -226,7 +226,7 @@ describe('writePieces', () => {
     expect(readFileSync(targetPath).subarray(0, 20)).toEqual(Buffer.concat(expected));
   });
 
-  test('short ranges from different places are put together, long ones are not', async () => {
+  test('short ranges from different places share a piece, long ones do not', async () => {
     const scattered = (lengths: readonly number[]): Write[] =>
       neighbours(lengths, (at, _, byteLength) => inFile(at, 9 * MIB - 2 * at, byteLength));
     await write(scattered(Array(2100).fill(3)));

@@ -32,12 +32,12 @@ describe.each(forms)('%s', (_, sync) => {
     await sync(here(), 'label');
   });
 
-  test.each(['EACCES', 'EPERM'])('one that may not be read is left alone (%s)', async (code) => {
+  test.each(['EACCES', 'EPERM'])('one that we may not read is left alone (%s)', async (code) => {
     failing.code = code;
     await sync(here(), 'label');
   });
 
-  test('one that cannot be opened now is an error, with the file', async () => {
+  test('other errors of opening it are thrown, and name the file', async () => {
     failing.code = 'EMFILE';
     await expect(sync(here(), 'label')).rejects.toMatchObject({ code: 'EMFILE', path: 'label' });
   });

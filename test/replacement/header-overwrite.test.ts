@@ -112,7 +112,7 @@ test('the backup is there, whole and private, when the header is written, and th
   expect(names()).toEqual([NAME]);
 });
 
-test('what the next step relies on is synced, unless it need not be durable', async () => {
+test('what the next step relies on is synced, unless durable is false', async () => {
   await overwrite();
   const backup = ['write', 'fsync', 'link', 'rm .tmp', 'fsync folder'];
   expect(calls).toEqual([...backup, 'write', 'fsync', 'rm backup', 'fsync folder']);
@@ -165,7 +165,7 @@ test('one edit at a time', async () => {
   expect(names()).toEqual([NAME]);
 });
 
-test('file systems without links are served, errors of others are told', async () => {
+test('without hard links the backup is renamed; other errors are thrown', async () => {
   failing.links = Object.assign(new Error('EPERM'), { code: 'EPERM', errno: -1 });
   await overwrite();
   expect(names()).toEqual([NAME]);
@@ -174,7 +174,7 @@ test('file systems without links are served, errors of others are told', async (
   expect(names()).toEqual([NAME]);
 });
 
-test('a link in the place of the backup counts as one', () => {
+test('a link in the place of the backup counts as a backup', () => {
   symlinkSync('nowhere', `${path}.header-backup`);
   expect(() => requireNoBackup(resolveTarget(path, 'label'), 'label')).toThrow('dd if=');
 });

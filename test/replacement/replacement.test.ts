@@ -16,7 +16,7 @@ import { dirname, join } from 'node:path';
 import process from 'node:process';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Addon, AddonLoad } from '../../src/addon/load.js';
-import { Replacement, type ReplacementOptions } from '../../src/replacement/replacement.js';
+import { Replacement } from '../../src/replacement/replacement.js';
 import { temporaryPath } from '../support/make-file.js';
 
 const { calls, failing, addon } = vi.hoisted(() => ({
@@ -86,8 +86,8 @@ afterEach(() => {
   calls.length = 0;
 });
 
-const QUICK: ReplacementOptions = { byteLength: 3, durable: false };
-const DURABLE: ReplacementOptions = { byteLength: 3, durable: true };
+const QUICK = { byteLength: 3, durable: false };
+const DURABLE = { byteLength: 3, durable: true };
 
 const forms = [
   {
@@ -149,7 +149,7 @@ describe.each(forms)('$form', ({ open, commit }) => {
     expect(readFileSync(path).equals(Buffer.alloc(byteLength, 7))).toBe(true);
   });
 
-  test('syncs file and folder, in this order, unless it need not be durable', async () => {
+  test('syncs file and folder, in this order, unless durable is false', async () => {
     await replaceBy('new', DURABLE);
     const order = ['fsync', 'close', 'rename', 'fsync folder', 'close'];
     expect(calls.slice(-order.length)).toEqual(order);
@@ -182,7 +182,7 @@ describe.each(forms)('$form', ({ open, commit }) => {
     expect(readdirSync(dirname(dirname(path)))).toEqual([]);
   });
 
-  describe('when it fails', () => {
+  describe('when it fails,', () => {
     test.each([
       ['fsync', 'EIO'],
       ['close', 'EIO'],
@@ -203,7 +203,7 @@ describe.each(forms)('$form', ({ open, commit }) => {
       expect(() => fstatSync(replacement.fd)).toThrow('EBADF');
     });
 
-    test('and cannot remove its file either, the first error is the one', async () => {
+    test('and cannot remove its file either, the first error is thrown', async () => {
       const replacement = await openHere(DURABLE);
       failing.set('fsync', 'ENOSPC').set('rm', 'EIO').set('close', 'EIO');
       await expect(commit(replacement)).rejects.toMatchObject({ code: 'ENOSPC' });
@@ -211,7 +211,7 @@ describe.each(forms)('$form', ({ open, commit }) => {
       expect(temporaryFiles()).toHaveLength(1);
     });
 
-    test('to sync a folder, that is told only when the disk is at fault', async () => {
+    test('to sync a folder, only an error of the disk is thrown', async () => {
       failing.set('fsync folder', 'EINVAL');
       await replaceBy('one', DURABLE);
       failing.set('fsync folder', 'EIO');
@@ -220,7 +220,7 @@ describe.each(forms)('$form', ({ open, commit }) => {
       expect(temporaryFiles()).toEqual([]);
     });
 
-    test('because the folder became another file meanwhile', async () => {
+    test('since the folder is gone, the error names the target', async () => {
       path = temporaryPath('folder/model');
       mkdirSync(dirname(path));
       const replacement = await openHere();
@@ -255,7 +255,7 @@ describe.each(forms)('$form', ({ open, commit }) => {
       },
     );
 
-    test.runIf(process.platform === 'linux')('is asked of the disk', async () => {
+    test.runIf(process.platform === 'linux')('is reserved on the disk', async () => {
       const replacement = await openHere({ byteLength: 1_000_000, durable: false });
       expect(fstatSync(replacement.fd).blocks * 512).toBeGreaterThanOrEqual(1_000_000);
       replacement.discard();
@@ -271,14 +271,17 @@ describe.each(forms)('$form', ({ open, commit }) => {
       ['ENOSYS', () => allocating('ENOSYS')],
       ['EINVAL', () => allocating('EINVAL')],
       ['no addon', () => ({ unavailable: 'none' })],
-    ])('is not known (%s): it goes on, and the length is what is written', async (_, load) => {
-      addon.load = load();
-      const replacement = await openHere({ byteLength: 3, durable: false });
-      expect(fstatSync(replacement.fd).size).toBe(0);
-      writeSync(replacement.fd, 'new', 0);
-      await commit(replacement);
-      expect(readFileSync(path, 'utf8')).toBe('new');
-    });
+    ])(
+      'cannot be reserved (%s): it goes on, and the file is as long as what is written',
+      async (_, load) => {
+        addon.load = load();
+        const replacement = await openHere({ byteLength: 3, durable: false });
+        expect(fstatSync(replacement.fd).size).toBe(0);
+        writeSync(replacement.fd, 'new', 0);
+        await commit(replacement);
+        expect(readFileSync(path, 'utf8')).toBe('new');
+      },
+    );
   });
 });
 
@@ -344,7 +347,7 @@ describe('at the last moment', () => {
     expectOld();
   });
 
-  test('of two with a check of what is there only the first takes its place', async () => {
+  test('of two that check the old file, only the first takes its place', async () => {
     const second = await Replacement.open(path, 'label', { byteLength: 3, durable: true });
     writeSync(second.fd, 'two', 0);
     const check = (): void => {

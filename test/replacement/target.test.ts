@@ -22,7 +22,7 @@ function resolved(path: string | Buffer): string {
   return resolveTarget(path, 'label').path.toString();
 }
 
-test('a file, or none, is itself; with its folder and what is known of it', () => {
+test('without links, the path is the target', () => {
   const path = fileAt(place('a'));
   const target = resolveTarget(path, 'label');
   expect(target.path.toString()).toBe(path);
@@ -85,7 +85,7 @@ describe('links', () => {
     }
   });
 
-  test('of any length are followed while the system does, and end', () => {
+  test('chains of any length end, and are followed as far as the system does', () => {
     const count = 60;
     for (let i = 0; i < count; i++) symlinkSync(`link${i + 1}`, place(`link${i}`));
     expect(resolved(place('link30'))).toBe(place(`link${count}`));
@@ -95,7 +95,7 @@ describe('links', () => {
   });
 });
 
-describe('refused is', () => {
+describe('refuses', () => {
   test.each(['missing/a', 'missing/', 'missing/..', '', 'missing/b/c'])(
     'a folder that does not exist: %j',
     (name) => {

@@ -21,7 +21,7 @@ it('are of one form, different, and in use until they are released', () => {
   expect([other.isUnfinished(written), other.isUnfinished(interim)]).toEqual([true, false]);
 });
 
-it('of another pattern, of a file or of somebody else are not left over', () => {
+it('names of other patterns, of single files and of others are not left over', () => {
   const names = new TemporaryNames('model.fp16{suffix}.safetensors');
   const { written } = names.next();
   names.release();

@@ -55,7 +55,7 @@ function withPadding(padding: number): void {
 describe.each([false, true])('inPlace: %s', (inPlace) => {
   const method = inPlace ? 'inPlace' : 'rewritten';
 
-  test('sets, replaces and deletes keys, and tells what it did', async () => {
+  test('sets, replaces and deletes keys, and reports what it did', async () => {
     withPadding(200);
     const size = statSync(path).size;
     const data = dataOf(path);
@@ -103,7 +103,7 @@ describe.each([false, true])('inPlace: %s', (inPlace) => {
     expect(statSync(path, { bigint: true })).toMatchObject({ mtimeNs, ino });
   });
 
-  test('fields of others and unusual spacing survive', async () => {
+  test('foreign fields and unusual spacing survive', async () => {
     const rest =
       ',\t"a" : {"x":[null,{"y":1e3}], "data_offsets":[ 0,2],"shape":[2],"dtype":"U8"}\n}';
     const header = `{ "__metadata__" : { "k" : "12345678" }${rest}  \n`;
@@ -161,7 +161,7 @@ describe.each([false, true])('inPlace: %s', (inPlace) => {
     expect(readdirSync(folder)).toEqual(['0a1b']);
   });
 
-  test('a backup that is there already is in the way', async () => {
+  test('is refused while there is a backup', async () => {
     writeFileSync(`${path}.header-backup`, 'old');
     // Also when the header is a broken one.
     writeFileSync(path, 'broken');
@@ -304,7 +304,7 @@ describe('in a new file', () => {
     expect(readFileSync(path)).toEqual(Buffer.from(serialize(tensors, { metadata })));
   });
 
-  test('keeps the permissions; handles that are open stay as they were', async () => {
+  test('keeps the permissions; open handles stay as they were', async () => {
     chmodSync(path, 0o640);
     const file = safeOpen(path);
     await editMetadata(path, { b: '2' });
@@ -359,7 +359,7 @@ describe('in place', () => {
     expect(readFileSync(path).length).toBe(before.length);
   });
 
-  test('reserve leaves the room that it says', async () => {
+  test('reserve leaves as much room as it says', async () => {
     writeFileSync(path, serialize({}, { metadata: {}, reserve: 100 }));
     const { spareByteLength } = await editMetadata(path, {});
     expect(spareByteLength).toBeGreaterThanOrEqual(100);
@@ -367,7 +367,7 @@ describe('in place', () => {
     expect(metadataOf(path)).toEqual({ k: 'x'.repeat(spareByteLength - 6) });
   });
 
-  test('handles that are open notice it', async () => {
+  test('open handles notice it', async () => {
     const file = safeOpen(path);
     file.getTensor('a');
     await editMetadata(path, { b: '2' }, { inPlace: true });

@@ -213,7 +213,7 @@ print(json.dumps(report))
     }
   });
 
-  it('are the same whatever the tensors come from', () => {
+  it('are the same wherever the tensors come from', () => {
     const [first, ...others] = ways.map((way) => readFileSync(path(way)));
     for (const other of others) expect(other.equals(first as Buffer)).toBe(true);
   });

@@ -111,7 +111,12 @@ describe.each(forms)('$form', ({ save }) => {
     ['the name __metadata__', [['__metadata__', SMALL['a']]], {}, { tensor: '__metadata__' }],
     ['a lone surrogate', { [lone]: SMALL['a'] }, {}, { tensor: lone }],
     ['a name twice', [...Object.entries(SMALL), ['a', SMALL['a']]], {}, { tensor: 'a' }],
-    ['metadata that is no string', SMALL, { metadata: { a: 1 } }, { code: 'ERR_INVALID_ARG_TYPE' }],
+    [
+      'metadata other than strings',
+      SMALL,
+      { metadata: { a: 1 } },
+      { code: 'ERR_INVALID_ARG_TYPE' },
+    ],
     ['a header above the limit', SMALL, { reserve: 1e8 }, { code: 'SAFETENSORS_HEADER_TOO_LARGE' }],
     ['an odd alignment', SMALL, { alignment: 3 }, { code: 'ERR_OUT_OF_RANGE' }],
     ['durable: 1', SMALL, { durable: 1 }, { message: 'durable must be a boolean, but is 1' }],
@@ -129,7 +134,7 @@ describe.each(forms)('$form', ({ save }) => {
     expect(filesBeside()).toEqual(['model.safetensors']);
   });
 
-  test('a path that is none is refused', async () => {
+  test('a number is refused as a path', async () => {
     await expect(save(3 as never, SMALL)).rejects.toThrow(/^path must be a string/);
   });
 
@@ -141,7 +146,7 @@ describe.each(forms)('$form', ({ save }) => {
     expect(filesBeside()).toEqual([]);
   });
 
-  test('tensors of a closed file: those that were used are written, others refused', async () => {
+  test('of a closed file, tensors in memory are written, others refused', async () => {
     saveFileSync(path, SMALL);
     const file = safeOpen(path);
     const used = file.getTensor('a');
@@ -222,7 +227,7 @@ describe('saveFile', () => {
     expect(filesBeside()).toEqual(['model.safetensors']);
   }
 
-  test('tells how far it is, and at the end the length of the file', async () => {
+  test('reports progress, and at the end the length of the file', async () => {
     const seen: number[] = [];
     await saveFile(path, large, { ...QUICK, onProgress: ({ bytes }) => seen.push(bytes) });
     expect(seen.at(-1)).toBe(readFileSync(path).length);
@@ -230,7 +235,7 @@ describe('saveFile', () => {
     expect(seen.toSorted((a, b) => a - b)).toEqual(seen);
   });
 
-  test('ends with a signal: before, while it writes, and while it syncs', async () => {
+  test('is aborted before it writes, while it writes, and while it syncs', async () => {
     // It is the caller's, also when it looks like one of the system.
     const reason = Object.assign(new Error('enough'), { code: 'ECONNRESET', errno: -104 });
     await ends({ signal: AbortSignal.abort(reason) }, reason);

@@ -55,7 +55,7 @@ function contentsOf(file: SafetensorsFile): unknown {
 }
 
 describe('serializer-cases.json', () => {
-  test('there are as many as in the collection', () => {
+  test('all cases of the collection are there', () => {
     expect(cases.length).toBe(42);
   });
 
@@ -83,7 +83,7 @@ describe('serializer-cases.json', () => {
     );
   });
 
-  test('what the reference could not reread are its known defects', () => {
+  test('what the reference cannot reread are its known defects', () => {
     expect(unreadable.map(({ name }) => name.replace(/ \(.*/, ''))).toEqual([
       'no-tensors-empty-metadata',
       'reserved-name __metadata__',
@@ -122,7 +122,7 @@ describe('defects of the reference', () => {
     expect([...again.getTensor('reversed').bytes]).toEqual([3, 6]);
   });
 
-  test('the metadata given is left as it was', () => {
+  test('the given metadata stays as it was', () => {
     const metadata = Object.freeze({ b: '1', a: '2' });
     const map = new Map(Object.entries(metadata));
     serialize({}, { metadata });
@@ -232,7 +232,7 @@ describe('serialize', () => {
     expect(parse(bytes).getTensor('a').data).toEqual(new Float32Array([1, 2]));
   });
 
-  test('more than one buffer holds is a RangeError', () => {
+  test('more bytes than one buffer holds are a RangeError', () => {
     // 2^48 bytes: more than any address space has.
     const data = new ArrayBuffer(2 ** 30);
     const pairs = Array.from({ length: 2 ** 18 }, (_, i): [string, NewTensor] => [
@@ -249,7 +249,7 @@ describe('serialize', () => {
     );
   });
 
-  test.each([undefined, null, 'text', 3, new Uint8Array(3)])('%o are no tensors', (value) => {
+  test.each([undefined, null, 'text', 3, new Uint8Array(3)])('%o is refused', (value) => {
     expect(() => serialize(value as never)).toThrow(
       expect.objectContaining({ name: 'TypeError', code: 'ERR_INVALID_ARG_TYPE' }),
     );

@@ -154,7 +154,7 @@ describe('a source that changes', () => {
     file.close();
   });
 
-  test('fails the save when it did before', () => {
+  test('fails the save when it changed before', () => {
     const file = safeOpen(source);
     const x = file.getTensor('x');
     appendFileSync(source, 'x');
@@ -164,7 +164,7 @@ describe('a source that changes', () => {
     expect(readdirSync(dirname(target))).toEqual([]);
   });
 
-  test('does not matter when its bytes were read before', async () => {
+  test('does not matter when its bytes were loaded before', async () => {
     const { x } = Object.fromEntries(await safeOpen(source).load(['x']));
     await saveFile(target, { x: x as Tensor, ...meanwhile(() => appendFileSync(source, 'x')) });
     expect(safeOpen(target).getTensor('x').data).toEqual(values);
@@ -210,7 +210,7 @@ describe('memory that is taken away meanwhile', () => {
     expect(readdirSync(dirname(target))).toEqual([]);
   });
 
-  test('so does a transfer, also when the bytes had been written by then', async () => {
+  test('so does a transfer, even when the bytes were written by then', async () => {
     const data = new BigInt64Array(12);
     const x = { dtype: 'I64', shape: [12], data } as const;
     // Sorted behind it.

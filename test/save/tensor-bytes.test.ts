@@ -70,7 +70,7 @@ describe('viewOf', () => {
     expect(view('F32', data).byteLength).toBe(data.byteLength);
   });
 
-  test('what another realm made counts as well', () => {
+  test('arrays of another realm are accepted', () => {
     const context = createContext();
     for (const source of ['new Float32Array(2)', 'new ArrayBuffer(8)', 'new Uint8Array(8)']) {
       expect(view('F32', runInContext(source, context)).byteLength).toBe(8);
@@ -86,7 +86,7 @@ describe('viewOf', () => {
     expect(() => view('BF16', data)).toThrow(/found a Float16Array/);
   });
 
-  test('by the name that a Float16Array has, where the runtime knows none', () => {
+  test('by its name, where the runtime has no Float16Array', () => {
     class Float16Array extends Uint16Array {
       override get [Symbol.toStringTag](): 'Uint16Array' {
         return 'Float16Array' as 'Uint16Array';
@@ -105,7 +105,7 @@ describe('viewOf', () => {
     [{ byteLength: 8 }],
     [new DataView(memory)],
     [() => memory],
-  ])('%o is not bytes', (data) => {
+  ])('%o is refused', (data) => {
     expect(isTensorBytes(data)).toBe(false);
     expect(() => view('F32', data)).toThrow(
       expect.objectContaining({

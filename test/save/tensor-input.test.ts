@@ -15,7 +15,7 @@ function payloadOf(tensor: TensorInput) {
 }
 
 describe('new tensors', () => {
-  test('are views of the memory given, looked at when they are written', () => {
+  test('are views of the given memory, read when they are written', () => {
     const data = new Float32Array([1, 2, 3, 4]);
     const shape = [2, 2];
     const [entry] = readTensors([['x', { dtype: 'F32', shape, data }]]);
@@ -78,7 +78,7 @@ describe('new tensors', () => {
     );
   });
 
-  test('a typed array is no tensor: it has no dtype', () => {
+  test('a typed array is not a tensor: it has no dtype', () => {
     expect(() => readTensors({ x: new Uint8Array(3) as never })).toThrow(/one of the 22 dtypes/);
   });
 });

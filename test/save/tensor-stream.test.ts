@@ -66,7 +66,7 @@ describe('readStream', () => {
     });
   });
 
-  test('a stream that does not end is ended at the first piece too many', async () => {
+  test('an endless stream is ended at the first piece too many', async () => {
     let ended = false;
     let given = 0;
     async function* endless(): AsyncGenerator<Uint8Array> {
@@ -107,7 +107,7 @@ describe('readStream', () => {
     await expect(read(() => new Float32Array(2))).rejects.toMatchObject({ tensor: 'x' });
   });
 
-  test('what the stream throws comes as it is', async () => {
+  test('errors of the stream are thrown as they are', async () => {
     const reason = new Error('the source is gone');
     const failing = (): never => {
       throw reason;

@@ -102,7 +102,7 @@ describe('streams', () => {
     expect(seen[0]?.subarray(0, whole.length - 3)).toEqual(whole.subarray(0, -3));
   });
 
-  test('short pieces are put together, long ones written as they are, in order', async () => {
+  test('short pieces are joined, long ones written as they are, in order', async () => {
     const lengths = [
       1,
       2 ** 20 - 2,
@@ -185,7 +185,7 @@ describe('streams', () => {
     expectOld();
   });
 
-  test('one that gives too much, or something else than bytes, is ended', async () => {
+  test('one that gives too much, or anything but bytes, is ended', async () => {
     writeFileSync(path, 'old');
     for (const value of [new Uint8Array(9), 'text' as never]) {
       const log: string[] = [];
@@ -199,7 +199,7 @@ describe('streams', () => {
     }
   });
 
-  test('one that throws fails the save with its error, and those behind it are left alone', async () => {
+  test('an error of one fails the save, and those behind it are left alone', async () => {
     writeFileSync(path, 'old');
     const reason = new Error('the network');
     const log: string[] = [];

@@ -129,7 +129,7 @@ test("what is declared does not change with the caller's array", async () => {
   expect(readFileSync(path)).toEqual(Buffer.from(serialize({ a: { ...SPECS.a, data: A } })));
 });
 
-test('a link is followed, permissions are kept, no tensors are enough', async () => {
+test('links are followed, permissions are kept, and a file may have no tensors', async () => {
   mkdirSync(temporaryPath('folder'));
   writeFileSync(temporaryPath('folder/target'), 'old', { mode: 0o640 });
   symlinkSync('folder/target', path);
@@ -142,7 +142,7 @@ test('a link is followed, permissions are kept, no tensors are enough', async ()
 describe('createWriter refuses', () => {
   test.each<[string, unknown, unknown, string]>([
     ['unknown dtypes', { a: { dtype: 'X', shape: [] } }, {}, 'SAFETENSORS_INVALID_TENSOR_VIEW'],
-    ['shapes that are none', { a: { dtype: 'U8' } }, {}, 'SAFETENSORS_INVALID_TENSOR_VIEW'],
+    ['missing shapes', { a: { dtype: 'U8' } }, {}, 'SAFETENSORS_INVALID_TENSOR_VIEW'],
     [
       'names given twice',
       [
@@ -152,12 +152,12 @@ describe('createWriter refuses', () => {
       {},
       'SAFETENSORS_INVALID_TENSOR_VIEW',
     ],
-    ['specs that are none', { a: null }, {}, 'ERR_INVALID_ARG_TYPE'],
+    ['null for a spec', { a: null }, {}, 'ERR_INVALID_ARG_TYPE'],
     ['no specs', undefined, {}, 'ERR_INVALID_ARG_TYPE'],
-    ['metadata that are no strings', SPECS, { metadata: { a: 1 } }, 'ERR_INVALID_ARG_TYPE'],
-    ['alignments that are none', SPECS, { alignment: 3 }, 'ERR_OUT_OF_RANGE'],
+    ['metadata other than strings', SPECS, { metadata: { a: 1 } }, 'ERR_INVALID_ARG_TYPE'],
+    ['an alignment of 3', SPECS, { alignment: 3 }, 'ERR_OUT_OF_RANGE'],
     ['durable: 1', SPECS, { durable: 1 }, 'ERR_INVALID_ARG_TYPE'],
-    ['options that are none', SPECS, null, 'ERR_INVALID_ARG_TYPE'],
+    ['null for the options', SPECS, null, 'ERR_INVALID_ARG_TYPE'],
   ])('%s', async (_, specs, options, code) => {
     await expect(createWriter(path, specs as never, options as never)).rejects.toMatchObject({
       code,
@@ -165,7 +165,7 @@ describe('createWriter refuses', () => {
     expect(names()).toEqual([]);
   });
 
-  test('folders that do not exist, and what the disk has no room for', async () => {
+  test('missing folders, and files that the disk has no room for', async () => {
     await expect(createWriter(`${path}/x`, SPECS)).rejects.toMatchObject({ code: 'ENOENT' });
     const large = { a: { dtype: 'U8', shape: [2 ** 52] } } as const;
     await expect(createWriter(path, large)).rejects.toMatchObject({ code: 'EFBIG', path });
@@ -217,7 +217,7 @@ describe('a write', () => {
     expect(safeOpen(path).getTensor('a').data).toEqual(A);
   });
 
-  test('of an unknown name tells near ones', async () => {
+  test('of an unknown name names near ones', async () => {
     await using writer = await createWriter(path, { 'layer.weight': SPECS.a });
     await expect(writer.write('layer.wieght', A)).rejects.toMatchObject({
       code: 'SAFETENSORS_TENSOR_NOT_FOUND',
@@ -240,7 +240,7 @@ describe('a write', () => {
     await expect(writer.write('a', A)).rejects.toThrow('once, found it written');
   });
 
-  test('ends a stream that it does not read to its end, and passes its errors on', async () => {
+  test('ends a stream that it leaves early, and throws its errors as they are', async () => {
     await using writer = await create();
     const ends: string[] = [];
     const tooLong = (function* () {
@@ -330,7 +330,7 @@ describe('abort', () => {
     await writer.abort();
   });
 
-  test('ends writes from memory, and streams, also one that gives nothing', async () => {
+  test('ends writes from memory and from streams, even one that gives nothing', async () => {
     const shape = [64 * MIB];
     const specs = ['a', 'b', 'c'].map((name) => [name, { dtype: 'U8', shape }] as const);
     const writer = await createWriter(path, specs, { durable: false });

@@ -7,6 +7,7 @@ import { requireNames, requireString } from '../errors/arguments.js';
 import { TensorNotFoundError } from '../errors/errors.js';
 import { nearNames } from '../errors/near-names.js';
 import { SafetensorsFile } from '../file/file.js';
+import { locateTensor, type TensorPlace, type WrittenTensors } from '../shards/aliases.js';
 import type { CheckpointIndex } from '../shards/index.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { LazyShards } from './lazy-shards.js';
@@ -21,7 +22,7 @@ export interface Place {
 }
 
 /** The tensors of an open checkpoint. Everything throws FileClosedError when it is closed. */
-export class Catalog {
+export class Catalog implements WrittenTensors {
   readonly #shards: LazyShards;
   readonly #index: CheckpointIndex | null;
 
@@ -57,7 +58,7 @@ export class Catalog {
     let shard = 0;
     for (const file of this.#shards) {
       for (const [name, tensor] of file) {
-        if (!tensors.has(name) || this.#shardOf(name) === shard) tensors.set(name, tensor);
+        if (!tensors.has(name) || this.shardOf(name) === shard) tensors.set(name, tensor);
       }
       shard++;
     }
@@ -65,21 +66,17 @@ export class Catalog {
   }
 
   /** The shard of a name that is no alias; -1 when there is none. */
-  #shardOf(name: string): number {
+  shardOf(name: string): number {
     if (this.#index === null) return this.#shards.open(0).has(name) ? 0 : -1;
     const entry = this.#index.find(name);
     return entry === -1 ? -1 : this.#index.shardOf(entry);
   }
 
   /** Shard and name there of a tensor or an alias, by the index if there is one; null for neither. */
-  find(name: string): { shard: number; name: string } | null {
+  find(name: string): TensorPlace | null {
     requireString('name', name);
     this.#shards.requireOpen();
-    const shard = this.#shardOf(name);
-    if (shard !== -1) return { shard, name };
-    const kept = this.metadata?.get(name);
-    const keptShard = kept === undefined ? -1 : this.#shardOf(kept);
-    return kept === undefined || keptShard === -1 ? null : { shard: keptShard, name: kept };
+    return locateTensor(this, name);
   }
 
   /**
@@ -105,7 +102,7 @@ export class Catalog {
   }
 
   /** As `find`, but what cannot be an alias is left for the only file to look up. */
-  #placeOf(wanted: string): { shard: number; name: string } | null {
+  #placeOf(wanted: string): TensorPlace | null {
     const isPlain = this.#index === null && this.metadata?.has(wanted) !== true;
     return isPlain ? { shard: 0, name: wanted } : this.find(wanted);
   }

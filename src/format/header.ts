@@ -12,7 +12,7 @@ import { decodeString, sameStrings, sortStrings } from '../json/strings.js';
 import { checkUtf8, describeByte } from '../json/utf8.js';
 import { DTYPE_NAMES, type Dtype } from './dtype.js';
 import { describeForeignFormat, HEAD_BYTE_LENGTH } from './foreign-formats.js';
-import { HeaderChecks } from './header-checks.js';
+import { checkTensors } from './header-checks.js';
 import { HeaderParser } from './header-parser.js';
 import { DTYPE_MASK, SUPERSEDED, type TensorColumns } from './tensor-columns.js';
 
@@ -115,8 +115,7 @@ export function parseHeader(
   const names = new NameTable(json, columns.nameAt, columns.nameHash, columns.size);
   const repeatedNameAt = addNames(names, columns);
   const dataByteLength = fileByteLength - PREFIX_BYTE_LENGTH - json.length;
-  const checks = new HeaderChecks(reader, columns, context);
-  checks.checkTensors(dataByteLength);
+  const oversized = checkTensors(reader, columns, dataByteLength, context);
   const duplicateAt = parser.duplicateAt === -1 ? repeatedNameAt : parser.duplicateAt;
   if (duplicateAt !== -1) {
     throw new FormatError(
@@ -125,7 +124,13 @@ export function parseHeader(
       context,
     );
   }
-  checks.checkDimensions();
+  if (oversized !== -1) {
+    throw new FormatError(
+      'SAFETENSORS_VALIDATION_OVERFLOW',
+      `expected dimensions up to ${Number.MAX_SAFE_INTEGER}, found a larger one`,
+      { ...context, tensor: decodeString(json, columns.nameAt[oversized] as number) },
+    );
+  }
   return new Header(reader, parser, names, dataByteLength);
 }
 

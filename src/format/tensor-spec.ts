@@ -19,7 +19,8 @@ export interface TensorFacts extends TensorSpec {
   readonly byteLength: number;
 }
 
-const MAX_UINT64 = 2n ** 64n - 1n;
+/** The reference counts elements and bits in 64 bits; more overflow. */
+export const MAX_UINT64: bigint = 2n ** 64n - 1n;
 
 /** Number of elements of a shape: the product of its dimensions, 1 for a scalar. */
 export function elementCountOf(shape: readonly number[]): number {

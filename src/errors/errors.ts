@@ -208,6 +208,11 @@ export class InvalidTensorError extends SafetensorsError {
   }
 }
 
+/** Throws an InvalidTensorError `SAFETENSORS_INVALID_TENSOR_VIEW`, about a tensor when one is named. */
+export function refuseTensor(message: string, tensor?: string): never {
+  throw new InvalidTensorError('SAFETENSORS_INVALID_TENSOR_VIEW', message, { tensor });
+}
+
 /**
  * The file was closed before it was asked. Views handed out earlier are not affected.
  *

@@ -29,8 +29,9 @@ function keyBytes(text: string): Uint8Array {
   return encoder.encode(`${text}"`);
 }
 
-/** The key of the metadata. */
-const METADATA: Uint8Array = keyBytes('__metadata__');
+/** The name that stands for the metadata; no tensor can have it. */
+export const METADATA_NAME = '__metadata__';
+const METADATA_KEY: Uint8Array = keyBytes(METADATA_NAME);
 /** The keys of a description. */
 const FIELDS: readonly Uint8Array[] = [
   keyBytes('dtype'),
@@ -105,7 +106,10 @@ export class HeaderParser {
     if (reader.enter(CLOSE_BRACE)) {
       do {
         const nameAt = reader.readKey();
-        if ((bytes[nameAt] === UNDERSCORE || reader.isEscaped) && this.#isKey(nameAt, METADATA)) {
+        if (
+          (bytes[nameAt] === UNDERSCORE || reader.isEscaped) &&
+          this.#isKey(nameAt, METADATA_KEY)
+        ) {
           this.#readMetadata(nameAt);
         } else {
           reader.tensorAt = nameAt;

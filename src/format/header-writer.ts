@@ -9,19 +9,22 @@ import {
   requireOptions,
   requireString,
 } from '../errors/arguments.js';
-import { type ErrorContext, InvalidTensorError, quoteName } from '../errors/errors.js';
+import {
+  type ErrorContext,
+  InvalidTensorError,
+  quoteName,
+  refuseTensor,
+} from '../errors/errors.js';
 import { compareCodePoints, sortByName } from '../json/code-point-order.js';
 import { EncodedText } from '../json/encoded-text.js';
 import { DTYPE_NAMES, type Dtype } from './dtype.js';
 import { DEFAULT_MAX_HEADER_BYTE_LENGTH, PREFIX_BYTE_LENGTH } from './header.js';
+import { METADATA_NAME } from './header-parser.js';
 import { type NamedValues, pairsOf } from './named-values.js';
 import type { TensorFacts } from './tensor-spec.js';
 
-/** The name that stands for the metadata, so that no tensor can have it. */
-export const METADATA_NAME = '__metadata__';
-
 /** The data begins at a multiple of this, in bytes, so that every tensor is aligned. */
-const LEAST_ALIGNMENT = 8;
+export const MIN_ALIGNMENT = 8;
 
 /** The padding is part of the header, whose length is limited: the largest power of two that fits. */
 const MAX_ALIGNMENT = 2 ** 26;
@@ -32,7 +35,7 @@ const MAX_DATA_BYTE_LENGTH =
 
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
-const SPACE = 0x20;
+export const SPACE = 0x20;
 
 const RANKS: ReadonlyMap<Dtype, number> = new Map(DTYPE_NAMES.map((name, rank) => [name, rank]));
 
@@ -109,10 +112,10 @@ export function encodeMetadata(metadata: MetadataInput): string {
     }
     if (LONE_SURROGATE.test(key) || LONE_SURROGATE.test(value)) {
       const found = 'found a lone surrogate in the key or the value';
-      fail(`metadata ${quoteName(key)}: expected Unicode text, ${found}`);
+      refuseTensor(`metadata ${quoteName(key)}: expected Unicode text, ${found}`);
     }
     if (values.has(key))
-      fail(`metadata ${quoteName(key)}: expected every key once, found it twice`);
+      refuseTensor(`metadata ${quoteName(key)}: expected every key once, found it twice`);
     values.set(key, value);
     // So that too much is neither kept nor sorted.
     leastByteLength += key.length + value.length;
@@ -126,13 +129,13 @@ export function encodeMetadata(metadata: MetadataInput): string {
   return `{${text}}`;
 }
 
-function alignmentOf({ alignment = LEAST_ALIGNMENT }: HeaderOptions): number {
+function alignmentOf({ alignment = MIN_ALIGNMENT }: HeaderOptions): number {
   if (typeof alignment !== 'number') throw argumentTypeError('alignment', 'a number', alignment);
   const isInRange = Number.isInteger(alignment) && alignment >= 1 && alignment <= MAX_ALIGNMENT;
   if (!isInRange || (alignment & (alignment - 1)) !== 0) {
     throw argumentRangeError('alignment', `a power of two up to ${MAX_ALIGNMENT}`, alignment);
   }
-  return Math.max(alignment, LEAST_ALIGNMENT);
+  return Math.max(alignment, MIN_ALIGNMENT);
 }
 
 function reserveOf({ reserve = 0 }: HeaderOptions): number {
@@ -155,7 +158,7 @@ function place<Spec extends TensorFacts>(specs: Iterable<Spec>): Placed<Spec>[] 
     leastByteLength += spec.name.length + 2 * spec.shape.length;
     requireHeaderLength(leastByteLength);
     if (names.size === names.add(spec.name).size) {
-      fail('expected every name once, found it twice', spec.name);
+      refuseTensor('expected every name once, found it twice', spec.name);
     }
     byRank[RANKS.get(spec.dtype) as number]?.push(spec);
   }
@@ -168,7 +171,7 @@ function place<Spec extends TensorFacts>(specs: Iterable<Spec>): Placed<Spec>[] 
       const end = begin + byteLength;
       if (end > MAX_DATA_BYTE_LENGTH) {
         const expected = `expected at most ${MAX_DATA_BYTE_LENGTH} bytes of tensor data`;
-        fail(`${expected}, found more at this tensor of ${byteLength} bytes`, spec.name);
+        refuseTensor(`${expected}, found more at this tensor of ${byteLength} bytes`, spec.name);
       }
       placed.push({ spec, begin, end });
       begin = end;
@@ -179,9 +182,10 @@ function place<Spec extends TensorFacts>(specs: Iterable<Spec>): Placed<Spec>[] 
 
 function requireName(name: string): void {
   requireString('the name of a tensor', name);
-  if (name === METADATA_NAME) fail('expected another name: this one stands for the metadata', name);
+  if (name === METADATA_NAME)
+    refuseTensor('expected another name: this one stands for the metadata', name);
   if (LONE_SURROGATE.test(name)) {
-    fail('expected Unicode text as its name, found a lone surrogate', name);
+    refuseTensor('expected Unicode text as its name, found a lone surrogate', name);
   }
 }
 
@@ -216,8 +220,4 @@ export function requireHeaderLength(byteLength: number, context?: ErrorContext):
       'more: write fewer or shorter names, less metadata, or several files',
     context,
   );
-}
-
-function fail(message: string, tensor?: string): never {
-  throw new InvalidTensorError('SAFETENSORS_INVALID_TENSOR_VIEW', message, { tensor });
 }

@@ -4,20 +4,18 @@
  */
 
 import { argumentTypeError } from '../errors/arguments.js';
-import { InvalidTensorError, quoteName } from '../errors/errors.js';
+import { quoteName, refuseTensor } from '../errors/errors.js';
 import { CLOSE_BRACE } from '../json/reader.js';
 import { type Header, PREFIX_BYTE_LENGTH } from './header.js';
-import { encodeMetadata, METADATA_NAME, requireHeaderLength } from './header-writer.js';
+import { METADATA_NAME } from './header-parser.js';
+import { encodeMetadata, MIN_ALIGNMENT, requireHeaderLength, SPACE } from './header-writer.js';
 import { type NamedValues, pairsOf } from './named-values.js';
 
 /** New values by key, null to delete a key: as a Map, pairs or a plain object. */
 export type MetadataChanges = NamedValues<string | null>;
 
-/** Room for the data keeps at least and at most this alignment, in bytes, when a header grows. */
-const LEAST_ALIGNMENT = 8;
-const MOST_ALIGNMENT = 2 ** 21;
-
-const SPACE = 0x20;
+/** When a header grows, the data keeps its alignment up to this many bytes. */
+const MAX_KEPT_ALIGNMENT = 2 ** 21;
 
 const encoder = new TextEncoder();
 
@@ -44,8 +42,7 @@ export function changeMetadata(
       );
     }
     if (seen.size === seen.add(key).size) {
-      const message = `metadata ${quoteName(key)}: expected every key once, found it twice`;
-      throw new InvalidTensorError('SAFETENSORS_INVALID_TENSOR_VIEW', message);
+      refuseTensor(`metadata ${quoteName(key)}: expected every key once, found it twice`);
     }
     if (changed.get(key) === (value ?? undefined)) continue;
     isSame = false;
@@ -86,7 +83,7 @@ export function spareByteLength(json: Uint8Array): number {
 export function grownByteLength(byteLength: number, needed: number, path: string): number {
   if (needed <= byteLength) return byteLength;
   const start = PREFIX_BYTE_LENGTH + byteLength;
-  const alignment = Math.min(Math.max(start & -start, LEAST_ALIGNMENT), MOST_ALIGNMENT);
+  const alignment = Math.min(Math.max(start & -start, MIN_ALIGNMENT), MAX_KEPT_ALIGNMENT);
   const grown = Math.ceil((PREFIX_BYTE_LENGTH + needed) / alignment) * alignment;
   requireHeaderLength(grown - PREFIX_BYTE_LENGTH, { path });
   return grown - PREFIX_BYTE_LENGTH;

@@ -1,7 +1,7 @@
 /** What a caller says about a tensor to be written, checked, and how many bytes that means. */
 
 import { describeValue } from '../errors/arguments.js';
-import { InvalidTensorError } from '../errors/errors.js';
+import { refuseTensor } from '../errors/errors.js';
 import { DTYPES, type Dtype } from './dtype.js';
 
 /** Kind and size of a tensor. */
@@ -40,10 +40,10 @@ export function elementCountOf(shape: readonly number[]): number {
 export function readSpec(name: string, { dtype, shape }: TensorSpec): TensorFacts {
   if (typeof dtype !== 'string' || !Object.hasOwn(DTYPES, dtype)) {
     const count = Object.keys(DTYPES).length;
-    return fail(name, `expected one of the ${count} dtypes, found ${describeValue(dtype)}`);
+    return refuseTensor(`expected one of the ${count} dtypes, found ${describeValue(dtype)}`, name);
   }
   if (!Array.isArray(shape)) {
-    return fail(name, `expected the shape to be an array, found ${describeValue(shape)}`);
+    return refuseTensor(`expected the shape to be an array, found ${describeValue(shape)}`, name);
   }
   const dimensions: number[] = [];
   let bits = DTYPES[dtype].bits;
@@ -53,7 +53,7 @@ export function readSpec(name: string, { dtype, shape }: TensorSpec): TensorFact
     const dimension: unknown = shape[i];
     if (!Number.isSafeInteger(dimension) || (dimension as number) < 0) {
       const expected = 'expected dimensions that are integers from 0 to 2^53 - 1';
-      return fail(name, `${expected}, found ${describeValue(dimension)} as dimension ${i}`);
+      return refuseTensor(`${expected}, found ${describeValue(dimension)} as dimension ${i}`, name);
     }
     dimensions.push(dimension as number);
     bits *= dimension as number;
@@ -81,20 +81,19 @@ function largeByteLength(name: string, dtype: Dtype, shape: readonly number[]): 
   if (bits % 8n !== 0n) return failPacked(name, dtype, bits);
   const byteLength = bits / 8n;
   if (byteLength > Number.MAX_SAFE_INTEGER) {
-    return fail(name, `expected at most 2^53 - 1 bytes, found ${byteLength}`);
+    return refuseTensor(`expected at most 2^53 - 1 bytes, found ${byteLength}`, name);
   }
   return Number(byteLength);
 }
 
 function failSize(name: string, found: string): never {
-  fail(name, `expected a size below 2^64 bits, but ${found}`);
+  refuseTensor(`expected a size below 2^64 bits, but ${found}`, name);
 }
 
 function failPacked(name: string, dtype: Dtype, bits: number | bigint): never {
   const elements = BigInt(bits) / BigInt(DTYPES[dtype].bits);
-  fail(name, `expected whole bytes, but ${elements} elements of ${dtype} take ${bits} bits`);
-}
-
-function fail(tensor: string, message: string): never {
-  throw new InvalidTensorError('SAFETENSORS_INVALID_TENSOR_VIEW', message, { tensor });
+  refuseTensor(
+    `expected whole bytes, but ${elements} elements of ${dtype} take ${bits} bits`,
+    name,
+  );
 }

@@ -1,7 +1,7 @@
 /** The bytes of a new tensor, in the forms that callers have in memory. */
 
 import { argumentTypeError } from '../errors/arguments.js';
-import { InvalidTensorError, quoteName } from '../errors/errors.js';
+import { quoteName, refuseTensor } from '../errors/errors.js';
 import { DTYPES, type Dtype } from '../format/dtype.js';
 import type { TensorFacts } from '../format/tensor-spec.js';
 import { isBuffer, tagOf } from '../format/typed-arrays.js';
@@ -52,7 +52,7 @@ export function viewOf(
   if (tag !== own && tag !== 'Uint8Array' && tag !== FURTHER_ARRAYS[dtype]) {
     const expected = own === 'Uint8Array' ? own : `${own}, or raw bytes as Uint8Array`;
     const message = `expected the data of ${dtype} to be a ${expected}, found a ${tag}`;
-    throw new InvalidTensorError('SAFETENSORS_INVALID_TENSOR_VIEW', message, { tensor: name });
+    refuseTensor(message, name);
   }
   return data.byteLength === 0
     ? new Uint8Array(0)

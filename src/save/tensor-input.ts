@@ -4,7 +4,7 @@
  */
 
 import { argumentTypeError } from '../errors/arguments.js';
-import { FileClosedError, InvalidTensorError, quoteName } from '../errors/errors.js';
+import { FileClosedError, quoteName, refuseTensor } from '../errors/errors.js';
 import { type NamedValues, pairsOf } from '../format/named-values.js';
 import { readSpec, type TensorFacts, type TensorSpec } from '../format/tensor-spec.js';
 import type { LendingStorage } from '../storage/storage.js';
@@ -115,7 +115,7 @@ function inMemory(facts: TensorFacts, data: unknown): MemoryPayload {
   if (view.byteLength !== byteLength) {
     if (view.byteLength === 0) failDetached(name, byteLength);
     const expected = `expected ${byteLength} bytes for ${dtype} of shape [${shape.join(', ')}]`;
-    fail(name, `${expected}, found ${view.byteLength}`);
+    refuseTensor(`${expected}, found ${view.byteLength}`, name);
   }
   const verify = (): void => {
     if (view.byteLength !== byteLength) failDetached(name, byteLength);
@@ -148,9 +148,8 @@ function ofTensor(name: string, tensor: Tensor): MemoryPayload | FilePayload {
 }
 
 function failDetached(name: string, byteLength: number): never {
-  fail(name, `expected ${byteLength} bytes, found none: its buffer was transferred or resized`);
-}
-
-function fail(tensor: string, message: string): never {
-  throw new InvalidTensorError('SAFETENSORS_INVALID_TENSOR_VIEW', message, { tensor });
+  refuseTensor(
+    `expected ${byteLength} bytes, found none: its buffer was transferred or resized`,
+    name,
+  );
 }

@@ -1,7 +1,7 @@
 /** Streams of a tensor's bytes, which need not all be in memory at once. */
 
 import { argumentTypeError } from '../errors/arguments.js';
-import { InvalidTensorError, quoteName } from '../errors/errors.js';
+import { quoteName, refuseTensor } from '../errors/errors.js';
 import type { TensorFacts } from '../format/tensor-spec.js';
 import { itemsUntilAborted, untilAborted } from '../io/until-aborted.js';
 import { isTensorBytes, type TensorBytes, viewOf } from './tensor-bytes.js';
@@ -66,9 +66,5 @@ async function piecesOf(tensor: StreamedTensor, stream: TensorStream): Promise<T
 }
 
 function failLength({ name, byteLength }: StreamedTensor, found: string): never {
-  throw new InvalidTensorError(
-    'SAFETENSORS_INVALID_TENSOR_VIEW',
-    `expected ${byteLength} bytes from its stream, found ${found}`,
-    { tensor: name },
-  );
+  refuseTensor(`expected ${byteLength} bytes from its stream, found ${found}`, name);
 }

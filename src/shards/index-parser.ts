@@ -20,8 +20,8 @@ const INDEX_TEXT: TextKind = {
   utf8Code: 'SAFETENSORS_INVALID_INDEX',
 };
 
-const WEIGHT_MAP = new TextEncoder().encode('weight_map"');
-const METADATA = new TextEncoder().encode('metadata"');
+const WEIGHT_MAP_KEY = new TextEncoder().encode('weight_map"');
+const INDEX_METADATA_KEY = new TextEncoder().encode('metadata"');
 
 /** Goes through the bytes once, and again through the metadata's keys. */
 export class IndexParser {
@@ -80,8 +80,8 @@ export class IndexParser {
   #readMember(key: number): void {
     const reader = this.reader;
     const { bytes } = reader;
-    const isMetadata = compareStrings(bytes, key, METADATA, 0) === 0;
-    if (compareStrings(bytes, key, WEIGHT_MAP, 0) === 0) this.#readWeightMap();
+    const isMetadata = compareStrings(bytes, key, INDEX_METADATA_KEY, 0) === 0;
+    if (compareStrings(bytes, key, WEIGHT_MAP_KEY, 0) === 0) this.#readWeightMap();
     else if (isMetadata && reader.peek() === OPEN_BRACE) this.#readMetadata();
     else skipValue(reader, 1);
   }

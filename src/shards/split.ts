@@ -124,7 +124,7 @@ export function splitStateDictIntoShards<T extends Sized>(
       group.names.push(name);
       continue;
     }
-    const byteLength = byteLengthOf(name, tensor);
+    const byteLength = checkedByteLength(name, tensor);
     total += byteLength;
     if (key !== null) groups.set(key, { number: firstNames.length, names: [] });
     firstNames.push(name);
@@ -176,7 +176,7 @@ function* checkedPairs<T>(
   }
 }
 
-function byteLengthOf(name: string, tensor: Sized): number {
+function checkedByteLength(name: string, tensor: Sized): number {
   const byteLength = tensor?.byteLength;
   const subject = `byteLength of tensor ${quoteName(name)}`;
   if (typeof byteLength !== 'number') throw argumentTypeError(subject, 'a number', byteLength);

@@ -1,7 +1,7 @@
 /** A checkpoint to be written, before anything of it is: its files, their headers, the index. */
 
 import { argumentRangeError } from '../../errors/arguments.js';
-import { FormatError, InvalidTensorError } from '../../errors/errors.js';
+import { FormatError, refuseTensor } from '../../errors/errors.js';
 import { layOut, type Placed } from '../../format/header-writer.js';
 import type {
   FilePayload,
@@ -189,8 +189,7 @@ function requireNamesOnce(entries: readonly AnyEntry[]): void {
   const names = new Set<string>();
   for (const { name: tensor } of entries) {
     if (names.has(tensor)) {
-      const message = 'expected every name once, found it twice';
-      throw new InvalidTensorError('SAFETENSORS_INVALID_TENSOR_VIEW', message, { tensor });
+      refuseTensor('expected every name once, found it twice', tensor);
     }
     names.add(tensor);
   }

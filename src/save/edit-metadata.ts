@@ -86,6 +86,13 @@ interface Edit {
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for arguments of the wrong kind
  * @throws Error Node's own `ENOENT`, `ENOSPC` and the like; `signal.reason` when it was aborted. The
  *   file is as it was, except after an error of syncing the folder, which comes last
+ *
+ * @example
+ * ```ts
+ * const changes = { license: 'mit', format: null }; // sets one key, deletes the other
+ * const { method, metadata } = await editMetadata('model.safetensors', changes);
+ * console.log(method, metadata); // → rewritten Map(1) { 'license' => 'mit' }
+ * ```
  */
 export async function editMetadata(
   path: PathLike,

@@ -51,6 +51,16 @@ export interface SaveOptions extends SaveSyncOptions, TransferOptions {}
  * @throws Error Node's own `ENOSPC`, `EDQUOT`, `EFBIG`, `EACCES`, `ENOENT` and the like, with the path
  *   as it was given; `signal.reason` when it was aborted before the rename
  * @throws TypeError, RangeError for arguments of the wrong kind
+ *
+ * @example
+ * ```ts
+ * const file = safeOpen('model.safetensors');
+ * await saveFile('new.safetensors', {
+ *   'embed.weight': file.getTensor('embed.weight'), // copied by the kernel
+ *   step: { dtype: 'I64', shape: [], data: BigInt64Array.of(7n) },
+ * });
+ * console.log(loadFile('new.safetensors').get('step')?.data); // → BigInt64Array(1) [ 7n ]
+ * ```
  */
 export async function saveFile(
   path: PathLike,
@@ -85,6 +95,13 @@ export async function saveFile(
  * reads those of open files through a buffer. Streams are a TypeError.
  *
  * @throws As {@link saveFile}
+ *
+ * @example
+ * ```ts
+ * const step = { dtype: 'I64', shape: [], data: BigInt64Array.of(7n) } as const;
+ * saveFileSync('new.safetensors', { step }, { metadata: { format: 'pt' } });
+ * console.log(loadFile('new.safetensors').get('step')?.data); // → BigInt64Array(1) [ 7n ]
+ * ```
  */
 export function saveFileSync(
   path: PathLike,

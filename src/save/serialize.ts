@@ -24,6 +24,12 @@ import { readTensors, type TensorInput } from './tensor-input.js';
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for arguments of the wrong kind
  * @throws RangeError `ERR_OUT_OF_RANGE` for an unusable option, and when the result does not fit into
  *   one buffer of the runtime
+ *
+ * @example
+ * ```ts
+ * const bytes = serialize({ steps: { dtype: 'I32', shape: [2], data: Int32Array.of(1, 2) } });
+ * console.log(parse(bytes).getTensor('steps').data); // → Int32Array(2) [ 1, 2 ]
+ * ```
  */
 export function serialize(
   tensors: NamedValues<TensorInput>,

@@ -56,6 +56,14 @@ interface Slot extends Placed<TensorFacts> {
  * @throws SafetensorsError `SAFETENSORS_HUB_CACHE_BLOB`, `SAFETENSORS_NOT_A_REGULAR_FILE`
  * @throws TypeError `ERR_INVALID_ARG_TYPE`, RangeError `ERR_OUT_OF_RANGE` for unusable arguments
  * @throws Error Node's own `ENOENT`, `ENOSPC` and the like. Nothing is left after an error
+ *
+ * @example
+ * ```ts
+ * const writer = await createWriter('new.safetensors', { weight: { dtype: 'F32', shape: [2] } });
+ * await writer.write('weight', Float32Array.of(1, 2));
+ * await writer.close();
+ * console.log(loadFile('new.safetensors').get('weight')?.data); // → Float32Array(2) [ 1, 2 ]
+ * ```
  */
 export async function createWriter(
   path: PathLike,
@@ -87,7 +95,19 @@ function* namedSpecs(specs: NamedValues<TensorSpec>): Generator<TensorFacts, voi
   }
 }
 
-/** A file that is being written. {@link createWriter} makes one. */
+/**
+ * A file that is being written. {@link createWriter} makes one.
+ *
+ * @example
+ * ```ts
+ * const specs = { a: { dtype: 'U8', shape: [4] }, b: { dtype: 'U8', shape: [2] } } as const;
+ * await using writer = await createWriter('new.safetensors', specs); // aborts when not closed
+ * await writer.write('b', Uint8Array.of(5, 6)); // in any order
+ * await writer.write('a', [Uint8Array.of(1), Uint8Array.of(2, 3, 4)]); // in pieces
+ * await writer.close();
+ * console.log(loadFile('new.safetensors').get('a')?.data); // → Uint8Array(4) [ 1, 2, 3, 4 ]
+ * ```
+ */
 export class SafetensorsWriter {
   readonly #replacement: Replacement;
   readonly #dataStart: number;

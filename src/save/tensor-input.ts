@@ -138,7 +138,7 @@ function ofTensor(name: string, tensor: Tensor): MemoryPayload | FilePayload {
   const window = (begin: number, end: number): Uint8Array => {
     if (!isWhole) return source.window(offset + begin, offset + end);
     // The memory that the caller has, which stays when the file is closed.
-    const { buffer, byteOffset } = source.range();
+    const { buffer, byteOffset } = source.resolve();
     const start = byteOffset + offset;
     if (buffer.byteLength < start + byteLength) failDetached(name, byteLength);
     return new Uint8Array(buffer, start + begin, end - begin);

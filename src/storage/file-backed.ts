@@ -1,4 +1,4 @@
-/** What the mapping and the reading storage share: change detection and the buffers handed out. */
+/** What the mapped and the reading storage share: change detection, and the buffers handed out. */
 
 import { constants } from 'node:buffer';
 import { FileChangedError, FileClosedError } from '../errors/errors.js';
@@ -8,7 +8,7 @@ import type { BufferRange, LentDescriptor, Storage } from './storage.js';
 /** How a file compares with what it was when its header was last checked. */
 export type FileState = 'same' | 'touched' | 'truncated' | { byteLength: number };
 
-/** A storage over an open descriptor. Subclasses say how bytes are reached and how to let go. */
+/** A storage over an open descriptor. Subclasses reach the bytes and release the descriptor. */
 export abstract class FileBackedStorage implements Storage {
   abstract readonly kind: 'mmap' | 'read';
   abstract readonly zeroCopy: boolean;
@@ -18,9 +18,9 @@ export abstract class FileBackedStorage implements Storage {
   #ok = true;
   #closed = false;
   #header: Uint8Array | undefined;
-  // Strong: a tensor's buffer is the same for every call on the handle, so it lives as long.
+  // Strong references: a tensor's buffer is the same on every call, and lives as long as the handle.
   #kept: ArrayBuffer[] = [];
-  // Weak: windows are many and passing, and a detaching close must still find those alive.
+  // Weak references: windows are many and short-lived, but a detaching close must find those alive.
   readonly #passing = new Set<WeakRef<ArrayBuffer>>();
   #prunePassingAt = 64;
 
@@ -49,18 +49,18 @@ export abstract class FileBackedStorage implements Storage {
   /** A new buffer with the bytes [begin, end), at least one. */
   protected abstract makeBuffer(begin: number, end: number): ArrayBuffer;
 
-  /** Compares size and modification time with those remembered; a guard's mark counts as cut. */
+  /** Compares size and modification time with those remembered; a guard's mark counts as truncated. */
   protected abstract inspect(): FileState;
 
   /** Remembers the modification time that the last `inspect` saw. */
   protected abstract rememberTime(): void;
 
-  /** Gives the descriptor back, and makes `detached` empty. */
+  /** Releases the descriptor and empties the buffers in `detached`. */
   protected abstract release(detached: readonly ArrayBuffer[] | undefined): void;
 
   /**
-   * Reads the first `byteLength` bytes of the file into ordinary memory and remembers them as what
-   * `verify` expects. Not taken from the mapping: there it could change after validation.
+   * Reads the first `byteLength` bytes of the file into ordinary memory, and remembers them for
+   * `verify`. Not from the mapping, where they could change after validation.
    */
   readHeader(byteLength: number): Uint8Array {
     this.#header = this.#readStart(byteLength);
@@ -93,7 +93,7 @@ export abstract class FileBackedStorage implements Storage {
     const state = this.inspect();
     if (state === 'same') return;
     if (state === 'touched') {
-      // Tools touch files without changing them; the header tells whether it is another file.
+      // Tools touch files without changing them; the header tells whether this is another file.
       const header = this.#header;
       if (header === undefined || sameBytes(header, this.#readStart(header.byteLength))) {
         this.rememberTime();

@@ -1,4 +1,4 @@
-/** A file mapped copy-on-write: every buffer is a view of the mapping, nothing is read at open. */
+/** A file mapped copy-on-write: every buffer is a view of the mapping; opening reads nothing. */
 
 import { closeSync } from 'node:fs';
 import type { Addon, Mapping } from '../addon/load.js';
@@ -24,7 +24,7 @@ export class MappedStorage extends FileBackedStorage {
   #seconds: number;
   #nanoseconds: number;
 
-  /** Closes the descriptor when it succeeds; when it throws, that is still the caller's. */
+  /** Takes ownership of the descriptor; when it throws, the descriptor is still the caller's. */
   constructor(file: OpenedFile, addon: Addon, guard: boolean) {
     super(file);
     this.#addon = addon;
@@ -37,16 +37,16 @@ export class MappedStorage extends FileBackedStorage {
     }
     this.#seconds = this.#state[SECONDS] as number;
     this.#nanoseconds = this.#state[NANOSECONDS] as number;
-    // Last, and by `fs`, which keeps the list of a worker's descriptors.
+    // Last, and by `fs`, which keeps a list of each worker's descriptors.
     closeSync(file.fd);
   }
 
-  /** A mapping starts at a page, so the position alone decides. */
+  /** A mapping begins at a page: the position alone decides. */
   addressOf(position: number): number {
     return position;
   }
 
-  /** One call is one piece of work on the thread pool, which close() does not wait for. */
+  /** One call is one piece of work on the thread pool; close() does not wait for it. */
   async populate(begin: number, end: number): Promise<void> {
     this.verify();
     let unreadable: unknown;
@@ -55,7 +55,7 @@ export class MappedStorage extends FileBackedStorage {
     } catch (error) {
       unreadable = error;
     }
-    // A file that was closed or cut short meanwhile is the reason, not what came of it.
+    // When the file was closed or cut short meanwhile, that is the error to report.
     this.verify();
     if (unreadable !== undefined) throw unreadable;
   }

@@ -1,9 +1,9 @@
-/** Bytes in ordinary memory: the caller's after `parse`, or a slice that was gathered. */
+/** Bytes in ordinary memory: the caller's after `parse`, a gathered slice, a loaded tensor. */
 
 import { FileClosedError } from '../errors/errors.js';
 import type { BufferRange, Storage } from './storage.js';
 
-/** Views over the caller's memory; nothing is copied, and closing frees nothing. */
+/** Gives views of the memory; copies nothing, and closing frees nothing. */
 export class MemoryStorage implements Storage {
   readonly kind = 'memory';
   readonly path: string | undefined;
@@ -14,10 +14,7 @@ export class MemoryStorage implements Storage {
   closed = false;
   readonly #bytes: Uint8Array<ArrayBuffer>;
 
-  /**
-   * The memory stays the caller's. `maxBufferByteLength` is the longest buffer that this runtime can
-   * make, in bytes.
-   */
+  /** `maxBufferByteLength` is the length of the longest buffer that this runtime can make. */
   constructor(bytes: Uint8Array<ArrayBuffer>, maxBufferByteLength: number, path?: string) {
     this.path = path;
     this.maxBufferByteLength = maxBufferByteLength;
@@ -39,7 +36,7 @@ export class MemoryStorage implements Storage {
     return this.#bytes.subarray(begin, end);
   }
 
-  /** Unknown: the system may have moved the caller's memory to a swap device. */
+  /** Unknown: the system may have swapped the memory out. */
   residentBytes(_begin: number, _end: number): null {
     return null;
   }

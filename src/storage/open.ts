@@ -1,4 +1,4 @@
-/** Chooses how an opened file's bytes are reached. */
+/** Chooses the storage of an opened file. */
 
 import { addon } from '../addon/addon.js';
 import { loadAddon } from '../addon/load.js';
@@ -8,23 +8,23 @@ import type { FileBackedStorage } from './file-backed.js';
 import { MappedStorage } from './mapped.js';
 import { ReadStorage } from './read.js';
 
-// With the module, so that the first open of a process does not wait for it.
+// Loaded with this module: the first open of a process does not wait for it.
 addon();
 
-/** What the caller wants of a storage. */
+/** Which storage the caller wants. */
 export interface StorageOptions {
-  /** Undefined: map, and read where that is not possible. */
+  /** By default the file is mapped, and read where it cannot be mapped. */
   readonly storage?: 'mmap' | 'read' | undefined;
-  /** Whether a mapping is guarded against the file being cut short; true by default. */
+  /** Whether a mapping is guarded against truncation of the file; true by default. */
   readonly guard?: boolean | undefined;
 }
 
 /**
- * Maps the file or prepares to read it, and takes the descriptor over; when it throws, that is still
- * the caller's.
+ * Maps the file or prepares to read it. Takes ownership of the descriptor; when it throws, the
+ * descriptor is still the caller's.
  *
  * @throws SafetensorsError `SAFETENSORS_MAPPING_UNAVAILABLE` when a mapping was asked for by name
- * @throws Node's `ENOMEM` when there is no room for a mapping: reading would need more memory still
+ * @throws Node's `ENOMEM` when there is no room for a mapping: reading would need even more memory
  */
 export function openStorage(file: OpenedFile, options: StorageOptions): FileBackedStorage {
   if (options.storage === 'read') return new ReadStorage(file);
@@ -33,7 +33,7 @@ export function openStorage(file: OpenedFile, options: StorageOptions): FileBack
   try {
     return new MappedStorage(file, load.addon, options.guard ?? true);
   } catch (error) {
-    // ENODEV: the file system has no mappings, as some network and FUSE ones.
+    // ENODEV: some network and FUSE file systems have no mappings.
     if ((error as NodeJS.ErrnoException).code !== 'ENODEV') throw error;
     return withoutMapping(file, options, 'the file system does not support mappings', error);
   }

@@ -1,15 +1,15 @@
-/** Positioned reads into ordinary buffers, where files cannot be mapped or should not be. */
+/** Positioned reads into ordinary buffers, for files that cannot or should not be mapped. */
 
 import { closeSync, fstatSync } from 'node:fs';
 import { type OpenedFile, type ReadBytes, readerOf, readFully } from '../io/opened-file.js';
 import { FileBackedStorage, type FileState } from './file-backed.js';
 import type { LentDescriptor } from './storage.js';
 
-// A handle that is dropped without close() must not keep its descriptor. The held value is the
-// number alone, so that the registry does not keep the storage alive.
+// Closes the descriptor of a handle that is dropped without close(). The held value is the number
+// alone: the storage itself would never be collected.
 const descriptors = new FinalizationRegistry<number>((fd) => closeSync(fd));
 
-/** Owns the descriptor; every buffer is a copy that lives on its own. */
+/** Owns the descriptor; every buffer is a copy, independent of the file. */
 export class ReadStorage extends FileBackedStorage {
   readonly kind = 'read';
   readonly zeroCopy = false;
@@ -19,7 +19,7 @@ export class ReadStorage extends FileBackedStorage {
   #seenTime: bigint;
   #lent = 0;
 
-  /** Takes the descriptor over. */
+  /** Takes ownership of the descriptor. */
   constructor(file: OpenedFile) {
     super(file);
     this.read = readerOf(file);
@@ -29,12 +29,12 @@ export class ReadStorage extends FileBackedStorage {
     descriptors.register(this, file.fd, this);
   }
 
-  /** Buffers are made for what is asked, so all begin at an aligned address. */
+  /** Every buffer is a new one and begins at an aligned address. */
   addressOf(_position: number): number {
     return 0;
   }
 
-  /** The storage's own descriptor, whose closing waits for all that were lent. */
+  /** The storage's own descriptor, which is closed when all that were lent are given back. */
   lend(): LentDescriptor {
     this.#lent++;
     const giveBack = (): void => {
@@ -44,7 +44,7 @@ export class ReadStorage extends FileBackedStorage {
     return { fd: this.#fd, giveBack };
   }
 
-  /** Nobody asks the system about the file's pages here: they are copied in any case. */
+  /** Unknown: the bytes are copied in any case, whether the file's pages are in memory or not. */
   residentBytes(_begin: number, _end: number): null {
     return null;
   }
@@ -69,7 +69,7 @@ export class ReadStorage extends FileBackedStorage {
   protected release(detached: readonly ArrayBuffer[] | undefined): void {
     this.#closeUnused();
     // Transferring is the only way to empty a buffer on Node 20; the clone is garbage at once.
-    // One of no bytes was transferred by its holder already.
+    // A buffer of no bytes was transferred by its holder already.
     for (const buffer of detached ?? []) {
       if (buffer.byteLength > 0) structuredClone(buffer, { transfer: [buffer] });
     }

@@ -1,7 +1,7 @@
 /**
- * Where the bytes of an open file come from. Three kinds behind one interface: a mapping, positioned
- * reads, and memory that the caller already has. A storage knows positions in the file (bytes from
- * its start), never tensors.
+ * Where the bytes of an open file come from: a mapping, positioned reads, or memory that the caller
+ * already has, behind one interface. A storage knows positions (bytes from the start of the file),
+ * never tensors.
  */
 
 import type { FileChangedError } from '../errors/errors.js';
@@ -15,10 +15,10 @@ export interface BufferRange {
   readonly byteOffset: number;
 }
 
-/** A descriptor of a storage's file that stays open until it is given back, also after `close`. */
+/** A descriptor of a storage's file that stays open until it is given back, even after `close`. */
 export interface LentDescriptor {
   readonly fd: number;
-  /** To be called once, when nothing reads from it any more. */
+  /** Call it once, when nothing reads from the descriptor any more. */
   giveBack(): void;
 }
 
@@ -35,49 +35,49 @@ export interface Storage {
   readonly ok: boolean;
   /** True after `close`. */
   readonly closed: boolean;
-  /** True when reaching for more bytes than are needed costs nothing. */
+  /** True when asking for more bytes than needed costs nothing. */
   readonly zeroCopy: boolean;
 
-  /** Offset from an aligned address at which a buffer made for `position` begins, in bytes. */
+  /** Distance from an aligned address at which a buffer made for `position` begins, in bytes. */
   addressOf(position: number): number;
 
   /**
-   * The bytes [begin, end), at least one, to be kept and handed out by the caller: a view for `mmap`
-   * and `memory`, a fresh copy for `read`. They live on after `close`, unless it detaches them.
-   * `filled` is a buffer that the caller of a `read` storage has read them into already.
+   * The bytes [begin, end), at least one, which the caller may keep and hand out: a view for `mmap`
+   * and `memory`, a new copy for `read`. They stay valid after `close`, unless it detaches them.
+   * `filled` is a buffer into which the caller of a `read` storage has read them already.
    */
   bytes(begin: number, end: number, filled?: ArrayBuffer): BufferRange;
 
-  /** As `bytes`, for passing use: the storage itself does not keep them alive. */
+  /** As `bytes`, for passing use: the storage does not keep the buffer alive. */
   window(begin: number, end: number): Uint8Array<ArrayBuffer>;
 
   /**
-   * Brings the pages of [begin, end) into memory off the event loop; rejects as `verify` throws, and
-   * with `EIO` when a page cannot be read. Only storages whose bytes are pages of the file have it.
+   * Brings the pages of [begin, end) into memory, off the event loop. Rejects with what `verify` throws,
+   * and with `EIO` when a page cannot be read. Only mapped storages have it.
    */
   populate?(begin: number, end: number): Promise<void>;
 
   /** A descriptor for positioned reads. Only storages over a file have it. */
   lend?(): LentDescriptor;
 
-  /** How many of the bytes [begin, end) are in memory; null where that cannot be known. */
+  /** How many of the bytes [begin, end) are in memory; null when that cannot be known. */
   residentBytes(begin: number, end: number): number | null;
 
   /**
-   * As `window`, for work on other threads: memory that nobody but the caller can detach, not even
-   * a detaching `close`, and so must never be handed out. Undefined where all memory is somebody
-   * else's. Whether the file was still good is what `verify` says afterwards.
+   * As `window`, for work on other threads: memory that nobody but the caller can detach, not even a
+   * detaching `close`. Never hand it out. Undefined when all memory belongs to somebody else. Call
+   * `verify` afterwards to learn whether the file was still good.
    */
   hold(begin: number, end: number): Uint8Array<ArrayBuffer> | undefined;
 
   /** Throws {@link FileChangedError} when the file is no longer the one whose header was checked. */
   verify(): void;
 
-  /** Lets go of the file. With `detach`, buffers handed out become empty and memory is free at once. */
+  /** Releases the file. With `detach`, empties all buffers handed out and frees their memory at once. */
   close(detach: boolean): void;
 }
 
-/** A storage over a file, whose bytes can also be had by reading that. */
+/** A storage over a file, whose bytes can also be read by a descriptor. */
 export interface LendingStorage extends Storage {
   lend(): LentDescriptor;
 }

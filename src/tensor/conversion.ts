@@ -1,12 +1,12 @@
 /**
- * A tensor to float32 on the thread pool, window by window.
+ * Converts a tensor to float32 on the thread pool, window by window.
  *
- * A thread of the pool works on bare addresses, and JavaScript can take a buffer's memory away at
- * any time: by transferring or resizing it, by closing a file with `detach`. So threads get only
- * memory that no one else can reach. Bytes of a mapping are looked at through a buffer of our own;
- * a fresh result is known to nobody before it is complete. Whatever else is involved, the caller's
- * array or ordinary memory as the source, is copied from or to arrays of our own, in small windows
- * on the JavaScript thread, where it can be checked first.
+ * A pool thread works on bare addresses, and JavaScript can take a buffer's memory away at any time:
+ * by transferring or resizing the buffer, or by closing a file with `detach`. Pool threads therefore
+ * get only memory that nobody else can reach: a buffer of our own over the mapping, a new result that
+ * the caller does not have yet, shared memory. Everything else, such as the caller's array or a
+ * source in ordinary memory, is copied from or to arrays of our own, in small windows on the
+ * JavaScript thread, which checks it first.
  */
 
 import { requireSignal } from '../errors/arguments.js';
@@ -17,28 +17,29 @@ import { isSharedBuffer } from '../format/typed-arrays.js';
 import type { StorageRange } from './storage-range.js';
 
 /**
- * Threads of the pool, which has four by default, for one tensor: two saturate the memory of common
- * machines, and other work gets its turn.
+ * Pool threads per tensor, of the four that there are by default: two saturate the memory of common
+ * machines, and leave room for other work.
  */
 const LANE_COUNT = 2;
 
 /**
- * Values that a thread converts at once when windows are copied: copying one blocks the event loop
- * for below a millisecond. A multiple of four, so that windows of packed dtypes are whole bytes.
+ * Values per window when windows are copied: copying one blocks the event loop for less than a
+ * millisecond. A multiple of four, which makes windows of packed dtypes whole bytes.
  */
 const COPIED_WINDOW_LENGTH = 2 ** 18;
 
 /**
- * As above, at most, when nothing has to be copied: some milliseconds, after which an abort is
- * noticed and others waiting for the pool get their turn. A multiple of the former.
+ * Most values per window when nothing is copied: some milliseconds of work, after which an abort is
+ * noticed and others that wait for the pool get their turn. A multiple of the length above.
  */
 const DIRECT_WINDOW_LENGTH = 2 ** 23;
 
 /** Options of `Tensor.toFloat32`. */
 export interface ConvertOptions<Into extends Float32Array = Float32Array> {
   /**
-   * Takes the values, and is the result; of exactly as many items as there are values. It must not
-   * be over memory of the tensor, unless that is F32 or C64 itself. A new array by default.
+   * The array to write the values to, which is then the result; a new array by default. It must have
+   * exactly one item per value, and must not share memory with the tensor, unless that is F32 or C64
+   * itself.
    */
   readonly into?: Into | undefined;
 }
@@ -58,17 +59,17 @@ export interface PackedElements {
   readonly byteOffset: number;
 }
 
-/** Arrays of one lane, made when needed. */
+/** Arrays that one lane reuses, made when they are needed. */
 interface Scratch {
   bytes?: Uint8Array<ArrayBuffer>;
   values?: Float32Array<ArrayBuffer>;
 }
 
 /**
- * Converts and resolves with `into`, or a new array. When this settles, no thread works for it any
- * more.
+ * Converts, and resolves with `into` or a new array. No thread works for it any more when the promise
+ * settles.
  *
- * Rejects with a `TypeError` or `RangeError` when an option cannot be used, or `into` loses its
+ * Rejects with a `TypeError` or `RangeError` when an option cannot be used, or when `into` loses its
  * memory meanwhile; with the signal's reason when that is aborted; with `SAFETENSORS_FILE_CLOSED`
  * or `SAFETENSORS_FILE_CHANGED` when the file is closed or changes meanwhile.
  *
@@ -110,7 +111,7 @@ export async function convertOnPoolInWindows(
         signal?.throwIfAborted();
       }
     } catch (error) {
-      // The other lane stops after its window, too.
+      // The other lane stops after its window.
       next = valueCount;
       throw error;
     }
@@ -122,13 +123,13 @@ export async function convertOnPoolInWindows(
   return output;
 }
 
-/** Long windows, but two for every lane, so that none is idle while another has a long way to go. */
+/** As long as possible, but at least two windows per lane: no lane idles while another is busy. */
 function directWindowLength(valueCount: number): number {
   const units = Math.ceil(valueCount / (2 * LANE_COUNT) / COPIED_WINDOW_LENGTH);
   return Math.min(Math.max(units, 1) * COPIED_WINDOW_LENGTH, DIRECT_WINDOW_LENGTH);
 }
 
-/** `output` is over memory that cannot be taken away. */
+/** The memory of `output` must not be taken away before the promise settles. */
 async function convertWindow(
   { dtype, source, byteOffset }: PackedElements,
   firstValue: number,
@@ -143,7 +144,7 @@ async function convertWindow(
   source.verify();
 }
 
-/** In the lane's own array. */
+/** A copy in the lane's own array. */
 function copyOf(window: Uint8Array, scratch: Scratch): Uint8Array<ArrayBuffer> {
   if (scratch.bytes === undefined || scratch.bytes.length < window.length) {
     scratch.bytes = new Uint8Array(window.length);

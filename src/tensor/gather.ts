@@ -1,9 +1,9 @@
 /**
- * Strided copies: which bytes of a tensor a slice selects, and copying them together. Everything
- * here is counted in bytes, so dtypes play no role.
+ * Strided copies: gathers the bytes that a slice selects from a tensor. Everything is counted in
+ * bytes; dtypes play no role.
  *
- * The source does not have to be in memory as a whole: `extentOf` says which range is needed, and
- * `splitCopy` cuts a copy into pieces whose ranges have a bounded length.
+ * The source need not be in memory as a whole: `extentOf` tells which range is needed, and `splitCopy`
+ * cuts a copy into pieces whose ranges have a bounded length.
  */
 
 import { argumentRangeError } from '../errors/arguments.js';
@@ -17,8 +17,8 @@ export interface StridedLoop {
 }
 
 /**
- * Bytes to copy, in order: runs of `runByteLength` bytes, the first at `byteOffset` of the source,
- * the others where the nested loops lead, outermost loop first. The result is dense.
+ * Bytes to copy, in order: runs of `runByteLength` bytes. The first run is at `byteOffset` of the
+ * source, the others where the nested loops lead. The result is dense.
  */
 export interface StridedCopy {
   /** Length of the result in bytes; 0 when nothing is selected. */
@@ -29,7 +29,7 @@ export interface StridedCopy {
   readonly runByteLength: number;
   /**
    * Nested loops around the run, outermost first, as few as possible. Each stride is at least as
-   * long as what the loops inside it span. None: the result is one run of the source.
+   * long as the span of the loops inside it. Without loops the result is one run of the source.
    */
   readonly loops: readonly StridedLoop[];
 }
@@ -50,7 +50,7 @@ export interface CopyPiece {
   readonly targetByteOffset: number;
 }
 
-/** Words of a run from which on a call of `TypedArray.set` (some 60 ns) is faster than a loop. */
+/** From this many words per run on, a call of `TypedArray.set` (about 60 ns) is faster than a loop. */
 const LONG_RUN_WORDS = 32;
 
 /** The smallest range of the source that holds every byte of the copy; `{0, 0}` when it has none. */
@@ -68,9 +68,9 @@ export function extentOf(copy: StridedCopy): ByteRange {
 
 /**
  * Cuts a copy into pieces, in the order of the result, whose extents are at most `maxExtent` bytes
- * long (at least 1). Pieces are as large as that allows: several rounds of the outermost loop, else
- * one round at a time cut by the next loop, at last parts of a run. The nesting is at most 53 deep:
- * every loop doubles the number of elements.
+ * long (at least 1). Pieces are as large as that allows: several rounds of the outermost loop, or
+ * one round at a time cut by the next loop, or parts of a run. The recursion is at most 53 deep,
+ * because every loop at least doubles the number of elements.
  */
 export function* splitCopy(copy: StridedCopy, maxExtent: number): Generator<CopyPiece, void, void> {
   if (copy.byteLength === 0) return;
@@ -122,8 +122,8 @@ export function* splitCopy(copy: StridedCopy, maxExtent: number): Generator<Copy
  * Copies the selected bytes to `target`, from its byte `targetByteOffset` on.
  *
  * @param source holds the source's bytes from `sourceByteOffset` on, at least the copy's extent
- * @throws RangeError `ERR_OUT_OF_RANGE` when the source lacks a selected byte or the target has too
- *   little room
+ * @throws RangeError `ERR_OUT_OF_RANGE` when the source lacks a selected byte, or the target is too
+ *   short
  */
 export function gather(
   copy: StridedCopy,
@@ -186,7 +186,7 @@ function copyRunsOf(
 ): RunCopier {
   const { count, byteStride } = inner;
   const { runByteLength } = copy;
-  // Words as wide as every position of this copy is aligned to; integers keep each bit pattern.
+  // The widest words to which every position of this copy is aligned; integers keep bit patterns.
   const positions = [
     source.byteOffset + copy.byteOffset - sourceByteOffset,
     source.byteOffset,

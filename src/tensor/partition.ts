@@ -15,8 +15,9 @@ export interface Partition {
 }
 
 /**
- * The index of a rank's part, for `slice`: rows `rank * n / worldSize` to `(rank + 1) * n / worldSize`
- * of the dimension of length n, which `worldSize` must divide. Parts of an empty dimension are empty.
+ * The index of a rank's part, for `slice`: positions `rank * n / worldSize` to
+ * `(rank + 1) * n / worldSize` of the dimension, whose length n `worldSize` must divide. Parts of an
+ * empty dimension are empty.
  *
  * @throws SliceError `SAFETENSORS_SLICE_OUT_OF_RANGE` when there is no such dimension (a scalar has
  *   none), `SAFETENSORS_NOT_DIVISIBLE`

@@ -8,10 +8,10 @@ import { type ErrorContext, SliceError } from '../errors/errors.js';
 import type { StridedCopy, StridedLoop } from './gather.js';
 
 /**
- * What to take of one dimension: a number takes one position and drops the dimension; `[start,
- * stop]` or `[start, stop, step]` takes a range, `null` standing for an open end; `null` takes the
- * whole dimension (it does not add one, unlike numpy's `None`). `'...'` stands for all dimensions
- * that are not named and may occur once. Negative numbers count from the end.
+ * What to take of one dimension. A number takes one position and drops the dimension. `[start, stop]`
+ * or `[start, stop, step]` takes a range, in which `null` is an open end. `null` takes the whole
+ * dimension (unlike numpy's `None`, it adds none). `'...'` stands for all dimensions that are not
+ * named, and may occur once. Negative numbers count from the end.
  */
 export type SliceIndex =
   | number
@@ -26,8 +26,8 @@ export interface SlicePlan extends StridedCopy {
   /** Number of elements of the result. */
   readonly elementCount: number;
   /**
-   * The result is one run of the source: `byteLength` bytes from `byteOffset` on, so that a view
-   * serves. True for empty results, whose `byteOffset` is 0.
+   * Whether the result is one run of the source, `byteLength` bytes from `byteOffset` on, which a view
+   * can show. True for empty results, whose `byteOffset` is 0.
    */
   readonly contiguous: boolean;
 }
@@ -41,18 +41,18 @@ interface Selection {
 }
 
 /**
- * Works out a slice by numpy's rules: ranges are clamped, empty results are fine, a negative step
- * reverses, dimensions without an index are taken whole.
+ * Works out a slice by numpy's rules: ranges are clamped, results may be empty, a negative step
+ * reverses, and dimensions without an index are taken whole.
  *
- * The cost is linear in the rank and in the number of indices; nothing is read or allocated for
- * the elements.
+ * The cost is linear in the rank and the number of indices; no element is read, and no memory is
+ * allocated for elements.
  *
  * @param shape dimensions of the source, C order, packed
  * @param bits bits per element; with 4 or 6 every run must start and end on a whole byte
- * @param context what the tensor is called in errors
+ * @param context the tensor, for errors
  * @throws SliceError `SLICE_OUT_OF_RANGE` for a number outside its dimension, `TOO_MANY_INDICES`,
  *   `MISALIGNED_SLICE` when a packed sub-byte dtype is cut inside a byte
- * @throws TypeError `ERR_INVALID_ARG_TYPE` for an index that is none
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for what is not an index
  * @throws RangeError `ERR_OUT_OF_RANGE` for a step of 0 or a second `'...'`
  */
 export function planSlice(
@@ -63,7 +63,7 @@ export function planSlice(
 ): SlicePlan {
   const selections = selectAll(shape, index, context);
   const resultShape = selections.filter(({ kept }) => kept).map(({ count }) => count);
-  // Before any product: dimensions beside a zero may be so large that their product is infinite.
+  // Before any product: beside a zero, dimensions may be so large that their product is infinite.
   if (selections.some(({ count }) => count === 0)) {
     return {
       ...{ shape: resultShape, elementCount: 0, contiguous: true },
@@ -71,7 +71,7 @@ export function planSlice(
     };
   }
 
-  // Innermost first. A loop that goes on where the one inside it ends is merged into that one.
+  // Innermost first. A loop whose stride is the span of the loop inside it is merged into that one.
   const loops: { count: number; stride: number }[] = [];
   let offset = 0;
   let elementCount = 1;
@@ -105,9 +105,9 @@ export function planSlice(
 }
 
 /**
- * Elements of 4 bits share a byte in pairs, elements of 6 bits share three bytes in fours. Every
- * run starts and ends on a byte when the first position, the strides and the run's length, in
- * elements, are all multiples of that number.
+ * Two elements of 4 bits share a byte, four elements of 6 bits share three bytes. Every run starts
+ * and ends on a byte when the first position, the strides and the run's length are all multiples of
+ * that number of elements.
  */
 function requireWholeBytes(elements: number[], bits: number, context: ErrorContext): void {
   const lowestBit = bits & -bits;
@@ -187,7 +187,7 @@ function selectRange(range: readonly unknown[], at: number, size: number): Selec
   if (step === 0) throw argumentRangeError(`step of index[${at}]`, 'different from 0', step);
   const givenStart = integerOrNull(range[0], 'start', at);
   const givenStop = integerOrNull(range[1], 'stop', at);
-  // A range that goes down ends before position 0, which a given number cannot say.
+  // A range that goes down ends before position 0; no given number can say that.
   const lowest = step > 0 ? 0 : -1;
   const highest = step > 0 ? size : size - 1;
   const clamp = (bound: number): number =>
@@ -196,7 +196,7 @@ function selectRange(range: readonly unknown[], at: number, size: number): Selec
   const stop = givenStop === null ? (step > 0 ? highest : lowest) : clamp(givenStop);
   const span = step > 0 ? stop - start : start - stop;
   if (span <= 0) return { start: 0, step: 1, count: 0, kept: true };
-  // Exact for every safe integer: the division leaves no rest.
+  // Exact for every safe integer: the division has no remainder.
   const last = span - 1;
   const count = 1 + (last - (last % Math.abs(step))) / Math.abs(step);
   return { start, step, count, kept: true };
@@ -211,7 +211,7 @@ const INTEGER = /^[+-]?[0-9]+$/;
 
 /**
  * Reads a slice in numpy's notation: `'0:10, ::2'` gives `[[0, 10], [null, null, 2]]`, `':'` gives
- * `null`, `''` gives no index at all. Spaces are free, one comma may stand at the end. There is no
+ * `[null]`, `''` gives `[]`. Spaces are ignored, and one comma may stand at the end. There is no
  * `None`: indices do not add dimensions.
  *
  * @throws TypeError `ERR_INVALID_ARG_TYPE` when `text` is not a string

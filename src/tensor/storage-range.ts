@@ -1,4 +1,7 @@
-/** The bytes behind a tensor and its contiguous slices: a range of a storage, resolved on first use. */
+/**
+ * The bytes behind a tensor and its contiguous slices: a range of a storage, which gets a buffer on
+ * first use.
+ */
 
 import { SafetensorsError } from '../errors/errors.js';
 import {
@@ -8,7 +11,7 @@ import {
   type Storage,
 } from '../storage/storage.js';
 
-/** Throws when the runtime has no buffer of that many bytes, for the tensor of that name. */
+/** Throws when the runtime cannot make a buffer of that many bytes; `tensor` is named in the error. */
 export function requireBuffer(storage: Storage, tensor: string, byteLength: number): void {
   const limit = storage.maxBufferByteLength;
   if (byteLength <= limit) return;
@@ -27,13 +30,13 @@ export class StorageRange {
   readonly #begin: number;
   readonly #end: number;
   readonly #whole: StorageRange;
-  #range: BufferRange | undefined;
-  /** Of the whole: over a mapping, memory of a part is memory of all of it. */
+  #memory: BufferRange | undefined;
+  /** Only the whole's is used: over a mapping, the memory of a part is memory of the whole. */
   #isHandedOut = false;
 
   /**
-   * The storage keeps the buffer of a tensor, which is the same on every call, and of no part.
-   * `whole` is what a part is of.
+   * `whole` is the range of which this one is a part. The storage keeps the buffer of a whole tensor,
+   * which is the same on every call; it keeps no buffers of parts.
    */
   constructor(storage: Storage, tensor: string, begin: number, end: number, whole?: StorageRange) {
     this.#storage = storage;
@@ -53,7 +56,7 @@ export class StorageRange {
     return this.#storage.addressOf(this.#begin);
   }
 
-  /** Whether slices should share this source's buffer: it fits into one, and is there or free. */
+  /** Whether slices should share this range's buffer: it can be made, and exists or costs nothing. */
   get isShareable(): boolean {
     if (this.#end - this.#begin > this.#storage.maxBufferByteLength) return false;
     return this.#storage.zeroCopy || this.#resolved() !== undefined;
@@ -69,19 +72,20 @@ export class StorageRange {
     return this.#end - this.#begin;
   }
 
-  /** Whether `range` has been resolved, so that it reads nothing any more. */
+  /** Whether there is a buffer with the bytes; `resolve` reads nothing then. */
   get isResolved(): boolean {
     return this.#resolved() !== undefined;
   }
 
-  /** Whether no byte can be had any more: the file was closed before there was a buffer. */
+  /** Whether the bytes are out of reach: the file was closed before there was a buffer. */
   get isGone(): boolean {
     return this.#storage.closed && !this.isResolved;
   }
 
   /**
-   * The storage of a file that still has exactly these bytes: nobody has had memory in which they
-   * could be changed. Windows of a storage that copies are nobody's concern. Undefined otherwise.
+   * The storage of a file that still has exactly these bytes, because nobody got memory in which to
+   * change them; undefined otherwise. Windows from a copying storage don't count: writing to one
+   * changes nothing.
    */
   get untouchedFile(): LendingStorage | undefined {
     const storage = this.#storage;
@@ -89,39 +93,39 @@ export class StorageRange {
     return isTouched || !isLending(storage) ? undefined : storage;
   }
 
-  /** The storage of a file whose mapping the bytes are, so that its changes show in them. */
+  /** The storage whose mapping the bytes are: changes of the file show in them. */
   get mappedFile(): LendingStorage | undefined {
     const storage = this.#storage;
     return storage.kind === 'mmap' && isLending(storage) ? storage : undefined;
   }
 
   /**
-   * Whose memory the bytes are: the whole tensor's, which its parts are views of; the source's own
-   * once a storage that copies has read it for itself.
+   * The range whose memory the bytes are: the whole tensor's, of which parts are views; this one when
+   * a copying storage has read it separately.
    */
   get owner(): StorageRange {
     return this.#storage.zeroCopy || !this.isResolved ? this.#whole : this;
   }
 
-  /** Takes a buffer into which the source's bytes were read; not needed when there is one by now. */
+  /** Takes ownership of a buffer into which the bytes were read; ignores it if there is one by now. */
   adopt(buffer: ArrayBuffer): void {
-    if (!this.isResolved) this.#range = this.#storage.bytes(this.#begin, this.#end, buffer);
+    if (!this.isResolved) this.#memory = this.#storage.bytes(this.#begin, this.#end, buffer);
   }
 
-  /** Where the bytes are; the same place on every call until its buffer is detached. */
-  range(): BufferRange {
+  /** Where the bytes are in memory; the same place on every call until its buffer is detached. */
+  resolve(): BufferRange {
     this.#whole.#isHandedOut = true;
     const resolved = this.#resolved();
     if (resolved !== undefined) return resolved;
     const byteLength = this.#end - this.#begin;
     this.requireBufferOf(byteLength);
-    this.#range = this.#make(byteLength);
-    return this.#range;
+    this.#memory = this.#make(byteLength);
+    return this.#memory;
   }
 
   /**
-   * The bytes [begin, end) of the source for passing use. Over a mapping in a buffer of their own:
-   * a view posted to a worker clones all of its buffer.
+   * The bytes [begin, end) of the range for passing use. Over a mapping they get a buffer of their own,
+   * since posting a view to a worker clones its whole buffer.
    */
   window(begin: number, end: number): Uint8Array<ArrayBuffer> {
     this.#whole.#isHandedOut = true;
@@ -134,36 +138,36 @@ export class StorageRange {
 
   /**
    * The bytes [begin, end), at least one, for work on other threads: memory that nobody else can
-   * take away while a thread reads it. Undefined where there is none without a copy: after `parse`,
-   * in what `storage: 'read'` has read before, and when the file is closed.
+   * detach. Undefined where that takes a copy: after `parse`, for what `storage: 'read'` has read
+   * before, and when the file is closed.
    */
   hold(begin: number, end: number): Uint8Array<ArrayBuffer> | undefined {
     return this.isHoldable ? this.#storage.hold(this.#begin + begin, this.#begin + end) : undefined;
   }
 
-  /** Whether `hold` has something to give. */
+  /** Whether `hold` gives memory. */
   get isHoldable(): boolean {
     const { kind, closed } = this.#storage;
     return kind !== 'memory' && !(this.#resolved() !== undefined && (closed || kind === 'read'));
   }
 
   /**
-   * Throws when the file was closed or changed since, so that a copy of the bytes may be wrong. Once
-   * it is closed, a buffer that was handed out before is all there is, and is not checked.
+   * Throws when the file was closed or changed: a copy of the bytes may be wrong then. A buffer that
+   * was handed out before the file was closed is not checked.
    */
   verify(): void {
     if (!this.#storage.closed || this.#resolved() === undefined) this.#storage.verify();
   }
 
-  /** A source for `byteLength` bytes of this one, with a buffer of its own. */
+  /** A part of this range, `byteLength` bytes from `begin` on, with a buffer of its own. */
   part(begin: number, byteLength: number): StorageRange {
     const start = this.#begin + begin;
     return new StorageRange(this.#storage, this.#tensor, start, start + byteLength, this);
   }
 
   /**
-   * Throws when no buffer of that many bytes can be made. Asked before the engine is: Node 20 runs
-   * the finalizer of an external buffer that it then refuses.
+   * Throws when no buffer of that many bytes can be made. Checked before the engine is asked for one:
+   * Node 20 runs the finalizer of an external buffer that it then refuses.
    */
   requireBufferOf(byteLength: number): void {
     requireBuffer(this.#storage, this.#tensor, byteLength);
@@ -177,7 +181,7 @@ export class StorageRange {
   #make(byteLength: number): BufferRange {
     if (byteLength === 0) {
       this.#storage.verify();
-      // Never an external buffer of no bytes: engines take it for a detached one.
+      // Never an external buffer of no bytes: engines take that for a detached one.
       return { buffer: new ArrayBuffer(0), byteOffset: 0 };
     }
     return this.#whole !== this
@@ -186,7 +190,7 @@ export class StorageRange {
   }
 
   #resolved(): BufferRange | undefined {
-    const range = this.#range;
+    const range = this.#memory;
     // Detached by close({ detach: true }) or transferred by its owner.
     return range !== undefined && range.buffer.byteLength === 0 && this.#end > this.#begin
       ? undefined

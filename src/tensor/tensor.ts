@@ -1,4 +1,4 @@
-/** One tensor: what the header says about it, and access to its bytes when they are asked for. */
+/** One tensor: what the header says about it, and its bytes, which are reached on first use. */
 
 import { argumentRangeError, argumentTypeError, requireOptions } from '../errors/arguments.js';
 import { convert, requireInto } from '../float32/kernels.js';
@@ -16,15 +16,15 @@ import { planSlice, type SliceIndex, type SlicePlan } from './slice.js';
 import { StorageRange } from './storage-range.js';
 
 /**
- * Default length of a chunk: 1 GiB, small enough for every runtime's buffers and for the parts of
- * Node that refuse views of 2 GiB and more, such as the hashes of `node:crypto`.
+ * Small enough for every runtime's buffers, and for the parts of Node that refuse views of 2 GiB and
+ * more, such as the hashes of `node:crypto`.
  */
 const DEFAULT_CHUNK_BYTE_LENGTH = 2 ** 30;
 
-/** How much of a tensor is looked at at once to gather a slice when it is not in one buffer. */
+/** How many bytes of a tensor without a buffer are read at once to gather a slice. */
 const GATHER_WINDOW_BYTE_LENGTH = 2 ** 26;
 
-/** Any constructor of a typed array: the built-in ones, `Float16Array`. */
+/** Any constructor of a typed array: a built-in one, or `Float16Array`. */
 export interface ViewConstructor<View> {
   /** Bytes per array element. */
   readonly BYTES_PER_ELEMENT: number;
@@ -38,16 +38,16 @@ export interface ChunksOptions {
 }
 
 /**
- * A tensor of an open file, of parsed bytes, or a slice of one.
+ * A tensor of an open file or of parsed bytes, or a slice of one.
  *
  * Nothing is read before `buffer`, `bytes`, `data`, `view`, `toFloat32`, `chunks` or a slice that
  * has to be gathered is asked for. These throw `SAFETENSORS_FILE_CLOSED` when the file was closed
- * before the first use, and `SAFETENSORS_FILE_CHANGED` when it changed. What was handed out stays
- * valid after `close()`, for as long as it is referenced. Views of a file that was cut short read as
- * zeros; copies (`toFloat32`, gathered slices) are checked and throw instead.
+ * before the first use, and `SAFETENSORS_FILE_CHANGED` when it changed. Memory that was handed out
+ * stays valid after `close()` for as long as it is referenced. Views of a file that was cut short
+ * read as zeros; copies (`toFloat32`, gathered slices) are checked and throw instead.
  *
- * Writing to the memory of a tensor of a mapped file changes private copies of its pages only,
- * never the file; every view of the same tensor sees the change.
+ * Writing to the memory of a mapped tensor changes private copies of its pages, never the file. Every
+ * view of the same tensor sees the change.
  */
 export class Tensor {
   /** Name in the file; a slice keeps its tensor's name. */
@@ -91,31 +91,31 @@ export class Tensor {
     return new Tensor(name, dtype, shape, source, offset);
   }
 
-  /** @internal Where its bytes come from, for callers that fetch them beforehand. */
+  /** @internal Where its bytes come from. */
   static sourceOf(tensor: Tensor): StorageRange {
     return tensor.#source;
   }
 
-  /** @internal Where the tensor starts in its source, in bytes. */
+  /** @internal Where the tensor begins in its source, in bytes. */
   static offsetOf(tensor: Tensor): number {
     return tensor.#offset;
   }
 
   /**
    * The buffer that holds the tensor: its own for a tensor of a file, the caller's memory after
-   * `parse`, the whole tensor's for a contiguous slice. Use `byteOffset` and `byteLength` with it.
+   * `parse`, the whole tensor's for a contiguous slice. Use it with `byteOffset` and `byteLength`.
    * The same object on every call.
    *
    * @throws SafetensorsError `SAFETENSORS_TENSOR_TOO_LARGE` above the runtime's limit (4 GiB on
-   *   Node 20); `chunks()` has none.
+   *   Node 20); `chunks()` has no limit
    */
   get buffer(): ArrayBuffer {
-    return this.#source.range().buffer;
+    return this.#source.resolve().buffer;
   }
 
-  /** Where the tensor starts in `buffer`, in bytes. */
+  /** Where the tensor begins in `buffer`, in bytes. */
   get byteOffset(): number {
-    return this.#source.range().byteOffset + this.#offset;
+    return this.#source.resolve().byteOffset + this.#offset;
   }
 
   /** Exactly the tensor's bytes, little endian, C order. A view, never a copy. */
@@ -128,11 +128,11 @@ export class Tensor {
    * Uint8Array for BOOL, F8 and the packed sub-byte dtypes, a Float32Array with two items per
    * element for C64, else the array of the same name. The same object on every call.
    *
-   * A view at any address for tensors of files; a copy only over memory given to `parse` in which
-   * the tensor is misaligned (see `isAligned`).
+   * For a tensor of a file it is a view at any address. It is a copy only when the tensor is misaligned
+   * in memory given to `parse` (see `isAligned`).
    */
   get data(): TensorData {
-    // A buffer that was detached leaves a typed array of no length behind.
+    // The typed array of a detached buffer has no length.
     if (this.#data === undefined || this.#data.byteLength !== this.byteLength) {
       this.#data = this.view(DTYPES[this.dtype].data as ViewConstructor<TensorData>);
     }
@@ -140,11 +140,11 @@ export class Tensor {
   }
 
   /**
-   * The same bytes as another typed array, for example `tensor.view(Float16Array)` for F16 where the
-   * runtime has it. A view; a copy where `byteOffset` is no multiple of the item's size, as after
-   * `parse` or in a slice.
+   * The same bytes as another typed array, such as `tensor.view(Float16Array)` for F16 where the
+   * runtime has it. A view; a copy where `byteOffset` is not a multiple of the item's size, as can
+   * happen after `parse` and in slices.
    *
-   * @throws RangeError `ERR_OUT_OF_RANGE` when the byte length is no multiple of the item's
+   * @throws RangeError `ERR_OUT_OF_RANGE` when the byte length is not a multiple of the item's
    */
   view<View>(type: ViewConstructor<View>): View {
     const itemLength = type?.BYTES_PER_ELEMENT;
@@ -156,7 +156,7 @@ export class Tensor {
       throw argumentRangeError('type', expected, type.name);
     }
     const length = this.byteLength / itemLength;
-    // The offset in the buffer decides here, not the address: engines check only the former.
+    // The offset in the buffer decides, not the address: engines check only the offset.
     if (this.byteOffset % itemLength === 0) {
       return new type(this.buffer, this.byteOffset, length);
     }
@@ -164,8 +164,8 @@ export class Tensor {
   }
 
   /**
-   * Whether the tensor's address is a multiple of its item's size. A misaligned one works all the
-   * same on x64 and arm64, except for `Atomics` on arm64.
+   * Whether the tensor's address is a multiple of its item's size. A misaligned tensor works too on
+   * x64 and arm64, except for `Atomics` on arm64.
    */
   get isAligned(): boolean {
     const itemLength = DTYPES[this.dtype].data.BYTES_PER_ELEMENT;
@@ -174,9 +174,9 @@ export class Tensor {
 
   /**
    * The values as a Float32Array: a copy, rounded to nearest even where float32 cannot hold a value.
-   * C64 gives real and imaginary parts in turn. `docs/dtypes.md` says for every dtype what overflow
-   * and NaN become. Converting into an array that is used again is several times as fast as into a
-   * new one, whose memory the system has to provide first.
+   * C64 gives real and imaginary parts in turn. `docs/dtypes.md` tells what overflow and NaN become
+   * for every dtype. Reusing an array by `into` is several times as fast as a new one, for which the
+   * system has to provide memory first.
    *
    * @throws SafetensorsError `SAFETENSORS_TENSOR_TOO_LARGE`
    * @throws TypeError `ERR_INVALID_ARG_TYPE`, RangeError `ERR_OUT_OF_RANGE` for an unusable `into`
@@ -193,17 +193,17 @@ export class Tensor {
   }
 
   /**
-   * As `toFloat32`, on two threads of the pool: the event loop goes on, also while pages come from
-   * the disk. `into` must not be read or written before the promise settles; transferring or
-   * resizing it only makes the promise reject.
+   * As `toFloat32`, on two threads of the pool: the event loop goes on, even while pages come from
+   * the disk. Don't read or write `into` before the promise settles; transferring or resizing it only
+   * makes the promise reject.
    *
-   * Fastest into a new array or one over a SharedArrayBuffer. Any other `into`, and the bytes of
-   * `parse` and of `storage: 'read'`, are copied from or to in small windows between other events.
+   * A new array, or one over a SharedArrayBuffer, is fastest. Any other `into`, and the bytes of
+   * `parse` and of `storage: 'read'`, are copied in small windows between other events.
    *
-   * Rejects with what `toFloat32` throws; with the signal's reason, within milliseconds of work,
-   * when it is aborted; with `SAFETENSORS_FILE_CHANGED` when the file changes meanwhile, and with
-   * `SAFETENSORS_FILE_CLOSED` when it is closed and has not handed out the tensor's bytes before.
-   * What `into` holds is undefined then, and no thread writes to it any more.
+   * Rejects with what `toFloat32` throws; with the signal's reason, within milliseconds, when it is
+   * aborted; with `SAFETENSORS_FILE_CHANGED` when the file changes meanwhile; and with
+   * `SAFETENSORS_FILE_CLOSED` when the file is closed before it has handed out the tensor's bytes.
+   * The content of `into` is undefined then, and no thread writes to it any more.
    */
   async toFloat32Async<Into extends Float32Array = Float32Array<ArrayBuffer>>(
     options: ConvertAsyncOptions<Into> = {},
@@ -220,9 +220,9 @@ export class Tensor {
 
   /**
    * A part of the tensor, by numpy's rules for basic indexing (see {@link SliceIndex}): one argument
-   * per dimension, the rest whole. A contiguous result shares the tensor's memory (over
-   * `storage: 'read'` it reads only its own bytes when the tensor's were not read yet); any other
-   * is gathered into a buffer of its own now.
+   * per dimension; dimensions without one are taken whole. A contiguous result shares the tensor's
+   * memory. (With `storage: 'read'` it reads only its own bytes, unless the whole tensor was read
+   * before.) Any other result is gathered into a buffer of its own at once.
    *
    * @throws SliceError `SAFETENSORS_SLICE_OUT_OF_RANGE`, `SAFETENSORS_TOO_MANY_INDICES`, or
    *   `SAFETENSORS_MISALIGNED_SLICE` when a packed sub-byte dtype would be cut within a byte
@@ -245,11 +245,11 @@ export class Tensor {
   }
 
   /**
-   * The tensor's bytes in several pieces, in order, for tensors of any size: cut on whole rows of
-   * dimension 0 where one fits into `maxByteLength`, else on whole elements at byte boundaries.
+   * The tensor's bytes in pieces, in order, for tensors of any size. Cuts on whole rows of dimension 0
+   * where a row fits into `maxByteLength`, else on whole elements at byte boundaries.
    *
-   * Each is a view of its own where the file is mapped, and is read when its turn comes over
-   * `storage: 'read'`; a tensor without bytes gives none.
+   * With a mapped file each piece is a view; with `storage: 'read'` it is read when its turn comes. A
+   * tensor without bytes gives no pieces.
    *
    * @throws RangeError `ERR_OUT_OF_RANGE` when not even one element fits
    */
@@ -262,12 +262,12 @@ export class Tensor {
     }
   }
 
-  /** As many whole rows, else whole elements, as fit into the limit. */
+  /** The length of as many whole rows, else whole elements, as fit into the limit. */
   #chunkByteLength(limit: number): number {
     if (!Number.isInteger(limit)) throw argumentTypeError('maxByteLength', 'an integer', limit);
     const rowByteLength = this.byteLength / (this.shape[0] || 1);
     const { bits } = DTYPES[this.dtype];
-    // Packed elements end on a byte after every second of 4 bits, after every fourth of 6.
+    // Elements of 4 bits end on a byte after every second one, those of 6 bits after every fourth.
     const groupByteLength = bits / Math.min(bits & -bits, 8);
     const unit =
       Number.isInteger(rowByteLength) && rowByteLength <= limit ? rowByteLength : groupByteLength;

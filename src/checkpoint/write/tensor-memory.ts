@@ -32,7 +32,7 @@ function placeOfTensor(tensor: Tensor): Place {
   const { owner } = source;
   const offset = source.position - owner.position + Tensor.offsetOf(tensor);
   if (owner.isResolved) {
-    const { buffer, byteOffset } = owner.range();
+    const { buffer, byteOffset } = owner.resolve();
     // The caller may have made other tensors from this buffer. A longer buffer, such as one with the
     // bytes of a whole file, is not the tensor's memory.
     if (buffer.byteLength === owner.byteLength) {

@@ -48,7 +48,7 @@ class Failure {
   int error_ = 0;
 };
 
-// Numbers of this size and beyond are not exact in a double.
+// Larger integers are not all exact in a double.
 inline constexpr double kMaxSafeInteger = 9007199254740991.0;
 
 // The following return false when the value cannot be used.

@@ -57,28 +57,37 @@ describe.runIf('addon' in load && process.platform === 'linux')('the addon', () 
     await expect(gathering).rejects.toMatchObject(refused);
   });
 
-  test('gatherRangesAsync refuses what it could not hold', async () => {
-    const many = Array(1025).fill([source, 0, 1]).flat();
-    for (const ranges of [[], [source, 0], [source, 0, 0], [source, 0, 2 ** 24 + 1], many]) {
-      await expect(gather(Float64Array.from(ranges), target, 0)).rejects.toThrow('ranges');
-    }
-    const numbers = [
+  test('gatherRangesAsync takes up to 1 024 ranges and 16 MiB', async () => {
+    const ranges = (count: number) => Float64Array.from(Array(count).fill([source, 0, 1]).flat());
+    expect(await gather(ranges(1024), target, 0)).toBe(1024);
+    await expect(gather(ranges(1025), target, 0)).rejects.toThrow('ranges');
+    // The source is shorter than its range.
+    expect(await gather(Float64Array.of(source, 0, 2 ** 24), target, 0)).toBe(0);
+    await expect(gather(Float64Array.of(source, 0, 2 ** 24 + 1), target, 0)).rejects.toThrow(
+      'ranges',
+    );
+    const half = [source, 0, 2 ** 23, source, 0, 2 ** 23 + 1];
+    await expect(gather(Float64Array.from(half), target, 0)).rejects.toThrow('ranges');
+  });
+
+  test('gatherRangesAsync refuses other arguments', async () => {
+    const wrong = [
+      [],
+      [source, 0],
+      [source, 0, 0],
       [-1, 0, 1],
       [2 ** 31, 0, 1],
       [source, -1, 1],
       [source, 0.5, 1],
       [source, 0, NaN],
     ];
-    for (const ranges of numbers) {
+    for (const ranges of wrong) {
       await expect(gather(Float64Array.from(ranges), target, 0)).rejects.toThrow('ranges');
     }
-    const half = [source, 0, 2 ** 23, source, 0, 2 ** 23 + 1];
-    await expect(gather(Float64Array.from(half), target, 0)).rejects.toThrow('ranges');
     await expect(gather(new Float32Array(3) as never, target, 0)).rejects.toThrow('ranges');
-    await expect(gather(Float64Array.of(source, 0, 1), -1, 0)).rejects.toThrow('targetFd');
-    await expect(gather(Float64Array.of(source, 0, 1), target, 0.5)).rejects.toThrow(
-      'targetPosition',
-    );
+    const right = Float64Array.of(source, 0, 1);
+    await expect(gather(right, -1, 0)).rejects.toThrow('targetFd');
+    await expect(gather(right, target, 0.5)).rejects.toThrow('targetPosition');
   });
 
   test('copyFileRangeAsync copies up to the end of the source', async () => {

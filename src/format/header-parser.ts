@@ -1,11 +1,12 @@
 /**
- * Step 5 of reading a header: one pass over its JSON, by the rules for the header object, the
- * metadata and the tensors' descriptions. The values are only noted down, in `TensorColumns`.
+ * Step 5 of reading a header: one pass over its JSON, which is checked against the grammar and against
+ * the rules for the header object, the metadata and the tensors' descriptions. Positions and values go
+ * into `TensorColumns`; nothing is made per tensor.
  */
 
 import { quoteName } from '../errors/errors.js';
 import { ObjectKeys } from '../json/duplicate-keys.js';
-import { hashString, processHashKey } from '../json/key-hash.js';
+import { type HashKey, hashString, processHashKey } from '../json/key-hash.js';
 import {
   CLOSE_BRACE,
   CLOSE_BRACKET,
@@ -24,51 +25,45 @@ import { TensorColumns, UNPROVEN } from './tensor-columns.js';
 
 const encoder = new TextEncoder();
 
-/** A JSON string without its opening quote: what `compareStrings` compares. */
+/** A JSON string without its opening quote, as `compareStrings` takes it. */
 function keyBytes(text: string): Uint8Array {
   return encoder.encode(`${text}"`);
 }
 
-/** The name that stands for the metadata; no tensor can have it. */
+/** The key of the metadata; no tensor can have this name. */
 export const METADATA_NAME = '__metadata__';
-const METADATA_KEY: Uint8Array = keyBytes(METADATA_NAME);
-/** The keys of a description. */
-const FIELDS: readonly Uint8Array[] = [
-  keyBytes('dtype'),
-  keyBytes('shape'),
-  keyBytes('data_offsets'),
-];
-/** What the oldest draft of the format called the offsets. */
-const OLD_DATA_OFFSETS: Uint8Array = keyBytes('offsets');
-/** The dtypes by their codes. */
-const DTYPES_AS_KEYS: readonly Uint8Array[] = DTYPE_NAMES.map(keyBytes);
-/** The usual spelling of a field's key. */
-const USUAL_FIELDS: readonly Literal[] = ['dtype', 'shape', 'data_offsets'].map(
-  (key) => new Literal(`"${key}":`),
-);
-/** The usual start of a description, by the dtype's code. */
-const USUAL_STARTS: readonly Literal[] = DTYPE_NAMES.map(
-  (name) => new Literal(`{"dtype":"${name}","shape":[`),
-);
-/** What usually stands between shape and offsets. */
-const USUAL_OFFSETS: Literal = new Literal('],"data_offsets":[');
+const METADATA_KEY = keyBytes(METADATA_NAME);
 
-/** Dtypes of the oldest draft were spelled as those of numpy and torch. */
-const OLD_DTYPE: RegExp = /^(b?float|u?int)\d+$|^bool$/;
-/** For messages. */
+/** The keys of a tensor's description. */
+const FIELDS = ['dtype', 'shape', 'data_offsets'];
+const FIELD_KEYS = FIELDS.map(keyBytes);
+
+/** The dtypes by their codes. */
+const DTYPE_KEYS = DTYPE_NAMES.map(keyBytes);
+const DTYPE_BITS = DTYPE_NAMES.map((name) => DTYPES[name].bits);
+
+/** The usual spelling of a field's key. */
+const USUAL_FIELDS = FIELDS.map((key) => new Literal(`"${key}":`));
+/** The usual start of a description, by the dtype's code. */
+const USUAL_STARTS = DTYPE_NAMES.map((name) => new Literal(`{"dtype":"${name}","shape":[`));
+/** What usually stands between shape and offsets. */
+const USUAL_OFFSETS = new Literal('],"data_offsets":[');
+
+/** After an unusual description, so many are not tried as usual ones: a writer has one spelling. */
+const UNTRIED_DESCRIPTIONS = 15;
+
+/** What the oldest draft of the format called the offsets. */
+const OLD_DATA_OFFSETS = keyBytes('offsets');
+/** Its dtypes had the names of numpy and torch. */
+const OLD_DTYPE = /^(b?float|u?int)\d+$|^bool$/;
 const OLD_DRAFT = 'as in the oldest draft of the format, which no reader accepts any more';
 
 /** `"":{"dtype":"U8","shape":[],"data_offsets":[0,0]},`: no tensor takes fewer bytes. */
 const MIN_TENSOR_BYTE_LENGTH = 50;
 
-/** Kept here: asking `Number` for it costs more than comparing, as long as code is interpreted. */
+/** A local constant, since interpreted code is slower to ask `Number` for it. */
 const MAX_SAFE_INTEGER = Number.MAX_SAFE_INTEGER;
 const UNDERSCORE = 0x5f;
-
-const DTYPE_BITS = DTYPE_NAMES.map((name) => DTYPES[name].bits);
-
-/** After an unusual description as many are not tried as usual ones: a writer has one spelling. */
-const UNTRIED_DESCRIPTIONS = 15;
 
 /** Reads the header object and keeps where everything stands. */
 export class HeaderParser {
@@ -76,59 +71,49 @@ export class HeaderParser {
   readonly columns: TensorColumns;
   /** Position of the metadata's value, an object or `null`; -1 when there is none. */
   metadataAt = -1;
-  /** Position behind it. */
+  /** Position behind that value. */
   metadataEnd = -1;
-  /** Position of the first repeated key among those only this project refuses; -1 if none. */
+  /** Position of the first repeated key of metadata or descriptions; -1 if there is none. */
   duplicateAt = -1;
   readonly #reader: JsonReader;
-  #dtype = -1;
+  readonly #hashKey: HashKey;
+  /** Keys of the metadata, or unknown keys of a description. */
+  readonly #keys = new ObjectKeys();
+  /** Descriptions that are not tried as usual ones. */
+  #untried = 0;
+  /** The dtype of the last usual description. */
   #lastDtype = 0;
+  // The description that is being read.
+  #dtype = -1;
   #shapeAt = -1;
   /** Product of the dimensions; NaN when it, or one of them, is above 2^53 - 1. */
   #elementCount = 0;
   #hasOffsets = false;
-  /** Keys of the metadata, or those of a description that have no meaning. */
-  readonly #keys = new ObjectKeys();
 
   /** The reader stands at the opening brace of the header. */
   constructor(reader: JsonReader) {
     this.#reader = reader;
+    this.#hashKey = processHashKey(reader.bytes.length);
     this.columns = new TensorColumns(Math.floor(reader.bytes.length / MIN_TENSOR_BYTE_LENGTH) + 1);
   }
 
   /** Reads the whole header. */
   parse(): void {
-    const { columns } = this;
     const reader = this.#reader;
-    const { bytes } = reader;
-    const hashKey = processHashKey(bytes.length);
-    let unusual = 0;
     if (reader.enter(CLOSE_BRACE)) {
       do {
         const nameAt = reader.readKey();
-        if (
-          (bytes[nameAt] === UNDERSCORE || reader.isEscaped) &&
-          this.#isKey(nameAt, METADATA_KEY)
-        ) {
-          this.#readMetadata(nameAt);
-        } else {
-          reader.tensorAt = nameAt;
-          columns.nameHash[columns.size] = hashString(reader, nameAt, hashKey);
-          const objectAt = reader.at;
-          if (unusual > 0 || !this.#readUsualDescription(nameAt)) {
-            unusual = unusual > 0 ? unusual - 1 : UNTRIED_DESCRIPTIONS;
-            reader.at = objectAt;
-            this.#readDescription(nameAt);
-          }
-          reader.tensorAt = -1;
-        }
+        if (this.#isMetadata(nameAt)) this.#readMetadata(nameAt);
+        else this.#readTensor(nameAt);
       } while (reader.hasNext(CLOSE_BRACE));
     }
     reader.expectEnd();
   }
 
-  #isKey(at: number, key: Uint8Array): boolean {
-    return compareStrings(this.#reader.bytes, at, key, 0) === 0;
+  #isMetadata(nameAt: number): boolean {
+    const { bytes, isEscaped } = this.#reader;
+    const mayBe = bytes[nameAt] === UNDERSCORE || isEscaped;
+    return mayBe && this.#isKey(nameAt, METADATA_KEY);
   }
 
   #readMetadata(nameAt: number): void {
@@ -152,19 +137,31 @@ export class HeaderParser {
     this.#noteRepeated(this.metadataAt);
   }
 
-  #noteRepeated(objectAt: number): void {
-    if (this.duplicateAt !== -1) return;
-    this.duplicateAt = this.#keys.findRepeated(this.#reader, objectAt);
+  #readTensor(nameAt: number): void {
+    const reader = this.#reader;
+    const { columns } = this;
+    reader.tensorAt = nameAt;
+    columns.nameHash[columns.size] = hashString(reader, nameAt, this.#hashKey);
+    const objectAt = reader.at;
+    if (this.#untried > 0) {
+      this.#untried--;
+      this.#readDescription(nameAt);
+    } else if (!this.#readUsualDescription(nameAt)) {
+      this.#untried = UNTRIED_DESCRIPTIONS;
+      reader.at = objectAt;
+      this.#readDescription(nameAt);
+    }
+    reader.tensorAt = -1;
   }
 
   /**
-   * Reads a description as nearly all writers spell it: nothing between the tokens, the fields in
-   * this order, no long numbers. False for any other, valid or not, of which a part is consumed.
+   * Reads a description as nearly all writers spell it: no whitespace, the fields in this order, no
+   * number above 15 digits. Returns false, with a part consumed, for any other, valid or not.
    */
   #readUsualDescription(nameAt: number): boolean {
     const reader = this.#reader;
     const { bytes } = reader;
-    // Most files have one dtype, and those of several repeat each of them.
+    // Most files have one dtype, and others come in runs.
     if (!reader.skipLiteral(USUAL_STARTS[this.#lastDtype] as Literal)) {
       const dtype = USUAL_STARTS.findIndex((start) => reader.skipLiteral(start));
       if (dtype === -1) return false;
@@ -221,8 +218,8 @@ export class HeaderParser {
         }
       } while (reader.hasNext(CLOSE_BRACE));
     }
-    if (this.#dtype === -1 || this.#shapeAt === -1 || !this.#hasOffsets)
-      this.#failMissing(objectAt);
+    const isComplete = this.#dtype !== -1 && this.#shapeAt !== -1 && this.#hasOffsets;
+    if (!isComplete) this.#failMissing(objectAt);
     this.#noteRepeated(objectAt);
     const { columns } = this;
     const begin = columns.begin(columns.size);
@@ -237,9 +234,9 @@ export class HeaderParser {
       if (reader.skipLiteral(USUAL_FIELDS[field] as Literal)) return field;
     }
     const keyAt = reader.readKey();
-    // Without escapes, and with the colon right behind it, a field would have been recognised.
+    // A field without escapes and with its colon right behind it would have been recognised above.
     if (!reader.isEscaped && reader.bytes[reader.stringEnd + 1] === COLON) return -1;
-    return FIELDS.findIndex((name) => this.#isKey(keyAt, name));
+    return FIELD_KEYS.findIndex((name) => this.#isKey(keyAt, name));
   }
 
   #readDtype(keyAt: number): void {
@@ -247,7 +244,7 @@ export class HeaderParser {
     if (this.#dtype !== -1) reader.failAt(keyAt, 'no second "dtype"');
     if (reader.peek() !== QUOTE) reader.fail('a dtype in double quotes');
     const start = reader.readString();
-    const dtype = DTYPES_AS_KEYS.findIndex((name) => this.#isKey(start, name));
+    const dtype = DTYPE_KEYS.findIndex((name) => this.#isKey(start, name));
     if (dtype === -1) {
       const name = decodeString(reader.bytes, start);
       const hint = OLD_DTYPE.test(name) ? `, ${OLD_DRAFT}` : '';
@@ -278,7 +275,7 @@ export class HeaderParser {
     this.#hasOffsets = true;
     if (reader.peek() !== OPEN_BRACKET) reader.fail('an array of two offsets');
     reader.at++;
-    // Written behind the last entry: it becomes one when the description is complete.
+    // Written to the row behind the last entry, which #addEntry completes.
     const { beginHigh, beginLow, endHigh, endLow, size } = this.columns;
     const { halves } = reader;
     reader.readUnsigned();
@@ -309,6 +306,15 @@ export class HeaderParser {
       bits === (end - begin) * 8 && bits <= MAX_SAFE_INTEGER && end <= MAX_SAFE_INTEGER;
     columns.kind[entry] = isProven ? dtype : dtype | UNPROVEN;
     columns.size = entry + 1;
+  }
+
+  #isKey(at: number, key: Uint8Array): boolean {
+    return compareStrings(this.#reader.bytes, at, key, 0) === 0;
+  }
+
+  #noteRepeated(objectAt: number): void {
+    if (this.duplicateAt !== -1) return;
+    this.duplicateAt = this.#keys.findRepeated(this.#reader, objectAt);
   }
 
   #failMissing(objectAt: number): never {

@@ -4,11 +4,11 @@
  * and keeps them open until the work is done. Errors of writing name the target.
  */
 
-import { read, writeSync, writev } from 'node:fs';
-import { promisify } from 'node:util';
+import { writeSync } from 'node:fs';
 import { addon } from '../addon/addon.js';
 import { withoutFirst } from './byte-views.js';
 import { cutShort, type FileRange, type ReadFile } from './opened-file.js';
+import { readAsync, writevAsync } from './pool-calls.js';
 import { aboutFile, hasCode, systemError } from './system-errors.js';
 
 /** A descriptor to write to, and the path for messages. */
@@ -35,9 +35,6 @@ const REFUSALS: readonly string[] = [
   'EACCES',
   'ETXTBSY',
 ];
-
-const readAsync = promisify(read);
-const writevAsync = promisify(writev);
 
 /**
  * Writes the views one after the other: at most 1 GiB together, since some systems refuse 2 GiB, and

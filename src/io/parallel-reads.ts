@@ -1,9 +1,8 @@
 /** Reads many ranges of a file, each into its own buffer: in large pieces, several at a time. */
 
-import { readv } from 'node:fs';
-import { promisify } from 'node:util';
 import { MAX_VIEWS, withoutFirst } from './byte-views.js';
 import { cutShort, type FileRange, type ReadFile } from './opened-file.js';
+import { readvAsync } from './pool-calls.js';
 import { Slots, type Transfer } from './transfer.js';
 
 /** Bytes per read. Measured with 2 to 16 MiB: longer reads are not faster and delay other work. */
@@ -11,8 +10,6 @@ const READ_BYTE_LENGTH = 4 * 2 ** 20;
 
 /** Leaves one of the pool's four threads to the rest of the program. */
 const slots = new Slots(3);
-
-const readvAsync = promisify(readv);
 
 /** A range whose buffer is being filled. */
 interface Arrival<Range> {

@@ -1,14 +1,12 @@
 /** Syncs folders, which makes a new, changed or removed name survive a loss of power. */
 
-import { closeSync, fsync, fsyncSync, openSync } from 'node:fs';
+import { closeSync, fsyncSync, openSync } from 'node:fs';
 import process from 'node:process';
-import { promisify } from 'node:util';
+import { fsyncAsync } from '../io/pool-calls.js';
 import { aboutFile, hasCode } from '../io/system-errors.js';
 
 /** Answers for folders that we may not read, or that the file system does not sync. */
 const CANNOT_SYNC_FOLDER: readonly string[] = ['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP'];
-
-const fsyncAsync = promisify(fsync);
 
 /** A descriptor for syncing; undefined where folders cannot be synced, such as on Windows. */
 function openFolder(folder: Buffer, label: string): number | undefined {

@@ -4,10 +4,10 @@
  * one is on the disk.
  */
 
-import { closeSync, fsync, linkSync, lstatSync, openSync, renameSync, rmSync } from 'node:fs';
-import { promisify } from 'node:util';
+import { closeSync, linkSync, lstatSync, openSync, renameSync, rmSync } from 'node:fs';
 import { SafetensorsError } from '../errors/errors.js';
 import { type WrittenFile, writeViews } from '../io/file-copy.js';
+import { fsyncAsync } from '../io/pool-calls.js';
 import { aboutFile, hasCode } from '../io/system-errors.js';
 import type { Transfer } from '../io/transfer.js';
 import { writeFrom, writePieces } from '../io/write-pieces.js';
@@ -17,8 +17,6 @@ import { headerBackupOf, makeTemporaryName } from './temporary-names.js';
 
 /** What file systems without hard links answer. */
 const NO_HARD_LINKS: readonly string[] = ['EPERM', 'ENOTSUP', 'ENOSYS', 'EOPNOTSUPP'];
-
-const fsyncAsync = promisify(fsync);
 
 /** What is overwritten, and how. */
 interface HeaderOverwrite {

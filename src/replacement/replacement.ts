@@ -7,23 +7,20 @@
  */
 
 import {
-  close,
   closeSync,
   fchmodSync,
   fchownSync,
-  fsync,
   fsyncSync,
   openSync,
-  rename,
   renameSync,
   rmSync,
   type Stats,
 } from 'node:fs';
 import process from 'node:process';
-import { promisify } from 'node:util';
 import { addon } from '../addon/addon.js';
 import { SafetensorsError } from '../errors/errors.js';
 import type { WrittenFile } from '../io/file-copy.js';
+import { closeAsync, fsyncAsync, renameAsync } from '../io/pool-calls.js';
 import { aboutFile, hasCode } from '../io/system-errors.js';
 import { syncFolder, syncFolderSync } from './folder-sync.js';
 import { resolveTarget } from './target.js';
@@ -49,10 +46,6 @@ const CANNOT_CHANGE_MODE: readonly string[] = ['EPERM', 'ENOTSUP', 'ENOSYS'];
 
 /** What Windows answers when the target of a rename is open or mapped. */
 const IN_USE: readonly string[] = ['EPERM', 'EACCES', 'EBUSY'];
-
-const closeAsync = promisify(close);
-const fsyncAsync = promisify(fsync);
-const renameAsync = promisify(rename);
 
 /** What an error means to a caller who wanted to write `label`. */
 function replacementError(error: unknown, label: string): unknown {

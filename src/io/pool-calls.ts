@@ -1,0 +1,54 @@
+/**
+ * The calls of `node:fs` that work on the thread pool, as promises; `fs/promises` has most of them
+ * for its own handles only.
+ *
+ * Nothing is taken from `node:` modules before the first call: the bundle loads them then, which
+ * spares an import of the package that only reads.
+ */
+
+import { close, fsync, read, readv, rename, writev } from 'node:fs';
+import { promisify } from 'node:util';
+
+/** Reads up to `length` bytes from `position` to `offset` of the buffer. */
+export function readAsync(
+  fd: number,
+  buffer: Uint8Array,
+  offset: number,
+  length: number,
+  position: number,
+): Promise<{ bytesRead: number }> {
+  return promisify(read)(fd, buffer, offset, length, position);
+}
+
+/** Fills the views one after the other with bytes from `position`. */
+export function readvAsync(
+  fd: number,
+  views: readonly Uint8Array[],
+  position: number,
+): Promise<{ bytesRead: number }> {
+  return promisify(readv)(fd, views, position);
+}
+
+/** Writes the views one after the other at `position`. */
+export function writevAsync(
+  fd: number,
+  views: readonly Uint8Array[],
+  position: number,
+): Promise<{ bytesWritten: number }> {
+  return promisify(writev)(fd, views, position);
+}
+
+/** Waits until the file's bytes are on the disk. */
+export function fsyncAsync(fd: number): Promise<void> {
+  return promisify(fsync)(fd);
+}
+
+/** Closes a descriptor. */
+export function closeAsync(fd: number): Promise<void> {
+  return promisify(close)(fd);
+}
+
+/** Gives a file another name, in place of whatever has it. */
+export function renameAsync(from: string | Buffer, to: string | Buffer): Promise<void> {
+  return promisify(rename)(from, to);
+}

@@ -108,6 +108,12 @@ describe.each(forms)('$form', ({ save }) => {
       {},
       { tensor: 'x' },
     ],
+    [
+      'data that is not bytes',
+      { x: { dtype: 'U8', shape: [1], data: 'a' } },
+      {},
+      { code: 'ERR_INVALID_ARG_TYPE' },
+    ],
     ['the name __metadata__', [['__metadata__', SMALL['a']]], {}, { tensor: '__metadata__' }],
     ['a lone surrogate', { [lone]: SMALL['a'] }, {}, { tensor: lone }],
     ['a name twice', [...Object.entries(SMALL), ['a', SMALL['a']]], {}, { tensor: 'a' }],

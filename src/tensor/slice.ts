@@ -216,6 +216,13 @@ const INTEGER = /^[+-]?[0-9]+$/;
  *
  * @throws TypeError `ERR_INVALID_ARG_TYPE` when `text` is not a string
  * @throws RangeError `ERR_OUT_OF_RANGE` for another notation
+ *
+ * @example
+ * ```ts
+ * console.log(parseSlice('0:2, ::2')); // → [ [ 0, 2 ], [ null, null, 2 ] ]
+ * const file = safeOpen('model.safetensors');
+ * console.log(file.getSlice('embed.weight', ...parseSlice('0:2, ::2')).shape); // → [ 2, 2 ]
+ * ```
  */
 export function parseSlice(text: string): SliceIndex[] {
   requireString('slice', text);

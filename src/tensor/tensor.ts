@@ -48,6 +48,15 @@ export interface ChunksOptions {
  *
  * Writing to the memory of a mapped tensor changes private copies of its pages, never the file. Every
  * view of the same tensor sees the change.
+ *
+ * @example
+ * ```ts
+ * const file = safeOpen('model.safetensors');
+ * const tensor = file.getTensor('embed.weight');
+ * console.log(tensor.dtype, tensor.shape, tensor.byteLength); // → BF16 [ 8, 4 ] 64
+ * console.log(tensor.data.subarray(0, 3)); // → Uint16Array(3) [ 0, 16000, 16128 ]
+ * console.log(tensor.toFloat32().subarray(0, 3)); // → Float32Array(3) [ 0, 0.25, 0.5 ]
+ * ```
  */
 export class Tensor {
   /** Name in the file; a slice keeps its tensor's name. */
@@ -145,6 +154,13 @@ export class Tensor {
    * happen after `parse` and in slices.
    *
    * @throws RangeError `ERR_OUT_OF_RANGE` when the byte length is not a multiple of the item's
+   *
+   * @example
+   * ```ts
+   * const file = safeOpen('model.safetensors');
+   * const norm = file.getTensor('norm.weight').view(Float32Array); // `data` is any typed array
+   * console.log(norm.reduce((sum, value) => sum + value, 0)); // → 0
+   * ```
    */
   view<View>(type: ViewConstructor<View>): View {
     const itemLength = type?.BYTES_PER_ELEMENT;
@@ -180,6 +196,13 @@ export class Tensor {
    *
    * @throws SafetensorsError `SAFETENSORS_TENSOR_TOO_LARGE`
    * @throws TypeError `ERR_INVALID_ARG_TYPE`, RangeError `ERR_OUT_OF_RANGE` for an unusable `into`
+   *
+   * @example
+   * ```ts
+   * const tensor = safeOpen('model.safetensors').getTensor('embed.weight');
+   * const into = new Float32Array(tensor.elementCount); // for one tensor after another
+   * console.log(tensor.toFloat32({ into }).at(-1)); // → 7.75
+   * ```
    */
   toFloat32<Into extends Float32Array = Float32Array<ArrayBuffer>>(
     options: ConvertOptions<Into> = {},
@@ -204,6 +227,13 @@ export class Tensor {
    * aborted; with `SAFETENSORS_FILE_CHANGED` when the file changes meanwhile; and with
    * `SAFETENSORS_FILE_CLOSED` when the file is closed before it has handed out the tensor's bytes.
    * The content of `into` is undefined then, and no thread writes to it any more.
+   *
+   * @example
+   * ```ts
+   * const tensor = safeOpen('model.safetensors').getTensor('embed.weight');
+   * const values = await tensor.toFloat32Async({ signal: AbortSignal.timeout(60_000) });
+   * console.log(values.at(-1)); // → 7.75
+   * ```
    */
   async toFloat32Async<Into extends Float32Array = Float32Array<ArrayBuffer>>(
     options: ConvertAsyncOptions<Into> = {},
@@ -226,6 +256,13 @@ export class Tensor {
    *
    * @throws SliceError `SAFETENSORS_SLICE_OUT_OF_RANGE`, `SAFETENSORS_TOO_MANY_INDICES`, or
    *   `SAFETENSORS_MISALIGNED_SLICE` when a packed sub-byte dtype would be cut within a byte
+   *
+   * @example
+   * ```ts
+   * const tensor = safeOpen('model.safetensors').getTensor('embed.weight');
+   * console.log(tensor.slice([2, 4]).shape); // → [ 2, 4 ]
+   * console.log(tensor.slice(-1, [null, null, 2]).toFloat32()); // → Float32Array(2) [ 7, 7.5 ]
+   * ```
    */
   slice(...index: readonly SliceIndex[]): Tensor {
     const context = { path: this.#source.path, tensor: this.name };
@@ -252,6 +289,15 @@ export class Tensor {
    * tensor without bytes gives no pieces.
    *
    * @throws RangeError `ERR_OUT_OF_RANGE` when not even one element fits
+   *
+   * @example
+   * ```ts
+   * const tensor = safeOpen('model.safetensors').getTensor('embed.weight');
+   * for (const chunk of tensor.chunks({ maxByteLength: 30 })) console.log(chunk.length);
+   * // → 24
+   * // → 24
+   * // → 16
+   * ```
    */
   *chunks(options: ChunksOptions = {}): Generator<Uint8Array<ArrayBuffer>, void, void> {
     requireOptions(options);

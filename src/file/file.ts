@@ -1,4 +1,4 @@
-/** An open safetensors file: names, header facts, and tensors that are made when they are asked for. */
+/** An open safetensors file: names, facts of the header, and tensors, which are made on first use. */
 
 import {
   requireBoolean,
@@ -25,16 +25,16 @@ export interface TensorInfo {
   readonly dtype: Dtype;
   /** Dimensions in elements, outermost first; empty for a scalar. */
   readonly shape: readonly number[];
-  /** First byte and the byte after the last, counted from the first byte after the header. */
+  /** Offset of the first byte and of the byte after the last, from the end of the header. */
   readonly dataOffsets: readonly [begin: number, end: number];
 }
 
 /** Options of {@link SafetensorsFile.close}. */
 export interface CloseOptions {
   /**
-   * Empties every buffer that was handed out and frees memory and descriptor at once, instead of
-   * when the last view is collected. The first detached buffer in a process makes its loops over
-   * typed arrays slower for good (measured 1.05 to 1.9 times, by Node version).
+   * Empties every buffer that was handed out, and frees memory and descriptor at once instead of when
+   * the last view is collected. The first detached buffer in a process makes all its loops over typed
+   * arrays slower, until it ends (1.05 to 1.9 times, depending on the version of Node).
    */
   readonly detach?: boolean | undefined;
 }
@@ -54,7 +54,7 @@ interface FileContent {
 export class SafetensorsFile implements Iterable<[string, Tensor]> {
   readonly #storage: Storage;
   readonly #header: Header;
-  // Strong, so that a tensor and its buffer are the same on every call and keep what is written.
+  // Strong references: every call gives the same tensor with the same buffer, which keeps writes.
   readonly #tensors = new Map<string, Tensor>();
 
   private constructor(storage: Storage, header: Header) {
@@ -79,14 +79,14 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
   }
 
   /**
-   * Where bytes come from: `'mmap'`, `'read'` (positioned reads into ordinary memory, kept until
-   * `close()`), or `'memory'` after `parse`.
+   * Where bytes come from: `'mmap'`; `'read'`, positioned reads into ordinary memory that is kept until
+   * `close()`; or `'memory'` after `parse`.
    */
   get storage(): StorageKind {
     return this.#storage.kind;
   }
 
-  /** False once a tensor was refused because the file changed under the handle, and when closed. */
+  /** False once a tensor was refused because the file changed, and after `close()`. */
   get ok(): boolean {
     return this.#storage.ok && !this.#storage.closed;
   }
@@ -101,7 +101,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
     return this.#openHeader().dataStart + this.#header.dataByteLength;
   }
 
-  /** The header's `__metadata__`, decoded on first use; null when there is none. Do not write to it. */
+  /** The header's `__metadata__`; null when there is none. Don't modify it. */
   get metadata(): ReadonlyMap<string, string> | null {
     return this.#openHeader().metadata;
   }
@@ -112,7 +112,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
     return Array.from(header.sortedEntries(), (entry) => header.name(entry));
   }
 
-  /** Names in the order of their bytes in the file; a new array. */
+  /** Names in the order of the tensors' bytes in the file; a new array. */
   offsetKeys(): string[] {
     const header = this.#openHeader();
     return Array.from({ length: header.size }, (_, entry) => header.name(entry));
@@ -140,11 +140,11 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
 
   /**
    * A tensor of the file, the same object on every call. Reads nothing: its bytes are reached when
-   * they are first used, zero-copy where `storage` is not `'read'`.
+   * they are first used, without a copy unless `storage` is `'read'`.
    *
-   * Compares the file's size and modification time with what they were, and the header when the time
-   * differs: another file written in place is noticed here instead of in the numbers. One with the
-   * same header is not: its values are then this file's.
+   * Checks that the file's size and modification time are still the same; if only the time differs,
+   * that the header is. A file that was overwritten in place throws here, instead of giving wrong
+   * numbers; one that was overwritten with the same header is not noticed.
    *
    * @throws TensorNotFoundError, FileChangedError, FileClosedError
    */
@@ -176,9 +176,9 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
 
   /**
    * Fetches the bytes of the named tensors, of all by default, without blocking the event loop:
-   * brings their pages into memory and into the page table, at most two threads of the pool at a
-   * time for all files. What fits into memory is then read without waiting for the disk, as long as
-   * the system has no better use for the pages. Nothing is copied and nothing is pinned.
+   * brings their pages into memory and into the page table, on at most two threads of the pool for
+   * all files. Reading what fits into memory then does not wait for the disk, unless the system needs
+   * the memory for something else meanwhile. Nothing is copied and nothing is pinned.
    *
    * With `storage: 'read'` the tensors are read into the buffers that they keep until `close()`;
    * after `parse` there is nothing to do. Several prefetches may run at once.
@@ -200,11 +200,11 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
 
   /**
    * How many bytes of the file, or of one tensor, are in memory now: in the page cache, or in pages
-   * that were written to. The rest waits for the disk when it is read. Asks about every page: 12 ms
-   * per gigabyte were measured.
+   * that were written to. Reading the rest waits for the disk. Asks the system about every page, which
+   * takes about 12 ms per gigabyte.
    *
-   * Null where the system does not tell: on Linux for a file that this user neither owns nor could
-   * write to, elsewhere always, and where the file is not mapped.
+   * Null where the system does not tell: on Linux for a file that this user neither owns nor may write
+   * to, on other systems always, and when the file is not mapped.
    *
    * @throws TensorNotFoundError, FileChangedError, FileClosedError
    */
@@ -216,13 +216,12 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
   }
 
   /**
-   * The named tensors, all by default, read into ordinary memory without blocking the event loop, by
+   * Reads the named tensors, all by default, into ordinary memory without blocking the event loop, by
    * a few large reads at a time: for file systems on which mappings are slow (network, FUSE), or to
-   * be independent of the file. In the order given, all of them in file order without an argument.
+   * be independent of the file. In the order given; all of them in file order without an argument.
    *
-   * Every call reads anew into buffers that belong to the caller alone: neither `getTensor` nor
-   * `close()`, not even while it reads, has to do with them. After `parse` nothing is read: the
-   * tensors are views of the bytes.
+   * Every call reads again, into buffers that belong to the caller alone. `close()` does not affect
+   * them, not even while it reads. After `parse` nothing is read: the tensors are views of the bytes.
    *
    * @throws TensorNotFoundError, FileClosedError; `SAFETENSORS_TENSOR_TOO_LARGE` before anything is
    *   read; FileChangedError also when size or modification time change meanwhile
@@ -243,8 +242,8 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
   }
 
   /**
-   * Ends the handle; closing twice is harmless. Views handed out stay valid until they are
-   * collected, then the mapping goes; with `detach` they become empty and all is freed now.
+   * Closes the handle; closing twice is harmless. Views that were handed out stay valid until they are
+   * collected, and the mapping with them; with `detach` they become empty and all is freed now.
    */
   close(options: CloseOptions = {}): void {
     requireOptions(options);
@@ -254,7 +253,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
     this.#tensors.clear();
   }
 
-  /** `using file = safeOpen(path)` closes it at the end of the block, as `close()` does. */
+  /** For `using file = safeOpen(path)`: as `close()`, at the end of the block. */
   [Symbol.dispose](): void {
     this.close();
   }
@@ -275,7 +274,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
     throw new TensorNotFoundError(name, nearNames(name, this.#names()), { path: this.path });
   }
 
-  /** Entries by name in the order given, each once; all without names. */
+  /** The entries of the names in the order given, each once; all entries without names. */
   #entries(names: Iterable<string> | undefined): number[] {
     const { size } = this.#openHeader();
     if (names === undefined) return Array.from({ length: size }, (_, entry) => entry);

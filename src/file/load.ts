@@ -1,4 +1,4 @@
-/** Reads tensors into ordinary memory, where they depend on no file any more. */
+/** Reads tensors into ordinary memory, independent of the file. */
 
 import type { Dtype } from '../format/dtype.js';
 import { changeCheck, type FileRange } from '../io/opened-file.js';
@@ -17,10 +17,10 @@ export interface LoadEntry extends FileRange {
 }
 
 /**
- * The tensors by name, in the order given, each with a buffer of its own. Over a storage without a
- * file nothing is read: they are views of its memory.
+ * The tensors by name, in the order given, each with a buffer of its own. From a storage without a
+ * file nothing is read: the tensors are views of its memory.
  *
- * @throws FileChangedError when size or modification time change while it reads
+ * @throws FileChangedError when size or modification time change meanwhile
  * @throws FileClosedError, `SAFETENSORS_TENSOR_TOO_LARGE`, `signal.reason`
  */
 export async function loadTensors(
@@ -50,7 +50,7 @@ export async function loadTensors(
       lent.giveBack();
     }
   }
-  // One without bytes was not read.
+  // A tensor without bytes was not read.
   const tensorOf = (entry: LoadEntry): Tensor => {
     const { name, dtype, shape, byteLength } = entry;
     const { maxBufferByteLength, path } = storage;

@@ -1,4 +1,4 @@
-/** The ways in: a path, a path to be taken whole, and bytes in memory. */
+/** Opens files: by a path, all tensors at once, or bytes in memory. */
 
 import { constants } from 'node:buffer';
 import { closeSync } from 'node:fs';
@@ -34,21 +34,21 @@ export interface ParseOptions {
 /** Options of {@link safeOpen} and {@link loadFile}. */
 export interface OpenOptions extends ParseOptions {
   /**
-   * `'mmap'` makes it an error when the file cannot be mapped; `'read'` reads tensors into ordinary
-   * memory. By default the file is mapped, and read where there is no binary for the platform, the
-   * runtime refuses buffers over foreign memory, or the file system has no mappings.
+   * `'mmap'` throws when the file cannot be mapped; `'read'` reads tensors into ordinary memory. By
+   * default the file is mapped, or read when there is no binary for the platform, the runtime refuses
+   * buffers over foreign memory, or the file system has no mappings.
    */
   readonly storage?: 'mmap' | 'read' | undefined;
   /**
-   * Linux: false leaves out the handler by which reading beyond the end of a file that was cut
-   * short gives zeros, instead of ending the process by SIGBUS. True by default.
+   * Linux: whether to install a SIGBUS handler, with which reading beyond the end of a file that was
+   * cut short gives zeros instead of ending the process. True by default.
    */
   readonly guard?: boolean | undefined;
 }
 
 /**
  * Opens a safetensors file: reads and checks the whole header, maps the file, reads none of its
- * data. Close the handle, or let `using` do so.
+ * data. Close the handle, or declare it with `using`.
  *
  * @throws FormatError when the file is not valid safetensors; the message says what it looks like
  * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_MAPPING_UNAVAILABLE`
@@ -73,18 +73,18 @@ export function safeOpen(path: PathLike, options: OpenOptions = {}): Safetensors
 }
 
 /**
- * All tensors of a file by name, in file order. Opens, takes all, closes: over a mapping nothing is
- * copied and pages are read when they are touched; the mapping goes when the last tensor is
- * collected.
+ * All tensors of a file by name, in file order. Opens the file, takes all tensors, and closes it. Over
+ * a mapping nothing is copied: pages are read when they are touched, and the mapping lasts until the
+ * last tensor is collected.
  *
  * @throws As {@link safeOpen}, and `SAFETENSORS_TENSOR_TOO_LARGE` for a tensor that does not fit into
- *   one buffer of this runtime: open the file and use `chunks()` then
+ *   one buffer of this runtime: use `safeOpen` and `chunks()` instead
  */
 export function loadFile(path: PathLike, options: OpenOptions = {}): Map<string, Tensor> {
   const file = safeOpen(path, options);
   try {
     const tensors = file.getTensors();
-    // A buffer that was made before the handle ends outlives it.
+    // A buffer that is made before the handle is closed outlives it.
     for (const tensor of tensors.values()) tensor.buffer;
     return tensors;
   } finally {
@@ -93,8 +93,8 @@ export function loadFile(path: PathLike, options: OpenOptions = {}): Map<string,
 }
 
 /**
- * Reads a file that is in memory as a whole; the same interface as {@link safeOpen}. The header is
- * copied, tensors are views of `bytes`, so that a write to one changes `bytes`.
+ * Reads a whole file from memory; the result is as that of {@link safeOpen}. The header is copied.
+ * Tensors are views of `bytes`: writing to one changes `bytes`.
  *
  * @throws FormatError when the bytes are not valid safetensors
  */
@@ -102,7 +102,7 @@ export function parse(bytes: Uint8Array, options: ParseOptions = {}): Safetensor
   requireOptions(options);
   if (!(bytes instanceof Uint8Array)) throw argumentTypeError('bytes', 'a Uint8Array', bytes);
   const limits = limitsOf(options, undefined);
-  // A Buffer's `slice` copies nothing. Shared memory serves as well as any other.
+  // Not `bytes.slice`, which copies nothing when it is a Buffer's. Shared memory is fine.
   const whole = new Uint8Array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength);
   const length = readHeaderLength(whole.subarray(0, HEAD_BYTE_LENGTH), whole.byteLength, limits);
   const json = whole.slice(PREFIX_BYTE_LENGTH, PREFIX_BYTE_LENGTH + length);

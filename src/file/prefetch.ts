@@ -1,4 +1,4 @@
-/** Fetches the bytes of tensors before they are used, off the event loop. */
+/** Brings the bytes of tensors into memory before they are used, off the event loop. */
 
 import type { FileRange } from '../io/opened-file.js';
 import { readRanges } from '../io/parallel-reads.js';
@@ -7,18 +7,18 @@ import type { Storage } from '../storage/storage.js';
 import type { StorageRange } from '../tensor/storage-range.js';
 
 /**
- * Pages are asked for in windows of this length. Measured with 2 to 32 MiB: not slower than longer
- * ones, and an abort or a close waits for one of them only.
+ * Pages are fetched in windows of this length. Measured with 2 to 32 MiB: longer ones are not faster,
+ * and an abort or a close waits for the end of a window.
  */
 const WINDOW_BYTE_LENGTH = 4 * 2 ** 20;
 
-/** A gap up to this length is fetched too: that is cheaper than another call. */
+/** Gaps of up to this length are fetched too: that is cheaper than another call. */
 const MAX_GAP_BYTE_LENGTH = 2 ** 16;
 
-/** For all files of the thread together: the pool has four threads, and others need them too. */
+/** Shared by all files of the thread: the pool has four threads, which other work needs too. */
 const slots = new Slots(2);
 
-/** Ranges in the order of the file; those that touch, or nearly do, become one. */
+/** The ranges in the order of the file; neighbours, and nearly neighbours, become one. */
 export function mergeRanges(ranges: readonly FileRange[]): FileRange[] {
   const merged: { position: number; byteLength: number }[] = [];
   for (const { position, byteLength } of [...ranges].sort((a, b) => a.position - b.position)) {
@@ -33,7 +33,7 @@ export function mergeRanges(ranges: readonly FileRange[]): FileRange[] {
   return merged;
 }
 
-/** Cut at multiples of the window's length, so that no page belongs to two windows of a range. */
+/** Cuts at multiples of the window's length: no page belongs to two windows of a range. */
 function* windowsOf(ranges: readonly FileRange[]): Generator<FileRange, void, void> {
   for (const range of ranges) {
     const end = range.position + range.byteLength;
@@ -51,8 +51,8 @@ function sumOf(parts: readonly { readonly byteLength: number }[]): number {
 }
 
 /**
- * Makes the sources readable without waiting: brings in the pages of `ranges`, in which they lie; or
- * where the storage copies, reads each into the buffer that it will hand out.
+ * Makes the sources readable without waiting: brings in the pages of `ranges`, which hold them. From a
+ * copying storage each source is read into the buffer that it will hand out.
  *
  * @throws FileChangedError, FileClosedError, `SAFETENSORS_TENSOR_TOO_LARGE`, `signal.reason`
  */
@@ -83,7 +83,7 @@ async function fill(
     .filter((source) => source.byteLength > 0 && !source.isResolved)
     .sort((a, b) => a.position - b.position);
   const transfer = new Transfer(sumOf(missing), options, () => storage.verify());
-  // In memory already.
+  // The bytes are in memory already.
   if (storage.lend === undefined) return transfer.finish();
   const lent = storage.lend();
   const file = { fd: lent.fd, path: storage.path };

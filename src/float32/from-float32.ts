@@ -1,6 +1,7 @@
 /**
- * Conversion of float32 values to the floating-point dtypes, once, to nearest, ties to even. What
- * is too large follows the implementation that `docs/dtypes.md` names for each dtype.
+ * Converts float32 values to the floating-point dtypes, rounding once, to nearest, ties to even.
+ * Values that are too large become what they do in the implementation that `docs/dtypes.md` names for
+ * each dtype.
  */
 
 import { argumentRangeError, argumentTypeError } from '../errors/arguments.js';
@@ -10,7 +11,7 @@ import { SMALL_FLOATS, type SmallFloat } from './small-floats.js';
 /** The dtypes that float32 values can be converted to. */
 export type FloatDtype = Extract<Dtype, `F${string}` | 'BF16' | 'C64'>;
 
-/** What {@link fromFloat32} gives for a dtype: the typed array that `Tensor.data` is. */
+/** The typed array that {@link fromFloat32} gives for a dtype: the same as that of `Tensor.data`. */
 export type FloatData<D extends FloatDtype> = D extends 'F16' | 'BF16'
   ? Uint16Array<ArrayBuffer>
   : D extends 'F32' | 'C64'
@@ -19,7 +20,7 @@ export type FloatData<D extends FloatDtype> = D extends 'F16' | 'BF16'
       ? Float64Array<ArrayBuffer>
       : Uint8Array<ArrayBuffer>;
 
-/** Elements that share whole bytes, for the packed dtypes. */
+/** How many values make whole elements and bytes, where it is more than one. */
 const GROUP_LENGTHS: Readonly<Partial<Record<Dtype, number>>> = {
   F4: 2,
   F6_E2M3: 4,
@@ -35,11 +36,11 @@ const FLOAT_DTYPES: readonly string[] = [
 /**
  * The values as bit patterns of a dtype, the counterpart of `Tensor.toFloat32`: rounded to nearest,
  * ties to even, packed as `docs/dtypes.md` says. Two values, real and imaginary, make one element
- * of C64. Too large values become infinity (F16, BF16, F8_E5M2), NaN (F8_E8M0, the FNUZ formats)
- * or the largest number (F8_E4M3, F6, F4). The integer dtypes and BOOL are not among the dtypes:
- * how to scale and clamp is the caller's to say.
+ * of C64. Values that are too large become infinity (F16, BF16, F8_E5M2), NaN (F8_E8M0, the FNUZ
+ * formats) or the largest number (F8_E4M3, F6, F4). Integer dtypes and BOOL are refused: only the
+ * caller knows how to scale and clamp.
  *
- * @param values as many as make whole bytes: an even number for F4 and C64, a multiple of four for F6
+ * @param values an even number for F4 and C64, a multiple of four for F6
  * @returns a new array; `new Uint8Array(result.buffer)` are the bytes of a tensor
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for another dtype, or values of another kind
  * @throws RangeError `ERR_OUT_OF_RANGE` for a number of values that does not make whole elements or
@@ -88,25 +89,25 @@ function encodeBF16(values: Float32Array, output: Uint8Array | Uint16Array): voi
   for (let i = 0; i < words.length; i++) {
     const word = words[i] as number;
     if ((word & 0x7fffffff) > INFINITY_PATTERN) output[i] = (word >>> 16) | 0x40;
-    // A carry out of the mantissa makes the next exponent, and infinity at last.
+    // A carry out of the mantissa increments the exponent, up to that of infinity.
     else output[i] = (word + 0x7fff + ((word >>> 16) & 1)) >>> 16;
   }
 }
 
-/** An exponent alone: the sign is dropped, the nearest power of two taken, the larger one of a tie. */
+/** An exponent alone: drops the sign and takes the nearest power of two, the larger one of a tie. */
 function encodeE8M0(values: Float32Array, output: Uint8Array | Uint16Array): void {
   const words = wordsOf(values);
   for (let i = 0; i < words.length; i++) {
     const word = words[i] as number;
     const exponent = (word >>> 23) & 0xff;
     const mantissa = word & 0x7fffff;
-    // A subnormal number has no leading 1, so half of the mantissa is 2^-127 itself: pattern 0.
+    // A subnormal number has no leading 1: with half the mantissa it is 2^-127 itself, pattern 0.
     const roundsUp = mantissa > 0x400000 || (mantissa === 0x400000 && exponent > 0);
     output[i] = roundsUp && exponent < 0xff ? exponent + 1 : exponent;
   }
 }
 
-/** Patterns of positive numbers: the largest finite one, what is too large, and NaN. */
+/** Positive patterns: of the largest finite number, of what is too large, and of NaN. */
 function limitsOf(format: SmallFloat): { largest: number; overflow: number; nan: number } {
   const { exponentBits, mantissaBits, special } = format;
   const signBit = 1 << (exponentBits + mantissaBits);
@@ -122,14 +123,14 @@ function limitsOf(format: SmallFloat): { largest: number; overflow: number; nan:
     case 'minus-zero':
       return { largest: allOnes, overflow: signBit, nan: signBit };
     case 'none':
-      // There is no NaN. The sign is applied by XOR: a zero of the other sign, as the oracle has it.
+      // There is no NaN. XOR with the sign gives a zero of the other sign, as the oracle does.
       return { largest: allOnes, overflow: allOnes, nan: signBit };
   }
 }
 
 /**
- * From here on nothing is left of a mantissa of 24 bits when it is shifted right and rounded; also
- * the largest shift for which the sums below stay within 32 bits.
+ * A mantissa of 24 bits that is shifted right by this and rounded is 0. Also the largest shift with
+ * which the sums below stay within 32 bits.
  */
 const SHIFT_TO_ZERO = 25;
 
@@ -142,11 +143,11 @@ function encodeSmallFloat(
   const { largest, overflow, nan } = limitsOf(format);
   const signShift = 31 - exponentBits - mantissaBits;
   const signBit = 1 << (exponentBits + mantissaBits);
-  // The sign that zero and NaN can have.
+  // The sign bit that zero and NaN can have.
   const zeroSignBit = special === 'minus-zero' ? 0 : signBit;
 
-  // By the exponent of the float32: how far its mantissa (with the leading 1) has to be shifted, and
-  // what has to be added then. Rounding up may carry into the exponent, as it should.
+  // By the exponent of the float32: how far to shift its mantissa (with the leading 1), and what to
+  // add then. Rounding up may carry into the exponent, as it should.
   const shifts = new Uint8Array(256);
   const bases = new Int32Array(256);
   for (let exponent = 0; exponent < 256; exponent++) {
@@ -173,7 +174,7 @@ function encodeSmallFloat(
   }
 }
 
-/** Two patterns in a byte, the first in the low four bits. */
+/** Packs two patterns into a byte, the first in the low four bits. */
 function packNibbles(patterns: Uint8Array | Uint16Array): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(patterns.length / 2);
   for (let i = 0; i < bytes.length; i++) {
@@ -182,7 +183,7 @@ function packNibbles(patterns: Uint8Array | Uint16Array): Uint8Array<ArrayBuffer
   return bytes;
 }
 
-/** Four patterns in three bytes, from the lowest bit on. */
+/** Packs four patterns into three bytes, from the lowest bit on. */
 function packSixBits(patterns: Uint8Array | Uint16Array): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array((patterns.length / 4) * 3);
   for (let from = 0, to = 0; from < patterns.length; from += 4, to += 3) {

@@ -1,11 +1,11 @@
-/** Conversion to float32 by the best that is there: kernels provided from outside, else TypeScript. */
+/** Converts to float32 by the fastest way there is: kernels that were provided, else TypeScript. */
 
 import { argumentRangeError, argumentTypeError } from '../errors/arguments.js';
 import type { Dtype } from '../format/dtype.js';
 import { isFloat32Array } from '../format/typed-arrays.js';
 import { convertToFloat32 } from './to-float32.js';
 
-/** Kernels that are faster than TypeScript. Arrays are as for {@link convert}. */
+/** Kernels that are faster than TypeScript. The arrays are as for {@link convert}. */
 export interface Float32Kernels {
   /** Converts on this thread. */
   convert(dtype: Dtype, bytes: Uint8Array, output: Float32Array): void;
@@ -15,12 +15,12 @@ export interface Float32Kernels {
 
 let provided: () => Float32Kernels | undefined = () => undefined;
 
-/** Sets who is asked for kernels, at every conversion. There are none in a browser. */
+/** Sets the function that every conversion asks for kernels. In a browser there is none. */
 export function provideKernels(provider: () => Float32Kernels | undefined): void {
   provided = provider;
 }
 
-/** Lets the event loop come round; browsers have no `setImmediate`. */
+/** Gives the event loop a turn; browsers have no `setImmediate`. */
 function nextTurn(): Promise<void> {
   return new Promise((resolve) => (globalThis.setImmediate ?? setTimeout)(resolve));
 }
@@ -42,11 +42,11 @@ export function hasPool(): boolean {
 }
 
 /**
- * The same on a thread of the pool. Without kernels, on this thread: the promise settles when the
- * event loop has come round.
+ * The same on a thread of the pool. Without kernels it is done on this thread, and the promise settles
+ * in a later turn of the event loop.
  *
- * A thread works on the bare addresses: both arrays must be over memory that is never detached or
- * resized before the promise settles, so no code of others may know their buffers.
+ * A pool thread works on bare addresses. The memory of both arrays must not be detached or resized
+ * before the promise settles: no other code may know their buffers.
  */
 export async function convertOnPool(
   dtype: Dtype,
@@ -60,7 +60,7 @@ export async function convertOnPool(
 }
 
 /**
- * Checks the array that a caller gives for a result.
+ * Checks the array that a caller gives for the result.
  *
  * @throws TypeError `ERR_INVALID_ARG_TYPE`, RangeError `ERR_OUT_OF_RANGE` for another length
  */

@@ -1,4 +1,4 @@
-/** The floating-point formats narrower than float32, but for BF16 and F8_E8M0. */
+/** The floating-point formats narrower than float32, except BF16 and F8_E8M0. */
 
 import type { Dtype } from '../format/dtype.js';
 

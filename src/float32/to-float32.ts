@@ -1,5 +1,5 @@
 /**
- * Conversion of every dtype to float32. Data and host are little-endian.
+ * Converts every dtype to float32. Data and host are little-endian.
  *
  * Integers and F64 are rounded once, to nearest even; everything narrower than float32 is exact.
  * `docs/dtypes.md` names the implementation that each dtype is compared with, pattern by pattern.
@@ -9,14 +9,14 @@ import { DTYPES, type Dtype } from '../format/dtype.js';
 import { decodeSmallFloat, SMALL_FLOATS } from './small-floats.js';
 
 /**
- * Reads whole elements, aligned to 4 bytes (8 for F64), and fills the whole output. What is written
- * are bit patterns: storing a number could change those of NaN.
+ * Reads whole elements, aligned to 4 bytes (8 for F64), and fills the whole output. It writes bit
+ * patterns: storing numbers could change the patterns of NaN.
  */
 type Kernel = (bytes: Uint8Array, output: Float32Array, dtype: Dtype) => void;
 
 /**
- * Bytes that misaligned input is copied by, to convert the copy. A multiple of 3 and of 8, so that
- * every dtype has whole elements in a block.
+ * Misaligned input is converted from copies of this many bytes. A multiple of 3 and of 8: every dtype
+ * has whole elements in a block.
  */
 const BLOCK_LENGTH = 3 << 14;
 
@@ -75,7 +75,7 @@ export function convertToFloat32(dtype: Dtype, bytes: Uint8Array, output: Float3
   }
 }
 
-/** Number types of JavaScript: storing into a Float32Array rounds once. */
+/** Types that JavaScript has as numbers: storing into a Float32Array rounds once. */
 function convertNumbers(bytes: Uint8Array, output: Float32Array, dtype: Dtype): void {
   const { data: Data } = DTYPES[dtype];
   const length = bytes.length / Data.BYTES_PER_ELEMENT;
@@ -163,7 +163,7 @@ function convertSixBits(bytes: Uint8Array, output: Float32Array, dtype: Dtype): 
 }
 
 const TWO_POW_32 = 4294967296;
-/** The upper halves of all integers below 2^53 are below this: a double holds those exactly. */
+/** An integer whose upper half is below this is below 2^53: a double holds it exactly. */
 const EXACT_UPPER_HALVES = 0x200000;
 
 function convertI64(bytes: Uint8Array, output: Float32Array): void {
@@ -187,9 +187,9 @@ function convertU64(bytes: Uint8Array, output: Float32Array): void {
 }
 
 /**
- * The low word of a large integer for the way through a double, which keeps 53 bits of 64: the
- * lowest 11 bits are cleared, and bit 11 is set if one of them was. The double is then exact, and
- * on the same side of every float32 tie, all of which are multiples of 2^29 from 2^53 on.
+ * Prepares the low word of a large integer for conversion by a double, which keeps 53 bits of 64:
+ * clears the lowest 11 bits, and sets bit 11 if one of them was set. The double is then exact, and on
+ * the same side of every float32 tie: from 2^53 on, all ties are multiples of 2^29.
  */
 function withStickyBit(low: number): number {
   return (low & 0x7ff) === 0 ? low : (low & 0xfffff800) | 0x800;
@@ -197,7 +197,7 @@ function withStickyBit(low: number): number {
 
 const tables = new Map<Dtype, Int32Array>();
 
-/** Float32 patterns of all patterns of a dtype of at most 16 bits; made at its first use and kept. */
+/** Float32 patterns of all patterns of a dtype of at most 16 bits; made on first use and kept. */
 function tableOf(dtype: Dtype): Int32Array {
   let table = tables.get(dtype);
   if (table === undefined) {
@@ -222,7 +222,7 @@ function patternDecoder(dtype: Dtype): (pattern: number) => number {
   return (pattern) => (pattern === 255 ? Number.NaN : 2 ** (pattern - 127));
 }
 
-/** A quiet NaN, as the addon has it: with the sign, and the payload where the format knows one. */
+/** A quiet NaN, as the addon makes it: with the sign, and the payload where the format has one. */
 function nanOf(dtype: Dtype, pattern: number): number {
   const format = SMALL_FLOATS[dtype];
   if (format === undefined) return 0x7fc00000;

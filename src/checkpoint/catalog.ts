@@ -1,6 +1,6 @@
 /**
- * Which tensors a checkpoint has and where: by the index and, when their bytes or facts are asked
- * for, by the shards.
+ * Which tensors a checkpoint has, and where: by the index, and by the shards where that does not
+ * suffice.
  */
 
 import { requireNames, requireString } from '../errors/arguments.js';
@@ -13,9 +13,10 @@ import type { Tensor } from '../tensor/tensor.js';
 import type { LazyShards } from './lazy-shards.js';
 import type { ShardWork } from './transfer-shards.js';
 
-/** Where a tensor is: its shard, and its name there, which for an alias is another. */
-export interface Place {
+/** A tensor in its open shard. */
+export interface TensorInFile {
   readonly file: SafetensorsFile;
+  /** Name in the shard: for an alias that of the kept tensor. */
   readonly name: string;
   /** Length in bytes. */
   readonly byteLength: number;
@@ -26,7 +27,7 @@ export class Catalog implements WrittenTensors {
   readonly #shards: LazyShards;
   readonly #index: CheckpointIndex | null;
 
-  /** Without an index there is one shard, and its header takes the index's place. */
+  /** Without an index there is one shard, whose header replaces the index. */
   constructor(shards: LazyShards) {
     this.#shards = shards;
     this.#index = shards.files.index;
@@ -52,7 +53,7 @@ export class Catalog implements WrittenTensors {
     return Array.from(index.sortedEntries(), (entry) => index.name(entry));
   }
 
-  /** Every tensor that a shard holds; of several with one name, the one of the index. */
+  /** Every tensor that a shard has; of several with one name, the one that the index means. */
   takeAll(): Map<string, Tensor> {
     const tensors = new Map<string, Tensor>();
     let shard = 0;
@@ -80,7 +81,8 @@ export class Catalog implements WrittenTensors {
   }
 
   /**
-   * Opens the shard of a tensor or an alias, and gives what `use` makes of it by its name there.
+   * Opens the shard of a tensor or an alias, and returns what `use` returns for it, with its name in
+   * the shard.
    *
    * @throws TensorNotFoundError; FormatError `SAFETENSORS_INDEX_MISMATCH` when it is not in its shard
    */
@@ -101,7 +103,7 @@ export class Catalog implements WrittenTensors {
     }
   }
 
-  /** As `find`, but what cannot be an alias is left for the only file to look up. */
+  /** As `find`. Without an index, a name that cannot be an alias is left for the file to look up. */
   #placeOf(wanted: string): TensorPlace | null {
     const isPlain = this.#index === null && this.metadata?.has(wanted) !== true;
     return isPlain ? { shard: 0, name: wanted } : this.find(wanted);
@@ -120,7 +122,7 @@ export class Catalog implements WrittenTensors {
     return found.sort((a, b) => a - b).map((place) => header.name(place));
   }
 
-  /** Names for hints. */
+  /** All names, for hints. */
   *#names(): Generator<string, void, void> {
     const index = this.#index;
     if (index === null) yield* this.#shards.open(0).offsetKeys();
@@ -128,10 +130,10 @@ export class Catalog implements WrittenTensors {
   }
 
   /** Where the named tensors are, in the order given. */
-  places(names: Iterable<string>): Map<string, Place> {
+  places(names: Iterable<string>): Map<string, TensorInFile> {
     this.#shards.requireOpen();
     requireNames(names);
-    const placeOf = (wanted: string): Place =>
+    const placeOf = (wanted: string): TensorInFile =>
       this.lookUp(wanted, (file, name) => {
         const [begin, end] = file.info(name).dataOffsets;
         return { file, name, byteLength: end - begin };
@@ -147,8 +149,8 @@ export class Catalog implements WrittenTensors {
     });
   }
 
-  /** What to fetch for some tensors, by shard; each once, also when it is wanted by several names. */
-  works(places: ReadonlyMap<string, Place>): ShardWork[] {
+  /** What to fetch for some tensors, by shard; each tensor once, even if several names mean it. */
+  works(places: ReadonlyMap<string, TensorInFile>): ShardWork[] {
     const lengthsByFile = new Map<SafetensorsFile, Map<string, number>>();
     for (const { file, name, byteLength } of places.values()) {
       const lengths = lengthsByFile.get(file) ?? new Map<string, number>();

@@ -1,4 +1,4 @@
-/** An open checkpoint: the interface of a file, over any number of shards. */
+/** An open checkpoint: any number of shards with the interface of one file. */
 
 import { requireBoolean, requireNames, requireOptions } from '../errors/arguments.js';
 import type { CloseOptions, SafetensorsFile, TensorInfo } from '../file/file.js';
@@ -7,7 +7,7 @@ import type { TransferOptions } from '../io/transfer.js';
 import { type Partition, planPartition } from '../tensor/partition.js';
 import type { SliceIndex } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';
-import { Catalog, type Place } from './catalog.js';
+import { Catalog, type TensorInFile } from './catalog.js';
 import type { LazyShards } from './lazy-shards.js';
 import { summarize } from './summary.js';
 import { transferShards } from './transfer-shards.js';
@@ -15,11 +15,11 @@ import { verifyCheckpoint } from './verify.js';
 
 /**
  * An open checkpoint, made by `openCheckpoint`: one file, or the shards that an index names. A shard
- * is opened when something is first asked for that is in it, and stays open until `close()`.
+ * is opened when it is first needed, and stays open until `close()`.
  *
- * Where writers dropped a tensor that shares its memory with another, they note `dropped: kept` in
- * the metadata. A name that is missing but noted there stands for the kept tensor, in every method
- * that takes names; `keys()`, `size` and iteration leave such aliases out.
+ * A writer that drops a tensor because another one shares its memory records `dropped: kept` in the
+ * metadata. Every method that takes names accepts the dropped name as an alias of the kept tensor;
+ * `keys()`, `size` and iteration leave aliases out.
  *
  * After `close()` everything but `path`, `shards`, `passedOver`, `ok` and `close()` itself throws
  * `SAFETENSORS_FILE_CLOSED`; tensors whose bytes were handed out stay valid.
@@ -49,14 +49,15 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
   }
 
   /**
-   * Files of the same folder that another tool might open instead, by name: a single file beside an
-   * index, or an index whose shards are not all there beside a single file. Empty for explicit paths.
+   * Names of files in the same folder that another tool might open instead: a single file beside an
+   * index, or beside a single file an index whose shards are not all there. Empty for the path of a
+   * file or an index.
    */
   get passedOver(): readonly string[] {
     return this.#shards.files.passedOver;
   }
 
-  /** False once a tensor was refused because an open shard changed, and when closed. */
+  /** False once a tensor was refused because an open shard changed, and after `close()`. */
   get ok(): boolean {
     return this.#shards.ok;
   }
@@ -66,27 +67,27 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
     return this.#catalog.size;
   }
 
-  /** Length of all shards in bytes, headers included. Opens none. */
+  /** Length of all shards in bytes, headers included. Opens no shard. */
   get byteLength(): number {
     this.#shards.requireOpen();
     return this.shards.reduce((sum, _, shard) => sum + this.#shards.byteLength(shard), 0);
   }
 
   /**
-   * The index's metadata, else the single file's; null when there is none. Strings as they are, other
-   * values of an index as their JSON text, such as `total_size`. Do not write to it.
+   * The metadata of the index or of the single file; null when there is none. Values of an index that
+   * are not strings, such as `total_size`, are given as their JSON text. Don't modify it.
    */
   get metadata(): ReadonlyMap<string, string> | null {
     return this.#catalog.metadata;
   }
 
-  /** Names sorted by their UTF-8 bytes; a new array. By the index if there is one: opens no shard. */
+  /** Names sorted by their UTF-8 bytes; a new array. With an index it opens no shard. */
   keys(): string[] {
     return this.#catalog.keys();
   }
 
   /**
-   * Names shard by shard, in each in the order of their bytes; a new array. Opens every shard.
+   * Names shard by shard, in the order of the tensors' bytes; a new array. Opens every shard.
    *
    * @throws FormatError `SAFETENSORS_INDEX_MISMATCH` when the index names a tensor that is not there
    */
@@ -95,7 +96,7 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
     return this.shards.flatMap((_, shard) => this.#catalog.namesIn(shard));
   }
 
-  /** Whether there is a tensor of that name, or an alias. By the index if there is one. */
+  /** Whether there is a tensor or an alias of that name; by the index if there is one. */
   has(name: string): boolean {
     return this.#catalog.find(name) !== null;
   }
@@ -111,8 +112,8 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
   }
 
   /**
-   * A tensor, the same object on every call; the kept tensor for an alias. Opens its shard only, and
-   * reads nothing of the data: see `SafetensorsFile.getTensor`.
+   * A tensor, the same object on every call; for an alias the kept tensor. Opens only its shard, and
+   * reads none of the data: see `SafetensorsFile.getTensor`.
    *
    * @throws As `info`, and FileChangedError, FileClosedError
    */
@@ -132,9 +133,9 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
   }
 
   /**
-   * One rank's part of a tensor along a dimension, the first unless `dim` says another: part `rank`
-   * of `worldSize` equal ones. Along the first dimension it is a view of the tensor's memory, of
-   * which only these bytes are read; along another it is gathered into memory of its own now.
+   * One rank's part of a tensor along a dimension, the first by default: part `rank` of `worldSize`
+   * equal parts. Along the first dimension it is a view of the tensor's memory, and only its bytes are
+   * read; along another one it is gathered into memory of its own at once.
    *
    * The dimension's length must be divisible by `worldSize`. Packed 4- and 6-bit dtypes must be cut
    * on bytes.
@@ -175,7 +176,7 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
   }
 
   /**
-   * How many bytes of the shards, or of one tensor, are in memory now; null where the system does not
+   * How many bytes of the shards, or of one tensor, are in memory now; null when the system does not
    * tell. As `SafetensorsFile.residency`; without a name it opens every shard.
    *
    * @throws As `info`, and FileChangedError, FileClosedError
@@ -195,8 +196,8 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
   }
 
   /**
-   * The named tensors, all by default, read into ordinary memory of the caller's own, shard by shard:
-   * as `SafetensorsFile.load`. In the order given, as `offsetKeys` without an argument.
+   * Reads the named tensors, all by default, into ordinary memory that belongs to the caller, shard by
+   * shard: as `SafetensorsFile.load`. In the order given; without an argument as `offsetKeys`.
    *
    * @throws As `info`, and as `SafetensorsFile.load`
    */
@@ -216,14 +217,15 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
         loaded.set(work.file, await work.file.load(work.names, shardOptions));
       },
     );
-    const tensorOf = ({ file, name }: Place): Tensor => loaded.get(file)?.get(name) as Tensor;
+    const tensorOf = ({ file, name }: TensorInFile): Tensor =>
+      loaded.get(file)?.get(name) as Tensor;
     return new Map(Array.from(places, ([name, place]) => [name, tensorOf(place)]));
   }
 
   /**
-   * Checks everything that opening leaves out: the header of every shard, that the index and the
-   * shards name the same tensors and none twice, and `total_size`. Opens every shard; they stay open,
-   * so that what was checked is what is read later.
+   * Checks what opening leaves out: the header of every shard, that the index and the shards name the
+   * same tensors and none twice, and `total_size`. Opens every shard. They stay open: what was checked
+   * is what is read later.
    *
    * @throws FormatError `SAFETENSORS_INDEX_MISMATCH`, which lists the first problems and counts all
    * @throws Error Node's own `EMFILE` and the like
@@ -246,7 +248,7 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
     this.#shards.close(options);
   }
 
-  /** `using checkpoint = openCheckpoint(path)` closes it at the end of the block, as `close()` does. */
+  /** For `using checkpoint = openCheckpoint(path)`: as `close()`, at the end of the block. */
   [Symbol.dispose](): void {
     this.close();
   }

@@ -1,4 +1,4 @@
-/** Which files make up a checkpoint: the choice in a folder, and shards that are really there. */
+/** Finds the files of a checkpoint: chooses in a folder, and looks for the shards of an index. */
 
 import { closeSync, existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, join, sep } from 'node:path';
@@ -28,25 +28,25 @@ export interface CheckpointFiles {
   readonly path: string;
   readonly index: CheckpointIndex | null;
   readonly shards: readonly ShardFile[];
-  /** Names of an index or single file of the same folder that could have been opened instead. */
+  /** Names of an index or a single file in the same folder that could have been opened instead. */
   readonly passedOver: readonly string[];
 }
 
 /** Options of the choice. */
 export interface SelectOptions extends Omit<ParseIndexOptions, 'path'> {
-  /** As in `model.fp16.safetensors`; only files of this variant are looked at. */
+  /** Such as `fp16` in `model.fp16.safetensors`; other files are ignored. */
   readonly variant?: string | undefined;
 }
 
 /** How many names a message lists. */
 const SHOWN_NAMES = 20;
 const INDEX_NAME = /\.safetensors(?:\.index\.json|\.index\.[^/]*\.json)$/;
-/** One of several shards, by its name. */
+/** The name of one of several shards. */
 const NUMBERED_SHARD = /-\d{5,}-of-(?!0*1\.)\d{5,}\.safetensors$/;
-/** What a shard's name has and that of the single file of the same pattern has not. */
+/** What the name of a shard has more than that of the single file of the same pattern. */
 const SHARD_NUMBER = /-\d{5,}-of-\d{5,}/;
 
-/** A few of the names for a message, and how many more there are. */
+/** Some of the names for a message, and how many more there are. */
 function listNames(names: readonly string[]): string {
   const shown = names.slice(0, SHOWN_NAMES).map(quoteName).join(', ');
   const more = names.length - SHOWN_NAMES;
@@ -71,7 +71,7 @@ function readIndex(path: string, options: ParseIndexOptions): CheckpointIndex {
   }
 }
 
-/** Names of the shards of an index; undefined where it cannot be told. */
+/** Names of the shards of an index; undefined when it cannot be read. */
 export function shardNamesOf(path: string): readonly string[] | undefined {
   try {
     return readIndex(path, {}).shards;
@@ -80,7 +80,7 @@ export function shardNamesOf(path: string): readonly string[] | undefined {
   }
 }
 
-/** An index and the names of its shards that are not there. */
+/** An index, and the names of the shards that are missing. */
 interface FoundIndex {
   readonly files: CheckpointFiles;
   readonly missing: readonly string[];
@@ -117,8 +117,8 @@ function refuseLink(path: string, name: string): never {
 }
 
 /**
- * Says whether a file is really inside a folder. In a snapshot of the Hub's cache, files are links
- * to the blobs of the same repository, which count as inside.
+ * A test whether a file is inside a folder when links are followed. In a snapshot of the Hub's cache,
+ * files are links to the blobs of the same repository; these count as inside.
  */
 function insideOf(folder: string): (path: string) => boolean {
   const root = realpathSync.native(folder);
@@ -130,7 +130,7 @@ function insideOf(folder: string): (path: string) => boolean {
   };
 }
 
-/** Names for a model without and with a variant, the preferred first. */
+/** Names of a model's files; with several the preferred first. */
 function usualNames(variant: string | undefined): { indexes: string[]; single: string } {
   if (variant === undefined) {
     return { indexes: ['model.safetensors.index.json'], single: 'model.safetensors' };
@@ -141,7 +141,7 @@ function usualNames(variant: string | undefined): { indexes: string[]; single: s
   };
 }
 
-/** Whether a file that is not named `model` belongs to a variant; all belong to none. */
+/** Whether a file of any name belongs to a variant. Without a variant all files do. */
 function isOfVariant(name: string, variant: string | undefined): boolean {
   if (variant === undefined) return true;
   return (
@@ -153,7 +153,7 @@ function isOfVariant(name: string, variant: string | undefined): boolean {
 
 /**
  * Chooses in a folder: the model's index if all its shards are there, else its single file, else the
- * only index of another name, else the only file. Never anything but safetensors.
+ * only index of another name, else the only safetensors file.
  *
  * @throws SafetensorsError `SAFETENSORS_MISSING_SHARDS`, `SAFETENSORS_CHECKPOINT_NOT_FOUND`
  * @throws FormatError for a bad index, and `SAFETENSORS_UNSAFE_SHARD_NAME` for a link out of the folder
@@ -161,7 +161,7 @@ function isOfVariant(name: string, variant: string | undefined): boolean {
 export function selectInFolder(folder: string, options: SelectOptions): CheckpointFiles {
   const { variant } = options;
   if (variant !== undefined && (pathObjection(variant) !== null || variant.includes('/'))) {
-    throw argumentRangeError('variant', 'a part of a file name, as fp16', variant);
+    throw argumentRangeError('variant', 'a part of a file name, such as fp16', variant);
   }
   const isInside = insideOf(folder);
   const usual = usualNames(variant);
@@ -188,8 +188,8 @@ export function selectInFolder(folder: string, options: SelectOptions): Checkpoi
 }
 
 /**
- * Safetensors files without those that a save from or to a single file has beside it for a moment,
- * and for good when it is killed: its shards, which no index names, and files under interim names.
+ * The safetensors files of a folder, without those that a save from or to a single file leaves there
+ * for a moment, or for good when it is killed: shards that no index names, and interim names.
  */
 function wholeFiles(present: readonly string[]): string[] {
   const names = present.filter((name) => name.endsWith(SHARD_EXTENSION) && !isInterimName(name));
@@ -200,8 +200,8 @@ function wholeFiles(present: readonly string[]): string[] {
 }
 
 /**
- * The only safetensors file of a folder; one that an incomplete index names is half a model, and so
- * is a numbered one without an index, as of a save under way.
+ * The only safetensors file of a folder. Throws for half a model: a shard that an incomplete index
+ * names, or a numbered file without an index, such as a save under way has.
  */
 function onlyFile(
   folder: string,

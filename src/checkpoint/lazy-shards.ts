@@ -1,4 +1,4 @@
-/** The files of a checkpoint, opened when they are first needed, each once. */
+/** The shards of a checkpoint, each opened once, when it is first needed. */
 
 import { statSync } from 'node:fs';
 import { FileClosedError, FormatError, quoteName } from '../errors/errors.js';
@@ -8,19 +8,19 @@ import type { CheckpointFiles, ShardFile } from './find-files.js';
 
 /** Shards by their position in `CheckpointFiles.shards`. */
 export class LazyShards {
-  /** What was found on the disk. */
+  /** The files that were found. */
   readonly files: CheckpointFiles;
   readonly #options: OpenOptions;
   readonly #open = new Map<number, SafetensorsFile>();
   #closed = false;
 
-  /** The options are those of every shard. */
+  /** Every shard is opened with the same options. */
   constructor(files: CheckpointFiles, options: OpenOptions) {
     this.files = files;
     this.#options = options;
   }
 
-  /** False when a shard that is open has changed, and when closed. */
+  /** False when an open shard has changed, and after `close`. */
   get ok(): boolean {
     return !this.#closed && [...this.#open.values()].every((file) => file.ok);
   }
@@ -50,7 +50,7 @@ export class LazyShards {
     return new FormatError('SAFETENSORS_INDEX_MISMATCH', message, { path, tensor });
   }
 
-  /** All shards, opened one by one as the loop goes on. */
+  /** All shards; each is opened when its turn comes. */
   *[Symbol.iterator](): Generator<SafetensorsFile, void, void> {
     for (let shard = 0; shard < this.files.shards.length; shard++) yield this.open(shard);
   }
@@ -61,7 +61,7 @@ export class LazyShards {
     return this.#open.get(shard)?.byteLength ?? statSync(path).size;
   }
 
-  /** Closes what is open; as `SafetensorsFile.close`. */
+  /** Closes all open shards, as `SafetensorsFile.close`. */
   close(options: CloseOptions): void {
     for (const file of this.#open.values()) file.close(options);
     this.#closed = true;

@@ -1,4 +1,4 @@
-/** The ways into a checkpoint: a folder, an index, a file, or the id of a repository on the Hub. */
+/** Opens checkpoints: by a folder, an index, a file, or the id of a repository on the Hub. */
 
 import { statSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -13,18 +13,18 @@ import { Checkpoint } from './checkpoint.js';
 import { type CheckpointFiles, indexedFiles, selectInFolder, singleFile } from './find-files.js';
 import { LazyShards } from './lazy-shards.js';
 
-/** What a folder answers in which something is missing, or a link to a blob that was removed. */
+/** Codes for a folder in which something is missing, such as the blob behind a link. */
 const INCOMPLETE: readonly string[] = [
   'SAFETENSORS_CHECKPOINT_NOT_FOUND',
   'SAFETENSORS_MISSING_SHARDS',
   'ENOENT',
 ];
 
-/** Options of {@link openCheckpoint} and {@link loadCheckpoint}; those of files hold for every shard. */
+/** Options of {@link openCheckpoint} and {@link loadCheckpoint}; options of files apply to every shard. */
 export interface OpenCheckpointOptions extends OpenOptions {
   /**
-   * Takes the files of a variant from a folder, as `model.fp16.safetensors` or the index
-   * `model.safetensors.index.fp16.json`, and never others. Explicit files need none.
+   * Opens only files of a variant in a folder: with `fp16`, `model.fp16.safetensors` or the index
+   * `model.safetensors.index.fp16.json`. Not needed with the path of a file or an index.
    */
   readonly variant?: string | undefined;
   /** Branch, tag, ref or commit of a repository in the Hub's cache; `main` by default. */
@@ -36,17 +36,17 @@ export interface OpenCheckpointOptions extends OpenOptions {
 /**
  * Opens a checkpoint: a folder, an index, a single file, or a repository (`org/name`, `name`,
  * `hf://org/name@revision/path`) that is in the Hub's cache on this machine; nothing is downloaded.
- * What exists under the path given wins over a repository of that name.
+ * An existing path wins over a repository of that name.
  *
- * In a folder the index is taken if all its shards are there, else the single file
+ * In a folder it takes the index if all its shards are there, else the single file
  * `model.safetensors`, else the only index or safetensors file of another name. Shards without an
- * index count for nothing beside the single file that has their name without the numbers. Opening
- * reads and checks the index and looks for the shards, but opens none: their headers are checked
- * when they are first used, or all by `verify()`. A single file is opened and checked at once. Reads
- * a few files and is as fast as `safeOpen`, so that it does not wait for anything.
+ * index are ignored beside the single file that has their name without the numbers. Opening reads and
+ * checks the index and looks for the shards, but opens none: headers are checked when a shard is first
+ * used, or all by `verify()`. A single file is opened and checked at once. Opening is synchronous: it
+ * reads a few files and is as fast as `safeOpen`.
  *
- * @throws FormatError for an index or a file that is bad; `SAFETENSORS_UNSAFE_SHARD_NAME` for shards
- *   outside of the folder, by name or by a symbolic link (links to the Hub cache's blobs are allowed)
+ * @throws FormatError for a bad index or file; `SAFETENSORS_UNSAFE_SHARD_NAME` for shards outside of
+ *   the folder, by name or by a symbolic link (links to the blobs of the Hub's cache are allowed)
  * @throws SafetensorsError `SAFETENSORS_MISSING_SHARDS` with all that are missing,
  *   `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_NOT_IN_CACHE`
  * @throws Error Node's own `ENOENT`, `EACCES` and the like
@@ -61,10 +61,9 @@ export function openCheckpoint(
 }
 
 /**
- * All tensors of a checkpoint by name, shard by shard: those that the shards really hold, whatever
- * the index says beyond that; of a name that is in several shards, the one that the index means.
- * Opens, takes all, closes; as `loadFile`. Aliases of the metadata are no tensors and are left out, as
- * from `keys()`.
+ * All tensors of a checkpoint by name, shard by shard: those that the shards have, whatever else the
+ * index names; of a name that is in several shards, the one that the index means. Opens the checkpoint,
+ * takes all tensors, and closes it, as `loadFile` does. Aliases are left out, as in `keys()`.
  *
  * @throws As {@link openCheckpoint}, and `SAFETENSORS_TENSOR_TOO_LARGE` as `loadFile`
  */
@@ -75,7 +74,7 @@ export function loadCheckpoint(
   const shards = new LazyShards(findCheckpoint(path, options), options);
   try {
     const tensors = new Catalog(shards).takeAll();
-    // A buffer that was made before the handle ends outlives it.
+    // A buffer that is made before the shard is closed outlives it.
     for (const tensor of tensors.values()) tensor.buffer;
     return tensors;
   } finally {
@@ -111,7 +110,7 @@ function findFiles(path: string, options: OpenCheckpointOptions): CheckpointFile
 
 function findCached(text: string, options: OpenCheckpointOptions): CheckpointFiles {
   const id = parseHubId(text);
-  // No id either: Node's own error says that nothing is there.
+  // Not an id either: Node's own error says that nothing is there.
   if (id === null) return findFiles(text, options);
   const found = findInHubCache(id, text, options.revision);
   try {

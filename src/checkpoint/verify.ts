@@ -7,7 +7,7 @@ import { hasCode } from '../io/system-errors.js';
 import { IndexCheck } from '../shards/index-check.js';
 import type { LazyShards } from './lazy-shards.js';
 
-/** The event loop gets its turn after this much work. */
+/** The event loop gets a turn after this much work. */
 const LONGEST_TURN_MS = 10;
 
 /**

@@ -1,4 +1,4 @@
-/** The Hub's cache on this machine: finds what was downloaded before, without the network. */
+/** The Hub's cache on this machine: finds what was downloaded before. Never uses the network. */
 
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
@@ -10,13 +10,13 @@ import { type HubId, isRepositoryFolder, requireRevision } from './ids.js';
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 const COMMIT = /^[0-9a-f]{40}$/;
-/** A ref file holds one commit; anything longer is none. */
+/** A ref file holds one commit; a longer file is not a ref. */
 const MAX_REF_BYTE_LENGTH = 1024;
 
-/** Expands `~` and `$VARIABLES` as Python does, but not `~user`; what is not set stays as it is. */
+/** Expands `~` and `$VARIABLES` as Python does, but not `~user`; unset variables stay as they are. */
 function expand(path: string, environment: Environment): string {
   const absolute = /^~(?=$|[/\\])/.test(path) ? homeOf(environment) + path.slice(1) : path;
-  // An environment inherits from Object, and no variable is called `toString`.
+  // An environment inherits from Object: `toString` is not a variable.
   const lookUp = (reference: string, name: string): string =>
     (Object.hasOwn(environment, name) ? environment[name] : undefined) ?? reference;
   const expanded = absolute.replace(/\$(?:(\w+)|\{([^}]*)\})/g, (reference, bare, braced) =>
@@ -30,8 +30,9 @@ function homeOf(environment: Environment): string {
 }
 
 /**
- * The folder of the cache, by the variables and in the order of the Python library: `HF_HUB_CACHE`,
- * `HUGGINGFACE_HUB_CACHE`, `HF_HOME`, `XDG_CACHE_HOME`, `~/.cache`. One that is empty counts as unset.
+ * The folder of the cache. As in the Python library, these variables are tried in this order:
+ * `HF_HUB_CACHE`, `HUGGINGFACE_HUB_CACHE`, `HF_HOME`, `XDG_CACHE_HOME`; then `~/.cache`. An empty
+ * variable counts as unset.
  */
 export function hubCacheFolder(environment: Environment = process.env): string {
   const { HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME, XDG_CACHE_HOME } = environment;
@@ -43,10 +44,10 @@ export function hubCacheFolder(environment: Environment = process.env): string {
 
 /**
  * The snapshot's folder, or the file or folder in it that the id names. `label` is the id as the
- * caller gave it, `revision` one given beside it; without any it is `main`.
+ * caller gave it; `revision` wins over the id's own, and without both it is `main`.
  *
- * @throws SafetensorsError `SAFETENSORS_NOT_IN_CACHE`, saying what was looked for and where
- * @throws RangeError `ERR_OUT_OF_RANGE` for a revision that is no name
+ * @throws SafetensorsError `SAFETENSORS_NOT_IN_CACHE`, which says what was looked for and where
+ * @throws RangeError `ERR_OUT_OF_RANGE` for a revision that is not a name
  */
 export function findInHubCache(id: HubId, label: string, revision?: string): string {
   const wanted = revision ?? id.revision ?? 'main';
@@ -91,7 +92,7 @@ function readRef(repository: string, revision: string, label: string): string {
   return commit;
 }
 
-/** The folder of the blobs to which the links of a snapshot lead; undefined outside of snapshots. */
+/** The folder of the blobs to which the links in a snapshot lead; undefined outside of snapshots. */
 export function blobsOf(folder: string): string | undefined {
   for (let at = folder; dirname(at) !== at; at = dirname(at)) {
     const repository = dirname(dirname(at));

@@ -34,15 +34,15 @@ export function isRepositoryFolder(name: string): boolean {
   return KINDS.some((kind) => name.startsWith(`${kind}--`) && name.length > kind.length + 2);
 }
 
-/** Whether a text says by its scheme that it is an id and no path. */
+/** Whether the scheme of a text says that it is an id, not a path. */
 export function isHubUri(text: string): boolean {
   return text.startsWith(SCHEME);
 }
 
 /**
- * Takes an id apart; null for what cannot be one, as any longer path.
+ * Parses an id; null for what cannot be one, such as any longer path.
  *
- * @throws RangeError `ERR_OUT_OF_RANGE` for an `hf://` id that is wrong or would leave its folder
+ * @throws RangeError `ERR_OUT_OF_RANGE` for an `hf://` id that is malformed or would leave its folder
  */
 export function parseHubId(text: string): HubId | null {
   if (isHubUri(text)) return parseUri(text);
@@ -79,7 +79,7 @@ function parseUri(text: string): HubId {
   return { cacheName, revision, path };
 }
 
-/** Throws a RangeError for a revision that is no name of a branch, tag, ref or commit. */
+/** Throws a RangeError for a revision that cannot name a branch, tag, ref or commit. */
 export function requireRevision(revision: string): void {
   if (pathObjection(revision) === null) return;
   throw argumentRangeError('revision', 'the name of a branch, tag, ref or commit', revision);

@@ -1,4 +1,4 @@
-/** Patterns of module names in a model's configuration. Never a RegExp: they are a stranger's. */
+/** Patterns of module names in a model's configuration. They are untrusted, and never become a RegExp. */
 
 /** A test of names, prepared once. */
 export type NameTest = (name: string) => boolean;
@@ -6,7 +6,7 @@ export type NameTest = (name: string) => boolean;
 /** Regular expressions beyond this subset match nothing, as on the Hub. */
 const UNKNOWN_SYNTAX = /[\\+?()[\]{}|^$]/;
 
-/** A pattern in which `*` stands for any characters, none included. */
+/** A pattern in which `*` stands for any number of characters, or none. */
 export function globTest(pattern: string): NameTest {
   const [start = '', ...rest] = pattern.split('*');
   const end = rest.pop();
@@ -26,7 +26,7 @@ export function globTest(pattern: string): NameTest {
   };
 }
 
-/** A target of compressed-tensors: a module's name, or `re:` and the beginning of one as a regex. */
+/** A target of compressed-tensors: a module's name, or `re:` and a regex for the start of a name. */
 export function targetTest(target: string): NameTest {
   if (!target.startsWith('re:')) return (name) => name === target;
   const regex = target.slice(3).replace(/^\^/, '');
@@ -35,7 +35,7 @@ export function targetTest(target: string): NameTest {
   return UNKNOWN_SYNTAX.test(glob) ? () => false : globTest(glob);
 }
 
-/** A module that is not converted: a part of the name, or the whole as a pattern with `*`. */
+/** A module that is not converted: a part of its name, or a pattern with `*` for the whole name. */
 export function exclusionTest(pattern: string): NameTest {
   return pattern.includes('*') ? globTest(pattern) : (name) => name.includes(pattern);
 }

@@ -1,6 +1,6 @@
 /**
- * Tensors, parameters and bytes of a checkpoint, per dtype and by shard, counted as the Hub does: by
- * the headers, the index and the parsed `config.json`, wherever these come from.
+ * Counts tensors, parameters and bytes of a checkpoint per dtype and shard, as the Hub does: by the
+ * headers, the index and the parsed `config.json`, wherever these come from.
  */
 
 import type { Dtype } from '../format/dtype.js';
@@ -12,14 +12,14 @@ import { type Multiplier, type Quantization, quantizationOf } from './quantizati
 /** As on the Hub: a longer `config.json` counts as none. */
 export const MAX_CONFIG_BYTE_LENGTH = 10_000_000;
 
-/** Cost of a configuration's patterns times bytes of headers; above, it counts as none. */
+/** Most work for a configuration: the cost of its patterns times bytes of headers. */
 const MAX_MATCHING_WORK = 1e10;
 
 /** Counts of some tensors. */
 export interface TensorCounts {
-  /** Number of tensors, those included that hold no parameters. */
+  /** Number of tensors, including those without parameters. */
   readonly tensors: number;
-  /** Number of parameters by the Hub's rules: packed ones each, neither scalars nor scales. */
+  /** Number of parameters by the Hub's rules: packed values count one by one, scalars and scales not. */
   readonly parameters: number;
   /** Length of the tensors in bytes. */
   readonly byteLength: number;
@@ -27,20 +27,20 @@ export interface TensorCounts {
 
 /** Counts of a shard, or of a whole checkpoint. */
 export interface DtypeCounts extends TensorCounts {
-  /** The same per dtype, of those that occur. */
+  /** The same for every dtype that occurs. */
   readonly dtypes: ReadonlyMap<Dtype, TensorCounts>;
 }
 
 /** Result of `Checkpoint.summary`. */
 export interface CheckpointSummary extends DtypeCounts {
-  /** The same by shard. */
+  /** The same for every shard, by its name. */
   readonly shards: ReadonlyMap<string, DtypeCounts>;
   /**
-   * `total_parameters` of the metadata, at most `parameters`; null when there is none. Writers count
-   * tied tensors once in it.
+   * `total_parameters` of the metadata, at most `parameters`; null when there is none. It counts tied
+   * tensors once.
    */
   readonly totalParameters: number | null;
-  /** Method by which packed parameters were counted, from `config.json`; null without one. */
+  /** The method of quantization in `config.json`, by which packed values were counted; null if none. */
   readonly quantization: string | null;
 }
 
@@ -124,7 +124,7 @@ function count(header: Header, multiplier: Multiplier): Counter {
 }
 
 function parametersOf(header: Header, entry: number, dtype: Dtype, multiplier: Multiplier): number {
-  // Exponents are only ever scales of others.
+  // Exponents are only ever scales of other tensors.
   if (dtype === 'F8_E8M0') return 0;
   const shape = header.shape(entry);
   if (shape.length === 0) return 0;

@@ -24,20 +24,19 @@ export interface WrittenCheckpoint {
   readonly files: readonly string[];
   /** Name of the index; null for a single file, which has none. */
   readonly index: string | null;
-  /** Length of the tensors in bytes: what the index calls `total_size`. */
+  /** Length of all tensors in bytes: `total_size` of the index. */
   readonly totalSize: number;
-  /** Names of the files of an earlier checkpoint, or of one left unfinished, that were deleted. */
+  /** Names of files of an earlier or an unfinished checkpoint that were deleted. */
   readonly deleted: readonly string[];
-  /** Names of such files that could not be deleted, as Windows keeps those that are mapped. */
+  /** Names of such files that could not be deleted; Windows keeps files that are mapped. */
   readonly undeleted: readonly string[];
 }
 
-/** Files at once: the system lets one write to a file at a time, and one can be synced meanwhile. */
+/** The system allows one write to a file at a time; a second file can be written or synced meanwhile. */
 const FILES_AT_ONCE = 2;
 
 /**
- * Writes all files, then makes them the checkpoint of the folder. Streams are asked for their bytes
- * one at a time.
+ * Writes all files, then makes them the checkpoint of the folder. Streams are read one at a time.
  */
 export async function writeCheckpoint(
   target: string | URL,
@@ -100,7 +99,7 @@ function hasStream(plan: CheckpointPlan): boolean {
   return false;
 }
 
-/** A path that looks like a file's is one by mistake, unless there is a folder of that name. */
+/** Refuses a path that looks like a file's, unless there is a folder of that name. */
 function folderOf(target: string | URL): string {
   const folder = target instanceof URL ? fileURLToPath(target) : target;
   if (typeof folder !== 'string') {

@@ -1,12 +1,11 @@
 /**
- * The files of a new checkpoint, which take the place of an earlier one. At every moment the folder
- * has the old one or the new one, whole, for whoever goes by the index, and by the single file where
- * there is no index.
+ * Replaces the checkpoint in a folder. A reader that goes by the index, or by the single file where
+ * there is no index, finds the whole old checkpoint or the whole new one at every moment.
  *
- * All is written to temporary files first. Then one step makes it the checkpoint: the index is put
- * into its place, or taken away from beside a single file. Where an old index would name some of the
- * new files before, these have interim names at first, and so has an index: it is put into its place
- * in that one step, and the files get their names afterwards.
+ * Everything is written to temporary files first. Then one step switches: the new index is renamed
+ * into place, or an old index beside a single file is deleted. If an old index would name some of the
+ * new files before that, the new files get interim names first. Then an index with these interim names
+ * is renamed into place in that one step, and the files get their own names afterwards.
  */
 
 import { type Stats, statSync } from 'node:fs';
@@ -22,7 +21,7 @@ import { type TemporaryName, TemporaryNames } from '../../replacement/temporary-
 import type { FilenamePattern } from '../../shards/file-names.js';
 import { shardNamesOf } from '../find-files.js';
 
-/** Which files an earlier checkpoint has left. */
+/** Files that an earlier checkpoint has left. */
 export interface StaleFiles {
   /** Names of those that were deleted. */
   readonly deleted: string[];
@@ -32,7 +31,7 @@ export interface StaleFiles {
 
 /** How the new files are written. */
 export interface FolderReplacementOptions {
-  /** Whether files and folder are synced. */
+  /** Whether to sync files and folder. */
   readonly durable: boolean;
 }
 
@@ -40,20 +39,20 @@ export interface FolderReplacementOptions {
 export interface NewIndexes {
   /** Null for a single file, which has no index. */
   readonly index: Uint8Array | null;
-  /** An index, also for a single file, in which files have other names. */
+  /** An index in which files have other names; for a single file, too. */
   interimIndex(nameOf: (filename: string) => string): Uint8Array;
 }
 
 /** A file of tensors. */
 interface NewFile {
-  /** As it is called in the end. */
+  /** Its name in the end. */
   readonly name: string;
-  /** As it is called until the old file of its name is not needed any more. */
+  /** Its name until the old file of its name is not needed any more. */
   readonly interim: string;
   readonly file: Replacement;
 }
 
-/** Two of this thread that change the same folder must not mix their files. */
+/** Two replacements of this thread in one folder must not mix their files: one switches at a time. */
 const switches = new Slots(1);
 
 async function sync(folder: string): Promise<void> {
@@ -66,13 +65,13 @@ export class FolderReplacement {
   readonly #pattern: FilenamePattern;
   readonly #durable: boolean;
   readonly #names: TemporaryNames;
-  /** The topmost folder that was made for the checkpoint. */
+  /** The topmost folder that was created for the checkpoint. */
   readonly #madeFolder: string | undefined;
-  /** A file of the old checkpoint, whose owner and permissions the new ones get. */
+  /** A file of the old checkpoint: the new files get its owner and permissions. */
   #like: Stats | undefined;
   readonly #files: NewFile[] = [];
   readonly #indexes: Replacement[] = [];
-  /** Names that were given to new files, and belonged to none before. */
+  /** Names of new files that no file had before. */
   readonly #placed = new Set<string>();
   #isSwitched = false;
 
@@ -90,8 +89,8 @@ export class FolderReplacement {
   }
 
   /**
-   * Makes the folder when it is missing, and clears away what a process that was killed has left
-   * there of this pattern. `names` are those that the new files will get.
+   * Creates the folder if it is missing, and deletes temporary files of this pattern that a killed
+   * process has left there. `names` are the names that the new files will get.
    *
    * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_HUB_CACHE_BLOB` for what
    *   must not be replaced; errors of the system (`ENAMETOOLONG`, `EACCES` …)
@@ -114,7 +113,7 @@ export class FolderReplacement {
     return replacement;
   }
 
-  /** A new file of tensors, for writing; to be finished before `commit`. */
+  /** Opens a new file of tensors for writing; finish it before `commit`. */
   async create(name: string, byteLength: number): Promise<Replacement> {
     const temporary = this.#names.next();
     const { interim } = temporary;
@@ -124,11 +123,11 @@ export class FolderReplacement {
   }
 
   /**
-   * Makes the files that were created the checkpoint, and deletes what belonged to an earlier one:
-   * files that the pattern owns.
+   * Makes the new files the checkpoint of the folder, and deletes files of an earlier one: those that
+   * the pattern owns.
    *
    * @throws SafetensorsError `SAFETENSORS_TARGET_IN_USE` on Windows; errors of the system. The folder
-   *   has the old checkpoint or the new one then; the new one maybe under interim names
+   *   then has the old checkpoint or the new one, the latter perhaps under interim names
    */
   async commit(indexes: NewIndexes): Promise<StaleFiles> {
     const stale: StaleFiles = { deleted: [], undeleted: [] };
@@ -140,7 +139,7 @@ export class FolderReplacement {
     return stale;
   }
 
-  /** Removes what was written, unless it is the checkpoint now. Never throws. */
+  /** Deletes what was written, unless it is the folder's checkpoint by now. Never throws. */
   async discard(): Promise<void> {
     for (const { file } of this.#files) file.discard();
     for (const index of this.#indexes) index.discard();
@@ -154,13 +153,13 @@ export class FolderReplacement {
     }
   }
 
-  /** Gives the names of old indexes that are gone. */
+  /** Switches to the new files; returns the names of old indexes that were deleted. */
   async #switch(newIndexes: NewIndexes): Promise<string[]> {
     const names = await readdir(this.#folder);
     const present = new Set(names.filter((name) => this.#pattern.owns(name)));
     const indexes = [...present].filter((name) => this.#pattern.isIndex(name));
     const isNeeded = this.#isInterimNeeded(present, indexes);
-    // Both are on the disk before the first name changes: it may be full.
+    // Both indexes are written before the first name changes, because the disk may be full.
     const index = newIndexes.index === null ? undefined : await this.#writeIndex(newIndexes.index);
     if (isNeeded) {
       await this.#switchToInterim(newIndexes);
@@ -183,7 +182,7 @@ export class FolderReplacement {
     return index === undefined ? indexes : [];
   }
 
-  /** Whether giving the new files their names would make an old index name them, all or some. */
+  /** Whether an old index would name new files, all or some, once these have their names. */
   #isInterimNeeded(present: ReadonlySet<string>, indexes: readonly string[]): boolean {
     const names = new Set(this.#files.map(({ name }) => name));
     if (indexes.length > 0 && [...names].some((name) => present.has(name))) return true;
@@ -207,7 +206,7 @@ export class FolderReplacement {
     await this.#sync();
   }
 
-  /** Gives a file its name too, while it keeps the interim one. */
+  /** Gives a file its own name; it keeps the interim one as a second name. */
   async #giveName({ name, interim }: NewFile): Promise<void> {
     const temporary = this.#names.next();
     await giveSecondName(join(this.#folder, interim), {
@@ -226,7 +225,7 @@ export class FolderReplacement {
     return index;
   }
 
-  /** Messages name what the file is called in the end. */
+  /** Errors show the name that the file has in the end. */
   #open(temporary: TemporaryName, name: string, byteLength: number): Promise<Replacement> {
     const { interim, written } = temporary;
     return Replacement.open(join(this.#folder, interim), join(this.#folder, name), {
@@ -237,7 +236,7 @@ export class FolderReplacement {
     });
   }
 
-  /** Deletes indexes first: one whose shards are gone would be a checkpoint cut short. */
+  /** Deletes stale files, indexes first: an index without its shards would be half a checkpoint. */
   async #clear(isSharded: boolean, { deleted, undeleted }: StaleFiles): Promise<void> {
     const kept = new Set(this.#files.map(({ name }) => name));
     if (isSharded) kept.add(this.#pattern.indexFilename);
@@ -250,13 +249,13 @@ export class FolderReplacement {
     }
   }
 
-  /** Refuses what must not be replaced, and removes what nobody goes on with. */
+  /** Refuses what must not be replaced, and deletes unfinished files that nobody is writing. */
   async #lookAt(newNames: Iterable<string>): Promise<void> {
     const names = await readdir(this.#folder);
     const owned = names.filter((name) => this.#pattern.owns(name));
     for (const name of new Set([...newNames, ...owned])) {
       const path = join(this.#folder, name);
-      // A link that leads nowhere is replaced as any other.
+      // A link that leads nowhere is replaced like any other.
       if (statSync(path, { throwIfNoEntry: false }) === undefined) continue;
       const { stats } = resolveTarget(path, path);
       this.#like ??= stats;
@@ -266,7 +265,7 @@ export class FolderReplacement {
     }
   }
 
-  /** Whether the file is gone. */
+  /** Deletes a file; whether it is gone. */
   async #remove(name: string): Promise<boolean> {
     try {
       await rm(join(this.#folder, name), { force: true });

@@ -1,4 +1,4 @@
-/** A checkpoint to be written, before anything of it is: its files, their headers, the index. */
+/** Plans a checkpoint before anything of it is written: its files, their headers, the index. */
 
 import { argumentRangeError } from '../../errors/arguments.js';
 import { FormatError, refuseTensor } from '../../errors/errors.js';
@@ -24,23 +24,23 @@ export type AnyEntry = TensorEntry<MemoryPayload | FilePayload | StreamPayload>;
 /** How a checkpoint is laid out. */
 export interface CheckpointLayoutOptions {
   /**
-   * Bytes of tensors per file, as a number (`Infinity`: one file) or a text as `'5GB'`, `'200 MB'`,
-   * `'1.5GiB'`; `'5GB'` by default. A tensor that is larger gets a file of its own.
+   * Bytes of tensors per file, as a number (`Infinity` for one file) or a text such as `'5GB'`,
+   * `'200 MB'` or `'1.5GiB'`; `'5GB'` by default. A larger tensor gets a file of its own.
    */
   readonly maxShardSize?: number | string | undefined;
   /**
-   * A plain file name with `{suffix}` exactly once, for the number, that ends in `.safetensors`;
+   * A file name that ends in `.safetensors`, with `{suffix}` exactly once where the number goes;
    * `'model{suffix}.safetensors'` by default.
    */
   readonly filenamePattern?: string | undefined;
   /**
-   * Stands before the number: `fp16` makes `model.fp16-00001-of-00002.safetensors`, with the index
-   * `model.safetensors.index.fp16.json`, as transformers has it.
+   * Comes before the number: `fp16` makes `model.fp16-00001-of-00002.safetensors`, with the index
+   * `model.safetensors.index.fp16.json`, as transformers does.
    */
   readonly variant?: string | undefined;
 }
 
-/** Metadata of the files, null for none, and of the index. */
+/** Metadata of every file, null for none, and of the index. */
 export interface PlannedMetadata extends Pick<CheckpointMetadata, 'index'> {
   readonly file: ReadonlyMap<string, string> | null;
 }
@@ -52,20 +52,20 @@ export interface PlannedFile {
 }
 
 /**
- * Tensors by their numbers from 0. Those of a file are looked at together, and let go afterwards: so
- * that they need not all be objects at once.
+ * Tensors by number, from 0. They need not all be objects at once: those of one file are used
+ * together, and dropped before the next file.
  */
 export interface TensorTable<Entry extends AnyEntry> {
   readonly size: number;
-  /** Of a tensor, in bytes. */
+  /** Length of a tensor in bytes. */
   byteLength(number: number): number;
-  /** Of a tensor. */
+  /** Name of a tensor. */
   name(number: number): string;
-  /** A tensor; the same one again or a new one. */
+  /** A tensor; the same object every time, or a new one. */
   entry(number: number): Entry;
-  /** The tensors of a file in the form in which they are kept until it is written. */
+  /** The tensors of a file, in the form in which they are kept until it is written. */
   keep(placed: readonly Placed<Entry>[]): WritableLayout['placed'];
-  /** All tensors, or one at least of every file that they come from. */
+  /** All tensors, or at least one of every file that they come from. */
   readonly samples: Iterable<Pick<AnyEntry, 'payload'>>;
 }
 
@@ -91,13 +91,13 @@ export function tableOf(entries: readonly AnyEntry[]): TensorTable<AnyEntry> {
 export interface CheckpointPlan {
   readonly pattern: FilenamePattern;
   readonly files: readonly PlannedFile[];
-  /** All tensors, or one at least of every file that they come from. */
+  /** All tensors, or at least one of every file that they come from. */
   readonly samples: Iterable<Pick<AnyEntry, 'payload'>>;
   /** Bytes of the tensors. */
   readonly totalSize: number;
   /** The index; null for a single file. */
   readonly index: Uint8Array | null;
-  /** An index, also for a single file, in which files have other names. */
+  /** An index in which files have other names; for a single file, too. */
   interimIndex(nameOf: (filename: string) => string): Uint8Array;
 }
 
@@ -184,7 +184,7 @@ function requireIndexLength(byteLength: number): void {
   );
 }
 
-/** Throws InvalidTensorError for a name that comes twice, also when it would be in two files. */
+/** Throws InvalidTensorError for a name that comes twice, even if it were in two files. */
 function requireNamesOnce(entries: readonly AnyEntry[]): void {
   const names = new Set<string>();
   for (const { name: tensor } of entries) {

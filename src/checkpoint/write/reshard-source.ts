@@ -1,6 +1,6 @@
 /**
- * The tensors of a checkpoint that is to be written anew, with what its headers say about them: a
- * hundred thousand tensors need not be made for it.
+ * The tensors that `reshard` takes, straight from the headers of the source: no need to make a hundred
+ * thousand `Tensor` objects.
  */
 
 import { SafetensorsFile } from '../../file/file.js';
@@ -20,9 +20,9 @@ interface SourceShard {
   readonly storage: LendingStorage;
 }
 
-/** A tensor in its shard. Only its name is kept: the rest is in the header. */
+/** A tensor in its shard. Only its name is decoded and kept; the rest is read from the header. */
 class SourceTensor implements TensorEntry<FilePayload> {
-  /** In the table. */
+  /** Number in the table. */
   readonly number: number;
   readonly name: string;
   readonly #shard: SourceShard;
@@ -62,8 +62,8 @@ function payloadOf({ header, storage }: SourceShard, entry: number): FilePayload
 }
 
 /**
- * Every tensor that a shard holds; of several with one name, the one of the index. Shard by shard,
- * in the order of each file.
+ * Every tensor that a shard has; of several with one name, the one that the index means. Shard by
+ * shard, in the order of each file.
  */
 export class SourceTensors implements TensorTable<SourceTensor> {
   readonly size: number;
@@ -108,7 +108,7 @@ export class SourceTensors implements TensorTable<SourceTensor> {
     return new SourceTensor(number, this.#shard(number), this.#entry(number));
   }
 
-  /** Four bytes for every tensor. */
+  /** Keeps four bytes per tensor. */
   keep(placed: readonly Placed<SourceTensor>[]): WritableLayout['placed'] {
     const numbers = Uint32Array.from(placed, ({ spec }) => spec.number);
     return { [Symbol.iterator]: () => this.#place(numbers) };
@@ -139,7 +139,7 @@ export class SourceTensors implements TensorTable<SourceTensor> {
   }
 }
 
-/** Shard and entry of the tensors to be taken. */
+/** Shard and entry of every tensor to be taken. */
 function* chosen(
   shards: readonly SourceShard[],
   files: LazyShards,

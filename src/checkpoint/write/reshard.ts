@@ -18,26 +18,27 @@ export interface ReshardOptions extends CheckpointLayoutOptions, WriteCheckpoint
 
 /** Result of {@link reshard}. */
 export interface ReshardedCheckpoint extends WrittenCheckpoint {
-  /** Keys of metadata that files of the source give different values, of which not all were kept. */
+  /** Keys of metadata for which files of the source have different values that were not all kept. */
   readonly conflicts: readonly string[];
 }
 
 /**
  * Writes a checkpoint into a folder in files of another size: splits, merges (`maxShardSize:
- * Infinity` gives one file) or both. `source` is whatever `openCheckpoint` opens; the target may be
- * the folder of the source, where the new files take the place of the old ones as in `saveCheckpoint`.
+ * Infinity` gives one file) or both. `source` is anything that `openCheckpoint` opens. The target may
+ * be the folder of the source: the new files replace the old ones as in `saveCheckpoint`.
  *
- * Tensors keep name, dtype, shape and bytes, and are taken shard by shard in the order of each file.
- * Those that shards hold and the index does not name are not lost. Their bytes go from file to file
- * within the kernel, neighbours together, and short ones from many places through buffers of 4 MiB.
- * Beside them memory is needed for the headers and the index only, old and new: some 1.1 kB for a
- * tensor with a name of 50 characters.
+ * Tensors keep name, dtype, shape and bytes, shard by shard in the order of each file. A tensor that
+ * a shard has and the index does not name is kept, too. The kernel copies the bytes from file to file,
+ * neighbours together; short tensors from many places go through buffers of 4 MiB. Besides these,
+ * memory is needed only for the old and new headers and the index: about 1.1 kB for a tensor with a
+ * name of 50 characters.
  *
- * Metadata: keys of the index stay in the index, with their values of any type, but for a new
- * `total_size`; in a single file they are strings, others than strings as their JSON text, without
- * `total_size`. What a single file has goes into the index, and its `format` into every shard. What
- * all shards have that have it at all goes into every file; where they disagree none is kept, and
- * where index and shards disagree about a single file the shards'. Aliases stay aliases.
+ * Metadata: the keys of an index stay in the new index, with values of any type, and `total_size` is
+ * computed anew. Merged into a single file they become strings, values that are not strings as their
+ * JSON text, without `total_size`. When a single file is split, its metadata goes into the index, and
+ * its `format` also into every shard. A key of the shards goes into every new file if all shards that
+ * have it agree on its value, and is dropped if they don't. In a single file, shards win over the
+ * index. Aliases stay aliases.
  *
  * @throws As `openCheckpoint` and `saveCheckpoint`; FormatError `SAFETENSORS_INDEX_MISMATCH` when the
  *   index names a tensor that is not there
@@ -49,7 +50,7 @@ export async function reshard(
 ): Promise<ReshardedCheckpoint> {
   requireLittleEndianHost();
   requireOptions(options);
-  // Nothing is mapped that is only copied.
+  // No need to map files that are only copied.
   const shards = new LazyShards(findCheckpoint(source, {}), { storage: 'read' });
   try {
     const tensors = new SourceTensors(shards);

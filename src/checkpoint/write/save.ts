@@ -1,4 +1,4 @@
-/** `saveCheckpoint`: a state dict as one file, or as shards with an index. */
+/** `saveCheckpoint`: writes a state dict as one file, or as shards with an index. */
 
 import { argumentRangeError, requireOptions } from '../../errors/arguments.js';
 import { requireLittleEndianHost } from '../../format/dtype.js';
@@ -20,48 +20,48 @@ import { memoryOf } from './tensor-memory.js';
 /** Options of {@link saveCheckpoint}. */
 export interface SaveCheckpointOptions extends CheckpointLayoutOptions, WriteCheckpointOptions {
   /**
-   * Strings by key. A single file has them beside `format: pt`, which they may overwrite; of several
-   * files the index has them, behind `total_size`.
+   * Strings by key. A single file gets them besides `format: pt`, which they may overwrite; with several
+   * files the index gets them, after `total_size`.
    */
   readonly metadata?: MetadataInput | null | undefined;
   /**
-   * What to do with tensors over the same memory; `copy` by default, by which every reader finds every
-   * name. `dedupe` writes equal ones once and records the other names in the metadata, where
-   * `openCheckpoint` finds them, and other readers only if they know of it.
+   * What to do with tensors that share memory. By default, `copy`, all are written, and every reader
+   * finds every name. `dedupe` writes equal tensors once and records the other names in the metadata:
+   * `openCheckpoint` finds them there, and so do other readers that know of this.
    */
   readonly shared?: SharedMode | undefined;
 }
 
 /** Result of {@link saveCheckpoint}. */
 export interface SavedCheckpoint extends WrittenCheckpoint {
-  /** The name that stands for it, by name that was not written. */
+  /** For every name that was not written, the name of the tensor that was. */
   readonly dropped: ReadonlyMap<string, string>;
-  /** Of those, names of which the metadata says nothing, since their key has another meaning. */
+  /** Dropped names that are not in the metadata, because the key has another meaning there. */
   readonly unrecorded: readonly string[];
-  /** In the mode `dedupe`: groups of names over common bytes that were written more than once. */
+  /** With `dedupe`: groups of names that have bytes in common, which were written more than once. */
   readonly overlaps: readonly (readonly string[])[];
 }
 
 /**
  * Writes a state dict into a folder, off the event loop: as `model.safetensors`, or in shards with an
  * index when it is larger than `maxShardSize`. Files and index are those of `huggingface_hub`. A
- * folder that is missing is made, with those above it.
+ * missing folder is created, with those above it.
  *
- * Everything is written to temporary files first. Then the new files take their places so that the
- * folder has at every moment a whole checkpoint, the old one or the new one, also when they have the
- * same names; what fails before they have leaves the old one. A killed process leaves one of the two,
- * and temporary files, which the next save clears away. Last, files of an earlier checkpoint are
- * deleted: those that the pattern can have named, and no others. For all this the disk needs room for
- * both. Links in the folder are replaced, not followed; files that are open or mapped stay what they
- * were, also when the tensors come from them.
+ * Everything is written to temporary files first. Then the new files are renamed into place: at every
+ * moment the folder has a whole checkpoint, the old one or the new one, even if their files have the
+ * same names. A save that fails before leaves the old one. A killed process leaves one of the two, and
+ * temporary files, which the next save deletes. Last, files of an earlier checkpoint are deleted: those
+ * that the pattern can have named, and no others. The disk needs room for both checkpoints. Links in
+ * the folder are replaced, not followed. Files that are open or mapped keep their content, even when
+ * the tensors come from them.
  *
- * Two files at a time, and two pieces of them, are under way. Tensors and streams are as in
- * `saveFile`; streams are asked in the order of the files. Two saves of one pattern into one folder
- * at the same time leave a whole checkpoint of one of them when they are of one thread; the other one
- * may fail. From different threads or processes they must not be made.
+ * At most two files are under way at a time, and two pieces of them. Tensors and streams are as in `saveFile`;
+ * streams are read in the order of the files. When one thread runs two saves of one pattern into one
+ * folder at the same time, one of them leaves a whole checkpoint, and the other may fail. Don't run
+ * two from different threads or processes.
  *
- * @throws As `saveFile`, and `SAFETENSORS_SHARED_TENSORS` in the modes `error` and `python`;
- *   RangeError also for no tensors at all; FormatError `SAFETENSORS_INDEX_TOO_LARGE`
+ * @throws As `saveFile`, and `SAFETENSORS_SHARED_TENSORS` with `error` and `python`; RangeError also
+ *   without any tensors; FormatError `SAFETENSORS_INDEX_TOO_LARGE`
  */
 export async function saveCheckpoint(
   folder: string | URL,
@@ -88,7 +88,7 @@ export async function saveCheckpoint(
   return { ...written, dropped, unrecorded, overlaps };
 }
 
-/** Checked here, since the index takes more than headers do. */
+/** Checked here, because an index accepts more than headers do. */
 function metadataOf({ metadata }: SaveCheckpointOptions): ReadonlyMap<string, string> {
   if (metadata === null || metadata === undefined) return new Map();
   const pairs = [...pairsOf(metadata, 'metadata')];
@@ -96,10 +96,10 @@ function metadataOf({ metadata }: SaveCheckpointOptions): ReadonlyMap<string, st
   return new Map(pairs);
 }
 
-/** Keys that have a meaning of their own, in a file or in an index. */
+/** Keys with a meaning of their own, in a file or in an index. */
 const OWN_KEYS: ReadonlySet<string> = new Set(['format', 'total_size']);
 
-/** In the mode `dedupe` a name is dropped only where the metadata can say what stands for it. */
+/** With `dedupe` a name is dropped only if the metadata can record which tensor replaces it. */
 function recordable(
   plan: SharingPlan,
   mode: SharedMode,

@@ -50,6 +50,16 @@ interface FileContent {
  *
  * After `close()` everything but `path`, `storage`, `ok` and `close()` itself throws
  * `SAFETENSORS_FILE_CLOSED`; tensors whose bytes were handed out stay valid.
+ *
+ * @example
+ * ```ts
+ * const file = safeOpen('model.safetensors');
+ * for (const [name, tensor] of file) console.log(name, tensor.dtype, tensor.shape);
+ * // → embed.weight BF16 [ 8, 4 ]
+ * // → norm.weight F32 [ 4 ]
+ * console.log(file.metadata?.get('format')); // → pt
+ * file.close();
+ * ```
  */
 export class SafetensorsFile implements Iterable<[string, Tensor]> {
   readonly #storage: Storage;
@@ -127,6 +137,13 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
    * Dtype, shape and place of a tensor, from the header alone; a new frozen object.
    *
    * @throws TensorNotFoundError
+   *
+   * @example
+   * ```ts
+   * const file = safeOpen('model.safetensors');
+   * const { dtype, shape, dataOffsets } = file.info('embed.weight');
+   * console.log(dtype, shape, dataOffsets); // → BF16 [ 8, 4 ] [ 0, 64 ]
+   * ```
    */
   info(name: string): TensorInfo {
     const header = this.#header;
@@ -147,6 +164,14 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
    * numbers; one that was overwritten with the same header is not noticed.
    *
    * @throws TensorNotFoundError, FileChangedError, FileClosedError
+   *
+   * @example
+   * ```ts
+   * const file = safeOpen('model.safetensors');
+   * const tensor = file.getTensor('norm.weight'); // reads nothing
+   * tensor.view(Float32Array).fill(1); // in memory only
+   * console.log(file.getTensor('norm.weight').data); // → Float32Array(4) [ 1, 1, 1, 1 ]
+   * ```
    */
   getTensor(name: string): Tensor {
     this.#storage.verify();
@@ -161,7 +186,16 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
     return tensors;
   }
 
-  /** A part of a tensor: `getTensor(name).slice(...index)`. */
+  /**
+   * A part of a tensor: `getTensor(name).slice(...index)`.
+   *
+   * @example
+   * ```ts
+   * const file = safeOpen('model.safetensors');
+   * const row = file.getSlice('embed.weight', 1);
+   * console.log(row.toFloat32()); // → Float32Array(4) [ 1, 1.25, 1.5, 1.75 ]
+   * ```
+   */
   getSlice(name: string, ...index: readonly SliceIndex[]): Tensor {
     return this.getTensor(name).slice(...index);
   }
@@ -186,6 +220,13 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
    * @throws TensorNotFoundError, FileChangedError; FileClosedError also when the file is closed
    *   before the end; `SAFETENSORS_TENSOR_TOO_LARGE` with `storage: 'read'`, before anything is read
    * @throws Error `EIO` when the disk cannot be read; `signal.reason` when it was aborted
+   *
+   * @example
+   * ```ts
+   * const file = safeOpen('model.safetensors');
+   * await file.prefetch(['embed.weight'], { signal: AbortSignal.timeout(60_000) });
+   * console.log(file.residency('embed.weight')); // → 64
+   * ```
    */
   async prefetch(names?: Iterable<string>, options: TransferOptions = {}): Promise<void> {
     const entries = this.#entries(names);
@@ -226,6 +267,14 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
    * @throws TensorNotFoundError, FileClosedError; `SAFETENSORS_TENSOR_TOO_LARGE` before anything is
    *   read; FileChangedError also when size or modification time change meanwhile
    * @throws Error Node's own `EIO` and the like; `signal.reason` when it was aborted
+   *
+   * @example
+   * ```ts
+   * const file = safeOpen('model.safetensors');
+   * const tensors = await file.load(['norm.weight']);
+   * file.close();
+   * console.log(tensors.get('norm.weight')?.data); // → Float32Array(4) [ 0, 0, 0, 0 ]
+   * ```
    */
   async load(
     names?: Iterable<string>,
@@ -244,6 +293,14 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
   /**
    * Closes the handle; closing twice is harmless. Views that were handed out stay valid until they are
    * collected, and the mapping with them; with `detach` they become empty and all is freed now.
+   *
+   * @example
+   * ```ts
+   * const file = safeOpen('model.safetensors');
+   * const { bytes } = file.getTensor('embed.weight');
+   * file.close();
+   * console.log(bytes.length); // → 64
+   * ```
    */
   close(options: CloseOptions = {}): void {
     requireOptions(options);

@@ -53,6 +53,13 @@ export interface OpenOptions extends ParseOptions {
  * @throws FormatError when the file is not valid safetensors; the message says what it looks like
  * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_MAPPING_UNAVAILABLE`
  * @throws Error Node's own `ENOENT`, `EACCES`, `ENOMEM` and the like
+ *
+ * @example
+ * ```ts
+ * const file = safeOpen('model.safetensors');
+ * console.log(file.keys()); // → [ 'embed.weight', 'norm.weight' ]
+ * file.close();
+ * ```
  */
 export function safeOpen(path: PathLike, options: OpenOptions = {}): SafetensorsFile {
   checkStorageOptions(options);
@@ -79,6 +86,12 @@ export function safeOpen(path: PathLike, options: OpenOptions = {}): Safetensors
  *
  * @throws As {@link safeOpen}, and `SAFETENSORS_TENSOR_TOO_LARGE` for a tensor that does not fit into
  *   one buffer of this runtime: use `safeOpen` and `chunks()` instead
+ *
+ * @example
+ * ```ts
+ * const tensors = loadFile('model.safetensors');
+ * console.log(tensors.get('norm.weight')?.data); // → Float32Array(4) [ 0, 0, 0, 0 ]
+ * ```
  */
 export function loadFile(path: PathLike, options: OpenOptions = {}): Map<string, Tensor> {
   const file = safeOpen(path, options);
@@ -97,6 +110,14 @@ export function loadFile(path: PathLike, options: OpenOptions = {}): Map<string,
  * Tensors are views of `bytes`: writing to one changes `bytes`.
  *
  * @throws FormatError when the bytes are not valid safetensors
+ *
+ * @example
+ * ```ts
+ * import { readFileSync } from 'node:fs';
+ *
+ * const file = parse(readFileSync('model.safetensors'));
+ * console.log(file.storage, file.size); // → memory 2
+ * ```
  */
 export function parse(bytes: Uint8Array, options: ParseOptions = {}): SafetensorsFile {
   requireOptions(options);

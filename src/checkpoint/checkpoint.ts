@@ -23,6 +23,15 @@ import { verifyCheckpoint } from './verify.js';
  *
  * After `close()` everything but `path`, `shards`, `passedOver`, `ok` and `close()` itself throws
  * `SAFETENSORS_FILE_CLOSED`; tensors whose bytes were handed out stay valid.
+ *
+ * @example
+ * ```ts
+ * const checkpoint = openCheckpoint('my-model');
+ * console.log(checkpoint.size, checkpoint.shards.length); // → 2 2
+ * const norm = checkpoint.getTensor('norm.weight'); // opens the shard that has it
+ * console.log(norm.data); // → Float32Array(4) [ 0, 0, 0, 0 ]
+ * checkpoint.close();
+ * ```
  */
 export class Checkpoint implements Iterable<[string, Tensor]> {
   readonly #shards: LazyShards;
@@ -142,6 +151,13 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
    *
    * @throws SliceError `SAFETENSORS_NOT_DIVISIBLE`, `SAFETENSORS_SLICE_OUT_OF_RANGE` when there is no
    *   such dimension, `SAFETENSORS_MISALIGNED_SLICE`
+   *
+   * @example
+   * ```ts
+   * const checkpoint = openCheckpoint('my-model');
+   * const half = checkpoint.getPartition('embed.weight', { rank: 1, worldSize: 2 });
+   * console.log(half.shape, half.toFloat32()[0]); // → [ 4, 4 ] 4
+   * ```
    */
   getPartition(name: string, partition: Partition): Tensor {
     const tensor = this.getTensor(name);
@@ -229,13 +245,28 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
    *
    * @throws FormatError `SAFETENSORS_INDEX_MISMATCH`, which lists the first problems and counts all
    * @throws Error Node's own `EMFILE` and the like
+   *
+   * @example
+   * ```ts
+   * const checkpoint = openCheckpoint('my-model');
+   * await checkpoint.verify();
+   * console.log(checkpoint.ok); // → true
+   * ```
    */
   async verify(): Promise<void> {
     this.#shards.requireOpen();
     await verifyCheckpoint(this.#shards);
   }
 
-  /** Tensors, parameters and bytes per dtype and by shard, counted as the Hub does. Opens every shard. */
+  /**
+   * Tensors, parameters and bytes per dtype and by shard, counted as the Hub does. Opens every shard.
+   *
+   * @example
+   * ```ts
+   * const { parameters, dtypes } = openCheckpoint('my-model').summary();
+   * console.log(parameters, dtypes.get('BF16')?.byteLength); // → 36 64
+   * ```
+   */
   summary(): CheckpointSummary {
     return summarize(this.#shards);
   }

@@ -50,6 +50,13 @@ export interface OpenCheckpointOptions extends OpenOptions {
  * @throws SafetensorsError `SAFETENSORS_MISSING_SHARDS` with all that are missing,
  *   `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_NOT_IN_CACHE`
  * @throws Error Node's own `ENOENT`, `EACCES` and the like
+ *
+ * @example
+ * ```ts
+ * const checkpoint = openCheckpoint('my-model');
+ * console.log(checkpoint.keys()); // → [ 'embed.weight', 'norm.weight' ]
+ * checkpoint.close();
+ * ```
  */
 export function openCheckpoint(
   path: string | URL,
@@ -66,6 +73,12 @@ export function openCheckpoint(
  * takes all tensors, and closes it, as `loadFile` does. Aliases are left out, as in `keys()`.
  *
  * @throws As {@link openCheckpoint}, and `SAFETENSORS_TENSOR_TOO_LARGE` as `loadFile`
+ *
+ * @example
+ * ```ts
+ * const tensors = loadCheckpoint('my-model');
+ * console.log(tensors.get('embed.weight')?.shape); // → [ 8, 4 ]
+ * ```
  */
 export function loadCheckpoint(
   path: string | URL,

@@ -42,6 +42,12 @@ export interface ReshardedCheckpoint extends WrittenCheckpoint {
  *
  * @throws As `openCheckpoint` and `saveCheckpoint`; FormatError `SAFETENSORS_INDEX_MISMATCH` when the
  *   index names a tensor that is not there
+ *
+ * @example
+ * ```ts
+ * const { files } = await reshard('my-model', 'merged', { maxShardSize: Infinity });
+ * console.log(files); // → [ 'model.safetensors' ]
+ * ```
  */
 export async function reshard(
   source: string | URL,

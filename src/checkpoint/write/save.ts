@@ -62,6 +62,13 @@ export interface SavedCheckpoint extends WrittenCheckpoint {
  *
  * @throws As `saveFile`, and `SAFETENSORS_SHARED_TENSORS` with `error` and `python`; RangeError also
  *   without any tensors; FormatError `SAFETENSORS_INDEX_TOO_LARGE`
+ *
+ * @example
+ * ```ts
+ * const tensors = loadFile('model.safetensors');
+ * const { files, index } = await saveCheckpoint('saved', tensors, { maxShardSize: '64B' });
+ * console.log(files.length, index); // → 2 model.safetensors.index.json
+ * ```
  */
 export async function saveCheckpoint(
   folder: string | URL,

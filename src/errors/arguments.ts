@@ -35,7 +35,7 @@ export function requireOptions(options: unknown): void {
   }
 }
 
-/** Throws a TypeError unless `names` can be iterated. A string can, but it is one name, not a list. */
+/** Throws a TypeError unless `names` is iterable. A string is one name, not a list of names. */
 export function requireNames(names: unknown): void {
   if (typeof names !== 'object' || names === null || !(Symbol.iterator in names)) {
     throw argumentTypeError('names', 'an iterable of strings', names);

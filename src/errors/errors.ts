@@ -1,8 +1,8 @@
 /**
  * Error classes and their stable codes. Match on `code`: messages may be reworded in any release.
  *
- * Every message starts with the file and the tensor it is about, when they are known, so that a
- * log line alone tells what to look at. Node's own errors (`ENOENT`, `EACCES`, `ENOMEM` …) are
+ * Every message starts with the file and the tensor it is about, when they are known: a log
+ * line alone tells what to look at. Node's own errors (`ENOENT`, `EACCES`, `ENOMEM` …) are
  * passed on unchanged and are not instances of these classes.
  */
 
@@ -101,7 +101,7 @@ export class SafetensorsError extends Error {
   /** The tensor the error is about. */
   declare readonly tensor?: string;
 
-  /** The message is put behind the file and the tensor of the context. */
+  /** Puts the file and the tensor of the context before the message. */
   constructor(code: ErrorCode, message: string, context: ErrorContext = {}) {
     const { path, tensor, cause } = context;
     const subject = [path, tensor === undefined ? undefined : `tensor ${quoteName(tensor)}`];
@@ -121,7 +121,7 @@ export class SafetensorsError extends Error {
 }
 
 /**
- * The bytes are not a valid safetensors file and never will be: trying again is of no use.
+ * The bytes are not a valid safetensors file; trying again does not help.
  *
  * @example
  * ```ts
@@ -135,7 +135,7 @@ export class SafetensorsError extends Error {
 export class FormatError extends SafetensorsError {
   declare readonly code: FormatErrorCode;
 
-  /** Only the codes of the format can be used. */
+  /** Takes only the codes of the format. */
   constructor(code: FormatErrorCode, message: string, context?: ErrorContext) {
     super(code, message, context);
   }
@@ -180,14 +180,14 @@ export class TensorNotFoundError extends SafetensorsError {
 export class SliceError extends SafetensorsError {
   declare readonly code: SliceErrorCode;
 
-  /** Only the codes of slicing can be used. */
+  /** Takes only the codes of slicing. */
   constructor(code: SliceErrorCode, message: string, context?: ErrorContext) {
     super(code, message, context);
   }
 }
 
 /**
- * A tensor or metadata that cannot be written as it was given: every file is as it was.
+ * A tensor or metadata cannot be written as given. No file was changed.
  *
  * @example
  * ```ts
@@ -202,19 +202,19 @@ export class SliceError extends SafetensorsError {
 export class InvalidTensorError extends SafetensorsError {
   declare readonly code: InvalidTensorErrorCode;
 
-  /** Only the codes of what cannot be written can be used. */
+  /** Takes only the codes of what cannot be written. */
   constructor(code: InvalidTensorErrorCode, message: string, context?: ErrorContext) {
     super(code, message, context);
   }
 }
 
-/** Throws an InvalidTensorError `SAFETENSORS_INVALID_TENSOR_VIEW`, about a tensor when one is named. */
+/** Throws an InvalidTensorError `SAFETENSORS_INVALID_TENSOR_VIEW`; the tensor may be left out. */
 export function refuseTensor(message: string, tensor?: string): never {
   throw new InvalidTensorError('SAFETENSORS_INVALID_TENSOR_VIEW', message, { tensor });
 }
 
 /**
- * The file was closed before it was asked. Views handed out earlier are not affected.
+ * The file was used after it was closed. Views handed out earlier stay valid.
  *
  * @example
  * ```ts

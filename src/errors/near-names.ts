@@ -1,6 +1,6 @@
 /** Names that the caller of a lookup may have meant. */
 
-/** How many names, and how long ones, are looked at: a hint is not worth much time. */
+/** Limits on the names that are compared: a hint is not worth much time. */
 const MAX_COMPARED_NAMES = 20_000;
 const MAX_COMPARED_LENGTH = 200;
 

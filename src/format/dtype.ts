@@ -1,6 +1,6 @@
 /**
- * The 22 dtypes of the format. The order of the table is the reference's rank: the writer sorts by
- * it (descending), and the position is the compact code by which a parsed header stores a dtype.
+ * The 22 dtypes of the format. The table has the reference's order, the rank: the writer sorts by it,
+ * descending, and a parsed header stores a dtype as its position in the table.
  */
 
 import { SafetensorsError } from '../errors/errors.js';

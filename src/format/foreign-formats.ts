@@ -1,4 +1,4 @@
-/** Recognises, for error messages, what a file that is not safetensors is instead. */
+/** Recognises other file formats, for error messages about files that are not safetensors. */
 
 /** First bytes of a file that are looked at; a tar archive has its mark at byte 257. */
 export const HEAD_BYTE_LENGTH = 512;

@@ -1,6 +1,6 @@
 /**
- * The header of a file to be written, and with it the place of every tensor: the bytes that the
- * reference would write. Equal tensors and metadata give equal bytes, in whatever order they come.
+ * The header of a file to be written, and the place of every tensor: the same bytes that the reference
+ * writes, in whatever order tensors and metadata are given.
  */
 
 import {
@@ -23,13 +23,13 @@ import { METADATA_NAME } from './header-parser.js';
 import { type NamedValues, pairsOf } from './named-values.js';
 import type { TensorFacts } from './tensor-spec.js';
 
-/** The data begins at a multiple of this, in bytes, so that every tensor is aligned. */
+/** The data begins at a multiple of this many bytes, which aligns every tensor. */
 export const MIN_ALIGNMENT = 8;
 
 /** The padding is part of the header, whose length is limited: the largest power of two that fits. */
 const MAX_ALIGNMENT = 2 ** 26;
 
-/** So that positions in the file, behind the longest header, are exact numbers. */
+/** With more data, positions behind the longest header would not be exact numbers. */
 const MAX_DATA_BYTE_LENGTH =
   Number.MAX_SAFE_INTEGER - PREFIX_BYTE_LENGTH - DEFAULT_MAX_HEADER_BYTE_LENGTH;
 
@@ -44,11 +44,11 @@ export type MetadataInput = NamedValues<string>;
 
 /** What a header holds beside the tensors. */
 export interface HeaderOptions {
-  /** Written in the order of the keys; `file.metadata` can be given as it is. Null is none. */
+  /** Written sorted by key; `file.metadata` can be given as it is. Null writes none. */
   readonly metadata?: MetadataInput | null | undefined;
   /** The tensor data begins at a multiple of this many bytes: a power of two, at least 8. */
   readonly alignment?: number | undefined;
-  /** At least so many bytes of spaces end the header, as room for later changes of the metadata. */
+  /** Spaces at the end of the header, in bytes, at least: room for later changes of the metadata. */
   readonly reserve?: number | undefined;
 }
 
@@ -74,7 +74,7 @@ export interface Layout<Spec> {
  *
  * @throws InvalidTensorError for a tensor or metadata that cannot be written, and
  *   `SAFETENSORS_HEADER_TOO_LARGE` for more than 100 000 000 bytes of header
- * @throws TypeError `ERR_INVALID_ARG_TYPE` for names and metadata that are no strings
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for names and metadata that are not strings
  * @throws TypeError, RangeError `ERR_OUT_OF_RANGE` for unusable options
  */
 export function layOut<Spec extends TensorFacts>(
@@ -101,7 +101,7 @@ export function layOut<Spec extends TensorFacts>(
  *
  * @throws InvalidTensorError for a key given twice or a lone surrogate, naming the key, and
  *   `SAFETENSORS_HEADER_TOO_LARGE`
- * @throws TypeError `ERR_INVALID_ARG_TYPE` for values that are no strings
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for values that are not strings
  */
 export function encodeMetadata(metadata: MetadataInput): string {
   const values = new Map<string, string>();
@@ -117,7 +117,7 @@ export function encodeMetadata(metadata: MetadataInput): string {
     if (values.has(key))
       refuseTensor(`metadata ${quoteName(key)}: expected every key once, found it twice`);
     values.set(key, value);
-    // So that too much is neither kept nor sorted.
+    // Too much is refused before it is kept and sorted.
     leastByteLength += key.length + value.length;
     requireHeaderLength(leastByteLength);
   }
@@ -146,15 +146,15 @@ function reserveOf({ reserve = 0 }: HeaderOptions): number {
   return reserve;
 }
 
-/** By dtype rank descending, then by name: so that every tensor is aligned to its own element. */
+/** Sorts by dtype rank, descending, then by name: every tensor is then aligned to its element. */
 function place<Spec extends TensorFacts>(specs: Iterable<Spec>): Placed<Spec>[] {
   const byRank: Spec[][] = DTYPE_NAMES.map(() => []);
   const names = new Set<string>();
   let leastByteLength = 0;
   for (const spec of specs) {
     requireName(spec.name);
-    // Every character is a byte at least, every dimension two with its comma: so that too much is
-    // neither sorted nor put together.
+    // A character takes at least one byte, a dimension with its comma two. Too much is refused before
+    // it is sorted and put together.
     leastByteLength += spec.name.length + 2 * spec.shape.length;
     requireHeaderLength(leastByteLength);
     if (names.size === names.add(spec.name).size) {
@@ -211,7 +211,7 @@ function encodeHeader(
   return text;
 }
 
-/** Takes the length itself, or one that it exceeds. */
+/** Throws for a header that is too long; `byteLength` is its length, or a lower bound of it. */
 export function requireHeaderLength(byteLength: number, context?: ErrorContext): void {
   if (byteLength <= DEFAULT_MAX_HEADER_BYTE_LENGTH) return;
   throw new InvalidTensorError(

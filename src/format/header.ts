@@ -19,7 +19,7 @@ import { DTYPE_MASK, SUPERSEDED, type TensorColumns } from './tensor-columns.js'
 /** Bytes before the header: its length N as an unsigned little-endian integer. */
 export const PREFIX_BYTE_LENGTH = 8;
 
-/** The reference refuses longer headers, so that a damaged length cannot take all memory. */
+/** The reference's limit: a damaged length must not take all memory. */
 export const DEFAULT_MAX_HEADER_BYTE_LENGTH = 100_000_000;
 
 /** Positions inside a header are kept in 32 bits. */
@@ -35,7 +35,7 @@ export interface ParseHeaderOptions {
 
 /**
  * Length N of the header in bytes, from the first bytes of a file (steps 1 to 3 of the pipeline).
- * `head` holds at least 8 bytes when the file has them; with 512, messages can tell foreign formats.
+ * `head` holds at least 8 bytes when the file has them; with 512, messages name foreign formats.
  *
  * @throws FormatError `SAFETENSORS_HEADER_TOO_SMALL` below 8 bytes, `SAFETENSORS_HEADER_TOO_LARGE`
  * above the limit, `SAFETENSORS_INVALID_HEADER_LENGTH` when the file ends before the header does.
@@ -91,11 +91,11 @@ function foreignHint(head: Uint8Array): string {
 }
 
 /**
- * Parses and checks a header (steps 4 to 8 of the pipeline). `json` is exactly its N bytes; the
- * result keeps it, so that nobody may write to it any more.
+ * Parses and checks a header (steps 4 to 8 of the pipeline). Takes ownership of `json`,
+ * exactly its N bytes; don't modify it afterwards.
  *
  * @throws FormatError with the code of the first step that fails. Two refusals are this project's
- * own and come last, so that what the reference refuses too carries the reference's code:
+ * own. They come last: what the reference refuses too has the reference's code.
  * `SAFETENSORS_DUPLICATE_KEY` (a repeated tensor name, metadata key, or unknown key of one
  * description) and `SAFETENSORS_VALIDATION_OVERFLOW` for a dimension above 2^53 - 1.
  */
@@ -147,7 +147,10 @@ function failStart(json: Uint8Array, context: ErrorContext): never {
   );
 }
 
-/** Fills the table; of tensors of one name the last in the header stays. Returns a repeat or -1. */
+/**
+ * Fills the table; of several tensors with one name the last in the header stays. Returns the position
+ * of a repeated name, or -1.
+ */
 function addNames(names: NameTable, columns: TensorColumns): number {
   let repeatedAt = -1;
   const { kind, nameAt, size } = columns;
@@ -165,7 +168,7 @@ function addNames(names: NameTable, columns: TensorColumns): number {
  * file; empty tensors at one offset keep the header's order.
  */
 export class Header {
-  /** The header's N bytes; owned by this object and not to be written to. */
+  /** The header's N bytes, owned by this object; don't modify them. */
   readonly json: Uint8Array;
   /** Number of tensors. */
   readonly size: number;
@@ -226,7 +229,7 @@ export class Header {
     return this.#names.find(name);
   }
 
-  /** Entry of the name that `reader` has read last, which began at `start`; -1 when there is none. */
+  /** Entry of the name that `reader` read last, which began at `start`; -1 when there is none. */
   findString(reader: JsonReader, start: number): number {
     return this.#names.findString(reader, start);
   }
@@ -270,7 +273,7 @@ export class Header {
     return this.#columns.end(entry);
   }
 
-  /** The entries by their names' UTF-8 bytes, as the reference sorts: always the same array. */
+  /** The entries sorted by the UTF-8 bytes of their names, as in the reference; always one array. */
   sortedEntries(): Uint32Array {
     this.#sorted ??= sortStrings(this.json, this.#columns.nameAt, this.size);
     return this.#sorted;

@@ -1,6 +1,6 @@
 /**
- * Changes of a header's metadata. All of the JSON but the value of `__metadata__` stays as it is,
- * byte for byte, so that what other writers put there survives.
+ * Changes a header's metadata. The JSON stays as it is, byte for byte, except for the value of
+ * `__metadata__`: what other writers put there survives.
  */
 
 import { argumentTypeError } from '../errors/arguments.js';
@@ -20,8 +20,8 @@ const MAX_KEPT_ALIGNMENT = 2 ** 21;
 const encoder = new TextEncoder();
 
 /**
- * The metadata with the changes; undefined when they change nothing, as the deletion of a key that
- * is not there. Without its last key it is empty, not absent.
+ * The metadata with the changes; undefined when nothing changes, such as when an absent key is
+ * deleted. Metadata that loses its last key becomes empty, not absent.
  *
  * @throws InvalidTensorError for a key given twice
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for values that are neither strings nor null
@@ -53,8 +53,8 @@ export function changeMetadata(
 }
 
 /**
- * The header's JSON with other metadata: where they stand, else as its first member. Without the
- * whitespace that ends it.
+ * The header's JSON with other metadata, in the place of the old or else as its first member. Leaves
+ * out the whitespace at its end.
  *
  * @throws As {@link encodeMetadata}
  */
@@ -69,14 +69,14 @@ export function withMetadata(header: Header, metadata: ReadonlyMap<string, strin
   return concatenate(json.subarray(0, 1), member, json.subarray(1, end));
 }
 
-/** Bytes of whitespace that end a header: room for longer metadata. */
+/** Bytes of whitespace at the end of a header: room for longer metadata. */
 export function spareByteLength(json: Uint8Array): number {
   return json.byteLength - contentEnd(json);
 }
 
 /**
- * Length for a header whose JSON takes `needed` bytes: as it was when that is enough, else so that
- * the data begins at a multiple of the same power of two as before, from 8 to 2 MiB.
+ * Length for a header whose JSON takes `needed` bytes: unchanged when that is enough. Otherwise the
+ * data begins at a multiple of the same power of two as before, from 8 bytes to 2 MiB.
  *
  * @throws InvalidTensorError `SAFETENSORS_HEADER_TOO_LARGE`, which names the file
  */

@@ -1,4 +1,4 @@
-/** Values by name, in whichever form a caller has them. */
+/** Values by name, in any form that a caller may have: how tensors and metadata are given. */
 
 import { argumentTypeError, requireString } from '../errors/arguments.js';
 
@@ -10,7 +10,7 @@ export type NamedValues<Value> =
 /**
  * The pairs in the order given; a name may come twice. `what` is the argument's name.
  *
- * @throws TypeError `ERR_INVALID_ARG_TYPE` for something else, and for a name that is no string
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for anything else, and for a name that is not a string
  */
 export function* pairsOf<Value>(
   values: NamedValues<Value>,
@@ -40,7 +40,7 @@ function isIterable<Item>(values: unknown): values is Iterable<Item> {
   return typeof values === 'object' && values !== null && Symbol.iterator in values;
 }
 
-/** A buffer or a promise has no keys either, and is a mistake. */
+/** A buffer or a promise would pass as an object without keys, but is a mistake. */
 function isPlainObject(values: unknown): boolean {
   if (typeof values !== 'object' || values === null) return false;
   const prototype = Object.getPrototypeOf(values);

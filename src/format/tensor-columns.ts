@@ -1,15 +1,15 @@
-/** What a parsed header keeps per tensor: one row over several typed arrays, 29 bytes in all. */
+/** What a parsed header keeps per tensor: one row across several typed arrays, 29 bytes in all. */
 
 /** Mask of the dtype's code in `kind`. */
 export const DTYPE_MASK = 0x1f;
-/** Bit in `kind`: shape, dtype and offsets did not obviously agree and must be looked at. */
+/** Bit in `kind`: whether shape, dtype and offsets agree must still be checked exactly. */
 export const UNPROVEN = 0x40;
-/** Bit in `kind`: a later tensor of the same name has taken this one's place. */
+/** Bit in `kind`: a later tensor of the header has the same name and replaces this one. */
 export const SUPERSEDED = 0x80;
 
 /**
- * The rows, called entries. Arrays have room for `capacity` entries and are filled up to `size`;
- * memory that is never touched costs nothing, which makes growing (and copying) unnecessary.
+ * The rows, called entries. The arrays have room for `capacity` entries and are filled up to `size`.
+ * They never grow: memory that is not touched costs nothing.
  */
 export class TensorColumns {
   /** Position in the header behind the opening quote of the name. */
@@ -20,7 +20,7 @@ export class TensorColumns {
   shapeAt: Uint32Array;
   /** Code of the dtype and the bits above. */
   kind: Uint8Array;
-  /** Upper halves of the first byte's offset: all 64 bits are kept until they were checked. */
+  /** Upper halves of the first byte's offset: all 64 bits are kept until they have been checked. */
   beginHigh: Uint32Array;
   /** Lower halves of the first byte's offset. */
   beginLow: Uint32Array;
@@ -86,7 +86,7 @@ export class TensorColumns {
     return true;
   }
 
-  /** Radix sort by 16-bit digits: its time does not depend on the order that a file has. */
+  /** Radix sort by 16-bit digits: its time does not depend on the order in the file. */
   #orderByOffsets(): Uint32Array {
     const { size } = this;
     let order = new Uint32Array(size);
@@ -120,7 +120,7 @@ export class TensorColumns {
     return order;
   }
 
-  /** Gives up the room that is not used when it is more than three quarters. */
+  /** Copies the entries to shorter arrays when more than three quarters of the room are unused. */
   trim(): void {
     const { size } = this;
     if (size * 4 >= this.nameAt.length) return;

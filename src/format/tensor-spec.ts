@@ -1,4 +1,4 @@
-/** What a caller says about a tensor to be written, checked, and how many bytes that means. */
+/** Dtype and shape: how many elements a tensor has, and how many bytes one to be written takes. */
 
 import { describeValue } from '../errors/arguments.js';
 import { refuseTensor } from '../errors/errors.js';
@@ -67,8 +67,8 @@ export function readSpec(name: string, { dtype, shape }: TensorSpec): TensorFact
 }
 
 /**
- * The length where a number does not count the bits exactly, with the reader's verdict: multiplied
- * from the left in 64 bits, and what follows a zero does not matter.
+ * The length of a tensor whose bits a number cannot count exactly. Judges as the reader does: the
+ * dimensions are multiplied from the left in 64 bits, and what follows a zero does not matter.
  */
 function largeByteLength(name: string, dtype: Dtype, shape: readonly number[]): number {
   let elements = 1n;

@@ -1,6 +1,6 @@
 /**
- * What kind of array or buffer a value is, told by what the language calls it: the same in every
- * realm (`vm` contexts, Jest), where constructors differ.
+ * Tells what kind of array or buffer a value is by the language's name for it. Unlike constructors,
+ * names are the same in every realm (`vm` contexts, Jest).
  */
 
 /** The language's name for a value, such as `Float32Array` or `SharedArrayBuffer`. */

@@ -21,8 +21,8 @@ export function compareCodePoints(a: string, b: string): number {
 }
 
 /**
- * Sorts in place by the names. Where no name has a surrogate, JavaScript's order is the same, and
- * comparing by it three times as fast.
+ * Sorts in place by the names. Without surrogates JavaScript's order is the same, and comparing with
+ * it is three times as fast.
  */
 export function sortByName<Item>(items: Item[], nameOf: (item: Item) => string): void {
   if (items.some((item) => SURROGATE.test(nameOf(item)))) {

@@ -1,4 +1,4 @@
-/** Finds keys that an object has twice. */
+/** Finds a key that an object has twice. */
 
 import { hashString, processHashKey } from './key-hash.js';
 import { slotCount, tagMask } from './name-table.js';
@@ -6,7 +6,7 @@ import { CLOSE_BRACE, type JsonReader } from './reader.js';
 import { skipValue } from './skip.js';
 import { compareStrings } from './strings.js';
 
-/** So many keys of an object are compared with each other; more are looked up in a table. */
+/** Up to this many keys of an object are compared with each other; more go through a table. */
 const FEW_KEYS = 16;
 
 /** The keys of one object, noted while it is read and compared afterwards. */
@@ -19,15 +19,15 @@ export class ObjectKeys {
     this.#count = 0;
   }
 
-  /** Notes the key that begins at `start`; one that is known to differ from all others can be left out. */
+  /** Notes the key that begins at `start`. Keys known to differ from all others may be left out. */
   add(start: number): void {
     // A write behind the end of a typed array does nothing.
     this.#starts[this.#count++] = start;
   }
 
   /**
-   * Position of a key that repeats an earlier one; -1 when all differ. Reads the object, which is
-   * valid and begins at `objectAt`, again if it has many keys; the reader then returns to its place.
+   * Position of the first key that repeats an earlier one; -1 when all differ. An object of many
+   * keys, which begins at `objectAt` and is valid, is read again; the reader returns to its place.
    */
   findRepeated(reader: JsonReader, objectAt: number): number {
     return this.#count > FEW_KEYS
@@ -86,7 +86,7 @@ function findRepeatedKey(reader: JsonReader, objectAt: number, count: number): n
   return repeatedAt;
 }
 
-/** Puts the waiting keys into the table, whose slots hold positions; returns a repeated one or -1. */
+/** Adds the waiting keys to the table, whose slots hold positions; returns a repeated one or -1. */
 function addBatch(bytes: Uint8Array, slots: Uint32Array, waiting: number): number {
   const mask = slots.length - 1;
   const tags = tagMask(bytes.length);

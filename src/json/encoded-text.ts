@@ -1,23 +1,23 @@
-/** Long texts as UTF-8. */
+/** Encodes long texts as UTF-8. */
 
 /** UTF-16 units that are encoded at once. */
 const PIECE_LENGTH = 2 ** 16;
 
 const encoder = new TextEncoder();
 
-/** Text as UTF-8, encoded piece by piece: one string of a million tensors costs many times as much. */
+/** Collects text as UTF-8. Encoding one string for a million tensors costs many times as much. */
 export class EncodedText {
   readonly #pieces: Uint8Array[] = [];
   readonly #onPiece: ((byteLength: number) => void) | undefined;
   #byteLength = 0;
   #text = '';
 
-  /** `onPiece` gets the length in bytes so far, of the end too; it throws for one that is too large. */
+  /** `onPiece` gets the length in bytes after each piece, the last one too; it may throw. */
   constructor(onPiece?: (byteLength: number) => void) {
     this.#onPiece = onPiece;
   }
 
-  /** Well-formed text. */
+  /** Appends well-formed text. */
   append(text: string): void {
     this.#text += text;
     if (this.#text.length >= PIECE_LENGTH) this.#flush();

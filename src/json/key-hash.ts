@@ -1,7 +1,7 @@
 /**
- * HalfSipHash-1-3 (Aumasson and Bernstein): a keyed hash, for which nobody can make colliding
- * names without the key. Names come from files that strangers wrote, and a hash without a key, or
- * one whose key only seeds it (FNV, polynomials, murmur), lets them turn a table into a list.
+ * HalfSipHash-1-3 (Aumasson and Bernstein): a keyed hash. Without the key nobody can make names that
+ * collide. Names come from files that strangers wrote; a hash without a key, or one that a key only
+ * seeds (FNV, polynomials, murmur), would let them turn a hash table into a list.
  */
 import type { JsonReader } from './reader.js';
 import { StringBytes } from './strings.js';
@@ -10,8 +10,8 @@ import { StringBytes } from './strings.js';
 export type HashKey = readonly [number, number];
 
 /**
- * Hash of the string that `reader` has read last, which began at `start`: from 0 to 2^32 - 1. It is
- * taken from the decoded bytes, so that every spelling of a name has the same one.
+ * Hash of the string that `reader` read last, which began at `start`: from 0 to 2^32 - 1. It hashes
+ * the decoded bytes: every spelling of a name has the same hash.
  */
 export function hashString(reader: JsonReader, start: number, key: HashKey): number {
   const { view, stringEnd } = reader;
@@ -20,7 +20,7 @@ export function hashString(reader: JsonReader, start: number, key: HashKey): num
   let v1 = key[1];
   let v2 = 0x6c796765 ^ v0;
   let v3 = 0x74656462 ^ v1;
-  // Words are read as they stand up to here.
+  // Up to here four bytes are read at once.
   const wordsEnd = escaped === null ? stringEnd - 4 : -1;
   let at = start;
   // 0 while bytes are left, 1 after the last word, 2 to 4 after the rounds that follow it.
@@ -91,16 +91,16 @@ class EscapedWords {
 }
 
 /**
- * From this many bytes of header on the key comes from Web Crypto, whose first use in a process
- * takes longer than opening a file does. Below, Math.random is enough: even if somebody foresaw it,
- * names that all collide would cost half a second of comparing.
+ * For headers of at least this many bytes the key comes from Web Crypto, whose first use in a process
+ * takes longer than opening a file. Math.random is enough for shorter ones: even if somebody
+ * predicted it, names that all collide would cost half a second of comparing.
  */
 const STRONG_KEY_FROM = 256 * 1024;
 
 let quickKey: HashKey | null = null;
 let strongKey: HashKey | null = null;
 
-/** This process's random key for the keys of a header of that many bytes. */
+/** This process's random key for a header or an index of that many bytes. */
 export function processHashKey(headerByteLength: number): HashKey {
   if (headerByteLength < STRONG_KEY_FROM) {
     quickKey ??= [(Math.random() * 2 ** 32) | 0, (Math.random() * 2 ** 32) | 0];

@@ -7,16 +7,16 @@ import { compareStrings } from './strings.js';
 const encoder = new TextEncoder();
 
 /**
- * Room for the names that are looked up, one at a time; longer ones get memory of their own. Engines
- * collect garbage before they make an ordinary ArrayBuffer when young buffers hold much memory, as
- * those of large tensors do on Node 20: a new one for every lookup cost 0.5 ms.
+ * Memory for the name that is looked up, reused by every lookup; a longer name gets its own. A new
+ * buffer per lookup cost 0.5 ms on Node 20: before it makes one, the engine collects garbage if young
+ * buffers, such as those of large tensors, hold much memory.
  */
 const lookup = new JsonReader(new Uint8Array(1024));
 
-/** UTF-8 takes at most three bytes for a UTF-16 unit. */
+/** UTF-8 takes at most three bytes per UTF-16 unit. */
 const UTF8_BYTES_PER_UNIT = 3;
 
-/** A reader at the start of the text, which is JSON; good until the next call. */
+/** A reader at the start of a JSON text; valid until the next call. */
 function readerOf(json: string): JsonReader {
   if (json.length * UTF8_BYTES_PER_UNIT > lookup.bytes.length) {
     return new JsonReader(encoder.encode(json));
@@ -34,8 +34,9 @@ export function slotCount(count: number): number {
 }
 
 /**
- * Slots hold a number from 1 to `largest` that stands for a key, and in the bits above it a part
- * of the key's hash, which spares nearly all comparisons of different keys. 0 is a free slot.
+ * A slot holds a number from 1 to `largest`, which stands for a key, and in the bits above it a part
+ * of the key's hash: nearly no different keys are then compared. 0 is a free slot. Returns the mask
+ * of the hash's bits.
  */
 export function tagMask(largest: number): number {
   const tagBits = Math.clz32(largest);
@@ -50,7 +51,7 @@ export class NameTable {
   readonly #slots: Uint32Array;
   readonly #tagMask: number;
 
-  /** Positions and hashes of the entries' names, by entry; the arrays stay the caller's. */
+  /** Positions and hashes of the names, by entry. The table reads the arrays but doesn't copy them. */
   constructor(bytes: Uint8Array, nameAt: Uint32Array, nameHash: Uint32Array, size: number) {
     this.#bytes = bytes;
     this.#nameAt = nameAt;
@@ -91,7 +92,7 @@ export class NameTable {
     return this.findString(reader, reader.readString());
   }
 
-  /** Entry of the name that `reader` has read last, which began at `start`; -1 when there is none. */
+  /** Entry of the name that `reader` read last, which began at `start`; -1 when there is none. */
   findString(reader: JsonReader, start: number): number {
     const hash = hashString(reader, start, processHashKey(this.#bytes.length));
     return this.#entryAt(this.#slotOf(reader.bytes, start, hash));

@@ -1,6 +1,6 @@
 /**
- * A strict JSON reader (RFC 8259) over bytes. It walks through a text once, checks every byte and
- * makes no objects: what a value means, and which positions to keep, is its caller's business.
+ * A strict JSON reader (RFC 8259) over bytes. It goes through a text once, checks every byte and makes
+ * no objects. The caller decides what a value means and which positions to keep.
  */
 import { type ErrorContext, FormatError } from '../errors/errors.js';
 import {
@@ -12,6 +12,8 @@ import {
 } from './strings.js';
 import { checkUtf8, describeByte, HEADER_TEXT, sequenceEnd, type TextKind } from './utf8.js';
 
+// skip.ts and strings.ts define some of these again: in interpreted code, an imported constant made
+// reading a shape of 50 million dimensions 40 % slower.
 /** `"` */
 export const QUOTE = 0x22;
 /** `,` */
@@ -32,10 +34,10 @@ const ZERO = 0x30;
 const NINE = 0x39;
 const UPPER_E = 0x45;
 const LOWER_E = 0x65;
-/** Ends of the text read as this byte, which no rule accepts. */
+/** What `peek` returns at the end of the text; no rule accepts it. */
 const END = -1;
 
-/** Digits that a JavaScript number adds up without rounding: 10^15 - 1 is below 2^53. */
+/** Integers of so many digits are exact as JavaScript numbers: 10^15 - 1 is below 2^53. */
 const EXACT_DIGITS = 15;
 /** Digits of 2^64 - 1. */
 const MAX_DIGITS = 20;
@@ -81,12 +83,12 @@ export class JsonReader {
   readonly halves: Uint32Array = new Uint32Array(2);
   /** Position of the name of the tensor that is being read, for messages; -1 when there is none. */
   tensorAt = -1;
-  // Kept beside the bytes: before a loop is compiled, asking a typed array for it costs a call.
+  // A copy of bytes.length: in interpreted code, asking a typed array for it costs a call.
   readonly #length: number;
   readonly #context: ErrorContext;
   readonly #kind: TextKind;
 
-  /** The context names the file in messages, the kind what the text is in it. */
+  /** For messages: `context` names the file, `kind` says what the text is. */
   constructor(bytes: Uint8Array, context: ErrorContext = {}, kind: TextKind = HEADER_TEXT) {
     this.bytes = bytes;
     this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -176,8 +178,8 @@ export class JsonReader {
     this.isEscaped = false;
     for (;;) {
       while (at + 4 <= length) {
-        // Four bytes that stand for themselves: taken from such a byte, each number here leaves its
-        // highest bit clear; the first byte of another kind sets it.
+        // Are these four bytes that stand for themselves? For such a byte all these numbers have
+        // their highest bit clear; for the first byte of another kind one of them has it set.
         const word = view.getInt32(at, true);
         const unquoted = (word ^ 0x22222222) - 0x01010101;
         const unescaped = (word ^ 0x5c5c5c5c) - 0x01010101;
@@ -275,8 +277,8 @@ export class JsonReader {
   }
 
   /**
-   * Refuses the text at a position. That the bytes are not UTF-8 goes before every other reason
-   * (step 4 of the pipeline), so the whole text is checked for it now.
+   * Refuses the text at a position. Bytes that are not UTF-8, wherever they are, come before every
+   * other reason (step 4 of reading a header), so the whole text is checked for them now.
    */
   failAt(at: number, expected: string, found?: string): never {
     const { noun, syntaxCode } = this.#kind;
@@ -292,7 +294,7 @@ export class JsonReader {
 
 /**
  * Splits the integer whose digits are the bytes [start, end) into its lower and its upper 32 bits;
- * false when it is above 2^64 - 1. There are at least 9 digits and no needless zeros in front.
+ * false when it is above 2^64 - 1. It has at least 9 digits and no leading zeros.
  */
 function splitInteger(bytes: Uint8Array, start: number, end: number, halves: Uint32Array): boolean {
   if (end - start > MAX_DIGITS) return false;

@@ -1,4 +1,4 @@
-/** Values of ignored JSON fields: checked by the same rules as all others, and passed over. */
+/** Skips the values of ignored JSON fields, which must keep the same rules as all others. */
 
 import {
   CLOSE_BRACE,
@@ -9,13 +9,13 @@ import {
   QUOTE,
 } from './reader.js';
 
-/** Open containers at most, the outermost included: the reference's recursion limit. */
+/** Containers that may be open at once, the outermost included: the reference's recursion limit. */
 const MAX_JSON_DEPTH = 127;
 /** An integer of so many digits is below 1e308 and therefore a finite double. */
 const FINITE_DIGITS = 308;
 /** A double's decimal expansion has no more significant digits than 767, halfway points included. */
 const SIGNIFICANT_DIGITS = 800;
-/** Exponents are cut here: no header has so many digits that they could bring them back. */
+/** Exponents are cut off here: no header has enough digits to make up for more. */
 const MAX_EXPONENT = 1e12;
 
 const MINUS = 0x2d;
@@ -106,12 +106,12 @@ function digitsEnd(reader: JsonReader, start: number): number {
 
 /**
  * Whether the number between two positions, without its sign, is below the largest
- * double. Takes time
- * of the number's length and constant memory, so a number of 100 MB is safe.
+ * double. Its time
+ * grows with the length and its memory does not, so a number of 100 MB is safe.
  */
 function isFiniteNumber(bytes: Uint8Array, start: number, end: number): boolean {
   let digits = '';
-  // Power of ten of the digit that stands behind the collected ones.
+  // Power of ten of the last collected digit.
   let scale = 0;
   let isFraction = false;
   let at = start;

@@ -1,6 +1,6 @@
 /**
- * JSON strings in place: compared, and decoded, from the bytes between their quotes. A position
- * here is that of the first byte behind the opening quote, and the string is known to be valid.
+ * Compares and decodes JSON strings where they stand. A position is that of the first byte behind the
+ * opening quote; the string was checked before.
  */
 
 const QUOTE = 0x22;
@@ -64,15 +64,15 @@ function hexUnit(bytes: Uint8Array, start: number): number {
   return unit;
 }
 
-/** Gives the bytes of a string one by one, escapes replaced by the UTF-8 they stand for. */
+/** Decodes a string byte by byte: escapes become the UTF-8 that they stand for. */
 export class StringBytes {
   readonly #bytes: Uint8Array;
   #at: number;
-  // Rest of an escape's UTF-8, next byte lowest.
+  // The bytes that are left of an escape's UTF-8, the next one lowest.
   #pending = 0;
   #pendingCount = 0;
 
-  /** Begins at any place of a string that is not inside an escape. */
+  /** Begins at any position of a string that is not inside an escape. */
   constructor(bytes: Uint8Array, at: number) {
     this.#bytes = bytes;
     this.#at = at;
@@ -121,8 +121,8 @@ export class StringBytes {
 }
 
 /**
- * Order of two strings by their decoded bytes: negative, 0 or positive. UTF-8 bytes sort as code
- * points do, which is the reference's order and not that of JavaScript's `<`.
+ * Compares the decoded bytes of two strings: negative, 0 or positive. UTF-8 bytes sort as code points
+ * do; this is the reference's order, unlike that of JavaScript's `<`.
  */
 export function compareStrings(
   leftBytes: Uint8Array,
@@ -149,7 +149,7 @@ export function compareStrings(
   }
 }
 
-/** A text, and the same memory to read four bytes in one step. */
+/** A text, and a view of the same memory that reads four bytes at once. */
 interface Text {
   readonly bytes: Uint8Array;
   readonly view: DataView;
@@ -166,7 +166,7 @@ export function sameStrings(
   let at = 0;
   for (; at <= end; at += 4) {
     const word = left.view.getInt32(leftStart + at, true);
-    // Each number has its highest bit set where a byte is a quote or a backslash, or follows one.
+    // Each number has the highest bit of a byte set where there is a quote or a backslash.
     const quoted = ((word ^ 0x22222222) - 0x01010101) & ~(word ^ 0x22222222);
     const escaped = ((word ^ 0x5c5c5c5c) - 0x01010101) & ~(word ^ 0x5c5c5c5c);
     const isEnd = ((quoted | escaped) & 0x80808080) !== 0;

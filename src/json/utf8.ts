@@ -1,7 +1,7 @@
 /** Strict UTF-8 (RFC 3629): no overlong forms, no surrogates, nothing above U+10FFFF. */
 import { type ErrorContext, FormatError, type FormatErrorCode } from '../errors/errors.js';
 
-/** What a text is, for messages, and the codes of the errors it leads to. */
+/** What a text is called in messages, and the codes of its errors. */
 export interface TextKind {
   readonly noun: string;
   readonly syntaxCode: FormatErrorCode;
@@ -21,7 +21,7 @@ export const HEADER_TEXT: TextKind = {
  */
 export function sequenceEnd(bytes: Uint8Array, at: number): number {
   const lead = bytes[at] as number;
-  // The range of the second byte is what rules out overlong forms, surrogates and U+110000.
+  // The range of the second byte rules out overlong forms, surrogates and U+110000.
   let lowest = 0x80;
   let highest = 0xbf;
   let length = 2;
@@ -46,7 +46,7 @@ export function sequenceEnd(bytes: Uint8Array, at: number): number {
 }
 
 /** Position of the first byte that is not part of valid UTF-8; -1 when all bytes are valid. */
-export function findInvalidUtf8(bytes: Uint8Array): number {
+function findInvalidUtf8(bytes: Uint8Array): number {
   const { length } = bytes;
   const view = new DataView(bytes.buffer, bytes.byteOffset, length);
   let at = 0;
@@ -80,7 +80,7 @@ export function checkUtf8(
   );
 }
 
-/** A byte of a text for a message. */
+/** Describes a byte of a text in a message. */
 export function describeByte(
   bytes: Uint8Array,
   at: number,

@@ -19,7 +19,7 @@ export interface TensorPlace {
   readonly name: string;
 }
 
-/** Finds a tensor by its name or by an alias; null when it has neither. An alias of an alias is none. */
+/** Finds a tensor by its name or an alias; null if there is none. Aliases of aliases don't count. */
 export function locateTensor(tensors: WrittenTensors, name: string): TensorPlace | null {
   const shard = tensors.shardOf(name);
   if (shard !== -1) return { shard, name };

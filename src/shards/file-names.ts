@@ -2,10 +2,10 @@
 
 import { argumentRangeError, requireString } from '../errors/arguments.js';
 
-/** What is put in for the number of a shard. */
+/** Stands for the number of a shard in a pattern. */
 const PLACEHOLDER = '{suffix}';
 
-/** The name that models have on the Hub. */
+/** The names that models have on the Hub. */
 export const DEFAULT_FILENAME_PATTERN = 'model{suffix}.safetensors';
 
 /** Least number of digits of a shard's number; the 100 000th has one more. */
@@ -15,18 +15,18 @@ const NUMBERED = new RegExp(`^-[0-9]{${NUMBER_WIDTH},}-of-[0-9]{${NUMBER_WIDTH},
 
 const INDEX_SUFFIX = '.index.json';
 
-/** What no part of a file name may hold: separators, drives, control characters, half characters. */
+/** What no part of a file name may hold: separators, drives, control characters, lone surrogates. */
 const UNSAFE = /[/\\:{}\p{Cc}\p{Surrogate}]/u;
 
 function numberText(number: number): string {
   return String(number).padStart(NUMBER_WIDTH, '0');
 }
 
-/** A pattern as `model{suffix}.safetensors`, checked, and the file names that it gives. */
+/** A checked pattern such as `model{suffix}.safetensors`, and the file names that it gives. */
 export class FilenamePattern {
-  /** The pattern as text, the variant in it. */
+  /** The pattern as text, with the variant. */
   readonly text: string;
-  /** Name of the index; with a variant as transformers spells it. */
+  /** Name of the index; a variant is placed as transformers does. */
   readonly indexFilename: string;
   readonly #prefix: string;
   readonly #suffix: string;
@@ -36,9 +36,9 @@ export class FilenamePattern {
    * the index `model.safetensors.index.fp16.json`.
    *
    * @throws TypeError `ERR_INVALID_ARG_TYPE` when one of them is not a string
-   * @throws RangeError `ERR_OUT_OF_RANGE` when the pattern has not `{suffix}` exactly once or another
-   * brace, or when the names would not be plain file names: no separator, no drive, no control
-   * character, not `.` or `..`
+   * @throws RangeError `ERR_OUT_OF_RANGE` when the pattern does not have `{suffix}` exactly once, has
+   * other braces, or would not give plain file names: no separator, no drive, no control character,
+   * not `.` or `..`
    */
   constructor(pattern: string, variant?: string) {
     requireString('filenamePattern', pattern);
@@ -57,17 +57,17 @@ export class FilenamePattern {
       variant === undefined ? `${name}${INDEX_SUFFIX}` : `${name}.index.${variant}.json`;
   }
 
-  /** Name of shard `number` of `count`, from 1; the only one has no number. */
+  /** Name of shard `number` of `count`, from 1; an only shard has no number. */
   filename(number: number, count: number): string {
     const place = count === 1 ? '' : `-${numberText(number)}-of-${numberText(count)}`;
     return `${this.#prefix}${place}${this.#suffix}`;
   }
 
   /**
-   * Whether a file of this name belongs to a checkpoint of this pattern, of any number of shards:
-   * the index, or prefix, number or none, suffix, and `.index.json` or not. Prefix and suffix are
-   * taken literally, numbers have five ASCII digits or more. A backup or the file of another variant
-   * does not belong to it.
+   * Whether a file of this name belongs to a checkpoint of this pattern, with any number of shards:
+   * it is the index, or has the prefix, perhaps a number, the suffix, and perhaps `.index.json`.
+   * Prefix and suffix are taken literally; numbers have at least five ASCII digits. A backup or the
+   * file of another variant does not belong to it.
    */
   owns(filename: string): boolean {
     if (filename === this.indexFilename) return true;
@@ -79,7 +79,7 @@ export class FilenamePattern {
     return place === '' || NUMBERED.test(place);
   }
 
-  /** Whether a file that belongs to it is an index, of either spelling, and no shard. */
+  /** Whether a file that belongs to it is an index, in either spelling, and not a shard. */
   isIndex(filename: string): boolean {
     return filename === this.indexFilename || filename.endsWith(INDEX_SUFFIX);
   }

@@ -1,4 +1,4 @@
-/** The JSON of an index → columns: names, their hashes, and numbers of shards. */
+/** Reads the JSON of an index into columns: names, their hashes, and numbers of shards. */
 import { quoteName } from '../errors/errors.js';
 import { ObjectKeys } from '../json/duplicate-keys.js';
 import { type HashKey, hashString, processHashKey } from '../json/key-hash.js';
@@ -8,7 +8,7 @@ import { compareStrings, decodeString } from '../json/strings.js';
 import type { TextKind } from '../json/utf8.js';
 import { checkShardName } from './shard-paths.js';
 
-/** Shards at most: looking for every one of them on the disk must not take minutes. */
+/** Most shards that are accepted: looking for each of them on the disk must not take minutes. */
 const MAX_SHARD_COUNT = 200_000;
 
 /** The shortest entry, `"":".safetensors",`: more entries do not fit into the bytes. */
@@ -23,7 +23,7 @@ const INDEX_TEXT: TextKind = {
 const WEIGHT_MAP_KEY = new TextEncoder().encode('weight_map"');
 const INDEX_METADATA_KEY = new TextEncoder().encode('metadata"');
 
-/** Goes through the bytes once, and again through the metadata's keys. */
+/** Goes through the bytes once. */
 export class IndexParser {
   /** Over the whole index. */
   readonly reader: JsonReader;
@@ -55,7 +55,7 @@ export class IndexParser {
     this.shardOf = new Uint32Array(capacity);
   }
 
-  /** Reads the whole index; of names that are repeated all stay. */
+  /** Reads the whole index; repeated names are all kept. */
   parse(): void {
     const reader = this.reader;
     if (reader.peek() !== OPEN_BRACE) reader.fail('an object');
@@ -109,7 +109,7 @@ export class IndexParser {
     let size = 0;
     let shard = -1;
     do {
-      // A function of its own: it is compiled before a loop in the middle of its run is.
+      // A function of its own: the engine compiles it before it replaces a running loop.
       shard = this.#readEntry(size, shard, hashKey);
       size++;
     } while (reader.hasNext(CLOSE_BRACE));
@@ -145,13 +145,13 @@ export class IndexParser {
     if (this.#numbers.size > MAX_SHARD_COUNT) {
       reader.failAt(at, `at most ${MAX_SHARD_COUNT} shards`, 'another one');
     }
-    // A literal is ASCII, and a name without escapes is as long as its text only then.
+    // A literal must be ASCII: only then a name without escapes is as long as its text.
     const isPlain = !reader.isEscaped && reader.stringEnd - at === spelling.length;
     this.#spellings[number] ??= isPlain ? new Literal(`"${spelling}"`) : undefined;
     return number;
   }
 
-  /** Refuses a key that stands at `at` and was there before. */
+  /** Refuses the key at `at`, which repeats an earlier one. */
   failRepeated(at: number): never {
     const key = quoteName(decodeString(this.reader.bytes, at));
     this.reader.failAt(at, 'every key once', `${key} repeated`);

@@ -3,7 +3,7 @@
 import { argumentRangeError } from '../errors/arguments.js';
 import { EncodedText } from '../json/encoded-text.js';
 
-/** What a value of the index's metadata can be; objects are Maps, so that their order stays. */
+/** What a value of the index's metadata can be; objects are Maps, which keep their order. */
 export type IndexValue =
   | string
   | number
@@ -12,7 +12,7 @@ export type IndexValue =
   | readonly IndexValue[]
   | ReadonlyMap<string, IndexValue>;
 
-/** What JSON.stringify leaves and Python escapes: all that is not printable ASCII. */
+/** What JSON.stringify leaves and Python escapes: everything that is not printable ASCII. */
 const NOT_ASCII = /[\u007f-\uffff]/g;
 const HAS_NOT_ASCII = /[\u007f-\uffff]/;
 
@@ -20,7 +20,7 @@ const INDENT = '  ';
 
 /**
  * An index: JSON with `metadata` and `weight_map` (file by tensor) in the order given, indented by
- * two, in ASCII, without a line end behind it: byte for byte what `huggingface_hub` writes.
+ * two, in ASCII, without a line end: byte for byte what `huggingface_hub` writes.
  *
  * @throws RangeError `ERR_OUT_OF_RANGE` for a number that JSON does not have (NaN, infinities)
  */

@@ -1,6 +1,6 @@
 /**
  * The index of a sharded checkpoint, `model.safetensors.index.json`: which tensor is in which shard.
- * Names stay where they are, in the index's bytes, and are looked up there as a header's are.
+ * Names stay in the index's bytes and are looked up there, as in a header.
  */
 
 import { requireInteger } from '../errors/arguments.js';
@@ -13,8 +13,7 @@ import { decodeString, sortStrings } from '../json/strings.js';
 import { IndexParser } from './index-parser.js';
 
 /**
- * Ten times what the largest public models need, as their limit of 10 MiB is too low for 138 000
- * tensors already.
+ * Ten times the limit of `huggingface_hub`, which 138 000 tensors already exceed.
  */
 export const DEFAULT_MAX_INDEX_BYTE_LENGTH: number = 100 * 2 ** 20;
 
@@ -39,10 +38,10 @@ export function checkIndexByteLength(byteLength: number, options: ParseIndexOpti
 }
 
 /**
- * Parses and checks an index; the result keeps `json`, so that nobody may write to it any more.
+ * Parses and checks an index. Takes ownership of `json`; don't modify it afterwards.
  *
- * @throws FormatError `SAFETENSORS_INVALID_INDEX` for what is not strict JSON of the form
- *   `{ "weight_map": { name: shard } }` or has a key twice; `SAFETENSORS_UNSAFE_SHARD_NAME`,
+ * @throws FormatError `SAFETENSORS_INVALID_INDEX` unless it is strict JSON of the form
+ *   `{ "weight_map": { name: shard } }` with every key once; `SAFETENSORS_UNSAFE_SHARD_NAME`,
  *   `SAFETENSORS_INDEX_TOO_LARGE`
  */
 export function parseCheckpointIndex(
@@ -86,15 +85,15 @@ export class CheckpointIndex {
   }
 
   /**
-   * The metadata in the index's order; null when there is none. Strings as they are, anything else
-   * as its JSON text, as `total_size` mostly is. Decoded on first use.
+   * The metadata in the index's order; null when there is none. Strings as they are; any other value,
+   * such as `total_size`, as its JSON text. Decoded on first use.
    */
   get metadata(): ReadonlyMap<string, string> | null {
     if (this.#metadata === null && this.#metadataAt !== -1) this.#metadata = this.#decodeMetadata();
     return this.#metadata;
   }
 
-  /** Keys whose values are not strings, so that `metadata` has their JSON text. */
+  /** Keys whose values are not strings: `metadata` has their JSON text. */
   get jsonKeys(): ReadonlySet<string> {
     return this.metadata === null ? new Set() : this.#jsonKeys;
   }
@@ -137,7 +136,8 @@ export class CheckpointIndex {
   ): Generator<readonly [entry: number, place: number], void, void> {
     const reader = this.#reader;
     let next = 0;
-    for (const entry of this.entriesOf(shard)) {
+    this.#byShard ??= this.#groupByShard();
+    for (const entry of this.#byShard[shard] as number[]) {
       const nameAt = this.#nameAt[entry] as number;
       let place = next;
       if (!header.isNamed(next, reader, nameAt)) {
@@ -159,12 +159,6 @@ export class CheckpointIndex {
     return this.#shardOf[entry] as number;
   }
 
-  /** The entries of a shard, in the order of the index: always the same array. */
-  entriesOf(shard: number): readonly number[] {
-    this.#byShard ??= this.#groupByShard();
-    return this.#byShard[shard] as number[];
-  }
-
   #groupByShard(): number[][] {
     const entries: number[][] = this.shards.map(() => []);
     for (let entry = 0; entry < this.size; entry++) {
@@ -173,7 +167,7 @@ export class CheckpointIndex {
     return entries;
   }
 
-  /** The entries by their names' UTF-8 bytes, as the reference sorts: a new array. */
+  /** The entries sorted by the UTF-8 bytes of their names, as in the reference; a new array. */
   sortedEntries(): Uint32Array {
     return sortStrings(this.#reader.bytes, this.#nameAt, this.size);
   }

@@ -10,7 +10,7 @@ export interface CheckpointMetadata {
   readonly file: ReadonlyMap<string, string>;
   /** Of the index; null for a checkpoint of one file, which has none. */
   readonly index: ReadonlyMap<string, IndexValue> | null;
-  /** Dropped names that could not be recorded, since their key has another meaning. */
+  /** Dropped names that could not be recorded because their key has another meaning. */
   readonly unrecorded: readonly string[];
 }
 
@@ -22,10 +22,9 @@ const PYTORCH: readonly [string, string] = [FORMAT, 'pt'];
 const TOTAL_SIZE = 'total_size';
 
 /**
- * Metadata as `huggingface_hub` writes it. A single file has `format: pt`, which the caller's
- * metadata may overwrite, that metadata, and each dropped name with the name that stands for it.
- * Shards have `format: pt` only; the rest is in the index, behind `total_size`. A dropped name never
- * overwrites any of it.
+ * Metadata as `huggingface_hub` writes it. A single file has `format: pt`, then the caller's metadata,
+ * which may overwrite it, then each dropped name with the name of the kept tensor. Shards have
+ * `format: pt` only; the rest is in the index, after `total_size`. A dropped name overwrites nothing.
  */
 export function checkpointMetadata(
   split: SplitSummary,
@@ -48,7 +47,7 @@ export function checkpointMetadata(
 /** Metadata of a file; null for none. */
 type FileMetadata = ReadonlyMap<string, string> | null;
 
-/** Metadata of an index, as it reads it. */
+/** Metadata of an index as it was read. */
 export type IndexMetadata = Pick<CheckpointIndex, 'metadata' | 'jsonKeys'>;
 
 /** Metadata of the new files. */
@@ -57,13 +56,13 @@ export interface ReshardedMetadata {
   readonly file: FileMetadata;
   /** Of the index; null when there is only one file. */
   readonly index: ReadonlyMap<string, IndexValue> | null;
-  /** Keys with different values, of which not all were kept. */
+  /** Keys to which files gave different values; at most one of the values was kept. */
   readonly conflicts: readonly string[];
 }
 
 /**
- * Distributes the metadata of a checkpoint's files, one of them or the shards of `index`, over the
- * files of `split`.
+ * Distributes metadata over the files of `split`: that of a single file, or that of the shards and of
+ * their `index`.
  */
 export function reshardMetadata(
   files: readonly FileMetadata[],
@@ -95,7 +94,7 @@ export function reshardMetadata(
   return { file, index: new Map([size, ...others]), conflicts: [...conflicts] };
 }
 
-/** What no two files contradict each other about, and the keys of the rest. */
+/** The keys to which no two files give different values, and the keys to which some do. */
 function intersect(files: readonly FileMetadata[]): {
   common: Map<string, string>;
   conflicts: Set<string>;

@@ -1,16 +1,16 @@
-/** Names of shards as an index gives them: a stranger's text that becomes part of a path. */
+/** Names of shards as an index gives them: text from a stranger that becomes part of a path. */
 
 import { type ErrorContext, FormatError, quoteName } from '../errors/errors.js';
 
-/** What the name of every shard ends with. */
+/** The end of every shard's name. */
 export const SHARD_EXTENSION = '.safetensors';
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what is looked for
 const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f]/;
 
 /**
- * What is wrong with a relative path, read by the rules of POSIX and of Windows alike; null when it
- * stays below the folder that it is joined to, as long as no symbolic link leads out.
+ * What is wrong with a relative path, by the rules of both POSIX and Windows; null when it stays below
+ * the folder that it is joined to. Symbolic links that lead out are checked elsewhere.
  */
 export function pathObjection(path: string): string | null {
   if (path === '') return 'an empty name';
@@ -25,7 +25,7 @@ export function pathObjection(path: string): string | null {
 }
 
 /**
- * The name of a shard without its `.` parts, so that one file has one name.
+ * Checks the name of a shard and drops its `.` parts: one file has one name.
  *
  * @throws FormatError `SAFETENSORS_UNSAFE_SHARD_NAME`; the context names index and tensor
  */

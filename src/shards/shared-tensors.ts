@@ -14,12 +14,11 @@ import { compareCodePoints } from '../json/code-point-order.js';
  *
  * - `copy`: every name is written with bytes of its own.
  * - `dedupe`: of equal tensors over the same bytes one name is written, the others are recorded.
- *   Nothing is dropped that cannot be told from the kept name alone: what overlaps otherwise is
- *   written with bytes of its own.
+ *   Tensors that overlap in any other way are written with bytes of their own.
  * - `error`: tensors over common bytes are refused.
  * - `python`: as `huggingface_hub` and `safetensors.torch.save_model` do it: of names over common
  *   bytes one that covers the whole memory is written, and the others' dtypes, shapes and places are
- *   lost; memory that no name covers is refused, even when a single name is over it.
+ *   lost; memory that no name covers is refused, even if it has a single name.
  */
 export type SharedMode = 'copy' | 'dedupe' | 'error' | 'python';
 

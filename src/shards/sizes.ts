@@ -1,8 +1,8 @@
-/** Sizes in bytes as people write them: `'5GB'`. */
+/** Sizes in bytes as people write them, such as `'5GB'`. */
 
 import { argumentRangeError, argumentTypeError } from '../errors/arguments.js';
 
-/** Bytes per unit: decimal ones as on the Hub, binary ones by their own names. */
+/** Bytes per unit: decimal units as on the Hub, binary ones under their own names. */
 const UNITS: ReadonlyMap<string, number> = new Map([
   ['B', 1],
   ['KB', 1e3],
@@ -21,7 +21,7 @@ const UNIT = /(?:[kmgt]i?)?b$/i;
 const NUMBER =
   /^\+?(?:\d+(?:_\d+)*(?:\.(?:\d+(?:_\d+)*)?)?|\.\d+(?:_\d+)*)(?:e[+-]?\d+(?:_\d+)*)?$/i;
 
-/** No number of bytes needs more characters; what a stranger sends may have any number of them. */
+/** No number of bytes needs more characters; text from a stranger may have any number of them. */
 const MAX_TEXT_LENGTH = 1_000;
 
 const EXPECTED =
@@ -43,15 +43,14 @@ function trimBlanks(text: string): string {
 
 /**
  * Number of bytes that a number or a text means; parts of a byte are cut off. A text is a number
- * above 0 and a unit, in either case: KB, MB, GB and TB are powers of 1000, KiB, MiB, GiB and TiB of
- * 1024, B is the byte. What `huggingface_hub` reads as a positive size gives the same number here,
- * computed in doubles. The number `Infinity` stays what it is: no limit. `name` is what the errors
- * call the argument.
+ * above 0 and a unit in upper or lower case: KB, MB, GB and TB are powers of 1000, KiB, MiB, GiB and
+ * TiB of 1024, B is the byte. Gives the number that `huggingface_hub` gives for every positive size
+ * it reads. `Infinity` means no limit. `name` is what the errors call the argument.
  *
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for what is neither a number nor a text
- * @throws RangeError `ERR_OUT_OF_RANGE` for negative numbers, NaN, a text without a unit or with
- * another one, one whose number is no decimal number, zero or not finite, or that has more than
- * 1000 characters
+ * @throws RangeError `ERR_OUT_OF_RANGE` for negative numbers, NaN, a text without one of these
+ * units, a text whose number is not decimal, is zero or is not finite, and a text of more than 1000
+ * characters
  */
 export function parseByteSize(value: number | string, name: string): number {
   if (typeof value === 'number') {
@@ -64,7 +63,7 @@ export function parseByteSize(value: number | string, name: string): number {
   return Math.trunc(size);
 }
 
-/** The size before it is cut to whole bytes; NaN when the text means none. */
+/** The size before it is cut to whole bytes; NaN when the text is not a size. */
 function readText(text: string): number {
   const unit = UNIT.exec(text)?.[0] ?? '';
   const digits = trimBlanks(text.slice(0, text.length - unit.length));

@@ -11,7 +11,7 @@ import { quoteName } from '../errors/errors.js';
 import { DEFAULT_FILENAME_PATTERN, FilenamePattern } from './file-names.js';
 import { parseByteSize } from './sizes.js';
 
-/** The limit that `huggingface_hub` has. */
+/** The default of `huggingface_hub`. */
 export const DEFAULT_MAX_SHARD_SIZE = '5GB';
 
 /** Anything whose size in bytes is known: a `Tensor`, a typed array, an ArrayBuffer. */
@@ -23,8 +23,8 @@ export interface Sized {
 /** Options of `splitStateDictIntoShards`. */
 export interface SplitOptions<T extends Sized> {
   /**
-   * Bytes of tensors per shard, as a number (`Infinity`: no limit) or a text as `'5GB'`, `'200 MB'`,
-   * `'1.5GiB'`. Default `'5GB'`.
+   * Bytes of tensors per shard, as a number (`Infinity`: no limit) or a text such as `'5GB'`,
+   * `'200 MB'` or `'1.5GiB'`. Default `'5GB'`.
    */
   maxShardSize?: number | string;
   /** A plain file name with `{suffix}` exactly once. Default `'model{suffix}.safetensors'`. */
@@ -36,7 +36,7 @@ export interface SplitOptions<T extends Sized> {
   storageId?: (name: string, tensor: T) => unknown;
 }
 
-/** What there is to say about a split without the names. */
+/** A split without the names of its tensors. */
 export interface SplitSummary {
   /** Metadata of the index, with its spelling. */
   metadata: {
@@ -55,15 +55,15 @@ export interface StateDictSplit extends SplitSummary {
   tensorToFilename: Map<string, string>;
 }
 
-/** Names of tensors that share memory with one that has its place already, by its number. */
+/** Further names of memory that the tensor of this number has, too. */
 interface Group {
   readonly number: number;
   readonly names: string[];
 }
 
 /**
- * Numbers of tensors by shard, from their sizes in bytes: as {@link splitStateDictIntoShards} where
- * none share memory.
+ * Splits tensors that share no memory, given by their sizes in bytes, as
+ * {@link splitStateDictIntoShards} does; returns the numbers of the tensors by shard.
  */
 export function splitByteLengths(byteLengths: Iterable<number>, limit: number): number[][] {
   const shards: number[][] = [];
@@ -90,12 +90,11 @@ export function splitByteLengths(byteLengths: Iterable<number>, limit: number): 
 
 /**
  * Splits a state dict into shards of at most `maxShardSize` bytes, with the result of
- * `split_state_dict_into_shards_factory` of `huggingface_hub`. Tensors are taken in their order and
- * never packed anew. One that is larger than the limit gets a shard of its own, which comes before
- * the shard that is being filled; that one goes on. Names of memory that has its place already come
- * last in its shard. Texts among the tensors, which bitsandbytes leaves in state dicts, are passed
- * over. No tensors give no files. Nothing is read or written; time and memory grow with the number
- * of tensors.
+ * `split_state_dict_into_shards_factory` of `huggingface_hub`. Tensors are taken in their order.
+ * One that is larger than the limit gets a shard of its own, which comes before the shard that is
+ * being filled; later tensors still go into the latter. Further names of the same memory come last in
+ * its shard. Strings, which bitsandbytes leaves in state dicts, are skipped. Without tensors there are
+ * no files. Nothing is read or written; time and memory grow with the number of tensors.
  *
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for arguments of other types and tensors without a size
  * @throws RangeError `ERR_OUT_OF_RANGE` for a size that means nothing, for a pattern that would give

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { FormatError } from '../../src/errors/errors.js';
+import { parseHeader } from '../../src/format/header.js';
 import { parseCheckpointIndex } from '../../src/shards/index.js';
 
 interface IndexCase {
@@ -52,16 +53,26 @@ describe('parseCheckpointIndex', () => {
     expect(index.shards).toEqual(['two.safetensors', 'sub/one.safetensors']);
     const places = ['b', 'a', '10', 'é'].map((name) => index.shardOf(index.find(name)));
     expect(places).toEqual([0, 1, 0, 1]);
-    expect([index.entriesOf(0), index.entriesOf(1)]).toEqual([
-      [0, 2],
-      [1, 3],
-    ]);
     expect(index.find('c')).toBe(-1);
     expect(Array.from(index.sortedEntries(), (entry) => index.name(entry))).toEqual([
       '10',
       'a',
       'b',
       'é',
+    ]);
+  });
+
+  it('finds the entries of a shard in its header, in any order', () => {
+    const tensor = '{"dtype":"U8","shape":[0],"data_offsets":[0,0]}';
+    const json = new TextEncoder().encode(`{"10":${tensor},"c":${tensor},"b":${tensor}}`);
+    const header = parseHeader(json, 8 + json.length);
+    expect([...index.placesIn(0, header)]).toEqual([
+      [0, 2],
+      [2, 0],
+    ]);
+    expect([...index.placesIn(1, header)]).toEqual([
+      [1, -1],
+      [3, -1],
     ]);
   });
 

@@ -13,6 +13,8 @@ import {
   type Tensor,
 } from '../../src/index.js';
 import { type MemoryPayload, readTensors, type TensorInput } from '../../src/save/tensor-input.js';
+import { MemoryStorage } from '../../src/storage/memory.js';
+import { StorageRange } from '../../src/tensor/storage-range.js';
 import { thrownBy } from '../format/header-files.js';
 import { countedBytes, fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
 
@@ -253,4 +255,14 @@ describe('a tensor of 5 GiB, which no buffer of Node 20 can hold', () => {
     file.close();
     expect(() => readTensors({ tensor })).toThrow(FileClosedError);
   });
+});
+
+test('a range gets a buffer up to the longest that the runtime has', () => {
+  const storage = new MemoryStorage(new Uint8Array(10), 4, 'path');
+  expect(new StorageRange(storage, 't', 3, 7).resolve().byteOffset).toBe(3);
+  const tooLong = new StorageRange(storage, 't', 3, 8);
+  expect(tooLong.isShareable).toBe(false);
+  expect(() => tooLong.resolve()).toThrow(
+    expect.objectContaining({ code: 'SAFETENSORS_TENSOR_TOO_LARGE', tensor: 't', path: 'path' }),
+  );
 });

@@ -100,6 +100,13 @@ export function splitByteLengths(byteLengths: Iterable<number>, limit: number): 
  * @throws RangeError `ERR_OUT_OF_RANGE` for a size that means nothing, for a pattern that would give
  * two shards one name or is not a plain file name, for sizes that are not whole numbers of bytes or
  * together more than 2^53 - 1, and for a name that comes twice
+ *
+ * @example
+ * ```ts
+ * const tensors = new Map([['a', new Float32Array(3)], ['b', new Float32Array(2)]]);
+ * const { filenameToTensors } = splitStateDictIntoShards(tensors, { maxShardSize: '12B' });
+ * console.log([...filenameToTensors.values()]); // → [ [ 'a' ], [ 'b' ] ]
+ * ```
  */
 export function splitStateDictIntoShards<T extends Sized>(
   tensors: Iterable<readonly [name: string, tensor: T | string]>,

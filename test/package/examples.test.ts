@@ -5,6 +5,7 @@ import {
   ExampleProject,
   examplesIn,
   languagesIn,
+  publicNames,
   withImport,
 } from '../support/examples.js';
 import { filesBelow, textOf } from '../support/source-tree.js';
@@ -34,6 +35,19 @@ describe('pages', () => {
     expect(pages).toEqual(expect.arrayContaining(['README.md', 'docs/recipes.md']));
     expect(examplesIn(textOf('README.md'), 'README.md').length).toBeGreaterThanOrEqual(6);
     expect(examplesIn(textOf('docs/recipes.md'), '').length).toBeGreaterThanOrEqual(10);
+  });
+});
+
+describe('docstrings', () => {
+  it('of all exported functions and classes have an example', () => {
+    const exported = [...publicNames()].flatMap(
+      ([name, path]) => declared.get(path)?.filter((entry) => entry.name === name) ?? [],
+    );
+    const withCode = exported.filter(({ isFunctionOrClass }) => isFunctionOrClass);
+    const named = new Set(withCode.map(({ name }) => name));
+    for (const { name, examples } of withCode) if (examples.length > 0) named.delete(name);
+    expect(withCode.length).toBeGreaterThan(20);
+    expect([...named]).toEqual([]);
   });
 });
 

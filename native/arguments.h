@@ -27,13 +27,14 @@ inline napi_value Result(napi_env env, int64_t result) {
 }
 
 // What a function returns instead of a result: the name of an argument, or a negative errno.
+// `Failure()` stands for none.
 class Failure {
  public:
   Failure() = default;
   Failure(const char* argument) : argument_(argument) {}
   Failure(int error) : error_(error) {}
 
-  // Whether there is one.
+  // Whether there is a failure.
   explicit operator bool() const { return argument_ != nullptr || error_ != 0; }
 
   napi_value ToValue(napi_env env) const {
@@ -147,7 +148,7 @@ struct MappedRange {
   uint8_t* end() const { return begin() + length; }
 };
 
-// The range that the arguments (mapping, byteOffset, byteLength) name.
+// Reads the arguments (mapping, byteOffset, byteLength).
 inline Failure ReadRange(const Napi::CallbackInfo& info, MappedRange* range) {
   Mapping* mapping;
   if (const Failure failure = ReadMapping(info, &mapping)) return failure;

@@ -7,8 +7,8 @@
 // Copies between files. All functions may be called on any thread and leave the descriptors open.
 
 // Gives the file disk space for its first `length` > 0 bytes, unwritten, and makes it at least that
-// long. Returns 0 or a negative errno: ENOTSUP where the system or the file system cannot; the
-// emulation by writing zeros, which would double the work, is never used.
+// long. Returns 0 or a negative errno: ENOTSUP where the system or the file system cannot.
+// Never writes zeros instead, which would double the work.
 int Allocate(int fd, uint64_t length);
 
 // Copies bytes from one file to another within the kernel, which may share or move them on the
@@ -25,9 +25,10 @@ struct SourceRange {
   uint64_t length;
 };
 
-// Copies `count` ranges, one after the other, through a buffer of `length`, the sum of theirs: for
-// short ones, each of which would cost a copy within the kernel. Returns how many bytes were
-// written, fewer where a source ends or an error came after some of them, or a negative errno.
+// Copies `count` ranges, one after the other, through a buffer of `length` bytes, which is the
+// sum of theirs. Meant for short ranges: a call of `CopyFileRange` for each would take longer.
+// Returns how many bytes were written, fewer where a source ends or an error came after some of
+// them, or a negative errno.
 int64_t GatherRanges(const SourceRange* ranges, size_t count, size_t length, int target,
                      uint64_t target_position);
 

@@ -23,11 +23,11 @@ int Watch(void* base, size_t length, int fd, Slot** slot);
 // Whether a reader has hit the file's new end.
 bool Truncated(const Slot* slot);
 
-// To be called when the range has become anonymous memory and before the descriptor is closed. A
+// Call it when the range has become anonymous memory and before the descriptor is closed. A
 // thread that faulted just before still finds the range in the registry, and tries again.
 void ForgetFile(Slot* slot);
 
-// To be called before the range is unmapped. On return no thread's handler works on the range.
+// Call it before the range is unmapped. On return no thread's handler works on the range.
 void Leave(Slot* slot);
 
 }  // namespace guard

@@ -22,17 +22,18 @@ using MappingRef = Ref<Mapping>;
 // One file mapped copy-on-write as a whole.
 //
 // Owners: the handle (JavaScript's `Mapping`, until it is released or collected), every live
-// external buffer over the range, work on the thread pool, and the quarantine. The last reference
-// unmaps the range and closes the descriptor, on whatever thread it is dropped: Deno finalizes
-// buffers off the JavaScript thread. All other members are called on the JavaScript thread of the
-// environment that opened the mapping; work on the pool also asks for `base` and `guarded`.
+// external buffer over the range, work on the thread pool, and the quarantine. Dropping the last
+// reference unmaps the range and closes the descriptor, on whatever thread that happens: Deno
+// finalizes buffers off the JavaScript thread. All other members are called on the JavaScript
+// thread of the environment that opened the mapping; work on the pool also asks for `base` and
+// `guarded`.
 //
 // At exit nothing has to run: the kernel takes mappings and descriptors back with the process.
 class Mapping : public Counted {
  public:
-  // Maps `length` > 0 bytes of `fd`. Returns 0 or a negative errno. `fd` stays the caller's, the
-  // mapping keeps a duplicate: when a worker ends, Node closes the numbers of all descriptors that
-  // it believes the worker has open, whoever has them by then.
+  // Maps `length` > 0 bytes of `fd`. Returns 0 or a negative errno. `fd` stays the caller's; the
+  // mapping keeps a duplicate of its own. When a worker ends, Node closes every number that the
+  // worker opened with `node:fs` and did not close there, even if another file has it by then.
   static int Open(int fd, uint64_t length, bool guarded, MappingRef* mapping);
 
   uint8_t* base() const { return base_; }
@@ -55,8 +56,8 @@ class Mapping : public Counted {
   int64_t ReadBytes(uint64_t position, void* target, size_t length) const;
 
   // Lays zero pages over the file's pages, at the same addresses, and closes the descriptor: file
-  // and memory are free at once, and who still reads there sees zeros. Returns 0, or a negative
-  // errno and nothing has changed.
+  // and memory are free at once, and whoever still reads there sees zeros. Returns 0, or a negative
+  // errno after which nothing has changed.
   int Overlay();
 
  private:

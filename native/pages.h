@@ -16,7 +16,7 @@ inline uintptr_t PageEnd(uintptr_t address) {
   return PageBegin(address + page_size - 1);
 }
 
-// Reads one byte of each page of [begin, end). Behind the end of a file that was cut short, the
+// Reads one byte of each page of [begin, end). After the end of a file that was cut short, the
 // guard turns the signal into zeros; without a guard it ends the process, as any read there would.
 inline void TouchPages(const uint8_t* begin, const uint8_t* end) {
   const auto last = reinterpret_cast<uintptr_t>(end);

@@ -5,10 +5,11 @@
 
 // Brings the pages of [begin, end) of a mapped file into memory and into the page table, as reading
 // them would, and returns when they are there. Nothing is copied: written pages stay as they are,
-// the others stay the file's. Any thread; the caller keeps the range mapped. Without a guard over
-// the range it avoids what could raise SIGBUS, where the kernel can do without.
+// the others stay the file's. Any thread; the caller keeps the range mapped. Where the kernel has
+// a call for it and no guard watches the range, it does not read there itself: that could raise
+// SIGBUS.
 //
-// Returns 0 or a negative errno; EIO when a page cannot be read: it lies behind the end of a file
+// Returns 0 or a negative errno; EIO when a page cannot be read: it lies after the end of a file
 // that was cut short, or the device failed.
 int Populate(const uint8_t* begin, const uint8_t* end, bool guarded);
 

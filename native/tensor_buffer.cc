@@ -44,14 +44,14 @@ void Accounting::End(napi_env env) {
 namespace {
 
 // What a buffer owns besides its bytes. Owners: the finalizer, and the call that creates the
-// buffer. That call must let go by itself when the runtime refuses to make the buffer, because
-// runtimes differ: Node 20 has run the finalizer by then, Bun never does.
+// buffer. That call lets go when the runtime refuses to make the buffer: Node 20 has run the
+// finalizer by then, Bun never does.
 class Ownership : public Counted {
  public:
   Ownership(Accounting* accounting, Mapping* mapping, uint64_t length)
       : accounting_(accounting), mapping_(mapping), length_(length) {}
 
-  // The first call counts. Any thread: atomics, and at most an munmap and a close.
+  // Calls after the first do nothing. Any thread: atomics, and at most an munmap and a close.
   void LetGo() {
     if (is_over_.exchange(true, std::memory_order_acq_rel)) return;
     accounting_->AfterFree(length_);

@@ -12,9 +12,9 @@
 // Hides the length of our buffers from the engine, which counts external memory as its own and
 // collects garbage for it: 20 GB of tensors would cost it 4 to 50 seconds.
 //
-// One object per environment. The engine's counter is told a reserve once, which costs it one
-// collection; a buffer's length, which the engine adds by itself, is then taken out of the reserve.
-// So the counter always holds
+// One object per environment. It adds a reserve to the engine's counter, which costs one
+// collection. The engine itself adds the length of every new buffer; that is then taken out of the
+// reserve. So the counter always holds
 //
 //     sum of the live buffers' lengths + reserve, with reserve >= 0,
 //
@@ -30,11 +30,11 @@
 // environment's data has been. Everything but AfterFree runs on the JavaScript thread.
 class Accounting : public Counted {
  public:
-  // Only an engine that counts as V8 does in Node may be told anything; off until then.
+  // Off until this is called: only the V8 of Node counts in the way described above.
   void Enable() { enabled_ = true; }
 
-  // Before a buffer of `length` bytes over a mapping of `mapping_length` is created: makes sure
-  // that the reserve can pay for it, once the live buffers are large enough for the engine to care.
+  // Before a buffer of `length` bytes over a mapping of `mapping_length` is created: makes the
+  // reserve at least as large, once the live buffers are large enough for the engine to collect.
   void BeforeCreation(napi_env env, uint64_t length, uint64_t mapping_length);
 
   // After the buffer was created: takes its length out of the engine's counter.

@@ -53,7 +53,7 @@ export interface Addon {
    * Brings the pages of `byteLength` > 0 bytes of the mapping from `byteOffset` into memory and into
    * the page table, on the thread pool. Nothing is copied, and reading them afterwards does not wait
    * for the disk. Keeps the mapping until it is done, also when that is released or detached
-   * meanwhile. `EIO` when a page cannot be read, such as behind the end of a file that was cut
+   * meanwhile. `EIO` when a page cannot be read, such as after the end of a file that was cut
    * short; `EBADF` when the mapping was released.
    */
   populate(mapping: Mapping, byteOffset: number, byteLength: number): Promise<void>;
@@ -125,31 +125,31 @@ export interface Addon {
   ): Promise<number>;
 }
 
-/**
- * The addon itself: its functions return a result or a {@link Failure}, and 0 for success where
- * there is no result.
- */
+/** A count, or 0 where there is no result; or a failure. */
+type Outcome = number | Failure;
+
+/** The addon itself: its functions return a result or a {@link Failure}. */
 export interface AddonExports {
   compensateExternalMemory(): 0;
   externalBuffersAllowed(): boolean;
   mapFile(fd: number, byteLength: number, guard: boolean): Mapping | Failure;
   tensorBuffer(mapping: Mapping, byteOffset: number, byteLength: number): ArrayBuffer | Failure;
-  readFileState(mapping: Mapping, state: Float64Array): Failure;
-  readBytes(mapping: Mapping, position: number, target: Uint8Array): Failure;
+  readFileState(mapping: Mapping, state: Float64Array): Outcome;
+  readBytes(mapping: Mapping, position: number, target: Uint8Array): Outcome;
   populate(mapping: Mapping, byteOffset: number, byteLength: number): Promise<number> | Failure;
-  residentBytes(mapping: Mapping, byteOffset: number, byteLength: number): Failure | null;
-  duplicateDescriptor(mapping: Mapping): Failure;
-  closeDescriptor(fd: number): Failure;
-  release(mapping: Mapping): Failure;
-  detach(mapping: Mapping, buffers: readonly ArrayBuffer[]): Failure;
-  convert(dtype: number, bytes: Uint8Array, output: Float32Array, level: number): Failure;
+  residentBytes(mapping: Mapping, byteOffset: number, byteLength: number): Outcome | null;
+  duplicateDescriptor(mapping: Mapping): Outcome;
+  closeDescriptor(fd: number): Outcome;
+  release(mapping: Mapping): Outcome;
+  detach(mapping: Mapping, buffers: readonly ArrayBuffer[]): Outcome;
+  convert(dtype: number, bytes: Uint8Array, output: Float32Array, level: number): Outcome;
   convertAsync(
     dtype: number,
     bytes: Uint8Array,
     output: Float32Array,
     level: number,
   ): Promise<number> | Failure;
-  allocate(fd: number, byteLength: number): Failure;
+  allocate(fd: number, byteLength: number): Outcome;
   allocateAsync(fd: number, byteLength: number): Promise<number> | Failure;
   copyFileRangeAsync(
     sourceFd: number,
@@ -235,8 +235,8 @@ export function bind(exports: AddonExports): Addon {
   };
 }
 
-/** A count, or 0 for success; throws what stands for a failure. */
-function countOf(result: Failure, syscall: string, args: Record<string, unknown>): number {
+/** The count of an outcome; throws a failure as an error. */
+function countOf(result: Outcome, syscall: string, args: Record<string, unknown>): number {
   if (typeof result === 'number' && result >= 0) return result;
   throw failure(result, syscall, args);
 }

@@ -3,7 +3,10 @@
 import { argumentRangeError, argumentTypeError } from '../errors/arguments.js';
 import { systemErrorCode } from './errno.js';
 
-/** What the addon returns instead of a result: a negative errno, or the name of an argument. */
+/**
+ * What the addon returns instead of a result: a negative errno, or the name of an argument that it
+ * cannot use.
+ */
 export type Failure = number | string;
 
 /** The addon's arguments by name, and what each must be. */

@@ -1,4 +1,4 @@
-/** Lists of views, as one call reads into them or writes them. */
+/** Lists of views, which one call fills or writes. */
 
 /** Most views of one call: the systems' limit. */
 export const MAX_VIEWS = 1024;

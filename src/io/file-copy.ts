@@ -75,8 +75,8 @@ export function writeViewSync(target: WrittenFile, view: Uint8Array, position: n
 }
 
 /**
- * Copies ranges one after the other to `targetPosition`. Several must be at most 1 024, of 16 MiB
- * together: the addon reads them into one buffer and writes it at once.
+ * Copies ranges to `targetPosition`, one after the other. The addon reads several into one buffer and
+ * writes it at once, so these must be at most 1 024, and 16 MiB in all.
  *
  * @throws FileChangedError when a file ends before its range does
  */
@@ -88,7 +88,7 @@ export async function copyRanges(
   let gathered = 0;
   if (ranges.length > 1) {
     const gathering = addon()?.gatherRangesAsync(numbersOf(ranges), target.fd, targetPosition);
-    // Whatever stopped it also stops the copy of the rest, whose error names the file.
+    // What made this fail also makes the copy below fail, whose error names the file.
     gathered = (await gathering?.catch(() => 0)) ?? 0;
   }
   let begin = 0;
@@ -109,7 +109,7 @@ function numbersOf(ranges: readonly CopiedRange[]): Float64Array {
   return numbers;
 }
 
-/** Copies a range within the kernel, and what that leaves through a buffer. */
+/** Copies a range within the kernel, and what the kernel does not copy through a buffer. */
 async function copyRange(
   { file, position, byteLength }: CopiedRange,
   target: WrittenFile,
@@ -125,7 +125,7 @@ async function copyRange(
         if (hasCode(error, REFUSALS)) return 0;
         throw aboutFile(error, target.path);
       });
-    // The source has ended, or its file system says so by mistake: reading it tells.
+    // The source has ended, or its file system says so by mistake. Reading shows which.
     if (count === 0) break;
     done += count;
   }

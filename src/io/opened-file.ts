@@ -89,7 +89,7 @@ export function cutShort(
 
 /**
  * Returns a function that throws FileChangedError once the file has another size or modification time
- * than now. Copies use it, which must not be half old and half new.
+ * than now: a copy must not be half old, half new.
  */
 export function changeCheck({ fd, path }: ReadFile): () => void {
   const { size, mtimeNs } = fstatSync(fd, { bigint: true });

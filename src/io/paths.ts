@@ -12,7 +12,7 @@ interface Location {
   readonly label: string;
 }
 
-/** Throws a TypeError for anything else than a path. */
+/** Throws a TypeError for anything but a path. */
 export function locate(path: PathLike): Location {
   if (typeof path === 'string') return { location: path, label: path };
   if (Buffer.isBuffer(path)) return { location: path, label: path.toString() };

@@ -1,9 +1,9 @@
 /**
- * The calls of `node:fs` that work on the thread pool, as promises; `fs/promises` has most of them
- * for its own handles only.
+ * Calls of `node:fs` on the thread pool, as promises. `fs/promises` has most of them only for its own
+ * handles, and here there are descriptors.
  *
- * Nothing is taken from `node:` modules before the first call: the bundle loads them then, which
- * spares an import of the package that only reads.
+ * They are promisified at the call, not at import: a bundle of the package can then load the modules
+ * of Node only when something is read or written.
  */
 
 import { close, fsync, read, readv, rename, writev } from 'node:fs';

@@ -23,7 +23,7 @@ const COPY_BYTE_LENGTH = 64 * 2 ** 20;
 
 /**
  * Ranges up to this length share a piece even when their sources are apart. Measured with 4 KiB: a
- * copy of its own costs each some 50 µs. Other limits were not compared.
+ * separate copy costs about 50 µs each. Other limits were not compared.
  */
 const SHORT_BYTE_LENGTH = 64 * 2 ** 10;
 
@@ -35,7 +35,7 @@ const MAX_SHORT_RANGES = 1024;
 
 /**
  * Shared by all files of the thread. The system runs one write to a file at a time; a second one
- * waits ready. A third gains nothing.
+ * waits in the pool, ready to go on. A third gains nothing.
  */
 const slots = new Slots(2);
 
@@ -75,13 +75,13 @@ interface Piece {
   readonly ranges: GrowingRange[];
 }
 
-/** Bytes up to the next cut. Cuts are at multiples of a length, and so of a page. */
+/** Bytes up to the next cut. Cuts are at multiples of a length, which are multiples of a page. */
 function roomAt(position: number, { source }: Write): number {
   const length = typeof source === 'function' ? WRITE_BYTE_LENGTH : COPY_BYTE_LENGTH;
   return length - (position % length);
 }
 
-/** Whether the write, behind its first `done` bytes, can go into the piece. */
+/** Whether the piece can take the bytes of the write that follow its first `done` bytes. */
 function continues(piece: Piece, write: Write, done: number): boolean {
   const { position, byteLength, ranges, views } = piece;
   const { source } = write;
@@ -100,7 +100,7 @@ function continues(piece: Piece, write: Write, done: number): boolean {
   return isShort && last.byteLength <= SHORT_BYTE_LENGTH && ranges.length < MAX_SHORT_RANGES;
 }
 
-/** Whether the source, behind its first `done` bytes, begins where the range ends. */
+/** Whether the source, after its first `done` bytes, continues where the range ends. */
 function isNext(
   { file, position, byteLength }: CopiedRange,
   source: FileSource,
@@ -109,7 +109,7 @@ function isNext(
   return file.fd === source.file.fd && position + byteLength === source.position + done;
 }
 
-/** Adds bytes of the source, from behind its first `done` bytes. */
+/** Adds the bytes of the source that follow its first `done` bytes. */
 function addRange({ ranges }: Piece, source: FileSource, done: number, byteLength: number): void {
   const last = ranges.at(-1);
   if (last === undefined || !isNext(last, source, done)) {
@@ -150,8 +150,7 @@ function take(source: MemorySource, begin: number, end: number): Uint8Array {
 
 /**
  * Writes the ranges, which must not overlap and are best given in the order of the file. All
- * descriptors must stay open until the promise settles. Takes no more memory than the pieces under
- * way.
+ * descriptors must stay open until the promise settles. Only the pieces under way take memory.
  *
  * @throws FileChangedError when a file ends before a range of it does; errors of the system, with
  * the target's path

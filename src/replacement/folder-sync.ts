@@ -5,7 +5,7 @@ import process from 'node:process';
 import { fsyncAsync } from '../io/pool-calls.js';
 import { aboutFile, hasCode } from '../io/system-errors.js';
 
-/** Answers for folders that we may not read, or that the file system does not sync. */
+/** Errors for folders that we may not read, or that the file system does not sync. */
 const CANNOT_SYNC_FOLDER: readonly string[] = ['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP'];
 
 /** A descriptor for syncing; undefined where folders cannot be synced, such as on Windows. */

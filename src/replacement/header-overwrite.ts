@@ -15,7 +15,7 @@ import { syncFolder } from './folder-sync.js';
 import type { ReplacementTarget } from './target.js';
 import { headerBackupOf, makeTemporaryName } from './temporary-names.js';
 
-/** What file systems without hard links answer. */
+/** Errors of file systems without hard links. */
 const NO_HARD_LINKS: readonly string[] = ['EPERM', 'ENOTSUP', 'ENOSYS', 'EOPNOTSUPP'];
 
 /** What is overwritten, and how. */
@@ -55,8 +55,8 @@ export function requireNoBackup(target: ReplacementTarget, label: string): void 
 }
 
 /**
- * Gives the backup its name when it is written, so a backup is whole whenever there is one. A link,
- * unlike a rename, fails when another edit has a backup.
+ * Gives the backup its name only when all of it is written: a backup is always whole. A link, unlike a
+ * rename, fails when another edit has a backup.
  */
 function publish(temporary: Buffer, backup: Buffer): void {
   try {

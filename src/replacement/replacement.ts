@@ -28,7 +28,7 @@ import { makeTemporaryName } from './temporary-names.js';
 
 /** How a file is replaced. */
 interface ReplacementOptions {
-  /** Length of the new file. The disk is asked for that much before anything is written. */
+  /** Length of the new file. Disk space for it is reserved before anything is written. */
   readonly byteLength: number;
   /** Whether file and folder are synced, which makes the new file survive a loss of power. */
   readonly durable: boolean;
@@ -38,10 +38,10 @@ interface ReplacementOptions {
   readonly like?: Stats | undefined;
 }
 
-/** What systems answer that cannot reserve space, whether there is room or not. */
+/** Errors of systems that cannot reserve space. They don't mean that the disk is full. */
 const CANNOT_ALLOCATE: readonly string[] = ['ENOTSUP', 'ENOSYS', 'EINVAL', 'EPERM'];
 
-/** What file systems answer that have no permissions, or one set for all files. */
+/** Errors of file systems without permissions, or with the same permissions for all files. */
 const CANNOT_CHANGE_MODE: readonly string[] = ['EPERM', 'ENOTSUP', 'ENOSYS'];
 
 /** What Windows answers when the target of a rename is open or mapped. */
@@ -105,7 +105,7 @@ export class Replacement implements WrittenFile {
     this.#folder = folder;
     const { temporaryName = makeTemporaryName(), like = stats } = options;
     this.#temporary = Buffer.concat([folder, Buffer.from(temporaryName)]);
-    // Nobody may read the new file at any moment who could not read the old one.
+    // At no moment may anybody read the new file who could not read the old one.
     const mode = like === undefined ? 0o666 : like.mode & 0o600;
     try {
       this.fd = openSync(this.#temporary, 'wx', mode);
@@ -153,8 +153,8 @@ export class Replacement implements WrittenFile {
 
   /**
    * Syncs and closes the temporary file. Call it when all bytes are written and no write is under way.
-   * `commit` does so by itself; those who write many files before they commit the first save
-   * descriptors with it.
+   * `commit` does so by itself. A caller that writes many files before the first commit calls it to
+   * keep fewer descriptors open.
    *
    * @throws errors of the system; `signal.reason`. The temporary file is gone then
    */

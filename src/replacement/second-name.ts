@@ -1,4 +1,4 @@
-/** Gives a file a second name in place of another file, which is there until that very moment. */
+/** Gives a file a second name in place of another file, which keeps that name until then. */
 
 import { link, open, rename, rm } from 'node:fs/promises';
 import { hasCode } from '../io/system-errors.js';

@@ -7,10 +7,10 @@ import { isRepositoryFolder } from '../hub/ids.js';
 import { requireRegularFile } from '../io/opened-file.js';
 import { aboutFile, hasCode, systemError } from '../io/system-errors.js';
 
-/** How many links that lead nowhere are followed one after the other; Linux follows 40. */
+/** Most dangling links that are followed one after the other; Linux follows 40 links. */
 const MAX_LINKS = 40;
 
-/** The file that will have the bytes. */
+/** The file that is written or replaced. */
 export interface ReplacementTarget {
   /** Its path without links, as bytes: a name need not be UTF-8. */
   readonly path: Buffer;
@@ -88,8 +88,8 @@ function refuseHubBlob(path: ByteText, label: string): void {
  * Follows `path` to its file, also through links to a file that does not exist yet. `label` is the
  * path in messages.
  *
- * @throws `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_HUB_CACHE_BLOB`; errors of the system such as
- * those of `open`: `ENOENT` for a folder that does not exist, `ELOOP` …
+ * @throws `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_HUB_CACHE_BLOB`; errors of the system,
+ * such as `ENOENT` for a folder that does not exist, or `ELOOP`
  */
 export function resolveTarget(path: string | Buffer, label: string): ReplacementTarget {
   try {

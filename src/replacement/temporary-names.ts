@@ -1,16 +1,13 @@
-/**
- * The names of files that are there only for a while. All are made here, and known again when a
- * process was killed and has left them behind.
- */
+/** Names of temporary files. Makes them, and recognises those that a killed process left behind. */
 
 import { createHash, randomBytes } from 'node:crypto';
 
 const PREFIX = '.safetensors-mmap-';
 
-/** Ends the name of a file that is being written. */
+/** Extension of a file that is being written. */
 const WRITTEN_EXTENSION = '.tmp';
 
-/** Ends interim names, as it ends the names of all shards. */
+/** Extension of interim names, which is that of all shards. */
 const INTERIM_EXTENSION = '.safetensors';
 
 const BACKUP_EXTENSION = '.header-backup';
@@ -33,7 +30,7 @@ export function makeTemporaryName(): string {
   return PREFIX + randomDigits() + WRITTEN_EXTENSION;
 }
 
-/** Where the header of a file stands while it is overwritten. */
+/** Path of the file that holds the old header while it is overwritten. */
 export function headerBackupOf(path: Buffer): Buffer {
   return Buffer.concat([path, Buffer.from(BACKUP_EXTENSION)]);
 }
@@ -42,11 +39,11 @@ export function headerBackupOf(path: Buffer): Buffer {
 export interface TemporaryName {
   /** While it is written. */
   readonly written: string;
-  /** For a shard that an index names before it gets its own name. */
+  /** While an index names it and it does not have its own name yet. */
   readonly interim: string;
 }
 
-/** Whether a file is a shard under its interim name, which means nothing without its index. */
+/** Whether a name is interim: of a shard that only its index can identify. */
 export function isInterimName(name: string): boolean {
   return INTERIM.test(name);
 }
@@ -73,7 +70,7 @@ export class TemporaryNames {
     return { written: stem + WRITTEN_EXTENSION, interim: stem + INTERIM_EXTENSION };
   }
 
-  /** Gives up all names: files that still have one are left over. */
+  /** Gives up all names. A file that still has one counts as left over. */
   release(): void {
     for (const stem of this.#stems) stemsInUse.delete(stem);
   }

@@ -1,6 +1,6 @@
 /**
  * The files that tensors to be written come from. Each lends its descriptor once, until all is
- * written, and must not change meanwhile: what is written would be half old, half new.
+ * written. A file must not change meanwhile, or the result would be half old, half new.
  */
 
 import { FileChangedError } from '../errors/errors.js';

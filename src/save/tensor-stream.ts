@@ -56,7 +56,7 @@ export async function* readStream(
 
 async function piecesOf(tensor: StreamedTensor, stream: TensorStream): Promise<TensorPieces> {
   const given = typeof stream === 'function' ? await stream() : stream;
-  // Before the test for an iterable: a typed array is one, of numbers.
+  // First, because a typed array is also an iterable, of numbers.
   if (isTensorBytes(given)) return [given];
   if (isObjectWith(Symbol.asyncIterator, given) || isObjectWith(Symbol.iterator, given)) {
     return given;

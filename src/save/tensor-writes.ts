@@ -57,7 +57,7 @@ export async function writeLayout(
 }
 
 /**
- * Writes tensors to their places behind `dataStart`, the position of the data in the file. Opens one
+ * Writes tensors to their places after `dataStart`, the position of the data in the file. Opens one
  * stream at a time, when all before it is written. An error ends the open stream; those whose turn has
  * not come are left alone.
  *

@@ -266,9 +266,9 @@ export class SafetensorsWriter {
   }
 }
 
-/** Makes a stream of an iterable that is none, such as an array or `tensor.chunks()`. */
+/** Wraps a synchronous iterable, such as an array or `tensor.chunks()`, in a stream. */
 function streamOf(data: WriterData): TensorBytes | TensorStream {
-  // Before the test for an iterable: a typed array is one, of numbers.
+  // First, because a typed array is also an iterable, of numbers.
   if (isTensorBytes(data) || typeof data !== 'object' || data === null) return data;
   return Symbol.iterator in data ? () => data : data;
 }

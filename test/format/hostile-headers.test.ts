@@ -58,7 +58,7 @@ describe('a header of 100 MB costs below 2 s and 250 MB', () => {
   let bareKb = 0;
 
   beforeAll(async () => {
-    if (!existsSync(new URL('../../lib/format/header.js', import.meta.url))) {
+    if (!existsSync(new URL('../../build/format/header.js', import.meta.url))) {
       throw new Error('lib is missing: run `npm run compile:ts`');
     }
     bareKb = (await run('bare')).maxRssKb;

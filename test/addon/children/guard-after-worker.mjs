@@ -11,7 +11,7 @@ const [, , scenario, path] = process.argv;
 const MB = 1 << 20;
 
 async function openBytes() {
-  const { loadAddon } = await import('../../../lib/addon/load.js');
+  const { loadAddon } = await import('../../../build/addon/load.js');
   const { addon } = loadAddon();
   const mapping = addon.mapFile(openSync(path), MB, true);
   return new Uint8Array(addon.tensorBuffer(mapping, 0, MB));

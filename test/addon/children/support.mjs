@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 import { isMainThread, workerData } from 'node:worker_threads';
-import { loadAddon } from '../../../lib/addon/load.js';
+import { loadAddon } from '../../../build/addon/load.js';
 
 export { collect, mapLines, processStatus } from '../../support/process-memory.mjs';
 

@@ -1,7 +1,7 @@
 // Terminates workers at various moments while they load the addon. Prints 'some' when some of them,
 // but not all, had loaded it by then.
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
-import { loadAddon } from '../../../lib/addon/load.js';
+import { loadAddon } from '../../../build/addon/load.js';
 
 const WORKERS = 60;
 // More than loading takes: some workers finish it.

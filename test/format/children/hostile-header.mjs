@@ -1,9 +1,9 @@
 // Builds one hostile header of 100 MB, reads it, and prints what that took as JSON.
 // File length: a list of attacks, one after the other.
 // argv: the attack's name, or `bare` for a process that only loads the same modules.
-import { parseHeader } from '../../../lib/format/header.js';
-import { hashString } from '../../../lib/json/key-hash.js';
-import { JsonReader } from '../../../lib/json/reader.js';
+import { parseHeader } from '../../../build/format/header.js';
+import { hashString } from '../../../build/json/key-hash.js';
+import { JsonReader } from '../../../build/json/reader.js';
 
 const BYTE_LENGTH = 100_000_000;
 const QUOTE = 0x22;

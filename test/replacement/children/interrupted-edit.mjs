@@ -23,7 +23,7 @@ for (const name of ['openSync', 'writev', 'fsync', 'closeSync', 'linkSync', 'rmS
 }
 syncBuiltinESMExports();
 
-const { editMetadata } = await import('../../../lib/save/edit-metadata.js');
+const { editMetadata } = await import('../../../build/save/edit-metadata.js');
 calls = 0;
 await editMetadata(path, { format: 'np', note: 'n'.repeat(40) }, { inPlace: true });
 console.log(calls);

@@ -2,9 +2,9 @@
 // folder holds afterwards. The parent has made the disk, or the limit on the size of files, small.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Transfer } from '../../../lib/io/transfer.js';
-import { writePieces, writePiecesSync } from '../../../lib/io/write-pieces.js';
-import { Replacement } from '../../../lib/replacement/replacement.js';
+import { Transfer } from '../../../build/io/transfer.js';
+import { writePieces, writePiecesSync } from '../../../build/io/write-pieces.js';
+import { Replacement } from '../../../build/replacement/replacement.js';
 
 const [folder, size] = process.argv.slice(2);
 const byteLength = Number(size);

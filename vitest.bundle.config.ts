@@ -1,0 +1,31 @@
+/** Runs the tests that use the public names alone on the bundle in `lib/` instead of the sources. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { defineConfig } from 'vitest/config';
+import base from './vitest.config.js';
+
+const root: string = fileURLToPath(new URL('.', import.meta.url));
+const PUBLIC_ENTRY = /'(?:\.\.\/)+src\/index\.js'/;
+const INTERNALS = /'(?:\.\.\/)+src\/[\w-]+\/|vi\.mock\(/;
+
+const publicTests: string[] = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' })
+  .filter((path) => path.endsWith('.test.ts') && !path.startsWith('benchmarks'))
+  .filter((path) => {
+    const text = readFileSync(join(root, 'test', path), 'utf8');
+    return PUBLIC_ENTRY.test(text) && !INTERNALS.test(text);
+  })
+  .map((path) => `test/${path}`);
+
+export default defineConfig({
+  ...base,
+  plugins: [
+    {
+      name: 'bundle-for-sources',
+      enforce: 'pre',
+      resolveId: (id: string) =>
+        /^(?:\.\.\/)+src\/index\.js$/.test(id) ? join(root, 'lib/index.js') : undefined,
+    },
+  ],
+  test: { ...base.test, include: publicTests },
+});

@@ -31,7 +31,7 @@
         "native/convert.cc",
         "native/convert_binding.cc",
         "native/file_copy_binding.cc",
-        "native/mapping_posix.cc",
+        "native/mapping.cc",
         "native/prefetch_binding.cc",
         "native/quarantine.cc",
         "native/tensor_buffer.cc"

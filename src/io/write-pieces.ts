@@ -8,7 +8,7 @@ import {
   type WrittenFile,
   writeViewSync,
   writeViews,
-} from './file-copy.js';
+} from './file-writes.js';
 import { type FileRange, type ReadFile, readerOf, readFully } from './opened-file.js';
 import { type PieceMover, Slots } from './transfer.js';
 

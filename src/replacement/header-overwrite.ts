@@ -6,7 +6,7 @@
 
 import { closeSync, linkSync, lstatSync, openSync, renameSync, rmSync } from 'node:fs';
 import { SafetensorsError } from '../errors/errors.js';
-import { type WrittenFile, writeViews } from '../io/file-copy.js';
+import { type WrittenFile, writeViews } from '../io/file-writes.js';
 import { fsyncAsync } from '../io/pool-calls.js';
 import { aboutFile, hasCode } from '../io/system-errors.js';
 import type { Transfer } from '../io/transfer.js';

@@ -19,7 +19,7 @@ import {
 import process from 'node:process';
 import { addon } from '../addon/addon.js';
 import { SafetensorsError } from '../errors/errors.js';
-import type { WrittenFile } from '../io/file-copy.js';
+import type { WrittenFile } from '../io/file-writes.js';
 import { closeAsync, fsyncAsync, renameAsync } from '../io/pool-calls.js';
 import { aboutFile, hasCode } from '../io/system-errors.js';
 import { syncFolder, syncFolderSync } from './folder-sync.js';

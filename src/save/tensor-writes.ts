@@ -1,7 +1,7 @@
 /** Writes tensors to a file, each from where its bytes are: memory, another file or a stream. */
 
 import type { Layout, Placed } from '../format/header-writer.js';
-import type { WrittenFile } from '../io/file-copy.js';
+import type { WrittenFile } from '../io/file-writes.js';
 import type { Transfer } from '../io/transfer.js';
 import { type Write, writeFrom, writePieces, writePiecesSync } from '../io/write-pieces.js';
 import type { SourceFiles } from './source-files.js';

@@ -12,7 +12,7 @@ import { requireLittleEndianHost } from '../format/dtype.js';
 import { type HeaderOptions, layOut, type Placed } from '../format/header-writer.js';
 import { type NamedValues, pairsOf } from '../format/named-values.js';
 import { readSpec, type TensorFacts, type TensorSpec } from '../format/tensor-spec.js';
-import { writeViews } from '../io/file-copy.js';
+import { writeViews } from '../io/file-writes.js';
 import { locate, type PathLike } from '../io/paths.js';
 import { Transfer } from '../io/transfer.js';
 import { Replacement } from '../replacement/replacement.js';

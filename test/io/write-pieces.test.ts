@@ -19,7 +19,7 @@ interface Call {
 
 const calls = vi.hoisted(() => [] as Call[]);
 
-vi.mock(import('../../src/io/file-copy.js'), async (importOriginal) => {
+vi.mock(import('../../src/io/file-writes.js'), async (importOriginal) => {
   const original = await importOriginal();
   const writeViews: typeof original.writeViews = (target, views, position) => {
     calls.push({ position, byteLength: byteLengthOf(views), views: views.length });

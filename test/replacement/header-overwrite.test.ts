@@ -25,7 +25,7 @@ const { failing, calls } = vi.hoisted(() => ({
   calls: [] as string[],
 }));
 
-vi.mock(import('../../src/io/file-copy.js'), async (importOriginal) => {
+vi.mock(import('../../src/io/file-writes.js'), async (importOriginal) => {
   const module = await importOriginal();
   const writeViews: typeof module.writeViews = async (...args) => {
     calls.push('write');

@@ -11,7 +11,7 @@
 import { type Stats, statSync } from 'node:fs';
 import { mkdir, readdir, rm, rmdir, unlink } from 'node:fs/promises';
 import { dirname, join, resolve, sep } from 'node:path';
-import { writeViews } from '../../io/file-copy.js';
+import { writeViews } from '../../io/file-writes.js';
 import { Slots } from '../../io/transfer.js';
 import { syncFolder } from '../../replacement/folder-sync.js';
 import { Replacement } from '../../replacement/replacement.js';

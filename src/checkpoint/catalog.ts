@@ -8,7 +8,7 @@ import { TensorNotFoundError } from '../errors/errors.js';
 import { nearNames } from '../errors/near-names.js';
 import { SafetensorsFile } from '../file/file.js';
 import { locateTensor, type TensorPlace, type WrittenTensors } from '../shards/aliases.js';
-import type { CheckpointIndex } from '../shards/index.js';
+import type { CheckpointIndex } from '../shards/checkpoint-index.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { LazyShards } from './lazy-shards.js';
 import type { ShardWork } from './transfer-shards.js';

@@ -12,7 +12,7 @@ import {
   checkIndexByteLength,
   type ParseIndexOptions,
   parseCheckpointIndex,
-} from '../shards/index.js';
+} from '../shards/checkpoint-index.js';
 import { pathObjection, SHARD_EXTENSION } from '../shards/shard-paths.js';
 
 /** One file of a checkpoint. */

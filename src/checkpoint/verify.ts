@@ -4,7 +4,7 @@ import { setImmediate } from 'node:timers/promises';
 import { FileClosedError, SafetensorsError } from '../errors/errors.js';
 import { SafetensorsFile } from '../file/file.js';
 import { hasCode } from '../io/system-errors.js';
-import { IndexCheck } from '../shards/index-check.js';
+import { IndexCheck } from '../shards/checkpoint-index-check.js';
 import type { LazyShards } from './lazy-shards.js';
 
 /** The event loop gets a turn after this much work. */

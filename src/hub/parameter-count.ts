@@ -6,7 +6,7 @@
 import type { Dtype } from '../format/dtype.js';
 import type { Header } from '../format/header.js';
 import { elementCountOf } from '../format/tensor-spec.js';
-import type { CheckpointIndex } from '../shards/index.js';
+import type { CheckpointIndex } from '../shards/checkpoint-index.js';
 import { type Multiplier, type Quantization, quantizationOf } from './quantization.js';
 
 /** As on the Hub: a longer `config.json` counts as none. */

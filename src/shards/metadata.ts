@@ -1,7 +1,7 @@
 /** Where the metadata of a checkpoint stands: in its only file, or in its index. */
 
-import type { CheckpointIndex } from './index.js';
-import type { IndexValue } from './index-writer.js';
+import type { CheckpointIndex } from './checkpoint-index.js';
+import type { IndexValue } from './checkpoint-index-writer.js';
 import type { SplitSummary } from './split.js';
 
 /** Metadata to write. */

@@ -1,7 +1,7 @@
 /** Metadata, and all of saving that needs no disk: what is dropped, split, named and recorded. */
 import { describe, expect, it } from 'vitest';
+import { encodeIndex } from '../../src/shards/checkpoint-index-writer.js';
 import { DEFAULT_FILENAME_PATTERN, FilenamePattern } from '../../src/shards/file-names.js';
-import { encodeIndex } from '../../src/shards/index-writer.js';
 import { checkpointMetadata, reshardMetadata } from '../../src/shards/metadata.js';
 import type { TensorMemory } from '../../src/shards/shared-tensors.js';
 import { planSharing } from '../../src/shards/shared-tensors.js';

@@ -10,9 +10,9 @@ import type {
   TensorEntry,
 } from '../../save/tensor-input.js';
 import type { WritableLayout } from '../../save/tensor-writes.js';
+import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../../shards/checkpoint-index.js';
+import { encodeIndex, type IndexValue } from '../../shards/checkpoint-index-writer.js';
 import { DEFAULT_FILENAME_PATTERN, FilenamePattern } from '../../shards/file-names.js';
-import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../../shards/index.js';
-import { encodeIndex, type IndexValue } from '../../shards/index-writer.js';
 import type { CheckpointMetadata } from '../../shards/metadata.js';
 import { SHARD_EXTENSION } from '../../shards/shard-paths.js';
 import { parseByteSize } from '../../shards/sizes.js';

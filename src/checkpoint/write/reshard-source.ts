@@ -9,7 +9,7 @@ import type { Header } from '../../format/header.js';
 import type { Placed } from '../../format/header-writer.js';
 import type { FilePayload, TensorEntry } from '../../save/tensor-input.js';
 import type { WritableLayout } from '../../save/tensor-writes.js';
-import type { CheckpointIndex } from '../../shards/index.js';
+import type { CheckpointIndex } from '../../shards/checkpoint-index.js';
 import type { LendingStorage } from '../../storage/storage.js';
 import type { LazyShards } from '../lazy-shards.js';
 import type { TensorTable } from './plan.js';

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { FormatError } from '../../src/errors/errors.js';
 import { parseHeader } from '../../src/format/header.js';
-import { parseCheckpointIndex } from '../../src/shards/index.js';
+import { parseCheckpointIndex } from '../../src/shards/checkpoint-index.js';
 
 interface IndexCase {
   readonly id: string;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { encodeIndex, type IndexValue } from '../../src/shards/index-writer.js';
+import { encodeIndex, type IndexValue } from '../../src/shards/checkpoint-index-writer.js';
 import { shardingCases } from './sharding-cases.js';
 
 /** Pairs of an object's text in their order; the names of the cases are no numbers. */

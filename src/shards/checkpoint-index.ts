@@ -10,7 +10,7 @@ import { NameTable } from '../json/name-table.js';
 import { CLOSE_BRACE, type JsonReader, QUOTE } from '../json/reader.js';
 import { skipValue } from '../json/skip.js';
 import { decodeString, sortStrings } from '../json/strings.js';
-import { IndexParser } from './index-parser.js';
+import { IndexParser } from './checkpoint-index-parser.js';
 
 /**
  * Ten times the limit of `huggingface_hub`, which 138 000 tensors already exceed.

@@ -2,7 +2,7 @@
 
 import { FormatError, quoteName } from '../errors/errors.js';
 import type { Header } from '../format/header.js';
-import type { CheckpointIndex } from './index.js';
+import type { CheckpointIndex } from './checkpoint-index.js';
 
 /** How many problems the error lists; all are counted. */
 const SHOWN_PROBLEMS = 20;

@@ -32,6 +32,7 @@ export {
   type SliceErrorCode,
   TensorNotFoundError,
 } from './errors/errors.js';
+export type { NamedValues } from './errors/named-values.js';
 export type { CloseOptions, SafetensorsFile, TensorInfo } from './file/file.js';
 export {
   loadFile,
@@ -50,7 +51,6 @@ export {
 } from './format/dtype.js';
 export type { HeaderOptions, MetadataInput } from './format/header-writer.js';
 export type { MetadataChanges } from './format/metadata-changes.js';
-export type { NamedValues } from './format/named-values.js';
 export type { TensorSpec } from './format/tensor-spec.js';
 export type { CheckpointSummary, DtypeCounts, TensorCounts } from './hub/parameter-count.js';
 export type { PathLike } from './io/paths.js';

@@ -1,8 +1,8 @@
 /** Converts to float32 by the fastest way there is: kernels that were provided, else TypeScript. */
 
 import { argumentRangeError, argumentTypeError } from '../errors/arguments.js';
+import { isFloat32Array } from '../errors/typed-arrays.js';
 import type { Dtype } from '../format/dtype.js';
-import { isFloat32Array } from '../format/typed-arrays.js';
 import { convertToFloat32 } from './to-float32.js';
 
 /** Kernels that are faster than TypeScript. The arrays are as for {@link convert}. */

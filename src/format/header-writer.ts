@@ -15,12 +15,12 @@ import {
   quoteName,
   refuseTensor,
 } from '../errors/errors.js';
+import { type NamedValues, pairsOf } from '../errors/named-values.js';
 import { compareCodePoints, sortByName } from '../json/code-point-order.js';
 import { EncodedText } from '../json/encoded-text.js';
 import { DTYPE_NAMES, type Dtype } from './dtype.js';
 import { DEFAULT_MAX_HEADER_BYTE_LENGTH, PREFIX_BYTE_LENGTH } from './header.js';
 import { METADATA_NAME } from './header-parser.js';
-import { type NamedValues, pairsOf } from './named-values.js';
 import type { TensorFacts } from './tensor-spec.js';
 
 /** The data begins at a multiple of this many bytes, which aligns every tensor. */

@@ -5,11 +5,11 @@
 
 import { argumentTypeError } from '../errors/arguments.js';
 import { quoteName, refuseTensor } from '../errors/errors.js';
+import { type NamedValues, pairsOf } from '../errors/named-values.js';
 import { CLOSE_BRACE } from '../json/reader.js';
 import { type Header, PREFIX_BYTE_LENGTH } from './header.js';
 import { METADATA_NAME } from './header-parser.js';
 import { encodeMetadata, MIN_ALIGNMENT, requireHeaderLength, SPACE } from './header-writer.js';
-import { type NamedValues, pairsOf } from './named-values.js';
 
 /** New values by key, null to delete a key: as a Map, pairs or a plain object. */
 export type MetadataChanges = NamedValues<string | null>;

@@ -1,9 +1,9 @@
 /** Writes tensors and metadata to a file, which takes the place of an old one in one step. */
 
 import { requireBoolean, requireOptions } from '../errors/arguments.js';
+import type { NamedValues } from '../errors/named-values.js';
 import { requireLittleEndianHost } from '../format/dtype.js';
 import { type HeaderOptions, layOut } from '../format/header-writer.js';
-import type { NamedValues } from '../format/named-values.js';
 import { locate, type PathLike } from '../io/paths.js';
 import { Transfer, type TransferOptions } from '../io/transfer.js';
 import { Replacement } from '../replacement/replacement.js';

@@ -2,9 +2,9 @@
 
 import { constants } from 'node:buffer';
 import { argumentRangeError } from '../errors/arguments.js';
+import type { NamedValues } from '../errors/named-values.js';
 import { requireLittleEndianHost } from '../format/dtype.js';
 import { type HeaderOptions, layOut } from '../format/header-writer.js';
-import type { NamedValues } from '../format/named-values.js';
 import { readerOf, readFully } from '../io/opened-file.js';
 import { SourceFiles } from './source-files.js';
 import { readTensors, type TensorInput } from './tensor-input.js';

@@ -2,9 +2,9 @@
 
 import { argumentTypeError } from '../errors/arguments.js';
 import { quoteName, refuseTensor } from '../errors/errors.js';
+import { isBuffer, tagOf } from '../errors/typed-arrays.js';
 import { DTYPES, type Dtype } from '../format/dtype.js';
 import type { TensorFacts } from '../format/tensor-spec.js';
-import { isBuffer, tagOf } from '../format/typed-arrays.js';
 
 /** A typed array of any kind, `Float16Array` and `Buffer` among them. */
 export interface TypedArray extends ArrayBufferView {

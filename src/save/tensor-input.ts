@@ -5,7 +5,7 @@
 
 import { argumentTypeError } from '../errors/arguments.js';
 import { FileClosedError, quoteName, refuseTensor } from '../errors/errors.js';
-import { type NamedValues, pairsOf } from '../format/named-values.js';
+import { type NamedValues, pairsOf } from '../errors/named-values.js';
 import { readSpec, type TensorFacts, type TensorSpec } from '../format/tensor-spec.js';
 import type { LendingStorage } from '../storage/storage.js';
 import { Tensor } from '../tensor/tensor.js';

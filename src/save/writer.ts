@@ -7,10 +7,10 @@ import {
   requireString,
 } from '../errors/arguments.js';
 import { quoteName, SafetensorsError, TensorNotFoundError } from '../errors/errors.js';
+import { type NamedValues, pairsOf } from '../errors/named-values.js';
 import { nearNames } from '../errors/near-names.js';
 import { requireLittleEndianHost } from '../format/dtype.js';
 import { type HeaderOptions, layOut, type Placed } from '../format/header-writer.js';
-import { type NamedValues, pairsOf } from '../format/named-values.js';
 import { readSpec, type TensorFacts, type TensorSpec } from '../format/tensor-spec.js';
 import { writeViews } from '../io/file-writes.js';
 import { locate, type PathLike } from '../io/paths.js';

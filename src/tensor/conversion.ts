@@ -10,10 +10,10 @@
  */
 
 import { requireSignal } from '../errors/arguments.js';
+import { isSharedBuffer } from '../errors/typed-arrays.js';
 import { convertOnPool, hasPool, requireInto } from '../float32/kernels.js';
 import { valueCountOf } from '../float32/to-float32.js';
 import { DTYPES, type Dtype } from '../format/dtype.js';
-import { isSharedBuffer } from '../format/typed-arrays.js';
 import type { StorageRange } from './storage-range.js';
 
 /**

@@ -1,9 +1,9 @@
 /** `saveCheckpoint`: writes a state dict as one file, or as shards with an index. */
 
 import { argumentRangeError, requireOptions } from '../../errors/arguments.js';
+import { type NamedValues, pairsOf } from '../../errors/named-values.js';
 import { requireLittleEndianHost } from '../../format/dtype.js';
 import { encodeMetadata, type MetadataInput } from '../../format/header-writer.js';
-import { type NamedValues, pairsOf } from '../../format/named-values.js';
 import type { TensorBytes } from '../../save/tensor-bytes.js';
 import { readTensorsAndStreams, type TensorInput } from '../../save/tensor-input.js';
 import type { TensorStream } from '../../save/tensor-stream.js';

@@ -1,6 +1,6 @@
 /** Values by name, in any form that a caller may have: how tensors and metadata are given. */
 
-import { argumentTypeError, requireString } from '../errors/arguments.js';
+import { argumentTypeError, requireString } from './arguments.js';
 
 /** A Map, an iterable of pairs, or a plain object, of which the own enumerable keys count. */
 export type NamedValues<Value> =

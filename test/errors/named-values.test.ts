@@ -1,6 +1,6 @@
 import { createContext, runInContext } from 'node:vm';
 import { describe, expect, test } from 'vitest';
-import { pairsOf } from '../../src/format/named-values.js';
+import { pairsOf } from '../../src/errors/named-values.js';
 
 const listed = (values: unknown): unknown => [...pairsOf(values as never, 'tensors')];
 

@@ -14,6 +14,7 @@ import {
   type ParseHeaderOptions,
   PREFIX_BYTE_LENGTH,
   parseHeader,
+  parseStart,
   readHeaderLength,
 } from '../format/header.js';
 import { openRegularFile } from '../io/opened-file.js';
@@ -23,7 +24,7 @@ import { MemoryStorage } from '../storage/memory.js';
 import { openStorage } from '../storage/open.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { SafetensorsFile } from './file.js';
-import { parseStart, readDataStart } from './read-header.js';
+import { readDataStart } from './read-header.js';
 
 /** Options of {@link parse}. */
 export interface ParseOptions {

@@ -1,5 +1,6 @@
 /** Brings the bytes of tensors into memory before they are used, off the event loop. */
 
+import { mergeRanges } from '../io/merge-ranges.js';
 import type { FileRange } from '../io/opened-file.js';
 import { readRanges } from '../io/parallel-reads.js';
 import { Slots, Transfer, type TransferOptions } from '../io/transfer.js';
@@ -12,26 +13,11 @@ import type { StorageRange } from '../tensor/storage-range.js';
  */
 const WINDOW_BYTE_LENGTH = 4 * 2 ** 20;
 
-/** Gaps of up to this length are fetched too: that is cheaper than another call. */
-const MAX_GAP_BYTE_LENGTH = 2 ** 16;
+/** The pool has four threads, which other work needs too. */
+const WINDOWS_AT_ONCE = 2;
 
-/** Shared by all files of the thread: the pool has four threads, which other work needs too. */
-const slots = new Slots(2);
-
-/** The ranges in the order of the file; neighbours, and nearly neighbours, become one. */
-export function mergeRanges(ranges: readonly FileRange[]): FileRange[] {
-  const merged: { position: number; byteLength: number }[] = [];
-  for (const { position, byteLength } of [...ranges].sort((a, b) => a.position - b.position)) {
-    const last = merged.at(-1);
-    if (byteLength === 0) continue;
-    if (last !== undefined && position <= last.position + last.byteLength + MAX_GAP_BYTE_LENGTH) {
-      last.byteLength = Math.max(last.byteLength, position + byteLength - last.position);
-    } else {
-      merged.push({ position, byteLength });
-    }
-  }
-  return merged;
-}
+/** Shared by all files of the thread. */
+const slots = new Slots(WINDOWS_AT_ONCE);
 
 /** Cuts at multiples of the window's length: no page belongs to two windows of a range. */
 function* windowsOf(ranges: readonly FileRange[]): Generator<FileRange, void, void> {

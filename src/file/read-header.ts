@@ -3,13 +3,12 @@
  * rewritten between the two reads is refused.
  */
 
-import { FileChangedError } from '../errors/errors.js';
 import { HEAD_BYTE_LENGTH } from '../format/foreign-formats.js';
 import {
   type Header,
   type ParseHeaderOptions,
   PREFIX_BYTE_LENGTH,
-  parseHeader,
+  parseStart,
   readHeaderLength,
 } from '../format/header.js';
 import { type OpenedFile, readerOf, readFully } from '../io/opened-file.js';
@@ -23,25 +22,6 @@ export function readDataStart(file: OpenedFile, options: ParseHeaderOptions): nu
   const head = new Uint8Array(Math.min(file.byteLength, HEAD_BYTE_LENGTH));
   readFully(readerOf(file), head, 0, file.path);
   return PREFIX_BYTE_LENGTH + readHeaderLength(head, file.byteLength, options);
-}
-
-/**
- * Checks the header. Takes ownership of `start`, the bytes before the tensor data; don't modify it
- * afterwards.
- *
- * @throws FormatError; FileChangedError when `start` announces a header of another length
- */
-export function parseStart(
-  start: Uint8Array,
-  fileByteLength: number,
-  options: ParseHeaderOptions,
-): Header {
-  const length = readHeaderLength(start, fileByteLength, options);
-  if (PREFIX_BYTE_LENGTH + length !== start.byteLength) {
-    const { path } = options;
-    throw new FileChangedError('the file was rewritten while its header was read', { path });
-  }
-  return parseHeader(start.subarray(PREFIX_BYTE_LENGTH), fileByteLength, options);
 }
 
 /**

@@ -5,7 +5,7 @@
  */
 
 import { requireInteger } from '../errors/arguments.js';
-import { type ErrorContext, FormatError, quoteName } from '../errors/errors.js';
+import { type ErrorContext, FileChangedError, FormatError, quoteName } from '../errors/errors.js';
 import { NameTable } from '../json/name-table.js';
 import { CLOSE_BRACE, CLOSE_BRACKET, JsonReader, OPEN_BRACE } from '../json/reader.js';
 import { decodeString, sameStrings, sortStrings } from '../json/strings.js';
@@ -132,6 +132,25 @@ export function parseHeader(
     );
   }
   return new Header(reader, parser, names, dataByteLength);
+}
+
+/**
+ * Parses and checks the header at the start of a file. Takes ownership of `start`, all bytes before the
+ * tensor data; don't modify it afterwards.
+ *
+ * @throws FormatError; FileChangedError when `start` announces a header of another length
+ */
+export function parseStart(
+  start: Uint8Array,
+  fileByteLength: number,
+  options: ParseHeaderOptions,
+): Header {
+  const length = readHeaderLength(start, fileByteLength, options);
+  if (PREFIX_BYTE_LENGTH + length !== start.byteLength) {
+    const { path } = options;
+    throw new FileChangedError('the file was rewritten while its header was read', { path });
+  }
+  return parseHeader(start.subarray(PREFIX_BYTE_LENGTH), fileByteLength, options);
 }
 
 function failStart(json: Uint8Array, context: ErrorContext): never {

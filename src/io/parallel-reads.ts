@@ -9,7 +9,10 @@ import { Slots, type Transfer } from './transfer.js';
 const READ_BYTE_LENGTH = 4 * 2 ** 20;
 
 /** Leaves one of the pool's four threads to the rest of the program. */
-const slots = new Slots(3);
+const READS_AT_ONCE = 3;
+
+/** Shared by all files of the thread. */
+const slots = new Slots(READS_AT_ONCE);
 
 /** A range whose buffer is being filled. */
 interface Arrival<Range> {

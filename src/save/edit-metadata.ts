@@ -3,9 +3,9 @@
 import { closeSync, constants, fstatSync, statSync } from 'node:fs';
 import { requireBoolean } from '../errors/arguments.js';
 import { FileChangedError, SafetensorsError } from '../errors/errors.js';
-import { parseStart, readFileHeader } from '../file/read-header.js';
+import { readFileHeader } from '../file/read-header.js';
 import { requireLittleEndianHost } from '../format/dtype.js';
-import type { Header } from '../format/header.js';
+import { type Header, parseStart } from '../format/header.js';
 import {
   changeMetadata,
   fileStart,

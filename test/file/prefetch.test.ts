@@ -3,7 +3,6 @@ import { closeSync, openSync, utimesSync, writeSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import process from 'node:process';
 import { describe, expect, test } from 'vitest';
-import { mergeRanges } from '../../src/file/prefetch.js';
 import { parse, safeOpen, type TransferProgress } from '../../src/index.js';
 import { type Entry, fileBytes, writeTemporary } from '../support/make-file.js';
 import { dropFromPageCache } from '../support/page-cache.js';
@@ -261,23 +260,4 @@ test.each(['mmap', 'read'] as const)('refuses what cannot be prefetched: %s', as
   file.close();
   await expect(file.prefetch()).rejects.toMatchObject({ code: 'SAFETENSORS_FILE_CLOSED' });
   await expect(file.prefetch([])).rejects.toMatchObject({ code: 'SAFETENSORS_FILE_CLOSED' });
-});
-
-test('mergeRanges sorts, joins neighbours and near ones, drops empty ones', () => {
-  const ranges = [
-    { position: 500_000, byteLength: 10 },
-    { position: 100, byteLength: 50 },
-    { position: 900_000, byteLength: 0 },
-    { position: 150, byteLength: 50 },
-    { position: 100, byteLength: 10 },
-    { position: 200 + 65_536, byteLength: 1 },
-    { position: 201 + 2 * 65_536 + 1, byteLength: 1 },
-  ];
-  const given = structuredClone(ranges);
-  expect(mergeRanges(ranges)).toEqual([
-    { position: 100, byteLength: 65_637 },
-    { position: 131_274, byteLength: 1 },
-    { position: 500_000, byteLength: 10 },
-  ]);
-  expect(ranges).toEqual(given);
 });

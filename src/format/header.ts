@@ -105,17 +105,21 @@ export function parseHeader(
   options: ParseHeaderOptions = {},
 ): Header {
   const context = contextOf(options);
+  // Steps 4 and 5: UTF-8 and JSON in one pass, which notes where everything stands.
   if (json[0] !== OPEN_BRACE) failStart(json, context);
   const reader = new JsonReader(json, context);
   const parser = new HeaderParser(reader);
   parser.parse();
+  // Step 6: the order of the file; beside it the table of names.
   const { columns } = parser;
   columns.sortByOffsets();
   columns.trim();
   const names = new NameTable(json, columns.nameAt, columns.nameHash, columns.size);
   const repeatedNameAt = addNames(names, columns);
+  // Steps 7 and 8: places and sizes of the tensors, and the end of the file.
   const dataByteLength = fileByteLength - PREFIX_BYTE_LENGTH - json.length;
   const oversized = checkTensors(reader, columns, dataByteLength, context);
+  // Step 9: what only this project refuses.
   const duplicateAt = parser.duplicateAt === -1 ? repeatedNameAt : parser.duplicateAt;
   if (duplicateAt !== -1) {
     throw new FormatError(

@@ -1,4 +1,7 @@
-/** Names of temporary files. Makes them, and recognises those that a killed process left behind. */
+/**
+ * The names of files that exist for a while. All are made here. What a killed save of a checkpoint left
+ * is recognised by its name, and its next save deletes it; a `.tmp` of a single file is not.
+ */
 
 import { createHash, randomBytes } from 'node:crypto';
 

@@ -94,10 +94,12 @@ export interface Room {
   readonly name: string;
   /** Rooms that may be imported besides its own. */
   readonly uses: ReadonlySet<string>;
-  /** Whether files of the room may import `node:` modules. */
+  /** Whether files of the room, all or some, may import `node:` modules. */
   readonly usesNode: boolean;
-  /** Files of such a room, without ending, that may not. */
-  readonly withoutNode: ReadonlySet<string>;
+  /** Files, without ending, that the column about `node:` modules names. */
+  readonly exceptions: ReadonlySet<string>;
+  /** Whether a file, without ending, may import `node:` modules. */
+  mayUseNode(stem: string): boolean;
 }
 
 const ROOM_ROW = /^\| `([\w/-]+)\/` \| [^|]+ \| ([^|]*) \| ([^|]*) \|$/gm;
@@ -109,15 +111,16 @@ function quoted(text: string): Set<string> {
 
 /**
  * Parses the table `| room | what it is for | imports from | node: modules |`. The last column says
- * `no`, `yes`, or `yes, but not` and the files of the room that are free of them.
+ * `no`, `yes`, or `yes, but not` or `only` and files of the room.
  */
 export function roomsOf(page: string): Room[] {
-  return Array.from(page.matchAll(ROOM_ROW), ([, name = '', uses = '', node = '']) => ({
-    name,
-    uses: quoted(uses),
-    usesNode: node.startsWith('yes'),
-    withoutNode: quoted(node),
-  }));
+  return Array.from(page.matchAll(ROOM_ROW), ([, name = '', uses = '', node = '']) => {
+    const exceptions = quoted(node);
+    const isRule = node.startsWith('yes');
+    const usesNode = isRule || node.startsWith('only');
+    const mayUseNode = (stem: string): boolean => usesNode && exceptions.has(stem) !== isRule;
+    return { name, uses: quoted(uses), usesNode, exceptions, mayUseNode };
+  });
 }
 
 /** The arrows of the page's graph: what a room imports, without what follows from other arrows. */

@@ -95,9 +95,9 @@ function foreignHint(head: Uint8Array): string {
  * exactly its N bytes; don't modify it afterwards.
  *
  * @throws FormatError with the code of the first step that fails. Two refusals are this project's
- * own. They come last: what the reference refuses too has the reference's code.
- * `SAFETENSORS_DUPLICATE_KEY` (a repeated tensor name, metadata key, or unknown key of one
- * description) and `SAFETENSORS_VALIDATION_OVERFLOW` for a dimension above 2^53 - 1.
+ * own and come last, after everything that the reference refuses: `SAFETENSORS_DUPLICATE_KEY` for a
+ * repeated tensor name, metadata key, or unknown key of one description, and
+ * `SAFETENSORS_VALIDATION_OVERFLOW` for a dimension above 2^53 - 1.
  */
 export function parseHeader(
   json: Uint8Array,

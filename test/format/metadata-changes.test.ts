@@ -142,6 +142,7 @@ describe('length', () => {
     // [of the old header, needed, new]
     [56, 56, 56],
     [57, 3, 57],
+    [57, 57, 57], // not aligned, but long enough
     [56, 57, 120], // the data begins at a multiple of 64 again
     [48, 49, 56], // 56 = 8 * 7
     [57, 58, 64], // 65: of 8 from now on

@@ -138,6 +138,15 @@ describe('parseCheckpointIndex', () => {
     expect(() => parseText('{}', { maxIndexByteLength: '1' })).toThrow(TypeError);
   });
 
+  it('names at most 200 000 shards', () => {
+    const indexOf = (count: number): ReturnType<typeof parseCheckpointIndex> => {
+      const entries = Array.from({ length: count }, (_, i) => `"${i}":"${i}.safetensors"`);
+      return parseText(`{"weight_map":{${entries.join()}}}`);
+    };
+    expect(indexOf(200_000).shards).toHaveLength(200_000);
+    expect(() => indexOf(200_001)).toThrow('expected at most 200000 shards at index byte');
+  });
+
   it.each([
     '../x.safetensors',
     'a/../x.safetensors',

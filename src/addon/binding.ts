@@ -1,4 +1,4 @@
-/** What the addon can do: its functions, with failures thrown as errors. */
+/** The addon's functions in TypeScript: passes arguments on, throws what `failures` makes of results. */
 
 import { DTYPE_NAMES, type Dtype } from '../format/dtype.js';
 import { type Failure, failure } from './failures.js';

@@ -1,4 +1,4 @@
-/** Names that the caller of a lookup may have meant. */
+/** Ranks the names that a caller gives by likeness to the one not found. */
 
 /** Limits on the names that are compared: a hint is not worth much time. */
 const MAX_COMPARED_NAMES = 20_000;

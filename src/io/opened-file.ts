@@ -1,4 +1,7 @@
-/** Opens regular files, reads them at a position, and notices when they change. */
+/**
+ * Opens regular files, reads them at a position, and notices every change while they are copied.
+ * `storage/file-backed` has the tolerant check of open files.
+ */
 
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs';
 import { FileChangedError, SafetensorsError } from '../errors/errors.js';

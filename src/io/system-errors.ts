@@ -1,4 +1,4 @@
-/** Errors of system calls: their codes, and the file they are about. */
+/** Errors of system calls: makes them, tells their codes, names the file they are about. */
 
 import { getSystemErrorMap } from 'node:util';
 import { systemErrorCode } from '../addon/errno.js';

@@ -1,4 +1,4 @@
-/** Finds tensors by name. Names stay where they are, in the bytes of a header or an index. */
+/** Finds names where they stand, in the bytes of a header or an index: an open-addressing table. */
 
 import { hashString, processHashKey } from './key-hash.js';
 import { JsonReader } from './reader.js';

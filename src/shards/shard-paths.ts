@@ -1,4 +1,4 @@
-/** Names of shards as an index gives them: text from a stranger that becomes part of a path. */
+/** Which relative paths from strangers are safe: of shards, of files on the Hub, of variants. */
 
 import { type ErrorContext, FormatError, quoteName } from '../errors/errors.js';
 

@@ -81,6 +81,8 @@ await build({
   chunkNames: 'chunk-[hash]',
   sourcemap: true,
   sourcesContent: false,
+  // Classes that mention themselves are renamed otherwise, and people see `_Tensor`.
+  keepNames: true,
   logLevel: 'warning',
   plugins: [lateBuiltins, addonPath],
 });

@@ -16,6 +16,21 @@ test('every entry of the package is one file, with chunks beside it', () => {
   expect(scripts.toSorted()).toEqual(entries.toSorted());
 });
 
+test('classes have their names, which people see in stacks and when they print', async () => {
+  const path = '../../lib/index.js';
+  const bundle = (await import(path)) as typeof import('../../src/index.js');
+  const own = Object.entries(bundle).filter(([, value]) => typeof value === 'function');
+  expect(own.length).toBeGreaterThan(15);
+  expect(own.map(([, value]) => (value as { name: string }).name)).toEqual(
+    own.map(([name]) => name),
+  );
+  const file = bundle.parse(
+    bundle.serialize({ t: { dtype: 'U8', shape: [1], data: new Uint8Array(1) } }),
+  );
+  expect(file.constructor.name).toBe('SafetensorsFile');
+  expect(file.getTensor('t').constructor.name).toBe('Tensor');
+});
+
 test('no builtin is imported statically', () => {
   const text = readFileSync(join(root, 'lib/index.js'), 'utf8');
   expect(text.match(/^(?:import|export)\b.*\bfrom\s*["'](?!\.).*$/gm)).toBeNull();

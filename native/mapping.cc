@@ -1,3 +1,5 @@
+#include "mapping.h"
+
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -5,8 +7,6 @@
 
 #include <algorithm>
 #include <new>
-
-#include "mapping.h"
 
 static_assert(sizeof(size_t) == 8, "mappings are larger than a 32-bit address space");
 

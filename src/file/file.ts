@@ -55,8 +55,8 @@ interface FileContent {
  * ```ts
  * const file = safeOpen('model.safetensors');
  * for (const [name, tensor] of file) console.log(name, tensor.dtype, tensor.shape);
- * // → embed.weight BF16 [ 8, 4 ]
  * // → norm.weight F32 [ 4 ]
+ * // → embed.weight BF16 [ 8, 4 ]
  * console.log(file.metadata?.get('format')); // → pt
  * file.close();
  * ```
@@ -142,7 +142,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
    * ```ts
    * const file = safeOpen('model.safetensors');
    * const { dtype, shape, dataOffsets } = file.info('embed.weight');
-   * console.log(dtype, shape, dataOffsets); // → BF16 [ 8, 4 ] [ 0, 64 ]
+   * console.log(dtype, shape, dataOffsets); // → BF16 [ 8, 4 ] [ 16, 80 ]
    * ```
    */
   info(name: string): TensorInfo {

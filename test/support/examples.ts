@@ -156,7 +156,8 @@ export class ExampleProject {
       mkdirSync(folder);
       writeFileSync(
         join(folder, 'model.safetensors'),
-        fileBytes(TENSORS, { metadata: { format: 'pt' } }),
+        // In the order of every writer that sorts by dtype, as the reference does.
+        fileBytes(TENSORS.toReversed(), { metadata: { format: 'pt' } }),
       );
       const [embed, norm] = TENSORS.map((tensor) => [tensor]);
       const shards = {

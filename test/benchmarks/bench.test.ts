@@ -55,15 +55,18 @@ test('a small run prints tables and verdicts, and what was not measured', async 
   expect(sections).toHaveLength(7);
   for (const [row, section] of [
     [
-      /^\| limit: plain mapping, C +\|( +[\d.]+ m?s \|){4} +[\d.]+ × \|( +\+[\d.]+ k?M?B \|){3}$/m,
+      /^\| limit: plain mapping, C +\|( +[\d.]+ m?s \|){4} +[\d.]+ × \|( +[-+][\d.]+ k?M?B \|){3}$/m,
       0,
     ],
     [/^\| safetensors-mmap +\|( +[\d.]+ m?s \|){4} +[\d.]+ × \|( +[-+][\d.]+ k?M?B \|){3}$/m, 0],
     [/^\| fs\.readFile +\| +[\d.]+ m?s \| +[\d.]+ × \| +/m, 1],
     [/^\| safetensors-mmap +\|( +-?[\d.]+ k?M?B \|){6}$/m, 2],
-    [/^\| Node alone, opens nothing +\| +[\d.]+ m?s \| +0\.\d × \|$/m, 3],
-    [/^\| saveFile +\| +[\d.]+ m?s \| +[\d.]+ [kMG]B \| +\+[\d.]+ k?M?B \|$/m, 4],
-    [/^\| limit: copy_file_range, C +\| +[\d.]+ m?s \| +[\d.]+ [kMG]B \| +\+[\d.]+ k?M?B \|$/m, 4],
+    [/^\| Node alone, opens nothing +\| +[\d.]+ m?s \| +[\d.]+ × \|$/m, 3],
+    [/^\| saveFile +\| +[\d.]+ m?s \| +[\d.]+ [kMG]B \| +[-+][\d.]+ k?M?B \|$/m, 4],
+    [
+      /^\| limit: copy_file_range, C +\| +[\d.]+ m?s \| +[\d.]+ [kMG]B \| +[-+][\d.]+ k?M?B \|$/m,
+      4,
+    ],
     [/^\| every header checked +\| +[\d.]+ m?s \| +– \| +– \|$/m, 5],
     [
       /^\| every byte, warm: at least 8 × faster than fs.readFile +\| +[\d.]+ \| +(pass|FAIL) \|$/m,

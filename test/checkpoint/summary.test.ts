@@ -106,6 +106,7 @@ describe('packed parameters', () => {
   it.each([
     ['gptq', { quant_method: 'gptq', bits: 4 }, { I32: 256, F16: 3 }],
     ['awq without bits', { quant_method: 'AWQ' }, { I32: 256, F16: 3 }],
+    ['gptq of no bits', { quant_method: 'gptq', bits: 0 }, { I32: 256, F16: 3 }],
     ['gptq of 3 bits', { quant_method: 'gptq', bits: 3 }, { I32: 320, F16: 3 }],
     [
       'gptq but for a module',

@@ -115,11 +115,11 @@ async function copyRange(
   target: WrittenFile,
   targetPosition: number,
 ): Promise<void> {
-  const native = addon();
+  const kernel = addon();
   let done = 0;
-  while (native !== undefined && done < byteLength) {
+  while (kernel !== undefined && done < byteLength) {
     const [from, to] = [position + done, targetPosition + done];
-    const count = await native
+    const count = await kernel
       .copyFileRangeAsync(file.fd, from, target.fd, to, byteLength - done)
       .catch((error: unknown) => {
         if (hasCode(error, REFUSALS)) return 0;

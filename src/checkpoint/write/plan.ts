@@ -3,12 +3,7 @@
 import { argumentRangeError } from '../../errors/arguments.js';
 import { FormatError, refuseTensor } from '../../errors/errors.js';
 import { layOut, type Placed } from '../../format/header-writer.js';
-import type {
-  FilePayload,
-  MemoryPayload,
-  StreamPayload,
-  TensorEntry,
-} from '../../save/tensor-input.js';
+import type { Payload, TensorEntry } from '../../save/tensor-input.js';
 import type { WritableLayout } from '../../save/tensor-writes.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../../shards/checkpoint-index.js';
 import { encodeIndex, type IndexValue } from '../../shards/checkpoint-index-writer.js';
@@ -19,7 +14,7 @@ import { parseByteSize } from '../../shards/sizes.js';
 import { DEFAULT_MAX_SHARD_SIZE, type SplitSummary, splitByteLengths } from '../../shards/split.js';
 
 /** Any tensor that can be written. */
-export type AnyEntry = TensorEntry<MemoryPayload | FilePayload | StreamPayload>;
+export type AnyEntry = TensorEntry<Payload>;
 
 /** How a checkpoint is laid out. */
 export interface CheckpointLayoutOptions {

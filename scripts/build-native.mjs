@@ -1,11 +1,11 @@
-// Builds the addon from native/: into build/Release, or with --prebuild into
-// prebuilds/<platform>-<arch>, where the published package has it.
+// Builds the addon from native/ into prebuilds/<platform>-<arch>, where the package has it and looks for
+// it. With --prebuild, builds from scratch and strips it, to be published.
 //
 // Quiet unless something fails. Uses the headers that lie beside the running Node when there are
 // any, so that no download is needed.
 
 import { spawnSync } from 'node:child_process';
-import { existsSync, rmSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
@@ -43,4 +43,10 @@ if (process.platform === 'win32') {
   run(packageFile('prebuildify', 'bin.js'), ['--napi', '--strip']);
 } else {
   run(packageFile('node-gyp', 'bin/node-gyp.js'), ['configure', 'build']);
+  // A new file, not new bytes in the old one, which a running program may have mapped.
+  const folder = join(root, 'prebuilds', `${process.platform}-${process.arch}`);
+  const target = join(folder, 'safetensors-mmap.node');
+  mkdirSync(folder, { recursive: true });
+  rmSync(target, { force: true });
+  copyFileSync(join(root, 'build/Release/safetensors-mmap.node'), target);
 }

@@ -38,18 +38,14 @@ module.exports = Object.create(new Proxy({}, { get }));`,
   },
 };
 
-/** A bundle in lib/ is one folder below the package's root, the module that loads the addon two. */
-const addonPath = {
-  name: 'addon-path',
+/** A bundle in lib/ is one folder below the package's root, the module that names the addon two. */
+const addonLocation = {
+  name: 'addon-location',
   setup({ onLoad }) {
-    onLoad({ filter: /addon[\\/]load\.ts$/ }, ({ path }) => {
+    onLoad({ filter: /addon[\\/]location\.ts$/ }, ({ path }) => {
       const source = readFileSync(path, 'utf8');
-      const contents = source.replace(
-        "(import.meta.dirname, '../..'",
-        "(import.meta.dirname, '..'",
-      );
-      if (contents === source)
-        throw new Error(`${path}: the path of the addon is not where it was`);
+      const contents = source.replaceAll('../../prebuilds/', '../prebuilds/');
+      if (contents === source) throw new Error(`${path}: the addon is not where it was`);
       return { contents, loader: 'ts' };
     });
   },
@@ -84,6 +80,6 @@ await build({
   // Classes that mention themselves are renamed otherwise, and people see `_Tensor`.
   keepNames: true,
   logLevel: 'warning',
-  plugins: [lateBuiltins, addonPath],
+  plugins: [lateBuiltins, addonLocation],
 });
 for (const name of names) copyTypes(`${name}.d.ts`);

@@ -74,6 +74,7 @@ export {
   type StateDictSplit,
   splitStateDictIntoShards,
 } from './shards/split.js';
+export { type MappingStatus, mappingStatus } from './storage/mapping-status.js';
 export type { StorageKind } from './storage/storage.js';
 export type { ConvertAsyncOptions, ConvertOptions } from './tensor/conversion.js';
 export type { Partition } from './tensor/partition.js';

@@ -1,58 +1,80 @@
-/** Finds and loads the addon; no other module does. */
+/** Loads the addon; no other module does. */
 
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import process from 'node:process';
 import { type Addon, type AddonExports, bind } from './binding.js';
+import { ADDON_VARIABLE, addonPath, PLATFORM, SHIPPED_PLATFORMS } from './location.js';
 
 export type { Addon, ConversionLevel, Mapping } from './binding.js';
 
-/** The addon, or why there is none: a clause that can follow "because". */
-export type AddonLoad = { readonly addon: Addon } | { readonly unavailable: string };
-
-/** A build in a clone comes first; the published package has only the prebuilt file. */
-const ADDON_FILES: readonly string[] = [
-  'build/Release/safetensors-mmap.node',
-  `prebuilds/${process.platform}-${process.arch}/safetensors-mmap.node`,
-];
-
-/** Bun and Deno count external memory in ways of their own, which the addon leaves alone. */
-const isNode: boolean =
-  process.versions['bun'] === undefined && process.versions['deno'] === undefined;
-
-function findAddon(): string | undefined {
-  const paths = ADDON_FILES.map((name) => join(import.meta.dirname, '../..', name));
-  return paths.find((path) => existsSync(path));
+/** Why there is no addon, and what helps. */
+export interface AddonUnavailable {
+  /** A clause that can follow "because". */
+  readonly reason: string;
+  /** A sentence without its full stop. */
+  readonly remedy: string;
 }
 
-function use(exports: AddonExports): AddonLoad {
-  if (!exports.externalBuffersAllowed()) {
-    return { unavailable: 'this runtime does not allow ArrayBuffers over foreign memory' };
+/** The addon and the file that it was loaded from, or why there is none. */
+export type AddonLoad = { readonly addon: Addon; readonly path: string } | AddonUnavailable;
+
+const BUNDLED = `If the program is bundled, ship the addon with it and set ${ADDON_VARIABLE} to its path: see docs/bundlers.md of safetensors-mmap`;
+
+const NOT_SHIPPED = `The package has one for ${SHIPPED_PLATFORMS.join(' and ')}. Elsewhere compile it in a clone, and set ${ADDON_VARIABLE} to its path`;
+
+/** Says why a file could not be loaded. */
+function explain(error: unknown, path: string): AddonUnavailable {
+  const { code, message = String(error) } = error as NodeJS.ErrnoException;
+  if (code === 'ERR_DLOPEN_DISABLED') {
+    return {
+      reason: 'Node was started with --permission, which forbids addons',
+      remedy: 'Start it with --allow-addons as well',
+    };
   }
-  if (isNode) exports.compensateExternalMemory();
-  return { addon: bind(exports) };
+  if (process.versions['deno'] !== undefined && /\bffi\b/i.test(message)) {
+    return { reason: 'Deno forbids addons', remedy: 'Start it with --allow-ffi' };
+  }
+  if (existsSync(path)) {
+    const remedy = `It must be the addon for ${PLATFORM} and the system's C library; "Platforms" in docs/guarantees.md names those that it was built for`;
+    return { reason: `the addon at ${path} cannot be loaded: ${message}`, remedy };
+  }
+  const remedy = SHIPPED_PLATFORMS.includes(PLATFORM) ? BUNDLED : NOT_SHIPPED;
+  return { reason: `there is no addon for ${PLATFORM} at ${path}`, remedy };
 }
 
 let loaded: AddonLoad | undefined;
 
 /**
- * Loads the addon once; later calls return the same answer. Only a failure to load it is not
- * remembered: it may pass, such as when the process is out of descriptors. Never throws.
+ * Loads the addon when it is first asked for, not at import: a program can name the file until then.
+ * Later calls return the same answer. A file that cannot be loaded is tried again, since the cause may
+ * pass, such as a lack of descriptors. Never throws.
  */
 export function loadAddon(): AddonLoad {
   if (loaded !== undefined) return loaded;
-  const file = findAddon();
-  if (file === undefined) {
-    loaded = { unavailable: `there is no addon for ${process.platform}-${process.arch}` };
-    return loaded;
+  const path = addonPath();
+  if (path === undefined) {
+    return { reason: 'the bundle does not know where it lies', remedy: BUNDLED };
   }
   // Making a `require` function takes ten times as long as this.
   const module = { exports: {} as AddonExports };
   try {
-    process.dlopen(module, file);
+    process.dlopen(module, path);
   } catch (error) {
-    return { unavailable: `the addon could not be loaded: ${String(error)}` };
+    return explain(error, path);
   }
-  loaded = use(module.exports);
+  loaded = use(module.exports, path);
   return loaded;
+}
+
+function use(exports: AddonExports, path: string): AddonLoad {
+  if (!exports.externalBuffersAllowed()) {
+    return {
+      reason: 'this runtime does not allow ArrayBuffers over foreign memory',
+      remedy: 'Run the program in Node',
+    };
+  }
+  const { bun, deno } = process.versions;
+  // Those two count external memory in ways of their own, which the addon leaves alone.
+  if (bun === undefined && deno === undefined) exports.compensateExternalMemory();
+  return { addon: bind(exports), path };
 }

@@ -36,8 +36,9 @@ export interface ParseOptions {
 export interface OpenOptions extends ParseOptions {
   /**
    * `'mmap'` throws when the file cannot be mapped; `'read'` reads tensors into ordinary memory. By
-   * default the file is mapped, or read when there is no binary for the platform, the runtime refuses
-   * buffers over foreign memory, or the file system has no mappings.
+   * default the file is mapped. When it cannot be (no binary for the platform, a bundle without it, a
+   * file system without mappings), it is read, and the process gets one warning with the code
+   * `SAFETENSORS_MAPPING_UNAVAILABLE`; {@link mappingStatus} tells programs.
    */
   readonly storage?: 'mmap' | 'read' | undefined;
   /**

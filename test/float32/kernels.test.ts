@@ -13,7 +13,7 @@ import {
 } from './float-tables.js';
 
 const loaded = loadAddon();
-if (!('addon' in loaded)) throw new Error(loaded.unavailable);
+if (!('addon' in loaded)) throw new Error(loaded.reason);
 const { addon } = loaded;
 
 /** Levels of this processor; `plain` is there on all. */

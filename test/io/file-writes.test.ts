@@ -117,7 +117,8 @@ describe.each(writers)('%s', (_, write) => {
 
 /** An addon whose copies refuse, copy some bytes at a time, or claim the end of the source. */
 function copying(copyFileRangeAsync: Addon['copyFileRangeAsync']): AddonLoad {
-  return { addon: { ...(addon.real as { addon: Addon }).addon, copyFileRangeAsync } };
+  const { addon: real, path } = addon.real as { addon: Addon; path: string };
+  return { addon: { ...real, copyFileRangeAsync }, path };
 }
 
 function refusing(code: string): AddonLoad {
@@ -146,7 +147,7 @@ describe('copyRanges', () => {
 
   const addons: readonly (readonly [string, () => AddonLoad])[] = [
     ['the kernel', () => addon.real as AddonLoad],
-    ['no addon', () => ({ unavailable: 'none' })],
+    ['no addon', () => ({ reason: 'none', remedy: 'none' })],
     ...['ENOTSUP', 'ENOSYS', 'EXDEV', 'EINVAL', 'EPERM'].map(
       (code) => [code, () => refusing(code)] as const,
     ),

@@ -129,16 +129,26 @@ describe('rooms', () => {
     for (const path of sources) visit(path, []);
   });
 
-  it('leave loading the addon to one file', () => {
-    const loaders = sources.filter((path) => {
-      let loads = false;
+  /** The sources that have a node of the syntax tree that is as asked. */
+  function sourcesWith(isWanted: (node: ts.Node) => boolean): string[] {
+    return sources.filter((path) => {
+      let found = false;
       walk(parse(path), (node) => {
-        if (ts.isIdentifier(node)) loads ||= /^(createRequire|dlopen)$/.test(node.text);
-        if (ts.isStringLiteralLike(node)) loads ||= node.text.endsWith('.node');
+        found ||= isWanted(node);
       });
-      return loads;
+      return found;
     });
-    expect(loaders.filter((path) => path !== 'src/addon/load.ts')).toEqual([]);
+  }
+
+  it('leave loading the addon to one file, and knowing where it is to another', () => {
+    const loaders = sourcesWith(
+      (node) => ts.isIdentifier(node) && /^(createRequire|dlopen)$/.test(node.text),
+    );
+    const locations = sourcesWith(
+      (node) => ts.isStringLiteralLike(node) && node.text.endsWith('.node'),
+    );
+    expect(loaders).toEqual(['src/addon/load.ts']);
+    expect(locations).toEqual(['src/addon/location.ts']);
   });
 });
 

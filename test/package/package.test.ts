@@ -21,6 +21,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { SHIPPED_PLATFORMS } from '../../src/addon/location.js';
 import { readDescription } from '../file/model-description.js';
 import { filesBelow, root } from '../support/source-tree.js';
 
@@ -158,6 +159,17 @@ describe('the tarball', () => {
         .toSorted();
     expect(files(withAddon)).toEqual([...expected, ADDON].toSorted());
     expect(files(withoutAddon)).toEqual(expected);
+  });
+
+  it('has an addon for every literal that bundlers see, and a literal for every addon', () => {
+    const bundle = readFileSync(join(folder, 'copy/lib/index.js'), 'utf8');
+    const literals = /new URL\("\.\.\/([^"]+)", import\.meta\.url\)/g;
+    const named = [...bundle.matchAll(literals)].map(([, path]) => path);
+    const shipped = withAddon.files
+      .map(({ path }) => path)
+      .filter((path) => path.endsWith('.node'));
+    expect(named.toSorted()).toEqual(shipped.toSorted());
+    expect(shipped.map((path) => path.split('/')[1])).toEqual(SHIPPED_PLATFORMS);
   });
 
   it('needs no other package and runs nothing when it is installed', () => {

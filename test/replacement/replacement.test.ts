@@ -231,12 +231,12 @@ describe.each(forms)('$form', ({ open, commit }) => {
 
   describe('space', () => {
     function allocating(code: string): AddonLoad {
-      const { addon: real } = addon.real as { addon: Addon };
+      const { addon: real, path } = addon.real as { addon: Addon; path: string };
       const allocate = (): never => {
         const errno = { ENOSPC: -28, EDQUOT: -122, EFBIG: -27 }[code] ?? -95;
         throw Object.assign(new Error(code), { code, errno, syscall: 'fallocate' });
       };
-      return { addon: { ...real, allocate, allocateAsync: async () => allocate() } };
+      return { addon: { ...real, allocate, allocateAsync: async () => allocate() }, path };
     }
 
     test.each(['ENOSPC', 'EDQUOT', 'EFBIG'])(
@@ -270,7 +270,7 @@ describe.each(forms)('$form', ({ open, commit }) => {
       ['ENOTSUP', () => allocating('ENOTSUP')],
       ['ENOSYS', () => allocating('ENOSYS')],
       ['EINVAL', () => allocating('EINVAL')],
-      ['no addon', () => ({ unavailable: 'none' })],
+      ['no addon', () => ({ reason: 'none', remedy: 'none' })],
     ])(
       'cannot be reserved (%s): it goes on, and the file is as long as what is written',
       async (_, load) => {

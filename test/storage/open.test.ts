@@ -1,4 +1,5 @@
 import { closeSync, fstatSync } from 'node:fs';
+import process from 'node:process';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Addon, AddonLoad } from '../../src/addon/load.js';
 import { type OpenedFile, openRegularFile } from '../../src/io/opened-file.js';
@@ -6,7 +7,7 @@ import { openStorage } from '../../src/storage/open.js';
 import { writeTemporary } from '../support/make-file.js';
 
 // Hoisted, since the module asks for the addon as soon as it is loaded.
-const addon = vi.hoisted(() => ({ load: { unavailable: 'not set' } as AddonLoad }));
+const addon = vi.hoisted(() => ({ load: { reason: 'not set', remedy: 'set it' } as AddonLoad }));
 vi.mock('../../src/addon/load.js', () => ({ loadAddon: () => addon.load }));
 
 let file: OpenedFile;
@@ -25,24 +26,34 @@ function failingWith(code: string): AddonLoad {
       throw Object.assign(new Error(code), { code });
     },
   };
-  return { addon: failing as Addon };
+  return { addon: failing as Addon, path: 'the addon' };
 }
 
 describe.each<[string, () => AddonLoad]>([
-  ['without an addon', () => ({ unavailable: 'there is no addon for this platform' })],
+  ['without an addon', () => ({ reason: 'there is no addon', remedy: 'Ship it' })],
   ['on a file system without mappings', () => failingWith('ENODEV')],
 ])('%s', (_, makeLoad) => {
   beforeEach(() => {
     addon.load = makeLoad();
   });
 
-  test('files are read', () => {
+  test('files are read, with a warning for the first', () => {
+    const warn = vi.spyOn(process, 'emitWarning').mockReturnValue();
     const storage = openStorage(file, {});
+    expect(warn.mock.calls).toEqual([
+      [
+        expect.stringMatching(/is read into memory instead of mapped, because (there is|its file)/),
+        { type: 'SafetensorsWarning', code: 'SAFETENSORS_MAPPING_UNAVAILABLE' },
+      ],
+    ]);
     expect(storage.kind).toBe('read');
     expect(storage.window(file.byteLength - 4, file.byteLength)).toEqual(Uint8Array.of(1, 2, 3, 4));
     // It has taken the descriptor over.
     storage.close(false);
     file = openRegularFile(file.path, file.path);
+    openStorage(openRegularFile(file.path, file.path), {}).close(false);
+    expect(warn).toHaveBeenCalledOnce();
+    warn.mockRestore();
   });
 
   test("a mapping by name is refused, and the descriptor stays the caller's", () => {
@@ -50,7 +61,9 @@ describe.each<[string, () => AddonLoad]>([
       expect.objectContaining({
         code: 'SAFETENSORS_MAPPING_UNAVAILABLE',
         path: file.path,
-        message: expect.stringMatching(/cannot map the file: (there is no addon|the file system)/),
+        message: expect.stringMatching(
+          /cannot map the file, because (there is no addon|its file system)/,
+        ),
       }),
     );
     expect(fstatSync(file.fd).isFile()).toBe(true);
@@ -72,7 +85,7 @@ test('an addon that fails after mapping gives the mapping back, not the descript
     },
     release,
   };
-  addon.load = { addon: failing as Addon };
+  addon.load = { addon: failing as Addon, path: 'the addon' };
   expect(() => openStorage(file, {})).toThrow(expect.objectContaining({ code: 'ESTALE' }));
   expect(release).toHaveBeenCalledOnce();
   expect(fstatSync(file.fd).isFile()).toBe(true);

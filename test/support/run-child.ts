@@ -16,6 +16,14 @@ export interface ChildResult {
   readonly stderr: string;
 }
 
+/** How a child is started. */
+export interface ChildOptions {
+  /** Flags for Node. */
+  readonly flags?: readonly string[];
+  /** Added to the environment. */
+  readonly env?: NodeJS.ProcessEnv;
+}
+
 /** Path of `test/<script>`. */
 export function childPath(script: string): string {
   return fileURLToPath(new URL(`../${script}`, import.meta.url));
@@ -25,10 +33,14 @@ export function childPath(script: string): string {
  * Runs `test/<script>` with `--expose-gc`. Its folder for temporary files is removed here, because a
  * child that is killed cannot do that.
  */
-export async function runChild(script: string, args: readonly string[] = []): Promise<ChildResult> {
+export async function runChild(
+  script: string,
+  args: readonly string[] = [],
+  { flags = [], env = {} }: ChildOptions = {},
+): Promise<ChildResult> {
   const folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-'));
-  const child = spawn(process.execPath, ['--expose-gc', childPath(script), ...args], {
-    env: { ...process.env, TMPDIR: folder },
+  const child = spawn(process.execPath, ['--expose-gc', ...flags, childPath(script), ...args], {
+    env: { ...process.env, ...env, TMPDIR: folder },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   try {
@@ -47,8 +59,9 @@ export async function runChild(script: string, args: readonly string[] = []): Pr
 export async function measureInChild<Result>(
   script: string,
   args: readonly string[] = [],
+  options: ChildOptions = {},
 ): Promise<Result> {
-  const { code, signal, stdout, stderr } = await runChild(script, args);
+  const { code, signal, stdout, stderr } = await runChild(script, args, options);
   if (code !== 0) throw new Error(`${script} ended with ${signal ?? code}:\n${stdout}${stderr}`);
   return JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '') as Result;
 }

@@ -168,7 +168,7 @@ const scenarios = {
   /** Two copies of the addon in one process: each passes the other's faults on. */
   async 'two-copies'() {
     const copy = join(folder, 'copy.node');
-    const addon = '../../../build/Release/safetensors-mmap.node';
+    const addon = `../../../prebuilds/${process.platform}-${process.arch}/safetensors-mmap.node`;
     copyFileSync(fileURLToPath(new URL(addon, import.meta.url)), copy);
     const other = createRequire(import.meta.url)(copy);
     const path = makeSevens('a', MB);

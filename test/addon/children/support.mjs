@@ -11,7 +11,7 @@ import { loadAddon } from '../../../build/addon/load.js';
 export { collect, mapLines, processStatus } from '../../support/process-memory.mjs';
 
 const load = loadAddon();
-if ('unavailable' in load) throw new Error(load.unavailable);
+if (!('addon' in load)) throw new Error(load.reason);
 export const { addon } = load;
 
 /** A folder that is removed at exit; a worker uses the folder of the thread that started it. */

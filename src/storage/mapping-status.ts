@@ -1,0 +1,49 @@
+/** Tells programs and people whether files are mapped here, and if not, why. */
+
+import process from 'node:process';
+import { loadAddon } from '../addon/load.js';
+
+/** Whether files can be mapped. */
+export type MappingStatus =
+  | {
+      readonly available: true;
+      /** Path of the addon's file. */
+      readonly addon: string;
+    }
+  | {
+      readonly available: false;
+      /** Why not, as in "because …". */
+      readonly reason: string;
+      /** What helps. */
+      readonly remedy: string;
+    };
+
+/**
+ * Whether this process can map files. Loads the addon if nothing has yet; opens no file. A file system
+ * without mappings shows only when a file on it is opened. Where mapping is not available, files are
+ * read into memory, and the first of them gives a warning: call this at the start of a program that
+ * must not run that way.
+ *
+ * @example
+ * ```ts
+ * const status = mappingStatus();
+ * console.log(status.available ? 'files are mapped' : status.reason); // → files are mapped
+ * ```
+ */
+export function mappingStatus(): MappingStatus {
+  const load = loadAddon();
+  if ('addon' in load) return { available: true, addon: load.path };
+  return { available: false, ...load };
+}
+
+const warned = new Set<string>();
+
+/** Warns once in this thread for every reason that a file is read although nobody asked for that. */
+export function warnOfReading(path: string, reason: string, remedy: string): void {
+  if (warned.has(reason)) return;
+  warned.add(reason);
+  process.emitWarning(
+    `${path} is read into memory instead of mapped, because ${reason}. ${remedy}. To read it on purpose, open it with { storage: 'read' }.`,
+    { type: 'SafetensorsWarning', code: 'SAFETENSORS_MAPPING_UNAVAILABLE' },
+  );
+}

@@ -1,11 +1,11 @@
 /** Opens checkpoints: by a folder, an index, a file, or the id of a repository on the Hub. */
 
 import { statSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
-import { argumentTypeError, requireOptions, requireString } from '../errors/arguments.js';
+import { requireOptions, requireString } from '../errors/arguments.js';
 import type { OpenOptions } from '../file/open.js';
 import { findInHubCache, notInCache } from '../hub/cache.js';
 import { isHubUri, parseHubId } from '../hub/ids.js';
+import { pathText } from '../io/paths.js';
 import { hasCode } from '../io/system-errors.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { Catalog } from './catalog.js';
@@ -101,8 +101,7 @@ export function findCheckpoint(
   options: OpenCheckpointOptions,
 ): CheckpointFiles {
   checkOptions(options);
-  const text = path instanceof URL ? fileURLToPath(path) : path;
-  if (typeof text !== 'string') throw argumentTypeError('path', 'a string or a file: URL', path);
+  const text = pathText('path', path);
   const isPath = !isHubUri(text) && statSync(text, { throwIfNoEntry: false }) !== undefined;
   return isPath ? findFiles(text, options) : findCached(text, options);
 }

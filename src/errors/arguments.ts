@@ -3,6 +3,7 @@
  * codes; the message says what the argument is called, what was expected and what came.
  */
 
+import { isAbortSignal, isIterable } from './brand-checks.js';
 import { quoteName } from './errors.js';
 
 /** A value for a message: what it is, or the value itself where that is short. */
@@ -37,9 +38,7 @@ export function requireOptions(options: unknown): void {
 
 /** Throws a TypeError unless `names` is iterable. A string is one name, not a list of names. */
 export function requireNames(names: unknown): void {
-  if (typeof names !== 'object' || names === null || !(Symbol.iterator in names)) {
-    throw argumentTypeError('names', 'an iterable of strings', names);
-  }
+  if (!isIterable(names)) throw argumentTypeError('names', 'an iterable of strings', names);
 }
 
 /** Throws a TypeError unless the value is a string. */
@@ -59,9 +58,8 @@ export function requireFunction(name: string, value: unknown): void {
 
 /** Throws a TypeError unless the option `signal` is an AbortSignal or undefined. */
 export function requireSignal(signal: unknown): void {
-  if (signal !== undefined && !(signal instanceof AbortSignal)) {
-    throw argumentTypeError('signal', 'an AbortSignal', signal);
-  }
+  if (signal === undefined || isAbortSignal(signal)) return;
+  throw argumentTypeError('signal', 'an AbortSignal', signal);
 }
 
 /** Throws a TypeError unless the value is a number, a RangeError unless it is such an integer. */

@@ -1,6 +1,7 @@
 /** Values by name, in any form that a caller may have: how tensors and metadata are given. */
 
 import { argumentTypeError, requireString } from './arguments.js';
+import { isIterable } from './brand-checks.js';
 
 /** A Map, an iterable of pairs, or a plain object, of which the own enumerable keys count. */
 export type NamedValues<Value> =
@@ -16,7 +17,7 @@ export function* pairsOf<Value>(
   values: NamedValues<Value>,
   what: string,
 ): Generator<readonly [name: string, value: Value], void, void> {
-  if (!isIterable<readonly [string, Value]>(values)) {
+  if (!isIterable(values)) {
     if (!isPlainObject(values)) throw notNamedValues(what, values);
     yield* Object.entries(values);
     return;
@@ -34,10 +35,6 @@ export function* pairsOf<Value>(
 function notNamedValues(what: string, values: unknown): TypeError {
   const expected = 'a Map, an iterable of [name, value] pairs or a plain object';
   return argumentTypeError(what, expected, values);
-}
-
-function isIterable<Item>(values: unknown): values is Iterable<Item> {
-  return typeof values === 'object' && values !== null && Symbol.iterator in values;
 }
 
 /** A buffer or a promise would pass as an object without keys, but is a mistake. */

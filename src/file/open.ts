@@ -8,6 +8,7 @@ import {
   requireBoolean,
   requireOptions,
 } from '../errors/arguments.js';
+import { isUint8Array } from '../errors/brand-checks.js';
 import { requireLittleEndianHost } from '../format/dtype.js';
 import { HEAD_BYTE_LENGTH } from '../format/foreign-formats.js';
 import {
@@ -123,7 +124,7 @@ export function loadFile(path: PathLike, options: OpenOptions = {}): Map<string,
  */
 export function parse(bytes: Uint8Array, options: ParseOptions = {}): SafetensorsFile {
   requireOptions(options);
-  if (!(bytes instanceof Uint8Array)) throw argumentTypeError('bytes', 'a Uint8Array', bytes);
+  if (!isUint8Array(bytes)) throw argumentTypeError('bytes', 'a Uint8Array', bytes);
   const limits = limitsOf(options, undefined);
   // Not `bytes.slice`, which copies nothing when it is a Buffer's. Shared memory is fine.
   const whole = new Uint8Array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength);

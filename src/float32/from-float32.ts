@@ -5,6 +5,7 @@
  */
 
 import { argumentRangeError, argumentTypeError } from '../errors/arguments.js';
+import { isFloat32Array } from '../errors/brand-checks.js';
 import type { Dtype } from '../format/dtype.js';
 import { SMALL_FLOATS, type SmallFloat } from './small-floats.js';
 
@@ -55,9 +56,7 @@ const FLOAT_DTYPES: readonly string[] = [
  */
 export function fromFloat32<D extends FloatDtype>(values: Float32Array, dtype: D): FloatData<D>;
 export function fromFloat32(values: Float32Array, dtype: FloatDtype): FloatData<FloatDtype> {
-  if (!(values instanceof Float32Array)) {
-    throw argumentTypeError('values', 'a Float32Array', values);
-  }
+  if (!isFloat32Array(values)) throw argumentTypeError('values', 'a Float32Array', values);
   if (!FLOAT_DTYPES.includes(dtype)) {
     throw argumentTypeError('dtype', `one of ${FLOAT_DTYPES.join(', ')}`, dtype);
   }

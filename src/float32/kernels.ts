@@ -1,7 +1,7 @@
 /** Converts to float32 by the fastest way there is: kernels that were provided, else TypeScript. */
 
 import { argumentRangeError, argumentTypeError } from '../errors/arguments.js';
-import { isFloat32Array } from '../errors/typed-arrays.js';
+import { isFloat32Array } from '../errors/brand-checks.js';
 import type { Dtype } from '../format/dtype.js';
 import { convertToFloat32 } from './to-float32.js';
 

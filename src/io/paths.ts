@@ -2,6 +2,7 @@
 
 import { fileURLToPath } from 'node:url';
 import { argumentTypeError } from '../errors/arguments.js';
+import { isUrl } from '../errors/brand-checks.js';
 
 /** A path as `node:fs` takes it; a Buffer for names that are not Unicode. */
 export type PathLike = string | Buffer | URL;
@@ -14,11 +15,18 @@ interface Location {
 
 /** Throws a TypeError for anything but a path. */
 export function locate(path: PathLike): Location {
-  if (typeof path === 'string') return { location: path, label: path };
   if (Buffer.isBuffer(path)) return { location: path, label: path.toString() };
-  if (path instanceof URL) {
-    const location = fileURLToPath(path);
-    return { location, label: location };
-  }
-  throw argumentTypeError('path', 'a string, a Buffer or a file: URL', path);
+  const location = pathText('path', path, 'a string, a Buffer or a file: URL');
+  return { location, label: location };
+}
+
+/** The path as text. `name` is what the argument is called. Throws a TypeError unless it is a path. */
+export function pathText(
+  name: string,
+  path: string | URL,
+  expected = 'a string or a file: URL',
+): string {
+  if (typeof path === 'string') return path;
+  if (isUrl(path)) return fileURLToPath(path);
+  throw argumentTypeError(name, expected, path);
 }

@@ -1,6 +1,6 @@
 /** Errors of system calls: makes them, tells their codes, names the file they are about. */
 
-import { getSystemErrorMap } from 'node:util';
+import { getSystemErrorMap, types } from 'node:util';
 import { systemErrorCode } from '../addon/errno.js';
 
 function describe(code: string, text: string, syscall: string, path: string): string {
@@ -25,7 +25,7 @@ export function systemError(code: string, syscall: string, path: string): Error 
  * instead of the system call that failed.
  */
 export function aboutFile(error: unknown, path: string, call?: string): unknown {
-  if (!(error instanceof Error)) return error;
+  if (!types.isNativeError(error)) return error;
   const { errno, syscall = '' } = error as NodeJS.ErrnoException;
   if (typeof errno !== 'number') return error;
   const code = systemErrorCode(errno);
@@ -36,5 +36,5 @@ export function aboutFile(error: unknown, path: string, call?: string): unknown 
 
 /** Whether a value is an error with one of these codes. */
 export function hasCode(error: unknown, codes: readonly string[]): boolean {
-  return error instanceof Error && codes.includes((error as NodeJS.ErrnoException).code ?? '');
+  return types.isNativeError(error) && codes.includes((error as NodeJS.ErrnoException).code ?? '');
 }

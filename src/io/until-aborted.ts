@@ -1,5 +1,7 @@
 /** Waits for promises of the caller's code, which may never settle, until a signal ends the wait. */
 
+import { isAsyncIterable } from '../errors/brand-checks.js';
+
 /** Resolves as the promise does, or rejects with `signal.reason`, whichever comes first. */
 export async function untilAborted<Value>(
   value: Value | PromiseLike<Value>,
@@ -24,8 +26,9 @@ export async function* itemsUntilAborted<Item>(
   items: AsyncIterable<Item> | Iterable<Item>,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Awaited<Item>, void, void> {
-  const iterator =
-    Symbol.asyncIterator in items ? items[Symbol.asyncIterator]() : items[Symbol.iterator]();
+  const iterator = isAsyncIterable(items)
+    ? items[Symbol.asyncIterator]()
+    : items[Symbol.iterator]();
   let isDone = false;
   // An iterator that throws has closed itself.
   const next = async (): Promise<IteratorResult<Item>> => {

@@ -1,8 +1,8 @@
 /** The bytes of a new tensor, in the forms that callers have in memory. */
 
 import { argumentTypeError } from '../errors/arguments.js';
+import { isAnyArrayBuffer, tagOf } from '../errors/brand-checks.js';
 import { quoteName, refuseTensor } from '../errors/errors.js';
-import { isBuffer, tagOf } from '../errors/typed-arrays.js';
 import { DTYPES, type Dtype } from '../format/dtype.js';
 import type { TensorFacts } from '../format/tensor-spec.js';
 
@@ -26,7 +26,7 @@ const FURTHER_ARRAYS: Readonly<Partial<Record<Dtype, string>>> = {
 
 /** Whether a value is bytes in memory, for whatever dtype. */
 export function isTensorBytes(value: unknown): value is TensorBytes {
-  return (ArrayBuffer.isView(value) && tagOf(value) !== 'DataView') || isBuffer(value);
+  return (ArrayBuffer.isView(value) && tagOf(value) !== 'DataView') || isAnyArrayBuffer(value);
 }
 
 /**
@@ -43,7 +43,7 @@ export function viewOf(
     const expected = 'a typed array, an ArrayBuffer or a SharedArrayBuffer';
     throw argumentTypeError(`the data of tensor ${quoteName(name)}`, expected, data);
   }
-  if (isBuffer(data)) {
+  if (isAnyArrayBuffer(data)) {
     // Over a detached buffer no view can be made.
     return data.byteLength === 0 ? new Uint8Array(0) : new Uint8Array(data, 0, data.byteLength);
   }
@@ -61,7 +61,7 @@ export function viewOf(
 
 /** Whether the memory is known to be detached. Node 20 does not tell. */
 export function isDetached(data: TensorBytes): boolean {
-  const buffer: ArrayBufferLike & { readonly detached?: boolean } = isBuffer(data)
+  const buffer: ArrayBufferLike & { readonly detached?: boolean } = isAnyArrayBuffer(data)
     ? data
     : data.buffer;
   return buffer.detached === true;

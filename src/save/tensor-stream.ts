@@ -1,6 +1,7 @@
 /** Streams of a tensor's bytes, which need not all be in memory at once. */
 
 import { argumentTypeError } from '../errors/arguments.js';
+import { isAsyncIterable, isIterable } from '../errors/brand-checks.js';
 import { quoteName, refuseTensor } from '../errors/errors.js';
 import type { TensorFacts } from '../format/tensor-spec.js';
 import { itemsUntilAborted, untilAborted } from '../io/until-aborted.js';
@@ -22,11 +23,7 @@ type StreamedTensor = Pick<TensorFacts, 'name' | 'dtype' | 'byteLength'>;
 
 /** Whether a value is a stream. */
 export function isTensorStream(value: unknown): value is TensorStream {
-  return typeof value === 'function' || isObjectWith(Symbol.asyncIterator, value);
-}
-
-function isObjectWith(key: symbol, value: unknown): boolean {
-  return typeof value === 'object' && value !== null && key in value;
+  return typeof value === 'function' || isAsyncIterable(value);
 }
 
 /**
@@ -58,9 +55,7 @@ async function piecesOf(tensor: StreamedTensor, stream: TensorStream): Promise<T
   const given = typeof stream === 'function' ? await stream() : stream;
   // First, because a typed array is also an iterable, of numbers.
   if (isTensorBytes(given)) return [given];
-  if (isObjectWith(Symbol.asyncIterator, given) || isObjectWith(Symbol.iterator, given)) {
-    return given;
-  }
+  if (isAsyncIterable(given) || isIterable(given)) return given;
   const subject = `what the data function of tensor ${quoteName(tensor.name)} returns`;
   throw argumentTypeError(subject, 'bytes or an iterable of bytes', given);
 }

@@ -6,6 +6,7 @@ import {
   requireOptions,
   requireString,
 } from '../errors/arguments.js';
+import { isIterable } from '../errors/brand-checks.js';
 import { quoteName, SafetensorsError, TensorNotFoundError } from '../errors/errors.js';
 import { type NamedValues, pairsOf } from '../errors/named-values.js';
 import { nearNames } from '../errors/near-names.js';
@@ -269,6 +270,6 @@ export class SafetensorsWriter {
 /** Wraps a synchronous iterable, such as an array or `tensor.chunks()`, in a stream. */
 function streamOf(data: WriterData): TensorBytes | TensorStream {
   // First, because a typed array is also an iterable, of numbers.
-  if (isTensorBytes(data) || typeof data !== 'object' || data === null) return data;
-  return Symbol.iterator in data ? () => data : data;
+  if (isTensorBytes(data) || !isIterable(data)) return data;
+  return () => data;
 }

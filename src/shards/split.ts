@@ -7,6 +7,7 @@ import {
   requireOptions,
   requireString,
 } from '../errors/arguments.js';
+import { isIterable } from '../errors/brand-checks.js';
 import { quoteName } from '../errors/errors.js';
 import { DEFAULT_FILENAME_PATTERN, FilenamePattern } from './file-names.js';
 import { parseByteSize } from './sizes.js';
@@ -172,9 +173,7 @@ function* checkedPairs<T>(
   tensors: Iterable<readonly [string, T]>,
 ): Generator<readonly [string, T]> {
   const expected = 'a Map or an iterable of pairs of name and tensor';
-  if (typeof tensors !== 'object' || typeof tensors?.[Symbol.iterator] !== 'function') {
-    throw argumentTypeError('tensors', expected, tensors);
-  }
+  if (!isIterable(tensors)) throw argumentTypeError('tensors', expected, tensors);
   for (const pair of tensors) {
     if (!Array.isArray(pair)) throw argumentTypeError('tensors', expected, pair);
     requireString('name', pair[0]);

@@ -10,7 +10,7 @@
  */
 
 import { requireSignal } from '../errors/arguments.js';
-import { isSharedBuffer } from '../errors/typed-arrays.js';
+import { isSharedArrayBuffer } from '../errors/brand-checks.js';
 import { convertOnPool, hasPool, requireInto } from '../float32/kernels.js';
 import { valueCountOf } from '../float32/to-float32.js';
 import { DTYPES, type Dtype } from '../format/dtype.js';
@@ -85,7 +85,7 @@ export async function convertOnPoolInWindows(
   if (into !== undefined) requireInto(into, valueCount);
   signal?.throwIfAborted();
   const output = into ?? new Float32Array(valueCount);
-  const isDirect = into === undefined || isSharedBuffer(into.buffer);
+  const isDirect = into === undefined || isSharedArrayBuffer(into.buffer);
   const runsFree = isDirect && elements.source.isHoldable && hasPool();
   const length = runsFree ? directWindowLength(valueCount) : COPIED_WINDOW_LENGTH;
 

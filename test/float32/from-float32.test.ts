@@ -6,6 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { type FloatDtype, fromFloat32 } from '../../src/float32/from-float32.js';
 import { convertToFloat32, valueCountOf } from '../../src/float32/to-float32.js';
 import { DTYPES, type Dtype } from '../../src/format/dtype.js';
+import { foreign } from '../support/other-realm.js';
 import {
   bitsOf,
   expectedPatterns,
@@ -148,6 +149,11 @@ describe('fromFloat32', () => {
     const values = Float32Array.of(9, 1, 2, 9).subarray(1, 3);
     expect(fromFloat32(values, 'BF16')).toEqual(Uint16Array.of(0x3f80, 0x4000));
     expect(fromFloat32(new Float32Array(0), 'F4')).toEqual(new Uint8Array(0));
+  });
+
+  it('takes an array of another realm', () => {
+    const values = foreign<Float32Array>('Float32Array.of(1, -2)');
+    expect(fromFloat32(values, 'BF16')).toEqual(Uint16Array.of(0x3f80, 0xc000));
   });
 
   it('refuses other dtypes, other values and parts of elements', () => {

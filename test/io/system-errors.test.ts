@@ -3,6 +3,7 @@ import { constants } from 'node:os';
 import { expect, test } from 'vitest';
 import { systemErrorCode } from '../../src/addon/errno.js';
 import { aboutFile, hasCode, systemError } from '../../src/io/system-errors.js';
+import { foreign } from '../support/other-realm.js';
 
 test('codes, including those that Node has no name for', () => {
   expect(systemErrorCode(-constants.errno.ENOENT)).toBe('ENOENT');
@@ -56,4 +57,11 @@ test('hasCode', () => {
   expect(hasCode(systemError('EIO', 'read', 'x'), ['ENOSPC', 'EIO'])).toBe(true);
   expect(hasCode(systemError('EIO', 'read', 'x'), ['ENOSPC'])).toBe(false);
   expect(hasCode({ code: 'EIO' }, ['EIO'])).toBe(false);
+});
+
+// Under Jest, all errors of `node:fs` are.
+test('errors of another realm', () => {
+  const error = foreign("Object.assign(new Error('x'), { errno: -2, code: 'ENOENT' })");
+  expect(hasCode(error, ['ENOENT'])).toBe(true);
+  expect(aboutFile(error, 'mine', 'open')).toMatchObject({ code: 'ENOENT', path: 'mine' });
 });

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type Sized, type SplitOptions, splitStateDictIntoShards } from '../../src/index.js';
+import { foreign } from '../support/other-realm.js';
 import { findPython, isSkipped, titleWith } from '../support/python.js';
 import { askHub, type SplitAnswer, type SplitQuestion, shardingCases } from './sharding-cases.js';
 
@@ -154,6 +155,12 @@ describe('splitStateDictIntoShards', () => {
       metadata: { total_size: 10_000_000_001 },
       isSharded: true,
     });
+  });
+
+  it('takes a Map of another realm', () => {
+    const tensors = foreign<Map<string, Uint8Array>>("new Map([['a', new Uint8Array(3)]])");
+    const { filenameToTensors } = splitStateDictIntoShards(tensors);
+    expect([...filenameToTensors.values()]).toEqual([['a']]);
   });
 
   it('makes one file when there is no limit', () => {

@@ -2,9 +2,9 @@
 
 import { statSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { argumentRangeError, argumentTypeError, requireBoolean } from '../../errors/arguments.js';
+import { argumentRangeError, requireBoolean } from '../../errors/arguments.js';
 import { isHubUri } from '../../hub/ids.js';
+import { pathText } from '../../io/paths.js';
 import { Transfer, type TransferOptions } from '../../io/transfer.js';
 import type { SaveSyncOptions } from '../../save/save.js';
 import { SourceFiles } from '../../save/source-files.js';
@@ -101,10 +101,7 @@ function hasStream(plan: CheckpointPlan): boolean {
 
 /** Refuses a path that looks like a file's, unless there is a folder of that name. */
 function folderOf(target: string | URL): string {
-  const folder = target instanceof URL ? fileURLToPath(target) : target;
-  if (typeof folder !== 'string') {
-    throw argumentTypeError('the folder', 'a string or a file: URL', target);
-  }
+  const folder = pathText('the folder', target);
   const isFolder = statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true;
   if (
     folder === '' ||

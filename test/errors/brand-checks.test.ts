@@ -1,0 +1,94 @@
+import { types } from 'node:util';
+import { describe, expect, test } from 'vitest';
+import {
+  isAbortSignal,
+  isAnyArrayBuffer,
+  isAsyncIterable,
+  isFloat32Array,
+  isIterable,
+  isSharedArrayBuffer,
+  isUint8Array,
+  isUrl,
+  tagOf,
+} from '../../src/errors/brand-checks.js';
+import { foreign, foreignAbort, foreignUrl } from '../support/other-realm.js';
+
+const KINDS = [
+  'Uint8Array',
+  'Uint8ClampedArray',
+  'Int8Array',
+  'Uint16Array',
+  'Int16Array',
+  'Uint32Array',
+  'Int32Array',
+  'Float32Array',
+  'Float64Array',
+  'BigInt64Array',
+  'BigUint64Array',
+  'ArrayBuffer',
+  'SharedArrayBuffer',
+];
+
+const VALUES = [
+  undefined,
+  null,
+  0,
+  'text',
+  Symbol('s'),
+  () => 1,
+  {},
+  new DataView(new ArrayBuffer(1)),
+];
+
+describe.each([
+  ['this realm', (source: string): unknown => new Function(`return ${source}`)()],
+  ['another realm', foreign],
+])('values of %s', (_, make) => {
+  test.each(KINDS)('%s', (kind) => {
+    const value = make(`new ${kind}(8)`);
+    expect(tagOf(value)).toBe(kind);
+    expect(isUint8Array(value)).toBe(types.isUint8Array(value));
+    expect(isFloat32Array(value)).toBe(types.isFloat32Array(value));
+    expect(isAnyArrayBuffer(value)).toBe(types.isAnyArrayBuffer(value));
+    if (types.isAnyArrayBuffer(value)) {
+      expect(isSharedArrayBuffer(value)).toBe(types.isSharedArrayBuffer(value));
+    }
+  });
+
+  test.each(['new Map()', 'new Set()', '[]', 'new Uint8Array(1)', '(function* () {})()'])(
+    '%s is iterable',
+    (source) => {
+      expect(isIterable(make(source))).toBe(true);
+      expect(isAsyncIterable(make(source))).toBe(false);
+    },
+  );
+
+  test('an async generator is async iterable', () => {
+    expect(isAsyncIterable(make('(async function* () {})()'))).toBe(true);
+    expect(isIterable(make('(async function* () {})()'))).toBe(false);
+  });
+});
+
+test('a Buffer is a Uint8Array', () => {
+  expect(isUint8Array(Buffer.alloc(1))).toBe(true);
+});
+
+test('URLs', () => {
+  expect(isUrl(new URL('file:///a'))).toBe(true);
+  expect(isUrl(foreignUrl('file:///a'))).toBe(true);
+  // What the old `url.parse` returns.
+  expect(isUrl({ href: 'file:///a', protocol: 'file:', auth: null, path: '/a' })).toBe(false);
+});
+
+test('signals', () => {
+  expect(isAbortSignal(new AbortController().signal)).toBe(true);
+  expect(isAbortSignal(foreignAbort().signal)).toBe(true);
+  expect(isAbortSignal(new AbortController())).toBe(false);
+  expect(isAbortSignal(new EventTarget())).toBe(false);
+});
+
+test.each(VALUES)('%o is nothing of this', (value) => {
+  expect(isUint8Array(value) || isFloat32Array(value) || isAnyArrayBuffer(value)).toBe(false);
+  expect(isUrl(value) || isAbortSignal(value) || isAsyncIterable(value)).toBe(false);
+  expect(isIterable(value)).toBe(false);
+});

@@ -1,0 +1,37 @@
+import { pathToFileURL } from 'node:url';
+import { expect, test } from 'vitest';
+import { locate, pathText } from '../../src/io/paths.js';
+import { foreignUrl } from '../support/other-realm.js';
+
+const url = pathToFileURL('/a b');
+
+test('paths in every form', () => {
+  const bytes = Buffer.from('/a b');
+  expect(locate('/a b')).toEqual({ location: '/a b', label: '/a b' });
+  expect(locate(bytes)).toEqual({ location: bytes, label: '/a b' });
+  for (const given of [url, foreignUrl(url)]) {
+    expect(locate(given)).toEqual({ location: '/a b', label: '/a b' });
+    expect(pathText('path', given)).toBe('/a b');
+  }
+});
+
+test.each([3, null, undefined, {}, { href: '/a', auth: null }])('%o is no path', (value) => {
+  const code = 'ERR_INVALID_ARG_TYPE';
+  expect(() => locate(value as never)).toThrow(
+    expect.objectContaining({
+      code,
+      message: expect.stringMatching(/^path must be a string, a Buffer or a file: URL, but is /),
+    }),
+  );
+  expect(() => pathText('the folder', value as never)).toThrow(
+    expect.objectContaining({
+      code,
+      message: expect.stringMatching(/^the folder must be a string or a file: URL, but is /),
+    }),
+  );
+});
+
+test('a URL of another scheme is refused by Node', () => {
+  const code = 'ERR_INVALID_URL_SCHEME';
+  expect(() => locate(new URL('https://host/a'))).toThrow(expect.objectContaining({ code }));
+});

@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { defineConfig } from 'vitest/config';
+import { configDefaults, defineConfig } from 'vitest/config';
 
 export default defineConfig({
   // The benchmarks import the package by its name.
@@ -8,6 +8,8 @@ export default defineConfig({
   },
   test: {
     include: ['test/**/*.test.ts'],
+    // These have tools of their own to install: `npm run test:deploy`.
+    exclude: [...configDefaults.exclude, 'test/deploy/**'],
     // Two forks: tests that measure memory and time run their subject in child processes of their own.
     pool: 'forks',
     maxWorkers: 2,

@@ -2,27 +2,31 @@
  * The package as a stranger gets it: packed from a copy of the tree, installed without network and
  * without compiler, used by `import`, by `require` and by a TypeScript program.
  */
-import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
   copyFileSync,
   cpSync,
-  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
-  realpathSync,
   rmSync,
   symlinkSync,
-  writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { delimiter, dirname, join } from 'node:path';
+import { dirname, join } from 'node:path';
 import ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { SHIPPED_PLATFORMS } from '../../src/addon/location.js';
 import { readDescription } from '../file/model-description.js';
+import {
+  bareEnvironment,
+  install,
+  npmProgram,
+  type Pack,
+  pack,
+  runNode,
+} from '../support/installed-package.js';
 import { filesBelow, root } from '../support/source-tree.js';
 
 const PACKAGE = 'safetensors-mmap';
@@ -31,77 +35,12 @@ const TENSOR = 'embeddings.LayerNorm.weight';
 const ADDON = `prebuilds/${process.platform}-${process.arch}/${PACKAGE}.node`;
 const TSC = join(root, 'node_modules/typescript/bin/tsc');
 
-interface Pack {
-  readonly filename: string;
-  readonly files: readonly { readonly path: string }[];
-}
-
 let folder: string;
-
-/** Runs a program of the running Node; the environment is exactly what is given. */
-function runNode(cwd: string, env: NodeJS.ProcessEnv, ...args: readonly string[]): string {
-  const { status, stdout, stderr } = spawnSync(process.execPath, args, {
-    cwd,
-    env,
-    encoding: 'utf8',
-    maxBuffer: 1 << 26,
-  });
-  if (status !== 0) throw new Error(`node ${args.join(' ')}: ${status}\n${stdout}${stderr}`);
-  return stdout;
-}
-
-/** npm's own program: the one that runs this test, or the one on the PATH. */
-function npmProgram(): string {
-  const { npm_execpath: running, PATH = '' } = process.env;
-  if (running?.endsWith('npm-cli.js')) return running;
-  const found = PATH.split(delimiter)
-    .map((entry) => join(entry, 'npm'))
-    .find((path) => existsSync(path));
-  if (found === undefined) throw new Error('npm is not on the PATH');
-  return realpathSync(found);
-}
-
-/** A machine with node and npm and nothing else: no compiler, no make, no Python, no network. */
-function bareEnvironment(): NodeJS.ProcessEnv {
-  const bin = join(folder, 'bin');
-  if (!existsSync(bin)) {
-    mkdirSync(bin);
-    symlinkSync(process.execPath, join(bin, 'node'));
-    symlinkSync(npmProgram(), join(bin, 'npm'));
-  }
-  return {
-    PATH: bin,
-    HOME: folder,
-    npm_config_cache: join(folder, 'empty-cache'),
-    npm_config_registry: 'http://127.0.0.1:9/',
-    npm_config_userconfig: join(folder, 'no-npmrc'),
-    npm_config_globalconfig: join(folder, 'no-global-npmrc'),
-  };
-}
-
-/** Packs the copy as it is now; `prepare` would build the addon once more. */
-function pack(copy: string, destination: string): Pack {
-  mkdirSync(destination);
-  const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', destination];
-  const [packed] = JSON.parse(runNode(copy, process.env, npmProgram(), ...args)) as Pack[];
-  if (packed === undefined) throw new Error('npm pack printed no package');
-  return { ...packed, filename: join(destination, packed.filename) };
-}
-
-/** Installs a tarball into an empty project and returns that project's folder. */
-function install(name: string, { filename }: Pack): string {
-  const project = join(folder, name);
-  mkdirSync(project);
-  writeFileSync(join(project, 'package.json'), '{ "name": "stranger", "private": true }\n');
-  const options = ['--offline', '--ignore-scripts=false', '--no-audit', '--no-fund'];
-  runNode(project, bareEnvironment(), npmProgram(), 'install', ...options, filename);
-  return project;
-}
 
 /** Runs a program of test/package/children in a project that has the package; returns what it printed. */
 function runChild(project: string, child: string): Record<string, unknown> {
   copyFileSync(join(root, 'test/package/children', child), join(project, child));
-  const output = runNode(project, bareEnvironment(), child, `${MODEL}.safetensors`, TENSOR);
+  const output = runNode(project, bareEnvironment(folder), child, `${MODEL}.safetensors`, TENSOR);
   return JSON.parse(output) as Record<string, unknown>;
 }
 
@@ -173,7 +112,7 @@ describe('the tarball', () => {
   });
 
   it('needs no other package and runs nothing when it is installed', () => {
-    const project = install('clean', withAddon);
+    const project = install(folder, 'clean', withAddon.filename);
     const installed = join(project, 'node_modules', PACKAGE);
     const manifest = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'));
     const scripts = Object.keys(manifest.scripts ?? {});
@@ -192,19 +131,19 @@ describe('the tarball', () => {
 
 describe('installed without network, compiler and Python', () => {
   it('maps a file, by import and by require', () => {
-    const project = install('mapping', withAddon);
+    const project = install(folder, 'mapping', withAddon.filename);
     expectSameAsPython(runChild(project, 'import.mjs'), 'mmap');
     expectSameAsPython(runChild(project, 'require.cjs'), 'mmap');
   });
 
   it('reads instead where there is no addon for the platform', () => {
-    const project = install('reading', withoutAddon);
+    const project = install(folder, 'reading', withoutAddon.filename);
     expectSameAsPython(runChild(project, 'import.mjs'), 'read');
     expectSameAsPython(runChild(project, 'require.cjs'), 'read');
   });
 
   it("compiles a stranger's strict TypeScript against its types", () => {
-    const project = install('types', withAddon);
+    const project = install(folder, 'types', withAddon.filename);
     mkdirSync(join(project, 'node_modules/@types'));
     symlinkSync(join(root, 'node_modules/@types/node'), join(project, 'node_modules/@types/node'));
     // As an ES module and as a CommonJS one.

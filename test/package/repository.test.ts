@@ -5,10 +5,12 @@ import { filesBelow, textOf } from '../support/source-tree.js';
 /** Text files, fixtures included; binary ones could contain any byte sequence. */
 const files = filesBelow('.').filter(
   (path) =>
-    /(?:^|\/)(?:LICENSE|run|\.[a-z-]+)$|\.(?:[cm]?[jt]s|py|cc|c|h|sh|json|md|txt|gypi?|ya?ml)$/.test(
+    /(?:^|\/)(?:LICENSE|run|full|\.[a-z-]+)$|\.(?:[cm]?[jt]s|py|cc|c|h|sh|json|md|txt|gypi?|ya?ml)$/.test(
       path,
     ) && !path.endsWith('.safetensors'),
 );
+
+const lockFiles = files.filter((path) => path.endsWith('package-lock.json'));
 
 function matching(pattern: RegExp): string[] {
   return files.flatMap((path) =>
@@ -29,9 +31,9 @@ interface LockedPackage {
   readonly optionalDependencies?: Readonly<Record<string, string>>;
 }
 
-/** Entries of the lock file by their path, without the one of this package. */
-function lockedPackages(): Record<string, LockedPackage> {
-  const { packages } = JSON.parse(textOf('package-lock.json')) as {
+/** Entries of a lock file by their path, without the one of its own package. */
+function lockedPackages(lockFile: string): Record<string, LockedPackage> {
+  const { packages } = JSON.parse(textOf(lockFile)) as {
     packages: Record<string, LockedPackage>;
   };
   return Object.fromEntries(Object.entries(packages).filter(([path]) => path !== ''));
@@ -40,34 +42,7 @@ function lockedPackages(): Record<string, LockedPackage> {
 describe('the repository', () => {
   it('is seen by this test', () => {
     expect(files).toEqual(expect.arrayContaining(['package.json', '.ci/run', 'src/index.ts']));
-  });
-
-  it('has a lock file without addresses', () => {
-    const packages = Object.entries(lockedPackages());
-    expect(packages.length).toBeGreaterThan(50);
-    expect(packages.filter(([, entry]) => entry.resolved !== undefined)).toEqual([]);
-    expect(textOf('package-lock.json')).not.toContain('://registry');
-  });
-
-  it('has a lock file with a checksum for everything that this platform installs', () => {
-    const foreign = (list: readonly string[] | undefined, here: string): boolean =>
-      list !== undefined && !list.includes(here);
-    const unchecked = Object.entries(lockedPackages()).filter(
-      ([, { integrity, os, cpu }]) =>
-        integrity === undefined && !foreign(os, process.platform) && !foreign(cpu, process.arch),
-    );
-    // A package for musl has the platform and processor of its twin for glibc.
-    expect(unchecked.filter(([, { libc }]) => !libc?.includes('musl'))).toEqual([]);
-  });
-
-  it('has a lock file that is complete on every platform, as `npm ci` asks', () => {
-    const packages = lockedPackages();
-    const missing = Object.entries(packages).flatMap(([path, { optionalDependencies }]) =>
-      Object.keys(optionalDependencies ?? {}).filter(
-        (name) => !packages[`${path}/node_modules/${name}`] && !packages[`node_modules/${name}`],
-      ),
-    );
-    expect(missing).toEqual([]);
+    expect(lockFiles).toEqual(expect.arrayContaining(['package-lock.json']));
   });
 
   it('names no path of the machine it was made on', () => {
@@ -79,5 +54,35 @@ describe('the repository', () => {
     expect(matching(/registry\.\w+\.\w+|--(?:extra-)?index-url|--find[-]links|pypi\.org/)).toEqual(
       [],
     );
+  });
+});
+
+describe.each(lockFiles)('%s', (lockFile) => {
+  it('has no addresses', () => {
+    const packages = Object.entries(lockedPackages(lockFile));
+    expect(packages.length).toBeGreaterThan(50);
+    expect(packages.filter(([, entry]) => entry.resolved !== undefined)).toEqual([]);
+    expect(textOf(lockFile)).not.toContain('://registry');
+  });
+
+  it('has a checksum for everything that this platform installs', () => {
+    const foreign = (list: readonly string[] | undefined, here: string): boolean =>
+      list !== undefined && !list.includes(here);
+    const unchecked = Object.entries(lockedPackages(lockFile)).filter(
+      ([, { integrity, os, cpu }]) =>
+        integrity === undefined && !foreign(os, process.platform) && !foreign(cpu, process.arch),
+    );
+    // A package for musl has the platform and processor of its twin for glibc.
+    expect(unchecked.filter(([, { libc }]) => !libc?.includes('musl'))).toEqual([]);
+  });
+
+  it('is complete on every platform, as `npm ci` asks', () => {
+    const packages = lockedPackages(lockFile);
+    const missing = Object.entries(packages).flatMap(([path, { optionalDependencies }]) =>
+      Object.keys(optionalDependencies ?? {}).filter(
+        (name) => !packages[`${path}/node_modules/${name}`] && !packages[`node_modules/${name}`],
+      ),
+    );
+    expect(missing).toEqual([]);
   });
 });

@@ -1,0 +1,33 @@
+/** Before the deploy tests: installs their tools where that is due, and packs the package once for all. */
+import { mkdtempSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import process from 'node:process';
+import type { TestProject } from 'vitest/node';
+import { npmProgram, pack, runNode } from '../support/installed-package.js';
+import { root } from '../support/source-tree.js';
+
+declare module 'vitest' {
+  export interface ProvidedContext {
+    /** Path of the packed package. */
+    tarball: string;
+  }
+}
+
+const TOOLS = join(root, 'test/deploy');
+
+function modifiedAt(path: string): number {
+  return statSync(join(TOOLS, path), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+}
+
+export default function setUp(project: TestProject): () => void {
+  // npm writes this file last.
+  if (modifiedAt('node_modules/.package-lock.json') < modifiedAt('package-lock.json')) {
+    // No tool needs its install script: all ship what they run in packages for each platform.
+    const options = ['--ignore-scripts', '--no-audit', '--no-fund'];
+    runNode(TOOLS, process.env, npmProgram(), 'ci', ...options);
+  }
+  const folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-packed-'));
+  project.provide('tarball', pack(root, join(folder, 'tarball')).filename);
+  return () => rmSync(folder, { recursive: true, force: true });
+}

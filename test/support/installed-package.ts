@@ -1,0 +1,78 @@
+/**
+ * The package as a stranger gets it: packed into a tarball, and installed from that into a project of
+ * its own, without network and without compiler.
+ */
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import process from 'node:process';
+
+/** A packed package. */
+export interface Pack {
+  /** Path of the tarball. */
+  readonly filename: string;
+  readonly files: readonly { readonly path: string }[];
+}
+
+/** Runs a program of the running Node; the environment is exactly what is given. */
+export function runNode(cwd: string, env: NodeJS.ProcessEnv, ...args: readonly string[]): string {
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, {
+    cwd,
+    env,
+    encoding: 'utf8',
+    maxBuffer: 1 << 26,
+  });
+  if (status !== 0) throw new Error(`node ${args.join(' ')}: ${status}\n${stdout}${stderr}`);
+  return stdout;
+}
+
+/** npm's own program: the one that runs this test, or the one on the PATH. */
+export function npmProgram(): string {
+  const { npm_execpath: running, PATH = '' } = process.env;
+  if (running?.endsWith('npm-cli.js')) return running;
+  const found = PATH.split(delimiter)
+    .map((entry) => join(entry, 'npm'))
+    .find((path) => existsSync(path));
+  if (found === undefined) throw new Error('npm is not on the PATH');
+  return realpathSync(found);
+}
+
+/**
+ * A machine with node and npm and nothing else: no compiler, no make, no Python, no network. Its
+ * programs and its home are in `folder`.
+ */
+export function bareEnvironment(folder: string): NodeJS.ProcessEnv {
+  const bin = join(folder, 'bin');
+  if (!existsSync(bin)) {
+    mkdirSync(bin);
+    symlinkSync(process.execPath, join(bin, 'node'));
+    symlinkSync(npmProgram(), join(bin, 'npm'));
+  }
+  return {
+    PATH: bin,
+    HOME: folder,
+    npm_config_cache: join(folder, 'empty-cache'),
+    npm_config_registry: 'http://127.0.0.1:9/',
+    npm_config_userconfig: join(folder, 'no-npmrc'),
+    npm_config_globalconfig: join(folder, 'no-global-npmrc'),
+  };
+}
+
+/** Packs a tree as it is now; `prepare` would build the addon once more. */
+export function pack(tree: string, destination: string): Pack {
+  mkdirSync(destination);
+  const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', destination];
+  const [packed] = JSON.parse(runNode(tree, process.env, npmProgram(), ...args)) as Pack[];
+  if (packed === undefined) throw new Error('npm pack printed no package');
+  return { ...packed, filename: join(destination, packed.filename) };
+}
+
+/** Installs a tarball into `folder/name`, an empty project; returns the project's folder. */
+export function install(folder: string, name: string, tarball: string): string {
+  const project = join(folder, name);
+  mkdirSync(project);
+  writeFileSync(join(project, 'package.json'), '{ "name": "stranger", "private": true }\n');
+  const options = ['--offline', '--ignore-scripts=false', '--no-audit', '--no-fund'];
+  runNode(project, bareEnvironment(folder), npmProgram(), 'install', ...options, tarball);
+  return project;
+}

@@ -24,17 +24,21 @@ function entryNames() {
  * Takes Node's builtins where they are used instead of at import. A static import of `node:fs` makes
  * Node build an ES module around it, with every getter run, which loads some 60 modules of its own.
  * esbuild reads names of a CommonJS module at the place of use: here through a proxy that asks
- * `process.getBuiltinModule` (Node 20.16) at the first of them.
+ * `process.getBuiltinModule` (Node 20.16) at the first of them. `node:process` is the global: test
+ * runners give their tests a copy of it, with variables of its own.
  */
 const lateBuiltins = {
   name: 'late-builtins',
   setup({ onResolve, onLoad }) {
     onResolve({ filter: /^node:/ }, ({ path }) => ({ path, namespace: 'late-builtin' }));
-    onLoad({ filter: /./, namespace: 'late-builtin' }, ({ path }) => ({
-      contents: `let builtin;
-const get = (_, name) => (builtin ??= process.getBuiltinModule('${path}'))[name];
+    onLoad({ filter: /./, namespace: 'late-builtin' }, ({ path }) => {
+      const source = path === 'node:process' ? 'process' : `process.getBuiltinModule('${path}')`;
+      return {
+        contents: `let builtin;
+const get = (_, name) => (builtin ??= ${source})[name];
 module.exports = Object.create(new Proxy({}, { get }));`,
-    }));
+      };
+    });
   },
 };
 

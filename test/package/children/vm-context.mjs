@@ -9,7 +9,7 @@ import { createContext, runInContext, runInThisContext, SourceTextModule } from 
 
 // What Jest gives a test file besides the language, except that URL and AbortSignal are other classes
 // than Node's, as with jest-environment-jsdom.
-const context = createContext({
+const GLOBALS = {
   AbortController,
   AbortSignal: class AbortSignal extends EventTarget {},
   Buffer,
@@ -21,22 +21,26 @@ const context = createContext({
   setImmediate,
   setTimeout,
   structuredClone,
-});
-const inContext = (expression) => runInContext(`(${expression})`, context);
+};
 
 const path = fileURLToPath(new URL('../../../lib/index.js', import.meta.url));
-const module = new SourceTextModule(readFileSync(path, 'utf8'), {
-  context,
-  identifier: path,
-  initializeImportMeta: (meta) => {
-    meta.url = pathToFileURL(path).href;
-    meta.dirname = join(path, '..');
-    meta.filename = path;
-  },
-});
-await module.link((specifier) => assert.fail(`imports ${specifier}`));
-await module.evaluate();
-const library = module.namespace;
+
+async function importInto(context) {
+  const module = new SourceTextModule(readFileSync(path, 'utf8'), {
+    context,
+    identifier: path,
+    initializeImportMeta: (meta) => {
+      meta.url = pathToFileURL(path).href;
+    },
+  });
+  await module.link((specifier) => assert.fail(`imports ${specifier}`));
+  await module.evaluate();
+  return module.namespace;
+}
+
+const context = createContext(GLOBALS);
+const inContext = (expression) => runInContext(`(${expression})`, context);
+const library = await importInto(context);
 
 const root = mkdtempSync(join(tmpdir(), 'vm-context-'));
 let folder = root;
@@ -71,10 +75,26 @@ const checks = {
     assert.match(error.message, /no\/such\/folder/);
   },
 
+  async 'the import needs nothing of process but its names'() {
+    const { arch, platform, versions } = process;
+    const copy = { arch, platform, versions, env: {} };
+    const { parseSlice } = await importInto(createContext({ ...GLOBALS, process: copy }));
+    assert.equal(parseSlice('1:2').length, 1);
+  },
+
+  async 'the environment is that of the context'() {
+    assert.equal(library.mappingStatus().available, true);
+    const env = { SAFETENSORS_MMAP_ADDON: '/nowhere/addon.node' };
+    const copy = Object.create(process, { env: { value: env } });
+    const other = await importInto(createContext({ ...GLOBALS, process: copy }));
+    assert.match(other.mappingStatus().reason, /no addon .* at .nowhere/);
+  },
+
   async 'tensors live in the context'() {
     const data = inContext('Float32Array.of(1, 2)');
     await library.saveFile(inFolder('a'), { t: { dtype: 'F32', shape: [2], data } });
-    const tensor = library.safeOpen(inFolder('a')).getTensor('t');
+    const file = library.safeOpen(inFolder('a'), { storage: 'mmap' });
+    const tensor = file.getTensor('t');
     assert.ok(tensor.data instanceof inContext('Float32Array'), 'data');
     assert.ok(tensor.bytes instanceof inContext('Uint8Array'), 'bytes');
     assert.ok(tensor.toFloat32() instanceof inContext('Float32Array'), 'toFloat32');

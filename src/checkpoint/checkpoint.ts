@@ -1,9 +1,14 @@
 /** An open checkpoint: any number of shards with the interface of one file. */
 
 import { requireBoolean, requireNames, requireOptions } from '../errors/arguments.js';
-import type { CloseOptions, SafetensorsFile, TensorInfo } from '../file/file.js';
+import {
+  CLOSE_OPTIONS,
+  type CloseOptions,
+  type SafetensorsFile,
+  type TensorInfo,
+} from '../file/file.js';
 import type { CheckpointSummary } from '../hub/parameter-count.js';
-import type { TransferOptions } from '../io/transfer.js';
+import { TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
 import { type Partition, planPartition } from '../tensor/partition.js';
 import type { SliceIndex } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';
@@ -182,7 +187,7 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
    * @throws As `info`, and as `SafetensorsFile.prefetch`
    */
   async prefetch(names?: Iterable<string>, options: TransferOptions = {}): Promise<void> {
-    requireOptions(options);
+    requireOptions(options, TRANSFER_OPTIONS);
     const catalog = this.#catalog;
     const works = names === undefined ? catalog.allWorks() : catalog.works(catalog.places(names));
     const check = (): void => this.#shards.requireOpen();
@@ -221,7 +226,7 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
     names?: Iterable<string>,
     options: TransferOptions = {},
   ): Promise<Map<string, Tensor>> {
-    requireOptions(options);
+    requireOptions(options, TRANSFER_OPTIONS);
     const places = this.#catalog.places(names ?? this.offsetKeys());
     const loaded = new Map<SafetensorsFile, Map<string, Tensor>>();
     const check = (): void => this.#shards.requireOpen();
@@ -273,7 +278,7 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
 
   /** Closes every shard: as `SafetensorsFile.close`. */
   close(options: CloseOptions = {}): void {
-    requireOptions(options);
+    requireOptions(options, CLOSE_OPTIONS);
     const { detach = false } = options;
     requireBoolean('detach', detach);
     this.#shards.close(options);

@@ -3,7 +3,7 @@
 import { statSync } from 'node:fs';
 import { FileClosedError, FormatError, quoteName } from '../errors/errors.js';
 import type { CloseOptions, SafetensorsFile } from '../file/file.js';
-import { type OpenOptions, safeOpen } from '../file/open.js';
+import { type OpenOptions, openFile } from '../file/open.js';
 import type { CheckpointFiles, ShardFile } from './find-files.js';
 
 /** Shards by their position in `CheckpointFiles.shards`. */
@@ -14,7 +14,7 @@ export class LazyShards {
   readonly #open = new Map<number, SafetensorsFile>();
   #closed = false;
 
-  /** Every shard is opened with the same options. */
+  /** Every shard is opened with the same options, of which some may be for others. */
   constructor(files: CheckpointFiles, options: OpenOptions) {
     this.files = files;
     this.#options = options;
@@ -36,7 +36,7 @@ export class LazyShards {
     let file = this.#open.get(shard);
     if (file === undefined) {
       const { path } = this.files.shards[shard] as ShardFile;
-      file = safeOpen(path, this.#options);
+      file = openFile(path, this.#options);
       this.#open.set(shard, file);
     }
     return file;

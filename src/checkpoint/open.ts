@@ -1,8 +1,8 @@
 /** Opens checkpoints: by a folder, an index, a file, or the id of a repository on the Hub. */
 
 import { statSync } from 'node:fs';
-import { requireOptions, requireString } from '../errors/arguments.js';
-import type { OpenOptions } from '../file/open.js';
+import { type OptionNames, requireOptions, requireString } from '../errors/arguments.js';
+import { OPEN_OPTIONS, type OpenOptions } from '../file/open.js';
 import { findInHubCache, notInCache } from '../hub/cache.js';
 import { isHubUri, parseHubId } from '../hub/ids.js';
 import { pathText } from '../io/paths.js';
@@ -32,6 +32,13 @@ export interface OpenCheckpointOptions extends OpenOptions {
   /** Longest index accepted, in bytes; 104 857 600 by default. */
   readonly maxIndexByteLength?: number | undefined;
 }
+
+const OPEN_CHECKPOINT_OPTIONS: OptionNames<OpenCheckpointOptions> = {
+  ...OPEN_OPTIONS,
+  variant: true,
+  revision: true,
+  maxIndexByteLength: true,
+};
 
 /**
  * Opens a checkpoint: a folder, an index, a single file, or a repository (`org/name`, `name`,
@@ -107,7 +114,7 @@ export function findCheckpoint(
 }
 
 function checkOptions(options: OpenCheckpointOptions): void {
-  requireOptions(options);
+  requireOptions(options, OPEN_CHECKPOINT_OPTIONS);
   for (const name of ['variant', 'revision'] as const) {
     const value = options[name];
     if (value !== undefined) requireString(name, value);

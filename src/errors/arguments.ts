@@ -5,6 +5,7 @@
 
 import { isAbortSignal, isIterable } from './brand-checks.js';
 import { quoteName } from './errors.js';
+import { nearNames } from './near-names.js';
 
 /** A value for a message: what it is, or the value itself where that is short. */
 export function describeValue(value: unknown): string {
@@ -29,11 +30,28 @@ export function argumentRangeError(name: string, expected: string, actual: unkno
   return Object.assign(new RangeError(message), { code: 'ERR_OUT_OF_RANGE' });
 }
 
-/** Throws a TypeError unless `options` is an object. */
-export function requireOptions(options: unknown): void {
+/** The options of a function by name. The compiler says when one is missing here. */
+export type OptionNames<Options> = { readonly [Name in keyof Required<Options>]: true };
+
+/**
+ * Throws a TypeError unless `options` is an object that has none but these options: a misspelt one would
+ * be ignored, and one that is undefined is.
+ */
+export function requireOptions(options: unknown, names: Readonly<Record<string, true>>): void {
   if (typeof options !== 'object' || options === null) {
     throw argumentTypeError('options', 'an object', options);
   }
+  for (const [name, value] of Object.entries(options)) {
+    if (value !== undefined && !Object.hasOwn(names, name)) throw unknownOption(name, names);
+  }
+}
+
+function unknownOption(name: string, names: Readonly<Record<string, true>>): TypeError {
+  const known = Object.keys(names);
+  const [near] = nearNames(name, known);
+  const hint = near === undefined ? `the options are ${known.join(', ')}` : `did you mean ${near}?`;
+  const message = `there is no option ${quoteName(name)}; ${hint}`;
+  return Object.assign(new TypeError(message), { code: 'ERR_INVALID_ARG_VALUE' });
 }
 
 /** Throws a TypeError unless `names` is iterable. A string is one name, not a list of names. */

@@ -1,6 +1,7 @@
 /** An open safetensors file: names, facts of the header, and tensors, which are made on first use. */
 
 import {
+  type OptionNames,
   requireBoolean,
   requireNames,
   requireOptions,
@@ -11,7 +12,7 @@ import { nearNames } from '../errors/near-names.js';
 import type { Dtype } from '../format/dtype.js';
 import type { Header } from '../format/header.js';
 import type { FileRange } from '../io/opened-file.js';
-import type { TransferOptions } from '../io/transfer.js';
+import { TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
 import type { Storage, StorageKind } from '../storage/storage.js';
 import type { SliceIndex } from '../tensor/slice.js';
 import { StorageRange } from '../tensor/storage-range.js';
@@ -38,6 +39,9 @@ export interface CloseOptions {
    */
   readonly detach?: boolean | undefined;
 }
+
+/** Names of the options. */
+export const CLOSE_OPTIONS: OptionNames<CloseOptions> = { detach: true };
 
 /** What an open file consists of. */
 interface FileContent {
@@ -229,6 +233,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
    * ```
    */
   async prefetch(names?: Iterable<string>, options: TransferOptions = {}): Promise<void> {
+    requireOptions(options, TRANSFER_OPTIONS);
     const entries = this.#entries(names);
     // The format has no holes between tensors.
     const { dataStart, dataByteLength } = this.#header;
@@ -280,6 +285,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
     names?: Iterable<string>,
     options: TransferOptions = {},
   ): Promise<Map<string, Tensor>> {
+    requireOptions(options, TRANSFER_OPTIONS);
     const header = this.#header;
     const entries = this.#entries(names).map((entry) => ({
       name: header.name(entry),
@@ -303,7 +309,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
    * ```
    */
   close(options: CloseOptions = {}): void {
-    requireOptions(options);
+    requireOptions(options, CLOSE_OPTIONS);
     const { detach = false } = options;
     requireBoolean('detach', detach);
     this.#storage.close(detach);

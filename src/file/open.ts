@@ -5,6 +5,7 @@ import { closeSync } from 'node:fs';
 import {
   argumentRangeError,
   argumentTypeError,
+  type OptionNames,
   requireBoolean,
   requireOptions,
 } from '../errors/arguments.js';
@@ -49,6 +50,15 @@ export interface OpenOptions extends ParseOptions {
   readonly guard?: boolean | undefined;
 }
 
+const PARSE_OPTIONS: OptionNames<ParseOptions> = { maxHeaderByteLength: true };
+
+/** Names of the options. */
+export const OPEN_OPTIONS: OptionNames<OpenOptions> = {
+  ...PARSE_OPTIONS,
+  storage: true,
+  guard: true,
+};
+
 /**
  * Opens a safetensors file: reads and checks the whole header, maps the file, reads none of its
  * data. Close the handle, or declare it with `using`.
@@ -65,6 +75,12 @@ export interface OpenOptions extends ParseOptions {
  * ```
  */
 export function safeOpen(path: PathLike, options: OpenOptions = {}): SafetensorsFile {
+  requireOptions(options, OPEN_OPTIONS);
+  return openFile(path, options);
+}
+
+/** As {@link safeOpen}, with options of which some may be for others. */
+export function openFile(path: PathLike, options: OpenOptions): SafetensorsFile {
   checkStorageOptions(options);
   const { location, label } = locate(path);
   const limits = limitsOf(options, label);
@@ -123,7 +139,7 @@ export function loadFile(path: PathLike, options: OpenOptions = {}): Map<string,
  * ```
  */
 export function parse(bytes: Uint8Array, options: ParseOptions = {}): SafetensorsFile {
-  requireOptions(options);
+  requireOptions(options, PARSE_OPTIONS);
   if (!isUint8Array(bytes)) throw argumentTypeError('bytes', 'a Uint8Array', bytes);
   const limits = limitsOf(options, undefined);
   // Not `bytes.slice`, which copies nothing when it is a Buffer's. Shared memory is fine.
@@ -135,7 +151,6 @@ export function parse(bytes: Uint8Array, options: ParseOptions = {}): Safetensor
 }
 
 function checkStorageOptions(options: OpenOptions): void {
-  requireOptions(options);
   const { storage, guard = true } = options;
   if (storage !== undefined && storage !== 'mmap' && storage !== 'read') {
     throw argumentRangeError('storage', "'mmap' or 'read'", storage);

@@ -6,7 +6,7 @@
 import {
   argumentRangeError,
   argumentTypeError,
-  requireOptions,
+  type OptionNames,
   requireString,
 } from '../errors/arguments.js';
 import {
@@ -52,6 +52,13 @@ export interface HeaderOptions {
   readonly reserve?: number | undefined;
 }
 
+/** Names of the options. */
+export const HEADER_OPTIONS: OptionNames<HeaderOptions> = {
+  metadata: true,
+  alignment: true,
+  reserve: true,
+};
+
 /** Where a tensor goes, in bytes from the start of the data. */
 export interface Placed<Spec> {
   readonly spec: Spec;
@@ -75,13 +82,13 @@ export interface Layout<Spec> {
  * @throws InvalidTensorError for a tensor or metadata that cannot be written, and
  *   `SAFETENSORS_HEADER_TOO_LARGE` for more than 100 000 000 bytes of header
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for names and metadata that are not strings
- * @throws TypeError, RangeError `ERR_OUT_OF_RANGE` for unusable options
+ * @throws TypeError, RangeError `ERR_OUT_OF_RANGE` for values that options cannot have; callers refuse
+ *   options that there are not
  */
 export function layOut<Spec extends TensorFacts>(
   specs: Iterable<Spec>,
   options: HeaderOptions = {},
 ): Layout<Spec> {
-  requireOptions(options);
   const alignment = alignmentOf(options);
   const reserve = reserveOf(options);
   const placed = place(specs);

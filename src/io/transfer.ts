@@ -1,6 +1,6 @@
 /** Work in many pieces: how many run at once, progress, aborting. */
 
-import { requireFunction, requireOptions, requireSignal } from '../errors/arguments.js';
+import { type OptionNames, requireFunction, requireSignal } from '../errors/arguments.js';
 
 /** The progress of a transfer. */
 export interface TransferProgress {
@@ -27,9 +27,11 @@ export interface TransferOptions {
 /** Often enough for a progress bar, too seldom to cost anything. */
 const PROGRESS_INTERVAL_MS = 100;
 
+/** Names of the options. */
+export const TRANSFER_OPTIONS: OptionNames<TransferOptions> = { signal: true, onProgress: true };
+
 /** Throws a TypeError when the options are of the wrong kind. */
 export function requireTransferOptions(options: TransferOptions): void {
-  requireOptions(options);
   requireSignal(options.signal);
   if (options.onProgress !== undefined) requireFunction('onProgress', options.onProgress);
 }

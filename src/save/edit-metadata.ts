@@ -1,7 +1,7 @@
 /** Changes the metadata of a file, and nothing else. */
 
 import { closeSync, constants, fstatSync, statSync } from 'node:fs';
-import { requireBoolean } from '../errors/arguments.js';
+import { type OptionNames, requireBoolean, requireOptions } from '../errors/arguments.js';
 import { FileChangedError, SafetensorsError } from '../errors/errors.js';
 import { readFileHeader } from '../file/read-header.js';
 import { requireLittleEndianHost } from '../format/dtype.js';
@@ -17,7 +17,12 @@ import {
 import { changeCheck, type OpenedFile, openRegularFile } from '../io/opened-file.js';
 import { locate, type PathLike } from '../io/paths.js';
 import { aboutFile } from '../io/system-errors.js';
-import { requireTransferOptions, Transfer, type TransferOptions } from '../io/transfer.js';
+import {
+  requireTransferOptions,
+  TRANSFER_OPTIONS,
+  Transfer,
+  type TransferOptions,
+} from '../io/transfer.js';
 import { writeFrom, writePieces } from '../io/write-pieces.js';
 import { overwriteHeader, requireNoBackup } from '../replacement/header-overwrite.js';
 import { Replacement } from '../replacement/replacement.js';
@@ -30,6 +35,12 @@ export interface EditMetadataOptions extends TransferOptions {
   /** False does not sync: the change may not survive a loss of power. True by default. */
   readonly durable?: boolean | undefined;
 }
+
+const EDIT_OPTIONS: OptionNames<EditMetadataOptions> = {
+  ...TRANSFER_OPTIONS,
+  inPlace: true,
+  durable: true,
+};
 
 /** What {@link editMetadata} did. */
 export interface MetadataEdit {
@@ -119,6 +130,7 @@ export async function editMetadata(
 }
 
 function flagsOf(options: EditMetadataOptions): { inPlace: boolean; durable: boolean } {
+  requireOptions(options, EDIT_OPTIONS);
   requireTransferOptions(options);
   const { inPlace = false, durable = true } = options;
   requireBoolean('inPlace', inPlace);

@@ -1,11 +1,11 @@
 /** Writes tensors and metadata to a file, which takes the place of an old one in one step. */
 
-import { requireBoolean, requireOptions } from '../errors/arguments.js';
+import { type OptionNames, requireBoolean, requireOptions } from '../errors/arguments.js';
 import type { NamedValues } from '../errors/named-values.js';
 import { requireLittleEndianHost } from '../format/dtype.js';
-import { type HeaderOptions, layOut } from '../format/header-writer.js';
+import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../format/header-writer.js';
 import { locate, type PathLike } from '../io/paths.js';
-import { Transfer, type TransferOptions } from '../io/transfer.js';
+import { TRANSFER_OPTIONS, Transfer, type TransferOptions } from '../io/transfer.js';
 import { Replacement } from '../replacement/replacement.js';
 import { SourceFiles } from './source-files.js';
 import type { TensorBytes } from './tensor-bytes.js';
@@ -24,6 +24,9 @@ export interface SaveSyncOptions extends HeaderOptions {
 
 /** Options of {@link saveFile}. */
 export interface SaveOptions extends SaveSyncOptions, TransferOptions {}
+
+const SAVE_SYNC_OPTIONS: OptionNames<SaveSyncOptions> = { ...HEADER_OPTIONS, durable: true };
+const SAVE_OPTIONS: OptionNames<SaveOptions> = { ...SAVE_SYNC_OPTIONS, ...TRANSFER_OPTIONS };
 
 /**
  * Writes tensors and metadata to a file, off the event loop. The bytes are those of `serialize`.
@@ -68,6 +71,7 @@ export async function saveFile(
   options: SaveOptions = {},
 ): Promise<void> {
   requireLittleEndianHost();
+  requireOptions(options, SAVE_OPTIONS);
   const { location, label } = locate(path);
   const durable = durableOf(options);
   const layout = layOut(readTensorsAndStreams(tensors), options);
@@ -109,6 +113,7 @@ export function saveFileSync(
   options: SaveSyncOptions = {},
 ): void {
   requireLittleEndianHost();
+  requireOptions(options, SAVE_SYNC_OPTIONS);
   const { location, label } = locate(path);
   const durable = durableOf(options);
   const layout = layOut(readTensors(tensors), options);
@@ -128,9 +133,7 @@ export function saveFileSync(
   }
 }
 
-function durableOf(options: SaveSyncOptions): boolean {
-  requireOptions(options);
-  const { durable = true } = options;
+function durableOf({ durable = true }: SaveSyncOptions): boolean {
   requireBoolean('durable', durable);
   return durable;
 }

@@ -1,10 +1,10 @@
 /** Writes tensors and metadata to memory, as a whole file. */
 
 import { constants } from 'node:buffer';
-import { argumentRangeError } from '../errors/arguments.js';
+import { argumentRangeError, requireOptions } from '../errors/arguments.js';
 import type { NamedValues } from '../errors/named-values.js';
 import { requireLittleEndianHost } from '../format/dtype.js';
-import { type HeaderOptions, layOut } from '../format/header-writer.js';
+import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../format/header-writer.js';
 import { readerOf, readFully } from '../io/opened-file.js';
 import { SourceFiles } from './source-files.js';
 import { readTensors, type TensorInput } from './tensor-input.js';
@@ -36,6 +36,7 @@ export function serialize(
   options: HeaderOptions = {},
 ): Uint8Array<ArrayBuffer> {
   requireLittleEndianHost();
+  requireOptions(options, HEADER_OPTIONS);
   const { header, placed, byteLength } = layOut(readTensors(tensors), options);
   if (byteLength > constants.MAX_LENGTH) {
     const expected = `at most ${constants.MAX_LENGTH} bytes, as one buffer of this runtime holds`;

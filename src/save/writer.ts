@@ -2,6 +2,7 @@
 
 import {
   argumentTypeError,
+  type OptionNames,
   requireBoolean,
   requireOptions,
   requireString,
@@ -11,7 +12,12 @@ import { quoteName, SafetensorsError, TensorNotFoundError } from '../errors/erro
 import { type NamedValues, pairsOf } from '../errors/named-values.js';
 import { nearNames } from '../errors/near-names.js';
 import { requireLittleEndianHost } from '../format/dtype.js';
-import { type HeaderOptions, layOut, type Placed } from '../format/header-writer.js';
+import {
+  HEADER_OPTIONS,
+  type HeaderOptions,
+  layOut,
+  type Placed,
+} from '../format/header-writer.js';
 import { readSpec, type TensorFacts, type TensorSpec } from '../format/tensor-spec.js';
 import { writeViews } from '../io/file-writes.js';
 import { locate, type PathLike } from '../io/paths.js';
@@ -31,6 +37,8 @@ export interface WriterOptions extends HeaderOptions {
   /** False does not sync file and folder: a loss of power may undo the writing. True by default. */
   readonly durable?: boolean | undefined;
 }
+
+const WRITER_OPTIONS: OptionNames<WriterOptions> = { ...HEADER_OPTIONS, durable: true };
 
 /**
  * A tensor's bytes: in memory, which must not change until the write is done; in pieces of any length,
@@ -71,7 +79,7 @@ export async function createWriter(
   specs: NamedValues<TensorSpec>,
   options: WriterOptions = {},
 ): Promise<SafetensorsWriter> {
-  requireOptions(options);
+  requireOptions(options, WRITER_OPTIONS);
   const { durable = true } = options;
   requireBoolean('durable', durable);
   const { location, label } = locate(path);

@@ -3,6 +3,7 @@
 import {
   argumentRangeError,
   argumentTypeError,
+  type OptionNames,
   requireFunction,
   requireOptions,
   requireString,
@@ -36,6 +37,12 @@ export interface SplitOptions<T extends Sized> {
    */
   storageId?: (name: string, tensor: T) => unknown;
 }
+
+const SPLIT_OPTIONS: OptionNames<SplitOptions<Sized>> = {
+  maxShardSize: true,
+  filenamePattern: true,
+  storageId: true,
+};
 
 /** A split without the names of its tensors. */
 export interface SplitSummary {
@@ -113,7 +120,7 @@ export function splitStateDictIntoShards<T extends Sized>(
   tensors: Iterable<readonly [name: string, tensor: T | string]>,
   options: SplitOptions<T> = {},
 ): StateDictSplit {
-  requireOptions(options);
+  requireOptions(options, SPLIT_OPTIONS);
   const { maxShardSize = DEFAULT_MAX_SHARD_SIZE, storageId } = options;
   const pattern = new FilenamePattern(options.filenamePattern ?? DEFAULT_FILENAME_PATTERN);
   const limit = parseByteSize(maxShardSize, 'maxShardSize');

@@ -9,7 +9,7 @@
  * JavaScript thread, which checks it first.
  */
 
-import { requireSignal } from '../errors/arguments.js';
+import { type OptionNames, requireSignal } from '../errors/arguments.js';
 import { isSharedArrayBuffer } from '../errors/brand-checks.js';
 import { convertOnPool, hasPool, requireInto } from '../float32/kernels.js';
 import { valueCountOf } from '../float32/to-float32.js';
@@ -50,6 +50,14 @@ export interface ConvertAsyncOptions<Into extends Float32Array = Float32Array>
   /** Ends the conversion early. */
   readonly signal?: AbortSignal | undefined;
 }
+
+/** Names of the options. */
+export const CONVERT_OPTIONS: OptionNames<ConvertOptions> = { into: true };
+/** Names of the options. */
+export const CONVERT_ASYNC_OPTIONS: OptionNames<ConvertAsyncOptions> = {
+  ...CONVERT_OPTIONS,
+  signal: true,
+};
 
 /** The elements to convert. */
 export interface PackedElements {

@@ -1,12 +1,19 @@
 /** One tensor: what the header says about it, and its bytes, which are reached on first use. */
 
-import { argumentRangeError, argumentTypeError, requireOptions } from '../errors/arguments.js';
+import {
+  argumentRangeError,
+  argumentTypeError,
+  type OptionNames,
+  requireOptions,
+} from '../errors/arguments.js';
 import { convert, requireInto } from '../float32/kernels.js';
 import { valueCountOf } from '../float32/to-float32.js';
 import { DTYPES, type Dtype, type TensorData } from '../format/dtype.js';
 import { elementCountOf } from '../format/tensor-spec.js';
 import { MemoryStorage } from '../storage/memory.js';
 import {
+  CONVERT_ASYNC_OPTIONS,
+  CONVERT_OPTIONS,
   type ConvertAsyncOptions,
   type ConvertOptions,
   convertOnPoolInWindows,
@@ -36,6 +43,8 @@ export interface ChunksOptions {
   /** Longest chunk, in bytes; 1 GiB by default. At least one whole group of elements. */
   readonly maxByteLength?: number | undefined;
 }
+
+const CHUNKS_OPTIONS: OptionNames<ChunksOptions> = { maxByteLength: true };
 
 /**
  * A tensor of an open file or of parsed bytes, or a slice of one.
@@ -207,7 +216,7 @@ export class Tensor {
   toFloat32<Into extends Float32Array = Float32Array<ArrayBuffer>>(
     options: ConvertOptions<Into> = {},
   ): Into {
-    requireOptions(options);
+    requireOptions(options, CONVERT_OPTIONS);
     const output = options.into ?? (new Float32Array(this.#checkedValueCount()) as Float32Array);
     if (options.into !== undefined) requireInto(options.into, this.#valueCount);
     convert(this.dtype, this.bytes, output);
@@ -238,7 +247,7 @@ export class Tensor {
   async toFloat32Async<Into extends Float32Array = Float32Array<ArrayBuffer>>(
     options: ConvertAsyncOptions<Into> = {},
   ): Promise<Into> {
-    requireOptions(options);
+    requireOptions(options, CONVERT_ASYNC_OPTIONS);
     if (options.into === undefined) this.#checkedValueCount();
     const output = await convertOnPoolInWindows(
       { dtype: this.dtype, source: this.#source, byteOffset: this.#offset },
@@ -300,7 +309,7 @@ export class Tensor {
    * ```
    */
   *chunks(options: ChunksOptions = {}): Generator<Uint8Array<ArrayBuffer>, void, void> {
-    requireOptions(options);
+    requireOptions(options, CHUNKS_OPTIONS);
     const step = this.#chunkByteLength(options.maxByteLength ?? DEFAULT_CHUNK_BYTE_LENGTH);
     for (let begin = 0; begin < this.byteLength; begin += step) {
       const end = Math.min(begin + step, this.byteLength);

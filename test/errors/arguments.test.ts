@@ -44,8 +44,18 @@ describe('argument errors', () => {
 
 describe('checks of arguments', () => {
   it.each([
-    ['options', () => requireOptions({}), () => requireOptions(null), 'an object, but is null'],
-    ['options', () => requireOptions([]), () => requireOptions('mmap'), 'an object, but is "mmap"'],
+    [
+      'options',
+      () => requireOptions({}, {}),
+      () => requireOptions(null, {}),
+      'an object, but is null',
+    ],
+    [
+      'options',
+      () => requireOptions([], {}),
+      () => requireOptions('mmap', {}),
+      'an object, but is "mmap"',
+    ],
     [
       'names',
       () => requireNames(['a']),

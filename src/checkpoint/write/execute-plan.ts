@@ -2,10 +2,10 @@
 
 import { statSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { argumentRangeError, requireBoolean } from '../../errors/arguments.js';
+import { argumentRangeError, type OptionNames, requireBoolean } from '../../errors/arguments.js';
 import { isHubUri } from '../../hub/ids.js';
 import { pathText } from '../../io/paths.js';
-import { Transfer, type TransferOptions } from '../../io/transfer.js';
+import { TRANSFER_OPTIONS, Transfer, type TransferOptions } from '../../io/transfer.js';
 import type { SaveSyncOptions } from '../../save/save.js';
 import { SourceFiles } from '../../save/source-files.js';
 import { writeLayout } from '../../save/tensor-writes.js';
@@ -15,6 +15,12 @@ import type { CheckpointPlan, PlannedFile } from './plan.js';
 
 /** How a checkpoint is written. */
 export interface WriteCheckpointOptions extends TransferOptions, Pick<SaveSyncOptions, 'durable'> {}
+
+/** Names of the options. */
+export const WRITE_OPTIONS: OptionNames<WriteCheckpointOptions> = {
+  ...TRANSFER_OPTIONS,
+  durable: true,
+};
 
 /** What was written, and what is gone. */
 export interface WrittenCheckpoint {

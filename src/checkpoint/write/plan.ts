@@ -1,6 +1,6 @@
 /** Plans a checkpoint before anything of it is written: its files, their headers, the index. */
 
-import { argumentRangeError } from '../../errors/arguments.js';
+import { argumentRangeError, type OptionNames } from '../../errors/arguments.js';
 import { FormatError, refuseTensor } from '../../errors/errors.js';
 import { layOut, type Placed } from '../../format/header-writer.js';
 import type { Payload, TensorEntry } from '../../save/tensor-input.js';
@@ -34,6 +34,13 @@ export interface CheckpointLayoutOptions {
    */
   readonly variant?: string | undefined;
 }
+
+/** Names of the options. */
+export const LAYOUT_OPTIONS: OptionNames<CheckpointLayoutOptions> = {
+  maxShardSize: true,
+  filenamePattern: true,
+  variant: true,
+};
 
 /** Metadata of every file, null for none, and of the index. */
 export interface PlannedMetadata extends Pick<CheckpointMetadata, 'index'> {

@@ -1,20 +1,23 @@
 /** `reshard`: a checkpoint in other files. */
 
-import { requireOptions } from '../../errors/arguments.js';
+import { type OptionNames, requireOptions } from '../../errors/arguments.js';
 import { requireLittleEndianHost } from '../../format/dtype.js';
 import { reshardMetadata } from '../../shards/metadata.js';
 import { LazyShards } from '../lazy-shards.js';
 import { findCheckpoint } from '../open.js';
 import {
+  WRITE_OPTIONS,
   type WriteCheckpointOptions,
   type WrittenCheckpoint,
   writeCheckpoint,
 } from './execute-plan.js';
-import { type CheckpointLayoutOptions, planCheckpoint } from './plan.js';
+import { type CheckpointLayoutOptions, LAYOUT_OPTIONS, planCheckpoint } from './plan.js';
 import { SourceTensors } from './reshard-source.js';
 
 /** Options of {@link reshard}; those of the layout are the target's. */
 export interface ReshardOptions extends CheckpointLayoutOptions, WriteCheckpointOptions {}
+
+const RESHARD_OPTIONS: OptionNames<ReshardOptions> = { ...LAYOUT_OPTIONS, ...WRITE_OPTIONS };
 
 /** Result of {@link reshard}. */
 export interface ReshardedCheckpoint extends WrittenCheckpoint {
@@ -55,7 +58,7 @@ export async function reshard(
   options: ReshardOptions = {},
 ): Promise<ReshardedCheckpoint> {
   requireLittleEndianHost();
-  requireOptions(options);
+  requireOptions(options, RESHARD_OPTIONS);
   // No need to map files that are only copied.
   const shards = new LazyShards(findCheckpoint(source, {}), { storage: 'read' });
   try {

@@ -1,6 +1,6 @@
 /** `saveCheckpoint`: writes a state dict as one file, or as shards with an index. */
 
-import { argumentRangeError, requireOptions } from '../../errors/arguments.js';
+import { argumentRangeError, type OptionNames, requireOptions } from '../../errors/arguments.js';
 import { type NamedValues, pairsOf } from '../../errors/named-values.js';
 import { requireLittleEndianHost } from '../../format/dtype.js';
 import { encodeMetadata, type MetadataInput } from '../../format/header-writer.js';
@@ -10,11 +10,12 @@ import type { TensorStream } from '../../save/tensor-stream.js';
 import { checkpointMetadata } from '../../shards/metadata.js';
 import { planSharing, type SharedMode, type SharingPlan } from '../../shards/shared-tensors.js';
 import {
+  WRITE_OPTIONS,
   type WriteCheckpointOptions,
   type WrittenCheckpoint,
   writeCheckpoint,
 } from './execute-plan.js';
-import { type CheckpointLayoutOptions, planCheckpoint, tableOf } from './plan.js';
+import { type CheckpointLayoutOptions, LAYOUT_OPTIONS, planCheckpoint, tableOf } from './plan.js';
 import { memoryOf } from './tensor-memory.js';
 
 /** Options of {@link saveCheckpoint}. */
@@ -31,6 +32,13 @@ export interface SaveCheckpointOptions extends CheckpointLayoutOptions, WriteChe
    */
   readonly shared?: SharedMode | undefined;
 }
+
+const SAVE_CHECKPOINT_OPTIONS: OptionNames<SaveCheckpointOptions> = {
+  ...LAYOUT_OPTIONS,
+  ...WRITE_OPTIONS,
+  metadata: true,
+  shared: true,
+};
 
 /** Result of {@link saveCheckpoint}. */
 export interface SavedCheckpoint extends WrittenCheckpoint {
@@ -76,7 +84,7 @@ export async function saveCheckpoint(
   options: SaveCheckpointOptions = {},
 ): Promise<SavedCheckpoint> {
   requireLittleEndianHost();
-  requireOptions(options);
+  requireOptions(options, SAVE_CHECKPOINT_OPTIONS);
   const given = [...pairsOf(tensors, 'tensors')];
   if (given.length === 0) throw argumentRangeError('tensors', 'at least one tensor', given);
   const metadata = metadataOf(options);

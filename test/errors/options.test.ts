@@ -1,0 +1,99 @@
+/** Options that there are not: a misspelt one would be ignored. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import {
+  type Checkpoint,
+  createWriter,
+  editMetadata,
+  loadCheckpoint,
+  loadFile,
+  openCheckpoint,
+  parse,
+  reshard,
+  type SafetensorsFile,
+  safeOpen,
+  saveCheckpoint,
+  saveFile,
+  saveFileSync,
+  serialize,
+  splitStateDictIntoShards,
+  type Tensor,
+} from '../../src/index.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'safetensors-'));
+const path = join(folder, 'model.safetensors');
+const target = join(folder, 'new.safetensors');
+const tensors = { t: { dtype: 'U8', shape: [1], data: Uint8Array.of(7) } } as const;
+
+let file: SafetensorsFile;
+let checkpoint: Checkpoint;
+let tensor: Tensor;
+
+beforeAll(() => {
+  saveFileSync(path, tensors);
+  file = safeOpen(path);
+  checkpoint = openCheckpoint(folder);
+  tensor = file.getTensor('t');
+});
+
+afterAll(() => {
+  file.close();
+  checkpoint.close();
+  rmSync(folder, { recursive: true });
+});
+
+type Call = (options: never) => unknown;
+
+const calls: readonly (readonly [name: string, call: Call, option: string, meant: string])[] = [
+  ['safeOpen', (o) => safeOpen(path, o), 'storag', 'storage'],
+  ['loadFile', (o) => loadFile(path, o), 'gaurd', 'guard'],
+  ['parse', (o) => parse(serialize(tensors), o), 'maxHeaderBytes', 'maxHeaderByteLength'],
+  ['openCheckpoint', (o) => openCheckpoint(folder, o), 'Variant', 'variant'],
+  ['loadCheckpoint', (o) => loadCheckpoint(folder, o), 'revison', 'revision'],
+  ['serialize', (o) => serialize(tensors, o), 'meta_data', 'metadata'],
+  ['saveFile', (o) => saveFile(target, tensors, o), 'onprogress', 'onProgress'],
+  ['saveFileSync', (o) => saveFileSync(target, tensors, o), 'durabel', 'durable'],
+  ['createWriter', (o) => createWriter(target, tensors, o), 'alignement', 'alignment'],
+  ['editMetadata', (o) => editMetadata(path, { a: 'b' }, o), 'inplace', 'inPlace'],
+  ['saveCheckpoint', (o) => saveCheckpoint(folder, tensors, o), 'maxShardsize', 'maxShardSize'],
+  ['reshard', (o) => reshard(folder, folder, o), 'filenamepattern', 'filenamePattern'],
+  ['splitStateDictIntoShards', (o) => splitStateDictIntoShards([], o), 'storageID', 'storageId'],
+  ['file.prefetch', (o) => file.prefetch([], o), 'signals', 'signal'],
+  ['file.load', (o) => file.load([], o), 'Signal', 'signal'],
+  ['file.close', (o) => file.close(o), 'detached', 'detach'],
+  ['checkpoint.prefetch', (o) => checkpoint.prefetch([], o), 'signals', 'signal'],
+  ['checkpoint.load', (o) => checkpoint.load([], o), 'Signal', 'signal'],
+  ['checkpoint.close', (o) => checkpoint.close(o), 'detached', 'detach'],
+  ['tensor.toFloat32', (o) => tensor.toFloat32(o), 'Into', 'into'],
+  ['tensor.toFloat32Async', (o) => tensor.toFloat32Async(o), 'signall', 'signal'],
+  ['tensor.chunks', (o) => [...tensor.chunks(o)], 'maxBytelength', 'maxByteLength'],
+];
+
+describe.each(calls)('%s', (_, call, option, meant) => {
+  test(`does not know ${option}, but ${meant}`, async () => {
+    await expect(async () => call({ [option]: 1 } as never)).rejects.toMatchObject({
+      name: 'TypeError',
+      code: 'ERR_INVALID_ARG_VALUE',
+      message: `there is no option "${option}"; did you mean ${meant}?`,
+    });
+  });
+});
+
+test('without a near name all options are listed', async () => {
+  await expect(saveFile(target, tensors, { format: 'pt' } as never)).rejects.toThrow(
+    'there is no option "format"; the options are metadata, alignment, reserve, durable, signal, onProgress',
+  );
+});
+
+test('an option that is undefined is as one that is not there', () => {
+  const options = { storage: 'read', storag: undefined } as const;
+  const opened = safeOpen(path, options);
+  expect(opened.storage).toBe('read');
+  opened.close();
+});
+
+test('names of the prototype are no options', () => {
+  expect(() => safeOpen(path, { toString: 1 } as never)).toThrow('there is no option "toString"');
+});

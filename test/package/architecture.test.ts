@@ -173,6 +173,22 @@ describe('source files', () => {
     expect(pure.flatMap((path) => uses(path, 'Buffer', 'process'))).toEqual([]);
   });
 
+  it('know by `instanceof` only classes of their own: others differ from realm to realm', () => {
+    const own = new Set<string | undefined>();
+    const known: string[] = [];
+    for (const path of sources) {
+      walk(parse(path), (node) => {
+        if (ts.isClassDeclaration(node)) own.add(node.name?.text);
+        const isCheck =
+          ts.isBinaryExpression(node) &&
+          node.operatorToken.kind === ts.SyntaxKind.InstanceOfKeyword;
+        if (isCheck) known.push(node.right.getText());
+      });
+    }
+    expect(known.length).toBeGreaterThan(0);
+    expect(known.filter((name) => !own.has(name))).toEqual([]);
+  });
+
   it('write to no console and end no process, but for the command line', () => {
     const library = sources.filter((path) => !path.startsWith('src/cli/'));
     const forbidden = ['console', 'process.exit', 'process.argv'];

@@ -1,0 +1,4 @@
+import * as library from 'safetensors-mmap';
+import { testLibrary } from './behaviour.cjs';
+
+testLibrary(library);

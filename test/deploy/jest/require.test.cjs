@@ -1,0 +1,4 @@
+const library = require('safetensors-mmap');
+const { testLibrary } = require('./behaviour.cjs');
+
+testLibrary(library);

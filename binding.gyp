@@ -47,6 +47,12 @@
         "MACOSX_DEPLOYMENT_TARGET": "11.0",
         "WARNING_CFLAGS": ["-Wall", "-Wextra", "-Werror"]
       },
+      "configurations": {
+        "Release": {
+          "conditions": [["OS=='linux'", { "ldflags": ["-Wl,--strip-all"] }]],
+          "xcode_settings": { "OTHER_LDFLAGS": ["-Wl,-S,-x"] }
+        }
+      },
       "conditions": [
         [
           "OS=='linux'",

@@ -1,5 +1,5 @@
 // Builds the addon from native/ into prebuilds/<platform>-<arch>, where the package has it and looks for
-// it. With --prebuild, builds from scratch and strips it, to be published.
+// it. Addons of other platforms stay there.
 //
 // Quiet unless something fails. Uses the headers that lie beside the running Node when there are
 // any, so that no download is needed.
@@ -38,9 +38,6 @@ if (process.platform === 'win32') {
   console.log(
     'safetensors-mmap: there is no addon for Windows yet, files are read instead of mapped.',
   );
-} else if (process.argv.includes('--prebuild')) {
-  rmSync(join(root, 'prebuilds'), { recursive: true, force: true });
-  run(packageFile('prebuildify', 'bin.js'), ['--napi', '--strip']);
 } else {
   run(packageFile('node-gyp', 'bin/node-gyp.js'), ['configure', 'build']);
   // A new file, not new bytes in the old one, which a running program may have mapped.

@@ -39,6 +39,32 @@ function lockedPackages(lockFile: string): Record<string, LockedPackage> {
   return Object.fromEntries(Object.entries(packages).filter(([path]) => path !== ''));
 }
 
+interface Manifest {
+  readonly homepage: string;
+  readonly repository: { readonly url: string };
+  readonly bugs: { readonly url: string };
+}
+
+describe('the address of the package', () => {
+  const { homepage, repository, bugs } = JSON.parse(textOf('package.json')) as Manifest;
+
+  it('is one for page, repository and bugs', () => {
+    expect(repository.url).toBe(`git+${homepage}.git`);
+    expect(bugs.url).toBe(`${homepage}/issues`);
+  });
+
+  it('is the only one that names the package', () => {
+    const addresses = files.flatMap((path) =>
+      Array.from(
+        textOf(path).matchAll(/https?:\/\/[^\s)"'`<>]*\/safetensors-mmap\b/g),
+        ([found]) => found,
+      ),
+    );
+    expect(addresses.length).toBeGreaterThan(3);
+    expect(addresses.filter((found) => found !== homepage)).toEqual([]);
+  });
+});
+
 describe('the repository', () => {
   it('is seen by this test', () => {
     expect(files).toEqual(expect.arrayContaining(['package.json', '.ci/run', 'src/index.ts']));

@@ -58,10 +58,10 @@ export function bareEnvironment(folder: string): NodeJS.ProcessEnv {
   };
 }
 
-/** Packs a tree as it is now; `prepare` would build the addon once more. */
-export function pack(tree: string, destination: string): Pack {
+/** Packs a tree, which compiles it first; with `--ignore-scripts` as it is now. */
+export function pack(tree: string, destination: string, ...options: readonly string[]): Pack {
   mkdirSync(destination);
-  const args = ['pack', '--json', '--ignore-scripts', '--pack-destination', destination];
+  const args = ['pack', '--json', '--pack-destination', destination, ...options];
   const [packed] = JSON.parse(runNode(tree, process.env, npmProgram(), ...args)) as Pack[];
   if (packed === undefined) throw new Error('npm pack printed no package');
   return { ...packed, filename: join(destination, packed.filename) };

@@ -76,7 +76,9 @@ export {
 } from './shards/split.js';
 export { type MappingStatus, mappingStatus } from './storage/mapping-status.js';
 export type { StorageKind } from './storage/storage.js';
+export type { ChunksOptions } from './tensor/chunks.js';
 export type { ConvertAsyncOptions, ConvertOptions } from './tensor/conversion.js';
 export type { Partition } from './tensor/partition.js';
 export { parseSlice, type SliceIndex } from './tensor/slice.js';
-export type { ChunksOptions, Tensor, ViewConstructor } from './tensor/tensor.js';
+export type { Tensor, TensorOf } from './tensor/tensor.js';
+export type { ViewConstructor, ViewOptions } from './tensor/view-types.js';

@@ -16,7 +16,7 @@ import { TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
 import type { Storage, StorageKind } from '../storage/storage.js';
 import type { SliceIndex } from '../tensor/slice.js';
 import { StorageRange } from '../tensor/storage-range.js';
-import { Tensor } from '../tensor/tensor.js';
+import { type Tensor, TensorOf } from '../tensor/tensor.js';
 import { loadTensors } from './load.js';
 import { prefetch } from './prefetch.js';
 
@@ -240,7 +240,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
     const all = { position: dataStart, byteLength: dataByteLength };
     const ranges = names === undefined ? [all] : entries.map((entry) => this.#range(entry));
     const sources = (): StorageRange[] =>
-      entries.map((entry) => Tensor.sourceOf(this.#tensor(entry, this.#header.name(entry))));
+      entries.map((entry) => TensorOf.sourceOf(this.#tensor(entry, this.#header.name(entry))));
     await prefetch(this.#storage, ranges, sources, options);
   }
 
@@ -364,7 +364,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
     const header = this.#header;
     const { position, byteLength } = this.#range(entry);
     const source = new StorageRange(this.#storage, name, position, position + byteLength);
-    const tensor = Tensor.of(name, header.dtype(entry), header.shape(entry), source);
+    const tensor = TensorOf.of(name, header.dtype(entry), header.shape(entry), source);
     this.#tensors.set(name, tensor);
     return tensor;
   }

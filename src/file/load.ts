@@ -7,7 +7,7 @@ import { Transfer, type TransferOptions } from '../io/transfer.js';
 import { MemoryStorage } from '../storage/memory.js';
 import type { Storage } from '../storage/storage.js';
 import { requireBuffer, StorageRange } from '../tensor/storage-range.js';
-import { Tensor } from '../tensor/tensor.js';
+import { type Tensor, TensorOf } from '../tensor/tensor.js';
 
 /** A tensor to load: what the header says, and where its bytes are in the file. */
 export interface LoadEntry extends FileRange {
@@ -56,7 +56,7 @@ export async function loadTensors(
     const { maxBufferByteLength, path } = storage;
     const own = bytes.get(entry) ?? new Uint8Array(0);
     const memory = new MemoryStorage(own, maxBufferByteLength, path);
-    return Tensor.of(name, dtype, shape, new StorageRange(memory, name, 0, byteLength));
+    return TensorOf.of(name, dtype, shape, new StorageRange(memory, name, 0, byteLength));
   };
   return new Map(entries.map((entry) => [entry.name, tensorOf(entry)]));
 }

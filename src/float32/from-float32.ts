@@ -6,20 +6,14 @@
 
 import { argumentRangeError, argumentTypeError } from '../errors/arguments.js';
 import { isFloat32Array } from '../errors/brand-checks.js';
-import type { Dtype } from '../format/dtype.js';
+import type { Dtype, TensorData } from '../format/dtype.js';
 import { SMALL_FLOATS, type SmallFloat } from './small-floats.js';
 
 /** The dtypes that float32 values can be converted to. */
 export type FloatDtype = Extract<Dtype, `F${string}` | 'BF16' | 'C64'>;
 
 /** The typed array that {@link fromFloat32} gives for a dtype: the same as that of `Tensor.data`. */
-export type FloatData<D extends FloatDtype> = D extends 'F16' | 'BF16'
-  ? Uint16Array<ArrayBuffer>
-  : D extends 'F32' | 'C64'
-    ? Float32Array<ArrayBuffer>
-    : D extends 'F64'
-      ? Float64Array<ArrayBuffer>
-      : Uint8Array<ArrayBuffer>;
+export type FloatData<D extends FloatDtype> = TensorData<D>;
 
 /** How many values make whole elements and bytes, where it is more than one. */
 const GROUP_LENGTHS: Readonly<Partial<Record<Dtype, number>>> = {

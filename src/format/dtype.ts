@@ -30,36 +30,47 @@ export type Dtype =
   | 'I64'
   | 'U64';
 
-/** Typed arrays that `Tensor.data` can be. */
-export type TensorData =
-  | Uint8Array
-  | Int8Array
-  | Uint16Array
-  | Int16Array
-  | Uint32Array
-  | Int32Array
-  | Float32Array
-  | Float64Array
-  | BigInt64Array
-  | BigUint64Array;
+/** The typed array of `Tensor.data` for a dtype; for `Dtype` all that there are. */
+export type TensorData<
+  D extends Dtype = Dtype,
+  Memory extends ArrayBufferLike = ArrayBuffer,
+> = D extends 'I8'
+  ? Int8Array<Memory>
+  : D extends 'I16'
+    ? Int16Array<Memory>
+    : D extends 'U16' | 'F16' | 'BF16'
+      ? Uint16Array<Memory>
+      : D extends 'I32'
+        ? Int32Array<Memory>
+        : D extends 'U32'
+          ? Uint32Array<Memory>
+          : D extends 'F32' | 'C64'
+            ? Float32Array<Memory>
+            : D extends 'F64'
+              ? Float64Array<Memory>
+              : D extends 'I64'
+                ? BigInt64Array<Memory>
+                : D extends 'U64'
+                  ? BigUint64Array<Memory>
+                  : Uint8Array<Memory>;
 
-/** Constructor of one of the typed arrays of `TensorData`. */
-export interface TensorDataConstructor {
+/** Constructor of the typed array of `Tensor.data`. */
+export interface TensorDataConstructor<D extends Dtype = Dtype> {
   /** Bytes per array element. */
   readonly BYTES_PER_ELEMENT: number;
-  new (buffer: ArrayBufferLike, byteOffset: number, length: number): TensorData;
+  new (buffer: ArrayBufferLike, byteOffset: number, length: number): TensorData<D, ArrayBufferLike>;
 }
 
 /** The facts about one dtype. */
-export interface DtypeFacts {
+export interface DtypeFacts<D extends Dtype = Dtype> {
   /** Bits per element; 4 and 6 for the packed sub-byte dtypes. */
   readonly bits: number;
   /** Typed array that shows the elements' bit patterns; two items per element for C64. */
-  readonly data: TensorDataConstructor;
+  readonly data: TensorDataConstructor<D>;
 }
 
 /** Facts by name, in rank order. */
-export const DTYPES: Readonly<Record<Dtype, DtypeFacts>> = Object.freeze({
+export const DTYPES: { readonly [D in Dtype]: DtypeFacts<D> } = Object.freeze({
   BOOL: { bits: 8, data: Uint8Array },
   F4: { bits: 4, data: Uint8Array },
   F6_E2M3: { bits: 6, data: Uint8Array },

@@ -8,7 +8,7 @@ import { FileClosedError, quoteName, refuseTensor } from '../errors/errors.js';
 import { type NamedValues, pairsOf } from '../errors/named-values.js';
 import { readSpec, type TensorFacts, type TensorSpec } from '../format/tensor-spec.js';
 import type { LendingStorage } from '../storage/storage.js';
-import { Tensor } from '../tensor/tensor.js';
+import { type Tensor, TensorOf } from '../tensor/tensor.js';
 import { isDetached, isTensorBytes, type TensorBytes, viewOf } from './tensor-bytes.js';
 import { isTensorStream, readStream, type TensorStream } from './tensor-stream.js';
 
@@ -95,7 +95,7 @@ function entriesOf<Bytes>(
   bytesOf: (facts: TensorFacts, data: unknown) => Bytes,
 ): TensorEntry<Bytes | MemoryPayload | FilePayload>[] {
   return Array.from(pairsOf(tensors, 'tensors'), ([name, tensor]) => {
-    if (tensor instanceof Tensor) {
+    if (tensor instanceof TensorOf) {
       const { dtype, shape, byteLength } = tensor;
       return { name, dtype, shape, byteLength, payload: ofTensor(name, tensor) };
     }
@@ -128,8 +128,8 @@ function inMemory(facts: TensorFacts, data: unknown): MemoryPayload {
 }
 
 function ofTensor(name: string, tensor: Tensor): MemoryPayload | FilePayload {
-  const source = Tensor.sourceOf(tensor);
-  const offset = Tensor.offsetOf(tensor);
+  const source = TensorOf.sourceOf(tensor);
+  const offset = TensorOf.offsetOf(tensor);
   const { byteLength } = tensor;
   if (source.isGone) throw new FileClosedError({ path: source.path, tensor: name });
   const storage = source.untouchedFile;

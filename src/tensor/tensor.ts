@@ -1,16 +1,13 @@
 /** One tensor: what the header says about it, and its bytes, which are reached on first use. */
 
-import {
-  argumentRangeError,
-  argumentTypeError,
-  type OptionNames,
-  requireOptions,
-} from '../errors/arguments.js';
+import { argumentRangeError, requireBoolean, requireOptions } from '../errors/arguments.js';
+import { type ErrorContext, SafetensorsError } from '../errors/errors.js';
 import { convert, requireInto } from '../float32/kernels.js';
 import { valueCountOf } from '../float32/to-float32.js';
 import { DTYPES, type Dtype, type TensorData } from '../format/dtype.js';
 import { elementCountOf } from '../format/tensor-spec.js';
 import { MemoryStorage } from '../storage/memory.js';
+import { CHUNKS_OPTIONS, type ChunksOptions, chunkByteLength } from './chunks.js';
 import {
   CONVERT_ASYNC_OPTIONS,
   CONVERT_OPTIONS,
@@ -21,33 +18,34 @@ import {
 import { extentOf, gather, splitCopy } from './gather.js';
 import { planSlice, type SliceIndex, type SlicePlan } from './slice.js';
 import { StorageRange } from './storage-range.js';
-
-/**
- * Small enough for every runtime's buffers, and for the parts of Node that refuse views of 2 GiB and
- * more, such as the hashes of `node:crypto`.
- */
-const DEFAULT_CHUNK_BYTE_LENGTH = 2 ** 30;
+import {
+  requireViewType,
+  VIEW_OPTIONS,
+  type ViewConstructor,
+  type ViewOptions,
+} from './view-types.js';
 
 /** How many bytes of a tensor without a buffer are read at once to gather a slice. */
 const GATHER_WINDOW_BYTE_LENGTH = 2 ** 26;
 
-/** Any constructor of a typed array: a built-in one, or `Float16Array`. */
-export interface ViewConstructor<View> {
-  /** Bytes per array element. */
-  readonly BYTES_PER_ELEMENT: number;
-  new (buffer: ArrayBuffer, byteOffset: number, length: number): View;
-}
-
-/** Options of {@link Tensor.chunks}. */
-export interface ChunksOptions {
-  /** Longest chunk, in bytes; 1 GiB by default. At least one whole group of elements. */
-  readonly maxByteLength?: number | undefined;
-}
-
-const CHUNKS_OPTIONS: OptionNames<ChunksOptions> = { maxByteLength: true };
+/**
+ * A tensor of any dtype: a union, in which `dtype` tells what `data` is.
+ *
+ * @example
+ * ```ts
+ * function sum(tensor: Tensor): number | bigint {
+ *   let total = 0;
+ *   if (tensor.dtype === 'F32') for (const value of tensor.data) total += value; // numbers
+ *   if (tensor.dtype === 'I64') return tensor.data.reduce((a, b) => a + b, 0n); // bigints
+ *   return total;
+ * }
+ * console.log(sum(safeOpen('model.safetensors').getTensor('norm.weight'))); // → 0
+ * ```
+ */
+export type Tensor = { [D in Dtype]: TensorOf<D> }[Dtype];
 
 /**
- * A tensor of an open file or of parsed bytes, or a slice of one.
+ * A tensor of one dtype, of an open file or of parsed bytes; or a slice of one.
  *
  * Nothing is read before `buffer`, `bytes`, `data`, `view`, `toFloat32`, `chunks` or a slice that
  * has to be gathered is asked for. These throw `SAFETENSORS_FILE_CLOSED` when the file was closed
@@ -67,11 +65,11 @@ const CHUNKS_OPTIONS: OptionNames<ChunksOptions> = { maxByteLength: true };
  * console.log(tensor.toFloat32().subarray(0, 3)); // → Float32Array(3) [ 0, 0.25, 0.5 ]
  * ```
  */
-export class Tensor {
+export class TensorOf<D extends Dtype> {
   /** Name in the file; a slice keeps its tensor's name. */
   readonly name: string;
   /** Dtype, as spelled in the header. */
-  readonly dtype: Dtype;
+  readonly dtype: D;
   /** Dimensions in elements, outermost first, C order; frozen. Empty for a scalar. */
   readonly shape: readonly number[];
   /** Number of elements: the product of the shape. */
@@ -80,11 +78,11 @@ export class Tensor {
   readonly byteLength: number;
   readonly #source: StorageRange;
   readonly #offset: number;
-  #data: TensorData | undefined;
+  #data: TensorData<D> | undefined;
 
   private constructor(
     name: string,
-    dtype: Dtype,
+    dtype: D,
     shape: readonly number[],
     source: StorageRange,
     offset: number,
@@ -106,7 +104,7 @@ export class Tensor {
     source: StorageRange,
     offset = 0,
   ): Tensor {
-    return new Tensor(name, dtype, shape, source, offset);
+    return new TensorOf(name, dtype, shape, source, offset) as Tensor;
   }
 
   /** @internal Where its bytes come from. */
@@ -149,43 +147,58 @@ export class Tensor {
    * For a tensor of a file it is a view at any address. It is a copy only when the tensor is misaligned
    * in memory given to `parse` (see `isAligned`).
    */
-  get data(): TensorData {
+  get data(): TensorData<D> {
     // The typed array of a detached buffer has no length.
     if (this.#data === undefined || this.#data.byteLength !== this.byteLength) {
-      this.#data = this.view(DTYPES[this.dtype].data as ViewConstructor<TensorData>);
+      this.#data = this.#viewAs(DTYPES[this.dtype].data as ViewConstructor<TensorData<D>>);
     }
     return this.#data;
   }
 
   /**
-   * The same bytes as another typed array, such as `tensor.view(Float16Array)` for F16 where the
-   * runtime has it. A view; a copy where `byteOffset` is not a multiple of the item's size, as can
-   * happen after `parse` and in slices.
+   * This tensor, whose type now says its dtype and the array in `data`.
    *
+   * @throws SafetensorsError `SAFETENSORS_DTYPE_MISMATCH` when it has another dtype
+   *
+   * @example
+   * ```ts
+   * const norm = safeOpen('model.safetensors').getTensor('norm.weight').as('F32');
+   * console.log(norm.data.reduce((sum, value) => sum + value, 0)); // → 0
+   * ```
+   */
+  as<Expected extends Dtype>(dtype: Expected): TensorOf<Expected> {
+    if (!Object.hasOwn(DTYPES, dtype)) throw argumentRangeError('dtype', 'one of DTYPES', dtype);
+    if (hasDtype(this, dtype)) return this;
+    const message = `expected dtype ${dtype}, found ${this.dtype}`;
+    throw new SafetensorsError('SAFETENSORS_DTYPE_MISMATCH', message, this.#context);
+  }
+
+  /**
+   * The same memory as another typed array: integers as wide as the elements, which show their bits,
+   * or the array of the very numbers, such as `tensor.view(Float16Array)` for F16 where the runtime
+   * has it. `docs/dtypes.md` lists them; `reinterpret` allows all others. A view; a copy where
+   * `byteOffset` is not a multiple of the item's size, as can happen after `parse` and in slices.
+   *
+   * @throws SafetensorsError `SAFETENSORS_DTYPE_MISMATCH` for arrays that the dtype does not have
    * @throws RangeError `ERR_OUT_OF_RANGE` when the byte length is not a multiple of the item's
    *
    * @example
    * ```ts
-   * const file = safeOpen('model.safetensors');
-   * const norm = file.getTensor('norm.weight').view(Float32Array); // `data` is any typed array
-   * console.log(norm.reduce((sum, value) => sum + value, 0)); // → 0
+   * const embed = safeOpen('model.safetensors').getTensor('embed.weight'); // BF16
+   * console.log(embed.view(Int16Array).subarray(0, 3)); // → Int16Array(3) [ 0, 16000, 16128 ]
+   * console.log(embed.view(Uint32Array, { reinterpret: true }).length); // → 16
    * ```
    */
-  view<View>(type: ViewConstructor<View>): View {
-    const itemLength = type?.BYTES_PER_ELEMENT;
-    if (typeof type !== 'function' || typeof itemLength !== 'number') {
-      throw argumentTypeError('type', 'the constructor of a typed array', type);
-    }
-    if (this.byteLength % itemLength !== 0) {
+  view<View>(type: ViewConstructor<View>, options: ViewOptions = {}): View {
+    requireOptions(options, VIEW_OPTIONS);
+    const { reinterpret = false } = options;
+    requireBoolean('reinterpret', reinterpret);
+    requireViewType(type, this.dtype, reinterpret, this.#context);
+    if (this.byteLength % type.BYTES_PER_ELEMENT !== 0) {
       const expected = `one whose items divide ${this.byteLength} bytes`;
       throw argumentRangeError('type', expected, type.name);
     }
-    const length = this.byteLength / itemLength;
-    // The offset in the buffer decides, not the address: engines check only the offset.
-    if (this.byteOffset % itemLength === 0) {
-      return new type(this.buffer, this.byteOffset, length);
-    }
-    return new type(this.bytes.slice().buffer, 0, length);
+    return this.#viewAs(type);
   }
 
   /**
@@ -273,21 +286,21 @@ export class Tensor {
    * console.log(tensor.slice(-1, [null, null, 2]).toFloat32()); // → Float32Array(2) [ 7, 7.5 ]
    * ```
    */
-  slice(...index: readonly SliceIndex[]): Tensor {
-    const context = { path: this.#source.path, tensor: this.name };
-    const plan = planSlice(this.shape, index, DTYPES[this.dtype].bits, context);
+  slice<Self extends TensorOf<Dtype>>(this: Self, ...index: readonly SliceIndex[]): Self;
+  slice(...index: readonly SliceIndex[]): TensorOf<D> {
+    const plan = planSlice(this.shape, index, DTYPES[this.dtype].bits, this.#context);
     const offset = this.#offset + plan.byteOffset;
     if (!plan.contiguous || plan.byteLength === 0) {
       const { maxBufferByteLength, path } = this.#source;
       const storage = new MemoryStorage(this.#gathered(plan), maxBufferByteLength, path);
       const source = new StorageRange(storage, this.name, 0, plan.byteLength);
-      return new Tensor(this.name, this.dtype, plan.shape, source, 0);
+      return new TensorOf(this.name, this.dtype, plan.shape, source, 0);
     }
     if (this.#source.isShareable) {
-      return new Tensor(this.name, this.dtype, plan.shape, this.#source, offset);
+      return new TensorOf(this.name, this.dtype, plan.shape, this.#source, offset);
     }
     const source = this.#source.part(offset, plan.byteLength);
-    return new Tensor(this.name, this.dtype, plan.shape, source, 0);
+    return new TensorOf(this.name, this.dtype, plan.shape, source, 0);
   }
 
   /**
@@ -310,27 +323,25 @@ export class Tensor {
    */
   *chunks(options: ChunksOptions = {}): Generator<Uint8Array<ArrayBuffer>, void, void> {
     requireOptions(options, CHUNKS_OPTIONS);
-    const step = this.#chunkByteLength(options.maxByteLength ?? DEFAULT_CHUNK_BYTE_LENGTH);
+    const step = chunkByteLength(this, this.#source.maxBufferByteLength, options.maxByteLength);
     for (let begin = 0; begin < this.byteLength; begin += step) {
       const end = Math.min(begin + step, this.byteLength);
       yield this.#source.window(this.#offset + begin, this.#offset + end);
     }
   }
 
-  /** The length of as many whole rows, else whole elements, as fit into the limit. */
-  #chunkByteLength(limit: number): number {
-    if (!Number.isInteger(limit)) throw argumentTypeError('maxByteLength', 'an integer', limit);
-    const rowByteLength = this.byteLength / (this.shape[0] || 1);
-    const { bits } = DTYPES[this.dtype];
-    // Elements of 4 bits end on a byte after every second one, those of 6 bits after every fourth.
-    const groupByteLength = bits / Math.min(bits & -bits, 8);
-    const unit =
-      Number.isInteger(rowByteLength) && rowByteLength <= limit ? rowByteLength : groupByteLength;
-    if (limit < Math.max(unit, 1)) {
-      throw argumentRangeError('maxByteLength', `at least ${unit || 1} bytes`, limit);
+  get #context(): ErrorContext {
+    return { path: this.#source.path, tensor: this.name };
+  }
+
+  #viewAs<View>(type: ViewConstructor<View>): View {
+    const itemLength = type.BYTES_PER_ELEMENT;
+    const length = this.byteLength / itemLength;
+    // The offset in the buffer decides, not the address: engines check only the offset.
+    if (this.byteOffset % itemLength === 0) {
+      return new type(this.buffer, this.byteOffset, length);
     }
-    const longest = Math.min(limit, this.#source.maxBufferByteLength);
-    return longest - (longest % (unit || 1));
+    return new type(this.bytes.slice().buffer, 0, length);
   }
 
   get #valueCount(): number {
@@ -360,4 +371,8 @@ export class Tensor {
     this.#source.verify();
     return target;
   }
+}
+
+function hasDtype<D extends Dtype>(tensor: TensorOf<Dtype>, dtype: D): tensor is TensorOf<D> {
+  return tensor.dtype === dtype;
 }

@@ -192,7 +192,7 @@ describe('the types', () => {
       member.modifiers?.some(({ kind }) => kind === ts.SyntaxKind.PrivateKeyword) === true;
     const named = (of: readonly ts.ClassDeclaration[]) => of.map(({ name }) => name?.text);
     const constructible = classes.filter(({ members }) => !members.some(isPrivate));
-    expect(named(classes)).toContain('Tensor');
+    expect(named(classes)).toContain('TensorOf');
     expect(named(constructible)).toContain('FormatError');
     expect(named(constructible).filter((name) => !name?.endsWith('Error'))).toEqual([]);
   });

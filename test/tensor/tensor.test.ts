@@ -1,7 +1,14 @@
 import { constants } from 'node:buffer';
 import { closeSync, ftruncateSync, openSync, writeSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { DTYPES, type Dtype, parse, type SafetensorsFile, safeOpen } from '../../src/index.js';
+import {
+  DTYPES,
+  type Dtype,
+  parse,
+  SafetensorsError,
+  type SafetensorsFile,
+  safeOpen,
+} from '../../src/index.js';
 import { countedBytes, fileBytes, temporaryPath } from '../support/make-file.js';
 import { type Opener, openers } from './openers.js';
 
@@ -79,8 +86,10 @@ describe.each([...openers, ['memory', overBuffer] as const])('%s (%#)', (kind, o
 
   test('view reads the same bytes otherwise', () => {
     const tensor = open([{ name: 't', dtype: 'F32', shape: [3] }], { padding: 1 }).getTensor('t');
-    expect(tensor.view(Uint16Array)).toEqual(new Uint16Array(countedBytes(12).buffer));
-    expect(() => tensor.view(Float64Array)).toThrow(RangeError);
+    expect(tensor.view(Uint32Array)).toEqual(new Uint32Array(countedBytes(12).buffer));
+    const halves = tensor.view(Uint16Array, { reinterpret: true });
+    expect(halves).toEqual(new Uint16Array(countedBytes(12).buffer));
+    expect(() => tensor.view(Float64Array, { reinterpret: true })).toThrow(RangeError);
     expect(() => tensor.view(DataView as never)).toThrow(TypeError);
     expect(() => tensor.view(undefined as never)).toThrow(TypeError);
   });
@@ -100,6 +109,28 @@ describe.each([...openers, ['memory', overBuffer] as const])('%s (%#)', (kind, o
     expect(tensor.bytes[6]).toBe(0);
     expect(rows.slice(0, [null, null, -1]).shape).toEqual([3]);
     expect(Array.from(tensor.slice(0, [null, null, -1]).bytes)).toEqual([5, 6, 3, 4, 1, 2]);
+  });
+
+  test('as gives the tensor itself, or throws what it is', () => {
+    const file = open([{ name: 't', dtype: 'BF16', shape: [4] }]);
+    const tensor = file.getTensor('t');
+    expect(tensor.as('BF16')).toBe(tensor);
+    const path = kind === 'memory' ? undefined : file.path;
+    expect(() => tensor.as('F32')).toThrow(
+      expect.objectContaining({
+        name: 'SafetensorsError',
+        code: 'SAFETENSORS_DTYPE_MISMATCH',
+        message: `${path === undefined ? '' : `${path}: `}tensor "t": expected dtype F32, found BF16`,
+        tensor: 't',
+        ...(path !== undefined && { path }),
+      }),
+    );
+    expect(() => tensor.as('F32')).toThrow(SafetensorsError);
+    for (const wrong of ['float32', 'bf16', 'toString', undefined, 32]) {
+      expect(() => tensor.as(wrong as never)).toThrow(
+        expect.objectContaining({ name: 'RangeError', code: 'ERR_OUT_OF_RANGE' }),
+      );
+    }
   });
 
   test('slices before the tensor was read', () => {

@@ -2,7 +2,7 @@
 
 import type { MemoryPayload } from '../../save/tensor-input.js';
 import type { TensorMemory } from '../../shards/shared-tensors.js';
-import { Tensor } from '../../tensor/tensor.js';
+import { type Tensor, TensorOf } from '../../tensor/tensor.js';
 import type { AnyEntry } from './plan.js';
 
 /** The identity of a tensor's memory, its length, and where the tensor begins in it. */
@@ -19,7 +19,7 @@ export function memoryOf(entry: AnyEntry, given: unknown): TensorMemory {
 }
 
 function placeOf({ payload, byteLength }: AnyEntry, given: unknown): Place {
-  if (given instanceof Tensor) return placeOfTensor(given);
+  if (given instanceof TensorOf) return placeOfTensor(given);
   if (payload.kind === 'stream') {
     return { storage: payload, storageByteLength: byteLength, byteOffset: 0 };
   }
@@ -28,9 +28,9 @@ function placeOf({ payload, byteLength }: AnyEntry, given: unknown): Place {
 }
 
 function placeOfTensor(tensor: Tensor): Place {
-  const source = Tensor.sourceOf(tensor);
+  const source = TensorOf.sourceOf(tensor);
   const { owner } = source;
-  const offset = source.position - owner.position + Tensor.offsetOf(tensor);
+  const offset = source.position - owner.position + TensorOf.offsetOf(tensor);
   if (owner.isResolved) {
     const { buffer, byteOffset } = owner.resolve();
     // The caller may have made other tensors from this buffer. A longer buffer, such as one with the

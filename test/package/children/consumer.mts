@@ -7,6 +7,7 @@ import {
   type SafetensorsFile,
   safeOpen,
   type Tensor,
+  type TensorOf,
 } from 'safetensors-mmap';
 
 export function firstValues(path: string): Map<string, number> {
@@ -35,6 +36,69 @@ export function explain(path: string): string {
     if (error instanceof SafetensorsError) return error.path ?? error.code;
     throw error;
   }
+}
+
+type Same<A, B> =
+  (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
+
+/** Takes only the value `true`; the type argument says what must hold. */
+function holds<_Claim extends true>(): void {}
+
+export function narrowed(tensor: Tensor, half: TensorOf<'F16' | 'BF16'>): number | bigint {
+  if (tensor.dtype === 'F32') {
+    const { data } = tensor;
+    holds<Same<typeof data, Float32Array<ArrayBuffer>>>();
+    let total = 0;
+    for (const value of data) total += value;
+    return total;
+  }
+  if (tensor.dtype === 'I64' || tensor.dtype === 'U64') {
+    let total = 0n;
+    for (const value of tensor.data) total += value;
+    return total;
+  }
+  if (tensor.dtype === 'F16' || tensor.dtype === 'BF16') {
+    const bits: Uint16Array<ArrayBuffer> = tensor.data;
+    return bits.length + half.data.length;
+  }
+  switch (tensor.dtype) {
+    case 'I8':
+      holds<Same<typeof tensor.data, Int8Array<ArrayBuffer>>>();
+      break;
+    case 'C64':
+      holds<Same<typeof tensor.data, Float32Array<ArrayBuffer>>>();
+      break;
+  }
+  // @ts-expect-error it was returned above
+  if (tensor.dtype === 'F32') return 0;
+  const floats = tensor.as('F64');
+  holds<Same<typeof floats, TensorOf<'F64'>>>();
+  const row = floats.slice(0);
+  holds<Same<typeof row.data, Float64Array<ArrayBuffer>>>();
+  const part = tensor.slice([0, 2]);
+  holds<Same<typeof part, typeof tensor>>();
+  const anyTensor: Tensor = floats;
+  const ofAny: TensorOf<Dtype> = anyTensor;
+  const view: Int16Array = ofAny.view(Int16Array);
+  const values: Float64Array = tensor.view(Float64Array, { reinterpret: true });
+  // @ts-expect-error of another dtype
+  const other: TensorOf<'F32'> = floats;
+  // @ts-expect-error only after a look at dtype
+  const unknownData: Float32Array = anyTensor.data;
+  // @ts-expect-error not one of the 22
+  tensor.as('float32');
+  return view.length + values.length + other.elementCount + unknownData.length;
+}
+
+export function byDtype(file: SafetensorsFile): Map<Dtype, Tensor[]> {
+  const found = new Map<Dtype, Tensor[]>();
+  for (const [, tensor] of file) found.set(tensor.dtype, [tensor]);
+  const tensors: ReadonlyMap<string, Tensor> = file.getTensors();
+  for (const tensor of tensors.values()) {
+    const { dtype, data } = tensor;
+    if (dtype === 'U8') data.subarray(1) satisfies Uint8Array;
+  }
+  return found;
 }
 
 // @ts-expect-error a dtype is one of the 22 names

@@ -1,0 +1,46 @@
+/** How long the pieces are in which `Tensor.chunks` gives a tensor's bytes. */
+
+import { argumentRangeError, argumentTypeError, type OptionNames } from '../errors/arguments.js';
+import { DTYPES, type Dtype } from '../format/dtype.js';
+
+/**
+ * Small enough for every runtime's buffers, and for the parts of Node that refuse views of 2 GiB and
+ * more, such as the hashes of `node:crypto`.
+ */
+const DEFAULT_CHUNK_BYTE_LENGTH = 2 ** 30;
+
+/** Options of `Tensor.chunks`. */
+export interface ChunksOptions {
+  /** Longest chunk, in bytes; 1 GiB by default. At least one whole group of elements. */
+  readonly maxByteLength?: number | undefined;
+}
+
+/** Names of the options. */
+export const CHUNKS_OPTIONS: OptionNames<ChunksOptions> = { maxByteLength: true };
+
+/** The tensor that is cut. */
+interface ChunkedTensor {
+  readonly dtype: Dtype;
+  readonly shape: readonly number[];
+  readonly byteLength: number;
+}
+
+/** The length of as many whole rows, else whole elements, as fit into the limit. */
+export function chunkByteLength(
+  { dtype, shape, byteLength }: ChunkedTensor,
+  maxBufferByteLength: number,
+  limit: number = DEFAULT_CHUNK_BYTE_LENGTH,
+): number {
+  if (!Number.isInteger(limit)) throw argumentTypeError('maxByteLength', 'an integer', limit);
+  const rowByteLength = byteLength / (shape[0] || 1);
+  const { bits } = DTYPES[dtype];
+  // Elements of 4 bits end on a byte after every second one, those of 6 bits after every fourth.
+  const groupByteLength = bits / Math.min(bits & -bits, 8);
+  const unit =
+    Number.isInteger(rowByteLength) && rowByteLength <= limit ? rowByteLength : groupByteLength;
+  if (limit < Math.max(unit, 1)) {
+    throw argumentRangeError('maxByteLength', `at least ${unit || 1} bytes`, limit);
+  }
+  const longest = Math.min(limit, maxBufferByteLength);
+  return longest - (longest % (unit || 1));
+}

@@ -21,8 +21,13 @@ beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-jest-'));
   project = install(folder, 'app', inject('tarball'));
   cpSync(join(root, 'test/deploy/jest'), project, { recursive: true });
-  symlinkSync(join(TOOLS, '@swc'), join(project, 'node_modules/@swc'));
-  symlinkSync(join(TOOLS, 'babel-jest'), join(project, 'node_modules/babel-jest'));
+  for (const [from, name] of [
+    [TOOLS, '@swc'],
+    [TOOLS, 'babel-jest'],
+    [join(root, 'node_modules'), 'esbuild'],
+  ] as const) {
+    symlinkSync(join(from, name), join(project, 'node_modules', name));
+  }
 });
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -58,8 +63,8 @@ describe.each(Object.keys(NODES))('%s', (node) => {
     expect(runJest(node, [FLAG], 'import.test.cjs')).toBe(1);
   });
 
-  it('`require` of a transformed copy', () => {
-    const args = ['--config', 'transform.config.cjs'];
+  it.each(['transform', 'named-addon'])('`require` of a transformed copy: %s', (name) => {
+    const args = ['--config', `${name}.config.cjs`];
     expect(runJest(node, [], 'require.test.cjs', ...args)).toBe(BEHAVIOUR_COUNT);
   });
 });

@@ -42,8 +42,8 @@ const OPEN_CHECKPOINT_OPTIONS: OptionNames<OpenCheckpointOptions> = {
 
 /**
  * Opens a checkpoint: a folder, an index, a single file, or a repository (`org/name`, `name`,
- * `hf://org/name@revision/path`) that is in the Hub's cache on this machine; nothing is downloaded.
- * An existing path wins over a repository of that name.
+ * `org/name@revision`, `hf://org/name@revision/path`) that is in the Hub's cache on this machine;
+ * nothing is downloaded. An existing path wins over a repository of that name.
  *
  * In a folder it takes the index if all its shards are there, else the single file
  * `model.safetensors`, else the only index or safetensors file of another name. Shards without an
@@ -136,6 +136,12 @@ function findCached(text: string, options: OpenCheckpointOptions): CheckpointFil
     return findFiles(found, options);
   } catch (error) {
     if (!hasCode(error, INCOMPLETE)) throw error;
-    throw notInCache(text, `the Hub's cache is incomplete: ${(error as Error).message}`, error);
+    const wanted = { ...id, revision: options.revision ?? id.revision };
+    throw notInCache(
+      wanted,
+      text,
+      `the Hub's cache is incomplete: ${(error as Error).message}`,
+      error,
+    );
   }
 }

@@ -13,7 +13,8 @@ export function describeValue(value: unknown): string {
   if (typeof value === 'bigint') return `${value}n`;
   if (Array.isArray(value)) return `an array of ${value.length} items`;
   if (typeof value === 'object' && value !== null) {
-    return `an instance of ${value.constructor?.name ?? 'Object'}`;
+    const name: unknown = value.constructor?.name;
+    return `an instance of ${typeof name === 'string' ? name : 'Object'}`;
   }
   return typeof value === 'function' ? 'a function' : String(value);
 }
@@ -56,7 +57,9 @@ function unknownOption(name: string, names: Readonly<Record<string, true>>): Typ
 
 /** Throws a TypeError unless `names` is iterable. A string is one name, not a list of names. */
 export function requireNames(names: unknown): void {
-  if (!isIterable(names)) throw argumentTypeError('names', 'an iterable of strings', names);
+  if (isIterable(names)) return;
+  const hint = typeof names === 'string' ? `, such as [${quoteName(names)}]` : '';
+  throw argumentTypeError('names', `an iterable of strings${hint}`, names);
 }
 
 /** Throws a TypeError unless the value is a string. */

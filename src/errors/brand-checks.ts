@@ -34,12 +34,12 @@ export function isAnyArrayBuffer(value: unknown): value is ArrayBufferLike {
 
 /** Whether a value is an object to iterate over. A string is one value, not a list of characters. */
 export function isIterable(value: unknown): value is Iterable<unknown> {
-  return typeof value === 'object' && value !== null && Symbol.iterator in value;
+  return typeof Object(value)[Symbol.iterator] === 'function' && typeof value === 'object';
 }
 
 /** Whether a value is an object for `for await`, such as a stream. */
 export function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
-  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
+  return typeof Object(value)[Symbol.asyncIterator] === 'function' && typeof value === 'object';
 }
 
 /** Whether a value is a URL. The result of the old `url.parse` is not; it has `auth` and `path`. */

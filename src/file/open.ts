@@ -1,7 +1,7 @@
 /** Opens files: by a path, all tensors at once, or bytes in memory. */
 
 import { constants } from 'node:buffer';
-import { closeSync } from 'node:fs';
+import { closeSync, statSync } from 'node:fs';
 import {
   argumentRangeError,
   argumentTypeError,
@@ -10,6 +10,7 @@ import {
   requireOptions,
 } from '../errors/arguments.js';
 import { isUint8Array } from '../errors/brand-checks.js';
+import { SafetensorsError } from '../errors/errors.js';
 import { requireLittleEndianHost } from '../format/dtype.js';
 import { HEAD_BYTE_LENGTH } from '../format/foreign-formats.js';
 import {
@@ -19,8 +20,10 @@ import {
   parseStart,
   readHeaderLength,
 } from '../format/header.js';
-import { openRegularFile } from '../io/opened-file.js';
+import { isHubUri, parseHubId } from '../hub/ids.js';
+import { type OpenedFile, openRegularFile } from '../io/opened-file.js';
 import { locate, type PathLike } from '../io/paths.js';
+import { hasCode, withAdvice } from '../io/system-errors.js';
 import type { FileBackedStorage } from '../storage/file-backed.js';
 import { MemoryStorage } from '../storage/memory.js';
 import { openStorage } from '../storage/open.js';
@@ -84,7 +87,7 @@ export function openFile(path: PathLike, options: OpenOptions): SafetensorsFile 
   checkStorageOptions(options);
   const { location, label } = locate(path);
   const limits = limitsOf(options, label);
-  const file = openRegularFile(location, label);
+  const file = openHere(location, label);
   let storage: FileBackedStorage | undefined;
   try {
     const dataStart = readDataStart(file, limits);
@@ -95,6 +98,22 @@ export function openFile(path: PathLike, options: OpenOptions): SafetensorsFile 
     if (storage === undefined) closeSync(file.fd);
     else storage.close(false);
     throw error;
+  }
+}
+
+/** Opens the file; says so when the path is one that `openCheckpoint` opens. */
+function openHere(location: string | Buffer, label: string): OpenedFile {
+  try {
+    return openRegularFile(location, label);
+  } catch (error) {
+    if (hasCode(error, ['SAFETENSORS_NOT_A_REGULAR_FILE']) && statSync(location).isDirectory()) {
+      const message = 'expected a regular file, found a directory, which openCheckpoint opens';
+      throw new SafetensorsError('SAFETENSORS_NOT_A_REGULAR_FILE', message, { path: label });
+    }
+    const isId = !label.endsWith('.safetensors') && (isHubUri(label) || parseHubId(label) !== null);
+    if (!isId || !hasCode(error, ['ENOENT'])) throw error;
+    const advice = `if that is a repository in the Hub's cache, openCheckpoint opens it`;
+    throw withAdvice(error as NodeJS.ErrnoException, advice);
   }
 }
 

@@ -10,7 +10,7 @@ const PICKLE = 'a Python pickle (a checkpoint of an old torch.save, or joblib)';
 const GGML = 'a GGML file (the predecessor of GGUF)';
 const ARROW = 'an Arrow or Parquet file';
 
-/** First bytes, one character per byte, and what completes "the file looks like …". */
+/** First bytes, one character per byte, and what completes "looks like …". */
 const PREFIXES: readonly (readonly [string, string])[] = [
   [
     'version https://git-lfs',
@@ -40,6 +40,9 @@ const PREFIXES: readonly (readonly [string, string])[] = [
   ['\0\0\0\0\0\0\0\0', 'a run of zeros (an interrupted download leaves such a file)'],
 ];
 
+/** Keys of the fields of an ONNX model that may follow the version of its format. */
+const ONNX_KEYS: readonly number[] = [0x12, 0x1a, 0x22, 0x28, 0x32, 0x3a, 0x42];
+
 /** The same for formats made of text. */
 const TEXT_PATTERNS: readonly (readonly [RegExp, string])[] = [
   [/^(\(dp?\d*\n|\(lp?\d*\n|c[A-Za-z_][\w.]*\n\w+\n)/, `${PICKLE}, in its old text form`],
@@ -49,7 +52,7 @@ const TEXT_PATTERNS: readonly (readonly [RegExp, string])[] = [
   ],
   [
     /^\s*\{.*"weight_map"/s,
-    'the index of a checkpoint in several files, which are the ones to open',
+    'the index of a checkpoint in several files, which openCheckpoint opens',
   ],
   [
     /^\s*\{.*"(dtype|data_offsets)"/s,
@@ -61,8 +64,13 @@ const TEXT_PATTERNS: readonly (readonly [RegExp, string])[] = [
   ],
 ];
 
+/** Whether a protobuf message begins as an ONNX model does: with the version of the format, 3 to 31. */
+function isOnnx([key, version = 0, next = 0]: Uint8Array): boolean {
+  return key === 0x08 && version >= 3 && version < 32 && ONNX_KEYS.includes(next);
+}
+
 /**
- * What a file looks like by its first bytes (512 suffice), to complete "the file looks like …";
+ * What a file looks like by its first bytes (512 suffice), to complete "looks like …";
  * null when nothing is recognised. Only for files that are known not to be valid safetensors.
  */
 export function describeForeignFormat(head: Uint8Array): string | null {
@@ -71,6 +79,7 @@ export function describeForeignFormat(head: Uint8Array): string | null {
     if (text.startsWith(prefix)) return description;
   }
   if (text.startsWith(TAR_MARK, TAR_MARK_AT)) return 'a tar archive: unpack it first';
+  if (isOnnx(head)) return 'an ONNX model';
   const body = text.replace(/^\xef\xbb\xbf/, '');
   return TEXT_PATTERNS.find(([pattern]) => pattern.test(body))?.[1] ?? null;
 }

@@ -50,8 +50,8 @@ export function readHeaderLength(
   if (fileByteLength < PREFIX_BYTE_LENGTH || head.length < PREFIX_BYTE_LENGTH) {
     throw new FormatError(
       'SAFETENSORS_HEADER_TOO_SMALL',
-      `expected at least ${PREFIX_BYTE_LENGTH} bytes, found ` +
-        (fileByteLength === 0 ? 'an empty file' : `${fileByteLength}${foreignHint(head)}`),
+      `${likeness(head)}expected at least ${PREFIX_BYTE_LENGTH} bytes, found ` +
+        (fileByteLength === 0 ? 'an empty file' : `${fileByteLength}`),
       context,
     );
   }
@@ -60,15 +60,17 @@ export function readHeaderLength(
   if (length > limit) {
     throw new FormatError(
       'SAFETENSORS_HEADER_TOO_LARGE',
-      `expected a header of at most ${limit} bytes, found a length of ${view.getBigUint64(0, true)}${foreignHint(head)}`,
+      `${likeness(head)}expected a header of at most ${limit} bytes, found a length of ` +
+        `${view.getBigUint64(0, true)}`,
       context,
     );
   }
   if (PREFIX_BYTE_LENGTH + length > fileByteLength) {
+    const looks = likeness(head);
     throw new FormatError(
       'SAFETENSORS_INVALID_HEADER_LENGTH',
-      `expected a header of ${length} bytes, found ${fileByteLength - PREFIX_BYTE_LENGTH} before ` +
-        `the end of the file${foreignHint(head) || ': it is incomplete'}`,
+      `${looks}expected a header of ${length} bytes, found ${fileByteLength - PREFIX_BYTE_LENGTH} ` +
+        `before the end of the file${looks === '' ? ': it is incomplete' : ''}`,
       context,
     );
   }
@@ -85,9 +87,10 @@ function contextOf({ path }: ParseHeaderOptions): ErrorContext {
   return { path };
 }
 
-function foreignHint(head: Uint8Array): string {
+/** What the file looks like, to begin a message with: it says more than what is wrong with it. */
+function likeness(head: Uint8Array): string {
   const description = describeForeignFormat(head);
-  return description === null ? '' : `; the file looks like ${description}`;
+  return description === null ? '' : `looks like ${description}; `;
 }
 
 /**
@@ -161,11 +164,11 @@ function failStart(json: Uint8Array, context: ErrorContext): never {
   const head = new Uint8Array(HEAD_BYTE_LENGTH);
   new DataView(head.buffer).setUint32(0, json.length, true);
   head.set(json.subarray(0, head.length - PREFIX_BYTE_LENGTH), PREFIX_BYTE_LENGTH);
-  const hint = foreignHint(head.subarray(0, PREFIX_BYTE_LENGTH + json.length));
-  checkUtf8(json, context, hint);
+  const looks = likeness(head.subarray(0, PREFIX_BYTE_LENGTH + json.length));
+  checkUtf8(json, context, looks);
   throw new FormatError(
     'SAFETENSORS_INVALID_HEADER_START',
-    `expected the header to begin with "{", found ${describeByte(json, 0)}${hint}`,
+    `${looks}expected the header to begin with "{", found ${describeByte(json, 0)}`,
     context,
   );
 }

@@ -3,6 +3,7 @@
 import { describeValue } from '../errors/arguments.js';
 import { refuseTensor } from '../errors/errors.js';
 import { DTYPES, type Dtype } from './dtype.js';
+import { dtypeOfOtherName } from './dtype-names.js';
 
 /** Kind and size of a tensor. */
 export interface TensorSpec {
@@ -37,13 +38,16 @@ export function elementCountOf(shape: readonly number[]): number {
  *   elements of a packed dtype that do not fill whole bytes, and for more bytes than the format or a
  *   number can count
  */
-export function readSpec(name: string, { dtype, shape }: TensorSpec): TensorFacts {
+export function readSpec(name: string, spec: TensorSpec): TensorFacts {
+  const { dtype, shape } = spec;
   if (typeof dtype !== 'string' || !Object.hasOwn(DTYPES, dtype)) {
     const count = Object.keys(DTYPES).length;
-    return refuseTensor(`expected one of the ${count} dtypes, found ${describeValue(dtype)}`, name);
+    const found = `${describeValue(dtype)}${dtypeHint(dtype)}`;
+    return refuseTensor(`expected one of the ${count} dtypes, found ${found}`, name);
   }
   if (!Array.isArray(shape)) {
-    return refuseTensor(`expected the shape to be an array, found ${describeValue(shape)}`, name);
+    const found = `${describeValue(shape)}${'dims' in spec ? '; it is called shape, not dims' : ''}`;
+    return refuseTensor(`expected the shape to be an array, found ${found}`, name);
   }
   const dimensions: number[] = [];
   let bits = DTYPES[dtype].bits;
@@ -64,6 +68,11 @@ export function readSpec(name: string, { dtype, shape }: TensorSpec): TensorFact
   if (!(largest <= Number.MAX_SAFE_INTEGER)) byteLength = largeByteLength(name, dtype, dimensions);
   else if (bits % 8 !== 0) failPacked(name, dtype, bits);
   return { name, dtype, shape: Object.freeze(dimensions), byteLength };
+}
+
+function dtypeHint(given: unknown): string {
+  const dtype = typeof given === 'string' ? dtypeOfOtherName(given) : undefined;
+  return dtype === undefined ? '' : `; it is called ${dtype} here`;
 }
 
 /**

@@ -4,10 +4,13 @@ import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { basename, dirname, join, sep } from 'node:path';
 import { SafetensorsError } from '../errors/errors.js';
-import { type HubId, isRepositoryFolder, requireRevision } from './ids.js';
+import { downloadCommand, type HubId, isRepositoryFolder, requireRevision } from './ids.js';
 
 /** Environment variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** An id and the revision that is looked for. */
+type NamedRevision = HubId & { readonly revision: string };
 
 const COMMIT = /^[0-9a-f]{40}$/;
 /** A ref file holds one commit; a longer file is not a ref. */
@@ -52,11 +55,13 @@ export function hubCacheFolder(environment: Environment = process.env): string {
 export function findInHubCache(id: HubId, label: string, revision?: string): string {
   const wanted = revision ?? id.revision ?? 'main';
   requireRevision(wanted);
+  const named = { ...id, revision: wanted };
   const repository = join(hubCacheFolder(), id.cacheName);
-  const commit = COMMIT.test(wanted) ? wanted : readRef(repository, wanted, label);
+  const commit = COMMIT.test(wanted) ? wanted : readRef(repository, named, label);
   const snapshot = join(repository, 'snapshots', commit);
   if (!existsSync(snapshot)) {
     fail(
+      named,
       label,
       `expected a local path, or revision ${wanted} in the Hub's cache, found no folder ${snapshot}`,
     );
@@ -68,27 +73,32 @@ export function findInHubCache(id: HubId, label: string, revision?: string): str
       ? '; the cache has noted that the repository has no such file'
       : '';
     fail(
+      named,
       label,
       `expected ${id.path} of revision ${wanted} in the Hub's cache, found no ${path}${note}`,
     );
   }
   if (!realpathSync.native(path).startsWith(realpathSync.native(repository) + sep)) {
-    fail(label, `expected a file of the Hub's cache, found a link out of it at ${path}`);
+    fail(named, label, `expected a file of the Hub's cache, found a link out of it at ${path}`);
   }
   return path;
 }
 
-function readRef(repository: string, revision: string, label: string): string {
+function readRef(repository: string, named: NamedRevision, label: string): string {
+  const { revision } = named;
   const path = join(repository, 'refs', revision);
   const stats = statSync(path, { throwIfNoEntry: false });
   if (stats === undefined || !stats.isFile()) {
     fail(
+      named,
       label,
       `expected a local path, or revision ${revision} in the Hub's cache, found no ${path}`,
     );
   }
   const commit = stats.size > MAX_REF_BYTE_LENGTH ? '' : readFileSync(path, 'latin1').trim();
-  if (!COMMIT.test(commit)) fail(label, `expected the hash of a commit in ${path}, found none`);
+  if (!COMMIT.test(commit)) {
+    fail(named, label, `expected the hash of a commit in ${path}, found none`);
+  }
   return commit;
 }
 
@@ -104,10 +114,17 @@ export function blobsOf(folder: string): string | undefined {
 }
 
 /** The error for a checkpoint that should be in the cache. */
-export function notInCache(label: string, message: string, cause?: unknown): SafetensorsError {
-  return new SafetensorsError('SAFETENSORS_NOT_IN_CACHE', message, { path: label, cause });
+export function notInCache(
+  id: HubId,
+  label: string,
+  message: string,
+  cause?: unknown,
+): SafetensorsError {
+  const advice = `\`${downloadCommand(id)}\` fetches it`;
+  const context = { path: label, cause };
+  return new SafetensorsError('SAFETENSORS_NOT_IN_CACHE', `${message}; ${advice}`, context);
 }
 
-function fail(label: string, message: string): never {
-  throw notInCache(label, message);
+function fail(id: HubId, label: string, message: string): never {
+  throw notInCache(id, label, message);
 }

@@ -1,6 +1,6 @@
 /**
- * Ids of repositories on the Hub: `name`, `org/name`, `hf://org/name@revision/path`; and the names of
- * their folders in a cache.
+ * Ids of repositories on the Hub: `name`, `org/name`, `org/name@revision`,
+ * `hf://org/name@revision/path`; and the names of their folders in a cache.
  */
 
 import { argumentRangeError } from '../errors/arguments.js';
@@ -46,9 +46,12 @@ export function isHubUri(text: string): boolean {
  */
 export function parseHubId(text: string): HubId | null {
   if (isHubUri(text)) return parseUri(text);
-  const parts = text.split('/');
+  const at = text.indexOf('@');
+  const parts = (at === -1 ? text : text.slice(0, at)).split('/');
   if (parts.length > 2 || !isName(parts)) return null;
-  return { cacheName: `models--${parts.join('--')}`, revision: undefined, path: '' };
+  const revision = at === -1 ? undefined : text.slice(at + 1);
+  if (revision !== undefined && pathObjection(revision) !== null) return null;
+  return { cacheName: `models--${parts.join('--')}`, revision, path: '' };
 }
 
 function parseUri(text: string): HubId {
@@ -77,6 +80,15 @@ function parseUri(text: string): HubId {
   }
   if (path !== '' && pathObjection(path) !== null) refuse();
   return { cacheName, revision, path };
+}
+
+/** The command that fetches a repository into the cache, such as `hf download org/name`. */
+export function downloadCommand({ cacheName, revision }: HubId): string {
+  const [kinds = '', ...name] = cacheName.split('--');
+  const type = kinds === 'models' ? '' : ` --repo-type ${kinds.replace(/s$/, '')}`;
+  const isDefault = revision === undefined || revision === 'main';
+  const options = `${type}${isDefault ? '' : ` --revision ${revision}`}`;
+  return `hf download ${name.join('/')}${options}`;
 }
 
 /** Throws a RangeError for a revision that cannot name a branch, tag, ref or commit. */

@@ -3,8 +3,9 @@
  * `storage/file-backed` has the tolerant check of open files.
  */
 
-import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readSync, type Stats, statSync } from 'node:fs';
 import { FileChangedError, SafetensorsError } from '../errors/errors.js';
+import { hasCode } from './system-errors.js';
 
 /** Most bytes of one read call: Node refuses lengths of 2 GiB and above. */
 const MAX_READ_BYTE_LENGTH = 2 ** 30;
@@ -57,14 +58,24 @@ export function openRegularFile(
   label: string,
   flag: number = constants.O_RDONLY,
 ): OpenedFile {
-  // Windows has no O_NONBLOCK, and no FIFOs in the file system either.
-  const fd = openSync(path, flag | (constants.O_NONBLOCK ?? 0));
+  const fd = openWithoutWaiting(path, label, flag);
   try {
     const stats = fstatSync(fd);
     requireRegularFile(stats, label);
     return { fd, path: label, byteLength: stats.size };
   } catch (error) {
     closeSync(fd);
+    throw error;
+  }
+}
+
+function openWithoutWaiting(path: string | Buffer, label: string, flag: number): number {
+  try {
+    // Windows has no O_NONBLOCK, and no FIFOs in the file system either.
+    return openSync(path, flag | (constants.O_NONBLOCK ?? 0));
+  } catch (error) {
+    // A socket cannot be opened at all.
+    if (hasCode(error, ['ENXIO'])) requireRegularFile(statSync(path), label);
     throw error;
   }
 }

@@ -3,6 +3,7 @@
 import { fileURLToPath } from 'node:url';
 import { argumentTypeError } from '../errors/arguments.js';
 import { isUrl } from '../errors/brand-checks.js';
+import { quoteName } from '../errors/errors.js';
 
 /** A path as `node:fs` takes it; a Buffer for names that are not Unicode. */
 export type PathLike = string | Buffer | URL;
@@ -20,12 +21,20 @@ export function locate(path: PathLike): Location {
   return { location, label: location };
 }
 
+function isRemote(path: string | URL): boolean {
+  return typeof path === 'string' ? /^https?:\/\//i.test(path) : /^https?:$/.test(path?.protocol);
+}
+
 /** The path as text. `name` is what the argument is called. Throws a TypeError unless it is a path. */
 export function pathText(
   name: string,
   path: string | URL,
   expected = 'a string or a file: URL',
 ): string {
+  if (isRemote(path)) {
+    const message = `${name} must be on this machine, but is ${quoteName(String(path))}: download it first`;
+    throw Object.assign(new TypeError(message), { code: 'ERR_INVALID_URL_SCHEME' });
+  }
   if (typeof path === 'string') return path;
   if (isUrl(path)) return fileURLToPath(path);
   throw argumentTypeError(name, expected, path);

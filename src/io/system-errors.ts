@@ -34,6 +34,13 @@ export function aboutFile(error: unknown, path: string, call?: string): unknown 
   return Object.assign(named, { errno, code, syscall: call ?? syscall, path });
 }
 
+/** The same error, with advice at the end of its message. */
+export function withAdvice(error: NodeJS.ErrnoException, advice: string): Error {
+  const { code, errno, syscall, path } = error;
+  const advised = new Error(`${error.message}; ${advice}`, { cause: error });
+  return Object.assign(advised, { errno, code, syscall, path });
+}
+
 /** Whether a value is an error with one of these codes. */
 export function hasCode(error: unknown, codes: readonly string[]): boolean {
   return types.isNativeError(error) && codes.includes((error as NodeJS.ErrnoException).code ?? '');

@@ -64,18 +64,21 @@ function findInvalidUtf8(bytes: Uint8Array): number {
   return -1;
 }
 
-/** Throws the kind's `utf8Code` (`SAFETENSORS_INVALID_HEADER_UTF8`) when the bytes are not UTF-8. */
+/**
+ * Throws the kind's `utf8Code` (`SAFETENSORS_INVALID_HEADER_UTF8`) when the bytes are not UTF-8. `before`
+ * begins the message.
+ */
 export function checkUtf8(
   bytes: Uint8Array,
   context: ErrorContext,
-  hint = '',
+  before = '',
   { noun, utf8Code }: TextKind = HEADER_TEXT,
 ): void {
   const at = findInvalidUtf8(bytes);
   if (at === -1) return;
   throw new FormatError(
     utf8Code,
-    `expected UTF-8, found ${describeByte(bytes, at, noun)} at ${noun} byte ${at}${hint}`,
+    `${before}expected UTF-8, found ${describeByte(bytes, at, noun)} at ${noun} byte ${at}`,
     context,
   );
 }

@@ -40,7 +40,9 @@ export function viewOf(
   data: unknown,
 ): Uint8Array {
   if (!isTensorBytes(data)) {
-    const expected = 'a typed array, an ArrayBuffer or a SharedArrayBuffer';
+    const own = DTYPES[dtype].data.name;
+    const flat = Array.isArray(data) ? `, such as ${own}.from(values.flat(Infinity))` : '';
+    const expected = `a typed array, an ArrayBuffer or a SharedArrayBuffer${flat}`;
     throw argumentTypeError(`the data of tensor ${quoteName(name)}`, expected, data);
   }
   if (isAnyArrayBuffer(data)) {
@@ -51,8 +53,9 @@ export function viewOf(
   const own = DTYPES[dtype].data.name;
   if (tag !== own && tag !== 'Uint8Array' && tag !== FURTHER_ARRAYS[dtype]) {
     const expected = own === 'Uint8Array' ? own : `${own}, or raw bytes as Uint8Array`;
-    const message = `expected the data of ${dtype} to be a ${expected}, found a ${tag}`;
-    refuseTensor(message, name);
+    const isConvertible = /^B?F/.test(dtype) && tag === 'Float32Array';
+    const hint = isConvertible ? `; fromFloat32(values, '${dtype}') converts` : '';
+    refuseTensor(`expected the data of ${dtype} to be a ${expected}, found a ${tag}${hint}`, name);
   }
   return data.byteLength === 0
     ? new Uint8Array(0)

@@ -99,13 +99,18 @@ function entriesOf<Bytes>(
       const { dtype, shape, byteLength } = tensor;
       return { name, dtype, shape, byteLength, payload: ofTensor(name, tensor) };
     }
-    if (typeof tensor !== 'object' || tensor === null) {
+    if (typeof tensor !== 'object' || tensor === null || isData(tensor)) {
       const subject = `tensor ${quoteName(name)}`;
       throw argumentTypeError(subject, 'a Tensor or { dtype, shape, data }', tensor);
     }
     const facts = readSpec(name, tensor);
     return { ...facts, payload: bytesOf(facts, tensor.data) };
   });
+}
+
+/** Whether somebody gave the data of a tensor without dtype and shape. */
+function isData(value: object): boolean {
+  return Array.isArray(value) || isTensorBytes(value);
 }
 
 function inMemory(facts: TensorFacts, data: unknown): MemoryPayload {

@@ -17,7 +17,7 @@ const UNITS: ReadonlyMap<string, number> = new Map([
 
 const UNIT = /(?:[kmgt]i?)?b$/i;
 
-/** A decimal number as Python reads it, without a minus sign. */
+/** A decimal number as Python reads it, without a minus sign, in ASCII digits. */
 const NUMBER =
   /^\+?(?:\d+(?:_\d+)*(?:\.(?:\d+(?:_\d+)*)?)?|\.\d+(?:_\d+)*)(?:e[+-]?\d+(?:_\d+)*)?$/i;
 
@@ -45,7 +45,7 @@ function trimBlanks(text: string): string {
  * Number of bytes that a number or a text means; parts of a byte are cut off. A text is a number
  * above 0 and a unit in upper or lower case: KB, MB, GB and TB are powers of 1000, KiB, MiB, GiB and
  * TiB of 1024, B is the byte. Gives the number that `huggingface_hub` gives for every positive size
- * it reads. `Infinity` means no limit. `name` is what the errors call the argument.
+ * it reads, if the digits are ASCII. `Infinity` means no limit. `name` is what the errors call the argument.
  *
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for what is neither a number nor a text
  * @throws RangeError `ERR_OUT_OF_RANGE` for negative numbers, NaN, a text without one of these

@@ -3,7 +3,12 @@
  * indices written as text, in the notation that stands between the brackets in numpy.
  */
 
-import { argumentRangeError, argumentTypeError, requireString } from '../errors/arguments.js';
+import {
+  argumentRangeError,
+  argumentTypeError,
+  describeValue,
+  requireString,
+} from '../errors/arguments.js';
 import { type ErrorContext, SliceError } from '../errors/errors.js';
 import type { StridedCopy, StridedLoop } from './gather.js';
 
@@ -136,7 +141,7 @@ function selectAll(
   if (named > shape.length) {
     throw new SliceError(
       'SAFETENSORS_TOO_MANY_INDICES',
-      `${named} indices for a tensor of ${shape.length} dimensions`,
+      `${named} indices for a tensor of ${shape.length} dimensions${rangeHint(index)}`,
       context,
     );
   }
@@ -150,6 +155,13 @@ function selectAll(
     const at = dimension < before ? dimension : dimension - skipped + 1;
     return select(index[at] as SliceIndex, at, size, dimension, context);
   });
+}
+
+/** Two numbers are often meant as the ends of a range. */
+function rangeHint(index: readonly SliceIndex[]): string {
+  const [start, stop] = index;
+  const isRange = index.length === 2 && typeof start === 'number' && typeof stop === 'number';
+  return isRange ? `; a range is one index: [${start}, ${stop}]` : '';
 }
 
 function select(
@@ -226,15 +238,15 @@ const INTEGER = /^[+-]?[0-9]+$/;
  */
 export function parseSlice(text: string): SliceIndex[] {
   requireString('slice', text);
-  const items = text.split(',').map((item) => item.trim());
+  const items = text.split(',').map(trimBlanks);
   if (items.at(-1) === '') items.pop();
   return items.map((item) => parseItem(item, text));
 }
 
 function parseItem(item: string, text: string): SliceIndex {
   if (item === '...') return '...';
-  const parts = item.split(':').map((part) => part.trim());
-  if (parts.length > 3) throw syntaxError(text);
+  const parts = item.split(':').map(trimBlanks);
+  if (parts.length > 3) throw syntaxError(item, text);
   if (parts.length === 1) return parseInteger(item, text);
   const [start, stop, step] = parts.map((part) => (part === '' ? null : parseInteger(part, text)));
   if (step != null) return [start ?? null, stop ?? null, step];
@@ -242,11 +254,19 @@ function parseItem(item: string, text: string): SliceIndex {
 }
 
 function parseInteger(digits: string, text: string): number {
-  if (!INTEGER.test(digits)) throw syntaxError(text);
+  if (!INTEGER.test(digits)) throw syntaxError(digits, text);
   // The sum turns -0 into 0.
   return Number(digits) + 0;
 }
 
-function syntaxError(text: string): RangeError {
-  return argumentRangeError('slice', "in numpy's notation, such as '0:10, ::2, ..., -1'", text);
+/** Without the blanks of Python's source code at both ends; `trim` takes others too. */
+function trimBlanks(text: string): string {
+  return text.replace(/^[ \t]+|[ \t]+$/g, '');
+}
+
+function syntaxError(part: string, text: string): RangeError {
+  const expected = "in numpy's notation, such as '0:10, ::2, ..., -1'";
+  const found = part === text ? '' : `${describeValue(part)} in `;
+  const message = `slice must be ${expected}, but is ${found}${describeValue(text)}`;
+  return Object.assign(new RangeError(message), { code: 'ERR_OUT_OF_RANGE' });
 }

@@ -34,6 +34,7 @@ describe('argument errors', () => {
     [Symbol('s'), 'Symbol(s)'],
     [new Map(), 'an instance of Map'],
     [Object.create(null), 'an instance of Object'],
+    [{ constructor: { name: Symbol('s') } }, 'an instance of Object'],
     [() => 1, 'a function'],
     [Number.NaN, 'NaN'],
     ['x'.repeat(500), `"${'x'.repeat(120)}"… (500 characters)`],
@@ -60,7 +61,7 @@ describe('checks of arguments', () => {
       'names',
       () => requireNames(['a']),
       () => requireNames('a'),
-      'an iterable of strings, but is "a"',
+      'an iterable of strings, such as ["a"], but is "a"',
     ],
     [
       'names',

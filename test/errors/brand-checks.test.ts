@@ -92,3 +92,8 @@ test.each(VALUES)('%o is nothing of this', (value) => {
   expect(isUrl(value) || isAbortSignal(value) || isAsyncIterable(value)).toBe(false);
   expect(isIterable(value)).toBe(false);
 });
+
+test('an iterator that is no function is none', () => {
+  expect(isIterable({ [Symbol.iterator]: 1 })).toBe(false);
+  expect(isAsyncIterable({ [Symbol.asyncIterator]: true })).toBe(false);
+});

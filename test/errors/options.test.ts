@@ -73,6 +73,14 @@ const calls: readonly (readonly [name: string, call: Call, option: string, meant
 ];
 
 describe.each(calls)('%s', (_, call, option, meant) => {
+  test.each([null, 3, 'mmap'])('does not take %o for options', async (options) => {
+    await expect(async () => call(options as never)).rejects.toMatchObject({
+      name: 'TypeError',
+      code: 'ERR_INVALID_ARG_TYPE',
+      message: expect.stringMatching(/^options must be an object, but is /),
+    });
+  });
+
   test(`does not know ${option}, but ${meant}`, async () => {
     await expect(async () => call({ [option]: 1 } as never)).rejects.toMatchObject({
       name: 'TypeError',

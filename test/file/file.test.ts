@@ -50,7 +50,7 @@ describe.each(['mmap', 'read'] as const)('storage %s', (storage) => {
   test('a list of names is not one name', () => {
     using file = safeOpen(writeTemporary(entries), options);
     expect(() => file.getTensors('ab')).toThrow(
-      /names must be an iterable of strings, but is "ab"/,
+      /names must be an iterable of strings, such as \["ab"\], but is "ab"/,
     );
   });
 

@@ -1,8 +1,10 @@
 import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import { FormatError, loadFile, parse, safeOpen } from '../../src/index.js';
+import { FormatError, loadFile, openCheckpoint, parse, safeOpen } from '../../src/index.js';
 import { countedBytes, fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
 
 const entries = [
@@ -60,6 +62,57 @@ describe('what is not a regular file', () => {
     execFileSync('mkfifo', [path]);
     expect(() => safeOpen(path)).toThrow(/found a named pipe/);
   });
+
+  test('a socket', async () => {
+    const path = temporaryPath('socket');
+    const server = createServer().listen(path);
+    await once(server, 'listening');
+    expect(() => safeOpen(path)).toThrow(
+      expect.objectContaining({
+        code: 'SAFETENSORS_NOT_A_REGULAR_FILE',
+        message: expect.stringMatching(/found a socket$/),
+      }),
+    );
+    server.close();
+  });
+
+  test('a folder, an index and a repository, which openCheckpoint opens', () => {
+    expect(() => safeOpen(temporaryPath('.'))).toThrow(
+      expect.objectContaining({
+        code: 'SAFETENSORS_NOT_A_REGULAR_FILE',
+        message: expect.stringMatching(/found a directory, which openCheckpoint opens$/),
+      }),
+    );
+    const index = temporaryPath('model.safetensors.index.json');
+    writeFileSync(index, '{"weight_map":{"a":"b.safetensors"}}');
+    expect(() => safeOpen(index)).toThrow(/looks like the index .*which openCheckpoint opens; exp/);
+    for (const id of ['org/name', 'org/name@main', 'hf://org/name/model']) {
+      expect(() => safeOpen(id)).toThrow(
+        expect.objectContaining({
+          code: 'ENOENT',
+          errno: -2,
+          syscall: 'open',
+          message: expect.stringMatching(/^ENOENT: .*in the Hub's cache, openCheckpoint opens it$/),
+        }),
+      );
+    }
+    expect(() => safeOpen('org/name.safetensors')).toThrow(/open 'org\/name.safetensors'$/);
+  });
+
+  test.each(['https://host/model.safetensors', new URL('http://host/model.safetensors')])(
+    'what is not on this machine: %s',
+    (url) => {
+      for (const open of [safeOpen, openCheckpoint]) {
+        expect(() => open(url)).toThrow(
+          expect.objectContaining({
+            name: 'TypeError',
+            code: 'ERR_INVALID_URL_SCHEME',
+            message: `path must be on this machine, but is "${url}": download it first`,
+          }),
+        );
+      }
+    },
+  );
 
   test('a device', () => {
     expect(() => safeOpen('/dev/null')).toThrow(/found a character device/);

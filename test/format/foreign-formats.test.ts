@@ -36,6 +36,7 @@ describe('describeForeignFormat', () => {
     ['<!DOCTYPE html><html>', /HTML/],
     ['\n <HTML lang=en>', /HTML/],
     ['\xef\xbb\xbf<?xml version="1.0"?><Error>', /XML/],
+    ['\x08\x07\x12\x07pytorch', /^an ONNX model$/],
     ['{"error":"Repository not found"}', /JSON document/],
     ['{"metadata":{"total_size":1},"weight_map":{}}', /index of a checkpoint/],
     ['{"t":{"dtype":"F32","shape":[2]', /without the length/],
@@ -45,7 +46,7 @@ describe('describeForeignFormat', () => {
     expect(describeForeignFormat(latin1(head))).toMatch(expected);
   });
 
-  test.each([[''], ['\x40\0\0\0\0\0\0\0{"t":'], ['random text'], ['PK'], ['GG']])(
+  test.each([[''], ['\x40\0\0\0\0\0\0\0{"t":'], ['random text'], ['PK'], ['GG'], ['\x08\x01\x12']])(
     'nothing is said of %j',
     (head) => {
       expect(describeForeignFormat(latin1(head))).toBeNull();

@@ -126,7 +126,7 @@ describe('the padding', () => {
     );
   });
 
-  test.each([{ alignment: '8' }, { reserve: '8' }, { reserve: 8n }, null, 3])(
+  test.each([{ alignment: '8' }, { reserve: '8' }, { reserve: 8n }])(
     'options %o are refused',
     (options) => {
       expect(() => layOut([], options as never)).toThrow(

@@ -324,11 +324,13 @@ describe('messages', () => {
 
   test('of other formats say what they look like, wherever they fail', () => {
     const lfs = new TextEncoder().encode('version https://git-lfs.github.com/spec/v1\n');
-    expect(messageOf(lfs)).toMatch(/HeaderTooLarge|at most 100000000 bytes.*`git lfs pull`/);
+    expect(messageOf(lfs)).toMatch(/looks like .*`git lfs pull`.*at most 100000000 bytes/);
     const gzip = new Uint8Array(600_000);
     gzip.set([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0xff]);
-    expect(messageOf(gzip)).toMatch(/expected UTF-8.*looks like a gzip archive/);
-    expect(messageOf(new Uint8Array(64))).toMatch(/begin with "{".*run of zeros/);
+    expect(messageOf(gzip)).toMatch(/^FormatError: looks like a gzip archive.*expected UTF-8/);
+    expect(messageOf(new Uint8Array(64))).toMatch(
+      /^FormatError: looks like a run of zeros.*begin with "{"/,
+    );
     expect(messageOf(new Uint8Array(0))).toMatch('found an empty file');
   });
 

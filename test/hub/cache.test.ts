@@ -80,6 +80,13 @@ describe('a repository in the cache', () => {
     expect(keysOf('hf://org/name@other', { revision: 'main' })).toEqual(['embed']);
   });
 
+  it('is found with its revision after an @', () => {
+    addCheckpoint();
+    expect(keysOf('org/name@main')).toEqual(['embed']);
+    expect(keysOf(`org/name@${COMMIT}`)).toEqual(['embed']);
+    expect(keysOf('org/name@other', { revision: 'main' })).toEqual(['embed']);
+  });
+
   it('gives way to a local path', () => {
     addCheckpoint();
     writeCheckpoint(TWO_SHARDS, temporaryPath('here/org/name'));
@@ -94,18 +101,44 @@ describe('a repository in the cache', () => {
   });
 
   it.each([
-    ['another repository', 'org/other', {}, /found no .*models--org--other.refs.main$/],
-    ['another revision', 'org/name', { revision: 'v2' }, /revision v2 .*refs.v2$/],
-    ['a cut commit', 'org/name', { revision: COMMIT.slice(0, 7) }, /found no .*refs.0123456$/],
+    [
+      'another repository',
+      'org/other',
+      {},
+      /found no .*models--org--other.refs.main; `hf download org\/other` fetches it$/,
+    ],
+    [
+      'another revision',
+      'org/name',
+      { revision: 'v2' },
+      /revision v2 .*refs.v2; `hf download org\/name --revision v2` fetches it$/,
+    ],
+    [
+      'a cut commit',
+      'org/name',
+      { revision: COMMIT.slice(0, 7) },
+      /found no .*refs.0123456; .*--revision 0123456`/,
+    ],
     [
       'another commit',
       'org/name',
       { revision: 'f'.repeat(40) },
-      /found no folder .*snapshots.f{40}$/,
+      /found no folder .*snapshots.f{40}; .*--revision f{40}`/,
     ],
-    ['another file', 'hf://org/name/x.safetensors', {}, /found no .*snapshots.*x\.safetensors$/],
+    [
+      'another file',
+      'hf://org/name/x.safetensors',
+      {},
+      /found no .*snapshots.*x\.safetensors; `hf download org\/name`/,
+    ],
     ['a file that is not', 'hf://org/name/no.safetensors', {}, /noted that the repository has no/],
     ['weights', 'org/name', {}, /the Hub's cache is incomplete: .*no safetensors file/],
+    [
+      'a revision after @',
+      'org/name@v3',
+      {},
+      /revision v3 .*`hf download org\/name --revision v3`/,
+    ],
   ])('without %s says what it looked for and where', (_, id, options, message) => {
     addFile('config.json', '{}');
     writeBelow(repository, `.no_exist/${COMMIT}/no.safetensors`, '');

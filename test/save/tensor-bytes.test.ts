@@ -31,6 +31,17 @@ const ARRAYS = [
 ];
 
 describe('viewOf', () => {
+  test('points from float32 values to the conversion', () => {
+    expect(() => view('BF16', Float32Array.of(1))).toThrow(
+      /found a Float32Array; fromFloat32\(values, 'BF16'\) converts$/,
+    );
+    expect(() => view('I32', Float32Array.of(1))).toThrow(/found a Float32Array$/);
+  });
+
+  test('points from nested arrays to a flat one', () => {
+    expect(() => view('F32', [[1, 2]])).toThrow(/Float32Array\.from\(values\.flat\(Infinity\)\)/);
+  });
+
   test.each(Object.keys(DTYPES) as Dtype[])(
     '%s takes its own typed array and raw bytes',
     (dtype) => {
@@ -51,7 +62,7 @@ describe('viewOf', () => {
               code: 'SAFETENSORS_INVALID_TENSOR_VIEW',
               tensor: 'x',
               message: expect.stringMatching(
-                new RegExp(`expected the data of ${dtype} to be .*, found a ${type.name}$`),
+                new RegExp(`expected the data of ${dtype} to be .*, found a ${type.name}(?:;|$)`),
               ),
             }),
           );

@@ -259,7 +259,23 @@ describe('sub-byte dtypes', () => {
   });
 });
 
+it('two numbers too many point to a range', () => {
+  expect(() => planSlice([8], [2, 4], 8)).toThrow(
+    '2 indices for a tensor of 1 dimensions; a range is one index: [2, 4]',
+  );
+  expect(() => planSlice([8], [2, 4, 6], 8)).toThrow(/of 1 dimensions$/);
+});
+
 describe('parseSlice', () => {
+  it.each(['0:\u00a02', '\ufeff0', '0\v', '\u20031'])('takes no blanks but ASCII: %j', (text) => {
+    expect(() => parseSlice(text)).toThrow(expect.objectContaining({ code: 'ERR_OUT_OF_RANGE' }));
+  });
+
+  it('names the part that it cannot read', () => {
+    expect(() => parseSlice('0:2, 1:a')).toThrow('but is "a" in "0:2, 1:a"');
+    expect(() => parseSlice('1, 0:1:2:3')).toThrow('but is "0:1:2:3" in "1, 0:1:2:3"');
+  });
+
   it.each<[string, SliceIndex[]]>([
     ['', []],
     ['  ', []],

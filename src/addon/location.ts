@@ -27,12 +27,21 @@ function shippedFile(): URL {
   return new URL(`../../prebuilds/${PLATFORM}/safetensors-mmap.node`, here);
 }
 
+/** The file that the environment names. Deno throws where it forbids to read the environment. */
+function namedFile(): string | undefined {
+  try {
+    return process.env[ADDON_VARIABLE];
+  } catch {
+    return undefined;
+  }
+}
+
 /**
  * The addon's path, whether or not there is a file. Undefined in a bundle that does not know its own
  * place: in CommonJS, `import.meta` is empty.
  */
 export function addonPath(): string | undefined {
-  const named = process.env[ADDON_VARIABLE];
+  const named = namedFile();
   if (named) return resolve(named);
   try {
     return fileURLToPath(shippedFile());

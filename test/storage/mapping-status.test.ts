@@ -92,6 +92,17 @@ describe('with an addon', () => {
   test('the program can name it after it has imported the package', async () => {
     expectMapped(await look(named('elsewhere.node'), shipped), shipped);
   });
+
+  test('an environment that may not be read, as in Deno, names none', async () => {
+    const preload = `
+      const get = (env, name) => {
+        if (name === 'SAFETENSORS_MMAP_ADDON') throw new Error(name);
+        return env[name];
+      };
+      Object.defineProperty(process, 'env', { value: new Proxy(process.env, { get }) });`;
+    const flags = ['--import', `data:text/javascript,${encodeURIComponent(preload)}`];
+    expectMapped(await look({ flags }), shipped);
+  });
 });
 
 describe('without one', () => {

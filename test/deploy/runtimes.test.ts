@@ -1,33 +1,53 @@
-/** The installed package on other versions of Node than the one that runs the tests. */
-import { spawnSync } from 'node:child_process';
-import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+/** The installed package in other runtimes than the one that runs the tests, and with less permissions. */
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { install } from '../support/installed-package.js';
-import { root } from '../support/source-tree.js';
+import { beforeEach, describe, it } from 'vitest';
+import { expectMapped, expectRead, type Output, runShipped } from '../support/deployed-app.js';
+import { makeApp, programOf, type Runtime } from './tools.js';
 
-const MODEL = join(root, 'test/fixtures/models/bert-f32.safetensors');
+const PROGRAMS = ['app.mjs', 'app.cjs'];
 
+/** Where the programs and their node_modules are. */
 let folder: string;
-let project: string;
 
-beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-runtimes-'));
-  project = install(folder, 'app', inject('tarball'));
-  for (const child of ['import.mjs', 'require.cjs']) {
-    copyFileSync(join(root, 'test/package/children', child), join(project, child));
-  }
+beforeEach(() => {
+  folder = makeApp().ship('node_modules', 'package.json', ...PROGRAMS);
 });
 
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+function runProgram(runtime: Runtime, args: readonly string[], program: string): Output {
+  return runShipped(programOf(runtime), ...args, join(folder, program));
+}
 
-describe.each(['node-22', 'node-24', 'node-26'])('%s', (version) => {
-  it.each(['import.mjs', 'require.cjs'])('maps, by %s', (program) => {
-    const node = join(root, 'test/deploy/node_modules', version, 'bin/node');
-    const args = [program, MODEL, 'embeddings.LayerNorm.weight'];
-    const { stdout, stderr } = spawnSync(node, args, { cwd: project, encoding: 'utf8' });
-    expect(stderr).toBe('');
-    expect(JSON.parse(stdout)).toMatchObject({ storage: 'mmap' });
+describe.each(['node-22', 'node-24', 'node-26'] as const)('%s', (runtime) => {
+  // Node warns of --allow-addons.
+  const permissions = ['--permission', '--allow-fs-read=*', '--disable-warning=SecurityWarning'];
+
+  it.each(PROGRAMS)('maps, by %s', (program) => {
+    expectMapped(runProgram(runtime, [], program));
+  });
+
+  it.each(PROGRAMS)('maps with --permission and --allow-addons, by %s', (program) => {
+    expectMapped(runProgram(runtime, [...permissions, '--allow-addons'], program));
+  });
+
+  it.each(PROGRAMS)('warns once and reads with --permission alone, by %s', (program) => {
+    expectRead(runProgram(runtime, permissions, program), /--permission, .* --allow-addons/);
+  });
+});
+
+describe('Deno', () => {
+  const flags = ['run', '--no-prompt', '--allow-read'];
+
+  it.each(PROGRAMS)('maps with --allow-ffi, by %s', (program) => {
+    expectMapped(runProgram('deno', [...flags, '--allow-ffi'], program));
+  });
+
+  it.each(PROGRAMS)('warns once and reads without, by %s', (program) => {
+    expectRead(runProgram('deno', flags, program), /Deno forbids addons\. .* --allow-ffi/);
+  });
+});
+
+describe('Bun', () => {
+  it.each(PROGRAMS)('maps, by %s', (program) => {
+    expectMapped(runProgram('bun', [], program));
   });
 });

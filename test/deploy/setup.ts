@@ -14,7 +14,14 @@ declare module 'vitest' {
   }
 }
 
-const TOOLS = join(root, 'test/deploy');
+/** The package of the tools. */
+export const TOOLS: string = join(root, 'test/deploy');
+
+/**
+ * Where the tests build their projects: inside the package of the tools, which are found there as in a
+ * workspace of npm. What was built runs elsewhere.
+ */
+export const APPS: string = join(TOOLS, '.apps');
 
 function modifiedAt(path: string): number {
   return statSync(join(TOOLS, path), { throwIfNoEntry: false })?.mtimeMs ?? 0;
@@ -27,7 +34,10 @@ export default function setUp(project: TestProject): () => void {
     const options = ['--ignore-scripts', '--no-audit', '--no-fund'];
     runNode(TOOLS, process.env, npmProgram(), 'ci', ...options);
   }
+  rmSync(APPS, { recursive: true, force: true });
   const folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-packed-'));
   project.provide('tarball', pack(root, join(folder, 'tarball')).filename);
-  return () => rmSync(folder, { recursive: true, force: true });
+  return () => {
+    for (const path of [APPS, folder]) rmSync(path, { recursive: true, force: true });
+  };
 }

@@ -2,7 +2,6 @@
  * The package as a stranger gets it: packed from a copy of the tree, installed without network and
  * without compiler, used by `import`, by `require` and by a TypeScript program.
  */
-import { createHash } from 'node:crypto';
 import {
   copyFileSync,
   cpSync,
@@ -18,7 +17,7 @@ import { dirname, join } from 'node:path';
 import ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { SHIPPED_PLATFORMS } from '../../src/addon/location.js';
-import { readDescription } from '../file/model-description.js';
+import { expectSameAsPython, MODEL, TENSOR } from '../support/deployed-app.js';
 import {
   bareEnvironment,
   install,
@@ -29,8 +28,6 @@ import {
 import { filesBelow, root } from '../support/source-tree.js';
 
 const PACKAGE = 'safetensors-mmap';
-const MODEL = join(root, 'test/fixtures/models/bert-f32');
-const TENSOR = 'embeddings.LayerNorm.weight';
 const ADDON = `prebuilds/${process.platform}-${process.arch}/${PACKAGE}.node`;
 const TSC = join(root, 'node_modules/typescript/bin/tsc');
 
@@ -39,20 +36,8 @@ let folder: string;
 /** Runs a program of test/package/children in a project that has the package; returns what it printed. */
 function runChild(project: string, child: string): Record<string, unknown> {
   copyFileSync(join(root, 'test/package/children', child), join(project, child));
-  const output = runNode(project, bareEnvironment(folder), child, `${MODEL}.safetensors`, TENSOR);
+  const output = runNode(project, bareEnvironment(folder), child, MODEL, TENSOR);
   return JSON.parse(output) as Record<string, unknown>;
-}
-
-/** What the children must have seen, from Python's description of the model. */
-function expectSameAsPython(seen: Record<string, unknown>, storage: 'mmap' | 'read'): void {
-  const tensor = readDescription(`${MODEL}.json`).tensors.find(({ name }) => name === TENSOR);
-  const sha256 = createHash('sha256').update(String(seen['hex']), 'hex').digest('hex');
-  expect({ ...seen, hex: sha256 }).toEqual({
-    storage,
-    dtype: tensor?.dtype,
-    shape: tensor?.shape,
-    hex: tensor?.sha256,
-  });
 }
 
 let withAddon: Pack;

@@ -1,0 +1,77 @@
+/** Programs that esbuild bundles, with and without the addon. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import process from 'node:process';
+import { afterAll, beforeAll, describe, it } from 'vitest';
+import {
+  App,
+  expectMapped,
+  expectRead,
+  firstLines,
+  recipe,
+  runShipped,
+} from '../support/deployed-app.js';
+import { pack } from '../support/installed-package.js';
+import { root } from '../support/source-tree.js';
+
+let folder: string;
+let tarball: string;
+
+function makeApp(firstLines = ''): App {
+  const app = new App(folder, tarball, [join(root, 'node_modules/.bin')]);
+  app.writePrograms(firstLines);
+  return app;
+}
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-esbuild-'));
+  // Compiling would take `lib/` away from tests that run at the same time.
+  tarball = pack(root, join(folder, 'tarball'), '--ignore-scripts').filename;
+});
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+describe.each([
+  {
+    format: 'an ES module',
+    commands: recipe('esbuild', 0),
+    external: recipe('esbuild', 2),
+    bundle: 'dist/app.mjs',
+    here: 'import.meta.dirname',
+    reason: /there is no addon for linux-x64 at /,
+  },
+  {
+    format: 'CommonJS',
+    commands: recipe('esbuild', 1),
+    external: recipe('esbuild', 2).replace('esm', 'cjs').replace('dist/app.mjs', 'dist/app.cjs'),
+    bundle: 'dist/app.cjs',
+    here: '__dirname',
+    reason: /the bundle does not know where it lies/,
+  },
+])('a bundle that is $format', ({ commands, external, bundle, here, reason }) => {
+  it('warns once and reads when the addon was not shipped', () => {
+    const app = makeApp();
+    app.build(commands);
+    expectRead(runShipped(process.execPath, join(app.ship(bundle), bundle)), reason);
+  });
+
+  it('warns once and reads when the addon is not where the program says', () => {
+    const app = makeApp(firstLines(here));
+    app.build(commands);
+    const result = runShipped(process.execPath, join(app.ship(bundle), bundle));
+    expectRead(result, /there is no addon for linux-x64 at .*dist\/safetensors-mmap\.node\./);
+  });
+
+  it('maps when the addon lies beside it and the program says so', () => {
+    const app = makeApp(firstLines(here));
+    app.build(commands);
+    expectMapped(runShipped(process.execPath, join(app.ship('dist'), bundle)));
+  });
+
+  it('maps when the package stays in node_modules', () => {
+    const app = makeApp();
+    app.build(external);
+    expectMapped(runShipped(process.execPath, join(app.ship('dist', 'node_modules'), bundle)));
+  });
+});

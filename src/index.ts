@@ -4,7 +4,7 @@
  * @packageDocumentation
  */
 
-export type { Checkpoint } from './checkpoint/checkpoint.js';
+export type { Checkpoint, CheckpointFacts } from './checkpoint/checkpoint.js';
 export { loadCheckpoint, type OpenCheckpointOptions, openCheckpoint } from './checkpoint/open.js';
 export type { WriteCheckpointOptions, WrittenCheckpoint } from './checkpoint/write/execute-plan.js';
 export type { CheckpointLayoutOptions } from './checkpoint/write/plan.js';
@@ -33,7 +33,7 @@ export {
   TensorNotFoundError,
 } from './errors/errors.js';
 export type { NamedValues } from './errors/named-values.js';
-export type { CloseOptions, SafetensorsFile, TensorInfo } from './file/file.js';
+export type { CloseOptions, FileFacts, SafetensorsFile, TensorInfo } from './file/file.js';
 export {
   loadFile,
   type OpenOptions,

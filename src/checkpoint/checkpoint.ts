@@ -9,6 +9,7 @@ import {
 } from '../file/file.js';
 import type { CheckpointSummary } from '../hub/parameter-count.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
+import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import { type Partition, planPartition } from '../tensor/partition.js';
 import type { SliceIndex } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';
@@ -17,6 +18,20 @@ import type { LazyShards } from './lazy-shards.js';
 import { summarize } from './summary.js';
 import { transferShards } from './transfer-shards.js';
 import { verifyCheckpoint } from './verify.js';
+
+/** What {@link Checkpoint.toJSON} gives; once `ok` is false only the first three. */
+export interface CheckpointFacts {
+  /** As `Checkpoint.path`. */
+  readonly path: string;
+  /** As `Checkpoint.shards`. */
+  readonly shards: readonly string[];
+  /** As `Checkpoint.ok`. */
+  readonly ok: boolean;
+  /** As `Checkpoint.size`. */
+  readonly size?: number;
+  /** As `Checkpoint.metadata`, as an object. */
+  readonly metadata?: Readonly<Record<string, string>> | null;
+}
 
 /**
  * An open checkpoint, made by `openCheckpoint`: one file, or the shards that an index names. A shard
@@ -274,6 +289,25 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
    */
   summary(): CheckpointSummary {
     return summarize(this.#shards);
+  }
+
+  /** What the checkpoint is, for `JSON.stringify`: no tensors. Opens no shard, and does not throw. */
+  toJSON(): CheckpointFacts {
+    const { path, shards, ok } = this;
+    if (!ok) return { path, shards, ok };
+    const { size, metadata } = this;
+    return {
+      path,
+      shards,
+      ok,
+      size,
+      metadata: metadata === null ? null : Object.fromEntries(metadata),
+    };
+  }
+
+  /** @internal For `console.log`. */
+  [INSPECT](depth: number, options: object, inspect: Inspect): string {
+    return showFacts('Checkpoint', this.toJSON(), depth, options, inspect);
   }
 
   /** Closes every shard: as `SafetensorsFile.close`. */

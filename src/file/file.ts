@@ -14,6 +14,7 @@ import type { Header } from '../format/header.js';
 import type { FileRange } from '../io/opened-file.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
 import type { Storage, StorageKind } from '../storage/storage.js';
+import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import type { SliceIndex } from '../tensor/slice.js';
 import { StorageRange } from '../tensor/storage-range.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
@@ -42,6 +43,22 @@ export interface CloseOptions {
 
 /** Names of the options. */
 export const CLOSE_OPTIONS: OptionNames<CloseOptions> = { detach: true };
+
+/** What {@link SafetensorsFile.toJSON} gives; of a closed file only the first three. */
+export interface FileFacts {
+  /** As `SafetensorsFile.path`. */
+  readonly path: string | undefined;
+  /** As `SafetensorsFile.storage`. */
+  readonly storage: StorageKind;
+  /** As `SafetensorsFile.ok`. */
+  readonly ok: boolean;
+  /** As `SafetensorsFile.size`. */
+  readonly size?: number;
+  /** As `SafetensorsFile.byteLength`. */
+  readonly byteLength?: number;
+  /** As `SafetensorsFile.metadata`, as an object. */
+  readonly metadata?: Readonly<Record<string, string>> | null;
+}
 
 /** What an open file consists of. */
 interface FileContent {
@@ -113,6 +130,35 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
   /** Length of the whole file in bytes, header included. */
   get byteLength(): number {
     return this.#openHeader().dataStart + this.#header.dataByteLength;
+  }
+
+  /**
+   * Where the tensor data begins in the file, in bytes: a tensor's own bytes are from `dataStart` plus
+   * its `dataOffsets`, for whatever reads the file by position, such as the external data of an ONNX
+   * model.
+   *
+   * @example
+   * ```ts
+   * const file = safeOpen('model.safetensors');
+   * const [begin, end] = file.info('norm.weight').dataOffsets;
+   * console.log(file.dataStart + end <= file.byteLength, end - begin); // → true 16
+   * ```
+   */
+  get dataStart(): number {
+    return this.#openHeader().dataStart;
+  }
+
+  /**
+   * The header's JSON as it stands in the file, with the spaces at its end; decoded on every call.
+   *
+   * @example
+   * ```ts
+   * const file = safeOpen('model.safetensors');
+   * console.log(Object.keys(JSON.parse(file.headerText)).length); // → 3
+   * ```
+   */
+  get headerText(): string {
+    return this.#openHeader().text;
   }
 
   /** The header's `__metadata__`; null when there is none. Don't modify it. */
@@ -319,6 +365,26 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
   /** For `using file = safeOpen(path)`: as `close()`, at the end of the block. */
   [Symbol.dispose](): void {
     this.close();
+  }
+
+  /** What the file is, for `JSON.stringify`: no tensors and no data. Does not throw after `close()`. */
+  toJSON(): FileFacts {
+    const { path, storage, ok } = this;
+    if (this.#storage.closed) return { path, storage, ok };
+    const { size, byteLength, metadata } = this;
+    return {
+      path,
+      storage,
+      ok,
+      size,
+      byteLength,
+      metadata: metadata === null ? null : Object.fromEntries(metadata),
+    };
+  }
+
+  /** @internal For `console.log`. */
+  [INSPECT](depth: number, options: object, inspect: Inspect): string {
+    return showFacts('SafetensorsFile', this.toJSON(), depth, options, inspect);
   }
 
   #openHeader(): Header {

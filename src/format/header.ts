@@ -230,6 +230,11 @@ export class Header {
     this.metadataEnd = metadataEnd;
   }
 
+  /** The JSON as text, with the spaces at its end. */
+  get text(): string {
+    return new TextDecoder('utf-8', { ignoreBOM: true }).decode(this.json);
+  }
+
   /** The metadata in the header's order; null when there is none. Decoded on first use. */
   get metadata(): ReadonlyMap<string, string> | null {
     if (this.json[this.metadataAt] !== OPEN_BRACE) return null;

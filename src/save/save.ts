@@ -10,7 +10,6 @@ import { Replacement } from '../replacement/replacement.js';
 import { SourceFiles } from './source-files.js';
 import type { TensorBytes } from './tensor-bytes.js';
 import { readTensors, readTensorsAndStreams, type TensorInput } from './tensor-input.js';
-import type { TensorStream } from './tensor-stream.js';
 import { writeLayout, writeLayoutSync } from './tensor-writes.js';
 
 /** Options of {@link saveFileSync}. */
@@ -67,7 +66,7 @@ const SAVE_OPTIONS: OptionNames<SaveOptions> = { ...SAVE_SYNC_OPTIONS, ...TRANSF
  */
 export async function saveFile(
   path: PathLike,
-  tensors: NamedValues<TensorInput<TensorBytes | TensorStream>>,
+  tensors: NamedValues<TensorInput>,
   options: SaveOptions = {},
 ): Promise<void> {
   requireLittleEndianHost();
@@ -109,7 +108,7 @@ export async function saveFile(
  */
 export function saveFileSync(
   path: PathLike,
-  tensors: NamedValues<TensorInput>,
+  tensors: NamedValues<TensorInput<TensorBytes>>,
   options: SaveSyncOptions = {},
 ): void {
   requireLittleEndianHost();

@@ -7,6 +7,7 @@ import { requireLittleEndianHost } from '../format/dtype.js';
 import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../format/header-writer.js';
 import { readerOf, readFully } from '../io/opened-file.js';
 import { SourceFiles } from './source-files.js';
+import type { TensorBytes } from './tensor-bytes.js';
 import { readTensors, type TensorInput } from './tensor-input.js';
 
 /**
@@ -32,7 +33,7 @@ import { readTensors, type TensorInput } from './tensor-input.js';
  * ```
  */
 export function serialize(
-  tensors: NamedValues<TensorInput>,
+  tensors: NamedValues<TensorInput<TensorBytes>>,
   options: HeaderOptions = {},
 ): Uint8Array<ArrayBuffer> {
   requireLittleEndianHost();

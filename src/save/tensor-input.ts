@@ -13,13 +13,16 @@ import { isDetached, isTensorBytes, type TensorBytes, viewOf } from './tensor-by
 import { isTensorStream, readStream, type TensorStream } from './tensor-stream.js';
 
 /** A tensor that comes from no file. */
-export interface NewTensor<Data = TensorBytes> extends TensorSpec {
-  /** As many bytes as the shape needs. Don't change them while they are written. */
+export interface NewTensor<Data = TensorBytes | TensorStream> extends TensorSpec {
+  /**
+   * As many bytes as the shape needs; don't change them while they are written. Streams are for
+   * `saveFile` and `saveCheckpoint`.
+   */
   readonly data: Data;
 }
 
 /** A tensor to be written: one of an open file or of parsed bytes, a slice of one, or a new one. */
-export type TensorInput<Data = TensorBytes> = Tensor | NewTensor<Data>;
+export type TensorInput<Data = TensorBytes | TensorStream> = Tensor | NewTensor<Data>;
 
 /** Bytes in memory that the caller can reach. */
 export interface MemoryPayload {
@@ -69,15 +72,29 @@ export interface TensorEntry<Bytes = MemoryPayload | FilePayload> extends Tensor
  * @throws FileClosedError for a tensor of a closed file that had not handed its bytes out
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for anything but tensors, and for streams
  */
-export function readTensors(tensors: NamedValues<TensorInput>): TensorEntry[] {
+export function readTensors(tensors: NamedValues<TensorInput<TensorBytes>>): TensorEntry[] {
   return entriesOf(tensors, inMemory);
 }
 
 /** The same; streams are accepted. */
-export function readTensorsAndStreams(
-  tensors: NamedValues<TensorInput<TensorBytes | TensorStream>>,
-): TensorEntry<Payload>[] {
+export function readTensorsAndStreams(tensors: NamedValues<TensorInput>): TensorEntry<Payload>[] {
   return entriesOf(tensors, payloadOf);
+}
+
+/**
+ * Where the bytes of a tensor are that was declared before.
+ *
+ * @throws InvalidTensorError for another dtype or shape than declared; FileClosedError as
+ *   {@link readTensors}
+ */
+export function payloadOfTensor(
+  { name, dtype, shape }: TensorFacts,
+  tensor: Tensor,
+): MemoryPayload | FilePayload {
+  const declared = `${dtype} of shape [${shape.join(', ')}]`;
+  const found = `${tensor.dtype} of shape [${tensor.shape.join(', ')}]`;
+  if (found !== declared) refuseTensor(`expected ${declared}, as declared, found ${found}`, name);
+  return ofTensor(name, tensor);
 }
 
 /**

@@ -23,9 +23,10 @@ import { writeViews } from '../io/file-writes.js';
 import { locate, type PathLike } from '../io/paths.js';
 import { Transfer } from '../io/transfer.js';
 import { Replacement } from '../replacement/replacement.js';
+import { type Tensor, TensorOf } from '../tensor/tensor.js';
 import { SourceFiles } from './source-files.js';
 import { isTensorBytes, type TensorBytes } from './tensor-bytes.js';
-import { payloadOf } from './tensor-input.js';
+import { payloadOf, payloadOfTensor } from './tensor-input.js';
 import type { TensorPieces, TensorStream } from './tensor-stream.js';
 import { writeTensors } from './tensor-writes.js';
 
@@ -41,10 +42,11 @@ export interface WriterOptions extends HeaderOptions {
 const WRITER_OPTIONS: OptionNames<WriterOptions> = { ...HEADER_OPTIONS, durable: true };
 
 /**
- * A tensor's bytes: in memory, which must not change until the write is done; in pieces of any length,
- * such as an iterable, a stream or `tensor.chunks()`; or a function that returns either.
+ * A tensor of another file; or bytes: in memory, which must not change until the write is done; in
+ * pieces of any length, such as an iterable, a stream or `tensor.chunks()`; or a function that returns
+ * either.
  */
-export type WriterData = TensorBytes | TensorPieces | TensorStream;
+export type WriterData = Tensor | TensorBytes | TensorPieces | TensorStream;
 
 /** A declared tensor and its state. */
 interface Slot extends Placed<TensorFacts> {
@@ -150,13 +152,15 @@ export class SafetensorsWriter {
   }
 
   /**
-   * Writes all bytes of a declared tensor: a typed array of its dtype, raw bytes, or a stream, of which
-   * no more than a piece and 1 MiB are in memory. Several writes may be under way. Each tensor is
+   * Writes all bytes of a declared tensor: a tensor of its dtype and shape, which the kernel copies from
+   * its file, a typed array of its dtype, raw bytes, or a stream, of which no more than a piece and 1 MiB
+   * are in memory. Several writes may be under way. Each tensor is
    * written once; after an error it may be tried again. A stream is always ended once its first piece
    * was asked for; before that it is left alone.
    *
-   * @throws InvalidTensorError for another number of bytes, a typed array of another dtype, and memory
-   *   that was transferred meanwhile
+   * @throws InvalidTensorError for another number of bytes, a tensor of another dtype or shape, a typed
+   *   array of another dtype, and memory that was transferred meanwhile
+   * @throws FileChangedError, FileClosedError for a tensor whose file changed or was closed
    * @throws TensorNotFoundError for a name that was not declared, with near names
    * @throws SafetensorsError `SAFETENSORS_ALREADY_WRITTEN` for a tensor that is written or under way;
    *   `SAFETENSORS_WRITER_CLOSED` after `close()`, and when the writer is aborted meanwhile
@@ -230,7 +234,11 @@ export class SafetensorsWriter {
     const transfer = new Transfer(byteLength, { signal: this.#abort.signal });
     slot.state = 'under way';
     try {
-      const tensor = { byteLength, payload: payloadOf(spec, streamOf(data)) };
+      const payload =
+        data instanceof TensorOf
+          ? payloadOfTensor(spec, data as Tensor)
+          : payloadOf(spec, streamOf(data));
+      const tensor = { byteLength, payload };
       const sources = new SourceFiles([tensor]);
       const placed = [{ spec: tensor, begin }];
       await writeTensors(this.#replacement, this.#dataStart, placed, sources, transfer);
@@ -276,7 +284,7 @@ export class SafetensorsWriter {
 }
 
 /** Wraps a synchronous iterable, such as an array or `tensor.chunks()`, in a stream. */
-function streamOf(data: WriterData): TensorBytes | TensorStream {
+function streamOf(data: TensorBytes | TensorPieces | TensorStream): TensorBytes | TensorStream {
   // First, because a typed array is also an iterable, of numbers.
   if (isTensorBytes(data) || !isIterable(data)) return data;
   return () => data;

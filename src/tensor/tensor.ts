@@ -16,6 +16,7 @@ import {
   convertOnPoolInWindows,
 } from './conversion.js';
 import { extentOf, gather, splitCopy } from './gather.js';
+import { INSPECT, type Inspect, showFacts } from './inspection.js';
 import { planSlice, type SliceIndex, type SlicePlan } from './slice.js';
 import { StorageRange } from './storage-range.js';
 import {
@@ -105,6 +106,13 @@ export class TensorOf<D extends Dtype> {
     offset = 0,
   ): Tensor {
     return new TensorOf(name, dtype, shape, source, offset) as Tensor;
+  }
+
+  /** @internal For `console.log`. */
+  [INSPECT](depth: number, options: object, inspect: Inspect): string {
+    const { name, dtype, shape, elementCount, byteLength } = this;
+    const facts = { name, dtype, shape, elementCount, byteLength };
+    return showFacts('Tensor', facts, depth, options, inspect);
   }
 
   /** @internal Where its bytes come from. */

@@ -11,6 +11,7 @@ import {
   saveFile,
   saveFileSync,
   serialize,
+  type TensorBytes,
   type TensorInput,
   type TensorSpec,
   type WriterData,
@@ -39,7 +40,7 @@ describe.each([
   ['a Map', `new Map(Object.entries(${TENSORS}))`],
   ['pairs', `Object.entries(${TENSORS})`],
 ])('tensors in %s of another realm', (_, source) => {
-  const tensors = foreign<NamedValues<TensorInput>>(source);
+  const tensors = foreign<NamedValues<TensorInput<TensorBytes>>>(source);
 
   test('are saved', async () => {
     const path = temporaryPath('new.safetensors');

@@ -10,12 +10,13 @@ import {
   saveFile,
   saveFileSync,
   serialize,
+  type TensorBytes,
   type TensorInput,
 } from '../../src/index.js';
 import { temporaryPath } from '../support/make-file.js';
 import { arbitraryTensor, arbitraryTensors } from './arbitrary-tensors.js';
 
-type Tensors = Record<string, TensorInput>;
+type Tensors = Record<string, TensorInput<TensorBytes>>;
 
 const forms = [
   { form: 'saveFile', save: saveFile },

@@ -10,6 +10,7 @@ import {
   parse,
   type SafetensorsFile,
   serialize,
+  type TensorBytes,
 } from '../../src/index.js';
 import { thrownBy } from '../format/header-files.js';
 import { arbitraryTensor, arbitraryTensors } from './arbitrary-tensors.js';
@@ -34,7 +35,7 @@ const { cases } = JSON.parse(
   readFileSync(new URL('../fixtures/serializer-cases.json', import.meta.url), 'utf8'),
 ) as { cases: SerializerCase[] };
 
-function tensorsOf({ tensors }: SerializerCase): [string, NewTensor][] {
+function tensorsOf({ tensors }: SerializerCase): [string, NewTensor<TensorBytes>][] {
   return tensors.map(({ name, dtype, shape, data_hex }) => [
     name,
     { dtype, shape, data: Buffer.from(data_hex, 'hex') },
@@ -235,7 +236,7 @@ describe('serialize', () => {
   test('more bytes than one buffer holds are a RangeError', () => {
     // 2^48 bytes: more than any address space has.
     const data = new ArrayBuffer(2 ** 30);
-    const pairs = Array.from({ length: 2 ** 18 }, (_, i): [string, NewTensor] => [
+    const pairs = Array.from({ length: 2 ** 18 }, (_, i): [string, NewTensor<TensorBytes>] => [
       String(i),
       { dtype: 'U8', shape: [2 ** 30], data },
     ]);

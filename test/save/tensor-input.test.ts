@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { InvalidTensorError, parse, serialize } from '../../src/index.js';
+import { InvalidTensorError, parse, serialize, type TensorBytes } from '../../src/index.js';
 import {
   type MemoryPayload,
   readTensors,
@@ -9,7 +9,7 @@ import {
 import { thrownBy } from '../format/header-files.js';
 import { fileBytes } from '../support/make-file.js';
 
-function payloadOf(tensor: TensorInput) {
+function payloadOf(tensor: TensorInput<TensorBytes>) {
   const [entry] = readTensors({ x: tensor });
   return entry?.payload as NonNullable<typeof entry>['payload'];
 }

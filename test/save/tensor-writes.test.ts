@@ -5,7 +5,14 @@ import { Readable } from 'node:stream';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { layOut } from '../../src/format/header-writer.js';
-import { type NewTensor, parse, saveFile, saveFileSync, serialize } from '../../src/index.js';
+import {
+  type NewTensor,
+  parse,
+  saveFile,
+  saveFileSync,
+  serialize,
+  type TensorBytes,
+} from '../../src/index.js';
 import { Transfer } from '../../src/io/transfer.js';
 import { SourceFiles } from '../../src/save/source-files.js';
 import { readTensorsAndStreams } from '../../src/save/tensor-input.js';
@@ -41,7 +48,7 @@ describe('streams', () => {
         }),
         fc.infiniteStream(fc.nat(3)),
         async (given, kinds) => {
-          const whole = given.map(([name, pieces]): [string, NewTensor] => {
+          const whole = given.map(([name, pieces]): [string, NewTensor<TensorBytes>] => {
             const data = Buffer.concat(pieces);
             return [name, { dtype: 'U8', shape: [data.length], data }];
           });

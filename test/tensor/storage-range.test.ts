@@ -11,6 +11,7 @@ import {
   safeOpen,
   serialize,
   type Tensor,
+  type TensorBytes,
 } from '../../src/index.js';
 import { type MemoryPayload, readTensors, type TensorInput } from '../../src/save/tensor-input.js';
 import { MemoryStorage } from '../../src/storage/memory.js';
@@ -26,7 +27,7 @@ const entries = [
 
 const KINDS = ['mmap', 'read'] as const;
 
-function payloadOf(tensor: TensorInput) {
+function payloadOf(tensor: TensorInput<TensorBytes>) {
   const [entry] = readTensors({ x: tensor });
   return entry?.payload as NonNullable<typeof entry>['payload'];
 }

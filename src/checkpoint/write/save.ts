@@ -4,9 +4,7 @@ import { argumentRangeError, type OptionNames, requireOptions } from '../../erro
 import { type NamedValues, pairsOf } from '../../errors/named-values.js';
 import { requireLittleEndianHost } from '../../format/dtype.js';
 import { encodeMetadata, type MetadataInput } from '../../format/header-writer.js';
-import type { TensorBytes } from '../../save/tensor-bytes.js';
 import { readTensorsAndStreams, type TensorInput } from '../../save/tensor-input.js';
-import type { TensorStream } from '../../save/tensor-stream.js';
 import { checkpointMetadata } from '../../shards/metadata.js';
 import { planSharing, type SharedMode, type SharingPlan } from '../../shards/shared-tensors.js';
 import {
@@ -80,7 +78,7 @@ export interface SavedCheckpoint extends WrittenCheckpoint {
  */
 export async function saveCheckpoint(
   folder: string | URL,
-  tensors: NamedValues<TensorInput<TensorBytes | TensorStream>>,
+  tensors: NamedValues<TensorInput>,
   options: SaveCheckpointOptions = {},
 ): Promise<SavedCheckpoint> {
   requireLittleEndianHost();

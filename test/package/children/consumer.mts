@@ -6,7 +6,11 @@ import {
   SafetensorsError,
   type SafetensorsFile,
   safeOpen,
+  saveFile,
+  saveFileSync,
   type Tensor,
+  type TensorBytes,
+  type TensorInput,
   type TensorOf,
 } from 'safetensors-mmap';
 
@@ -103,3 +107,20 @@ export function byDtype(file: SafetensorsFile): Map<Dtype, Tensor[]> {
 
 // @ts-expect-error a dtype is one of the 22 names
 export const misspelt: Dtype = 'f32';
+
+export async function save(path: string, file: SafetensorsFile): Promise<void> {
+  async function* pieces(): AsyncGenerator<Uint8Array> {
+    yield Uint8Array.of(1, 2);
+  }
+  const tensors: Record<string, TensorInput> = {
+    copied: file.getTensor('a'),
+    made: { dtype: 'U8', shape: [2], data: Uint8Array.of(1, 2) },
+    streamed: { dtype: 'U8', shape: [2], data: pieces() },
+    later: { dtype: 'U8', shape: [2], data: () => pieces() },
+  };
+  await saveFile(path, tensors);
+  // @ts-expect-error a stream cannot be waited for
+  saveFileSync(path, tensors);
+  const inMemory: Record<string, TensorInput<TensorBytes>> = {};
+  saveFileSync(path, inMemory);
+}

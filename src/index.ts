@@ -33,7 +33,8 @@ export {
   TensorNotFoundError,
 } from './errors/errors.js';
 export type { NamedValues } from './errors/named-values.js';
-export type { CloseOptions, FileFacts, SafetensorsFile, TensorInfo } from './file/file.js';
+export type { FileFacts, TensorInfo } from './file/facts.js';
+export type { CloseOptions, SafetensorsFile } from './file/file.js';
 export {
   loadFile,
   type OpenOptions,

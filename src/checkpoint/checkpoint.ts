@@ -1,12 +1,8 @@
 /** An open checkpoint: any number of shards with the interface of one file. */
 
 import { requireBoolean, requireNames, requireOptions } from '../errors/arguments.js';
-import {
-  CLOSE_OPTIONS,
-  type CloseOptions,
-  type SafetensorsFile,
-  type TensorInfo,
-} from '../file/file.js';
+import type { TensorInfo } from '../file/facts.js';
+import { CLOSE_OPTIONS, type CloseOptions, type SafetensorsFile } from '../file/file.js';
 import type { CheckpointSummary } from '../hub/parameter-count.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';

@@ -9,7 +9,6 @@ import {
 } from '../errors/arguments.js';
 import { FileClosedError, TensorNotFoundError } from '../errors/errors.js';
 import { nearNames } from '../errors/near-names.js';
-import type { Dtype } from '../format/dtype.js';
 import type { Header } from '../format/header.js';
 import type { FileRange } from '../io/opened-file.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
@@ -18,18 +17,9 @@ import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import type { SliceIndex } from '../tensor/slice.js';
 import { StorageRange } from '../tensor/storage-range.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
+import { type FileFacts, fileFacts, handleFacts, type TensorInfo } from './facts.js';
 import { loadTensors } from './load.js';
 import { prefetch } from './prefetch.js';
-
-/** What the header says about one tensor. */
-export interface TensorInfo {
-  /** Dtype, as spelled in the header. */
-  readonly dtype: Dtype;
-  /** Dimensions in elements, outermost first; empty for a scalar. */
-  readonly shape: readonly number[];
-  /** Offset of the first byte and of the byte after the last, from the end of the header. */
-  readonly dataOffsets: readonly [begin: number, end: number];
-}
 
 /** Options of {@link SafetensorsFile.close}. */
 export interface CloseOptions {
@@ -43,22 +33,6 @@ export interface CloseOptions {
 
 /** Names of the options. */
 export const CLOSE_OPTIONS: OptionNames<CloseOptions> = { detach: true };
-
-/** What {@link SafetensorsFile.toJSON} gives; of a closed file only the first three. */
-export interface FileFacts {
-  /** As `SafetensorsFile.path`. */
-  readonly path: string | undefined;
-  /** As `SafetensorsFile.storage`. */
-  readonly storage: StorageKind;
-  /** As `SafetensorsFile.ok`. */
-  readonly ok: boolean;
-  /** As `SafetensorsFile.size`. */
-  readonly size?: number;
-  /** As `SafetensorsFile.byteLength`. */
-  readonly byteLength?: number;
-  /** As `SafetensorsFile.metadata`, as an object. */
-  readonly metadata?: Readonly<Record<string, string>> | null;
-}
 
 /** What an open file consists of. */
 interface FileContent {
@@ -133,9 +107,8 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
   }
 
   /**
-   * Where the tensor data begins in the file, in bytes: a tensor's own bytes are from `dataStart` plus
-   * its `dataOffsets`, for whatever reads the file by position, such as the external data of an ONNX
-   * model.
+   * Where the tensor data begins in the file, in bytes. A tensor's place is this plus its `dataOffsets`,
+   * for whatever reads the file by position, such as the external data of an ONNX model.
    *
    * @example
    * ```ts
@@ -369,17 +342,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
 
   /** What the file is, for `JSON.stringify`: no tensors and no data. Does not throw after `close()`. */
   toJSON(): FileFacts {
-    const { path, storage, ok } = this;
-    if (this.#storage.closed) return { path, storage, ok };
-    const { size, byteLength, metadata } = this;
-    return {
-      path,
-      storage,
-      ok,
-      size,
-      byteLength,
-      metadata: metadata === null ? null : Object.fromEntries(metadata),
-    };
+    return this.#storage.closed ? handleFacts(this) : fileFacts(this);
   }
 
   /** @internal For `console.log`. */

@@ -1,0 +1,50 @@
+/** What an open file says of itself and its tensors. */
+
+import type { Dtype } from '../format/dtype.js';
+import type { StorageKind } from '../storage/storage.js';
+
+/** What the header says about one tensor. */
+export interface TensorInfo {
+  /** Dtype, as spelled in the header. */
+  readonly dtype: Dtype;
+  /** Dimensions in elements, outermost first; empty for a scalar. */
+  readonly shape: readonly number[];
+  /** Offset of the first byte and of the byte after the last, from the end of the header. */
+  readonly dataOffsets: readonly [begin: number, end: number];
+}
+
+/** What `SafetensorsFile.toJSON` gives; of a closed file only the first three. */
+export interface FileFacts {
+  /** As `SafetensorsFile.path`. */
+  readonly path: string | undefined;
+  /** As `SafetensorsFile.storage`. */
+  readonly storage: StorageKind;
+  /** As `SafetensorsFile.ok`. */
+  readonly ok: boolean;
+  /** As `SafetensorsFile.size`. */
+  readonly size?: number;
+  /** As `SafetensorsFile.byteLength`. */
+  readonly byteLength?: number;
+  /** As `SafetensorsFile.metadata`, as an object. */
+  readonly metadata?: Readonly<Record<string, string>> | null;
+}
+
+/** The facts that a closed file still has. */
+export function handleFacts({
+  path,
+  storage,
+  ok,
+}: Pick<FileFacts, 'path' | 'storage' | 'ok'>): FileFacts {
+  return { path, storage, ok };
+}
+
+/** All facts, of an open file. */
+export function fileFacts(
+  file: Omit<Required<FileFacts>, 'metadata'> & {
+    readonly metadata: ReadonlyMap<string, string> | null;
+  },
+): FileFacts {
+  const { size, byteLength, metadata } = file;
+  const values = metadata === null ? null : Object.fromEntries(metadata);
+  return { ...handleFacts(file), size, byteLength, metadata: values };
+}

@@ -113,8 +113,8 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
    * @example
    * ```ts
    * const file = safeOpen('model.safetensors');
-   * const [begin, end] = file.info('norm.weight').dataOffsets;
-   * console.log(file.dataStart + end <= file.byteLength, end - begin); // → true 16
+   * const place = file.dataStart + file.info('norm.weight').dataOffsets[0];
+   * console.log(place < file.byteLength); // → true
    * ```
    */
   get dataStart(): number {
@@ -163,8 +163,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
    *
    * @example
    * ```ts
-   * const file = safeOpen('model.safetensors');
-   * const { dtype, shape, dataOffsets } = file.info('embed.weight');
+   * const { dtype, shape, dataOffsets } = safeOpen('model.safetensors').info('embed.weight');
    * console.log(dtype, shape, dataOffsets); // → BF16 [ 8, 4 ] [ 16, 80 ]
    * ```
    */

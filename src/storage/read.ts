@@ -34,6 +34,10 @@ export class ReadStorage extends FileBackedStorage {
     return 0;
   }
 
+  readInto(target: Uint8Array, position: number): void {
+    readFully(this.read, target, position, this.path);
+  }
+
   /** The storage's own descriptor, which is closed when all that were lent are given back. */
   lend(): LentDescriptor {
     this.#lent++;
@@ -51,7 +55,7 @@ export class ReadStorage extends FileBackedStorage {
 
   protected makeBuffer(begin: number, end: number): ArrayBuffer {
     const buffer = new ArrayBuffer(end - begin);
-    readFully(this.read, new Uint8Array(buffer), begin, this.path);
+    this.readInto(new Uint8Array(buffer), begin);
     return buffer;
   }
 

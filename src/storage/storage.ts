@@ -52,6 +52,12 @@ export interface Storage {
   window(begin: number, end: number): Uint8Array<ArrayBuffer>;
 
   /**
+   * Reads bytes from `position` into `target` until it is full, without `verify`. Only storages that
+   * copy have it.
+   */
+  readInto?(target: Uint8Array, position: number): void;
+
+  /**
    * Brings the pages of [begin, end) into memory, off the event loop. Rejects with what `verify` throws,
    * and with `EIO` when a page cannot be read. Only mapped storages have it.
    */

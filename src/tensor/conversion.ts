@@ -78,11 +78,10 @@ interface Scratch {
  * settles.
  *
  * Rejects with a `TypeError` or `RangeError` when an option cannot be used, or when `into` loses its
- * memory meanwhile; with the signal's reason when that is aborted; with `SAFETENSORS_FILE_CLOSED`
- * or `SAFETENSORS_FILE_CHANGED` when the file is closed or changes meanwhile.
+ * memory meanwhile; with the signal's reason when that is aborted; with `SAFETENSORS_TENSOR_TOO_LARGE` or
+ * `SAFETENSORS_OUT_OF_MEMORY` when there can be no new array; with `SAFETENSORS_FILE_CLOSED` or `SAFETENSORS_FILE_CHANGED` when the file is closed or changes meanwhile.
  *
- * @param valueCount number of values of the result; the caller has checked that an array can be that
- *   long
+ * @param valueCount number of values of the result
  */
 export async function convertOnPoolInWindows(
   elements: PackedElements,
@@ -92,7 +91,7 @@ export async function convertOnPoolInWindows(
   requireSignal(signal);
   if (into !== undefined) requireInto(into, valueCount);
   signal?.throwIfAborted();
-  const output = into ?? new Float32Array(valueCount);
+  const output = into ?? elements.source.allocateFloats(valueCount);
   const isDirect = into === undefined || isSharedArrayBuffer(into.buffer);
   const runsFree = isDirect && elements.source.isHoldable && hasPool();
   const length = runsFree ? directWindowLength(valueCount) : COPIED_WINDOW_LENGTH;

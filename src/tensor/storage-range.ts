@@ -3,7 +3,8 @@
  * first use.
  */
 
-import { SafetensorsError } from '../errors/errors.js';
+import { type ErrorContext, SafetensorsError } from '../errors/errors.js';
+import { allocate } from '../errors/out-of-memory.js';
 import {
   type BufferRange,
   isLending,
@@ -152,6 +153,23 @@ export class StorageRange {
   }
 
   /**
+   * Copies the bytes from `begin` on to `target`, which they fill. What a copying storage has not read
+   * yet is read right into it. Call `verify` before and after.
+   */
+  copyTo(target: Uint8Array, begin: number): void {
+    const storage = this.#storage;
+    if (target.length === 0) return;
+    if (this.isShareable) {
+      const { buffer, byteOffset } = this.resolve();
+      target.set(new Uint8Array(buffer, byteOffset + begin, target.length));
+    } else if (storage.readInto !== undefined) {
+      storage.readInto(target, this.#begin + begin);
+    } else {
+      target.set(this.window(begin, begin + target.length));
+    }
+  }
+
+  /**
    * Throws when the file was closed or changed: a copy of the bytes may be wrong then. A buffer that
    * was handed out before the file was closed is not checked.
    */
@@ -166,6 +184,21 @@ export class StorageRange {
   }
 
   /**
+   * A new array for a copy. Throws when the runtime cannot make a buffer of that length, and when there
+   * is no memory for it.
+   */
+  allocate(length: number): Uint8Array<ArrayBuffer> {
+    requireBuffer(this.#storage, this.#tensor, length);
+    return allocate(Uint8Array, length, this.#context);
+  }
+
+  /** The same for values. */
+  allocateFloats(length: number): Float32Array<ArrayBuffer> {
+    requireBuffer(this.#storage, this.#tensor, length * Float32Array.BYTES_PER_ELEMENT);
+    return allocate(Float32Array, length, this.#context);
+  }
+
+  /**
    * Throws when no buffer of that many bytes can be made. Checked before the engine is asked for one:
    * Node 20 runs the finalizer of an external buffer that it then refuses.
    */
@@ -176,6 +209,10 @@ export class StorageRange {
   /** Longest buffer this runtime can make, in bytes. */
   get maxBufferByteLength(): number {
     return this.#storage.maxBufferByteLength;
+  }
+
+  get #context(): ErrorContext {
+    return { path: this.#storage.path, tensor: this.#tensor };
   }
 
   #make(byteLength: number): BufferRange {

@@ -15,9 +15,9 @@ import {
   type ConvertOptions,
   convertOnPoolInWindows,
 } from './conversion.js';
-import { extentOf, gather, splitCopy } from './gather.js';
+import { copyFrom, gatherFrom } from './copies.js';
 import { INSPECT, type Inspect, showFacts } from './inspection.js';
-import { planSlice, type SliceIndex, type SlicePlan } from './slice.js';
+import { planSlice, type SliceIndex } from './slice.js';
 import { StorageRange } from './storage-range.js';
 import {
   requireViewType,
@@ -25,9 +25,6 @@ import {
   type ViewConstructor,
   type ViewOptions,
 } from './view-types.js';
-
-/** How many bytes of a tensor without a buffer are read at once to gather a slice. */
-const GATHER_WINDOW_BYTE_LENGTH = 2 ** 26;
 
 /**
  * A tensor of any dtype: a union, in which `dtype` tells what `data` is.
@@ -142,7 +139,10 @@ export class TensorOf<D extends Dtype> {
     return this.#source.resolve().byteOffset + this.#offset;
   }
 
-  /** Exactly the tensor's bytes, little endian, C order. A view, never a copy. */
+  /**
+   * Exactly the tensor's bytes, little endian, C order. A view, never a copy: posted to a worker, it takes
+   * all of `buffer` along; post those of a {@link copy}.
+   */
   get bytes(): Uint8Array<ArrayBuffer> {
     return new Uint8Array(this.buffer, this.byteOffset, this.byteLength);
   }
@@ -150,7 +150,8 @@ export class TensorOf<D extends Dtype> {
   /**
    * The elements' bit patterns as the typed array of the dtype: Uint16Array for F16 and BF16,
    * Uint8Array for BOOL, F8 and the packed sub-byte dtypes, a Float32Array with two items per
-   * element for C64, else the array of the same name. The same object on every call.
+   * element for C64, else the array of the same name. The same object on every call. To post it, take
+   * that of a {@link copy}.
    *
    * For a tensor of a file it is a view at any address. It is a copy only when the tensor is misaligned
    * in memory given to `parse` (see `isAligned`).
@@ -238,8 +239,9 @@ export class TensorOf<D extends Dtype> {
     options: ConvertOptions<Into> = {},
   ): Into {
     requireOptions(options, CONVERT_OPTIONS);
-    const output = options.into ?? (new Float32Array(this.#checkedValueCount()) as Float32Array);
-    if (options.into !== undefined) requireInto(options.into, this.#valueCount);
+    const count = valueCountOf(this.dtype, this.elementCount);
+    if (options.into !== undefined) requireInto(options.into, count);
+    const output: Float32Array = options.into ?? this.#source.allocateFloats(count);
     convert(this.dtype, this.bytes, output);
     this.#source.verify();
     return output as Into;
@@ -269,10 +271,9 @@ export class TensorOf<D extends Dtype> {
     options: ConvertAsyncOptions<Into> = {},
   ): Promise<Into> {
     requireOptions(options, CONVERT_ASYNC_OPTIONS);
-    if (options.into === undefined) this.#checkedValueCount();
     const output = await convertOnPoolInWindows(
       { dtype: this.dtype, source: this.#source, byteOffset: this.#offset },
-      this.#valueCount,
+      valueCountOf(this.dtype, this.elementCount),
       options,
     );
     return output as Into;
@@ -281,7 +282,8 @@ export class TensorOf<D extends Dtype> {
   /**
    * A part of the tensor, by numpy's rules for basic indexing (see {@link SliceIndex}): one argument
    * per dimension; dimensions without one are taken whole. A contiguous result shares the tensor's
-   * memory. (With `storage: 'read'` it reads only its own bytes, unless the whole tensor was read
+   * memory, and takes all of it along when it is posted to a worker: post a {@link copy}. (With
+   * `storage: 'read'` it reads only its own bytes, unless the whole tensor was read
    * before.) Any other result is gathered into a buffer of its own at once.
    *
    * @throws SliceError `SAFETENSORS_SLICE_OUT_OF_RANGE`, `SAFETENSORS_TOO_MANY_INDICES`, or
@@ -299,16 +301,34 @@ export class TensorOf<D extends Dtype> {
     const plan = planSlice(this.shape, index, DTYPES[this.dtype].bits, this.#context);
     const offset = this.#offset + plan.byteOffset;
     if (!plan.contiguous || plan.byteLength === 0) {
-      const { maxBufferByteLength, path } = this.#source;
-      const storage = new MemoryStorage(this.#gathered(plan), maxBufferByteLength, path);
-      const source = new StorageRange(storage, this.name, 0, plan.byteLength);
-      return new TensorOf(this.name, this.dtype, plan.shape, source, 0);
+      return this.#over(gatherFrom(this.#source, this.#offset, plan), plan.shape);
     }
     if (this.#source.isShareable) {
       return new TensorOf(this.name, this.dtype, plan.shape, this.#source, offset);
     }
     const source = this.#source.part(offset, plan.byteLength);
     return new TensorOf(this.name, this.dtype, plan.shape, source, 0);
+  }
+
+  /**
+   * The tensor with memory of its own: `copy().buffer` has its bytes and no others, and neither the file
+   * nor other tensors know of it. It can be posted or transferred to another thread. Posting a view,
+   * such as `slice(42).bytes`, makes Node copy the whole tensor that it is a view of.
+   *
+   * @throws SafetensorsError `SAFETENSORS_TENSOR_TOO_LARGE`, `SAFETENSORS_OUT_OF_MEMORY`
+   *
+   * @example
+   * ```ts
+   * const { port1, port2 } = new MessageChannel();
+   * port2.once('message', (data) => console.log(data)); // → Uint16Array(4) [ 16384, 16400, 16416, 16432 ]
+   * const row = safeOpen('model.safetensors').getTensor('embed.weight').slice(2).copy();
+   * port1.postMessage(row.data, [row.buffer]); // moves 8 bytes
+   * port1.close();
+   * ```
+   */
+  copy<Self extends TensorOf<Dtype>>(this: Self): Self;
+  copy(): TensorOf<D> {
+    return this.#over(copyFrom(this.#source, this.#offset, this.byteLength), this.shape);
   }
 
   /**
@@ -352,32 +372,12 @@ export class TensorOf<D extends Dtype> {
     return new type(this.bytes.slice().buffer, 0, length);
   }
 
-  get #valueCount(): number {
-    return valueCountOf(this.dtype, this.elementCount);
-  }
-
-  /** Throws when no new array can hold the values. */
-  #checkedValueCount(): number {
-    this.#source.requireBufferOf(this.#valueCount * Float32Array.BYTES_PER_ELEMENT);
-    return this.#valueCount;
-  }
-
-  #gathered(plan: SlicePlan): Uint8Array<ArrayBuffer> {
-    this.#source.requireBufferOf(plan.byteLength);
-    const target = new Uint8Array(plan.byteLength);
-    if (plan.byteLength === 0) return target;
-    if (this.#source.isShareable) {
-      gather(plan, this.bytes, 0, target);
-      this.#source.verify();
-      return target;
-    }
-    for (const { copy, targetByteOffset } of splitCopy(plan, GATHER_WINDOW_BYTE_LENGTH)) {
-      const { begin, end } = extentOf(copy);
-      const window = this.#source.window(this.#offset + begin, this.#offset + end);
-      gather(copy, window, begin, target, targetByteOffset);
-    }
-    this.#source.verify();
-    return target;
+  /** A tensor of other bytes and another shape, alike in all else. */
+  #over(bytes: Uint8Array<ArrayBuffer>, shape: readonly number[]): TensorOf<D> {
+    const { maxBufferByteLength, path } = this.#source;
+    const storage = new MemoryStorage(bytes, maxBufferByteLength, path);
+    const source = new StorageRange(storage, this.name, 0, bytes.length);
+    return new TensorOf(this.name, this.dtype, shape, source, 0);
   }
 }
 

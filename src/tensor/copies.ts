@@ -1,0 +1,43 @@
+/** Copies of what a storage holds, in memory of their own. Both throw when the file changed meanwhile. */
+
+import { extentOf, gather, type StridedCopy, splitCopy } from './gather.js';
+import type { StorageRange } from './storage-range.js';
+
+/** How many bytes of a tensor without a buffer are read at once to gather a slice. */
+const GATHER_WINDOW_BYTE_LENGTH = 2 ** 26;
+
+/** Copies `byteLength` bytes, from byte `offset` of the source on. */
+export function copyFrom(
+  source: StorageRange,
+  offset: number,
+  byteLength: number,
+): Uint8Array<ArrayBuffer> {
+  source.verify();
+  const target = source.allocate(byteLength);
+  source.copyTo(target, offset);
+  source.verify();
+  return target;
+}
+
+/** Gathers the bytes that a plan selects of the tensor at byte `offset` of the source. */
+export function gatherFrom(
+  source: StorageRange,
+  offset: number,
+  plan: StridedCopy,
+): Uint8Array<ArrayBuffer> {
+  const target = source.allocate(plan.byteLength);
+  if (plan.byteLength === 0) return target;
+  if (source.isShareable) {
+    const { buffer, byteOffset } = source.resolve();
+    const { begin, end } = extentOf(plan);
+    gather(plan, new Uint8Array(buffer, byteOffset + offset + begin, end - begin), begin, target);
+  } else {
+    for (const { copy, targetByteOffset } of splitCopy(plan, GATHER_WINDOW_BYTE_LENGTH)) {
+      const { begin, end } = extentOf(copy);
+      const window = source.window(offset + begin, offset + end);
+      gather(copy, window, begin, target, targetByteOffset);
+    }
+  }
+  source.verify();
+  return target;
+}

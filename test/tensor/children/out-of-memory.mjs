@@ -1,0 +1,29 @@
+// Copies a tensor `t` of 2 GiB and parts of it after the process was forbidden to have more memory.
+// Prints how each copy ended. Arguments: FILE.
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { safeOpen } from '../../../lib/index.js';
+
+const tensor = safeOpen(process.argv[2]).getTensor('t');
+void tensor.bytes;
+const [, used] = /VmSize:\s+(\d+) kB/.exec(readFileSync('/proc/self/status', 'utf8'));
+const limit = Number(used) * 1024 + 2 ** 28;
+execFileSync('prlimit', ['--pid', String(process.pid), `--as=${limit}`]);
+
+const copies = {
+  copy: () => tensor.copy(),
+  slice: () => tensor.slice(null, [null, null, 2]),
+  // A quarter of the bytes, four times as long.
+  toFloat32: () => tensor.slice([0, 1024]).toFloat32(),
+  toFloat32Async: () => tensor.slice([0, 1024]).toFloat32Async(),
+};
+const ends = {};
+for (const [name, copy] of Object.entries(copies)) {
+  try {
+    await copy();
+    ends[name] = 'complete';
+  } catch ({ code, message, cause }) {
+    ends[name] = { code, message, cause: cause?.name };
+  }
+}
+console.log(JSON.stringify(ends));

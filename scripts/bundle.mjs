@@ -7,7 +7,7 @@
 import { copyFileSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { build } from 'esbuild';
+import { rolldown } from 'rolldown';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const modules = join(root, 'build');
@@ -23,35 +23,41 @@ function entryNames() {
 /**
  * Takes Node's builtins where they are used instead of at import. A static import of `node:fs` makes
  * Node build an ES module around it, with every getter run, which loads some 60 modules of its own.
- * esbuild reads names of a CommonJS module at the place of use: here through a proxy that asks
+ * A bundle reads names of a CommonJS module at the place of use: here through a proxy that asks
  * `process.getBuiltinModule` (Node 20.16) at the first of them. `node:process` is the global: test
  * runners give their tests a copy of it, with variables of its own.
  */
 const lateBuiltins = {
   name: 'late-builtins',
-  setup({ onResolve, onLoad }) {
-    onResolve({ filter: /^node:/ }, ({ path }) => ({ path, namespace: 'late-builtin' }));
-    onLoad({ filter: /./, namespace: 'late-builtin' }, ({ path }) => {
-      const source = path === 'node:process' ? 'process' : `process.getBuiltinModule('${path}')`;
-      return {
-        contents: `let builtin;
+  resolveId: (id) =>
+    id.startsWith('node:') ? { id: `\0late-${id.slice(5)}.cjs`, moduleSideEffects: false } : null,
+  load(id) {
+    const [, name] = /^\0late-(.+)\.cjs$/.exec(id) ?? [];
+    if (name === undefined) return null;
+    const source = name === 'process' ? 'process' : `process.getBuiltinModule('node:${name}')`;
+    return `let builtin;
 const get = (_, name) => (builtin ??= ${source})[name];
-module.exports = Object.create(new Proxy({}, { get }));`,
-      };
-    });
+module.exports = Object.create(new Proxy({}, { get }));`;
   },
 };
 
 /** A bundle in lib/ is one folder below the package's root, the module that names the addon two. */
 const addonLocation = {
   name: 'addon-location',
-  setup({ onLoad }) {
-    onLoad({ filter: /addon[\\/]location\.ts$/ }, ({ path }) => {
-      const source = readFileSync(path, 'utf8');
-      const contents = source.replaceAll('../../prebuilds/', '../prebuilds/');
-      if (contents === source) throw new Error(`${path}: the addon is not where it was`);
-      return { contents, loader: 'ts' };
-    });
+  transform(source, id) {
+    if (!/addon[\\/]location\.ts$/.test(id)) return null;
+    const code = source.replaceAll('../../prebuilds/', '../prebuilds/');
+    if (code === source) throw new Error(`${id}: the addon is not where it was`);
+    return { code, map: null };
+  },
+};
+
+/** V8 holds and reads a text of ASCII characters alone in half the bytes. */
+const asciiOnly = {
+  name: 'ascii-only',
+  renderChunk(text) {
+    const escaped = (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+    return { code: text.replaceAll(/[^\n\t\x20-\x7e]/g, escaped), map: null };
   },
 };
 
@@ -70,20 +76,20 @@ function copyTypes(file, copied = new Set()) {
 
 rmSync(lib, { recursive: true, force: true });
 const names = entryNames();
-await build({
-  entryPoints: names.map((name) => join(root, `src/${name}.ts`)),
-  outdir: lib,
-  bundle: true,
-  splitting: true,
-  format: 'esm',
+const bundle = await rolldown({
+  cwd: root,
+  input: Object.fromEntries(names.map((name) => [name, join(root, `src/${name}.ts`)])),
   platform: 'node',
-  target: 'node20.19',
-  chunkNames: 'chunk-[hash]',
+  transform: { target: 'node20.19' },
+  plugins: [lateBuiltins, addonLocation, asciiOnly],
+});
+await bundle.write({
+  dir: lib,
+  format: 'esm',
+  chunkFileNames: 'chunk-[hash].js',
+  hashCharacters: 'hex',
   sourcemap: true,
-  sourcesContent: false,
-  // Classes that mention themselves are renamed otherwise, and people see `_Tensor`.
-  keepNames: true,
-  logLevel: 'warning',
-  plugins: [lateBuiltins, addonLocation],
+  // The types have them, and the sources, which the map holds.
+  comments: { jsdoc: false },
 });
 for (const name of names) copyTypes(`${name}.d.ts`);

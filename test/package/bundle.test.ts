@@ -1,9 +1,10 @@
 /** The bundle in `lib/`, which the package ships: what importing it costs. */
+import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { measureInChild } from '../support/run-child.js';
-import { root } from '../support/source-tree.js';
+import { root, textOf } from '../support/source-tree.js';
 
 test('every entry of the package is one file, with chunks beside it', () => {
   const scripts = readdirSync(join(root, 'lib'), { recursive: true, encoding: 'utf8' })
@@ -14,6 +15,28 @@ test('every entry of the package is one file, with chunks beside it', () => {
     path === undefined ? [] : [path.replace('./lib/', '')],
   );
   expect(scripts.toSorted()).toEqual(entries.toSorted());
+});
+
+test('the map has every source that it names, and stacks show their lines', () => {
+  const { sources, sourcesContent } = JSON.parse(
+    readFileSync(join(root, 'lib/index.js.map'), 'utf8'),
+  ) as { sources: readonly string[]; sourcesContent: readonly string[] };
+  expect(sources.length).toBeGreaterThan(100);
+  for (const [i, source] of sources.entries()) {
+    expect(sourcesContent[i], source).toBe(textOf(source.replace('../', '')));
+  }
+  const program = "import('safetensors-mmap').then(({ safeOpen }) => safeOpen('src'))";
+  const { stderr } = spawnSync(process.execPath, ['--enable-source-maps', '-e', program], {
+    cwd: root,
+    encoding: 'utf8',
+  });
+  const frames = [...stderr.matchAll(/ at (?:new )?(\w+) \(\S*(src\/\S+?):(\d+):(\d+)\)/g)];
+  const calls = frames.map(([, name = '', path = '', line, column]) => {
+    const text = textOf(path).split('\n')[Number(line) - 1] ?? '';
+    return { name, called: /^(?:new )?(\w+)/.exec(text.slice(Number(column) - 1))?.[1] };
+  });
+  expect(calls.length).toBeGreaterThan(1);
+  for (const [i, { called }] of calls.slice(1).entries()) expect(called).toBe(calls[i]?.name);
 });
 
 test('classes have their names, which people see in stacks and when they print', async () => {

@@ -60,18 +60,32 @@ function replacementError(error: unknown, label: string): unknown {
 
 /**
  * Gives the new file owner and permissions of the old one. The owner first, since changing it clears
- * permissions. Where the system does not let us, the new file is ours, and set-user-ID bits are left
- * out: they would mean another user.
+ * permissions.
  */
 function takeOver(fd: number, { uid, gid, mode }: Stats): void {
-  const owned = tryTo(() => fchownSync(fd, uid, gid));
-  if (!owned) tryTo(() => fchownSync(fd, -1, gid));
+  const kept =
+    (tryTo(() => fchownSync(fd, uid, gid)) && 'owner and group') ||
+    (tryTo(() => fchownSync(fd, -1, gid)) && 'group') ||
+    'neither';
   try {
-    fchmodSync(fd, mode & (owned ? 0o7777 : 0o777));
+    fchmodSync(fd, permissions(mode, kept));
   } catch (error) {
     // Only file systems without permissions refuse this: the file is ours.
     if (!hasCode(error, CANNOT_CHANGE_MODE)) throw error;
   }
+}
+
+/**
+ * The permissions of a file that kept its owner or not: nobody but us may do more with it than before.
+ * Set-user-ID and set-group-ID bits go with the owner: they would mean another user. Without the old
+ * group, our group and all others get what both the old group and others had. A member of our group
+ * was one of the others, and a member of the old group becomes one.
+ */
+function permissions(mode: number, kept: 'owner and group' | 'group' | 'neither'): number {
+  if (kept === 'owner and group') return mode & 0o7777;
+  if (kept === 'group') return mode & 0o777;
+  const shared = (mode >> 3) & mode & 0o7;
+  return (mode & 0o700) | (shared << 3) | shared;
 }
 
 function tryTo(action: () => void): boolean {

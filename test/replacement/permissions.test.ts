@@ -1,10 +1,12 @@
 /** Permissions and owner of the file that takes another's place. */
+import { execFileSync } from 'node:child_process';
 import { chmodSync, chownSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import process from 'node:process';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Replacement } from '../../src/replacement/replacement.js';
 import { temporaryPath } from '../support/make-file.js';
+import { childPath } from '../support/run-child.js';
 
 const { calls, failing } = vi.hoisted(() => ({
   calls: [] as string[],
@@ -133,4 +135,38 @@ describe.runIf(process.platform !== 'win32').each(forms)('$form: permissions', (
     expect(calls.filter((call) => call === 'fchown')).toHaveLength(2);
     expect(modeOf()).toBe(0o755);
   });
+
+  // What the group had goes to nobody who was not allowed it before, and neither does what others had.
+  test.each([
+    ['640', '600'],
+    ['660', '600'],
+    ['644', '644'],
+    ['664', '644'],
+    ['604', '600'],
+    ['6750', '700'],
+  ])('%s without its group becomes %s', async (mode, expected) => {
+    writeFileSync(path, 'old');
+    chmodSync(path, Number.parseInt(mode, 8));
+    failing.set('fchown', 'EPERM');
+    await replace();
+    expect(modeOf().toString(8)).toBe(expected);
+    // The owner first: changing it clears permissions.
+    expect(calls.filter((call) => call !== 'rm')).toEqual(['fchown', 'fchown', 'fchmod']);
+  });
+});
+
+test.runIf(process.getuid?.() === 0)('of a file that another user replaces', async () => {
+  const folder = dirname(path);
+  chmodSync(folder, 0o777);
+  const modes = [0o640, 0o604, 0o644].map((mode) => {
+    writeFileSync(path, '');
+    chownSync(path, 0, 4);
+    chmodSync(path, mode);
+    const script = childPath('replacement/children/replace.mjs');
+    // Without groups but its own.
+    execFileSync(process.execPath, [script, path], { uid: 12_345, gid: 12_345 });
+    expect(statSync(path)).toMatchObject({ uid: 12_345, gid: 12_345 });
+    return statSync(path).mode & 0o7777;
+  });
+  expect(modes).toEqual([0o600, 0o600, 0o644]);
 });

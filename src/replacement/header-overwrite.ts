@@ -37,12 +37,12 @@ function quoted(path: Buffer): string {
   return `'${path.toString().replaceAll("'", "'\\''")}'`;
 }
 
-function interrupted({ path }: ReplacementTarget, label: string): SafetensorsError {
+function interrupted(target: ReplacementTarget, label: string): SafetensorsError {
   return new SafetensorsError(
     'SAFETENSORS_EDIT_INTERRUPTED',
     'expected no backup of the header beside the file, found one: an edit in place is under way, or ' +
       'was interrupted. If the file was not replaced since, put the old header back with ' +
-      `\`dd if=${quoted(headerBackupOf(path))} of=${quoted(path)} conv=notrunc\`; then delete the ` +
+      `\`dd if=${quoted(headerBackupOf(target))} of=${quoted(target.path)} conv=notrunc\`; then delete the ` +
       'backup',
     { path: label },
   );
@@ -50,7 +50,7 @@ function interrupted({ path }: ReplacementTarget, label: string): SafetensorsErr
 
 /** Throws `SAFETENSORS_EDIT_INTERRUPTED` when there is a backup: the header may be half old. */
 export function requireNoBackup(target: ReplacementTarget, label: string): void {
-  const isThere = lstatSync(headerBackupOf(target.path), { throwIfNoEntry: false }) !== undefined;
+  const isThere = lstatSync(headerBackupOf(target), { throwIfNoEntry: false }) !== undefined;
   if (isThere) throw interrupted(target, label);
 }
 
@@ -78,7 +78,7 @@ async function writeBackup({ target, file, before, durable }: HeaderOverwrite): 
     } finally {
       closeSync(fd);
     }
-    publish(temporary, headerBackupOf(target.path));
+    publish(temporary, headerBackupOf(target));
   } catch (error) {
     if (hasCode(error, ['EEXIST'])) throw interrupted(target, file.path);
     throw aboutFile(error, file.path);
@@ -88,7 +88,7 @@ async function writeBackup({ target, file, before, durable }: HeaderOverwrite): 
 }
 
 function removeBackup({ target }: HeaderOverwrite): void {
-  rmSync(headerBackupOf(target.path), { force: true });
+  rmSync(headerBackupOf(target), { force: true });
 }
 
 async function putBack(overwrite: HeaderOverwrite): Promise<void> {

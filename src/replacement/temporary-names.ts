@@ -4,6 +4,7 @@
  */
 
 import { createHash, randomBytes } from 'node:crypto';
+import type { ReplacementTarget } from './target.js';
 
 const PREFIX = '.safetensors-mmap-';
 
@@ -14,6 +15,9 @@ const WRITTEN_EXTENSION = '.tmp';
 const INTERIM_EXTENSION = '.safetensors';
 
 const BACKUP_EXTENSION = '.header-backup';
+
+/** The longest name that Linux and macOS take. */
+const MAX_NAME_BYTE_LENGTH = 255;
 
 const RANDOM = /^[0-9a-f]{16}$/;
 const INTERIM = /^\.safetensors-mmap-[0-9a-f]{8}-[0-9a-f]{16}\.safetensors$/;
@@ -33,9 +37,21 @@ export function makeTemporaryName(): string {
   return PREFIX + randomDigits() + WRITTEN_EXTENSION;
 }
 
-/** Path of the file that holds the old header while it is overwritten. */
-export function headerBackupOf(path: Buffer): Buffer {
-  return Buffer.concat([path, Buffer.from(BACKUP_EXTENSION)]);
+/**
+ * Path of the file that holds the old header while it is overwritten: `<file>.header-backup`. Where
+ * that name would be too long, it is `.safetensors-mmap-<32 hex digits>.header-backup`; the digits
+ * begin the SHA-256 of the file's name.
+ */
+export function headerBackupOf({
+  path,
+  folder,
+}: Pick<ReplacementTarget, 'path' | 'folder'>): Buffer {
+  const name = path.subarray(folder.byteLength);
+  if (name.byteLength + BACKUP_EXTENSION.length <= MAX_NAME_BYTE_LENGTH) {
+    return Buffer.concat([path, Buffer.from(BACKUP_EXTENSION)]);
+  }
+  const digits = createHash('sha256').update(name).digest('hex').slice(0, 32);
+  return Buffer.concat([folder, Buffer.from(PREFIX + digits + BACKUP_EXTENSION)]);
 }
 
 /** The names of one file of a checkpoint, which has one of them at a time. */

@@ -83,7 +83,8 @@ interface Edit {
  * `inPlace: true` overwrites the header if the padding at its end leaves room, and copies no data.
  * **This is not crash-safe**: a process or machine that dies meanwhile leaves a header that is half old
  * and half new. For that case the old header stands in `<file>.header-backup` until the new one is
- * synced. `dd if=<file>.header-backup of=<file> conv=notrunc` puts it back; then delete the backup.
+ * synced. `dd if=<file>.header-backup of=<file> conv=notrunc` puts it back; then delete the backup. For
+ * a name of more than 241 bytes the backup has a short name, which the error tells.
  * Open handles of the file throw `SAFETENSORS_FILE_CHANGED` after the edit.
  *
  * @throws FormatError for a file that is not valid safetensors

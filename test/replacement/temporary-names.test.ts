@@ -55,6 +55,22 @@ it('interim ones are known whatever the pattern', () => {
 });
 
 it('a backup has the name of its file, byte for byte, and an ending', () => {
+  const folder = Buffer.from('/');
   const path = Buffer.of(0x2f, 0xff, 0x61);
-  expect(headerBackupOf(path)).toEqual(Buffer.concat([path, Buffer.from('.header-backup')]));
+  const backup = headerBackupOf({ path, folder });
+  expect(backup).toEqual(Buffer.concat([path, Buffer.from('.header-backup')]));
+});
+
+it('a backup of a file with a long name has a name of its own that fits', () => {
+  const folder = Buffer.from('/folder/');
+  const backupOf = (name: string): string =>
+    headerBackupOf({ path: Buffer.from(`/folder/${name}`), folder }).toString();
+  expect(backupOf('x'.repeat(241))).toBe(`/folder/${'x'.repeat(241)}.header-backup`);
+  expect(backupOf('x'.repeat(242))).toMatch(
+    /^\/folder\/\.safetensors-mmap-[0-9a-f]{32}\.header-backup$/,
+  );
+  // Bytes count, not characters.
+  expect(backupOf('ä'.repeat(121))).toMatch(/mmap-[0-9a-f]{32}\.header-backup$/);
+  expect(backupOf('x'.repeat(242))).toBe(backupOf('x'.repeat(242)));
+  expect(backupOf('x'.repeat(242))).not.toBe(backupOf('x'.repeat(243)));
 });

@@ -34,12 +34,13 @@ export interface Output {
   readonly stderr: string;
 }
 
-/** The commands below a heading of the page: the given one of its blocks. */
-export function recipe(heading: string, block = 0): string {
+/** The commands below a heading of the page: the given one of its blocks of a language. */
+export function recipe(heading: string, block = 0, language = 'sh'): string {
   const [, section = ''] = textOf(PAGE).split(`\n## ${heading}\n`);
   const [text = ''] = section.split('\n## ');
-  const blocks = Array.from(text.matchAll(/^```sh\n([\s\S]*?)^```$/gm), ([, commands]) => commands);
-  const commands = blocks[block];
+  const fenced = text.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm);
+  const blocks = Array.from(fenced).filter(([, found]) => found === language);
+  const commands = blocks[block]?.[2];
   if (commands === undefined) throw new Error(`${PAGE} has no commands below "${heading}"`);
   return commands;
 }

@@ -1,3 +1,4 @@
+/** Files that are written tensor by tensor. File length: every kind of data, in every state of a writer. */
 import {
   createReadStream,
   mkdirSync,

@@ -147,10 +147,12 @@ export const TORCH_START: Driver = python(
   TORCH_REFERENCE,
 );
 
-/** Programs that print the first byte of the first tensor and end. */
-export const STARTERS: readonly Driver[] = [
-  node('Node alone, opens nothing', 'start-only.js', '-'),
-  OUR_START,
+/** What importing this package costs, told by a process of its own. */
+export const OUR_IMPORT: Driver = node('safetensors-mmap, its import alone', 'import-only.js', '-');
+/** Node without any package. */
+export const NODE_START: Driver = node('Node alone, opens nothing', 'start-only.js', '-');
+/** Programs in Python that print the first byte of the first tensor and end. */
+export const PYTHON_STARTERS: readonly Driver[] = [
   python('Python safe_open, numpy', 'first_byte.py', 'safe_open-numpy', NUMPY_REFERENCE),
   TORCH_START,
   python('torch.load(mmap=True)', 'first_byte.py', 'torch-mapped', ['torch'], 'torch'),

@@ -62,6 +62,9 @@ test('a small run prints tables and verdicts, and what was not measured', async 
     [/^\| fs\.readFile +\| +[\d.]+ m?s \| +[\d.]+ × \| +/m, 1],
     [/^\| safetensors-mmap +\|( +-?[\d.]+ k?M?B \|){6}$/m, 2],
     [/^\| Node alone, opens nothing +\| +[\d.]+ m?s \| +[\d.]+ × \|$/m, 3],
+    [/^\| safetensors-mmap, its import alone +\| +[\d.]+ ms \| +[\d.]+ × \|$/m, 3],
+    [/^\| import: at most 10 ms +\| +[\d.]+ \| +(pass|FAIL) \|$/m, 6],
+    [/^\| process start: at most 20 ms above .+\| +[-\d.]+ \| +(pass|FAIL) \|$/m, 6],
     [/^\| saveFile +\| +[\d.]+ m?s \| +[\d.]+ [kMG]B \| +[-+][\d.]+ k?M?B \|$/m, 4],
     [
       /^\| limit: copy_file_range, C +\| +[\d.]+ m?s \| +[\d.]+ [kMG]B \| +[-+][\d.]+ k?M?B \|$/m,

@@ -10,10 +10,13 @@ import {
   COLD_READERS,
   type Driver,
   MEMORY_READERS,
+  NODE_START,
+  OUR_IMPORT,
+  OUR_START,
   OURS,
   PLAIN_MAPPING,
+  PYTHON_STARTERS,
   READERS,
-  STARTERS,
   TORCH_LOAD,
 } from '../../benchmarks/drivers.js';
 import type { Equipment } from '../../benchmarks/equipment.js';
@@ -58,7 +61,7 @@ test.each([
   ['readers', READERS],
   ['cold readers', COLD_READERS],
   ['readers whose memory is shown', MEMORY_READERS],
-  ['starters', STARTERS],
+  ['starters', [NODE_START, OUR_START, OUR_IMPORT, ...PYTHON_STARTERS]],
   ['writers', WRITERS],
 ])('no two %s have the same name', (_, drivers: readonly Driver[]) => {
   expect(new Set(drivers.map(({ name }) => name)).size).toBe(drivers.length);

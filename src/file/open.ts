@@ -9,7 +9,7 @@ import {
   requireBoolean,
   requireOptions,
 } from '../errors/arguments.js';
-import { isUint8Array } from '../errors/brand-checks.js';
+import { isUint8Array, plainBytes } from '../errors/brand-checks.js';
 import { SafetensorsError } from '../errors/errors.js';
 import { requireLittleEndianHost } from '../format/dtype.js';
 import { HEAD_BYTE_LENGTH } from '../format/foreign-formats.js';
@@ -161,8 +161,8 @@ export function parse(bytes: Uint8Array, options: ParseOptions = {}): Safetensor
   requireOptions(options, PARSE_OPTIONS);
   if (!isUint8Array(bytes)) throw argumentTypeError('bytes', 'a Uint8Array', bytes);
   const limits = limitsOf(options, undefined);
-  // Not `bytes.slice`, which copies nothing when it is a Buffer's. Shared memory is fine.
-  const whole = new Uint8Array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength);
+  // A Buffer's `slice` would copy nothing. Shared memory is fine.
+  const whole = plainBytes(bytes) as Uint8Array<ArrayBuffer>;
   const length = readHeaderLength(whole.subarray(0, HEAD_BYTE_LENGTH), whole.byteLength, limits);
   const json = whole.slice(PREFIX_BYTE_LENGTH, PREFIX_BYTE_LENGTH + length);
   const storage = new MemoryStorage(whole, constants.MAX_LENGTH);

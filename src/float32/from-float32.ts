@@ -5,7 +5,7 @@
  */
 
 import { argumentRangeError, argumentTypeError } from '../errors/arguments.js';
-import { isFloat32Array } from '../errors/brand-checks.js';
+import { isFloat32Array, plainFloat32Array } from '../errors/brand-checks.js';
 import type { Dtype, TensorData } from '../format/dtype.js';
 import { SMALL_FLOATS, type SmallFloat } from './small-floats.js';
 
@@ -49,8 +49,9 @@ const FLOAT_DTYPES: readonly string[] = [
  * ```
  */
 export function fromFloat32<D extends FloatDtype>(values: Float32Array, dtype: D): FloatData<D>;
-export function fromFloat32(values: Float32Array, dtype: FloatDtype): FloatData<FloatDtype> {
-  if (!isFloat32Array(values)) throw argumentTypeError('values', 'a Float32Array', values);
+export function fromFloat32(given: Float32Array, dtype: FloatDtype): FloatData<FloatDtype> {
+  if (!isFloat32Array(given)) throw argumentTypeError('values', 'a Float32Array', given);
+  const values = plainFloat32Array(given);
   if (!FLOAT_DTYPES.includes(dtype)) {
     throw argumentTypeError('dtype', `one of ${FLOAT_DTYPES.join(', ')}`, dtype);
   }

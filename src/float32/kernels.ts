@@ -1,7 +1,7 @@
 /** Converts to float32 by the fastest way there is: kernels that were provided, else TypeScript. */
 
 import { argumentRangeError, argumentTypeError } from '../errors/arguments.js';
-import { isFloat32Array } from '../errors/brand-checks.js';
+import { isFloat32Array, plainFloat32Array } from '../errors/brand-checks.js';
 import type { Dtype } from '../format/dtype.js';
 import { convertToFloat32 } from './to-float32.js';
 
@@ -60,13 +60,16 @@ export async function convertOnPool(
 }
 
 /**
- * Checks the array that a caller gives for the result.
+ * Checks the array that a caller gives for the result. Returns an array of our own over its memory:
+ * the caller's may be of a subclass whose getters lie.
  *
  * @throws TypeError `ERR_INVALID_ARG_TYPE`, RangeError `ERR_OUT_OF_RANGE` for another length
  */
-export function requireInto(into: Float32Array, valueCount: number): void {
+export function requireInto(into: Float32Array, valueCount: number): Float32Array {
   if (!isFloat32Array(into)) throw argumentTypeError('into', 'a Float32Array', into);
-  if (into.length !== valueCount) {
-    throw argumentRangeError('the length of into', `${valueCount}, one per value`, into.length);
+  const values = plainFloat32Array(into);
+  if (values.length !== valueCount) {
+    throw argumentRangeError('the length of into', `${valueCount}, one per value`, values.length);
   }
+  return values;
 }

@@ -1,7 +1,13 @@
 /** The bytes of a new tensor, in the forms that callers have in memory. */
 
 import { argumentTypeError } from '../errors/arguments.js';
-import { isAnyArrayBuffer, tagOf } from '../errors/brand-checks.js';
+import {
+  isAnyArrayBuffer,
+  isTypedArray,
+  memoryOf,
+  plainBytes,
+  tagOf,
+} from '../errors/brand-checks.js';
 import { quoteName, refuseTensor } from '../errors/errors.js';
 import { DTYPES, type Dtype } from '../format/dtype.js';
 import type { TensorFacts } from '../format/tensor-spec.js';
@@ -26,11 +32,11 @@ const FURTHER_ARRAYS: Readonly<Partial<Record<Dtype, string>>> = {
 
 /** Whether a value is bytes in memory, for whatever dtype. */
 export function isTensorBytes(value: unknown): value is TensorBytes {
-  return (ArrayBuffer.isView(value) && tagOf(value) !== 'DataView') || isAnyArrayBuffer(value);
+  return isTypedArray(value) || isAnyArrayBuffer(value);
 }
 
 /**
- * The bytes as a view, never a copy. Empty when the memory was detached.
+ * The bytes as a view of its own, never a copy. Empty when the memory was detached.
  *
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for what is not bytes
  * @throws InvalidTensorError for a typed array of another dtype
@@ -45,11 +51,7 @@ export function viewOf(
     const expected = `a typed array, an ArrayBuffer or a SharedArrayBuffer${flat}`;
     throw argumentTypeError(`the data of tensor ${quoteName(name)}`, expected, data);
   }
-  if (isAnyArrayBuffer(data)) {
-    // Over a detached buffer no view can be made.
-    return data.byteLength === 0 ? new Uint8Array(0) : new Uint8Array(data, 0, data.byteLength);
-  }
-  const tag = tagOf(data);
+  const tag = isTypedArray(data) ? tagOf(data) : 'Uint8Array';
   const own = DTYPES[dtype].data.name;
   if (tag !== own && tag !== 'Uint8Array' && tag !== FURTHER_ARRAYS[dtype]) {
     const expected = own === 'Uint8Array' ? own : `${own}, or raw bytes as Uint8Array`;
@@ -57,15 +59,11 @@ export function viewOf(
     const hint = isConvertible ? `; fromFloat32(values, '${dtype}') converts` : '';
     refuseTensor(`expected the data of ${dtype} to be a ${expected}, found a ${tag}${hint}`, name);
   }
-  return data.byteLength === 0
-    ? new Uint8Array(0)
-    : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  return plainBytes(data);
 }
 
 /** Whether the memory is known to be detached. Node 20 does not tell. */
 export function isDetached(data: TensorBytes): boolean {
-  const buffer: ArrayBufferLike & { readonly detached?: boolean } = isAnyArrayBuffer(data)
-    ? data
-    : data.buffer;
+  const buffer: ArrayBufferLike & { readonly detached?: boolean } = memoryOf(data).buffer;
   return buffer.detached === true;
 }

@@ -89,10 +89,10 @@ export async function convertOnPoolInWindows(
   { into, signal }: ConvertAsyncOptions,
 ): Promise<Float32Array> {
   requireSignal(signal);
-  if (into !== undefined) requireInto(into, valueCount);
+  const given = into === undefined ? undefined : requireInto(into, valueCount);
   signal?.throwIfAborted();
-  const output = into ?? elements.source.allocateFloats(valueCount);
-  const isDirect = into === undefined || isSharedArrayBuffer(into.buffer);
+  const output = given ?? elements.source.allocateFloats(valueCount);
+  const isDirect = given === undefined || isSharedArrayBuffer(given.buffer);
   const runsFree = isDirect && elements.source.isHoldable && hasPool();
   const length = runsFree ? directWindowLength(valueCount) : COPIED_WINDOW_LENGTH;
 
@@ -112,8 +112,7 @@ export async function convertOnPoolInWindows(
           scratch.values ??= new Float32Array(Math.min(length, valueCount));
           const values = scratch.values.subarray(0, count);
           await convertWindow(elements, first, values, scratch);
-          requireInto(output, valueCount);
-          output.set(values, first);
+          requireInto(into as Float32Array, valueCount).set(values, first);
         }
         signal?.throwIfAborted();
       }
@@ -127,7 +126,7 @@ export async function convertOnPoolInWindows(
   const lanes = await Promise.allSettled(Array.from({ length: laneCount }, runLane));
   const failed = lanes.find((lane) => lane.status === 'rejected');
   if (failed !== undefined) throw failed.reason;
-  return output;
+  return into ?? output;
 }
 
 /** As long as possible, but at least two windows per lane: no lane idles while another is busy. */

@@ -239,12 +239,13 @@ export class TensorOf<D extends Dtype> {
     options: ConvertOptions<Into> = {},
   ): Into {
     requireOptions(options, CONVERT_OPTIONS);
+    const { into } = options;
     const count = valueCountOf(this.dtype, this.elementCount);
-    if (options.into !== undefined) requireInto(options.into, count);
-    const output: Float32Array = options.into ?? this.#source.allocateFloats(count);
+    const output =
+      into === undefined ? this.#source.allocateFloats(count) : requireInto(into, count);
     convert(this.dtype, this.bytes, output);
     this.#source.verify();
-    return output as Into;
+    return into ?? (output as Into);
   }
 
   /**

@@ -7,8 +7,12 @@ import {
   isFloat32Array,
   isIterable,
   isSharedArrayBuffer,
+  isTypedArray,
   isUint8Array,
   isUrl,
+  memoryOf,
+  plainBytes,
+  plainFloat32Array,
   tagOf,
 } from '../../src/errors/brand-checks.js';
 import { foreign, foreignAbort, foreignUrl } from '../support/other-realm.js';
@@ -47,6 +51,7 @@ describe.each([
   test.each(KINDS)('%s', (kind) => {
     const value = make(`new ${kind}(8)`);
     expect(tagOf(value)).toBe(kind);
+    expect(isTypedArray(value)).toBe(types.isTypedArray(value));
     expect(isUint8Array(value)).toBe(types.isUint8Array(value));
     expect(isFloat32Array(value)).toBe(types.isFloat32Array(value));
     expect(isAnyArrayBuffer(value)).toBe(types.isAnyArrayBuffer(value));
@@ -71,6 +76,59 @@ describe.each([
 
 test('a Buffer is a Uint8Array', () => {
   expect(isUint8Array(Buffer.alloc(1))).toBe(true);
+});
+
+describe('arrays that lie', () => {
+  class Lying extends Float32Array {
+    override get buffer(): ArrayBuffer {
+      return new ArrayBuffer(1);
+    }
+    override get byteOffset(): number {
+      return 1;
+    }
+    override get byteLength(): number {
+      return 1e9;
+    }
+    override get length(): number {
+      return 1e9;
+    }
+    override get [Symbol.toStringTag](): 'Float32Array' {
+      return 'Uint8Array' as never;
+    }
+  }
+
+  test('a subclass', () => {
+    const buffer = Float32Array.of(1, 2, 3).buffer;
+    const array = new Lying(buffer, 4, 2);
+    expect(isFloat32Array(array)).toBe(true);
+    expect(isUint8Array(array)).toBe(false);
+    expect(memoryOf(array)).toEqual({ buffer, byteOffset: 4, byteLength: 8 });
+    expect(plainFloat32Array(array)).toEqual(Float32Array.of(2, 3));
+    expect(plainFloat32Array(array).buffer).toBe(buffer);
+    expect(plainBytes(array)).toEqual(new Uint8Array(buffer, 4, 8));
+  });
+
+  test('a buffer', () => {
+    const buffer = new ArrayBuffer(4);
+    Object.defineProperty(buffer, Symbol.toStringTag, { value: 'SharedArrayBuffer' });
+    Object.defineProperty(buffer, 'byteLength', { value: 8 });
+    expect(isSharedArrayBuffer(buffer)).toBe(false);
+    expect(isAnyArrayBuffer(buffer)).toBe(true);
+    expect(plainBytes(buffer)).toHaveLength(4);
+  });
+
+  test.each(['Float32Array', 'SharedArrayBuffer'])('an object with the name of %s', (name) => {
+    const value = { [Symbol.toStringTag]: name };
+    expect(isFloat32Array(value) || isAnyArrayBuffer(value)).toBe(false);
+  });
+});
+
+test('memory that was taken away is empty', () => {
+  const array = new Float32Array(2);
+  structuredClone(array.buffer, { transfer: [array.buffer] });
+  expect(plainBytes(array)).toHaveLength(0);
+  expect(plainBytes(array.buffer)).toHaveLength(0);
+  expect(plainFloat32Array(array)).toHaveLength(0);
 });
 
 test('URLs', () => {

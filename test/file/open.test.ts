@@ -251,6 +251,16 @@ describe('parse', () => {
     expect(file.info('a').shape).toEqual([2, 2]);
   });
 
+  test('the getters of a subclass are not believed', () => {
+    class Lying extends Uint8Array<ArrayBuffer> {
+      override get byteLength(): number {
+        return 8;
+      }
+    }
+    const bytes = fileBytes(entries).slice();
+    expect(parse(new Lying(bytes.buffer)).getTensor('a').bytes).toEqual(countedBytes(16));
+  });
+
   test('shared memory serves as well', () => {
     const bytes = new Uint8Array(new SharedArrayBuffer(fileBytes(entries).length));
     bytes.set(fileBytes(entries));

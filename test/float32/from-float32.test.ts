@@ -97,6 +97,20 @@ describe('the oracles', () => {
 });
 
 describe('fromFloat32', () => {
+  it('does not believe the getters of a subclass', () => {
+    class Lying extends Float32Array {
+      override get length(): number {
+        return 4;
+      }
+      override get byteOffset(): number {
+        return 0;
+      }
+    }
+    const values = new Lying(Float32Array.of(9, 1, -2).buffer, 4, 2);
+    expect(fromFloat32(values, 'BF16')).toEqual(Uint16Array.of(0x3f80, 0xc000));
+    expect(fromFloat32(values, 'F32')).toEqual(Float32Array.of(1, -2));
+  });
+
   it.each(tables)('$dtype: every number that it has comes back', ({ dtype }) => {
     const values = allValues(dtype as FloatDtype);
     const again = decode(dtype, fromFloat32(values, dtype as FloatDtype));

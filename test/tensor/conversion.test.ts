@@ -150,6 +150,8 @@ describe('memory that is taken away from working threads', () => {
   test.each([
     ['into-transferred', 'ERR_OUT_OF_RANGE'],
     ['into-shrunk', 'ERR_OUT_OF_RANGE'],
+    ['into-lying-getter', 'ERR_OUT_OF_RANGE'],
+    ['into-lying-buffer', 'ERR_OUT_OF_RANGE'],
     ['source-transferred', undefined],
     ['parsed-transferred', undefined],
     ['read-detached', 'SAFETENSORS_FILE_CLOSED'],

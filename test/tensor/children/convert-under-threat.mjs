@@ -1,5 +1,6 @@
 // Memory is taken away while threads of the pool convert. Prints how each conversion ended.
 // Arguments: FILE THREAT. The file has a BF16 tensor `t`.
+import { pbkdf2 } from 'node:crypto';
 import { readFileSync, truncateSync } from 'node:fs';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { parse, safeOpen } from '../../../lib/index.js';
@@ -11,6 +12,11 @@ const [path, threat, smallPath] = isMainThread ? process.argv.slice(2) : workerD
 function drop(buffer) {
   if (typeof buffer.transfer === 'function') buffer.transfer(8);
   else structuredClone(buffer, { transfer: [buffer] });
+}
+
+/** Keeps all threads of the pool busy: a conversion begins when its memory is gone. */
+function occupyPool() {
+  for (let i = 0; i < 4; i++) pbkdf2('', '', 500_000, 64, 'sha512', () => {});
 }
 
 /** Calls `threaten` once threads are at work, and says how the conversion ended. */
@@ -38,6 +44,29 @@ const threats = {
     const byteLength = file.getTensor('t').elementCount * 4;
     const buffer = new ArrayBuffer(byteLength, { maxByteLength: byteLength });
     return outcome(file, () => buffer.resize(8), { into: new Float32Array(buffer) });
+  },
+
+  /** A subclass says once that its memory is shared, which nobody can take away. */
+  async 'into-lying-getter'() {
+    const file = safeOpen(path);
+    const shared = new SharedArrayBuffer(8);
+    let lies = 1;
+    class Lying extends Float32Array {
+      get buffer() {
+        return lies-- > 0 ? shared : super.buffer;
+      }
+    }
+    const buffer = new ArrayBuffer(4 * file.getTensor('t').elementCount);
+    occupyPool();
+    return outcome(file, () => drop(buffer), { into: new Lying(buffer) });
+  },
+
+  async 'into-lying-buffer'() {
+    const file = safeOpen(path);
+    const into = new Float32Array(file.getTensor('t').elementCount);
+    Object.defineProperty(into.buffer, Symbol.toStringTag, { value: 'SharedArrayBuffer' });
+    occupyPool();
+    return outcome(file, () => drop(into.buffer), { into });
   },
 
   /** Everything that the caller has of the tensor goes, then the file. */

@@ -8,6 +8,8 @@ export default defineConfig({
     ...base.test,
     include: ['test/deploy/*.test.ts'],
     exclude: [],
+    // Builds by Next.js take a minute where other things run.
+    testTimeout: 600_000,
     globalSetup: 'test/deploy/setup.ts',
   },
 });

@@ -24,6 +24,7 @@ import { safeOpen } from 'safetensors-mmap';
 export const dynamic = 'force-dynamic';
 
 export function GET() {
+  safeOpen(process.env.MODEL).close();
   const file = safeOpen(process.env.MODEL);
   const { dtype, shape, bytes } = file.getTensor(process.env.TENSOR);
   const seen = { storage: file.storage, dtype, shape, hex: Buffer.from(bytes).toString('hex') };

@@ -2,6 +2,7 @@
 // way a CommonJS module does, and prints what it saw as one line of JSON.
 const { safeOpen } = require('safetensors-mmap');
 
+safeOpen(process.argv[2]).close(); // warns where it is not mapped, and the next one does not
 const file = safeOpen(process.argv[2]);
 const tensor = file.getTensor(process.argv[3]);
 console.log(

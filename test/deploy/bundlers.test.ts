@@ -1,6 +1,6 @@
 /** Programs that bundlers build by the recipes of docs/bundlers.md; esbuild's are in test/package. */
 import { join } from 'node:path';
-import { describe, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import {
   type App,
   expectMapped,
@@ -10,6 +10,7 @@ import {
   recipe,
   runShipped,
 } from '../support/deployed-app.js';
+import { textOf } from '../support/source-tree.js';
 import { makeApp, programOf, type Runtime } from './tools.js';
 
 const NOT_SHIPPED = /there is no addon for linux-x64 at /;
@@ -53,6 +54,9 @@ describe('webpack', () => {
 
   it('with a public path maps when the package stays in node_modules', () => {
     const externals = { 'safetensors-mmap': 'commonjs safetensors-mmap' };
+    expect(textOf('docs/bundlers.md')).toContain(
+      "`externals: { 'safetensors-mmap': 'commonjs safetensors-mmap' }`",
+    );
     const app = build({ filename: 'app.cjs', publicPath: '/static/' }, { externals });
     expectMapped(runBundle(app, 'dist/app.cjs', ['dist', 'node_modules']));
   });

@@ -1,5 +1,5 @@
 /** Before the deploy tests: installs their tools where that is due, and packs the package once for all. */
-import { mkdtempSync, rmSync, statSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
@@ -35,6 +35,9 @@ export default function setUp(project: TestProject): () => void {
     runNode(TOOLS, process.env, npmProgram(), 'ci', ...options);
   }
   rmSync(APPS, { recursive: true, force: true });
+  mkdirSync(APPS);
+  // Bundlers follow the paths of the next tsconfig.json above, and those of the tests lead to `src`.
+  writeFileSync(join(APPS, 'tsconfig.json'), '{}');
   const folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-packed-'));
   project.provide('tarball', pack(root, join(folder, 'tarball')).filename);
   return () => {

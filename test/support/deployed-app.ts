@@ -61,7 +61,6 @@ export class App {
 
   /** `tools` are folders of programs. */
   constructor(parent: string, tarball: string, tools: readonly string[]) {
-    mkdirSync(parent, { recursive: true });
     this.#machine = mkdtempSync(join(parent, 'app-'));
     onTestFinished(() => this.#remove());
     this.folder = install(this.#machine, 'app', tarball);

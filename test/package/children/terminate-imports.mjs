@@ -1,19 +1,35 @@
-// Terminates workers while they import the package. Prints the descriptors left behind.
-import { isMainThread, parentPort, Worker } from 'node:worker_threads';
-import { collect, counters } from '../../support/process-memory.mjs';
+// Terminates workers while they import the package, and others while they import a module that does
+// nothing. Prints the files whose descriptors are left behind.
+import { readdirSync, readlinkSync } from 'node:fs';
+import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
+
+async function terminate(path, afterMs) {
+  const worker = new Worker(new URL(import.meta.url), { workerData: path });
+  await new Promise((resolve) => worker.once('message', resolve));
+  await new Promise((resolve) => setTimeout(resolve, afterMs));
+  await worker.terminate();
+}
+
+/** The files of this process's descriptors, each as often as it is open. */
+function openFiles() {
+  const paths = readdirSync('/proc/self/fd').map((descriptor) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${descriptor}`);
+    } catch {
+      return ''; // That of the folder itself, which is closed again.
+    }
+  });
+  return paths.filter((path) => /\.(?:js|json|mjs|node)$/.test(path));
+}
 
 if (isMainThread) {
-  const before = counters('').descriptors;
   for (let i = 0; i < 200; i++) {
-    const worker = new Worker(new URL(import.meta.url));
-    await new Promise((resolve) => worker.once('message', resolve));
     // At different moments of the import.
-    await new Promise((resolve) => setTimeout(resolve, i % 12));
-    await worker.terminate();
+    const paths = ['../../../lib/index.js', './nothing.mjs'];
+    await Promise.all(paths.map((path) => terminate(path, i % 12)));
   }
-  await collect();
-  console.log(JSON.stringify(counters('').descriptors - before));
+  console.log(JSON.stringify(openFiles()));
 } else {
   parentPort.postMessage('importing');
-  await import('../../../lib/index.js');
+  await import(workerData);
 }

@@ -37,7 +37,11 @@
         "native/tensor_buffer.cc"
       ],
       "include_dirs": ["<!(node -p \"require('node-addon-api').include_dir\")"],
-      "defines": ["NAPI_VERSION=8", "NODE_ADDON_API_DISABLE_CPP_EXCEPTIONS"],
+      "defines": [
+        "NAPI_VERSION=8",
+        "NODE_ADDON_API_DISABLE_CPP_EXCEPTIONS",
+        "NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS"
+      ],
       "cflags": ["-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"],
       "cflags_cc": ["-std=c++17", "-fvisibility-inlines-hidden"],
       "cflags_cc!": ["-std=gnu++17", "-std=gnu++20"],

@@ -17,7 +17,8 @@
 // JavaScript thread of the environment.
 //
 // The calls to Node-API are raw ones wherever they can fail: in a worker that is being terminated
-// they do, and the wrapper would then end the process.
+// they do, and the wrapper would then throw, which cannot be done there either. What is left of the
+// wrapper is compiled to swallow such an error instead of ending the process.
 
 // A count, 0 for success, or a negative errno.
 inline napi_value Result(napi_env env, int64_t result) {

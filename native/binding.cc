@@ -180,10 +180,12 @@ napi_value Detach(const Napi::CallbackInfo& info) {
 
   bool all_ours = true;
   for (uint32_t i = 0; all_ours && i < count; i++) {
-    const Napi::HandleScope scope(env);
+    napi_handle_scope scope;
+    napi_open_handle_scope(env, &scope);
     napi_value buffer;
     all_ours = napi_get_element(env, info[1], i, &buffer) == napi_ok &&
                DetachBuffer(env, mapping.get(), buffer);
+    napi_close_handle_scope(env, scope);
   }
   if (!all_ours) {
     handle->mapping = std::move(mapping);

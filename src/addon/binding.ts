@@ -76,9 +76,10 @@ export interface Addon {
    */
   release(mapping: Mapping): void;
   /**
-   * Ends the handle and detaches `buffers`, which must be all that were handed out: file and memory
-   * are free at once. Whoever still has the bare address (a buffer moved with `transfer()`, work on
-   * the thread pool) reads zeros. Does nothing when the handle has ended already.
+   * Ends the handle and empties `buffers`, which must be the mapping's: file and memory are free at
+   * once. Whoever still has the bare address (a buffer that is not among them or was moved with
+   * `transfer()`, work on the thread pool) reads zeros. Does nothing when the handle has ended
+   * already. On Node 24 and newer a buffer that was marked by `markAsUntransferable` ends the process.
    */
   detach(mapping: Mapping, buffers: readonly ArrayBuffer[]): void;
   /**

@@ -3,6 +3,7 @@
 import { closeSync } from 'node:fs';
 import type { Addon, Mapping } from '../addon/load.js';
 import type { OpenedFile, ReadBytes } from '../io/opened-file.js';
+import { emptyBuffers } from './empty-buffers.js';
 import { FileBackedStorage, type FileState } from './file-backed.js';
 import type { LentDescriptor } from './storage.js';
 
@@ -91,7 +92,12 @@ export class MappedStorage extends FileBackedStorage {
   }
 
   protected release(detached: readonly ArrayBuffer[] | undefined): void {
-    if (detached === undefined) this.#addon.release(this.#mapping);
-    else this.#addon.detach(this.#mapping, detached);
+    if (detached === undefined) {
+      this.#addon.release(this.#mapping);
+      return;
+    }
+    const left: ArrayBuffer[] = [];
+    emptyBuffers(detached, (buffer) => left.push(buffer));
+    this.#addon.detach(this.#mapping, left);
   }
 }

@@ -2,6 +2,7 @@
 
 import { closeSync, fstatSync } from 'node:fs';
 import { type OpenedFile, type ReadBytes, readerOf, readFully } from '../io/opened-file.js';
+import { emptyBuffers } from './empty-buffers.js';
 import { FileBackedStorage, type FileState } from './file-backed.js';
 import type { LentDescriptor } from './storage.js';
 
@@ -72,11 +73,8 @@ export class ReadStorage extends FileBackedStorage {
 
   protected release(detached: readonly ArrayBuffer[] | undefined): void {
     this.#closeUnused();
-    // Transferring is the only way to empty a buffer on Node 20; the clone is garbage at once.
-    // A buffer of no bytes was transferred by its holder already.
-    for (const buffer of detached ?? []) {
-      if (buffer.byteLength > 0) structuredClone(buffer, { transfer: [buffer] });
-    }
+    // The clone gets the memory, and is garbage at once.
+    emptyBuffers(detached ?? [], (buffer) => structuredClone(buffer, { transfer: [buffer] }));
   }
 
   #closeUnused(): void {

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { measureInChild } from '../support/run-child.js';
+import { writeTemporary } from '../support/make-file.js';
+import { measureInChild, runChild } from '../support/run-child.js';
 
 const CHILD = 'addon/children/detach.mjs';
 
@@ -45,5 +46,14 @@ test.runIf(canTransfer)(
   async () => {
     const expected = { whileHeld: 64, read: 0, after: 0 };
     expect(await measureInChild(CHILD, ['evicted-while-held'])).toEqual(expected);
+  },
+);
+
+test.each(['addon', 'file'])(
+  'a worker can be terminated while it detaches, by the %s',
+  async (how) => {
+    const path = writeTemporary([{ name: 't', dtype: 'U8', shape: [20_000] }]);
+    const result = await runChild('addon/children/terminated-detach.mjs', [how, path, '10']);
+    expect(result).toEqual({ code: 0, signal: null, stdout: '10\n', stderr: '' });
   },
 );

@@ -57,6 +57,14 @@ test('slices over storage read are not kept by the file', async () => {
   expect(held).toBeLessThan(40 * 2 ** 20);
 });
 
+test('a detaching close with buffers that are marked as untransferable', async () => {
+  const close = (storage: string): Promise<readonly number[]> =>
+    measureInChild('file/children/close-marked.mjs', [writeTemporary(small), storage]);
+  expect(await close('mmap')).toEqual([0, 0, 0]);
+  // Some versions of Node leave them their memory, which is a copy.
+  expect(await close('read')).toHaveLength(3);
+});
+
 describe('ending with live views', () => {
   test.each([
     ['return', 0],

@@ -1,0 +1,25 @@
+/** Takes the memory of buffers away. */
+
+type Transfer = (this: ArrayBuffer, byteLength: number) => ArrayBuffer;
+
+/** Node 20 does not have it. */
+const { transfer } = ArrayBuffer.prototype as { readonly transfer?: Transfer };
+
+/**
+ * Empties the buffers, each by `otherwise` where the language has no way. On Node 24 and newer a buffer
+ * that was marked by `markAsUntransferable` keeps its memory: only this call reports that, while the
+ * engine's own interface ends the process.
+ */
+export function emptyBuffers(
+  buffers: readonly ArrayBuffer[],
+  otherwise: (buffer: ArrayBuffer) => void,
+): void {
+  for (const buffer of buffers) {
+    try {
+      if (transfer === undefined) otherwise(buffer);
+      else transfer.call(buffer, 0);
+    } catch {
+      // Marked, or without memory already.
+    }
+  }
+}

@@ -6,11 +6,13 @@ import { loadAddon } from '../addon/load.js';
 /** Whether files can be mapped. */
 export type MappingStatus =
   | {
+      /** Files are mapped. */
       readonly available: true;
       /** Path of the addon's file. */
       readonly addon: string;
     }
   | {
+      /** Files are read. */
       readonly available: false;
       /** Why not, as in "because …". */
       readonly reason: string;

@@ -91,5 +91,8 @@ await bundle.write({
   sourcemap: true,
   // The types have them, and the sources, which the map holds.
   comments: { jsdoc: false },
+  // Short names of variables save a tenth of the time to import. Functions and classes keep theirs, which
+  // people see in stacks.
+  minify: { compress: false, mangle: { keepNames: true }, codegen: { removeWhitespace: false } },
 });
 for (const name of names) copyTypes(`${name}.d.ts`);

@@ -13,6 +13,11 @@
 // that was cut short, or the device failed.
 int Populate(const uint8_t* begin, const uint8_t* end, bool guarded);
 
+// Tells the system that [begin, end) of a mapped file will be needed. It begins to read exactly
+// that, where touching a page reads much more around it. Does not wait; does nothing when it fails.
+// Any thread; the caller keeps the range mapped.
+void Announce(const uint8_t* begin, const uint8_t* end);
+
 // Returns how many bytes of [begin, end) can be read without waiting for the device, because their
 // page is in the page cache or is a private copy; or a negative errno, ENOTSUP when the kernel does
 // not tell. `fd` is the mapped file.

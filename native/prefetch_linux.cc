@@ -46,6 +46,12 @@ int Populate(const uint8_t* begin, const uint8_t* end, bool guarded) {
   return 0;
 }
 
+void Announce(const uint8_t* begin, const uint8_t* end) {
+  const uintptr_t first = PageBegin(reinterpret_cast<uintptr_t>(begin));
+  const size_t length = reinterpret_cast<uintptr_t>(end) - first;
+  madvise(reinterpret_cast<void*>(first), length, MADV_WILLNEED);
+}
+
 int64_t ResidentBytes(int fd, const uint8_t* begin, const uint8_t* end) {
   if (!ResidencyIsTold(fd)) return -ENOTSUP;
   unsigned char resident[kPagesPerCall];

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <sys/mman.h>
 
 #include "pages.h"
 #include "prefetch.h"
@@ -6,6 +7,12 @@
 int Populate(const uint8_t* begin, const uint8_t* end, bool) {
   TouchPages(begin, end);
   return 0;
+}
+
+void Announce(const uint8_t* begin, const uint8_t* end) {
+  const uintptr_t first = PageBegin(reinterpret_cast<uintptr_t>(begin));
+  const size_t length = reinterpret_cast<uintptr_t>(end) - first;
+  posix_madvise(reinterpret_cast<void*>(first), length, POSIX_MADV_WILLNEED);
 }
 
 int64_t ResidentBytes(int, const uint8_t*, const uint8_t*) {

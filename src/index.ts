@@ -49,6 +49,7 @@ export {
   type DtypeFacts,
   type TensorData,
   type TensorDataConstructor,
+  type TypedArray,
 } from './format/dtype.js';
 export type { HeaderOptions, MetadataInput } from './format/header-writer.js';
 export type { MetadataChanges } from './format/metadata-changes.js';
@@ -59,7 +60,7 @@ export type { TransferOptions, TransferProgress } from './io/transfer.js';
 export { type EditMetadataOptions, editMetadata, type MetadataEdit } from './save/edit-metadata.js';
 export { type SaveOptions, type SaveSyncOptions, saveFile, saveFileSync } from './save/save.js';
 export { serialize } from './save/serialize.js';
-export type { TensorBytes, TypedArray } from './save/tensor-bytes.js';
+export type { TensorBytes } from './save/tensor-bytes.js';
 export type { NewTensor, TensorInput } from './save/tensor-input.js';
 export type { TensorPieces, TensorStream } from './save/tensor-stream.js';
 export {
@@ -80,6 +81,8 @@ export type { StorageKind } from './storage/storage.js';
 export type { ChunksOptions } from './tensor/chunks.js';
 export type { ConvertAsyncOptions, ConvertOptions } from './tensor/conversion.js';
 export type { Partition } from './tensor/partition.js';
+export type { RowIndices } from './tensor/rows.js';
 export { parseSlice, type SliceIndex } from './tensor/slice.js';
+export type { TakeAsyncOptions, TakeOptions } from './tensor/take.js';
 export type { Tensor, TensorOf } from './tensor/tensor.js';
 export type { ViewConstructor, ViewOptions } from './tensor/view-types.js';

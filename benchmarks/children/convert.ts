@@ -26,7 +26,7 @@ function loopOverPairs(pairs: Int32Array, patterns: Int32Array): void {
 
 const cases = new Map<string, () => unknown>();
 for (const [name, tensor] of file) cases.set(name, () => tensor.toFloat32({ into }));
-const pairs = bfloat16.view(Int32Array);
+const pairs = bfloat16.view(Int32Array, { reinterpret: true });
 cases.set('JavaScript over pairs', () => loopOverPairs(pairs, new Int32Array(into.buffer)));
 cases.set('BF16, new array', () => bfloat16.toFloat32());
 cases.set('BF16, one thread', () => bfloat16.toFloat32({ into: shared }));

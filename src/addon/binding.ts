@@ -58,6 +58,11 @@ export interface Addon {
    */
   populate(mapping: Mapping, byteOffset: number, byteLength: number): Promise<void>;
   /**
+   * The same for up to 1 024 ranges, which the disk reads together. `ranges` holds offset and length > 0
+   * of each.
+   */
+  populateRanges(mapping: Mapping, ranges: Float64Array): Promise<void>;
+  /**
    * Counts how many of `byteLength` > 0 bytes of the mapping from `byteOffset` are in memory; null
    * where the kernel does not tell. `EBADF` when the mapping was released.
    */
@@ -138,6 +143,7 @@ export interface AddonExports {
   readFileState(mapping: Mapping, state: Float64Array): Outcome;
   readBytes(mapping: Mapping, position: number, target: Uint8Array): Outcome;
   populate(mapping: Mapping, byteOffset: number, byteLength: number): Promise<number> | Failure;
+  populateRanges(mapping: Mapping, ranges: Float64Array): Promise<number> | Failure;
   residentBytes(mapping: Mapping, byteOffset: number, byteLength: number): Outcome | null;
   duplicateDescriptor(mapping: Mapping): Outcome;
   closeDescriptor(fd: number): Outcome;
@@ -189,6 +195,10 @@ export function bind(exports: AddonExports): Addon {
     async populate(mapping, byteOffset, byteLength) {
       const result = await exports.populate(mapping, byteOffset, byteLength);
       countOf(result, 'madvise', { mapping, byteOffset, byteLength });
+    },
+    async populateRanges(mapping, ranges) {
+      const result = await exports.populateRanges(mapping, ranges);
+      countOf(result, 'madvise', { mapping, ranges });
     },
     residentBytes(mapping, byteOffset, byteLength) {
       const result = exports.residentBytes(mapping, byteOffset, byteLength);

@@ -21,7 +21,7 @@ export function provideKernels(provider: () => Float32Kernels | undefined): void
 }
 
 /** Gives the event loop a turn; browsers have no `setImmediate`. */
-function nextTurn(): Promise<void> {
+export function nextTurn(): Promise<void> {
   return new Promise((resolve) => (globalThis.setImmediate ?? setTimeout)(resolve));
 }
 

@@ -30,6 +30,12 @@ export type Dtype =
   | 'I64'
   | 'U64';
 
+/** A typed array of any kind, `Float16Array` and `Buffer` among them. */
+export interface TypedArray extends ArrayBufferView {
+  /** Bytes per item. */
+  readonly BYTES_PER_ELEMENT: number;
+}
+
 /** The typed array of `Tensor.data` for a dtype; for `Dtype` all that there are. */
 export type TensorData<
   D extends Dtype = Dtype,

@@ -9,14 +9,8 @@ import {
   tagOf,
 } from '../errors/brand-checks.js';
 import { quoteName, refuseTensor } from '../errors/errors.js';
-import { DTYPES, type Dtype } from '../format/dtype.js';
+import { DTYPES, type Dtype, type TypedArray } from '../format/dtype.js';
 import type { TensorFacts } from '../format/tensor-spec.js';
-
-/** A typed array of any kind, `Float16Array` and `Buffer` among them. */
-export interface TypedArray extends ArrayBufferView {
-  /** Bytes per item. */
-  readonly BYTES_PER_ELEMENT: number;
-}
 
 /**
  * Bytes of a tensor, little endian, C order: the kind of typed array that `Tensor.data` is for its

@@ -47,18 +47,12 @@ export class MappedStorage extends FileBackedStorage {
     return position;
   }
 
-  /** One call is one piece of work on the thread pool; close() does not wait for it. */
-  async populate(begin: number, end: number): Promise<void> {
-    this.verify();
-    let unreadable: unknown;
-    try {
-      await this.#addon.populate(this.#mapping, begin, end - begin);
-    } catch (error) {
-      unreadable = error;
-    }
-    // When the file was closed or cut short meanwhile, that is the error to report.
-    this.verify();
-    if (unreadable !== undefined) throw unreadable;
+  populate(begin: number, end: number): Promise<void> {
+    return this.#onPool(() => this.#addon.populate(this.#mapping, begin, end - begin));
+  }
+
+  populateRanges(ranges: Float64Array): Promise<void> {
+    return this.#onPool(() => this.#addon.populateRanges(this.#mapping, ranges));
   }
 
   lend(): LentDescriptor {
@@ -69,6 +63,20 @@ export class MappedStorage extends FileBackedStorage {
 
   residentBytes(begin: number, end: number): number | null {
     return begin === end ? 0 : this.#addon.residentBytes(this.#mapping, begin, end - begin);
+  }
+
+  /** One piece of work on the thread pool; close() does not wait for it. */
+  async #onPool(work: () => Promise<void>): Promise<void> {
+    this.verify();
+    let unreadable: unknown;
+    try {
+      await work();
+    } catch (error) {
+      unreadable = error;
+    }
+    // When the file was closed or cut short meanwhile, that is the error to report.
+    this.verify();
+    if (unreadable !== undefined) throw unreadable;
   }
 
   protected makeBuffer(begin: number, end: number): ArrayBuffer {

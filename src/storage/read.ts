@@ -1,6 +1,7 @@
 /** Positioned reads into ordinary buffers, for files that cannot or should not be mapped. */
 
 import { closeSync, fstatSync } from 'node:fs';
+import { FileClosedError } from '../errors/errors.js';
 import { type OpenedFile, type ReadBytes, readerOf, readFully } from '../io/opened-file.js';
 import { emptyBuffers } from './empty-buffers.js';
 import { FileBackedStorage, type FileState } from './file-backed.js';
@@ -36,6 +37,8 @@ export class ReadStorage extends FileBackedStorage {
   }
 
   readInto(target: Uint8Array, position: number): void {
+    // Another file may have the descriptor's number by now.
+    if (this.closed) throw new FileClosedError({ path: this.path });
     readFully(this.read, target, position, this.path);
   }
 

@@ -52,8 +52,8 @@ export interface Storage {
   window(begin: number, end: number): Uint8Array<ArrayBuffer>;
 
   /**
-   * Reads bytes from `position` into `target` until it is full, without `verify`. Only storages that
-   * copy have it.
+   * Reads bytes from `position` into `target` until it is full, without looking for changes: call
+   * `verify` before and after. Only storages that copy have it.
    */
   readInto?(target: Uint8Array, position: number): void;
 
@@ -62,6 +62,12 @@ export interface Storage {
    * and with `EIO` when a page cannot be read. Only mapped storages have it.
    */
   populate?(begin: number, end: number): Promise<void>;
+
+  /**
+   * The same for up to 1 024 ranges, which the disk reads together. `ranges` holds begin and length > 0
+   * of each.
+   */
+  populateRanges?(ranges: Float64Array): Promise<void>;
 
   /** A descriptor for positioned reads. Only storages over a file have it. */
   lend?(): LentDescriptor;

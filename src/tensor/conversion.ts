@@ -34,7 +34,7 @@ const COPIED_WINDOW_LENGTH = 2 ** 18;
  */
 const DIRECT_WINDOW_LENGTH = 2 ** 23;
 
-/** Options of `Tensor.toFloat32`. */
+/** Options of `Tensor.toFloat32` and `Tensor.takeFloat32`. */
 export interface ConvertOptions<Into extends Float32Array = Float32Array> {
   /**
    * The array to write the values to, which is then the result; a new array by default. It must have
@@ -44,7 +44,7 @@ export interface ConvertOptions<Into extends Float32Array = Float32Array> {
   readonly into?: Into | undefined;
 }
 
-/** Options of `Tensor.toFloat32Async`. */
+/** Options of `Tensor.toFloat32Async` and `Tensor.takeFloat32Async`. */
 export interface ConvertAsyncOptions<Into extends Float32Array = Float32Array>
   extends ConvertOptions<Into> {
   /** Ends the conversion early. */
@@ -78,8 +78,9 @@ interface Scratch {
  * settles.
  *
  * Rejects with a `TypeError` or `RangeError` when an option cannot be used, or when `into` loses its
- * memory meanwhile; with the signal's reason when that is aborted; with `SAFETENSORS_TENSOR_TOO_LARGE` or
- * `SAFETENSORS_OUT_OF_MEMORY` when there can be no new array; with `SAFETENSORS_FILE_CLOSED` or `SAFETENSORS_FILE_CHANGED` when the file is closed or changes meanwhile.
+ * memory meanwhile; with the signal's reason when that is aborted; with `SAFETENSORS_TENSOR_TOO_LARGE`
+ * or `SAFETENSORS_OUT_OF_MEMORY` when there can be no new array; with `SAFETENSORS_FILE_CLOSED` or
+ * `SAFETENSORS_FILE_CHANGED` when the file is closed or changes meanwhile.
  *
  * @param valueCount number of values of the result
  */

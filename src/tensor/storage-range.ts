@@ -52,6 +52,11 @@ export class StorageRange {
     return this.#storage.path;
   }
 
+  /** The file and the tensor, for errors. */
+  get context(): ErrorContext {
+    return { path: this.#storage.path, tensor: this.#tensor };
+  }
+
   /** Distance of the first byte from an aligned address, in bytes. */
   get address(): number {
     return this.#storage.addressOf(this.#begin);
@@ -124,6 +129,13 @@ export class StorageRange {
     return this.#memory;
   }
 
+  /** All bytes of the range, if slices should share its buffer. */
+  shared(): Uint8Array<ArrayBuffer> | undefined {
+    if (!this.isShareable) return undefined;
+    const { buffer, byteOffset } = this.resolve();
+    return new Uint8Array(buffer, byteOffset, this.byteLength);
+  }
+
   /**
    * The bytes [begin, end) of the range for passing use. Over a mapping they get a buffer of their own,
    * since posting a view to a worker clones its whole buffer.
@@ -135,6 +147,23 @@ export class StorageRange {
     if (resolved === undefined) return storage.window(this.#begin + begin, this.#begin + end);
     const { buffer, byteOffset } = resolved;
     return new Uint8Array(buffer, byteOffset + begin, end - begin);
+  }
+
+  /**
+   * Brings the pages of up to 1 024 parts into memory, off the event loop. `ranges` holds begin and length
+   * of each, and is overwritten. Resolves with false where there is nothing to wait for.
+   */
+  async populate(ranges: Float64Array): Promise<boolean> {
+    const storage = this.#storage;
+    if (storage.populateRanges === undefined || storage.closed) return false;
+    for (let i = 0; i < ranges.length; i += 2) ranges[i] = (ranges[i] as number) + this.#begin;
+    try {
+      await storage.populateRanges(ranges);
+    } catch (error) {
+      // Memory that was handed out is there when the file is closed meanwhile.
+      if (!storage.closed || !this.isResolved) throw error;
+    }
+    return true;
   }
 
   /**
@@ -158,14 +187,15 @@ export class StorageRange {
    */
   copyTo(target: Uint8Array, begin: number): void {
     const storage = this.#storage;
-    if (target.length === 0) return;
-    if (this.isShareable) {
-      const { buffer, byteOffset } = this.resolve();
-      target.set(new Uint8Array(buffer, byteOffset + begin, target.length));
+    const end = begin + target.length;
+    if (begin === end) return;
+    const memory = this.shared();
+    if (memory !== undefined) {
+      target.set(memory.subarray(begin, end));
     } else if (storage.readInto !== undefined) {
       storage.readInto(target, this.#begin + begin);
     } else {
-      target.set(this.window(begin, begin + target.length));
+      target.set(this.window(begin, end));
     }
   }
 
@@ -189,13 +219,13 @@ export class StorageRange {
    */
   allocate(length: number): Uint8Array<ArrayBuffer> {
     requireBuffer(this.#storage, this.#tensor, length);
-    return allocate(Uint8Array, length, this.#context);
+    return allocate(Uint8Array, length, this.context);
   }
 
   /** The same for values. */
   allocateFloats(length: number): Float32Array<ArrayBuffer> {
     requireBuffer(this.#storage, this.#tensor, length * Float32Array.BYTES_PER_ELEMENT);
-    return allocate(Float32Array, length, this.#context);
+    return allocate(Float32Array, length, this.context);
   }
 
   /**
@@ -209,10 +239,6 @@ export class StorageRange {
   /** Longest buffer this runtime can make, in bytes. */
   get maxBufferByteLength(): number {
     return this.#storage.maxBufferByteLength;
-  }
-
-  get #context(): ErrorContext {
-    return { path: this.#storage.path, tensor: this.#tensor };
   }
 
   #make(byteLength: number): BufferRange {

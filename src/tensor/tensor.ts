@@ -1,7 +1,11 @@
-/** One tensor: what the header says about it, and its bytes, which are reached on first use. */
+/**
+ * One tensor: what the header says about it, and its bytes, which are reached on first use.
+ *
+ * File length: one class, and most lines are what users read about its members.
+ */
 
 import { argumentRangeError, requireBoolean, requireOptions } from '../errors/arguments.js';
-import { type ErrorContext, SafetensorsError } from '../errors/errors.js';
+import { SafetensorsError } from '../errors/errors.js';
 import { convert, requireInto } from '../float32/kernels.js';
 import { valueCountOf } from '../float32/to-float32.js';
 import { DTYPES, type Dtype, type TensorData } from '../format/dtype.js';
@@ -17,8 +21,20 @@ import {
 } from './conversion.js';
 import { copyFrom, gatherFrom } from './copies.js';
 import { INSPECT, type Inspect, showFacts } from './inspection.js';
+import type { RowIndices } from './rows.js';
 import { planSlice, type SliceIndex } from './slice.js';
 import { StorageRange } from './storage-range.js';
+import {
+  fillInTurns,
+  fillNow,
+  type RowTable,
+  TAKE_ASYNC_OPTIONS,
+  TAKE_OPTIONS,
+  type TakeAsyncOptions,
+  type TakeOptions,
+  takeBytes,
+  takeFloats,
+} from './take.js';
 import {
   requireViewType,
   VIEW_OPTIONS,
@@ -45,11 +61,11 @@ export type Tensor = { [D in Dtype]: TensorOf<D> }[Dtype];
 /**
  * A tensor of one dtype, of an open file or of parsed bytes; or a slice of one.
  *
- * Nothing is read before `buffer`, `bytes`, `data`, `view`, `toFloat32`, `chunks` or a slice that
- * has to be gathered is asked for. These throw `SAFETENSORS_FILE_CLOSED` when the file was closed
+ * Nothing is read before `buffer`, `bytes`, `data`, `view`, `toFloat32`, `take`, `copy`, `chunks` or a
+ * slice that has to be gathered is asked for. These throw `SAFETENSORS_FILE_CLOSED` when the file was closed
  * before the first use, and `SAFETENSORS_FILE_CHANGED` when it changed. Memory that was handed out
  * stays valid after `close()` for as long as it is referenced. Views of a file that was cut short
- * read as zeros; copies (`toFloat32`, gathered slices) are checked and throw instead.
+ * read as zeros; copies (`copy`, `take`, `toFloat32`, gathered slices) are checked and throw instead.
  *
  * Writing to the memory of a mapped tensor changes private copies of its pages, never the file. Every
  * view of the same tensor sees the change.
@@ -179,7 +195,7 @@ export class TensorOf<D extends Dtype> {
     if (!Object.hasOwn(DTYPES, dtype)) throw argumentRangeError('dtype', 'one of DTYPES', dtype);
     if (hasDtype(this, dtype)) return this;
     const message = `expected dtype ${dtype}, found ${this.dtype}`;
-    throw new SafetensorsError('SAFETENSORS_DTYPE_MISMATCH', message, this.#context);
+    throw new SafetensorsError('SAFETENSORS_DTYPE_MISMATCH', message, this.#source.context);
   }
 
   /**
@@ -202,7 +218,7 @@ export class TensorOf<D extends Dtype> {
     requireOptions(options, VIEW_OPTIONS);
     const { reinterpret = false } = options;
     requireBoolean('reinterpret', reinterpret);
-    requireViewType(type, this.dtype, reinterpret, this.#context);
+    requireViewType(type, this.dtype, reinterpret, this.#source.context);
     if (this.byteLength % type.BYTES_PER_ELEMENT !== 0) {
       const expected = `one whose items divide ${this.byteLength} bytes`;
       throw argumentRangeError('type', expected, type.name);
@@ -299,7 +315,7 @@ export class TensorOf<D extends Dtype> {
    */
   slice<Self extends TensorOf<Dtype>>(this: Self, ...index: readonly SliceIndex[]): Self;
   slice(...index: readonly SliceIndex[]): TensorOf<D> {
-    const plan = planSlice(this.shape, index, DTYPES[this.dtype].bits, this.#context);
+    const plan = planSlice(this.shape, index, DTYPES[this.dtype].bits, this.#source.context);
     const offset = this.#offset + plan.byteOffset;
     if (!plan.contiguous || plan.byteLength === 0) {
       return this.#over(gatherFrom(this.#source, this.#offset, plan), plan.shape);
@@ -333,6 +349,96 @@ export class TensorOf<D extends Dtype> {
   }
 
   /**
+   * Rows along dimension 0, in the order of the indices and as often as they occur, as `numpy.take`
+   * gives them: a tensor of shape [n, ...] with memory of its own, or over that of `into`. All indices
+   * are checked before anything is written. One call takes a fraction of the time of slices in a loop.
+   *
+   * @throws SliceError `SAFETENSORS_SLICE_OUT_OF_RANGE`, `SAFETENSORS_TOO_MANY_INDICES` for a scalar,
+   *   `SAFETENSORS_MISALIGNED_SLICE` when rows of a packed sub-byte dtype do not end on a byte
+   * @throws TypeError `ERR_INVALID_ARG_TYPE` for indices that are not integers; see `into` for others
+   *
+   * @example
+   * ```ts
+   * const table = safeOpen('model.safetensors').getTensor('embed.weight');
+   * const rows = table.take(BigInt64Array.of(7n, 0n, -1n));
+   * console.log(rows.shape, rows.slice(0).data); // → [ 3, 4 ] Uint16Array(4) [ 16608, 16616, 16624, 16632 ]
+   * ```
+   */
+  take<Self extends TensorOf<Dtype>>(this: Self, indices: RowIndices, options?: TakeOptions): Self;
+  take(indices: RowIndices, options: TakeOptions = {}): TensorOf<D> {
+    requireOptions(options, TAKE_OPTIONS);
+    const taking = takeBytes(this.#table, indices, options.into);
+    fillNow(taking);
+    return this.#over(taking.output, taking.plan.shape);
+  }
+
+  /**
+   * As `take`, between other events. Threads of the pool bring the pages from the disk before, all rows
+   * at once: cold rows come many times as fast as one after the other. (With `storage: 'read'`, rows of
+   * a tensor that was not read yet are read between other events instead.) Don't use `into` before the
+   * promise settles. Rejects with the signal's reason when it is aborted.
+   *
+   * @example
+   * ```ts
+   * const table = safeOpen('model.safetensors').getTensor('embed.weight');
+   * const rows = await table.takeAsync([7, 0], { signal: AbortSignal.timeout(60_000) });
+   * console.log(rows.dtype, rows.shape); // → BF16 [ 2, 4 ]
+   * ```
+   */
+  takeAsync<Self extends TensorOf<Dtype>>(
+    this: Self,
+    indices: RowIndices,
+    options?: TakeAsyncOptions,
+  ): Promise<Self>;
+  async takeAsync(indices: RowIndices, options: TakeAsyncOptions = {}): Promise<TensorOf<D>> {
+    requireOptions(options, TAKE_ASYNC_OPTIONS);
+    const taking = takeBytes(this.#table, indices, options.into);
+    await fillInTurns(taking, options.signal);
+    return this.#over(taking.output, taking.plan.shape);
+  }
+
+  /**
+   * The values of the rows that `take` gives, as {@link toFloat32} converts them, one row after the
+   * other: what an embedding lookup needs. With `into` no memory is taken, whatever the number of
+   * rows.
+   *
+   * @example
+   * ```ts
+   * const table = safeOpen('model.safetensors').getTensor('embed.weight');
+   * const into = new Float32Array(2 * 4); // for one text after another
+   * console.log(table.takeFloat32([1, -1], { into }).subarray(3, 6)); // → Float32Array(3) [ 1.75, 7, 7.25 ]
+   * ```
+   */
+  takeFloat32<Into extends Float32Array = Float32Array<ArrayBuffer>>(
+    indices: RowIndices,
+    options: ConvertOptions<Into> = {},
+  ): Into {
+    requireOptions(options, CONVERT_OPTIONS);
+    const taking = takeFloats(this.#table, indices, options.into);
+    fillNow(taking);
+    return options.into ?? (taking.output as Into);
+  }
+
+  /**
+   * As `takeFloat32`, in the way of {@link takeAsync}.
+   *
+   * @example
+   * ```ts
+   * const table = safeOpen('model.safetensors').getTensor('embed.weight');
+   * console.log(await table.takeFloat32Async([7])); // → Float32Array(4) [ 7, 7.25, 7.5, 7.75 ]
+   * ```
+   */
+  async takeFloat32Async<Into extends Float32Array = Float32Array<ArrayBuffer>>(
+    indices: RowIndices,
+    options: ConvertAsyncOptions<Into> = {},
+  ): Promise<Into> {
+    requireOptions(options, CONVERT_ASYNC_OPTIONS);
+    const taking = takeFloats(this.#table, indices, options.into);
+    await fillInTurns(taking, options.signal);
+    return options.into ?? (taking.output as Into);
+  }
+
+  /**
    * The tensor's bytes in pieces, in order, for tensors of any size. Cuts on whole rows of dimension 0
    * where a row fits into `maxByteLength`, else on whole elements at byte boundaries.
    *
@@ -359,8 +465,9 @@ export class TensorOf<D extends Dtype> {
     }
   }
 
-  get #context(): ErrorContext {
-    return { path: this.#source.path, tensor: this.name };
+  get #table(): RowTable {
+    const { dtype, shape, byteLength } = this;
+    return { dtype, shape, byteLength, source: this.#source, byteOffset: this.#offset };
   }
 
   #viewAs<View>(type: ViewConstructor<View>): View {

@@ -134,6 +134,7 @@ describe('work on the thread pool', () => {
       native.copyFileRangeAsync(fd, 0, fd, 1, 1),
       native.gatherRangesAsync(Float64Array.of(fd, 0, 1), fd, 1),
       native.populate(mapping, 0, 1),
+      native.populateRanges(mapping, Float64Array.of(0, 1)),
     ];
   }
 
@@ -144,7 +145,9 @@ describe('work on the thread pool', () => {
     await Promise.allSettled(callEach(addon, mapping, 1_000_000));
     hook.disable();
     addon.release(mapping);
-    const names = ['allocate', 'convert', 'copyFileRange', 'gatherRanges', 'populate'];
+    const names = [
+      ...['allocate', 'convert', 'copyFileRange', 'gatherRanges', 'populate', 'populateRanges'],
+    ];
     expect(types.filter((type) => type.startsWith('safetensors-mmap'))).toEqual(
       names.map((name) => `safetensors-mmap.${name}`),
     );
@@ -159,12 +162,13 @@ describe('work on the thread pool', () => {
       copyFileRangeAsync: cancelled,
       gatherRangesAsync: cancelled,
       populate: cancelled,
+      populateRanges: cancelled,
     };
     const results = await Promise.allSettled(
       callEach(bind(addon as AddonExports), {} as Mapping, 0),
     );
     const rejected = { status: 'rejected', reason: { code: 'ECANCELED' } };
-    expect(results).toMatchObject(Array(5).fill(rejected));
+    expect(results).toMatchObject(Array(6).fill(rejected));
   });
 });
 

@@ -60,6 +60,49 @@ describe.runIf('addon' in load)('the addon', () => {
     }
   });
 
+  test('populates many ranges', async () => {
+    const pages = Array.from({ length: 1024 }, (_, i) => [
+      (i * 7919) % (byteLength - 9),
+      1 + (i % 9),
+    ]);
+    const ranges = Float64Array.from(pages.flat());
+    await expect(addon.populateRanges(mapping, ranges)).resolves.toBeUndefined();
+    for (const [begin = 0, length = 0] of pages) {
+      const resident = addon.residentBytes(mapping, begin, length);
+      if (resident !== null) expect(resident).toBe(length);
+    }
+  });
+
+  test.each([
+    ['none', []],
+    ['half a one', [0, 1, 2]],
+    ['an empty one', [0, 1, 2, 0]],
+    ['one before the file', [-1, 1]],
+    ['one behind the file', [0, 1, 29_999, 2]],
+    ['one that is too long', [0, 30_000]],
+    ['a fraction', [0.5, 1]],
+    ['too many', Array(2050).fill(1)],
+  ])('refuses as ranges: %s', async (_, ranges) => {
+    const code = 'ERR_INVALID_ARG_TYPE';
+    const message = expect.stringContaining('ranges must be');
+    const populating = addon.populateRanges(mapping, Float64Array.from(ranges));
+    await expect(populating).rejects.toMatchObject({ code, message });
+  });
+
+  test('refuses as ranges what is no Float64Array', async () => {
+    for (const ranges of [[0, 1], Float32Array.of(0, 1), undefined]) {
+      const populating = addon.populateRanges(mapping, ranges as never);
+      await expect(populating).rejects.toMatchObject({
+        message: expect.stringContaining('ranges'),
+      });
+    }
+    const wrong = { code: 'ERR_INVALID_ARG_TYPE' };
+    const ranges = Float64Array.of(0, 1);
+    await expect(addon.populateRanges(noMapping, ranges)).rejects.toMatchObject(wrong);
+    addon.release(mapping);
+    await expect(addon.populateRanges(mapping, ranges)).rejects.toMatchObject({ code: 'EBADF' });
+  });
+
   test('duplicates the descriptor, which outlives the mapping', () => {
     const fd = addon.duplicateDescriptor(mapping);
     addon.release(mapping);

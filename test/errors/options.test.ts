@@ -68,6 +68,10 @@ const calls: readonly (readonly [name: string, call: Call, option: string, meant
   ['checkpoint.close', (o) => checkpoint.close(o), 'detached', 'detach'],
   ['tensor.toFloat32', (o) => tensor.toFloat32(o), 'Into', 'into'],
   ['tensor.toFloat32Async', (o) => tensor.toFloat32Async(o), 'signall', 'signal'],
+  ['tensor.take', (o) => tensor.take([], o), 'Into', 'into'],
+  ['tensor.takeAsync', (o) => tensor.takeAsync([], o), 'signall', 'signal'],
+  ['tensor.takeFloat32', (o) => tensor.takeFloat32([], o), 'Into', 'into'],
+  ['tensor.takeFloat32Async', (o) => tensor.takeFloat32Async([], o), 'signall', 'signal'],
   ['tensor.view', (o) => tensor.view(Uint8Array, o), 'reinterprete', 'reinterpret'],
   ['tensor.chunks', (o) => [...tensor.chunks(o)], 'maxBytelength', 'maxByteLength'],
 ];

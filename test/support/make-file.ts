@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach } from 'vitest';
@@ -71,5 +71,17 @@ afterEach(() => {
 export function writeTemporary(entries: readonly Entry[], options: FileOptions = {}): string {
   const path = temporaryPath('model.safetensors');
   writeFileSync(path, fileBytes(entries, options));
+  return path;
+}
+
+/** A file with one U8 tensor `t` of zeros, in rows of 1 MiB, which takes no space on the disk. */
+export function writeSparse(byteLength: number): string {
+  const path = temporaryPath('sparse.safetensors');
+  const shape = [byteLength / 2 ** 20, 2 ** 20];
+  const json = JSON.stringify({ t: { dtype: 'U8', shape, data_offsets: [0, byteLength] } });
+  const prefix = Buffer.alloc(8);
+  prefix.writeBigUInt64LE(BigInt(json.length));
+  writeFileSync(path, Buffer.concat([prefix, Buffer.from(json)]));
+  truncateSync(path, 8 + json.length + byteLength);
   return path;
 }

@@ -1,11 +1,11 @@
 import { constants } from 'node:buffer';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, ftruncateSync, openSync, truncateSync, writeSync } from 'node:fs';
+import { truncateSync } from 'node:fs';
 import { MessageChannel, Worker } from 'node:worker_threads';
 import { describe, expect, test } from 'vitest';
 import { DTYPES, type Dtype, safeOpen } from '../../src/index.js';
-import { countedBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
+import { countedBytes, writeSparse, writeTemporary } from '../support/make-file.js';
 import { measureInChild } from '../support/run-child.js';
 import { openers } from './openers.js';
 
@@ -124,20 +124,6 @@ describe.each(openers)('%s', (kind, open) => {
   });
 });
 
-/** A file with one U8 tensor of zeros, which takes no space on the disk. */
-function writeSparse(byteLength: number): string {
-  const path = temporaryPath('sparse.safetensors');
-  const shape = [byteLength / 2 ** 20, 2 ** 20];
-  const json = JSON.stringify({ t: { dtype: 'U8', shape, data_offsets: [0, byteLength] } });
-  const prefix = Buffer.alloc(8);
-  prefix.writeBigUInt64LE(BigInt(json.length));
-  const fd = openSync(path, 'w');
-  writeSync(fd, Buffer.concat([prefix, Buffer.from(json)]));
-  ftruncateSync(fd, 8 + json.length + byteLength);
-  closeSync(fd);
-  return path;
-}
-
 const tooLarge = 2 ** 32 + 2 ** 20;
 
 test.runIf(tooLarge > constants.MAX_LENGTH)('above the limit for buffers it says so', () => {
@@ -166,5 +152,7 @@ test.runIf(hasPrlimit)('without memory for it, every copy is an error with a cod
     slice: ends(byteLength / 2),
     toFloat32: ends(2 * byteLength),
     toFloat32Async: ends(2 * byteLength),
+    take: ends(byteLength),
+    takeFloat32Async: ends(byteLength),
   });
 });

@@ -81,17 +81,32 @@ export function narrowed(tensor: Tensor, half: TensorOf<'F16' | 'BF16'>): number
   holds<Same<typeof row.data, Float64Array<ArrayBuffer>>>();
   const part = tensor.slice([0, 2]);
   holds<Same<typeof part, typeof tensor>>();
+  const rows = tensor.as('BF16').take(BigInt64Array.of(1n), { into: new Uint16Array(4) });
+  holds<Same<typeof rows.data, Uint16Array<ArrayBuffer>>>();
+  const someRows: Tensor = tensor.take([0, 1n]).copy();
+  const values: Float32Array<ArrayBuffer> = someRows.takeFloat32(new Int32Array(2));
+  const shared = new Float32Array(new SharedArrayBuffer(16));
+  const sameArray: Float32Array<SharedArrayBuffer> = tensor.takeFloat32([0], { into: shared });
+  // @ts-expect-error float32 values go into float32 arrays
+  tensor.takeFloat32([0], { into: new Float64Array(4) });
   const anyTensor: Tensor = floats;
   const ofAny: TensorOf<Dtype> = anyTensor;
   const view: Int16Array = ofAny.view(Int16Array);
-  const values: Float64Array = tensor.view(Float64Array, { reinterpret: true });
+  const doubles: Float64Array = tensor.view(Float64Array, { reinterpret: true });
   // @ts-expect-error of another dtype
   const other: TensorOf<'F32'> = floats;
   // @ts-expect-error only after a look at dtype
   const unknownData: Float32Array = anyTensor.data;
   // @ts-expect-error not one of the 22
   tensor.as('float32');
-  return view.length + values.length + other.elementCount + unknownData.length;
+  return (
+    view.length +
+    doubles.length +
+    values.length +
+    sameArray.length +
+    other.elementCount +
+    unknownData.length
+  );
 }
 
 export function byDtype(file: SafetensorsFile): Map<Dtype, Tensor[]> {

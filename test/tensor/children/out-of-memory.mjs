@@ -16,6 +16,8 @@ const copies = {
   // A quarter of the bytes, four times as long.
   toFloat32: () => tensor.slice([0, 1024]).toFloat32(),
   toFloat32Async: () => tensor.slice([0, 1024]).toFloat32Async(),
+  take: () => tensor.take(new Uint16Array(2048)),
+  takeFloat32Async: () => tensor.takeFloat32Async(new Uint16Array(512)),
 };
 const ends = {};
 for (const [name, copy] of Object.entries(copies)) {

@@ -1,0 +1,133 @@
+/** Taking rows while other things happen: aborts, closing, files that change, cold pages. */
+import { truncateSync } from 'node:fs';
+import process from 'node:process';
+import { describe, expect, test } from 'vitest';
+import { safeOpen, type Tensor } from '../../src/index.js';
+import { writeTemporary } from '../support/make-file.js';
+import { dropFromPageCache } from '../support/page-cache.js';
+import { type Opener, openers } from './openers.js';
+
+const entries = [{ name: 't', dtype: 'BF16', shape: [1000, 500] }] as const;
+
+function openTable(open: Opener): Tensor {
+  return open(entries).getTensor('t');
+}
+
+describe.each(openers)('%s', (kind, open) => {
+  const many = Array.from({ length: 20_000 }, (_, i) => (i * 7) % 1000);
+
+  test('the event loop goes on', async () => {
+    const tensor = openTable(open);
+    let isDone = false;
+    let turns = 0;
+    const count = (): void => {
+      turns++;
+      if (!isDone) setImmediate(count);
+    };
+    setImmediate(count);
+    await tensor.takeFloat32Async(many);
+    isDone = true;
+    expect(turns).toBeGreaterThan(10);
+  });
+
+  test('an abort rejects with its reason, and nothing is written any more', async () => {
+    const tensor = openTable(open);
+    const reason = new Error('enough');
+    await expect(tensor.takeAsync([1], { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
+    await expect(tensor.takeAsync([1], { signal: {} as never })).rejects.toThrow(TypeError);
+    const controller = new AbortController();
+    const into = new Float32Array(many.length * 500);
+    const taking = tensor.takeFloat32Async(many, { into, signal: controller.signal });
+    setTimeout(() => controller.abort(reason));
+    await expect(taking).rejects.toBe(reason);
+    expect(into.at(-1)).toBe(0);
+    into.fill(0);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(into.every((value) => value === 0)).toBe(true);
+  });
+
+  test('an array that loses its memory meanwhile is an error', async () => {
+    const tensor = openTable(open);
+    const lost = expect.objectContaining({ code: 'ERR_OUT_OF_RANGE' });
+    const bytes = new Uint8Array(many.length * 1000);
+    const floats = new Float32Array(many.length * 500);
+    const takings = [
+      tensor.takeAsync(many, { into: bytes }),
+      tensor.takeFloat32Async(many, { into: floats }),
+    ];
+    structuredClone(0, { transfer: [bytes.buffer, floats.buffer] });
+    for (const taking of takings) await expect(taking).rejects.toEqual(lost);
+  });
+
+  test('closing the file', async () => {
+    for (const close of [{}, { detach: true }]) {
+      const [file, unread] = [open(entries), open(entries)];
+      const expected = file.getTensor('t').take(many).bytes;
+      file.getTensor('t').buffer;
+      const takings = [file, unread].map((each) => each.getTensor('t').takeAsync(many));
+      const later = unread.getTensor('t');
+      file.close(close);
+      unread.close(close);
+      const [kept, refused] = await Promise.allSettled(takings);
+      if ('detach' in close && kind !== 'memory') {
+        expect(kept).toMatchObject({ reason: { code: 'SAFETENSORS_FILE_CLOSED' } });
+      } else {
+        expect(kept?.status === 'fulfilled' && Buffer.compare(kept.value.bytes, expected)).toBe(0);
+      }
+      expect(refused).toMatchObject({ reason: { code: 'SAFETENSORS_FILE_CLOSED' } });
+      expect(() => later.take([])).toThrow(
+        expect.objectContaining({ code: 'SAFETENSORS_FILE_CLOSED' }),
+      );
+    }
+  });
+
+  const uses: readonly ((tensor: Tensor) => unknown)[] = [
+    (tensor) => tensor.take([0, 4000]),
+    (tensor) => tensor.takeAsync([0, 4000]),
+    (tensor) => tensor.takeFloat32([0, 4000]),
+    (tensor) => tensor.takeFloat32Async([0, 4000]),
+  ];
+
+  test.skipIf(kind === 'memory')('a file that was cut short is an error', async () => {
+    for (const use of uses) {
+      const path = writeTemporary([{ name: 't', dtype: 'F16', shape: [4096, 16] }]);
+      const file = safeOpen(path, { storage: kind as 'mmap' | 'read' });
+      const tensor = file.getTensor('t');
+      truncateSync(path, 1000);
+      await expect(async () => use(tensor)).rejects.toMatchObject({
+        code: 'SAFETENSORS_FILE_CHANGED',
+      });
+      file.close();
+    }
+  });
+});
+
+test('memory is taken for no row when there is an array to fill', async () => {
+  const tensor = openTable((...args) => safeOpen(writeTemporary(...args)));
+  const indices = Array.from({ length: 500 }, (_, i) => i * 2);
+  const [bytes, floats] = [new Uint8Array(500_000), new Float32Array(250_000)];
+  const run = async (): Promise<void> => {
+    tensor.take(indices, { into: bytes });
+    tensor.takeFloat32(indices, { into: floats });
+    await tensor.takeFloat32Async(indices, { into: floats });
+  };
+  await run();
+  const before = process.memoryUsage().arrayBuffers;
+  for (let i = 0; i < 20; i++) await run();
+  // Rows would need 20 MB, and their values 20 MB twice.
+  expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(2e6);
+});
+
+test('only the rows come from the disk', async ({ skip }) => {
+  const path = writeTemporary([{ name: 't', dtype: 'U8', shape: [4096, 16_384] }]);
+  if (!dropFromPageCache(path)) skip();
+  using file = safeOpen(path);
+  // Opening reads the header, and some pages behind it.
+  const before = file.residency('t') ?? Number.POSITIVE_INFINITY;
+  if (file.storage !== 'mmap' || before > 2 ** 20) skip();
+  const indices = Array.from({ length: 64 }, (_, i) => i * 61 + 200);
+  await file.getTensor('t').takeAsync(indices);
+  const come = (file.residency('t') ?? 0) - before;
+  expect(come).toBeGreaterThanOrEqual(64 * 16_384);
+  expect(come).toBeLessThan(3 * 64 * 16_384);
+});

@@ -138,7 +138,16 @@ describe('installed without network, compiler and Python', () => {
       copyFileSync(join(root, 'test/package/children/consumer.mts'), join(project, program));
     }
     const flags = ['--strict', '--exactOptionalPropertyTypes', '--skipLibCheck', 'false'];
-    const options = ['--noEmit', '--target', 'es2022', '--module', 'nodenext', '--types', 'node'];
+    const options = [
+      '--noEmit',
+      '--declaration',
+      '--target',
+      'es2022',
+      '--module',
+      'nodenext',
+      '--types',
+      'node',
+    ];
     runNode(project, process.env, TSC, ...flags, ...options, ...programs);
   });
 });

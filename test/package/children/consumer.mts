@@ -32,6 +32,9 @@ export function firstValues(path: string): Map<string, number> {
   return values;
 }
 
+// Its declaration has to name the types by the package, not by a file within.
+export const described = (path: string) => [safeOpen(path), safeOpen(path).toJSON()] as const;
+
 export function explain(path: string): string {
   try {
     return `${loadFile(path).size} tensors`;

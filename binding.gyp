@@ -34,6 +34,7 @@
         "native/mapping.cc",
         "native/prefetch_binding.cc",
         "native/quarantine.cc",
+        "native/replacement_binding.cc",
         "native/tensor_buffer.cc"
       ],
       "include_dirs": ["<!(node -p \"require('node-addon-api').include_dir\")"],
@@ -64,7 +65,8 @@
             "sources": [
               "native/file_copy_linux.cc",
               "native/guard_linux.cc",
-              "native/prefetch_linux.cc"
+              "native/prefetch_linux.cc",
+              "native/replacement_linux.cc"
             ],
             "ldflags": ["-Wl,-z,nodelete"]
           },
@@ -72,7 +74,8 @@
             "sources": [
               "native/file_copy_posix.cc",
               "native/guard_none.cc",
-              "native/prefetch_posix.cc"
+              "native/prefetch_posix.cc",
+              "native/replacement_posix.cc"
             ]
           }
         ],

@@ -16,6 +16,7 @@
 #include "mapping.h"
 #include "prefetch_binding.h"
 #include "quarantine.h"
+#include "replacement_binding.h"
 #include "tensor_buffer.h"
 
 namespace {
@@ -224,6 +225,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
          });
   ExportPrefetch(env, exports);
   ExportFileCopy(env, exports);
+  ExportReplacement(env, exports);
   ExportConvert(env, exports);
   return exports;
 }

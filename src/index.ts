@@ -57,6 +57,7 @@ export type { TensorSpec } from './format/tensor-spec.js';
 export type { CheckpointSummary, DtypeCounts, TensorCounts } from './hub/parameter-count.js';
 export type { PathLike } from './io/paths.js';
 export type { TransferOptions, TransferProgress } from './io/transfer.js';
+export type { LockOptions } from './replacement/locks.js';
 export { type EditMetadataOptions, editMetadata, type MetadataEdit } from './save/edit-metadata.js';
 export { type SaveOptions, type SaveSyncOptions, saveFile, saveFileSync } from './save/save.js';
 export { serialize } from './save/serialize.js';

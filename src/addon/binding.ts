@@ -129,6 +129,17 @@ export interface Addon {
     targetFd: number,
     targetPosition: number,
   ): Promise<number>;
+  /**
+   * Locks a file or a folder for this descriptor until it is closed, without waiting: `EAGAIN` when
+   * another descriptor has the lock, in this process or another. Only those who ask for the lock are
+   * kept out. `ENOLCK`, `EBADF`, `ENOTSUP` and others where the file system has no locks.
+   */
+  lockFile(fd: number): void;
+  /**
+   * Exchanges two paths, of one file system, in one step. Both must exist. `ENOTSUP`, `EINVAL`,
+   * `ENOSYS` and others where the system or the file system cannot.
+   */
+  exchangeFiles(path: Uint8Array, otherPath: Uint8Array): void;
 }
 
 /** A count, or 0 where there is no result; or a failure. */
@@ -170,6 +181,8 @@ export interface AddonExports {
     targetFd: number,
     targetPosition: number,
   ): Promise<number> | Failure;
+  lockFile(fd: number): Outcome;
+  exchangeFiles(path: Uint8Array, otherPath: Uint8Array): Outcome;
 }
 
 /** The addon with its failures thrown. */
@@ -242,6 +255,12 @@ export function bind(exports: AddonExports): Addon {
     async gatherRangesAsync(ranges, targetFd, targetPosition) {
       const result = await exports.gatherRangesAsync(ranges, targetFd, targetPosition);
       return countOf(result, 'pwrite', { ranges, targetFd, targetPosition });
+    },
+    lockFile(fd) {
+      countOf(exports.lockFile(fd), 'flock', { fd });
+    },
+    exchangeFiles(path, otherPath) {
+      countOf(exports.exchangeFiles(path, otherPath), 'renameat2', { path, otherPath });
     },
   };
 }

@@ -23,6 +23,8 @@ const EXPECTED_ARGUMENT: Readonly<Record<string, string>> = {
   sourcePosition: 'a position in a file',
   targetPosition: 'a position in a file',
   target: 'a Uint8Array that is not empty',
+  path: 'a path in bytes, of fewer than 4 096 and without a zero byte',
+  otherPath: 'a path in bytes, of fewer than 4 096 and without a zero byte',
   buffers: "an array of the mapping's buffers",
   ranges:
     'a Float64Array with descriptor, position and length of up to 1 024 ranges, 16 MiB in all',

@@ -22,6 +22,7 @@ import { SafetensorsError } from '../errors/errors.js';
 import type { WrittenFile } from '../io/file-writes.js';
 import { closeAsync, fsyncAsync, renameAsync } from '../io/pool-calls.js';
 import { aboutFile, hasCode } from '../io/system-errors.js';
+import { type OldFileCheck, replaceCheckedFile } from './exchange.js';
 import { syncFolder, syncFolderSync } from './folder-sync.js';
 import { resolveTarget } from './target.js';
 import { makeTemporaryName } from './temporary-names.js';
@@ -188,20 +189,19 @@ export class Replacement implements WrittenFile {
    * Puts the new file into its place. Call it when all bytes are written and no write is under way.
    * Whatever fails, the path has one of the two files, whole, and the temporary file is gone.
    *
-   * `signal` counts until the rename, since syncing a large file takes seconds. `check` is called
-   * right before it, and throws when the old file must not be replaced any more.
+   * `signal` counts until the rename, since syncing a large file takes seconds. With `check`, only a
+   * file that passes it is replaced.
    *
    * @throws `SAFETENSORS_TARGET_IN_USE` on Windows; errors of the system; `signal.reason`; what
    *   `check` throws
    */
-  async commit(signal?: AbortSignal, check?: () => void): Promise<void> {
+  async commit(signal?: AbortSignal, check?: OldFileCheck): Promise<void> {
     await this.finish(signal);
     if (check === undefined) {
       await this.moveTo(this.realPath);
     } else {
-      // Synchronous, or two replacements of this thread could both check before either renames.
-      this.#require(check);
-      this.#renameSync();
+      this.#require(() => check(this.realPath));
+      this.#replaceChecked(check);
     }
     if (this.#options.durable) await syncFolder(this.#folder, this.path);
   }
@@ -252,6 +252,16 @@ export class Replacement implements WrittenFile {
       throw this.#failed(error);
     }
     this.#isRenamed = true;
+  }
+
+  #replaceChecked(check: OldFileCheck): void {
+    try {
+      // From here on the temporary path may lead to another's file.
+      this.#isRenamed = true;
+      replaceCheckedFile(this.#temporary, this.realPath, check);
+    } catch (error) {
+      throw this.#failed(error);
+    }
   }
 
   /** Passes on what the check throws as it is, even if it looks like an error of the system. */

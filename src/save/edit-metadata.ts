@@ -1,6 +1,6 @@
 /** Changes the metadata of a file, and nothing else. */
 
-import { closeSync, constants, fstatSync, statSync } from 'node:fs';
+import { type BigIntStats, closeSync, constants, fstatSync, statSync } from 'node:fs';
 import { type OptionNames, requireBoolean, requireOptions } from '../errors/arguments.js';
 import { FileChangedError, SafetensorsError } from '../errors/errors.js';
 import { readFileHeader } from '../file/read-header.js';
@@ -24,12 +24,21 @@ import {
   type TransferOptions,
 } from '../io/transfer.js';
 import { writeFrom, writePieces } from '../io/write-pieces.js';
+import { identityOf } from '../replacement/exchange.js';
 import { overwriteHeader, requireNoBackup } from '../replacement/header-overwrite.js';
+import {
+  inTurn,
+  LOCK_OPTIONS,
+  type LockOptions,
+  requireLockTimeout,
+  tryToLock,
+  waitForLock,
+} from '../replacement/locks.js';
 import { Replacement } from '../replacement/replacement.js';
 import { type ReplacementTarget, resolveTarget } from '../replacement/target.js';
 
 /** Options of {@link editMetadata}. */
-export interface EditMetadataOptions extends TransferOptions {
+export interface EditMetadataOptions extends TransferOptions, LockOptions {
   /** True overwrites the header in the file itself, if the new one fits. False by default. */
   readonly inPlace?: boolean | undefined;
   /** False does not sync: the change may not survive a loss of power. True by default. */
@@ -38,6 +47,7 @@ export interface EditMetadataOptions extends TransferOptions {
 
 const EDIT_OPTIONS: OptionNames<EditMetadataOptions> = {
   ...TRANSFER_OPTIONS,
+  ...LOCK_OPTIONS,
   inPlace: true,
   durable: true,
 };
@@ -66,8 +76,8 @@ interface Edit {
   readonly json: Uint8Array;
   readonly durable: boolean;
   readonly options: TransferOptions;
-  /** Throws when the file has changed since its header was read. */
-  readonly check: () => void;
+  /** Whether the file is what it was when its header was read. */
+  readonly check: SameFileCheck;
 }
 
 /**
@@ -79,6 +89,11 @@ interface Edit {
  * data to a temporary file in the same folder, which is then renamed. Links are followed. The header
  * keeps its length if the new one fits; else the data begins at a multiple of the same power of two as
  * before, from 8 bytes to 2 MiB.
+ *
+ * Edits of one file wait for each other, also those of other processes, so no edit undoes another. That
+ * takes a lock, which a process that dies leaves to the next one. Where the file system has no locks
+ * (NFS) or there is no addon, an edit that finds another file in place fails, but can miss one that comes
+ * at the last moment.
  *
  * `inPlace: true` overwrites the header if the padding at its end leaves room, and copies no data.
  * **This is not crash-safe**: a process or machine that dies meanwhile leaves a header that is half old
@@ -92,9 +107,9 @@ interface Edit {
  *   `SAFETENSORS_HEADER_TOO_LARGE`
  * @throws SafetensorsError `SAFETENSORS_HEADER_FULL` when the header does not fit in place, with the
  *   number of missing bytes; `SAFETENSORS_EDIT_INTERRUPTED` when there is a backup;
- *   `SAFETENSORS_HUB_CACHE_BLOB`, `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_TARGET_IN_USE`
- * @throws FileChangedError when the file changes meanwhile, even by another edit, so no edit undoes
- *   another
+ *   `SAFETENSORS_HUB_CACHE_BLOB`, `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_TARGET_IN_USE`,
+ *   `SAFETENSORS_LOCKED` when another process edits the file for longer than `lockTimeout`
+ * @throws FileChangedError when something else than an edit changes or replaces the file meanwhile
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for arguments of the wrong kind
  * @throws Error Node's own `ENOENT`, `ENOSPC` and the like; `signal.reason` when it was aborted. The
  *   file is as it was, except after an error of syncing the folder, which comes last
@@ -114,25 +129,38 @@ export async function editMetadata(
   const { inPlace, durable } = flagsOf(options);
   const { location, label } = locate(path);
   requireLittleEndianHost(label);
-  const target = resolveTarget(location, label);
-  requireNoBackup(target, label);
-  const file = openTarget(target, label, inPlace ? constants.O_RDWR : constants.O_RDONLY);
-  try {
-    const check = sameFileCheck(target, file);
+  const edit = async (target: ReplacementTarget, file: OpenedFile): Promise<MetadataEdit> => {
+    requireNoBackup(target, label);
+    const check = sameFileCheck(file);
     const header = readFileHeader(file);
     const metadata = changeMetadata(header.metadata, changes);
     if (metadata === undefined) return outcome('none', header);
     const json = withMetadata(header, metadata);
-    const edit: Edit = { target, file, header, json, durable, options, check };
-    return await (inPlace ? overwrite(edit) : rewrite(edit));
-  } finally {
-    closeSync(file.fd);
-  }
+    const ready: Edit = { target, file, header, json, durable, options, check };
+    return await (inPlace ? overwrite(ready) : rewrite(ready));
+  };
+  const key = resolveTarget(location, label).path.toString('latin1');
+  return await inTurn(key, options.signal, async () => {
+    for (;;) {
+      const target = resolveTarget(location, label);
+      const { fd } = openTarget(target, label, inPlace ? constants.O_RDWR : constants.O_RDONLY);
+      try {
+        if (!tryToLock(fd)) await waitForLock(fd, label, options);
+        const stats = fstatSync(fd, { bigint: true });
+        const file = { fd, path: label, byteLength: Number(stats.size) };
+        if (isAt(target.path, stats)) return await edit(target, file);
+      } finally {
+        closeSync(fd);
+      }
+      // Whoever had the lock has put another file here, which has a lock of its own.
+    }
+  });
 }
 
 function flagsOf(options: EditMetadataOptions): { inPlace: boolean; durable: boolean } {
   requireOptions(options, EDIT_OPTIONS);
   requireTransferOptions(options);
+  requireLockTimeout(options);
   const { inPlace = false, durable = true } = options;
   requireBoolean('inPlace', inPlace);
   requireBoolean('durable', durable);
@@ -147,17 +175,33 @@ function openTarget(target: ReplacementTarget, label: string, access: number): O
   }
 }
 
-/** Checks size and time, and that the path still leads to this file: a rename changes neither. */
-function sameFileCheck(target: ReplacementTarget, file: OpenedFile): () => void {
-  const checkContent = changeCheck(file);
-  const { dev, ino } = fstatSync(file.fd, { bigint: true });
-  return () => {
-    checkContent();
-    const now = statSync(target.path, { bigint: true, throwIfNoEntry: false });
-    if (now?.dev === dev && now.ino === ino) return;
+/** Whether a path leads to the file. */
+function isAt(path: Buffer, file: BigIntStats): boolean {
+  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return found !== undefined && identityOf(found) === identityOf(file);
+}
+
+/** What an edit relies on, checked again and again. */
+interface SameFileCheck {
+  /** Throws unless the path leads to the file that is edited. */
+  place(path: Buffer): void;
+  /** Throws if this file has another size or modification time, too. */
+  placeAndContent(path: Buffer): void;
+}
+
+function sameFileCheck({ fd, path: label }: OpenedFile): SameFileCheck {
+  const checkContent = changeCheck({ fd, path: label });
+  const stats = fstatSync(fd, { bigint: true });
+  const place = (path: Buffer): void => {
+    if (isAt(path, stats)) return;
     const message = 'another file took the place of this one while it was edited; edit it again';
-    throw new FileChangedError(message, { path: file.path });
+    throw new FileChangedError(message, { path: label });
   };
+  const placeAndContent = (path: Buffer): void => {
+    checkContent();
+    place(path);
+  };
+  return { place, placeAndContent };
 }
 
 async function rewrite(edit: Edit): Promise<MetadataEdit> {
@@ -167,7 +211,7 @@ async function rewrite(edit: Edit): Promise<MetadataEdit> {
   const byteLength = start.byteLength + header.dataByteLength;
   // Checked as any other header.
   const edited = parseStart(start, byteLength, { path });
-  const transfer = new Transfer(byteLength, options, check);
+  const transfer = new Transfer(byteLength, options, () => check.placeAndContent(target.path));
   const replacement = await Replacement.open(target.path, path, { byteLength, durable });
   try {
     const inFile = {
@@ -176,8 +220,8 @@ async function rewrite(edit: Edit): Promise<MetadataEdit> {
       source: { file, position: header.dataStart },
     };
     await writePieces(replacement, [writeFrom(start, 0), inFile], transfer);
-    await replacement.commit(options.signal, () => {
-      check();
+    await replacement.commit(options.signal, (old) => {
+      check.placeAndContent(old);
       requireNoBackup(target, path);
     });
   } finally {
@@ -204,7 +248,10 @@ async function overwrite(edit: Edit): Promise<MetadataEdit> {
   const edited = parseStart(after, file.byteLength, { path });
   const transfer = new Transfer(after.byteLength, options);
   options.signal?.throwIfAborted();
-  await overwriteHeader({ target, file, before, after, check, durable }, transfer);
+  const isUnchanged = (): void => check.placeAndContent(target.path);
+  await overwriteHeader({ target, file, before, after, check: isUnchanged, durable }, transfer);
+  // A file that has taken the place meanwhile knows nothing of the edit.
+  check.place(target.path);
   return outcome('inPlace', edited);
 }
 

@@ -350,8 +350,8 @@ describe('at the last moment', () => {
   test('of two that check the old file, only the first takes its place', async () => {
     const second = await Replacement.open(path, 'label', { byteLength: 3, durable: true });
     writeSync(second.fd, 'two', 0);
-    const check = (): void => {
-      if (readFileSync(path, 'utf8') !== 'old') throw reason;
+    const check = (old: Buffer): void => {
+      if (readFileSync(old, 'utf8') !== 'old') throw reason;
     };
     const results = await Promise.allSettled(
       [replacement, second].map((each) => each.commit(undefined, check)),

@@ -1,0 +1,9 @@
+#ifndef SAFETENSORS_MMAP_REPLACEMENT_BINDING_H_
+#define SAFETENSORS_MMAP_REPLACEMENT_BINDING_H_
+
+#include <napi.h>
+
+// Adds `lockFile` and `exchangeFiles` to what JavaScript sees. The descriptors are JavaScript's.
+void ExportReplacement(Napi::Env env, Napi::Object exports);
+
+#endif  // SAFETENSORS_MMAP_REPLACEMENT_BINDING_H_

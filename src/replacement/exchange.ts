@@ -1,0 +1,80 @@
+/** Puts a file in the place of one certain file, and of no other. */
+
+import { type BigIntStats, renameSync, rmSync, statSync } from 'node:fs';
+import { addon } from '../addon/addon.js';
+
+/** Throws when the file at a path is not the one that may be replaced, as it was. */
+export type OldFileCheck = (path: Buffer) => void;
+
+/**
+ * Moves a temporary file to `target`, in place of the file that has just passed the check. Another
+ * process can replace that file at the last moment. So both files exchange their names where the system
+ * can do that, and the check looks at the file that came out. When it is another one, it goes back: for
+ * an instant the target has the new file, which is then gone. Elsewhere there is only a rename.
+ *
+ * @throws what the check throws, and errors of the system; the temporary file is gone then
+ */
+export function replaceCheckedFile(temporary: Buffer, target: Buffer, check: OldFileCheck): void {
+  const newFile = identityAt(temporary);
+  if (!tryToExchange(temporary, target)) {
+    renameChecked(temporary, target, check);
+    return;
+  }
+  try {
+    check(temporary);
+  } catch (reason) {
+    putBack(temporary, target, newFile);
+    throw reason;
+  }
+  rmSync(temporary, { force: true });
+}
+
+function renameChecked(temporary: Buffer, target: Buffer, check: OldFileCheck): void {
+  try {
+    // The exchange may have failed because the target is gone.
+    check(target);
+    renameSync(temporary, target);
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw error;
+  }
+}
+
+/**
+ * Puts what came out back, in place of the new file. When another file was there, that one is newer
+ * still: it goes back in turn.
+ */
+function putBack(temporary: Buffer, target: Buffer, newFile: string): void {
+  let expected = newFile;
+  let found = identityAt(temporary);
+  while (tryToExchange(temporary, target)) {
+    const held = found;
+    found = identityAt(temporary);
+    if (found === expected) {
+      rmSync(temporary, { force: true });
+      return;
+    }
+    expected = held;
+  }
+  renameSync(temporary, target);
+}
+
+function identityAt(path: Buffer): string {
+  return identityOf(statSync(path, { bigint: true }));
+}
+
+/** What tells a file from all others. */
+export function identityOf({ dev, ino }: BigIntStats): string {
+  return `${dev}:${ino}`;
+}
+
+function tryToExchange(path: Buffer, other: Buffer): boolean {
+  const native = addon();
+  if (native === undefined) return false;
+  try {
+    native.exchangeFiles(path, other);
+    return true;
+  } catch {
+    return false;
+  }
+}

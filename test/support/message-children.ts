@@ -1,0 +1,50 @@
+/** Processes that do one thing for every message, at the same time as others. */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import process from 'node:process';
+import { afterEach } from 'vitest';
+import { childPath } from './run-child.js';
+
+const children: ChildProcess[] = [];
+
+afterEach(() => {
+  for (const child of children.splice(0)) child.kill('SIGKILL');
+});
+
+/** Starts `test/<script>`, which sends one message when it is ready. It is killed after the test. */
+export async function startChild(script: string, ...args: string[]): Promise<ChildProcess> {
+  const child = fork(childPath(script), args, { stdio: 'inherit' });
+  children.push(child);
+  await answerOf(child);
+  return child;
+}
+
+/** The next message of the child; throws when it ends before. */
+export async function answerOf(child: ChildProcess): Promise<unknown> {
+  const controller = new AbortController();
+  const { signal } = controller;
+  const ended = async (): Promise<never> => {
+    const [code, killedBy] = await once(child, 'exit', { signal });
+    throw new Error(`the child ended with ${killedBy ?? code}`);
+  };
+  try {
+    const [answer] = await Promise.race([once(child, 'message', { signal }), ended()]);
+    return answer;
+  } finally {
+    controller.abort();
+  }
+}
+
+/** Sends each child its message, all at the same time; resolves with their answers. */
+export async function ask(
+  requests: readonly (readonly [ChildProcess, object])[],
+): Promise<unknown[]> {
+  const answers = requests.map(([child]) => answerOf(child));
+  for (const [child, message] of requests) child.send(message);
+  return Promise.all(answers);
+}
+
+/** How often to repeat what goes wrong only now and then; `.ci/full` does it more often. */
+export function rounds(usual: number): number {
+  return usual * Number(process.env['SAFETENSORS_MMAP_ROUNDS'] ?? 1);
+}

@@ -1,24 +1,25 @@
 /** Writes a planned checkpoint into a folder. */
 
-import { statSync } from 'node:fs';
-import { basename, join } from 'node:path';
-import { argumentRangeError, type OptionNames, requireBoolean } from '../../errors/arguments.js';
-import { isHubUri } from '../../hub/ids.js';
-import { pathText } from '../../io/paths.js';
+import { join } from 'node:path';
+import type { OptionNames } from '../../errors/arguments.js';
 import { TRANSFER_OPTIONS, Transfer, type TransferOptions } from '../../io/transfer.js';
+import { LOCK_OPTIONS, type LockOptions } from '../../replacement/locks.js';
 import type { SaveSyncOptions } from '../../save/save.js';
 import { SourceFiles } from '../../save/source-files.js';
 import { writeLayout } from '../../save/tensor-writes.js';
-import { SHARD_EXTENSION } from '../../shards/shard-paths.js';
 import { FolderReplacement } from './folder-replacement.js';
 import type { CheckpointPlan, PlannedFile } from './plan.js';
 
 /** How a checkpoint is written. */
-export interface WriteCheckpointOptions extends TransferOptions, Pick<SaveSyncOptions, 'durable'> {}
+export interface WriteCheckpointOptions
+  extends TransferOptions,
+    LockOptions,
+    Pick<SaveSyncOptions, 'durable'> {}
 
 /** Names of the options. */
 export const WRITE_OPTIONS: OptionNames<WriteCheckpointOptions> = {
   ...TRANSFER_OPTIONS,
+  ...LOCK_OPTIONS,
   durable: true,
 };
 
@@ -42,23 +43,21 @@ export interface WrittenCheckpoint {
 const FILES_AT_ONCE = 2;
 
 /**
- * Writes all files, then makes them the checkpoint of the folder. Streams are read one at a time.
+ * Writes all files, then makes them the checkpoint of the folder, which is locked. Streams are read one
+ * at a time.
  */
 export async function writeCheckpoint(
-  target: string | URL,
+  folder: string,
   plan: CheckpointPlan,
   options: WriteCheckpointOptions,
 ): Promise<WrittenCheckpoint> {
-  const folder = folderOf(target);
   const { durable = true } = options;
-  requireBoolean('durable', durable);
   const { files, pattern, totalSize } = plan;
   const byteLength = files.reduce((sum, { layout }) => sum + layout.byteLength, 0);
   const failures: unknown[] = [];
   const transfer = new Transfer(byteLength, options, () => {
     if (failures.length > 0) throw failures[0];
   });
-  transfer.signal?.throwIfAborted();
   const index = plan.index === null ? null : pattern.indexFilename;
   const names = files.map(({ name }) => name);
   const sources = new SourceFiles(plan.samples);
@@ -103,19 +102,4 @@ async function writeFile(
 function hasStream(plan: CheckpointPlan): boolean {
   for (const { payload } of plan.samples) if (payload.kind === 'stream') return true;
   return false;
-}
-
-/** Refuses a path that looks like a file's, unless there is a folder of that name. */
-function folderOf(target: string | URL): string {
-  const folder = pathText('the folder', target);
-  const isFolder = statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true;
-  if (
-    folder === '' ||
-    isHubUri(folder) ||
-    (basename(folder).endsWith(SHARD_EXTENSION) && !isFolder)
-  ) {
-    const expected = 'the path of a folder, in which filenamePattern names the files';
-    throw argumentRangeError('the folder', expected, folder);
-  }
-  return folder;
 }

@@ -9,10 +9,9 @@
  */
 
 import { type Stats, statSync } from 'node:fs';
-import { mkdir, readdir, rm, rmdir, unlink } from 'node:fs/promises';
-import { dirname, join, resolve, sep } from 'node:path';
+import { readdir, rm, unlink } from 'node:fs/promises';
+import { join, sep } from 'node:path';
 import { writeViews } from '../../io/file-writes.js';
-import { Slots } from '../../io/transfer.js';
 import { syncFolder } from '../../replacement/folder-sync.js';
 import { Replacement } from '../../replacement/replacement.js';
 import { giveSecondName } from '../../replacement/second-name.js';
@@ -52,21 +51,12 @@ interface NewFile {
   readonly file: Replacement;
 }
 
-/** Two replacements of this thread in one folder must not mix their files: one switches at a time. */
-const switches = new Slots(1);
-
-async function sync(folder: string): Promise<void> {
-  await syncFolder(Buffer.from(folder + sep), folder);
-}
-
-/** One replacement under way; ends with `discard`. */
+/** One replacement under way in a folder that is locked; ends with `discard`. */
 export class FolderReplacement {
   readonly #folder: string;
   readonly #pattern: FilenamePattern;
   readonly #durable: boolean;
   readonly #names: TemporaryNames;
-  /** The topmost folder that was created for the checkpoint. */
-  readonly #madeFolder: string | undefined;
   /** A file of the old checkpoint: the new files get its owner and permissions. */
   #like: Stats | undefined;
   readonly #files: NewFile[] = [];
@@ -75,22 +65,16 @@ export class FolderReplacement {
   readonly #placed = new Set<string>();
   #isSwitched = false;
 
-  private constructor(
-    folder: string,
-    pattern: FilenamePattern,
-    madeFolder: string | undefined,
-    options: FolderReplacementOptions,
-  ) {
+  private constructor(folder: string, pattern: FilenamePattern, options: FolderReplacementOptions) {
     this.#folder = folder;
     this.#pattern = pattern;
-    this.#madeFolder = madeFolder;
     this.#durable = options.durable;
     this.#names = new TemporaryNames(pattern.text);
   }
 
   /**
-   * Creates the folder if it is missing, and deletes temporary files of this pattern that a killed
-   * process has left there. `names` are the names that the new files will get.
+   * Deletes temporary files of this pattern that a killed process has left in the folder. `names` are
+   * the names that the new files will get.
    *
    * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_HUB_CACHE_BLOB` for what
    *   must not be replaced; errors of the system (`ENAMETOOLONG`, `EACCES` …)
@@ -101,15 +85,8 @@ export class FolderReplacement {
     names: Iterable<string>,
     options: FolderReplacementOptions,
   ): Promise<FolderReplacement> {
-    const made = await mkdir(folder, { recursive: true });
-    const replacement = new FolderReplacement(folder, pattern, made, options);
-    try {
-      if (made !== undefined && options.durable) await sync(dirname(made));
-      await replacement.#lookAt(names);
-    } catch (error) {
-      await replacement.discard();
-      throw error;
-    }
+    const replacement = new FolderReplacement(folder, pattern, options);
+    await replacement.#lookAt(names);
     return replacement;
   }
 
@@ -130,12 +107,9 @@ export class FolderReplacement {
    *   then has the old checkpoint or the new one, the latter perhaps under interim names
    */
   async commit(indexes: NewIndexes): Promise<StaleFiles> {
-    const stale: StaleFiles = { deleted: [], undeleted: [] };
-    await switches.run(async () => {
-      stale.deleted.push(...(await this.#switch(indexes)));
-      for (const { interim } of this.#files) await this.#remove(interim);
-      await this.#clear(indexes.index !== null, stale);
-    });
+    const stale: StaleFiles = { deleted: await this.#switch(indexes), undeleted: [] };
+    for (const { interim } of this.#files) await this.#remove(interim);
+    await this.#clear(indexes.index !== null, stale);
     return stale;
   }
 
@@ -146,11 +120,6 @@ export class FolderReplacement {
     this.#names.release();
     if (this.#isSwitched) return;
     for (const name of this.#placed) await this.#remove(name);
-    if (this.#madeFolder === undefined) return;
-    const top = resolve(this.#madeFolder);
-    for (let folder = resolve(this.#folder); folder.startsWith(top); folder = dirname(folder)) {
-      await rmdir(folder).catch(() => undefined);
-    }
   }
 
   /** Switches to the new files; returns the names of old indexes that were deleted. */
@@ -280,6 +249,6 @@ export class FolderReplacement {
   }
 
   async #sync(): Promise<void> {
-    if (this.#durable) await sync(this.#folder);
+    if (this.#durable) await syncFolder(Buffer.from(this.#folder + sep), this.#folder);
   }
 }

@@ -11,6 +11,7 @@ import {
   type WrittenCheckpoint,
   writeCheckpoint,
 } from './execute-plan.js';
+import { inLockedFolder } from './locked-folder.js';
 import { type CheckpointLayoutOptions, LAYOUT_OPTIONS, planCheckpoint } from './plan.js';
 import { SourceTensors } from './reshard-source.js';
 
@@ -28,7 +29,8 @@ export interface ReshardedCheckpoint extends WrittenCheckpoint {
 /**
  * Writes a checkpoint into a folder in files of another size: splits, merges (`maxShardSize:
  * Infinity` gives one file) or both. `source` is anything that `openCheckpoint` opens. The target may
- * be the folder of the source: the new files replace the old ones as in `saveCheckpoint`.
+ * be the folder of the source: the new files replace the old ones as in `saveCheckpoint`, which locks the
+ * target, too.
  *
  * Tensors keep name, dtype, shape and bytes, shard by shard in the order of each file. A tensor that
  * a shard has and the index does not name is kept, too. The kernel copies the bytes from file to file,
@@ -59,19 +61,22 @@ export async function reshard(
 ): Promise<ReshardedCheckpoint> {
   requireLittleEndianHost();
   requireOptions(options, RESHARD_OPTIONS);
-  // No need to map files that are only copied.
-  const shards = new LazyShards(findCheckpoint(source, {}), { storage: 'read' });
-  try {
-    const tensors = new SourceTensors(shards);
-    const files = Array.from(shards, (file) => file.metadata);
-    let conflicts: readonly string[] = [];
-    const plan = planCheckpoint(tensors, options, (split) => {
-      const merged = reshardMetadata(files, shards.files.index, split);
-      conflicts = merged.conflicts;
-      return merged;
-    });
-    return { ...(await writeCheckpoint(target, plan, options)), conflicts };
-  } finally {
-    shards.close({});
-  }
+  // Locked before the source is read: both may be one folder, into which another process saves.
+  return await inLockedFolder(target, options, async (folder) => {
+    // No need to map files that are only copied.
+    const shards = new LazyShards(findCheckpoint(source, {}), { storage: 'read' });
+    try {
+      const tensors = new SourceTensors(shards);
+      const files = Array.from(shards, (file) => file.metadata);
+      let conflicts: readonly string[] = [];
+      const plan = planCheckpoint(tensors, options, (split) => {
+        const merged = reshardMetadata(files, shards.files.index, split);
+        conflicts = merged.conflicts;
+        return merged;
+      });
+      return { ...(await writeCheckpoint(folder, plan, options)), conflicts };
+    } finally {
+      shards.close({});
+    }
+  });
 }

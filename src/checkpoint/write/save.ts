@@ -13,6 +13,7 @@ import {
   type WrittenCheckpoint,
   writeCheckpoint,
 } from './execute-plan.js';
+import { inLockedFolder } from './locked-folder.js';
 import { type CheckpointLayoutOptions, LAYOUT_OPTIONS, planCheckpoint, tableOf } from './plan.js';
 import { memoryOf } from './tensor-memory.js';
 
@@ -62,11 +63,11 @@ export interface SavedCheckpoint extends WrittenCheckpoint {
  * the tensors come from them.
  *
  * At most two files are under way at a time, and two pieces of them. Tensors and streams are as in `saveFile`;
- * streams are read in the order of the files. When one thread runs two saves of one pattern into one
- * folder at the same time, one of them leaves a whole checkpoint, and the other may fail. Don't run
- * two from different threads or processes.
+ * streams are read in the order of the files. Saves into one folder wait for each other, those of other
+ * processes and threads for up to `lockTimeout`: the folder is locked, until the process dies at the
+ * latest. Where the file system has no locks (NFS) or there is no addon, don't run two at the same time.
  *
- * @throws As `saveFile`, and `SAFETENSORS_SHARED_TENSORS` with `error` and `python`; RangeError also
+ * @throws As `saveFile`, and `SAFETENSORS_LOCKED`, and `SAFETENSORS_SHARED_TENSORS` with `error` and `python`; RangeError also
  *   without any tensors; FormatError `SAFETENSORS_INDEX_TOO_LARGE`
  *
  * @example
@@ -97,7 +98,9 @@ export async function saveCheckpoint(
     unrecorded = planned.unrecorded;
     return planned;
   });
-  const written = await writeCheckpoint(folder, plan, options);
+  const written = await inLockedFolder(folder, options, (locked) =>
+    writeCheckpoint(locked, plan, options),
+  );
   return { ...written, dropped, unrecorded, overlaps };
 }
 

@@ -7,6 +7,7 @@ import { headers } from './trials/headers.js';
 import { memory } from './trials/memory.js';
 import { processStart } from './trials/process-start.js';
 import { everyByte, everyByteCold, oneTensor } from './trials/reading.js';
+import { rows } from './trials/rows.js';
 import { save } from './trials/save.js';
 
 /** What all trials share. */
@@ -35,4 +36,5 @@ export const TRIALS: ReadonlyMap<string, Trial> = new Map([
   ['save', save],
   ['checkpoint', checkpoint],
   ['convert', convert],
+  ['rows', rows],
 ]);

@@ -151,11 +151,11 @@ export class StorageRange {
 
   /**
    * Brings the pages of up to 1 024 parts into memory, off the event loop. `ranges` holds begin and length
-   * of each, and is overwritten. Resolves with false where there is nothing to wait for.
+   * of each, and is overwritten. Does nothing where there is nothing to wait for.
    */
-  async populate(ranges: Float64Array): Promise<boolean> {
+  async populate(ranges: Float64Array): Promise<void> {
     const storage = this.#storage;
-    if (storage.populateRanges === undefined || storage.closed) return false;
+    if (storage.populateRanges === undefined || storage.closed) return;
     for (let i = 0; i < ranges.length; i += 2) ranges[i] = (ranges[i] as number) + this.#begin;
     try {
       await storage.populateRanges(ranges);
@@ -163,7 +163,6 @@ export class StorageRange {
       // Memory that was handed out is there when the file is closed meanwhile.
       if (!storage.closed || !this.isResolved) throw error;
     }
-    return true;
   }
 
   /**

@@ -70,8 +70,14 @@ export interface Taking<Output> {
  */
 const WINDOW_BYTE_LENGTH = 3 << 18;
 
-/** Most rows of a window: so many ranges can be populated at once. */
-const WINDOW_ROW_COUNT = 1024;
+/** At most so many bytes of rows are asked of the disk at once: enough to keep it busy. */
+const AHEAD_BYTE_LENGTH = 8 * 2 ** 20;
+
+/** So many ranges can be populated at once. */
+const MAX_RANGES = 1024;
+
+/** So many rows make no more ranges: a window may cut the rows at its two ends. */
+const MAX_ROWS = MAX_RANGES - 2;
 
 /** Rows to convert are collected in a block of this length, short enough for the processor's cache. */
 const BLOCK_BYTE_LENGTH = 3 << 16;
@@ -144,7 +150,7 @@ export function takeFloats(
 /** Fills the output at once. */
 export function fillNow({ table, plan, fill }: Taking<unknown>): void {
   table.source.verify();
-  for (const [begin, end] of windowsOf(plan)) fill(begin, end);
+  for (const [begin, end] of piecesOf(0, plan.byteLength, windowLengthOf(plan))) fill(begin, end);
   table.source.verify();
 }
 
@@ -161,12 +167,16 @@ export async function fillInTurns(
   requireSignal(signal);
   signal?.throwIfAborted();
   source.verify();
-  for (const [begin, end] of windowsOf(plan)) {
-    const isPopulated = await source.populate(rangesOf(table, plan, begin, end));
-    if (!isPopulated) await nextTurn();
-    signal?.throwIfAborted();
-    fill(begin, end);
-    source.verify();
+  const length = windowLengthOf(plan);
+  const ahead = length * Math.max(1, Math.floor(mostAhead(plan) / length));
+  for (const [from, to] of piecesOf(0, plan.byteLength, ahead)) {
+    await source.populate(rangesOf(table, plan, from, to));
+    for (const [begin, end] of piecesOf(from, to, length)) {
+      await nextTurn();
+      signal?.throwIfAborted();
+      fill(begin, end);
+      source.verify();
+    }
   }
 }
 
@@ -179,12 +189,18 @@ function requireBytesInto(into: TypedArray, dtype: Dtype, source: StorageRange):
   throw new SafetensorsError('SAFETENSORS_DTYPE_MISMATCH', message, source.context);
 }
 
-/** Cuts the bytes of the rows into windows. */
-function* windowsOf({ byteLength, rowByteLength }: RowPlan): Generator<[number, number]> {
-  const length = Math.min(WINDOW_BYTE_LENGTH, WINDOW_ROW_COUNT * rowByteLength);
-  for (let begin = 0; begin < byteLength; begin += length) {
-    yield [begin, Math.min(begin + length, byteLength)];
-  }
+function windowLengthOf({ rowByteLength }: RowPlan): number {
+  return Math.min(WINDOW_BYTE_LENGTH, MAX_ROWS * rowByteLength);
+}
+
+/** How many bytes of rows may be asked of the disk at once. */
+function mostAhead({ rowByteLength }: RowPlan): number {
+  return Math.min(AHEAD_BYTE_LENGTH, MAX_ROWS * rowByteLength);
+}
+
+/** Cuts [begin, end) into pieces of this length; the last one may be shorter. */
+function* piecesOf(begin: number, end: number, length: number): Generator<[number, number]> {
+  for (let from = begin; from < end; from += length) yield [from, Math.min(from + length, end)];
 }
 
 /** Copies the bytes [begin, end) of the rows to `target`, which they fill. */
@@ -228,7 +244,7 @@ function packedRows(table: RowTable, plan: RowPlan, begin: number, end: number):
 
 /** Begin and length of each run that makes the bytes [begin, end) of the rows. */
 function rangesOf(table: RowTable, plan: RowPlan, begin: number, end: number): Float64Array {
-  const ranges = new Float64Array(2 * WINDOW_ROW_COUNT);
+  const ranges = new Float64Array(2 * MAX_RANGES);
   let count = 0;
   for (let position = begin; position < end; ) {
     const next = runEnd(plan, position, end);

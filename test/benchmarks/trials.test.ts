@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { checkHeader } from '../../benchmarks/children/check-header.js';
 import type { ReaderResult } from '../../benchmarks/children/read.js';
+import type { RowsResult } from '../../benchmarks/children/rows.js';
 import {
   COLD_READERS,
   type Driver,
@@ -287,6 +288,25 @@ test('a checkpoint of experts opens, with headers in the order of the reference'
   });
   expect(new Set(counts)).toEqual(new Set([228, 229]));
   expect(checkpoint.getTensor(scales).byteLength).toBe(4096);
+});
+
+test('every way of taking rows writes the same', async () => {
+  const path = join(folder, 'table.safetensors');
+  const table = { name: 'table', dtype: 'BF16', shape: [1000, 64], byteLength: 128_000 };
+  await writeModel(path, [table], signal);
+  const child = join(import.meta.dirname, '../../build/benchmarks/children/rows.js');
+  const ways = ['slices', 'take', 'takeAsync'];
+  const kinds = [ways, ['slices-float32', 'takeFloat32', 'takeFloat32Async']];
+  for (const methods of kinds) {
+    const sums = new Set<number>();
+    for (const method of methods) {
+      const command = { file: process.execPath, args: [child, method, path, '200'] };
+      const { first, held, again, sum } = await runChild<RowsResult>(command, signal);
+      expect(first > 0 && held > 0 && again > 0).toBe(true);
+      sums.add(sum);
+    }
+    expect(sums.size).toBe(1);
+  }
 });
 
 describe('a child', () => {

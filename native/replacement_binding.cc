@@ -51,6 +51,20 @@ struct ExchangeCall {
   int64_t Run() const { return Exchange(path.data(), other.data()); }
 };
 
+// copyAccessList(path, fd): 1 or 0
+struct CopyAccessListCall {
+  Path path;
+  int fd;
+
+  Failure Read(const Napi::CallbackInfo& info) {
+    if (!ReadPath(info[0], &path)) return "path";
+    if (!ReadDescriptor(info[1], &fd)) return "fd";
+    return {};
+  }
+
+  int64_t Run() const { return CopyAccessList(path.data(), fd); }
+};
+
 }  // namespace
 
 void ExportReplacement(Napi::Env env, Napi::Object exports) {
@@ -58,5 +72,6 @@ void ExportReplacement(Napi::Env env, Napi::Object exports) {
          {
              Export<RunHere<LockCall>>("lockFile"),
              Export<RunHere<ExchangeCall>>("exchangeFiles"),
+             Export<RunHere<CopyAccessListCall>>("copyAccessList"),
          });
 }

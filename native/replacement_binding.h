@@ -3,7 +3,8 @@
 
 #include <napi.h>
 
-// Adds `lockFile` and `exchangeFiles` to what JavaScript sees. The descriptors are JavaScript's.
+// Adds `lockFile`, `exchangeFiles` and `copyAccessList` to what JavaScript sees. The descriptors
+// are JavaScript's.
 void ExportReplacement(Napi::Env env, Napi::Object exports);
 
 #endif  // SAFETENSORS_MMAP_REPLACEMENT_BINDING_H_

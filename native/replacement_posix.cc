@@ -14,3 +14,8 @@ int Lock(int fd) {
 int Exchange(const char*, const char*) {
   return -ENOTSUP;
 }
+
+// Not done yet either.
+int CopyAccessList(const char*, int) {
+  return -ENOTSUP;
+}

@@ -140,6 +140,11 @@ export interface Addon {
    * `ENOSYS` and others where the system or the file system cannot.
    */
   exchangeFiles(path: Uint8Array, otherPath: Uint8Array): void;
+  /**
+   * Gives the file of a descriptor the access control list of the file at `path`, or takes it away when
+   * that has none. Returns whether there is a list. `ENOTSUP` where there are no such lists.
+   */
+  copyAccessList(path: Uint8Array, fd: number): boolean;
 }
 
 /** A count, or 0 where there is no result; or a failure. */
@@ -183,6 +188,7 @@ export interface AddonExports {
   ): Promise<number> | Failure;
   lockFile(fd: number): Outcome;
   exchangeFiles(path: Uint8Array, otherPath: Uint8Array): Outcome;
+  copyAccessList(path: Uint8Array, fd: number): Outcome;
 }
 
 /** The addon with its failures thrown. */
@@ -261,6 +267,9 @@ export function bind(exports: AddonExports): Addon {
     },
     exchangeFiles(path, otherPath) {
       countOf(exports.exchangeFiles(path, otherPath), 'renameat2', { path, otherPath });
+    },
+    copyAccessList(path, fd) {
+      return countOf(exports.copyAccessList(path, fd), 'fsetxattr', { path, fd }) === 1;
     },
   };
 }

@@ -6,16 +6,7 @@
  * worker is killed, and can then be deleted.
  */
 
-import {
-  closeSync,
-  fchmodSync,
-  fchownSync,
-  fsyncSync,
-  openSync,
-  renameSync,
-  rmSync,
-  type Stats,
-} from 'node:fs';
+import { closeSync, fsyncSync, openSync, renameSync, rmSync } from 'node:fs';
 import process from 'node:process';
 import { addon } from '../addon/addon.js';
 import { SafetensorsError } from '../errors/errors.js';
@@ -24,6 +15,7 @@ import { closeAsync, fsyncAsync, renameAsync } from '../io/pool-calls.js';
 import { aboutFile, hasCode } from '../io/system-errors.js';
 import { type OldFileCheck, replaceCheckedFile } from './exchange.js';
 import { syncFolder, syncFolderSync } from './folder-sync.js';
+import { type LikeFile, takeOver } from './permissions.js';
 import { resolveTarget } from './target.js';
 import { makeTemporaryName } from './temporary-names.js';
 
@@ -36,14 +28,11 @@ interface ReplacementOptions {
   /** Name of the temporary file, which must not exist; a new name by default. */
   readonly temporaryName?: string | undefined;
   /** The file whose owner and permissions the new one gets; the old file by default. */
-  readonly like?: Stats | undefined;
+  readonly like?: LikeFile | undefined;
 }
 
 /** Errors of systems that cannot reserve space. They don't mean that the disk is full. */
 const CANNOT_ALLOCATE: readonly string[] = ['ENOTSUP', 'ENOSYS', 'EINVAL', 'EPERM'];
-
-/** Errors of file systems without permissions, or with the same permissions for all files. */
-const CANNOT_CHANGE_MODE: readonly string[] = ['EPERM', 'ENOTSUP', 'ENOSYS'];
 
 /** What Windows answers when the target of a rename is open or mapped. */
 const IN_USE: readonly string[] = ['EPERM', 'EACCES', 'EBUSY'];
@@ -57,36 +46,6 @@ function replacementError(error: unknown, label: string): unknown {
       'with close({ detach: true }), end other programs that use it, and save again',
     { path: label, cause: error },
   );
-}
-
-/**
- * Gives the new file owner and permissions of the old one. The owner first, since changing it clears
- * permissions.
- */
-function takeOver(fd: number, { uid, gid, mode }: Stats): void {
-  const kept =
-    (tryTo(() => fchownSync(fd, uid, gid)) && 'owner and group') ||
-    (tryTo(() => fchownSync(fd, -1, gid)) && 'group') ||
-    'neither';
-  try {
-    fchmodSync(fd, permissions(mode, kept));
-  } catch (error) {
-    // Only file systems without permissions refuse this: the file is ours.
-    if (!hasCode(error, CANNOT_CHANGE_MODE)) throw error;
-  }
-}
-
-/**
- * The permissions of a file that kept its owner or not: nobody but us may do more with it than before.
- * Set-user-ID and set-group-ID bits go with the owner: they would mean another user. Without the old
- * group, our group and all others get what both the old group and others had. A member of our group
- * was one of the others, and a member of the old group becomes one.
- */
-function permissions(mode: number, kept: 'owner and group' | 'group' | 'neither'): number {
-  if (kept === 'owner and group') return mode & 0o7777;
-  if (kept === 'group') return mode & 0o777;
-  const shared = (mode >> 3) & mode & 0o7;
-  return (mode & 0o700) | (shared << 3) | shared;
 }
 
 function tryTo(action: () => void): boolean {
@@ -118,10 +77,11 @@ export class Replacement implements WrittenFile {
     const { path: realPath, folder, stats } = resolveTarget(path, label);
     this.realPath = realPath;
     this.#folder = folder;
-    const { temporaryName = makeTemporaryName(), like = stats } = options;
+    const old = stats === undefined ? undefined : { path: realPath, stats };
+    const { temporaryName = makeTemporaryName(), like = old } = options;
     this.#temporary = Buffer.concat([folder, Buffer.from(temporaryName)]);
     // At no moment may anybody read the new file who could not read the old one.
-    const mode = like === undefined ? 0o666 : like.mode & 0o600;
+    const mode = like === undefined ? 0o666 : like.stats.mode & 0o600;
     try {
       this.fd = openSync(this.#temporary, 'wx', mode);
     } catch (error) {

@@ -6,6 +6,7 @@ import process from 'node:process';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Replacement } from '../../src/replacement/replacement.js';
 import { temporaryPath } from '../support/make-file.js';
+import { findPython, isSkipped, runPython, titleWith } from '../support/python.js';
 import { childPath } from '../support/run-child.js';
 
 const { calls, failing } = vi.hoisted(() => ({
@@ -50,6 +51,8 @@ afterEach(() => {
 
 const OPTIONS = { byteLength: 3, durable: false };
 
+const modeOf = (at: string): number => statSync(at).mode & 0o7777;
+
 const forms = [
   {
     form: 'commit',
@@ -64,12 +67,10 @@ const forms = [
 ];
 
 describe.runIf(process.platform !== 'win32').each(forms)('$form: permissions', ({ replace }) => {
-  const modeOf = (): number => statSync(path).mode & 0o7777;
-
   test.each([0o022, 0o077, 0o002, 0])('of a new file follow the umask %o', async (mask) => {
     process.umask(mask);
     await replace();
-    expect(modeOf()).toBe(0o666 & ~mask);
+    expect(modeOf(path)).toBe(0o666 & ~mask);
   });
 
   test.each([0o644, 0o600, 0o666, 0o640, 0o755, 0o400, 0o2664])(
@@ -79,10 +80,10 @@ describe.runIf(process.platform !== 'win32').each(forms)('$form: permissions', (
       chmodSync(path, mode);
       process.umask(0o077);
       await replace();
-      expect(modeOf()).toBe(mode);
+      expect(modeOf(path)).toBe(mode);
       process.umask(0);
       await replace();
-      expect(modeOf()).toBe(mode);
+      expect(modeOf(path)).toBe(mode);
     },
   );
 
@@ -104,8 +105,8 @@ describe.runIf(process.platform !== 'win32').each(forms)('$form: permissions', (
     const like = temporaryPath('like');
     writeFileSync(like, '');
     chmodSync(like, 0o640);
-    await replace({ like: statSync(like) });
-    expect(modeOf()).toBe(0o640);
+    await replace({ like: { path: Buffer.from(like), stats: statSync(like) } });
+    expect(modeOf(path)).toBe(0o640);
   });
 
   test.each(['EPERM', 'ENOTSUP', 'ENOSYS'])(
@@ -124,7 +125,7 @@ describe.runIf(process.platform !== 'win32').each(forms)('$form: permissions', (
     chmodSync(path, 0o6755);
     await replace();
     expect(statSync(path)).toMatchObject({ uid: 12_345, gid: 23_456 });
-    expect(modeOf()).toBe(0o6755);
+    expect(modeOf(path)).toBe(0o6755);
   });
 
   test('a foreign owner that cannot be kept takes no set-user-ID bit along', async () => {
@@ -133,7 +134,7 @@ describe.runIf(process.platform !== 'win32').each(forms)('$form: permissions', (
     failing.set('fchown', 'EPERM');
     await replace();
     expect(calls.filter((call) => call === 'fchown')).toHaveLength(2);
-    expect(modeOf()).toBe(0o755);
+    expect(modeOf(path)).toBe(0o755);
   });
 
   // What the group had goes to nobody who was not allowed it before, and neither does what others had.
@@ -149,11 +150,68 @@ describe.runIf(process.platform !== 'win32').each(forms)('$form: permissions', (
     chmodSync(path, Number.parseInt(mode, 8));
     failing.set('fchown', 'EPERM');
     await replace();
-    expect(modeOf().toString(8)).toBe(expected);
+    expect(modeOf(path).toString(8)).toBe(expected);
     // The owner first: changing it clears permissions.
     expect(calls.filter((call) => call !== 'rm')).toEqual(['fchown', 'fchown', 'fchmod']);
   });
 });
+
+const python = findPython();
+describe.skipIf(process.platform !== 'linux' || isSkipped(python)).each(forms)(
+  titleWith(python, '$form: access control lists'),
+  ({ replace }) => {
+    const NAME = 'system.posix_acl_access';
+    const ALL = 0xffff_ffff;
+
+    function setList(at: string, name: string, entries: number[][]): void {
+      const code = `import os,struct,sys
+entries = ${JSON.stringify(entries)}
+value = struct.pack('<I', 2) + b''.join(struct.pack('<HHI', *entry) for entry in entries)
+os.setxattr(sys.argv[1], sys.argv[2], value)`;
+      runPython(python, ['-c', code, at, name]);
+    }
+
+    function listOf(at: string): string {
+      const code = `import os,sys
+print(os.getxattr(sys.argv[1], sys.argv[2]).hex() if sys.argv[2] in os.listxattr(sys.argv[1]) else '')`;
+      return runPython(python, ['-c', code, at, NAME]).trim();
+    }
+
+    /** One user may read and write, the group nothing; the mode shows what the list can grant. */
+    const LIST = [
+      [0x01, 6, ALL],
+      [0x02, 6, 12_345],
+      [0x04, 0, ALL],
+      [0x10, 6, ALL],
+      [0x20, 0, ALL],
+    ];
+
+    test('are copied', async () => {
+      writeFileSync(path, 'old');
+      setList(path, NAME, LIST);
+      const old = listOf(path);
+      expect([old, modeOf(path)]).toEqual([expect.stringMatching(/./), 0o660]);
+      await replace();
+      expect([listOf(path), modeOf(path)]).toEqual([old, 0o660]);
+    });
+
+    test('of the folder are not inherited by a file whose old one had none', async () => {
+      writeFileSync(path, 'old');
+      chmodSync(path, 0o660);
+      setList(dirname(path), 'system.posix_acl_default', LIST);
+      await replace();
+      expect([listOf(path), modeOf(path)]).toEqual(['', 0o660]);
+    });
+
+    test('grant nothing when the group cannot be kept', async () => {
+      writeFileSync(path, 'old');
+      setList(path, NAME, LIST);
+      failing.set('fchown', 'EPERM');
+      await replace();
+      expect(modeOf(path)).toBe(0o600);
+    });
+  },
+);
 
 test.runIf(process.getuid?.() === 0)('of a file that another user replaces', async () => {
   const folder = dirname(path);

@@ -8,11 +8,12 @@
  * is renamed into place in that one step, and the files get their own names afterwards.
  */
 
-import { type Stats, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { readdir, rm, unlink } from 'node:fs/promises';
 import { join, sep } from 'node:path';
 import { writeViews } from '../../io/file-writes.js';
 import { syncFolder } from '../../replacement/folder-sync.js';
+import type { LikeFile } from '../../replacement/permissions.js';
 import { Replacement } from '../../replacement/replacement.js';
 import { giveSecondName } from '../../replacement/second-name.js';
 import { resolveTarget } from '../../replacement/target.js';
@@ -58,7 +59,7 @@ export class FolderReplacement {
   readonly #durable: boolean;
   readonly #names: TemporaryNames;
   /** A file of the old checkpoint: the new files get its owner and permissions. */
-  #like: Stats | undefined;
+  #like: LikeFile | undefined;
   readonly #files: NewFile[] = [];
   readonly #indexes: Replacement[] = [];
   /** Names of new files that no file had before. */
@@ -226,8 +227,8 @@ export class FolderReplacement {
       const path = join(this.#folder, name);
       // A link that leads nowhere is replaced like any other.
       if (statSync(path, { throwIfNoEntry: false }) === undefined) continue;
-      const { stats } = resolveTarget(path, path);
-      this.#like ??= stats;
+      const { path: realPath, stats } = resolveTarget(path, path);
+      if (stats !== undefined) this.#like ??= { path: realPath, stats };
     }
     for (const name of names) {
       if (this.#names.isUnfinished(name)) await this.#remove(name);

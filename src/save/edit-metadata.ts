@@ -67,6 +67,9 @@ export interface MetadataEdit {
   readonly spareByteLength: number;
 }
 
+/** More than there are edits that wait for one file. The edit then fails, since it checks the file, too. */
+const MAX_TRIES = 1000;
+
 /** An edit under way. */
 interface Edit {
   readonly target: ReplacementTarget;
@@ -141,18 +144,18 @@ export async function editMetadata(
   };
   const key = resolveTarget(location, label).path.toString('latin1');
   return await inTurn(key, options.signal, async () => {
-    for (;;) {
+    for (let tries = 1; ; tries++) {
       const target = resolveTarget(location, label);
       const { fd } = openTarget(target, label, inPlace ? constants.O_RDWR : constants.O_RDONLY);
       try {
         if (!tryToLock(fd)) await waitForLock(fd, label, options);
         const stats = fstatSync(fd, { bigint: true });
         const file = { fd, path: label, byteLength: Number(stats.size) };
-        if (isAt(target.path, stats)) return await edit(target, file);
+        // Whoever had the lock may have put another file here, which has a lock of its own.
+        if (isAt(target.path, stats) || tries === MAX_TRIES) return await edit(target, file);
       } finally {
         closeSync(fd);
       }
-      // Whoever had the lock has put another file here, which has a lock of its own.
     }
   });
 }

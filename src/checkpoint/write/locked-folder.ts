@@ -22,6 +22,9 @@ import { inTurn, requireLockTimeout, tryToLock, waitForLock } from '../../replac
 import { SHARD_EXTENSION } from '../../shards/shard-paths.js';
 import type { WriteCheckpointOptions } from './execute-plan.js';
 
+/** More than there are saves that wait for one folder and fail. Then it is written without a lock. */
+const MAX_TRIES = 1000;
+
 /** Refuses a path that looks like a file's, unless there is a folder of that name. */
 function folderOf(target: string | URL): string {
   const folder = pathText('the folder', target);
@@ -96,36 +99,35 @@ async function syncAbove(folder: string): Promise<void> {
 
 /** Locks the folder that has this path then: another save may have removed the one that was there. */
 async function lockFolder(folder: string, options: WriteCheckpointOptions): Promise<LockedFolder> {
-  for (;;) {
+  for (let tries = 1; ; tries++) {
     const made = await mkdir(folder, { recursive: true });
     const fd = openFolder(folder);
-    if (fd === null) continue;
-    if (fd === undefined) return { fd, made };
     try {
-      if (!tryToLock(fd)) await waitForLock(fd, folder, options);
+      if (fd !== undefined && !tryToLock(fd)) await waitForLock(fd, folder, options);
+      if (isAt(folder, fd) || tries === MAX_TRIES) return { fd, made };
     } catch (error) {
-      closeSync(fd);
+      if (fd !== undefined) closeSync(fd);
       throw error;
     }
-    const found = statSync(folder, { bigint: true, throwIfNoEntry: false });
-    const locked = fstatSync(fd, { bigint: true });
-    if (found !== undefined && identityOf(found) === identityOf(locked)) return { fd, made };
-    closeSync(fd);
+    if (fd !== undefined) closeSync(fd);
   }
 }
 
-/**
- * Null when the folder is gone; undefined where there is nothing to lock: folders that we may not read,
- * and on Windows all.
- */
-function openFolder(folder: string): number | null | undefined {
+/** Undefined when it cannot be locked: it is gone, we may not read it, or this is Windows. */
+function openFolder(folder: string): number | undefined {
   try {
     return openSync(folder, constants.O_RDONLY | (constants.O_DIRECTORY ?? 0));
   } catch (error) {
-    if (hasCode(error, ['ENOENT'])) return null;
-    if (hasCode(error, ['EACCES', 'EPERM', 'EISDIR'])) return undefined;
+    if (hasCode(error, ['ENOENT', 'EACCES', 'EPERM', 'EISDIR'])) return undefined;
     throw error;
   }
+}
+
+/** Whether the path leads to the folder of the descriptor; without one, to any. */
+function isAt(path: string, fd: number | undefined): boolean {
+  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
+  if (found === undefined || fd === undefined) return found !== undefined;
+  return identityOf(found) === identityOf(fstatSync(fd, { bigint: true }));
 }
 
 async function removeMade(folder: string, made: string): Promise<void> {

@@ -4,11 +4,17 @@
  * File length: one class, and most lines are what users read about its members.
  */
 
-import { argumentRangeError, requireBoolean, requireOptions } from '../errors/arguments.js';
+import {
+  argumentRangeError,
+  requireBoolean,
+  requireOptions,
+  requireString,
+} from '../errors/arguments.js';
 import { SafetensorsError } from '../errors/errors.js';
 import { convert, requireInto } from '../float32/kernels.js';
 import { valueCountOf } from '../float32/to-float32.js';
 import { DTYPES, type Dtype, type TensorData } from '../format/dtype.js';
+import { dtypeOfOtherName } from '../format/dtype-names.js';
 import { elementCountOf } from '../format/tensor-spec.js';
 import { MemoryStorage } from '../storage/memory.js';
 import { CHUNKS_OPTIONS, type ChunksOptions, chunkByteLength } from './chunks.js';
@@ -192,7 +198,15 @@ export class TensorOf<D extends Dtype> {
    * ```
    */
   as<Expected extends Dtype>(dtype: Expected): TensorOf<Expected> {
-    if (!Object.hasOwn(DTYPES, dtype)) throw argumentRangeError('dtype', 'one of DTYPES', dtype);
+    requireString('dtype', dtype);
+    if (!Object.hasOwn(DTYPES, dtype)) {
+      const meant = dtypeOfOtherName(dtype);
+      throw argumentRangeError(
+        'dtype',
+        meant === undefined ? 'one of DTYPES' : `'${meant}'`,
+        dtype,
+      );
+    }
     if (hasDtype(this, dtype)) return this;
     const message = `expected dtype ${dtype}, found ${this.dtype}`;
     throw new SafetensorsError('SAFETENSORS_DTYPE_MISMATCH', message, this.#source.context);

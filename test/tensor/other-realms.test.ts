@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { parse, serialize, type ViewConstructor } from '../../src/index.js';
+import { parse, type RowIndices, serialize, type ViewConstructor } from '../../src/index.js';
 import { fileBytes } from '../support/make-file.js';
 import { foreign, foreignAbort } from '../support/other-realm.js';
 
@@ -29,6 +29,20 @@ test.each(['new Float32Array(3)', 'new Float32Array(new SharedArrayBuffer(12))']
     expect(Array.from(into)).toEqual([1, 2, 3]);
   },
 );
+
+test('rows by indices of another realm, into its arrays', async () => {
+  for (const indices of ['[2, 0n]', 'Int32Array.of(2, 0)', 'BigInt64Array.of(-1n, 0n)']) {
+    expect(tensor.take(foreign<RowIndices>(indices)).data).toEqual(Float32Array.of(3, 1));
+  }
+  const into = foreign<Float32Array>('new Float32Array(2)');
+  expect(tensor.takeFloat32([1, 2], { into })).toBe(into);
+  expect(Array.from(into)).toEqual([2, 3]);
+  const { buffer } = await tensor.takeAsync([2, 1], { into });
+  expect(buffer).toBe(into.buffer);
+  expect(Array.from(into)).toEqual([3, 2]);
+  expect(() => tensor.take([0], { into: foreign('new Float64Array(1)') })).toThrow('Float64Array');
+  expect(() => tensor.take(foreign('Float32Array.of(1)'))).toThrow(TypeError);
+});
 
 test('a signal of another realm', async () => {
   const { signal, abort } = foreignAbort();

@@ -126,7 +126,11 @@ describe.each([...openers, ['memory', overBuffer] as const])('%s (%#)', (kind, o
       }),
     );
     expect(() => tensor.as('F32')).toThrow(SafetensorsError);
-    for (const wrong of ['float32', 'bf16', 'toString', undefined, 32]) {
+    expect(() => tensor.as('float32' as never)).toThrow('dtype must be \'F32\', but is "float32"');
+    for (const wrong of [undefined, 32]) {
+      expect(() => tensor.as(wrong as never)).toThrow('dtype must be a string');
+    }
+    for (const wrong of ['float32', 'bf16', 'toString', 'x']) {
       expect(() => tensor.as(wrong as never)).toThrow(
         expect.objectContaining({ name: 'RangeError', code: 'ERR_OUT_OF_RANGE' }),
       );

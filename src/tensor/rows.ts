@@ -3,6 +3,7 @@
 import { argumentTypeError } from '../errors/arguments.js';
 import { isTypedArray, tagOf } from '../errors/brand-checks.js';
 import { type ErrorContext, SliceError } from '../errors/errors.js';
+import { allocate } from '../errors/out-of-memory.js';
 
 /** Positions along dimension 0, in any order, repeated or not; negative ones count from the end. */
 export type RowIndices =
@@ -58,7 +59,7 @@ export function planRows(table: Table, indices: RowIndices, context: ErrorContex
   if (!isArray && !Array.isArray(indices)) {
     throw argumentTypeError('indices', 'an array of integers, or a typed one', indices);
   }
-  const rows = new Float64Array(indices.length);
+  const rows = allocate(Float64Array, indices.length, context);
   for (let i = 0; i < rows.length; i++) {
     const index: unknown = indices[i];
     if (typeof index !== 'bigint' && !Number.isInteger(index)) {

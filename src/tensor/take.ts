@@ -150,7 +150,8 @@ export function takeFloats(
 /** Fills the output at once. */
 export function fillNow({ table, plan, fill }: Taking<unknown>): void {
   table.source.verify();
-  for (const [begin, end] of piecesOf(0, plan.byteLength, windowLengthOf(plan))) fill(begin, end);
+  const length = lengthWithin(WINDOW_BYTE_LENGTH, plan);
+  for (const [begin, end] of piecesOf(0, plan.byteLength, length)) fill(begin, end);
   table.source.verify();
 }
 
@@ -167,9 +168,9 @@ export async function fillInTurns(
   requireSignal(signal);
   signal?.throwIfAborted();
   source.verify();
-  const length = windowLengthOf(plan);
-  const ahead = length * Math.max(1, Math.floor(mostAhead(plan) / length));
-  for (const [from, to] of piecesOf(0, plan.byteLength, ahead)) {
+  const length = lengthWithin(WINDOW_BYTE_LENGTH, plan);
+  const windows = Math.floor(lengthWithin(AHEAD_BYTE_LENGTH, plan) / length);
+  for (const [from, to] of piecesOf(0, plan.byteLength, windows * length)) {
     await source.populate(rangesOf(table, plan, from, to));
     for (const [begin, end] of piecesOf(from, to, length)) {
       await nextTurn();
@@ -189,13 +190,9 @@ function requireBytesInto(into: TypedArray, dtype: Dtype, source: StorageRange):
   throw new SafetensorsError('SAFETENSORS_DTYPE_MISMATCH', message, source.context);
 }
 
-function windowLengthOf({ rowByteLength }: RowPlan): number {
-  return Math.min(WINDOW_BYTE_LENGTH, MAX_ROWS * rowByteLength);
-}
-
-/** How many bytes of rows may be asked of the disk at once. */
-function mostAhead({ rowByteLength }: RowPlan): number {
-  return Math.min(AHEAD_BYTE_LENGTH, MAX_ROWS * rowByteLength);
+/** As many bytes as the limit allows, without making too many ranges. */
+function lengthWithin(limit: number, { rowByteLength }: RowPlan): number {
+  return Math.min(limit, MAX_ROWS * rowByteLength);
 }
 
 /** Cuts [begin, end) into pieces of this length; the last one may be shorter. */

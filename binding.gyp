@@ -27,10 +27,12 @@
     {
       "target_name": "safetensors-mmap",
       "sources": [
+        "native/accounting.cc",
         "native/binding.cc",
         "native/convert.cc",
         "native/convert_binding.cc",
         "native/file_copy_binding.cc",
+        "native/handle.cc",
         "native/mapping.cc",
         "native/prefetch_binding.cc",
         "native/quarantine.cc",

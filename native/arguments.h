@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "handle.h"
 #include "mapping.h"
 
 // What the functions that JavaScript sees take and return.
@@ -109,33 +110,11 @@ bool ReadItems(const Napi::Value& value, Item** items, size_t* count) {
   return true;
 }
 
-// Marks our handles: no other object is taken for one.
-inline constexpr napi_type_tag kHandleTag = {0x7f3c1d0b58a94e26, 0x9a4de8c2f16b7035};
-
-// What the JavaScript object `Mapping` owns: a reference on the mapping until it is released,
-// detached or collected, and none afterwards.
-struct Handle {
-  MappingRef mapping;
-};
-
-// Null when the value is no handle.
-inline Handle* ToHandle(const Napi::Value& value) {
-  napi_env env = value.Env();
-  bool tagged = false;
-  void* data = nullptr;
-  if (!value.IsObject() ||
-      napi_check_object_type_tag(env, value, &kHandleTag, &tagged) != napi_ok || !tagged ||
-      napi_unwrap(env, value, &data) != napi_ok) {
-    return nullptr;
-  }
-  return static_cast<Handle*>(data);
-}
-
 // The mapping of the handle that is the first argument; it stays the handle's.
 inline Failure ReadMapping(const Napi::CallbackInfo& info, Mapping** mapping) {
-  const Handle* handle = ToHandle(info[0]);
+  const Handle* handle = Handle::From(info.Env(), info[0]);
   if (handle == nullptr) return "mapping";
-  *mapping = handle->mapping.get();
+  *mapping = handle->mapping();
   return *mapping == nullptr ? Failure(-EBADF) : Failure();
 }
 

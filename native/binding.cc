@@ -4,15 +4,15 @@
 #include <errno.h>
 #include <napi.h>
 
-#include <memory>
-#include <new>
 #include <utility>
 
 #include "arguments.h"
 #include "convert_binding.h"
+#include "environment.h"
 #include "exports.h"
 #include "file_copy_binding.h"
 #include "file_descriptor.h"
+#include "handle.h"
 #include "mapping.h"
 #include "prefetch_binding.h"
 #include "quarantine.h"
@@ -21,16 +21,9 @@
 
 namespace {
 
-// The environment owns a reference on it.
-Accounting* EnvironmentAccounting(napi_env env) {
-  void* data = nullptr;
-  napi_get_instance_data(env, &data);
-  return static_cast<Accounting*>(data);
-}
-
 // compensateExternalMemory(): 0
 napi_value CompensateExternalMemory(const Napi::CallbackInfo& info) {
-  EnvironmentAccounting(info.Env())->Enable();
+  Environment::Of(info.Env())->accounting.Enable();
   return Result(info.Env(), 0);
 }
 
@@ -41,10 +34,6 @@ napi_value ExternalBuffersAllowed(const Napi::CallbackInfo& info) {
   const napi_status status =
       napi_create_external_arraybuffer(info.Env(), &byte, 1, nullptr, nullptr, &buffer);
   return Napi::Boolean::New(info.Env(), status == napi_ok);
-}
-
-void FinalizeHandle(napi_env, void* data, void*) {
-  delete static_cast<Handle*>(data);
 }
 
 // mapFile(fd, byteLength, guard): Mapping
@@ -61,16 +50,8 @@ napi_value MapFile(const Napi::CallbackInfo& info) {
   const int error = Mapping::Open(fd, length, guarded, &mapping);
   if (error != 0) return Result(env, error);
 
-  std::unique_ptr<Handle> handle(new (std::nothrow) Handle{std::move(mapping)});
-  napi_value object;
-  if (!handle || napi_create_object(env, &object) != napi_ok ||
-      napi_wrap(env, object, handle.get(), FinalizeHandle, nullptr, nullptr) != napi_ok) {
-    return Result(env, -ENOMEM);
-  }
-  // Now the object owns the handle.
-  handle.release();
-  if (napi_type_tag_object(env, object, &kHandleTag) != napi_ok) return Result(env, -ENOMEM);
-  return object;
+  napi_value object = Handle::Create(env, std::move(mapping));
+  return object == nullptr ? Result(env, -ENOMEM) : object;
 }
 
 // tensorBuffer(mapping, byteOffset, byteLength): ArrayBuffer
@@ -79,8 +60,8 @@ napi_value TensorBuffer(const Napi::CallbackInfo& info) {
   MappedRange range;
   if (const Failure failure = ReadRange(info, &range)) return failure.ToValue(env);
   napi_value buffer;
-  const napi_status status = CreateTensorBuffer(
-      env, EnvironmentAccounting(env), range.mapping.get(), range.offset, range.length, &buffer);
+  const napi_status status = CreateTensorBuffer(env, Environment::Of(env), range.mapping.get(),
+                                                range.offset, range.length, &buffer);
   if (status == napi_ok) return buffer;
   return Result(env, status == napi_no_external_buffers_allowed ? -ENOTSUP : -ENOMEM);
 }
@@ -144,14 +125,21 @@ napi_value CloseDescriptor(const Napi::CallbackInfo& info) {
 
 // release(mapping): 0
 napi_value Release(const Napi::CallbackInfo& info) {
-  Handle* handle = ToHandle(info[0]);
+  Handle* handle = Handle::From(info.Env(), info[0]);
   if (handle == nullptr) return Failure("mapping").ToValue(info.Env());
-  handle->mapping = {};
+  handle->End();
   return Result(info.Env(), 0);
 }
 
-// Detaches one of the mapping's buffers; false when it is not one of them.
-bool DetachBuffer(napi_env env, const Mapping* mapping, napi_value buffer) {
+// releaseDropped(): 0. Collects garbage, and ends the handles that are garbage.
+napi_value ReleaseDropped(const Napi::CallbackInfo& info) {
+  Handle::EndDropped(info.Env());
+  return Result(info.Env(), 0);
+}
+
+// Detaches one of the mapping's buffers, and counts it unless that was done before; false when it
+// is not one of them.
+bool DetachBuffer(napi_env env, const Mapping& mapping, napi_value buffer, uint64_t* detached) {
   bool is_buffer = false;
   bool is_detached = false;
   void* data = nullptr;
@@ -160,56 +148,57 @@ bool DetachBuffer(napi_env env, const Mapping* mapping, napi_value buffer) {
   if (napi_is_detached_arraybuffer(env, buffer, &is_detached) != napi_ok) return false;
   if (is_detached) return true;
   if (napi_get_arraybuffer_info(env, buffer, &data, &length) != napi_ok) return false;
-  const auto begin = reinterpret_cast<uintptr_t>(mapping->base());
+  const auto begin = reinterpret_cast<uintptr_t>(mapping.base());
   const auto address = reinterpret_cast<uintptr_t>(data);
-  if (address < begin || address >= begin + mapping->length()) return false;
-  return napi_detach_arraybuffer(env, buffer) == napi_ok;
+  if (address < begin || address >= begin + mapping.length()) return false;
+  if (napi_detach_arraybuffer(env, buffer) != napi_ok) return false;
+  ++*detached;
+  return true;
 }
 
-// detach(mapping, buffers): 0
+// detach(mapping, buffers, emptied): 0
 napi_value Detach(const Napi::CallbackInfo& info) {
   napi_env env = info.Env();
-  Handle* handle = ToHandle(info[0]);
+  Handle* handle = Handle::From(env, info[0]);
   uint32_t count;
+  uint64_t emptied;
   if (handle == nullptr) return Failure("mapping").ToValue(env);
   if (napi_get_array_length(env, info[1], &count) != napi_ok) {
     return Failure("buffers").ToValue(env);
   }
-  // Taken from the handle first: reading the array can run JavaScript, which may call `release`.
-  MappingRef mapping = std::move(handle->mapping);
-  if (!mapping) return Result(env, 0);
-
+  if (!ReadSize(info[2], &emptied)) return Failure("emptied").ToValue(env);
+  // Reading the array can run JavaScript. For that the handle has ended meanwhile.
+  MappingRef mapping = handle->Lend();
   bool all_ours = true;
-  for (uint32_t i = 0; all_ours && i < count; i++) {
+  for (uint32_t i = 0; mapping && all_ours && i < count; i++) {
     napi_handle_scope scope;
     napi_open_handle_scope(env, &scope);
     napi_value buffer;
     all_ours = napi_get_element(env, info[1], i, &buffer) == napi_ok &&
-               DetachBuffer(env, mapping.get(), buffer);
+               DetachBuffer(env, *mapping.get(), buffer, &emptied);
     napi_close_handle_scope(env, scope);
   }
-  if (!all_ours) {
-    handle->mapping = std::move(mapping);
-    return Failure("buffers").ToValue(env);
-  }
+  handle->TakeBack(std::move(mapping));
+  if (!all_ours) return Failure("buffers").ToValue(env);
 
-  if (!mapping->exposed()) return Result(env, 0);
-  const int error = mapping->Overlay();
+  mapping = handle->End();
+  if (!mapping || !mapping->exposed()) return Result(env, 0);
+  const int error = mapping->Overlay(emptied == mapping->buffers());
   Quarantine(std::move(mapping));
   return Result(env, error);
 }
 
 // An environment ends; buffers of it may still be finalized after this.
 void FinalizeEnvironment(napi_env env, void* data, void*) {
-  Ref<Accounting>::Adopt(static_cast<Accounting*>(data))->End(env);
+  Ref<Environment>::Adopt(static_cast<Environment*>(data))->accounting.End(env);
 }
 
 Napi::Object Init(Napi::Env env, Napi::Object exports) {
-  Ref<Accounting> accounting(new Accounting());
-  if (napi_set_instance_data(env, accounting.get(), FinalizeEnvironment, nullptr) != napi_ok) {
+  Ref<Environment> environment(new Environment());
+  if (napi_set_instance_data(env, environment.get(), FinalizeEnvironment, nullptr) != napi_ok) {
     return exports;
   }
-  accounting.Release();
+  environment.Release();
   Define(env, exports,
          {
              Export<CompensateExternalMemory>("compensateExternalMemory"),
@@ -219,6 +208,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
              Export<ReadFileState>("readFileState"),
              Export<ReadBytes>("readBytes"),
              Export<Release>("release"),
+             Export<ReleaseDropped>("releaseDropped"),
              Export<Detach>("detach"),
              Export<DuplicateDescriptor>("duplicateDescriptor"),
              Export<CloseDescriptor>("closeDescriptor"),

@@ -16,6 +16,9 @@ class Counted {
   Counted() = default;
   ~Counted() = default;
 
+  // Those of other threads may be dropped meanwhile.
+  uint64_t references() const { return references_.load(std::memory_order_acquire); }
+
  private:
   template <typename T>
   friend class Ref;

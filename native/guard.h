@@ -23,8 +23,9 @@ int Watch(void* base, size_t length, int fd, Slot** slot);
 // Whether a reader has hit the file's new end.
 bool Truncated(const Slot* slot);
 
-// Call it when the range has become anonymous memory and before the descriptor is closed. A
-// thread that faulted just before still finds the range in the registry, and tries again.
+// Call it before the descriptor is closed. From then on the handler cannot ask for the file's size:
+// it takes all pages from the one that is gone to the end for gone, unless the last one can be
+// read.
 void ForgetFile(Slot* slot);
 
 // Call it before the range is unmapped. On return no thread's handler works on the range.

@@ -23,7 +23,7 @@ struct Slot {
   std::atomic<uintptr_t> end{0};
   std::atomic<bool> truncated{false};
   std::atomic_flag lock = ATOMIC_FLAG_INIT;
-  // The file behind the range; -1 when the range is anonymous.
+  // The file behind the range; -1 when its descriptor is closed.
   int fd = -1;
   // From here to the end, zero pages lie over the file already.
   uintptr_t zeros_begin = 0;
@@ -89,27 +89,29 @@ bool Retry(Slot* slot, uintptr_t page) {
   return ++slot->retries <= kMaxRetries;
 }
 
+// Where the file ends now, given a page that cannot be read. Without a descriptor nobody can be
+// asked; but pages that are gone reach to the end.
+uintptr_t FindEnd(const Slot& slot, uintptr_t page) {
+  if (slot.fd == -1) return IsReadable(slot.zeros_begin - 1) ? slot.zeros_begin : page;
+  struct stat file;
+  if (fstat(slot.fd, &file) != 0) return slot.zeros_begin;
+  return slot.begin.load(std::memory_order_relaxed) + PageEnd(static_cast<uintptr_t>(file.st_size));
+}
+
 // Makes the faulting page readable. The caller holds the slot's lock.
 bool Repair(Slot* slot, uintptr_t address) {
   const uintptr_t page = PageBegin(address);
   // Another thread was faster, or the file has been made longer again.
   if (IsReadable(address)) return Retry(slot, page);
-  if (slot->fd == -1) return false;
 
   slot->truncated.store(true, std::memory_order_relaxed);
-  struct stat file;
-  const uintptr_t begin = slot->begin.load(std::memory_order_relaxed);
-  if (fstat(slot->fd, &file) == 0) {
-    const uintptr_t new_end = begin + PageEnd(static_cast<uintptr_t>(file.st_size));
-    if (new_end <= page) {
-      // Only once for each page: what JavaScript has written into earlier zeros stays.
-      if (!LayZeros(new_end, slot->zeros_begin)) return false;
-      slot->zeros_begin = new_end;
-      return true;
-    }
-  }
+  const uintptr_t end = FindEnd(*slot, page);
   // The page lies within the file but cannot be read: an I/O error.
-  return LayZeros(page, page + page_size);
+  if (end > page) return LayZeros(page, page + page_size);
+  // Only once for each page: what JavaScript has written into earlier zeros stays.
+  if (!LayZeros(end, slot->zeros_begin)) return false;
+  slot->zeros_begin = end;
+  return true;
 }
 
 // False when the address is in none of our mappings, or cannot be helped.

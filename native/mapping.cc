@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <new>
 
+#include "quarantine.h"
+
 static_assert(sizeof(size_t) == 8, "mappings are larger than a 32-bit address space");
 
 namespace {
@@ -23,25 +25,39 @@ constexpr int kFlags = MAP_PRIVATE | MAP_NORESERVE;
 int Mapping::Open(int fd, uint64_t length, bool guarded, MappingRef* mapping) {
   const MappingRef opened(new (std::nothrow) Mapping());
   if (!opened) return -ENOMEM;
-  void* base = mmap(nullptr, length, kProtection, kFlags, fd, 0);
-  if (base == MAP_FAILED) return -errno;
+  void* base;
+  int error;
+  do {
+    base = mmap(nullptr, length, kProtection, kFlags, fd, 0);
+    error = base == MAP_FAILED ? -errno : 0;
+  } while (error == -ENOMEM && DropOldestOfQuarantine());
+  if (error != 0) return error;
   opened->base_ = static_cast<uint8_t*>(base);
   opened->length_ = length;
   opened->fd_ = FileDescriptor::Duplicate(fd);
   if (!opened->fd_) return -errno;
-  if (guarded) {
-    const int error = guard::Watch(base, length, opened->fd(), &opened->slot_);
-    if (error != 0) return error;
-  }
-  *mapping = opened;
-  return 0;
+  if (guarded) error = guard::Watch(base, length, opened->fd(), &opened->slot_);
+  if (error == 0) *mapping = opened;
+  return error;
+}
+
+Mapping::~Mapping() {
+  Unmap();
 }
 
 // The guard lets go first: from then on its handler does not touch these addresses any more, and
 // they and the descriptor may come to belong to somebody else.
-Mapping::~Mapping() {
+void Mapping::Unmap() {
   guard::Leave(slot_);
+  slot_ = nullptr;
   if (base_ != nullptr) munmap(base_, length_);
+  base_ = nullptr;
+}
+
+// A buffer is removed before it drops its reference: when the sums agree, there was nobody else.
+void Mapping::UnmapEmptied() {
+  const uint64_t owners = references();
+  if (all_emptied_ && owners == 1 + buffers()) Unmap();
 }
 
 int Mapping::ReadFileState(FileState* state) const {
@@ -66,12 +82,15 @@ int64_t Mapping::ReadBytes(uint64_t position, void* target, size_t length) const
   return count == -1 ? -errno : count;
 }
 
-int Mapping::Overlay() {
-  if (!fd_) return 0;
+void Mapping::CloseFile() {
+  guard::ForgetFile(slot_);
+  fd_.Close();
+}
+
+int Mapping::Overlay(bool all_emptied) {
   if (mmap(base_, length_, kProtection, kFlags | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) {
     return -errno;
   }
-  guard::ForgetFile(slot_);
-  fd_.Close();
+  all_emptied_ = all_emptied;
   return 0;
 }

@@ -23,6 +23,7 @@ void DropOldest() {
   oldest = (oldest + 1) % kMaxRanges;
   count--;
   bytes -= mapping->length();
+  mapping->UnmapEmptied();
 }
 
 }  // namespace
@@ -33,4 +34,11 @@ void Quarantine(MappingRef mapping) {
   bytes += mapping->length();
   ring[(oldest + count) % kMaxRanges] = mapping.Release();
   count++;
+}
+
+bool DropOldestOfQuarantine() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (count == 0) return false;
+  DropOldest();
+  return true;
 }

@@ -76,17 +76,26 @@ export interface Addon {
   /** Closes a descriptor made by `duplicateDescriptor`. */
   closeDescriptor(fd: number): void;
   /**
-   * Ends the handle. Buffers handed out stay valid. The file is unmapped when the last of them is
-   * collected, at once when there is none. May be called again.
+   * Ends the handle and closes its descriptor. Buffers handed out stay valid. The file is unmapped when
+   * the last of them is collected, at once when there is none. May be called again.
    */
   release(mapping: Mapping): void;
+  /**
+   * Collects garbage (in Node; elsewhere the engine does when it likes), and releases all mappings of
+   * this thread whose objects are garbage. Without this call they are released after a turn of the
+   * event loop.
+   */
+  releaseDropped(): void;
   /**
    * Ends the handle and empties `buffers`, which must be the mapping's: file and memory are free at
    * once. Whoever still has the bare address (a buffer that is not among them or was moved with
    * `transfer()`, work on the thread pool) reads zeros. Does nothing when the handle has ended
    * already. On Node 24 and newer a buffer that was marked by `markAsUntransferable` ends the process.
+   *
+   * `emptied` is how many further buffers of the mapping the caller has emptied. When these and
+   * `buffers` are all that there are, addresses can be freed before the finalizers have run.
    */
-  detach(mapping: Mapping, buffers: readonly ArrayBuffer[]): void;
+  detach(mapping: Mapping, buffers: readonly ArrayBuffer[], emptied?: number): void;
   /**
    * Converts packed elements, at any alignment, to float32 on this thread. `output` has a value for
    * every element of `bytes`, two for one of C64. `ENOTSUP` when the processor lacks the level.
@@ -164,7 +173,8 @@ export interface AddonExports {
   duplicateDescriptor(mapping: Mapping): Outcome;
   closeDescriptor(fd: number): Outcome;
   release(mapping: Mapping): Outcome;
-  detach(mapping: Mapping, buffers: readonly ArrayBuffer[]): Outcome;
+  releaseDropped(): 0;
+  detach(mapping: Mapping, buffers: readonly ArrayBuffer[], emptied: number): Outcome;
   convert(dtype: number, bytes: Uint8Array, output: Float32Array, level: number): Outcome;
   convertAsync(
     dtype: number,
@@ -233,8 +243,12 @@ export function bind(exports: AddonExports): Addon {
     release(mapping) {
       countOf(exports.release(mapping), 'munmap', { mapping });
     },
-    detach(mapping, buffers) {
-      countOf(exports.detach(mapping, buffers), 'mmap', { mapping, buffers });
+    releaseDropped() {
+      exports.releaseDropped();
+    },
+    detach(mapping, buffers, emptied = 0) {
+      const result = exports.detach(mapping, buffers, emptied);
+      countOf(result, 'mmap', { mapping, buffers, emptied });
     },
     convert(dtype, bytes, output, level = 'best') {
       const code = DTYPE_NAMES.indexOf(dtype);

@@ -26,6 +26,7 @@ const EXPECTED_ARGUMENT: Readonly<Record<string, string>> = {
   path: 'a path in bytes, of fewer than 4 096 and without a zero byte',
   otherPath: 'a path in bytes, of fewer than 4 096 and without a zero byte',
   buffers: "an array of the mapping's buffers",
+  emptied: 'a number of buffers',
   ranges:
     'a Float64Array with descriptor, position and length of up to 1 024 ranges, 16 MiB in all',
   dtype: 'the name of a dtype',
@@ -37,11 +38,11 @@ const EXPECTED_ARGUMENT: Readonly<Record<string, string>> = {
 /** What to do when a file cannot be mapped, by the system's code. */
 const MAPPING_ADVICE: Readonly<Record<string, string>> = {
   ENOMEM:
-    "; raise the limit of the process's addresses (ulimit -v), allow overcommit " +
-    "(vm.overcommit_memory), or open the file with { storage: 'read' }",
+    "; raise the limit of the process's addresses (ulimit -v) or of its mappings " +
+    '(vm.max_map_count), allow overcommit (vm.overcommit_memory), or open the file with ' +
+    "{ storage: 'read' }",
   EMFILE:
-    '; descriptors of closed files come back when the event loop turns after their views were ' +
-    'collected, or at once by close({ detach: true })',
+    '; close files that are not needed any more, or raise the limit of descriptors (ulimit -n)',
 };
 
 /** `syscall` is what failed below the addon's function, `args` are the arguments it was given. */

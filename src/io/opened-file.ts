@@ -5,6 +5,7 @@
 
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats, statSync } from 'node:fs';
 import { FileChangedError, SafetensorsError } from '../errors/errors.js';
+import { retryWithoutDropped } from './dropped-files.js';
 import { hasCode } from './system-errors.js';
 
 /** Most bytes of one read call: Node refuses lengths of 2 GiB and above. */
@@ -72,7 +73,7 @@ export function openRegularFile(
 function openWithoutWaiting(path: string | Buffer, label: string, flag: number): number {
   try {
     // Windows has no O_NONBLOCK, and no FIFOs in the file system either.
-    return openSync(path, flag | (constants.O_NONBLOCK ?? 0));
+    return retryWithoutDropped(() => openSync(path, flag | (constants.O_NONBLOCK ?? 0)));
   } catch (error) {
     // A socket cannot be opened at all.
     if (hasCode(error, ['ENXIO'])) requireRegularFile(statSync(path), label);

@@ -6,20 +6,26 @@ type Transfer = (this: ArrayBuffer, byteLength: number) => ArrayBuffer;
 const { transfer } = ArrayBuffer.prototype as { readonly transfer?: Transfer };
 
 /**
- * Empties the buffers, each by `otherwise` where the language has no way. On Node 24 and newer a buffer
- * that was marked by `markAsUntransferable` keeps its memory: only this call reports that, while the
- * engine's own interface ends the process.
+ * Empties the buffers, each by `otherwise` where the language has no way. Returns how many the language
+ * emptied. On Node 24 and newer a buffer that was marked by `markAsUntransferable` keeps its memory:
+ * only this call reports that, while the engine's own interface ends the process.
  */
 export function emptyBuffers(
   buffers: readonly ArrayBuffer[],
   otherwise: (buffer: ArrayBuffer) => void,
-): void {
+): number {
+  let emptied = 0;
   for (const buffer of buffers) {
     try {
-      if (transfer === undefined) otherwise(buffer);
-      else transfer.call(buffer, 0);
+      if (transfer === undefined) {
+        otherwise(buffer);
+      } else {
+        transfer.call(buffer, 0);
+        emptied++;
+      }
     } catch {
       // Marked, or without memory already.
     }
   }
+  return emptied;
 }

@@ -2,6 +2,7 @@
 
 import { closeSync } from 'node:fs';
 import type { Addon, Mapping } from '../addon/load.js';
+import { retryWithoutDropped } from '../io/dropped-files.js';
 import type { OpenedFile, ReadBytes } from '../io/opened-file.js';
 import { emptyBuffers } from './empty-buffers.js';
 import { FileBackedStorage, type FileState } from './file-backed.js';
@@ -57,7 +58,7 @@ export class MappedStorage extends FileBackedStorage {
 
   lend(): LentDescriptor {
     const addon = this.#addon;
-    const fd = addon.duplicateDescriptor(this.#mapping);
+    const fd = retryWithoutDropped(() => addon.duplicateDescriptor(this.#mapping));
     return { fd, giveBack: () => addon.closeDescriptor(fd) };
   }
 
@@ -105,7 +106,7 @@ export class MappedStorage extends FileBackedStorage {
       return;
     }
     const left: ArrayBuffer[] = [];
-    emptyBuffers(detached, (buffer) => left.push(buffer));
-    this.#addon.detach(this.#mapping, left);
+    const emptied = emptyBuffers(detached, (buffer) => left.push(buffer));
+    this.#addon.detach(this.#mapping, left, emptied);
   }
 }

@@ -2,6 +2,7 @@
 
 import { type AddonUnavailable, loadAddon } from '../addon/load.js';
 import { SafetensorsError } from '../errors/errors.js';
+import { retryWithoutDropped } from '../io/dropped-files.js';
 import type { OpenedFile } from '../io/opened-file.js';
 import type { FileBackedStorage } from './file-backed.js';
 import { MappedStorage } from './mapped.js';
@@ -33,7 +34,7 @@ export function openStorage(file: OpenedFile, options: StorageOptions): FileBack
   const load = loadAddon();
   if (!('addon' in load)) return withoutMapping(file, options, load, undefined);
   try {
-    return new MappedStorage(file, load.addon, options.guard ?? true);
+    return retryWithoutDropped(() => new MappedStorage(file, load.addon, options.guard ?? true));
   } catch (error) {
     // ENODEV: some network and FUSE file systems have no mappings.
     if ((error as NodeJS.ErrnoException).code !== 'ENODEV') throw error;

@@ -55,6 +55,16 @@ describe.runIf(process.platform === 'linux')('a truncated file', () => {
     expect(await measureInChild(CHILD, ['again'])).toEqual(expected);
   });
 
+  test('reads as zeros after its handle has ended, and keeps what was written into them', async () => {
+    const result = await measureInChild<{ lines: number }>(CHILD, ['released']);
+    const sum = 7 * (16 * MB + 5);
+    expect(result).toMatchObject({
+      before: (7 * 64 * MB) / PAGE,
+      after: [sum, 7 * ((16 * MB) / (2 * PAGE)), sum + 5],
+    });
+    expect(result.lines).toBeLessThan(20);
+  });
+
   test('can be detached while threads run into the missing pages', async () => {
     expect(await measureInChild(CHILD, ['detach-while-faulting'])).toBe('done');
   });

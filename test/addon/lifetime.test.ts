@@ -28,6 +28,13 @@ describe('nothing is left behind', () => {
     expect(left.anonymous).toBeLessThan(tolerance);
   });
 
+  test('dropped handles are looked for before there are too many', async () => {
+    const { most, left } = await measureInChild<Record<string, number>>(CHILD, ['drop-and-turn']);
+    process.stdout.write(`drop-and-turn: at most ${most} of 3000 handles alive\n`);
+    expect(most).toBeLessThan(300);
+    expect(left).toBe(0);
+  });
+
   test('views keep the file mapped after a release, until they are collected', async () => {
     const expected = { read: 0, held: 1, after: 0, descriptors: 0 };
     expect(await measureInChild(CHILD, ['released-with-views'])).toEqual(expected);

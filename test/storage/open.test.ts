@@ -20,11 +20,12 @@ beforeEach(() => {
 afterEach(() => closeSync(file.fd));
 
 /** An addon whose mapping fails. */
-function failingWith(code: string): AddonLoad {
+function failingWith(code: string): { addon: Addon; path: string } {
   const failing: Partial<Addon> = {
-    mapFile: () => {
+    mapFile: vi.fn(() => {
       throw Object.assign(new Error(code), { code });
-    },
+    }),
+    releaseDropped: vi.fn(),
   };
   return { addon: failing as Addon, path: 'the addon' };
 }
@@ -70,11 +71,17 @@ describe.each<[string, () => AddonLoad]>([
   });
 });
 
-test('no room for a mapping is an error', () => {
-  addon.load = failingWith('ENOMEM');
-  expect(() => openStorage(file, {})).toThrow(expect.objectContaining({ code: 'ENOMEM' }));
-  expect(fstatSync(file.fd).isFile()).toBe(true);
-});
+test.each(['ENOMEM', 'EMFILE'])(
+  'no room for a mapping (%s) is an error after dropped files were released',
+  (code) => {
+    const load = failingWith(code);
+    addon.load = load;
+    expect(() => openStorage(file, {})).toThrow(expect.objectContaining({ code }));
+    expect(load.addon.releaseDropped).toHaveBeenCalledOnce();
+    expect(load.addon.mapFile).toHaveBeenCalledTimes(2);
+    expect(fstatSync(file.fd).isFile()).toBe(true);
+  },
+);
 
 test('an addon that fails after mapping gives the mapping back, not the descriptor', () => {
   const release = vi.fn();

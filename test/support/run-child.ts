@@ -22,6 +22,8 @@ export interface ChildOptions {
   readonly flags?: readonly string[];
   /** Added to the environment. */
   readonly env?: NodeJS.ProcessEnv;
+  /** Limits of the shell's `ulimit`, such as `-n 1024`. */
+  readonly limits?: string;
 }
 
 /** Path of `test/<script>`. */
@@ -36,10 +38,11 @@ export function childPath(script: string): string {
 export async function runChild(
   script: string,
   args: readonly string[] = [],
-  { flags = [], env = {} }: ChildOptions = {},
+  { flags = [], env = {}, limits = '' }: ChildOptions = {},
 ): Promise<ChildResult> {
   const folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-'));
-  const child = spawn(process.execPath, ['--expose-gc', ...flags, childPath(script), ...args], {
+  const node = [process.execPath, '--expose-gc', ...flags, childPath(script), ...args];
+  const child = spawn('sh', ['-c', `${limits && `ulimit ${limits}; `}exec "$@"`, 'sh', ...node], {
     env: { ...process.env, ...env, TMPDIR: folder },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

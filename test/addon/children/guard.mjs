@@ -128,6 +128,27 @@ const scenarios = {
     truncateSync(path, 32 * PAGE);
     report({ gap, kept, last: sum(bytes) });
   },
+  /** Without its descriptor, which a handle closes when it ends, the guard cannot ask for the size. */
+  async released() {
+    const path = makeSevens('a', 64 * MB);
+    const openReleased = () => {
+      const { mapping, bytes } = openBytes(path, 64 * MB);
+      addon.release(mapping);
+      return bytes;
+    };
+    const [forwards, backwards, written] = [openReleased(), openReleased(), openReleased()];
+    const before = { sum: sum(forwards, PAGE), lines: mapLines().length };
+    truncateSync(path, 32 * MB);
+    written[48 * MB] = 5;
+    truncateSync(path, 16 * MB + 5);
+    let total = 0;
+    for (let i = backwards.length - 1; i >= 0; i -= 2 * PAGE) total += backwards[i];
+    report({
+      before: before.sum,
+      after: [sum(forwards), total, sum(written)],
+      lines: mapLines().length - before.lines,
+    });
+  },
   async 'detach-while-faulting'() {
     const path = makeSevens('a', 64 * MB);
     for (let round = 0; round < 20; round++) {

@@ -100,6 +100,19 @@ const scenarios = {
     const path = makeFile('a', MB);
     report(await leftBehind(() => void mapPath(path, MB), 500, 5000));
   },
+  /** Nobody asks for collections, and nothing else makes the engine collect. */
+  async 'drop-and-turn'() {
+    const path = makeFile('a', PAGE);
+    const begin = resources().descriptors;
+    let most = 0;
+    for (let i = 0; i < 3000; i++) {
+      mapPath(path, PAGE);
+      await nextTurn();
+      if (i % 10 === 0) most = Math.max(most, readdirSync('/proc/self/fd').length - begin);
+    }
+    await collect();
+    report({ most, left: readdirSync('/proc/self/fd').length - begin });
+  },
   async 'released-with-views'() {
     const path = makeFile('a', MB);
     const before = resources();

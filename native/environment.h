@@ -1,0 +1,26 @@
+#ifndef SAFETENSORS_MMAP_ENVIRONMENT_H_
+#define SAFETENSORS_MMAP_ENVIRONMENT_H_
+
+#include <node_api.h>
+
+#include "accounting.h"
+#include "counted.h"
+#include "handle.h"
+
+// What the addon keeps for an environment: the JavaScript of one thread.
+//
+// Owners: the environment, every handle and every live buffer, because these can be finalized after
+// the environment's data has been.
+struct Environment : public Counted {
+  // The environment's own; null when the addon was not loaded to the end.
+  static Environment* Of(napi_env env) {
+    void* data = nullptr;
+    napi_get_instance_data(env, &data);
+    return static_cast<Environment*>(data);
+  }
+
+  Accounting accounting;
+  OpenHandles open_handles;
+};
+
+#endif  // SAFETENSORS_MMAP_ENVIRONMENT_H_

@@ -1,0 +1,96 @@
+#include "handle.h"
+
+#include <algorithm>
+#include <new>
+
+#include "environment.h"
+
+namespace {
+
+// Marks our handles: no other object is taken for one.
+constexpr napi_type_tag kTag = {0x7f3c1d0b58a94e26, 0x9a4de8c2f16b7035};
+
+// A quarter of the descriptors that a process usually may have. With many files in use it takes
+// twice as many to look again: opening n files costs O(log n) collections.
+uint64_t LimitAbove(uint64_t count) {
+  return std::max(uint64_t{256}, 2 * count);
+}
+
+}  // namespace
+
+Handle::Handle(Environment* environment, MappingRef mapping)
+    : environment_(environment), mapping_(std::move(mapping)) {}
+
+Handle::~Handle() = default;
+
+void Handle::Finalize(napi_env env, void* data, void*) {
+  auto* handle = static_cast<Handle*>(data);
+  handle->End();
+  if (handle->object_ != nullptr) napi_delete_reference(env, handle->object_);
+  delete handle;
+}
+
+napi_value Handle::Create(napi_env env, MappingRef mapping) {
+  Environment* environment = Environment::Of(env);
+  auto* handle = new (std::nothrow) Handle(environment, std::move(mapping));
+  if (handle == nullptr) return nullptr;
+  // Elsewhere than in Node, finalizers may run on any thread.
+  const bool is_listed = environment->accounting.enabled();
+  napi_value object;
+  if (napi_create_object(env, &object) != napi_ok ||
+      napi_wrap(env, object, handle, Finalize, nullptr, is_listed ? &handle->object_ : nullptr) !=
+          napi_ok) {
+    delete handle;
+    return nullptr;
+  }
+  // Now the object owns the handle.
+  if (is_listed) {
+    OpenHandles& handles = environment->open_handles;
+    handle->next_ = handles.first;
+    if (handle->next_ != nullptr) handle->next_->previous_ = handle;
+    handles.first = handle;
+    handles.count++;
+    if (handles.count > LimitAbove(handles.count_after_search)) EndDropped(env);
+  }
+  return napi_type_tag_object(env, object, &kTag) == napi_ok ? object : nullptr;
+}
+
+Handle* Handle::From(napi_env env, napi_value value) {
+  napi_valuetype type;
+  bool is_tagged = false;
+  void* data = nullptr;
+  if (napi_typeof(env, value, &type) != napi_ok || type != napi_object ||
+      napi_check_object_type_tag(env, value, &kTag, &is_tagged) != napi_ok || !is_tagged ||
+      napi_unwrap(env, value, &data) != napi_ok) {
+    return nullptr;
+  }
+  return static_cast<Handle*>(data);
+}
+
+void Handle::EndDropped(napi_env env) {
+  Environment* environment = Environment::Of(env);
+  if (!environment->accounting.Collect(env)) return;
+  OpenHandles& handles = environment->open_handles;
+  Handle* next;
+  for (Handle* handle = handles.first; handle != nullptr; handle = next) {
+    next = handle->next_;
+    napi_value object = nullptr;
+    if (napi_get_reference_value(env, handle->object_, &object) == napi_ok && object == nullptr) {
+      handle->End();
+    }
+  }
+  handles.count_after_search = handles.count;
+}
+
+MappingRef Handle::End() {
+  if (!mapping_) return {};
+  if (object_ != nullptr) {
+    OpenHandles& handles = environment_->open_handles;
+    if (next_ != nullptr) next_->previous_ = previous_;
+    (previous_ != nullptr ? previous_->next_ : handles.first) = next_;
+    handles.count--;
+    handles.count_after_search = std::min(handles.count_after_search, handles.count);
+  }
+  mapping_->CloseFile();
+  return std::move(mapping_);
+}

@@ -1,0 +1,67 @@
+#ifndef SAFETENSORS_MMAP_HANDLE_H_
+#define SAFETENSORS_MMAP_HANDLE_H_
+
+#include <node_api.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "counted.h"
+#include "mapping.h"
+
+struct Environment;
+class Handle;
+
+// The handles of an environment that have not ended.
+struct OpenHandles {
+  Handle* first = nullptr;
+  uint64_t count = 0;
+  // How many there were when dropped ones were last looked for, or fewer since.
+  uint64_t count_after_search = 0;
+};
+
+// What the JavaScript object `Mapping` owns: a reference on the mapping until the handle is ended,
+// and none afterwards. It ends when the object is collected, too.
+//
+// A file that is dropped without close() holds a descriptor and addresses, but the engine sees no
+// reason to collect it, and tells of garbage only in a later turn of the event loop. So we make it
+// collect, and look for the dropped handles ourselves, once so many are open that the process could
+// soon lack descriptors.
+//
+// Only on the JavaScript thread.
+class Handle {
+ public:
+  // Makes the object. Null, without owning anything, when the engine refuses.
+  static napi_value Create(napi_env env, MappingRef mapping);
+
+  // Null when the value is no such object.
+  static Handle* From(napi_env env, napi_value value);
+
+  // Collects garbage, and ends the handles whose objects are garbage. Does nothing where the
+  // accounting is off.
+  static void EndDropped(napi_env env);
+
+  // Stays the handle's; null when it has ended.
+  Mapping* mapping() const { return mapping_.get(); }
+
+  // Ends the handle and returns its mapping, or none when it has ended before.
+  MappingRef End();
+
+  // Between these two calls JavaScript finds the handle ended.
+  MappingRef Lend() { return std::move(mapping_); }
+  void TakeBack(MappingRef mapping) { mapping_ = std::move(mapping); }
+
+ private:
+  Handle(Environment* environment, MappingRef mapping);
+  ~Handle();
+  static void Finalize(napi_env env, void* data, void*);
+
+  Ref<Environment> environment_;
+  MappingRef mapping_;
+  // A weak reference on the object.
+  napi_ref object_ = nullptr;
+  Handle* previous_ = nullptr;
+  Handle* next_ = nullptr;
+};
+
+#endif  // SAFETENSORS_MMAP_HANDLE_H_

@@ -1,5 +1,7 @@
 import process from 'node:process';
 import { describe, expect, test } from 'vitest';
+import { writeTemporary } from '../support/make-file.js';
+import { rounds } from '../support/message-children.js';
 import { measureInChild, runChild } from '../support/run-child.js';
 
 const CHILD = 'addon/children/lifetime.mjs';
@@ -53,6 +55,17 @@ test('a worker that ends closes no descriptor but its own', async () => {
 test('a worker can be terminated while it loads the addon', async () => {
   const result = await runChild('addon/children/terminated-load.mjs');
   expect(result).toEqual({ code: 0, signal: null, stdout: '"some"\n', stderr: '' });
+});
+
+test('process.exit() with many small buffers alive does not hang', async () => {
+  const path = writeTemporary([{ name: 't', dtype: 'U8', shape: [2 ** 20] }]);
+  const count = rounds(25);
+  let ended = 0;
+  for (let i = 0; i < count; i++) {
+    const { code } = await runChild('addon/children/exit.mjs', [path], { timeout: 20_000 });
+    if (code === 0) ended++;
+  }
+  expect(ended).toBe(count);
 });
 
 test.each([

@@ -22,6 +22,8 @@ export interface ChildOptions {
   readonly flags?: readonly string[];
   /** Added to the environment. */
   readonly env?: NodeJS.ProcessEnv;
+  /** It is killed after so many milliseconds. */
+  readonly timeout?: number;
   /** Limits of the shell's `ulimit`, such as `-n 1024`. */
   readonly limits?: string;
 }
@@ -38,13 +40,14 @@ export function childPath(script: string): string {
 export async function runChild(
   script: string,
   args: readonly string[] = [],
-  { flags = [], env = {}, limits = '' }: ChildOptions = {},
+  { flags = [], env = {}, timeout, limits = '' }: ChildOptions = {},
 ): Promise<ChildResult> {
   const folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-'));
   const node = [process.execPath, '--expose-gc', ...flags, childPath(script), ...args];
   const child = spawn('sh', ['-c', `${limits && `ulimit ${limits}; `}exec "$@"`, 'sh', ...node], {
     env: { ...process.env, ...env, TMPDIR: folder },
     stdio: ['ignore', 'pipe', 'pipe'],
+    ...(timeout === undefined ? {} : { timeout }),
   });
   try {
     const [stdout, stderr, [code, signal]] = await Promise.all([

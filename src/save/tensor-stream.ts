@@ -31,7 +31,7 @@ export function isTensorStream(value: unknown): value is TensorStream {
  * one is asked for. Leaving early ends the stream. The signal ends it even during a wait.
  *
  * @throws InvalidTensorError for more or fewer bytes than the tensor has; the piece that is too much
- *   is not given
+ *   is not given. Also when a piece lost its memory before the next one was asked for
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for pieces that are not bytes; what the stream throws;
  *   `signal.reason`
  */
@@ -46,7 +46,14 @@ export async function* readStream(
     const bytes = viewOf(tensor, piece);
     found += bytes.byteLength;
     if (found > tensor.byteLength) failLength(tensor, `${found} or more`);
+    const { byteLength } = bytes;
     yield bytes;
+    if (bytes.byteLength !== byteLength) {
+      refuseTensor(
+        `a piece of ${byteLength} bytes was transferred or resized before it was written`,
+        tensor.name,
+      );
+    }
   }
   if (found < tensor.byteLength) failLength(tensor, String(found));
 }

@@ -255,6 +255,30 @@ describe('errors', () => {
     closeSync(fd);
   });
 
+  test('arrays over a buffer that was resized have the length that is left', () => {
+    const Resizable = ArrayBuffer as unknown as new (
+      length: number,
+      options: object,
+    ) => ArrayBuffer & { resize(length: number): void };
+    const buffer = new Resizable(64, { maxByteLength: 128 });
+    const [whole, fixed, end] = [
+      new Float32Array(buffer),
+      new Float32Array(buffer, 0, 16),
+      new Float32Array(buffer, 32),
+    ];
+    const zeros = (byteLength: number): Uint8Array => new Uint8Array(byteLength);
+    buffer.resize(128);
+    addon.convert('F32', zeros(128), whole);
+    addon.convert('F32', zeros(64), fixed);
+    addon.convert('F32', zeros(96), end);
+    buffer.resize(16);
+    addon.convert('F32', zeros(16), whole);
+    for (const output of [fixed, end]) {
+      expect(() => addon.convert('F32', zeros(64), output)).toThrow(invalid);
+      addon.convert('F32', zeros(0), output);
+    }
+  });
+
   test('a range must lie within the mapping', () => {
     for (const [offset, length] of [
       [0, 0],

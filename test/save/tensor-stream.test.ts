@@ -107,6 +107,19 @@ describe('readStream', () => {
     await expect(read(() => new Float32Array(2))).rejects.toMatchObject({ tensor: 'x' });
   });
 
+  test('a piece must keep its memory until the next one is asked for', async () => {
+    const piece = Uint8Array.of(1, 2, 3, 4, 5, 6);
+    const reading = async (): Promise<void> => {
+      for await (const bytes of readStream(tensor, () => [piece])) {
+        expect(bytes).toHaveLength(6);
+        structuredClone(piece.buffer, { transfer: [piece.buffer] });
+      }
+    };
+    await expect(reading()).rejects.toThrow(
+      /a piece of 6 bytes was transferred or resized before it was written/,
+    );
+  });
+
   test('errors of the stream are thrown as they are', async () => {
     const reason = new Error('the source is gone');
     const failing = (): never => {

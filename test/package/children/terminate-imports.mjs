@@ -1,6 +1,16 @@
-// Terminates workers while they import the package, and others while they import a module that does
-// nothing. Prints the files whose descriptors are left behind.
-import { readdirSync, readlinkSync } from 'node:fs';
+// Terminates workers while they import the package, and others while they import a module as long as
+// that which does nothing. Prints how many descriptors of each are left behind.
+import {
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 
 async function terminate(path, afterMs) {
@@ -19,16 +29,20 @@ function openFiles() {
       return ''; // That of the folder itself, which is closed again.
     }
   });
-  return paths.filter((path) => /\.(?:js|json|mjs|node)$/.test(path));
+  return paths.filter((path) => /\.(?:js|json|mjs|node)$/.test(path)).map((path) => basename(path));
 }
 
 if (isMainThread) {
+  const folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-'));
+  const entry = fileURLToPath(new URL('../../../lib/index.js', import.meta.url));
+  const nothing = join(folder, 'nothing.mjs');
+  writeFileSync(nothing, '/'.repeat(readFileSync(entry).length));
   for (let i = 0; i < 200; i++) {
     // At different moments of the import.
-    const paths = ['../../../lib/index.js', './nothing.mjs'];
-    await Promise.all(paths.map((path) => terminate(path, i % 12)));
+    await Promise.all([entry, nothing].map((path) => terminate(path, i % 12)));
   }
   console.log(JSON.stringify(openFiles()));
+  rmSync(folder, { recursive: true });
 } else {
   parentPort.postMessage('importing');
   await import(workerData);

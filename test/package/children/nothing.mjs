@@ -1,1 +1,0 @@
-// A module that does nothing: terminate-imports.mjs compares the package with it.

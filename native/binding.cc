@@ -12,6 +12,7 @@
 #include "exports.h"
 #include "file_copy_binding.h"
 #include "file_descriptor.h"
+#include "guard.h"
 #include "handle.h"
 #include "mapping.h"
 #include "prefetch_binding.h"
@@ -34,6 +35,15 @@ napi_value ExternalBuffersAllowed(const Napi::CallbackInfo& info) {
   const napi_status status =
       napi_create_external_arraybuffer(info.Env(), &byte, 1, nullptr, nullptr, &buffer);
   return Napi::Boolean::New(info.Env(), status == napi_ok);
+}
+
+// truncations(): ArrayBuffer of 4 bytes, the guard's counter as it changes
+napi_value Truncations(const Napi::CallbackInfo& info) {
+  static_assert(sizeof(guard::truncations) == sizeof(uint32_t));
+  napi_value buffer;
+  const napi_status status = napi_create_external_arraybuffer(
+      info.Env(), &guard::truncations, sizeof(uint32_t), nullptr, nullptr, &buffer);
+  return status == napi_ok ? buffer : Result(info.Env(), -ENOTSUP);
 }
 
 // mapFile(fd, byteLength, guard): Mapping
@@ -203,6 +213,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
          {
              Export<CompensateExternalMemory>("compensateExternalMemory"),
              Export<ExternalBuffersAllowed>("externalBuffersAllowed"),
+             Export<Truncations>("truncations"),
              Export<MapFile>("mapFile"),
              Export<TensorBuffer>("tensorBuffer"),
              Export<ReadFileState>("readFileState"),

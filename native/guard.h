@@ -1,7 +1,9 @@
 #ifndef SAFETENSORS_MMAP_GUARD_H_
 #define SAFETENSORS_MMAP_GUARD_H_
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 // The truncation guard. A page of a mapping whose file has become shorter raises SIGBUS when it is
 // touched, by whatever thread: JavaScript, zlib on libuv's pool, a worker. The guard turns that
@@ -22,6 +24,10 @@ int Watch(void* base, size_t length, int fd, Slot** slot);
 
 // Whether a reader has hit the file's new end.
 bool Truncated(const Slot* slot);
+
+// How many mappings of the process were found cut short; it wraps around. The handler counts, on
+// whatever thread, and JavaScript reads it where it stands: a call would cost more than the look.
+extern std::atomic<uint32_t> truncations;
 
 // Call it before the descriptor is closed. From then on the handler cannot ask for the file's size:
 // it takes all pages from the one that is gone to the end for gone, unless the last one can be

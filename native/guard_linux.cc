@@ -16,6 +16,8 @@
 
 namespace guard {
 
+std::atomic<uint32_t> truncations{0};
+
 // All fields are written under the lock. The handler also reads `begin` and `end` without it, to
 // find the slot: while somebody reads from a mapping, they do not change.
 struct Slot {
@@ -104,7 +106,9 @@ bool Repair(Slot* slot, uintptr_t address) {
   // Another thread was faster, or the file has been made longer again.
   if (IsReadable(address)) return Retry(slot, page);
 
-  slot->truncated.store(true, std::memory_order_relaxed);
+  if (!slot->truncated.exchange(true, std::memory_order_relaxed)) {
+    truncations.fetch_add(1, std::memory_order_relaxed);
+  }
   const uintptr_t end = FindEnd(*slot, page);
   // The page lies within the file but cannot be read: an I/O error.
   if (end > page) return LayZeros(page, page + page_size);

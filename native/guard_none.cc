@@ -4,6 +4,8 @@
 
 namespace guard {
 
+std::atomic<uint32_t> truncations{0};
+
 int Watch(void*, size_t, int, Slot** slot) {
   *slot = nullptr;
   return 0;

@@ -24,6 +24,11 @@ const LEVELS: readonly ConversionLevel[] = ['best', 'plain', 'avx2'];
  */
 export interface Addon {
   /**
+   * One number, which changes when the guard finds that a file mapped by this process was cut short,
+   * on whatever thread: a look instead of a call.
+   */
+  readonly truncations: Uint32Array;
+  /**
    * Maps `byteLength` > 0 bytes of a regular file from its start, readable and writable; writes stay
    * private to this mapping. It holds a duplicate of `fd` until it is unmapped; `fd` stays the
    * caller's. With `guard`, where there is one (Linux), a page that a truncation took away reads as
@@ -163,6 +168,7 @@ type Outcome = number | Failure;
 export interface AddonExports {
   compensateExternalMemory(): 0;
   externalBuffersAllowed(): boolean;
+  truncations(): ArrayBuffer | Failure;
   mapFile(fd: number, byteLength: number, guard: boolean): Mapping | Failure;
   tensorBuffer(mapping: Mapping, byteOffset: number, byteLength: number): ArrayBuffer | Failure;
   readFileState(mapping: Mapping, state: Float64Array): Outcome;
@@ -203,7 +209,10 @@ export interface AddonExports {
 
 /** The addon with its failures thrown. */
 export function bind(exports: AddonExports): Addon {
+  const truncations = exports.truncations();
+  if (typeof truncations !== 'object') throw failure(truncations, 'truncations', {});
   return {
+    truncations: new Uint32Array(truncations),
     mapFile(fd, byteLength, guard, path) {
       const result = exports.mapFile(fd, byteLength, guard);
       if (typeof result === 'object') return result;

@@ -183,7 +183,8 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
    *
    * Checks that the file's size and modification time are still the same; if only the time differs,
    * that the header is. A file that was overwritten in place throws here, instead of giving wrong
-   * numbers; one that was overwritten with the same header is not noticed.
+   * numbers; one that was overwritten with the same header is not noticed. The system is asked at most
+   * once per millisecond.
    *
    * @throws TensorNotFoundError, FileChangedError, FileClosedError
    *
@@ -196,7 +197,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
    * ```
    */
   getTensor(name: string): Tensor {
-    this.#storage.verify();
+    this.#storage.verifyOften();
     return this.#tensors.get(name) ?? this.#makeTensor(this.#require(name), name);
   }
 

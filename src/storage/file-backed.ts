@@ -8,6 +8,12 @@ import type { BufferRange, LentDescriptor, Storage } from './storage.js';
 /** How a file compares with what it was when its header was last checked. */
 export type FileState = 'same' | 'touched' | 'truncated' | { byteLength: number };
 
+/** For so long `verifyOften` trusts the last answer of the system, in milliseconds. */
+const TRUSTED_MS = 1;
+
+// Taken once, before a test can replace it by a clock that stands still.
+const now = performance.now.bind(performance);
+
 /** A storage over an open descriptor. Subclasses reach the bytes and release the descriptor. */
 export abstract class FileBackedStorage implements Storage {
   abstract readonly kind: 'mmap' | 'read';
@@ -17,6 +23,7 @@ export abstract class FileBackedStorage implements Storage {
   readonly maxBufferByteLength: number = constants.MAX_LENGTH;
   #ok = true;
   #closed = false;
+  #askedAt = Number.NEGATIVE_INFINITY;
   #header: Uint8Array | undefined;
   // Strong references: a tensor's buffer is the same on every call, and lives as long as the handle.
   #kept: ArrayBuffer[] = [];
@@ -49,6 +56,9 @@ export abstract class FileBackedStorage implements Storage {
   /** A new buffer with the bytes [begin, end), at least one. */
   protected abstract makeBuffer(begin: number, end: number): ArrayBuffer;
 
+  /** Whether something happened since `inspect` that it would find, as far as that costs no call. */
+  protected abstract isSuspicious(): boolean;
+
   /** Compares size and modification time with those remembered; a guard's mark counts as truncated. */
   protected abstract inspect(): FileState;
 
@@ -68,14 +78,14 @@ export abstract class FileBackedStorage implements Storage {
   }
 
   bytes(begin: number, end: number, filled?: ArrayBuffer): BufferRange {
-    this.verify();
+    this.#verifyHandingOut();
     const buffer = filled ?? this.makeBuffer(begin, end);
     this.#kept.push(buffer);
     return { buffer, byteOffset: 0 };
   }
 
   window(begin: number, end: number): Uint8Array<ArrayBuffer> {
-    this.verify();
+    this.#verifyHandingOut();
     const buffer = this.makeBuffer(begin, end);
     this.#passing.add(new WeakRef(buffer));
     if (this.#passing.size >= this.#prunePassingAt) this.#prunePassing();
@@ -90,6 +100,7 @@ export abstract class FileBackedStorage implements Storage {
   verify(): void {
     if (this.#closed) throw new FileClosedError({ path: this.path });
     if (!this.#ok) this.#fail('the file changed after it was opened');
+    this.#askedAt = now();
     const state = this.inspect();
     if (state === 'same') return;
     if (state === 'touched') {
@@ -107,6 +118,12 @@ export abstract class FileBackedStorage implements Storage {
     );
   }
 
+  verifyOften(): void {
+    if (this.#closed || !this.#ok || this.isSuspicious() || now() - this.#askedAt >= TRUSTED_MS) {
+      this.verify();
+    }
+  }
+
   close(detach: boolean): void {
     if (this.#closed) return;
     this.#closed = true;
@@ -114,6 +131,11 @@ export abstract class FileBackedStorage implements Storage {
     this.#kept = [];
     this.#passing.clear();
     this.release(detached);
+  }
+
+  #verifyHandingOut(): void {
+    if (this.zeroCopy) this.verifyOften();
+    else this.verify();
   }
 
   #readStart(byteLength: number): Uint8Array {

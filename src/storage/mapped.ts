@@ -23,6 +23,7 @@ export class MappedStorage extends FileBackedStorage {
   readonly #addon: Addon;
   readonly #mapping: Mapping;
   readonly #state = new Float64Array(4);
+  #truncations = 0;
   #seconds: number;
   #nanoseconds: number;
 
@@ -84,8 +85,13 @@ export class MappedStorage extends FileBackedStorage {
     return this.#addon.tensorBuffer(this.#mapping, begin, end - begin);
   }
 
+  protected isSuspicious(): boolean {
+    return this.#addon.truncations[0] !== this.#truncations;
+  }
+
   protected inspect(): FileState {
     const state = this.#state;
+    this.#truncations = this.#addon.truncations[0] as number;
     this.#addon.readFileState(this.#mapping, state);
     if (state[TRUNCATED] !== 0) return 'truncated';
     const byteLength = state[SIZE] as number;

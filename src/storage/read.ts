@@ -63,6 +63,10 @@ export class ReadStorage extends FileBackedStorage {
     return buffer;
   }
 
+  protected isSuspicious(): boolean {
+    return false;
+  }
+
   protected inspect(): FileState {
     const { size, mtimeNs } = fstatSync(this.#fd, { bigint: true });
     this.#seenTime = mtimeNs;

@@ -85,6 +85,12 @@ export interface Storage {
   /** Throws {@link FileChangedError} when the file is no longer the one whose header was checked. */
   verify(): void;
 
+  /**
+   * The same for calls that only hand out: asks the system when a millisecond has passed since it was
+   * last asked. What the truncation guard saw, and what `verify` found, is noticed at once.
+   */
+  verifyOften(): void;
+
   /** Releases the file. With `detach`, empties all buffers handed out and frees their memory at once. */
   close(detach: boolean): void;
 }

@@ -163,6 +163,7 @@ describe('work on the thread pool', () => {
       gatherRangesAsync: cancelled,
       populate: cancelled,
       populateRanges: cancelled,
+      truncations: () => new ArrayBuffer(4),
     };
     const results = await Promise.allSettled(
       callEach(bind(addon as AddonExports), {} as Mapping, 0),

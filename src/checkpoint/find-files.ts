@@ -111,7 +111,8 @@ function complete({ files, missing }: FoundIndex): CheckpointFiles {
   throw new SafetensorsError('SAFETENSORS_MISSING_SHARDS', message, { path: files.path });
 }
 
-function refuseLink(path: string, name: string): never {
+/** Throws for a link that leads out of the folder of a checkpoint. */
+export function refuseLink(path: string, name: string): never {
   const message = `expected the files of a checkpoint to stay in its folder, found a link out of it: ${quoteName(name)}`;
   throw new FormatError('SAFETENSORS_UNSAFE_SHARD_NAME', message, { path });
 }
@@ -120,7 +121,7 @@ function refuseLink(path: string, name: string): never {
  * A test whether a file is inside a folder when links are followed. In a snapshot of the Hub's cache,
  * files are links to the blobs of the same repository; these count as inside.
  */
-function insideOf(folder: string): (path: string) => boolean {
+export function insideOf(folder: string): (path: string) => boolean {
   const root = realpathSync.native(folder);
   const blobs = blobsOf(root);
   const roots = blobs === undefined ? [root] : [root, blobs];

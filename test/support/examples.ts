@@ -14,7 +14,7 @@
  *
  * Every example runs in a new folder with two fixtures, which hold the same tensors:
  * `model.safetensors`, with the metadata `format: pt`, and `my-model`, a folder of two shards with
- * an index. `embed.weight` is BF16 of shape [8, 4] and counts 0, 0.25, 0.5 …; `norm.weight` is F32 of
+ * an index and a config. `embed.weight` is BF16 of shape [8, 4] and counts 0, 0.25, 0.5 …; `norm.weight` is F32 of
  * shape [4] and all zeros.
  */
 import { execFile } from 'node:child_process';
@@ -165,6 +165,7 @@ export class ExampleProject {
         'model-00002-of-00002.safetensors': norm ?? [],
       };
       writeCheckpoint({ metadata: { total_size: 80 }, shards }, join(folder, 'my-model'));
+      writeFileSync(join(folder, 'my-model/config.json'), '{"model_type":"example"}');
       writeFileSync(join(folder, 'example.mts'), example.code);
     }
   }

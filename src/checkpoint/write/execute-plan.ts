@@ -8,6 +8,7 @@ import type { SaveSyncOptions } from '../../save/save.js';
 import { SourceFiles } from '../../save/source-files.js';
 import { writeLayout } from '../../save/tensor-writes.js';
 import { FolderReplacement } from './folder-replacement.js';
+import { copyOtherFile, type OtherFile } from './other-files.js';
 import type { CheckpointPlan, PlannedFile } from './plan.js';
 
 /** How a checkpoint is written. */
@@ -44,16 +45,18 @@ const FILES_AT_ONCE = 2;
 
 /**
  * Writes all files, then makes them the checkpoint of the folder, which is locked. Streams are read one
- * at a time.
+ * at a time. Other files are copied last, and take their places with the checkpoint.
  */
 export async function writeCheckpoint(
   folder: string,
   plan: CheckpointPlan,
   options: WriteCheckpointOptions,
+  otherFiles: readonly OtherFile[] = [],
 ): Promise<WrittenCheckpoint> {
   const { durable = true } = options;
   const { files, pattern, totalSize } = plan;
-  const byteLength = files.reduce((sum, { layout }) => sum + layout.byteLength, 0);
+  const lengths = [...files.map(({ layout }) => layout), ...otherFiles];
+  const byteLength = lengths.reduce((sum, file) => sum + file.byteLength, 0);
   const failures: unknown[] = [];
   const transfer = new Transfer(byteLength, options, () => {
     if (failures.length > 0) throw failures[0];
@@ -62,13 +65,21 @@ export async function writeCheckpoint(
   const names = files.map(({ name }) => name);
   const sources = new SourceFiles(plan.samples);
   try {
-    const allNames = index === null ? names : [...names, index];
+    const allNames = [
+      ...names,
+      ...(index === null ? [] : [index]),
+      ...otherFiles.map(({ name }) => name),
+    ];
     const replacement = await FolderReplacement.open(folder, pattern, allNames, { durable });
     try {
-      const waiting = files.values();
+      const writes = [
+        ...files.map((file) => () => writeFile(file, replacement, sources, transfer)),
+        ...otherFiles.map((file) => () => copyOtherFile(file, replacement, transfer)),
+      ];
+      const waiting = writes.values();
       const lane = async (): Promise<void> => {
         try {
-          for (const file of waiting) await writeFile(file, replacement, sources, transfer);
+          for (const write of waiting) await write();
         } catch (error) {
           failures.push(error);
         }

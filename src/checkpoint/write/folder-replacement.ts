@@ -6,6 +6,9 @@
  * into place, or an old index beside a single file is deleted. If an old index would name some of the
  * new files before that, the new files get interim names first. Then an index with these interim names
  * is renamed into place in that one step, and the files get their own names afterwards.
+ *
+ * Other files, such as a config, get their names before the switch where the folder has no file of that
+ * name, and after it where they replace one: the old checkpoint keeps its own until then.
  */
 
 import { statSync } from 'node:fs';
@@ -52,6 +55,12 @@ interface NewFile {
   readonly file: Replacement;
 }
 
+/** A file that holds no tensors. */
+interface OtherNewFile extends Pick<NewFile, 'name' | 'file'> {
+  /** Whether there is a file of its name. */
+  readonly isReplacing: boolean;
+}
+
 /** One replacement under way in a folder that is locked; ends with `discard`. */
 export class FolderReplacement {
   readonly #folder: string;
@@ -61,6 +70,7 @@ export class FolderReplacement {
   /** A file of the old checkpoint: the new files get its owner and permissions. */
   #like: LikeFile | undefined;
   readonly #files: NewFile[] = [];
+  readonly #otherFiles: OtherNewFile[] = [];
   readonly #indexes: Replacement[] = [];
   /** Names of new files that no file had before. */
   readonly #placed = new Set<string>();
@@ -101,6 +111,17 @@ export class FolderReplacement {
   }
 
   /**
+   * The same for a file that holds no tensors. When it replaces a file, it gets that one's owner and
+   * permissions.
+   */
+  async createOther(name: string, byteLength: number): Promise<Replacement> {
+    const old = this.#oldFile(name);
+    const file = await this.#open(this.#names.next(), name, byteLength, old);
+    this.#otherFiles.push({ name, file, isReplacing: old !== undefined });
+    return file;
+  }
+
+  /**
    * Makes the new files the checkpoint of the folder, and deletes files of an earlier one: those that
    * the pattern owns.
    *
@@ -108,7 +129,9 @@ export class FolderReplacement {
    *   then has the old checkpoint or the new one, the latter perhaps under interim names
    */
   async commit(indexes: NewIndexes): Promise<StaleFiles> {
+    await this.#placeOtherFiles(false);
     const stale: StaleFiles = { deleted: await this.#switch(indexes), undeleted: [] };
+    await this.#placeOtherFiles(true);
     for (const { interim } of this.#files) await this.#remove(interim);
     await this.#clear(indexes.index !== null, stale);
     return stale;
@@ -116,11 +139,21 @@ export class FolderReplacement {
 
   /** Deletes what was written, unless it is the folder's checkpoint by now. Never throws. */
   async discard(): Promise<void> {
-    for (const { file } of this.#files) file.discard();
+    for (const { file } of [...this.#files, ...this.#otherFiles]) file.discard();
     for (const index of this.#indexes) index.discard();
     this.#names.release();
     if (this.#isSwitched) return;
     for (const name of this.#placed) await this.#remove(name);
+  }
+
+  /** Gives their names to the other files that replace one, or to those that don't. */
+  async #placeOtherFiles(isReplacing: boolean): Promise<void> {
+    const files = this.#otherFiles.filter((file) => file.isReplacing === isReplacing);
+    for (const { name, file } of files) {
+      if (!isReplacing) this.#placed.add(name);
+      await file.moveTo(join(this.#folder, name));
+    }
+    if (files.length > 0) await this.#sync();
   }
 
   /** Switches to the new files; returns the names of old indexes that were deleted. */
@@ -196,13 +229,18 @@ export class FolderReplacement {
   }
 
   /** Errors show the name that the file has in the end. */
-  #open(temporary: TemporaryName, name: string, byteLength: number): Promise<Replacement> {
+  #open(
+    temporary: TemporaryName,
+    name: string,
+    byteLength: number,
+    like: LikeFile | undefined = this.#like,
+  ): Promise<Replacement> {
     const { interim, written } = temporary;
     return Replacement.open(join(this.#folder, interim), join(this.#folder, name), {
       byteLength,
       durable: this.#durable,
       temporaryName: written,
-      like: this.#like,
+      like,
     });
   }
 
@@ -224,15 +262,21 @@ export class FolderReplacement {
     const names = await readdir(this.#folder);
     const owned = names.filter((name) => this.#pattern.owns(name));
     for (const name of new Set([...newNames, ...owned])) {
-      const path = join(this.#folder, name);
-      // A link that leads nowhere is replaced like any other.
-      if (statSync(path, { throwIfNoEntry: false }) === undefined) continue;
-      const { path: realPath, stats } = resolveTarget(path, path);
-      if (stats !== undefined) this.#like ??= { path: realPath, stats };
+      const old = this.#oldFile(name);
+      if (this.#pattern.owns(name)) this.#like ??= old;
     }
     for (const name of names) {
       if (this.#names.isUnfinished(name)) await this.#remove(name);
     }
+  }
+
+  /** The file of a name; throws for what must not be replaced. */
+  #oldFile(name: string): LikeFile | undefined {
+    const path = join(this.#folder, name);
+    // A link that leads nowhere is replaced like any other.
+    if (statSync(path, { throwIfNoEntry: false }) === undefined) return undefined;
+    const { path: realPath, stats } = resolveTarget(path, path);
+    return stats === undefined ? undefined : { path: realPath, stats };
   }
 
   /** Deletes a file; whether it is gone. */

@@ -1,6 +1,7 @@
 /** `reshard`: a checkpoint in other files. */
 
-import { type OptionNames, requireOptions } from '../../errors/arguments.js';
+import { dirname } from 'node:path';
+import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
 import { requireLittleEndianHost } from '../../format/dtype.js';
 import { reshardMetadata } from '../../shards/metadata.js';
 import { LazyShards } from '../lazy-shards.js';
@@ -12,18 +13,35 @@ import {
   writeCheckpoint,
 } from './execute-plan.js';
 import { inLockedFolder } from './locked-folder.js';
+import { findOtherFiles, type OtherFiles } from './other-files.js';
 import { type CheckpointLayoutOptions, LAYOUT_OPTIONS, planCheckpoint } from './plan.js';
 import { SourceTensors } from './reshard-source.js';
 
 /** Options of {@link reshard}; those of the layout are the target's. */
-export interface ReshardOptions extends CheckpointLayoutOptions, WriteCheckpointOptions {}
+export interface ReshardOptions extends CheckpointLayoutOptions, WriteCheckpointOptions {
+  /**
+   * Also copies the files beside the weights: `config.json`, tokenizer, chat template, README, license,
+   * code and all others of up to 256 MiB. Left out by default.
+   */
+  readonly copyOtherFiles?: boolean | undefined;
+}
 
-const RESHARD_OPTIONS: OptionNames<ReshardOptions> = { ...LAYOUT_OPTIONS, ...WRITE_OPTIONS };
+const RESHARD_OPTIONS: OptionNames<ReshardOptions> = {
+  ...LAYOUT_OPTIONS,
+  ...WRITE_OPTIONS,
+  copyOtherFiles: true,
+};
+
+const NO_OTHER_FILES: OtherFiles = { files: [], skipped: [] };
 
 /** Result of {@link reshard}. */
 export interface ReshardedCheckpoint extends WrittenCheckpoint {
   /** Keys of metadata for which files of the source have different values that were not all kept. */
   readonly conflicts: readonly string[];
+  /** Names of the files beside the weights that were copied. */
+  readonly copied: readonly string[];
+  /** Names of folders, special files and files above 256 MiB in the source, which were not copied. */
+  readonly skipped: readonly string[];
 }
 
 /**
@@ -45,13 +63,21 @@ export interface ReshardedCheckpoint extends WrittenCheckpoint {
  * have it agree on its value, and is dropped if they don't. In a single file, shards win over the
  * index. Aliases stay aliases.
  *
+ * With `copyOtherFiles` the target is a model that other programs load. From the folder of the index or
+ * single file it takes all files but weights of any format (`.safetensors`, `.bin`, `.gguf`, `.onnx` …),
+ * their indexes, and names that begin with a dot. Folders within are left out. In a snapshot of the Hub's
+ * cache it follows the links to the blobs. As with `cp`, a file of that name in the target is replaced. Until
+ * the new checkpoint is in place, the old one keeps its files.
+ *
  * @throws As `openCheckpoint` and `saveCheckpoint`; FormatError `SAFETENSORS_INDEX_MISMATCH` when the
- *   index names a tensor that is not there
+ *   index names a tensor that is not there; `SAFETENSORS_UNSAFE_SHARD_NAME` also for a link out of the
+ *   folder among the other files, FileChangedError when one of them changes while it is copied
  *
  * @example
  * ```ts
- * const { files } = await reshard('my-model', 'merged', { maxShardSize: Infinity });
- * console.log(files); // → [ 'model.safetensors' ]
+ * const options = { maxShardSize: Infinity, copyOtherFiles: true };
+ * const { files, copied } = await reshard('my-model', 'merged', options);
+ * console.log(files, copied); // → [ 'model.safetensors' ] [ 'config.json' ]
  * ```
  */
 export async function reshard(
@@ -61,11 +87,15 @@ export async function reshard(
 ): Promise<ReshardedCheckpoint> {
   requireLittleEndianHost();
   requireOptions(options, RESHARD_OPTIONS);
+  const { copyOtherFiles = false } = options;
+  requireBoolean('copyOtherFiles', copyOtherFiles);
   // Locked before the source is read: both may be one folder, into which another process saves.
   return await inLockedFolder(target, options, async (folder) => {
     // No need to map files that are only copied.
     const shards = new LazyShards(findCheckpoint(source, {}), { storage: 'read' });
     try {
+      const from = dirname(shards.files.path);
+      const others = copyOtherFiles ? findOtherFiles(from, folder) : NO_OTHER_FILES;
       const tensors = new SourceTensors(shards);
       const files = Array.from(shards, (file) => file.metadata);
       let conflicts: readonly string[] = [];
@@ -74,7 +104,9 @@ export async function reshard(
         conflicts = merged.conflicts;
         return merged;
       });
-      return { ...(await writeCheckpoint(folder, plan, options)), conflicts };
+      const written = await writeCheckpoint(folder, plan, options, others.files);
+      const copied = others.files.map(({ name }) => name);
+      return { ...written, conflicts, copied, skipped: others.skipped };
     } finally {
       shards.close({});
     }

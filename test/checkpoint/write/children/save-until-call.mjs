@@ -1,28 +1,9 @@
 // Saves a checkpoint, and kills itself before the n-th call that changes a name in the folder; prints
 // how many calls there were if it comes to the end. Links can be refused, as some file systems do.
-import fs from 'node:fs';
-import { syncBuiltinESMExports } from 'node:module';
+import { callsSoFar, killAtCall } from './killed-at-call.mjs';
 
 const [folder, value, options, last, links] = process.argv.slice(2);
-let calls = 0;
-
-function count(call) {
-  return (...args) => {
-    if (++calls === Number(last)) process.kill(process.pid, 'SIGKILL');
-    return call(...args);
-  };
-}
-
-for (const name of ['rename', 'link', 'unlink', 'rm']) {
-  fs.promises[name] = count(fs.promises[name]);
-}
-fs.rename = count(fs.rename);
-if (links === 'refused') {
-  fs.promises.link = async () => {
-    throw Object.assign(new Error('no links here'), { code: 'EPERM' });
-  };
-}
-syncBuiltinESMExports();
+killAtCall(last, links);
 
 const { saveCheckpoint } = await import('../../../../lib/index.js');
 const tensors = ['a', 'b', 'c', 'd'].map((name) => [
@@ -31,4 +12,4 @@ const tensors = ['a', 'b', 'c', 'd'].map((name) => [
 ]);
 tensors.push([`only-${value}`, { dtype: 'U8', shape: [0], data: new Uint8Array(0) }]);
 await saveCheckpoint(folder, tensors, JSON.parse(options));
-console.log(JSON.stringify(calls));
+console.log(JSON.stringify(callsSoFar()));

@@ -1,0 +1,97 @@
+/**
+ * The files beside the weights of a checkpoint, such as `config.json` and those of the tokenizer: finds
+ * them, and copies them into the folder of another checkpoint.
+ */
+
+import { closeSync, readdirSync, type Stats, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { changeCheck, openRegularFile } from '../../io/opened-file.js';
+import type { Transfer } from '../../io/transfer.js';
+import { writePieces } from '../../io/write-pieces.js';
+import { identityOf } from '../../replacement/exchange.js';
+import { insideOf, refuseLink } from '../find-files.js';
+import type { FolderReplacement } from './folder-replacement.js';
+
+/**
+ * Larger files are not carried along: they are weights in a format that is not known here. Tokenizers
+ * have some 30 MB at most.
+ */
+const MAX_BYTE_LENGTH = 256 * 2 ** 20;
+
+/** Names of weights, in whatever format, and of their indexes. */
+const WEIGHTS =
+  /\.(?:safetensors|bin|pt|pth|ckpt|gguf|ggml|onnx(?:[._]data(?:_\d+)?)?|h5|keras|msgpack|ot|tflite|npz)(?:\.index(?:\.[^.]+)?\.json)?$/i;
+
+/** A file to be copied under its name. */
+export interface OtherFile {
+  readonly name: string;
+  readonly path: string;
+  /** Its length when it was found. */
+  readonly byteLength: number;
+}
+
+/** The files beside the weights, by their place in the folder. */
+export interface OtherFiles {
+  readonly files: readonly OtherFile[];
+  /** Names of what cannot be carried along: folders, special files and large files. */
+  readonly skipped: readonly string[];
+}
+
+/**
+ * The files directly in the folder `source` that hold no weights and whose names do not begin with a
+ * dot. None when it is the folder `target`, where they are already.
+ *
+ * @throws FormatError `SAFETENSORS_UNSAFE_SHARD_NAME` for a link out of the folder; errors of the
+ *   system, such as `ENOENT` for a link that leads nowhere
+ */
+export function findOtherFiles(source: string, target: string): OtherFiles {
+  const files: OtherFile[] = [];
+  const skipped: string[] = [];
+  if (isSameFolder(source, target)) return { files, skipped };
+  const isInside = insideOf(source);
+  for (const name of readdirSync(source).sort()) {
+    if (name.startsWith('.') || WEIGHTS.test(name)) continue;
+    const path = join(source, name);
+    const stats = statSync(path);
+    if (!isCarried(stats)) {
+      skipped.push(name);
+      continue;
+    }
+    if (!isInside(path)) refuseLink(source, name);
+    files.push({ name, path, byteLength: stats.size });
+  }
+  return { files, skipped };
+}
+
+function isSameFolder(a: string, b: string): boolean {
+  const [first, second] = [a, b].map((path) => identityOf(statSync(path, { bigint: true })));
+  return first === second;
+}
+
+function isCarried(stats: Stats): boolean {
+  return stats.isFile() && stats.size <= MAX_BYTE_LENGTH;
+}
+
+/**
+ * Copies a file, which takes its place with the new checkpoint.
+ *
+ * @throws FileChangedError when it changes meanwhile; errors of the system; `signal.reason`
+ */
+export async function copyOtherFile(
+  { name, path }: OtherFile,
+  replacement: FolderReplacement,
+  transfer: Transfer,
+): Promise<void> {
+  const source = openRegularFile(path, path);
+  try {
+    const requireSame = changeCheck(source);
+    const { byteLength } = source;
+    const file = await replacement.createOther(name, byteLength);
+    const whole = { position: 0, byteLength, source: { file: source, position: 0 } };
+    await writePieces(file, [whole], transfer.part);
+    requireSame();
+    await file.finish(transfer.signal);
+  } finally {
+    closeSync(source.fd);
+  }
+}

@@ -240,9 +240,13 @@ export class SafetensorsWriter {
           : payloadOf(spec, streamOf(data));
       const tensor = { byteLength, payload };
       const sources = new SourceFiles([tensor]);
-      const placed = [{ spec: tensor, begin }];
-      await writeTensors(this.#replacement, this.#dataStart, placed, sources, transfer);
-      sources.verify();
+      try {
+        const placed = [{ spec: tensor, begin }];
+        await writeTensors(this.#replacement, this.#dataStart, placed, sources, transfer);
+        sources.verify();
+      } finally {
+        sources.end();
+      }
       slot.state = 'written';
     } catch (error) {
       slot.state = 'missing';

@@ -1,5 +1,5 @@
 /** `writer.write` with tensors of other files. */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { beforeEach, describe, expect, test } from 'vitest';
 import {
   createWriter,
@@ -81,3 +81,19 @@ describe('a tensor', () => {
     await writer.write('b', B);
   });
 });
+
+test.runIf(process.platform === 'linux').each(['mmap', 'read'] as const)(
+  'writing tensors of a file keeps none of its descriptors (%s)',
+  async (storage) => {
+    const source = temporaryPath('source.safetensors');
+    writeFileSync(source, WHOLE);
+    const before = readdirSync('/proc/self/fd').length;
+    const file = safeOpen(source, { storage });
+    const writer = await create();
+    await writer.write('a', file.getTensor('a'));
+    await writer.write('b', file.getTensor('b'));
+    await writer.close();
+    file.close();
+    expect(readdirSync('/proc/self/fd').length).toBe(before);
+  },
+);

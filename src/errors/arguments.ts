@@ -42,6 +42,11 @@ export function requireOptions(options: unknown, names: Readonly<Record<string, 
   if (typeof options !== 'object' || options === null) {
     throw argumentTypeError('options', 'an object', options);
   }
+  // What an option was meant to hold. Its own keys are none, or one for every item.
+  if (isIterable(options) || isAbortSignal(options)) {
+    const expected = `an object with ${Object.keys(names).join(', ')}`;
+    throw argumentTypeError('options', expected, options);
+  }
   for (const [name, value] of Object.entries(options)) {
     if (value !== undefined && !Object.hasOwn(names, name)) throw unknownOption(name, names);
   }
@@ -49,7 +54,8 @@ export function requireOptions(options: unknown, names: Readonly<Record<string, 
 
 function unknownOption(name: string, names: Readonly<Record<string, true>>): TypeError {
   const known = Object.keys(names);
-  const [near] = nearNames(name, known);
+  // Python writes max_shard_size.
+  const [near] = nearNames(name.replaceAll('_', ''), known);
   const hint = near === undefined ? `the options are ${known.join(', ')}` : `did you mean ${near}?`;
   const message = `there is no option ${quoteName(name)}; ${hint}`;
   return Object.assign(new TypeError(message), { code: 'ERR_INVALID_ARG_VALUE' });

@@ -1,6 +1,11 @@
 /** Tensor parallelism: which part of a tensor belongs to one rank. */
 
-import { argumentTypeError, requireInteger } from '../errors/arguments.js';
+import {
+  argumentTypeError,
+  type OptionNames,
+  requireInteger,
+  requireOptions,
+} from '../errors/arguments.js';
 import { type ErrorContext, SliceError } from '../errors/errors.js';
 import type { SliceIndex } from './slice.js';
 
@@ -13,6 +18,8 @@ export interface Partition {
   /** The dimension that is divided, 0 by default; negative ones count from the last. */
   readonly dim?: number | undefined;
 }
+
+const PARTITION_NAMES: OptionNames<Partition> = { rank: true, worldSize: true, dim: true };
 
 /**
  * The index of a rank's part, for `slice`: positions `rank * n / worldSize` to
@@ -30,6 +37,7 @@ export function planPartition(
   if (typeof partition !== 'object' || partition === null) {
     throw argumentTypeError('partition', 'an object with rank and worldSize', partition);
   }
+  requireOptions(partition, PARTITION_NAMES);
   const { rank, worldSize, dim = 0 } = partition;
   requireInteger('worldSize', worldSize, 1, Number.MAX_SAFE_INTEGER);
   requireInteger('rank', rank, 0, worldSize - 1);

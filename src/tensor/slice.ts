@@ -153,24 +153,25 @@ function selectAll(
     }
     // The ellipsis itself takes one place in the list.
     const at = dimension < before ? dimension : dimension - skipped + 1;
-    return select(index[at] as SliceIndex, at, size, dimension, context);
+    return select(index, at, size, dimension, context);
   });
 }
 
 /** Two numbers are often meant as the ends of a range. */
 function rangeHint(index: readonly SliceIndex[]): string {
   const [start, stop] = index;
-  const isRange = index.length === 2 && typeof start === 'number' && typeof stop === 'number';
-  return isRange ? `; a range is one index: [${start}, ${stop}]` : '';
+  if (index.length !== 2 || typeof start !== 'number' || typeof stop !== 'number') return '';
+  return start < stop || stop < 0 ? `; a range is one index: [${start}, ${stop}]` : '';
 }
 
 function select(
-  item: SliceIndex,
+  index: readonly SliceIndex[],
   at: number,
   size: number,
   dimension: number,
   context: ErrorContext,
 ): Selection {
+  const item = index[at] as SliceIndex;
   if (item === null) return { start: 0, step: 1, count: size, kept: true };
   if (Number.isInteger(item)) {
     const position = item as number;
@@ -179,7 +180,7 @@ function select(
         'SAFETENSORS_SLICE_OUT_OF_RANGE',
         size === 0
           ? `index[${at}] is ${position}, but dimension ${dimension} is empty`
-          : `index[${at}] must be from ${-size} to ${size - 1} (dimension ${dimension} has size ${size}), but is ${position}`,
+          : `index[${at}] must be from ${-size} to ${size - 1} (dimension ${dimension} has size ${size}), but is ${position}${rangeHint(index)}`,
         context,
       );
     }

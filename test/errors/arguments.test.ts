@@ -53,7 +53,7 @@ describe('checks of arguments', () => {
     ],
     [
       'options',
-      () => requireOptions([], {}),
+      () => requireOptions(Object.create(null), {}),
       () => requireOptions('mmap', {}),
       'an object, but is "mmap"',
     ],

@@ -94,6 +94,23 @@ describe.each(calls)('%s', (_, call, option, meant) => {
   });
 });
 
+test('an array, a Map or a signal is not taken for options', async () => {
+  const wrong = [[], new Map([['into', 1]]), new Float32Array(1), AbortSignal.abort()];
+  for (const options of wrong) {
+    await expect(tensor.toFloat32Async(options as never)).rejects.toMatchObject({
+      name: 'TypeError',
+      code: 'ERR_INVALID_ARG_TYPE',
+      message: expect.stringMatching(/^options must be an object with into, signal, but is an /),
+    });
+  }
+});
+
+test('a name with underscores is understood', async () => {
+  await expect(reshard(folder, folder, { max_shard_size: 1 } as never)).rejects.toThrow(
+    'there is no option "max_shard_size"; did you mean maxShardSize?',
+  );
+});
+
 test('without a near name all options are listed', async () => {
   await expect(saveFile(target, tensors, { format: 'pt' } as never)).rejects.toThrow(
     'there is no option "format"; the options are metadata, alignment, reserve, durable, signal, onProgress',

@@ -86,7 +86,7 @@ describe('what is not a regular file', () => {
     const index = temporaryPath('model.safetensors.index.json');
     writeFileSync(index, '{"weight_map":{"a":"b.safetensors"}}');
     expect(() => safeOpen(index)).toThrow(/looks like the index .*which openCheckpoint opens; exp/);
-    for (const id of ['org/name', 'org/name@main', 'hf://org/name/model']) {
+    for (const id of ['org/name', 'org/name@main', 'hf://org/name/model.safetensors']) {
       expect(() => safeOpen(id)).toThrow(
         expect.objectContaining({
           code: 'ENOENT',

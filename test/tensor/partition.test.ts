@@ -35,6 +35,7 @@ describe('planPartition', () => {
     ['half a rank', [4], { rank: 0.5, worldSize: 2 }, 'ERR_OUT_OF_RANGE'],
     ['text', [4], { rank: '0' as never, worldSize: 2 }, 'ERR_INVALID_ARG_TYPE'],
     ['half a dim', [4], { rank: 0, worldSize: 2, dim: 0.5 }, 'ERR_INVALID_ARG_TYPE'],
+    ['dims', [4], { rank: 0, worldSize: 2, dims: 1 } as never, 'ERR_INVALID_ARG_VALUE'],
     ['nothing', [4], undefined as never, 'ERR_INVALID_ARG_TYPE'],
   ])('refuses %s', (_, shape, partition, code) => {
     expect(() => planPartition(shape, partition, context)).toThrow(

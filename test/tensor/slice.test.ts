@@ -264,6 +264,8 @@ it('two numbers too many point to a range', () => {
     '2 indices for a tensor of 1 dimensions; a range is one index: [2, 4]',
   );
   expect(() => planSlice([8], [2, 4, 6], 8)).toThrow(/of 1 dimensions$/);
+  expect(() => planSlice([8, 4], [2, 4], 8)).toThrow(/but is 4; a range is one index: \[2, 4\]$/);
+  expect(() => planSlice([8, 4], [9, 1], 8)).toThrow(/but is 9$/);
 });
 
 describe('parseSlice', () => {

@@ -2,6 +2,7 @@ import { constants } from 'node:buffer';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { truncateSync } from 'node:fs';
+import process from 'node:process';
 import { MessageChannel, Worker } from 'node:worker_threads';
 import { describe, expect, test } from 'vitest';
 import { DTYPES, type Dtype, safeOpen } from '../../src/index.js';
@@ -122,6 +123,19 @@ describe.each(openers)('%s', (kind, open) => {
       file.close();
     }
   });
+});
+
+test('a buffer over the mapping stays where it is when it is transferred', () => {
+  const tensor = safeOpen(writeTemporary([{ name: 't', dtype: 'U8', shape: [4] }])).getTensor('t');
+  const { buffer } = tensor;
+  const transfer = () => structuredClone(buffer, { transfer: [buffer] });
+  if (Number.parseInt(process.versions.node, 10) === 20) {
+    expect(new Uint8Array(transfer())).toEqual(countedBytes(4));
+  } else {
+    expect(transfer).toThrow(expect.objectContaining({ name: 'DataCloneError' }));
+  }
+  expect(tensor.buffer).toBe(buffer);
+  expect(tensor.bytes).toEqual(countedBytes(4));
 });
 
 const tooLarge = 2 ** 32 + 2 ** 20;

@@ -113,9 +113,14 @@ const threats = {
 };
 
 if (!isMainThread) {
-  const conversion = safeOpen(path).getTensor('t').toFloat32Async();
+  const tensor = safeOpen(path).getTensor('t');
+  let conversion = tensor.toFloat32Async();
   parentPort.postMessage('started');
-  await conversion;
+  // Until it is terminated: on a busy machine one conversion can end before that.
+  for (;;) {
+    await conversion;
+    conversion = tensor.toFloat32Async();
+  }
 } else if (threat === 'worker-terminated') {
   const worker = new Worker(new URL(import.meta.url), { workerData: [path] });
   await new Promise((resolve) => worker.once('message', resolve));

@@ -42,6 +42,7 @@ export {
   parse,
   safeOpen,
 } from './file/open.js';
+export type { StreamOptions } from './file/stream.js';
 export { type FloatData, type FloatDtype, fromFloat32 } from './float32/from-float32.js';
 export {
   DTYPES,

@@ -3,6 +3,12 @@
 import { requireBoolean, requireNames, requireOptions } from '../errors/arguments.js';
 import type { TensorInfo } from '../file/facts.js';
 import { CLOSE_OPTIONS, type CloseOptions, type SafetensorsFile } from '../file/file.js';
+import {
+  requireStreamOptions,
+  type StreamOptions,
+  type StreamSource,
+  streamTensors,
+} from '../file/stream.js';
 import type { CheckpointSummary } from '../hub/parameter-count.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
@@ -184,11 +190,7 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
   /** All tensors as `[name, tensor]`, shard by shard, each opened when its turn comes. */
   *[Symbol.iterator](): Generator<[string, Tensor], void, void> {
     this.#shards.requireOpen();
-    for (let shard = 0; shard < this.shards.length; shard++) {
-      for (const name of this.#catalog.namesIn(shard)) {
-        yield [name, this.#shards.open(shard).getTensor(name)];
-      }
-    }
+    for (const name of this.#namesByShard()) yield [name, this.getTensor(name)];
   }
 
   /**
@@ -205,6 +207,39 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
     await transferShards(works, options, check, (work, shardOptions) =>
       work.file.prefetch(work.names, shardOptions),
     );
+  }
+
+  /**
+   * All tensors shard by shard, or those named, while the next ones are fetched: as
+   * `SafetensorsFile.stream`. Without names a shard is opened when its turn comes.
+   *
+   * @throws As `info`, and as `SafetensorsFile.stream`
+   *
+   * @example
+   * ```ts
+   * for await (const [name, tensor] of openCheckpoint('my-model').stream()) {
+   *   console.log(name, tensor.toFloat32().length);
+   * }
+   * // → embed.weight 32
+   * // → norm.weight 4
+   * ```
+   */
+  stream(options: StreamOptions = {}): AsyncGenerator<[string, Tensor], void, void> {
+    requireStreamOptions(options);
+    this.#shards.requireOpen();
+    const names = options.names === undefined ? undefined : [...options.names];
+    for (const name of names ?? []) this.info(name);
+    const source: StreamSource = {
+      byteLength: (name) => {
+        const [begin, end] = this.info(name).dataOffsets;
+        return end - begin;
+      },
+      isCopied: (name) => this.#catalog.lookUp(name, (file) => file.storage === 'read'),
+      getTensor: (name) => this.getTensor(name),
+      prefetch: (some, transfer) => this.prefetch(some, transfer),
+      load: (some, transfer) => this.load(some, transfer),
+    };
+    return streamTensors(source, names ?? this.#namesByShard(), options);
   }
 
   /**
@@ -285,6 +320,11 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
    */
   summary(): CheckpointSummary {
     return summarize(this.#shards);
+  }
+
+  /** Names as `offsetKeys` gives them; each shard is opened when its turn comes. */
+  *#namesByShard(): Generator<string, void, void> {
+    for (let shard = 0; shard < this.shards.length; shard++) yield* this.#catalog.namesIn(shard);
   }
 
   /** What the checkpoint is, for `JSON.stringify`: no tensors. Opens no shard, and does not throw. */

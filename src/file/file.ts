@@ -1,4 +1,8 @@
-/** An open safetensors file: names, facts of the header, and tensors, which are made on first use. */
+/**
+ * An open safetensors file: names, facts of the header, and tensors, which are made on first use.
+ *
+ * File length: one class, and most lines are what users read about its members.
+ */
 
 import {
   type OptionNames,
@@ -20,6 +24,12 @@ import { type Tensor, TensorOf } from '../tensor/tensor.js';
 import { type FileFacts, fileFacts, handleFacts, type TensorInfo } from './facts.js';
 import { loadTensors } from './load.js';
 import { prefetch } from './prefetch.js';
+import {
+  requireStreamOptions,
+  type StreamOptions,
+  type StreamSource,
+  streamTensors,
+} from './stream.js';
 
 /** Options of {@link SafetensorsFile.close}. */
 export interface CloseOptions {
@@ -261,6 +271,38 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
     const sources = (): StorageRange[] =>
       entries.map((entry) => TensorOf.sourceOf(this.#tensor(entry, this.#header.name(entry))));
     await prefetch(this.#storage, ranges, sources, options);
+  }
+
+  /**
+   * All tensors, or those named, one after the other, while the next ones are fetched without blocking
+   * the event loop: to read a file that is not in memory as fast as the disk gives it.
+   *
+   * The tensors are those of `getTensor`. With `storage: 'read'` they are those of `load` instead, with
+   * memory of their own that the file does not keep. Leaving the loop ends the fetches under way.
+   *
+   * @throws TensorNotFoundError, FileClosedError, at once; in the loop as `prefetch`
+   *
+   * @example
+   * ```ts
+   * const file = safeOpen('model.safetensors');
+   * for await (const [name, tensor] of file.stream({ names: ['norm.weight'] })) {
+   *   console.log(name, tensor.data); // → norm.weight Float32Array(4) [ 0, 0, 0, 0 ]
+   * }
+   * ```
+   */
+  stream(options: StreamOptions = {}): AsyncGenerator<[string, Tensor], void, void> {
+    requireStreamOptions(options);
+    const names = options.names === undefined ? this.offsetKeys() : [...options.names];
+    const byteLength = (name: string): number => this.#range(this.#require(name)).byteLength;
+    for (const name of names) byteLength(name);
+    const source: StreamSource = {
+      byteLength,
+      isCopied: () => this.storage === 'read',
+      getTensor: (name) => this.getTensor(name),
+      prefetch: (some, transfer) => this.prefetch(some, transfer),
+      load: (some, transfer) => this.load(some, transfer),
+    };
+    return streamTensors(source, names, options);
   }
 
   /**

@@ -1,0 +1,147 @@
+/** Tensors one after the other, while the next ones are fetched. */
+
+import {
+  type OptionNames,
+  requireInteger,
+  requireNames,
+  requireOptions,
+  requireSignal,
+} from '../errors/arguments.js';
+import type { TransferOptions } from '../io/transfer.js';
+import { untilAborted } from '../io/until-aborted.js';
+import type { Tensor } from '../tensor/tensor.js';
+
+/** Options of `SafetensorsFile.stream` and `Checkpoint.stream`. */
+export interface StreamOptions {
+  /** Which tensors, in this order; all of them in file order by default. */
+  readonly names?: Iterable<string> | undefined;
+  /**
+   * At most so many bytes are fetched, or being fetched, beyond the tensor that was handed out last;
+   * always the next tensor, however long it is. 128 MiB by default.
+   */
+  readonly aheadByteLength?: number | undefined;
+  /** Ends the loop: its next turn throws `signal.reason`. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Names of the options. */
+const STREAM_OPTIONS: OptionNames<StreamOptions> = {
+  names: true,
+  aheadByteLength: true,
+  signal: true,
+};
+
+const DEFAULT_AHEAD_BYTE_LENGTH = 128 * 2 ** 20;
+
+/** Tensors that are shorter together are fetched together: each fetch costs some 50 µs. */
+const GROUP_BYTE_LENGTH = 4 * 2 ** 20;
+
+/** What is streamed: a file or a checkpoint. */
+export interface StreamSource {
+  /** Length of a tensor in bytes. */
+  byteLength(name: string): number;
+  /** Whether bytes are copied when they are handed out, and kept until the source is closed. */
+  isCopied(name: string): boolean;
+  getTensor(name: string): Tensor;
+  prefetch(names: readonly string[], options: TransferOptions): Promise<void>;
+  load(names: readonly string[], options: TransferOptions): Promise<Map<string, Tensor>>;
+}
+
+/** Tensors that are fetched together. */
+interface Group {
+  readonly names: readonly string[];
+  readonly byteLength: number;
+}
+
+/** A group on its way. */
+interface FetchedGroup extends Group {
+  /** Gives the tensors by name when their bytes are there. */
+  readonly tensors: Promise<(name: string) => Tensor>;
+}
+
+/** Throws a TypeError when the options are of the wrong kind. */
+export function requireStreamOptions(options: StreamOptions): void {
+  requireOptions(options, STREAM_OPTIONS);
+  const { names, aheadByteLength, signal } = options;
+  if (names !== undefined) requireNames(names);
+  if (aheadByteLength !== undefined) {
+    requireInteger('aheadByteLength', aheadByteLength, 0, Number.MAX_SAFE_INTEGER);
+  }
+  requireSignal(signal);
+}
+
+/**
+ * `[name, tensor]` in the order of the names, which are read as they are needed. Leaving the loop ends
+ * the fetches under way, and waits for them.
+ */
+export async function* streamTensors(
+  source: StreamSource,
+  names: Iterable<string>,
+  { aheadByteLength = DEFAULT_AHEAD_BYTE_LENGTH, signal }: StreamOptions,
+): AsyncGenerator<[string, Tensor], void, void> {
+  const end = new AbortController();
+  const fetched: FetchedGroup[] = [];
+  let ahead = 0;
+  const groups = groupsOf(source, names);
+  let next = groups.next();
+  const fetchAhead = (): void => {
+    while (next.done !== true) {
+      if (ahead > 0 && ahead + next.value.byteLength > aheadByteLength) return;
+      ahead += next.value.byteLength;
+      fetched.push({ ...next.value, tensors: fetchGroup(source, next.value, end.signal) });
+      next = groups.next();
+    }
+  };
+  try {
+    fetchAhead();
+    for (let group = fetched[0]; group !== undefined; group = fetched[0]) {
+      signal?.throwIfAborted();
+      const tensorOf = await untilAborted(group.tensors, signal);
+      fetched.shift();
+      for (const name of group.names) {
+        signal?.throwIfAborted();
+        ahead -= source.byteLength(name);
+        fetchAhead();
+        yield [name, tensorOf(name)];
+      }
+    }
+  } finally {
+    end.abort();
+    await Promise.allSettled(fetched.map(({ tensors }) => tensors));
+  }
+}
+
+function* groupsOf(source: StreamSource, names: Iterable<string>): Generator<Group, void, void> {
+  let group: string[] = [];
+  let sum = 0;
+  for (const name of names) {
+    const byteLength = source.byteLength(name);
+    if (group.length > 0 && sum + byteLength > GROUP_BYTE_LENGTH) {
+      yield { names: group, byteLength: sum };
+      group = [];
+      sum = 0;
+    }
+    group.push(name);
+    sum += byteLength;
+  }
+  if (group.length > 0) yield { names: group, byteLength: sum };
+}
+
+function fetchGroup(
+  source: StreamSource,
+  { names }: Group,
+  signal: AbortSignal,
+): Promise<(name: string) => Tensor> {
+  const fetch = async (): Promise<(name: string) => Tensor> => {
+    if (source.isCopied(names[0] as string)) {
+      const loaded = await source.load(names, { signal });
+      return (name) => loaded.get(name) as Tensor;
+    }
+    await source.prefetch(names, { signal });
+    return (name) => source.getTensor(name);
+  };
+  const tensors = fetch();
+  // It is awaited when its turn comes; until then Node must not take a rejection for a forgotten one.
+  tensors.catch(() => {});
+  return tensors;
+}

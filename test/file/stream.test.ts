@@ -1,0 +1,222 @@
+import { truncateSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { type StreamSource, streamTensors } from '../../src/file/stream.js';
+import { openCheckpoint, parse, safeOpen, type Tensor } from '../../src/index.js';
+import { writeCheckpoint } from '../support/make-checkpoint.js';
+import { type Entry, fileBytes, writeTemporary } from '../support/make-file.js';
+import { dropFromPageCache } from '../support/page-cache.js';
+
+const MIB = 2 ** 20;
+
+const entries: readonly Entry[] = [
+  { name: 'b', dtype: 'U8', shape: [3 * MIB] },
+  { name: 'empty', dtype: 'F32', shape: [0] },
+  { name: 'c', dtype: 'F32', shape: [5] },
+  { name: 'a', dtype: 'U8', shape: [6 * MIB] },
+];
+
+async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
+  const all: Item[] = [];
+  for await (const item of items) all.push(item);
+  return all;
+}
+
+const namesOf = (pairs: readonly [string, Tensor][]): string[] => pairs.map(([name]) => name);
+
+describe('the tensors', () => {
+  test.each(['mmap', 'memory'] as const)('are those of getTensor (%s)', async (storage) => {
+    using file = storage === 'mmap' ? safeOpen(writeTemporary(entries)) : parse(fileBytes(entries));
+    expect(file.storage).toBe(storage);
+    const streamed = await collect(file.stream());
+    expect(namesOf(streamed)).toEqual(file.offsetKeys());
+    for (const [name, tensor] of streamed) expect(tensor).toBe(file.getTensor(name));
+  });
+
+  test('have memory that the file does not keep, with storage read', async () => {
+    const file = safeOpen(writeTemporary(entries), { storage: 'read' });
+    const streamed = await collect(file.stream());
+    expect(namesOf(streamed)).toEqual(file.offsetKeys());
+    for (const [name, tensor] of streamed) {
+      expect(tensor).not.toBe(file.getTensor(name));
+      expect(Buffer.compare(tensor.bytes, file.getTensor(name).bytes)).toBe(0);
+    }
+    file.close({ detach: true });
+    for (const [name, tensor] of streamed) {
+      expect(tensor.bytes.length, name).toBe(tensor.byteLength);
+    }
+  });
+
+  test('come in the order of the names, as often as they are named', async () => {
+    using file = safeOpen(writeTemporary(entries));
+    const names = ['c', 'a', 'c', 'empty'];
+    expect(namesOf(await collect(file.stream({ names: names.values() })))).toEqual(names);
+    expect(await collect(file.stream({ names: [] }))).toEqual([]);
+  });
+
+  test('come shard by shard, by the names that were asked for', async () => {
+    const folder = writeCheckpoint({
+      shards: {
+        '1.safetensors': entries,
+        '2.safetensors': [{ name: 'd', dtype: 'I8', shape: [2] }],
+      },
+    });
+    using checkpoint = openCheckpoint(folder);
+    const streamed = await collect(checkpoint.stream({ aheadByteLength: 0 }));
+    expect(namesOf(streamed)).toEqual(checkpoint.offsetKeys());
+    for (const [name, tensor] of streamed) expect(tensor).toBe(checkpoint.getTensor(name));
+    expect(namesOf(await collect(checkpoint.stream({ names: ['d', 'b'] })))).toEqual(['d', 'b']);
+    using reading = openCheckpoint(folder, { storage: 'read' });
+    for await (const [name, tensor] of reading.stream()) {
+      expect(tensor).not.toBe(reading.getTensor(name));
+      expect(Buffer.compare(tensor.bytes, checkpoint.getTensor(name).bytes)).toBe(0);
+    }
+  });
+
+  test('are found by the alias under which a writer dropped them', async () => {
+    using checkpoint = openCheckpoint(
+      writeTemporary([{ name: 'kept', dtype: 'U8', shape: [2] }], { metadata: { tied: 'kept' } }),
+    );
+    const [[name, tensor] = []] = await collect(checkpoint.stream({ names: ['tied'] }));
+    expect([name, tensor]).toEqual(['tied', checkpoint.getTensor('kept')]);
+  });
+});
+
+test('a tensor that is not in memory is there when its turn comes', async ({ skip }) => {
+  const path = writeTemporary(entries);
+  using file = safeOpen(path);
+  skip(!dropFromPageCache(path) || (file.residency() ?? 0) > 0, 'it cannot be dropped');
+  for await (const [name, tensor] of file.stream()) {
+    expect(file.residency(name), name).toBe(tensor.byteLength);
+  }
+});
+
+describe('fetching ahead', () => {
+  /** Tensors by name and length; fetches end when they are let go. */
+  function manualSource(lengths: Readonly<Record<string, number>>) {
+    const begun: string[][] = [];
+    const running: { readonly resolve: () => void; readonly reject: (reason: unknown) => void }[] =
+      [];
+    const signals: (AbortSignal | undefined)[] = [];
+    const source: StreamSource = {
+      byteLength: (name) => lengths[name] ?? Number.NaN,
+      isCopied: () => false,
+      getTensor: (name) => name as unknown as Tensor,
+      load: () => Promise.reject(new Error('not to be loaded')),
+      prefetch: (names, { signal }) => {
+        begun.push([...names]);
+        signals.push(signal);
+        return new Promise((resolve, reject) => {
+          running.push({ resolve, reject });
+          signal?.addEventListener('abort', () => reject(signal.reason));
+        });
+      },
+    };
+    return { source, begun, running, signals, names: Object.keys(lengths) };
+  }
+
+  test('keeps to the limit, but always fetches the next tensor', async () => {
+    const lengths = { a: 8 * MIB, b: 4 * MIB, c: 4 * MIB, d: 20 * MIB, e: 1 * MIB };
+    const { source, begun, running, names } = manualSource(lengths);
+    const stream = streamTensors(source, names, { aheadByteLength: 12 * MIB });
+    const first = stream.next();
+    expect(begun).toEqual([['a'], ['b']]);
+    for (const fetch of running) fetch.resolve();
+    expect(await first).toEqual({ value: ['a', 'a'], done: false });
+    expect(begun).toEqual([['a'], ['b'], ['c']]);
+    await stream.next();
+    expect(begun.length).toBe(3);
+    running[2]?.resolve();
+    await stream.next();
+    // Nothing else is ahead.
+    expect(begun).toEqual([['a'], ['b'], ['c'], ['d']]);
+    running[3]?.resolve();
+    await stream.next();
+    running[4]?.resolve();
+    await stream.next();
+    expect(await stream.next()).toEqual({ value: undefined, done: true });
+    expect(begun.at(-1)).toEqual(['e']);
+  });
+
+  test('fetches short tensors together', async () => {
+    const lengths = Object.fromEntries(Array.from({ length: 9 }, (_, i) => [`${i}`, MIB]));
+    const { source, begun, running, names } = manualSource(lengths);
+    const stream = streamTensors(source, names, {});
+    const first = stream.next();
+    expect(begun.map((group) => group.length)).toEqual([4, 4, 1]);
+    for (const fetch of running) fetch.resolve();
+    await first;
+    expect(await collect(stream)).toHaveLength(8);
+  });
+
+  test('ends when the loop is left, and waits for what is under way', async () => {
+    const { source, begun, running, signals, names } = manualSource({ a: 8 * MIB, b: MIB });
+    const stream = streamTensors(source, names, {});
+    const first = stream.next();
+    running[0]?.resolve();
+    await first;
+    expect(begun.length).toBe(2);
+    expect(signals[1]?.aborted).toBe(false);
+    await stream.return();
+    expect(signals[1]?.aborted).toBe(true);
+  });
+
+  test('throws an error of a fetch when its turn comes', async () => {
+    const { source, running, names } = manualSource({ a: 8 * MIB, b: MIB });
+    const stream = streamTensors(source, names, {});
+    const first = stream.next();
+    running[1]?.reject(new Error('the disk is broken'));
+    running[0]?.resolve();
+    expect((await first).value).toEqual(['a', 'a']);
+    await expect(stream.next()).rejects.toThrow('the disk is broken');
+  });
+
+  test.each(['while it waits', 'between two tensors', 'before'])('is aborted %s', async (when) => {
+    const { source, running, signals, names } = manualSource({ a: 8 * MIB, b: MIB });
+    const controller = new AbortController();
+    const reason = new Error('no longer needed');
+    if (when === 'before') controller.abort(reason);
+    const stream = streamTensors(source, names, { signal: controller.signal });
+    const first = stream.next();
+    if (when === 'between two tensors') {
+      running[0]?.resolve();
+      running[1]?.resolve();
+      await first;
+    }
+    controller.abort(reason);
+    await expect(when === 'between two tensors' ? stream.next() : first).rejects.toBe(reason);
+    expect(signals.every((signal) => signal?.aborted)).toBe(true);
+    expect(await stream.next()).toEqual({ value: undefined, done: true });
+  });
+});
+
+describe('what is wrong', () => {
+  test('is said at once where it can be', () => {
+    using file = safeOpen(writeTemporary(entries));
+    const missing = expect.objectContaining({ code: 'SAFETENSORS_TENSOR_NOT_FOUND' });
+    expect(() => file.stream({ names: ['a', 'x'] })).toThrow(missing);
+    expect(() => file.stream({ names: 'a' })).toThrow(TypeError);
+    expect(() => file.stream({ aheadByteLength: -1 })).toThrow(RangeError);
+    expect(() => file.stream({ signal: {} as AbortSignal })).toThrow(TypeError);
+    expect(() => file.stream({ ahead: 1 } as object)).toThrow(/aheadByteLength/);
+    using checkpoint = openCheckpoint(writeTemporary(entries));
+    expect(() => checkpoint.stream({ names: ['x'] })).toThrow(missing);
+    file.close();
+    checkpoint.close();
+    const closed = expect.objectContaining({ code: 'SAFETENSORS_FILE_CLOSED' });
+    expect(() => file.stream()).toThrow(closed);
+    expect(() => checkpoint.stream()).toThrow(closed);
+  });
+
+  test.each([
+    ['closed', 'SAFETENSORS_FILE_CLOSED'],
+    ['cut short', 'SAFETENSORS_FILE_CHANGED'],
+  ])('a file that is %s meanwhile ends the loop', async (what, code) => {
+    const path = writeTemporary(entries);
+    using file = safeOpen(path);
+    const stream = file.stream({ aheadByteLength: 0 });
+    await stream.next();
+    if (what === 'closed') file.close();
+    else truncateSync(path, 4096);
+    await expect(collect(stream)).rejects.toMatchObject({ code, path });
+  });
+});

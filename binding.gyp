@@ -43,7 +43,8 @@
       "defines": [
         "NAPI_VERSION=8",
         "NODE_ADDON_API_DISABLE_CPP_EXCEPTIONS",
-        "NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS"
+        "NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS",
+        "SAFETENSORS_MMAP_VERSION=\"<!(node -p \"require('./package.json').version\")\""
       ],
       "cflags": ["-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"],
       "cflags_cc": ["-std=c++17", "-fvisibility-inlines-hidden"],

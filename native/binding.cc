@@ -22,6 +22,13 @@
 
 namespace {
 
+// version(): string. That of the package which this was compiled for.
+napi_value Version(const Napi::CallbackInfo& info) {
+  napi_value version = nullptr;
+  napi_create_string_utf8(info.Env(), SAFETENSORS_MMAP_VERSION, NAPI_AUTO_LENGTH, &version);
+  return version;
+}
+
 // compensateExternalMemory(): 0
 napi_value CompensateExternalMemory(const Napi::CallbackInfo& info) {
   Environment::Of(info.Env())->accounting.Enable();
@@ -211,6 +218,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   environment.Release();
   Define(env, exports,
          {
+             Export<Version>("version"),
              Export<CompensateExternalMemory>("compensateExternalMemory"),
              Export<ExternalBuffersAllowed>("externalBuffersAllowed"),
              Export<Truncations>("truncations"),

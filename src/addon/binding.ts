@@ -166,6 +166,7 @@ type Outcome = number | Failure;
 
 /** The addon itself: its functions return a result or a {@link Failure}. */
 export interface AddonExports {
+  version(): string;
   compensateExternalMemory(): 0;
   externalBuffersAllowed(): boolean;
   truncations(): ArrayBuffer | Failure;

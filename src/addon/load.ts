@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import process from 'node:process';
 import { type Addon, type AddonExports, bind } from './binding.js';
 import { ADDON_VARIABLE, addonPath, PLATFORM, SHIPPED_PLATFORMS } from './location.js';
+import { VERSION } from './version.js';
 
 export type { Addon, ConversionLevel, Mapping } from './binding.js';
 
@@ -67,6 +68,13 @@ export function loadAddon(): AddonLoad {
 }
 
 function use(exports: AddonExports, path: string): AddonLoad {
+  // A bundle may have been built anew, and the addon beside it not; or this is quite another addon.
+  if (typeof exports.version !== 'function' || exports.version() !== VERSION) {
+    return {
+      reason: `the addon at ${path} is not that of safetensors-mmap ${VERSION}`,
+      remedy: 'Copy the one from the same version of the package there',
+    };
+  }
   if (!exports.externalBuffersAllowed()) {
     return {
       reason: 'this runtime does not allow ArrayBuffers over foreign memory',

@@ -10,9 +10,11 @@ import {
 } from 'node:fs';
 import { constants, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, test } from 'vitest';
 import { type AddonExports, bind } from '../../src/addon/binding.js';
 import { type Addon, loadAddon, type Mapping } from '../../src/addon/load.js';
+import { VERSION } from '../../src/addon/version.js';
 
 const load = loadAddon();
 const addon: Addon | undefined = 'addon' in load ? load.addon : undefined;
@@ -32,6 +34,11 @@ function map(): Mapping {
   closeSync(fd);
   return mapping;
 }
+
+test('addon and sources have the version of the package', () => {
+  const path = fileURLToPath(new URL('../../package.json', import.meta.url));
+  expect(VERSION).toBe(JSON.parse(readFileSync(path, 'utf8')).version);
+});
 
 test('the addon is loaded once', () => {
   expect(loadAddon()).toBe(load);

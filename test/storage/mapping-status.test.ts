@@ -1,5 +1,5 @@
 /** What a program and its user learn where files cannot be mapped. */
-import { existsSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import process from 'node:process';
@@ -129,6 +129,20 @@ describe('without one', () => {
     const seen = await look(named(broken));
     const reason = `the addon at ${broken} cannot be loaded: ${broken}: file too short`;
     expectRead(seen, reason, /docs\/guarantees/);
+  });
+
+  test.each([
+    ['of another version', "exports.version = () => '0.0.1'"],
+    ['of another package', ''],
+  ])('an addon %s is not used', async (_, contents) => {
+    const preload = `process.dlopen = ({ exports }) => { ${contents} };`;
+    const seen = await look({
+      ...named(shipped),
+      flags: ['--import', `data:text/javascript,${encodeURIComponent(preload)}`],
+    });
+    const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+    const reason = `the addon at ${shipped} is not that of safetensors-mmap ${version}`;
+    expectRead(seen, reason, /same version/);
   });
 
   test(`Node's ${permission} is named`, async () => {

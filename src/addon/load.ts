@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 import process from 'node:process';
 import { type Addon, type AddonExports, bind } from './binding.js';
-import { ADDON_VARIABLE, addonPath, PLATFORM, SHIPPED_PLATFORMS } from './location.js';
+import { ADDON_VARIABLE, addonPath, namedFile, PLATFORM, SHIPPED_PLATFORMS } from './location.js';
 import { VERSION } from './version.js';
 
 export type { Addon, ConversionLevel, Mapping } from './binding.js';
@@ -20,6 +20,8 @@ export interface AddonUnavailable {
 export type AddonLoad = { readonly addon: Addon; readonly path: string } | AddonUnavailable;
 
 const BUNDLED = `If the program is bundled, ship the addon with it and set ${ADDON_VARIABLE} to its path: see docs/bundlers.md of safetensors-mmap`;
+
+const NAMED = `${ADDON_VARIABLE} has this path: copy the addon there, or unset it; see docs/bundlers.md of safetensors-mmap`;
 
 const NOT_SHIPPED = `The package has one for ${SHIPPED_PLATFORMS.join(' and ')}. Elsewhere compile it in a clone, and set ${ADDON_VARIABLE} to its path`;
 
@@ -39,7 +41,8 @@ function explain(error: unknown, path: string): AddonUnavailable {
     const remedy = `It must be the addon for ${PLATFORM} and the system's C library; "Platforms" in docs/guarantees.md names those that it was built for`;
     return { reason: `the addon at ${path} cannot be loaded: ${message}`, remedy };
   }
-  const remedy = SHIPPED_PLATFORMS.includes(PLATFORM) ? BUNDLED : NOT_SHIPPED;
+  const missing = SHIPPED_PLATFORMS.includes(PLATFORM) ? BUNDLED : NOT_SHIPPED;
+  const remedy = namedFile() ? NAMED : missing;
   return { reason: `there is no addon for ${PLATFORM} at ${path}`, remedy };
 }
 

@@ -28,7 +28,7 @@ function shippedFile(): URL {
 }
 
 /** The file that the environment names. Deno throws where it forbids to read the environment. */
-function namedFile(): string | undefined {
+export function namedFile(): string | undefined {
   try {
     return process.env[ADDON_VARIABLE];
   } catch {

@@ -1,6 +1,7 @@
 /** What the mapped and the reading storage share: change detection, and the buffers handed out. */
 
 import { constants } from 'node:buffer';
+import process from 'node:process';
 import { FileChangedError, FileClosedError } from '../errors/errors.js';
 import { type OpenedFile, type ReadBytes, readFully } from '../io/opened-file.js';
 import type { BufferRange, LentDescriptor, Storage } from './storage.js';
@@ -8,11 +9,12 @@ import type { BufferRange, LentDescriptor, Storage } from './storage.js';
 /** How a file compares with what it was when its header was last checked. */
 export type FileState = 'same' | 'touched' | 'truncated' | { byteLength: number };
 
-/** For so long `verifyOften` trusts the last answer of the system, in milliseconds. */
-const TRUSTED_MS = 1;
+/** For so long `verifyOften` trusts the last answer of the system, in nanoseconds. */
+const TRUSTED_NS = 1_000_000n;
 
-// Taken once, before a test can replace it by a clock that stands still.
-const now = performance.now.bind(performance);
+// Taken once, before a test can replace it by a clock that stands still. Not `performance`, for which
+// Node would load eleven modules at the start.
+const now = process.hrtime.bigint;
 
 /** A storage over an open descriptor. Subclasses reach the bytes and release the descriptor. */
 export abstract class FileBackedStorage implements Storage {
@@ -23,7 +25,7 @@ export abstract class FileBackedStorage implements Storage {
   readonly maxBufferByteLength: number = constants.MAX_LENGTH;
   #ok = true;
   #closed = false;
-  #askedAt = Number.NEGATIVE_INFINITY;
+  #askedAt = -TRUSTED_NS;
   #header: Uint8Array | undefined;
   // Strong references: a tensor's buffer is the same on every call, and lives as long as the handle.
   #kept: ArrayBuffer[] = [];
@@ -119,7 +121,7 @@ export abstract class FileBackedStorage implements Storage {
   }
 
   verifyOften(): void {
-    if (this.#closed || !this.#ok || this.isSuspicious() || now() - this.#askedAt >= TRUSTED_MS) {
+    if (this.#closed || !this.#ok || this.isSuspicious() || now() - this.#askedAt >= TRUSTED_NS) {
       this.verify();
     }
   }

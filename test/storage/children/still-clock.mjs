@@ -3,8 +3,9 @@
 import { mkdtempSync, truncateSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import process from 'node:process';
 
-performance.now = () => 0;
+process.hrtime.bigint = () => 0n;
 const { safeOpen, saveFileSync } = await import('../../../lib/index.js');
 
 const folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-'));

@@ -6,14 +6,20 @@ import { argumentRangeError } from '../errors/arguments.js';
 import { FormatError, quoteName, SafetensorsError } from '../errors/errors.js';
 import { blobsOf } from '../hub/cache.js';
 import { openRegularFile, readerOf, readFully } from '../io/opened-file.js';
-import { isInterimName } from '../replacement/temporary-names.js';
 import {
   type CheckpointIndex,
   checkIndexByteLength,
   type ParseIndexOptions,
   parseCheckpointIndex,
 } from '../shards/checkpoint-index.js';
-import { pathObjection, SHARD_EXTENSION } from '../shards/shard-paths.js';
+import { pathObjection } from '../shards/shard-paths.js';
+import {
+  chooseFiles,
+  indexesAmong,
+  isOfVariant,
+  onlyWholeFile,
+  wholeFiles,
+} from './file-choice.js';
 
 /** One file of a checkpoint. */
 export interface ShardFile {
@@ -40,12 +46,6 @@ export interface SelectOptions extends Omit<ParseIndexOptions, 'path'> {
 
 /** How many names a message lists. */
 const SHOWN_NAMES = 20;
-const INDEX_NAME = /\.safetensors(?:\.index\.json|\.index\.[^/]*\.json)$/;
-/** The name of one of several shards. */
-const NUMBERED_SHARD = /-\d{5,}-of-(?!0*1\.)\d{5,}\.safetensors$/;
-/** What the name of a shard has more than that of the single file of the same pattern. */
-const SHARD_NUMBER = /-\d{5,}-of-\d{5,}/;
-
 /** Some of the names for a message, and how many more there are. */
 function listNames(names: readonly string[]): string {
   const shown = names.slice(0, SHOWN_NAMES).map(quoteName).join(', ');
@@ -131,27 +131,6 @@ export function insideOf(folder: string): (path: string) => boolean {
   };
 }
 
-/** Names of a model's files; with several the preferred first. */
-function usualNames(variant: string | undefined): { indexes: string[]; single: string } {
-  if (variant === undefined) {
-    return { indexes: ['model.safetensors.index.json'], single: 'model.safetensors' };
-  }
-  return {
-    indexes: [`model.safetensors.index.${variant}.json`, `model.${variant}.safetensors.index.json`],
-    single: `model.${variant}.safetensors`,
-  };
-}
-
-/** Whether a file of any name belongs to a variant. Without a variant all files do. */
-function isOfVariant(name: string, variant: string | undefined): boolean {
-  if (variant === undefined) return true;
-  return (
-    name.endsWith(`.${variant}${SHARD_EXTENSION}`) ||
-    name.endsWith(`.${variant}.safetensors.index.json`) ||
-    name.endsWith(`.safetensors.index.${variant}.json`)
-  );
-}
-
 /**
  * Chooses in a folder: the model's index if all its shards are there, else its single file, else the
  * only index of another name, else the only safetensors file.
@@ -165,39 +144,26 @@ export function selectInFolder(folder: string, options: SelectOptions): Checkpoi
     throw argumentRangeError('variant', 'a part of a file name, such as fp16', variant);
   }
   const isInside = insideOf(folder);
-  const usual = usualNames(variant);
   const present = readdirSync(folder).filter((name) => isOfVariant(name, variant));
-  const others = present.filter((name) => INDEX_NAME.test(name));
-  const isUsual = usual.indexes.some((name) => present.includes(name));
-  const hasSingle = present.includes(usual.single) && existsSync(join(folder, usual.single));
-  const isOnly = !hasSingle && others.length === 1;
-  const indexes = isUsual ? usual.indexes : isOnly ? others : [];
+  let { indexes, single } = chooseFiles(present, variant);
+  if (single !== undefined && !existsSync(join(folder, single))) {
+    const others = present.filter((name) => name !== single);
+    ({ indexes, single } = chooseFiles(others, variant));
+  }
   let incomplete: FoundIndex | undefined;
-  for (const name of indexes.filter((name) => present.includes(name))) {
+  for (const name of indexes) {
     const path = join(folder, name);
     if (!isInside(path)) refuseLink(folder, name);
     const found = findShards(path, options);
-    const named = found.files.shards.some((shard) => shard.name === usual.single);
-    const passedOver = hasSingle && !named ? [usual.single] : [];
+    const named = found.files.shards.some((shard) => shard.name === single);
+    const passedOver = single !== undefined && !named ? [single] : [];
     if (found.missing.length === 0) return { ...found.files, passedOver };
     incomplete ??= found;
   }
-  const single = hasSingle ? usual.single : onlyFile(folder, present, incomplete, others);
+  single ??= onlyFile(folder, present, incomplete);
   if (!isInside(join(folder, single))) refuseLink(folder, single);
   const passedOver = incomplete === undefined ? [] : [basename(incomplete.files.path)];
   return singleFile(join(folder, single), passedOver);
-}
-
-/**
- * The safetensors files of a folder, without those that a save from or to a single file leaves there
- * for a moment, or for good when it is killed: shards that no index names, and interim names.
- */
-function wholeFiles(present: readonly string[]): string[] {
-  const names = present.filter((name) => name.endsWith(SHARD_EXTENSION) && !isInterimName(name));
-  const all = new Set(names);
-  return names.filter(
-    (name) => !SHARD_NUMBER.test(name) || !all.has(name.replace(SHARD_NUMBER, '')),
-  );
 }
 
 /**
@@ -208,16 +174,15 @@ function onlyFile(
   folder: string,
   present: readonly string[],
   incomplete: FoundIndex | undefined,
-  indexes: readonly string[],
 ): string {
   const names = wholeFiles(present);
-  const [only] = names;
   if (incomplete !== undefined) {
-    const isShard = incomplete.files.shards.some((shard) => shard.name === only);
+    const isShard = incomplete.files.shards.some((shard) => shard.name === names[0]);
     if (names.length !== 1 || isShard) complete(incomplete);
   }
-  if (only !== undefined && names.length === 1 && !NUMBERED_SHARD.test(only)) return only;
-  const found = [...indexes, ...names].sort();
+  const only = onlyWholeFile(present);
+  if (only !== undefined) return only;
+  const found = [...indexesAmong(present), ...names].sort();
   const message =
     found.length === 0
       ? 'expected a checkpoint in the folder, found no safetensors file or index'

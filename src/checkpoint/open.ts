@@ -1,10 +1,11 @@
 /** Opens checkpoints: by a folder, an index, a file, or the id of a repository on the Hub. */
 
 import { statSync } from 'node:fs';
+import { join } from 'node:path';
 import { type OptionNames, requireOptions, requireString } from '../errors/arguments.js';
 import { OPEN_OPTIONS, type OpenOptions } from '../file/open.js';
 import { findInHubCache, notInCache } from '../hub/cache.js';
-import { isHubUri, parseHubId } from '../hub/ids.js';
+import { hubUri, isHubUri, parseHubId } from '../hub/ids.js';
 import { pathText } from '../io/paths.js';
 import { hasCode } from '../io/system-errors.js';
 import type { Tensor } from '../tensor/tensor.js';
@@ -12,6 +13,7 @@ import { Catalog } from './catalog.js';
 import { Checkpoint } from './checkpoint.js';
 import { type CheckpointFiles, indexedFiles, selectInFolder, singleFile } from './find-files.js';
 import { LazyShards } from './lazy-shards.js';
+import { type PathTo, pipelineError } from './pipeline.js';
 
 /** Codes for a folder in which something is missing, such as the blob behind a link. */
 const INCOMPLETE: readonly string[] = [
@@ -46,7 +48,8 @@ const OPEN_CHECKPOINT_OPTIONS: OptionNames<OpenCheckpointOptions> = {
  * nothing is downloaded. An existing path wins over a repository of that name.
  *
  * In a folder it takes the index if all its shards are there, else the single file
- * `model.safetensors`, else the only index or safetensors file of another name. Shards without an
+ * `model.safetensors`, or those of a diffusers model, `diffusion_pytorch_model.safetensors`, else the
+ * only index or safetensors file of another name. Shards without an
  * index are ignored beside the single file that has their name without the numbers. Opening reads and
  * checks the index and looks for the shards, but opens none: headers are checked when a shard is first
  * used, or all by `verify()`. A single file is opened and checked at once. Opening is synchronous: it
@@ -55,7 +58,8 @@ const OPEN_CHECKPOINT_OPTIONS: OptionNames<OpenCheckpointOptions> = {
  * @throws FormatError for a bad index or file; `SAFETENSORS_UNSAFE_SHARD_NAME` for shards outside of
  *   the folder, by name or by a symbolic link (links to the blobs of the Hub's cache are allowed)
  * @throws SafetensorsError `SAFETENSORS_MISSING_SHARDS` with all that are missing,
- *   `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_NOT_IN_CACHE`
+ *   `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_NOT_IN_CACHE`; `SAFETENSORS_DIFFUSERS_PIPELINE` for
+ *   a folder of several models, with the call that opens each
  * @throws Error Node's own `ENOENT`, `EACCES` and the like
  *
  * @example
@@ -121,10 +125,22 @@ function checkOptions(options: OpenCheckpointOptions): void {
   }
 }
 
-/** What exists at a path. */
-function findFiles(path: string, options: OpenCheckpointOptions): CheckpointFiles {
-  if (statSync(path).isDirectory()) return selectInFolder(path, options);
-  return path.endsWith('.json') ? indexedFiles(path, options) : singleFile(path);
+/** What exists at a path, which is the caller's or, with `label` and `pathTo`, in the cache. */
+function findFiles(
+  path: string,
+  options: OpenCheckpointOptions,
+  label: string = path,
+  pathTo: PathTo = (relative) => join(path, relative),
+): CheckpointFiles {
+  if (!statSync(path).isDirectory()) {
+    return path.endsWith('.json') ? indexedFiles(path, options) : singleFile(path);
+  }
+  try {
+    return selectInFolder(path, options);
+  } catch (error) {
+    if (!hasCode(error, ['SAFETENSORS_CHECKPOINT_NOT_FOUND'])) throw error;
+    throw pipelineError(path, label, pathTo) ?? error;
+  }
 }
 
 function findCached(text: string, options: OpenCheckpointOptions): CheckpointFiles {
@@ -132,11 +148,12 @@ function findCached(text: string, options: OpenCheckpointOptions): CheckpointFil
   // Not an id either: Node's own error says that nothing is there.
   if (id === null) return findFiles(text, options);
   const found = findInHubCache(id, text, options.revision);
+  const wanted = { ...id, revision: options.revision ?? id.revision };
   try {
-    return findFiles(found, options);
+    const pathTo: PathTo = (relative) => hubUri(wanted, relative) ?? join(found, relative);
+    return findFiles(found, options, text, pathTo);
   } catch (error) {
     if (!hasCode(error, INCOMPLETE)) throw error;
-    const wanted = { ...id, revision: options.revision ?? id.revision };
     throw notInCache(
       wanted,
       text,

@@ -82,6 +82,18 @@ function parseUri(text: string): HubId {
   return { cacheName, revision, path };
 }
 
+/**
+ * The `hf://` id of a file or folder, given by its path below that of `id`; undefined when the repository
+ * has no organisation, without which there are no such ids.
+ */
+export function hubUri({ cacheName, revision, path }: HubId, relative: string): string | undefined {
+  const [kind = '', organisation, name] = cacheName.split('--');
+  if (name === undefined) return undefined;
+  const repository = `${kind === 'models' ? '' : `${kind}/`}${organisation}/${name}`;
+  const at = revision === undefined ? '' : `@${encodeURIComponent(revision)}`;
+  return SCHEME + [repository + at, path, relative].filter(Boolean).join('/');
+}
+
 /** The command that fetches a repository into the cache, such as `hf download org/name`. */
 export function downloadCommand({ cacheName, revision }: HubId): string {
   const [kinds = '', ...name] = cacheName.split('--');

@@ -1,0 +1,118 @@
+/** Chooses the files of a model in a folder, by names alone. */
+
+import { isInterimName } from '../replacement/temporary-names.js';
+import { SHARD_EXTENSION } from '../shards/shard-paths.js';
+
+/** What transformers and diffusers call a model's files. */
+const USUAL_STEMS: readonly string[] = ['model', 'diffusion_pytorch_model'];
+
+const INDEX_NAME = /\.safetensors(?:\.index\.json|\.index\.[^/]*\.json)$/;
+
+/** A usual name with a variant; the index has it in one of two places. */
+const VARIANT_NAME =
+  /^(?:model|diffusion_pytorch_model)\.(?:([^.]+)\.safetensors(?:\.index\.json)?|safetensors\.index\.([^.]+)\.json)$/;
+
+/** The name of one of several shards. */
+const NUMBERED_SHARD = /-\d{5,}-of-(?!0*1\.)\d{5,}\.safetensors$/;
+
+/** What the name of a shard has more than that of the single file of the same pattern. */
+const SHARD_NUMBER = /-\d{5,}-of-\d{5,}/;
+
+/** Files to be opened. */
+export interface FileChoice {
+  /** Indexes, the preferred first. */
+  readonly indexes: readonly string[];
+  /** The model's single file. */
+  readonly single: string | undefined;
+}
+
+function usualNames(stem: string, variant: string | undefined): FileChoice {
+  if (variant === undefined) {
+    return { indexes: [`${stem}.safetensors.index.json`], single: `${stem}.safetensors` };
+  }
+  return {
+    indexes: [
+      `${stem}.safetensors.index.${variant}.json`,
+      `${stem}.${variant}.safetensors.index.json`,
+    ],
+    single: `${stem}.${variant}.safetensors`,
+  };
+}
+
+/** The files of a variant that have usual names; undefined when there are none. */
+function usualFiles(
+  present: readonly string[],
+  variant: string | undefined,
+): FileChoice | undefined {
+  for (const stem of USUAL_STEMS) {
+    const usual = usualNames(stem, variant);
+    const indexes = usual.indexes.filter((name) => present.includes(name));
+    const single = present.find((name) => name === usual.single);
+    if (indexes.length > 0 || single !== undefined) return { indexes, single };
+  }
+  return undefined;
+}
+
+/** The files of a variant that have usual names, else the only index. */
+export function chooseFiles(present: readonly string[], variant: string | undefined): FileChoice {
+  const others = indexesAmong(present);
+  const only = { indexes: others.length === 1 ? others : [], single: undefined };
+  return usualFiles(present, variant) ?? only;
+}
+
+/** The names of indexes. */
+export function indexesAmong(present: readonly string[]): string[] {
+  return present.filter((name) => INDEX_NAME.test(name));
+}
+
+/** Whether a file of any name belongs to a variant. Without a variant all files do. */
+export function isOfVariant(name: string, variant: string | undefined): boolean {
+  if (variant === undefined) return true;
+  return (
+    name.endsWith(`.${variant}${SHARD_EXTENSION}`) ||
+    name.endsWith(`.${variant}.safetensors.index.json`) ||
+    name.endsWith(`.safetensors.index.${variant}.json`)
+  );
+}
+
+/**
+ * The safetensors files of a folder, without those that a save from or to a single file leaves there
+ * for a moment, or for good when it is killed: shards that no index names, and interim names.
+ */
+export function wholeFiles(present: readonly string[]): string[] {
+  const names = present.filter((name) => name.endsWith(SHARD_EXTENSION) && !isInterimName(name));
+  const all = new Set(names);
+  return names.filter(
+    (name) => !SHARD_NUMBER.test(name) || !all.has(name.replace(SHARD_NUMBER, '')),
+  );
+}
+
+/** The only file among `wholeFiles`, if it is not one of several shards. */
+export function onlyWholeFile(present: readonly string[]): string | undefined {
+  const [only, ...more] = wholeFiles(present);
+  return only === undefined || more.length > 0 || NUMBERED_SHARD.test(only) ? undefined : only;
+}
+
+/** One way to open a folder: as it is, with a variant, or one of its files. */
+export interface WayToOpen {
+  readonly variant?: string;
+  readonly file?: string;
+}
+
+/** The ways to open a folder with files of these names, the preferred first; none without weights. */
+export function waysToOpen(names: readonly string[]): WayToOpen[] {
+  const variants = variantsAmong(names).map((variant) => ({ variant }));
+  if (usualFiles(names, undefined) !== undefined) return [{}, ...variants];
+  const { indexes } = chooseFiles(names, undefined);
+  if (indexes.length > 0 || onlyWholeFile(names) !== undefined) return [{}];
+  if (variants.length > 0) return variants;
+  const files = [...indexesAmong(names), ...wholeFiles(names)];
+  return files.filter((name) => !NUMBERED_SHARD.test(name)).map((file) => ({ file }));
+}
+
+/** The variants of which there are files with usual names. */
+function variantsAmong(names: readonly string[]): string[] {
+  const whole = names.filter((name) => !SHARD_NUMBER.test(name));
+  const found = whole.map((name) => VARIANT_NAME.exec(name)?.slice(1).find(Boolean));
+  return [...new Set(found.filter((variant) => variant !== undefined))].sort();
+}

@@ -1,0 +1,68 @@
+/** A pipeline of diffusers is a folder of models. Finds the models, and says how each is opened. */
+
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { SafetensorsError } from '../errors/errors.js';
+import { type WayToOpen, waysToOpen } from './file-choice.js';
+
+/**
+ * Marks the folder of a pipeline. Its text is not needed, so it need not be trusted: what has weights
+ * has a folder.
+ */
+const PIPELINE_FILE = 'model_index.json';
+
+/** Most names in the folder that are looked at. Pipelines have about ten folders and as many files. */
+const MAX_NAMES = 1000;
+
+/** Most components that a message lists. */
+const SHOWN_COMPONENTS = 20;
+
+/** Most ways to open one of them that it lists. */
+const SHOWN_WAYS = 5;
+
+/** What a caller passes to open a file or folder of the pipeline, given by its path in there. */
+export type PathTo = (relative: string) => string;
+
+/**
+ * The error for a folder without a checkpoint that is a pipeline: it lists every folder that holds
+ * weights, and the calls that open it. Undefined for other folders, and for a pipeline without weights.
+ */
+export function pipelineError(
+  folder: string,
+  label: string,
+  pathTo: PathTo,
+): SafetensorsError | undefined {
+  const names = namesIn(folder);
+  if (!names.includes(PIPELINE_FILE)) return undefined;
+  const components = names.slice(0, MAX_NAMES).flatMap((name) => {
+    const ways = waysToOpen(namesIn(join(folder, name)));
+    return ways.length === 0 ? [] : [callsFor(name, ways, pathTo)];
+  });
+  if (components.length === 0) return undefined;
+  const shown = components.slice(0, SHOWN_COMPONENTS).join(', ');
+  const more = components.length > SHOWN_COMPONENTS ? ' and more' : '';
+  const beside = waysToOpen(names);
+  const message =
+    'expected one checkpoint in the folder, found a diffusers pipeline, which has several; open one of ' +
+    `them: ${shown}${more}${beside.length === 0 ? '' : `; beside them: ${callsFor('', beside, pathTo)}`}`;
+  return new SafetensorsError('SAFETENSORS_DIFFUSERS_PIPELINE', message, { path: label });
+}
+
+/** The calls that open a folder of the pipeline, or the pipeline's own files. */
+function callsFor(folder: string, ways: readonly WayToOpen[], pathTo: PathTo): string {
+  const calls = ways.slice(0, SHOWN_WAYS).map(({ file, variant }) => {
+    const path = JSON.stringify(pathTo([folder, file].filter(Boolean).join('/')));
+    const options = variant === undefined ? '' : `, { variant: ${JSON.stringify(variant)} }`;
+    return `openCheckpoint(${path}${options})`;
+  });
+  return calls.join(' or ');
+}
+
+/** Names in a folder; none when it is no folder or cannot be read. */
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder).sort();
+  } catch {
+    return [];
+  }
+}

@@ -62,6 +62,8 @@ export const OURS_PREFETCHED: Driver = node(
   'read.js',
   'prefetched',
 );
+/** This package, each tensor read while the next ones are fetched. */
+export const OURS_STREAMED: Driver = node('safetensors-mmap, stream()', 'read.js', 'streamed');
 /** This package, everything loaded into ordinary memory. */
 export const OURS_LOADED: Driver = node('safetensors-mmap, load()', 'read.js', 'loaded');
 
@@ -94,6 +96,14 @@ export const SAFE_OPEN_TORCH: Driver = python(
   TORCH_REFERENCE,
 );
 
+/** What a program in Python can do at best: a mapping and JSON, without any check. */
+export const PYTHON_MAPPING: Driver = python(
+  'Python mmap, json, numpy; no checks',
+  'read.py',
+  'mmap-numpy',
+  ['numpy'],
+);
+
 /** All readers, in the order of the tables. */
 export const READERS: readonly Driver[] = [
   PLAIN_MAPPING,
@@ -108,6 +118,7 @@ export const READERS: readonly Driver[] = [
   PICKLE,
   SAFE_OPEN_NUMPY,
   SAFE_OPEN_TORCH,
+  PYTHON_MAPPING,
 ];
 
 /** Readers of files that are not in memory: one of each kind, since the disk decides. */
@@ -116,6 +127,7 @@ export const COLD_READERS: readonly Driver[] = [
   PLAIN_MAPPING,
   OURS,
   OURS_PREFETCHED,
+  OURS_STREAMED,
   OURS_LOADED,
   READ_FILE,
   TORCH_LOAD,

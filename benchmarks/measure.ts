@@ -29,8 +29,9 @@ export interface Plan<Result> {
 }
 
 /**
- * Runs every driver once per round: a slow moment of the machine does not hit one alone. A driver
- * that fails in one round has a reason and no results.
+ * Runs every driver once per round, in another order each time: neither a slow moment of the machine nor
+ * what the one before leaves behind hits one alone. A driver that fails in one round has a reason and no
+ * results.
  */
 export async function measure<Result>(
   drivers: readonly Driver[],
@@ -44,7 +45,7 @@ export async function measure<Result>(
   const { title, args = [], cache, rounds } = plan;
   const run = plan.run ?? ((command: Command) => runChild<Result>(command, signal));
   for (let round = 1; round <= rounds; round++) {
-    for (const row of rows) {
+    for (const row of shuffled(rows)) {
       if (row.reason !== undefined) continue;
       try {
         const program = commandOf(row.driver, equipment);
@@ -61,6 +62,13 @@ export async function measure<Result>(
     }
   }
   return rows;
+}
+
+function shuffled<Item>(items: readonly Item[]): Item[] {
+  return items
+    .map((item) => ({ item, at: Math.random() }))
+    .sort((a, b) => a.at - b.at)
+    .map(({ item }) => item);
 }
 
 /**

@@ -5,7 +5,9 @@ one tensor to read. Keeps all tensors until standard input ends.
 """
 
 import ctypes
+import gc
 import json
+import mmap
 import pickle
 import sys
 import time
@@ -16,7 +18,7 @@ method, path, loops, what, *_ = sys.argv[1:]
 if "torch" in method:
     import torch
 else:
-    import numpy  # noqa: F401
+    import numpy
 if "safe_open" in method:
     from safetensors import safe_open
 if method == "safe_open-numpy":
@@ -35,6 +37,21 @@ def unpickled():
         return takers(pickle.load(file).values())
 
 
+def mapped():
+    with open(path, "rb") as file:
+        memory = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+    data_start = 8 + int.from_bytes(memory[:8], "little")
+    header = json.loads(memory[8:data_start])
+    header.pop("__metadata__", None)
+    places = sorted(value["data_offsets"] for value in header.values())
+    return [
+        lambda begin=begin, end=end: numpy.frombuffer(
+            memory, numpy.uint8, end - begin, data_start + begin
+        )
+        for begin, end in places
+    ]
+
+
 def reference(framework):
     file = safe_open(path, framework=framework)
     return [lambda name=name: file.get_tensor(name) for name in file.offset_keys()]
@@ -44,6 +61,7 @@ METHODS = {
     "torch": lambda: takers(torch.load(path).values()),
     "torch-mapped": lambda: takers(torch.load(path, mmap=True).values()),
     "pickle": unpickled,
+    "mmap-numpy": mapped,
     "safe_open-numpy": lambda: reference("np"),
     "safe_open-torch": lambda: reference("pt"),
 }
@@ -77,6 +95,7 @@ first_tensor = None
 first_byte = None
 total = 0
 size = 0
+gc.collect()
 before = read_memory()
 start = time.perf_counter()
 wanted = METHODS[method]()

@@ -55,10 +55,13 @@ test('a small run prints tables and verdicts, and what was not measured', async 
   expect(sections).toHaveLength(7);
   for (const [row, section] of [
     [
-      /^\| limit: plain mapping, C +\|( +[\d.]+ m?s \|){4} +[\d.]+ × \|( +[-+][\d.]+ k?M?B \|){3}$/m,
+      /^\| limit: plain mapping, C +\|( +[\d.]+ m?s \|){4}( +[\d.]+ m?s – [\d.]+ m?s \|) +[\d.]+ × \|( +[-+][\d.]+ k?M?B \|){3}$/m,
       0,
     ],
-    [/^\| safetensors-mmap +\|( +[\d.]+ m?s \|){4} +[\d.]+ × \|( +[-+][\d.]+ k?M?B \|){3}$/m, 0],
+    [
+      /^\| safetensors-mmap +\|( +[\d.]+ m?s \|){4}( +[\d.]+ m?s – [\d.]+ m?s \|) +[\d.]+ × \|( +[-+][\d.]+ k?M?B \|){3}$/m,
+      0,
+    ],
     [/^\| fs\.readFile +\| +[\d.]+ m?s \| +[\d.]+ × \| +/m, 1],
     [/^\| safetensors-mmap +\|( +-?[\d.]+ k?M?B \|){6}$/m, 2],
     [/^\| Node alone, opens nothing +\| +[\d.]+ m?s \| +[\d.]+ × \|$/m, 3],

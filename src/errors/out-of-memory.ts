@@ -2,6 +2,8 @@
 
 import { type ErrorContext, SafetensorsError } from './errors.js';
 
+const CODE = 'SAFETENSORS_OUT_OF_MEMORY';
+
 /** The constructor of an array. */
 interface ArrayConstructor<Items> {
   readonly BYTES_PER_ELEMENT: number;
@@ -21,7 +23,23 @@ export function allocate<Items>(
   try {
     return new Type(length);
   } catch (cause) {
-    const message = `there is no memory for a copy of ${length * Type.BYTES_PER_ELEMENT} bytes`;
-    throw new SafetensorsError('SAFETENSORS_OUT_OF_MEMORY', message, { ...context, cause });
+    throw outOfMemory(length * Type.BYTES_PER_ELEMENT, { ...context, cause });
   }
+}
+
+/**
+ * The error to throw for one from code that knows no tensors: when `allocate` threw it, one that names the
+ * tensor of the context; otherwise the same.
+ */
+export function withTensor(error: unknown, byteLength: number, context: ErrorContext): unknown {
+  const isAboutMemory = error instanceof SafetensorsError && error.code === CODE;
+  return isAboutMemory ? outOfMemory(byteLength, { ...context, cause: error.cause }) : error;
+}
+
+function outOfMemory(byteLength: number, context: ErrorContext): SafetensorsError {
+  return new SafetensorsError(
+    CODE,
+    `there is no memory for a copy of ${byteLength} bytes`,
+    context,
+  );
 }

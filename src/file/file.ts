@@ -251,7 +251,8 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
    * after `parse` there is nothing to do. Several prefetches may run at once.
    *
    * @throws TensorNotFoundError, FileChangedError; FileClosedError also when the file is closed
-   *   before the end; `SAFETENSORS_TENSOR_TOO_LARGE` with `storage: 'read'`, before anything is read
+   *   before the end; with `storage: 'read'` `SAFETENSORS_TENSOR_TOO_LARGE` before anything is read,
+   *   and `SAFETENSORS_OUT_OF_MEMORY`
    * @throws Error `EIO` when the disk cannot be read; `signal.reason` when it was aborted
    *
    * @example
@@ -331,7 +332,8 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
    * them, not even while it reads. After `parse` nothing is read: the tensors are views of the bytes.
    *
    * @throws TensorNotFoundError, FileClosedError; `SAFETENSORS_TENSOR_TOO_LARGE` before anything is
-   *   read; FileChangedError also when size or modification time change meanwhile
+   *   read; `SAFETENSORS_OUT_OF_MEMORY`; FileChangedError also when size or modification time change
+   *   meanwhile
    * @throws Error Node's own `EIO` and the like; `signal.reason` when it was aborted
    *
    * @example

@@ -21,7 +21,7 @@ export interface LoadEntry extends FileRange {
  * file nothing is read: the tensors are views of its memory.
  *
  * @throws FileChangedError when size or modification time change meanwhile
- * @throws FileClosedError, `SAFETENSORS_TENSOR_TOO_LARGE`, `signal.reason`
+ * @throws FileClosedError, `SAFETENSORS_TENSOR_TOO_LARGE`, `SAFETENSORS_OUT_OF_MEMORY`, `signal.reason`
  */
 export async function loadTensors(
   storage: Storage,

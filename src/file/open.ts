@@ -123,7 +123,8 @@ function openHere(location: string | Buffer, label: string): OpenedFile {
  * last tensor is collected.
  *
  * @throws As {@link safeOpen}, and `SAFETENSORS_TENSOR_TOO_LARGE` for a tensor that does not fit into
- *   one buffer of this runtime: use `safeOpen` and `chunks()` instead
+ *   one buffer of this runtime: use `safeOpen` and `chunks()` instead; `SAFETENSORS_OUT_OF_MEMORY`
+ *   where tensors are read
  *
  * @example
  * ```ts

@@ -40,7 +40,8 @@ function sumOf(parts: readonly { readonly byteLength: number }[]): number {
  * Makes the sources readable without waiting: brings in the pages of `ranges`, which hold them. From a
  * copying storage each source is read into the buffer that it will hand out.
  *
- * @throws FileChangedError, FileClosedError, `SAFETENSORS_TENSOR_TOO_LARGE`, `signal.reason`
+ * @throws FileChangedError, FileClosedError, `SAFETENSORS_TENSOR_TOO_LARGE`,
+ *   `SAFETENSORS_OUT_OF_MEMORY`, `signal.reason`
  */
 export async function prefetch(
   storage: Storage,

@@ -1,5 +1,6 @@
 /** Reads many ranges of a file, each into its own buffer: in large pieces, several at a time. */
 
+import { allocate } from '../errors/out-of-memory.js';
 import { MAX_VIEWS, withoutFirst } from './byte-views.js';
 import { cutShort, type FileRange, type ReadFile } from './opened-file.js';
 import { readvAsync } from './pool-calls.js';
@@ -14,10 +15,15 @@ const READS_AT_ONCE = 3;
 /** Shared by all files of the thread. */
 const slots = new Slots(READS_AT_ONCE);
 
-/** A range whose buffer is being filled. */
+/** Where the bytes of a tensor are. */
+export interface TensorRange extends FileRange {
+  readonly name: string;
+}
+
+/** A range whose memory is being filled. */
 interface Arrival<Range> {
   readonly range: Range;
-  readonly buffer: ArrayBuffer;
+  readonly memory: Uint8Array<ArrayBuffer>;
   missing: number;
 }
 
@@ -30,13 +36,15 @@ interface Batch<Range> {
 }
 
 /** Makes each buffer only when its turn to be read has come. */
-function* batches<Range extends FileRange>(
+function* batches<Range extends TensorRange>(
+  file: ReadFile,
   ranges: Iterable<Range>,
 ): Generator<Batch<Range>, void, void> {
   let batch: Batch<Range> | undefined;
   for (const range of ranges) {
-    const { byteLength } = range;
-    const arrival = { range, buffer: new ArrayBuffer(byteLength), missing: byteLength };
+    const { name, byteLength } = range;
+    const memory = allocate(Uint8Array, byteLength, { path: file.path, tensor: name });
+    const arrival = { range, memory, missing: byteLength };
     for (let done = 0; done < byteLength; ) {
       const position = range.position + done;
       if (batch !== undefined && !hasRoom(batch, position)) {
@@ -45,7 +53,7 @@ function* batches<Range extends FileRange>(
       }
       batch ??= { position, views: [], arrivals: [], byteLength: 0 };
       const length = Math.min(byteLength - done, READ_BYTE_LENGTH - batch.byteLength);
-      batch.views.push(new Uint8Array(arrival.buffer, done, length));
+      batch.views.push(memory.subarray(done, done + length));
       batch.arrivals.push(arrival);
       batch.byteLength += length;
       done += length;
@@ -79,18 +87,19 @@ async function readBatch(file: ReadFile, batch: Batch<unknown>): Promise<void> {
  * settles.
  *
  * @throws FileChangedError when the file ends before a range does
+ * @throws SafetensorsError `SAFETENSORS_OUT_OF_MEMORY`
  */
-export async function readRanges<Range extends FileRange>(
+export async function readRanges<Range extends TensorRange>(
   file: ReadFile,
   ranges: Iterable<Range>,
   transfer: Transfer,
   onRead: (range: Range, buffer: ArrayBuffer) => void,
 ): Promise<void> {
-  await transfer.run(batches(ranges), slots, async (batch) => {
+  await transfer.run(batches(file, ranges), slots, async (batch) => {
     await readBatch(file, batch);
     for (const [i, arrival] of batch.arrivals.entries()) {
       arrival.missing -= batch.views[i]?.byteLength ?? 0;
-      if (arrival.missing === 0) onRead(arrival.range, arrival.buffer);
+      if (arrival.missing === 0) onRead(arrival.range, arrival.memory.buffer);
     }
     return batch.byteLength;
   });

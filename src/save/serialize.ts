@@ -3,6 +3,7 @@
 import { constants } from 'node:buffer';
 import { argumentRangeError, requireOptions } from '../errors/arguments.js';
 import type { NamedValues } from '../errors/named-values.js';
+import { allocate } from '../errors/out-of-memory.js';
 import { requireLittleEndianHost } from '../format/dtype.js';
 import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../format/header-writer.js';
 import { readerOf, readFully } from '../io/opened-file.js';
@@ -22,6 +23,7 @@ import { readTensors, type TensorInput } from './tensor-input.js';
  *   what cannot be written, naming the tensor or the key
  * @throws FileClosedError for a tensor of a closed file that had not handed out its bytes
  * @throws FileChangedError when the file of a tensor changed since it was opened
+ * @throws SafetensorsError `SAFETENSORS_OUT_OF_MEMORY` when the system has no memory for the result
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for arguments of the wrong kind
  * @throws RangeError `ERR_OUT_OF_RANGE` for an unusable option, and when the result does not fit into
  *   one buffer of the runtime
@@ -45,7 +47,7 @@ export function serialize(
   }
   const sources = new SourceFiles(placed.map(({ spec }) => spec));
   try {
-    const result = new Uint8Array(byteLength);
+    const result = allocate(Uint8Array, byteLength, {});
     result.set(header);
     const data = result.subarray(header.byteLength);
     for (const { spec, begin, end } of placed) {

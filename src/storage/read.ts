@@ -2,6 +2,7 @@
 
 import { closeSync, fstatSync } from 'node:fs';
 import { FileClosedError } from '../errors/errors.js';
+import { allocate } from '../errors/out-of-memory.js';
 import { type OpenedFile, type ReadBytes, readerOf, readFully } from '../io/opened-file.js';
 import { emptyBuffers } from './empty-buffers.js';
 import { FileBackedStorage, type FileState } from './file-backed.js';
@@ -58,9 +59,9 @@ export class ReadStorage extends FileBackedStorage {
   }
 
   protected makeBuffer(begin: number, end: number): ArrayBuffer {
-    const buffer = new ArrayBuffer(end - begin);
-    this.readInto(new Uint8Array(buffer), begin);
-    return buffer;
+    const bytes = allocate(Uint8Array, end - begin, { path: this.path });
+    this.readInto(bytes, begin);
+    return bytes.buffer;
   }
 
   protected isSuspicious(): boolean {

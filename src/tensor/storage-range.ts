@@ -4,7 +4,7 @@
  */
 
 import { type ErrorContext, SafetensorsError } from '../errors/errors.js';
-import { allocate } from '../errors/out-of-memory.js';
+import { allocate, withTensor } from '../errors/out-of-memory.js';
 import {
   type BufferRange,
   isLending,
@@ -50,6 +50,11 @@ export class StorageRange {
   /** The file, as named in messages. */
   get path(): string | undefined {
     return this.#storage.path;
+  }
+
+  /** The tensor's name. */
+  get name(): string {
+    return this.#tensor;
   }
 
   /** The file and the tensor, for errors. */
@@ -144,7 +149,9 @@ export class StorageRange {
     this.#whole.#isHandedOut = true;
     const storage = this.#storage;
     const resolved = storage.zeroCopy && !storage.closed ? undefined : this.#resolved();
-    if (resolved === undefined) return storage.window(this.#begin + begin, this.#begin + end);
+    if (resolved === undefined) {
+      return this.#named(end - begin, () => storage.window(this.#begin + begin, this.#begin + end));
+    }
     const { buffer, byteOffset } = resolved;
     return new Uint8Array(buffer, byteOffset + begin, end - begin);
   }
@@ -171,7 +178,10 @@ export class StorageRange {
    * before, and when the file is closed.
    */
   hold(begin: number, end: number): Uint8Array<ArrayBuffer> | undefined {
-    return this.isHoldable ? this.#storage.hold(this.#begin + begin, this.#begin + end) : undefined;
+    if (!this.isHoldable) return undefined;
+    return this.#named(end - begin, () =>
+      this.#storage.hold(this.#begin + begin, this.#begin + end),
+    );
   }
 
   /** Whether `hold` gives memory. */
@@ -246,9 +256,20 @@ export class StorageRange {
       // Never an external buffer of no bytes: engines take that for a detached one.
       return { buffer: new ArrayBuffer(0), byteOffset: 0 };
     }
-    return this.#whole !== this
-      ? this.#storage.window(this.#begin, this.#end)
-      : this.#storage.bytes(this.#begin, this.#end);
+    return this.#named(byteLength, () =>
+      this.#whole !== this
+        ? this.#storage.window(this.#begin, this.#end)
+        : this.#storage.bytes(this.#begin, this.#end),
+    );
+  }
+
+  /** What the storage gives. Storages know no tensors: this one is named where there is no memory. */
+  #named<Memory>(byteLength: number, take: () => Memory): Memory {
+    try {
+      return take();
+    } catch (error) {
+      throw withTensor(error, byteLength, this.context);
+    }
   }
 
   #resolved(): BufferRange | undefined {

@@ -150,7 +150,7 @@ export class TensorOf<D extends Dtype> {
    * The same object on every call.
    *
    * @throws SafetensorsError `SAFETENSORS_TENSOR_TOO_LARGE` above the runtime's limit (4 GiB on
-   *   Node 20); `chunks()` has no limit
+   *   Node 20); `chunks()` has no limit; `SAFETENSORS_OUT_OF_MEMORY` when it has to be read or gathered
    */
   get buffer(): ArrayBuffer {
     return this.#source.resolve().buffer;
@@ -255,7 +255,7 @@ export class TensorOf<D extends Dtype> {
    * for every dtype. Reusing an array by `into` is several times as fast as a new one, for which the
    * system has to provide memory first.
    *
-   * @throws SafetensorsError `SAFETENSORS_TENSOR_TOO_LARGE`
+   * @throws SafetensorsError `SAFETENSORS_TENSOR_TOO_LARGE`, `SAFETENSORS_OUT_OF_MEMORY`
    * @throws TypeError `ERR_INVALID_ARG_TYPE`, RangeError `ERR_OUT_OF_RANGE` for an unusable `into`
    *
    * @example

@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { closeSync, openSync, type PathLike, writeFileSync } from 'node:fs';
 import { afterEach, expect, test, vi } from 'vitest';
-import type { FileRange } from '../../src/io/opened-file.js';
-import { readRanges } from '../../src/io/parallel-reads.js';
+import { readRanges, type TensorRange } from '../../src/io/parallel-reads.js';
 import { Transfer } from '../../src/io/transfer.js';
 import { temporaryPath } from '../support/make-file.js';
 
@@ -53,8 +52,8 @@ afterEach(() => {
 
 async function read(
   path: PathLike,
-  ranges: readonly FileRange[],
-  onRead: (range: FileRange, buffer: ArrayBuffer) => void,
+  ranges: readonly TensorRange[],
+  onRead: (range: TensorRange, buffer: ArrayBuffer) => void,
 ): Promise<void> {
   const fd = openSync(path, 'r');
   try {
@@ -66,10 +65,13 @@ async function read(
 }
 
 /** Reads and compares each range with the bytes of the file; gives the ranges that came. */
-async function readAndCompare(bytes: Buffer, ranges: readonly FileRange[]): Promise<FileRange[]> {
+async function readAndCompare(
+  bytes: Buffer,
+  ranges: readonly TensorRange[],
+): Promise<TensorRange[]> {
   const path = temporaryPath('bytes');
   writeFileSync(path, bytes);
-  const came: FileRange[] = [];
+  const came: TensorRange[] = [];
   await read(path, ranges, (range, buffer) => {
     const { position, byteLength } = range;
     expect(
@@ -81,19 +83,19 @@ async function readAndCompare(bytes: Buffer, ranges: readonly FileRange[]): Prom
 }
 
 /** Consecutive ranges of the given lengths. */
-function consecutive(lengths: readonly number[], start = 0): FileRange[] {
+function consecutive(lengths: readonly number[], start = 0): TensorRange[] {
   let position = start;
   return lengths.map((byteLength) => {
     position += byteLength;
-    return { position: position - byteLength, byteLength };
+    return { name: 't', position: position - byteLength, byteLength };
   });
 }
 
 test('a long range is read in pieces, neighbours together, gaps not at all', async () => {
   const ranges = [
     ...consecutive([5, 9 * MIB, 0, 7, 100]),
-    { position: 10 * MIB, byteLength: 1 },
-    { position: 11 * MIB, byteLength: 2 * MIB },
+    { name: 'u', position: 10 * MIB, byteLength: 1 },
+    { name: 'v', position: 11 * MIB, byteLength: 2 * MIB },
   ];
   const came = await readAndCompare(randomBytes(13 * MIB), ranges);
   expect(came.length).toBe(ranges.length - 1);

@@ -1,7 +1,7 @@
 import { constants } from 'node:buffer';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { truncateSync } from 'node:fs';
+import { statSync, truncateSync } from 'node:fs';
 import process from 'node:process';
 import { MessageChannel, Worker } from 'node:worker_threads';
 import { describe, expect, test } from 'vitest';
@@ -156,9 +156,9 @@ test.runIf(hasPrlimit)('without memory for it, every copy is an error with a cod
   const byteLength = 2 ** 31;
   const path = writeSparse(byteLength);
   const found = await measureInChild('tensor/children/out-of-memory.mjs', [path]);
-  const ends = (bytes: number): unknown => ({
+  const ends = (bytes: number, subject = `${path}: tensor "t": `): unknown => ({
     code: 'SAFETENSORS_OUT_OF_MEMORY',
-    message: `${path}: tensor "t": there is no memory for a copy of ${bytes} bytes`,
+    message: `${subject}there is no memory for a copy of ${bytes} bytes`,
     cause: 'RangeError',
   });
   expect(found).toEqual({
@@ -168,5 +168,13 @@ test.runIf(hasPrlimit)('without memory for it, every copy is an error with a cod
     toFloat32Async: ends(2 * byteLength),
     take: ends(byteLength),
     takeFloat32Async: ends(byteLength),
+    load: ends(byteLength),
+    // The same header, padded.
+    serialize: ends(8 * Math.ceil(statSync(path).size / 8), ''),
+    readBytes: ends(byteLength),
+    readSlice: ends(byteLength / 2),
+    readWindow: ends(byteLength / 2),
+    readPrefetch: ends(byteLength),
+    loadFile: ends(byteLength),
   });
 });

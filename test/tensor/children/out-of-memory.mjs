@@ -2,9 +2,12 @@
 // Prints how each copy ended. Arguments: FILE.
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { safeOpen } from '../../../lib/index.js';
+import { loadFile, safeOpen, serialize } from '../../../lib/index.js';
 
-const tensor = safeOpen(process.argv[2]).getTensor('t');
+const path = process.argv[2];
+const file = safeOpen(path);
+const tensor = file.getTensor('t');
+const read = safeOpen(path, { storage: 'read' });
 void tensor.bytes;
 const [, used] = /VmSize:\s+(\d+) kB/.exec(readFileSync('/proc/self/status', 'utf8'));
 const limit = Number(used) * 1024 + 2 ** 28;
@@ -18,6 +21,17 @@ const copies = {
   toFloat32Async: () => tensor.slice([0, 1024]).toFloat32Async(),
   take: () => tensor.take(new Uint16Array(2048)),
   takeFloat32Async: () => tensor.takeFloat32Async(new Uint16Array(512)),
+  load: () => file.load(),
+  serialize: () => serialize({ t: tensor }),
+  readBytes: () => read.getTensor('t').bytes,
+  readSlice: () => read.getSlice('t', [0, 1024]).bytes,
+  readWindow: () =>
+    read
+      .getTensor('t')
+      .chunks({ maxByteLength: 2 ** 30 })
+      .next(),
+  readPrefetch: () => read.prefetch(),
+  loadFile: () => loadFile(path, { storage: 'read' }),
 };
 const ends = {};
 for (const [name, copy] of Object.entries(copies)) {

@@ -37,7 +37,8 @@
         "native/prefetch_binding.cc",
         "native/quarantine.cc",
         "native/replacement_binding.cc",
-        "native/tensor_buffer.cc"
+        "native/tensor_buffer.cc",
+        "native/uncounted_buffer.cc"
       ],
       "include_dirs": ["<!(node -p \"require('node-addon-api').include_dir\")"],
       "defines": [

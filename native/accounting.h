@@ -6,8 +6,8 @@
 #include <atomic>
 #include <cstdint>
 
-// Hides the length of our buffers from the engine, which counts external memory as its own and
-// collects garbage for it: 20 GB of tensors would cost it 4 to 50 seconds.
+// Hides the length of our external buffers from the engine, which counts external memory as its own
+// and collects garbage for it: 20 GB of tensors would cost it 4 to 50 seconds.
 //
 // It adds a reserve to the engine's counter, which costs one collection. The engine itself adds the
 // length of every new buffer; that is then taken out of the reserve. So the counter always holds

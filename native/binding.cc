@@ -35,6 +35,14 @@ napi_value CompensateExternalMemory(const Napi::CallbackInfo& info) {
   return Result(info.Env(), 0);
 }
 
+// uncountBuffers(maxByteLength): 0
+napi_value UncountBuffers(const Napi::CallbackInfo& info) {
+  napi_env env = info.Env();
+  uint64_t max_length;
+  if (!ReadLength(info[0], &max_length)) return Failure("maxByteLength").ToValue(env);
+  return Result(env, Environment::Of(env)->uncounted_buffers.Enable(env, max_length));
+}
+
 // externalBuffersAllowed(): boolean. Engines with a sandbox for memory (Electron) refuse them all.
 napi_value ExternalBuffersAllowed(const Napi::CallbackInfo& info) {
   static uint8_t byte;
@@ -200,7 +208,10 @@ napi_value Detach(const Napi::CallbackInfo& info) {
 
   mapping = handle->End();
   if (!mapping || !mapping->exposed()) return Result(env, 0);
-  const int error = mapping->Overlay(emptied == mapping->buffers());
+  // An uncounted buffer that was emptied has let go of the mapping, and is not among `buffers`.
+  const bool all_emptied =
+      !Environment::Of(env)->uncounted_buffers.enabled() && emptied == mapping->buffers();
+  const int error = mapping->Overlay(all_emptied);
   Quarantine(std::move(mapping));
   return Result(env, error);
 }
@@ -220,6 +231,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
          {
              Export<Version>("version"),
              Export<CompensateExternalMemory>("compensateExternalMemory"),
+             Export<UncountBuffers>("uncountBuffers"),
              Export<ExternalBuffersAllowed>("externalBuffersAllowed"),
              Export<Truncations>("truncations"),
              Export<MapFile>("mapFile"),

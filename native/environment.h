@@ -6,6 +6,7 @@
 #include "accounting.h"
 #include "counted.h"
 #include "handle.h"
+#include "uncounted_buffer.h"
 
 // What the addon keeps for an environment: the JavaScript of one thread.
 //
@@ -20,6 +21,7 @@ struct Environment : public Counted {
   }
 
   Accounting accounting;
+  UncountedBuffers uncounted_buffers;
   OpenHandles open_handles;
 };
 

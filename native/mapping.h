@@ -49,7 +49,7 @@ class Mapping : public Counted {
   bool exposed() const { return exposed_; }
   void set_exposed() { exposed_ = true; }
 
-  // How many buffers over the range have not been finalized. Any thread.
+  // How many external buffers over the range have not been finalized. Any thread.
   uint64_t buffers() const { return buffers_.load(std::memory_order_acquire); }
   void AddBuffer() { buffers_.fetch_add(1, std::memory_order_relaxed); }
   void RemoveBuffer() { buffers_.fetch_sub(1, std::memory_order_release); }

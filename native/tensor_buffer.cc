@@ -37,15 +37,13 @@ void FinalizeTensorBuffer(napi_env, void*, void* hint) {
   Ref<Ownership>::Adopt(static_cast<Ownership*>(hint))->LetGo();
 }
 
-}  // namespace
-
-napi_status CreateTensorBuffer(napi_env env, Environment* environment, Mapping* mapping,
-                               uint64_t offset, uint64_t length, napi_value* buffer) {
+// The counted way: an external buffer of Node-API.
+napi_status CreateExternalBuffer(napi_env env, Environment* environment, Mapping* mapping,
+                                 uint64_t offset, uint64_t length, napi_value* buffer) {
   const Ref<Ownership> ownership(new (std::nothrow) Ownership(environment, mapping, length));
   if (!ownership) return napi_generic_failure;
 
   environment->accounting.BeforeCreation(env, length, mapping->length());
-  mapping->set_exposed();
   const napi_status status =
       napi_create_external_arraybuffer(env, mapping->base() + offset, length, FinalizeTensorBuffer,
                                        Ref<Ownership>(ownership).Release(), buffer);
@@ -55,4 +53,14 @@ napi_status CreateTensorBuffer(napi_env env, Environment* environment, Mapping* 
     ownership->LetGo();
   }
   return status;
+}
+
+}  // namespace
+
+napi_status CreateTensorBuffer(napi_env env, Environment* environment, Mapping* mapping,
+                               uint64_t offset, uint64_t length, napi_value* buffer) {
+  mapping->set_exposed();
+  *buffer = environment->uncounted_buffers.Create(mapping, offset, length);
+  if (*buffer != nullptr) return napi_ok;
+  return CreateExternalBuffer(env, environment, mapping, offset, length, buffer);
 }

@@ -168,6 +168,7 @@ type Outcome = number | Failure;
 export interface AddonExports {
   version(): string;
   compensateExternalMemory(): 0;
+  uncountBuffers(maxByteLength: number): Outcome;
   externalBuffersAllowed(): boolean;
   truncations(): ArrayBuffer | Failure;
   mapFile(fd: number, byteLength: number, guard: boolean): Mapping | Failure;

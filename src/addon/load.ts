@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import process from 'node:process';
 import { type Addon, type AddonExports, bind } from './binding.js';
 import { ADDON_VARIABLE, addonPath, namedFile, PLATFORM, SHIPPED_PLATFORMS } from './location.js';
+import { type BufferCounting, uncountBuffers } from './uncounted-buffers.js';
 import { VERSION } from './version.js';
 
 export type { Addon, ConversionLevel, Mapping } from './binding.js';
@@ -16,8 +17,10 @@ export interface AddonUnavailable {
   readonly remedy: string;
 }
 
-/** The addon and the file that it was loaded from, or why there is none. */
-export type AddonLoad = { readonly addon: Addon; readonly path: string } | AddonUnavailable;
+/** The addon, the file that it was loaded from, and how it makes buffers; or why there is none. */
+export type AddonLoad =
+  | { readonly addon: Addon; readonly path: string; readonly buffers: BufferCounting }
+  | AddonUnavailable;
 
 const BUNDLED = `If the program is bundled, ship the addon with it and set ${ADDON_VARIABLE} to its path: see docs/bundlers.md of safetensors-mmap`;
 
@@ -87,5 +90,5 @@ function use(exports: AddonExports, path: string): AddonLoad {
   const { bun, deno } = process.versions;
   // Those two count external memory in ways of their own, which the addon leaves alone.
   if (bun === undefined && deno === undefined) exports.compensateExternalMemory();
-  return { addon: bind(exports), path };
+  return { addon: bind(exports), path, buffers: uncountBuffers(exports) };
 }

@@ -2,6 +2,7 @@
 
 import process from 'node:process';
 import { loadAddon } from '../addon/load.js';
+import type { BufferCounting } from '../addon/uncounted-buffers.js';
 
 /** Whether files can be mapped. */
 export type MappingStatus =
@@ -10,6 +11,8 @@ export type MappingStatus =
       readonly available: true;
       /** Path of the addon's file. */
       readonly addon: string;
+      /** Whether V8 counts the buffers over a mapping as memory of its own, and if so, why. */
+      readonly buffers: BufferCounting;
     }
   | {
       /** Files are read. */
@@ -34,7 +37,7 @@ export type MappingStatus =
  */
 export function mappingStatus(): MappingStatus {
   const load = loadAddon();
-  if ('addon' in load) return { available: true, addon: load.path };
+  if ('addon' in load) return { available: true, addon: load.path, buffers: load.buffers };
   return { available: false, ...load };
 }
 

@@ -57,12 +57,18 @@ test('a worker can be terminated while it loads the addon', async () => {
   expect(result).toEqual({ code: 0, signal: null, stdout: '"some"\n', stderr: '' });
 });
 
-test('process.exit() with many small buffers alive does not hang', async () => {
+test.each([
+  ['counted', '1'],
+  ['not counted, where that is possible', ''],
+])('process.exit() with many small buffers alive does not hang: %s', async (_, counted) => {
   const path = writeTemporary([{ name: 't', dtype: 'U8', shape: [2 ** 20] }]);
   const count = rounds(25);
   let ended = 0;
   for (let i = 0; i < count; i++) {
-    const { code } = await runChild('addon/children/exit.mjs', [path], { timeout: 20_000 });
+    const { code } = await runChild('addon/children/exit.mjs', [path], {
+      timeout: 20_000,
+      env: { SAFETENSORS_MMAP_COUNTED_BUFFERS: counted },
+    });
     if (code === 0) ended++;
   }
   expect(ended).toBe(count);

@@ -117,8 +117,8 @@ describe.each(writers)('%s', (_, write) => {
 
 /** An addon whose copies refuse, copy some bytes at a time, or claim the end of the source. */
 function copying(copyFileRangeAsync: Addon['copyFileRangeAsync']): AddonLoad {
-  const { addon: real, path } = addon.real as { addon: Addon; path: string };
-  return { addon: { ...real, copyFileRangeAsync }, path };
+  const real = addon.real as Extract<AddonLoad, { addon: Addon }>;
+  return { ...real, addon: { ...real.addon, copyFileRangeAsync } };
 }
 
 function refusing(code: string): AddonLoad {

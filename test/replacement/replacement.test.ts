@@ -231,12 +231,12 @@ describe.each(forms)('$form', ({ open, commit }) => {
 
   describe('space', () => {
     function allocating(code: string): AddonLoad {
-      const { addon: real, path } = addon.real as { addon: Addon; path: string };
+      const real = addon.real as Extract<AddonLoad, { addon: Addon }>;
       const allocate = (): never => {
         const errno = { ENOSPC: -28, EDQUOT: -122, EFBIG: -27 }[code] ?? -95;
         throw Object.assign(new Error(code), { code, errno, syscall: 'fallocate' });
       };
-      return { addon: { ...real, allocate, allocateAsync: async () => allocate() }, path };
+      return { ...real, addon: { ...real.addon, allocate, allocateAsync: async () => allocate() } };
     }
 
     test.each(['ENOSPC', 'EDQUOT', 'EFBIG'])(

@@ -20,14 +20,14 @@ beforeEach(() => {
 afterEach(() => closeSync(file.fd));
 
 /** An addon whose mapping fails. */
-function failingWith(code: string): { addon: Addon; path: string } {
+function failingWith(code: string): Extract<AddonLoad, { addon: Addon }> {
   const failing: Partial<Addon> = {
     mapFile: vi.fn(() => {
       throw Object.assign(new Error(code), { code });
     }),
     releaseDropped: vi.fn(),
   };
-  return { addon: failing as Addon, path: 'the addon' };
+  return { addon: failing as Addon, path: 'the addon', buffers: { counted: false } };
 }
 
 describe.each<[string, () => AddonLoad]>([
@@ -92,7 +92,7 @@ test('an addon that fails after mapping gives the mapping back, not the descript
     },
     release,
   };
-  addon.load = { addon: failing as Addon, path: 'the addon' };
+  addon.load = { addon: failing as Addon, path: 'the addon', buffers: { counted: false } };
   expect(() => openStorage(file, {})).toThrow(expect.objectContaining({ code: 'ESTALE' }));
   expect(release).toHaveBeenCalledOnce();
   expect(fstatSync(file.fd).isFile()).toBe(true);

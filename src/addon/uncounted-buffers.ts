@@ -1,0 +1,72 @@
+/** Decides whether V8 counts the buffers over a mapping. */
+
+import { constants } from 'node:buffer';
+import process from 'node:process';
+import type { AddonExports } from './binding.js';
+import { systemErrorCode } from './errno.js';
+
+/** Whether V8 counts the buffers over a mapping as memory of its own, and if so, why. */
+export type BufferCounting =
+  | {
+      /** They cost V8 no garbage collection. */
+      readonly counted: false;
+    }
+  | {
+      /** V8 may collect garbage for them. */
+      readonly counted: true;
+      /** Why, as in "because …". */
+      readonly reason: string;
+    };
+
+/** The environment variable that has buffers counted, by any value but an empty one. */
+export const COUNTED_VARIABLE = 'SAFETENSORS_MMAP_COUNTED_BUFFERS';
+
+/**
+ * Where buffers that are not counted were tried: `process.versions.modules`, and the V8 of that Node.
+ * A new version of Node belongs here after the tests of such buffers passed on it, with the sanitizer.
+ */
+const TRIED: ReadonlyMap<string, string> = new Map([
+  ['115', '11.3'],
+  ['127', '12.4'],
+  ['137', '13.6'],
+  ['147', '14.6'],
+]);
+
+/** Settings of a build that change what V8 expects of us. */
+const SETTINGS = ['node_shared', 'v8_enable_sandbox', 'v8_enable_pointer_compression', 'asan'];
+
+/** What the addon answers instead of making such buffers. */
+const REFUSALS: Readonly<Record<string, string>> = {
+  ENOSYS: 'this addon or this runtime does not have the functions of V8 that it takes',
+  EPROTO: 'the functions of V8 do not do here what they did where they were tried',
+  ENOMEM: 'there were too few addresses for a test',
+};
+
+/** Why buffers are counted, by what the runtime says of itself; undefined when nothing is against it. */
+function reasonToCount(): string | undefined {
+  const { release, versions } = process;
+  const { modules, v8 } = versions;
+  const others = ['bun', 'deno', 'electron'].filter((name) => versions[name] !== undefined);
+  if (release.name !== 'node' || others.length > 0) return 'this runtime is not Node';
+  const triedV8 = TRIED.get(modules);
+  if (triedV8 === undefined || !v8.startsWith(`${triedV8}.`)) {
+    return `it was not tried with Node ${versions.node} and V8 ${v8}`;
+  }
+  const variables = process.config.variables as Readonly<Record<string, unknown>>;
+  const setting = SETTINGS.find((name) => Number(variables[name]) !== 0);
+  if (setting !== undefined) {
+    return `this Node was built with ${setting} = ${String(variables[setting])}`;
+  }
+  if (process.env[COUNTED_VARIABLE]) return `the environment sets ${COUNTED_VARIABLE}`;
+  return undefined;
+}
+
+/** Has the addon make buffers that are not counted, where that works. */
+export function uncountBuffers(exports: AddonExports): BufferCounting {
+  const reason = reasonToCount();
+  if (reason !== undefined) return { counted: true, reason };
+  const result = exports.uncountBuffers(constants.MAX_LENGTH);
+  if (result === 0) return { counted: false };
+  const code = systemErrorCode(result as number);
+  return { counted: true, reason: REFUSALS[code] ?? `a test of them failed with ${code}` };
+}

@@ -58,9 +58,6 @@ const OLD_DATA_OFFSETS = keyBytes('offsets');
 const OLD_DTYPE = /^(b?float|u?int)\d+$|^bool$/;
 const OLD_DRAFT = 'as in the oldest draft of the format, which no reader accepts any more';
 
-/** `"":{"dtype":"U8","shape":[],"data_offsets":[0,0]},`: no tensor takes fewer bytes. */
-const MIN_TENSOR_BYTE_LENGTH = 50;
-
 /** A local constant, since interpreted code is slower to ask `Number` for it. */
 const MAX_SAFE_INTEGER = Number.MAX_SAFE_INTEGER;
 const UNDERSCORE = 0x5f;
@@ -94,7 +91,7 @@ export class HeaderParser {
   constructor(reader: JsonReader) {
     this.#reader = reader;
     this.#hashKey = processHashKey(reader.bytes.length);
-    this.columns = new TensorColumns(Math.floor(reader.bytes.length / MIN_TENSOR_BYTE_LENGTH) + 1);
+    this.columns = new TensorColumns(reader.bytes.length);
   }
 
   /** Reads the whole header. */

@@ -6,6 +6,7 @@
 
 import { requireInteger } from '../errors/arguments.js';
 import { type ErrorContext, FileChangedError, FormatError, quoteName } from '../errors/errors.js';
+import type { DecodedNames } from '../json/decoded-names.js';
 import { NameTable } from '../json/name-table.js';
 import { CLOSE_BRACE, CLOSE_BRACKET, JsonReader, OPEN_BRACE } from '../json/reader.js';
 import { decodeString, sameStrings, sortStrings } from '../json/strings.js';
@@ -15,6 +16,7 @@ import { describeForeignFormat, HEAD_BYTE_LENGTH } from './foreign-formats.js';
 import { checkTensors } from './header-checks.js';
 import { HeaderParser } from './header-parser.js';
 import { DTYPE_MASK, SUPERSEDED, type TensorColumns } from './tensor-columns.js';
+import { readUsualHeader, type UsualHeader } from './usual-header.js';
 
 /** Bytes before the header: its length N as an unsigned little-endian integer. */
 export const PREFIX_BYTE_LENGTH = 8;
@@ -107,7 +109,18 @@ export function parseHeader(
   fileByteLength: number,
   options: ParseHeaderOptions = {},
 ): Header {
-  const context = contextOf(options);
+  const dataByteLength = fileByteLength - PREFIX_BYTE_LENGTH - json.length;
+  const usual = readUsualHeader(json, dataByteLength);
+  if (usual === null) return scanHeader(json, dataByteLength, contextOf(options));
+  return new Header(new JsonReader(json), usual, usual.names, dataByteLength);
+}
+
+/** The same for headers of any spelling. */
+export function scanHeader(
+  json: Uint8Array,
+  dataByteLength: number,
+  context: ErrorContext,
+): Header {
   // Steps 4 and 5: UTF-8 and JSON in one pass, which notes where everything stands.
   if (json[0] !== OPEN_BRACE) failStart(json, context);
   const reader = new JsonReader(json, context);
@@ -120,7 +133,6 @@ export function parseHeader(
   const names = new NameTable(json, columns.nameAt, columns.nameHash, columns.size);
   const repeatedNameAt = addNames(names, columns);
   // Steps 7 and 8: places and sizes of the tensors, and the end of the file.
-  const dataByteLength = fileByteLength - PREFIX_BYTE_LENGTH - json.length;
   const oversized = checkTensors(reader, columns, dataByteLength, context);
   // Step 9: what only this project refuses.
   const duplicateAt = parser.duplicateAt === -1 ? repeatedNameAt : parser.duplicateAt;
@@ -208,15 +220,15 @@ export class Header {
   readonly metadataEnd: number;
   readonly #reader: JsonReader;
   readonly #columns: TensorColumns;
-  readonly #names: NameTable;
+  readonly #names: NameTable | DecodedNames;
   #metadata: ReadonlyMap<string, string> | null = null;
   #sorted: Uint32Array | null = null;
 
   /** Only `parseHeader` makes headers. */
   constructor(
     reader: JsonReader,
-    { columns, metadataAt, metadataEnd }: HeaderParser,
-    names: NameTable,
+    { columns, metadataAt, metadataEnd }: HeaderParser | UsualHeader,
+    names: NameTable | DecodedNames,
     dataByteLength: number,
   ) {
     this.json = reader.bytes;
@@ -273,7 +285,7 @@ export class Header {
 
   /** Name of an entry. */
   name(entry: number): string {
-    return decodeString(this.json, this.#columns.nameAt[entry] as number);
+    return this.#names.name(entry);
   }
 
   /** Dtype of an entry. */

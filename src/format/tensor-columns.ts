@@ -7,9 +7,11 @@ export const UNPROVEN = 0x40;
 /** Bit in `kind`: a later tensor of the header has the same name and replaces this one. */
 export const SUPERSEDED = 0x80;
 
+/** `"":{"dtype":"U8","shape":[],"data_offsets":[0,0]},`: no tensor takes fewer bytes of a header. */
+const MIN_TENSOR_BYTE_LENGTH = 50;
+
 /**
- * The rows, called entries. The arrays have room for `capacity` entries and are filled up to `size`.
- * They never grow: memory that is not touched costs nothing.
+ * The rows, called entries. The arrays are filled up to `size`. They never grow: memory that is not touched costs nothing.
  */
 export class TensorColumns {
   /** Position in the header behind the opening quote of the name. */
@@ -31,8 +33,9 @@ export class TensorColumns {
   /** Entries in use. */
   size = 0;
 
-  /** Room for `capacity` entries. */
-  constructor(capacity: number) {
+  /** Room for all tensors of a header of that many bytes. */
+  constructor(headerByteLength: number) {
+    const capacity = Math.floor(headerByteLength / MIN_TENSOR_BYTE_LENGTH) + 1;
     this.nameAt = new Uint32Array(capacity);
     this.nameHash = new Uint32Array(capacity);
     this.shapeAt = new Uint32Array(capacity);
@@ -41,6 +44,19 @@ export class TensorColumns {
     this.beginLow = new Uint32Array(capacity);
     this.endHigh = new Uint32Array(capacity);
     this.endLow = new Uint32Array(capacity);
+  }
+
+  /** Adds an entry whose offsets are at most 2^53 - 1. */
+  add(nameAt: number, shapeAt: number, kind: number, begin: number, end: number): void {
+    const entry = this.size;
+    this.nameAt[entry] = nameAt;
+    this.shapeAt[entry] = shapeAt;
+    this.kind[entry] = kind;
+    this.beginHigh[entry] = begin / 2 ** 32;
+    this.beginLow[entry] = begin;
+    this.endHigh[entry] = end / 2 ** 32;
+    this.endLow[entry] = end;
+    this.size = entry + 1;
   }
 
   /** Offset of the first byte, exact up to 2^53. */

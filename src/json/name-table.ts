@@ -2,7 +2,7 @@
 
 import { hashString, processHashKey } from './key-hash.js';
 import { JsonReader } from './reader.js';
-import { compareStrings } from './strings.js';
+import { compareStrings, decodeString } from './strings.js';
 
 const encoder = new TextEncoder();
 
@@ -96,6 +96,11 @@ export class NameTable {
   findString(reader: JsonReader, start: number): number {
     const hash = hashString(reader, start, processHashKey(this.#bytes.length));
     return this.#entryAt(this.#slotOf(reader.bytes, start, hash));
+  }
+
+  /** Name of an entry. */
+  name(entry: number): string {
+    return decodeString(this.#bytes, this.#nameAt[entry] as number);
   }
 
   #entryAt(slot: number): number {

@@ -1,0 +1,31 @@
+/** Names that were decoded while they were read. */
+
+import type { JsonReader } from './reader.js';
+import { decodeString } from './strings.js';
+
+/** Finds tensors by name, as `NameTable` does, which decodes none and is slower in its first calls. */
+export class DecodedNames {
+  readonly #entries: ReadonlyMap<string, number>;
+  #names: readonly string[] | null = null;
+
+  /** The names, different ones, and their entries, which count from 0. */
+  constructor(entries: ReadonlyMap<string, number>) {
+    this.#entries = entries;
+  }
+
+  /** Entry of that name; -1 when there is none. */
+  find(name: string): number {
+    return this.#entries.get(name) ?? -1;
+  }
+
+  /** Entry of the name that `reader` read last, which began at `start`; -1 when there is none. */
+  findString(reader: JsonReader, start: number): number {
+    return this.find(decodeString(reader.bytes, start));
+  }
+
+  /** Name of an entry. */
+  name(entry: number): string {
+    this.#names ??= [...this.#entries.keys()];
+    return this.#names[entry] as string;
+  }
+}

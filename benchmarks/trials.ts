@@ -1,6 +1,7 @@
 /** The trials as data, in the order in which they are run and shown. */
 import type { Equipment } from './equipment.js';
 import type { Section } from './report.js';
+import { buffers } from './trials/buffers.js';
 import { checkpoint } from './trials/checkpoint.js';
 import { convert } from './trials/convert.js';
 import { headers } from './trials/headers.js';
@@ -31,6 +32,7 @@ export const TRIALS: ReadonlyMap<string, Trial> = new Map([
   ['cold', everyByteCold],
   ['one-tensor', oneTensor],
   ['memory', memory],
+  ['buffers', buffers],
   ['process-start', processStart],
   ['headers', headers],
   ['save', save],

@@ -4,6 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { BuffersResult } from '../../benchmarks/children/buffers.js';
 import { checkHeader } from '../../benchmarks/children/check-header.js';
 import type { ReaderResult } from '../../benchmarks/children/read.js';
 import type { RowsResult } from '../../benchmarks/children/rows.js';
@@ -32,7 +33,7 @@ import {
 } from '../../benchmarks/readers.js';
 import { NotMeasuredError, runChild, startChild } from '../../benchmarks/run-child.js';
 import { haveSameBytes, runWriter, WRITERS } from '../../benchmarks/trials/save.js';
-import { encodeHeader, writeModel } from '../../benchmarks/write-model.js';
+import { encodeHeader, writeModel, writeSparseModel } from '../../benchmarks/write-model.js';
 import { openCheckpoint, parse, safeOpen } from '../../src/index.js';
 
 let folder: string;
@@ -307,6 +308,23 @@ test('every way of taking rows writes the same', async () => {
     }
     expect(sums.size).toBe(1);
   }
+});
+
+test('buffers are made beside live objects, counted or not', async () => {
+  const path = join(folder, 'sparse.safetensors');
+  const tensor = { dtype: 'U8', shape: [2 ** 26], byteLength: 2 ** 26 };
+  await writeSparseModel(path, [
+    { ...tensor, name: 'a' },
+    { ...tensor, name: 'b' },
+  ]);
+  const child = join(import.meta.dirname, '../../build/benchmarks/children/buffers.js');
+  const make = (method: string): Promise<BuffersResult> =>
+    runChild({ file: process.execPath, args: [child, method, path, '1000'] }, signal);
+  for (const method of ['default', 'counted']) {
+    const { first, all, liveBytes, collections } = await make(method);
+    expect(first > 0 && all >= first && liveBytes > 0 && collections >= 0).toBe(true);
+  }
+  expect((await make('counted')).counted).toMatch(/^the environment sets/);
 });
 
 describe('a child', () => {

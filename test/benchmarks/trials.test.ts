@@ -3,7 +3,17 @@ import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  type MockInstance,
+  test,
+  vi,
+} from 'vitest';
 import type { BuffersResult } from '../../benchmarks/children/buffers.js';
 import { checkHeader } from '../../benchmarks/children/check-header.js';
 import type { ReaderResult } from '../../benchmarks/children/read.js';
@@ -99,6 +109,24 @@ describe('a measurement', () => {
   const [first, second, third] = [OURS, TORCH_LOAD, PLAIN_MAPPING].map((driver) => ({
     ...driver,
   })) as [Driver, Driver, Driver];
+
+  /** Drivers are sorted by random numbers: these ascend, so the order is that of the list. */
+  let random: MockInstance<() => number>;
+  beforeEach(() => {
+    let next = 0;
+    random = vi.spyOn(Math, 'random').mockImplementation(() => ++next);
+  });
+  afterEach(() => random.mockRestore());
+
+  test('runs the drivers of each round in an order of its own', async () => {
+    const calls: string[] = [];
+    const run = async ({ args }: { args: readonly string[] }): Promise<unknown> =>
+      calls.push(args.at(-1) ?? '');
+    random.mockReturnValueOnce(2).mockReturnValueOnce(1);
+    await measure([first, second], { title: '', rounds: 2, run }, equipment, signal);
+    const [a, b] = ['model.safetensors', 'model.torch'];
+    expect(calls).toEqual([b, a, a, b]);
+  });
 
   test('runs all drivers in every round, each with its file', async () => {
     const calls: string[] = [];

@@ -50,7 +50,7 @@ export class Catalog implements WrittenTensors {
     this.#shards.requireOpen();
     const index = this.#index;
     if (index === null) return this.#shards.open(0).keys();
-    return Array.from(index.sortedEntries(), (entry) => index.name(entry));
+    return index.sortedNames();
   }
 
   /** Every tensor that a shard has; of several with one name, the one that the index means. */
@@ -126,7 +126,7 @@ export class Catalog implements WrittenTensors {
   *#names(): Generator<string, void, void> {
     const index = this.#index;
     if (index === null) yield* this.#shards.open(0).offsetKeys();
-    else for (let entry = 0; entry < index.size; entry++) yield index.name(entry);
+    else yield* index.names();
   }
 
   /** Where the named tensors are, in the order given. */

@@ -151,14 +151,12 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
 
   /** Names sorted by their UTF-8 bytes, the order of the reference; a new array. */
   keys(): string[] {
-    const header = this.#openHeader();
-    return Array.from(header.sortedEntries(), (entry) => header.name(entry));
+    return this.#openHeader().sortedNames();
   }
 
   /** Names in the order of the tensors' bytes in the file; a new array. */
   offsetKeys(): string[] {
-    const header = this.#openHeader();
-    return Array.from({ length: header.size }, (_, entry) => header.name(entry));
+    return this.#openHeader().names();
   }
 
   /** Whether there is a tensor of that name. */

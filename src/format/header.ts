@@ -9,7 +9,7 @@ import { type ErrorContext, FileChangedError, FormatError, quoteName } from '../
 import type { DecodedNames } from '../json/decoded-names.js';
 import { NameTable } from '../json/name-table.js';
 import { CLOSE_BRACE, CLOSE_BRACKET, JsonReader, OPEN_BRACE } from '../json/reader.js';
-import { decodeString, sameStrings, sortStrings } from '../json/strings.js';
+import { decodeString, sameStrings } from '../json/strings.js';
 import { checkUtf8, describeByte } from '../json/utf8.js';
 import { DTYPE_NAMES, type Dtype } from './dtype.js';
 import { describeForeignFormat, HEAD_BYTE_LENGTH } from './foreign-formats.js';
@@ -222,7 +222,6 @@ export class Header {
   readonly #columns: TensorColumns;
   readonly #names: NameTable | DecodedNames;
   #metadata: ReadonlyMap<string, string> | null = null;
-  #sorted: Uint32Array | null = null;
 
   /** Only `parseHeader` makes headers. */
   constructor(
@@ -288,6 +287,16 @@ export class Header {
     return this.#names.name(entry);
   }
 
+  /** All names in the order of the file; a new array. */
+  names(): string[] {
+    return this.#names.names();
+  }
+
+  /** All names sorted by their UTF-8 bytes, as in the reference; a new array. */
+  sortedNames(): string[] {
+    return this.#names.sortedNames();
+  }
+
   /** Dtype of an entry. */
   dtype(entry: number): Dtype {
     return DTYPE_NAMES[(this.#columns.kind[entry] as number) & DTYPE_MASK] as Dtype;
@@ -314,11 +323,5 @@ export class Header {
   /** Offset behind an entry's last byte, in bytes from `dataStart`. */
   end(entry: number): number {
     return this.#columns.end(entry);
-  }
-
-  /** The entries sorted by the UTF-8 bytes of their names, as in the reference; always one array. */
-  sortedEntries(): Uint32Array {
-    this.#sorted ??= sortStrings(this.json, this.#columns.nameAt, this.size);
-    return this.#sorted;
   }
 }

@@ -8,7 +8,7 @@ export class DecodedNames {
   readonly #entries: ReadonlyMap<string, number>;
   #names: readonly string[] | null = null;
 
-  /** The names, different ones, and their entries, which count from 0. */
+  /** The names, different ones of ASCII, and their entries, which count from 0. */
   constructor(entries: ReadonlyMap<string, number>) {
     this.#entries = entries;
   }
@@ -25,7 +25,17 @@ export class DecodedNames {
 
   /** Name of an entry. */
   name(entry: number): string {
-    this.#names ??= [...this.#entries.keys()];
+    this.#names ??= this.names();
     return this.#names[entry] as string;
+  }
+
+  /** All names by their entries; a new array. */
+  names(): string[] {
+    return [...this.#entries.keys()];
+  }
+
+  /** All names sorted by their bytes; a new array. */
+  sortedNames(): string[] {
+    return this.names().sort();
   }
 }

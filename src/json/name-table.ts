@@ -2,6 +2,7 @@
 
 import { hashString, processHashKey } from './key-hash.js';
 import { JsonReader } from './reader.js';
+import { decodeStrings, sortedStrings } from './string-lists.js';
 import { compareStrings, decodeString } from './strings.js';
 
 const encoder = new TextEncoder();
@@ -48,6 +49,7 @@ export class NameTable {
   readonly #bytes: Uint8Array;
   readonly #nameAt: Uint32Array;
   readonly #nameHash: Uint32Array;
+  readonly #size: number;
   readonly #slots: Uint32Array;
   readonly #tagMask: number;
 
@@ -56,6 +58,7 @@ export class NameTable {
     this.#bytes = bytes;
     this.#nameAt = nameAt;
     this.#nameHash = nameHash;
+    this.#size = size;
     this.#slots = new Uint32Array(slotCount(size));
     this.#tagMask = tagMask(size);
   }
@@ -101,6 +104,16 @@ export class NameTable {
   /** Name of an entry. */
   name(entry: number): string {
     return decodeString(this.#bytes, this.#nameAt[entry] as number);
+  }
+
+  /** All names by their entries; a new array. */
+  names(): string[] {
+    return decodeStrings(this.#bytes, this.#nameAt, this.#size);
+  }
+
+  /** All names sorted by their UTF-8 bytes; a new array. */
+  sortedNames(): string[] {
+    return sortedStrings(this.#bytes, this.#nameAt, this.#size);
   }
 
   #entryAt(slot: number): number {

@@ -175,15 +175,6 @@ export function sameStrings(
   return compareStrings(left.bytes, leftStart + at, right.bytes, rightStart + at) === 0;
 }
 
-/** The numbers of `count` different strings, which begin at `starts`, in the order of their bytes. */
-export function sortStrings(bytes: Uint8Array, starts: Uint32Array, count: number): Uint32Array {
-  const numbers = Uint32Array.from({ length: count }, (_, number) => number);
-  const compare = (a: number, b: number): number =>
-    compareStrings(bytes, starts[a] as number, bytes, starts[b] as number);
-  const isSorted = numbers.every((number) => number === 0 || compare(number - 1, number) < 0);
-  return isSorted ? numbers : numbers.sort(compare);
-}
-
 /** Text of a string. */
 export function decodeString(bytes: Uint8Array, start: number): string {
   let end = start;

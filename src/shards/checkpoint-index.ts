@@ -9,7 +9,7 @@ import type { Header } from '../format/header.js';
 import { NameTable } from '../json/name-table.js';
 import { CLOSE_BRACE, type JsonReader, QUOTE } from '../json/reader.js';
 import { skipValue } from '../json/skip.js';
-import { decodeString, sortStrings } from '../json/strings.js';
+import { decodeString } from '../json/strings.js';
 import { IndexParser } from './checkpoint-index-parser.js';
 
 /**
@@ -151,7 +151,17 @@ export class CheckpointIndex {
 
   /** Name of an entry. */
   name(entry: number): string {
-    return decodeString(this.#reader.bytes, this.#nameAt[entry] as number);
+    return this.#names.name(entry);
+  }
+
+  /** All names in the order of the index; a new array. */
+  names(): string[] {
+    return this.#names.names();
+  }
+
+  /** All names sorted by their UTF-8 bytes, as in the reference; a new array. */
+  sortedNames(): string[] {
+    return this.#names.sortedNames();
   }
 
   /** The shard of an entry: a position in `shards`. */
@@ -165,10 +175,5 @@ export class CheckpointIndex {
       (entries[this.#shardOf[entry] as number] as number[]).push(entry);
     }
     return entries;
-  }
-
-  /** The entries sorted by the UTF-8 bytes of their names, as in the reference; a new array. */
-  sortedEntries(): Uint32Array {
-    return sortStrings(this.#reader.bytes, this.#nameAt, this.size);
   }
 }

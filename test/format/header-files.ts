@@ -32,9 +32,9 @@ export function parseFile(file: Uint8Array): Header {
   return parseHeader(json, file.length);
 }
 
-/** Names in the order of `sortedEntries`. */
+/** Names sorted by their bytes. */
 export function keysOf(header: Header): string[] {
-  return Array.from(header.sortedEntries(), (entry) => header.name(entry));
+  return header.sortedNames();
 }
 
 /** Names in file order. */

@@ -343,7 +343,7 @@ function factsOf(header) {
   });
   const others = ODD_NAMES.map((name) => header.find(name));
   const pairs = metadata === null ? null : [...metadata];
-  const sorted = [...header.sortedEntries()];
+  const sorted = [header.names(), header.sortedNames()];
   return {
     size,
     dataStart,

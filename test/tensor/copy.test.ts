@@ -6,6 +6,9 @@ import process from 'node:process';
 import { MessageChannel, Worker } from 'node:worker_threads';
 import { describe, expect, test } from 'vitest';
 import { DTYPES, type Dtype, safeOpen } from '../../src/index.js';
+import { copyFrom } from '../../src/tensor/copies.js';
+import type { StorageRange } from '../../src/tensor/storage-range.js';
+import { TensorOf } from '../../src/tensor/tensor.js';
 import { countedBytes, writeSparse, writeTemporary } from '../support/make-file.js';
 import { measureInChild } from '../support/run-child.js';
 import { openers } from './openers.js';
@@ -123,6 +126,23 @@ describe.each(openers)('%s', (kind, open) => {
       file.close();
     }
   });
+});
+
+test('a file that is cut short while it is copied is an error', () => {
+  const path = writeTemporary([{ name: 't', dtype: 'F32', shape: [4096, 4] }]);
+  using file = safeOpen(path);
+  const whole = TensorOf.sourceOf(file.getTensor('t'));
+  const source: Pick<StorageRange, 'verify' | 'allocate' | 'copyTo'> = {
+    verify: () => whole.verify(),
+    allocate: (length) => whole.allocate(length),
+    copyTo: (target, begin) => {
+      truncateSync(path, 1000);
+      whole.copyTo(target, begin);
+    },
+  };
+  expect(() => copyFrom(source as StorageRange, 0, whole.byteLength)).toThrow(
+    expect.objectContaining({ code: 'SAFETENSORS_FILE_CHANGED' }),
+  );
 });
 
 test('a buffer over the mapping stays where it is when it is transferred', () => {

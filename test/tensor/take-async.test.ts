@@ -3,6 +3,8 @@ import { truncateSync } from 'node:fs';
 import process from 'node:process';
 import { describe, expect, test } from 'vitest';
 import { safeOpen, type Tensor } from '../../src/index.js';
+import { fillInTurns, fillNow, takeBytes } from '../../src/tensor/take.js';
+import { TensorOf } from '../../src/tensor/tensor.js';
 import { writeTemporary } from '../support/make-file.js';
 import { dropFromPageCache } from '../support/page-cache.js';
 import { type Opener, openers } from './openers.js';
@@ -100,6 +102,27 @@ describe.each(openers)('%s', (kind, open) => {
       file.close();
     }
   });
+});
+
+test('a file that is cut short while rows are copied is an error', async () => {
+  for (const fillRows of [fillNow, fillInTurns]) {
+    const path = writeTemporary([{ name: 't', dtype: 'F16', shape: [4096, 16] }]);
+    using file = safeOpen(path);
+    const { dtype, shape, byteLength } = file.getTensor('t');
+    const source = TensorOf.sourceOf(file.getTensor('t'));
+    const taking = takeBytes(
+      { dtype, shape, byteLength, source, byteOffset: 0 },
+      [4000],
+      undefined,
+    );
+    const fill = (begin: number, end: number): void => {
+      truncateSync(path, 1000);
+      taking.fill(begin, end);
+    };
+    await expect(async () => fillRows({ ...taking, fill }, undefined)).rejects.toMatchObject({
+      code: 'SAFETENSORS_FILE_CHANGED',
+    });
+  }
 });
 
 test('memory is taken for no row when there is an array to fill', async () => {

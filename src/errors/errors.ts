@@ -262,3 +262,16 @@ export class FileChangedError extends SafetensorsError {
     super('SAFETENSORS_FILE_CHANGED', message, context);
   }
 }
+
+// Bundlers that minify give classes short names, which logs would show.
+for (const [name, type] of Object.entries({
+  SafetensorsError,
+  FormatError,
+  TensorNotFoundError,
+  SliceError,
+  InvalidTensorError,
+  FileClosedError,
+  FileChangedError,
+})) {
+  Object.defineProperty(type, 'name', { value: name });
+}

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
-import { afterAll, beforeAll, describe, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   App,
   expectMapped,
@@ -74,4 +74,22 @@ describe.each([
     app.build(external);
     expectMapped(runShipped(process.execPath, join(app.ship('dist', 'node_modules'), bundle)));
   });
+});
+
+it('errors keep their names in a bundle with short names', () => {
+  const app = makeApp();
+  app.write(
+    'app.mjs',
+    `import * as all from 'safetensors-mmap';
+     for (const [name, value] of Object.entries(all)) {
+       if (value.prototype instanceof Error) console.log(name, value.prototype.name);
+     }
+     try { all.parse(new Uint8Array()); } catch (error) { console.log(String(error)); }`,
+  );
+  app.build(recipe('esbuild', 0).replace('--bundle', '--bundle --minify'));
+  const { stdout } = runShipped(process.execPath, join(app.ship('dist'), 'dist/app.mjs'));
+  const lines = stdout.trimEnd().split('\n');
+  expect(lines.pop()).toMatch(/^FormatError: expected at least 8 bytes/);
+  expect(lines.length).toBeGreaterThan(5);
+  for (const line of lines) expect(line).toMatch(/^(\w+) \1$/);
 });

@@ -101,15 +101,15 @@ bool TestOwnership(void* memory) {
 // lower the counter meanwhile. No buffer is detached here: the first one slows typed arrays.
 bool TestBuffer(napi_env env, v8_abi::Isolate* isolate, void* memory) {
   const auto unmap = [memory] { munmap(memory, kTestLength); };
-  int64_t before;
-  int64_t after;
-  bool is_buffer;
-  void* data;
-  size_t length;
-  napi_adjust_external_memory(env, 0, &before);
+  int64_t before = 0;
+  int64_t after = 0;
+  bool is_buffer = false;
+  void* data = nullptr;
+  size_t length = 0;
+  const napi_status status = napi_adjust_external_memory(env, 0, &before);
   napi_value buffer = v8_abi::NewArrayBuffer(isolate, MakeStore(memory, kTestLength, unmap));
-  return napi_adjust_external_memory(env, 0, &after) == napi_ok && after <= before &&
-         napi_is_arraybuffer(env, buffer, &is_buffer) == napi_ok && is_buffer &&
+  return status == napi_ok && napi_adjust_external_memory(env, 0, &after) == napi_ok &&
+         after <= before && napi_is_arraybuffer(env, buffer, &is_buffer) == napi_ok && is_buffer &&
          napi_get_arraybuffer_info(env, buffer, &data, &length) == napi_ok && data == memory &&
          length == kTestLength;
 }

@@ -5,6 +5,7 @@ import { type ChildOptions, measureInChild } from '../support/run-child.js';
 
 const CHILD = 'addon/children/uncounted-buffers.mjs';
 const UNCOUNTED: ChildOptions = { env: { SAFETENSORS_MMAP_COUNTED_BUFFERS: '' } };
+const COUNTED: ChildOptions = { env: { SAFETENSORS_MMAP_COUNTED_BUFFERS: '1' } };
 
 /** Node with these versions makes buffers that are not counted. */
 const LISTED: Readonly<Record<string, string>> = { 20: '11.3', 22: '12.4', 24: '13.6', 26: '14.6' };
@@ -24,8 +25,7 @@ async function statusWith(changes: object, options: ChildOptions = UNCOUNTED): P
 describe.runIf(isListed)('on a Node where this was tried', () => {
   test('buffers are not counted, unless the environment says so', async () => {
     expect(await statusWith({})).toEqual({ counted: false });
-    const switchedOff = await statusWith({}, { env: { SAFETENSORS_MMAP_COUNTED_BUFFERS: '1' } });
-    expect(switchedOff).toEqual({
+    expect(await statusWith({}, COUNTED)).toEqual({
       counted: true,
       reason: 'the environment sets SAFETENSORS_MMAP_COUNTED_BUFFERS',
     });
@@ -80,6 +80,12 @@ describe.runIf(isListed)('on a Node where this was tried', () => {
 
   test('buffers of terminated workers leave no mapping; moved ones keep their bytes', async () => {
     expect(await measureInChild(CHILD, ['workers'], UNCOUNTED)).toEqual({ mapped: 0, wrong: 0 });
+  });
+
+  test('buffers are as long as the counted ones can be', async () => {
+    const uncounted = await measureInChild<unknown[]>(CHILD, ['limit'], UNCOUNTED);
+    expect(uncounted[0]).toEqual([0, 7]);
+    expect(uncounted).toEqual(await measureInChild(CHILD, ['limit'], COUNTED));
   });
 
   test('heap snapshots, clones and serializers take them', async () => {

@@ -166,6 +166,22 @@ const scenarios = {
     await collect();
     report({ mapped: mapped(), wrong });
   },
+  /** The longest buffer of Node 20, and one byte more. */
+  limit() {
+    const lengths = [4 * GB, 4 * GB + 1];
+    const mapping = mapPath(makeFile('large', 5 * GB), 5 * GB);
+    report(
+      lengths.map((length) => {
+        try {
+          const bytes = new Uint8Array(addon.tensorBuffer(mapping, 0, length));
+          bytes[length - 1] = 7;
+          return [bytes.length - length, bytes[length - 1]];
+        } catch (error) {
+          return error.code;
+        }
+      }),
+    );
+  },
   /** What else takes ArrayBuffers. */
   async others() {
     const mapping = mapPath(fileOfSevens(), MB);

@@ -17,10 +17,14 @@ function compareTensors(a: TensorSpec, b: TensorSpec): number {
   return byDtype === 0 ? (a.name < b.name ? -1 : 1) : byDtype;
 }
 
-/** Length prefix and header for these tensors, laid out without gaps in the reference's order. */
+/**
+ * Length prefix and header for these tensors, laid out without gaps in the reference's order. With an
+ * indent, its JSON has lines and blanks, as no usual writer makes them.
+ */
 export function encodeHeader(
   tensors: readonly TensorSpec[],
   metadata: Readonly<Record<string, string>>,
+  indent = 0,
 ): Buffer {
   const entries = new Map<string, unknown>([['__metadata__', metadata]]);
   let end = 0;
@@ -30,7 +34,7 @@ export function encodeHeader(
     const { dtype, shape } = tensor;
     entries.set(tensor.name, { dtype, shape, data_offsets: [begin, end] });
   }
-  const json = JSON.stringify(Object.fromEntries(entries));
+  const json = JSON.stringify(Object.fromEntries(entries), null, indent);
   const header = Buffer.alloc(8 + Math.ceil(json.length / 8) * 8, ' ');
   header.writeBigUInt64LE(BigInt(header.length - 8));
   header.write(json, 8);
@@ -93,12 +97,13 @@ export async function writeModel(
   }
 }
 
-/** Writes a file whose data is one hole: it reads as zeros and takes up no space. */
+/** Writes a file whose data is one hole: it reads as zeros and takes up no space. `indent` as above. */
 export async function writeSparseModel(
   path: string,
   tensors: readonly TensorSpec[],
+  indent = 0,
 ): Promise<void> {
-  const header = encodeHeader(tensors, {});
+  const header = encodeHeader(tensors, {}, indent);
   const file = await open(path, 'wx');
   try {
     await file.writeFile(header);

@@ -1,10 +1,10 @@
-/** Opens a file with many tensors. Arguments: open|keys|json FILE. `open_header.py` does the same. */
+/** Opens a file with many tensors. Arguments: METHOD FILE. `open_header.py` does the same. */
 import { closeSync, openSync, readSync, statSync } from 'node:fs';
 import { safeOpen } from 'safetensors-mmap';
 import { checkHeader } from './check-header.js';
 
 /** What a program does without this package: JSON.parse, and the checks that the format asks for. */
-function openByJson(path: string): unknown {
+function openByJson(path: string): ReturnType<typeof checkHeader> {
   const fd = openSync(path, 'r');
   const prefix = Buffer.alloc(8);
   readSync(fd, prefix);
@@ -18,6 +18,7 @@ const METHODS: Readonly<Record<string, (path: string) => unknown>> = {
   open: (path) => safeOpen(path),
   keys: (path) => safeOpen(path).keys(),
   json: openByJson,
+  'json-keys': (path) => [...openByJson(path).keys()].sort(),
 };
 
 const [method = '', path = ''] = process.argv.slice(2);

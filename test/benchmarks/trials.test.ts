@@ -44,6 +44,7 @@ import {
 import { NotMeasuredError, runChild, startChild } from '../../benchmarks/run-child.js';
 import { haveSameBytes, runWriter, WRITERS } from '../../benchmarks/trials/save.js';
 import { encodeHeader, writeModel, writeSparseModel } from '../../benchmarks/write-model.js';
+import { readUsualHeader } from '../../src/format/usual-header.js';
 import { openCheckpoint, parse, safeOpen } from '../../src/index.js';
 
 let folder: string;
@@ -287,6 +288,12 @@ describe('headers of many tensors', () => {
   test('are valid, and small enough for a million tensors', () => {
     const file = parse(Buffer.concat([header, Buffer.alloc(dataByteLength)]));
     expect(file.size).toBe(25);
+    const indented = encodeHeader(tensors, {}, 1);
+    expect(parse(Buffer.concat([indented, Buffer.alloc(dataByteLength)])).keys()).toEqual(
+      file.keys(),
+    );
+    expect(readUsualHeader(header.subarray(8), dataByteLength)).not.toBe(null);
+    expect(readUsualHeader(indented.subarray(8), dataByteLength)).toBe(null);
     const million = encodeHeader(manySmallTensors(1_000_000).slice(-1000), {}).length / 1000;
     expect(million).toBeLessThan(97);
   });
@@ -297,8 +304,12 @@ describe('headers of many tensors', () => {
     expect(() => checkHeader(text.replace('BF16', 'BF17'), dataByteLength)).toThrow();
     expect(() => checkHeader(text.replace('[16,16]', '[16,15]'), dataByteLength)).toThrow();
     expect(() => checkHeader(text.replace('[0,512]', '[512,1024]'), dataByteLength)).toThrow('gap');
+    expect(() => checkHeader(text.replace('[16,16]', '[-16,-16]'), dataByteLength)).toThrow();
+    expect(() => checkHeader(text.replace('[0,512]', '[0]'), dataByteLength)).toThrow();
     const later = text.replace('[12288,12800]', '[12800,13312]');
     expect(() => checkHeader(later, dataByteLength + 512)).toThrow('gap');
+    const reversed = JSON.stringify(Object.fromEntries(Object.entries(JSON.parse(text)).reverse()));
+    expect(checkHeader(reversed, dataByteLength).size).toBe(25);
   });
 });
 

@@ -203,13 +203,16 @@ print(os.getxattr(sys.argv[1], sys.argv[2]).hex() if sys.argv[2] in os.listxattr
       expect([listOf(path), modeOf(path)]).toEqual(['', 0o660]);
     });
 
-    test('grant nothing when the group cannot be kept', async () => {
-      writeFileSync(path, 'old');
-      setList(path, NAME, LIST);
-      failing.set('fchown', 'EPERM');
-      await replace();
-      expect(modeOf(path)).toBe(0o600);
-    });
+    test.each([0, 6])(
+      'grant nothing when the group cannot be kept, others had %i',
+      async (others) => {
+        writeFileSync(path, 'old');
+        setList(path, NAME, [...LIST.slice(0, -1), [0x20, others, ALL]]);
+        failing.set('fchown', 'EPERM');
+        await replace();
+        expect(modeOf(path)).toBe(0o600);
+      },
+    );
   },
 );
 

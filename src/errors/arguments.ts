@@ -14,7 +14,7 @@ export function describeValue(value: unknown): string {
   if (Array.isArray(value)) return `an array of ${value.length} items`;
   if (typeof value === 'object' && value !== null) {
     const name: unknown = value.constructor?.name;
-    return `an instance of ${typeof name === 'string' ? name : 'Object'}`;
+    return `an instance of ${typeof name === 'string' && name !== '' ? name : 'Object'}`;
   }
   return typeof value === 'function' ? 'a function' : String(value);
 }

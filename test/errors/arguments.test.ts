@@ -35,6 +35,7 @@ describe('argument errors', () => {
     [new Map(), 'an instance of Map'],
     [Object.create(null), 'an instance of Object'],
     [{ constructor: { name: Symbol('s') } }, 'an instance of Object'],
+    [(function* () {})(), 'an instance of Object'],
     [() => 1, 'a function'],
     [Number.NaN, 'NaN'],
     ['x'.repeat(500), `"${'x'.repeat(120)}"… (500 characters)`],

@@ -4,6 +4,7 @@
  * @packageDocumentation
  */
 
+export type { BufferCounting } from './addon/uncounted-buffers.js';
 export type { Checkpoint, CheckpointFacts } from './checkpoint/checkpoint.js';
 export { loadCheckpoint, type OpenCheckpointOptions, openCheckpoint } from './checkpoint/open.js';
 export type { WriteCheckpointOptions, WrittenCheckpoint } from './checkpoint/write/execute-plan.js';

@@ -115,11 +115,12 @@ export class Catalog implements WrittenTensors {
     const index = this.#index;
     if (index === null) return file.offsetKeys();
     const { header } = SafetensorsFile.contentOf(file);
-    const found = Array.from(index.placesIn(shard, header), ([entry, place]) => {
-      if (place === -1) throw this.#shards.missing(shard, index.name(entry));
-      return place;
-    });
-    return found.sort((a, b) => a - b).map((place) => header.name(place));
+    const places = index.placesIn(shard, header);
+    const missing = places.indexOf(-1);
+    if (missing !== -1) {
+      throw this.#shards.missing(shard, index.name(index.entriesOf(shard)[missing] as number));
+    }
+    return Array.from(places.sort(), (place) => header.name(place));
   }
 
   /** All names, for hints. */

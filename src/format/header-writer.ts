@@ -92,15 +92,23 @@ export function layOut<Spec extends TensorFacts>(
   const alignment = alignmentOf(options);
   const reserve = reserveOf(options);
   const placed = place(specs);
-  const json = encodeHeader(placed, options.metadata);
-  const needed = PREFIX_BYTE_LENGTH + json.byteLength + reserve;
-  const byteLength = Math.ceil(needed / alignment) * alignment;
+  const header = frameHeader(encodeHeader(placed, options.metadata), alignment, reserve);
+  return { header, placed, byteLength: header.byteLength + (placed.at(-1)?.end ?? 0) };
+}
+
+/** The first bytes of a file: the length of the header, its JSON and the padding. */
+export function frameHeader(
+  json: EncodedText,
+  alignment: number = MIN_ALIGNMENT,
+  reserve = 0,
+): Uint8Array<ArrayBuffer> {
+  const jsonEnd = PREFIX_BYTE_LENGTH + json.byteLength;
+  const byteLength = Math.ceil((jsonEnd + reserve) / alignment) * alignment;
   requireHeaderLength(byteLength - PREFIX_BYTE_LENGTH);
   const header = new Uint8Array(byteLength);
   new DataView(header.buffer).setUint32(0, byteLength - PREFIX_BYTE_LENGTH, true);
   json.copyTo(header.subarray(PREFIX_BYTE_LENGTH));
-  header.fill(SPACE, PREFIX_BYTE_LENGTH + json.byteLength);
-  return { header, placed, byteLength: byteLength + (placed.at(-1)?.end ?? 0) };
+  return header.fill(SPACE, jsonEnd);
 }
 
 /**
@@ -176,15 +184,20 @@ function place<Spec extends TensorFacts>(specs: Iterable<Spec>): Placed<Spec>[] 
     for (const spec of group) {
       const { byteLength } = spec;
       const end = begin + byteLength;
-      if (end > MAX_DATA_BYTE_LENGTH) {
-        const expected = `expected at most ${MAX_DATA_BYTE_LENGTH} bytes of tensor data`;
-        refuseTensor(`${expected}, found more at this tensor of ${byteLength} bytes`, spec.name);
-      }
+      requireDataByteLength(end, spec);
       placed.push({ spec, begin, end });
       begin = end;
     }
   }
   return placed;
+}
+
+/** Throws InvalidTensorError for more data than positions can tell; the last tensor may be left out. */
+export function requireDataByteLength(byteLength: number, last?: TensorFacts): void {
+  if (byteLength <= MAX_DATA_BYTE_LENGTH) return;
+  const at = last === undefined ? '' : ` at this tensor of ${last.byteLength} bytes`;
+  const message = `expected at most ${MAX_DATA_BYTE_LENGTH} bytes of tensor data, found more${at}`;
+  refuseTensor(message, last?.name);
 }
 
 function requireName(name: string): void {
@@ -201,11 +214,7 @@ function encodeHeader(
   metadata: MetadataInput | null | undefined,
 ): EncodedText {
   const text = new EncodedText(requireHeaderLength);
-  let separator = '{';
-  if (metadata !== null && metadata !== undefined) {
-    text.append(`{${JSON.stringify(METADATA_NAME)}:${encodeMetadata(metadata)}`);
-    separator = ',';
-  }
+  let separator = appendMetadata(text, metadata);
   for (const { spec, begin, end } of placed) {
     const { name, dtype, shape } = spec;
     text.append(
@@ -216,6 +225,16 @@ function encodeHeader(
   }
   text.append(separator === '{' ? '{}' : '}');
   return text;
+}
+
+/** Begins a header with its metadata, if there is any; gives what comes before the next entry. */
+export function appendMetadata(
+  text: EncodedText,
+  metadata: MetadataInput | null | undefined,
+): string {
+  if (metadata === null || metadata === undefined) return '{';
+  text.append(`{${JSON.stringify(METADATA_NAME)}:${encodeMetadata(metadata)}`);
+  return ',';
 }
 
 /** Throws for a header that is too long; `byteLength` is its length, or a lower bound of it. */

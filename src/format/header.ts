@@ -297,9 +297,24 @@ export class Header {
     return this.#names.sortedNames();
   }
 
+  /** Position of an entry's name in `json`, behind the opening quote. */
+  nameAt(entry: number): number {
+    return this.#columns.nameAt[entry] as number;
+  }
+
   /** Dtype of an entry. */
   dtype(entry: number): Dtype {
-    return DTYPE_NAMES[(this.#columns.kind[entry] as number) & DTYPE_MASK] as Dtype;
+    return DTYPE_NAMES[this.dtypeRank(entry)] as Dtype;
+  }
+
+  /** The rank of an entry's dtype: its position in `DTYPE_NAMES`. */
+  dtypeRank(entry: number): number {
+    return (this.#columns.kind[entry] as number) & DTYPE_MASK;
+  }
+
+  /** Position of an entry's shape in `json`: its opening bracket. */
+  shapeAt(entry: number): number {
+    return this.#columns.shapeAt[entry] as number;
   }
 
   /** Dimensions of an entry, outermost first: a new, frozen array. */

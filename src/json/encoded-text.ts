@@ -1,26 +1,59 @@
-/** Encodes long texts as UTF-8. */
+/** Puts long texts together as UTF-8, from strings and from what is UTF-8 already. */
 
-/** UTF-16 units that are encoded at once. */
+/** UTF-16 units that are encoded at once. Encoding one string for a million tensors costs many times as much. */
 const PIECE_LENGTH = 2 ** 16;
+
+/** UTF-8 takes at most three bytes per UTF-16 unit. */
+const UTF8_BYTES_PER_UNIT = 3;
+
+const ZERO = 0x30;
 
 const encoder = new TextEncoder();
 
-/** Collects text as UTF-8. Encoding one string for a million tensors costs many times as much. */
+/** A text in a buffer that grows. */
 export class EncodedText {
-  readonly #pieces: Uint8Array[] = [];
-  readonly #onPiece: ((byteLength: number) => void) | undefined;
+  readonly #onGrowth: ((byteLength: number) => void) | undefined;
+  #bytes: Uint8Array<ArrayBuffer>;
   #byteLength = 0;
+  /** What was appended last and is not encoded yet. */
   #text = '';
 
-  /** `onPiece` gets the length in bytes after each piece, the last one too; it may throw. */
-  constructor(onPiece?: (byteLength: number) => void) {
-    this.#onPiece = onPiece;
+  /** `onGrowth` gets the length in bytes whenever it has grown much; it may throw. */
+  constructor(onGrowth?: (byteLength: number) => void, expectedByteLength = 1024) {
+    this.#onGrowth = onGrowth;
+    this.#bytes = new Uint8Array(expectedByteLength);
   }
 
   /** Appends well-formed text. */
   append(text: string): void {
     this.#text += text;
     if (this.#text.length >= PIECE_LENGTH) this.#flush();
+  }
+
+  /** Appends the bytes [begin, end), which are UTF-8; all by default. */
+  appendBytes(source: Uint8Array, begin = 0, end: number = source.length): void {
+    this.#flush();
+    this.#reserve(end - begin);
+    const bytes = this.#bytes;
+    let at = this.#byteLength;
+    // Short ranges: `set` of a view costs more than they do.
+    for (let from = begin; from < end; from++) bytes[at++] = source[from] as number;
+    this.#byteLength = at;
+  }
+
+  /** Appends an integer from 0 to 2^53 - 1 in decimal. */
+  appendInteger(value: number): void {
+    this.#flush();
+    const digits = digitCount(value);
+    this.#reserve(digits);
+    const bytes = this.#bytes;
+    let rest = value;
+    for (let at = this.#byteLength + digits - 1; at >= this.#byteLength; at--) {
+      const next = Math.floor(rest / 10);
+      bytes[at] = ZERO + rest - next * 10;
+      rest = next;
+    }
+    this.#byteLength += digits;
   }
 
   /** Length in bytes. */
@@ -32,26 +65,37 @@ export class EncodedText {
   /** Copies all bytes to the start of `target`, which has room for them. */
   copyTo(target: Uint8Array): void {
     this.#flush();
-    let end = 0;
-    for (const piece of this.#pieces) {
-      target.set(piece, end);
-      end += piece.length;
-    }
+    target.set(this.#bytes.subarray(0, this.#byteLength));
   }
 
-  /** All bytes. */
+  /** All bytes. Append nothing afterwards. */
   encoded(): Uint8Array {
-    const bytes = new Uint8Array(this.byteLength);
-    this.copyTo(bytes);
-    return bytes;
+    this.#flush();
+    return this.#bytes.subarray(0, this.#byteLength);
   }
 
   #flush(): void {
     if (this.#text === '') return;
-    const piece = encoder.encode(this.#text);
-    this.#pieces.push(piece);
-    this.#byteLength += piece.length;
-    this.#onPiece?.(this.#byteLength);
+    this.#reserve(this.#text.length * UTF8_BYTES_PER_UNIT);
+    const { written } = encoder.encodeInto(this.#text, this.#bytes.subarray(this.#byteLength));
+    this.#byteLength += written;
     this.#text = '';
+    this.#onGrowth?.(this.#byteLength);
   }
+
+  /** Makes room for so many bytes. */
+  #reserve(byteLength: number): void {
+    const needed = this.#byteLength + byteLength;
+    if (needed <= this.#bytes.length) return;
+    this.#onGrowth?.(this.#byteLength);
+    const bytes = new Uint8Array(Math.max(needed, 2 * this.#bytes.length));
+    bytes.set(this.#bytes.subarray(0, this.#byteLength));
+    this.#bytes = bytes;
+  }
+}
+
+function digitCount(value: number): number {
+  let count = 1;
+  for (let limit = 10; value >= limit; limit *= 10) count++;
+  return count;
 }

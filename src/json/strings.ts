@@ -175,6 +175,24 @@ export function sameStrings(
   return compareStrings(left.bytes, leftStart + at, right.bytes, rightStart + at) === 0;
 }
 
+/** Position of the closing quote of a string without escapes; -1 when it has some. */
+export function unescapedEnd(bytes: Uint8Array, start: number): number {
+  for (let at = start; ; at++) {
+    const byte = bytes[at];
+    if (byte === QUOTE) return at;
+    if (byte === BACKSLASH) return -1;
+  }
+}
+
+/** Whether the bytes [begin, end) are printable ASCII. */
+export function isPrintable(bytes: Uint8Array, begin: number, end: number): boolean {
+  for (let at = begin; at < end; at++) {
+    const byte = bytes[at] as number;
+    if (byte < 0x20 || byte > 0x7e) return false;
+  }
+  return true;
+}
+
 /** Text of a string. */
 export function decodeString(bytes: Uint8Array, start: number): string {
   let end = start;

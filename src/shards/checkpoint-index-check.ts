@@ -57,8 +57,11 @@ export class IndexCheck {
   #compareNames(index: CheckpointIndex, shard: number, header: Header): void {
     const shardName = quoteName(index.shards[shard] as string);
     let found = 0;
-    for (const [entry, place] of index.placesIn(shard, header)) {
-      if (place !== -1) found++;
+    const entries = index.entriesOf(shard);
+    const places = index.placesIn(shard, header);
+    for (let i = 0; i < places.length; i++) {
+      const entry = entries[i] as number;
+      if (places[i] !== -1) found++;
       else this.#addProblem(() => `tensor ${quoteName(index.name(entry))} is not in ${shardName}`);
     }
     // Names are unique on both sides: when all were found and the numbers are equal, none is left.

@@ -2,6 +2,7 @@
 
 import { argumentRangeError } from '../errors/arguments.js';
 import { EncodedText } from '../json/encoded-text.js';
+import { decodeString, isPrintable, unescapedEnd } from '../json/strings.js';
 
 /** What a value of the index's metadata can be; objects are Maps, which keep their order. */
 export type IndexValue =
@@ -20,25 +21,69 @@ const INDENT = '  ';
 
 /**
  * An index: JSON with `metadata` and `weight_map` (file by tensor) in the order given, indented by
- * two, in ASCII, without a line end: byte for byte what `huggingface_hub` writes.
+ * two, in ASCII, without a line end: byte for byte what `huggingface_hub` writes. Names may be given
+ * where they stand; neighbours should have one file.
  *
  * @throws RangeError `ERR_OUT_OF_RANGE` for a number that JSON does not have (NaN, infinities)
  */
 export function encodeIndex(
   metadata: ReadonlyMap<string, IndexValue>,
-  weightMap: Iterable<readonly [tensor: string, filename: string]>,
+  weightMap: Iterable<readonly [tensor: string | JsonString, filename: string]>,
 ): Uint8Array {
   const text = new EncodedText();
   const lineStart = `\n${INDENT}`;
   text.append(`{${lineStart}"metadata": ${textOf(metadata, lineStart)},`);
   text.append(`${lineStart}"weight_map": {`);
   let separator = '';
+  let line = new LineParts(lineStart + INDENT, '');
   for (const [tensor, filename] of weightMap) {
-    text.append(`${separator}${lineStart}${INDENT}${quote(tensor)}: ${quote(filename)}`);
+    if (filename !== line.filename) line = new LineParts(lineStart + INDENT, filename);
+    line.append(text, separator, tensor);
     separator = ',';
   }
   text.append(separator === '' ? '}\n}' : `${lineStart}}\n}`);
   return text.encoded();
+}
+
+/** A string that stands in a JSON text, where it was checked: its first byte behind the quote. */
+export interface JsonString {
+  readonly bytes: Uint8Array;
+  readonly start: number;
+}
+
+const encoder = new TextEncoder();
+
+/** What the lines of the tensors of one file have in common. */
+class LineParts {
+  readonly filename: string;
+  readonly #start: string;
+  readonly #end: string;
+  readonly #startBytes: Uint8Array;
+  readonly #endBytes: Uint8Array;
+
+  constructor(start: string, filename: string) {
+    this.filename = filename;
+    this.#start = start;
+    this.#end = `: ${quote(filename)}`;
+    this.#startBytes = encoder.encode(`,${start}`);
+    this.#endBytes = encoder.encode(this.#end);
+  }
+
+  append(text: EncodedText, separator: string, tensor: string | JsonString): void {
+    if (typeof tensor === 'string') {
+      text.append(separator + this.#start + quote(tensor) + this.#end);
+      return;
+    }
+    const { bytes, start } = tensor;
+    const end = unescapedEnd(bytes, start);
+    if (end === -1 || !isPrintable(bytes, start, end)) {
+      this.append(text, separator, decodeString(bytes, start));
+      return;
+    }
+    text.appendBytes(this.#startBytes, separator === '' ? 1 : 0);
+    text.appendBytes(bytes, start - 1, end + 1);
+    text.appendBytes(this.#endBytes);
+  }
 }
 
 /** `lineStart` is a line feed and the indentation of the line on which the value begins. */

@@ -71,7 +71,7 @@ export class CheckpointIndex {
   readonly #metadataAt: number;
   #metadata: ReadonlyMap<string, string> | null = null;
   readonly #jsonKeys = new Set<string>();
-  #byShard: number[][] | null = null;
+  #byShard: Uint32Array[] | null = null;
 
   /** Only `parseCheckpointIndex` makes indexes. */
   constructor(parser: IndexParser, names: NameTable) {
@@ -125,28 +125,39 @@ export class CheckpointIndex {
     return this.#names.find(name);
   }
 
-  /**
-   * The entries of a shard in the order of the index, each with the entry of the shard's header that
-   * has its name, -1 when none has. Names mostly stand in the same order on both sides: the entry
-   * after the one found last is compared first, and then no lookup is needed.
-   */
-  *placesIn(
-    shard: number,
-    header: Header,
-  ): Generator<readonly [entry: number, place: number], void, void> {
-    const reader = this.#reader;
-    let next = 0;
+  /** The entries of a shard in the order of the index. */
+  entriesOf(shard: number): Uint32Array {
     this.#byShard ??= this.#groupByShard();
-    for (const entry of this.#byShard[shard] as number[]) {
-      const nameAt = this.#nameAt[entry] as number;
+    return this.#byShard[shard] as Uint32Array;
+  }
+
+  /**
+   * For each of `entriesOf` the entry of the shard's header that has its name, -1 when none has. Writers
+   * sort a shard by dtype, then by name, and the index by name: its entries go through the dtypes of the
+   * shard in turns. So the entries after the last ones found in two dtypes are compared first; mostly no
+   * lookup is needed.
+   */
+  placesIn(shard: number, header: Header): Int32Array {
+    const reader = this.#reader;
+    const entries = this.entriesOf(shard);
+    const places = new Int32Array(entries.length);
+    let next = 0;
+    let other = 0;
+    for (let i = 0; i < entries.length; i++) {
+      const nameAt = this.#nameAt[entries[i] as number] as number;
       let place = next;
       if (!header.isNamed(next, reader, nameAt)) {
-        reader.at = nameAt - 1;
-        place = header.findString(reader, reader.readString());
+        place = other;
+        other = next;
+        if (!header.isNamed(place, reader, nameAt)) {
+          reader.at = nameAt - 1;
+          place = header.findString(reader, reader.readString());
+        }
       }
       if (place !== -1) next = place + 1;
-      yield [entry, place];
+      places[i] = place;
     }
+    return places;
   }
 
   /** Name of an entry. */
@@ -169,11 +180,20 @@ export class CheckpointIndex {
     return this.#shardOf[entry] as number;
   }
 
-  #groupByShard(): number[][] {
-    const entries: number[][] = this.shards.map(() => []);
+  #groupByShard(): Uint32Array[] {
+    const counts = new Uint32Array(this.shards.length);
     for (let entry = 0; entry < this.size; entry++) {
-      (entries[this.#shardOf[entry] as number] as number[]).push(entry);
+      const shard = this.#shardOf[entry] as number;
+      counts[shard] = (counts[shard] as number) + 1;
     }
-    return entries;
+    const groups = Array.from(counts, (count) => new Uint32Array(count));
+    // Filled from behind: what is left of a count is the place of the entry.
+    for (let entry = this.size - 1; entry >= 0; entry--) {
+      const shard = this.#shardOf[entry] as number;
+      const place = (counts[shard] as number) - 1;
+      counts[shard] = place;
+      (groups[shard] as Uint32Array)[place] = entry;
+    }
+    return groups;
   }
 }

@@ -61,14 +61,10 @@ describe('parseCheckpointIndex', () => {
     const tensor = '{"dtype":"U8","shape":[0],"data_offsets":[0,0]}';
     const json = new TextEncoder().encode(`{"10":${tensor},"c":${tensor},"b":${tensor}}`);
     const header = parseHeader(json, 8 + json.length);
-    expect([...index.placesIn(0, header)]).toEqual([
-      [0, 2],
-      [2, 0],
-    ]);
-    expect([...index.placesIn(1, header)]).toEqual([
-      [1, -1],
-      [3, -1],
-    ]);
+    expect([...index.entriesOf(0)]).toEqual([0, 2]);
+    expect([...index.placesIn(0, header)]).toEqual([2, 0]);
+    expect([...index.entriesOf(1)]).toEqual([1, 3]);
+    expect([...index.placesIn(1, header)]).toEqual([-1, -1]);
   });
 
   it('gives metadata as text, integers in full', () => {

@@ -2,11 +2,15 @@
 
 import { argumentRangeError, type OptionNames } from '../../errors/arguments.js';
 import { FormatError, refuseTensor } from '../../errors/errors.js';
-import { layOut, type Placed } from '../../format/header-writer.js';
+import { layOut, type MetadataInput } from '../../format/header-writer.js';
 import type { Payload, TensorEntry } from '../../save/tensor-input.js';
 import type { WritableLayout } from '../../save/tensor-writes.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../../shards/checkpoint-index.js';
-import { encodeIndex, type IndexValue } from '../../shards/checkpoint-index-writer.js';
+import {
+  encodeIndex,
+  type IndexValue,
+  type JsonString,
+} from '../../shards/checkpoint-index-writer.js';
 import { DEFAULT_FILENAME_PATTERN, FilenamePattern } from '../../shards/file-names.js';
 import type { CheckpointMetadata } from '../../shards/metadata.js';
 import { SHARD_EXTENSION } from '../../shards/shard-paths.js';
@@ -53,20 +57,14 @@ export interface PlannedFile {
   readonly layout: WritableLayout;
 }
 
-/**
- * Tensors by number, from 0. They need not all be objects at once: those of one file are used
- * together, and dropped before the next file.
- */
-export interface TensorTable<Entry extends AnyEntry> {
-  readonly size: number;
-  /** Length of a tensor in bytes. */
-  byteLength(number: number): number;
-  /** Name of a tensor. */
-  name(number: number): string;
-  /** A tensor; the same object every time, or a new one. */
-  entry(number: number): Entry;
-  /** The tensors of a file, in the form in which they are kept until it is written. */
-  keep(placed: readonly Placed<Entry>[]): WritableLayout['placed'];
+/** Tensors by number, from 0. They need not be objects. */
+export interface TensorTable {
+  /** Length of every tensor in bytes. */
+  readonly byteLengths: Float64Array;
+  /** Name of a tensor, or where it stands. */
+  name(number: number): string | JsonString;
+  /** Lays out a file of these tensors; throws as `layOut`. */
+  layOut(numbers: readonly number[], metadata: MetadataInput | null): WritableLayout;
   /** All tensors, or at least one of every file that they come from. */
   readonly samples: Iterable<Pick<AnyEntry, 'payload'>>;
 }
@@ -76,15 +74,13 @@ export interface TensorTable<Entry extends AnyEntry> {
  *
  * @throws InvalidTensorError for a name that comes twice
  */
-export function tableOf(entries: readonly AnyEntry[]): TensorTable<AnyEntry> {
+export function tableOf(entries: readonly AnyEntry[]): TensorTable {
   requireNamesOnce(entries);
   const entry = (number: number): AnyEntry => entries[number] as AnyEntry;
   return {
-    size: entries.length,
-    entry,
-    byteLength: (number) => entry(number).byteLength,
+    byteLengths: Float64Array.from(entries, ({ byteLength }) => byteLength),
     name: (number) => entry(number).name,
-    keep: (placed) => placed,
+    layOut: (numbers, metadata) => layOut(numbers.map(entry), { metadata }),
     samples: entries,
   };
 }
@@ -118,23 +114,22 @@ function patternOf({ filenamePattern, variant }: CheckpointLayoutOptions): Filen
  * @throws FormatError `SAFETENSORS_INDEX_TOO_LARGE` for an index that no reader accepts
  * @throws TypeError, RangeError for unusable options
  */
-export function planCheckpoint<Entry extends AnyEntry>(
-  tensors: TensorTable<Entry>,
+export function planCheckpoint(
+  tensors: TensorTable,
   options: CheckpointLayoutOptions,
   metadataOf: (split: SplitSummary) => PlannedMetadata,
 ): CheckpointPlan {
   const pattern = patternOf(options);
   const limit = parseByteSize(options.maxShardSize ?? DEFAULT_MAX_SHARD_SIZE, 'maxShardSize');
-  const shards = splitByteLengths(byteLengthsOf(tensors), limit);
-  const totalSize = totalOf(tensors);
+  const shards = splitByteLengths(tensors.byteLengths, limit);
+  const totalSize = totalOf(tensors.byteLengths);
   if (shards.length === 0) shards.push([]);
   const isSharded = shards.length > 1;
   const split = { isSharded, metadata: { total_size: totalSize } };
   const { file: metadata, index: indexMetadata } = metadataOf(split);
   const nameOf = (shard: number): string => pattern.filename(shard + 1, shards.length);
   const files = shards.map((numbers, shard) => {
-    const { placed, ...rest } = layOut(entriesOf(tensors, numbers), { metadata });
-    return { name: nameOf(shard), layout: { ...rest, placed: tensors.keep(placed) } };
+    return { name: nameOf(shard), layout: tensors.layOut(numbers, metadata) };
   });
   const metadataOfIndex: ReadonlyMap<string, IndexValue> =
     indexMetadata ?? new Map<string, IndexValue>([['total_size', totalSize], ...(metadata ?? [])]);
@@ -148,29 +143,17 @@ export function planCheckpoint<Entry extends AnyEntry>(
   return { pattern, files, samples, totalSize, index, interimIndex: indexOf };
 }
 
-function* byteLengthsOf(tensors: TensorTable<AnyEntry>): Generator<number, void, void> {
-  for (let number = 0; number < tensors.size; number++) yield tensors.byteLength(number);
-}
-
-function totalOf(tensors: TensorTable<AnyEntry>): number {
-  let total = 0;
-  for (const byteLength of byteLengthsOf(tensors)) total += byteLength;
+function totalOf(byteLengths: Float64Array): number {
+  const total = byteLengths.reduce((sum, byteLength) => sum + byteLength, 0);
   if (Number.isSafeInteger(total)) return total;
   throw argumentRangeError('tensors', 'of at most 2^53 - 1 bytes together', total);
 }
 
-function* entriesOf<Entry extends AnyEntry>(
-  tensors: TensorTable<Entry>,
-  numbers: readonly number[],
-): Generator<Entry, void, void> {
-  for (const number of numbers) yield tensors.entry(number);
-}
-
 function* weightMapOf(
-  tensors: TensorTable<AnyEntry>,
+  tensors: TensorTable,
   shards: readonly (readonly number[])[],
   filenameOf: (shard: number) => string,
-): Generator<[string, string], void, void> {
+): Generator<[tensor: string | JsonString, filename: string], void, void> {
   for (const [shard, numbers] of shards.entries()) {
     const filename = filenameOf(shard);
     for (const number of numbers) yield [tensors.name(number), filename];

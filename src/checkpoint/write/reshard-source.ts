@@ -1,15 +1,16 @@
 /**
- * The tensors that `reshard` takes, straight from the headers of the source: no need to make a hundred
- * thousand `Tensor` objects.
+ * The tensors that `reshard` takes, straight from the headers of the source: no objects and no strings for
+ * a hundred thousand tensors.
  */
 
 import { SafetensorsFile } from '../../file/file.js';
-import type { Dtype } from '../../format/dtype.js';
 import type { Header } from '../../format/header.js';
-import type { Placed } from '../../format/header-writer.js';
-import type { FilePayload, TensorEntry } from '../../save/tensor-input.js';
+import { type HeaderEntries, layOutEntries } from '../../format/header-copy.js';
+import type { MetadataInput } from '../../format/header-writer.js';
+import type { FilePayload } from '../../save/tensor-input.js';
 import type { WritableLayout } from '../../save/tensor-writes.js';
 import type { CheckpointIndex } from '../../shards/checkpoint-index.js';
+import type { JsonString } from '../../shards/checkpoint-index-writer.js';
 import type { LendingStorage } from '../../storage/storage.js';
 import type { LazyShards } from '../lazy-shards.js';
 import type { TensorTable } from './plan.js';
@@ -20,53 +21,18 @@ interface SourceShard {
   readonly storage: LendingStorage;
 }
 
-/** A tensor in its shard. Only its name is decoded and kept; the rest is read from the header. */
-class SourceTensor implements TensorEntry<FilePayload> {
-  /** Number in the table. */
-  readonly number: number;
-  readonly name: string;
-  readonly #shard: SourceShard;
-  readonly #entry: number;
-
-  constructor(number: number, shard: SourceShard, entry: number) {
-    this.number = number;
-    this.name = shard.header.name(entry);
-    this.#shard = shard;
-    this.#entry = entry;
-  }
-
-  get dtype(): Dtype {
-    return this.#shard.header.dtype(this.#entry);
-  }
-
-  get shape(): readonly number[] {
-    return this.#shard.header.shape(this.#entry);
-  }
-
-  get byteLength(): number {
-    return byteLengthOf(this.#shard, this.#entry);
-  }
-
-  get payload(): FilePayload {
-    return payloadOf(this.#shard, this.#entry);
-  }
-}
-
-function byteLengthOf({ header }: SourceShard, entry: number): number {
-  return header.end(entry) - header.begin(entry);
-}
-
-function payloadOf({ header, storage }: SourceShard, entry: number): FilePayload {
-  const position = header.dataStart + header.begin(entry);
-  return { kind: 'file', storage, position };
+/** Bytes of neighbouring tensors, and their place in the data of the new file. */
+interface PlacedRun {
+  readonly begin: number;
+  readonly spec: { readonly byteLength: number; readonly payload: FilePayload };
 }
 
 /**
  * Every tensor that a shard has; of several with one name, the one that the index means. Shard by
  * shard, in the order of each file.
  */
-export class SourceTensors implements TensorTable<SourceTensor> {
-  readonly size: number;
+export class SourceTensors implements TensorTable, HeaderEntries {
+  readonly byteLengths: Float64Array;
   readonly #shards: readonly SourceShard[];
   /** The shard of every tensor. */
   readonly #shardOf: Uint32Array;
@@ -84,80 +50,96 @@ export class SourceTensors implements TensorTable<SourceTensor> {
       // Whatever is opened by its path lends its descriptor.
       return { header, storage: storage as LendingStorage };
     });
+    const isTaken = takenEntries(this.#shards, shards);
     const capacity = this.#shards.reduce((sum, { header }) => sum + header.size, 0);
+    const byteLengths = new Float64Array(capacity);
     this.#shardOf = new Uint32Array(capacity);
     this.#entryOf = new Uint32Array(capacity);
     let size = 0;
-    for (const [shard, entry] of chosen(this.#shards, shards)) {
-      this.#shardOf[size] = shard;
-      this.#entryOf[size] = entry;
-      size++;
+    for (const [shard, { header }] of this.#shards.entries()) {
+      const taken = isTaken[shard] as Uint8Array;
+      for (let entry = 0; entry < header.size; entry++) {
+        if (taken[entry] !== 1) continue;
+        byteLengths[size] = header.end(entry) - header.begin(entry);
+        this.#shardOf[size] = shard;
+        this.#entryOf[size] = entry;
+        size++;
+      }
     }
-    this.size = size;
+    this.byteLengths = byteLengths.subarray(0, size);
   }
 
-  byteLength(number: number): number {
-    return byteLengthOf(this.#shard(number), this.#entry(number));
+  header(number: number): Header {
+    return this.#shard(number).header;
   }
 
-  name(number: number): string {
-    return this.#shard(number).header.name(this.#entry(number));
+  entry(number: number): number {
+    return this.#entryOf[number] as number;
   }
 
-  entry(number: number): SourceTensor {
-    return new SourceTensor(number, this.#shard(number), this.#entry(number));
+  name(number: number): JsonString {
+    const { header } = this.#shard(number);
+    return { bytes: header.json, start: header.nameAt(this.entry(number)) };
   }
 
   /** Keeps four bytes per tensor. */
-  keep(placed: readonly Placed<SourceTensor>[]): WritableLayout['placed'] {
-    const numbers = Uint32Array.from(placed, ({ spec }) => spec.number);
-    return { [Symbol.iterator]: () => this.#place(numbers) };
+  layOut(numbers: readonly number[], metadata: MetadataInput | null): WritableLayout {
+    const { header, numbers: order, byteLength } = layOutEntries(this, numbers, metadata);
+    return { header, byteLength, placed: { [Symbol.iterator]: () => this.#runs(order) } };
   }
 
   get samples(): { readonly payload: FilePayload }[] {
     const used = this.#shards.filter(({ header }) => header.size > 0);
-    return used.map((shard) => ({ payload: payloadOf(shard, 0) }));
+    return used.map(({ header, storage }) => ({
+      payload: { kind: 'file', storage, position: header.dataStart },
+    }));
   }
 
-  *#place(numbers: Uint32Array): ReturnType<WritableLayout['placed'][typeof Symbol.iterator]> {
+  /** Tensors whose bytes follow each other in a shard are one run. */
+  *#runs(numbers: Uint32Array): Generator<PlacedRun, void, void> {
     let begin = 0;
-    for (const number of numbers) {
-      const shard = this.#shard(number);
-      const entry = this.#entry(number);
-      const byteLength = byteLengthOf(shard, entry);
-      yield { begin, spec: { byteLength, payload: payloadOf(shard, entry) } };
-      begin += byteLength;
+    for (let i = 0; i < numbers.length; ) {
+      const first = numbers[i] as number;
+      const { header, storage } = this.#shard(first);
+      const start = header.begin(this.entry(first));
+      let end = start;
+      do {
+        end = header.end(this.entry(numbers[i] as number));
+        i++;
+      } while (i < numbers.length && this.#continues(numbers[i] as number, first, end));
+      const payload: FilePayload = { kind: 'file', storage, position: header.dataStart + start };
+      yield { begin, spec: { byteLength: end - start, payload } };
+      begin += end - start;
     }
+  }
+
+  /** Whether a tensor stands in the shard of another and begins at this offset. */
+  #continues(number: number, other: number, offset: number): boolean {
+    if (this.#shardOf[number] !== this.#shardOf[other]) return false;
+    return this.header(number).begin(this.entry(number)) === offset;
   }
 
   #shard(number: number): SourceShard {
     return this.#shards[this.#shardOf[number] as number] as SourceShard;
   }
-
-  #entry(number: number): number {
-    return this.#entryOf[number] as number;
-  }
 }
 
-/** Shard and entry of every tensor to be taken. */
-function* chosen(
-  shards: readonly SourceShard[],
-  files: LazyShards,
-): Generator<[shard: number, entry: number], void, void> {
+/** 1 for every entry of a shard that is to be taken. */
+function takenEntries(shards: readonly SourceShard[], files: LazyShards): Uint8Array[] {
   const { index } = files.files;
   const { meant, missing } = meantByIndex(shards, index);
+  if (index === null) return meant;
   const strays = new Set<string>();
   for (const [shard, { header }] of shards.entries()) {
-    for (let entry = 0; entry < header.size; entry++) {
-      if (meant[shard]?.[entry] !== 1) {
-        const name = header.name(entry);
-        const isElsewhere = index !== null && index.find(name) !== -1 && !missing.has(name);
-        if (isElsewhere || strays.size === strays.add(name).size) continue;
-      }
-      yield [shard, entry];
+    const taken = meant[shard] as Uint8Array;
+    for (let entry = taken.indexOf(0); entry !== -1; entry = taken.indexOf(0, entry + 1)) {
+      const name = header.name(entry);
+      const isElsewhere = index.find(name) !== -1 && !missing.has(name);
+      if (!isElsewhere && strays.size !== strays.add(name).size) taken[entry] = 1;
     }
   }
   for (const [name, shard] of missing) if (!strays.has(name)) throw files.missing(shard, name);
+  return meant;
 }
 
 /**
@@ -172,8 +154,9 @@ function meantByIndex(
   const meant = shards.map(({ header }, shard) => {
     const isMeant = new Uint8Array(header.size);
     if (index === null) return isMeant.fill(1);
-    for (const [entry, place] of index.placesIn(shard, header)) {
-      if (place === -1) missing.set(index.name(entry), shard);
+    const entries = index.entriesOf(shard);
+    for (const [i, place] of index.placesIn(shard, header).entries()) {
+      if (place === -1) missing.set(index.name(entries[i] as number), shard);
       else isMeant[place] = 1;
     }
     return isMeant;

@@ -9,24 +9,44 @@ const MATRICES = ['gate_proj', 'up_proj', 'down_proj'];
 const EXPERTS = 256;
 const PER_EXPERT = MATRICES.length * 2;
 
+/** Rows and columns of a large matrix: its weights take 16 MiB. */
+const MATRIX: readonly [number, number] = [8192, 2048];
+
+/** Rows and columns of its scales. */
+const SCALES: readonly [number, number] = [64, 16];
+
 /** The tensor at a position in the order of the modules. */
-function expertTensor(index: number): TensorSpec {
+function expertTensor(index: number, [rows, columns]: readonly [number, number]): TensorSpec {
   const layer = Math.floor(index / (EXPERTS * PER_EXPERT));
   const expert = Math.floor(index / PER_EXPERT) % EXPERTS;
   const name = `model.layers.${layer}.mlp.experts.${expert}.${MATRICES[(index >> 1) % MATRICES.length]}`;
   return index % 2 === 0
-    ? { name: `${name}.weight`, dtype: 'F8_E4M3', shape: [8192, 2048], byteLength: 2 ** 24 }
-    : { name: `${name}.weight_scale_inv`, dtype: 'F32', shape: [64, 16], byteLength: 4096 };
+    ? {
+        name: `${name}.weight`,
+        dtype: 'F8_E4M3',
+        shape: [rows, columns],
+        byteLength: rows * columns,
+      }
+    : { name: `${name}.weight_scale_inv`, dtype: 'F32', shape: SCALES, byteLength: 4096 };
+}
+
+/** How the checkpoint is written. */
+interface ExpertOptions {
+  /** Rows and columns of a matrix. */
+  readonly matrix?: readonly [number, number];
+  /** Writes a shard; a hole instead of data by default. */
+  readonly write?: (path: string, tensors: readonly TensorSpec[]) => Promise<void>;
 }
 
 /**
- * Makes the folder with shards of holes and their index, the names in order as the Hub's library
- * writes them. Gives the path of the index, and the name of a tensor of 4 kB in the last shard.
+ * Makes the folder with shards and their index, the names in order as the Hub's library writes them.
+ * Gives the path of the index, and the name of a tensor of 4 kB in the last shard.
  */
 export async function writeExpertCheckpoint(
   folder: string,
   tensorCount: number,
   shardCount: number,
+  { matrix = MATRIX, write = writeSparseModel }: ExpertOptions = {},
 ): Promise<{ index: string; scales: string }> {
   await mkdir(folder);
   const digits = (number: number): string => String(number).padStart(5, '0');
@@ -37,8 +57,10 @@ export async function writeExpertCheckpoint(
     const [begin = 0, end = 0] = [shard - 1, shard].map((number) =>
       Math.round((number * tensorCount) / shardCount),
     );
-    const tensors = Array.from({ length: end - begin }, (_, index) => expertTensor(begin + index));
-    await writeSparseModel(join(folder, file), tensors);
+    const tensors = Array.from({ length: end - begin }, (_, index) =>
+      expertTensor(begin + index, matrix),
+    );
+    await write(join(folder, file), tensors);
     for (const { name, byteLength } of tensors) {
       weightMap.push([name, file]);
       totalSize += byteLength;

@@ -8,6 +8,7 @@ import { headers } from './trials/headers.js';
 import { memory } from './trials/memory.js';
 import { processStart } from './trials/process-start.js';
 import { everyByte, everyByteCold, oneTensor } from './trials/reading.js';
+import { reshardSmall } from './trials/reshard.js';
 import { rows } from './trials/rows.js';
 import { save } from './trials/save.js';
 
@@ -37,6 +38,7 @@ export const TRIALS: ReadonlyMap<string, Trial> = new Map([
   ['headers', headers],
   ['save', save],
   ['checkpoint', checkpoint],
+  ['reshard', reshardSmall],
   ['convert', convert],
   ['rows', rows],
 ]);

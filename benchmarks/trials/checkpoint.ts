@@ -6,7 +6,7 @@ import { type Driver, NUMPY_REFERENCE, node, python } from '../drivers.js';
 import { writeExpertCheckpoint } from '../expert-checkpoint.js';
 import { cell, formatDuration, formatRatio } from '../figures.js';
 import { measure, medianOf, reasonsOf } from '../measure.js';
-import { atLeast, type Section } from '../report.js';
+import { atLeast, atMost, type Section } from '../report.js';
 import { type Command, NotMeasuredError, runChild } from '../run-child.js';
 import type { TrialContext } from '../trials.js';
 
@@ -65,6 +65,7 @@ export async function checkpoint(context: TrialContext): Promise<Section> {
         ratio(VERIFY),
         3,
       ),
+      atMost(`${SHARDS} shards, every header checked: at most 80 ms`, time(VERIFY[0]), 80),
     ],
   };
 }

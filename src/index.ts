@@ -6,7 +6,13 @@
 
 export type { BufferCounting } from './addon/uncounted-buffers.js';
 export type { Checkpoint, CheckpointFacts } from './checkpoint/checkpoint.js';
-export { loadCheckpoint, type OpenCheckpointOptions, openCheckpoint } from './checkpoint/open.js';
+export {
+  loadCheckpoint,
+  type OpenCheckpointAsyncOptions,
+  type OpenCheckpointOptions,
+  openCheckpoint,
+  openCheckpointAsync,
+} from './checkpoint/open.js';
 export type { WriteCheckpointOptions, WrittenCheckpoint } from './checkpoint/write/execute-plan.js';
 export type { CheckpointLayoutOptions } from './checkpoint/write/plan.js';
 export {
@@ -38,10 +44,12 @@ export type { FileFacts, TensorInfo } from './file/facts.js';
 export type { CloseOptions, SafetensorsFile } from './file/file.js';
 export {
   loadFile,
+  type OpenAsyncOptions,
   type OpenOptions,
   type ParseOptions,
   parse,
   safeOpen,
+  safeOpenAsync,
 } from './file/open.js';
 export type { StreamOptions } from './file/stream.js';
 export { type FloatData, type FloatDtype, fromFloat32 } from './float32/from-float32.js';

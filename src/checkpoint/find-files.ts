@@ -1,16 +1,17 @@
 /** Finds the files of a checkpoint: chooses in a folder, and looks for the shards of an index. */
 
-import { closeSync, existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, join, sep } from 'node:path';
 import { argumentRangeError } from '../errors/arguments.js';
 import { FormatError, quoteName, SafetensorsError } from '../errors/errors.js';
 import { blobsOf } from '../hub/cache.js';
+import { closeFile, exists, listFolder, realPath, statAnything } from '../io/file-calls.js';
 import { openRegularFile, readerOf, readFully } from '../io/opened-file.js';
+import { forEach, runSync, type Steps } from '../io/steps.js';
 import {
   type CheckpointIndex,
   checkIndexByteLength,
+  indexSlices,
   type ParseIndexOptions,
-  parseCheckpointIndex,
 } from '../shards/checkpoint-index.js';
 import { pathObjection } from '../shards/shard-paths.js';
 import {
@@ -59,22 +60,22 @@ export function singleFile(path: string, passedOver: readonly string[] = []): Ch
 }
 
 /** Reads an index whose length was checked before. */
-function readIndex(path: string, options: ParseIndexOptions): CheckpointIndex {
-  const file = openRegularFile(path, path);
+function* readIndex(path: string, options: ParseIndexOptions): Steps<CheckpointIndex> {
+  const file = yield* openRegularFile(path, path);
   try {
     checkIndexByteLength(file.byteLength, { ...options, path });
     const json = new Uint8Array(file.byteLength);
-    readFully(readerOf(file), json, 0, path);
-    return parseCheckpointIndex(json, { ...options, path });
+    yield* readFully(readerOf(file), json, 0, path);
+    return yield* indexSlices(json, { ...options, path });
   } finally {
-    closeSync(file.fd);
+    yield* closeFile(file.fd);
   }
 }
 
 /** Names of the shards of an index; undefined when it cannot be read. */
 export function shardNamesOf(path: string): readonly string[] | undefined {
   try {
-    return readIndex(path, {}).shards;
+    return runSync(readIndex(path, {})).shards;
   } catch {
     return undefined;
   }
@@ -86,23 +87,23 @@ interface FoundIndex {
   readonly missing: readonly string[];
 }
 
-function findShards(path: string, options: ParseIndexOptions): FoundIndex {
-  const index = readIndex(path, options);
+function* findShards(path: string, options: ParseIndexOptions): Steps<FoundIndex> {
+  const index = yield* readIndex(path, options);
   const folder = dirname(path);
-  const isInside = insideOf(folder);
-  const missing: string[] = [];
-  const shards = index.shards.map((name) => {
-    const shard = join(folder, name);
-    if (statSync(shard, { throwIfNoEntry: false }) === undefined) missing.push(name);
-    else if (!isInside(shard)) refuseLink(path, name);
-    return { name, path: shard };
+  const isInside = yield* insideOf(folder);
+  const shards = index.shards.map((name) => ({ name, path: join(folder, name) }));
+  const isMissing = new Set<string>();
+  yield* forEach(shards, function* (shard) {
+    if ((yield* statAnything(shard.path)) === undefined) isMissing.add(shard.name);
+    else if (!(yield* isInside(shard.path))) refuseLink(path, shard.name);
   });
+  const missing = index.shards.filter((name) => isMissing.has(name));
   return { files: { path, index, shards, passedOver: [] }, missing };
 }
 
 /** The checkpoint of an index; every shard must be there. */
-export function indexedFiles(path: string, options: ParseIndexOptions): CheckpointFiles {
-  return complete(findShards(path, options));
+export function* indexedFiles(path: string, options: ParseIndexOptions): Steps<CheckpointFiles> {
+  return complete(yield* findShards(path, options));
 }
 
 function complete({ files, missing }: FoundIndex): CheckpointFiles {
@@ -121,12 +122,12 @@ export function refuseLink(path: string, name: string): never {
  * A test whether a file is inside a folder when links are followed. In a snapshot of the Hub's cache,
  * files are links to the blobs of the same repository; these count as inside.
  */
-export function insideOf(folder: string): (path: string) => boolean {
-  const root = realpathSync.native(folder);
+export function* insideOf(folder: string): Steps<(path: string) => Steps<boolean>> {
+  const root = yield* realPath(folder);
   const blobs = blobsOf(root);
   const roots = blobs === undefined ? [root] : [root, blobs];
-  return (path) => {
-    const real = realpathSync.native(path);
+  return function* (path) {
+    const real = yield* realPath(path);
     return roots.some((root) => real.startsWith(root.endsWith(sep) ? root : root + sep));
   };
 }
@@ -138,30 +139,30 @@ export function insideOf(folder: string): (path: string) => boolean {
  * @throws SafetensorsError `SAFETENSORS_MISSING_SHARDS`, `SAFETENSORS_CHECKPOINT_NOT_FOUND`
  * @throws FormatError for a bad index, and `SAFETENSORS_UNSAFE_SHARD_NAME` for a link out of the folder
  */
-export function selectInFolder(folder: string, options: SelectOptions): CheckpointFiles {
+export function* selectInFolder(folder: string, options: SelectOptions): Steps<CheckpointFiles> {
   const { variant } = options;
   if (variant !== undefined && (pathObjection(variant) !== null || variant.includes('/'))) {
     throw argumentRangeError('variant', 'a part of a file name, such as fp16', variant);
   }
-  const isInside = insideOf(folder);
-  const present = readdirSync(folder).filter((name) => isOfVariant(name, variant));
+  const isInside = yield* insideOf(folder);
+  const present = (yield* listFolder(folder)).filter((name) => isOfVariant(name, variant));
   let { indexes, single } = chooseFiles(present, variant);
-  if (single !== undefined && !existsSync(join(folder, single))) {
+  if (single !== undefined && !(yield* exists(join(folder, single)))) {
     const others = present.filter((name) => name !== single);
     ({ indexes, single } = chooseFiles(others, variant));
   }
   let incomplete: FoundIndex | undefined;
   for (const name of indexes) {
     const path = join(folder, name);
-    if (!isInside(path)) refuseLink(folder, name);
-    const found = findShards(path, options);
+    if (!(yield* isInside(path))) refuseLink(folder, name);
+    const found = yield* findShards(path, options);
     const named = found.files.shards.some((shard) => shard.name === single);
     const passedOver = single !== undefined && !named ? [single] : [];
     if (found.missing.length === 0) return { ...found.files, passedOver };
     incomplete ??= found;
   }
   single ??= onlyFile(folder, present, incomplete);
-  if (!isInside(join(folder, single))) refuseLink(folder, single);
+  if (!(yield* isInside(join(folder, single)))) refuseLink(folder, single);
   const passedOver = incomplete === undefined ? [] : [basename(incomplete.files.path)];
   return singleFile(join(folder, single), passedOver);
 }

@@ -4,6 +4,7 @@ import { statSync } from 'node:fs';
 import { FileClosedError, FormatError, quoteName } from '../errors/errors.js';
 import type { CloseOptions, SafetensorsFile } from '../file/file.js';
 import { type OpenOptions, openFile } from '../file/open.js';
+import { forEach, runSync, type Steps } from '../io/steps.js';
 import type { CheckpointFiles, ShardFile } from './find-files.js';
 
 /** Shards by their position in `CheckpointFiles.shards`. */
@@ -33,12 +34,18 @@ export class LazyShards {
   /** The open shard; opened now when it was not. */
   open(shard: number): SafetensorsFile {
     this.requireOpen();
-    let file = this.#open.get(shard);
-    if (file === undefined) {
-      const { path } = this.files.shards[shard] as ShardFile;
-      file = openFile(path, this.#options);
-      this.#open.set(shard, file);
-    }
+    return this.#open.get(shard) ?? runSync(this.#openNew(shard));
+  }
+
+  /** Opens all shards, some at once where that does not block this thread. */
+  *openAll(): Steps<void> {
+    yield* forEach(this.files.shards, (_, shard) => this.#openNew(shard));
+  }
+
+  *#openNew(shard: number): Steps<SafetensorsFile> {
+    const { path } = this.files.shards[shard] as ShardFile;
+    const file = yield* openFile(path, this.#options);
+    this.#open.set(shard, file);
     return file;
   }
 

@@ -1,12 +1,18 @@
 /** Opens checkpoints: by a folder, an index, a file, or the id of a repository on the Hub. */
 
-import { statSync } from 'node:fs';
 import { join } from 'node:path';
-import { type OptionNames, requireOptions, requireString } from '../errors/arguments.js';
+import {
+  type OptionNames,
+  requireOptions,
+  requireSignal,
+  requireString,
+} from '../errors/arguments.js';
 import { OPEN_OPTIONS, type OpenOptions } from '../file/open.js';
 import { findInHubCache, notInCache } from '../hub/cache.js';
 import { hubUri, isHubUri, parseHubId } from '../hub/ids.js';
+import { statAnything, statPath } from '../io/file-calls.js';
 import { pathText } from '../io/paths.js';
+import { runAsync, runSync, type Steps } from '../io/steps.js';
 import { hasCode } from '../io/system-errors.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { Catalog } from './catalog.js';
@@ -42,6 +48,17 @@ const OPEN_CHECKPOINT_OPTIONS: OptionNames<OpenCheckpointOptions> = {
   maxIndexByteLength: true,
 };
 
+/** Options of {@link openCheckpointAsync}. */
+export interface OpenCheckpointAsyncOptions extends OpenCheckpointOptions {
+  /** Aborts the opening: the promise rejects with `signal.reason`, and nothing stays open. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+const OPEN_CHECKPOINT_ASYNC_OPTIONS: OptionNames<OpenCheckpointAsyncOptions> = {
+  ...OPEN_CHECKPOINT_OPTIONS,
+  signal: true,
+};
+
 /**
  * Opens a checkpoint: a folder, an index, a single file, or a repository (`org/name`, `name`,
  * `org/name@revision`, `hf://org/name@revision/path`) that is in the Hub's cache on this machine;
@@ -73,9 +90,50 @@ export function openCheckpoint(
   path: string | URL,
   options: OpenCheckpointOptions = {},
 ): Checkpoint {
-  const shards = new LazyShards(findCheckpoint(path, options), options);
+  requireOptions(options, OPEN_CHECKPOINT_OPTIONS);
+  const shards = new LazyShards(runSync(findCheckpoint(path, options)), options);
   if (shards.files.index === null) shards.open(0);
   return Checkpoint.of(shards);
+}
+
+/**
+ * As {@link openCheckpoint}, without stalling the event loop, and with every shard opened: files are looked
+ * for, opened, read and mapped on the thread pool, and long headers and indexes are parsed in turns of
+ * some milliseconds. No later call waits for a header.
+ *
+ * What `openCheckpoint` finds out at the first use of a shard rejects here: a shard that is bad, or that
+ * cannot be opened. Every shard takes a descriptor. An error or an abort leaves nothing open.
+ *
+ * @throws As {@link openCheckpoint} and {@link safeOpen}, by rejecting; `signal.reason` when it was
+ *   aborted
+ *
+ * @example
+ * ```ts
+ * const signal = AbortSignal.timeout(60_000);
+ * const checkpoint = await openCheckpointAsync('my-model', { signal });
+ * console.log(checkpoint.getTensor('norm.weight').shape); // → [ 4 ]
+ * checkpoint.close();
+ * ```
+ */
+export async function openCheckpointAsync(
+  path: string | URL,
+  options: OpenCheckpointAsyncOptions = {},
+): Promise<Checkpoint> {
+  requireOptions(options, OPEN_CHECKPOINT_ASYNC_OPTIONS);
+  requireSignal(options.signal);
+  return Checkpoint.of(await runAsync(openShards(path, options), options.signal));
+}
+
+/** Finds a checkpoint and opens all of its shards. The caller closes them. */
+export function* openShards(path: string | URL, options: OpenCheckpointOptions): Steps<LazyShards> {
+  const shards = new LazyShards(yield* findCheckpoint(path, options), options);
+  try {
+    yield* shards.openAll();
+  } catch (error) {
+    shards.close({});
+    throw error;
+  }
+  return shards;
 }
 
 /**
@@ -95,7 +153,8 @@ export function loadCheckpoint(
   path: string | URL,
   options: OpenCheckpointOptions = {},
 ): Map<string, Tensor> {
-  const shards = new LazyShards(findCheckpoint(path, options), options);
+  requireOptions(options, OPEN_CHECKPOINT_OPTIONS);
+  const shards = new LazyShards(runSync(findCheckpoint(path, options)), options);
   try {
     const tensors = new Catalog(shards).takeAll();
     // A buffer that is made before the shard is closed outlives it.
@@ -107,51 +166,46 @@ export function loadCheckpoint(
 }
 
 /** The files that `openCheckpoint` opens. */
-export function findCheckpoint(
+function* findCheckpoint(
   path: string | URL,
   options: OpenCheckpointOptions,
-): CheckpointFiles {
-  checkOptions(options);
-  const text = pathText('path', path);
-  const isPath = !isHubUri(text) && statSync(text, { throwIfNoEntry: false }) !== undefined;
-  return isPath ? findFiles(text, options) : findCached(text, options);
-}
-
-function checkOptions(options: OpenCheckpointOptions): void {
-  requireOptions(options, OPEN_CHECKPOINT_OPTIONS);
+): Steps<CheckpointFiles> {
   for (const name of ['variant', 'revision'] as const) {
     const value = options[name];
     if (value !== undefined) requireString(name, value);
   }
+  const text = pathText('path', path);
+  const isPath = !isHubUri(text) && (yield* statAnything(text)) !== undefined;
+  return yield* isPath ? findFiles(text, options) : findCached(text, options);
 }
 
 /** What exists at a path, which is the caller's or, with `label` and `pathTo`, in the cache. */
-function findFiles(
+function* findFiles(
   path: string,
   options: OpenCheckpointOptions,
   label: string = path,
   pathTo: PathTo = (relative) => join(path, relative),
-): CheckpointFiles {
-  if (!statSync(path).isDirectory()) {
-    return path.endsWith('.json') ? indexedFiles(path, options) : singleFile(path);
+): Steps<CheckpointFiles> {
+  if (!(yield* statPath(path)).isDirectory()) {
+    return path.endsWith('.json') ? yield* indexedFiles(path, options) : singleFile(path);
   }
   try {
-    return selectInFolder(path, options);
+    return yield* selectInFolder(path, options);
   } catch (error) {
     if (!hasCode(error, ['SAFETENSORS_CHECKPOINT_NOT_FOUND'])) throw error;
-    throw pipelineError(path, label, pathTo) ?? error;
+    throw (yield* pipelineError(path, label, pathTo)) ?? error;
   }
 }
 
-function findCached(text: string, options: OpenCheckpointOptions): CheckpointFiles {
+function* findCached(text: string, options: OpenCheckpointOptions): Steps<CheckpointFiles> {
   const id = parseHubId(text);
   // Not an id either: Node's own error says that nothing is there.
-  if (id === null) return findFiles(text, options);
-  const found = findInHubCache(id, text, options.revision);
+  if (id === null) return yield* findFiles(text, options);
+  const found = yield* findInHubCache(id, text, options.revision);
   const wanted = { ...id, revision: options.revision ?? id.revision };
   try {
     const pathTo: PathTo = (relative) => hubUri(wanted, relative) ?? join(found, relative);
-    return findFiles(found, options, text, pathTo);
+    return yield* findFiles(found, options, text, pathTo);
   } catch (error) {
     if (!hasCode(error, INCOMPLETE)) throw error;
     throw notInCache(

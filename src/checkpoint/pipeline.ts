@@ -1,8 +1,9 @@
 /** A pipeline of diffusers is a folder of models. Finds the models, and says how each is opened. */
 
-import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { SafetensorsError } from '../errors/errors.js';
+import { listFolder } from '../io/file-calls.js';
+import type { Steps } from '../io/steps.js';
 import { type WayToOpen, waysToOpen } from './file-choice.js';
 
 /**
@@ -27,17 +28,18 @@ export type PathTo = (relative: string) => string;
  * The error for a folder without a checkpoint that is a pipeline: it lists every folder that holds
  * weights, and the calls that open it. Undefined for other folders, and for a pipeline without weights.
  */
-export function pipelineError(
+export function* pipelineError(
   folder: string,
   label: string,
   pathTo: PathTo,
-): SafetensorsError | undefined {
-  const names = namesIn(folder);
+): Steps<SafetensorsError | undefined> {
+  const names = yield* namesIn(folder);
   if (!names.includes(PIPELINE_FILE)) return undefined;
-  const components = names.slice(0, MAX_NAMES).flatMap((name) => {
-    const ways = waysToOpen(namesIn(join(folder, name)));
-    return ways.length === 0 ? [] : [callsFor(name, ways, pathTo)];
-  });
+  const components: string[] = [];
+  for (const name of names.slice(0, MAX_NAMES)) {
+    const ways = waysToOpen(yield* namesIn(join(folder, name)));
+    if (ways.length > 0) components.push(callsFor(name, ways, pathTo));
+  }
   if (components.length === 0) return undefined;
   const shown = components.slice(0, SHOWN_COMPONENTS).join(', ');
   const more = components.length > SHOWN_COMPONENTS ? ' and more' : '';
@@ -59,9 +61,9 @@ function callsFor(folder: string, ways: readonly WayToOpen[], pathTo: PathTo): s
 }
 
 /** Names in a folder; none when it is no folder or cannot be read. */
-function namesIn(folder: string): string[] {
+function* namesIn(folder: string): Steps<string[]> {
   try {
-    return readdirSync(folder).sort();
+    return (yield* listFolder(folder)).sort();
   } catch {
     return [];
   }

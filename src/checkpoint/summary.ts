@@ -9,6 +9,7 @@ import {
   MAX_CONFIG_BYTE_LENGTH,
 } from '../hub/parameter-count.js';
 import { openRegularFile, readerOf, readFully } from '../io/opened-file.js';
+import { runSync } from '../io/steps.js';
 import type { LazyShards } from './lazy-shards.js';
 
 /** Opens every shard and counts what its header says. */
@@ -26,11 +27,11 @@ export function summarize(shards: LazyShards): CheckpointSummary {
 function readConfig(path: string): unknown {
   try {
     const config = join(dirname(path), 'config.json');
-    const file = openRegularFile(config, config);
+    const file = runSync(openRegularFile(config, config));
     try {
       if (file.byteLength > MAX_CONFIG_BYTE_LENGTH) return undefined;
       const bytes = new Uint8Array(file.byteLength);
-      readFully(readerOf(file), bytes, 0, config);
+      runSync(readFully(readerOf(file), bytes, 0, config));
       return JSON.parse(new TextDecoder().decode(bytes));
     } finally {
       closeSync(file.fd);

@@ -1,13 +1,13 @@
 /** Opens files: by a path, all tensors at once, or bytes in memory. */
 
 import { constants } from 'node:buffer';
-import { closeSync, statSync } from 'node:fs';
 import {
   argumentRangeError,
   argumentTypeError,
   type OptionNames,
   requireBoolean,
   requireOptions,
+  requireSignal,
 } from '../errors/arguments.js';
 import { isUint8Array, plainBytes } from '../errors/brand-checks.js';
 import { SafetensorsError } from '../errors/errors.js';
@@ -17,19 +17,20 @@ import {
   type ParseHeaderOptions,
   PREFIX_BYTE_LENGTH,
   parseHeader,
-  parseStart,
   readHeaderLength,
 } from '../format/header.js';
 import { isHubUri, parseHubId } from '../hub/ids.js';
+import { closeFile, statPath } from '../io/file-calls.js';
 import { type OpenedFile, openRegularFile } from '../io/opened-file.js';
 import { locate, type PathLike } from '../io/paths.js';
+import { runAsync, runSync, type Steps } from '../io/steps.js';
 import { hasCode, withAdvice } from '../io/system-errors.js';
 import type { FileBackedStorage } from '../storage/file-backed.js';
 import { MemoryStorage } from '../storage/memory.js';
 import { openStorage } from '../storage/open.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { SafetensorsFile } from './file.js';
-import { readDataStart } from './read-header.js';
+import { readFileHeader } from './read-header.js';
 
 /** Options of {@link parse}. */
 export interface ParseOptions {
@@ -53,6 +54,12 @@ export interface OpenOptions extends ParseOptions {
   readonly guard?: boolean | undefined;
 }
 
+/** Options of {@link safeOpenAsync}. */
+export interface OpenAsyncOptions extends OpenOptions {
+  /** Aborts the opening: the promise rejects with `signal.reason`, and nothing stays open. */
+  readonly signal?: AbortSignal | undefined;
+}
+
 const PARSE_OPTIONS: OptionNames<ParseOptions> = { maxHeaderByteLength: true };
 
 /** Names of the options. */
@@ -61,6 +68,8 @@ export const OPEN_OPTIONS: OptionNames<OpenOptions> = {
   storage: true,
   guard: true,
 };
+
+const OPEN_ASYNC_OPTIONS: OptionNames<OpenAsyncOptions> = { ...OPEN_OPTIONS, signal: true };
 
 /**
  * Opens a safetensors file: reads and checks the whole header, maps the file, reads none of its
@@ -79,34 +88,62 @@ export const OPEN_OPTIONS: OptionNames<OpenOptions> = {
  */
 export function safeOpen(path: PathLike, options: OpenOptions = {}): SafetensorsFile {
   requireOptions(options, OPEN_OPTIONS);
-  return openFile(path, options);
+  return runSync(openFile(path, options));
 }
 
-/** As {@link safeOpen}, with options of which some may be for others. */
-export function openFile(path: PathLike, options: OpenOptions): SafetensorsFile {
+/**
+ * As {@link safeOpen}, without stalling the event loop: the file is opened, read and mapped on the thread
+ * pool, and a long header is parsed in turns of some milliseconds. Same results, same errors.
+ *
+ * An abort ends the work behind the call of the system that is under way, and leaves nothing open.
+ *
+ * @throws As {@link safeOpen}, by rejecting; `signal.reason` when it was aborted
+ *
+ * @example
+ * ```ts
+ * const file = await safeOpenAsync('model.safetensors', { signal: AbortSignal.timeout(60_000) });
+ * console.log(file.keys()); // → [ 'embed.weight', 'norm.weight' ]
+ * file.close();
+ * ```
+ */
+export async function safeOpenAsync(
+  path: PathLike,
+  options: OpenAsyncOptions = {},
+): Promise<SafetensorsFile> {
+  requireOptions(options, OPEN_ASYNC_OPTIONS);
+  requireSignal(options.signal);
+  return await runAsync(openFile(path, options), options.signal);
+}
+
+/** Opens a file, with options of which some may be for others. */
+export function* openFile(path: PathLike, options: OpenOptions): Steps<SafetensorsFile> {
   checkStorageOptions(options);
   const { location, label } = locate(path);
   const limits = limitsOf(options, label);
-  const file = openHere(location, label);
+  const file = yield* openHere(location, label);
   let storage: FileBackedStorage | undefined;
   try {
-    const dataStart = readDataStart(file, limits);
-    storage = openStorage(file, options);
-    const header = parseStart(storage.readHeader(dataStart), file.byteLength, limits);
+    const { header, start } = yield* readFileHeader(file, limits);
+    storage = yield* openStorage(file, start, options);
+    // The last place for an abort.
+    yield;
     return SafetensorsFile.of(storage, header);
   } catch (error) {
-    if (storage === undefined) closeSync(file.fd);
+    if (storage === undefined) yield* closeFile(file.fd);
     else storage.close(false);
     throw error;
   }
 }
 
 /** Opens the file; says so when the path is one that `openCheckpoint` opens. */
-function openHere(location: string | Buffer, label: string): OpenedFile {
+function* openHere(location: string | Buffer, label: string): Steps<OpenedFile> {
   try {
-    return openRegularFile(location, label);
+    return yield* openRegularFile(location, label);
   } catch (error) {
-    if (hasCode(error, ['SAFETENSORS_NOT_A_REGULAR_FILE']) && statSync(location).isDirectory()) {
+    const isFolder =
+      hasCode(error, ['SAFETENSORS_NOT_A_REGULAR_FILE']) &&
+      (yield* statPath(location)).isDirectory();
+    if (isFolder) {
       const message = 'expected a regular file, found a directory, which openCheckpoint opens';
       throw new SafetensorsError('SAFETENSORS_NOT_A_REGULAR_FILE', message, { path: label });
     }

@@ -12,26 +12,29 @@ import {
   readHeaderLength,
 } from '../format/header.js';
 import { type OpenedFile, readerOf, readFully } from '../io/opened-file.js';
+import type { Steps } from '../io/steps.js';
 
-/**
- * The number of bytes before the tensor data: the prefix and the header that it announces.
- *
- * @throws FormatError as `readHeaderLength`; the message says what the file looks like
- */
-export function readDataStart(file: OpenedFile, options: ParseHeaderOptions): number {
-  const head = new Uint8Array(Math.min(file.byteLength, HEAD_BYTE_LENGTH));
-  readFully(readerOf(file), head, 0, file.path);
-  return PREFIX_BYTE_LENGTH + readHeaderLength(head, file.byteLength, options);
+/** A header that was read and checked, and the bytes that it was read from. */
+export interface ReadHeader {
+  readonly header: Header;
+  /** All bytes before the tensor data. */
+  readonly start: Uint8Array;
 }
 
 /**
  * Reads and checks the header, and nothing else.
  *
- * @throws FormatError; FileChangedError when the file is rewritten meanwhile
+ * @throws FormatError, which says what the file looks like; FileChangedError when the file is rewritten
+ *   meanwhile
  */
-export function readFileHeader(file: OpenedFile): Header {
-  const options = { path: file.path };
-  const start = new Uint8Array(readDataStart(file, options));
-  readFully(readerOf(file), start, 0, file.path);
-  return parseStart(start, file.byteLength, options);
+export function* readFileHeader(
+  file: OpenedFile,
+  options: ParseHeaderOptions = { path: file.path },
+): Steps<ReadHeader> {
+  const head = new Uint8Array(Math.min(file.byteLength, HEAD_BYTE_LENGTH));
+  yield* readFully(readerOf(file), head, 0, file.path);
+  const length = readHeaderLength(head, file.byteLength, options);
+  const start = new Uint8Array(PREFIX_BYTE_LENGTH + length);
+  yield* readFully(readerOf(file), start, 0, file.path);
+  return { header: yield* parseStart(start, file.byteLength, options), start };
 }

@@ -5,6 +5,7 @@
 
 import { type ErrorContext, FormatError, type FormatErrorCode } from '../errors/errors.js';
 import { CLOSE_BRACKET, type JsonReader } from '../json/reader.js';
+import { SLICE_SIZE, type Slices } from '../json/slices.js';
 import { decodeString } from '../json/strings.js';
 import { DTYPE_NAMES, DTYPES, type Dtype } from './dtype.js';
 import { DTYPE_MASK, SUPERSEDED, type TensorColumns, UNPROVEN } from './tensor-columns.js';
@@ -18,12 +19,12 @@ const UNSAFE_HIGH = 2 ** 21;
  * of the data, violates. All arithmetic is exact up to 2^64. Returns the first entry with a dimension
  * above 2^53 - 1, else -1: a JavaScript number cannot hold it, and the caller refuses it last.
  */
-export function checkTensors(
+export function* checkTensors(
   reader: JsonReader,
   columns: TensorColumns,
   dataByteLength: number,
   context: ErrorContext,
-): number {
+): Slices<number> {
   const { beginHigh, beginLow, endHigh, endLow, kind, nameAt, shapeAt } = columns;
   const offsetsOf = (entry: number): string => {
     const begin = uint64Of(beginHigh[entry] as number, beginLow[entry] as number);
@@ -42,6 +43,7 @@ export function checkTensors(
   let lastLow = 0;
   let oversized = -1;
   for (let entry = 0; entry < columns.size; entry++) {
+    if (entry % SLICE_SIZE === 0) yield;
     const flags = kind[entry] as number;
     if ((flags & SUPERSEDED) !== 0) continue;
     if (beginHigh[entry] !== lastHigh || beginLow[entry] !== lastLow) {

@@ -19,6 +19,7 @@ import {
   QUOTE,
 } from '../json/reader.js';
 import { skipNull, skipValue } from '../json/skip.js';
+import { SLICE_SIZE, type Slices } from '../json/slices.js';
 import { compareStrings, decodeString } from '../json/strings.js';
 import { DTYPE_NAMES, DTYPES } from './dtype.js';
 import { TensorColumns, UNPROVEN } from './tensor-columns.js';
@@ -95,16 +96,22 @@ export class HeaderParser {
   }
 
   /** Reads the whole header. */
-  parse(): void {
+  *parse(): Slices<void> {
     const reader = this.#reader;
-    if (reader.enter(CLOSE_BRACE)) {
-      do {
-        const nameAt = reader.readKey();
-        if (this.#isMetadata(nameAt)) this.#readMetadata(nameAt);
-        else this.#readTensor(nameAt);
-      } while (reader.hasNext(CLOSE_BRACE));
-    }
+    if (reader.enter(CLOSE_BRACE)) while (this.#readSlice()) yield;
     reader.expectEnd();
+  }
+
+  /** Reads some members; returns whether there are more. */
+  #readSlice(): boolean {
+    const reader = this.#reader;
+    for (let read = 0; read < SLICE_SIZE; read++) {
+      const nameAt = reader.readKey();
+      if (this.#isMetadata(nameAt)) this.#readMetadata(nameAt);
+      else this.#readTensor(nameAt);
+      if (!reader.hasNext(CLOSE_BRACE)) return false;
+    }
+    return true;
   }
 
   #isMetadata(nameAt: number): boolean {

@@ -9,6 +9,7 @@ import { type ErrorContext, FileChangedError, FormatError, quoteName } from '../
 import type { DecodedNames } from '../json/decoded-names.js';
 import { NameTable } from '../json/name-table.js';
 import { CLOSE_BRACE, CLOSE_BRACKET, JsonReader, OPEN_BRACE } from '../json/reader.js';
+import { inOneGo, SLICE_SIZE, type Slices } from '../json/slices.js';
 import { decodeString, sameStrings } from '../json/strings.js';
 import { checkUtf8, describeByte } from '../json/utf8.js';
 import { DTYPE_NAMES, type Dtype } from './dtype.js';
@@ -109,31 +110,39 @@ export function parseHeader(
   fileByteLength: number,
   options: ParseHeaderOptions = {},
 ): Header {
+  return inOneGo(readHeader(json, fileByteLength, options));
+}
+
+function* readHeader(
+  json: Uint8Array,
+  fileByteLength: number,
+  options: ParseHeaderOptions,
+): Slices<Header> {
   const dataByteLength = fileByteLength - PREFIX_BYTE_LENGTH - json.length;
-  const usual = readUsualHeader(json, dataByteLength);
-  if (usual === null) return scanHeader(json, dataByteLength, contextOf(options));
+  const usual = yield* readUsualHeader(json, dataByteLength);
+  if (usual === null) return yield* scanHeader(json, dataByteLength, contextOf(options));
   return new Header(new JsonReader(json), usual, usual.names, dataByteLength);
 }
 
 /** The same for headers of any spelling. */
-export function scanHeader(
+export function* scanHeader(
   json: Uint8Array,
   dataByteLength: number,
   context: ErrorContext,
-): Header {
+): Slices<Header> {
   // Steps 4 and 5: UTF-8 and JSON in one pass, which notes where everything stands.
   if (json[0] !== OPEN_BRACE) failStart(json, context);
   const reader = new JsonReader(json, context);
   const parser = new HeaderParser(reader);
-  parser.parse();
+  yield* parser.parse();
   // Step 6: the order of the file; beside it the table of names.
   const { columns } = parser;
-  columns.sortByOffsets();
+  yield* columns.sortByOffsets();
   columns.trim();
   const names = new NameTable(json, columns.nameAt, columns.nameHash, columns.size);
-  const repeatedNameAt = addNames(names, columns);
+  const repeatedNameAt = yield* addNames(names, columns);
   // Steps 7 and 8: places and sizes of the tensors, and the end of the file.
-  const oversized = checkTensors(reader, columns, dataByteLength, context);
+  const oversized = yield* checkTensors(reader, columns, dataByteLength, context);
   // Step 9: what only this project refuses.
   const duplicateAt = parser.duplicateAt === -1 ? repeatedNameAt : parser.duplicateAt;
   if (duplicateAt !== -1) {
@@ -154,22 +163,22 @@ export function scanHeader(
 }
 
 /**
- * Parses and checks the header at the start of a file. Takes ownership of `start`, all bytes before the
- * tensor data; don't modify it afterwards.
+ * Parses and checks the header at the start of a file, slice by slice. Takes ownership of `start`, all
+ * bytes before the tensor data; don't modify it afterwards.
  *
  * @throws FormatError; FileChangedError when `start` announces a header of another length
  */
-export function parseStart(
+export function* parseStart(
   start: Uint8Array,
   fileByteLength: number,
   options: ParseHeaderOptions,
-): Header {
+): Slices<Header> {
   const length = readHeaderLength(start, fileByteLength, options);
   if (PREFIX_BYTE_LENGTH + length !== start.byteLength) {
     const { path } = options;
     throw new FileChangedError('the file was rewritten while its header was read', { path });
   }
-  return parseHeader(start.subarray(PREFIX_BYTE_LENGTH), fileByteLength, options);
+  return yield* readHeader(start.subarray(PREFIX_BYTE_LENGTH), fileByteLength, options);
 }
 
 function failStart(json: Uint8Array, context: ErrorContext): never {
@@ -189,10 +198,26 @@ function failStart(json: Uint8Array, context: ErrorContext): never {
  * Fills the table; of several tensors with one name the last in the header stays. Returns the position
  * of a repeated name, or -1.
  */
-function addNames(names: NameTable, columns: TensorColumns): number {
+function* addNames(names: NameTable, columns: TensorColumns): Slices<number> {
   let repeatedAt = -1;
-  const { kind, nameAt, size } = columns;
-  for (let entry = 0; entry < size; entry++) {
+  for (let begin = 0; begin < columns.size; begin += SLICE_SIZE) {
+    const end = Math.min(begin + SLICE_SIZE, columns.size);
+    const found = addSomeNames(names, columns, begin, end);
+    if (found !== -1) repeatedAt = found;
+    yield;
+  }
+  return repeatedAt;
+}
+
+/** The same for the entries [begin, end). */
+function addSomeNames(
+  names: NameTable,
+  { kind, nameAt }: TensorColumns,
+  begin: number,
+  end: number,
+): number {
+  let repeatedAt = -1;
+  for (let entry = begin; entry < end; entry++) {
     const superseded = names.add(entry);
     if (superseded === -1) continue;
     kind[superseded] = (kind[superseded] as number) | SUPERSEDED;

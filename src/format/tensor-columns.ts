@@ -1,5 +1,7 @@
 /** What a parsed header keeps per tensor: one row across several typed arrays, 29 bytes in all. */
 
+import type { Slices } from '../json/slices.js';
+
 /** Mask of the dtype's code in `kind`. */
 export const DTYPE_MASK = 0x1f;
 /** Bit in `kind`: whether shape, dtype and offsets agree must still be checked exactly. */
@@ -70,9 +72,9 @@ export class TensorColumns {
   }
 
   /** Brings the entries into the order of (begin, end); equal ones keep their order. */
-  sortByOffsets(): void {
+  *sortByOffsets(): Slices<void> {
     if (this.#isSorted()) return;
-    const order = this.#orderByOffsets();
+    const order = yield* this.#orderByOffsets();
     const { size } = this;
     const scratch = new Uint32Array(size);
     for (const column of [
@@ -85,6 +87,7 @@ export class TensorColumns {
       this.endHigh,
       this.endLow,
     ]) {
+      yield;
       for (let i = 0; i < size; i++) scratch[i] = column[order[i] as number] as number;
       column.set(scratch);
     }
@@ -103,7 +106,7 @@ export class TensorColumns {
   }
 
   /** Radix sort by 16-bit digits: its time does not depend on the order in the file. */
-  #orderByOffsets(): Uint32Array {
+  *#orderByOffsets(): Slices<Uint32Array> {
     const { size } = this;
     let order = new Uint32Array(size);
     let next = new Uint32Array(size);
@@ -111,6 +114,7 @@ export class TensorColumns {
     const places = new Uint32Array(0x10000);
     for (const column of [this.endLow, this.endHigh, this.beginLow, this.beginHigh]) {
       for (const shift of [0, 16]) {
+        yield;
         places.fill(0);
         for (let i = 0; i < size; i++) {
           const digit = ((column[i] as number) >>> shift) & 0xffff;

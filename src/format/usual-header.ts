@@ -7,6 +7,7 @@
 
 import { DecodedNames } from '../json/decoded-names.js';
 import { JsonReader } from '../json/reader.js';
+import { SLICE_SIZE, type Slices } from '../json/slices.js';
 import { DTYPE_NAMES, DTYPES } from './dtype.js';
 import { METADATA_NAME } from './header-parser.js';
 import { TensorColumns } from './tensor-columns.js';
@@ -65,7 +66,10 @@ const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
  * whitespace except at the end; the metadata, if any, comes first; the fields of a description in the
  * usual order; the tensors in the order of their bytes, end to end, every key once. Else returns null.
  */
-export function readUsualHeader(bytes: Uint8Array, dataByteLength: number): UsualHeader | null {
+export function* readUsualHeader(
+  bytes: Uint8Array,
+  dataByteLength: number,
+): Slices<UsualHeader | null> {
   if (bytes.length > MAX_USUAL_BYTE_LENGTH) return null;
   const text = decoder.decode(bytes);
   // A position in the text is one in the bytes. Bytes that are not UTF-8 match nothing.
@@ -80,6 +84,7 @@ export function readUsualHeader(bytes: Uint8Array, dataByteLength: number): Usua
   let end = 0;
   let next: string | undefined = ',';
   while (next === ',') {
+    if (columns.size % SLICE_SIZE === 0) yield;
     TENSOR.lastIndex = at;
     const match = TENSOR.exec(text);
     if (match === null) return null;

@@ -1,9 +1,10 @@
 /** The Hub's cache on this machine: finds what was downloaded before. Never uses the network. */
 
-import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { basename, dirname, join, sep } from 'node:path';
 import { SafetensorsError } from '../errors/errors.js';
+import { exists, readText, realPath, statAnything } from '../io/file-calls.js';
+import type { Steps } from '../io/steps.js';
 import { downloadCommand, type HubId, isRepositoryFolder, requireRevision } from './ids.js';
 
 /** Environment variables by name. */
@@ -52,14 +53,14 @@ export function hubCacheFolder(environment: Environment = process.env): string {
  * @throws SafetensorsError `SAFETENSORS_NOT_IN_CACHE`, which says what was looked for and where
  * @throws RangeError `ERR_OUT_OF_RANGE` for a revision that is not a name
  */
-export function findInHubCache(id: HubId, label: string, revision?: string): string {
+export function* findInHubCache(id: HubId, label: string, revision?: string): Steps<string> {
   const wanted = revision ?? id.revision ?? 'main';
   requireRevision(wanted);
   const named = { ...id, revision: wanted };
   const repository = join(hubCacheFolder(), id.cacheName);
-  const commit = COMMIT.test(wanted) ? wanted : readRef(repository, named, label);
+  const commit = COMMIT.test(wanted) ? wanted : yield* readRef(repository, named, label);
   const snapshot = join(repository, 'snapshots', commit);
-  if (!existsSync(snapshot)) {
+  if (!(yield* exists(snapshot))) {
     fail(
       named,
       label,
@@ -68,8 +69,8 @@ export function findInHubCache(id: HubId, label: string, revision?: string): str
   }
   if (id.path === '') return snapshot;
   const path = join(snapshot, id.path);
-  if (!existsSync(path)) {
-    const note = existsSync(join(repository, '.no_exist', commit, id.path))
+  if (!(yield* exists(path))) {
+    const note = (yield* exists(join(repository, '.no_exist', commit, id.path)))
       ? '; the cache has noted that the repository has no such file'
       : '';
     fail(
@@ -78,16 +79,16 @@ export function findInHubCache(id: HubId, label: string, revision?: string): str
       `expected ${id.path} of revision ${wanted} in the Hub's cache, found no ${path}${note}`,
     );
   }
-  if (!realpathSync.native(path).startsWith(realpathSync.native(repository) + sep)) {
+  if (!(yield* realPath(path)).startsWith((yield* realPath(repository)) + sep)) {
     fail(named, label, `expected a file of the Hub's cache, found a link out of it at ${path}`);
   }
   return path;
 }
 
-function readRef(repository: string, named: NamedRevision, label: string): string {
+function* readRef(repository: string, named: NamedRevision, label: string): Steps<string> {
   const { revision } = named;
   const path = join(repository, 'refs', revision);
-  const stats = statSync(path, { throwIfNoEntry: false });
+  const stats = yield* statAnything(path);
   if (stats === undefined || !stats.isFile()) {
     fail(
       named,
@@ -95,7 +96,7 @@ function readRef(repository: string, named: NamedRevision, label: string): strin
       `expected a local path, or revision ${revision} in the Hub's cache, found no ${path}`,
     );
   }
-  const commit = stats.size > MAX_REF_BYTE_LENGTH ? '' : readFileSync(path, 'latin1').trim();
+  const commit = stats.size > MAX_REF_BYTE_LENGTH ? '' : (yield* readText(path)).trim();
   if (!COMMIT.test(commit)) {
     fail(named, label, `expected the hash of a commit in ${path}, found none`);
   }

@@ -1,6 +1,7 @@
 /** Descriptors and addresses of files that were dropped without `close()`. */
 
 import { addon } from '../addon/addon.js';
+import type { Steps } from './steps.js';
 import { hasCode } from './system-errors.js';
 
 /** What the system answers when a process has no more descriptors, or no more addresses. */
@@ -10,13 +11,13 @@ const NONE_LEFT: readonly string[] = ['EMFILE', 'ENOMEM'];
  * Runs `open`. When the process has no descriptor or no addresses left for it, collects garbage, takes
  * those of dropped files, and tries once more.
  */
-export function retryWithoutDropped<Result>(open: () => Result): Result {
+export function* retryWithoutDropped<Result>(open: () => Steps<Result>): Steps<Result> {
   try {
-    return open();
+    return yield* open();
   } catch (error) {
     if (!hasCode(error, NONE_LEFT)) throw error;
     (globalThis as { readonly gc?: () => void }).gc?.();
     addon()?.releaseDropped();
-    return open();
+    return yield* open();
   }
 }

@@ -3,10 +3,15 @@
  * `storage/file-backed` has the tolerant check of open files.
  */
 
-import { closeSync, constants, fstatSync, openSync, readSync, type Stats, statSync } from 'node:fs';
+import { constants, fstatSync, type StatsBase } from 'node:fs';
 import { FileChangedError, SafetensorsError } from '../errors/errors.js';
 import { retryWithoutDropped } from './dropped-files.js';
+import { closeFile, openPath, readOnce, statOpened, statPath } from './file-calls.js';
+import type { Steps } from './steps.js';
 import { hasCode } from './system-errors.js';
+
+/** What `requireRegularFile` looks at. */
+type FileKind = StatsBase<number | bigint>;
 
 /** Most bytes of one read call: Node refuses lengths of 2 GiB and above. */
 const MAX_READ_BYTE_LENGTH = 2 ** 30;
@@ -28,9 +33,11 @@ export interface OpenedFile extends ReadFile {
   readonly path: string;
   /** Its size when it was opened, in bytes. */
   readonly byteLength: number;
+  /** Its modification time when it was opened, in nanoseconds. */
+  readonly mtimeNs: bigint;
 }
 
-function kindOf(stats: Stats): string {
+function kindOf(stats: FileKind): string {
   if (stats.isDirectory()) return 'a directory';
   if (stats.isFIFO()) return 'a named pipe (FIFO)';
   if (stats.isCharacterDevice()) return 'a character device';
@@ -39,7 +46,7 @@ function kindOf(stats: Stats): string {
 }
 
 /** Throws `SAFETENSORS_NOT_A_REGULAR_FILE` for anything else. `label` names it in the message. */
-export function requireRegularFile(stats: Stats, label: string): void {
+export function requireRegularFile(stats: FileKind, label: string): void {
   if (stats.isFile()) return;
   const message = `expected a regular file, found ${kindOf(stats)}`;
   throw new SafetensorsError('SAFETENSORS_NOT_A_REGULAR_FILE', message, { path: label });
@@ -54,40 +61,40 @@ export function requireRegularFile(stats: Stats, label: string): void {
  *
  * @throws `SAFETENSORS_NOT_A_REGULAR_FILE`; Node's own errors such as `ENOENT` and `EACCES`
  */
-export function openRegularFile(
+export function* openRegularFile(
   path: string | Buffer,
   label: string,
   flag: number = constants.O_RDONLY,
-): OpenedFile {
-  const fd = openWithoutWaiting(path, label, flag);
+): Steps<OpenedFile> {
+  const fd = yield* openWithoutWaiting(path, label, flag);
   try {
-    const stats = fstatSync(fd);
+    const stats = yield* statOpened(fd);
     requireRegularFile(stats, label);
-    return { fd, path: label, byteLength: stats.size };
+    return { fd, path: label, byteLength: Number(stats.size), mtimeNs: stats.mtimeNs };
   } catch (error) {
-    closeSync(fd);
+    yield* closeFile(fd);
     throw error;
   }
 }
 
-function openWithoutWaiting(path: string | Buffer, label: string, flag: number): number {
+function* openWithoutWaiting(path: string | Buffer, label: string, flag: number): Steps<number> {
   try {
     // Windows has no O_NONBLOCK, and no FIFOs in the file system either.
-    return retryWithoutDropped(() => openSync(path, flag | (constants.O_NONBLOCK ?? 0)));
+    return yield* retryWithoutDropped(() => openPath(path, flag | (constants.O_NONBLOCK ?? 0)));
   } catch (error) {
     // A socket cannot be opened at all.
-    if (hasCode(error, ['ENXIO'])) requireRegularFile(statSync(path), label);
+    if (hasCode(error, ['ENXIO'])) requireRegularFile(yield* statPath(path), label);
     throw error;
   }
 }
 
 /** Reads from `position` into the start of `target`. Returns the bytes read, 0 at the file's end. */
-export type ReadBytes = (target: Uint8Array, position: number) => number;
+export type ReadBytes = (target: Uint8Array, position: number) => Steps<number>;
 
 /** Reads through the descriptor. */
 export function readerOf({ fd }: ReadFile): ReadBytes {
   return (target, position) =>
-    readSync(fd, target, 0, Math.min(target.byteLength, MAX_READ_BYTE_LENGTH), position);
+    readOnce(fd, target, Math.min(target.byteLength, MAX_READ_BYTE_LENGTH), position);
 }
 
 /** The error of a read that met the end of the file too early. Both are positions in the file. */
@@ -121,15 +128,15 @@ export function changeCheck({ fd, path }: ReadFile): () => void {
 }
 
 /** Fills `target` from `position`. Throws FileChangedError when the file ends before. */
-export function readFully(
+export function* readFully(
   read: ReadBytes,
   target: Uint8Array,
   position: number,
   path: string | undefined,
-): void {
+): Steps<void> {
   let done = 0;
   while (done < target.byteLength) {
-    const count = read(target.subarray(done), position + done);
+    const count = yield* read(target.subarray(done), position + done);
     if (count === 0) {
       throw cutShort(path, position + target.byteLength, position + done);
     }

@@ -10,6 +10,7 @@ import {
   writeViews,
 } from './file-writes.js';
 import { type FileRange, type ReadFile, readerOf, readFully } from './opened-file.js';
+import { runSync } from './steps.js';
 import { type PieceMover, Slots } from './transfer.js';
 
 /**
@@ -188,7 +189,7 @@ function throughBuffer({ file, position }: FileSource, byteLength: number): Memo
   const buffer = new Uint8Array(Math.min(byteLength, WRITE_BYTE_LENGTH));
   return (begin, end) => {
     const view = buffer.subarray(0, end - begin);
-    readFully(readerOf(file), view, position + begin, file.path);
+    runSync(readFully(readerOf(file), view, position + begin, file.path));
     return view;
   };
 }

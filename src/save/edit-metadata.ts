@@ -16,6 +16,7 @@ import {
 } from '../format/metadata-changes.js';
 import { changeCheck, type OpenedFile, openRegularFile } from '../io/opened-file.js';
 import { locate, type PathLike } from '../io/paths.js';
+import { runAsync, runSync } from '../io/steps.js';
 import { aboutFile } from '../io/system-errors.js';
 import {
   requireTransferOptions,
@@ -135,7 +136,7 @@ export async function editMetadata(
   const edit = async (target: ReplacementTarget, file: OpenedFile): Promise<MetadataEdit> => {
     requireNoBackup(target, label);
     const check = sameFileCheck(file);
-    const header = readFileHeader(file);
+    const { header } = await runAsync(readFileHeader(file), options.signal);
     const metadata = changeMetadata(header.metadata, changes);
     if (metadata === undefined) return outcome('none', header);
     const json = withMetadata(header, metadata);
@@ -150,7 +151,8 @@ export async function editMetadata(
       try {
         if (!tryToLock(fd)) await waitForLock(fd, label, options);
         const stats = fstatSync(fd, { bigint: true });
-        const file = { fd, path: label, byteLength: Number(stats.size) };
+        const { size, mtimeNs } = stats;
+        const file = { fd, path: label, byteLength: Number(size), mtimeNs };
         // Whoever had the lock may have put another file here, which has a lock of its own.
         if (isAt(target.path, stats) || tries === MAX_TRIES) return await edit(target, file);
       } finally {
@@ -172,7 +174,7 @@ function flagsOf(options: EditMetadataOptions): { inPlace: boolean; durable: boo
 
 function openTarget(target: ReplacementTarget, label: string, access: number): OpenedFile {
   try {
-    return openRegularFile(target.path, label, access);
+    return runSync(openRegularFile(target.path, label, access));
   } catch (error) {
     throw aboutFile(error, label);
   }
@@ -213,7 +215,7 @@ async function rewrite(edit: Edit): Promise<MetadataEdit> {
   const start = fileStart(json, grownByteLength(header.json.byteLength, json.byteLength, path));
   const byteLength = start.byteLength + header.dataByteLength;
   // Checked as any other header.
-  const edited = parseStart(start, byteLength, { path });
+  const edited = await runAsync(parseStart(start, byteLength, { path }), options.signal);
   const transfer = new Transfer(byteLength, options, () => check.placeAndContent(target.path));
   const replacement = await Replacement.open(target.path, path, { byteLength, durable });
   try {
@@ -248,7 +250,7 @@ async function overwrite(edit: Edit): Promise<MetadataEdit> {
   }
   const before = fileStart(header.json, length);
   const after = fileStart(json, length);
-  const edited = parseStart(after, file.byteLength, { path });
+  const edited = await runAsync(parseStart(after, file.byteLength, { path }), options.signal);
   const transfer = new Transfer(after.byteLength, options);
   options.signal?.throwIfAborted();
   const isUnchanged = (): void => check.placeAndContent(target.path);

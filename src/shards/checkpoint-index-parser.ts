@@ -4,6 +4,7 @@ import { ObjectKeys } from '../json/duplicate-keys.js';
 import { type HashKey, hashString, processHashKey } from '../json/key-hash.js';
 import { CLOSE_BRACE, JsonReader, Literal, OPEN_BRACE, QUOTE } from '../json/reader.js';
 import { skipValue } from '../json/skip.js';
+import { SLICE_SIZE, type Slices } from '../json/slices.js';
 import { compareStrings, decodeString } from '../json/strings.js';
 import type { TextKind } from '../json/utf8.js';
 import { checkShardName } from './shard-paths.js';
@@ -56,7 +57,7 @@ export class IndexParser {
   }
 
   /** Reads the whole index; repeated names are all kept. */
-  parse(): void {
+  *parse(): Slices<void> {
     const reader = this.reader;
     if (reader.peek() !== OPEN_BRACE) reader.fail('an object');
     const objectAt = reader.at;
@@ -65,7 +66,7 @@ export class IndexParser {
       do {
         const key = reader.readKey();
         keys.add(key);
-        this.#readMember(key);
+        yield* this.#readMember(key);
       } while (reader.hasNext(CLOSE_BRACE));
     }
     reader.expectEnd();
@@ -77,11 +78,11 @@ export class IndexParser {
     this.shardOf = this.shardOf.slice(0, this.size);
   }
 
-  #readMember(key: number): void {
+  *#readMember(key: number): Slices<void> {
     const reader = this.reader;
     const { bytes } = reader;
     const isMetadata = compareStrings(bytes, key, INDEX_METADATA_KEY, 0) === 0;
-    if (compareStrings(bytes, key, WEIGHT_MAP_KEY, 0) === 0) this.#readWeightMap();
+    if (compareStrings(bytes, key, WEIGHT_MAP_KEY, 0) === 0) yield* this.#readWeightMap();
     else if (isMetadata && reader.peek() === OPEN_BRACE) this.#readMetadata();
     else skipValue(reader, 1);
   }
@@ -99,7 +100,7 @@ export class IndexParser {
     if (repeated !== -1) this.failRepeated(repeated);
   }
 
-  #readWeightMap(): void {
+  *#readWeightMap(): Slices<void> {
     const reader = this.reader;
     const { bytes } = reader;
     if (reader.peek() !== OPEN_BRACE) reader.fail('an object as "weight_map"');
@@ -112,6 +113,7 @@ export class IndexParser {
       // A function of its own: the engine compiles it before it replaces a running loop.
       shard = this.#readEntry(size, shard, hashKey);
       size++;
+      if (size % SLICE_SIZE === 0) yield;
     } while (reader.hasNext(CLOSE_BRACE));
     this.size = size;
   }

@@ -9,6 +9,7 @@ import type { Header } from '../format/header.js';
 import { NameTable } from '../json/name-table.js';
 import { CLOSE_BRACE, type JsonReader, QUOTE } from '../json/reader.js';
 import { skipValue } from '../json/skip.js';
+import { inOneGo, SLICE_SIZE, type Slices } from '../json/slices.js';
 import { decodeString } from '../json/strings.js';
 import { IndexParser } from './checkpoint-index-parser.js';
 
@@ -48,11 +49,20 @@ export function parseCheckpointIndex(
   json: Uint8Array,
   options: ParseIndexOptions = {},
 ): CheckpointIndex {
+  return inOneGo(indexSlices(json, options));
+}
+
+/** As {@link parseCheckpointIndex}, slice by slice. */
+export function* indexSlices(
+  json: Uint8Array,
+  options: ParseIndexOptions,
+): Slices<CheckpointIndex> {
   checkIndexByteLength(json.length, options);
   const parser = new IndexParser(json, options.path);
-  parser.parse();
+  yield* parser.parse();
   const names = new NameTable(json, parser.nameAt, parser.nameHash, parser.size);
   for (let entry = 0; entry < parser.size; entry++) {
+    if (entry % SLICE_SIZE === 0) yield;
     if (names.add(entry) !== -1) parser.failRepeated(parser.nameAt[entry] as number);
   }
   return new CheckpointIndex(parser, names);

@@ -4,6 +4,7 @@ import { constants } from 'node:buffer';
 import process from 'node:process';
 import { FileChangedError, FileClosedError } from '../errors/errors.js';
 import { type OpenedFile, type ReadBytes, readFully } from '../io/opened-file.js';
+import { runSync } from '../io/steps.js';
 import type { BufferRange, LentDescriptor, Storage } from './storage.js';
 
 /** How a file compares with what it was when its header was last checked. */
@@ -26,16 +27,19 @@ export abstract class FileBackedStorage implements Storage {
   #ok = true;
   #closed = false;
   #askedAt = -TRUSTED_NS;
-  #header: Uint8Array | undefined;
+  /** All bytes before the tensor data, when the file was opened. */
+  readonly #start: Uint8Array;
   // Strong references: a tensor's buffer is the same on every call, and lives as long as the handle.
   #kept: ArrayBuffer[] = [];
   // Weak references: windows are many and short-lived, but a detaching close must find those alive.
   readonly #passing = new Set<WeakRef<ArrayBuffer>>();
   #prunePassingAt = 64;
 
-  constructor(file: OpenedFile) {
+  /** Keeps `start`, the bytes before the tensor data, to compare them in `verify`. */
+  constructor(file: OpenedFile, start: Uint8Array) {
     this.path = file.path;
     this.byteLength = file.byteLength;
+    this.#start = start;
   }
 
   get ok(): boolean {
@@ -70,15 +74,6 @@ export abstract class FileBackedStorage implements Storage {
   /** Releases the descriptor and empties the buffers in `detached`. */
   protected abstract release(detached: readonly ArrayBuffer[] | undefined): void;
 
-  /**
-   * Reads the first `byteLength` bytes of the file into ordinary memory, and remembers them for
-   * `verify`. Not from the mapping, where they could change after validation.
-   */
-  readHeader(byteLength: number): Uint8Array {
-    this.#header = this.#readStart(byteLength);
-    return this.#header;
-  }
-
   bytes(begin: number, end: number, filled?: ArrayBuffer): BufferRange {
     this.#verifyHandingOut();
     const buffer = filled ?? this.makeBuffer(begin, end);
@@ -107,8 +102,10 @@ export abstract class FileBackedStorage implements Storage {
     if (state === 'same') return;
     if (state === 'touched') {
       // Tools touch files without changing them; the header tells whether this is another file.
-      const header = this.#header;
-      if (header === undefined || sameBytes(header, this.#readStart(header.byteLength))) {
+      // Not from the mapping, to which users write.
+      const start = new Uint8Array(this.#start.byteLength);
+      runSync(readFully(this.read, start, 0, this.path));
+      if (Buffer.compare(this.#start, start) === 0) {
         this.rememberTime();
         return;
       }
@@ -140,12 +137,6 @@ export abstract class FileBackedStorage implements Storage {
     else this.verify();
   }
 
-  #readStart(byteLength: number): Uint8Array {
-    const bytes = new Uint8Array(byteLength);
-    readFully(this.read, bytes, 0, this.path);
-    return bytes;
-  }
-
   #fail(message: string): never {
     this.#ok = false;
     throw new FileChangedError(`${message}; open it again`, { path: this.path });
@@ -159,8 +150,4 @@ export abstract class FileBackedStorage implements Storage {
     for (const ref of this.#passing) if (ref.deref() === undefined) this.#passing.delete(ref);
     this.#prunePassingAt = 2 * this.#passing.size + 64;
   }
-}
-
-function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
-  return Buffer.compare(a, b) === 0;
 }

@@ -1,9 +1,9 @@
 /** A file mapped copy-on-write: every buffer is a view of the mapping; opening reads nothing. */
 
-import { closeSync } from 'node:fs';
 import type { Addon, Mapping } from '../addon/load.js';
 import { retryWithoutDropped } from '../io/dropped-files.js';
 import type { OpenedFile, ReadBytes } from '../io/opened-file.js';
+import { here, runSync } from '../io/steps.js';
 import { emptyBuffers } from './empty-buffers.js';
 import { FileBackedStorage, type FileState } from './file-backed.js';
 import type { LentDescriptor } from './storage.js';
@@ -14,12 +14,14 @@ const SECONDS = 1;
 const NANOSECONDS = 2;
 const TRUNCATED = 3;
 
+const SECOND_NS = 1_000_000_000n;
+
 /** Owns a mapping, which in turn owns a descriptor. */
 export class MappedStorage extends FileBackedStorage {
   readonly kind = 'mmap';
   readonly zeroCopy = true;
   protected readonly read: ReadBytes = (target, position) =>
-    this.#addon.readBytes(this.#mapping, position, target);
+    here(() => this.#addon.readBytes(this.#mapping, position, target));
   readonly #addon: Addon;
   readonly #mapping: Mapping;
   readonly #state = new Float64Array(4);
@@ -27,21 +29,18 @@ export class MappedStorage extends FileBackedStorage {
   #seconds: number;
   #nanoseconds: number;
 
-  /** Takes ownership of the descriptor; when it throws, the descriptor is still the caller's. */
-  constructor(file: OpenedFile, addon: Addon, guard: boolean) {
-    super(file);
+  /**
+   * Takes ownership of a mapping of the file; the descriptor stays the caller's. `start` is all bytes
+   * before the tensor data.
+   */
+  constructor(file: OpenedFile, start: Uint8Array, addon: Addon, mapping: Mapping) {
+    super(file, start);
     this.#addon = addon;
-    this.#mapping = addon.mapFile(file.fd, file.byteLength, guard, file.path);
-    try {
-      addon.readFileState(this.#mapping, this.#state);
-    } catch (error) {
-      addon.release(this.#mapping);
-      throw error;
-    }
-    this.#seconds = this.#state[SECONDS] as number;
-    this.#nanoseconds = this.#state[NANOSECONDS] as number;
-    // Last, and by `fs`, which keeps a list of each worker's descriptors.
-    closeSync(file.fd);
+    this.#mapping = mapping;
+    // The remainder of a time before 1970 is negative.
+    const nanoseconds = ((file.mtimeNs % SECOND_NS) + SECOND_NS) % SECOND_NS;
+    this.#seconds = Number((file.mtimeNs - nanoseconds) / SECOND_NS);
+    this.#nanoseconds = Number(nanoseconds);
   }
 
   /** A mapping begins at a page: the position alone decides. */
@@ -59,7 +58,8 @@ export class MappedStorage extends FileBackedStorage {
 
   lend(): LentDescriptor {
     const addon = this.#addon;
-    const fd = retryWithoutDropped(() => addon.duplicateDescriptor(this.#mapping));
+    const duplicate = () => here(() => addon.duplicateDescriptor(this.#mapping));
+    const fd = runSync(retryWithoutDropped(duplicate));
     return { fd, giveBack: () => addon.closeDescriptor(fd) };
   }
 

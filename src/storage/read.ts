@@ -4,6 +4,7 @@ import { closeSync, fstatSync } from 'node:fs';
 import { FileClosedError } from '../errors/errors.js';
 import { allocate } from '../errors/out-of-memory.js';
 import { type OpenedFile, type ReadBytes, readerOf, readFully } from '../io/opened-file.js';
+import { runSync } from '../io/steps.js';
 import { emptyBuffers } from './empty-buffers.js';
 import { FileBackedStorage, type FileState } from './file-backed.js';
 import type { LentDescriptor } from './storage.js';
@@ -22,13 +23,13 @@ export class ReadStorage extends FileBackedStorage {
   #seenTime: bigint;
   #lent = 0;
 
-  /** Takes ownership of the descriptor. */
-  constructor(file: OpenedFile) {
-    super(file);
+  /** Takes ownership of the descriptor; `start` is all bytes before the tensor data. */
+  constructor(file: OpenedFile, start: Uint8Array) {
+    super(file, start);
     this.read = readerOf(file);
     this.#fd = file.fd;
-    this.#time = fstatSync(file.fd, { bigint: true }).mtimeNs;
-    this.#seenTime = this.#time;
+    this.#time = file.mtimeNs;
+    this.#seenTime = file.mtimeNs;
     descriptors.register(this, file.fd, this);
   }
 
@@ -40,7 +41,7 @@ export class ReadStorage extends FileBackedStorage {
   readInto(target: Uint8Array, position: number): void {
     // Another file may have the descriptor's number by now.
     if (this.closed) throw new FileClosedError({ path: this.path });
-    readFully(this.read, target, position, this.path);
+    runSync(readFully(this.read, target, position, this.path));
   }
 
   /** The storage's own descriptor, which is closed when all that were lent are given back. */

@@ -3,6 +3,7 @@ import { closeSync, fstatSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type Addon, loadAddon, type Mapping } from '../../src/addon/load.js';
 import { openRegularFile } from '../../src/io/opened-file.js';
+import { runSync } from '../../src/io/steps.js';
 import { writeTemporary } from '../support/make-file.js';
 
 const load = loadAddon();
@@ -14,7 +15,7 @@ describe.runIf('addon' in load)('the addon', () => {
 
   beforeEach(() => {
     const path = writeTemporary([{ name: 't', dtype: 'U8', shape: [20_000] }]);
-    const file = openRegularFile(path, path);
+    const file = runSync(openRegularFile(path, path));
     ({ byteLength } = file);
     mapping = addon.mapFile(file.fd, byteLength, true);
     closeSync(file.fd);

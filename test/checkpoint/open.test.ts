@@ -2,7 +2,8 @@ import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { loadCheckpoint, openCheckpoint } from '../../src/index.js';
+import { loadCheckpoint } from '../../src/index.js';
+import { openCheckpointBoth } from '../support/both-ways.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../support/make-checkpoint.js';
 import { fileBytes, temporaryPath } from '../support/make-file.js';
 
@@ -10,14 +11,14 @@ const INDEX = 'model.safetensors.index.json';
 const one = fileBytes([{ name: 'single', dtype: 'U8', shape: [1] }]);
 
 /** Opens, and tells what was opened and what it holds. */
-function opened(path: string | URL, options = {}): unknown[] {
-  using checkpoint = openCheckpoint(path, options);
+async function opened(path: string | URL, options = {}): Promise<unknown[]> {
+  using checkpoint = await openCheckpointBoth(path, options);
   return [checkpoint.shards, checkpoint.keys(), checkpoint.passedOver];
 }
 
-function codeOf(path: string, options = {}): unknown {
+async function codeOf(path: string, options = {}): Promise<unknown> {
   try {
-    opened(path, options);
+    await opened(path, options);
   } catch (error) {
     return (error as { code?: string }).code;
   }
@@ -53,75 +54,75 @@ describe('a path', () => {
   const shards = Object.keys(TWO_SHARDS.shards);
   const keys = ['a.weight', 'b.bias', 'b.weight', 'embed'];
 
-  it('may be a folder, an index, a file, or a URL', () => {
+  it('may be a folder, an index, a file, or a URL', async () => {
     const folder = writeCheckpoint(TWO_SHARDS);
-    expect(opened(folder)).toEqual([shards, keys, []]);
-    expect(opened(join(folder, INDEX))).toEqual([shards, keys, []]);
-    expect(opened(pathToFileURL(folder))).toEqual([shards, keys, []]);
+    expect(await opened(folder)).toEqual([shards, keys, []]);
+    expect(await opened(join(folder, INDEX))).toEqual([shards, keys, []]);
+    expect(await opened(pathToFileURL(folder))).toEqual([shards, keys, []]);
     const file = join(folder, shards[1] as string);
-    expect(opened(file)).toEqual([[shards[1]], ['b.bias', 'b.weight'], []]);
+    expect(await opened(file)).toEqual([[shards[1]], ['b.bias', 'b.weight'], []]);
   });
 
-  it('may have shards in folders, and other names', () => {
+  it('may have shards in folders, and other names', async () => {
     const folder = writeCheckpoint({
       shards: { 'sub/x.safetensors': [{ name: 'a', dtype: 'U8', shape: [1] }] },
       weightMap: { a: './sub/x.safetensors' },
       indexName: 'diffusion_pytorch_model.safetensors.index.json',
     });
-    expect(opened(folder)).toEqual([['sub/x.safetensors'], ['a'], []]);
+    expect(await opened(folder)).toEqual([['sub/x.safetensors'], ['a'], []]);
   });
 
-  it('that does not exist and is no id is an error of Node', () => {
-    expect(codeOf('./no/such/folder')).toBe('ENOENT');
-    expect(codeOf('')).toBe('ENOENT');
+  it('that does not exist and is no id is an error of Node', async () => {
+    expect(await codeOf('./no/such/folder')).toBe('ENOENT');
+    expect(await codeOf('')).toBe('ENOENT');
   });
 
-  it('and options are checked', () => {
-    expect(codeOf(7 as never)).toBe('ERR_INVALID_ARG_TYPE');
-    expect(codeOf('x', { revision: 7 })).toBe('ERR_INVALID_ARG_TYPE');
-    expect(codeOf(folderWith([]), { variant: '../x' })).toBe('ERR_OUT_OF_RANGE');
-    expect(codeOf(folderWith([]), { variant: '' })).toBe('ERR_OUT_OF_RANGE');
+  it('and options are checked', async () => {
+    expect(await codeOf(7 as never)).toBe('ERR_INVALID_ARG_TYPE');
+    expect(await codeOf('x', { revision: 7 })).toBe('ERR_INVALID_ARG_TYPE');
+    expect(await codeOf(folderWith([]), { variant: '../x' })).toBe('ERR_OUT_OF_RANGE');
+    expect(await codeOf(folderWith([]), { variant: '' })).toBe('ERR_OUT_OF_RANGE');
   });
 });
 
 describe('in a folder', () => {
-  it('an index whose shards are there goes before a single file, which is reported', () => {
+  it('an index whose shards are there goes before a single file, which is reported', async () => {
     const folder = writeCheckpoint(TWO_SHARDS);
     writeFileSync(join(folder, 'model.safetensors'), one);
-    expect(opened(folder)[2]).toEqual(['model.safetensors']);
+    expect((await opened(folder))[2]).toEqual(['model.safetensors']);
     writeBelow(folder, INDEX, '{"weight_map":{"single":"model.safetensors"}}');
-    expect(opened(folder)).toEqual([['model.safetensors'], ['single'], []]);
+    expect(await opened(folder)).toEqual([['model.safetensors'], ['single'], []]);
   });
 
-  it('a single file goes before an index with missing shards, which is reported', () => {
+  it('a single file goes before an index with missing shards, which is reported', async () => {
     const folder = folderWith(['model.safetensors', 'other.safetensors']);
     writeBelow(folder, INDEX, '{"weight_map":{"a":"gone.safetensors"}}');
-    expect(opened(folder)).toEqual([['model.safetensors'], ['single'], [INDEX]]);
+    expect(await opened(folder)).toEqual([['model.safetensors'], ['single'], [INDEX]]);
   });
 
-  it('all missing shards are listed at once, and half a model is not opened', () => {
+  it('all missing shards are listed at once, and half a model is not opened', async () => {
     const folder = folderWith(['c.safetensors']);
     const shards = ['a.safetensors', 'b/b.safetensors', 'c.safetensors'];
     const map = Object.fromEntries(shards.map((name, i) => [`t${i}`, name]));
     writeBelow(folder, INDEX, JSON.stringify({ weight_map: map }));
     for (const path of [folder, join(folder, INDEX)]) {
-      expect(() => openCheckpoint(path)).toThrow(
+      await expect(openCheckpointBoth(path)).rejects.toThrow(
         /expected 3 shards, found 2 of them missing: "a\.safetensors", "b\/b\.safetensors"$/,
       );
-      expect(codeOf(path)).toBe('SAFETENSORS_MISSING_SHARDS');
+      expect(await codeOf(path)).toBe('SAFETENSORS_MISSING_SHARDS');
     }
   });
 
-  it('the only safetensors file is taken, whatever its name', () => {
-    expect(opened(folderWith(['adapter_model.safetensors']))[0]).toEqual([
+  it('the only safetensors file is taken, whatever its name', async () => {
+    expect((await opened(folderWith(['adapter_model.safetensors'])))[0]).toEqual([
       'adapter_model.safetensors',
     ]);
   });
 
-  it('one of several numbered shards alone is no checkpoint', () => {
+  it('one of several numbered shards alone is no checkpoint', async () => {
     const folder = temporaryPath('alone');
     writeBelow(folder, 'model-00001-of-00002.safetensors', fileBytes([]));
-    expect(() => openCheckpoint(folder)).toThrow(
+    await expect(openCheckpointBoth(folder)).rejects.toThrow(
       expect.objectContaining({
         code: 'SAFETENSORS_CHECKPOINT_NOT_FOUND',
         message: expect.stringContaining('a shard without its index'),
@@ -129,65 +130,69 @@ describe('in a folder', () => {
     );
     const whole = temporaryPath('whole');
     writeBelow(whole, 'model-00001-of-00001.safetensors', fileBytes([]));
-    openCheckpoint(whole).close();
+    (await openCheckpointBoth(whole)).close();
   });
 
-  it('what a save leaves beside the single file for a moment does not hide it', () => {
+  it('what a save leaves beside the single file for a moment does not hide it', async () => {
     const interim = '.safetensors-mmap-01234567-0123456789abcdef.safetensors';
     const shards = ['w-00001-of-00002.safetensors', 'w-00002-of-00002.safetensors'];
-    expect(opened(folderWith(['w.safetensors', interim, ...shards]))[0]).toEqual(['w.safetensors']);
+    expect((await opened(folderWith(['w.safetensors', interim, ...shards])))[0]).toEqual([
+      'w.safetensors',
+    ]);
     const others = ['w.safetensors', 'v-00001-of-00002.safetensors'];
-    expect(codeOf(folderWith(others))).toBe('SAFETENSORS_CHECKPOINT_NOT_FOUND');
+    expect(await codeOf(folderWith(others))).toBe('SAFETENSORS_CHECKPOINT_NOT_FOUND');
   });
 
-  it('model.safetensors goes before others', () => {
-    expect(opened(folderWith(['model.safetensors', 'model.fp16.safetensors']))[0]).toEqual([
+  it('model.safetensors goes before others', async () => {
+    expect((await opened(folderWith(['model.safetensors', 'model.fp16.safetensors'])))[0]).toEqual([
       'model.safetensors',
     ]);
   });
 
-  it('nothing, or several to choose from, is an error that lists them', () => {
-    expect(codeOf(folderWith([]))).toBe('SAFETENSORS_CHECKPOINT_NOT_FOUND');
+  it('nothing, or several to choose from, is an error that lists them', async () => {
+    expect(await codeOf(folderWith([]))).toBe('SAFETENSORS_CHECKPOINT_NOT_FOUND');
     const folder = folderWith(['x.safetensors', 'y.safetensors', 'pytorch_model.bin']);
-    expect(() => openCheckpoint(folder)).toThrow(/"x\.safetensors", "y\.safetensors"; open one/);
+    await expect(openCheckpointBoth(folder)).rejects.toThrow(
+      /"x\.safetensors", "y\.safetensors"; open one/,
+    );
   });
 
   it.each([
     'model.safetensors.index.fp16.json',
     'model.fp16.safetensors.index.json',
     'other.safetensors.index.fp16.json',
-  ])('a variant is found by %s, and never without', (indexName) => {
+  ])('a variant is found by %s, and never without', async (indexName) => {
     const folder = writeCheckpoint({ ...TWO_SHARDS, indexName });
     writeFileSync(join(folder, 'model.safetensors'), one);
-    expect(opened(folder, { variant: 'fp16' })).toEqual([
+    expect(await opened(folder, { variant: 'fp16' })).toEqual([
       Object.keys(TWO_SHARDS.shards),
       ['a.weight', 'b.bias', 'b.weight', 'embed'],
       [],
     ]);
-    expect(opened(folder)[0]).toEqual(['model.safetensors']);
-    expect(codeOf(folder, { variant: 'bf16' })).toBe('SAFETENSORS_CHECKPOINT_NOT_FOUND');
+    expect((await opened(folder))[0]).toEqual(['model.safetensors']);
+    expect(await codeOf(folder, { variant: 'bf16' })).toBe('SAFETENSORS_CHECKPOINT_NOT_FOUND');
   });
 
-  it('a variant may be a single file', () => {
+  it('a variant may be a single file', async () => {
     const folder = folderWith(['model.safetensors', 'model.fp16.safetensors', 'x.safetensors']);
-    expect(opened(folder, { variant: 'fp16' })[0]).toEqual(['model.fp16.safetensors']);
+    expect((await opened(folder, { variant: 'fp16' }))[0]).toEqual(['model.fp16.safetensors']);
   });
 });
 
 describe('symbolic links', () => {
-  it('may stay in the folder, and not leave it', () => {
+  it('may stay in the folder, and not leave it', async () => {
     const folder = writeCheckpoint(TWO_SHARDS);
     writeFileSync(temporaryPath('outside.safetensors'), one);
     symlinkSync('model-00001-of-00002.safetensors', join(folder, 'inside.safetensors'));
     symlinkSync('../outside.safetensors', join(folder, 'link.safetensors'));
     writeBelow(folder, INDEX, '{"weight_map":{"embed":"inside.safetensors"}}');
-    expect(opened(folder)[0]).toEqual(['inside.safetensors']);
+    expect((await opened(folder))[0]).toEqual(['inside.safetensors']);
     writeBelow(folder, INDEX, '{"weight_map":{"single":"link.safetensors"}}');
-    expect(codeOf(folder)).toBe('SAFETENSORS_UNSAFE_SHARD_NAME');
-    expect(codeOf(join(folder, INDEX))).toBe('SAFETENSORS_UNSAFE_SHARD_NAME');
+    expect(await codeOf(folder)).toBe('SAFETENSORS_UNSAFE_SHARD_NAME');
+    expect(await codeOf(join(folder, INDEX))).toBe('SAFETENSORS_UNSAFE_SHARD_NAME');
   });
 
-  it('out of the folder are refused for a single file and an index too', () => {
+  it('out of the folder are refused for a single file and an index too', async () => {
     const outside = writeCheckpoint(TWO_SHARDS, temporaryPath('outside'));
     for (const [target, name] of [
       ['model-00001-of-00002.safetensors', 'model.safetensors'],
@@ -196,7 +201,7 @@ describe('symbolic links', () => {
       const folder = temporaryPath(`folder-${name}`);
       mkdirSync(folder);
       symlinkSync(join(outside, target), join(folder, name));
-      expect(codeOf(folder)).toBe('SAFETENSORS_UNSAFE_SHARD_NAME');
+      expect(await codeOf(folder)).toBe('SAFETENSORS_UNSAFE_SHARD_NAME');
     }
   });
 });

@@ -4,7 +4,15 @@ import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import { FormatError, loadFile, openCheckpoint, parse, safeOpen } from '../../src/index.js';
+import {
+  FormatError,
+  loadFile,
+  openCheckpointAsync,
+  parse,
+  safeOpen,
+  safeOpenAsync,
+} from '../../src/index.js';
+import { openBoth, openCheckpointBoth } from '../support/both-ways.js';
 import { countedBytes, fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
 
 const entries = [
@@ -13,43 +21,43 @@ const entries = [
 ] as const;
 
 describe('paths', () => {
-  test.each(['модель-模型-🙂.safetensors', 'a b%20c.safetensors'])('%s', (name) => {
+  test.each(['модель-模型-🙂.safetensors', 'a b%20c.safetensors'])('%s', async (name) => {
     const path = temporaryPath(name);
     writeFileSync(path, fileBytes(entries));
     for (const spelling of [path, pathToFileURL(path), Buffer.from(path)]) {
-      const file = safeOpen(spelling);
+      const file = await openBoth(spelling);
       expect(file.path).toBe(path);
       expect(file.getTensor('b').bytes).toEqual(countedBytes(3));
       file.close();
     }
   });
 
-  test('a Buffer reaches a name that is not Unicode', () => {
+  test('a Buffer reaches a name that is not Unicode', async () => {
     const path = Buffer.concat([Buffer.from(`${temporaryPath('x')}-`), Buffer.from([0xff, 0xfe])]);
     writeFileSync(path, fileBytes(entries));
-    using file = safeOpen(path);
+    using file = await openBoth(path);
     expect(file.getTensor('b').bytes).toEqual(countedBytes(3));
   });
 
-  test.each([[undefined], [3], [{}], [new Uint8Array(3)]])('%o is not a path', (path) => {
-    expect(() => safeOpen(path as never)).toThrow(
+  test.each([[undefined], [3], [{}], [new Uint8Array(3)]])('%o is not a path', async (path) => {
+    await expect(openBoth(path as never)).rejects.toThrow(
       expect.objectContaining({ name: 'TypeError', code: 'ERR_INVALID_ARG_TYPE' }),
     );
   });
 });
 
 describe('what is not a regular file', () => {
-  test('a missing file is ENOENT, as from node:fs', () => {
+  test('a missing file is ENOENT, as from node:fs', async () => {
     const path = temporaryPath('missing.safetensors');
-    expect(() => safeOpen(path)).toThrow(
+    await expect(openBoth(path)).rejects.toThrow(
       expect.objectContaining({ code: 'ENOENT', syscall: 'open', path }),
     );
   });
 
-  test('a folder', () => {
+  test('a folder', async () => {
     const path = temporaryPath('folder');
     mkdirSync(path);
-    expect(() => safeOpen(path)).toThrow(
+    await expect(openBoth(path)).rejects.toThrow(
       expect.objectContaining({
         code: 'SAFETENSORS_NOT_A_REGULAR_FILE',
         message: expect.stringContaining('found a directory'),
@@ -57,17 +65,17 @@ describe('what is not a regular file', () => {
     );
   });
 
-  test('a FIFO without a writer does not hang', () => {
+  test('a FIFO without a writer does not hang', async () => {
     const path = temporaryPath('fifo');
     execFileSync('mkfifo', [path]);
-    expect(() => safeOpen(path)).toThrow(/found a named pipe/);
+    await expect(openBoth(path)).rejects.toThrow(/found a named pipe/);
   });
 
   test('a socket', async () => {
     const path = temporaryPath('socket');
     const server = createServer().listen(path);
     await once(server, 'listening');
-    expect(() => safeOpen(path)).toThrow(
+    await expect(openBoth(path)).rejects.toThrow(
       expect.objectContaining({
         code: 'SAFETENSORS_NOT_A_REGULAR_FILE',
         message: expect.stringMatching(/found a socket$/),
@@ -76,8 +84,8 @@ describe('what is not a regular file', () => {
     server.close();
   });
 
-  test('a folder, an index and a repository, which openCheckpoint opens', () => {
-    expect(() => safeOpen(temporaryPath('.'))).toThrow(
+  test('a folder, an index and a repository, which openCheckpoint opens', async () => {
+    await expect(openBoth(temporaryPath('.'))).rejects.toThrow(
       expect.objectContaining({
         code: 'SAFETENSORS_NOT_A_REGULAR_FILE',
         message: expect.stringMatching(/found a directory, which openCheckpoint opens$/),
@@ -85,9 +93,11 @@ describe('what is not a regular file', () => {
     );
     const index = temporaryPath('model.safetensors.index.json');
     writeFileSync(index, '{"weight_map":{"a":"b.safetensors"}}');
-    expect(() => safeOpen(index)).toThrow(/looks like the index .*which openCheckpoint opens; exp/);
+    await expect(openBoth(index)).rejects.toThrow(
+      /looks like the index .*which openCheckpoint opens; exp/,
+    );
     for (const id of ['org/name', 'org/name@main', 'hf://org/name/model.safetensors']) {
-      expect(() => safeOpen(id)).toThrow(
+      await expect(openBoth(id)).rejects.toThrow(
         expect.objectContaining({
           code: 'ENOENT',
           errno: -2,
@@ -96,14 +106,14 @@ describe('what is not a regular file', () => {
         }),
       );
     }
-    expect(() => safeOpen('org/name.safetensors')).toThrow(/open 'org\/name.safetensors'$/);
+    await expect(openBoth('org/name.safetensors')).rejects.toThrow(/open 'org\/name.safetensors'$/);
   });
 
   test.each(['https://host/model.safetensors', new URL('http://host/model.safetensors')])(
     'what is not on this machine: %s',
-    (url) => {
-      for (const open of [safeOpen, openCheckpoint]) {
-        expect(() => open(url)).toThrow(
+    async (url) => {
+      for (const open of [openBoth, openCheckpointBoth]) {
+        await expect(open(url)).rejects.toThrow(
           expect.objectContaining({
             name: 'TypeError',
             code: 'ERR_INVALID_URL_SCHEME',
@@ -114,17 +124,17 @@ describe('what is not a regular file', () => {
     },
   );
 
-  test('a device', () => {
-    expect(() => safeOpen('/dev/null')).toThrow(/found a character device/);
+  test('a device', async () => {
+    await expect(openBoth('/dev/null')).rejects.toThrow(/found a character device/);
   });
 
-  test('refused files leave no descriptor open', () => {
+  test('refused files leave no descriptor open', async () => {
     const before = readdirSync('/proc/self/fd').length;
     const path = temporaryPath('bad.safetensors');
     writeFileSync(path, 'not a safetensors file at all');
     for (let i = 0; i < 50; i++) {
-      expect(() => safeOpen(path)).toThrow(FormatError);
-      expect(() => safeOpen('/dev/null')).toThrow();
+      await expect(openBoth(path)).rejects.toThrow(FormatError);
+      await expect(openBoth('/dev/null')).rejects.toThrow();
     }
     expect(readdirSync('/proc/self/fd').length).toBe(before);
   });
@@ -146,11 +156,11 @@ describe('what is not safetensors', () => {
     ],
   ];
 
-  test.each(foreign)('%s', (_, content, code, message) => {
+  test.each(foreign)('%s', async (_, content, code, message) => {
     const path = temporaryPath('model.safetensors');
     writeFileSync(path, typeof content === 'string' ? Buffer.from(content, 'latin1') : content);
     const expected = { code, path, message: expect.stringMatching(message) };
-    expect(() => safeOpen(path)).toThrow(expect.objectContaining(expected));
+    await expect(openBoth(path)).rejects.toThrow(expect.objectContaining(expected));
   });
 
   test('the oldest draft is named', () => {
@@ -163,26 +173,28 @@ describe('what is not safetensors', () => {
 });
 
 describe('options', () => {
-  test('the limit on the header can be lowered and is checked', () => {
+  test('the limit on the header can be lowered and is checked', async () => {
     const path = writeTemporary(entries);
-    expect(() => safeOpen(path, { maxHeaderByteLength: 20 })).toThrow(
+    await expect(openBoth(path, { maxHeaderByteLength: 20 })).rejects.toThrow(
       expect.objectContaining({ code: 'SAFETENSORS_HEADER_TOO_LARGE' }),
     );
-    expect(() => safeOpen(path, { maxHeaderByteLength: -1 })).toThrow(RangeError);
+    await expect(openBoth(path, { maxHeaderByteLength: -1 })).rejects.toThrow(RangeError);
     expect(() => parse(fileBytes(entries), { maxHeaderByteLength: 20 })).toThrow(FormatError);
   });
 
-  test('values that mean nothing are refused', () => {
+  test('values that mean nothing are refused', async () => {
     const path = writeTemporary(entries);
-    expect(() => safeOpen(path, { storage: 'map' as never })).toThrow(/storage must be 'mmap'/);
-    expect(() => safeOpen(path, { guard: 1 as never })).toThrow(/guard must be a boolean/);
-    using file = safeOpen(path);
+    await expect(openBoth(path, { storage: 'map' as never })).rejects.toThrow(
+      /storage must be 'mmap'/,
+    );
+    await expect(openBoth(path, { guard: 1 as never })).rejects.toThrow(/guard must be a boolean/);
+    using file = await openBoth(path);
     expect(() => file.close({ detach: 'yes' as never })).toThrow(/detach must be a boolean/);
     expect(() => file.getTensors(3 as never)).toThrow(/names must be an iterable/);
   });
 
   test.each([['read'], [3], [null]])('%j in place of options is a TypeError', async (options) => {
-    using file = safeOpen(writeTemporary(entries));
+    using file = await openBoth(writeTemporary(entries));
     const wrong = options as never;
     const refused = expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' });
     for (const call of [
@@ -195,6 +207,8 @@ describe('options', () => {
       expect(call).toThrow(refused);
     }
     for (const promise of [
+      safeOpenAsync('path', wrong),
+      openCheckpointAsync('path', wrong),
       file.prefetch(undefined, wrong),
       file.load(undefined, wrong),
       file.getTensor('a').toFloat32Async(wrong),
@@ -203,8 +217,8 @@ describe('options', () => {
     }
   });
 
-  test.each(['mmap', 'read'] as const)('storage %s is what is used', (storage) => {
-    using file = safeOpen(writeTemporary(entries), { storage });
+  test.each(['mmap', 'read'] as const)('storage %s is what is used', async (storage) => {
+    using file = await openBoth(writeTemporary(entries), { storage });
     expect(file.storage).toBe(storage);
   });
 });

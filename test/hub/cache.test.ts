@@ -2,7 +2,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { hubCacheFolder } from '../../src/hub/cache.js';
-import { openCheckpoint } from '../../src/index.js';
+import { openCheckpointBoth } from '../support/both-ways.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../support/make-checkpoint.js';
 import { fileBytes, temporaryPath } from '../support/make-file.js';
 
@@ -38,8 +38,8 @@ function addCheckpoint(): void {
   );
 }
 
-function keysOf(id: string, options = {}): string[] {
-  using checkpoint = openCheckpoint(id, options);
+async function keysOf(id: string, options = {}): Promise<string[]> {
+  using checkpoint = await openCheckpointBoth(id, options);
   return checkpoint.offsetKeys();
 }
 
@@ -61,40 +61,40 @@ describe('hubCacheFolder', () => {
 });
 
 describe('a repository in the cache', () => {
-  it('opens by id, its blobs behind links', () => {
+  it('opens by id, its blobs behind links', async () => {
     addCheckpoint();
     for (const id of ['org/name', 'hf://org/name', `hf://org/name@${COMMIT}`]) {
-      expect(keysOf(id)).toEqual(['embed']);
+      expect(await keysOf(id)).toEqual(['embed']);
     }
-    expect(keysOf('hf://org/name/s/x.safetensors')).toEqual(['embed', 'a.weight']);
-    expect(keysOf('hf://org/name@main/s')).toEqual(['embed', 'a.weight']);
+    expect(await keysOf('hf://org/name/s/x.safetensors')).toEqual(['embed', 'a.weight']);
+    expect(await keysOf('hf://org/name@main/s')).toEqual(['embed', 'a.weight']);
   });
 
-  it('opens by branch, ref and commit', () => {
+  it('opens by branch, ref and commit', async () => {
     addCheckpoint();
     writeBelow(repository, 'refs/refs/pr/1', `${COMMIT}\n`);
     for (const revision of ['main', 'refs/pr/1', COMMIT]) {
-      expect(keysOf('org/name', { revision })).toEqual(['embed']);
+      expect(await keysOf('org/name', { revision })).toEqual(['embed']);
     }
-    expect(keysOf('hf://org/name@refs/pr/1/s')).toEqual(['embed', 'a.weight']);
-    expect(keysOf('hf://org/name@other', { revision: 'main' })).toEqual(['embed']);
+    expect(await keysOf('hf://org/name@refs/pr/1/s')).toEqual(['embed', 'a.weight']);
+    expect(await keysOf('hf://org/name@other', { revision: 'main' })).toEqual(['embed']);
   });
 
-  it('is found with its revision after an @', () => {
+  it('is found with its revision after an @', async () => {
     addCheckpoint();
-    expect(keysOf('org/name@main')).toEqual(['embed']);
-    expect(keysOf(`org/name@${COMMIT}`)).toEqual(['embed']);
-    expect(keysOf('org/name@other', { revision: 'main' })).toEqual(['embed']);
+    expect(await keysOf('org/name@main')).toEqual(['embed']);
+    expect(await keysOf(`org/name@${COMMIT}`)).toEqual(['embed']);
+    expect(await keysOf('org/name@other', { revision: 'main' })).toEqual(['embed']);
   });
 
-  it('gives way to a local path', () => {
+  it('gives way to a local path', async () => {
     addCheckpoint();
     writeCheckpoint(TWO_SHARDS, temporaryPath('here/org/name'));
     const before = process.cwd();
     process.chdir(temporaryPath('here'));
     try {
-      expect(keysOf('org/name')).toHaveLength(4);
-      expect(keysOf('hf://org/name')).toEqual(['embed']);
+      expect(await keysOf('org/name')).toHaveLength(4);
+      expect(await keysOf('hf://org/name')).toEqual(['embed']);
     } finally {
       process.chdir(before);
     }
@@ -139,26 +139,30 @@ describe('a repository in the cache', () => {
       {},
       /revision v3 .*`hf download org\/name --revision v3`/,
     ],
-  ])('without %s says what it looked for and where', (_, id, options, message) => {
+  ])('without %s says what it looked for and where', async (_, id, options, message) => {
     addFile('config.json', '{}');
     writeBelow(repository, `.no_exist/${COMMIT}/no.safetensors`, '');
-    const open = (): unknown => openCheckpoint(id, options);
-    expect(open).toThrow(message);
-    expect(open).toThrow(expect.objectContaining({ code: 'SAFETENSORS_NOT_IN_CACHE' }));
+    const opening = openCheckpointBoth(id, options);
+    await expect(opening).rejects.toThrow(message);
+    await expect(opening).rejects.toThrow(
+      expect.objectContaining({ code: 'SAFETENSORS_NOT_IN_CACHE' }),
+    );
   });
 
-  it('without one of its shards says which', () => {
+  it('without one of its shards says which', async () => {
     addFile('model.safetensors.index.json', '{"weight_map":{"a":"x.safetensors"}}');
     mkdirSync(join(repository, 'blobs'), { recursive: true });
     symlinkSync('../../blobs/none', join(repository, 'snapshots', COMMIT, 'x.safetensors'));
-    expect(() => openCheckpoint('org/name')).toThrow(/1 of them missing: "x\.safetensors"/);
+    await expect(openCheckpointBoth('org/name')).rejects.toThrow(
+      /1 of them missing: "x\.safetensors"/,
+    );
   });
 
-  it('with links to blobs that were removed is incomplete', () => {
+  it('with links to blobs that were removed is incomplete', async () => {
     const snapshot = join(repository, 'snapshots', COMMIT);
     mkdirSync(snapshot, { recursive: true });
     symlinkSync('../../blobs/none', join(snapshot, 'model.safetensors.index.json'));
-    expect(() => openCheckpoint('org/name')).toThrow(
+    await expect(openCheckpointBoth('org/name')).rejects.toThrow(
       expect.objectContaining({
         code: 'SAFETENSORS_NOT_IN_CACHE',
         message: expect.stringContaining('index.json'),
@@ -168,33 +172,35 @@ describe('a repository in the cache', () => {
 
   it.each(['', '0'.repeat(41), '../../../x', 'x'.repeat(5000)])(
     'with the ref %j is refused',
-    (ref) => {
+    async (ref) => {
       addCheckpoint();
       writeFileSync(join(repository, 'refs/main'), ref);
-      expect(() => openCheckpoint('org/name')).toThrow(/expected the hash of a commit/);
+      await expect(openCheckpointBoth('org/name')).rejects.toThrow(/expected the hash of a commit/);
     },
   );
 
   it.each(['..', '../main', '/etc', 'a/../../b', 'C:x', 'a\\b', 'a\0', ''])(
     'by the revision %j is refused',
-    (revision) => {
+    async (revision) => {
       addCheckpoint();
-      expect(() => openCheckpoint('org/name', { revision })).toThrow(RangeError);
+      await expect(openCheckpointBoth('org/name', { revision })).rejects.toThrow(RangeError);
     },
   );
 
-  it('with links out of it is refused', () => {
+  it('with links out of it is refused', async () => {
     addCheckpoint();
     writeFileSync(temporaryPath('outside.safetensors'), file);
     const snapshot = join(repository, 'snapshots', COMMIT);
     symlinkSync(temporaryPath('outside.safetensors'), join(snapshot, 'out.safetensors'));
-    expect(() => openCheckpoint('hf://org/name/out.safetensors')).toThrow(/found a link out of it/);
+    await expect(openCheckpointBoth('hf://org/name/out.safetensors')).rejects.toThrow(
+      /found a link out of it/,
+    );
     writeBelow(
       repository,
       'blobs/model.safetensors.index.json',
       '{"weight_map":{"t":"out.safetensors"}}',
     );
-    expect(() => openCheckpoint('org/name')).toThrow(
+    await expect(openCheckpointBoth('org/name')).rejects.toThrow(
       expect.objectContaining({ code: 'SAFETENSORS_UNSAFE_SHARD_NAME' }),
     );
   });

@@ -1,5 +1,5 @@
 /** How often a storage asks the system whether the file is still the same. */
-import { appendFileSync, truncateSync } from 'node:fs';
+import { appendFileSync, closeSync, readFileSync, truncateSync } from 'node:fs';
 import process from 'node:process';
 import { setTimeout } from 'node:timers/promises';
 import { expect, test, vi } from 'vitest';
@@ -7,6 +7,7 @@ import { addon as loaded } from '../../src/addon/addon.js';
 import type { Addon } from '../../src/addon/binding.js';
 import { safeOpen } from '../../src/index.js';
 import { openRegularFile } from '../../src/io/opened-file.js';
+import { runSync } from '../../src/io/steps.js';
 import { MappedStorage } from '../../src/storage/mapped.js';
 import { writeTemporary } from '../support/make-file.js';
 import { measureInChild } from '../support/run-child.js';
@@ -19,7 +20,11 @@ const changed = expect.objectContaining({ code: 'SAFETENSORS_FILE_CHANGED' });
 function storageThatCounts() {
   const readFileState = vi.fn(addon.readFileState);
   const path = writeTemporary(entries);
-  const storage = new MappedStorage(openRegularFile(path, path), { ...addon, readFileState }, true);
+  const file = runSync(openRegularFile(path, path));
+  const start = new Uint8Array(readFileSync(path).subarray(0, -16));
+  const mapping = addon.mapFile(file.fd, file.byteLength, true, path);
+  closeSync(file.fd);
+  const storage = new MappedStorage(file, start, { ...addon, readFileState }, mapping);
   readFileState.mockClear();
   return { storage, path, asked: readFileState.mock.calls };
 }

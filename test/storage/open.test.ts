@@ -1,9 +1,11 @@
-import { closeSync, fstatSync } from 'node:fs';
+import { closeSync, fstatSync, readFileSync } from 'node:fs';
 import process from 'node:process';
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, type Mock, test, vi } from 'vitest';
 import type { Addon, AddonLoad } from '../../src/addon/load.js';
 import { type OpenedFile, openRegularFile } from '../../src/io/opened-file.js';
-import { openStorage } from '../../src/storage/open.js';
+import { runSync } from '../../src/io/steps.js';
+import type { FileBackedStorage } from '../../src/storage/file-backed.js';
+import { openStorage as openingStorage, type StorageOptions } from '../../src/storage/open.js';
 import { writeTemporary } from '../support/make-file.js';
 
 // Hoisted, since the module asks for the addon as soon as it is loaded.
@@ -11,10 +13,20 @@ const addon = vi.hoisted(() => ({ load: { reason: 'not set', remedy: 'set it' } 
 vi.mock('../../src/addon/load.js', () => ({ loadAddon: () => addon.load }));
 
 let file: OpenedFile;
+let start: Uint8Array;
+
+function openStorage(opened: OpenedFile, options: StorageOptions): FileBackedStorage {
+  return runSync(openingStorage(opened, start, options));
+}
+
+function openAgain(path: string): OpenedFile {
+  return runSync(openRegularFile(path, path));
+}
 
 beforeEach(() => {
   const path = writeTemporary([{ name: 't', dtype: 'U8', shape: [4] }]);
-  file = openRegularFile(path, path);
+  file = openAgain(path);
+  start = new Uint8Array(readFileSync(path).subarray(0, -4));
 });
 
 afterEach(() => closeSync(file.fd));
@@ -51,8 +63,8 @@ describe.each<[string, () => AddonLoad]>([
     expect(storage.window(file.byteLength - 4, file.byteLength)).toEqual(Uint8Array.of(1, 2, 3, 4));
     // It has taken the descriptor over.
     storage.close(false);
-    file = openRegularFile(file.path, file.path);
-    openStorage(openRegularFile(file.path, file.path), {}).close(false);
+    file = openAgain(file.path);
+    openStorage(openAgain(file.path), {}).close(false);
     expect(warn).toHaveBeenCalledOnce();
     warn.mockRestore();
   });
@@ -83,17 +95,43 @@ test.each(['ENOMEM', 'EMFILE'])(
   },
 );
 
-test('an addon that fails after mapping gives the mapping back, not the descriptor', () => {
-  const release = vi.fn();
-  const failing: Partial<Addon> = {
+/** An addon that maps nothing and tells the state of a file. */
+function pretendingWith(state: readonly number[]): { addon: Addon; readBytes: Mock } {
+  const readBytes = vi.fn((_mapping, position: number, target: Uint8Array) => {
+    target.set(start.subarray(position, position + target.length));
+    return target.length;
+  });
+  const pretending: Partial<Addon> = {
     mapFile: () => ({}) as never,
-    readFileState: () => {
-      throw Object.assign(new Error('ESTALE'), { code: 'ESTALE' });
-    },
-    release,
+    truncations: new Uint32Array(1),
+    readFileState: (_, found) => found.set(state),
+    release: vi.fn(),
+    readBytes,
   };
-  addon.load = { addon: failing as Addon, path: 'the addon', buffers: { counted: false } };
-  expect(() => openStorage(file, {})).toThrow(expect.objectContaining({ code: 'ESTALE' }));
-  expect(release).toHaveBeenCalledOnce();
-  expect(fstatSync(file.fd).isFile()).toBe(true);
-});
+  return { addon: pretending as Addon, readBytes };
+}
+
+test.each([
+  [1_700_000_000_250_000_001n, 1_700_000_000, 250_000_001],
+  [-1_250_000_000n, -2, 750_000_000],
+  [-3_000_000_000n, -3, 0],
+])(
+  'a mapped file of the time %d is the same until that changes',
+  (mtimeNs, seconds, nanoseconds) => {
+    const state = [file.byteLength, seconds, nanoseconds, 0];
+    const { addon: pretending, readBytes } = pretendingWith(state);
+    addon.load = { addon: pretending, path: 'the addon', buffers: { counted: false } };
+    const storage = openStorage({ ...file, mtimeNs }, {});
+    expect(storage.kind).toBe('mmap');
+    // The mapping has a descriptor of its own.
+    expect(() => fstatSync(file.fd)).toThrow(expect.objectContaining({ code: 'EBADF' }));
+    file = openAgain(file.path);
+    storage.verify();
+    expect(readBytes).not.toHaveBeenCalled();
+    state[2] = nanoseconds + 1;
+    storage.verify();
+    expect(readBytes).toHaveBeenCalledOnce();
+    storage.verify();
+    expect(readBytes).toHaveBeenCalledOnce();
+  },
+);

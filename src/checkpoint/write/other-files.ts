@@ -6,6 +6,7 @@
 import { closeSync, readdirSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { changeCheck, openRegularFile } from '../../io/opened-file.js';
+import { runSync } from '../../io/steps.js';
 import type { Transfer } from '../../io/transfer.js';
 import { writePieces } from '../../io/write-pieces.js';
 import { identityOf } from '../../replacement/exchange.js';
@@ -48,7 +49,7 @@ export function findOtherFiles(source: string, target: string): OtherFiles {
   const files: OtherFile[] = [];
   const skipped: string[] = [];
   if (isSameFolder(source, target)) return { files, skipped };
-  const isInside = insideOf(source);
+  const isInside = runSync(insideOf(source));
   for (const name of readdirSync(source).sort()) {
     if (name.startsWith('.') || WEIGHTS.test(name)) continue;
     const path = join(source, name);
@@ -57,7 +58,7 @@ export function findOtherFiles(source: string, target: string): OtherFiles {
       skipped.push(name);
       continue;
     }
-    if (!isInside(path)) refuseLink(source, name);
+    if (!runSync(isInside(path))) refuseLink(source, name);
     files.push({ name, path, byteLength: stats.size });
   }
   return { files, skipped };
@@ -82,7 +83,7 @@ export async function copyOtherFile(
   replacement: FolderReplacement,
   transfer: Transfer,
 ): Promise<void> {
-  const source = openRegularFile(path, path);
+  const source = runSync(openRegularFile(path, path));
   try {
     const requireSame = changeCheck(source);
     const { byteLength } = source;

@@ -3,9 +3,9 @@
 import { dirname } from 'node:path';
 import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
 import { requireLittleEndianHost } from '../../format/dtype.js';
+import { runAsync } from '../../io/steps.js';
 import { reshardMetadata } from '../../shards/metadata.js';
-import { LazyShards } from '../lazy-shards.js';
-import { findCheckpoint } from '../open.js';
+import { openShards } from '../open.js';
 import {
   WRITE_OPTIONS,
   type WriteCheckpointOptions,
@@ -92,7 +92,7 @@ export async function reshard(
   // Locked before the source is read: both may be one folder, into which another process saves.
   return await inLockedFolder(target, options, async (folder) => {
     // No need to map files that are only copied.
-    const shards = new LazyShards(findCheckpoint(source, {}), { storage: 'read' });
+    const shards = await runAsync(openShards(source, { storage: 'read' }), options.signal);
     try {
       const from = dirname(shards.files.path);
       const others = copyOtherFiles ? findOtherFiles(from, folder) : NO_OTHER_FILES;

@@ -4,6 +4,7 @@ import { isMainThread, parentPort, Worker, workerData } from 'node:worker_thread
 import { loadAddon } from '../../../build/addon/load.js';
 import { safeOpen } from '../../../build/index.js';
 import { openRegularFile } from '../../../build/io/opened-file.js';
+import { runSync } from '../../../build/io/steps.js';
 import { collect, counters } from '../../support/process-memory.mjs';
 
 const [path, ending] = isMainThread ? process.argv.slice(2) : [workerData, 'wait'];
@@ -46,7 +47,7 @@ if (ending in endings) {
 if (ending === 'unreadable') {
   // Below the check of the size: the kernel is asked for pages that are gone, without a guard.
   const { addon } = loadAddon();
-  const { fd, byteLength } = openRegularFile(path, path);
+  const { fd, byteLength } = runSync(openRegularFile(path, path));
   const mapping = addon.mapFile(fd, byteLength, false);
   truncateSync(path, 4096);
   const codes = [];

@@ -4,6 +4,7 @@
 // argv: SEED COUNT [polluted]: with `polluted`, Object.prototype has the fields of a description.
 import { parseHeader, scanHeader } from '../../../build/format/header.js';
 import { readUsualHeader } from '../../../build/format/usual-header.js';
+import { inOneGo } from '../../../build/json/slices.js';
 
 const [seed = '1', count = '1000', pollution] = process.argv.slice(2);
 const encoder = new TextEncoder();
@@ -360,7 +361,7 @@ function factsOf(header) {
 /** What the scanner says, or the code of its error. */
 function scan({ json, dataByteLength }) {
   try {
-    return scanHeader(json, dataByteLength, {});
+    return inOneGo(scanHeader(json, dataByteLength, {}));
   } catch (error) {
     if (error.code === undefined) throw error;
     return error.code;
@@ -374,7 +375,7 @@ const counts = { taken: 0, scanned: 0, refused: 0 };
 for (let i = 0; i < Number(count); i++) {
   const { json, dataByteLength } = input();
   const scanned = scan({ json, dataByteLength });
-  if (readUsualHeader(json, dataByteLength) === null) {
+  if (inOneGo(readUsualHeader(json, dataByteLength)) === null) {
     counts[typeof scanned === 'string' ? 'refused' : 'scanned']++;
     continue;
   }

@@ -1,0 +1,117 @@
+/** Calls of `node:fs` as steps: on this thread, or on the thread pool. */
+
+import {
+  access,
+  type BigIntStats,
+  close,
+  closeSync,
+  existsSync,
+  fstat,
+  fstatSync,
+  open,
+  openSync,
+  readdir,
+  readdirSync,
+  readFile,
+  readFileSync,
+  readSync,
+  realpath,
+  realpathSync,
+  type Stats,
+  stat,
+  statSync,
+} from 'node:fs';
+import { promisify } from 'node:util';
+import { readAsync } from './pool-calls.js';
+import { type Steps, step } from './steps.js';
+import { hasCode } from './system-errors.js';
+
+/** What the system answers when there is nothing at a path. */
+const NOTHING_THERE: readonly string[] = ['ENOENT', 'ENOTDIR'];
+
+/** Opens a file; the caller closes the descriptor with `closeFile`. */
+export function openPath(path: string | Buffer, flags: number): Steps<number> {
+  return step({
+    sync: () => openSync(path, flags),
+    async: () => promisify(open)(path, flags),
+    isKept: true,
+  });
+}
+
+/** Closes a descriptor. */
+export function closeFile(fd: number): Steps<void> {
+  return step({
+    sync: () => closeSync(fd),
+    async: () => promisify(close)(fd),
+    isKept: true,
+  });
+}
+
+/** What the file of a descriptor is like now. */
+export function statOpened(fd: number): Steps<BigIntStats> {
+  return step({
+    sync: () => fstatSync(fd, { bigint: true }),
+    async: () => promisify(fstat)(fd, { bigint: true }),
+  });
+}
+
+/** Reads up to `length` bytes from `position` to the start of `target`. Returns how many. */
+export function readOnce(
+  fd: number,
+  target: Uint8Array,
+  length: number,
+  position: number,
+): Steps<number> {
+  return step({
+    sync: () => readSync(fd, target, 0, length, position),
+    async: async () => (await readAsync(fd, target, 0, length, position)).bytesRead,
+  });
+}
+
+/** What is at a path, links followed. */
+export function statPath(path: string | Buffer): Steps<Stats> {
+  return step({ sync: () => statSync(path), async: () => promisify(stat)(path) });
+}
+
+/** The same; undefined when nothing is there. */
+export function* statAnything(path: string | Buffer): Steps<Stats | undefined> {
+  try {
+    return yield* statPath(path);
+  } catch (error) {
+    if (hasCode(error, NOTHING_THERE)) return undefined;
+    throw error;
+  }
+}
+
+/** A path without links. */
+export function realPath(path: string): Steps<string> {
+  return step({
+    sync: () => realpathSync.native(path),
+    async: () => promisify(realpath.native)(path),
+  });
+}
+
+/** The names in a folder. */
+export function listFolder(path: string): Steps<string[]> {
+  return step({ sync: () => readdirSync(path), async: () => promisify(readdir)(path) });
+}
+
+/** Whether there is anything at a path; false also when the system does not tell. */
+export function exists(path: string): Steps<boolean> {
+  return step({
+    sync: () => existsSync(path),
+    async: () =>
+      promisify(access)(path).then(
+        () => true,
+        () => false,
+      ),
+  });
+}
+
+/** All bytes of a small file as text, one character each. */
+export function readText(path: string): Steps<string> {
+  return step({
+    sync: () => readFileSync(path, 'latin1'),
+    async: () => promisify(readFile)(path, 'latin1'),
+  });
+}

@@ -124,7 +124,6 @@ const scenarios = {
   async 'moved-and-detached'() {
     const addresses = () => Math.round(processStatus('VmSize') / GB);
     const path = makeFile('large', 64 * GB);
-    await collect();
     const begin = addresses();
     const mapping = mapPath(path, 64 * GB);
     const buffers = [0, 1].map((i) => addon.tensorBuffer(mapping, i, 1000));

@@ -10,7 +10,8 @@ const tensor = file.getTensor('t');
 const read = safeOpen(path, { storage: 'read' });
 void tensor.bytes;
 const [, used] = /VmSize:\s+(\d+) kB/.exec(readFileSync('/proc/self/status', 'utf8'));
-const limit = Number(used) * 1024 + 2 ** 28;
+// Too little for the smallest copy, but enough for the threads that the engine starts later.
+const limit = Number(used) * 1024 + 2 ** 29;
 execFileSync('prlimit', ['--pid', String(process.pid), `--as=${limit}`]);
 
 const copies = {

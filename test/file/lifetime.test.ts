@@ -1,5 +1,7 @@
+import { closeSync, openSync, truncateSync, writeSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { writeTemporary } from '../support/make-file.js';
+import { safeOpen } from '../../src/index.js';
+import { temporaryPath, writeTemporary } from '../support/make-file.js';
 import { measureInChild, runChild } from '../support/run-child.js';
 
 interface Counters {
@@ -108,5 +110,23 @@ describe.runIf(process.platform === 'linux')('a file cut short under a view', ()
       'unguarded',
     ]);
     expect(signal).toBe('SIGBUS');
+  });
+
+  test('system calls on it fail with EFAULT, until a page that is gone was read', () => {
+    const path = writeTemporary([{ name: 't', dtype: 'U8', shape: [2 ** 16] }]);
+    using file = safeOpen(path);
+    const { bytes } = file.getTensor('t');
+    truncateSync(path, 4096);
+    const there = 4096 - file.dataStart;
+    const fd = openSync(temporaryPath('copy'), 'w');
+    try {
+      expect(writeSync(fd, bytes)).toBe(there);
+      const write = () => writeSync(fd, bytes, there);
+      expect(write).toThrow(expect.objectContaining({ code: 'EFAULT' }));
+      expect(bytes.at(-1)).toBe(0);
+      expect(write()).toBe(2 ** 16 - there);
+    } finally {
+      closeSync(fd);
+    }
   });
 });

@@ -161,7 +161,7 @@ export function* selectInFolder(folder: string, options: SelectOptions): Steps<C
     if (found.missing.length === 0) return { ...found.files, passedOver };
     incomplete ??= found;
   }
-  single ??= onlyFile(folder, present, incomplete);
+  single ??= onlyFile(folder, present, incomplete, variant);
   if (!(yield* isInside(join(folder, single)))) refuseLink(folder, single);
   const passedOver = incomplete === undefined ? [] : [basename(incomplete.files.path)];
   return singleFile(join(folder, single), passedOver);
@@ -175,7 +175,9 @@ function onlyFile(
   folder: string,
   present: readonly string[],
   incomplete: FoundIndex | undefined,
+  variant: string | undefined,
 ): string {
+  const ofVariant = variant === undefined ? '' : ` of the variant ${variant}`;
   const names = wholeFiles(present);
   if (incomplete !== undefined) {
     const isShard = incomplete.files.shards.some((shard) => shard.name === names[0]);
@@ -186,7 +188,7 @@ function onlyFile(
   const found = [...indexesAmong(present), ...names].sort();
   const message =
     found.length === 0
-      ? 'expected a checkpoint in the folder, found no safetensors file or index'
+      ? `expected a checkpoint in the folder, found no safetensors file or index${ofVariant}`
       : found.length === 1
         ? `expected a whole checkpoint in the folder, found a shard without its index: ${listNames(found)}`
         : `expected one checkpoint in the folder, found several to choose from: ${listNames(found)}; open one of them`;

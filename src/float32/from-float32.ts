@@ -7,6 +7,7 @@
 import { argumentRangeError, argumentTypeError } from '../errors/arguments.js';
 import { isFloat32Array, plainFloat32Array } from '../errors/brand-checks.js';
 import type { Dtype, TensorData } from '../format/dtype.js';
+import { dtypeOfOtherName } from '../format/dtype-names.js';
 import { SMALL_FLOATS, type SmallFloat } from './small-floats.js';
 
 /** The dtypes that float32 values can be converted to. */
@@ -53,7 +54,10 @@ export function fromFloat32(given: Float32Array, dtype: FloatDtype): FloatData<F
   if (!isFloat32Array(given)) throw argumentTypeError('values', 'a Float32Array', given);
   const values = plainFloat32Array(given);
   if (!FLOAT_DTYPES.includes(dtype)) {
-    throw argumentTypeError('dtype', `one of ${FLOAT_DTYPES.join(', ')}`, dtype);
+    const meant = typeof dtype === 'string' ? dtypeOfOtherName(dtype) : undefined;
+    const isFloat = meant !== undefined && FLOAT_DTYPES.includes(meant);
+    const expected = isFloat ? `'${meant}'` : `one of ${FLOAT_DTYPES.join(', ')}`;
+    throw argumentTypeError('dtype', expected, dtype);
   }
   const groupLength = GROUP_LENGTHS[dtype] ?? 1;
   if (values.length % groupLength !== 0) {

@@ -210,11 +210,18 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
   }
 
   /** Several tensors by name, in the order given; all of them in file order without an argument. */
-  getTensors(names: Iterable<string> = this.offsetKeys()): Map<string, Tensor> {
+  getTensors(names?: Iterable<string>): Map<string, Tensor> {
+    if (names === undefined) return this.#allTensors();
     requireNames(names);
     const tensors = new Map<string, Tensor>();
     for (const name of names) tensors.set(name, this.getTensor(name));
     return tensors;
+  }
+
+  #allTensors(): Map<string, Tensor> {
+    const names = this.offsetKeys();
+    this.#storage.verifyOften();
+    return new Map(names.map((name, entry) => [name, this.#tensor(entry, name)]));
   }
 
   /**
@@ -233,9 +240,9 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
 
   /** All tensors as `[name, tensor]`, in file order. */
   *[Symbol.iterator](): Generator<[string, Tensor], void, void> {
-    for (let entry = 0; entry < this.size; entry++) {
-      const name = this.#header.name(entry);
-      yield [name, this.getTensor(name)];
+    for (const [entry, name] of this.offsetKeys().entries()) {
+      this.#storage.verifyOften();
+      yield [name, this.#tensor(entry, name)];
     }
   }
 
@@ -435,7 +442,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
     const header = this.#header;
     const { position, byteLength } = this.#range(entry);
     const source = new StorageRange(this.#storage, name, position, position + byteLength);
-    const tensor = TensorOf.of(name, header.dtype(entry), header.shape(entry), source);
+    const tensor = TensorOf.ofEntry(header, entry, name, source);
     this.#tensors.set(name, tensor);
     return tensor;
   }

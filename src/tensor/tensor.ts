@@ -15,6 +15,7 @@ import { convert, requireInto } from '../float32/kernels.js';
 import { valueCountOf } from '../float32/to-float32.js';
 import { DTYPES, type Dtype, type TensorData } from '../format/dtype.js';
 import { dtypeOfOtherName } from '../format/dtype-names.js';
+import type { Header } from '../format/header.js';
 import { elementCountOf } from '../format/tensor-spec.js';
 import { MemoryStorage } from '../storage/memory.js';
 import { CHUNKS_OPTIONS, type ChunksOptions, chunkByteLength } from './chunks.js';
@@ -90,30 +91,34 @@ export class TensorOf<D extends Dtype> {
   readonly name: string;
   /** Dtype, as spelled in the header. */
   readonly dtype: D;
-  /** Dimensions in elements, outermost first, C order; frozen. Empty for a scalar. */
-  readonly shape: readonly number[];
   /** Number of elements: the product of the shape. */
   readonly elementCount: number;
   /** Length in bytes. */
   readonly byteLength: number;
   readonly #source: StorageRange;
   readonly #offset: number;
+  readonly #header: Header | undefined;
+  /** Until it is asked for, the entry of the header that has it. */
+  #shape: readonly number[] | number;
   #data: TensorData<D> | undefined;
 
   private constructor(
     name: string,
     dtype: D,
-    shape: readonly number[],
+    elementCount: number,
+    shape: readonly number[] | number,
     source: StorageRange,
     offset: number,
+    header?: Header,
   ) {
     this.name = name;
     this.dtype = dtype;
-    this.shape = Object.freeze(shape);
-    this.elementCount = elementCountOf(shape);
-    this.byteLength = (this.elementCount * DTYPES[dtype].bits) / 8;
+    this.elementCount = elementCount;
+    this.byteLength = (elementCount * DTYPES[dtype].bits) / 8;
+    this.#shape = shape;
     this.#source = source;
     this.#offset = offset;
+    this.#header = header;
   }
 
   /** @internal The tensor begins `offset` bytes into its source. */
@@ -124,14 +129,32 @@ export class TensorOf<D extends Dtype> {
     source: StorageRange,
     offset = 0,
   ): Tensor {
-    return new TensorOf(name, dtype, shape, source, offset) as Tensor;
+    Object.freeze(shape);
+    return new TensorOf(name, dtype, elementCountOf(shape), shape, source, offset) as Tensor;
+  }
+
+  /** @internal The tensor of a header's entry, which is the whole source. Its shape is read on first use. */
+  static ofEntry(header: Header, entry: number, name: string, source: StorageRange): Tensor {
+    const dtype = header.dtype(entry);
+    const elementCount = (source.byteLength * 8) / DTYPES[dtype].bits;
+    return new TensorOf(name, dtype, elementCount, entry, source, 0, header) as Tensor;
+  }
+
+  /** Dimensions in elements, outermost first, C order; frozen. Empty for a scalar. */
+  get shape(): readonly number[] {
+    if (typeof this.#shape === 'number') this.#shape = (this.#header as Header).shape(this.#shape);
+    return this.#shape;
+  }
+
+  /** What the tensor is, for `JSON.stringify`: none of its data. */
+  toJSON(): Pick<TensorOf<D>, 'name' | 'dtype' | 'shape' | 'elementCount' | 'byteLength'> {
+    const { name, dtype, shape, elementCount, byteLength } = this;
+    return { name, dtype, shape, elementCount, byteLength };
   }
 
   /** @internal For `console.log`. */
   [INSPECT](depth: number, options: object, inspect: Inspect): string {
-    const { name, dtype, shape, elementCount, byteLength } = this;
-    const facts = { name, dtype, shape, elementCount, byteLength };
-    return showFacts('Tensor', facts, depth, options, inspect);
+    return showFacts('Tensor', this.toJSON(), depth, options, inspect);
   }
 
   /** @internal Where its bytes come from. */
@@ -335,10 +358,10 @@ export class TensorOf<D extends Dtype> {
       return this.#over(gatherFrom(this.#source, this.#offset, plan), plan.shape);
     }
     if (this.#source.isShareable) {
-      return new TensorOf(this.name, this.dtype, plan.shape, this.#source, offset);
+      return TensorOf.of(this.name, this.dtype, plan.shape, this.#source, offset) as TensorOf<D>;
     }
     const source = this.#source.part(offset, plan.byteLength);
-    return new TensorOf(this.name, this.dtype, plan.shape, source, 0);
+    return TensorOf.of(this.name, this.dtype, plan.shape, source) as TensorOf<D>;
   }
 
   /**
@@ -499,7 +522,7 @@ export class TensorOf<D extends Dtype> {
     const { maxBufferByteLength, path } = this.#source;
     const storage = new MemoryStorage(bytes, maxBufferByteLength, path);
     const source = new StorageRange(storage, this.name, 0, bytes.length);
-    return new TensorOf(this.name, this.dtype, shape, source, 0);
+    return TensorOf.of(this.name, this.dtype, shape, source) as TensorOf<D>;
   }
 }
 

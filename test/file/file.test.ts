@@ -60,6 +60,14 @@ describe.each(['mmap', 'read'] as const)('storage %s', (storage) => {
     expect(file.metadata).toBeNull();
     expect(Array.from(file, ([name]) => name)).toEqual(['b', 'a', '__proto__']);
     expect([...file.getTensors().keys()]).toEqual(['b', 'a', '__proto__']);
+    const all = file.getTensors();
+    for (const [name, tensor] of all) {
+      expect(tensor).toBe(file.getTensor(name));
+      expect(tensor.shape).toEqual(file.info(name).shape);
+      expect(tensor.shape).toBe(tensor.shape);
+      expect(Object.isFrozen(tensor.shape)).toBe(true);
+    }
+    expect([...file]).toEqual([...all]);
     const some = file.getTensors(['a', 'b']);
     expect([...some.keys()]).toEqual(['a', 'b']);
     expect(some.get('a')).toBe(file.getTensor('a'));

@@ -147,7 +147,7 @@ function* openHere(location: string | Buffer, label: string): Steps<OpenedFile> 
       const message = 'expected a regular file, found a directory, which openCheckpoint opens';
       throw new SafetensorsError('SAFETENSORS_NOT_A_REGULAR_FILE', message, { path: label });
     }
-    const isId = isHubUri(label) || (!label.endsWith('.safetensors') && parseHubId(label) !== null);
+    const isId = isHubUri(label) || parseHubId(label) !== null;
     if (!isId || !hasCode(error, ['ENOENT'])) throw error;
     const advice = `if that is a repository in the Hub's cache, openCheckpoint opens it`;
     throw withAdvice(error as NodeJS.ErrnoException, advice);

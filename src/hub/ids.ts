@@ -20,6 +20,8 @@ const SCHEME = 'hf://';
 const KINDS: readonly string[] = ['models', 'datasets', 'spaces', 'kernels'];
 /** Letters, digits, `-`, `_`, `.`; neither `--` nor `..`; `-` and `.` at neither end. */
 const NAME = /^(?!.*(?:--|\.\.))\w(?:[\w.-]*\w)?$/;
+/** Where such a file is missing, that is what its error must say. With `hf://` any name is an id. */
+const FILE_NAME = /\.(?:safetensors|json)$/;
 /** The Hub's own limit. */
 const MAX_NAME_LENGTH = 96;
 /** Refs of the Hub that contain slashes. */
@@ -40,12 +42,13 @@ export function isHubUri(text: string): boolean {
 }
 
 /**
- * Parses an id; null for what cannot be one, such as any longer path.
+ * Parses an id; null for what cannot be one, such as any longer path, and for the name of a file.
  *
  * @throws RangeError `ERR_OUT_OF_RANGE` for an `hf://` id that is malformed or would leave its folder
  */
 export function parseHubId(text: string): HubId | null {
   if (isHubUri(text)) return parseUri(text);
+  if (FILE_NAME.test(text)) return null;
   const at = text.indexOf('@');
   const parts = (at === -1 ? text : text.slice(0, at)).split('/');
   if (parts.length > 2 || !isName(parts)) return null;

@@ -75,6 +75,7 @@ describe('a path', () => {
   it('that does not exist and is no id is an error of Node', async () => {
     expect(await codeOf('./no/such/folder')).toBe('ENOENT');
     expect(await codeOf('')).toBe('ENOENT');
+    expect(await codeOf('missing.safetensors')).toBe('ENOENT');
   });
 
   it('and options are checked', async () => {

@@ -37,6 +37,9 @@ describe('parseHubId', () => {
     'a/b.',
     '-a',
     'a\0',
+    'model.safetensors',
+    'org/model.safetensors',
+    'model.safetensors.index.json',
   ])('%j is no id', (text) => {
     expect(parseHubId(text)).toBeNull();
   });

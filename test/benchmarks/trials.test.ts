@@ -46,6 +46,7 @@ import { haveSameBytes, runWriter, WRITERS } from '../../benchmarks/trials/save.
 import { encodeHeader, writeModel, writeSparseModel } from '../../benchmarks/write-model.js';
 import { readUsualHeader } from '../../src/format/usual-header.js';
 import { openCheckpoint, parse, safeOpen } from '../../src/index.js';
+import { inOneGo } from '../../src/json/slices.js';
 
 let folder: string;
 beforeAll(async () => {
@@ -292,8 +293,8 @@ describe('headers of many tensors', () => {
     expect(parse(Buffer.concat([indented, Buffer.alloc(dataByteLength)])).keys()).toEqual(
       file.keys(),
     );
-    expect(readUsualHeader(header.subarray(8), dataByteLength)).not.toBe(null);
-    expect(readUsualHeader(indented.subarray(8), dataByteLength)).toBe(null);
+    expect(inOneGo(readUsualHeader(header.subarray(8), dataByteLength))).not.toBe(null);
+    expect(inOneGo(readUsualHeader(indented.subarray(8), dataByteLength))).toBe(null);
     const million = encodeHeader(manySmallTensors(1_000_000).slice(-1000), {}).length / 1000;
     expect(million).toBeLessThan(97);
   });

@@ -98,8 +98,8 @@ export function openCheckpoint(
 
 /**
  * As {@link openCheckpoint}, without stalling the event loop, and with every shard opened: files are looked
- * for, opened, read and mapped on the thread pool, and long headers and indexes are parsed in turns of
- * some milliseconds. No later call waits for a header.
+ * for, opened and read on the thread pool, and long headers and indexes are parsed in turns of some
+ * milliseconds. No later call waits for a header.
  *
  * What `openCheckpoint` finds out at the first use of a shard rejects here: a shard that is bad, or that
  * cannot be opened. Every shard takes a descriptor. An error or an abort leaves nothing open.

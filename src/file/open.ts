@@ -92,10 +92,11 @@ export function safeOpen(path: PathLike, options: OpenOptions = {}): Safetensors
 }
 
 /**
- * As {@link safeOpen}, without stalling the event loop: the file is opened, read and mapped on the thread
- * pool, and a long header is parsed in turns of some milliseconds. Same results, same errors.
+ * As {@link safeOpen}, without stalling the event loop: the file is opened and read on the thread pool,
+ * and a long header is parsed in turns of some milliseconds. Same results, same errors.
  *
- * An abort ends the work behind the call of the system that is under way, and leaves nothing open.
+ * After an abort the call of the system that is under way is finished; then the promise rejects, and
+ * nothing is open.
  *
  * @throws As {@link safeOpen}, by rejecting; `signal.reason` when it was aborted
  *

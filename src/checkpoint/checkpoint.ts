@@ -10,6 +10,7 @@ import {
   streamTensors,
 } from '../file/stream.js';
 import type { CheckpointSummary } from '../hub/parameter-count.js';
+import { runAsync } from '../io/steps.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import { type Partition, planPartition } from '../tensor/partition.js';
@@ -306,7 +307,7 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
    */
   async verify(): Promise<void> {
     this.#shards.requireOpen();
-    await verifyCheckpoint(this.#shards);
+    await runAsync(verifyCheckpoint(this.#shards), undefined);
   }
 
   /**

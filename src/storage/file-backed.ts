@@ -14,8 +14,9 @@ export type FileState = 'same' | 'touched' | 'truncated' | { byteLength: number 
 const TRUSTED_NS = 1_000_000n;
 
 // Taken once, before a test can replace it by a clock that stands still. Not `performance`, for which
-// Node would load eleven modules at the start.
-const now = process.hrtime.bigint;
+// Node would load eleven modules at the start. A process that is made up for a `vm` context may lack it:
+// there the import works, and opening files does not.
+const now = process.hrtime?.bigint;
 
 /** A storage over an open descriptor. Subclasses reach the bytes and release the descriptor. */
 export abstract class FileBackedStorage implements Storage {

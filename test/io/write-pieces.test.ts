@@ -232,11 +232,11 @@ describe('writePieces', () => {
     await write(scattered(Array(2100).fill(3)));
     expect(calls.map(({ ranges }) => ranges)).toEqual([1024, 1024, 52]);
     calls.length = 0;
-    const short = 64 * 1024;
+    const short = 256 * 1024;
     await write(scattered([short, short, short + 1, 5, short + 1]));
     expect(calls.map(({ ranges }) => ranges)).toEqual([2, 1, 1, 1]);
     calls.length = 0;
-    await write(scattered(Array(65).fill(short)));
+    await write(scattered(Array(17).fill(short)));
     expect(calls.map(({ byteLength }) => byteLength)).toEqual([4 * MIB, short]);
   });
 

@@ -25,8 +25,9 @@ test('the map has every source that it names, and stacks show their lines', () =
   for (const [i, source] of sources.entries()) {
     expect(sourcesContent[i], source).toBe(textOf(source.replace('../', '')));
   }
-  const call = "splitStateDictIntoShards([], { maxShardSize: 'x' })";
-  const program = `import('safetensors-mmap').then((all) => all.${call})`;
+  const program =
+    "import('safetensors-mmap').then(({ splitStateDictIntoShards }) => " +
+    "splitStateDictIntoShards([], { maxShardSize: 'x' }))";
   const { stderr } = spawnSync(process.execPath, ['--enable-source-maps', '-e', program], {
     cwd: root,
     encoding: 'utf8',

@@ -2,8 +2,9 @@
 // must take too and say the same about. Headers are valid, nearly valid and hostile; the same seed gives
 // the same ones. Prints the counts as JSON, or the first header on which the two disagree.
 // argv: SEED COUNT [polluted]: with `polluted`, Object.prototype has the fields of a description.
-import { parseHeader, scanHeader } from '../../../build/format/header.js';
+import { Header, scanHeader } from '../../../build/format/header.js';
 import { readUsualHeader } from '../../../build/format/usual-header.js';
+import { JsonReader } from '../../../build/json/reader.js';
 import { inOneGo } from '../../../build/json/slices.js';
 
 const [seed = '1', count = '1000', pollution] = process.argv.slice(2);
@@ -375,12 +376,14 @@ const counts = { taken: 0, scanned: 0, refused: 0 };
 for (let i = 0; i < Number(count); i++) {
   const { json, dataByteLength } = input();
   const scanned = scan({ json, dataByteLength });
-  if (inOneGo(readUsualHeader(json, dataByteLength)) === null) {
+  const content = inOneGo(readUsualHeader(json, dataByteLength));
+  if (content === null) {
     counts[typeof scanned === 'string' ? 'refused' : 'scanned']++;
     continue;
   }
   counts.taken++;
-  const usual = JSON.stringify(factsOf(parseHeader(json, 8 + json.length + dataByteLength)));
+  const header = new Header(new JsonReader(json), content, content.names, dataByteLength);
+  const usual = JSON.stringify(factsOf(header));
   const expected = typeof scanned === 'string' ? scanned : JSON.stringify(factsOf(scanned));
   if (usual !== expected) {
     const text = new TextDecoder().decode(json);

@@ -40,9 +40,7 @@ export function viewOf(
   data: unknown,
 ): Uint8Array {
   if (!isTensorBytes(data)) {
-    const own = DTYPES[dtype].data.name;
-    const flat = Array.isArray(data) ? `, such as ${own}.from(values.flat(Infinity))` : '';
-    const expected = `a typed array, an ArrayBuffer or a SharedArrayBuffer${flat}`;
+    const expected = `a typed array, an ArrayBuffer or a SharedArrayBuffer${hintForNumbers(dtype, data)}`;
     throw argumentTypeError(`the data of tensor ${quoteName(name)}`, expected, data);
   }
   const tag = isTypedArray(data) ? tagOf(data) : 'Uint8Array';
@@ -54,6 +52,18 @@ export function viewOf(
     refuseTensor(`expected the data of ${dtype} to be a ${expected}, found a ${tag}${hint}`, name);
   }
   return plainBytes(data);
+}
+
+/** How numbers in arrays, nested or not, become bytes of the dtype. */
+function hintForNumbers(dtype: Dtype, data: unknown): string {
+  if (!Array.isArray(data) || data.some(isTensorBytes)) return '';
+  const values = 'values.flat(Infinity)';
+  const { name } = DTYPES[dtype].data;
+  if (name.startsWith('Big')) return `, such as ${name}.from(${values}, BigInt)`;
+  // Their typed arrays hold bit patterns.
+  const isPattern = /^B?F/.test(dtype) && name.startsWith('Uint');
+  if (isPattern) return `, such as fromFloat32(Float32Array.from(${values}), '${dtype}')`;
+  return `, such as ${name}.from(${values})`;
 }
 
 /** Whether the memory is known to be detached. Node 20 does not tell. */

@@ -38,8 +38,8 @@ const DIRECT_WINDOW_LENGTH = 2 ** 23;
 export interface ConvertOptions<Into extends Float32Array = Float32Array> {
   /**
    * The array to write the values to, which is then the result; a new array by default. It must have
-   * exactly one item per value, and must not share memory with the tensor, unless that is F32 or C64
-   * itself.
+   * exactly one item per value, and must not share memory with the tensor; for `toFloat32` of F32 and C64
+   * it may.
    */
   readonly into?: Into | undefined;
 }

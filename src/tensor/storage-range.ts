@@ -123,6 +123,17 @@ export class StorageRange {
     if (!this.isResolved) this.#memory = this.#storage.bytes(this.#begin, this.#end, buffer);
   }
 
+  /** Whether the bytes, or some of them, are known to be in the memory of this array. */
+  isIn({ buffer, byteOffset, byteLength }: ArrayBufferView): boolean {
+    const isGiven = this.#storage.kind === 'memory' && !this.#storage.closed;
+    return [this, this.#whole].some((range) => {
+      const memory = isGiven ? this.#storage.bytes(range.#begin, range.#end) : range.#memory;
+      if (memory?.buffer !== buffer) return false;
+      const begin = memory.byteOffset + this.#begin - range.#begin;
+      return byteOffset < begin + this.byteLength && begin < byteOffset + byteLength;
+    });
+  }
+
   /** Where the bytes are in memory; the same place on every call until its buffer is detached. */
   resolve(): BufferRange {
     this.#whole.#isHandedOut = true;

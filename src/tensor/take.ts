@@ -112,6 +112,7 @@ export function takeBytes(
     throw argumentRangeError('the length of into', `${byteLength} bytes`, output.length);
   };
   requireLength();
+  requireOtherMemory(output, source);
   const fill = (begin: number, end: number): void => {
     requireLength();
     copyRows(table, plan, begin, end, output.subarray(begin, end));
@@ -131,6 +132,7 @@ export function takeFloats(
   const valueCount = plan.byteLength / bytesPerValue;
   const output =
     into === undefined ? source.allocateFloats(valueCount) : requireInto(into, valueCount);
+  requireOtherMemory(output, source);
   const fill = (begin: number, end: number): void => {
     requireInto(output, valueCount);
     if (dtype === 'F32' || dtype === 'C64') {
@@ -188,6 +190,13 @@ function requireBytesInto(into: TypedArray, dtype: Dtype, source: StorageRange):
   if (fitting.has(kind)) return;
   const message = `expected into to be ${[...fitting].join(' or ')} for ${dtype}, found ${kind}; takeFloat32() gives values`;
   throw new SafetensorsError('SAFETENSORS_DTYPE_MISMATCH', message, source.context);
+}
+
+/** Rows would be read when they are overwritten already. */
+function requireOtherMemory(output: Uint8Array | Float32Array, source: StorageRange): void {
+  if (!source.isIn(output)) return;
+  const found = `${output.byteLength} bytes of them`;
+  throw argumentRangeError('into', 'memory other than the rows that are taken', found);
 }
 
 /** As many bytes as the limit allows, without making too many ranges. */

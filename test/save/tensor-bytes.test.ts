@@ -1,6 +1,13 @@
 import { createContext, runInContext } from 'node:vm';
 import { describe, expect, test } from 'vitest';
-import { DTYPES, type Dtype, InvalidTensorError } from '../../src/index.js';
+import {
+  DTYPES,
+  type Dtype,
+  fromFloat32,
+  InvalidTensorError,
+  parse,
+  serialize,
+} from '../../src/index.js';
 import {
   isDetached,
   isTensorBytes,
@@ -125,6 +132,27 @@ describe('viewOf', () => {
         message: expect.stringMatching(/^the data of tensor "x" must be a typed array, an Array/),
       }),
     );
+  });
+
+  test.each([
+    ['F32', [[0.5], [1]], 'Float32Array.from(values.flat(Infinity))'],
+    ['U8', [1, 2], 'Uint8Array.from(values.flat(Infinity))'],
+    ['I64', [1, 2], 'BigInt64Array.from(values.flat(Infinity), BigInt)'],
+    ['BF16', [[0.5]], "fromFloat32(Float32Array.from(values.flat(Infinity)), 'BF16')"],
+    ['F16', [0.5], "fromFloat32(Float32Array.from(values.flat(Infinity)), 'F16')"],
+    ['F8_E4M3', [0.5], "fromFloat32(Float32Array.from(values.flat(Infinity)), 'F8_E4M3')"],
+  ] as const)('numbers for %s lead to what makes the right bytes', (dtype, data, hint) => {
+    expect(() => view(dtype, data)).toThrow(`SharedArrayBuffer, such as ${hint}, but is`);
+    const values = data;
+    const make = new Function('values', 'fromFloat32', `return ${hint}`);
+    const bytes: TensorBytes = make(values, fromFloat32);
+    const tensor = { dtype, shape: [values.flat().length], data: bytes };
+    const saved = parse(serialize({ tensor })).getTensor('tensor');
+    expect([...saved.toFloat32()]).toEqual(values.flat());
+  });
+
+  test('chunks in an array are not numbers', () => {
+    expect(() => view('F32', [new Float32Array(1)])).toThrow(/SharedArrayBuffer, but is/);
   });
 
   test('a detached buffer has no bytes', () => {

@@ -249,6 +249,28 @@ describe.each(openers)('%s', (kind, open) => {
     expect(() => tensor.takeFloat32([0], { into: new Float32Array(3) })).toThrow(RangeError);
   });
 
+  test('memory of the rows themselves is refused', async () => {
+    for (const dtype of ['F32', 'BF16'] as const) {
+      const tensor = openTable(open, dtype, [4, 2]);
+      const before = tensor.copy().bytes;
+      const { buffer, byteOffset } = tensor.bytes;
+      const within = { code: 'ERR_OUT_OF_RANGE', message: expect.stringMatching(/^into must be /) };
+      const into = new Uint8Array(buffer, byteOffset, tensor.byteLength / 2);
+      expect(() => tensor.take([1, 0], { into })).toThrow(expect.objectContaining(within));
+      await expect(tensor.takeAsync([1, 0], { into })).rejects.toMatchObject(within);
+      const part = tensor.slice([1, 3]);
+      const own = new Uint8Array(part.bytes.buffer, part.bytes.byteOffset, part.byteLength);
+      expect(() => part.take([1, 0], { into: own })).toThrow(expect.objectContaining(within));
+      expect(Buffer.compare(tensor.bytes, before)).toBe(0);
+    }
+    const tensor = openTable(open, 'F32', [4, 2]).as('F32');
+    const into = tensor.view(Float32Array);
+    // Where the bytes are not aligned it is a copy.
+    if (into.buffer !== tensor.buffer) return;
+    expect(() => tensor.takeFloat32([3, 2, 1, 0], { into })).toThrow(RangeError);
+    await expect(tensor.takeFloat32Async([3, 2, 1, 0], { into })).rejects.toThrow(RangeError);
+  });
+
   test('the list may change while rows are taken', async () => {
     const tensor = openTable(open, 'U8', [4, 2]);
     const indices = [1, 2];

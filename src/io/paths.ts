@@ -21,8 +21,14 @@ export function locate(path: PathLike): Location {
   return { location, label: location };
 }
 
-function isRemote(path: string | URL): boolean {
-  return typeof path === 'string' ? /^https?:\/\//i.test(path) : /^https?:$/.test(path?.protocol);
+/** What is wrong with the text of a URL, or with a URL of another machine; undefined for paths. */
+function objectionTo(path: string | URL): string | undefined {
+  const isText = typeof path === 'string';
+  const [, scheme] = (isText ? /^([a-z][a-z\d+.-]+):\/\//i : /^(https?):/).exec(String(path)) ?? [];
+  // Ids of the Hub are for those who take them.
+  if (scheme === undefined || scheme === 'hf') return undefined;
+  if (/^file$/i.test(scheme)) return 'be a path or a URL, new URL(…), not its text';
+  return 'be on this machine';
 }
 
 /** The path as text. `name` is what the argument is called. Throws a TypeError unless it is a path. */
@@ -31,8 +37,10 @@ export function pathText(
   path: string | URL,
   expected = 'a string or a file: URL',
 ): string {
-  if (isRemote(path)) {
-    const message = `${name} must be on this machine, but is ${quoteName(String(path))}: download it first`;
+  const objection = objectionTo(path);
+  if (objection !== undefined) {
+    const advice = /^https?:/i.test(String(path)) ? ': download it first' : '';
+    const message = `${name} must ${objection}, but is ${quoteName(String(path))}${advice}`;
     throw Object.assign(new TypeError(message), { code: 'ERR_INVALID_URL_SCHEME' });
   }
   if (typeof path === 'string') return path;

@@ -31,6 +31,20 @@ test.each([3, null, undefined, {}, { href: '/a', auth: null }])('%o is no path',
   );
 });
 
+test.each([
+  ['file:///a/b', 'must be a path or a URL, new URL(…), not its text, but is "file:///a/b"'],
+  ['s3://bucket/model', 'must be on this machine, but is "s3://bucket/model"'],
+  ['HTTPS://host/a', 'must be on this machine, but is "HTTPS://host/a": download it first'],
+])('the text of a URL is no path: %s', (text, message) => {
+  const error = { name: 'TypeError', code: 'ERR_INVALID_URL_SCHEME', message: `path ${message}` };
+  expect(() => locate(text)).toThrow(expect.objectContaining(error));
+  expect(() => pathText('path', text)).toThrow(expect.objectContaining(error));
+});
+
+test.each(['C://a', 'hf://org/name', 'a/b://c', './s3://a'])('%s may be a path', (text) => {
+  expect(pathText('path', text)).toBe(text);
+});
+
 test('a URL of another scheme is refused by Node', () => {
   const code = 'ERR_INVALID_URL_SCHEME';
   expect(() => locate(new URL('https://host/a'))).toThrow(expect.objectContaining({ code }));

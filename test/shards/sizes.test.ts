@@ -64,6 +64,7 @@ describe('parseByteSize', () => {
     '+0MB',
     '-0KB',
     '5KB\u00a0',
+    '٣GB',
     '5\u212aB',
     '5 K iB',
     '5EB',

@@ -299,8 +299,8 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
   stream(options: StreamOptions = {}): AsyncGenerator<[string, Tensor], void, void> {
     requireStreamOptions(options);
     const names = options.names === undefined ? this.offsetKeys() : [...options.names];
+    if (options.names !== undefined) for (const name of names) this.#require(name);
     const byteLength = (name: string): number => this.#range(this.#require(name)).byteLength;
-    for (const name of names) byteLength(name);
     const source: StreamSource = {
       byteLength,
       isCopied: () => this.storage === 'read',

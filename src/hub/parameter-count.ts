@@ -85,14 +85,7 @@ export function countParameters(
   config: unknown,
 ): CheckpointSummary {
   const quantization = usable(quantizationOf(config), shards);
-  const dtypeOf = (name: string): Dtype | undefined => {
-    const entry = index === null ? -1 : index.find(name);
-    if (index !== null && entry === -1) return undefined;
-    const { header } = shards[index === null ? 0 : index.shardOf(entry)] as CountedShard;
-    const found = header.find(name);
-    return found === -1 ? undefined : header.dtype(found);
-  };
-  const multiplier = quantization?.multiplier(dtypeOf) ?? (() => 1);
+  const multiplier = multiplierOver(shards, index, quantization);
   const total = new Counter();
   const byShard = new Map<string, DtypeCounts>();
   for (const { name, header } of shards) {
@@ -108,9 +101,42 @@ export function countParameters(
     byteLength,
     dtypes,
     shards: byShard,
-    totalParameters: declaredParameters(metadata?.get('total_parameters'), parameters),
+    totalParameters: declaredParameters(metadata?.get('total_parameters'), parameters) || null,
     quantization: quantization === null ? null : (quantization.method ?? 'unknown'),
   };
+}
+
+/** Parameters by dtype; dtypes whose tensors all count as none are left out. Arguments as above. */
+export function parametersByDtype(
+  shards: readonly CountedShard[],
+  index: CheckpointIndex | null,
+  config: unknown,
+): Map<Dtype, number> {
+  const multiplier = multiplierOver(shards, index, usable(quantizationOf(config), shards));
+  const counts = new Map<Dtype, number>();
+  for (const { header } of shards) {
+    for (let entry = 0; entry < header.size; entry++) {
+      const dtype = header.dtype(entry);
+      const parameters = parametersOf(header, entry, dtype, multiplier);
+      if (parameters !== null) counts.set(dtype, (counts.get(dtype) ?? 0) + parameters);
+    }
+  }
+  return counts;
+}
+
+function multiplierOver(
+  shards: readonly CountedShard[],
+  index: CheckpointIndex | null,
+  quantization: Quantization | null,
+): Multiplier {
+  if (quantization === null) return () => 1;
+  return quantization.multiplier((name) => {
+    const entry = index === null ? -1 : index.find(name);
+    if (index !== null && entry === -1) return undefined;
+    const { header } = shards[index === null ? 0 : index.shardOf(entry)] as CountedShard;
+    const found = header.find(name);
+    return found === -1 ? undefined : header.dtype(found);
+  });
 }
 
 function count(header: Header, multiplier: Multiplier): Counter {
@@ -118,22 +144,30 @@ function count(header: Header, multiplier: Multiplier): Counter {
   for (let entry = 0; entry < header.size; entry++) {
     const dtype = header.dtype(entry);
     const byteLength = header.end(entry) - header.begin(entry);
-    counter.add(dtype, 1, parametersOf(header, entry, dtype, multiplier), byteLength);
+    counter.add(dtype, 1, parametersOf(header, entry, dtype, multiplier) ?? 0, byteLength);
   }
   return counter;
 }
 
-function parametersOf(header: Header, entry: number, dtype: Dtype, multiplier: Multiplier): number {
+/** Null for a tensor that holds no parameters of the model, such as scales. */
+function parametersOf(
+  header: Header,
+  entry: number,
+  dtype: Dtype,
+  multiplier: Multiplier,
+): number | null {
   // Exponents are only ever scales of other tensors.
-  if (dtype === 'F8_E8M0') return 0;
+  if (dtype === 'F8_E8M0') return null;
   const shape = header.shape(entry);
-  if (shape.length === 0) return 0;
-  return Math.round(elementCountOf(shape) * multiplier({ name: header.name(entry), dtype }));
+  if (shape.length === 0) return null;
+  const perElement = multiplier({ name: header.name(entry), dtype });
+  return perElement === 0 ? null : Math.round(elementCountOf(shape) * perElement);
 }
 
-function declaredParameters(text: string | undefined, counted: number): number | null {
-  const value = Number.parseInt(text ?? '', 10);
-  return Number.isFinite(value) && value > 0 ? Math.min(value, counted) : null;
+/** What metadata say about the number of parameters, at most `counted`; null when they don't. */
+export function declaredParameters(value: unknown, counted: number): number | null {
+  const declared = typeof value === 'number' ? value : Number.parseInt(String(value), 10);
+  return Number.isFinite(declared) && declared >= 0 ? Math.min(declared, counted) : null;
 }
 
 function usable(

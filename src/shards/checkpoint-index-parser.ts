@@ -23,6 +23,7 @@ const INDEX_TEXT: TextKind = {
 
 const WEIGHT_MAP_KEY = new TextEncoder().encode('weight_map"');
 const INDEX_METADATA_KEY = new TextEncoder().encode('metadata"');
+const INDEX_DTYPE_KEY = new TextEncoder().encode('dtype"');
 
 /** Goes through the bytes once. */
 export class IndexParser {
@@ -40,6 +41,8 @@ export class IndexParser {
   size = -1;
   /** Position of the metadata's opening brace; -1 when there is none. */
   metadataAt = -1;
+  /** Position of the text that the index has as its dtype, behind the quote; -1 when there is none. */
+  dtypeAt = -1;
   readonly #path: string | undefined;
   /** Shards by every spelling that was met, and by the one that stands for all. */
   readonly #numbers = new Map<string, number>();
@@ -80,10 +83,11 @@ export class IndexParser {
 
   *#readMember(key: number): Slices<void> {
     const reader = this.reader;
-    const { bytes } = reader;
-    const isMetadata = compareStrings(bytes, key, INDEX_METADATA_KEY, 0) === 0;
-    if (compareStrings(bytes, key, WEIGHT_MAP_KEY, 0) === 0) yield* this.#readWeightMap();
-    else if (isMetadata && reader.peek() === OPEN_BRACE) this.#readMetadata();
+    const isKey = (bytes: Uint8Array): boolean => compareStrings(reader.bytes, key, bytes, 0) === 0;
+    const first = reader.peek();
+    if (isKey(WEIGHT_MAP_KEY)) yield* this.#readWeightMap();
+    else if (first === OPEN_BRACE && isKey(INDEX_METADATA_KEY)) this.#readMetadata();
+    else if (first === QUOTE && isKey(INDEX_DTYPE_KEY)) this.dtypeAt = reader.readString();
     else skipValue(reader, 1);
   }
 

@@ -79,6 +79,7 @@ export class CheckpointIndex {
   readonly #shardOf: Uint32Array;
   readonly #names: NameTable;
   readonly #metadataAt: number;
+  readonly #dtypeAt: number;
   #metadata: ReadonlyMap<string, string> | null = null;
   readonly #jsonKeys = new Set<string>();
   #byShard: Uint32Array[] | null = null;
@@ -92,6 +93,7 @@ export class CheckpointIndex {
     this.#shardOf = parser.shardOf;
     this.#names = names;
     this.#metadataAt = parser.metadataAt;
+    this.#dtypeAt = parser.dtypeAt;
   }
 
   /**
@@ -101,6 +103,11 @@ export class CheckpointIndex {
   get metadata(): ReadonlyMap<string, string> | null {
     if (this.#metadata === null && this.#metadataAt !== -1) this.#metadata = this.#decodeMetadata();
     return this.#metadata;
+  }
+
+  /** What the index says of the dtype beside its metadata, which few do; null when there is no text. */
+  get dtype(): string | null {
+    return this.#dtypeAt === -1 ? null : decodeString(this.#reader.bytes, this.#dtypeAt);
   }
 
   /** Keys whose values are not strings: `metadata` has their JSON text. */

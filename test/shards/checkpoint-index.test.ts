@@ -57,6 +57,14 @@ describe('parseCheckpointIndex', () => {
     expect(index.sortedNames()).toEqual(['10', 'a', 'b', 'é']);
   });
 
+  it('has what the index says of the dtype, if that is text', () => {
+    expect(index.dtype).toBe(null);
+    const dtypes = ['"bfloat16"', '"\\u0041\\n"', '16', 'null', '{"dtype":"F16"}'].map(
+      (dtype) => parseText(`{"dtype": ${dtype}, "weight_map": {}}`).dtype,
+    );
+    expect(dtypes).toEqual(['bfloat16', 'A\n', null, null, null]);
+  });
+
   it('finds the entries of a shard in its header, in any order', () => {
     const tensor = '{"dtype":"U8","shape":[0],"data_offsets":[0,0]}';
     const json = new TextEncoder().encode(`{"10":${tensor},"c":${tensor},"b":${tensor}}`);

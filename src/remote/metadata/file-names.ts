@@ -1,0 +1,46 @@
+/** Names of the files with weights in repositories, under the names that `@huggingface/hub` gives them. */
+
+/** A model of one file. */
+export const SAFETENSORS_FILE = 'model.safetensors';
+
+/** The index of a model in several files. */
+export const SAFETENSORS_INDEX_FILE = 'model.safetensors.index.json';
+
+/** A model of diffusers in one file. */
+export const DIFFUSERS_SAFETENSORS_FILE = 'diffusion_pytorch_model.safetensors';
+
+/** The index of a model of diffusers in several files. */
+export const DIFFUSERS_SAFETENSORS_INDEX_FILE = 'diffusion_pytorch_model.safetensors.index.json';
+
+/** Folders in which a diffusers pipeline has its main model, the likelier first. */
+export const DIFFUSERS_WEIGHTS_SUBFOLDERS = ['transformer', 'unet'] as const;
+
+/** The end of the name of a file with tensors. */
+export const RE_SAFETENSORS_FILE: RegExp = /\.safetensors$/;
+
+/** The end of the name of an index. */
+export const RE_SAFETENSORS_INDEX_FILE: RegExp = /\.safetensors\.index\.json$/;
+
+/** The name of one of several files, such as `model-00001-of-00002.safetensors`. */
+export const RE_SAFETENSORS_SHARD_FILE: RegExp =
+  /^(?<prefix>(?<basePrefix>.*?)[-_])(?<shard>\d{5,6})-of-(?<total>\d{5,6})\.safetensors$/;
+
+/** The parts of a shard's name. */
+export interface SafetensorsShardFileInfo {
+  /** What stands before the number, as `model-`. */
+  prefix: string;
+  /** The same without its last character, as `model`. */
+  basePrefix: string;
+  /** The number of the shard, as `00001`. */
+  shard: string;
+  /** The number of shards, as `00002`. */
+  total: string;
+}
+
+/** Takes the name of a shard apart; null for any other name. */
+export function parseSafetensorsShardFilename(filename: string): SafetensorsShardFileInfo | null {
+  const parts = RE_SAFETENSORS_SHARD_FILE.exec(filename)?.groups;
+  if (parts === undefined) return null;
+  const { prefix = '', basePrefix = '', shard = '', total = '' } = parts;
+  return { prefix, basePrefix, shard, total };
+}

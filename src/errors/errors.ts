@@ -37,11 +37,27 @@ export type InvalidTensorErrorCode =
   | 'SAFETENSORS_INVALID_TENSOR_VIEW'
   | 'SAFETENSORS_HEADER_TOO_LARGE';
 
+/** Codes of what a server, or the way to it, has against a request. */
+export type RemoteErrorCode =
+  | 'SAFETENSORS_REMOTE_NOT_FOUND'
+  | 'SAFETENSORS_REPOSITORY_NOT_FOUND'
+  | 'SAFETENSORS_REVISION_NOT_FOUND'
+  | 'SAFETENSORS_UNAUTHORIZED'
+  | 'SAFETENSORS_FORBIDDEN'
+  | 'SAFETENSORS_GATED_REPOSITORY'
+  | 'SAFETENSORS_RANGES_UNSUPPORTED'
+  | 'SAFETENSORS_BAD_RESPONSE'
+  | 'SAFETENSORS_REMOTE_UNAVAILABLE'
+  | 'SAFETENSORS_REMOTE_STALLED'
+  | 'SAFETENSORS_OFFLINE'
+  | 'SAFETENSORS_UNSAFE_URL';
+
 /** Every code that an error of this package can carry. */
 export type ErrorCode =
   | FormatErrorCode
   | SliceErrorCode
   | InvalidTensorErrorCode
+  | RemoteErrorCode
   | 'SAFETENSORS_TENSOR_NOT_FOUND'
   | 'SAFETENSORS_TENSOR_TOO_LARGE'
   | 'SAFETENSORS_OUT_OF_MEMORY'
@@ -263,6 +279,33 @@ export class FileChangedError extends SafetensorsError {
   }
 }
 
+/** What a RemoteError is about. */
+export interface RemoteErrorContext extends ErrorContext {
+  /** Status of the last answer. */
+  status?: number | undefined;
+  /** The URL that was asked last, without credentials, query and fragment. */
+  url?: string | undefined;
+}
+
+/**
+ * A remote file cannot be had, or what came is not what was asked for. Neither the error nor its cause
+ * holds a token, a header of the caller's or the query of a URL.
+ */
+export class RemoteError extends SafetensorsError {
+  declare readonly code: RemoteErrorCode;
+  /** Status of the last answer, when there was one. */
+  declare readonly status?: number;
+  /** The URL that was asked last, after redirects: without credentials, query and fragment. */
+  declare readonly url?: string;
+
+  /** Takes only the codes of requests. */
+  constructor(code: RemoteErrorCode, message: string, context: RemoteErrorContext = {}) {
+    super(code, message, context);
+    if (context.status !== undefined) this.status = context.status;
+    if (context.url !== undefined) this.url = context.url;
+  }
+}
+
 // Bundlers that minify give classes short names, which logs would show.
 for (const [name, type] of Object.entries({
   SafetensorsError,
@@ -272,6 +315,7 @@ for (const [name, type] of Object.entries({
   InvalidTensorError,
   FileClosedError,
   FileChangedError,
+  RemoteError,
 })) {
   Object.defineProperty(type, 'name', { value: name });
 }

@@ -6,6 +6,7 @@ import {
   FormatError,
   InvalidTensorError,
   quoteName,
+  RemoteError,
   SafetensorsError,
   SliceError,
   TensorNotFoundError,
@@ -45,10 +46,14 @@ const OWN_CLASS = [
 
 describe('docs/errors.md', () => {
   it('has a row for every code, and no code that does not exist', () => {
-    const codes = ['FormatErrorCode', 'SliceErrorCode', 'InvalidTensorErrorCode', 'ErrorCode'].map(
-      codesOf,
-    );
-    expect(codes.map((list) => list.length > 0)).toEqual([true, true, true, true]);
+    const codes = [
+      'FormatErrorCode',
+      'SliceErrorCode',
+      'InvalidTensorErrorCode',
+      'RemoteErrorCode',
+      'ErrorCode',
+    ].map(codesOf);
+    expect(codes.map((list) => list.length > 0)).toEqual([true, true, true, true, true]);
     expect(new Set(rows.map((row) => row.code))).toEqual(new Set(codes.flat()));
     const onThePage = textOf('docs/errors.md').match(/SAFETENSORS_\w+/g);
     expect(new Set(onThePage)).toEqual(new Set(codes.flat()));
@@ -66,6 +71,7 @@ describe('docs/errors.md', () => {
       ...codesOf('FormatErrorCode').map((code) => `${code} ${FormatError.name}`),
       ...codesOf('SliceErrorCode').map((code) => `${code} ${SliceError.name}`),
       ...codesOf('InvalidTensorErrorCode').map((code) => `${code} ${InvalidTensorError.name}`),
+      ...codesOf('RemoteErrorCode').map((code) => `${code} ${RemoteError.name}`),
       ...codesOf('ErrorCode').map((code) => {
         const own = OWN_CLASS.find((error) => error.code === code);
         return `${code} ${own?.name ?? SafetensorsError.name}`;

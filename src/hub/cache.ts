@@ -18,7 +18,7 @@ const COMMIT = /^[0-9a-f]{40}$/;
 const MAX_REF_BYTE_LENGTH = 1024;
 
 /** Expands `~` and `$VARIABLES` as Python does, but not `~user`; unset variables stay as they are. */
-function expand(path: string, environment: Environment): string {
+export function expand(path: string, environment: Environment): string {
   const absolute = /^~(?=$|[/\\])/.test(path) ? homeOf(environment) + path.slice(1) : path;
   // An environment inherits from Object: `toString` is not a variable.
   const lookUp = (reference: string, name: string): string =>
@@ -33,17 +33,23 @@ function homeOf(environment: Environment): string {
   return environment[sep === '\\' ? 'USERPROFILE' : 'HOME'] || homedir();
 }
 
+/** The folder of the Hub's tools: `HF_HOME`, else `huggingface` in `XDG_CACHE_HOME`, else in `~/.cache`. */
+export function hubHomeFolder(environment: Environment): string {
+  const { HF_HOME, XDG_CACHE_HOME } = environment;
+  const root = XDG_CACHE_HOME || join(homeOf(environment), '.cache');
+  return expand(HF_HOME || join(root, 'huggingface'), environment);
+}
+
 /**
  * The folder of the cache. As in the Python library, these variables are tried in this order:
  * `HF_HUB_CACHE`, `HUGGINGFACE_HUB_CACHE`, `HF_HOME`, `XDG_CACHE_HOME`; then `~/.cache`. An empty
  * variable counts as unset.
  */
 export function hubCacheFolder(environment: Environment = process.env): string {
-  const { HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME, XDG_CACHE_HOME } = environment;
+  const { HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE } = environment;
   const cache = HF_HUB_CACHE || HUGGINGFACE_HUB_CACHE;
   if (cache) return expand(cache, environment);
-  const root = XDG_CACHE_HOME || join(homeOf(environment), '.cache');
-  return join(expand(HF_HOME || join(root, 'huggingface'), environment), 'hub');
+  return join(hubHomeFolder(environment), 'hub');
 }
 
 /**

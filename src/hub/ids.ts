@@ -17,7 +17,8 @@ export interface HubId {
 }
 
 const SCHEME = 'hf://';
-const KINDS: readonly string[] = ['models', 'datasets', 'spaces', 'kernels'];
+/** Kinds of repositories. */
+export const REPOSITORY_KINDS: readonly string[] = ['models', 'datasets', 'spaces', 'kernels'];
 /** Letters, digits, `-`, `_`, `.`; neither `--` nor `..`; `-` and `.` at neither end. */
 const NAME = /^(?!.*(?:--|\.\.))\w(?:[\w.-]*\w)?$/;
 /** Where such a file is missing, that is what its error must say. With `hf://` any name is an id. */
@@ -27,13 +28,16 @@ const MAX_NAME_LENGTH = 96;
 /** Refs of the Hub that contain slashes. */
 const REF = /^(refs\/(?:pr|convert)\/[^/]+)(?:\/(.*))?$/s;
 
-function isName(parts: readonly string[]): boolean {
+/** Whether these can be organisation and name of a repository, or its name alone. */
+export function isRepositoryName(parts: readonly string[]): boolean {
   return parts.every((part) => NAME.test(part)) && parts.join('/').length <= MAX_NAME_LENGTH;
 }
 
 /** Whether a folder has the name of a repository in a cache, such as `models--org--name`. */
 export function isRepositoryFolder(name: string): boolean {
-  return KINDS.some((kind) => name.startsWith(`${kind}--`) && name.length > kind.length + 2);
+  return REPOSITORY_KINDS.some(
+    (kind) => name.startsWith(`${kind}--`) && name.length > kind.length + 2,
+  );
 }
 
 /** Whether the scheme of a text says that it is an id, not a path. */
@@ -51,7 +55,7 @@ export function parseHubId(text: string): HubId | null {
   if (FILE_NAME.test(text)) return null;
   const at = text.indexOf('@');
   const parts = (at === -1 ? text : text.slice(0, at)).split('/');
-  if (parts.length > 2 || !isName(parts)) return null;
+  if (parts.length > 2 || !isRepositoryName(parts)) return null;
   const revision = at === -1 ? undefined : text.slice(at + 1);
   if (revision !== undefined && pathObjection(revision) !== null) return null;
   return { cacheName: `models--${parts.join('--')}`, revision, path: '' };
@@ -62,11 +66,11 @@ function parseUri(text: string): HubId {
     throw argumentRangeError('path', 'a path or hf://org/name@revision/path', text);
   };
   const parts = text.slice(SCHEME.length).split('/');
-  const kind = KINDS.includes(parts[0] ?? '') ? (parts.shift() as string) : 'models';
+  const kind = REPOSITORY_KINDS.includes(parts[0] ?? '') ? (parts.shift() as string) : 'models';
   const [organisation = '', named = '', ...rest] = parts;
   const at = named.indexOf('@');
   const name = at === -1 ? named : named.slice(0, at);
-  if (!isName([organisation, name])) refuse();
+  if (!isRepositoryName([organisation, name])) refuse();
   const cacheName = `${kind}--${organisation}--${name}`;
   let revision: string | undefined;
   let path = rest.join('/');

@@ -1,0 +1,48 @@
+/** The Hub's settings by environment variables and the token file, as its Python library reads them. */
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import process from 'node:process';
+import { type Environment, expand, hubHomeFolder } from './cache.js';
+import { DEFAULT_ENDPOINT, type HubSettings } from './settings.js';
+
+const YES = /^(?:1|ON|YES|TRUE)$/i;
+
+function isOn(value: string | undefined): boolean {
+  return YES.test(value ?? '');
+}
+
+/** Without what copying leaves around a token and in it. */
+function cleanToken(text: string | undefined): string | undefined {
+  return text?.replace(/[\r\n]/g, '').trim() || undefined;
+}
+
+/**
+ * Settings by `HF_ENDPOINT`, `HF_HUB_OFFLINE` and `TRANSFORMERS_OFFLINE`. The token is that of `HF_TOKEN`,
+ * of the older `HUGGING_FACE_HUB_TOKEN`, or of the file `HF_TOKEN_PATH`, by default `token` in `HF_HOME`;
+ * none with `HF_HUB_DISABLE_IMPLICIT_TOKEN`.
+ */
+export function hubSettings(environment: Environment = process.env): HubSettings {
+  const { HF_ENDPOINT, HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE } = environment;
+  return {
+    endpoint: HF_ENDPOINT?.trim() || DEFAULT_ENDPOINT,
+    isOffline: isOn(HF_HUB_OFFLINE) || isOn(TRANSFORMERS_OFFLINE),
+    readToken: () => readToken(environment),
+  };
+}
+
+function readToken(environment: Environment): string | undefined {
+  const { HF_TOKEN, HUGGING_FACE_HUB_TOKEN, HF_TOKEN_PATH } = environment;
+  if (isOn(environment['HF_HUB_DISABLE_IMPLICIT_TOKEN'])) return undefined;
+  const token = cleanToken(HF_TOKEN) ?? cleanToken(HUGGING_FACE_HUB_TOKEN);
+  if (token !== undefined) return token;
+  const path = HF_TOKEN_PATH
+    ? expand(HF_TOKEN_PATH, environment)
+    : join(hubHomeFolder(environment), 'token');
+  try {
+    return cleanToken(readFileSync(path, 'utf8'));
+  } catch {
+    // Most machines have none. One that cannot be read is none: the server says when it wants one.
+    return undefined;
+  }
+}

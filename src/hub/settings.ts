@@ -1,0 +1,21 @@
+/** What a machine is told about the Hub: where it is, who asks, whether it may be asked. */
+
+/** The Hub where nothing else is said. */
+export const DEFAULT_ENDPOINT = 'https://huggingface.co';
+
+/** Settings of one call. */
+export interface HubSettings {
+  /** URL of the Hub or of a mirror, as it was given. */
+  readonly endpoint: string;
+  /** Whether the Hub must not be asked. */
+  readonly isOffline: boolean;
+  /** The token of the machine, for `endpoint` alone; undefined when there is none. May read a file. */
+  readToken(): string | undefined;
+}
+
+/** Where there is no environment, as in a browser. */
+export const DEFAULT_HUB_SETTINGS: HubSettings = {
+  endpoint: DEFAULT_ENDPOINT,
+  isOffline: false,
+  readToken: () => undefined,
+};

@@ -7,20 +7,21 @@ import { blobsOf } from '../hub/cache.js';
 import { closeFile, exists, listFolder, realPath, statAnything } from '../io/file-calls.js';
 import { openRegularFile, readerOf, readFully } from '../io/opened-file.js';
 import { forEach, runSync, type Steps } from '../io/steps.js';
+import { isInterimName } from '../replacement/temporary-names.js';
 import {
   type CheckpointIndex,
   checkIndexByteLength,
   indexSlices,
   type ParseIndexOptions,
 } from '../shards/checkpoint-index.js';
-import { pathObjection } from '../shards/shard-paths.js';
 import {
   chooseFiles,
   indexesAmong,
   isOfVariant,
   onlyWholeFile,
   wholeFiles,
-} from './file-choice.js';
+} from '../shards/file-choice.js';
+import { pathObjection } from '../shards/shard-paths.js';
 
 /** One file of a checkpoint. */
 export interface ShardFile {
@@ -132,6 +133,11 @@ export function* insideOf(folder: string): Steps<(path: string) => Steps<boolean
   };
 }
 
+/** The names in a folder, without those that files of a save have for a moment. */
+export function* lastingNames(folder: string): Steps<string[]> {
+  return (yield* listFolder(folder)).filter((name) => !isInterimName(name));
+}
+
 /**
  * Chooses in a folder: the model's index if all its shards are there, else its single file, else the
  * only index of another name, else the only safetensors file.
@@ -145,7 +151,7 @@ export function* selectInFolder(folder: string, options: SelectOptions): Steps<C
     throw argumentRangeError('variant', 'a part of a file name, such as fp16', variant);
   }
   const isInside = yield* insideOf(folder);
-  const present = (yield* listFolder(folder)).filter((name) => isOfVariant(name, variant));
+  const present = (yield* lastingNames(folder)).filter((name) => isOfVariant(name, variant));
   let { indexes, single } = chooseFiles(present, variant);
   if (single !== undefined && !(yield* exists(join(folder, single)))) {
     const others = present.filter((name) => name !== single);

@@ -2,9 +2,9 @@
 
 import { join } from 'node:path';
 import { SafetensorsError } from '../errors/errors.js';
-import { listFolder } from '../io/file-calls.js';
 import type { Steps } from '../io/steps.js';
-import { type WayToOpen, waysToOpen } from './file-choice.js';
+import { type WayToOpen, waysToOpen } from '../shards/file-choice.js';
+import { lastingNames } from './find-files.js';
 
 /**
  * Marks the folder of a pipeline. Its text is not needed, so it need not be trusted: what has weights
@@ -63,7 +63,7 @@ function callsFor(folder: string, ways: readonly WayToOpen[], pathTo: PathTo): s
 /** Names in a folder; none when it is no folder or cannot be read. */
 function* namesIn(folder: string): Steps<string[]> {
   try {
-    return (yield* listFolder(folder)).sort();
+    return (yield* lastingNames(folder)).sort();
   } catch {
     return [];
   }

@@ -24,6 +24,29 @@ export function pathObjection(path: string): string | null {
   return null;
 }
 
+/** Decoding a path of a URL so often finds all that a server could find. */
+const MAX_DECODINGS = 8;
+
+/**
+ * As `pathObjection`, of a path that becomes part of a URL: it must stay below its folder also for servers
+ * that decode `%2e%2e%2f`, however often.
+ */
+export function urlPathObjection(path: string): string | null {
+  let decoded = path;
+  for (let count = 0; count < MAX_DECODINGS; count++) {
+    const objection = pathObjection(decoded);
+    if (objection !== null) return objection;
+    const before = decoded;
+    try {
+      decoded = decodeURIComponent(before);
+    } catch {
+      return null;
+    }
+    if (decoded === before) return null;
+  }
+  return 'percent signs that are encoded over and over';
+}
+
 /**
  * Checks the name of a shard and drops its `.` parts: one file has one name.
  *

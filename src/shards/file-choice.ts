@@ -1,7 +1,6 @@
 /** Chooses the files of a model in a folder, by names alone. */
 
-import { isInterimName } from '../replacement/temporary-names.js';
-import { SHARD_EXTENSION } from '../shards/shard-paths.js';
+import { SHARD_EXTENSION } from './shard-paths.js';
 
 /** What transformers and diffusers call a model's files. */
 const USUAL_STEMS: readonly string[] = ['model', 'diffusion_pytorch_model'];
@@ -77,10 +76,10 @@ export function isOfVariant(name: string, variant: string | undefined): boolean 
 
 /**
  * The safetensors files of a folder, without those that a save from or to a single file leaves there
- * for a moment, or for good when it is killed: shards that no index names, and interim names.
+ * for a moment, or for good when it is killed: shards that no index names.
  */
 export function wholeFiles(present: readonly string[]): string[] {
-  const names = present.filter((name) => name.endsWith(SHARD_EXTENSION) && !isInterimName(name));
+  const names = present.filter((name) => name.endsWith(SHARD_EXTENSION));
   const all = new Set(names);
   return names.filter(
     (name) => !SHARD_NUMBER.test(name) || !all.has(name.replace(SHARD_NUMBER, '')),

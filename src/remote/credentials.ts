@@ -1,0 +1,89 @@
+/** Which requests get tokens and headers, and how these stay out of messages. */
+
+import { argumentTypeError } from '../errors/arguments.js';
+import { isLoopback } from './safe-urls.js';
+
+/** What `new Headers` takes. */
+export type HeadersInput = NonNullable<ConstructorParameters<typeof Headers>[0]>;
+
+/** Characters of a header's value that no token has: with one, `fetch` would show it in its error. */
+const NOT_IN_TOKENS = /[^\x21-\x7e]/;
+
+/** Shorter values are no secrets, and replacing them would garble messages. */
+const SHORTEST_SECRET = 4;
+
+/** What a caller gives explicitly. */
+export interface CallerCredentials {
+  readonly token?: string | undefined;
+  readonly headers?: HeadersInput | undefined;
+}
+
+/** A token that nobody passed, such as that of `HF_TOKEN`, and the one origin that it is for. */
+export interface AmbientToken {
+  readonly origin: string;
+  readonly token: string;
+}
+
+/** Throws a TypeError, which does not show it, unless a token can stand in a header. */
+export function requireToken(name: string, token: unknown): void {
+  if (typeof token !== 'string') throw argumentTypeError(name, 'a string', token);
+  if (token !== '' && !NOT_IN_TOKENS.test(token)) return;
+  const message = `${name} must be a token without spaces and line breaks`;
+  throw Object.assign(new TypeError(message), { code: 'ERR_INVALID_ARG_VALUE' });
+}
+
+function headersOf(input: HeadersInput): Headers {
+  try {
+    return new Headers(input);
+  } catch {
+    // The error of Headers shows the value.
+    const message = 'headers must be names and values that a request can have';
+    throw Object.assign(new TypeError(message), { code: 'ERR_INVALID_ARG_VALUE' });
+  }
+}
+
+/**
+ * The caller's token and headers, which go to the origin of the source alone, and a token of the
+ * environment, which goes to the origin of the Hub alone. None goes over plain `http:`, except to this
+ * machine.
+ */
+export class Credentials {
+  readonly #sourceOrigin: string;
+  readonly #headers: Headers;
+  readonly #ambient: AmbientToken | undefined;
+
+  /** @throws TypeError `ERR_INVALID_ARG_VALUE` for a token or headers that cannot be sent */
+  constructor(source: URL, { token, headers = [] }: CallerCredentials, ambient?: AmbientToken) {
+    this.#sourceOrigin = source.origin;
+    this.#headers = headersOf(headers);
+    if (token !== undefined) {
+      requireToken('token', token);
+      this.#headers.set('authorization', `Bearer ${token}`);
+    }
+    this.#ambient = ambient;
+  }
+
+  /** The headers for a request that no other host has redirected. */
+  headersFor(url: URL): Headers {
+    if (url.protocol === 'http:' && !isLoopback(url)) return new Headers();
+    const headers = new Headers(url.origin === this.#sourceOrigin ? this.#headers : []);
+    const ambient = this.#ambient;
+    if (ambient?.origin === url.origin && !headers.has('authorization')) {
+      headers.set('authorization', `Bearer ${ambient.token}`);
+    }
+    return headers;
+  }
+
+  /** A text without the secrets that it may repeat, and without the queries of URLs. */
+  redact(text: string): string {
+    const values = Array.from(this.#headers, ([, value]) => value);
+    const tokens = values.map((value) => value.replace(/^\S+ /, ''));
+    const secrets = [...values, ...tokens, this.#ambient?.token ?? ''];
+    return secrets
+      .filter((secret) => secret.length >= SHORTEST_SECRET)
+      .sort((a, b) => b.length - a.length)
+      .reduce((shown, secret) => shown.replaceAll(secret, '…'), text)
+      .replace(/(https?:\/\/[^\s?#"']*)[?#][^\s"']*/g, '$1')
+      .replace(/(https?:\/\/)[^\s/@]*@/g, '$1');
+  }
+}

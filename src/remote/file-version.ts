@@ -1,0 +1,48 @@
+/** Which version of a file answers, and whether it is still the one that answered first. */
+
+import { FileChangedError } from '../errors/errors.js';
+
+/** What the head of an answer says about the version. */
+export interface FileVersion {
+  /** Length of the whole file in bytes. */
+  readonly total: number;
+  /** Commit that the URL names. */
+  readonly commit: string | undefined;
+  /** `X-Linked-ETag`: the Hub's own name of the contents, for large files their SHA-256. */
+  readonly linkedTag: string | undefined;
+  /** `ETag` with its quotes; weak ones begin with `W/`. */
+  readonly tag: string | undefined;
+  /** `Last-Modified`. */
+  readonly modified: string | undefined;
+  /** The host that gave `tag` and `modified`. */
+  readonly origin: string;
+}
+
+/** Whether an ETag promises that the bytes are the same. */
+export function isStrongTag(tag: string | undefined): tag is string {
+  return tag !== undefined && /^"[^"]*"$/.test(tag);
+}
+
+function differences(first: FileVersion, next: FileVersion): [string, unknown, unknown][] {
+  const compared: [string, unknown, unknown][] = [['length', first.total, next.total]];
+  // Hidden from pages in browsers, and no part of answers by other hosts.
+  if (first.linkedTag && next.linkedTag) {
+    compared.push(['X-Linked-ETag', first.linkedTag, next.linkedTag]);
+  }
+  // A commit never changes. The hosts of a content network may give its files ETags of their own.
+  if (first.commit === undefined || first.origin === next.origin) {
+    compared.push(['ETag', first.tag, next.tag]);
+    const isPinned = first.commit !== undefined || isStrongTag(first.tag);
+    if (!isPinned) compared.push(['Last-Modified', first.modified, next.modified]);
+  }
+  return compared.filter(([, before, after]) => before !== after);
+}
+
+/** Throws a FileChangedError unless an answer is of the same version as the first one. */
+export function requireSameVersion(first: FileVersion, next: FileVersion, path: string): void {
+  const [change] = differences(first, next);
+  if (change === undefined) return;
+  const [name, before, after] = change.map((value) => value ?? 'none');
+  const message = `expected the version of the first answer, ${name} ${before}, found ${after}`;
+  throw new FileChangedError(`${message}; open it again`, { path });
+}

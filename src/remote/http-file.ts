@@ -1,0 +1,229 @@
+/** A file over HTTP: ranges of it, all of one version. */
+
+import type { RemoteError, RemoteErrorCode } from '../errors/errors.js';
+import { type FileVersion, requireSameVersion } from './file-version.js';
+import {
+  type AnsweredRange,
+  type AskedRange,
+  rangeHeader,
+  readRangeHead,
+  totalOfUnsatisfied,
+} from './range-response.js';
+import type { FileStart, ReadRangeOptions, RemoteFile } from './remote-file.js';
+import { type Answer, discard, piecesOf, refused, request } from './request.js';
+import { PassingFailure } from './retries.js';
+import type { Session, Try } from './session.js';
+
+/** Where a file is. */
+export interface FileAddress {
+  /** For messages: without credentials, query and fragment. */
+  readonly path: string;
+  readonly isOnHub: boolean;
+  /** The commit that is pinned, if there is one. */
+  readonly commit: string | undefined;
+  /** The URL to ask now: of the pinned commit once there is one. */
+  url(): URL;
+  /**
+   * Hears of the commit that has answered.
+   *
+   * @throws FileChangedError `SAFETENSORS_FILE_CHANGED` for another one than before
+   */
+  answeredBy(commit: string): void;
+  /** Finds out and pins the commit before redirects that hide it. */
+  pin(tried: Try): Promise<void>;
+}
+
+/** Bytes that are being read. */
+interface Reading {
+  /** Position of the first byte. */
+  readonly begin: number;
+  /** Position behind the last one; for a start it may lie behind the end of the file. */
+  end: number;
+  /** Where they go. Undefined until the length of the file is known. */
+  target: Uint8Array<ArrayBuffer> | undefined;
+  /** So many have arrived. */
+  received: number;
+  readonly onBytes: ReadRangeOptions['onBytes'];
+}
+
+/** A file that is read by ranged requests. */
+export class HttpFile implements RemoteFile {
+  readonly path: string;
+  readonly #session: Session;
+  readonly #address: FileAddress;
+  /** Of the first answer. */
+  #version: FileVersion | undefined;
+  /** The URL on another host to which the last redirect has led. Usually it is signed, and ends. */
+  #location: URL | undefined;
+
+  /** Asks nothing yet. */
+  constructor(session: Session, address: FileAddress) {
+    this.path = address.path;
+    this.#session = session;
+    this.#address = address;
+  }
+
+  /** The version that the first answer has pinned. */
+  get version(): FileVersion | undefined {
+    return this.#version;
+  }
+
+  async readStart(byteLength: number, signal?: AbortSignal): Promise<FileStart> {
+    const reading: Reading = {
+      begin: 0,
+      end: byteLength,
+      target: undefined,
+      received: 0,
+      onBytes: undefined,
+    };
+    const { target, fileByteLength } = await this.#read(reading, signal);
+    return { bytes: target, fileByteLength };
+  }
+
+  async readInto(
+    target: Uint8Array<ArrayBuffer>,
+    position: number,
+    { signal, onBytes }: ReadRangeOptions = {},
+  ): Promise<void> {
+    if (target.byteLength === 0) return;
+    const end = position + target.byteLength;
+    await this.#read({ begin: position, end, target, received: 0, onBytes }, signal);
+  }
+
+  /** Reads in one try, or in several of which each goes on where the last one stopped. */
+  async #read(
+    reading: Reading,
+    signal: AbortSignal | undefined,
+  ): Promise<{ target: Uint8Array<ArrayBuffer>; fileByteLength: number }> {
+    const { path } = this;
+    return this.#session.request(path, signal, async (tried) => {
+      try {
+        return await this.#readOnce(reading, tried);
+      } catch (error) {
+        // Its host may be what failed.
+        this.#location = undefined;
+        throw error;
+      }
+    });
+  }
+
+  async #readOnce(
+    reading: Reading,
+    tried: Try,
+  ): Promise<{ target: Uint8Array<ArrayBuffer>; fileByteLength: number }> {
+    const asked = { begin: reading.begin + reading.received, end: reading.end };
+    const answer = await this.#ask(rangeHeader(asked), tried);
+    const { begin, end, total } = await this.#checkHead(answer, asked, tried);
+    const target = reading.target ?? new Uint8Array(end - begin);
+    reading.target = target;
+    reading.end = end;
+    await this.#readBody(answer, reading, target, tried);
+    return { target, fileByteLength: total };
+  }
+
+  /** Asks the host that the last redirect has named, and that of the source when it refuses. */
+  async #ask(range: string, tried: Try): Promise<Answer> {
+    const location = this.#location;
+    const answer = await this.#send(location, range, tried);
+    const { status } = answer.response;
+    const isElsewhere = answer.url.origin !== this.#address.url().origin;
+    if (!isElsewhere || status < 400 || status === 416) return answer;
+    await discard(answer.response, tried);
+    this.#location = undefined;
+    return this.#send(undefined, range, tried);
+  }
+
+  async #send(location: URL | undefined, range: string, tried: Try): Promise<Answer> {
+    const isForeign = location !== undefined;
+    const pin = async (): Promise<URL> => {
+      await this.#address.pin(tried);
+      return this.#address.url();
+    };
+    const url = location ?? this.#address.url();
+    const answer = await request(
+      this.#session,
+      { url, isForeign, range, path: this.path, pin },
+      tried,
+    );
+    if (answer.commit !== undefined) this.#address.answeredBy(answer.commit);
+    return answer;
+  }
+
+  /** What the body will bring. Anything but bytes of the version that answered first is an error. */
+  async #checkHead(answer: Answer, asked: AskedRange, tried: Try): Promise<AnsweredRange> {
+    const { response, url } = answer;
+    const { status, headers } = response;
+    const { path } = this;
+    const { origin } = this.#address.url();
+    if (status >= 400 && status !== 416) {
+      throw await refused(this.#session, answer, { ...this.#address, path, origin }, tried);
+    }
+    try {
+      if (status === 416) this.#checkVersion(answer, totalOfUnsatisfied(headers));
+      const head = readRangeHead(status, headers, asked);
+      if ('code' in head) {
+        const message = `expected ${head.expected}, found ${head.found}`;
+        throw this.#error(head.code, message, { url, status });
+      }
+      this.#checkVersion(answer, head.total);
+      if (url.origin !== origin) this.#location = url;
+      return head;
+    } catch (error) {
+      response.body?.cancel().catch(() => {});
+      throw error;
+    }
+  }
+
+  #checkVersion({ response, url, linkedTag }: Answer, total: number | undefined): void {
+    const pinned = this.#version;
+    const version: FileVersion = {
+      total: total ?? pinned?.total ?? 0,
+      commit: this.#address.commit,
+      linkedTag,
+      tag: response.headers.get('etag') ?? undefined,
+      modified: response.headers.get('last-modified') ?? undefined,
+      origin: url.origin,
+    };
+    if (pinned !== undefined) requireSameVersion(pinned, version, this.path);
+    else if (response.status !== 416 || total === 0) this.#version = version;
+  }
+
+  /** Reads the body to its end, which must come with the last byte that was asked for. */
+  async #readBody(answer: Answer, reading: Reading, target: Uint8Array, tried: Try): Promise<void> {
+    const { url } = answer;
+    try {
+      for await (const piece of piecesOf(this.#session, answer, this.path, tried)) {
+        const { byteLength } = piece;
+        if (byteLength > target.byteLength - reading.received) throw this.#tooLong(target, url);
+        target.set(piece, reading.received);
+        reading.received += byteLength;
+        reading.onBytes?.(byteLength);
+      }
+    } catch (error) {
+      const isBroken = error instanceof PassingFailure;
+      if (!isBroken || reading.received < target.byteLength) throw error;
+    }
+    if (reading.received < target.byteLength) throw this.#tooShort(reading.received, target, url);
+  }
+
+  #tooLong({ byteLength }: Uint8Array, url: URL): RemoteError {
+    const message = `expected a body of ${byteLength} bytes in all, found more`;
+    return this.#error('SAFETENSORS_BAD_RESPONSE', message, { url });
+  }
+
+  #tooShort(received: number, { byteLength }: Uint8Array, url: URL): PassingFailure {
+    const message = `expected ${byteLength} bytes, found the end of the body after ${received}`;
+    return new PassingFailure(
+      (note) => this.#error('SAFETENSORS_BAD_RESPONSE', message + note, { url }),
+      'failed',
+    );
+  }
+
+  #error(
+    code: RemoteErrorCode,
+    message: string,
+    context: { readonly url?: URL; readonly status?: number } = {},
+  ): RemoteError {
+    return this.#session.error(code, message, { path: this.path, ...context });
+  }
+}

@@ -1,0 +1,130 @@
+/** Addresses on the Hub: pages as copied from a browser, and where files and lists of files are. */
+
+import { argumentRangeError } from '../errors/arguments.js';
+import { type HubId, isRepositoryName, REPOSITORY_KINDS } from '../hub/ids.js';
+import { DEFAULT_ENDPOINT } from '../hub/settings.js';
+import { pathObjection } from '../shards/shard-paths.js';
+
+/** The short name of the Hub in links. */
+const SHORT_HOST = 'https://hf.co';
+
+/** Parts of an address that show a folder, and those that show a file. */
+const FOLDER_PAGES: readonly string[] = ['tree'];
+const FILE_PAGES: readonly string[] = ['blob', 'resolve', 'raw', 'blame'];
+
+/** Refs that contain slashes, which addresses have as they are or encoded. */
+const REF = /^refs\/(?:pr|convert)\/[^/]+$/;
+
+/** What an address means. */
+export interface HubAddress {
+  /** URL of the Hub, without a slash at the end. */
+  readonly endpoint: string;
+  readonly id: HubId;
+  /** Whether the path of `id` is that of a file, whatever its name. */
+  readonly isFile: boolean;
+}
+
+/** Encodes every part of a path. */
+export function encodePath(path: string): string {
+  return path.split('/').map(encodeURIComponent).join('/');
+}
+
+/** What is below the endpoint; undefined for a URL that is not there. */
+function pathBelow(url: URL, endpoint: string): string | undefined {
+  const { origin, pathname } = new URL(endpoint);
+  const folder = pathname.endsWith('/') ? pathname : `${pathname}/`;
+  if (url.origin !== origin || !`${url.pathname}/`.startsWith(folder)) return undefined;
+  return url.pathname.slice(folder.length);
+}
+
+/**
+ * The meaning of a URL of the Hub or of `endpoint`: of a repository, a folder or a file. Query and fragment
+ * do not count. Null for other hosts, and for files that have no page, such as those below `/api/`.
+ *
+ * @throws RangeError `ERR_OUT_OF_RANGE` for other pages, such as discussions
+ */
+export function parseHubUrl(url: URL, endpoint: string): HubAddress | null {
+  const hubs = [endpoint, DEFAULT_ENDPOINT, SHORT_HOST];
+  const found = hubs.find((hub) => pathBelow(url, hub) !== undefined);
+  if (found === undefined) return null;
+  const parts = decodedParts(pathBelow(url, found) ?? '');
+  if (parts[0] === 'api' || parts[0] === 'resolve-cache') return null;
+  const kind = REPOSITORY_KINDS.includes(parts[0] ?? '') ? (parts.shift() as string) : 'models';
+  // The oldest models have no organisation.
+  const pages = [...FOLDER_PAGES, ...FILE_PAGES];
+  const isBare = parts.length === 1 || pages.includes(parts[1] ?? '');
+  const name = parts.splice(0, isBare ? 1 : 2);
+  const page = parts.shift();
+  const isKnown = page === undefined ? parts.length === 0 : pages.includes(page);
+  const [revision, path] = splitRevision(parts);
+  if (!isRepositoryName(name) || !isKnown || [revision, path].some(isObjectionable)) refuse();
+  const id = { cacheName: [kind, ...name].join('--'), revision, path: path ?? '' };
+  const isFile = FILE_PAGES.includes(page ?? '') && path !== undefined;
+  return { endpoint: found === SHORT_HOST ? DEFAULT_ENDPOINT : found, id, isFile };
+}
+
+function refuse(): never {
+  const expected = 'the address of a model, a folder or a file on the Hub';
+  throw argumentRangeError('source', expected, 'that of another page');
+}
+
+/** The parts of a path; one at the end that is empty does not count. */
+function decodedParts(path: string): string[] {
+  try {
+    return path.replace(/\/$/, '').split('/').map(decodeURIComponent);
+  } catch {
+    return refuse();
+  }
+}
+
+function splitRevision(parts: readonly string[]): [string | undefined, string | undefined] {
+  const length = REF.test(parts.slice(0, 3).join('/')) ? 3 : 1;
+  const revision = parts.slice(0, length).join('/');
+  const path = parts.slice(length).join('/');
+  return [revision || undefined, path || undefined];
+}
+
+function isObjectionable(text: string | undefined): boolean {
+  return text !== undefined && pathObjection(text) !== null;
+}
+
+/** The repository's kind, and its path below the endpoint: models have no prefix there. */
+function repositoryOf({ cacheName }: HubId): { kind: string; path: string } {
+  const [kind = '', ...name] = cacheName.split('--');
+  return { kind, path: `${kind === 'models' ? '' : `${kind}/`}${name.join('/')}` };
+}
+
+/** URL of the bytes of a file. */
+export function fileUrl(endpoint: string, id: HubId, revision: string, path: string): URL {
+  const { path: repository } = repositoryOf(id);
+  return new URL(
+    `${endpoint}/${repository}/resolve/${encodeURIComponent(revision)}/${encodePath(path)}`,
+  );
+}
+
+/** URL of the page of a folder. */
+export function pageUrl(endpoint: string, id: HubId, revision: string, folder: string): URL {
+  const { path: repository } = repositoryOf(id);
+  const below = folder === '' ? '' : `/${encodePath(folder)}`;
+  return new URL(`${endpoint}/${repository}/tree/${encodeURIComponent(revision)}${below}`);
+}
+
+/** What the Hub's API tells. */
+export type HubQuestion = 'revision' | 'tree';
+
+/**
+ * URL of what the Hub says about a revision: its commit, among others (`revision`), or the files and folders
+ * in the folder `path` (`tree`).
+ */
+export function apiUrl(
+  endpoint: string,
+  id: HubId,
+  question: HubQuestion,
+  revision: string,
+  path: string = '',
+): URL {
+  const { kind, path: repository } = repositoryOf(id);
+  const parts = [kind === 'models' ? 'models/' : '', repository, '/', question, '/'];
+  const below = path === '' ? '' : `/${encodePath(path)}`;
+  return new URL(`${endpoint}/api/${parts.join('')}${encodeURIComponent(revision)}${below}`);
+}

@@ -1,0 +1,112 @@
+/** What the head of an answer says about a range that was asked for. */
+
+/** Bytes that are asked for. */
+export interface AskedRange {
+  readonly begin: number;
+  /** Position behind the last byte; it may lie behind the end of the file. */
+  readonly end: number;
+}
+
+/** What comes in the body: exactly the bytes from `begin` to `end` of a file of `total` bytes. */
+export interface AnsweredRange {
+  readonly begin: number;
+  readonly end: number;
+  readonly total: number;
+}
+
+/** Why an answer cannot be used. */
+export interface RangeObjection {
+  readonly code: 'SAFETENSORS_RANGES_UNSUPPORTED' | 'SAFETENSORS_BAD_RESPONSE';
+  readonly expected: string;
+  readonly found: string;
+}
+
+/** The header that asks for a range; its last position is inclusive. */
+export function rangeHeader({ begin, end }: AskedRange): string {
+  return `bytes=${begin}-${end - 1}`;
+}
+
+/** A length in decimal digits as a number; undefined for anything else. */
+function lengthOf(text: string | null | undefined): number | undefined {
+  if (typeof text !== 'string' || !/^\d{1,16}$/.test(text)) return undefined;
+  const length = Number(text);
+  return Number.isSafeInteger(length) ? length : undefined;
+}
+
+/** `Content-Range` with all three numbers; undefined for anything else. */
+function contentRangeOf(headers: Headers): AnsweredRange | undefined {
+  const text = headers.get('content-range') ?? '';
+  const [, first, last, length] = /^bytes\s+(\d+)-(\d+)\/(\d+)$/i.exec(text.trim()) ?? [];
+  const [begin, inclusive, total] = [first, last, length].map(lengthOf);
+  if (begin === undefined || inclusive === undefined || total === undefined) return undefined;
+  return { begin, end: inclusive + 1, total };
+}
+
+/** Length of the whole file when an answer 416 tells it. */
+export function totalOfUnsatisfied(headers: Headers): number | undefined {
+  const text = headers.get('content-range') ?? '';
+  return lengthOf(/^bytes\s+\*\/(\d+)$/i.exec(text.trim())?.[1]);
+}
+
+function badResponse(expected: string, found: string): RangeObjection {
+  return { code: 'SAFETENSORS_BAD_RESPONSE', expected, found };
+}
+
+function unsupported(found: string): RangeObjection {
+  const expected = `206 Partial Content, with Content-Range, from a server that answers ranges`;
+  return { code: 'SAFETENSORS_RANGES_UNSUPPORTED', expected, found };
+}
+
+/**
+ * Compares status and headers with what was asked. A whole file (200) is as good as a range when it begins
+ * where the range does and is no longer. An empty file has no ranges: 416 with a total of 0.
+ */
+export function readRangeHead(
+  status: number,
+  headers: Headers,
+  asked: AskedRange,
+): AnsweredRange | RangeObjection {
+  const encoding = headers.get('content-encoding') ?? 'identity';
+  if (encoding.trim().toLowerCase() !== 'identity') {
+    return badResponse('an answer without Content-Encoding', `Content-Encoding: ${encoding}`);
+  }
+  const contentLength = headers.get('content-length');
+  if (status === 206) return readPartial(headers, contentLength, asked);
+  if (status === 416) {
+    const total = totalOfUnsatisfied(headers);
+    if (total === 0 && asked.begin === 0) return { begin: 0, end: 0, total };
+    const length = total === undefined ? '' : ` of a file of ${total} bytes`;
+    return badResponse(rangeHeader(asked), `416 Range Not Satisfiable${length}`);
+  }
+  if (status !== 200) return badResponse('206 Partial Content', `status ${status}`);
+  const total = lengthOf(contentLength);
+  if (total === undefined) return unsupported('200 with a file of unknown length');
+  if (asked.begin > 0 || total > asked.end) return unsupported(`200 with all ${total} bytes`);
+  return { begin: 0, end: total, total };
+}
+
+function readPartial(
+  headers: Headers,
+  contentLength: string | null,
+  asked: AskedRange,
+): AnsweredRange | RangeObjection {
+  const text = headers.get('content-range');
+  if (text === null) {
+    const hidden = 'a server of another site must list it in Access-Control-Expose-Headers';
+    return unsupported(
+      `206 without a Content-Range that can be seen; for a page in a browser ${hidden}`,
+    );
+  }
+  const answered = contentRangeOf(headers);
+  const expectedEnd = Math.min(asked.end, answered?.total ?? asked.end);
+  const expected = `Content-Range: bytes ${asked.begin}-${expectedEnd - 1}/…`;
+  if (answered === undefined || answered.begin !== asked.begin || answered.end !== expectedEnd) {
+    return badResponse(expected, `Content-Range: ${text}`);
+  }
+  const byteLength = answered.end - answered.begin;
+  if (byteLength <= 0) return badResponse(expected, `Content-Range: ${text}`);
+  if (contentLength !== null && lengthOf(contentLength) !== byteLength) {
+    return badResponse(`Content-Length: ${byteLength}`, `Content-Length: ${contentLength}`);
+  }
+  return answered;
+}

@@ -1,0 +1,229 @@
+/** One request: follows redirects by hand, so that credentials stay where they belong. */
+
+import type { RemoteError } from '../errors/errors.js';
+import { untilAborted } from '../io/until-aborted.js';
+import { refusalOf } from './response-errors.js';
+import { isPassingCode, isPassingStatus, PassingFailure, retryAfterOf } from './retries.js';
+import { parseHttpUrl } from './safe-urls.js';
+import type { Session, Try } from './session.js';
+
+/** What is asked. */
+export interface AskedUrl {
+  readonly url: URL;
+  /** Whether another host has named the URL: then it gets no credentials. */
+  readonly isForeign: boolean;
+  /** `Range`, if there is one. */
+  readonly range?: string | undefined;
+  /** The file's name for messages. */
+  readonly path: string;
+  /** Called once `fetch` turns out to hide redirects, and with them the commit: gives the URL to ask then. */
+  readonly pin?: ((tried: Try) => Promise<URL>) | undefined;
+}
+
+/** An answer that is no redirect and may be used or refused as it is. */
+export interface Answer {
+  readonly response: Response;
+  /** Where it comes from, after redirects. */
+  readonly url: URL;
+  /** What the host that was asked says about the version, before it leads to another one. */
+  readonly commit: string | undefined;
+  readonly linkedTag: string | undefined;
+  /** Whether the last request had an `Authorization`. */
+  readonly isAuthorized: boolean;
+}
+
+/** More redirects are a circle. */
+const MAX_REDIRECTS = 10;
+
+/** A body that is not used is read up to here, so that its connection can be used again. */
+const MAX_DISCARDED_BYTE_LENGTH = 16_384;
+
+const REDIRECTS: readonly number[] = [301, 302, 303, 307, 308];
+
+const COMMIT = /^[0-9a-f]{40}$/;
+
+/**
+ * Sends a request and follows redirects. Where `fetch` hides them, as in browsers, it follows them itself.
+ *
+ * @throws PassingFailure for broken connections, 429 and 5xx
+ * @throws RemoteError `SAFETENSORS_UNSAFE_URL`, `SAFETENSORS_BAD_RESPONSE` for redirects that lead nowhere
+ */
+export async function request(session: Session, asked: AskedUrl, tried: Try): Promise<Answer> {
+  const { path } = asked;
+  let { url, isForeign } = asked;
+  let commit: string | undefined;
+  let linkedTag: string | undefined;
+  for (let hops = 0; hops <= MAX_REDIRECTS; hops++) {
+    const headers = headersFor(session, url, isForeign, asked.range);
+    const isAuthorized = headers.has('authorization');
+    const response = await send(session, url, headers, path, tried);
+    if (response.type === 'opaqueredirect') {
+      session.hidesRedirects = true;
+      url = (await asked.pin?.(tried)) ?? url;
+      continue;
+    }
+    const answeredBy = response.redirected ? new URL(response.url) : url;
+    if (!isForeign && answeredBy.origin === url.origin) {
+      const named = response.headers.get('x-repo-commit');
+      if (named !== null && COMMIT.test(named)) commit = named;
+      linkedTag = response.headers.get('x-linked-etag') ?? linkedTag;
+    }
+    const { status } = response;
+    const location = REDIRECTS.includes(status) ? response.headers.get('location') : null;
+    if (location === null) {
+      if (isPassingStatus(status)) throw await passing(session, response, url, path, tried);
+      return { response, url: answeredBy, commit, linkedTag, isAuthorized };
+    }
+    await discard(response, tried);
+    const next = redirectTarget(location, url);
+    if (typeof next === 'string') {
+      const message = `expected a redirect to ${url.protocol} without a user name, found ${next}`;
+      throw session.error('SAFETENSORS_UNSAFE_URL', message, { path, url, status });
+    }
+    isForeign ||= next.origin !== url.origin;
+    url = next;
+  }
+  const message = `expected at most ${MAX_REDIRECTS} redirects, found more`;
+  throw session.error('SAFETENSORS_BAD_RESPONSE', message, { path, url });
+}
+
+/** Where a redirect leads, or what is wrong with that. */
+function redirectTarget(location: string, from: URL): URL | string {
+  const next = parseHttpUrl(location, from);
+  if (typeof next === 'string') return next;
+  return from.protocol === 'https:' && next.protocol === 'http:' ? next.protocol : next;
+}
+
+function headersFor(
+  session: Session,
+  url: URL,
+  isForeign: boolean,
+  range: string | undefined,
+): Headers {
+  const headers = isForeign ? new Headers() : session.credentials.headersFor(url);
+  if (session.hidesRedirects) {
+    // Browsers take this one away when they follow a redirect to another host, but none of the others.
+    for (const name of [...headers.keys()]) if (name !== 'authorization') headers.delete(name);
+  }
+  // Some runtimes ask for compressed bytes, of which ranges make no sense.
+  headers.set('accept-encoding', 'identity');
+  if (range !== undefined) headers.set('range', range);
+  return headers;
+}
+
+async function send(
+  session: Session,
+  url: URL,
+  headers: Headers,
+  path: string,
+  { signal }: Try,
+): Promise<Response> {
+  const redirect = session.hidesRedirects ? 'follow' : 'manual';
+  const answer = session.send(url.href, { headers, redirect, signal });
+  try {
+    return await untilAborted(answer, signal);
+  } catch (error) {
+    // A `fetch` that does not know signals answers all the same.
+    answer.then((late) => late.body?.cancel()).catch(() => {});
+    if (signal.aborted) throw error;
+    throw brokenConnection(session, error, { path, url });
+  }
+}
+
+/** What a broken connection comes to: a failure that may pass, or the error where it will not. */
+export function brokenConnection(
+  session: Session,
+  error: unknown,
+  context: { readonly path: string; readonly url: URL; readonly note?: string },
+): RemoteError | PassingFailure {
+  const { path, url, note = '' } = context;
+  const cause = session.causeWithoutSecrets(error);
+  const found = `a broken connection${note} (${cause.message})`;
+  const message = `expected an answer from ${url.host}, found ${found}`;
+  const makeError = (times: string): RemoteError =>
+    session.error('SAFETENSORS_REMOTE_UNAVAILABLE', message + times, { path, url, cause });
+  return isPassingCode(cause.code) ? new PassingFailure(makeError, 'failed') : makeError('');
+}
+
+/**
+ * The pieces of a body as they arrive. Leaving before the last one, or an abort, ends the request.
+ *
+ * @throws PassingFailure when the connection breaks
+ */
+export async function* piecesOf(
+  session: Session,
+  { response: { body }, url }: Answer,
+  path: string,
+  { signal, received }: Try,
+): AsyncGenerator<Uint8Array, void, void> {
+  if (body === null) return;
+  const reader = body.getReader();
+  let byteLength = 0;
+  let isAtEnd = false;
+  try {
+    for (;;) {
+      const { done, value } = await untilAborted(reader.read(), signal).catch((error: unknown) => {
+        if (signal.aborted) throw error;
+        throw brokenConnection(session, error, { path, url, note: ` after ${byteLength} bytes` });
+      });
+      isAtEnd = done;
+      if (done) return;
+      byteLength += value.byteLength;
+      received(value.byteLength);
+      yield value;
+    }
+  } finally {
+    if (!isAtEnd) reader.cancel().catch(() => {});
+  }
+}
+
+/** The error for an answer that refuses what was asked. Reads its body, so that the connection stays. */
+export async function refused(
+  session: Session,
+  { response, url, isAuthorized }: Answer,
+  asked: { readonly path: string; readonly isOnHub: boolean; readonly origin: string },
+  tried: Try,
+): Promise<RemoteError> {
+  await discard(response, tried);
+  const { status, headers } = response;
+  const { path, isOnHub, origin } = asked;
+  const isRedirected = url.origin !== origin;
+  const { code, message } = refusalOf({ status, headers, isOnHub, isAuthorized, isRedirected });
+  return session.error(code, message, { path, url, status });
+}
+
+async function passing(
+  session: Session,
+  response: Response,
+  url: URL,
+  path: string,
+  tried: Try,
+): Promise<PassingFailure> {
+  await discard(response, tried);
+  const { status, headers } = response;
+  const message = `expected 206 Partial Content, found status ${status}`;
+  return new PassingFailure(
+    (note) =>
+      session.error('SAFETENSORS_REMOTE_UNAVAILABLE', message + note, { path, url, status }),
+    'failed',
+    retryAfterOf(headers, Date.now()),
+  );
+}
+
+/** Reads the rest of a short body, so that the connection can be used again; cancels a longer one. */
+export async function discard({ body, headers }: Response, { signal }: Try): Promise<void> {
+  if (body === null) return;
+  const reader = body.getReader();
+  let left = MAX_DISCARDED_BYTE_LENGTH;
+  if (Number(headers.get('content-length') ?? 0) > left) left = -1;
+  try {
+    while (left >= 0) {
+      const { done, value } = await untilAborted(reader.read(), signal);
+      if (done) return;
+      left -= value.byteLength;
+    }
+  } catch {
+    // Nobody waits for these bytes.
+  }
+  reader.cancel().catch(() => {});
+}

@@ -1,0 +1,82 @@
+/** Statuses, and the Hub's names for what went wrong, as codes with what to do. */
+
+import { quoteName, type RemoteErrorCode } from '../errors/errors.js';
+
+/** An answer that is none of the bytes that were asked for. */
+export interface RefusedRequest {
+  readonly status: number;
+  readonly headers: Headers;
+  /** Whether the source is on the Hub, which answers 401 also for repositories that do not exist. */
+  readonly isOnHub: boolean;
+  /** Whether the last request had an `Authorization`. */
+  readonly isAuthorized: boolean;
+  /** Whether another host than the source's has answered, after a redirect. */
+  readonly isRedirected: boolean;
+}
+
+/** A code, and the end of the message: what was found and what to do. */
+export interface Refusal {
+  readonly code: RemoteErrorCode;
+  readonly message: string;
+}
+
+const HUB_CODES: Readonly<Record<string, RemoteErrorCode>> = {
+  ['RepoNotFound']: 'SAFETENSORS_REPOSITORY_NOT_FOUND',
+  ['RevisionNotFound']: 'SAFETENSORS_REVISION_NOT_FOUND',
+  ['EntryNotFound']: 'SAFETENSORS_REMOTE_NOT_FOUND',
+  ['GatedRepo']: 'SAFETENSORS_GATED_REPOSITORY',
+};
+
+const STATUS_CODES: Readonly<Record<number, RemoteErrorCode>> = {
+  401: 'SAFETENSORS_UNAUTHORIZED',
+  403: 'SAFETENSORS_FORBIDDEN',
+  404: 'SAFETENSORS_REMOTE_NOT_FOUND',
+  410: 'SAFETENSORS_REMOTE_NOT_FOUND',
+};
+
+/** What the Hub says of a token that it does not know. */
+const BAD_TOKEN = /invalid (?:credentials|username or password|token)/i;
+
+function codeOf({ status, headers, isOnHub }: RefusedRequest): RemoteErrorCode {
+  const name = headers.get('x-error-code') ?? '';
+  if (Object.hasOwn(HUB_CODES, name)) return HUB_CODES[name] as RemoteErrorCode;
+  const isBadToken = BAD_TOKEN.test(headers.get('x-error-message') ?? '');
+  if (status === 401 && isOnHub && !isBadToken) return 'SAFETENSORS_REPOSITORY_NOT_FOUND';
+  return STATUS_CODES[status] ?? 'SAFETENSORS_BAD_RESPONSE';
+}
+
+function adviceOf(code: RemoteErrorCode, request: RefusedRequest): string {
+  const { isAuthorized, isRedirected, isOnHub } = request;
+  switch (code) {
+    case 'SAFETENSORS_REPOSITORY_NOT_FOUND':
+      return isAuthorized
+        ? 'there is no such repository, or the token may not read it'
+        : 'there is no such repository, or it is private; for a private one pass a token';
+    case 'SAFETENSORS_REVISION_NOT_FOUND':
+      return 'the repository has no such branch, tag or commit';
+    case 'SAFETENSORS_REMOTE_NOT_FOUND':
+      return isOnHub ? 'the repository has no such file' : 'there is no such file';
+    case 'SAFETENSORS_GATED_REPOSITORY':
+      return isAuthorized
+        ? "ask for access on the repository's page; the token's account has none"
+        : "ask for access on the repository's page, then pass a token of that account";
+    case 'SAFETENSORS_UNAUTHORIZED':
+      return isAuthorized
+        ? 'the server does not accept the token'
+        : 'pass a token or headers, which go to https: URLs and this machine alone';
+    case 'SAFETENSORS_FORBIDDEN':
+      return isRedirected
+        ? 'the URL that the server redirects to is not accepted, though it was asked for twice'
+        : 'what was sent gives no right to read it, or a presigned URL has expired';
+    default:
+      return 'expected 206 Partial Content';
+  }
+}
+
+/** The code and message of an answer that is an error. */
+export function refusalOf(request: RefusedRequest): Refusal {
+  const code = codeOf(request);
+  const said = request.headers.get('x-error-message');
+  const note = said === null ? '' : ` (${quoteName(said)})`;
+  return { code, message: `found status ${request.status}${note}: ${adviceOf(code, request)}` };
+}

@@ -1,0 +1,128 @@
+/** What is tried again, how often, and when. */
+
+import type { RemoteError } from '../errors/errors.js';
+import { untilAborted } from '../io/until-aborted.js';
+
+/** So many times a request is sent in all. */
+const MAX_TRIES = 5;
+
+/** So many times it may stall: each of them has cost long enough. */
+const MAX_STALLS = 2;
+
+/** After so many bytes a body counts as a new start: a long one may break more often. */
+const FRESH_START_BYTE_LENGTH = 1 << 20;
+
+/** The first wait; each further one is twice as long. */
+export const FIRST_DELAY_MS = 300;
+const LONGEST_DELAY_MS = 10_000;
+
+/** A server that wants to be left alone for longer is told about instead of waited for. */
+const LONGEST_RETRY_AFTER_MS = 60_000;
+
+/** Codes of connections that will not work a moment later either. */
+const LASTING =
+  /^(?:ENOTFOUND|CERT_|ERR_TLS_|ERR_SSL_|ERR_INVALID_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_)/;
+
+/** How often a failure may come before it is thrown. */
+type FailureKind = 'failed' | 'stalled';
+
+/** A failure that may be gone by the next try. */
+export class PassingFailure {
+  /** Makes what is thrown when there is no next try; the note ends its message. */
+  readonly makeError: (note: string) => RemoteError;
+  readonly kind: FailureKind;
+  /** Milliseconds that the server asks for. */
+  readonly retryAfter: number | undefined;
+
+  /** Without `retryAfter` the wait is ours to choose. */
+  constructor(makeError: (note: string) => RemoteError, kind: FailureKind, retryAfter?: number) {
+    this.makeError = makeError;
+    this.kind = kind;
+    this.retryAfter = retryAfter;
+  }
+}
+
+/** Whether an answer of this status may be another one a moment later. */
+export function isPassingStatus(status: number): boolean {
+  return status === 408 || status === 429 || status >= 500;
+}
+
+/** Whether a connection that failed with this code may work a moment later. */
+export function isPassingCode(code: string | undefined): boolean {
+  return code === undefined || !LASTING.test(code);
+}
+
+/**
+ * The milliseconds that an answer asks to wait: `Retry-After` in seconds or as a date, else what the Hub
+ * says in `RateLimit`, such as `"api";r=0;t=55`. Undefined when it asks for nothing.
+ */
+export function retryAfterOf(headers: Headers, now: number): number | undefined {
+  const text = headers.get('retry-after')?.trim();
+  if (text !== undefined && /^\d+$/.test(text)) return Number(text) * 1000;
+  const date = Date.parse(text ?? '');
+  if (!Number.isNaN(date)) return Math.max(date - now, 0);
+  const [, seconds] = /;\s*r=0\s*;\s*t=(\d+)/.exec(headers.get('ratelimit') ?? '') ?? [];
+  return seconds === undefined ? undefined : Number(seconds) * 1000;
+}
+
+/**
+ * The milliseconds before the next try, after so many, or null when the server asks for more than is
+ * waited. `random`, from 0 to 1, keeps clients that failed together from coming back together.
+ */
+export function retryDelay(
+  tries: number,
+  retryAfter: number | undefined,
+  firstDelay: number,
+  random: number,
+): number | null {
+  if (retryAfter !== undefined && retryAfter > LONGEST_RETRY_AFTER_MS) return null;
+  const delay = Math.min(firstDelay * 2 ** (tries - 1), LONGEST_DELAY_MS);
+  return (retryAfter ?? 0) + delay * (0.5 + random / 2);
+}
+
+/** Resolves after so many milliseconds, or rejects with the signal's reason, and leaves no timer. */
+async function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const elapsed = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, milliseconds);
+  });
+  try {
+    await untilAborted(elapsed, signal);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** The tries of one request. */
+export class Tries {
+  readonly #signal: AbortSignal;
+  readonly #firstDelay: number;
+  readonly #count: Record<FailureKind, number> = { failed: 0, stalled: 0 };
+
+  /** The signal ends the waits between the tries; the first of these takes about `firstDelay` ms. */
+  constructor(signal: AbortSignal, firstDelay: number) {
+    this.#signal = signal;
+    this.#firstDelay = firstDelay;
+  }
+
+  /**
+   * Waits for the next try; throws the error when there is none, and what is no passing failure. After a
+   * try that has received much, count anew: a long body may break more often than a short one.
+   */
+  async afterFailure(failure: unknown, receivedByteLength: number): Promise<void> {
+    if (!(failure instanceof PassingFailure)) throw failure;
+    if (receivedByteLength >= FRESH_START_BYTE_LENGTH) this.#count.failed = this.#count.stalled = 0;
+    this.#count[failure.kind]++;
+    const { failed, stalled } = this.#count;
+    const tries = failed + stalled;
+    if (tries >= MAX_TRIES || stalled >= MAX_STALLS) throw failure.makeError(`, ${tries} times`);
+    const { retryAfter } = failure;
+    const delay = retryDelay(tries, retryAfter, this.#firstDelay, Math.random());
+    if (delay === null) {
+      throw failure.makeError(
+        `; the server asks to wait ${Math.ceil(Number(retryAfter) / 1000)} s`,
+      );
+    }
+    await pause(delay, this.#signal);
+  }
+}

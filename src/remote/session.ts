@@ -1,0 +1,137 @@
+/** What all requests of one source share: `fetch`, credentials, an end. */
+
+import { FileClosedError, RemoteError, type RemoteErrorCode } from '../errors/errors.js';
+import type { Credentials } from './credentials.js';
+import { FIRST_DELAY_MS, PassingFailure, Tries } from './retries.js';
+import { shownUrl } from './safe-urls.js';
+import { withScope } from './scope.js';
+import { LEAST_BYTE_LENGTH, STALL_MS, StallWatch } from './stall-watch.js';
+
+/** The `fetch` of the runtime, or one of the caller's that does the same. */
+export type Fetch = typeof globalThis.fetch;
+
+/** How requests are sent. */
+export interface SessionOptions {
+  readonly fetch: Fetch;
+  readonly credentials: Credentials;
+  /** For tests: milliseconds until a request has stalled. */
+  readonly stallMs?: number | undefined;
+  /** For tests: milliseconds before the first retry. */
+  readonly firstDelayMs?: number | undefined;
+}
+
+/** One try of a request. */
+export interface Try {
+  /** Ends with the caller's signal, with the session, and when the try stalls. */
+  readonly signal: AbortSignal;
+  /** Counts what has arrived, which keeps the try from stalling. */
+  received(byteLength: number): void;
+}
+
+/** What an error is about. */
+interface FailureContext {
+  /** The file's name for messages. */
+  readonly path: string;
+  /** The URL that was asked last. */
+  readonly url?: URL | undefined;
+  readonly status?: number | undefined;
+  readonly cause?: unknown;
+}
+
+/** Sends requests until it is closed. */
+export class Session {
+  readonly credentials: Credentials;
+  /** Whether `fetch` hides where redirects lead, as that of browsers does. Known after the first one. */
+  hidesRedirects = false;
+  readonly #fetch: Fetch;
+  readonly #stallMs: number;
+  readonly #firstDelayMs: number;
+  /** Ends what is under way, one function for each. */
+  readonly #ends = new Set<() => void>();
+  #isClosed = false;
+
+  /** The session is open. */
+  constructor({ fetch, credentials, stallMs, firstDelayMs }: SessionOptions) {
+    this.credentials = credentials;
+    this.#fetch = fetch;
+    this.#stallMs = stallMs ?? STALL_MS;
+    this.#firstDelayMs = firstDelayMs ?? FIRST_DELAY_MS;
+  }
+
+  /** Calls `fetch` without `this`, which that of browsers refuses. */
+  send(...request: Parameters<Fetch>): Promise<Response> {
+    const send = this.#fetch;
+    return send(...request);
+  }
+
+  /** Ends what is under way with a FileClosedError, and refuses more. */
+  close(): void {
+    this.#isClosed = true;
+    for (const end of [...this.#ends]) end();
+  }
+
+  /** An error without secrets. */
+  error(code: RemoteErrorCode, message: string, context: FailureContext): RemoteError {
+    const { credentials } = this;
+    const { path, url, status, cause } = context;
+    return new RemoteError(code, credentials.redact(message), {
+      path,
+      status,
+      url: url && credentials.redact(shownUrl(url)),
+      cause: cause === undefined ? undefined : this.causeWithoutSecrets(cause),
+    });
+  }
+
+  /** Message and code of the innermost cause: errors of `fetch` may show URLs and headers. */
+  causeWithoutSecrets(cause: unknown): Error & { code?: string } {
+    let inner: { message?: unknown; cause?: unknown; code?: unknown } = Object(cause);
+    while (typeof inner.cause === 'object' && inner.cause !== null) inner = inner.cause;
+    const error = new Error(this.credentials.redact(String(inner.message ?? cause)));
+    return typeof inner.code === 'string' ? Object.assign(error, { code: inner.code }) : error;
+  }
+
+  /**
+   * Sends a request, again after failures that may pass, until one try succeeds.
+   *
+   * @throws FileClosedError `SAFETENSORS_FILE_CLOSED` when the session is closed before or meanwhile; the
+   *   signal's reason; what the last try has thrown
+   */
+  async request<Result>(
+    path: string,
+    signal: AbortSignal | undefined,
+    once: (tried: Try) => Promise<Result>,
+  ): Promise<Result> {
+    const closed = new AbortController();
+    const end = (): void => closed.abort(new FileClosedError({ path }));
+    if (this.#isClosed) end();
+    this.#ends.add(end);
+    try {
+      return await withScope([closed.signal, signal], async (scope) => {
+        const tries = new Tries(scope.signal, this.#firstDelayMs);
+        for (;;) {
+          const watch = new StallWatch(this.#stallMs);
+          try {
+            return await withScope([scope.signal, watch.signal], ({ signal }) =>
+              once({ signal, received: (byteLength) => watch.received(byteLength) }),
+            );
+          } catch (error) {
+            const failure = watch.signal.aborted ? this.#stalled(path) : error;
+            await tries.afterFailure(failure, watch.byteLength);
+          } finally {
+            watch.end();
+          }
+        }
+      });
+    } finally {
+      this.#ends.delete(end);
+    }
+  }
+
+  #stalled(path: string): PassingFailure {
+    const message = `expected ${LEAST_BYTE_LENGTH} bytes in ${this.#stallMs / 1000} s, found fewer`;
+    return new PassingFailure(
+      (note) => this.error('SAFETENSORS_REMOTE_STALLED', message + note, { path }),
+      'stalled',
+    );
+  }
+}

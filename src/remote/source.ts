@@ -1,0 +1,102 @@
+/** Finds the files that a URL, a page of the Hub or an `hf://` id means. */
+
+import { RemoteError } from '../errors/errors.js';
+import type { HubSettings } from '../hub/settings.js';
+import { type CallerCredentials, Credentials } from './credentials.js';
+import { type FoundFile, kindOf, requireInside } from './found-file.js';
+import { HttpFile } from './http-file.js';
+import { encodePath } from './hub-address.js';
+import { hubSource } from './hub-source.js';
+import type { RemoteFolder, RemoteSource } from './remote-file.js';
+import { isLoopback, shownUrl } from './safe-urls.js';
+import { type Fetch, Session } from './session.js';
+import { parseSource, requireEndpoint, type SourceAddress } from './source-address.js';
+
+/** How a source is asked. */
+export interface ResolveOptions extends CallerCredentials {
+  /** The runtime's own by default. */
+  readonly fetch?: Fetch | undefined;
+  /** Bytes of the first request for a file. */
+  readonly startByteLength: number;
+  /** For tests: milliseconds until a request has stalled. */
+  readonly stallMs?: number | undefined;
+  /** For tests: milliseconds before the first retry. */
+  readonly firstDelayMs?: number | undefined;
+}
+
+/**
+ * Finds out what a source is. Asks nothing when the address says it; of a repository or a folder it asks
+ * for the usual files.
+ *
+ * @throws RemoteError `SAFETENSORS_UNSAFE_URL`, `SAFETENSORS_OFFLINE`; of a repository all others
+ * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_DIFFUSERS_PIPELINE`
+ * @throws RangeError, TypeError for a source, a token or headers that are none
+ */
+export async function resolveSource(
+  source: string | URL,
+  options: ResolveOptions,
+  settings: HubSettings,
+  signal: AbortSignal,
+): Promise<RemoteSource> {
+  const endpoint = requireEndpoint(settings.endpoint, 'HF_ENDPOINT');
+  const address = parseSource(typeof source === 'string' ? source : source.href, endpoint);
+  const session = openSession(address, options, settings, endpoint);
+  const close = (): void => session.close();
+  if (address.hub === null) return { ...urlSource(session, address.url), close };
+  if (settings.isOffline) {
+    const message = 'the Hub must not be asked: HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set';
+    throw new RemoteError(
+      'SAFETENSORS_OFFLINE',
+      `${message}; openCheckpoint opens what was downloaded`,
+    );
+  }
+  try {
+    const found = await hubSource(session, address.hub, options.startByteLength, signal);
+    return { ...found, close };
+  } catch (error) {
+    close();
+    throw error;
+  }
+}
+
+function openSession(
+  { hub, url }: SourceAddress,
+  options: ResolveOptions,
+  settings: HubSettings,
+  endpoint: string,
+): Session {
+  const { token, headers, fetch = globalThis.fetch, stallMs, firstDelayMs } = options;
+  const asked = url ?? new URL(hub.endpoint);
+  const { origin } = new URL(endpoint);
+  const mayHaveToken =
+    asked.origin === origin && (asked.protocol === 'https:' || isLoopback(asked));
+  const ambient = token === undefined && mayHaveToken ? settings.readToken() : undefined;
+  const credentials = new Credentials(
+    asked,
+    { token, headers },
+    ambient === undefined ? undefined : { origin, token: ambient },
+  );
+  return new Session({ fetch, credentials, stallMs, firstDelayMs });
+}
+
+/** A file at a URL; the others of its folder have the same query, which may be what lets us in. */
+function urlSource(session: Session, url: URL): FoundFile {
+  const fileAt = (at: URL): HttpFile =>
+    new HttpFile(session, {
+      path: shownUrl(at),
+      isOnHub: false,
+      commit: undefined,
+      url: () => at,
+      answeredBy: () => {},
+      pin: async () => {},
+    });
+  const folder: RemoteFolder = {
+    file: (name) => {
+      requireInside(name, shownUrl(url));
+      const at = new URL(encodePath(name), url);
+      at.search = url.search;
+      return fileAt(at);
+    },
+  };
+  return { file: fileAt(url), kind: kindOf(url.pathname), folder };
+}

@@ -1,7 +1,5 @@
 /** Which version of a file answers, and whether it is still the one that answered first. */
 
-import { FileChangedError } from '../errors/errors.js';
-
 /** What the head of an answer says about the version. */
 export interface FileVersion {
   /** Length of the whole file in bytes. */
@@ -38,11 +36,10 @@ function differences(first: FileVersion, next: FileVersion): [string, unknown, u
   return compared.filter(([, before, after]) => before !== after);
 }
 
-/** Throws a FileChangedError unless an answer is of the same version as the first one. */
-export function requireSameVersion(first: FileVersion, next: FileVersion, path: string): void {
+/** What an answer of another version than the first one is found by; null for the same version. */
+export function versionChange(first: FileVersion, next: FileVersion): string | null {
   const [change] = differences(first, next);
-  if (change === undefined) return;
+  if (change === undefined) return null;
   const [name, before, after] = change.map((value) => value ?? 'none');
-  const message = `expected the version of the first answer, ${name} ${before}, found ${after}`;
-  throw new FileChangedError(`${message}; open it again`, { path });
+  return `expected the version of the first answer, ${name} ${before}, found ${after}; open it again`;
 }

@@ -1,7 +1,7 @@
 /** A file over HTTP: ranges of it, all of one version. */
 
-import type { RemoteError, RemoteErrorCode } from '../errors/errors.js';
-import { type FileVersion, requireSameVersion } from './file-version.js';
+import { FileChangedError, type RemoteError, type RemoteErrorCode } from '../errors/errors.js';
+import { type FileVersion, versionChange } from './file-version.js';
 import {
   type AnsweredRange,
   type AskedRange,
@@ -184,8 +184,14 @@ export class HttpFile implements RemoteFile {
       modified: response.headers.get('last-modified') ?? undefined,
       origin: url.origin,
     };
-    if (pinned !== undefined) requireSameVersion(pinned, version, this.path);
-    else if (response.status !== 416 || total === 0) this.#version = version;
+    const change = pinned === undefined ? null : versionChange(pinned, version);
+    if (change !== null) {
+      // A server can repeat a secret anywhere.
+      const message = this.#session.credentials.redact(change);
+      throw new FileChangedError(message, { path: this.path });
+    }
+    if (pinned !== undefined) return;
+    if (response.status !== 416 || total === 0) this.#version = version;
   }
 
   /** Reads the body to its end, which must come with the last byte that was asked for. */

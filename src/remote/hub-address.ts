@@ -12,6 +12,8 @@ const SHORT_HOST = 'https://hf.co';
 const FOLDER_PAGES: readonly string[] = ['tree'];
 const FILE_PAGES: readonly string[] = ['blob', 'resolve', 'raw', 'blame'];
 
+const FILE_NAME = /\.(?:safetensors|json)$/;
+
 /** Refs that contain slashes, which addresses have as they are or encoded. */
 const REF = /^refs\/(?:pr|convert)\/[^/]+$/;
 
@@ -39,7 +41,8 @@ function pathBelow(url: URL, endpoint: string): string | undefined {
 
 /**
  * The meaning of a URL of the Hub or of `endpoint`: of a repository, a folder or a file. Query and fragment
- * do not count. Null for other hosts, and for files that have no page, such as those below `/api/`.
+ * do not count. Null for other hosts, and for addresses that are no pages: those below `/api/`, and any other
+ * file of a mirror that has such, too.
  *
  * @throws RangeError `ERR_OUT_OF_RANGE` for other pages, such as discussions
  */
@@ -57,6 +60,7 @@ export function parseHubUrl(url: URL, endpoint: string): HubAddress | null {
   const page = parts.shift();
   const isKnown = page === undefined ? parts.length === 0 : pages.includes(page);
   const [revision, path] = splitRevision(parts);
+  if ((page === undefined || !isKnown) && FILE_NAME.test(url.pathname)) return null;
   if (!isRepositoryName(name) || !isKnown || [revision, path].some(isObjectionable)) refuse();
   const id = { cacheName: [kind, ...name].join('--'), revision, path: path ?? '' };
   const isFile = FILE_PAGES.includes(page ?? '') && path !== undefined;

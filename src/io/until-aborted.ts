@@ -1,6 +1,7 @@
 /** Waits for promises of the caller's code, which may never settle, until a signal ends the wait. */
 
 import { isAsyncIterable } from '../errors/brand-checks.js';
+import { whenAborted } from './abort-listeners.js';
 
 /** Resolves as the promise does, or rejects with `signal.reason`, whichever comes first. */
 export async function untilAborted<Value>(
@@ -10,8 +11,7 @@ export async function untilAborted<Value>(
   if (signal === undefined) return value;
   return new Promise((resolve, reject) => {
     const abort = (): void => reject(signal.reason);
-    const settled = (): void => signal.removeEventListener('abort', abort);
-    signal.addEventListener('abort', abort);
+    const settled = whenAborted(signal, abort);
     // Attach handlers even to an abandoned promise, or Node reports an unhandled rejection.
     Promise.resolve(value).then(resolve, reject).finally(settled);
     if (signal.aborted) abort();

@@ -1,5 +1,6 @@
 /** Signals of work that has several reasons to end. */
 
+import { whenAborted } from '../io/abort-listeners.js';
 import { untilAborted } from '../io/until-aborted.js';
 
 /**
@@ -16,7 +17,7 @@ export async function withScope<Result>(
   const scope = new AbortController();
   const given = signals.filter((signal) => signal !== undefined);
   const abort = (): void => scope.abort(given.find((signal) => signal.aborted)?.reason);
-  for (const signal of given) signal.addEventListener('abort', abort);
+  const ends = given.map((signal) => whenAborted(signal, abort));
   try {
     if (given.some((signal) => signal.aborted)) abort();
     scope.signal.throwIfAborted();
@@ -25,7 +26,7 @@ export async function withScope<Result>(
     scope.signal.throwIfAborted();
     throw error;
   } finally {
-    for (const signal of given) signal.removeEventListener('abort', abort);
+    for (const end of ends) end();
     scope.abort();
   }
 }

@@ -24,6 +24,8 @@ export function locate(path: PathLike): Location {
 /** What is wrong with the text of a URL, or with a URL of another machine; undefined for paths. */
 function objectionTo(path: string | URL): string | undefined {
   const isText = typeof path === 'string';
+  // The first use of a regular expression that ignores case takes 0.2 ms.
+  if (isText && !path.includes('://')) return undefined;
   const [, scheme] = (isText ? /^([a-z][a-z\d+.-]+):\/\//i : /^(https?):/).exec(String(path)) ?? [];
   // Ids of the Hub are for those who take them.
   if (scheme === undefined || scheme === 'hf') return undefined;

@@ -16,12 +16,18 @@ struct PlainLoop {
 };
 
 #if defined(__x86_64__)
-// The compiler's test for AVX2 also checks that the system saves the wide registers. Not every
-// compiler has a test for F16C.
+// Whether the processor has AVX2 and F16C, and the system saves the wide registers. The compiler's
+// own test brings a constructor, whose questions take 0.05 ms of loading the addon in a virtual
+// machine, where the host answers each of them.
 bool HasAvx2() {
+  constexpr unsigned kExtensions = bit_OSXSAVE | bit_AVX | bit_F16C;
+  constexpr unsigned kWideRegisters = 0x6;
   unsigned eax, ebx, ecx, edx;
-  return __builtin_cpu_supports("avx2") && __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 &&
-         (ecx & bit_F16C) != 0;
+  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0) return false;
+  if ((ecx & kExtensions) != kExtensions) return false;
+  __asm__("xgetbv" : "=a"(eax), "=d"(edx) : "c"(0));
+  if ((eax & kWideRegisters) != kWideRegisters) return false;
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (ebx & bit_AVX2) != 0;
 }
 
 Kernel Avx2KernelIfPresent(Dtype dtype) {

@@ -31,22 +31,18 @@ export interface UsualHeader {
 
 /** ASCII in a string that stands for itself: no quotes, backslashes or control characters. */
 const PLAIN = '[ !#-[\\]-\\x7f]*';
-const INTEGER = '(0|[1-9]\\d*)';
-/** Up to five dimensions. */
-const SHAPE = [1, 2, 3, 4, 5].reduceRight(
-  (rest, n) => `(?:${n > 1 ? ',' : ''}${INTEGER}${rest})?`,
-  '',
-);
 
-/** Name, dtype, dimensions and offsets of a tensor, and the comma or brace behind it. */
+/** Name, layout and offsets of a tensor, and the comma or brace behind it. */
 const TENSOR = new RegExp(
-  `"(${PLAIN})":\\{"dtype":"(\\w+)","shape":\\[${SHAPE}\\],"data_offsets":\\[${INTEGER},${INTEGER}\\]\\}([,}])`,
+  `"(${PLAIN})":\\{"dtype":"(\\w+","shape":\\[[\\d,]*)\\],"data_offsets":\\[(\\d+),(\\d+)\\]\\}([,}])`,
   'y',
 );
-const FIRST_DIMENSION = 3;
-const BEGIN = 8;
-const END = 9;
-const NEXT = 10;
+const LAYOUT = 2;
+const BEGIN = 3;
+const END = 4;
+const NEXT = 5;
+/** What stands between dtype and dimensions. */
+const LAYOUT_MIDDLE = '","shape":[';
 /** Where a shape begins, less the lengths of name and dtype: `":{"dtype":"","shape":`. */
 const SHAPE_DISTANCE = '":{"dtype":"","shape":'.length;
 
@@ -61,6 +57,16 @@ const DTYPE_CODES: ReadonlyMap<string, number> = new Map(
   DTYPE_NAMES.map((name, code) => [name, code]),
 );
 const DTYPE_BITS = DTYPE_NAMES.map((name) => DTYPES[name].bits);
+
+/** What dtype and shape of a tensor say. Most tensors share theirs with many others. */
+interface Layout {
+  /** Code of the dtype. */
+  readonly code: number;
+  /** Bytes that the tensor takes. */
+  readonly byteLength: number;
+  /** Where the shape begins, behind the opening quote of the name and less its length. */
+  readonly shapeAt: number;
+}
 
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
@@ -84,7 +90,9 @@ export function* readUsualHeader(
 
   const columns = new TensorColumns(bytes.length);
   const entries = new Map<string, number>();
+  const layouts = new Map<string, Layout | null>();
   let end = 0;
+  let endText = '0';
   let next: string | undefined = ',';
   while (next === ',') {
     if (columns.size % SLICE_SIZE === 0) yield;
@@ -92,18 +100,21 @@ export function* readUsualHeader(
     const match = TENSOR.exec(text);
     if (match === null) return null;
     const name = match[1] as string;
-    const dtype = match[2] as string;
-    const code = DTYPE_CODES.get(dtype);
-    const begin = Number(match[BEGIN]);
-    if (code === undefined || begin !== end) return null;
-    end = Number(match[END]);
-    const bits = elementCountIn(match) * (DTYPE_BITS[code] as number);
-    const isSafe = bits <= Number.MAX_SAFE_INTEGER && end <= Number.MAX_SAFE_INTEGER;
-    if (!isSafe || bits !== (end - begin) * 8) return null;
+    const spelling = match[LAYOUT] as string;
+    let layout = layouts.get(spelling);
+    if (layout === undefined) {
+      layout = layoutOf(spelling);
+      layouts.set(spelling, layout);
+    }
+    if (layout === null || match[BEGIN] !== endText) return null;
+    const begin = end;
+    end += layout.byteLength;
+    endText = match[END] as string;
+    if (String(end) !== endText || end > Number.MAX_SAFE_INTEGER) return null;
     entries.set(name, columns.size);
     const nameAt = at + 1;
-    columns.add(nameAt, nameAt + name.length + dtype.length + SHAPE_DISTANCE, code, begin, end);
-    at += match[0].length;
+    columns.add(nameAt, nameAt + name.length + layout.shapeAt, layout.code, begin, end);
+    at = TENSOR.lastIndex;
     next = match[NEXT];
   }
   const rest = new JsonReader(bytes.subarray(at));
@@ -113,15 +124,23 @@ export function* readUsualHeader(
   return { columns, names: new DecodedNames(entries), metadataAt, metadataEnd };
 }
 
-/** Product of the dimensions; NaN when it, or one of them, is above 2^53 - 1. */
-function elementCountIn(match: RegExpExecArray): number {
-  let count = 1;
-  for (let i = FIRST_DIMENSION; i < BEGIN && match[i] !== undefined; i++) {
-    const dimension = Number(match[i]);
-    count *= dimension;
-    if (dimension > Number.MAX_SAFE_INTEGER || count > Number.MAX_SAFE_INTEGER) return NaN;
+/**
+ * Reads dtype and dimensions, such as `F32","shape":[2,3`. Null unless the dtype is known, the numbers are
+ * spelt as JavaScript spells them, and they and their products are at most 2^53 - 1.
+ */
+function layoutOf(spelling: string): Layout | null {
+  const [dtype = '', dimensions = ''] = spelling.split(LAYOUT_MIDDLE);
+  const code = DTYPE_CODES.get(dtype);
+  if (code === undefined) return null;
+  let bits = DTYPE_BITS[code] as number;
+  for (const text of dimensions === '' ? [] : dimensions.split(',')) {
+    const dimension = Number(text);
+    bits *= dimension;
+    const isSafe = Number.isSafeInteger(dimension) && Number.isSafeInteger(bits);
+    if (!isSafe || String(dimension) !== text) return null;
   }
-  return count;
+  if (bits % 8 !== 0) return null;
+  return { code, byteLength: bits / 8, shapeAt: SHAPE_DISTANCE + dtype.length };
 }
 
 /** Position behind the metadata's object, whose keys all differ; -1 when it has another form. */

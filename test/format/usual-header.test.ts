@@ -33,6 +33,7 @@ describe('headers as writers spell them are taken', () => {
     ],
     ['a scalar', one('"dtype":"F64","shape":[],"data_offsets":[0,8]'), 8],
     ['five dimensions', one('"dtype":"F4","shape":[1,2,1,2,1],"data_offsets":[0,2]'), 2],
+    ['nine dimensions', one('"dtype":"U8","shape":[1,1,1,1,1,1,1,1,2],"data_offsets":[0,2]'), 2],
     ['the largest size', one('"dtype":"U8","shape":[0,9007199254740991],"data_offsets":[0,0]'), 0],
   ])('%s', (_, header, dataByteLength) => {
     expect(isTaken(header, dataByteLength)).toBe(true);
@@ -60,7 +61,6 @@ describe('all others are left to the scanner', () => {
     ['a dtype in an array', fields('["U8"]', '[2]', '[0,2]')],
     ['an unknown dtype', fields('"U9"', '[2]', '[0,2]')],
     ['a dtype that objects have', fields('"constructor"', '[2]', '[0,2]')],
-    ['six dimensions', fields('"U8"', '[2,1,1,1,1,1]', '[0,2]')],
     ['a product above 2^53 in between', fields('"U8"', '[4294967296,4294967296,0]', '[0,0]'), 0],
     ['a dimension above 2^53', fields('"U8"', '[0,9007199254740992]', '[0,0]'), 0],
     ['bits above 2^53', fields('"U8"', '[1125899906842624]', '[0,1125899906842624]'), 2 ** 50],
@@ -68,6 +68,12 @@ describe('all others are left to the scanner', () => {
     ['an exponent', fields('"U8"', '[2e0]', '[0,2]')],
     ['a fraction', fields('"U8"', '[2.0]', '[0,2]')],
     ['a leading zero', fields('"U8"', '[02]', '[0,2]')],
+    ['a leading zero in the begin', fields('"U8"', '[2]', '[00,2]')],
+    ['a leading zero in the end', fields('"U8"', '[2]', '[0,02]')],
+    ['an empty dimension', fields('"U8"', '[2,,1]', '[0,2]')],
+    ['a comma behind the dimensions', fields('"U8"', '[2,]', '[0,2]')],
+    ['a comma for a shape', fields('"U8"', '[,]', '[0,0]'), 0],
+    ['an end above 2^53', `{"t":{${BASE}},"u":${EMPTY.replace('[2,2]', '[2,9007199254740993]')}}`],
     ['an end before the begin', fields('"U8"', '[2]', '[2,0]'), 0],
     ['a hole', fields('"U8"', '[2]', '[1,3]'), 3],
     ['three offsets', fields('"U8"', '[2]', '[0,2,4]')],

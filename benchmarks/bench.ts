@@ -3,7 +3,7 @@
  * `npm run bench [-- --size 2GB] [-- --only every-byte,cold] [-- --save]`
  */
 import { readFileSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { cpus, release, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -18,12 +18,13 @@ import { type Equipment, prepareEquipment, ROOT_FOLDER, SOURCE_FOLDER } from './
 import { formatByteSize, parseByteSize } from './figures.js';
 import { MIN_MODEL_BYTES, modelSizes, modelTensors } from './model.js';
 import {
+  addTargets,
   type Facts,
   markdownFacts,
   markdownSection,
-  markdownTargets,
   resultFiles,
   type Section,
+  targetSection,
 } from './report.js';
 import { TRIALS } from './trials.js';
 import { writeModel } from './write-model.js';
@@ -34,11 +35,15 @@ const HELP = `usage: npm run bench [-- OPTIONS]
 
 Measures this package beside other readers and writers and prints Markdown.
   --size SIZE   size of the model file (1GB); every format has a copy of its own
-  --rounds N    fresh processes per reader, of which the median counts (3)
+  --rounds N    fresh processes per reader, of which the median counts (3); short ones have more
   --only NAMES  some trials, separated by commas:
                 ${NAMES}
   --save        also write the page and its charts into benchmarks/results
+  --add         add the targets to that page, beside those of other versions of Node
 SAFETENSORS_PYTHON names the Python to compare with (else .venv/bin/python, else python3).`;
+
+const RESULTS_FOLDER = join(SOURCE_FOLDER, 'results');
+const PAGE = join(RESULTS_FOLDER, 'results.md');
 
 /** Files as large as the model: in every format, and one that is being saved. */
 const MODEL_FILES = 4;
@@ -52,6 +57,7 @@ interface BenchOptions {
   /** Names of the trials. */
   readonly names: readonly string[];
   readonly save: boolean;
+  readonly add: boolean;
 }
 
 function readOptions(args: string[]): BenchOptions | undefined {
@@ -63,6 +69,7 @@ function readOptions(args: string[]): BenchOptions | undefined {
       rounds: { ...text, default: '3' },
       only: text,
       save: { type: 'boolean', default: false },
+      add: { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h' },
     },
   });
@@ -82,7 +89,8 @@ function readOptions(args: string[]): BenchOptions | undefined {
   if (values.save && values.only !== undefined) {
     throw new UsageError('--save needs all trials, without --only');
   }
-  return { byteLength, rounds, names, save: values.save };
+  if (values.save && values.add) throw new UsageError('takes either --save or --add');
+  return { byteLength, rounds, names, save: values.save, add: values.add };
 }
 
 /** What the figures depend on: the date, the machine, versions, and how much was read how often. */
@@ -132,10 +140,13 @@ async function bench(args: string[], signal: AbortSignal): Promise<void> {
       sections.push(section);
       console.log(`\n${markdownSection(section)}`);
     }
-    console.log(`\n${markdownTargets(sections.flatMap(({ targets }) => targets))}`);
+    console.log(`\n${targetSection(facts, sections)}`);
+    if (options.add) {
+      await writeFile(PAGE, addTargets(await readFile(PAGE, 'utf8'), facts, sections));
+    }
     if (!options.save) return;
     for (const [name, content] of resultFiles(facts, sections)) {
-      await writeFile(join(SOURCE_FOLDER, 'results', name), content);
+      await writeFile(join(RESULTS_FOLDER, name), content);
     }
   });
 }

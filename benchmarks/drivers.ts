@@ -51,8 +51,14 @@ export const TORCH_REFERENCE: readonly string[] = ['safetensors', 'torch'];
 export const PLAIN_MAPPING: Driver = limit('limit: plain mapping, C', 'read_limit', 'mapping');
 /** Read into memory, then the loop: the limit of readers that copy. */
 export const READ: Driver = limit('limit: read, C', 'read_limit', 'read');
-/** The same past the page cache: what the disk gives. */
+/** The same past the page cache. */
 export const DIRECT: Driver = limit('limit: O_DIRECT, C', 'read_limit', 'direct');
+/** Past the page cache into one block of memory again and again: what the disk gives. */
+export const DIRECT_BLOCK: Driver = limit(
+  'limit: O_DIRECT into one block, C',
+  'read_limit',
+  'direct-block',
+);
 
 /** This package. */
 export const OURS: Driver = node('safetensors-mmap', 'read.js', 'mapped');
@@ -124,6 +130,7 @@ export const READERS: readonly Driver[] = [
 /** Readers of files that are not in memory: one of each kind, since the disk decides. */
 export const COLD_READERS: readonly Driver[] = [
   DIRECT,
+  DIRECT_BLOCK,
   PLAIN_MAPPING,
   OURS,
   OURS_PREFETCHED,
@@ -132,7 +139,19 @@ export const COLD_READERS: readonly Driver[] = [
   READ_FILE,
   TORCH_LOAD,
   TORCH_MAPPED,
-  PICKLE,
+  SAFE_OPEN_NUMPY,
+  SAFE_OPEN_TORCH,
+];
+
+/**
+ * Readers of one tensor. Those that read the whole file first, `load()`, torch.load and pickle, take as
+ * long as for all tensors; `fs.readFile` stands for them.
+ */
+export const ONE_TENSOR_READERS: readonly Driver[] = [
+  PLAIN_MAPPING,
+  OURS,
+  READ_FILE,
+  TORCH_MAPPED,
   SAFE_OPEN_NUMPY,
   SAFE_OPEN_TORCH,
 ];

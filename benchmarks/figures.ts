@@ -29,9 +29,10 @@ export function formatByteSize(bytes: number): string {
   return `${value.toFixed(Math.abs(value) < 10 ? 2 : Math.abs(value) < 100 ? 1 : 0)} ${unit}`;
 }
 
-/** Milliseconds with about three digits: `0.021 ms`, `4.1 ms`, `1.32 s`. */
+/** Milliseconds with about three digits: `0.42 µs`, `0.021 ms`, `4.1 ms`, `1.32 s`. */
 export function formatDuration(milliseconds: number): string {
   if (milliseconds >= 1000) return `${(milliseconds / 1000).toFixed(2)} s`;
+  if (milliseconds < 0.01) return `${(milliseconds * 1000).toFixed(2)} µs`;
   const digits = milliseconds < 0.1 ? 3 : milliseconds < 10 ? 2 : milliseconds < 100 ? 1 : 0;
   return `${milliseconds.toFixed(digits)} ms`;
 }

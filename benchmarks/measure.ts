@@ -23,15 +23,16 @@ export interface Plan<Result> {
   readonly args?: readonly string[];
   /** Where the file's pages are before the clock starts; without it as they happen to be. */
   readonly cache?: CacheState | undefined;
-  readonly rounds: number;
+  /** Fresh processes per driver: as many for all, or for each. */
+  readonly rounds: number | ((driver: Driver) => number);
   /** Runs a driver's command; without it `runChild`. */
   run?(command: Command): Promise<Result>;
 }
 
 /**
  * Runs every driver once per round, in another order each time: neither a slow moment of the machine nor
- * what the one before leaves behind hits one alone. A driver that fails in one round has a reason and no
- * results.
+ * what the one before leaves behind hits one alone. A driver with fewer rounds than others is left out of
+ * the last ones. A driver that fails in one round has a reason and no results.
  */
 export async function measure<Result>(
   drivers: readonly Driver[],
@@ -44,14 +45,16 @@ export async function measure<Result>(
   });
   const { title, args = [], cache, rounds } = plan;
   const run = plan.run ?? ((command: Command) => runChild<Result>(command, signal));
-  for (let round = 1; round <= rounds; round++) {
+  const roundsOf = typeof rounds === 'number' ? () => rounds : rounds;
+  const most = Math.max(...drivers.map(roundsOf));
+  for (let round = 1; round <= most; round++) {
     for (const row of shuffled(rows)) {
-      if (row.reason !== undefined) continue;
+      if (row.reason !== undefined || round > roundsOf(row.driver)) continue;
       try {
         const program = commandOf(row.driver, equipment);
         const path = plan.path ?? (await equipment.fileOf(row.driver.format));
         const command = { file: program.file, args: [...program.args, path, ...args] };
-        showProgress(`${title}: ${row.driver.name}, round ${round} of ${rounds}`);
+        showProgress(`${title}: ${row.driver.name}, round ${round} of ${roundsOf(row.driver)}`);
         if (cache !== undefined) await bringInto(cache, path, equipment, signal);
         row.results.push(await run(command));
       } catch (error) {

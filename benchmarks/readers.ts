@@ -36,7 +36,7 @@ export function selectMiddle(path: string): Selection {
 /** `measure` for readers of the selected tensors, then `refuseOtherBytes`. */
 export async function measureReaders(
   drivers: readonly Driver[],
-  plan: Pick<Plan<ReaderResult>, 'title' | 'cache' | 'rounds'>,
+  plan: Pick<Plan<ReaderResult>, 'title' | 'path' | 'cache' | 'rounds'>,
   selection: Selection,
   equipment: Equipment,
   signal: AbortSignal,

@@ -1,15 +1,7 @@
 /** What trials hand back, and how it is shown: tables, verdicts, charts, the page of results. */
 import { barChart, type Chart } from './chart.js';
 import { markdownTable, type Rows } from './figures.js';
-
-/** One figure that has to be reached. */
-export interface Target {
-  /** What is required, with the limit. */
-  readonly text: string;
-  /** What was measured; NaN when it could not be. */
-  readonly actual: number;
-  readonly passed: boolean;
-}
+import { markdownTargets, type Target } from './targets.js';
 
 /** Result of one trial. */
 export interface Section {
@@ -21,29 +13,10 @@ export interface Section {
   readonly chart?: Chart;
 }
 
-/** A target that is met by a figure that is not above the limit. */
-export function atMost(text: string, actual: number, limit: number): Target {
-  return { text, actual, passed: actual <= limit };
-}
-
-/** A target that is met by a figure that is not below the limit. */
-export function atLeast(text: string, actual: number, limit: number): Target {
-  return { text, actual, passed: actual >= limit };
-}
-
 /** A section as Markdown. */
 export function markdownSection({ title, rows, notes }: Section): string {
   const list = notes.map((note) => `- ${note}`).join('\n');
   return [`## ${title}`, markdownTable(rows), ...(list === '' ? [] : [list])].join('\n\n');
-}
-
-/** All targets with their verdicts as a Markdown table. */
-export function markdownTargets(targets: readonly Target[]): string {
-  const rows = targets.map(({ text, actual, passed }) => {
-    if (Number.isNaN(actual)) return [text, '–', 'not measured'];
-    return [text, String(Number(actual.toPrecision(3))), passed ? 'pass' : 'FAIL'];
-  });
-  return `## Targets\n\n${markdownTable([['target', 'measured', 'verdict'], ...rows])}`;
 }
 
 /** What every ratio depends on; on the page because the figures alone mislead. */
@@ -63,6 +36,29 @@ export function markdownFacts(facts: Facts): string {
     .join('\n');
 }
 
+/** The targets of a run with their verdicts, under a heading that names its Node. */
+export function targetSection(facts: Facts, sections: readonly Section[]): string {
+  const targets = sections.flatMap(({ targets }) => targets);
+  const { node = '', date, model } = facts;
+  const [version] = node.split(',');
+  return `${targetHeading(node)}\n\nNode ${version}, ${date}, ${model}:\n\n${markdownTargets(targets)}`;
+}
+
+/** A heading for each major version. */
+function targetHeading(node: string): string {
+  return `## Targets on Node ${Number.parseInt(node, 10)}`;
+}
+
+/** The page of results with the targets of one more Node, in place of those that it had of this one. */
+export function addTargets(page: string, facts: Facts, sections: readonly Section[]): string {
+  const heading = targetHeading(facts['node'] ?? '');
+  const others = page
+    .trimEnd()
+    .split(/\n\n(?=## )/)
+    .filter((part) => !part.startsWith(heading));
+  return `${[...others, targetSection(facts, sections)].join('\n\n')}\n`;
+}
+
 /** A whole run as files by their names: `results.md` and the charts that it shows. */
 export function resultFiles(facts: Facts, sections: readonly Section[]): Map<string, string> {
   const charts = sections.flatMap(({ chart }) => (chart === undefined ? [] : [chart]));
@@ -71,8 +67,8 @@ export function resultFiles(facts: Facts, sections: readonly Section[]): Map<str
     markdownFacts(facts),
     CAVEATS,
     ...charts.map(({ file, title }) => `![${title}](${file})`),
-    markdownTargets(sections.flatMap(({ targets }) => targets)),
     ...sections.map(markdownSection),
+    targetSection(facts, sections),
   ];
   const subtitle = ['model', 'processor', 'date'].map((name) => facts[name]).join(' · ');
   const drawings = charts.map((chart) => [chart.file, barChart(chart, subtitle)] as const);

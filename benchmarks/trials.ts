@@ -2,9 +2,11 @@
 import type { Equipment } from './equipment.js';
 import type { Section } from './report.js';
 import { buffers } from './trials/buffers.js';
+import { calls } from './trials/calls.js';
 import { checkpoint } from './trials/checkpoint.js';
 import { convert } from './trials/convert.js';
 import { headers } from './trials/headers.js';
+import { manyBuffers } from './trials/many-buffers.js';
 import { memory } from './trials/memory.js';
 import { processStart } from './trials/process-start.js';
 import { everyByte, everyByteCold, oneTensor } from './trials/reading.js';
@@ -29,16 +31,18 @@ export type Trial = (context: TrialContext) => Promise<Section>;
 
 /** All trials by the names that `--only` knows. */
 export const TRIALS: ReadonlyMap<string, Trial> = new Map([
+  ['process-start', processStart],
+  ['calls', calls],
+  ['buffers', buffers],
+  ['headers', headers],
+  ['many-buffers', manyBuffers],
   ['every-byte', everyByte],
   ['cold', everyByteCold],
   ['one-tensor', oneTensor],
   ['memory', memory],
-  ['buffers', buffers],
-  ['process-start', processStart],
-  ['headers', headers],
-  ['save', save],
   ['checkpoint', checkpoint],
   ['reshard', reshardSmall],
+  ['save', save],
   ['convert', convert],
   ['rows', rows],
 ]);

@@ -81,8 +81,12 @@ int main(int argc, char** argv) {
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return Fail(path);
   int cold = strcmp(argv[1], "cold") == 0;
-  if (cold ? Drop(fd) != 0 || FillBelow(path) != 0 : ReadAll(fd) != 0) return Fail(path);
+  if (cold && (Drop(fd) != 0 || FillBelow(path) != 0)) return Fail(path);
   double share = ResidentShare(fd);
+  if (!cold && share < 1) {
+    if (ReadAll(fd) != 0) return Fail(path);
+    share = ResidentShare(fd);
+  }
   if (share < 0) return Fail(path);
   printf("%.6f\n", share);
   return 0;

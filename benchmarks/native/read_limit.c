@@ -3,7 +3,8 @@
  * keeps the memory until standard input ends. Usage:
  *   read_limit METHOD FILE LOOPS INDEX BEGIN LENGTH
  * sums LENGTH bytes from BEGIN: over a plain mapping (mapping), or over memory that they were read
- * into, through the page cache (read) or past it (direct). LOOPS and INDEX are not used.
+ * into, through the page cache (read) or past it (direct), or past it into one block that is used again
+ * (direct-block). LOOPS and INDEX are not used.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -61,6 +62,22 @@ static char* ReadRange(int fd, size_t begin, size_t length) {
   return memory + (begin - first);
 }
 
+/* Reads whole sectors until the end, each block over the one before; 0 when the system refuses. */
+static int SumBlocks(int fd, size_t begin, size_t length, uint64_t* sum) {
+  char* block = NewMemory(BLOCK);
+  if (block == NULL) return 0;
+  size_t end = begin + length;
+  for (size_t position = begin / SECTOR * SECTOR; position < end;) {
+    ssize_t count = pread(fd, block, BLOCK, (off_t)position);
+    if (count <= 0) return 0;
+    size_t skipped = begin > position ? begin - position : 0;
+    size_t last = end - position < (size_t)count ? end - position : (size_t)count;
+    *sum += touch_words(block + skipped, last - skipped);
+    position += (size_t)count;
+  }
+  return 1;
+}
+
 int main(int argc, char** argv) {
   if (argc != 7) {
     fprintf(stderr, "usage: read_limit METHOD FILE LOOPS INDEX BEGIN LENGTH\n");
@@ -70,17 +87,24 @@ int main(int argc, char** argv) {
   const char* path = argv[2];
   size_t begin = strtoull(argv[5], NULL, 10);
   size_t length = strtoull(argv[6], NULL, 10);
-  int direct = strcmp(method, "direct") == 0 ? O_DIRECT : 0;
+  int direct = strncmp(method, "direct", 6) == 0 ? O_DIRECT : 0;
+  int blocks = strcmp(method, "direct-block") == 0;
   Memory before = ReadMemory();
   double start = Milliseconds();
   int fd = open(path, O_RDONLY | O_CLOEXEC | direct);
   if (fd < 0) return Fail(path);
   double opened = Milliseconds();
-  char* data = strcmp(method, "mapping") == 0 ? MapRange(fd, begin, length)
-                                              : ReadRange(fd, begin, length);
-  if (data == NULL) return Fail(path);
+  uint64_t sum = 0;
+  char* data = NULL;
+  if (blocks) {
+    if (!SumBlocks(fd, begin, length, &sum)) return Fail(path);
+  } else {
+    data = strcmp(method, "mapping") == 0 ? MapRange(fd, begin, length)
+                                          : ReadRange(fd, begin, length);
+    if (data == NULL) return Fail(path);
+  }
   double handed_out = Milliseconds();
-  uint64_t sum = touch_words(data, length);
+  if (!blocks) sum = touch_words(data, length);
   double end = Milliseconds();
   Memory after = ReadMemory();
   printf("{\"open\":%.4f,\"firstTensor\":%.4f,\"handedOut\":%.4f,\"everyByte\":%.4f", opened - start,

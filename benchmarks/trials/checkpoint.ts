@@ -6,8 +6,9 @@ import { type Driver, NUMPY_REFERENCE, node, python } from '../drivers.js';
 import { writeExpertCheckpoint } from '../expert-checkpoint.js';
 import { cell, formatDuration, formatRatio } from '../figures.js';
 import { measure, medianOf, reasonsOf } from '../measure.js';
-import { atLeast, atMost, type Section } from '../report.js';
+import type { Section } from '../report.js';
 import { type Command, NotMeasuredError, runChild } from '../run-child.js';
+import { atLeast, atMost, beside } from '../targets.js';
 import type { TrialContext } from '../trials.js';
 
 const SHARDS = 163;
@@ -60,12 +61,20 @@ export async function checkpoint(context: TrialContext): Promise<Section> {
       'sparse files: nothing but headers is read, and those are in the page cache',
     ],
     targets: [
+      atMost(
+        `${SHARDS} shards, ${TENSORS} tensors, open and verify`,
+        time(VERIFY[0]),
+        80,
+        formatDuration,
+        beside(formatDuration, { [REFERENCE]: time(VERIFY[1]) }),
+      ),
       atLeast(
-        `${SHARDS} shards, every header checked: at least 3 × faster than Python`,
+        `${SHARDS} shards, open and verify: faster than Python`,
         ratio(VERIFY),
         3,
+        formatRatio,
+        beside(formatDuration, { ours: time(VERIFY[0]), theirs: time(VERIFY[1]) }),
       ),
-      atMost(`${SHARDS} shards, every header checked: at most 80 ms`, time(VERIFY[0]), 80),
     ],
   };
 }

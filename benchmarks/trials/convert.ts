@@ -3,9 +3,10 @@ import { join } from 'node:path';
 import type { ConvertResult } from '../children/convert.js';
 import { showProgress } from '../command-line.js';
 import { node } from '../drivers.js';
-import { formatDuration, median } from '../figures.js';
+import { formatDuration, formatRatio, median } from '../figures.js';
 import { measure, reasonsOf } from '../measure.js';
-import { atLeast, atMost, type Section } from '../report.js';
+import type { Section } from '../report.js';
+import { atLeast, atMost } from '../targets.js';
 import type { TrialContext } from '../trials.js';
 import { writeModel } from '../write-model.js';
 
@@ -55,22 +56,25 @@ export async function convert(context: TrialContext): Promise<Section> {
       'JavaScript converts BF16; the rows with one and two threads go into shared memory',
     ],
     targets: [
-      atMost('BF16 to float32: at most 0.6 of a memcpy', ratio('BF16'), 0.6),
-      atMost('F16 to float32: at most 1.0 of a memcpy', ratio('F16'), 1),
+      atMost('BF16 to float32 against a memcpy', ratio('BF16'), 0.6, formatRatio),
+      atMost('F16 to float32 against a memcpy', ratio('F16'), 1, formatRatio),
       atMost(
-        'F8 to float32: at most 1.0 of a memcpy',
+        'F8 to float32 against a memcpy',
         Math.max(...F8.map((dtype) => ratio(dtype))),
         1,
+        formatRatio,
       ),
       atLeast(
-        'BF16, two threads: at least 1.4 × faster than one',
+        'BF16 to float32, two threads: faster than one',
         ratio('BF16, one thread', 'BF16, two threads'),
         1.4,
+        formatRatio,
       ),
       atLeast(
-        'BF16: at least 3 × faster than JavaScript',
+        'BF16 to float32: faster than JavaScript',
         ratio('JavaScript over pairs', 'BF16'),
         3,
+        formatRatio,
       ),
     ],
   };

@@ -5,8 +5,9 @@ import type { WriterResult } from '../children/save.js';
 import { type Driver, limit, NUMPY_REFERENCE, node, python, TORCH_REFERENCE } from '../drivers.js';
 import { cell, formatByteSize, formatDuration, formatRatio } from '../figures.js';
 import { measure, medianOf, reasonsOf } from '../measure.js';
-import { atLeast, atMost, type Section } from '../report.js';
+import type { Section } from '../report.js';
 import { type Command, NotMeasuredError, startChild } from '../run-child.js';
+import { atLeast, atMost, beside } from '../targets.js';
 import type { TrialContext } from '../trials.js';
 
 const SAVE = node('saveFile, durable: false', 'save.js', 'memory');
@@ -113,19 +114,24 @@ export async function save(context: TrialContext): Promise<Section> {
     ],
     targets: [
       atLeast(
-        'saving from memory, durable: false: at least as fast as save_file of the reference',
+        'saving from memory, durable: false: faster than save_file of the reference',
         time(REFERENCE) / time(SAVE),
         1,
+        formatRatio,
+        beside(formatDuration, { ours: time(SAVE), theirs: time(REFERENCE) }),
       ),
       atMost(
-        'saving from an open file, durable: false: at most 1.1 of a bare copy_file_range',
+        'saving from an open file, durable: false, against a bare copy_file_range',
         time(COPY) / time(BARE_COPY),
         1.1,
+        formatRatio,
+        beside(formatDuration, { ours: time(COPY), theirs: time(BARE_COPY) }),
       ),
       atMost(
-        'saving: at most 64 MB of extra memory (in MB)',
-        Math.max(...[SAVE, SAVE_DURABLE, COPY, COPY_DURABLE].map(extraMemory)) / 1e6,
-        64,
+        'saving: extra memory',
+        Math.max(...[SAVE, SAVE_DURABLE, COPY, COPY_DURABLE].map(extraMemory)),
+        64e6,
+        formatByteSize,
       ),
     ],
   };

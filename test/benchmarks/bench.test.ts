@@ -28,8 +28,9 @@ test.each([
   [['--size', '10'], /^bench: --size must be a size of 1MB or more, but is "10"\n$/],
   [['--size', 'abc'], /^bench: --size must be .* but is "abc"\n$/],
   [['--rounds', '0'], /^bench: --rounds must be a whole number above 0, but is "0"\n$/],
-  [['--only', 'cold,nothing'], /^bench: --only must name some of every-byte, cold, .*\n$/],
+  [['--only', 'cold,nothing'], /^bench: --only must name some of process-start, calls, .*\n$/],
   [['--save', '--only', 'cold'], /^bench: --save needs all trials, without --only\n$/],
+  [['--save', '--add'], /^bench: takes either --save or --add\n$/],
   [['--json'], /^bench: Unknown option '--json'.*\n$/],
 ])('the arguments %j are refused in one line', async (args, message) => {
   const { code, stdout, stderr } = await runBench(args);
@@ -45,17 +46,17 @@ test('help names all trials', async () => {
 });
 
 test('a small run prints tables and verdicts, and what was not measured', async () => {
-  const only = 'every-byte,one-tensor,memory,process-start,save,checkpoint';
+  const only = 'every-byte,one-tensor,memory,process-start,save,checkpoint,calls';
   const args = ['--size', '2MB', '--rounds', '1', '--only', only];
   const { code, stdout, stderr } = await runBench(args);
   expect(stderr).toBe('');
   expect(code).toBe(0);
   expect(stdout).toContain('- model: 2.00 MB, BF16, 147 tensors');
   const sections = stdout.split(/^## /m).slice(1);
-  expect(sections).toHaveLength(7);
+  expect(sections).toHaveLength(8);
   for (const [row, section] of [
     [
-      /^\| limit: plain mapping, C +\|( +[\d.]+ m?s \|){4}( +[\d.]+ m?s – [\d.]+ m?s \|) +[\d.]+ × \|( +[-+][\d.]+ k?M?B \|){3}$/m,
+      /^\| limit: plain mapping, C +\|( +[\d.]+ [mµ]?s \|){4}( +[\d.]+ m?s – [\d.]+ m?s \|) +[\d.]+ × \|( +[-+][\d.]+ k?M?B \|){3}$/m,
       0,
     ],
     [
@@ -66,19 +67,26 @@ test('a small run prints tables and verdicts, and what was not measured', async 
     [/^\| safetensors-mmap +\|( +-?[\d.]+ k?M?B \|){6}$/m, 2],
     [/^\| Node alone, opens nothing +\| +[\d.]+ m?s \| +[\d.]+ × \|$/m, 3],
     [/^\| safetensors-mmap, its import alone +\| +[\d.]+ ms \| +[\d.]+ × \|$/m, 3],
-    [/^\| import: at most 10 ms +\| +[\d.]+ \| +(pass|FAIL) \|$/m, 6],
-    [/^\| process start: at most 20 ms above .+\| +[-\d.]+ \| +(pass|FAIL) \|$/m, 6],
+    [/^\| import +\| +at most 10\.0 ms \| +[\d.]+ ms \| +(pass|FAIL) \| +\|$/m, 7],
+    [
+      /^\| process start to the first byte, above Node alone +\| +at most 12\.0 ms \| +-?[\d.]+ m?s \| +(pass|FAIL) \| +Node alone [\d.]+ ms \|$/m,
+      7,
+    ],
     [/^\| saveFile +\| +[\d.]+ m?s \| +[\d.]+ [kMG]B \| +[-+][\d.]+ k?M?B \|$/m, 4],
     [
       /^\| limit: copy_file_range, C +\| +[\d.]+ m?s \| +[\d.]+ [kMG]B \| +[-+][\d.]+ k?M?B \|$/m,
       4,
     ],
     [/^\| every header checked +\| +[\d.]+ m?s \| +– \| +– \|$/m, 5],
+    [/^\| safetensors-mmap +\|( +[\d.]+ [mµ]s \|){3}$/m, 6],
     [
-      /^\| every byte, warm: at least 8 × faster than fs.readFile +\| +[\d.]+ \| +(pass|FAIL) \|$/m,
-      6,
+      /^\| every byte, warm: faster than fs.readFile +\| +at least 8\.00 × \| +[\d.]+ × \| +(pass|FAIL) \| +ours [\d.]+ ms, theirs [\d.]+ ms \|$/m,
+      7,
     ],
-    [/^\| every byte, warm: at least 8 × faster than pickle +\| +– \| +not measured \|$/m, 6],
+    [
+      /^\| every byte, warm: faster than pickle, protocol 5 +\| +at least 8\.00 × \| +– \| not measured \|/m,
+      7,
+    ],
   ] as const) {
     expect(sections[section]).toMatch(row);
   }

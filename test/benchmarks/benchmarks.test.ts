@@ -50,7 +50,9 @@ test('sizes and times are shown with about three digits', () => {
     '256 MB',
     '3.00 GB',
   ]);
-  expect([0.0123, 4.125, 56.78, 345.6, 1234].map(formatDuration)).toEqual([
+  expect([0.000423, 0.0042, 0.0123, 4.125, 56.78, 345.6, 1234].map(formatDuration)).toEqual([
+    '0.42 µs',
+    '4.20 µs',
     '0.012 ms',
     '4.13 ms',
     '56.8 ms',

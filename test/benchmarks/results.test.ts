@@ -1,14 +1,8 @@
 /** What the benchmarks show: verdicts, tables, charts, and the package of the rivals. */
 import { describe, expect, test } from 'vitest';
 import { barChart, type Chart } from '../../benchmarks/chart.js';
-import {
-  atLeast,
-  atMost,
-  markdownSection,
-  markdownTargets,
-  resultFiles,
-  type Section,
-} from '../../benchmarks/report.js';
+import { addTargets, markdownSection, resultFiles, type Section } from '../../benchmarks/report.js';
+import { atLeast, atMost, beside, markdownTargets, ofNode } from '../../benchmarks/targets.js';
 import { textOf } from '../support/source-tree.js';
 
 const chart: Chart = {
@@ -65,15 +59,29 @@ describe('a chart', () => {
   });
 });
 
-test('targets are met at their limit, and missed without a measurement', () => {
+describe('targets', () => {
+  const ratio = (value: number): string => `${value} ×`;
   const table = markdownTargets([
-    atMost('small', 1.05, 1.05),
-    atLeast('large', 7.99, 8),
-    atLeast('unknown', Number.NaN, 1),
+    atMost('small', 1.05, 1.05, ratio),
+    atLeast('large', 7.99, 8, ratio, 'a rival 9 ms'),
+    atLeast('unknown', Number.NaN, 1, ratio),
   ]);
-  expect(table).toMatch(/small +\| +1\.05 \| +pass/);
-  expect(table).toMatch(/large +\| +7\.99 \| +FAIL/);
-  expect(table).toMatch(/unknown +\| +– \| not measured/);
+
+  test('are met at their limit, and missed without a measurement', () => {
+    expect(table).toMatch(/small +\| +at most 1\.05 × \| +1\.05 × \| +pass \|/);
+    expect(table).toMatch(/large +\| +at least 8 × \| +7\.99 × \| +FAIL \| +a rival 9 ms \|/);
+    expect(table).toMatch(/unknown +\| +at least 1 × \| +– \| not measured \|/);
+  });
+
+  test('have figures of rivals beside them, without those that were not measured', () => {
+    expect(beside(ratio, { one: 2, two: Number.NaN, three: 4 })).toBe('one 2 ×, three 4 ×');
+    expect(beside(ratio, { two: Number.NaN })).toBe('');
+  });
+
+  test('may depend on the release of Node', () => {
+    const limitIn = (node: string): number => ofNode(node, { 20: 450, 22: 400, 24: 350 });
+    expect(['20.20.2', '22.1.0', '24.0.0', '26.3.1'].map(limitIn)).toEqual([450, 400, 350, 350]);
+  });
 });
 
 describe('a whole run', () => {
@@ -84,9 +92,9 @@ describe('a whole run', () => {
       ['safetensors-mmap', '1 ms'],
     ],
     notes: ['a rival was not measured: it is not there'],
-    targets: [atMost('fast', 1, 2)],
+    targets: [atMost('fast', 1, 2, String)],
   };
-  const facts = { date: '2026-01-01', processor: 'a CPU', model: '1 GB' };
+  const facts = { date: '2026-01-01', processor: 'a CPU', model: '1 GB', node: '20.1.2, more' };
   const files = resultFiles(facts, [{ ...section, chart }, section]);
 
   test('has a page and the charts that it shows', () => {
@@ -98,6 +106,7 @@ describe('a whole run', () => {
     for (const part of [
       '- date: 2026-01-01',
       '![Title "quoted"](some.svg)',
+      '## Targets on Node 20\n\nNode 20.1.2, 2026-01-01, 1 GB:\n\n| what',
       '| fast',
       '## Every byte\n\n| reader ',
       'not measured: it is not there',
@@ -105,6 +114,21 @@ describe('a whole run', () => {
     ]) {
       expect(files.get('results.md')).toContain(part);
     }
+  });
+
+  test('has a page to which the targets of other versions of Node are added', () => {
+    const page = files.get('results.md') ?? '';
+    const added = addTargets(page, { ...facts, node: '22.5.0, more' }, [section]);
+    expect(added.startsWith(page.trimEnd())).toBe(true);
+    expect(added.slice(page.length)).toMatch(/^\n## Targets on Node 22\n\nNode 22\.5\.0, /);
+    const again = addTargets(added, { ...facts, node: '20.9.9, more' }, [section]);
+    expect(again.match(/^## Targets on Node \d+$/gm)).toEqual([
+      '## Targets on Node 22',
+      '## Targets on Node 20',
+    ]);
+    expect(again).toContain('Node 20.9.9, ');
+    expect(again).not.toContain('Node 20.1.2, ');
+    expect(again).toContain('## Every byte');
   });
 
   test('shows a section without notes by its table alone', () => {

@@ -14,15 +14,14 @@ import {
   test,
   vi,
 } from 'vitest';
-import type { BuffersResult } from '../../benchmarks/children/buffers.js';
 import { checkHeader } from '../../benchmarks/children/check-header.js';
 import type { ReaderResult } from '../../benchmarks/children/read.js';
-import type { RowsResult } from '../../benchmarks/children/rows.js';
 import {
   COLD_READERS,
   type Driver,
   MEMORY_READERS,
   NODE_START,
+  ONE_TENSOR_READERS,
   OUR_IMPORT,
   OUR_START,
   OURS,
@@ -43,7 +42,7 @@ import {
 } from '../../benchmarks/readers.js';
 import { NotMeasuredError, runChild, startChild } from '../../benchmarks/run-child.js';
 import { haveSameBytes, runWriter, WRITERS } from '../../benchmarks/trials/save.js';
-import { encodeHeader, writeModel, writeSparseModel } from '../../benchmarks/write-model.js';
+import { encodeHeader, writeModel } from '../../benchmarks/write-model.js';
 import { readUsualHeader } from '../../src/format/usual-header.js';
 import { openCheckpoint, parse, safeOpen } from '../../src/index.js';
 import { inOneGo } from '../../src/json/slices.js';
@@ -75,6 +74,7 @@ test.each([
   ['readers', READERS],
   ['cold readers', COLD_READERS],
   ['readers whose memory is shown', MEMORY_READERS],
+  ['readers of one tensor', ONE_TENSOR_READERS],
   ['starters', [NODE_START, OUR_START, OUR_IMPORT, ...PYTHON_STARTERS]],
   ['writers', WRITERS],
 ])('no two %s have the same name', (_, drivers: readonly Driver[]) => {
@@ -144,6 +144,17 @@ describe('a measurement', () => {
     ]);
     expect(medianOf(rows, first, (result) => result * 10)).toBe(30);
     expect(medianOf(rows, third, (result) => result)).toBeNaN();
+  });
+
+  test('may have fewer rounds for some drivers', async () => {
+    const calls: string[] = [];
+    const run = async ({ args }: { args: readonly string[] }): Promise<number> =>
+      calls.push(args.at(-1) ?? '');
+    const rounds = (driver: Driver): number => (driver === first ? 3 : 1);
+    const rows = await measure([first, second], { title: '', rounds, run }, equipment, signal);
+    const [ours, theirs] = ['model.safetensors', 'model.torch'];
+    expect(calls).toEqual([ours, theirs, ours, ours]);
+    expect(rows.map(({ results }) => results)).toEqual([[1, 3, 4], [2]]);
   });
 
   test('takes a file of the trial in place of the copies', async () => {
@@ -329,42 +340,6 @@ test('a checkpoint of experts opens, with headers in the order of the reference'
   });
   expect(new Set(counts)).toEqual(new Set([228, 229]));
   expect(checkpoint.getTensor(scales).byteLength).toBe(4096);
-});
-
-test('every way of taking rows writes the same', async () => {
-  const path = join(folder, 'table.safetensors');
-  const table = { name: 'table', dtype: 'BF16', shape: [1000, 64], byteLength: 128_000 };
-  await writeModel(path, [table], signal);
-  const child = join(import.meta.dirname, '../../build/benchmarks/children/rows.js');
-  const ways = ['slices', 'take', 'takeAsync'];
-  const kinds = [ways, ['slices-float32', 'takeFloat32', 'takeFloat32Async']];
-  for (const methods of kinds) {
-    const sums = new Set<number>();
-    for (const method of methods) {
-      const command = { file: process.execPath, args: [child, method, path, '200'] };
-      const { first, held, again, sum } = await runChild<RowsResult>(command, signal);
-      expect(first > 0 && held > 0 && again > 0).toBe(true);
-      sums.add(sum);
-    }
-    expect(sums.size).toBe(1);
-  }
-});
-
-test('buffers are made beside live objects, counted or not', async () => {
-  const path = join(folder, 'sparse.safetensors');
-  const tensor = { dtype: 'U8', shape: [2 ** 26], byteLength: 2 ** 26 };
-  await writeSparseModel(path, [
-    { ...tensor, name: 'a' },
-    { ...tensor, name: 'b' },
-  ]);
-  const child = join(import.meta.dirname, '../../build/benchmarks/children/buffers.js');
-  const make = (method: string): Promise<BuffersResult> =>
-    runChild({ file: process.execPath, args: [child, method, path, '1000'] }, signal);
-  for (const method of ['default', 'counted']) {
-    const { first, all, liveBytes, collections } = await make(method);
-    expect(first > 0 && all >= first && liveBytes > 0 && collections >= 0).toBe(true);
-  }
-  expect((await make('counted')).counted).toMatch(/^the environment sets/);
 });
 
 describe('a child', () => {

@@ -10,7 +10,7 @@ import type { DecodedNames } from '../json/decoded-names.js';
 import { NameTable } from '../json/name-table.js';
 import { CLOSE_BRACE, CLOSE_BRACKET, JsonReader, OPEN_BRACE } from '../json/reader.js';
 import { inOneGo, SLICE_SIZE, type Slices } from '../json/slices.js';
-import { decodeString, sameStrings } from '../json/strings.js';
+import { compareTexts, decodeString } from '../json/strings.js';
 import { checkUtf8, describeByte } from '../json/utf8.js';
 import { DTYPE_NAMES, type Dtype } from './dtype.js';
 import { describeForeignFormat, HEAD_BYTE_LENGTH } from './foreign-formats.js';
@@ -315,7 +315,7 @@ export class Header {
   /** Whether there is such an entry and its name is the string of `reader` that begins at `start`. */
   isNamed(entry: number, reader: JsonReader, start: number): boolean {
     const nameAt = this.#columns.nameAt[entry];
-    return nameAt !== undefined && sameStrings(this.#reader, nameAt, reader, start);
+    return nameAt !== undefined && compareTexts(this.#reader, nameAt, reader, start) === 0;
   }
 
   /** Name of an entry. */

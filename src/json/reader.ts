@@ -169,6 +169,20 @@ export class JsonReader {
     return true;
   }
 
+  /** Consumes the bytes that follow if they are the same as [begin, end), which were read before. */
+  skipRepeated(begin: number, end: number): boolean {
+    const { bytes, view, at } = this;
+    const distance = at - begin;
+    if (begin === end || end + distance > this.#length) return false;
+    let from = begin;
+    for (; from + 4 <= end; from += 4) {
+      if (view.getInt32(from, true) !== view.getInt32(from + distance, true)) return false;
+    }
+    for (; from < end; from++) if (bytes[from] !== bytes[from + distance]) return false;
+    this.at = end + distance;
+    return true;
+  }
+
   /** Consumes the string that begins here; returns the position behind its opening quote. */
   readString(): number {
     const { bytes, view } = this;

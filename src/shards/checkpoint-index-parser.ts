@@ -1,11 +1,10 @@
-/** Reads the JSON of an index into columns: names, their hashes, and numbers of shards. */
+/** Reads the JSON of an index into columns: names, and numbers of shards. */
 import { quoteName } from '../errors/errors.js';
 import { ObjectKeys } from '../json/duplicate-keys.js';
-import { type HashKey, hashString, processHashKey } from '../json/key-hash.js';
-import { CLOSE_BRACE, JsonReader, Literal, OPEN_BRACE, QUOTE } from '../json/reader.js';
+import { CLOSE_BRACE, COLON, JsonReader, OPEN_BRACE, QUOTE } from '../json/reader.js';
 import { skipValue } from '../json/skip.js';
 import { SLICE_SIZE, type Slices } from '../json/slices.js';
-import { compareStrings, decodeString } from '../json/strings.js';
+import { compareStrings, compareTexts, decodeString } from '../json/strings.js';
 import type { TextKind } from '../json/utf8.js';
 import { checkShardName } from './shard-paths.js';
 
@@ -31,14 +30,14 @@ export class IndexParser {
   readonly reader: JsonReader;
   /** Position of every entry's name behind its opening quote. */
   nameAt: Uint32Array;
-  /** Hash of every entry's name. */
-  nameHash: Uint32Array;
   /** The shard of every entry: a position in `shards`. */
   shardOf: Uint32Array;
   /** Checked names of the shards, in the order in which they were met. */
   readonly shards: string[] = [];
   /** Number of entries; -1 until the weight map was read. */
   size = -1;
+  /** Whether every name is greater than the one before; then none is repeated. */
+  isSorted = true;
   /** Position of the metadata's opening brace; -1 when there is none. */
   metadataAt = -1;
   /** Position of the text that the index has as its dtype, behind the quote; -1 when there is none. */
@@ -46,8 +45,11 @@ export class IndexParser {
   readonly #path: string | undefined;
   /** Shards by every spelling that was met, and by the one that stands for all. */
   readonly #numbers = new Map<string, number>();
-  /** How each shard was spelled first; none for names that are not ASCII. */
-  readonly #spellings: (Literal | undefined)[] = [];
+  /** The shard of the last entry. */
+  #shard = -1;
+  /** What stood between the last two names: from the colon to the opening quote of the second. */
+  #betweenAt = 0;
+  #betweenEnd = 0;
 
   /** The path is for messages. */
   constructor(json: Uint8Array, path: string | undefined) {
@@ -55,7 +57,6 @@ export class IndexParser {
     this.#path = path;
     const capacity = Math.floor(json.length / MIN_ENTRY_BYTE_LENGTH) + 1;
     this.nameAt = new Uint32Array(capacity);
-    this.nameHash = new Uint32Array(capacity);
     this.shardOf = new Uint32Array(capacity);
   }
 
@@ -77,7 +78,6 @@ export class IndexParser {
     if (repeated !== -1) this.failRepeated(repeated);
     if (this.size === -1) reader.failAt(0, 'an object with the key "weight_map"', 'none');
     this.nameAt = this.nameAt.slice(0, this.size);
-    this.nameHash = this.nameHash.slice(0, this.size);
     this.shardOf = this.shardOf.slice(0, this.size);
   }
 
@@ -106,36 +106,47 @@ export class IndexParser {
 
   *#readWeightMap(): Slices<void> {
     const reader = this.reader;
-    const { bytes } = reader;
     if (reader.peek() !== OPEN_BRACE) reader.fail('an object as "weight_map"');
     this.size = 0;
-    if (!reader.enter(CLOSE_BRACE)) return;
-    const hashKey = processHashKey(bytes.length);
-    let size = 0;
-    let shard = -1;
-    do {
-      // A function of its own: the engine compiles it before it replaces a running loop.
-      shard = this.#readEntry(size, shard, hashKey);
-      size++;
-      if (size % SLICE_SIZE === 0) yield;
-    } while (reader.hasNext(CLOSE_BRACE));
-    this.size = size;
+    if (reader.enter(CLOSE_BRACE)) while (this.#readSlice()) yield;
   }
 
-  /** Reads a name and its shard, probably that of the entry before; returns the shard's number. */
-  #readEntry(entry: number, lastShard: number, hashKey: HashKey): number {
-    const reader = this.reader;
-    const nameAt = reader.readKey();
+  /** Reads some entries; returns whether there are more. */
+  #readSlice(): boolean {
+    for (let read = 0; read < SLICE_SIZE; read++) if (!this.#readEntry()) return false;
+    return true;
+  }
+
+  /**
+   * Reads a name and its shard; returns whether there is another entry, at whose name the reader then
+   * stands. Neighbours mostly have one shard: then the bytes between two names are those that were read
+   * between the two before.
+   */
+  #readEntry(): boolean {
+    const { reader } = this;
+    if (reader.peek() !== QUOTE) reader.fail('a key in double quotes');
+    const nameAt = reader.readString();
+    const entry = this.size++;
     this.nameAt[entry] = nameAt;
-    this.nameHash[entry] = hashString(reader, nameAt, hashKey);
+    this.shardOf[entry] = this.#shard;
+    this.isSorted &&= entry === 0 || this.#isAfter(nameAt, this.nameAt[entry - 1] as number);
+    if (reader.skipRepeated(this.#betweenAt, this.#betweenEnd)) return true;
+    const betweenAt = reader.at;
+    reader.expect(COLON, '":" after the key');
     reader.tensorAt = nameAt;
     if (reader.peek() !== QUOTE) reader.fail('a string, the name of a shard');
-    const spelling = this.#spellings[lastShard];
-    const isSame = spelling !== undefined && reader.skipLiteral(spelling);
-    const shard = isSame ? lastShard : this.#readShard(nameAt);
+    this.#shard = this.#readShard(nameAt);
     reader.tensorAt = -1;
-    this.shardOf[entry] = shard;
-    return shard;
+    this.shardOf[entry] = this.#shard;
+    if (!reader.hasNext(CLOSE_BRACE)) return false;
+    reader.peek();
+    this.#betweenAt = betweenAt;
+    this.#betweenEnd = reader.at;
+    return true;
+  }
+
+  #isAfter(nameAt: number, otherAt: number): boolean {
+    return compareTexts(this.reader, nameAt, this.reader, otherAt) > 0;
   }
 
   #readShard(nameAt: number): number {
@@ -151,9 +162,6 @@ export class IndexParser {
     if (this.#numbers.size > MAX_SHARD_COUNT) {
       reader.failAt(at, `at most ${MAX_SHARD_COUNT} shards`, 'another one');
     }
-    // A literal must be ASCII: only then a name without escapes is as long as its text.
-    const isPlain = !reader.isEscaped && reader.stringEnd - at === spelling.length;
-    this.#spellings[number] ??= isPlain ? new Literal(`"${spelling}"`) : undefined;
     return number;
   }
 

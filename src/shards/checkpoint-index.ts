@@ -6,10 +6,12 @@
 import { requireInteger } from '../errors/arguments.js';
 import { FormatError } from '../errors/errors.js';
 import type { Header } from '../format/header.js';
+import { hashString, processHashKey } from '../json/key-hash.js';
 import { NameTable } from '../json/name-table.js';
 import { CLOSE_BRACE, type JsonReader, QUOTE } from '../json/reader.js';
 import { skipValue } from '../json/skip.js';
 import { inOneGo, SLICE_SIZE, type Slices } from '../json/slices.js';
+import { SortedNames } from '../json/sorted-names.js';
 import { decodeString } from '../json/strings.js';
 import { IndexParser } from './checkpoint-index-parser.js';
 
@@ -60,12 +62,25 @@ export function* indexSlices(
   checkIndexByteLength(json.length, options);
   const parser = new IndexParser(json, options.path);
   yield* parser.parse();
-  const names = new NameTable(json, parser.nameAt, parser.nameHash, parser.size);
-  for (let entry = 0; entry < parser.size; entry++) {
-    if (entry % SLICE_SIZE === 0) yield;
-    if (names.add(entry) !== -1) parser.failRepeated(parser.nameAt[entry] as number);
-  }
+  const names = parser.isSorted
+    ? new SortedNames(parser.reader, parser.nameAt)
+    : yield* tableOf(parser);
   return new CheckpointIndex(parser, names);
+}
+
+/** The table of names that are not sorted; refuses one that comes twice. */
+function* tableOf(parser: IndexParser): Slices<NameTable> {
+  const { reader, nameAt, size } = parser;
+  const nameHash = new Uint32Array(size);
+  const names = new NameTable(reader.bytes, nameAt, nameHash, size);
+  const hashKey = processHashKey(reader.bytes.length);
+  for (let entry = 0; entry < size; entry++) {
+    if (entry % SLICE_SIZE === 0) yield;
+    reader.at = (nameAt[entry] as number) - 1;
+    nameHash[entry] = hashString(reader, reader.readString(), hashKey);
+    if (names.add(entry) !== -1) parser.failRepeated(nameAt[entry] as number);
+  }
+  return names;
 }
 
 /** A valid index. Tensors are entries, numbered 0 to `size` - 1 in the order of the index. */
@@ -77,7 +92,7 @@ export class CheckpointIndex {
   readonly #reader: JsonReader;
   readonly #nameAt: Uint32Array;
   readonly #shardOf: Uint32Array;
-  readonly #names: NameTable;
+  readonly #names: NameTable | SortedNames;
   readonly #metadataAt: number;
   readonly #dtypeAt: number;
   #metadata: ReadonlyMap<string, string> | null = null;
@@ -85,7 +100,7 @@ export class CheckpointIndex {
   #byShard: Uint32Array[] | null = null;
 
   /** Only `parseCheckpointIndex` makes indexes. */
-  constructor(parser: IndexParser, names: NameTable) {
+  constructor(parser: IndexParser, names: NameTable | SortedNames) {
     this.size = parser.size;
     this.shards = Object.freeze(parser.shards);
     this.#reader = parser.reader;

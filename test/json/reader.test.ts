@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { FormatError } from '../../src/errors/errors.js';
 import { JsonReader } from '../../src/json/reader.js';
 import { skipValue } from '../../src/json/skip.js';
-import { compareStrings, decodeString, sameStrings } from '../../src/json/strings.js';
+import { compareStrings, compareTexts, decodeString } from '../../src/json/strings.js';
 
 const encoder = new TextEncoder();
 
@@ -175,7 +175,7 @@ describe('strings', () => {
         const expected = Buffer.compare(Buffer.from(left.text), Buffer.from(right.text));
         expect(Math.sign(compareStrings(left.bytes, 1, right.bytes, 1))).toBe(expected);
         const [a, b] = [new JsonReader(left.bytes), new JsonReader(right.bytes)];
-        expect(sameStrings(a, 1, b, 1)).toBe(expected === 0);
+        expect(Math.sign(compareTexts(a, 1, b, 1))).toBe(expected);
       }),
     );
   });
@@ -236,7 +236,7 @@ test('messages say what was expected, what was found, and where', () => {
   );
 });
 
-describe('sameStrings', () => {
+describe('compareTexts', () => {
   // What follows the closing quote differs, and escapes may lie across the words that are compared.
   const piece = fc.constantFrom('a', 'b', '\\"', '\\\\', '\\u0061', 'é');
   const text = fc.array(piece, { maxLength: 9 }).map((pieces) => pieces.join(''));
@@ -248,11 +248,25 @@ describe('sameStrings', () => {
       fc.property(text, text, fc.boolean(), (one, other, isSame) => {
         const left = reader(one, ':1234');
         const right = reader(isSame ? one : other, ', "');
-        const expected = compareStrings(left.bytes, 1, right.bytes, 1) === 0;
-        expect(sameStrings(left, 1, right, 1)).toBe(expected);
-        if (isSame) expect(expected).toBe(true);
+        const expected = compareStrings(left.bytes, 1, right.bytes, 1);
+        expect(Math.sign(compareTexts(left, 1, right, 1))).toBe(Math.sign(expected));
+        if (isSame) expect(expected).toBe(0);
       }),
       { numRuns: 2000 },
     );
   });
+});
+
+test('skipRepeated consumes what stands there again, whole, and nothing else', () => {
+  const text = 'abcdefgh|abcdefgh|abcdefgX|abcdefg';
+  for (let length = 1; length <= 8; length++) {
+    for (const at of [9, 18, 27]) {
+      const reader = new JsonReader(encoder.encode(text));
+      reader.at = at;
+      const isThere = text.startsWith(text.slice(0, length), at);
+      expect(reader.skipRepeated(0, length)).toBe(isThere);
+      expect(reader.at).toBe(isThere ? at + length : at);
+    }
+  }
+  expect(new JsonReader(encoder.encode(text)).skipRepeated(3, 3)).toBe(false);
 });

@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs';
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { FormatError } from '../../src/errors/errors.js';
 import { parseHeader } from '../../src/format/header.js';
+import { compareCodePoints } from '../../src/json/code-point-order.js';
 import { parseCheckpointIndex } from '../../src/shards/checkpoint-index.js';
 
 interface IndexCase {
@@ -94,14 +96,46 @@ describe('parseCheckpointIndex', () => {
     expect([shards, size]).toEqual([['é.safetensors', 'x.safetensors'], 4]);
   });
 
+  it('reads entries in any order and with any spaces, as JSON.parse does', () => {
+    const space = fc.constantFrom('', ' ', '\n    ', '\t\r\n');
+    const shards = fc.constantFrom('"a.safetensors"', '"b.safetensors"', '"\\u0061.safetensors"');
+    const name = fc.oneof(fc.string({ unit: 'binary' }), fc.constantFrom('w.1', 'w.10', 'w.1.a'));
+    const names = fc.uniqueArray(name.filter((text) => text.isWellFormed()));
+    const entries = fc.tuple(names, fc.boolean(), fc.array(shards, { minLength: 1 }), space, space);
+    fc.assert(
+      fc.property(entries, ([unsorted, isSorted, values, before, after]) => {
+        const given = isSorted ? unsorted.sort(compareCodePoints) : unsorted;
+        // Runs of one shard, with now and then another space between.
+        const lines = given.map((text, i) => {
+          const value = values[(i >> 2) % values.length];
+          return `${before}${JSON.stringify(text)}${after}:${i % 7 === 6 ? ' ' : before}${value}${after}`;
+        });
+        const text = `{"weight_map":{${lines.join()}}}`;
+        const expected = new Map(Object.entries(JSON.parse(text).weight_map));
+        const index = parseText(text);
+        expect(index.names()).toEqual(given);
+        expect(index.sortedNames()).toEqual([...given].sort(compareCodePoints));
+        for (const [entry, tensor] of given.entries()) {
+          expect(index.find(tensor)).toBe(entry);
+          expect(index.name(entry)).toBe(tensor);
+          expect(index.shards[index.shardOf(entry)]).toBe(expected.get(tensor));
+          expect(index.find(`${tensor}!`)).toBe(given.indexOf(`${tensor}!`));
+        }
+      }),
+    );
+  });
+
   const shard = '"x.safetensors"';
   it.each([
     ['a repeated tensor', `{"weight_map":{"a":${shard},"b":${shard},"\\u0061":${shard}}}`],
+    ['a tensor repeated at once', `{"weight_map":{"a":${shard},"b":${shard},"\\u0062":${shard}}}`],
     ['a repeated weight map', `{"weight_map":{},"weight_map":{}}`],
     ['a repeated unknown key', '{"weight_map":{},"a":1,"a":2}'],
     ['a key repeated among many', `{"weight_map":{},${'"k":1,'.repeat(20)}"l":1}`],
     ['a repeated metadata key', '{"metadata":{"a":1,"a":2},"weight_map":{}}'],
     ['something behind', '{"weight_map":{}} x'],
+    ['a trailing comma after many', `{"weight_map":{"a":${shard},"b":${shard},"c":${shard},}}`],
+    ['a cut among many', `{"weight_map":{"a":${shard},"b":${shard},"c":${shard},`],
     ['a trailing comma', `{"weight_map":{"a":${shard},}}`],
     ['a cut', `{"weight_map":{"a":"x.safetens`],
     ['nothing', ''],

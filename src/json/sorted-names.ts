@@ -1,0 +1,50 @@
+/** Names that a text has in their order: no table is needed to find them. */
+
+import { readerOf } from './name-table.js';
+import { decodeStrings } from './string-lists.js';
+import { compareTexts, decodeString, type Text } from './strings.js';
+
+/** Finds names by bisection where they stand. */
+export class SortedNames {
+  readonly #text: Text;
+  readonly #nameAt: Uint32Array;
+
+  /** Positions of the names behind their opening quotes, by entry; every name is above the one before. */
+  constructor(text: Text, nameAt: Uint32Array) {
+    this.#text = text;
+    this.#nameAt = nameAt;
+  }
+
+  /** Entry of that name; -1 when there is none. */
+  find(name: string): number {
+    // A name that is not Unicode text would become another one by encoding it.
+    if (!name.isWellFormed()) return -1;
+    const reader = readerOf(name);
+    const start = reader.readString();
+    let begin = 0;
+    let end = this.#nameAt.length;
+    while (begin < end) {
+      const middle = (begin + end) >>> 1;
+      const order = compareTexts(reader, start, this.#text, this.#nameAt[middle] as number);
+      if (order === 0) return middle;
+      if (order < 0) end = middle;
+      else begin = middle + 1;
+    }
+    return -1;
+  }
+
+  /** Name of an entry. */
+  name(entry: number): string {
+    return decodeString(this.#text.bytes, this.#nameAt[entry] as number);
+  }
+
+  /** All names by their entries; a new array. */
+  names(): string[] {
+    return decodeStrings(this.#text.bytes, this.#nameAt, this.#nameAt.length);
+  }
+
+  /** The same, since they are sorted by their UTF-8 bytes. */
+  sortedNames(): string[] {
+    return this.names();
+  }
+}

@@ -25,11 +25,9 @@ struct SourceRange {
   uint64_t length;
 };
 
-// Copies `count` ranges, one after the other, through a buffer of `length` bytes, which is the
-// sum of theirs. Meant for short ranges: a call of `CopyFileRange` for each would take longer.
-// Returns how many bytes were written, fewer where a source ends or an error came after some of
-// them, or a negative errno.
-int64_t GatherRanges(const SourceRange* ranges, size_t count, size_t length, int target,
-                     uint64_t target_position);
+// Copies `count` ranges, one after the other, through a buffer. Meant for short ranges: a call of
+// `CopyFileRange` for each would take longer. Returns how many bytes were written, fewer where a
+// source ends or an error came after some of them, or a negative errno.
+int64_t GatherRanges(const SourceRange* ranges, size_t count, int target, uint64_t target_position);
 
 #endif  // SAFETENSORS_MMAP_FILE_COPY_H_

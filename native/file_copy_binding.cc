@@ -60,7 +60,6 @@ struct GatherRangesCall {
 
   std::array<SourceRange, kMaxRanges> ranges;
   size_t count;
-  uint64_t length = 0;
   int target;
   uint64_t target_position;
 
@@ -77,6 +76,7 @@ struct GatherRangesCall {
     if (!ReadItems(value, &numbers, &number_count) || number_count % 3 != 0) return false;
     count = number_count / 3;
     if (count == 0 || count > kMaxRanges) return false;
+    uint64_t length = 0;
     for (size_t i = 0; i < count; i++, numbers += 3) {
       SourceRange& range = ranges[i];
       if (!ReadDescriptor(numbers[0], &range.fd)) return false;
@@ -88,9 +88,7 @@ struct GatherRangesCall {
     return true;
   }
 
-  int64_t Run() const {
-    return GatherRanges(ranges.data(), count, length, target, target_position);
-  }
+  int64_t Run() const { return GatherRanges(ranges.data(), count, target, target_position); }
 };
 
 }  // namespace

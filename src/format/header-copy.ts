@@ -4,7 +4,7 @@
  */
 
 import { EncodedText } from '../json/encoded-text.js';
-import { compareStrings, unescapedEnd } from '../json/strings.js';
+import { compareTexts, unescapedEnd } from '../json/strings.js';
 import { DTYPE_NAMES } from './dtype.js';
 import type { Header } from './header.js';
 import {
@@ -34,7 +34,6 @@ export interface CopiedLayout {
 }
 
 const CLOSE_BRACKET = 0x5d;
-const SPACE = 0x20;
 
 /** What an entry mostly takes, with a name of 50 to 60 characters. */
 const USUAL_ENTRY_BYTE_LENGTH = 160;
@@ -83,10 +82,15 @@ function appendEntry(
   begin: number,
   end: number,
 ): void {
-  appendName(text, header, entry);
-  text.appendBytes(DTYPES[header.dtypeRank(entry)] as Uint8Array);
-  appendShape(text, header, entry);
-  text.appendBytes(OFFSETS);
+  if (header.isUsual(entry)) {
+    const shapeEnd = header.json.indexOf(CLOSE_BRACKET, header.shapeAt(entry)) + 1;
+    text.appendBytes(header.json, header.nameAt(entry) - 1, shapeEnd + OFFSETS.length);
+  } else {
+    appendName(text, header, entry);
+    text.appendBytes(DTYPES[header.dtypeRank(entry)] as Uint8Array);
+    text.append(`[${header.shape(entry).join()}]`);
+    text.appendBytes(OFFSETS);
+  }
   text.appendInteger(begin);
   text.appendBytes(SEPARATOR);
   text.appendInteger(end);
@@ -99,21 +103,6 @@ function appendName(text: EncodedText, header: Header, entry: number): void {
   const end = unescapedEnd(header.json, start);
   if (end === -1) text.append(JSON.stringify(header.name(entry)));
   else text.appendBytes(header.json, start - 1, end + 1);
-}
-
-/** The numbers of a shape have one spelling each; only whitespace can stand between them. */
-function appendShape(text: EncodedText, header: Header, entry: number): void {
-  const { json } = header;
-  const start = header.shapeAt(entry);
-  let at = start;
-  while (json[at] !== CLOSE_BRACKET) {
-    if ((json[at] as number) <= SPACE) {
-      text.append(`[${header.shape(entry).join()}]`);
-      return;
-    }
-    at++;
-  }
-  text.appendBytes(json, start, at + 1);
 }
 
 /** By dtype rank, descending, then by name. Files that other writers made are sorted runs already. */
@@ -135,5 +124,5 @@ function sortedNumbers(entries: HeaderEntries, numbers: readonly number[]): Uint
 function compareNames(entries: HeaderEntries, a: number, b: number): number {
   const [first, second] = [entries.header(a), entries.header(b)];
   const [firstAt, secondAt] = [first.nameAt(entries.entry(a)), second.nameAt(entries.entry(b))];
-  return compareStrings(first.json, firstAt, second.json, secondAt);
+  return compareTexts(first.source, firstAt, second.source, secondAt);
 }

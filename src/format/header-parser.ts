@@ -22,7 +22,7 @@ import { skipNull, skipValue } from '../json/skip.js';
 import { SLICE_SIZE, type Slices } from '../json/slices.js';
 import { compareStrings, decodeString } from '../json/strings.js';
 import { DTYPE_NAMES, DTYPES } from './dtype.js';
-import { TensorColumns, UNPROVEN } from './tensor-columns.js';
+import { TensorColumns, UNPROVEN, USUAL } from './tensor-columns.js';
 
 const encoder = new TextEncoder();
 
@@ -196,7 +196,8 @@ export class HeaderParser {
     beginHigh[size] = begin / 2 ** 32;
     endLow[size] = end;
     endHigh[size] = end / 2 ** 32;
-    this.#addEntry(nameAt, this.#lastDtype, shapeAt, count, begin, end);
+    const spelling = reader.isEscaped ? 0 : USUAL;
+    this.#addEntry(nameAt, this.#lastDtype, spelling, shapeAt, count, begin, end);
     return true;
   }
 
@@ -228,7 +229,7 @@ export class HeaderParser {
     const { columns } = this;
     const begin = columns.begin(columns.size);
     const end = columns.end(columns.size);
-    this.#addEntry(nameAt, this.#dtype, this.#shapeAt, this.#elementCount, begin, end);
+    this.#addEntry(nameAt, this.#dtype, 0, this.#shapeAt, this.#elementCount, begin, end);
   }
 
   /** Consumes a key and its colon; returns its place in `FIELDS`, -1 for any other key. */
@@ -296,6 +297,7 @@ export class HeaderParser {
   #addEntry(
     nameAt: number,
     dtype: number,
+    spelling: number,
     shapeAt: number,
     elementCount: number,
     begin: number,
@@ -308,7 +310,7 @@ export class HeaderParser {
     const bits = elementCount * (DTYPE_BITS[dtype] as number);
     const isProven =
       bits === (end - begin) * 8 && bits <= MAX_SAFE_INTEGER && end <= MAX_SAFE_INTEGER;
-    columns.kind[entry] = isProven ? dtype : dtype | UNPROVEN;
+    columns.kind[entry] = dtype | spelling | (isProven ? 0 : UNPROVEN);
     columns.size = entry + 1;
   }
 

@@ -10,13 +10,13 @@ import type { DecodedNames } from '../json/decoded-names.js';
 import { NameTable } from '../json/name-table.js';
 import { CLOSE_BRACE, CLOSE_BRACKET, JsonReader, OPEN_BRACE } from '../json/reader.js';
 import { inOneGo, SLICE_SIZE, type Slices } from '../json/slices.js';
-import { compareTexts, decodeString } from '../json/strings.js';
+import { compareTexts, decodeString, type Text } from '../json/strings.js';
 import { checkUtf8, describeByte } from '../json/utf8.js';
 import { DTYPE_NAMES, type Dtype } from './dtype.js';
 import { describeForeignFormat, HEAD_BYTE_LENGTH } from './foreign-formats.js';
 import { checkTensors } from './header-checks.js';
 import { HeaderParser } from './header-parser.js';
-import { DTYPE_MASK, SUPERSEDED, type TensorColumns } from './tensor-columns.js';
+import { DTYPE_MASK, SUPERSEDED, type TensorColumns, USUAL } from './tensor-columns.js';
 import { readUsualHeader, type UsualHeader } from './usual-header.js';
 
 /** Bytes before the header: its length N as an unsigned little-endian integer. */
@@ -277,6 +277,11 @@ export class Header {
     this.metadataEnd = metadataEnd;
   }
 
+  /** The same as `json`, to be compared and copied in words. */
+  get source(): Text {
+    return this.#reader;
+  }
+
   /** The JSON as text, with the spaces at its end. */
   get text(): string {
     return new TextDecoder('utf-8', { ignoreBOM: true }).decode(this.json);
@@ -351,6 +356,11 @@ export class Header {
   /** Position of an entry's shape in `json`: its opening bracket. */
   shapeAt(entry: number): number {
     return this.#columns.shapeAt[entry] as number;
+  }
+
+  /** Whether the JSON of an entry, from its name to its shape, is what this package writes. */
+  isUsual(entry: number): boolean {
+    return ((this.#columns.kind[entry] as number) & USUAL) !== 0;
   }
 
   /** Dimensions of an entry, outermost first: a new, frozen array. */

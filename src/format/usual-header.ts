@@ -10,7 +10,7 @@ import { JsonReader } from '../json/reader.js';
 import { SLICE_SIZE, type Slices } from '../json/slices.js';
 import { DTYPE_NAMES, DTYPES } from './dtype.js';
 import { METADATA_NAME } from './header-parser.js';
-import { TensorColumns } from './tensor-columns.js';
+import { TensorColumns, USUAL } from './tensor-columns.js';
 
 /**
  * Longer headers, of some 20 000 tensors, are the scanner's: there both take the same time in a fresh
@@ -113,7 +113,7 @@ export function* readUsualHeader(
     if (String(end) !== endText || end > Number.MAX_SAFE_INTEGER) return null;
     entries.set(name, columns.size);
     const nameAt = at + 1;
-    columns.add(nameAt, nameAt + name.length + layout.shapeAt, layout.code, begin, end);
+    columns.add(nameAt, nameAt + name.length + layout.shapeAt, layout.code | USUAL, begin, end);
     at = TENSOR.lastIndex;
     next = match[NEXT];
   }

@@ -6,6 +6,9 @@ const PIECE_LENGTH = 2 ** 16;
 /** UTF-8 takes at most three bytes per UTF-16 unit. */
 const UTF8_BYTES_PER_UNIT = 3;
 
+/** From this length on, `set` of a view is faster than copying byte by byte. */
+const LONG_BYTE_LENGTH = 32;
+
 const ZERO = 0x30;
 
 const encoder = new TextEncoder();
@@ -36,9 +39,12 @@ export class EncodedText {
     this.#reserve(end - begin);
     const bytes = this.#bytes;
     let at = this.#byteLength;
-    // Short ranges: `set` of a view costs more than they do.
-    for (let from = begin; from < end; from++) bytes[at++] = source[from] as number;
-    this.#byteLength = at;
+    this.#byteLength = at + end - begin;
+    if (end - begin < LONG_BYTE_LENGTH) {
+      for (let from = begin; from < end; from++) bytes[at++] = source[from] as number;
+    } else {
+      bytes.set(source.subarray(begin, end), at);
+    }
   }
 
   /** Appends an integer from 0 to 2^53 - 1 in decimal. */
@@ -47,9 +53,16 @@ export class EncodedText {
     const digits = digitCount(value);
     this.#reserve(digits);
     const bytes = this.#bytes;
+    let at = this.#byteLength + digits - 1;
     let rest = value;
-    for (let at = this.#byteLength + digits - 1; at >= this.#byteLength; at--) {
+    for (; rest >= 2 ** 31; at--) {
       const next = Math.floor(rest / 10);
+      bytes[at] = ZERO + rest - next * 10;
+      rest = next;
+    }
+    // Integers of 32 bits are divided faster.
+    for (; at >= this.#byteLength; at--) {
+      const next = (rest / 10) | 0;
       bytes[at] = ZERO + rest - next * 10;
       rest = next;
     }

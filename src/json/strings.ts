@@ -184,13 +184,23 @@ export function unescapedEnd(bytes: Uint8Array, start: number): number {
   }
 }
 
-/** Whether the bytes [begin, end) are printable ASCII. */
-export function isPrintable(bytes: Uint8Array, begin: number, end: number): boolean {
-  for (let at = begin; at < end; at++) {
-    const byte = bytes[at] as number;
-    if (byte < 0x20 || byte > 0x7e) return false;
+/** Position of the closing quote of a string that is printable ASCII without escapes; -1 of others. */
+export function printableEnd({ bytes, view }: Text, start: number): number {
+  const wordsEnd = bytes.length - 4;
+  let at = start;
+  for (; at <= wordsEnd; at += 4) {
+    // Each number has the highest bit of a byte set where one of another kind stands first.
+    const word = view.getInt32(at, true);
+    const unquoted = (word ^ 0x22222222) - 0x01010101;
+    const unescaped = (word ^ 0x5c5c5c5c) - 0x01010101;
+    const others = word | (word - 0x20202020) | (word + 0x01010101) | unquoted | unescaped;
+    if ((others & ~0x7f7f7f7f) !== 0) break;
   }
-  return true;
+  for (; ; at++) {
+    const byte = bytes[at] as number;
+    if (byte === QUOTE) return at;
+    if (byte < 0x20 || byte > 0x7e || byte === BACKSLASH) return -1;
+  }
 }
 
 /** Text of a string. */

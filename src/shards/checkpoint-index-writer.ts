@@ -2,7 +2,7 @@
 
 import { argumentRangeError } from '../errors/arguments.js';
 import { EncodedText } from '../json/encoded-text.js';
-import { decodeString, isPrintable, unescapedEnd } from '../json/strings.js';
+import { decodeString, printableEnd, type Text } from '../json/strings.js';
 
 /** What a value of the index's metadata can be; objects are Maps, which keep their order. */
 export type IndexValue =
@@ -19,18 +19,22 @@ const HAS_NOT_ASCII = /[\u007f-\uffff]/;
 
 const INDENT = '  ';
 
+/** What a tensor mostly takes, with a name of 50 to 60 characters. */
+const USUAL_LINE_BYTE_LENGTH = 110;
+
 /**
  * An index: JSON with `metadata` and `weight_map` (file by tensor) in the order given, indented by
  * two, in ASCII, without a line end: byte for byte what `huggingface_hub` writes. Names may be given
- * where they stand; neighbours should have one file.
+ * where they stand; neighbours should have one file. `tensorCount` is how many there are, about.
  *
  * @throws RangeError `ERR_OUT_OF_RANGE` for a number that JSON does not have (NaN, infinities)
  */
 export function encodeIndex(
   metadata: ReadonlyMap<string, IndexValue>,
   weightMap: Iterable<readonly [tensor: string | JsonString, filename: string]>,
+  tensorCount = 0,
 ): Uint8Array {
-  const text = new EncodedText();
+  const text = new EncodedText(undefined, tensorCount * USUAL_LINE_BYTE_LENGTH);
   const lineStart = `\n${INDENT}`;
   text.append(`{${lineStart}"metadata": ${textOf(metadata, lineStart)},`);
   text.append(`${lineStart}"weight_map": {`);
@@ -47,7 +51,7 @@ export function encodeIndex(
 
 /** A string that stands in a JSON text, where it was checked: its first byte behind the quote. */
 export interface JsonString {
-  readonly bytes: Uint8Array;
+  readonly text: Text;
   readonly start: number;
 }
 
@@ -74,14 +78,14 @@ class LineParts {
       text.append(separator + this.#start + quote(tensor) + this.#end);
       return;
     }
-    const { bytes, start } = tensor;
-    const end = unescapedEnd(bytes, start);
-    if (end === -1 || !isPrintable(bytes, start, end)) {
-      this.append(text, separator, decodeString(bytes, start));
+    const { text: source, start } = tensor;
+    const end = printableEnd(source, start);
+    if (end === -1) {
+      this.append(text, separator, decodeString(source.bytes, start));
       return;
     }
     text.appendBytes(this.#startBytes, separator === '' ? 1 : 0);
-    text.appendBytes(bytes, start - 1, end + 1);
+    text.appendBytes(source.bytes, start - 1, end + 1);
     text.appendBytes(this.#endBytes);
   }
 }

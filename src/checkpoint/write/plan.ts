@@ -135,7 +135,7 @@ export function planCheckpoint(
     indexMetadata ?? new Map<string, IndexValue>([['total_size', totalSize], ...(metadata ?? [])]);
   const indexOf = (filenameOf: (filename: string) => string): Uint8Array => {
     const names = weightMapOf(tensors, shards, (shard) => filenameOf(nameOf(shard)));
-    return encodeIndex(metadataOfIndex, names);
+    return encodeIndex(metadataOfIndex, names, tensors.byteLengths.length);
   };
   const index = isSharded ? indexOf((filename) => filename) : null;
   if (index !== null) requireIndexLength(index.byteLength);

@@ -79,7 +79,7 @@ export class SourceTensors implements TensorTable, HeaderEntries {
 
   name(number: number): JsonString {
     const { header } = this.#shard(number);
-    return { bytes: header.json, start: header.nameAt(this.entry(number)) };
+    return { text: header.source, start: header.nameAt(this.entry(number)) };
   }
 
   /** Keeps four bytes per tensor. */

@@ -43,7 +43,7 @@ export class EncodedText {
     if (end - begin < LONG_BYTE_LENGTH) {
       for (let from = begin; from < end; from++) bytes[at++] = source[from] as number;
     } else {
-      bytes.set(source.subarray(begin, end), at);
+      bytes.set(end - begin === source.length ? source : source.subarray(begin, end), at);
     }
   }
 

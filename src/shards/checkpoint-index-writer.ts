@@ -38,14 +38,17 @@ export function encodeIndex(
   const lineStart = `\n${INDENT}`;
   text.append(`{${lineStart}"metadata": ${textOf(metadata, lineStart)},`);
   text.append(`${lineStart}"weight_map": {`);
-  let separator = '';
-  let line = new LineParts(lineStart + INDENT, '');
+  const nameStart = lineStart + INDENT;
+  let before = encodePart(nameStart);
+  let between = before;
+  let last: string | undefined;
   for (const [tensor, filename] of weightMap) {
-    if (filename !== line.filename) line = new LineParts(lineStart + INDENT, filename);
-    line.append(text, separator, tensor);
-    separator = ',';
+    appendName(text, before, tensor);
+    if (filename !== last) between = encodePart(`: ${quote(filename)},${nameStart}`);
+    last = filename;
+    before = between;
   }
-  text.append(separator === '' ? '}\n}' : `${lineStart}}\n}`);
+  text.append(last === undefined ? '}\n}' : `: ${quote(last)}${lineStart}}\n}`);
   return text.encoded();
 }
 
@@ -57,37 +60,29 @@ export interface JsonString {
 
 const encoder = new TextEncoder();
 
-/** What the lines of the tensors of one file have in common. */
-class LineParts {
-  readonly filename: string;
-  readonly #start: string;
-  readonly #end: string;
-  readonly #startBytes: Uint8Array;
-  readonly #endBytes: Uint8Array;
+/** What stands between the names of two tensors: the file of the first, a comma, a new line. */
+interface Part {
+  readonly text: string;
+  readonly bytes: Uint8Array;
+}
 
-  constructor(start: string, filename: string) {
-    this.filename = filename;
-    this.#start = start;
-    this.#end = `: ${quote(filename)}`;
-    this.#startBytes = encoder.encode(`,${start}`);
-    this.#endBytes = encoder.encode(this.#end);
-  }
+function encodePart(text: string): Part {
+  return { text, bytes: encoder.encode(text) };
+}
 
-  append(text: EncodedText, separator: string, tensor: string | JsonString): void {
-    if (typeof tensor === 'string') {
-      text.append(separator + this.#start + quote(tensor) + this.#end);
-      return;
-    }
-    const { text: source, start } = tensor;
-    const end = printableEnd(source, start);
-    if (end === -1) {
-      this.append(text, separator, decodeString(source.bytes, start));
-      return;
-    }
-    text.appendBytes(this.#startBytes, separator === '' ? 1 : 0);
-    text.appendBytes(source.bytes, start - 1, end + 1);
-    text.appendBytes(this.#endBytes);
+function appendName(text: EncodedText, before: Part, tensor: string | JsonString): void {
+  if (typeof tensor === 'string') {
+    text.append(before.text + quote(tensor));
+    return;
   }
+  const { text: source, start } = tensor;
+  const end = printableEnd(source, start);
+  if (end === -1) {
+    text.append(before.text + quote(decodeString(source.bytes, start)));
+    return;
+  }
+  text.appendBytes(before.bytes);
+  text.appendBytes(source.bytes, start - 1, end + 1);
 }
 
 /** `lineStart` is a line feed and the indentation of the line on which the value begins. */

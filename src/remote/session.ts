@@ -59,9 +59,9 @@ export class Session {
   }
 
   /** Calls `fetch` without `this`, which that of browsers refuses. */
-  send(...request: Parameters<Fetch>): Promise<Response> {
+  async send(...request: Parameters<Fetch>): Promise<Response> {
     const send = this.#fetch;
-    return send(...request);
+    return await send(...request);
   }
 
   /** Ends what is under way with a FileClosedError, and refuses more. */

@@ -1,0 +1,45 @@
+/** What requests leave behind: nothing, and connections that the next one uses. */
+import { describe, expect, it } from 'vitest';
+import { measureInChild } from '../support/run-child.js';
+
+interface Counts {
+  readonly sockets: number;
+  readonly resources: readonly string[];
+  readonly descriptors: number;
+}
+
+interface Aborted {
+  readonly codes: readonly unknown[];
+  readonly listeners: number;
+  readonly before: Counts;
+  readonly atOnce: Counts;
+  readonly after: Counts;
+}
+
+interface End {
+  readonly end: string;
+  readonly seconds: number;
+}
+
+describe.concurrent('requests', () => {
+  it('that are aborted, a thousand, leave no timer and no listener, and soon no socket and descriptor', async () => {
+    const { codes, listeners, before, atOnce, after } = await measureInChild<Aborted>(
+      'remote/children/aborted-requests.mjs',
+    );
+    // 20 is the code of an AbortError.
+    expect(new Set(codes)).toEqual(new Set(['SAFETENSORS_FILE_CLOSED', 20]));
+    expect(listeners).toBe(0);
+    expect(atOnce.resources).not.toContain('Timeout');
+    expect(after).toEqual({ sockets: 0, resources: [], descriptors: before.descriptors });
+  });
+
+  it('of a byte per second are ended by their signal, and by the limit that users get', async () => {
+    const { stalled, aborted } = await measureInChild<{ stalled: End; aborted: End }>(
+      'remote/children/slow-server.mjs',
+    );
+    expect(aborted.end).toBe('TimeoutError');
+    expect(aborted.seconds).toBeLessThan(5);
+    expect(stalled.end).toBe('RemoteError SAFETENSORS_REMOTE_STALLED');
+    expect(stalled.seconds).toBeLessThan(45);
+  });
+});

@@ -1,0 +1,86 @@
+import { describe, expect, it } from 'vitest';
+import { DEFAULT_ENDPOINT } from '../../src/hub/settings.js';
+import { parseSource, requireEndpoint } from '../../src/remote/source-address.js';
+
+const parse = (text: string): ReturnType<typeof parseSource> => parseSource(text, DEFAULT_ENDPOINT);
+
+function failureOf(call: () => unknown): { code?: string; message: string } {
+  try {
+    call();
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error('expected an error');
+}
+
+describe('a source', () => {
+  it('is a URL with its query', () => {
+    const { url } = parse('https://bucket.example/key?X-Amz-Signature=1');
+    expect(url?.href).toBe('https://bucket.example/key?X-Amz-Signature=1');
+  });
+
+  it('is an id on the Hub', () => {
+    expect(parse('hf://org/name@v1/unet').hub).toMatchObject({
+      endpoint: DEFAULT_ENDPOINT,
+      id: { cacheName: 'models--org--name', revision: 'v1', path: 'unet' },
+      isFile: false,
+    });
+  });
+
+  it.each([
+    ['file:///models/m.safetensors', 'openCheckpoint'],
+    ['s3://bucket/m.safetensors', 's3:'],
+    ['ftp://host/x', 'ftp:'],
+    ['data:text/plain,x', 'data:'],
+    ['javascript:alert(1)', 'javascript:'],
+    ['blob:https://example.com/1234', 'pass the Blob itself'],
+    ['https://', 'cannot be parsed'],
+  ])('of another scheme is refused: %s', (text, expected) => {
+    const { code, message } = failureOf(() => parse(text));
+    expect(code).toBe('SAFETENSORS_UNSAFE_URL');
+    expect(message).toContain(expected);
+  });
+
+  it('with a user name or password is refused, and not shown', () => {
+    for (const text of [
+      'https://secret@host/x',
+      'https://me:secret@host/x',
+      'https://:secret@host/x',
+    ]) {
+      const { code, message } = failureOf(() => parse(text));
+      expect(code).toBe('SAFETENSORS_UNSAFE_URL');
+      expect(message).not.toContain('secret');
+    }
+  });
+
+  it.each([
+    ['org/name', 'hf://org/name?'],
+    ['gpt2', 'hf://gpt2?'],
+    ['./model.safetensors', 'openCheckpoint opens local paths'],
+    ['C:\\models\\model.safetensors', 'openCheckpoint opens local paths'],
+    ['', 'openCheckpoint opens local paths'],
+    ['hf://gpt2', 'hf://org/name'],
+    ['hf://org/name/../x', 'hf://org/name'],
+  ])('that is neither is refused with a hint: %s', (text, expected) => {
+    const { code, message } = failureOf(() => parse(text));
+    expect(code).toBe('ERR_OUT_OF_RANGE');
+    expect(message).toContain(expected);
+  });
+});
+
+describe('an endpoint', () => {
+  it('loses slashes at its end, query and fragment', () => {
+    expect(requireEndpoint('https://hub.example//', 'HF_ENDPOINT')).toBe('https://hub.example');
+    expect(requireEndpoint('http://127.0.0.1:80/hf/?x#y', 'HF_ENDPOINT')).toBe(
+      'http://127.0.0.1/hf',
+    );
+  });
+
+  it('must be a URL without a user name', () => {
+    for (const text of ['hub.example', 'file:///x', 'https://me@hub.example']) {
+      const { code, message } = failureOf(() => requireEndpoint(text, 'HF_ENDPOINT'));
+      expect(code).toBe('SAFETENSORS_UNSAFE_URL');
+      expect(message).toContain('HF_ENDPOINT');
+    }
+  });
+});

@@ -10,21 +10,15 @@ import { HubRepository } from './hub-repository.js';
 import type { FileStart, RemoteFile, RemoteFolder } from './remote-file.js';
 import type { Session } from './session.js';
 
-/** Names that are asked for one after the other; what else there is shows only a list of the files. */
-const USUAL_NAMES = [
-  'model.safetensors',
-  'model.safetensors.index.json',
-  'diffusion_pytorch_model.safetensors',
-];
+/** Most repositories have their model there. Where it is not, a list of the files says where it is. */
+const USUAL_NAME = 'model.safetensors';
 
-/** In the folders of a pipeline these are the usual names, except for encoders, which are transformers. */
-const COMPONENT_NAMES = [
-  'diffusion_pytorch_model.safetensors',
-  'diffusion_pytorch_model.safetensors.index.json',
-  'model.safetensors',
-];
-
+/** In a folder of a pipeline; its encoders are models of transformers. */
+const COMPONENT_NAME = 'diffusion_pytorch_model.safetensors';
 const ENCODER_FOLDER = /(?:encoder|checker)[^/]*$/;
+
+/** What else is asked for where there are no lists of files. */
+const FURTHER_NAMES = [USUAL_NAME, COMPONENT_NAME].flatMap((name) => [`${name}.index.json`, name]);
 
 /** Names that a message lists. */
 const SHOWN_NAMES = 20;
@@ -61,17 +55,28 @@ export async function hubSource(
     return { file: withStart(file, byteLength, start), kind, folder };
   };
   const isComponent = path !== '' && !ENCODER_FOLDER.test(path);
-  const names = isComponent ? COMPONENT_NAMES : USUAL_NAMES;
-  for (const name of names) {
-    try {
-      return await open(name);
-    } catch (error) {
-      const isMissing =
-        error instanceof RemoteError && error.code === 'SAFETENSORS_REMOTE_NOT_FOUND';
-      if (!isMissing) throw error;
+  const first = isComponent ? COMPONENT_NAME : USUAL_NAME;
+  try {
+    return await open(first);
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+    const names = await namesIn(repository, path, signal);
+    if (names !== null) return await open(choose(names, first, repository.pageOf(path)));
+    for (const name of FURTHER_NAMES) {
+      const found = name === first ? null : await open(name).catch(nullIfMissing);
+      if (found !== null) return found;
     }
+    throw error;
   }
-  return await open(await choose(repository, path, names, signal));
+}
+
+function nullIfMissing(error: unknown): null {
+  if (isMissing(error)) return null;
+  throw error;
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof RemoteError && error.code === 'SAFETENSORS_REMOTE_NOT_FOUND';
 }
 
 /** The files beside a file. */
@@ -99,34 +104,48 @@ function withStart(file: RemoteFile, byteLength: number, start: FileStart): Remo
   };
 }
 
-/** The model's file or index by a list of the files. */
-async function choose(
+/** Names of the files and of the folders in a folder. */
+interface Names {
+  readonly files: readonly string[];
+  readonly folders: readonly string[];
+}
+
+/** What is in a folder; null when there is no such folder, and where there are no lists, as on a mirror. */
+async function namesIn(
   repository: HubRepository,
   folder: string,
-  tried: readonly string[],
   signal: AbortSignal,
-): Promise<string> {
-  const entries = await repository.list(folder, signal);
-  const nameOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
-  const names = entries.flatMap(({ path, isFolder }) => (isFolder ? [] : [nameOf(path)]));
-  const { indexes, single } = chooseFiles(names, undefined);
-  const chosen = indexes[0] ?? single ?? onlyWholeFile(names);
-  if (chosen !== undefined && !tried.includes(chosen)) return chosen;
-  const path = repository.pageOf(folder);
-  const folders = entries.flatMap((entry) => (entry.isFolder ? [nameOf(entry.path)] : []));
-  if (names.includes(PIPELINE_FILE)) {
-    const message = `found a diffusers pipeline, which has several; open one of its folders: ${listed(folders)}`;
-    throw new SafetensorsError(
-      'SAFETENSORS_DIFFUSERS_PIPELINE',
-      `expected one checkpoint, ${message}`,
-      { path },
+): Promise<Names | null> {
+  const entries = await repository.list(folder, signal).catch(nullIfMissing);
+  if (entries === null) return null;
+  const prefix = folder === '' ? '' : `${folder}/`;
+  const here = entries.filter(({ path }) => {
+    return path.startsWith(prefix) && !path.slice(prefix.length).includes('/');
+  });
+  const namesOf = (areFolders: boolean): string[] =>
+    here.flatMap(({ path, isFolder }) =>
+      isFolder === areFolders ? [path.slice(prefix.length)] : [],
     );
+  return { files: namesOf(false), folders: namesOf(true) };
+}
+
+/** The model's file or index by the names in a folder, of which `missing` is not there. */
+function choose({ files, folders }: Names, missing: string, path: string): string {
+  const { indexes, single } = chooseFiles(files, undefined);
+  const chosen = [indexes[0], single, onlyWholeFile(files)].find(
+    (name) => name !== undefined && name !== missing,
+  );
+  if (chosen !== undefined) return chosen;
+  if (files.includes(PIPELINE_FILE)) {
+    const advice = `which has several; open one of its folders: ${listed(folders)}`;
+    const message = `expected one checkpoint, found a diffusers pipeline, ${advice}`;
+    throw new SafetensorsError('SAFETENSORS_DIFFUSERS_PIPELINE', message, { path });
   }
-  const files = names.filter((name) => /\.safetensors(?:\.|$)/.test(name));
+  const weights = files.filter((name) => /\.safetensors(?:\.|$)/.test(name));
   const message =
-    files.length === 0
-      ? `expected a checkpoint, found no safetensors file or index; it has ${listed([...names, ...folders])}`
-      : `expected one checkpoint, found several files to choose from: ${listed(files)}; open one of them`;
+    weights.length === 0
+      ? `expected a checkpoint, found no safetensors file or index; there is ${listed([...files, ...folders])}`
+      : `expected one checkpoint, found several files to choose from: ${listed(weights)}; open one of them`;
   throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path });
 }
 

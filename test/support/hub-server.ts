@@ -103,6 +103,18 @@ function* piecesOf({ start }: StoredFile, begin: number, end: number): Generator
   }
 }
 
+/** The entries of a folder itself: what is in the folders below it stands for these. */
+function withFolders(entries: readonly { readonly path: string }[], folder: string): object[] {
+  const found = new Map<string, object>();
+  for (const entry of entries) {
+    const end = entry.path.indexOf('/', folder.length);
+    const path = end === -1 ? entry.path : entry.path.slice(0, end);
+    const oid = hashOf('sha1', path);
+    found.set(path, end === -1 ? entry : { type: 'directory', oid, size: 0, path });
+  }
+  return [...found.values()];
+}
+
 function listen(server: Server): Promise<string> {
   return new Promise((resolve, reject) => {
     server.once('error', reject);
@@ -220,7 +232,7 @@ export class HubServer {
       const [commit = '', ...path] = rest;
       const file = this.#file(this.#snapshot(name, commit).files, path.join('/'));
       await this.#sendFile(request, response, file);
-    } else if (isApi) this.#answerApi(name, rest, response);
+    } else if (isApi) this.#answerApi(name, rest, new URLSearchParams(search), response);
     else await this.#answerFile(name, rest, request, response);
   }
 
@@ -284,9 +296,15 @@ export class HubServer {
     response.writeHead(file.isLarge ? 302 : 307, { Location: target }).end();
   }
 
-  #answerApi(name: string, [kind, revision = 'main']: string[], response: ServerResponse): void {
+  #answerApi(
+    name: string,
+    [kind, revision = 'main', ...path]: string[],
+    query: URLSearchParams,
+    response: ServerResponse,
+  ): void {
     const { commit, files } = this.#snapshot(name, revision);
     const entries = Array.from(files, ([path, file]) => ({ path, file }));
+    const folder = path.map((part) => `${part}/`).join('');
     const lfs = ({ hash, byteLength, isLarge }: StoredFile): object =>
       isLarge ? { lfs: { oid: hash, sha256: hash, size: byteLength, pointerSize: 134 } } : {};
     const tree = entries.map(({ path, file }) => ({
@@ -311,7 +329,10 @@ export class HubServer {
     };
     response.setHeader('X-Repo-Commit', commit);
     response.setHeader('Content-Type', JSON_TYPE);
-    response.end(JSON.stringify(kind === 'tree' ? tree : facts));
+    if (kind !== 'tree') return void response.end(JSON.stringify(facts));
+    const below = tree.filter((entry) => entry.path.startsWith(folder));
+    if (below.length === 0) throw new Refusal(404, 'EntryNotFound', `${folder} does not exist`);
+    response.end(JSON.stringify(query.has('recursive') ? below : withFolders(below, folder)));
   }
 
   async #answerNetwork(request: IncomingMessage, response: ServerResponse): Promise<void> {

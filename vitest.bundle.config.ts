@@ -6,7 +6,7 @@ import { defineConfig } from 'vitest/config';
 import base from './vitest.config.js';
 
 const root: string = fileURLToPath(new URL('.', import.meta.url));
-const PUBLIC_ENTRY = /'(?:\.\.\/)+src\/index\.js'/;
+const PUBLIC_ENTRY = /'(?:\.\.\/)+src\/(index|remote)\.js'/;
 const INTERNALS = /'(?:\.\.\/)+src\/[\w-]+\/|vi\.mock\(/;
 
 const publicTests: string[] = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' })
@@ -23,8 +23,10 @@ export default defineConfig({
     {
       name: 'bundle-for-sources',
       enforce: 'pre',
-      resolveId: (id: string) =>
-        /^(?:\.\.\/)+src\/index\.js$/.test(id) ? join(root, 'lib/index.js') : undefined,
+      resolveId: (id: string) => {
+        const [, entry] = PUBLIC_ENTRY.exec(`'${id}'`) ?? [];
+        return entry === undefined ? undefined : join(root, `lib/${entry}.js`);
+      },
     },
   ],
   test: { ...base.test, include: publicTests },

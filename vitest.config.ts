@@ -1,10 +1,17 @@
 import { fileURLToPath } from 'node:url';
 import { configDefaults, defineConfig } from 'vitest/config';
 
+function source(entry: string): string {
+  return fileURLToPath(new URL(`src/${entry}.ts`, import.meta.url));
+}
+
 export default defineConfig({
   // The benchmarks import the package by its name.
   resolve: {
-    alias: { 'safetensors-mmap': fileURLToPath(new URL('src/index.ts', import.meta.url)) },
+    alias: [
+      { find: /^safetensors-mmap$/, replacement: source('index') },
+      { find: /^safetensors-mmap\/remote$/, replacement: source('remote') },
+    ],
   },
   test: {
     include: ['test/**/*.test.ts'],

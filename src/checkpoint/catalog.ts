@@ -5,10 +5,9 @@
 
 import { requireNames, requireString } from '../errors/arguments.js';
 import { TensorNotFoundError } from '../errors/errors.js';
-import { nearNames } from '../errors/near-names.js';
 import { SafetensorsFile } from '../file/file.js';
-import { locateTensor, type TensorPlace, type WrittenTensors } from '../shards/aliases.js';
-import type { CheckpointIndex } from '../shards/checkpoint-index.js';
+import type { TensorPlace } from '../shards/aliases.js';
+import { CheckpointContents } from '../shards/contents.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { LazyShards } from './lazy-shards.js';
 import type { ShardWork } from './transfer-shards.js';
@@ -23,34 +22,35 @@ export interface TensorInFile {
 }
 
 /** The tensors of an open checkpoint. Everything throws FileClosedError when it is closed. */
-export class Catalog implements WrittenTensors {
+export class Catalog {
   readonly #shards: LazyShards;
-  readonly #index: CheckpointIndex | null;
+  readonly #contents: CheckpointContents;
 
   /** Without an index there is one shard, whose header replaces the index. */
   constructor(shards: LazyShards) {
     this.#shards = shards;
-    this.#index = shards.files.index;
+    const { index, path } = shards.files;
+    this.#contents = new CheckpointContents(index, path, () =>
+      SafetensorsFile.headerOf(shards.open(0)),
+    );
   }
 
   /** Number of tensors; by the index, if there is one. */
   get size(): number {
     this.#shards.requireOpen();
-    return this.#index?.size ?? this.#shards.open(0).size;
+    return this.#contents.size;
   }
 
   /** The index's metadata, else the single file's. */
   get metadata(): ReadonlyMap<string, string> | null {
     this.#shards.requireOpen();
-    return this.#index === null ? this.#shards.open(0).metadata : this.#index.metadata;
+    return this.#contents.metadata;
   }
 
   /** Names sorted by their UTF-8 bytes. */
   keys(): string[] {
     this.#shards.requireOpen();
-    const index = this.#index;
-    if (index === null) return this.#shards.open(0).keys();
-    return index.sortedNames();
+    return this.#contents.keys();
   }
 
   /** Every tensor that a shard has; of several with one name, the one that the index means. */
@@ -59,25 +59,19 @@ export class Catalog implements WrittenTensors {
     let shard = 0;
     for (const file of this.#shards) {
       for (const [name, tensor] of file) {
-        if (!tensors.has(name) || this.shardOf(name) === shard) tensors.set(name, tensor);
+        const isMeant = !tensors.has(name) || this.#contents.shardOf(name) === shard;
+        if (isMeant) tensors.set(name, tensor);
       }
       shard++;
     }
     return tensors;
   }
 
-  /** The shard of a name that is no alias; -1 when there is none. */
-  shardOf(name: string): number {
-    if (this.#index === null) return this.#shards.open(0).has(name) ? 0 : -1;
-    const entry = this.#index.find(name);
-    return entry === -1 ? -1 : this.#index.shardOf(entry);
-  }
-
   /** Shard and name there of a tensor or an alias, by the index if there is one; null for neither. */
   find(name: string): TensorPlace | null {
     requireString('name', name);
     this.#shards.requireOpen();
-    return locateTensor(this, name);
+    return this.#contents.find(name);
   }
 
   /**
@@ -88,46 +82,35 @@ export class Catalog implements WrittenTensors {
    */
   lookUp<Result>(wanted: string, use: (file: SafetensorsFile, name: string) => Result): Result {
     const found = this.#placeOf(wanted);
-    if (found === null) {
-      throw new TensorNotFoundError(wanted, nearNames(wanted, this.#names()), {
-        path: this.#shards.files.path,
-      });
-    }
+    if (found === null) throw this.#contents.notFound(wanted);
     const { shard, name } = found;
     const file = this.#shards.open(shard);
     try {
       return use(file, name);
     } catch (error) {
-      const isMissing = error instanceof TensorNotFoundError && this.#index !== null;
-      throw isMissing ? this.#shards.missing(shard, name) : error;
+      const isMissing = error instanceof TensorNotFoundError && this.#hasIndex;
+      throw isMissing ? this.#contents.missing(shard, name) : error;
     }
   }
 
   /** As `find`. Without an index, a name that cannot be an alias is left for the file to look up. */
   #placeOf(wanted: string): TensorPlace | null {
-    const isPlain = this.#index === null && this.metadata?.has(wanted) !== true;
+    const isPlain = !this.#hasIndex && this.metadata?.has(wanted) !== true;
     return isPlain ? { shard: 0, name: wanted } : this.find(wanted);
   }
 
-  /** The names that the index gives a shard, in the order of the shard. */
-  namesIn(shard: number): string[] {
-    const file = this.#shards.open(shard);
-    const index = this.#index;
-    if (index === null) return file.offsetKeys();
-    const { header } = SafetensorsFile.contentOf(file);
-    const places = index.placesIn(shard, header);
-    const missing = places.indexOf(-1);
-    if (missing !== -1) {
-      throw this.#shards.missing(shard, index.name(index.entriesOf(shard)[missing] as number));
-    }
-    return Array.from(places.sort(), (place) => header.name(place));
+  get #hasIndex(): boolean {
+    return this.#shards.files.index !== null;
   }
 
-  /** All names, for hints. */
-  *#names(): Generator<string, void, void> {
-    const index = this.#index;
-    if (index === null) yield* this.#shards.open(0).offsetKeys();
-    else yield* index.names();
+  /** The names that a shard has, in its order; opens it. */
+  namesIn(shard: number): string[] {
+    const file = this.#shards.open(shard);
+    // The names of an only file are there whether it has changed or not.
+    const header = this.#hasIndex
+      ? SafetensorsFile.contentOf(file).header
+      : SafetensorsFile.headerOf(file);
+    return this.#contents.namesIn(shard, header);
   }
 
   /** Where the named tensors are, in the order given. */

@@ -1,7 +1,7 @@
 /** The shards of a checkpoint, each opened once, when it is first needed. */
 
 import { statSync } from 'node:fs';
-import { FileClosedError, FormatError, quoteName } from '../errors/errors.js';
+import { FileClosedError } from '../errors/errors.js';
 import type { CloseOptions, SafetensorsFile } from '../file/file.js';
 import { type OpenOptions, openFile } from '../file/open.js';
 import { forEach, runSync, type Steps } from '../io/steps.js';
@@ -47,14 +47,6 @@ export class LazyShards {
     const file = yield* openFile(path, this.#options);
     this.#open.set(shard, file);
     return file;
-  }
-
-  /** The error for a tensor that is not in its shard, although the index says so. */
-  missing(shard: number, tensor: string): FormatError {
-    const { path, shards } = this.files;
-    const { name } = shards[shard] as ShardFile;
-    const message = `expected the tensor in ${quoteName(name)}, as the index says, found none`;
-    return new FormatError('SAFETENSORS_INDEX_MISMATCH', message, { path, tensor });
   }
 
   /** All shards; each is opened when its turn comes. */

@@ -290,6 +290,16 @@ export interface RemoteErrorContext extends ErrorContext {
 /**
  * A remote file cannot be had, or what came is not what was asked for. Neither the error nor its cause
  * holds a token, a header of the caller's or the query of a URL.
+ *
+ * @example
+ * ```ts
+ * try {
+ *   await openRemote('https://models.example/missing.safetensors');
+ * } catch (error) {
+ *   if (error instanceof RemoteError) console.log(error.code, error.status);
+ *   // → SAFETENSORS_REMOTE_NOT_FOUND 404
+ * }
+ * ```
  */
 export class RemoteError extends SafetensorsError {
   declare readonly code: RemoteErrorCode;

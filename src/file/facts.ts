@@ -1,6 +1,7 @@
 /** What an open file says of itself and its tensors. */
 
 import type { Dtype } from '../format/dtype.js';
+import type { Header } from '../format/header.js';
 import type { StorageKind } from '../storage/storage.js';
 
 /** What the header says about one tensor. */
@@ -11,6 +12,15 @@ export interface TensorInfo {
   readonly shape: readonly number[];
   /** Offset of the first byte and of the byte after the last, from the end of the header. */
   readonly dataOffsets: readonly [begin: number, end: number];
+}
+
+/** What a header says about one of its entries; a new frozen object. */
+export function tensorInfo(header: Header, entry: number): TensorInfo {
+  return Object.freeze({
+    dtype: header.dtype(entry),
+    shape: header.shape(entry),
+    dataOffsets: Object.freeze([header.begin(entry), header.end(entry)] as const),
+  });
 }
 
 /** What `SafetensorsFile.toJSON` gives; of a closed file only the first three. */

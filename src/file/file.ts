@@ -21,7 +21,7 @@ import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import type { SliceIndex } from '../tensor/slice.js';
 import { StorageRange } from '../tensor/storage-range.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
-import { type FileFacts, fileFacts, handleFacts, type TensorInfo } from './facts.js';
+import { type FileFacts, fileFacts, handleFacts, type TensorInfo, tensorInfo } from './facts.js';
 import { loadTensors } from './load.js';
 import { prefetch } from './prefetch.js';
 import {
@@ -86,6 +86,11 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
   static contentOf(file: SafetensorsFile): FileContent {
     file.#storage.verify();
     return { header: file.#header, storage: file.#storage };
+  }
+
+  /** @internal Its header, whether the file has changed or not. */
+  static headerOf(file: SafetensorsFile): Header {
+    return file.#openHeader();
   }
 
   /** The path as it was given, as text; undefined for parsed bytes. */
@@ -176,13 +181,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
    * ```
    */
   info(name: string): TensorInfo {
-    const header = this.#header;
-    const entry = this.#require(name);
-    return Object.freeze({
-      dtype: header.dtype(entry),
-      shape: header.shape(entry),
-      dataOffsets: Object.freeze([header.begin(entry), header.end(entry)] as const),
-    });
+    return tensorInfo(this.#header, this.#require(name));
   }
 
   /**

@@ -4,9 +4,8 @@ import type { Dtype } from '../format/dtype.js';
 import { changeCheck, type FileRange } from '../io/opened-file.js';
 import { readRanges } from '../io/parallel-reads.js';
 import { Transfer, type TransferOptions } from '../io/transfer.js';
-import { MemoryStorage } from '../storage/memory.js';
 import type { Storage } from '../storage/storage.js';
-import { requireBuffer, StorageRange } from '../tensor/storage-range.js';
+import { requireBuffer } from '../tensor/storage-range.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
 
 /** A tensor to load: what the header says, and where its bytes are in the file. */
@@ -52,11 +51,8 @@ export async function loadTensors(
   }
   // A tensor without bytes was not read.
   const tensorOf = (entry: LoadEntry): Tensor => {
-    const { name, dtype, shape, byteLength } = entry;
-    const { maxBufferByteLength, path } = storage;
-    const own = bytes.get(entry) ?? new Uint8Array(0);
-    const memory = new MemoryStorage(own, maxBufferByteLength, path);
-    return TensorOf.of(name, dtype, shape, new StorageRange(memory, name, 0, byteLength));
+    const { name, dtype, shape } = entry;
+    return TensorOf.ofBytes(name, dtype, shape, bytes.get(entry) ?? new Uint8Array(0), storage);
   };
   return new Map(entries.map((entry) => [entry.name, tensorOf(entry)]));
 }

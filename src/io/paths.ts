@@ -41,7 +41,10 @@ export function pathText(
 ): string {
   const objection = objectionTo(path);
   if (objection !== undefined) {
-    const advice = /^https?:/i.test(String(path)) ? ': download it first' : '';
+    const isRemote = /^https?:/i.test(String(path));
+    const advice = isRemote
+      ? '; openRemote of safetensors-mmap/remote reads what is elsewhere'
+      : '';
     const message = `${name} must ${objection}, but is ${quoteName(String(path))}${advice}`;
     throw Object.assign(new TypeError(message), { code: 'ERR_INVALID_URL_SCHEME' });
   }

@@ -12,15 +12,22 @@ import {
   type Storage,
 } from '../storage/storage.js';
 
-/** Throws when the runtime cannot make a buffer of that many bytes; `tensor` is named in the error. */
-export function requireBuffer(storage: Storage, tensor: string, byteLength: number): void {
-  const limit = storage.maxBufferByteLength;
-  if (byteLength <= limit) return;
+/**
+ * Throws when the runtime cannot make a buffer of that many bytes; `tensor` is named in the error, and
+ * `advice` says what to use instead.
+ */
+export function requireBuffer(
+  { maxBufferByteLength, path }: Pick<Storage, 'maxBufferByteLength' | 'path'>,
+  tensor: string,
+  byteLength: number,
+  advice = 'chunks() or slices',
+): void {
+  if (byteLength <= maxBufferByteLength) return;
   throw new SafetensorsError(
     'SAFETENSORS_TENSOR_TOO_LARGE',
-    `${byteLength} bytes do not fit into one buffer of this runtime, which holds at most ${limit}; ` +
-      'use chunks() or slices',
-    { path: storage.path, tensor },
+    `${byteLength} bytes do not fit into one buffer of this runtime, which holds at most ` +
+      `${maxBufferByteLength}; use ${advice}`,
+    { path, tensor },
   );
 }
 

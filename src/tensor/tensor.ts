@@ -18,6 +18,7 @@ import { dtypeOfOtherName } from '../format/dtype-names.js';
 import type { Header } from '../format/header.js';
 import { elementCountOf } from '../format/tensor-spec.js';
 import { MemoryStorage } from '../storage/memory.js';
+import type { Storage } from '../storage/storage.js';
 import { CHUNKS_OPTIONS, type ChunksOptions, chunkByteLength } from './chunks.js';
 import {
   CONVERT_ASYNC_OPTIONS,
@@ -131,6 +132,18 @@ export class TensorOf<D extends Dtype> {
   ): Tensor {
     Object.freeze(shape);
     return new TensorOf(name, dtype, elementCountOf(shape), shape, source, offset) as Tensor;
+  }
+
+  /** @internal The tensor whose bytes are these; it is the only one that has them. */
+  static ofBytes(
+    name: string,
+    dtype: Dtype,
+    shape: readonly number[],
+    bytes: Uint8Array<ArrayBuffer>,
+    { maxBufferByteLength, path }: Pick<Storage, 'maxBufferByteLength' | 'path'>,
+  ): Tensor {
+    const storage = new MemoryStorage(bytes, maxBufferByteLength, path);
+    return TensorOf.of(name, dtype, shape, new StorageRange(storage, name, 0, bytes.length));
   }
 
   /** @internal The tensor of a header's entry, which is the whole source. Its shape is read on first use. */
@@ -519,10 +532,7 @@ export class TensorOf<D extends Dtype> {
 
   /** A tensor of other bytes and another shape, alike in all else. */
   #over(bytes: Uint8Array<ArrayBuffer>, shape: readonly number[]): TensorOf<D> {
-    const { maxBufferByteLength, path } = this.#source;
-    const storage = new MemoryStorage(bytes, maxBufferByteLength, path);
-    const source = new StorageRange(storage, this.name, 0, bytes.length);
-    return TensorOf.of(this.name, this.dtype, shape, source) as TensorOf<D>;
+    return TensorOf.ofBytes(this.name, this.dtype, shape, bytes, this.#source) as TensorOf<D>;
   }
 }
 

@@ -19,7 +19,8 @@ const MAXIMUM_LINES = 400;
 const page = textOf('ARCHITECTURE.md');
 const rooms = new Map(roomsOf(page).map((room) => [room.name, room]));
 const sources = filesBelow('src').filter((path) => path.endsWith('.ts'));
-const inRooms = sources.filter((path) => path !== 'src/index.ts');
+const entries = sources.filter((path) => dirname(path) === 'src');
+const inRooms = sources.filter((path) => !entries.includes(path));
 
 function roomNameOf(path: string): string {
   return dirname(path).replace(/^src\/?/, '');
@@ -195,11 +196,31 @@ describe('source files', () => {
     expect(library.flatMap((path) => uses(path, ...forbidden))).toEqual([]);
   });
 
-  it('index.ts only re-exports', () => {
-    const others = parse('src/index.ts').statements.filter(
-      (statement) => !ts.isExportDeclaration(statement) || statement.moduleSpecifier === undefined,
+  it('of entry points only re-export, and each has its row in the table', () => {
+    const others = entries.flatMap((path) =>
+      parse(path).statements.filter(
+        (statement) =>
+          !ts.isExportDeclaration(statement) || statement.moduleSpecifier === undefined,
+      ),
     );
     expect(others.map((statement) => statement.getText())).toEqual([]);
+    const rows = Array.from(page.matchAll(/^\| `([\w-]+\.ts)` \| [^|]+ \| all rooms/gm));
+    expect(rows.map(([, file]) => `src/${file}`).toSorted()).toEqual(entries.toSorted());
+  });
+
+  it('that browsers get have no node: modules', () => {
+    const reached = new Set<string>();
+    const visit = (path: string): void => {
+      if (reached.has(path)) return;
+      reached.add(path);
+      for (const found of importsOf(path)) {
+        if (found.types !== null) continue;
+        visit(targetOf(path, found) ?? found.module);
+      }
+    };
+    visit('src/remote-browser.ts');
+    expect(reached.size).toBeGreaterThan(30);
+    expect([...reached].filter((path) => path.startsWith('node:'))).toEqual([]);
   });
 });
 

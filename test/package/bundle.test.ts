@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { publicNames } from '../support/examples.js';
 import { measureInChild } from '../support/run-child.js';
 import { root, textOf } from '../support/source-tree.js';
 
@@ -11,7 +12,9 @@ test('every entry of the package is one file, with chunks beside it', () => {
     .filter((path) => path.endsWith('.js'))
     .filter((path) => !/^chunk-\w+\.js$/.test(path));
   const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-  const entries = Object.values<{ default?: string }>(exports).flatMap(({ default: path }) =>
+  type Target = { default?: string; browser?: Target };
+  const paths = Object.values<Target>(exports).flatMap((target) => [target, target.browser ?? {}]);
+  const entries = paths.flatMap(({ default: path }) =>
     path === undefined ? [] : [path.replace('./lib/', '')],
   );
   expect(scripts.toSorted()).toEqual(entries.toSorted());
@@ -44,7 +47,10 @@ test('the map has every source that it names, and stacks show their lines', () =
 test('classes have their names, which people see in stacks and when they print', async () => {
   const path = '../../lib/index.js';
   const bundle = (await import(path)) as typeof import('../../src/index.js');
-  const own = Object.entries(bundle).filter(([, value]) => typeof value === 'function');
+  const isPublic = ([name]: [string, unknown]): boolean => publicNames().has(name);
+  const own = Object.entries(bundle)
+    .filter(isPublic)
+    .filter(([, value]) => typeof value === 'function');
   expect(own.length).toBeGreaterThan(15);
   expect(own.map(([, value]) => (value as { name: string }).name)).toEqual(
     own.map(([name]) => name),
@@ -54,6 +60,38 @@ test('classes have their names, which people see in stacks and when they print',
   );
   expect(file.constructor.name).toBe('SafetensorsFile');
   expect(file.getTensor('t').constructor.name).toBe('TensorOf');
+});
+
+test('the core is one file, and loads no other entry', () => {
+  const text = readFileSync(join(root, 'lib/index.js'), 'utf8');
+  expect(text.match(/\bfrom\s*["']\.|\bimport\s*\(?["']\./g)).toBeNull();
+  const { sources } = JSON.parse(readFileSync(join(root, 'lib/index.js.map'), 'utf8')) as {
+    sources: readonly string[];
+  };
+  expect(sources.filter((path) => /src\/remote/.test(path))).toEqual([]);
+});
+
+test('what the core exports for other entries has names that nobody could rely on', async () => {
+  const path = '../../lib/index.js';
+  const names = Object.keys((await import(path)) as object);
+  const others = names.filter((name) => !publicNames().has(name));
+  expect(others.filter((name) => name.length > 2)).toEqual([]);
+});
+
+test('entries share their classes', async () => {
+  const [core, remote] = await Promise.all(
+    ['../../lib/index.js', '../../lib/remote.js'].map(
+      async (path) => new Map<string, unknown>(Object.entries((await import(path)) as object)),
+    ),
+  );
+  const shared = [...(core?.keys() ?? [])].filter((name) => remote?.has(name));
+  expect(shared.filter((name) => name.endsWith('Error')).length).toBeGreaterThan(4);
+  for (const name of shared) expect(remote?.get(name), name).toBe(core?.get(name));
+});
+
+test('the bundle for browsers has nothing of Node', () => {
+  const text = readFileSync(join(root, 'lib/remote-browser.js'), 'utf8');
+  expect(text.match(/["']node:|\bprocess\.|\brequire\s*\(|\bfrom\s*["']/g)).toBeNull();
 });
 
 test('no builtin is imported statically', () => {

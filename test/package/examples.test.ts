@@ -40,7 +40,7 @@ describe('pages', () => {
 
 describe('docstrings', () => {
   it('of all exported functions and classes have an example', () => {
-    const exported = [...publicNames()].flatMap(
+    const exported = [...publicNames(), ...publicNames('remote')].flatMap(
       ([name, path]) => declared.get(path)?.filter((entry) => entry.name === name) ?? [],
     );
     const withCode = exported.filter(({ isFunctionOrClass }) => isFunctionOrClass);

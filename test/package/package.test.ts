@@ -63,8 +63,10 @@ afterAll(() => {
 describe('the tarball', () => {
   it('holds the library, its types, the addon and the pages, and nothing else', () => {
     const expected = [
-      'lib/index.js',
-      'lib/index.js.map',
+      ...['index', 'remote', 'remote-browser'].flatMap((name) => [
+        `lib/${name}.js`,
+        `lib/${name}.js.map`,
+      ]),
       ...filesBelow('docs'),
       ...filesBelow('benchmarks/results'),
       'ARCHITECTURE.md',
@@ -120,6 +122,12 @@ describe('installed without network, compiler and Python', () => {
     const project = install(folder, 'mapping', withAddon.filename);
     expectSameAsPython(runChild(project, 'import.mjs'), 'mmap');
     expectSameAsPython(runChild(project, 'require.cjs'), 'mmap');
+  });
+
+  it('reads a remote checkpoint, by import and by require', () => {
+    const project = install(folder, 'remote', withAddon.filename);
+    expectSameAsPython(runChild(project, 'remote.mjs'), 'mmap');
+    expectSameAsPython(runChild(project, 'remote.cjs'), 'mmap');
   });
 
   it('reads instead where there is no addon for the platform', () => {

@@ -14,11 +14,14 @@
  *
  * Every example runs in a new folder with two fixtures, which hold the same tensors:
  * `model.safetensors`, with the metadata `format: pt`, and `my-model`, a folder of two shards with
- * an index and a config. `embed.weight` is BF16 of shape [8, 4] and counts 0, 0.25, 0.5 …; `norm.weight` is F32 of
+ * an index and a config. A server has the same at `https://models.example/`, an address that is replaced by
+ * its own before the example runs. `embed.weight` is BF16 of shape [8, 4] and counts 0, 0.25, 0.5 …; `norm.weight` is F32 of
  * shape [4] and all zeros.
  */
 import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, posix } from 'node:path';
 import { promisify } from 'node:util';
@@ -88,10 +91,10 @@ export function declaredIn(path: string): Declared[] {
   return found;
 }
 
-/** Names that `src/index.ts` exports, with the files that they come from. */
-export function publicNames(): Map<string, string> {
+/** Names that an entry exports, with the files that they come from. */
+export function publicNames(entry = 'index'): Map<string, string> {
   const names = new Map<string, string>();
-  for (const statement of parse('src/index.ts').statements) {
+  for (const statement of parse(`src/${entry}.ts`).statements) {
     if (!ts.isExportDeclaration(statement) || !statement.moduleSpecifier) continue;
     const { text } = statement.moduleSpecifier as ts.StringLiteral;
     const path = posix.join('src', text).replace(/\.js$/, '.ts');
@@ -101,15 +104,21 @@ export function publicNames(): Map<string, string> {
   return names;
 }
 
-/** The example of a docstring as a program. */
+/** The example of a docstring as a program, which imports what it uses, of the core where that has it. */
 export function withImport(example: Example): Example {
-  const used = [...publicNames().keys()].filter((name) =>
-    RegExp(`\\b${name}\\b`).test(example.code),
+  const isUsed = (name: string): boolean => RegExp(`\\b${name}\\b`).test(example.code);
+  const core = publicNames();
+  const ofCore = [...core.keys()].filter(isUsed);
+  const ofRemote = [...publicNames('remote').keys()].filter(
+    (name) => isUsed(name) && !core.has(name),
   );
-  return {
-    ...example,
-    code: `import { ${used.join(', ')} } from 'safetensors-mmap';\n${example.code}`,
-  };
+  const imports = [
+    ofCore.length > 0 ? `import { ${ofCore.join(', ')} } from 'safetensors-mmap';\n` : '',
+    ofRemote.length > 0
+      ? `import { ${ofRemote.join(', ')} } from 'safetensors-mmap/remote';\n`
+      : '',
+  ];
+  return { ...example, code: imports.join('') + example.code };
 }
 
 const TENSORS: readonly Entry[] = [
@@ -127,6 +136,23 @@ const TENSORS: readonly Entry[] = [
   { name: 'norm.weight', dtype: 'F32', shape: [4], bytes: new Uint8Array(16) },
 ];
 
+/** Makes a folder with the fixtures. */
+function writeModels(folder: string): void {
+  mkdirSync(folder);
+  writeFileSync(
+    join(folder, 'model.safetensors'),
+    // In the order of every writer that sorts by dtype, as the reference does.
+    fileBytes(TENSORS.toReversed(), { metadata: { format: 'pt' } }),
+  );
+  const [embed, norm] = TENSORS.map((tensor) => [tensor]);
+  const shards = {
+    'model-00001-of-00002.safetensors': embed ?? [],
+    'model-00002-of-00002.safetensors': norm ?? [],
+  };
+  writeCheckpoint({ metadata: { total_size: 80 }, shards }, join(folder, 'my-model'));
+  writeFileSync(join(folder, 'my-model/config.json'), '{"model_type":"example"}');
+}
+
 /** The options of a careful reader's project. */
 const COMPILER_OPTIONS: ts.CompilerOptions = {
   target: ts.ScriptTarget.ES2022,
@@ -141,31 +167,44 @@ const COMPILER_OPTIONS: ts.CompilerOptions = {
   skipLibCheck: true,
 };
 
+/** Where examples find models. */
+const MODELS = 'https://models.example/';
+
+/** A server for the files of a folder, on this machine alone; it knows ranges. */
+function serve(folder: string): Server {
+  const server = createServer((request, response) => {
+    let bytes: Buffer;
+    try {
+      bytes = readFileSync(join(folder, new URL(request.url ?? '', MODELS).pathname));
+    } catch {
+      response.writeHead(404).end();
+      return;
+    }
+    const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '') ?? [];
+    const begin = Number(first);
+    const end = Math.min(Number(last) + 1, bytes.length);
+    response.writeHead(206, { 'Content-Range': `bytes ${begin}-${end - 1}/${bytes.length}` });
+    response.end(bytes.subarray(begin, end));
+  });
+  return server.listen(0, '127.0.0.1');
+}
+
 /** A folder in which the compiled package is installed, with a folder for every example. */
 export class ExampleProject {
   readonly folder: string = mkdtempSync(join(tmpdir(), 'safetensors-mmap-examples-'));
   readonly #examples: readonly Example[];
+  readonly #server: Server;
 
   constructor(examples: readonly Example[]) {
     this.#examples = examples;
+    this.#server = serve(join(this.folder, 'models'));
     mkdirSync(join(this.folder, 'node_modules'));
     symlinkSync(root, join(this.folder, 'node_modules/safetensors-mmap'), 'dir');
     symlinkSync(join(root, 'node_modules/@types'), join(this.folder, 'node_modules/@types'), 'dir');
+    writeModels(join(this.folder, 'models'));
     for (const example of examples) {
       const folder = this.#folderOf(example);
-      mkdirSync(folder);
-      writeFileSync(
-        join(folder, 'model.safetensors'),
-        // In the order of every writer that sorts by dtype, as the reference does.
-        fileBytes(TENSORS.toReversed(), { metadata: { format: 'pt' } }),
-      );
-      const [embed, norm] = TENSORS.map((tensor) => [tensor]);
-      const shards = {
-        'model-00001-of-00002.safetensors': embed ?? [],
-        'model-00002-of-00002.safetensors': norm ?? [],
-      };
-      writeCheckpoint({ metadata: { total_size: 80 }, shards }, join(folder, 'my-model'));
-      writeFileSync(join(folder, 'my-model/config.json'), '{"model_type":"example"}');
+      writeModels(folder);
       writeFileSync(join(folder, 'example.mts'), example.code);
     }
   }
@@ -190,13 +229,16 @@ export class ExampleProject {
     const compilerOptions = { ...COMPILER_OPTIONS, module: ts.ModuleKind.ESNext };
     const { outputText } = ts.transpileModule(example.code, { compilerOptions });
     const cwd = this.#folderOf(example);
-    writeFileSync(join(cwd, 'example.mjs'), outputText);
+    const { port } = this.#server.address() as AddressInfo;
+    const program = outputText.replaceAll(MODELS, `http://127.0.0.1:${port}/`);
+    writeFileSync(join(cwd, 'example.mjs'), program);
     const { stdout } = await promisify(execFile)(process.execPath, ['example.mjs'], { cwd });
     return stdout;
   }
 
-  /** Removes the folder. */
+  /** Ends the server, and removes the folder. */
   remove(): void {
+    this.#server.close();
     rmSync(this.folder, { recursive: true, force: true });
   }
 }

@@ -23,19 +23,25 @@ export function writeBelow(folder: string, name: string, content: string | Uint8
   return path;
 }
 
+/** The files of a checkpoint by name: the shards, and the index. */
+export function filesOf(description: CheckpointDescription): Map<string, Uint8Array> {
+  const weightMap: Record<string, string> = {};
+  const files = new Map<string, Uint8Array>();
+  for (const [shard, entries] of Object.entries(description.shards)) {
+    files.set(shard, fileBytes(entries, description.fileOptions));
+    for (const { name } of entries) weightMap[name] = shard;
+  }
+  const { metadata, indexName = 'model.safetensors.index.json' } = description;
+  const index = { metadata, weight_map: description.weightMap ?? weightMap };
+  return files.set(indexName, new TextEncoder().encode(JSON.stringify(index)));
+}
+
 /** Writes a checkpoint into a folder, a temporary one by default; gives the folder. */
 export function writeCheckpoint(
   description: CheckpointDescription,
   folder: string = temporaryPath('checkpoint'),
 ): string {
-  const weightMap: Record<string, string> = {};
-  for (const [shard, entries] of Object.entries(description.shards)) {
-    writeBelow(folder, shard, fileBytes(entries, description.fileOptions));
-    for (const { name } of entries) weightMap[name] = shard;
-  }
-  const { metadata, indexName = 'model.safetensors.index.json' } = description;
-  const index = { metadata, weight_map: description.weightMap ?? weightMap };
-  writeBelow(folder, indexName, JSON.stringify(index));
+  for (const [name, bytes] of filesOf(description)) writeBelow(folder, name, bytes);
   return folder;
 }
 

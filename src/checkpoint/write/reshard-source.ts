@@ -11,6 +11,7 @@ import type { FilePayload } from '../../save/tensor-input.js';
 import type { WritableLayout } from '../../save/tensor-writes.js';
 import type { CheckpointIndex } from '../../shards/checkpoint-index.js';
 import type { JsonString } from '../../shards/checkpoint-index-writer.js';
+import { missingTensor } from '../../shards/contents.js';
 import type { LendingStorage } from '../../storage/storage.js';
 import type { LazyShards } from '../lazy-shards.js';
 import type { TensorTable } from './plan.js';
@@ -126,7 +127,7 @@ export class SourceTensors implements TensorTable, HeaderEntries {
 
 /** 1 for every entry of a shard that is to be taken. */
 function takenEntries(shards: readonly SourceShard[], files: LazyShards): Uint8Array[] {
-  const { index } = files.files;
+  const { index, path } = files.files;
   const { meant, missing } = meantByIndex(shards, index);
   if (index === null) return meant;
   const strays = new Set<string>();
@@ -138,7 +139,9 @@ function takenEntries(shards: readonly SourceShard[], files: LazyShards): Uint8A
       if (!isElsewhere && strays.size !== strays.add(name).size) taken[entry] = 1;
     }
   }
-  for (const [name, shard] of missing) if (!strays.has(name)) throw files.missing(shard, name);
+  for (const [name, shard] of missing) {
+    if (!strays.has(name)) throw missingTensor(path, index.shards[shard] as string, name);
+  }
   return meant;
 }
 

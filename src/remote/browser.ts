@@ -1,0 +1,28 @@
+/** `openRemote` in browsers. */
+
+import { DEFAULT_HUB_SETTINGS } from '../hub/settings.js';
+import type { ByteSource } from './byte-source.js';
+import type { RemoteCheckpoint } from './checkpoint.js';
+import { openRemoteIn, type RemoteOptions, type RemoteRuntime } from './open.js';
+
+const BROWSER: RemoteRuntime = {
+  // Browsers do not tell: for a buffer that is too long they say that there is no memory.
+  maxBufferByteLength: Number.MAX_SAFE_INTEGER,
+  hubSettings: DEFAULT_HUB_SETTINGS,
+};
+
+/**
+ * As in Node, without what comes from its environment.
+ *
+ * @example
+ * ```ts
+ * const checkpoint = await openRemote(new Blob([new Uint8Array([2, 0, 0, 0, 0, 0, 0, 0, 123, 125])]));
+ * console.log(checkpoint.size); // → 0
+ * ```
+ */
+export async function openRemote(
+  source: string | URL | Blob | ByteSource,
+  options: RemoteOptions = {},
+): Promise<RemoteCheckpoint> {
+  return await openRemoteIn(BROWSER, source, options);
+}

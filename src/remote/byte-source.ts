@@ -1,0 +1,118 @@
+/** Files that are no address: a Blob, or whatever the caller can read ranges of. */
+
+import { argumentTypeError } from '../errors/arguments.js';
+import { isUint8Array, plainBytes, tagOf } from '../errors/brand-checks.js';
+import { FileChangedError, RemoteError } from '../errors/errors.js';
+import { untilAborted } from '../io/until-aborted.js';
+import type { FileStart, ReadRangeOptions, RemoteFile, RemoteSource } from './remote-file.js';
+import { withScope } from './scope.js';
+
+/**
+ * A file that the caller reads: an object of a store, by the store's own client, or a file of the
+ * browser's private file system. It must stay the same while the checkpoint is open.
+ *
+ * @example
+ * ```ts
+ * import { open } from 'node:fs/promises';
+ *
+ * const handle = await open('model.safetensors');
+ * const checkpoint = await openRemote({
+ *   byteLength: (await handle.stat()).size,
+ *   async read(begin, end) {
+ *     const { buffer } = await handle.read(new Uint8Array(end - begin), { position: begin });
+ *     return buffer;
+ *   },
+ * });
+ * console.log(checkpoint.keys()); // → [ 'embed.weight', 'norm.weight' ]
+ * await handle.close();
+ * ```
+ */
+export interface ByteSource {
+  /** Length of the whole file in bytes. */
+  readonly byteLength: number;
+  /**
+   * Resolves with exactly the bytes [begin, end), at least one, which are copied. Several calls may be
+   * under way at once. The signal is aborted when nobody waits for the bytes any more.
+   */
+  read(begin: number, end: number, signal: AbortSignal): PromiseLike<Uint8Array>;
+}
+
+/** Whether a value is a Blob, such as a dropped file. */
+function isBlob(value: unknown): value is Blob {
+  const { size, slice, arrayBuffer } = Object(value);
+  return (
+    typeof size === 'number' && typeof slice === 'function' && typeof arrayBuffer === 'function'
+  );
+}
+
+function isByteSource(value: unknown): value is ByteSource {
+  const { byteLength, read } = Object(value);
+  return Number.isSafeInteger(byteLength) && byteLength >= 0 && typeof read === 'function';
+}
+
+/** A Blob as a source of bytes. */
+function readerOf(blob: Blob): ByteSource {
+  return {
+    byteLength: blob.size,
+    read: async (begin, end) => new Uint8Array(await blob.slice(begin, end).arrayBuffer()),
+  };
+}
+
+/** The source over a Blob or over a reader of the caller's; null for anything else. */
+export function byteSourceOf(value: unknown): RemoteSource | null {
+  if (!isBlob(value) && !isByteSource(value)) return null;
+  const source = isBlob(value) ? readerOf(value) : value;
+  // A File has a name.
+  const { name } = value as { name?: unknown };
+  const path = typeof name === 'string' && name !== '' ? name : tagOf(value);
+  return { folder: null, file: new SourceFile(source, path), kind: 'file', close: () => {} };
+}
+
+/** Reads a source, and checks what comes. */
+class SourceFile implements RemoteFile {
+  readonly path: string;
+  readonly #source: ByteSource;
+  readonly #byteLength: number;
+
+  constructor(source: ByteSource, path: string) {
+    this.path = path;
+    this.#source = source;
+    this.#byteLength = source.byteLength;
+  }
+
+  async readStart(byteLength: number, signal?: AbortSignal): Promise<FileStart> {
+    const bytes = new Uint8Array(Math.min(byteLength, this.#byteLength));
+    if (bytes.length > 0) await this.readInto(bytes, 0, { signal });
+    return { bytes, fileByteLength: this.#byteLength };
+  }
+
+  async readInto(
+    target: Uint8Array<ArrayBuffer>,
+    position: number,
+    { signal, onBytes, tensor }: ReadRangeOptions = {},
+  ): Promise<void> {
+    this.#requireSame(tensor);
+    const end = position + target.length;
+    // The caller's code gets a signal of its own: it may leave listeners on it.
+    const bytes: unknown = await withScope([signal], async (scope) =>
+      untilAborted(this.#source.read(position, end, scope.signal), scope.signal),
+    );
+    if (!isUint8Array(bytes)) {
+      throw argumentTypeError('what read() resolves with', 'a Uint8Array', bytes);
+    }
+    const plain = plainBytes(bytes);
+    if (plain.length !== target.length) {
+      const message = `expected ${target.length} bytes from read(${position}, ${end}), found ${plain.length}`;
+      throw new RemoteError('SAFETENSORS_BAD_RESPONSE', message, { path: this.path, tensor });
+    }
+    target.set(plain);
+    onBytes?.(target.length);
+  }
+
+  #requireSame(tensor: string | undefined): void {
+    const { byteLength } = this.#source;
+    if (byteLength === this.#byteLength) return;
+    const message = `expected ${this.#byteLength} bytes, as when it was opened, found ${byteLength}`;
+    throw new FileChangedError(message, { path: this.path, tensor });
+  }
+}

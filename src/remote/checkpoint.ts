@@ -1,0 +1,403 @@
+/**
+ * An open remote checkpoint: names and metadata at once, everything else by requests.
+ *
+ * File length: one class, and most lines are what users read about its members.
+ */
+
+import {
+  type OptionNames,
+  requireInteger,
+  requireNames,
+  requireOptions,
+  requireSignal,
+  requireString,
+} from '../errors/arguments.js';
+import { FileChangedError, FileClosedError } from '../errors/errors.js';
+import { type TensorInfo, tensorInfo } from '../file/facts.js';
+import type { Header } from '../format/header.js';
+import { type CheckpointSummary, countParameters } from '../hub/parameter-count.js';
+import { requireTransferOptions, Slots, type TransferProgress } from '../io/transfer.js';
+import { CheckpointContents } from '../shards/contents.js';
+import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
+import { type Partition, planPartition } from '../tensor/partition.js';
+import type { SliceIndex } from '../tensor/slice.js';
+import type { Tensor } from '../tensor/tensor.js';
+import {
+  fetchTensors,
+  type LocatedTensor,
+  type WantedTensor,
+  wantSlice,
+  wantTensor,
+} from './fetch-tensors.js';
+import type { RemoteShard, RemoteShards } from './remote-shards.js';
+import { withScope } from './scope.js';
+
+/** Options of calls of a {@link RemoteCheckpoint} that may fetch headers. */
+export interface RemoteCallOptions {
+  /** Ends the requests of this call, which rejects with `signal.reason`. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Options of {@link RemoteCheckpoint.getTensor} and {@link RemoteCheckpoint.getPartition}. */
+export interface RemoteReadOptions extends RemoteCallOptions {
+  /**
+   * Called at most ten times a second while bytes arrive, and once when all have. An error that it
+   * throws ends the call, which rejects with it.
+   */
+  readonly onProgress?: ((progress: TransferProgress) => void) | undefined;
+}
+
+/** Options of {@link RemoteCheckpoint.getTensors}. */
+export interface RemoteTensorsOptions extends RemoteReadOptions {
+  /**
+   * Tensors that are at most this many bytes apart are fetched by one request, with the bytes between
+   * them; 65 536 by default.
+   */
+  readonly maxGapByteLength?: number | undefined;
+}
+
+const CALL_OPTIONS: OptionNames<RemoteCallOptions> = { signal: true };
+const READ_OPTIONS: OptionNames<RemoteReadOptions> = { ...CALL_OPTIONS, onProgress: true };
+const TENSORS_OPTIONS: OptionNames<RemoteTensorsOptions> = {
+  ...READ_OPTIONS,
+  maxGapByteLength: true,
+};
+
+/** What {@link RemoteCheckpoint.toJSON} gives; once `ok` is false only the first three. */
+export interface RemoteCheckpointFacts {
+  /** As `RemoteCheckpoint.path`. */
+  readonly path: string;
+  /** As `RemoteCheckpoint.shards`. */
+  readonly shards: readonly string[];
+  /** As `RemoteCheckpoint.ok`. */
+  readonly ok: boolean;
+  /** As `RemoteCheckpoint.size`. */
+  readonly size?: number;
+  /** As `RemoteCheckpoint.metadata`, as an object. */
+  readonly metadata?: Readonly<Record<string, string>> | null;
+}
+
+/** How a checkpoint fetches. */
+export interface FetchLimits {
+  /** Requests for tensors at a time. */
+  readonly concurrency: number;
+  /** Longest buffer that this runtime can make, in bytes. */
+  readonly maxBufferByteLength: number;
+}
+
+/**
+ * An open checkpoint that is somewhere else, made by `openRemote`: one file, or the shards that an index
+ * names. What opening has fetched, the index or the header of the only file, answers `keys`, `has`, `size`,
+ * `metadata` and `shards`. Everything else is a promise: the header of a shard is fetched when it is first
+ * needed, tensors by every call anew. A tensor has memory of its own, which nothing else refers to.
+ *
+ * Names of dropped tensors stand for the kept ones, as in a `Checkpoint`.
+ *
+ * After `close()` everything but `path`, `shards`, `ok` and `close()` itself throws or rejects with
+ * `SAFETENSORS_FILE_CLOSED`; tensors stay valid.
+ *
+ * @example
+ * ```ts
+ * const checkpoint = await openRemote('https://models.example/my-model/model.safetensors.index.json');
+ * console.log(checkpoint.size, checkpoint.shards.length); // → 2 2
+ * const norm = await checkpoint.getTensor('norm.weight'); // the header of its shard, then its 16 bytes
+ * console.log(norm.data); // → Float32Array(4) [ 0, 0, 0, 0 ]
+ * checkpoint.close();
+ * ```
+ */
+export class RemoteCheckpoint {
+  readonly #shards: RemoteShards;
+  readonly #contents: CheckpointContents;
+  readonly #limits: FetchLimits;
+  readonly #slots: Slots;
+  readonly #closing = new AbortController();
+  #isChanged = false;
+
+  private constructor(shards: RemoteShards, limits: FetchLimits) {
+    this.#shards = shards;
+    this.#contents = new CheckpointContents(shards.index, this.path, () => shards.onlyHeader);
+    this.#limits = limits;
+    this.#slots = new Slots(limits.concurrency);
+  }
+
+  /** @internal Takes ownership of the shards. */
+  static of(shards: RemoteShards, limits: FetchLimits): RemoteCheckpoint {
+    return new RemoteCheckpoint(shards, limits);
+  }
+
+  /** Address of the index or of the only file, without query and fragment; the name of a `File`. */
+  get path(): string {
+    return this.#shards.source.file.path;
+  }
+
+  /** Names of the shards, relative to the folder of `path`, in the order of the index. */
+  get shards(): readonly string[] {
+    return this.#shards.list.map(({ name }) => name);
+  }
+
+  /** False once a file was found to be another one than before, and after `close()`. */
+  get ok(): boolean {
+    return !this.#isChanged && !this.#closing.signal.aborted;
+  }
+
+  /** Number of tensors; by the index, if there is one. */
+  get size(): number {
+    this.#closing.signal.throwIfAborted();
+    return this.#contents.size;
+  }
+
+  /**
+   * The metadata of the index or of the single file; null when there is none. Values of an index that
+   * are not strings, such as `total_size`, are given as their JSON text. Don't modify it.
+   */
+  get metadata(): ReadonlyMap<string, string> | null {
+    this.#closing.signal.throwIfAborted();
+    return this.#contents.metadata;
+  }
+
+  /** Length of all shards in bytes, headers included; a promise. Fetches the headers of all shards. */
+  get byteLength(): Promise<number> {
+    return this.#run({}, async ({ signal }) => {
+      const headers = await this.#shards.headers(signal);
+      return headers.reduce((sum, header) => sum + header.dataStart + header.dataByteLength, 0);
+    });
+  }
+
+  /** Names sorted by their UTF-8 bytes; a new array. */
+  keys(): string[] {
+    this.#closing.signal.throwIfAborted();
+    return this.#contents.keys();
+  }
+
+  /** Whether there is a tensor or an alias of that name; by the index if there is one. */
+  has(name: string): boolean {
+    requireString('name', name);
+    this.#closing.signal.throwIfAborted();
+    return this.#contents.find(name) !== null;
+  }
+
+  /**
+   * Names shard by shard, in the order of the tensors' bytes; a new array. Fetches the headers of all
+   * shards.
+   *
+   * @throws FormatError `SAFETENSORS_INDEX_MISMATCH` when the index names a tensor that is not there
+   */
+  async offsetKeys(options: RemoteCallOptions = {}): Promise<string[]> {
+    requireOptions(options, CALL_OPTIONS);
+    return await this.#run(options, async ({ signal }) => {
+      const headers = await this.#shards.headers(signal);
+      return headers.flatMap((header, shard) => this.#contents.namesIn(shard, header));
+    });
+  }
+
+  /**
+   * Dtype, shape and place in its shard of a tensor; a new frozen object. Fetches the header of that
+   * shard only.
+   *
+   * @throws TensorNotFoundError; FormatError also when the shard is bad, and
+   *   `SAFETENSORS_INDEX_MISMATCH` when the index names a tensor that is not there
+   *
+   * @example
+   * ```ts
+   * const checkpoint = await openRemote('https://models.example/model.safetensors');
+   * const { dtype, shape } = await checkpoint.info('embed.weight');
+   * console.log(dtype, shape); // → BF16 [ 8, 4 ]
+   * ```
+   */
+  async info(name: string, options: RemoteCallOptions = {}): Promise<TensorInfo> {
+    requireOptions(options, CALL_OPTIONS);
+    return await this.#run(options, async ({ signal }) => {
+      const { header, entry } = await this.#locate(name, signal);
+      return tensorInfo(header, entry);
+    });
+  }
+
+  /**
+   * Tensors, parameters and bytes per dtype and by shard, counted as the Hub does: by the headers of all
+   * shards, and the `config.json` beside them if there is one.
+   *
+   * @example
+   * ```ts
+   * const checkpoint = await openRemote('https://models.example/my-model/model.safetensors.index.json');
+   * const { parameters, dtypes } = await checkpoint.summary();
+   * console.log(parameters, dtypes.get('BF16')?.byteLength); // → 36 64
+   * ```
+   */
+  async summary(options: RemoteCallOptions = {}): Promise<CheckpointSummary> {
+    requireOptions(options, CALL_OPTIONS);
+    const { index, list } = this.#shards;
+    return await this.#run(options, async ({ signal }) => {
+      const [headers, config] = await Promise.all([
+        this.#shards.headers(signal),
+        this.#shards.config(signal),
+      ]);
+      const counted = list.map(({ name }, shard) => ({ name, header: headers[shard] as Header }));
+      return countParameters(counted, index, config);
+    });
+  }
+
+  /**
+   * A tensor, fetched into memory of its own; for an alias the kept tensor. One request, several beside
+   * each other for a tensor of more than 8 MiB.
+   *
+   * @throws As `info`; `SAFETENSORS_TENSOR_TOO_LARGE` before anything is fetched,
+   *   `SAFETENSORS_OUT_OF_MEMORY`, FileChangedError
+   */
+  async getTensor(name: string, options: RemoteReadOptions = {}): Promise<Tensor> {
+    requireOptions(options, READ_OPTIONS);
+    const { maxBufferByteLength } = this.#limits;
+    return await this.#fetchOne(name, options, (tensor) => wantTensor(tensor, maxBufferByteLength));
+  }
+
+  /**
+   * Several tensors by name, in the order given; all, as `offsetKeys` gives them, without an argument.
+   * Those near each other are fetched together, and long ones in pieces: up to `concurrency` requests of
+   * 8 MiB at a time. Beside the tensors it needs memory for these.
+   *
+   * @throws As `getTensor`. The first request that fails ends the others
+   *
+   * @example
+   * ```ts
+   * const checkpoint = await openRemote('https://models.example/model.safetensors');
+   * const tensors = await checkpoint.getTensors(['norm.weight', 'embed.weight'], {
+   *   signal: AbortSignal.timeout(60_000),
+   *   onProgress: ({ bytes, totalBytes }) => console.log(`${bytes} of ${totalBytes}`),
+   * });
+   * console.log(tensors.get('embed.weight')?.toFloat32().at(-1));
+   * // → 80 of 80
+   * // → 7.75
+   * ```
+   */
+  async getTensors(
+    names?: Iterable<string>,
+    options: RemoteTensorsOptions = {},
+  ): Promise<Map<string, Tensor>> {
+    requireOptions(options, TENSORS_OPTIONS);
+    if (names !== undefined) requireNames(names);
+    requireTransferOptions(options);
+    const { onProgress, maxGapByteLength } = options;
+    if (maxGapByteLength !== undefined) {
+      requireInteger('maxGapByteLength', maxGapByteLength, 0, Number.MAX_SAFE_INTEGER);
+    }
+    const given = names === undefined ? undefined : [...names];
+    return await this.#run(options, async (scope) => {
+      const { signal } = scope;
+      const all = given ?? (await this.offsetKeys({ signal }));
+      const located = await Promise.all(all.map((name) => this.#locate(name, signal)));
+      // A tensor and its alias are fetched once.
+      const wanted = new Map(
+        located.map((one) => [one.name, wantTensor(one, this.#limits.maxBufferByteLength)]),
+      );
+      const fetching = { onProgress, maxGapByteLength };
+      const fetched = await fetchTensors([...wanted.values()], this.#slots, fetching, scope);
+      const tensors = new Map(fetched.map((tensor) => [tensor.name, tensor]));
+      return new Map(located.map(({ name }, i) => [all[i] as string, tensors.get(name) as Tensor]));
+    });
+  }
+
+  /**
+   * A part of a tensor, in memory of its own, by the rules of `Tensor.slice`. Fetches only the runs of
+   * bytes that it has; runs that are less than 64 KiB apart are fetched together, with what is between
+   * them.
+   *
+   * @throws As `getTensor`, and as `Tensor.slice`
+   *
+   * @example
+   * ```ts
+   * const checkpoint = await openRemote('https://models.example/model.safetensors');
+   * const row = await checkpoint.getSlice('embed.weight', 1); // 8 bytes
+   * console.log(row.toFloat32()); // → Float32Array(4) [ 1, 1.25, 1.5, 1.75 ]
+   * ```
+   */
+  async getSlice(name: string, ...index: readonly SliceIndex[]): Promise<Tensor> {
+    const { maxBufferByteLength } = this.#limits;
+    return await this.#fetchOne(name, {}, (tensor) =>
+      wantSlice(tensor, index, maxBufferByteLength),
+    );
+  }
+
+  /**
+   * One rank's part of a tensor along a dimension, in memory of its own, by the rules of
+   * `Checkpoint.getPartition`; fetched as `getSlice` does.
+   *
+   * @throws As `getSlice`; SliceError `SAFETENSORS_NOT_DIVISIBLE`
+   */
+  async getPartition(
+    name: string,
+    partition: Partition,
+    options: RemoteReadOptions = {},
+  ): Promise<Tensor> {
+    requireOptions(options, READ_OPTIONS);
+    const { maxBufferByteLength } = this.#limits;
+    return await this.#fetchOne(name, options, (tensor) => {
+      const context = { path: tensor.file.path, tensor: tensor.name };
+      const index = planPartition(tensor.header.shape(tensor.entry), partition, context);
+      return wantSlice(tensor, index, maxBufferByteLength);
+    });
+  }
+
+  /** Fetches what is wanted of one tensor. */
+  async #fetchOne(
+    name: string,
+    options: RemoteReadOptions,
+    want: (located: LocatedTensor) => WantedTensor,
+  ): Promise<Tensor> {
+    requireTransferOptions(options);
+    return await this.#run(options, async (scope) => {
+      const wanted = [want(await this.#locate(name, scope.signal))];
+      const { onProgress } = options;
+      const [tensor] = await fetchTensors(wanted, this.#slots, { onProgress }, scope);
+      return tensor as Tensor;
+    });
+  }
+
+  async #locate(name: string, signal: AbortSignal): Promise<LocatedTensor> {
+    requireString('name', name);
+    const place = this.#contents.find(name);
+    if (place === null) throw this.#contents.notFound(name);
+    const header = await this.#shards.header(place.shard, signal);
+    const entry = header.find(place.name);
+    if (entry === -1) throw this.#contents.missing(place.shard, place.name);
+    const { file } = this.#shards.list[place.shard] as RemoteShard;
+    return { name: place.name, header, entry, file };
+  }
+
+  /** Does work until `close()` or the caller's signal ends it. */
+  async #run<Result>(
+    { signal }: RemoteCallOptions,
+    work: (scope: AbortController) => Promise<Result>,
+  ): Promise<Result> {
+    requireSignal(signal);
+    try {
+      return await withScope([this.#closing.signal, signal], work);
+    } catch (error) {
+      if (error instanceof FileChangedError) this.#isChanged = true;
+      throw error;
+    }
+  }
+
+  /** What the checkpoint is, for `JSON.stringify`: no tensors. Fetches nothing, and does not throw. */
+  toJSON(): RemoteCheckpointFacts {
+    const { path, shards, ok } = this;
+    if (!ok) return { path, shards, ok };
+    const { size, metadata } = this;
+    const values = metadata === null ? null : Object.fromEntries(metadata);
+    return { path, shards, ok, size, metadata: values };
+  }
+
+  /** @internal For `console.log`. */
+  [INSPECT](depth: number, options: object, inspect: Inspect): string {
+    return showFacts('RemoteCheckpoint', this.toJSON(), depth, options, inspect);
+  }
+
+  /** Ends all requests under way; their calls reject with `SAFETENSORS_FILE_CLOSED`. */
+  close(): void {
+    this.#closing.abort(new FileClosedError({ path: this.path }));
+    this.#shards.source.close();
+  }
+
+  /** For `using checkpoint = await openRemote(source)`: as `close()`, at the end of the block. */
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}

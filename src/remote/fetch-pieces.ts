@@ -1,0 +1,79 @@
+/** Fetches planned pieces, several at a time, into the memory of tensors. */
+
+import { allocate } from '../errors/out-of-memory.js';
+import type { Slots, Transfer } from '../io/transfer.js';
+import { gather } from '../tensor/gather.js';
+import type { FetchPiece, PiecePart, ResultMemory } from './fetch-plan.js';
+
+/** Memory that is made when the first bytes for it are about to arrive. */
+export class LazyMemory implements ResultMemory {
+  readonly tensor: string;
+  readonly byteLength: number;
+  readonly #path: string;
+  #bytes: Uint8Array<ArrayBuffer> | undefined;
+
+  /** The path is for messages. */
+  constructor(tensor: string, byteLength: number, path: string) {
+    this.tensor = tensor;
+    this.byteLength = byteLength;
+    this.#path = path;
+  }
+
+  /** @throws SafetensorsError `SAFETENSORS_OUT_OF_MEMORY` */
+  get bytes(): Uint8Array<ArrayBuffer> {
+    const { tensor, byteLength } = this;
+    this.#bytes ??= allocate(Uint8Array, byteLength, { path: this.#path, tensor });
+    return this.#bytes;
+  }
+}
+
+/**
+ * Fetches all pieces, begun in this order, as many at once as there are slots. An error ends the requests
+ * under way. Memory beside the results: at most a piece for every slot.
+ *
+ * @throws What the first request that fails rejects with; what `onProgress` of the transfer throws
+ */
+export async function fetchPieces(
+  pieces: Iterable<FetchPiece>,
+  slots: Slots,
+  transfer: Transfer,
+  scope: AbortController,
+): Promise<void> {
+  const onBytes = (byteLength: number): void => {
+    try {
+      transfer.advance(byteLength);
+    } catch (error) {
+      // Thrown into the request, it would look like a broken connection.
+      scope.abort(error);
+    }
+  };
+  await transfer.run(pieces, slots, async (piece) => {
+    try {
+      await fetchPiece(piece, scope.signal, onBytes);
+    } catch (error) {
+      scope.abort(error);
+      throw error;
+    }
+    return 0;
+  });
+}
+
+async function fetchPiece(
+  { file, begin, end, parts }: FetchPiece,
+  signal: AbortSignal,
+  onBytes: (byteLength: number) => void,
+): Promise<void> {
+  const [first] = parts as [PiecePart, ...PiecePart[]];
+  const tensor = parts.length === 1 ? first.memory.tensor : undefined;
+  const options = { signal, onBytes, tensor };
+  if (parts.length === 1 && first.copy.loops.length === 0) {
+    const { memory, targetByteOffset, copy } = first;
+    const target = memory.bytes.subarray(targetByteOffset, targetByteOffset + copy.byteLength);
+    return await file.readInto(target, begin, options);
+  }
+  const bytes = allocate(Uint8Array, end - begin, { path: file.path, tensor });
+  await file.readInto(bytes, begin, options);
+  for (const { copy, memory, targetByteOffset } of parts) {
+    gather(copy, bytes, begin, memory.bytes, targetByteOffset);
+  }
+}

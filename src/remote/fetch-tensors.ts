@@ -1,0 +1,92 @@
+/** Tensors, and parts of them, as bytes to fetch; and the tensors over what has come. */
+
+import { DTYPES } from '../format/dtype.js';
+import type { Header } from '../format/header.js';
+import { type Slots, Transfer, type TransferOptions } from '../io/transfer.js';
+import type { StridedCopy } from '../tensor/gather.js';
+import { planSlice, type SliceIndex } from '../tensor/slice.js';
+import { requireBuffer } from '../tensor/storage-range.js';
+import { type Tensor, TensorOf } from '../tensor/tensor.js';
+import { fetchPieces, LazyMemory } from './fetch-pieces.js';
+import { DEFAULT_MAX_GAP_BYTE_LENGTH, planPieces, type WantedCopy } from './fetch-plan.js';
+import type { RemoteFile } from './remote-file.js';
+
+/** A tensor, by the header of its shard. */
+export interface LocatedTensor {
+  /** Its name in the shard. */
+  readonly name: string;
+  readonly header: Header;
+  readonly entry: number;
+  readonly file: RemoteFile;
+}
+
+/** A tensor or a slice that is to be fetched. */
+export interface WantedTensor extends WantedCopy {
+  /** The tensor over its memory, once all of its bytes are there. */
+  make(): Tensor;
+}
+
+/** All of a tensor. Throws `SAFETENSORS_TENSOR_TOO_LARGE` for one that fits into no buffer. */
+export function wantTensor(located: LocatedTensor, maxBufferByteLength: number): WantedTensor {
+  const { header, entry } = located;
+  const byteLength = header.end(entry) - header.begin(entry);
+  const all = { byteLength, byteOffset: 0, runByteLength: byteLength, loops: [] };
+  return want(located, all, header.shape(entry), maxBufferByteLength);
+}
+
+/** A slice of a tensor. */
+export function wantSlice(
+  located: LocatedTensor,
+  index: readonly SliceIndex[],
+  maxBufferByteLength: number,
+): WantedTensor {
+  const { name, header, entry, file } = located;
+  const { bits } = DTYPES[header.dtype(entry)];
+  const context = { path: file.path, tensor: name };
+  const plan = planSlice(header.shape(entry), index, bits, context);
+  return want(located, plan, plan.shape, maxBufferByteLength);
+}
+
+function want(
+  { name, header, entry, file }: LocatedTensor,
+  { byteLength, byteOffset, runByteLength, loops }: StridedCopy,
+  shape: readonly number[],
+  maxBufferByteLength: number,
+): WantedTensor {
+  const limits = { maxBufferByteLength, path: file.path };
+  requireBuffer(limits, name, byteLength, 'slices');
+  const memory = new LazyMemory(name, byteLength, file.path);
+  const position = header.dataStart + header.begin(entry) + byteOffset;
+  return {
+    file,
+    copy: { byteLength, byteOffset: position, runByteLength, loops },
+    memory,
+    make: () => TensorOf.ofBytes(name, header.dtype(entry), shape, memory.bytes, limits),
+  };
+}
+
+/** How to fetch. */
+export interface FetchOptions {
+  readonly onProgress: TransferOptions['onProgress'];
+  /** As `RemoteTensorsOptions.maxGapByteLength`. */
+  readonly maxGapByteLength?: number | undefined;
+}
+
+/** Fetches tensors, file by file, each in the order of its bytes. They are made in the order given. */
+export async function fetchTensors(
+  wanted: readonly WantedTensor[],
+  slots: Slots,
+  { onProgress, maxGapByteLength = DEFAULT_MAX_GAP_BYTE_LENGTH }: FetchOptions,
+  scope: AbortController,
+): Promise<Tensor[]> {
+  const ranks = new Map<RemoteFile, number>();
+  for (const { file } of wanted) if (!ranks.has(file)) ranks.set(file, ranks.size);
+  const rank = ({ file }: WantedTensor): number => ranks.get(file) as number;
+  const sorted = wanted.toSorted(
+    (a, b) => rank(a) - rank(b) || a.copy.byteOffset - b.copy.byteOffset,
+  );
+  const pieces = [...planPieces(sorted, maxGapByteLength)];
+  const totalBytes = pieces.reduce((sum, { begin, end }) => sum + end - begin, 0);
+  await fetchPieces(pieces, slots, new Transfer(totalBytes, { onProgress }), scope);
+  return wanted.map((one) => one.make());
+}

@@ -1,0 +1,102 @@
+/** Opens remote checkpoints. */
+
+import {
+  argumentTypeError,
+  type OptionNames,
+  requireFunction,
+  requireInteger,
+  requireOptions,
+  requireSignal,
+} from '../errors/arguments.js';
+import { isUrl } from '../errors/brand-checks.js';
+import { requireLittleEndianHost } from '../format/dtype.js';
+import type { HubSettings } from '../hub/settings.js';
+import { type ByteSource, byteSourceOf } from './byte-source.js';
+import { RemoteCheckpoint } from './checkpoint.js';
+import type { HeadersInput } from './credentials.js';
+import { FIRST_BYTE_LENGTH } from './read-header.js';
+import type { RemoteSource } from './remote-file.js';
+import { RemoteShards } from './remote-shards.js';
+import { withScope } from './scope.js';
+import type { Fetch } from './session.js';
+import { resolveSource } from './source.js';
+
+/** Options of `openRemote`. */
+export interface RemoteOptions {
+  /**
+   * Token that goes to the origin of `source` and to no other, and over plain `http:` only to this machine.
+   * In Node, for sources on the Hub, that of `HF_TOKEN` or of the token file by default.
+   */
+  readonly token?: string | undefined;
+  /** Headers for requests to the origin of `source`, as `token`. */
+  readonly headers?: HeadersInput | undefined;
+  /** Used instead of the runtime's `fetch`, such as one that goes through a proxy. */
+  readonly fetch?: Fetch | undefined;
+  /** Aborts the opening: the promise rejects with `signal.reason`. Later calls have signals of their own. */
+  readonly signal?: AbortSignal | undefined;
+  /** Requests for tensors at a time, 1 to 64; 8 by default. */
+  readonly concurrency?: number | undefined;
+  /** Longest header accepted, in bytes; 100 000 000 by default, the limit of the reference. */
+  readonly maxHeaderByteLength?: number | undefined;
+}
+
+const REMOTE_OPTIONS: OptionNames<RemoteOptions> = {
+  token: true,
+  headers: true,
+  fetch: true,
+  signal: true,
+  concurrency: true,
+  maxHeaderByteLength: true,
+};
+
+/** Fills a fast line by pieces of 8 MiB. */
+const DEFAULT_CONCURRENCY = 8;
+const LARGEST_CONCURRENCY = 64;
+
+/** What differs between Node and browsers. */
+export interface RemoteRuntime {
+  /** Longest buffer that can be made, in bytes. */
+  readonly maxBufferByteLength: number;
+  readonly hubSettings: HubSettings;
+}
+
+/** Opens a checkpoint: fetches the index, or the header of the only file. */
+export async function openRemoteIn(
+  runtime: RemoteRuntime,
+  source: string | URL | Blob | ByteSource,
+  options: RemoteOptions,
+): Promise<RemoteCheckpoint> {
+  requireOptions(options, REMOTE_OPTIONS);
+  const { concurrency = DEFAULT_CONCURRENCY, maxHeaderByteLength } = options;
+  requireSignal(options.signal);
+  if (options.fetch !== undefined) requireFunction('fetch', options.fetch);
+  requireInteger('concurrency', concurrency, 1, LARGEST_CONCURRENCY);
+  requireLittleEndianHost(undefined);
+  return await withScope([options.signal], async ({ signal }) => {
+    const found = await findSource(source, options, runtime.hubSettings, signal);
+    try {
+      const shards = await RemoteShards.open(found, maxHeaderByteLength, signal);
+      return RemoteCheckpoint.of(shards, { ...runtime, concurrency });
+    } catch (error) {
+      found.close();
+      throw error;
+    }
+  });
+}
+
+async function findSource(
+  source: string | URL | Blob | ByteSource,
+  { token, headers, fetch }: RemoteOptions,
+  settings: HubSettings,
+  signal: AbortSignal,
+): Promise<RemoteSource> {
+  if (typeof source === 'string' || isUrl(source)) {
+    const options = { token, headers, fetch, startByteLength: FIRST_BYTE_LENGTH };
+    return await resolveSource(source, options, settings, signal);
+  }
+  const found = byteSourceOf(source);
+  if (found !== null) return found;
+  const expected =
+    'a URL, an id of the Hub, a Blob, or an object with byteLength and read(begin, end, signal)';
+  throw argumentTypeError('source', expected, source);
+}

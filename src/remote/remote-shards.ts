@@ -1,0 +1,118 @@
+/** The shards of a remote checkpoint: headers, each fetched once, when it is first needed. */
+
+import type { Header } from '../format/header.js';
+import { MAX_CONFIG_BYTE_LENGTH } from '../hub/parameter-count.js';
+import { Slots } from '../io/transfer.js';
+import { inTurns } from '../json/slices.js';
+import {
+  type CheckpointIndex,
+  checkIndexByteLength,
+  DEFAULT_MAX_INDEX_BYTE_LENGTH,
+  indexSlices,
+} from '../shards/checkpoint-index.js';
+import { readRemoteHeader } from './read-header.js';
+import type { RemoteFile, RemoteSource } from './remote-file.js';
+import { SharedCall } from './scope.js';
+
+/** More requests at a time have made the Hub refuse some. */
+const HEADERS_AT_ONCE = 16;
+
+/** A file with tensors. */
+export interface RemoteShard {
+  /** Name as in the index, without `.` parts; the file's name when there is no index. */
+  readonly name: string;
+  readonly file: RemoteFile;
+}
+
+/** Files by their position in the index. */
+export class RemoteShards {
+  readonly source: RemoteSource;
+  /** Null when the source is the only file. */
+  readonly index: CheckpointIndex | null;
+  readonly list: readonly RemoteShard[];
+  readonly #maxHeaderByteLength: number | undefined;
+  readonly #headers = new Map<number, Header>();
+  readonly #calls = new Map<number, SharedCall<Header>>();
+  readonly #slots = new Slots(HEADERS_AT_ONCE);
+
+  private constructor(
+    source: RemoteSource,
+    index: CheckpointIndex | null,
+    maxHeaderByteLength: number | undefined,
+  ) {
+    const { file, folder } = source;
+    this.source = source;
+    this.index = index;
+    this.list =
+      index === null || folder === null
+        ? [{ name: file.path.slice(file.path.lastIndexOf('/') + 1), file }]
+        : index.shards.map((name) => ({ name, file: folder.file(name) }));
+    this.#maxHeaderByteLength = maxHeaderByteLength;
+  }
+
+  /** Fetches the index, or the header of the only file. */
+  static async open(
+    source: RemoteSource,
+    maxHeaderByteLength: number | undefined,
+    signal: AbortSignal,
+  ): Promise<RemoteShards> {
+    const index = source.kind === 'index' ? await readIndex(source.file, signal) : null;
+    const shards = new RemoteShards(source, index, maxHeaderByteLength);
+    if (index === null) await shards.header(0, signal);
+    return shards;
+  }
+
+  /** The header of the only file, which opening has fetched. */
+  get onlyHeader(): Header {
+    return this.#headers.get(0) as Header;
+  }
+
+  /** The header of a shard. Callers at the same time share one request. */
+  async header(shard: number, signal: AbortSignal): Promise<Header> {
+    const header = this.#headers.get(shard);
+    if (header !== undefined) return header;
+    let call = this.#calls.get(shard);
+    if (call === undefined || call.isAbandoned) {
+      call = new SharedCall((shared) => this.#fetchHeader(shard, shared));
+      this.#calls.set(shard, call);
+    }
+    return await call.wait(signal);
+  }
+
+  /** The headers of all shards. */
+  headers(signal: AbortSignal): Promise<Header[]> {
+    return Promise.all(this.list.map((_, shard) => this.header(shard, signal)));
+  }
+
+  async #fetchHeader(shard: number, signal: AbortSignal): Promise<Header> {
+    const { file } = this.list[shard] as RemoteShard;
+    let header: Header | undefined;
+    await this.#slots.run(async () => {
+      signal.throwIfAborted();
+      header = await readRemoteHeader(file, this.#maxHeaderByteLength, signal);
+      this.#headers.set(shard, header);
+    });
+    return header as unknown as Header;
+  }
+
+  /** The parsed `config.json` beside the checkpoint; undefined when there is none that can be read. */
+  async config(signal: AbortSignal): Promise<unknown> {
+    const file = this.source.folder?.file('config.json');
+    if (file === undefined) return undefined;
+    try {
+      const { bytes, fileByteLength } = await file.readStart(MAX_CONFIG_BYTE_LENGTH, signal);
+      if (fileByteLength > MAX_CONFIG_BYTE_LENGTH) return undefined;
+      return JSON.parse(new TextDecoder().decode(bytes));
+    } catch {
+      signal.throwIfAborted();
+      return undefined;
+    }
+  }
+}
+
+async function readIndex(file: RemoteFile, signal: AbortSignal): Promise<CheckpointIndex> {
+  const { path } = file;
+  const { bytes, fileByteLength } = await file.readStart(DEFAULT_MAX_INDEX_BYTE_LENGTH, signal);
+  checkIndexByteLength(fileByteLength, { path });
+  return await inTurns(indexSlices(bytes, { path }), signal);
+}

@@ -1,0 +1,16 @@
+// Runs in a folder that has the package installed: reads one tensor of a Blob by the entry for remote
+// checkpoints, and prints what it saw as one line of JSON.
+import { openAsBlob } from 'node:fs';
+import { SafetensorsError, safeOpen } from 'safetensors-mmap';
+import { openRemote, SafetensorsError as SameError } from 'safetensors-mmap/remote';
+
+const checkpoint = await openRemote(await openAsBlob(process.argv[2]));
+const tensor = await checkpoint.getTensor(process.argv[3]);
+console.log(
+  JSON.stringify({
+    storage: SafetensorsError === SameError ? safeOpen(process.argv[2]).storage : 'two classes',
+    dtype: tensor.dtype,
+    shape: tensor.shape,
+    hex: Buffer.from(tensor.bytes).toString('hex'),
+  }),
+);

@@ -1,0 +1,119 @@
+import { describe, expect, it } from 'vitest';
+import { parse } from '../../src/index.js';
+import { type ByteSource, openRemote } from '../../src/remote.js';
+import { fileBytes } from '../support/make-file.js';
+
+const BYTES = new Uint8Array(
+  fileBytes([
+    { name: 'a', dtype: 'F32', shape: [2, 3] },
+    { name: 'b', dtype: 'U8', shape: [5] },
+  ]),
+);
+
+/** A reader over memory, of which something can be different. */
+function reader(others: Partial<ByteSource> = {}): ByteSource {
+  return {
+    byteLength: BYTES.length,
+    read: async (begin, end) => BYTES.subarray(begin, end),
+    ...others,
+  };
+}
+
+describe('openRemote', () => {
+  it.each([
+    ['a Blob', new Blob([BYTES])],
+    ['a File', new File([BYTES], 'model.safetensors')],
+    ['a reader', reader()],
+    [
+      'a reader that gives Buffers',
+      reader({ read: async (begin, end) => Buffer.from(BYTES.subarray(begin, end)) }),
+    ],
+  ])('reads %s', async (_, source) => {
+    const checkpoint = await openRemote(source);
+    expect(checkpoint.keys()).toEqual(['a', 'b']);
+    expect((await checkpoint.getTensor('b')).bytes).toEqual(parse(BYTES).getTensor('b').bytes);
+    expect((await checkpoint.getSlice('a', 1)).data).toEqual(parse(BYTES).getSlice('a', 1).data);
+  });
+
+  it('names a File by its name, and others by what they are', async () => {
+    const paths = [new File([BYTES], 'dropped.safetensors'), new Blob([BYTES]), reader()].map(
+      async (source) => (await openRemote(source)).path,
+    );
+    expect(await Promise.all(paths)).toEqual(['dropped.safetensors', 'Blob', 'Object']);
+  });
+
+  it.each([
+    [undefined],
+    [null],
+    [BYTES],
+    [{ byteLength: 3 }],
+    [{ byteLength: -1, read() {} }],
+    [{ byteLength: 1.5, read() {} }],
+  ])('refuses %s', async (source) => {
+    await expect(openRemote(source as never)).rejects.toMatchObject({
+      code: 'ERR_INVALID_ARG_TYPE',
+    });
+  });
+
+  it.each([
+    [
+      'too few bytes',
+      async (begin: number, end: number) => BYTES.subarray(begin, end - 1),
+      'bytes from read(0, ',
+    ],
+    ['too many bytes', async () => new Uint8Array(BYTES.length + 1), 'found'],
+    ['no bytes', async () => undefined as never, 'must be a Uint8Array'],
+    [
+      'another kind of array',
+      async () => new Float32Array(BYTES.length) as never,
+      'must be a Uint8Array',
+    ],
+  ])('refuses %s from a reader', async (_, read, message) => {
+    await expect(openRemote(reader({ read }))).rejects.toThrow(message);
+  });
+
+  it('passes on what a reader rejects with or throws', async () => {
+    const reason = new Error('no such object');
+    await expect(openRemote(reader({ read: async () => Promise.reject(reason) }))).rejects.toBe(
+      reason,
+    );
+    const read = (): never => {
+      throw reason;
+    };
+    await expect(openRemote(reader({ read }))).rejects.toBe(reason);
+  });
+
+  it('notices a reader that becomes shorter', async () => {
+    const source = { ...reader() };
+    const checkpoint = await openRemote(source);
+    Object.assign(source, { byteLength: 10 });
+    await expect(checkpoint.getTensor('a')).rejects.toMatchObject({
+      code: 'SAFETENSORS_FILE_CHANGED',
+    });
+    expect(checkpoint.ok).toBe(false);
+  });
+
+  it('gives a tensor memory that the reader does not have', async () => {
+    const mine = BYTES.slice();
+    const checkpoint = await openRemote(
+      reader({ read: async (begin, end) => mine.subarray(begin, end) }),
+    );
+    const tensor = await checkpoint.getTensor('b');
+    mine.fill(0);
+    expect(tensor.bytes).toEqual(parse(BYTES).getTensor('b').bytes);
+  });
+
+  it('ends waiting for a reader that never answers, and tells it', async () => {
+    let told: AbortSignal | undefined;
+    const read = (_begin: number, _end: number, signal: AbortSignal): Promise<never> => {
+      told = signal;
+      return new Promise(() => {});
+    };
+    const reason = new Error('enough');
+    const aborting = new AbortController();
+    const opening = openRemote(reader({ read }), { signal: aborting.signal });
+    aborting.abort(reason);
+    await expect(opening).rejects.toBe(reason);
+    expect(told?.aborted ?? true).toBe(true);
+  });
+});

@@ -17,6 +17,7 @@ import {
 import { type Equipment, prepareEquipment, ROOT_FOLDER, SOURCE_FOLDER } from './equipment.js';
 import { formatByteSize, parseByteSize } from './figures.js';
 import { MIN_MODEL_BYTES, modelSizes, modelTensors } from './model.js';
+import { PAGES, refreshTables } from './pages.js';
 import {
   addTargets,
   type Facts,
@@ -38,7 +39,8 @@ Measures this package beside other readers and writers and prints Markdown.
   --rounds N    fresh processes per reader, of which the median counts (3); short ones have more
   --only NAMES  some trials, separated by commas:
                 ${NAMES}
-  --save        also write the page and its charts into benchmarks/results
+  --save        also write the page and its charts into benchmarks/results, and the tables
+                that README.md and docs/performance.md take from it
   --add         add the targets to that page, beside those of other versions of Node
 SAFETENSORS_PYTHON names the Python to compare with (else .venv/bin/python, else python3).`;
 
@@ -118,6 +120,17 @@ function describeRun(
   };
 }
 
+/** Writes the page of results with its charts, and the figures into the pages that repeat them. */
+async function savePage(facts: Facts, sections: readonly Section[]): Promise<void> {
+  const files = resultFiles(facts, sections);
+  for (const [name, content] of files) await writeFile(join(RESULTS_FOLDER, name), content);
+  const results = await readFile(PAGE, 'utf8');
+  for (const page of PAGES) {
+    const path = join(ROOT_FOLDER, page);
+    await writeFile(path, refreshTables(await readFile(path, 'utf8'), results));
+  }
+}
+
 async function bench(args: string[], signal: AbortSignal): Promise<void> {
   const options = readOptions(args);
   if (options === undefined) {
@@ -141,12 +154,9 @@ async function bench(args: string[], signal: AbortSignal): Promise<void> {
       console.log(`\n${markdownSection(section)}`);
     }
     console.log(`\n${targetSection(facts, sections)}`);
+    if (options.save) await savePage(facts, sections);
     if (options.add) {
       await writeFile(PAGE, addTargets(await readFile(PAGE, 'utf8'), facts, sections));
-    }
-    if (!options.save) return;
-    for (const [name, content] of resultFiles(facts, sections)) {
-      await writeFile(join(RESULTS_FOLDER, name), content);
     }
   });
 }

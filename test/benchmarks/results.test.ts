@@ -1,6 +1,7 @@
 /** What the benchmarks show: verdicts, tables, charts, and the package of the rivals. */
 import { describe, expect, test } from 'vitest';
 import { barChart, type Chart } from '../../benchmarks/chart.js';
+import { PAGES, refreshTables } from '../../benchmarks/pages.js';
 import { addTargets, markdownSection, resultFiles, type Section } from '../../benchmarks/report.js';
 import { atLeast, atMost, beside, markdownTargets, ofNode } from '../../benchmarks/targets.js';
 import { textOf } from '../support/source-tree.js';
@@ -136,6 +137,41 @@ describe('a whole run', () => {
     expect(text).toBe(
       '## Every byte\n\n| reader           | time |\n| ---------------- | ---: |\n| safetensors-mmap | 1 ms |',
     );
+  });
+});
+
+describe('a table of another page', () => {
+  const section = (title: string, open: string, all: string): string =>
+    `## ${title}\n\n| reader | open | all |\n| --- | --: | --: |\n| ours | ${open} | ${all} |`;
+  const results = [
+    section('Reading, warm', '1 ms', '2 ms'),
+    section('Reading, cold', '3 s', '4 s'),
+  ];
+  const page = (title: string, ...rows: string[]): string =>
+    ['Text.', '', `<!-- results: ${title} -->`, ...rows, '', 'More.', ''].join('\n');
+  const head = ['| from the disk |     all |', '| ------------- | ------: |'];
+  const text = results.join('\n\n');
+
+  test('takes the figures of its section, and keeps its emphasis', () => {
+    const old = page('Reading, cold', ...head, '| **ours** | **9 ms** |', '| other | 8 ms |');
+    const body = ['| **ours**      | **4 s** |', '| other         |    8 ms |'];
+    expect(refreshTables(old, text)).toBe(page('Reading, cold', ...head, ...body));
+  });
+
+  test('stays as it is without a comment, or when the results have no such section', () => {
+    const rows = [...head, '| ours          | **9 s** |'];
+    const unmarked = [...rows, ''].join('\n');
+    expect(refreshTables(unmarked, text)).toBe(unmarked);
+    expect(refreshTables(page('Saving', ...rows), text)).toBe(page('Saving', ...rows));
+  });
+
+  test.each(PAGES)('of %s names a section that there is, and has its figures', (path) => {
+    const [own, measured] = [textOf(path), textOf('benchmarks/results/results.md')];
+    const titles = Array.from(own.matchAll(/<!-- results: (.+) -->\n\|/g), ([, title]) => title);
+    expect(titles.length).toBeGreaterThan(0);
+    expect(titles.filter((title) => !measured.includes(`\n## ${title}`))).toEqual([]);
+    const unaligned = (page: string): string => page.replace(/ +(?=\|)|(?<=\|) +|-+/g, '');
+    expect(unaligned(refreshTables(own, measured))).toBe(unaligned(own));
   });
 });
 

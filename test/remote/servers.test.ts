@@ -1,0 +1,175 @@
+/** Files on servers that people use. What is not installed here is skipped, and said to be. */
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import process from 'node:process';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { DEFAULT_HUB_SETTINGS } from '../../src/hub/settings.js';
+import type { RemoteSource } from '../../src/remote/remote-file.js';
+import { resolveSource } from '../../src/remote/source.js';
+
+const NGINX = 'nginx';
+const PYTHON = 'python3';
+
+function isInstalled(command: string, flag: string): boolean {
+  const isThere = spawnSync(command, [flag]).status === 0;
+  if (!isThere) console.warn(`skipped: ${command} is not installed`);
+  return isThere;
+}
+
+const FILE = Uint8Array.from({ length: 300_000 }, (_, i) => (i * 31) % 256);
+
+const folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-'));
+writeFileSync(join(folder, 'model.safetensors'), FILE);
+writeFileSync(join(folder, 'empty.safetensors'), '');
+
+afterAll(() => rmSync(folder, { recursive: true }));
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+async function takesConnections(port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1');
+  try {
+    await once(socket, 'connect');
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
+}
+
+/** Starts a server, and waits until it takes connections. */
+async function start(
+  command: string,
+  args: readonly string[],
+  port: number,
+): Promise<ChildProcess> {
+  const child = spawn(command, args, { cwd: folder, stdio: 'ignore' });
+  while (!(await takesConnections(port))) {
+    if (child.exitCode !== null) throw new Error(`${command} ended with ${child.exitCode}`);
+    await sleep(50);
+  }
+  return child;
+}
+
+async function stop(child: ChildProcess | undefined): Promise<void> {
+  if (child === undefined || child.exitCode !== null) return;
+  child.kill();
+  await once(child, 'exit');
+}
+
+async function open(url: string): Promise<RemoteSource> {
+  const { signal } = new AbortController();
+  return resolveSource(url, { startByteLength: 1000 }, DEFAULT_HUB_SETTINGS, signal);
+}
+
+describe.skipIf(!isInstalled(NGINX, '-v'))('nginx', () => {
+  let port = 0;
+  let child: ChildProcess | undefined;
+
+  beforeAll(async () => {
+    port = await freePort();
+    const inFolder = (name: string): string => JSON.stringify(join(folder, name));
+    const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
+      (name) => `${name}_temp_path ${inFolder(name)};`,
+    );
+    writeFileSync(
+      join(folder, 'nginx.conf'),
+      `daemon off; pid ${inFolder('nginx.pid')}; error_log ${inFolder('error.log')};
+      ${process.getuid?.() === 0 ? 'user root;' : ''}
+      events {}
+      http {
+        access_log ${inFolder('access.log')}; root ${JSON.stringify(folder)}; ${temporary.join(' ')}
+        gzip on; gzip_types *; gzip_min_length 1;
+        server {
+          listen 127.0.0.1:${port};
+          location /signed/ {
+            if ($arg_signature != valid) { return 403; }
+            rewrite ^/signed/(.*)$ /$1 break;
+          }
+          location /moved/ { rewrite ^/moved/(.*)$ /$1 redirect; }
+        }
+      }`,
+    );
+    child = await start(NGINX, ['-c', join(folder, 'nginx.conf'), '-p', folder], port);
+  });
+
+  afterAll(() => stop(child));
+
+  it('answers ranges, pinned by its ETag', async () => {
+    const { file } = await open(`http://127.0.0.1:${port}/model.safetensors`);
+    const { bytes, fileByteLength } = await file.readStart(1000);
+    expect([bytes, fileByteLength]).toEqual([FILE.slice(0, 1000), FILE.length]);
+    const target = new Uint8Array(100_000);
+    await file.readInto(target, 150_000);
+    expect(target).toEqual(FILE.slice(150_000, 250_000));
+    writeFileSync(join(folder, 'model.safetensors'), FILE.slice(0, -1));
+    await expect(file.readInto(target, 0)).rejects.toMatchObject({
+      code: 'SAFETENSORS_FILE_CHANGED',
+    });
+    writeFileSync(join(folder, 'model.safetensors'), FILE);
+  });
+
+  it('redirects, and has empty and missing files', async () => {
+    const moved = await open(`http://127.0.0.1:${port}/moved/model.safetensors`);
+    expect((await moved.file.readStart(10)).bytes).toEqual(FILE.slice(0, 10));
+    const empty = await open(`http://127.0.0.1:${port}/empty.safetensors`);
+    expect((await empty.file.readStart(10)).fileByteLength).toBe(0);
+    const missing = await open(`http://127.0.0.1:${port}/missing.safetensors`);
+    await expect(missing.file.readStart(10)).rejects.toMatchObject({
+      code: 'SAFETENSORS_REMOTE_NOT_FOUND',
+    });
+  });
+
+  it('keeps a presigned URL, whose query no message shows', async () => {
+    const url = `http://127.0.0.1:${port}/signed/model.safetensors`;
+    const { file } = await open(`${url}?signature=valid`);
+    expect((await file.readStart(10)).bytes).toEqual(FILE.slice(0, 10));
+    const expired = await open(`${url}?signature=expired`);
+    const error = await expired.file.readStart(10).catch((error: unknown) => error);
+    expect(error).toMatchObject({ code: 'SAFETENSORS_FORBIDDEN', path: url, url });
+    expect(String(error)).toContain('a presigned URL has expired');
+    expect(String(error)).not.toContain('signature=');
+  });
+});
+
+describe.skipIf(!isInstalled(PYTHON, '--version'))(
+  "Python's http.server, which ignores ranges",
+  () => {
+    let port = 0;
+    let child: ChildProcess | undefined;
+
+    beforeAll(async () => {
+      port = await freePort();
+      child = await start(PYTHON, ['-m', 'http.server', String(port), '--bind', '127.0.0.1'], port);
+    });
+
+    afterAll(() => stop(child));
+
+    it('is an error that says so', async () => {
+      const { file } = await open(`http://127.0.0.1:${port}/model.safetensors`);
+      const error = await file.readStart(1000).catch((error: unknown) => error);
+      expect(error).toMatchObject({ code: 'SAFETENSORS_RANGES_UNSUPPORTED', status: 200 });
+      expect(String(error)).toContain(
+        'a server that answers ranges, found 200 with all 300000 bytes',
+      );
+    });
+
+    it('is good enough for a file that is no longer than what is asked', async () => {
+      const { file } = await open(`http://127.0.0.1:${port}/model.safetensors`);
+      expect((await file.readStart(400_000)).bytes).toEqual(FILE);
+    });
+  },
+);

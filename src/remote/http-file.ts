@@ -10,7 +10,7 @@ import {
   totalOfUnsatisfied,
 } from './range-response.js';
 import type { FileStart, ReadRangeOptions, RemoteFile } from './remote-file.js';
-import { type Answer, discard, piecesOf, refused, request } from './request.js';
+import { type Answer, discard, readPieces, refused, request } from './request.js';
 import { PassingFailure } from './retries.js';
 import type { Session, Try } from './session.js';
 
@@ -198,13 +198,13 @@ export class HttpFile implements RemoteFile {
   async #readBody(answer: Answer, reading: Reading, target: Uint8Array, tried: Try): Promise<void> {
     const { url } = answer;
     try {
-      for await (const piece of piecesOf(this.#session, answer, this.path, tried)) {
+      await readPieces(this.#session, answer, this.path, tried, (piece) => {
         const { byteLength } = piece;
         if (byteLength > target.byteLength - reading.received) throw this.#tooLong(target, url);
         target.set(piece, reading.received);
         reading.received += byteLength;
         reading.onBytes?.(byteLength);
-      }
+      });
     } catch (error) {
       const isBroken = error instanceof PassingFailure;
       if (!isBroken || reading.received < target.byteLength) throw error;

@@ -4,7 +4,7 @@ import { FileChangedError } from '../errors/errors.js';
 import type { HubId } from '../hub/ids.js';
 import { type FileAddress, HttpFile } from './http-file.js';
 import { apiUrl, fileUrl, type HubQuestion, pageUrl } from './hub-address.js';
-import { type Answer, piecesOf, refused, request } from './request.js';
+import { type Answer, readPieces, refused, request } from './request.js';
 import { shownUrl } from './safe-urls.js';
 import type { Session, Try } from './session.js';
 
@@ -119,16 +119,19 @@ async function readJson(
   const decoder = new TextDecoder();
   let byteLength = 0;
   let text = '';
-  for await (const piece of piecesOf(session, answer, path, tried)) {
-    byteLength += piece.byteLength;
-    if (byteLength > MAX_ANSWER_BYTE_LENGTH) break;
-    text += decoder.decode(piece, { stream: true });
-  }
-  try {
-    return JSON.parse(text + decoder.decode());
-  } catch {
+  const refuse = (): never => {
     const message = `expected at most ${MAX_ANSWER_BYTE_LENGTH} bytes of JSON, found something else`;
     const { url } = answer;
     throw session.error('SAFETENSORS_BAD_RESPONSE', message, { path, url, status: 200 });
+  };
+  await readPieces(session, answer, path, tried, (piece) => {
+    byteLength += piece.byteLength;
+    if (byteLength > MAX_ANSWER_BYTE_LENGTH) refuse();
+    text += decoder.decode(piece, { stream: true });
+  });
+  try {
+    return JSON.parse(text + decoder.decode());
+  } catch {
+    return refuse();
   }
 }

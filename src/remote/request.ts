@@ -1,6 +1,7 @@
 /** One request: follows redirects by hand, so that credentials stay where they belong. */
 
 import type { RemoteError } from '../errors/errors.js';
+import { whenAborted } from '../io/abort-listeners.js';
 import { untilAborted } from '../io/until-aborted.js';
 import { refusalOf } from './response-errors.js';
 import { isPassingCode, isPassingStatus, PassingFailure, retryAfterOf } from './retries.js';
@@ -146,34 +147,41 @@ export function brokenConnection(
 }
 
 /**
- * The pieces of a body as they arrive. Leaving before the last one, or an abort, ends the request.
+ * Hands out the pieces of a body as they arrive. An abort ends the request, and so does what `take` throws.
  *
  * @throws PassingFailure when the connection breaks
  */
-export async function* piecesOf(
+export async function readPieces(
   session: Session,
   { response: { body }, url }: Answer,
   path: string,
   { signal, received }: Try,
-): AsyncGenerator<Uint8Array, void, void> {
+  take: (piece: Uint8Array) => void,
+): Promise<void> {
   if (body === null) return;
   const reader = body.getReader();
+  const cancel = (): void => void reader.cancel().catch(() => {});
+  // One listener for all pieces, also for a `fetch` that does not know signals: it ends the wait.
+  const end = whenAborted(signal, cancel);
   let byteLength = 0;
-  let isAtEnd = false;
+  const broken = (error: unknown): never => {
+    signal.throwIfAborted();
+    throw brokenConnection(session, error, { path, url, note: ` after ${byteLength} bytes` });
+  };
   try {
     for (;;) {
-      const { done, value } = await untilAborted(reader.read(), signal).catch((error: unknown) => {
-        if (signal.aborted) throw error;
-        throw brokenConnection(session, error, { path, url, note: ` after ${byteLength} bytes` });
-      });
-      isAtEnd = done;
+      const { done, value } = await reader.read().catch(broken);
+      signal.throwIfAborted();
       if (done) return;
       byteLength += value.byteLength;
       received(value.byteLength);
-      yield value;
+      take(value);
     }
+  } catch (error) {
+    cancel();
+    throw error;
   } finally {
-    if (!isAtEnd) reader.cancel().catch(() => {});
+    end();
   }
 }
 

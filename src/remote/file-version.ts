@@ -21,7 +21,8 @@ export function isStrongTag(tag: string | undefined): tag is string {
   return tag !== undefined && /^"[^"]*"$/.test(tag);
 }
 
-function differences(first: FileVersion, next: FileVersion): [string, unknown, unknown][] {
+/** The facts of two versions that must be the same: name, before and now. */
+function factsOf(first: FileVersion, next: FileVersion): [string, unknown, unknown][] {
   const compared: [string, unknown, unknown][] = [['length', first.total, next.total]];
   // Hidden from pages in browsers, and no part of answers by other hosts.
   if (first.linkedTag && next.linkedTag) {
@@ -33,12 +34,12 @@ function differences(first: FileVersion, next: FileVersion): [string, unknown, u
     const isPinned = first.commit !== undefined || isStrongTag(first.tag);
     if (!isPinned) compared.push(['Last-Modified', first.modified, next.modified]);
   }
-  return compared.filter(([, before, after]) => before !== after);
+  return compared;
 }
 
 /** What an answer of another version than the first one is found by; null for the same version. */
 export function versionChange(first: FileVersion, next: FileVersion): string | null {
-  const [change] = differences(first, next);
+  const change = factsOf(first, next).find(([, before, after]) => before !== after);
   if (change === undefined) return null;
   const [name, before, after] = change.map((value) => value ?? 'none');
   return `expected the version of the first answer, ${name} ${before}, found ${after}; open it again`;

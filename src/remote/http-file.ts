@@ -7,7 +7,6 @@ import {
   type AskedRange,
   rangeHeader,
   readRangeHead,
-  totalOfUnsatisfied,
 } from './range-response.js';
 import type { FileStart, ReadRangeOptions, RemoteFile } from './remote-file.js';
 import { type Answer, discard, readPieces, refused, request } from './request.js';
@@ -44,6 +43,12 @@ interface Reading {
   /** So many have arrived. */
   received: number;
   readonly onBytes: ReadRangeOptions['onBytes'];
+}
+
+/** Bytes that were read. */
+interface FileBytes {
+  readonly target: Uint8Array<ArrayBuffer>;
+  readonly fileByteLength: number;
 }
 
 /** A file that is read by ranged requests. */
@@ -91,12 +96,8 @@ export class HttpFile implements RemoteFile {
   }
 
   /** Reads in one try, or in several of which each goes on where the last one stopped. */
-  async #read(
-    reading: Reading,
-    signal: AbortSignal | undefined,
-  ): Promise<{ target: Uint8Array<ArrayBuffer>; fileByteLength: number }> {
-    const { path } = this;
-    return this.#session.request(path, signal, async (tried) => {
+  async #read(reading: Reading, signal: AbortSignal | undefined): Promise<FileBytes> {
+    const readOnce = async (tried: Try): Promise<FileBytes> => {
       try {
         return await this.#readOnce(reading, tried);
       } catch (error) {
@@ -104,16 +105,14 @@ export class HttpFile implements RemoteFile {
         this.#location = undefined;
         throw error;
       }
-    });
+    };
+    return this.#session.request(this.path, signal, readOnce, () => reading.received);
   }
 
-  async #readOnce(
-    reading: Reading,
-    tried: Try,
-  ): Promise<{ target: Uint8Array<ArrayBuffer>; fileByteLength: number }> {
+  async #readOnce(reading: Reading, tried: Try): Promise<FileBytes> {
     const asked = { begin: reading.begin + reading.received, end: reading.end };
     const answer = await this.#ask(rangeHeader(asked), tried);
-    const { begin, end, total } = await this.#checkHead(answer, asked, tried);
+    const { begin, end, total } = await this.#checkHead(answer, asked, tried, reading.target);
     const target = reading.target ?? new Uint8Array(end - begin);
     reading.target = target;
     reading.end = end;
@@ -150,7 +149,12 @@ export class HttpFile implements RemoteFile {
   }
 
   /** What the body will bring. Anything but bytes of the version that answered first is an error. */
-  async #checkHead(answer: Answer, asked: AskedRange, tried: Try): Promise<AnsweredRange> {
+  async #checkHead(
+    answer: Answer,
+    asked: AskedRange,
+    tried: Try,
+    target: Uint8Array | undefined,
+  ): Promise<AnsweredRange> {
     const { response, url } = answer;
     const { status, headers } = response;
     const { path } = this;
@@ -159,13 +163,21 @@ export class HttpFile implements RemoteFile {
       throw await refused(this.#session, answer, { ...this.#address, path, origin }, tried);
     }
     try {
-      if (status === 416) this.#checkVersion(answer, totalOfUnsatisfied(headers));
       const head = readRangeHead(status, headers, asked);
       if ('code' in head) {
+        const pinned = this.#version;
+        // An answer without bytes says nothing else of the version.
+        if (pinned !== undefined && head.total !== undefined) {
+          this.#requireSame(pinned, { ...pinned, total: head.total });
+        }
         const message = `expected ${head.expected}, found ${head.found}`;
         throw this.#error(head.code, message, { url, status });
       }
       this.#checkVersion(answer, head.total);
+      if (target !== undefined && head.end < asked.end) {
+        const message = `expected bytes up to ${asked.end}, found a file of ${head.total} bytes`;
+        throw this.#error('SAFETENSORS_BAD_RESPONSE', message, { url, status });
+      }
       if (url.origin !== origin) this.#location = url;
       return head;
     } catch (error) {
@@ -174,24 +186,25 @@ export class HttpFile implements RemoteFile {
     }
   }
 
-  #checkVersion({ response, url, linkedTag }: Answer, total: number | undefined): void {
-    const pinned = this.#version;
+  #checkVersion({ response: { headers }, url, linkedTag }: Answer, total: number): void {
     const version: FileVersion = {
-      total: total ?? pinned?.total ?? 0,
+      total,
       commit: this.#address.commit,
       linkedTag,
-      tag: response.headers.get('etag') ?? undefined,
-      modified: response.headers.get('last-modified') ?? undefined,
+      tag: headers.get('etag') ?? undefined,
+      modified: headers.get('last-modified') ?? undefined,
       origin: url.origin,
     };
-    const change = pinned === undefined ? null : versionChange(pinned, version);
-    if (change !== null) {
-      // A server can repeat a secret anywhere.
-      const message = this.#session.credentials.redact(change);
-      throw new FileChangedError(message, { path: this.path });
-    }
-    if (pinned !== undefined) return;
-    if (response.status !== 416 || total === 0) this.#version = version;
+    this.#version ??= version;
+    this.#requireSame(this.#version, version);
+  }
+
+  #requireSame(first: FileVersion, next: FileVersion): void {
+    const change = versionChange(first, next);
+    if (change === null) return;
+    // A server can repeat a secret anywhere.
+    const message = this.#session.credentials.redact(change);
+    throw new FileChangedError(message, { path: this.path });
   }
 
   /** Reads the body to its end, which must come with the last byte that was asked for. */

@@ -19,6 +19,8 @@ export interface RangeObjection {
   readonly code: 'SAFETENSORS_RANGES_UNSUPPORTED' | 'SAFETENSORS_BAD_RESPONSE';
   readonly expected: string;
   readonly found: string;
+  /** Length of the whole file, when an answer 416 tells it. */
+  readonly total?: number | undefined;
 }
 
 /** The header that asks for a range; its last position is inclusive. */
@@ -43,7 +45,7 @@ function contentRangeOf(headers: Headers): AnsweredRange | undefined {
 }
 
 /** Length of the whole file when an answer 416 tells it. */
-export function totalOfUnsatisfied(headers: Headers): number | undefined {
+function totalOfUnsatisfied(headers: Headers): number | undefined {
   const text = headers.get('content-range') ?? '';
   return lengthOf(/^bytes\s+\*\/(\d+)$/i.exec(text.trim())?.[1]);
 }
@@ -76,7 +78,7 @@ export function readRangeHead(
     const total = totalOfUnsatisfied(headers);
     if (total === 0 && asked.begin === 0) return { begin: 0, end: 0, total };
     const length = total === undefined ? '' : ` of a file of ${total} bytes`;
-    return badResponse(rangeHeader(asked), `416 Range Not Satisfiable${length}`);
+    return { ...badResponse(rangeHeader(asked), `416 Range Not Satisfiable${length}`), total };
   }
   if (status !== 200) return badResponse('206 Partial Content', `status ${status}`);
   const total = lengthOf(contentLength);

@@ -106,12 +106,12 @@ export class Tries {
   }
 
   /**
-   * Waits for the next try; throws the error when there is none, and what is no passing failure. After a
-   * try that has received much, count anew: a long body may break more often than a short one.
+   * Waits for the next try; throws the error when there is none, and what is no passing failure. A try that
+   * got far counts as a new start: a long body may break more often than a short one.
    */
-  async afterFailure(failure: unknown, receivedByteLength: number): Promise<void> {
+  async afterFailure(failure: unknown, keptByteLength: number): Promise<void> {
     if (!(failure instanceof PassingFailure)) throw failure;
-    if (receivedByteLength >= FRESH_START_BYTE_LENGTH) this.#count.failed = this.#count.stalled = 0;
+    if (keptByteLength >= FRESH_START_BYTE_LENGTH) this.#count.failed = this.#count.stalled = 0;
     this.#count[failure.kind]++;
     const { failed, stalled } = this.#count;
     const tries = failed + stalled;

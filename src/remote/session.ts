@@ -91,7 +91,8 @@ export class Session {
   }
 
   /**
-   * Sends a request, again after failures that may pass, until one try succeeds.
+   * Sends a request, again after failures that may pass, until one try succeeds. `kept` tells how many bytes
+   * the next try will not ask for again.
    *
    * @throws FileClosedError `SAFETENSORS_FILE_CLOSED` when the session is closed before or meanwhile; the
    *   signal's reason; what the last try has thrown
@@ -100,6 +101,7 @@ export class Session {
     path: string,
     signal: AbortSignal | undefined,
     once: (tried: Try) => Promise<Result>,
+    kept: () => number = () => 0,
   ): Promise<Result> {
     const closed = new AbortController();
     const end = (): void => closed.abort(new FileClosedError({ path }));
@@ -110,13 +112,14 @@ export class Session {
         const tries = new Tries(scope.signal, this.#firstDelayMs);
         for (;;) {
           const watch = new StallWatch(this.#stallMs);
+          const before = kept();
           try {
             return await withScope([scope.signal, watch.signal], ({ signal }) =>
               once({ signal, received: (byteLength) => watch.received(byteLength) }),
             );
           } catch (error) {
             const failure = watch.signal.aborted ? this.#stalled(path) : error;
-            await tries.afterFailure(failure, watch.byteLength);
+            await tries.afterFailure(failure, kept() - before);
           } finally {
             watch.end();
           }

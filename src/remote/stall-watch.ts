@@ -15,7 +15,6 @@ export class StallWatch {
   readonly #stallMs: number;
   readonly #timer: ReturnType<typeof setInterval>;
   #due: number;
-  #inThisTime = 0;
   #byteLength = 0;
 
   constructor(stallMs: number) {
@@ -29,15 +28,9 @@ export class StallWatch {
     return this.#controller.signal;
   }
 
-  /** Bytes received in all. */
-  get byteLength(): number {
-    return this.#byteLength;
-  }
-
   /** Counts what has arrived. */
   received(byteLength: number): void {
     this.#byteLength += byteLength;
-    this.#inThisTime += byteLength;
   }
 
   /** Leaves no timer. */
@@ -47,8 +40,8 @@ export class StallWatch {
 
   #look(): void {
     const now = performance.now();
-    if (this.#inThisTime < LEAST_BYTE_LENGTH && now - this.#due < LATE_MS) this.#controller.abort();
-    this.#inThisTime = 0;
+    if (this.#byteLength < LEAST_BYTE_LENGTH && now - this.#due < LATE_MS) this.#controller.abort();
+    this.#byteLength = 0;
     this.#due = now + this.#stallMs;
   }
 }

@@ -187,6 +187,56 @@ describe('a mirror without lists of files', () => {
   });
 });
 
+describe('a list of files', () => {
+  /** Answers questions for lists by bodies that are made for each. */
+  function fetchWithLists(makeBody: () => ReadableStream | string): {
+    fetch: typeof fetch;
+    count: () => number;
+  } {
+    let count = 0;
+    const answer: typeof fetch = async (input, init) => {
+      if (!String(input).includes('/tree/')) return await fetch(input, init);
+      count++;
+      return new Response(makeBody());
+    };
+    return { fetch: answer, count: () => count };
+  }
+
+  it('that breaks again and again, however late, is an error', async () => {
+    const makeBody = (): ReadableStream => {
+      let pieces = 0;
+      return new ReadableStream({
+        pull: (controller) => {
+          if (pieces++ < 20) controller.enqueue(new Uint8Array(100_000));
+          else controller.error(new Error('broken'));
+        },
+      });
+    };
+    const { fetch, count } = fetchWithLists(makeBody);
+    const opened = read('hf://org/sharded', { fetch, firstDelayMs: 1 });
+    await expect(opened).rejects.toMatchObject({ code: 'SAFETENSORS_REMOTE_UNAVAILABLE' });
+    expect(count()).toBe(5);
+  });
+
+  it.each([
+    ['endless', () => new ReadableStream({ pull: (to) => to.enqueue(new Uint8Array(1_000_000)) })],
+    ['no JSON', () => '<html>'],
+  ])('that is %s is an error', async (_, makeBody) => {
+    const { fetch, count } = fetchWithLists(makeBody);
+    const opened = read('hf://org/sharded', { fetch });
+    await expect(opened).rejects.toMatchObject({ code: 'SAFETENSORS_BAD_RESPONSE' });
+    expect(count()).toBe(1);
+  });
+
+  it('that holds something else has no files', async () => {
+    const list = [1, null, { path: 2 }, { path: 'x/y.safetensors' }, { path: 'z', type: 'file' }];
+    const { fetch } = fetchWithLists(() => JSON.stringify(list));
+    await expect(read('hf://org/sharded', { fetch })).rejects.toMatchObject({
+      code: 'SAFETENSORS_CHECKPOINT_NOT_FOUND',
+    });
+  });
+});
+
 describe('the token of the machine', () => {
   let reads = 0;
   const readToken = (): string => {

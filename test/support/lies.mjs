@@ -38,7 +38,8 @@ class Exchange {
 
   /** Answers with the range, as an honest server does, but for what is given. */
   send({ status = 206, headers = {}, file = FILE, body } = {}) {
-    const { begin, end } = this;
+    const { begin } = this;
+    const end = Math.min(this.end, file.length);
     const bytes = body ?? file.subarray(begin, end);
     const all = {
       'Content-Range': `bytes ${begin}-${end - 1}/${file.length}`,
@@ -263,6 +264,25 @@ const RANGES = [
     name: 'refuses the range of a file that has it',
     answer: (exchange) => exchange.refuse(416, { 'Content-Range': `bytes */${FILE.length}` }),
     code: bad,
+  },
+  {
+    name: 'refuses the range of a file that has it, later',
+    answer: second((exchange) =>
+      exchange.refuse(416, { 'Content-Range': `bytes */${FILE.length}` }),
+    ),
+    code: bad,
+  },
+  {
+    name: 'refuses a range without a reason',
+    answer: second((exchange) => exchange.refuse(416)),
+    code: bad,
+  },
+  {
+    name: 'has a shorter file than others think',
+    answer: (exchange) => exchange.send({ file: FILE.subarray(0, 3000) }),
+    run: async ({ file }) => file.readInto(new Uint8Array(2000), 2000),
+    code: bad,
+    requests: 1,
   },
   {
     name: 'refuses a range because the file has become shorter',

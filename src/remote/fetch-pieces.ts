@@ -1,7 +1,8 @@
 /** Fetches planned pieces, several at a time, into the memory of tensors. */
 
 import { allocate } from '../errors/out-of-memory.js';
-import type { Slots, Transfer } from '../io/transfer.js';
+import { type Slots, Transfer, type TransferOptions } from '../io/transfer.js';
+import { untilAborted } from '../io/until-aborted.js';
 import { gather } from '../tensor/gather.js';
 import type { FetchPiece, PiecePart, ResultMemory } from './fetch-plan.js';
 
@@ -29,16 +30,20 @@ export class LazyMemory implements ResultMemory {
 
 /**
  * Fetches all pieces, begun in this order, as many at once as there are slots. An error ends the requests
- * under way. Memory beside the results: at most a piece for every slot.
+ * under way; an abort also ends waiting for a slot. Memory beside the results: at most a piece for every
+ * slot.
  *
- * @throws What the first request that fails rejects with; what `onProgress` of the transfer throws
+ * @throws What the first request that fails rejects with; what `onProgress` throws
  */
 export async function fetchPieces(
-  pieces: Iterable<FetchPiece>,
+  pieces: readonly FetchPiece[],
   slots: Slots,
-  transfer: Transfer,
+  onProgress: TransferOptions['onProgress'],
   scope: AbortController,
 ): Promise<void> {
+  const { signal } = scope;
+  const totalBytes = pieces.reduce((sum, { begin, end }) => sum + end - begin, 0);
+  const transfer = new Transfer(totalBytes, { onProgress }, () => signal.throwIfAborted());
   const onBytes = (byteLength: number): void => {
     try {
       transfer.advance(byteLength);
@@ -47,15 +52,16 @@ export async function fetchPieces(
       scope.abort(error);
     }
   };
-  await transfer.run(pieces, slots, async (piece) => {
+  const fetching = transfer.run(pieces, slots, async (piece) => {
     try {
-      await fetchPiece(piece, scope.signal, onBytes);
+      await fetchPiece(piece, signal, onBytes);
     } catch (error) {
       scope.abort(error);
       throw error;
     }
     return 0;
   });
+  await untilAborted(fetching, signal);
 }
 
 async function fetchPiece(

@@ -2,7 +2,7 @@
 
 import { DTYPES } from '../format/dtype.js';
 import type { Header } from '../format/header.js';
-import { type Slots, Transfer, type TransferOptions } from '../io/transfer.js';
+import type { Slots, TransferOptions } from '../io/transfer.js';
 import type { StridedCopy } from '../tensor/gather.js';
 import { planSlice, type SliceIndex } from '../tensor/slice.js';
 import { requireBuffer } from '../tensor/storage-range.js';
@@ -86,7 +86,6 @@ export async function fetchTensors(
     (a, b) => rank(a) - rank(b) || a.copy.byteOffset - b.copy.byteOffset,
   );
   const pieces = [...planPieces(sorted, maxGapByteLength)];
-  const totalBytes = pieces.reduce((sum, { begin, end }) => sum + end - begin, 0);
-  await fetchPieces(pieces, slots, new Transfer(totalBytes, { onProgress }), scope);
+  await fetchPieces(pieces, slots, onProgress, scope);
   return wanted.map((one) => one.make());
 }

@@ -1,6 +1,5 @@
 /** What a checkpoint holds, by the headers of its shards and the `config.json` beside them. */
 
-import { closeSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { SafetensorsFile } from '../file/file.js';
 import {
@@ -8,8 +7,9 @@ import {
   countParameters,
   MAX_CONFIG_BYTE_LENGTH,
 } from '../hub/parameter-count.js';
+import { closeFile } from '../io/file-calls.js';
 import { openRegularFile, readerOf, readFully } from '../io/opened-file.js';
-import { runSync } from '../io/steps.js';
+import { runSync, type Steps } from '../io/steps.js';
 import type { LazyShards } from './lazy-shards.js';
 
 /** Opens every shard and counts what its header says. */
@@ -20,21 +20,21 @@ export function summarize(shards: LazyShards): CheckpointSummary {
     name: (files[shard] as { name: string }).name,
     header: SafetensorsFile.contentOf(file).header,
   }));
-  return countParameters(counted, index, readConfig(path));
+  return countParameters(counted, index, runSync(readConfig(path)));
 }
 
 /** The parsed `config.json` beside a checkpoint; undefined when it cannot be read. */
-function readConfig(path: string): unknown {
+export function* readConfig(path: string): Steps<unknown> {
   try {
     const config = join(dirname(path), 'config.json');
-    const file = runSync(openRegularFile(config, config));
+    const file = yield* openRegularFile(config, config);
     try {
       if (file.byteLength > MAX_CONFIG_BYTE_LENGTH) return undefined;
       const bytes = new Uint8Array(file.byteLength);
-      runSync(readFully(readerOf(file), bytes, 0, config));
+      yield* readFully(readerOf(file), bytes, 0, config);
       return JSON.parse(new TextDecoder().decode(bytes));
     } finally {
-      closeSync(file.fd);
+      yield* closeFile(file.fd);
     }
   } catch {
     return undefined;

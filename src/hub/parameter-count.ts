@@ -6,6 +6,7 @@
 import type { Dtype } from '../format/dtype.js';
 import type { Header } from '../format/header.js';
 import { elementCountOf } from '../format/tensor-spec.js';
+import { SLICE_SIZE, type Slices } from '../json/slices.js';
 import type { CheckpointIndex } from '../shards/checkpoint-index.js';
 import { type Multiplier, type Quantization, quantizationOf } from './quantization.js';
 
@@ -107,15 +108,16 @@ export function countParameters(
 }
 
 /** Parameters by dtype; dtypes whose tensors all count as none are left out. Arguments as above. */
-export function parametersByDtype(
+export function* parametersByDtype(
   shards: readonly CountedShard[],
   index: CheckpointIndex | null,
   config: unknown,
-): Map<Dtype, number> {
+): Slices<Map<Dtype, number>> {
   const multiplier = multiplierOver(shards, index, usable(quantizationOf(config), shards));
   const counts = new Map<Dtype, number>();
   for (const { header } of shards) {
     for (let entry = 0; entry < header.size; entry++) {
+      if (entry % SLICE_SIZE === 0) yield;
       const dtype = header.dtype(entry);
       const parameters = parametersOf(header, entry, dtype, multiplier);
       if (parameters !== null) counts.set(dtype, (counts.get(dtype) ?? 0) + parameters);

@@ -29,7 +29,7 @@ import {
   wantSlice,
   wantTensor,
 } from './fetch-tensors.js';
-import type { RemoteShard, RemoteShards } from './remote-shards.js';
+import { type RemoteShard, type RemoteShards, readConfig } from './remote-shards.js';
 import { withScope } from './scope.js';
 
 /** Options of calls of a {@link RemoteCheckpoint} that may fetch headers. */
@@ -225,11 +225,11 @@ export class RemoteCheckpoint {
    */
   async summary(options: RemoteCallOptions = {}): Promise<CheckpointSummary> {
     requireOptions(options, CALL_OPTIONS);
-    const { index, list } = this.#shards;
+    const { index, list, source } = this.#shards;
     return await this.#run(options, async ({ signal }) => {
       const [headers, config] = await Promise.all([
         this.#shards.headers(signal),
-        this.#shards.config(signal),
+        readConfig(source.folder?.file('config.json'), signal),
       ]);
       const counted = list.map(({ name }, shard) => ({ name, header: headers[shard] as Header }));
       return countParameters(counted, index, config);

@@ -84,7 +84,12 @@ export async function openRemoteIn(
   });
 }
 
-async function findSource(
+/**
+ * What a source is. Asks nothing, except for a repository or a folder.
+ *
+ * @throws TypeError `ERR_INVALID_ARG_TYPE`; as `resolveSource`
+ */
+export async function findSource(
   source: string | URL | Blob | ByteSource,
   { token, headers, fetch }: RemoteOptions,
   settings: HubSettings,

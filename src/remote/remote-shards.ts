@@ -94,19 +94,20 @@ export class RemoteShards {
     });
     return header as unknown as Header;
   }
+}
 
-  /** The parsed `config.json` beside the checkpoint; undefined when there is none that can be read. */
-  async config(signal: AbortSignal): Promise<unknown> {
-    const file = this.source.folder?.file('config.json');
-    if (file === undefined) return undefined;
-    try {
-      const { bytes, fileByteLength } = await file.readStart(MAX_CONFIG_BYTE_LENGTH, signal);
-      if (fileByteLength > MAX_CONFIG_BYTE_LENGTH) return undefined;
-      return JSON.parse(new TextDecoder().decode(bytes));
-    } catch {
-      signal.throwIfAborted();
-      return undefined;
-    }
+/** The parsed `config.json` of a model; undefined when there is none that can be read. */
+export async function readConfig(
+  file: RemoteFile | undefined,
+  signal: AbortSignal,
+): Promise<unknown> {
+  try {
+    const start = await file?.readStart(MAX_CONFIG_BYTE_LENGTH, signal);
+    if (start === undefined || start.fileByteLength > MAX_CONFIG_BYTE_LENGTH) return undefined;
+    return JSON.parse(new TextDecoder().decode(start.bytes));
+  } catch {
+    signal.throwIfAborted();
+    return undefined;
   }
 }
 

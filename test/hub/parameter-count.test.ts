@@ -2,13 +2,14 @@ import { describe, expect, it } from 'vitest';
 import type { Dtype } from '../../src/format/dtype.js';
 import { parseHeader } from '../../src/format/header.js';
 import { declaredParameters, parametersByDtype } from '../../src/hub/parameter-count.js';
+import { inOneGo } from '../../src/json/slices.js';
 import { type Entry, fileBytes } from '../support/make-file.js';
 
 function counts(entries: readonly Entry[], config?: unknown): Map<Dtype, number> {
   const file = fileBytes(entries);
   const length = new DataView(file.buffer).getUint32(0, true);
   const header = parseHeader(file.slice(8, 8 + length), file.length);
-  return parametersByDtype([{ name: 'model.safetensors', header }], null, config);
+  return inOneGo(parametersByDtype([{ name: 'model.safetensors', header }], null, config));
 }
 
 describe('parametersByDtype', () => {

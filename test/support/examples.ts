@@ -15,11 +15,20 @@
  * Every example runs in a new folder with two fixtures, which hold the same tensors:
  * `model.safetensors`, with the metadata `format: pt`, and `my-model`, a folder of two shards with
  * an index and a config. A server has the same at `https://models.example/`, an address that is replaced by
- * its own before the example runs. `embed.weight` is BF16 of shape [8, 4] and counts 0, 0.25, 0.5 …; `norm.weight` is F32 of
- * shape [4] and all zeros.
+ * its own before the example runs, and is the Hub, where the repository `org/name` has what `my-model` has.
+ * `embed.weight` is BF16 of shape [8, 4] and counts 0, 0.25, 0.5 …; `norm.weight` is F32 of shape [4] and all
+ * zeros.
  */
 import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -177,7 +186,7 @@ function serve(folder: string): Server {
     try {
       bytes = readFileSync(join(folder, new URL(request.url ?? '', MODELS).pathname));
     } catch {
-      response.writeHead(404).end();
+      response.writeHead(404, { 'X-Error-Code': 'EntryNotFound' }).end();
       return;
     }
     const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '') ?? [];
@@ -201,7 +210,9 @@ export class ExampleProject {
     mkdirSync(join(this.folder, 'node_modules'));
     symlinkSync(root, join(this.folder, 'node_modules/safetensors-mmap'), 'dir');
     symlinkSync(join(root, 'node_modules/@types'), join(this.folder, 'node_modules/@types'), 'dir');
-    writeModels(join(this.folder, 'models'));
+    const models = join(this.folder, 'models');
+    writeModels(models);
+    cpSync(join(models, 'my-model'), join(models, 'org/name/resolve/main'), { recursive: true });
     for (const example of examples) {
       const folder = this.#folderOf(example);
       writeModels(folder);
@@ -230,9 +241,10 @@ export class ExampleProject {
     const { outputText } = ts.transpileModule(example.code, { compilerOptions });
     const cwd = this.#folderOf(example);
     const { port } = this.#server.address() as AddressInfo;
-    const program = outputText.replaceAll(MODELS, `http://127.0.0.1:${port}/`);
-    writeFileSync(join(cwd, 'example.mjs'), program);
-    const { stdout } = await promisify(execFile)(process.execPath, ['example.mjs'], { cwd });
+    const server = `http://127.0.0.1:${port}/`;
+    writeFileSync(join(cwd, 'example.mjs'), outputText.replaceAll(MODELS, server));
+    const env = { ...process.env, HF_ENDPOINT: server };
+    const { stdout } = await promisify(execFile)(process.execPath, ['example.mjs'], { cwd, env });
     return stdout;
   }
 

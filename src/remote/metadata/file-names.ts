@@ -23,7 +23,7 @@ export const RE_SAFETENSORS_INDEX_FILE: RegExp = /\.safetensors\.index\.json$/;
 
 /** The name of one of several files, such as `model-00001-of-00002.safetensors`. */
 export const RE_SAFETENSORS_SHARD_FILE: RegExp =
-  /^(?<prefix>(?<basePrefix>.*?)[-_])(?<shard>\d{5,6})-of-(?<total>\d{5,6})\.safetensors$/;
+  /^(?<prefix>(?<basePrefix>.*?)[_-])(?<shard>\d{5,6})-of-(?<total>\d{5,6})\.safetensors$/;
 
 /** The parts of a shard's name. */
 export interface SafetensorsShardFileInfo {
@@ -37,7 +37,15 @@ export interface SafetensorsShardFileInfo {
   total: string;
 }
 
-/** Takes the name of a shard apart; null for any other name. */
+/**
+ * Takes the name of a shard apart; null for any other name.
+ *
+ * @example
+ * ```ts
+ * const { shard, total } = parseSafetensorsShardFilename('model-00002-of-00163.safetensors') ?? {};
+ * console.log(shard, total); // → 00002 00163
+ * ```
+ */
 export function parseSafetensorsShardFilename(filename: string): SafetensorsShardFileInfo | null {
   const parts = RE_SAFETENSORS_SHARD_FILE.exec(filename)?.groups;
   if (parts === undefined) return null;

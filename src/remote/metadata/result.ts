@@ -5,13 +5,16 @@
 
 import type { Dtype } from '../../format/dtype.js';
 import type { Header } from '../../format/header.js';
+import {
+  type CountedShard,
+  declaredParameters,
+  parametersByDtype,
+} from '../../hub/parameter-count.js';
+import type { Slices } from '../../json/slices.js';
 import type { CheckpointIndex } from '../../shards/checkpoint-index.js';
 
-/** The name of a tensor. */
-export type TensorName = string;
-
 /** What a header says about a tensor. */
-export interface TensorInfo {
+export interface SafetensorsTensorInfo {
   /** Dtype, as spelled in the header. */
   dtype: Dtype;
   /** Dimensions in elements, outermost first; empty for a scalar. */
@@ -20,11 +23,17 @@ export interface TensorInfo {
   data_offsets: [begin: number, end: number];
 }
 
+/** What some metadata say about the number of parameters. */
+export interface DeclaredParameters {
+  /** The number, in which tied tensors count once. */
+  total_parameters?: string | number;
+}
+
 /** Metadata of a file or an index. Those of an index may have numbers, as `total_size`. */
-export type SafetensorsMetadata = { total_parameters?: string | number } & Record<string, string>;
+export type SafetensorsMetadata = DeclaredParameters & Record<string, string>;
 
 /** The header of a file: its tensors by name, in the order of the header. */
-export type SafetensorsFileHeader = Record<TensorName, TensorInfo> & {
+export type SafetensorsFileHeader = Record<string, SafetensorsTensorInfo> & {
   /** The metadata; null where the header says so. */
   __metadata__?: SafetensorsMetadata;
 };
@@ -36,14 +45,14 @@ export interface SafetensorsIndexJson {
   /** The metadata, without values that are lists or objects. */
   metadata?: SafetensorsMetadata;
   /** The shard of every tensor. Left out above 200 000 tensors or 24 million characters: it costs memory. */
-  weight_map?: Record<TensorName, string>;
+  weight_map?: Record<string, string>;
 }
 
 /** The headers of all shards, by their names in the index. */
 export type SafetensorsShardedHeaders = Record<string, SafetensorsFileHeader>;
 
-/** What a result has in either case. */
-interface Counted {
+/** What results have in either case. */
+export interface Counts {
   /** Parameters by dtype, with `computeParametersCount`. */
   parameterCount?: Partial<Record<Dtype, number>>;
   /** `total_parameters` of the metadata, at most the sum of `parameterCount`; with `computeParametersCount`. */
@@ -53,14 +62,16 @@ interface Counted {
 }
 
 /** Result of `parseSafetensorsMetadata` for a model of one file. */
-export interface SafetensorsSingleFile extends Counted {
+export interface SafetensorsSingleFile extends Counts {
+  /** Tells the two kinds of results apart. */
   sharded: false;
   /** The file's header. */
   header: SafetensorsFileHeader;
 }
 
 /** Result of `parseSafetensorsMetadata` for a model in several files. */
-export interface SafetensorsShards extends Counted {
+export interface SafetensorsShards extends Counts {
+  /** Tells the two kinds of results apart. */
   sharded: true;
   /** The index. */
   index: SafetensorsIndexJson;
@@ -71,14 +82,68 @@ export interface SafetensorsShards extends Counted {
 /** Result of `parseSafetensorsMetadata`. */
 export type SafetensorsParseFromRepo = SafetensorsSingleFile | SafetensorsShards;
 
+/** The same with `computeParametersCount`. */
+export type CountedParseFromRepo = SafetensorsParseFromRepo &
+  Pick<Required<SafetensorsParseFromRepo>, 'parameterCount'>;
+
 /** Most tensors of an index whose weight map is given. */
 const MAX_WEIGHT_MAP_ENTRIES = 200_000;
 
 /** Most characters of names and shards in a weight map that is given. */
 const MAX_WEIGHT_MAP_LENGTH = 24_000_000;
 
+/** A model of which all headers were read. */
+export interface ReadModel {
+  /** Null for a model of one file. */
+  readonly index: CheckpointIndex | null;
+  readonly shards: readonly CountedShard[];
+  /** As in the result. */
+  readonly filepaths: string[];
+}
+
+/** How parameters are counted. */
+export interface Counting {
+  /** The parsed `config.json`; undefined when there is none. */
+  readonly config: unknown;
+}
+
+/** The result for a model; with `counting` it has counts. */
+export function* resultSlices(
+  model: ReadModel,
+  counting: Counting | null,
+): Slices<SafetensorsParseFromRepo> {
+  const { index: checkedIndex, shards, filepaths } = model;
+  const headers: SafetensorsShardedHeaders = Object.create(null);
+  for (const { name, header } of shards) {
+    yield;
+    headers[name] = headerRecord(header);
+  }
+  yield;
+  if (checkedIndex === null) {
+    const header = Object.values(headers)[0] as SafetensorsFileHeader;
+    const counts = yield* countsOf(model, counting, header.__metadata__);
+    return { sharded: false, header, ...counts, filepaths };
+  }
+  const index = indexRecord(checkedIndex);
+  const counts = yield* countsOf(model, counting, index.metadata);
+  return { sharded: true, index, headers, ...counts, filepaths };
+}
+
+function* countsOf(
+  { index, shards }: ReadModel,
+  counting: Counting | null,
+  metadata: SafetensorsMetadata | null | undefined,
+): Slices<Pick<Counts, 'parameterCount' | 'parameterTotal'>> {
+  if (counting === null) return {};
+  const counts = yield* parametersByDtype(shards, index, counting.config);
+  const sum = [...counts.values()].reduce((total, count) => total + count, 0);
+  // The number 0 stands for none.
+  const total = declaredParameters(metadata?.total_parameters || undefined, sum);
+  return { parameterCount: record(counts), ...(total === null ? {} : { parameterTotal: total }) };
+}
+
 /** Pairs as an object without prototype. */
-export function record<Value>(pairs: Iterable<readonly [string, Value]>): Record<string, Value> {
+function record<Value>(pairs: Iterable<readonly [string, Value]>): Record<string, Value> {
   const object: Record<string, Value> = Object.create(null);
   for (const [key, value] of pairs) object[key] = value;
   return object;

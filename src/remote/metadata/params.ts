@@ -1,0 +1,141 @@
+/** What `parseSafetensorsMetadata` is called with. */
+
+import {
+  argumentRangeError,
+  argumentTypeError,
+  type OptionNames,
+  requireBoolean,
+  requireFunction,
+  requireOptions,
+  requireSignal,
+  requireString,
+} from '../../errors/arguments.js';
+import { isRepositoryName, requireRevision } from '../../hub/ids.js';
+import { pathObjection } from '../../shards/shard-paths.js';
+import type { ByteSource } from '../byte-source.js';
+import type { Fetch } from '../session.js';
+import { RE_SAFETENSORS_FILE, RE_SAFETENSORS_INDEX_FILE } from './file-names.js';
+
+/** A repository as an object. */
+export interface RepoId {
+  /** Its kind. Only a `model` has weights. */
+  readonly type: string;
+  /** Organisation and name, as `org/name`. */
+  readonly name: string;
+}
+
+/** A repository with a model: `org/name`, or the same as an object. */
+export type RepoDesignation = string | RepoId;
+
+/** A token, as older versions of `@huggingface/hub` take it. */
+export interface RepoCredentials {
+  /** The token. */
+  readonly accessToken: string;
+}
+
+/** What applies to models anywhere. */
+export interface SharedParams {
+  /** Whether to count parameters, which takes `config.json` too; false by default. */
+  readonly computeParametersCount?: boolean | undefined;
+  /** The token for the host that is asked, of any form. */
+  readonly accessToken?: string | undefined;
+  /** The same, where `accessToken` is not given. */
+  readonly credentials?: RepoCredentials | undefined;
+  /** Called instead of the global `fetch`. */
+  readonly fetch?: Fetch | undefined;
+  /** Aborts the call, which then rejects with `signal.reason`. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** A model in a repository of the Hub. */
+export interface RepositoryParams extends SharedParams {
+  /** The repository; only models have weights. */
+  readonly repo: RepoDesignation;
+  /**
+   * A safetensors file or an index of the repository. Without it the first of `model.safetensors`,
+   * `model.safetensors.index.json` and what `library` adds.
+   */
+  readonly path?: string | undefined;
+  /** Branch, tag, ref or commit; `main` by default. */
+  readonly revision?: string | undefined;
+  /**
+   * With `diffusers` also looks for `diffusion_pytorch_model.safetensors` and its index in `transformer`,
+   * in `unet` and beside `model_index.json`. Others add nothing.
+   */
+  readonly library?: string | undefined;
+  /** Address of the Hub; `HF_ENDPOINT`, or https://huggingface.co. */
+  readonly hubUrl?: string | undefined;
+  /** Not beside `repo`. */
+  readonly source?: undefined;
+}
+
+/** A model anywhere. */
+export interface SourceParams extends SharedParams {
+  /** What `openRemote` takes; in Node also what `openCheckpoint` does: a folder, an index, a file. */
+  readonly source: string | URL | Blob | ByteSource;
+  /** Not beside `source`, which says where the model is; nor are the others of {@link RepositoryParams}. */
+  readonly repo?: undefined;
+}
+
+/** Argument of `parseSafetensorsMetadata`. */
+export type ParseSafetensorsMetadataParams = RepositoryParams | SourceParams;
+
+const NAMES: OptionNames<RepositoryParams> = {
+  repo: true,
+  path: true,
+  revision: true,
+  library: true,
+  hubUrl: true,
+  source: true,
+  computeParametersCount: true,
+  accessToken: true,
+  credentials: true,
+  fetch: true,
+  signal: true,
+};
+
+const TEXTS = ['path', 'revision', 'library', 'hubUrl', 'accessToken'] as const;
+const OF_REPOSITORIES = ['path', 'revision', 'library', 'hubUrl'] as const;
+
+/** Prefixes of repositories that hold no models, and one that must be left out. */
+const KIND = /^(?:model|dataset|space|kernel|bucket)s?\//;
+
+/** Throws a TypeError or a RangeError for a mistake of the caller's. */
+export function requireParams(params: ParseSafetensorsMetadataParams): void {
+  requireOptions(params, NAMES);
+  const { repo, source, computeParametersCount = false, fetch, signal } = params;
+  const texts: Partial<RepositoryParams> = params as RepositoryParams;
+  for (const name of TEXTS) if (texts[name] !== undefined) requireString(name, texts[name]);
+  requireBoolean('computeParametersCount', computeParametersCount);
+  if (fetch !== undefined) requireFunction('fetch', fetch);
+  requireSignal(signal);
+  if ((repo === undefined) === (source === undefined)) {
+    throw argumentTypeError('repo', 'given, or source instead of it', repo);
+  }
+  if (source !== undefined) {
+    const needless = OF_REPOSITORIES.find((name) => texts[name] !== undefined);
+    if (needless === undefined) return;
+    throw argumentTypeError(needless, 'undefined with source, which says where', texts[needless]);
+  }
+  const { path, revision } = texts;
+  if (revision !== undefined) requireRevision(revision);
+  if (!path) return;
+  const hasKnownEnd = RE_SAFETENSORS_FILE.test(path) || RE_SAFETENSORS_INDEX_FILE.test(path);
+  if (hasKnownEnd && pathObjection(path) === null) return;
+  const expected = 'a path that ends with .safetensors or .safetensors.index.json';
+  throw argumentRangeError('path', expected, path);
+}
+
+/** The name of a repository, as `org/name`. Throws a TypeError for one without models. */
+export function modelName(repo: RepoDesignation): string {
+  const { type, name } = typeof repo === 'string' ? { type: 'model', name: repo } : Object(repo);
+  const isModel = type === 'model' && typeof name === 'string' && !KIND.test(name);
+  const parts = isModel ? name.split('/') : [];
+  if (isModel && parts.length <= 2 && isRepositoryName(parts)) return name;
+  throw argumentTypeError('repo', "a model, as 'org/name'", typeof repo === 'string' ? repo : name);
+}
+
+/** The token of a call; undefined without one. */
+export function tokenOf({ accessToken, credentials }: SharedParams): string | undefined {
+  return accessToken || credentials?.accessToken || undefined;
+}

@@ -1,0 +1,145 @@
+/** Reads index and headers of a model that is somewhere else, for `parseSafetensorsMetadata`. */
+
+import { RemoteError } from '../../errors/errors.js';
+import type { Header } from '../../format/header.js';
+import type { HubSettings } from '../../hub/settings.js';
+import { inTurns } from '../../json/slices.js';
+import { encodePath } from '../hub-address.js';
+import { findSource } from '../open.js';
+import type { RemoteFile, RemoteSource } from '../remote-file.js';
+import { RemoteShards, readConfig } from '../remote-shards.js';
+import { withScope } from '../scope.js';
+import { requireEndpoint } from '../source-address.js';
+import {
+  DIFFUSERS_SAFETENSORS_FILE,
+  DIFFUSERS_SAFETENSORS_INDEX_FILE,
+  DIFFUSERS_WEIGHTS_SUBFOLDERS,
+  SAFETENSORS_FILE,
+  SAFETENSORS_INDEX_FILE,
+} from './file-names.js';
+import {
+  modelName,
+  type ParseSafetensorsMetadataParams,
+  type RepositoryParams,
+  type SourceParams,
+  tokenOf,
+} from './params.js';
+import { resultSlices, type SafetensorsParseFromRepo } from './result.js';
+
+/** Where models have their weights. The first of these files that exists is the model. */
+const USUAL_PATHS: readonly string[] = [SAFETENSORS_FILE, SAFETENSORS_INDEX_FILE];
+
+/** Where those of diffusers have them. */
+const DIFFUSERS_PATHS: readonly string[] = [
+  ...DIFFUSERS_WEIGHTS_SUBFOLDERS.map((folder) => `${folder}/`),
+  '',
+].flatMap((prefix) => [
+  prefix + DIFFUSERS_SAFETENSORS_FILE,
+  prefix + DIFFUSERS_SAFETENSORS_INDEX_FILE,
+]);
+
+/** A model whose index, or whose only header, was read. */
+interface OpenedModel {
+  /** Of the index or of the only file, as it stands in the result. */
+  readonly path: string;
+  readonly shards: RemoteShards;
+}
+
+/** How a model is found. */
+interface Finder {
+  open(signal: AbortSignal): Promise<OpenedModel>;
+  /** The `config.json` that says how the model is quantized; undefined where there cannot be one. */
+  config(opened: Promise<OpenedModel>, signal: AbortSignal): Promise<RemoteFile | undefined>;
+}
+
+/** The result for a model that is not on this machine. The parameters were checked. */
+export async function parseRemote(
+  params: ParseSafetensorsMetadataParams,
+  settings: HubSettings,
+): Promise<SafetensorsParseFromRepo> {
+  const isCounted = params.computeParametersCount === true;
+  const finder =
+    params.source === undefined ? inRepository(params, settings) : atSource(params, settings);
+  return await withScope([params.signal], async ({ signal }) => {
+    const opening = finder.open(signal);
+    const readingConfig = async (): Promise<unknown> =>
+      readConfig(await finder.config(opening, signal), signal);
+    const [{ path, shards }, headers, config] = await Promise.all([
+      opening,
+      opening.then((opened) => opened.shards.headers(signal)),
+      isCounted ? readingConfig() : undefined,
+    ]);
+    const { index, list } = shards;
+    const folder = path.slice(0, path.lastIndexOf('/') + 1);
+    const model = {
+      index,
+      shards: list.map(({ name }, shard) => ({ name, header: headers[shard] as Header })),
+      filepaths: [path, ...(index?.shards ?? []).map((name) => folder + name)],
+    };
+    return await inTurns(resultSlices(model, isCounted ? { config } : null), signal);
+  });
+}
+
+/** Finds the model of a repository. */
+function inRepository(params: RepositoryParams, settings: HubSettings): Finder {
+  const { path, revision = 'main', library, hubUrl, fetch } = params;
+  const hub = hubUrl ? settingsFor(hubUrl, settings) : settings;
+  const endpoint = requireEndpoint(hub.endpoint, 'HF_ENDPOINT');
+  const repository = `${endpoint}/${modelName(params.repo)}`;
+  const options = { token: tokenOf(params), fetch };
+  const sourceAt = (at: string, signal: AbortSignal): Promise<RemoteSource> =>
+    findSource(
+      `${repository}/resolve/${encodeURIComponent(revision)}/${encodePath(at)}`,
+      options,
+      hub,
+      signal,
+    );
+  const paths = path
+    ? [path]
+    : [...USUAL_PATHS, ...(library === 'diffusers' ? DIFFUSERS_PATHS : [])];
+  return {
+    async open(signal) {
+      let missing: unknown;
+      for (const candidate of paths) {
+        try {
+          const source = await sourceAt(candidate, signal);
+          const shards = await RemoteShards.open(source, undefined, signal);
+          return { path: candidate, shards };
+        } catch (error) {
+          if (!isMissing(error)) throw error;
+          missing = error;
+        }
+      }
+      if (paths.length === 1) throw missing;
+      const message = `expected one of ${paths.join(', ')} in revision ${revision}, found none`;
+      const context = { path: repository, cause: missing };
+      throw new RemoteError('SAFETENSORS_REMOTE_NOT_FOUND', message, context);
+    },
+    config: async (_, signal) => (await sourceAt('config.json', signal)).file,
+  };
+}
+
+/** Finds the model that a source is. */
+function atSource(params: SourceParams, settings: HubSettings): Finder {
+  const options = { token: tokenOf(params), fetch: params.fetch };
+  return {
+    async open(signal) {
+      const source = await findSource(params.source, options, settings, signal);
+      const shards = await RemoteShards.open(source, undefined, signal);
+      return { path: source.file.path, shards };
+    },
+    config: async (opening) => (await opening).shards.source.folder?.file('config.json'),
+  };
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof RemoteError && error.code === 'SAFETENSORS_REMOTE_NOT_FOUND';
+}
+
+/** Settings for another Hub, which the token of this machine is not for. */
+function settingsFor(hubUrl: string, settings: HubSettings): HubSettings {
+  const endpoint = requireEndpoint(hubUrl, 'hubUrl');
+  const usual = requireEndpoint(settings.endpoint, 'HF_ENDPOINT');
+  const isSame = new URL(endpoint).origin === new URL(usual).origin;
+  return { ...settings, endpoint, ...(isSame ? {} : { readToken: () => undefined }) };
+}

@@ -1,0 +1,81 @@
+/** `parseSafetensorsMetadata` in Node. */
+
+import { openShards } from '../../checkpoint/open.js';
+import { readConfig } from '../../checkpoint/summary.js';
+import { isUrl } from '../../errors/brand-checks.js';
+import { SafetensorsFile } from '../../file/file.js';
+import type { Header } from '../../format/header.js';
+import { hubSettings } from '../../hub/environment.js';
+import { runAsync, type Steps } from '../../io/steps.js';
+import { type ParseSafetensorsMetadataParams, requireParams } from '../metadata/params.js';
+import { parseRemote } from '../metadata/parse.js';
+import {
+  type CountedParseFromRepo,
+  resultSlices,
+  type SafetensorsParseFromRepo,
+} from '../metadata/result.js';
+
+/** The text of a URL. A scheme has two letters: one is a drive of Windows. */
+const URL_TEXT = /^[a-z][a-z\d+.-]+:/i;
+
+/**
+ * Index, headers and number of parameters of a model, with one request for each file. Takes the parameters,
+ * and has the result, of the function of this name in `@huggingface/hub`; only the import changes. Objects
+ * of the result have no prototype. A file that is not valid safetensors is refused, as everywhere in this
+ * package.
+ *
+ * The model is in a repository of the Hub (`repo`, `revision`, `path`), or it is a `source`: whatever
+ * `openRemote` takes, or a local path as `openCheckpoint` takes it.
+ *
+ * Parameters are counted as the Hub does: packed values of quantized models one by one, scalars and scales
+ * not; tied tensors as often as they are stored. `data_offsets` count in bytes from the end of the header.
+ *
+ * @throws By rejecting: FormatError for a header or an index that is not valid; RemoteError for what a server
+ *   refuses, among others `SAFETENSORS_REMOTE_NOT_FOUND` when there are no weights; of local paths whatever
+ *   `openCheckpoint` throws; TypeError and RangeError for parameters; `signal.reason` when it was aborted
+ *
+ * @example
+ * ```ts
+ * const { sharded, filepaths, parameterCount } = await parseSafetensorsMetadata({
+ *   repo: 'org/name',
+ *   computeParametersCount: true,
+ * });
+ * console.log(sharded, filepaths.length); // → true 3
+ * console.log({ ...parameterCount }); // → { BF16: 32, F32: 4 }
+ * ```
+ */
+export function parseSafetensorsMetadata(
+  params: ParseSafetensorsMetadataParams & { readonly computeParametersCount: true },
+): Promise<CountedParseFromRepo>;
+export function parseSafetensorsMetadata(
+  params: ParseSafetensorsMetadataParams,
+): Promise<SafetensorsParseFromRepo>;
+export async function parseSafetensorsMetadata(
+  params: ParseSafetensorsMetadataParams,
+): Promise<SafetensorsParseFromRepo> {
+  requireParams(params);
+  const { source, computeParametersCount = false, signal } = params;
+  if (!isLocal(source)) return await parseRemote(params, hubSettings());
+  return await runAsync(parseLocal(source, computeParametersCount), signal);
+}
+
+function isLocal(source: unknown): source is string | URL {
+  if (typeof source === 'string') return !URL_TEXT.test(source);
+  return isUrl(source) && source.protocol === 'file:';
+}
+
+function* parseLocal(source: string | URL, isCounted: boolean): Steps<SafetensorsParseFromRepo> {
+  const shards = yield* openShards(source, {});
+  try {
+    const { index, path, shards: files } = shards.files;
+    const headers = Array.from(shards, (file) => SafetensorsFile.headerOf(file));
+    const model = {
+      index,
+      shards: files.map(({ name }, shard) => ({ name, header: headers[shard] as Header })),
+      filepaths: index === null ? [path] : [path, ...files.map((file) => file.path)],
+    };
+    return yield* resultSlices(model, isCounted ? { config: yield* readConfig(path) } : null);
+  } finally {
+    shards.close({});
+  }
+}

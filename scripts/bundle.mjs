@@ -11,6 +11,7 @@ import { copyFileSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { rolldown } from 'rolldown';
+import { eagerFunctions } from './eager-functions.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const modules = join(root, 'build');
@@ -114,7 +115,7 @@ await write(
   {
     platform: 'node',
     transform: { target: 'node20.19' },
-    plugins: [lateBuiltins, addonLocation],
+    plugins: [lateBuiltins, addonLocation, eagerFunctions],
     preserveEntrySignatures: 'allow-extension',
   },
   {

@@ -100,6 +100,15 @@ test('no builtin is imported statically', () => {
   expect(text).toContain('process.getBuiltinModule');
 });
 
+test('V8 compiles at import what the first open calls, and nothing else', async () => {
+  const functions = await measureInChild('package/children/first-open-functions.mjs');
+  expect(functions).toEqual({ eager: expect.any(Number), uncompiled: [], uncalled: [] });
+  expect(functions).toHaveProperty(
+    'eager',
+    expect.toSatisfy((count: number) => count > 30),
+  );
+});
+
 test('importing loads no builtin that only writing needs', async () => {
   const loaded = await measureInChild<string[]>('package/children/import-builtins.mjs');
   expect(loaded.length).toBeLessThan(10);

@@ -8,13 +8,13 @@
 
 const FIRST_OPEN = new Set([
   ...['safeOpen', 'requireOptions', 'isIterable', 'isAbortSignal', 'openFile', 'runSync', 'step'],
-  ...['checkStorageOptions', 'requireBoolean', 'locate', 'pathText', 'objectionTo', 'limitsOf$1'],
+  ...['checkStorageOptions', 'requireBoolean', 'locate', 'pathText', 'objectionTo'],
   ...['requireLittleEndianHost', 'openHere', 'openRegularFile', 'openWithoutWaiting', 'openPath'],
   ...['retryWithoutDropped', 'statOpened', 'requireRegularFile', 'readFileHeader', 'readerOf'],
   ...['readFully', 'readOnce', 'readHeaderLength', 'headerLimit', 'contextOf', 'parseStart'],
-  ...['readHeader', 'readUsualHeader', 'endOfMetadata', 'layoutOf', 'openStorage', 'loadAddon'],
-  ...['addonPath', 'namedFile', 'shippedFile', 'use', 'bind', 'uncountBuffers', 'reasonToCount'],
-  ...['map', 'closeFile'],
+  ...['readHeader', 'readUsualHeader', 'mostTensors', 'endOfMetadata', 'layoutOf', 'openStorage'],
+  ...['loadAddon', 'addonPath', 'namedFile', 'shippedFile', 'use', 'bind', 'uncountBuffers'],
+  ...['reasonToCount', 'map', 'closeFile', 'headerLimitsOf'],
 ]);
 
 /** A function at the top of a module, and its name. */

@@ -120,7 +120,7 @@ export async function safeOpenAsync(
 export function* openFile(path: PathLike, options: OpenOptions): Steps<SafetensorsFile> {
   checkStorageOptions(options);
   const { location, label } = locate(path);
-  const limits = limitsOf(options, label);
+  const limits = headerLimitsOf(options, label);
   const file = yield* openHere(location, label);
   let storage: FileBackedStorage | undefined;
   try {
@@ -199,7 +199,7 @@ export function loadFile(path: PathLike, options: OpenOptions = {}): Map<string,
 export function parse(bytes: Uint8Array, options: ParseOptions = {}): SafetensorsFile {
   requireOptions(options, PARSE_OPTIONS);
   if (!isUint8Array(bytes)) throw argumentTypeError('bytes', 'a Uint8Array', bytes);
-  const limits = limitsOf(options, undefined);
+  const limits = headerLimitsOf(options, undefined);
   // A Buffer's `slice` would copy nothing. Shared memory is fine.
   const whole = plainBytes(bytes) as Uint8Array<ArrayBuffer>;
   const length = readHeaderLength(whole.subarray(0, HEAD_BYTE_LENGTH), whole.byteLength, limits);
@@ -216,7 +216,7 @@ function checkStorageOptions(options: OpenOptions): void {
   requireBoolean('guard', guard);
 }
 
-function limitsOf(options: ParseOptions, path: string | undefined): ParseHeaderOptions {
+function headerLimitsOf(options: ParseOptions, path: string | undefined): ParseHeaderOptions {
   requireLittleEndianHost(path);
   return { maxHeaderByteLength: options.maxHeaderByteLength, path };
 }

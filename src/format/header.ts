@@ -17,7 +17,7 @@ import { describeForeignFormat, HEAD_BYTE_LENGTH } from './foreign-formats.js';
 import { checkTensors } from './header-checks.js';
 import { HeaderParser } from './header-parser.js';
 import { DTYPE_MASK, SUPERSEDED, type TensorColumns, USUAL } from './tensor-columns.js';
-import { readUsualHeader, type UsualHeader } from './usual-header.js';
+import { readUsualHeader, type UsualColumns, type UsualHeader } from './usual-header.js';
 
 /** Bytes before the header: its length N as an unsigned little-endian integer. */
 export const PREFIX_BYTE_LENGTH = 8;
@@ -255,7 +255,7 @@ export class Header {
   /** Position behind that value. */
   readonly metadataEnd: number;
   readonly #reader: JsonReader;
-  readonly #columns: TensorColumns;
+  readonly #columns: TensorColumns | UsualColumns;
   readonly #names: NameTable | DecodedNames;
   #metadata: ReadonlyMap<string, string> | null = null;
 
@@ -319,8 +319,7 @@ export class Header {
 
   /** Whether there is such an entry and its name is the string of `reader` that begins at `start`. */
   isNamed(entry: number, reader: JsonReader, start: number): boolean {
-    const nameAt = this.#columns.nameAt[entry];
-    return nameAt !== undefined && compareTexts(this.#reader, nameAt, reader, start) === 0;
+    return entry < this.size && compareTexts(this.#reader, this.nameAt(entry), reader, start) === 0;
   }
 
   /** Name of an entry. */

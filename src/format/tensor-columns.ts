@@ -14,6 +14,11 @@ export const SUPERSEDED = 0x80;
 /** `"":{"dtype":"U8","shape":[],"data_offsets":[0,0]},`: no tensor takes fewer bytes of a header. */
 const MIN_TENSOR_BYTE_LENGTH = 50;
 
+/** Most tensors that a header of that many bytes can have. */
+export function mostTensors(headerByteLength: number): number {
+  return Math.floor(headerByteLength / MIN_TENSOR_BYTE_LENGTH) + 1;
+}
+
 /**
  * The rows, called entries. The arrays are filled up to `size`. They never grow: memory that is not touched costs nothing.
  */
@@ -39,7 +44,7 @@ export class TensorColumns {
 
   /** Room for all tensors of a header of that many bytes. */
   constructor(headerByteLength: number) {
-    const capacity = Math.floor(headerByteLength / MIN_TENSOR_BYTE_LENGTH) + 1;
+    const capacity = mostTensors(headerByteLength);
     this.nameAt = new Uint32Array(capacity);
     this.nameHash = new Uint32Array(capacity);
     this.shapeAt = new Uint32Array(capacity);
@@ -48,19 +53,6 @@ export class TensorColumns {
     this.beginLow = new Uint32Array(capacity);
     this.endHigh = new Uint32Array(capacity);
     this.endLow = new Uint32Array(capacity);
-  }
-
-  /** Adds an entry whose offsets are at most 2^53 - 1. */
-  add(nameAt: number, shapeAt: number, kind: number, begin: number, end: number): void {
-    const entry = this.size;
-    this.nameAt[entry] = nameAt;
-    this.shapeAt[entry] = shapeAt;
-    this.kind[entry] = kind;
-    this.beginHigh[entry] = begin / 2 ** 32;
-    this.beginLow[entry] = begin;
-    this.endHigh[entry] = end / 2 ** 32;
-    this.endLow[entry] = end;
-    this.size = entry + 1;
   }
 
   /** Offset of the first byte, exact up to 2^53. */

@@ -10,7 +10,7 @@ import { JsonReader } from '../json/reader.js';
 import { SLICE_SIZE, type Slices } from '../json/slices.js';
 import { DTYPE_NAMES, DTYPES } from './dtype.js';
 import { METADATA_NAME } from './header-parser.js';
-import { TensorColumns, USUAL } from './tensor-columns.js';
+import { mostTensors, USUAL } from './tensor-columns.js';
 
 /**
  * Longer headers, of some 20 000 tensors, are the scanner's: there both take the same time in a fresh
@@ -18,10 +18,46 @@ import { TensorColumns, USUAL } from './tensor-columns.js';
  */
 export const MAX_USUAL_BYTE_LENGTH: number = 2 * 2 ** 20;
 
+/**
+ * What `TensorColumns` keeps, of tensors that stand in the order of their bytes: one offset for each. Most
+ * of the memory is never touched.
+ */
+export class UsualColumns {
+  /** Position in the header behind the opening quote of the name. */
+  readonly nameAt: Uint32Array;
+  /** Position in the header of the opening bracket of the shape. */
+  readonly shapeAt: Uint32Array;
+  /** Code of the dtype and the bit above. */
+  readonly kind: Uint8Array;
+  /** Offset behind the last byte. */
+  readonly ends: Float64Array;
+  /** Entries in use. */
+  size = 0;
+
+  /** Room for all tensors of a header of that many bytes. */
+  constructor(headerByteLength: number) {
+    const capacity = mostTensors(headerByteLength);
+    this.nameAt = new Uint32Array(capacity);
+    this.shapeAt = new Uint32Array(capacity);
+    this.kind = new Uint8Array(capacity);
+    this.ends = new Float64Array(capacity);
+  }
+
+  /** Offset of the first byte. */
+  begin(entry: number): number {
+    return entry === 0 ? 0 : this.end(entry - 1);
+  }
+
+  /** Offset behind the last byte. */
+  end(entry: number): number {
+    return this.ends[entry] as number;
+  }
+}
+
 /** What stands in a header of the usual spelling. */
 export interface UsualHeader {
-  /** The tensors, in the order of their offsets; the hashes of the names are not filled in. */
-  readonly columns: TensorColumns;
+  /** The tensors, in the order of their offsets. */
+  readonly columns: UsualColumns;
   readonly names: DecodedNames;
   /** Position of the metadata's value; -1 when there is none. */
   readonly metadataAt: number;
@@ -88,14 +124,16 @@ export function* readUsualHeader(
   if (metadataAt !== -1 && text[metadataEnd] !== ',') return null;
   let at = metadataAt === -1 ? 1 : metadataEnd + 1;
 
-  const columns = new TensorColumns(bytes.length);
+  const columns = new UsualColumns(bytes.length);
+  const { nameAt, shapeAt, kind, ends } = columns;
   const entries = new Map<string, number>();
   const layouts = new Map<string, Layout | null>();
   let end = 0;
   let endText = '0';
   let next: string | undefined = ',';
   while (next === ',') {
-    if (columns.size % SLICE_SIZE === 0) yield;
+    const entry = columns.size;
+    if (entry % SLICE_SIZE === 0) yield;
     TENSOR.lastIndex = at;
     const match = TENSOR.exec(text);
     if (match === null) return null;
@@ -107,20 +145,21 @@ export function* readUsualHeader(
       layouts.set(spelling, layout);
     }
     if (layout === null || match[BEGIN] !== endText) return null;
-    const begin = end;
     end += layout.byteLength;
     endText = match[END] as string;
     if (String(end) !== endText || end > Number.MAX_SAFE_INTEGER) return null;
-    entries.set(name, columns.size);
-    const nameAt = at + 1;
-    columns.add(nameAt, nameAt + name.length + layout.shapeAt, layout.code | USUAL, begin, end);
+    entries.set(name, entry);
+    nameAt[entry] = at + 1;
+    shapeAt[entry] = at + 1 + name.length + layout.shapeAt;
+    kind[entry] = layout.code | USUAL;
+    ends[entry] = end;
+    columns.size = entry + 1;
     at = TENSOR.lastIndex;
     next = match[NEXT];
   }
   const rest = new JsonReader(bytes.subarray(at));
   if (rest.peek() !== -1 || end !== dataByteLength) return null;
   if (entries.size !== columns.size || entries.has(METADATA_NAME)) return null;
-  columns.trim();
   return { columns, names: new DecodedNames(entries), metadataAt, metadataEnd };
 }
 

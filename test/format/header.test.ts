@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { FormatError } from '../../src/errors/errors.js';
 import { DTYPE_NAMES, DTYPES, type Dtype } from '../../src/format/dtype.js';
 import { PREFIX_BYTE_LENGTH, readHeaderLength } from '../../src/format/header.js';
+import { JsonReader } from '../../src/json/reader.js';
 import { bytesOf, cases } from './header-cases.js';
 import {
   concatenate,
@@ -317,5 +318,22 @@ describe('maxHeaderByteLength', () => {
   test('must be a number', () => {
     const options = { maxHeaderByteLength: '1' as unknown as number };
     expect(() => readHeaderLength(file, file.length, options)).toThrow(TypeError);
+  });
+});
+
+describe('behind the last tensor', () => {
+  const description = '"t":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}';
+  test.each([
+    ['read at once', `{${description}}`],
+    ['scanned', `{ ${description}}`],
+  ])('no entry has a name, not even that of the first brace: %s', (_, json) => {
+    const header = parseFile(fileOf(json, dataBytes(1)));
+    const namedLike = (name: string, entry: number): boolean => {
+      const reader = new JsonReader(new TextEncoder().encode(JSON.stringify(name)));
+      return header.isNamed(entry, reader, reader.readString());
+    };
+    expect(namedLike('t', 0)).toBe(true);
+    expect(namedLike('{', 1)).toBe(false);
+    expect(namedLike('{ ', 1)).toBe(false);
   });
 });

@@ -55,17 +55,15 @@ export class IndexCheck {
   }
 
   #compareNames(index: CheckpointIndex, shard: number, header: Header): void {
-    const shardName = quoteName(index.shards[shard] as string);
-    let found = 0;
-    const entries = index.entriesOf(shard);
     const places = index.placesIn(shard, header);
-    for (let i = 0; i < places.length; i++) {
-      const entry = entries[i] as number;
-      if (places[i] !== -1) found++;
-      else this.#addProblem(() => `tensor ${quoteName(index.name(entry))} is not in ${shardName}`);
-    }
+    const isComplete = !places.includes(-1);
     // Names are unique on both sides: when all were found and the numbers are equal, none is left.
-    if (found === header.size) return;
+    if (isComplete && places.length === header.size) return;
+    const shardName = quoteName(index.shards[shard] as string);
+    for (const [i, entry] of index.entriesOf(shard).entries()) {
+      if (places[i] !== -1) continue;
+      this.#addProblem(() => `tensor ${quoteName(index.name(entry))} is not in ${shardName}`);
+    }
     for (let entry = 0; entry < header.size; entry++) {
       const name = header.name(entry);
       const indexed = index.find(name);

@@ -175,10 +175,14 @@ export class CheckpointIndex {
     const places = new Int32Array(entries.length);
     let next = 0;
     let other = 0;
+    let isTurn = false;
     for (let i = 0; i < entries.length; i++) {
       const nameAt = this.#nameAt[entries[i] as number] as number;
+      // As long as the dtypes take turns, they are expected to.
+      if (isTurn) [next, other] = [other, next];
       let place = next;
       if (!header.isNamed(next, reader, nameAt)) {
+        isTurn = !isTurn;
         place = other;
         other = next;
         if (!header.isNamed(place, reader, nameAt)) {

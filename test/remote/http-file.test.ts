@@ -103,6 +103,24 @@ describe('a file', () => {
     expect(sockets.size).toBe(1);
   });
 
+  it('uses its connections again after redirects', async () => {
+    const { url, sockets } = await serve((request, response) => {
+      if (!request.url?.endsWith('?there')) {
+        response.writeHead(302, { Location: '?there' }).end('moved'.repeat(100));
+        return;
+      }
+      response.writeHead(206, { 'Content-Range': `bytes 0-9/${FILE.length}` });
+      response.end(FILE.subarray(0, 10));
+    });
+    const { file } = await open(url);
+    for (let i = 0; i < 5; i++) {
+      await file.readStart(10);
+      await sleep(1);
+    }
+    // The second request may go out before the first connection is free.
+    expect(sockets.size).toBeLessThan(3);
+  });
+
   it('uses its connection again after an answer that is an error', async () => {
     const { url, sockets } = await serve((_, response) => {
       response.writeHead(404).end('not here'.repeat(100));
@@ -259,6 +277,45 @@ describe('requests', () => {
     });
     await expect(file.readStart(10, AbortSignal.timeout(20))).rejects.toThrow('timeout');
     await expect.poll(() => isCancelled).toBe(true);
+  });
+
+  it('ask for bytes as they are, and follow redirects by hand', async () => {
+    const asked: RequestInit[] = [];
+    const { url } = await serve();
+    const ownFetch: typeof fetch = (input, init = {}) => {
+      asked.push(init);
+      return fetch(input, init);
+    };
+    const { file } = await open(url, { fetch: ownFetch });
+    await file.readStart(10);
+    expect(new Headers(asked[0]?.headers).get('accept-encoding')).toBe('identity');
+    expect(asked[0]?.redirect).toBe('manual');
+  });
+
+  it('do not follow redirects from https: to http:', async () => {
+    const asked: string[] = [];
+    const ownFetch: typeof fetch = async (input) => {
+      asked.push(String(input));
+      return new Response('', { status: 302, headers: { Location: 'http://models.example/x' } });
+    };
+    const { file } = await open('https://models.example/m.safetensors', { fetch: ownFetch });
+    await expect(file.readStart(10)).rejects.toMatchObject({ code: 'SAFETENSORS_UNSAFE_URL' });
+    expect(asked.length).toBe(1);
+  });
+
+  it('cancel a body that is not used, also one of a fetch that does not know signals', async () => {
+    const events: string[] = [];
+    const body = new ReadableStream(
+      { pull: () => void events.push('read'), cancel: () => void events.push('cancelled') },
+      { highWaterMark: 0 },
+    );
+    const headers = { 'Content-Length': '100000' };
+    const ownFetch: typeof fetch = async () => new Response(body, { status: 200, headers });
+    const { file } = await open('https://models.example/m.safetensors', { fetch: ownFetch });
+    await expect(file.readStart(10)).rejects.toMatchObject({
+      code: 'SAFETENSORS_RANGES_UNSUPPORTED',
+    });
+    expect(events).toEqual(['cancelled']);
   });
 
   it('to a host that does not exist fail at once', async () => {

@@ -150,11 +150,12 @@ const changed = 'SAFETENSORS_FILE_CHANGED';
 const unavailable = 'SAFETENSORS_REMOTE_UNAVAILABLE';
 const unsafe = 'SAFETENSORS_UNSAFE_URL';
 
-/** An answer with another head, at the first request and at the second one. */
+/** An answer with another head, at the first request and at the second one. It is not tried again. */
 function heads(name, code, makeAnswer) {
+  const answer = (exchange) => exchange.send(makeAnswer(exchange));
   return [
-    { name: `${name}, at first`, answer: (exchange) => exchange.send(makeAnswer(exchange)), code },
-    { name: `${name}, later`, answer: second((it) => it.send(makeAnswer(it))), code },
+    { name: `${name}, at first`, answer, code, requests: 1 },
+    { name: `${name}, later`, answer: second(answer), code, requests: 2 },
   ];
 }
 
@@ -363,6 +364,17 @@ const BODIES = [
     check: ({ asked }) => assert.ok(asked.length >= 5, `${asked.length} requests`),
   },
   {
+    name: 'breaks the connection after the last byte',
+    answer: second((exchange) => {
+      const { begin, end, response } = exchange;
+      const range = `bytes ${begin}-${end - 1}/${FILE.length}`;
+      response.writeHead(206, { 'Content-Range': range, ETag: '"first"' });
+      // Unlike a body of a known length, this one has an end of its own.
+      response.write(FILE.subarray(begin, end), () => setTimeout(() => response.destroy(), 50));
+    }),
+    requests: 2,
+  },
+  {
     name: 'breaks the connection in a body, and goes on with another version',
     answer: (exchange) => {
       if (exchange.count === 2) exchange.breakAfter(300);
@@ -451,18 +463,19 @@ const REDIRECTS = [
     },
   },
   {
-    name: 'redirects to another host and back',
+    name: 'redirects to another host, back, and on from there',
     answer: (exchange) => {
       const { servers, request, isElsewhere } = exchange;
       if (isElsewhere) exchange.redirect(`${servers.origin}${request.url}?back`);
-      else if (request.url.endsWith('?back')) exchange.send();
+      else if (request.url.endsWith('?back')) exchange.redirect('?back&again');
+      else if (request.url.endsWith('again')) exchange.send();
       else exchange.redirect(elsewhere(exchange));
     },
     token: TOKEN,
     headers: { 'X-Key': 'secret key' },
     check: ({ asked }) => {
-      const back = asked.filter(({ url }) => url.endsWith('?back'));
-      assert.ok(back.length > 0);
+      const back = asked.filter(({ url }) => url.includes('?back'));
+      assert.ok(back.length >= 4);
       for (const { headers } of back) {
         assert.deepEqual([headers.authorization, headers['x-key']], [undefined, undefined]);
       }
@@ -513,6 +526,15 @@ const REDIRECTS = [
         asked.map((one) => one.isElsewhere),
         [false, true, true, false, true],
       ),
+  },
+  {
+    name: 'redirects to a host that breaks, and then to one that does not',
+    answer: (exchange) => {
+      const { isElsewhere, request, count } = exchange;
+      if (!isElsewhere) exchange.redirect(`${elsewhere(exchange)}?signature=${count}`);
+      else if (count > 2 && request.url.endsWith('=1')) exchange.response.destroy();
+      else exchange.send();
+    },
   },
   {
     name: 'signs URLs that are never accepted',
@@ -659,6 +681,34 @@ const REPOSITORIES = [
       assert.match(asked[0].url, /\/resolve\/main\//);
       assert.match(asked[1].url, /\/resolve\/1{40}\//);
     },
+  },
+  {
+    name: 'lets another host name the commit',
+    answer: (exchange) => {
+      const headers = { 'X-Repo-Commit': COMMITS[1], 'X-Linked-ETag': '"x"' };
+      if (exchange.isElsewhere) exchange.send({ headers });
+      else exchange.redirect(`${elsewhere(exchange)}?signature=${exchange.count}`);
+    },
+    run: async ({ file, folder }) => {
+      await file.readStart(10);
+      await folder.file('file.safetensors').readStart(10);
+    },
+    check: ({ asked }) => assert.match(asked[2].url, /\/resolve\/main\//),
+  },
+  {
+    name: 'has a content network whose hosts have ETags of their own',
+    answer: (exchange) => {
+      const { count, isElsewhere } = exchange;
+      const headers = { ETag: `"${count}"`, 'X-Repo-Commit': COMMITS[0] };
+      if (count === 1 || isElsewhere) exchange.send({ headers });
+      else exchange.redirect(elsewhere(exchange));
+    },
+  },
+  {
+    name: 'has another ETag at the same commit',
+    answer: (exchange) =>
+      exchange.send({ headers: { ETag: `"${exchange.count}"`, 'X-Repo-Commit': COMMITS[0] } }),
+    code: changed,
   },
   {
     name: 'names a commit that is none',

@@ -11,6 +11,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { DEFAULT_HUB_SETTINGS } from '../../src/hub/settings.js';
 import type { RemoteSource } from '../../src/remote/remote-file.js';
 import { resolveSource } from '../../src/remote/source.js';
+import { textOf } from '../support/source-tree.js';
 
 const NGINX = 'nginx';
 const PYTHON = 'python3';
@@ -70,14 +71,24 @@ async function stop(child: ChildProcess | undefined): Promise<void> {
   await once(child, 'exit');
 }
 
+/** Added to the server of the page: a presigned URL, and a redirect. */
+const SIGNED_AND_MOVED = `
+  location /signed/ {
+    if ($arg_signature != valid) { return 403; }
+    rewrite ^/signed/(.*)$ /$1 break;
+  }
+  location /moved/ { rewrite ^/moved/(.*)$ /$1 redirect; }
+}`;
+
 async function open(url: string): Promise<RemoteSource> {
   const { signal } = new AbortController();
   return resolveSource(url, { startByteLength: 1000 }, DEFAULT_HUB_SETTINGS, signal);
 }
 
-describe.skipIf(!isInstalled(NGINX, '-v'))('nginx', () => {
+describe.skipIf(!isInstalled(NGINX, '-v'))('nginx, as docs/remote.md says', () => {
   let port = 0;
   let child: ChildProcess | undefined;
+  const [documented = ''] = /^server \{[\s\S]*?^\}/m.exec(textOf('docs/remote.md')) ?? [];
 
   beforeAll(async () => {
     port = await freePort();
@@ -91,16 +102,12 @@ describe.skipIf(!isInstalled(NGINX, '-v'))('nginx', () => {
       ${process.getuid?.() === 0 ? 'user root;' : ''}
       events {}
       http {
-        access_log ${inFolder('access.log')}; root ${JSON.stringify(folder)}; ${temporary.join(' ')}
+        access_log ${inFolder('access.log')}; ${temporary.join(' ')}
         gzip on; gzip_types *; gzip_min_length 1;
-        server {
-          listen 127.0.0.1:${port};
-          location /signed/ {
-            if ($arg_signature != valid) { return 403; }
-            rewrite ^/signed/(.*)$ /$1 break;
-          }
-          location /moved/ { rewrite ^/moved/(.*)$ /$1 redirect; }
-        }
+        ${documented
+          .replace('127.0.0.1:8000', `127.0.0.1:${port}`)
+          .replace('/srv/models', folder)
+          .replace(/\}\s*$/, () => SIGNED_AND_MOVED)}
       }`,
     );
     child = await start(NGINX, ['-c', join(folder, 'nginx.conf'), '-p', folder], port);

@@ -89,9 +89,9 @@ class SourceFile implements RemoteFile {
   async readInto(
     target: Uint8Array<ArrayBuffer>,
     position: number,
-    { signal, onBytes, tensor }: ReadRangeOptions = {},
+    { signal, onBytes }: ReadRangeOptions = {},
   ): Promise<void> {
-    this.#requireSame(tensor);
+    this.#requireSame();
     const end = position + target.length;
     // The caller's code gets a signal of its own: it may leave listeners on it.
     const bytes: unknown = await withScope([signal], async (scope) =>
@@ -103,16 +103,16 @@ class SourceFile implements RemoteFile {
     const plain = plainBytes(bytes);
     if (plain.length !== target.length) {
       const message = `expected ${target.length} bytes from read(${position}, ${end}), found ${plain.length}`;
-      throw new RemoteError('SAFETENSORS_BAD_RESPONSE', message, { path: this.path, tensor });
+      throw new RemoteError('SAFETENSORS_BAD_RESPONSE', message, { path: this.path });
     }
     target.set(plain);
     onBytes?.(target.length);
   }
 
-  #requireSame(tensor: string | undefined): void {
+  #requireSame(): void {
     const { byteLength } = this.#source;
     if (byteLength === this.#byteLength) return;
     const message = `expected ${this.#byteLength} bytes, as when it was opened, found ${byteLength}`;
-    throw new FileChangedError(message, { path: this.path, tensor });
+    throw new FileChangedError(message, { path: this.path });
   }
 }

@@ -297,8 +297,8 @@ export class RemoteCheckpoint {
 
   /**
    * A part of a tensor, in memory of its own, by the rules of `Tensor.slice`. Fetches only the runs of
-   * bytes that it has; runs that are less than 64 KiB apart are fetched together, with what is between
-   * them.
+   * bytes that it has; runs that are at most 64 KiB apart are fetched together, with what is between
+   * them. Options may follow the index.
    *
    * @throws As `getTensor`, and as `Tensor.slice`
    *
@@ -309,9 +309,14 @@ export class RemoteCheckpoint {
    * console.log(row.toFloat32()); // → Float32Array(4) [ 1, 1.25, 1.5, 1.75 ]
    * ```
    */
-  async getSlice(name: string, ...index: readonly SliceIndex[]): Promise<Tensor> {
+  async getSlice(
+    name: string,
+    ...args: readonly SliceIndex[] | readonly [...index: SliceIndex[], options: RemoteReadOptions]
+  ): Promise<Tensor> {
+    const [index, options] = splitOptions(args);
+    requireOptions(options, READ_OPTIONS);
     const { maxBufferByteLength } = this.#limits;
-    return await this.#fetchOne(name, {}, (tensor) =>
+    return await this.#fetchOne(name, options, (tensor) =>
       wantSlice(tensor, index, maxBufferByteLength),
     );
   }
@@ -400,4 +405,14 @@ export class RemoteCheckpoint {
   [Symbol.dispose](): void {
     this.close();
   }
+}
+
+/** An index is an array, a number, a string or null; any other object behind them is options. */
+function splitOptions(
+  args: readonly (SliceIndex | RemoteReadOptions)[],
+): [index: readonly SliceIndex[], options: RemoteReadOptions] {
+  const last = args.at(-1);
+  const hasOptions = typeof last === 'object' && last !== null && !Array.isArray(last);
+  const index = (hasOptions ? args.slice(0, -1) : args) as readonly SliceIndex[];
+  return [index, hasOptions ? (last as RemoteReadOptions) : {}];
 }

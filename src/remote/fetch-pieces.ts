@@ -1,5 +1,6 @@
 /** Fetches planned pieces, several at a time, into the memory of tensors. */
 
+import { RemoteError } from '../errors/errors.js';
 import { allocate } from '../errors/out-of-memory.js';
 import { type Slots, Transfer, type TransferOptions } from '../io/transfer.js';
 import { untilAborted } from '../io/until-aborted.js';
@@ -29,20 +30,21 @@ export class LazyMemory implements ResultMemory {
 }
 
 /**
- * Fetches all pieces, begun in this order, as many at once as there are slots. An error ends the requests
+ * Fetches all pieces of a plan, begun in its order, as many at once as there are slots. An error ends the requests
  * under way; an abort also ends waiting for a slot. Memory beside the results: at most a piece for every
  * slot.
  *
  * @throws What the first request that fails rejects with; what `onProgress` throws
  */
 export async function fetchPieces(
-  pieces: readonly FetchPiece[],
+  plan: () => Iterable<FetchPiece>,
   slots: Slots,
   onProgress: TransferOptions['onProgress'],
   scope: AbortController,
 ): Promise<void> {
   const { signal } = scope;
-  const totalBytes = pieces.reduce((sum, { begin, end }) => sum + end - begin, 0);
+  let totalBytes = 0;
+  for (const { begin, end } of plan()) totalBytes += end - begin;
   const transfer = new Transfer(totalBytes, { onProgress }, () => signal.throwIfAborted());
   const onBytes = (byteLength: number): void => {
     try {
@@ -52,7 +54,7 @@ export async function fetchPieces(
       scope.abort(error);
     }
   };
-  const fetching = transfer.run(pieces, slots, async (piece) => {
+  const fetching = transfer.run(plan(), slots, async (piece) => {
     try {
       await fetchPiece(piece, signal, onBytes);
     } catch (error) {
@@ -70,16 +72,28 @@ async function fetchPiece(
   onBytes: (byteLength: number) => void,
 ): Promise<void> {
   const [first] = parts as [PiecePart, ...PiecePart[]];
-  const tensor = parts.length === 1 ? first.memory.tensor : undefined;
-  const options = { signal, onBytes, tensor };
-  if (parts.length === 1 && first.copy.loops.length === 0) {
-    const { memory, targetByteOffset, copy } = first;
-    const target = memory.bytes.subarray(targetByteOffset, targetByteOffset + copy.byteLength);
-    return await file.readInto(target, begin, options);
+  const { memory, targetByteOffset, copy } = first;
+  const tensor = parts.length === 1 ? memory.tensor : undefined;
+  const isRun = parts.length === 1 && copy.loops.length === 0;
+  const bytes = isRun
+    ? memory.bytes.subarray(targetByteOffset, targetByteOffset + copy.byteLength)
+    : allocate(Uint8Array, end - begin, { path: file.path, tensor });
+  try {
+    await file.readInto(bytes, begin, { signal, onBytes });
+  } catch (error) {
+    throw withTensor(error, tensor);
   }
-  const bytes = allocate(Uint8Array, end - begin, { path: file.path, tensor });
-  await file.readInto(bytes, begin, options);
+  if (isRun) return;
   for (const { copy, memory, targetByteOffset } of parts) {
     gather(copy, bytes, begin, memory.bytes, targetByteOffset);
   }
+}
+
+/** The error to throw for that of a request, which knows no tensors: one that names the tensor. */
+function withTensor(error: unknown, tensor: string | undefined): unknown {
+  if (tensor === undefined || !(error instanceof RemoteError)) return error;
+  const { code, path, status, url, cause, message } = error;
+  const prefix = path === undefined ? '' : `${path}: `;
+  const rest = message.slice(prefix.length);
+  return new RemoteError(code, rest, { path, tensor, status, url, cause });
 }

@@ -85,7 +85,6 @@ export async function fetchTensors(
   const sorted = wanted.toSorted(
     (a, b) => rank(a) - rank(b) || a.copy.byteOffset - b.copy.byteOffset,
   );
-  const pieces = [...planPieces(sorted, maxGapByteLength)];
-  await fetchPieces(pieces, slots, onProgress, scope);
+  await fetchPieces(() => planPieces(sorted, maxGapByteLength), slots, onProgress, scope);
   return wanted.map((one) => one.make());
 }

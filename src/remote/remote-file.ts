@@ -8,8 +8,6 @@ export interface ReadRangeOptions {
   readonly signal?: AbortSignal | undefined;
   /** Called with the length of every piece that arrives; together they are the length of the range. */
   readonly onBytes?: ((byteLength: number) => void) | undefined;
-  /** The tensor that the range belongs to, for messages. */
-  readonly tensor?: string | undefined;
 }
 
 /** The first bytes of a remote file. */

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { RemoteError } from '../../src/errors/errors.js';
 import {
   DTYPES,
   type Dtype,
@@ -9,6 +10,7 @@ import {
   saveFileSync,
   serialize,
 } from '../../src/index.js';
+import { openRemote } from '../../src/remote/browser.js';
 import { PIECE_BYTE_LENGTH } from '../../src/remote/fetch-plan.js';
 import { FIRST_BYTE_LENGTH } from '../../src/remote/read-header.js';
 import { arbitraryTensor, arbitraryTensors } from '../save/arbitrary-tensors.js';
@@ -280,6 +282,54 @@ describe('a fetch', () => {
     expect(files.aborted).toBe(3);
     expect((await other).shape).toEqual([1, MIB]);
     await expect(checkpoint.getTensor('a', { signal: aborting.signal })).rejects.toBe('enough');
+  });
+
+  it('of a slice takes options behind the index', async () => {
+    const { files, checkpoint } = await opened([rows('t', 2)]);
+    let told = 0;
+    const onProgress = (): void => {
+      told++;
+    };
+    expect((await checkpoint.getSlice('t', 1, null, { onProgress })).byteLength).toBe(MIB);
+    expect((await checkpoint.getSlice('t', { onProgress })).byteLength).toBe(2 * MIB);
+    expect(told).toBe(2);
+    files.delayMs = 10_000;
+    const aborting = new AbortController();
+    const ended = checkpoint.getSlice('t', [0, 1], { signal: aborting.signal });
+    aborting.abort('enough');
+    await expect(ended).rejects.toBe('enough');
+    const wrong = checkpoint.getSlice('t', { start: 0 } as never);
+    await expect(wrong).rejects.toMatchObject({ code: 'ERR_INVALID_ARG_VALUE' });
+  });
+
+  it('names the tensor when its request fails, and no tensor when it was for several', async () => {
+    const { files, checkpoint } = await opened([rows('a', 1), rows('b', 1)]);
+    const path = 'https://models.example/model.safetensors';
+    files.onRequest = () => {
+      throw new RemoteError('SAFETENSORS_REMOTE_UNAVAILABLE', 'no answer', { path, status: 503 });
+    };
+    await expect(checkpoint.getTensor('a')).rejects.toMatchObject({
+      message: `${path}: tensor "a": no answer`,
+      ...{ code: 'SAFETENSORS_REMOTE_UNAVAILABLE', path, tensor: 'a', status: 503 },
+    });
+    await expect(checkpoint.getTensors()).rejects.toThrow(`${path}: no answer`);
+  });
+
+  it('says so when there is no memory', async () => {
+    const byteLength = 2 ** 43;
+    const file = { t: { dtype: 'U8', shape: [byteLength], data_offsets: [0, byteLength] } };
+    const header = new TextEncoder().encode(JSON.stringify(file));
+    const start = new Uint8Array(100_000);
+    start[0] = header.length;
+    start.set(header, 8);
+    const checkpoint = await openRemote({
+      byteLength: 8 + header.length + byteLength,
+      read: async (begin, end) => start.slice(begin, end),
+    });
+    await expect(checkpoint.getTensor('t')).rejects.toMatchObject({
+      code: 'SAFETENSORS_OUT_OF_MEMORY',
+      tensor: 't',
+    });
   });
 
   it('leaves nothing under way after 1 000 aborts', async () => {

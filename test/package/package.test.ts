@@ -11,6 +11,7 @@ import {
   readFileSync,
   rmSync,
   symlinkSync,
+  writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -157,6 +158,21 @@ describe('installed without network, compiler and Python', () => {
       'node',
     ];
     runNode(project, process.env, TSC, ...flags, ...options, ...programs);
+  });
+
+  it('compiles a page against the types for browsers, without those of Node', () => {
+    const project = install(folder, 'page', withAddon.filename);
+    const page = 'consumer-browser.mts';
+    copyFileSync(join(root, 'test/package/children', page), join(project, page));
+    const compilerOptions = {
+      ...{ noEmit: true, strict: true, exactOptionalPropertyTypes: true, skipLibCheck: false },
+      ...{ target: 'es2022', module: 'esnext', moduleResolution: 'bundler', types: [] },
+      lib: ['es2023', 'esnext.disposable', 'dom'],
+      customConditions: ['browser'],
+    };
+    const config = JSON.stringify({ compilerOptions, files: [page] });
+    writeFileSync(join(project, 'tsconfig.json'), config);
+    runNode(project, process.env, TSC, '-p', 'tsconfig.json');
   });
 });
 

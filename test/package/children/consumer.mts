@@ -13,6 +13,7 @@ import {
   type TensorInput,
   type TensorOf,
 } from 'safetensors-mmap';
+import { openRemote, type RemoteCheckpoint } from 'safetensors-mmap/remote';
 
 export function firstValues(path: string): Map<string, number> {
   const values = new Map<string, number>();
@@ -141,4 +142,13 @@ export async function save(path: string, file: SafetensorsFile): Promise<void> {
   saveFileSync(path, tensors);
   const inMemory: Record<string, TensorInput<TensorBytes>> = {};
   saveFileSync(path, inMemory);
+}
+
+export async function remote(source: string | URL | Blob): Promise<number> {
+  using checkpoint: RemoteCheckpoint = await openRemote(source, { headers: [['x-key', '1']] });
+  const same: Tensor = await checkpoint.getTensor('a', { signal: AbortSignal.timeout(1000) });
+  await saveFile('copy.safetensors', { a: same });
+  // @ts-expect-error only after await
+  checkpoint.byteLength.toFixed();
+  return await checkpoint.byteLength;
 }

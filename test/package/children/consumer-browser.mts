@@ -1,0 +1,25 @@
+// A page of a careful stranger: compiled, not run, with the types of browsers and none of Node.
+import { openRemote, RemoteError, type Tensor } from 'safetensors-mmap/remote';
+
+export async function firstRow(dropped: File): Promise<Float32Array> {
+  const checkpoint = await openRemote(dropped);
+  const [name = ''] = checkpoint.keys();
+  const row: Tensor = await checkpoint.getSlice(name, 0, { signal: AbortSignal.timeout(1000) });
+  return row.toFloat32();
+}
+
+export async function shapeAt(url: URL, token: string): Promise<readonly number[] | number> {
+  try {
+    const options = { token, headers: { 'x-key': '1' }, fetch: window.fetch, concurrency: 4 };
+    const checkpoint = await openRemote(url, options);
+    const tensors: Map<string, Tensor> = await checkpoint.getTensors(['norm.weight']);
+    const size: number = await checkpoint.byteLength;
+    return tensors.get('norm.weight')?.shape ?? size;
+  } catch (error) {
+    if (error instanceof RemoteError) return error.status ?? 0;
+    throw error;
+  }
+}
+
+// @ts-expect-error no such option
+export const misspelt: unknown = openRemote('https://models.example/', { tokn: '' });

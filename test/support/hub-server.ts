@@ -45,6 +45,14 @@ export const TOKEN = 'hf_reader';
 /** Of such files a repository only has pointers. */
 const LARGE_FILE = /\.(?:safetensors|bin|gguf)$/;
 
+/** As the Hub and its content network say it: pages of other sites may ask, and see these headers. */
+const FOR_PAGES = {
+  'Access-Control-Allow-Origin': '*',
+  'Access-Control-Allow-Headers': 'Authorization, Range',
+  'Access-Control-Expose-Headers':
+    'X-Repo-Commit, X-Error-Code, X-Error-Message, ETag, Link, Accept-Ranges, Content-Range, X-Linked-Size, X-Linked-ETag',
+};
+
 const JSON_TYPE = 'application/json; charset=utf-8';
 
 interface StoredFile {
@@ -202,6 +210,8 @@ export class HubServer {
   ): Promise<void> {
     const { method = '', url: path = '', headers } = request;
     this.requests.push({ server, method, path, headers });
+    for (const [name, value] of Object.entries(FOR_PAGES)) response.setHeader(name, value);
+    if (method === 'OPTIONS') return void response.writeHead(204).end();
     try {
       await answer();
     } catch (error) {

@@ -226,7 +226,7 @@ describe('requests', () => {
       isSlow = false;
       response.write(FILE.subarray(0, 700));
     });
-    const { file } = await open(url, { stallMs: 200, firstDelayMs: 1 });
+    const { file } = await open(url, { stallMs: 1000, firstDelayMs: 1 });
     expect((await file.readStart(5000)).bytes).toEqual(FILE.slice(0, 5000));
     expect(ranges).toEqual(['bytes=0-4999', 'bytes=700-4999']);
   });

@@ -13,11 +13,46 @@ const MAX_ANSWER_BYTE_LENGTH = 10_000_000;
 
 const COMMIT = /^[0-9a-f]{40}$/;
 
+/** A list that has more pages would never end. The Hub gives a thousand entries on each. */
+const MAX_PAGES = 1000;
+
 /** A file or a folder in a repository. */
 export interface RepositoryEntry {
   /** Path from the root of the repository. */
   readonly path: string;
   readonly isFolder: boolean;
+  /** Length of a file in bytes. */
+  readonly byteLength: number;
+  /**
+   * Of a file: for a large one the SHA-256 of its bytes, for others git's SHA-1 of them; in hexadecimal digits.
+   * Empty when the Hub does not tell.
+   */
+  readonly hash: string;
+  /** Whether the Hub keeps it in its Xet storage. */
+  readonly isXet: boolean;
+}
+
+const HASH = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
+
+/** What the list says of an entry; undefined for none. */
+function readEntry(entry: unknown): RepositoryEntry | undefined {
+  const { path, type, size, oid, lfs, xetHash } = Object(entry);
+  if (typeof path !== 'string') return undefined;
+  const hash = Object(lfs).oid ?? oid;
+  return {
+    path,
+    isFolder: type === 'directory',
+    byteLength: Number.isSafeInteger(size) && size >= 0 ? size : 0,
+    hash: typeof hash === 'string' && HASH.test(hash) ? hash : '',
+    isXet: typeof xetHash === 'string',
+  };
+}
+
+/** A page of a list. */
+interface Page {
+  readonly json: unknown;
+  /** URL of the next one. */
+  readonly next: URL | undefined;
 }
 
 /** A repository at one revision. */
@@ -64,17 +99,30 @@ export class HubRepository {
     return new HttpFile(this.#session, address);
   }
 
-  /** What is in a folder; at most the first thousand entries. One request. */
+  /** What is in a folder. One request for every thousand entries. */
   async list(folder: string, signal: AbortSignal): Promise<RepositoryEntry[]> {
-    const path = shownUrl(this.#url('tree', folder));
-    const found = await this.#session.request(path, signal, (tried) =>
-      this.#ask('tree', folder, tried),
-    );
-    const entries: unknown[] = Array.isArray(found) ? found : [];
-    return entries.flatMap((entry) => {
-      const { path, type } = Object(entry);
-      return typeof path === 'string' ? [{ path, isFolder: type === 'directory' }] : [];
-    });
+    const entries: RepositoryEntry[] = [];
+    let url: URL | undefined = this.#url('tree', folder);
+    for (let pages = 0; url !== undefined && pages < MAX_PAGES; pages++) {
+      const asked: URL = url;
+      const { json, next } = await this.#session.request(shownUrl(asked), signal, (tried) =>
+        this.#ask(asked, tried),
+      );
+      const page: unknown[] = Array.isArray(json) ? json : [];
+      entries.push(...page.map(readEntry).filter((entry) => entry !== undefined));
+      url = next;
+    }
+    return entries;
+  }
+
+  /** Finds out the commit, and pins it. At most one request. */
+  async pinCommit(signal: AbortSignal): Promise<string> {
+    const url = this.#url('revision', '');
+    const path = shownUrl(url);
+    await this.#session.request(path, signal, (tried) => this.#askCommit(tried));
+    if (this.#commit !== undefined) return this.#commit;
+    const message = 'expected the commit of the revision in `sha`, found none';
+    throw this.#session.error('SAFETENSORS_BAD_RESPONSE', message, { path, url });
   }
 
   #pin(commit: string, path: string): void {
@@ -86,7 +134,7 @@ export class HubRepository {
 
   async #askCommit(tried: Try): Promise<void> {
     if (this.#commit !== undefined) return;
-    const { sha } = Object(await this.#ask('revision', '', tried));
+    const { sha } = Object((await this.#ask(this.#url('revision', ''), tried)).json);
     if (typeof sha === 'string' && COMMIT.test(sha)) this.#commit = sha;
   }
 
@@ -96,17 +144,25 @@ export class HubRepository {
   }
 
   /** Asks the Hub's API, in one try. */
-  async #ask(question: HubQuestion, folder: string, tried: Try): Promise<unknown> {
+  async #ask(url: URL, tried: Try): Promise<Page> {
     const session = this.#session;
-    const url = this.#url(question, folder);
     const path = shownUrl(url);
     const answer = await request(session, { url, isForeign: false, path }, tried);
     if (answer.response.status !== 200) {
       const asked = { path, isOnHub: true, origin: url.origin };
       throw await refused(session, answer, asked, tried);
     }
-    return await readJson(session, answer, path, tried);
+    const next = nextPage(answer.response.headers, url);
+    return { json: await readJson(session, answer, path, tried), next };
   }
+}
+
+/** URL of the page that follows in a list: of the same server, which gets the token. */
+function nextPage(headers: Headers, url: URL): URL | undefined {
+  const [, link] = /<([^>]*)>\s*;\s*rel="?next"?/i.exec(headers.get('link') ?? '') ?? [];
+  if (link === undefined || !URL.canParse(link, url.href)) return undefined;
+  const next = new URL(link, url);
+  return next.origin === url.origin ? next : undefined;
 }
 
 /** The JSON of a body. */

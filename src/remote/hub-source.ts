@@ -6,7 +6,7 @@ import { chooseFiles, onlyWholeFile } from '../shards/file-choice.js';
 import { SHARD_EXTENSION } from '../shards/shard-paths.js';
 import { type FoundFile, kindOf, requireInside } from './found-file.js';
 import type { HubAddress } from './hub-address.js';
-import { HubRepository } from './hub-repository.js';
+import { HubRepository, type RepositoryEntry } from './hub-repository.js';
 import type { FileStart, RemoteFile, RemoteFolder } from './remote-file.js';
 import type { Session } from './session.js';
 
@@ -61,7 +61,7 @@ export async function hubSource(
   } catch (error) {
     if (!isMissing(error)) throw error;
     const names = await namesIn(repository, path, signal);
-    if (names !== null) return await open(choose(names, first, repository.pageOf(path)));
+    if (names !== null) return await open(chooseAmong(names, repository.pageOf(path), first));
     for (const name of FURTHER_NAMES) {
       const found = name === first ? null : await open(name).catch(nullIfMissing);
       if (found !== null) return found;
@@ -105,7 +105,7 @@ function withStart(file: RemoteFile, byteLength: number, start: FileStart): Remo
 }
 
 /** Names of the files and of the folders in a folder. */
-interface Names {
+export interface Names {
   readonly files: readonly string[];
   readonly folders: readonly string[];
 }
@@ -117,7 +117,11 @@ async function namesIn(
   signal: AbortSignal,
 ): Promise<Names | null> {
   const entries = await repository.list(folder, signal).catch(nullIfMissing);
-  if (entries === null) return null;
+  return entries === null ? null : namesAmong(entries, folder);
+}
+
+/** The names of what is directly in a folder, by a list that may have more. */
+export function namesAmong(entries: readonly RepositoryEntry[], folder: string): Names {
   const prefix = folder === '' ? '' : `${folder}/`;
   const here = entries.filter(({ path }) => {
     return path.startsWith(prefix) && !path.slice(prefix.length).includes('/');
@@ -129,8 +133,13 @@ async function namesIn(
   return { files: namesOf(false), folders: namesOf(true) };
 }
 
-/** The model's file or index by the names in a folder, of which `missing` is not there. */
-function choose({ files, folders }: Names, missing: string, path: string): string {
+/**
+ * The model's file or index by the names in a folder, whose page is at `path`; `missing` is not there after
+ * all.
+ *
+ * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_DIFFUSERS_PIPELINE`
+ */
+export function chooseAmong({ files, folders }: Names, path: string, missing?: string): string {
   const { indexes, single } = chooseFiles(files, undefined);
   const chosen = [indexes[0], single, onlyWholeFile(files)].find(
     (name) => name !== undefined && name !== missing,

@@ -7,21 +7,25 @@ import { type FoundFile, kindOf, requireInside } from './found-file.js';
 import { HttpFile } from './http-file.js';
 import { encodePath } from './hub-address.js';
 import { hubSource } from './hub-source.js';
-import type { RemoteFolder, RemoteSource } from './remote-file.js';
+import type { RemoteSource } from './remote-file.js';
 import { isLoopback, shownUrl } from './safe-urls.js';
 import { type Fetch, Session } from './session.js';
 import { parseSource, requireEndpoint, type SourceAddress } from './source-address.js';
 
-/** How a source is asked. */
-export interface ResolveOptions extends CallerCredentials {
+/** How requests are sent. */
+export interface SessionSettings extends CallerCredentials {
   /** The runtime's own by default. */
   readonly fetch?: Fetch | undefined;
-  /** Bytes of the first request for a file. */
-  readonly startByteLength: number;
   /** For tests: milliseconds until a request has stalled. */
   readonly stallMs?: number | undefined;
   /** For tests: milliseconds before the first retry. */
   readonly firstDelayMs?: number | undefined;
+}
+
+/** How a source is asked. */
+export interface ResolveOptions extends SessionSettings {
+  /** Bytes of the first request for a file. */
+  readonly startByteLength: number;
 }
 
 /**
@@ -38,18 +42,9 @@ export async function resolveSource(
   settings: HubSettings,
   signal: AbortSignal,
 ): Promise<RemoteSource> {
-  const endpoint = requireEndpoint(settings.endpoint, 'HF_ENDPOINT');
-  const address = parseSource(typeof source === 'string' ? source : source.href, endpoint);
-  const session = openSession(address, options, settings, endpoint);
+  const { address, session } = openSource(source, options, settings);
   const close = (): void => session.close();
   if (address.hub === null) return { ...urlSource(session, address.url), close };
-  if (settings.isOffline) {
-    const message = 'the Hub must not be asked: HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set';
-    throw new RemoteError(
-      'SAFETENSORS_OFFLINE',
-      `${message}; openCheckpoint opens what was downloaded`,
-    );
-  }
   try {
     const found = await hubSource(session, address.hub, options.startByteLength, signal);
     return { ...found, close };
@@ -59,9 +54,39 @@ export async function resolveSource(
   }
 }
 
+/** A source that may be asked, and the session to ask it, which the caller closes. */
+export interface OpenedSource {
+  readonly address: SourceAddress;
+  readonly session: Session;
+}
+
+/**
+ * Parses a source. Asks nothing.
+ *
+ * @throws RemoteError `SAFETENSORS_UNSAFE_URL`, `SAFETENSORS_OFFLINE`
+ * @throws RangeError, TypeError for a source, a token or headers that are none
+ */
+export function openSource(
+  source: string | URL,
+  options: SessionSettings,
+  settings: HubSettings,
+): OpenedSource {
+  const endpoint = requireEndpoint(settings.endpoint, 'HF_ENDPOINT');
+  const address = parseSource(typeof source === 'string' ? source : source.href, endpoint);
+  const session = openSession(address, options, settings, endpoint);
+  if (address.hub !== null && settings.isOffline) {
+    const message = 'the Hub must not be asked: HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set';
+    throw new RemoteError(
+      'SAFETENSORS_OFFLINE',
+      `${message}; openCheckpoint opens what was downloaded`,
+    );
+  }
+  return { address, session };
+}
+
 function openSession(
   { hub, url }: SourceAddress,
-  options: ResolveOptions,
+  options: SessionSettings,
   settings: HubSettings,
   endpoint: string,
 ): Session {
@@ -79,8 +104,14 @@ function openSession(
   return new Session({ fetch, credentials, stallMs, firstDelayMs });
 }
 
+/** A file at a URL, and those beside it. */
+interface UrlSource extends FoundFile {
+  readonly file: HttpFile;
+  readonly folder: { file(name: string): HttpFile };
+}
+
 /** A file at a URL; the others of its folder have the same query, which may be what lets us in. */
-function urlSource(session: Session, url: URL): FoundFile {
+export function urlSource(session: Session, url: URL): UrlSource {
   const fileAt = (at: URL): HttpFile =>
     new HttpFile(session, {
       path: shownUrl(at),
@@ -90,8 +121,8 @@ function urlSource(session: Session, url: URL): FoundFile {
       answeredBy: () => {},
       pin: async () => {},
     });
-  const folder: RemoteFolder = {
-    file: (name) => {
+  const folder = {
+    file: (name: string): HttpFile => {
       requireInside(name, shownUrl(url));
       const at = new URL(encodePath(name), url);
       at.search = url.search;

@@ -135,6 +135,8 @@ function listen(server: Server): Promise<string> {
 export class HubServer {
   /** What was asked, in order. Empty it to count anew. */
   readonly requests: HubRequest[] = [];
+  /** Entries of a list that one answer has. */
+  entriesPerPage = 1000;
   readonly #hub: Server;
   readonly #network: Server;
   #url = '';
@@ -323,6 +325,7 @@ export class HubServer {
       size: file.byteLength,
       path,
       ...lfs(file),
+      ...(file.isLarge ? { xetHash: file.hash } : {}),
     }));
     const siblings = entries.map(({ path, file }) => ({
       rfilename: path,
@@ -342,7 +345,14 @@ export class HubServer {
     if (kind !== 'tree') return void response.end(JSON.stringify(facts));
     const below = tree.filter((entry) => entry.path.startsWith(folder));
     if (below.length === 0) throw new Refusal(404, 'EntryNotFound', `${folder} does not exist`);
-    response.end(JSON.stringify(query.has('recursive') ? below : withFolders(below, folder)));
+    const listed = query.has('recursive') ? below : withFolders(below, folder);
+    const begin = Number(query.get('cursor') ?? 0);
+    const end = begin + this.entriesPerPage;
+    if (end < listed.length) {
+      const next = `${this.#url}/api/models/${name}/tree/${[revision, ...path].join('/')}?cursor=${end}`;
+      response.setHeader('Link', `<${next}>; rel="next"`);
+    }
+    response.end(JSON.stringify(listed.slice(begin, end)));
   }
 
   async #answerNetwork(request: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -6,7 +6,7 @@
  * worker is killed, and can then be deleted.
  */
 
-import { closeSync, fsyncSync, openSync, renameSync, rmSync } from 'node:fs';
+import { closeSync, constants, fsyncSync, openSync, renameSync, rmSync } from 'node:fs';
 import process from 'node:process';
 import { addon } from '../addon/addon.js';
 import { SafetensorsError } from '../errors/errors.js';
@@ -29,7 +29,17 @@ interface ReplacementOptions {
   readonly temporaryName?: string | undefined;
   /** The file whose owner and permissions the new one gets; the old file by default. */
   readonly like?: LikeFile | undefined;
+  /**
+   * Whether the temporary file may be there already, and stays when the replacement fails: a download that
+   * broke goes on with it. Its length then tells how far it came, so give a `byteLength` of 0.
+   */
+  readonly isKept?: boolean | undefined;
+  /** Whether the target may be a blob of the Hub's cache: one that is not there yet. */
+  readonly mayBeBlob?: boolean | undefined;
 }
+
+/** Opens a file that may be there, for reading and writing. Whoever made a link of its name is refused. */
+const KEPT_FLAGS = constants.O_RDWR | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0);
 
 /** Errors of systems that cannot reserve space. They don't mean that the disk is full. */
 const CANNOT_ALLOCATE: readonly string[] = ['ENOTSUP', 'ENOSYS', 'EINVAL', 'EPERM'];
@@ -70,12 +80,15 @@ export class Replacement implements WrittenFile {
   readonly #temporary: Buffer;
   #isOpen = true;
   #isRenamed = false;
+  #isKept: boolean;
 
   private constructor(path: string | Buffer, label: string, options: ReplacementOptions) {
     this.path = label;
     this.#options = options;
-    const { path: realPath, folder, stats } = resolveTarget(path, label);
+    const { mayBeBlob, isKept = false } = options;
+    const { path: realPath, folder, stats } = resolveTarget(path, label, mayBeBlob);
     this.realPath = realPath;
+    this.#isKept = isKept;
     this.#folder = folder;
     const old = stats === undefined ? undefined : { path: realPath, stats };
     const { temporaryName = makeTemporaryName(), like = old } = options;
@@ -83,7 +96,7 @@ export class Replacement implements WrittenFile {
     // At no moment may anybody read the new file who could not read the old one.
     const mode = like === undefined ? 0o666 : like.stats.mode & 0o600;
     try {
-      this.fd = openSync(this.#temporary, 'wx', mode);
+      this.fd = openSync(this.#temporary, isKept ? KEPT_FLAGS : 'wx', mode);
     } catch (error) {
       throw aboutFile(error, label);
     }
@@ -196,13 +209,18 @@ export class Replacement implements WrittenFile {
   }
 
   /**
-   * Closes and removes the temporary file, unless it is in its place. Call it when no write is under
-   * way. Never throws, so the caller sees the error that led here.
+   * Closes and removes the temporary file, unless it is in its place or is kept. Call it when no write is
+   * under way. Never throws, so the caller sees the error that led here.
    */
   discard(): void {
     if (this.#isOpen) tryTo(() => closeSync(this.fd));
-    if (!this.#isRenamed) tryTo(() => rmSync(this.#temporary, { force: true }));
+    if (!this.#isRenamed && !this.#isKept) tryTo(() => rmSync(this.#temporary, { force: true }));
     this.#isOpen = false;
+  }
+
+  /** Gives up a temporary file that is kept: nobody should go on with it. */
+  giveUp(): void {
+    this.#isKept = false;
   }
 
   #renameSync(): void {

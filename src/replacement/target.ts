@@ -88,17 +88,21 @@ function refuseHubBlob(path: ByteText, label: string): void {
  * Follows `path` to its file, also through links to a file that does not exist yet. `label` is the
  * path in messages.
  *
- * @throws `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_HUB_CACHE_BLOB`; errors of the system,
- * such as `ENOENT` for a folder that does not exist, or `ELOOP`
+ * @throws `SAFETENSORS_NOT_A_REGULAR_FILE`; `SAFETENSORS_HUB_CACHE_BLOB` unless it may be one; errors of
+ * the system, such as `ENOENT` for a folder that does not exist, or `ELOOP`
  */
-export function resolveTarget(path: string | Buffer, label: string): ReplacementTarget {
+export function resolveTarget(
+  path: string | Buffer,
+  label: string,
+  mayBeBlob = false,
+): ReplacementTarget {
   try {
     const real = follow(toText(path), label);
     const [folder] = split(real);
     const target = toBytes(real);
     const stats = statSync(target, { throwIfNoEntry: false });
     if (stats !== undefined) requireRegularFile(stats, label);
-    refuseHubBlob(real, label);
+    if (!mayBeBlob) refuseHubBlob(real, label);
     return { path: target, folder: toBytes(folder), stats };
   } catch (error) {
     throw aboutFile(error, label, 'open');

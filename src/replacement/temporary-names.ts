@@ -16,6 +16,10 @@ const INTERIM_EXTENSION = '.safetensors';
 
 const BACKUP_EXTENSION = '.header-backup';
 
+/** Extensions of what a download keeps beside a file: the bytes received so far, and what it finished. */
+const PARTIAL_EXTENSION = '.incomplete';
+const RECORD_EXTENSION = '.downloaded';
+
 /** The longest name that Linux and macOS take. */
 const MAX_NAME_BYTE_LENGTH = 255;
 
@@ -52,6 +56,39 @@ export function headerBackupOf({
   }
   const digits = createHash('sha256').update(name).digest('hex').slice(0, 32);
   return Buffer.concat([folder, Buffer.from(PREFIX + digits + BACKUP_EXTENSION)]);
+}
+
+/** The first 16 hexadecimal digits of a text's SHA-256. */
+function digitsOf(text: string | Buffer): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 16);
+}
+
+/**
+ * Names of what a download keeps beside a file: `.safetensors-mmap-<16 hex digits>` for the file's own name,
+ * then `-<16 hex digits>.incomplete` for the version that is being received, or `.downloaded`.
+ */
+export class DownloadNames {
+  readonly #stem: string;
+
+  /** `name` is that of the file, without its folder. */
+  constructor(name: string | Buffer) {
+    this.#stem = PREFIX + digitsOf(name);
+  }
+
+  /** The file of what was received of a version. */
+  partial(version: string): string {
+    return `${this.#stem}-${digitsOf(version)}${PARTIAL_EXTENSION}`;
+  }
+
+  /** Whether a name is that of a partial file, of whatever version. */
+  isPartial(name: string): boolean {
+    return name.startsWith(`${this.#stem}-`) && name.endsWith(PARTIAL_EXTENSION);
+  }
+
+  /** The record of what was downloaded. */
+  get record(): string {
+    return this.#stem + RECORD_EXTENSION;
+  }
 }
 
 /** The names of one file of a checkpoint, which has one of them at a time. */

@@ -70,6 +70,8 @@ export class FolderReplacement {
   /** A file of the old checkpoint: the new files get its owner and permissions. */
   #like: LikeFile | undefined;
   readonly #files: NewFile[] = [];
+  /** Names of files that stay what they are. */
+  readonly #kept = new Set<string>();
   readonly #otherFiles: OtherNewFile[] = [];
   readonly #indexes: Replacement[] = [];
   /** Names of new files that no file had before. */
@@ -101,22 +103,30 @@ export class FolderReplacement {
     return replacement;
   }
 
-  /** Opens a new file of tensors for writing; finish it before `commit`. */
-  async create(name: string, byteLength: number): Promise<Replacement> {
+  /**
+   * Opens a new file of tensors for writing; finish it before `commit`. With `keptName` it goes on with the
+   * temporary file of that name, if there is one, and that stays when this replacement fails.
+   */
+  async create(name: string, byteLength: number, keptName?: string): Promise<Replacement> {
     const temporary = this.#names.next();
     const { interim } = temporary;
-    const file = await this.#open(temporary, name, byteLength);
+    const file = await this.#open(temporary, name, byteLength, this.#like, keptName);
     this.#files.push({ name, interim, file });
     return file;
+  }
+
+  /** Keeps a file of tensors that is there already: it belongs to the new checkpoint, too. */
+  keep(name: string): void {
+    this.#kept.add(name);
   }
 
   /**
    * The same for a file that holds no tensors. When it replaces a file, it gets that one's owner and
    * permissions.
    */
-  async createOther(name: string, byteLength: number): Promise<Replacement> {
+  async createOther(name: string, byteLength: number, keptName?: string): Promise<Replacement> {
     const old = this.#oldFile(name);
-    const file = await this.#open(this.#names.next(), name, byteLength, old);
+    const file = await this.#open(this.#names.next(), name, byteLength, old, keptName);
     this.#otherFiles.push({ name, file, isReplacing: old !== undefined });
     return file;
   }
@@ -234,19 +244,22 @@ export class FolderReplacement {
     name: string,
     byteLength: number,
     like: LikeFile | undefined = this.#like,
+    keptName?: string,
   ): Promise<Replacement> {
     const { interim, written } = temporary;
+    const isKept = keptName !== undefined;
     return Replacement.open(join(this.#folder, interim), join(this.#folder, name), {
-      byteLength,
+      byteLength: isKept ? 0 : byteLength,
       durable: this.#durable,
-      temporaryName: written,
+      temporaryName: keptName ?? written,
       like,
+      isKept,
     });
   }
 
   /** Deletes stale files, indexes first: an index without its shards would be half a checkpoint. */
   async #clear(isSharded: boolean, { deleted, undeleted }: StaleFiles): Promise<void> {
-    const kept = new Set(this.#files.map(({ name }) => name));
+    const kept = new Set([...this.#kept, ...this.#files.map(({ name }) => name)]);
     if (isSharded) kept.add(this.#pattern.indexFilename);
     const names = (await readdir(this.#folder)).filter((name) => !kept.has(name)).sort();
     const stale = names.filter((name) => this.#pattern.owns(name) || this.#names.isLeftOver(name));

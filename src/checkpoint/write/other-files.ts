@@ -17,11 +17,16 @@ import type { FolderReplacement } from './folder-replacement.js';
  * Larger files are not carried along: they are weights in a format that is not known here. Tokenizers
  * have some 30 MB at most.
  */
-const MAX_BYTE_LENGTH = 256 * 2 ** 20;
+export const MAX_OTHER_BYTE_LENGTH: number = 256 * 2 ** 20;
 
 /** Names of weights, in whatever format, and of their indexes. */
 const WEIGHTS =
   /\.(?:safetensors|bin|pt|pth|ckpt|gguf|ggml|onnx(?:[._]data(?:_\d+)?)?|h5|keras|msgpack|ot|tflite|npz)(?:\.index(?:\.[^.]+)?\.json)?$/i;
+
+/** Whether a file of this name holds no weights and is not hidden. */
+export function isOtherName(name: string): boolean {
+  return !name.startsWith('.') && !WEIGHTS.test(name);
+}
 
 /** A file to be copied under its name. */
 export interface OtherFile {
@@ -51,7 +56,7 @@ export function findOtherFiles(source: string, target: string): OtherFiles {
   if (isSameFolder(source, target)) return { files, skipped };
   const isInside = runSync(insideOf(source));
   for (const name of readdirSync(source).sort()) {
-    if (name.startsWith('.') || WEIGHTS.test(name)) continue;
+    if (!isOtherName(name)) continue;
     const path = join(source, name);
     const stats = statSync(path);
     if (!isCarried(stats)) {
@@ -70,7 +75,7 @@ function isSameFolder(a: string, b: string): boolean {
 }
 
 function isCarried(stats: Stats): boolean {
-  return stats.isFile() && stats.size <= MAX_BYTE_LENGTH;
+  return stats.isFile() && stats.size <= MAX_OTHER_BYTE_LENGTH;
 }
 
 /**

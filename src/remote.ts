@@ -4,6 +4,8 @@
  * @packageDocumentation
  */
 
+export { type DownloadOptions, download } from './download/download.js';
+export type { DownloadedFile, DownloadResult } from './download/run-download.js';
 export {
   type ErrorCode,
   type ErrorContext,
@@ -26,7 +28,7 @@ export type {
   TypedArray,
 } from './format/dtype.js';
 export type { CheckpointSummary, DtypeCounts, TensorCounts } from './hub/parameter-count.js';
-export type { TransferProgress } from './io/transfer.js';
+export type { TransferOptions, TransferProgress } from './io/transfer.js';
 export type { ByteSource } from './remote/byte-source.js';
 export type {
   RemoteCallOptions,

@@ -50,7 +50,8 @@ export type RemoteErrorCode =
   | 'SAFETENSORS_REMOTE_UNAVAILABLE'
   | 'SAFETENSORS_REMOTE_STALLED'
   | 'SAFETENSORS_OFFLINE'
-  | 'SAFETENSORS_UNSAFE_URL';
+  | 'SAFETENSORS_UNSAFE_URL'
+  | 'SAFETENSORS_XET_ONLY';
 
 /** Every code that an error of this package can carry. */
 export type ErrorCode =

@@ -1,0 +1,165 @@
+/**
+ * Downloads files of the Hub into its cache on this machine, as its Python library lays it out: blobs by
+ * their hashes, links to them in the snapshot of the commit, and the commit of a branch.
+ */
+
+import { closeSync, openSync, statSync } from 'node:fs';
+import { copyFile, mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { dirname, join, relative } from 'node:path';
+import { SafetensorsError } from '../errors/errors.js';
+import { hubCacheFolder } from '../hub/cache.js';
+import { hasCode } from '../io/system-errors.js';
+import { inTurn, waitForLock } from '../replacement/locks.js';
+import { Replacement } from '../replacement/replacement.js';
+import { makeTemporaryName } from '../replacement/temporary-names.js';
+import { requireFreeSpace } from './free-space.js';
+import type { DownloadPlan, PlannedFile } from './planned-file.js';
+import { receiveFile } from './receive.js';
+import { type DownloadScope, type ReceivedBytes, receiveAll } from './receive-all.js';
+import type { SourceFiles } from './source-files.js';
+import type { TargetOptions } from './target-options.js';
+
+/** Says to backup programs that what is in the folder can be had again. */
+const CACHE_TAG = `Signature: 8a477f597d28d172789f06886806bc55
+# This file is a cache directory tag.
+# For information about cache directory tags, see https://bford.info/cachedir/
+`;
+
+/** Users of one group share a cache, as they do with the Python library. */
+const LOCK_MODE = 0o664;
+
+/** Where the files of a snapshot go. */
+export class CacheFolder {
+  readonly #root: string;
+  readonly #repository: string;
+  readonly #locks: string;
+  /** The source's folder in the snapshot. */
+  readonly snapshot: string;
+  readonly #ref: string | undefined;
+  readonly #commit: string;
+
+  /** Of a source on the Hub. */
+  constructor({ address, commit, prefix }: NonNullable<SourceFiles['hub']>) {
+    const { cacheName, revision = 'main' } = address.id;
+    this.#root = hubCacheFolder();
+    this.#repository = join(this.#root, cacheName);
+    this.#locks = join(this.#root, '.locks', cacheName);
+    this.snapshot = join(this.#repository, 'snapshots', commit, prefix);
+    this.#ref = revision === commit ? undefined : join(this.#repository, 'refs', revision);
+    this.#commit = commit;
+  }
+
+  /** Where a file is found. */
+  pathOf({ name }: PlannedFile): string {
+    return join(this.snapshot, name);
+  }
+
+  /**
+   * Receives all files, then links them into the snapshot, and names its commit as that of the revision.
+   *
+   * @throws SafetensorsError `SAFETENSORS_LOCKED`; RemoteError; errors of the system
+   */
+  async fill(
+    { weights, others, index }: DownloadPlan,
+    options: TargetOptions,
+    scope: DownloadScope,
+  ): Promise<ReceivedBytes> {
+    const files = [...weights, ...others, ...(index === null ? [] : [index])];
+    const blobs = join(this.#repository, 'blobs');
+    for (const folder of [blobs, this.#locks]) await mkdir(folder, { recursive: true });
+    await writeNew(join(this.#root, 'CACHEDIR.TAG'), CACHE_TAG);
+    const missing = files.filter((file) => !this.#isThere(file));
+    const needed = missing.reduce((sum, { byteLength }) => sum + byteLength, 0);
+    await requireFreeSpace(blobs, needed, this.#repository);
+    const received = await receiveAll(files, scope, (file) => this.#receive(file, options, scope));
+    for (const file of files) await this.#link(file);
+    if (this.#ref !== undefined) await replaceText(this.#ref, this.#commit);
+    return received;
+  }
+
+  #blobOf({ hash, name }: PlannedFile): string {
+    if (hash !== null) return join(this.#repository, 'blobs', hash);
+    const message = `expected the hash of ${name} from the Hub, by which its cache names files, found none`;
+    throw new SafetensorsError('SAFETENSORS_BAD_RESPONSE', message);
+  }
+
+  /** Whether the cache has a file. Its name says what is in it. */
+  #isThere(file: PlannedFile): boolean {
+    const { byteLength } = file;
+    return [this.#blobOf(file), this.pathOf(file)].some(
+      (path) => statSync(path, { throwIfNoEntry: false })?.size === byteLength,
+    );
+  }
+
+  async #receive(
+    file: PlannedFile,
+    { durable, lockTimeout }: TargetOptions,
+    { transfer, signal }: DownloadScope,
+  ): Promise<ReceivedBytes> {
+    const blob = this.#blobOf(file);
+    return await inTurn(blob, signal, async () => {
+      const lock = openSync(join(this.#locks, `${file.hash}.lock`), 'a', LOCK_MODE);
+      try {
+        await waitForLock(lock, blob, { lockTimeout, signal });
+        if (this.#isThere(file)) {
+          transfer.advance(file.byteLength);
+          return { receivedByteLength: 0, presentByteLength: file.byteLength };
+        }
+        const replacement = await Replacement.open(blob, blob, {
+          byteLength: 0,
+          durable,
+          temporaryName: `${file.hash}.incomplete`,
+          isKept: true,
+          mayBeBlob: true,
+        });
+        try {
+          const { hash, ...received } = await receiveFile(file, replacement, transfer, signal);
+          await replacement.commit(signal);
+          return received;
+        } finally {
+          replacement.discard();
+        }
+      } finally {
+        closeSync(lock);
+      }
+    });
+  }
+
+  /** Puts a link to the blob into the snapshot; where there are no links, a copy. */
+  async #link(file: PlannedFile): Promise<void> {
+    const blob = this.#blobOf(file);
+    const path = this.pathOf(file);
+    const folder = dirname(path);
+    await mkdir(folder, { recursive: true });
+    const temporary = join(folder, makeTemporaryName());
+    try {
+      await symlink(relative(folder, blob), temporary);
+    } catch (error) {
+      if (!hasCode(error, ['EPERM', 'ENOTSUP', 'ENOSYS', 'EINVAL'])) throw error;
+      if (statSync(path, { throwIfNoEntry: false })?.size === file.byteLength) return;
+      await copyFile(blob, temporary);
+    }
+    await rename(temporary, path);
+  }
+}
+
+/** Writes a file unless there is one. */
+async function writeNew(path: string, text: string): Promise<void> {
+  try {
+    await writeFile(path, text, { flag: 'wx' });
+  } catch (error) {
+    if (!hasCode(error, ['EEXIST'])) throw error;
+  }
+}
+
+/** Writes a short file in one step. */
+async function replaceText(path: string, text: string): Promise<void> {
+  await mkdir(dirname(path), { recursive: true });
+  const temporary = join(dirname(path), makeTemporaryName());
+  try {
+    await writeFile(temporary, text, { flag: 'wx' });
+    await rename(temporary, path);
+  } finally {
+    await rm(temporary, { force: true });
+  }
+}

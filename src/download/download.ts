@@ -1,0 +1,76 @@
+/** `download`: files of a remote checkpoint onto this machine. */
+
+import { type OptionNames, requireBoolean, requireOptions } from '../errors/arguments.js';
+import { hubSettings } from '../hub/environment.js';
+import { TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
+import type { HeadersInput } from '../remote/credentials.js';
+import { LOCK_OPTIONS, type LockOptions, requireLockTimeout } from '../replacement/locks.js';
+import { type DownloadResult, runDownload } from './run-download.js';
+
+/** Options of {@link download}. */
+export interface DownloadOptions extends TransferOptions, LockOptions {
+  /** For the server of `source` alone, and over `https:` or to this machine alone. */
+  readonly token?: string | undefined;
+  /** More headers, for the server of `source` alone. */
+  readonly headers?: HeadersInput | undefined;
+  /** Sends the requests; the runtime's own by default. */
+  readonly fetch?: typeof globalThis.fetch | undefined;
+  /** False syncs nothing: a loss of power may leave files without their content. True by default. */
+  readonly durable?: boolean | undefined;
+}
+
+const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
+  ...TRANSFER_OPTIONS,
+  ...LOCK_OPTIONS,
+  token: true,
+  headers: true,
+  fetch: true,
+  durable: true,
+};
+
+/**
+ * Downloads a model, or one of its files, byte for byte. Of a repository on the Hub, or of a folder in one, it
+ * takes the checkpoint that `openCheckpoint` would open and the files beside it that hold no weights
+ * (`config.json`, tokenizer, README …); of the URL or id of an index the index and its shards; of any other
+ * URL or id the one file. `source` is as for `openRemote`.
+ *
+ * One file goes to the path `target`; everything else into the folder `target`, which is made when it is
+ * missing. `'cache'` is the Hub's cache on this machine, as the Hub's Python library lays it out:
+ * `openCheckpoint('org/name')`, transformers and others find the model there.
+ *
+ * Every file is compared with the hash that the Hub has of it. Without the Hub its length and its strong
+ * ETag must stay the same from the first byte to the last. The target is replaced when all files are
+ * complete, as `saveFile` and `saveCheckpoint` do; other files in the folder stay.
+ *
+ * A download that broke is continued by calling it again: what was received is kept beside the target, in
+ * files `.safetensors-mmap-….incomplete`. It is used again for the same contents only, and what has another
+ * hash in the end is fetched once more. Without hash and strong ETag nothing is kept. What is there and right
+ * already is not fetched. Up to three files are under way at a time, in pieces of 4 MiB, with less than
+ * 64 MB of memory.
+ *
+ * @throws RemoteError whose code says why a file cannot be had, `SAFETENSORS_XET_ONLY` among them, or
+ *   `SAFETENSORS_BAD_RESPONSE` for a file that twice had another hash than the Hub says
+ * @throws FileChangedError when a file changes on the server meanwhile
+ * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_DIFFUSERS_PIPELINE` for a repository
+ *   without one checkpoint; `SAFETENSORS_LOCKED`, and others as `saveCheckpoint`
+ * @throws Error Node's own `ENOSPC`, before anything is fetched, `EACCES` and the like; `signal.reason`
+ *
+ * @example
+ * ```ts
+ * const source = 'https://models.example/my-model/model.safetensors.index.json';
+ * const { files, receivedByteLength } = await download(source, 'downloaded');
+ * console.log(files.length, receivedByteLength > 0); // → 3 true
+ * console.log(openCheckpoint('downloaded').keys()); // → [ 'embed.weight', 'norm.weight' ]
+ * ```
+ */
+export async function download(
+  source: string | URL,
+  target: string | URL,
+  options: DownloadOptions = {},
+): Promise<DownloadResult> {
+  requireOptions(options, DOWNLOAD_OPTIONS);
+  const { durable = true } = options;
+  requireBoolean('durable', durable);
+  requireLockTimeout(options);
+  return await runDownload(source, target, { ...options, durable }, hubSettings());
+}

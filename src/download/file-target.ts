@@ -1,0 +1,82 @@
+/** Downloads one file to a path. */
+
+import { fstatSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { identityOf } from '../replacement/exchange.js';
+import { inTurn, waitForLock } from '../replacement/locks.js';
+import { Replacement } from '../replacement/replacement.js';
+import { resolveTarget } from '../replacement/target.js';
+import { requireFreeSpace } from './free-space.js';
+import { deleteOtherPartials, isAlreadyThere, note, partialNameOf } from './partial-files.js';
+import type { PlannedFile } from './planned-file.js';
+import { receiveFile } from './receive.js';
+import type { DownloadScope, ReceivedBytes } from './receive-all.js';
+import type { TargetOptions } from './target-options.js';
+
+/**
+ * Downloads a file to a path, in place of what is there. The temporary file is locked: another process
+ * that wants the same file of the same version there waits, and finds it done.
+ *
+ * @throws As `saveFile`, `SAFETENSORS_LOCKED`
+ */
+export async function downloadToFile(
+  planned: PlannedFile,
+  path: string,
+  options: TargetOptions,
+  scope: DownloadScope,
+): Promise<ReceivedBytes> {
+  const { path: real } = resolveTarget(path, path);
+  const realPath = real.toString();
+  return await inTurn(realPath, scope.signal, async () => {
+    for (;;) {
+      const received = await tryToReceive(planned, path, realPath, options, scope);
+      if (received !== undefined) return received;
+    }
+  });
+}
+
+/** Undefined when another process has moved the temporary file away while this one waited for it. */
+async function tryToReceive(
+  planned: PlannedFile,
+  path: string,
+  realPath: string,
+  options: TargetOptions,
+  { transfer, signal }: DownloadScope,
+): Promise<ReceivedBytes | undefined> {
+  const { byteLength } = planned;
+  if (await isAlreadyThere(realPath, planned, signal)) {
+    transfer.finish();
+    return { receivedByteLength: 0, presentByteLength: byteLength };
+  }
+  const { durable, lockTimeout } = options;
+  await deleteOtherPartials(realPath, planned);
+  const temporaryName = partialNameOf(realPath, planned);
+  const isKept = temporaryName !== undefined;
+  const replacement = await Replacement.open(path, path, {
+    byteLength: isKept ? 0 : byteLength,
+    durable,
+    temporaryName,
+    isKept,
+  });
+  try {
+    if (isKept) {
+      await waitForLock(replacement.fd, path, { lockTimeout, signal });
+      if (!isAt(join(dirname(realPath), temporaryName), replacement.fd)) return undefined;
+      const { size } = fstatSync(replacement.fd);
+      await requireFreeSpace(dirname(realPath), byteLength - size, path);
+    }
+    const { hash, ...received } = await receiveFile(planned, replacement, transfer, signal);
+    await note(realPath, planned, hash);
+    transfer.finish();
+    await replacement.commit(signal);
+    return received;
+  } finally {
+    replacement.discard();
+  }
+}
+
+/** Whether the path leads to the file of the descriptor. */
+function isAt(path: string, fd: number): boolean {
+  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return found !== undefined && identityOf(found) === identityOf(fstatSync(fd, { bigint: true }));
+}

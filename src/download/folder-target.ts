@@ -1,0 +1,150 @@
+/** Downloads the files of a plan into a folder, where they become its checkpoint in one step. */
+
+import { statSync } from 'node:fs';
+import { mkdir, readdir, readFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { FolderReplacement, type StaleFiles } from '../checkpoint/write/folder-replacement.js';
+import { readFileHeader } from '../file/read-header.js';
+import { runSync } from '../io/steps.js';
+import type { Replacement } from '../replacement/replacement.js';
+import { encodeIndex } from '../shards/checkpoint-index-writer.js';
+import { FilenamePattern } from '../shards/file-names.js';
+import { SHARD_EXTENSION } from '../shards/shard-paths.js';
+import { requireFreeSpace } from './free-space.js';
+import {
+  deleteOtherPartials,
+  forget,
+  isAlreadyThere,
+  note,
+  partialNameOf,
+} from './partial-files.js';
+import type { DownloadPlan, PlannedFile, PlannedIndex } from './planned-file.js';
+import { receiveFile } from './receive.js';
+import { type DownloadScope, type ReceivedBytes, receiveAll } from './receive-all.js';
+import type { TargetOptions } from './target-options.js';
+
+/** The name of an index, or of the only file: its stem, and the variant that an index may have. */
+const INDEX_OR_FILE = /^(.*)\.safetensors(?:\.index(?:\.([^.]+))?\.json)?$/;
+
+/** What was received, and what is gone. */
+export interface DownloadedFolder extends ReceivedBytes, StaleFiles {}
+
+/**
+ * Downloads into a folder that is locked. Files that are there already stay; when all are, nothing is
+ * touched. The folder has its old checkpoint until all files of the new one are complete.
+ *
+ * @throws As `saveCheckpoint`
+ */
+export async function downloadToFolder(
+  plan: DownloadPlan,
+  folder: string,
+  { durable }: TargetOptions,
+  scope: DownloadScope,
+): Promise<DownloadedFolder> {
+  const { weights, others, index } = plan;
+  const { signal, transfer } = scope;
+  const files = [...weights, ...others];
+  const missing: PlannedFile[] = [];
+  let presentByteLength = 0;
+  for (const file of files) {
+    const path = join(folder, file.name);
+    if (await isAlreadyThere(path, file, signal)) {
+      presentByteLength += file.byteLength;
+      transfer.advance(file.byteLength);
+    } else {
+      missing.push(file);
+      await mkdir(dirname(path), { recursive: true });
+      await deleteOtherPartials(path, file);
+    }
+  }
+  const pattern = patternOf(plan);
+  if (missing.length === 0 && (await isIndexRight(folder, pattern, index))) {
+    transfer.finish();
+    return { receivedByteLength: 0, presentByteLength, deleted: [], undeleted: [] };
+  }
+  await requireFreeSpace(folder, bytesToReceive(folder, missing), folder);
+  const names = [...files, ...(index === null ? [] : [index])].map(({ name }) => name);
+  const replacement = await FolderReplacement.open(folder, pattern, names, { durable });
+  const shardOf = new Map<string, string>();
+  try {
+    for (const file of weights) if (!missing.includes(file)) replacement.keep(file.name);
+    const received = await receiveAll(missing, scope, async (file) => {
+      const path = join(folder, file.name);
+      const target = await createIn(replacement, file, !weights.includes(file), path);
+      const { hash, ...bytes } = await receiveFile(file, target, transfer, signal);
+      if (index === null && weights.includes(file)) {
+        for (const name of tensorNamesOf(target, file)) shardOf.set(name, file.name);
+      }
+      await note(path, file, hash);
+      await target.finish(signal);
+      return bytes;
+    });
+    signal.throwIfAborted();
+    const stale = await replacement.commit({
+      index: index?.bytes ?? null,
+      interimIndex: (nameOf) =>
+        index?.interimIndex(nameOf) ?? encodeIndex(new Map(), renamed(shardOf, nameOf)),
+    });
+    for (const name of stale.deleted) await forget(join(folder, name));
+    received.presentByteLength += presentByteLength;
+    return { ...received, ...stale };
+  } finally {
+    await replacement.discard();
+  }
+}
+
+async function createIn(
+  replacement: FolderReplacement,
+  file: PlannedFile,
+  isOther: boolean,
+  path: string,
+): Promise<Replacement> {
+  const { name, byteLength } = file;
+  const keptName = partialNameOf(path, file);
+  return isOther
+    ? await replacement.createOther(name, byteLength, keptName)
+    : await replacement.create(name, byteLength, keptName);
+}
+
+/** Names of the tensors in a file that was received: the only one, which has no index. */
+function tensorNamesOf({ fd, path }: Replacement, { byteLength }: PlannedFile): string[] {
+  const { header } = runSync(readFileHeader({ fd, path, byteLength, mtimeNs: 0n }));
+  return header.names();
+}
+
+function* renamed(
+  shardOf: ReadonlyMap<string, string>,
+  nameOf: (name: string) => string,
+): Generator<[string, string], void, void> {
+  for (const [name, shard] of shardOf) yield [name, nameOf(shard)];
+}
+
+/** The pattern of the names of weights and index: it tells which files belong to an earlier checkpoint. */
+function patternOf({ index, weights }: DownloadPlan): FilenamePattern {
+  const name = index?.name ?? (weights[0] as PlannedFile).name;
+  const [, stem = '', variant] = INDEX_OR_FILE.exec(name) ?? [];
+  return new FilenamePattern(`${stem}{suffix}${SHARD_EXTENSION}`, variant);
+}
+
+/** Whether the folder's index is that of the plan already; without one, whether the folder has none. */
+async function isIndexRight(
+  folder: string,
+  pattern: FilenamePattern,
+  index: PlannedIndex | null,
+): Promise<boolean> {
+  const names = await readdir(folder);
+  const indexes = names.filter((name) => pattern.owns(name) && pattern.isIndex(name));
+  if (index === null) return indexes.length === 0;
+  if (indexes.length !== 1 || indexes[0] !== index.name) return false;
+  return Buffer.from(index.bytes).equals(await readFile(join(folder, index.name)));
+}
+
+/** What the disk must still take. */
+function bytesToReceive(folder: string, files: readonly PlannedFile[]): number {
+  return files.reduce((sum, file) => {
+    const path = join(folder, file.name);
+    const name = partialNameOf(path, file);
+    const partial = name && statSync(join(dirname(path), name), { throwIfNoEntry: false });
+    return sum + file.byteLength - Math.min(partial ? partial.size : 0, file.byteLength);
+  }, 0);
+}

@@ -1,0 +1,115 @@
+/** What downloads leave beside a file: what was received of it so far, and a record of what was finished. */
+
+import { closeSync, openSync } from 'node:fs';
+import { open, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { hasCode } from '../io/system-errors.js';
+import { tryToLock } from '../replacement/locks.js';
+import { DownloadNames } from '../replacement/temporary-names.js';
+import { beginHash, hashStart } from './file-hash.js';
+import type { PlannedFile } from './planned-file.js';
+
+/** What the record of a file says. */
+interface DownloadRecord {
+  /** As `PlannedFile.version`. */
+  readonly version: string;
+  /** SHA-256 of the file. */
+  readonly hash: string;
+}
+
+/** Longer ones are not ours. */
+const MAX_RECORD_BYTE_LENGTH = 65_536;
+
+/** Name of the temporary file of a plan; undefined when nobody could tell later what is in it. */
+export function partialNameOf(path: string, { version }: PlannedFile): string | undefined {
+  return version === null ? undefined : new DownloadNames(basename(path)).partial(version);
+}
+
+/** Deletes what earlier downloads received of other versions, unless they are under way. */
+export async function deleteOtherPartials(path: string, planned: PlannedFile): Promise<void> {
+  const names = new DownloadNames(basename(path));
+  const folder = dirname(path);
+  const kept = partialNameOf(path, planned);
+  const others = (await readdir(folder)).filter((name) => names.isPartial(name) && name !== kept);
+  for (const name of others) {
+    const other = join(folder, name);
+    if (isIdle(other)) await rm(other, { force: true });
+  }
+}
+
+function isIdle(path: string): boolean {
+  let fd: number;
+  try {
+    fd = openSync(path, 'r+');
+  } catch {
+    return false;
+  }
+  try {
+    return tryToLock(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/**
+ * Whether the planned file is at the path: of its length, and with the hash that the Hub tells or that an
+ * earlier download of this version has noted. Reads all of it.
+ */
+export async function isAlreadyThere(
+  path: string,
+  planned: PlannedFile,
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  const { byteLength } = planned;
+  const expected = planned.hash ?? (await notedHash(path, planned));
+  if (expected === undefined) return false;
+  const handle = await open(path).catch((error: unknown) => {
+    if (hasCode(error, ['ENOENT', 'ENOTDIR'])) return undefined;
+    throw error;
+  });
+  if (handle === undefined) return false;
+  try {
+    const stats = await handle.stat();
+    if (!stats.isFile() || stats.size !== byteLength) return false;
+    const hash = beginHash(expected, byteLength);
+    await hashStart(hash, handle.fd, byteLength, signal);
+    return hash.digest('hex') === expected;
+  } finally {
+    await handle.close();
+  }
+}
+
+/** The hash that a record has for this version. */
+async function notedHash(path: string, { version }: PlannedFile): Promise<string | undefined> {
+  if (version === null) return undefined;
+  try {
+    const text = await readFile(recordPath(path), 'utf8');
+    if (text.length > MAX_RECORD_BYTE_LENGTH) return undefined;
+    const record: Partial<DownloadRecord> = Object(JSON.parse(text));
+    return record.version === version ? record.hash : undefined;
+  } catch {
+    // None, or not one of ours.
+    return undefined;
+  }
+}
+
+/**
+ * Notes what is about to be put at the path, where no hash of the Hub tells it later; otherwise removes the
+ * record of what was there.
+ */
+export async function note(path: string, planned: PlannedFile, hash: string): Promise<void> {
+  const { version } = planned;
+  if (planned.hash !== null || version === null) return await forget(path);
+  const record: DownloadRecord = { version, hash };
+  await forget(path);
+  await writeFile(recordPath(path), `${JSON.stringify(record)}\n`, { flag: 'wx' });
+}
+
+/** Removes the record of a file. */
+export async function forget(path: string): Promise<void> {
+  await rm(recordPath(path), { force: true });
+}
+
+function recordPath(path: string): string {
+  return join(dirname(path), new DownloadNames(basename(path)).record);
+}

@@ -1,0 +1,45 @@
+/** A file to be downloaded: which bytes it is made of, and how to know that it is right. */
+
+import type { RemoteFile } from '../remote/remote-file.js';
+
+/** Bytes of the new file: those of a remote file from `begin` to `end`, or some that are known already. */
+export type Segment =
+  | { readonly file: RemoteFile; readonly begin: number; readonly end: number }
+  | { readonly file: null; readonly bytes: Uint8Array<ArrayBuffer> };
+
+/** A file to be downloaded. */
+export interface PlannedFile {
+  /** Its path below the target's folder, with `/`. */
+  readonly name: string;
+  readonly byteLength: number;
+  /** All of its bytes, in order. */
+  readonly segments: Iterable<Segment>;
+  /** Hash of the file as the Hub tells it: its SHA-256, or git's SHA-1; null when nobody tells. */
+  readonly hash: string | null;
+  /**
+   * What the bytes are, as text: two plans with one version have the same bytes. Null when the server gives
+   * nothing that a version can be told by.
+   */
+  readonly version: string | null;
+}
+
+/** What is to be downloaded into a folder. */
+export interface DownloadPlan {
+  /** The commit that the files are of; null when they are not of the Hub. */
+  readonly commit: string | null;
+  /** Files with tensors. */
+  readonly weights: readonly PlannedFile[];
+  /** Files beside them, such as a config. */
+  readonly others: readonly PlannedFile[];
+  /** The index; null for a single file. */
+  readonly index: PlannedIndex | null;
+  /** Names of files beside the weights that are too long to be carried along. */
+  readonly skipped: readonly string[];
+}
+
+/** An index, which is small enough for memory. */
+export interface PlannedIndex extends PlannedFile {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** The index when shards have other names for a while. */
+  interimIndex(nameOf: (name: string) => string): Uint8Array;
+}

@@ -1,0 +1,74 @@
+/** Receives a planned file into a temporary file: goes on where an earlier try stopped, and checks it. */
+
+import { fstatSync, ftruncateSync } from 'node:fs';
+import { RemoteError } from '../errors/errors.js';
+import { writeViews } from '../io/file-writes.js';
+import type { Transfer } from '../io/transfer.js';
+import type { Replacement } from '../replacement/replacement.js';
+import { fetchAhead } from './fetch-ahead.js';
+import { beginHash, hashStart } from './file-hash.js';
+import { piecesFrom } from './pieces.js';
+import type { PlannedFile } from './planned-file.js';
+
+/** How much of a file came from where, in bytes. */
+export interface ReceivedFile {
+  /** Hash of the file: of the kind that the plan has, else its SHA-256. */
+  readonly hash: string;
+  /** Received now. */
+  readonly receivedByteLength: number;
+  /** Received by an earlier try. */
+  readonly presentByteLength: number;
+}
+
+/**
+ * Fills the temporary file. With a hash to compare with, a file that turns out wrong is received once more
+ * from its start.
+ *
+ * @throws RemoteError, FileChangedError; `SAFETENSORS_BAD_RESPONSE` for a file with another hash than the
+ *   Hub tells; errors of the system; the signal's reason
+ */
+export async function receiveFile(
+  planned: PlannedFile,
+  target: Replacement,
+  transfer: Transfer,
+  signal: AbortSignal,
+): Promise<ReceivedFile> {
+  const first = await receive(planned, target, transfer, signal);
+  if (planned.hash === null || first.hash === planned.hash) return first;
+  ftruncateSync(target.fd, 0);
+  transfer.advance(-planned.byteLength);
+  const second = await receive(planned, target, transfer, signal);
+  if (second.hash === planned.hash) {
+    return { ...second, receivedByteLength: first.receivedByteLength + second.receivedByteLength };
+  }
+  target.giveUp();
+  const message = `expected a file with the hash ${planned.hash}, as the Hub says, found ${second.hash}`;
+  throw new RemoteError('SAFETENSORS_BAD_RESPONSE', message, { path: target.path });
+}
+
+async function receive(
+  planned: PlannedFile,
+  target: Replacement,
+  transfer: Transfer,
+  signal: AbortSignal,
+): Promise<ReceivedFile> {
+  const { byteLength, hash: expected } = planned;
+  const hash = beginHash(expected, byteLength);
+  const { size } = fstatSync(target.fd);
+  const isUsable = planned.version !== null && size <= byteLength;
+  const presentByteLength = isUsable ? await hashStart(hash, target.fd, size, signal) : 0;
+  if (presentByteLength < size) ftruncateSync(target.fd, presentByteLength);
+  transfer.advance(presentByteLength);
+  let position = presentByteLength;
+  await fetchAhead(piecesFrom(planned, position), {
+    signal,
+    advance: (arrived) => transfer.advance(arrived),
+    use: async (bytes) => {
+      await writeViews(target, [bytes], position);
+      hash.update(bytes);
+      position += bytes.length;
+    },
+  });
+  const receivedByteLength = position - presentByteLength;
+  return { hash: hash.digest('hex'), receivedByteLength, presentByteLength };
+}

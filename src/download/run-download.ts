@@ -1,0 +1,165 @@
+/** One download, from what its source is to what its target has. */
+
+import { join } from 'node:path';
+import { inLockedFolder } from '../checkpoint/write/locked-folder.js';
+import { argumentRangeError } from '../errors/arguments.js';
+import type { HubSettings } from '../hub/settings.js';
+import { pathText } from '../io/paths.js';
+import { Transfer, type TransferOptions } from '../io/transfer.js';
+import { withScope } from '../remote/scope.js';
+import { openSource, type SessionSettings } from '../remote/source.js';
+import { CacheFolder } from './cache-target.js';
+import { downloadToFile } from './file-target.js';
+import { downloadToFolder } from './folder-target.js';
+import { planWhole } from './plan-whole.js';
+import type { DownloadPlan, PlannedFile } from './planned-file.js';
+import type { DownloadScope, ReceivedBytes } from './receive-all.js';
+import { findSource, isIndexName, type SourceFiles } from './source-files.js';
+import type { TargetOptions } from './target-options.js';
+
+/** Options of one download. */
+export interface RunOptions extends TransferOptions, TargetOptions, SessionSettings {}
+
+/** A file that was downloaded, or was there already. */
+export interface DownloadedFile {
+  /** Its path below the folder of the source, with `/`. */
+  readonly name: string;
+  /** Where it is. */
+  readonly path: string;
+  /** Its length in bytes. */
+  readonly byteLength: number;
+}
+
+/** What `download` has done. */
+export interface DownloadResult {
+  /** The file or folder: what `openCheckpoint` opens. In the Hub's cache, that of the snapshot. */
+  readonly path: string;
+  /** All files, whether they were received now or not: those with tensors, their index, and others. */
+  readonly files: readonly DownloadedFile[];
+  /** The commit that they are of; null when they are not of the Hub. */
+  readonly commit: string | null;
+  /** Length of all files in bytes. */
+  readonly byteLength: number;
+  /** Bytes that were received now. */
+  readonly receivedByteLength: number;
+  /** Bytes that were there already: whole files, and what a download that broke had received. */
+  readonly presentByteLength: number;
+  /** Names of files of an earlier checkpoint in the folder that were deleted. */
+  readonly deleted: readonly string[];
+  /** Names of such files that could not be deleted. */
+  readonly undeleted: readonly string[];
+  /** Names of files beside the weights that were left out, because they are longer than 256 MiB. */
+  readonly skipped: readonly string[];
+}
+
+/** The name of the target that is the Hub's cache. */
+const CACHE = 'cache';
+
+/** Downloads. Whatever happens, nothing is left open. */
+export async function runDownload(
+  source: string | URL,
+  target: string | URL,
+  options: RunOptions,
+  settings: HubSettings,
+): Promise<DownloadResult> {
+  const path = pathText('target', target);
+  const opened = openSource(source, options, settings);
+  try {
+    return await withScope([options.signal], async (scope) => {
+      const found = await findSource(opened, scope.signal);
+      if (target === CACHE) return await toCache(found, options, scope);
+      if (found.name !== null && !isIndexName(found.name)) {
+        return await toFile(found, path, options, scope);
+      }
+      return await inLockedFolder(path, { ...options, signal: scope.signal }, (folder) =>
+        toFolder(found, folder, options, scope),
+      );
+    });
+  } finally {
+    opened.session.close();
+  }
+}
+
+async function toCache(
+  source: SourceFiles,
+  options: RunOptions,
+  scope: AbortController,
+): Promise<DownloadResult> {
+  if (source.hub === null) {
+    throw argumentRangeError('target', "a path, since 'cache' is for sources on the Hub", CACHE);
+  }
+  const cache = new CacheFolder(source.hub);
+  const placeOf = (file: PlannedFile): string => cache.pathOf(file);
+  const plan = await planWhole(source, placeOf, scope.signal);
+  const received = await cache.fill(plan, options, scopeOf(allFiles(plan), options, scope));
+  const [only] = plan.weights;
+  const isFile = source.name !== null && only !== undefined && plan.index === null;
+  return resultOf(plan, isFile ? placeOf(only) : cache.snapshot, placeOf, received);
+}
+
+async function toFile(
+  source: SourceFiles,
+  path: string,
+  options: RunOptions,
+  scope: AbortController,
+): Promise<DownloadResult> {
+  const plan = await planWhole(source, () => path, scope.signal);
+  const file = plan.weights[0] as PlannedFile;
+  const received = await downloadToFile(file, path, options, scopeOf([file], options, scope));
+  return resultOf(plan, path, () => path, received);
+}
+
+async function toFolder(
+  source: SourceFiles,
+  folder: string,
+  options: RunOptions,
+  scope: AbortController,
+): Promise<DownloadResult> {
+  const placeOf = ({ name }: PlannedFile): string => join(folder, name);
+  const plan = await planWhole(source, placeOf, scope.signal);
+  const files = [...plan.weights, ...plan.others];
+  const received = await downloadToFolder(plan, folder, options, scopeOf(files, options, scope));
+  return resultOf(plan, folder, placeOf, received);
+}
+
+function allFiles({ weights, others, index }: DownloadPlan): PlannedFile[] {
+  return [...weights, ...(index === null ? [] : [index]), ...others];
+}
+
+function scopeOf(
+  files: readonly PlannedFile[],
+  { onProgress }: RunOptions,
+  scope: AbortController,
+): DownloadScope {
+  const { signal } = scope;
+  const transfer = new Transfer(lengthOf(files), { signal, onProgress });
+  return { transfer, signal, abort: (reason) => scope.abort(reason) };
+}
+
+function lengthOf(files: readonly PlannedFile[]): number {
+  return files.reduce((sum, { byteLength }) => sum + byteLength, 0);
+}
+
+function resultOf(
+  plan: DownloadPlan,
+  path: string,
+  placeOf: (file: PlannedFile) => string,
+  received: ReceivedBytes & { readonly deleted?: string[]; readonly undeleted?: string[] },
+): DownloadResult {
+  const files = allFiles(plan);
+  const { commit, skipped } = plan;
+  return {
+    path,
+    files: files.map((file) => ({
+      name: file.name,
+      path: placeOf(file),
+      byteLength: file.byteLength,
+    })),
+    commit,
+    byteLength: lengthOf(files),
+    deleted: [],
+    undeleted: [],
+    ...received,
+    skipped,
+  };
+}

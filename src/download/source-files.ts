@@ -1,0 +1,158 @@
+/** What a source has: a file, an index with its shards, or a folder of a repository with its list. */
+
+import { RemoteError } from '../errors/errors.js';
+import { isStrongTag } from '../remote/file-version.js';
+import { requireInside } from '../remote/found-file.js';
+import type { HttpFile } from '../remote/http-file.js';
+import type { HubAddress } from '../remote/hub-address.js';
+import { HubRepository, type RepositoryEntry } from '../remote/hub-repository.js';
+import { shownUrl } from '../remote/safe-urls.js';
+import type { Session } from '../remote/session.js';
+import { type OpenedSource, urlSource } from '../remote/source.js';
+import { indexesAmong } from '../shards/file-choice.js';
+import type { PlannedFile } from './planned-file.js';
+
+/** Larger files of its Xet storage the Hub gives out by its own protocol only. */
+const MAX_XET_BYTE_LENGTH = 50_000_000_000;
+
+/** A whole file of the source. */
+export interface SourceFile extends PlannedFile {
+  readonly file: HttpFile;
+}
+
+/** What a source has. */
+export interface SourceFiles {
+  /** For messages: without credentials, query and fragment. */
+  readonly path: string;
+  /** The file, or the index, that the source names; null for a folder. */
+  readonly name: string | null;
+  /** What is directly in the folder; null where nobody lists it. */
+  readonly entries: readonly RepositoryEntry[] | null;
+  /** Where it is on the Hub; null for other sources. */
+  readonly hub: {
+    readonly address: HubAddress;
+    readonly commit: string;
+    /** Path of the folder in the repository, with a slash at its end; empty for all of it. */
+    readonly prefix: string;
+  } | null;
+  /**
+   * A file by its path below the folder. Of the Hub it asks for the list of its folder, of others for one
+   * byte.
+   *
+   * @throws RemoteError, also `SAFETENSORS_XET_ONLY`; FormatError `SAFETENSORS_UNSAFE_SHARD_NAME`
+   */
+  find(name: string, signal: AbortSignal): Promise<SourceFile>;
+}
+
+/** Finds out what the source is. */
+export async function findSource(
+  { address, session }: OpenedSource,
+  signal: AbortSignal,
+): Promise<SourceFiles> {
+  if (address.hub === null) return urlFiles(session, address.url);
+  const { endpoint, id } = address.hub;
+  return await hubFiles(new HubRepository(session, endpoint, id), address.hub, signal);
+}
+
+/** Whether a file of this name is an index. */
+export function isIndexName(name: string): boolean {
+  return indexesAmong([name]).length > 0;
+}
+
+/** Folder, with a slash at its end unless it is empty, and name. */
+function splitPath(path: string): [prefix: string, name: string] {
+  const end = path.lastIndexOf('/') + 1;
+  return [path.slice(0, end), path.slice(end)];
+}
+
+/** A file of that length, all of whose bytes are wanted. */
+function wholeFile(
+  file: HttpFile,
+  facts: Pick<PlannedFile, 'name' | 'byteLength' | 'hash' | 'version'>,
+): SourceFile {
+  return { ...facts, file, segments: [{ file, begin: 0, end: facts.byteLength }] };
+}
+
+function urlFiles(session: Session, url: URL): SourceFiles {
+  const { file, folder } = urlSource(session, url);
+  const [, encoded] = splitPath(url.pathname);
+  const name = decodeURIComponent(encoded);
+  return {
+    path: shownUrl(url),
+    name,
+    entries: null,
+    hub: null,
+    find: async (wanted, signal) => {
+      const found = wanted === name ? file : folder.file(wanted);
+      const { fileByteLength } = await found.readStart(1, signal);
+      const tag = found.version?.tag;
+      const version = isStrongTag(tag) ? `${found.path} ${tag}` : null;
+      return wholeFile(found, { name: wanted, byteLength: fileByteLength, hash: null, version });
+    },
+  };
+}
+
+async function hubFiles(
+  repository: HubRepository,
+  address: HubAddress,
+  signal: AbortSignal,
+): Promise<SourceFiles> {
+  const commit = await repository.pinCommit(signal);
+  const folders = new FolderLists(repository);
+  const { path } = address.id;
+  const [above, last] = splitPath(path);
+  const named = path === '' ? undefined : await folders.find(above, last, signal);
+  const isFolder = named === undefined || named.isFolder;
+  const prefix = !isFolder ? above : path === '' ? '' : `${path}/`;
+  const shown = repository.file(path).path;
+  return {
+    path: isFolder ? repository.pageOf(path) : shown,
+    name: isFolder ? null : last,
+    entries: isFolder ? await folders.list(prefix, signal) : null,
+    hub: { address, commit, prefix },
+    find: async (name, signal) => {
+      requireInside(name, shown);
+      const [below, last] = splitPath(prefix + name);
+      const entry = await folders.find(below, last, signal);
+      const file = repository.file(entry.path);
+      const { byteLength, hash, isXet } = entry;
+      if (isXet && byteLength > MAX_XET_BYTE_LENGTH) failXet(file.path, byteLength);
+      const facts = { name, byteLength, hash: hash || null };
+      return wholeFile(file, { ...facts, version: hash || `${commit}/${entry.path}` });
+    },
+  };
+}
+
+function failXet(path: string, byteLength: number): never {
+  const message =
+    `found a file of ${byteLength} bytes, which the Hub gives out by its Xet protocol only; ` +
+    'the `hf` command downloads it';
+  throw new RemoteError('SAFETENSORS_XET_ONLY', message, { path });
+}
+
+/** Lists of folders, each asked for once. */
+class FolderLists {
+  readonly #repository: HubRepository;
+  readonly #lists = new Map<string, Promise<RepositoryEntry[]>>();
+
+  constructor(repository: HubRepository) {
+    this.#repository = repository;
+  }
+
+  /** What is directly in a folder. */
+  async list(prefix: string, signal: AbortSignal): Promise<RepositoryEntry[]> {
+    const listed = this.#lists.get(prefix) ?? this.#repository.list(prefix.slice(0, -1), signal);
+    this.#lists.set(prefix, listed);
+    return (await listed).filter(({ path }) => splitPath(path)[0] === prefix);
+  }
+
+  /** A file or folder; throws RemoteError `SAFETENSORS_REMOTE_NOT_FOUND`. */
+  async find(prefix: string, name: string, signal: AbortSignal): Promise<RepositoryEntry> {
+    const entries = await this.list(prefix, signal);
+    const found = entries.find(({ path }) => path === prefix + name);
+    if (found !== undefined) return found;
+    const path = this.#repository.file(prefix + name).path;
+    const message = 'the list of the repository has no such file';
+    throw new RemoteError('SAFETENSORS_REMOTE_NOT_FOUND', message, { path });
+  }
+}

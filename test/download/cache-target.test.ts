@@ -1,0 +1,132 @@
+import { existsSync, lstatSync, readFileSync, readlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { runDownload } from '../../src/download/run-download.js';
+import { openCheckpoint } from '../../src/index.js';
+import { temporaryPath } from '../support/make-file.js';
+import { findPython, isSkipped, runPython, titleWith } from '../support/python.js';
+import {
+  breakingFetch,
+  downloadFrom,
+  LARGE_BYTE_LENGTH,
+  namesIn,
+  SHARDED,
+  SINGLE,
+  useHub,
+} from './downloads.js';
+
+const COMPONENT = {
+  'unet/diffusion_pytorch_model.safetensors': SINGLE['model.safetensors'] as Uint8Array,
+};
+
+const hub = useHub({
+  'org/sharded': { files: SHARDED, revisions: { 'refs/pr/1': SINGLE } },
+  'org/pipeline': { files: { 'model_index.json': '{}', ...COMPONENT } },
+});
+
+let cache = '';
+beforeEach(() => {
+  cache = temporaryPath('cache');
+  vi.stubEnv('HF_HUB_CACHE', cache);
+});
+afterEach(() => vi.unstubAllEnvs());
+
+it('fills the cache, in which openCheckpoint finds the model', async () => {
+  const { path, commit } = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
+  const repository = join(cache, 'models--org--sharded');
+  expect(path).toBe(join(repository, 'snapshots', String(commit)));
+  expect(readFileSync(join(repository, 'refs/main'), 'latin1')).toBe(commit);
+  expect(namesIn(path)).toHaveLength(5);
+  expect(readlinkSync(join(path, 'config.json'))).toMatch(/^\.\.\/\.\.\/blobs\/[0-9a-f]{40}$/);
+  const [, shard = ''] = namesIn(path);
+  expect(readlinkSync(join(path, shard))).toMatch(/^\.\.\/\.\.\/blobs\/[0-9a-f]{64}$/);
+  expect(namesIn(join(repository, 'blobs')).some((name) => name.includes('.'))).toBe(false);
+  using checkpoint = openCheckpoint('org/sharded');
+  expect(checkpoint.keys()).toEqual(['embed', 'norm']);
+});
+
+it('fetches nothing that the cache has', async () => {
+  await downloadFrom(hub(), 'hf://org/sharded', 'cache');
+  hub().requests.length = 0;
+  const { receivedByteLength } = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
+  expect([receivedByteLength, hub().requests.length]).toEqual([0, 2]);
+});
+
+it('goes on with a blob that is incomplete, and has no snapshot until then', async () => {
+  const cut = downloadFrom(hub(), 'hf://org/sharded', 'cache', { fetch: breakingFetch(9_000_000) });
+  await expect(cut).rejects.toThrow('the line is cut');
+  const repository = join(cache, 'models--org--sharded');
+  expect([existsSync(join(repository, 'snapshots')), existsSync(join(repository, 'refs'))]).toEqual(
+    [false, false],
+  );
+  expect(() => openCheckpoint('org/sharded')).toThrow('hf download org/sharded');
+  const { presentByteLength } = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
+  expect(presentByteLength).toBeGreaterThan(3_000_000);
+  using checkpoint = openCheckpoint('org/sharded');
+  expect(checkpoint.keys()).toEqual(['embed', 'norm']);
+});
+
+it('takes a revision, a folder or a file', async () => {
+  const pull = await downloadFrom(hub(), 'hf://org/sharded@refs/pr/1', 'cache');
+  const repository = join(cache, 'models--org--sharded');
+  expect(readFileSync(join(repository, 'refs/refs/pr/1'), 'latin1')).toBe(pull.commit);
+  const unet = await downloadFrom(hub(), 'hf://org/pipeline/unet', 'cache');
+  const [link = ''] = namesIn(unet.path);
+  expect(readlinkSync(join(unet.path, link))).toMatch(/^\.\.\/\.\.\/\.\.\/blobs\/[0-9a-f]{64}$/);
+  const name = 'unet/diffusion_pytorch_model.safetensors';
+  const { path } = await downloadFrom(hub(), `hf://org/pipeline/${name}`, 'cache');
+  expect([path, lstatSync(path).isSymbolicLink()]).toEqual([join(unet.path, link), true]);
+});
+
+it('refuses sources that are not on the Hub', async () => {
+  const source = `${hub().url}/files/model.safetensors`;
+  const settings = {
+    endpoint: 'https://hub.example',
+    isOffline: false,
+    readToken: () => undefined,
+  };
+  await expect(runDownload(source, 'cache', { durable: false }, settings)).rejects.toThrow(
+    RangeError,
+  );
+});
+
+const python = findPython('huggingface_hub', 'transformers');
+
+it.skipIf(isSkipped(python))(
+  titleWith(python, 'the Python library finds all of it, offline'),
+  async () => {
+    const { commit, path } = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
+    vi.stubEnv('HF_HUB_OFFLINE', '1');
+    const script = `
+import json
+from huggingface_hub import hf_hub_download, scan_cache_dir, snapshot_download, try_to_load_from_cache
+from transformers.utils import cached_file
+found = scan_cache_dir()
+[repo] = found.repos
+[revision] = repo.revisions
+print(json.dumps({
+  'file': hf_hub_download('org/sharded', 'config.json', local_files_only=True),
+  'snapshot': snapshot_download('org/sharded', local_files_only=True),
+  'cached': try_to_load_from_cache('org/sharded', 'model-00001-of-00002.safetensors'),
+  'transformers': cached_file('org/sharded', 'config.json'),
+  'warnings': [str(warning) for warning in found.warnings],
+  'commit': revision.commit_hash,
+  'refs': sorted(revision.refs),
+  'files': sorted(file.file_name for file in revision.files),
+  'bytes': repo.size_on_disk,
+}))`;
+    const said = JSON.parse(runPython(python, ['-c', script]).trim().split('\n').at(-1) ?? '');
+    const names = namesIn(path);
+    expect(said).toMatchObject({
+      file: join(path, 'config.json'),
+      snapshot: path,
+      cached: join(path, names[1] ?? ''),
+      transformers: join(path, 'config.json'),
+      warnings: [],
+      commit,
+      refs: ['main'],
+      files: names,
+    });
+    expect(said.bytes).toBeGreaterThan(LARGE_BYTE_LENGTH);
+  },
+);

@@ -1,0 +1,52 @@
+/** A server of files with ETags, as object stores are, for tests. */
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+export interface ServedFile {
+  readonly bytes: Uint8Array;
+  readonly tag: string;
+}
+
+export class FileServer {
+  /** By name; they can be replaced at any time. */
+  readonly files = new Map<string, ServedFile>();
+  /** Bytes of bodies that were sent. */
+  sentByteLength = 0;
+  readonly #server: Server;
+
+  private constructor() {
+    this.#server = createServer((request, response) => {
+      const { pathname } = new URL(request.url ?? '/', 'http://localhost');
+      const file = this.files.get(pathname.replace('/files/', ''));
+      if (file === undefined) return void response.writeHead(404).end();
+      const { bytes, tag } = file;
+      const [, first = 0, last] = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? '') ?? [];
+      const begin = Number(first);
+      const end = last ? Math.min(Number(last) + 1, bytes.length) : bytes.length;
+      response.writeHead(206, {
+        ETag: tag,
+        'Content-Range': `bytes ${begin}-${end - 1}/${bytes.length}`,
+        'Content-Length': end - begin,
+      });
+      this.sentByteLength += end - begin;
+      response.end(bytes.subarray(begin, end));
+    });
+  }
+
+  static async start(): Promise<FileServer> {
+    const server = new FileServer();
+    await new Promise<void>((resolve) => server.#server.listen(0, '127.0.0.1', resolve));
+    return server;
+  }
+
+  url(name: string): string {
+    const { port } = this.#server.address() as AddressInfo;
+    return `http://127.0.0.1:${port}/files/${name}`;
+  }
+
+  async close(): Promise<void> {
+    const closed = new Promise((resolve) => this.#server.close(resolve));
+    this.#server.closeAllConnections();
+    await closed;
+  }
+}

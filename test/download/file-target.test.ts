@@ -1,0 +1,211 @@
+import { appendFileSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { safeOpen } from '../../src/index.js';
+import {
+  breakingFetch,
+  downloadFrom,
+  emptyFolder,
+  LARGE_BYTE_LENGTH,
+  namesIn,
+  noise,
+  SINGLE,
+  useHub,
+} from './downloads.js';
+import { FileServer } from './file-server.js';
+
+const MODEL = SINGLE['model.safetensors'] as Uint8Array;
+
+const hub = useHub({
+  'org/single': { files: SINGLE },
+  // Its hash is not that of its bytes.
+  'org/wrong': {
+    files: { 'model.safetensors': { start: MODEL.subarray(0, 1000), byteLength: 5000 } },
+  },
+  'org/huge': {
+    files: { 'model.safetensors': { start: MODEL.subarray(0, 1000), byteLength: 50_000_000_001 } },
+  },
+});
+
+let server: FileServer;
+beforeAll(async () => {
+  server = await FileServer.start();
+});
+afterAll(() => server.close());
+
+let folder = '';
+let path = '';
+beforeEach(() => {
+  folder = emptyFolder('target');
+  path = join(folder, 'my.safetensors');
+  server.files.set('model.safetensors', { bytes: MODEL, tag: '"one"' });
+});
+
+const source = 'hf://org/single/model.safetensors';
+const url = (): string => server.url('model.safetensors?signature=secret');
+
+function isWhole(bytes: Uint8Array = MODEL): boolean {
+  return readFileSync(path).equals(bytes);
+}
+
+it('copies one file of the Hub, and leaves nothing beside it', async () => {
+  const result = await downloadFrom(hub(), source, path);
+  expect(result).toEqual({
+    path,
+    files: [{ name: 'model.safetensors', path, byteLength: MODEL.length }],
+    commit: hub().commit('org/single'),
+    byteLength: MODEL.length,
+    receivedByteLength: MODEL.length,
+    presentByteLength: 0,
+    deleted: [],
+    undeleted: [],
+    skipped: [],
+  });
+  expect([isWhole(), namesIn(folder)]).toEqual([true, ['my.safetensors']]);
+  const again = await downloadFrom(hub(), source, path);
+  expect([again.receivedByteLength, again.presentByteLength]).toEqual([0, MODEL.length]);
+});
+
+it('takes a file that is no safetensors file', async () => {
+  await downloadFrom(hub(), 'hf://org/single/config.json', path);
+  expect(readFileSync(path, 'latin1')).toBe(SINGLE['config.json']);
+});
+
+it('knows by ETag what it has downloaded from any server', async () => {
+  const { commit } = await downloadFrom(hub(), url(), path);
+  expect([commit, isWhole()]).toEqual([null, true]);
+  expect(namesIn(folder).map((name) => name.replace(/[0-9a-f]{16}/, '…'))).toEqual([
+    '.safetensors-mmap-….downloaded',
+    'my.safetensors',
+  ]);
+  server.sentByteLength = 0;
+  const { presentByteLength } = await downloadFrom(hub(), url(), path);
+  expect([presentByteLength, server.sentByteLength]).toEqual([MODEL.length, 1]);
+  const files = namesIn(folder).map((name) => readFileSync(join(folder, name), 'latin1'));
+  expect(files.join().includes('secret')).toBe(false);
+});
+
+it('downloads again what was changed here', async () => {
+  await downloadFrom(hub(), url(), path);
+  appendFileSync(path, 'more');
+  const { receivedByteLength } = await downloadFrom(hub(), url(), path);
+  expect([receivedByteLength, isWhole()]).toEqual([MODEL.length, true]);
+});
+
+async function breakAt(from: string, byteLength = 9_000_000): Promise<void> {
+  const fetch = breakingFetch(byteLength);
+  await expect(downloadFrom(hub(), from, path, { fetch })).rejects.toThrow('the line is cut');
+}
+
+it('goes on by a strong ETag, also with a URL that was signed anew', async () => {
+  await breakAt(url());
+  expect(namesIn(folder)).toEqual([expect.stringMatching(/\.incomplete$/)]);
+  const { presentByteLength } = await downloadFrom(
+    hub(),
+    server.url('model.safetensors?other'),
+    path,
+  );
+  expect([presentByteLength > 3_000_000, isWhole()]).toEqual([true, true]);
+});
+
+it('starts over when the ETag has changed, and removes what it had', async () => {
+  await breakAt(url());
+  const other = noise(5_000_000, 2);
+  server.files.set('model.safetensors', { bytes: other, tag: '"two"' });
+  const { presentByteLength } = await downloadFrom(hub(), url(), path);
+  expect([presentByteLength, isWhole(other)]).toEqual([0, true]);
+  expect(namesIn(folder)).toHaveLength(2);
+});
+
+it('starts over without a strong ETag, and keeps nothing', async () => {
+  server.files.set('model.safetensors', { bytes: MODEL, tag: 'W/"weak"' });
+  await breakAt(url());
+  expect(namesIn(folder)).toEqual([]);
+  await downloadFrom(hub(), url(), path);
+  expect([isWhole(), namesIn(folder)]).toEqual([true, ['my.safetensors']]);
+});
+
+it('never mixes two versions when the file changes meanwhile', async () => {
+  const changing: typeof fetch = async (input, init) => {
+    const response = await fetch(input, init);
+    server.files.set('model.safetensors', { bytes: noise(MODEL.length, 3), tag: '"three"' });
+    return response;
+  };
+  const result = downloadFrom(hub(), url(), path, { fetch: changing });
+  await expect(result).rejects.toMatchObject({ code: 'SAFETENSORS_FILE_CHANGED' });
+});
+
+it('receives a corrupted part of a file once more', async () => {
+  await breakAt(source);
+  const [partial = ''] = namesIn(folder);
+  truncateSync(join(folder, partial), 1000);
+  appendFileSync(join(folder, partial), new Uint8Array(500));
+  const { receivedByteLength, presentByteLength } = await downloadFrom(hub(), source, path);
+  expect(presentByteLength).toBe(0);
+  expect(receivedByteLength).toBe(2 * MODEL.length - 1500);
+  expect([isWhole(), namesIn(folder)]).toEqual([true, ['my.safetensors']]);
+});
+
+it('ignores a part that is longer than the file', async () => {
+  await breakAt(source);
+  const [partial = ''] = namesIn(folder);
+  appendFileSync(join(folder, partial), new Uint8Array(LARGE_BYTE_LENGTH));
+  const { presentByteLength } = await downloadFrom(hub(), source, path);
+  expect([presentByteLength, isWhole()]).toEqual([0, true]);
+});
+
+it('refuses bytes that have another hash, twice, than the Hub says', async () => {
+  writeFileSync(path, 'old');
+  const result = downloadFrom(hub(), 'hf://org/wrong/model.safetensors', path);
+  await expect(result).rejects.toMatchObject({ code: 'SAFETENSORS_BAD_RESPONSE', path });
+  expect([namesIn(folder), readFileSync(path, 'latin1')]).toEqual([['my.safetensors'], 'old']);
+});
+
+it('refuses what the Hub gives out through Xet only', async () => {
+  const result = downloadFrom(hub(), 'hf://org/huge/model.safetensors', path);
+  await expect(result).rejects.toMatchObject({ code: 'SAFETENSORS_XET_ONLY' });
+});
+
+it('replaces a file that is open, which stays what it was', async () => {
+  await downloadFrom(hub(), source, path);
+  const file = safeOpen(path);
+  server.files.set('model.safetensors', { bytes: noise(100), tag: '"other"' });
+  await downloadFrom(hub(), url(), path);
+  expect(file.getTensor('embed').bytes[0]).toBe(MODEL[MODEL.length - LARGE_BYTE_LENGTH]);
+  file.close();
+  expect(isWhole(noise(100))).toBe(true);
+});
+
+it('lets two downloads to one path follow each other', async () => {
+  const both = [downloadFrom(hub(), source, path), downloadFrom(hub(), source, path)];
+  const received = (await Promise.all(both)).map(({ receivedByteLength }) => receivedByteLength);
+  expect(received.toSorted()).toEqual([0, MODEL.length].toSorted());
+  expect(namesIn(folder)).toEqual(['my.safetensors']);
+});
+
+it('reports progress, also of what was there', async () => {
+  const seen: number[] = [];
+  const onProgress = ({ bytes, totalBytes }: { bytes: number; totalBytes: number }): void => {
+    expect(totalBytes).toBe(MODEL.length);
+    seen.push(bytes);
+  };
+  await downloadFrom(hub(), source, path, { onProgress });
+  await downloadFrom(hub(), source, path, { onProgress });
+  expect(seen.filter((bytes) => bytes === MODEL.length)).toHaveLength(2);
+});
+
+it('ends with what onProgress throws', async () => {
+  const broken = new Error('no more');
+  let at = 0;
+  const options = {
+    onProgress: (): void => {
+      throw broken;
+    },
+    fetch: async (...request: Parameters<typeof fetch>) => {
+      // Slow enough for a report.
+      await new Promise((resolve) => setTimeout(resolve, at++ < 4 ? 110 : 0));
+      return await fetch(...request);
+    },
+  };
+  await expect(downloadFrom(hub(), source, path, options)).rejects.toBe(broken);
+});

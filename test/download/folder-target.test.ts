@@ -1,0 +1,94 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { openCheckpoint } from '../../src/index.js';
+import { temporaryPath } from '../support/make-file.js';
+import {
+  breakingFetch,
+  downloadFrom,
+  emptyFolder,
+  LARGE_BYTE_LENGTH,
+  namesIn,
+  SHARDED,
+  SINGLE,
+  useHub,
+} from './downloads.js';
+
+const hub = useHub({ 'org/sharded': { files: SHARDED }, 'org/single': { files: SINGLE } });
+
+const NAMES = [
+  'config.json',
+  'model-00001-of-00002.safetensors',
+  'model-00002-of-00002.safetensors',
+  'model.safetensors.index.json',
+  'tokenizer.json',
+];
+
+it('copies weights, index and the files beside them, byte for byte', async () => {
+  const folder = temporaryPath('model');
+  const { commit, files, byteLength, receivedByteLength, presentByteLength, ...rest } =
+    await downloadFrom(hub(), 'hf://org/sharded', folder);
+  expect(namesIn(folder)).toEqual(NAMES);
+  for (const name of NAMES) {
+    expect(
+      readFileSync(join(folder, name)).equals(Buffer.from(SHARDED[name] as string)),
+      name,
+    ).toBe(true);
+  }
+  expect(rest).toEqual({ path: folder, deleted: [], undeleted: [], skipped: [] });
+  expect(files.map(({ name }) => name).toSorted()).toEqual(NAMES);
+  expect(commit).toBe(hub().commit('org/sharded'));
+  const index = Buffer.byteLength(SHARDED['model.safetensors.index.json'] as string);
+  expect([receivedByteLength, presentByteLength]).toEqual([byteLength - index, 0]);
+  using checkpoint = openCheckpoint(folder);
+  expect(checkpoint.keys()).toEqual(['embed', 'norm']);
+});
+
+it('fetches nothing of a model that is there, but the list', async () => {
+  const folder = temporaryPath('model');
+  await downloadFrom(hub(), 'hf://org/sharded', folder);
+  hub().requests.length = 0;
+  const { receivedByteLength, presentByteLength } = await downloadFrom(
+    hub(),
+    'hf://org/sharded',
+    folder,
+  );
+  expect([receivedByteLength, presentByteLength > LARGE_BYTE_LENGTH]).toEqual([0, true]);
+  expect(hub().requests.map(({ path }) => path.split('/')[5])).toEqual(['revision', 'tree']);
+});
+
+it('goes on where a connection broke', async () => {
+  const folder = temporaryPath('model');
+  const cut = downloadFrom(hub(), 'hf://org/sharded', folder, { fetch: breakingFetch(9_000_000) });
+  await expect(cut).rejects.toMatchObject({ code: 'SAFETENSORS_REMOTE_UNAVAILABLE' });
+  expect(namesIn(folder).every((name) => name.endsWith('.incomplete'))).toBe(true);
+  hub().requests.length = 0;
+  const { receivedByteLength, presentByteLength } = await downloadFrom(
+    hub(),
+    'hf://org/sharded',
+    folder,
+  );
+  expect(presentByteLength).toBeGreaterThan(3_000_000);
+  expect(receivedByteLength).toBeLessThan(LARGE_BYTE_LENGTH - 3_000_000 + 1000);
+  expect(namesIn(folder)).toEqual(NAMES);
+  const [name = ''] = NAMES.slice(1);
+  expect(readFileSync(join(folder, name)).equals(Buffer.from(SHARDED[name] as Uint8Array))).toBe(
+    true,
+  );
+});
+
+it('takes the place of a checkpoint of other files, and leaves the other files alone', async () => {
+  const folder = emptyFolder('model');
+  writeFileSync(join(folder, 'notes.txt'), 'mine');
+  await downloadFrom(hub(), 'hf://org/sharded', folder);
+  const { deleted } = await downloadFrom(hub(), 'hf://org/single', folder);
+  expect(deleted.toSorted()).toEqual(NAMES.slice(1, 4));
+  expect(namesIn(folder)).toEqual([
+    'config.json',
+    'model.safetensors',
+    'notes.txt',
+    'tokenizer.json',
+  ]);
+  await downloadFrom(hub(), 'hf://org/sharded', folder);
+  expect(namesIn(folder)).toEqual([...NAMES.slice(0, 4), 'notes.txt', 'tokenizer.json'].toSorted());
+});

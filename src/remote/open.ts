@@ -62,7 +62,7 @@ export interface RemoteRuntime {
 
 /** Opens a checkpoint: fetches the index, or the header of the only file. */
 export async function openRemoteIn(
-  runtime: RemoteRuntime,
+  { maxBufferByteLength, hubSettings }: RemoteRuntime,
   source: string | URL | Blob | ByteSource,
   options: RemoteOptions,
 ): Promise<RemoteCheckpoint> {
@@ -73,10 +73,10 @@ export async function openRemoteIn(
   requireInteger('concurrency', concurrency, 1, LARGEST_CONCURRENCY);
   requireLittleEndianHost(undefined);
   return await withScope([options.signal], async ({ signal }) => {
-    const found = await findSource(source, options, runtime.hubSettings, signal);
+    const found = await findSource(source, options, hubSettings, signal);
     try {
       const shards = await RemoteShards.open(found, maxHeaderByteLength, signal);
-      return RemoteCheckpoint.of(shards, { ...runtime, concurrency });
+      return RemoteCheckpoint.of(shards, { maxBufferByteLength, concurrency });
     } catch (error) {
       found.close();
       throw error;

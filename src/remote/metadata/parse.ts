@@ -1,7 +1,6 @@
 /** Reads index and headers of a model that is somewhere else, for `parseSafetensorsMetadata`. */
 
 import { RemoteError } from '../../errors/errors.js';
-import type { Header } from '../../format/header.js';
 import type { HubSettings } from '../../hub/settings.js';
 import { inTurns } from '../../json/slices.js';
 import { encodePath } from '../hub-address.js';
@@ -24,7 +23,15 @@ import {
   type SourceParams,
   tokenOf,
 } from './params.js';
-import { resultSlices, type SafetensorsParseFromRepo } from './result.js';
+import {
+  headerRecord,
+  indexRecord,
+  type ReadIndex,
+  type ReadModel,
+  type ReadShard,
+  resultSlices,
+  type SafetensorsParseFromRepo,
+} from './result.js';
 
 /** Where models have their weights. The first of these files that exists is the model. */
 const USUAL_PATHS: readonly string[] = [SAFETENSORS_FILE, SAFETENSORS_INDEX_FILE];
@@ -64,20 +71,31 @@ export async function parseRemote(
     const opening = finder.open(signal);
     const readingConfig = async (): Promise<unknown> =>
       readConfig(await finder.config(opening, signal), signal);
-    const [{ path, shards }, headers, config] = await Promise.all([
-      opening,
-      opening.then((opened) => opened.shards.headers(signal)),
+    const [model, config] = await Promise.all([
+      readModel(opening, signal),
       isCounted ? readingConfig() : undefined,
     ]);
-    const { index, list } = shards;
-    const folder = path.slice(0, path.lastIndexOf('/') + 1);
-    const model = {
-      index,
-      shards: list.map(({ name }, shard) => ({ name, header: headers[shard] as Header })),
-      filepaths: [path, ...(index?.shards ?? []).map((name) => folder + name)],
-    };
     return await inTurns(resultSlices(model, isCounted ? { config } : null), signal);
   });
+}
+
+/** Reads all headers. Index and headers become objects while others are on their way. */
+async function readModel(opening: Promise<OpenedModel>, signal: AbortSignal): Promise<ReadModel> {
+  const { path, shards } = await opening;
+  const { index, list } = shards;
+  const readShard = async (name: string, shard: number): Promise<ReadShard> => {
+    const header = await shards.header(shard, signal);
+    return { name, header, record: headerRecord(header) };
+  };
+  const convertIndex = async (): Promise<ReadIndex | null> =>
+    index === null ? null : { index, record: indexRecord(index) };
+  const [readShards, readIndex] = await Promise.all([
+    Promise.all(list.map(({ name }, shard) => readShard(name, shard))),
+    convertIndex(),
+  ]);
+  const folder = path.slice(0, path.lastIndexOf('/') + 1);
+  const filepaths = [path, ...(index?.shards ?? []).map((name) => folder + name)];
+  return { index: readIndex, shards: readShards, filepaths };
 }
 
 /** Finds the model of a repository. */

@@ -92,11 +92,22 @@ const MAX_WEIGHT_MAP_ENTRIES = 200_000;
 /** Most characters of names and shards in a weight map that is given. */
 const MAX_WEIGHT_MAP_LENGTH = 24_000_000;
 
-/** A model of which all headers were read. */
+/** A header that was read, and its JSON as objects. */
+export interface ReadShard extends CountedShard {
+  readonly record: SafetensorsFileHeader;
+}
+
+/** An index that was read, and the same as objects. */
+export interface ReadIndex {
+  readonly index: CheckpointIndex;
+  readonly record: SafetensorsIndexJson;
+}
+
+/** A model of which all was read. */
 export interface ReadModel {
   /** Null for a model of one file. */
-  readonly index: CheckpointIndex | null;
-  readonly shards: readonly CountedShard[];
+  readonly index: ReadIndex | null;
+  readonly shards: readonly ReadShard[];
   /** As in the result. */
   readonly filepaths: string[];
 }
@@ -112,21 +123,15 @@ export function* resultSlices(
   model: ReadModel,
   counting: Counting | null,
 ): Slices<SafetensorsParseFromRepo> {
-  const { index: checkedIndex, shards, filepaths } = model;
-  const headers: SafetensorsShardedHeaders = Object.create(null);
-  for (const { name, header } of shards) {
-    yield;
-    headers[name] = headerRecord(header);
-  }
-  yield;
-  if (checkedIndex === null) {
-    const header = Object.values(headers)[0] as SafetensorsFileHeader;
+  const { index, shards, filepaths } = model;
+  if (index === null) {
+    const { record: header } = shards[0] as ReadShard;
     const counts = yield* countsOf(model, counting, header.__metadata__);
     return { sharded: false, header, ...counts, filepaths };
   }
-  const index = indexRecord(checkedIndex);
-  const counts = yield* countsOf(model, counting, index.metadata);
-  return { sharded: true, index, headers, ...counts, filepaths };
+  const headers = recordOf(shards.map((shard) => [shard.name, shard.record]));
+  const counts = yield* countsOf(model, counting, index.record.metadata);
+  return { sharded: true, index: index.record, headers, ...counts, filepaths };
 }
 
 function* countsOf(
@@ -135,15 +140,15 @@ function* countsOf(
   metadata: SafetensorsMetadata | null | undefined,
 ): Slices<Pick<Counts, 'parameterCount' | 'parameterTotal'>> {
   if (counting === null) return {};
-  const counts = yield* parametersByDtype(shards, index, counting.config);
+  const counts = yield* parametersByDtype(shards, index?.index ?? null, counting.config);
   const sum = [...counts.values()].reduce((total, count) => total + count, 0);
   // The number 0 stands for none.
   const total = declaredParameters(metadata?.total_parameters || undefined, sum);
-  return { parameterCount: record(counts), ...(total === null ? {} : { parameterTotal: total }) };
+  return { parameterCount: recordOf(counts), ...(total === null ? {} : { parameterTotal: total }) };
 }
 
 /** Pairs as an object without prototype. */
-function record<Value>(pairs: Iterable<readonly [string, Value]>): Record<string, Value> {
+function recordOf<Value>(pairs: Iterable<readonly [string, Value]>): Record<string, Value> {
   const object: Record<string, Value> = Object.create(null);
   for (const [key, value] of pairs) object[key] = value;
   return object;
@@ -180,7 +185,7 @@ function metadataRecord(index: CheckpointIndex): SafetensorsMetadata | null {
     jsonKeys.has(key) ? JSON.parse(text) : text,
   ]);
   const scalars = values.filter(([, value]) => typeof value !== 'object' || value === null);
-  return scalars.length === 0 ? null : (record(scalars) as SafetensorsMetadata);
+  return scalars.length === 0 ? null : (recordOf(scalars) as SafetensorsMetadata);
 }
 
 function weightMapRecord(index: CheckpointIndex): Record<string, string> | null {

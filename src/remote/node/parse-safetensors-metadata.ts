@@ -4,13 +4,15 @@ import { openShards } from '../../checkpoint/open.js';
 import { readConfig } from '../../checkpoint/summary.js';
 import { isUrl } from '../../errors/brand-checks.js';
 import { SafetensorsFile } from '../../file/file.js';
-import type { Header } from '../../format/header.js';
 import { hubSettings } from '../../hub/environment.js';
 import { runAsync, type Steps } from '../../io/steps.js';
 import { type ParseSafetensorsMetadataParams, requireParams } from '../metadata/params.js';
 import { parseRemote } from '../metadata/parse.js';
 import {
   type CountedParseFromRepo,
+  headerRecord,
+  indexRecord,
+  type ReadShard,
   resultSlices,
   type SafetensorsParseFromRepo,
 } from '../metadata/result.js';
@@ -68,13 +70,16 @@ function* parseLocal(source: string | URL, isCounted: boolean): Steps<Safetensor
   const shards = yield* openShards(source, {});
   try {
     const { index, path, shards: files } = shards.files;
-    const headers = Array.from(shards, (file) => SafetensorsFile.headerOf(file));
-    const model = {
-      index,
-      shards: files.map(({ name }, shard) => ({ name, header: headers[shard] as Header })),
-      filepaths: index === null ? [path] : [path, ...files.map((file) => file.path)],
-    };
-    return yield* resultSlices(model, isCounted ? { config: yield* readConfig(path) } : null);
+    const read: ReadShard[] = [];
+    for (const [shard, { name }] of files.entries()) {
+      yield;
+      const header = SafetensorsFile.headerOf(shards.open(shard));
+      read.push({ name, header, record: headerRecord(header) });
+    }
+    const filepaths = index === null ? [path] : [path, ...files.map((file) => file.path)];
+    const counting = isCounted ? { config: yield* readConfig(path) } : null;
+    const readIndex = index === null ? null : { index, record: indexRecord(index) };
+    return yield* resultSlices({ index: readIndex, shards: read, filepaths }, counting);
   } finally {
     shards.close({});
   }

@@ -159,6 +159,20 @@ describe('parseSafetensorsMetadata', () => {
     });
   });
 
+  it('keeps more than 1000 entries of metadata of an index', async () => {
+    const entries = Array.from({ length: 1001 }, (_, i) => [`removed.${i}`, 'kept']);
+    const files = shardedFiles(
+      { 'a.safetensors': { kept: 'U8 1' } },
+      { metadata: Object.fromEntries(entries) },
+    );
+    hub.put('test/metadata', { files });
+    const params = { repo: 'test/metadata', hubUrl: hub.url } as const;
+    const sizeOf = (result: theirs.SafetensorsParseFromRepo): number =>
+      Object.keys((result.sharded && result.index.metadata) || {}).length;
+    expect(sizeOf(await theirs.parseSafetensorsMetadata(params))).toBe(1000);
+    expect(sizeOf(await ours.parseSafetensorsMetadata(params))).toBe(1001);
+  });
+
   it('counts a tensor called __proto__', async () => {
     const params = { repo: 'test/proto', hubUrl: hub.url, computeParametersCount: true } as const;
     const { parameterCount } = await ours.parseSafetensorsMetadata(params);

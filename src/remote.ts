@@ -5,6 +5,7 @@
  */
 
 export { type DownloadOptions, download } from './download/download.js';
+export type { TensorChoice } from './download/plan-tensors.js';
 export type { DownloadedFile, DownloadResult } from './download/run-download.js';
 export {
   type ErrorCode,

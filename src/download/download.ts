@@ -1,10 +1,17 @@
 /** `download`: files of a remote checkpoint onto this machine. */
 
-import { type OptionNames, requireBoolean, requireOptions } from '../errors/arguments.js';
+import {
+  type OptionNames,
+  requireBoolean,
+  requireNames,
+  requireOptions,
+} from '../errors/arguments.js';
 import { hubSettings } from '../hub/environment.js';
-import { TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
+import { requireTransferOptions, TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
 import type { HeadersInput } from '../remote/credentials.js';
 import { LOCK_OPTIONS, type LockOptions, requireLockTimeout } from '../replacement/locks.js';
+import { parseByteSize } from '../shards/sizes.js';
+import type { TensorChoice } from './plan-tensors.js';
 import { type DownloadResult, runDownload } from './run-download.js';
 
 /** Options of {@link download}. */
@@ -15,6 +22,17 @@ export interface DownloadOptions extends TransferOptions, LockOptions {
   readonly headers?: HeadersInput | undefined;
   /** Sends the requests; the runtime's own by default. */
   readonly fetch?: typeof globalThis.fetch | undefined;
+  /**
+   * The tensors to download, by their names, or by a function that gets name and info of every tensor. They
+   * are written anew, without the files beside the weights. Everything by default.
+   */
+  readonly names?: TensorChoice | undefined;
+  /**
+   * Bytes of tensors per file, as for `saveCheckpoint`: the tensors are written anew, in files of that size,
+   * into a folder. By default files keep their size, and chosen tensors are split at `'5GB'`, except those of
+   * a source that is one file.
+   */
+  readonly maxShardSize?: number | string | undefined;
   /** False syncs nothing: a loss of power may leave files without their content. True by default. */
   readonly durable?: boolean | undefined;
 }
@@ -25,6 +43,8 @@ const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
   token: true,
   headers: true,
   fetch: true,
+  names: true,
+  maxShardSize: true,
   durable: true,
 };
 
@@ -45,9 +65,13 @@ const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
  * A download that broke is continued by calling it again: what was received is kept beside the target, in
  * files `.safetensors-mmap-….incomplete`. It is used again for the same contents only, and what has another
  * hash in the end is fetched once more. Without hash and strong ETag nothing is kept. What is there and right
- * already is not fetched. Up to three files are under way at a time, in pieces of 4 MiB, with less than
- * 64 MB of memory.
+ * already is not fetched. Up to three files are under way at a time, in pieces of 4 MiB, three of
+ * each: buffers of 36 MiB at most.
  *
+ * With `names` only these tensors are fetched, and written with headers of their own, as `saveFile` and
+ * `saveCheckpoint` write: to a path when the source is one file, else into a folder.
+ *
+ * @throws TensorNotFoundError for names that there are not; FormatError for files that are not safetensors
  * @throws RemoteError whose code says why a file cannot be had, `SAFETENSORS_XET_ONLY` among them, or
  *   `SAFETENSORS_BAD_RESPONSE` for a file that twice had another hash than the Hub says
  * @throws FileChangedError when a file changes on the server meanwhile
@@ -72,5 +96,9 @@ export async function download(
   const { durable = true } = options;
   requireBoolean('durable', durable);
   requireLockTimeout(options);
+  requireTransferOptions(options);
+  const { names, maxShardSize } = options;
+  if (names !== undefined && typeof names !== 'function') requireNames(names);
+  if (maxShardSize !== undefined) parseByteSize(maxShardSize, 'maxShardSize');
   return await runDownload(source, target, { ...options, durable }, hubSettings());
 }

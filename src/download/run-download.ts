@@ -11,6 +11,8 @@ import { openSource, type SessionSettings } from '../remote/source.js';
 import { CacheFolder } from './cache-target.js';
 import { downloadToFile } from './file-target.js';
 import { downloadToFolder } from './folder-target.js';
+import type { PlaceOf } from './model-files.js';
+import { planTensors, type TensorsOptions } from './plan-tensors.js';
 import { planWhole } from './plan-whole.js';
 import type { DownloadPlan, PlannedFile } from './planned-file.js';
 import type { DownloadScope, ReceivedBytes } from './receive-all.js';
@@ -18,7 +20,11 @@ import { findSource, isIndexName, type SourceFiles } from './source-files.js';
 import type { TargetOptions } from './target-options.js';
 
 /** Options of one download. */
-export interface RunOptions extends TransferOptions, TargetOptions, SessionSettings {}
+export interface RunOptions
+  extends TransferOptions,
+    TargetOptions,
+    SessionSettings,
+    TensorsOptions {}
 
 /** A file that was downloaded, or was there already. */
 export interface DownloadedFile {
@@ -68,7 +74,8 @@ export async function runDownload(
     return await withScope([options.signal], async (scope) => {
       const found = await findSource(opened, scope.signal);
       if (target === CACHE) return await toCache(found, options, scope);
-      if (found.name !== null && !isIndexName(found.name)) {
+      const isOneFile = found.name !== null && !isIndexName(found.name);
+      if (isOneFile && options.maxShardSize === undefined) {
         return await toFile(found, path, options, scope);
       }
       return await inLockedFolder(path, { ...options, signal: scope.signal }, (folder) =>
@@ -88,8 +95,12 @@ async function toCache(
   if (source.hub === null) {
     throw argumentRangeError('target', "a path, since 'cache' is for sources on the Hub", CACHE);
   }
+  if (!isWhole(options)) {
+    const expected = "a path, since 'cache' is for whole files, without names and maxShardSize";
+    throw argumentRangeError('target', expected, CACHE);
+  }
   const cache = new CacheFolder(source.hub);
-  const placeOf = (file: PlannedFile): string => cache.pathOf(file);
+  const placeOf: PlaceOf = (file) => cache.pathOf(file);
   const plan = await planWhole(source, placeOf, scope.signal);
   const received = await cache.fill(plan, options, scopeOf(allFiles(plan), options, scope));
   const [only] = plan.weights;
@@ -103,7 +114,10 @@ async function toFile(
   options: RunOptions,
   scope: AbortController,
 ): Promise<DownloadResult> {
-  const plan = await planWhole(source, () => path, scope.signal);
+  const oneFile = { ...options, maxShardSize: Number.POSITIVE_INFINITY };
+  const plan = isWhole(options)
+    ? await planWhole(source, () => path, scope.signal)
+    : await planTensors(source, oneFile, () => path, scope.signal);
   const file = plan.weights[0] as PlannedFile;
   const received = await downloadToFile(file, path, options, scopeOf([file], options, scope));
   return resultOf(plan, path, () => path, received);
@@ -115,11 +129,18 @@ async function toFolder(
   options: RunOptions,
   scope: AbortController,
 ): Promise<DownloadResult> {
-  const placeOf = ({ name }: PlannedFile): string => join(folder, name);
-  const plan = await planWhole(source, placeOf, scope.signal);
+  const placeOf: PlaceOf = ({ name }) => join(folder, name);
+  const plan = isWhole(options)
+    ? await planWhole(source, placeOf, scope.signal)
+    : await planTensors(source, options, placeOf, scope.signal);
   const files = [...plan.weights, ...plan.others];
   const received = await downloadToFolder(plan, folder, options, scopeOf(files, options, scope));
   return resultOf(plan, folder, placeOf, received);
+}
+
+/** Whether files are copied, not written anew. */
+function isWhole({ names, maxShardSize }: TensorsOptions): boolean {
+  return names === undefined && maxShardSize === undefined;
 }
 
 function allFiles({ weights, others, index }: DownloadPlan): PlannedFile[] {
@@ -143,7 +164,7 @@ function lengthOf(files: readonly PlannedFile[]): number {
 function resultOf(
   plan: DownloadPlan,
   path: string,
-  placeOf: (file: PlannedFile) => string,
+  placeOf: PlaceOf,
   received: ReceivedBytes & { readonly deleted?: string[]; readonly undeleted?: string[] },
 ): DownloadResult {
   const files = allFiles(plan);

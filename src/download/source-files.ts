@@ -18,6 +18,8 @@ const MAX_XET_BYTE_LENGTH = 50_000_000_000;
 /** A whole file of the source. */
 export interface SourceFile extends PlannedFile {
   readonly file: HttpFile;
+  /** Whether only parts of it can be had without the Hub's Xet protocol. */
+  readonly isXetOnly: boolean;
 }
 
 /** What a source has. */
@@ -39,7 +41,7 @@ export interface SourceFiles {
    * A file by its path below the folder. Of the Hub it asks for the list of its folder, of others for one
    * byte.
    *
-   * @throws RemoteError, also `SAFETENSORS_XET_ONLY`; FormatError `SAFETENSORS_UNSAFE_SHARD_NAME`
+   * @throws RemoteError; FormatError `SAFETENSORS_UNSAFE_SHARD_NAME`
    */
   find(name: string, signal: AbortSignal): Promise<SourceFile>;
 }
@@ -68,7 +70,7 @@ function splitPath(path: string): [prefix: string, name: string] {
 /** A file of that length, all of whose bytes are wanted. */
 function wholeFile(
   file: HttpFile,
-  facts: Pick<PlannedFile, 'name' | 'byteLength' | 'hash' | 'version'>,
+  facts: Pick<SourceFile, 'name' | 'byteLength' | 'hash' | 'version' | 'isXetOnly'>,
 ): SourceFile {
   return { ...facts, file, segments: [{ file, begin: 0, end: facts.byteLength }] };
 }
@@ -87,7 +89,8 @@ function urlFiles(session: Session, url: URL): SourceFiles {
       const { fileByteLength } = await found.readStart(1, signal);
       const tag = found.version?.tag;
       const version = isStrongTag(tag) ? `${found.path} ${tag}` : null;
-      return wholeFile(found, { name: wanted, byteLength: fileByteLength, hash: null, version });
+      const facts = { name: wanted, byteLength: fileByteLength, hash: null, version };
+      return wholeFile(found, { ...facts, isXetOnly: false });
     },
   };
 }
@@ -116,18 +119,11 @@ async function hubFiles(
       const entry = await folders.find(below, last, signal);
       const file = repository.file(entry.path);
       const { byteLength, hash, isXet } = entry;
-      if (isXet && byteLength > MAX_XET_BYTE_LENGTH) failXet(file.path, byteLength);
-      const facts = { name, byteLength, hash: hash || null };
+      const isXetOnly = isXet && byteLength > MAX_XET_BYTE_LENGTH;
+      const facts = { name, byteLength, hash: hash || null, isXetOnly };
       return wholeFile(file, { ...facts, version: hash || `${commit}/${entry.path}` });
     },
   };
-}
-
-function failXet(path: string, byteLength: number): never {
-  const message =
-    `found a file of ${byteLength} bytes, which the Hub gives out by its Xet protocol only; ` +
-    'the `hf` command downloads it';
-  throw new RemoteError('SAFETENSORS_XET_ONLY', message, { path });
 }
 
 /** Lists of folders, each asked for once. */

@@ -51,20 +51,20 @@ export interface PlannedMetadata extends Pick<CheckpointMetadata, 'index'> {
   readonly file: ReadonlyMap<string, string> | null;
 }
 
-/** A file to be written. */
-export interface PlannedFile {
+/** A file to be written, by a layout that says where its bytes come from. */
+export interface PlannedFile<Layout = WritableLayout> {
   readonly name: string;
-  readonly layout: WritableLayout;
+  readonly layout: Layout;
 }
 
 /** Tensors by number, from 0. They need not be objects. */
-export interface TensorTable {
+export interface TensorTable<Layout = WritableLayout> {
   /** Length of every tensor in bytes. */
   readonly byteLengths: Float64Array;
   /** Name of a tensor, or where it stands. */
   name(number: number): string | JsonString;
   /** Lays out a file of these tensors; throws as `layOut`. */
-  layOut(numbers: readonly number[], metadata: MetadataInput | null): WritableLayout;
+  layOut(numbers: readonly number[], metadata: MetadataInput | null): Layout;
   /** All tensors, or at least one of every file that they come from. */
   readonly samples: Iterable<Pick<AnyEntry, 'payload'>>;
 }
@@ -86,9 +86,9 @@ export function tableOf(entries: readonly AnyEntry[]): TensorTable {
 }
 
 /** A checkpoint to be written. */
-export interface CheckpointPlan {
+export interface CheckpointPlan<Layout = WritableLayout> {
   readonly pattern: FilenamePattern;
-  readonly files: readonly PlannedFile[];
+  readonly files: readonly PlannedFile<Layout>[];
   /** All tensors, or at least one of every file that they come from. */
   readonly samples: Iterable<Pick<AnyEntry, 'payload'>>;
   /** Bytes of the tensors. */
@@ -114,11 +114,11 @@ function patternOf({ filenamePattern, variant }: CheckpointLayoutOptions): Filen
  * @throws FormatError `SAFETENSORS_INDEX_TOO_LARGE` for an index that no reader accepts
  * @throws TypeError, RangeError for unusable options
  */
-export function planCheckpoint(
-  tensors: TensorTable,
+export function planCheckpoint<Layout>(
+  tensors: TensorTable<Layout>,
   options: CheckpointLayoutOptions,
   metadataOf: (split: SplitSummary) => PlannedMetadata,
-): CheckpointPlan {
+): CheckpointPlan<Layout> {
   const pattern = patternOf(options);
   const limit = parseByteSize(options.maxShardSize ?? DEFAULT_MAX_SHARD_SIZE, 'maxShardSize');
   const shards = splitByteLengths(tensors.byteLengths, limit);
@@ -150,7 +150,7 @@ function totalOf(byteLengths: Float64Array): number {
 }
 
 function* weightMapOf(
-  tensors: TensorTable,
+  tensors: Pick<TensorTable, 'name'>,
   shards: readonly (readonly number[])[],
   filenameOf: (shard: number) => string,
 ): Generator<[tensor: string | JsonString, filename: string], void, void> {

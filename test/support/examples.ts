@@ -243,7 +243,7 @@ export class ExampleProject {
     const { port } = this.#server.address() as AddressInfo;
     const server = `http://127.0.0.1:${port}/`;
     writeFileSync(join(cwd, 'example.mjs'), outputText.replaceAll(MODELS, server));
-    const env = { ...process.env, HF_ENDPOINT: server };
+    const env = { ...process.env, HF_ENDPOINT: server, HF_HUB_OFFLINE: '' };
     const { stdout } = await promisify(execFile)(process.execPath, ['example.mjs'], { cwd, env });
     return stdout;
   }

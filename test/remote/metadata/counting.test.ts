@@ -1,8 +1,9 @@
 /** Any configuration of any model: parameters are counted as `@huggingface/hub` counts them. */
 import * as theirs from '@huggingface/hub';
 import fc from 'fast-check';
-import { expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import * as ours from '../../../src/remote.js';
+import { useHub } from '../../support/hub-environment.js';
 import { shardedFiles, tensorFile } from './repositories.js';
 
 /** A value, or none. */
@@ -99,6 +100,9 @@ function fetchFrom(files: Readonly<Record<string, unknown>>): typeof fetch {
     });
   };
 }
+
+beforeEach(() => useHub('http://127.0.0.1:1'));
+afterEach(() => vi.unstubAllEnvs());
 
 it('for any tensors and any configuration both functions count the same', async () => {
   await fc.assert(

@@ -1,6 +1,7 @@
 import * as theirs from '@huggingface/hub';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import * as ours from '../../../src/remote.js';
+import { useHub } from '../../support/hub-environment.js';
 import { HubServer } from '../../support/hub-server.js';
 import { REFUSED, REFUSED_HERE } from './refused-repositories.js';
 import { ACCEPTED, type RepositoryCase, rawFile, shardedFiles } from './repositories.js';
@@ -12,10 +13,7 @@ beforeAll(async () => {
 afterAll(() => hub.close());
 
 // What the machine is told about the Hub must not matter.
-beforeEach(() => {
-  for (const name of Object.keys(process.env)) if (/^HF_/.test(name)) vi.stubEnv(name, undefined);
-  vi.stubEnv('HF_TOKEN_PATH', '/nonexistent');
-});
+beforeEach(() => useHub('http://127.0.0.1:1'));
 afterEach(() => vi.unstubAllEnvs());
 
 type Params = Parameters<typeof theirs.parseSafetensorsMetadata>[0];

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { parseSafetensorsMetadata } from '../../../src/remote.js';
+import { useHub } from '../../support/hub-environment.js';
 import { HubServer, TOKEN } from '../../support/hub-server.js';
 import { writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { fileBytes, temporaryPath } from '../../support/make-file.js';
@@ -44,9 +45,7 @@ beforeEach(async () => {
     'org/model': { files },
     'org/private': { files, access: 'private' },
   });
-  for (const name of Object.keys(process.env)) if (/^HF_/.test(name)) vi.stubEnv(name, undefined);
-  vi.stubEnv('HF_TOKEN_PATH', temporaryPath('no-token'));
-  vi.stubEnv('HF_ENDPOINT', hub.url);
+  useHub(hub.url);
 });
 afterEach(async () => {
   vi.unstubAllEnvs();

@@ -38,8 +38,13 @@ interface ReplacementOptions {
   readonly mayBeBlob?: boolean | undefined;
 }
 
-/** Opens a file that may be there, for reading and writing. Whoever made a link of its name is refused. */
-const KEPT_FLAGS = constants.O_RDWR | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0);
+/**
+ * Flags for a file that may be there, for reading and writing. Whoever made a link of its name is refused.
+ * Asked for when needed: the import must not need Node's modules.
+ */
+function keptFlags(): number {
+  return constants.O_RDWR | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0);
+}
 
 /** Errors of systems that cannot reserve space. They don't mean that the disk is full. */
 const CANNOT_ALLOCATE: readonly string[] = ['ENOTSUP', 'ENOSYS', 'EINVAL', 'EPERM'];
@@ -96,7 +101,7 @@ export class Replacement implements WrittenFile {
     // At no moment may anybody read the new file who could not read the old one.
     const mode = like === undefined ? 0o666 : like.stats.mode & 0o600;
     try {
-      this.fd = openSync(this.#temporary, isKept ? KEPT_FLAGS : 'wx', mode);
+      this.fd = openSync(this.#temporary, isKept ? keptFlags() : 'wx', mode);
     } catch (error) {
       throw aboutFile(error, label);
     }

@@ -134,7 +134,7 @@ function nodeHeaders(): string {
 const PROBE = `
 import importlib.metadata, json, platform
 packages = {}
-for name in ("ml_dtypes", "numpy", "safetensors", "torch"):
+for name in ("huggingface_hub", "ml_dtypes", "numpy", "safetensors", "torch"):
     try:
         packages[name] = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

@@ -10,6 +10,7 @@ import { manyBuffers } from './trials/many-buffers.js';
 import { memory } from './trials/memory.js';
 import { processStart } from './trials/process-start.js';
 import { everyByte, everyByteCold, oneTensor } from './trials/reading.js';
+import { remote } from './trials/remote.js';
 import { reshardSmall } from './trials/reshard.js';
 import { rows } from './trials/rows.js';
 import { save } from './trials/save.js';
@@ -45,4 +46,5 @@ export const TRIALS: ReadonlyMap<string, Trial> = new Map([
   ['save', save],
   ['convert', convert],
   ['rows', rows],
+  ['remote', remote],
 ]);

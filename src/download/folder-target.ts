@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path';
 import { FolderReplacement, type StaleFiles } from '../checkpoint/write/folder-replacement.js';
 import { readFileHeader } from '../file/read-header.js';
 import { runSync } from '../io/steps.js';
+import { waitForLock } from '../replacement/locks.js';
 import type { Replacement } from '../replacement/replacement.js';
 import { encodeIndex } from '../shards/checkpoint-index-writer.js';
 import { FilenamePattern } from '../shards/file-names.js';
@@ -38,7 +39,7 @@ export interface DownloadedFolder extends ReceivedBytes, StaleFiles {}
 export async function downloadToFolder(
   plan: DownloadPlan,
   folder: string,
-  { durable }: TargetOptions,
+  { durable, lockTimeout }: TargetOptions,
   scope: DownloadScope,
 ): Promise<DownloadedFolder> {
   const { weights, others, index } = plan;
@@ -71,6 +72,8 @@ export async function downloadToFolder(
     const received = await receiveAll(missing, scope, async (file) => {
       const path = join(folder, file.name);
       const target = await createIn(replacement, file, !weights.includes(file), path);
+      // Another download may be for this very file, not for the folder.
+      await waitForLock(target.fd, path, { lockTimeout, signal });
       const { hash, ...bytes } = await receiveFile(file, target, transfer, signal);
       if (index === null && weights.includes(file)) {
         for (const name of tensorNamesOf(target, file)) shardOf.set(name, file.name);

@@ -1,0 +1,76 @@
+import { join } from 'node:path';
+import { afterEach, expect, it, vi } from 'vitest';
+import { requireFreeSpace } from '../../src/download/free-space.js';
+import { runDownload } from '../../src/download/run-download.js';
+import { download } from '../../src/remote.js';
+import { TOKEN } from '../support/hub-server.js';
+import { downloadFrom, emptyFolder, namesIn, SINGLE, useHub } from './downloads.js';
+
+const OTHERS = Object.fromEntries(
+  Array.from({ length: 12 }, (_, i) => [`vocabulary-${i}.txt`, String(i)]),
+);
+const hub = useHub({
+  'org/many': { files: { ...OTHERS, ...SINGLE } },
+  'org/private': { files: SINGLE, access: 'private' },
+  'org/empty': { files: { 'README.md': 'none' } },
+  'org/pipeline': { files: { 'model_index.json': '{}', 'unet/model.safetensors': 'x' } },
+});
+afterEach(() => vi.unstubAllEnvs());
+
+it('reads all pages of a list', async () => {
+  hub().entriesPerPage = 5;
+  const folder = emptyFolder('target');
+  await downloadFrom(hub(), 'hf://org/many', folder);
+  expect(namesIn(folder)).toHaveLength(14);
+});
+
+it('asks with the token of the environment, which goes to the Hub alone', async () => {
+  vi.stubEnv('HF_ENDPOINT', hub().url);
+  vi.stubEnv('HF_TOKEN', TOKEN);
+  hub().requests.length = 0;
+  await download('hf://org/private', emptyFolder('target'), { durable: false });
+  const asked = hub().requests.map(({ server, headers }) => [server, headers.authorization]);
+  expect(asked.filter(([server]) => server === 'network').every(([, token]) => !token)).toBe(true);
+  expect(asked.filter(([server]) => server === 'hub').every(([, token]) => token)).toBe(true);
+});
+
+it('tells apart what is missing', async () => {
+  const folder = emptyFolder('target');
+  const codeOf = async (source: string): Promise<string> => {
+    const failed = await downloadFrom(hub(), source, folder).catch((error: unknown) => error);
+    return (failed as { code: string }).code;
+  };
+  expect(await codeOf('hf://org/private')).toBe('SAFETENSORS_REPOSITORY_NOT_FOUND');
+  expect(await codeOf('hf://org/many@other')).toBe('SAFETENSORS_REVISION_NOT_FOUND');
+  expect(await codeOf('hf://org/many/none.safetensors')).toBe('SAFETENSORS_REMOTE_NOT_FOUND');
+  expect(await codeOf('hf://org/empty')).toBe('SAFETENSORS_CHECKPOINT_NOT_FOUND');
+  expect(await codeOf('hf://org/pipeline')).toBe('SAFETENSORS_DIFFUSERS_PIPELINE');
+  expect(namesIn(folder)).toEqual([]);
+});
+
+it('does not ask the Hub when that is off', async () => {
+  const settings = { endpoint: hub().url, isOffline: true, readToken: () => undefined };
+  const asked = runDownload('hf://org/many', 'x', { durable: false }, settings);
+  await expect(asked).rejects.toMatchObject({ code: 'SAFETENSORS_OFFLINE' });
+});
+
+it('refuses unusable arguments before it asks', async () => {
+  const refused = (target: unknown, options: object): Promise<unknown> =>
+    download('hf://org/many', target as string, options);
+  const path = join(emptyFolder('target'), 'x');
+  await expect(refused(path, { name: ['a'] })).rejects.toThrow('did you mean names?');
+  await expect(refused(path, { names: 'a' })).rejects.toThrow('names must be an iterable');
+  await expect(refused(path, { maxShardSize: 'much' })).rejects.toThrow('maxShardSize');
+  await expect(refused(path, { onProgress: 1 })).rejects.toThrow(TypeError);
+  await expect(refused(path, { lockTimeout: -1 })).rejects.toThrow(RangeError);
+  await expect(refused(7, {})).rejects.toThrow(TypeError);
+});
+
+it('asks the disk first', async () => {
+  const folder = emptyFolder('target');
+  await requireFreeSpace(folder, 1, folder);
+  await expect(requireFreeSpace(folder, 2 ** 60, folder)).rejects.toMatchObject({
+    code: 'ENOSPC',
+    path: folder,
+  });
+});

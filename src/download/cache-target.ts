@@ -6,7 +6,7 @@
 import { closeSync, openSync, statSync } from 'node:fs';
 import { copyFile, mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
-import { SafetensorsError } from '../errors/errors.js';
+import { RemoteError } from '../errors/errors.js';
 import { hubCacheFolder } from '../hub/cache.js';
 import { hasCode } from '../io/system-errors.js';
 import { inTurn, waitForLock } from '../replacement/locks.js';
@@ -80,15 +80,13 @@ export class CacheFolder {
   #blobOf({ hash, name }: PlannedFile): string {
     if (hash !== null) return join(this.#repository, 'blobs', hash);
     const message = `expected the hash of ${name} from the Hub, by which its cache names files, found none`;
-    throw new SafetensorsError('SAFETENSORS_BAD_RESPONSE', message);
+    throw new RemoteError('SAFETENSORS_BAD_RESPONSE', message, { path: this.#repository });
   }
 
   /** Whether the cache has a file. Its name says what is in it. */
   #isThere(file: PlannedFile): boolean {
     const { byteLength } = file;
-    return [this.#blobOf(file), this.pathOf(file)].some(
-      (path) => statSync(path, { throwIfNoEntry: false })?.size === byteLength,
-    );
+    return isOfLength(this.#blobOf(file), byteLength) || isOfLength(this.pathOf(file), byteLength);
   }
 
   async #receive(
@@ -129,6 +127,7 @@ export class CacheFolder {
   async #link(file: PlannedFile): Promise<void> {
     const blob = this.#blobOf(file);
     const path = this.pathOf(file);
+    if (isOfLength(path, file.byteLength)) return;
     const folder = dirname(path);
     await mkdir(folder, { recursive: true });
     const temporary = join(folder, makeTemporaryName());
@@ -136,11 +135,15 @@ export class CacheFolder {
       await symlink(relative(folder, blob), temporary);
     } catch (error) {
       if (!hasCode(error, ['EPERM', 'ENOTSUP', 'ENOSYS', 'EINVAL'])) throw error;
-      if (statSync(path, { throwIfNoEntry: false })?.size === file.byteLength) return;
       await copyFile(blob, temporary);
     }
     await rename(temporary, path);
   }
+}
+
+/** Whether there is a file of that length, links followed. */
+function isOfLength(path: string, byteLength: number): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.size === byteLength;
 }
 
 /** Writes a file unless there is one. */

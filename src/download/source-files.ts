@@ -10,6 +10,7 @@ import { shownUrl } from '../remote/safe-urls.js';
 import type { Session } from '../remote/session.js';
 import { type OpenedSource, urlSource } from '../remote/source.js';
 import { indexesAmong } from '../shards/file-choice.js';
+import { pathObjection } from '../shards/shard-paths.js';
 import type { PlannedFile } from './planned-file.js';
 
 /** Larger files of its Xet storage the Hub gives out by its own protocol only. */
@@ -75,10 +76,20 @@ function wholeFile(
   return { ...facts, file, segments: [{ file, begin: 0, end: facts.byteLength }] };
 }
 
+/** The name of the file at a URL; as it stands there when it would be none of a file once decoded. */
+function nameOf({ pathname }: URL): string {
+  const [, encoded] = splitPath(pathname);
+  try {
+    const name = decodeURIComponent(encoded);
+    return pathObjection(name) === null && !name.includes('/') ? name : encoded;
+  } catch {
+    return encoded;
+  }
+}
+
 function urlFiles(session: Session, url: URL): SourceFiles {
   const { file, folder } = urlSource(session, url);
-  const [, encoded] = splitPath(url.pathname);
-  const name = decodeURIComponent(encoded);
+  const name = nameOf(url);
   return {
     path: shownUrl(url),
     name,

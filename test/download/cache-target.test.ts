@@ -1,4 +1,4 @@
-import { existsSync, lstatSync, readFileSync, readlinkSync } from 'node:fs';
+import { existsSync, lstatSync, readFileSync, readlinkSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { runDownload } from '../../src/download/run-download.js';
@@ -7,6 +7,7 @@ import { temporaryPath } from '../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../support/python.js';
 import {
   breakingFetch,
+  CONFIG,
   downloadFrom,
   LARGE_BYTE_LENGTH,
   namesIn,
@@ -76,6 +77,16 @@ it('takes a revision, a folder or a file', async () => {
   const name = 'unet/diffusion_pytorch_model.safetensors';
   const { path } = await downloadFrom(hub(), `hf://org/pipeline/${name}`, 'cache');
   expect([path, lstatSync(path).isSymbolicLink()]).toEqual([join(unet.path, link), true]);
+});
+
+it('leaves a snapshot alone that has files instead of links', async () => {
+  const { path } = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
+  const config = join(path, 'config.json');
+  const blob = join(path, readlinkSync(config));
+  rmSync(config);
+  renameSync(blob, config);
+  const { receivedByteLength } = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
+  expect([receivedByteLength, readFileSync(config, 'latin1')]).toEqual([0, CONFIG]);
 });
 
 it('refuses sources that are not on the Hub', async () => {

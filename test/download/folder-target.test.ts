@@ -9,10 +9,12 @@ import {
   emptyFolder,
   LARGE_BYTE_LENGTH,
   namesIn,
+  noise,
   SHARDED,
   SINGLE,
   useHub,
 } from './downloads.js';
+import { FileServer } from './file-server.js';
 
 const hub = useHub({ 'org/sharded': { files: SHARDED }, 'org/single': { files: SINGLE } });
 
@@ -91,4 +93,32 @@ it('takes the place of a checkpoint of other files, and leaves the other files a
   ]);
   await downloadFrom(hub(), 'hf://org/sharded', folder);
   expect(namesIn(folder)).toEqual([...NAMES.slice(0, 4), 'notes.txt', 'tokenizer.json'].toSorted());
+});
+
+it('takes an index of any server with its shards, and knows by their ETags what is there', async () => {
+  const server = await FileServer.start();
+  try {
+    const names = NAMES.filter((name) => name.startsWith('model'));
+    for (const name of names) {
+      const bytes = Buffer.from(SHARDED[name] as string);
+      server.files.set(name, { bytes, tag: `"${name}"` });
+    }
+    const folder = temporaryPath('model');
+    const source = server.url('model.safetensors.index.json?signature=secret');
+    const { commit, files } = await downloadFrom(hub(), source, folder);
+    expect([commit, files.map(({ name }) => name)]).toEqual([null, names]);
+    using checkpoint = openCheckpoint(folder);
+    await checkpoint.verify();
+    server.sentByteLength = 0;
+    const { receivedByteLength } = await downloadFrom(hub(), source, folder);
+    expect(receivedByteLength).toBe(0);
+    // The index, and a byte of every file.
+    expect(server.sentByteLength).toBeLessThan(1000);
+    const other = noise(1000);
+    server.files.set(names[1] ?? '', { bytes: other, tag: '"other"' });
+    await downloadFrom(hub(), source, folder);
+    expect(readFileSync(join(folder, names[1] ?? '')).equals(other)).toBe(true);
+  } finally {
+    await server.close();
+  }
 });

@@ -8,6 +8,7 @@ import { copyFile, mkdir, rename, rm, symlink, writeFile } from 'node:fs/promise
 import { dirname, join, relative } from 'node:path';
 import { RemoteError } from '../errors/errors.js';
 import { hubCacheFolder } from '../hub/cache.js';
+import { requireRevision } from '../hub/ids.js';
 import { hasCode } from '../io/system-errors.js';
 import { inTurn, waitForLock } from '../replacement/locks.js';
 import { Replacement } from '../replacement/replacement.js';
@@ -38,9 +39,14 @@ export class CacheFolder {
   readonly #ref: string | undefined;
   readonly #commit: string;
 
-  /** Of a source on the Hub. */
+  /**
+   * Of a source on the Hub.
+   *
+   * @throws RangeError `ERR_OUT_OF_RANGE` for a revision that is not a name: it is part of a path here
+   */
   constructor({ address, commit, prefix }: NonNullable<SourceFiles['hub']>) {
     const { cacheName, revision = 'main' } = address.id;
+    requireRevision(revision);
     this.#root = hubCacheFolder();
     this.#repository = join(this.#root, cacheName);
     this.#locks = join(this.#root, '.locks', cacheName);
@@ -73,7 +79,7 @@ export class CacheFolder {
     await requireFreeSpace(blobs, needed, this.#repository);
     const received = await receiveAll(files, scope, (file) => this.#receive(file, options, scope));
     for (const file of files) await this.#link(file);
-    if (this.#ref !== undefined) await replaceText(this.#ref, this.#commit);
+    if (this.#ref !== undefined) await this.#writeRef(this.#ref, options);
     return received;
   }
 
@@ -130,14 +136,34 @@ export class CacheFolder {
     if (isOfLength(path, file.byteLength)) return;
     const folder = dirname(path);
     await mkdir(folder, { recursive: true });
-    const temporary = join(folder, makeTemporaryName());
+    // A link that leads nowhere, or another file than the commit has.
+    await rm(path, { force: true });
     try {
-      await symlink(relative(folder, blob), temporary);
+      await symlink(relative(folder, blob), path);
     } catch (error) {
+      // Another process was faster.
+      if (hasCode(error, ['EEXIST'])) return;
       if (!hasCode(error, ['EPERM', 'ENOTSUP', 'ENOSYS', 'EINVAL'])) throw error;
-      await copyFile(blob, temporary);
+      await this.#place(path, (temporary) => copyFile(blob, temporary));
     }
-    await rename(temporary, path);
+  }
+
+  async #writeRef(path: string, { durable }: TargetOptions): Promise<void> {
+    await mkdir(dirname(path), { recursive: true });
+    await this.#place(path, (temporary) =>
+      writeFile(temporary, this.#commit, { flag: 'wx', flush: durable }),
+    );
+  }
+
+  /** Writes a file in one step. Until then it is where no program looks for files of a snapshot, or for refs. */
+  async #place(path: string, write: (temporary: string) => Promise<void>): Promise<void> {
+    const temporary = join(this.#repository, makeTemporaryName());
+    try {
+      await write(temporary);
+      await rename(temporary, path);
+    } finally {
+      await rm(temporary, { force: true });
+    }
   }
 }
 
@@ -152,17 +178,5 @@ async function writeNew(path: string, text: string): Promise<void> {
     await writeFile(path, text, { flag: 'wx' });
   } catch (error) {
     if (!hasCode(error, ['EEXIST'])) throw error;
-  }
-}
-
-/** Writes a short file in one step. */
-async function replaceText(path: string, text: string): Promise<void> {
-  await mkdir(dirname(path), { recursive: true });
-  const temporary = join(dirname(path), makeTemporaryName());
-  try {
-    await writeFile(temporary, text, { flag: 'wx' });
-    await rename(temporary, path);
-  } finally {
-    await rm(temporary, { force: true });
   }
 }

@@ -112,6 +112,8 @@ export function downloadCommand({ cacheName, revision }: HubId): string {
 
 /** Throws a RangeError for a revision that cannot name a branch, tag, ref or commit. */
 export function requireRevision(revision: string): void {
-  if (pathObjection(revision) === null) return;
+  // A path would lose the part.
+  const hasDot = revision.split('/').includes('.');
+  if (pathObjection(revision) === null && !hasDot) return;
   throw argumentRangeError('revision', 'the name of a branch, tag, ref or commit', revision);
 }

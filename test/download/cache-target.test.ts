@@ -21,7 +21,10 @@ const COMPONENT = {
 };
 
 const hub = useHub({
-  'org/sharded': { files: SHARDED, revisions: { 'refs/pr/1': SINGLE } },
+  'org/sharded': {
+    files: SHARDED,
+    revisions: { 'refs/pr/1': SINGLE, '../../outside': SINGLE },
+  },
   'org/pipeline': { files: { 'model_index.json': '{}', ...COMPONENT } },
 });
 
@@ -65,6 +68,23 @@ it('goes on with a blob that is incomplete, and has no snapshot until then', asy
   expect(presentByteLength).toBeGreaterThan(3_000_000);
   using checkpoint = openCheckpoint('org/sharded');
   expect(checkpoint.keys()).toEqual(['embed', 'norm']);
+});
+
+it('refuses a revision that would lead out of the folder of the refs', async () => {
+  const source = 'hf://org/sharded@..%2F..%2Foutside';
+  await expect(downloadFrom(hub(), source, 'cache')).rejects.toMatchObject({
+    code: 'ERR_OUT_OF_RANGE',
+  });
+  expect(existsSync(cache)).toBe(false);
+});
+
+it('receives a blob again that a link does not find', async () => {
+  const { path } = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
+  const config = join(path, 'config.json');
+  rmSync(join(path, readlinkSync(config)));
+  await downloadFrom(hub(), 'hf://org/sharded', 'cache');
+  expect(lstatSync(config).isSymbolicLink()).toBe(true);
+  expect(readFileSync(config, 'utf8')).toBe(SHARDED['config.json']);
 });
 
 it('takes a revision, a folder or a file', async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isRepositoryFolder, parseHubId } from '../../src/hub/ids.js';
+import { isRepositoryFolder, parseHubId, requireRevision } from '../../src/hub/ids.js';
 
 describe('parseHubId', () => {
   it.each([
@@ -74,5 +74,15 @@ describe('isRepositoryFolder', () => {
     ['', false],
   ])('%j: %s', (name, expected) => {
     expect(isRepositoryFolder(name)).toBe(expected);
+  });
+});
+
+describe('requireRevision', () => {
+  it.each(['main', 'refs/pr/1', 'v1.0', '.x'])('takes %s', (revision) => {
+    expect(() => requireRevision(revision)).not.toThrow();
+  });
+
+  it.each(['', '.', 'a/.', 'a/../b', '/a', 'a\\b'])('refuses %j', (revision) => {
+    expect(() => requireRevision(revision)).toThrow(RangeError);
   });
 });

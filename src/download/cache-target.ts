@@ -5,7 +5,7 @@
 
 import { closeSync, openSync, statSync } from 'node:fs';
 import { copyFile, mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
-import { dirname, join, relative } from 'node:path';
+import { basename, dirname, join, relative } from 'node:path';
 import { RemoteError } from '../errors/errors.js';
 import { hubCacheFolder } from '../hub/cache.js';
 import { requireRevision } from '../hub/ids.js';
@@ -13,7 +13,7 @@ import { hasCode } from '../io/system-errors.js';
 import { inTurn, waitForLock } from '../replacement/locks.js';
 import { Replacement } from '../replacement/replacement.js';
 import { makeTemporaryName } from '../replacement/temporary-names.js';
-import { requireFreeSpace } from './free-space.js';
+import { missingByteLength, requireFreeSpace } from './free-space.js';
 import type { DownloadPlan, PlannedFile } from './planned-file.js';
 import { receiveFile } from './receive.js';
 import { type DownloadScope, type ReceivedBytes, receiveAll } from './receive-all.js';
@@ -75,7 +75,10 @@ export class CacheFolder {
     for (const folder of [blobs, this.#locks]) await mkdir(folder, { recursive: true });
     await writeNew(join(this.#root, 'CACHEDIR.TAG'), CACHE_TAG);
     const missing = files.filter((file) => !this.#isThere(file));
-    const needed = missing.reduce((sum, { byteLength }) => sum + byteLength, 0);
+    const needed = missing.reduce(
+      (sum, file) => sum + missingByteLength(file.byteLength, this.#partialOf(file)),
+      0,
+    );
     await requireFreeSpace(blobs, needed, this.#repository);
     const received = await receiveAll(files, scope, (file) => this.#receive(file, options, scope));
     for (const file of files) await this.#link(file);
@@ -87,6 +90,10 @@ export class CacheFolder {
     if (hash !== null) return join(this.#repository, 'blobs', hash);
     const message = `expected the hash of ${name} from the Hub, by which its cache names files, found none`;
     throw new RemoteError('SAFETENSORS_BAD_RESPONSE', message, { path: this.#repository });
+  }
+
+  #partialOf(file: PlannedFile): string {
+    return `${this.#blobOf(file)}.incomplete`;
   }
 
   /** Whether the cache has a file. Its name says what is in it. */
@@ -112,7 +119,7 @@ export class CacheFolder {
         const replacement = await Replacement.open(blob, blob, {
           byteLength: 0,
           durable,
-          temporaryName: `${file.hash}.incomplete`,
+          temporaryName: basename(this.#partialOf(file)),
           isKept: true,
           mayBeBlob: true,
         });

@@ -1,7 +1,7 @@
 /** Downloads one file to a path. */
 
 import { fstatSync, statSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { identityOf } from '../replacement/exchange.js';
 import { inTurn, waitForLock } from '../replacement/locks.js';
 import { Replacement } from '../replacement/replacement.js';
@@ -49,8 +49,9 @@ async function tryToReceive(
     return { receivedByteLength: 0, presentByteLength: byteLength };
   }
   const { durable, lockTimeout } = options;
-  await deleteOtherPartials(realPath, planned);
-  const temporaryName = partialNameOf(realPath, planned);
+  const [folder, name] = [dirname(realPath), basename(realPath)];
+  await deleteOtherPartials(folder, name, planned);
+  const temporaryName = partialNameOf(name, planned);
   const isKept = temporaryName !== undefined;
   const replacement = await Replacement.open(path, path, {
     byteLength: isKept ? 0 : byteLength,
@@ -61,9 +62,9 @@ async function tryToReceive(
   try {
     if (isKept) {
       await waitForLock(replacement.fd, path, { lockTimeout, signal });
-      if (!isAt(join(dirname(realPath), temporaryName), replacement.fd)) return undefined;
+      if (!isAt(join(folder, temporaryName), replacement.fd)) return undefined;
       const { size } = fstatSync(replacement.fd);
-      await requireFreeSpace(dirname(realPath), byteLength - size, path);
+      await requireFreeSpace(folder, byteLength - size, path);
     }
     const { hash, ...received } = await receiveFile(planned, replacement, transfer, signal);
     await note(realPath, planned, hash);

@@ -1,6 +1,5 @@
 /** Downloads the files of a plan into a folder, where they become its checkpoint in one step. */
 
-import { statSync } from 'node:fs';
 import { mkdir, readdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { FolderReplacement, type StaleFiles } from '../checkpoint/write/folder-replacement.js';
@@ -8,10 +7,11 @@ import { readFileHeader } from '../file/read-header.js';
 import { runSync } from '../io/steps.js';
 import { waitForLock } from '../replacement/locks.js';
 import type { Replacement } from '../replacement/replacement.js';
+import { TemporaryNames } from '../replacement/temporary-names.js';
 import { encodeIndex } from '../shards/checkpoint-index-writer.js';
 import { FilenamePattern } from '../shards/file-names.js';
 import { SHARD_EXTENSION } from '../shards/shard-paths.js';
-import { requireFreeSpace } from './free-space.js';
+import { missingByteLength, requireFreeSpace } from './free-space.js';
 import {
   deleteOtherPartials,
   forget,
@@ -19,7 +19,7 @@ import {
   note,
   partialNameOf,
 } from './partial-files.js';
-import type { DownloadPlan, PlannedFile, PlannedIndex } from './planned-file.js';
+import type { DownloadPlan, PlannedFile } from './planned-file.js';
 import { receiveFile } from './receive.js';
 import { type DownloadScope, type ReceivedBytes, receiveAll } from './receive-all.js';
 import type { TargetOptions } from './target-options.js';
@@ -55,11 +55,11 @@ export async function downloadToFolder(
     } else {
       missing.push(file);
       await mkdir(dirname(path), { recursive: true });
-      await deleteOtherPartials(path, file);
+      await deleteOtherPartials(folder, file.name, file);
     }
   }
   const pattern = patternOf(plan);
-  if (missing.length === 0 && (await isIndexRight(folder, pattern, index))) {
+  if (missing.length === 0 && (await isFinished(folder, pattern, plan))) {
     transfer.finish();
     return { receivedByteLength: 0, presentByteLength, deleted: [], undeleted: [] };
   }
@@ -71,7 +71,7 @@ export async function downloadToFolder(
     for (const file of weights) if (!missing.includes(file)) replacement.keep(file.name);
     const received = await receiveAll(missing, scope, async (file) => {
       const path = join(folder, file.name);
-      const target = await createIn(replacement, file, !weights.includes(file), path);
+      const target = await createIn(replacement, file, !weights.includes(file));
       // Another download may be for this very file, not for the folder.
       await waitForLock(target.fd, path, { lockTimeout, signal });
       const { hash, ...bytes } = await receiveFile(file, target, transfer, signal);
@@ -100,10 +100,9 @@ async function createIn(
   replacement: FolderReplacement,
   file: PlannedFile,
   isOther: boolean,
-  path: string,
 ): Promise<Replacement> {
   const { name, byteLength } = file;
-  const keptName = partialNameOf(path, file);
+  const keptName = partialNameOf(name, file);
   return isOther
     ? await replacement.createOther(name, byteLength, keptName)
     : await replacement.create(name, byteLength, keptName);
@@ -129,25 +128,30 @@ function patternOf({ index, weights }: DownloadPlan): FilenamePattern {
   return new FilenamePattern(`${stem}{suffix}${SHARD_EXTENSION}`, variant);
 }
 
-/** Whether the folder's index is that of the plan already; without one, whether the folder has none. */
-async function isIndexRight(
+/**
+ * Whether the folder has nothing else to become the plan's checkpoint, whose files are there: it has the index,
+ * and no file of an earlier checkpoint, which a download that was killed may have left.
+ */
+async function isFinished(
   folder: string,
   pattern: FilenamePattern,
-  index: PlannedIndex | null,
+  { weights, index }: DownloadPlan,
 ): Promise<boolean> {
   const names = await readdir(folder);
-  const indexes = names.filter((name) => pattern.owns(name) && pattern.isIndex(name));
-  if (index === null) return indexes.length === 0;
-  if (indexes.length !== 1 || indexes[0] !== index.name) return false;
+  const temporaryNames = new TemporaryNames(pattern.text);
+  const planned = new Set([...weights, ...(index === null ? [] : [index])].map(({ name }) => name));
+  const isStale = (name: string): boolean =>
+    (pattern.owns(name) && !planned.has(name)) || temporaryNames.isLeftOver(name);
+  if (names.some(isStale)) return false;
+  if (index === null) return true;
+  if (!names.includes(index.name)) return false;
   return Buffer.from(index.bytes).equals(await readFile(join(folder, index.name)));
 }
 
 /** What the disk must still take. */
 function bytesToReceive(folder: string, files: readonly PlannedFile[]): number {
   return files.reduce((sum, file) => {
-    const path = join(folder, file.name);
-    const name = partialNameOf(path, file);
-    const partial = name && statSync(join(dirname(path), name), { throwIfNoEntry: false });
-    return sum + file.byteLength - Math.min(partial ? partial.size : 0, file.byteLength);
+    const partial = partialNameOf(file.name, file);
+    return sum + missingByteLength(file.byteLength, partial && join(folder, partial));
   }, 0);
 }

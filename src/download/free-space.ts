@@ -1,5 +1,6 @@
 /** Asks the disk before anything is fetched. */
 
+import { statSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { systemError, withAdvice } from '../io/system-errors.js';
 
@@ -19,4 +20,10 @@ export async function requireFreeSpace(
   if (free === 0 || byteLength <= free) return;
   const error = systemError('ENOSPC', 'statfs', path);
   throw withAdvice(error, `the download needs ${byteLength} bytes, ${free} are free`);
+}
+
+/** What the disk must still take for a file: all of it but what its partial file has, if there is one. */
+export function missingByteLength(byteLength: number, partial: string | undefined): number {
+  const found = partial && statSync(partial, { throwIfNoEntry: false });
+  return byteLength - Math.min(found ? found.size : 0, byteLength);
 }

@@ -20,16 +20,22 @@ interface DownloadRecord {
 /** Longer ones are not ours. */
 const MAX_RECORD_BYTE_LENGTH = 65_536;
 
-/** Name of the temporary file of a plan; undefined when nobody could tell later what is in it. */
-export function partialNameOf(path: string, { version }: PlannedFile): string | undefined {
-  return version === null ? undefined : new DownloadNames(basename(path)).partial(version);
+/**
+ * Name of the temporary file for a file by its path below the target's folder, in which both are; undefined
+ * when nobody could tell later what is in it.
+ */
+export function partialNameOf(name: string, { version }: PlannedFile): string | undefined {
+  return version === null ? undefined : new DownloadNames(name).partial(version);
 }
 
 /** Deletes what earlier downloads received of other versions, unless they are under way. */
-export async function deleteOtherPartials(path: string, planned: PlannedFile): Promise<void> {
-  const names = new DownloadNames(basename(path));
-  const folder = dirname(path);
-  const kept = partialNameOf(path, planned);
+export async function deleteOtherPartials(
+  folder: string,
+  name: string,
+  planned: PlannedFile,
+): Promise<void> {
+  const names = new DownloadNames(name);
+  const kept = partialNameOf(name, planned);
   const others = (await readdir(folder)).filter((name) => names.isPartial(name) && name !== kept);
   for (const name of others) {
     const other = join(folder, name);

@@ -70,7 +70,7 @@ function digitsOf(text: string | Buffer): string {
 export class DownloadNames {
   readonly #stem: string;
 
-  /** `name` is that of the file, without its folder. */
+  /** `name` is that of the file, or its path below the folder in which the partial file is. */
   constructor(name: string | Buffer) {
     this.#stem = PREFIX + digitsOf(name);
   }

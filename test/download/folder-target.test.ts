@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { openCheckpoint } from '../../src/index.js';
-import { temporaryPath } from '../support/make-file.js';
+import { fileBytes, temporaryPath } from '../support/make-file.js';
 import {
   breakingFetch,
   downloadFrom,
@@ -16,7 +16,24 @@ import {
 } from './downloads.js';
 import { FileServer } from './file-server.js';
 
-const hub = useHub({ 'org/sharded': { files: SHARDED }, 'org/single': { files: SINGLE } });
+const SHARD = fileBytes([
+  { name: 'embed', dtype: 'U8', shape: [4] },
+  { name: 'norm', dtype: 'U8', shape: [4] },
+]);
+
+const hub = useHub({
+  'org/sharded': { files: SHARDED },
+  'org/single': { files: SINGLE },
+  'org/folders': {
+    files: {
+      'a/weights.safetensors': SHARD,
+      'b/weights.safetensors': SHARD,
+      'model.safetensors.index.json': JSON.stringify({
+        weight_map: { embed: 'a/weights.safetensors', norm: 'b/weights.safetensors' },
+      }),
+    },
+  },
+});
 
 const NAMES = [
   'config.json',
@@ -121,4 +138,21 @@ it('takes an index of any server with its shards, and knows by their ETags what 
   } finally {
     await server.close();
   }
+});
+
+it('deletes what a killed download left of an earlier checkpoint', async () => {
+  const folder = emptyFolder('model');
+  await downloadFrom(hub(), 'hf://org/sharded', folder);
+  const stale = 'model-00003-of-00003.safetensors';
+  writeFileSync(join(folder, stale), 'of the earlier one');
+  const { deleted, receivedByteLength } = await downloadFrom(hub(), 'hf://org/sharded', folder);
+  expect([deleted, receivedByteLength]).toEqual([[stale], 0]);
+  expect(namesIn(folder)).toEqual(NAMES);
+});
+
+it('takes shards of one name and the same contents in two folders', async () => {
+  const folder = temporaryPath('model');
+  await downloadFrom(hub(), 'hf://org/folders', folder);
+  using checkpoint = openCheckpoint(folder);
+  expect(checkpoint.keys()).toEqual(['embed', 'norm']);
 });

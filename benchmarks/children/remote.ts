@@ -1,7 +1,6 @@
-/** Reads from a server. Arguments: METHOD URL NAME RANGE, of which NAME and RANGE may be `-`. */
+/** Reads from a server. Arguments: METHOD URL NAME RANGE FOLDER, the last three where the method needs them. */
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { openRemote, parseSafetensorsMetadata } from 'safetensors-mmap/remote';
 
@@ -13,7 +12,7 @@ export interface RemoteResult {
   readonly seen: number;
 }
 
-const [method = '', url = '', name = '', range = ''] = process.argv.slice(2);
+const [method = '', url = '', name = '', range = '', folder = ''] = process.argv.slice(2);
 const [begin = 0, end = 0] = range.split('-').map(Number);
 
 /** Address and id of a repository by its page. */
@@ -90,12 +89,10 @@ const METHODS: Readonly<Record<string, () => Promise<RemoteResult>>> = {
     }),
   curl: async () => runCurl('/dev/null'),
   'curl-file': async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'safetensors-bench-curl-'));
-    try {
-      return runCurl(join(folder, 'tensor'));
-    } finally {
-      rmSync(folder, { recursive: true });
-    }
+    const target = join(folder, 'tensor');
+    const result = runCurl(target);
+    rmSync(target);
+    return result;
   },
 };
 

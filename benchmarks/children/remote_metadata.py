@@ -1,4 +1,4 @@
-"""The metadata of a repository by Python's library. Arguments: - URL NAME RANGE"""
+"""The metadata of a repository by Python's library. Arguments: - URL, and others that it ignores"""
 
 import json
 import os

@@ -128,7 +128,7 @@ async function measureTask(
   task: Task,
   servers: Servers | NotMeasuredError,
   range: string,
-  { equipment, rounds, signal }: TrialContext,
+  { equipment, folder, rounds, signal }: TrialContext,
 ): Promise<Measured> {
   const { what, drivers, seen, urlIn, isFar, isShort } = task;
   const at = async (place: 'near' | 'far'): Promise<Row<Counted>[]> => {
@@ -143,7 +143,7 @@ async function measureTask(
     const plan = {
       title: `remote, ${what}`,
       path,
-      args: [NAME, range],
+      args: [NAME, range, folder],
       rounds: isShort ? SHORT_ROUNDS : rounds,
       run,
     };

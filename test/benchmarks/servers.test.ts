@@ -47,7 +47,10 @@ describe.skipIf(!isInstalled)('nginx as a Hub', () => {
 
   function read(method: string, url: string, name = '-', range = '-'): Promise<RemoteResult> {
     const child = join(COMPILED, 'children/remote.js');
-    return runChild({ file: process.execPath, args: [child, method, url, name, range] }, signal);
+    return runChild(
+      { file: process.execPath, args: [child, method, url, name, range, folder] },
+      signal,
+    );
   }
 
   it('counts the requests to the Hub and to its network', async () => {

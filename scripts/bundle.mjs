@@ -3,9 +3,11 @@
 // package.json's `exports` lists the entries, and nothing else does: `./lib/NAME.js` is made of
 // `src/NAME.ts`. An entry for browsers is one file of its own, without anything of Node.
 //
-// The core is one file, since every file more takes Node 20 some 0.6 ms to import. What the other entries
-// for Node need of it they import from there: a class is the same whichever entry it comes from. For them
-// the file has exports beside the public names, whose short names are others in every build.
+// The core is one file, `lib/index.js`. What the other entries for Node need of it they import from there: a
+// class is the same whichever entry it comes from. For them the file has exports beside the public names, of
+// one or two letters that are others in every build. A chunk of its own for what they share would keep these
+// out of sight, but a file more costs every program that imports the core 0.5 to 2 ms (medians of fresh
+// processes on a machine under load: Node 20 13.6 → 15.4 ms, Node 24 10.2 → 10.9 ms).
 
 import { copyFileSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';

@@ -60,6 +60,7 @@ export class Credentials {
       requireToken('token', token);
       this.#headers.set('authorization', `Bearer ${token}`);
     }
+    if (ambient !== undefined) requireToken('what HF_TOKEN or the token file gives', ambient.token);
     this.#ambient = ambient;
   }
 

@@ -8,9 +8,12 @@ export function shownUrl(url: URL): string {
   return url.origin + url.pathname;
 }
 
-/** Whether a URL leads to this machine, so that nobody on the way can listen. */
+/**
+ * Whether a URL leads to this machine, so that nobody on the way can listen. Names below `localhost` may
+ * lead elsewhere: outside browsers some resolvers ask others for them.
+ */
 export function isLoopback({ hostname }: URL): boolean {
-  return /^(?:localhost|.+\.localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname);
+  return /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname);
 }
 
 /**

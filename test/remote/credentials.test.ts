@@ -31,13 +31,14 @@ describe('a token that is passed, and headers', () => {
   it('go over plain http: to this machine alone', () => {
     const sent = (url: string): unknown =>
       headersOf(new Credentials(new URL(url), { token: 'passed' }), url);
-    for (const host of ['127.0.0.1:8080', '127.1', 'localhost:1', 'a.localhost', '[::1]:80']) {
+    for (const host of ['127.0.0.1:8080', '127.1', 'localhost:1', '[::1]:80']) {
       expect(sent(`http://${host}/`), host).toEqual({ authorization: 'Bearer passed' });
     }
     for (const host of [
       '10.0.0.1',
       'host',
       'localhost.evil',
+      'a.localhost',
       '127.0.0.1.evil',
       '[::2]',
       '128.0.0.1',
@@ -79,6 +80,16 @@ describe('a token that is passed, and headers', () => {
 });
 
 describe('the token of the machine', () => {
+  it('is refused without being shown when it cannot be sent', () => {
+    for (const token of ['hf_sec\u0001ret', 'hf_sec…ret', 'hf_sec ret']) {
+      const make = (): unknown => new Credentials(new URL(HUB), {}, { ...AMBIENT, token });
+      expect(make).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG_VALUE' }));
+      expect(make).toThrow(
+        expect.objectContaining({ message: expect.not.stringContaining('sec') }),
+      );
+    }
+  });
+
   it('goes to the origin of the Hub alone', () => {
     const credentials = new Credentials(new URL('https://source.example/'), {}, AMBIENT);
     expect(headersOf(credentials, 'https://source.example/')).toEqual({});

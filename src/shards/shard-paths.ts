@@ -37,11 +37,10 @@ export function urlPathObjection(path: string): string | null {
     const objection = pathObjection(decoded);
     if (objection !== null) return objection;
     const before = decoded;
-    try {
-      decoded = decodeURIComponent(before);
-    } catch {
-      return null;
-    }
+    // Only ASCII characters can lead elsewhere. `decodeURIComponent` decodes none if one is malformed.
+    decoded = before.replace(/%([0-7][\da-f])/gi, (_, digits: string) =>
+      String.fromCharCode(Number.parseInt(digits, 16)),
+    );
     if (decoded === before) return null;
   }
   return 'percent signs that are encoded over and over';

@@ -164,6 +164,7 @@ describe('a file', () => {
     'https://host/x.safetensors',
     'a/../../x.safetensors',
     '%2e%2e/x.safetensors',
+    '%2e%2e/x%zz.safetensors',
     '..%2fx.safetensors',
     '%252e%252e%252fx.safetensors',
     '%2fx.safetensors',

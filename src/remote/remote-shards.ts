@@ -86,13 +86,11 @@ export class RemoteShards {
 
   async #fetchHeader(shard: number, signal: AbortSignal): Promise<Header> {
     const { file } = this.list[shard] as RemoteShard;
-    let header: Header | undefined;
     await this.#slots.run(async () => {
       signal.throwIfAborted();
-      header = await readRemoteHeader(file, this.#maxHeaderByteLength, signal);
-      this.#headers.set(shard, header);
+      this.#headers.set(shard, await readRemoteHeader(file, this.#maxHeaderByteLength, signal));
     });
-    return header as unknown as Header;
+    return this.#headers.get(shard) as Header;
   }
 }
 

@@ -21,7 +21,7 @@ const LONGEST_RETRY_AFTER_MS = 60_000;
 
 /** Codes of connections that will not work a moment later either. */
 const LASTING =
-  /^(?:ENOTFOUND|CERT_|ERR_TLS_|ERR_SSL_|ERR_INVALID_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_)/;
+  /^(?:ENOTFOUND|CERT_|ERR_TLS_|ERR_SSL_|ERR_INVALID_|UND_ERR_INVALID_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_)/;
 
 /** How often a failure may come before it is thrown. */
 type FailureKind = 'failed' | 'stalled';

@@ -116,7 +116,9 @@ export class HttpFile implements RemoteFile {
     const target = reading.target ?? new Uint8Array(end - begin);
     reading.target = target;
     reading.end = end;
-    await this.#readBody(answer, reading, target, tried);
+    // The body of a 416 is an error page: the file itself is empty.
+    if (answer.response.status === 416) await discard(answer.response, tried);
+    else await this.#readBody(answer, reading, target, tried);
     return { target, fileByteLength: total };
   }
 
@@ -219,8 +221,9 @@ export class HttpFile implements RemoteFile {
         reading.onBytes?.(byteLength);
       });
     } catch (error) {
-      const isBroken = error instanceof PassingFailure;
-      if (!isBroken || reading.received < target.byteLength) throw error;
+      // A connection that breaks or stalls behind the last byte takes nothing away.
+      const isCutOff = error instanceof PassingFailure || tried.isStalled();
+      if (!isCutOff || reading.received < target.byteLength) throw error;
     }
     if (reading.received < target.byteLength) throw this.#tooShort(reading.received, target, url);
   }

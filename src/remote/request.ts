@@ -39,6 +39,9 @@ const MAX_REDIRECTS = 10;
 /** A body that is not used is read up to here, so that its connection can be used again. */
 const MAX_DISCARDED_BYTE_LENGTH = 16_384;
 
+/** A body that is not used is waited for so long: another connection takes less. */
+const LONGEST_DISCARD_MS = 1000;
+
 const REDIRECTS: readonly number[] = [301, 302, 303, 307, 308];
 
 const COMMIT = /^[0-9a-f]{40}$/;
@@ -196,7 +199,16 @@ export async function refused(
   const { status, headers } = response;
   const { path, isOnHub, origin } = asked;
   const isRedirected = url.origin !== origin;
-  const { code, message } = refusalOf({ status, headers, isOnHub, isAuthorized, isRedirected });
+  // Before it is cut: a part of a secret is one too.
+  const said = session.credentials.redact(headers.get('x-error-message') ?? '');
+  const { code, message } = refusalOf({
+    status,
+    errorCode: headers.get('x-error-code') ?? '',
+    said,
+    isOnHub,
+    isAuthorized,
+    isRedirected,
+  });
   return session.error(code, message, { path, url, status });
 }
 
@@ -224,6 +236,8 @@ export async function discard({ body, headers }: Response, { signal }: Try): Pro
   const reader = body.getReader();
   let left = MAX_DISCARDED_BYTE_LENGTH;
   if (Number(headers.get('content-length') ?? 0) > left) left = -1;
+  const cancel = (): void => void reader.cancel().catch(() => {});
+  const timer = setTimeout(cancel, LONGEST_DISCARD_MS);
   try {
     while (left >= 0) {
       const { done, value } = await untilAborted(reader.read(), signal);
@@ -232,6 +246,8 @@ export async function discard({ body, headers }: Response, { signal }: Try): Pro
     }
   } catch {
     // Nobody waits for these bytes.
+  } finally {
+    clearTimeout(timer);
   }
-  reader.cancel().catch(() => {});
+  cancel();
 }

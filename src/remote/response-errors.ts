@@ -5,7 +5,9 @@ import { quoteName, type RemoteErrorCode } from '../errors/errors.js';
 /** An answer that is none of the bytes that were asked for. */
 export interface RefusedRequest {
   readonly status: number;
-  readonly headers: Headers;
+  /** `X-Error-Code` of the Hub, and its `X-Error-Message` without secrets; empty when there is none. */
+  readonly errorCode: string;
+  readonly said: string;
   /** Whether the source is on the Hub, which answers 401 also for repositories that do not exist. */
   readonly isOnHub: boolean;
   /** Whether the last request had an `Authorization`. */
@@ -37,10 +39,9 @@ const STATUS_CODES: Readonly<Record<number, RemoteErrorCode>> = {
 /** What the Hub says of a token that it does not know. */
 const BAD_TOKEN = /invalid (?:credentials|username or password|token)/i;
 
-function codeOf({ status, headers, isOnHub }: RefusedRequest): RemoteErrorCode {
-  const name = headers.get('x-error-code') ?? '';
-  if (Object.hasOwn(HUB_CODES, name)) return HUB_CODES[name] as RemoteErrorCode;
-  const isBadToken = BAD_TOKEN.test(headers.get('x-error-message') ?? '');
+function codeOf({ status, errorCode, said, isOnHub }: RefusedRequest): RemoteErrorCode {
+  if (Object.hasOwn(HUB_CODES, errorCode)) return HUB_CODES[errorCode] as RemoteErrorCode;
+  const isBadToken = BAD_TOKEN.test(said);
   if (status === 401 && isOnHub && !isBadToken) return 'SAFETENSORS_REPOSITORY_NOT_FOUND';
   return STATUS_CODES[status] ?? 'SAFETENSORS_BAD_RESPONSE';
 }
@@ -76,7 +77,7 @@ function adviceOf(code: RemoteErrorCode, request: RefusedRequest): string {
 /** The code and message of an answer that is an error. */
 export function refusalOf(request: RefusedRequest): Refusal {
   const code = codeOf(request);
-  const said = request.headers.get('x-error-message');
-  const note = said === null ? '' : ` (${quoteName(said)})`;
-  return { code, message: `found status ${request.status}${note}: ${adviceOf(code, request)}` };
+  const { status, said } = request;
+  const note = said === '' ? '' : ` (${quoteName(said)})`;
+  return { code, message: `found status ${status}${note}: ${adviceOf(code, request)}` };
 }

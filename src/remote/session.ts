@@ -26,6 +26,8 @@ export interface Try {
   readonly signal: AbortSignal;
   /** Counts what has arrived, which keeps the try from stalling. */
   received(byteLength: number): void;
+  /** Whether the try is at its end because it has stalled. */
+  isStalled(): boolean;
 }
 
 /** What an error is about. */
@@ -115,7 +117,11 @@ export class Session {
           const before = kept();
           try {
             return await withScope([scope.signal, watch.signal], ({ signal }) =>
-              once({ signal, received: (byteLength) => watch.received(byteLength) }),
+              once({
+                signal,
+                received: (byteLength) => watch.received(byteLength),
+                isStalled: () => watch.signal.aborted,
+              }),
             );
           } catch (error) {
             const failure = watch.signal.aborted ? this.#stalled(path) : error;

@@ -298,6 +298,15 @@ const RANGES = [
       assert.deepEqual([bytes.length, fileByteLength], [0, 0]);
     },
   },
+  {
+    name: 'has an empty file, and an error page about its ranges',
+    answer: (exchange) => exchange.refuse(416, { 'Content-Range': 'bytes */0' }, 'no range'),
+    run: async ({ file }) => {
+      const { bytes, fileByteLength } = await file.readStart(100);
+      assert.deepEqual([bytes.length, fileByteLength], [0, 0]);
+    },
+    requests: 1,
+  },
 ];
 
 const BODIES = [
@@ -372,6 +381,16 @@ const BODIES = [
       // Unlike a body of a known length, this one has an end of its own.
       response.write(FILE.subarray(begin, end), () => setTimeout(() => response.destroy(), 50));
     }),
+    requests: 2,
+  },
+  {
+    name: 'does not end a body after the last byte',
+    answer: second(({ begin, end, response }) => {
+      const range = `bytes ${begin}-${end - 1}/${FILE.length}`;
+      response.writeHead(206, { 'Content-Range': range, ETag: '"first"' });
+      response.write(FILE.subarray(begin, end));
+    }),
+    stallMs: 1000,
     requests: 2,
   },
   {
@@ -578,6 +597,13 @@ const REFUSALS = [
     code: 'SAFETENSORS_REMOTE_NOT_FOUND',
     check: ({ lie }) => assert.ok(lie.sent < 20e6, `${lie.sent} bytes`),
   },
+  {
+    name: 'refuses with a page that stalls',
+    answer: ({ response }) => response.writeHead(404).write('not'),
+    code: 'SAFETENSORS_REMOTE_NOT_FOUND',
+    stallMs: 5000,
+    requests: 1,
+  },
   ...[408, 429, 500, 502, 503, 504].map((status) => ({
     name: `answers ${status} twice`,
     answer: (exchange) => (exchange.count <= 2 ? exchange.refuse(status) : exchange.send()),
@@ -620,6 +646,14 @@ const ECHOES = [
     code: 'SAFETENSORS_FORBIDDEN',
   },
   {
+    name: 'repeats secrets where a message is cut',
+    answer: ({ request, response }) => {
+      const { authorization } = request.headers;
+      response.writeHead(403, { 'X-Error-Message': `${'x'.repeat(105)} ${authorization}` }).end();
+    },
+    code: 'SAFETENSORS_FORBIDDEN',
+  },
+  {
     name: 'repeats secrets in the URL of a redirect',
     answer: (exchange) => {
       const { authorization } = exchange.request.headers;
@@ -655,7 +689,7 @@ const ECHOES = [
   check: ({ error }) => {
     const shown = [inspect(error, { depth: 9, showHidden: true }), error.message, error.stack];
     for (const text of shown) {
-      for (const secret of [TOKEN, 'secret key', 'secretSignature'])
+      for (const secret of [TOKEN.slice(0, 6), 'secret key', 'secretSignature'])
         assert.ok(!text.includes(secret), text);
     }
   },
@@ -741,14 +775,14 @@ export function makeLies() {
  */
 export async function tellLie(servers, lie, resolveSource, options = {}) {
   const { folder, asked } = servers.add(lie);
-  const { token, headers, query = '', isOnHub = false, run = readTwice } = lie;
+  const { token, headers, query = '', isOnHub = false, run = readTwice, stallMs } = lie;
   const url = isOnHub
     ? `hf://lie/${folder}/file.safetensors`
     : `${servers.origin}/${folder}/file.safetensors${query}`;
   const endpoint = isOnHub ? servers.origin : 'https://huggingface.co';
   const settings = { endpoint, isOffline: false, readToken: () => undefined };
   const { signal } = new AbortController();
-  const given = { token, headers, startByteLength: 1000, ...options };
+  const given = { token, headers, stallMs, startByteLength: 1000, ...options };
   const source = await resolveSource(url, given, settings, signal);
   let error;
   try {

@@ -39,8 +39,8 @@ export interface SourceFiles {
     readonly prefix: string;
   } | null;
   /**
-   * A file by its path below the folder. Of the Hub it asks for the list of its folder, of others for one
-   * byte.
+   * A file by its path below the folder. Of the Hub it asks for the list of its folder; where that has no
+   * hash, and of other servers, for one byte.
    *
    * @throws RemoteError; FormatError `SAFETENSORS_UNSAFE_SHARD_NAME`
    */
@@ -129,7 +129,10 @@ async function hubFiles(
       const [below, last] = splitPath(prefix + name);
       const entry = await folders.find(below, last, signal);
       const file = repository.file(entry.path);
-      const { byteLength, hash, isXet } = entry;
+      const { hash, isXet } = entry;
+      // Without a hash nothing but the file itself tells whether the list has the right length.
+      const byteLength =
+        hash === '' ? (await file.readStart(1, signal)).fileByteLength : entry.byteLength;
       const isXetOnly = isXet && byteLength > MAX_XET_BYTE_LENGTH;
       const facts = { name, byteLength, hash: hash || null, isXetOnly };
       return wholeFile(file, { ...facts, version: hash || `${commit}/${entry.path}` });

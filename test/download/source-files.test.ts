@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, it, vi } from 'vitest';
 import { requireFreeSpace } from '../../src/download/free-space.js';
@@ -46,6 +47,24 @@ it('tells apart what is missing', async () => {
   expect(await codeOf('hf://org/empty')).toBe('SAFETENSORS_CHECKPOINT_NOT_FOUND');
   expect(await codeOf('hf://org/pipeline')).toBe('SAFETENSORS_DIFFUSERS_PIPELINE');
   expect(namesIn(folder)).toEqual([]);
+});
+
+it('asks files for their lengths where the list has no hashes of them', async () => {
+  const listFetch: typeof fetch = async (input, init) => {
+    const response = await fetch(input, init);
+    if (!String(input).includes('/tree/')) return response;
+    const list = (await response.json()) as { path: string }[];
+    const headers = { link: response.headers.get('link') ?? '' };
+    return Response.json(
+      list.map(({ path }) => ({ type: 'file', path, size: 10 })),
+      { headers },
+    );
+  };
+  const folder = emptyFolder('target');
+  await downloadFrom(hub(), 'hf://org/many', folder, { fetch: listFetch });
+  for (const name of ['config.json', 'model.safetensors']) {
+    expect(readFileSync(join(folder, name)).equals(Buffer.from(SINGLE[name] as string))).toBe(true);
+  }
 });
 
 it('does not ask the Hub when that is off', async () => {

@@ -1,11 +1,13 @@
 /** `download`: files of a remote checkpoint onto this machine. */
 
 import {
+  argumentTypeError,
   type OptionNames,
   requireBoolean,
   requireNames,
   requireOptions,
 } from '../errors/arguments.js';
+import { isUrl } from '../errors/brand-checks.js';
 import { hubSettings } from '../hub/environment.js';
 import { requireTransferOptions, TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
 import type { HeadersInput } from '../remote/credentials.js';
@@ -92,6 +94,9 @@ export async function download(
   target: string | URL,
   options: DownloadOptions = {},
 ): Promise<DownloadResult> {
+  if (typeof source !== 'string' && !isUrl(source)) {
+    throw argumentTypeError('source', 'a URL or hf://org/name', source);
+  }
   requireOptions(options, DOWNLOAD_OPTIONS);
   const { durable = true } = options;
   requireBoolean('durable', durable);

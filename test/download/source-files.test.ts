@@ -83,6 +83,10 @@ it('refuses unusable arguments before it asks', async () => {
   await expect(refused(path, { onProgress: 1 })).rejects.toThrow(TypeError);
   await expect(refused(path, { lockTimeout: -1 })).rejects.toThrow(RangeError);
   await expect(refused(7, {})).rejects.toThrow(TypeError);
+  const blob = download(new Blob([]) as never, path);
+  await expect(blob).rejects.toThrow(
+    'source must be a URL or hf://org/name, but is an instance of Blob',
+  );
 });
 
 it('asks the disk first', async () => {

@@ -92,7 +92,7 @@ export function countParameters(
   for (const { name, header } of shards) {
     const counter = count(header, multiplier);
     total.addAll(counter);
-    byShard.set(name, counter);
+    byShard.set(name, { ...counter });
   }
   const { tensors, parameters, byteLength, dtypes } = total;
   const metadata = index === null ? shards[0]?.header.metadata : index.metadata;

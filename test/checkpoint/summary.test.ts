@@ -60,9 +60,7 @@ describe('summary', () => {
       ]),
     };
     const summary = checkpoint.summary();
-    expect(
-      Object.fromEntries([...summary.shards].map(([name, { ...counts }]) => [name, counts])),
-    ).toEqual({
+    expect(Object.fromEntries(summary.shards)).toStrictEqual({
       'x.safetensors': x,
       'y.safetensors': y,
     });

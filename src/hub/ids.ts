@@ -46,12 +46,13 @@ export function isHubUri(text: string): boolean {
 }
 
 /**
- * Parses an id; null for what cannot be one, such as any longer path, and for the name of a file.
+ * Parses an id; null for what cannot be one, such as any longer path, and for the name of a file. `argument`
+ * is what errors call it.
  *
  * @throws RangeError `ERR_OUT_OF_RANGE` for an `hf://` id that is malformed or would leave its folder
  */
-export function parseHubId(text: string): HubId | null {
-  if (isHubUri(text)) return parseUri(text);
+export function parseHubId(text: string, argument: 'path' | 'source' = 'path'): HubId | null {
+  if (isHubUri(text)) return parseUri(text, argument);
   if (FILE_NAME.test(text)) return null;
   const at = text.indexOf('@');
   const parts = (at === -1 ? text : text.slice(0, at)).split('/');
@@ -61,9 +62,10 @@ export function parseHubId(text: string): HubId | null {
   return { cacheName: `models--${parts.join('--')}`, revision, path: '' };
 }
 
-function parseUri(text: string): HubId {
+function parseUri(text: string, argument: string): HubId {
   const refuse = (): never => {
-    throw argumentRangeError('path', 'a path or hf://org/name@revision/path', text);
+    const expected = 'hf://org/name[@revision][/path], with the name of the organisation';
+    throw argumentRangeError(argument, expected, text);
   };
   const parts = text.slice(SCHEME.length).split('/');
   const kind = REPOSITORY_KINDS.includes(parts[0] ?? '') ? (parts.shift() as string) : 'models';

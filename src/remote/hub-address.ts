@@ -61,15 +61,17 @@ export function parseHubUrl(url: URL, endpoint: string): HubAddress | null {
   const isKnown = page === undefined ? parts.length === 0 : pages.includes(page);
   const [revision, path] = splitRevision(parts);
   if ((page === undefined || !isKnown) && FILE_NAME.test(url.pathname)) return null;
-  if (!isRepositoryName(name) || !isKnown || [revision, path].some(isObjectionable)) refuse();
+  if (!isRepositoryName(name) || !isKnown || [revision, path].some(isObjectionable))
+    refuse(url.pathname);
   const id = { cacheName: [kind, ...name].join('--'), revision, path: path ?? '' };
   const isFile = FILE_PAGES.includes(page ?? '') && path !== undefined;
   return { endpoint: found === SHORT_HOST ? DEFAULT_ENDPOINT : found, id, isFile };
 }
 
-function refuse(): never {
+/** A query may have secrets. */
+function refuse(pathname: string): never {
   const expected = 'the address of a model, a folder or a file on the Hub';
-  throw argumentRangeError('source', expected, 'that of another page');
+  throw argumentRangeError('source', expected, pathname);
 }
 
 /** The parts of a path; one at the end that is empty does not count. */
@@ -77,7 +79,7 @@ function decodedParts(path: string): string[] {
   try {
     return path.replace(/\/$/, '').split('/').map(decodeURIComponent);
   } catch {
-    return refuse();
+    return refuse(path);
   }
 }
 

@@ -102,6 +102,6 @@ export async function findSource(
   const found = byteSourceOf(source);
   if (found !== null) return found;
   const expected =
-    'a URL, an id of the Hub, a Blob, or an object with byteLength and read(begin, end, signal)';
+    'a URL, hf://org/name, a Blob, or an object with byteLength and read(begin, end, signal)';
   throw argumentTypeError('source', expected, source);
 }

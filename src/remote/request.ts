@@ -134,6 +134,13 @@ async function send(
   }
 }
 
+/** To a page a refusal by CORS looks like a broken connection. */
+function pageAdvice({ origin }: URL): string {
+  const { location } = globalThis as { readonly location?: { readonly origin?: string } };
+  if (location?.origin === undefined || location.origin === origin) return '';
+  return '; a page may only ask another origin that allows it by CORS headers';
+}
+
 /** What a broken connection comes to: a failure that may pass, or the error where it will not. */
 export function brokenConnection(
   session: Session,
@@ -145,7 +152,11 @@ export function brokenConnection(
   const found = `a broken connection${note} (${cause.message})`;
   const message = `expected an answer from ${url.host}, found ${found}`;
   const makeError = (times: string): RemoteError =>
-    session.error('SAFETENSORS_REMOTE_UNAVAILABLE', message + times, { path, url, cause });
+    session.error('SAFETENSORS_REMOTE_UNAVAILABLE', message + times + pageAdvice(url), {
+      path,
+      url,
+      cause,
+    });
   return isPassingCode(cause.code) ? new PassingFailure(makeError, 'failed') : makeError('');
 }
 

@@ -14,10 +14,15 @@ export type SourceAddress =
 /** A scheme; one letter is a drive of Windows. */
 const SCHEME = /^[a-z][a-z\d+.-]+:/i;
 
+/** For object stores with addresses of their own. */
+const STORE_ADVICE = 'pass a presigned https: URL, or an object with byteLength and read';
+
 /** What is opened by other calls, and how. */
 const ADVICE: Readonly<Record<string, string>> = {
   ['file:']: 'open local files by openCheckpoint or safeOpen',
   ['blob:']: 'pass the Blob itself',
+  ['s3:']: STORE_ADVICE,
+  ['gs:']: STORE_ADVICE,
 };
 
 /**
@@ -37,6 +42,15 @@ function unsafe(label: string, found: string): RemoteError {
   return new RemoteError('SAFETENSORS_UNSAFE_URL', message);
 }
 
+/** What may have been meant by a text that is no URL. */
+function hint(text: string, endpoint: string): string {
+  if (parseHubId(text) === null) {
+    return 'openCheckpoint opens local paths, new URL(text, base) completes an address';
+  }
+  // The oldest models have no organisation, and no hf:// id.
+  return text.includes('/') ? `hf://${text}?` : `${endpoint}/${text.replace('@', '/tree/')}?`;
+}
+
 /**
  * Parses a source. `endpoint` has no slash at its end; its pages are known as those of the Hub are.
  *
@@ -45,12 +59,11 @@ function unsafe(label: string, found: string): RemoteError {
  */
 export function parseSource(text: string, endpoint: string): SourceAddress {
   if (isHubUri(text)) {
-    const id = parseHubId(text);
+    const id = parseHubId(text, 'source');
     if (id !== null) return { hub: { endpoint, id, isFile: false }, url: null };
   }
   if (!SCHEME.test(text)) {
-    const hint = parseHubId(text) === null ? 'openCheckpoint opens local paths' : `hf://${text}?`;
-    const expected = `the URL of a file or an index, or hf://org/name[@revision][/path] (${hint})`;
+    const expected = `the URL of a file or an index, or hf://org/name[@revision][/path] (${hint(text, endpoint)})`;
     throw argumentRangeError('source', expected, text);
   }
   const url = parseHttpUrl(text);

@@ -2,7 +2,7 @@
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { DEFAULT_HUB_SETTINGS } from '../../src/hub/settings.js';
 import type { RemoteSource } from '../../src/remote/remote-file.js';
 import { type ResolveOptions, resolveSource } from '../../src/remote/source.js';
@@ -324,5 +324,17 @@ describe('requests', () => {
     const error = await file.readStart(10).catch((error: unknown) => error);
     expect(error).toMatchObject({ code: 'SAFETENSORS_REMOTE_UNAVAILABLE' });
     expect(String(error)).not.toContain('times');
+    expect(String(error)).not.toContain('CORS');
+  });
+
+  it('of a page that fail may be refused by CORS', async () => {
+    vi.stubGlobal('location', new URL('https://page.example'));
+    const failed = async (): Promise<never> => Promise.reject(new TypeError('Failed to fetch'));
+    const options = { fetch: failed, firstDelayMs: 1 };
+    const messageOf = async (url: string): Promise<string> =>
+      String(await (await open(url, options)).file.readStart(10).catch((error: unknown) => error));
+    expect(await messageOf('https://models.example/m.safetensors')).toContain('5 times; a page');
+    expect(await messageOf('https://page.example/m.safetensors')).not.toContain('CORS');
+    vi.unstubAllGlobals();
   });
 });

@@ -95,6 +95,12 @@ describe('an address copied from a browser', () => {
     'https://huggingface.co/org/name/blob/main/%zz.safetensors',
   ])('of another page is refused: %s', (url) => {
     expect(() => meaningOf(url)).toThrow(expect.objectContaining({ code: 'ERR_OUT_OF_RANGE' }));
+    expect(() => meaningOf(`${url}?X-Signature=secret`)).not.toThrow(/secret/);
+  });
+
+  it('of another page is shown without its query', () => {
+    const url = 'https://huggingface.co/org/name/discussions/1?secret';
+    expect(() => meaningOf(url)).toThrow('but is "/org/name/discussions/1"');
   });
 });
 

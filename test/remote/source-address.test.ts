@@ -29,7 +29,7 @@ describe('a source', () => {
 
   it.each([
     ['file:///models/m.safetensors', 'openCheckpoint'],
-    ['s3://bucket/m.safetensors', 's3:'],
+    ['s3://bucket/m.safetensors', 'presigned https: URL'],
     ['ftp://host/x', 'ftp:'],
     ['data:text/plain,x', 'data:'],
     ['javascript:alert(1)', 'javascript:'],
@@ -55,11 +55,13 @@ describe('a source', () => {
 
   it.each([
     ['org/name', 'hf://org/name?'],
-    ['gpt2', 'hf://gpt2?'],
+    ['gpt2', 'https://huggingface.co/gpt2?'],
+    ['gpt2@v1', 'https://huggingface.co/gpt2/tree/v1?'],
     ['./model.safetensors', 'openCheckpoint opens local paths'],
     ['C:\\models\\model.safetensors', 'openCheckpoint opens local paths'],
     ['', 'openCheckpoint opens local paths'],
-    ['hf://gpt2', 'hf://org/name'],
+    ['/model.safetensors', 'new URL(text, base) completes an address'],
+    ['hf://gpt2', 'source must be hf://org/name'],
     ['hf://org/name/../x', 'hf://org/name'],
   ])('that is neither is refused with a hint: %s', (text, expected) => {
     const { code, message } = failureOf(() => parse(text));

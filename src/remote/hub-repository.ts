@@ -8,13 +8,16 @@ import { type Answer, readPieces, refused, request } from './request.js';
 import { shownUrl } from './safe-urls.js';
 import type { Session, Try } from './session.js';
 
-/** Longest answer of the Hub's API that is read, in bytes. A folder of 1000 files takes 300 kB. */
+/** Longest answer of the Hub's API that is read, in bytes. About a revision it may name all files. */
 const MAX_ANSWER_BYTE_LENGTH = 10_000_000;
+
+/** Longest page of a list that is read, in bytes. The Hub's have a thousand entries, and about 300 kB. */
+const MAX_PAGE_BYTE_LENGTH = 2_000_000;
 
 const COMMIT = /^[0-9a-f]{40}$/;
 
-/** A list that has more pages would never end. The Hub gives a thousand entries on each. */
-const MAX_PAGES = 1000;
+/** A list that has more pages may never end. The Hub advises to have no more files than these can name. */
+const MAX_PAGES = 100;
 
 /** A file or a folder in a repository. */
 export interface RepositoryEntry {
@@ -103,10 +106,15 @@ export class HubRepository {
   async list(folder: string, signal: AbortSignal): Promise<RepositoryEntry[]> {
     const entries: RepositoryEntry[] = [];
     let url: URL | undefined = this.#url('tree', folder);
-    for (let pages = 0; url !== undefined && pages < MAX_PAGES; pages++) {
+    for (let pages = 0; url !== undefined; pages++) {
       const asked: URL = url;
-      const { json, next } = await this.#session.request(shownUrl(asked), signal, (tried) =>
-        this.#ask(asked, tried),
+      const path = shownUrl(asked);
+      if (pages === MAX_PAGES) {
+        const message = `expected a list of at most ${MAX_PAGES} pages, found more`;
+        throw this.#session.error('SAFETENSORS_BAD_RESPONSE', message, { path, url });
+      }
+      const { json, next } = await this.#session.request(path, signal, (tried) =>
+        this.#ask(asked, MAX_PAGE_BYTE_LENGTH, tried),
       );
       const page: unknown[] = Array.isArray(json) ? json : [];
       entries.push(...page.map(readEntry).filter((entry) => entry !== undefined));
@@ -134,7 +142,8 @@ export class HubRepository {
 
   async #askCommit(tried: Try): Promise<void> {
     if (this.#commit !== undefined) return;
-    const { sha } = Object((await this.#ask(this.#url('revision', ''), tried)).json);
+    const url = this.#url('revision', '');
+    const { sha } = Object((await this.#ask(url, MAX_ANSWER_BYTE_LENGTH, tried)).json);
     if (typeof sha === 'string' && COMMIT.test(sha)) this.#commit = sha;
   }
 
@@ -143,8 +152,8 @@ export class HubRepository {
     return apiUrl(this.#endpoint, this.#id, question, revision, folder);
   }
 
-  /** Asks the Hub's API, in one try. */
-  async #ask(url: URL, tried: Try): Promise<Page> {
+  /** Asks the Hub's API for at most so many bytes, in one try. */
+  async #ask(url: URL, maxByteLength: number, tried: Try): Promise<Page> {
     const session = this.#session;
     const path = shownUrl(url);
     const answer = await request(session, { url, isForeign: false, path }, tried);
@@ -153,7 +162,7 @@ export class HubRepository {
       throw await refused(session, answer, asked, tried);
     }
     const next = nextPage(answer.response.headers, url);
-    return { json: await readJson(session, answer, path, tried), next };
+    return { json: await readJson(session, answer, path, maxByteLength, tried), next };
   }
 }
 
@@ -170,19 +179,20 @@ async function readJson(
   session: Session,
   answer: Answer,
   path: string,
+  maxByteLength: number,
   tried: Try,
 ): Promise<unknown> {
   const decoder = new TextDecoder();
   let byteLength = 0;
   let text = '';
   const refuse = (): never => {
-    const message = `expected at most ${MAX_ANSWER_BYTE_LENGTH} bytes of JSON, found something else`;
+    const message = `expected at most ${maxByteLength} bytes of JSON, found something else`;
     const { url } = answer;
     throw session.error('SAFETENSORS_BAD_RESPONSE', message, { path, url, status: 200 });
   };
   await readPieces(session, answer, path, tried, (piece) => {
     byteLength += piece.byteLength;
-    if (byteLength > MAX_ANSWER_BYTE_LENGTH) refuse();
+    if (byteLength > maxByteLength) refuse();
     text += decoder.decode(piece, { stream: true });
   });
   try {

@@ -189,7 +189,10 @@ describe('a mirror without lists of files', () => {
 
 describe('a list of files', () => {
   /** Answers questions for lists by bodies that are made for each. */
-  function fetchWithLists(makeBody: () => ReadableStream | string): {
+  function fetchWithLists(
+    makeBody: () => ReadableStream | string,
+    headers: Record<string, string> = {},
+  ): {
     fetch: typeof fetch;
     count: () => number;
   } {
@@ -197,7 +200,7 @@ describe('a list of files', () => {
     const answer: typeof fetch = async (input, init) => {
       if (!String(input).includes('/tree/')) return await fetch(input, init);
       count++;
-      return new Response(makeBody());
+      return new Response(makeBody(), { headers });
     };
     return { fetch: answer, count: () => count };
   }
@@ -226,6 +229,13 @@ describe('a list of files', () => {
     const opened = read('hf://org/sharded', { fetch });
     await expect(opened).rejects.toMatchObject({ code: 'SAFETENSORS_BAD_RESPONSE' });
     expect(count()).toBe(1);
+  });
+
+  it('that has ever more pages is an error', async () => {
+    const { fetch, count } = fetchWithLists(() => '[]', { Link: '<?next>; rel="next"' });
+    const opened = read('hf://org/sharded', { fetch });
+    await expect(opened).rejects.toMatchObject({ code: 'SAFETENSORS_BAD_RESPONSE' });
+    expect(count()).toBe(100);
   });
 
   it('that holds something else has no files', async () => {

@@ -5,7 +5,13 @@ import { basename, dirname, join, sep } from 'node:path';
 import { SafetensorsError } from '../errors/errors.js';
 import { exists, readText, realPath, statAnything } from '../io/file-calls.js';
 import type { Steps } from '../io/steps.js';
-import { downloadCommand, type HubId, isRepositoryFolder, requireRevision } from './ids.js';
+import {
+  downloadCommand,
+  type HubId,
+  isCommit,
+  isRepositoryFolder,
+  requireRevision,
+} from './ids.js';
 
 /** Environment variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -13,7 +19,6 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 /** An id and the revision that is looked for. */
 type NamedRevision = HubId & { readonly revision: string };
 
-const COMMIT = /^[0-9a-f]{40}$/;
 /** A ref file holds one commit; a longer file is not a ref. */
 const MAX_REF_BYTE_LENGTH = 1024;
 
@@ -64,7 +69,7 @@ export function* findInHubCache(id: HubId, label: string, revision?: string): St
   requireRevision(wanted);
   const named = { ...id, revision: wanted };
   const repository = join(hubCacheFolder(), id.cacheName);
-  const commit = COMMIT.test(wanted) ? wanted : yield* readRef(repository, named, label);
+  const commit = isCommit(wanted) ? wanted : yield* readRef(repository, named, label);
   const snapshot = join(repository, 'snapshots', commit);
   if (!(yield* exists(snapshot))) {
     fail(
@@ -103,7 +108,7 @@ function* readRef(repository: string, named: NamedRevision, label: string): Step
     );
   }
   const commit = stats.size > MAX_REF_BYTE_LENGTH ? '' : (yield* readText(path)).trim();
-  if (!COMMIT.test(commit)) {
+  if (!isCommit(commit)) {
     fail(named, label, `expected the hash of a commit in ${path}, found none`);
   }
   return commit;

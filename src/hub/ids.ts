@@ -16,6 +16,8 @@ export interface HubId {
   readonly path: string;
 }
 
+const COMMIT = /^[0-9a-f]{40}$/;
+
 const SCHEME = 'hf://';
 /** Kinds of repositories. */
 export const REPOSITORY_KINDS: readonly string[] = ['models', 'datasets', 'spaces', 'kernels'];
@@ -31,6 +33,11 @@ const REF = /^(refs\/(?:pr|convert)\/[^/]+)(?:\/(.*))?$/s;
 /** Whether these can be organisation and name of a repository, or its name alone. */
 export function isRepositoryName(parts: readonly string[]): boolean {
   return parts.every((part) => NAME.test(part)) && parts.join('/').length <= MAX_NAME_LENGTH;
+}
+
+/** Whether a text is the full hash of a commit. */
+export function isCommit(text: string): boolean {
+  return COMMIT.test(text);
 }
 
 /** Whether a folder has the name of a repository in a cache, such as `models--org--name`. */

@@ -1,7 +1,7 @@
 /** A repository on the Hub: its files, all of the commit that answers first. */
 
 import { FileChangedError } from '../errors/errors.js';
-import type { HubId } from '../hub/ids.js';
+import { type HubId, isCommit } from '../hub/ids.js';
 import { type FileAddress, HttpFile } from './http-file.js';
 import { apiUrl, fileUrl, type HubQuestion, pageUrl } from './hub-address.js';
 import { type Answer, readPieces, refused, request } from './request.js';
@@ -13,8 +13,6 @@ const MAX_ANSWER_BYTE_LENGTH = 10_000_000;
 
 /** Longest page of a list that is read, in bytes. The Hub's have a thousand entries, and about 300 kB. */
 const MAX_PAGE_BYTE_LENGTH = 2_000_000;
-
-const COMMIT = /^[0-9a-f]{40}$/;
 
 /** A list that has more pages may never end. The Hub advises to have no more files than these can name. */
 const MAX_PAGES = 100;
@@ -72,7 +70,7 @@ export class HubRepository {
     this.#endpoint = endpoint;
     this.#id = id;
     this.#revision = id.revision ?? 'main';
-    if (COMMIT.test(this.#revision)) this.#commit = this.#revision;
+    if (isCommit(this.#revision)) this.#commit = this.#revision;
   }
 
   /** The commit that the files are of, as soon as an answer has named it. */
@@ -144,7 +142,7 @@ export class HubRepository {
     if (this.#commit !== undefined) return;
     const url = this.#url('revision', '');
     const { sha } = Object((await this.#ask(url, MAX_ANSWER_BYTE_LENGTH, tried)).json);
-    if (typeof sha === 'string' && COMMIT.test(sha)) this.#commit = sha;
+    if (typeof sha === 'string' && isCommit(sha)) this.#commit = sha;
   }
 
   #url(question: HubQuestion, folder: string): URL {

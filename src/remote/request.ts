@@ -1,6 +1,7 @@
 /** One request: follows redirects by hand, so that credentials stay where they belong. */
 
 import type { RemoteError } from '../errors/errors.js';
+import { isCommit } from '../hub/ids.js';
 import { whenAborted } from '../io/abort-listeners.js';
 import { untilAborted } from '../io/until-aborted.js';
 import { refusalOf } from './response-errors.js';
@@ -44,8 +45,6 @@ const LONGEST_DISCARD_MS = 1000;
 
 const REDIRECTS: readonly number[] = [301, 302, 303, 307, 308];
 
-const COMMIT = /^[0-9a-f]{40}$/;
-
 /**
  * Sends a request and follows redirects. Where `fetch` hides them, as in browsers, it follows them itself.
  *
@@ -69,7 +68,7 @@ export async function request(session: Session, asked: AskedUrl, tried: Try): Pr
     const answeredBy = response.redirected ? new URL(response.url) : url;
     if (!isForeign && answeredBy.origin === url.origin) {
       const named = response.headers.get('x-repo-commit');
-      if (named !== null && COMMIT.test(named)) commit = named;
+      if (named !== null && isCommit(named)) commit = named;
       linkedTag = response.headers.get('x-linked-etag') ?? linkedTag;
     }
     const { status } = response;

@@ -80,8 +80,15 @@ export class RemoteShards {
   }
 
   /** The headers of all shards. */
-  headers(signal: AbortSignal): Promise<Header[]> {
-    return Promise.all(this.list.map((_, shard) => this.header(shard, signal)));
+  async headers(signal: AbortSignal): Promise<Header[]> {
+    const headers: Header[] = [];
+    // All lanes take from one iterator: a call for each shard at once takes much memory for many shards.
+    const shards = this.list.keys();
+    const lane = async (): Promise<void> => {
+      for (const shard of shards) headers[shard] = await this.header(shard, signal);
+    };
+    await Promise.all(Array.from({ length: HEADERS_AT_ONCE }, lane));
+    return headers;
   }
 
   async #fetchHeader(shard: number, signal: AbortSignal): Promise<Header> {

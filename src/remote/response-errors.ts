@@ -54,9 +54,11 @@ function adviceOf(code: RemoteErrorCode, request: RefusedRequest): string {
         ? 'there is no such repository, or the token may not read it'
         : 'there is no such repository, or it is private; for a private one pass a token';
     case 'SAFETENSORS_REVISION_NOT_FOUND':
-      return 'the repository has no such branch, tag or commit';
+      return 'the repository has no such branch, tag or commit; without a revision it is main';
     case 'SAFETENSORS_REMOTE_NOT_FOUND':
-      return isOnHub ? 'the repository has no such file' : 'there is no such file';
+      return isOnHub
+        ? 'the repository has no such file; its page lists those that it has'
+        : 'there is no such file; check the URL';
     case 'SAFETENSORS_GATED_REPOSITORY':
       return isAuthorized
         ? "ask for access on the repository's page; the token's account has none"

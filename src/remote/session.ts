@@ -88,7 +88,9 @@ export class Session {
   causeWithoutSecrets(cause: unknown): Error & { code?: string } {
     let inner: { message?: unknown; cause?: unknown; code?: unknown } = Object(cause);
     while (typeof inner.cause === 'object' && inner.cause !== null) inner = inner.cause;
-    const error = new Error(this.credentials.redact(String(inner.message ?? cause)));
+    // The error of several addresses that were tried has a code and no message.
+    const message = inner.message || inner.code || cause;
+    const error = new Error(this.credentials.redact(String(message)));
     return typeof inner.code === 'string' ? Object.assign(error, { code: inner.code }) : error;
   }
 

@@ -244,6 +244,17 @@ describe('requests', () => {
     expect(asked).toEqual([undefined]);
   });
 
+  it('tell the code of a cause without a message, as when several addresses fail', async () => {
+    const cause = Object.assign(new AggregateError([new Error('refused')]), {
+      code: 'ECONNREFUSED',
+    });
+    const ownFetch = async (): Promise<Response> => {
+      throw new TypeError('fetch failed', { cause });
+    };
+    const { file } = await open('https://models.example/x', { fetch: ownFetch, firstDelayMs: 1 });
+    await expect(file.readStart(10)).rejects.toThrow('a broken connection (ECONNREFUSED)');
+  });
+
   it('hide secrets in errors of such a fetch', async () => {
     const ownFetch = (url: unknown, init: RequestInit = {}): Promise<Response> => {
       const headers = new Headers(init.headers);

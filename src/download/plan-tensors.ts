@@ -14,7 +14,7 @@ import { CheckpointContents } from '../shards/contents.js';
 import { reshardMetadata } from '../shards/metadata.js';
 import { findModel, otherFiles, type PlaceOf } from './model-files.js';
 import type { DownloadPlan, PlannedFile, Segment } from './planned-file.js';
-import type { SourceFile, SourceFiles } from './source-files.js';
+import { QUESTIONS_AT_ONCE, type SourceFile, type SourceFiles } from './source-files.js';
 
 /** Which tensors: by names, or by what a function says of each. */
 export type TensorChoice = Iterable<string> | ((name: string, info: TensorInfo) => boolean);
@@ -25,9 +25,6 @@ export interface TensorsOptions {
   readonly names?: TensorChoice | undefined;
   readonly maxShardSize?: number | string | undefined;
 }
-
-/** More requests at a time have made the Hub refuse some. */
-const HEADERS_AT_ONCE = 16;
 
 /** A file of the source and its header. */
 interface SourceShard {
@@ -94,7 +91,7 @@ class ShardHeaders {
 
   /** Reads the headers of shards by their numbers. */
   async read(numbers: Iterable<number>, signal: AbortSignal): Promise<void> {
-    const slots = new Slots(HEADERS_AT_ONCE);
+    const slots = new Slots(QUESTIONS_AT_ONCE);
     const missing = [...new Set(numbers)].filter((number) => !this.#shards.has(number));
     const read = async (number: number): Promise<void> => {
       signal.throwIfAborted();

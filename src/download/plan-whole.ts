@@ -1,10 +1,11 @@
 /** Which whole files are downloaded, byte for byte: the weights, their index, and what lies beside them. */
 
 import { RemoteError } from '../errors/errors.js';
+import { Slots } from '../io/transfer.js';
 import { encodeIndex } from '../shards/checkpoint-index-writer.js';
 import { findModel, type ModelFile, otherFiles, type PlaceOf } from './model-files.js';
 import type { DownloadPlan, PlannedIndex } from './planned-file.js';
-import type { SourceFile, SourceFiles } from './source-files.js';
+import { QUESTIONS_AT_ONCE, type SourceFile, type SourceFiles } from './source-files.js';
 
 /**
  * Plans the download of a file, of an index and its shards, or of the model in a folder with the files
@@ -18,14 +19,27 @@ export async function planWhole(
   signal: AbortSignal,
 ): Promise<DownloadPlan> {
   const model = await findModel(source, placeOf, signal);
-  const weights: SourceFile[] = [];
-  if (model.index === null) weights.push(model.file);
-  for (const shard of model.index?.parsed.shards ?? []) {
-    weights.push(await source.find(shard, signal));
-  }
+  const shards = model.index?.parsed.shards;
+  const weights = shards ? await findAll(source, shards, signal) : [model.file];
   for (const file of weights) requireHttp(file);
   const { others, skipped } = await otherFiles(source, signal);
   return { commit: source.hub?.commit ?? null, weights, others, index: indexOf(model), skipped };
+}
+
+/** Files in the order of their names. Servers that list nothing are asked about several at a time. */
+async function findAll(
+  source: SourceFiles,
+  names: readonly string[],
+  signal: AbortSignal,
+): Promise<SourceFile[]> {
+  const slots = new Slots(QUESTIONS_AT_ONCE);
+  const files: SourceFile[] = [];
+  const find = async (name: string, place: number): Promise<void> => {
+    signal.throwIfAborted();
+    files[place] = await source.find(name, signal);
+  };
+  await Promise.all(names.map((name, place) => slots.run(() => find(name, place))));
+  return files;
 }
 
 function requireHttp({ file, byteLength, isXetOnly }: SourceFile): void {

@@ -33,7 +33,7 @@ export interface DownloadPlan {
   readonly others: readonly PlannedFile[];
   /** The index; null for a single file. */
   readonly index: PlannedIndex | null;
-  /** Names of files beside the weights that are too long to be carried along. */
+  /** Names of files beside the weights that are too long to be carried along, or have unsafe names. */
   readonly skipped: readonly string[];
 }
 

@@ -54,7 +54,7 @@ export interface DownloadResult {
   readonly deleted: readonly string[];
   /** Names of such files that could not be deleted. */
   readonly undeleted: readonly string[];
-  /** Names of files beside the weights that were left out, because they are longer than 256 MiB. */
+  /** Names of files beside the weights that were left out: longer than 256 MiB, or names that are unsafe here. */
   readonly skipped: readonly string[];
 }
 

@@ -16,6 +16,9 @@ import type { PlannedFile } from './planned-file.js';
 /** Larger files of its Xet storage the Hub gives out by its own protocol only. */
 const MAX_XET_BYTE_LENGTH = 50_000_000_000;
 
+/** Requests about files at a time. More have made the Hub refuse some. */
+export const QUESTIONS_AT_ONCE = 16;
+
 /** A whole file of the source. */
 export interface SourceFile extends PlannedFile {
   readonly file: HttpFile;

@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { openCheckpoint } from '../../src/index.js';
 import { fileBytes, temporaryPath } from '../support/make-file.js';
@@ -155,4 +156,33 @@ it('takes shards of one name and the same contents in two folders', async () => 
   await downloadFrom(hub(), 'hf://org/folders', folder);
   using checkpoint = openCheckpoint(folder);
   expect(checkpoint.keys()).toEqual(['embed', 'norm']);
+});
+
+it('asks a server about up to 16 shards at a time', async () => {
+  const server = await FileServer.start();
+  try {
+    const shards = Array.from({ length: 40 }, (_, i) => `${i}.safetensors`);
+    const weightMap = Object.fromEntries(shards.map((shard) => [shard, shard]));
+    const index = Buffer.from(JSON.stringify({ weight_map: weightMap }));
+    for (const name of shards) {
+      const bytes = fileBytes([{ name, dtype: 'U8', shape: [4] }]);
+      server.files.set(name, { bytes, tag: '"1"' });
+    }
+    server.files.set('model.safetensors.index.json', { bytes: index, tag: '"1"' });
+    let underWay = 0;
+    let most = 0;
+    const counting: typeof fetch = async (input, init) => {
+      most = Math.max(most, ++underWay);
+      await sleep(5);
+      return await fetch(input, init).finally(() => underWay--);
+    };
+    const folder = temporaryPath('model');
+    const source = server.url('model.safetensors.index.json');
+    await downloadFrom(hub(), source, folder, { fetch: counting });
+    expect(most).toBe(16);
+    using checkpoint = openCheckpoint(folder);
+    expect(checkpoint.keys()).toHaveLength(40);
+  } finally {
+    await server.close();
+  }
 });

@@ -64,7 +64,8 @@ export function parseSource(text: string, endpoint: string): SourceAddress {
   }
   if (!SCHEME.test(text)) {
     const expected = `the URL of a file or an index, or hf://org/name[@revision][/path] (${hint(text, endpoint)})`;
-    throw argumentRangeError('source', expected, text);
+    // It may be a presigned URL without its scheme, whose query is a secret.
+    throw argumentRangeError('source', expected, text.replace(/[?#].*/s, ''));
   }
   const url = parseHttpUrl(text);
   if (typeof url === 'string') throw unsafe('the source', url);

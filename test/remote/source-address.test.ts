@@ -41,6 +41,13 @@ describe('a source', () => {
     expect(message).toContain(expected);
   });
 
+  it('that is no URL is shown without its query', () => {
+    const { code, message } = failureOf(() => parse('models.example/x?signature=secret'));
+    expect(code).toBe('ERR_OUT_OF_RANGE');
+    expect(message).toContain('"models.example/x"');
+    expect(message).not.toContain('secret');
+  });
+
   it('with a user name or password is refused, and not shown', () => {
     for (const text of [
       'https://secret@host/x',

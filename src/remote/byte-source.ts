@@ -28,6 +28,8 @@ import { withScope } from './scope.js';
  * ```
  */
 export interface ByteSource {
+  /** What `path` and errors call it. */
+  readonly name?: string | undefined;
   /** Length of the whole file in bytes. */
   readonly byteLength: number;
   /**
@@ -50,6 +52,13 @@ function isByteSource(value: unknown): value is ByteSource {
   return Number.isSafeInteger(byteLength) && byteLength >= 0 && typeof read === 'function';
 }
 
+/** Throws a TypeError for a reader without a length, such as a `ContentLength` that the store left out. */
+function requireLength(value: unknown): void {
+  const { byteLength, read } = Object(value);
+  if (typeof read !== 'function') return;
+  throw argumentTypeError('byteLength of source', 'an integer of at least 0', byteLength);
+}
+
 /** A Blob as a source of bytes. */
 function readerOf(blob: Blob): ByteSource {
   return {
@@ -58,11 +67,18 @@ function readerOf(blob: Blob): ByteSource {
   };
 }
 
-/** The source over a Blob or over a reader of the caller's; null for anything else. */
+/**
+ * The source over a Blob or over a reader of the caller's; null for anything else.
+ *
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for a reader whose length is none
+ */
 export function byteSourceOf(value: unknown): RemoteSource | null {
-  if (!isBlob(value) && !isByteSource(value)) return null;
+  if (!isBlob(value) && !isByteSource(value)) {
+    requireLength(value);
+    return null;
+  }
   const source = isBlob(value) ? readerOf(value) : value;
-  // A File has a name.
+  // A File has a name, too.
   const { name } = value as { name?: unknown };
   const path = typeof name === 'string' && name !== '' ? name : tagOf(value);
   return { folder: null, file: new SourceFile(source, path), kind: 'file', close: () => {} };

@@ -35,11 +35,16 @@ describe('openRemote', () => {
     expect((await checkpoint.getSlice('a', 1)).data).toEqual(parse(BYTES).getSlice('a', 1).data);
   });
 
-  it('names a File by its name, and others by what they are', async () => {
-    const paths = [new File([BYTES], 'dropped.safetensors'), new Blob([BYTES]), reader()].map(
-      async (source) => (await openRemote(source)).path,
-    );
-    expect(await Promise.all(paths)).toEqual(['dropped.safetensors', 'Blob', 'Object']);
+  it('names what has a name by that, and others by what they are', async () => {
+    const file = new File([BYTES], 'dropped.safetensors');
+    const sources = [file, reader({ name: 's3://bucket/key' }), new Blob([BYTES]), reader()];
+    const paths = sources.map(async (source) => (await openRemote(source)).path);
+    expect(await Promise.all(paths)).toEqual([file.name, 's3://bucket/key', 'Blob', 'Object']);
+  });
+
+  it.each([undefined, -1, 7n])('refuses a reader of %s bytes', async (byteLength) => {
+    const source = reader({ byteLength: byteLength as never });
+    await expect(openRemote(source)).rejects.toThrow('byteLength of source must be an integer');
   });
 
   it.each([

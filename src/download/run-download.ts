@@ -1,6 +1,6 @@
 /** One download, from what its source is to what its target has. */
 
-import { join } from 'node:path';
+import { join, sep } from 'node:path';
 import { inLockedFolder } from '../checkpoint/write/locked-folder.js';
 import { argumentRangeError } from '../errors/arguments.js';
 import type { HubSettings } from '../hub/settings.js';
@@ -114,6 +114,9 @@ async function toFile(
   options: RunOptions,
   scope: AbortController,
 ): Promise<DownloadResult> {
+  if (path.endsWith('/') || path.endsWith(sep)) {
+    throw argumentRangeError('target', 'the path of a file, since the source is one', path);
+  }
   const oneFile = { ...options, maxShardSize: Number.POSITIVE_INFINITY };
   const plan = isWhole(options)
     ? await planWhole(source, () => path, scope.signal)

@@ -49,6 +49,12 @@ it('tells apart what is missing', async () => {
   expect(namesIn(folder)).toEqual([]);
 });
 
+it('takes no folder for a file', async () => {
+  const folder = `${emptyFolder('target')}/`;
+  const downloaded = downloadFrom(hub(), 'hf://org/many/model.safetensors', folder);
+  await expect(downloaded).rejects.toThrow('target must be the path of a file');
+});
+
 it('asks files for their lengths where the list has no hashes of them', async () => {
   const listFetch: typeof fetch = async (input, init) => {
     const response = await fetch(input, init);

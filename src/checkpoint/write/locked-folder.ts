@@ -34,7 +34,7 @@ function folderOf(target: string | URL): string {
     isHubUri(folder) ||
     (basename(folder).endsWith(SHARD_EXTENSION) && !isFolder)
   ) {
-    const expected = 'the path of a folder, in which filenamePattern names the files';
+    const expected = 'the path of a folder, in which the files get names of their own';
     throw argumentRangeError('the folder', expected, folder);
   }
   return folder;

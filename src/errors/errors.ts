@@ -53,9 +53,24 @@ export type RemoteErrorCode =
   | 'SAFETENSORS_UNSAFE_URL'
   | 'SAFETENSORS_XET_ONLY';
 
+/** Codes of files of other formats that cannot be read as data. */
+export type ForeignFormatErrorCode =
+  | 'SAFETENSORS_FOREIGN_FORMAT'
+  | 'SAFETENSORS_INVALID_ARCHIVE'
+  | 'SAFETENSORS_CHECKSUM_MISMATCH'
+  | 'SAFETENSORS_INVALID_PICKLE'
+  | 'SAFETENSORS_FORBIDDEN_GLOBAL'
+  | 'SAFETENSORS_FOREIGN_LIMIT'
+  | 'SAFETENSORS_INVALID_TORCH_CHECKPOINT'
+  | 'SAFETENSORS_INVALID_NUMPY'
+  | 'SAFETENSORS_UNSUPPORTED_TENSOR'
+  | 'SAFETENSORS_AMBIGUOUS_ROOT'
+  | 'SAFETENSORS_DUPLICATE_NAME';
+
 /** Every code that an error of this package can carry. */
 export type ErrorCode =
   | FormatErrorCode
+  | ForeignFormatErrorCode
   | SliceErrorCode
   | InvalidTensorErrorCode
   | RemoteErrorCode
@@ -317,6 +332,19 @@ export class RemoteError extends SafetensorsError {
   }
 }
 
+/**
+ * A file of another format (PyTorch, NumPy) is not valid, is not only data, or has what safetensors
+ * cannot hold. Nothing of it was run.
+ */
+export class ForeignFormatError extends SafetensorsError {
+  declare readonly code: ForeignFormatErrorCode;
+
+  /** Takes only the codes of other formats. */
+  constructor(code: ForeignFormatErrorCode, message: string, context?: ErrorContext) {
+    super(code, message, context);
+  }
+}
+
 // Bundlers that minify give classes short names, which logs would show.
 for (const [name, type] of Object.entries({
   SafetensorsError,
@@ -327,6 +355,7 @@ for (const [name, type] of Object.entries({
   FileClosedError,
   FileChangedError,
   RemoteError,
+  ForeignFormatError,
 })) {
   Object.defineProperty(type, 'name', { value: name });
 }

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import {
   FileChangedError,
   FileClosedError,
+  ForeignFormatError,
   FormatError,
   InvalidTensorError,
   quoteName,
@@ -51,9 +52,10 @@ describe('docs/errors.md', () => {
       'SliceErrorCode',
       'InvalidTensorErrorCode',
       'RemoteErrorCode',
+      'ForeignFormatErrorCode',
       'ErrorCode',
     ].map(codesOf);
-    expect(codes.map((list) => list.length > 0)).toEqual([true, true, true, true, true]);
+    expect(codes.map((list) => list.length > 0)).toEqual([true, true, true, true, true, true]);
     expect(new Set(rows.map((row) => row.code))).toEqual(new Set(codes.flat()));
     const onThePage = textOf('docs/errors.md').match(/SAFETENSORS_\w+/g);
     expect(new Set(onThePage)).toEqual(new Set(codes.flat()));
@@ -72,6 +74,7 @@ describe('docs/errors.md', () => {
       ...codesOf('SliceErrorCode').map((code) => `${code} ${SliceError.name}`),
       ...codesOf('InvalidTensorErrorCode').map((code) => `${code} ${InvalidTensorError.name}`),
       ...codesOf('RemoteErrorCode').map((code) => `${code} ${RemoteError.name}`),
+      ...codesOf('ForeignFormatErrorCode').map((code) => `${code} ${ForeignFormatError.name}`),
       ...codesOf('ErrorCode').map((code) => {
         const own = OWN_CLASS.find((error) => error.code === code);
         return `${code} ${own?.name ?? SafetensorsError.name}`;

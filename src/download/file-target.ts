@@ -1,8 +1,8 @@
 /** Downloads one file to a path. */
 
-import { fstatSync, statSync } from 'node:fs';
+import { fstatSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { identityOf } from '../replacement/exchange.js';
+import { isAt } from '../replacement/exchange.js';
 import { inTurn, waitForLock } from '../replacement/locks.js';
 import { Replacement } from '../replacement/replacement.js';
 import { resolveTarget } from '../replacement/target.js';
@@ -74,10 +74,4 @@ async function tryToReceive(
   } finally {
     replacement.discard();
   }
-}
-
-/** Whether the path leads to the file of the descriptor. */
-function isAt(path: string, fd: number): boolean {
-  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
-  return found !== undefined && identityOf(found) === identityOf(fstatSync(fd, { bigint: true }));
 }

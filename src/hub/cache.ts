@@ -6,6 +6,7 @@ import { SafetensorsError } from '../errors/errors.js';
 import { exists, readText, realPath, statAnything } from '../io/file-calls.js';
 import type { Steps } from '../io/steps.js';
 import {
+  downloadCall,
   downloadCommand,
   type HubId,
   isCommit,
@@ -132,7 +133,7 @@ export function notInCache(
   message: string,
   cause?: unknown,
 ): SafetensorsError {
-  const advice = `\`${downloadCommand(id)}\` fetches it`;
+  const advice = `\`${downloadCommand(id)}\` fetches it${downloadCall(id)}`;
   const context = { path: label, cause };
   return new SafetensorsError('SAFETENSORS_NOT_IN_CACHE', `${message}; ${advice}`, context);
 }

@@ -4,6 +4,7 @@
  */
 
 import { argumentRangeError } from '../errors/arguments.js';
+import { quoteName } from '../errors/errors.js';
 import { pathObjection } from '../shards/shard-paths.js';
 
 /** What an id names. */
@@ -74,6 +75,8 @@ function parseUri(text: string, argument: string): HubId {
     const expected = 'hf://org/name[@revision][/path], with the name of the organisation';
     throw argumentRangeError(argument, expected, text);
   };
+  // A part with a lone surrogate cannot be in a URL.
+  if (!text.isWellFormed()) refuse();
   const parts = text.slice(SCHEME.length).split('/');
   const kind = REPOSITORY_KINDS.includes(parts[0] ?? '') ? (parts.shift() as string) : 'models';
   const [organisation = '', named = '', ...rest] = parts;
@@ -117,6 +120,14 @@ export function downloadCommand({ cacheName, revision }: HubId): string {
   const isDefault = revision === undefined || revision === 'main';
   const options = `${type}${isDefault ? '' : ` --revision ${revision}`}`;
   return `hf download ${name.join('/')}${options}`;
+}
+
+/** The same by this package, to follow the command; empty for a repository that has no `hf://` id. */
+export function downloadCall(id: HubId): string {
+  const revision = id.revision === 'main' ? undefined : id.revision;
+  const uri = hubUri({ ...id, revision }, '');
+  if (uri === undefined) return '';
+  return `, or download(${quoteName(uri)}, "cache") of safetensors-mmap/remote`;
 }
 
 /** Throws a RangeError for a revision that cannot name a branch, tag, ref or commit. */

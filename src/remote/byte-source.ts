@@ -59,11 +59,22 @@ function requireLength(value: unknown): void {
   throw argumentTypeError('byteLength of source', 'an integer of at least 0', byteLength);
 }
 
+/** What reading the Blob of a file fails with when that is not the same any more. */
+const CHANGED: readonly unknown[] = ['NotReadableError', 'NotFoundError'];
+
 /** A Blob as a source of bytes. */
-function readerOf(blob: Blob): ByteSource {
+function readerOf(blob: Blob, path: string): ByteSource {
   return {
     byteLength: blob.size,
-    read: async (begin, end) => new Uint8Array(await blob.slice(begin, end).arrayBuffer()),
+    async read(begin, end) {
+      try {
+        return new Uint8Array(await blob.slice(begin, end).arrayBuffer());
+      } catch (cause) {
+        if (!CHANGED.includes(Object(cause).name)) throw cause;
+        const message = `expected the file as it was, found that it cannot be read any more`;
+        throw new FileChangedError(`${message}; it was changed, moved or deleted`, { path, cause });
+      }
+    },
   };
 }
 
@@ -77,10 +88,10 @@ export function byteSourceOf(value: unknown): RemoteSource | null {
     requireLength(value);
     return null;
   }
-  const source = isBlob(value) ? readerOf(value) : value;
   // A File has a name, too.
   const { name } = value as { name?: unknown };
   const path = typeof name === 'string' && name !== '' ? name : tagOf(value);
+  const source = isBlob(value) ? readerOf(value, path) : value;
   return { folder: null, file: new SourceFile(source, path), kind: 'file', close: () => {} };
 }
 

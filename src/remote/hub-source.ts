@@ -3,7 +3,7 @@
 import { quoteName, RemoteError, SafetensorsError } from '../errors/errors.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../shards/checkpoint-index.js';
 import { chooseFiles, onlyWholeFile } from '../shards/file-choice.js';
-import { SHARD_EXTENSION } from '../shards/shard-paths.js';
+import { hasWeightsExtension } from '../shards/shard-paths.js';
 import { type FoundFile, kindOf, requireInside } from './found-file.js';
 import type { HubAddress } from './hub-address.js';
 import { HubRepository, type RepositoryEntry } from './hub-repository.js';
@@ -27,7 +27,7 @@ const SHOWN_NAMES = 20;
 const PIPELINE_FILE = 'model_index.json';
 
 /**
- * Asks nothing for the path of a file. In a repository or a folder it asks for the usual files, and keeps
+ * Asks nothing for the path of a file, of another format too, which its first bytes tell. In a repository or a folder it asks for the usual files, and keeps
  * the start of the one that is there.
  *
  * @throws RemoteError
@@ -41,9 +41,8 @@ export async function hubSource(
 ): Promise<FoundFile> {
   const repository = new HubRepository(session, endpoint, id);
   const { path } = id;
-  if (isFile || path.endsWith(SHARD_EXTENSION) || kindOf(path) === 'index') {
-    const file = repository.file(path);
-    return { file, kind: kindOf(path), folder: folderOf(repository, path, file.path) };
+  if (isFile || kindOf(path) === 'index' || hasWeightsExtension(path)) {
+    return sourceOfPath(repository, path);
   }
   const prefix = path === '' ? '' : `${path}/`;
   const open = async (name: string): Promise<FoundFile> => {
@@ -68,6 +67,12 @@ export async function hubSource(
     }
     throw error;
   }
+}
+
+/** A file by its path in the repository. Asks nothing. */
+export function sourceOfPath(repository: HubRepository, path: string): FoundFile {
+  const file = repository.file(path);
+  return { file, kind: kindOf(path), folder: folderOf(repository, path, file.path) };
 }
 
 function nullIfMissing(error: unknown): null {

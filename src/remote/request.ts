@@ -5,7 +5,7 @@ import { isCommit } from '../hub/ids.js';
 import { whenAborted } from '../io/abort-listeners.js';
 import { untilAborted } from '../io/until-aborted.js';
 import { refusalOf } from './response-errors.js';
-import { isPassingCode, isPassingStatus, PassingFailure, retryAfterOf } from './retries.js';
+import { isPassingCause, isPassingStatus, PassingFailure, retryAfterOf } from './retries.js';
 import { parseHttpUrl } from './safe-urls.js';
 import type { Session, Try } from './session.js';
 
@@ -156,7 +156,7 @@ export function brokenConnection(
       url,
       cause,
     });
-  return isPassingCode(cause.code) ? new PassingFailure(makeError, 'failed') : makeError('');
+  return isPassingCause(cause) ? new PassingFailure(makeError, 'failed') : makeError('');
 }
 
 /**

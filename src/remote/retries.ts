@@ -23,6 +23,9 @@ const LONGEST_RETRY_AFTER_MS = 60_000;
 const LASTING =
   /^(?:ENOTFOUND|CERT_|ERR_TLS_|ERR_SSL_|ERR_INVALID_|UND_ERR_INVALID_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_)/;
 
+/** What Node's `fetch` says, without a code, of URLs that it does not ask, now or later. */
+const LASTING_MESSAGE = /^(?:bad port|unknown scheme|proxy authentication required)$/;
+
 /** How often a failure may come before it is thrown. */
 type FailureKind = 'failed' | 'stalled';
 
@@ -47,9 +50,9 @@ export function isPassingStatus(status: number): boolean {
   return status === 408 || status === 429 || status >= 500;
 }
 
-/** Whether a connection that failed with this code may work a moment later. */
-export function isPassingCode(code: string | undefined): boolean {
-  return code === undefined || !LASTING.test(code);
+/** Whether a connection that failed for this cause may work a moment later. */
+export function isPassingCause({ code, message }: { code?: string; message: string }): boolean {
+  return code === undefined ? !LASTING_MESSAGE.test(message) : !LASTING.test(code);
 }
 
 /**

@@ -10,6 +10,9 @@ import { LEAST_BYTE_LENGTH, STALL_MS, StallWatch } from './stall-watch.js';
 /** The `fetch` of the runtime, or one of the caller's that does the same. */
 export type Fetch = typeof globalThis.fetch;
 
+/** Causes of causes that are looked at: a chain can be a circle. */
+const MAX_CAUSES = 10;
+
 /** How requests are sent. */
 export interface SessionOptions {
   readonly fetch: Fetch;
@@ -87,7 +90,10 @@ export class Session {
   /** Message and code of the innermost cause: errors of `fetch` may show URLs and headers. */
   causeWithoutSecrets(cause: unknown): Error & { code?: string } {
     let inner: { message?: unknown; cause?: unknown; code?: unknown } = Object(cause);
-    while (typeof inner.cause === 'object' && inner.cause !== null) inner = inner.cause;
+    for (let depth = 0; depth < MAX_CAUSES; depth++) {
+      if (typeof inner.cause !== 'object' || inner.cause === null) break;
+      inner = inner.cause;
+    }
     // The error of several addresses that were tried has a code and no message.
     const message = inner.message || inner.code || cause;
     const error = new Error(this.credentials.redact(String(message)));

@@ -73,26 +73,30 @@ export function openSource(
 ): OpenedSource {
   const endpoint = requireEndpoint(settings.endpoint, 'HF_ENDPOINT');
   const address = parseSource(typeof source === 'string' ? source : source.href, endpoint);
-  const session = openSession(address, options, settings, endpoint);
-  if (address.hub !== null && settings.isOffline) {
+  return { address, session: openSession(address, options, settings) };
+}
+
+/**
+ * A session to ask what is at an address. The caller closes it.
+ *
+ * @throws RemoteError `SAFETENSORS_UNSAFE_URL`, `SAFETENSORS_OFFLINE`
+ * @throws TypeError for a token or headers that cannot be sent
+ */
+export function openSession(
+  { hub, url }: SourceAddress,
+  options: SessionSettings,
+  settings: HubSettings,
+): Session {
+  if (hub !== null && settings.isOffline) {
     const message = 'the Hub must not be asked: HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set';
     throw new RemoteError(
       'SAFETENSORS_OFFLINE',
       `${message}; openCheckpoint opens what was downloaded`,
     );
   }
-  return { address, session };
-}
-
-function openSession(
-  { hub, url }: SourceAddress,
-  options: SessionSettings,
-  settings: HubSettings,
-  endpoint: string,
-): Session {
   const { token, headers, fetch = globalThis.fetch, stallMs, firstDelayMs } = options;
   const asked = url ?? new URL(hub.endpoint);
-  const { origin } = new URL(endpoint);
+  const { origin } = new URL(requireEndpoint(settings.endpoint, 'HF_ENDPOINT'));
   const mayHaveToken =
     asked.origin === origin && (asked.protocol === 'https:' || isLoopback(asked));
   const ambient = token === undefined && mayHaveToken ? settings.readToken() : undefined;

@@ -1,6 +1,6 @@
 /** Puts a file in the place of one certain file, and of no other. */
 
-import { type BigIntStats, renameSync, rmSync, statSync } from 'node:fs';
+import { type BigIntStats, fstatSync, renameSync, rmSync, statSync } from 'node:fs';
 import { addon } from '../addon/addon.js';
 
 /** Throws when the file at a path is not the one that may be replaced, as it was. */
@@ -66,6 +66,12 @@ function identityAt(path: Buffer): string {
 /** What tells a file from all others. */
 export function identityOf({ dev, ino }: BigIntStats): string {
   return `${dev}:${ino}`;
+}
+
+/** Whether the path leads to the file or folder of the descriptor. */
+export function isAt(path: string, fd: number): boolean {
+  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return found !== undefined && identityOf(found) === identityOf(fstatSync(fd, { bigint: true }));
 }
 
 function tryToExchange(path: Buffer, other: Buffer): boolean {

@@ -1,9 +1,18 @@
-/** Which relative paths from strangers are safe: of shards, of files on the Hub, of variants. */
+/** Which relative paths from strangers are safe: of shards, of files on the Hub, of variants; what extensions tell. */
 
 import { type ErrorContext, FormatError, quoteName } from '../errors/errors.js';
 
 /** The end of every shard's name. */
 export const SHARD_EXTENSION = '.safetensors';
+
+/** Extensions of weights, in whatever format. */
+const WEIGHTS =
+  /\.(?:safetensors|bin|pt|pth|ckpt|gguf|ggml|onnx(?:[._]data(?:_\d+)?)?|h5|keras|msgpack|ot|tflite|npz)$/i;
+
+/** Whether a file of this name holds weights, in whatever format. */
+export function hasWeightsExtension(name: string): boolean {
+  return WEIGHTS.test(name);
+}
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what is looked for
 const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f]/;
@@ -17,6 +26,7 @@ export function pathObjection(path: string): string | null {
   if (CONTROL_CHARACTER.test(path)) return 'a control character';
   if (path.includes('\\')) return 'a backslash';
   if (path.includes(':')) return 'a colon';
+  if (!path.isWellFormed()) return 'a lone surrogate';
   const parts = path.split('/');
   if (parts[0] === '') return 'an absolute path';
   if (parts.includes('')) return 'an empty part';

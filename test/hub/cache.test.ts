@@ -105,13 +105,13 @@ describe('a repository in the cache', () => {
       'another repository',
       'org/other',
       {},
-      /found no .*models--org--other.refs.main; `hf download org\/other` fetches it$/,
+      /found no .*models--org--other.refs.main; `hf download org\/other` fetches it, or download\("hf:\/\/org\/other", "cache"\) of safetensors-mmap\/remote$/,
     ],
     [
       'another revision',
       'org/name',
       { revision: 'v2' },
-      /revision v2 .*refs.v2; `hf download org\/name --revision v2` fetches it$/,
+      /revision v2 .*refs.v2; `hf download org\/name --revision v2` fetches it, or download\("hf:\/\/org\/name@v2", /,
     ],
     [
       'a cut commit',

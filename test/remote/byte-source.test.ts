@@ -1,7 +1,8 @@
+import { openAsBlob, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { parse } from '../../src/index.js';
 import { type ByteSource, openRemote } from '../../src/remote.js';
-import { fileBytes } from '../support/make-file.js';
+import { fileBytes, temporaryPath } from '../support/make-file.js';
 
 const BYTES = new Uint8Array(
   fileBytes([
@@ -94,6 +95,20 @@ describe('openRemote', () => {
     Object.assign(source, { byteLength: 10 });
     await expect(checkpoint.getTensor('a')).rejects.toMatchObject({
       code: 'SAFETENSORS_FILE_CHANGED',
+    });
+    expect(checkpoint.ok).toBe(false);
+  });
+
+  it('notices that the file of a Blob has changed', async () => {
+    const path = temporaryPath('blob.safetensors');
+    writeFileSync(path, BYTES);
+    const checkpoint = await openRemote(await openAsBlob(path));
+    writeFileSync(path, BYTES.subarray(1));
+    const error: unknown = await checkpoint.getTensor('a').catch((error: unknown) => error);
+    expect(error).toMatchObject({
+      code: 'SAFETENSORS_FILE_CHANGED',
+      path: 'Blob',
+      cause: expect.objectContaining({ name: 'NotReadableError' }),
     });
     expect(checkpoint.ok).toBe(false);
   });

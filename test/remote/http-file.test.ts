@@ -255,6 +255,33 @@ describe('requests', () => {
     await expect(file.readStart(10)).rejects.toThrow('a broken connection (ECONNREFUSED)');
   });
 
+  it.each([
+    ['a port that fetch never asks', 'http://127.0.0.1:1/x', 'bad port'],
+    ['another one', 'https://models.example:6000/x', 'bad port'],
+  ])('are sent once to %s', async (_, url, message) => {
+    let count = 0;
+    const counting: typeof fetch = async (...request) => {
+      count++;
+      return await fetch(...request);
+    };
+    const { file } = await open(url, { fetch: counting });
+    await expect(file.readStart(10)).rejects.toMatchObject({
+      code: 'SAFETENSORS_REMOTE_UNAVAILABLE',
+      message: expect.stringContaining(`a broken connection (${message})`),
+    });
+    expect(count).toBe(1);
+  });
+
+  it('end with an error whose causes are a circle', async () => {
+    const error: Error = new Error('outer', { cause: new Error('inner') });
+    (error.cause as Error).cause = error;
+    const ownFetch = async (): Promise<Response> => {
+      throw error;
+    };
+    const { file } = await open('https://models.example/x', { fetch: ownFetch, firstDelayMs: 1 });
+    await expect(file.readStart(10)).rejects.toThrow(/a broken connection \((?:outer|inner)\)/);
+  });
+
   it('hide secrets in errors of such a fetch', async () => {
     const ownFetch = (url: unknown, init: RequestInit = {}): Promise<Response> => {
       const headers = new Headers(init.headers);

@@ -1,8 +1,9 @@
 /** Which file of a repository is opened, and by how many requests. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { DEFAULT_HUB_SETTINGS, type HubSettings } from '../../src/hub/settings.js';
 import type { RemoteSource } from '../../src/remote/remote-file.js';
 import { type ResolveOptions, resolveSource } from '../../src/remote/source.js';
+import { FormatError, openRemote } from '../../src/remote.js';
 import { type Files, HubServer, TOKEN } from '../support/hub-server.js';
 
 const START = 1000;
@@ -18,7 +19,10 @@ const REPOSITORIES: Readonly<Record<string, Files>> = {
   'org/diffusers': { 'diffusion_pytorch_model.safetensors': 'diffusers' },
   'org/lora': { 'pytorch_lora_weights.safetensors': 'lora', 'README.md': '' },
   'org/several': { 'a.safetensors': 'a', 'b.safetensors': 'b' },
-  'org/nothing': { 'pytorch_model.bin': 'pickle' },
+  'org/nothing': {
+    'pytorch_model.bin': Buffer.from('\x80\x02}q\0'.padEnd(100, '.'), 'latin1'),
+    'model.gguf': 'GGUF'.padEnd(100, '\0'),
+  },
   'org/pipeline': {
     'model_index.json': '{}',
     'unet/diffusion_pytorch_model.safetensors': 'unet',
@@ -49,6 +53,8 @@ beforeAll(async () => {
 });
 
 beforeEach(() => hub.requests.splice(0));
+
+afterEach(() => vi.unstubAllEnvs());
 
 afterAll(() => hub.close());
 
@@ -145,6 +151,17 @@ describe('a repository', () => {
     const error = await read(`hf://${id}`).catch((error: unknown) => error);
     expect(error).toMatchObject({ code });
     expect(String(error)).toContain(hint);
+  });
+
+  it.each([
+    ['org/nothing/pytorch_model.bin', 'a Python pickle'],
+    ['org/nothing/model.gguf', 'a GGUF file'],
+  ])('has files of other formats, which are not taken for folders: %s', async (id, format) => {
+    vi.stubEnv('HF_ENDPOINT', hub.url);
+    const opened = openRemote(`hf://${id}`);
+    await expect(opened).rejects.toThrow(`looks like ${format}`);
+    await expect(opened).rejects.toBeInstanceOf(FormatError);
+    expect(hub.requests.filter(({ server }) => server === 'hub')).toHaveLength(1);
   });
 
   it('is opened by a token that may read it', async () => {

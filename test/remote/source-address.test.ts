@@ -70,6 +70,8 @@ describe('a source', () => {
     ['/model.safetensors', 'new URL(text, base) completes an address'],
     ['hf://gpt2', 'source must be hf://org/name'],
     ['hf://org/name/../x', 'hf://org/name'],
+    ['hf://org/name/\ud800.safetensors', 'hf://org/name'],
+    ['hf://org/name@\udfff/x', 'hf://org/name'],
   ])('that is neither is refused with a hint: %s', (text, expected) => {
     const { code, message } = failureOf(() => parse(text));
     expect(code).toBe('ERR_OUT_OF_RANGE');

@@ -3,7 +3,7 @@
 import {
   closeSync,
   constants,
-  fstatSync,
+  existsSync,
   mkdirSync,
   openSync,
   realpathSync,
@@ -16,7 +16,7 @@ import { isHubUri } from '../../hub/ids.js';
 import { pathText } from '../../io/paths.js';
 import { hasCode } from '../../io/system-errors.js';
 import { requireTransferOptions } from '../../io/transfer.js';
-import { identityOf } from '../../replacement/exchange.js';
+import { isAt } from '../../replacement/exchange.js';
 import { syncFolder } from '../../replacement/folder-sync.js';
 import { inTurn, requireLockTimeout, tryToLock, waitForLock } from '../../replacement/locks.js';
 import { SHARD_EXTENSION } from '../../shards/shard-paths.js';
@@ -104,7 +104,8 @@ async function lockFolder(folder: string, options: WriteCheckpointOptions): Prom
     const fd = openFolder(folder);
     try {
       if (fd !== undefined && !tryToLock(fd)) await waitForLock(fd, folder, options);
-      if (isAt(folder, fd) || tries === MAX_TRIES) return { fd, made };
+      const isThere = fd === undefined ? existsSync(folder) : isAt(folder, fd);
+      if (isThere || tries === MAX_TRIES) return { fd, made };
     } catch (error) {
       if (fd !== undefined) closeSync(fd);
       throw error;
@@ -121,13 +122,6 @@ function openFolder(folder: string): number | undefined {
     if (hasCode(error, ['ENOENT', 'EACCES', 'EPERM', 'EISDIR'])) return undefined;
     throw error;
   }
-}
-
-/** Whether the path leads to the folder of the descriptor; without one, to any. */
-function isAt(path: string, fd: number | undefined): boolean {
-  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
-  if (found === undefined || fd === undefined) return found !== undefined;
-  return identityOf(found) === identityOf(fstatSync(fd, { bigint: true }));
 }
 
 async function removeMade(folder: string, made: string): Promise<void> {

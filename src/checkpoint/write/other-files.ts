@@ -10,6 +10,7 @@ import { runSync } from '../../io/steps.js';
 import type { Transfer } from '../../io/transfer.js';
 import { writePieces } from '../../io/write-pieces.js';
 import { identityOf } from '../../replacement/exchange.js';
+import { hasWeightsExtension } from '../../shards/shard-paths.js';
 import { insideOf, refuseLink } from '../find-files.js';
 import type { FolderReplacement } from './folder-replacement.js';
 
@@ -19,13 +20,12 @@ import type { FolderReplacement } from './folder-replacement.js';
  */
 export const MAX_OTHER_BYTE_LENGTH: number = 256 * 2 ** 20;
 
-/** Names of weights, in whatever format, and of their indexes. */
-const WEIGHTS =
-  /\.(?:safetensors|bin|pt|pth|ckpt|gguf|ggml|onnx(?:[._]data(?:_\d+)?)?|h5|keras|msgpack|ot|tflite|npz)(?:\.index(?:\.[^.]+)?\.json)?$/i;
+/** The end of the name of an index, behind the extension of the weights. */
+const INDEX_END = /\.index(?:\.[^.]+)?\.json$/i;
 
-/** Whether a file of this name holds no weights and is not hidden. */
+/** Whether a file of this name holds no weights, is no index of such, and is not hidden. */
 export function isOtherName(name: string): boolean {
-  return !name.startsWith('.') && !WEIGHTS.test(name);
+  return !name.startsWith('.') && !hasWeightsExtension(name.replace(INDEX_END, ''));
 }
 
 /** A file to be copied under its name. */

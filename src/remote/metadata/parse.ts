@@ -3,11 +3,13 @@
 import { RemoteError } from '../../errors/errors.js';
 import type { HubSettings } from '../../hub/settings.js';
 import { inTurns } from '../../json/slices.js';
-import { encodePath } from '../hub-address.js';
+import { HubRepository } from '../hub-repository.js';
+import { sourceOfPath } from '../hub-source.js';
 import { findSource } from '../open.js';
-import type { RemoteFile, RemoteSource } from '../remote-file.js';
+import type { RemoteFile } from '../remote-file.js';
 import { RemoteShards, readConfig } from '../remote-shards.js';
 import { withScope } from '../scope.js';
+import { openSession } from '../source.js';
 import { requireEndpoint } from '../source-address.js';
 import {
   DIFFUSERS_SAFETENSORS_FILE,
@@ -56,7 +58,7 @@ interface OpenedModel {
 interface Finder {
   open(signal: AbortSignal): Promise<OpenedModel>;
   /** The `config.json` that says how the model is quantized; undefined where there cannot be one. */
-  config(opened: Promise<OpenedModel>, signal: AbortSignal): Promise<RemoteFile | undefined>;
+  config(opening: Promise<OpenedModel>): Promise<RemoteFile | undefined>;
 }
 
 /** The result for a model that is not on this machine. The parameters were checked. */
@@ -70,7 +72,7 @@ export async function parseRemote(
   return await withScope([params.signal], async ({ signal }) => {
     const opening = finder.open(signal);
     const readingConfig = async (): Promise<unknown> =>
-      readConfig(await finder.config(opening, signal), signal);
+      readConfig(await finder.config(opening), signal);
     const [model, config] = await Promise.all([
       readModel(opening, signal),
       isCounted ? readingConfig() : undefined,
@@ -98,20 +100,19 @@ async function readModel(opening: Promise<OpenedModel>, signal: AbortSignal): Pr
   return { index: readIndex, shards: readShards, filepaths };
 }
 
-/** Finds the model of a repository. */
+/** Finds the model of a repository. All files are of the commit that answers first. */
 function inRepository(params: RepositoryParams, settings: HubSettings): Finder {
   const { path, revision = 'main', library, hubUrl, fetch } = params;
   const hub = hubUrl ? settingsFor(hubUrl, settings) : settings;
   const endpoint = requireEndpoint(hub.endpoint, 'HF_ENDPOINT');
-  const repository = `${endpoint}/${modelName(params.repo)}`;
-  const options = { token: tokenOf(params), fetch };
-  const sourceAt = (at: string, signal: AbortSignal): Promise<RemoteSource> =>
-    findSource(
-      `${repository}/resolve/${encodeURIComponent(revision)}/${encodePath(at)}`,
-      options,
-      hub,
-      signal,
-    );
+  const id = {
+    cacheName: `models--${modelName(params.repo).replace('/', '--')}`,
+    revision,
+    path: '',
+  };
+  const address = { hub: { endpoint, id, isFile: false }, url: null };
+  const session = openSession(address, { token: tokenOf(params), fetch }, hub);
+  const repository = new HubRepository(session, endpoint, id);
   const paths = path
     ? [path]
     : [...USUAL_PATHS, ...(library === 'diffusers' ? DIFFUSERS_PATHS : [])];
@@ -120,7 +121,7 @@ function inRepository(params: RepositoryParams, settings: HubSettings): Finder {
       let missing: unknown;
       for (const candidate of paths) {
         try {
-          const source = await sourceAt(candidate, signal);
+          const source = { ...sourceOfPath(repository, candidate), close: () => session.close() };
           const shards = await RemoteShards.open(source, undefined, signal);
           return { path: candidate, shards };
         } catch (error) {
@@ -130,10 +131,14 @@ function inRepository(params: RepositoryParams, settings: HubSettings): Finder {
       }
       if (paths.length === 1) throw missing;
       const message = `expected one of ${paths.join(', ')} in revision ${revision}, found none`;
-      const context = { path: repository, cause: missing };
+      const context = { path: repository.pageOf(''), cause: missing };
       throw new RemoteError('SAFETENSORS_REMOTE_NOT_FOUND', message, context);
     },
-    config: async (_, signal) => (await sourceAt('config.json', signal)).file,
+    // Not before the model, whose commit it must be of.
+    config: async (opening) => {
+      await opening;
+      return repository.file('config.json');
+    },
   };
 }
 

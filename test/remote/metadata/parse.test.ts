@@ -113,6 +113,16 @@ describe('parseSafetensorsMetadata', () => {
     expect(asked.filter(({ method, headers }) => method !== 'GET' || !headers.range)).toEqual([]);
   });
 
+  it('counts by the configuration of the commit whose model it reads', async () => {
+    const params = { repo: 'test/gptq', computeParametersCount: true };
+    const asked = await requestsOf(() =>
+      ours.parseSafetensorsMetadata({ ...params, hubUrl: hub.url }),
+    );
+    const commit = hub.commit('test/gptq');
+    const [config] = asked.filter(({ path }) => /\/resolve\/.*config\.json$/.test(path));
+    expect(config?.path).toBe(`/test/gptq/resolve/${commit}/config.json`);
+  });
+
   it('asks for 163 shards a third as often as @huggingface/hub, at most 16 at a time', async () => {
     const shards = Array.from({ length: 163 }, (_, i) => {
       const number = String(i + 1).padStart(5, '0');

@@ -1,0 +1,21 @@
+/** A tensor in a file of another format. */
+
+import type { FileRange } from '../io/opened-file.js';
+import type { TensorMemory } from '../shards/shared-tensors.js';
+import { MadeStorage, type StorageBytes } from './made-storage.js';
+
+/**
+ * What is known of a tensor before its bytes are read: name, dtype and shape, its bytes as safetensors
+ * has them, and, for tensors that share memory, where its elements lie.
+ */
+export interface ForeignTensor extends TensorMemory {
+  /** All its bytes, little endian in C order: in the file itself, or made of what the file has. */
+  readonly data: StorageBytes;
+}
+
+/** The bytes of the file that a tensor's bytes are, or are made of. */
+export function placeOf({ data }: ForeignTensor): FileRange {
+  let found = data;
+  while (found.storage instanceof MadeStorage) found = found.storage.source;
+  return { position: found.begin, byteLength: found.byteLength };
+}

@@ -56,19 +56,28 @@ export class Slots {
     this.#free = size;
   }
 
-  /** Runs the work when a slot is free. */
-  async run(work: () => Promise<void>): Promise<void> {
+  /** Runs the work when a slot is free. It keeps the slot until its end, or until it calls `release`. */
+  async run(work: (release: () => void) => Promise<void>): Promise<void> {
     if (this.#free > 0) this.#free--;
     else await new Promise<void>((resolve) => this.#queue(resolve));
+    let isHeld = true;
+    const release = (): void => {
+      if (isHeld) this.#passOn();
+      isHeld = false;
+    };
     try {
-      await work();
+      await work(release);
     } finally {
-      // Hands the slot over without freeing it, so nobody jumps the queue.
-      const first = this.#first;
-      this.#first = first?.next;
-      if (first === undefined) this.#free++;
-      else first.begin();
+      release();
     }
+  }
+
+  /** Hands a slot over without freeing it, so nobody jumps the queue. */
+  #passOn(): void {
+    const first = this.#first;
+    this.#first = first?.next;
+    if (first === undefined) this.#free++;
+    else first.begin();
   }
 
   #queue(begin: () => void): void {

@@ -9,7 +9,7 @@ import {
   readRangeHead,
 } from './range-response.js';
 import type { FileStart, ReadRangeOptions, RemoteFile } from './remote-file.js';
-import { type Answer, discard, readPieces, refused, request } from './request.js';
+import { type Answer, type AskedUrl, discard, readPieces, refused, request } from './request.js';
 import { PassingFailure } from './retries.js';
 import type { Session, Try } from './session.js';
 
@@ -43,6 +43,7 @@ interface Reading {
   /** So many have arrived. */
   received: number;
   readonly onBytes: ReadRangeOptions['onBytes'];
+  readonly onRedirected: (() => void) | undefined;
 }
 
 /** Bytes that were read. */
@@ -73,13 +74,18 @@ export class HttpFile implements RemoteFile {
     return this.#version;
   }
 
-  async readStart(byteLength: number, signal?: AbortSignal): Promise<FileStart> {
+  async readStart(
+    byteLength: number,
+    signal?: AbortSignal,
+    onRedirected?: () => void,
+  ): Promise<FileStart> {
     const reading: Reading = {
       begin: 0,
       end: byteLength,
       target: undefined,
       received: 0,
       onBytes: undefined,
+      onRedirected,
     };
     const { target, fileByteLength } = await this.#read(reading, signal);
     return { bytes: target, fileByteLength };
@@ -92,7 +98,8 @@ export class HttpFile implements RemoteFile {
   ): Promise<void> {
     if (target.byteLength === 0) return;
     const end = position + target.byteLength;
-    await this.#read({ begin: position, end, target, received: 0, onBytes }, signal);
+    const reading = { begin: position, end, target, received: 0, onBytes, onRedirected: undefined };
+    await this.#read(reading, signal);
   }
 
   /** Reads in one try, or in several of which each goes on where the last one stopped. */
@@ -111,7 +118,7 @@ export class HttpFile implements RemoteFile {
 
   async #readOnce(reading: Reading, tried: Try): Promise<FileBytes> {
     const asked = { begin: reading.begin + reading.received, end: reading.end };
-    const answer = await this.#ask(rangeHeader(asked), tried);
+    const answer = await this.#ask(asked, reading, tried);
     const { begin, end, total } = await this.#checkHead(answer, asked, tried, reading.target);
     const target = reading.target ?? new Uint8Array(end - begin);
     reading.target = target;
@@ -123,18 +130,23 @@ export class HttpFile implements RemoteFile {
   }
 
   /** Asks the host that the last redirect has named, and that of the source when it refuses. */
-  async #ask(range: string, tried: Try): Promise<Answer> {
+  async #ask(asked: AskedRange, { onRedirected }: Reading, tried: Try): Promise<Answer> {
+    const question = { range: rangeHeader(asked), onRedirected };
     const location = this.#location;
-    const answer = await this.#send(location, range, tried);
+    const answer = await this.#send(location, question, tried);
     const { status } = answer.response;
     const isElsewhere = answer.url.origin !== this.#address.url().origin;
     if (!isElsewhere || status < 400 || status === 416) return answer;
     await discard(answer.response, tried);
     this.#location = undefined;
-    return this.#send(undefined, range, tried);
+    return this.#send(undefined, question, tried);
   }
 
-  async #send(location: URL | undefined, range: string, tried: Try): Promise<Answer> {
+  async #send(
+    location: URL | undefined,
+    question: Pick<AskedUrl, 'range' | 'onRedirected'>,
+    tried: Try,
+  ): Promise<Answer> {
     const isForeign = location !== undefined;
     const pin = async (): Promise<URL> => {
       await this.#address.pin(tried);
@@ -143,7 +155,7 @@ export class HttpFile implements RemoteFile {
     const url = location ?? this.#address.url();
     const answer = await request(
       this.#session,
-      { url, isForeign, range, path: this.path, pin },
+      { ...question, url, isForeign, path: this.path, pin },
       tried,
     );
     if (answer.commit !== undefined) this.#address.answeredBy(answer.commit);

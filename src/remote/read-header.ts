@@ -18,20 +18,30 @@ import type { RemoteFile } from './remote-file.js';
  */
 export const FIRST_BYTE_LENGTH = 100_000;
 
+/** A header that was fetched and is not parsed yet. */
+export interface FetchedHeader {
+  /** All bytes before the tensor data. */
+  readonly start: Uint8Array;
+  readonly fileByteLength: number;
+  readonly options: ParseHeaderOptions;
+}
+
 /**
- * Reads and checks the header of a remote file, and nothing else. Not one byte behind the first
- * `FIRST_BYTE_LENGTH` or behind the header is asked for.
+ * Fetches the header of a remote file, and nothing else. Not one byte behind the first `FIRST_BYTE_LENGTH` or
+ * behind the header is asked for.
  *
- * @throws FormatError, which says what the file looks like; whatever the requests reject with
+ * @param onRedirected as that of `RemoteFile.readStart`
+ * @throws FormatError for a length that cannot be; whatever the requests reject with
  */
-export async function readRemoteHeader(
+export async function fetchHeader(
   file: RemoteFile,
   maxHeaderByteLength: number | undefined,
   signal: AbortSignal,
-): Promise<Header> {
+  onRedirected?: () => void,
+): Promise<FetchedHeader> {
   const { path } = file;
   const options: ParseHeaderOptions = { maxHeaderByteLength, path };
-  const { bytes, fileByteLength } = await file.readStart(FIRST_BYTE_LENGTH, signal);
+  const { bytes, fileByteLength } = await file.readStart(FIRST_BYTE_LENGTH, signal, onRedirected);
   const head = bytes.subarray(0, HEAD_BYTE_LENGTH);
   const length = PREFIX_BYTE_LENGTH + readHeaderLength(head, fileByteLength, options);
   const start = allocate(Uint8Array, length, { path });
@@ -39,5 +49,26 @@ export async function readRemoteHeader(
   if (length > bytes.length) {
     await file.readInto(start.subarray(bytes.length), bytes.length, { signal });
   }
+  return { start, fileByteLength, options };
+}
+
+/**
+ * Parses and checks a header that was fetched.
+ *
+ * @throws FormatError, which says what the file looks like
+ */
+export async function parseFetched(
+  { start, fileByteLength, options }: FetchedHeader,
+  signal: AbortSignal,
+): Promise<Header> {
   return await inTurns(parseStart(start, fileByteLength, options), signal);
+}
+
+/** Fetches and parses the header of a remote file. */
+export async function readRemoteHeader(
+  file: RemoteFile,
+  maxHeaderByteLength: number | undefined,
+  signal: AbortSignal,
+): Promise<Header> {
+  return await parseFetched(await fetchHeader(file, maxHeaderByteLength, signal), signal);
 }

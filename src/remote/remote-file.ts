@@ -23,9 +23,14 @@ export interface RemoteFile {
   readonly path: string;
   /**
    * The first `byteLength` bytes, all of a file that is shorter, and the length of the whole file. One
-   * request.
+   * request. `onRedirected` is called when the host that was asked has led to another one, and may be asked
+   * for something else.
    */
-  readStart(byteLength: number, signal?: AbortSignal): Promise<FileStart>;
+  readStart(
+    byteLength: number,
+    signal?: AbortSignal,
+    onRedirected?: () => void,
+  ): Promise<FileStart>;
   /**
    * Fills `target`, at least one byte, from `position` on. One request; one that is tried again goes on
    * behind what has arrived.

@@ -10,12 +10,15 @@ import {
   DEFAULT_MAX_INDEX_BYTE_LENGTH,
   indexSlices,
 } from '../shards/checkpoint-index.js';
-import { readRemoteHeader } from './read-header.js';
+import { type FetchedHeader, fetchHeader, parseFetched } from './read-header.js';
 import type { RemoteFile, RemoteSource } from './remote-file.js';
 import { SharedCall } from './scope.js';
 
-/** More requests at a time have made the Hub refuse some. */
+/** Requests at a time to the host that is asked first: more have made the Hub refuse some. */
 const HEADERS_AT_ONCE = 16;
+
+/** Headers under way: while some are at the first host, it has led others to another one. */
+const HEADERS_UNDER_WAY = 2 * HEADERS_AT_ONCE;
 
 /** A file with tensors. */
 export interface RemoteShard {
@@ -33,7 +36,8 @@ export class RemoteShards {
   readonly #maxHeaderByteLength: number | undefined;
   readonly #headers = new Map<number, Header>();
   readonly #calls = new Map<number, SharedCall<Header>>();
-  readonly #slots = new Slots(HEADERS_AT_ONCE);
+  readonly #underWay = new Slots(HEADERS_UNDER_WAY);
+  readonly #atFirstHost = new Slots(HEADERS_AT_ONCE);
 
   private constructor(
     source: RemoteSource,
@@ -87,17 +91,22 @@ export class RemoteShards {
     const lane = async (): Promise<void> => {
       for (const shard of shards) headers[shard] = await this.header(shard, signal);
     };
-    await Promise.all(Array.from({ length: HEADERS_AT_ONCE }, lane));
+    await Promise.all(Array.from({ length: HEADERS_UNDER_WAY }, lane));
     return headers;
   }
 
   async #fetchHeader(shard: number, signal: AbortSignal): Promise<Header> {
     const { file } = this.list[shard] as RemoteShard;
-    await this.#slots.run(async () => {
+    let fetched: FetchedHeader | undefined;
+    const fetch = async (release: () => void): Promise<void> => {
       signal.throwIfAborted();
-      this.#headers.set(shard, await readRemoteHeader(file, this.#maxHeaderByteLength, signal));
-    });
-    return this.#headers.get(shard) as Header;
+      fetched = await fetchHeader(file, this.#maxHeaderByteLength, signal, release);
+    };
+    await this.#underWay.run(() => this.#atFirstHost.run(fetch));
+    // The next request is on its way meanwhile.
+    const header = await parseFetched(fetched as FetchedHeader, signal);
+    this.#headers.set(shard, header);
+    return header;
   }
 }
 

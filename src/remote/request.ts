@@ -20,6 +20,8 @@ export interface AskedUrl {
   readonly path: string;
   /** Called once `fetch` turns out to hide redirects, and with them the commit: gives the URL to ask then. */
   readonly pin?: ((tried: Try) => Promise<URL>) | undefined;
+  /** Called when the host has led to another one, and is done with the request. */
+  readonly onRedirected?: (() => void) | undefined;
 }
 
 /** An answer that is no redirect and may be used or refused as it is. */
@@ -83,6 +85,8 @@ export async function request(session: Session, asked: AskedUrl, tried: Try): Pr
       const message = `expected a redirect to ${url.protocol} without a user name, found ${next}`;
       throw session.error('SAFETENSORS_UNSAFE_URL', message, { path, url, status });
     }
+    if (next.origin === url.origin) await connectionReturned();
+    else if (!isForeign) asked.onRedirected?.();
     isForeign ||= next.origin !== url.origin;
     url = next;
   }
@@ -206,6 +210,7 @@ export async function refused(
   tried: Try,
 ): Promise<RemoteError> {
   await discard(response, tried);
+  await connectionReturned();
   const { status, headers } = response;
   const { path, isOnHub, origin } = asked;
   const isRedirected = url.origin !== origin;
@@ -238,6 +243,14 @@ async function passing(
     'failed',
     retryAfterOf(headers, Date.now()),
   );
+}
+
+/**
+ * Waits for a turn of the event loop. Node takes that long to take back the connection of an answer that has
+ * ended: a request before that opens another one.
+ */
+async function connectionReturned(): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve));
 }
 
 /** Reads the rest of a short body, so that the connection can be used again; cancels a longer one. */

@@ -90,7 +90,7 @@ async function readModel(opening: Promise<OpenedModel>, signal: AbortSignal): Pr
     return { name, header, record: headerRecord(header) };
   };
   const convertIndex = async (): Promise<ReadIndex | null> =>
-    index === null ? null : { index, record: indexRecord(index) };
+    index === null ? null : { index, record: await inTurns(indexRecord(index), signal) };
   const [readShards, readIndex] = await Promise.all([
     Promise.all(list.map(({ name }, shard) => readShard(name, shard))),
     convertIndex(),

@@ -10,7 +10,7 @@ import {
   declaredParameters,
   parametersByDtype,
 } from '../../hub/parameter-count.js';
-import type { Slices } from '../../json/slices.js';
+import { SLICE_SIZE, type Slices } from '../../json/slices.js';
 import type { CheckpointIndex } from '../../shards/checkpoint-index.js';
 
 /** What a header says about a tensor. */
@@ -164,10 +164,10 @@ export function headerRecord(header: Header): SafetensorsFileHeader {
 }
 
 /** An index as objects. */
-export function indexRecord(index: CheckpointIndex): SafetensorsIndexJson {
+export function* indexRecord(index: CheckpointIndex): Slices<SafetensorsIndexJson> {
   const { dtype } = index;
   const metadata = metadataRecord(index);
-  const weightMap = weightMapRecord(index);
+  const weightMap = yield* weightMapRecord(index);
   return Object.setPrototypeOf(
     {
       ...(dtype === null ? {} : { dtype }),
@@ -188,12 +188,13 @@ function metadataRecord(index: CheckpointIndex): SafetensorsMetadata | null {
   return scalars.length === 0 ? null : (recordOf(scalars) as SafetensorsMetadata);
 }
 
-function weightMapRecord(index: CheckpointIndex): Record<string, string> | null {
+function* weightMapRecord(index: CheckpointIndex): Slices<Record<string, string> | null> {
   if (index.size > MAX_WEIGHT_MAP_ENTRIES) return null;
   const names = index.names();
   const map: Record<string, string> = Object.create(null);
   let length = 0;
   for (const [entry, name] of names.entries()) {
+    if (entry % SLICE_SIZE === 0) yield;
     const shard = index.shards[index.shardOf(entry)] as string;
     length += name.length + shard.length;
     map[name] = shard;

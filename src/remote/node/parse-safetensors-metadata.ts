@@ -78,7 +78,7 @@ function* parseLocal(source: string | URL, isCounted: boolean): Steps<Safetensor
     }
     const filepaths = index === null ? [path] : [path, ...files.map((file) => file.path)];
     const counting = isCounted ? { config: yield* readConfig(path) } : null;
-    const readIndex = index === null ? null : { index, record: indexRecord(index) };
+    const readIndex = index === null ? null : { index, record: yield* indexRecord(index) };
     return yield* resultSlices({ index: readIndex, shards: read, filepaths }, counting);
   } finally {
     shards.close({});

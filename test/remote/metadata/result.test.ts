@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { parseHeader } from '../../../src/format/header.js';
+import { inOneGo } from '../../../src/json/slices.js';
 import { headerRecord, indexRecord } from '../../../src/remote/metadata/result.js';
 import { parseCheckpointIndex } from '../../../src/shards/checkpoint-index.js';
 
@@ -12,7 +13,7 @@ function header(text: string, dataByteLength: number) {
 }
 
 function index(value: object) {
-  return indexRecord(parseCheckpointIndex(encoder.encode(JSON.stringify(value))));
+  return inOneGo(indexRecord(parseCheckpointIndex(encoder.encode(JSON.stringify(value)))));
 }
 
 /** Every object in a value, itself among them; lists are none. */

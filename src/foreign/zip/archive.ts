@@ -28,11 +28,3 @@ export interface Archive {
   /** Its files by name, in the order of their bytes; folders are left out. */
   readonly entries: ReadonlyMap<string, ArchiveEntry>;
 }
-
-/** What an archive may cost. */
-export interface ArchiveLimits {
-  /** Most entries, folders among them; 200 000 by default. */
-  readonly maxEntries?: number | undefined;
-  /** Longest inflated entry that is accepted, in bytes; 4 GiB by default. */
-  readonly maxInflatedByteLength?: number | undefined;
-}

@@ -1,0 +1,194 @@
+/** The directory of an archive: what it says about each entry. */
+
+import type { ByteReader } from './archive.js';
+import type { DirectoryPlace } from './end-record.js';
+import { decodeName, isFolderName } from './entry-name.js';
+import { parseExtraFields, uint64, viewOf } from './extra-fields.js';
+import type { Irregularity } from './irregularity.js';
+
+const SIGNATURE = 0x02014b50;
+const FIXED_BYTE_LENGTH = 46;
+
+/** A 32-bit field that has no room for its number. */
+export const FULL_32 = 0xffffffff;
+
+/** How hard it was compressed (1, 2), sizes behind the data (3), a name in UTF-8 (11). */
+const HARMLESS_FLAGS = 0b1000_0000_1110;
+const ENCRYPTION_FLAGS = 0b10_0000_0100_0001;
+const UTF8_FLAG = 1 << 11;
+
+const UNIX_KIND_MASK = 0xf000;
+const UNIX_LINK = 0xa000;
+
+/** Deflate writes at least one bit for 129 bytes: two for a copy of 258. */
+const MAX_DEFLATE_RATIO = 1032;
+
+/** What deflate writes for no bytes. Some tools deflate folders. */
+const EMPTY_DEFLATED = 2;
+
+const METHODS: ReadonlyMap<number, 'stored' | 'deflated'> = new Map([
+  [0, 'stored'],
+  [8, 'deflated'],
+]);
+
+/** What the directory says about an entry. */
+export interface DirectoryEntry {
+  readonly name: string;
+  readonly nameBytes: Uint8Array;
+  readonly flags: number;
+  readonly methodNumber: number;
+  /** Undefined for methods that are not read. */
+  readonly method: 'stored' | 'deflated' | undefined;
+  readonly crc32: number;
+  /** Length of the bytes in the archive. */
+  readonly storedByteLength: number;
+  readonly byteLength: number;
+  /** Where its local header is, in bytes of the file. */
+  readonly headerBegin: number;
+}
+
+/** Reads the directory. Entries without a place in the file are left out; what is irregular is yielded. */
+export function* readDirectory(
+  file: ByteReader,
+  place: DirectoryPlace,
+): Generator<Irregularity, DirectoryEntry[], void> {
+  const bytes = file.read(place.begin, place.end);
+  const view = viewOf(bytes);
+  const entries: DirectoryEntry[] = [];
+  let at = 0;
+  for (let index = 0; index < place.entryCount; index++) {
+    const position = place.begin + at;
+    const nameBegin = at + FIXED_BYTE_LENGTH;
+    if (nameBegin > bytes.length || view.getUint32(at, true) !== SIGNATURE) {
+      const message = `expected ${place.entryCount} entries in the directory, found no entry ${index}`;
+      yield { kind: 'end-record', message, position };
+      return entries;
+    }
+    const nameEnd = nameBegin + view.getUint16(at + 28, true);
+    const extraEnd = nameEnd + view.getUint16(at + 30, true);
+    const next = extraEnd + view.getUint16(at + 32, true);
+    if (next > bytes.length) {
+      const message = `expected entry ${index} of the directory to end within it`;
+      yield { kind: 'end-record', message, position };
+      return entries;
+    }
+    const entry = yield* readEntry(
+      new DataView(view.buffer, view.byteOffset + at, FIXED_BYTE_LENGTH),
+      bytes.subarray(nameBegin, nameEnd),
+      bytes.subarray(nameEnd, extraEnd),
+      position,
+    );
+    if (entry !== undefined)
+      entries.push({ ...entry, headerBegin: entry.headerBegin + place.shift });
+    at = next;
+  }
+  if (at !== bytes.length) {
+    const message = `expected the directory to end at byte ${place.begin + at}, found ${bytes.length - at} more bytes`;
+    yield { kind: 'end-record', message, position: place.begin + at };
+  }
+  return entries;
+}
+
+function* readEntry(
+  fixed: DataView,
+  nameBytes: Uint8Array,
+  extra: Uint8Array,
+  position: number,
+): Generator<Irregularity, DirectoryEntry | undefined, void> {
+  const flags = fixed.getUint16(8, true);
+  const methodNumber = fixed.getUint16(10, true);
+  const crc32 = fixed.getUint32(16, true);
+  const decoded = decodeName(nameBytes, (flags & UTF8_FLAG) !== 0);
+  const name =
+    'name' in decoded ? decoded.name : String.fromCharCode(...nameBytes.subarray(0, 200));
+  const about = { position, entry: name };
+  if ('problem' in decoded) {
+    const message = `expected the name of an entry to be a relative path: ${decoded.problem}`;
+    yield { kind: 'name', message, ...about };
+  }
+  if ((flags & ENCRYPTION_FLAGS) !== 0) {
+    yield {
+      kind: 'encrypted',
+      message: 'expected bytes in the clear, found encrypted ones',
+      ...about,
+    };
+  } else if ((flags & ~HARMLESS_FLAGS) !== 0) {
+    const message = `expected no flags but bits 1, 2, 3 and 11, found ${flags.toString(2)}`;
+    yield { kind: 'directory', message, ...about };
+  }
+  const method = METHODS.get(methodNumber);
+  if (method === undefined) {
+    const message = `expected method 0 (stored) or 8 (deflated), found ${methodNumber}`;
+    yield { kind: 'method', message, ...about };
+  }
+  if (((fixed.getUint32(38, true) >>> 16) & UNIX_KIND_MASK) === UNIX_LINK) {
+    yield { kind: 'link', message: 'expected a file or a folder, found a symbolic link', ...about };
+  }
+  const fields = parseExtraFields(extra);
+  const numbers = fields && wideNumbers(fixed, fields.zip64);
+  if (fields === undefined || numbers === undefined) {
+    const message =
+      'expected whole extra fields, and a zip64 field of just the numbers that need it';
+    yield { kind: 'directory', message, ...about };
+    return undefined;
+  }
+  const { unicodeName } = fields;
+  if (unicodeName !== undefined && !isEqual(unicodeName, nameBytes)) {
+    yield { kind: 'name', message: 'expected one name, found another one as Unicode', ...about };
+  }
+  const { byteLength, storedByteLength, headerBegin } = numbers;
+  if (!mayBe(name, method, storedByteLength, byteLength)) {
+    const message = `${storedByteLength} ${method} bytes cannot be ${byteLength} bytes of that entry`;
+    yield { kind: 'directory', message, ...about };
+  }
+  return {
+    name,
+    nameBytes,
+    flags,
+    methodNumber,
+    method,
+    crc32,
+    byteLength,
+    storedByteLength,
+    headerBegin,
+  };
+}
+
+/** Whether so many bytes can be inflated to so many, and a folder has none. */
+function mayBe(
+  name: string,
+  method: DirectoryEntry['method'],
+  storedByteLength: number,
+  byteLength: number,
+): boolean {
+  if (isFolderName(name)) return byteLength === 0 && storedByteLength <= EMPTY_DEFLATED;
+  if (method === 'stored') return byteLength === storedByteLength;
+  return method === undefined || byteLength <= storedByteLength * MAX_DEFLATE_RATIO;
+}
+
+/** Sizes and place: those without room in their fields are in the zip64 field, in this order. */
+function wideNumbers(
+  fixed: DataView,
+  zip64: DataView | undefined,
+): Pick<DirectoryEntry, 'byteLength' | 'storedByteLength' | 'headerBegin'> | undefined {
+  let read = 0;
+  let isWhole = true;
+  const number = (at: number): number => {
+    const value = fixed.getUint32(at, true);
+    if (value !== FULL_32) return value;
+    const wideAt = read;
+    read += 8;
+    isWhole &&= zip64 !== undefined && read <= zip64.byteLength;
+    return isWhole ? uint64(zip64 as DataView, wideAt) : 0;
+  };
+  const byteLength = number(24);
+  const storedByteLength = number(20);
+  const headerBegin = number(42);
+  const isExact = isWhole && read === (zip64?.byteLength ?? 0) && fixed.getUint16(34, true) === 0;
+  return isExact ? { byteLength, storedByteLength, headerBegin } : undefined;
+}
+
+/** Whether two arrays have the same bytes. */
+export function isEqual(a: Uint8Array, b: Uint8Array): boolean {
+  return a.length === b.length && a.every((byte, at) => byte === b[at]);
+}

@@ -1,0 +1,59 @@
+/** Which names of entries are safe and mean the same to every reader. */
+
+/** Longest name in bytes: longer ones are no paths of any system. */
+const MAX_NAME_BYTE_LENGTH = 4096;
+
+// C0, DEL and C1.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are looked for
+const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f]/;
+
+// A mark at the start belongs to the name.
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/**
+ * Decodes a name. `isMarked` says whether the header calls it UTF-8.
+ *
+ * @returns the name, or what is wrong with it
+ */
+export function decodeName(
+  bytes: Uint8Array,
+  isMarked: boolean,
+): { readonly name: string } | { readonly problem: string } {
+  if (bytes.length > MAX_NAME_BYTE_LENGTH) {
+    return { problem: `expected at most ${MAX_NAME_BYTE_LENGTH} bytes, found ${bytes.length}` };
+  }
+  let name: string;
+  try {
+    name = decoder.decode(bytes);
+  } catch {
+    return { problem: 'it is not UTF-8' };
+  }
+  // Readers take such names for CP437, which Python does, or for UTF-8, which torch does.
+  if (!isMarked && name.length !== bytes.length)
+    return { problem: 'it is not ASCII, nor marked as UTF-8' };
+  const problem = problemOf(name);
+  return problem === undefined ? { name } : { problem };
+}
+
+/** What is wrong with a name as a relative path; undefined when nothing is. */
+function problemOf(name: string): string | undefined {
+  if (name === '') return 'it is empty';
+  if (CONTROL_CHARACTER.test(name)) return 'it has a control character';
+  if (name.includes('\\')) return 'it has a backslash';
+  if (/^[A-Za-z]:/.test(name)) return 'it has a drive';
+  if (name.startsWith('/')) return 'it is absolute';
+  const parts = (isFolderName(name) ? name.slice(0, -1) : name).split('/');
+  if (parts.includes('')) return 'one of its parts is empty';
+  if (parts.includes('.') || parts.includes('..')) return 'it has a . or .. part';
+  return undefined;
+}
+
+/** Whether an entry of this name is a folder. */
+export function isFolderName(name: string): boolean {
+  return name.endsWith('/');
+}
+
+/** Equal for names that some readers, torch among them, do not tell apart. */
+export function foldCase(name: string): string {
+  return name.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
+}

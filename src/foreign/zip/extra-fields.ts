@@ -1,0 +1,52 @@
+/** The extra fields of a header: a list of number, length and bytes. */
+
+/** The field that has sizes of 4 GiB and more. */
+const ZIP64 = 0x0001;
+
+/** The field that Info-ZIP writes for names that are not ASCII. */
+const UNICODE_NAME = 0x7075;
+
+/** Version and CRC-32 stand before the name. */
+const UNICODE_NAME_AT = 5;
+
+/** What matters of the extra fields. */
+export interface ExtraFields {
+  /** 64-bit numbers, without saying which ones. */
+  readonly zip64: DataView | undefined;
+  /** UTF-8 of the name. */
+  readonly unicodeName: Uint8Array | undefined;
+}
+
+/** Undefined when the fields do not fill the bytes exactly, or when one that matters comes twice. */
+export function parseExtraFields(bytes: Uint8Array): ExtraFields | undefined {
+  const view = viewOf(bytes);
+  let zip64: DataView | undefined;
+  let unicodeName: Uint8Array | undefined;
+  let at = 0;
+  while (at < bytes.length) {
+    const begin = at + 4;
+    if (begin > bytes.length) return undefined;
+    const id = view.getUint16(at, true);
+    at = begin + view.getUint16(at + 2, true);
+    if (at > bytes.length) return undefined;
+    const field = bytes.subarray(begin, at);
+    if (id === ZIP64) {
+      if (zip64 !== undefined) return undefined;
+      zip64 = viewOf(field);
+    } else if (id === UNICODE_NAME) {
+      if (unicodeName !== undefined) return undefined;
+      unicodeName = field.subarray(UNICODE_NAME_AT);
+    }
+  }
+  return { zip64, unicodeName };
+}
+
+/** A view of the same bytes. */
+export function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): DataView {
+  return new DataView(buffer, byteOffset, byteLength);
+}
+
+/** An unsigned 64-bit number; above 2^53 the nearest one, which lies behind the end of any file. */
+export function uint64(view: DataView, at: number): number {
+  return Number(view.getBigUint64(at, true));
+}

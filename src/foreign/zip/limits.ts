@@ -1,0 +1,27 @@
+/** What reading an archive may cost. */
+
+import type { OptionNames } from '../../errors/arguments.js';
+
+/** Limits of archives; each has a default that no real checkpoint reaches. */
+export interface ArchiveLimits {
+  /** Most entries, folders among them; 200 000 by default. */
+  readonly maxEntries?: number | undefined;
+  /** Longest directory, in bytes; 64 MiB by default. */
+  readonly maxDirectoryByteLength?: number | undefined;
+  /** Longest entry that is inflated, in bytes; 4 GiB by default. */
+  readonly maxInflatedByteLength?: number | undefined;
+}
+
+/** Names of the limits. */
+export const ARCHIVE_LIMITS: OptionNames<ArchiveLimits> = {
+  maxEntries: true,
+  maxDirectoryByteLength: true,
+  maxInflatedByteLength: true,
+};
+
+/** The defaults. */
+export const DEFAULT_LIMITS: { readonly [Name in keyof ArchiveLimits]-?: number } = {
+  maxEntries: 200_000,
+  maxDirectoryByteLength: 64 * 2 ** 20,
+  maxInflatedByteLength: 4 * 2 ** 30,
+};

@@ -1,0 +1,140 @@
+/** The header before an entry's bytes and the descriptor behind them: both must say what the directory says. */
+
+import { type DirectoryEntry, FULL_32, isEqual } from './directory.js';
+import { parseExtraFields, uint64, viewOf } from './extra-fields.js';
+import type { Irregularity } from './irregularity.js';
+
+const SIGNATURE = 0x04034b50;
+const FIXED_BYTE_LENGTH = 30;
+
+const DESCRIPTOR_SIGNATURE = 0x08074b50;
+
+/** The CRC and the sizes stand behind the data. */
+const DESCRIPTOR_FLAG = 1 << 3;
+
+/** Reads bytes of the file; undefined when they are not within it. */
+export type Read = (begin: number, end: number) => Uint8Array | undefined;
+
+/** Where the bytes of an entry begin. Undefined when that cannot be known. */
+export function* readLocalHeader(
+  entry: DirectoryEntry,
+  read: Read,
+): Generator<Irregularity, number | undefined, void> {
+  const position = entry.headerBegin;
+  const about = { kind: 'local-header', position, entry: entry.name } as const;
+  const nameBegin = position + FIXED_BYTE_LENGTH;
+  const fixed = read(position, nameBegin);
+  if (fixed === undefined || viewOf(fixed).getUint32(0, true) !== SIGNATURE) {
+    yield { ...about, message: 'expected a local header, found none' };
+    return undefined;
+  }
+  const view = viewOf(fixed);
+  const nameEnd = nameBegin + view.getUint16(26, true);
+  const dataBegin = nameEnd + view.getUint16(28, true);
+  const name = read(nameBegin, nameEnd);
+  const extra = read(nameEnd, dataBegin);
+  if (name === undefined || extra === undefined) {
+    yield { ...about, message: 'expected a local header within the file' };
+    return undefined;
+  }
+  if (!isEqual(name, entry.nameBytes)) {
+    yield { ...about, message: 'expected the name that the directory has, found another one' };
+  }
+  const flags = view.getUint16(6, true);
+  const method = view.getUint16(8, true);
+  if (flags !== entry.flags || method !== entry.methodNumber) {
+    const expected = `flags ${entry.flags} and method ${entry.methodNumber}`;
+    yield { ...about, message: `expected ${expected}, found ${flags} and ${method}` };
+  }
+  const zip64 = parseExtraFields(extra);
+  const sizes = zip64 && sizesOf(view, zip64.zip64);
+  if (zip64 === undefined || sizes === undefined) {
+    yield {
+      ...about,
+      message: 'expected whole extra fields, with the sizes that need a zip64 field',
+    };
+    return dataBegin;
+  }
+  const crc32 = view.getUint32(14, true);
+  const isLeftOpen = hasDescriptor(entry) && [crc32, ...sizes].every((number) => number === 0);
+  if (!isLeftOpen && !isSame(entry, crc32, sizes)) {
+    const expected = `the CRC and sizes of the directory, ${shown(entry)}`;
+    yield { ...about, message: `expected ${expected}, found ${crc32}, ${sizes.join(', ')}` };
+  }
+  return dataBegin;
+}
+
+/** Whether a descriptor stands behind the bytes of the entry. */
+function hasDescriptor({ flags }: DirectoryEntry): boolean {
+  return (flags & DESCRIPTOR_FLAG) !== 0;
+}
+
+/**
+ * The sizes, compressed first. A zip64 field counts only when a size refers to it: torch writes one with the
+ * header's own position beside sizes of 0.
+ */
+function sizesOf(fixed: DataView, zip64: DataView | undefined): [number, number] | undefined {
+  const stored = fixed.getUint32(18, true);
+  const whole = fixed.getUint32(22, true);
+  const isStoredWide = stored === FULL_32;
+  const isWholeWide = whole === FULL_32;
+  if (!isStoredWide && !isWholeWide) return [stored, whole];
+  if (zip64?.byteLength === 16) {
+    const [wide, wideStored] = [uint64(zip64, 0), uint64(zip64, 8)];
+    return [isStoredWide ? wideStored : stored, isWholeWide ? wide : whole];
+  }
+  if (zip64?.byteLength !== 8 || isStoredWide === isWholeWide) return undefined;
+  const wide = uint64(zip64, 0);
+  return isStoredWide ? [wide, whole] : [stored, wide];
+}
+
+/**
+ * Checks what stands between the bytes of an entry and the next header: nothing, or the descriptor, with or
+ * without a signature, with sizes of 32 or 64 bits. Its length tells which.
+ */
+export function* readDescriptor(
+  entry: DirectoryEntry,
+  begin: number,
+  end: number,
+  read: Read,
+): Generator<Irregularity, void, void> {
+  const about = { position: begin, entry: entry.name };
+  if (begin > end) {
+    const message = `expected its bytes to end by byte ${end}, found ${begin}`;
+    yield { kind: 'overlap', message, ...about };
+    return;
+  }
+  const length = end - begin;
+  if (!hasDescriptor(entry)) {
+    const message = `expected no bytes up to the next entry, found ${length}`;
+    if (length > 0) yield { kind: 'gap', message, ...about };
+    return;
+  }
+  const bytes = [12, 16, 20, 24].includes(length) ? read(begin, end) : undefined;
+  if (bytes === undefined) {
+    const message = `expected a descriptor of 12, 16, 20 or 24 bytes, found ${length} bytes`;
+    yield { kind: 'gap', message, ...about };
+    return;
+  }
+  const view = viewOf(bytes);
+  const isSigned = length === 16 || length === 24;
+  const at = isSigned ? 4 : 0;
+  const sizes: [number, number] =
+    length < 20
+      ? [view.getUint32(at + 4, true), view.getUint32(at + 8, true)]
+      : [uint64(view, at + 4), uint64(view, at + 12)];
+  const crc32 = view.getUint32(at, true);
+  const isMarked = !isSigned || view.getUint32(0, true) === DESCRIPTOR_SIGNATURE;
+  if (!isMarked || !isSame(entry, crc32, sizes)) {
+    const message = `expected a descriptor with ${shown(entry)}, found ${crc32}, ${sizes.join(', ')}`;
+    yield { kind: 'descriptor', message, ...about };
+  }
+}
+
+function isSame(entry: DirectoryEntry, crc32: number, [stored, whole]: [number, number]): boolean {
+  return entry.crc32 === crc32 && entry.storedByteLength === stored && entry.byteLength === whole;
+}
+
+function shown({ crc32, storedByteLength, byteLength }: DirectoryEntry): string {
+  return `${crc32}, ${storedByteLength}, ${byteLength}`;
+}

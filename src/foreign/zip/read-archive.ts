@@ -1,0 +1,51 @@
+/** A zip archive's entries: of one that is beyond doubt, or with all that is doubtful. */
+
+import { type ErrorContext, ForeignFormatError, quoteName } from '../../errors/errors.js';
+import type { Archive, ArchiveEntry, ByteReader } from './archive.js';
+import type { Irregularity } from './irregularity.js';
+import type { ArchiveLimits } from './limits.js';
+import { walkArchive } from './walk.js';
+
+/** An archive, and everything that is irregular about it. */
+export interface InspectedArchive {
+  /** The files that can be read nevertheless, in the order of their bytes; names may come twice. */
+  readonly entries: readonly ArchiveEntry[];
+  readonly irregularities: readonly Irregularity[];
+}
+
+/** The most irregularities that are listed. */
+const MAX_LISTED = 1000;
+
+/**
+ * Reads the directory and every header of an archive; of the entries' bytes none.
+ *
+ * @throws ForeignFormatError `SAFETENSORS_INVALID_ARCHIVE` at the first irregularity,
+ *   `SAFETENSORS_FOREIGN_LIMIT`
+ */
+export function readArchive(
+  file: ByteReader,
+  context: ErrorContext,
+  limits: ArchiveLimits = {},
+): Archive {
+  const { value, done } = walkArchive(file, limits).next();
+  if (done !== true) throw archiveError(value, context);
+  return { entries: new Map(value.map((entry) => [entry.name, entry])) };
+}
+
+/** Reads as much as can be read, and lists what is irregular: the first thousand. Never throws for it. */
+export function inspectArchive(file: ByteReader, limits: ArchiveLimits = {}): InspectedArchive {
+  const irregularities: Irregularity[] = [];
+  const walk = walkArchive(file, limits);
+  for (;;) {
+    const { value, done } = walk.next();
+    if (done === true) return { entries: value, irregularities };
+    if (irregularities.length < MAX_LISTED) irregularities.push(value);
+  }
+}
+
+function archiveError(found: Irregularity, context: ErrorContext): ForeignFormatError {
+  const { kind, message, position, entry } = found;
+  const code = kind === 'limit' ? 'SAFETENSORS_FOREIGN_LIMIT' : 'SAFETENSORS_INVALID_ARCHIVE';
+  const subject = entry === undefined ? '' : `entry ${quoteName(entry)}: `;
+  return new ForeignFormatError(code, `${subject}${message}, at byte ${position}`, context);
+}

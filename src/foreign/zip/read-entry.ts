@@ -1,0 +1,76 @@
+/** The bytes of an entry, checked against its CRC-32; inflated where they are deflated. */
+
+import { constants, crc32, inflateRawSync } from 'node:zlib';
+import { type ErrorContext, ForeignFormatError, quoteName } from '../../errors/errors.js';
+import type { ArchiveEntry, ByteReader } from './archive.js';
+import { type ArchiveLimits, DEFAULT_LIMITS } from './limits.js';
+
+/** The least that zlib accepts. */
+const SHORTEST_CHUNK = 64;
+
+/**
+ * All bytes of an entry.
+ *
+ * @throws ForeignFormatError `SAFETENSORS_CHECKSUM_MISMATCH`; `SAFETENSORS_INVALID_ARCHIVE` when it inflates
+ *   to more or fewer bytes than it declares; `SAFETENSORS_FOREIGN_LIMIT` before a longer one is inflated
+ */
+export function readEntry(
+  file: ByteReader,
+  entry: ArchiveEntry,
+  context: ErrorContext,
+  limits: ArchiveLimits = {},
+): Uint8Array<ArrayBuffer> {
+  const stored = file.read(entry.begin, entry.end);
+  const bytes = entry.method === 'stored' ? stored : inflate(stored, entry, context, limits);
+  const found = crc32(bytes);
+  if (found === entry.crc32) return bytes;
+  const message = `entry ${quoteName(entry.name)}: expected the CRC-32 ${entry.crc32}, found ${found}`;
+  throw new ForeignFormatError('SAFETENSORS_CHECKSUM_MISMATCH', message, context);
+}
+
+function inflate(
+  stored: Uint8Array,
+  entry: ArchiveEntry,
+  context: ErrorContext,
+  limits: ArchiveLimits,
+): Uint8Array<ArrayBuffer> {
+  const { byteLength } = entry;
+  const { maxInflatedByteLength = DEFAULT_LIMITS.maxInflatedByteLength } = limits;
+  if (byteLength > maxInflatedByteLength) {
+    const message = `entry ${quoteName(entry.name)}: expected at most ${maxInflatedByteLength} bytes (maxInflatedByteLength), found ${byteLength}`;
+    throw new ForeignFormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
+  }
+  const broken = (found: string, cause?: unknown): ForeignFormatError => {
+    const expected = `expected ${stored.length} bytes that inflate to ${byteLength}`;
+    const message = `entry ${quoteName(entry.name)}: ${expected}, found ${found}`;
+    return new ForeignFormatError('SAFETENSORS_INVALID_ARCHIVE', message, { ...context, cause });
+  };
+  let inflated: Inflated;
+  try {
+    // One chunk: several would be put together, in twice the memory.
+    const chunkSize = Math.max(byteLength, SHORTEST_CHUNK);
+    const maxOutputLength = Math.max(byteLength, 1);
+    const options = { info: true, chunkSize, maxOutputLength };
+    inflated = inflateRawSync(stored, options) as unknown as Inflated;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ERR_BUFFER_TOO_LARGE') throw broken('more', error);
+    if (code === 'Z_DATA_ERROR' || code === 'Z_BUF_ERROR') throw broken('broken ones', error);
+    throw error;
+  }
+  const { buffer, engine } = inflated;
+  if (buffer.length !== byteLength) throw broken(`${buffer.length}`);
+  if (engine.bytesWritten !== stored.length) throw broken(`an end after ${engine.bytesWritten}`);
+  return new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.length);
+}
+
+/** What zlib returns with `info`: `bytesWritten` counts the input that it used. */
+interface Inflated {
+  readonly buffer: Buffer<ArrayBuffer>;
+  readonly engine: { readonly bytesWritten: number };
+}
+
+/** The first bytes of a deflated entry: as many as `compressed` says, an incomplete stream, gives. */
+export function inflateStart(compressed: Uint8Array): Uint8Array {
+  return inflateRawSync(compressed, { finishFlush: constants.Z_SYNC_FLUSH });
+}

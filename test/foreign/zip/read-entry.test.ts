@@ -1,0 +1,90 @@
+/** Bytes of entries: exactly as many as declared, with the right CRC, never more memory than that. */
+import { crc32, deflateRawSync } from 'node:zlib';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { ForeignFormatError } from '../../../src/errors/errors.js';
+import type { ArchiveEntry } from '../../../src/foreign/zip/archive.js';
+import { inflateStart, readEntry } from '../../../src/foreign/zip/read-entry.js';
+import { readerOf } from './archives.js';
+
+/** The entry of a file that has nothing but the deflated bytes. */
+function deflatedEntry(stored: Uint8Array, content: Uint8Array): ArchiveEntry {
+  return {
+    name: 'data/0',
+    method: 'deflated',
+    begin: 0,
+    end: stored.length,
+    byteLength: content.length,
+    crc32: crc32(content),
+  };
+}
+
+function codeOf(read: () => unknown): string {
+  try {
+    read();
+  } catch (error) {
+    if (error instanceof ForeignFormatError) return error.code;
+    throw error;
+  }
+  return 'none';
+}
+
+test('deflated bytes come back', () => {
+  fc.assert(
+    fc.property(
+      fc.uint8Array({ maxLength: 3000 }),
+      fc.integer({ min: 0, max: 9 }),
+      (content, level) => {
+        const stored = deflateRawSync(content, { level });
+        const bytes = readEntry(readerOf(stored), deflatedEntry(stored, content), {});
+        expect(Buffer.compare(bytes, content)).toBe(0);
+      },
+    ),
+  );
+});
+
+test('a stream that is longer, shorter, cut, followed by bytes or broken is refused', () => {
+  const content = Buffer.from('weights '.repeat(50));
+  const stored = deflateRawSync(content);
+  const entry = deflatedEntry(stored, content);
+  const read = (bytes: Uint8Array, changes: Partial<ArchiveEntry>) => (): unknown =>
+    readEntry(readerOf(bytes), { ...entry, end: bytes.length, ...changes }, {});
+  const invalid = 'SAFETENSORS_INVALID_ARCHIVE';
+  expect(codeOf(read(stored, {}))).toBe('none');
+  expect(codeOf(read(stored, { byteLength: content.length - 1 }))).toBe(invalid);
+  expect(codeOf(read(stored, { byteLength: content.length + 1 }))).toBe(invalid);
+  expect(codeOf(read(stored, { byteLength: 0 }))).toBe(invalid);
+  expect(codeOf(read(stored.subarray(0, -1), {}))).toBe(invalid);
+  expect(codeOf(read(Buffer.concat([stored, Buffer.of(0)]), {}))).toBe(invalid);
+  expect(codeOf(read(Buffer.alloc(stored.length, 0xff), {}))).toBe(invalid);
+  expect(codeOf(read(stored, { crc32: 1 }))).toBe('SAFETENSORS_CHECKSUM_MISMATCH');
+});
+
+test('a stream that would fill the memory stops at the declared length', () => {
+  const content = Buffer.alloc(100_000_000);
+  const stored = deflateRawSync(content);
+  const before = process.memoryUsage().rss;
+  const read = (): unknown =>
+    readEntry(readerOf(stored), { ...deflatedEntry(stored, content), byteLength: 1000 }, {});
+  expect(codeOf(read)).toBe('SAFETENSORS_INVALID_ARCHIVE');
+  expect(process.memoryUsage().rss - before).toBeLessThan(20_000_000);
+});
+
+test('the limit of inflated bytes counts before any is inflated', () => {
+  const content = Buffer.alloc(1000);
+  const stored = deflateRawSync(content);
+  const read = (): unknown =>
+    readEntry(readerOf(stored), deflatedEntry(stored, content), {}, { maxInflatedByteLength: 999 });
+  expect(codeOf(read)).toBe('SAFETENSORS_FOREIGN_LIMIT');
+  expect(read).toThrow('maxInflatedByteLength');
+});
+
+test('the start of a stream gives the start of the bytes', () => {
+  const content = Buffer.from(Array.from({ length: 5000 }, (_, i) => (i * i) % 251));
+  const stored = deflateRawSync(content);
+  for (const length of [1, 10, 200, 1000, stored.length]) {
+    const start = inflateStart(stored.subarray(0, length));
+    expect(Buffer.compare(start, content.subarray(0, start.length))).toBe(0);
+  }
+  expect(inflateStart(stored).length).toBe(content.length);
+});

@@ -23,6 +23,7 @@ import {
   type Facts,
   markdownFacts,
   markdownSection,
+  replaceSections,
   resultFiles,
   type Section,
   targetSection,
@@ -40,8 +41,9 @@ Measures this package beside other readers and writers and prints Markdown.
   --only NAMES  some trials, separated by commas:
                 ${NAMES}
   --save        also write the page and its charts into benchmarks/results, and the tables
-                that README.md and docs/performance.md take from it
+                that README.md and pages of docs/ take from it
   --add         add the targets to that page, beside those of other versions of Node
+  --replace     put the tables and targets of this run in the place of those on that page
 SAFETENSORS_PYTHON names the Python to compare with (else .venv/bin/python, else python3).`;
 
 const RESULTS_FOLDER = join(SOURCE_FOLDER, 'results');
@@ -60,6 +62,7 @@ interface BenchOptions {
   readonly names: readonly string[];
   readonly save: boolean;
   readonly add: boolean;
+  readonly replace: boolean;
 }
 
 function readOptions(args: string[]): BenchOptions | undefined {
@@ -72,6 +75,7 @@ function readOptions(args: string[]): BenchOptions | undefined {
       only: text,
       save: { type: 'boolean', default: false },
       add: { type: 'boolean', default: false },
+      replace: { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h' },
     },
   });
@@ -91,8 +95,10 @@ function readOptions(args: string[]): BenchOptions | undefined {
   if (values.save && values.only !== undefined) {
     throw new UsageError('--save needs all trials, without --only');
   }
-  if (values.save && values.add) throw new UsageError('takes either --save or --add');
-  return { byteLength, rounds, names, save: values.save, add: values.add };
+  const { save, add, replace } = values;
+  if (save && add) throw new UsageError('takes either --save or --add');
+  if (replace && (save || add)) throw new UsageError('takes --replace without --save and --add');
+  return { byteLength, rounds, names, save, add, replace };
 }
 
 /** What the figures depend on: the date, the machine, versions, and how much was read how often. */
@@ -120,10 +126,15 @@ function describeRun(
   };
 }
 
-/** Writes the page of results with its charts, and the figures into the pages that repeat them. */
+/** Writes the page of results with its charts. */
 async function savePage(facts: Facts, sections: readonly Section[]): Promise<void> {
   const files = resultFiles(facts, sections);
   for (const [name, content] of files) await writeFile(join(RESULTS_FOLDER, name), content);
+  await refreshPages();
+}
+
+/** Writes the figures of the page of results into the pages that repeat them. */
+async function refreshPages(): Promise<void> {
   const results = await readFile(PAGE, 'utf8');
   for (const page of PAGES) {
     const path = join(ROOT_FOLDER, page);
@@ -142,7 +153,7 @@ async function bench(args: string[], signal: AbortSignal): Promise<void> {
     const path = join(folder, 'model.safetensors');
     showProgress('making the model');
     await writeModel(path, modelTensors(modelSizes(byteLength)), signal);
-    const equipment = await prepareEquipment(path, byteLength, folder, signal);
+    const equipment = await prepareEquipment(path, folder, signal);
     const facts = describeRun(equipment, options);
     console.log(markdownFacts(facts));
     const sections: Section[] = [];
@@ -157,6 +168,10 @@ async function bench(args: string[], signal: AbortSignal): Promise<void> {
     if (options.save) await savePage(facts, sections);
     if (options.add) {
       await writeFile(PAGE, addTargets(await readFile(PAGE, 'utf8'), facts, sections));
+    }
+    if (options.replace) {
+      await writeFile(PAGE, replaceSections(await readFile(PAGE, 'utf8'), facts, sections));
+      await refreshPages();
     }
   });
 }

@@ -95,7 +95,7 @@ async function show(
   folder: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const equipment = await prepareEquipment(path, byteLength, folder, signal);
+  const equipment = await prepareEquipment(path, folder, signal);
   const cache = byteLength > freemem() / 2 ? undefined : 'warm';
   const plan = { title: 'reading', cache, rounds: ROUNDS } as const;
   const rows = await measureReaders(DRIVERS, plan, selectAll(path), equipment, signal);

@@ -27,8 +27,9 @@ export function node(
   script: string,
   method: string,
   packages: readonly string[] = [],
+  format: Format = 'safetensors',
 ): Driver {
-  return { name, program: 'node', script, method, format: 'safetensors', packages };
+  return { name, program: 'node', script, method, format, packages };
 }
 
 /** A script in Python. */

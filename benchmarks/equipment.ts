@@ -1,5 +1,5 @@
 /** What there is to measure with: compiled programs, Python, packages, copies of the weights. */
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { freemem, homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { endProgress, freeTemporaryBytes, showProgress, UsageError } from './command-line.js';
@@ -12,7 +12,16 @@ export const ROOT_FOLDER: string = join(import.meta.dirname, '../..');
 export const SOURCE_FOLDER: string = join(ROOT_FOLDER, 'benchmarks');
 
 /** File formats that hold the same weights. */
-export type Format = 'safetensors' | 'torch' | 'pickle';
+export type Format =
+  | 'safetensors'
+  | 'torch'
+  | 'pickle'
+  | 'numpy-pickle'
+  | 'npz'
+  | 'hdf5'
+  | 'msgpack'
+  | 'arrow'
+  | 'onnx';
 
 /** A Python that runs. */
 export interface Python {
@@ -44,7 +53,6 @@ const MEMORY_PER_BYTE = 1.3;
 /** Compiles the loop, looks for Python and for packages. Copies and programs go into `folder`. */
 export async function prepareEquipment(
   path: string,
-  byteLength: number,
   folder: string,
   signal: AbortSignal,
 ): Promise<Equipment> {
@@ -52,9 +60,20 @@ export async function prepareEquipment(
   await compilePrograms(folder, signal);
   const python = await findPython(signal);
   endProgress();
+  const equipment = { programs: folder, python, npmPackages: findNpmPackages() };
+  return { ...equipment, fileOf: copiesOf(path, join(folder, 'model'), equipment, signal) };
+}
 
+/** `fileOf` for the weights of a safetensors file. The copies are at `target` with the format's name. */
+export function copiesOf(
+  path: string,
+  target: string,
+  { python }: Pick<Equipment, 'python'>,
+  signal: AbortSignal,
+): Equipment['fileOf'] {
   async function makeCopy(format: Format): Promise<string> {
     if (typeof python === 'string') throw new NotMeasuredError(python);
+    const byteLength = statSync(path).size;
     if (freemem() < byteLength * MEMORY_PER_BYTE) {
       throw new NotMeasuredError('too little memory for a copy');
     }
@@ -63,20 +82,15 @@ export async function prepareEquipment(
     }
     showProgress(`writing the same weights with ${format}`);
     const script = join(SOURCE_FOLDER, 'children/make_copy.py');
-    const args = [script, format, path, join(folder, `model.${format}`)];
+    const args = [script, format, path, `${target}.${format}`];
     return await runChild<string>({ file: python.file, args }, signal);
   }
 
   const files = new Map([['safetensors' as Format, Promise.resolve(path)]]);
-  return {
-    programs: folder,
-    python,
-    npmPackages: findNpmPackages(),
-    fileOf: (format) => {
-      const file = files.get(format) ?? makeCopy(format);
-      files.set(format, file);
-      return file;
-    },
+  return (format) => {
+    const file = files.get(format) ?? makeCopy(format);
+    files.set(format, file);
+    return file;
   };
 }
 
@@ -134,7 +148,8 @@ function nodeHeaders(): string {
 const PROBE = `
 import importlib.metadata, json, platform
 packages = {}
-for name in ("huggingface_hub", "ml_dtypes", "numpy", "safetensors", "torch"):
+names = "h5py huggingface_hub ml_dtypes msgpack numpy onnx pyarrow safetensors torch"
+for name in names.split():
     try:
         packages[name] = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

@@ -86,3 +86,14 @@ export function markdownTable(rows: Rows): string {
   );
   return [head, rule, ...body].map((row) => `| ${row.join(' | ')} |`).join('\n');
 }
+
+/** The rows of a Markdown table, the heading first. */
+export function rowsOf(text: string): string[][] {
+  const lines = text.split('\n').filter((line) => line.startsWith('|') && !line.startsWith('| --'));
+  return lines.map((line) =>
+    line
+      .split('|')
+      .slice(1, -1)
+      .map((cell) => cell.trim()),
+  );
+}

@@ -79,6 +79,21 @@ export function modelTensors(sizes: ModelSizes): TensorSpec[] {
 }
 
 /**
+ * A model of this family with norms and output matrix in F32, as trained checkpoints often have them; about
+ * `byteLength` bytes.
+ */
+export function mixedTensors(byteLength: number): TensorSpec[] {
+  const sizes = modelSizes(byteLength);
+  // Of the two matrices with rows for the vocabulary, one is twice as large as in BF16.
+  const vocabulary = Math.max(1, Math.round((sizes.vocabulary * 2) / 3));
+  return modelTensors({ ...sizes, vocabulary }).map((tensor) =>
+    /norm\.weight$|^lm_head\./.test(tensor.name)
+      ? { ...tensor, dtype: 'F32', byteLength: tensor.byteLength * 2 }
+      : tensor,
+  );
+}
+
+/**
  * So many tensors of 512 bytes, named as in a model of very many layers; short enough that the
  * header of a million stays below the 100 MB that the format allows.
  */

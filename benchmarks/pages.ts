@@ -2,10 +2,10 @@
  * Tables of pages that repeat rows of the page of results. A comment above such a table names the section:
  * `<!-- results: Saving -->` stands for the one whose heading begins so.
  */
-import { markdownTable, type Rows } from './figures.js';
+import { markdownTable, type Rows, rowsOf } from './figures.js';
 
 /** The pages, from the root of the repository. */
-export const PAGES: readonly string[] = ['README.md', 'docs/performance.md'];
+export const PAGES: readonly string[] = ['README.md', 'docs/performance.md', 'docs/formats.md'];
 
 const MARKED_TABLE = /(<!-- results: (.+) -->\n)((?:\|.*\n)+)/g;
 
@@ -29,17 +29,6 @@ function refreshed([head = [], ...body]: Rows, [measuredHead = [], ...measured]:
     });
   });
   return [head, ...rows];
-}
-
-/** The rows of a Markdown table, the heading first. */
-function rowsOf(text: string): string[][] {
-  const lines = text.split('\n').filter((line) => line.startsWith('|') && !line.startsWith('| --'));
-  return lines.map((line) =>
-    line
-      .split('|')
-      .slice(1, -1)
-      .map((cell) => cell.trim()),
-  );
 }
 
 /** A cell without emphasis. */

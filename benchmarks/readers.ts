@@ -1,6 +1,6 @@
 /** Readers of the same weights: what each printed, and whether all of them saw the same bytes. */
 import { safeOpen } from 'safetensors-mmap';
-import type { ReaderResult } from './children/read.js';
+import type { ReaderResult } from './children/tensor-clock.js';
 import { type Driver, OURS, PLAIN_MAPPING } from './drivers.js';
 import type { Equipment } from './equipment.js';
 import { measure, medianOf, type Plan, type Row } from './measure.js';
@@ -46,16 +46,18 @@ export async function measureReaders(
 }
 
 /**
- * The rows, without the results of rivals that saw other bytes.
+ * The rows, without the results of rivals that saw other bytes than the trusted drivers: this package and the
+ * plain mapping, unless others are given.
  *
- * @throws Error when this package and the plain mapping saw different bytes.
+ * @throws Error when the trusted ones saw different bytes.
  */
-export function refuseOtherBytes(rows: readonly Row<ReaderResult>[]): Row<ReaderResult>[] {
-  const sumsOf = ({ results }: Row<ReaderResult>): string[] =>
+export function refuseOtherBytes<Result extends ReaderResult>(
+  rows: readonly Row<Result>[],
+  trustedDrivers: readonly Driver[] = [PLAIN_MAPPING, OURS],
+): Row<Result>[] {
+  const sumsOf = ({ results }: Row<Result>): string[] =>
     results.map(({ checksum, bytes }) => `${checksum} of ${bytes} bytes`);
-  const trusted = [PLAIN_MAPPING, OURS].flatMap((driver) =>
-    rows.filter((row) => row.driver === driver).flatMap(sumsOf),
-  );
+  const trusted = rows.filter(({ driver }) => trustedDrivers.includes(driver)).flatMap(sumsOf);
   const [truth] = trusted;
   if (truth === undefined) return [...rows];
   if (trusted.some((sum) => sum !== truth)) {

@@ -1,7 +1,7 @@
 /** What trials hand back, and how it is shown: tables, verdicts, charts, the page of results. */
 import { barChart, type Chart } from './chart.js';
 import { markdownTable, type Rows } from './figures.js';
-import { markdownTargets, type Target } from './targets.js';
+import { markdownTargets, replaceTargets, type Target } from './targets.js';
 
 /** Result of one trial. */
 export interface Section {
@@ -57,6 +57,31 @@ export function addTargets(page: string, facts: Facts, sections: readonly Sectio
     .split(/\n\n(?=## )/)
     .filter((part) => !part.startsWith(heading));
   return `${[...others, targetSection(facts, sections)].join('\n\n')}\n`;
+}
+
+/**
+ * The page with these sections in place of those with the same titles, and their targets among those of the
+ * same Node. New sections come before the targets. Each says that it is of another run than the rest.
+ */
+export function replaceSections(page: string, facts: Facts, sections: readonly Section[]): string {
+  const parts = page.trimEnd().split(/\n\n(?=## )/);
+  const { date, node = '' } = facts;
+  const heading = targetHeading(node);
+  for (const section of sections) {
+    const apart = `measured apart from the rest: ${date}, Node ${node.split(',')[0]}`;
+    const text = markdownSection({ ...section, notes: [...section.notes, apart] });
+    const place = parts.findIndex((part) => part.startsWith(`## ${section.title}\n`));
+    const end = parts.findIndex((part) => part.startsWith('## Targets on Node '));
+    if (place >= 0) parts[place] = text;
+    else parts.splice(end < 0 ? parts.length : end, 0, text);
+  }
+  const targets = sections.flatMap(({ targets }) => targets);
+  const place = parts.findIndex((part) => part.startsWith(`${heading}\n`));
+  if (place < 0) return addTargets(`${parts.join('\n\n')}\n`, facts, sections);
+  parts[place] = (parts[place] ?? '').replace(/^\|[\s\S]*$/m, (table) =>
+    replaceTargets(table, targets),
+  );
+  return `${parts.join('\n\n')}\n`;
 }
 
 /** A whole run as files by their names: `results.md` and the charts that it shows. */

@@ -1,5 +1,5 @@
 /** Figures that have to be reached, each with what a rival took in the same run. */
-import { cell, markdownTable } from './figures.js';
+import { cell, markdownTable, rowsOf } from './figures.js';
 
 /** One figure that has to be reached. */
 export interface Target {
@@ -70,14 +70,24 @@ export function ofNode(node: string, limits: Readonly<Record<20 | 22 | 24, numbe
   return major < 22 ? limits[20] : major < 24 ? limits[22] : limits[24];
 }
 
+const HEADING = ['what', 'to reach', 'measured', 'verdict', 'beside'];
+
 /** All targets with their verdicts as a Markdown table. */
 export function markdownTargets(targets: readonly Target[]): string {
-  const rows = targets.map(({ measure, limit, actual, verdict, beside }) => [
-    measure,
-    limit,
-    actual,
-    verdict,
-    beside,
-  ]);
-  return markdownTable([['what', 'to reach', 'measured', 'verdict', 'beside'], ...rows]);
+  return markdownTable([HEADING, ...targets.map(rowOf)]);
+}
+
+/** Such a table with these targets in place of those with the same names; new ones come last. */
+export function replaceTargets(table: string, targets: readonly Target[]): string {
+  const rows = new Map(
+    rowsOf(table)
+      .slice(1)
+      .map((row) => [row[0], row]),
+  );
+  for (const target of targets) rows.set(target.measure, rowOf(target));
+  return markdownTable([HEADING, ...rows.values()]);
+}
+
+function rowOf({ measure, limit, actual, verdict, beside }: Target): string[] {
+  return [measure, limit, actual, verdict, beside];
 }

@@ -5,6 +5,7 @@ import { buffers } from './trials/buffers.js';
 import { calls } from './trials/calls.js';
 import { checkpoint } from './trials/checkpoint.js';
 import { convert } from './trials/convert.js';
+import { formats } from './trials/formats.js';
 import { headers } from './trials/headers.js';
 import { manyBuffers } from './trials/many-buffers.js';
 import { memory } from './trials/memory.js';
@@ -47,4 +48,5 @@ export const TRIALS: ReadonlyMap<string, Trial> = new Map([
   ['convert', convert],
   ['rows', rows],
   ['remote', remote],
+  ['formats', formats],
 ]);

@@ -1,7 +1,8 @@
 /**
  * Makes `.venv`, a Python environment with the packages of `scripts/fixtures/requirements.txt`, for the
  * tests and the benchmarks. Prints the path of its Python, the last line of stdout: the value for
- * SAFETENSORS_PYTHON. Does nothing when the environment is there with the same requirements.
+ * SAFETENSORS_PYTHON. Does nothing when the environment is there with the same requirements. Arguments are
+ * more files of requirements, which are installed too.
  *
  * PYTHON names the interpreter to start from; without it that is `python3`.
  */
@@ -38,6 +39,16 @@ function isUpToDate() {
   return readFileSync(stamp, 'utf8') === readFileSync(requirements, 'utf8');
 }
 
+function install(file) {
+  run(
+    python,
+    // One retry: with pip's default of five, a machine that has wheels but no network waits
+    // several seconds per package.
+    ['-m', 'pip', 'install', '--quiet', '--no-input', '--retries', '1', '-r', file],
+    'the packages could not be installed; see the output above',
+  );
+}
+
 if (!isUpToDate()) {
   rmSync(environment, { recursive: true, force: true });
   console.error('python-env: installing Python packages into .venv (minutes at first) …');
@@ -46,13 +57,8 @@ if (!isUpToDate()) {
     ['-m', 'venv', environment],
     'Python 3.11 or newer with its venv module is needed (Debian: apt-get install python3-venv)',
   );
-  run(
-    python,
-    // One retry: with pip's default of five, a machine that has wheels but no network waits
-    // several seconds per package.
-    ['-m', 'pip', 'install', '--quiet', '--no-input', '--retries', '1', '-r', requirements],
-    'the packages could not be installed; see the output above',
-  );
+  install(requirements);
   writeFileSync(stamp, readFileSync(requirements, 'utf8'));
 }
+for (const file of process.argv.slice(2)) install(file);
 console.log(python);

@@ -1,22 +1,23 @@
-"""Writes the tensors of a safetensors file with torch.save or pickle; prints the path.
+"""Writes the tensors of a safetensors file in another format; prints the path.
 
-Arguments: torch|pickle FILE TARGET. Needs as much memory as the file has. The tensors hold the bit
-patterns as unsigned integers of the same width: what counts is where the bytes are.
+Arguments: FORMAT FILE TARGET. Needs as much memory as the file has, and some formats several times that.
+Pickle gets the bit patterns as unsigned integers of the same width: what counts there is where the bytes
+are. The other formats get BF16 as what the library that writes them has for it.
 """
 
 import json
 import math
 import os
-import pickle
 import struct
 import sys
 
 import numpy
 
 
-def arrays(path):
-    """Tensors by name, in the order of the file."""
-    result = {}
+def read(path):
+    """Bit patterns and dtypes by name, in the order of the file."""
+    arrays = {}
+    dtypes = {}
     with open(path, "rb") as file:
         (header_length,) = struct.unpack("<Q", file.read(8))
         header = json.loads(file.read(header_length))
@@ -27,20 +28,120 @@ def arrays(path):
             count = math.prod(entry["shape"])
             width = len(data) // count if count else 1
             if width in (1, 2, 4, 8) and width * count == len(data):
-                result[name] = numpy.frombuffer(data, dtype=f"u{width}").reshape(entry["shape"])
+                arrays[name] = numpy.frombuffer(data, dtype=f"u{width}").reshape(entry["shape"])
             else:  # several values share a byte, or one is larger than eight
-                result[name] = numpy.frombuffer(data, dtype="u1")
-    return result
+                arrays[name] = numpy.frombuffer(data, dtype="u1")
+            dtypes[name] = entry["dtype"]
+    return arrays, dtypes
 
+
+def numpy_arrays(arrays, dtypes):
+    """As numpy has them; BF16 comes from ml_dtypes."""
+    import ml_dtypes
+
+    known = {"BF16": ml_dtypes.bfloat16, "F32": numpy.float32}
+    return {name: array.view(known.get(dtypes[name], array.dtype)) for name, array in arrays.items()}
+
+
+def torch_zip(file, arrays, dtypes):
+    import torch
+
+    known = {"BF16": torch.bfloat16, "F32": torch.float32}
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    for name, tensor in tensors.items():
+        tensors[name] = tensor.view(known.get(dtypes[name], tensor.dtype))
+    torch.save(tensors, file)
+
+
+def bit_patterns(file, arrays, dtypes):
+    import pickle
+
+    pickle.dump(arrays, file, protocol=5)
+
+
+def numpy_pickle(file, arrays, dtypes):
+    """What Paddle writes into pdparams: a dictionary of arrays, BF16 as uint16."""
+    import pickle
+
+    floats = {"F32": numpy.float32}
+    typed = {name: array.view(floats.get(dtypes[name], array.dtype)) for name, array in arrays.items()}
+    pickle.dump(typed, file, protocol=4)
+
+
+def npz(file, arrays, dtypes):
+    numpy.savez(file, **numpy_arrays(arrays, dtypes))
+
+
+def hdf5(file, arrays, dtypes):
+    import h5py
+
+    with h5py.File(file, "w", track_order=True) as target:
+        for name, array in numpy_arrays(arrays, dtypes).items():
+            target.create_dataset(name, data=array)
+
+
+def msgpack(file, arrays, dtypes):
+    """As Flax does: extension 1 holds shape, dtype and bytes."""
+    import msgpack
+
+    packer = msgpack.Packer(autoreset=False)
+
+    def flush():
+        file.write(packer.getbuffer())
+        packer.reset()
+
+    packer.pack_map_header(len(arrays))
+    for name, array in numpy_arrays(arrays, dtypes).items():
+        packer.pack(name)
+        value = (array.shape, array.dtype.name, array.tobytes())
+        packer.pack_ext_type(1, msgpack.packb(value))
+        flush()
+
+
+def arrow(file, arrays, dtypes):
+    """A record batch for each tensor; the schema lists the names, so that one batch can be found."""
+    import pyarrow
+
+    fields = [("dtype", pyarrow.string()), ("data", pyarrow.large_binary())]
+    names = json.dumps(list(arrays))
+    schema = pyarrow.schema(fields, metadata={"names": names})
+    with pyarrow.ipc.new_file(file, schema) as writer:
+        for name, array in arrays.items():
+            offsets = pyarrow.py_buffer(struct.pack("<2q", 0, array.nbytes))
+            data = pyarrow.Array.from_buffers(
+                pyarrow.large_binary(), 1, [None, offsets, pyarrow.py_buffer(array)]
+            )
+            writer.write_batch(pyarrow.record_batch([pyarrow.array([dtypes[name]]), data], schema))
+
+
+def onnx(file, arrays, dtypes):
+    from onnx import ModelProto, TensorProto
+
+    known = {"BF16": TensorProto.BFLOAT16, "F32": TensorProto.FLOAT}
+    model = ModelProto()
+    for name, array in arrays.items():
+        tensor = model.graph.initializer.add()
+        tensor.name = name
+        tensor.data_type = known[dtypes[name]]
+        tensor.dims.extend(array.shape)
+        tensor.raw_data = array.tobytes()
+    file.write(model.SerializeToString())
+
+
+WRITERS = {
+    "torch": torch_zip,
+    "pickle": bit_patterns,
+    "numpy-pickle": numpy_pickle,
+    "npz": npz,
+    "hdf5": hdf5,
+    "msgpack": msgpack,
+    "arrow": arrow,
+    "onnx": onnx,
+}
 
 format, source, target = sys.argv[1:]
-with open(target, "xb") as file:
-    if format == "torch":
-        import torch
-
-        torch.save({name: torch.from_numpy(array) for name, array in arrays(source).items()}, file)
-    else:
-        pickle.dump(arrays(source), file, protocol=5)
+with open(target, "x+b") as file:
+    WRITERS[format](file, *read(source))
     # Otherwise the system writes the pages back while the clocks of the trials run.
     file.flush()
     os.fsync(file.fileno())

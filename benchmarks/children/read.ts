@@ -5,34 +5,9 @@
  */
 import { fstatSync, openSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
-import { join } from 'node:path';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { safeOpen } from 'safetensors-mmap';
-import { type Memory, readMemory } from '../process-memory.js';
-
-/** The line a reader prints: times in ms since the call that opens the file, memory in bytes. */
-export interface ReaderResult {
-  /** Until the file is open: its tensors can be asked for. */
-  readonly open: number;
-  /** Until the first byte of the first tensor is in a register. */
-  readonly firstTensor: number;
-  /** Until all tensors have been handed out; a lazy reader has read nothing else then. */
-  readonly handedOut: number;
-  /** Until the loop has been over every byte of every tensor. */
-  readonly everyByte: number;
-  /** Bytes of the tensors. */
-  readonly bytes: number;
-  /** First byte of the first tensor, printed so that reading it cannot be left out. */
-  readonly firstByte?: number | undefined;
-  /** Sum of all words as 16 hexadecimal digits: equal for all readers of the same weights. */
-  readonly checksum: string;
-  /** Memory when the clock started; absent where the system does not tell. */
-  readonly before?: Memory | undefined;
-  /** Memory after the last byte was read, with all tensors still held. */
-  readonly after?: Memory | undefined;
-}
+import { requireRival } from './rivals.js';
+import { TensorClock } from './tensor-clock.js';
 
 /** The bytes of all tensors in the order of the file, one function for each. */
 type Tensors = readonly (() => Uint8Array)[];
@@ -90,57 +65,23 @@ const METHODS: Readonly<Record<string, Method>> = {
 };
 
 const [method = '', path = '', loops = '', what = 'all'] = process.argv.slice(2);
-const require = createRequire(import.meta.url);
-const { touchWords }: { touchWords(bytes: Uint8Array): bigint } = require(
-  join(loops, 'touch.node'),
-);
 // Loaded before the clock starts, as the other packages are.
-const rivals = '../../../benchmarks/node_modules/';
-const mmapIo = method === 'mmap-io' ? require(`${rivals}@riaskov/mmap-io`) : undefined;
+const mmapIo = method === 'mmap-io' ? requireRival('@riaskov/mmap-io') : undefined;
 
-const held: Uint8Array[] = [];
-let firstByte: number | undefined;
-let firstTensor = Number.NaN;
-let sum = 0n;
-let bytes = 0;
-// Garbage of the start would be freed while the clock runs, and pass for memory that was gained.
-setFlagsFromString('--expose-gc');
-const collect = runInNewContext('gc') as () => void;
-// What the first finds to be free is given back by the second.
-collect();
-collect();
-const before = readMemory();
-const start = performance.now();
-
-function hold(tensor: Uint8Array): void {
-  if (held.push(tensor) > 1) return;
-  firstByte = tensor[0];
-  firstTensor = performance.now() - start;
-}
-
-function touch(tensor: Uint8Array): void {
-  sum += touchWords(tensor);
-  bytes += tensor.byteLength;
-}
-
+const clock = new TensorClock(loops);
 const all = (await METHODS[method]?.(path)) ?? [];
-const open = performance.now() - start;
+clock.opened();
 const streams = Symbol.asyncIterator in all;
 if (streams) {
   for await (const [, tensor] of all) {
-    hold(tensor.bytes);
-    touch(tensor.bytes);
+    clock.hold(tensor.bytes);
+    clock.touch(tensor.bytes);
   }
 } else {
-  for (const take of what === 'all' ? all : all.slice(Number(what), Number(what) + 1)) hold(take());
+  const taken = what === 'all' ? all : all.slice(Number(what), Number(what) + 1);
+  for (const take of taken) clock.hold(take());
 }
-const handedOut = performance.now() - start;
-if (!streams) for (const tensor of held) touch(tensor);
-const everyByte = performance.now() - start;
-const after = readMemory();
-const checksum = BigInt.asUintN(64, sum).toString(16).padStart(16, '0');
-const times = { open, firstTensor, handedOut, everyByte };
-const result: ReaderResult = { ...times, bytes, firstByte, checksum, before, after };
-console.log(JSON.stringify(result));
-for await (const _ of process.stdin);
-held.length = 0;
+clock.handedOut();
+if (!streams) clock.touchHeld();
+console.log(JSON.stringify(clock.stop()));
+await clock.keepHeld();

@@ -1,5 +1,5 @@
 /** Memory of one process that holds all tensors with every byte read, and of four at once. */
-import type { ReaderResult } from '../children/read.js';
+import type { ReaderResult } from '../children/tensor-clock.js';
 import { type Driver, MEMORY_READERS, OURS, READ_FILE, SAFE_OPEN_TORCH } from '../drivers.js';
 import { cell, formatByteSize } from '../figures.js';
 import { measure, medianOf, type Row, reasonsOf } from '../measure.js';

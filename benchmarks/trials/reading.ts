@@ -1,5 +1,5 @@
 /** Reading the model: every byte of it, from the page cache and from the disk, and one tensor. */
-import type { ReaderResult } from '../children/read.js';
+import type { ReaderResult } from '../children/tensor-clock.js';
 import {
   COLD_READERS,
   DIRECT,

@@ -4,6 +4,7 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { FORMATS } from '../../benchmarks/formats.js';
 import { TRIALS } from '../../benchmarks/trials.js';
 
 const BENCH = join(import.meta.dirname, '../../build/benchmarks/bench.js');
@@ -31,6 +32,7 @@ test.each([
   [['--only', 'cold,nothing'], /^bench: --only must name some of process-start, calls, .*\n$/],
   [['--save', '--only', 'cold'], /^bench: --save needs all trials, without --only\n$/],
   [['--save', '--add'], /^bench: takes either --save or --add\n$/],
+  [['--replace', '--add'], /^bench: takes --replace without --save and --add\n$/],
   [['--json'], /^bench: Unknown option '--json'.*\n$/],
 ])('the arguments %j are refused in one line', async (args, message) => {
   const { code, stdout, stderr } = await runBench(args);
@@ -92,4 +94,20 @@ test('a small run prints tables and verdicts, and what was not measured', async 
   }
   expect(sections[0]).toMatch(/^- torch\.load was not measured: no Python/m);
   expect(await readdir(temporary)).toEqual([]);
+});
+
+test('formats that only Python writes are left out without it, each with the reason', async () => {
+  const args = ['--size', '2MB', '--rounds', '1', '--only', 'formats'];
+  const { code, stdout, stderr } = await runBench(args);
+  expect(stderr).toBe('');
+  expect(code).toBe(0);
+  expect(stdout).toMatch(
+    /^\| safetensors: safetensors-mmap +\| +✓ \| +✓ \| +[✓✗–] \| +✓ \| +– \| +BF16 \|/m,
+  );
+  for (const { driver } of FORMATS.slice(1)) {
+    const { name } = driver;
+    expect(stdout).toMatch(
+      new RegExp(`^- ${name.replaceAll(/[()]/g, '\\$&')} was not measured: n`, 'm'),
+    );
+  }
 });

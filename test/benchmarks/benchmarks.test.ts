@@ -10,7 +10,7 @@ import {
   median,
   parseByteSize,
 } from '../../benchmarks/figures.js';
-import { MIN_MODEL_BYTES, modelSizes, modelTensors } from '../../benchmarks/model.js';
+import { MIN_MODEL_BYTES, mixedTensors, modelSizes, modelTensors } from '../../benchmarks/model.js';
 import {
   encodeHeader,
   weightSource,
@@ -105,6 +105,17 @@ describe('the model', () => {
     expect(shapes.get('model.layers.15.self_attn.k_proj.weight')).toEqual([512, 2048]);
     expect(shapes.get('model.layers.15.mlp.down_proj.weight')).toEqual([2048, 8192]);
     expect(shapes.get('lm_head.weight')).toEqual([128_256, 2048]);
+  });
+
+  test.each([MIN_MODEL_BYTES, 50e6, 500e6])('of %d bytes has F32 in it, too', (bytes) => {
+    const tensors = mixedTensors(bytes);
+    const total = tensors.reduce((sum, tensor) => sum + tensor.byteLength, 0);
+    expect(Math.abs(total - bytes) / bytes).toBeLessThan(0.01);
+    expect(new Set(tensors.map(({ dtype }) => dtype))).toEqual(new Set(['BF16', 'F32']));
+    for (const { dtype, shape, byteLength } of tensors) {
+      const width = dtype === 'F32' ? 4 : 2;
+      expect(byteLength).toBe(shape.reduce((product, dimension) => product * dimension, width));
+    }
   });
 
   test('is written as a valid file with the same bytes each time', async () => {

@@ -2,7 +2,13 @@
 import { describe, expect, test } from 'vitest';
 import { barChart, type Chart } from '../../benchmarks/chart.js';
 import { PAGES, refreshTables } from '../../benchmarks/pages.js';
-import { addTargets, markdownSection, resultFiles, type Section } from '../../benchmarks/report.js';
+import {
+  addTargets,
+  markdownSection,
+  replaceSections,
+  resultFiles,
+  type Section,
+} from '../../benchmarks/report.js';
 import { atLeast, atMost, beside, markdownTargets, ofNode } from '../../benchmarks/targets.js';
 import { textOf } from '../support/source-tree.js';
 
@@ -130,6 +136,29 @@ describe('a whole run', () => {
     expect(again).toContain('Node 20.9.9, ');
     expect(again).not.toContain('Node 20.1.2, ');
     expect(again).toContain('## Every byte');
+  });
+
+  test('has a page on which a later run replaces its own tables and targets', () => {
+    const page = files.get('results.md') ?? '';
+    const again = {
+      ...section,
+      targets: [atMost('fast', 3, 2, String), atMost('new', 1, 2, String)],
+    };
+    const rows = [...section.rows.slice(0, 1), ['safetensors-mmap', '9 ms']];
+    const other = { ...section, title: 'Something else', targets: [] };
+    const later = { ...facts, date: '2026-02-02' };
+    const replaced = replaceSections(page, later, [{ ...again, rows }, other]);
+    expect(replaced).toMatch(/^## Every byte\n\n(\|.*\n)+\| safetensors-mmap \| 9 ms \|\n\n- /m);
+    expect(replaced).toContain('\n- measured apart from the rest: 2026-02-02, Node 20.1.2\n');
+    expect(replaced).toContain('- date: 2026-01-01');
+    expect(replaced.indexOf('## Something else')).toBeLessThan(replaced.indexOf('## Targets'));
+    expect(replaced.match(/^\| (fast|new) .*$/gm)).toEqual([
+      expect.stringMatching(/^\| fast \| at most 2 \| +3 \| +FAIL \|/),
+      expect.stringMatching(/^\| new +\| at most 2 \| +1 \| +pass \|/),
+    ]);
+    const newer = replaceSections(page, { ...later, node: '22.5.0' }, [again]);
+    expect(newer).toContain('\n\n## Targets on Node 22\n\nNode 22.5.0, 2026-02-02');
+    expect(newer).toMatch(/^\| fast \|.* pass \|/m);
   });
 
   test('shows a section without notes by its table alone', () => {

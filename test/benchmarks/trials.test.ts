@@ -15,7 +15,7 @@ import {
   vi,
 } from 'vitest';
 import { checkHeader } from '../../benchmarks/children/check-header.js';
-import type { ReaderResult } from '../../benchmarks/children/read.js';
+import type { ReaderResult } from '../../benchmarks/children/tensor-clock.js';
 import {
   COLD_READERS,
   type Driver,

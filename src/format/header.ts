@@ -256,6 +256,8 @@ export class Header {
   readonly metadataEnd: number;
   readonly #reader: JsonReader;
   readonly #columns: TensorColumns | UsualColumns;
+  /** The column that is asked for most. */
+  readonly #nameAt: Uint32Array;
   readonly #names: NameTable | DecodedNames;
   #metadata: ReadonlyMap<string, string> | null = null;
 
@@ -272,6 +274,7 @@ export class Header {
     this.dataStart = PREFIX_BYTE_LENGTH + reader.bytes.length;
     this.dataByteLength = dataByteLength;
     this.#columns = columns;
+    this.#nameAt = columns.nameAt;
     this.#names = names;
     this.metadataAt = metadataAt;
     this.metadataEnd = metadataEnd;
@@ -319,7 +322,8 @@ export class Header {
 
   /** Whether there is such an entry and its name is the string of `reader` that begins at `start`. */
   isNamed(entry: number, reader: JsonReader, start: number): boolean {
-    return entry < this.size && compareTexts(this.#reader, this.nameAt(entry), reader, start) === 0;
+    if (entry >= this.size) return false;
+    return compareTexts(this.#reader, this.#nameAt[entry] as number, reader, start) === 0;
   }
 
   /** Name of an entry. */
@@ -339,7 +343,7 @@ export class Header {
 
   /** Position of an entry's name in `json`, behind the opening quote. */
   nameAt(entry: number): number {
-    return this.#columns.nameAt[entry] as number;
+    return this.#nameAt[entry] as number;
   }
 
   /** Dtype of an entry. */

@@ -179,18 +179,20 @@ export class CheckpointIndex {
     for (let i = 0; i < entries.length; i++) {
       const nameAt = this.#nameAt[entries[i] as number] as number;
       // As long as the dtypes take turns, they are expected to.
-      if (isTurn) [next, other] = [other, next];
-      let place = next;
-      if (!header.isNamed(next, reader, nameAt)) {
+      const expected = isTurn ? other : next;
+      const unexpected = isTurn ? next : other;
+      let place = expected;
+      other = unexpected;
+      if (!header.isNamed(expected, reader, nameAt)) {
         isTurn = !isTurn;
-        place = other;
-        other = next;
+        place = unexpected;
+        other = expected;
         if (!header.isNamed(place, reader, nameAt)) {
           reader.at = nameAt - 1;
           place = header.findString(reader, reader.readString());
         }
       }
-      if (place !== -1) next = place + 1;
+      next = place === -1 ? expected : place + 1;
       places[i] = place;
     }
     return places;

@@ -66,7 +66,7 @@ const UNDERSCORE = 0x5f;
 /** Reads the header object and keeps where everything stands. */
 export class HeaderParser {
   /** The tensors, in the header's order. */
-  readonly columns: TensorColumns;
+  columns: TensorColumns;
   /** Position of the metadata's value, an object or `null`; -1 when there is none. */
   metadataAt = -1;
   /** Position behind that value. */
@@ -92,7 +92,7 @@ export class HeaderParser {
   constructor(reader: JsonReader) {
     this.#reader = reader;
     this.#hashKey = processHashKey(reader.bytes.length);
-    this.columns = new TensorColumns(reader.bytes.length);
+    this.columns = TensorColumns.forHeader(reader.bytes.length);
   }
 
   /** Reads the whole header. */

@@ -147,9 +147,9 @@ export function* scanHeader(
   const parser = new HeaderParser(reader);
   yield* parser.parse();
   // Step 6: the order of the file; beside it the table of names.
+  yield* parser.columns.sortByOffsets();
+  parser.columns = parser.columns.keep();
   const { columns } = parser;
-  yield* columns.sortByOffsets();
-  columns.trim();
   const names = new NameTable(json, columns.nameAt, columns.nameHash, columns.size);
   const repeatedNameAt = yield* addNames(names, columns);
   // Steps 7 and 8: places and sizes of the tensors, and the end of the file.

@@ -14,45 +14,68 @@ export const SUPERSEDED = 0x80;
 /** `"":{"dtype":"U8","shape":[],"data_offsets":[0,0]},`: no tensor takes fewer bytes of a header. */
 const MIN_TENSOR_BYTE_LENGTH = 50;
 
+const WORD_BYTE_LENGTH = 4;
+/** Columns of 32 bits; beside them there is one of a byte. */
+const WORD_COLUMNS = 7;
+const ROW_BYTE_LENGTH = WORD_COLUMNS * WORD_BYTE_LENGTH + 1;
+
 /** Most tensors that a header of that many bytes can have. */
 export function mostTensors(headerByteLength: number): number {
   return Math.floor(headerByteLength / MIN_TENSOR_BYTE_LENGTH) + 1;
 }
+
+/** Headers up to this length are read into the same memory, one after the other. */
+const SHORT_BYTE_LENGTH = 256 * 1024;
+const SHORT_CAPACITY = mostTensors(SHORT_BYTE_LENGTH);
+
+/** That memory; null while a header is read into it. */
+let spare: TensorColumns | null = null;
 
 /**
  * The rows, called entries. The arrays are filled up to `size`. They never grow: memory that is not touched costs nothing.
  */
 export class TensorColumns {
   /** Position in the header behind the opening quote of the name. */
-  nameAt: Uint32Array;
+  readonly nameAt: Uint32Array;
   /** Hash of the name. */
-  nameHash: Uint32Array;
+  readonly nameHash: Uint32Array;
   /** Position in the header of the opening bracket of the shape. */
-  shapeAt: Uint32Array;
+  readonly shapeAt: Uint32Array;
   /** Code of the dtype and the bits above. */
-  kind: Uint8Array;
+  readonly kind: Uint8Array;
   /** Upper halves of the first byte's offset: all 64 bits are kept until they have been checked. */
-  beginHigh: Uint32Array;
+  readonly beginHigh: Uint32Array;
   /** Lower halves of the first byte's offset. */
-  beginLow: Uint32Array;
+  readonly beginLow: Uint32Array;
   /** Upper halves of the offset behind the last byte. */
-  endHigh: Uint32Array;
+  readonly endHigh: Uint32Array;
   /** Lower halves of the offset behind the last byte. */
-  endLow: Uint32Array;
+  readonly endLow: Uint32Array;
   /** Entries in use. */
   size = 0;
 
-  /** Room for all tensors of a header of that many bytes. */
-  constructor(headerByteLength: number) {
-    const capacity = mostTensors(headerByteLength);
-    this.nameAt = new Uint32Array(capacity);
-    this.nameHash = new Uint32Array(capacity);
-    this.shapeAt = new Uint32Array(capacity);
-    this.kind = new Uint8Array(capacity);
-    this.beginHigh = new Uint32Array(capacity);
-    this.beginLow = new Uint32Array(capacity);
-    this.endHigh = new Uint32Array(capacity);
-    this.endLow = new Uint32Array(capacity);
+  /** Room for so many rows, in one piece of memory. */
+  private constructor(capacity: number) {
+    const memory = new ArrayBuffer(capacity * ROW_BYTE_LENGTH);
+    const words = (column: number): Uint32Array =>
+      new Uint32Array(memory, column * capacity * WORD_BYTE_LENGTH, capacity);
+    this.nameAt = words(0);
+    this.nameHash = words(1);
+    this.shapeAt = words(2);
+    this.beginHigh = words(3);
+    this.beginLow = words(4);
+    this.endHigh = words(5);
+    this.endLow = words(6);
+    this.kind = new Uint8Array(memory, WORD_COLUMNS * capacity * WORD_BYTE_LENGTH, capacity);
+  }
+
+  /** Room for all tensors of a header of that many bytes, to read it and then `keep` it. */
+  static forHeader(byteLength: number): TensorColumns {
+    if (byteLength > SHORT_BYTE_LENGTH) return new TensorColumns(mostTensors(byteLength));
+    const columns = spare ?? new TensorColumns(SHORT_CAPACITY);
+    spare = null;
+    columns.size = 0;
+    return columns;
   }
 
   /** Offset of the first byte, exact up to 2^53. */
@@ -71,16 +94,7 @@ export class TensorColumns {
     const order = yield* this.#orderByOffsets();
     const { size } = this;
     const scratch = new Uint32Array(size);
-    for (const column of [
-      this.nameAt,
-      this.nameHash,
-      this.shapeAt,
-      this.kind,
-      this.beginHigh,
-      this.beginLow,
-      this.endHigh,
-      this.endLow,
-    ]) {
+    for (const column of this.#all()) {
       yield;
       for (let i = 0; i < size; i++) scratch[i] = column[order[i] as number] as number;
       column.set(scratch);
@@ -134,17 +148,24 @@ export class TensorColumns {
     return order;
   }
 
-  /** Copies the entries to shorter arrays when more than three quarters of the room are unused. */
-  trim(): void {
+  /**
+   * The entries to keep: a copy without the room that is left, when that is more than three quarters. This
+   * object is then used for other headers.
+   */
+  keep(): TensorColumns {
     const { size } = this;
-    if (size * 4 >= this.nameAt.length) return;
-    this.nameAt = this.nameAt.slice(0, size);
-    this.nameHash = this.nameHash.slice(0, size);
-    this.shapeAt = this.shapeAt.slice(0, size);
-    this.kind = this.kind.slice(0, size);
-    this.beginHigh = this.beginHigh.slice(0, size);
-    this.beginLow = this.beginLow.slice(0, size);
-    this.endHigh = this.endHigh.slice(0, size);
-    this.endLow = this.endLow.slice(0, size);
+    const capacity = this.nameAt.length;
+    if (size * 4 >= capacity) return this;
+    const kept = new TensorColumns(size);
+    const targets = kept.#all();
+    for (const [i, column] of this.#all().entries()) targets[i]?.set(column.subarray(0, size));
+    kept.size = size;
+    if (capacity === SHORT_CAPACITY) spare = this;
+    return kept;
+  }
+
+  #all(): (Uint32Array | Uint8Array)[] {
+    const { nameAt, nameHash, shapeAt, kind, beginHigh, beginLow, endHigh, endLow } = this;
+    return [nameAt, nameHash, shapeAt, kind, beginHigh, beginLow, endHigh, endLow];
   }
 }

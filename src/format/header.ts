@@ -119,6 +119,12 @@ export function parseHeader(
  */
 const EARLY_BYTE_LENGTH = 256 * 1024;
 
+/**
+ * Of later headers those above this length, of some 250 tensors, go to the scanner at once: where shards have
+ * so many, it reads the most of them anyway, and is warm one shard later.
+ */
+const FEW_TENSORS_BYTE_LENGTH = 32 * 1024;
+
 /** Bytes of headers that were read, or tried, in this process. */
 let triedByteLength = 0;
 
@@ -128,9 +134,10 @@ function* readHeader(
   options: ParseHeaderOptions,
 ): Slices<Header> {
   const dataByteLength = fileByteLength - PREFIX_BYTE_LENGTH - json.length;
-  const isEarly = triedByteLength < EARLY_BYTE_LENGTH;
+  const isFirst = triedByteLength === 0;
+  const hasFew = json.length < FEW_TENSORS_BYTE_LENGTH && triedByteLength < EARLY_BYTE_LENGTH;
   triedByteLength += json.length;
-  const usual = isEarly ? yield* readUsualHeader(json, dataByteLength) : null;
+  const usual = isFirst || hasFew ? yield* readUsualHeader(json, dataByteLength) : null;
   if (usual === null) return yield* scanHeader(json, dataByteLength, contextOf(options));
   return new Header(new JsonReader(json), usual, usual.names, dataByteLength);
 }

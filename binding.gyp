@@ -5,9 +5,9 @@
       {
         "targets": [
           {
-            "target_name": "convert_avx2",
+            "target_name": "kernels_avx2",
             "type": "static_library",
-            "sources": ["native/convert_avx2.cc"],
+            "sources": ["native/cast_avx2.cc", "native/convert_avx2.cc"],
             "cflags": ["-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-mavx2", "-mf16c"],
             "cflags_cc": ["-std=c++17"],
             "cflags_cc!": ["-std=gnu++17", "-std=gnu++20"],
@@ -29,12 +29,14 @@
       "sources": [
         "native/accounting.cc",
         "native/binding.cc",
+        "native/cast.cc",
         "native/convert.cc",
         "native/convert_binding.cc",
         "native/file_copy_binding.cc",
         "native/handle.cc",
         "native/mapping.cc",
         "native/prefetch_binding.cc",
+        "native/processor.cc",
         "native/quarantine.cc",
         "native/replacement_binding.cc",
         "native/tensor_buffer.cc",
@@ -83,7 +85,7 @@
             ]
           }
         ],
-        ["target_arch=='x64'", { "dependencies": ["convert_avx2"] }]
+        ["target_arch=='x64'", { "dependencies": ["kernels_avx2"] }]
       ]
     }
   ]

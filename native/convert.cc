@@ -2,10 +2,6 @@
 
 #include "value_formats.h"
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
-
 namespace {
 
 template <typename Format>
@@ -15,30 +11,12 @@ struct PlainLoop {
   }
 };
 
+Kernel Avx2KernelIfPresent([[maybe_unused]] Dtype dtype) {
 #if defined(__x86_64__)
-// Whether the processor has AVX2 and F16C, and the system saves the wide registers. The compiler's
-// own test brings a constructor, whose questions take 0.05 ms of loading the addon in a virtual
-// machine, where the host answers each of them.
-bool HasAvx2() {
-  constexpr unsigned kExtensions = bit_OSXSAVE | bit_AVX | bit_F16C;
-  constexpr unsigned kWideRegisters = 0x6;
-  unsigned eax, ebx, ecx, edx;
-  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0) return false;
-  if ((ecx & kExtensions) != kExtensions) return false;
-  __asm__("xgetbv" : "=a"(eax), "=d"(edx) : "c"(0));
-  if ((eax & kWideRegisters) != kWideRegisters) return false;
-  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (ebx & bit_AVX2) != 0;
-}
-
-Kernel Avx2KernelIfPresent(Dtype dtype) {
-  static const bool present = HasAvx2();
-  return present ? Avx2Kernel(dtype) : nullptr;
-}
-#else
-Kernel Avx2KernelIfPresent(Dtype) {
+  if (HasAvx2()) return Avx2Kernel(dtype);
+#endif
   return nullptr;
 }
-#endif
 
 Kernel PlainKernel(Dtype dtype) {
   return SelectKernel<PlainLoop>(dtype);

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "processor.h"
+
 // Conversion of packed little-endian elements to float32. The kernels are pure: any thread, any
 // alignment of source and output, any count. For every dtype of at most 16 bits they give the same
 // bits as src/float32/to-float32.ts.
@@ -34,10 +36,6 @@ enum class Dtype : uint32_t {
   kU64,
 };
 constexpr uint32_t kDtypeCount = 22;
-
-// Instructions that a kernel may use. JavaScript passes the number; only tests choose.
-enum class Level : uint32_t { kBest, kPlain, kAvx2 };
-constexpr uint32_t kLevelCount = 3;
 
 // Writes `value_count` values to `output`. The source holds whole bytes: the count is even for F4
 // and a multiple of 4 for the F6 dtypes. Source and output do not overlap, unless the dtype is

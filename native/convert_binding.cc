@@ -4,6 +4,7 @@
 
 #include "arguments.h"
 #include "call.h"
+#include "cast.h"
 #include "convert.h"
 #include "exports.h"
 
@@ -39,6 +40,47 @@ struct ConvertCall {
   }
 };
 
+bool IsCastSource(Dtype dtype) {
+  return dtype == Dtype::kF32 || dtype == Dtype::kF64 || dtype == Dtype::kF16 ||
+         dtype == Dtype::kBf16;
+}
+
+// cast(from, to, bytes, output, level): how many elements were too large
+struct CastCall {
+  static constexpr char kName[] = "safetensors-mmap.cast";
+
+  CastKernel kernel;
+  const uint8_t* source;
+  uint8_t* output;
+  size_t count;
+
+  Failure Read(const Napi::CallbackInfo& info) {
+    uint64_t from_code;
+    uint64_t to_code;
+    uint64_t level_code;
+    size_t byte_length;
+    size_t output_length;
+    if (!ReadSize(info[0], &from_code) || from_code >= kDtypeCount) return "from";
+    if (!ReadSize(info[1], &to_code) || to_code >= kDtypeCount) return "to";
+    if (!ReadItems(info[2], &source, &byte_length)) return "bytes";
+    if (!ReadItems(info[3], &output, &output_length)) return "output";
+    if (!ReadSize(info[4], &level_code) || level_code >= kLevelCount) return "level";
+    const auto from = static_cast<Dtype>(from_code);
+    const auto to = static_cast<Dtype>(to_code);
+    const auto level = static_cast<Level>(level_code);
+    if (FindCast(from, to, Level::kPlain) == nullptr) return IsCastSource(from) ? "to" : "from";
+    kernel = FindCast(from, to, level);
+    if (kernel == nullptr) return -ENOTSUP;
+    const size_t element_bytes = BitsPerValue(from) / 8;
+    count = byte_length / element_bytes;
+    if (byte_length % element_bytes != 0) return "bytes";
+    if (output_length != count * (BitsPerValue(to) / 8)) return "output";
+    return {};
+  }
+
+  int64_t Run() const { return static_cast<int64_t>(kernel(source, output, count)); }
+};
+
 // Keeps a JavaScript object from being collected. Made and deleted on the JavaScript thread.
 class Kept {
  public:
@@ -59,16 +101,18 @@ class Kept {
   napi_ref reference_ = nullptr;
 };
 
-// The same on the pool, with references on both arrays. These do not keep the memory from being
-// detached: the caller must pass only memory that nobody else can reach.
-struct ConvertPoolCall : ConvertCall {
-  Kept kept_bytes;
+// The same on the pool, with references on both arrays, the arguments `kFirst` and the next. These
+// do not keep the memory from being detached: the caller must pass only memory that nobody else can
+// reach.
+template <typename Call, size_t kFirst>
+struct PoolCallOverArrays : Call {
+  Kept kept_source;
   Kept kept_output;
 
   Failure Read(const Napi::CallbackInfo& info) {
-    if (const Failure failure = ConvertCall::Read(info)) return failure;
-    const bool are_kept =
-        kept_bytes.Keep(info.Env(), info[1]) && kept_output.Keep(info.Env(), info[2]);
+    if (const Failure failure = Call::Read(info)) return failure;
+    const bool are_kept = kept_source.Keep(info.Env(), info[kFirst]) &&
+                          kept_output.Keep(info.Env(), info[kFirst + 1]);
     return are_kept ? Failure() : Failure(-ENOMEM);
   }
 };
@@ -79,6 +123,8 @@ void ExportConvert(Napi::Env env, Napi::Object exports) {
   Define(env, exports,
          {
              Export<RunHere<ConvertCall>>("convert"),
-             Export<RunOnPool<ConvertPoolCall>>("convertAsync"),
+             Export<RunOnPool<PoolCallOverArrays<ConvertCall, 1>>>("convertAsync"),
+             Export<RunHere<CastCall>>("cast"),
+             Export<RunOnPool<PoolCallOverArrays<CastCall, 2>>>("castAsync"),
          });
 }

@@ -3,7 +3,7 @@
 
 #include <napi.h>
 
-// Adds `convert` and `convertAsync` to what JavaScript sees.
+// Adds `convert` and `cast`, and both for the pool, to what JavaScript sees.
 void ExportConvert(Napi::Env env, Napi::Object exports);
 
 #endif  // SAFETENSORS_MMAP_CONVERT_BINDING_H_

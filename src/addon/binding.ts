@@ -1,5 +1,6 @@
 /** The addon's functions in TypeScript: passes arguments on, throws what `failures` makes of results. */
 
+import type { CastSource, CastTarget } from '../float32/cast.js';
 import { DTYPE_NAMES, type Dtype } from '../format/dtype.js';
 import { type Failure, failure } from './failures.js';
 
@@ -112,6 +113,24 @@ export interface Addon {
    */
   convertAsync(dtype: Dtype, bytes: Uint8Array, output: Float32Array): Promise<void>;
   /**
+   * Casts packed little-endian elements of F32, F64, F16 or BF16 to another dtype: F32, F16, BF16, F8_E4M3
+   * or F8_E5M2. At any alignment; not over the same memory. Returns how many were too large for it.
+   */
+  cast(
+    from: CastSource,
+    to: CastTarget,
+    bytes: Uint8Array,
+    output: Uint8Array,
+    level?: ConversionLevel,
+  ): number;
+  /** The same on the pool, under the terms of `convertAsync`. */
+  castAsync(
+    from: CastSource,
+    to: CastTarget,
+    bytes: Uint8Array,
+    output: Uint8Array,
+  ): Promise<number>;
+  /**
    * Gives a file disk space for its first `byteLength` > 0 bytes, and makes it that long if it is
    * shorter; new bytes read as zeros. `ENOSPC`, `EDQUOT` and `EFBIG` say that there is no room,
    * `ENOTSUP` and others that the system or the file system cannot reserve it.
@@ -188,6 +207,14 @@ export interface AddonExports {
     dtype: number,
     bytes: Uint8Array,
     output: Float32Array,
+    level: number,
+  ): Promise<number> | Failure;
+  cast(from: number, to: number, bytes: Uint8Array, output: Uint8Array, level: number): Outcome;
+  castAsync(
+    from: number,
+    to: number,
+    bytes: Uint8Array,
+    output: Uint8Array,
     level: number,
   ): Promise<number> | Failure;
   allocate(fd: number, byteLength: number): Outcome;
@@ -270,6 +297,17 @@ export function bind(exports: AddonExports): Addon {
       const code = DTYPE_NAMES.indexOf(dtype);
       const result = await exports.convertAsync(code, bytes, output, LEVELS.indexOf('best'));
       countOf(result, 'convert', { dtype, bytes, output });
+    },
+    cast(from, to, bytes, output, level = 'best') {
+      const [fromCode, toCode] = [DTYPE_NAMES.indexOf(from), DTYPE_NAMES.indexOf(to)];
+      const result = exports.cast(fromCode, toCode, bytes, output, LEVELS.indexOf(level));
+      return countOf(result, 'cast', { from, to, bytes, output, level });
+    },
+    async castAsync(from, to, bytes, output) {
+      const [fromCode, toCode] = [DTYPE_NAMES.indexOf(from), DTYPE_NAMES.indexOf(to)];
+      const best = LEVELS.indexOf('best');
+      const result = await exports.castAsync(fromCode, toCode, bytes, output, best);
+      return countOf(result, 'cast', { from, to, bytes, output });
     },
     allocate(fd, byteLength) {
       countOf(exports.allocate(fd, byteLength), 'fallocate', { fd, byteLength });

@@ -30,8 +30,11 @@ const EXPECTED_ARGUMENT: Readonly<Record<string, string>> = {
   ranges:
     'a Float64Array with descriptor, position and length of up to 1 024 ranges, 16 MiB in all',
   dtype: 'the name of a dtype',
-  bytes: 'a Uint8Array',
-  output: 'a Float32Array with a value for every element of bytes',
+  bytes: 'a Uint8Array of whole elements',
+  output:
+    'a Float32Array with a value for every element of bytes; to cast, a Uint8Array with room for each',
+  from: 'F32, F64, F16 or BF16',
+  to: 'F32, F16, BF16, F8_E4M3 or F8_E5M2, and not the dtype of the elements',
   level: 'best, plain or avx2',
 };
 

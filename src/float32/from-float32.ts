@@ -8,7 +8,10 @@ import { argumentRangeError, argumentTypeError } from '../errors/arguments.js';
 import { isFloat32Array, plainFloat32Array } from '../errors/brand-checks.js';
 import type { Dtype, TensorData } from '../format/dtype.js';
 import { dtypeOfOtherName } from '../format/dtype-names.js';
-import { SMALL_FLOATS, type SmallFloat } from './small-floats.js';
+import { isCastTarget } from './cast.js';
+import { encodeE8M0, encodeSmallFloat } from './encode.js';
+import { cast } from './kernels.js';
+import { SMALL_FLOATS } from './small-floats.js';
 
 /** The dtypes that float32 values can be converted to. */
 export type FloatDtype = Extract<Dtype, `F${string}` | 'BF16' | 'C64'>;
@@ -69,107 +72,16 @@ export function fromFloat32(given: Float32Array, dtype: FloatDtype): FloatData<F
   const halves = dtype === 'F16' || dtype === 'BF16';
   const output = new (halves ? Uint16Array : Uint8Array)(values.length);
   const format = SMALL_FLOATS[dtype];
-  if (format !== undefined) encodeSmallFloat(values, output, format);
-  else if (dtype === 'BF16') encodeBF16(values, output);
-  else encodeE8M0(values, output);
+  const words = new Int32Array(values.buffer, values.byteOffset, values.length);
+  if (isCastTarget(dtype)) cast('F32', dtype, bytesOf(words), bytesOf(output));
+  else if (format !== undefined) encodeSmallFloat(words, output, format);
+  else encodeE8M0(words, output);
   if (dtype === 'F4') return packNibbles(output);
   return groupLength === 4 ? packSixBits(output) : output;
 }
 
-const INFINITY_PATTERN = 0x7f800000;
-
-function wordsOf(values: Float32Array): Int32Array {
-  return new Int32Array(values.buffer, values.byteOffset, values.length);
-}
-
-function encodeBF16(values: Float32Array, output: Uint8Array | Uint16Array): void {
-  const words = wordsOf(values);
-  for (let i = 0; i < words.length; i++) {
-    const word = words[i] as number;
-    if ((word & 0x7fffffff) > INFINITY_PATTERN) output[i] = (word >>> 16) | 0x40;
-    // A carry out of the mantissa increments the exponent, up to that of infinity.
-    else output[i] = (word + 0x7fff + ((word >>> 16) & 1)) >>> 16;
-  }
-}
-
-/** An exponent alone: drops the sign and takes the nearest power of two, the larger one of a tie. */
-function encodeE8M0(values: Float32Array, output: Uint8Array | Uint16Array): void {
-  const words = wordsOf(values);
-  for (let i = 0; i < words.length; i++) {
-    const word = words[i] as number;
-    const exponent = (word >>> 23) & 0xff;
-    const mantissa = word & 0x7fffff;
-    // A subnormal number has no leading 1: with half the mantissa it is 2^-127 itself, pattern 0.
-    const roundsUp = mantissa > 0x400000 || (mantissa === 0x400000 && exponent > 0);
-    output[i] = roundsUp && exponent < 0xff ? exponent + 1 : exponent;
-  }
-}
-
-/** Positive patterns: of the largest finite number, of what is too large, and of NaN. */
-function limitsOf(format: SmallFloat): { largest: number; overflow: number; nan: number } {
-  const { exponentBits, mantissaBits, special } = format;
-  const signBit = 1 << (exponentBits + mantissaBits);
-  const allOnes = signBit - 1;
-  const infinity = allOnes - ((1 << mantissaBits) - 1);
-  switch (special) {
-    case 'ieee': {
-      const nan = infinity | (1 << (mantissaBits - 1));
-      return { largest: infinity - 1, overflow: infinity, nan };
-    }
-    case 'all-ones':
-      return { largest: allOnes - 1, overflow: allOnes - 1, nan: allOnes };
-    case 'minus-zero':
-      return { largest: allOnes, overflow: signBit, nan: signBit };
-    case 'none':
-      // There is no NaN. XOR with the sign gives a zero of the other sign, as the oracle does.
-      return { largest: allOnes, overflow: allOnes, nan: signBit };
-  }
-}
-
-/**
- * A mantissa of 24 bits that is shifted right by this and rounded is 0. Also the largest shift with
- * which the sums below stay within 32 bits.
- */
-const SHIFT_TO_ZERO = 25;
-
-function encodeSmallFloat(
-  values: Float32Array,
-  output: Uint8Array | Uint16Array,
-  format: SmallFloat,
-): void {
-  const { exponentBits, mantissaBits, bias, special } = format;
-  const { largest, overflow, nan } = limitsOf(format);
-  const signShift = 31 - exponentBits - mantissaBits;
-  const signBit = 1 << (exponentBits + mantissaBits);
-  // The sign bit that zero and NaN can have.
-  const zeroSignBit = special === 'minus-zero' ? 0 : signBit;
-
-  // By the exponent of the float32: how far to shift its mantissa (with the leading 1), and what to
-  // add then. Rounding up may carry into the exponent, as it should.
-  const shifts = new Uint8Array(256);
-  const bases = new Int32Array(256);
-  for (let exponent = 0; exponent < 256; exponent++) {
-    const own = exponent - 127 + bias;
-    shifts[exponent] = Math.min(23 - mantissaBits + Math.max(1 - own, 0), SHIFT_TO_ZERO);
-    bases[exponent] = Math.max(own - 1, 0) << mantissaBits;
-  }
-
-  const words = wordsOf(values);
-  for (let i = 0; i < words.length; i++) {
-    const word = words[i] as number;
-    const sign = (word >>> signShift) & signBit;
-    if ((word & 0x7fffffff) > INFINITY_PATTERN) {
-      output[i] = (sign & zeroSignBit) ^ nan;
-      continue;
-    }
-    const exponent = (word >>> 23) & 0xff;
-    const shift = shifts[exponent] as number;
-    const mantissa = (word & 0x7fffff) | 0x800000;
-    const half = (1 << (shift - 1)) - 1 + ((mantissa >>> shift) & 1);
-    const rounded = (bases[exponent] as number) + ((mantissa + half) >>> shift);
-    if (rounded === 0) output[i] = sign & zeroSignBit;
-    else output[i] = sign | (rounded > largest ? overflow : rounded);
-  }
+function bytesOf({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array {
+  return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
 /** Packs two patterns into a byte, the first in the low four bits. */

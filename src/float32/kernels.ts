@@ -1,8 +1,9 @@
-/** Converts to float32 by the fastest way there is: kernels that were provided, else TypeScript. */
+/** Converts to float32, and casts, by the fastest way there is: kernels that were provided, else TypeScript. */
 
 import { argumentRangeError, argumentTypeError } from '../errors/arguments.js';
 import { isFloat32Array, plainFloat32Array } from '../errors/brand-checks.js';
 import type { Dtype } from '../format/dtype.js';
+import { type CastSource, type CastTarget, castInTypeScript } from './cast.js';
 import { convertToFloat32 } from './to-float32.js';
 
 /** Kernels that are faster than TypeScript. The arrays are as for {@link convert}. */
@@ -11,6 +12,8 @@ export interface Float32Kernels {
   convert(dtype: Dtype, bytes: Uint8Array, output: Float32Array): void;
   /** Converts on a thread of a pool. */
   convertAsync(dtype: Dtype, bytes: Uint8Array, output: Float32Array): Promise<void>;
+  /** Casts on this thread. */
+  cast(from: CastSource, to: CastTarget, bytes: Uint8Array, output: Uint8Array): number;
 }
 
 let provided: () => Float32Kernels | undefined = () => undefined;
@@ -34,6 +37,22 @@ export function convert(dtype: Dtype, bytes: Uint8Array, output: Float32Array): 
   const kernels = provided();
   if (kernels === undefined) convertToFloat32(dtype, bytes, output);
   else kernels.convert(dtype, bytes, output);
+}
+
+/**
+ * Casts packed elements to another dtype, at any alignment, on this thread. Returns how many were too large
+ * for it, as `castInTypeScript` does.
+ */
+export function cast(
+  from: CastSource,
+  to: CastTarget,
+  bytes: Uint8Array,
+  output: Uint8Array,
+): number {
+  const kernels = provided();
+  return kernels === undefined
+    ? castInTypeScript(from, to, bytes, output)
+    : kernels.cast(from, to, bytes, output);
 }
 
 /** Whether `convertOnPool` has threads to work on. */

@@ -1,0 +1,10 @@
+#include "cast.h"
+
+#include "cast_formats.h"
+
+CastKernel FindCast(Dtype from, Dtype to, Level level) {
+#if defined(__x86_64__)
+  if (level != Level::kPlain && HasAvx2()) return Avx2Cast(from, to);
+#endif
+  return level == Level::kAvx2 ? nullptr : Casts<PlainDecode, PlainEncode>::Select(from, to);
+}

@@ -1,0 +1,26 @@
+#ifndef SAFETENSORS_MMAP_CAST_H_
+#define SAFETENSORS_MMAP_CAST_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "convert.h"
+#include "processor.h"
+
+// Casts of packed little-endian elements to another floating-point dtype: F32, F64, F16 and BF16 to
+// F32, F16, BF16, F8_E4M3 and F8_E5M2. They give the same bits as src/float32/casts.ts. The kernels
+// are pure: any thread, any alignment, any count.
+
+// Writes `count` elements to `output`, which does not overlap the source. Returns how many were too
+// large for the dtype: finite ones that became infinite, and for F8_E4M3, which has no infinity,
+// all that became its largest number.
+using CastKernel = uint64_t (*)(const uint8_t* source, uint8_t* output, size_t count);
+
+// Null when there is no such cast.
+CastKernel FindCast(Dtype from, Dtype to, Level level);
+
+// Kernels compiled for AVX2 and F16C, which a processor without these cannot run. Only built for
+// x64.
+CastKernel Avx2Cast(Dtype from, Dtype to);
+
+#endif  // SAFETENSORS_MMAP_CAST_H_

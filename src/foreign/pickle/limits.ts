@@ -1,0 +1,76 @@
+/** How much a pickle may ask for. Every limit is far above what checkpoints need. */
+
+import { requireInteger } from '../../errors/arguments.js';
+import { type ErrorContext, ForeignFormatError } from '../../errors/errors.js';
+
+/** What a pickle may cost; see the defaults. */
+export interface PickleLimits {
+  /** Longest pickle, in bytes; 64 MiB by default: 139 000 tensors take about 30. */
+  readonly maxPickleByteLength?: number | undefined;
+  /** Most opcodes; 10 million by default: a tensor takes about 35. */
+  readonly maxOpcodes?: number | undefined;
+  /** How deep lists, tuples and dicts may nest; 500 by default: real checkpoints stay below 20. */
+  readonly maxDepth?: number | undefined;
+  /** Most memory for all that the pickle makes, in bytes, by estimate; 128 MiB by default. */
+  readonly maxPickleMemoryByteLength?: number | undefined;
+}
+
+/** All limits. */
+export type AllPickleLimits = Readonly<Record<keyof PickleLimits, number>>;
+
+/** What holds for limits that are left out. */
+export const DEFAULT_PICKLE_LIMITS: AllPickleLimits = {
+  maxPickleByteLength: 64 * 2 ** 20,
+  maxOpcodes: 10_000_000,
+  maxDepth: 500,
+  maxPickleMemoryByteLength: 128 * 2 ** 20,
+};
+
+/** The limits, with defaults for those that are left out. Throws unless each is a positive integer. */
+export function allPickleLimits(limits: PickleLimits): AllPickleLimits {
+  const all: Record<keyof PickleLimits, number> = { ...DEFAULT_PICKLE_LIMITS };
+  for (const name of Object.keys(DEFAULT_PICKLE_LIMITS) as (keyof PickleLimits)[]) {
+    const value = limits[name] ?? all[name];
+    requireInteger(name, value, 1, Number.MAX_SAFE_INTEGER);
+    all[name] = value;
+  }
+  return all;
+}
+
+/** Where a pickle lies, for messages. */
+export interface PickleContext extends ErrorContext {
+  /** The record of an archive that it is; left out when its positions are those of the file. */
+  readonly part?: string | undefined;
+}
+
+/** The error of a pickle that is wrong at a byte. */
+export function pickleError(
+  message: string,
+  at: number,
+  context: PickleContext,
+): ForeignFormatError {
+  return new ForeignFormatError(
+    'SAFETENSORS_INVALID_PICKLE',
+    `${placeOf(at, context)}: ${message}`,
+    context,
+  );
+}
+
+/** The error of a pickle that asks for more than an option allows. */
+export function pickleLimitError(
+  option: keyof PickleLimits,
+  limits: AllPickleLimits,
+  at: number,
+  context: PickleContext,
+): ForeignFormatError {
+  return new ForeignFormatError(
+    'SAFETENSORS_FOREIGN_LIMIT',
+    `${placeOf(at, context)}: the pickle asks for more than ${option} allows, ${limits[option]}`,
+    context,
+  );
+}
+
+/** A place in a pickle, for messages. */
+export function placeOf(at: number, { part }: PickleContext): string {
+  return part === undefined ? `byte ${at}` : `byte ${at} of ${part}`;
+}

@@ -1,0 +1,63 @@
+/** Values that stand in a pickle as they are. */
+
+import * as op from './opcodes.js';
+import type { PickleReader } from './reader.js';
+import {
+  PickleBytes,
+  PickleFloat,
+  PickleList,
+  PickleMap,
+  PickleSet,
+  type PickleValue,
+} from './values.js';
+
+/** The value that an opcode and what follows it say; undefined for opcodes that do something else. */
+export function readLiteral(code: number, reader: PickleReader): PickleValue | undefined {
+  switch (code) {
+    case op.NONE:
+      return null;
+    case op.NEWTRUE:
+      return true;
+    case op.NEWFALSE:
+      return false;
+    case op.BININT:
+      return reader.int32();
+    case op.BININT1:
+      return reader.byte();
+    case op.BININT2:
+      return reader.uint16();
+    case op.LONG1:
+      return reader.integer(reader.byte());
+    case op.BINFLOAT:
+      return new PickleFloat(reader.float64());
+    case op.BINUNICODE:
+      return reader.text(reader.uint32());
+    case op.SHORT_BINUNICODE:
+    // Names, in checkpoints that Python 2 wrote.
+    case op.SHORT_BINSTRING:
+      return reader.text(reader.byte());
+    case op.BINUNICODE8:
+      return reader.text(reader.uint64());
+    case op.BINBYTES:
+      return bytesOf(reader, reader.uint32());
+    case op.SHORT_BINBYTES:
+      return bytesOf(reader, reader.byte());
+    case op.BINBYTES8:
+    case op.BYTEARRAY8:
+      return bytesOf(reader, reader.uint64());
+    case op.EMPTY_TUPLE:
+      return [];
+    case op.EMPTY_LIST:
+      return new PickleList();
+    case op.EMPTY_DICT:
+      return new PickleMap();
+    case op.EMPTY_SET:
+      return new PickleSet();
+    default:
+      return undefined;
+  }
+}
+
+function bytesOf(reader: PickleReader, byteLength: number): PickleBytes {
+  return new PickleBytes(new Uint8Array(reader.take(byteLength)));
+}

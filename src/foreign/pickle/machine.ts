@@ -1,0 +1,458 @@
+/**
+ * The pickle machine: bytes in, data out. It imports nothing by name and calls nothing: what a pickle calls
+ * is made by the host, from a fixed list, out of data.
+ *
+ * File length: one class, and most lines are the cases of one switch, an opcode each.
+ */
+
+import { ForeignFormatError, quoteName } from '../../errors/errors.js';
+import {
+  type AllPickleLimits,
+  DEFAULT_PICKLE_LIMITS,
+  type PickleContext,
+  placeOf,
+} from './limits.js';
+import { readLiteral } from './literals.js';
+import * as op from './opcodes.js';
+import { PickleReader } from './reader.js';
+import { scanOpcodes } from './scan.js';
+import {
+  PickleBytes,
+  PickleGlobal,
+  PickleList,
+  PickleMap,
+  PickleSet,
+  type PickleTuple,
+  type PickleValue,
+  Placeholder,
+} from './values.js';
+
+/** What the machine asks the format that it reads for. `at` is the byte of the opcode. */
+export interface PickleHost {
+  /** A class or function by its exact names; undefined when it is forbidden. */
+  global(module: string, name: string): PickleGlobal | undefined;
+  /** What a call gives: of a function, or of a class for a new object. */
+  call(callee: PickleGlobal, args: PickleTuple, at: number): PickleValue;
+  /** What an object becomes that is given a state. */
+  build(target: PickleValue, state: PickleValue, at: number): PickleValue;
+  /** What a persistent id stands for. */
+  persistent(id: PickleValue, at: number): PickleValue;
+}
+
+/** A pickle that was read. */
+export interface ReadPickle {
+  readonly value: PickleValue;
+  /** The byte after the pickle. */
+  readonly end: number;
+}
+
+/**
+ * Reads the pickle that begins at `begin`.
+ *
+ * @throws ForeignFormatError `SAFETENSORS_INVALID_PICKLE`, `SAFETENSORS_FOREIGN_LIMIT`;
+ *   `SAFETENSORS_FORBIDDEN_GLOBAL`, which lists all of them that the pickle names
+ */
+export function readPickle(
+  bytes: Uint8Array,
+  begin: number,
+  host: PickleHost,
+  limits: AllPickleLimits = DEFAULT_PICKLE_LIMITS,
+  context: PickleContext = {},
+): ReadPickle {
+  return new Machine(bytes, begin, host, limits, context).run();
+}
+
+/** Protocols whose opcodes are known; older ones are made of lines of text. */
+const LOWEST_PROTOCOL = 2;
+const HIGHEST_PROTOCOL = 5;
+
+/** Python numbers what it memoizes from 0 on. */
+const MAX_MEMO_INDEX = 2 ** 24;
+
+/** Most values on the stack: Python's pickles hand over a thousand at a time, but tuples are whole. */
+const MAX_STACK_LENGTH = 2 ** 20;
+
+/** A message lists at most so many globals. */
+const MAX_SHOWN_GLOBALS = 20;
+
+/** What values take of memory, in bytes: by estimate, and rather too much. */
+const COST = {
+  object: 64,
+  item: 16,
+  entry: 64,
+  oddKey: 256,
+  memo: 64,
+  text: 32,
+  bigint: 288,
+} as const;
+
+class Machine {
+  readonly #reader: PickleReader;
+  readonly #bytes: Uint8Array;
+  readonly #begin: number;
+  readonly #host: PickleHost;
+  readonly #limits: AllPickleLimits;
+  readonly #context: PickleContext;
+  readonly #stack: PickleValue[] = [];
+  /** Lengths that the stack had at the marks that are open. */
+  readonly #marks: number[] = [];
+  /** Nothing below the last mark is reached. */
+  #floor = 0;
+  readonly #memo: PickleValue[] = [];
+  /** Memoized values whose number is not the next one. */
+  readonly #sparseMemo = new Map<number, PickleValue>();
+  #memoryLeft: number;
+  /** Where the opcode under way begins. */
+  #at = 0;
+
+  constructor(
+    bytes: Uint8Array,
+    begin: number,
+    host: PickleHost,
+    limits: AllPickleLimits,
+    context: PickleContext,
+  ) {
+    this.#reader = new PickleReader(bytes, begin, limits, context);
+    this.#bytes = bytes;
+    this.#begin = begin;
+    this.#host = host;
+    this.#limits = limits;
+    this.#context = context;
+    this.#memoryLeft = limits.maxPickleMemoryByteLength;
+  }
+
+  run(): ReadPickle {
+    const reader = this.#reader;
+    const { maxOpcodes } = this.#limits;
+    this.#readProtocol();
+    for (let count = 1; ; count++) {
+      this.#at = reader.at;
+      if (count >= maxOpcodes) throw reader.limitError('maxOpcodes', this.#at);
+      const code = reader.byte();
+      if (code === op.STOP) return { value: this.#result(), end: reader.at };
+      const literal = readLiteral(code, reader);
+      if (literal === undefined) this.#step(code);
+      else this.#pushLiteral(literal);
+    }
+  }
+
+  #readProtocol(): void {
+    const begin = this.#reader.at;
+    const code = this.#reader.byte();
+    if (code !== op.PROTO) {
+      throw this.#reader.error(
+        `expected a pickle of protocol 2 or later, found ${op.describeOpcode(code)}`,
+        begin,
+      );
+    }
+    const protocol = this.#reader.byte();
+    if (protocol >= LOWEST_PROTOCOL && protocol <= HIGHEST_PROTOCOL) return;
+    const expected = `protocol ${LOWEST_PROTOCOL} to ${HIGHEST_PROTOCOL}`;
+    throw this.#reader.error(`expected ${expected}, found ${protocol}`, begin + 1);
+  }
+
+  #step(code: number): void {
+    const reader = this.#reader;
+    switch (code) {
+      case op.MARK:
+        this.#mark();
+        break;
+      case op.TUPLE1:
+        this.#makeTuple([this.#pop()]);
+        break;
+      case op.TUPLE2:
+        this.#makeTuple(this.#popMany(2));
+        break;
+      case op.TUPLE3:
+        this.#makeTuple(this.#popMany(3));
+        break;
+      case op.TUPLE:
+        this.#makeTuple(this.#popToMark());
+        break;
+      case op.FROZENSET:
+        this.#makeSet(this.#popToMark());
+        break;
+      case op.APPEND:
+        this.#append(this.#popMany(1));
+        break;
+      case op.APPENDS:
+        this.#append(this.#popToMark());
+        break;
+      case op.SETITEM:
+        this.#setItems(this.#popMany(2));
+        break;
+      case op.SETITEMS:
+        this.#setItems(this.#popToMark());
+        break;
+      case op.ADDITEMS:
+        this.#addItems(this.#popToMark());
+        break;
+      case op.POP:
+        this.#pop();
+        break;
+      case op.POP_MARK:
+        this.#popToMark();
+        break;
+      case op.DUP:
+        this.#push(this.#top());
+        break;
+      case op.BINPUT:
+        this.#memoize(reader.byte());
+        break;
+      case op.LONG_BINPUT:
+        this.#memoize(reader.uint32());
+        break;
+      case op.MEMOIZE:
+        this.#memoize(this.#memo.length + this.#sparseMemo.size);
+        break;
+      case op.BINGET:
+        this.#recall(reader.byte());
+        break;
+      case op.LONG_BINGET:
+        this.#recall(reader.uint32());
+        break;
+      case op.GLOBAL:
+        this.#pushGlobal(reader.line(), reader.line());
+        break;
+      case op.STACK_GLOBAL:
+        this.#pushStackGlobal();
+        break;
+      case op.REDUCE:
+      case op.NEWOBJ:
+        this.#call();
+        break;
+      case op.BUILD:
+        this.#build();
+        break;
+      case op.BINPERSID:
+        this.#spend(COST.object);
+        this.#push(this.#host.persistent(this.#pop(), this.#at));
+        break;
+      case op.FRAME:
+        this.#checkFrame(reader.uint64());
+        break;
+      default:
+        this.#fail(`expected an opcode that makes data, found ${op.describeOpcode(code)}`);
+    }
+  }
+
+  #fail(message: string): never {
+    throw this.#reader.error(message, this.#at);
+  }
+
+  #spend(byteLength: number): void {
+    this.#memoryLeft -= byteLength;
+    if (this.#memoryLeft < 0) {
+      throw this.#reader.limitError('maxPickleMemoryByteLength', this.#at);
+    }
+  }
+
+  #push(value: PickleValue): void {
+    if (this.#stack.length >= MAX_STACK_LENGTH) {
+      this.#fail(`expected at most ${MAX_STACK_LENGTH} values on the stack, found another one`);
+    }
+    this.#stack.push(value);
+  }
+
+  #pop(): PickleValue {
+    if (this.#stack.length <= this.#floor) this.#fail('expected a value on the stack, found none');
+    return this.#stack.pop() as PickleValue;
+  }
+
+  /** Values in the order in which they were pushed. */
+  #popMany(count: number): PickleValue[] {
+    const begin = this.#stack.length - count;
+    if (begin < this.#floor) this.#fail(`expected ${count} values on the stack, found fewer`);
+    return this.#stack.splice(begin);
+  }
+
+  #top(): PickleValue {
+    if (this.#stack.length <= this.#floor) this.#fail('expected a value on the stack, found none');
+    return this.#stack[this.#stack.length - 1] as PickleValue;
+  }
+
+  #mark(): void {
+    if (this.#marks.length >= this.#limits.maxDepth) {
+      throw this.#reader.limitError('maxDepth', this.#at);
+    }
+    this.#marks.push(this.#stack.length);
+    this.#floor = this.#stack.length;
+  }
+
+  #popToMark(): PickleValue[] {
+    const begin = this.#marks.pop();
+    if (begin === undefined) this.#fail('expected a mark on the stack, found none');
+    this.#floor = this.#marks.at(-1) ?? 0;
+    return this.#stack.splice(begin);
+  }
+
+  #result(): PickleValue {
+    const found = this.#stack.length;
+    if (found !== 1 || this.#marks.length > 0) {
+      this.#fail(`expected one value at the end, found ${found} and ${this.#marks.length} marks`);
+    }
+    return this.#stack[0] as PickleValue;
+  }
+
+  #pushLiteral(value: PickleValue): void {
+    if (typeof value === 'string') this.#spend(COST.text + value.length);
+    else if (value instanceof PickleBytes) this.#spend(2 * COST.object + value.bytes.length);
+    else if (typeof value === 'object' && value !== null) this.#spend(COST.object);
+    else if (typeof value === 'bigint') this.#spend(COST.bigint);
+    this.#push(value);
+  }
+
+  #makeTuple(items: PickleTuple): void {
+    this.#spend(COST.object + COST.item * items.length);
+    this.#push(items);
+  }
+
+  #makeSet(items: readonly PickleValue[]): void {
+    this.#spend(COST.object);
+    this.#push(new PickleSet());
+    this.#addItems(items);
+  }
+
+  #checkFrame(byteLength: number): void {
+    const { left } = this.#reader;
+    if (byteLength > left) this.#fail(`expected a frame of ${byteLength} bytes, found ${left}`);
+  }
+
+  #append(items: readonly PickleValue[]): void {
+    const target = this.#top();
+    const list = target instanceof Placeholder ? target.items : target;
+    if (!(list instanceof PickleList)) this.#fail('expected a list to append to, found none');
+    // An array that grows makes room for more than it needs.
+    this.#spend(COST.item * (list.items.length === 0 ? 16 + items.length : items.length));
+    for (const item of items) list.items.push(item);
+  }
+
+  #setItems(items: readonly PickleValue[]): void {
+    const target = this.#top();
+    const map = target instanceof Placeholder ? target.entries : target;
+    if (!(map instanceof PickleMap)) this.#fail('expected a dict to set items in, found none');
+    if (items.length % 2 !== 0) {
+      this.#fail(`expected keys with values, found ${items.length} values`);
+    }
+    if (map.size === 0) this.#spend(4 * COST.entry);
+    for (let i = 0; i < items.length; i += 2) {
+      const key = items[i] as PickleValue;
+      this.#spend(typeof key === 'string' ? COST.entry : COST.entry + COST.oddKey);
+      if (!map.set(key, items[i + 1] as PickleValue)) {
+        this.#fail('expected a key that is a text, a number or a short tuple, found another value');
+      }
+    }
+  }
+
+  #addItems(items: readonly PickleValue[]): void {
+    const set = this.#top();
+    if (!(set instanceof PickleSet)) this.#fail('expected a set to add items to, found none');
+    this.#spend(items.length * (COST.entry + COST.oddKey));
+    for (const item of items) {
+      if (!set.add(item)) {
+        this.#fail(
+          'expected an item that is a text, a number or a short tuple, found another value',
+        );
+      }
+    }
+  }
+
+  #memoize(index: number): void {
+    const value = this.#top();
+    const memo = this.#memo;
+    if (index < memo.length) {
+      memo[index] = value;
+    } else if (index === memo.length && this.#sparseMemo.size === 0) {
+      this.#spend(COST.item);
+      memo.push(value);
+    } else {
+      if (index > MAX_MEMO_INDEX) {
+        throw new ForeignFormatError(
+          'SAFETENSORS_FOREIGN_LIMIT',
+          `${placeOf(this.#at, this.#context)}: expected a memo of at most ${MAX_MEMO_INDEX} values, found number ${index}`,
+          this.#context,
+        );
+      }
+      this.#spend(COST.memo);
+      this.#sparseMemo.set(index, value);
+    }
+  }
+
+  #recall(index: number): void {
+    const value = index < this.#memo.length ? this.#memo[index] : this.#sparseMemo.get(index);
+    if (value === undefined) {
+      this.#fail(`expected a memoized value number ${index}, found none`);
+    }
+    this.#push(value);
+  }
+
+  #pushStackGlobal(): void {
+    const name = this.#pop();
+    const module = this.#pop();
+    if (typeof module !== 'string' || typeof name !== 'string') {
+      this.#fail('expected the names of a global, found other values');
+    }
+    this.#pushGlobal(module, name);
+  }
+
+  #pushGlobal(module: string, name: string): void {
+    const global = this.#host.global(module, name);
+    if (global === undefined) throw this.#forbidden();
+    this.#spend(COST.object);
+    this.#push(global);
+  }
+
+  /** Names every forbidden global of the pickle: people want to see all at once. */
+  #forbidden(): ForeignFormatError {
+    const { globals } = scanOpcodes(this.#bytes, this.#begin, this.#limits);
+    const found = globals.filter(
+      ({ module, name }) => this.#host.global(module, name) === undefined,
+    );
+    const shown = found
+      .slice(0, MAX_SHOWN_GLOBALS)
+      .map(
+        ({ module, name, position }) =>
+          `${quoteName(`${module}.${name}`)} (${placeOf(position, this.#context)})`,
+      );
+    if (found.length > shown.length) shown.push(`${found.length - shown.length} more`);
+    return new ForeignFormatError(
+      'SAFETENSORS_FORBIDDEN_GLOBAL',
+      `the pickle names what could run code: ${shown.join(', ')}; nothing of it was run`,
+      this.#context,
+    );
+  }
+
+  #call(): void {
+    const args = this.#pop();
+    const callee = this.#pop();
+    if (!(callee instanceof PickleGlobal)) {
+      this.#fail('expected a class or function to call, found another value');
+    }
+    if (!Array.isArray(args)) this.#fail('expected a tuple of arguments, found another value');
+    this.#spend(COST.object);
+    for (const arg of args) this.#spend(costOfCopy(arg));
+    const made = callee.isUnknown
+      ? new Placeholder(callee, args)
+      : this.#host.call(callee, args, this.#at);
+    this.#push(made);
+  }
+
+  #build(): void {
+    const state = this.#pop();
+    const target = this.#pop();
+    if (!(target instanceof Placeholder)) {
+      this.#push(this.#host.build(target, state, this.#at));
+      return;
+    }
+    target.state = state;
+    this.#push(target);
+  }
+}
+
+/** What a call may take of memory that copies its argument. */
+function costOfCopy(value: PickleValue): number {
+  if (typeof value === 'string') return 2 * value.length;
+  if (value instanceof PickleBytes) return value.bytes.length;
+  if (value instanceof PickleList) return value.items.length * (COST.entry + COST.oddKey);
+  return value instanceof PickleMap ? value.size * COST.entry : COST.item;
+}

@@ -1,0 +1,161 @@
+/** Reads the bytes of a pickle: numbers, texts and lines, each checked against the end first. */
+
+import {
+  type AllPickleLimits,
+  type PickleContext,
+  type PickleLimits,
+  pickleError,
+  pickleLimitError,
+} from './limits.js';
+
+// A byte order mark is a character like any other.
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/** Texts up to this length are decoded here: calling the decoder takes longer. */
+const SHORT_TEXT_LENGTH = 64;
+
+/** Python reads names of globals up to a line's end; real ones are shorter than this. */
+const MAX_LINE_LENGTH = 4096;
+
+const LINE_FEED = 0x0a;
+
+/** A position in the bytes of a pickle, which may be followed by others. */
+export class PickleReader {
+  /** The next byte. */
+  at: number;
+  readonly #bytes: Uint8Array;
+  readonly #view: DataView;
+  readonly #end: number;
+  readonly #limits: AllPickleLimits;
+  readonly #context: PickleContext;
+
+  /** The pickle begins at `begin` and ends anywhere before the end of the bytes. */
+  constructor(bytes: Uint8Array, begin: number, limits: AllPickleLimits, context: PickleContext) {
+    this.#bytes = bytes;
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    this.at = begin;
+    this.#end = Math.min(bytes.length, begin + limits.maxPickleByteLength);
+    this.#limits = limits;
+    this.#context = context;
+  }
+
+  /** Bytes that are left. */
+  get left(): number {
+    return this.#end - this.at;
+  }
+
+  /** The next byte. */
+  byte(): number {
+    if (this.at >= this.#end) this.#failAtEnd(1);
+    return this.#bytes[this.at++] as number;
+  }
+
+  /** The next bytes, as a view. */
+  take(byteLength: number): Uint8Array {
+    const begin = this.skip(byteLength);
+    return this.#bytes.subarray(begin, this.at);
+  }
+
+  /** Passes over the next bytes; returns where they begin. */
+  skip(byteLength: number): number {
+    if (byteLength > this.#end - this.at) this.#failAtEnd(byteLength);
+    const begin = this.at;
+    this.at += byteLength;
+    return begin;
+  }
+
+  uint16(): number {
+    return this.#view.getUint16(this.skip(2), true);
+  }
+
+  int32(): number {
+    return this.#view.getInt32(this.skip(4), true);
+  }
+
+  uint32(): number {
+    return this.#view.getUint32(this.skip(4), true);
+  }
+
+  /** A length in 8 bytes. One that is no safe integer is far beyond the end. */
+  uint64(): number {
+    return Number(this.#view.getBigUint64(this.skip(8), true));
+  }
+
+  /** A big-endian double, as pickles have them. */
+  float64(): number {
+    return this.#view.getFloat64(this.skip(8), false);
+  }
+
+  /** A little-endian integer in two's complement; a number where that is exact. */
+  integer(byteLength: number): number | bigint {
+    const bytes = this.take(byteLength);
+    if (byteLength <= 6) {
+      let value = 0;
+      for (let i = byteLength - 1; i >= 0; i--) value = value * 256 + (bytes[i] as number);
+      const isNegative = byteLength > 0 && (bytes[byteLength - 1] as number) >= 128;
+      return isNegative ? value - 256 ** byteLength : value;
+    }
+    let digits = '0x';
+    for (let i = byteLength - 1; i >= 0; i--) {
+      digits += (bytes[i] as number).toString(16).padStart(2, '0');
+    }
+    const value = BigInt.asIntN(8 * byteLength, BigInt(digits));
+    const number = Number(value);
+    return Number.isSafeInteger(number) ? number : value;
+  }
+
+  /** UTF-8 of that many bytes. */
+  text(byteLength: number): string {
+    const bytes = this.take(byteLength);
+    const short = byteLength <= SHORT_TEXT_LENGTH ? shortText(bytes) : undefined;
+    if (short !== undefined) return short;
+    try {
+      return decoder.decode(bytes);
+    } catch {
+      throw this.error('expected UTF-8, found other bytes', this.at - byteLength);
+    }
+  }
+
+  /** A line of text, without its end. */
+  line(): string {
+    const begin = this.at;
+    const end = this.#bytes.subarray(begin, begin + MAX_LINE_LENGTH).indexOf(LINE_FEED);
+    if (end === -1) {
+      const expected = `a line of at most ${MAX_LINE_LENGTH} bytes`;
+      throw this.error(`expected ${expected}, found no end of it`, begin);
+    }
+    const text = this.text(end);
+    this.byte();
+    return text;
+  }
+
+  /** Passes over a line of any bytes. */
+  skipLine(): void {
+    const end = this.#bytes.subarray(this.at, this.#end).indexOf(LINE_FEED);
+    this.skip(end === -1 ? this.left + 1 : end + 1);
+  }
+
+  /** An error about the byte at a position. */
+  error(message: string, at: number): Error {
+    return pickleError(message, at, this.#context);
+  }
+
+  /** An error about a limit that is passed at a position. */
+  limitError(option: keyof PickleLimits, at: number): Error {
+    return pickleLimitError(option, this.#limits, at, this.#context);
+  }
+
+  #failAtEnd(byteLength: number): never {
+    // There are more bytes, but not for this pickle.
+    if (this.#end < this.#bytes.length && byteLength <= this.#bytes.length - this.at) {
+      throw this.limitError('maxPickleByteLength', this.at);
+    }
+    throw this.error(`expected ${byteLength} more bytes, found ${this.left}`, this.at);
+  }
+}
+
+/** The text if all of it is ASCII. */
+function shortText(bytes: Uint8Array): string | undefined {
+  for (let i = 0; i < bytes.length; i++) if ((bytes[i] as number) >= 0x80) return undefined;
+  return String.fromCharCode.apply(null, bytes as unknown as number[]);
+}

@@ -1,0 +1,210 @@
+/**
+ * What a pickle builds: data alone. Nothing of it has a prototype or a key that the pickle chose.
+ * Integers are numbers, those that are not safe bigints; tuples are arrays.
+ */
+
+/** Anything on the stack of the machine. */
+export type PickleValue =
+  | null
+  | boolean
+  | number
+  | bigint
+  | string
+  | PickleTuple
+  | PickleFloat
+  | PickleBytes
+  | PickleList
+  | PickleMap
+  | PickleSet
+  | PickleObject;
+
+/** A tuple; never written to after it was made. */
+export type PickleTuple = readonly PickleValue[];
+
+/** A floating-point number: 1.0 is no size, 1 is. */
+export class PickleFloat {
+  readonly value: number;
+
+  /** One of Python's floats. */
+  constructor(value: number) {
+    this.value = value;
+  }
+}
+
+/** Bytes, a copy. */
+export class PickleBytes {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+
+  /** Takes ownership of the bytes. */
+  constructor(bytes: Uint8Array<ArrayBuffer>) {
+    this.bytes = bytes;
+  }
+}
+
+/** A list. */
+export class PickleList {
+  readonly items: PickleValue[] = [];
+}
+
+/** Values that hosts make of globals and calls. */
+export abstract class PickleObject {}
+
+/** A class or function that a pickle names. */
+export class PickleGlobal extends PickleObject {
+  readonly module: string;
+  readonly name: string;
+  /** Whether it stands for something unknown: what is called by this name becomes a placeholder. */
+  readonly isUnknown: boolean;
+
+  /** Names as they stand in the pickle, or as Python 3 calls them. */
+  constructor(module: string, name: string, isUnknown = false) {
+    super();
+    this.module = module;
+    this.name = name;
+    this.isUnknown = isUnknown;
+  }
+
+  /** Module and name with a dot. */
+  get path(): string {
+    return `${this.module}.${this.name}`;
+  }
+}
+
+/** What an unknown global would have made: what it was called with, and what was put into it. */
+export class Placeholder extends PickleObject {
+  readonly global: PickleGlobal;
+  readonly args: PickleTuple;
+  state: PickleValue = null;
+  #items: PickleList | undefined;
+  #entries: PickleMap | undefined;
+
+  /** Runs nothing. */
+  constructor(global: PickleGlobal, args: PickleTuple) {
+    super();
+    this.global = global;
+    this.args = args;
+  }
+
+  /** What was appended to it, for unknown kinds of lists; made when it is first asked for. */
+  get items(): PickleList {
+    this.#items ??= new PickleList();
+    return this.#items;
+  }
+
+  /** What was set in it, for unknown kinds of dicts; made when it is first asked for. */
+  get entries(): PickleMap {
+    this.#entries ??= new PickleMap();
+    return this.#entries;
+  }
+
+  /** Whether something was appended or set. */
+  get isFilled(): boolean {
+    return this.#items !== undefined || this.#entries !== undefined;
+  }
+}
+
+/**
+ * Keys that are no strings are compared by a text, of at most so many parts and characters: a pickle of a
+ * few bytes can use a long one a million times.
+ */
+const MAX_KEY_PARTS = 16;
+const MAX_KEY_LENGTH = 256;
+
+/** A dict, in the order in which its keys were set first. */
+export class PickleMap {
+  /** Its class in Python. */
+  readonly kind: 'dict' | 'OrderedDict' | 'Counter';
+  #entries: Map<PickleValue, PickleValue> | undefined;
+  /** The keys that are not strings, by what makes keys equal in Python. */
+  #others: Map<string, PickleValue> | undefined;
+
+  /** An empty one. */
+  constructor(kind: 'dict' | 'OrderedDict' | 'Counter' = 'dict') {
+    this.kind = kind;
+  }
+
+  get size(): number {
+    return this.#entries?.size ?? 0;
+  }
+
+  /** Sets a value; a key that is there already keeps its place. Returns false when it cannot be a key. */
+  set(key: PickleValue, value: PickleValue): boolean {
+    this.#entries ??= new Map();
+    if (typeof key === 'string') {
+      this.#entries.set(key, value);
+      return true;
+    }
+    const text = keyText(key);
+    if (text === undefined) return false;
+    this.#others ??= new Map();
+    const known = this.#others.get(text);
+    if (known === undefined) this.#others.set(text, key);
+    this.#entries.set(known ?? key, value);
+    return true;
+  }
+
+  /** The value of a key. */
+  get(key: string | number): PickleValue | undefined {
+    if (typeof key === 'string') return this.#entries?.get(key);
+    const known = this.#others?.get(keyText(key) as string);
+    return known === undefined ? undefined : this.#entries?.get(known);
+  }
+
+  /** Keys and values in order. */
+  *[Symbol.iterator](): Generator<[PickleValue, PickleValue], void, void> {
+    if (this.#entries !== undefined) yield* this.#entries;
+  }
+}
+
+/** A set, in the order in which its items were added. */
+export class PickleSet {
+  readonly #items = new PickleMap();
+
+  /** Returns false when the value cannot be an item. */
+  add(value: PickleValue): boolean {
+    return this.#items.set(value, null);
+  }
+
+  /** The items in order. */
+  *[Symbol.iterator](): Generator<PickleValue, void, void> {
+    for (const [item] of this.#items) yield item;
+  }
+}
+
+/** A text that is the same for keys that Python takes for equal: 1, 1.0 and True. Undefined for no key. */
+function keyText(key: PickleValue): string | undefined {
+  const texts: string[] = [];
+  const rest: PickleValue[] = [key];
+  for (let next = rest.pop(); next !== undefined; next = rest.pop()) {
+    if (texts.length + rest.length > MAX_KEY_PARTS) return undefined;
+    if (Array.isArray(next)) {
+      texts.push(`t${next.length}`);
+      if (next.length <= MAX_KEY_PARTS) rest.push(...next.toReversed());
+      else return undefined;
+    } else {
+      const text = simpleKeyText(next);
+      if (text === undefined) return undefined;
+      texts.push(text);
+    }
+  }
+  return texts.join(' ');
+}
+
+function simpleKeyText(key: PickleValue): string | undefined {
+  if (key === null) return 'None';
+  if (typeof key === 'boolean') return `n${Number(key)}`;
+  if (typeof key === 'number') return `n${key}`;
+  if (key instanceof PickleFloat) return numberText(key.value);
+  if (key instanceof PickleGlobal) return `g${key.module} ${key.name}`;
+  if (typeof key === 'bigint') return `n${key}`;
+  if (typeof key === 'string') {
+    return key.length > MAX_KEY_LENGTH ? undefined : `s${JSON.stringify(key)}`;
+  }
+  if (!(key instanceof PickleBytes) || key.bytes.length > MAX_KEY_LENGTH) return undefined;
+  return `b${key.bytes.join()}`;
+}
+
+/** An integral float is equal to the integer. */
+function numberText(value: number): string {
+  return `n${Number.isInteger(value) ? BigInt(value) : value}`;
+}

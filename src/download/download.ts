@@ -18,8 +18,11 @@ import { type DownloadResult, runDownload } from './run-download.js';
 
 /** Options of {@link download}. */
 export interface DownloadOptions extends TransferOptions, LockOptions {
-  /** For the server of `source` alone, and over `https:` or to this machine alone. */
-  readonly token?: string | undefined;
+  /**
+   * For the server of `source` alone, and over `https:` or to this machine alone. For the Hub that of
+   * `HF_TOKEN` or of the token file by default; false sends none.
+   */
+  readonly token?: string | false | undefined;
   /** More headers, for the server of `source` alone. */
   readonly headers?: HeadersInput | undefined;
   /** Sends the requests; the runtime's own by default. */

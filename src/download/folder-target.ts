@@ -55,7 +55,7 @@ export async function downloadToFolder(
     } else {
       missing.push(file);
       await mkdir(dirname(path), { recursive: true });
-      await deleteOtherPartials(folder, file.name, file);
+      await deleteOtherPartials(folder, memberName(file), file);
     }
   }
   const pattern = patternOf(plan);
@@ -72,7 +72,7 @@ export async function downloadToFolder(
     const received = await receiveAll(missing, scope, async (file) => {
       const path = join(folder, file.name);
       const target = await createIn(replacement, file, !weights.includes(file));
-      // Another download may be for this very file, not for the folder.
+      // Where folders have no locks, another download may be for this very folder.
       await waitForLock(target.fd, path, { lockTimeout, signal });
       const { hash, ...bytes } = await receiveFile(file, target, transfer, signal);
       if (index === null && weights.includes(file)) {
@@ -96,13 +96,21 @@ export async function downloadToFolder(
   }
 }
 
+/**
+ * What partial files of the folder's downloads are named after. A download of the same file by itself has
+ * another one: each moves its own to the file's place, so neither has to wait.
+ */
+function memberName({ name }: PlannedFile): string {
+  return `./${name}`;
+}
+
 async function createIn(
   replacement: FolderReplacement,
   file: PlannedFile,
   isOther: boolean,
 ): Promise<Replacement> {
   const { name, byteLength } = file;
-  const keptName = partialNameOf(name, file);
+  const keptName = partialNameOf(memberName(file), file);
   return isOther
     ? await replacement.createOther(name, byteLength, keptName)
     : await replacement.create(name, byteLength, keptName);
@@ -151,7 +159,7 @@ async function isFinished(
 /** What the disk must still take. */
 function bytesToReceive(folder: string, files: readonly PlannedFile[]): number {
   return files.reduce((sum, file) => {
-    const partial = partialNameOf(file.name, file);
+    const partial = partialNameOf(memberName(file), file);
     return sum + missingByteLength(file.byteLength, partial && join(folder, partial));
   }, 0);
 }

@@ -108,7 +108,12 @@ export async function note(path: string, planned: PlannedFile, hash: string): Pr
   if (planned.hash !== null || version === null) return await forget(path);
   const record: DownloadRecord = { version, hash };
   await forget(path);
-  await writeFile(recordPath(path), `${JSON.stringify(record)}\n`, { flag: 'wx' });
+  try {
+    await writeFile(recordPath(path), `${JSON.stringify(record)}\n`, { flag: 'wx' });
+  } catch (error) {
+    // Another download of the file has just noted its own. Records are compared before they are used.
+    if (!hasCode(error, ['EEXIST'])) throw error;
+  }
 }
 
 /** Removes the record of a file. */

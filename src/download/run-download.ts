@@ -11,6 +11,7 @@ import { openSource, type SessionSettings } from '../remote/source.js';
 import { CacheFolder } from './cache-target.js';
 import { downloadToFile } from './file-target.js';
 import { downloadToFolder } from './folder-target.js';
+import { requireLocalNames } from './local-names.js';
 import type { PlaceOf } from './model-files.js';
 import { planTensors, type TensorsOptions } from './plan-tensors.js';
 import { planWhole } from './plan-whole.js';
@@ -102,6 +103,7 @@ async function toCache(
   const cache = new CacheFolder(source.hub);
   const placeOf: PlaceOf = (file) => cache.pathOf(file);
   const plan = await planWhole(source, placeOf, scope.signal);
+  requireNames(plan, source);
   const received = await cache.fill(plan, options, scopeOf(allFiles(plan), options, scope));
   const [only] = plan.weights;
   const isFile = source.name !== null && only !== undefined && plan.index === null;
@@ -136,9 +138,17 @@ async function toFolder(
   const plan = isWhole(options)
     ? await planWhole(source, placeOf, scope.signal)
     : await planTensors(source, options, placeOf, scope.signal);
+  requireNames(plan, source);
   const files = [...plan.weights, ...plan.others];
   const received = await downloadToFolder(plan, folder, options, scopeOf(files, options, scope));
   return resultOf(plan, folder, placeOf, received);
+}
+
+function requireNames(plan: DownloadPlan, { path }: SourceFiles): void {
+  requireLocalNames(
+    allFiles(plan).map(({ name }) => name),
+    path,
+  );
 }
 
 /** Whether files are copied, not written anew. */

@@ -6,9 +6,11 @@ import { requireInside } from '../remote/found-file.js';
 import type { HttpFile } from '../remote/http-file.js';
 import type { HubAddress } from '../remote/hub-address.js';
 import { HubRepository, type RepositoryEntry } from '../remote/hub-repository.js';
+import { FIRST_BYTE_LENGTH } from '../remote/read-header.js';
 import { shownUrl } from '../remote/safe-urls.js';
 import type { Session } from '../remote/session.js';
 import { type OpenedSource, urlSource } from '../remote/source.js';
+import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../shards/checkpoint-index.js';
 import { indexesAmong } from '../shards/file-choice.js';
 import { pathObjection } from '../shards/shard-paths.js';
 import type { PlannedFile } from './planned-file.js';
@@ -100,13 +102,27 @@ function urlFiles(session: Session, url: URL): SourceFiles {
     hub: null,
     find: async (wanted, signal) => {
       const found = wanted === name ? file : folder.file(wanted);
-      const { fileByteLength } = await found.readStart(1, signal);
+      const fileByteLength = await lengthOf(found, wanted, signal);
       const tag = found.version?.tag;
       const version = isStrongTag(tag) ? `${found.path} ${tag}` : null;
       const facts = { name: wanted, byteLength: fileByteLength, hash: null, version };
       return wholeFile(found, { ...facts, isXetOnly: false });
     },
   };
+}
+
+/**
+ * Length of a file, by its first byte. A server that sends whole files only is asked for as much as
+ * `openRemote` asks for: a small file comes.
+ */
+async function lengthOf(file: HttpFile, name: string, signal: AbortSignal): Promise<number> {
+  try {
+    return (await file.readStart(1, signal)).fileByteLength;
+  } catch (error) {
+    if (Object(error).code !== 'SAFETENSORS_RANGES_UNSUPPORTED') throw error;
+    const byteLength = isIndexName(name) ? DEFAULT_MAX_INDEX_BYTE_LENGTH : FIRST_BYTE_LENGTH;
+    return (await file.readStart(byteLength, signal)).fileByteLength;
+  }
 }
 
 async function hubFiles(
@@ -152,11 +168,12 @@ class FolderLists {
     this.#repository = repository;
   }
 
-  /** What is directly in a folder. */
+  /** What is directly in a folder, each once, whatever the list repeats. */
   async list(prefix: string, signal: AbortSignal): Promise<RepositoryEntry[]> {
     const listed = this.#lists.get(prefix) ?? this.#repository.list(prefix.slice(0, -1), signal);
     this.#lists.set(prefix, listed);
-    return (await listed).filter(({ path }) => splitPath(path)[0] === prefix);
+    const here = (await listed).filter(({ path }) => splitPath(path)[0] === prefix);
+    return [...new Map(here.map((entry) => [entry.path, entry])).values()];
   }
 
   /** A file or folder; throws RemoteError `SAFETENSORS_REMOTE_NOT_FOUND`. */

@@ -29,7 +29,7 @@ import {
   wantSlice,
   wantTensor,
 } from './fetch-tensors.js';
-import { type RemoteShard, type RemoteShards, readConfig } from './remote-shards.js';
+import { type RemoteShards, readConfig } from './remote-shards.js';
 import { withScope } from './scope.js';
 
 /** Options of calls of a {@link RemoteCheckpoint} that may fetch headers. */
@@ -132,7 +132,7 @@ export class RemoteCheckpoint {
 
   /** Names of the shards, relative to the folder of `path`, in the order of the index. */
   get shards(): readonly string[] {
-    return this.#shards.list.map(({ name }) => name);
+    return [...this.#shards.names];
   }
 
   /** False once a file was found to be another one than before, and after `close()`. */
@@ -225,13 +225,13 @@ export class RemoteCheckpoint {
    */
   async summary(options: RemoteCallOptions = {}): Promise<CheckpointSummary> {
     requireOptions(options, CALL_OPTIONS);
-    const { index, list, source } = this.#shards;
+    const { index, names, source } = this.#shards;
     return await this.#run(options, async ({ signal }) => {
       const [headers, config] = await Promise.all([
         this.#shards.headers(signal),
         readConfig(source.folder?.file('config.json'), signal),
       ]);
-      const counted = list.map(({ name }, shard) => ({ name, header: headers[shard] as Header }));
+      const counted = names.map((name, shard) => ({ name, header: headers[shard] as Header }));
       return countParameters(counted, index, config);
     });
   }
@@ -363,7 +363,7 @@ export class RemoteCheckpoint {
     const header = await this.#shards.header(place.shard, signal);
     const entry = header.find(place.name);
     if (entry === -1) throw this.#contents.missing(place.shard, place.name);
-    const { file } = this.#shards.list[place.shard] as RemoteShard;
+    const file = this.#shards.file(place.shard);
     return { name: place.name, header, entry, file };
   }
 

@@ -14,7 +14,8 @@ const SHORTEST_SECRET = 4;
 
 /** What a caller gives explicitly. */
 export interface CallerCredentials {
-  readonly token?: string | undefined;
+  /** False instead of a token that nobody passed. */
+  readonly token?: string | false | undefined;
   readonly headers?: HeadersInput | undefined;
 }
 
@@ -26,7 +27,7 @@ export interface AmbientToken {
 
 /** Throws a TypeError, which does not show it, unless a token can stand in a header. */
 export function requireToken(name: string, token: unknown): void {
-  if (typeof token !== 'string') throw argumentTypeError(name, 'a string', token);
+  if (typeof token !== 'string') throw argumentTypeError(name, 'a string or false', token);
   if (token !== '' && !NOT_IN_TOKENS.test(token)) return;
   const message = `${name} must be a token alone, without "Bearer", spaces and line breaks`;
   throw Object.assign(new TypeError(message), { code: 'ERR_INVALID_ARG_VALUE' });
@@ -56,7 +57,7 @@ export class Credentials {
   constructor(source: URL, { token, headers = [] }: CallerCredentials, ambient?: AmbientToken) {
     this.#sourceOrigin = source.origin;
     this.#headers = headersOf(headers);
-    if (token !== undefined) {
+    if (token !== undefined && token !== false) {
       requireToken('token', token);
       this.#headers.set('authorization', `Bearer ${token}`);
     }

@@ -25,9 +25,9 @@ import { resolveSource } from './source.js';
 export interface RemoteOptions {
   /**
    * Token that goes to the origin of `source` and to no other, and over plain `http:` only to this machine.
-   * In Node, for sources on the Hub, that of `HF_TOKEN` or of the token file by default.
+   * In Node, for sources on the Hub, that of `HF_TOKEN` or of the token file by default; false sends none.
    */
-  readonly token?: string | undefined;
+  readonly token?: string | false | undefined;
   /** Headers for requests to the origin of `source`, as `token`. */
   readonly headers?: HeadersInput | undefined;
   /** Used instead of the runtime's `fetch`, such as one that goes through a proxy. */

@@ -10,6 +10,7 @@ import {
   DEFAULT_MAX_INDEX_BYTE_LENGTH,
   indexSlices,
 } from '../shards/checkpoint-index.js';
+import { requireInside } from './found-file.js';
 import { type FetchedHeader, fetchHeader, parseFetched } from './read-header.js';
 import type { RemoteFile, RemoteSource } from './remote-file.js';
 import { SharedCall } from './scope.js';
@@ -20,20 +21,16 @@ const HEADERS_AT_ONCE = 16;
 /** Headers under way: while some are at the first host, it has led others to another one. */
 const HEADERS_UNDER_WAY = 2 * HEADERS_AT_ONCE;
 
-/** A file with tensors. */
-export interface RemoteShard {
-  /** Name as in the index, without `.` parts; the file's name when there is no index. */
-  readonly name: string;
-  readonly file: RemoteFile;
-}
-
 /** Files by their position in the index. */
 export class RemoteShards {
   readonly source: RemoteSource;
   /** Null when the source is the only file. */
   readonly index: CheckpointIndex | null;
-  readonly list: readonly RemoteShard[];
+  /** Names as in the index, without `.` parts; the file's name when there is no index. */
+  readonly names: readonly string[];
   readonly #maxHeaderByteLength: number | undefined;
+  /** Made when they are needed: an index may name very many. */
+  readonly #files = new Map<number, RemoteFile>();
   readonly #headers = new Map<number, Header>();
   readonly #calls = new Map<number, SharedCall<Header>>();
   readonly #underWay = new Slots(HEADERS_UNDER_WAY);
@@ -44,13 +41,11 @@ export class RemoteShards {
     index: CheckpointIndex | null,
     maxHeaderByteLength: number | undefined,
   ) {
-    const { file, folder } = source;
+    const { path } = source.file;
     this.source = source;
     this.index = index;
-    this.list =
-      index === null || folder === null
-        ? [{ name: file.path.slice(file.path.lastIndexOf('/') + 1), file }]
-        : index.shards.map((name) => ({ name, file: folder.file(name) }));
+    for (const name of index?.shards ?? []) requireInside(name, path);
+    this.names = index?.shards ?? [path.slice(path.lastIndexOf('/') + 1)];
     this.#maxHeaderByteLength = maxHeaderByteLength;
   }
 
@@ -71,6 +66,15 @@ export class RemoteShards {
     return this.#headers.get(0) as Header;
   }
 
+  /** The file of a shard. */
+  file(shard: number): RemoteFile {
+    const { file: only, folder } = this.source;
+    if (this.index === null || folder === null) return only;
+    const file = this.#files.get(shard) ?? folder.file(this.names[shard] as string);
+    this.#files.set(shard, file);
+    return file;
+  }
+
   /** The header of a shard. Callers at the same time share one request. */
   async header(shard: number, signal: AbortSignal): Promise<Header> {
     const header = this.#headers.get(shard);
@@ -87,7 +91,7 @@ export class RemoteShards {
   async headers(signal: AbortSignal): Promise<Header[]> {
     const headers: Header[] = [];
     // All lanes take from one iterator: a call for each shard at once takes much memory for many shards.
-    const shards = this.list.keys();
+    const shards = this.names.keys();
     const lane = async (): Promise<void> => {
       for (const shard of shards) headers[shard] = await this.header(shard, signal);
     };
@@ -96,7 +100,7 @@ export class RemoteShards {
   }
 
   async #fetchHeader(shard: number, signal: AbortSignal): Promise<Header> {
-    const { file } = this.list[shard] as RemoteShard;
+    const file = this.file(shard);
     let fetched: FetchedHeader | undefined;
     const fetch = async (release: () => void): Promise<void> => {
       signal.throwIfAborted();

@@ -186,3 +186,49 @@ it('asks a server about up to 16 shards at a time', async () => {
     await server.close();
   }
 });
+
+it('takes a file that the list repeats once', async () => {
+  const repeating: typeof fetch = async (input, init) => {
+    const response = await fetch(input, init);
+    if (!String(input).includes('/tree/')) return response;
+    const list = (await response.json()) as unknown[];
+    return new Response(JSON.stringify([...list, ...list]));
+  };
+  const folder = temporaryPath('model');
+  const { files } = await downloadFrom(hub(), 'hf://org/sharded', folder, { fetch: repeating });
+  expect(files.map(({ name }) => name).toSorted()).toEqual(NAMES);
+  expect(namesIn(folder)).toEqual(NAMES);
+});
+
+it.each(['hub', 'server'])(
+  'lets one of its files be downloaded at the same time, from a %s',
+  async (from) => {
+    const server = await FileServer.start();
+    try {
+      const shard = SHARDED['model-00001-of-00002.safetensors'] as Uint8Array;
+      const weightMap = { embed: 'model.safetensors' };
+      server.files.set('model.safetensors', { bytes: shard, tag: '"1"' });
+      const index = Buffer.from(JSON.stringify({ weight_map: weightMap }));
+      server.files.set('model.safetensors.index.json', { bytes: index, tag: '"1"' });
+      const [whole, part] =
+        from === 'hub'
+          ? ['hf://org/single', 'hf://org/single/model.safetensors']
+          : [server.url('model.safetensors.index.json'), server.url('model.safetensors')];
+      for (const delay of [0, 5, 20, 40]) {
+        const folder = emptyFolder('model');
+        const path = join(folder, 'model.safetensors');
+        const both = [
+          downloadFrom(hub(), whole, folder),
+          sleep(delay).then(() => downloadFrom(hub(), part, path)),
+        ];
+        await Promise.all(both);
+        expect(readFileSync(path).length).toBeGreaterThan(LARGE_BYTE_LENGTH);
+        expect(namesIn(folder).filter((name) => name.endsWith('.incomplete'))).toEqual([]);
+        using checkpoint = openCheckpoint(folder);
+        expect(checkpoint.keys()).toEqual(['embed']);
+      }
+    } finally {
+      await server.close();
+    }
+  },
+);

@@ -296,6 +296,13 @@ describe('the token of the machine', () => {
     expect(reads).toBe(0);
   });
 
+  it('is neither sent nor read when the token is false', async () => {
+    const given = { ...settings, readToken };
+    const { file } = await resolve('hf://org/private/model.safetensors', { token: false }, given);
+    await expect(file.readStart(START)).rejects.toMatchObject({ status: 401 });
+    expect([sent(), reads]).toEqual([[undefined], 0]);
+  });
+
   it('is not read beside a token that is passed', async () => {
     const given = { ...settings, readToken };
     const { file } = await resolve('hf://org/private/model.safetensors', { token: 'hf_x' }, given);

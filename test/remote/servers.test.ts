@@ -1,7 +1,7 @@
 /** Files on servers that people use. What is not installed here is skipped, and said to be. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,8 +9,12 @@ import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { DEFAULT_HUB_SETTINGS } from '../../src/hub/settings.js';
+import { loadFile } from '../../src/index.js';
 import type { RemoteSource } from '../../src/remote/remote-file.js';
 import { resolveSource } from '../../src/remote/source.js';
+import { download, openRemote } from '../../src/remote.js';
+import { filesOf } from '../support/make-checkpoint.js';
+import { fileBytes } from '../support/make-file.js';
 import { textOf } from '../support/source-tree.js';
 
 const NGINX = 'nginx';
@@ -27,6 +31,15 @@ const FILE = Uint8Array.from({ length: 300_000 }, (_, i) => (i * 31) % 256);
 const folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-'));
 writeFileSync(join(folder, 'model.safetensors'), FILE);
 writeFileSync(join(folder, 'empty.safetensors'), '');
+writeFileSync(
+  join(folder, 'small.safetensors'),
+  fileBytes([{ name: 't', dtype: 'U8', shape: [9] }]),
+);
+const shards = Array.from({ length: 100 }, (_, i) => `model-${i}.safetensors`);
+const checkpoint = filesOf({
+  shards: Object.fromEntries(shards.map((name) => [name, [{ name, dtype: 'U8', shape: [9] }]])),
+});
+for (const [name, bytes] of checkpoint) writeFileSync(join(folder, name), bytes);
 
 afterAll(() => rmSync(folder, { recursive: true }));
 
@@ -102,7 +115,8 @@ describe.skipIf(!isInstalled(NGINX, '-v'))('nginx, as docs/remote.md says', () =
       ${process.getuid?.() === 0 ? 'user root;' : ''}
       events {}
       http {
-        access_log ${inFolder('access.log')}; ${temporary.join(' ')}
+        log_format connections '$connection $request_uri';
+        access_log ${inFolder('access.log')} connections; ${temporary.join(' ')}
         gzip on; gzip_types *; gzip_min_length 1;
         ${documented
           .replace('127.0.0.1:8000', `127.0.0.1:${port}`)
@@ -140,6 +154,31 @@ describe.skipIf(!isInstalled(NGINX, '-v'))('nginx, as docs/remote.md says', () =
     });
   });
 
+  /** Requests whose query this is, and the connections that they came by. */
+  function askedWith(query: string): { requests: number; connections: number } {
+    const lines = readFileSync(join(folder, 'access.log'), 'latin1').split('\n');
+    const asked = lines.filter((line) => line.endsWith(`?${query}`));
+    const connections = new Set(asked.map((line) => line.split(' ')[0]));
+    return { requests: asked.length, connections: connections.size };
+  }
+
+  it('is asked over connections that are used again', async () => {
+    const { file } = await open(`http://127.0.0.1:${port}/model.safetensors?in-turn`);
+    await file.readStart(1000);
+    for (let at = 0; at < 20; at++) await file.readInto(new Uint8Array(5000), 10_000 * at);
+    const inTurn = askedWith('in-turn');
+    expect(inTurn.requests).toBe(21);
+    expect(inTurn.connections).toBeLessThanOrEqual(2);
+    const index = `http://127.0.0.1:${port}/model.safetensors.index.json?at-once`;
+    const { parameters } = await (await openRemote(index)).summary();
+    expect(parameters).toBe(9 * shards.length);
+    const atOnce = askedWith('at-once');
+    // The index, its shards, and config.json, which is not there.
+    expect(atOnce.requests).toBe(1 + shards.length + 1);
+    // 16 at a time; one can begin a moment before the connection of another one is free.
+    expect(atOnce.connections).toBeLessThan(40);
+  });
+
   it('keeps a presigned URL, whose query no message shows', async () => {
     const url = `http://127.0.0.1:${port}/signed/model.safetensors`;
     const { file } = await open(`${url}?signature=valid`);
@@ -172,6 +211,16 @@ describe.skipIf(!isInstalled(PYTHON, '--version'))(
       expect(String(error)).toContain(
         'a server that answers ranges, found 200 with all 300000 bytes',
       );
+    });
+
+    it('is good enough to download what openRemote opens', async () => {
+      const url = `http://127.0.0.1:${port}/small.safetensors`;
+      const target = join(folder, 'downloaded.safetensors');
+      expect((await openRemote(url)).keys()).toEqual(['t']);
+      await download(url, target, { durable: false });
+      expect(loadFile(target).get('t')?.shape).toEqual([9]);
+      const large = download(`http://127.0.0.1:${port}/model.safetensors`, target);
+      await expect(large).rejects.toMatchObject({ code: 'SAFETENSORS_RANGES_UNSUPPORTED' });
     });
 
     it('is good enough for a file that is no longer than what is asked', async () => {

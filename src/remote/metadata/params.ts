@@ -37,8 +37,8 @@ export interface RepoCredentials {
 export interface SharedParams {
   /** Whether to count parameters, which takes `config.json` too; false by default. */
   readonly computeParametersCount?: boolean | undefined;
-  /** The token for the host that is asked, of any form. */
-  readonly accessToken?: string | undefined;
+  /** The token for the host that is asked, of any form. False sends none, not that of `HF_TOKEN` either. */
+  readonly accessToken?: string | false | undefined;
   /** The same, where `accessToken` is not given. */
   readonly credentials?: RepoCredentials | undefined;
   /** Called instead of the global `fetch`. */
@@ -94,7 +94,7 @@ const NAMES: OptionNames<RepositoryParams> = {
   signal: true,
 };
 
-const TEXTS = ['path', 'revision', 'library', 'hubUrl', 'accessToken'] as const;
+const TEXTS = ['path', 'revision', 'library', 'hubUrl'] as const;
 const OF_REPOSITORIES = ['path', 'revision', 'library', 'hubUrl'] as const;
 
 /** Prefixes of repositories that hold no models, and one that must be left out. */
@@ -106,6 +106,8 @@ export function requireParams(params: ParseSafetensorsMetadataParams): void {
   const { repo, source, computeParametersCount = false, fetch, signal } = params;
   const texts: Partial<RepositoryParams> = params as RepositoryParams;
   for (const name of TEXTS) if (texts[name] !== undefined) requireString(name, texts[name]);
+  const { accessToken } = params;
+  if (accessToken) requireString('accessToken', accessToken);
   requireBoolean('computeParametersCount', computeParametersCount);
   if (fetch !== undefined) requireFunction('fetch', fetch);
   requireSignal(signal);
@@ -135,7 +137,7 @@ export function modelName(repo: RepoDesignation): string {
   throw argumentTypeError('repo', "a model, as 'org/name'", typeof repo === 'string' ? repo : name);
 }
 
-/** The token of a call; undefined without one. */
-export function tokenOf({ accessToken, credentials }: SharedParams): string | undefined {
-  return accessToken || credentials?.accessToken || undefined;
+/** The token of a call; undefined when it does not say, false when it wants none. */
+export function tokenOf({ accessToken, credentials }: SharedParams): string | false | undefined {
+  return accessToken === false ? false : accessToken || credentials?.accessToken || undefined;
 }

@@ -84,7 +84,7 @@ export async function parseRemote(
 /** Reads all headers. Index and headers become objects while others are on their way. */
 async function readModel(opening: Promise<OpenedModel>, signal: AbortSignal): Promise<ReadModel> {
   const { path, shards } = await opening;
-  const { index, list } = shards;
+  const { index, names } = shards;
   const readShard = async (name: string, shard: number): Promise<ReadShard> => {
     const header = await shards.header(shard, signal);
     return { name, header, record: headerRecord(header) };
@@ -92,7 +92,7 @@ async function readModel(opening: Promise<OpenedModel>, signal: AbortSignal): Pr
   const convertIndex = async (): Promise<ReadIndex | null> =>
     index === null ? null : { index, record: await inTurns(indexRecord(index), signal) };
   const [readShards, readIndex] = await Promise.all([
-    Promise.all(list.map(({ name }, shard) => readShard(name, shard))),
+    Promise.all(names.map(readShard)),
     convertIndex(),
   ]);
   const folder = path.slice(0, path.lastIndexOf('/') + 1);

@@ -222,6 +222,15 @@ describe('parseSafetensorsMetadata', () => {
     ]);
   });
 
+  it('sends no token that nobody passed when it is false', async () => {
+    vi.stubEnv('HF_ENDPOINT', hub.url);
+    vi.stubEnv('HF_TOKEN', 'hf_reader');
+    const repo = 'test/private';
+    expect(await ours.parseSafetensorsMetadata({ repo })).toMatchObject({ sharded: false });
+    const refused = ours.parseSafetensorsMetadata({ repo, accessToken: false });
+    expect(await errorOf(refused)).toMatchObject({ status: 401 });
+  });
+
   it('takes a repository as an object, and one that was renamed', async () => {
     const hubUrl = hub.url;
     const expected = await ours.parseSafetensorsMetadata({ repo: 'test/single', hubUrl });
@@ -255,6 +264,7 @@ describe('parseSafetensorsMetadata', () => {
     [{ repo: 'org/name', signal: {} }, 'ERR_INVALID_ARG_TYPE'],
     [{ repo: 'org/name', token: 'hf_x' }, 'ERR_INVALID_ARG_VALUE'],
     [{ repo: 'org/name', accessToken: 'a b' }, 'ERR_INVALID_ARG_VALUE'],
+    [{ repo: 'org/name', accessToken: true }, 'ERR_INVALID_ARG_TYPE'],
     [{ repo: 'org/name', path: '../x.safetensors' }, 'ERR_OUT_OF_RANGE'],
     [{ repo: 'org/name', revision: '../x' }, 'ERR_OUT_OF_RANGE'],
     [{ repo: 'org/name', hubUrl: 'ftp://host' }, 'SAFETENSORS_UNSAFE_URL'],

@@ -1,0 +1,40 @@
+/** The entries for Node and for browsers have the same names, but for what needs Node. */
+import { expect, it } from 'vitest';
+import * as node from '../../src/remote.js';
+import * as browser from '../../src/remote-browser.js';
+import { textOf } from '../support/source-tree.js';
+
+/** What only Node has. */
+const CALLS = ['download'];
+const TYPES = [
+  'DownloadOptions',
+  'DownloadResult',
+  'DownloadedFile',
+  'TensorChoice',
+  'TransferOptions',
+];
+
+/** Names that a module exports, types too. */
+function namesIn(path: string): string[] {
+  const lists = textOf(path).matchAll(/^export (?:type )?\{([^}]*)\}/gm);
+  return [...lists]
+    .flatMap(([, list = '']) => list.split(','))
+    .map((name) => name.replace(/^\s*(?:type )?/, '').trim())
+    .filter(Boolean)
+    .sort();
+}
+
+it('the entries agree', () => {
+  const names = namesIn('src/remote.ts');
+  expect(names.length).toBeGreaterThan(60);
+  expect(names.filter((name) => !CALLS.includes(name) && !TYPES.includes(name))).toEqual(
+    namesIn('src/remote-browser.ts'),
+  );
+  expect(names).toEqual(expect.arrayContaining([...CALLS, ...TYPES]));
+});
+
+it('what can be called agrees, and is in the lists', () => {
+  const names = Object.keys(node).sort();
+  expect(names.filter((name) => !CALLS.includes(name))).toEqual(Object.keys(browser).sort());
+  expect(namesIn('src/remote.ts')).toEqual(expect.arrayContaining(names));
+});

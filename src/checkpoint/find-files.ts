@@ -4,9 +4,10 @@ import { basename, dirname, join, sep } from 'node:path';
 import { argumentRangeError } from '../errors/arguments.js';
 import { FormatError, quoteName, SafetensorsError } from '../errors/errors.js';
 import { blobsOf } from '../hub/cache.js';
-import { closeFile, exists, listFolder, realPath, statAnything } from '../io/file-calls.js';
+import { closeFile, exists, listFolder, NOTHING_THERE, realPath } from '../io/file-calls.js';
 import { openRegularFile, readerOf, readFully } from '../io/opened-file.js';
 import { forEach, runSync, type Steps } from '../io/steps.js';
+import { hasCode } from '../io/system-errors.js';
 import { isInterimName } from '../replacement/temporary-names.js';
 import {
   type CheckpointIndex,
@@ -95,8 +96,12 @@ function* findShards(path: string, options: ParseIndexOptions): Steps<FoundIndex
   const shards = index.shards.map((name) => ({ name, path: join(folder, name) }));
   const isMissing = new Set<string>();
   yield* forEach(shards, function* (shard) {
-    if ((yield* statAnything(shard.path)) === undefined) isMissing.add(shard.name);
-    else if (!(yield* isInside(shard.path))) refuseLink(path, shard.name);
+    try {
+      if (!(yield* isInside(shard.path))) refuseLink(path, shard.name);
+    } catch (error) {
+      if (!hasCode(error, NOTHING_THERE)) throw error;
+      isMissing.add(shard.name);
+    }
   });
   const missing = index.shards.filter((name) => isMissing.has(name));
   return { files: { path, index, shards, passedOver: [] }, missing };

@@ -27,7 +27,7 @@ import { type Steps, step } from './steps.js';
 import { hasCode } from './system-errors.js';
 
 /** What the system answers when there is nothing at a path. */
-const NOTHING_THERE: readonly string[] = ['ENOENT', 'ENOTDIR'];
+export const NOTHING_THERE: readonly string[] = ['ENOENT', 'ENOTDIR'];
 
 /** Opens a file; the caller closes the descriptor with `closeFile`. */
 export function openPath(path: string | Buffer, flags: number): Steps<number> {

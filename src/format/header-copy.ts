@@ -4,7 +4,7 @@
  */
 
 import { EncodedText } from '../json/encoded-text.js';
-import { compareTexts, unescapedEnd } from '../json/strings.js';
+import { compareTexts, encodeText, type Text, unescapedEnd } from '../json/strings.js';
 import { DTYPE_NAMES } from './dtype.js';
 import type { Header } from './header.js';
 import {
@@ -38,12 +38,11 @@ const CLOSE_BRACKET = 0x5d;
 /** What an entry mostly takes, with a name of 50 to 60 characters. */
 const USUAL_ENTRY_BYTE_LENGTH = 160;
 
-const encoder = new TextEncoder();
-const OFFSETS = encoder.encode(',"data_offsets":[');
-const SEPARATOR = encoder.encode(',');
-const END = encoder.encode(']}');
+const OFFSETS = encodeText(',"data_offsets":[');
+const SEPARATOR = encodeText(',');
+const END = encodeText(']}');
 /** What stands between name and shape, by the rank of the dtype. */
-const DTYPES = DTYPE_NAMES.map((dtype) => encoder.encode(`:{"dtype":"${dtype}","shape":`));
+const DTYPES = DTYPE_NAMES.map((dtype) => encodeText(`:{"dtype":"${dtype}","shape":`));
 
 /**
  * Lays out a file of these tensors, as `layOut` does with the same tensors.
@@ -57,44 +56,44 @@ export function layOutEntries(
 ): CopiedLayout {
   const sorted = sortedNumbers(entries, numbers);
   const text = new EncodedText(requireHeaderLength, numbers.length * USUAL_ENTRY_BYTE_LENGTH);
-  let separator = appendMetadata(text, metadata);
-  let begin = 0;
-  for (const number of sorted) {
-    const header = entries.header(number);
-    const entry = entries.entry(number);
-    const end = begin + header.end(entry) - header.begin(entry);
-    if (separator === ',') text.appendBytes(SEPARATOR);
-    else text.append(separator);
-    separator = ',';
-    appendEntry(text, header, entry, begin, end);
-    begin = end;
+  const first = appendMetadata(text, metadata);
+  let dataEnd = 0;
+  for (let i = 0; i < sorted.length; i++) {
+    if (i === 0) text.append(first);
+    else text.appendPart(SEPARATOR);
+    dataEnd = appendEntry(text, entries, sorted[i] as number, dataEnd);
   }
-  requireDataByteLength(begin);
-  text.append(separator === '{' ? '{}' : '}');
+  requireDataByteLength(dataEnd);
+  text.append(sorted.length === 0 && first === '{' ? '{}' : '}');
   const header = frameHeader(text);
-  return { header, numbers: sorted, byteLength: header.byteLength + begin };
+  return { header, numbers: sorted, byteLength: header.byteLength + dataEnd };
 }
 
+/** Appends a tensor whose data begins at `begin`; gives their end. */
 function appendEntry(
   text: EncodedText,
-  header: Header,
-  entry: number,
+  entries: HeaderEntries,
+  number: number,
   begin: number,
-  end: number,
-): void {
+): number {
+  const header = entries.header(number);
+  const entry = entries.entry(number);
+  const end = begin + header.end(entry) - header.begin(entry);
   if (header.isUsual(entry)) {
-    const shapeEnd = header.json.indexOf(CLOSE_BRACKET, header.shapeAt(entry)) + 1;
-    text.appendBytes(header.json, header.nameAt(entry) - 1, shapeEnd + OFFSETS.length);
+    let shapeEnd = header.shapeAt(entry) + 1;
+    while (header.json[shapeEnd - 1] !== CLOSE_BRACKET) shapeEnd++;
+    text.appendPart(header.source, header.nameAt(entry) - 1, shapeEnd + OFFSETS.bytes.length);
   } else {
     appendName(text, header, entry);
-    text.appendBytes(DTYPES[header.dtypeRank(entry)] as Uint8Array);
+    text.appendPart(DTYPES[header.dtypeRank(entry)] as Text);
     text.append(`[${header.shape(entry).join()}]`);
-    text.appendBytes(OFFSETS);
+    text.appendPart(OFFSETS);
   }
   text.appendInteger(begin);
-  text.appendBytes(SEPARATOR);
+  text.appendPart(SEPARATOR);
   text.appendInteger(end);
-  text.appendBytes(END);
+  text.appendPart(END);
+  return end;
 }
 
 /** Without escapes a name is spelled as it would be written. */
@@ -102,14 +101,15 @@ function appendName(text: EncodedText, header: Header, entry: number): void {
   const start = header.nameAt(entry);
   const end = unescapedEnd(header.json, start);
   if (end === -1) text.append(JSON.stringify(header.name(entry)));
-  else text.appendBytes(header.json, start - 1, end + 1);
+  else text.appendPart(header.source, start - 1, end + 1);
 }
 
 /** By dtype rank, descending, then by name. Files that other writers made are sorted runs already. */
 function sortedNumbers(entries: HeaderEntries, numbers: readonly number[]): Uint32Array {
   const byRank: number[][] = DTYPE_NAMES.map(() => []);
-  for (const number of numbers) {
-    byRank[entries.header(number).dtypeRank(entries.entry(number))]?.push(number);
+  for (let i = 0; i < numbers.length; i++) {
+    const number = numbers[i] as number;
+    (byRank[entries.header(number).dtypeRank(entries.entry(number))] as number[]).push(number);
   }
   const sorted = new Uint32Array(numbers.length);
   let filled = 0;
@@ -122,7 +122,9 @@ function sortedNumbers(entries: HeaderEntries, numbers: readonly number[]): Uint
 }
 
 function compareNames(entries: HeaderEntries, a: number, b: number): number {
-  const [first, second] = [entries.header(a), entries.header(b)];
-  const [firstAt, secondAt] = [first.nameAt(entries.entry(a)), second.nameAt(entries.entry(b))];
+  const first = entries.header(a);
+  const second = entries.header(b);
+  const firstAt = first.nameAt(entries.entry(a));
+  const secondAt = second.nameAt(entries.entry(b));
   return compareTexts(first.source, firstAt, second.source, secondAt);
 }

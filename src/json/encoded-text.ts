@@ -1,13 +1,18 @@
 /** Puts long texts together as UTF-8, from strings and from what is UTF-8 already. */
 
+import type { Text } from './strings.js';
+
 /** UTF-16 units that are encoded at once. Encoding one string for a million tensors costs many times as much. */
 const PIECE_LENGTH = 2 ** 16;
 
 /** UTF-8 takes at most three bytes per UTF-16 unit. */
 const UTF8_BYTES_PER_UNIT = 3;
 
-/** From this length on, `set` of a view is faster than copying byte by byte. */
-const LONG_BYTE_LENGTH = 32;
+/**
+ * Shorter parts are copied in words: `set` needs a new view of the source, which the engine collects later.
+ * Measured: 60 bytes take 31 ns in words and 58 with a view, 200 bytes 75 and 39.
+ */
+const LONG_BYTE_LENGTH = 128;
 
 const ZERO = 0x30;
 
@@ -17,6 +22,7 @@ const encoder = new TextEncoder();
 export class EncodedText {
   readonly #onGrowth: ((byteLength: number) => void) | undefined;
   #bytes: Uint8Array<ArrayBuffer>;
+  #view: DataView;
   #byteLength = 0;
   /** What was appended last and is not encoded yet. */
   #text = '';
@@ -25,6 +31,7 @@ export class EncodedText {
   constructor(onGrowth?: (byteLength: number) => void, expectedByteLength = 1024) {
     this.#onGrowth = onGrowth;
     this.#bytes = new Uint8Array(expectedByteLength);
+    this.#view = new DataView(this.#bytes.buffer);
   }
 
   /** Appends well-formed text. */
@@ -33,18 +40,22 @@ export class EncodedText {
     if (this.#text.length >= PIECE_LENGTH) this.#flush();
   }
 
-  /** Appends the bytes [begin, end), which are UTF-8; all by default. */
-  appendBytes(source: Uint8Array, begin = 0, end: number = source.length): void {
+  /** Appends the bytes [begin, end) of a text; all by default. */
+  appendPart({ bytes, view }: Text, begin = 0, end: number = bytes.length): void {
     this.#flush();
     this.#reserve(end - begin);
-    const bytes = this.#bytes;
-    let at = this.#byteLength;
-    this.#byteLength = at + end - begin;
-    if (end - begin < LONG_BYTE_LENGTH) {
-      for (let from = begin; from < end; from++) bytes[at++] = source[from] as number;
-    } else {
-      bytes.set(end - begin === source.length ? source : source.subarray(begin, end), at);
+    const start = this.#byteLength;
+    this.#byteLength = start + end - begin;
+    if (end - begin >= LONG_BYTE_LENGTH) {
+      this.#bytes.set(bytes.subarray(begin, end), start);
+      return;
     }
+    let from = begin;
+    let at = start;
+    for (; from <= end - 4; from += 4, at += 4) {
+      this.#view.setInt32(at, view.getInt32(from, true), true);
+    }
+    for (; from < end; from++, at++) this.#bytes[at] = bytes[from] as number;
   }
 
   /** Appends an integer from 0 to 2^53 - 1 in decimal. */
@@ -104,6 +115,7 @@ export class EncodedText {
     const bytes = new Uint8Array(Math.max(needed, 2 * this.#bytes.length));
     bytes.set(this.#bytes.subarray(0, this.#byteLength));
     this.#bytes = bytes;
+    this.#view = new DataView(bytes.buffer);
   }
 }
 

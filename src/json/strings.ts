@@ -155,6 +155,12 @@ export interface Text {
   readonly view: DataView;
 }
 
+/** A string as UTF-8. */
+export function encodeText(text: string): Text {
+  const bytes = new TextEncoder().encode(text);
+  return { bytes, view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength) };
+}
+
 /** As `compareStrings`; faster for strings that begin with the same bytes. */
 export function compareTexts(
   left: Text,

@@ -2,7 +2,7 @@
 
 import { argumentRangeError } from '../errors/arguments.js';
 import { EncodedText } from '../json/encoded-text.js';
-import { decodeString, printableEnd, type Text } from '../json/strings.js';
+import { decodeString, encodeText, printableEnd, type Text } from '../json/strings.js';
 
 /** What a value of the index's metadata can be; objects are Maps, which keep their order. */
 export type IndexValue =
@@ -18,71 +18,71 @@ const NOT_ASCII = /[\u007f-\uffff]/g;
 const HAS_NOT_ASCII = /[\u007f-\uffff]/;
 
 const INDENT = '  ';
+const LINE_START = `\n${INDENT}`;
+const NAME_START = LINE_START + INDENT;
 
 /** What a tensor mostly takes, with a name of 50 to 60 characters. */
 const USUAL_LINE_BYTE_LENGTH = 110;
 
 /**
  * An index: JSON with `metadata` and `weight_map` (file by tensor) in the order given, indented by
- * two, in ASCII, without a line end: byte for byte what `huggingface_hub` writes. Names may be given
- * where they stand; neighbours should have one file. `tensorCount` is how many there are, about.
+ * two, in ASCII, without a line end: byte for byte what `huggingface_hub` writes.
  *
  * @throws RangeError `ERR_OUT_OF_RANGE` for a number that JSON does not have (NaN, infinities)
  */
 export function encodeIndex(
   metadata: ReadonlyMap<string, IndexValue>,
-  weightMap: Iterable<readonly [tensor: string | JsonString, filename: string]>,
-  tensorCount = 0,
+  weightMap: Iterable<readonly [tensor: string, filename: string]>,
 ): Uint8Array {
-  const text = new EncodedText(undefined, tensorCount * USUAL_LINE_BYTE_LENGTH);
-  const lineStart = `\n${INDENT}`;
-  text.append(`{${lineStart}"metadata": ${textOf(metadata, lineStart)},`);
-  text.append(`${lineStart}"weight_map": {`);
-  const nameStart = lineStart + INDENT;
-  let before = encodePart(nameStart);
-  let between = before;
-  let last: string | undefined;
-  for (const [tensor, filename] of weightMap) {
-    appendName(text, before, tensor);
-    if (filename !== last) between = encodePart(`: ${quote(filename)},${nameStart}`);
-    last = filename;
-    before = between;
+  const index = new IndexText(metadata);
+  for (const [tensor, filename] of weightMap) index.add(tensor, filename);
+  return index.encoded();
+}
+
+/** The same, tensor by tensor. */
+export class IndexText {
+  readonly #text: EncodedText;
+  /** What stands before the next name: the file of the name before, a comma, a new line. */
+  #before = NAME_START;
+  #encodedBefore = encodeText(NAME_START);
+  #filename: string | undefined;
+
+  /** `tensorCount` is how many there will be, about. */
+  constructor(metadata: ReadonlyMap<string, IndexValue>, tensorCount = 0) {
+    this.#text = new EncodedText(undefined, tensorCount * USUAL_LINE_BYTE_LENGTH);
+    this.#text.append(`{${LINE_START}"metadata": ${textOf(metadata, LINE_START)},`);
+    this.#text.append(`${LINE_START}"weight_map": {`);
   }
-  text.append(last === undefined ? '}\n}' : `: ${quote(last)}${lineStart}}\n}`);
-  return text.encoded();
+
+  /** Adds a tensor; its name may be given where it stands. Neighbours should have one file. */
+  add(tensor: string | JsonString, filename: string): void {
+    if (typeof tensor === 'string') this.#text.append(this.#before + quote(tensor));
+    else this.#addString(tensor);
+    if (filename === this.#filename) return;
+    this.#filename = filename;
+    this.#before = `: ${quote(filename)},${NAME_START}`;
+    this.#encodedBefore = encodeText(this.#before);
+  }
+
+  #addString({ text, start }: JsonString): void {
+    this.#text.appendPart(this.#encodedBefore);
+    const end = printableEnd(text, start);
+    if (end === -1) this.#text.append(quote(decodeString(text.bytes, start)));
+    else this.#text.appendPart(text, start - 1, end + 1);
+  }
+
+  /** All bytes. Add nothing afterwards. */
+  encoded(): Uint8Array {
+    const last = this.#filename;
+    this.#text.append(last === undefined ? '}\n}' : `: ${quote(last)}${LINE_START}}\n}`);
+    return this.#text.encoded();
+  }
 }
 
 /** A string that stands in a JSON text, where it was checked: its first byte behind the quote. */
 export interface JsonString {
   readonly text: Text;
   readonly start: number;
-}
-
-const encoder = new TextEncoder();
-
-/** What stands between the names of two tensors: the file of the first, a comma, a new line. */
-interface Part {
-  readonly text: string;
-  readonly bytes: Uint8Array;
-}
-
-function encodePart(text: string): Part {
-  return { text, bytes: encoder.encode(text) };
-}
-
-function appendName(text: EncodedText, before: Part, tensor: string | JsonString): void {
-  if (typeof tensor === 'string') {
-    text.append(before.text + quote(tensor));
-    return;
-  }
-  const { text: source, start } = tensor;
-  const end = printableEnd(source, start);
-  if (end === -1) {
-    text.append(before.text + quote(decodeString(source.bytes, start)));
-    return;
-  }
-  text.appendBytes(before.bytes);
-  text.appendBytes(source.bytes, start - 1, end + 1);
 }
 
 /** `lineStart` is a line feed and the indentation of the line on which the value begins. */

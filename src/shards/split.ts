@@ -73,12 +73,12 @@ interface Group {
  * Splits tensors that share no memory, given by their sizes in bytes, as
  * {@link splitStateDictIntoShards} does; returns the numbers of the tensors by shard.
  */
-export function splitByteLengths(byteLengths: Iterable<number>, limit: number): number[][] {
+export function splitByteLengths(byteLengths: ArrayLike<number>, limit: number): number[][] {
   const shards: number[][] = [];
   let open: number[] = [];
   let openByteLength = 0;
-  let number = 0;
-  for (const byteLength of byteLengths) {
+  for (let number = 0; number < byteLengths.length; number++) {
+    const byteLength = byteLengths[number] as number;
     if (byteLength > limit) {
       shards.push([number]);
     } else {
@@ -90,7 +90,6 @@ export function splitByteLengths(byteLengths: Iterable<number>, limit: number): 
       open.push(number);
       openByteLength += byteLength;
     }
-    number++;
   }
   if (open.length > 0) shards.push(open);
   return shards;

@@ -7,7 +7,7 @@ import type { Payload, TensorEntry } from '../../save/tensor-input.js';
 import type { WritableLayout } from '../../save/tensor-writes.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../../shards/checkpoint-index.js';
 import {
-  encodeIndex,
+  IndexText,
   type IndexValue,
   type JsonString,
 } from '../../shards/checkpoint-index-writer.js';
@@ -134,8 +134,12 @@ export function planCheckpoint<Layout>(
   const metadataOfIndex: ReadonlyMap<string, IndexValue> =
     indexMetadata ?? new Map<string, IndexValue>([['total_size', totalSize], ...(metadata ?? [])]);
   const indexOf = (filenameOf: (filename: string) => string): Uint8Array => {
-    const names = weightMapOf(tensors, shards, (shard) => filenameOf(nameOf(shard)));
-    return encodeIndex(metadataOfIndex, names, tensors.byteLengths.length);
+    const text = new IndexText(metadataOfIndex, tensors.byteLengths.length);
+    for (const [shard, numbers] of shards.entries()) {
+      const filename = filenameOf(nameOf(shard));
+      for (const number of numbers) text.add(tensors.name(number), filename);
+    }
+    return text.encoded();
   };
   const index = isSharded ? indexOf((filename) => filename) : null;
   if (index !== null) requireIndexLength(index.byteLength);
@@ -147,17 +151,6 @@ function totalOf(byteLengths: Float64Array): number {
   const total = byteLengths.reduce((sum, byteLength) => sum + byteLength, 0);
   if (Number.isSafeInteger(total)) return total;
   throw argumentRangeError('tensors', 'of at most 2^53 - 1 bytes together', total);
-}
-
-function* weightMapOf(
-  tensors: Pick<TensorTable, 'name'>,
-  shards: readonly (readonly number[])[],
-  filenameOf: (shard: number) => string,
-): Generator<[tensor: string | JsonString, filename: string], void, void> {
-  for (const [shard, numbers] of shards.entries()) {
-    const filename = filenameOf(shard);
-    for (const number of numbers) yield [tensors.name(number), filename];
-  }
 }
 
 function requireIndexLength(byteLength: number): void {

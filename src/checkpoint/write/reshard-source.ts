@@ -158,7 +158,9 @@ function meantByIndex(
     const isMeant = new Uint8Array(header.size);
     if (index === null) return isMeant.fill(1);
     const entries = index.entriesOf(shard);
-    for (const [i, place] of index.placesIn(shard, header).entries()) {
+    const places = index.placesIn(shard, header);
+    for (let i = 0; i < places.length; i++) {
+      const place = places[i] as number;
       if (place === -1) missing.set(index.name(entries[i] as number), shard);
       else isMeant[place] = 1;
     }

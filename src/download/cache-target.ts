@@ -113,6 +113,8 @@ export class CacheFolder {
       try {
         await waitForLock(lock, blob, { lockTimeout, signal });
         if (this.#isThere(file)) {
+          // Others, such as the Python library, do not go on with what we have begun.
+          await rm(this.#partialOf(file), { force: true });
           transfer.advance(file.byteLength);
           return { receivedByteLength: 0, presentByteLength: file.byteLength };
         }

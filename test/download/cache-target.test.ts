@@ -1,6 +1,9 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, lstatSync, readFileSync, readlinkSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import process from 'node:process';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { runDownload } from '../../src/download/run-download.js';
 import { openCheckpoint } from '../../src/index.js';
 import { temporaryPath } from '../support/make-file.js';
@@ -161,3 +164,75 @@ print(json.dumps({
     expect(said.bytes).toBeGreaterThan(LARGE_BYTE_LENGTH);
   },
 );
+
+describe.skipIf(isSkipped(python))(titleWith(python, 'a download into the cache'), () => {
+  const name = 'model-00001-of-00002.safetensors';
+  const shard = SHARDED[name] as Uint8Array;
+  const repository = (): string => join(cache, 'models--org--sharded');
+  const blobs = (): string[] => namesIn(join(repository(), 'blobs'));
+
+  /** Runs Python beside the Hub, which is of this process. */
+  async function python3(script: string): Promise<number | null> {
+    // It follows redirects to the same host, whatever the port: the content network must be another one.
+    const endpoint = hub().url.replace('127.0.0.1', 'localhost');
+    const environment = {
+      HF_ENDPOINT: endpoint,
+      HF_HUB_CACHE: cache,
+      HF_HUB_DISABLE_XET: '1',
+      HF_HUB_DISABLE_PROGRESS_BARS: '1',
+    };
+    const child = spawn(String(python.executable), ['-c', script], {
+      env: { ...process.env, ...environment },
+      stdio: ['ignore', 'ignore', 'inherit'],
+    });
+    const [status] = await once(child, 'exit');
+    return status;
+  }
+
+  it('that we began is finished by the Python library, and nothing of ours stays', async () => {
+    const cut = downloadFrom(hub(), 'hf://org/sharded', 'cache', {
+      fetch: breakingFetch(9_000_000),
+    });
+    await expect(cut).rejects.toThrow('the line is cut');
+    expect(blobs().filter((name) => name.endsWith('.incomplete'))).not.toEqual([]);
+    const status = await python3(
+      'from huggingface_hub import snapshot_download; snapshot_download("org/sharded")',
+    );
+    expect(status).toBe(0);
+    const { receivedByteLength, path } = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
+    expect(receivedByteLength).toBe(0);
+    expect(readFileSync(join(path, name)).equals(shard)).toBe(true);
+    expect(blobs().filter((name) => name.endsWith('.incomplete'))).toEqual([]);
+  });
+
+  it('that the Python library began, and that was killed half way, is finished by us', async () => {
+    const status = await python3(`
+import os
+from huggingface_hub import file_download, hf_hub_download
+get = file_download.http_get
+class Half:
+    def __init__(self, file):
+        self.file, self.left = file, 4_000_000
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+    def write(self, data):
+        self.file.write(data)
+        self.left -= len(data)
+        if self.left < 0:
+            self.file.flush()
+            os._exit(7)
+file_download.http_get = lambda url, file, **others: get(url, Half(file), **others)
+hf_hub_download("org/sharded", "${name}")`);
+    expect(status).toBe(7);
+    expect(blobs()).toEqual([expect.stringMatching(/\.incomplete$/)]);
+    const { path } = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
+    expect(readFileSync(join(path, name)).equals(shard)).toBe(true);
+    using checkpoint = openCheckpoint('org/sharded');
+    expect(checkpoint.keys()).toEqual(['embed', 'norm']);
+    expect(
+      await python3(
+        'from huggingface_hub import snapshot_download as s; s("org/sharded", local_files_only=True)',
+      ),
+    ).toBe(0);
+  });
+});

@@ -243,6 +243,7 @@ export class HubServer {
     if (isCached) {
       const [commit = '', ...path] = rest;
       const file = this.#file(this.#snapshot(name, commit).files, path.join('/'));
+      response.setHeader('X-Repo-Commit', commit);
       await this.#sendFile(request, response, file);
     } else if (isApi) this.#answerApi(name, rest, new URLSearchParams(search), response);
     else await this.#answerFile(name, rest, request, response);

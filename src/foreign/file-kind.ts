@@ -1,0 +1,43 @@
+/** What a file is by its first bytes. Its name decides nothing: scanners that believed names were deceived. */
+
+import { type ErrorContext, ForeignFormatError } from '../errors/errors.js';
+import { describeForeignFormat } from '../format/foreign-formats.js';
+
+/** The kinds of files that are read. */
+export type FileKind = 'zip' | 'pickle' | 'npy' | 'safetensors';
+
+const PROTO_OPCODE = 0x80;
+const FIRST_PROTOCOL = 2;
+const LAST_PROTOCOL = 5;
+
+/** The kind by the first bytes, as torch decides; undefined for any other. */
+export function kindOf(head: Uint8Array): FileKind | undefined {
+  const text = String.fromCharCode(...head.subarray(0, 9));
+  if (text.startsWith('PK\x03\x04')) return 'zip';
+  if (text.startsWith('\x93NUMPY')) return 'npy';
+  const [first, protocol = 0] = head;
+  if (first === PROTO_OPCODE && protocol >= FIRST_PROTOCOL && protocol <= LAST_PROTOCOL) {
+    return 'pickle';
+  }
+  // The header's JSON follows its length, which no file has in full above 2^48.
+  return text.length === 9 && text[8] === '{' && text.slice(6, 8) === '\0\0'
+    ? 'safetensors'
+    : undefined;
+}
+
+/** The error for a file of another kind than `expected`, which completes "expected …". */
+export function otherKind(
+  head: Uint8Array,
+  expected: string,
+  context: ErrorContext,
+): ForeignFormatError {
+  const kind = kindOf(head);
+  const found =
+    kind === 'safetensors'
+      ? 'a safetensors file, which safeOpen opens'
+      : head.length === 0
+        ? 'an empty file'
+        : (describeForeignFormat(head) ?? 'something else');
+  const message = `expected ${expected}, found ${found}`;
+  return new ForeignFormatError('SAFETENSORS_FOREIGN_FORMAT', message, context);
+}

@@ -1,0 +1,280 @@
+/**
+ * An open file of another format. It has the members of `SafetensorsFile` that need no safetensors header.
+ *
+ * File length: one class, and most lines are what users read about its members.
+ */
+
+import { setImmediate } from 'node:timers/promises';
+import {
+  requireBoolean,
+  requireNames,
+  requireOptions,
+  requireString,
+} from '../errors/arguments.js';
+import { FileClosedError, TensorNotFoundError } from '../errors/errors.js';
+import { nearNames } from '../errors/near-names.js';
+import { type FileFacts, handleFacts } from '../file/facts.js';
+import { CLOSE_OPTIONS, type CloseOptions } from '../file/file.js';
+import { loadTensors } from '../file/load.js';
+import { prefetch } from '../file/prefetch.js';
+import type { Dtype } from '../format/dtype.js';
+import { requireTransferOptions, TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
+import { compareCodePoints } from '../json/code-point-order.js';
+import type { Storage, StorageKind } from '../storage/storage.js';
+import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
+import type { SliceIndex } from '../tensor/slice.js';
+import { StorageRange } from '../tensor/storage-range.js';
+import { type Tensor, TensorOf } from '../tensor/tensor.js';
+import { type ForeignTensor, placeOf } from './foreign-tensor.js';
+
+/** What is known of a tensor without its bytes. */
+export interface ForeignTensorInfo {
+  /** The dtype that safetensors has for it. */
+  readonly dtype: Dtype;
+  /** Dimensions in elements, outermost first; empty for a scalar. */
+  readonly shape: readonly number[];
+}
+
+/** What `ForeignFile.toJSON` gives; of a closed file only the first three. */
+export type ForeignFileFacts = Omit<FileFacts, 'metadata'>;
+
+/**
+ * An open file of another format, whose tensors are ordinary ones. Contiguous little-endian tensors that are
+ * not compressed are views of the mapped file; all others are made when their bytes are first used: gathered,
+ * swapped or inflated.
+ *
+ * After `close()` everything but `path`, `storage`, `ok` and `close()` itself throws
+ * `SAFETENSORS_FILE_CLOSED`; tensors whose bytes were handed out stay valid.
+ */
+export class ForeignFile implements Iterable<[string, Tensor]> {
+  readonly #storage: Storage;
+  /** By name, in the order of their bytes in the file. */
+  readonly #facts: ReadonlyMap<string, ForeignTensor>;
+  // Strong references: every call gives the same tensor with the same buffer, which keeps writes.
+  readonly #tensors = new Map<string, Tensor>();
+
+  /** @internal Takes ownership of the storage. No two tensors have one name. */
+  constructor(storage: Storage, tensors: readonly ForeignTensor[]) {
+    this.#storage = storage;
+    const placed = tensors.map((tensor) => ({ tensor, at: placeOf(tensor).position }));
+    placed.sort((a, b) => a.at - b.at);
+    this.#facts = new Map(placed.map(({ tensor }) => [tensor.name, tensor]));
+  }
+
+  /** @internal What is known of the tensors, if the file has not changed. */
+  static factsOf(file: ForeignFile): ReadonlyMap<string, ForeignTensor> {
+    file.#storage.verify();
+    return file.#facts;
+  }
+
+  /** The path as it was given, as text. */
+  get path(): string | undefined {
+    return this.#storage.path;
+  }
+
+  /** Where bytes come from: `'mmap'`, or `'read'`, positioned reads into ordinary memory. */
+  get storage(): StorageKind {
+    return this.#storage.kind;
+  }
+
+  /** False once a tensor was refused because the file changed, and after `close()`. */
+  get ok(): boolean {
+    return this.#storage.ok && !this.#storage.closed;
+  }
+
+  /** Number of tensors. */
+  get size(): number {
+    return this.#open().size;
+  }
+
+  /** Length of the whole file in bytes. */
+  get byteLength(): number {
+    this.#open();
+    return this.#storage.byteLength;
+  }
+
+  /** Names sorted by their UTF-8 bytes; a new array. */
+  keys(): string[] {
+    return this.offsetKeys().sort(compareCodePoints);
+  }
+
+  /** Names in the order of the tensors' bytes in the file; a new array. */
+  offsetKeys(): string[] {
+    return [...this.#open().keys()];
+  }
+
+  /** Whether there is a tensor of that name. */
+  has(name: string): boolean {
+    requireString('name', name);
+    return this.#open().has(name);
+  }
+
+  /**
+   * Dtype and shape of a tensor; a new frozen object. Reads nothing.
+   *
+   * @throws TensorNotFoundError
+   */
+  info(name: string): ForeignTensorInfo {
+    const { dtype, shape } = this.#require(name);
+    return Object.freeze({ dtype, shape: Object.freeze(shape) });
+  }
+
+  /**
+   * A tensor of the file, the same object on every call. Reads nothing: its bytes are reached, or made, when
+   * they are first used. Checks that the file has not changed, as `SafetensorsFile.getTensor` does.
+   *
+   * @throws TensorNotFoundError, FileChangedError, FileClosedError
+   */
+  getTensor(name: string): Tensor {
+    this.#storage.verifyOften();
+    return this.#tensors.get(name) ?? this.#makeTensor(this.#require(name));
+  }
+
+  /** Several tensors by name, in the order given; all of them in file order without an argument. */
+  getTensors(names: Iterable<string> = this.offsetKeys()): Map<string, Tensor> {
+    requireNames(names);
+    const tensors = new Map<string, Tensor>();
+    for (const name of names) tensors.set(name, this.getTensor(name));
+    return tensors;
+  }
+
+  /** A part of a tensor: `getTensor(name).slice(...index)`. */
+  getSlice(name: string, ...index: readonly SliceIndex[]): Tensor {
+    return this.getTensor(name).slice(...index);
+  }
+
+  /** All tensors as `[name, tensor]`, in file order. */
+  *[Symbol.iterator](): Generator<[string, Tensor], void, void> {
+    for (const name of this.offsetKeys()) yield [name, this.getTensor(name)];
+  }
+
+  /**
+   * Brings the bytes of the named tensors, of all by default, into memory without blocking the event loop, as
+   * `SafetensorsFile.prefetch` does. What has to be gathered, swapped or inflated is only done on first use;
+   * with `storage: 'read'` it is done here, between other events.
+   *
+   * @throws TensorNotFoundError, FileChangedError, FileClosedError, `SAFETENSORS_TENSOR_TOO_LARGE`,
+   *   `SAFETENSORS_OUT_OF_MEMORY`, `signal.reason`
+   */
+  async prefetch(names?: Iterable<string>, options: TransferOptions = {}): Promise<void> {
+    requireOptions(options, TRANSFER_OPTIONS);
+    requireTransferOptions(options);
+    const facts = this.#chosen(names);
+    const sources = (): StorageRange[] =>
+      facts.filter((fact) => !this.#isMade(fact)).map((fact) => this.#sourceOf(fact));
+    if (this.#storage.populate === undefined) {
+      for (const fact of facts.filter((one) => this.#isMade(one))) {
+        await nextTurn(options.signal);
+        this.#sourceOf(fact).resolve();
+      }
+    }
+    await prefetch(this.#storage, facts.map(placeOf), sources, options);
+  }
+
+  /**
+   * Reads the named tensors, all by default, into ordinary memory without blocking the event loop, as
+   * `SafetensorsFile.load` does: in the order given, each with a buffer that is the caller's alone.
+   * `onProgress` counts the bytes of tensors that are read as they stand; others are made before.
+   *
+   * @throws TensorNotFoundError, FileChangedError, FileClosedError, `SAFETENSORS_TENSOR_TOO_LARGE`,
+   *   `SAFETENSORS_OUT_OF_MEMORY`, `signal.reason`
+   */
+  async load(
+    names?: Iterable<string>,
+    options: TransferOptions = {},
+  ): Promise<Map<string, Tensor>> {
+    requireOptions(options, TRANSFER_OPTIONS);
+    requireTransferOptions(options);
+    const facts = this.#chosen(names);
+    const made = new Map<string, Tensor>();
+    for (const fact of facts.filter((one) => this.#isMade(one))) {
+      await nextTurn(options.signal);
+      made.set(fact.name, this.#makeUnkept(fact).copy());
+    }
+    const entries = facts
+      .filter((fact) => !this.#isMade(fact))
+      .map(({ name, dtype, shape, data: { begin, byteLength } }) => {
+        return { name, dtype, shape, position: begin, byteLength };
+      });
+    const loaded = await loadTensors(this.#storage, entries, options);
+    const tensorOf = (name: string): Tensor => (made.get(name) ?? loaded.get(name)) as Tensor;
+    return new Map(facts.map(({ name }) => [name, tensorOf(name)]));
+  }
+
+  /**
+   * Closes the handle; closing twice is harmless. Views that were handed out stay valid until they are
+   * collected; with `detach` they become empty and all is freed now.
+   */
+  close(options: CloseOptions = {}): void {
+    requireOptions(options, CLOSE_OPTIONS);
+    const { detach = false } = options;
+    requireBoolean('detach', detach);
+    for (const { data } of this.#facts.values()) {
+      if (data.storage !== this.#storage) data.storage.close(detach);
+    }
+    this.#storage.close(detach);
+    this.#tensors.clear();
+  }
+
+  /** For `using file = …`: as `close()`, at the end of the block. */
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  /** What the file is, for `JSON.stringify`: no tensors and no data. Does not throw after `close()`. */
+  toJSON(): ForeignFileFacts {
+    const facts = handleFacts(this);
+    if (this.#storage.closed) return facts;
+    return { ...facts, size: this.size, byteLength: this.byteLength };
+  }
+
+  /** @internal For `console.log`. */
+  [INSPECT](depth: number, options: object, inspect: Inspect): string {
+    return showFacts(this.constructor.name, this.toJSON(), depth, options, inspect);
+  }
+
+  #open(): ReadonlyMap<string, ForeignTensor> {
+    if (this.#storage.closed) throw new FileClosedError({ path: this.path });
+    return this.#facts;
+  }
+
+  #require(name: string): ForeignTensor {
+    requireString('name', name);
+    const found = this.#open().get(name);
+    if (found !== undefined) return found;
+    throw new TensorNotFoundError(name, nearNames(name, this.#facts.keys()), { path: this.path });
+  }
+
+  /** Those of the names in the order given, each once; all without names. */
+  #chosen(names: Iterable<string> | undefined): ForeignTensor[] {
+    if (names === undefined) return [...this.#open().values()];
+    requireNames(names);
+    return Array.from(new Set(names), (name) => this.#require(name));
+  }
+
+  #isMade({ data }: ForeignTensor): boolean {
+    return data.storage !== this.#storage;
+  }
+
+  #sourceOf({ name }: ForeignTensor): StorageRange {
+    return TensorOf.sourceOf(this.getTensor(name));
+  }
+
+  #makeTensor(fact: ForeignTensor): Tensor {
+    const tensor = this.#makeUnkept(fact);
+    this.#tensors.set(fact.name, tensor);
+    return tensor;
+  }
+
+  #makeUnkept({ name, dtype, shape, data }: ForeignTensor): Tensor {
+    const { storage, begin, byteLength } = data;
+    const source = new StorageRange(storage, name, begin, begin + byteLength);
+    return TensorOf.of(name, dtype, shape, source);
+  }
+}
+
+/** Lets the event loop turn. Throws the signal's reason when it was aborted. */
+async function nextTurn(signal: AbortSignal | undefined): Promise<void> {
+  await setImmediate();
+  signal?.throwIfAborted();
+}

@@ -1,0 +1,193 @@
+/**
+ * Makes any window of a strided tensor's bytes in C order, without making the rest: the window is cut into
+ * boxes of whole loops, and each box is copied from the smallest range of the storage that has it.
+ */
+
+import type { Storage } from '../storage/storage.js';
+import type { Fill, StorageBytes } from './made-storage.js';
+import { type CopyLoop, copyStrided } from './strided-copy.js';
+import type { TensorLayout } from './tensor-layout.js';
+
+/** A view of a mapping costs nothing; but not all runtimes make one of any length. */
+const MAX_VIEW_BYTE_LENGTH = 2 ** 30;
+
+/** What is read at once where bytes are copied to be looked at. */
+const MAX_READ_BYTE_LENGTH = 8 * 2 ** 20;
+
+/** A read of this many bytes takes hardly longer than one of a few. */
+const SHORT_READ_BYTE_LENGTH = 4096;
+
+/** So many bytes are read along for one that is needed, before rows are read one by one. */
+const MAX_READ_ALONG = 16;
+
+/** Part of a tensor: loops, outermost first, and where they start, in bytes. The result is dense. */
+interface Box {
+  readonly loops: readonly CopyLoop[];
+  readonly from: number;
+  readonly to: number;
+}
+
+/**
+ * Fills windows of the tensor that the layout describes in the held bytes.
+ *
+ * @param change changes whole items in place, such as their byte order
+ */
+export function stridedFill(
+  held: StorageBytes,
+  layout: TensorLayout,
+  change: (items: Uint8Array) => void = () => {},
+): Fill {
+  const { itemByteLength } = layout;
+  const loops = loopsOf(layout);
+  const fillItems = (target: Uint8Array, first: number, end: number): void => {
+    const from = layout.offset * itemByteLength;
+    for (const box of boxesOf(loops, itemByteLength, first, end, from, 0)) {
+      copyBox(held, itemByteLength, box, target);
+    }
+    change(target);
+  };
+  return (target, position) => {
+    const end = position + target.length;
+    const first = Math.floor(position / itemByteLength);
+    const last = Math.ceil(end / itemByteLength);
+    if ([position, end, target.byteOffset].every((at) => at % itemByteLength === 0)) {
+      fillItems(target, first, last);
+      return;
+    }
+    // It begins or ends within an item, or lies where none could be changed as a number.
+    const items = new Uint8Array((last - first) * itemByteLength);
+    fillItems(items, first, last);
+    const begin = position - first * itemByteLength;
+    target.set(items.subarray(begin, begin + target.length));
+  };
+}
+
+/** As few loops over the items as possible; `to` is in C order. */
+function loopsOf({ itemByteLength, shape, strides }: TensorLayout): CopyLoop[] {
+  const loops: CopyLoop[] = [];
+  let to = itemByteLength;
+  for (let axis = shape.length - 1; axis >= 0; axis--) {
+    const count = shape[axis] as number;
+    if (count === 1) continue;
+    const from = (strides[axis] as number) * itemByteLength;
+    const inner = loops[0];
+    if (inner !== undefined && from === inner.from * inner.count) {
+      loops[0] = { ...inner, count: inner.count * count };
+    } else {
+      loops.unshift({ count, from, to });
+    }
+    to *= count;
+  }
+  return loops;
+}
+
+/**
+ * The boxes of the items [first, end): rounds of the outermost loop that are whole, and before and after
+ * them parts of a round, cut likewise. `from` and `to` are where the first round starts and where the first
+ * item goes.
+ */
+function* boxesOf(
+  loops: readonly CopyLoop[],
+  itemByteLength: number,
+  first: number,
+  end: number,
+  from: number,
+  to: number,
+): Generator<Box, void, void> {
+  if (first >= end) return;
+  const [loop, ...inner] = loops;
+  if (loop === undefined) {
+    yield { loops, from, to };
+    return;
+  }
+  const itemsPerRound = loop.to / itemByteLength;
+  const round = Math.ceil(first / itemsPerRound);
+  const wholeEnd = Math.floor(end / itemsPerRound);
+  const part = (index: number, begin: number, stop: number): Generator<Box, void, void> => {
+    const at = index * itemsPerRound;
+    const partTo = to + (begin - first) * itemByteLength;
+    return boxesOf(inner, itemByteLength, begin - at, stop - at, from + index * loop.from, partTo);
+  };
+  const headEnd = Math.min(end, round * itemsPerRound);
+  if (first < headEnd) yield* part(round - 1, first, headEnd);
+  const whole = wholeEnd - round;
+  if (whole > 0) {
+    yield {
+      loops: whole === 1 ? inner : [{ ...loop, count: whole }, ...inner],
+      from: from + round * loop.from,
+      to: to + (round * itemsPerRound - first) * itemByteLength,
+    };
+  }
+  const tail = Math.max(round, wholeEnd) * itemsPerRound;
+  if (tail < end && tail >= first) yield* part(Math.max(round, wholeEnd), tail, end);
+}
+
+function copyBox(held: StorageBytes, itemByteLength: number, box: Box, target: Uint8Array): void {
+  const last = box.loops.at(-1);
+  const isRun = last !== undefined && last.from === itemByteLength && last.to === itemByteLength;
+  copyPieces(
+    held,
+    isRun ? itemByteLength * last.count : itemByteLength,
+    isRun ? { ...box, loops: box.loops.slice(0, -1) } : box,
+    target,
+  );
+}
+
+/**
+ * Copies runs from the smallest range of the storage that has all of them, if that is not too long. Otherwise
+ * cuts the loop that goes through the storage in the longest steps.
+ */
+function copyPieces(
+  held: StorageBytes,
+  runByteLength: number,
+  { loops, from, to }: Box,
+  target: Uint8Array,
+): void {
+  const { storage } = held;
+  const position = held.begin + from;
+  if (loops.length === 0 && storage.readInto !== undefined) {
+    storage.readInto(target.subarray(to, to + runByteLength), position);
+    return;
+  }
+  const extent = loops.reduce((sum, loop) => sum + (loop.count - 1) * loop.from, runByteLength);
+  const limit = storage.zeroCopy ? MAX_VIEW_BYTE_LENGTH : MAX_READ_BYTE_LENGTH;
+  const widest = loops.reduce((best, loop) => (loop.from > best.from ? loop : best), NONE);
+  if (extent <= limit && !isWasteful(storage, extent, runByteLength, loops)) {
+    const window = storage.window(position, position + extent);
+    copyStrided(runByteLength, loops, window, 0, target, to);
+  } else if (widest === NONE) {
+    for (let done = 0; done < runByteLength; done += limit) {
+      const length = Math.min(limit, runByteLength - done);
+      const window = storage.window(position + done, position + done + length);
+      copyStrided(length, loops, window, 0, target, to + done);
+    }
+  } else {
+    const spare = limit - (extent - (widest.count - 1) * widest.from);
+    const rounds = extent <= limit ? 1 : Math.max(1, 1 + Math.floor(spare / widest.from));
+    for (let done = 0; done < widest.count; done += rounds) {
+      const count = Math.min(rounds, widest.count - done);
+      const cut = loops.flatMap((loop) =>
+        loop !== widest ? [loop] : count === 1 ? [] : [{ ...loop, count }],
+      );
+      const box = { loops: cut, from: from + done * widest.from, to: to + done * widest.to };
+      copyPieces(held, runByteLength, box, target);
+    }
+  }
+}
+
+const NONE: CopyLoop = { count: 1, from: 0, to: 0 };
+
+/** Whether a read of the whole extent would bring mostly bytes that are not needed. */
+function isWasteful(
+  storage: Storage,
+  extent: number,
+  runByteLength: number,
+  loops: readonly CopyLoop[],
+): boolean {
+  if (storage.zeroCopy || extent <= SHORT_READ_BYTE_LENGTH) return false;
+  const needed = loops.reduce(
+    (bytes, loop) => bytes * (loop.from === 0 ? 1 : loop.count),
+    runByteLength,
+  );
+  return extent > MAX_READ_ALONG * needed;
+}

@@ -1,0 +1,23 @@
+/** The bytes of a tensor as safetensors has them: those of the file where these are the same, else made. */
+
+import { MadeStorage, type StorageBytes } from './made-storage.js';
+import { stridedFill } from './strided-fill.js';
+import { isContiguous, type TensorLayout } from './tensor-layout.js';
+import type { Change } from './value-changes.js';
+
+/**
+ * The bytes of the tensor that the layout describes in the held bytes. Nothing is read. A contiguous tensor
+ * without changes gives a part of what is held: over a mapping it will be read without a copy.
+ */
+export function tensorData(
+  held: StorageBytes,
+  layout: TensorLayout,
+  change: Change | undefined,
+): StorageBytes {
+  const { byteLength, offset, itemByteLength } = layout;
+  if (change === undefined && isContiguous(layout)) {
+    return { storage: held.storage, begin: held.begin + offset * itemByteLength, byteLength };
+  }
+  const storage = new MadeStorage(byteLength, held, stridedFill(held, layout, change));
+  return { storage, begin: 0, byteLength };
+}

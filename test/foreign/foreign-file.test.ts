@@ -1,0 +1,187 @@
+/** An open file of another format: tensors of the file itself, and tensors that are made. */
+import { truncateSync, utimesSync, writeFileSync } from 'node:fs';
+import { crc32, deflateRawSync } from 'node:zlib';
+import { describe, expect, test } from 'vitest';
+import { ForeignFile } from '../../src/foreign/foreign-file.js';
+import type { ForeignTensor } from '../../src/foreign/foreign-tensor.js';
+import { InflatedEntries } from '../../src/foreign/inflated-data.js';
+import { openForeign } from '../../src/foreign/open-file.js';
+import { tensorData } from '../../src/foreign/tensor-data.js';
+import { checkLayout } from '../../src/foreign/tensor-layout.js';
+import {
+  FileChangedError,
+  FileClosedError,
+  safeOpen,
+  saveFile,
+  type Tensor,
+  TensorNotFoundError,
+} from '../../src/index.js';
+import { temporaryPath } from '../support/make-file.js';
+
+const VALUES = Float32Array.from({ length: 12 }, (_, i) => i + 0.5);
+const TRANSPOSED = [0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11].map((i) => i + 0.5);
+
+/** 16 bytes, twelve numbers, and the same numbers deflated. */
+function writeRaw(): { path: string; deflated: Buffer } {
+  const deflated = deflateRawSync(new Uint8Array(VALUES.buffer));
+  const path = temporaryPath('raw.bin');
+  writeFileSync(
+    path,
+    Buffer.concat([Buffer.alloc(16, 1), new Uint8Array(VALUES.buffer), deflated]),
+  );
+  return { path, deflated };
+}
+
+function openRaw(options: { storage?: 'mmap' | 'read' } = {}): { path: string; file: ForeignFile } {
+  const { path, deflated } = writeRaw();
+  const file = openForeign(path, options, () => (storage) => {
+    const entries = new InflatedEntries(storage, {});
+    const entry = {
+      name: 'd',
+      begin: 64,
+      end: 64 + deflated.length,
+      byteLength: 48,
+      crc32: crc32(new Uint8Array(VALUES.buffer)),
+    };
+    const held = { storage, begin: 16, byteLength: 48 };
+    const tensorOf = (
+      name: string,
+      strides: number[],
+      shape: number[],
+      data = held,
+    ): ForeignTensor => {
+      const given = { itemByteLength: 4, shape, strides, offset: 0 };
+      const layout = checkLayout(given, 48, {}, 'SAFETENSORS_INVALID_NUMPY', { tensor: name });
+      const memory = { storage: data, storageByteLength: 48, byteOffset: 0, strides };
+      return { name, dtype: 'F32', shape, ...memory, data: tensorData(data, layout, undefined) };
+    };
+    return new ForeignFile(storage, [
+      tensorOf('inflated', [4, 1], [3, 4], entries.dataOf({ ...entry, method: 'deflated' })),
+      tensorOf('inflated.T', [1, 4], [4, 3], entries.dataOf({ ...entry, method: 'deflated' })),
+      tensorOf(
+        'plain',
+        [4, 1],
+        [3, 4],
+        entries.dataOf({ ...entry, method: 'stored', begin: 16, end: 64 }),
+      ),
+      tensorOf('transposed', [1, 4], [4, 3]),
+    ]);
+  });
+  return { path, file };
+}
+
+const values = (tensor: Tensor): number[] => [...tensor.as('F32').data];
+
+describe.each(['mmap', 'read'] as const)('with storage %s', (storage) => {
+  test('tensors have their values, and slices and chunks theirs', () => {
+    const { file } = openRaw({ storage });
+    expect(file.keys()).toEqual(['inflated', 'inflated.T', 'plain', 'transposed']);
+    expect(file.offsetKeys()).toEqual(['plain', 'transposed', 'inflated', 'inflated.T']);
+    expect(file.storage).toBe(storage);
+    expect(file.info('transposed')).toEqual({ dtype: 'F32', shape: [4, 3] });
+    expect(values(file.getTensor('plain'))).toEqual([...VALUES]);
+    expect(values(file.getTensor('transposed'))).toEqual(TRANSPOSED);
+    expect(values(file.getTensor('inflated'))).toEqual([...VALUES]);
+    expect(values(file.getTensor('inflated.T'))).toEqual(TRANSPOSED);
+    expect(values(file.getSlice('transposed', 2))).toEqual([2.5, 6.5, 10.5]);
+    expect(values(file.getSlice('transposed', [null, null, 2], 1))).toEqual([4.5, 6.5]);
+    const chunks = [...file.getTensor('transposed').chunks({ maxByteLength: 12 })];
+    expect(Buffer.concat(chunks)).toEqual(Buffer.from(Float32Array.from(TRANSPOSED).buffer));
+    file.close();
+  });
+
+  test('a tensor is the same object and the same memory on every call', () => {
+    const { file } = openRaw({ storage });
+    const tensor = file.getTensor('transposed').as('F32');
+    tensor.data[0] = -1;
+    expect(file.getTensor('transposed')).toBe(tensor);
+    expect(file.getSlice('transposed', 0).as('F32').data[0]).toBe(-1);
+    file.close();
+  });
+
+  test('load gives memory of its own, in the order asked for', async () => {
+    const { file } = openRaw({ storage });
+    const seen: number[] = [];
+    const tensors = await file.load(['transposed', 'plain', 'inflated'], {
+      onProgress: ({ bytes }) => seen.push(bytes),
+    });
+    file.close({ detach: true });
+    expect([...tensors.keys()]).toEqual(['transposed', 'plain', 'inflated']);
+    expect([...tensors.values()].map(values)).toEqual([TRANSPOSED, [...VALUES], [...VALUES]]);
+    expect(seen.at(-1)).toBe(48);
+  });
+
+  test('prefetch brings all, or those named', async () => {
+    const { file } = openRaw({ storage });
+    await file.prefetch();
+    await file.prefetch(['transposed', 'plain']);
+    await expect(file.prefetch(['none'])).rejects.toThrow(TensorNotFoundError);
+    await expect(
+      file.prefetch(undefined, { signal: AbortSignal.abort(new Error('no')) }),
+    ).rejects.toThrow('no');
+    expect(values(file.getTensor('inflated'))).toEqual([...VALUES]);
+    file.close();
+  });
+
+  test('tensors are saved as any others, and converted on the pool', async () => {
+    const { file } = openRaw({ storage });
+    expect([...(await file.getTensor('transposed').toFloat32Async())]).toEqual(TRANSPOSED);
+    const target = temporaryPath('saved.safetensors');
+    await saveFile(target, file.getTensors());
+    file.close();
+    const saved = safeOpen(target);
+    expect(values(saved.getTensor('transposed'))).toEqual(TRANSPOSED);
+    expect(values(saved.getTensor('inflated.T'))).toEqual(TRANSPOSED);
+    expect(values(saved.getTensor('plain'))).toEqual([...VALUES]);
+    saved.close();
+  });
+
+  test('after close, memory that was handed out stays, and all else is refused', () => {
+    const { file } = openRaw({ storage });
+    const made = file.getTensor('transposed');
+    const unused = file.getTensor('inflated');
+    expect(made.bytes.length).toBe(48);
+    file.close();
+    file.close();
+    expect(values(made)).toEqual(TRANSPOSED);
+    expect(() => unused.bytes).toThrow(FileClosedError);
+    expect(() => file.getTensor('plain')).toThrow(FileClosedError);
+    expect(() => file.keys()).toThrow(FileClosedError);
+    expect(file.ok).toBe(false);
+    expect(Object.keys(JSON.parse(JSON.stringify(file)))).toEqual(['path', 'storage', 'ok']);
+  });
+
+  test('a detaching close empties what was handed out', () => {
+    const { file } = openRaw({ storage });
+    const { bytes } = file.getTensor('transposed');
+    file.close({ detach: true });
+    expect(bytes.length).toBe(0);
+  });
+
+  test('a file that changed is refused', () => {
+    const { path, file } = openRaw({ storage });
+    const made = file.getTensor('transposed');
+    utimesSync(path, 1, 1);
+    expect(values(made)).toEqual(TRANSPOSED);
+    truncateSync(path, 20);
+    expect(() => file.getTensor('inflated').bytes).toThrow(FileChangedError);
+    file.close();
+  });
+});
+
+test('an unknown name has near ones in its error', () => {
+  const { file } = openRaw();
+  expect(() => file.getTensor('transpose')).toThrow('did you mean "transposed"?');
+  expect(() => file.getTensors('plain')).toThrow(TypeError);
+  file.close();
+});
+
+test('when parsing throws, nothing stays open', () => {
+  const { path } = writeRaw();
+  const open = (): unknown =>
+    openForeign(path, {}, (start, file) => {
+      expect(start.length).toBe(file.byteLength);
+      throw new Error('not this one');
+    });
+  for (let i = 0; i < 3000; i++) expect(open).toThrow('not this one');
+});

@@ -1,0 +1,17 @@
+/** Bytes in memory behind both kinds of storages. */
+import { MadeStorage, type StorageBytes } from '../../src/foreign/made-storage.js';
+import { MemoryStorage } from '../../src/storage/memory.js';
+
+/** A storage that gives views, as a mapping does. */
+export function viewed(bytes: Uint8Array<ArrayBuffer>): StorageBytes {
+  return { storage: new MemoryStorage(bytes, 2 ** 32), begin: 0, byteLength: bytes.length };
+}
+
+/** A storage that copies what is asked for, as positioned reads do; `reads` gets the length of each. */
+export function copied(bytes: Uint8Array<ArrayBuffer>, reads: number[] = []): StorageBytes {
+  const storage = new MadeStorage(bytes.length, viewed(bytes), (target, position) => {
+    reads.push(target.length);
+    target.set(bytes.subarray(position, position + target.length));
+  });
+  return { storage, begin: 0, byteLength: bytes.length };
+}

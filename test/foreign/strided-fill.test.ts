@@ -1,0 +1,127 @@
+/** Every window of a strided tensor has the bytes that a loop over single items gives. */
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { stridedFill } from '../../src/foreign/strided-fill.js';
+import { checkLayout, type TensorLayout } from '../../src/foreign/tensor-layout.js';
+import { copied, viewed } from './storages.js';
+
+function layoutOf(
+  itemByteLength: number,
+  shape: readonly number[],
+  strides: readonly number[],
+  offset: number,
+  held: number,
+): TensorLayout {
+  const given = { itemByteLength, shape, strides, offset };
+  return checkLayout(given, held, {}, 'SAFETENSORS_INVALID_TORCH_CHECKPOINT', {});
+}
+
+/** The bytes item by item. */
+function itemByItem(bytes: Uint8Array, layout: TensorLayout): Uint8Array {
+  const { itemByteLength, shape, strides, offset } = layout;
+  const result = new Uint8Array(layout.byteLength);
+  let written = 0;
+  const visit = (axis: number, at: number): void => {
+    if (axis === shape.length) {
+      result.set(bytes.subarray(at * itemByteLength, (at + 1) * itemByteLength), written);
+      written += itemByteLength;
+      return;
+    }
+    for (let i = 0; i < (shape[axis] ?? 0); i++) visit(axis + 1, at + i * (strides[axis] ?? 0));
+  };
+  if (layout.byteLength > 0) visit(0, offset);
+  return result;
+}
+
+function bytesOf(length: number): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from({ length }, (_, i) => (i * 37 + (i >> 8)) & 0xff);
+}
+
+/** Bytes that lie at an odd address of their buffer. */
+function misplaced(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
+  const place = new Uint8Array(bytes.length + 1).subarray(1);
+  place.set(bytes);
+  return place;
+}
+
+const layouts = fc
+  .record({
+    itemByteLength: fc.constantFrom(1, 2, 4, 8),
+    axes: fc.array(fc.tuple(fc.integer({ min: 0, max: 6 }), fc.integer({ min: 0, max: 40 })), {
+      maxLength: 5,
+    }),
+    offset: fc.nat(20),
+  })
+  .map(({ itemByteLength, axes, offset }) => {
+    const shape = axes.map(([size]) => size);
+    const strides = axes.map(([, stride]) => stride);
+    const reach = axes.reduce(
+      (sum, [size, stride]) => sum + Math.max(0, size - 1) * stride,
+      offset,
+    );
+    const held = (reach + 1) * itemByteLength;
+    return { held, layout: layoutOf(itemByteLength, shape, strides, offset, held) };
+  });
+
+describe('windows of any layout', () => {
+  test('are those of a loop over the items, whatever the storage', () => {
+    fc.assert(
+      fc.property(layouts, fc.nat(), fc.nat(), fc.boolean(), ({ held, layout }, a, b, isOdd) => {
+        const bytes = bytesOf(held);
+        const expected = itemByItem(bytes, layout);
+        const [begin = 0, end = 0] = [a, b]
+          .map((at) => at % (layout.byteLength + 1))
+          .toSorted((x, y) => x - y);
+        for (const data of [viewed(bytes), viewed(misplaced(bytes)), copied(bytes)]) {
+          const length = end - begin;
+          const target = isOdd ? misplaced(new Uint8Array(length)) : new Uint8Array(length);
+          stridedFill(data, layout)(target, begin);
+          expect(Buffer.compare(target, expected.subarray(begin, end))).toBe(0);
+        }
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  test('are changed as whole items, even where they begin within one', () => {
+    const bytes = bytesOf(24);
+    const layout = layoutOf(4, [6], [1], 0, 24);
+    const reverse = (items: Uint8Array): void =>
+      void Buffer.from(items.buffer, items.byteOffset, items.length).swap32();
+    const whole = new Uint8Array(24);
+    stridedFill(viewed(bytes), layout, reverse)(whole, 0);
+    expect([...whole.subarray(0, 4)]).toEqual([...bytes.subarray(0, 4)].reverse());
+    for (let begin = 0; begin < 24; begin++) {
+      const part = new Uint8Array(Math.min(9, 24 - begin));
+      stridedFill(viewed(bytes), layout, reverse)(part, begin);
+      expect([...part]).toEqual([...whole.subarray(begin, begin + part.length)]);
+    }
+  });
+});
+
+describe('a transposed matrix', () => {
+  const rows = 700;
+  const columns = 900;
+  const bytes = bytesOf(rows * columns * 4);
+  const layout = layoutOf(4, [columns, rows], [1, columns], 0, bytes.length);
+  const expected = itemByItem(bytes, layout);
+
+  test('comes out in windows, from both kinds of storages', () => {
+    for (const data of [viewed(bytes), copied(bytes)]) {
+      const fill = stridedFill(data, layout);
+      const target = new Uint8Array(layout.byteLength);
+      const step = 300_001;
+      for (let done = 0; done < target.length; done += step)
+        fill(target.subarray(done, done + step), done);
+      expect(Buffer.compare(target, expected)).toBe(0);
+    }
+  });
+
+  test('is read row by row where a window needs little of each, not as a whole', () => {
+    const reads: number[] = [];
+    const target = new Uint8Array(rows * 4);
+    stridedFill(copied(bytes, reads), layout)(target, rows * 4 * 17);
+    expect(Buffer.compare(target, expected.subarray(rows * 4 * 17, rows * 4 * 18))).toBe(0);
+    expect(Math.max(...reads)).toBeLessThanOrEqual(4096);
+  });
+});

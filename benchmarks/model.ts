@@ -79,19 +79,26 @@ export function modelTensors(sizes: ModelSizes): TensorSpec[] {
 }
 
 /**
- * A model of this family with norms and output matrix in F32, as trained checkpoints often have them; about
- * `byteLength` bytes.
+ * A model of this family of about `byteLength` bytes with norms and output matrix in F32, as trained
+ * checkpoints often have them, and one matrix in F8_E4M3.
  */
 export function mixedTensors(byteLength: number): TensorSpec[] {
   const sizes = modelSizes(byteLength);
   // Of the two matrices with rows for the vocabulary, one is twice as large as in BF16.
   const vocabulary = Math.max(1, Math.round((sizes.vocabulary * 2) / 3));
-  return modelTensors({ ...sizes, vocabulary }).map((tensor) =>
-    /norm\.weight$|^lm_head\./.test(tensor.name)
-      ? { ...tensor, dtype: 'F32', byteLength: tensor.byteLength * 2 }
-      : tensor,
-  );
+  return modelTensors({ ...sizes, vocabulary }).map((tensor) => {
+    if (/norm\.weight$|^lm_head\./.test(tensor.name)) {
+      return { ...tensor, dtype: 'F32', byteLength: tensor.byteLength * 2 };
+    }
+    if (tensor.name === F8_NAME) {
+      return { ...tensor, dtype: 'F8_E4M3', byteLength: tensor.byteLength / 2 };
+    }
+    return tensor;
+  });
 }
+
+/** The matrix of a mixed model that is F8_E4M3. */
+export const F8_NAME = 'model.layers.15.self_attn.q_proj.weight';
 
 /**
  * So many tensors of 512 bytes, named as in a model of very many layers; short enough that the

@@ -98,7 +98,7 @@ function arrow(): OpenTensors {
       get: async (name) => {
         const batch = await reader.readRecordBatch(known(places.get(name), name));
         const { data, dtype } = known(batch?.get(0) ?? undefined, name);
-        return { bytes: data, dtype: `bytes, ${dtype} beside them` };
+        return { bytes: data, dtype: `bytes (${dtype})` };
       },
     };
   };

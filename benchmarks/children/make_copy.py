@@ -36,17 +36,21 @@ def read(path):
 
 
 def numpy_arrays(arrays, dtypes):
-    """As numpy has them; BF16 comes from ml_dtypes."""
+    """As numpy has them; BF16 and F8 come from ml_dtypes."""
     import ml_dtypes
 
-    known = {"BF16": ml_dtypes.bfloat16, "F32": numpy.float32}
+    known = {
+        "BF16": ml_dtypes.bfloat16,
+        "F32": numpy.float32,
+        "F8_E4M3": ml_dtypes.float8_e4m3fn,
+    }
     return {name: array.view(known.get(dtypes[name], array.dtype)) for name, array in arrays.items()}
 
 
 def torch_zip(file, arrays, dtypes):
     import torch
 
-    known = {"BF16": torch.bfloat16, "F32": torch.float32}
+    known = {"BF16": torch.bfloat16, "F32": torch.float32, "F8_E4M3": torch.float8_e4m3fn}
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
     for name, tensor in tensors.items():
         tensors[name] = tensor.view(known.get(dtypes[name], tensor.dtype))
@@ -117,7 +121,11 @@ def arrow(file, arrays, dtypes):
 def onnx(file, arrays, dtypes):
     from onnx import ModelProto, TensorProto
 
-    known = {"BF16": TensorProto.BFLOAT16, "F32": TensorProto.FLOAT}
+    known = {
+        "BF16": TensorProto.BFLOAT16,
+        "F32": TensorProto.FLOAT,
+        "F8_E4M3": TensorProto.FLOAT8E4M3FN,
+    }
     model = ModelProto()
     for name, array in arrays.items():
         tensor = model.graph.initializer.add()

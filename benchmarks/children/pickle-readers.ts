@@ -44,7 +44,11 @@ async function torchEntries(
   return { pickle, storages: new Map(storages.map(([name, bytes]) => [name.slice(5), bytes])) };
 }
 
-const ELEMENT_BYTES: Readonly<Record<string, number>> = { FloatStorage: 4, BFloat16Storage: 2 };
+const ELEMENT_BYTES: Readonly<Record<string, number>> = {
+  FloatStorage: 4,
+  BFloat16Storage: 2,
+  float8_e4m3fn: 1,
+};
 
 /** A checkpoint of torch, by pickleparser. */
 export function torchZip(): OpenTensors {
@@ -68,6 +72,7 @@ export function torchZip(): OpenTensors {
 /** What a global of the pickle stands for; a storage is known by its name. */
 function torchGlobal(name: string): unknown {
   if (name === 'torch._utils._rebuild_tensor_v2') return rebuildTensor;
+  if (name === 'torch._utils._rebuild_tensor_v3') return rebuildTyped;
   if (name === 'collections.OrderedDict') return () => new Map();
   return name.replace(/^torch\./, '');
 }
@@ -82,6 +87,16 @@ function rebuildTensor(
   const begin = offset * width;
   const byteLength = shape.reduce((product, dimension) => product * dimension, width);
   return { bytes: bytes.subarray(begin, begin + byteLength), dtype };
+}
+
+/** Of dtypes that are younger than typed storages. */
+function rebuildTyped(
+  { bytes }: NamedTensor,
+  offset: number,
+  shape: readonly number[],
+  ...[, , , dtype]: [stride: unknown, requiresGrad: unknown, hooks: unknown, dtype: string]
+): NamedTensor {
+  return rebuildTensor({ bytes, dtype }, offset, shape);
 }
 
 /** The same by jpickle, which gives up at the first storage. */

@@ -15,7 +15,7 @@ import {
   SAFETENSORS,
 } from '../formats.js';
 import { type CacheState, measure, medianOf, type Row, reasonsOf } from '../measure.js';
-import { mixedTensors } from '../model.js';
+import { F8_NAME, mixedTensors } from '../model.js';
 import { medianGrowth, refuseOtherBytes, selectMiddle } from '../readers.js';
 import type { Section } from '../report.js';
 import type { TrialContext } from '../trials.js';
@@ -25,6 +25,8 @@ import { writeModel } from '../write-model.js';
 const BYTES = 500_000_000;
 /** Above 2 GiB, where lengths do not fit into 32 bits with a sign. */
 const LARGE_BYTES = 2_200_000_000;
+/** Runs with smaller models are tries; a model of 500 MB has a little less, or more. */
+const LEAST_FOR_LARGE = 0.9 * BYTES;
 
 /** Of the file: what a reader of one tensor may read, and what a reader without copies may hold. */
 const SMALL_SHARE = 0.25;
@@ -68,12 +70,22 @@ async function readLarge(context: TrialContext): Promise<Row<FormatResult>[]> {
 }
 
 export async function formats(context: TrialContext): Promise<Section> {
+  const folder = join(context.folder, 'formats');
+  await mkdir(folder);
+  try {
+    return await compareFormats({ ...context, folder });
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function compareFormats(context: TrialContext): Promise<Section> {
   const { folder, rounds, signal } = context;
-  const path = join(folder, 'formats.safetensors');
+  const path = join(folder, 'model.safetensors');
   const byteLength = Math.min(BYTES, (await stat(context.path)).size);
   showProgress('formats: writing the weights');
   await writeModel(path, mixedTensors(byteLength), signal);
-  const fileOf = copiesOf(path, join(folder, 'formats'), context.equipment, signal);
+  const fileOf = copiesOf(path, join(folder, 'model'), context.equipment, signal);
   const equipment = { ...context.equipment, fileOf };
   const one = middleTensor(path);
   const cold = await read(
@@ -84,10 +96,10 @@ export async function formats(context: TrialContext): Promise<Section> {
   );
   const warm = await read(FORMATS, ['one tensor', one.name, rounds, 'warm'], equipment, signal);
   const all = await read(FORMATS, ['all tensors', 'all', rounds, 'warm'], equipment, signal);
-  const large = byteLength < BYTES ? [] : await readLarge(context);
+  const large = byteLength < LEAST_FOR_LARGE ? [] : await readLarge(context);
   const { size } = await stat(path);
   return {
-    title: `The same weights in every format: ${formatByteSize(byteLength)}, BF16 and F32`,
+    title: `The same weights in every format: ${formatByteSize(byteLength)}, BF16, F32, F8`,
     rows: [
       [
         'format, its reader',
@@ -97,6 +109,7 @@ export async function formats(context: TrialContext): Promise<Section> {
         'layout',
         '2.2 GB',
         'BF16 comes as',
+        'F8 comes as',
         'read for one',
         'one tensor',
         'all',
@@ -114,7 +127,8 @@ export async function formats(context: TrialContext): Promise<Section> {
           small(readBytes),
           layout,
           large.length === 0 ? '–' : resultsOf(driver, large).length > 0 ? '✓' : '✗',
-          resultsOf(driver, warm)[0]?.dtype ?? '–',
+          resultsOf(driver, all)[0]?.dtypes[one.name] ?? '–',
+          resultsOf(driver, all)[0]?.dtypes[F8_NAME] ?? '–',
           cell(readBytes, formatByteSize),
           cell(everyByte(warm, driver), formatDuration),
           cell(everyByte(all, driver), formatDuration),

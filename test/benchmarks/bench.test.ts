@@ -102,7 +102,7 @@ test('formats that only Python writes are left out without it, each with the rea
   expect(stderr).toBe('');
   expect(code).toBe(0);
   expect(stdout).toMatch(
-    /^\| safetensors: safetensors-mmap +\| +✓ \| +✓ \| +[✓✗–] \| +✓ \| +– \| +BF16 \|/m,
+    /^\| safetensors: safetensors-mmap +\| +✓ \| +✓ \| +[✓✗–] \| +✓ \| +– \| +BF16 \| +F8_E4M3 \|/m,
   );
   for (const { driver } of FORMATS.slice(1)) {
     const { name } = driver;

@@ -107,13 +107,14 @@ describe('the model', () => {
     expect(shapes.get('lm_head.weight')).toEqual([128_256, 2048]);
   });
 
-  test.each([MIN_MODEL_BYTES, 50e6, 500e6])('of %d bytes has F32 in it, too', (bytes) => {
+  test.each([MIN_MODEL_BYTES, 50e6, 500e6])('of %d bytes has F32 and F8 in it, too', (bytes) => {
     const tensors = mixedTensors(bytes);
     const total = tensors.reduce((sum, tensor) => sum + tensor.byteLength, 0);
     expect(Math.abs(total - bytes) / bytes).toBeLessThan(0.01);
-    expect(new Set(tensors.map(({ dtype }) => dtype))).toEqual(new Set(['BF16', 'F32']));
+    expect(new Set(tensors.map(({ dtype }) => dtype))).toEqual(new Set(['BF16', 'F32', 'F8_E4M3']));
     for (const { dtype, shape, byteLength } of tensors) {
-      const width = dtype === 'F32' ? 4 : 2;
+      const width = dtype === 'F32' ? 4 : dtype === 'BF16' ? 2 : 1;
+      expect(byteLength % 8).toBe(0);
       expect(byteLength).toBe(shape.reduce((product, dimension) => product * dimension, width));
     }
   });

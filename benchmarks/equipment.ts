@@ -17,7 +17,6 @@ export type Format =
   | 'torch'
   | 'pickle'
   | 'numpy-pickle'
-  | 'npz'
   | 'hdf5'
   | 'msgpack'
   | 'arrow'

@@ -61,9 +61,7 @@ export function refuseOtherBytes<Result extends ReaderResult>(
   const [truth] = trusted;
   if (truth === undefined) return [...rows];
   if (trusted.some((sum) => sum !== truth)) {
-    throw new Error(
-      `the plain mapping and this package saw different bytes: ${trusted.join(', ')}`,
-    );
+    throw new Error(`readers that are trusted saw different bytes: ${trusted.join(', ')}`);
   }
   return rows.map((row) => {
     const other = sumsOf(row).find((sum) => sum !== truth);

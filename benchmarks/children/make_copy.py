@@ -72,10 +72,6 @@ def numpy_pickle(file, arrays, dtypes):
     pickle.dump(typed, file, protocol=4)
 
 
-def npz(file, arrays, dtypes):
-    numpy.savez(file, **numpy_arrays(arrays, dtypes))
-
-
 def hdf5(file, arrays, dtypes):
     import h5py
 
@@ -140,7 +136,6 @@ WRITERS = {
     "torch": torch_zip,
     "pickle": bit_patterns,
     "numpy-pickle": numpy_pickle,
-    "npz": npz,
     "hdf5": hdf5,
     "msgpack": msgpack,
     "arrow": arrow,

@@ -136,6 +136,7 @@ export async function headers(context: TrialContext): Promise<Section> {
       `JavaScript up to ${SHORT_UP_TO} tensors: medians of ${SHORT_ROUNDS}; rivals above ${LONG_ABOVE}: one process`,
       `the first call of a process, then medians of ${LATER_CALLS} later calls of the same process, for every reader`,
       'the first open of a process also loads the addon, which JSON.parse has no use for',
+      'JavaScript: young garbage of the imports is collected before the first call',
       'JSON.parse + checks does not notice a name that comes twice',
     ],
     targets: [

@@ -120,8 +120,8 @@ export function parseHeader(
 const EARLY_BYTE_LENGTH = 256 * 1024;
 
 /**
- * Of later headers those above this length, of some 250 tensors, go to the scanner at once: where shards have
- * so many, it reads the most of them anyway, and is warm one shard later.
+ * All headers but the first of a process go to the scanner from this length on, of some 250 tensors: it will read
+ * most shards of such a checkpoint anyway, and the sooner it begins, the sooner it is warm.
  */
 const FEW_TENSORS_BYTE_LENGTH = 32 * 1024;
 
@@ -263,7 +263,7 @@ export class Header {
   readonly metadataEnd: number;
   readonly #reader: JsonReader;
   readonly #columns: TensorColumns | UsualColumns;
-  /** The column that is asked for most. */
+  /** A column of `#columns`: comparing names must not slow down where those are now of one class, now of the other. */
   readonly #nameAt: Uint32Array;
   readonly #names: NameTable | DecodedNames;
   #metadata: ReadonlyMap<string, string> | null = null;

@@ -28,7 +28,7 @@ export function mostTensors(headerByteLength: number): number {
 const SHORT_BYTE_LENGTH = 256 * 1024;
 const SHORT_CAPACITY = mostTensors(SHORT_BYTE_LENGTH);
 
-/** That memory; null while a header is read into it. */
+/** That memory; null while a header is read into it, and when that header has kept it. */
 let spare: TensorColumns | null = null;
 
 /**
@@ -150,7 +150,7 @@ export class TensorColumns {
 
   /**
    * The entries to keep: a copy without the room that is left, when that is more than three quarters. This
-   * object is then used for other headers.
+   * object may then be used for another header.
    */
   keep(): TensorColumns {
     const { size } = this;

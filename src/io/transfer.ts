@@ -72,7 +72,7 @@ export class Slots {
     }
   }
 
-  /** Hands a slot over without freeing it, so nobody jumps the queue. */
+  /** Hands a slot to the first in the queue, so nobody jumps it; frees it when nobody waits. */
   #passOn(): void {
     const first = this.#first;
     this.#first = first?.next;

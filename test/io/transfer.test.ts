@@ -119,6 +119,29 @@ describe('Transfer.run', () => {
   });
 });
 
+test('a slot that is released early goes to the next in the queue, once', async () => {
+  const slots = new Slots(1);
+  const pieces = [new Piece(), new Piece(), new Piece()];
+  const begun: number[] = [];
+  const runs = pieces.map((piece, number) =>
+    slots.run(async (release) => {
+      begun.push(number);
+      if (number === 0) release();
+      await piece.done;
+    }),
+  );
+  await turn();
+  expect(begun).toEqual([0, 1]);
+  // The first has no slot to hand over any more.
+  pieces[0]?.end(0);
+  await runs[0];
+  await turn();
+  expect(begun).toEqual([0, 1]);
+  for (const piece of pieces) piece.end(0);
+  await Promise.all(runs);
+  expect(begun).toEqual([0, 1, 2]);
+});
+
 describe('progress', () => {
   test('comes at most every 100 ms, and once at the end', async () => {
     vi.useFakeTimers({ toFake: ['performance'] });

@@ -4,7 +4,8 @@ import process from 'node:process';
 import { FormatError, quoteName } from '../errors/errors.js';
 
 /** What Windows keeps for devices, takes away from the end of a name, or has in none. */
-const RESERVED = /^(?:con|prn|aux|nul|com[1-9¹²³]|lpt[1-9¹²³])(?:\..*)?$|[. ]$|[<>"|?*]/i;
+const RESERVED =
+  /^(?:con|prn|aux|nul|conin\$|conout\$|com[1-9¹²³]|lpt[1-9¹²³])(?:\..*)?$|[. ]$|[<>"|?*]/i;
 
 /** Systems whose file systems usually do not tell `A` from `a`. */
 const FOLDING: readonly string[] = ['win32', 'darwin'];

@@ -71,7 +71,7 @@ function readerOf(blob: Blob, path: string): ByteSource {
         return new Uint8Array(await blob.slice(begin, end).arrayBuffer());
       } catch (cause) {
         if (!CHANGED.includes(Object(cause).name)) throw cause;
-        const message = `expected the file as it was, found that it cannot be read any more`;
+        const message = 'expected the file as it was, found that it cannot be read any more';
         throw new FileChangedError(`${message}; it was changed, moved or deleted`, { path, cause });
       }
     },

@@ -27,8 +27,8 @@ const SHOWN_NAMES = 20;
 const PIPELINE_FILE = 'model_index.json';
 
 /**
- * Asks nothing for the path of a file, of another format too, which its first bytes tell. In a repository or a folder it asks for the usual files, and keeps
- * the start of the one that is there.
+ * Asks nothing for the path of a file. That of weights in another format is one, too: its first bytes will tell
+ * which. In a repository or a folder it asks for the usual files, and keeps the start of the one that is there.
  *
  * @throws RemoteError
  * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_DIFFUSERS_PIPELINE`

@@ -18,7 +18,10 @@ import { SharedCall } from './scope.js';
 /** Requests at a time to the host that is asked first: more have made the Hub refuse some. */
 const HEADERS_AT_ONCE = 16;
 
-/** Headers under way: while some are at the first host, it has led others to another one. */
+/**
+ * Headers under way: while some are at the first host, it has led others to another one. When that fails, they
+ * ask the first host again without another turn.
+ */
 const HEADERS_UNDER_WAY = 2 * HEADERS_AT_ONCE;
 
 /** Files by their position in the index. */

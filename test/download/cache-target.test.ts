@@ -1,6 +1,15 @@
 import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, lstatSync, readFileSync, readlinkSync, renameSync, rmSync } from 'node:fs';
+import {
+  existsSync,
+  lstatSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -71,6 +80,18 @@ it('goes on with a blob that is incomplete, and has no snapshot until then', asy
   expect(presentByteLength).toBeGreaterThan(3_000_000);
   using checkpoint = openCheckpoint('org/sharded');
   expect(checkpoint.keys()).toEqual(['embed', 'norm']);
+});
+
+it('removes what it had begun of a blob that another program has finished', async () => {
+  const cut = downloadFrom(hub(), 'hf://org/sharded', 'cache', { fetch: breakingFetch(9_000_000) });
+  await expect(cut).rejects.toThrow('the line is cut');
+  const blobs = join(cache, 'models--org--sharded/blobs');
+  const [partial = ''] = namesIn(blobs).filter((name) => name.endsWith('.incomplete'));
+  const shard = SHARDED['model-00001-of-00002.safetensors'] as Uint8Array;
+  expect(partial).toBe(`${createHash('sha256').update(shard).digest('hex')}.incomplete`);
+  writeFileSync(join(blobs, partial.replace('.incomplete', '')), shard);
+  await downloadFrom(hub(), 'hf://org/sharded', 'cache');
+  expect(namesIn(blobs).filter((name) => name.endsWith('.incomplete'))).toEqual([]);
 });
 
 it('refuses a revision that would lead out of the folder of the refs', async () => {

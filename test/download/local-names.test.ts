@@ -12,6 +12,7 @@ describe('names of files in a repository', () => {
     'a/aux/model.safetensors',
     'com1.safetensors',
     'LPT².txt',
+    'CONOUT$',
     'folder./x.json',
     'README.md ',
     'what?.json',

@@ -114,6 +114,12 @@ describe('a repository in the cache', () => {
       /revision v2 .*refs.v2; `hf download org\/name --revision v2` fetches it, or download\("hf:\/\/org\/name@v2", /,
     ],
     [
+      'a repository that has no hf:// id',
+      'gpt2',
+      {},
+      /found no .*models--gpt2.refs.main; `hf download gpt2` fetches it$/,
+    ],
+    [
       'a cut commit',
       'org/name',
       { revision: COMMIT.slice(0, 7) },

@@ -106,8 +106,8 @@ export function requireParams(params: ParseSafetensorsMetadataParams): void {
   const { repo, source, computeParametersCount = false, fetch, signal } = params;
   const texts: Partial<RepositoryParams> = params as RepositoryParams;
   for (const name of TEXTS) if (texts[name] !== undefined) requireString(name, texts[name]);
-  const { accessToken } = params;
-  if (accessToken) requireString('accessToken', accessToken);
+  const { accessToken = false } = params;
+  if (accessToken !== false) requireString('accessToken', accessToken);
   requireBoolean('computeParametersCount', computeParametersCount);
   if (fetch !== undefined) requireFunction('fetch', fetch);
   requireSignal(signal);

@@ -16,11 +16,11 @@ export interface ShardWork {
  * Moves every shard's tensors by `move`, in this order. A shard uses all the threads that transfers
  * may use: several shards at once would not be faster.
  */
-export async function transferShards(
-  works: readonly ShardWork[],
+export async function transferShards<Work extends Pick<ShardWork, 'byteLength'>>(
+  works: readonly Work[],
   options: TransferOptions,
   requireOpen: () => void,
-  move: (work: ShardWork, options: TransferOptions) => Promise<void>,
+  move: (work: Work, options: TransferOptions) => Promise<void>,
 ): Promise<void> {
   const totalBytes = works.reduce((sum, { byteLength }) => sum + byteLength, 0);
   const transfer = new Transfer(totalBytes, options, requireOpen);

@@ -335,6 +335,16 @@ export class RemoteError extends SafetensorsError {
 /**
  * A file of another format (PyTorch, NumPy) is not valid, is not only data, or has what safetensors
  * cannot hold. Nothing of it was run.
+ *
+ * @example
+ * ```ts
+ * try {
+ *   openTorchCheckpoint('stranger.pt');
+ * } catch (error) {
+ *   if (error instanceof ForeignFormatError) console.log(error.code);
+ *   // → SAFETENSORS_FORBIDDEN_GLOBAL
+ * }
+ * ```
  */
 export class ForeignFormatError extends SafetensorsError {
   declare readonly code: ForeignFormatErrorCode;

@@ -25,7 +25,6 @@ import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import type { SliceIndex } from '../tensor/slice.js';
 import { StorageRange } from '../tensor/storage-range.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
-import { type ArchiveContent, verifyEntries } from './checksums.js';
 import { type ForeignTensor, placeOf } from './foreign-tensor.js';
 
 /** What is known of a tensor without its bytes. */
@@ -46,6 +45,13 @@ export type ForeignFileFacts = Omit<FileFacts, 'metadata'>;
  *
  * After `close()` everything but `path`, `storage`, `ok` and `close()` itself throws
  * `SAFETENSORS_FILE_CLOSED`; tensors whose bytes were handed out stay valid.
+ *
+ * @example
+ * ```ts
+ * const file = openTorchCheckpoint('model.ckpt');
+ * console.log(file.size, file.info('w').shape); // → 2 [ 2, 3 ]
+ * console.log(file.getSlice('w', 1).toFloat32()); // → Float32Array(3) [ 3, 4, 5 ]
+ * ```
  */
 export class ForeignFile implements Iterable<[string, Tensor]> {
   readonly #storage: Storage;
@@ -54,19 +60,9 @@ export class ForeignFile implements Iterable<[string, Tensor]> {
   // Strong references: every call gives the same tensor with the same buffer, which keeps writes.
   readonly #tensors = new Map<string, Tensor>();
 
-  readonly #archive: ArchiveContent;
-
-  /**
-   * @internal Takes ownership of the storage. No two tensors have one name. `archive` has the entries from
-   * which their bytes come.
-   */
-  constructor(
-    storage: Storage,
-    tensors: readonly ForeignTensor[],
-    archive: ArchiveContent = { entries: [], limits: {} },
-  ) {
+  /** @internal Takes ownership of the storage. No two tensors have one name. */
+  constructor(storage: Storage, tensors: readonly ForeignTensor[]) {
     this.#storage = storage;
-    this.#archive = archive;
     const placed = tensors.map((tensor) => ({ tensor, at: placeOf(tensor).position }));
     placed.sort((a, b) => a.at - b.at);
     this.#facts = new Map(placed.map(({ tensor }) => [tensor.name, tensor]));
@@ -210,19 +206,6 @@ export class ForeignFile implements Iterable<[string, Tensor]> {
     const loaded = await loadTensors(this.#storage, entries, options);
     const tensorOf = (name: string): Tensor => (made.get(name) ?? loaded.get(name)) as Tensor;
     return new Map(facts.map(({ name }) => [name, tensorOf(name)]));
-  }
-
-  /**
-   * Reads all bytes of an archive's storages or arrays, and compares their CRC-32 with the archive's. Opening
-   * and using tensors does not, except for what is deflated. Resolves at once for files without checksums.
-   *
-   * @throws ForeignFormatError `SAFETENSORS_CHECKSUM_MISMATCH`; FileChangedError, FileClosedError,
-   *   `signal.reason`
-   */
-  async verifyChecksums(options: TransferOptions = {}): Promise<void> {
-    requireOptions(options, TRANSFER_OPTIONS);
-    this.#open();
-    await verifyEntries(this.#storage, this.#archive, options);
   }
 
   /**

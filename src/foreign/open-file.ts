@@ -50,7 +50,7 @@ export function openForeign<Result>(
   let storage: Storage | undefined;
   try {
     const reader = fileReader(file);
-    const start = reader.read(0, Math.min(START_BYTE_LENGTH, file.byteLength));
+    const start = startOf(reader);
     const open = parse(start, reader, { path: label });
     storage = runSync(openStorage(file, start, options));
     return open(storage);
@@ -59,6 +59,29 @@ export function openForeign<Result>(
     else storage.close(false);
     throw error;
   }
+}
+
+/**
+ * Looks at a file that is not kept open; `look` gets what `parse` of {@link openForeign} gets.
+ *
+ * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`; Node's own errors; what `look` throws
+ */
+export function lookInto<Result>(
+  path: PathLike,
+  look: (start: Uint8Array, file: ByteReader) => Result,
+): Result {
+  const { location, label } = locate(path);
+  const file = runSync(openRegularFile(location, label));
+  try {
+    const reader = fileReader(file);
+    return look(startOf(reader), reader);
+  } finally {
+    runSync(closeFile(file.fd));
+  }
+}
+
+function startOf(file: ByteReader): Uint8Array {
+  return file.read(0, Math.min(START_BYTE_LENGTH, file.byteLength));
 }
 
 /** Positioned reads of an open file. */

@@ -43,6 +43,7 @@ export class IndexParser {
   /** Position of the text that the index has as its dtype, behind the quote; -1 when there is none. */
   dtypeAt = -1;
   readonly #path: string | undefined;
+  readonly #extension: string | undefined;
   /** Shards by every spelling that was met, and by the one that stands for all. */
   readonly #numbers = new Map<string, number>();
   /** The shard of the last entry. */
@@ -51,10 +52,11 @@ export class IndexParser {
   #betweenAt = 0;
   #betweenEnd = 0;
 
-  /** The path is for messages. */
-  constructor(json: Uint8Array, path: string | undefined) {
+  /** The path is for messages; the extension is that of shards which are not safetensors files. */
+  constructor(json: Uint8Array, path: string | undefined, extension?: string) {
     this.reader = new JsonReader(json, { path }, INDEX_TEXT);
     this.#path = path;
+    this.#extension = extension;
     const capacity = Math.floor(json.length / MIN_ENTRY_BYTE_LENGTH) + 1;
     this.nameAt = new Uint32Array(capacity);
     this.shardOf = new Uint32Array(capacity);
@@ -156,7 +158,7 @@ export class IndexParser {
     const known = this.#numbers.get(spelling);
     if (known !== undefined) return known;
     const tensor = decodeString(reader.bytes, nameAt);
-    const name = checkShardName(spelling, { path: this.#path, tensor });
+    const name = checkShardName(spelling, { path: this.#path, tensor }, this.#extension);
     const number = this.#numbers.get(name) ?? this.shards.push(name) - 1;
     this.#numbers.set(name, number).set(spelling, number);
     if (this.#numbers.size > MAX_SHARD_COUNT) {

@@ -29,6 +29,8 @@ export interface ParseIndexOptions {
   readonly maxIndexByteLength?: number | undefined;
   /** The file, for messages. */
   readonly path?: string | undefined;
+  /** The end of the shards' names; `.safetensors` unless given. */
+  readonly shardExtension?: string | undefined;
 }
 
 /** Throws `SAFETENSORS_INDEX_TOO_LARGE` when an index is longer than the limit, before it is read. */
@@ -60,7 +62,7 @@ export function* indexSlices(
   options: ParseIndexOptions,
 ): Slices<CheckpointIndex> {
   checkIndexByteLength(json.length, options);
-  const parser = new IndexParser(json, options.path);
+  const parser = new IndexParser(json, options.path, options.shardExtension);
   yield* parser.parse();
   const names = parser.isSorted
     ? new SortedNames(parser.reader, parser.nameAt)

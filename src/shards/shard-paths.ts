@@ -2,7 +2,7 @@
 
 import { type ErrorContext, FormatError, quoteName } from '../errors/errors.js';
 
-/** The end of every shard's name. */
+/** The end of every shard's name, but for shards of other formats. */
 export const SHARD_EXTENSION = '.safetensors';
 
 /** Extensions of weights, in whatever format. */
@@ -61,11 +61,14 @@ export function urlPathObjection(path: string): string | null {
  *
  * @throws FormatError `SAFETENSORS_UNSAFE_SHARD_NAME`; the context names index and tensor
  */
-export function checkShardName(name: string, context: ErrorContext): string {
-  const found =
-    pathObjection(name) ?? (name.endsWith(SHARD_EXTENSION) ? null : 'another extension');
+export function checkShardName(
+  name: string,
+  context: ErrorContext,
+  extension: string = SHARD_EXTENSION,
+): string {
+  const found = pathObjection(name) ?? (name.endsWith(extension) ? null : 'another extension');
   if (found !== null) {
-    const expected = `a shard's name to be a relative path that ends with ${SHARD_EXTENSION}`;
+    const expected = `a shard's name to be a relative path that ends with ${extension}`;
     const message = `expected ${expected}, found ${found} in ${quoteName(name)}`;
     throw new FormatError('SAFETENSORS_UNSAFE_SHARD_NAME', message, context);
   }

@@ -68,7 +68,7 @@ test('the core is one file, and loads no other entry', () => {
   const { sources } = JSON.parse(readFileSync(join(root, 'lib/index.js.map'), 'utf8')) as {
     sources: readonly string[];
   };
-  expect(sources.filter((path) => /src\/remote/.test(path))).toEqual([]);
+  expect(sources.filter((path) => /src\/(?:remote|foreign)/.test(path))).toEqual([]);
 });
 
 test('what the core exports for other entries has names that nobody could rely on', async () => {
@@ -78,15 +78,15 @@ test('what the core exports for other entries has names that nobody could rely o
   expect(others.filter((name) => name.length > 2)).toEqual([]);
 });
 
-test('entries share their classes', async () => {
-  const [core, remote] = await Promise.all(
-    ['../../lib/index.js', '../../lib/remote.js'].map(
+test.each(['remote', 'convert'])('entries share their classes: %s and the core', async (name) => {
+  const [core, other] = await Promise.all(
+    ['../../lib/index.js', `../../lib/${name}.js`].map(
       async (path) => new Map<string, unknown>(Object.entries((await import(path)) as object)),
     ),
   );
-  const shared = [...(core?.keys() ?? [])].filter((name) => remote?.has(name));
-  expect(shared.filter((name) => name.endsWith('Error')).length).toBeGreaterThan(4);
-  for (const name of shared) expect(remote?.get(name), name).toBe(core?.get(name));
+  const shared = [...(core?.keys() ?? [])].filter((key) => other?.has(key));
+  expect(shared.filter((key) => key.endsWith('Error')).length).toBeGreaterThan(4);
+  for (const key of shared) expect(other?.get(key), key).toBe(core?.get(key));
 });
 
 test('the bundle for browsers has nothing of Node', () => {

@@ -35,9 +35,13 @@ const TSC = join(root, 'node_modules/typescript/bin/tsc');
 let folder: string;
 
 /** Runs a program of test/package/children in a project that has the package; returns what it printed. */
-function runChild(project: string, child: string): Record<string, unknown> {
+function runChild(
+  project: string,
+  child: string,
+  args: readonly string[] = [MODEL, TENSOR],
+): Record<string, unknown> {
   copyFileSync(join(root, 'test/package/children', child), join(project, child));
-  const output = runNode(project, bareEnvironment(folder), child, MODEL, TENSOR);
+  const output = runNode(project, bareEnvironment(folder), child, ...args);
   return JSON.parse(output) as Record<string, unknown>;
 }
 
@@ -64,7 +68,7 @@ afterAll(() => {
 describe('the tarball', () => {
   it('holds the library, its types, the addon and the pages, and nothing else', () => {
     const expected = [
-      ...['index', 'remote', 'remote-browser'].flatMap((name) => [
+      ...['index', 'remote', 'remote-browser', 'convert'].flatMap((name) => [
         `lib/${name}.js`,
         `lib/${name}.js.map`,
       ]),
@@ -129,6 +133,19 @@ describe('installed without network, compiler and Python', () => {
     const project = install(folder, 'remote', withAddon.filename);
     expectSameAsPython(runChild(project, 'remote.mjs'), 'mmap');
     expectSameAsPython(runChild(project, 'remote.cjs'), 'mmap');
+  });
+
+  it('reads a checkpoint of torch, by import and by require', () => {
+    const project = install(folder, 'convert', withAddon.filename);
+    const checkpoint = join(root, 'test/fixtures/torch/zip-state-dict.pt');
+    for (const script of ['convert.mjs', 'convert.cjs']) {
+      expect(runChild(project, script, [checkpoint])).toEqual({
+        verdict: 'safe',
+        storage: 'mmap',
+        names: 7,
+        isOneClass: true,
+      });
+    }
   });
 
   it('reads instead where there is no addon for the platform', () => {

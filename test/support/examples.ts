@@ -17,7 +17,8 @@
  * an index and a config. A server has the same at `https://models.example/`, an address that is replaced by
  * its own before the example runs, and is the Hub, where the repository `org/name` has what `my-model` has.
  * `embed.weight` is BF16 of shape [8, 4] and counts 0, 0.25, 0.5 …; `norm.weight` is F32 of shape [4] and all
- * zeros.
+ * zeros. `model.ckpt` is a checkpoint of torch, whose state dict has `w`, F32 of shape [2, 3], and `b`, F32 of
+ * shape [2]; `stranger.pt` is one that would run a command, and `torch-model` has one in two shards.
  */
 import { execFile } from 'node:child_process';
 import {
@@ -33,6 +34,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, posix } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import ts from 'typescript';
 import { fromFloat32 } from '../../src/index.js';
@@ -116,17 +118,18 @@ export function publicNames(entry = 'index'): Map<string, string> {
 /** The example of a docstring as a program, which imports what it uses, of the core where that has it. */
 export function withImport(example: Example): Example {
   const isUsed = (name: string): boolean => RegExp(`\\b${name}\\b`).test(example.code);
-  const core = publicNames();
-  const ofCore = [...core.keys()].filter(isUsed);
-  const ofRemote = [...publicNames('remote').keys()].filter(
-    (name) => isUsed(name) && !core.has(name),
-  );
+  const imported = new Set<string>();
   const imports = [
-    ofCore.length > 0 ? `import { ${ofCore.join(', ')} } from 'safetensors-mmap';\n` : '',
-    ofRemote.length > 0
-      ? `import { ${ofRemote.join(', ')} } from 'safetensors-mmap/remote';\n`
-      : '',
-  ];
+    ['index', 'safetensors-mmap'],
+    ['remote', 'safetensors-mmap/remote'],
+    ['convert', 'safetensors-mmap/convert'],
+  ].map(([entry, module]) => {
+    const names = [...publicNames(entry).keys()].filter(
+      (name) => isUsed(name) && !imported.has(name),
+    );
+    for (const name of names) imported.add(name);
+    return names.length > 0 ? `import { ${names.join(', ')} } from '${module}';\n` : '';
+  });
   return { ...example, code: imports.join('') + example.code };
 }
 
@@ -160,6 +163,16 @@ function writeModels(folder: string): void {
   };
   writeCheckpoint({ metadata: { total_size: 80 }, shards }, join(folder, 'my-model'));
   writeFileSync(join(folder, 'my-model/config.json'), '{"model_type":"example"}');
+  const torch = fileURLToPath(new URL('../fixtures/torch/', import.meta.url));
+  cpSync(join(torch, 'zip-lightning.ckpt'), join(folder, 'model.ckpt'));
+  cpSync(join(torch, 'evil-os-system.pt'), join(folder, 'stranger.pt'));
+  const [first, second] = [1, 2].map((shard) => `pytorch_model-0000${shard}-of-00002.bin`);
+  cpSync(join(torch, 'zip-state-dict.pt'), join(folder, 'torch-model', `${first}`));
+  cpSync(join(torch, 'zip-rezipped.pt'), join(folder, 'torch-model', `${second}`));
+  writeFileSync(
+    join(folder, 'torch-model/pytorch_model.bin.index.json'),
+    JSON.stringify({ weight_map: { 'l1.weight': first, w: second } }),
+  );
 }
 
 /** The options of a careful reader's project. */

@@ -11,7 +11,10 @@ export interface PickleLimits {
   readonly maxOpcodes?: number | undefined;
   /** How deep lists, tuples and dicts may nest; 500 by default: real checkpoints stay below 20. */
   readonly maxDepth?: number | undefined;
-  /** Most memory for all that the pickle makes, in bytes, by estimate; 128 MiB by default. */
+  /**
+   * Most memory for all that the pickle makes, in bytes, by estimate; 128 MiB by default, enough for
+   * 150 000 tensors.
+   */
   readonly maxPickleMemoryByteLength?: number | undefined;
 }
 

@@ -1,0 +1,58 @@
+/**
+ * Leave pickle behind: read checkpoints of PyTorch as data.
+ *
+ * @packageDocumentation
+ */
+
+export {
+  type ErrorCode,
+  type ErrorContext,
+  FileChangedError,
+  FileClosedError,
+  ForeignFormatError,
+  type ForeignFormatErrorCode,
+  SafetensorsError,
+  SliceError,
+  type SliceErrorCode,
+  TensorNotFoundError,
+} from './errors/errors.js';
+export type { CloseOptions } from './file/file.js';
+export type {
+  ForeignFile,
+  ForeignFileFacts,
+  ForeignTensorInfo,
+} from './foreign/foreign-file.js';
+export type { PickleLimits } from './foreign/pickle/limits.js';
+export type { LayoutLimits } from './foreign/tensor-layout.js';
+export type { UnknownGlobals } from './foreign/torch/builders.js';
+export type { TorchCheckpoint } from './foreign/torch/checkpoint.js';
+export {
+  type OpenTorchOptions,
+  openTorchCheckpoint,
+  type TorchLimits,
+} from './foreign/torch/open.js';
+export type { ComplexValue, PlainValue, UnknownObject } from './foreign/torch/plain-values.js';
+export type { RootKeys } from './foreign/torch/roots.js';
+export {
+  type ScanFinding,
+  type ScannedGlobal,
+  type ScanOptions,
+  type ScanReport,
+  type ScanVerdict,
+  scanPickle,
+} from './foreign/torch/scan-file.js';
+export type { ShardedTorchCheckpoint } from './foreign/torch/sharded.js';
+export type { IrregularityKind } from './foreign/zip/irregularity.js';
+export type { ArchiveLimits } from './foreign/zip/limits.js';
+export type { Dtype, TensorData, TypedArray } from './format/dtype.js';
+export type { PathLike } from './io/paths.js';
+export type { TransferOptions, TransferProgress } from './io/transfer.js';
+export type { StorageOptions } from './storage/open.js';
+export type { StorageKind } from './storage/storage.js';
+export type { ChunksOptions } from './tensor/chunks.js';
+export type { ConvertAsyncOptions, ConvertOptions } from './tensor/conversion.js';
+export type { RowIndices } from './tensor/rows.js';
+export { parseSlice, type SliceIndex } from './tensor/slice.js';
+export type { TakeAsyncOptions, TakeOptions } from './tensor/take.js';
+export type { Tensor, TensorOf } from './tensor/tensor.js';
+export type { ViewConstructor, ViewOptions } from './tensor/view-types.js';

@@ -1,0 +1,270 @@
+/**
+ * What calls of allowed globals make: data, and tensors without bytes. These are all functions that a
+ * checkpoint can have called.
+ */
+
+import { ForeignFormatError } from '../../errors/errors.js';
+import { type PickleContext, pickleError, placeOf } from '../pickle/limits.js';
+import type { PickleHost } from '../pickle/machine.js';
+import type { NamedGlobal } from '../pickle/scan.js';
+import {
+  PickleBytes,
+  PickleFloat,
+  PickleGlobal,
+  PickleList,
+  PickleMap,
+  PickleSet,
+  type PickleTuple,
+  type PickleValue,
+} from '../pickle/values.js';
+import type { TorchDtype } from './dtypes.js';
+import { adviceFor, allowedGlobal, isHostileGlobal, TorchGlobal } from './globals.js';
+import {
+  ComplexNumber,
+  isTensor,
+  RefusedTensor,
+  TorchStorage,
+  TorchStorageView,
+  TorchTensor,
+} from './values.js';
+
+/** What becomes of globals that are not allowed: the file is refused, or they stay as inert data. */
+export type UnknownGlobals = 'refuse' | 'placeholder';
+
+/** What a persistent id stands for. */
+export type PersistentIds = (id: PickleValue, at: number) => PickleValue;
+
+/** Refuses all: for pickles that have no storages. */
+export function noPersistentIds(context: PickleContext): PersistentIds {
+  return (_, at) => {
+    throw pickleError('expected no persistent id, found one', at, context);
+  };
+}
+
+/** What the refused builders make, to complete "found …". */
+const REFUSED_KINDS: ReadonlyMap<string, string> = new Map([
+  ['_rebuild_qtensor', 'a quantized tensor, whose scale and zero point would be lost'],
+  ['_rebuild_sparse_tensor', 'a sparse tensor; save it as x.to_dense()'],
+  ['_rebuild_nested_tensor', 'a nested tensor; save its parts'],
+  ['_rebuild_meta_tensor_no_storage', 'a tensor on the device "meta", which has no values'],
+  ['_rebuild_wrapper_subclass', 'a tensor of a subclass; save what it wraps'],
+  ['_rebuild_device_tensor_from_numpy', 'a tensor of another device, as a NumPy array'],
+  ['_rebuild_device_tensor_from_cpu_tensor', 'a tensor of another device; save x.cpu()'],
+]);
+
+/** Answers the pickle machine for torch's checkpoints. */
+export class TorchHost implements PickleHost {
+  readonly #unknownGlobals: UnknownGlobals;
+  readonly #persistentIds: PersistentIds;
+  readonly #context: PickleContext;
+
+  /** The context is that of the pickle. */
+  constructor(
+    persistentIds: PersistentIds,
+    unknownGlobals: UnknownGlobals,
+    context: PickleContext,
+  ) {
+    this.#persistentIds = persistentIds;
+    this.#unknownGlobals = unknownGlobals;
+    this.#context = context;
+  }
+
+  global(module: string, name: string): PickleGlobal | undefined {
+    const known = allowedGlobal(module, name);
+    if (known !== undefined || this.#unknownGlobals === 'refuse') return known;
+    return isHostileGlobal(module, name) ? undefined : new PickleGlobal(module, name, true);
+  }
+
+  advice(globals: readonly NamedGlobal[]): string | undefined {
+    return adviceFor(globals);
+  }
+
+  persistent(id: PickleValue, at: number): PickleValue {
+    return this.#persistentIds(id, at);
+  }
+
+  /** The attributes of a state dict (`_metadata`) are left out. */
+  build(target: PickleValue, state: PickleValue, at: number): PickleValue {
+    if (target instanceof RefusedTensor) return target;
+    if (target instanceof PickleMap && target.kind !== 'dict' && state instanceof PickleMap) {
+      return target;
+    }
+    throw pickleError('expected a state only of an OrderedDict, found another', at, this.#context);
+  }
+
+  call(callee: PickleGlobal, args: PickleTuple, at: number): PickleValue {
+    const { kind, name } = callee as TorchGlobal;
+    if (kind === 'refused') {
+      const found = REFUSED_KINDS.get(name) ?? `a ${callee.path}, a class of torch before 0.4`;
+      return new RefusedTensor('SAFETENSORS_UNSUPPORTED_TENSOR', found);
+    }
+    if (kind === 'tensor' && name === 'Parameter') return this.#wrapped(args, 1, 2, at);
+    if (kind !== 'builder') return this.#refuse(`a call of ${callee.path}`, at);
+    return this.#build(name, args, at);
+  }
+
+  #build(name: string, args: PickleTuple, at: number): PickleValue {
+    switch (name) {
+      case '_rebuild_tensor':
+        return this.#tensor(args, 4, 4, at);
+      case '_rebuild_tensor_v2':
+        return this.#tensor(args, 6, 7, at);
+      case '_rebuild_tensor_v3':
+        return this.#tensor([...args.slice(0, 6), ...args.slice(7)], 6, 7, at, args[6] ?? null);
+      case '_rebuild_parameter':
+        return this.#wrapped(args, 3, 3, at);
+      case '_rebuild_parameter_with_state':
+        return this.#wrapped(args, 4, 4, at);
+      case '_rebuild_from_type_v2':
+        return this.#ofType(args, at);
+      default:
+        return plainValue(name, args) ?? this.#refuse(`other arguments of ${name}`, at);
+    }
+  }
+
+  /** (storage, offset, size, strides, requires_grad, hooks, metadata); the dtype of v3 apart. */
+  #tensor(
+    args: PickleTuple,
+    fewest: number,
+    most: number,
+    at: number,
+    given?: PickleValue,
+  ): TorchTensor {
+    this.#requireCount(args, fewest, most, at);
+    const [storage, offset = null, shape = null, strides = null] = args;
+    if (!(storage instanceof TorchStorage || storage instanceof TorchStorageView)) {
+      return this.#refuse('a tensor without a storage', at);
+    }
+    const bits = this.#bitsOf(args[6] ?? null, at);
+    const dtype = given === undefined ? storageDtype(storage) : dtypeOf(given);
+    if (dtype === null) return this.#refuse('a tensor without a dtype', at);
+    return new TorchTensor(storage, dtype, [offset, shape, strides], bits);
+  }
+
+  /** What torch has not done yet, and notes beside the tensor. */
+  #bitsOf(metadata: PickleValue, at: number): { isConjugate: boolean; isNegative: boolean } {
+    if (metadata === null) return { isConjugate: false, isNegative: false };
+    if (!(metadata instanceof PickleMap)) return this.#refuse('other metadata of a tensor', at);
+    const [isConjugate = false, isNegative = false] = ['conj', 'neg'].map((key) => {
+      const bit = metadata.get(key) ?? false;
+      return typeof bit === 'boolean' ? bit : this.#refuse(`another value of ${key}`, at);
+    });
+    return { isConjugate, isNegative };
+  }
+
+  /** Parameters and the like: the tensor that comes first. */
+  #wrapped(args: PickleTuple, fewest: number, most: number, at: number): PickleValue {
+    this.#requireCount(args, fewest, most, at);
+    const [tensor] = args;
+    return isTensor(tensor) ? tensor : this.#refuse('a parameter without a tensor', at);
+  }
+
+  /** (function, class, arguments, state): a tensor with attributes, which are left out. */
+  #ofType(args: PickleTuple, at: number): PickleValue {
+    this.#requireCount(args, 4, 4, at);
+    const [callee, type, inner] = args;
+    const isTensorType = type instanceof TorchGlobal && type.kind === 'tensor';
+    if (!isTensorType || !(callee instanceof TorchGlobal) || !Array.isArray(inner)) {
+      return this.#refuse('a tensor of another class', at);
+    }
+    if (callee.name === '_rebuild_from_type_v2') return this.#refuse('a type within a type', at);
+    const made = this.call(callee, inner, at);
+    return isTensor(made) ? made : this.#refuse('a class of tensors without a tensor', at);
+  }
+
+  #requireCount(args: PickleTuple, fewest: number, most: number, at: number): void {
+    if (args.length < fewest || args.length > most) this.#refuse(`${args.length} arguments`, at);
+  }
+
+  #refuse(found: string, at: number): never {
+    throw new ForeignFormatError(
+      'SAFETENSORS_INVALID_TORCH_CHECKPOINT',
+      `${placeOf(at, this.#context)}: expected a call as torch writes it, found ${found}`,
+      this.#context,
+    );
+  }
+}
+
+function storageDtype(storage: TorchStorage | TorchStorageView): TorchDtype | null {
+  return storage instanceof TorchStorage ? storage.dtype : storage.whole.dtype;
+}
+
+function dtypeOf(value: PickleValue): TorchDtype | null {
+  return value instanceof TorchGlobal && value.kind === 'dtype' ? value.dtype : null;
+}
+
+/** What calls that make no tensor give; undefined for other arguments than torch writes. */
+function plainValue(name: string, args: PickleTuple): PickleValue | undefined {
+  const [first, second] = args;
+  switch (name) {
+    case 'OrderedDict':
+      return orderedDict(args);
+    case 'Counter':
+      return counter(args);
+    case 'set':
+      return setOf(args);
+    case 'Size':
+      return args.length === 1 && Array.isArray(first) ? first : undefined;
+    case 'complex':
+      return complex(args);
+    case 'device':
+      if (typeof first !== 'string') return undefined;
+      return typeof second === 'number' ? `${first}:${second}` : first;
+    case '_get_layout':
+      return typeof first === 'string' ? first : undefined;
+    case 'bytearray':
+      return args.length === 0 ? new PickleBytes(new Uint8Array(0)) : latin1(args);
+    case 'encode':
+      return latin1(args);
+    default:
+      return undefined;
+  }
+}
+
+function orderedDict([pairs, ...others]: PickleTuple): PickleMap | undefined {
+  const map = new PickleMap('OrderedDict');
+  if (pairs === undefined) return map;
+  if (!(pairs instanceof PickleList) || others.length > 0) return undefined;
+  for (const pair of pairs.items) {
+    const items = pair instanceof PickleList ? pair.items : pair;
+    if (!Array.isArray(items) || items.length !== 2 || !map.set(items[0], items[1])) {
+      return undefined;
+    }
+  }
+  return map;
+}
+
+function counter([counts, ...others]: PickleTuple): PickleMap | undefined {
+  const map = new PickleMap('Counter');
+  if (counts === undefined) return map;
+  if (!(counts instanceof PickleMap) || others.length > 0) return undefined;
+  for (const [key, count] of counts) map.set(key, count);
+  return map;
+}
+
+function setOf([items, ...others]: PickleTuple): PickleSet | undefined {
+  const set = new PickleSet();
+  if (items === undefined) return set;
+  if (!(items instanceof PickleList) || others.length > 0) return undefined;
+  return items.items.every((item) => set.add(item)) ? set : undefined;
+}
+
+function complex(args: PickleTuple): ComplexNumber | undefined {
+  const [real, imag] = args.map((part) => (part instanceof PickleFloat ? part.value : part));
+  const isComplex = args.length === 2 && typeof real === 'number' && typeof imag === 'number';
+  return isComplex ? new ComplexNumber(real, imag) : undefined;
+}
+
+/** Bytes, which protocol 2 has as a text with a character per byte. Other codecs are refused. */
+function latin1([text, codec = 'latin1', ...others]: PickleTuple): PickleBytes | undefined {
+  if (text instanceof PickleBytes) return new PickleBytes(text.bytes.slice());
+  if (typeof text !== 'string' || others.length > 0) return undefined;
+  if (codec !== 'latin1' && codec !== 'latin-1') return undefined;
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code > 255) return undefined;
+    bytes[i] = code;
+  }
+  return new PickleBytes(bytes);
+}

@@ -1,0 +1,15 @@
+/** A checkpoint that was read, before its file is mapped: tensors as the pickle says them, places of storages. */
+
+import type { Storage } from '../../storage/storage.js';
+import type { StorageBytes } from '../made-storage.js';
+import type { PickleValue } from '../pickle/values.js';
+import type { TorchStorage } from './values.js';
+
+/** What a checkpoint's pickle and its directory say. */
+export interface DescribedCheckpoint {
+  /** The outermost value. */
+  readonly value: PickleValue;
+  readonly isBigEndian: boolean;
+  /** Where the bytes of storages are; called once, with the storage of the whole file. */
+  placesIn(file: Storage): (storage: TorchStorage) => StorageBytes;
+}

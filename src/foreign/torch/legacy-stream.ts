@@ -1,0 +1,138 @@
+/**
+ * Checkpoints of torch before version 1.6: five pickles one after the other, then the storages, each behind
+ * the number of its elements. Always little endian, whatever the third pickle says.
+ */
+
+import { type ErrorContext, ForeignFormatError, quoteName } from '../../errors/errors.js';
+import { readPickle } from '../pickle/machine.js';
+import { PickleList, PickleMap, type PickleValue } from '../pickle/values.js';
+import type { ByteReader } from '../zip/archive.js';
+import { noPersistentIds, type PersistentIds, TorchHost } from './builders.js';
+import type { DescribedCheckpoint } from './described.js';
+import { StorageIds } from './storage-ids.js';
+import type { TorchStorage } from './values.js';
+import type { ReadOptions } from './zip-checkpoint.js';
+
+const MAGIC_NUMBER = 0x1950a86a20f9469cfc6cn;
+const PROTOCOL_VERSION = 1001;
+
+/** The number before the bytes of a storage. */
+const COUNT_BYTE_LENGTH = 8;
+
+/** The pickles of most checkpoints are shorter than this. */
+const USUAL_HEAD_BYTE_LENGTH = 2 ** 20;
+
+/**
+ * Reads the pickles and the lengths of the storages.
+ *
+ * @throws ForeignFormatError
+ */
+export function readLegacyStream(
+  file: ByteReader,
+  options: ReadOptions,
+  context: ErrorContext,
+): DescribedCheckpoint {
+  if (file.byteLength > USUAL_HEAD_BYTE_LENGTH) {
+    try {
+      return readStream(file, file.read(0, USUAL_HEAD_BYTE_LENGTH), options, context);
+    } catch (error) {
+      // Perhaps only because the pickles go on.
+      if (!(error instanceof ForeignFormatError)) throw error;
+    }
+  }
+  // One byte more: a pickle that goes on there is too long, and does not just end.
+  const longest = Math.min(file.byteLength, options.pickle.maxPickleByteLength + 1);
+  return readStream(file, file.read(0, longest), options, context);
+}
+
+function readStream(
+  file: ByteReader,
+  head: Uint8Array,
+  options: ReadOptions,
+  context: ErrorContext,
+): DescribedCheckpoint {
+  const ids = new StorageIds(true, context);
+  let at = 0;
+  const next = (persistentIds: PersistentIds): PickleValue => {
+    const host = new TorchHost(persistentIds, options.unknownGlobals, context);
+    const { value, end } = readPickle(head, at, host, options.pickle, context);
+    at = end;
+    return value;
+  };
+  const none = noPersistentIds(context);
+  if (next(none) !== MAGIC_NUMBER) {
+    const message = 'expected a checkpoint of torch, found a pickle of something else';
+    throw new ForeignFormatError('SAFETENSORS_FOREIGN_FORMAT', message, context);
+  }
+  if (next(none) !== PROTOCOL_VERSION) {
+    throw invalid(`expected version ${PROTOCOL_VERSION} of the stream, found another`, context);
+  }
+  if (!(next(none) instanceof PickleMap)) {
+    throw invalid('expected what the system was as the third pickle, found another value', context);
+  }
+  const value = next((id, position) => ids.resolve(id, position));
+  const begins = locate(next(none), at, ids, file, context);
+  return {
+    value,
+    isBigEndian: false,
+    placesIn: (whole) => (storage) => ({
+      storage: whole,
+      begin: begins.get(storage) as number,
+      byteLength: storage.byteLength,
+    }),
+  };
+}
+
+/** Where the bytes of each storage begin. */
+function locate(
+  keys: PickleValue,
+  begin: number,
+  { storages }: StorageIds,
+  file: ByteReader,
+  context: ErrorContext,
+): Map<TorchStorage, number> {
+  if (!(keys instanceof PickleList)) {
+    throw invalid('expected a list of storages as the fifth pickle, found another value', context);
+  }
+  const begins = new Map<TorchStorage, number>();
+  let at = begin;
+  for (const key of keys.items) {
+    const storage = typeof key === 'string' ? storages.get(key) : undefined;
+    if (storage === undefined || begins.has(storage)) {
+      const shown = typeof key === 'string' ? quoteName(key) : 'no key';
+      throw invalid(`expected every storage once, found ${shown}`, context);
+    }
+    begins.set(storage, at + COUNT_BYTE_LENGTH);
+    at = endOf(storage, at, file, context);
+  }
+  if (begins.size !== storages.size) {
+    const missing = [...storages.values()].find((storage) => !begins.has(storage));
+    const key = quoteName(missing?.key ?? '');
+    throw invalid(`expected the bytes of storage ${key}, which tensors use, found none`, context);
+  }
+  if (at !== file.byteLength) {
+    throw invalid(`expected the end of the file at byte ${at}, found more bytes`, context);
+  }
+  return begins;
+}
+
+function endOf(
+  { key, elementCount, byteLength }: TorchStorage,
+  at: number,
+  file: ByteReader,
+  context: ErrorContext,
+): number {
+  const end = at + COUNT_BYTE_LENGTH + byteLength;
+  if (end > file.byteLength) {
+    const expected = `${byteLength} bytes of storage ${quoteName(key)} from byte ${at} on`;
+    throw invalid(`expected ${expected}, found the end of the file`, context);
+  }
+  const count = new DataView(file.read(at, at + COUNT_BYTE_LENGTH).buffer).getBigInt64(0, true);
+  if (count === BigInt(elementCount)) return end;
+  const expected = `${elementCount} elements in storage ${quoteName(key)} at byte ${at}`;
+  throw invalid(`expected ${expected}, found ${count}`, context);
+}
+
+function invalid(message: string, context: ErrorContext): ForeignFormatError {
+  return new ForeignFormatError('SAFETENSORS_INVALID_TORCH_CHECKPOINT', message, context);
+}

@@ -1,0 +1,136 @@
+/** Opens checkpoints of torch. */
+
+import {
+  argumentRangeError,
+  argumentTypeError,
+  type OptionNames,
+  requireOptions,
+} from '../../errors/arguments.js';
+import { locate, type PathLike } from '../../io/paths.js';
+import type { StorageOptions } from '../../storage/open.js';
+import { kindOf, otherKind } from '../file-kind.js';
+import { openForeign, STORAGE_OPTIONS } from '../open-file.js';
+import { allPickleLimits, type PickleLimits } from '../pickle/limits.js';
+import type { LayoutLimits } from '../tensor-layout.js';
+import { ARCHIVE_LIMITS, type ArchiveLimits } from '../zip/limits.js';
+import type { UnknownGlobals } from './builders.js';
+import { TorchCheckpoint } from './checkpoint.js';
+import { readLegacyStream } from './legacy-stream.js';
+import { plainValueOf } from './plain-values.js';
+import { chooseRoot, named, type RootKeys, stateDictAt, tensorsIn } from './roots.js';
+import { openSharded, type ShardedTorchCheckpoint } from './sharded.js';
+import { checkTensors } from './tensors.js';
+import { type ReadOptions, readZipCheckpoint } from './zip-checkpoint.js';
+
+/** What a checkpoint may cost. The defaults are far above what real ones need. */
+export interface TorchLimits extends PickleLimits, ArchiveLimits, LayoutLimits {
+  /** Longest index of a checkpoint in several files, in bytes; 100 MiB by default. */
+  readonly maxIndexByteLength?: number | undefined;
+}
+
+/** Options of {@link openTorchCheckpoint}. */
+export interface OpenTorchOptions extends TorchLimits, StorageOptions {
+  /**
+   * The keys that lead to the state dict, such as `'state_dict'` or `['optimizer_states', 0]`; `[]` takes all
+   * tensors of the file. By default the checkpoint itself when it has tensors under its own keys, else the
+   * only one of its outermost parts that has.
+   */
+  readonly root?: string | RootKeys | undefined;
+  /**
+   * What becomes of classes and functions that are not on torch's own list: by default the file is refused;
+   * with `'placeholder'` they stay in `values()` as data. Names by which code is run are refused in any case.
+   * Nothing is ever run.
+   */
+  readonly unknownGlobals?: UnknownGlobals | undefined;
+}
+
+/** Names of the options. */
+export const OPEN_TORCH_OPTIONS: OptionNames<OpenTorchOptions> = {
+  ...STORAGE_OPTIONS,
+  ...ARCHIVE_LIMITS,
+  maxTensorByteLength: true,
+  maxIndexByteLength: true,
+  maxPickleByteLength: true,
+  maxOpcodes: true,
+  maxDepth: true,
+  maxPickleMemoryByteLength: true,
+  root: true,
+  unknownGlobals: true,
+};
+
+/**
+ * Opens a checkpoint that `torch.save` wrote (`.pt`, `.pth`, `.bin`, `.ckpt`): reads the directory and the
+ * pickle as data, maps the file, reads none of the tensors. The pickle is never run: what is not on torch's
+ * own list of harmless classes is refused by name.
+ *
+ * Of a checkpoint in several files pass the index (`pytorch_model.bin.index.json`): its shards are all opened.
+ *
+ * @throws ForeignFormatError when the file is no checkpoint, is damaged, is more than data, or has tensors
+ *   that safetensors has no dtype for
+ * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_MAPPING_UNAVAILABLE`
+ * @throws Error Node's own `ENOENT`, `EACCES`, `ENOMEM` and the like
+ *
+ * @example
+ * ```ts
+ * const checkpoint = openTorchCheckpoint('model.ckpt'); // of PyTorch Lightning
+ * console.log(checkpoint.root, checkpoint.keys()); // → [ 'state_dict' ] [ 'b', 'w' ]
+ * console.log(checkpoint.getTensor('w').data); // → Float32Array(6) [ 0, 1, 2, 3, 4, 5 ]
+ * checkpoint.close();
+ *
+ * const all = openTorchCheckpoint('model.ckpt', { root: [] });
+ * console.log(all.has('optimizer_states.0.state.1.exp_avg')); // → true
+ * ```
+ */
+export function openTorchCheckpoint(
+  path: PathLike,
+  options: OpenTorchOptions = {},
+): TorchCheckpoint | ShardedTorchCheckpoint {
+  requireOptions(options, OPEN_TORCH_OPTIONS);
+  const { unknownGlobals = 'refuse', maxIndexByteLength } = options;
+  if (unknownGlobals !== 'refuse' && unknownGlobals !== 'placeholder') {
+    throw argumentRangeError('unknownGlobals', "'refuse' or 'placeholder'", unknownGlobals);
+  }
+  const reading = { pickle: allPickleLimits(options), archive: options, unknownGlobals };
+  const root = rootOf(options.root);
+  const open = (file: PathLike): TorchCheckpoint => openOne(file, options, reading, root);
+  const { label } = locate(path);
+  return label.endsWith(INDEX_EXTENSION)
+    ? openSharded(label, maxIndexByteLength, open)
+    : open(path);
+}
+
+/** The end of an index's name. */
+const INDEX_EXTENSION = '.index.json';
+
+function openOne(
+  path: PathLike,
+  options: OpenTorchOptions,
+  reading: ReadOptions,
+  root: RootKeys | undefined,
+): TorchCheckpoint {
+  const { maxDepth } = reading.pickle;
+  return openForeign(path, options, (start, file, context) => {
+    const kind = kindOf(start);
+    if (kind !== 'zip' && kind !== 'pickle') {
+      throw otherKind(start, 'a checkpoint of torch', context);
+    }
+    const read = kind === 'zip' ? readZipCheckpoint : readLegacyStream;
+    const described = read(file, reading, context);
+    const { value } = described;
+    const keys = root ?? chooseRoot(tensorsIn(value, maxDepth, context), context);
+    const placed = stateDictAt(value, keys, maxDepth, context);
+    const tensorsOf = checkTensors(named(placed, context), described, options, context);
+    const values = plainValueOf(value, maxDepth, context);
+    return (storage) => new TorchCheckpoint(storage, tensorsOf(storage), keys, values);
+  });
+}
+
+function rootOf(root: string | RootKeys | undefined): RootKeys | undefined {
+  if (root === undefined) return undefined;
+  if (typeof root === 'string') return [root];
+  const isKeys =
+    Array.isArray(root) &&
+    root.every((key) => typeof key === 'string' || Number.isSafeInteger(key));
+  if (!isKeys) throw argumentTypeError('root', 'a key or an array of keys', root);
+  return root;
+}

@@ -1,0 +1,204 @@
+/** Which part of a checkpoint is the state dict, and the tensors in it. */
+
+import { ForeignFormatError } from '../../errors/errors.js';
+import type { PickleContext } from '../pickle/limits.js';
+import { PickleList, PickleMap, type PickleValue, Placeholder } from '../pickle/values.js';
+import { keysOf, keyText, nameLengthOf, nameOf, type Place, showKeys } from './names.js';
+import { type AnyTensor, isTensor } from './values.js';
+
+/** Keys that lead into a checkpoint: texts of dicts, numbers of lists and dicts. */
+export type RootKeys = readonly (string | number)[];
+
+/** A tensor and where it is. */
+export interface PlacedTensor {
+  readonly place: Place | undefined;
+  readonly tensor: AnyTensor;
+}
+
+/** Names of 100 000 tensors have some 6 million characters. */
+const MAX_NAMES_LENGTH = 50_000_000;
+
+/** A message lists at most so many candidates. */
+const SHOWN_CANDIDATES = 12;
+
+/**
+ * All tensors in a value, in the order of its keys. A list, tuple or dict that is there several times is
+ * walked once, a tensor counts under each of its names.
+ *
+ * @throws ForeignFormatError `SAFETENSORS_FOREIGN_LIMIT` when values nest deeper than `maxDepth`
+ */
+export function tensorsIn(
+  root: PickleValue,
+  maxDepth: number,
+  context: PickleContext,
+): PlacedTensor[] {
+  const found: PlacedTensor[] = [];
+  if (isTensor(root)) return [{ place: undefined, tensor: root }];
+  const seen = new Set<PickleValue>([root]);
+  const open: { place: Place | undefined; children: Iterator<Child> }[] = [
+    { place: undefined, children: childrenOf(root) },
+  ];
+  for (let top = open.at(-1); top !== undefined; top = open.at(-1)) {
+    const next = top.children.next();
+    if (next.done === true) {
+      open.pop();
+      continue;
+    }
+    const [key, value] = next.value;
+    if (!isObject(value)) continue;
+    if (isTensor(value)) {
+      found.push({ place: { parent: top.place, key, depth: open.length }, tensor: value });
+    } else if (isContainer(value) && !seen.has(value)) {
+      seen.add(value);
+      if (open.length >= maxDepth) throw tooDeep(maxDepth, context);
+      const place = { parent: top.place, key, depth: open.length };
+      open.push({ place, children: childrenOf(value) });
+    }
+  }
+  return found;
+}
+
+type Child = readonly [PickleValue, PickleValue];
+
+function isContainer(value: PickleValue): boolean {
+  const isFilled = value instanceof Placeholder && value.isFilled;
+  return (
+    isFilled || Array.isArray(value) || value instanceof PickleList || value instanceof PickleMap
+  );
+}
+
+function childrenOf(value: PickleValue): Iterator<Child> {
+  if (value instanceof PickleMap) return value[Symbol.iterator]();
+  // An unknown kind of dict or list, such as a defaultdict.
+  if (value instanceof Placeholder)
+    return [...value.entries, ...value.items.items.entries()].values();
+  const items = value instanceof PickleList ? value.items : value;
+  // Most arrays are shapes, and lists of millions of numbers are walked fast.
+  const hasObjects = Array.isArray(items) && items.some((item) => isObject(item));
+  return (hasObjects ? items : []).entries();
+}
+
+function isObject(value: PickleValue): value is PickleValue & object {
+  return typeof value === 'object' && value !== null;
+}
+
+/**
+ * The keys of the part to be read. The checkpoint itself when it has tensors under its own keys; else the
+ * only one of the outermost parts that have.
+ *
+ * @throws ForeignFormatError `SAFETENSORS_AMBIGUOUS_ROOT` with the candidates
+ */
+export function chooseRoot(tensors: readonly PlacedTensor[], context: PickleContext): RootKeys {
+  const [first, ...others] = outermost(tensors);
+  if (first === undefined) return [];
+  if (others.length > 0) {
+    throw new ForeignFormatError(
+      'SAFETENSORS_AMBIGUOUS_ROOT',
+      `expected one state dict, found several: ${listCandidates([first, ...others])}; pass the keys of one as root, or [] for all`,
+      context,
+    );
+  }
+  return keysOf(first.place).map((key) => (typeof key === 'number' ? key : keyText(key)));
+}
+
+interface Candidate {
+  readonly place: Place | undefined;
+  count: number;
+}
+
+/** The parts that have tensors under their own keys, of those the ones with the fewest keys to them. */
+function outermost(tensors: readonly PlacedTensor[]): Candidate[] {
+  let fewest = Number.POSITIVE_INFINITY;
+  for (const { place } of tensors) fewest = Math.min(fewest, place?.depth ?? 0);
+  const candidates = new Map<Place | undefined, Candidate>();
+  for (const { place } of tensors) {
+    if ((place?.depth ?? 0) !== fewest) continue;
+    const parent = place?.parent;
+    const candidate = candidates.get(parent) ?? { place: parent, count: 0 };
+    candidate.count++;
+    candidates.set(parent, candidate);
+  }
+  return [...candidates.values()];
+}
+
+function listCandidates(candidates: readonly Candidate[]): string {
+  const shown = candidates.slice(0, SHOWN_CANDIDATES).map(({ place, count }) => {
+    return `${showKeys(place)} (${count} tensors)`;
+  });
+  const more = candidates.length - shown.length;
+  return shown.join(', ') + (more > 0 ? ` and ${more} more` : '');
+}
+
+/**
+ * The tensors of the state dict at the keys. An empty dict is one too.
+ *
+ * @throws ForeignFormatError `SAFETENSORS_AMBIGUOUS_ROOT` when there is nothing, or no tensor in it
+ */
+export function stateDictAt(
+  root: PickleValue,
+  keys: RootKeys,
+  maxDepth: number,
+  context: PickleContext,
+): PlacedTensor[] {
+  const value = valueAt(root, keys, context);
+  const tensors = tensorsIn(value, maxDepth, context);
+  if (tensors.length > 0 || (value instanceof PickleMap && value.size === 0)) return tensors;
+  const message = `expected tensors at the root ${JSON.stringify(keys)}, found none`;
+  throw new ForeignFormatError('SAFETENSORS_AMBIGUOUS_ROOT', message, context);
+}
+
+function valueAt(root: PickleValue, keys: RootKeys, context: PickleContext): PickleValue {
+  let value: PickleValue | undefined = root;
+  for (const [i, key] of keys.entries()) {
+    value = childAt(value, key);
+    if (value !== undefined) continue;
+    const path = JSON.stringify(keys.slice(0, i + 1));
+    throw new ForeignFormatError(
+      'SAFETENSORS_AMBIGUOUS_ROOT',
+      `expected something at the root ${path}, found nothing`,
+      context,
+    );
+  }
+  return value;
+}
+
+function childAt(value: PickleValue, key: string | number): PickleValue | undefined {
+  if (value instanceof PickleMap) {
+    if (typeof key === 'number') return value.get(key);
+    // Keys that are no texts are named by their text.
+    return value.get(key) ?? [...value].find(([other]) => keyText(other) === key)?.[1];
+  }
+  const items = value instanceof PickleList ? value.items : value;
+  return Array.isArray(items) && typeof key === 'number' ? items[key] : undefined;
+}
+
+function tooDeep(maxDepth: number, context: PickleContext): ForeignFormatError {
+  const message = `values nest deeper than maxDepth allows, ${maxDepth}`;
+  return new ForeignFormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
+}
+
+/** The tensors under names, each of which there is once. */
+export function named(
+  tensors: readonly PlacedTensor[],
+  context: PickleContext,
+): Map<string, AnyTensor> {
+  const byName = new Map<string, AnyTensor>();
+  let length = 0;
+  for (const { place, tensor } of tensors) {
+    length += nameLengthOf(place);
+    if (length > MAX_NAMES_LENGTH) {
+      const message = `expected names of together at most ${MAX_NAMES_LENGTH} characters, found more`;
+      throw new ForeignFormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
+    }
+    const name = nameOf(place);
+    if (byName.has(name)) {
+      throw new ForeignFormatError(
+        'SAFETENSORS_DUPLICATE_NAME',
+        `two paths of keys give this name: ${showKeys(place)} is the second`,
+        { ...context, tensor: name },
+      );
+    }
+    byName.set(name, tensor);
+  }
+  return byName;
+}

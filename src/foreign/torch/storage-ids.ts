@@ -1,0 +1,80 @@
+/** Persistent ids of checkpoints: each names a storage. */
+
+import { ForeignFormatError, quoteName } from '../../errors/errors.js';
+import { type PickleContext, placeOf } from '../pickle/limits.js';
+import { PickleBytes, type PickleValue } from '../pickle/values.js';
+import { TorchGlobal } from './globals.js';
+import { TorchStorage, TorchStorageView } from './values.js';
+
+/** Keys are numbers in practice; they become names of records. */
+const KEY = /^[0-9A-Za-z_.-]{1,64}$/;
+
+/** The storages that a checkpoint's pickle names. */
+export class StorageIds {
+  /** By key, in the order in which they are named first. */
+  readonly storages: Map<string, TorchStorage> = new Map();
+  readonly #hasViews: boolean;
+  readonly #context: PickleContext;
+
+  /** Only the legacy stream has views. */
+  constructor(hasViews: boolean, context: PickleContext) {
+    this.#hasViews = hasViews;
+    this.#context = context;
+  }
+
+  /** ("storage", class, key, location, element count), in the legacy stream with a view. */
+  resolve(id: PickleValue, at: number): TorchStorage | TorchStorageView {
+    const parts = Array.isArray(id) ? id : [];
+    const [tag, type, key, , count] = parts;
+    if (textOf(tag) !== 'storage' || parts.length !== (this.#hasViews ? 6 : 5)) {
+      return this.#refuse('the persistent id of a storage', 'another one', at);
+    }
+    if (!(type instanceof TorchGlobal) || type.kind !== 'storage') {
+      return this.#refuse('the class of a storage', 'another value', at);
+    }
+    const name = textOf(key);
+    if (name === undefined || !KEY.test(name)) {
+      return this.#refuse('the key of a storage', 'another value', at);
+    }
+    if (!isCount(count)) {
+      return this.#refuse(`the length of storage ${quoteName(name)}`, 'another value', at);
+    }
+    const storage = this.storages.get(name) ?? new TorchStorage(name, type.dtype, count);
+    if (storage.dtype !== type.dtype || storage.elementCount !== count) {
+      const expected = `storage ${quoteName(name)} to be what it was before`;
+      return this.#refuse(expected, 'another class or length', at);
+    }
+    this.storages.set(name, storage);
+    const [view = null] = parts.slice(5);
+    return view === null ? storage : this.#view(storage, view, at);
+  }
+
+  /** (key, offset, length), in elements of the whole storage. */
+  #view(storage: TorchStorage, view: PickleValue, at: number): TorchStorageView {
+    const [, begin, count] = Array.isArray(view) ? view : [];
+    if (!isCount(begin) || !isCount(count) || begin + count > storage.elementCount) {
+      const expected = `a part of storage ${quoteName(storage.key)}`;
+      return this.#refuse(expected, 'another value', at);
+    }
+    return new TorchStorageView(storage, begin, count);
+  }
+
+  #refuse(expected: string, found: string, at: number): never {
+    throw new ForeignFormatError(
+      'SAFETENSORS_INVALID_TORCH_CHECKPOINT',
+      `${placeOf(at, this.#context)}: expected ${expected}, found ${found}`,
+      this.#context,
+    );
+  }
+}
+
+/** Python 2 has bytes in the place of texts. */
+function textOf(value: PickleValue | undefined): string | undefined {
+  if (value instanceof PickleBytes) return String.fromCharCode(...value.bytes.subarray(0, 100));
+  return typeof value === 'string' ? value : undefined;
+}
+
+/** Lengths are exact even in bytes. */
+function isCount(value: PickleValue | undefined): value is number {
+  return typeof value === 'number' && value >= 0 && value <= Number.MAX_SAFE_INTEGER / 16;
+}

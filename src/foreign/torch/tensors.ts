@@ -1,0 +1,166 @@
+/** Tensors of a checkpoint, checked: what is known of them, and where their bytes are. */
+
+import { type ErrorContext, ForeignFormatError, quoteName } from '../../errors/errors.js';
+import type { Dtype } from '../../format/dtype.js';
+import type { Storage } from '../../storage/storage.js';
+import type { ForeignTensor } from '../foreign-tensor.js';
+import type { StorageBytes } from '../made-storage.js';
+import type { PickleValue } from '../pickle/values.js';
+import { tensorData } from '../tensor-data.js';
+import {
+  checkLayout,
+  isContiguous,
+  type LayoutLimits,
+  type TensorLayout,
+} from '../tensor-layout.js';
+import { type Change, changeOf } from '../value-changes.js';
+import type { DescribedCheckpoint } from './described.js';
+import { type AnyTensor, RefusedTensor, TorchStorage, type TorchTensor } from './values.js';
+
+/** A tensor that can be read. */
+interface CheckedTensor {
+  readonly name: string;
+  readonly tensor: TorchTensor;
+  readonly dtype: Dtype;
+  readonly layout: TensorLayout;
+  readonly change: Change | undefined;
+}
+
+/** A message names at most so many other tensors; those behind them are not looked at. */
+const SHOWN_PROBLEMS = 10;
+
+const INVALID = 'SAFETENSORS_INVALID_TORCH_CHECKPOINT';
+
+/**
+ * Checks all tensors, and returns a function that finds their bytes in the storage of the file.
+ *
+ * @throws ForeignFormatError of the first tensor that cannot be read, which lists the others too
+ */
+export function checkTensors(
+  tensors: ReadonlyMap<string, AnyTensor>,
+  described: DescribedCheckpoint,
+  limits: LayoutLimits,
+  context: ErrorContext,
+): (file: Storage) => ForeignTensor[] {
+  const checked: CheckedTensor[] = [];
+  const problems: ForeignFormatError[] = [];
+  for (const [name, tensor] of tensors) {
+    try {
+      checked.push(checkTensor(name, tensor, described, limits, { ...context, tensor: name }));
+    } catch (error) {
+      if (!(error instanceof ForeignFormatError)) throw error;
+      problems.push(error);
+      if (problems.length > SHOWN_PROBLEMS) break;
+    }
+  }
+  if (problems.length > 0) throw problemOf(problems);
+  return (file) => {
+    const place = placesOnce(described.placesIn(file));
+    return checked.map((one) => foreignTensor(one, place));
+  };
+}
+
+/** The first problem; with the others in its message. */
+function problemOf(problems: readonly ForeignFormatError[]): ForeignFormatError {
+  const [first, ...others] = problems as [ForeignFormatError, ...ForeignFormatError[]];
+  if (others.length === 0) return first;
+  const shown = others.map(({ tensor = '' }) => quoteName(tensor));
+  const list = shown.join(', ') + (problems.length > SHOWN_PROBLEMS ? ' and perhaps others' : '');
+  const { path } = first;
+  const message = `${first.message}; the same or the like of ${list}`;
+  const prefix = path === undefined ? '' : `${path}: `;
+  return new ForeignFormatError(first.code, message.slice(prefix.length), { path });
+}
+
+function checkTensor(
+  name: string,
+  tensor: AnyTensor,
+  { isBigEndian }: DescribedCheckpoint,
+  limits: LayoutLimits,
+  context: ErrorContext,
+): CheckedTensor {
+  if (tensor instanceof RefusedTensor) {
+    throw new ForeignFormatError(
+      tensor.code,
+      `expected a dense tensor, found ${tensor.kind}`,
+      context,
+    );
+  }
+  const { dtype, itemByteLength, name: torchName } = tensor.dtype;
+  if (dtype === null) {
+    const message = `expected a dtype that safetensors has, found torch.${torchName}`;
+    throw new ForeignFormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
+  }
+  const given = {
+    itemByteLength,
+    shape: integersOf(tensor.shape, 'a shape', context),
+    strides: integersOf(tensor.strides, 'strides', context),
+    offset: integerOf(tensor.offset, 'an offset', context),
+  };
+  const layout = checkLayout(given, heldByteLength(tensor), limits, INVALID, context);
+  if (dtype === 'F4' && layout.shape.length === 0) {
+    const message = 'expected a dimension of packed values, found a scalar';
+    throw new ForeignFormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
+  }
+  const { isConjugate, isNegative } = tensor;
+  const change = changeOf(dtype, { isBigEndian, isConjugate, isNegative }, context);
+  return { name, tensor, dtype, layout, change };
+}
+
+function integersOf(value: PickleValue, what: string, context: ErrorContext): (number | bigint)[] {
+  if (Array.isArray(value)) return value.map((item) => integerOf(item, what, context));
+  throw new ForeignFormatError(INVALID, `expected ${what}, found another value`, context);
+}
+
+function integerOf(value: PickleValue, what: string, context: ErrorContext): number | bigint {
+  if (typeof value === 'number' || typeof value === 'bigint') return value;
+  throw new ForeignFormatError(INVALID, `expected ${what} of integers, found others`, context);
+}
+
+function heldByteLength({ storage }: TorchTensor): number {
+  if (storage instanceof TorchStorage) return storage.byteLength;
+  return storage.elementCount * storage.whole.itemByteLength;
+}
+
+/** Each storage is found once: what is inflated is kept by it. */
+function placesOnce(
+  place: (storage: TorchStorage) => StorageBytes,
+): (storage: TorchStorage) => StorageBytes {
+  const places = new Map<TorchStorage, StorageBytes>();
+  return (storage) => {
+    const known = places.get(storage) ?? place(storage);
+    places.set(storage, known);
+    return known;
+  };
+}
+
+function foreignTensor(
+  { name, tensor, dtype, layout, change }: CheckedTensor,
+  place: (storage: TorchStorage) => StorageBytes,
+): ForeignTensor {
+  const { storage } = tensor;
+  const isView = !(storage instanceof TorchStorage);
+  const whole = isView ? storage.whole : storage;
+  const begin = isView ? storage.begin * whole.itemByteLength : 0;
+  const all = place(whole);
+  const held = {
+    storage: all.storage,
+    begin: all.begin + begin,
+    byteLength: heldByteLength(tensor),
+  };
+  // Two values of a byte are one element of torch, and two of safetensors.
+  const isPacked = dtype === 'F4';
+  const isShareable = !isPacked && !tensor.isConjugate && !tensor.isNegative;
+  const { shape, strides, offset, itemByteLength } = layout;
+  return {
+    name,
+    dtype,
+    shape: isPacked ? [...shape.slice(0, -1), 2 * (shape.at(-1) as number)] : shape,
+    // What has other values than the memory shares it with none.
+    storage: isShareable ? whole : tensor,
+    storageByteLength: isShareable ? whole.byteLength : layout.byteLength,
+    byteOffset: isShareable ? begin + offset * itemByteLength : 0,
+    ...(isShareable && !isContiguous(layout) ? { strides } : {}),
+    data: tensorData(held, layout, change),
+  };
+}

@@ -1,0 +1,110 @@
+/** What a checkpoint's pickle builds beside plain data. Nothing here has bytes yet. */
+
+import type { ForeignFormatErrorCode } from '../../errors/errors.js';
+import { PickleObject, type PickleValue } from '../pickle/values.js';
+import type { TorchDtype } from './dtypes.js';
+
+/** A storage, as a persistent id says it. */
+export class TorchStorage extends PickleObject {
+  /** Its name in the checkpoint. */
+  readonly key: string;
+  /** Null for bytes without a dtype. */
+  readonly dtype: TorchDtype | null;
+  /** Number of elements; of bytes without a dtype. */
+  readonly elementCount: number;
+
+  /** The length is that of the elements. */
+  constructor(key: string, dtype: TorchDtype | null, elementCount: number) {
+    super();
+    this.key = key;
+    this.dtype = dtype;
+    this.elementCount = elementCount;
+  }
+
+  get itemByteLength(): number {
+    return this.dtype?.itemByteLength ?? 1;
+  }
+
+  get byteLength(): number {
+    return this.elementCount * this.itemByteLength;
+  }
+}
+
+/** A part of a storage that is named as a storage, as torch 0.3 wrote it. */
+export class TorchStorageView extends PickleObject {
+  readonly whole: TorchStorage;
+  /** First element. */
+  readonly begin: number;
+  readonly elementCount: number;
+
+  /** The part lies within the whole. */
+  constructor(whole: TorchStorage, begin: number, elementCount: number) {
+    super();
+    this.whole = whole;
+    this.begin = begin;
+    this.elementCount = elementCount;
+  }
+}
+
+/** A dense tensor, as the pickle says it: nothing of it has been checked. */
+export class TorchTensor extends PickleObject {
+  readonly storage: TorchStorage | TorchStorageView;
+  readonly dtype: TorchDtype;
+  readonly offset: PickleValue;
+  readonly shape: PickleValue;
+  readonly strides: PickleValue;
+  readonly isConjugate: boolean;
+  readonly isNegative: boolean;
+
+  /** As `_rebuild_tensor_v2` takes it. */
+  constructor(
+    storage: TorchStorage | TorchStorageView,
+    dtype: TorchDtype,
+    [offset, shape, strides]: readonly [PickleValue, PickleValue, PickleValue],
+    bits: { readonly isConjugate: boolean; readonly isNegative: boolean },
+  ) {
+    super();
+    this.storage = storage;
+    this.dtype = dtype;
+    this.offset = offset;
+    this.shape = shape;
+    this.strides = strides;
+    this.isConjugate = bits.isConjugate;
+    this.isNegative = bits.isNegative;
+  }
+}
+
+/** A tensor of a kind that safetensors does not have: it is refused when it is asked for. */
+export class RefusedTensor extends PickleObject {
+  readonly code: ForeignFormatErrorCode;
+  /** What it is, to complete "found …". */
+  readonly kind: string;
+
+  /** The code is that of the error it becomes. */
+  constructor(code: ForeignFormatErrorCode, kind: string) {
+    super();
+    this.code = code;
+    this.kind = kind;
+  }
+}
+
+/** One of Python's complex numbers. */
+export class ComplexNumber extends PickleObject {
+  readonly real: number;
+  readonly imag: number;
+
+  /** Both parts. */
+  constructor(real: number, imag: number) {
+    super();
+    this.real = real;
+    this.imag = imag;
+  }
+}
+
+/** Any tensor, readable or not. */
+export type AnyTensor = TorchTensor | RefusedTensor;
+
+/** Whether a value is one. */
+export function isTensor(value: PickleValue | undefined): value is AnyTensor {
+  return value instanceof TorchTensor || value instanceof RefusedTensor;
+}

@@ -1,0 +1,159 @@
+/** Checkpoints as torch has written them since version 1.6: a zip archive of a pickle and storages. */
+
+import { type ErrorContext, ForeignFormatError, quoteName } from '../../errors/errors.js';
+import { InflatedEntries } from '../inflated-data.js';
+import type { AllPickleLimits } from '../pickle/limits.js';
+import { readPickle } from '../pickle/machine.js';
+import type { Archive, ArchiveEntry, ByteReader } from '../zip/archive.js';
+import type { ArchiveLimits } from '../zip/limits.js';
+import { readArchive } from '../zip/read-archive.js';
+import { readEntry } from '../zip/read-entry.js';
+import { TorchHost, type UnknownGlobals } from './builders.js';
+import type { DescribedCheckpoint } from './described.js';
+import { StorageIds } from './storage-ids.js';
+import type { TorchStorage } from './values.js';
+
+/** How a checkpoint is read. */
+export interface ReadOptions {
+  readonly pickle: AllPickleLimits;
+  readonly archive: ArchiveLimits;
+  readonly unknownGlobals: UnknownGlobals;
+}
+
+/** Versions of the archive's layout that are known; torch 2.13 writes 3 and reads as many. */
+const HIGHEST_VERSION = 10;
+
+/** The records that are numbers or words. */
+const LONGEST_NOTE = 64;
+
+/**
+ * Reads the directory and the pickle.
+ *
+ * @throws ForeignFormatError
+ */
+export function readZipCheckpoint(
+  file: ByteReader,
+  options: ReadOptions,
+  context: ErrorContext,
+): DescribedCheckpoint {
+  const records = new Records(readArchive(file, context, options.archive), file, options, context);
+  records.requireVersion();
+  const isBigEndian = records.isBigEndian();
+  const pickle = records.readPickle();
+  const ids = new StorageIds(false, { ...context, part: pickle.name });
+  const part = { ...context, part: pickle.name };
+  const host = new TorchHost((id, at) => ids.resolve(id, at), options.unknownGlobals, part);
+  const { value, end } = readPickle(pickle.bytes, 0, host, options.pickle, part);
+  if (end !== pickle.bytes.length) {
+    throw invalid(`expected ${pickle.name} to end at byte ${end}, found more bytes`, context);
+  }
+  const entries = new Map<TorchStorage, ArchiveEntry>();
+  for (const storage of ids.storages.values()) entries.set(storage, records.entryOf(storage));
+  return {
+    value,
+    isBigEndian,
+    placesIn: (whole) => {
+      const inflated = new InflatedEntries(whole, options.archive);
+      return (storage) => inflated.dataOf(entries.get(storage) as ArchiveEntry);
+    },
+  };
+}
+
+/** The records of an archive, below its only folder. */
+class Records {
+  readonly #archive: Archive;
+  readonly #file: ByteReader;
+  readonly #options: ReadOptions;
+  readonly #context: ErrorContext;
+  readonly #folder: string;
+
+  constructor(archive: Archive, file: ByteReader, options: ReadOptions, context: ErrorContext) {
+    this.#archive = archive;
+    this.#file = file;
+    this.#options = options;
+    this.#context = context;
+    this.#folder = folderOf(archive, context);
+    if (this.#find('data.pkl') === undefined) throw foreign('no record data.pkl', context);
+    if (this.#find('constants.pkl') !== undefined) {
+      const advice = 'load it with torch.jit.load and save its state_dict()';
+      throw foreign(`TorchScript, which is a program; ${advice}`, context);
+    }
+  }
+
+  requireVersion(): void {
+    const record = this.#find('version') ?? this.#find('.data/version');
+    const text = record === undefined ? 'none' : this.#note(record);
+    const version = /^\d{1,9}\n?$/.test(text) ? Number(text) : 0;
+    if (version >= 1 && version <= HIGHEST_VERSION) return;
+    const expected = `a checkpoint of version 1 to ${HIGHEST_VERSION}`;
+    throw invalid(`expected ${expected}, found ${quoteName(text)}`, this.#context);
+  }
+
+  /** Before torch 2.1 there was no record of it: then it is little. */
+  isBigEndian(): boolean {
+    const record = this.#find('byteorder');
+    const order = record === undefined ? 'little' : this.#note(record);
+    if (order === 'little' || order === 'big') return order === 'big';
+    throw invalid(
+      `expected the byte order little or big, found ${quoteName(order)}`,
+      this.#context,
+    );
+  }
+
+  readPickle(): { readonly name: string; readonly bytes: Uint8Array } {
+    const entry = this.#find('data.pkl') as ArchiveEntry;
+    const { maxPickleByteLength } = this.#options.pickle;
+    if (entry.byteLength > maxPickleByteLength) {
+      throw new ForeignFormatError(
+        'SAFETENSORS_FOREIGN_LIMIT',
+        `expected a pickle of at most ${maxPickleByteLength} bytes (maxPickleByteLength), found ${entry.byteLength}`,
+        this.#context,
+      );
+    }
+    return { name: entry.name, bytes: this.#read(entry) };
+  }
+
+  /** The record of a storage, which has exactly its bytes. */
+  entryOf({ key, byteLength }: TorchStorage): ArchiveEntry {
+    const entry = this.#find(`data/${key}`);
+    if (entry?.byteLength === byteLength) return entry;
+    const found = entry === undefined ? 'no such record' : `${entry.byteLength}`;
+    const expected = `${byteLength} bytes in the record data/${key}`;
+    throw invalid(`expected ${expected}, found ${found}`, this.#context);
+  }
+
+  #find(name: string): ArchiveEntry | undefined {
+    return this.#archive.entries.get(this.#folder + name);
+  }
+
+  /** The text of a short record. */
+  #note(entry: ArchiveEntry): string {
+    if (entry.byteLength > LONGEST_NOTE) return `${entry.byteLength} bytes`;
+    return String.fromCharCode(...this.#read(entry));
+  }
+
+  #read(entry: ArchiveEntry): Uint8Array {
+    return readEntry(this.#file, entry, this.#context, this.#options.archive);
+  }
+}
+
+/** The folder of all records, with the `/` behind it. */
+function folderOf({ entries }: Archive, context: ErrorContext): string {
+  const names = [...entries.keys()];
+  const [first = ''] = names;
+  const folder = first.slice(0, first.indexOf('/') + 1);
+  if (folder !== '' && names.every((name) => name.startsWith(folder))) return folder;
+  if (names.length > 0 && names.every((name) => name.endsWith('.npy'))) {
+    throw foreign('arrays of NumPy (.npz), which openNumpy opens', context);
+  }
+  throw foreign('a zip archive whose records are not below one folder', context);
+}
+
+function foreign(found: string, context: ErrorContext): ForeignFormatError {
+  const message = `expected a checkpoint of torch, found ${found}`;
+  return new ForeignFormatError('SAFETENSORS_FOREIGN_FORMAT', message, context);
+}
+
+function invalid(message: string, context: ErrorContext): ForeignFormatError {
+  return new ForeignFormatError('SAFETENSORS_INVALID_TORCH_CHECKPOINT', message, context);
+}

@@ -1,0 +1,277 @@
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import {
+  FileClosedError,
+  ForeignFormatError,
+  TensorNotFoundError,
+} from '../../../src/errors/errors.js';
+import { type OpenTorchOptions, openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
+import { ShardedTorchCheckpoint } from '../../../src/foreign/torch/sharded.js';
+import { unicode } from '../pickle/pickle-bytes.js';
+import { fixturePath } from './fixtures.js';
+import { dict, legacyFile, tensor } from './legacy-file.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'safetensors-torch-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function refusal(path: string, options?: OpenTorchOptions): ForeignFormatError {
+  try {
+    openTorchCheckpoint(path, options).close();
+  } catch (error) {
+    if (error instanceof ForeignFormatError) return error;
+    throw error;
+  }
+  throw new Error('nothing was refused');
+}
+
+describe('the root of a checkpoint', () => {
+  const lightning = fixturePath('zip-lightning.ckpt');
+
+  it('is the only part that has tensors, nearest to the outside', () => {
+    using checkpoint = openTorchCheckpoint(lightning);
+    expect([checkpoint.root, checkpoint.keys()]).toEqual([['state_dict'], ['b', 'w']]);
+  });
+
+  it('is the checkpoint itself when it has tensors', () => {
+    using checkpoint = openTorchCheckpoint(fixturePath('zip-proto3.pt'));
+    expect([checkpoint.root, checkpoint.keys()]).toEqual([[], ['deep.t.0', 'deep.t.1.0', 'w']]);
+  });
+
+  it('is asked for when there are several', () => {
+    const path = fixturePath('zip-two-roots.pth');
+    const error = refusal(path);
+    expect(error.code).toBe('SAFETENSORS_AMBIGUOUS_ROOT');
+    expect(error.message).toContain('["model"] (1 tensors), ["ema"] (1 tensors)');
+    using ema = openTorchCheckpoint(path, { root: 'ema' });
+    expect(ema.keys()).toEqual(['w']);
+    using all = openTorchCheckpoint(path, { root: [] });
+    expect(all.keys()).toEqual(['ema.w', 'model.w']);
+  });
+
+  it('is what the keys lead to: of dicts and lists', () => {
+    using checkpoint = openTorchCheckpoint(lightning, {
+      root: ['optimizer_states', 0, 'state', 1],
+    });
+    expect(checkpoint.keys()).toEqual(['exp_avg', 'step']);
+    expect(refusal(lightning, { root: ['state_dict', 'x'] }).message).toContain(
+      'the root ["state_dict","x"], found nothing',
+    );
+    expect(refusal(lightning, { root: 'epoch' }).code).toBe('SAFETENSORS_AMBIGUOUS_ROOT');
+    expect(() => openTorchCheckpoint(lightning, { root: [1.5] })).toThrow(TypeError);
+  });
+
+  it('may be an empty dict, but no checkpoint without tensors', () => {
+    using empty = openTorchCheckpoint(legacyFile('}', {}));
+    expect(empty.size).toBe(0);
+    const path = legacyFile(dict([unicode('epoch'), 'K\x03']), {});
+    expect(refusal(path).code).toBe('SAFETENSORS_AMBIGUOUS_ROOT');
+  });
+});
+
+describe('names', () => {
+  it('are the keys joined by dots; two paths of one name are refused', () => {
+    const path = legacyFile(
+      dict(
+        [unicode('a.b'), tensor('0', [2])],
+        [unicode('a'), dict([unicode('b'), tensor('0', [2])])],
+      ),
+      { 0: 2 },
+    );
+    const error = refusal(path);
+    expect([error.code, error.tensor]).toEqual(['SAFETENSORS_DUPLICATE_NAME', 'a.b']);
+    using inner = openTorchCheckpoint(path, { root: 'a' });
+    expect(inner.getTensor('b').data).toEqual(Float32Array.of(0, 1));
+  });
+
+  it('of keys that are no texts are as Python shows them', () => {
+    using checkpoint = openTorchCheckpoint(fixturePath('zip-odd-keys.pt'));
+    expect(checkpoint.keys()).toEqual(['(1, 2)', '0', '7', 'None']);
+  });
+});
+
+describe('values()', () => {
+  it('gives everything but tensors as plain data', () => {
+    using checkpoint = openTorchCheckpoint(fixturePath('zip-lightning.ckpt'));
+    const values = checkpoint.values();
+    const group = new Map<string, unknown>([
+      ['lr', 0.001],
+      ['betas', [0.9, 0.999]],
+      ['params', [0, 1]],
+      ['foreach', null],
+    ]);
+    expect(values).toEqual(
+      new Map<string, unknown>([
+        ['epoch', 3],
+        ['global_step', 2 ** 40],
+        ['pytorch-lightning_version', '2.0'],
+        ['state_dict', new Map()],
+        [
+          'optimizer_states',
+          [
+            new Map<string, unknown>([
+              [
+                'state',
+                new Map([
+                  [0, new Map()],
+                  [1, new Map()],
+                ]),
+              ],
+              ['param_groups', [group]],
+            ]),
+          ],
+        ],
+        ['lr_schedulers', []],
+        ['flag', true],
+      ]),
+    );
+    expect(checkpoint.values()).toBe(values);
+  });
+
+  it('gives every kind of value, and values that hold themselves', () => {
+    using misc = openTorchCheckpoint(fixturePath('zip-misc-objects.pt'));
+    const values = new Map(misc.values() as Map<string, unknown>);
+    expect(values.get('dtype')).toBe('torch.bfloat16');
+    expect(values.get('complex')).toEqual({ real: expect.any(Number), imag: expect.any(Number) });
+    expect(values.get('set')).toBeInstanceOf(Set);
+    expect(values.get('bytes')).toBeInstanceOf(Uint8Array);
+    expect(values.has('w')).toBe(false);
+    using cyclic = openTorchCheckpoint(fixturePath('zip-cyclic.pt'));
+    const self = cyclic.values() as Map<string, unknown>;
+    expect(self.get('self')).toBe(self);
+  });
+
+  it('keeps unknown objects as data where that is asked for, and runs nothing', () => {
+    const path = fixturePath('zip-namespace.pt');
+    expect(refusal(path).message).toContain('"argparse.Namespace"');
+    using checkpoint = openTorchCheckpoint(path, { unknownGlobals: 'placeholder' });
+    expect(checkpoint.size).toBe(1);
+    const found = JSON.stringify(checkpoint.values(), (_, value) =>
+      value instanceof Map ? [...value] : value,
+    );
+    expect(found).toContain('"global":"argparse.Namespace"');
+    using numpy = openTorchCheckpoint(fixturePath('zip-numpy.pt'), {
+      unknownGlobals: 'placeholder',
+    });
+    expect(numpy.size).toBe(1);
+  });
+
+  it('leaves out no tensor in a dict of an unknown kind', () => {
+    const path = fixturePath('zip-defaultdict.pt');
+    using checkpoint = openTorchCheckpoint(path, { unknownGlobals: 'placeholder', root: [] });
+    expect(checkpoint.keys()).toEqual(['d.w.0']);
+  });
+
+  it('does not keep what runs code, even then', () => {
+    for (const name of ['evil-os-system.pt', 'evil-builtin-eval.pt', 'evil-subprocess-newobj.pt']) {
+      const error = refusal(fixturePath(name), { unknownGlobals: 'placeholder' });
+      expect(error.code).toBe('SAFETENSORS_FORBIDDEN_GLOBAL');
+    }
+  });
+});
+
+describe('openTorchCheckpoint', () => {
+  it('maps contiguous tensors without a copy, and gathers others', () => {
+    using checkpoint = openTorchCheckpoint(fixturePath('zip-views.pt'), { storage: 'mmap' });
+    expect(checkpoint.storage).toBe('mmap');
+    const { data } = checkpoint.getTensor('all');
+    expect(checkpoint.getTensor('all').data).toBe(data);
+    const path = legacyFile(dict([unicode('t'), tensor('0', [3, 2], [1, 3])]), { 0: 6 });
+    using strided = openTorchCheckpoint(path);
+    expect(strided.getTensor('t').data).toEqual(Float32Array.of(0, 3, 1, 4, 2, 5));
+  });
+
+  it('has the members of an open file', async () => {
+    const checkpoint = openTorchCheckpoint(fixturePath('zip-state-dict.pt'));
+    expect(checkpoint.size).toBe(7);
+    expect(checkpoint.has('l1.bias')).toBe(true);
+    expect(checkpoint.info('l1.weight')).toEqual({ dtype: 'F32', shape: [2, 3] });
+    expect(() => checkpoint.getTensor('l1.wieght')).toThrow(TensorNotFoundError);
+    await checkpoint.prefetch();
+    expect([...(await checkpoint.load(['l1.bias'])).keys()]).toEqual(['l1.bias']);
+    checkpoint.close();
+    expect(() => checkpoint.keys()).toThrow(FileClosedError);
+  });
+
+  it('names every tensor that it refuses', () => {
+    const path = legacyFile(
+      dict([unicode('a'), tensor('0', [9], [2])], [unicode('b'), tensor('0', [9], [1, 1])]),
+      { 0: 9 },
+    );
+    const error = refusal(path);
+    expect(error.code).toBe('SAFETENSORS_INVALID_TORCH_CHECKPOINT');
+    expect(error.message).toMatch(/tensor "a".*the like of "b"/);
+    const kinds = refusal(fixturePath('zip-quantized.pt'));
+    expect(kinds.code).toBe('SAFETENSORS_UNSUPPORTED_TENSOR');
+    expect(kinds.message).toContain('quantized');
+  });
+
+  it('says what other files are', () => {
+    const said = (name: string): string => refusal(fixturePath(name)).message;
+    expect(said('safetensors-as-bin.bin')).toContain('safeOpen');
+    expect(said('lfs-pointer.bin')).toContain('Git LFS');
+    expect(said('np-savez.npz')).toContain('openNumpy');
+    expect(said('zip-torchscript.pt')).toContain('TorchScript');
+    const tar = Buffer.alloc(1024);
+    tar.write('pickle');
+    tar.write('ustar', 257);
+    writeFileSync(join(folder, 'old.pt'), tar);
+    expect(refusal(join(folder, 'old.pt')).message).toContain('tar archive');
+  });
+
+  it('refuses unknown options and values', () => {
+    const path = fixturePath('zip-state-dict.pt');
+    const wrong = (options: object) => () => openTorchCheckpoint(path, options);
+    expect(wrong({ unknown: 1 })).toThrow(TypeError);
+    expect(wrong({ unknownGlobals: 'allow' })).toThrow(RangeError);
+    expect(wrong({ maxDepth: 0 })).toThrow(RangeError);
+    expect(refusal(path, { maxPickleByteLength: 10 }).message).toContain('maxPickleByteLength');
+    expect(refusal(path, { maxEntries: 2 }).message).toContain('maxEntries');
+    expect(refusal(path, { maxTensorByteLength: 7 }).message).toContain('maxTensorByteLength');
+  });
+});
+
+describe('a checkpoint in several files', () => {
+  const index = join(folder, 'pytorch_model.bin.index.json');
+  cpSync(fixturePath('zip-state-dict.pt'), join(folder, 'pytorch_model-00001-of-00002.bin'));
+  cpSync(fixturePath('zip-tied.pt'), join(folder, 'pytorch_model-00002-of-00002.bin'));
+  const write = (map: Record<string, string>, path = index): void =>
+    writeFileSync(path, JSON.stringify({ metadata: { total_size: 1 }, weight_map: map }));
+  const shard = (number: number): string => `pytorch_model-0000${number}-of-00002.bin`;
+
+  it('is opened by its index, with the members of one file', async () => {
+    write({ 'l1.weight': shard(1), other: shard(2), 'embed.weight': shard(2) });
+    using checkpoint = openTorchCheckpoint(index) as ShardedTorchCheckpoint;
+    expect(checkpoint).toBeInstanceOf(ShardedTorchCheckpoint);
+    expect(checkpoint.keys()).toEqual(['embed.weight', 'l1.weight', 'other']);
+    expect(checkpoint.shards).toEqual([shard(1), shard(2)]);
+    expect([...checkpoint].map(([name]) => name).toSorted()).toEqual(checkpoint.keys());
+    expect(checkpoint.info('other').shape).toEqual([2, 3]);
+    expect(checkpoint.getTensors(['other']).get('other')?.byteLength).toBe(24);
+    const loaded = await checkpoint.load(['other', 'l1.weight']);
+    expect([...loaded.keys()]).toEqual(['other', 'l1.weight']);
+    await checkpoint.prefetch();
+    expect(checkpoint.values()).toEqual(new Map([1, 2].map((n) => [shard(n), new Map()])));
+    expect(checkpoint.toJSON()).toMatchObject({ path: index, ok: true, size: 3 });
+    checkpoint.close();
+    expect([checkpoint.ok, () => checkpoint.keys()][0]).toBe(false);
+    expect(() => checkpoint.getTensor('other')).toThrow(FileClosedError);
+  });
+
+  it('is refused when a shard is missing, lies elsewhere or lacks a tensor', () => {
+    const code = (map: Record<string, string>): string => {
+      write(map);
+      try {
+        openTorchCheckpoint(index).close();
+      } catch (error) {
+        return (error as { code: string }).code;
+      }
+      return 'none';
+    };
+    expect(code({ a: 'pytorch_model-00003-of-00002.bin' })).toBe('SAFETENSORS_MISSING_SHARDS');
+    expect(code({ a: '../x.bin' })).toBe('SAFETENSORS_UNSAFE_SHARD_NAME');
+    expect(code({ a: 'model.safetensors' })).toBe('SAFETENSORS_UNSAFE_SHARD_NAME');
+    expect(code({ other: shard(1) })).toBe('SAFETENSORS_INDEX_MISMATCH');
+  });
+});

@@ -1,0 +1,89 @@
+import { existsSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { type ScanReport, scanPickle } from '../../../src/foreign/torch/scan-file.js';
+import { type Fixture, fixturePath, fixtures } from './fixtures.js';
+
+function scan({ file }: Fixture): ScanReport {
+  return scanPickle(fixturePath(file), { checksums: true });
+}
+
+const ofTorch = fixtures.filter(({ family }) => family !== 'numpy');
+
+describe('scanPickle', () => {
+  it.each(ofTorch.filter(({ armed }) => armed === true))(
+    'finds the payload of $id, which runs in Python',
+    (fixture) => {
+      const { verdict, globals } = scan(fixture);
+      expect(verdict).not.toBe('safe');
+      expect(globals.some(({ kind }) => kind !== 'allowed')).toBe(true);
+    },
+  );
+
+  it.each(
+    ofTorch.filter(({ family, expect: outcome }) => {
+      return outcome === 'tensors' && ['zip', 'legacy'].includes(family);
+    }),
+  )('calls $id safe', (fixture) => {
+    expect(scan(fixture)).toMatchObject({ verdict: 'safe', findings: [], problems: [] });
+  });
+
+  it.each(
+    ofTorch.filter(({ family, expect: outcome }) => {
+      return outcome === 'refuse' && family === 'hostile-zip';
+    }),
+  )('does not call $id safe', (fixture) => {
+    expect(['suspicious', 'malformed']).toContain(scan(fixture).verdict);
+  });
+
+  it('says what of a file needs code, and where', () => {
+    const { verdict, globals, format } = scanPickle(fixturePath('zip-namespace.pt'));
+    expect(verdict).toBe('needs-code');
+    expect(format).toContain('zip');
+    const [found] = globals.filter(({ kind }) => kind === 'unknown');
+    expect(found).toMatchObject({ module: 'argparse', name: 'Namespace' });
+    expect(found?.entry).toMatch(/\/data\.pkl$/);
+    expect(found?.position).toBeGreaterThan(0);
+  });
+
+  it('lists every irregularity of an archive, and checksums when they are asked for', () => {
+    const kinds = (name: string, checksums = false): string[] =>
+      scanPickle(fixturePath(name), { checksums }).findings.map(({ kind }) => kind);
+    expect(kinds('zip-x-dup-storage.pt')).toContain('duplicate-name');
+    expect(kinds('zip-x-local-name.pt')).toContain('local-header');
+    expect(kinds('zip-x-suffix.pt')).toContain('surroundings');
+    expect(kinds('zip-x-crc-pkl.pt')).toContain('checksum');
+    expect(kinds('zip-x-crc-storage.pt')).toEqual([]);
+    expect(kinds('zip-x-crc-storage.pt', true)).toEqual(['checksum']);
+    expect(kinds('evil-after-stop.pt')).toContain('trailing-bytes');
+    expect(kinds('evil-ext1.pt')).toContain('opcode');
+  });
+
+  it('sees pickles behind the headers of arrays', () => {
+    const { verdict, globals } = scanPickle(fixturePath('np-x-object-evil.npy'));
+    expect(verdict).toBe('suspicious');
+    expect(globals.map(({ module }) => module)).toContain('posix');
+    expect(scanPickle(fixturePath('np-f4.npy'))).toMatchObject({ verdict: 'safe', pickleCount: 0 });
+    expect(scanPickle(fixturePath('np-x-npz-object.npz')).pickleCount).toBe(1);
+  });
+
+  it('says what to do with NumPy values', () => {
+    expect(scanPickle(fixturePath('zip-numpy.pt')).advice).toContain('pdparams');
+    expect(scanPickle(fixturePath('zip-state-dict.pt')).advice).toBeUndefined();
+  });
+
+  it('calls files without pickles malformed, and names them', () => {
+    expect(scanPickle(fixturePath('html.bin'))).toMatchObject({
+      verdict: 'malformed',
+      format: expect.stringContaining('HTML'),
+    });
+    expect(scanPickle(fixturePath('safetensors-as-bin.bin'))).toMatchObject({
+      verdict: 'safe',
+      format: 'a safetensors file',
+    });
+  });
+
+  it('runs nothing', () => {
+    for (const { file } of fixtures) scanPickle(fixturePath(file));
+    expect(existsSync('PWNED')).toBe(false);
+  });
+});

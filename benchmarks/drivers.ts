@@ -79,7 +79,14 @@ export const READ_FILE: Driver = node('fs.readFile', 'read.js', 'readFile');
 const MMAP_IO = node('@riaskov/mmap-io', 'read.js', 'mmap-io', ['@riaskov/mmap-io']);
 /** PyTorch's own format, as it is loaded by default. */
 export const TORCH_LOAD: Driver = python('torch.load', 'read.py', 'torch', ['torch'], 'torch');
-const TORCH_MAPPED = python('torch.load(mmap=True)', 'read.py', 'torch-mapped', ['torch'], 'torch');
+/** The same mapped. */
+export const TORCH_MAPPED: Driver = python(
+  'torch.load(mmap=True)',
+  'read.py',
+  'torch-mapped',
+  ['torch'],
+  'torch',
+);
 /** A dictionary of numpy arrays. */
 export const PICKLE: Driver = python(
   'pickle, protocol 5',

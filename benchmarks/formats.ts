@@ -18,11 +18,30 @@ export type Judgement = '✓' | '~' | '✗';
 function entry(
   format: string,
   [safe, layout]: readonly [Judgement, Judgement],
-  [reader, method, packages, file]: readonly [string, string, readonly string[], Format],
+  [reader, method, packages, file]: Reader,
 ): FormatEntry {
   const name = `${format}: ${reader}`;
   return { safe, layout, driver: node(name, 'read-format.js', method, packages, file) };
 }
+
+/** A reader: its name, its method, its packages, and the format of its file. */
+type Reader = readonly [string, string, readonly string[], Format];
+
+const PICKLEPARSER: Reader = ['pickleparser', 'torch-pickleparser', ['pickleparser'], 'torch'];
+const JPICKLE: Reader = ['jpickle', 'torch-jpickle', ['jpickle'], 'torch'];
+
+/** Readers of checkpoints of torch in Node: this package. */
+export const TORCH_CHECKPOINT: Driver = node(
+  'openTorchCheckpoint',
+  'read-format.js',
+  'torch',
+  [],
+  'torch',
+);
+/** The pickle parsers of npm. */
+export const PICKLE_READERS: readonly Driver[] = [PICKLEPARSER, JPICKLE].map(
+  ([name, method, packages, format]) => node(name, 'read-format.js', method, packages, format),
+);
 
 /** This package's own format. */
 export const SAFETENSORS: FormatEntry = entry(
@@ -37,12 +56,9 @@ export const SAFETENSORS: FormatEntry = entry(
  */
 export const FORMATS: readonly FormatEntry[] = [
   SAFETENSORS,
-  entry(
-    'pickle (PyTorch)',
-    ['✗', '✗'],
-    ['pickleparser', 'torch-pickleparser', ['pickleparser'], 'torch'],
-  ),
-  entry('pickle (PyTorch)', ['✗', '✗'], ['jpickle', 'torch-jpickle', ['jpickle'], 'torch']),
+  entry('pickle (PyTorch)', ['✗', '✗'], ['safetensors-mmap/convert', 'torch', [], 'torch']),
+  entry('pickle (PyTorch)', ['✗', '✗'], PICKLEPARSER),
+  entry('pickle (PyTorch)', ['✗', '✗'], JPICKLE),
   entry(
     'pickled NumPy (pdparams)',
     ['✗', '✗'],

@@ -9,6 +9,7 @@ import { formats } from './trials/formats.js';
 import { headers } from './trials/headers.js';
 import { manyBuffers } from './trials/many-buffers.js';
 import { memory } from './trials/memory.js';
+import { pickle } from './trials/pickle.js';
 import { processStart } from './trials/process-start.js';
 import { everyByte, everyByteCold, oneTensor } from './trials/reading.js';
 import { remote } from './trials/remote.js';
@@ -32,7 +33,7 @@ export interface TrialContext {
 export type Trial = (context: TrialContext) => Promise<Section>;
 
 /** All trials by the names that `--only` knows. */
-export const TRIALS: ReadonlyMap<string, Trial> = new Map([
+export const TRIALS: ReadonlyMap<string, Trial> = new Map<string, Trial>([
   ['process-start', processStart],
   ['calls', calls],
   ['buffers', buffers],
@@ -49,4 +50,5 @@ export const TRIALS: ReadonlyMap<string, Trial> = new Map([
   ['rows', rows],
   ['remote', remote],
   ['formats', formats],
+  ['pickle', pickle],
 ]);

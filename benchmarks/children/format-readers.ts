@@ -12,6 +12,15 @@ function safetensors(): OpenTensors {
   };
 }
 
+async function torch(): Promise<OpenTensors> {
+  // Loaded here, so that other readers do not load it.
+  const { openTorchCheckpoint } = await import('safetensors-mmap/convert');
+  return (path) => {
+    const file = openTorchCheckpoint(path);
+    return { names: file.offsetKeys(), get: (name) => file.getTensor(name) };
+  };
+}
+
 /** The part of h5wasm that is used here. */
 interface H5Wasm {
   readonly ready: Promise<unknown>;
@@ -137,6 +146,7 @@ export const FORMAT_READERS: Readonly<Record<string, () => OpenTensors | Promise
   messagePack,
   arrow,
   onnx,
+  torch,
   'torch-pickleparser': torchZip,
   'torch-jpickle': torchZipByJpickle,
   'numpy-pickleparser': numpyPickle,

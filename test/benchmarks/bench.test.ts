@@ -111,3 +111,12 @@ test('formats that only Python writes are left out without it, each with the rea
     );
   }
 });
+
+test('without Python there is no checkpoint of torch to measure', async () => {
+  const args = ['--size', '2MB', '--rounds', '1', '--only', 'pickle'];
+  const { code, stdout, stderr } = await runBench(args);
+  expect(stderr).toBe('');
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/^\| safetensors-mmap, the same as safetensors +\| +[\d.]+ ms \|/m);
+  expect(stdout).toMatch(/^- openTorchCheckpoint was not measured: no Python/m);
+});

@@ -25,6 +25,7 @@ import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import type { SliceIndex } from '../tensor/slice.js';
 import { StorageRange } from '../tensor/storage-range.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
+import { type ArchiveContent, verifyEntries } from './checksums.js';
 import { type ForeignTensor, placeOf } from './foreign-tensor.js';
 
 /** What is known of a tensor without its bytes. */
@@ -60,9 +61,19 @@ export class ForeignFile implements Iterable<[string, Tensor]> {
   // Strong references: every call gives the same tensor with the same buffer, which keeps writes.
   readonly #tensors = new Map<string, Tensor>();
 
-  /** @internal Takes ownership of the storage. No two tensors have one name. */
-  constructor(storage: Storage, tensors: readonly ForeignTensor[]) {
+  readonly #archive: ArchiveContent;
+
+  /**
+   * @internal Takes ownership of the storage. No two tensors have one name. `archive` has the entries from
+   * which their bytes come.
+   */
+  constructor(
+    storage: Storage,
+    tensors: readonly ForeignTensor[],
+    archive: ArchiveContent = { entries: [], limits: {} },
+  ) {
     this.#storage = storage;
+    this.#archive = archive;
     const placed = tensors.map((tensor) => ({ tensor, at: placeOf(tensor).position }));
     placed.sort((a, b) => a.at - b.at);
     this.#facts = new Map(placed.map(({ tensor }) => [tensor.name, tensor]));
@@ -206,6 +217,19 @@ export class ForeignFile implements Iterable<[string, Tensor]> {
     const loaded = await loadTensors(this.#storage, entries, options);
     const tensorOf = (name: string): Tensor => (made.get(name) ?? loaded.get(name)) as Tensor;
     return new Map(facts.map(({ name }) => [name, tensorOf(name)]));
+  }
+
+  /**
+   * Reads all bytes of an archive's storages or arrays, and compares their CRC-32 with the archive's. Opening
+   * and using tensors does not, except for what is deflated. Resolves at once for files without checksums.
+   *
+   * @throws ForeignFormatError `SAFETENSORS_CHECKSUM_MISMATCH`; FileChangedError, FileClosedError,
+   *   `signal.reason`
+   */
+  async verifyChecksums(options: TransferOptions = {}): Promise<void> {
+    requireOptions(options, TRANSFER_OPTIONS);
+    this.#open();
+    await verifyEntries(this.#storage, this.#archive, options);
   }
 
   /**

@@ -134,6 +134,14 @@ function copyTile(
   for (let i = 0; i < outerCount; i++) {
     let read = fromAt + i * outerFrom;
     let written = toAt + i * outerTo;
+    if (unit === 1) {
+      for (let j = 0; j < innerCount; j++) {
+        to[written] = from[read] as number;
+        read += innerFrom;
+        written += innerTo;
+      }
+      continue;
+    }
     for (let j = 0; j < innerCount; j++) {
       for (let k = 0; k < unit; k++) to[written + k] = from[read + k] as number;
       read += innerFrom;

@@ -156,7 +156,8 @@ function ofTensor(name: string, tensor: Tensor): MemoryPayload | FilePayload {
   if (source.isGone) throw new FileClosedError({ path: source.path, tensor: name });
   const storage = source.untouchedFile;
   if (storage !== undefined) return { kind: 'file', storage, position: source.position + offset };
-  const isWhole = source.byteLength <= source.maxBufferByteLength;
+  // Otherwise it is too long for one buffer, or has to be made: then piece by piece.
+  const isWhole = source.isShareable;
   const window = (begin: number, end: number): Uint8Array => {
     if (!isWhole) return source.window(offset + begin, offset + end);
     // The memory that the caller has, which stays when the file is closed.

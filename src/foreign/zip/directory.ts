@@ -15,7 +15,6 @@ export const FULL_32 = 0xffffffff;
 /** How hard it was compressed (1, 2), sizes behind the data (3), a name in UTF-8 (11). */
 const HARMLESS_FLAGS = 0b1000_0000_1110;
 const ENCRYPTION_FLAGS = 0b10_0000_0100_0001;
-const UTF8_FLAG = 1 << 11;
 
 const UNIX_KIND_MASK = 0xf000;
 const UNIX_LINK = 0xa000;
@@ -98,7 +97,7 @@ function* readEntry(
   const flags = fixed.getUint16(8, true);
   const methodNumber = fixed.getUint16(10, true);
   const crc32 = fixed.getUint32(16, true);
-  const decoded = decodeName(nameBytes, (flags & UTF8_FLAG) !== 0);
+  const decoded = decodeName(nameBytes);
   const name =
     'name' in decoded ? decoded.name : String.fromCharCode(...nameBytes.subarray(0, 200));
   const about = { position, entry: name };
@@ -190,5 +189,7 @@ function wideNumbers(
 
 /** Whether two arrays have the same bytes. */
 export function isEqual(a: Uint8Array, b: Uint8Array): boolean {
-  return a.length === b.length && a.every((byte, at) => byte === b[at]);
+  if (a.length !== b.length) return false;
+  for (let at = 0; at < a.length; at++) if (a[at] !== b[at]) return false;
+  return true;
 }

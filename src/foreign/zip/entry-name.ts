@@ -1,4 +1,4 @@
-/** Which names of entries are safe and mean the same to every reader. */
+/** Which names of entries are safe, and which readers do not tell apart. */
 
 /** Longest name in bytes: longer ones are no paths of any system. */
 const MAX_NAME_BYTE_LENGTH = 4096;
@@ -11,13 +11,13 @@ const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f]/;
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /**
- * Decodes a name. `isMarked` says whether the header calls it UTF-8.
+ * Decodes a name: as UTF-8, whether the header calls it so or not. Info-ZIP does not mark names of Linux, and
+ * torch looks for the bytes.
  *
  * @returns the name, or what is wrong with it
  */
 export function decodeName(
   bytes: Uint8Array,
-  isMarked: boolean,
 ): { readonly name: string } | { readonly problem: string } {
   if (bytes.length > MAX_NAME_BYTE_LENGTH) {
     return { problem: `expected at most ${MAX_NAME_BYTE_LENGTH} bytes, found ${bytes.length}` };
@@ -28,9 +28,6 @@ export function decodeName(
   } catch {
     return { problem: 'it is not UTF-8' };
   }
-  // Readers take such names for CP437, which Python does, or for UTF-8, which torch does.
-  if (!isMarked && name.length !== bytes.length)
-    return { problem: 'it is not ASCII, nor marked as UTF-8' };
   const problem = problemOf(name);
   return problem === undefined ? { name } : { problem };
 }

@@ -37,7 +37,9 @@ export function* readLocalHeader(
     yield { ...about, message: 'expected a local header within the file' };
     return undefined;
   }
-  if (!isEqual(name, entry.nameBytes)) {
+  const fields = parseExtraFields(extra);
+  const isNamed = isEqual(name, entry.nameBytes) && isEqual(fields?.unicodeName ?? name, name);
+  if (!isNamed) {
     yield { ...about, message: 'expected the name that the directory has, found another one' };
   }
   const flags = view.getUint16(6, true);
@@ -46,9 +48,8 @@ export function* readLocalHeader(
     const expected = `flags ${entry.flags} and method ${entry.methodNumber}`;
     yield { ...about, message: `expected ${expected}, found ${flags} and ${method}` };
   }
-  const zip64 = parseExtraFields(extra);
-  const sizes = zip64 && sizesOf(view, zip64.zip64);
-  if (zip64 === undefined || sizes === undefined) {
+  const sizes = fields && sizesOf(view, fields.zip64);
+  if (sizes === undefined) {
     yield {
       ...about,
       message: 'expected whole extra fields, with the sizes that need a zip64 field',

@@ -22,8 +22,13 @@ export function readEntry(
 ): Uint8Array<ArrayBuffer> {
   const stored = file.read(entry.begin, entry.end);
   const bytes = entry.method === 'stored' ? stored : inflate(stored, entry, context, limits);
-  const found = crc32(bytes);
-  if (found === entry.crc32) return bytes;
+  requireCrc32(entry, crc32(bytes), context);
+  return bytes;
+}
+
+/** Throws `SAFETENSORS_CHECKSUM_MISMATCH` unless the CRC-32 of its bytes is the one that the entry has. */
+export function requireCrc32(entry: ArchiveEntry, found: number, context: ErrorContext): void {
+  if (found === entry.crc32) return;
   const message = `entry ${quoteName(entry.name)}: expected the CRC-32 ${entry.crc32}, found ${found}`;
   throw new ForeignFormatError('SAFETENSORS_CHECKSUM_MISMATCH', message, context);
 }
@@ -70,7 +75,16 @@ interface Inflated {
   readonly engine: { readonly bytesWritten: number };
 }
 
-/** The first bytes of a deflated entry: as many as `compressed` says, an incomplete stream, gives. */
-export function inflateStart(compressed: Uint8Array): Uint8Array {
-  return inflateRawSync(compressed, { finishFlush: constants.Z_SYNC_FLUSH });
+/** The first bytes of a deflated entry: those that the first of its stored bytes give. */
+export function inflateStart(
+  stored: Uint8Array,
+  entry: ArchiveEntry,
+  context: ErrorContext,
+): Uint8Array {
+  try {
+    return inflateRawSync(stored, { finishFlush: constants.Z_SYNC_FLUSH });
+  } catch (cause) {
+    const message = `entry ${quoteName(entry.name)}: expected deflated bytes, found broken ones`;
+    throw new ForeignFormatError('SAFETENSORS_INVALID_ARCHIVE', message, { ...context, cause });
+  }
 }

@@ -1,5 +1,6 @@
-/** Archives of Python's zipfile, in all the ways it writes them, give the files that it reads itself. */
-import { readFileSync } from 'node:fs';
+/** Archives of Python's zipfile, in all the ways it writes them, and of tools of the command line. */
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import process from 'node:process';
 import { describe, expect, test } from 'vitest';
@@ -45,5 +46,39 @@ describe.skipIf(isSkipped(python))(titleWith(python, 'archives of zipfile'), () 
     const written: readonly { path: string; files: unknown }[] = JSON.parse(answer);
     expect(written).toHaveLength(120);
     for (const { path, files } of written) expect(filesOf(readFileSync(path)), path).toEqual(files);
+  });
+});
+
+describe('archives of other tools, where these are installed', () => {
+  const tools: readonly [string, readonly string[]][] = [
+    ['zip', ['-qr', 'TARGET', 'größe', 'data']],
+    ['zip', ['-qr0', 'TARGET', 'größe', 'data']],
+    ['zip', ['-qrfz', 'TARGET', 'größe', 'data']],
+    ['zip', ['-qrD', '-X', 'TARGET', 'größe', 'data']],
+    ['jar', ['cf', 'TARGET', 'größe', 'data']],
+    ['jar', ['cM0f', 'TARGET', 'größe', 'data']],
+  ];
+  const isThere = (tool: string): boolean => spawnSync(tool, ['-h']).error === undefined;
+
+  test('are looked for', () => {
+    expect(isThere(process.execPath)).toBe(true);
+  });
+
+  test.each(tools.filter(([tool]) => isThere(tool)))('%s %j', (tool, args) => {
+    const folder = dirname(temporaryPath('archives'));
+    for (const name of ['größe', 'data']) mkdirSync(`${folder}/${name}`);
+    writeFileSync(`${folder}/größe/ü`, 'weights '.repeat(100));
+    writeFileSync(`${folder}/data/0`, new Uint8Array(0));
+    const replaced = args.map((arg) => arg.replace('TARGET', 'a.zip'));
+    const { status, stderr } = spawnSync(tool, replaced, { cwd: folder, encoding: 'utf8' });
+    expect(status, stderr).toBe(0);
+    const files = filesOf(readFileSync(`${folder}/a.zip`)).filter(
+      ([name]) => !name.startsWith('META'),
+    );
+    const content = Buffer.from('weights '.repeat(100)).toString('hex');
+    expect(files.toSorted()).toEqual([
+      ['data/0', ''],
+      ['größe/ü', content],
+    ]);
   });
 });

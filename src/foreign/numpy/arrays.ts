@@ -1,0 +1,148 @@
+/** The arrays of a file: of an `.npy` file the only one, of an `.npz` archive its members. */
+
+import { type ErrorContext, ForeignFormatError, quoteName } from '../../errors/errors.js';
+import type { Storage } from '../../storage/storage.js';
+import type { ForeignTensor } from '../foreign-tensor.js';
+import { InflatedEntries } from '../inflated-data.js';
+import type { ForeignLimits } from '../limits.js';
+import type { StorageBytes } from '../made-storage.js';
+import { tensorData } from '../tensor-data.js';
+import { checkLayout, type TensorLayout } from '../tensor-layout.js';
+import { type Change, changeOf } from '../value-changes.js';
+import type { ArchiveEntry, ByteReader } from '../zip/archive.js';
+import { readArchive } from '../zip/read-archive.js';
+import { inflateStart } from '../zip/read-entry.js';
+import type { VoidDtype } from './item-types.js';
+import {
+  MAX_START_BYTE_LENGTH,
+  type NpyHeader,
+  npyHeaderEnd,
+  parseNpyHeader,
+} from './npy-header.js';
+
+/** How arrays are read. */
+export interface ArrayOptions extends ForeignLimits {
+  readonly voidDtype?: VoidDtype | undefined;
+}
+
+/** An array whose header was read and checked. */
+interface CheckedArray {
+  readonly name: string;
+  readonly header: NpyHeader;
+  readonly layout: TensorLayout;
+  readonly change: Change | undefined;
+}
+
+/** The arrays of a file, when there is a storage of it. */
+export interface DescribedArrays {
+  /** Those of an archive. */
+  readonly entries: readonly ArchiveEntry[];
+  /** The arrays as tensors of the file whose storage this is. */
+  tensorsIn(file: Storage): ForeignTensor[];
+}
+
+/** The array of an `.npy` file, which has no name: its name is empty. */
+export function describeNpy(
+  start: Uint8Array,
+  file: ByteReader,
+  options: ArrayOptions,
+  context: ErrorContext,
+): DescribedArrays {
+  const end = Math.min(npyHeaderEnd(start) ?? 0, MAX_START_BYTE_LENGTH, file.byteLength);
+  const whole = end > start.length ? file.read(0, end) : start;
+  const array = checkArray('', whole, file.byteLength, options, context);
+  return {
+    entries: [],
+    tensorsIn: (storage) => [
+      tensorOf(array, { storage, begin: 0, byteLength: storage.byteLength }),
+    ],
+  };
+}
+
+/**
+ * The members of an `.npz` archive: of each only its header is read or inflated. The name is that of the
+ * entry without `.npy`.
+ */
+export function describeNpz(
+  file: ByteReader,
+  options: ArrayOptions,
+  context: ErrorContext,
+): DescribedArrays {
+  const { entries } = readArchive(file, context, options);
+  const arrays = new Map<string, { readonly array: CheckedArray; readonly entry: ArchiveEntry }>();
+  for (const entry of entries.values()) {
+    const name = entry.name.replace(/\.npy$/, '');
+    if (arrays.has(name)) {
+      const message = `expected one array of the name ${quoteName(name)}, found two: with and without .npy`;
+      throw new ForeignFormatError('SAFETENSORS_INVALID_ARCHIVE', message, context);
+    }
+    const start = startOf(file, entry, { ...context, tensor: name });
+    const array = checkArray(name, start, entry.byteLength, options, context);
+    arrays.set(name, { array, entry });
+  }
+  return {
+    entries: [...entries.values()],
+    tensorsIn: (storage) => {
+      const inflated = new InflatedEntries(storage, options);
+      return Array.from(arrays.values(), ({ array, entry }) =>
+        tensorOf(array, inflated.dataOf(entry)),
+      );
+    },
+  };
+}
+
+/** Headers of 118 bytes are usual; longer ones are read once more. */
+const USUAL_START_BYTE_LENGTH = 256;
+
+/** The first bytes of an entry, with the whole header if the entry has it. */
+function startOf(file: ByteReader, entry: ArchiveEntry, context: ErrorContext): Uint8Array {
+  // Deflated bytes are hardly more than what they become, unless somebody pads them.
+  const length = Math.min(entry.end - entry.begin, MAX_START_BYTE_LENGTH + 1024);
+  let taken = Math.min(USUAL_START_BYTE_LENGTH, length);
+  for (;;) {
+    const bytes = file.read(entry.begin, entry.begin + taken);
+    const start = entry.method === 'stored' ? bytes : inflateStart(bytes, entry, context);
+    const end = Math.min(npyHeaderEnd(start) ?? MAX_START_BYTE_LENGTH, MAX_START_BYTE_LENGTH);
+    if (start.length >= end || taken === length) return start;
+    taken = Math.min(taken * 4, length);
+  }
+}
+
+function checkArray(
+  name: string,
+  start: Uint8Array,
+  byteLength: number,
+  options: ArrayOptions,
+  file: ErrorContext,
+): CheckedArray {
+  const context = { ...file, tensor: name };
+  const header = parseNpyHeader(start, options.voidDtype, context);
+  const held = byteLength - header.dataBegin;
+  const given = { ...header, offset: 0 };
+  const layout = checkLayout(given, held, options, 'SAFETENSORS_INVALID_NUMPY', context);
+  if (layout.byteLength !== held) {
+    const message = `expected ${layout.byteLength} bytes after the header, found ${held}`;
+    throw new ForeignFormatError('SAFETENSORS_INVALID_NUMPY', message, context);
+  }
+  return { name, header, layout, change: changeOf(header.dtype, header, context) };
+}
+
+/** The array in the bytes of its file or entry, header included. */
+function tensorOf(
+  { name, header, layout, change }: CheckedArray,
+  whole: StorageBytes,
+): ForeignTensor {
+  const begin = whole.begin + header.dataBegin;
+  const held = { storage: whole.storage, begin, byteLength: layout.byteLength };
+  return {
+    name,
+    dtype: header.dtype,
+    shape: layout.shape,
+    strides: layout.strides,
+    // No two arrays share memory.
+    storage: held,
+    storageByteLength: layout.byteLength,
+    byteOffset: 0,
+    data: tensorData(held, layout, change),
+  };
+}

@@ -1,0 +1,71 @@
+/** Types of NumPy's items, and the dtypes of safetensors that hold them. */
+
+import type { Dtype } from '../../format/dtype.js';
+
+/** Dtypes that NumPy knows only by packages, and forgets when it saves them. */
+export type VoidDtype = Extract<Dtype, 'BF16' | `F8_${string}`>;
+
+/** All of them. */
+export const VOID_DTYPES: readonly VoidDtype[] = [
+  'BF16',
+  'F8_E4M3',
+  'F8_E5M2',
+  'F8_E8M0',
+  'F8_E4M3FNUZ',
+  'F8_E5M2FNUZ',
+];
+
+/** Kind and length in bytes of an item, and its dtype. */
+const DTYPE_OF: ReadonlyMap<string, Dtype> = new Map([
+  ['b1', 'BOOL'],
+  ['i1', 'I8'],
+  ['i2', 'I16'],
+  ['i4', 'I32'],
+  ['i8', 'I64'],
+  ['u1', 'U8'],
+  ['u2', 'U16'],
+  ['u4', 'U32'],
+  ['u8', 'U64'],
+  ['f2', 'F16'],
+  ['f4', 'F32'],
+  ['f8', 'F64'],
+  ['c8', 'C64'],
+]);
+
+/** What is said of kinds that are not read. */
+const REFUSED: Readonly<Record<string, string>> = {
+  O: 'Python objects, which are a pickle; save an array of numbers instead',
+  S: 'bytes',
+  U: 'text',
+  M: 'dates',
+  m: 'durations',
+  V: 'opaque items: of bfloat16 or float8 of ml_dtypes, when voidDtype says which',
+};
+
+/** How items are stored. */
+export interface ItemType {
+  readonly dtype: Dtype;
+  readonly isBigEndian: boolean;
+}
+
+/**
+ * The type that a `descr` means.
+ *
+ * @param voidDtype what opaque items of its length are
+ * @returns what is in the way, to complete "found …", when safetensors has no such type
+ */
+export function itemTypeOf(
+  descr: string,
+  voidDtype: VoidDtype | undefined,
+): ItemType | { readonly problem: string } {
+  const [, order, kind = '', length = ''] = /^([<>=|])([A-Za-z])(\d{0,9})$/.exec(descr) ?? [];
+  const voidLength = voidDtype === 'BF16' ? '2' : '1';
+  const isVoid = kind === 'V' && order !== '>' && length === voidLength;
+  const dtype = isVoid ? voidDtype : DTYPE_OF.get(kind + length);
+  // NumPy takes `|` for "as here" with numbers of several bytes; no file says so.
+  if (dtype === undefined || (order === '|' && length !== '1' && !isVoid)) {
+    const what = Object.hasOwn(REFUSED, kind) ? ` (${REFUSED[kind]})` : '';
+    return { problem: `${JSON.stringify(descr.slice(0, 40))}${what}` };
+  }
+  return { dtype, isBigEndian: order === '>' };
+}

@@ -1,0 +1,123 @@
+/** The header of a `.npy` array: magic, version, length, and a dictionary of three keys. */
+
+import { isUtf8 } from 'node:buffer';
+import { type ErrorContext, ForeignFormatError } from '../../errors/errors.js';
+import { DTYPES, type Dtype } from '../../format/dtype.js';
+import { itemTypeOf, type VoidDtype } from './item-types.js';
+import { type Literal, parseDictionary } from './literal.js';
+
+const MAGIC = '\x93NUMPY';
+const VERSION_AT = MAGIC.length;
+const LENGTH_AT = VERSION_AT + 2;
+
+/** NumPy's own readers refuse headers above 10 000 characters. */
+const MAX_HEADER_BYTE_LENGTH = 64 * 1024;
+
+/** The longest start of a file that holds a header. */
+export const MAX_START_BYTE_LENGTH: number = LENGTH_AT + 4 + MAX_HEADER_BYTE_LENGTH;
+
+/** An array's facts. */
+export interface NpyHeader {
+  readonly dtype: Dtype;
+  readonly isBigEndian: boolean;
+  readonly itemByteLength: number;
+  readonly shape: readonly bigint[];
+  /** Distance of neighbours per dimension, in items: C or Fortran order. */
+  readonly strides: readonly bigint[];
+  /** Where the items begin, in bytes from the start. */
+  readonly dataBegin: number;
+}
+
+/** Whether bytes begin as an array does. */
+export function isNpy(start: Uint8Array): boolean {
+  return String.fromCharCode(...start.subarray(0, MAGIC.length)) === MAGIC;
+}
+
+/** How many bytes the header takes with all before it; undefined when `start` does not tell. */
+export function npyHeaderEnd(start: Uint8Array): number | undefined {
+  const isWide = start[VERSION_AT] !== 1;
+  const begin = LENGTH_AT + (isWide ? 4 : 2);
+  if (start.length < begin) return undefined;
+  const view = new DataView(start.buffer, start.byteOffset, start.byteLength);
+  return begin + (isWide ? view.getUint32(LENGTH_AT, true) : view.getUint16(LENGTH_AT, true));
+}
+
+/**
+ * Parses a header.
+ *
+ * @param start the array's first bytes, up to the end of its header, `MAX_START_BYTE_LENGTH`, or its own end
+ * @throws ForeignFormatError `SAFETENSORS_INVALID_NUMPY`; `SAFETENSORS_UNSUPPORTED_TENSOR` for items that
+ *   safetensors cannot hold; `SAFETENSORS_FOREIGN_LIMIT`
+ */
+export function parseNpyHeader(
+  start: Uint8Array,
+  voidDtype: VoidDtype | undefined,
+  context: ErrorContext,
+): NpyHeader {
+  const refuse = (message: string): never => {
+    throw new ForeignFormatError('SAFETENSORS_INVALID_NUMPY', message, context);
+  };
+  if (!isNpy(start)) refuse('expected an array of NumPy, which begins with \\x93NUMPY');
+  const [major = 0, minor = 0] = start.subarray(VERSION_AT);
+  if (major < 1 || major > 3 || minor !== 0) {
+    refuse(`expected version 1.0, 2.0 or 3.0, found ${major}.${minor}`);
+  }
+  const dataBegin = npyHeaderEnd(start) ?? start.length + 1;
+  if (dataBegin > MAX_START_BYTE_LENGTH) {
+    const message = `expected a header of at most ${MAX_HEADER_BYTE_LENGTH} bytes, found one that ends at byte ${dataBegin}`;
+    throw new ForeignFormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
+  }
+  if (dataBegin > start.length) {
+    refuse(`expected a header up to byte ${dataBegin}, found ${start.length} bytes`);
+  }
+  const bytes = start.subarray(LENGTH_AT + (major === 1 ? 2 : 4), dataBegin);
+  const pairs = parseDictionary(decode(bytes, major), major < 3);
+  if (pairs === undefined) {
+    return refuse(
+      "expected a header such as {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }",
+    );
+  }
+  const values = new Map<string, Literal>(pairs);
+  const descr = values.get('descr');
+  if (descr === null) {
+    const message =
+      'expected numbers, found records (a structured array); save their fields one by one';
+    throw new ForeignFormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
+  }
+  const isFortran = values.get('fortran_order');
+  const shape = values.get('shape');
+  const isComplete =
+    typeof descr === 'string' && typeof isFortran === 'boolean' && Array.isArray(shape);
+  if (!isComplete || values.size !== pairs.length || pairs.length !== 3) {
+    const found = pairs.map(([key]) => JSON.stringify(key.slice(0, 20))).slice(0, 5);
+    return refuse(
+      `expected just the keys descr, fortran_order and shape, found ${found.join(', ')}`,
+    );
+  }
+  const type = itemTypeOf(descr, voidDtype);
+  if ('problem' in type) {
+    const message = `expected numbers that safetensors can hold, found ${type.problem}`;
+    throw new ForeignFormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
+  }
+  const itemByteLength = DTYPES[type.dtype].bits / 8;
+  return { ...type, itemByteLength, shape, strides: stridesOf(shape, isFortran), dataBegin };
+}
+
+/** The text of a header; empty when it is not UTF-8 although it should be. */
+function decode({ buffer, byteOffset, length }: Uint8Array, major: number): string {
+  const bytes = Buffer.from(buffer, byteOffset, length);
+  if (major < 3) return bytes.toString('latin1');
+  return isUtf8(bytes) ? bytes.toString('utf8') : '';
+}
+
+/** Strides in items: the last dimension innermost, in Fortran order the first. */
+function stridesOf(shape: readonly bigint[], isFortran: boolean): bigint[] {
+  const sizes = isFortran ? shape : shape.toReversed();
+  let stride = 1n;
+  const strides = sizes.map((size) => {
+    const own = stride;
+    stride *= size;
+    return own;
+  });
+  return isFortran ? strides : strides.reverse();
+}

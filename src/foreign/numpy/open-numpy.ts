@@ -1,0 +1,62 @@
+/** Opens arrays of NumPy. */
+
+import { argumentRangeError, type OptionNames, requireOptions } from '../../errors/arguments.js';
+import type { PathLike } from '../../io/paths.js';
+import type { StorageOptions } from '../../storage/open.js';
+import { kindOf, otherKind } from '../file-kind.js';
+import { ForeignFile } from '../foreign-file.js';
+import { FOREIGN_LIMITS, type ForeignLimits, requireLimits } from '../limits.js';
+import { openForeign, STORAGE_OPTIONS } from '../open-file.js';
+import { describeNpy, describeNpz } from './arrays.js';
+import { VOID_DTYPES, type VoidDtype } from './item-types.js';
+
+/** Options of {@link openNumpy}. */
+export interface OpenNumpyOptions extends ForeignLimits, StorageOptions {
+  /**
+   * What arrays of opaque items (`V2`, `V1`) are. NumPy saves bfloat16 and float8 of `ml_dtypes`, which JAX
+   * uses, so and forgets their names; by default they are refused. It applies to all arrays whose items have
+   * its length.
+   */
+  readonly voidDtype?: VoidDtype | undefined;
+}
+
+/** Names of the options. */
+export const OPEN_NUMPY_OPTIONS: OptionNames<OpenNumpyOptions> = {
+  ...STORAGE_OPTIONS,
+  ...FOREIGN_LIMITS,
+  voidDtype: true,
+};
+
+/**
+ * Opens an array that `numpy.save` wrote (`.npy`), or several of `numpy.savez` (`.npz`): reads and checks the
+ * headers, maps the file, reads none of the data. Nothing is ever unpickled: arrays of objects are refused,
+ * and so is all that safetensors has no dtype for.
+ *
+ * The tensors of an `.npz` are called as its members, without `.npy`; the only one of an `.npy` has the empty
+ * name. Stored arrays in C order are views of the mapped file; those in Fortran order, with the high byte
+ * first, or compressed are made when their bytes are first used. Of compressed arrays one at a time is kept
+ * in memory.
+ *
+ * @throws ForeignFormatError `SAFETENSORS_FOREIGN_FORMAT`, `SAFETENSORS_INVALID_NUMPY`,
+ *   `SAFETENSORS_UNSUPPORTED_TENSOR`, `SAFETENSORS_INVALID_ARCHIVE`, `SAFETENSORS_FOREIGN_LIMIT`
+ * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_MAPPING_UNAVAILABLE`
+ * @throws Error Node's own `ENOENT`, `EACCES`, `ENOMEM` and the like
+ */
+export function openNumpy(path: PathLike, options: OpenNumpyOptions = {}): ForeignFile {
+  requireOptions(options, OPEN_NUMPY_OPTIONS);
+  requireLimits(options);
+  const { voidDtype } = options;
+  if (voidDtype !== undefined && !VOID_DTYPES.includes(voidDtype)) {
+    throw argumentRangeError('voidDtype', `one of ${VOID_DTYPES.join(', ')}`, voidDtype);
+  }
+  return openForeign(path, options, (start, file, context) => {
+    const kind = kindOf(start);
+    if (kind !== 'npy' && kind !== 'zip') throw otherKind(start, 'an array of NumPy', context);
+    const arrays =
+      kind === 'npy'
+        ? describeNpy(start, file, options, context)
+        : describeNpz(file, options, context);
+    const archive = { entries: arrays.entries, limits: options };
+    return (storage) => new ForeignFile(storage, arrays.tensorsIn(storage), archive);
+  });
+}

@@ -1,0 +1,51 @@
+/** Checksums of an archive: compared when asked for, in pieces, with an abort. */
+import { crc32 } from 'node:zlib';
+import { expect, test } from 'vitest';
+import { verifyEntries } from '../../src/foreign/checksums.js';
+import type { ArchiveEntry } from '../../src/foreign/zip/archive.js';
+import { copied, viewed } from './storages.js';
+
+const bytes = Uint8Array.from({ length: 9_000_000 }, (_, i) => (i * 7) & 0xff);
+
+function entryOf(begin: number, end: number): ArchiveEntry {
+  const content = bytes.subarray(begin, end);
+  return {
+    name: `${begin}`,
+    method: 'stored',
+    begin,
+    end,
+    byteLength: content.length,
+    crc32: crc32(content),
+  };
+}
+
+const right = [entryOf(0, 10), entryOf(10, 8_999_999), entryOf(8_999_999, 8_999_999)];
+
+test.each([viewed, copied])('right ones pass, from storages that are %o', async (storageOf) => {
+  const { storage } = storageOf(bytes);
+  let seen = 0;
+  const onProgress = (progress: { bytes: number }): void => {
+    seen = progress.bytes;
+  };
+  await verifyEntries(storage, { entries: right, limits: {} }, { onProgress });
+  expect(seen).toBe(8_999_999);
+});
+
+test('a wrong one names its entry, even without bytes', async () => {
+  const { storage } = viewed(bytes);
+  for (const [at, entry] of right.entries()) {
+    const entries = right.with(at, { ...entry, crc32: entry.crc32 ^ 1 });
+    await expect(verifyEntries(storage, { entries, limits: {} }, {})).rejects.toMatchObject({
+      code: 'SAFETENSORS_CHECKSUM_MISMATCH',
+      message: expect.stringContaining(`entry "${entry.name}"`),
+    });
+  }
+});
+
+test('an abort ends it', async () => {
+  const { storage } = viewed(bytes);
+  const signal = AbortSignal.abort(new Error('enough'));
+  await expect(verifyEntries(storage, { entries: right, limits: {} }, { signal })).rejects.toThrow(
+    'enough',
+  );
+});

@@ -1,0 +1,46 @@
+/** Every recorded array gives its tensors or is refused; nothing of it runs. */
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { ForeignFormatError } from '../../../src/errors/errors.js';
+import { type OpenNumpyOptions, openNumpy } from '../../../src/foreign/numpy/open-numpy.js';
+import { FIXTURES, type Fixture, pathOf } from '../torch-fixtures.js';
+
+const fixtures = FIXTURES.filter(({ family }) => family === 'numpy');
+
+/** All tensors: name, dtype, shape and hash of the bytes. */
+async function contentOf(fixture: Fixture, options: OpenNumpyOptions = {}): Promise<unknown[]> {
+  using file = openNumpy(pathOf(fixture), options);
+  await file.verifyChecksums();
+  return file.keys().map((name) => {
+    const { dtype, shape, bytes } = file.getTensor(name);
+    return { name, dtype, shape, sha256: createHash('sha256').update(bytes).digest('hex') };
+  });
+}
+
+function expectedOf({ tensors = [] }: Fixture): unknown[] {
+  return tensors
+    .map(({ path, dtype, shape, sha256 }) => ({ name: path.join('.'), dtype, shape, sha256 }))
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+describe.each([{ storage: 'mmap' }, { storage: 'read' }] as const)('%j', (options) => {
+  test.each(fixtures.filter((fixture) => fixture.expect === 'tensors'))('$id', async (fixture) => {
+    expect(await contentOf(fixture, options)).toEqual(expectedOf(fixture));
+  });
+});
+
+test.each(fixtures.filter((fixture) => fixture.expect === 'refuse'))(
+  '$id is refused: $error',
+  async (fixture) => {
+    await expect(contentOf(fixture)).rejects.toThrow(ForeignFormatError);
+    expect(existsSync('PWNED')).toBe(false);
+  },
+);
+
+test('bfloat16 without its name is refused, and read when the caller knows it', async () => {
+  const fixture = fixtures.find(({ id }) => id === 'np-bf16-void') as Fixture;
+  await expect(contentOf(fixture)).rejects.toThrow('voidDtype');
+  expect(await contentOf(fixture, { voidDtype: 'BF16' })).toEqual(expectedOf(fixture));
+  await expect(contentOf(fixture, { voidDtype: 'F8_E5M2' })).rejects.toThrow(ForeignFormatError);
+});

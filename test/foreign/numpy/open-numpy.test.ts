@@ -1,0 +1,163 @@
+/** What openNumpy does with files that are wrong, options that are wrong, and large arrays. */
+import { describe, expect, test } from 'vitest';
+import { ForeignFormatError } from '../../../src/errors/errors.js';
+import { openNumpy } from '../../../src/foreign/numpy/open-numpy.js';
+import { fileBytes } from '../../support/make-file.js';
+import { headerOf, npy, written } from './arrays.js';
+
+function codeOf(open: () => unknown): string {
+  try {
+    open();
+  } catch (error) {
+    if (error instanceof ForeignFormatError) return error.code;
+    throw error;
+  }
+  return 'none';
+}
+
+const open = (bytes: Uint8Array) => (): unknown => openNumpy(written(bytes));
+const INVALID = 'SAFETENSORS_INVALID_NUMPY';
+
+describe('the data', () => {
+  test.each([23, 25])('of %i bytes instead of 24 is refused', (length) => {
+    expect(codeOf(open(npy(headerOf('<f4', '(2, 3)'), Buffer.alloc(length))))).toBe(INVALID);
+  });
+
+  test('cut short anywhere is refused', () => {
+    const bytes = npy(headerOf('<f4', '(2, 3)'), Buffer.alloc(24));
+    for (let length = 8; length < bytes.length; length++) {
+      expect(codeOf(open(bytes.subarray(0, length))), `${length}`).toBe(INVALID);
+    }
+  });
+
+  test('of one dimension of no items takes none', () => {
+    using file = openNumpy(
+      written(npy(headerOf('<f8', '(0, 9007199254740991)'), Buffer.alloc(0))),
+      {},
+    );
+    expect(file.getTensor('').bytes.length).toBe(0);
+  });
+
+  test('in C order is a view of the mapped file', () => {
+    using file = openNumpy(written(npy(headerOf('<i2', '(3,)'), Buffer.from([1, 0, 2, 0, 3, 0]))));
+    const tensor = file.getTensor('').as('I16');
+    expect([...tensor.data]).toEqual([1, 2, 3]);
+    expect(file.storage).toBe('mmap');
+    expect(tensor.buffer).toBe(file.getTensor('').buffer);
+  });
+});
+
+describe('the header', () => {
+  test.each<[string, string]>([
+    ['an expression', "{'descr': '<f4', 'fortran_order': False, 'shape': (2*3,), }"],
+    ['a call', "{'descr': '<f4', 'fortran_order': False, 'shape': tuple([6]), }"],
+    ['a name', "{'descr': '<f4', 'fortran_order': false, 'shape': (6,), }"],
+    [
+      'a duplicate key',
+      "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (6,), }",
+    ],
+    ['an escape', "{'descr': '<f\\x34', 'fortran_order': False, 'shape': (6,), }"],
+    ['a number in brackets', "{'descr': '<f4', 'fortran_order': False, 'shape': (6), }"],
+    [
+      'a number with a zero before it',
+      "{'descr': '<f4', 'fortran_order': False, 'shape': (06,), }",
+    ],
+    ['a number with underscores', "{'descr': '<f4', 'fortran_order': False, 'shape': (0_6,), }"],
+    ['a fraction', "{'descr': '<f4', 'fortran_order': False, 'shape': (6.0,), }"],
+    ['a comment', "{'descr': '<f4', 'fortran_order': False, 'shape': (6,), } # six"],
+    ['a second dictionary', "{'descr': '<f4', 'fortran_order': False, 'shape': (6,), } {}"],
+    ['two commas', "{'descr': '<f4',, 'fortran_order': False, 'shape': (6,), }"],
+    [
+      'a number of a thousand digits',
+      `{'descr': '<f4', 'fortran_order': False, 'shape': (${'9'.repeat(1000)},), }`,
+    ],
+    ['nothing', ''],
+  ])('with %s is refused', (_, header) => {
+    expect(codeOf(open(npy(header, Buffer.alloc(24))))).toBe(INVALID);
+  });
+
+  test.each<[string, string]>([
+    [
+      'other quotes, order and blanks',
+      `{"shape":(6 , ),\n "descr" :"<f4", 'fortran_order':False}   \n`,
+    ],
+    ['long integers of Python 2', "{'descr': '<f4', 'fortran_order': False, 'shape': (2L, 3L), }"],
+  ])('with %s is read', (_, header) => {
+    expect(codeOf(open(npy(header, Buffer.alloc(24))))).toBe('none');
+  });
+
+  test('of version 3 is UTF-8, without long integers', () => {
+    const header = headerOf('<f4', '(6,)');
+    expect(codeOf(open(npy(header, Buffer.alloc(24), [3, 0])))).toBe('none');
+    expect(codeOf(open(npy(header.replace('6,', '6L,'), Buffer.alloc(24), [3, 0])))).toBe(INVALID);
+    const broken = Buffer.concat([Buffer.from(header), Buffer.of(0xff)]);
+    expect(codeOf(open(npy(broken, Buffer.alloc(24), [3, 0])))).toBe(INVALID);
+    expect(codeOf(open(npy(header, Buffer.alloc(24), [1, 1])))).toBe(INVALID);
+  });
+
+  test('above 64 KiB is refused, below it is read in whatever window', () => {
+    const header = (length: number): string => headerOf('<f4', '(6,)').padEnd(length);
+    expect(codeOf(open(npy(header(65_536), Buffer.alloc(24), [2, 0])))).toBe('none');
+    expect(codeOf(open(npy(header(65_537), Buffer.alloc(24), [2, 0])))).toBe(
+      'SAFETENSORS_FOREIGN_LIMIT',
+    );
+    const lie = npy('', Buffer.alloc(24), [2, 0]);
+    lie.writeUInt32LE(0xffffffff, 8);
+    expect(codeOf(open(lie))).toBe('SAFETENSORS_FOREIGN_LIMIT');
+  });
+
+  test('of items that safetensors has no dtype for says what was found', () => {
+    const opened = (descr: string): unknown =>
+      open(npy(headerOf(descr, '(1,)'), Buffer.alloc(16)))();
+    expect(() => opened('|O')).toThrow('a pickle');
+    expect(() => opened('<c16')).toThrow('"<c16"');
+    expect(() => opened('<V2')).toThrow('voidDtype');
+    for (const descr of [
+      '|f4',
+      'f4',
+      '<f3',
+      '<f1',
+      '>U4',
+      '<M8[ns]',
+      '__proto__',
+      '<constructor',
+    ]) {
+      expect(() => opened(descr)).toThrow(ForeignFormatError);
+    }
+  });
+});
+
+describe('a file', () => {
+  test.each<[string, Uint8Array]>([
+    ['an empty file', new Uint8Array(0)],
+    ['a safetensors file', fileBytes([{ name: 'a', dtype: 'U8', shape: [1] }])],
+    ['a Python pickle', Buffer.from('\x80\x04K\x01.', 'latin1')],
+    ['a gzip archive', Buffer.from('\x1f\x8b\x08\0\0\0', 'latin1')],
+  ])('that is %s is refused as such', (what, bytes) => {
+    expect(open(bytes)).toThrow(what);
+    expect(codeOf(open(bytes))).toBe('SAFETENSORS_FOREIGN_FORMAT');
+  });
+
+  test('is named in errors, and the array too', () => {
+    expect(open(npy(headerOf('|O', '(1,)'), Buffer.alloc(8)))).toThrow(/array\.npy: tensor "": /);
+  });
+});
+
+describe('options', () => {
+  const path = (): string => written(npy(headerOf('<f4', '(6,)'), Buffer.alloc(24)));
+
+  test('that do not exist, or are of the wrong kind, are refused', () => {
+    expect(() => openNumpy(path(), { allowPickle: true } as never)).toThrow('allowPickle');
+    expect(() => openNumpy(path(), { voidDtype: 'F32' as never })).toThrow(RangeError);
+    expect(() => openNumpy(path(), { maxEntries: 0 })).toThrow(RangeError);
+    expect(() => openNumpy(path(), { maxTensorByteLength: '9' as never })).toThrow(TypeError);
+    expect(() => openNumpy(path(), { storage: 'memory' as never })).toThrow(RangeError);
+  });
+
+  test('limit what an array may take', () => {
+    expect(codeOf(() => openNumpy(path(), { maxTensorByteLength: 23 }))).toBe(
+      'SAFETENSORS_FOREIGN_LIMIT',
+    );
+    expect(() => openNumpy(path(), { maxTensorByteLength: 23 })).toThrow('maxTensorByteLength');
+  });
+});

@@ -20,7 +20,7 @@ import { prefetch } from '../file/prefetch.js';
 import type { Dtype } from '../format/dtype.js';
 import { requireTransferOptions, TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
 import { compareCodePoints } from '../json/code-point-order.js';
-import type { Storage, StorageKind } from '../storage/storage.js';
+import type { LendingStorage, Storage, StorageKind } from '../storage/storage.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import type { SliceIndex } from '../tensor/slice.js';
 import { StorageRange } from '../tensor/storage-range.js';
@@ -229,7 +229,8 @@ export class ForeignFile implements Iterable<[string, Tensor]> {
   async verifyChecksums(options: TransferOptions = {}): Promise<void> {
     requireOptions(options, TRANSFER_OPTIONS);
     this.#open();
-    await verifyEntries(this.#storage, this.#archive, options);
+    // Whatever is opened by its path lends its descriptor.
+    await verifyEntries(this.#storage as LendingStorage, this.#archive, options);
   }
 
   /**

@@ -1,9 +1,14 @@
 /** Checksums of an archive: compared when asked for, in pieces, with an abort. */
+import { writeFileSync } from 'node:fs';
 import { crc32 } from 'node:zlib';
 import { expect, test } from 'vitest';
 import { verifyEntries } from '../../src/foreign/checksums.js';
 import type { ArchiveEntry } from '../../src/foreign/zip/archive.js';
-import { copied, viewed } from './storages.js';
+import { openRegularFile } from '../../src/io/opened-file.js';
+import { runSync } from '../../src/io/steps.js';
+import { openStorage } from '../../src/storage/open.js';
+import type { LendingStorage } from '../../src/storage/storage.js';
+import { temporaryPath } from '../support/make-file.js';
 
 const bytes = Uint8Array.from({ length: 9_000_000 }, (_, i) => (i * 7) & 0xff);
 
@@ -21,8 +26,15 @@ function entryOf(begin: number, end: number): ArchiveEntry {
 
 const right = [entryOf(0, 10), entryOf(10, 8_999_999), entryOf(8_999_999, 8_999_999)];
 
-test.each([viewed, copied])('right ones pass, from storages that are %o', async (storageOf) => {
-  const { storage } = storageOf(bytes);
+function storageOf(storage: 'mmap' | 'read'): LendingStorage {
+  const path = temporaryPath('archive');
+  writeFileSync(path, bytes);
+  const file = runSync(openRegularFile(path, path));
+  return runSync(openStorage(file, new Uint8Array(), { storage }));
+}
+
+test.each(['mmap', 'read'] as const)('right ones pass, with the storage %s', async (kind) => {
+  const storage = storageOf(kind);
   let seen = 0;
   const onProgress = (progress: { bytes: number }): void => {
     seen = progress.bytes;
@@ -32,7 +44,7 @@ test.each([viewed, copied])('right ones pass, from storages that are %o', async 
 });
 
 test('a wrong one names its entry, even without bytes', async () => {
-  const { storage } = viewed(bytes);
+  const storage = storageOf('read');
   for (const [at, entry] of right.entries()) {
     const entries = right.with(at, { ...entry, crc32: entry.crc32 ^ 1 });
     await expect(verifyEntries(storage, { entries, limits: {} }, {})).rejects.toMatchObject({
@@ -43,7 +55,7 @@ test('a wrong one names its entry, even without bytes', async () => {
 });
 
 test('an abort ends it', async () => {
-  const { storage } = viewed(bytes);
+  const storage = storageOf('read');
   const signal = AbortSignal.abort(new Error('enough'));
   await expect(verifyEntries(storage, { entries: right, limits: {} }, { signal })).rejects.toThrow(
     'enough',

@@ -12,7 +12,7 @@ export interface CopyLoop {
  * A transposed matrix is copied in squares of this many bytes: its rows are read over columns of the other,
  * and a square of both fits into the cache.
  */
-const TILE_BYTE_LENGTH = 64;
+const TILE_BYTE_LENGTH = 128;
 
 /** From this many bytes per run on, a call of `TypedArray.set` is faster than a loop. */
 const LONG_RUN_BYTE_LENGTH = 128;
@@ -95,11 +95,13 @@ function planeCopier(
   const [fromWords, toWords] = [words(source), words(target)];
   const unit = unitByteLength / width;
   const tile = Math.max(1, Math.floor(TILE_BYTE_LENGTH / unitByteLength));
+  // Rounds that read and write in the same order need no squares.
+  const innerTile = outer.from < inner.from ? tile : inner.count;
   const [outerFrom, outerTo] = [outer.from / width, outer.to / width];
   const [innerFrom, innerTo] = [inner.from / width, inner.to / width];
   return (from, to) => {
     for (let i = 0; i < outer.count; i += tile) {
-      for (let j = 0; j < inner.count; j += tile) {
+      for (let j = 0; j < inner.count; j += innerTile) {
         copyTile(
           fromWords,
           from / width + i * outerFrom + j * innerFrom,
@@ -110,7 +112,7 @@ function planeCopier(
           outerTo,
           innerTo,
           Math.min(tile, outer.count - i),
-          Math.min(tile, inner.count - j),
+          Math.min(innerTile, inner.count - j),
           unit,
         );
       }

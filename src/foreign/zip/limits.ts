@@ -6,7 +6,7 @@ import type { OptionNames } from '../../errors/arguments.js';
 export interface ArchiveLimits {
   /** Most entries, folders among them; 200 000 by default. */
   readonly maxEntries?: number | undefined;
-  /** Longest directory, in bytes; 64 MiB by default. */
+  /** Longest directory, in bytes; 32 MiB by default. */
   readonly maxDirectoryByteLength?: number | undefined;
   /** Longest entry that is inflated, in bytes; 4 GiB by default. */
   readonly maxInflatedByteLength?: number | undefined;
@@ -22,6 +22,6 @@ export const ARCHIVE_LIMITS: OptionNames<ArchiveLimits> = {
 /** The defaults. */
 export const DEFAULT_LIMITS: { readonly [Name in keyof ArchiveLimits]-?: number } = {
   maxEntries: 200_000,
-  maxDirectoryByteLength: 64 * 2 ** 20,
+  maxDirectoryByteLength: 32 * 2 ** 20,
   maxInflatedByteLength: 4 * 2 ** 30,
 };

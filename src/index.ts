@@ -55,6 +55,7 @@ export {
   safeOpenAsync,
 } from './file/open.js';
 export type { StreamOptions } from './file/stream.js';
+export type { CastTarget } from './float32/cast.js';
 export { type FloatData, type FloatDtype, fromFloat32 } from './float32/from-float32.js';
 export {
   DTYPES,
@@ -83,6 +84,14 @@ export {
   type WriterData,
   type WriterOptions,
 } from './save/writer.js';
+export type { CastReport } from './selection/cast-report.js';
+export type {
+  SelectableInfo,
+  SelectedAs,
+  SelectionOptions,
+  TensorChoice,
+} from './selection/options.js';
+export { SelectionError } from './selection/selection-error.js';
 export type { SharedMode } from './shards/shared-tensors.js';
 export {
   type Sized,

@@ -5,7 +5,6 @@
  */
 
 export { type DownloadOptions, download } from './download/download.js';
-export type { TensorChoice } from './download/plan-tensors.js';
 export type { DownloadedFile, DownloadResult } from './download/run-download.js';
 export {
   type ErrorCode,
@@ -23,6 +22,7 @@ export {
   TensorNotFoundError,
 } from './errors/errors.js';
 export type { TensorInfo } from './file/facts.js';
+export type { CastTarget } from './float32/cast.js';
 export type {
   Dtype,
   TensorData,
@@ -76,6 +76,14 @@ export type {
 export { openRemote } from './remote/node/open-remote.js';
 export { parseSafetensorsMetadata } from './remote/node/parse-safetensors-metadata.js';
 export type { RemoteOptions } from './remote/open.js';
+export type { CastReport } from './selection/cast-report.js';
+export type {
+  SelectableInfo,
+  SelectedAs,
+  SelectionOptions,
+  TensorChoice,
+} from './selection/options.js';
+export { SelectionError } from './selection/selection-error.js';
 export type { ChunksOptions } from './tensor/chunks.js';
 export type { ConvertAsyncOptions, ConvertOptions } from './tensor/conversion.js';
 export type { Partition } from './tensor/partition.js';

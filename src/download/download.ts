@@ -4,7 +4,6 @@ import {
   argumentTypeError,
   type OptionNames,
   requireBoolean,
-  requireNames,
   requireOptions,
 } from '../errors/arguments.js';
 import { isUrl } from '../errors/brand-checks.js';
@@ -12,12 +11,12 @@ import { hubSettings } from '../hub/environment.js';
 import { requireTransferOptions, TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
 import type { HeadersInput } from '../remote/credentials.js';
 import { LOCK_OPTIONS, type LockOptions, requireLockTimeout } from '../replacement/locks.js';
+import { readSelection, SELECTION_OPTIONS, type SelectionOptions } from '../selection/options.js';
 import { parseByteSize } from '../shards/sizes.js';
-import type { TensorChoice } from './plan-tensors.js';
 import { type DownloadResult, runDownload } from './run-download.js';
 
 /** Options of {@link download}. */
-export interface DownloadOptions extends TransferOptions, LockOptions {
+export interface DownloadOptions extends TransferOptions, LockOptions, SelectionOptions {
   /**
    * For the server of `source` alone, and over `https:` or to this machine alone. For the Hub that of
    * `HF_TOKEN` or of the token file by default; false sends none.
@@ -27,11 +26,6 @@ export interface DownloadOptions extends TransferOptions, LockOptions {
   readonly headers?: HeadersInput | undefined;
   /** Sends the requests; the runtime's own by default. */
   readonly fetch?: typeof globalThis.fetch | undefined;
-  /**
-   * The tensors to download, by their names, or by a function that gets name and info of every tensor. They
-   * are written anew, without the files beside the weights. Everything by default.
-   */
-  readonly names?: TensorChoice | undefined;
   /**
    * Bytes of tensors per file, as for `saveCheckpoint`: the tensors are written anew, in files of that size,
    * into a folder. By default files keep their size, and chosen tensors are split at `'5GB'`, except those of
@@ -45,10 +39,10 @@ export interface DownloadOptions extends TransferOptions, LockOptions {
 const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
   ...TRANSFER_OPTIONS,
   ...LOCK_OPTIONS,
+  ...SELECTION_OPTIONS,
   token: true,
   headers: true,
   fetch: true,
-  names: true,
   maxShardSize: true,
   durable: true,
 };
@@ -73,10 +67,13 @@ const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
  * already is not fetched. Up to three files are under way at a time, in pieces of 4 MiB, three of
  * each: buffers of 36 MiB at most.
  *
- * With `names` only these tensors are fetched, and written with headers of their own, as `saveFile` and
- * `saveCheckpoint` write: to a path when the source is one file, else into a folder.
+ * With `names` or `select` only these tensors are fetched, and written with headers of their own, as
+ * `saveFile` and `saveCheckpoint` write: to a path when the source is one file, else into a folder. With
+ * `rename`, `dtype` or `select` they get other names, or are cast as they arrive. Files beside the weights
+ * come along, as they are, when no tensor is left out. `overflowed` counts what is received now.
  *
- * @throws TensorNotFoundError for names that there are not; FormatError for files that are not safetensors
+ * @throws TensorNotFoundError, InvalidTensorError, SelectionError and SafetensorsError
+ *   `SAFETENSORS_DTYPE_MISMATCH` as `reshard`, for names and casts that there are not; FormatError for files that are not safetensors
  * @throws RemoteError whose code says why a file cannot be had, `SAFETENSORS_XET_ONLY` among them, or
  *   `SAFETENSORS_BAD_RESPONSE` for a file that twice had another hash than the Hub says
  * @throws FileChangedError when a file changes on the server meanwhile
@@ -105,8 +102,8 @@ export async function download(
   requireBoolean('durable', durable);
   requireLockTimeout(options);
   requireTransferOptions(options);
-  const { names, maxShardSize } = options;
-  if (names !== undefined && typeof names !== 'function') requireNames(names);
+  const selection = readSelection(options);
+  const { maxShardSize } = options;
   if (maxShardSize !== undefined) parseByteSize(maxShardSize, 'maxShardSize');
-  return await runDownload(source, target, { ...options, durable }, hubSettings());
+  return await runDownload(source, target, { ...options, ...selection, durable }, hubSettings());
 }

@@ -1,7 +1,8 @@
 /** Which requests bring the bytes of a planned file, from some position on. */
 
 import type { RemoteFile } from '../remote/remote-file.js';
-import type { PlannedFile, Segment } from './planned-file.js';
+import { byteLengthOf } from '../selection/cast-bytes.js';
+import type { CastRun, PlannedFile, Segment } from './planned-file.js';
 
 /**
  * Longest piece, fetched by one request: short enough that a few of them at a time need little memory, long
@@ -18,7 +19,14 @@ export interface FetchedPiece {
   readonly begin: number;
   end: number;
   /** Runs of wanted bytes, as positions in the remote file. */
-  readonly runs: { readonly begin: number; end: number }[];
+  readonly runs: FetchedRun[];
+}
+
+/** Wanted bytes, as they are or to be cast: then whole elements. */
+export interface FetchedRun {
+  readonly begin: number;
+  readonly end: number;
+  readonly cast: CastRun | undefined;
 }
 
 /** A piece of the new file. */
@@ -34,15 +42,21 @@ export function* piecesFrom({ segments }: PlannedFile, from: number): Generator<
       yield segment;
       continue;
     }
-    const { file } = segment;
+    const { file, cast } = segment;
     for (let begin = segment.begin; begin < segment.end; ) {
       if (piece !== undefined && !isNear(piece, file, begin)) {
         yield piece;
         piece = undefined;
       }
       piece ??= { file, begin, end: begin, runs: [] };
-      const end = Math.min(segment.end, piece.begin + PIECE_BYTE_LENGTH);
-      piece.runs.push({ begin, end });
+      const room = piece.begin + PIECE_BYTE_LENGTH - begin;
+      const end = Math.min(segment.end, begin + room - (room % elementLengthOf(cast)));
+      if (end === begin) {
+        yield piece;
+        piece = undefined;
+        continue;
+      }
+      piece.runs.push({ begin, end, cast });
       piece.end = end;
       begin = end;
     }
@@ -66,11 +80,48 @@ function* segmentsFrom(segments: Iterable<Segment>, from: number): Generator<Seg
       continue;
     }
     if (segment.file === null) yield { file: null, bytes: segment.bytes.subarray(left) };
-    else yield { ...segment, begin: segment.begin + left };
+    else yield { ...segment, begin: segment.begin + sourceLengthOf(segment.cast, left) };
     left = 0;
   }
 }
 
+/**
+ * How many of the first bytes of a file can be kept when it goes on behind them: a tensor that is cast goes on
+ * with a whole element.
+ */
+export function keptByteLength({ segments }: PlannedFile, byteLength: number): number {
+  let begin = 0;
+  for (const segment of segments) {
+    const end = begin + lengthOf(segment);
+    if (end > byteLength) {
+      const cast = segment.file === null ? undefined : segment.cast;
+      return (
+        byteLength - ((byteLength - begin) % (cast === undefined ? 1 : byteLengthOf(cast.to, 1)))
+      );
+    }
+    begin = end;
+  }
+  return byteLength;
+}
+
 function lengthOf(segment: Segment): number {
-  return segment.file === null ? segment.bytes.length : segment.end - segment.begin;
+  if (segment.file === null) return segment.bytes.length;
+  return targetLengthOf(segment.cast, segment.end - segment.begin);
+}
+
+/** Length of whole elements of the source in the new file. */
+export function targetLengthOf(cast: CastRun | undefined, byteLength: number): number {
+  return cast === undefined
+    ? byteLength
+    : byteLengthOf(cast.to, Math.floor(byteLength / byteLengthOf(cast.from, 1)));
+}
+
+function sourceLengthOf(cast: CastRun | undefined, byteLength: number): number {
+  return cast === undefined
+    ? byteLength
+    : byteLengthOf(cast.from, byteLength / byteLengthOf(cast.to, 1));
+}
+
+function elementLengthOf(cast: CastRun | undefined): number {
+  return cast === undefined ? 1 : byteLengthOf(cast.from, 1);
 }

@@ -2,27 +2,24 @@
 
 import { createHash } from 'node:crypto';
 import { type CheckpointPlan, planCheckpoint, type TensorTable } from '../checkpoint/write/plan.js';
-import { argumentRangeError, requireString } from '../errors/arguments.js';
 import { type TensorInfo, tensorInfo } from '../file/facts.js';
 import type { Header } from '../format/header.js';
-import { type HeaderEntries, layOutEntries } from '../format/header-copy.js';
-import type { MetadataInput } from '../format/header-writer.js';
+import { layOut } from '../format/header-writer.js';
+import type { TensorFacts } from '../format/tensor-spec.js';
 import { Slots } from '../io/transfer.js';
 import { readRemoteHeader } from '../remote/read-header.js';
-import type { JsonString } from '../shards/checkpoint-index-writer.js';
+import { counterOf } from '../selection/cast-report.js';
+import type { SelectionOptions } from '../selection/options.js';
+import { type Selected, Selection } from '../selection/select.js';
 import { CheckpointContents } from '../shards/contents.js';
 import { reshardMetadata } from '../shards/metadata.js';
 import { findModel, otherFiles, type PlaceOf } from './model-files.js';
-import type { DownloadPlan, PlannedFile, Segment } from './planned-file.js';
+import { targetLengthOf } from './pieces.js';
+import type { CastRun, DownloadPlan, PlannedFile, Segment } from './planned-file.js';
 import { QUESTIONS_AT_ONCE, type SourceFile, type SourceFiles } from './source-files.js';
 
-/** Which tensors: by names, or by what a function says of each. */
-export type TensorChoice = Iterable<string> | ((name: string, info: TensorInfo) => boolean);
-
-/** Which tensors are written, and into files of which size. */
-export interface TensorsOptions {
-  /** All tensors when it is undefined. */
-  readonly names?: TensorChoice | undefined;
+/** Which tensors are written, as what, and into files of which size. */
+export interface TensorsOptions extends SelectionOptions {
   readonly maxShardSize?: number | string | undefined;
 }
 
@@ -33,39 +30,51 @@ interface SourceShard {
 }
 
 /** A tensor of a shard. */
-interface ChosenTensor {
+interface ShardTensor {
   readonly shard: SourceShard;
-  readonly entry: number;
+  readonly name: string;
+  readonly info: TensorInfo;
 }
 
 /**
  * Plans files of these tensors. Asks for the headers of the shards that have them; a function is asked about
  * the tensors of all shards.
  *
- * @throws As `findModel`; TensorNotFoundError; FormatError; RangeError when the choice has no tensor
+ * @throws As `findModel`, as `Selection.of`; FormatError
  */
 export async function planTensors(
   source: SourceFiles,
-  { names, maxShardSize }: TensorsOptions,
+  { maxShardSize, ...options }: TensorsOptions,
   placeOf: PlaceOf,
   signal: AbortSignal,
 ): Promise<DownloadPlan> {
   const { file, index } = await findModel(source, placeOf, signal);
   const parsed = index?.parsed ?? null;
+  const { path } = file.file;
   const shards = new ShardHeaders(source, parsed?.shards ?? [file.name]);
   if (parsed === null) await shards.read([0], signal);
-  const contents = new CheckpointContents(parsed, file.file.path, () => shards.at(0).header);
-  const chosen = await chooseTensors(shards, contents, names, signal);
-  if (chosen.length === 0)
-    throw argumentRangeError('names', 'a choice of at least one tensor', names);
-  const used = [...new Set(chosen.map(({ shard }) => shard))];
-  const metadata = used.map(({ header }) => header.metadata);
-  const plan = planCheckpoint(new RemoteTensors(chosen), { maxShardSize }, (split) =>
-    reshardMetadata(metadata, parsed, split),
+  const contents = new CheckpointContents(parsed, path, () => shards.at(0).header);
+  const selection = new Selection(options, {
+    path,
+    tensorOf: (name) => contents.find(name)?.name,
+    notFound: (name) => contents.notFound(name),
+  });
+  const given = await tensorsIn(shards, contents, selection.names, signal);
+  const selected = selection.of(given);
+  const overflowed = new Map<string, number>();
+  const tensors = selected.map((tensor) => remoteTensorOf(tensor, overflowed));
+  const metadataOf = selection.metadataOf(selected);
+  const used = [...new Set(tensors.map(({ shard }) => shard))];
+  const metadata = used.map(({ header }) => metadataOf(header.metadata));
+  const ofIndex = parsed && { metadata: metadataOf(parsed.metadata), jsonKeys: parsed.jsonKeys };
+  const plan = planCheckpoint(tableOf(tensors), { maxShardSize }, (split) =>
+    reshardMetadata(metadata, ofIndex, split),
   );
-  const beside =
-    names === undefined ? await otherFiles(source, signal) : { others: [], skipped: [] };
-  return { commit: source.hub?.commit ?? null, ...filesOf(plan), ...beside };
+  const isAll = selection.names === null && selected.length === given.length;
+  const beside = isAll ? await otherFiles(source, signal) : { others: [], skipped: [] };
+  const cast = tensors.flatMap((tensor) => (tensor.cast === undefined ? [] : tensor.name));
+  const casts = { cast, overflowed };
+  return { commit: source.hub?.commit ?? null, ...filesOf(plan), ...beside, casts };
 }
 
 /** The headers of the shards, each asked for when it is needed. */
@@ -103,46 +112,59 @@ class ShardHeaders {
   }
 }
 
-/** The chosen tensors, shard by shard, each in the order of its bytes. */
-async function chooseTensors(
+/** The tensors of all shards, or those with these names; shard by shard, each in the order of its bytes. */
+async function tensorsIn(
   shards: ShardHeaders,
   contents: CheckpointContents,
-  names: TensorChoice | undefined,
+  listed: ReadonlySet<string> | null,
   signal: AbortSignal,
-): Promise<ChosenTensor[]> {
-  const entries = new Map<number, Set<number>>();
-  const add = (number: number, name: string): void => {
-    const entry = shards.at(number).header.find(name);
-    if (entry === -1) throw contents.missing(number, name);
-    entries.set(number, (entries.get(number) ?? new Set()).add(entry));
-  };
-  if (names === undefined || typeof names === 'function') {
-    await shards.read(shards.numbers, signal);
-    for (const number of shards.numbers) {
-      const { header } = shards.at(number);
-      for (const name of contents.namesIn(number, header)) {
-        const isChosen = names?.(name, tensorInfo(header, header.find(name))) ?? true;
-        if (isChosen) add(number, name);
-      }
-    }
-  } else {
-    const places = Array.from(names, (name) => {
-      requireString('name', name);
-      const place = contents.find(name);
-      if (place === null) throw contents.notFound(name);
-      return place;
-    });
-    await shards.read(
-      places.map(({ shard }) => shard),
-      signal,
-    );
-    for (const { shard, name } of places) add(shard, name);
+): Promise<ShardTensor[]> {
+  const listedIn = new Map<number, string[]>();
+  for (const name of listed ?? []) {
+    const number = contents.shardOf(name);
+    const names = listedIn.get(number);
+    if (names === undefined) listedIn.set(number, [name]);
+    else names.push(name);
   }
-  return shards.numbers.flatMap((number) =>
-    [...(entries.get(number) ?? [])]
-      .sort((a, b) => a - b)
-      .map((entry) => ({ shard: shards.at(number), entry })),
-  );
+  const numbers = shards.numbers.filter((number) => listed === null || listedIn.has(number));
+  await shards.read(numbers, signal);
+  return numbers.flatMap((number) => {
+    const shard = shards.at(number);
+    const { header } = shard;
+    const names = listedIn.get(number) ?? contents.namesIn(number, header);
+    const entries = names.map((name) => {
+      const entry = header.find(name);
+      if (entry === -1) throw contents.missing(number, name);
+      return entry;
+    });
+    entries.sort((a, b) => a - b);
+    return entries.map((entry) => ({
+      shard,
+      name: header.name(entry),
+      info: tensorInfo(header, entry),
+    }));
+  });
+}
+
+/** A tensor to be written. */
+interface RemoteTensor extends TensorFacts {
+  readonly shard: SourceShard;
+  /** Where its bytes are in the file of the shard. */
+  readonly begin: number;
+  readonly end: number;
+  readonly cast: CastRun | undefined;
+}
+
+function remoteTensorOf(
+  { tensor: { shard, info }, name, cast }: Selected<ShardTensor>,
+  overflowed: Map<string, number>,
+): RemoteTensor {
+  const { dataStart } = shard.header;
+  const [begin, end] = info.dataOffsets.map((offset) => dataStart + offset) as [number, number];
+  const run = cast === null ? undefined : { ...cast, onTooLarge: counterOf(overflowed, name) };
+  const byteLength = targetLengthOf(run, end - begin);
+  const { dtype, shape } = info;
+  return { name, dtype: cast?.to ?? dtype, shape, byteLength, shard, begin, end, cast: run };
 }
 
 /** A file without its data, and where that comes from. */
@@ -152,58 +174,34 @@ interface RemoteLayout {
   readonly runs: readonly RemoteRun[];
 }
 
-/** Bytes of neighbouring tensors, as positions in the file of their shard. */
-interface RemoteRun {
-  readonly shard: SourceShard;
-  readonly begin: number;
+/** Bytes of neighbouring tensors, or of one that is cast, as positions in the file of their shard. */
+interface RemoteRun extends Pick<RemoteTensor, 'shard' | 'begin' | 'cast'> {
   end: number;
 }
 
-/** The chosen tensors by number. */
-class RemoteTensors implements TensorTable<RemoteLayout>, HeaderEntries {
-  readonly byteLengths: Float64Array;
-  /** Nothing of them is on this machine. */
-  readonly samples = [];
-  readonly #tensors: readonly ChosenTensor[];
+function tableOf(tensors: readonly RemoteTensor[]): TensorTable<RemoteLayout> {
+  const tensor = (number: number): RemoteTensor => tensors[number] as RemoteTensor;
+  return {
+    byteLengths: Float64Array.from(tensors, ({ byteLength }) => byteLength),
+    name: (number) => tensor(number).name,
+    layOut: (numbers, metadata) => {
+      const { header, placed, byteLength } = layOut(numbers.map(tensor), { metadata });
+      return { header, byteLength, runs: runsOf(placed.map(({ spec }) => spec)) };
+    },
+    // Nothing of them is on this machine.
+    samples: [],
+  };
+}
 
-  constructor(tensors: readonly ChosenTensor[]) {
-    this.#tensors = tensors;
-    this.byteLengths = Float64Array.from(
-      tensors,
-      ({ shard: { header }, entry }) => header.end(entry) - header.begin(entry),
-    );
+function runsOf(tensors: readonly RemoteTensor[]): RemoteRun[] {
+  const runs: RemoteRun[] = [];
+  for (const { shard, begin, end, cast } of tensors) {
+    const last = runs.at(-1);
+    const isNext = last?.shard === shard && last.end === begin;
+    if (isNext && cast === undefined && last.cast === undefined) last.end = end;
+    else runs.push({ shard, begin, end, cast });
   }
-
-  header(number: number): Header {
-    return this.#tensor(number).shard.header;
-  }
-
-  entry(number: number): number {
-    return this.#tensor(number).entry;
-  }
-
-  name(number: number): JsonString {
-    const header = this.header(number);
-    return { text: header.source, start: header.nameAt(this.entry(number)) };
-  }
-
-  layOut(numbers: readonly number[], metadata: MetadataInput | null): RemoteLayout {
-    const { header, numbers: order, byteLength } = layOutEntries(this, numbers, metadata);
-    const runs: RemoteRun[] = [];
-    for (const number of order) {
-      const { shard, entry } = this.#tensor(number);
-      const begin = shard.header.dataStart + shard.header.begin(entry);
-      const end = shard.header.dataStart + shard.header.end(entry);
-      const last = runs.at(-1);
-      if (last?.shard === shard && last.end === begin) last.end = end;
-      else runs.push({ shard, begin, end });
-    }
-    return { header, byteLength, runs };
-  }
-
-  #tensor(number: number): ChosenTensor {
-    return this.#tensors[number] as ChosenTensor;
-  }
+  return runs;
 }
 
 function filesOf({
@@ -214,7 +212,7 @@ function filesOf({
 }: CheckpointPlan<RemoteLayout>): Pick<DownloadPlan, 'weights' | 'index'> {
   const weights = files.map(({ name, layout }): PlannedFile => {
     const { header, byteLength, runs } = layout;
-    const data = runs.map(({ shard, begin, end }) => ({ file: shard.file.file, begin, end }));
+    const data = runs.map(({ shard, ...run }) => ({ file: shard.file.file, ...run }));
     const segments: Segment[] = [{ file: null, bytes: header }, ...data];
     return { name, byteLength, segments, hash: null, version: versionOf(layout) };
   });

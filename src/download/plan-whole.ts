@@ -23,7 +23,9 @@ export async function planWhole(
   const weights = shards ? await findAll(source, shards, signal) : [model.file];
   for (const file of weights) requireHttp(file);
   const { others, skipped } = await otherFiles(source, signal);
-  return { commit: source.hub?.commit ?? null, weights, others, index: indexOf(model), skipped };
+  const { commit = null } = source.hub ?? {};
+  const casts = { cast: [], overflowed: new Map() };
+  return { commit, weights, others, index: indexOf(model), skipped, casts };
 }
 
 /** Files in the order of their names. Servers that list nothing are asked about several at a time. */

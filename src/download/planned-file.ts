@@ -1,10 +1,25 @@
 /** A file to be downloaded: which bytes it is made of, and how to know that it is right. */
 
+import type { Cast } from '../float32/cast.js';
 import type { RemoteFile } from '../remote/remote-file.js';
+import type { CastReport } from '../selection/cast-report.js';
 
-/** Bytes of the new file: those of a remote file from `begin` to `end`, or some that are known already. */
+/** How bytes that were received are cast, and who hears of elements that were too large. */
+export interface CastRun extends Cast {
+  onTooLarge(count: number): void;
+}
+
+/**
+ * Bytes of the new file: those of a remote file from `begin` to `end`, as they are or cast, or some that are
+ * known already.
+ */
 export type Segment =
-  | { readonly file: RemoteFile; readonly begin: number; readonly end: number }
+  | {
+      readonly file: RemoteFile;
+      readonly begin: number;
+      readonly end: number;
+      readonly cast?: CastRun | undefined;
+    }
   | { readonly file: null; readonly bytes: Uint8Array<ArrayBuffer> };
 
 /** A file to be downloaded. */
@@ -25,6 +40,8 @@ export interface PlannedFile {
 
 /** What is to be downloaded into a folder. */
 export interface DownloadPlan {
+  /** Filled while the files are received. */
+  readonly casts: CastReport;
   /** The commit that the files are of; null when they are not of the Hub. */
   readonly commit: string | null;
   /** Files with tensors. */

@@ -7,7 +7,7 @@ import type { Transfer } from '../io/transfer.js';
 import type { Replacement } from '../replacement/replacement.js';
 import { fetchAhead } from './fetch-ahead.js';
 import { beginHash, hashStart } from './file-hash.js';
-import { piecesFrom } from './pieces.js';
+import { keptByteLength, piecesFrom } from './pieces.js';
 import type { PlannedFile } from './planned-file.js';
 
 /** How much of a file came from where, in bytes. */
@@ -56,7 +56,8 @@ async function receive(
   const hash = beginHash(expected, byteLength);
   const { size } = fstatSync(target.fd);
   const isUsable = planned.version !== null && size <= byteLength;
-  const presentByteLength = isUsable ? await hashStart(hash, target.fd, size, signal) : 0;
+  const kept = isUsable ? keptByteLength(planned, size) : 0;
+  const presentByteLength = await hashStart(hash, target.fd, kept, signal);
   if (presentByteLength < size) ftruncateSync(target.fd, presentByteLength);
   transfer.advance(presentByteLength);
   let position = presentByteLength;

@@ -8,6 +8,8 @@ import { pathText } from '../io/paths.js';
 import { Transfer, type TransferOptions } from '../io/transfer.js';
 import { withScope } from '../remote/scope.js';
 import { openSource, type SessionSettings } from '../remote/source.js';
+import type { CastReport } from '../selection/cast-report.js';
+import { selectsAll } from '../selection/options.js';
 import { CacheFolder } from './cache-target.js';
 import { downloadToFile } from './file-target.js';
 import { downloadToFolder } from './folder-target.js';
@@ -38,7 +40,7 @@ export interface DownloadedFile {
 }
 
 /** What `download` has done. */
-export interface DownloadResult {
+export interface DownloadResult extends CastReport {
   /** The file or folder: what `openCheckpoint` opens. In the Hub's cache, that of the snapshot. */
   readonly path: string;
   /** All files, whether they were received now or not: those with tensors, their index, and others. */
@@ -47,7 +49,7 @@ export interface DownloadResult {
   readonly commit: string | null;
   /** Length of all files in bytes. */
   readonly byteLength: number;
-  /** Bytes that were received now. */
+  /** Bytes of the files that were received now. */
   readonly receivedByteLength: number;
   /** Bytes that were there already: whole files, and what a download that broke had received. */
   readonly presentByteLength: number;
@@ -97,7 +99,7 @@ async function toCache(
     throw argumentRangeError('target', "a path, since 'cache' is for sources on the Hub", CACHE);
   }
   if (!isWhole(options)) {
-    const expected = "a path, since 'cache' is for whole files, without names and maxShardSize";
+    const expected = "a path, since 'cache' is for whole files, whose tensors stay as they are";
     throw argumentRangeError('target', expected, CACHE);
   }
   const cache = new CacheFolder(source.hub);
@@ -152,8 +154,8 @@ function requireNames(plan: DownloadPlan, { path }: SourceFiles): void {
 }
 
 /** Whether files are copied, not written anew. */
-function isWhole({ names, maxShardSize }: TensorsOptions): boolean {
-  return names === undefined && maxShardSize === undefined;
+function isWhole(options: TensorsOptions): boolean {
+  return selectsAll(options) && options.maxShardSize === undefined;
 }
 
 function allFiles({ weights, others, index }: DownloadPlan): PlannedFile[] {
@@ -181,7 +183,7 @@ function resultOf(
   received: ReceivedBytes & { readonly deleted?: string[]; readonly undeleted?: string[] },
 ): DownloadResult {
   const files = allFiles(plan);
-  const { commit, skipped } = plan;
+  const { commit, skipped, casts } = plan;
   return {
     path,
     files: files.map((file) => ({
@@ -195,5 +197,6 @@ function resultOf(
     undeleted: [],
     ...received,
     skipped,
+    ...casts,
   };
 }

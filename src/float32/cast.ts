@@ -28,6 +28,18 @@ export function isCastTarget(dtype: Dtype): dtype is CastTarget {
   return (CAST_TARGETS as readonly Dtype[]).includes(dtype);
 }
 
+/** From which dtype to which. */
+export interface Cast {
+  readonly from: CastSource;
+  readonly to: CastTarget;
+}
+
+/** The cast from one dtype to another; null when they are the same, undefined when there is none. */
+export function castOf(from: Dtype, to: Dtype): Cast | null | undefined {
+  if (from === to) return null;
+  return isCastSource(from) && isCastTarget(to) ? { from, to } : undefined;
+}
+
 /** Elements that are cast together. */
 const BLOCK_LENGTH = 4096;
 

@@ -2,7 +2,7 @@
 
 import type { FileRange } from '../io/opened-file.js';
 import type { TensorMemory } from '../shards/shared-tensors.js';
-import { MadeStorage, type StorageBytes } from './made-storage.js';
+import { MadeStorage, type StorageBytes } from '../storage/made.js';
 
 /**
  * What is known of a tensor before its bytes are read: name, dtype and shape, its bytes as safetensors

@@ -1,7 +1,7 @@
 /** Deflated entries of an archive as storages: inflated when their bytes are asked for. */
 
+import { MadeStorage, type StorageBytes } from '../storage/made.js';
 import type { Storage } from '../storage/storage.js';
-import { MadeStorage, type StorageBytes } from './made-storage.js';
 import { storageReader } from './open-file.js';
 import type { ArchiveEntry } from './zip/archive.js';
 import type { ArchiveLimits } from './zip/limits.js';

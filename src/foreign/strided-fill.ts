@@ -3,8 +3,8 @@
  * boxes of whole loops, and each box is copied from the smallest range of the storage that has it.
  */
 
+import type { Fill, StorageBytes } from '../storage/made.js';
 import type { Storage } from '../storage/storage.js';
-import type { Fill, StorageBytes } from './made-storage.js';
 import { type CopyLoop, copyStrided } from './strided-copy.js';
 import type { TensorLayout } from './tensor-layout.js';
 

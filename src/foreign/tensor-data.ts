@@ -1,6 +1,6 @@
 /** The bytes of a tensor as safetensors has them: those of the file where these are the same, else made. */
 
-import { MadeStorage, type StorageBytes } from './made-storage.js';
+import { MadeStorage, type StorageBytes } from '../storage/made.js';
 import { stridedFill } from './strided-fill.js';
 import { isContiguous, type TensorLayout } from './tensor-layout.js';
 import type { Change } from './value-changes.js';

@@ -202,11 +202,15 @@ export function requireDataByteLength(byteLength: number, last?: TensorFacts): v
 
 function requireName(name: string): void {
   requireString('the name of a tensor', name);
-  if (name === METADATA_NAME)
-    refuseTensor('expected another name: this one stands for the metadata', name);
-  if (LONE_SURROGATE.test(name)) {
-    refuseTensor('expected Unicode text as its name, found a lone surrogate', name);
-  }
+  const problem = nameProblem(name);
+  if (problem !== undefined) refuseTensor(problem, name);
+}
+
+/** Why no tensor can have a name; undefined for one that it can have. */
+export function nameProblem(name: string): string | undefined {
+  if (name === METADATA_NAME) return 'expected another name: this one stands for the metadata';
+  if (!LONE_SURROGATE.test(name)) return undefined;
+  return 'expected Unicode text as its name, found a lone surrogate';
 }
 
 function encodeHeader(

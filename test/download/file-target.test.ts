@@ -60,6 +60,8 @@ it('copies one file of the Hub, and leaves nothing beside it', async () => {
     deleted: [],
     undeleted: [],
     skipped: [],
+    cast: [],
+    overflowed: new Map(),
   });
   expect([isWhole(), namesIn(folder)]).toEqual([true, ['my.safetensors']]);
   const again = await downloadFrom(hub(), source, path);

@@ -12,6 +12,7 @@ import {
   SliceError,
   TensorNotFoundError,
 } from '../../src/errors/errors.js';
+import { SelectionError } from '../../src/selection/selection-error.js';
 import { parse, textOf, walk } from '../support/source-tree.js';
 
 /** Codes of a union type of src/errors/errors.ts, without those of the unions it includes. */
@@ -43,6 +44,7 @@ const OWN_CLASS = [
   new TensorNotFoundError('x', []),
   new FileClosedError(),
   new FileChangedError('shorter'),
+  new SelectionError([]),
 ];
 
 describe('docs/errors.md', () => {

@@ -1,5 +1,5 @@
 /** Bytes in memory behind both kinds of storages. */
-import { MadeStorage, type StorageBytes } from '../../src/foreign/made-storage.js';
+import { MadeStorage, type StorageBytes } from '../../src/storage/made.js';
 import { MemoryStorage } from '../../src/storage/memory.js';
 
 /** A storage that gives views, as a mapping does. */

@@ -5,11 +5,16 @@ import * as browser from '../../src/remote-browser.js';
 import { textOf } from '../support/source-tree.js';
 
 /** What only Node has. */
-const CALLS = ['download'];
+const CALLS = ['SelectionError', 'download'];
 const TYPES = [
+  'CastReport',
+  'CastTarget',
   'DownloadOptions',
   'DownloadResult',
   'DownloadedFile',
+  'SelectableInfo',
+  'SelectedAs',
+  'SelectionOptions',
   'TensorChoice',
   'TransferOptions',
 ];

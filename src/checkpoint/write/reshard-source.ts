@@ -83,6 +83,13 @@ export class SourceTensors implements TensorTable, HeaderEntries {
     return { text: header.source, start: header.nameAt(this.entry(number)) };
   }
 
+  /** Where the bytes of a tensor are. */
+  payload(number: number): FilePayload {
+    const { header, storage } = this.#shard(number);
+    const position = header.dataStart + header.begin(this.entry(number));
+    return { kind: 'file', storage, position };
+  }
+
   /** Keeps four bytes per tensor. */
   layOut(numbers: readonly number[], metadata: MetadataInput | null): WritableLayout {
     const { header, numbers: order, byteLength } = layOutEntries(this, numbers, metadata);
@@ -101,15 +108,13 @@ export class SourceTensors implements TensorTable, HeaderEntries {
     let begin = 0;
     for (let i = 0; i < numbers.length; ) {
       const first = numbers[i] as number;
-      const { header, storage } = this.#shard(first);
-      const start = header.begin(this.entry(first));
+      const start = this.header(first).begin(this.entry(first));
       let end = start;
       do {
-        end = header.end(this.entry(numbers[i] as number));
+        end = this.header(first).end(this.entry(numbers[i] as number));
         i++;
       } while (i < numbers.length && this.#continues(numbers[i] as number, first, end));
-      const payload: FilePayload = { kind: 'file', storage, position: header.dataStart + start };
-      yield { begin, spec: { byteLength: end - start, payload } };
+      yield { begin, spec: { byteLength: end - start, payload: this.payload(first) } };
       begin += end - start;
     }
   }

@@ -4,6 +4,13 @@ import { dirname } from 'node:path';
 import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
 import { requireLittleEndianHost } from '../../format/dtype.js';
 import { runAsync } from '../../io/steps.js';
+import type { CastReport } from '../../selection/cast-report.js';
+import {
+  readSelection,
+  SELECTION_OPTIONS,
+  type SelectionOptions,
+  selectsAll,
+} from '../../selection/options.js';
 import { reshardMetadata } from '../../shards/metadata.js';
 import { openShards } from '../open.js';
 import {
@@ -15,10 +22,14 @@ import {
 import { inLockedFolder } from './locked-folder.js';
 import { findOtherFiles, type OtherFiles } from './other-files.js';
 import { type CheckpointLayoutOptions, LAYOUT_OPTIONS, planCheckpoint } from './plan.js';
+import { type SelectedTensors, selectTensors } from './reshard-selection.js';
 import { SourceTensors } from './reshard-source.js';
 
 /** Options of {@link reshard}; those of the layout are the target's. */
-export interface ReshardOptions extends CheckpointLayoutOptions, WriteCheckpointOptions {
+export interface ReshardOptions
+  extends CheckpointLayoutOptions,
+    WriteCheckpointOptions,
+    SelectionOptions {
   /**
    * Also copies the files beside the weights: `config.json`, tokenizer, chat template, README, license,
    * code and all others of up to 256 MiB. Left out by default.
@@ -29,13 +40,19 @@ export interface ReshardOptions extends CheckpointLayoutOptions, WriteCheckpoint
 const RESHARD_OPTIONS: OptionNames<ReshardOptions> = {
   ...LAYOUT_OPTIONS,
   ...WRITE_OPTIONS,
+  ...SELECTION_OPTIONS,
   copyOtherFiles: true,
 };
+
+/** Tensors as they are. */
+function allOf(table: SourceTensors): SelectedTensors {
+  return { table, metadataOf: (metadata) => metadata, report: { cast: [], overflowed: new Map() } };
+}
 
 const NO_OTHER_FILES: OtherFiles = { files: [], skipped: [] };
 
 /** Result of {@link reshard}. */
-export interface ReshardedCheckpoint extends WrittenCheckpoint {
+export interface ReshardedCheckpoint extends WrittenCheckpoint, CastReport {
   /** Keys of metadata for which files of the source have different values that were not all kept. */
   readonly conflicts: readonly string[];
   /** Names of the files beside the weights that were copied. */
@@ -63,6 +80,11 @@ export interface ReshardedCheckpoint extends WrittenCheckpoint {
  * have it agree on its value, and is dropped if they don't. In a single file, shards win over the
  * index. Aliases stay aliases.
  *
+ * With `names`, `rename`, `dtype` or `select` only some tensors are taken, or under other names, or as
+ * another dtype. They are cast on this thread, a few megabytes at a time, rounded as torch does it.
+ * Memory is then needed for every tensor's name and facts. The files beside the weights are copied as
+ * they are: a `config.json` still names the old dtype. An alias goes with its tensor.
+ *
  * With `copyOtherFiles` the target is a model that other programs load. From the folder of the index or
  * single file it takes all files but weights of any format (`.safetensors`, `.bin`, `.gguf`, `.onnx` …),
  * their indexes, and names that begin with a dot. Folders within are left out. In a snapshot of the Hub's
@@ -72,12 +94,18 @@ export interface ReshardedCheckpoint extends WrittenCheckpoint {
  * @throws As `openCheckpoint` and `saveCheckpoint`; FormatError `SAFETENSORS_INDEX_MISMATCH` when the
  *   index names a tensor that is not there; `SAFETENSORS_UNSAFE_SHARD_NAME` also for a link out of the
  *   folder among the other files, FileChangedError when one of them changes while it is copied
+ * @throws TensorNotFoundError for a name that there is not, InvalidTensorError for a name that two tensors get,
+ *   SafetensorsError `SAFETENSORS_DTYPE_MISMATCH` for a cast that there is not, SelectionError for several
+ *   of these; all before anything is written
  *
  * @example
  * ```ts
  * const options = { maxShardSize: Infinity, copyOtherFiles: true };
  * const { files, copied } = await reshard('my-model', 'merged', options);
  * console.log(files, copied); // → [ 'model.safetensors' ] [ 'config.json' ]
+ *
+ * const { cast, overflowed } = await reshard('my-model', 'half', { dtype: 'F16' });
+ * console.log(cast, overflowed.size); // → [ 'embed.weight', 'norm.weight' ] 0
  * ```
  */
 export async function reshard(
@@ -89,6 +117,7 @@ export async function reshard(
   requireOptions(options, RESHARD_OPTIONS);
   const { copyOtherFiles = false } = options;
   requireBoolean('copyOtherFiles', copyOtherFiles);
+  const selection = readSelection(options);
   // Locked before the source is read: both may be one folder, into which another process saves.
   return await inLockedFolder(target, options, async (folder) => {
     // No need to map files that are only copied.
@@ -97,16 +126,22 @@ export async function reshard(
       const from = dirname(shards.files.path);
       const others = copyOtherFiles ? findOtherFiles(from, folder) : NO_OTHER_FILES;
       const tensors = new SourceTensors(shards);
-      const files = Array.from(shards, (file) => file.metadata);
+      const given = Array.from(shards, (file) => file.metadata);
+      const { table, metadataOf, report } = selectsAll(selection)
+        ? allOf(tensors)
+        : selectTensors(tensors, shards.files, given, selection);
+      const files = given.map(metadataOf);
+      const { index } = shards.files;
+      const ofIndex = index && { metadata: metadataOf(index.metadata), jsonKeys: index.jsonKeys };
       let conflicts: readonly string[] = [];
-      const plan = planCheckpoint(tensors, options, (split) => {
-        const merged = reshardMetadata(files, shards.files.index, split);
+      const plan = planCheckpoint(table, options, (split) => {
+        const merged = reshardMetadata(files, ofIndex, split);
         conflicts = merged.conflicts;
         return merged;
       });
       const written = await writeCheckpoint(folder, plan, options, others.files);
       const copied = others.files.map(({ name }) => name);
-      return { ...written, conflicts, copied, skipped: others.skipped };
+      return { ...written, ...report, conflicts, copied, skipped: others.skipped };
     } finally {
       shards.close({});
     }

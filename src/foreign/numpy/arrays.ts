@@ -1,11 +1,11 @@
 /** The arrays of a file: of an `.npy` file the only one, of an `.npz` archive its members. */
 
 import { type ErrorContext, ForeignFormatError, quoteName } from '../../errors/errors.js';
+import type { StorageBytes } from '../../storage/made.js';
 import type { Storage } from '../../storage/storage.js';
 import type { ForeignTensor } from '../foreign-tensor.js';
 import { InflatedEntries } from '../inflated-data.js';
 import type { ForeignLimits } from '../limits.js';
-import type { StorageBytes } from '../made-storage.js';
 import { tensorData } from '../tensor-data.js';
 import { checkLayout, type TensorLayout } from '../tensor-layout.js';
 import { type Change, changeOf } from '../value-changes.js';

@@ -1,7 +1,7 @@
 /** A checkpoint that was read, before its file is mapped: tensors as the pickle says them, places of storages. */
 
+import type { StorageBytes } from '../../storage/made.js';
 import type { Storage } from '../../storage/storage.js';
-import type { StorageBytes } from '../made-storage.js';
 import type { PickleValue } from '../pickle/values.js';
 import type { TorchStorage } from './values.js';
 

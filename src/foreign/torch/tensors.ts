@@ -2,9 +2,9 @@
 
 import { type ErrorContext, ForeignFormatError, quoteName } from '../../errors/errors.js';
 import type { Dtype } from '../../format/dtype.js';
+import type { StorageBytes } from '../../storage/made.js';
 import type { Storage } from '../../storage/storage.js';
 import type { ForeignTensor } from '../foreign-tensor.js';
-import type { StorageBytes } from '../made-storage.js';
 import type { PickleValue } from '../pickle/values.js';
 import { tensorData } from '../tensor-data.js';
 import {

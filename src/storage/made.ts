@@ -5,8 +5,8 @@
 
 import { FileClosedError } from '../errors/errors.js';
 import { allocate } from '../errors/out-of-memory.js';
-import { emptyBuffers } from '../storage/empty-buffers.js';
-import type { BufferRange, Storage } from '../storage/storage.js';
+import { emptyBuffers } from './empty-buffers.js';
+import type { BufferRange, Storage } from './storage.js';
 
 /** Bytes of a storage, from `begin` on. */
 export interface StorageBytes {

@@ -1,0 +1,82 @@
+/** The tensors that `reshard` takes when the caller selects, renames or casts some. */
+
+import { type TensorInfo, tensorInfo } from '../../file/facts.js';
+import { castBytes } from '../../selection/cast-bytes.js';
+import { type CastReport, counterOf } from '../../selection/cast-report.js';
+import type { SelectionOptions } from '../../selection/options.js';
+import { type Selected, Selection, selectionSource } from '../../selection/select.js';
+import type { CheckpointFiles } from '../find-files.js';
+import { type AnyEntry, type TensorTable, tableOf } from './plan.js';
+import type { SourceTensors } from './reshard-source.js';
+
+/** A tensor of the source. */
+interface SourceTensor {
+  readonly number: number;
+  readonly name: string;
+  readonly info: TensorInfo;
+}
+
+type Metadata = ReadonlyMap<string, string> | null;
+
+/** Tensors to be written, and what becomes of the metadata of the source. */
+export interface SelectedTensors {
+  readonly table: TensorTable;
+  metadataOf(metadata: Metadata): Metadata;
+  /** Filled while the tensors are written. */
+  readonly report: CastReport;
+}
+
+/**
+ * Selects tensors. Makes objects for each.
+ *
+ * @throws As `Selection.of`
+ */
+export function selectTensors(
+  tensors: SourceTensors,
+  { path, index }: CheckpointFiles,
+  files: readonly Metadata[],
+  options: SelectionOptions,
+): SelectedTensors {
+  const given = Array.from(tensors.byteLengths, (_, number): SourceTensor => {
+    const [header, entry] = [tensors.header(number), tensors.entry(number)];
+    return { number, name: header.name(entry), info: tensorInfo(header, entry) };
+  });
+  const names = new Set(given.map(({ name }) => name));
+  const metadata = index === null ? (files[0] ?? null) : index.metadata;
+  const selection = new Selection(options, selectionSource(names, metadata, path));
+  const selected = selection.of(given);
+  const overflowed = new Map<string, number>();
+  const entries = selected.map((tensor) => entryOf(tensors, tensor, overflowed));
+  const cast = selected.flatMap((tensor) => (tensor.cast === null ? [] : tensor.name));
+  const metadataOf = selection.metadataOf(selected);
+  return { table: tableOf(entries), metadataOf, report: { cast, overflowed } };
+}
+
+function entryOf(
+  tensors: SourceTensors,
+  { tensor: { number, info }, name, cast }: Selected<SourceTensor>,
+  overflowed: Map<string, number>,
+): AnyEntry {
+  const { dtype, shape } = info;
+  const payload = tensors.payload(number);
+  const byteLength = tensors.byteLengths[number] as number;
+  if (cast === null) return { name, dtype, shape, byteLength, payload };
+  const source = { storage: payload.storage, begin: payload.position, byteLength };
+  const { storage, byteLength: newByteLength } = castBytes(
+    source,
+    cast,
+    counterOf(overflowed, name),
+  );
+  return {
+    name,
+    dtype: cast.to,
+    shape,
+    byteLength: newByteLength,
+    payload: {
+      kind: 'memory',
+      window: (begin, end) => storage.window(begin, end),
+      verify: () => storage.verify(),
+      storage: undefined,
+    },
+  };
+}

@@ -1,0 +1,137 @@
+/** Tensors that are renamed and cast while they arrive. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { beforeEach, expect, it } from 'vitest';
+import { keptByteLength, PIECE_BYTE_LENGTH, piecesFrom } from '../../src/download/pieces.js';
+import type { PlannedFile } from '../../src/download/planned-file.js';
+import { openCheckpoint, reshard } from '../../src/index.js';
+import type { RemoteFile } from '../../src/remote/remote-file.js';
+import { fileBytes, temporaryPath } from '../support/make-file.js';
+import { breakingFetch, downloadFrom, emptyFolder, namesIn, noise, useHub } from './downloads.js';
+
+/** Of floats: more than one piece. */
+const LENGTH = 1_500_001;
+
+/** Patterns that are mostly finite in each dtype. */
+function floats(length: number): Uint8Array {
+  const values = Float32Array.from(noise(4 * length), (byte, i) => (byte - 128) / (1 + (i % 5)));
+  const bytes = new Uint8Array(values.buffer, 0, 4 * length);
+  values[7] = 1e6;
+  return bytes;
+}
+
+const FILE = fileBytes(
+  [
+    { name: 'mask', dtype: 'U8', shape: [3], bytes: Uint8Array.of(1, 2, 3) },
+    { name: 'a', dtype: 'F32', shape: [LENGTH], bytes: floats(LENGTH) },
+    { name: 'ids', dtype: 'U8', shape: [5], bytes: noise(5) },
+    { name: 'b', dtype: 'F32', shape: [LENGTH], bytes: floats(LENGTH) },
+    { name: 'c', dtype: 'BF16', shape: [LENGTH], bytes: noise(2 * LENGTH) },
+    { name: 'd', dtype: 'F32', shape: [2], bytes: floats(2) },
+  ],
+  { metadata: { format: 'pt', tied: 'a' } },
+);
+const hub = useHub({
+  'org/one': { files: { 'model.safetensors': FILE, 'config.json': '{}' } },
+});
+const source = 'hf://org/one';
+
+let folder = '';
+let local = '';
+beforeEach(() => {
+  folder = emptyFolder('target');
+  local = temporaryPath('local.safetensors');
+  writeFileSync(local, FILE);
+});
+
+const options = {
+  rename: (name: string): string => `model.${name}`,
+  dtype: 'F16',
+  maxShardSize: 3_000_000,
+} as const;
+
+it('writes the files that reshard writes', async () => {
+  const expected = temporaryPath('expected');
+  const resharded = await reshard(local, expected, { ...options, durable: false });
+  const { cast, overflowed, files } = await downloadFrom(hub(), source, folder, options);
+  expect(files.map(({ name }) => name)).toContain('config.json');
+  for (const name of namesIn(expected)) {
+    const [actual, wanted] = [folder, expected].map((path) => readFileSync(join(path, name)));
+    expect([name, wanted?.equals(actual as Uint8Array)]).toEqual([name, true]);
+  }
+  expect([...cast].sort()).toEqual([...resharded.cast].sort());
+  expect(cast).toHaveLength(4);
+  expect([...overflowed].sort()).toEqual([...resharded.overflowed].sort());
+  expect(overflowed.get('model.a')).toBe(1);
+  using checkpoint = openCheckpoint(folder);
+  expect(checkpoint.getTensor('model.tied').name).toBe('model.a');
+});
+
+it('goes on where it broke, also in the middle of an element, and tells of progress', async () => {
+  const widened = { names: ['c', 'ids', 'a'], dtype: 'F32' } as const;
+  const expected = temporaryPath('expected.safetensors');
+  await downloadFrom(hub(), `${source}/model.safetensors`, expected, widened);
+  for (const byteLength of [2_000_003, 5_000_001, 7_000_002]) {
+    const path = join(folder, `${byteLength}.safetensors`);
+    const one = `${source}/model.safetensors`;
+    const cut = { ...widened, fetch: breakingFetch(byteLength) };
+    await expect(downloadFrom(hub(), one, path, cut)).rejects.toThrow('the line is cut');
+    const done: number[] = [];
+    const { presentByteLength } = await downloadFrom(hub(), one, path, {
+      ...widened,
+      onProgress: ({ bytes, totalBytes }) => {
+        expect(bytes).toBeLessThanOrEqual(totalBytes);
+        done.push(bytes);
+      },
+    });
+    expect(presentByteLength).toBeGreaterThan(0);
+    expect(done).toEqual(done.toSorted((a, b) => a - b));
+    expect(readFileSync(path).equals(readFileSync(expected))).toBe(true);
+  }
+});
+
+it('recognises what it has finished, and not what has another dtype', async () => {
+  await downloadFrom(hub(), source, folder, { dtype: 'BF16' });
+  const again = await downloadFrom(hub(), source, folder, { dtype: 'BF16' });
+  expect(again.receivedByteLength).toBe(0);
+  const other = await downloadFrom(hub(), source, folder, { dtype: 'F16' });
+  expect(other.receivedByteLength).toBeGreaterThan(4 * LENGTH);
+});
+
+it('reports problems before a tensor is fetched', async () => {
+  const select = (): { dtype: 'F8_E5M2' } => ({ dtype: 'F8_E5M2' });
+  await expect(downloadFrom(hub(), source, folder, { select })).rejects.toMatchObject({
+    code: 'SAFETENSORS_INVALID_SELECTION',
+  });
+  expect(namesIn(folder)).toEqual([]);
+});
+
+it('cuts pieces between elements, and goes on with whole ones', () => {
+  const file = { path: 'a' } as RemoteFile;
+  const cast = { from: 'F64', to: 'F16', onTooLarge: () => {} } as const;
+  const end = 3 + 8 * 600_000;
+  const planned: PlannedFile = {
+    name: 'x',
+    byteLength: 0,
+    segments: [
+      { file, begin: 0, end: 3 },
+      { file, begin: 3, end, cast },
+    ],
+    hash: null,
+    version: null,
+  };
+  const pieces = [...piecesFrom(planned, 0)].flatMap((piece) =>
+    piece.file === null ? [] : piece.runs.map((run) => [run.begin, run.end]),
+  );
+  const first = 3 + 8 * Math.floor((PIECE_BYTE_LENGTH - 3) / 8);
+  expect(pieces).toEqual([
+    [0, 3],
+    [3, first],
+    [first, end],
+  ]);
+  expect([2, 3, 4, 5, 6, 100].map((length) => keptByteLength(planned, length))).toEqual([
+    2, 3, 3, 5, 5, 99,
+  ]);
+  const [next] = piecesFrom(planned, 5);
+  expect(next?.file === null ? null : next?.begin).toBe(11);
+});

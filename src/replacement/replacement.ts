@@ -74,7 +74,7 @@ function tryTo(action: () => void): boolean {
 
 /** One replacement under way. Ends with `commit` or `discard`. */
 export class Replacement implements WrittenFile {
-  /** The temporary file, for writing. */
+  /** The temporary file, for writing, and for reading what was written. */
   readonly fd: number;
   /** The target as the caller named it, for messages. */
   readonly path: string;
@@ -101,7 +101,7 @@ export class Replacement implements WrittenFile {
     // At no moment may anybody read the new file who could not read the old one.
     const mode = like === undefined ? 0o666 : like.stats.mode & 0o600;
     try {
-      this.fd = openSync(this.#temporary, isKept ? keptFlags() : 'wx', mode);
+      this.fd = openSync(this.#temporary, isKept ? keptFlags() : 'wx+', mode);
     } catch (error) {
       throw aboutFile(error, label);
     }

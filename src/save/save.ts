@@ -5,12 +5,13 @@ import type { NamedValues } from '../errors/named-values.js';
 import { requireLittleEndianHost } from '../format/dtype.js';
 import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../format/header-writer.js';
 import { locate, type PathLike } from '../io/paths.js';
-import { TRANSFER_OPTIONS, Transfer, type TransferOptions } from '../io/transfer.js';
+import { TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
 import { Replacement } from '../replacement/replacement.js';
+import { replaceFile } from './replace-file.js';
 import { SourceFiles } from './source-files.js';
 import type { TensorBytes } from './tensor-bytes.js';
 import { readTensors, readTensorsAndStreams, type TensorInput } from './tensor-input.js';
-import { writeLayout, writeLayoutSync } from './tensor-writes.js';
+import { writeLayoutSync } from './tensor-writes.js';
 
 /** Options of {@link saveFileSync}. */
 export interface SaveSyncOptions extends HeaderOptions {
@@ -71,26 +72,9 @@ export async function saveFile(
 ): Promise<void> {
   requireLittleEndianHost();
   requireOptions(options, SAVE_OPTIONS);
-  const { location, label } = locate(path);
   const durable = durableOf(options);
   const layout = layOut(readTensorsAndStreams(tensors), options);
-  const { byteLength, placed } = layout;
-  const transfer = new Transfer(byteLength, options);
-  transfer.signal?.throwIfAborted();
-  const sources = new SourceFiles(placed.map(({ spec }) => spec));
-  try {
-    const replacement = await Replacement.open(location, label, { byteLength, durable });
-    try {
-      await writeLayout(replacement, layout, sources, transfer);
-      sources.verify();
-      transfer.finish();
-      await replacement.commit(transfer.signal);
-    } finally {
-      replacement.discard();
-    }
-  } finally {
-    sources.end();
-  }
+  await replaceFile(path, layout, { ...options, durable, verify: false });
 }
 
 /**

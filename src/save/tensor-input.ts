@@ -7,7 +7,8 @@ import { argumentTypeError } from '../errors/arguments.js';
 import { FileClosedError, quoteName, refuseTensor } from '../errors/errors.js';
 import { type NamedValues, pairsOf } from '../errors/named-values.js';
 import { readSpec, type TensorFacts, type TensorSpec } from '../format/tensor-spec.js';
-import type { LendingStorage } from '../storage/storage.js';
+import { MadeStorage, type StorageBytes } from '../storage/made.js';
+import { isLending, type LendingStorage, type Storage } from '../storage/storage.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
 import { isDetached, isTensorBytes, type TensorBytes, viewOf } from './tensor-bytes.js';
 import { isTensorStream, readStream, type TensorStream } from './tensor-stream.js';
@@ -95,6 +96,27 @@ export function payloadOfTensor(
   const found = `${tensor.dtype} of shape [${tensor.shape.join(', ')}]`;
   if (found !== declared) refuseTensor(`expected ${declared}, as declared, found ${found}`, name);
   return ofTensor(name, tensor);
+}
+
+/**
+ * Where bytes of an open file are: in the file, or in windows that are made of it. Nobody else may have memory
+ * of the storage, in which they could have been changed.
+ */
+export function payloadOfBytes({ storage, begin }: StorageBytes): MemoryPayload | FilePayload {
+  if (isLending(storage)) return { kind: 'file', storage, position: begin };
+  return {
+    kind: 'memory',
+    window: (from, to) => storage.window(begin + from, begin + to),
+    verify: () => storage.verify(),
+    storage: lendingSourceOf(storage),
+  };
+}
+
+/** The file from which bytes are made, if there is one. */
+function lendingSourceOf(storage: Storage): LendingStorage | undefined {
+  let found = storage;
+  while (found instanceof MadeStorage) found = found.source.storage;
+  return isLending(found) ? found : undefined;
 }
 
 /**

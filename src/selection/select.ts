@@ -120,7 +120,7 @@ export class Selection<Info extends SelectableInfo> {
       const other = givenTo.get(newName);
       if (other !== undefined) problems.push(this.#nameTwice(newName, [other, name]));
       givenTo.set(newName, name);
-      const problem = newName === name ? undefined : nameProblem(newName);
+      const problem = nameProblem(newName);
       if (problem !== undefined) problems.push(this.#problem(problem, name));
       selected.push({ tensor, name: newName, cast: cast ?? null });
     }

@@ -7,6 +7,7 @@ import { LOCK_OPTIONS, type LockOptions } from '../../replacement/locks.js';
 import type { SaveSyncOptions } from '../../save/save.js';
 import { SourceFiles } from '../../save/source-files.js';
 import { writeLayout } from '../../save/tensor-writes.js';
+import { verifyLayout } from '../../save/verify-writes.js';
 import { FolderReplacement } from './folder-replacement.js';
 import { copyOtherFile, type OtherFile } from './other-files.js';
 import type { CheckpointPlan, PlannedFile } from './plan.js';
@@ -45,20 +46,22 @@ const FILES_AT_ONCE = 2;
 
 /**
  * Writes all files, then makes them the checkpoint of the folder, which is locked. Streams are read one
- * at a time. Other files are copied last, and take their places with the checkpoint.
+ * at a time. Other files are copied last, and take their places with the checkpoint. With `verify` every file
+ * of tensors is read again and compared before any takes its place.
  */
 export async function writeCheckpoint(
   folder: string,
   plan: CheckpointPlan,
   options: WriteCheckpointOptions,
   otherFiles: readonly OtherFile[] = [],
+  verify = false,
 ): Promise<WrittenCheckpoint> {
   const { durable = true } = options;
   const { files, pattern, totalSize } = plan;
-  const lengths = [...files.map(({ layout }) => layout), ...otherFiles];
-  const byteLength = lengths.reduce((sum, file) => sum + file.byteLength, 0);
+  const tensorsByteLength = sumOf(files.map(({ layout }) => layout));
+  const byteLength = tensorsByteLength + sumOf(otherFiles);
   const failures: unknown[] = [];
-  const transfer = new Transfer(byteLength, options, () => {
+  const transfer = new Transfer(byteLength + (verify ? tensorsByteLength : 0), options, () => {
     if (failures.length > 0) throw failures[0];
   });
   const index = plan.index === null ? null : pattern.indexFilename;
@@ -73,7 +76,7 @@ export async function writeCheckpoint(
     const replacement = await FolderReplacement.open(folder, pattern, allNames, { durable });
     try {
       const writes = [
-        ...files.map((file) => () => writeFile(file, replacement, sources, transfer)),
+        ...files.map((file) => () => writeFile(file, replacement, sources, transfer, verify)),
         ...otherFiles.map((file) => () => copyOtherFile(file, replacement, transfer)),
       ];
       const waiting = writes.values();
@@ -99,14 +102,20 @@ export async function writeCheckpoint(
   }
 }
 
+function sumOf(files: readonly { readonly byteLength: number }[]): number {
+  return files.reduce((sum, { byteLength }) => sum + byteLength, 0);
+}
+
 async function writeFile(
   { name, layout }: PlannedFile,
   replacement: FolderReplacement,
   sources: SourceFiles,
   transfer: Transfer,
+  verify: boolean,
 ): Promise<void> {
   const file = await replacement.create(name, layout.byteLength);
   await writeLayout(file, layout, sources, transfer);
+  if (verify) await verifyLayout(file, layout, sources, transfer.part);
   await file.finish(transfer.signal);
 }
 

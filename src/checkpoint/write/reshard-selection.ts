@@ -1,6 +1,7 @@
 /** The tensors that `reshard` takes when the caller selects, renames or casts some. */
 
 import { type TensorInfo, tensorInfo } from '../../file/facts.js';
+import { payloadOfBytes } from '../../save/tensor-input.js';
 import { castBytes } from '../../selection/cast-bytes.js';
 import { type CastReport, counterOf } from '../../selection/cast-report.js';
 import type { SelectionOptions } from '../../selection/options.js';
@@ -62,21 +63,7 @@ function entryOf(
   const byteLength = tensors.byteLengths[number] as number;
   if (cast === null) return { name, dtype, shape, byteLength, payload };
   const source = { storage: payload.storage, begin: payload.position, byteLength };
-  const { storage, byteLength: newByteLength } = castBytes(
-    source,
-    cast,
-    counterOf(overflowed, name),
-  );
-  return {
-    name,
-    dtype: cast.to,
-    shape,
-    byteLength: newByteLength,
-    payload: {
-      kind: 'memory',
-      window: (begin, end) => storage.window(begin, end),
-      verify: () => storage.verify(),
-      storage: undefined,
-    },
-  };
+  const bytes = castBytes(source, cast, counterOf(overflowed, name));
+  const { byteLength: newByteLength } = bytes;
+  return { name, dtype: cast.to, shape, byteLength: newByteLength, payload: payloadOfBytes(bytes) };
 }

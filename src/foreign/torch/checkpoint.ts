@@ -1,10 +1,18 @@
 /** An open checkpoint of torch. */
 
 import type { Storage } from '../../storage/storage.js';
+import type { ArchiveContent } from '../checksums.js';
 import { ForeignFile } from '../foreign-file.js';
 import type { ForeignTensor } from '../foreign-tensor.js';
 import type { PlainValue } from './plain-values.js';
 import type { RootKeys } from './roots.js';
+
+/** What a checkpoint has beside its tensors. */
+interface CheckpointFacts {
+  readonly root: RootKeys;
+  readonly values: PlainValue;
+  readonly archive: ArchiveContent | undefined;
+}
 
 /**
  * A checkpoint of torch, opened by `openTorchCheckpoint`. Its tensors are those of the state dict at
@@ -24,15 +32,10 @@ export class TorchCheckpoint extends ForeignFile {
   readonly #values: PlainValue;
 
   /** @internal Takes ownership of the storage. */
-  constructor(
-    storage: Storage,
-    tensors: readonly ForeignTensor[],
-    root: RootKeys,
-    values: PlainValue,
-  ) {
-    super(storage, tensors);
-    this.root = Object.freeze([...root]);
-    this.#values = values;
+  constructor(storage: Storage, tensors: readonly ForeignTensor[], facts: CheckpointFacts) {
+    super(storage, tensors, facts.archive);
+    this.root = Object.freeze([...facts.root]);
+    this.#values = facts.values;
   }
 
   /**

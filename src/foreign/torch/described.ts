@@ -2,6 +2,7 @@
 
 import type { StorageBytes } from '../../storage/made.js';
 import type { Storage } from '../../storage/storage.js';
+import type { ArchiveContent } from '../checksums.js';
 import type { PickleValue } from '../pickle/values.js';
 import type { TorchStorage } from './values.js';
 
@@ -10,6 +11,8 @@ export interface DescribedCheckpoint {
   /** The outermost value. */
   readonly value: PickleValue;
   readonly isBigEndian: boolean;
+  /** The records of storages that the pickle names; the legacy stream has none. */
+  readonly archive: ArchiveContent | undefined;
   /** Where the bytes of storages are; called once, with the storage of the whole file. */
   placesIn(file: Storage): (storage: TorchStorage) => StorageBytes;
 }

@@ -75,6 +75,7 @@ function readStream(
   return {
     value,
     isBigEndian: false,
+    archive: undefined,
     placesIn: (whole) => (storage) => ({
       storage: whole,
       begin: begins.get(storage) as number,

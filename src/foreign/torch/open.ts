@@ -121,7 +121,8 @@ function openOne(
     const placed = stateDictAt(value, keys, maxDepth, context);
     const tensorsOf = checkTensors(named(placed, context), described, options, context);
     const values = plainValueOf(value, maxDepth, context);
-    return (storage) => new TorchCheckpoint(storage, tensorsOf(storage), keys, values);
+    const facts = { root: keys, values, archive: described.archive };
+    return (storage) => new TorchCheckpoint(storage, tensorsOf(storage), facts);
   });
 }
 

@@ -52,6 +52,7 @@ export function readZipCheckpoint(
   return {
     value,
     isBigEndian,
+    archive: { entries: [...entries.values()], limits: options.archive },
     placesIn: (whole) => {
       const inflated = new InflatedEntries(whole, options.archive);
       return (storage) => inflated.dataOf(entries.get(storage) as ArchiveEntry);

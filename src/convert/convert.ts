@@ -1,0 +1,248 @@
+/** `convert`: checkpoints of torch, arrays of NumPy and safetensors to safetensors. */
+
+import { basename } from 'node:path';
+import {
+  WRITE_OPTIONS,
+  type WriteCheckpointOptions,
+  type WrittenCheckpoint,
+  writeCheckpoint,
+} from '../checkpoint/write/execute-plan.js';
+import { inLockedFolder } from '../checkpoint/write/locked-folder.js';
+import {
+  type AnyEntry,
+  type CheckpointLayoutOptions,
+  LAYOUT_OPTIONS,
+  planCheckpoint,
+  tableOf,
+} from '../checkpoint/write/plan.js';
+import {
+  argumentRangeError,
+  type OptionNames,
+  requireBoolean,
+  requireOptions,
+} from '../errors/arguments.js';
+import { pairsOf } from '../errors/named-values.js';
+import type { ForeignTensorInfo } from '../foreign/foreign-file.js';
+import { OPEN_TORCH_OPTIONS, type OpenTorchOptions } from '../foreign/torch/open.js';
+import type { RootKeys } from '../foreign/torch/roots.js';
+import { requireLittleEndianHost } from '../format/dtype.js';
+import { encodeMetadata, layOut, type MetadataInput } from '../format/header-writer.js';
+import { pathText } from '../io/paths.js';
+import { requireTransferOptions } from '../io/transfer.js';
+import { replaceFile } from '../save/replace-file.js';
+import type { CastReport } from '../selection/cast-report.js';
+import { readSelection, SELECTION_OPTIONS, type SelectionOptions } from '../selection/options.js';
+import { Selection } from '../selection/select.js';
+import { SHARD_EXTENSION } from '../shards/shard-paths.js';
+import { planSharing, type SharedMode } from '../shards/shared-tensors.js';
+import type { SplitSummary } from '../shards/split.js';
+import { convertedTensors } from './entries.js';
+import { type ConvertedMetadata, convertedMetadata } from './metadata.js';
+import { openSource } from './open-source.js';
+import type { ConversionSource, SourceTensor } from './source.js';
+
+/** How the source is read. */
+type SourceOptions = Omit<OpenTorchOptions, 'storage' | 'guard'>;
+
+/** Options of {@link convert}. */
+export interface ConvertOptions
+  extends SourceOptions,
+    SelectionOptions<ForeignTensorInfo>,
+    CheckpointLayoutOptions,
+    WriteCheckpointOptions {
+  /**
+   * Strings by key: as in `saveCheckpoint`. They win over what a safetensors source has.
+   */
+  readonly metadata?: MetadataInput | null | undefined;
+  /**
+   * What to do with tensors that share memory in a checkpoint of torch. By default, `dedupe`, equal ones are
+   * written once, and the other names are recorded in the metadata; `copy` writes all.
+   */
+  readonly shared?: SharedMode | undefined;
+  /**
+   * Compares checksums of the source, and the new files with what they were made of, before they take their
+   * places. True by default.
+   */
+  readonly verify?: boolean | undefined;
+}
+
+const { storage: _storage, guard: _guard, ...SOURCE_OPTIONS } = OPEN_TORCH_OPTIONS;
+
+const CONVERT_OPTIONS: OptionNames<ConvertOptions> = {
+  ...SOURCE_OPTIONS,
+  ...SELECTION_OPTIONS,
+  ...LAYOUT_OPTIONS,
+  ...WRITE_OPTIONS,
+  metadata: true,
+  shared: true,
+  verify: true,
+};
+
+/** Result of {@link convert}. */
+export interface ConvertedCheckpoint extends WrittenCheckpoint, CastReport {
+  /** For every name that was not written, the name of the tensor that was. */
+  readonly dropped: ReadonlyMap<string, string>;
+  /** Dropped names that are not in the metadata, because the key has another meaning there. */
+  readonly unrecorded: readonly string[];
+  /** With `dedupe`: groups of names that have bytes in common, which were written more than once. */
+  readonly overlaps: readonly (readonly string[])[];
+  /** The keys that lead to the state dict in a checkpoint of torch: as given, or chosen; empty otherwise. */
+  readonly root: RootKeys;
+}
+
+/**
+ * Converts a checkpoint to safetensors, off the event loop. Nothing of the source is run.
+ *
+ * `source` is a checkpoint of torch (`.pt`, `.pth`, `.bin`, `.ckpt`; its index when it is in several files),
+ * arrays of NumPy (`.npz`, `.npy`), a safetensors file, or a folder with one of these. Its first bytes say
+ * what it is. `target` is the path of a `.safetensors` file, or of a folder, which gets shards and an index
+ * when the tensors are larger than `maxShardSize`.
+ *
+ * The kernel copies what the source has as it stands; what is strided, big-endian, compressed or cast is made
+ * piece by piece. So little memory is needed, whatever the size: only the longest compressed storage is in
+ * memory as a whole. Everything that is wrong with names, dtypes and shapes is found before the first byte is
+ * written, and the new files take their places as with `saveFile` and `saveCheckpoint`: whole, or not at all.
+ *
+ * @throws ForeignFormatError as `openTorchCheckpoint` and `openNumpy`; `SAFETENSORS_CHECKSUM_MISMATCH` when
+ *   the source has other bytes than its checksums say
+ * @throws SelectionError for several problems with what was selected; one alone is thrown as it is
+ * @throws SafetensorsError `SAFETENSORS_VERIFICATION_FAILED`, `SAFETENSORS_SHARED_TENSORS`; as `saveFile` and
+ *   `saveCheckpoint`
+ */
+export async function convert(
+  source: string | URL,
+  target: string | URL,
+  options: ConvertOptions = {},
+): Promise<ConvertedCheckpoint> {
+  requireLittleEndianHost();
+  requireOptions(options, CONVERT_OPTIONS);
+  const selection = readSelection(options);
+  requireTransferOptions(options);
+  const { verify = true } = options;
+  requireBoolean('verify', verify);
+  const targetPath = pathText('target', target);
+  const given = metadataOf(options);
+  const { signal } = options;
+  const opened = await openSource(source, sourceOptionsOf(options), signal);
+  try {
+    const conversion = planConversion(opened, selection, options, given);
+    if (verify) await opened.verifyChecksums(signal);
+    const written = targetPath.endsWith(SHARD_EXTENSION)
+      ? await writeOne(targetPath, conversion, options, verify)
+      : await writeFolder(target, conversion, options, verify);
+    const { dropped, overlaps, unrecorded, cast } = conversion;
+    // To compare, everything is cast a second time.
+    const times = verify ? 2 : 1;
+    const overflowed = new Map(Array.from(conversion.overflowed, ([name, n]) => [name, n / times]));
+    const root = opened.root ?? [];
+    return { ...written, dropped, overlaps, unrecorded, cast, overflowed, root };
+  } finally {
+    opened.close();
+  }
+}
+
+/** What is to be written. */
+interface Conversion {
+  readonly entries: readonly AnyEntry[];
+  readonly dropped: ReadonlyMap<string, string>;
+  readonly overlaps: readonly (readonly string[])[];
+  readonly cast: readonly string[];
+  /** Counted again when everything is compared. */
+  readonly overflowed: ReadonlyMap<string, number>;
+  /** Names that could not be recorded; known when the metadata is planned. */
+  unrecorded: readonly string[];
+  metadataOf(split: SplitSummary): ConvertedMetadata;
+}
+
+/** Finds all that is wrong with the selection before anything is written. */
+function planConversion(
+  source: ConversionSource,
+  selectionOptions: SelectionOptions<ForeignTensorInfo>,
+  options: ConvertOptions,
+  given: ReadonlyMap<string, string>,
+): Conversion {
+  const selection = new Selection(selectionOptions, source);
+  const selected = selection.of(
+    source.tensors.map((facts): SourceTensor => {
+      const { name, dtype, shape } = facts;
+      return { name, info: { dtype, shape }, facts };
+    }),
+  );
+  const overflowed = new Map<string, number>();
+  const tensors = convertedTensors(selected, overflowed);
+  const memories = tensors.map(({ memory }) => memory);
+  const { dropped, overlaps } = planSharing(memories, options.shared ?? 'dedupe');
+  const { metadata } = source;
+  const metadataOf = selection.metadataOf(selected);
+  const sources = {
+    source: metadata && {
+      files: metadata.files.map(metadataOf),
+      index: metadata.index && {
+        metadata: metadataOf(metadata.index.metadata),
+        jsonKeys: metadata.index.jsonKeys,
+      },
+    },
+    given,
+    dropped,
+  };
+  return {
+    entries: tensors.map(({ entry }) => entry).filter(({ name }) => !dropped.has(name)),
+    dropped,
+    overlaps,
+    cast: selected.flatMap(({ name, cast }) => (cast === null || dropped.has(name) ? [] : name)),
+    overflowed,
+    unrecorded: [],
+    metadataOf: (split) => convertedMetadata(sources, split),
+  };
+}
+
+async function writeOne(
+  path: string,
+  conversion: Conversion,
+  options: ConvertOptions,
+  verify: boolean,
+): Promise<WrittenCheckpoint> {
+  for (const name of Object.keys(LAYOUT_OPTIONS)) {
+    if (options[name as keyof CheckpointLayoutOptions] === undefined) continue;
+    const expected = `left out where the target is a ${SHARD_EXTENSION} file, which is one file`;
+    throw argumentRangeError(name, expected, options[name as keyof CheckpointLayoutOptions]);
+  }
+  const { entries } = conversion;
+  const totalSize = entries.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  const metadata = conversion.metadataOf({ isSharded: false, metadata: { total_size: totalSize } });
+  conversion.unrecorded = metadata.unrecorded;
+  const layout = layOut(entries, { metadata: metadata.file });
+  const { durable = true } = options;
+  requireBoolean('durable', durable);
+  await replaceFile(path, layout, { ...options, durable, verify });
+  return { path, files: [basename(path)], index: null, totalSize, deleted: [], undeleted: [] };
+}
+
+async function writeFolder(
+  folder: string | URL,
+  conversion: Conversion,
+  options: ConvertOptions,
+  verify: boolean,
+): Promise<WrittenCheckpoint> {
+  const plan = planCheckpoint(tableOf(conversion.entries), options, (split) => {
+    const metadata = conversion.metadataOf(split);
+    conversion.unrecorded = metadata.unrecorded;
+    return metadata;
+  });
+  return await inLockedFolder(folder, options, (locked) =>
+    writeCheckpoint(locked, plan, options, [], verify),
+  );
+}
+
+function sourceOptionsOf(options: ConvertOptions): OpenTorchOptions {
+  const names = Object.keys(SOURCE_OPTIONS) as (keyof SourceOptions)[];
+  return Object.fromEntries(names.map((name) => [name, options[name]]));
+}
+
+/** Checked here, because an index accepts more than headers do. */
+function metadataOf({ metadata }: ConvertOptions): ReadonlyMap<string, string> {
+  if (metadata === null || metadata === undefined) return new Map();
+  const pairs = [...pairsOf(metadata, 'metadata')];
+  encodeMetadata(pairs);
+  return new Map(pairs);
+}

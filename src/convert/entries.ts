@@ -1,0 +1,54 @@
+/** Tensors that were selected, as they are written. */
+
+import type { AnyEntry } from '../checkpoint/write/plan.js';
+import type { Dtype } from '../format/dtype.js';
+import { elementCountOf } from '../format/tensor-spec.js';
+import { payloadOfBytes } from '../save/tensor-input.js';
+import { byteLengthOf, castBytes } from '../selection/cast-bytes.js';
+import { counterOf } from '../selection/cast-report.js';
+import type { Selected } from '../selection/select.js';
+import type { TensorMemory } from '../shards/shared-tensors.js';
+import type { SourceTensor } from './source.js';
+
+/** A tensor to be written, and where it lies in the source, to find those that share bytes. */
+export interface ConvertedTensor {
+  readonly entry: AnyEntry;
+  readonly memory: TensorMemory;
+}
+
+/**
+ * The tensors under their new names. `overflowed` counts elements that are too large for the dtype of a cast,
+ * by name, whenever they are cast.
+ */
+export function convertedTensors(
+  selected: readonly Selected<SourceTensor>[],
+  overflowed: Map<string, number>,
+): ConvertedTensor[] {
+  const castStorages = new CastStorages();
+  return selected.map(({ tensor, name, cast }) => {
+    const { facts } = tensor;
+    const { shape, storage } = facts;
+    const dtype = cast?.to ?? facts.dtype;
+    const bytes =
+      cast === null ? facts.data : castBytes(facts.data, cast, counterOf(overflowed, name));
+    const byteLength = byteLengthOf(dtype, elementCountOf(shape));
+    return {
+      entry: { name, dtype, shape, byteLength, payload: payloadOfBytes(bytes) },
+      memory: { ...facts, name, storage: castStorages.of(storage, cast?.to) },
+    };
+  });
+}
+
+/** Tensors that are cast share bytes only with those that are cast to the same dtype. */
+class CastStorages {
+  readonly #storages = new Map<unknown, Map<Dtype, object>>();
+
+  of(storage: unknown, to: Dtype | undefined): unknown {
+    if (to === undefined) return storage;
+    const casts = this.#storages.get(storage) ?? new Map<Dtype, object>();
+    this.#storages.set(storage, casts);
+    const cast = casts.get(to) ?? {};
+    casts.set(to, cast);
+    return cast;
+  }
+}

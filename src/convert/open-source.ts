@@ -1,0 +1,174 @@
+/** Opens what is to be converted. The first bytes of a file say what it is, not its name. */
+
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { openShards } from '../checkpoint/open.js';
+import { SourceTensors } from '../checkpoint/write/reshard-source.js';
+import { kindOf } from '../foreign/file-kind.js';
+import { ForeignFile } from '../foreign/foreign-file.js';
+import type { ForeignTensor } from '../foreign/foreign-tensor.js';
+import { openNumpy } from '../foreign/numpy/open-numpy.js';
+import { lookInto } from '../foreign/open-file.js';
+import type { TorchCheckpoint } from '../foreign/torch/checkpoint.js';
+import { type OpenTorchOptions, openTorchCheckpoint } from '../foreign/torch/open.js';
+import type { RootKeys } from '../foreign/torch/roots.js';
+import { ShardedTorchCheckpoint } from '../foreign/torch/sharded.js';
+import { readArchive } from '../foreign/zip/read-archive.js';
+import { pathText } from '../io/paths.js';
+import { runAsync } from '../io/steps.js';
+import { hasCode } from '../io/system-errors.js';
+import { type ConversionSource, sourceOf } from './source.js';
+
+/** What a source may be. */
+type SourceKind = 'safetensors' | 'torch' | 'numpy';
+
+/** No need to map files that are only copied: their pages would count as memory of the process. */
+const COPIED = { storage: 'read' } as const;
+
+/** Names that checkpoints of torch have in folders; an index comes before a file. */
+const TORCH_NAMES: readonly string[] = ['pytorch_model.bin.index.json', 'pytorch_model.bin'];
+const TORCH_EXTENSION = /\.(bin|pt|pth|ckpt)$/;
+const TORCH_INDEX = /\.bin\.index\.json$/;
+
+/**
+ * Opens a file, an index, a folder, or a repository in the Hub's cache. In a folder a safetensors checkpoint
+ * comes before one of torch.
+ *
+ * @throws As `openCheckpoint`, `openTorchCheckpoint` and `openNumpy`; `signal.reason`
+ */
+export async function openSource(
+  source: string | URL,
+  options: OpenTorchOptions,
+  signal: AbortSignal | undefined,
+): Promise<ConversionSource> {
+  const path = pathText('source', source);
+  const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+  if (!isFolder) return await openAs(path, kindOfFile(path), options, signal);
+  try {
+    return await openSafetensors(path, signal);
+  } catch (error) {
+    const torch = hasCode(error, ['SAFETENSORS_CHECKPOINT_NOT_FOUND']) ? torchIn(path) : undefined;
+    if (torch === undefined) throw error;
+    return await openAs(torch, kindOfFile(torch), options, signal);
+  }
+}
+
+async function openAs(
+  path: string,
+  kind: SourceKind,
+  options: OpenTorchOptions,
+  signal: AbortSignal | undefined,
+): Promise<ConversionSource> {
+  if (kind === 'safetensors') return await openSafetensors(path, signal);
+  if (kind === 'torch') return ofTorch(openTorchCheckpoint(path, { ...options, ...COPIED }));
+  const { maxEntries, maxInflatedByteLength } = options;
+  return ofParts(
+    path,
+    [ofWhole(openNumpy(path, { maxEntries, maxInflatedByteLength, ...COPIED }))],
+    undefined,
+  );
+}
+
+/** The checkpoint of torch in a folder: of its usual name, or the only one. */
+function torchIn(folder: string): string | undefined {
+  const names = readdirSync(folder);
+  const usual = TORCH_NAMES.find((name) => names.includes(name));
+  const others = names.filter((name) => TORCH_EXTENSION.test(name));
+  const name = usual ?? (others.length === 1 ? others[0] : undefined);
+  return name === undefined ? undefined : join(folder, name);
+}
+
+/** What cannot be looked into is left to those who open it, and say why. */
+function kindOfFile(path: string): SourceKind {
+  if (TORCH_INDEX.test(path)) return 'torch';
+  if (path.endsWith('.json') || statSync(path, { throwIfNoEntry: false })?.isFile() !== true) {
+    return 'safetensors';
+  }
+  return lookInto(path, (start, file) => {
+    const kind = kindOf(start);
+    if (kind === 'npy') return 'numpy';
+    if (kind !== 'zip') return kind === 'pickle' ? 'torch' : 'safetensors';
+    const names = [...readArchive(file, { path }).entries.keys()];
+    return names.length > 0 && names.every((name) => name.endsWith('.npy')) ? 'numpy' : 'torch';
+  });
+}
+
+/** An open file, and the tensors of it that are meant. */
+interface Part {
+  readonly file: ForeignFile;
+  readonly tensors: readonly ForeignTensor[];
+}
+
+function ofWhole(file: ForeignFile): Part {
+  return { file, tensors: [...ForeignFile.factsOf(file).values()] };
+}
+
+function ofTorch(checkpoint: TorchCheckpoint | ShardedTorchCheckpoint): ConversionSource {
+  if (!(checkpoint instanceof ShardedTorchCheckpoint)) {
+    return ofParts(checkpoint.path as string, [ofWhole(checkpoint)], checkpoint.root);
+  }
+  const parts = Array.from(ShardedTorchCheckpoint.partsOf(checkpoint), ([file, names]) => {
+    const meant = new Set(names);
+    const { tensors } = ofWhole(file);
+    return { file, tensors: tensors.filter(({ name }) => meant.has(name)) };
+  });
+  return ofParts(checkpoint.path, parts, checkpoint.root);
+}
+
+function ofParts(
+  path: string,
+  parts: readonly Part[],
+  root: RootKeys | undefined,
+): ConversionSource {
+  return sourceOf({
+    path,
+    tensors: parts.flatMap(({ tensors }) => tensors),
+    root,
+    metadata: null,
+    verifyChecksums: async (signal) => {
+      for (const { file } of parts) await file.verifyChecksums({ signal });
+    },
+    close: () => {
+      for (const { file } of parts) file.close();
+    },
+  });
+}
+
+async function openSafetensors(
+  path: string,
+  signal: AbortSignal | undefined,
+): Promise<ConversionSource> {
+  const shards = await runAsync(openShards(path, COPIED), signal);
+  try {
+    const tensors = new SourceTensors(shards);
+    const { index, path: label } = shards.files;
+    return sourceOf({
+      path: label,
+      tensors: Array.from(tensors.byteLengths, (_, number) => foreignTensor(tensors, number)),
+      root: undefined,
+      metadata: { files: Array.from(shards, (file) => file.metadata), index },
+      verifyChecksums: async () => {},
+      close: () => shards.close({}),
+    });
+  } catch (error) {
+    shards.close({});
+    throw error;
+  }
+}
+
+/** The format has no tensors that share bytes. */
+function foreignTensor(tensors: SourceTensors, number: number): ForeignTensor {
+  const [header, entry] = [tensors.header(number), tensors.entry(number)];
+  const { storage, position } = tensors.payload(number);
+  const byteLength = tensors.byteLengths[number] as number;
+  const data = { storage, begin: position, byteLength };
+  return {
+    name: header.name(entry),
+    dtype: header.dtype(entry),
+    shape: header.shape(entry),
+    storage: data,
+    storageByteLength: byteLength,
+    byteOffset: 0,
+    data,
+  };
+}

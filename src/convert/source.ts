@@ -1,0 +1,52 @@
+/** What a conversion takes its tensors from, whatever the format. */
+
+import type { ForeignTensorInfo } from '../foreign/foreign-file.js';
+import type { ForeignTensor } from '../foreign/foreign-tensor.js';
+import type { RootKeys } from '../foreign/torch/roots.js';
+import { type SelectionSource, selectionSource } from '../selection/select.js';
+import type { IndexMetadata } from '../shards/metadata.js';
+
+/** Metadata of a safetensors checkpoint. */
+export interface SourceMetadata {
+  /** Of every file. */
+  readonly files: readonly (ReadonlyMap<string, string> | null)[];
+  /** Of the index; null for a single file. */
+  readonly index: IndexMetadata | null;
+}
+
+/** A tensor of a source, as functions of the caller see it. */
+export interface SourceTensor {
+  readonly name: string;
+  readonly info: ForeignTensorInfo;
+  readonly facts: ForeignTensor;
+}
+
+/** An open source, as its format gives it. */
+export interface OpenSource {
+  /** As given, for messages. */
+  readonly path: string;
+  /** In the order of their bytes, file by file; no two have one name. */
+  readonly tensors: readonly ForeignTensor[];
+  /** The keys that lead to the state dict of a checkpoint of torch; undefined for other formats. */
+  readonly root: RootKeys | undefined;
+  /** Null for formats that have none. */
+  readonly metadata: SourceMetadata | null;
+  /** Reads all bytes of files that have checksums, and compares them. */
+  verifyChecksums(signal: AbortSignal | undefined): Promise<void>;
+  /** Closes all files. */
+  close(): void;
+}
+
+/** The same, of which tensors can be selected. */
+export interface ConversionSource extends OpenSource, SelectionSource {
+  readonly path: string;
+}
+
+/** Lets tensors of a source be found by their names and aliases. */
+export function sourceOf(source: OpenSource): ConversionSource {
+  const { path, metadata } = source;
+  const names = new Set(source.tensors.map(({ name }) => name));
+  const aliases =
+    metadata === null ? null : (metadata.index ?? { metadata: metadata.files[0] ?? null }).metadata;
+  return { ...source, ...selectionSource(names, aliases, path), path };
+}

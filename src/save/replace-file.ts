@@ -1,0 +1,52 @@
+/** Writes one file by its layout, which then takes the place of an old one. */
+
+import type { Layout } from '../format/header-writer.js';
+import { locate, type PathLike } from '../io/paths.js';
+import { Transfer, type TransferOptions } from '../io/transfer.js';
+import { Replacement } from '../replacement/replacement.js';
+import { SourceFiles } from './source-files.js';
+import type { Payload, TensorEntry } from './tensor-input.js';
+import { writeLayout } from './tensor-writes.js';
+import { verifyLayout } from './verify-writes.js';
+
+/** How a file is replaced. */
+export interface ReplaceOptions extends TransferOptions {
+  /** Whether to sync file and folder. */
+  readonly durable: boolean;
+  /** Whether to read the new file again and compare it before it takes its place. */
+  readonly verify: boolean;
+}
+
+/**
+ * Writes the file of the layout, off the event loop.
+ *
+ * @throws FileChangedError when a file that tensors come from has changed, or changes meanwhile
+ * @throws SafetensorsError as `Replacement.open`; `SAFETENSORS_VERIFICATION_FAILED`
+ * @throws Error of the system; what a stream throws; `signal.reason`
+ */
+export async function replaceFile(
+  path: PathLike,
+  layout: Layout<TensorEntry<Payload>>,
+  options: ReplaceOptions,
+): Promise<void> {
+  const { location, label } = locate(path);
+  const { durable, verify } = options;
+  const { byteLength, placed } = layout;
+  const transfer = new Transfer(verify ? 2 * byteLength : byteLength, options);
+  transfer.signal?.throwIfAborted();
+  const sources = new SourceFiles(placed.map(({ spec }) => spec));
+  try {
+    const replacement = await Replacement.open(location, label, { byteLength, durable });
+    try {
+      await writeLayout(replacement, layout, sources, transfer);
+      if (verify) await verifyLayout(replacement, layout, sources, transfer.part);
+      sources.verify();
+      transfer.finish();
+      await replacement.commit(transfer.signal);
+    } finally {
+      replacement.discard();
+    }
+  } finally {
+    sources.end();
+  }
+}

@@ -1,9 +1,12 @@
 /**
- * Leave pickle behind: read checkpoints of PyTorch as data.
+ * Leave pickle behind: read checkpoints of PyTorch and arrays of NumPy as data, and convert them.
  *
  * @packageDocumentation
  */
 
+export type { WriteCheckpointOptions, WrittenCheckpoint } from './checkpoint/write/execute-plan.js';
+export type { CheckpointLayoutOptions } from './checkpoint/write/plan.js';
+export { type ConversionOptions, type ConvertedCheckpoint, convert } from './convert/convert.js';
 export {
   type ErrorCode,
   type ErrorContext,
@@ -22,6 +25,7 @@ export type {
   ForeignFileFacts,
   ForeignTensorInfo,
 } from './foreign/foreign-file.js';
+export { type OpenNumpyOptions, openNumpy } from './foreign/numpy/open-numpy.js';
 export type { PickleLimits } from './foreign/pickle/limits.js';
 export type { LayoutLimits } from './foreign/tensor-layout.js';
 export type { UnknownGlobals } from './foreign/torch/builders.js';

@@ -45,7 +45,7 @@ import type { ConversionSource, SourceTensor } from './source.js';
 type SourceOptions = Omit<OpenTorchOptions, 'storage' | 'guard'>;
 
 /** Options of {@link convert}. */
-export interface ConvertOptions
+export interface ConversionOptions
   extends SourceOptions,
     SelectionOptions<ForeignTensorInfo>,
     CheckpointLayoutOptions,
@@ -68,7 +68,7 @@ export interface ConvertOptions
 
 const { storage: _storage, guard: _guard, ...SOURCE_OPTIONS } = OPEN_TORCH_OPTIONS;
 
-const CONVERT_OPTIONS: OptionNames<ConvertOptions> = {
+const CONVERT_OPTIONS: OptionNames<ConversionOptions> = {
   ...SOURCE_OPTIONS,
   ...SELECTION_OPTIONS,
   ...LAYOUT_OPTIONS,
@@ -108,11 +108,17 @@ export interface ConvertedCheckpoint extends WrittenCheckpoint, CastReport {
  * @throws SelectionError for several problems with what was selected; one alone is thrown as it is
  * @throws SafetensorsError `SAFETENSORS_VERIFICATION_FAILED`, `SAFETENSORS_SHARED_TENSORS`; as `saveFile` and
  *   `saveCheckpoint`
+ *
+ * @example
+ * ```ts
+ * const { files, root } = await convert('model.ckpt', 'converted.safetensors', { dtype: 'BF16' });
+ * console.log(files, root); // → [ 'converted.safetensors' ] [ 'state_dict' ]
+ * ```
  */
 export async function convert(
   source: string | URL,
   target: string | URL,
-  options: ConvertOptions = {},
+  options: ConversionOptions = {},
 ): Promise<ConvertedCheckpoint> {
   requireLittleEndianHost();
   requireOptions(options, CONVERT_OPTIONS);
@@ -158,7 +164,7 @@ interface Conversion {
 function planConversion(
   source: ConversionSource,
   selectionOptions: SelectionOptions<ForeignTensorInfo>,
-  options: ConvertOptions,
+  options: ConversionOptions,
   given: ReadonlyMap<string, string>,
 ): Conversion {
   const selection = new Selection(selectionOptions, source);
@@ -199,7 +205,7 @@ function planConversion(
 async function writeOne(
   path: string,
   conversion: Conversion,
-  options: ConvertOptions,
+  options: ConversionOptions,
   verify: boolean,
 ): Promise<WrittenCheckpoint> {
   for (const name of Object.keys(LAYOUT_OPTIONS)) {
@@ -221,7 +227,7 @@ async function writeOne(
 async function writeFolder(
   folder: string | URL,
   conversion: Conversion,
-  options: ConvertOptions,
+  options: ConversionOptions,
   verify: boolean,
 ): Promise<WrittenCheckpoint> {
   const plan = planCheckpoint(tableOf(conversion.entries), options, (split) => {
@@ -234,13 +240,13 @@ async function writeFolder(
   );
 }
 
-function sourceOptionsOf(options: ConvertOptions): OpenTorchOptions {
+function sourceOptionsOf(options: ConversionOptions): OpenTorchOptions {
   const names = Object.keys(SOURCE_OPTIONS) as (keyof SourceOptions)[];
   return Object.fromEntries(names.map((name) => [name, options[name]]));
 }
 
 /** Checked here, because an index accepts more than headers do. */
-function metadataOf({ metadata }: ConvertOptions): ReadonlyMap<string, string> {
+function metadataOf({ metadata }: ConversionOptions): ReadonlyMap<string, string> {
   if (metadata === null || metadata === undefined) return new Map();
   const pairs = [...pairsOf(metadata, 'metadata')];
   encodeMetadata(pairs);

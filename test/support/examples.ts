@@ -18,7 +18,8 @@
  * its own before the example runs, and is the Hub, where the repository `org/name` has what `my-model` has.
  * `embed.weight` is BF16 of shape [8, 4] and counts 0, 0.25, 0.5 …; `norm.weight` is F32 of shape [4] and all
  * zeros. `model.ckpt` is a checkpoint of torch, whose state dict has `w`, F32 of shape [2, 3], and `b`, F32 of
- * shape [2]; `stranger.pt` is one that would run a command, and `torch-model` has one in two shards.
+ * shape [2]; `stranger.pt` is one that would run a command, and `torch-model` has one in two shards;
+ * `arrays.npz` has arrays of NumPy.
  */
 import { execFile } from 'node:child_process';
 import {
@@ -166,6 +167,7 @@ function writeModels(folder: string): void {
   const torch = fileURLToPath(new URL('../fixtures/torch/', import.meta.url));
   cpSync(join(torch, 'zip-lightning.ckpt'), join(folder, 'model.ckpt'));
   cpSync(join(torch, 'evil-os-system.pt'), join(folder, 'stranger.pt'));
+  cpSync(join(torch, 'np-savez.npz'), join(folder, 'arrays.npz'));
   const [first, second] = [1, 2].map((shard) => `pytorch_model-0000${shard}-of-00002.bin`);
   cpSync(join(torch, 'zip-state-dict.pt'), join(folder, 'torch-model', `${first}`));
   cpSync(join(torch, 'zip-rezipped.pt'), join(folder, 'torch-model', `${second}`));

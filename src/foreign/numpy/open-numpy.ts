@@ -41,6 +41,13 @@ export const OPEN_NUMPY_OPTIONS: OptionNames<OpenNumpyOptions> = {
  *   `SAFETENSORS_UNSUPPORTED_TENSOR`, `SAFETENSORS_INVALID_ARCHIVE`, `SAFETENSORS_FOREIGN_LIMIT`
  * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_MAPPING_UNAVAILABLE`
  * @throws Error Node's own `ENOENT`, `EACCES`, `ENOMEM` and the like
+ *
+ * @example
+ * ```ts
+ * const arrays = openNumpy('arrays.npz');
+ * console.log(arrays.size, arrays.info('af4').dtype); // → 12 F32
+ * arrays.close();
+ * ```
  */
 export function openNumpy(path: PathLike, options: OpenNumpyOptions = {}): ForeignFile {
   requireOptions(options, OPEN_NUMPY_OPTIONS);

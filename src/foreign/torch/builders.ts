@@ -3,7 +3,7 @@
  * checkpoint can have called.
  */
 
-import { ForeignFormatError } from '../../errors/errors.js';
+import { ForeignFormatError, quoteName } from '../../errors/errors.js';
 import { type PickleContext, pickleError, placeOf } from '../pickle/limits.js';
 import type { PickleHost } from '../pickle/machine.js';
 import type { NamedGlobal } from '../pickle/scan.js';
@@ -141,15 +141,21 @@ export class TorchHost implements PickleHost {
     return new TorchTensor(storage, dtype, [offset, shape, strides], bits);
   }
 
-  /** What torch has not done yet, and notes beside the tensor. */
+  /**
+   * What torch has not done yet, and notes beside the tensor. It sets a bit that is named, even to false, but
+   * writes only true.
+   */
   #bitsOf(metadata: PickleValue, at: number): { isConjugate: boolean; isNegative: boolean } {
-    if (metadata === null) return { isConjugate: false, isNegative: false };
+    const bits = { isConjugate: false, isNegative: false };
+    if (metadata === null) return bits;
     if (!(metadata instanceof PickleMap)) return this.#refuse('other metadata of a tensor', at);
-    const [isConjugate = false, isNegative = false] = ['conj', 'neg'].map((key) => {
-      const bit = metadata.get(key) ?? false;
-      return typeof bit === 'boolean' ? bit : this.#refuse(`another value of ${key}`, at);
-    });
-    return { isConjugate, isNegative };
+    for (const [key, value] of metadata) {
+      if (typeof key !== 'string') return this.#refuse('metadata without a name', at);
+      if (value !== true) return this.#refuse(`another value of ${quoteName(key)}`, at);
+      if (key === 'conj') bits.isConjugate = true;
+      if (key === 'neg') bits.isNegative = true;
+    }
+    return bits;
   }
 
   /** Parameters and the like: the tensor that comes first. */

@@ -53,12 +53,21 @@ function shown(value: PickleValue): string {
   if (value === true) return 'True';
   if (value === false) return 'False';
   if (typeof value === 'string') return `'${value}'`;
-  if (value instanceof PickleFloat) {
-    return Number.isInteger(value.value) ? `${value.value}.0` : `${value.value}`;
-  }
+  if (value instanceof PickleFloat) return shownFloat(value.value);
   if (value instanceof PickleBytes) return `b'${String.fromCharCode(...value.bytes)}'`;
   if (value instanceof PickleGlobal) return value.path;
   if (!Array.isArray(value)) return `${value}`;
   const items = value.map(shown).join(', ');
   return value.length === 1 ? `(${items},)` : `(${items})`;
+}
+
+/** A float: the digits are those of JavaScript; below 1e-4 and from 1e16 on there is an exponent. */
+function shownFloat(value: number): string {
+  if (!Number.isFinite(value)) return `${value}`.replace('Infinity', 'inf').toLowerCase();
+  const sign = Object.is(value, -0) ? '-' : '';
+  const magnitude = Math.abs(value);
+  if (magnitude === 0 || (magnitude >= 1e-4 && magnitude < 1e16)) {
+    return `${sign}${value}${Number.isInteger(value) ? '.0' : ''}`;
+  }
+  return value.toExponential().replace(/e([+-])(\d)$/, 'e$10$2');
 }

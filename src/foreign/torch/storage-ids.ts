@@ -14,6 +14,8 @@ export class StorageIds {
   /** By key, in the order in which they are named first. */
   readonly storages: Map<string, TorchStorage> = new Map();
   readonly #hasViews: boolean;
+  /** By key, in the legacy stream: what it names once it names ever after. */
+  readonly #views = new Map<string, TorchStorageView>();
   readonly #context: PickleContext;
 
   /** Only the legacy stream has views. */
@@ -40,7 +42,8 @@ export class StorageIds {
       return this.#refuse(`the length of storage ${quoteName(name)}`, 'another value', at);
     }
     const storage = this.storages.get(name) ?? new TorchStorage(name, type.dtype, count);
-    if (storage.dtype !== type.dtype || storage.elementCount !== count) {
+    const isSame = storage.dtype === type.dtype && storage.elementCount === count;
+    if (!isSame || this.#views.has(name)) {
       const expected = `storage ${quoteName(name)} to be what it was before`;
       return this.#refuse(expected, 'another class or length', at);
     }
@@ -51,12 +54,20 @@ export class StorageIds {
 
   /** (key, offset, length), in elements of the whole storage. */
   #view(storage: TorchStorage, view: PickleValue, at: number): TorchStorageView {
-    const [, begin, count] = Array.isArray(view) ? view : [];
-    if (!isCount(begin) || !isCount(count) || begin + count > storage.elementCount) {
+    const [key, begin, count] = Array.isArray(view) ? view : [];
+    const name = textOf(key);
+    const isWithin = isCount(begin) && isCount(count) && begin + count <= storage.elementCount;
+    if (name === undefined || !isWithin) {
       const expected = `a part of storage ${quoteName(storage.key)}`;
       return this.#refuse(expected, 'another value', at);
     }
-    return new TorchStorageView(storage, begin, count);
+    const part = this.#views.get(name) ?? new TorchStorageView(storage, begin, count);
+    const isSame = part.whole === storage && part.begin === begin && part.elementCount === count;
+    if (!isSame || this.storages.has(name)) {
+      return this.#refuse(`the key ${quoteName(name)} to name one thing`, 'another', at);
+    }
+    this.#views.set(name, part);
+    return part;
   }
 
   #refuse(expected: string, found: string, at: number): never {

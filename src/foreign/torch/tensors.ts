@@ -102,9 +102,19 @@ function checkTensor(
     const message = 'expected a dimension of packed values, found a scalar';
     throw new ForeignFormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
   }
+  if (isBigEndian && !isSwappedAlike(tensor)) {
+    const message = `expected the dtype of its storage, by which torch swaps bytes, found torch.${torchName}`;
+    throw new ForeignFormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
+  }
   const { isConjugate, isNegative } = tensor;
   const change = changeOf(dtype, { isBigEndian, isConjugate, isNegative }, context);
   return { name, tensor, dtype, layout, change };
+}
+
+/** Whether swapping the bytes of the whole storage swaps those of the tensor. */
+function isSwappedAlike({ storage, dtype }: TorchTensor): boolean {
+  const whole = storage instanceof TorchStorage ? storage : storage.whole;
+  return whole.dtype === dtype || (whole.itemByteLength === 1 && dtype.itemByteLength === 1);
 }
 
 function integersOf(value: PickleValue, what: string, context: ErrorContext): (number | bigint)[] {

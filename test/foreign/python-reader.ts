@@ -1,0 +1,78 @@
+/** A Python process that reads files of torch and NumPy, and says what is in them. */
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import type { Readable, Writable } from 'node:stream';
+import { fileURLToPath } from 'node:url';
+
+/** A tensor: name, dtype of safetensors, shape, SHA-256 of its bytes; null when Python is not sure of them. */
+export type TensorFact = readonly [
+  name: string,
+  dtype: string,
+  shape: readonly number[],
+  sha256: string | null,
+];
+
+/** What Python found in a file, or why it refused it. */
+export type PythonAnswer<Found> =
+  | { readonly found: Found; readonly error?: undefined }
+  | { readonly error: string; readonly found?: undefined };
+
+/** The error of a file that ended the process. */
+export const CRASH = 'the process ended';
+
+/** A file, and which of Python's readers is asked. */
+export interface Question {
+  readonly reader: 'torch' | 'numpy' | 'globals';
+  readonly path: string;
+}
+
+const SCRIPT = fileURLToPath(new URL('read_foreign.py', import.meta.url));
+
+/** Answers question after question; a new process takes the place of one that a file has crashed. */
+export class PythonReader {
+  readonly #executable: string;
+  #child: ChildProcessByStdio<Writable, Readable, null> | undefined;
+  #lines: AsyncIterator<string> | undefined;
+
+  /** Starts nothing yet. */
+  constructor(executable: string) {
+    this.#executable = executable;
+  }
+
+  async answer<Found>(questions: readonly Question[]): Promise<PythonAnswer<Found>[]> {
+    const answers: PythonAnswer<Found>[] = [];
+    while (answers.length < questions.length) {
+      const child = this.#start();
+      const asked = questions.slice(answers.length);
+      child.stdin.write(asked.map(({ reader, path }) => `${reader}\t${path}\n`).join(''));
+      while (answers.length < questions.length) {
+        const { value, done } = (await this.#lines?.next()) ?? { value: undefined, done: true };
+        if (done === true || value === undefined) {
+          answers.push({ error: CRASH });
+          this.#child = undefined;
+          break;
+        }
+        answers.push(JSON.parse(value) as PythonAnswer<Found>);
+      }
+    }
+    return answers;
+  }
+
+  async close(): Promise<void> {
+    if (this.#child === undefined) return;
+    const closed = once(this.#child, 'close');
+    this.#child.stdin.end();
+    await closed;
+  }
+
+  #start(): ChildProcessByStdio<Writable, Readable, null> {
+    if (this.#child !== undefined) return this.#child;
+    const child = spawn(this.#executable, [SCRIPT], { stdio: ['pipe', 'pipe', 'inherit'] });
+    // Lines that a dead process was to read are asked again.
+    child.stdin.on('error', () => {});
+    this.#lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+    this.#child = child;
+    return child;
+  }
+}

@@ -1,0 +1,57 @@
+/** Reads a file in every way that this package has for files of other formats. */
+import { SafetensorsError } from '../../src/errors/errors.js';
+import { openNumpy } from '../../src/foreign/numpy/open-numpy.js';
+import { openTorchCheckpoint } from '../../src/foreign/torch/open.js';
+import { type ScanReport, scanPickle } from '../../src/foreign/torch/scan-file.js';
+import type { Tensor } from '../../src/tensor/tensor.js';
+
+/** What readers made of a file: its tensors, or the error that it is refused with. */
+export type Outcome<Result> = Result | SafetensorsError;
+
+/** Readers by name. A checkpoint's tensors are all of the file. */
+export const READERS = {
+  torch: (path: string) => openTorchCheckpoint(path, { root: [] }),
+  placeholders: (path: string) =>
+    openTorchCheckpoint(path, { root: [], unknownGlobals: 'placeholder', storage: 'read' }),
+  numpy: (path: string) => openNumpy(path),
+  opaque: (path: string) => openNumpy(path, { voidDtype: 'BF16', storage: 'read' }),
+} as const;
+
+/** Opens, calls `use` with every tensor, closes. Throws what is not an error of this package. */
+export function readAll(
+  reader: keyof typeof READERS,
+  path: string,
+  use: (name: string, tensor: Tensor) => void,
+): SafetensorsError | undefined {
+  try {
+    const file = READERS[reader](path);
+    try {
+      if ('values' in file) file.values();
+      JSON.stringify(file);
+      for (const [name, tensor] of file) use(name, tensor);
+    } finally {
+      file.close({ detach: true });
+    }
+    return undefined;
+  } catch (error) {
+    if (error instanceof SafetensorsError) return error;
+    throw error;
+  }
+}
+
+/** What came of a file. */
+export interface Readings {
+  readonly errors: ReadonlyMap<keyof typeof READERS, SafetensorsError | undefined>;
+  readonly report: ScanReport;
+}
+
+/** Reads every byte of every tensor, in every way, and scans. */
+export function readEveryWay(path: string): Readings {
+  const errors = new Map<keyof typeof READERS, SafetensorsError | undefined>();
+  for (const reader of Object.keys(READERS) as (keyof typeof READERS)[]) {
+    const error = readAll(reader, path, (_, tensor) => tensor.bytes);
+    errors.set(reader, error);
+  }
+  scanPickle(path, { checksums: true });
+  return { errors, report: scanPickle(path) };
+}

@@ -11,12 +11,12 @@ import { convertToFloat32 } from './to-float32.js';
 /** The dtypes that can be cast. */
 export const CAST_SOURCES = ['F32', 'F64', 'F16', 'BF16'] as const;
 /** The dtypes that they can be cast to. */
-export const CAST_TARGETS = ['F32', 'F16', 'BF16', 'F8_E4M3', 'F8_E5M2'] as const;
+export const CAST_TARGETS: readonly CastTarget[] = ['F32', 'F16', 'BF16', 'F8_E4M3', 'F8_E5M2'];
 
 /** A dtype that can be cast. */
 export type CastSource = (typeof CAST_SOURCES)[number];
 /** A dtype that others can be cast to. */
-export type CastTarget = (typeof CAST_TARGETS)[number];
+export type CastTarget = 'F32' | 'F16' | 'BF16' | 'F8_E4M3' | 'F8_E5M2';
 
 /** Whether elements of the dtype can be cast. */
 export function isCastSource(dtype: Dtype): dtype is CastSource {

@@ -9,12 +9,21 @@ import { dtypeOfOtherName } from '../format/dtype-names.js';
 
 /** What is known of every tensor of a source. */
 export interface SelectableInfo {
+  /** Its dtype in the source. */
   readonly dtype: Dtype;
+  /** Dimensions in elements, outermost first; empty for a scalar. */
   readonly shape: readonly number[];
 }
 
 /** False leaves a tensor out; an object gives it a name and a dtype, by default those that it has. */
-export type SelectedAs = false | { readonly name?: string; readonly dtype?: Dtype };
+export type SelectedAs =
+  | false
+  | {
+      /** Its new name. */
+      readonly name?: string;
+      /** Its new dtype. */
+      readonly dtype?: Dtype;
+    };
 
 /** Which tensors: by names or aliases, or by what a function says of each. */
 export type TensorChoice<Info extends SelectableInfo = TensorInfo> =

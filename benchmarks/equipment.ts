@@ -17,6 +17,7 @@ export type Format =
   | 'torch'
   | 'pickle'
   | 'numpy-pickle'
+  | 'npz'
   | 'hdf5'
   | 'msgpack'
   | 'arrow'

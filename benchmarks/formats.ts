@@ -64,6 +64,7 @@ export const FORMATS: readonly FormatEntry[] = [
     ['✗', '✗'],
     ['pickleparser', 'numpy-pickleparser', ['pickleparser'], 'numpy-pickle'],
   ),
+  entry('npz', ['✓', '✓'], ['safetensors-mmap/convert', 'npz', [], 'npz']),
   entry('HDF5', ['✓', '~'], ['h5wasm', 'hdf5', ['h5wasm'], 'hdf5']),
   entry(
     'MessagePack (Flax)',

@@ -21,6 +21,21 @@ async function torch(): Promise<OpenTensors> {
   };
 }
 
+/** NumPy saves BF16 as two bytes without a name: the program has to know what they are. */
+async function npz(): Promise<OpenTensors> {
+  const { openNumpy } = await import('safetensors-mmap/convert');
+  return (path) => {
+    const file = openNumpy(path, { voidDtype: 'BF16' });
+    return {
+      names: file.offsetKeys(),
+      get: (name) => {
+        const { bytes, dtype } = file.getTensor(name);
+        return { bytes, dtype: dtype === 'BF16' ? 'V2 (told BF16)' : dtype };
+      },
+    };
+  };
+}
+
 /** The part of h5wasm that is used here. */
 interface H5Wasm {
   readonly ready: Promise<unknown>;
@@ -147,6 +162,7 @@ export const FORMAT_READERS: Readonly<Record<string, () => OpenTensors | Promise
   arrow,
   onnx,
   torch,
+  npz,
   'torch-pickleparser': torchZip,
   'torch-jpickle': torchZipByJpickle,
   'numpy-pickleparser': numpyPickle,

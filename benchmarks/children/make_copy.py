@@ -72,6 +72,13 @@ def numpy_pickle(file, arrays, dtypes):
     pickle.dump(typed, file, protocol=4)
 
 
+def npz(file, arrays, dtypes):
+    """F8 as uint8: a reader can be told what opaque items of one length are, not of two."""
+    typed = numpy_arrays(arrays, dtypes)
+    eight = {name: arrays[name] for name, dtype in dtypes.items() if dtype == "F8_E4M3"}
+    numpy.savez(file, **(typed | eight))
+
+
 def hdf5(file, arrays, dtypes):
     import h5py
 
@@ -136,6 +143,7 @@ WRITERS = {
     "torch": torch_zip,
     "pickle": bit_patterns,
     "numpy-pickle": numpy_pickle,
+    "npz": npz,
     "hdf5": hdf5,
     "msgpack": msgpack,
     "arrow": arrow,

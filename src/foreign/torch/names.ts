@@ -18,9 +18,12 @@ export function keysOf(place: Place | undefined): PickleValue[] {
   return keys.reverse();
 }
 
-/** The name of what is at a place. */
+/** The name of what is at a place; of the outermost value it is empty. */
 export function nameOf(place: Place | undefined): string {
-  return keysOf(place).map(keyText).join('.');
+  if (place === undefined) return '';
+  let name = keyText(place.key);
+  for (let at = place.parent; at !== undefined; at = at.parent) name = `${keyText(at.key)}.${name}`;
+  return name;
 }
 
 /** The keys that lead to a place, for messages. */

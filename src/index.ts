@@ -30,6 +30,8 @@ export {
   type ErrorContext,
   FileChangedError,
   FileClosedError,
+  ForeignFormatError,
+  type ForeignFormatErrorCode,
   FormatError,
   type FormatErrorCode,
   InvalidTensorError,

@@ -95,11 +95,16 @@ export class PickleReader {
       const isNegative = byteLength > 0 && (bytes[byteLength - 1] as number) >= 128;
       return isNegative ? value - 256 ** byteLength : value;
     }
-    let digits = '0x';
-    for (let i = byteLength - 1; i >= 0; i--) {
-      digits += (bytes[i] as number).toString(16).padStart(2, '0');
+    const wordsEnd = byteLength - (byteLength % 8);
+    let unsigned = 0n;
+    for (let i = byteLength - 1; i >= wordsEnd; i--) {
+      unsigned = (unsigned << 8n) | BigInt(bytes[i] as number);
     }
-    const value = BigInt.asIntN(8 * byteLength, BigInt(digits));
+    const begin = this.at - byteLength;
+    for (let at = begin + wordsEnd - 8; at >= begin; at -= 8) {
+      unsigned = (unsigned << 64n) | this.#view.getBigUint64(at, true);
+    }
+    const value = BigInt.asIntN(8 * byteLength, unsigned);
     const number = Number(value);
     return Number.isSafeInteger(number) ? number : value;
   }

@@ -25,6 +25,8 @@ export interface OddOpcode {
 export interface ScannedPickle {
   readonly globals: readonly NamedGlobal[];
   readonly oddOpcodes: readonly OddOpcode[];
+  /** Opcodes that were walked over. */
+  readonly opcodeCount: number;
   /** The byte after the pickle, or that at which the walk had to end. */
   readonly end: number;
   /** Why the pickle is not well formed. */
@@ -63,6 +65,7 @@ export function scanOpcodes(
   const found = {
     globals: [...walk.globals.values()],
     oddOpcodes: walk.oddOpcodes,
+    opcodeCount: walk.opcodeCount,
     end: walk.reader.at,
   };
   return problem === undefined ? found : { ...found, problem };
@@ -73,6 +76,7 @@ class Walk {
   /** By module and name: each once, where it is named first. */
   readonly globals = new Map<string, NamedGlobal>();
   readonly oddOpcodes: OddOpcode[] = [];
+  opcodeCount = 0;
   readonly #stack: Known[] = [];
   /** Lengths that the stack had at the marks that are open. */
   readonly #marks: number[] = [];
@@ -87,7 +91,7 @@ class Walk {
 
   run(maxOpcodes: number): void {
     const { reader } = this;
-    for (let count = 1; count < maxOpcodes; count++) {
+    for (this.opcodeCount = 1; this.opcodeCount < maxOpcodes; this.opcodeCount++) {
       this.#at = reader.at;
       const code = reader.byte();
       const opcode = op.OPCODES[code];

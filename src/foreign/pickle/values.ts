@@ -193,10 +193,14 @@ function keyText(key: PickleValue): string | undefined {
 function simpleKeyText(key: PickleValue): string | undefined {
   if (key === null) return 'None';
   if (typeof key === 'boolean') return `n${Number(key)}`;
-  if (typeof key === 'number') return `n${key}`;
+  if (typeof key === 'number') return `n${key.toString(16)}`;
   if (key instanceof PickleFloat) return numberText(key.value);
   if (key instanceof PickleGlobal) return `g${key.module} ${key.name}`;
-  if (typeof key === 'bigint') return `n${key}`;
+  if (typeof key === 'bigint') {
+    // Floats have at most 1024 bits.
+    const digits = key.toString(16);
+    return digits.length > MAX_KEY_LENGTH + 1 ? undefined : `n${digits}`;
+  }
   if (typeof key === 'string') {
     return key.length > MAX_KEY_LENGTH ? undefined : `s${JSON.stringify(key)}`;
   }
@@ -206,5 +210,5 @@ function simpleKeyText(key: PickleValue): string | undefined {
 
 /** An integral float is equal to the integer. */
 function numberText(value: number): string {
-  return `n${Number.isInteger(value) ? BigInt(value) : value}`;
+  return `n${Number.isInteger(value) ? BigInt(value).toString(16) : value}`;
 }

@@ -2,7 +2,7 @@
 
 import { crc32 } from 'node:zlib';
 import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
-import { ForeignFormatError } from '../../errors/errors.js';
+import { ForeignFormatError, quoteName } from '../../errors/errors.js';
 import { describeForeignFormat, HEAD_BYTE_LENGTH } from '../../format/foreign-formats.js';
 import type { PathLike } from '../../io/paths.js';
 import { kindOf } from '../file-kind.js';
@@ -13,7 +13,7 @@ import type { ArchiveEntry, ByteReader } from '../zip/archive.js';
 import type { IrregularityKind } from '../zip/irregularity.js';
 import { ARCHIVE_LIMITS, type ArchiveLimits } from '../zip/limits.js';
 import { inspectArchive } from '../zip/read-archive.js';
-import { readEntry } from '../zip/read-entry.js';
+import { inflateStart, readEntry } from '../zip/read-entry.js';
 import { adviceFor, allowedGlobal, isHostileGlobal } from './globals.js';
 
 /** Options of {@link scanPickle}. */
@@ -98,6 +98,25 @@ const LEGACY_PICKLE_COUNT = 5;
 /** Kinds of irregularities that damage explains. */
 const DAMAGE: readonly string[] = ['cut-short', 'end-record', 'directory', 'limit'];
 
+/** Most pickles in a file, and most globals and findings of all of them: with more the scan ends. */
+const MAX_PICKLES = 1000;
+const MAX_LISTED = 10_000;
+
+/** The first bytes of an entry, as they stand in the archive: they tell what it is. */
+const START_BYTE_LENGTH = 256;
+
+/** What inflating the starts of all entries may give. */
+const MAX_STARTS_BYTE_LENGTH = 2 ** 29;
+
+/** NumPy's headers have some hundred bytes. */
+const MAX_HEADER_BYTE_LENGTH = 64 * 1024;
+
+/**
+ * What a header of NumPy has when its items may be objects, which are pickled: their letter or word, or a text
+ * that may be read as these, since Python evaluates escapes, comments and texts side by side.
+ */
+const MAY_BE_OBJECTS = /O|object|[\\#]|['"]\s*['"]/;
+
 /** Checksums are made in pieces of this length. */
 const PIECE_BYTE_LENGTH = 8 * 2 ** 20;
 
@@ -127,7 +146,7 @@ export function scanPickle(path: PathLike, options: ScanOptions = {}): ScanRepor
     const kind = kindOf(start);
     if (kind === 'zip') scan.archive(file, options, checksums);
     else if (kind === 'npy') scan.numpyArray(start, file);
-    else if (kind !== 'safetensors') scan.stream(start, file);
+    else if (kind !== 'safetensors' || scan.isPickle(file)) scan.stream(start, file);
     return scan.report(formatOf(kind, start));
   });
 }
@@ -144,9 +163,15 @@ class FileScan {
   readonly #findings: ScanFinding[] = [];
   readonly #problems: string[] = [];
   #pickleCount = 0;
+  /** What all pickles together may still take. */
+  #opcodesLeft: number;
+  #byteLengthLeft: number;
+  #startsLeft = MAX_STARTS_BYTE_LENGTH;
 
   constructor(limits: AllPickleLimits) {
     this.#limits = limits;
+    this.#opcodesLeft = limits.maxOpcodes;
+    this.#byteLengthLeft = limits.maxPickleByteLength;
   }
 
   report(format: string): ScanReport {
@@ -169,9 +194,19 @@ class FileScan {
     return this.#globals.some(({ kind }) => kind === 'unknown') ? 'needs-code' : 'safe';
   }
 
+  /** Whether a file can be loaded as a pickle, whatever else it is. */
+  isPickle(file: ByteReader): boolean {
+    const { globals, problem } = scanOpcodes(this.#headOf(file), 0, this.#limits);
+    return globals.length > 0 || problem === undefined;
+  }
+
+  #headOf(file: ByteReader): Uint8Array {
+    return file.read(0, Math.min(file.byteLength, this.#limits.maxPickleByteLength + 1));
+  }
+
   /** Pickles one after the other; of a legacy checkpoint those before the storages. */
   stream(start: Uint8Array, file: ByteReader): void {
-    const head = file.read(0, Math.min(file.byteLength, this.#limits.maxPickleByteLength + 1));
+    const head = this.#headOf(file);
     const magic = Buffer.from(start.subarray(0, 32)).toString('hex');
     const isLegacy = magic.includes(LEGACY_MAGIC);
     let at = 0;
@@ -190,9 +225,17 @@ class FileScan {
     }
     for (const entry of entries) {
       try {
-        const isPickle = mayBePickle(file, entry);
-        if (isPickle || entry.name.endsWith('.npy')) this.#entry(file, entry, isPickle, limits);
-        else if (checksums) compareChecksum(file, entry, limits);
+        const start = this.#startOf(file, entry, START_BYTE_LENGTH);
+        if (isNamedPickle(entry) || (!isNamedStorage(entry) && isPickleAt(start, 0))) {
+          const bytes = this.#bytesOf(file, entry, limits);
+          const end = this.#pickle(bytes, 0, entry.name);
+          if (end !== undefined && end !== bytes.length) this.#noteTrailing(end, entry.name);
+        } else if (kindOf(start) === 'npy') {
+          const longer = (length: number): Uint8Array => this.#startOf(file, entry, length);
+          this.#array(start, longer, () => this.#bytesOf(file, entry, limits), entry.name);
+        } else if (checksums) {
+          compareChecksum(file, entry, limits);
+        }
       } catch (error) {
         if (!(error instanceof ForeignFormatError)) throw error;
         this.#noteRefused(error, entry);
@@ -200,45 +243,68 @@ class FileScan {
     }
   }
 
-  #entry(file: ByteReader, entry: ArchiveEntry, isPickle: boolean, limits: ArchiveLimits): void {
-    const { maxPickleByteLength } = this.#limits;
-    if (entry.byteLength > maxPickleByteLength) {
-      if (isPickle) this.#problems.push(`${entry.name} is longer than maxPickleByteLength allows`);
-      return;
-    }
-    const bytes = readEntry(file, entry, {}, limits);
-    if (!isPickle) {
-      this.#arrayBody(bytes, bytes, entry.name);
-      return;
-    }
-    const end = this.#pickle(bytes, 0, entry.name);
-    if (end !== undefined && end !== bytes.length) this.#noteTrailing(end, entry.name);
-  }
-
   /** An array of NumPy: one of objects is a pickle behind the header. */
   numpyArray(start: Uint8Array, file: ByteReader): void {
-    this.#arrayBody(
-      start,
-      file.read(0, Math.min(file.byteLength, this.#limits.maxPickleByteLength)),
-      undefined,
-    );
+    const longer = (length: number): Uint8Array => file.read(0, Math.min(length, file.byteLength));
+    this.#array(start, longer, () => this.#headOf(file), undefined);
   }
 
-  #arrayBody(start: Uint8Array, bytes: Uint8Array, entry: string | undefined): void {
-    const [version = 0] = start.subarray(6);
-    const view = new DataView(start.buffer, start.byteOffset, start.byteLength);
-    const prefix = version === 1 ? 10 : 12;
-    if (start.length < prefix) return;
-    const end = prefix + (version === 1 ? view.getUint16(8, true) : view.getUint32(8, true));
-    const header = String.fromCharCode(...start.subarray(prefix, Math.min(end, prefix + 10_000)));
-    if (/['"]\|?O/.test(header)) this.#pickle(bytes, Math.min(end, bytes.length), entry);
+  /** The first bytes of an entry: what so many bytes in the archive give. */
+  #startOf(file: ByteReader, entry: ArchiveEntry, byteLength: number): Uint8Array {
+    const stored = file.read(entry.begin, Math.min(entry.end, entry.begin + byteLength));
+    if (entry.method === 'stored') return stored;
+    const start = inflateStart(stored, entry, {});
+    this.#startsLeft -= start.length;
+    if (this.#startsLeft < 0) throw tooLong('the starts of its entries are', entry);
+    return start;
+  }
+
+  #bytesOf(file: ByteReader, entry: ArchiveEntry, limits: ArchiveLimits): Uint8Array {
+    this.#byteLengthLeft -= entry.byteLength;
+    if (this.#byteLengthLeft < 0) throw tooLong('with it the pickles are', entry);
+    return readEntry(file, entry, {}, limits);
+  }
+
+  #array(
+    given: Uint8Array,
+    longer: (byteLength: number) => Uint8Array,
+    whole: () => Uint8Array,
+    entry: string | undefined,
+  ): void {
+    const begin = given[6] === 1 ? 10 : 12;
+    const view = new DataView(given.buffer, given.byteOffset, given.byteLength);
+    const hasLength = given.length >= begin;
+    const length = !hasLength
+      ? 0
+      : begin === 10
+        ? view.getUint16(8, true)
+        : view.getUint32(8, true);
+    const end = begin + length;
+    const isLonger = end > given.length && length <= MAX_HEADER_BYTE_LENGTH;
+    const start = isLonger ? longer(end) : given;
+    if (end > start.length) {
+      this.#noteProblem(`expected a header of NumPy up to byte ${end}, found its start`);
+      return;
+    }
+    const header = Buffer.from(start.subarray(begin, end)).toString('latin1');
+    if (MAY_BE_OBJECTS.test(header)) this.#pickle(whole(), end, entry);
   }
 
   /** Returns where the pickle ends; undefined when it breaks. */
   #pickle(bytes: Uint8Array, begin: number, entry: string | undefined): number | undefined {
+    if (
+      this.#pickleCount >= MAX_PICKLES ||
+      this.#globals.length + this.#findings.length >= MAX_LISTED
+    ) {
+      this.#noteProblem('found more pickles, or more in them, than are looked at');
+      return undefined;
+    }
     this.#pickleCount++;
     const context = entry === undefined ? {} : { part: entry };
-    const { globals, oddOpcodes, end, problem } = scanOpcodes(bytes, begin, this.#limits, context);
+    const limits = { ...this.#limits, maxOpcodes: this.#opcodesLeft };
+    const scanned = scanOpcodes(bytes, begin, limits, context);
+    const { globals, oddOpcodes, end, problem } = scanned;
+    this.#opcodesLeft -= scanned.opcodeCount;
     for (const { module, name, position } of globals) {
       this.#globals.push({ module, name, position, entry, kind: kindOfGlobal(module, name) });
     }
@@ -247,8 +313,12 @@ class FileScan {
       this.#findings.push({ kind: 'opcode', message, position, entry });
     }
     if (problem === undefined) return end;
-    this.#problems.push(problem);
+    this.#noteProblem(problem);
     return undefined;
+  }
+
+  #noteProblem(problem: string): void {
+    if (this.#problems.length < MAX_LISTED) this.#problems.push(problem);
   }
 
   #noteTrailing(position: number, entry: string | undefined): void {
@@ -257,9 +327,14 @@ class FileScan {
   }
 
   #noteRefused({ code, message }: ForeignFormatError, { name, begin }: ArchiveEntry): void {
-    if (code !== 'SAFETENSORS_CHECKSUM_MISMATCH') this.#problems.push(message);
+    if (code !== 'SAFETENSORS_CHECKSUM_MISMATCH') this.#noteProblem(message);
     else this.#findings.push({ kind: 'checksum', message, position: begin, entry: name });
   }
+}
+
+function tooLong(what: string, { name }: ArchiveEntry): ForeignFormatError {
+  const message = `entry ${quoteName(name)}: ${what} longer than is looked at`;
+  return new ForeignFormatError('SAFETENSORS_FOREIGN_LIMIT', message);
 }
 
 function kindOfGlobal(module: string, name: string): ScannedGlobal['kind'] {
@@ -272,11 +347,13 @@ function isPickleAt(bytes: Uint8Array, at: number): boolean {
   return first === 0x80 && protocol <= 5;
 }
 
-/** By its name, or its first bytes; but storages may begin as they like. */
-function mayBePickle(file: ByteReader, { name, method, begin, end }: ArchiveEntry): boolean {
-  if (/\.(pkl|pickle)$/i.test(name)) return true;
-  if (/(^|\/)data\/[^/]*$/.test(name) || method !== 'stored' || end - begin < 2) return false;
-  return isPickleAt(file.read(begin, begin + 2), 0);
+function isNamedPickle({ name }: ArchiveEntry): boolean {
+  return /\.(pkl|pickle)$/i.test(name);
+}
+
+/** Storages may begin as they like. */
+function isNamedStorage({ name }: ArchiveEntry): boolean {
+  return /(^|\/)data\/[^/]*$/.test(name);
 }
 
 function compareChecksum(file: ByteReader, entry: ArchiveEntry, limits: ArchiveLimits): void {

@@ -1,0 +1,85 @@
+/** Pickles where a scanner may not look for them, but a loader does. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, it } from 'vitest';
+import { type ScanReport, scanPickle } from '../../../src/foreign/torch/scan-file.js';
+import { type ArchiveFile, writeArchive } from '../made-archive.js';
+import { Random } from '../random.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'safetensors-hidden-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const PAYLOAD = 'cposix\nsystem\n)R.';
+
+function scan(bytes: Buffer): ScanReport {
+  const path = join(folder, 'file');
+  writeFileSync(path, bytes);
+  return scanPickle(path);
+}
+
+function archive(name: string, data: Buffer, isDeflated = false): Buffer {
+  const files: ArchiveFile[] = [{ name, data, isDeflated }];
+  return writeArchive(files, new Random(1, 0));
+}
+
+/** An array of NumPy of version 2, with the payload for its items. */
+function array(descr: string, padding = 0): Buffer {
+  const header = `{'descr': ${descr}, 'fortran_order': False, 'shape': (1,), }${' '.repeat(padding)}`;
+  const head = Buffer.from('\x93NUMPY\x02\0\0\0\0\0', 'latin1');
+  head.writeUInt32LE(header.length, 8);
+  return Buffer.concat([head, Buffer.from(header + PAYLOAD)]);
+}
+
+const hostile = [expect.objectContaining({ module: 'posix', name: 'system', kind: 'hostile' })];
+
+it.each([
+  "'|O'",
+  "'O8'",
+  "'<O'",
+  "'object'",
+  "'\\x4f'",
+  "'i4,O'",
+  "'obj' 'ect'",
+  "'obj' # \n 'ect'",
+  "[('a', '<f4'), ('b', 'O')]",
+])('behind the header of an array of %s', (descr) => {
+  expect(scan(array(descr)).globals).toEqual(hostile);
+  expect(scan(archive('a.npy', array(descr))).globals).toEqual(hostile);
+});
+
+it('of arrays whatever their entries are called, stored or deflated, with long headers', () => {
+  for (const name of ['a.npy', 'a', 'm/data/0']) {
+    for (const isDeflated of [false, true]) {
+      expect(scan(archive(name, array("'O'"), isDeflated)).globals).toEqual(hostile);
+      expect(scan(archive(name, array("'O'", 30_000), isDeflated)).globals).toEqual(hostile);
+    }
+  }
+  expect(scan(array("'O'", 100_000)).verdict).toBe('malformed');
+});
+
+it('in arrays that are longer than a pickle may be: they are not called safe', () => {
+  const long = Buffer.concat([array("'O'"), Buffer.alloc(65 * 2 ** 20)]);
+  expect(scan(archive('a.npy', long, true)).verdict).toBe('malformed');
+  const numbers = Buffer.concat([array("'<f4'"), Buffer.alloc(65 * 2 ** 20)]);
+  expect(scan(archive('a.npy', numbers, true))).toMatchObject({ verdict: 'safe', pickleCount: 0 });
+});
+
+it('in entries that are deflated, whatever they are called', () => {
+  const pickle = Buffer.from(`\x80\x02${PAYLOAD}`, 'latin1');
+  expect(scan(archive('m/x', pickle, true)).globals).toEqual(hostile);
+});
+
+it('in a file that begins as safetensors does', () => {
+  // A text of four bytes, the last of which is the first of the header; the length of the header is 1112.
+  const bytes = Buffer.concat([
+    Buffer.from(`X\x04\0\0\0\0\0\0{0${PAYLOAD}`, 'latin1'),
+    Buffer.alloc(2000),
+  ]);
+  expect(scan(bytes)).toMatchObject({ verdict: 'suspicious', globals: hostile });
+});
+
+it('after more pickles than are looked at: the file is not called safe', () => {
+  const many = scan(Buffer.alloc(40_000, Buffer.from('\x80\x02N.', 'latin1')));
+  expect(many).toMatchObject({ verdict: 'malformed', pickleCount: 1000 });
+});

@@ -1,0 +1,46 @@
+// Reads the files of its arguments in all ways, and prints what each took of time and memory.
+import { writeFileSync } from 'node:fs';
+import { SafetensorsError } from '../../../build/errors/errors.js';
+import { openNumpy } from '../../../build/foreign/numpy/open-numpy.js';
+import { openTorchCheckpoint } from '../../../build/foreign/torch/open.js';
+import { scanPickle } from '../../../build/foreign/torch/scan-file.js';
+import { processStatus } from '../../support/process-memory.mjs';
+
+const READERS = [
+  (path) => openTorchCheckpoint(path, { root: [] }),
+  (path) => openTorchCheckpoint(path, { root: [], unknownGlobals: 'placeholder', storage: 'read' }),
+  openNumpy,
+];
+
+/** Opens a file and takes the bytes of all tensors; returns how that ended. */
+function read(open, path) {
+  try {
+    const file = open(path);
+    if ('values' in file) file.values();
+    for (const [, tensor] of file) tensor.bytes;
+    file.close({ detach: true });
+    return 'tensors';
+  } catch (error) {
+    if (error instanceof SafetensorsError) return error.code;
+    throw error;
+  }
+}
+
+const bare = processStatus('VmRSS');
+for (const path of process.argv.slice(2)) {
+  globalThis.gc();
+  // The peak begins anew.
+  writeFileSync('/proc/self/clear_refs', '5');
+  const outcomes = [];
+  let milliseconds = 0;
+  for (const use of [
+    ...READERS.map((open) => () => read(open, path)),
+    () => scanPickle(path).verdict,
+  ]) {
+    const began = performance.now();
+    outcomes.push(use());
+    milliseconds = Math.max(milliseconds, performance.now() - began);
+  }
+  const byteLength = processStatus('VmHWM') - bare;
+  console.log(JSON.stringify({ path, outcomes, milliseconds, byteLength }));
+}

@@ -14,6 +14,10 @@ export {
   FileClosedError,
   ForeignFormatError,
   type ForeignFormatErrorCode,
+  FormatError,
+  type FormatErrorCode,
+  InvalidTensorError,
+  type InvalidTensorErrorCode,
   SafetensorsError,
   SliceError,
   type SliceErrorCode,
@@ -25,6 +29,7 @@ export type {
   ForeignFileFacts,
   ForeignTensorInfo,
 } from './foreign/foreign-file.js';
+export type { VoidDtype } from './foreign/numpy/item-types.js';
 export { type OpenNumpyOptions, openNumpy } from './foreign/numpy/open-numpy.js';
 export type { PickleLimits } from './foreign/pickle/limits.js';
 export type { LayoutLimits } from './foreign/tensor-layout.js';
@@ -51,6 +56,10 @@ export type { ArchiveLimits } from './foreign/zip/limits.js';
 export type { Dtype, TensorData, TypedArray } from './format/dtype.js';
 export type { PathLike } from './io/paths.js';
 export type { TransferOptions, TransferProgress } from './io/transfer.js';
+export type { CastReport } from './selection/cast-report.js';
+export type { SelectableInfo, SelectedAs, SelectionOptions } from './selection/options.js';
+export { SelectionError } from './selection/selection-error.js';
+export type { SharedMode } from './shards/shared-tensors.js';
 export type { StorageOptions } from './storage/open.js';
 export type { StorageKind } from './storage/storage.js';
 export type { ChunksOptions } from './tensor/chunks.js';

@@ -1,11 +1,11 @@
 /**
  * The pickle machine: bytes in, data out. It imports nothing by name and calls nothing: what a pickle calls
  * is made by the host, from a fixed list, out of data.
- *
- * File length: one class, and most lines are the cases of one switch, an opcode each.
  */
 
-import { ForeignFormatError, quoteName } from '../../errors/errors.js';
+import { ForeignFormatError } from '../../errors/errors.js';
+import { forbiddenGlobals } from './forbidden-globals.js';
+import type { PickleHost } from './host.js';
 import {
   type AllPickleLimits,
   DEFAULT_PICKLE_LIMITS,
@@ -13,9 +13,12 @@ import {
   placeOf,
 } from './limits.js';
 import { readLiteral } from './literals.js';
+import { PickleMemo } from './memo.js';
+import { COST, costOfCopy } from './memory-costs.js';
 import * as op from './opcodes.js';
+import { readProtocol } from './protocol.js';
 import { PickleReader } from './reader.js';
-import { type NamedGlobal, scanOpcodes } from './scan.js';
+import { scanOpcodes } from './scan.js';
 import {
   PickleBytes,
   PickleGlobal,
@@ -26,20 +29,6 @@ import {
   type PickleValue,
   Placeholder,
 } from './values.js';
-
-/** What the machine asks the format that it reads for. `at` is the byte of the opcode. */
-export interface PickleHost {
-  /** A class or function by its exact names; undefined when it is forbidden. */
-  global(module: string, name: string): PickleGlobal | undefined;
-  /** What a call gives: of a function, or of a class for a new object. */
-  call(callee: PickleGlobal, args: PickleTuple, at: number): PickleValue;
-  /** What an object becomes that is given a state. */
-  build(target: PickleValue, state: PickleValue, at: number): PickleValue;
-  /** What a persistent id stands for. */
-  persistent(id: PickleValue, at: number): PickleValue;
-  /** What to do about forbidden globals, for the message. */
-  advice?(globals: readonly NamedGlobal[]): string | undefined;
-}
 
 /** A pickle that was read. */
 export interface ReadPickle {
@@ -64,38 +53,11 @@ export function readPickle(
   return new Machine(bytes, begin, host, limits, context).run();
 }
 
-/** Protocols whose opcodes are known; older ones are made of lines of text. */
-const LOWEST_PROTOCOL = 2;
-const HIGHEST_PROTOCOL = 5;
-
 /** Python numbers what it memoizes from 0 on. */
 const MAX_MEMO_INDEX = 2 ** 24;
 
 /** Most values on the stack: Python's pickles hand over a thousand at a time, but tuples are whole. */
 const MAX_STACK_LENGTH = 2 ** 20;
-
-/** A message lists at most so many globals. */
-const MAX_SHOWN_GLOBALS = 20;
-
-/** What values take of memory, in bytes: about as much as in V8, for small ones rather more. */
-const COST = {
-  object: 48,
-  /** An item of a tuple, a memoized value. */
-  item: 8,
-  /** An item of a list, which grows by half of its length when it is full; and the first one. */
-  listItem: 16,
-  firstListItem: 144,
-  /** An entry of a dict or set, the first one, and one whose key is no text. */
-  entry: 64,
-  firstEntry: 192,
-  oddKey: 256,
-  /** A memoized value whose number is not the next one. */
-  sparseItem: 64,
-  text: 32,
-  bigint: 288,
-  /** What a host makes of a call or of a persistent id. */
-  made: 80,
-} as const;
 
 class Machine {
   readonly #reader: PickleReader;
@@ -111,9 +73,7 @@ class Machine {
   readonly #marks: number[] = [];
   /** Nothing below the last mark is reached. */
   #floor = 0;
-  readonly #memo: PickleValue[] = [];
-  /** Memoized values whose number is not the next one. */
-  readonly #sparseMemo = new Map<number, PickleValue>();
+  readonly #memo = new PickleMemo();
   #memoryLeft: number;
   /** Where the opcode under way begins. */
   #at = 0;
@@ -137,7 +97,7 @@ class Machine {
   run(): ReadPickle {
     const reader = this.#reader;
     const { maxOpcodes } = this.#limits;
-    this.#readProtocol();
+    readProtocol(reader);
     for (let count = 1; ; count++) {
       this.#at = reader.at;
       if (count >= maxOpcodes) throw reader.limitError('maxOpcodes', this.#at);
@@ -147,21 +107,6 @@ class Machine {
       if (literal === undefined) this.#step(code);
       else this.#pushLiteral(literal);
     }
-  }
-
-  #readProtocol(): void {
-    const begin = this.#reader.at;
-    const code = this.#reader.byte();
-    if (code !== op.PROTO) {
-      throw this.#reader.error(
-        `expected a pickle of protocol 2 or later, found ${op.describeOpcode(code)}`,
-        begin,
-      );
-    }
-    const protocol = this.#reader.byte();
-    if (protocol >= LOWEST_PROTOCOL && protocol <= HIGHEST_PROTOCOL) return;
-    const expected = `protocol ${LOWEST_PROTOCOL} to ${HIGHEST_PROTOCOL}`;
-    throw this.#reader.error(`expected ${expected}, found ${protocol}`, begin + 1);
   }
 
   #step(code: number): void {
@@ -223,7 +168,7 @@ class Machine {
         this.#memoize(reader.uint32());
         break;
       case op.MEMOIZE:
-        this.#memoize(this.#memo.length + this.#sparseMemo.size);
+        this.#memoize(this.#memo.size);
         break;
       case op.BINGET:
         this.#recall(reader.byte());
@@ -374,27 +319,19 @@ class Machine {
 
   #memoize(index: number): void {
     const value = this.#top();
-    const memo = this.#memo;
-    if (index < memo.length) {
-      memo[index] = value;
-    } else if (index === memo.length && this.#sparseMemo.size === 0) {
-      this.#spend(COST.item);
-      memo.push(value);
-    } else {
-      if (index > MAX_MEMO_INDEX) {
-        throw new ForeignFormatError(
-          'SAFETENSORS_FOREIGN_LIMIT',
-          `${placeOf(this.#at, this.#context)}: expected a memo of at most ${MAX_MEMO_INDEX} values, found number ${index}`,
-          this.#context,
-        );
-      }
-      this.#spend(COST.sparseItem);
-      this.#sparseMemo.set(index, value);
+    if (index > MAX_MEMO_INDEX) {
+      throw new ForeignFormatError(
+        'SAFETENSORS_FOREIGN_LIMIT',
+        `${placeOf(this.#at, this.#context)}: expected a memo of at most ${MAX_MEMO_INDEX} values, found number ${index}`,
+        this.#context,
+      );
     }
+    this.#spend(this.#memo.costOf(index));
+    this.#memo.set(index, value);
   }
 
   #recall(index: number): void {
-    const value = index < this.#memo.length ? this.#memo[index] : this.#sparseMemo.get(index);
+    const value = this.#memo.get(index);
     if (value === undefined) {
       this.#fail(`expected a memoized value number ${index}, found none`);
     }
@@ -412,31 +349,12 @@ class Machine {
 
   #pushGlobal(module: string, name: string): void {
     const global = this.#host.global(module, name);
-    if (global === undefined) throw this.#forbidden();
+    if (global === undefined) {
+      const { globals } = scanOpcodes(this.#bytes, this.#begin, this.#limits);
+      throw forbiddenGlobals(globals, this.#host, this.#context);
+    }
     this.#spend(COST.object);
     this.#push(global);
-  }
-
-  /** Names every forbidden global of the pickle: people want to see all at once. */
-  #forbidden(): ForeignFormatError {
-    const { globals } = scanOpcodes(this.#bytes, this.#begin, this.#limits);
-    const found = globals.filter(
-      ({ module, name }) => this.#host.global(module, name) === undefined,
-    );
-    const shown = found
-      .slice(0, MAX_SHOWN_GLOBALS)
-      .map(
-        ({ module, name, position }) =>
-          `${quoteName(`${module}.${name}`)} (${placeOf(position, this.#context)})`,
-      );
-    if (found.length > shown.length) shown.push(`${found.length - shown.length} more`);
-    const advice = this.#host.advice?.(found);
-    return new ForeignFormatError(
-      'SAFETENSORS_FORBIDDEN_GLOBAL',
-      `the pickle names what could run code: ${shown.join(', ')}; nothing of it was run` +
-        (advice === undefined ? '' : `; ${advice}`),
-      this.#context,
-    );
   }
 
   #call(): void {
@@ -464,12 +382,4 @@ class Machine {
     target.state = state;
     this.#push(target);
   }
-}
-
-/** What a call may take of memory that copies its argument. */
-function costOfCopy(value: PickleValue): number {
-  if (typeof value === 'string') return 2 * value.length;
-  if (value instanceof PickleBytes) return value.bytes.length;
-  if (value instanceof PickleList) return value.items.length * (COST.entry + COST.oddKey);
-  return value instanceof PickleMap ? value.size * COST.entry : 0;
 }

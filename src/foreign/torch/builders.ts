@@ -4,8 +4,8 @@
  */
 
 import { ForeignFormatError, quoteName } from '../../errors/errors.js';
+import type { PickleHost } from '../pickle/host.js';
 import { type PickleContext, pickleError, placeOf } from '../pickle/limits.js';
-import type { PickleHost } from '../pickle/machine.js';
 import type { NamedGlobal } from '../pickle/scan.js';
 import {
   PickleBytes,

@@ -1,5 +1,5 @@
 /** Pickles put together opcode by opcode, and hosts that take what they get. */
-import type { PickleHost } from '../../../src/foreign/pickle/machine.js';
+import type { PickleHost } from '../../../src/foreign/pickle/host.js';
 import {
   PickleGlobal,
   PickleMap,

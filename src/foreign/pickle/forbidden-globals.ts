@@ -1,0 +1,32 @@
+/** The error for a pickle that names what could run code. */
+
+import { ForeignFormatError, quoteName } from '../../errors/errors.js';
+import type { PickleHost } from './host.js';
+import { type PickleContext, placeOf } from './limits.js';
+import type { NamedGlobal } from './scan.js';
+
+/** A message lists at most so many globals. */
+const MAX_SHOWN_GLOBALS = 20;
+
+/** Names every global that the host forbids, of all that the pickle has: people want to see all at once. */
+export function forbiddenGlobals(
+  globals: readonly NamedGlobal[],
+  host: PickleHost,
+  context: PickleContext,
+): ForeignFormatError {
+  const found = globals.filter(({ module, name }) => host.global(module, name) === undefined);
+  const shown = found
+    .slice(0, MAX_SHOWN_GLOBALS)
+    .map(
+      ({ module, name, position }) =>
+        `${quoteName(`${module}.${name}`)} (${placeOf(position, context)})`,
+    );
+  if (found.length > shown.length) shown.push(`${found.length - shown.length} more`);
+  const advice = host.advice?.(found);
+  return new ForeignFormatError(
+    'SAFETENSORS_FORBIDDEN_GLOBAL',
+    `the pickle names what could run code: ${shown.join(', ')}; nothing of it was run` +
+      (advice === undefined ? '' : `; ${advice}`),
+    context,
+  );
+}

@@ -16,6 +16,9 @@ export const FULL_32 = 0xffffffff;
 const HARMLESS_FLAGS = 0b1000_0000_1110;
 const ENCRYPTION_FLAGS = 0b10_0000_0100_0001;
 
+/** Attribute of DOS. Torch reads no bytes of such an entry, whatever its name, and leaves memory as it was. */
+const DOS_FOLDER = 0x10;
+
 const UNIX_KIND_MASK = 0xf000;
 const UNIX_LINK = 0xa000;
 
@@ -120,8 +123,13 @@ function* readEntry(
     const message = `expected method 0 (stored) or 8 (deflated), found ${methodNumber}`;
     yield { kind: 'method', message, ...about };
   }
-  if (((fixed.getUint32(38, true) >>> 16) & UNIX_KIND_MASK) === UNIX_LINK) {
+  const attributes = fixed.getUint32(38, true);
+  if (((attributes >>> 16) & UNIX_KIND_MASK) === UNIX_LINK) {
     yield { kind: 'link', message: 'expected a file or a folder, found a symbolic link', ...about };
+  }
+  if ((attributes & DOS_FOLDER) !== 0 && !isFolderName(name)) {
+    const message = 'expected a file, found one that its attributes call a folder';
+    yield { kind: 'directory', message, ...about };
   }
   const fields = parseExtraFields(extra);
   const numbers = fields && wideNumbers(fixed, fields.zip64);

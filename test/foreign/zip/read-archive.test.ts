@@ -61,6 +61,17 @@ describe('fixtures', () => {
     expect(irregularities.map((found) => found.kind)).toContain(kind);
   });
 
+  test('a file whose attributes call it a folder is irregular: torch reads nothing of it', () => {
+    const bytes = Buffer.from(named('zip-rezipped'));
+    const entry = bytes.indexOf(Uint8Array.of(0x50, 0x4b, 1, 2));
+    bytes[entry + 38] = 0xff;
+    const { irregularities } = inspectArchive(readerOf(bytes));
+    expect(irregularities.map(({ kind, position }) => [kind, position])).toEqual([
+      ['directory', entry],
+    ]);
+    expect(outcome(bytes)).toBe('SAFETENSORS_INVALID_ARCHIVE');
+  });
+
   test('what can be read of an irregular archive is listed beside what is wrong', () => {
     const { entries, irregularities } = inspectArchive(readerOf(named('zip-x-dup-storage')));
     expect(entries.map(({ name }) => name).filter((name) => name.endsWith('/data/0'))).toHaveLength(

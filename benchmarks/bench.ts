@@ -158,11 +158,12 @@ async function bench(args: string[], signal: AbortSignal): Promise<void> {
     console.log(markdownFacts(facts));
     const sections: Section[] = [];
     for (const name of options.names) {
-      const section = await TRIALS.get(name)?.({ equipment, path, rounds, folder, signal });
-      if (section === undefined) continue;
+      const measured = await TRIALS.get(name)?.({ equipment, path, rounds, folder, signal });
       endProgress();
-      sections.push(section);
-      console.log(`\n${markdownSection(section)}`);
+      for (const section of [measured ?? []].flat()) {
+        sections.push(section);
+        console.log(`\n${markdownSection(section)}`);
+      }
     }
     console.log(`\n${targetSection(facts, sections)}`);
     if (options.save) await savePage(facts, sections);

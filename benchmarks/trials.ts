@@ -29,8 +29,8 @@ export interface TrialContext {
   readonly signal: AbortSignal;
 }
 
-/** Measures one figure, or a few that belong together. */
-export type Trial = (context: TrialContext) => Promise<Section>;
+/** Measures one figure, or a few that belong together; what does not fit into one table makes several sections. */
+export type Trial = (context: TrialContext) => Promise<Section | readonly Section[]>;
 
 /** All trials by the names that `--only` knows. */
 export const TRIALS: ReadonlyMap<string, Trial> = new Map<string, Trial>([

@@ -97,13 +97,19 @@ export async function writeModel(
   }
 }
 
-/** Writes a file whose data is one hole: it reads as zeros and takes up no space. `indent` as above. */
+/**
+ * Writes a file whose data is one hole: it reads as zeros and takes up no space. Metadata and indent as in
+ * `encodeHeader`.
+ */
 export async function writeSparseModel(
   path: string,
   tensors: readonly TensorSpec[],
-  indent = 0,
+  {
+    metadata = {},
+    indent = 0,
+  }: { metadata?: Readonly<Record<string, string>>; indent?: number | undefined } = {},
 ): Promise<void> {
-  const header = encodeHeader(tensors, {}, indent);
+  const header = encodeHeader(tensors, metadata, indent);
   const file = await open(path, 'wx');
   try {
     await file.writeFile(header);

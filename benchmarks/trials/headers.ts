@@ -84,7 +84,7 @@ export async function headers(context: TrialContext): Promise<Section> {
   for (const rung of RUNGS) {
     const { label, count, indent } = rung;
     const path = count === undefined ? context.path : join(context.folder, `${label}.safetensors`);
-    if (count !== undefined) await writeSparseModel(path, manySmallTensors(count), indent);
+    if (count !== undefined) await writeSparseModel(path, manySmallTensors(count), { indent });
     const rows = await measureRung(rung, path, context);
     times.set(rung, {
       first: (driver) => medianOf(rows, driver, ({ first }) => first),

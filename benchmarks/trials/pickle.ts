@@ -1,4 +1,4 @@
-/** A checkpoint of torch in the page cache, read by this package, by torch and by npm's pickle parsers. */
+/** A checkpoint of torch in the page cache: read, and converted to safetensors. */
 import type { ReaderResult } from '../children/tensor-clock.js';
 import { type Driver, node, OURS, python, TORCH_LOAD, TORCH_MAPPED } from '../drivers.js';
 import { cell, formatByteSize, formatDuration, formatRatio } from '../figures.js';
@@ -9,6 +9,7 @@ import type { Section } from '../report.js';
 import { type Command, startChild } from '../run-child.js';
 import { atLeast, atMost, beside, type Target } from '../targets.js';
 import type { TrialContext } from '../trials.js';
+import { convertPickle } from './convert-pickle.js';
 
 /** This package reading the same weights from a safetensors file: what a checkpoint of torch can reach. */
 const READERS: readonly Driver[] = [
@@ -56,7 +57,7 @@ async function startProcesses(context: TrialContext): Promise<Map<Driver, number
   ]);
 }
 
-export async function pickle(context: TrialContext): Promise<Section> {
+async function readPickle(context: TrialContext): Promise<Section> {
   const { equipment, path, rounds, signal } = context;
   const close = [OURS, TORCH_CHECKPOINT, TORCH_MAPPED];
   const plan = {
@@ -122,4 +123,8 @@ export async function pickle(context: TrialContext): Promise<Section> {
       ),
     ],
   };
+}
+
+export async function pickle(context: TrialContext): Promise<Section[]> {
+  return [await readPickle(context), await convertPickle(context)];
 }

@@ -119,4 +119,6 @@ test('without Python there is no checkpoint of torch to measure', async () => {
   expect(code).toBe(0);
   expect(stdout).toMatch(/^\| safetensors-mmap, the same as safetensors +\| +[\d.]+ ms \|/m);
   expect(stdout).toMatch(/^- openTorchCheckpoint was not measured: no Python/m);
+  expect(stdout).toMatch(/^- convert was not measured: no Python/m);
+  expect(stdout).toMatch(/^- 6 GB: not measured: it is for models of 2 GB$/m);
 });

@@ -1,15 +1,17 @@
 /** The programs in Node that trials run: what they print. */
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { BuffersResult } from '../../benchmarks/children/buffers.js';
 import type { CallsResult } from '../../benchmarks/children/calls.js';
+import type { ConvertCheckpointResult } from '../../benchmarks/children/convert-checkpoint.js';
 import type { OpenHeaderResult } from '../../benchmarks/children/open-header.js';
 import type { RowsResult } from '../../benchmarks/children/rows.js';
 import { manySmallTensors } from '../../benchmarks/model.js';
 import { runChild } from '../../benchmarks/run-child.js';
 import { writeModel, writeSparseModel } from '../../benchmarks/write-model.js';
+import { parse } from '../../src/index.js';
 
 let folder: string;
 beforeAll(async () => {
@@ -83,4 +85,21 @@ test('buffers are made beside live objects, counted or not', async () => {
     expect(first > 0 && all >= first && liveBytes > 0 && collections >= 0).toBe(true);
   }
   expect((await make('counted')).counted).toMatch(/^the environment sets/);
+});
+
+test('a checkpoint of torch is read, and converted to the same file in every way', async () => {
+  const source = join(import.meta.dirname, '../fixtures/torch/zip-state-dict.pt');
+  const bytes: Buffer[] = [];
+  for (const method of ['verified', 'unverified']) {
+    const target = join(folder, `${method}.safetensors`);
+    const run = runScript<ConvertCheckpointResult>('convert-checkpoint.js', method, source, target);
+    expect((await run).elapsed).toBeGreaterThan(0);
+    bytes.push(await readFile(target));
+  }
+  const [first = Buffer.alloc(0), second] = bytes;
+  expect(second).toEqual(first);
+  expect(parse(first).size).toBeGreaterThan(1);
+  const copy = join(folder, 'copy.pt');
+  await runScript('convert-checkpoint.js', 'cp', source, copy);
+  expect(await readFile(copy)).toEqual(await readFile(source));
 });

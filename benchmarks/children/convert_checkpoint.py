@@ -1,0 +1,35 @@
+"""Converts a checkpoint of torch by the steps that the reference's script takes for one file.
+
+Arguments: METHOD SOURCE TARGET. That script, convert.py, is in no package; this is not its code. Prints the
+line of convert-checkpoint.ts.
+"""
+
+import json
+import os
+import re
+import sys
+import time
+
+import torch
+from safetensors.torch import load_file, save_file
+
+_, source, target = sys.argv[1:]
+start = time.perf_counter()
+tensors = torch.load(source, map_location="cpu", weights_only=True)
+tensors = tensors.get("state_dict", tensors)
+# Of tensors that begin at the same address, the first is kept.
+first = {}
+for name, tensor in tensors.items():
+    first.setdefault(tensor.data_ptr(), name)
+tensors = {name: tensors[name].contiguous() for name in first.values()}
+save_file(tensors, target, metadata={"format": "pt"})
+if os.path.getsize(target) > 1.01 * os.path.getsize(source):
+    raise RuntimeError("the new file is larger than the old one")
+written = load_file(target)
+for name, tensor in tensors.items():
+    if not torch.equal(tensor, written[name]):
+        raise RuntimeError(f"{name} is not the same")
+elapsed = (time.perf_counter() - start) * 1e3
+with open("/proc/self/status") as lines:
+    peak = int(re.search(r"^VmHWM:\s+(\d+) kB$", lines.read(), re.M)[1]) * 1024
+print(json.dumps({"elapsed": elapsed, "peak": peak}))

@@ -17,6 +17,9 @@
               "MACOSX_DEPLOYMENT_TARGET": "11.0",
               "WARNING_CFLAGS": ["-Wall", "-Wextra", "-Werror"],
               "OTHER_CFLAGS": ["-mavx2", "-mf16c"]
+            },
+            "msvs_settings": {
+              "VCCLCompilerTool": { "AdditionalOptions": ["/std:c++17", "/arch:AVX2"] }
             }
           }
         ]
@@ -33,6 +36,7 @@
         "native/convert.cc",
         "native/convert_binding.cc",
         "native/file_copy_binding.cc",
+        "native/gather_ranges.cc",
         "native/handle.cc",
         "native/mapping.cc",
         "native/prefetch_binding.cc",
@@ -70,16 +74,39 @@
           {
             "sources": [
               "native/file_copy_linux.cc",
+              "native/file_descriptor_posix.cc",
               "native/guard_linux.cc",
+              "native/mapped_range_posix.cc",
               "native/prefetch_linux.cc",
               "native/replacement_linux.cc"
             ],
             "ldflags": ["-Wl,-z,nodelete"]
-          },
+          }
+        ],
+        [
+          "OS=='win'",
+          {
+            "sources": [
+              "native/file_copy_windows.cc",
+              "native/file_descriptor_windows.cc",
+              "native/guard_none.cc",
+              "native/mapped_range_windows.cc",
+              "native/prefetch_windows.cc",
+              "native/replacement_windows.cc",
+              "native/system_handle_windows.cc",
+              "native/zero_pages_windows.cc"
+            ],
+            "msvs_settings": { "VCCLCompilerTool": { "AdditionalOptions": ["/std:c++17"] } }
+          }
+        ],
+        [
+          "OS!='linux' and OS!='win'",
           {
             "sources": [
               "native/file_copy_posix.cc",
+              "native/file_descriptor_posix.cc",
               "native/guard_none.cc",
+              "native/mapped_range_posix.cc",
               "native/prefetch_posix.cc",
               "native/replacement_posix.cc"
             ]

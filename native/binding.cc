@@ -52,6 +52,11 @@ napi_value ExternalBuffersAllowed(const Napi::CallbackInfo& info) {
   return Napi::Boolean::New(info.Env(), status == napi_ok);
 }
 
+// descriptorsWork(): boolean
+napi_value GetDescriptorsWork(const Napi::CallbackInfo& info) {
+  return Napi::Boolean::New(info.Env(), DescriptorsWork());
+}
+
 // truncations(): ArrayBuffer of 4 bytes, the guard's counter as it changes
 napi_value Truncations(const Napi::CallbackInfo& info) {
   static_assert(sizeof(guard::truncations) == sizeof(uint32_t));
@@ -100,13 +105,13 @@ napi_value ReadFileState(const Napi::CallbackInfo& info) {
   if (const Failure failure = ReadMapping(info, &mapping)) return failure.ToValue(env);
   if (!ReadItems(info[1], &state, &count) || count != 4) return Failure("state").ToValue(env);
 
-  FileState file;
-  const int error = mapping->ReadFileState(&file);
+  FileState now;
+  const int error = mapping->ReadFileState(&now);
   if (error != 0) return Result(env, error);
-  state[0] = static_cast<double>(file.size);
-  state[1] = static_cast<double>(file.mtime_seconds);
-  state[2] = static_cast<double>(file.mtime_nanoseconds);
-  state[3] = file.truncated ? 1 : 0;
+  state[0] = static_cast<double>(now.file.size);
+  state[1] = static_cast<double>(now.file.mtime_seconds);
+  state[2] = static_cast<double>(now.file.mtime_nanoseconds);
+  state[3] = now.truncated ? 1 : 0;
   return Result(env, 0);
 }
 
@@ -133,8 +138,10 @@ napi_value DuplicateDescriptor(const Napi::CallbackInfo& info) {
   napi_env env = info.Env();
   Mapping* mapping;
   if (const Failure failure = ReadMapping(info, &mapping)) return failure.ToValue(env);
-  const int fd = FileDescriptor::Duplicate(mapping->fd()).Release();
-  if (fd == -1) return Result(env, -errno);
+  FileDescriptor duplicate;
+  const int error = FileDescriptor::Duplicate(mapping->fd(), &duplicate);
+  if (error != 0) return Result(env, error);
+  const int fd = duplicate.Release();
   napi_add_env_cleanup_hook(env, CloseDescriptorAtEnd, reinterpret_cast<void*>(intptr_t{fd}));
   return Result(env, fd);
 }
@@ -233,6 +240,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
              Export<CompensateExternalMemory>("compensateExternalMemory"),
              Export<UncountBuffers>("uncountBuffers"),
              Export<ExternalBuffersAllowed>("externalBuffersAllowed"),
+             Export<GetDescriptorsWork>("descriptorsWork"),
              Export<Truncations>("truncations"),
              Export<MapFile>("mapFile"),
              Export<TensorBuffer>("tensorBuffer"),

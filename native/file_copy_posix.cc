@@ -11,7 +11,3 @@ int Allocate(int, uint64_t) {
 int64_t CopyFileRange(int, uint64_t, int, uint64_t, uint64_t) {
   return -ENOTSUP;
 }
-
-int64_t GatherRanges(const SourceRange*, size_t, int, uint64_t) {
-  return -ENOTSUP;
-}

@@ -1,11 +1,12 @@
 #ifndef SAFETENSORS_MMAP_FILE_DESCRIPTOR_H_
 #define SAFETENSORS_MMAP_FILE_DESCRIPTOR_H_
 
-#include <errno.h>
-#include <fcntl.h>
-#include <unistd.h>
-
+#include <cstddef>
+#include <cstdint>
 #include <utility>
+
+// Open files by the numbers that `node:fs` has for them. On Windows these are numbers of the
+// runtime's C library, not of ours: the runtime is asked for the handle of each.
 
 // Owns a file descriptor, or none, and closes it.
 class FileDescriptor {
@@ -19,25 +20,43 @@ class FileDescriptor {
   }
   ~FileDescriptor() { Close(); }
 
-  // A second descriptor of the same file, closed when the process executes a program. None, and
-  // `errno` says why, when there can be none.
-  static FileDescriptor Duplicate(int fd) { return FileDescriptor(fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
+  // A second descriptor of the same file, which programs that this one starts do not get. Returns 0
+  // or a negative errno.
+  static int Duplicate(int fd, FileDescriptor* duplicate);
 
   // -1 for none.
   int get() const { return fd_; }
-  explicit operator bool() const { return fd_ != -1; }
 
   // Gives the descriptor up without closing it.
   int Release() { return std::exchange(fd_, -1); }
 
   // Returns 0, also for none, or a negative errno.
-  int Close() {
-    const int fd = Release();
-    return fd == -1 || close(fd) == 0 ? 0 : -errno;
-  }
+  int Close();
 
  private:
   int fd_ = -1;
 };
+
+// All that follows may be called on any thread and leaves the descriptor open.
+
+// Whether this runtime lets addons use its descriptors.
+bool DescriptorsWork();
+
+// How long a file is, and when it was modified last: `mtime_nanoseconds` after a whole second.
+struct SizeAndTime {
+  int64_t size;
+  int64_t mtime_seconds;
+  int64_t mtime_nanoseconds;
+};
+
+// Returns 0 or a negative errno.
+int ReadSizeAndTime(int fd, SizeAndTime* result);
+
+// Reads up to `length` bytes from a position. Returns how many, 0 at the file's end, or a negative
+// errno.
+int64_t ReadAt(int fd, void* target, size_t length, uint64_t position);
+
+// Writes up to `length` bytes at a position. Returns how many, or a negative errno.
+int64_t WriteAt(int fd, const void* source, size_t length, uint64_t position);
 
 #endif  // SAFETENSORS_MMAP_FILE_DESCRIPTOR_H_

@@ -11,9 +11,7 @@
 
 // What the kept descriptor says about the file now, and what the guard saw.
 struct FileState {
-  int64_t size;
-  int64_t mtime_seconds;
-  int64_t mtime_nanoseconds;
+  SizeAndTime file;
   bool truncated;
 };
 
@@ -66,7 +64,7 @@ class Mapping : public Counted {
 
   // Lays zero pages over the file's pages, at the same addresses: file and memory are free at once,
   // and whoever still reads there sees zeros. `all_emptied` says that the engine has let go of all
-  // buffers over the range. Returns 0, or a negative errno after which nothing has changed.
+  // buffers over the range. Returns 0 or a negative errno.
   int Overlay(bool all_emptied);
 
   // The quarantine, which must have a reference, lets the range go: unmaps it at once when the only
@@ -81,6 +79,7 @@ class Mapping : public Counted {
 
   uint8_t* base_ = nullptr;
   uint64_t length_ = 0;
+  bool overlaid_ = false;
   FileDescriptor fd_;
   guard::Slot* slot_ = nullptr;
   bool exposed_ = false;

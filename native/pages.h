@@ -2,11 +2,18 @@
 #define SAFETENSORS_MMAP_PAGES_H_
 
 #include <stdint.h>
+#ifndef _WIN32
 #include <unistd.h>
+#endif
 
 // The pages in which the system maps memory.
 
+#ifdef _WIN32
+// On all processors that Windows runs on.
+inline constexpr uintptr_t page_size = 4096;
+#else
 inline const uintptr_t page_size = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+#endif
 
 inline uintptr_t PageBegin(uintptr_t address) {
   return address & ~(page_size - 1);

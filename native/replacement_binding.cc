@@ -1,7 +1,5 @@
 #include "replacement_binding.h"
 
-#include <limits.h>
-
 #include <array>
 #include <cstring>
 
@@ -24,8 +22,8 @@ struct LockCall {
   int64_t Run() const { return Lock(fd); }
 };
 
-// A path with the zero byte at its end.
-using Path = std::array<char, PATH_MAX>;
+// A path with the zero byte at its end, as long as Linux takes.
+using Path = std::array<char, 4096>;
 
 bool ReadPath(const Napi::Value& value, Path* path) {
   const uint8_t* bytes;

@@ -34,16 +34,10 @@ function run(script, args) {
   process.exit(1);
 }
 
-if (process.platform === 'win32') {
-  console.log(
-    'safetensors-mmap: there is no addon for Windows yet, files are read instead of mapped.',
-  );
-} else {
-  run(packageFile('node-gyp', 'bin/node-gyp.js'), ['configure', 'build']);
-  // A new file, not new bytes in the old one, which a running program may have mapped.
-  const folder = join(root, 'prebuilds', `${process.platform}-${process.arch}`);
-  const target = join(folder, 'safetensors-mmap.node');
-  mkdirSync(folder, { recursive: true });
-  rmSync(target, { force: true });
-  copyFileSync(join(root, 'build/Release/safetensors-mmap.node'), target);
-}
+run(packageFile('node-gyp', 'bin/node-gyp.js'), ['configure', 'build']);
+// A new file, not new bytes in the old one, which a running program may have mapped.
+const folder = join(root, 'prebuilds', `${process.platform}-${process.arch}`);
+const target = join(folder, 'safetensors-mmap.node');
+mkdirSync(folder, { recursive: true });
+rmSync(target, { force: true });
+copyFileSync(join(root, 'build/Release/safetensors-mmap.node'), target);

@@ -189,6 +189,7 @@ export interface AddonExports {
   compensateExternalMemory(): 0;
   uncountBuffers(maxByteLength: number): Outcome;
   externalBuffersAllowed(): boolean;
+  descriptorsWork(): boolean;
   truncations(): ArrayBuffer | Failure;
   mapFile(fd: number, byteLength: number, guard: boolean): Mapping | Failure;
   tensorBuffer(mapping: Mapping, byteOffset: number, byteLength: number): ArrayBuffer | Failure;

@@ -87,6 +87,12 @@ function use(exports: AddonExports, path: string): AddonLoad {
       remedy: 'Run the program in Node',
     };
   }
+  if (!exports.descriptorsWork()) {
+    return {
+      reason: 'this runtime does not let addons use its file descriptors on Windows',
+      remedy: 'Run the program in Node or Bun',
+    };
+  }
   const { bun, deno } = process.versions;
   // Those two count external memory in ways of their own, which the addon leaves alone.
   if (bun === undefined && deno === undefined) exports.compensateExternalMemory();

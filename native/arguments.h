@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <napi.h>
 
-#include <cmath>
 #include <cstdint>
 #include <type_traits>
 
@@ -57,9 +56,9 @@ inline constexpr double kMaxSafeInteger = 9007199254740991.0;
 // The following return false when the value cannot be used.
 
 inline bool ReadSize(double number, uint64_t* size) {
-  if (!(number >= 0 && number <= kMaxSafeInteger) || number != std::floor(number)) return false;
+  if (!(number >= 0 && number <= kMaxSafeInteger)) return false;
   *size = static_cast<uint64_t>(number);
-  return true;
+  return static_cast<double>(*size) == number;
 }
 
 inline bool ReadSize(const Napi::Value& value, uint64_t* size) {

@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <mutex>
 #include <new>
 
 #include "guard.h"
+#include "mutex.h"
 #include "pages.h"
 
 namespace guard {
@@ -52,7 +52,7 @@ std::atomic<Block*> first_block{nullptr};
 struct sigaction previous_action;
 
 // Guards the list of free slots and the installation; never taken by the handler.
-std::mutex registry_mutex;
+Mutex registry_mutex;
 Slot* free_slots = nullptr;
 bool installed = false;
 
@@ -195,7 +195,7 @@ bool AddBlock() {
 }  // namespace
 
 int Watch(void* base, size_t length, int fd, Slot** result) {
-  const std::lock_guard<std::mutex> registry(registry_mutex);
+  const MutexLock registry(registry_mutex);
   if (const int error = Install(); error != 0) return error;
   if (free_slots == nullptr && !AddBlock()) return -ENOMEM;
   Slot* slot = free_slots;
@@ -231,7 +231,7 @@ void Leave(Slot* slot) {
     slot->end.store(0, std::memory_order_release);
     slot->fd = -1;
   }
-  const std::lock_guard<std::mutex> registry(registry_mutex);
+  const MutexLock registry(registry_mutex);
   slot->next_free = free_slots;
   free_slots = slot;
 }

@@ -12,7 +12,7 @@
 // On all processors that Windows runs on.
 inline constexpr uintptr_t page_size = 4096;
 #else
-inline const uintptr_t page_size = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+const uintptr_t page_size = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
 #endif
 
 inline uintptr_t PageBegin(uintptr_t address) {

@@ -3,6 +3,8 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 
+#include <atomic>
+
 namespace {
 
 // The compiler's own test brings a constructor, whose questions take 0.05 ms of loading the addon
@@ -21,8 +23,14 @@ bool AskForAvx2() {
 }  // namespace
 
 bool HasAvx2() {
-  static const bool present = AskForAvx2();
-  return present;
+  enum Answer : uint8_t { kNotAsked, kPresent, kAbsent };
+  static std::atomic<Answer> known{kNotAsked};
+  Answer answer = known.load(std::memory_order_relaxed);
+  if (answer == kNotAsked) {
+    answer = AskForAvx2() ? kPresent : kAbsent;
+    known.store(answer, std::memory_order_relaxed);
+  }
+  return answer == kPresent;
 }
 #else
 bool HasAvx2() {

@@ -1,6 +1,6 @@
 #include "quarantine.h"
 
-#include <mutex>
+#include "mutex.h"
 
 namespace {
 
@@ -12,7 +12,7 @@ constexpr uint64_t kMaxBytes = uint64_t{1} << 40;
 
 // The mutex protects all that follows. The ring owns a reference for each pointer; they are plain
 // pointers because nothing may be unmapped at exit, when threads of the pool can still be reading.
-std::mutex mutex;
+Mutex mutex;
 Mapping* ring[kMaxRanges];
 size_t oldest = 0;
 size_t count = 0;
@@ -29,7 +29,7 @@ void DropOldest() {
 }  // namespace
 
 void Quarantine(MappingRef mapping) {
-  const std::lock_guard<std::mutex> lock(mutex);
+  const MutexLock lock(mutex);
   while (count == kMaxRanges || (count > 0 && bytes + mapping->length() > kMaxBytes)) DropOldest();
   bytes += mapping->length();
   ring[(oldest + count) % kMaxRanges] = mapping.Release();
@@ -37,7 +37,7 @@ void Quarantine(MappingRef mapping) {
 }
 
 bool DropOldestOfQuarantine() {
-  const std::lock_guard<std::mutex> lock(mutex);
+  const MutexLock lock(mutex);
   if (count == 0) return false;
   DropOldest();
   return true;

@@ -3,51 +3,49 @@
 #include <errno.h>
 
 // The calls take V8's standard library and calling convention for granted.
-#if defined(__linux__) && defined(__x86_64__) && defined(__GLIBC__) && defined(__GLIBCXX__)
+#if defined(__linux__) && defined(__x86_64__)
 
+#include <dlfcn.h>
 #include <link.h>
 #include <sys/mman.h>
 
 #include <cstddef>
-#include <memory>
 #include <new>
 #include <utility>
 
-// What we call of V8. The names hold the types of the arguments. The loader of the addon looks for
-// them, and leaves null for one that the runtime does not export.
+#include "v8_abi.h"
+
+// Only GNU's C library has it: with another one, buffers that are not counted were not tried.
+extern "C" [[gnu::weak]] const char* gnu_get_libc_version();
+
 namespace v8_abi {
 
-struct Isolate;
-struct BackingStore;
-using Deleter = void (*)(void* data, size_t length, void* hint);
+namespace {
 
-[[gnu::weak]] void EmptyDeleter(void* data, size_t length,
-                                void* hint) __asm__("_ZN2v812BackingStore12EmptyDeleterEPvmS1_");
-[[gnu::weak]] void EndBackingStore(BackingStore* store) __asm__("_ZN2v812BackingStoreD1Ev");
+// The runtime's own, which pairs with its `new`; the addon may have another one in itself.
+auto FindOperatorDelete() {
+  return reinterpret_cast<void (*)(void*)>(dlsym(RTLD_DEFAULT, "_ZdlPv"));
+}
 
-// Frees a backing store as V8's own pointers do. The runtime's `operator delete` pairs with its
-// `new`; the loader finds that one for us, since it looks in the addon last.
-struct FreeBackingStore {
-  void operator()(BackingStore* store) const {
-    EndBackingStore(store);
-    ::operator delete(store);
-  }
-};
+const auto operator_delete = FindOperatorDelete();
 
-[[gnu::weak]] std::unique_ptr<BackingStore, FreeBackingStore> NewBackingStore(
-    void* data, size_t length, Deleter deleter,
-    void* hint) __asm__("_ZN2v811ArrayBuffer15NewBackingStoreEPvmPFvS1_mS1_ES1_");
-[[gnu::weak]] Isolate* GetCurrentIsolate() __asm__("_ZN2v87Isolate10GetCurrentEv");
-// A `v8::Local` is what Node-API calls a value.
-[[gnu::weak]] napi_value
-NewArrayBuffer(Isolate* isolate, std::shared_ptr<BackingStore> store) __asm__(
-    "_ZN2v811ArrayBuffer3NewEPNS_7IsolateESt10shared_ptrINS_12BackingStoreEE");
+}  // namespace
+
+bool CanFreeBackingStores() {
+  return operator_delete != nullptr;
+}
+
+void FreeBackingStore(BackingStore* store) {
+  EndBackingStore(store);
+  operator_delete(store);
+}
 
 }  // namespace v8_abi
 
 namespace {
 
 using v8_abi::BackingStore;
+using v8_abi::SharedStore;
 
 // Addresses without memory. So long that the test's buffer outweighs whatever else a collection
 // takes from the engine's counter meanwhile.
@@ -63,7 +61,8 @@ int HasFunctions(struct dl_phdr_info* object, size_t, void*) {
   for (const uintptr_t address :
        {AddressOf(&napi_create_external_arraybuffer), AddressOf(&v8_abi::EmptyDeleter),
         AddressOf(&v8_abi::EndBackingStore), AddressOf(&v8_abi::NewBackingStore),
-        AddressOf(&v8_abi::GetCurrentIsolate), AddressOf(&v8_abi::NewArrayBuffer)}) {
+        AddressOf(&v8_abi::GetCurrentIsolate), AddressOf(&v8_abi::NewArrayBuffer),
+        AddressOf(&v8_abi::GetBackingStore)}) {
     bool is_inside = false;
     for (int i = 0; i < object->dlpi_phnum; i++) {
       const ElfW(Phdr) & part = object->dlpi_phdr[i];
@@ -75,26 +74,42 @@ int HasFunctions(struct dl_phdr_info* object, size_t, void*) {
   return 1;
 }
 
-// The store frees nothing but itself. `let_go` is called when its last owner drops it, on whatever
-// thread that happens.
+// Frees the backing store, then calls `let_go`.
 template <typename Function>
-std::shared_ptr<BackingStore> MakeStore(void* data, size_t length, Function let_go) {
-  auto store = v8_abi::NewBackingStore(data, length, v8_abi::EmptyDeleter, nullptr);
-  return {store.release(), [let_go = std::move(let_go)](BackingStore* ended) mutable {
-            v8_abi::FreeBackingStore()(ended);
-            let_go();
-          }};
+class StoreBlock final : public v8_abi::ControlBlock {
+ public:
+  StoreBlock(BackingStore* store, Function let_go) : store_(store), let_go_(std::move(let_go)) {}
+
+  void Dispose() noexcept override {
+    v8_abi::FreeBackingStore(store_);
+    let_go_();
+  }
+
+ private:
+  BackingStore* const store_;
+  Function let_go_;
+};
+
+// The store frees nothing but itself. `let_go` is called when its last owner drops it, on whatever
+// thread that happens. `block` gets who counts the owners.
+template <typename Function>
+SharedStore MakeStore(void* data, size_t length, Function let_go,
+                      v8_abi::ControlBlock** block = nullptr) {
+  auto made = v8_abi::NewBackingStore(data, length, v8_abi::EmptyDeleter, nullptr);
+  auto* owners = new StoreBlock<Function>(made.store, std::move(let_go));
+  if (block != nullptr) *block = owners;
+  return SharedStore(std::exchange(made.store, nullptr), owners);
 }
 
-// Whether a store ends once, with its last owner.
-bool TestOwnership(void* memory) {
-  int ended = 0;
-  std::shared_ptr<BackingStore> store = MakeStore(memory, kTestLength, [&ended] { ended++; });
-  std::shared_ptr<BackingStore> copy = store;
-  store.reset();
-  if (ended != 0) return false;
-  copy.reset();
-  return ended == 1;
+// Whether V8 counts the owners of a store where we do: the buffer is one, and `GetBackingStore`
+// makes another one, which we drop.
+bool TestOwnership(napi_value buffer, const v8_abi::ControlBlock& block) {
+  if (block.owners() != 1) return false;
+  {
+    const SharedStore another = v8_abi::GetBackingStore(buffer);
+    if (block.owners() != 2) return false;
+  }
+  return block.owners() == 1;
 }
 
 // Whether a buffer is what we asked for, and not counted. A collection can lower the counter
@@ -105,18 +120,23 @@ bool TestBuffer(napi_env env, v8_abi::Isolate* isolate, void* memory) {
   bool is_buffer = false;
   void* data = nullptr;
   size_t length = 0;
+  v8_abi::ControlBlock* block;
   const napi_status status = napi_adjust_external_memory(env, 0, &before);
-  napi_value buffer = v8_abi::NewArrayBuffer(isolate, MakeStore(memory, kTestLength, [] {}));
+  napi_value buffer =
+      v8_abi::NewArrayBuffer(isolate, MakeStore(memory, kTestLength, [] {}, &block));
   return status == napi_ok && napi_adjust_external_memory(env, 0, &after) == napi_ok &&
          after <= before && napi_is_arraybuffer(env, buffer, &is_buffer) == napi_ok && is_buffer &&
          napi_get_arraybuffer_info(env, buffer, &data, &length) == napi_ok && data == memory &&
-         length == kTestLength;
+         length == kTestLength && TestOwnership(buffer, *block);
 }
 
 }  // namespace
 
 int UncountedBuffers::Enable(napi_env env, uint64_t max_length) {
-  if (dl_iterate_phdr(HasFunctions, nullptr) == 0) return -ENOSYS;
+  if (gnu_get_libc_version == nullptr || !v8_abi::CanFreeBackingStores() ||
+      dl_iterate_phdr(HasFunctions, nullptr) == 0) {
+    return -ENOSYS;
+  }
   v8_abi::Isolate* isolate = v8_abi::GetCurrentIsolate();
   if (isolate == nullptr) return -EPROTO;
   void* memory =
@@ -124,7 +144,7 @@ int UncountedBuffers::Enable(napi_env env, uint64_t max_length) {
   if (memory == MAP_FAILED) return -errno;
   napi_handle_scope scope;
   napi_open_handle_scope(env, &scope);
-  const bool works = TestOwnership(memory) && TestBuffer(env, isolate, memory);
+  const bool works = TestBuffer(env, isolate, memory);
   napi_close_handle_scope(env, scope);
   // The buffer is garbage: nobody can reach it, and the engine does not look at its memory.
   munmap(memory, kTestLength);
@@ -137,8 +157,9 @@ napi_value UncountedBuffers::Create(Mapping* mapping, uint64_t offset, uint64_t 
   if (length > max_length_) return nullptr;
   v8_abi::Isolate* isolate = v8_abi::GetCurrentIsolate();
   if (isolate == nullptr) return nullptr;
-  const auto let_go = [reference = MappingRef(mapping)]() mutable { reference = {}; };
-  return v8_abi::NewArrayBuffer(isolate, MakeStore(mapping->base() + offset, length, let_go));
+  auto let_go = [reference = MappingRef(mapping)]() mutable { reference = {}; };
+  return v8_abi::NewArrayBuffer(isolate,
+                                MakeStore(mapping->base() + offset, length, std::move(let_go)));
 }
 
 #else

@@ -11,7 +11,7 @@
 //
 // An external buffer of Node-API is counted, and the engine collects garbage for it; for one above
 // 64 MB `Accounting` cannot prevent that. V8 exempts memory whose deleter is its own
-// `EmptyDeleter`. Node-API cannot make such a buffer, so this calls five functions of V8 by their
+// `EmptyDeleter`. Node-API cannot make such a buffer, so this calls six functions of V8 by their
 // names. Whether to try is decided by `src/addon/uncounted-buffers.ts`, which lists the runtimes
 // where this was tested.
 //

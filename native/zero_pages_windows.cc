@@ -53,15 +53,15 @@ LONG CALLBACK OnFault(EXCEPTION_POINTERS* fault) {
   return works ? EXCEPTION_CONTINUE_EXECUTION : EXCEPTION_CONTINUE_SEARCH;
 }
 
-// Once for the process. The library stays loaded, as the handler must, when the worker that loaded
-// it is gone.
+// Once for the process. The handler comes before others: that of Bun ends the process. The library
+// stays loaded, as the handler must, when the worker that loaded it is gone.
 bool Install() {
   static const bool installed = [] {
     HMODULE library;
     return GetModuleHandleExW(
                GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_PIN,
                reinterpret_cast<const wchar_t*>(&ranges), &library) &&
-           AddVectoredExceptionHandler(0, OnFault) != nullptr;
+           AddVectoredExceptionHandler(1, OnFault) != nullptr;
   }();
   return installed;
 }

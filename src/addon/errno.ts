@@ -1,4 +1,4 @@
-/** Names of the system's error numbers. */
+/** Names of the system's error numbers, and Node's own numbers for them. */
 
 import { constants } from 'node:os';
 import { getSystemErrorMap } from 'node:util';
@@ -8,4 +8,11 @@ export function systemErrorCode(errno: number): string {
   const known = getSystemErrorMap().get(errno)?.[0];
   const found = Object.entries(constants.errno).find(([, value]) => value === -errno);
   return known ?? found?.[0] ?? `Unknown system error ${errno}`;
+}
+
+/** Node's number for a negative errno: on Windows it has numbers of its own, the addon those of C. */
+export function nodeErrno(errno: number): number {
+  const code = systemErrorCode(errno);
+  const known = [...getSystemErrorMap()].find(([, [name]]) => name === code);
+  return known?.[0] ?? errno;
 }

@@ -1,7 +1,7 @@
 /** Makes errors of what the addon returns when it fails. */
 
 import { argumentRangeError, argumentTypeError } from '../errors/arguments.js';
-import { systemErrorCode } from './errno.js';
+import { nodeErrno, systemErrorCode } from './errno.js';
 
 /**
  * What the addon returns instead of a result: a negative errno, or the name of an argument that it
@@ -42,8 +42,8 @@ const EXPECTED_ARGUMENT: Readonly<Record<string, string>> = {
 const MAPPING_ADVICE: Readonly<Record<string, string>> = {
   ENOMEM:
     "; raise the limit of the process's addresses (ulimit -v) or of its mappings " +
-    '(vm.max_map_count), allow overcommit (vm.overcommit_memory), or open the file with ' +
-    "{ storage: 'read' }",
+    '(vm.max_map_count), allow overcommit (vm.overcommit_memory; on Windows, enlarge the page ' +
+    "file), or open the file with { storage: 'read' }",
   EMFILE:
     '; close files that are not needed any more, or raise the limit of descriptors (ulimit -n)',
 };
@@ -62,7 +62,7 @@ export function failure(
     const error = new Error(`${code}: ${syscall}${subject} failed${advice}`);
     return Object.assign(
       error,
-      { errno: result, code, syscall },
+      { errno: nodeErrno(result), code, syscall },
       path === undefined ? {} : { path },
     );
   }

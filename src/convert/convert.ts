@@ -236,7 +236,7 @@ async function writeFolder(
     return metadata;
   });
   return await inLockedFolder(folder, options, (locked) =>
-    writeCheckpoint(locked, plan, options, [], verify),
+    writeCheckpoint(locked, plan, options, { verify }),
   );
 }
 

@@ -21,6 +21,7 @@ import {
   stat,
   statSync,
 } from 'node:fs';
+import process from 'node:process';
 import { promisify } from 'node:util';
 import { readAsync } from './pool-calls.js';
 import { type Steps, step } from './steps.js';
@@ -83,12 +84,17 @@ export function* statAnything(path: string | Buffer): Steps<Stats | undefined> {
   }
 }
 
+/**
+ * The function of `node:fs` that takes links out of a path. Windows' own way fails on drives whose driver
+ * does not have it, such as some RAM disks, and in wine for long paths.
+ */
+export const systemRealpath: typeof realpathSync.native =
+  process.platform === 'win32' ? realpathSync : realpathSync.native;
+
 /** A path without links. */
 export function realPath(path: string): Steps<string> {
-  return step({
-    sync: () => realpathSync.native(path),
-    async: () => promisify(realpath.native)(path),
-  });
+  const onPool = process.platform === 'win32' ? realpath : realpath.native;
+  return step({ sync: () => systemRealpath(path), async: () => promisify(onPool)(path) });
 }
 
 /** The names in a folder. */

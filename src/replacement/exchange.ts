@@ -1,6 +1,7 @@
 /** Puts a file in the place of one certain file, and of no other. */
 
 import { type BigIntStats, fstatSync, renameSync, rmSync, statSync } from 'node:fs';
+import process from 'node:process';
 import { addon } from '../addon/addon.js';
 
 /** Throws when the file at a path is not the one that may be replaced, as it was. */
@@ -12,12 +13,20 @@ export type OldFileCheck = (path: Buffer) => void;
  * can do that, and the check looks at the file that came out. When it is another one, it goes back: for
  * an instant the target has the new file, which is then gone. Elsewhere there is only a rename.
  *
+ * `letGo` closes what the caller has open of the old file. Windows, which replaces no open file, needs that
+ * before the rename.
+ *
  * @throws what the check throws, and errors of the system; the temporary file is gone then
  */
-export function replaceCheckedFile(temporary: Buffer, target: Buffer, check: OldFileCheck): void {
+export function replaceCheckedFile(
+  temporary: Buffer,
+  target: Buffer,
+  check: OldFileCheck,
+  letGo: () => void,
+): void {
   const newFile = identityAt(temporary);
   if (!tryToExchange(temporary, target)) {
-    renameChecked(temporary, target, check);
+    renameChecked(temporary, target, check, letGo);
     return;
   }
   try {
@@ -29,10 +38,16 @@ export function replaceCheckedFile(temporary: Buffer, target: Buffer, check: Old
   rmSync(temporary, { force: true });
 }
 
-function renameChecked(temporary: Buffer, target: Buffer, check: OldFileCheck): void {
+function renameChecked(
+  temporary: Buffer,
+  target: Buffer,
+  check: OldFileCheck,
+  letGo: () => void,
+): void {
   try {
     // The exchange may have failed because the target is gone.
     check(target);
+    if (process.platform === 'win32') letGo();
     renameSync(temporary, target);
   } catch (error) {
     rmSync(temporary, { force: true });

@@ -168,18 +168,22 @@ export class Replacement implements WrittenFile {
    * Whatever fails, the path has one of the two files, whole, and the temporary file is gone.
    *
    * `signal` counts until the rename, since syncing a large file takes seconds. With `check`, only a
-   * file that passes it is replaced.
+   * file that passes it is replaced; `letGo` closes what the caller has open of that file.
    *
    * @throws `SAFETENSORS_TARGET_IN_USE` on Windows; errors of the system; `signal.reason`; what
    *   `check` throws
    */
-  async commit(signal?: AbortSignal, check?: OldFileCheck): Promise<void> {
+  async commit(
+    signal?: AbortSignal,
+    check?: OldFileCheck,
+    letGo: () => void = () => {},
+  ): Promise<void> {
     await this.finish(signal);
     if (check === undefined) {
       await this.moveTo(this.realPath);
     } else {
       this.#require(() => check(this.realPath));
-      this.#replaceChecked(check);
+      this.#replaceChecked(check, letGo);
     }
     if (this.#options.durable) await syncFolder(this.#folder, this.path);
   }
@@ -237,11 +241,11 @@ export class Replacement implements WrittenFile {
     this.#isRenamed = true;
   }
 
-  #replaceChecked(check: OldFileCheck): void {
+  #replaceChecked(check: OldFileCheck, letGo: () => void): void {
     try {
       // From here on the temporary path may lead to another's file.
       this.#isRenamed = true;
-      replaceCheckedFile(this.#temporary, this.realPath, check);
+      replaceCheckedFile(this.#temporary, this.realPath, check, letGo);
     } catch (error) {
       throw this.#failed(error);
     }

@@ -1,9 +1,11 @@
 /** Finds the file that a write is meant for: follows links, and refuses what must not be written. */
 
-import { readlinkSync, realpathSync, type Stats, statSync } from 'node:fs';
-import { isAbsolute, sep } from 'node:path';
+import { readlinkSync, type Stats, statSync } from 'node:fs';
+import { isAbsolute, sep, toNamespacedPath } from 'node:path';
+import process from 'node:process';
 import { SafetensorsError } from '../errors/errors.js';
 import { isRepositoryFolder } from '../hub/ids.js';
+import { systemRealpath } from '../io/file-calls.js';
 import { requireRegularFile } from '../io/opened-file.js';
 import { aboutFile, hasCode, systemError } from '../io/system-errors.js';
 
@@ -31,6 +33,23 @@ function toText(path: string | Buffer): ByteText {
   return Buffer.from(path as string).toString('latin1');
 }
 
+const isWindows = process.platform === 'win32';
+
+/** For `node:fs`: on Windows names are text, and only text may be longer than 260 characters. */
+function toPath(path: ByteText): string | Buffer {
+  return isWindows ? toBytes(path).toString() : toBytes(path);
+}
+
+/** As bytes that may be longer on Windows, too: `\\?\C:\…`. */
+function toLongPath(path: ByteText): Buffer {
+  return isWindows ? Buffer.from(toNamespacedPath(toBytes(path).toString())) : toBytes(path);
+}
+
+/** Undoes that: `realpathSync` does not take it. */
+function toShortForm(path: ByteText): ByteText {
+  return isWindows ? path.replace(/^\\\\\?\\(UNC\\)?/, (_, share) => (share ? '\\\\' : '')) : path;
+}
+
 /** Folder with its separator, and name; Windows has two separators. */
 function split(path: ByteText): [folder: ByteText, name: ByteText] {
   const end = Math.max(path.lastIndexOf('/'), path.lastIndexOf(sep)) + 1;
@@ -38,13 +57,13 @@ function split(path: ByteText): [folder: ByteText, name: ByteText] {
 }
 
 function realPath(path: ByteText): ByteText {
-  return toText(realpathSync.native(toBytes(path), 'buffer'));
+  return toText(systemRealpath(toPath(path), 'buffer'));
 }
 
 /** Where the link at `path` leads; undefined when nothing is there. */
 function linkAt(path: ByteText): ByteText | undefined {
   try {
-    const link = toText(readlinkSync(toBytes(path), 'buffer'));
+    const link = toText(readlinkSync(toPath(path), 'buffer'));
     return isAbsolute(link) ? link : split(path)[0] + link;
   } catch (error) {
     if (hasCode(error, ['ENOENT'])) return undefined;
@@ -97,13 +116,13 @@ export function resolveTarget(
   mayBeBlob = false,
 ): ReplacementTarget {
   try {
-    const real = follow(toText(path), label);
-    const [folder] = split(real);
-    const target = toBytes(real);
-    const stats = statSync(target, { throwIfNoEntry: false });
+    const real = follow(toShortForm(toText(path)), label);
+    const longPath = toLongPath(real);
+    const [folder] = split(toText(longPath));
+    const stats = statSync(toPath(real), { throwIfNoEntry: false });
     if (stats !== undefined) requireRegularFile(stats, label);
     if (!mayBeBlob) refuseHubBlob(real, label);
-    return { path: target, folder: toBytes(folder), stats };
+    return { path: longPath, folder: toBytes(folder), stats };
   } catch (error) {
     throw aboutFile(error, label, 'open');
   }

@@ -75,6 +75,8 @@ const MAX_TRIES = 1000;
 interface Edit {
   readonly target: ReplacementTarget;
   readonly file: OpenedFile;
+  /** Closes the file, and ends the lock. */
+  readonly close: () => void;
   readonly header: Header;
   /** The new header, without padding. */
   readonly json: Uint8Array;
@@ -133,14 +135,18 @@ export async function editMetadata(
   const { inPlace, durable } = flagsOf(options);
   const { location, label } = locate(path);
   requireLittleEndianHost(label);
-  const edit = async (target: ReplacementTarget, file: OpenedFile): Promise<MetadataEdit> => {
+  const edit = async (
+    target: ReplacementTarget,
+    file: OpenedFile,
+    close: () => void,
+  ): Promise<MetadataEdit> => {
     requireNoBackup(target, label);
     const check = sameFileCheck(file);
     const { header } = await runAsync(readFileHeader(file), options.signal);
     const metadata = changeMetadata(header.metadata, changes);
     if (metadata === undefined) return outcome('none', header);
     const json = withMetadata(header, metadata);
-    const ready: Edit = { target, file, header, json, durable, options, check };
+    const ready: Edit = { target, file, close, header, json, durable, options, check };
     return await (inPlace ? overwrite(ready) : rewrite(ready));
   };
   const key = resolveTarget(location, label).path.toString('latin1');
@@ -148,18 +154,27 @@ export async function editMetadata(
     for (let tries = 1; ; tries++) {
       const target = resolveTarget(location, label);
       const { fd } = openTarget(target, label, inPlace ? constants.O_RDWR : constants.O_RDONLY);
+      const close = closeOnce(fd);
       try {
         if (!tryToLock(fd)) await waitForLock(fd, label, options);
         const stats = fstatSync(fd, { bigint: true });
         const { size, mtimeNs } = stats;
         const file = { fd, path: label, byteLength: Number(size), mtimeNs };
         // Whoever had the lock may have put another file here, which has a lock of its own.
-        if (isAt(target.path, stats) || tries === MAX_TRIES) return await edit(target, file);
+        if (isAt(target.path, stats) || tries === MAX_TRIES) return await edit(target, file, close);
       } finally {
-        closeSync(fd);
+        close();
       }
     }
   });
+}
+
+function closeOnce(fd: number): () => void {
+  let isOpen = true;
+  return () => {
+    if (isOpen) closeSync(fd);
+    isOpen = false;
+  };
 }
 
 function flagsOf(options: EditMetadataOptions): { inPlace: boolean; durable: boolean } {
@@ -210,7 +225,7 @@ function sameFileCheck({ fd, path: label }: OpenedFile): SameFileCheck {
 }
 
 async function rewrite(edit: Edit): Promise<MetadataEdit> {
-  const { target, file, header, json, durable, options, check } = edit;
+  const { target, file, close, header, json, durable, options, check } = edit;
   const { path } = file;
   const start = fileStart(json, grownByteLength(header.json.byteLength, json.byteLength, path));
   const byteLength = start.byteLength + header.dataByteLength;
@@ -225,10 +240,11 @@ async function rewrite(edit: Edit): Promise<MetadataEdit> {
       source: { file, position: header.dataStart },
     };
     await writePieces(replacement, [writeFrom(start, 0), inFile], transfer);
-    await replacement.commit(options.signal, (old) => {
+    const isUnchanged = (old: Buffer): void => {
       check.placeAndContent(old);
       requireNoBackup(target, path);
-    });
+    };
+    await replacement.commit(options.signal, isUnchanged, close);
   } finally {
     replacement.discard();
   }

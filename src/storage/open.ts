@@ -1,7 +1,7 @@
 /** Chooses the storage of an opened file. */
 
 import { type Addon, type AddonUnavailable, loadAddon, type Mapping } from '../addon/load.js';
-import { SafetensorsError } from '../errors/errors.js';
+import { FileChangedError, SafetensorsError } from '../errors/errors.js';
 import { retryWithoutDropped } from '../io/dropped-files.js';
 import { closeFile } from '../io/file-calls.js';
 import type { OpenedFile } from '../io/opened-file.js';
@@ -44,6 +44,8 @@ export function* openStorage(
   try {
     mapping = yield* retryWithoutDropped(() => map(file, load.addon, options.guard ?? true));
   } catch (error) {
+    // Windows maps no more than there is.
+    if (hasCode(error, ['ENODATA'])) throw cutShortMeanwhile(file, error);
     // Some network and FUSE file systems have no mappings.
     if (!hasCode(error, ['ENODEV'])) throw error;
     return withoutMapping(file, start, options, NO_MAPPINGS, error);
@@ -58,6 +60,11 @@ export function* openStorage(
 function map({ fd, byteLength, path }: OpenedFile, addon: Addon, guard: boolean): Steps<Mapping> {
   const mapped = (): Mapping => addon.mapFile(fd, byteLength, guard, path);
   return step({ sync: mapped, async: async () => mapped(), isKept: true });
+}
+
+function cutShortMeanwhile({ path }: OpenedFile, cause: unknown): FileChangedError {
+  const message = 'the file was cut short while it was opened; open it again';
+  return new FileChangedError(message, { path, cause });
 }
 
 function withoutMapping(

@@ -48,10 +48,11 @@ const isGone = new Error('not the old file');
 function replace(): void {
   writeFileSync(temporaryPath('temporary'), 'new');
   const [temporary, target] = [temporaryPath('temporary'), path].map((each) => Buffer.from(each));
-  replaceCheckedFile(temporary as Buffer, target as Buffer, (at) => {
+  const check = (at: Buffer): void => {
     const stats = statSync(at, { bigint: true, throwIfNoEntry: false });
     if (stats === undefined || identityOf(stats) !== old) throw isGone;
-  });
+  };
+  replaceCheckedFile(temporary as Buffer, target as Buffer, check, () => {});
 }
 
 function expectOnly(content: string): void {

@@ -44,17 +44,25 @@ export interface WrittenCheckpoint {
 /** The system allows one write to a file at a time; a second file can be written or synced meanwhile. */
 const FILES_AT_ONCE = 2;
 
+/** What some writers of checkpoints want besides. */
+interface Extras {
+  /** Copied last; they take their places with the checkpoint. */
+  readonly otherFiles?: readonly OtherFile[];
+  /** Whether every file of tensors is read again and compared before any takes its place. */
+  readonly verify?: boolean;
+  /** Closes files that the caller opened, when nothing more is read: Windows replaces no open file. */
+  readonly closeSources?: () => void;
+}
+
 /**
  * Writes all files, then makes them the checkpoint of the folder, which is locked. Streams are read one
- * at a time. Other files are copied last, and take their places with the checkpoint. With `verify` every file
- * of tensors is read again and compared before any takes its place.
+ * at a time.
  */
 export async function writeCheckpoint(
   folder: string,
   plan: CheckpointPlan,
   options: WriteCheckpointOptions,
-  otherFiles: readonly OtherFile[] = [],
-  verify = false,
+  { otherFiles = [], verify = false, closeSources }: Extras = {},
 ): Promise<WrittenCheckpoint> {
   const { durable = true } = options;
   const { files, pattern, totalSize } = plan;
@@ -91,6 +99,8 @@ export async function writeCheckpoint(
       if (failures.length > 0) throw failures[0];
       sources.verify();
       transfer.finish();
+      sources.end();
+      closeSources?.();
       const stale = await replacement.commit(plan);
       const path = join(folder, index ?? (names[0] as string));
       return { path, files: names, index, totalSize, ...stale };

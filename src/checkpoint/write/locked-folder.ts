@@ -1,18 +1,11 @@
 /** The folder that a checkpoint is written into: made if it is missing, and locked. */
 
-import {
-  closeSync,
-  constants,
-  existsSync,
-  mkdirSync,
-  openSync,
-  realpathSync,
-  statSync,
-} from 'node:fs';
+import { closeSync, constants, existsSync, mkdirSync, openSync, statSync } from 'node:fs';
 import { mkdir, rmdir } from 'node:fs/promises';
 import { basename, dirname, resolve, sep } from 'node:path';
 import { argumentRangeError, requireBoolean } from '../../errors/arguments.js';
 import { isHubUri } from '../../hub/ids.js';
+import { systemRealpath } from '../../io/file-calls.js';
 import { pathText } from '../../io/paths.js';
 import { hasCode } from '../../io/system-errors.js';
 import { requireTransferOptions } from '../../io/transfer.js';
@@ -86,7 +79,7 @@ export async function inLockedFolder<Result>(
 /** The folder's path without links. Another save, which has failed, may have just removed it. */
 function keyOf(folder: string): string {
   try {
-    return realpathSync.native(folder);
+    return systemRealpath(folder);
   } catch {
     return resolve(folder);
   }

@@ -139,7 +139,10 @@ export async function reshard(
         conflicts = merged.conflicts;
         return merged;
       });
-      const written = await writeCheckpoint(folder, plan, options, others.files);
+      const written = await writeCheckpoint(folder, plan, options, {
+        otherFiles: others.files,
+        closeSources: () => shards.close({}),
+      });
       const copied = others.files.map(({ name }) => name);
       return { ...written, ...report, conflicts, copied, skipped: others.skipped };
     } finally {

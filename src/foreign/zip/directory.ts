@@ -4,7 +4,7 @@ import type { ByteReader } from './archive.js';
 import type { DirectoryPlace } from './end-record.js';
 import { decodeName, isFolderName } from './entry-name.js';
 import { parseExtraFields, uint64, viewOf } from './extra-fields.js';
-import type { Irregularity } from './irregularity.js';
+import type { IrregularityKind, Report } from './irregularity.js';
 
 const SIGNATURE = 0x02014b50;
 const FIXED_BYTE_LENGTH = 46;
@@ -49,11 +49,12 @@ export interface DirectoryEntry {
   readonly headerBegin: number;
 }
 
-/** Reads the directory. Entries without a place in the file are left out; what is irregular is yielded. */
-export function* readDirectory(
+/** Reads the directory. Entries without a place in the file are left out. */
+export function readDirectory(
   file: ByteReader,
   place: DirectoryPlace,
-): Generator<Irregularity, DirectoryEntry[], void> {
+  report: Report,
+): DirectoryEntry[] {
   const bytes = file.read(place.begin, place.end);
   const view = viewOf(bytes);
   const entries: DirectoryEntry[] = [];
@@ -63,7 +64,7 @@ export function* readDirectory(
     const nameBegin = at + FIXED_BYTE_LENGTH;
     if (nameBegin > bytes.length || view.getUint32(at, true) !== SIGNATURE) {
       const message = `expected ${place.entryCount} entries in the directory, found no entry ${index}`;
-      yield { kind: 'end-record', message, position };
+      report({ kind: 'end-record', message, position });
       return entries;
     }
     const nameEnd = nameBegin + view.getUint16(at + 28, true);
@@ -71,82 +72,81 @@ export function* readDirectory(
     const next = extraEnd + view.getUint16(at + 32, true);
     if (next > bytes.length) {
       const message = `expected entry ${index} of the directory to end within it`;
-      yield { kind: 'end-record', message, position };
+      report({ kind: 'end-record', message, position });
       return entries;
     }
-    const entry = yield* readEntry(
+    const entry = readEntry(
       new DataView(view.buffer, view.byteOffset + at, FIXED_BYTE_LENGTH),
       bytes.subarray(nameBegin, nameEnd),
       bytes.subarray(nameEnd, extraEnd),
       position,
+      place.shift,
+      report,
     );
-    if (entry !== undefined)
-      entries.push({ ...entry, headerBegin: entry.headerBegin + place.shift });
+    if (entry !== undefined) entries.push(entry);
     at = next;
   }
   if (at !== bytes.length) {
     const message = `expected the directory to end at byte ${place.begin + at}, found ${bytes.length - at} more bytes`;
-    yield { kind: 'end-record', message, position: place.begin + at };
+    report({ kind: 'end-record', message, position: place.begin + at });
   }
   return entries;
 }
 
-function* readEntry(
+function readEntry(
   fixed: DataView,
   nameBytes: Uint8Array,
   extra: Uint8Array,
   position: number,
-): Generator<Irregularity, DirectoryEntry | undefined, void> {
+  shift: number,
+  report: Report,
+): DirectoryEntry | undefined {
   const flags = fixed.getUint16(8, true);
   const methodNumber = fixed.getUint16(10, true);
   const crc32 = fixed.getUint32(16, true);
   const decoded = decodeName(nameBytes);
   const name =
     'name' in decoded ? decoded.name : String.fromCharCode(...nameBytes.subarray(0, 200));
-  const about = { position, entry: name };
+  const irregular = (kind: IrregularityKind, message: string): void =>
+    report({ kind, message, position, entry: name });
   if ('problem' in decoded) {
-    const message = `expected the name of an entry to be a relative path: ${decoded.problem}`;
-    yield { kind: 'name', message, ...about };
+    irregular('name', `expected the name of an entry to be a relative path: ${decoded.problem}`);
   }
   if ((flags & ENCRYPTION_FLAGS) !== 0) {
-    yield {
-      kind: 'encrypted',
-      message: 'expected bytes in the clear, found encrypted ones',
-      ...about,
-    };
+    irregular('encrypted', 'expected bytes in the clear, found encrypted ones');
   } else if ((flags & ~HARMLESS_FLAGS) !== 0) {
-    const message = `expected no flags but bits 1, 2, 3 and 11, found ${flags.toString(2)}`;
-    yield { kind: 'directory', message, ...about };
+    irregular('directory', `expected no flags but bits 1, 2, 3 and 11, found ${flags.toString(2)}`);
   }
   const method = METHODS.get(methodNumber);
   if (method === undefined) {
-    const message = `expected method 0 (stored) or 8 (deflated), found ${methodNumber}`;
-    yield { kind: 'method', message, ...about };
+    irregular('method', `expected method 0 (stored) or 8 (deflated), found ${methodNumber}`);
   }
   const attributes = fixed.getUint32(38, true);
   if (((attributes >>> 16) & UNIX_KIND_MASK) === UNIX_LINK) {
-    yield { kind: 'link', message: 'expected a file or a folder, found a symbolic link', ...about };
+    irregular('link', 'expected a file or a folder, found a symbolic link');
   }
   if ((attributes & DOS_FOLDER) !== 0 && !isFolderName(name)) {
-    const message = 'expected a file, found one that its attributes call a folder';
-    yield { kind: 'directory', message, ...about };
+    irregular('directory', 'expected a file, found one that its attributes call a folder');
   }
   const fields = parseExtraFields(extra);
   const numbers = fields && wideNumbers(fixed, fields.zip64);
   if (fields === undefined || numbers === undefined) {
-    const message =
-      'expected whole extra fields, and a zip64 field of just the numbers that need it';
-    yield { kind: 'directory', message, ...about };
+    irregular(
+      'directory',
+      'expected whole extra fields, and a zip64 field of just the numbers that need it',
+    );
     return undefined;
   }
   const { unicodeName } = fields;
   if (unicodeName !== undefined && !isEqual(unicodeName, nameBytes)) {
-    yield { kind: 'name', message: 'expected one name, found another one as Unicode', ...about };
+    irregular('name', 'expected one name, found another one as Unicode');
   }
   const { byteLength, storedByteLength, headerBegin } = numbers;
   if (!mayBe(name, method, storedByteLength, byteLength)) {
-    const message = `${storedByteLength} ${method} bytes cannot be ${byteLength} bytes of that entry`;
-    yield { kind: 'directory', message, ...about };
+    irregular(
+      'directory',
+      `${storedByteLength} ${method} bytes cannot be ${byteLength} bytes of that entry`,
+    );
   }
   return {
     name,
@@ -157,7 +157,7 @@ function* readEntry(
     crc32,
     byteLength,
     storedByteLength,
-    headerBegin,
+    headerBegin: headerBegin + shift,
   };
 }
 

@@ -2,7 +2,7 @@
 
 import type { ByteReader } from './archive.js';
 import { uint64, viewOf } from './extra-fields.js';
-import type { Irregularity } from './irregularity.js';
+import type { Report } from './irregularity.js';
 
 const END_SIGNATURE = 0x06054b50;
 const END_BYTE_LENGTH = 22;
@@ -36,9 +36,7 @@ interface EndFields {
 }
 
 /** Finds the directory. Undefined when there is none to be found. */
-export function* findDirectory(
-  file: ByteReader,
-): Generator<Irregularity, DirectoryPlace | undefined, void> {
+export function findDirectory(file: ByteReader, report: Report): DirectoryPlace | undefined {
   const tailLength = Math.min(
     file.byteLength,
     MAX_COMMENT_BYTE_LENGTH + END_BYTE_LENGTH + LOCATOR_BYTE_LENGTH + END64_BYTE_LENGTH,
@@ -47,26 +45,26 @@ export function* findDirectory(
   const tail = viewOf(file.read(tailBegin, file.byteLength));
   const at = lastSignature(tail);
   if (at === undefined) {
-    yield {
+    report({
       kind: 'cut-short',
       message: 'expected the end record of a zip archive at the end of the file, found none',
       position: Math.max(0, file.byteLength - END_BYTE_LENGTH),
-    };
+    });
     return undefined;
   }
   const position = tailBegin + at;
   const expectedEnd = position + END_BYTE_LENGTH + tail.getUint16(at + 20, true);
   if (expectedEnd !== file.byteLength) {
     const message = `expected the archive to end the file at byte ${expectedEnd}, found ${file.byteLength} bytes`;
-    yield { kind: 'surroundings', message, position };
+    report({ kind: 'surroundings', message, position });
   }
   const end = endFields(tail, at);
-  const wide = yield* findWide(tail, at, tailBegin);
+  const wide = findWide(tail, at, tailBegin, report);
   const fields = wide ?? end;
-  if (wide !== undefined) yield* compare(end, wide, position);
+  if (wide !== undefined) compare(end, wide, position, report);
   if (fields.disk !== 0 || fields.directoryDisk !== 0 || fields.entriesOnDisk !== fields.entries) {
     const message = 'expected an archive in one file, found one of several disks';
-    yield { kind: 'end-record', message, position };
+    report({ kind: 'end-record', message, position });
   }
   // The directory stands right before the first of the end records.
   const directoryEnd =
@@ -74,13 +72,13 @@ export function* findDirectory(
   const begin = directoryEnd - fields.byteLength;
   if (begin < 0) {
     const message = `expected a directory of at most ${directoryEnd} bytes, found a length of ${fields.byteLength}`;
-    yield { kind: 'end-record', message, position };
+    report({ kind: 'end-record', message, position });
     return undefined;
   }
   const shift = begin - fields.offset;
   if (shift !== 0) {
     const message = `expected the directory at byte ${fields.offset} and right before the end record, found it at ${begin}`;
-    yield { kind: shift > 0 ? 'surroundings' : 'end-record', message, position };
+    report({ kind: shift > 0 ? 'surroundings' : 'end-record', message, position });
   }
   return { begin, end: directoryEnd, entryCount: fields.entries, shift };
 }
@@ -105,11 +103,12 @@ function endFields(tail: DataView, at: number): EndFields {
 }
 
 /** The zip64 end record, which stands with its locator right before the end record. */
-function* findWide(
+function findWide(
   tail: DataView,
   at: number,
   tailBegin: number,
-): Generator<Irregularity, EndFields | undefined, void> {
+  report: Report,
+): EndFields | undefined {
   const locatorAt = at - LOCATOR_BYTE_LENGTH;
   if (locatorAt < 0 || tail.getUint32(locatorAt, true) !== LOCATOR_SIGNATURE) return undefined;
   const wideAt = locatorAt - END64_BYTE_LENGTH;
@@ -119,7 +118,7 @@ function* findWide(
     uint64(tail, wideAt + 4) === END64_REST_BYTE_LENGTH;
   if (!isRecord) {
     const message = 'expected a zip64 end record of 56 bytes right before its locator';
-    yield { kind: 'end-record', message, position: tailBegin + locatorAt };
+    report({ kind: 'end-record', message, position: tailBegin + locatorAt });
     return undefined;
   }
   const said = uint64(tail, locatorAt + 8);
@@ -130,7 +129,7 @@ function* findWide(
     tail.getUint32(locatorAt + 16, true) !== 1
   ) {
     const message = `expected the zip64 end record at byte ${tailBegin + wideAt} of the only disk, found ${said} in its locator`;
-    yield { kind: 'end-record', message, position: tailBegin + locatorAt };
+    report({ kind: 'end-record', message, position: tailBegin + locatorAt });
   }
   return {
     disk: tail.getUint32(wideAt + 16, true),
@@ -143,7 +142,7 @@ function* findWide(
 }
 
 /** Both records say the same, or the shorter one says that it has no room. */
-function* compare(end: EndFields, wide: EndFields, position: number): Generator<Irregularity> {
+function compare(end: EndFields, wide: EndFields, position: number, report: Report): void {
   const differs = (name: keyof EndFields, full: number): boolean =>
     end[name] !== wide[name] && end[name] !== full;
   if (
@@ -155,6 +154,6 @@ function* compare(end: EndFields, wide: EndFields, position: number): Generator<
     differs('offset', 0xffffffff)
   ) {
     const message = 'expected the end record and the zip64 end record to say the same';
-    yield { kind: 'end-record', message, position };
+    report({ kind: 'end-record', message, position });
   }
 }

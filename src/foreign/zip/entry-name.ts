@@ -37,11 +37,11 @@ function problemOf(name: string): string | undefined {
   if (name === '') return 'it is empty';
   if (CONTROL_CHARACTER.test(name)) return 'it has a control character';
   if (name.includes('\\')) return 'it has a backslash';
-  if (/^[A-Za-z]:/.test(name)) return 'it has a drive';
+  if (name[1] === ':' && /^[A-Za-z]/.test(name)) return 'it has a drive';
   if (name.startsWith('/')) return 'it is absolute';
-  const parts = (isFolderName(name) ? name.slice(0, -1) : name).split('/');
-  if (parts.includes('')) return 'one of its parts is empty';
-  if (parts.includes('.') || parts.includes('..')) return 'it has a . or .. part';
+  const parts = isFolderName(name) ? `/${name}` : `/${name}/`;
+  if (parts.includes('//')) return 'one of its parts is empty';
+  if (parts.includes('/./') || parts.includes('/../')) return 'it has a . or .. part';
   return undefined;
 }
 

@@ -19,26 +19,28 @@ export interface ExtraFields {
 
 /** Undefined when the fields do not fill the bytes exactly, or when one that matters comes twice. */
 export function parseExtraFields(bytes: Uint8Array): ExtraFields | undefined {
-  const view = viewOf(bytes);
   let zip64: DataView | undefined;
   let unicodeName: Uint8Array | undefined;
   let at = 0;
   while (at < bytes.length) {
     const begin = at + 4;
     if (begin > bytes.length) return undefined;
-    const id = view.getUint16(at, true);
-    at = begin + view.getUint16(at + 2, true);
+    const id = uint16(bytes, at);
+    at = begin + uint16(bytes, at + 2);
     if (at > bytes.length) return undefined;
-    const field = bytes.subarray(begin, at);
     if (id === ZIP64) {
       if (zip64 !== undefined) return undefined;
-      zip64 = viewOf(field);
+      zip64 = viewOf(bytes.subarray(begin, at));
     } else if (id === UNICODE_NAME) {
       if (unicodeName !== undefined) return undefined;
-      unicodeName = field.subarray(UNICODE_NAME_AT);
+      unicodeName = bytes.subarray(begin, at).subarray(UNICODE_NAME_AT);
     }
   }
   return { zip64, unicodeName };
+}
+
+function uint16(bytes: Uint8Array, at: number): number {
+  return (bytes[at] as number) + 256 * (bytes[at + 1] as number);
 }
 
 /** A view of the same bytes. */

@@ -40,3 +40,6 @@ export interface Irregularity {
   /** The entry that it is about. */
   readonly entry?: string | undefined;
 }
+
+/** Is told of every irregularity. When it throws, nothing more is read. */
+export type Report = (irregularity: Irregularity) => void;

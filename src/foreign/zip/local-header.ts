@@ -2,7 +2,7 @@
 
 import { type DirectoryEntry, FULL_32, isEqual } from './directory.js';
 import { parseExtraFields, uint64, viewOf } from './extra-fields.js';
-import type { Irregularity } from './irregularity.js';
+import type { IrregularityKind, Report } from './irregularity.js';
 
 const SIGNATURE = 0x04034b50;
 const FIXED_BYTE_LENGTH = 30;
@@ -16,16 +16,18 @@ const DESCRIPTOR_FLAG = 1 << 3;
 export type Read = (begin: number, end: number) => Uint8Array | undefined;
 
 /** Where the bytes of an entry begin. Undefined when that cannot be known. */
-export function* readLocalHeader(
+export function readLocalHeader(
   entry: DirectoryEntry,
   read: Read,
-): Generator<Irregularity, number | undefined, void> {
+  report: Report,
+): number | undefined {
   const position = entry.headerBegin;
-  const about = { kind: 'local-header', position, entry: entry.name } as const;
+  const irregular = (message: string): void =>
+    report({ kind: 'local-header', message, position, entry: entry.name });
   const nameBegin = position + FIXED_BYTE_LENGTH;
   const fixed = read(position, nameBegin);
   if (fixed === undefined || viewOf(fixed).getUint32(0, true) !== SIGNATURE) {
-    yield { ...about, message: 'expected a local header, found none' };
+    irregular('expected a local header, found none');
     return undefined;
   }
   const view = viewOf(fixed);
@@ -34,33 +36,30 @@ export function* readLocalHeader(
   const name = read(nameBegin, nameEnd);
   const extra = read(nameEnd, dataBegin);
   if (name === undefined || extra === undefined) {
-    yield { ...about, message: 'expected a local header within the file' };
+    irregular('expected a local header within the file');
     return undefined;
   }
   const fields = parseExtraFields(extra);
   const isNamed = isEqual(name, entry.nameBytes) && isEqual(fields?.unicodeName ?? name, name);
   if (!isNamed) {
-    yield { ...about, message: 'expected the name that the directory has, found another one' };
+    irregular('expected the name that the directory has, found another one');
   }
   const flags = view.getUint16(6, true);
   const method = view.getUint16(8, true);
   if (flags !== entry.flags || method !== entry.methodNumber) {
     const expected = `flags ${entry.flags} and method ${entry.methodNumber}`;
-    yield { ...about, message: `expected ${expected}, found ${flags} and ${method}` };
+    irregular(`expected ${expected}, found ${flags} and ${method}`);
   }
   const sizes = fields && sizesOf(view, fields.zip64);
   if (sizes === undefined) {
-    yield {
-      ...about,
-      message: 'expected whole extra fields, with the sizes that need a zip64 field',
-    };
+    irregular('expected whole extra fields, with the sizes that need a zip64 field');
     return dataBegin;
   }
   const crc32 = view.getUint32(14, true);
-  const isLeftOpen = hasDescriptor(entry) && [crc32, ...sizes].every((number) => number === 0);
+  const isLeftOpen = hasDescriptor(entry) && crc32 === 0 && sizes[0] === 0 && sizes[1] === 0;
   if (!isLeftOpen && !isSame(entry, crc32, sizes)) {
     const expected = `the CRC and sizes of the directory, ${shown(entry)}`;
-    yield { ...about, message: `expected ${expected}, found ${crc32}, ${sizes.join(', ')}` };
+    irregular(`expected ${expected}, found ${crc32}, ${sizes.join(', ')}`);
   }
   return dataBegin;
 }
@@ -93,28 +92,27 @@ function sizesOf(fixed: DataView, zip64: DataView | undefined): [number, number]
  * Checks what stands between the bytes of an entry and the next header: nothing, or the descriptor, with or
  * without a signature, with sizes of 32 or 64 bits. Its length tells which.
  */
-export function* readDescriptor(
+export function readDescriptor(
   entry: DirectoryEntry,
   begin: number,
   end: number,
   read: Read,
-): Generator<Irregularity, void, void> {
-  const about = { position: begin, entry: entry.name };
+  report: Report,
+): void {
+  const irregular = (kind: IrregularityKind, message: string): void =>
+    report({ kind, message, position: begin, entry: entry.name });
   if (begin > end) {
-    const message = `expected its bytes to end by byte ${end}, found ${begin}`;
-    yield { kind: 'overlap', message, ...about };
+    irregular('overlap', `expected its bytes to end by byte ${end}, found ${begin}`);
     return;
   }
   const length = end - begin;
   if (!hasDescriptor(entry)) {
-    const message = `expected no bytes up to the next entry, found ${length}`;
-    if (length > 0) yield { kind: 'gap', message, ...about };
+    if (length > 0) irregular('gap', `expected no bytes up to the next entry, found ${length}`);
     return;
   }
   const bytes = [12, 16, 20, 24].includes(length) ? read(begin, end) : undefined;
   if (bytes === undefined) {
-    const message = `expected a descriptor of 12, 16, 20 or 24 bytes, found ${length} bytes`;
-    yield { kind: 'gap', message, ...about };
+    irregular('gap', `expected a descriptor of 12, 16, 20 or 24 bytes, found ${length} bytes`);
     return;
   }
   const view = viewOf(bytes);
@@ -127,8 +125,8 @@ export function* readDescriptor(
   const crc32 = view.getUint32(at, true);
   const isMarked = !isSigned || view.getUint32(0, true) === DESCRIPTOR_SIGNATURE;
   if (!isMarked || !isSame(entry, crc32, sizes)) {
-    const message = `expected a descriptor with ${shown(entry)}, found ${crc32}, ${sizes.join(', ')}`;
-    yield { kind: 'descriptor', message, ...about };
+    const expected = `a descriptor with ${shown(entry)}`;
+    irregular('descriptor', `expected ${expected}, found ${crc32}, ${sizes.join(', ')}`);
   }
 }
 

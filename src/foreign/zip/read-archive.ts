@@ -27,20 +27,21 @@ export function readArchive(
   context: ErrorContext,
   limits: ArchiveLimits = {},
 ): Archive {
-  const { value, done } = walkArchive(file, limits).next();
-  if (done !== true) throw archiveError(value, context);
-  return { entries: new Map(value.map((entry) => [entry.name, entry])) };
+  const entries = walkArchive(file, limits, (irregularity) => {
+    throw archiveError(irregularity, context);
+  });
+  const byName = new Map<string, ArchiveEntry>();
+  for (const entry of entries) byName.set(entry.name, entry);
+  return { entries: byName };
 }
 
 /** Reads as much as can be read, and lists what is irregular: the first thousand. Never throws for it. */
 export function inspectArchive(file: ByteReader, limits: ArchiveLimits = {}): InspectedArchive {
   const irregularities: Irregularity[] = [];
-  const walk = walkArchive(file, limits);
-  for (;;) {
-    const { value, done } = walk.next();
-    if (done === true) return { entries: value, irregularities };
-    if (irregularities.length < MAX_LISTED) irregularities.push(value);
-  }
+  const entries = walkArchive(file, limits, (irregularity) => {
+    if (irregularities.length < MAX_LISTED) irregularities.push(irregularity);
+  });
+  return { entries, irregularities };
 }
 
 function archiveError(found: Irregularity, context: ErrorContext): ForeignFormatError {

@@ -1,5 +1,5 @@
 /**
- * Goes through a whole archive, and yields what is irregular. Without irregularities all readers see the
+ * Goes through a whole archive, and reports what is irregular. Without irregularities all readers see the
  * same files in it: the directory names each byte of the archive once, and every header agrees with it.
  */
 
@@ -7,7 +7,7 @@ import type { ArchiveEntry, ByteReader } from './archive.js';
 import { type DirectoryEntry, readDirectory } from './directory.js';
 import { findDirectory } from './end-record.js';
 import { foldCase, isFolderName } from './entry-name.js';
-import type { Irregularity } from './irregularity.js';
+import type { Report } from './irregularity.js';
 import { type ArchiveLimits, DEFAULT_LIMITS } from './limits.js';
 import { type Read, readDescriptor, readLocalHeader } from './local-header.js';
 
@@ -15,42 +15,43 @@ import { type Read, readDescriptor, readLocalHeader } from './local-header.js';
 const WINDOW_BYTE_LENGTH = 4096;
 
 /** Returns the files that can be read, in the order of their bytes. */
-export function* walkArchive(
+export function walkArchive(
   file: ByteReader,
   limits: ArchiveLimits,
-): Generator<Irregularity, ArchiveEntry[], void> {
-  const place = yield* findDirectory(file);
+  report: Report,
+): ArchiveEntry[] {
+  const place = findDirectory(file, report);
   if (place === undefined) return [];
   const { maxEntries = DEFAULT_LIMITS.maxEntries } = limits;
   const { maxDirectoryByteLength = DEFAULT_LIMITS.maxDirectoryByteLength } = limits;
   const position = place.begin;
   if (place.entryCount > maxEntries) {
     const message = `expected at most ${maxEntries} entries (maxEntries), found ${place.entryCount}`;
-    yield { kind: 'limit', message, position };
+    report({ kind: 'limit', message, position });
     return [];
   }
   const directoryByteLength = place.end - place.begin;
   if (directoryByteLength > maxDirectoryByteLength) {
     const message = `expected a directory of at most ${maxDirectoryByteLength} bytes (maxDirectoryByteLength), found ${directoryByteLength}`;
-    yield { kind: 'limit', message, position };
+    report({ kind: 'limit', message, position });
     return [];
   }
-  const listed = yield* readDirectory(file, place);
-  yield* findDuplicates(listed);
+  const listed = readDirectory(file, place, report);
+  findDuplicates(listed, report);
   const entries: ArchiveEntry[] = [];
   const read = windowReader(file);
   const ordered = listed.toSorted((a, b) => a.headerBegin - b.headerBegin);
   const first = ordered[0]?.headerBegin ?? place.begin;
   if (first !== Math.max(0, place.shift)) {
     const message = `expected the first entry at byte 0, found it at ${first}`;
-    yield { kind: 'surroundings', message, position: first };
+    report({ kind: 'surroundings', message, position: first });
   }
   for (const [index, entry] of ordered.entries()) {
-    const begin = yield* readLocalHeader(entry, read);
+    const begin = readLocalHeader(entry, read, report);
     if (begin === undefined) continue;
     const end = begin + entry.storedByteLength;
     const next = ordered[index + 1]?.headerBegin ?? place.begin;
-    yield* readDescriptor(entry, end, next, read);
+    readDescriptor(entry, end, next, read, report);
     const { name, method, byteLength, crc32 } = entry;
     if (method === undefined || end > file.byteLength || isFolderName(name)) continue;
     entries.push({ name, method, begin, end, byteLength, crc32 });
@@ -58,14 +59,14 @@ export function* walkArchive(
   return entries;
 }
 
-function* findDuplicates(entries: readonly DirectoryEntry[]): Generator<Irregularity, void, void> {
+function findDuplicates(entries: readonly DirectoryEntry[], report: Report): void {
   const seen = new Set<string>();
   for (const { name, headerBegin } of entries) {
     const folded = foldCase(name);
     if (seen.has(folded)) {
       const message =
         'expected one entry of that name, upper and lower case alike, found another one';
-      yield { kind: 'duplicate-name', message, position: headerBegin, entry: name };
+      report({ kind: 'duplicate-name', message, position: headerBegin, entry: name });
     }
     seen.add(folded);
   }

@@ -43,6 +43,15 @@ test('deflated bytes come back', () => {
   );
 });
 
+test.each([0, 300, 2 ** 18, 2 ** 18 + 1])('%i stored bytes must have their CRC', (byteLength) => {
+  const bytes = new Uint8Array(byteLength).map((_, at) => at * 167);
+  const end = byteLength;
+  const entry = { ...deflatedEntry(bytes, bytes), method: 'stored', begin: 0, end } as const;
+  expect(readEntry(readerOf(bytes), entry, {})).toEqual(bytes);
+  const read = (): unknown => readEntry(readerOf(bytes), { ...entry, crc32: entry.crc32 ^ 1 }, {});
+  expect(codeOf(read)).toBe('SAFETENSORS_CHECKSUM_MISMATCH');
+});
+
 test('a stream that is longer, shorter, cut, followed by bytes or broken is refused', () => {
   const content = Buffer.from('weights '.repeat(50));
   const stored = deflateRawSync(content);

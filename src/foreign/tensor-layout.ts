@@ -129,20 +129,24 @@ function plainLayout(
 ): TensorLayout | undefined {
   if (strides.length !== shape.length || shape.length > MAX_RANK) return undefined;
   if (typeof offset !== 'number' || !Number.isSafeInteger(offset) || offset < 0) return undefined;
-  const sizes: number[] = [];
   let count = 1;
   for (let axis = shape.length - 1; axis >= 0; axis--) {
     const size = shape[axis];
     if (typeof size !== 'number' || !Number.isSafeInteger(size) || size < 1) return undefined;
     if (strides[axis] !== count) return undefined;
-    sizes.push(size);
     count *= size;
   }
   const byteLength = count * itemByteLength;
   const end = offset * itemByteLength + byteLength;
   if (end > heldByteLength || byteLength > maxTensorByteLength) return undefined;
-  sizes.reverse();
-  return { itemByteLength, shape: sizes, strides: cStrides(sizes), offset, byteLength };
+  const sizes = shape as readonly number[];
+  return {
+    itemByteLength,
+    shape: sizes,
+    strides: strides as readonly number[],
+    offset,
+    byteLength,
+  };
 }
 
 /** Strides of items that stand one after the other, the last dimension innermost. */
@@ -158,7 +162,12 @@ export function cStrides(shape: readonly number[]): number[] {
 
 /** Whether the items stand one after the other, in C order. */
 export function isContiguous({ shape, strides }: TensorLayout): boolean {
-  return cStrides(shape).every((stride, axis) => stride === strides[axis]);
+  let stride = 1;
+  for (let axis = shape.length - 1; axis >= 0; axis--) {
+    if (strides[axis] !== stride) return false;
+    stride *= shape[axis] as number;
+  }
+  return true;
 }
 
 const MAX_SAFE = BigInt(Number.MAX_SAFE_INTEGER);

@@ -26,6 +26,7 @@ export function changeOf(
   { isBigEndian = false, isConjugate = false, isNegative = false }: ValueChanges,
   context: ErrorContext,
 ): Change | undefined {
+  if (!isBigEndian && !isConjugate && !isNegative) return undefined;
   const changes: Change[] = [];
   const unit = dtype === 'C64' ? 4 : DTYPES[dtype].bits / 8;
   if (isBigEndian && unit > 1) changes.push((items) => swapBytes(items, unit));

@@ -103,32 +103,24 @@ class Machine {
       if (count >= maxOpcodes) throw reader.limitError('maxOpcodes', this.#at);
       const code = reader.byte();
       if (code === op.STOP) return { value: this.#result(), end: reader.at };
-      const literal = readLiteral(code, reader);
-      if (literal === undefined) this.#step(code);
-      else this.#pushLiteral(literal);
+      this.#step(code, reader);
     }
   }
 
-  #step(code: number): void {
-    const reader = this.#reader;
+  #step(code: number, reader: PickleReader): void {
     switch (code) {
       case op.MARK:
         this.#mark();
         break;
       case op.TUPLE1:
-        this.#makeTuple([this.#pop()]);
+        this.#makeTuple(this.#popMany(1));
         break;
-      case op.TUPLE2: {
-        const last = this.#pop();
-        this.#makeTuple([this.#pop(), last]);
+      case op.TUPLE2:
+        this.#makeTuple(this.#popMany(2));
         break;
-      }
-      case op.TUPLE3: {
-        const last = this.#pop();
-        const second = this.#pop();
-        this.#makeTuple([this.#pop(), second, last]);
+      case op.TUPLE3:
+        this.#makeTuple(this.#popMany(3));
         break;
-      }
       case op.TUPLE:
         this.#makeTuple(this.#popToMark());
         break;
@@ -136,16 +128,14 @@ class Machine {
         this.#makeSet(this.#popToMark());
         break;
       case op.APPEND:
-        this.#append([this.#pop()]);
+        this.#append(this.#popMany(1));
         break;
       case op.APPENDS:
         this.#append(this.#popToMark());
         break;
-      case op.SETITEM: {
-        const value = this.#pop();
-        this.#setItems([this.#pop(), value]);
+      case op.SETITEM:
+        this.#setItems(this.#popMany(2));
         break;
-      }
       case op.SETITEMS:
         this.#setItems(this.#popToMark());
         break;
@@ -197,7 +187,7 @@ class Machine {
         this.#checkFrame(reader.uint64());
         break;
       default:
-        this.#fail(`expected an opcode that makes data, found ${op.describeOpcode(code)}`);
+        this.#pushLiteral(code, readLiteral(code, reader));
     }
   }
 
@@ -220,14 +210,23 @@ class Machine {
   }
 
   #pop(): PickleValue {
-    const value = this.#top();
-    this.#height--;
-    return value;
+    if (this.#height <= this.#floor) this.#failWithoutValue();
+    return this.#stack[--this.#height] as PickleValue;
+  }
+
+  #popMany(count: number): PickleValue[] {
+    if (this.#height - count < this.#floor) this.#failWithoutValue();
+    this.#height -= count;
+    return this.#stack.slice(this.#height, this.#height + count);
   }
 
   #top(): PickleValue {
-    if (this.#height <= this.#floor) this.#fail('expected a value on the stack, found none');
+    if (this.#height <= this.#floor) this.#failWithoutValue();
     return this.#stack[this.#height - 1] as PickleValue;
+  }
+
+  #failWithoutValue(): never {
+    this.#fail('expected a value on the stack, found none');
   }
 
   #mark(): void {
@@ -255,11 +254,15 @@ class Machine {
     return this.#stack[0] as PickleValue;
   }
 
-  #pushLiteral(value: PickleValue): void {
+  #pushLiteral(code: number, value: PickleValue | undefined): void {
+    if (value === undefined) {
+      this.#fail(`expected an opcode that makes data, found ${op.describeOpcode(code)}`);
+    }
     if (typeof value === 'string') this.#spend(COST.text + value.length);
-    else if (value instanceof PickleBytes) this.#spend(COST.made + value.bytes.length);
-    else if (typeof value === 'object' && value !== null) this.#spend(COST.object);
     else if (typeof value === 'bigint') this.#spend(COST.bigint);
+    else if (typeof value === 'object' && value !== null) {
+      this.#spend(value instanceof PickleBytes ? COST.made + value.bytes.length : COST.object);
+    }
     this.#push(value);
   }
 
@@ -326,8 +329,7 @@ class Machine {
         this.#context,
       );
     }
-    this.#spend(this.#memo.costOf(index));
-    this.#memo.set(index, value);
+    this.#spend(this.#memo.set(index, value));
   }
 
   #recall(index: number): void {

@@ -14,25 +14,23 @@ export class PickleMemo {
     return this.#values.length + this.#sparse.size;
   }
 
-  /** How many bytes it takes to keep one more value under this number. */
-  costOf(index: number): number {
-    if (index < this.#values.length) return 0;
-    return this.#isNext(index) ? COST.item : COST.sparseItem;
-  }
-
-  /** Keeps a value, in place of one that had its number. */
-  set(index: number, value: PickleValue): void {
-    if (index < this.#values.length) this.#values[index] = value;
-    else if (this.#isNext(index)) this.#values.push(value);
-    else this.#sparse.set(index, value);
+  /** Keeps a value, in place of one that had its number. Returns how many bytes that takes. */
+  set(index: number, value: PickleValue): number {
+    const { length } = this.#values;
+    if (index === length && this.#sparse.size === 0) {
+      this.#values.push(value);
+      return COST.item;
+    }
+    if (index < length) {
+      this.#values[index] = value;
+      return 0;
+    }
+    this.#sparse.set(index, value);
+    return COST.sparseItem;
   }
 
   /** The value of a number; undefined when there is none. */
   get(index: number): PickleValue | undefined {
     return index < this.#values.length ? this.#values[index] : this.#sparse.get(index);
-  }
-
-  #isNext(index: number): boolean {
-    return index === this.#values.length && this.#sparse.size === 0;
   }
 }

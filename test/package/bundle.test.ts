@@ -100,8 +100,11 @@ test('no builtin is imported statically', () => {
   expect(text).toContain('process.getBuiltinModule');
 });
 
-test('V8 compiles at import what the first open calls, and nothing else', async () => {
-  const functions = await measureInChild('package/children/first-open-functions.mjs');
+test.each([
+  ['safetensors file', []],
+  ['checkpoint', [join(root, 'test/fixtures/torch/zip-state-dict.pt')]],
+])('V8 compiles at import what the first open of a %s calls, and nothing else', async (_, args) => {
+  const functions = await measureInChild('package/children/first-open-functions.mjs', args);
   expect(functions).toEqual({ eager: expect.any(Number), uncompiled: [], uncalled: [] });
   expect(functions).toHaveProperty(
     'eager',

@@ -1,22 +1,28 @@
-// Opens the first file of a process. Prints as JSON which functions at the top of the bundle were called
-// though V8 had not compiled them at import, and which it had compiled though they were not called.
+// Opens the first file of a process: a checkpoint by its path, else a safetensors file. Prints as JSON which
+// functions at the top of the bundle were called though V8 had not compiled them at import, and which it had
+// compiled though they were not called.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { Session } from 'node:inspector/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-const bundle = new URL('../../../lib/index.js', import.meta.url);
-const { safeOpen, serialize } = await import(bundle.href);
-const path = join(tmpdir(), 'first.safetensors');
-const tensors = { t: { dtype: 'F32', shape: [2], data: new Float32Array(2) } };
-writeFileSync(path, serialize(tensors, { metadata: { format: 'pt' } }));
+const [, , checkpoint] = process.argv;
+const name = checkpoint === undefined ? 'index' : 'convert';
+const bundle = new URL(`../../../lib/${name}.js`, import.meta.url);
+const { safeOpen, serialize, openTorchCheckpoint } = await import(bundle.href);
+const path = checkpoint ?? join(tmpdir(), 'first.safetensors');
+if (checkpoint === undefined) {
+  const tensors = { t: { dtype: 'F32', shape: [2], data: new Float32Array(2) } };
+  writeFileSync(path, serialize(tensors, { metadata: { format: 'pt' } }));
+}
+const open = openTorchCheckpoint ?? safeOpen;
 
 const session = new Session();
 session.connect();
 await session.post('Profiler.enable');
 await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
-const file = safeOpen(path);
+const file = open(path);
 const { result } = await session.post('Profiler.takePreciseCoverage');
 file.close();
 

@@ -1,7 +1,7 @@
 import { closeSync, openSync } from 'node:fs';
 import { constants } from 'node:os';
 import { expect, test } from 'vitest';
-import { systemErrorCode } from '../../src/addon/errno.js';
+import { nodeErrno, systemErrorCode } from '../../src/addon/errno.js';
 import { aboutFile, hasCode, systemError } from '../../src/io/system-errors.js';
 import { foreign } from '../support/other-realm.js';
 
@@ -9,6 +9,12 @@ test('codes, including those that Node has no name for', () => {
   expect(systemErrorCode(-constants.errno.ENOENT)).toBe('ENOENT');
   expect(systemErrorCode(-constants.errno.EDQUOT)).toBe('EDQUOT');
   expect(systemErrorCode(-100_000)).toBe('Unknown system error -100000');
+});
+
+test("Node's own number of a code, where it has one", () => {
+  const { errno } = systemError('ENOENT', 'open', 'a') as NodeJS.ErrnoException;
+  expect(nodeErrno(-constants.errno.ENOENT)).toBe(errno);
+  expect(nodeErrno(-constants.errno.EDQUOT)).toBe(-constants.errno.EDQUOT);
 });
 
 function caught(action: () => void): unknown {

@@ -1,11 +1,8 @@
-// What is different on Windows. Plain JavaScript, for every runtime; without a test framework.
-//
-// `windowsCases` has a name and a function for each case. It gets the library, an empty folder, and
-// `runModule(source)`, which starts a process of the same runtime with that module and gives its
-// `line()`, the next line of its output, and `stop()`.
-
+/**
+ * What is different on Windows: further checks of the smoke suite, in plain JavaScript for every runtime.
+ */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import {
   closeSync,
   constants,
@@ -22,6 +19,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
+import { createInterface } from 'node:readline';
 
 /** libuv's flag for a file that nobody else may open; Node passes it on, Bun does not. */
 const EXCLUSIVE = 0x10000000;
@@ -60,6 +58,26 @@ function valueIn(library, path) {
   }
 }
 
+/**
+ * Starts a process of this runtime with the text of a module. `line()` is the next line that it prints,
+ * `stop()` ends it.
+ */
+function runModule(folder, text) {
+  const path = join(folder, 'child.mjs');
+  writeFileSync(path, text);
+  const flags = process.versions.bun === undefined ? [] : ['run'];
+  const child = spawn(process.execPath, [...flags, path], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const ended = new Promise((resolve) => child.on('exit', resolve));
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  return {
+    line: async () => (await lines.next()).value,
+    async stop() {
+      child.kill();
+      await ended;
+    },
+  };
+}
+
 /** Handles of this process: by the program that the environment names, else by PowerShell. */
 function handleCount() {
   const { HANDLE_COUNT_PROGRAM: program } = process.env;
@@ -72,7 +90,7 @@ function handleCount() {
   return count;
 }
 
-export const windowsCases = [
+const CASES = [
   {
     name: 'a rename over a mapped target fails with a clear error, and the old file stays whole',
     async run(context) {
@@ -242,11 +260,14 @@ export const windowsCases = [
     name: 'a file that another process holds open can be mapped',
     async run(context) {
       const path = await make(context);
-      const other = await context.runModule(`
+      const other = runModule(
+        context.folder,
+        `
         import { openSync } from 'node:fs';
         openSync(${JSON.stringify(path)}, 'r+');
         console.log('open');
-        setInterval(() => {}, 1000);`);
+        setInterval(() => {}, 1000);`,
+      );
       try {
         assert.equal(await other.line(), 'open');
         const file = context.library.safeOpen(path);
@@ -262,11 +283,14 @@ export const windowsCases = [
     async run(context) {
       if (process.versions.bun !== undefined) return 'not here';
       const path = await make(context);
-      const other = await context.runModule(`
+      const other = runModule(
+        context.folder,
+        `
         import { openSync } from 'node:fs';
         openSync(${JSON.stringify(path)}, ${constants.O_RDWR | EXCLUSIVE});
         console.log('open');
-        setInterval(() => {}, 1000);`);
+        setInterval(() => {}, 1000);`,
+      );
       try {
         assert.equal(await other.line(), 'open');
         assert.equal(
@@ -288,12 +312,15 @@ export const windowsCases = [
     async run(context) {
       const { library } = context;
       const path = await make(context);
-      const other = await context.runModule(`
+      const other = runModule(
+        context.folder,
+        `
         import { safeOpen } from ${JSON.stringify(context.libraryUrl)};
         // Kept: files that are dropped are closed.
         globalThis.file = safeOpen(${JSON.stringify(path)});
         console.log(globalThis.file.getTensor('t').data[5]);
-        setInterval(() => {}, 1000);`);
+        setInterval(() => {}, 1000);`,
+      );
       try {
         assert.equal(await other.line(), '1');
         await assert.rejects(library.saveFile(path, tensors(2)), {
@@ -349,3 +376,10 @@ export const windowsCases = [
     },
   },
 ];
+
+/** The checks by name, each of which takes an empty folder. `libraryUrl` is where other processes find it. */
+export function windowsChecks(library, libraryUrl) {
+  return Object.fromEntries(
+    CASES.map(({ name, run }) => [name, (folder) => run({ library, libraryUrl, folder })]),
+  );
+}

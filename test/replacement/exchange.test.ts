@@ -45,14 +45,14 @@ function save(content: string): void {
 
 const isGone = new Error('not the old file');
 
-function replace(): void {
+function replace(letGo = (): void => {}): void {
   writeFileSync(temporaryPath('temporary'), 'new');
   const [temporary, target] = [temporaryPath('temporary'), path].map((each) => Buffer.from(each));
   const check = (at: Buffer): void => {
     const stats = statSync(at, { bigint: true, throwIfNoEntry: false });
     if (stats === undefined || identityOf(stats) !== old) throw isGone;
   };
-  replaceCheckedFile(temporary as Buffer, target as Buffer, check, () => {});
+  replaceCheckedFile(temporary as Buffer, target as Buffer, check, letGo);
 }
 
 function expectOnly(content: string): void {
@@ -87,6 +87,32 @@ describe.each([
     rmSync(path);
     expect(replace).toThrow(isGone);
     expect(readdirSync(dirname(path))).toEqual([]);
+  });
+});
+
+describe('what the caller has open of the old file', () => {
+  const { platform } = process;
+  afterEach(() => {
+    Object.defineProperty(process, 'platform', { value: platform });
+  });
+
+  test('is closed before a rename on Windows', () => {
+    Object.defineProperty(process, 'platform', { value: 'win32' });
+    before.push(cannot);
+    const found: string[] = [];
+    replace(() => found.push(readFileSync(path, 'utf8')));
+    expect(found).toEqual(['old']);
+    expectOnly('new');
+  });
+
+  test('stays open until then, and elsewhere', () => {
+    const letGo = vi.fn();
+    save('saved');
+    expect(() => replace(letGo)).toThrow(isGone);
+    old = identityOf(statSync(path, { bigint: true }));
+    before.push(cannot);
+    replace(letGo);
+    expect(letGo).not.toHaveBeenCalled();
   });
 });
 

@@ -135,3 +135,10 @@ test.each([
     expect(readBytes).toHaveBeenCalledOnce();
   },
 );
+
+test('a file that became too short before it was mapped is one that changed', () => {
+  addon.load = failingWith('ENODATA');
+  expect(() => openStorage(file, {})).toThrow(
+    expect.objectContaining({ code: 'SAFETENSORS_FILE_CHANGED', path: file.path }),
+  );
+});

@@ -56,7 +56,8 @@ export interface ConversionOptions
   readonly metadata?: MetadataInput | null | undefined;
   /**
    * What to do with tensors that share memory in a checkpoint of torch. By default, `dedupe`, equal ones are
-   * written once, and the other names are recorded in the metadata; `copy` writes all.
+   * written once, under the name that comes first in the state dict, and the other names are recorded in the
+   * metadata; `copy` writes all.
    */
   readonly shared?: SharedMode | undefined;
   /**
@@ -177,7 +178,7 @@ function planConversion(
   const overflowed = new Map<string, number>();
   const tensors = convertedTensors(selected, overflowed);
   const memories = tensors.map(({ memory }) => memory);
-  const { dropped, overlaps } = planSharing(memories, options.shared ?? 'dedupe');
+  const { dropped, overlaps } = planSharing(memories, options.shared ?? 'dedupe', 'order');
   const { metadata } = source;
   const metadataOf = selection.metadataOf(selected);
   const sources = {

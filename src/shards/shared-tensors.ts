@@ -39,6 +39,9 @@ export interface TensorMemory {
   readonly strides?: readonly number[];
 }
 
+/** What says which of several names for one tensor is the first: the names, or the order of the tensors. */
+export type FirstBy = 'name' | 'order';
+
 /** What is written of tensors that share memory: all names but the dropped ones. */
 export interface SharingPlan {
   /** The name written in its place, by dropped name. */
@@ -51,14 +54,18 @@ export interface SharingPlan {
 const SHOWN_ITEMS = 5;
 
 /**
- * Says which tensors to write. Of several names for one tensor the first by code points is kept, and
- * lists of names are sorted so. Memory without bytes is never shared; tensors without elements share
+ * Says which tensors to write. Of several names for one tensor the first by code points is kept; with
+ * `dedupe` and `'order'` that of the first tensor. Lists of names are sorted by code points. Memory without bytes is never shared; tensors without elements share
  * none except in the mode `python`. Takes as long as sorting the tensors.
  *
  * @throws SafetensorsError `SAFETENSORS_SHARED_TENSORS` in the modes `error` and `python`
  * @throws RangeError `ERR_OUT_OF_RANGE` for an unknown mode or dtype
  */
-export function planSharing(tensors: readonly TensorMemory[], mode: SharedMode): SharingPlan {
+export function planSharing(
+  tensors: readonly TensorMemory[],
+  mode: SharedMode,
+  firstBy: FirstBy = 'name',
+): SharingPlan {
   if (!MODES.includes(mode)) throw argumentRangeError('shared', `one of ${MODES.join(', ')}`, mode);
   if (mode === 'error') refuseShared(tensors);
   const dropped = new Map<string, string>();
@@ -66,14 +73,18 @@ export function planSharing(tensors: readonly TensorMemory[], mode: SharedMode):
   const overlaps: string[][] = [];
   if (mode === 'dedupe') {
     for (const extents of extentsByStorage(tensors.filter(hasElements))) {
-      for (const names of overlapsOf(dropAliases(extents, dropped))) overlaps.push(names);
+      for (const names of overlapsOf(dropAliases(extents, firstBy, dropped))) overlaps.push(names);
     }
   }
   return { dropped, overlaps };
 }
 
 /** Returns the extents that are written; records those that mean the same as one of them. */
-function dropAliases(extents: readonly Extent[], dropped: Map<string, string>): Extent[] {
+function dropAliases(
+  extents: readonly Extent[],
+  firstBy: FirstBy,
+  dropped: Map<string, string>,
+): Extent[] {
   if (extents.length === 1) return [...extents];
   const aliases = new Map<string, Extent[]>();
   for (const extent of extents) {
@@ -84,7 +95,7 @@ function dropAliases(extents: readonly Extent[], dropped: Map<string, string>): 
   }
   return [...aliases.values()].flatMap((equal) => {
     const names = namesOf(equal);
-    const kept = names[0] as string;
+    const kept = (firstBy === 'name' ? names[0] : equal[0]?.memory.name) as string;
     record(names, kept, dropped);
     return equal.filter(({ memory }) => memory.name === kept);
   });

@@ -23,7 +23,7 @@ export const CRASH = 'the process ended';
 
 /** A file, and which of Python's readers is asked. */
 export interface Question {
-  readonly reader: 'torch' | 'numpy' | 'globals';
+  readonly reader: 'torch' | 'numpy' | 'safetensors' | 'globals';
   readonly path: string;
 }
 

@@ -4,6 +4,7 @@ a line of JSON, what was found or the error.
 torch    name (keys joined by dots), dtype, shape and SHA-256 of every tensor that torch's restricted loader gives;
          no SHA-256 where torch itself is not sure of the bytes
 numpy    the same of the arrays that numpy.load gives
+safetensors  the same of a file or of the shards of a folder, also under the names of tied tensors that were dropped
 globals  names that plain unpickling of the file would import and that torch's restricted loader forbids; nothing
          is imported or run
 """
@@ -85,6 +86,28 @@ def read_numpy(path):
         dtype = NUMPY_DTYPES.get(little.dtype.name, "other")
         found.append([name, dtype, list(array.shape), hashlib.sha256(data).hexdigest()])
     return found
+
+
+def read_safetensors(path):
+    from pathlib import Path
+
+    from safetensors import safe_open
+
+    folder = Path(path)
+    files = [folder] if folder.is_file() else sorted(folder.glob("*.safetensors"))
+    index = folder / "model.safetensors.index.json"
+    weight_map = json.loads(index.read_text()) if index.exists() else None
+    recorded = dict(weight_map["metadata"]) if weight_map else {}
+    tensors = {}
+    for file in files:
+        with safe_open(file, "pt") as opened:
+            for name in opened.keys():
+                tensors[name] = opened.get_tensor(name)
+                assert weight_map is None or weight_map["weight_map"][name] == file.name
+            recorded |= opened.metadata() or {}
+    assert weight_map is None or set(weight_map["weight_map"]) == set(tensors)
+    dropped = {name: tensors[kept] for name, kept in recorded.items() if kept in tensors}
+    return [[name, *torch_fact(tensor)] for name, tensor in {**tensors, **dropped}.items()]
 
 
 class Inert:
@@ -171,7 +194,12 @@ def read_globals(path):
     return sorted(forbidden)
 
 
-READERS = {"torch": read_torch, "numpy": read_numpy, "globals": read_globals}
+READERS = {
+    "torch": read_torch,
+    "numpy": read_numpy,
+    "safetensors": read_safetensors,
+    "globals": read_globals,
+}
 
 for line in sys.stdin:
     kind, path = line.rstrip("\n").split("\t")

@@ -41,6 +41,14 @@ describe('mode dedupe', () => {
     });
   });
 
+  it('keeps the first of equal tensors when it goes by their order', () => {
+    const tensors = [view('wte', 0, 12), view('part', 0, 4), view('head', 0, 12)];
+    expect(planSharing(tensors, 'dedupe', 'order')).toEqual({
+      dropped: new Map([['head', 'wte']]),
+      overlaps: [['part', 'wte']],
+    });
+  });
+
   it('goes by code points', () => {
     const tensors = ['😀', '\uff21', 'z'].map((name) => view(name, 0, 12));
     expect(keptOf(tensors, 'dedupe')).toEqual(['z']);

@@ -1,5 +1,7 @@
 /**
  * What is different on Windows: further checks of the smoke suite, in plain JavaScript for every runtime.
+ *
+ * File length: checks that have nothing to do with each other.
  */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
@@ -20,6 +22,8 @@ import {
 import { join } from 'node:path';
 import process from 'node:process';
 import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
 
 /** libuv's flag for a file that nobody else may open; Node passes it on, Bun does not. */
 const EXCLUSIVE = 0x10000000;
@@ -77,6 +81,30 @@ function runModule(folder, text) {
     },
   };
 }
+
+const { Bun, gc } = globalThis;
+const collectGarbage = Bun === undefined ? gc : () => Bun.gc(true);
+
+async function collectAll() {
+  for (let times = 0; times < 10; times++) {
+    collectGarbage();
+    await sleep(20);
+  }
+}
+
+/** Drops the file; in a function of its own, so that nothing of it is left on the stack. */
+function firstOf(library, path, index) {
+  return library.safeOpen(path).getTensor('t').data[index];
+}
+
+/** A worker that has 20 files open. */
+const WORKER = `
+  const { parentPort, workerData } = require('node:worker_threads');
+  import(workerData.libraryUrl).then(({ safeOpen }) => {
+    globalThis.kept = Array.from({ length: 20 }, () => safeOpen(workerData.path).getTensor('t').data);
+    parentPort.postMessage('open');
+    setInterval(() => {}, 1000);
+  });`;
 
 /** Handles of this process: by the program that the environment names, else by PowerShell. */
 function handleCount() {
@@ -176,6 +204,43 @@ const CASES = [
       for (let index = 0; index < 200; index++) round(index);
       const after = handleCount();
       assert.ok(after <= before + 5, `${before} handles before, ${after} after`);
+      return `${before} handles before, ${after} after`;
+    },
+  },
+  {
+    name: '1 000 files that are dropped leave no handle and no mapping',
+    async run(context) {
+      const { library } = context;
+      if (collectGarbage === undefined) return 'not here';
+      const path = await make(context);
+      const before = handleCount();
+      for (let index = 0; index < 1000; index++) {
+        assert.equal(firstOf(library, path, index), 1);
+        if (index % 100 === 0) await sleep(1);
+      }
+      await collectAll();
+      const after = handleCount();
+      assert.ok(after <= before + 5, `${before} handles before, ${after} after`);
+      await library.saveFile(path, tensors(2));
+      return `${before} handles before, ${after} after`;
+    },
+  },
+  {
+    name: 'workers that are terminated leave no handle and no mapping',
+    async run(context) {
+      const { library, libraryUrl } = context;
+      if (collectGarbage === undefined) return 'not here';
+      const path = await make(context);
+      const before = handleCount();
+      for (let times = 0; times < 10; times++) {
+        const worker = new Worker(WORKER, { eval: true, workerData: { libraryUrl, path } });
+        await new Promise((resolve) => worker.once('message', resolve));
+        await worker.terminate();
+      }
+      await collectAll();
+      const after = handleCount();
+      assert.ok(after <= before + 5, `${before} handles before, ${after} after`);
+      await library.saveFile(path, tensors(2));
       return `${before} handles before, ${after} after`;
     },
   },

@@ -1,7 +1,9 @@
 // Bundles the entry points of the package from src/ into lib/, with their types.
 //
 // package.json's `exports` lists the entries, and nothing else does: `./lib/NAME.js` is made of
-// `src/NAME.ts`. An entry for browsers is one file of its own, without anything of Node.
+// `src/NAME.ts`. An entry for browsers is one file of its own, without anything of Node. `bin` lists the
+// program: `./lib/cli.js` is made of `src/cli/main.ts`. It is one file, since a file for each command would
+// cost as much time as it saves, and imports the entries as others do.
 //
 // The core is one file, `lib/index.js`. What the other entries for Node need of it they import from there: a
 // class is the same whichever entry it comes from. For them the file has exports beside the public names, of
@@ -9,7 +11,7 @@
 // out of sight, but a file more costs every program that imports the core 0.5 to 2 ms (medians of fresh
 // processes on a machine under load: Node 20 13.6 → 15.4 ms, Node 24 10.2 → 10.9 ms).
 
-import { copyFileSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, copyFileSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { rolldown } from 'rolldown';
@@ -80,6 +82,15 @@ function copyTypes(file, copied = new Set()) {
   }
 }
 
+/** Leaves imports of the entries to Node. */
+const entriesOfPackage = {
+  name: 'entries-of-package',
+  resolveId(id) {
+    const [, name] = /^\.\.\/\.\.\/([\w-]+)\.js$/.exec(id) ?? [];
+    return name === undefined ? null : { id: `./${name}.js`, external: true };
+  },
+};
+
 /** Fails for a builtin of Node. */
 const noBuiltins = {
   name: 'no-builtins',
@@ -89,10 +100,12 @@ const noBuiltins = {
   },
 };
 
-async function write(names, input, output) {
+async function write(sources, input, output) {
   const bundle = await rolldown({
     cwd: root,
-    input: Object.fromEntries(names.map((name) => [name, join(root, `src/${name}.ts`)])),
+    input: Object.fromEntries(
+      Object.entries(sources).map(([name, source]) => [name, join(root, source)]),
+    ),
     ...input,
     plugins: [...input.plugins, asciiOnly],
   });
@@ -107,16 +120,21 @@ async function write(names, input, output) {
     minify: { compress: false, mangle: { keepNames: true }, codegen: { removeWhitespace: false } },
     ...output,
   });
+}
+
+/** The sources of entries, by their names; their types are copied, too. */
+function entrySources(names) {
   for (const name of names) copyTypes(`${name}.d.ts`);
+  return Object.fromEntries(names.map((name) => [name, `src/${name}.ts`]));
 }
 
 rmSync(lib, { recursive: true, force: true });
 const targets = Object.values(exports);
+const forNode = { platform: 'node', transform: { target: 'node20.19' } };
 await write(
-  entryNames(targets.map((target) => target.default ?? target)),
+  entrySources(entryNames(targets.map((target) => target.default ?? target))),
   {
-    platform: 'node',
-    transform: { target: 'node20.19' },
+    ...forNode,
     plugins: [lateBuiltins, addonLocation, eagerFunctions],
     preserveEntrySignatures: 'allow-extension',
   },
@@ -129,8 +147,14 @@ await write(
 );
 for (const name of entryNames(targets.map((target) => target.browser?.default ?? ''))) {
   await write(
-    [name],
+    entrySources([name]),
     { platform: 'browser', transform: { target: 'es2022' }, plugins: [noBuiltins] },
     { codeSplitting: false },
   );
 }
+await write(
+  { cli: 'src/cli/main.ts' },
+  { ...forNode, plugins: [lateBuiltins, entriesOfPackage] },
+  { codeSplitting: false },
+);
+chmodSync(join(lib, 'cli.js'), 0o755);

@@ -113,6 +113,26 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
     return this.#catalog.metadata;
   }
 
+  /**
+   * The JSON of every shard's header as it stands in the file, with the spaces at its end, by the shard's
+   * name; a new Map. Opens every shard.
+   *
+   * @throws FormatError when a shard is bad
+   *
+   * @example
+   * ```ts
+   * for (const [shard, text] of openCheckpoint('my-model').headerTexts()) {
+   *   console.log(shard, Object.keys(JSON.parse(text)));
+   * }
+   * // → model-00001-of-00002.safetensors [ 'embed.weight' ]
+   * // → model-00002-of-00002.safetensors [ 'norm.weight' ]
+   * ```
+   */
+  headerTexts(): Map<string, string> {
+    const { shards } = this;
+    return new Map(Array.from(this.#shards, (file, i) => [shards[i] as string, file.headerText]));
+  }
+
   /** Names sorted by their UTF-8 bytes; a new array. With an index it opens no shard. */
   keys(): string[] {
     return this.#catalog.keys();

@@ -163,6 +163,26 @@ export class RemoteCheckpoint {
     });
   }
 
+  /**
+   * The JSON of every shard's header as it stands in the file, with the spaces at its end, by the shard's
+   * name; a new Map. Fetches the headers of all shards.
+   *
+   * @example
+   * ```ts
+   * const checkpoint = await openRemote('https://models.example/model.safetensors');
+   * const [text = ''] = (await checkpoint.headerTexts()).values();
+   * console.log(JSON.parse(text)['norm.weight'].dtype); // → F32
+   * ```
+   */
+  async headerTexts(options: RemoteCallOptions = {}): Promise<Map<string, string>> {
+    requireOptions(options, CALL_OPTIONS);
+    const { names } = this.#shards;
+    return await this.#run(options, async ({ signal }) => {
+      const headers = await this.#shards.headers(signal);
+      return new Map(headers.map((header, shard) => [names[shard] as string, header.text]));
+    });
+  }
+
   /** Names sorted by their UTF-8 bytes; a new array. */
   keys(): string[] {
     this.#closing.signal.throwIfAborted();

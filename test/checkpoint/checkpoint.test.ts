@@ -37,6 +37,9 @@ describe('a checkpoint', () => {
       shape: [2, 3],
       dataOffsets: [0, 12],
     });
+    const texts = checkpoint.headerTexts();
+    expect([...texts.keys()]).toEqual([FIRST, SECOND]);
+    expect(JSON.parse(texts.get(SECOND) ?? '')['b.bias'].shape).toEqual([4]);
     const lengths = Object.values(TWO_SHARDS.shards).map((entries) => fileBytes(entries).length);
     expect(checkpoint.byteLength).toBe((lengths[0] ?? 0) + (lengths[1] ?? 0));
     await checkpoint.verify();

@@ -7,17 +7,18 @@ import { publicNames } from '../support/examples.js';
 import { measureInChild } from '../support/run-child.js';
 import { root, textOf } from '../support/source-tree.js';
 
-test('every entry of the package is one file, with chunks beside it', () => {
-  const scripts = readdirSync(join(root, 'lib'), { recursive: true, encoding: 'utf8' })
-    .filter((path) => path.endsWith('.js'))
-    .filter((path) => !/^chunk-\w+\.js$/.test(path));
-  const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+test('every entry of the package is one file, and so is its program', () => {
+  const scripts = readdirSync(join(root, 'lib'), { recursive: true, encoding: 'utf8' }).filter(
+    (path) => path.endsWith('.js'),
+  );
+  const { exports, bin } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
   type Target = { default?: string; browser?: Target };
   const paths = Object.values<Target>(exports).flatMap((target) => [target, target.browser ?? {}]);
   const entries = paths.flatMap(({ default: path }) =>
     path === undefined ? [] : [path.replace('./lib/', '')],
   );
-  expect(scripts.toSorted()).toEqual(entries.toSorted());
+  const programs = new Set(Object.values<string>(bin).map((path) => path.replace('./lib/', '')));
+  expect(scripts.toSorted()).toEqual([...entries, ...programs].toSorted());
 });
 
 test('the map has every source that it names, and stacks show their lines', () => {

@@ -68,7 +68,7 @@ afterAll(() => {
 describe('the tarball', () => {
   it('holds the library, its types, the addon and the pages, and nothing else', () => {
     const expected = [
-      ...['index', 'remote', 'remote-browser', 'convert'].flatMap((name) => [
+      ...['index', 'remote', 'remote-browser', 'convert', 'cli'].flatMap((name) => [
         `lib/${name}.js`,
         `lib/${name}.js.map`,
       ]),
@@ -145,6 +145,16 @@ describe('installed without network, compiler and Python', () => {
         names: 7,
         isOneClass: true,
       });
+    }
+  });
+
+  it('has a program, under two names', () => {
+    const project = install(folder, 'program', withAddon.filename);
+    for (const name of ['safetensors', 'safetensors-mmap']) {
+      const program = join(project, 'node_modules/.bin', name);
+      const args = ['inspect', MODEL, '--json'];
+      const { tensors } = JSON.parse(runNode(project, bareEnvironment(folder), program, ...args));
+      expect(tensors.map((tensor: { name: string }) => tensor.name)).toContain(TENSOR);
     }
   });
 

@@ -150,7 +150,7 @@ const TENSORS: readonly Entry[] = [
 ];
 
 /** Makes a folder with the fixtures. */
-function writeModels(folder: string): void {
+export function writeModels(folder: string): void {
   mkdirSync(folder);
   writeFileSync(
     join(folder, 'model.safetensors'),

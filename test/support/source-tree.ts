@@ -103,7 +103,7 @@ export interface Room {
 }
 
 const ROOM_ROW = /^\| `([\w/-]+)\/` \| [^|]+ \| ([^|]*) \| ([^|]*) \|$/gm;
-const ARROW = /^ {2}([\w/-]+) --> ([\w/-]+)$/gm;
+const ARROW = /^ {2}([\w/-]+) --> ([\w/.-]+)$/gm;
 
 function quoted(text: string): Set<string> {
   return new Set(Array.from(text.matchAll(/`([^`]+)`/g), ([, name = '']) => name));

@@ -1,0 +1,85 @@
+/** What a command is, and what the process gives it. */
+
+import type { ParseArgsConfig } from 'node:util';
+import type { Output } from '../output/output.js';
+import { type Style, styleOf } from '../output/style.js';
+import { visibleJson } from '../output/visible.js';
+
+/** What the process gives a command. Tests give their own. */
+export interface CommandContext {
+  readonly stdout: Output;
+  readonly stderr: Output;
+  /** Aborted by SIGINT and SIGTERM. */
+  readonly signal: AbortSignal;
+}
+
+/** One option. Its line of help names the value, if it takes one. */
+export interface CommandOption {
+  readonly type: 'boolean' | 'string';
+  readonly short?: string;
+  readonly multiple?: boolean;
+  /** What `--name` is called with, such as `GLOB`; for options of the type string. */
+  readonly value?: string;
+  readonly help: string;
+}
+
+export type CommandOptions = Readonly<Record<string, CommandOption>>;
+
+/** The options as they were given. */
+export type OptionValues = Readonly<
+  Record<string, string | boolean | readonly (string | boolean)[] | undefined>
+>;
+
+/** Whether the answer is yes; the exit code of no is 1. */
+export type Outcome = 'done' | 'no';
+
+/** One command. */
+export interface Command {
+  /** What it shows or does, for the list of commands. */
+  readonly summary: string;
+  /** Without the name of the program: `inspect SOURCE [options]`. */
+  readonly usage: string;
+  /** What it does, in a paragraph. */
+  readonly description: string;
+  readonly options: CommandOptions;
+  /** Positional arguments: at least, and at most. */
+  readonly positionals: readonly [least: number, most: number];
+  run(
+    context: CommandContext,
+    positionals: readonly string[],
+    options: OptionValues,
+  ): Promise<Outcome>;
+}
+
+/** The form of options that `parseArgs` takes. */
+export type ParsedOptions = NonNullable<ParseArgsConfig['options']>;
+
+/** The user called a command in a way that there is not: exit code 2. */
+export class UsageError extends Error {}
+
+/** Throws a UsageError unless the value is one of these. */
+export function requireChoice<Choice extends string>(
+  option: string,
+  value: unknown,
+  choices: readonly Choice[],
+): Choice {
+  if (choices.includes(value as Choice)) return value as Choice;
+  throw new UsageError(`--${option} takes ${choices.join(', ')}`);
+}
+
+/**
+ * Prints a result: as JSON, or by a printer of lines. Both are of the same object, so they cannot disagree.
+ */
+export function printResult<Result>(
+  { stdout }: CommandContext,
+  options: OptionValues,
+  result: Result,
+  linesOf: (result: Result, style: Style, width: number | null) => readonly string[],
+): void {
+  if (options['json'] === true) {
+    stdout.write(`${visibleJson(JSON.stringify(result))}\n`);
+    return;
+  }
+  const lines = linesOf(result, styleOf(stdout.hasColors), stdout.columns);
+  if (lines.length > 0) stdout.write(`${lines.join('\n')}\n`);
+}

@@ -1,0 +1,338 @@
+/** `inspect`: what a file or checkpoint is, its totals, its metadata, its tensors. */
+
+import { bar } from '../output/bar.js';
+import { bytesText, countText, groupedText, plural } from '../output/numbers.js';
+import type { Style } from '../output/style.js';
+import { type Column, factLines, tableLines } from '../output/table.js';
+import { type TreeNode, treeOf } from '../output/tree.js';
+import { visible } from '../output/visible.js';
+import { cutEnd } from '../output/width.js';
+import { listForeign } from '../sources/foreign-listing.js';
+import { listGguf } from '../sources/gguf.js';
+import { globTest } from '../sources/glob.js';
+import type { ListedCounts, ListedFile, ListedTensor, Listing } from '../sources/listing.js';
+import { closeSource, type OpenedSource, openSource } from '../sources/open-source.js';
+import { listCheckpoint, listRemote } from '../sources/safetensors-listing.js';
+import { type Command, printResult, requireChoice } from './command.js';
+
+/** Dtypes that torch had not from the start, and since when it has them. */
+const LATE_DTYPES: readonly (readonly [dtypes: readonly string[], lacking: string])[] = [
+  [['F8_E4M3', 'F8_E5M2'], 'torch below 2.1'],
+  [['F8_E4M3FNUZ', 'F8_E5M2FNUZ'], 'torch below 2.2'],
+  [['U16', 'U32', 'U64'], 'torch below 2.3'],
+  [['F8_E8M0'], 'torch below 2.7'],
+  [['F4'], 'torch below 2.8'],
+  [['F6_E2M3', 'F6_E3M2'], 'torch'],
+];
+
+/** Of a name or a value from a file this many characters are shown. */
+const SHOWN_NAME_LENGTH = 200;
+const SHOWN_VALUE_LENGTH = 500;
+
+const BAR_WIDTH = 10;
+
+/** Width of the line between a fact's name and its value, for values that are cut. */
+const INDENT = '  ';
+
+/** A branch of `--tree`, as `--json` has it. */
+interface TreeResult {
+  readonly name: string;
+  readonly times: number;
+  readonly tensors: number;
+  readonly byteLength: number;
+  readonly dtype?: string;
+  readonly shape?: readonly number[];
+  readonly children?: readonly TreeResult[];
+}
+
+/** One model, as `--json` has it. */
+interface ModelResult {
+  readonly path: string;
+  readonly format: string;
+  readonly byteLength: number;
+  readonly tensorCount: number;
+  readonly parameters: number;
+  readonly totalParameters: number | null;
+  readonly quantization: string | null;
+  readonly dtypes: Readonly<Record<string, ListedCounts>>;
+  readonly files: readonly ListedFile[];
+  readonly metadata: Readonly<Record<string, string>> | null;
+  readonly warnings: readonly string[];
+  readonly tensors?: readonly ListedTensor[];
+  readonly tree?: readonly TreeResult[];
+}
+
+/** A pipeline has several models, by their folders. */
+type InspectResult =
+  | ({ readonly source: string } & ModelResult)
+  | {
+      readonly source: string;
+      readonly format: 'diffusers';
+      readonly byteLength: number;
+      readonly parameters: number;
+      readonly components: Readonly<Record<string, ModelResult>>;
+    };
+
+const ORDERS = ['offset', 'name', 'size'] as const;
+
+interface View {
+  readonly isTree: boolean;
+  readonly filter: ((name: string) => boolean) | undefined;
+  readonly order: (typeof ORDERS)[number];
+}
+
+function warningsOf({ dtypes, passedOver }: Listing): string[] {
+  const names = [...dtypes.keys()];
+  const late = LATE_DTYPES.flatMap(([listed, lacking]) => {
+    const found = listed.filter((name) => names.includes(name));
+    return found.length === 0 ? [] : [`${lacking} has no ${found.join(', ')}`];
+  });
+  return [...late, ...passedOver.map((name) => `${name} is beside it and is not read`)];
+}
+
+/** Code units suffice: only that it is the same order every time counts. */
+function byName(a: ListedTensor, b: ListedTensor): number {
+  return a.name < b.name ? -1 : a.name > b.name ? 1 : 0;
+}
+
+function chosen(tensors: readonly ListedTensor[], { filter, order }: View): ListedTensor[] {
+  const found = tensors.filter(({ name }) => filter === undefined || filter(name));
+  if (order === 'name') found.sort(byName);
+  if (order === 'size') found.sort((a, b) => b.byteLength - a.byteLength);
+  return found;
+}
+
+function treeResult({ label, leaf, children, ...counts }: TreeNode): TreeResult {
+  return {
+    ...{ name: label, ...counts },
+    ...(leaf === null ? {} : leaf),
+    ...(children.length === 0 ? {} : { children: children.map(treeResult) }),
+  };
+}
+
+function modelResult(listing: Listing, view: View): ModelResult {
+  const { format, path, files, parameters, totalParameters, quantization, metadata } = listing;
+  const tensors = chosen(listing.tensors, view);
+  return {
+    path,
+    format,
+    byteLength: files.reduce((sum, file) => sum + file.byteLength, 0),
+    tensorCount: listing.tensors.length,
+    ...{ parameters, totalParameters, quantization },
+    dtypes: Object.fromEntries(listing.dtypes),
+    files,
+    metadata: metadata === null ? null : Object.fromEntries(metadata),
+    warnings: warningsOf(listing),
+    ...(view.isTree ? { tree: treeOf(tensors).map(treeResult) } : { tensors }),
+  };
+}
+
+async function listingOf(
+  opened: Exclude<OpenedSource, { kind: 'pipeline' }>,
+  signal: AbortSignal,
+): Promise<Listing> {
+  if (opened.kind === 'gguf') return listGguf(opened.path);
+  if ('file' in opened) return listForeign(opened.file, opened.kind);
+  return opened.kind === 'local'
+    ? listCheckpoint(opened.checkpoint)
+    : await listRemote(opened.checkpoint, signal);
+}
+
+async function inspectSource(
+  source: string,
+  view: View,
+  signal: AbortSignal,
+): Promise<InspectResult> {
+  const opened = await openSource(source, { signal, storage: 'read' });
+  try {
+    if (opened.kind !== 'pipeline') {
+      return { source, ...modelResult(await listingOf(opened, signal), view) };
+    }
+    const components: Record<string, ModelResult> = {};
+    for (const { name, checkpoint } of opened.components) {
+      const listing = await listingOf({ kind: 'local', checkpoint }, signal);
+      components[name] = modelResult(listing, view);
+    }
+    const sum = (of: 'byteLength' | 'parameters'): number =>
+      Object.values(components).reduce((total, model) => total + model[of], 0);
+    const totals = { byteLength: sum('byteLength'), parameters: sum('parameters') };
+    return { source, format: 'diffusers', ...totals, components };
+  } finally {
+    closeSource(opened);
+  }
+}
+
+function shapeText(shape: readonly number[]): string {
+  return `[${shape.join(', ')}]`;
+}
+
+function tensorLines(
+  { tensors = [], files }: ModelResult,
+  style: Style,
+  width: number | null,
+): string[] {
+  const hasFiles = files.length > 1;
+  const columns: Column[] = [
+    { title: 'tensor', gives: true },
+    { title: 'dtype' },
+    { title: 'shape' },
+    { title: 'size', align: 'right' },
+    ...(hasFiles ? [{ title: 'file' }] : []),
+  ];
+  const numbers = new Map(files.map(({ name }, i) => [name, String(i + 1)]));
+  const rows = tensors.map(({ name, dtype, shape, byteLength, file }) => {
+    const row = [visible(name, SHOWN_NAME_LENGTH), dtype, shapeText(shape), bytesText(byteLength)];
+    if (hasFiles) row.push(numbers.get(file) ?? '');
+    return row;
+  });
+  return tableLines(columns, rows, width, style.dim);
+}
+
+function treeLines(tree: readonly TreeResult[], style: Style, width: number | null): string[] {
+  const columns: Column[] = [
+    { title: 'tensor', gives: true },
+    { title: 'dtype' },
+    { title: 'shape' },
+    { title: 'size', align: 'right' },
+    { title: 'share' },
+  ];
+  const total = tree.reduce((sum, node) => sum + node.byteLength, 0);
+  const rows: string[][] = [];
+  const walk = (nodes: readonly TreeResult[], indent: string): void => {
+    for (const [i, node] of nodes.entries()) {
+      const isLast = i === nodes.length - 1;
+      const { name, dtype = '', shape, children = [], times, tensors, byteLength } = node;
+      const prefix = `${indent}${isLast ? '└─ ' : '├─ '}`;
+      const count = times === 1 ? '' : `${times} × `;
+      const what = shape === undefined ? plural(tensors, 'tensor') : `${count}${shapeText(shape)}`;
+      rows.push([
+        prefix + visible(name, SHOWN_NAME_LENGTH),
+        dtype,
+        what,
+        bytesText(byteLength),
+        bar(byteLength / total, BAR_WIDTH),
+      ]);
+      walk(children, `${indent}${isLast ? '   ' : '│  '}`);
+    }
+  };
+  walk(tree, '');
+  return tableLines(columns, rows, width, style.dim);
+}
+
+function dtypesText(dtypes: ModelResult['dtypes']): string {
+  return Object.entries(dtypes)
+    .sort(([, a], [, b]) => b.byteLength - a.byteLength)
+    .map(([name, { tensors, byteLength }]) => `${name} ${tensors} (${bytesText(byteLength)})`)
+    .join(', ');
+}
+
+function metadataLines(
+  metadata: Readonly<Record<string, string>>,
+  style: Style,
+  width: number | null,
+): string[] {
+  const facts = Object.entries(metadata).map(([key, value]) => {
+    return [INDENT + visible(key, SHOWN_NAME_LENGTH), visible(value, SHOWN_VALUE_LENGTH)] as const;
+  });
+  if (facts.length === 0) return [];
+  // Colours take no columns, so lines are cut before they are coloured: names have none here.
+  const lines = factLines(facts, (text) => text);
+  return [
+    '',
+    style.bold('metadata'),
+    ...(width === null ? lines : lines.map((text) => cutEnd(text, width))),
+  ];
+}
+
+function fileLines(
+  files: readonly ListedFile[],
+  style: Style,
+  width: number | null,
+): readonly string[] {
+  if (files.length < 2) return [];
+  const columns: Column[] = [
+    { title: 'file', align: 'right' },
+    { title: 'name', gives: true },
+    { title: 'tensors', align: 'right' },
+    { title: 'parameters', align: 'right' },
+    { title: 'size', align: 'right' },
+  ];
+  const rows = files.map(({ name, tensors, parameters, byteLength }, i) => [
+    String(i + 1),
+    visible(name, SHOWN_NAME_LENGTH),
+    groupedText(tensors),
+    groupedText(parameters),
+    bytesText(byteLength),
+  ]);
+  return ['', ...tableLines(columns, rows, width, style.dim)];
+}
+
+function modelLines(
+  title: string,
+  model: ModelResult,
+  style: Style,
+  width: number | null,
+): string[] {
+  const { format, files, byteLength, tensorCount, parameters, totalParameters } = model;
+  const { quantization, dtypes, metadata, warnings, tree } = model;
+  const facts: (readonly [string, string])[] = [
+    ['format', `${format}, ${plural(files.length, 'file')}, ${bytesText(byteLength)}`],
+    ['tensors', groupedText(tensorCount)],
+    ['parameters', countText(parameters)],
+  ];
+  if (totalParameters !== null && totalParameters !== parameters) {
+    facts.push(['by metadata', countText(totalParameters)]);
+  }
+  if (quantization !== null) facts.push(['quantization', visible(quantization)]);
+  if (tensorCount > 0) facts.push(['dtypes', dtypesText(dtypes)]);
+  const rows =
+    tree === undefined ? tensorLines(model, style, width) : treeLines(tree, style, width);
+  return [
+    style.bold(visible(title, SHOWN_NAME_LENGTH)),
+    ...factLines(facts, style.dim),
+    ...warnings.map((text) => style.warning(`warning: ${visible(text, SHOWN_NAME_LENGTH)}`)),
+    ...(metadata === null ? [] : metadataLines(metadata, style, width)),
+    ...fileLines(files, style, width),
+    // The first row has the titles.
+    ...(rows.length === 1 ? [] : ['', ...rows]),
+  ];
+}
+
+function linesOf(result: InspectResult, style: Style, width: number | null): readonly string[] {
+  if (!('components' in result)) return modelLines(result.source, result, style, width);
+  const { source, byteLength, parameters, components } = result;
+  const entries = Object.entries(components);
+  const facts = [
+    ['format', `diffusers, ${plural(entries.length, 'model')}, ${bytesText(byteLength)}`] as const,
+    ['parameters', countText(parameters)] as const,
+  ];
+  return [
+    style.bold(visible(source, SHOWN_NAME_LENGTH)),
+    ...factLines(facts, style.dim),
+    ...entries.flatMap(([name, model]) => ['', ...modelLines(name, model, style, width)]),
+  ];
+}
+
+export const inspect: Command = {
+  summary: 'totals, dtypes, metadata and tensors of a file or checkpoint',
+  usage: 'inspect SOURCE [--tree] [--filter GLOB] [--sort offset|name|size]',
+  description:
+    'Shows what a file or checkpoint is: totals, parameters, dtypes, files, metadata and tensors, by the ' +
+    'headers alone. It lists files of torch, NumPy and GGUF too, and the models of a diffusers pipeline.',
+  options: {
+    tree: { type: 'boolean', help: 'names as a tree, layers that are alike folded, with bars' },
+    filter: { type: 'string', value: 'GLOB', help: "only tensors so named, such as '*.mlp.*'" },
+    sort: { type: 'string', value: 'ORDER', help: 'offset (the default), name or size' },
+  },
+  positionals: [1, 1],
+  async run(context, [source = ''], options) {
+    const { tree, filter, sort = 'offset' } = options;
+    const view: View = {
+      isTree: tree === true,
+      filter: typeof filter === 'string' ? globTest(filter) : undefined,
+      order: requireChoice('sort', sort, ORDERS),
+    };
+    printResult(context, options, await inspectSource(source, view, context.signal), linesOf);
+    return 'done';
+  },
+};

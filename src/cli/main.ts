@@ -1,0 +1,81 @@
+#!/usr/bin/env node
+/** The program: what the process has becomes a context, what comes of the call the exit code. */
+
+import { Buffer } from 'node:buffer';
+import { fstatSync, writeSync } from 'node:fs';
+import type { Output } from './output/output.js';
+import { run } from './run.js';
+
+/** As the shell counts the exit code of a program that a signal ended. */
+const SIGNAL_EXIT_CODE = 128;
+const SIGNALS = { SIGINT: 2, SIGPIPE: 13, SIGTERM: 15 };
+
+/** A reader that has seen enough, such as `head`, closes the pipe: we end as other programs do. */
+function endQuietly(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EPIPE') throw error;
+  process.exit(SIGNAL_EXIT_CODE + SIGNALS.SIGPIPE);
+}
+
+function hasCode(error: unknown, code: string): boolean {
+  return (error as NodeJS.ErrnoException).code === code;
+}
+
+/** A file or a pipe. Node's own stream for it would take 2 ms to load. */
+function plainOutput(fd: 1 | 2): Output {
+  const write = (text: string): void => {
+    let bytes = Buffer.from(text);
+    try {
+      while (bytes.length > 0) bytes = bytes.subarray(writeSync(fd, bytes));
+    } catch (error) {
+      // A pipe that does not wait, and is full: the stream does.
+      if (!hasCode(error, 'EAGAIN')) endQuietly(error as NodeJS.ErrnoException);
+      else streamOf(fd).write(bytes);
+    }
+  };
+  return { write, isTerminal: false, columns: null, hasColors: false };
+}
+
+function streamOf(fd: 1 | 2): NodeJS.WriteStream {
+  const stream = fd === 1 ? process.stdout : process.stderr;
+  if (stream.listenerCount('error') === 0) stream.on('error', endQuietly);
+  return stream;
+}
+
+function isDevice(fd: 1 | 2): boolean {
+  try {
+    return fstatSync(fd).isCharacterDevice();
+  } catch {
+    // Closed by the caller.
+    return false;
+  }
+}
+
+function outputOf(fd: 1 | 2): Output {
+  const stream = isDevice(fd) ? streamOf(fd) : undefined;
+  if (stream?.isTTY !== true) return plainOutput(fd);
+  // An empty NO_COLOR is none.
+  const wantsColors = !process.env['NO_COLOR'];
+  return {
+    write: (text) => stream.write(text),
+    isTerminal: true,
+    columns: stream.columns,
+    hasColors: wantsColors && stream.hasColors(),
+  };
+}
+
+const interruption = new AbortController();
+let signalCode: number | undefined;
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  // The second one ends the process at once.
+  process.once(signal, () => {
+    signalCode = SIGNAL_EXIT_CODE + SIGNALS[signal];
+    interruption.abort();
+  });
+}
+
+const code = await run(process.argv.slice(2), {
+  stdout: outputOf(1),
+  stderr: outputOf(2),
+  signal: interruption.signal,
+});
+process.exitCode = signalCode ?? code;

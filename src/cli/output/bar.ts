@@ -1,0 +1,11 @@
+/** Bars of block characters. */
+
+/** Eighths of a character's width. */
+const EIGHTHS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
+
+/** A bar for a share from 0 to 1, `width` characters at most. What is not nothing is seen. */
+export function bar(share: number, width: number): string {
+  if (!(share > 0)) return '';
+  const eighths = Math.max(1, Math.round(Math.min(share, 1) * width * 8));
+  return '█'.repeat(Math.floor(eighths / 8)) + EIGHTHS[eighths % 8];
+}

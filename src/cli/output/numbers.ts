@@ -1,0 +1,39 @@
+/** Numbers as people read them. */
+
+/** Decimal, as in `maxShardSize: '5GB'`. */
+const BYTE_UNITS = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'];
+const COUNT_UNITS = ['', 'k', 'M', 'B', 'T'];
+
+/** Three significant digits, and the largest unit of which there is at least one. */
+function scaled(value: number, units: readonly string[]): string {
+  let unit = 0;
+  let left = value;
+  // 999.9 would be shown as 1000.
+  while (left >= 999.5 && unit < units.length - 1) {
+    left /= 1000;
+    unit++;
+  }
+  const digits = unit === 0 ? 0 : left >= 99.95 ? 0 : left >= 9.995 ? 1 : 2;
+  return `${left.toFixed(digits)} ${units[unit]}`.trimEnd();
+}
+
+/** A length in bytes: `1.96 GB`. */
+export function bytesText(byteLength: number): string {
+  return scaled(byteLength, BYTE_UNITS);
+}
+
+/** A count, exact and in short: `1,235,814,400 (1.24 B)`. */
+export function countText(count: number): string {
+  const exact = groupedText(count);
+  return count < 1000 ? exact : `${exact} (${scaled(count, COUNT_UNITS)})`;
+}
+
+/** A count with its digits in groups: `1,235,814,400`. */
+export function groupedText(count: number): string {
+  return String(count).replaceAll(/\B(?=(?:\d{3})+$)/g, ',');
+}
+
+/** `1 tensor`, `2 tensors`. */
+export function plural(count: number, noun: string): string {
+  return `${groupedText(count)} ${noun}${count === 1 ? '' : 's'}`;
+}

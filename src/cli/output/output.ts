@@ -1,0 +1,9 @@
+/** Where text goes. */
+export interface Output {
+  write(text: string): void;
+  readonly isTerminal: boolean;
+  /** Columns of the terminal; null when it is none. */
+  readonly columns: number | null;
+  /** Whether the terminal shows colours and the user wants them. */
+  readonly hasColors: boolean;
+}

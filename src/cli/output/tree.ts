@@ -1,0 +1,155 @@
+/**
+ * The names of tensors as a tree: `model.layers.0.mlp.weight` is four branches and a leaf. Numbered branches
+ * that hold the same are folded into one.
+ */
+
+/** What a leaf stands for. */
+export interface TreeEntry {
+  readonly name: string;
+  readonly dtype: string;
+  readonly shape: readonly number[];
+  readonly byteLength: number;
+}
+
+/** A branch or a leaf; of folded ones the first, with the sums of all. */
+export interface TreeNode {
+  /** A part of the name, or several that nothing else shares: `model.layers`, `0-31`. */
+  readonly label: string;
+  /** How many branches it stands for, and those that it is in: 32 for `0-31`, and for what is in there. */
+  readonly times: number;
+  /** Tensors in all of these. */
+  readonly tensors: number;
+  /** Their bytes. */
+  readonly byteLength: number;
+  /** The tensor, for a leaf. */
+  readonly leaf: Pick<TreeEntry, 'dtype' | 'shape'> | null;
+  readonly children: readonly TreeNode[];
+}
+
+/** Deeper parts of a name are one: nobody reads such a tree, and the walk is recursive. */
+const MAX_DEPTH = 32;
+
+const NUMBERED = /^\d+[./]?$/;
+
+/** A branch while the tree grows. The key of a child has the separator at its end. */
+interface Branch {
+  readonly children: Map<string, Branch>;
+  leaf: TreeEntry | null;
+  tensors: number;
+  byteLength: number;
+  /** Equal for branches that hold the same under the same names. */
+  form: number;
+}
+
+function newBranch(): Branch {
+  return { children: new Map(), leaf: null, tensors: 0, byteLength: 0, form: 0 };
+}
+
+function partsOf(name: string): string[] {
+  const parts = name.split(/(?<=[./])/);
+  return parts.length <= MAX_DEPTH
+    ? parts
+    : [...parts.slice(0, MAX_DEPTH - 1), parts.slice(MAX_DEPTH - 1).join('')];
+}
+
+function grow(entries: readonly TreeEntry[]): Branch {
+  const root = newBranch();
+  for (const entry of entries) {
+    let branch = root;
+    for (const part of partsOf(entry.name)) {
+      branch.tensors++;
+      branch.byteLength += entry.byteLength;
+      const child = branch.children.get(part) ?? newBranch();
+      branch.children.set(part, child);
+      branch = child;
+    }
+    branch.tensors++;
+    branch.byteLength += entry.byteLength;
+    branch.leaf = entry;
+  }
+  return root;
+}
+
+/** Numbers the forms, deepest first. */
+function setForms(branch: Branch, known: Map<string, number>): void {
+  const { leaf } = branch;
+  const facts: unknown[] = [leaf === null ? null : [leaf.dtype, leaf.shape]];
+  for (const [key, child] of branch.children) {
+    setForms(child, known);
+    facts.push(key, child.form);
+  }
+  const text = JSON.stringify(facts);
+  branch.form = known.get(text) ?? known.size;
+  known.set(text, branch.form);
+}
+
+/** A branch, or several with numbers in a row that are alike. */
+interface FoldedBranch {
+  readonly label: string;
+  readonly count: number;
+  readonly first: Branch;
+}
+
+/** Children with their labels: runs of numbered ones of one form are one. */
+function foldedChildren(branch: Branch): FoldedBranch[] {
+  const folded: { label: string; count: number; first: Branch; next: number }[] = [];
+  const numbered = [...branch.children]
+    .filter(([key]) => NUMBERED.test(key))
+    .sort(([a], [b]) => Number.parseInt(a, 10) - Number.parseInt(b, 10));
+  let isNumbered = false;
+  for (const [key, child] of branch.children) {
+    if (!NUMBERED.test(key)) {
+      folded.push({ label: key, count: 1, first: child, next: Number.NaN });
+      continue;
+    }
+    // All numbered ones stand where the first of them does.
+    if (isNumbered) continue;
+    isNumbered = true;
+    for (const [label, one] of numbered) {
+      const number = Number.parseInt(label, 10);
+      const last = folded.at(-1);
+      if (last?.next === number && last.first.form === one.form) {
+        last.count++;
+        last.next++;
+      } else {
+        folded.push({ label, count: 1, first: one, next: number + 1 });
+      }
+    }
+  }
+  return folded.map(({ label, count, first, next }) => ({
+    label:
+      count === 1 ? label : `${Number.parseInt(label, 10)}-${next - 1}${label.replace(/^\d+/, '')}`,
+    count,
+    first,
+  }));
+}
+
+function nodeOf(start: FoldedBranch, outer: number): TreeNode {
+  let { label, first } = start;
+  let times = outer * start.count;
+  let below = foldedChildren(first);
+  // Parts of names that nothing else shares.
+  while (first.leaf === null && below.length === 1) {
+    const [only] = below as [FoldedBranch];
+    label += only.label;
+    times *= only.count;
+    first = only.first;
+    below = foldedChildren(first);
+  }
+  const { leaf, tensors, byteLength } = first;
+  return {
+    label: below.length === 0 ? label : label.replace(/[./]$/, ''),
+    times,
+    tensors: tensors * times,
+    byteLength: byteLength * times,
+    leaf: leaf === null ? null : { dtype: leaf.dtype, shape: leaf.shape },
+    children: below.map((child) => nodeOf(child, times)),
+  };
+}
+
+/** The outermost branches, in the order of the entries. */
+export function treeOf(entries: readonly TreeEntry[]): TreeNode[] {
+  const root = grow(entries);
+  setForms(root, new Map());
+  return foldedChildren(root).map((branch) => nodeOf(branch, 1));
+}

@@ -1,0 +1,103 @@
+/** From arguments to an exit code. */
+
+import { VERSION } from '../addon/version.js';
+import { COMMON_OPTIONS, nearHint, parseArguments } from './arguments.js';
+import { COMMANDS } from './command-table.js';
+import { type CommandContext, UsageError } from './commands/command.js';
+import { commandHelp, programHelp } from './help.js';
+import { styleOf } from './output/style.js';
+import { visible } from './output/visible.js';
+
+const PROGRAM = 'safetensors-mmap';
+
+const DONE = 0;
+/** The answer is no, or the file is bad. */
+const FAILED = 1;
+const WRONG_USE = 2;
+
+/** Codes of Node for arguments that cannot be, such as a malformed `hf://` id. */
+const ARGUMENT_CODES: readonly unknown[] = [
+  'ERR_INVALID_ARG_TYPE',
+  'ERR_INVALID_ARG_VALUE',
+  'ERR_OUT_OF_RANGE',
+  'ERR_INVALID_URL',
+  'ERR_INVALID_URL_SCHEME',
+  'ERR_INVALID_FILE_URL_HOST',
+  'ERR_INVALID_FILE_URL_PATH',
+];
+
+/**
+ * Runs the command that the arguments name.
+ *
+ * @returns the exit code; of a call that the signal ended 1
+ */
+export async function run(args: readonly string[], context: CommandContext): Promise<number> {
+  try {
+    return await dispatch(args, context);
+  } catch (error) {
+    if (context.signal.aborted) return FAILED;
+    return report(error, args, context);
+  }
+}
+
+async function dispatch(
+  [name, ...args]: readonly string[],
+  context: CommandContext,
+): Promise<number> {
+  const { stdout } = context;
+  if (name === undefined || name === 'help' || name === '--help' || name === '-h') {
+    const { hasColors, columns } = name === undefined ? context.stderr : stdout;
+    const lines = programHelp(styleOf(hasColors), columns);
+    (name === undefined ? context.stderr : stdout).write(`${lines.join('\n')}\n`);
+    return name === undefined ? WRONG_USE : DONE;
+  }
+  if (name === '--version' || name === '-v') {
+    stdout.write(`${VERSION}\n`);
+    return DONE;
+  }
+  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
+  if (command === undefined) throw unknownCommand(name);
+  const { positionals, options } = parseArguments(args, command);
+  const shown = options['no-color'] === true ? withoutColors(context) : context;
+  if (options['help'] === true) {
+    const { hasColors, columns } = shown.stdout;
+    stdout.write(`${commandHelp(command, styleOf(hasColors), columns).join('\n')}\n`);
+    return DONE;
+  }
+  return (await command.run(shown, positionals, options)) === 'done' ? DONE : FAILED;
+}
+
+function unknownCommand(name: string): UsageError {
+  const isOption = name.startsWith('-');
+  const known = isOption ? [...Object.keys(COMMON_OPTIONS), 'version'] : Object.keys(COMMANDS);
+  const what = isOption ? 'the command comes first' : 'there is no command';
+  const hint = nearHint(name.replace(/^-+/, ''), known, isOption ? '--' : '');
+  return new UsageError(`${what}: ${JSON.stringify(name)}${hint}`);
+}
+
+function withoutColors(context: CommandContext): CommandContext {
+  const { stdout } = context;
+  const { isTerminal, columns } = stdout;
+  const write = (text: string): void => stdout.write(text);
+  return { ...context, stdout: { write, isTerminal, columns, hasColors: false } };
+}
+
+/** Says in one line what went wrong. */
+function report(error: unknown, args: readonly string[], { stderr }: CommandContext): number {
+  const { code, message = String(error), stack } = Object(error) as Record<string, unknown>;
+  const isUsage = error instanceof UsageError;
+  const text = isUsage ? `${message} (${PROGRAM} ${usageOf(args)} says more)` : String(message);
+  // Node's own messages begin with their code.
+  const hasCode = typeof code === 'string' && !text.startsWith(code);
+  const style = styleOf(stderr.hasColors);
+  stderr.write(`${style.error(`${PROGRAM}:`)} ${visible(hasCode ? `${code}: ${text}` : text)}\n`);
+  if (args.includes('--verbose') && !isUsage) {
+    const lines = String(stack).split('\n').slice(1);
+    stderr.write(lines.map((line) => `${visible(line)}\n`).join(''));
+  }
+  return isUsage || ARGUMENT_CODES.includes(code) ? WRONG_USE : FAILED;
+}
+
+function usageOf([name = '']: readonly string[]): string {
+  return Object.hasOwn(COMMANDS, name) ? `${name} --help` : '--help';
+}

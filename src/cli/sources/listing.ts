@@ -1,0 +1,69 @@
+/** What a source holds, whatever its format: the interface of everything that lists. */
+
+/** A tensor, without its bytes. */
+export interface ListedTensor {
+  readonly name: string;
+  /** As the format spells it: `BF16`, or `Q4_K` in a GGUF file. */
+  readonly dtype: string;
+  /** Outermost dimension first, in every format. */
+  readonly shape: readonly number[];
+  readonly byteLength: number;
+  /** Position of its first byte in its file; null where the format has no such place, as in an archive. */
+  readonly offset: number | null;
+  /** Name of its file. */
+  readonly file: string;
+}
+
+/** Counts of some tensors. */
+export interface ListedCounts {
+  readonly tensors: number;
+  readonly parameters: number;
+  readonly byteLength: number;
+}
+
+/** A file of the source. */
+export interface ListedFile {
+  readonly name: string;
+  /** Length of the whole file. */
+  readonly byteLength: number;
+  readonly tensors: number;
+  readonly parameters: number;
+}
+
+/** Everything that `inspect` shows. */
+export interface Listing {
+  readonly format: 'safetensors' | 'torch' | 'numpy' | 'gguf';
+  /** The file or index that was opened. */
+  readonly path: string;
+  readonly files: readonly ListedFile[];
+  /** Shard by shard, in the order of their bytes. */
+  readonly tensors: readonly ListedTensor[];
+  readonly parameters: number;
+  /** What the metadata say about the number of parameters; null when they don't. */
+  readonly totalParameters: number | null;
+  /** The method of quantization by which packed values were counted; null if none. */
+  readonly quantization: string | null;
+  readonly dtypes: ReadonlyMap<string, ListedCounts>;
+  readonly metadata: ReadonlyMap<string, string> | null;
+  /** Names of files beside it that another tool might open instead. */
+  readonly passedOver: readonly string[];
+}
+
+/** Number of elements of a shape. */
+export function elementsOf(shape: readonly number[]): number {
+  return shape.reduce((product, dimension) => product * dimension, 1);
+}
+
+/** Counts by dtype of tensors that are stored as they are: an element is a parameter. */
+export function countByDtype(tensors: readonly ListedTensor[]): Map<string, ListedCounts> {
+  const counts = new Map<string, ListedCounts>();
+  for (const { dtype, shape, byteLength } of tensors) {
+    const before = counts.get(dtype) ?? { tensors: 0, parameters: 0, byteLength: 0 };
+    counts.set(dtype, {
+      tensors: before.tensors + 1,
+      parameters: before.parameters + elementsOf(shape),
+      byteLength: before.byteLength + byteLength,
+    });
+  }
+  return counts;
+}

@@ -1,0 +1,161 @@
+/** What a source means: a path, a URL, an id; and what is there. */
+
+import { closeSync, openSync, readdirSync, readSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { ForeignFile, ShardedTorchCheckpoint } from '../../convert.js';
+import { type Checkpoint, openCheckpoint, SafetensorsError } from '../../index.js';
+import type { RemoteCheckpoint } from '../../remote.js';
+
+/** A model of a diffusers pipeline. */
+export interface Component {
+  /** Its folder in the pipeline. */
+  readonly name: string;
+  readonly checkpoint: Checkpoint;
+}
+
+/** What was found. Whoever opened it closes it. */
+export type OpenedSource =
+  | { readonly kind: 'local'; readonly checkpoint: Checkpoint }
+  | { readonly kind: 'remote'; readonly checkpoint: RemoteCheckpoint }
+  | { readonly kind: 'torch' | 'numpy'; readonly file: ForeignFile | ShardedTorchCheckpoint }
+  | { readonly kind: 'gguf'; readonly path: string }
+  | { readonly kind: 'pipeline'; readonly components: readonly Component[] };
+
+/** A scheme has two letters: one is a drive of Windows. */
+const URL_TEXT = /^[a-z][a-z\d+.-]+:/i;
+
+/** The index of a checkpoint of torch in several files. */
+const TORCH_INDEX = /\.bin\.index\.json$/;
+
+/** The variant in the name of a model's file. */
+const VARIANT = /^(?:diffusion_pytorch_)?model\.([^.]+)\.safetensors(?:\.index\.json)?$/;
+
+/** Whether a source is somewhere else. */
+export function isRemote(source: string): boolean {
+  return URL_TEXT.test(source) && !source.toLowerCase().startsWith('file:');
+}
+
+/** The path that a source of this machine means. */
+export function localPath(source: string): string {
+  return URL_TEXT.test(source) ? fileURLToPath(source) : source;
+}
+
+/**
+ * Opens a source. Nothing is mapped: the options say how tensors will be used.
+ *
+ * @throws Whatever `openCheckpoint`, `openRemote`, `openTorchCheckpoint` and `openNumpy` throw
+ */
+export async function openSource(
+  source: string,
+  options: { readonly signal: AbortSignal; readonly storage: 'mmap' | 'read' | undefined },
+): Promise<OpenedSource> {
+  if (isRemote(source)) return await openAddress(source, options.signal);
+  const path = localPath(source);
+  if (TORCH_INDEX.test(path)) return await openForeign(path, 'torch');
+  const { storage } = options;
+  try {
+    return { kind: 'local', checkpoint: openCheckpoint(path, { storage }) };
+  } catch (error) {
+    if (!(error instanceof SafetensorsError)) throw error;
+    if (error.code === 'SAFETENSORS_DIFFUSERS_PIPELINE') return openPipeline(path, storage, error);
+    const format = formatOf(path);
+    if (format === undefined) throw error;
+    return format === 'gguf' ? { kind: 'gguf', path } : await openForeign(path, format);
+  }
+}
+
+/** Closes what was opened. */
+export function closeSource(opened: OpenedSource): void {
+  if ('checkpoint' in opened) opened.checkpoint.close();
+  if ('file' in opened) opened.file.close();
+  if ('components' in opened) for (const { checkpoint } of opened.components) checkpoint.close();
+}
+
+async function openAddress(source: string, signal: AbortSignal): Promise<OpenedSource> {
+  const { openRemote } = await import('../../remote.js');
+  try {
+    return { kind: 'remote', checkpoint: await openRemote(source, { signal }) };
+  } catch (error) {
+    const isOffline = error instanceof SafetensorsError && error.code === 'SAFETENSORS_OFFLINE';
+    if (!isOffline || !source.startsWith('hf://')) throw error;
+    return { kind: 'local', checkpoint: openCheckpoint(source) };
+  }
+}
+
+/** The formats of other files that are listed, by the first bytes. */
+function formatOf(path: string): 'torch' | 'numpy' | 'gguf' | undefined {
+  const head = headOf(path);
+  if (head.startsWith('GGUF')) return 'gguf';
+  if (head.startsWith('\x93NUMPY')) return 'numpy';
+  if (head.startsWith('PK\x03\x04')) return /\.npz$/i.test(path) ? 'numpy' : 'torch';
+  const protocol = head.startsWith('\x80') ? head.charCodeAt(1) : 0;
+  return protocol >= 2 && protocol <= 5 ? 'torch' : undefined;
+}
+
+function headOf(path: string): string {
+  const bytes = new Uint8Array(8);
+  let fd: number;
+  try {
+    fd = openSync(path, 'r');
+  } catch {
+    // What is wrong with it is said already.
+    return '';
+  }
+  try {
+    return String.fromCharCode(...bytes.subarray(0, readSync(fd, bytes)));
+  } catch {
+    return '';
+  } finally {
+    closeSync(fd);
+  }
+}
+
+async function openForeign(path: string, kind: 'torch' | 'numpy'): Promise<OpenedSource> {
+  const { openNumpy, openTorchCheckpoint } = await import('../../convert.js');
+  return { kind, file: kind === 'numpy' ? openNumpy(path) : openTorchCheckpoint(path) };
+}
+
+/** The models of a pipeline, each as `openCheckpoint` chooses, else by its only variant. */
+function openPipeline(
+  folder: string,
+  storage: 'mmap' | 'read' | undefined,
+  error: SafetensorsError,
+): OpenedSource {
+  const components: Component[] = [];
+  for (const name of namesIn(folder).sort()) {
+    const checkpoint = openComponent(join(folder, name), storage);
+    if (checkpoint !== undefined) components.push({ name, checkpoint });
+  }
+  if (components.length === 0) throw error;
+  return { kind: 'pipeline', components };
+}
+
+/** Names in a folder; none of what is no folder. */
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
+
+/** Undefined for what has no weights. */
+function openComponent(
+  folder: string,
+  storage: 'mmap' | 'read' | undefined,
+): Checkpoint | undefined {
+  const names = namesIn(folder);
+  if (names.length === 0) return undefined;
+  const variants = names.map((name) => VARIANT.exec(name)?.[1]).filter((name) => name);
+  for (const variant of [undefined, ...new Set(variants)]) {
+    try {
+      return openCheckpoint(folder, { storage, variant });
+    } catch (error) {
+      const isMissing =
+        error instanceof SafetensorsError && error.code === 'SAFETENSORS_CHECKPOINT_NOT_FOUND';
+      if (!isMissing) throw error;
+    }
+  }
+  return undefined;
+}

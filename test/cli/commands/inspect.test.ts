@@ -1,0 +1,140 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
+import { fileBytes, temporaryPath, writeTemporary } from '../../support/make-file.js';
+import { root } from '../../support/source-tree.js';
+import { call, golden, printed } from '../call.js';
+import { HOSTILE_ENTRIES, HOSTILE_METADATA, HOSTILE_NAMES, UNSAFE_OUTPUT } from '../hostile.js';
+import { LAYERED } from '../models.js';
+
+function writeLayered(): string {
+  return writeTemporary(LAYERED, { metadata: { format: 'pt', note: 'a line\nand another' } });
+}
+
+/** What is printed, with the folder of the test as DIR. */
+async function shown(path: string, ...rest: Parameters<typeof printed>): Promise<string> {
+  return (await printed(...rest)).replaceAll(dirname(path), 'DIR');
+}
+
+describe('inspect', () => {
+  it.each([
+    ['inspect-80', [], { columns: 80 }],
+    ['inspect-120', [], { columns: 120 }],
+    ['inspect-pipe', [], undefined],
+    ['inspect-colors', [], { columns: 80, hasColors: true }],
+    ['inspect-tree-80', ['--tree'], { columns: 80 }],
+    ['inspect-tree-50', ['--tree'], { columns: 50 }],
+    ['inspect-filter', ['--filter', '*.mlp.*', '--sort', 'name'], { columns: 80 }],
+    ['inspect-size', ['--sort=size'], { columns: 80 }],
+    ['inspect-json', ['--json'], undefined],
+    ['inspect-tree-json', ['--tree', '--json'], { columns: 80, hasColors: true }],
+  ] as const)('prints what %s has', async (name, options, terminal) => {
+    const path = writeLayered();
+    const text = await shown(path, ['inspect', path, ...options], terminal);
+    await expect(text).toMatchFileSnapshot(golden(name));
+  });
+
+  it('has no colours with --no-color', async () => {
+    const path = writeLayered();
+    const plain = await printed(['inspect', path], { columns: 80 });
+    const terminal = { columns: 80, hasColors: true };
+    expect(await printed(['inspect', path, '--no-color'], terminal)).toBe(plain);
+    expect(await printed(['inspect', path], terminal)).not.toBe(plain);
+  });
+
+  it('lists the files of a checkpoint, and what is beside it', async () => {
+    const folder = writeCheckpoint(TWO_SHARDS);
+    writeFileSync(
+      join(folder, 'model.safetensors'),
+      fileBytes([{ name: 'x', dtype: 'U8', shape: [] }]),
+    );
+    const text = await shown(folder, ['inspect', folder], { columns: 80 });
+    await expect(text).toMatchFileSnapshot(golden('inspect-shards'));
+    const index = join(folder, 'model.safetensors.index.json');
+    const result = JSON.parse(await printed(['inspect', index, '--json']));
+    expect(result).toMatchObject({
+      format: 'safetensors',
+      tensorCount: 4,
+      parameters: 28,
+      files: [{ tensors: 2 }, { tensors: 2 }],
+    });
+    expect(result.tensors[2]).toEqual({
+      name: 'b.weight',
+      dtype: 'U16',
+      shape: [2, 3],
+      byteLength: 12,
+      offset: result.files[1].byteLength - 16,
+      file: 'model-00002-of-00002.safetensors',
+    });
+  });
+
+  it('counts packed parameters by config.json', async () => {
+    const folder = temporaryPath('quantized');
+    mkdirSync(folder);
+    const tensors = [{ name: 'w.weight', dtype: 'U8', shape: [4, 8] }] as const;
+    writeBelow(folder, 'model.safetensors', fileBytes(tensors));
+    const config = { quantization_config: { quant_method: 'bitsandbytes', load_in_4bit: true } };
+    writeBelow(folder, 'config.json', JSON.stringify(config));
+    const result = JSON.parse(await printed(['inspect', folder, '--json']));
+    expect(result).toMatchObject({ parameters: 64, quantization: 'bitsandbytes' });
+    expect(await printed(['inspect', folder])).toContain('quantization  bitsandbytes\n');
+  });
+
+  it('lists the models of a pipeline', async () => {
+    const folder = temporaryPath('pipeline');
+    const bytes = fileBytes([{ name: 'w', dtype: 'F16', shape: [2, 2] }]);
+    writeBelow(folder, 'model_index.json', '{}');
+    writeBelow(folder, 'unet/diffusion_pytorch_model.safetensors', bytes);
+    writeBelow(folder, 'text_encoder/model.fp16.safetensors', bytes);
+    writeBelow(folder, 'scheduler/scheduler_config.json', '{}');
+    const text = await shown(folder, ['inspect', folder], { columns: 80 });
+    await expect(text).toMatchFileSnapshot(golden('inspect-pipeline'));
+    const { components } = JSON.parse(await printed(['inspect', folder, '--json']));
+    expect(Object.keys(components)).toEqual(['text_encoder', 'unet']);
+  });
+
+  it.each([
+    ['torch', 'zip-state-dict.pt', 7],
+    ['torch', 'legacy-state-dict.pt', 7],
+    ['numpy', 'np-f4.npy', 1],
+    ['numpy', 'np-savez.npz', 12],
+  ])('lists files of %s: %s', async (format, name, count) => {
+    const path = join(root, 'test/fixtures/torch', name);
+    const result = JSON.parse(await printed(['inspect', path, '--json']));
+    expect(result.format).toBe(format);
+    expect(result.tensorCount).toBe(count);
+    expect(result.tensors.length).toBe(count);
+  });
+
+  it('says what a file is that it does not list', async () => {
+    const path = temporaryPath('model.h5');
+    writeFileSync(path, '\x89HDF\r\n\x1a\n'.padEnd(600), 'latin1');
+    const { code, stdout, stderr } = await call(['inspect', path]);
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toMatch(/^safetensors-mmap: SAFETENSORS_\w+: .* HDF5 file .*\n$/);
+  });
+
+  it('shows hostile names and metadata harmlessly', async () => {
+    const path = writeTemporary(HOSTILE_ENTRIES, HOSTILE_METADATA);
+    for (const options of [[], ['--tree'], ['--json'], ['--json', '--tree']]) {
+      for (const terminal of [undefined, { columns: 80 }]) {
+        const text = await printed(['inspect', path, ...options], terminal);
+        expect(UNSAFE_OUTPUT.exec(text)).toBeNull();
+      }
+    }
+    const text = await printed(['inspect', path], { columns: 80 });
+    expect(text.length).toBeLessThan(20_000);
+    expect(text).toContain('clear\\x1b[2J\\x1b[H');
+    const result = JSON.parse(await printed(['inspect', path, '--json']));
+    expect(result.tensors.map(({ name }: { name: string }) => name)).toEqual(HOSTILE_NAMES);
+    const metadata = new Map(Object.entries(result.metadata));
+    for (const name of HOSTILE_NAMES) expect(metadata.get(name)).toBe(`value of ${name}`);
+  });
+
+  it('refuses an order that there is not', async () => {
+    const { code, stderr } = await call(['inspect', 'x', '--sort', 'dtype']);
+    expect(code).toBe(2);
+    expect(stderr).toContain('--sort takes offset, name, size');
+  });
+});

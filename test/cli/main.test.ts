@@ -1,0 +1,85 @@
+/** The program as processes see it. */
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { describe, expect, it } from 'vitest';
+import { type Entry, writeTemporary } from '../support/make-file.js';
+import { root } from '../support/source-tree.js';
+import { printed } from './call.js';
+import { LAYERED } from './models.js';
+
+const PROGRAM = join(root, 'lib/cli.js');
+
+const MANY: readonly Entry[] = Array.from({ length: 20_000 }, (_, i) => ({
+  name: `model.layers.${i}.weight`,
+  dtype: 'U8',
+  shape: [1],
+}));
+
+function runProgram(args: readonly string[], env: NodeJS.ProcessEnv = {}) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [PROGRAM, ...args], {
+    encoding: 'utf8',
+    maxBuffer: 1 << 26,
+    env: { ...process.env, ...env },
+  });
+  return { code: status, stdout, stderr };
+}
+
+describe('the program', () => {
+  it('prints to a pipe what it prints to no terminal, all of it', async () => {
+    const path = writeTemporary(MANY);
+    const stdout = await printed(['inspect', path]);
+    expect(runProgram(['inspect', path])).toEqual({ code: 0, stdout, stderr: '' });
+  });
+
+  it('has the exit codes 1 and 2', () => {
+    const { code, stdout, stderr } = runProgram(['inspect', `${root}missing.safetensors`]);
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toMatch(/^safetensors-mmap: ENOENT: .*\n$/);
+    expect(runProgram(['inspekt']).code).toBe(2);
+  });
+
+  it('ends quietly when nobody reads on', async () => {
+    const path = writeTemporary(MANY);
+    const child = spawn(process.execPath, [PROGRAM, 'inspect', path]);
+    const code = new Promise((resolve) => child.on('close', resolve));
+    const stderr = text(child.stderr);
+    child.stdout.once('data', () => child.stdout.destroy());
+    expect(await stderr).toBe('');
+    expect(await code).toBe(141);
+  });
+});
+
+/** util-linux has `script`, which gives a command a terminal. */
+const hasScript = process.platform === 'linux' && existsSync('/usr/bin/script');
+
+describe.runIf(hasScript)('on a terminal', () => {
+  function onTerminal(columns: number, args: readonly string[], env: NodeJS.ProcessEnv): string {
+    const command = `stty cols ${columns}; exec "$NODE" "$PROGRAM" ${args.join(' ')}`;
+    const { stdout } = spawnSync('script', ['-qec', command, '/dev/null'], {
+      encoding: 'utf8',
+      env: {
+        // Nothing of what test runners say about colours.
+        ...{ PATH: process.env['PATH'], TERM: 'xterm-256color' },
+        ...{ NODE: process.execPath, PROGRAM },
+        ...env,
+      },
+    });
+    return stdout.replaceAll('\r\n', '\n');
+  }
+
+  it.each([60, 120])('it has colours and fits %i columns', async (columns) => {
+    const path = writeTemporary(LAYERED);
+    const text = onTerminal(columns, ['inspect', path], {});
+    expect(text).toBe(await printed(['inspect', path], { columns, hasColors: true }));
+  });
+
+  it('it has no colours with NO_COLOR, nor with TERM=dumb', async () => {
+    const path = writeTemporary(LAYERED);
+    const plain = await printed(['inspect', path], { columns: 80 });
+    expect(onTerminal(80, ['inspect', path], { NO_COLOR: '1' })).toBe(plain);
+    expect(onTerminal(80, ['inspect', path], { TERM: 'dumb' })).toBe(plain);
+    expect(onTerminal(80, ['inspect', path, '--no-color'], {})).toBe(plain);
+  });
+});

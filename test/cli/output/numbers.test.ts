@@ -1,0 +1,26 @@
+import { expect, it } from 'vitest';
+import { bar } from '../../../src/cli/output/bar.js';
+import { bytesText, countText, groupedText, plural } from '../../../src/cli/output/numbers.js';
+
+it('numbers have three digits and a unit', () => {
+  const lengths = [0, 999, 1000, 9999, 12_345, 999_499, 999_500, 1.5e12, 2e18];
+  expect(lengths.map(bytesText)).toEqual([
+    ...['0 B', '999 B', '1.00 kB', '10.0 kB', '12.3 kB', '999 kB', '1.00 MB', '1.50 TB'],
+    '2000 PB',
+  ]);
+  expect(countText(1_235_814_400)).toBe('1,235,814,400 (1.24 B)');
+  expect(countText(999)).toBe('999');
+  expect(groupedText(1e21)).toBe('1e+21');
+  expect([plural(1, 'tensor'), plural(2000, 'tensor')]).toEqual(['1 tensor', '2,000 tensors']);
+});
+
+it('bars show every share that is not nothing', () => {
+  expect([0, 1e-9, 0.5, 1, 2, Number.NaN].map((share) => bar(share, 4))).toEqual([
+    '',
+    '▏',
+    '██',
+    '████',
+    '████',
+    '',
+  ]);
+});

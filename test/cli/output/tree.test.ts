@@ -1,0 +1,63 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type TreeNode, treeOf } from '../../../src/cli/output/tree.js';
+
+function entry(name: string, byteLength = 1, shape: readonly number[] = [byteLength]) {
+  return { name, dtype: 'U8', shape, byteLength };
+}
+
+/** A tree as nested lists of labels. */
+function labels(nodes: readonly TreeNode[]): unknown[] {
+  return nodes.flatMap(({ label, children }) =>
+    children.length === 0 ? [label] : [label, labels(children)],
+  );
+}
+
+describe('treeOf', () => {
+  it('folds numbered branches that hold the same, and joins parts that nothing shares', () => {
+    const names = ['m.embed', 'm.h.0.w', 'm.h.0.b', 'm.h.1.w', 'm.h.1.b', 'm.h.2.w', 'head.w'];
+    expect(labels(treeOf(names.map((name) => entry(name))))).toEqual([
+      'm',
+      ['embed', 'h', ['0-1', ['w', 'b'], '2.w']],
+      'head.w',
+    ]);
+  });
+
+  it('does not fold what differs in shape, nor numbers with a gap', () => {
+    const entries = [entry('a.0.w', 1), entry('a.1.w', 2), entry('a.3.w', 2), entry('a.4.w', 2)];
+    expect(labels(treeOf(entries))).toEqual(['a', ['0.w', '1.w', '3-4.w']]);
+  });
+
+  it('counts what is folded', () => {
+    const entries = [0, 1, 2].flatMap((i) => [0, 1].map((j) => entry(`l.${i}.e.${j}.w`, 5)));
+    expect(treeOf(entries)).toEqual([
+      {
+        label: 'l.0-2.e.0-1.w',
+        times: 6,
+        tensors: 6,
+        byteLength: 30,
+        leaf: { dtype: 'U8', shape: [5] },
+        children: [],
+      },
+    ]);
+  });
+
+  it('keeps a tensor whose name begins that of others', () => {
+    expect(labels(treeOf([entry('a'), entry('a.'), entry('a.b')]))).toEqual(['a', 'a', ['b']]);
+  });
+
+  it('has all bytes, whatever the names, and is not too deep', () => {
+    const part = fc.constantFrom('a', 'b', '0', '1', '2', '', '__proto__');
+    const name = fc.array(part, { maxLength: 5 }).map((parts) => parts.join('.'));
+    fc.assert(
+      fc.property(fc.uniqueArray(name), (names) => {
+        const sum = treeOf(names.map((one) => entry(one, 3))).reduce(
+          (total, { byteLength }) => total + byteLength,
+          0,
+        );
+        expect(sum).toBe(3 * names.length);
+      }),
+    );
+    expect(labels(treeOf([entry('.'.repeat(2 ** 20)), entry('x')])).length).toBe(2);
+  });
+});

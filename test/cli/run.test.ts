@@ -1,0 +1,91 @@
+import { writeFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { COMMANDS } from '../../src/cli/command-table.js';
+import { temporaryPath, writeTemporary } from '../support/make-file.js';
+import { root, textOf } from '../support/source-tree.js';
+import { call, printed } from './call.js';
+import { LAYERED } from './models.js';
+
+describe('help', () => {
+  it('lists every command', async () => {
+    const text = await printed(['--help']);
+    for (const [name, { summary }] of Object.entries(COMMANDS)) {
+      expect(text).toContain(`${name.padEnd(8)}`);
+      expect(text).toContain(summary);
+    }
+    expect(await printed(['help'])).toBe(text);
+  });
+
+  it.each(Object.keys(COMMANDS))('of %s names its options, and fits the terminal', async (name) => {
+    const text = await printed([name, '--help'], { columns: 80 });
+    expect(text).toMatch(new RegExp(`^Usage: safetensors-mmap ${name} `));
+    for (const option of Object.keys(COMMANDS[name]?.options ?? {})) {
+      expect(text).toContain(`--${option}`);
+    }
+    for (const option of ['--json', '--verbose', '--no-color', '-h, --help']) {
+      expect(text).toContain(option);
+    }
+  });
+
+  it('is an error when no command is given', async () => {
+    const { code, stdout, stderr } = await call([]);
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toBe(await printed(['--help']));
+  });
+
+  it('is beside the version', async () => {
+    const { version } = JSON.parse(textOf('package.json'));
+    expect(await printed(['--version'])).toBe(`${version}\n`);
+  });
+});
+
+describe('wrong use', () => {
+  it.each([
+    [['inspct', 'x'], 'there is no command: "inspct"; did you mean inspect?'],
+    [['__proto__'], 'there is no command: "__proto__" (safetensors-mmap --help says more)'],
+    [['--jsn'], 'the command comes first: "--jsn"; did you mean --json?'],
+    [['inspect', 'x', '--filer=*'], 'there is no option "--filer"; did you mean --filter?'],
+    [['inspect', 'x', '--constructor'], 'there is no option "--constructor"'],
+    [['inspect', 'x', '-q'], 'there is no option "-q"'],
+    [['inspect', 'x', '--tree=yes'], '--tree takes no value'],
+    [['inspect', 'x', '--filter'], '--filter takes a value: --filter GLOB'],
+    [['inspect'], 'expected 1 argument, found none (safetensors-mmap inspect --help says more)'],
+    [['inspect', 'x', 'y'], 'expected 1 argument, found 2'],
+    [['inspect', 'hf://no'], 'ERR_OUT_OF_RANGE: '],
+  ])('%j is said in one line, exit code 2', async (args, message) => {
+    const { code, stdout, stderr } = await call(args);
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toMatch(/^safetensors-mmap: .*\n$/);
+    expect(stderr).toContain(message);
+  });
+});
+
+describe('errors', () => {
+  it('have their code, on one line, and the exit code 1', async () => {
+    const path = temporaryPath('bad\x1b[2J.safetensors');
+    writeFileSync(path, 'x');
+    const { code, stdout, stderr } = await call(['inspect', path]);
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toMatch(
+      /^safetensors-mmap: SAFETENSORS_HEADER_TOO_SMALL: .*bad\\x1b\[2J\.safetensors: .*\n$/,
+    );
+    const missing = await call(['inspect', `${root}missing/model.safetensors`]);
+    expect(missing.code).toBe(1);
+    expect(missing.stderr).toMatch(/^safetensors-mmap: ENOENT: no such file/);
+  });
+
+  it('have a stack with --verbose', async () => {
+    const path = temporaryPath('bad.safetensors');
+    writeFileSync(path, 'x');
+    const { stderr } = await call(['inspect', path, '--verbose']);
+    expect(stderr.split('\n').length).toBeGreaterThan(4);
+    expect(stderr).toMatch(/\n {4}at /);
+  });
+
+  it('of a call that is ended by a signal are not said', async () => {
+    const path = writeTemporary(LAYERED);
+    const signal = AbortSignal.abort();
+    const { code, stderr } = await call(['inspect', `${path}.missing`], undefined, signal);
+    expect([code, stderr]).toEqual([1, '']);
+  });
+});

@@ -1,0 +1,106 @@
+import { writeFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { listGguf } from '../../../src/cli/sources/gguf.js';
+import { temporaryPath } from '../../support/make-file.js';
+
+function uint(value: number, byteLength: 4 | 8): Buffer {
+  const bytes = Buffer.alloc(byteLength);
+  if (byteLength === 4) bytes.writeUInt32LE(value);
+  else bytes.writeBigUInt64LE(BigInt(value));
+  return bytes;
+}
+
+function text(value: string): Buffer {
+  return Buffer.concat([uint(Buffer.byteLength(value), 8), Buffer.from(value)]);
+}
+
+function tensor(name: string, dims: readonly number[], type: number, offset: number): Buffer {
+  const shape = dims.map((dim) => uint(dim, 8));
+  return Buffer.concat([
+    text(name),
+    uint(dims.length, 4),
+    ...shape,
+    uint(type, 4),
+    uint(offset, 8),
+  ]);
+}
+
+const VALUES = [
+  Buffer.concat([text('general.architecture'), uint(8, 4), text('llama')]),
+  Buffer.concat([text('general.alignment'), uint(4, 4), uint(64, 4)]),
+  Buffer.concat([text('tokens'), uint(9, 4), uint(8, 4), uint(2, 8), text('a'), text('b')]),
+  Buffer.concat([text('scores'), uint(9, 4), uint(6, 4), uint(3, 8), Buffer.alloc(12)]),
+];
+const TENSORS = [tensor('norm', [8], 0, 18 * 64), tensor('w', [64, 32], 2, 0)];
+
+function header(
+  version = 3,
+  tensors: readonly Buffer[] = TENSORS,
+  values: readonly Buffer[] = VALUES,
+): Buffer {
+  return Buffer.concat([
+    Buffer.from('GGUF'),
+    uint(version, 4),
+    uint(tensors.length, 8),
+    uint(values.length, 8),
+    ...values,
+    ...tensors,
+  ]);
+}
+
+function listed(bytes: Uint8Array) {
+  const path = temporaryPath('model.gguf');
+  writeFileSync(path, bytes);
+  return listGguf(path);
+}
+
+describe('a GGUF file', () => {
+  it('is listed by its header', () => {
+    const start = header();
+    const dataStart = Math.ceil(start.length / 64) * 64;
+    const { tensors, metadata, dtypes, parameters, files } = listed(start);
+    expect(tensors).toEqual([
+      {
+        ...{ name: 'w', dtype: 'Q4_0', shape: [32, 64], byteLength: 18 * 64 },
+        ...{ offset: dataStart, file: 'model.gguf' },
+      },
+      {
+        ...{ name: 'norm', dtype: 'F32', shape: [8], byteLength: 32 },
+        ...{ offset: dataStart + 18 * 64, file: 'model.gguf' },
+      },
+    ]);
+    expect(parameters).toBe(2056);
+    expect(dtypes.get('Q4_0')).toEqual({ tensors: 1, parameters: 2048, byteLength: 1152 });
+    expect([...(metadata ?? [])]).toEqual([
+      ['general.architecture', 'llama'],
+      ['general.alignment', '64'],
+      ['tokens', '[2 items]'],
+      ['scores', '[3 items]'],
+    ]);
+    expect(files).toEqual([
+      { name: 'model.gguf', byteLength: start.length, tensors: 2, parameters: 2056 },
+    ]);
+  });
+
+  it('that is cut short anywhere is an error', () => {
+    const start = header();
+    for (let length = 4; length < start.length; length++) {
+      expect(() => listed(start.subarray(0, length)), String(length)).toThrow(/GGUF: /);
+    }
+  });
+
+  it.each([
+    ['version', header(1), /expected version 2 or 3, found 1/],
+    ['rank', header(3, [tensor('w', Array(9).fill(1), 0, 0)]), /at most 8 dimensions/],
+    ['elements', header(3, [tensor('w', [2 ** 40, 2 ** 40], 0, 0)]), /fewer elements/],
+    ['type', header(3, [], [Buffer.concat([text('k'), uint(99, 4)])]), /type of values, found 99/],
+    ['text', header(3, [], [uint(2 ** 40, 8)]), /a text of at most/],
+    [
+      'alignment',
+      header(3, [], [Buffer.concat([text('general.alignment'), uint(4, 4), uint(0, 4)])]),
+      /alignment in bytes, found 0/,
+    ],
+  ])('with a wrong %s is refused', (_, bytes, message) => {
+    expect(() => listed(bytes)).toThrow(message);
+  });
+});

@@ -1,0 +1,24 @@
+import { expect, it } from 'vitest';
+import { globTest } from '../../../src/cli/sources/glob.js';
+
+it.each([
+  ['*', 'anything', true],
+  ['', '', true],
+  ['', 'a', false],
+  ['*.weight', 'a.b.weight', true],
+  ['*.weight', 'a.weights', false],
+  ['model.layers.?.mlp.*', 'model.layers.3.mlp.up', true],
+  ['model.layers.?.mlp.*', 'model.layers.13.mlp.up', false],
+  ['a*b*c', 'axbxbxc', true],
+  ['a*b*c', 'axbxbx', false],
+  ['a.b', 'axb', false],
+  ['[ab]', 'a', false],
+])('%j matches %j: %j', (pattern, name, isMatch) => {
+  expect(globTest(pattern)(name)).toBe(isMatch);
+});
+
+it('takes no long time for any pattern', () => {
+  const begun = performance.now();
+  expect(globTest(`${'*a'.repeat(50)}b`)('a'.repeat(5000))).toBe(false);
+  expect(performance.now() - begun).toBeLessThan(2000);
+});

@@ -1,7 +1,16 @@
 /** All commands by name, in the order of the help. */
 
 import type { Command } from './commands/command.js';
+import { hash } from './commands/hash.js';
 import { header } from './commands/header.js';
 import { inspect } from './commands/inspect.js';
+import { metadata } from './commands/metadata.js';
+import { verify } from './commands/verify.js';
 
-export const COMMANDS: Readonly<Record<string, Command>> = { inspect, header };
+export const COMMANDS: Readonly<Record<string, Command>> = {
+  inspect,
+  header,
+  metadata,
+  verify,
+  hash,
+};

@@ -1,0 +1,122 @@
+/** Changes of a file's metadata: what they change, making them, and saying so. */
+
+import { editMetadata, safeOpen } from '../../index.js';
+import { plural } from '../output/numbers.js';
+import { progressOn } from '../output/progress.js';
+import type { Style } from '../output/style.js';
+import { factLines } from '../output/table.js';
+import { visible } from '../output/visible.js';
+import { cutEnd } from '../output/width.js';
+import { isRemote, localPath } from '../sources/open-source.js';
+import { type CommandContext, type OptionValues, printResult, UsageError } from './command.js';
+
+const SHOWN_KEY_LENGTH = 200;
+const SHOWN_VALUE_LENGTH = 500;
+
+/** What an edit did, as `--json` has it. */
+interface EditResult {
+  readonly path: string;
+  /** Whether anything was written, and how; `dryRun` when nothing was because of `--dry-run`. */
+  readonly method: 'none' | 'rewritten' | 'inPlace' | 'dryRun';
+  /** New values of keys. */
+  readonly set: Readonly<Record<string, string>>;
+  /** The old values of keys that are gone. */
+  readonly removed: Readonly<Record<string, string>>;
+}
+
+/** The path of a file that can be changed. Throws a UsageError for what is not on this machine. */
+export function requireLocal(source: string): string {
+  if (!isRemote(source)) return localPath(source);
+  throw new UsageError('expected a file of this machine, since it is changed');
+}
+
+/** The metadata of a file; empty when it has none. */
+export function metadataOf(path: string): ReadonlyMap<string, string> {
+  const file = safeOpen(path, { storage: 'read' });
+  try {
+    return file.metadata ?? new Map();
+  } finally {
+    file.close();
+  }
+}
+
+/** Makes the changes, unless `--dry-run` is given, and prints what they are. */
+export async function editFile(
+  context: CommandContext,
+  options: OptionValues,
+  path: string,
+  changes: ReadonlyMap<string, string | null>,
+): Promise<void> {
+  const before = metadataOf(path);
+  const set: [string, string][] = [];
+  const removed: [string, string][] = [];
+  for (const [key, value] of changes) {
+    const old = before.get(key);
+    if (value === null && old !== undefined) removed.push([key, old]);
+    if (value !== null && value !== old) set.push([key, value]);
+  }
+  const isDry = options['dry-run'] === true;
+  const method = isDry ? 'dryRun' : await edit(context, options, path, changes);
+  const result: EditResult = {
+    ...{ path, method },
+    set: Object.fromEntries(set),
+    removed: Object.fromEntries(removed),
+  };
+  printResult(context, options, result, linesOf);
+}
+
+async function edit(
+  { stderr, signal }: CommandContext,
+  options: OptionValues,
+  path: string,
+  changes: ReadonlyMap<string, string | null>,
+): Promise<EditResult['method']> {
+  const inPlace = options['in-place'] === true;
+  const progress = progressOn(stderr, 'copying');
+  try {
+    const { onProgress } = progress;
+    return (await editMetadata(path, changes, { inPlace, signal, onProgress })).method;
+  } finally {
+    progress.end();
+  }
+}
+
+const DONE: Readonly<Record<EditResult['method'], string>> = {
+  none: 'nothing to change',
+  rewritten: 'a new file took its place',
+  inPlace: 'its header was overwritten',
+  dryRun: 'nothing is written, since --dry-run is given',
+};
+
+function linesOf(
+  { path, method, set, removed }: EditResult,
+  style: Style,
+  width: number | null,
+): readonly string[] {
+  const facts = (
+    values: Readonly<Record<string, string>>,
+    mark: string,
+  ): (readonly [string, string])[] =>
+    Object.entries(values).map(([key, value]) => [
+      `${mark} ${visible(key, SHOWN_KEY_LENGTH)}`,
+      visible(value, SHOWN_VALUE_LENGTH),
+    ]);
+  const changed = [...facts(set, '+'), ...facts(removed, '-')];
+  const lines = changed.length === 0 ? [] : factLines(changed, (text) => text);
+  const isWritten = method === 'rewritten' || method === 'inPlace';
+  const counts = [
+    `${plural(Object.keys(set).length, 'key')} set`,
+    `${plural(Object.keys(removed).length, 'key')} removed`,
+  ];
+  return [
+    `${style.bold(visible(path))}: ${DONE[method]}${changed.length === 0 ? '' : `; ${counts.join(', ')}`}`,
+    ...(width === null ? lines : lines.map((line) => cutEnd(line, width))),
+    ...(isWritten
+      ? [
+          style.dim(
+            'hashes of the whole file are others now (SHA-256, AutoV2, CRC32); those of the tensors are not',
+          ),
+        ]
+      : []),
+  ];
+}

@@ -1,0 +1,173 @@
+/** `metadata`: reads and changes the metadata of files. */
+
+import { readFileSync } from 'node:fs';
+import { strippedAs } from '../metadata/training-data.js';
+import { factLines } from '../output/table.js';
+import { visible, visibleJson } from '../output/visible.js';
+import { cutEnd } from '../output/width.js';
+import {
+  type Command,
+  type CommandContext,
+  type OptionValues,
+  type Outcome,
+  printResult,
+  UsageError,
+} from './command.js';
+import { editFile, metadataOf, requireLocal } from './metadata-edit.js';
+import { modelspec, pairsOf, sourceMetadata } from './modelspec.js';
+
+const SHOWN_KEY_LENGTH = 200;
+const SHOWN_VALUE_LENGTH = 2000;
+
+interface GetResult {
+  readonly source: string;
+  readonly metadata: Readonly<Record<string, string>>;
+  /** Keys that were asked for and are not there. */
+  readonly missing: readonly string[];
+}
+
+type Action = (
+  context: CommandContext,
+  options: OptionValues,
+  source: string,
+  args: readonly string[],
+) => Promise<Outcome>;
+
+const get: Action = async (context, options, source, keys) => {
+  const { stdout, signal } = context;
+  const metadata = await sourceMetadata(source, signal);
+  const wanted = keys.length === 0 ? [...metadata.keys()] : keys;
+  const missing = wanted.filter((key) => !metadata.has(key));
+  const found = wanted.filter((key) => metadata.has(key));
+  const [only] = found;
+  if (only !== undefined && wanted.length === 1 && keys.length === 1 && options['json'] !== true) {
+    // A program gets the value as it is.
+    const value = metadata.get(only) as string;
+    stdout.write(`${stdout.isTerminal ? visible(value) : value}\n`);
+    return 'done';
+  }
+  const values = Object.fromEntries(found.map((key) => [key, metadata.get(key) as string]));
+  const result: GetResult = { source, metadata: values, missing };
+  printResult(context, options, result, (_, style, width) => {
+    const facts = Object.entries(values).map(
+      ([key, value]) =>
+        [visible(key, SHOWN_KEY_LENGTH), visible(value, SHOWN_VALUE_LENGTH)] as const,
+    );
+    const lines = facts.length === 0 ? [] : factLines(facts, (text) => text);
+    return [
+      ...(width === null ? lines : lines.map((line) => cutEnd(line, width))),
+      ...missing.map((key) => style.warning(`no key ${visible(key, SHOWN_KEY_LENGTH)}`)),
+    ];
+  });
+  return missing.length === 0 ? 'done' : 'no';
+};
+
+const set: Action = async (context, options, source, args) => {
+  if (args.length === 0) throw new UsageError('expected KEY=VALUE');
+  await editFile(context, options, requireLocal(source), pairsOf(args));
+  return 'done';
+};
+
+const rm: Action = async (context, options, source, keys) => {
+  if (keys.length === 0) throw new UsageError('expected a key');
+  const path = requireLocal(source);
+  const before = metadataOf(path);
+  await editFile(context, options, path, new Map(keys.map((key) => [key, null])));
+  return keys.every((key) => before.has(key)) ? 'done' : 'no';
+};
+
+const clear: Action = async (context, options, source, args) => {
+  requireNone(args);
+  const path = requireLocal(source);
+  const changes = Array.from(metadataOf(path).keys(), (key): [string, null] => [key, null]);
+  await editFile(context, options, path, new Map(changes));
+  return 'done';
+};
+
+/** The inverse of `import`: the object alone, for a file. */
+const exportAll: Action = async ({ stdout, signal }, _, source, args) => {
+  requireNone(args);
+  const metadata = await sourceMetadata(source, signal);
+  stdout.write(`${visibleJson(JSON.stringify(Object.fromEntries(metadata), null, 2))}\n`);
+  return 'done';
+};
+
+const importAll: Action = async (context, options, source, [from, ...more]) => {
+  if (from === undefined) throw new UsageError('expected a file of JSON');
+  requireNone(more);
+  const path = requireLocal(source);
+  const changes = new Map<string, string | null>();
+  for (const key of metadataOf(path).keys()) changes.set(key, null);
+  for (const [key, value] of Object.entries(readObject(from))) changes.set(key, value);
+  await editFile(context, options, path, changes);
+  return 'done';
+};
+
+function readObject(path: string): Record<string, string> {
+  let value: unknown;
+  try {
+    value = JSON.parse(readFileSync(path, 'utf8'));
+  } catch (error) {
+    if (!(Object(error).name === 'SyntaxError')) throw error;
+    throw new UsageError(`${path}: expected JSON: ${Object(error).message}`);
+  }
+  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+  const other = isObject
+    ? Object.entries(value as object).find(([, text]) => typeof text !== 'string')
+    : ['', value];
+  if (other === undefined) return value as Record<string, string>;
+  const where = isObject ? ` at ${JSON.stringify(other[0])}` : '';
+  throw new UsageError(`${path}: expected an object of strings, found ${typeof other[1]}${where}`);
+}
+
+/** Takes away what strangers need not know. */
+const strip: Action = async (context, options, source, args) => {
+  requireNone(args);
+  const path = requireLocal(source);
+  const changes = new Map<string, null>();
+  for (const [key, value] of metadataOf(path)) {
+    if (strippedAs(key, value) !== null) changes.set(key, null);
+  }
+  await editFile(context, options, path, changes);
+  return 'done';
+};
+
+function requireNone(args: readonly string[]): void {
+  if (args.length > 0) throw new UsageError(`there is too much: ${JSON.stringify(args[0])}`);
+}
+
+const ACTIONS: Readonly<Record<string, Action>> = {
+  get,
+  set,
+  rm,
+  clear,
+  export: exportAll,
+  import: importAll,
+  strip,
+};
+
+const EXPECTED = [...Object.keys(ACTIONS), 'modelspec'].join(', ');
+
+export const metadata: Command = {
+  summary: 'reads and changes metadata',
+  usage: 'metadata get|set|rm|clear|export|import|strip|modelspec SOURCE …',
+  description:
+    'get SOURCE [KEY…] prints values; set FILE KEY=VALUE…, rm FILE KEY… and clear FILE change them; export ' +
+    'SOURCE prints them as JSON, import FILE JSON-FILE replaces them by such; strip FILE takes away what ' +
+    "trainers left and local paths; modelspec show|check|set|thumbnail SOURCE is for Stability AI's ModelSpec.",
+  options: {
+    'in-place': {
+      type: 'boolean',
+      help: 'overwrite the header in the file instead of making a new file; not crash-safe',
+    },
+    'dry-run': { type: 'boolean', help: 'only say what would change' },
+  },
+  positionals: [2, Number.POSITIVE_INFINITY],
+  async run(context, [action = '', ...args], options) {
+    if (action === 'modelspec') return await modelspec(context, options, args);
+    const found = Object.hasOwn(ACTIONS, action) ? ACTIONS[action] : undefined;
+    if (found === undefined) throw new UsageError(`metadata takes ${EXPECTED}`);
+    const [source = '', ...rest] = args;
+    return await found(context, options, source, rest);
+  },
+};

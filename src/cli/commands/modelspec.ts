@@ -1,0 +1,175 @@
+/** `metadata modelspec`: Stability AI's ModelSpec in the metadata of a file. */
+
+import { writeFileSync } from 'node:fs';
+import {
+  checkModelspec,
+  MODELSPEC_PREFIX,
+  MODELSPEC_VERSION,
+  type ModelspecProblem,
+  thumbnailOf,
+} from '../metadata/modelspec.js';
+import { bytesText } from '../output/numbers.js';
+import type { Style } from '../output/style.js';
+import { factLines } from '../output/table.js';
+import { visible } from '../output/visible.js';
+import { cutEnd } from '../output/width.js';
+import { closeSource, openSource } from '../sources/open-source.js';
+import {
+  type CommandContext,
+  type OptionValues,
+  type Outcome,
+  printResult,
+  UsageError,
+} from './command.js';
+import { editFile, requireLocal } from './metadata-edit.js';
+
+const THUMBNAIL = `${MODELSPEC_PREFIX}thumbnail`;
+
+const SHOWN_VALUE_LENGTH = 500;
+
+/** The metadata of a source of safetensors; empty when there are none. */
+export async function sourceMetadata(
+  source: string,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, string>> {
+  const opened = await openSource(source, { signal, storage: 'read' });
+  try {
+    if (opened.kind === 'local' || opened.kind === 'remote') {
+      return opened.checkpoint.metadata ?? new Map();
+    }
+    throw new UsageError(`expected a safetensors file or checkpoint, found ${opened.kind}`);
+  } finally {
+    closeSource(opened);
+  }
+}
+
+/** `KEY=VALUE` arguments as pairs. */
+export function pairsOf(args: readonly string[]): Map<string, string> {
+  return new Map(
+    args.map((text) => {
+      const at = text.indexOf('=');
+      if (at <= 0) throw new UsageError(`expected KEY=VALUE, found ${JSON.stringify(text)}`);
+      return [text.slice(0, at), text.slice(at + 1)];
+    }),
+  );
+}
+
+interface ShowResult {
+  readonly source: string;
+  readonly modelspec: Readonly<Record<string, string>>;
+}
+
+async function show(
+  context: CommandContext,
+  options: OptionValues,
+  source: string,
+): Promise<Outcome> {
+  const metadata = await sourceMetadata(source, context.signal);
+  const found = [...metadata].filter(([key]) => key.startsWith(MODELSPEC_PREFIX));
+  const result: ShowResult = { source, modelspec: Object.fromEntries(found) };
+  printResult(context, options, result, ({ modelspec }, style, width) => {
+    const facts = Object.entries(modelspec).map(([key, value]): readonly [string, string] => {
+      const image = key === THUMBNAIL ? thumbnailOf(value) : null;
+      const shown =
+        image === null
+          ? visible(value, SHOWN_VALUE_LENGTH)
+          : `${image.type}, ${bytesText(image.bytes.length)}`;
+      return [visible(key.slice(MODELSPEC_PREFIX.length)), shown];
+    });
+    if (facts.length === 0) return [style.dim('no modelspec in the metadata')];
+    const lines = factLines(facts, (text) => text);
+    return width === null ? lines : lines.map((line) => cutEnd(line, width));
+  });
+  return found.length === 0 ? 'no' : 'done';
+}
+
+interface CheckResult {
+  readonly source: string;
+  readonly ok: boolean;
+  readonly problems: readonly ModelspecProblem[];
+}
+
+async function check(
+  context: CommandContext,
+  options: OptionValues,
+  source: string,
+): Promise<Outcome> {
+  const problems = checkModelspec(await sourceMetadata(source, context.signal));
+  const ok = problems.every(({ level }) => level !== 'error');
+  printResult<CheckResult>(context, options, { source, ok, problems }, checkLines);
+  return ok ? 'done' : 'no';
+}
+
+function checkLines({ ok, problems }: CheckResult, style: Style): readonly string[] {
+  const lines = problems.map(({ key, level, message }) => {
+    const mark = level === 'error' ? style.error('error') : style.warning('warning');
+    return `${mark}  ${visible(key, SHOWN_VALUE_LENGTH)} ${message}`;
+  });
+  return [...lines, ok ? 'follows ModelSpec' : 'does not follow ModelSpec'];
+}
+
+async function set(
+  context: CommandContext,
+  options: OptionValues,
+  source: string,
+  args: readonly string[],
+): Promise<Outcome> {
+  const path = requireLocal(source);
+  const changes = new Map<string, string>();
+  for (const [key, value] of pairsOf(args)) {
+    changes.set(key.startsWith(MODELSPEC_PREFIX) ? key : MODELSPEC_PREFIX + key, value);
+  }
+  const version = `${MODELSPEC_PREFIX}sai_model_spec`;
+  const metadata = await sourceMetadata(path, context.signal);
+  if (!metadata.has(version) && !changes.has(version)) changes.set(version, MODELSPEC_VERSION);
+  await editFile(context, options, path, changes);
+  return 'done';
+}
+
+interface ThumbnailResult {
+  readonly source: string;
+  readonly target: string;
+  readonly type: string;
+  readonly byteLength: number;
+}
+
+async function thumbnail(
+  context: CommandContext,
+  options: OptionValues,
+  source: string,
+  [target]: readonly string[],
+): Promise<Outcome> {
+  if (target === undefined) throw new UsageError('expected the file that the image is written to');
+  const value = (await sourceMetadata(source, context.signal)).get(THUMBNAIL);
+  const image = value === undefined ? null : thumbnailOf(value);
+  if (image === null) {
+    const found = value === undefined ? 'has no thumbnail' : 'has a thumbnail that is no data URL';
+    context.stderr.write(`${visible(source)}: ${found}\n`);
+    return 'no';
+  }
+  // The target is new: an existing file is not what anybody means by it.
+  writeFileSync(target, image.bytes, { flag: 'wx' });
+  const result: ThumbnailResult = {
+    ...{ source, target, type: image.type },
+    byteLength: image.bytes.length,
+  };
+  printResult(context, options, result, ({ type, byteLength }) => [
+    `${visible(target)}: ${type}, ${bytesText(byteLength)}`,
+  ]);
+  return 'done';
+}
+
+const ACTIONS = { show, check, set, thumbnail };
+
+/** Runs `metadata modelspec ACTION SOURCE …`. */
+export async function modelspec(
+  context: CommandContext,
+  options: OptionValues,
+  [action = '', source, ...args]: readonly string[],
+): Promise<Outcome> {
+  if (!Object.hasOwn(ACTIONS, action)) {
+    throw new UsageError(`metadata modelspec takes ${Object.keys(ACTIONS).join(', ')}`);
+  }
+  if (source === undefined) throw new UsageError('expected a source');
+  return await ACTIONS[action as keyof typeof ACTIONS](context, options, source, args);
+}

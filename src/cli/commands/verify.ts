@@ -1,0 +1,220 @@
+/** `verify`: everything that is wrong with a checkpoint. */
+
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { type Checkpoint, SafetensorsError, safeOpen } from '../../index.js';
+import { plural } from '../output/numbers.js';
+import type { Style } from '../output/style.js';
+import { visible } from '../output/visible.js';
+import { closeSource, type OpenedSource, openSource } from '../sources/open-source.js';
+import { type Command, type CommandContext, printResult, UsageError } from './command.js';
+import { hashAll } from './hash.js';
+
+const SHOWN_LENGTH = 300;
+
+/** Something that is wrong, as `--json` has it. */
+interface Problem {
+  /** The file, as the index or the source names it. */
+  readonly file: string;
+  /** As the package's errors have them. */
+  readonly code: string;
+  readonly message: string;
+}
+
+interface VerifyResult {
+  readonly source: string;
+  readonly ok: boolean;
+  /** What was looked at: `headers`, `index`, `hashes`, `checksums`. */
+  readonly checks: readonly string[];
+  readonly problems: readonly Problem[];
+}
+
+function problemOf(file: string, error: unknown): Problem {
+  const { code, message } = Object(error) as Record<string, unknown>;
+  // What is no error of a file is an error of ours, or of the machine.
+  if (!(error instanceof SafetensorsError) && code !== 'ENOENT') throw error;
+  return { file, code: String(code), message: String(message) };
+}
+
+/** The names of every shard that can be read, and what is wrong with the others. */
+function readShards(checkpoint: Checkpoint): {
+  names: Map<string, ReadonlySet<string>>;
+  byteLength: number;
+  problems: Problem[];
+} {
+  const names = new Map<string, ReadonlySet<string>>();
+  const problems: Problem[] = [];
+  let byteLength = 0;
+  for (const shard of checkpoint.shards) {
+    try {
+      const file = safeOpen(join(dirname(checkpoint.path), shard), { storage: 'read' });
+      names.set(shard, new Set(file.keys()));
+      byteLength += file.byteLength - file.dataStart;
+      file.close();
+    } catch (error) {
+      problems.push(problemOf(shard, error));
+    }
+  }
+  return { names, byteLength, problems };
+}
+
+/** The index as it stands there; opening has checked it. */
+interface IndexText {
+  readonly metadata?: { readonly total_size?: unknown };
+  readonly weight_map: Readonly<Record<string, string>>;
+}
+
+/** Where the index and the shards that can be read do not agree. */
+function indexProblems(
+  index: IndexText,
+  names: ReadonlyMap<string, ReadonlySet<string>>,
+  byteLength: number,
+  isWhole: boolean,
+): Problem[] {
+  const problems: Problem[] = [];
+  const add = (file: string, message: string): void => {
+    problems.push({ file, code: 'SAFETENSORS_INDEX_MISMATCH', message });
+  };
+  const map = new Map(Object.entries(index.weight_map));
+  for (const [name, written] of map) {
+    const shard = written.replace(/^(?:\.\/)+/, '');
+    if (names.get(shard)?.has(name) === false) {
+      add(shard, `the index has ${JSON.stringify(name)} in this file, which does not have it`);
+    }
+  }
+  const seen = new Map<string, string>();
+  for (const [shard, own] of names) {
+    for (const name of own) {
+      const first = seen.get(name);
+      seen.set(name, first ?? shard);
+      if (first !== undefined) add(shard, `${JSON.stringify(name)} is in ${first}, too`);
+      if (!map.has(name)) add(shard, `${JSON.stringify(name)} is not in the index`);
+    }
+  }
+  const total = index.metadata?.total_size;
+  if (isWhole && typeof total === 'number' && total !== byteLength) {
+    add('', `total_size of the index is ${total}, the tensors have ${byteLength} bytes`);
+  }
+  return problems;
+}
+
+async function verifyLocal(
+  checkpoint: Checkpoint,
+  isQuick: boolean,
+  context: CommandContext,
+): Promise<Omit<VerifyResult, 'source' | 'ok'>> {
+  const { names, byteLength, problems } = readShards(checkpoint);
+  const checks = ['headers'];
+  if (checkpoint.path.endsWith('.json')) {
+    checks.push('index');
+    const index = JSON.parse(readFileSync(checkpoint.path, 'utf8')) as IndexText;
+    const isWhole = names.size === checkpoint.shards.length;
+    problems.push(...indexProblems(index, names, byteLength, isWhole));
+  }
+  if (isQuick) return { checks, problems };
+  checks.push('hashes');
+  const paths = Array.from(names.keys(), (shard): [string, string] => [
+    shard,
+    join(dirname(checkpoint.path), shard),
+  ]);
+  for (const { name, claims } of await hashAll(new Map(paths), false, context)) {
+    for (const { by, claimed, ok } of claims) {
+      if (!ok)
+        problems.push({
+          file: name,
+          code: 'SAFETENSORS_VERIFICATION_FAILED',
+          message: `${by} claims ${claimed}`,
+        });
+    }
+  }
+  return { checks, problems };
+}
+
+async function verifyOpened(
+  opened: OpenedSource,
+  isQuick: boolean,
+  context: CommandContext,
+): Promise<Omit<VerifyResult, 'source' | 'ok'>> {
+  const { signal } = context;
+  if (opened.kind === 'local') return await verifyLocal(opened.checkpoint, isQuick, context);
+  if (opened.kind === 'pipeline') {
+    const all = [];
+    for (const { name, checkpoint } of opened.components) {
+      const { checks, problems } = await verifyLocal(checkpoint, isQuick, context);
+      all.push({
+        checks,
+        problems: problems.map((one) => ({ ...one, file: `${name}/${one.file}` })),
+      });
+    }
+    return {
+      checks: [...new Set(all.flatMap(({ checks }) => checks))],
+      problems: all.flatMap(({ problems }) => problems),
+    };
+  }
+  const problems: Problem[] = [];
+  const collect = async (file: string, work: () => Promise<unknown>): Promise<void> => {
+    try {
+      await work();
+    } catch (error) {
+      problems.push(problemOf(file, error));
+    }
+  };
+  if (opened.kind === 'remote') {
+    const { checkpoint } = opened;
+    // Fetches the headers, and compares them with the index.
+    await collect(checkpoint.path, () => checkpoint.offsetKeys({ signal }));
+    return { checks: ['headers', 'index'], problems };
+  }
+  if ('file' in opened && 'verifyChecksums' in opened.file) {
+    const { file } = opened;
+    await collect(file.path ?? '', () => file.verifyChecksums({ signal }));
+    return { checks: ['headers', 'checksums'], problems };
+  }
+  throw new UsageError(`files of ${opened.kind} cannot be verified`);
+}
+
+/** A source that cannot be opened has one problem. */
+async function verifySource(
+  source: string,
+  isQuick: boolean,
+  context: CommandContext,
+): Promise<Omit<VerifyResult, 'source' | 'ok'>> {
+  let opened: OpenedSource;
+  try {
+    opened = await openSource(source, { signal: context.signal, storage: 'read' });
+  } catch (error) {
+    const isOfFile = error instanceof SafetensorsError && error.code !== 'SAFETENSORS_NOT_IN_CACHE';
+    if (!isOfFile) throw error;
+    return { checks: ['headers'], problems: [problemOf('', error)] };
+  }
+  try {
+    return await verifyOpened(opened, isQuick, context);
+  } finally {
+    closeSource(opened);
+  }
+}
+
+function linesOf({ ok, checks, problems }: VerifyResult, style: Style): readonly string[] {
+  const lines = problems.map(({ file, code, message }) => {
+    const where = file === '' ? '' : `${visible(file, SHOWN_LENGTH)}: `;
+    return `${where}${style.error(code)}: ${visible(message, SHOWN_LENGTH)}`;
+  });
+  const found = ok ? 'no problems' : plural(problems.length, 'problem');
+  return [...lines, `${found}; checked: ${checks.join(', ')}`];
+}
+
+export const verify: Command = {
+  summary: 'everything that is wrong with a file or checkpoint',
+  usage: 'verify SOURCE [--quick]',
+  description:
+    'Checks the headers of all files, the index against them, and the hashes that metadata and the cache of the ' +
+    'Hub claim; of archives of torch and NumPy the checksums. It lists every problem; exit code 1 when there is one.',
+  options: { quick: { type: 'boolean', help: 'only headers and index: reads no tensors' } },
+  positionals: [1, 1],
+  async run(context, [source = ''], options) {
+    const { checks, problems } = await verifySource(source, options['quick'] === true, context);
+    const ok = problems.length === 0;
+    printResult<VerifyResult>(context, options, { source, ok, checks, problems }, linesOf);
+    return ok ? 'done' : 'no';
+  },
+};

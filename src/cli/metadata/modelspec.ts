@@ -1,0 +1,138 @@
+/** Stability AI's ModelSpec, version 1.0.1: which keys the metadata of a model should have, and their forms. */
+
+/** Every key of the specification begins so. */
+export const MODELSPEC_PREFIX = 'modelspec.';
+
+/** The version that is checked, and written. */
+export const MODELSPEC_VERSION = '1.0.1';
+
+type Level = 'must' | 'should' | 'can';
+
+/** A key, without the prefix. */
+interface KeyRule {
+  readonly level: Level;
+  /** The form of values; any text unless given. */
+  readonly form?: RegExp;
+  /** What the form is, to complete "expected …". */
+  readonly expected?: string;
+}
+
+const DATE: KeyRule = {
+  level: 'should',
+  form: /^\d{4}(?:-\d\d(?:-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?)?)?$/,
+  expected: 'a date of ISO 8601, such as 2024-06-30',
+};
+
+const COMMON: Readonly<Record<string, KeyRule>> = {
+  sai_model_spec: { level: 'must', form: /^\d+(?:\.\d+){2}$/, expected: 'a version such as 1.0.1' },
+  architecture: { level: 'must' },
+  implementation: { level: 'must' },
+  title: { level: 'must' },
+  description: { level: 'should' },
+  author: { level: 'should' },
+  date: DATE,
+  hash_sha256: {
+    level: 'should',
+    form: /^0x[\da-f]{64}$/,
+    expected: '0x and 64 hexadecimal digits in lower case',
+  },
+  implementation_version: { level: 'can' },
+  license: { level: 'can' },
+  usage_hint: { level: 'can' },
+  thumbnail: { level: 'can', form: /^data:image\//, expected: 'a data URL of an image' },
+  tags: { level: 'can' },
+  merged_from: { level: 'can' },
+};
+
+const IMAGE: Readonly<Record<string, KeyRule>> = {
+  resolution: { level: 'must', form: /^\d+x\d+$/, expected: 'a width and a height, as 1024x1024' },
+  trigger_phrase: { level: 'can' },
+  prediction_type: { level: 'can', form: /^(?:v|epsilon)$/, expected: 'v or epsilon' },
+  timestep_range: { level: 'can', form: /^\d+,\s*\d+$/, expected: 'two numbers, as 0,1000' },
+  encoder_layer: { level: 'can', form: /^\d+$/, expected: 'the number of a layer' },
+  preprocessor: { level: 'can' },
+  is_negative_embedding: { level: 'can', form: /^(?:true|false)$/, expected: 'true or false' },
+  unet_dtype: { level: 'can' },
+  vae_dtype: { level: 'can' },
+};
+
+const TEXT: Readonly<Record<string, KeyRule>> = {
+  data_format: { level: 'must' },
+  format_type: { level: 'should' },
+  language: { level: 'can' },
+  format_template: { level: 'can' },
+};
+
+/** Hashes by other algorithms have the form of `hash_sha256`. */
+const OTHER_HASH = /^hash_\w+$/;
+
+const HASH_FORM = /^0x[\da-f]+$/;
+
+/** Architectures of language models; all others make or change images, or are not known. */
+const TEXT_ARCHITECTURE = /^(?:gpt|llama|mistral|qwen(?!-image)|gemma|phi|stablelm)/i;
+
+/** Image models of the specification's list; those beyond it that take any resolution are not known to have one. */
+const FIXED_RESOLUTION = /^stable-(?:diffusion|video-diffusion|cascade)/;
+
+/** Something that the metadata lack, or have in another form. */
+export interface ModelspecProblem {
+  /** With the prefix. */
+  readonly key: string;
+  /** A key that must be there is missing or malformed; or it only should be there. */
+  readonly level: 'error' | 'warning';
+  readonly message: string;
+}
+
+/** The rules for an architecture, by key without the prefix. */
+function rulesFor(architecture: string): Readonly<Record<string, KeyRule>> {
+  if (TEXT_ARCHITECTURE.test(architecture)) return { ...COMMON, ...TEXT };
+  // Components and adapters, such as `stable-diffusion-xl-v1-base/lora`, have no resolution of their own.
+  const hasResolution = FIXED_RESOLUTION.test(architecture) && !architecture.includes('/');
+  const level = hasResolution ? 'must' : 'can';
+  return { ...COMMON, ...IMAGE, resolution: { ...(IMAGE['resolution'] as KeyRule), level } };
+}
+
+/** What is wrong with metadata by the specification: keys that are missing, then those that are malformed. */
+export function checkModelspec(metadata: ReadonlyMap<string, string>): ModelspecProblem[] {
+  const specified = (key: string): string | undefined => metadata.get(MODELSPEC_PREFIX + key);
+  const rules = rulesFor(specified('architecture') ?? '');
+  const problems: ModelspecProblem[] = [];
+  for (const [key, { level }] of Object.entries(rules)) {
+    if (level === 'can' || specified(key)) continue;
+    problems.push({
+      key: MODELSPEC_PREFIX + key,
+      level: level === 'must' ? 'error' : 'warning',
+      message: level === 'must' ? 'is required' : 'is recommended',
+    });
+  }
+  for (const [key, value] of metadata) {
+    if (!key.startsWith(MODELSPEC_PREFIX) || value === '') continue;
+    const problem = problemOf(key.slice(MODELSPEC_PREFIX.length), value, rules);
+    if (problem !== null) problems.push({ key, ...problem });
+  }
+  return problems;
+}
+
+function problemOf(
+  key: string,
+  value: string,
+  rules: Readonly<Record<string, KeyRule>>,
+): Omit<ModelspecProblem, 'key'> | null {
+  const rule = Object.hasOwn(rules, key) ? rules[key] : undefined;
+  if (rule?.form !== undefined && !rule.form.test(value)) {
+    return { level: 'error', message: `expected ${rule.expected}` };
+  }
+  if (rule !== undefined) return null;
+  if (!OTHER_HASH.test(key)) return { level: 'warning', message: 'is no key of the specification' };
+  return HASH_FORM.test(value)
+    ? null
+    : { level: 'error', message: 'expected 0x and hexadecimal digits in lower case' };
+}
+
+/** A thumbnail's image; null when the value is no data URL with base64. */
+export function thumbnailOf(value: string): { type: string; bytes: Uint8Array } | null {
+  const [, type, base64] =
+    /^data:(image\/[\w.+-]+);base64,([A-Za-z\d+/\s]*={0,2})\s*$/.exec(value) ?? [];
+  if (type === undefined || base64 === undefined) return null;
+  return { type, bytes: Uint8Array.from(atob(base64), (character) => character.charCodeAt(0)) };
+}

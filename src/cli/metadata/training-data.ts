@@ -1,0 +1,24 @@
+/** What trainers leave in the metadata of a file: settings, names of data, paths of their machines. */
+
+/** kohya's scripts, and those that follow them, begin their keys so. */
+const TRAINING_KEY = /^ss_/;
+
+/** What programs need to use such a file; kohya's scripts write these with `--no_metadata`, too. */
+const NEEDED_KEYS: readonly string[] = [
+  'ss_v2',
+  'ss_base_model_version',
+  'ss_network_module',
+  'ss_network_dim',
+  'ss_network_alpha',
+  'ss_network_args',
+];
+
+/** A path of some machine: of a home, a mounted disk, a drive or a share of Windows. */
+const LOCAL_PATH =
+  /(?:^|[^\w.:/])(?:\/(?:home|Users|root|mnt|media|workspace|content|kaggle|data|tmp|var|opt)\/|~\/|[A-Za-z]:[\\/]|\\\\\w)/;
+
+/** Why a value is taken away; null when it stays. */
+export function strippedAs(key: string, value: string): 'training' | 'path' | null {
+  if (TRAINING_KEY.test(key) && !NEEDED_KEYS.includes(key)) return 'training';
+  return !value.startsWith('data:') && LOCAL_PATH.test(value) ? 'path' : null;
+}

@@ -1,0 +1,56 @@
+/** The progress of work that takes its time: a line on the terminal that is written over. */
+
+import { bar } from './bar.js';
+import { bytesText } from './numbers.js';
+import type { Output } from './output.js';
+import { cutEnd } from './width.js';
+
+/** Work that is done by then shows nothing. */
+const SILENT_MS = 1000;
+const BAR_WIDTH = 20;
+
+const CLEAR_LINE = '\r\x1b[K';
+
+/** Shows progress, until `end`. */
+export interface Progress {
+  readonly onProgress: (progress: { readonly bytes: number; readonly totalBytes: number }) => void;
+  /** Takes the line away. */
+  end(): void;
+}
+
+function timeText(seconds: number): string {
+  const whole = Math.ceil(seconds);
+  if (whole < 60) return `${whole} s`;
+  return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+}
+
+/**
+ * Progress on an output, nothing unless that is a terminal.
+ *
+ * @param now milliseconds since some moment
+ */
+export function progressOn(
+  output: Output,
+  label: string,
+  now: () => number = () => performance.now(),
+): Progress {
+  const begun = now();
+  let isShown = false;
+  return {
+    onProgress({ bytes, totalBytes }) {
+      const milliseconds = now() - begun;
+      if (output.columns === null || milliseconds < SILENT_MS || totalBytes === 0) return;
+      isShown = true;
+      const share = bytes / totalBytes;
+      const rate = (bytes / milliseconds) * 1000;
+      const left = bytes === 0 ? '' : `, ${timeText((totalBytes - bytes) / rate)} left`;
+      const counts = `${bytesText(bytes)} of ${bytesText(totalBytes)}, ${bytesText(rate)}/s${left}`;
+      const line = `${label}  ${bar(share, BAR_WIDTH).padEnd(BAR_WIDTH)}  ${counts}`;
+      output.write(CLEAR_LINE + cutEnd(line, output.columns - 1));
+    },
+    end() {
+      if (isShown) output.write(CLEAR_LINE);
+      isShown = false;
+    },
+  };
+}

@@ -1,0 +1,162 @@
+/** The hashes of a file that people look models up by, in one pass. */
+
+import { createHash, type Hash } from 'node:crypto';
+import { open } from 'node:fs/promises';
+import { Worker } from 'node:worker_threads';
+import * as zlib from 'node:zlib';
+
+/** AutoV1, the oldest of the hashes, is of these bytes of the file. */
+const AUTO_V1_BEGIN = 0x100000;
+const AUTO_V1_END = 0x110000;
+
+const PIECE_BYTE_LENGTH = 4 * 2 ** 20;
+
+/** Below it a thread of its own for the second hash takes longer to start than the hash takes. */
+const WORKER_BYTE_LENGTH = 64 * 2 ** 20;
+
+/** Bytes [begin, end) of the file, to be hashed by themselves. */
+export interface HashedRange {
+  readonly name: string;
+  readonly begin: number;
+  readonly end: number;
+}
+
+/** What was computed, in hexadecimal digits. */
+export interface FileHashes {
+  readonly byteLength: number;
+  /** Of the whole file. */
+  readonly sha256: string;
+  /** Of the bytes behind the header. */
+  readonly dataSha256: string;
+  readonly autoV1: string;
+  /** Eight digits; null on a Node without `zlib.crc32`. */
+  readonly crc32: string | null;
+  /** Of the ranges, by their names. */
+  readonly ranges: ReadonlyMap<string, string>;
+}
+
+export interface HashOptions {
+  readonly signal: AbortSignal;
+  readonly onBytes: (byteLength: number) => void;
+}
+
+/** Since Node 22.2. */
+const crc32 = (zlib as { crc32?: (data: Uint8Array, before: number) => number }).crc32;
+
+/** The program of the thread that hashes what is behind the header. It is text: the package is one file. */
+const DATA_HASHER = `
+const { parentPort, workerData: { path, begin } } = require('node:worker_threads');
+const { openSync, readSync } = require('node:fs');
+const hash = require('node:crypto').createHash('sha256');
+const fd = openSync(path);
+const bytes = new Uint8Array(${PIECE_BYTE_LENGTH});
+for (let at = begin, read; (read = readSync(fd, bytes, 0, bytes.length, at)) > 0; at += read) {
+  hash.update(bytes.subarray(0, read));
+}
+parentPort.postMessage(hash.digest('hex'));
+`;
+
+/** The part of [begin, end) of the file that a piece has, which begins at `at`; undefined for none. */
+function within(piece: Uint8Array, at: number, begin: number, end: number): Uint8Array | undefined {
+  if (at >= end || at + piece.length <= begin) return undefined;
+  return piece.subarray(Math.max(0, begin - at), Math.min(piece.length, end - at));
+}
+
+/**
+ * Reads the file once from its start to its end, and hashes it. The hash of the tensors has a thread of its own
+ * when the file is long: one for the whole file takes as long as reading it.
+ *
+ * @param dataStart where the header ends
+ * @param ranges in the order of their bytes, without overlaps
+ */
+export async function hashFile(
+  path: string,
+  dataStart: number,
+  ranges: readonly HashedRange[],
+  { signal, onBytes }: HashOptions,
+): Promise<FileHashes> {
+  const handle = await open(path);
+  const abandoned = new AbortController();
+  try {
+    const { size } = await handle.stat();
+    const whole = createHash('sha256');
+    const autoV1 = createHash('sha256');
+    const isLong = size >= WORKER_BYTE_LENGTH;
+    const ownThread = isLong ? hashData(path, dataStart, abandoned.signal) : undefined;
+    // Awaited below; it may fail before.
+    ownThread?.catch(() => {});
+    const data = isLong ? undefined : createHash('sha256');
+    const byRange = new RangeHashes(ranges);
+    let crc = 0;
+    let at = 0;
+    const buffers = [new Uint8Array(PIECE_BYTE_LENGTH), new Uint8Array(PIECE_BYTE_LENGTH)];
+    const read = (i: number, position: number) =>
+      handle.read(buffers[i] as Uint8Array, 0, PIECE_BYTE_LENGTH, position);
+    let next = read(0, 0);
+    for (let i = 0; ; i = 1 - i) {
+      const { bytesRead } = await next;
+      signal.throwIfAborted();
+      if (bytesRead === 0) break;
+      const piece = (buffers[i] as Uint8Array).subarray(0, bytesRead);
+      // The next piece is read while this one is hashed.
+      next = read(1 - i, at + bytesRead);
+      whole.update(piece);
+      const old = within(piece, at, AUTO_V1_BEGIN, AUTO_V1_END);
+      if (old !== undefined) autoV1.update(old);
+      const tensors = within(piece, at, dataStart, Number.POSITIVE_INFINITY);
+      if (tensors !== undefined) data?.update(tensors);
+      if (crc32 !== undefined) crc = crc32(piece, crc);
+      byRange.update(piece, at);
+      at += bytesRead;
+      onBytes(bytesRead);
+    }
+    return {
+      byteLength: at,
+      sha256: whole.digest('hex'),
+      dataSha256: data?.digest('hex') ?? ((await ownThread) as string),
+      autoV1: autoV1.digest('hex').slice(0, 8),
+      crc32: crc32 === undefined ? null : crc.toString(16).padStart(8, '0'),
+      ranges: byRange.digests(),
+    };
+  } finally {
+    abandoned.abort();
+    await handle.close();
+  }
+}
+
+/** Hashes of ranges, of which one is under way. */
+class RangeHashes {
+  readonly #ranges: readonly HashedRange[];
+  readonly #digests = new Map<string, string>();
+  #current = 0;
+  #hash: Hash = createHash('sha256');
+
+  constructor(ranges: readonly HashedRange[]) {
+    this.#ranges = ranges;
+  }
+
+  update(piece: Uint8Array, at: number): void {
+    for (; this.#current < this.#ranges.length; this.#current++) {
+      const { name, begin, end } = this.#ranges[this.#current] as HashedRange;
+      const part = within(piece, at, begin, end);
+      if (part !== undefined) this.#hash.update(part);
+      if (end > at + piece.length) return;
+      this.#digests.set(name, this.#hash.digest('hex'));
+      this.#hash = createHash('sha256');
+    }
+  }
+
+  digests(): ReadonlyMap<string, string> {
+    return this.#digests;
+  }
+}
+
+async function hashData(path: string, begin: number, signal: AbortSignal): Promise<string> {
+  const worker = new Worker(DATA_HASHER, { eval: true, workerData: { path, begin } });
+  return await new Promise<string>((resolve, reject) => {
+    worker.on('message', resolve);
+    worker.on('error', reject);
+    worker.on('exit', () => reject(new Error('the thread that hashes has ended')));
+    signal.addEventListener('abort', () => void worker.terminate());
+  });
+}

@@ -1,0 +1,127 @@
+import { createHash } from 'node:crypto';
+import { mkdirSync, readFileSync, renameSync, symlinkSync, truncateSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import * as zlib from 'node:zlib';
+import { describe, expect, it } from 'vitest';
+import { hashFile } from '../../../src/cli/sources/hash-file.js';
+import { TWO_SHARDS, writeCheckpoint } from '../../support/make-checkpoint.js';
+import { type Entry, temporaryPath, writeSparse, writeTemporary } from '../../support/make-file.js';
+import { call, golden, printed } from '../call.js';
+
+const ENTRIES: readonly Entry[] = [
+  { name: 'w', dtype: 'F32', shape: [3] },
+  { name: 'empty', dtype: 'F32', shape: [0] },
+  { name: 'b', dtype: 'U8', shape: [5] },
+];
+
+function sha256(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}
+
+/** Of the bytes behind the header. */
+function dataHash(path: string): string {
+  const bytes = readFileSync(path);
+  return sha256(bytes.subarray(8 + bytes.readUInt32LE()));
+}
+
+/** CRC-32, where this Node has it. */
+const { crc32 } = zlib as { crc32?: (bytes: Uint8Array) => number };
+
+describe('hash', () => {
+  it('prints what the field calls them', async () => {
+    const path = writeTemporary(ENTRIES);
+    const bytes = readFileSync(path);
+    const whole = sha256(bytes);
+    const data = dataHash(path);
+    const result = JSON.parse(await printed(['hash', path, '--all', '--json']));
+    expect(result).toEqual({
+      source: path,
+      ok: true,
+      files: [
+        {
+          name: 'model.safetensors',
+          byteLength: bytes.length,
+          sha256: whole,
+          // Of nothing: the file has no bytes there.
+          autoV1: 'e3b0c442',
+          autoV2: whole.slice(0, 10),
+          autoV3: data.slice(0, 12),
+          modelspec: `0x${data}`,
+          sshs: data,
+          crc32: crc32?.(bytes).toString(16).padStart(8, '0') ?? null,
+          claims: [],
+          tensors: {
+            w: sha256(bytes.subarray(-17, -5)),
+            empty: sha256(new Uint8Array()),
+            b: sha256(bytes.subarray(-5)),
+          },
+        },
+      ],
+    });
+    const text = (await printed(['hash', path], { columns: 80 })).replace(/^CRC32.*$/m, 'CRC32');
+    await expect(text).toMatchFileSnapshot(golden('hash'));
+  });
+
+  it('hashes a long file with a second thread, and gets the same', async () => {
+    const path = writeSparse(80 * 2 ** 20);
+    const bytes = readFileSync(path);
+    const [file] = JSON.parse(await printed(['hash', path, '--all', '--json'])).files;
+    expect(file).toMatchObject({
+      sha256: sha256(bytes),
+      autoV1: sha256(bytes.subarray(0x100000, 0x110000)).slice(0, 8),
+      sshs: dataHash(path),
+      tensors: { t: dataHash(path) },
+    });
+  });
+
+  it('hashes every file of a checkpoint', async () => {
+    const { files } = JSON.parse(await printed(['hash', writeCheckpoint(TWO_SHARDS), '--json']));
+    expect(files.map(({ name }: { name: string }) => name)).toEqual(Object.keys(TWO_SHARDS.shards));
+  });
+
+  it('compares what the metadata claim', async () => {
+    const hash = dataHash(writeTemporary(ENTRIES));
+    const claims = { 'modelspec.hash_sha256': `0x${hash.toUpperCase()}`, sshs_model_hash: hash };
+    const right = writeTemporary(ENTRIES, { metadata: claims });
+    expect(await printed(['hash', right])).toContain('sshs_model_hash: as claimed\n');
+    const wrong = { ...claims, sshs_model_hash: 'ab'.repeat(32), other: '\x1b' };
+    const { code, stdout } = await call(['hash', writeTemporary(ENTRIES, { metadata: wrong })]);
+    expect(code).toBe(1);
+    expect(stdout).toContain('modelspec.hash_sha256: as claimed\n');
+    expect(stdout).toContain(`sshs_model_hash: claims ${'ab'.repeat(32)}, which is wrong\n`);
+    // Other trainers write other hashes under this name.
+    const short = writeTemporary(ENTRIES, { metadata: { sshs_model_hash: 'ab'.repeat(16) } });
+    expect(JSON.parse(await printed(['hash', short, '--json'])).files[0].claims).toEqual([]);
+  });
+
+  it('compares the name of the blob in the cache of the Hub', async () => {
+    const path = writeTemporary(ENTRIES);
+    const folder = join(dirname(path), 'models--org--name');
+    mkdirSync(join(folder, 'blobs'), { recursive: true });
+    mkdirSync(join(folder, 'snapshots'));
+    const link = join(folder, 'snapshots/model.safetensors');
+    const good = join(folder, 'blobs', sha256(readFileSync(path)));
+    renameSync(path, good);
+    symlinkSync(good, link);
+    expect(await printed(['hash', link])).toContain('Hub cache: as claimed\n');
+    const bad = join(folder, 'blobs', 'ab'.repeat(32));
+    renameSync(good, bad);
+    symlinkSync(bad, `${link}2.safetensors`);
+    expect((await call(['hash', `${link}2.safetensors`])).code).toBe(1);
+  });
+
+  it('ends with the signal, and leaves nothing behind', async () => {
+    const path = writeSparse(80 * 2 ** 20);
+    const ending = new AbortController();
+    const options = { signal: ending.signal, onBytes: () => ending.abort(new Error('enough')) };
+    await expect(hashFile(path, 0, [], options)).rejects.toThrow('enough');
+  });
+
+  it('is for files of this machine', async () => {
+    const path = temporaryPath('cut.safetensors');
+    expect((await call(['hash', path])).code).toBe(1);
+    const other = writeTemporary(ENTRIES);
+    truncateSync(other, 20);
+    expect((await call(['hash', other])).stderr).toContain('SAFETENSORS_INVALID_HEADER_LENGTH');
+  });
+});

@@ -1,0 +1,232 @@
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { safeOpen } from '../../../src/index.js';
+import { TWO_SHARDS, writeCheckpoint } from '../../support/make-checkpoint.js';
+import { type Entry, temporaryPath, writeTemporary } from '../../support/make-file.js';
+import { call, golden, printed } from '../call.js';
+import { HOSTILE_ENTRIES, HOSTILE_METADATA, HOSTILE_NAMES, UNSAFE_OUTPUT } from '../hostile.js';
+
+const ENTRIES: readonly Entry[] = [{ name: 'w', dtype: 'U8', shape: [4] }];
+
+const METADATA = {
+  format: 'pt',
+  ss_network_dim: '16',
+  ss_learning_rate: '0.0001',
+  ss_dataset_dirs: '{"/mnt/data/cats": {"n_repeats": 2}}',
+  origin: 'C:\\Users\\somebody\\model.ckpt',
+  site: 'https://models.example/home/cats',
+};
+
+const PNG = Buffer.from('89504e470d0a1a0a', 'hex');
+const SPEC = {
+  'modelspec.sai_model_spec': '1.0.1',
+  'modelspec.architecture': 'stable-diffusion-xl-v1-base/lora',
+  'modelspec.implementation': 'diffusers',
+  'modelspec.title': 'Cats',
+  'modelspec.thumbnail': `data:image/png;base64,${PNG.toString('base64')}`,
+};
+
+function writeModel(metadata: Readonly<Record<string, string>> = METADATA): string {
+  return writeTemporary(ENTRIES, { metadata });
+}
+
+/** The metadata that a file has now; its tensor must be what it was. */
+function metadataOf(path: string): Record<string, string> {
+  const file = safeOpen(path);
+  expect(file.getTensor('w').bytes).toEqual(Uint8Array.of(1, 2, 3, 4));
+  const metadata = Object.fromEntries(file.metadata ?? []);
+  file.close();
+  return metadata;
+}
+
+async function shown(path: string, args: readonly string[], columns = 80): Promise<string> {
+  return (await printed(args, { columns })).replaceAll(dirname(path), 'DIR');
+}
+
+describe('metadata get', () => {
+  it('prints all, or those asked for', async () => {
+    const path = writeModel();
+    const text = await shown(path, ['metadata', 'get', path]);
+    await expect(text).toMatchFileSnapshot(golden('metadata-get'));
+    const result = JSON.parse(await printed(['metadata', 'get', path, '--json']));
+    expect(result).toEqual({ source: path, metadata: METADATA, missing: [] });
+    expect(await printed(['metadata', 'get', path, 'format'])).toBe('pt\n');
+  });
+
+  it('reads the metadata of an index, too', async () => {
+    const folder = writeCheckpoint(TWO_SHARDS);
+    expect(await printed(['metadata', 'get', folder, 'total_size'])).toBe('34\n');
+  });
+
+  it('is no when a key is not there', async () => {
+    const path = writeModel();
+    const { code, stdout } = await call(['metadata', 'get', path, 'format', 'lost', '--json']);
+    expect(code).toBe(1);
+    expect(JSON.parse(stdout)).toMatchObject({ metadata: { format: 'pt' }, missing: ['lost'] });
+    expect((await call(['metadata', 'get', path, 'lost'])).stdout).toBe('no key lost\n');
+  });
+
+  it('shows hostile keys and values harmlessly', async () => {
+    const path = writeTemporary(HOSTILE_ENTRIES, HOSTILE_METADATA);
+    for (const args of [['get'], ['export'], ['get', '--json'], ['clear', '--dry-run']]) {
+      const text = await printed(['metadata', args[0] ?? '', path, ...args.slice(1)]);
+      expect(UNSAFE_OUTPUT.exec(text)).toBeNull();
+    }
+    for (const name of HOSTILE_NAMES) {
+      const text = await printed(['metadata', 'get', path, name], { columns: 80 });
+      expect(UNSAFE_OUTPUT.exec(text)).toBeNull();
+    }
+  });
+});
+
+describe('metadata that is changed', () => {
+  it('by set gets new values, in a new file', async () => {
+    const path = writeModel();
+    const { ino } = statSync(path);
+    const args = ['metadata', 'set', path, 'license=mit', 'note=a=b', 'format='];
+    await expect(await shown(path, args)).toMatchFileSnapshot(golden('metadata-set'));
+    expect(metadataOf(path)).toEqual({ ...METADATA, license: 'mit', note: 'a=b', format: '' });
+    expect(statSync(path).ino).not.toBe(ino);
+    expect(await printed(args)).toContain('nothing to change');
+  });
+
+  it('by set --in-place stays in its file', async () => {
+    const path = writeTemporary(ENTRIES, { metadata: { a: 'long enough' }, padding: 64 });
+    const { ino } = statSync(path);
+    const args = ['metadata', 'set', path, 'b=2', '--in-place', '--json'];
+    expect(JSON.parse(await printed(args))).toEqual({
+      ...{ path, method: 'inPlace', set: { b: '2' }, removed: {} },
+    });
+    expect(metadataOf(path)).toEqual({ a: 'long enough', b: '2' });
+    expect(statSync(path).ino).toBe(ino);
+    expect(existsSync(`${path}.header-backup`)).toBe(false);
+    const full = await call(['metadata', 'set', path, `c=${'x'.repeat(99)}`, '--in-place']);
+    expect(full.code).toBe(1);
+    expect(full.stderr).toContain('SAFETENSORS_HEADER_FULL');
+  });
+
+  it('by rm and clear loses keys', async () => {
+    const path = writeModel();
+    const { code, stdout } = await call(['metadata', 'rm', path, 'site', 'lost', '--json']);
+    expect(code).toBe(1);
+    expect(JSON.parse(stdout).removed).toEqual({ site: METADATA.site });
+    const { site: _, ...others } = METADATA;
+    expect(metadataOf(path)).toEqual(others);
+    await printed(['metadata', 'clear', path]);
+    expect(metadataOf(path)).toEqual({});
+  });
+
+  it('by --dry-run is not', async () => {
+    const path = writeModel();
+    const before = readFileSync(path);
+    for (const action of ['clear', 'strip']) {
+      const text = await shown(path, ['metadata', action, path, '--dry-run']);
+      await expect(text).toMatchFileSnapshot(golden(`metadata-${action}`));
+    }
+    expect(readFileSync(path)).toEqual(before);
+  });
+
+  it('by strip loses what trainers left, and local paths', async () => {
+    const path = writeModel();
+    const result = JSON.parse(await printed(['metadata', 'strip', path, '--json']));
+    const { ss_learning_rate, ss_dataset_dirs, origin, ...kept } = METADATA;
+    expect(result.removed).toEqual({ ss_learning_rate, ss_dataset_dirs, origin });
+    expect(metadataOf(path)).toEqual(kept);
+  });
+
+  it('by import becomes what export gave', async () => {
+    const path = writeModel();
+    const saved = join(dirname(path), 'metadata.json');
+    writeFileSync(saved, await printed(['metadata', 'export', path]));
+    await printed(['metadata', 'set', path, 'other=1', 'format=np']);
+    await printed(['metadata', 'import', path, saved]);
+    expect(metadataOf(path)).toEqual(METADATA);
+  });
+
+  it.each([
+    ['[1]', 'expected an object of strings, found object'],
+    ['{"a":1}', 'expected an object of strings, found number at "a"'],
+    ['{', 'expected JSON'],
+  ])('by import of %s is refused', async (text, message) => {
+    const path = writeModel();
+    const from = temporaryPath('bad.json');
+    writeFileSync(from, text);
+    const { code, stderr } = await call(['metadata', 'import', path, from]);
+    expect(code).toBe(2);
+    expect(stderr).toContain(message);
+    expect(metadataOf(path)).toEqual(METADATA);
+  });
+
+  it('is only on this machine', async () => {
+    const { code, stderr } = await call(['metadata', 'set', 'https://models.example/m', 'a=b']);
+    expect(code).toBe(2);
+    expect(stderr).toContain('a file of this machine');
+  });
+});
+
+describe('metadata modelspec', () => {
+  it('show prints the keys without their prefix', async () => {
+    const path = writeModel({ ...SPEC, format: 'pt' });
+    const text = await shown(path, ['metadata', 'modelspec', 'show', path]);
+    await expect(text).toMatchFileSnapshot(golden('modelspec-show'));
+    const { modelspec } = JSON.parse(
+      await printed(['metadata', 'modelspec', 'show', path, '--json']),
+    );
+    expect(modelspec).toEqual(SPEC);
+    expect((await call(['metadata', 'modelspec', 'show', writeModel()])).code).toBe(1);
+  });
+
+  it('check says what is missing', async () => {
+    const path = writeModel({ 'modelspec.title': 'Cats', 'modelspec.date': 'yesterday' });
+    const { code, stdout } = await call(['metadata', 'modelspec', 'check', path]);
+    expect(code).toBe(1);
+    await expect(stdout).toMatchFileSnapshot(golden('modelspec-check'));
+    const good = await call(['metadata', 'modelspec', 'check', writeModel(SPEC)]);
+    expect(good.code).toBe(0);
+    expect(good.stdout).toContain('follows ModelSpec\n');
+  });
+
+  it('set adds the prefix and the version', async () => {
+    const path = writeModel({});
+    await printed(['metadata', 'modelspec', 'set', path, 'title=Cats', 'modelspec.author=me']);
+    expect(metadataOf(path)).toEqual({
+      'modelspec.title': 'Cats',
+      'modelspec.author': 'me',
+      'modelspec.sai_model_spec': '1.0.1',
+    });
+  });
+
+  it('thumbnail writes the image, and over nothing', async () => {
+    const path = writeModel(SPEC);
+    const target = join(dirname(path), 'cats.png');
+    const args = ['metadata', 'modelspec', 'thumbnail', path, target];
+    expect(await shown(path, args)).toBe('DIR/cats.png: image/png, 8 B\n');
+    expect(readFileSync(target)).toEqual(PNG);
+    const again = await call(args);
+    expect(again.code).toBe(1);
+    expect(again.stderr).toContain('EEXIST');
+    const none = await call(['metadata', 'modelspec', 'thumbnail', writeModel({}), `${target}2`]);
+    expect(none.code).toBe(1);
+    expect(none.stderr).toContain('has no thumbnail');
+  });
+});
+
+describe('metadata', () => {
+  it.each([
+    [['metadata', 'gte', 'x'], 'metadata takes get, set, rm'],
+    [['metadata', 'set', 'x'], 'expected KEY=VALUE'],
+    [['metadata', 'set', 'x', 'key'], 'expected KEY=VALUE, found "key"'],
+    [['metadata', 'rm', 'x'], 'expected a key'],
+    [['metadata', 'clear', 'x', 'y'], 'there is too much: "y"'],
+    [['metadata', 'import', 'x'], 'expected a file of JSON'],
+    [['metadata', 'modelspec', 'shw', 'x'], 'takes show, check, set, thumbnail'],
+    [['metadata', 'modelspec', 'show'], 'expected a source'],
+    [['metadata', 'modelspec', 'thumbnail', 'x'], 'the file that the image is written to'],
+    [['metadata', 'get'], 'expected 2 or more arguments, found 1'],
+  ])('%j is wrong use', async (args, message) => {
+    const { code, stderr } = await call(args);
+    expect(code).toBe(2);
+    expect(stderr).toContain(message);
+  });
+});

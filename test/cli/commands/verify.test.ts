@@ -1,0 +1,115 @@
+import { truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
+import { fileBytes, temporaryPath, writeTemporary } from '../../support/make-file.js';
+import { root } from '../../support/source-tree.js';
+import { call, golden, printed } from '../call.js';
+import { LAYERED } from '../models.js';
+
+const [FIRST = '', SECOND = ''] = Object.keys(TWO_SHARDS.shards);
+
+interface Found {
+  readonly code: number;
+  readonly checks: readonly string[];
+  readonly problems: readonly { file: string; code: string; message: string }[];
+}
+
+async function verified(...args: readonly string[]): Promise<Found> {
+  const { code, stdout } = await call(['verify', ...args, '--json']);
+  const { checks, problems } = JSON.parse(stdout);
+  return { code, checks, problems };
+}
+
+describe('verify', () => {
+  it('has nothing to say of what is right', async () => {
+    expect(await verified(writeTemporary(LAYERED))).toEqual({
+      ...{ code: 0, checks: ['headers', 'hashes'], problems: [] },
+    });
+    const folder = writeCheckpoint(TWO_SHARDS);
+    expect((await verified(folder)).checks).toEqual(['headers', 'index', 'hashes']);
+    expect(await printed(['verify', folder, '--quick'])).toBe(
+      'no problems; checked: headers, index\n',
+    );
+  });
+
+  it('lists every problem of a checkpoint, bad files among them', async () => {
+    const [embed, weight] = TWO_SHARDS.shards[FIRST] ?? [];
+    const folder = writeCheckpoint({
+      metadata: { total_size: 1 },
+      shards: {
+        ...TWO_SHARDS.shards,
+        'model-00003-of-00003.safetensors': embed === undefined ? [] : [embed],
+        'model-00004-of-00004.safetensors': [],
+      },
+      weightMap: {
+        embed: FIRST,
+        'a.weight': FIRST,
+        'b.weight': SECOND,
+        gone: SECOND,
+        'lost\x1b[2J': FIRST,
+        x: 'model-00003-of-00003.safetensors',
+        y: 'model-00004-of-00004.safetensors',
+      },
+    });
+    expect(weight?.name).toBe('a.weight');
+    truncateSync(join(folder, 'model-00004-of-00004.safetensors'), 4);
+    const { code, stdout } = await call(['verify', folder], { columns: 80 });
+    expect(code).toBe(1);
+    await expect(stdout.replaceAll(folder, 'DIR')).toMatchFileSnapshot(golden('verify'));
+    const { problems } = await verified(folder);
+    expect(problems.length).toBe(stdout.trimEnd().split('\n').length - 1);
+  });
+
+  it('compares total_size', async () => {
+    const folder = writeCheckpoint({ ...TWO_SHARDS, metadata: { total_size: 1 } });
+    expect((await verified(folder)).problems).toEqual([
+      {
+        file: '',
+        code: 'SAFETENSORS_INDEX_MISMATCH',
+        message: 'total_size of the index is 1, the tensors have 34 bytes',
+      },
+    ]);
+  });
+
+  it('compares what is claimed, unless it shall be quick', async () => {
+    const metadata = { 'modelspec.hash_sha256': '0xab' };
+    const path = writeTemporary(LAYERED, { metadata });
+    expect(await verified(path)).toMatchObject({
+      code: 1,
+      problems: [{ code: 'SAFETENSORS_VERIFICATION_FAILED' }],
+    });
+    expect(await verified(path, '--quick')).toMatchObject({ code: 0, checks: ['headers'] });
+  });
+
+  it('says what is wrong with a file that cannot be opened', async () => {
+    const path = temporaryPath('bad.safetensors');
+    writeFileSync(path, 'x');
+    expect((await verified(path)).problems).toMatchObject([
+      { code: 'SAFETENSORS_HEADER_TOO_SMALL' },
+    ]);
+    expect((await call(['verify', `${path}.missing`])).code).toBe(1);
+    expect((await call(['verify', `${path}.missing`])).stdout).toBe('');
+  });
+
+  it('verifies all models of a pipeline', async () => {
+    const folder = temporaryPath('pipeline');
+    const bytes = fileBytes([{ name: 'w', dtype: 'U8', shape: [2] }], {
+      metadata: { 'modelspec.hash_sha256': '0x' },
+    });
+    writeBelow(folder, 'model_index.json', '{}');
+    for (const name of ['unet', 'vae']) writeBelow(folder, `${name}/model.safetensors`, bytes);
+    expect((await verified(folder)).problems.map(({ file }) => file)).toEqual([
+      'unet/model.safetensors',
+      'vae/model.safetensors',
+    ]);
+  });
+
+  it('compares the checksums of archives', async () => {
+    const torch = join(root, 'test/fixtures/torch');
+    expect(await verified(join(torch, 'zip-state-dict.pt'))).toMatchObject({
+      ...{ code: 0, checks: ['headers', 'checksums'] },
+    });
+    expect((await verified(join(torch, 'np-x-npz-crc.npz'))).code).toBe(1);
+  });
+});

@@ -1,24 +1,19 @@
 /**
  * Makes any window of a strided tensor's bytes in C order, without making the rest: the window is cut into
- * boxes of whole loops, and each box is copied from the smallest range of the storage that has it.
+ * boxes of whole loops, and each box is copied from a view of the storage, or read.
  */
 
 import type { Fill, StorageBytes } from '../storage/made.js';
-import type { Storage } from '../storage/storage.js';
+import { readAhead } from './read-ahead.js';
 import { type CopyLoop, copyStrided } from './strided-copy.js';
+import { isReading, readStrided } from './strided-reads.js';
 import type { TensorLayout } from './tensor-layout.js';
 
 /** A view of a mapping costs nothing; but not all runtimes make one of any length. */
 const MAX_VIEW_BYTE_LENGTH = 2 ** 30;
 
-/** What is read at once where bytes are copied to be looked at. */
-const MAX_READ_BYTE_LENGTH = 8 * 2 ** 20;
-
-/** A read of this many bytes takes hardly longer than one of a few. */
-const SHORT_READ_BYTE_LENGTH = 4096;
-
-/** So many bytes are read along for one that is needed, before rows are read one by one. */
-const MAX_READ_ALONG = 16;
+/** Runs of this length cost the same, whether a window has one of them or many. */
+const LONG_RUN_BYTE_LENGTH = 64 * 1024;
 
 /** Part of a tensor: loops, outermost first, and where they start, in bytes. The result is dense. */
 interface Box {
@@ -28,7 +23,8 @@ interface Box {
 }
 
 /**
- * Fills windows of the tensor that the layout describes in the held bytes.
+ * Fills windows of the tensor that the layout describes in the held bytes. Where neighbours lie far apart,
+ * windows that follow one another come from longer ones.
  *
  * @param change changes whole items in place, such as their byte order
  */
@@ -46,7 +42,7 @@ export function stridedFill(
     }
     change(target);
   };
-  return (target, position) => {
+  const fill: Fill = (target, position) => {
     const end = position + target.length;
     const first = Math.floor(position / itemByteLength);
     const last = Math.ceil(end / itemByteLength);
@@ -60,6 +56,20 @@ export function stridedFill(
     const begin = position - first * itemByteLength;
     target.set(items.subarray(begin, begin + target.length));
   };
+  if (!isScattered(loops, itemByteLength)) return fill;
+  const units = loops.map(({ to }) => to);
+  return readAhead(fill, layout.byteLength, units);
+}
+
+/** Whether windows that follow one another go through the same part of the storage again and again. */
+function isScattered(loops: readonly CopyLoop[], itemByteLength: number): boolean {
+  const last = loops.at(-1);
+  if (last?.from === itemByteLength && last.count * itemByteLength >= LONG_RUN_BYTE_LENGTH) {
+    return false;
+  }
+  return loops.some(
+    ({ from }, at) => from > 0 && loops.slice(at + 1).some((inner) => inner.from > from),
+  );
 }
 
 /** As few loops over the items as possible; `to` is in C order. */
@@ -125,69 +135,40 @@ function* boxesOf(
 function copyBox(held: StorageBytes, itemByteLength: number, box: Box, target: Uint8Array): void {
   const last = box.loops.at(-1);
   const isRun = last !== undefined && last.from === itemByteLength && last.to === itemByteLength;
-  copyPieces(
-    held,
-    isRun ? itemByteLength * last.count : itemByteLength,
-    isRun ? { ...box, loops: box.loops.slice(0, -1) } : box,
-    target,
-  );
+  const runByteLength = isRun ? itemByteLength * last.count : itemByteLength;
+  const loops = isRun ? box.loops.slice(0, -1) : box.loops;
+  const { storage, begin } = held;
+  if (isReading(storage)) {
+    readStrided(storage, runByteLength, loops, begin + box.from, target, box.to);
+  } else {
+    copyViews(held, runByteLength, { ...box, loops }, target);
+  }
 }
 
-/**
- * Copies runs from the smallest range of the storage that has all of them, if that is not too long. Otherwise
- * cuts the loop that goes through the storage in the longest steps.
- */
-function copyPieces(
+/** Copies runs from views of the storage, cutting the loop that goes through it in the longest steps. */
+function copyViews(
   held: StorageBytes,
   runByteLength: number,
   { loops, from, to }: Box,
   target: Uint8Array,
 ): void {
-  const { storage } = held;
-  const position = held.begin + from;
-  if (loops.length === 0 && storage.readInto !== undefined) {
-    storage.readInto(target.subarray(to, to + runByteLength), position);
+  const extent = loops.reduce((sum, loop) => sum + (loop.count - 1) * loop.from, runByteLength);
+  if (extent <= MAX_VIEW_BYTE_LENGTH) {
+    const position = held.begin + from;
+    const view = held.storage.window(position, position + extent);
+    copyStrided(runByteLength, loops, view, 0, target, to);
     return;
   }
-  const extent = loops.reduce((sum, loop) => sum + (loop.count - 1) * loop.from, runByteLength);
-  const limit = storage.zeroCopy ? MAX_VIEW_BYTE_LENGTH : MAX_READ_BYTE_LENGTH;
-  const widest = loops.reduce((best, loop) => (loop.from > best.from ? loop : best), NONE);
-  if (extent <= limit && !isWasteful(storage, extent, runByteLength, loops)) {
-    const window = storage.window(position, position + extent);
-    copyStrided(runByteLength, loops, window, 0, target, to);
-  } else if (widest === NONE) {
-    for (let done = 0; done < runByteLength; done += limit) {
-      const length = Math.min(limit, runByteLength - done);
-      const window = storage.window(position + done, position + done + length);
-      copyStrided(length, loops, window, 0, target, to + done);
-    }
-  } else {
-    const spare = limit - (extent - (widest.count - 1) * widest.from);
-    const rounds = extent <= limit ? 1 : Math.max(1, 1 + Math.floor(spare / widest.from));
-    for (let done = 0; done < widest.count; done += rounds) {
-      const count = Math.min(rounds, widest.count - done);
-      const cut = loops.flatMap((loop) =>
-        loop !== widest ? [loop] : count === 1 ? [] : [{ ...loop, count }],
-      );
-      const box = { loops: cut, from: from + done * widest.from, to: to + done * widest.to };
-      copyPieces(held, runByteLength, box, target);
-    }
+  const run = { count: runByteLength, from: 1, to: 1 };
+  const widest = loops.reduce((best, loop) => (loop.from > best.from ? loop : best), run);
+  const spare = MAX_VIEW_BYTE_LENGTH - (extent - (widest.count - 1) * widest.from);
+  const rounds = Math.max(1, 1 + Math.floor(spare / widest.from));
+  for (let done = 0; done < widest.count; done += rounds) {
+    const count = Math.min(rounds, widest.count - done);
+    const cut = loops.flatMap((loop) =>
+      loop !== widest ? [loop] : count === 1 ? [] : [{ ...loop, count }],
+    );
+    const box = { loops: cut, from: from + done * widest.from, to: to + done * widest.to };
+    copyViews(held, widest === run ? count : runByteLength, box, target);
   }
-}
-
-const NONE: CopyLoop = { count: 1, from: 0, to: 0 };
-
-/** Whether a read of the whole extent would bring mostly bytes that are not needed. */
-function isWasteful(
-  storage: Storage,
-  extent: number,
-  runByteLength: number,
-  loops: readonly CopyLoop[],
-): boolean {
-  if (storage.zeroCopy || extent <= SHORT_READ_BYTE_LENGTH) return false;
-  const needed = loops.reduce(
-    (bytes, loop) => bytes * (loop.from === 0 ? 1 : loop.count),
-    runByteLength,
-  );
-  return extent > MAX_READ_ALONG * needed;
 }

@@ -83,6 +83,34 @@ describe('windows of any layout', () => {
     );
   });
 
+  test('are so one after the other, too, whatever was asked for before', () => {
+    const steps = fc.array(
+      fc.tuple(fc.integer({ min: 1, max: 50 }), fc.integer({ min: -9, max: 3 })),
+    );
+    fc.assert(
+      fc.property(layouts, steps, ({ held, layout }, windows) => {
+        const bytes = bytesOf(held);
+        const expected = itemByItem(bytes, layout);
+        for (const data of [viewed(bytes), copied(bytes)]) {
+          const fill = stridedFill(data, layout);
+          let end = 0;
+          for (const [length, jump] of windows) {
+            // Most windows begin where the last one ended.
+            const begin = Math.min(
+              expected.length,
+              Math.max(0, end + (jump < 0 ? 0 : jump * 7 - 9)),
+            );
+            end = Math.min(expected.length, begin + length);
+            const target = new Uint8Array(end - begin);
+            fill(target, begin);
+            expect(Buffer.compare(target, expected.subarray(begin, end))).toBe(0);
+          }
+        }
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
   test('are changed as whole items, even where they begin within one', () => {
     const bytes = bytesOf(24);
     const layout = layoutOf(4, [6], [1], 0, 24);
@@ -118,10 +146,57 @@ describe('a transposed matrix', () => {
   });
 
   test('is read row by row where a window needs little of each, not as a whole', () => {
+    const [height, width] = [100, 9000];
+    const matrix = bytesOf(height * width * 4);
+    const transposed = layoutOf(4, [width, height], [1, width], 0, matrix.length);
     const reads: number[] = [];
-    const target = new Uint8Array(rows * 4);
-    stridedFill(copied(bytes, reads), layout)(target, rows * 4 * 17);
-    expect(Buffer.compare(target, expected.subarray(rows * 4 * 17, rows * 4 * 18))).toBe(0);
-    expect(Math.max(...reads)).toBeLessThanOrEqual(4096);
+    const target = new Uint8Array(height * 4);
+    stridedFill(copied(matrix, reads), transposed)(target, height * 4 * 17);
+    const column = new Uint32Array(target.buffer);
+    const items = new Uint32Array(matrix.buffer);
+    expect(column.every((item, row) => item === items[row * width + 17])).toBe(true);
+    expect(reads).toEqual(Array.from({ length: height }, () => 4));
+  });
+});
+
+/** Reads all of a tensor in windows of 64 KiB; returns the length of each read of the bytes that it is made of. */
+function readsInWindows(shape: readonly number[], strides: readonly number[]): number[] {
+  const byteLength = 4 * shape.reduce((count, size) => count * size, 1);
+  const items = new Uint32Array(byteLength / 4);
+  for (let i = 0; i < items.length; i++) items[i] = i;
+  const bytes = new Uint8Array(items.buffer);
+  const reads: number[] = [];
+  const fill = stridedFill(copied(bytes, reads), layoutOf(4, shape, strides, 0, byteLength));
+  const window = new Uint8Array(2 ** 16);
+  const whole = new Uint8Array(byteLength);
+  stridedFill(viewed(bytes), layoutOf(4, shape, strides, 0, byteLength))(whole, 0);
+  for (let done = 0; done < byteLength; done += window.length) {
+    const part = window.subarray(0, byteLength - done);
+    fill(part, done);
+    expect(Buffer.compare(part, whole.subarray(done, done + part.length))).toBe(0);
+  }
+  return reads;
+}
+
+const sumOf = (lengths: readonly number[]): number => lengths.reduce((sum, each) => sum + each, 0);
+
+describe('what is read for windows that follow one another', () => {
+  test('is each row of a transposed matrix some times, not once per window', () => {
+    const [rows, columns] = [1500, 2500];
+    const reads = readsInWindows([columns, rows], [1, columns]);
+    expect(reads.length).toBeLessThanOrEqual(12 * rows);
+    expect(sumOf(reads)).toBeLessThanOrEqual(12 * rows * columns * 4);
+  });
+
+  test('is the whole of a permuted tensor some times, in long reads', () => {
+    const reads = readsInWindows([40, 40, 50, 50], [1, 2000, 40, 80_000]);
+    const byteLength = 40 * 50 * 40 * 50 * 4;
+    expect(reads.length).toBeLessThanOrEqual(1000);
+    expect(sumOf(reads)).toBeLessThanOrEqual(12 * byteLength);
+  });
+
+  test('is once what lies in the order of the tensor, though with gaps', () => {
+    const reads = readsInWindows([4000, 500], [500, 1]);
+    expect(sumOf(reads)).toBe(4000 * 500 * 4);
   });
 });

@@ -1,0 +1,97 @@
+/** Copies strided bytes of a storage that has to read them: few reads, and few bytes that nobody needs. */
+
+import type { Storage } from '../storage/storage.js';
+import { type CopyLoop, copyStrided } from './strided-copy.js';
+
+/** A read takes as long as copying more bytes than that: where the next ones are nearer, all is read. */
+const MAX_GAP_BYTE_LENGTH = 8 * 1024;
+
+/** What is read before it is copied to its places, from a cache of the processor. */
+const SCRATCH_BYTE_LENGTH = 2 ** 20;
+
+/** From this length on, bytes are read to where they belong. */
+const LONG_RUN_BYTE_LENGTH = 4096;
+
+/** A storage that copies into memory of the caller. */
+type ReadingStorage = Storage & Required<Pick<Storage, 'readInto'>>;
+
+/** Whether a storage has no memory of its own. */
+export function isReading(storage: Storage): storage is ReadingStorage {
+  return storage.readInto !== undefined;
+}
+
+/** Reads runs of bytes: the first is at `position` and goes to `to`, the others where the loops lead. */
+export function readStrided(
+  storage: ReadingStorage,
+  runByteLength: number,
+  loops: readonly CopyLoop[],
+  position: number,
+  target: Uint8Array,
+  to: number,
+): void {
+  const bySteps = loops.toSorted((a, b) => a.from - b.from);
+  // The inner loops whose rounds are near each other make a stretch, which is read as a whole.
+  let stretch = runByteLength;
+  const inner = new Set<CopyLoop>();
+  for (const loop of bySteps) {
+    const longer = stretch + (loop.count - 1) * loop.from;
+    if (loop.from - stretch > MAX_GAP_BYTE_LENGTH || longer > SCRATCH_BYTE_LENGTH) break;
+    stretch = longer;
+    inner.add(loop);
+  }
+  const outer = bySteps.filter((loop) => !inner.has(loop));
+  if (inner.size === 0 && (outer.length === 0 || runByteLength >= LONG_RUN_BYTE_LENGTH)) {
+    visit(outer, position, to, (from, at) =>
+      storage.readInto(target.subarray(at, at + runByteLength), from),
+    );
+    return;
+  }
+  const [batched = ONCE, ...others] = outer;
+  // Stretches near each other are read together, others one by one to stand side by side.
+  const isNear = batched.from - stretch <= MAX_GAP_BYTE_LENGTH;
+  const pitch = isNear ? batched.from : stretch;
+  const rounds = Math.min(
+    batched.count,
+    1 + Math.max(0, Math.floor((SCRATCH_BYTE_LENGTH - stretch) / pitch)),
+  );
+  const scratch = new Uint8Array(stretch + (rounds - 1) * pitch);
+  visit(others, position, to, (from, at) => {
+    for (let done = 0; done < batched.count; done += rounds) {
+      const count = Math.min(rounds, batched.count - done);
+      const begin = from + done * batched.from;
+      if (isNear) {
+        storage.readInto(scratch.subarray(0, stretch + (count - 1) * pitch), begin);
+      } else {
+        for (let i = 0; i < count; i++) {
+          const part = scratch.subarray(i * stretch, (i + 1) * stretch);
+          storage.readInto(part, begin + i * batched.from);
+        }
+      }
+      const here = loops.flatMap((loop) => {
+        if (loop === batched) return count === 1 ? [] : [{ count, from: pitch, to: loop.to }];
+        return inner.has(loop) ? [loop] : [];
+      });
+      copyStrided(runByteLength, here, scratch, 0, target, at + done * batched.to);
+    }
+  });
+}
+
+const ONCE: CopyLoop = { count: 1, from: 0, to: 0 };
+
+/** Calls `copy` for every round of the loops, the last of them outermost. */
+function visit(
+  loops: readonly CopyLoop[],
+  from: number,
+  to: number,
+  copy: (from: number, to: number) => void,
+): void {
+  const loop = loops.at(-1);
+  if (loop === undefined) {
+    copy(from, to);
+    return;
+  }
+  const inner = loops.slice(0, -1);
+  for (let i = 0; i < loop.count; i++) {
+    visit(inner, from + i * loop.from, to + i * loop.to, copy);
+  }
+}

@@ -1,14 +1,18 @@
 /** All commands by name, in the order of the help. */
 
 import type { Command } from './commands/command.js';
+import { diff } from './commands/diff.js';
 import { hash } from './commands/hash.js';
 import { header } from './commands/header.js';
 import { inspect } from './commands/inspect.js';
 import { metadata } from './commands/metadata.js';
+import { show } from './commands/show.js';
 import { verify } from './commands/verify.js';
 
 export const COMMANDS: Readonly<Record<string, Command>> = {
   inspect,
+  show,
+  diff,
   header,
   metadata,
   verify,

@@ -83,3 +83,8 @@ export function printResult<Result>(
   const lines = linesOf(result, styleOf(stdout.hasColors), stdout.columns);
   if (lines.length > 0) stdout.write(`${lines.join('\n')}\n`);
 }
+
+/** A number in a result: JSON has none that is not finite, so that is text. */
+export function jsonNumber(value: number | null): number | string | null {
+  return value === null || Number.isFinite(value) ? value : String(value);
+}

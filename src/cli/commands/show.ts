@@ -1,0 +1,184 @@
+/** `show`: the values of a tensor. */
+
+import { DTYPES, parseSlice, type SliceIndex, type Tensor } from '../../index.js';
+import { arrayText, isSummarized, shownRanges } from '../output/array-text.js';
+import { bar } from '../output/bar.js';
+import { bytesText, groupedText } from '../output/numbers.js';
+import type { Style } from '../output/style.js';
+import { factLines } from '../output/table.js';
+import { visible } from '../output/visible.js';
+import { type FoundTensor, findTensor } from '../sources/get-tensor.js';
+import { closeSource, openSource } from '../sources/open-source.js';
+import {
+  type Histogram,
+  histogramOf,
+  type Statistics,
+  statisticsOf,
+} from '../sources/statistics.js';
+import { isByteSized, textsOf } from '../sources/values.js';
+import { type Command, printResult, UsageError } from './command.js';
+
+const BINS = 20;
+const BAR_WIDTH = 40;
+
+/** Digits of statistics in text; in JSON they are exact. */
+const SHOWN_DIGITS = 6;
+
+/** What is shown of a tensor, as `--json` has it. Numbers that are not finite are texts. */
+interface ShowResult {
+  readonly source: string;
+  readonly name: string;
+  readonly dtype: string;
+  /** Of the slice. */
+  readonly shape: readonly number[];
+  readonly byteLength: number;
+  /** As numpy prints them. */
+  readonly text: string;
+  readonly stats?: Statistics;
+  readonly histogram?: Histogram | null;
+}
+
+/** The texts of the elements that are shown, by their indices. */
+async function shownTexts(
+  shape: readonly number[],
+  part: (index: readonly (readonly [number, number])[]) => Promise<Tensor>,
+): Promise<(index: readonly number[]) => string> {
+  const isSummary = isSummarized(shape);
+  // One part where all is shown, else the corners.
+  let parts: (readonly (readonly [number, number])[])[] = [[]];
+  for (const length of shape) {
+    parts = parts.flatMap((one) => shownRanges(length, isSummary).map((range) => [...one, range]));
+  }
+  const corners = await Promise.all(parts.map(part));
+  // All in one form, so they must be formatted together.
+  const texts = textsOf(corners);
+  const byIndex = new Map<string, string>();
+  for (const [i, ranges] of parts.entries()) {
+    const own = texts[i] as readonly string[];
+    let indices: number[][] = [[]];
+    for (const [begin, end] of ranges) {
+      indices = indices.flatMap((index) =>
+        Array.from({ length: end - begin }, (_, at) => [...index, begin + at]),
+      );
+    }
+    for (const [at, index] of indices.entries()) byIndex.set(index.join(), own[at] as string);
+  }
+  return (index) => byIndex.get(index.join()) as string;
+}
+
+function sliceOf(text: unknown): SliceIndex[] {
+  return typeof text === 'string' ? parseSlice(text) : [];
+}
+
+/** The slice, in parts: all of what is asked for, or the corners of it that are shown. */
+async function textOf(found: FoundTensor, whole: () => Promise<Tensor>): Promise<string> {
+  const { shape, dtype } = found;
+  if (shape.includes(0)) return '[]';
+  // Corners of packed tensors could begin inside of a byte.
+  if (isSummarized(shape) && !isByteSized(dtype)) {
+    throw new UsageError(`${dtype} is shown up to 1000 elements: pass a --slice, or --stats`);
+  }
+  const isAll = !isSummarized(shape);
+  const itemAt = await shownTexts(shape, (ranges) => (isAll ? whole() : found.slice(ranges)));
+  return arrayText(shape, itemAt);
+}
+
+function numberText(value: number | null): string {
+  return value === null ? 'none' : String(Number(value.toPrecision(SHOWN_DIGITS)));
+}
+
+function statisticsLines(stats: Statistics, style: Style): string[] {
+  const { min, max, mean, std, nan, infinite, zero, elements } = stats;
+  const counted = (count: number): string =>
+    count === 0 ? '0' : `${groupedText(count)} (${((count / elements) * 100).toPrecision(3)} %)`;
+  return factLines(
+    [
+      ['min', numberText(min)],
+      ['max', numberText(max)],
+      ['mean', numberText(mean)],
+      ['std', numberText(std)],
+      ['NaN', counted(nan)],
+      ['infinite', counted(infinite)],
+      ['zero', counted(zero)],
+    ],
+    style.dim,
+  );
+}
+
+function histogramLines({ min, max, counts }: Histogram, style: Style): string[] {
+  const most = Math.max(...counts);
+  const step = (max - min) / counts.length;
+  const labels = counts.map((_, i) => numberText(min + i * step));
+  const width = Math.max(...labels.map(({ length }) => length));
+  return counts.map((count, i) => {
+    const shown = bar(count / most, BAR_WIDTH);
+    const padding = ' '.repeat(BAR_WIDTH - shown.length);
+    return `${(labels[i] as string).padStart(width)}  ${style.accent(shown)}${padding}  ${groupedText(count)}`;
+  });
+}
+
+function linesOf(result: ShowResult, style: Style): readonly string[] {
+  const { name, dtype, shape, byteLength, text, stats, histogram } = result;
+  const facts = `${dtype}  [${shape.join(', ')}]  ${bytesText(byteLength)}`;
+  return [
+    `${style.bold(visible(name))}  ${facts}`,
+    ...text.split('\n'),
+    ...(stats === undefined ? [] : ['', ...statisticsLines(stats, style)]),
+    ...(histogram ? ['', ...histogramLines(histogram, style)] : []),
+  ];
+}
+
+export const show: Command = {
+  summary: 'the values of a tensor',
+  usage: "show SOURCE NAME [--slice '0:2, :8'] [--stats] [--histogram]",
+  description:
+    'Prints values as numpy does: of more than 1000 the edges. A slice is in the notation of numpy. Of a remote ' +
+    'tensor it fetches what it shows; --stats and --histogram need all of the slice.',
+  options: {
+    slice: { type: 'string', value: 'INDEX', help: "the part of it, such as '0:2, :8' or -1" },
+    stats: { type: 'boolean', help: 'min, max, mean, std; how many are NaN, infinite, zero' },
+    histogram: { type: 'boolean', help: 'how many values are in each of 20 ranges' },
+  },
+  positionals: [2, 2],
+  async run(context, [source = '', name = ''], options) {
+    const { signal } = context;
+    const opened = await openSource(source, { signal, storage: undefined });
+    try {
+      const index = sliceOf(options['slice']);
+      const tensor = await findTensor(opened, name, signal);
+      const hasHistogram = options['histogram'] === true;
+      const needsAll = options['stats'] === true || hasHistogram || index.length > 0;
+      const all = needsAll ? await tensor.slice(index) : undefined;
+      const part: FoundTensor =
+        all === undefined
+          ? tensor
+          : {
+              dtype: all.dtype,
+              shape: all.shape,
+              slice: async (ranges) =>
+                ranges.length === 0 ? all : (all.slice(...ranges) as Tensor),
+            };
+      const text = await textOf(part, () => part.slice([]));
+      const { dtype, shape } = part;
+      if (dtype === 'C64' && all !== undefined && (options['stats'] === true || hasHistogram)) {
+        throw new UsageError('C64 has no order: there are no --stats and no --histogram of it');
+      }
+      const stats = all === undefined ? undefined : statisticsOf(all, signal);
+      const histogram =
+        hasHistogram && all !== undefined && stats !== undefined
+          ? histogramOf(all, stats, BINS, signal)
+          : undefined;
+      const elements = shape.reduce((product, length) => product * length, 1);
+      const result: ShowResult = {
+        ...{ source, name, dtype, shape, text },
+        byteLength: Math.ceil((elements * DTYPES[dtype].bits) / 8),
+        ...(options['stats'] === true && stats !== undefined ? { stats } : {}),
+        ...(histogram === undefined ? {} : { histogram }),
+      };
+      printResult(context, options, result, linesOf);
+      return 'done';
+    } finally {
+      closeSource(opened);
+    }
+  },
+};

@@ -1,0 +1,108 @@
+/** How far the values of two tensors of one shape are apart. */
+
+import { Buffer } from 'node:buffer';
+import type { Tensor } from '../../index.js';
+import { isByteSized, numbersOf } from './values.js';
+
+/** Bytes or elements that are compared at a time. */
+const WINDOW = 2 ** 22;
+
+/** Of C64 real and imaginary parts are values of their own. */
+export interface ValueDifference {
+  readonly elements: number;
+  /** How many are not equal. Two NaN are equal, and so are 0 and -0. */
+  readonly differing: number;
+  /** Of those that are numbers in both; null when there are none. */
+  readonly maxError: number | null;
+  /** Of all values that are finite in both; null when one side is all zeros. */
+  readonly cosine: number | null;
+}
+
+/** Whether two tensors of one dtype and shape have the same bytes. */
+export function haveSameBytes(a: Tensor, b: Tensor, signal: AbortSignal): boolean {
+  const others = b.chunks({ maxByteLength: chunkLength(b) });
+  for (const chunk of a.chunks({ maxByteLength: chunkLength(a) })) {
+    signal.throwIfAborted();
+    const { value } = others.next();
+    if (Buffer.compare(chunk, value as Uint8Array) !== 0) return false;
+  }
+  return true;
+}
+
+/** A tensor may have rows that are longer than a window. */
+function chunkLength({ byteLength, shape }: Tensor): number {
+  return Math.max(WINDOW, Math.ceil(byteLength / (shape[0] || 1)));
+}
+
+/** Ranges of rows with about as many elements as a window; undefined for all at once. */
+function* rowRanges({
+  shape,
+  dtype,
+  elementCount,
+}: Tensor): Generator<[number, number] | undefined> {
+  const [rows = 1] = shape;
+  const step = Math.max(1, Math.floor((WINDOW * rows) / elementCount));
+  if (!isByteSized(dtype) || shape.length === 0 || step >= rows) {
+    yield undefined;
+    return;
+  }
+  for (let begin = 0; begin < rows; begin += step) yield [begin, Math.min(rows, begin + step)];
+}
+
+function isBigInteger({ dtype }: Tensor): boolean {
+  return dtype === 'I64' || dtype === 'U64';
+}
+
+/** Compares the values, whatever the dtypes. */
+export function compareValues(a: Tensor, b: Tensor, signal: AbortSignal): ValueDifference {
+  let [elements, differing, compared, maxError] = [0, 0, 0, 0];
+  let [dot, squaresA, squaresB] = [0, 0, 0];
+  const areBig = isBigInteger(a) && isBigInteger(b);
+  // Both are cut alike: at rows that are whole bytes in both.
+  const cut = isByteSized(b.dtype) ? a : b;
+  for (const range of a.elementCount === 0 ? [] : rowRanges(cut)) {
+    signal.throwIfAborted();
+    const partA = range === undefined ? a : (a.slice(range) as Tensor);
+    const partB = range === undefined ? b : (b.slice(range) as Tensor);
+    const x = numbersOf(partA);
+    const y = numbersOf(partB);
+    elements += x.length;
+    for (let i = 0; i < x.length; i++) {
+      const p = x[i] as number;
+      const q = y[i] as number;
+      if (p !== q && !(p !== p && q !== q)) differing++;
+      const error = Math.abs(p - q);
+      // Not for NaN, nor for two infinities, which are equal.
+      if (error === error) {
+        compared++;
+        if (error > maxError) maxError = error;
+      }
+      if (Number.isFinite(p) && Number.isFinite(q)) {
+        dot += p * q;
+        squaresA += p * p;
+        squaresB += q * q;
+      }
+    }
+    // Rounded to doubles, different integers of 64 bits can be equal.
+    if (areBig) differing += hiddenDifferences(partA, partB, x, y);
+  }
+  const norms = Math.sqrt(squaresA) * Math.sqrt(squaresB);
+  return {
+    ...{ elements, differing, maxError: compared === 0 ? null : maxError },
+    cosine: norms === 0 ? null : Math.min(1, Math.max(-1, dot / norms)),
+  };
+}
+
+function hiddenDifferences(
+  a: Tensor,
+  b: Tensor,
+  x: ArrayLike<number>,
+  y: ArrayLike<number>,
+): number {
+  const [exactA, exactB] = [a.data, b.data] as unknown as [BigInt64Array, BigInt64Array];
+  let count = 0;
+  for (let i = 0; i < x.length; i++) {
+    if (x[i] === y[i] && exactA[i] !== exactB[i]) count++;
+  }
+  return count;
+}

@@ -1,0 +1,55 @@
+/** One tensor, or a part of it, of whatever holds tensors. */
+
+import { ForeignFormatError, type SliceIndex, type Tensor } from '../../index.js';
+import type { OpenedSource } from './open-source.js';
+
+/** A tensor whose parts can be had. */
+export interface FoundTensor {
+  readonly dtype: Tensor['dtype'];
+  readonly shape: readonly number[];
+  slice(index: readonly SliceIndex[]): Promise<Tensor>;
+}
+
+/**
+ * Finds a tensor. Of a remote one only what is sliced is fetched.
+ *
+ * @throws TensorNotFoundError; ForeignFormatError for a source whose tensors cannot be read
+ */
+export async function findTensor(
+  opened: OpenedSource,
+  name: string,
+  signal: AbortSignal,
+): Promise<FoundTensor> {
+  if (opened.kind === 'remote') {
+    const { checkpoint } = opened;
+    const { dtype, shape } = await checkpoint.info(name, { signal });
+    const slice = (index: readonly SliceIndex[]): Promise<Tensor> =>
+      index.length === 0
+        ? checkpoint.getTensor(name, { signal })
+        : checkpoint.getSlice(name, ...index, { signal });
+    return { dtype, shape, slice };
+  }
+  if (opened.kind === 'local' || 'file' in opened) {
+    const holder = opened.kind === 'local' ? opened.checkpoint : opened.file;
+    const tensor = holder.getTensor(name);
+    const { dtype, shape } = tensor;
+    const slice = async (index: readonly SliceIndex[]): Promise<Tensor> =>
+      index.length === 0 ? tensor : (tensor.slice(...index) as Tensor);
+    return { dtype, shape, slice };
+  }
+  throw unreadable(opened);
+}
+
+/** Names of all tensors, in the order of their bytes where that is known without requests. */
+export function namesOf(opened: OpenedSource): string[] {
+  if (opened.kind === 'remote') return opened.checkpoint.keys();
+  if (opened.kind === 'local') return opened.checkpoint.offsetKeys();
+  if ('file' in opened) return opened.file.offsetKeys();
+  throw unreadable(opened);
+}
+
+function unreadable({ kind }: OpenedSource): ForeignFormatError {
+  const found = kind === 'gguf' ? 'a GGUF file' : 'a pipeline of several models';
+  const message = `expected a file or checkpoint whose tensors can be read, found ${found}`;
+  return new ForeignFormatError('SAFETENSORS_FOREIGN_FORMAT', message);
+}

@@ -1,0 +1,90 @@
+/** What the values of a tensor are like, as a whole. */
+
+import type { Tensor } from '../../index.js';
+import { numbersOf, windowsOf } from './values.js';
+
+/** Numbers that are not finite are counted, and not part of the others; those are null when there are none. */
+export interface Statistics {
+  readonly elements: number;
+  readonly min: number | null;
+  readonly max: number | null;
+  readonly mean: number | null;
+  /** Of all values, not an estimate: divided by their number. */
+  readonly std: number | null;
+  readonly nan: number;
+  readonly infinite: number;
+  readonly zero: number;
+}
+
+/** Counts of values in ranges of one width. */
+export interface Histogram {
+  readonly min: number;
+  readonly max: number;
+  readonly counts: readonly number[];
+}
+
+/** One pass; the variance by Welford's method for groups, which does not cancel. */
+export function statisticsOf(tensor: Tensor, signal: AbortSignal): Statistics {
+  let [elements, finite, nan, zero, mean, squares] = [0, 0, 0, 0, 0, 0];
+  let [min, max] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  for (const window of windowsOf(tensor)) {
+    signal.throwIfAborted();
+    const values = numbersOf(window);
+    let count = 0;
+    let sum = 0;
+    for (let i = 0; i < values.length; i++) {
+      const value = values[i] as number;
+      if (value === 0) zero++;
+      if (Number.isFinite(value)) {
+        count++;
+        sum += value;
+        if (value < min) min = value;
+        if (value > max) max = value;
+      } else if (value !== value) nan++;
+    }
+    elements += values.length;
+    if (count === 0) continue;
+    const own = sum / count;
+    let ownSquares = 0;
+    for (let i = 0; i < values.length; i++) {
+      const value = values[i] as number;
+      if (Number.isFinite(value)) ownSquares += (value - own) ** 2;
+    }
+    const all = finite + count;
+    squares += ownSquares + ((own - mean) ** 2 * finite * count) / all;
+    mean += ((own - mean) * count) / all;
+    finite = all;
+  }
+  const known = finite > 0;
+  return {
+    elements,
+    min: known ? min : null,
+    max: known ? max : null,
+    mean: known ? mean : null,
+    std: known ? Math.sqrt(squares / finite) : null,
+    ...{ nan, infinite: elements - finite - nan, zero },
+  };
+}
+
+/** Null when no value is finite. */
+export function histogramOf(
+  tensor: Tensor,
+  { min, max }: Pick<Statistics, 'min' | 'max'>,
+  bins: number,
+  signal: AbortSignal,
+): Histogram | null {
+  if (min === null || max === null) return null;
+  const counts = new Array<number>(bins).fill(0);
+  const scale = bins / (max - min);
+  for (const window of windowsOf(tensor)) {
+    signal.throwIfAborted();
+    const values = numbersOf(window);
+    for (let i = 0; i < values.length; i++) {
+      const value = values[i] as number;
+      if (!Number.isFinite(value)) continue;
+      const bin = max === min ? 0 : Math.min(bins - 1, Math.floor((value - min) * scale));
+      counts[bin] = (counts[bin] as number) + 1;
+    }
+  }
+  return { min, max, counts };
+}

@@ -1,0 +1,96 @@
+/** Values of tensors as numbers, and which of them are shown. */
+
+import { DTYPES, type Dtype, fromFloat32, type Tensor } from '../../index.js';
+import {
+  complexTexts,
+  FLOAT32_FORM,
+  FLOAT64_FORM,
+  type FloatForm,
+  floatTexts,
+  scalarText,
+} from '../output/float-text.js';
+
+const INTEGERS: readonly Dtype[] = ['U8', 'I8', 'I16', 'U16', 'I32', 'U32', 'I64', 'U64'];
+
+/** Elements that are converted at a time. */
+const WINDOW_ELEMENTS = 2 ** 22;
+
+function float16Bits(value: number): number {
+  return fromFloat32(Float32Array.of(value), 'F16')[0] as number;
+}
+
+const FLOAT16_FORM: FloatForm = {
+  isSame: (a, b) => float16Bits(a) === float16Bits(b),
+  large: 1e3,
+  largeScalar: 1e3,
+};
+
+/** NumPy has no form for the others: they are shown as the float32 that they become. */
+function formOf(dtype: Dtype): FloatForm {
+  if (dtype === 'F64') return FLOAT64_FORM;
+  return dtype === 'F16' ? FLOAT16_FORM : FLOAT32_FORM;
+}
+
+/** Whether its elements are whole numbers. */
+export function isInteger(dtype: Dtype): boolean {
+  return INTEGERS.includes(dtype);
+}
+
+/** The values; of C64 real and imaginary parts in turn. Integers of 64 bits are rounded. */
+export function numbersOf(tensor: Tensor): ArrayLike<number> {
+  const { dtype } = tensor;
+  if (dtype === 'I64' || dtype === 'U64') return Float64Array.from(tensor.data as never, Number);
+  const isPlain = isInteger(dtype) || dtype === 'BOOL' || dtype === 'F64';
+  if (isPlain || dtype === 'F32' || dtype === 'C64') return tensor.data as ArrayLike<number>;
+  return tensor.toFloat32();
+}
+
+/** The elements of parts of one tensor as numpy prints them, in one form for all. */
+export function textsOf(parts: readonly Tensor[]): string[][] {
+  const lengths = parts.map(({ elementCount }) => elementCount);
+  const texts = formatted(parts);
+  let begin = 0;
+  return lengths.map((length) => {
+    begin += length;
+    return texts.slice(begin - length, begin);
+  });
+}
+
+function formatted(parts: readonly Tensor[]): string[] {
+  const [{ dtype, shape }] = parts as readonly [Tensor];
+  if (isInteger(dtype)) {
+    return aligned(parts.flatMap(({ data }) => Array.from(data as ArrayLike<unknown>, String)));
+  }
+  const numbers = parts.flatMap((part) => Array.from(numbersOf(part)));
+  if (dtype === 'BOOL') {
+    const width = shape.length === 0 ? 0 : 'False'.length;
+    return numbers.map((value) => (value === 0 ? 'False' : 'True').padStart(width));
+  }
+  const form = formOf(dtype);
+  if (dtype === 'C64') return complexTexts(numbers, form);
+  return shape.length === 0 ? [scalarText(numbers[0] as number, form)] : floatTexts(numbers, form);
+}
+
+function aligned(texts: readonly string[]): string[] {
+  const width = texts.reduce((most, { length }) => Math.max(most, length), 0);
+  return texts.map((text) => text.padStart(width));
+}
+
+/** Whether a slice of it may begin anywhere: packed elements begin inside of bytes. */
+export function isByteSized(dtype: Dtype): boolean {
+  return DTYPES[dtype].bits % 8 === 0;
+}
+
+/** The tensor in windows of rows, so that converting them takes little memory. */
+export function* windowsOf(tensor: Tensor): Generator<Tensor> {
+  const { shape, dtype, elementCount } = tensor;
+  const [rows = 1] = shape;
+  const rowsAtOnce = Math.max(1, Math.floor(WINDOW_ELEMENTS / (elementCount / rows)));
+  if (elementCount === 0) return;
+  if (shape.length === 0 || !isByteSized(dtype) || rowsAtOnce >= rows) yield tensor;
+  else {
+    for (let begin = 0; begin < rows; begin += rowsAtOnce) {
+      yield tensor.slice([begin, Math.min(rows, begin + rowsAtOnce)]);
+    }
+  }
+}

@@ -1,0 +1,132 @@
+import { describe, expect, it } from 'vitest';
+import { fromFloat32, saveFileSync, type TensorInput } from '../../../src/index.js';
+import { TWO_SHARDS, writeCheckpoint } from '../../support/make-checkpoint.js';
+import { temporaryPath, writeTemporary } from '../../support/make-file.js';
+import { call, golden } from '../call.js';
+import { HOSTILE_ENTRIES, UNSAFE_OUTPUT } from '../hostile.js';
+
+type Tensors = Readonly<Record<string, TensorInput>>;
+
+function write(name: string, tensors: Tensors): string {
+  const path = temporaryPath(name);
+  saveFileSync(path, tensors as Parameters<typeof saveFileSync>[1]);
+  return path;
+}
+
+function f32(shape: readonly number[], ...values: readonly number[]): TensorInput {
+  return { dtype: 'F32', shape, data: Float32Array.from(values) };
+}
+
+function pair(): [a: string, b: string] {
+  const same = f32([2], 1, 2);
+  const a = write('a.safetensors', {
+    same,
+    gone: f32([1], 1),
+    cast: f32([2], 1, 2.5),
+    shape: f32([2, 1], 1, 2),
+    values: f32([2, 2], 1, 2, Number.NaN, 4),
+    both: f32([2], 1, 2),
+  });
+  const b = write('b.safetensors', {
+    same,
+    new: f32([1], 1),
+    cast: { dtype: 'BF16', shape: [2], data: fromFloat32(Float32Array.of(1, 2.5), 'BF16') },
+    shape: f32([2], 1, 2),
+    values: f32([2, 2], 1, 2.5, Number.NaN, -4),
+    both: { dtype: 'U8', shape: [3], data: new Uint8Array(3) },
+  });
+  return [a, b];
+}
+
+describe('diff', () => {
+  it.each([
+    ['diff', []],
+    ['diff-values', ['--values']],
+    ['diff-quick', ['--quick']],
+  ])('prints what %s has', async (name, options) => {
+    const { code, stdout, stderr } = await call(['diff', ...pair(), ...options], { columns: 80 });
+    expect([code, stderr]).toEqual([1, '']);
+    await expect(stdout).toMatchFileSnapshot(golden(name));
+  });
+
+  it('is no difference for the same tensors, in whatever files', async () => {
+    const folder = writeCheckpoint(TWO_SHARDS);
+    const one = writeTemporary(Object.values(TWO_SHARDS.shards).flat());
+    expect(await call(['diff', folder, one])).toEqual({
+      ...{ code: 0, stdout: 'no difference; 4 tensors\n', stderr: '' },
+    });
+  });
+
+  it('has the values in JSON', async () => {
+    const [a, b] = pair();
+    const { stdout } = await call(['diff', a, b, '--values', '--json']);
+    const result = JSON.parse(stdout);
+    expect(result).toMatchObject({
+      ...{ a, b, same: false, added: ['new'], removed: ['gone'], unchanged: 1 },
+    });
+    const byName = new Map(result.changed.map((one: { name: string }) => [one.name, one]));
+    expect(byName.get('cast')).toEqual({
+      ...{ name: 'cast', changed: 'dtype', dtype: ['F32', 'BF16'], shape: [[2], [2]] },
+      values: { elements: 2, differing: 0, maxError: 0, cosine: 1 },
+    });
+    expect(byName.get('values')).toMatchObject({
+      changed: 'bytes',
+      values: { elements: 4, differing: 2, maxError: 8, cosine: expect.closeTo(-0.45256, 4) },
+    });
+    expect(byName.get('both')).toMatchObject({ changed: 'dtype and shape' });
+    expect(byName.get('both')).not.toHaveProperty('values');
+  });
+
+  it('tells large integers apart, and infinity from numbers', async () => {
+    const big = (value: bigint): TensorInput => ({
+      dtype: 'I64',
+      shape: [1],
+      data: BigInt64Array.of(value),
+    });
+    const a = write('a.safetensors', { i: big(2n ** 60n), f: f32([2], Infinity, 0) });
+    const b = write('b.safetensors', { i: big(2n ** 60n + 1n), f: f32([2], 1, 0) });
+    const { changed } = JSON.parse((await call(['diff', a, b, '--values', '--json'])).stdout);
+    expect(changed.map(({ values }: { values: object }) => values)).toEqual(
+      expect.arrayContaining([
+        { elements: 1, differing: 1, maxError: 0, cosine: 1 },
+        { elements: 2, differing: 1, maxError: 'Infinity', cosine: null },
+      ]),
+    );
+  });
+
+  it('compares in windows as it does at once', async () => {
+    const length = 3 * 2 ** 21;
+    const values = (factor: number): Float32Array =>
+      Float32Array.from({ length }, (_, i) => (i % 7) * (i > length / 2 ? factor : 1));
+    const tensor = (factor: number): TensorInput => ({
+      ...{ dtype: 'F32', shape: [length / 4, 4], data: values(factor) },
+    });
+    const a = write('a.safetensors', { t: tensor(1) });
+    const b = write('b.safetensors', { t: tensor(2) });
+    const { changed } = JSON.parse((await call(['diff', a, b, '--values', '--json'])).stdout);
+    const [x, y] = [values(1), values(2)];
+    const dot = (p: Float32Array, q: Float32Array): number =>
+      p.reduce((sum, value, i) => sum + value * (q[i] as number), 0);
+    expect(changed[0].values).toEqual({
+      elements: length,
+      differing: x.reduce((count, value, i) => count + Number(value !== y[i]), 0),
+      maxError: 6,
+      cosine: expect.closeTo(dot(x, y) / Math.sqrt(dot(x, x) * dot(y, y)), 9),
+    });
+  });
+
+  it('shows hostile names harmlessly', async () => {
+    const a = writeTemporary(HOSTILE_ENTRIES);
+    const b = write('b.safetensors', { x: f32([1], 1) });
+    for (const options of [[], ['--json']]) {
+      const { stdout } = await call(['diff', a, b, ...options]);
+      expect(UNSAFE_OUTPUT.exec(stdout)).toBeNull();
+    }
+  });
+
+  it('is wrong use with --quick and --values, and an error for what has no tensors', async () => {
+    expect((await call(['diff', ...pair(), '--quick', '--values'])).code).toBe(2);
+    const [a] = pair();
+    expect((await call(['diff', a, `${a}.missing`])).code).toBe(1);
+  });
+});

@@ -7,12 +7,10 @@ import { type Column, factLines, tableLines } from '../output/table.js';
 import { type TreeNode, treeOf } from '../output/tree.js';
 import { visible } from '../output/visible.js';
 import { cutEnd } from '../output/width.js';
-import { listForeign } from '../sources/foreign-listing.js';
-import { listGguf } from '../sources/gguf.js';
 import { globTest } from '../sources/glob.js';
+import { listSource } from '../sources/list-source.js';
 import type { ListedCounts, ListedFile, ListedTensor, Listing } from '../sources/listing.js';
-import { closeSource, type OpenedSource, openSource } from '../sources/open-source.js';
-import { listCheckpoint, listRemote } from '../sources/safetensors-listing.js';
+import { closeSource, openSource } from '../sources/open-source.js';
 import { type Command, printResult, requireChoice } from './command.js';
 
 /** Dtypes that torch had not from the start, and since when it has them. */
@@ -127,17 +125,6 @@ function modelResult(listing: Listing, view: View): ModelResult {
   };
 }
 
-async function listingOf(
-  opened: Exclude<OpenedSource, { kind: 'pipeline' }>,
-  signal: AbortSignal,
-): Promise<Listing> {
-  if (opened.kind === 'gguf') return listGguf(opened.path);
-  if ('file' in opened) return listForeign(opened.file, opened.kind);
-  return opened.kind === 'local'
-    ? listCheckpoint(opened.checkpoint)
-    : await listRemote(opened.checkpoint, signal);
-}
-
 async function inspectSource(
   source: string,
   view: View,
@@ -146,11 +133,11 @@ async function inspectSource(
   const opened = await openSource(source, { signal, storage: 'read' });
   try {
     if (opened.kind !== 'pipeline') {
-      return { source, ...modelResult(await listingOf(opened, signal), view) };
+      return { source, ...modelResult(await listSource(opened, signal), view) };
     }
     const components: Record<string, ModelResult> = {};
     for (const { name, checkpoint } of opened.components) {
-      const listing = await listingOf({ kind: 'local', checkpoint }, signal);
+      const listing = await listSource({ kind: 'local', checkpoint }, signal);
       components[name] = modelResult(listing, view);
     }
     const sum = (of: 'byteLength' | 'parameters'): number =>

@@ -70,10 +70,10 @@ export function compareValues(a: Tensor, b: Tensor, signal: AbortSignal): ValueD
     for (let i = 0; i < x.length; i++) {
       const p = x[i] as number;
       const q = y[i] as number;
-      if (p !== q && !(p !== p && q !== q)) differing++;
+      if (p !== q && !(Number.isNaN(p) && Number.isNaN(q))) differing++;
       const error = Math.abs(p - q);
       // Not for NaN, nor for two infinities, which are equal.
-      if (error === error) {
+      if (!Number.isNaN(error)) {
         compared++;
         if (error > maxError) maxError = error;
       }

@@ -40,7 +40,7 @@ export function statisticsOf(tensor: Tensor, signal: AbortSignal): Statistics {
         sum += value;
         if (value < min) min = value;
         if (value > max) max = value;
-      } else if (value !== value) nan++;
+      } else if (Number.isNaN(value)) nan++;
     }
     elements += values.length;
     if (count === 0) continue;

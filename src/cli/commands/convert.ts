@@ -1,0 +1,53 @@
+/** `convert`: checkpoints of torch and arrays of NumPy to safetensors. */
+
+import { type Command, UsageError } from './command.js';
+import { requireHere } from './split.js';
+import { DRY_RUN, plan, SELECTION, SHARD_SIZE, selectionOf, write } from './written.js';
+
+export const convert: Command = {
+  summary: 'torch, NumPy or safetensors to safetensors',
+  usage: 'convert SOURCE TARGET [--dtype DTYPE] [--root KEYS]',
+  description:
+    'Converts a checkpoint of torch, an array or an archive of NumPy, or safetensors. TARGET is a path that ends in ' +
+    '.safetensors, or a folder, which gets shards and an index when it is large. Nothing of the source is run, and ' +
+    'what was written is compared with it.',
+  options: {
+    ...SELECTION,
+    ...SHARD_SIZE,
+    root: {
+      type: 'string',
+      value: 'KEYS',
+      help: 'where the state dict is in the file, such as state_dict or model.ema',
+    },
+    'unknown-globals': {
+      type: 'string',
+      value: 'placeholder',
+      help: 'converts files that name classes of other packages, too',
+    },
+    ...DRY_RUN,
+  },
+  positionals: [2, 2],
+  async run(context, [from = '', target = ''], options) {
+    const source = requireHere(from);
+    const { root, 'unknown-globals': unknown, 'max-shard-size': size } = options;
+    if (unknown !== undefined && unknown !== 'placeholder') {
+      throw new UsageError('--unknown-globals takes placeholder');
+    }
+    if (options['dry-run'] === true) {
+      const maxShardSize = typeof size === 'string' ? size : '5GB';
+      await plan(context, options, { source, target, maxShardSize });
+      return 'done';
+    }
+    const choices = {
+      ...selectionOf(options),
+      ...(typeof size === 'string' ? { maxShardSize: size } : {}),
+      ...(typeof root === 'string' ? { root: root.split('.') } : {}),
+      ...(unknown === undefined ? {} : ({ unknownGlobals: unknown } as const)),
+    };
+    const { convert: convertSource } = await import('../../convert.js');
+    await write(context, options, { source, target, label: 'converting' }, (transfer) =>
+      convertSource(source, target, { ...choices, ...transfer }),
+    );
+    return 'done';
+  },
+};

@@ -1,0 +1,94 @@
+/** `download`: remote files onto this machine. */
+
+import { bytesText, plural } from '../output/numbers.js';
+import { progressOn } from '../output/progress.js';
+import type { Style } from '../output/style.js';
+import { visible } from '../output/visible.js';
+import { type Command, printResult } from './command.js';
+import { DRY_RUN, SELECTION, SHARD_SIZE, selectionOf } from './written.js';
+
+const SHOWN_LENGTH = 200;
+
+/** What was downloaded, or would be, as `--json` has it. */
+interface DownloadResult {
+  readonly source: string;
+  /** The file or folder that was made. */
+  readonly path: string;
+  readonly dryRun: boolean;
+  readonly commit: string | null;
+  /** With `--dry-run` those with tensors alone. */
+  readonly files: readonly { readonly name: string; readonly byteLength: number | null }[];
+  readonly byteLength: number;
+  readonly receivedByteLength: number;
+  readonly presentByteLength: number;
+}
+
+function linesOf(result: DownloadResult, style: Style): readonly string[] {
+  const { path, dryRun, commit, files, byteLength } = result;
+  const { receivedByteLength, presentByteLength } = result;
+  const amounts = dryRun
+    ? 'nothing is fetched, since --dry-run is given'
+    : `${bytesText(receivedByteLength)} received, ${bytesText(presentByteLength)} were there`;
+  return [
+    `${style.bold(visible(path, SHOWN_LENGTH))}: ${plural(files.length, 'file')}, ${bytesText(byteLength)}; ${amounts}`,
+    ...(commit === null ? [] : [style.dim(`commit ${commit}`)]),
+    ...files.map(({ name, byteLength: length }) => {
+      return `  ${visible(name, SHOWN_LENGTH)}${length === null ? '' : `  ${bytesText(length)}`}`;
+    }),
+  ];
+}
+
+export const download: Command = {
+  summary: 'remote files onto this machine',
+  usage: 'download SOURCE TARGET',
+  description:
+    'Downloads a model of the Hub or of any server, with the files beside it, checked by hash, to a path, into a ' +
+    "folder, or into the Hub's cache (TARGET is then the word cache). Called again it goes on where it broke. With " +
+    '--filter or --dtype it fetches only these tensors, and writes them anew.',
+  options: { ...SELECTION, ...SHARD_SIZE, ...DRY_RUN },
+  positionals: [2, 2],
+  async run(context, [source = '', target = ''], options) {
+    const { signal, stderr } = context;
+    const remote = await import('../../remote.js');
+    if (options['dry-run'] === true) {
+      const checkpoint = await remote.openRemote(source, { signal });
+      try {
+        const byteLength = await checkpoint.byteLength;
+        const files = checkpoint.shards.map((name) => ({ name, byteLength: null }));
+        printResult<DownloadResult>(
+          context,
+          options,
+          {
+            ...{ source, path: target, dryRun: true, commit: null, files, byteLength },
+            ...{ receivedByteLength: 0, presentByteLength: 0 },
+          },
+          linesOf,
+        );
+      } finally {
+        checkpoint.close();
+      }
+      return 'done';
+    }
+    const { 'max-shard-size': maxShardSize } = options;
+    const progress = progressOn(stderr, 'downloading');
+    const { onProgress } = progress;
+    const { path, commit, files, byteLength, receivedByteLength, presentByteLength } = await remote
+      .download(source, target, {
+        ...selectionOf(options),
+        ...(typeof maxShardSize === 'string' ? { maxShardSize } : {}),
+        ...{ signal, onProgress },
+      })
+      .finally(() => progress.end());
+    printResult<DownloadResult>(
+      context,
+      options,
+      {
+        ...{ source, path, dryRun: false, commit, byteLength },
+        ...{ receivedByteLength, presentByteLength },
+        files: files.map(({ name, byteLength: length }) => ({ name, byteLength: length })),
+      },
+      linesOf,
+    );
+    return 'done';
+  },
+};

@@ -1,0 +1,72 @@
+/** `scan`: what a file with pickles would run. */
+
+import type { ScanReport } from '../../convert.js';
+import { groupedText, plural } from '../output/numbers.js';
+import type { Style } from '../output/style.js';
+import { visible } from '../output/visible.js';
+import { isRemote, localPath } from '../sources/open-source.js';
+import { type Command, printResult, UsageError } from './command.js';
+
+const SHOWN_LENGTH = 300;
+
+/** Of a kind so many lines are shown. */
+const SHOWN_LINES = 50;
+
+interface ScanResult extends ScanReport {
+  readonly source: string;
+}
+
+function limited(lines: readonly string[]): string[] {
+  const more = lines.length - SHOWN_LINES;
+  if (more <= 0) return [...lines];
+  return [...lines.slice(0, SHOWN_LINES), `and ${groupedText(more)} more, which --json lists`];
+}
+
+function where(entry: string | undefined, position: number): string {
+  return entry === undefined
+    ? `byte ${position}`
+    : `${visible(entry, SHOWN_LENGTH)}, byte ${position}`;
+}
+
+function linesOf(result: ScanResult, style: Style): readonly string[] {
+  const { source, verdict, format, pickleCount, globals, findings, problems, advice } = result;
+  const mark =
+    verdict === 'safe' ? style.bold : verdict === 'needs-code' ? style.warning : style.error;
+  const bad = globals.filter(({ kind }) => kind !== 'allowed');
+  const allowed = globals.length - bad.length;
+  return [
+    `${style.bold(visible(source))}: ${mark(verdict)}; ${visible(format)}, ${plural(pickleCount, 'pickle')}`,
+    ...limited(
+      bad.map(({ module, name, kind, entry, position }) => {
+        const global = visible(`${module}.${name}`, SHOWN_LENGTH);
+        const shown = kind === 'hostile' ? style.error(kind) : style.warning(kind);
+        return `${shown}  ${global}  (${where(entry, position)})`;
+      }),
+    ),
+    ...limited(
+      findings.map(({ kind, message, entry, position }) => {
+        return `${style.warning(kind)}  ${visible(message, SHOWN_LENGTH)}  (${where(entry, position)})`;
+      }),
+    ),
+    ...limited(problems.map((text) => style.error(visible(text, SHOWN_LENGTH)))),
+    ...(allowed === 0 ? [] : [style.dim(`${plural(allowed, 'global')} of torch's own list`)]),
+    ...(advice === undefined ? [] : [visible(advice, SHOWN_LENGTH)]),
+  ];
+}
+
+export const scan: Command = {
+  summary: 'what a file with pickles would run',
+  usage: 'scan FILE',
+  description:
+    'Lists the classes and functions that the pickles of a checkpoint of torch, of an array or an archive of NumPy ' +
+    'name, and what is odd about the file. Nothing is run. Exit code 1 unless the verdict is safe.',
+  options: {},
+  positionals: [1, 1],
+  async run(context, [source = ''], options) {
+    if (isRemote(source)) throw new UsageError('expected a file of this machine');
+    const { scanPickle } = await import('../../convert.js');
+    const result: ScanResult = { source, ...scanPickle(localPath(source)) };
+    printResult(context, options, result, linesOf);
+    return result.verdict === 'safe' ? 'done' : 'no';
+  },
+};

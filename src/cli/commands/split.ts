@@ -1,0 +1,73 @@
+/** `split` and `merge`: a checkpoint in files of another size. */
+
+import { reshard } from '../../index.js';
+import { isRemote, localPath } from '../sources/open-source.js';
+import { type Command, type CommandOptions, UsageError } from './command.js';
+import { DRY_RUN, ONE_FILE, plan, SELECTION, SHARD_SIZE, selectionOf, write } from './written.js';
+
+const OTHER_FILES: CommandOptions = {
+  'copy-other-files': { type: 'boolean', help: 'config, tokenizer and other files, too' },
+};
+
+/** What can be read where it is. */
+export function requireHere(source: string): string {
+  if (!isRemote(source)) return localPath(source);
+  throw new UsageError('expected a source of this machine: download it first');
+}
+
+export const split: Command = {
+  summary: 'writes a checkpoint in several files',
+  usage: 'split SOURCE FOLDER [--max-shard-size SIZE]',
+  description:
+    'Writes the tensors into a folder, in files of at most that many bytes and an index, as the libraries of the ' +
+    'Hub do. The folder may be that of the source: the new files replace the old ones.',
+  options: { ...SHARD_SIZE, ...SELECTION, ...OTHER_FILES, ...DRY_RUN },
+  positionals: [2, 2],
+  async run(context, [from = '', target = ''], options) {
+    const source = requireHere(from);
+    const { 'max-shard-size': size } = options;
+    const maxShardSize = typeof size === 'string' ? size : '5GB';
+    if (options['dry-run'] === true) await plan(context, options, { source, target, maxShardSize });
+    else {
+      const copyOtherFiles = options['copy-other-files'] === true;
+      const choices = { ...selectionOf(options), maxShardSize, copyOtherFiles };
+      await write(context, options, { source, target, label: 'writing' }, (transfer) =>
+        reshard(source, target, { ...choices, ...transfer }),
+      );
+    }
+    return 'done';
+  },
+};
+
+export const merge: Command = {
+  summary: 'writes a checkpoint in one file',
+  usage: 'merge SOURCE TARGET',
+  description:
+    'Writes all tensors of a checkpoint into one file: TARGET is a path that ends in .safetensors, or a folder, ' +
+    'which gets model.safetensors.',
+  options: { ...SELECTION, ...OTHER_FILES, ...DRY_RUN },
+  positionals: [2, 2],
+  async run(context, [from = '', target = ''], options) {
+    const source = requireHere(from);
+    const isFile = target.endsWith('.safetensors');
+    const copyOtherFiles = options['copy-other-files'] === true;
+    if (isFile && copyOtherFiles) throw new UsageError('other files are copied into a folder only');
+    if (options['dry-run'] === true) {
+      await plan(context, options, { source, target, maxShardSize: ONE_FILE });
+      return 'done';
+    }
+    await write(context, options, { source, target, label: 'writing' }, async (transfer) => {
+      const choices = { ...selectionOf(options), ...transfer };
+      if (!isFile) {
+        return await reshard(source, target, {
+          ...choices,
+          maxShardSize: ONE_FILE,
+          copyOtherFiles,
+        });
+      }
+      const { convert } = await import('../../convert.js');
+      return await convert(source, target, choices);
+    });
+    return 'done';
+  },
+};

@@ -1,0 +1,173 @@
+/** What the commands that write checkpoints have in common: options, plans, and saying what was written. */
+
+import {
+  type CastTarget,
+  DTYPES,
+  splitStateDictIntoShards,
+  type WrittenCheckpoint,
+} from '../../index.js';
+import { bytesText, plural } from '../output/numbers.js';
+import { progressOn } from '../output/progress.js';
+import { visible } from '../output/visible.js';
+import { globTest } from '../sources/glob.js';
+import { listSource } from '../sources/list-source.js';
+import { elementsOf, type ListedTensor } from '../sources/listing.js';
+import { closeSource, openSource } from '../sources/open-source.js';
+import {
+  type CommandContext,
+  type CommandOptions,
+  type OptionValues,
+  printResult,
+  requireChoice,
+  UsageError,
+} from './command.js';
+
+const CAST_SOURCES: readonly string[] = ['F32', 'F64', 'F16', 'BF16'];
+const CAST_TARGETS: readonly CastTarget[] = ['F32', 'F16', 'BF16', 'F8_E4M3', 'F8_E5M2'];
+
+const SHOWN_LENGTH = 200;
+
+/** A file of its own for everything. */
+export const ONE_FILE: number = Number.POSITIVE_INFINITY;
+
+export const SELECTION: CommandOptions = {
+  filter: { type: 'string', value: 'GLOB', help: "only tensors so named, such as '*.mlp.*'" },
+  dtype: {
+    type: 'string',
+    value: 'DTYPE',
+    help: 'casts floating-point tensors to F32, F16, BF16, F8_E4M3 or F8_E5M2',
+  },
+};
+
+export const SHARD_SIZE: CommandOptions = {
+  'max-shard-size': { type: 'string', value: 'SIZE', help: "such as '5GB', the default" },
+};
+
+export const DRY_RUN: CommandOptions = {
+  'dry-run': { type: 'boolean', help: 'only say what would be written' },
+};
+
+/** The tensors that the options choose. */
+export function selectionOf(options: OptionValues): {
+  names?: (name: string) => boolean;
+  dtype?: CastTarget;
+} {
+  const { filter, dtype } = options;
+  return {
+    ...(typeof filter === 'string' ? { names: globTest(filter) } : {}),
+    ...(dtype === undefined ? {} : { dtype: requireChoice('dtype', dtype, CAST_TARGETS) }),
+  };
+}
+
+/** What was written, or would be, as `--json` has it. */
+export interface WrittenResult {
+  readonly source: string;
+  readonly target: string;
+  readonly dryRun: boolean;
+  readonly files: readonly string[];
+  readonly index: string | null;
+  /** Length of all tensors. */
+  readonly byteLength: number;
+  /** Names of files of an earlier checkpoint that were deleted. */
+  readonly deleted: readonly string[];
+  /** How many tensors were cast; with `--dry-run` the same. */
+  readonly castCount: number;
+  /** By tensor, how many elements became infinite. */
+  readonly overflowed: Readonly<Record<string, number>>;
+}
+
+/** Does the work with progress, and prints what comes of it. */
+export async function write(
+  context: CommandContext,
+  options: OptionValues,
+  { source, target, label }: { source: string; target: string; label: string },
+  work: (transfer: {
+    signal: AbortSignal;
+    onProgress: ReturnType<typeof progressOn>['onProgress'];
+  }) => Promise<
+    WrittenCheckpoint & {
+      readonly cast: readonly string[];
+      readonly overflowed: ReadonlyMap<string, number>;
+    }
+  >,
+): Promise<void> {
+  const progress = progressOn(context.stderr, label);
+  const transfer = { signal: context.signal, onProgress: progress.onProgress };
+  const written = await work(transfer).finally(() => progress.end());
+  const { files, index, totalSize, deleted, cast, overflowed } = written;
+  printWritten(context, options, {
+    ...{ source, target, dryRun: false, files, index, deleted },
+    ...{ byteLength: totalSize, castCount: cast.length },
+    overflowed: Object.fromEntries(overflowed),
+  });
+}
+
+/** Prints what would be written; tied tensors of torch are counted once for each name. */
+export async function plan(
+  context: CommandContext,
+  options: OptionValues,
+  {
+    source,
+    target,
+    maxShardSize,
+  }: { source: string; target: string; maxShardSize: string | number },
+): Promise<void> {
+  const tensors = await chosenTensors(source, options, context.signal);
+  const { dtype } = selectionOf(options);
+  const isCast = (tensor: ListedTensor): boolean =>
+    dtype !== undefined && tensor.dtype !== dtype && CAST_SOURCES.includes(tensor.dtype);
+  const sized = tensors.map((tensor): [string, { byteLength: number }] => {
+    const { name, shape, byteLength } = tensor;
+    const cast = dtype === undefined ? 0 : Math.ceil((elementsOf(shape) * DTYPES[dtype].bits) / 8);
+    return [name, { byteLength: isCast(tensor) ? cast : byteLength }];
+  });
+  const { filenameToTensors } = splitStateDictIntoShards(sized, { maxShardSize });
+  const isFile = target.endsWith('.safetensors');
+  const files = isFile ? [target] : [...filenameToTensors.keys()];
+  printWritten(context, options, {
+    ...{ source, target, dryRun: true, files, deleted: [], overflowed: {} },
+    index: files.length > 1 ? 'model.safetensors.index.json' : null,
+    byteLength: sized.reduce((sum, [, { byteLength }]) => sum + byteLength, 0),
+    castCount: tensors.filter(isCast).length,
+  });
+}
+
+async function chosenTensors(
+  source: string,
+  options: OptionValues,
+  signal: AbortSignal,
+): Promise<readonly ListedTensor[]> {
+  const opened = await openSource(source, { signal, storage: 'read' });
+  try {
+    if (opened.kind === 'pipeline' || opened.kind === 'gguf') {
+      throw new UsageError(
+        `expected one model of safetensors, torch or NumPy, found ${opened.kind}`,
+      );
+    }
+    const { names } = selectionOf(options);
+    const { tensors } = await listSource(opened, signal);
+    return names === undefined ? tensors : tensors.filter(({ name }) => names(name));
+  } finally {
+    closeSource(opened);
+  }
+}
+
+function printWritten(context: CommandContext, options: OptionValues, result: WrittenResult): void {
+  printResult(context, options, result, (written, style) => {
+    const { target, dryRun, files, byteLength, deleted, castCount, overflowed } = written;
+    const infinite = Object.entries(overflowed);
+    const shown = (names: readonly string[]): string =>
+      names.map((name) => visible(name, SHOWN_LENGTH)).join(', ');
+    return [
+      `${style.bold(visible(target, SHOWN_LENGTH))}: ${dryRun ? 'would have ' : ''}${plural(files.length, 'file')}, ${bytesText(byteLength)} of tensors`,
+      ...files.map((name) => `  ${visible(name, SHOWN_LENGTH)}`),
+      ...(castCount === 0 ? [] : [`${plural(castCount, 'tensor')} cast`]),
+      ...infinite.map(([name, count]) =>
+        style.warning(
+          `warning: ${visible(name, SHOWN_LENGTH)}: ${plural(count, 'element')} became infinite`,
+        ),
+      ),
+      ...(deleted.length === 0 ? [] : [`deleted, of an earlier checkpoint: ${shown(deleted)}`]),
+    ];
+  });
+}

@@ -1,0 +1,100 @@
+/** `convert`, `split`, `merge` and `scan`. */
+import { existsSync, readdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
+import { temporaryPath, writeTemporary } from '../../support/make-file.js';
+import { root } from '../../support/source-tree.js';
+import { call, golden, printed } from '../call.js';
+import { LAYERED } from '../models.js';
+
+const TORCH = join(root, 'test/fixtures/torch');
+
+async function names(source: string): Promise<string[]> {
+  const { tensors } = JSON.parse(await printed(['inspect', source, '--sort', 'name', '--json']));
+  return tensors.map(({ name }: { name: string }) => name);
+}
+
+describe('split and merge', () => {
+  it('write the same tensors in other files, as they said', async () => {
+    const path = writeTemporary(LAYERED);
+    const folder = join(dirname(path), 'split');
+    const args = ['split', path, folder, '--max-shard-size', '1KB'];
+    const plan = JSON.parse(await printed([...args, '--dry-run', '--json']));
+    expect(existsSync(folder)).toBe(false);
+    const done = JSON.parse(await printed([...args, '--json']));
+    expect(done).toEqual({ ...plan, dryRun: false });
+    expect(readdirSync(folder).toSorted()).toEqual([...done.files, done.index].toSorted());
+    expect((await call(['diff', path, folder])).code).toBe(0);
+    const merged = join(dirname(path), 'merged.safetensors');
+    const text = (await printed(['merge', folder, merged])).replaceAll(dirname(path), 'DIR');
+    await expect(text).toMatchFileSnapshot(golden('merge'));
+    expect((await call(['diff', path, merged])).code).toBe(0);
+    expect((await call(['merge', folder, path, '--copy-other-files'])).code).toBe(2);
+  });
+
+  it('select and cast, and copy other files', async () => {
+    const folder = writeCheckpoint(TWO_SHARDS);
+    writeBelow(folder, 'config.json', '{}');
+    const target = temporaryPath('merged');
+    await printed(['merge', folder, target, '--filter', 'b.*', '--copy-other-files']);
+    expect(readdirSync(target).toSorted()).toEqual(['config.json', 'model.safetensors']);
+    expect(await names(target)).toEqual(['b.bias', 'b.weight']);
+    const path = writeTemporary(LAYERED);
+    const args = ['split', path, temporaryPath('cast'), '--dtype', 'F32', '--json'];
+    const plan = JSON.parse(await printed([...args, '--dry-run']));
+    expect(JSON.parse(await printed(args))).toEqual({ ...plan, dryRun: false });
+    expect(plan.castCount).toBe(7);
+  });
+});
+
+describe('convert', () => {
+  it('makes safetensors of a checkpoint of torch', async () => {
+    const target = temporaryPath('converted.safetensors');
+    const source = join(TORCH, 'zip-lightning.ckpt');
+    const plan = JSON.parse(await printed(['convert', source, target, '--dry-run', '--json']));
+    expect(existsSync(target)).toBe(false);
+    expect(plan).toMatchObject({ dryRun: true, files: [target] });
+    await printed(['convert', source, target]);
+    expect(await names(target)).toEqual(['b', 'w']);
+    const rooted = await call(['convert', source, `${target}2.safetensors`, '--root', 'nowhere']);
+    expect(rooted.code).toBe(1);
+  });
+
+  it('refuses what would run code, and leaves nothing', async () => {
+    const target = temporaryPath('evil.safetensors');
+    const { code, stderr } = await call(['convert', join(TORCH, 'evil-os-system.pt'), target]);
+    expect(code).toBe(1);
+    expect(stderr).toContain('SAFETENSORS_FORBIDDEN_GLOBAL');
+    expect(existsSync(target)).toBe(false);
+  });
+
+  it('is wrong use with a dtype that there is not', async () => {
+    for (const options of [
+      ['--dtype', 'I8'],
+      ['--unknown-globals', 'run'],
+    ]) {
+      const { code, stderr } = await call(['convert', 'x', 'y', ...options]);
+      expect(code).toBe(2);
+      expect(stderr).toContain(`${options[0]} takes`);
+    }
+  });
+});
+
+describe('scan', () => {
+  it.each([
+    ['zip-state-dict.pt', 0, 'safe'],
+    ['evil-os-system.pt', 1, 'suspicious'],
+    ['zip-truncated.pt', 1, 'malformed'],
+  ])('of %s has the exit code %i and the verdict %s', async (name, code, verdict) => {
+    const path = join(TORCH, name);
+    const called = await call(['scan', path, '--json']);
+    expect(called.code).toBe(code);
+    expect(JSON.parse(called.stdout)).toMatchObject({ source: path, verdict });
+  });
+
+  it('says where the danger is', async () => {
+    const { stdout } = await call(['scan', join(TORCH, 'evil-os-system.pt')], { columns: 80 });
+    await expect(stdout.replaceAll(TORCH, 'DIR')).toMatchFileSnapshot(golden('scan'));
+  });
+});

@@ -1,0 +1,93 @@
+/** Commands on sources that are somewhere else. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { FileServer } from '../download/file-server.js';
+import { filesOf, TWO_SHARDS, writeCheckpoint } from '../support/make-checkpoint.js';
+import { fileBytes, temporaryPath } from '../support/make-file.js';
+import { call, printed } from './call.js';
+import { LAYERED } from './models.js';
+
+const INDEX = 'model.safetensors.index.json';
+
+let server: FileServer;
+
+beforeEach(async () => {
+  server = await FileServer.start();
+  const files = new Map([...filesOf(TWO_SHARDS), ['one.safetensors', fileBytes(LAYERED)]]);
+  for (const [name, bytes] of files) server.files.set(name, { bytes, tag: `"${name}"` });
+});
+
+afterEach(async () => {
+  await server.close();
+});
+
+describe('of a server', () => {
+  it('inspect says what it says of the same files here', async () => {
+    const folder = writeCheckpoint(TWO_SHARDS);
+    const here = JSON.parse(await printed(['inspect', join(folder, INDEX), '--json']));
+    const there = JSON.parse(await printed(['inspect', server.url(INDEX), '--json']));
+    const where = { source: server.url(INDEX), path: server.url(INDEX) };
+    expect(there).toEqual({ ...here, ...where });
+  });
+
+  it('header, metadata and verify read headers alone', async () => {
+    const folder = writeCheckpoint(TWO_SHARDS);
+    expect(await printed(['header', server.url(INDEX)])).toBe(await printed(['header', folder]));
+    expect(await printed(['metadata', 'get', server.url(INDEX), 'total_size'])).toBe('34\n');
+    expect(await printed(['verify', server.url(INDEX)])).toBe(
+      'no problems; checked: headers, index\n',
+    );
+  });
+
+  it('verify finds a tensor that is not in its shard', async () => {
+    const [first = ''] = Object.keys(TWO_SHARDS.shards);
+    const bytes = fileBytes([{ name: 'embed', dtype: 'U8', shape: [4, 2] }]);
+    server.files.set(first, { bytes, tag: '"other"' });
+    const { code, stdout } = await call(['verify', server.url(INDEX)]);
+    expect(code).toBe(1);
+    expect(stdout).toContain('SAFETENSORS_INDEX_MISMATCH');
+  });
+
+  it('show fetches what it shows, and diff compares with files here', async () => {
+    const text = await printed(['show', server.url(INDEX), 'embed', '--slice', '-1']);
+    expect(text).toBe('embed  U8  [2]  2 B\n[7 8]\n');
+    const folder = writeCheckpoint(TWO_SHARDS);
+    expect((await call(['diff', server.url(INDEX), folder])).code).toBe(0);
+  });
+
+  it('download copies, and says what it would', async () => {
+    const target = temporaryPath('model.safetensors');
+    const url = server.url('one.safetensors');
+    const plan = JSON.parse(await printed(['download', url, target, '--dry-run', '--json']));
+    const { bytes } = server.files.get('one.safetensors') ?? { bytes: new Uint8Array() };
+    expect(plan).toMatchObject({ dryRun: true, path: target, byteLength: bytes.length });
+    const done = JSON.parse(await printed(['download', url, target, '--json']));
+    expect(done).toMatchObject({
+      ...{ dryRun: false, path: target, receivedByteLength: bytes.length, presentByteLength: 0 },
+    });
+    expect(readFileSync(target)).toEqual(Buffer.from(bytes));
+    const chosen = temporaryPath('chosen.safetensors');
+    await printed(['download', url, chosen, '--filter', 'model.layers.0.*', '--dtype', 'F16']);
+    const { tensors } = JSON.parse(await printed(['inspect', chosen, '--json']));
+    expect(tensors.map(({ dtype }: { dtype: string }) => dtype)).toEqual(['F16', 'F16', 'F16']);
+  });
+
+  it('what is missing is an error with its code', async () => {
+    const { code, stderr } = await call(['inspect', server.url('missing.safetensors')]);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^safetensors-mmap: SAFETENSORS_REMOTE_NOT_FOUND: .*\n$/);
+  });
+
+  it.each([
+    ['hash', []],
+    ['split', ['folder']],
+    ['merge', ['folder']],
+    ['convert', ['folder']],
+    ['scan', []],
+  ])('%s is for files of this machine', async (name, args) => {
+    const { code, stderr } = await call([name, server.url('one.safetensors'), ...args]);
+    expect(code).toBe(2);
+    expect(stderr).toContain('this machine');
+  });
+});

@@ -112,6 +112,10 @@
             ]
           }
         ],
+        [
+          "target_arch=='arm64'",
+          { "sources": ["native/cast_neon.cc", "native/convert_neon.cc"] }
+        ],
         ["target_arch=='x64'", { "dependencies": ["kernels_avx2"] }]
       ]
     }

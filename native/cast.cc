@@ -6,5 +6,8 @@ CastKernel FindCast(Dtype from, Dtype to, Level level) {
 #if defined(__x86_64__)
   if (level != Level::kPlain && HasAvx2()) return Avx2Cast(from, to);
 #endif
+#if defined(__aarch64__)
+  if (level == Level::kBest) return NeonCast(from, to);
+#endif
   return level == Level::kAvx2 ? nullptr : Casts<PlainDecode, PlainEncode>::Select(from, to);
 }

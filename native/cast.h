@@ -23,4 +23,7 @@ CastKernel FindCast(Dtype from, Dtype to, Level level);
 // x64.
 CastKernel Avx2Cast(Dtype from, Dtype to);
 
+// Kernels for NEON. Only built for arm64, where every processor has it.
+CastKernel NeonCast(Dtype from, Dtype to);
+
 #endif  // SAFETENSORS_MMAP_CAST_H_

@@ -26,6 +26,9 @@ Kernel PlainKernel(Dtype dtype) {
 
 Kernel FindKernel(Dtype dtype, Level level) {
   if (level == Level::kPlain) return PlainKernel(dtype);
+#if defined(__aarch64__)
+  if (level == Level::kBest) return NeonKernel(dtype);
+#endif
   const Kernel kernel = Avx2KernelIfPresent(dtype);
   return kernel == nullptr && level == Level::kBest ? PlainKernel(dtype) : kernel;
 }

@@ -52,4 +52,7 @@ uint32_t BitsPerValue(Dtype dtype);
 // x64.
 Kernel Avx2Kernel(Dtype dtype);
 
+// Kernels for NEON. Only built for arm64, where every processor has it.
+Kernel NeonKernel(Dtype dtype);
+
 #endif  // SAFETENSORS_MMAP_CONVERT_H_

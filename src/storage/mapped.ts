@@ -1,8 +1,11 @@
 /** A file mapped copy-on-write: every buffer is a view of the mapping; opening reads nothing. */
 
+import { closeSync } from 'node:fs';
+import process from 'node:process';
 import type { Addon, Mapping } from '../addon/load.js';
+import { FileChangedError } from '../errors/errors.js';
 import { retryWithoutDropped } from '../io/dropped-files.js';
-import type { OpenedFile, ReadBytes } from '../io/opened-file.js';
+import { type OpenedFile, openRegularFile, type ReadBytes } from '../io/opened-file.js';
 import { here, runSync } from '../io/steps.js';
 import { emptyBuffers } from './empty-buffers.js';
 import { FileBackedStorage, type FileState } from './file-backed.js';
@@ -15,6 +18,7 @@ const NANOSECONDS = 2;
 const TRUNCATED = 3;
 
 const SECOND_NS = 1_000_000_000n;
+const MILLISECOND_NS = 1_000_000n;
 
 /** Owns a mapping, which in turn owns a descriptor. */
 export class MappedStorage extends FileBackedStorage {
@@ -57,10 +61,29 @@ export class MappedStorage extends FileBackedStorage {
   }
 
   lend(): LentDescriptor {
+    // Deno's `node:fs` knows no descriptors but those that it has opened itself.
+    if (process.versions['deno'] !== undefined) return this.#openAgain();
     const addon = this.#addon;
     const duplicate = () => here(() => addon.duplicateDescriptor(this.#mapping));
     const fd = runSync(retryWithoutDropped(duplicate));
     return { fd, giveBack: () => addon.closeDescriptor(fd) };
+  }
+
+  /** Opens what the path leads to. It must still be the file that is mapped. */
+  #openAgain(): LentDescriptor {
+    this.verify();
+    const { fd, byteLength, mtimeNs } = runSync(openRegularFile(this.path, this.path));
+    const difference = mtimeNs - BigInt(this.#seconds) * SECOND_NS - BigInt(this.#nanoseconds);
+    // Deno knows milliseconds.
+    const isSameTime = difference > -MILLISECOND_NS && difference < MILLISECOND_NS;
+    if (byteLength === this.byteLength && isSameTime) {
+      return { fd, giveBack: () => closeSync(fd) };
+    }
+    closeSync(fd);
+    throw new FileChangedError(
+      'another file has taken the place of the open one; Deno cannot copy from that any more: open it again',
+      { path: this.path },
+    );
   }
 
   residentBytes(begin: number, end: number): number | null {

@@ -1,11 +1,12 @@
 // Builds the addon from native/ into prebuilds/<platform>-<arch>, where the package has it and looks for
-// it. Addons of other platforms stay there.
+// it, unless it is newer than all that it is made of: `npm run prebuild -- --all` may have made it. Addons
+// of other platforms stay there.
 //
 // Quiet unless something fails. Uses the headers that lie beside the running Node when there are
 // any, so that no download is needed.
 
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
@@ -34,10 +35,19 @@ function run(script, args) {
   process.exit(1);
 }
 
-run(packageFile('node-gyp', 'bin/node-gyp.js'), ['configure', 'build']);
-// A new file, not new bytes in the old one, which a running program may have mapped.
-const folder = join(root, 'prebuilds', `${process.platform}-${process.arch}`);
-const target = join(folder, 'safetensors-mmap.node');
-mkdirSync(folder, { recursive: true });
-rmSync(target, { force: true });
-copyFileSync(join(root, 'build/Release/safetensors-mmap.node'), target);
+const target = join(root, `prebuilds/${process.platform}-${process.arch}/safetensors-mmap.node`);
+
+/** When the newest of what the addon is made of was changed. */
+function sourcesChangedAt() {
+  const sources = readdirSync(join(root, 'native')).map((name) => join('native', name));
+  const paths = [...sources, 'binding.gyp', 'package.json'];
+  return Math.max(...paths.map((path) => statSync(join(root, path)).mtimeMs));
+}
+
+if ((statSync(target, { throwIfNoEntry: false })?.mtimeMs ?? 0) <= sourcesChangedAt()) {
+  run(packageFile('node-gyp', 'bin/node-gyp.js'), ['configure', 'build']);
+  // A new file, not new bytes in the old one, which a running program may have mapped.
+  mkdirSync(dirname(target), { recursive: true });
+  rmSync(target, { force: true });
+  copyFileSync(join(root, 'build/Release/safetensors-mmap.node'), target);
+}

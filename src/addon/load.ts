@@ -26,7 +26,7 @@ const BUNDLED = `If the program is bundled, ship the addon with it and set ${ADD
 
 const NAMED = `${ADDON_VARIABLE} has this path: copy the addon there, or unset it; see docs/bundlers.md of safetensors-mmap`;
 
-const NOT_SHIPPED = `The package has one for ${SHIPPED_PLATFORMS.join(' and ')}. Elsewhere compile it in a clone, and set ${ADDON_VARIABLE} to its path`;
+const NOT_SHIPPED = `The package has one for ${SHIPPED_PLATFORMS.join(', ')}. Elsewhere compile it in a clone, and set ${ADDON_VARIABLE} to its path`;
 
 /** Says why a file could not be loaded. */
 function explain(error: unknown, path: string): AddonUnavailable {

@@ -10,8 +10,15 @@ export const ADDON_VARIABLE = 'SAFETENSORS_MMAP_ADDON';
 /** Operating system and processor, as the folders of `prebuilds/` are called. */
 export const PLATFORM: string = `${process.platform}-${process.arch}`;
 
-/** The platforms that the package has a file for. */
-export const SHIPPED_PLATFORMS: readonly string[] = ['linux-x64'];
+/** The platforms that the package has a file for. That for Linux fits GNU's C library and musl. */
+export const SHIPPED_PLATFORMS: readonly string[] = [
+  'linux-x64',
+  'linux-arm64',
+  'darwin-x64',
+  'darwin-arm64',
+  'win32-x64',
+  'win32-arm64',
+];
 
 /**
  * The file of the package, or of a clone. Bundlers and file tracers recognise `new URL` of a literal and
@@ -19,12 +26,25 @@ export const SHIPPED_PLATFORMS: readonly string[] = ['linux-x64'];
  * names a file that the package ships, and every file that it ships has one.
  */
 function shippedFile(): URL {
-  if (PLATFORM === 'linux-x64') {
-    return new URL('../../prebuilds/linux-x64/safetensors-mmap.node', import.meta.url);
+  switch (PLATFORM) {
+    case 'linux-x64':
+      return new URL('../../prebuilds/linux-x64/safetensors-mmap.node', import.meta.url);
+    case 'linux-arm64':
+      return new URL('../../prebuilds/linux-arm64/safetensors-mmap.node', import.meta.url);
+    case 'darwin-x64':
+      return new URL('../../prebuilds/darwin-x64/safetensors-mmap.node', import.meta.url);
+    case 'darwin-arm64':
+      return new URL('../../prebuilds/darwin-arm64/safetensors-mmap.node', import.meta.url);
+    case 'win32-x64':
+      return new URL('../../prebuilds/win32-x64/safetensors-mmap.node', import.meta.url);
+    case 'win32-arm64':
+      return new URL('../../prebuilds/win32-arm64/safetensors-mmap.node', import.meta.url);
+    default: {
+      // Compiled in a clone, for a platform that the package has no file for. Not for bundlers.
+      const here = import.meta.url;
+      return new URL(`../../prebuilds/${PLATFORM}/safetensors-mmap.node`, here);
+    }
   }
-  // Compiled in a clone, for a platform that the package has no file for. Not for bundlers.
-  const here = import.meta.url;
-  return new URL(`../../prebuilds/${PLATFORM}/safetensors-mmap.node`, here);
 }
 
 /** The file that the environment names. Deno throws where it forbids to read the environment. */

@@ -11,6 +11,8 @@ import process from 'node:process';
 export interface Pack {
   /** Path of the tarball. */
   readonly filename: string;
+  /** Length of the tarball in bytes. */
+  readonly size: number;
   readonly files: readonly { readonly path: string }[];
 }
 

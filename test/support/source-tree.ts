@@ -7,14 +7,14 @@ import ts from 'typescript';
 /** Package root, with a separator at the end. */
 export const root: string = fileURLToPath(new URL('../..', import.meta.url));
 
-const NOT_OURS = new Set(['.git', 'node_modules', 'build', 'lib', 'prebuilds', '__pycache__']);
+const NOT_OURS = new Set(['.git', 'node_modules', 'build', 'lib', '__pycache__']);
 
 /** Files below a folder of the package, as paths from the root with `/`; [] when it is absent. */
 export function filesBelow(folder: string): string[] {
   const found: string[] = [];
   const visit = (path: string): void => {
     for (const entry of readdirSync(path, { withFileTypes: true })) {
-      if (NOT_OURS.has(entry.name)) continue;
+      if (NOT_OURS.has(entry.name) || entry.name.endsWith('.node')) continue;
       const child = join(path, entry.name);
       if (entry.isDirectory() && !isHidden(entry.name)) visit(child);
       else if (entry.isFile()) found.push(relative(root, child).split(sep).join('/'));

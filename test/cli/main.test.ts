@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, expect, it } from 'vitest';
-import { type Entry, writeTemporary } from '../support/make-file.js';
+import { type Entry, writeSparse, writeTemporary } from '../support/make-file.js';
 import { root } from '../support/source-tree.js';
 import { printed } from './call.js';
 import { LAYERED } from './models.js';
@@ -73,6 +73,26 @@ describe.runIf(hasScript)('on a terminal', () => {
     const path = writeTemporary(LAYERED);
     const text = onTerminal(columns, ['inspect', path], {});
     expect(text).toBe(await printed(['inspect', path], { columns, hasColors: true }));
+  });
+
+  it('it shows progress, and SIGINT ends it', async () => {
+    const path = writeSparse(6 * 2 ** 30);
+    const child = spawn('script', ['-qec', 'exec "$NODE" "$PROGRAM" hash "$FILE"', '/dev/null'], {
+      env: {
+        ...{ PATH: process.env['PATH'], TERM: 'xterm-256color' },
+        ...{ NODE: process.execPath, PROGRAM, FILE: path },
+      },
+    });
+    const code = new Promise((resolve) => child.on('close', resolve));
+    let text = '';
+    child.stdout.setEncoding('utf8').on('data', (more: string) => {
+      text += more;
+      // What the terminal sends to the program as SIGINT.
+      if (text.includes(' left')) child.stdin.write('\x03');
+    });
+    expect(await code).toBe(130);
+    expect(text).toMatch(/hashing {2}\S* +\d+\.?\d* [MG]B of 6\.44 GB, \S+ [MG]B\/s, .* left/);
+    expect(text).not.toContain('SHA-256');
   });
 
   it('it has no colours with NO_COLOR, nor with TERM=dumb', async () => {

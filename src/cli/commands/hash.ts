@@ -132,7 +132,7 @@ function fileLines(file: HashedFile, style: Style): string[] {
         ['AutoV3', autoV3],
         ['modelspec', modelspec],
         ['sshs', sshs],
-        ['CRC32', crc32 ?? 'not in this version of Node'],
+        ['CRC32', crc32 ?? 'not in this runtime'],
       ],
       style.dim,
     ),

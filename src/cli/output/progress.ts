@@ -7,6 +7,9 @@ import { cutEnd } from './width.js';
 
 /** Work that is done by then shows nothing. */
 const SILENT_MS = 1000;
+/** Often enough to be read. */
+const INTERVAL_MS = 100;
+
 const BAR_WIDTH = 20;
 
 const CLEAR_LINE = '\r\x1b[K';
@@ -36,11 +39,14 @@ export function progressOn(
 ): Progress {
   const begun = now();
   let isShown = false;
+  let shownAt = Number.NEGATIVE_INFINITY;
   return {
     onProgress({ bytes, totalBytes }) {
       const milliseconds = now() - begun;
       if (output.columns === null || milliseconds < SILENT_MS || totalBytes === 0) return;
+      if (milliseconds - shownAt < INTERVAL_MS) return;
       isShown = true;
+      shownAt = milliseconds;
       const share = bytes / totalBytes;
       const rate = (bytes / milliseconds) * 1000;
       const left = bytes === 0 ? '' : `, ${timeText((totalBytes - bytes) / rate)} left`;

@@ -29,7 +29,7 @@ export interface FileHashes {
   /** Of the bytes behind the header. */
   readonly dataSha256: string;
   readonly autoV1: string;
-  /** Eight digits; null on a Node without `zlib.crc32`. */
+  /** Eight digits; null on a runtime without `zlib.crc32`. */
   readonly crc32: string | null;
   /** Of the ranges, by their names. */
   readonly ranges: ReadonlyMap<string, string>;
@@ -40,8 +40,12 @@ export interface HashOptions {
   readonly onBytes: (byteLength: number) => void;
 }
 
-/** Since Node 22.2. */
-const crc32 = (zlib as { crc32?: (data: Uint8Array, before: number) => number }).crc32;
+type Crc32 = (data: Uint8Array, before: number) => number;
+
+/** Asked when it is needed: loading the module takes 4 ms, of every command. Other runtimes may lack it. */
+function findCrc32(): Crc32 | undefined {
+  return (zlib as { crc32?: Crc32 }).crc32;
+}
 
 /** The program of the thread that hashes what is behind the header. It is text: the package is one file. */
 const DATA_HASHER = `
@@ -87,6 +91,7 @@ export async function hashFile(
     ownThread?.catch(() => {});
     const data = isLong ? undefined : createHash('sha256');
     const byRange = new RangeHashes(ranges);
+    const crc32 = findCrc32();
     let crc = 0;
     let at = 0;
     const buffers = [new Uint8Array(PIECE_BYTE_LENGTH), new Uint8Array(PIECE_BYTE_LENGTH)];

@@ -48,6 +48,22 @@ describe('split and merge', () => {
   });
 });
 
+describe('a signal', () => {
+  it('ends a command that writes, which leaves nothing behind', async () => {
+    const path = writeTemporary(LAYERED);
+    const folder = temporaryPath('split');
+    const ending = new AbortController();
+    const calling = call(
+      ['split', path, folder, '--max-shard-size', '1KB'],
+      undefined,
+      ending.signal,
+    );
+    ending.abort();
+    expect(await calling).toEqual({ code: 1, stdout: '', stderr: '' });
+    expect(existsSync(folder) ? readdirSync(folder) : []).toEqual([]);
+  });
+});
+
 describe('convert', () => {
   it('makes safetensors of a checkpoint of torch', async () => {
     const target = temporaryPath('converted.safetensors');

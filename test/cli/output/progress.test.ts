@@ -14,6 +14,7 @@ function shown(columns: number | null): string {
   for (const [at, bytes] of [
     [500, 1e6],
     [2000, 5e6],
+    [2050, 6e6],
     [10_000, 1e9],
   ] as const) {
     now = at;

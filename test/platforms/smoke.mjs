@@ -31,7 +31,7 @@ const { versions } = process;
 const runtime =
   ['bun', 'deno'].flatMap((name) => (versions[name] ? [`${name} ${versions[name]}`] : []))[0] ??
   `node ${versions.node}`;
-const collectGarbage = globalThis.gc ?? globalThis.Bun?.gc;
+const collectGarbage = globalThis.Bun ? () => globalThis.Bun.gc(true) : globalThis.gc;
 const isLinux = process.platform === 'linux';
 
 const values = Float32Array.from({ length: 4096 }, (_, i) => i / 8 - 100);
@@ -85,7 +85,7 @@ function mappingsOf(folder) {
 
 async function collect() {
   for (let round = 0; round < 20; round++) {
-    collectGarbage(true);
+    collectGarbage();
     await sleep(5);
   }
 }
@@ -285,19 +285,22 @@ if (isLinux && !process.argv.includes('--without-guard')) {
 if (isLinux && collectGarbage !== undefined) {
   checks['leaves no mapping of 1 000 files that were opened and dropped'] = async (folder) => {
     const paths = Array.from({ length: 10 }, (_, i) => makeFile(folder, `${i}.safetensors`));
-    const open = (path) => {
-      const file = safeOpen(path);
-      equal(file.getTensor('values').data[8], values[8]);
-      return file;
+    // A function of its own: the asynchronous one would keep its last file.
+    const openSome = () => {
+      for (let i = 0; i < 100; i++) {
+        const file = safeOpen(paths[i % 10]);
+        equal(file.getTensor('values').data[8], values[8]);
+        if (i % 2) file.close();
+      }
     };
-    for (let i = 0; i < 1000; i++) {
-      const file = open(paths[i % 10]);
-      if (i % 2) file.close();
-      if (i % 100 === 99) await sleep(1);
+    for (let round = 0; round < 10; round++) {
+      openSome();
+      await sleep(1);
     }
     await collect();
-    // Engines can find the last ones where the stack or a register was.
-    ok(mappingsOf(folder) <= 20, `${mappingsOf(folder)} mappings are left`);
+    // Bun takes what lies on the stack for references.
+    const allowed = versions.bun === undefined ? 0 : 20;
+    ok(mappingsOf(folder) <= allowed, `${mappingsOf(folder)} mappings are left`);
   };
 }
 

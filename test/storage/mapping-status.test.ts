@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import process from 'node:process';
 import { beforeEach, describe, expect, test } from 'vitest';
+import { SHIPPED_PLATFORMS } from '../../src/addon/location.js';
 import { type MappingStatus, mappingStatus } from '../../src/index.js';
 import { writeTemporary } from '../support/make-file.js';
 import { type ChildOptions, measureInChild } from '../support/run-child.js';
@@ -119,6 +120,20 @@ describe('without one', () => {
       /^SAFETENSORS_MMAP_ADDON has this/,
     );
   });
+
+  const here = `${process.platform}-${process.arch}`;
+
+  test.each(SHIPPED_PLATFORMS.filter((platform) => platform !== here))(
+    'on %s the file of that platform is looked for',
+    async (platform) => {
+      const [system, arch] = platform.split('-');
+      const values = `{ platform: { value: "${system}" }, arch: { value: "${arch}" } }`;
+      const preload = `Object.defineProperties(process, ${values})`;
+      const seen = await look({ flags: ['--import', `data:text/javascript,${preload}`] });
+      // A file that was made is there, and cannot be loaded here.
+      expect(JSON.stringify(seen)).toContain(`prebuilds/${platform}/safetensors-mmap.node`);
+    },
+  );
 
   test('a platform that the package has none for is told how to make one', async () => {
     const preload = 'Object.defineProperty(process, "arch", { value: "riscv64" })';

@@ -94,6 +94,9 @@ export function describeNpz(
 /** Headers of 118 bytes are usual; longer ones are read once more. */
 const USUAL_START_BYTE_LENGTH = 256;
 
+/** What so many deflated bytes can become. More bytes that became more would be padded to cost time. */
+const MAX_INFLATED_START_BYTE_LENGTH = 1032 * USUAL_START_BYTE_LENGTH;
+
 /** The first bytes of an entry, with the whole header if the entry has it. */
 function startOf(file: ByteReader, entry: ArchiveEntry, context: ErrorContext): Uint8Array {
   // Deflated bytes are hardly more than what they become, unless somebody pads them.
@@ -101,7 +104,10 @@ function startOf(file: ByteReader, entry: ArchiveEntry, context: ErrorContext): 
   let taken = Math.min(USUAL_START_BYTE_LENGTH, length);
   for (;;) {
     const bytes = file.read(entry.begin, entry.begin + taken);
-    const start = entry.method === 'stored' ? bytes : inflateStart(bytes, entry, context);
+    const start =
+      entry.method === 'stored'
+        ? bytes
+        : inflateStart(bytes, MAX_INFLATED_START_BYTE_LENGTH, entry, context);
     const end = Math.min(npyHeaderEnd(start) ?? MAX_START_BYTE_LENGTH, MAX_START_BYTE_LENGTH);
     if (start.length >= end || taken === length) return start;
     taken = Math.min(taken * 4, length);

@@ -253,7 +253,7 @@ class FileScan {
   #startOf(file: ByteReader, entry: ArchiveEntry, byteLength: number): Uint8Array {
     const stored = file.read(entry.begin, Math.min(entry.end, entry.begin + byteLength));
     if (entry.method === 'stored') return stored;
-    const start = inflateStart(stored, entry, {});
+    const start = inflateStart(stored, Math.max(this.#startsLeft, 1), entry, {});
     this.#startsLeft -= start.length;
     if (this.#startsLeft < 0) throw tooLong('the starts of its entries are', entry);
     return start;

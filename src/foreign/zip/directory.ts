@@ -25,6 +25,10 @@ const UNIX_LINK = 0xa000;
 /** Deflate writes at least one bit for 129 bytes: two for a copy of 258. */
 const MAX_DEFLATE_RATIO = 1032;
 
+/** Bytes that are not compressible cost deflate 5 for each 16 kB or more of them; flushes cost 5 more. */
+const MAX_DEFLATE_EXPANSION = 2;
+const MAX_DEFLATE_OVERHEAD = 1024;
+
 /** What deflate writes for no bytes. Some tools deflate folders. */
 const EMPTY_DEFLATED = 2;
 
@@ -169,8 +173,10 @@ function mayBe(
   byteLength: number,
 ): boolean {
   if (isFolderName(name)) return byteLength === 0 && storedByteLength <= EMPTY_DEFLATED;
+  if (method === undefined) return true;
   if (method === 'stored') return byteLength === storedByteLength;
-  return method === undefined || byteLength <= storedByteLength * MAX_DEFLATE_RATIO;
+  const most = byteLength * MAX_DEFLATE_EXPANSION + MAX_DEFLATE_OVERHEAD;
+  return byteLength <= storedByteLength * MAX_DEFLATE_RATIO && storedByteLength <= most;
 }
 
 /** Sizes and place: those without room in their fields are in the zip64 field, in this order. */

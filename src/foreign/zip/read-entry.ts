@@ -80,16 +80,27 @@ interface Inflated {
   readonly engine: { readonly bytesWritten: number };
 }
 
-/** The first bytes of a deflated entry: those that the first of its stored bytes give. */
+/**
+ * The first bytes of a deflated entry: those that the first of its stored bytes give.
+ *
+ * @throws ForeignFormatError `SAFETENSORS_FOREIGN_LIMIT` when these are more than `most`
+ */
 export function inflateStart(
   stored: Uint8Array,
+  most: number,
   entry: ArchiveEntry,
   context: ErrorContext,
 ): Uint8Array {
   try {
-    return inflateRawSync(stored, { finishFlush: constants.Z_SYNC_FLUSH });
+    const options = { finishFlush: constants.Z_SYNC_FLUSH, maxOutputLength: most };
+    return inflateRawSync(stored, options);
   } catch (cause) {
-    const message = `entry ${quoteName(entry.name)}: expected deflated bytes, found broken ones`;
-    throw new ForeignFormatError('SAFETENSORS_INVALID_ARCHIVE', message, { ...context, cause });
+    const isLong = (cause as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE';
+    const code = isLong ? 'SAFETENSORS_FOREIGN_LIMIT' : 'SAFETENSORS_INVALID_ARCHIVE';
+    const expected = isLong
+      ? `expected ${stored.length} bytes that inflate to at most ${most}, found more`
+      : 'expected deflated bytes, found broken ones';
+    const message = `entry ${quoteName(entry.name)}: ${expected}`;
+    throw new ForeignFormatError(code, message, { ...context, cause });
   }
 }

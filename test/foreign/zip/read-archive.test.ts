@@ -4,6 +4,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ForeignFormatError } from '../../../src/errors/errors.js';
 import { inspectArchive, readArchive } from '../../../src/foreign/zip/read-archive.js';
+import { writeArchive } from '../made-archive.js';
+import type { Random } from '../random.js';
 import { bytesOf, FIXTURES } from '../torch-fixtures.js';
 import { filesOf, readerOf } from './archives.js';
 
@@ -70,6 +72,20 @@ describe('fixtures', () => {
       ['directory', entry],
     ]);
     expect(outcome(bytes)).toBe('SAFETENSORS_INVALID_ARCHIVE');
+  });
+
+  test('deflated bytes that are far longer than what they become are irregular', () => {
+    const random = { pick: () => 'python', chance: () => false } as unknown as Random;
+    const file = { name: 'a', data: Buffer.alloc(1031), isDeflated: false };
+    const bytes = writeArchive([file], random);
+    const entry = bytes.indexOf(Uint8Array.of(0x50, 0x4b, 1, 2));
+    const kinds = (byteLength: number): string[] => {
+      for (const at of [8, entry + 10]) bytes.writeUInt16LE(8, at);
+      for (const at of [22, entry + 24]) bytes.writeUInt32LE(byteLength, at);
+      return inspectArchive(readerOf(bytes)).irregularities.map(({ kind }) => kind);
+    };
+    expect(kinds(4)).toEqual([]);
+    expect(kinds(3)).toEqual(['directory']);
   });
 
   test('what can be read of an irregular archive is listed beside what is wrong', () => {

@@ -93,8 +93,18 @@ test('the start of a stream gives the start of the bytes', () => {
   const stored = deflateRawSync(content);
   const entry = deflatedEntry(stored, content);
   for (const length of [1, 10, 200, 1000, stored.length]) {
-    const start = inflateStart(stored.subarray(0, length), entry, {});
+    const start = inflateStart(stored.subarray(0, length), 5000, entry, {});
     expect(Buffer.compare(start, content.subarray(0, start.length))).toBe(0);
   }
-  expect(inflateStart(stored, entry, {}).length).toBe(content.length);
+  expect(inflateStart(stored, 5000, entry, {}).length).toBe(content.length);
+});
+
+test('a start that becomes more than the most is refused, whatever nothing stands before it', () => {
+  const content = Buffer.alloc(1_000_000);
+  const nothing = Buffer.from('000000ffff'.repeat(1000), 'hex');
+  const stored = Buffer.concat([nothing, deflateRawSync(content)]);
+  const entry = deflatedEntry(stored, content);
+  const start = (most: number) => (): unknown => inflateStart(stored, most, entry, {});
+  expect(codeOf(start(1_000_000))).toBe('none');
+  expect(codeOf(start(999_999))).toBe('SAFETENSORS_FOREIGN_LIMIT');
 });

@@ -7,13 +7,13 @@ import { type ErrorContext, ForeignFormatError } from '../../errors/errors.js';
 export interface PickleLimits {
   /** Longest pickle, in bytes; 64 MiB by default: 139 000 tensors take about 30. */
   readonly maxPickleByteLength?: number | undefined;
-  /** Most opcodes; 10 million by default: a tensor takes about 35. */
+  /** Most opcodes; 6 million by default: a tensor takes 35 to 40, and a million 0.15 seconds at most. */
   readonly maxOpcodes?: number | undefined;
   /** How deep lists, tuples and dicts may nest; 500 by default: real checkpoints stay below 20. */
   readonly maxDepth?: number | undefined;
   /**
-   * Most memory for all that the pickle makes, in bytes, by estimate; 128 MiB by default, enough for
-   * 150 000 tensors.
+   * Most memory for all that the pickle makes, and again for the names, tensors and values that are made of it,
+   * in bytes, by estimate; 128 MiB by default, enough for 100 000 tensors.
    */
   readonly maxPickleMemoryByteLength?: number | undefined;
 }
@@ -24,7 +24,7 @@ export type AllPickleLimits = Readonly<Record<keyof PickleLimits, number>>;
 /** What holds for limits that are left out. */
 export const DEFAULT_PICKLE_LIMITS: AllPickleLimits = {
   maxPickleByteLength: 64 * 2 ** 20,
-  maxOpcodes: 10_000_000,
+  maxOpcodes: 6_000_000,
   maxDepth: 500,
   maxPickleMemoryByteLength: 128 * 2 ** 20,
 };

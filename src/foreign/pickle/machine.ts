@@ -14,13 +14,12 @@ import {
 } from './limits.js';
 import { readLiteral } from './literals.js';
 import { PickleMemo } from './memo.js';
-import { COST, costOfCopy } from './memory-costs.js';
+import { COST, costOfCopy, costOfLiteral } from './memory-costs.js';
 import * as op from './opcodes.js';
 import { readProtocol } from './protocol.js';
 import { PickleReader } from './reader.js';
 import { scanOpcodes } from './scan.js';
 import {
-  PickleBytes,
   PickleGlobal,
   PickleList,
   PickleMap,
@@ -56,6 +55,9 @@ export function readPickle(
 /** Python numbers what it memoizes from 0 on. */
 const MAX_MEMO_INDEX = 2 ** 24;
 
+/** More than anything that a host makes is called with; each may be copied. */
+const MAX_ARGUMENTS = 32;
+
 /** Most values on the stack: Python's pickles hand over a thousand at a time, but tuples are whole. */
 const MAX_STACK_LENGTH = 2 ** 20;
 
@@ -73,7 +75,7 @@ class Machine {
   readonly #marks: number[] = [];
   /** Nothing below the last mark is reached. */
   #floor = 0;
-  readonly #memo = new PickleMemo();
+  readonly #memo = new PickleMemo<PickleValue>();
   #memoryLeft: number;
   /** Where the opcode under way begins. */
   #at = 0;
@@ -258,21 +260,19 @@ class Machine {
     if (value === undefined) {
       this.#fail(`expected an opcode that makes data, found ${op.describeOpcode(code)}`);
     }
-    if (typeof value === 'string') this.#spend(COST.text + value.length);
-    else if (typeof value === 'bigint') this.#spend(COST.bigint);
-    else if (typeof value === 'object' && value !== null) {
-      this.#spend(value instanceof PickleBytes ? COST.made + value.bytes.length : COST.object);
-    }
+    // What is two bytes wide in memory is at least two bytes of UTF-8.
+    if (typeof value === 'string') this.#spend(COST.text + this.#reader.at - this.#at);
+    else this.#spend(costOfLiteral(value));
     this.#push(value);
   }
 
   #makeTuple(items: PickleTuple): void {
-    this.#spend(COST.object + COST.item * items.length);
+    this.#spend(COST.tuple + COST.item * items.length);
     this.#push(items);
   }
 
   #makeSet(items: readonly PickleValue[]): void {
-    this.#spend(COST.object);
+    this.#spend(COST.set);
     this.#push(new PickleSet());
     this.#addItems(items);
   }
@@ -355,7 +355,7 @@ class Machine {
       const { globals } = scanOpcodes(this.#bytes, this.#begin, this.#limits);
       throw forbiddenGlobals(globals, this.#host, this.#context);
     }
-    this.#spend(COST.object);
+    this.#spend(COST.global);
     this.#push(global);
   }
 
@@ -366,12 +366,17 @@ class Machine {
       this.#fail('expected a class or function to call, found another value');
     }
     if (!Array.isArray(args)) this.#fail('expected a tuple of arguments, found another value');
+    if (callee.isUnknown) {
+      this.#spend(COST.placeholder);
+      this.#push(new Placeholder(callee, args));
+      return;
+    }
+    if (args.length > MAX_ARGUMENTS) {
+      this.#fail(`expected at most ${MAX_ARGUMENTS} arguments, found ${args.length}`);
+    }
     this.#spend(COST.made);
     for (const arg of args) this.#spend(costOfCopy(arg));
-    const made = callee.isUnknown
-      ? new Placeholder(callee, args)
-      : this.#host.call(callee, args, this.#at);
-    this.#push(made);
+    this.#push(this.#host.call(callee, args, this.#at));
   }
 
   #build(): void {

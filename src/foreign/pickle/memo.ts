@@ -1,13 +1,12 @@
 /** Values that a pickle has numbered, to name them again. */
 
 import { COST } from './memory-costs.js';
-import type { PickleValue } from './values.js';
 
 /** Python numbers what it memoizes from 0 on. Other numbers cost more, and no array is as long as they say. */
-export class PickleMemo {
-  readonly #values: PickleValue[] = [];
+export class PickleMemo<Value> {
+  readonly #values: Value[] = [];
   /** Values whose number was not the next one. */
-  readonly #sparse = new Map<number, PickleValue>();
+  readonly #sparse = new Map<number, Value>();
 
   /** How many there are: the number that MEMOIZE gives. */
   get size(): number {
@@ -15,11 +14,11 @@ export class PickleMemo {
   }
 
   /** Keeps a value, in place of one that had its number. Returns how many bytes that takes. */
-  set(index: number, value: PickleValue): number {
+  set(index: number, value: Value): number {
     const { length } = this.#values;
     if (index === length && this.#sparse.size === 0) {
       this.#values.push(value);
-      return COST.item;
+      return COST.memoItem;
     }
     if (index < length) {
       this.#values[index] = value;
@@ -30,7 +29,7 @@ export class PickleMemo {
   }
 
   /** The value of a number; undefined when there is none. */
-  get(index: number): PickleValue | undefined {
+  get(index: number): Value | undefined {
     return index < this.#values.length ? this.#values[index] : this.#sparse.get(index);
   }
 }

@@ -124,12 +124,14 @@ export class PickleReader {
   /** A line of text, without its end. */
   line(): string {
     const begin = this.at;
-    const end = this.#bytes.subarray(begin, begin + MAX_LINE_LENGTH).indexOf(LINE_FEED);
-    if (end === -1) {
+    const last = Math.min(begin + MAX_LINE_LENGTH, this.#bytes.length);
+    let end = begin;
+    while (end < last && this.#bytes[end] !== LINE_FEED) end++;
+    if (end === last) {
       const expected = `a line of at most ${MAX_LINE_LENGTH} bytes`;
       throw this.error(`expected ${expected}, found no end of it`, begin);
     }
-    const text = this.text(end);
+    const text = this.text(end - begin);
     this.byte();
     return text;
   }

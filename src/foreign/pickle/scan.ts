@@ -4,6 +4,7 @@
  */
 
 import { type AllPickleLimits, DEFAULT_PICKLE_LIMITS, type PickleContext } from './limits.js';
+import { PickleMemo } from './memo.js';
 import * as op from './opcodes.js';
 import { PickleReader } from './reader.js';
 
@@ -39,8 +40,11 @@ const MAX_FINDINGS = 10_000;
 /** Most values on the stack. */
 const MAX_STACK_LENGTH = 2 ** 20;
 
-/** Most memoized values. */
-const MAX_MEMO_SIZE = 2 ** 24;
+/** Most memory for memoized values. */
+const MAX_MEMO_BYTE_LENGTH = 64 * 2 ** 20;
+
+/** Most opcodes that name a global: picklers name each once. */
+const MAX_NAMINGS = 500_000;
 
 /** Longest text that can be the name of a global. */
 const MAX_NAME_LENGTH = 4096;
@@ -80,7 +84,9 @@ class Walk {
   readonly #stack: Known[] = [];
   /** Lengths that the stack had at the marks that are open. */
   readonly #marks: number[] = [];
-  readonly #memo = new Map<number, Known>();
+  readonly #memo = new PickleMemo<Known>();
+  #memoByteLength = 0;
+  #namingCount = 0;
   /** Where the opcode under way begins. */
   #at = 0;
   #protocol = 0;
@@ -195,14 +201,15 @@ class Walk {
       this.#fail('found a global whose names are no texts that stand in the pickle');
     }
     const key = `${module}\n${name}`;
+    if (++this.#namingCount > MAX_NAMINGS) this.#fail('found too many opcodes that name globals');
     if (this.globals.has(key)) return;
     if (this.globals.size >= MAX_FINDINGS) this.#fail('found too many globals');
     this.globals.set(key, { module, name, position: this.#at });
   }
 
   #memoize(index: number): void {
-    if (this.#memo.size >= MAX_MEMO_SIZE) this.#fail('found too many memoized values');
-    this.#memo.set(index, this.#top());
+    this.#memoByteLength += this.#memo.set(index, this.#top());
+    if (this.#memoByteLength > MAX_MEMO_BYTE_LENGTH) this.#fail('found too many memoized values');
   }
 
   #mark(): void {

@@ -104,11 +104,11 @@ export class Placeholder extends PickleObject {
 }
 
 /**
- * Keys that are no strings are compared by a text, of at most so many parts and characters: a pickle of a
- * few bytes can use a long one a million times.
+ * Keys that are no strings are compared by a text, of at most so many parts and together so many characters: a
+ * pickle of a few bytes can use a long one a million times.
  */
 const MAX_KEY_PARTS = 16;
-const MAX_KEY_LENGTH = 256;
+const MAX_KEY_LENGTH = 320;
 
 /** A dict, in the order in which its keys were set first. */
 export class PickleMap {
@@ -173,21 +173,23 @@ export class PickleSet {
 
 /** A text that is the same for keys that Python takes for equal: 1, 1.0 and True. Undefined for no key. */
 function keyText(key: PickleValue): string | undefined {
-  const texts: string[] = [];
+  if (!Array.isArray(key)) return simpleKeyText(key);
+  let text = '';
+  let count = 0;
   const rest: PickleValue[] = [key];
   for (let next = rest.pop(); next !== undefined; next = rest.pop()) {
-    if (texts.length + rest.length > MAX_KEY_PARTS) return undefined;
+    if (++count + rest.length > MAX_KEY_PARTS) return undefined;
     if (Array.isArray(next)) {
-      texts.push(`t${next.length}`);
-      if (next.length <= MAX_KEY_PARTS) rest.push(...next.toReversed());
-      else return undefined;
+      if (next.length > MAX_KEY_PARTS) return undefined;
+      text += `t${next.length} `;
+      rest.push(...next.toReversed());
     } else {
-      const text = simpleKeyText(next);
-      if (text === undefined) return undefined;
-      texts.push(text);
+      const part = simpleKeyText(next);
+      if (part === undefined || text.length + part.length > MAX_KEY_LENGTH) return undefined;
+      text += `${part} `;
     }
   }
-  return texts.join(' ');
+  return text;
 }
 
 function simpleKeyText(key: PickleValue): string | undefined {
@@ -195,17 +197,20 @@ function simpleKeyText(key: PickleValue): string | undefined {
   if (typeof key === 'boolean') return `n${Number(key)}`;
   if (typeof key === 'number') return `n${key.toString(16)}`;
   if (key instanceof PickleFloat) return numberText(key.value);
-  if (key instanceof PickleGlobal) return `g${key.module} ${key.name}`;
+  if (key instanceof PickleGlobal) {
+    const { path } = key;
+    return path.length > MAX_KEY_LENGTH ? undefined : `g${key.module} ${key.name}`;
+  }
   if (typeof key === 'bigint') {
     // Floats have at most 1024 bits.
     const digits = key.toString(16);
-    return digits.length > MAX_KEY_LENGTH + 1 ? undefined : `n${digits}`;
+    return digits.length > MAX_KEY_LENGTH ? undefined : `n${digits}`;
   }
   if (typeof key === 'string') {
     return key.length > MAX_KEY_LENGTH ? undefined : `s${JSON.stringify(key)}`;
   }
   if (!(key instanceof PickleBytes) || key.bytes.length > MAX_KEY_LENGTH) return undefined;
-  return `b${key.bytes.join()}`;
+  return `b${key.bytes.length} ${String.fromCharCode(...key.bytes)}`;
 }
 
 /** An integral float is equal to the integer. */

@@ -1,7 +1,9 @@
 /** Names of tensors: the keys that lead to them, joined by dots. */
 
-import { quoteName } from '../../errors/errors.js';
+import { type ErrorContext, ForeignFormatError, quoteName } from '../../errors/errors.js';
+import type { MemoryBudget } from '../pickle/memory-budget.js';
 import { PickleBytes, PickleFloat, PickleGlobal, type PickleValue } from '../pickle/values.js';
+import { TorchGlobal } from './globals.js';
 
 /** A place in a checkpoint: a key in the place before; undefined for the outermost value. */
 export interface Place {
@@ -9,6 +11,40 @@ export interface Place {
   readonly key: PickleValue;
   /** Number of keys that lead here. */
   readonly depth: number;
+  /** The keys that lead here, joined by dots. */
+  readonly name: string;
+}
+
+/** What a place takes of memory, beside its name, which is two bytes wide at most. */
+const PLACE_BYTE_LENGTH = 256;
+
+/**
+ * The place of a key, within the place before. Its name counts before it is made: keys may be long, and shared.
+ *
+ * @throws ForeignFormatError for a class or function of torch as a key, whose text in Python is not the same twice
+ */
+export function placeAt(
+  parent: Place | undefined,
+  key: PickleValue,
+  depth: number,
+  memory: MemoryBudget,
+  context: ErrorContext,
+): Place {
+  const nameless = namelessIn(key);
+  if (nameless !== undefined) {
+    throw new ForeignFormatError(
+      'SAFETENSORS_INVALID_TORCH_CHECKPOINT',
+      `expected keys whose text is a name, found ${nameless.path}`,
+      context,
+    );
+  }
+  const text = keyText(key);
+  if (parent === undefined) {
+    memory.spend(PLACE_BYTE_LENGTH);
+    return { parent, key, depth, name: text };
+  }
+  memory.spend(PLACE_BYTE_LENGTH + 2 * (parent.name.length + 1 + text.length));
+  return { parent, key, depth, name: `${parent.name}.${text}` };
 }
 
 /** The keys that lead to a place. */
@@ -18,12 +54,9 @@ export function keysOf(place: Place | undefined): PickleValue[] {
   return keys.reverse();
 }
 
-/** The name of what is at a place; of the outermost value it is empty. */
-export function nameOf(place: Place | undefined): string {
-  if (place === undefined) return '';
-  let name = keyText(place.key);
-  for (let at = place.parent; at !== undefined; at = at.parent) name = `${keyText(at.key)}.${name}`;
-  return name;
+function namelessIn(key: PickleValue): TorchGlobal | undefined {
+  if (Array.isArray(key)) return key.map(namelessIn).find((found) => found !== undefined);
+  return key instanceof TorchGlobal && key.kind !== 'dtype' ? key : undefined;
 }
 
 /** The keys that lead to a place, for messages. */
@@ -32,18 +65,6 @@ export function showKeys(place: Place | undefined): string {
     .map((key) => quoteName(keyText(key)))
     .join(', ')}]`;
 }
-
-/** Length of a name without making it: keys may be long, and shared by many names. */
-export function nameLengthOf(place: Place | undefined): number {
-  let length = 0;
-  for (let at = place; at !== undefined; at = at.parent) {
-    length += typeof at.key === 'string' ? at.key.length + 1 : MAX_KEY_TEXT_LENGTH;
-  }
-  return length;
-}
-
-/** About as long is a key that is no text. */
-const MAX_KEY_TEXT_LENGTH = 32;
 
 /** A key as Python's `str` shows it. */
 export function keyText(key: PickleValue): string {

@@ -6,11 +6,14 @@ import {
   type OptionNames,
   requireOptions,
 } from '../../errors/arguments.js';
+import type { ErrorContext } from '../../errors/errors.js';
 import { locate, type PathLike } from '../../io/paths.js';
 import type { StorageOptions } from '../../storage/open.js';
 import { kindOf, otherKind } from '../file-kind.js';
 import { openForeign, STORAGE_OPTIONS } from '../open-file.js';
 import { allPickleLimits, type PickleLimits } from '../pickle/limits.js';
+import { MemoryBudget } from '../pickle/memory-budget.js';
+import type { PickleValue } from '../pickle/values.js';
 import type { LayoutLimits } from '../tensor-layout.js';
 import { ARCHIVE_LIMITS, type ArchiveLimits } from '../zip/limits.js';
 import type { UnknownGlobals } from './builders.js';
@@ -117,13 +120,20 @@ function openOne(
     const read = kind === 'zip' ? readZipCheckpoint : readLegacyStream;
     const described = read(file, reading, context);
     const { value } = described;
-    const keys = root ?? chooseRoot(tensorsIn(value, maxDepth, context), context);
-    const placed = stateDictAt(value, keys, maxDepth, context);
-    const tensorsOf = checkTensors(named(placed, context), described, options, context);
-    const values = plainValueOf(value, maxDepth, context);
+    const memory = new MemoryBudget(reading.pickle, context);
+    const values = plainValueOf(value, maxDepth, memory, context);
+    const keys = root ?? rootIn(value, reading, context);
+    const placed = stateDictAt(value, keys, maxDepth, memory, context);
+    const tensorsOf = checkTensors(named(placed, context), described, options, memory, context);
     const facts = { root: keys, values, archive: described.archive };
     return (storage) => new TorchCheckpoint(storage, tensorsOf(storage), facts);
   });
+}
+
+/** What the search takes of memory is free again when it ends. */
+function rootIn(value: PickleValue, { pickle }: ReadOptions, context: ErrorContext): RootKeys {
+  const memory = new MemoryBudget(pickle, context);
+  return chooseRoot(tensorsIn(value, pickle.maxDepth, memory, context), context);
 }
 
 function rootOf(root: string | RootKeys | undefined): RootKeys | undefined {

@@ -2,6 +2,7 @@
 
 import { ForeignFormatError } from '../../errors/errors.js';
 import type { PickleContext } from '../pickle/limits.js';
+import type { MemoryBudget } from '../pickle/memory-budget.js';
 import {
   PickleBytes,
   PickleFloat,
@@ -53,10 +54,24 @@ export type PlainValue =
   | ComplexValue
   | UnknownObject;
 
+/** What plain values take of memory, by estimate. */
+const COST = {
+  array: 112,
+  item: 12,
+  map: 320,
+  entry: 160,
+  complex: 64,
+  unknown: 448,
+} as const;
+
+/** Lists up to this length are looked through each time they are met. */
+const SHORT_LENGTH = 16;
+
 /** Makes plain data of a value. Tensors and storages are left out of dicts; in lists there is null. */
 export function plainValueOf(
   value: PickleValue,
   maxDepth: number,
+  memory: MemoryBudget,
   context: PickleContext,
 ): PlainValue {
   const made = new Map<PickleValue, PlainValue>();
@@ -68,13 +83,17 @@ export function plainValueOf(
     }
     const known = made.get(part);
     if (known !== undefined) return known;
-    const children = (items: Iterable<PickleValue>, into: PlainValue[]): PlainValue[] => {
+    const children = (items: readonly PickleValue[], into: PlainValue[]): PlainValue[] => {
+      memory.spend(COST.array + COST.item * items.length);
       for (const item of items) into.push(plain(item, depth + 1));
       return into;
     };
     const entries = (map: PickleMap, into: Map<PlainValue, PlainValue>): typeof into => {
+      memory.spend(COST.map);
       for (const [key, item] of map) {
-        if (!isBytesOfTensors(item)) into.set(plain(key, depth + 1), plain(item, depth + 1));
+        if (isBytesOfTensors(item)) continue;
+        memory.spend(COST.entry);
+        into.set(plain(key, depth + 1), plain(item, depth + 1));
       }
       return into;
     };
@@ -86,14 +105,25 @@ export function plainValueOf(
     if (part instanceof PickleFloat) return part.value;
     if (part instanceof PickleBytes) return part.bytes;
     if (part instanceof PickleGlobal) return part.path;
-    if (part instanceof ComplexNumber) return { real: part.real, imag: part.imag };
+    if (part instanceof ComplexNumber) {
+      memory.spend(COST.complex);
+      return { real: part.real, imag: part.imag };
+    }
     if (part instanceof PickleMap) return entries(part, note(new Map()));
-    if (part instanceof PickleSet) return new Set(children(part, []));
-    // Lists of millions of numbers are not copied: the pickle's values are used by nobody else.
-    if (part instanceof PickleList && part.items.every(isPlain)) return note(part.items);
-    if (part instanceof PickleList) return children(part.items, note([]));
-    if (Array.isArray(part)) return children(part, note([]));
+    if (part instanceof PickleSet) {
+      const items = [...part];
+      memory.spend(COST.map + COST.entry * items.length);
+      return new Set(children(items, []));
+    }
+    if (part instanceof PickleList || Array.isArray(part)) {
+      const items: readonly PickleValue[] = Array.isArray(part) ? part : part.items;
+      // Lists of millions of numbers are not copied: the pickle's values are used by nobody else.
+      if (!items.every(isPlain)) return children(items, note([]));
+      // Long ones are looked through once.
+      return items.length > SHORT_LENGTH ? note(items) : items;
+    }
     if (!(part instanceof Placeholder)) return null;
+    memory.spend(COST.unknown);
     const object = {
       global: part.global.path,
       args: [] as PlainValue[],

@@ -2,8 +2,9 @@
 
 import { ForeignFormatError } from '../../errors/errors.js';
 import type { PickleContext } from '../pickle/limits.js';
+import type { MemoryBudget } from '../pickle/memory-budget.js';
 import { PickleList, PickleMap, type PickleValue, Placeholder } from '../pickle/values.js';
-import { keysOf, keyText, nameLengthOf, nameOf, type Place, showKeys } from './names.js';
+import { keysOf, keyText, type Place, placeAt, showKeys } from './names.js';
 import { type AnyTensor, isTensor } from './values.js';
 
 /** Keys that lead into a checkpoint: texts of dicts, numbers of lists and dicts. */
@@ -15,8 +16,8 @@ export interface PlacedTensor {
   readonly tensor: AnyTensor;
 }
 
-/** Names of 100 000 tensors have some 6 million characters. */
-const MAX_NAMES_LENGTH = 50_000_000;
+/** Most items of a list that is looked through each time it is met. */
+const SHORT_LENGTH = 16;
 
 /** A message lists at most so many candidates. */
 const SHOWN_CANDIDATES = 12;
@@ -25,19 +26,21 @@ const SHOWN_CANDIDATES = 12;
  * All tensors in a value, in the order of its keys. A list, tuple or dict that is there several times is
  * walked once, a tensor counts under each of its names.
  *
- * @throws ForeignFormatError `SAFETENSORS_FOREIGN_LIMIT` when values nest deeper than `maxDepth`
+ * @throws ForeignFormatError `SAFETENSORS_FOREIGN_LIMIT` when values nest deeper than `maxDepth`, or names take
+ *   more memory than is left
  */
 export function tensorsIn(
   root: PickleValue,
   maxDepth: number,
+  memory: MemoryBudget,
   context: PickleContext,
 ): PlacedTensor[] {
   const found: PlacedTensor[] = [];
   if (isTensor(root)) return [{ place: undefined, tensor: root }];
   const seen = new Set<PickleValue>([root]);
-  const open: { place: Place | undefined; children: Iterator<Child> }[] = [
-    { place: undefined, children: childrenOf(root) },
-  ];
+  const open: { place: Place | undefined; children: Iterator<Child> }[] = [];
+  const outermost = isContainer(root) ? childrenOf(root) : undefined;
+  if (outermost !== undefined) open.push({ place: undefined, children: outermost });
   for (let top = open.at(-1); top !== undefined; top = open.at(-1)) {
     const next = top.children.next();
     if (next.done === true) {
@@ -47,12 +50,13 @@ export function tensorsIn(
     const [key, value] = next.value;
     if (!isObject(value)) continue;
     if (isTensor(value)) {
-      found.push({ place: { parent: top.place, key, depth: open.length }, tensor: value });
-    } else if (isContainer(value) && !seen.has(value)) {
+      found.push({ place: placeAt(top.place, key, open.length, memory, context), tensor: value });
+    } else if (isContainer(value) && !isShortAndPlain(value) && !seen.has(value)) {
       seen.add(value);
       if (open.length >= maxDepth) throw tooDeep(maxDepth, context);
-      const place = { parent: top.place, key, depth: open.length };
-      open.push({ place, children: childrenOf(value) });
+      const children = childrenOf(value);
+      if (children === undefined) continue;
+      open.push({ place: placeAt(top.place, key, open.length, memory, context), children });
     }
   }
   return found;
@@ -67,15 +71,22 @@ function isContainer(value: PickleValue): boolean {
   );
 }
 
-function childrenOf(value: PickleValue): Iterator<Child> {
-  if (value instanceof PickleMap) return value[Symbol.iterator]();
+/** Keys and values of what may hold tensors; undefined when nothing in it is more than a number or a text. */
+function childrenOf(value: PickleValue): Iterator<Child> | undefined {
+  if (value instanceof PickleMap) return value.size === 0 ? undefined : value[Symbol.iterator]();
   // An unknown kind of dict or list, such as a defaultdict.
   if (value instanceof Placeholder)
     return [...value.entries, ...value.items.items.entries()].values();
   const items = value instanceof PickleList ? value.items : value;
   // Most arrays are shapes, and lists of millions of numbers are walked fast.
   const hasObjects = Array.isArray(items) && items.some((item) => isObject(item));
-  return (hasObjects ? items : []).entries();
+  return hasObjects ? items.entries() : undefined;
+}
+
+/** Whether there is nothing to be found in a list or tuple, and that is seen faster than remembered. */
+function isShortAndPlain(value: PickleValue): boolean {
+  const items = value instanceof PickleList ? value.items : value;
+  return Array.isArray(items) && items.length <= SHORT_LENGTH && !items.some(isObject);
 }
 
 function isObject(value: PickleValue): value is PickleValue & object {
@@ -138,10 +149,11 @@ export function stateDictAt(
   root: PickleValue,
   keys: RootKeys,
   maxDepth: number,
+  memory: MemoryBudget,
   context: PickleContext,
 ): PlacedTensor[] {
   const value = valueAt(root, keys, context);
-  const tensors = tensorsIn(value, maxDepth, context);
+  const tensors = tensorsIn(value, maxDepth, memory, context);
   if (tensors.length > 0 || (value instanceof PickleMap && value.size === 0)) return tensors;
   const message = `expected tensors at the root ${JSON.stringify(keys)}, found none`;
   throw new ForeignFormatError('SAFETENSORS_AMBIGUOUS_ROOT', message, context);
@@ -183,14 +195,8 @@ export function named(
   context: PickleContext,
 ): Map<string, AnyTensor> {
   const byName = new Map<string, AnyTensor>();
-  let length = 0;
   for (const { place, tensor } of tensors) {
-    length += nameLengthOf(place);
-    if (length > MAX_NAMES_LENGTH) {
-      const message = `expected names of together at most ${MAX_NAMES_LENGTH} characters, found more`;
-      throw new ForeignFormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
-    }
-    const name = nameOf(place);
+    const { name } = place ?? { name: '' };
     if (byName.has(name)) {
       throw new ForeignFormatError(
         'SAFETENSORS_DUPLICATE_NAME',

@@ -5,6 +5,7 @@ import type { Dtype } from '../../format/dtype.js';
 import type { StorageBytes } from '../../storage/made.js';
 import type { Storage } from '../../storage/storage.js';
 import type { ForeignTensor } from '../foreign-tensor.js';
+import type { MemoryBudget } from '../pickle/memory-budget.js';
 import type { PickleValue } from '../pickle/values.js';
 import { tensorData } from '../tensor-data.js';
 import {
@@ -29,6 +30,10 @@ interface CheckedTensor {
 /** A message names at most so many other tensors; those behind them are not looked at. */
 const SHOWN_PROBLEMS = 10;
 
+/** What is known of a tensor takes so much memory, and so much more per dimension. */
+const TENSOR_BYTE_LENGTH = 520;
+const DIMENSION_BYTE_LENGTH = 64;
+
 const INVALID = 'SAFETENSORS_INVALID_TORCH_CHECKPOINT';
 
 /**
@@ -40,13 +45,17 @@ export function checkTensors(
   tensors: ReadonlyMap<string, AnyTensor>,
   described: DescribedCheckpoint,
   limits: LayoutLimits,
+  memory: MemoryBudget,
   context: ErrorContext,
 ): (file: Storage) => ForeignTensor[] {
   const checked: CheckedTensor[] = [];
   const problems: ForeignFormatError[] = [];
   for (const [name, tensor] of tensors) {
+    memory.spend(TENSOR_BYTE_LENGTH);
     try {
-      checked.push(checkTensor(name, tensor, described, limits, { ...context, tensor: name }));
+      const one = checkTensor(name, tensor, described, limits, { ...context, tensor: name });
+      memory.spend(DIMENSION_BYTE_LENGTH * one.layout.shape.length);
+      checked.push(one);
     } catch (error) {
       if (!(error instanceof ForeignFormatError)) throw error;
       problems.push(error);

@@ -1,0 +1,152 @@
+/** Hostile files that are about as long as the limits allow: what a reader does per byte, they make it do most often. */
+
+import { type ArchiveFile, writeArchive } from './made-archive.js';
+import { integer, text } from './pickle-mutations.js';
+import { Random } from './random.js';
+
+const MIB = 2 ** 20;
+
+/** A checkpoint with one storage, of six numbers. */
+function checkpoint(pickle: Buffer): Buffer {
+  const files: ArchiveFile[] = [
+    { name: 'm/data.pkl', data: pickle, isDeflated: pickle.length > MIB },
+    { name: 'm/data/0', data: Buffer.alloc(24), isDeflated: false },
+    { name: 'm/version', data: Buffer.from('3\n'), isDeflated: false },
+  ];
+  return writeArchive(files, new Random(1, 0));
+}
+
+/** A pickle with a part again and again. */
+function repeated(
+  head: string,
+  count: number,
+  part: (index: number) => string,
+  tail: string,
+): Buffer {
+  const pieces = [Buffer.from(`\x80\x02${head}`, 'latin1')];
+  for (let begin = 0; begin < count; begin += MIB) {
+    const length = Math.min(MIB, count - begin);
+    const parts = Array.from({ length }, (_, i) => part(begin + i));
+    pieces.push(Buffer.from(parts.join(''), 'latin1'));
+  }
+  return Buffer.concat([...pieces, Buffer.from(`${tail}.`, 'latin1')]);
+}
+
+/** Number 0 of the memo is the function, 1 the storage, 2 a shape, 3 strides, 4 a dict, 5 a tensor. */
+const HEAD =
+  `ctorch._utils\n_rebuild_tensor_v2\nq\x000(${text('storage')}ctorch\nFloatStorage\n${text('0')}` +
+  `${text('cpu')}${integer(6)}tQq\x010K\x06\x85q\x020K\x01\x85q\x030}q\x040` +
+  'h\0(h\x01K\0h\x02h\x03\x89h\x04tRq\x050';
+
+/** A tensor of its own, and one with the shape and the strides that are numbers 6 and 7. */
+const TENSOR = 'h\0(h\x01K\0h\x02h\x03\x89h\x04tR';
+const SHAPED = 'h\0(h\x01K\0h\x06h\x07\x89h\x04tR';
+
+function shortText(value: number | string): string {
+  const shown = typeof value === 'number' ? value.toString(36) : value;
+  return `\x8c${String.fromCharCode(shown.length)}${shown}`;
+}
+
+function uint32(value: number): string {
+  return String.fromCharCode(value & 255, (value >> 8) & 255, (value >> 16) & 255, value >>> 24);
+}
+
+/** A dict with the keys of numbers. */
+function dict(count: number, value: string, head = HEAD): Buffer {
+  return checkpoint(repeated(`${head}}`, count, (i) => `${shortText(i)}${value}s`, ''));
+}
+
+/** A list, with a tensor at its end. */
+function list(count: number, item: string | ((index: number) => string), head = ''): Buffer {
+  const part = typeof item === 'string' ? () => `${item}a` : (i: number) => `${item(i)}a`;
+  return checkpoint(repeated(`${HEAD}${head}]`, count, part, 'h\x05a'));
+}
+
+/** Something again and again of which nothing is left. */
+function passing(count: number, part: string, head = ''): Buffer {
+  return checkpoint(repeated(HEAD + head, count, () => part, 'h\x05'));
+}
+
+/** Dicts within each other, and the innermost with many tensors: all keys are in all names. */
+function deep(depth: number, key: string, count: number): Buffer {
+  const head = `${HEAD}${`}${shortText(key)}`.repeat(depth)}}`;
+  return checkpoint(repeated(head, count, (i) => `${shortText(i)}h\x05s`, 's'.repeat(depth)));
+}
+
+/** Names as long as in models of many experts. */
+const LONG_NAME = 'model.layers.00.mlp.experts.000.shared.down_proj.weight_scale.';
+
+/** As many tensors as a checkpoint may have at least. */
+export const LARGE_CHECKPOINT_SIZE = 100_000;
+
+/** A checkpoint with them, in the words of torch, each in its own memo numbers. */
+export function largeCheckpoint(): Buffer {
+  const put = (i: number, part: number): string => `r${uint32(7 + i * 7 + part)}`;
+  const tensor = (i: number): string =>
+    `${text(LONG_NAME + i.toString(36))}${put(i, 0)}h\0((h\x02K\0t${put(i, 1)}0h\x01K\0K\x06\x85` +
+    `${put(i, 2)}K\x01\x85${put(i, 3)}\x89h\x06)R${put(i, 4)}t${put(i, 5)}R${put(i, 6)}s`;
+  const head = `${HEAD}ccollections\nOrderedDict\nq\x060}`;
+  return checkpoint(repeated(head, LARGE_CHECKPOINT_SIZE, tensor, ''));
+}
+
+/** The files by what is hostile about them. */
+export const HOSTILE_FILES: Readonly<Record<string, () => Buffer>> = {
+  'one tensor under many names': () => dict(1_300_000, 'h\x05'),
+  'many tensors': () => dict(300_000, TENSOR),
+  'expanded tensors of many dimensions': () =>
+    dict(
+      300_000,
+      SHAPED,
+      `${HEAD}(${'K\x01'.repeat(60)}${'K\x02'.repeat(4)}tq\x060(${'K\0'.repeat(64)}tq\x070`,
+    ),
+  'short keys of many dicts within each other': () => deep(480, '', 100_000),
+  'long keys of many dicts within each other': () => deep(190, 'k'.repeat(255), 4000),
+  'keys that take long to compare': () =>
+    checkpoint(
+      repeated(
+        `${HEAD}C\xff${'\xff'.repeat(255)}q\x060(${'h\x06'.repeat(13)}tq\x070}`,
+        380_000,
+        (i) => `h\x07J${uint32(i)}\x86h\x05s`,
+        '',
+      ),
+    ),
+  'large numbers as keys': () =>
+    checkpoint(
+      repeated(
+        `${HEAD}G\x7f\xe0\0\0\0\0\0\0q\x060(${'h\x06'.repeat(15)}tq\x070}`,
+        380_000,
+        () => 'h\x07Ns',
+        '',
+      ),
+    ),
+  'dicts of nothing': () => dict(1_300_000, 'N'),
+  'empty tuples': () => list(2_000_000, ')'),
+  'empty sets': () => list(2_000_000, '\x8f'),
+  'empty bytes': () => list(900_000, 'C\0'),
+  'tuples of numbers': () => list(1_000_000, 'G\x3f\xf0\0\0\0\0\0\x01\x85'),
+  'texts of wide characters': () => list(600_000, `\x8c\x66${'\xc4\x80'.repeat(51)}`),
+  'integers of 255 bytes': () => dict(80_000, `\x8a\xff${'\x7f'.repeat(255)}`),
+  'many calls with many arguments': () =>
+    passing(
+      20_000,
+      'h\x06h\x07R0',
+      `ctorch._utils\n_rebuild_sparse_tensor\nq\x060(${'N'.repeat(1_000_000)}tq\x070`,
+    ),
+  'one value under many memo numbers': () => passing(9_900_000, '\x94', ')'),
+  'one global named again and again': () => passing(2_500_000, 'ctorch\nfloat32\n0'),
+  'globals that are all different': () => list(900_000, (i) => `cm\n${i.toString(36)}\n`),
+  'an opcode that does nothing': () => passing(30 * MIB, 'N0'),
+  'one long line': () =>
+    Buffer.concat([Buffer.from('\x80\x02cposix\n', 'latin1'), Buffer.alloc(64 * MIB, 'x')]),
+  'pickles one after the other': () => Buffer.alloc(64 * MIB, Buffer.from('\x80\x02N.', 'latin1')),
+  'as many entries as an archive without extensions has': () => manyEntries(65_000),
+};
+
+function manyEntries(count: number): Buffer {
+  const files: ArchiveFile[] = Array.from({ length: count }, (_, index) => ({
+    name: `m/data/${index}`,
+    data: Buffer.alloc(0),
+    isDeflated: false,
+  }));
+  return writeArchive(files, new Random(2, 0));
+}

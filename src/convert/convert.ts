@@ -23,6 +23,7 @@ import {
 } from '../errors/arguments.js';
 import { pairsOf } from '../errors/named-values.js';
 import type { ForeignTensorInfo } from '../foreign/foreign-file.js';
+import type { ForeignTensor } from '../foreign/foreign-tensor.js';
 import { OPEN_TORCH_OPTIONS, type OpenTorchOptions } from '../foreign/torch/open.js';
 import type { RootKeys } from '../foreign/torch/roots.js';
 import { requireLittleEndianHost } from '../format/dtype.js';
@@ -40,6 +41,7 @@ import { convertedTensors } from './entries.js';
 import { type ConvertedMetadata, convertedMetadata } from './metadata.js';
 import { openSource } from './open-source.js';
 import type { ConversionSource, SourceTensor } from './source.js';
+import { SourceBytes } from './source-bytes.js';
 
 /** How the source is read. */
 type SourceOptions = Omit<OpenTorchOptions, 'storage' | 'guard'>;
@@ -61,8 +63,8 @@ export interface ConversionOptions
    */
   readonly shared?: SharedMode | undefined;
   /**
-   * Compares checksums of the source, and the new files with what they were made of, before they take their
-   * places. True by default.
+   * Compares the checksums of what is taken of the source, and reads again what was written and compares it,
+   * all before the new files take their places. True by default.
    */
   readonly verify?: boolean | undefined;
 }
@@ -99,9 +101,10 @@ export interface ConvertedCheckpoint extends WrittenCheckpoint, CastReport {
  * what it is. `target` is the path of a `.safetensors` file, or of a folder, which gets shards and an index
  * when the tensors are larger than `maxShardSize`.
  *
- * The kernel copies what the source has as it stands; what is strided, big-endian, compressed or cast is made
- * piece by piece. So little memory is needed, whatever the size: only the longest compressed storage is in
- * memory as a whole. Everything that is wrong with names, dtypes and shapes is found before the first byte is
+ * Bytes go through memory in pieces of 1 MiB, on the thread pool: read, gathered, swapped, inflated or cast,
+ * written, read again and compared. Without `verify` the kernel copies what the source has as it stands. So
+ * little memory is needed, whatever the size: only a compressed storage of which a tensor is a part, or strided,
+ * is in memory as a whole. Files are always read, never mapped, as with `reshard`. Everything that is wrong with names, dtypes and shapes is found before the first byte is
  * written, and the new files take their places as with `saveFile` and `saveCheckpoint`: whole, or not at all.
  *
  * @throws ForeignFormatError as `openTorchCheckpoint` and `openNumpy`; `SAFETENSORS_CHECKSUM_MISMATCH` when
@@ -132,15 +135,13 @@ export async function convert(
   const { signal } = options;
   const opened = await openSource(source, sourceOptionsOf(options), signal);
   try {
-    const conversion = planConversion(opened, selection, options, given);
-    if (verify) await opened.verifyChecksums(signal);
+    const bytes = new SourceBytes(opened.archives, verify);
+    const conversion = planConversion(opened, bytes, selection, options, given);
+    await bytes.verifyOthers(conversion.sources, signal);
     const written = targetPath.endsWith(SHARD_EXTENSION)
       ? await writeOne(targetPath, conversion, options, verify)
       : await writeFolder(target, conversion, options, verify);
-    const { dropped, overlaps, unrecorded, cast } = conversion;
-    // To compare, everything is cast a second time.
-    const times = verify ? 2 : 1;
-    const overflowed = new Map(Array.from(conversion.overflowed, ([name, n]) => [name, n / times]));
+    const { dropped, overlaps, unrecorded, cast, overflowed } = conversion;
     const root = opened.root ?? [];
     return { ...written, dropped, overlaps, unrecorded, cast, overflowed, root };
   } finally {
@@ -151,10 +152,12 @@ export async function convert(
 /** What is to be written. */
 interface Conversion {
   readonly entries: readonly AnyEntry[];
+  /** The tensors of the source that become these. */
+  readonly sources: readonly ForeignTensor[];
   readonly dropped: ReadonlyMap<string, string>;
   readonly overlaps: readonly (readonly string[])[];
   readonly cast: readonly string[];
-  /** Counted again when everything is compared. */
+  /** Counted while the tensors are written. */
   readonly overflowed: ReadonlyMap<string, number>;
   /** Names that could not be recorded; known when the metadata is planned. */
   unrecorded: readonly string[];
@@ -164,6 +167,7 @@ interface Conversion {
 /** Finds all that is wrong with the selection before anything is written. */
 function planConversion(
   source: ConversionSource,
+  bytes: SourceBytes,
   selectionOptions: SelectionOptions<ForeignTensorInfo>,
   options: ConversionOptions,
   given: ReadonlyMap<string, string>,
@@ -176,7 +180,7 @@ function planConversion(
     }),
   );
   const overflowed = new Map<string, number>();
-  const tensors = convertedTensors(selected, overflowed);
+  const tensors = convertedTensors(selected, bytes, overflowed);
   const memories = tensors.map(({ memory }) => memory);
   const { dropped, overlaps } = planSharing(memories, options.shared ?? 'dedupe', 'order');
   const { metadata } = source;
@@ -192,8 +196,10 @@ function planConversion(
     given,
     dropped,
   };
+  const kept = tensors.filter(({ entry }) => !dropped.has(entry.name));
   return {
-    entries: tensors.map(({ entry }) => entry).filter(({ name }) => !dropped.has(name)),
+    entries: kept.map(({ entry }) => entry),
+    sources: kept.map(({ facts }) => facts),
     dropped,
     overlaps,
     cast: selected.flatMap(({ name, cast }) => (cast === null || dropped.has(name) ? [] : name)),

@@ -13,7 +13,7 @@ import type { TorchCheckpoint } from '../foreign/torch/checkpoint.js';
 import { type OpenTorchOptions, openTorchCheckpoint } from '../foreign/torch/open.js';
 import type { RootKeys } from '../foreign/torch/roots.js';
 import { ShardedTorchCheckpoint } from '../foreign/torch/sharded.js';
-import { readArchive } from '../foreign/zip/read-archive.js';
+import { firstEntryName } from '../foreign/zip/local-header.js';
 import { pathText } from '../io/paths.js';
 import { runAsync } from '../io/steps.js';
 import { hasCode } from '../io/system-errors.js';
@@ -22,7 +22,7 @@ import { type ConversionSource, sourceOf } from './source.js';
 /** What a source may be. */
 type SourceKind = 'safetensors' | 'torch' | 'numpy';
 
-/** No need to map files that are only copied: their pages would count as memory of the process. */
+/** As `reshard`: no need to map files that are only copied; their pages would count as memory of the process. */
 const COPIED = { storage: 'read' } as const;
 
 /** Names that checkpoints of torch have in folders; an index comes before a file. */
@@ -84,12 +84,12 @@ function kindOfFile(path: string): SourceKind {
   if (path.endsWith('.json') || statSync(path, { throwIfNoEntry: false })?.isFile() !== true) {
     return 'safetensors';
   }
-  return lookInto(path, (start, file) => {
+  return lookInto(path, (start) => {
     const kind = kindOf(start);
     if (kind === 'npy') return 'numpy';
     if (kind !== 'zip') return kind === 'pickle' ? 'torch' : 'safetensors';
-    const names = [...readArchive(file, { path }).entries.keys()];
-    return names.length > 0 && names.every((name) => name.endsWith('.npy')) ? 'numpy' : 'torch';
+    // Whoever opens it reads the directory. Arrays of NumPy are called so, records of torch never.
+    return firstEntryName(start).endsWith('.npy') ? 'numpy' : 'torch';
   });
 }
 
@@ -125,9 +125,7 @@ function ofParts(
     tensors: parts.flatMap(({ tensors }) => tensors),
     root,
     metadata: null,
-    verifyChecksums: async (signal) => {
-      for (const { file } of parts) await file.verifyChecksums({ signal });
-    },
+    archives: new Map(parts.map(({ file }) => ForeignFile.archiveOf(file))),
     close: () => {
       for (const { file } of parts) file.close();
     },
@@ -147,7 +145,7 @@ async function openSafetensors(
       tensors: Array.from(tensors.byteLengths, (_, number) => foreignTensor(tensors, number)),
       root: undefined,
       metadata: { files: Array.from(shards, (file) => file.metadata), index },
-      verifyChecksums: async () => {},
+      archives: new Map(),
       close: () => shards.close({}),
     });
   } catch (error) {

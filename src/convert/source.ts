@@ -1,10 +1,12 @@
 /** What a conversion takes its tensors from, whatever the format. */
 
+import type { ArchiveContent } from '../foreign/checksums.js';
 import type { ForeignTensorInfo } from '../foreign/foreign-file.js';
 import type { ForeignTensor } from '../foreign/foreign-tensor.js';
 import type { RootKeys } from '../foreign/torch/roots.js';
 import { type SelectionSource, selectionSource } from '../selection/select.js';
 import type { IndexMetadata } from '../shards/metadata.js';
+import type { LendingStorage } from '../storage/storage.js';
 
 /** Metadata of a safetensors checkpoint. */
 export interface SourceMetadata {
@@ -31,8 +33,8 @@ export interface OpenSource {
   readonly root: RootKeys | undefined;
   /** Null for formats that have none. */
   readonly metadata: SourceMetadata | null;
-  /** Reads all bytes of files that have checksums, and compares them. */
-  verifyChecksums(signal: AbortSignal | undefined): Promise<void>;
+  /** Files that have checksums, and these. */
+  readonly archives: ReadonlyMap<LendingStorage, ArchiveContent>;
   /** Closes all files. */
   close(): void;
 }

@@ -14,6 +14,13 @@ export interface Float32Kernels {
   convertAsync(dtype: Dtype, bytes: Uint8Array, output: Float32Array): Promise<void>;
   /** Casts on this thread. */
   cast(from: CastSource, to: CastTarget, bytes: Uint8Array, output: Uint8Array): number;
+  /** Casts on a thread of a pool. */
+  castAsync(
+    from: CastSource,
+    to: CastTarget,
+    bytes: Uint8Array,
+    output: Uint8Array,
+  ): Promise<number>;
 }
 
 let provided: () => Float32Kernels | undefined = () => undefined;
@@ -76,6 +83,20 @@ export async function convertOnPool(
   if (kernels !== undefined) return kernels.convertAsync(dtype, bytes, output);
   convertToFloat32(dtype, bytes, output);
   await nextTurn();
+}
+
+/** As {@link cast}, on a thread of the pool where there is one, under the terms of `convertOnPool`. */
+export async function castOnPool(
+  from: CastSource,
+  to: CastTarget,
+  bytes: Uint8Array,
+  output: Uint8Array,
+): Promise<number> {
+  const kernels = provided();
+  if (kernels !== undefined) return await kernels.castAsync(from, to, bytes, output);
+  const tooLarge = castInTypeScript(from, to, bytes, output);
+  await nextTurn();
+  return tooLarge;
 }
 
 /**

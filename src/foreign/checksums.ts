@@ -4,7 +4,9 @@ import { crc32 } from 'node:zlib';
 import { readerOf, readFully } from '../io/opened-file.js';
 import { runAsync } from '../io/steps.js';
 import { Slots, Transfer, type TransferOptions } from '../io/transfer.js';
+import type { AsyncFill } from '../storage/made.js';
 import type { LendingStorage } from '../storage/storage.js';
+import { storageFill } from '../storage/storage-fill.js';
 import { storageReader } from './open-file.js';
 import type { ArchiveEntry } from './zip/archive.js';
 import type { ArchiveLimits } from './zip/limits.js';
@@ -73,6 +75,35 @@ export async function verifyEntries(
   } finally {
     lent.giveBack();
   }
+}
+
+/**
+ * Fills pieces with the bytes of a stored entry from position `begin` of the file on, and compares the checksum
+ * with the last one. They are asked for in their order, each once.
+ */
+export function checkedFill(
+  storage: LendingStorage,
+  entry: ArchiveEntry,
+  begin: number,
+): AsyncFill {
+  const { path } = storage;
+  const read = storageFill(storage, begin);
+  let found = 0;
+  const addStart = async (): Promise<void> => {
+    const start = new Uint8Array(begin - entry.begin);
+    if (start.length > 0) await storageFill(storage, entry.begin)(start, 0);
+    found = crc32(start);
+  };
+  let before: Promise<unknown> | undefined;
+  return (target, position) => {
+    before ??= addStart();
+    const piece = Promise.all([read(target, position), before]).then(() => {
+      found = crc32(target, found);
+      if (begin + position + target.length === entry.end) requireCrc32(entry, found, { path });
+    });
+    before = piece;
+    return piece;
+  };
 }
 
 function* piecesOf(entries: readonly ArchiveEntry[]): Generator<Piece, void, void> {

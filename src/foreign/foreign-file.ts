@@ -85,6 +85,12 @@ export class ForeignFile implements Iterable<[string, Tensor]> {
     return file.#facts;
   }
 
+  /** @internal The storage of the whole file, and the entries that its tensors' bytes come from. */
+  static archiveOf(file: ForeignFile): readonly [LendingStorage, ArchiveContent] {
+    // Whatever is opened by its path lends its descriptor.
+    return [file.#storage as LendingStorage, file.#archive];
+  }
+
   /** The path as it was given, as text. */
   get path(): string | undefined {
     return this.#storage.path;

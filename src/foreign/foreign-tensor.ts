@@ -14,8 +14,14 @@ export interface ForeignTensor extends TensorMemory {
 }
 
 /** The bytes of the file that a tensor's bytes are, or are made of. */
-export function placeOf({ data }: ForeignTensor): FileRange {
+export function heldBytes({ data }: ForeignTensor): StorageBytes {
   let found = data;
   while (found.storage instanceof MadeStorage) found = found.storage.source;
-  return { position: found.begin, byteLength: found.byteLength };
+  return found;
+}
+
+/** Where they are in the file. */
+export function placeOf(tensor: ForeignTensor): FileRange {
+  const { begin, byteLength } = heldBytes(tensor);
+  return { position: begin, byteLength };
 }

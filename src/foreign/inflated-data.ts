@@ -1,11 +1,28 @@
 /** Deflated entries of an archive as storages: inflated when their bytes are asked for. */
 
-import { MadeStorage, type StorageBytes } from '../storage/made.js';
+import { type AsyncFill, type Fill, MadeStorage, type StorageBytes } from '../storage/made.js';
 import type { Storage } from '../storage/storage.js';
+import { inflateInOrder } from './inflate-in-order.js';
 import { storageReader } from './open-file.js';
 import type { ArchiveEntry } from './zip/archive.js';
 import type { ArchiveLimits } from './zip/limits.js';
 import { readEntry } from './zip/read-entry.js';
+
+/** A deflated entry. Its windows are made of all its bytes, which are inflated first. */
+export class InflatedStorage extends MadeStorage {
+  /** The same bytes from `begin` on, for pieces that are asked for in their order: never all in memory. */
+  readonly inOrder: (begin: number) => AsyncFill;
+
+  constructor(
+    byteLength: number,
+    source: StorageBytes,
+    fill: Fill,
+    inOrder: (begin: number) => AsyncFill,
+  ) {
+    super(byteLength, source, fill);
+    this.inOrder = inOrder;
+  }
+}
 
 /** The entries of one archive. Keeps the bytes of the entry that was inflated last, and of no other. */
 export class InflatedEntries {
@@ -28,9 +45,11 @@ export class InflatedEntries {
     };
     if (entry.method === 'stored') return held;
     const { byteLength } = entry;
-    const storage = new MadeStorage(byteLength, held, (target, position) => {
+    const fill: Fill = (target, position) =>
       target.set(this.#inflate(entry).subarray(position, position + target.length));
-    });
+    const inOrder = (begin: number): AsyncFill =>
+      inflateInOrder(this.#archive, entry, this.#limits, begin);
+    const storage = new InflatedStorage(byteLength, held, fill, inOrder);
     return { storage, begin: 0, byteLength };
   }
 

@@ -7,13 +7,12 @@ import { Replacement } from '../replacement/replacement.js';
 import { SourceFiles } from './source-files.js';
 import type { Payload, TensorEntry } from './tensor-input.js';
 import { writeLayout } from './tensor-writes.js';
-import { verifyLayout } from './verify-writes.js';
 
 /** How a file is replaced. */
 export interface ReplaceOptions extends TransferOptions {
   /** Whether to sync file and folder. */
   readonly durable: boolean;
-  /** Whether to read the new file again and compare it before it takes its place. */
+  /** Whether to read what was written again, and compare it, before the new file takes its place. */
   readonly verify: boolean;
 }
 
@@ -32,14 +31,13 @@ export async function replaceFile(
   const { location, label } = locate(path);
   const { durable, verify } = options;
   const { byteLength, placed } = layout;
-  const transfer = new Transfer(verify ? 2 * byteLength : byteLength, options);
+  const transfer = new Transfer(byteLength, options);
   transfer.signal?.throwIfAborted();
   const sources = new SourceFiles(placed.map(({ spec }) => spec));
   try {
     const replacement = await Replacement.open(location, label, { byteLength, durable });
     try {
-      await writeLayout(replacement, layout, sources, transfer);
-      if (verify) await verifyLayout(replacement, layout, sources, transfer.part);
+      await writeLayout(replacement, layout, sources, transfer, verify);
       sources.verify();
       transfer.finish();
       await replacement.commit(transfer.signal);

@@ -7,7 +7,7 @@ import { FileChangedError } from '../errors/errors.js';
 import { changeCheck, type ReadFile } from '../io/opened-file.js';
 import { hasCode } from '../io/system-errors.js';
 import type { LendingStorage, LentDescriptor } from '../storage/storage.js';
-import type { FilePayload, MemoryPayload, Payload } from './tensor-input.js';
+import type { FilePayload, MadePayload, MemoryPayload, Payload } from './tensor-input.js';
 
 /** A source file while it is read. */
 interface LentFile extends ReadFile {
@@ -19,7 +19,7 @@ interface LentFile extends ReadFile {
 /** The source files of some tensors. Ends with `end`. */
 export class SourceFiles {
   readonly #files = new Map<LendingStorage, LentFile>();
-  readonly #memory: MemoryPayload[] = [];
+  readonly #memory: (MemoryPayload | MadePayload)[] = [];
 
   /**
    * Borrows the descriptors, and notes size and time of the files.
@@ -30,7 +30,7 @@ export class SourceFiles {
     try {
       for (const { payload } of tensors) {
         if (payload.kind === 'stream') continue;
-        if (payload.kind === 'memory') this.#memory.push(payload);
+        if (payload.kind !== 'file') this.#memory.push(payload);
         const { storage } = payload;
         // When the mapped file was closed, only its memory is left.
         if (storage !== undefined && !storage.closed) this.#lend(storage);

@@ -7,7 +7,7 @@ import { argumentTypeError } from '../errors/arguments.js';
 import { FileClosedError, quoteName, refuseTensor } from '../errors/errors.js';
 import { type NamedValues, pairsOf } from '../errors/named-values.js';
 import { readSpec, type TensorFacts, type TensorSpec } from '../format/tensor-spec.js';
-import { MadeStorage, type StorageBytes } from '../storage/made.js';
+import { type AsyncFill, MadeStorage } from '../storage/made.js';
 import { isLending, type LendingStorage, type Storage } from '../storage/storage.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
 import { isDetached, isTensorBytes, type TensorBytes, viewOf } from './tensor-bytes.js';
@@ -49,6 +49,18 @@ export interface FilePayload {
   readonly position: number;
 }
 
+/** Bytes that are made of those of a file, into memory of the writer. */
+export interface MadePayload extends Pick<MemoryPayload, 'verify' | 'storage'> {
+  readonly kind: 'made';
+  /**
+   * Puts the bytes from `begin` on into `target`. Is asked for one piece after the other, all of which begin
+   * and end at whole elements, before the last one is filled; for none twice.
+   *
+   * @throws FileChangedError, FileClosedError; what the making throws
+   */
+  readonly fill: AsyncFill;
+}
+
 /** Bytes that are produced when they are needed. */
 export interface StreamPayload {
   readonly kind: 'stream';
@@ -57,7 +69,7 @@ export interface StreamPayload {
 }
 
 /** Where the bytes of a tensor are. */
-export type Payload = MemoryPayload | FilePayload | StreamPayload;
+export type Payload = MemoryPayload | FilePayload | MadePayload | StreamPayload;
 
 /** A tensor that has passed all checks and can be written. */
 export interface TensorEntry<Bytes = MemoryPayload | FilePayload> extends TensorFacts {
@@ -98,18 +110,10 @@ export function payloadOfTensor(
   return ofTensor(name, tensor);
 }
 
-/**
- * Where bytes of an open file are: in the file, or in windows that are made of it. Nobody else may have memory
- * of the storage, in which they could have been changed.
- */
-export function payloadOfBytes({ storage, begin }: StorageBytes): MemoryPayload | FilePayload {
-  if (isLending(storage)) return { kind: 'file', storage, position: begin };
-  return {
-    kind: 'memory',
-    window: (from, to) => storage.window(begin + from, begin + to),
-    verify: () => storage.verify(),
-    storage: lendingSourceOf(storage),
-  };
+/** The payload of bytes that `fill` makes of those of a storage. */
+export function madePayload(source: Storage, fill: AsyncFill): MadePayload {
+  const storage = lendingSourceOf(source);
+  return { kind: 'made', fill, verify: () => source.verify(), storage };
 }
 
 /** The file from which bytes are made, if there is one. */

@@ -1,11 +1,15 @@
-/** Writes tensors to a file, each from where its bytes are: memory, another file or a stream. */
+/** Writes tensors to a file, each from where its bytes are: memory, another file, or made for it. */
 
 import type { Layout, Placed } from '../format/header-writer.js';
 import type { WrittenFile } from '../io/file-writes.js';
+import { readerOf, readFully } from '../io/opened-file.js';
+import { runAsync } from '../io/steps.js';
 import type { Transfer } from '../io/transfer.js';
 import { type Write, writeFrom, writePieces, writePiecesSync } from '../io/write-pieces.js';
+import type { AsyncFill } from '../storage/made.js';
+import { type FilledWrite, PieceBuffers, writeFilled } from './filled-writes.js';
 import type { SourceFiles } from './source-files.js';
-import type { Payload, StreamPayload, TensorEntry } from './tensor-input.js';
+import type { MadePayload, Payload, StreamPayload, TensorEntry } from './tensor-input.js';
 
 /**
  * Short pieces of a stream are joined up to this length: a write costs 100 µs, however short it is.
@@ -13,8 +17,11 @@ import type { Payload, StreamPayload, TensorEntry } from './tensor-input.js';
  */
 const STREAM_WRITE_BYTE_LENGTH = 2 ** 20;
 
-/** Bytes that need not be produced first. */
-type ReadyPayload = Exclude<Payload, StreamPayload>;
+/** Bytes that are there. */
+type ReadyPayload = Exclude<Payload, MadePayload | StreamPayload>;
+
+/** Bytes that can be put into memory, piece by piece. */
+type FillingPayload = Exclude<Payload, StreamPayload>;
 
 /** A tensor's length and bytes, and its place in the data of the file. */
 type PlacedTensor<Bytes> = Pick<
@@ -40,20 +47,129 @@ function writeOf(
   return { position, byteLength, source };
 }
 
+/** How tensors get into a file: as their bytes are, by way of buffers, or as a stream. */
+type Way = 'ready' | 'filled' | 'stream';
+
+/** A tensor that is written, and its way. */
+interface Step<Bytes = Payload> {
+  readonly spec: PlacedTensor<Bytes>['spec'];
+  /** Of the first byte in the file. */
+  readonly position: number;
+}
+
+function fillOf(payload: FillingPayload, sources: SourceFiles): AsyncFill {
+  if (payload.kind === 'made') return payload.fill;
+  if (payload.kind === 'memory') {
+    return (target, begin) => target.set(payload.window(begin, begin + target.length));
+  }
+  const file = sources.fileOf(payload);
+  const read = readerOf(file);
+  return (target, begin) =>
+    runAsync(readFully(read, target, payload.position + begin, file.path), undefined);
+}
+
+/** What takes tensors into one file. */
+class TensorWriter {
+  readonly #target: WrittenFile;
+  readonly #sources: SourceFiles;
+  readonly #transfer: Transfer;
+  readonly #verify: boolean;
+  readonly #buffers = new PieceBuffers();
+
+  constructor(target: WrittenFile, sources: SourceFiles, transfer: Transfer, verify: boolean) {
+    this.#target = target;
+    this.#sources = sources;
+    this.#transfer = transfer;
+    this.#verify = verify;
+  }
+
+  /** Writes bytes that are in memory. */
+  async writeBytes(bytes: Uint8Array, position: number, tensor?: string): Promise<void> {
+    if (!this.#verify) {
+      await writePieces(this.#target, [writeFrom(bytes, position)], this.#transfer.part);
+      return;
+    }
+    const { byteLength } = bytes;
+    const fill: AsyncFill = (target, begin) =>
+      target.set(bytes.subarray(begin, begin + target.length));
+    await this.#writeFilled([{ position, byteLength, tensor, fill }]);
+  }
+
+  /** Writes all tensors; neighbours that go the same way are one piece of work. */
+  async write(steps: Iterable<Step>): Promise<void> {
+    const waiting = steps[Symbol.iterator]();
+    let next = waiting.next();
+    const wayOfNext = (): Way | undefined =>
+      next.done === true ? undefined : this.#wayOf(next.value);
+    function* takeWhile<Bytes>(way: Way): Generator<Step<Bytes>, void, void> {
+      while (wayOfNext() === way) {
+        yield next.value as Step<Bytes>;
+        next = waiting.next();
+      }
+    }
+    for (let way = wayOfNext(); way !== undefined; way = wayOfNext()) {
+      if (way === 'ready') await this.#writeReady(takeWhile(way));
+      else if (way === 'filled') await this.#writeFilled(this.#filledWrites(takeWhile(way)));
+      else for (const step of takeWhile<StreamPayload>(way)) await this.#writeStream(step);
+    }
+  }
+
+  #wayOf({ spec: { payload } }: Step): Way {
+    if (payload.kind === 'stream') return 'stream';
+    return payload.kind === 'made' || this.#verify ? 'filled' : 'ready';
+  }
+
+  async #writeReady(steps: Iterable<Step<ReadyPayload>>): Promise<void> {
+    const sources = this.#sources;
+    function* writes(): Generator<Write, void, void> {
+      for (const { spec, position } of steps) {
+        yield writeOf(spec.payload, position, spec.byteLength, sources);
+      }
+    }
+    await writePieces(this.#target, writes(), this.#transfer.part);
+  }
+
+  *#filledWrites(steps: Iterable<Step<FillingPayload>>): Generator<FilledWrite, void, void> {
+    for (const { spec, position } of steps) {
+      const { byteLength, payload } = spec;
+      const tensor = 'name' in spec ? (spec.name as string) : undefined;
+      yield { position, byteLength, tensor, fill: fillOf(payload, this.#sources) };
+    }
+  }
+
+  async #writeFilled(writes: Iterable<FilledWrite>): Promise<void> {
+    const how = { buffers: this.#buffers, verify: this.#verify };
+    await writeFilled(this.#target, writes, this.#transfer.part, how);
+  }
+
+  async #writeStream({ spec, position }: Step<StreamPayload>): Promise<void> {
+    const pieces = spec.payload.open(this.#transfer.signal);
+    const tensor = 'name' in spec ? (spec.name as string) : undefined;
+    let end = position;
+    for await (const bytes of joined(pieces, Math.min(spec.byteLength, STREAM_WRITE_BYTE_LENGTH))) {
+      await this.writeBytes(bytes, end, tensor);
+      end += bytes.byteLength;
+    }
+  }
+}
+
 /**
- * Writes a whole file, header and tensors. The transfer goes on afterwards, since several files can be
- * one transfer. The caller verifies `sources`, the files of the tensors, when all is written.
+ * Writes a whole file, header and tensors; with `verify` it reads again what it has written, and compares it.
+ * The transfer goes on afterwards, since several files can be one transfer. The caller verifies `sources`, the
+ * files of the tensors, when all is written.
  *
- * @throws As {@link writeTensors}
+ * @throws As {@link writeTensors}; `SAFETENSORS_VERIFICATION_FAILED`
  */
 export async function writeLayout(
   target: WrittenFile,
   { header, placed }: WritableLayout,
   sources: SourceFiles,
   transfer: Transfer,
+  verify = false,
 ): Promise<void> {
-  await writePieces(target, [writeFrom(header, 0)], transfer.part);
-  await writeTensors(target, header.byteLength, placed, sources, transfer);
+  const writer = new TensorWriter(target, sources, transfer, verify);
+  await writer.writeBytes(header, 0);
+  await writeAll(writer, header.byteLength, placed, sources);
 }
 
 /**
@@ -72,45 +188,23 @@ export async function writeTensors(
   sources: SourceFiles,
   transfer: Transfer,
 ): Promise<void> {
-  const waiting = placed[Symbol.iterator]();
-  let stream: { position: number; byteLength: number; payload: StreamPayload } | undefined;
-  function* writesUpToStream(): Generator<Write, void, void> {
-    stream = undefined;
-    for (let next = waiting.next(); next.done !== true; next = waiting.next()) {
-      const { spec, begin } = next.value;
-      const { payload, byteLength } = spec;
-      const position = dataStart + begin;
-      if (payload.kind === 'stream') {
-        stream = { position, byteLength, payload };
-        return;
-      }
-      yield writeOf(payload, position, byteLength, sources);
-    }
-  }
-  try {
-    do {
-      await writePieces(target, writesUpToStream(), transfer.part);
-      if (stream !== undefined) {
-        await writeStream(target, stream.position, stream.byteLength, stream.payload, transfer);
-      }
-    } while (stream !== undefined);
-  } catch (error) {
-    throw sources.explain(error);
-  }
+  const writer = new TensorWriter(target, sources, transfer, false);
+  await writeAll(writer, dataStart, placed, sources);
 }
 
-async function writeStream(
-  target: WrittenFile,
-  position: number,
-  byteLength: number,
-  payload: StreamPayload,
-  transfer: Transfer,
+async function writeAll(
+  writer: TensorWriter,
+  dataStart: number,
+  placed: Iterable<PlacedTensor<Payload>>,
+  sources: SourceFiles,
 ): Promise<void> {
-  const pieces = payload.open(transfer.signal);
-  let end = position;
-  for await (const bytes of joined(pieces, Math.min(byteLength, STREAM_WRITE_BYTE_LENGTH))) {
-    await writePieces(target, [writeFrom(bytes, end)], transfer.part);
-    end += bytes.byteLength;
+  function* steps(): Generator<Step, void, void> {
+    for (const { spec, begin } of placed) yield { spec, position: dataStart + begin };
+  }
+  try {
+    await writer.write(steps());
+  } catch (error) {
+    throw sources.explain(error);
   }
 }
 

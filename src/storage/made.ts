@@ -1,7 +1,4 @@
-/**
- * Bytes that no file has as they stand: gathered, swapped, inflated or cast when they are asked for, each
- * window for itself.
- */
+/** Bytes that no file has as they stand: gathered, swapped or inflated when they are asked for, each window for itself. */
 
 import { FileClosedError } from '../errors/errors.js';
 import { allocate } from '../errors/out-of-memory.js';
@@ -17,6 +14,9 @@ export interface StorageBytes {
 
 /** Fills `target` with the bytes from `position` on. */
 export type Fill = (target: Uint8Array, position: number) => void;
+
+/** The same, at once or on other threads: then nobody may use `target` before the promise settles. */
+export type AsyncFill = (target: Uint8Array, position: number) => void | Promise<void>;
 
 /** Makes bytes of those of another storage, with which it is closed. Every buffer is a new one. */
 export class MadeStorage implements Storage {

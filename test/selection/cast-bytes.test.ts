@@ -1,67 +1,86 @@
 import { describe, expect, it } from 'vitest';
 import '../../src/addon/addon.js';
 import { castInTypeScript } from '../../src/float32/cast.js';
-import { castBytes } from '../../src/selection/cast-bytes.js';
-import { MadeStorage, type StorageBytes } from '../../src/storage/made.js';
-import { MemoryStorage } from '../../src/storage/memory.js';
-
-const MAX = 2 ** 32;
-
-/** Bytes in memory, or of a storage that copies, not from the start of it. */
-function sourceOf(bytes: Uint8Array, isCopied: boolean): StorageBytes {
-  const moved = new Uint8Array(3 + bytes.length);
-  moved.set(bytes, 3);
-  const source = { storage: new MemoryStorage(moved, MAX), begin: 3, byteLength: bytes.length };
-  if (!isCopied) return source;
-  const fill = (target: Uint8Array, position: number): void => {
-    target.set(moved.subarray(3 + position, 3 + position + target.length));
-  };
-  return { ...source, storage: new MadeStorage(bytes.length, source, fill), begin: 0 };
-}
+import { CastMemory, castFill } from '../../src/selection/cast-bytes.js';
+import type { AsyncFill } from '../../src/storage/made.js';
 
 const values = Float64Array.from({ length: 100_003 }, (_, i) =>
   i % 10_000 === 1 ? 70_000 : Math.sin(i) * 100,
 );
 const casts = [
-  { from: 'F64', to: 'F16', bytes: new Uint8Array(values.buffer) },
-  { from: 'F32', to: 'BF16', bytes: new Uint8Array(Float32Array.from(values).buffer) },
-  { from: 'BF16', to: 'F32', bytes: new Uint8Array(values.buffer, 0, 70_002) },
-  { from: 'F16', to: 'F8_E5M2', bytes: new Uint8Array(values.buffer, 0, 70_002) },
+  { from: 'F64', to: 'F16', bytes: new Uint8Array(values.buffer), size: 2 },
+  { from: 'F32', to: 'BF16', bytes: new Uint8Array(Float32Array.from(values).buffer), size: 2 },
+  { from: 'BF16', to: 'F32', bytes: new Uint8Array(values.buffer, 0, 70_002), size: 4 },
+  { from: 'F16', to: 'F8_E5M2', bytes: new Uint8Array(values.buffer, 0, 70_002), size: 1 },
 ] as const;
 
-describe.each([false, true])('of a storage that copies: %s', (isCopied) => {
-  it.each(casts)('$from to $to: all at once', ({ from, to, bytes }) => {
+describe.each([false, true])('of bytes that come later: %s', (isLate) => {
+  const fillOf =
+    (bytes: Uint8Array, asked: number[]): AsyncFill =>
+    (target, begin) => {
+      asked.push(begin);
+      const fill = (): void => target.set(bytes.subarray(begin, begin + target.length));
+      if (!isLate) return fill();
+      return new Promise((resolve) => setTimeout(() => resolve(fill()), Math.random() * 4));
+    };
+
+  it.each(casts)('$from to $to: all at once', async ({ from, to, bytes }) => {
     const counts: number[] = [];
-    const cast = castBytes(sourceOf(bytes, isCopied), { from, to }, (count) => counts.push(count));
-    const expected = new Uint8Array(cast.byteLength);
+    const add = (count: number): void => void counts.push(count);
+    const cast = castFill(fillOf(bytes, []), { from, to }, new CastMemory(), add);
+    const expected = new Uint8Array(expectedLength(from, to, bytes));
     const tooLarge = castInTypeScript(from, to, bytes, expected);
-    const window = cast.storage.window(0, cast.byteLength);
-    expect(Buffer.compare(window, expected)).toBe(0);
+    const result = new Uint8Array(expected.length);
+    await cast(result, 0);
+    expect(Buffer.compare(result, expected)).toBe(0);
     expect(counts).toEqual(tooLarge === 0 ? [] : [tooLarge]);
   });
 
-  it.each(casts)('$from to $to: by windows that cut elements', ({ from, to, bytes }) => {
+  it.each(casts)('$from to $to: by pieces, many at once', async ({ from, to, bytes, size }) => {
     let found = 0;
     const add = (count: number): void => {
       found += count;
     };
-    const cast = castBytes(sourceOf(bytes, isCopied), { from, to }, add);
-    const expected = new Uint8Array(cast.byteLength);
+    const asked: number[] = [];
+    const cast = castFill(fillOf(bytes, asked), { from, to }, new CastMemory(), add);
+    const expected = new Uint8Array(expectedLength(from, to, bytes));
     const tooLarge = castInTypeScript(from, to, bytes, expected);
-    const result = new Uint8Array(cast.byteLength);
-    for (let begin = 0, step = 1; begin < result.length; begin += step, step = (step * 3) % 4099) {
+    const result = new Uint8Array(expected.length);
+    const pieces: (void | Promise<void>)[] = [];
+    for (let begin = 0, step = size; begin < result.length; ) {
       const part = result.subarray(begin, begin + step);
-      cast.storage.readInto?.(part, begin);
+      pieces.push(cast(part, begin));
+      begin += part.length;
+      step = (step * 3) % (4099 * size);
     }
+    await Promise.all(pieces);
     expect(Buffer.compare(result, expected)).toBe(0);
     expect(found).toBe(tooLarge);
+    expect(asked).toEqual(asked.toSorted((a, b) => a - b));
   });
 });
 
-it('is closed with its source', () => {
-  const source = sourceOf(new Uint8Array(8), false);
-  const cast = castBytes(source, { from: 'F32', to: 'F16' }, () => {});
-  expect([cast.byteLength, cast.storage.closed]).toEqual([4, false]);
-  source.storage.close(false);
-  expect(() => cast.storage.window(0, 4)).toThrow(/closed/);
+it('uses memory again', async () => {
+  const memory = new Set<ArrayBufferLike>();
+  const fill = (target: Uint8Array): void => void memory.add(target.buffer);
+  const cast = castFill(fill, { from: 'F32', to: 'F16' }, new CastMemory(), () => {});
+  for (let begin = 0; begin < 80; begin += 8) await cast(new Uint8Array(8), begin);
+  expect(memory.size).toBe(1);
 });
+
+it('passes on what goes wrong', async () => {
+  const fill = (): never => {
+    throw new Error('cut short');
+  };
+  const cast = castFill(fill, { from: 'F32', to: 'F16' }, new CastMemory(), () => {});
+  await expect(cast(new Uint8Array(8), 0)).rejects.toThrow('cut short');
+});
+
+function expectedLength(
+  from: 'F64' | 'F32' | 'F16' | 'BF16',
+  to: 'F32' | 'F16' | 'BF16' | 'F8_E5M2',
+  bytes: Uint8Array,
+): number {
+  const lengths = { F64: 8, F32: 4, F16: 2, BF16: 2, F8_E5M2: 1 };
+  return (bytes.length / lengths[from]) * lengths[to];
+}

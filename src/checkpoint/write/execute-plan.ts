@@ -7,7 +7,6 @@ import { LOCK_OPTIONS, type LockOptions } from '../../replacement/locks.js';
 import type { SaveSyncOptions } from '../../save/save.js';
 import { SourceFiles } from '../../save/source-files.js';
 import { writeLayout } from '../../save/tensor-writes.js';
-import { verifyLayout } from '../../save/verify-writes.js';
 import { FolderReplacement } from './folder-replacement.js';
 import { copyOtherFile, type OtherFile } from './other-files.js';
 import type { CheckpointPlan, PlannedFile } from './plan.js';
@@ -48,7 +47,7 @@ const FILES_AT_ONCE = 2;
 interface Extras {
   /** Copied last; they take their places with the checkpoint. */
   readonly otherFiles?: readonly OtherFile[];
-  /** Whether every file of tensors is read again and compared before any takes its place. */
+  /** Whether what is written of tensors is read again and compared before any file takes its place. */
   readonly verify?: boolean;
   /** Closes files that the caller opened, when nothing more is read: Windows replaces no open file. */
   readonly closeSources?: () => void;
@@ -66,10 +65,9 @@ export async function writeCheckpoint(
 ): Promise<WrittenCheckpoint> {
   const { durable = true } = options;
   const { files, pattern, totalSize } = plan;
-  const tensorsByteLength = sumOf(files.map(({ layout }) => layout));
-  const byteLength = tensorsByteLength + sumOf(otherFiles);
+  const byteLength = sumOf(files.map(({ layout }) => layout)) + sumOf(otherFiles);
   const failures: unknown[] = [];
-  const transfer = new Transfer(byteLength + (verify ? tensorsByteLength : 0), options, () => {
+  const transfer = new Transfer(byteLength, options, () => {
     if (failures.length > 0) throw failures[0];
   });
   const index = plan.index === null ? null : pattern.indexFilename;
@@ -124,8 +122,7 @@ async function writeFile(
   verify: boolean,
 ): Promise<void> {
   const file = await replacement.create(name, layout.byteLength);
-  await writeLayout(file, layout, sources, transfer);
-  if (verify) await verifyLayout(file, layout, sources, transfer.part);
+  await writeLayout(file, layout, sources, transfer, verify);
   await file.finish(transfer.signal);
 }
 

@@ -1,11 +1,12 @@
 /** The tensors that `reshard` takes when the caller selects, renames or casts some. */
 
 import { type TensorInfo, tensorInfo } from '../../file/facts.js';
-import { payloadOfBytes } from '../../save/tensor-input.js';
-import { castBytes } from '../../selection/cast-bytes.js';
+import { madePayload } from '../../save/tensor-input.js';
+import { byteLengthOf, CastMemory, castFill } from '../../selection/cast-bytes.js';
 import { type CastReport, counterOf } from '../../selection/cast-report.js';
 import type { SelectionOptions } from '../../selection/options.js';
 import { type Selected, Selection, selectionSource } from '../../selection/select.js';
+import { storageFill } from '../../storage/storage-fill.js';
 import type { CheckpointFiles } from '../find-files.js';
 import { type AnyEntry, type TensorTable, tableOf } from './plan.js';
 import type { SourceTensors } from './reshard-source.js';
@@ -47,23 +48,32 @@ export function selectTensors(
   const selection = new Selection(options, selectionSource(names, metadata, path));
   const selected = selection.of(given);
   const overflowed = new Map<string, number>();
-  const entries = selected.map((tensor) => entryOf(tensors, tensor, overflowed));
+  const entries = selected.map(entryMaker(tensors, overflowed));
   const cast = selected.flatMap((tensor) => (tensor.cast === null ? [] : tensor.name));
   const metadataOf = selection.metadataOf(selected);
   return { table: tableOf(entries), metadataOf, report: { cast, overflowed } };
 }
 
-function entryOf(
+/** Makes entries of selected tensors, which share memory for what is cast. */
+function entryMaker(
   tensors: SourceTensors,
-  { tensor: { number, info }, name, cast }: Selected<SourceTensor>,
   overflowed: Map<string, number>,
-): AnyEntry {
-  const { dtype, shape } = info;
-  const payload = tensors.payload(number);
-  const byteLength = tensors.byteLengths[number] as number;
-  if (cast === null) return { name, dtype, shape, byteLength, payload };
-  const source = { storage: payload.storage, begin: payload.position, byteLength };
-  const bytes = castBytes(source, cast, counterOf(overflowed, name));
-  const { byteLength: newByteLength } = bytes;
-  return { name, dtype: cast.to, shape, byteLength: newByteLength, payload: payloadOfBytes(bytes) };
+): (selected: Selected<SourceTensor>) => AnyEntry {
+  const memory = new CastMemory();
+  return ({ tensor: { number, info }, name, cast }) => {
+    const { dtype, shape } = info;
+    const payload = tensors.payload(number);
+    const byteLength = tensors.byteLengths[number] as number;
+    if (cast === null) return { name, dtype, shape, byteLength, payload };
+    const { storage, position } = payload;
+    const bytes = castFill(
+      storageFill(storage, position),
+      cast,
+      memory,
+      counterOf(overflowed, name),
+    );
+    const newByteLength = byteLengthOf(cast.to, byteLength / byteLengthOf(cast.from, 1));
+    const made = madePayload(storage, bytes);
+    return { name, dtype: cast.to, shape, byteLength: newByteLength, payload: made };
+  };
 }

@@ -81,7 +81,7 @@ export interface ReshardedCheckpoint extends WrittenCheckpoint, CastReport {
  * index. Aliases stay aliases.
  *
  * With `names`, `rename`, `dtype` or `select` only some tensors are taken, or under other names, or as
- * another dtype. They are cast on this thread, a few megabytes at a time, rounded as torch does it.
+ * another dtype. They are cast on the thread pool, a megabyte at a time, rounded as torch does it.
  * Memory is then needed for every tensor's name and facts. The files beside the weights are copied as
  * they are: a `config.json` still names the old dtype. An alias goes with its tensor.
  *

@@ -15,6 +15,13 @@ const DESCRIPTOR_FLAG = 1 << 3;
 /** Reads bytes of the file; undefined when they are not within it. */
 export type Read = (begin: number, end: number) => Uint8Array | undefined;
 
+/** The name of the entry at the start of an archive, its bytes as characters; as far as `start` has it. */
+export function firstEntryName(start: Uint8Array): string {
+  if (start.length < FIXED_BYTE_LENGTH) return '';
+  const nameEnd = FIXED_BYTE_LENGTH + viewOf(start).getUint16(26, true);
+  return String.fromCharCode(...start.subarray(FIXED_BYTE_LENGTH, nameEnd));
+}
+
 /** Where the bytes of an entry begin. Undefined when that cannot be known. */
 export function readLocalHeader(
   entry: DirectoryEntry,

@@ -38,23 +38,38 @@ export function requireCrc32(entry: ArchiveEntry, found: number, context: ErrorC
   throw new ForeignFormatError('SAFETENSORS_CHECKSUM_MISMATCH', message, context);
 }
 
+/** Throws `SAFETENSORS_FOREIGN_LIMIT` for an entry that inflates to more than the limit. */
+export function requireInflatable(
+  { name, byteLength }: ArchiveEntry,
+  limits: ArchiveLimits,
+  context: ErrorContext,
+): void {
+  const { maxInflatedByteLength = DEFAULT_LIMITS.maxInflatedByteLength } = limits;
+  if (byteLength <= maxInflatedByteLength) return;
+  const message = `entry ${quoteName(name)}: expected at most ${maxInflatedByteLength} bytes (maxInflatedByteLength), found ${byteLength}`;
+  throw new ForeignFormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
+}
+
+/** The error for a deflated entry that does not inflate to what the directory says. */
+export function brokenEntry(
+  { name, begin, end, byteLength }: ArchiveEntry,
+  found: string,
+  context: ErrorContext,
+  cause?: unknown,
+): ForeignFormatError {
+  const expected = `expected ${end - begin} bytes that inflate to ${byteLength}`;
+  const message = `entry ${quoteName(name)}: ${expected}, found ${found}`;
+  return new ForeignFormatError('SAFETENSORS_INVALID_ARCHIVE', message, { ...context, cause });
+}
+
 function inflate(
   stored: Uint8Array,
   entry: ArchiveEntry,
   context: ErrorContext,
   limits: ArchiveLimits,
 ): Uint8Array<ArrayBuffer> {
+  requireInflatable(entry, limits, context);
   const { byteLength } = entry;
-  const { maxInflatedByteLength = DEFAULT_LIMITS.maxInflatedByteLength } = limits;
-  if (byteLength > maxInflatedByteLength) {
-    const message = `entry ${quoteName(entry.name)}: expected at most ${maxInflatedByteLength} bytes (maxInflatedByteLength), found ${byteLength}`;
-    throw new ForeignFormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
-  }
-  const broken = (found: string, cause?: unknown): ForeignFormatError => {
-    const expected = `expected ${stored.length} bytes that inflate to ${byteLength}`;
-    const message = `entry ${quoteName(entry.name)}: ${expected}, found ${found}`;
-    return new ForeignFormatError('SAFETENSORS_INVALID_ARCHIVE', message, { ...context, cause });
-  };
   let inflated: Inflated;
   try {
     // One chunk: several would be put together, in twice the memory.
@@ -64,13 +79,17 @@ function inflate(
     inflated = inflateRawSync(stored, options) as unknown as Inflated;
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === 'ERR_BUFFER_TOO_LARGE') throw broken('more', error);
-    if (code === 'Z_DATA_ERROR' || code === 'Z_BUF_ERROR') throw broken('broken ones', error);
+    if (code === 'ERR_BUFFER_TOO_LARGE') throw brokenEntry(entry, 'more', context, error);
+    if (code === 'Z_DATA_ERROR' || code === 'Z_BUF_ERROR') {
+      throw brokenEntry(entry, 'broken ones', context, error);
+    }
     throw error;
   }
   const { buffer, engine } = inflated;
-  if (buffer.length !== byteLength) throw broken(`${buffer.length}`);
-  if (engine.bytesWritten !== stored.length) throw broken(`an end after ${engine.bytesWritten}`);
+  if (buffer.length !== byteLength) throw brokenEntry(entry, `${buffer.length}`, context);
+  if (engine.bytesWritten !== stored.length) {
+    throw brokenEntry(entry, `an end after ${engine.bytesWritten}`, context);
+  }
   return new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.length);
 }
 

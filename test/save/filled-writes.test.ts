@@ -1,0 +1,109 @@
+import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { layOut } from '../../src/format/header-writer.js';
+import * as fileWrites from '../../src/io/file-writes.js';
+import { Transfer } from '../../src/io/transfer.js';
+import { serialize } from '../../src/save/serialize.js';
+import { SourceFiles } from '../../src/save/source-files.js';
+import { type MadePayload, readTensorsAndStreams } from '../../src/save/tensor-input.js';
+import { writeLayout } from '../../src/save/tensor-writes.js';
+import { temporaryPath } from '../support/make-file.js';
+
+vi.mock('../../src/io/file-writes.js', { spy: true });
+
+const data = Uint8Array.from({ length: 3_000_000 }, (_, i) => i % 251);
+const short = Uint8Array.of(1, 2, 3);
+const tensors = {
+  a: { dtype: 'U8', shape: [data.length], data },
+  b: { dtype: 'U8', shape: [3], data: short },
+  c: { dtype: 'U8', shape: [3], data: () => [short.subarray(0, 1), short.subarray(1)] },
+} as const;
+const layout = layOut(readTensorsAndStreams(tensors), {});
+const dataStart = layout.header.length;
+let path: string;
+let fd: number;
+
+beforeEach(() => {
+  path = temporaryPath('written.safetensors');
+  fd = openSync(path, 'w+');
+});
+
+afterEach(() => {
+  closeSync(fd);
+  vi.mocked(fileWrites.writeViews).mockReset();
+});
+
+const write = (verify: boolean): Promise<void> =>
+  writeLayout({ fd, path }, layout, new SourceFiles([]), new Transfer(3_000_000, {}), verify);
+
+/** Changes a byte of the file as soon as it is written. */
+function breakByte(position: number): void {
+  vi.mocked(fileWrites.writeViews).mockImplementation(async (target, views, begin) => {
+    const bytes = Buffer.concat(views);
+    writeSync(target.fd, bytes, 0, bytes.length, begin);
+    const isIn = begin <= position && position < begin + bytes.length;
+    if (isIn) writeSync(target.fd, Uint8Array.of(255), 0, 1, position);
+  });
+}
+
+test.each([false, true])('all bytes are written, verified: %s', async (verify) => {
+  await write(verify);
+  const expected = serialize({ ...tensors, c: { ...tensors.c, data: short } });
+  expect(Buffer.compare(readFileSync(path), expected)).toBe(0);
+});
+
+test.each([0, 1, 2 ** 20 - 1, 2 ** 20, data.length - 1])(
+  'byte %i of a tensor that is another is found',
+  async (at) => {
+    breakByte(dataStart + at);
+    await expect(write(true)).rejects.toMatchObject({
+      code: 'SAFETENSORS_VERIFICATION_FAILED',
+      tensor: 'a',
+      message: expect.stringContaining(`byte ${at} of`),
+    });
+  },
+);
+
+test.each([
+  ['of a tensor that is written with its neighbour', 3_000_001, 'b'],
+  ['of a stream', 3_000_005, 'c'],
+])('so is one %s', async (_, at, tensor) => {
+  breakByte(dataStart + at);
+  await expect(write(true)).rejects.toMatchObject({
+    tensor,
+    message: expect.stringContaining(`byte ${(at - 3_000_000) % 3} of`),
+  });
+});
+
+test('so is one of the header', async () => {
+  breakByte(9);
+  await expect(write(true)).rejects.toThrow("byte 9 of the new file's header");
+});
+
+test('nobody looks when nothing is verified', async () => {
+  breakByte(9);
+  await write(false);
+});
+
+test.each([false, true])('pieces are made in their order, once, verified: %s', async (verify) => {
+  const asked: number[] = [];
+  const memory = new Set<ArrayBufferLike>();
+  const payload: MadePayload = {
+    kind: 'made',
+    fill: async (target, begin) => {
+      asked.push(begin);
+      memory.add(target.buffer);
+      await new Promise((resolve) => setTimeout(resolve, begin === 0 ? 5 : 1));
+      target.set(data.subarray(begin % 1000, (begin % 1000) + target.length));
+    },
+    verify: () => {},
+    storage: undefined,
+  };
+  const byteLength = 12 * 2 ** 20;
+  const made = layOut([{ name: 'm', dtype: 'U8', shape: [byteLength], byteLength, payload }], {});
+  const transfer = new Transfer(byteLength, {});
+  await writeLayout({ fd, path }, made, new SourceFiles([{ payload }]), transfer, verify);
+  expect(asked).toEqual(Array.from({ length: 12 }, (_, i) => i * 2 ** 20));
+  // Three pieces are under way at once; a buffer for reading again comes to each.
+  expect(memory.size).toBeLessThanOrEqual(verify ? 6 : 3);
+});

@@ -124,7 +124,7 @@ export const HOSTILE_FILES: Readonly<Record<string, () => Buffer>> = {
   'empty sets': () => list(2_000_000, '\x8f'),
   'empty bytes': () => list(900_000, 'C\0'),
   'tuples of numbers': () => list(1_000_000, 'G\x3f\xf0\0\0\0\0\0\x01\x85'),
-  'texts of wide characters': () => list(600_000, `\x8c\x66${'\xc4\x80'.repeat(51)}`),
+  'texts of wide characters': () => list(450_000, `\x8c\x66${'\xc4\x80'.repeat(51)}`),
   'integers of 255 bytes': () => dict(80_000, `\x8a\xff${'\x7f'.repeat(255)}`),
   'many calls with many arguments': () =>
     passing(
@@ -135,7 +135,7 @@ export const HOSTILE_FILES: Readonly<Record<string, () => Buffer>> = {
   'one value under many memo numbers': () => passing(9_900_000, '\x94', ')'),
   'one global named again and again': () => passing(2_500_000, 'ctorch\nfloat32\n0'),
   'globals that are all different': () => list(900_000, (i) => `cm\n${i.toString(36)}\n`),
-  'an opcode that does nothing': () => passing(30 * MIB, 'N0'),
+  'an opcode that does nothing': () => passing(23 * MIB, 'N0'),
   'one long line': () =>
     Buffer.concat([Buffer.from('\x80\x02cposix\n', 'latin1'), Buffer.alloc(64 * MIB, 'x')]),
   'pickles one after the other': () => Buffer.alloc(64 * MIB, Buffer.from('\x80\x02N.', 'latin1')),

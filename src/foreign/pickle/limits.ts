@@ -5,7 +5,7 @@ import { type ErrorContext, ForeignFormatError } from '../../errors/errors.js';
 
 /** What a pickle may cost; see the defaults. */
 export interface PickleLimits {
-  /** Longest pickle, in bytes; 64 MiB by default: 139 000 tensors take about 30. */
+  /** Longest pickle, in bytes; 48 MiB by default: 139 000 tensors take about 30. */
   readonly maxPickleByteLength?: number | undefined;
   /** Most opcodes; 6 million by default: a tensor takes 35 to 40, and a million 0.15 seconds at most. */
   readonly maxOpcodes?: number | undefined;
@@ -23,7 +23,7 @@ export type AllPickleLimits = Readonly<Record<keyof PickleLimits, number>>;
 
 /** What holds for limits that are left out. */
 export const DEFAULT_PICKLE_LIMITS: AllPickleLimits = {
-  maxPickleByteLength: 64 * 2 ** 20,
+  maxPickleByteLength: 48 * 2 ** 20,
   maxOpcodes: 6_000_000,
   maxDepth: 500,
   maxPickleMemoryByteLength: 128 * 2 ** 20,

@@ -47,8 +47,8 @@ struct Encode<F16Encoder> {
           _mm256_and_si256(_mm256_castps_si256(values), _mm256_set1_epi32(~kSign));
       const __m256i found = _mm256_and_si256(_mm256_cmpgt_epi32(magnitudes, largest),
                                              _mm256_cmpgt_epi32(infinity, magnitudes));
-      const auto lanes = static_cast<uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(found)));
-      if (lanes != 0) too_large += static_cast<uint32_t>(__builtin_popcount(lanes));
+      auto lanes = static_cast<uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(found)));
+      for (; lanes != 0; lanes &= lanes - 1) too_large++;
     }
     return too_large + PlainEncode<F16Encoder>::Run(block + i, output + i * F16::kBytes, count - i);
   }

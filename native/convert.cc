@@ -12,7 +12,7 @@ struct PlainLoop {
 };
 
 Kernel Avx2KernelIfPresent([[maybe_unused]] Dtype dtype) {
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(_M_X64)
   if (HasAvx2()) return Avx2Kernel(dtype);
 #endif
   return nullptr;

@@ -1,23 +1,58 @@
 #include "processor.h"
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(_M_X64)
+#ifdef _MSC_VER
+#include <intrin.h>
+#else
 #include <cpuid.h>
+#endif
 
 #include <atomic>
 
 namespace {
 
+// What the processor answers; zeros where it does not know the question.
+struct Answers {
+  unsigned eax, ebx, ecx, edx;
+};
+
+#ifdef _MSC_VER
+Answers Ask(unsigned question) {
+  int numbers[4];
+  __cpuid(numbers, 0);
+  if (static_cast<unsigned>(numbers[0]) < question) return {};
+  __cpuidex(numbers, static_cast<int>(question), 0);
+  const auto at = [&numbers](int i) { return static_cast<unsigned>(numbers[i]); };
+  return {at(0), at(1), at(2), at(3)};
+}
+
+unsigned SavedRegisters() {
+  return static_cast<unsigned>(_xgetbv(0));
+}
+#else
+Answers Ask(unsigned question) {
+  Answers answers = {};
+  __get_cpuid_count(question, 0, &answers.eax, &answers.ebx, &answers.ecx, &answers.edx);
+  return answers;
+}
+
+unsigned SavedRegisters() {
+  unsigned low, high;
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return low;
+}
+#endif
+
 // The compiler's own test brings a constructor, whose questions take 0.05 ms of loading the addon
 // in a virtual machine, where the host answers each of them.
 bool AskForAvx2() {
-  constexpr unsigned kExtensions = bit_OSXSAVE | bit_AVX | bit_F16C;
+  // OSXSAVE, AVX and F16C.
+  constexpr unsigned kExtensions = 1u << 27 | 1u << 28 | 1u << 29;
   constexpr unsigned kWideRegisters = 0x6;
-  unsigned eax, ebx, ecx, edx;
-  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0) return false;
-  if ((ecx & kExtensions) != kExtensions) return false;
-  __asm__("xgetbv" : "=a"(eax), "=d"(edx) : "c"(0));
-  if ((eax & kWideRegisters) != kWideRegisters) return false;
-  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (ebx & bit_AVX2) != 0;
+  constexpr unsigned kAvx2 = 1u << 5;
+  if ((Ask(1).ecx & kExtensions) != kExtensions) return false;
+  if ((SavedRegisters() & kWideRegisters) != kWideRegisters) return false;
+  return (Ask(7).ebx & kAvx2) != 0;
 }
 
 }  // namespace

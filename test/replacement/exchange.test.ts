@@ -106,6 +106,7 @@ describe('what the caller has open of the old file', () => {
   });
 
   test('stays open until then, and elsewhere', () => {
+    Object.defineProperty(process, 'platform', { value: 'linux' });
     const letGo = vi.fn();
     save('saved');
     expect(() => replace(letGo)).toThrow(isGone);

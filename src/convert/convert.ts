@@ -22,7 +22,6 @@ import {
   requireOptions,
 } from '../errors/arguments.js';
 import { pairsOf } from '../errors/named-values.js';
-import type { ForeignTensorInfo } from '../foreign/foreign-file.js';
 import type { ForeignTensor } from '../foreign/foreign-tensor.js';
 import { OPEN_TORCH_OPTIONS, type OpenTorchOptions } from '../foreign/torch/open.js';
 import type { RootKeys } from '../foreign/torch/roots.js';
@@ -40,7 +39,7 @@ import type { SplitSummary } from '../shards/split.js';
 import { convertedTensors } from './entries.js';
 import { type ConvertedMetadata, convertedMetadata } from './metadata.js';
 import { openSource } from './open-source.js';
-import type { ConversionSource, SourceTensor } from './source.js';
+import type { ConversionSource, SourceTensor, SourceTensorInfo } from './source.js';
 import { SourceBytes } from './source-bytes.js';
 
 /** How the source is read. */
@@ -49,7 +48,7 @@ type SourceOptions = Omit<OpenTorchOptions, 'storage' | 'guard'>;
 /** Options of {@link convert}. */
 export interface ConversionOptions
   extends SourceOptions,
-    SelectionOptions<ForeignTensorInfo>,
+    SelectionOptions<SourceTensorInfo>,
     CheckpointLayoutOptions,
     WriteCheckpointOptions {
   /**
@@ -104,7 +103,10 @@ export interface ConvertedCheckpoint extends WrittenCheckpoint, CastReport {
  * Bytes go through memory in pieces of 1 MiB, on the thread pool: read, gathered, swapped, inflated or cast,
  * written, read again and compared. Without `verify` the kernel copies what the source has as it stands. So
  * little memory is needed, whatever the size: only a compressed storage of which a tensor is a part, or strided,
- * is in memory as a whole. Files are always read, never mapped, as with `reshard`. Everything that is wrong with names, dtypes and shapes is found before the first byte is
+ * is in memory as a whole. Files are always read, never mapped, as with `reshard`.
+ *
+ * A tensor that safetensors cannot hold is offered to `names` and `select` with the dtype null; it is no
+ * problem when it is left out. Everything that is wrong with names, dtypes and shapes is found before the first byte is
  * written, and the new files take their places as with `saveFile` and `saveCheckpoint`: whole, or not at all.
  *
  * @throws ForeignFormatError as `openTorchCheckpoint` and `openNumpy`; `SAFETENSORS_CHECKSUM_MISMATCH` when
@@ -168,7 +170,7 @@ interface Conversion {
 function planConversion(
   source: ConversionSource,
   bytes: SourceBytes,
-  selectionOptions: SelectionOptions<ForeignTensorInfo>,
+  selectionOptions: SelectionOptions<SourceTensorInfo>,
   options: ConversionOptions,
   given: ReadonlyMap<string, string>,
 ): Conversion {
@@ -178,6 +180,11 @@ function planConversion(
       const { name, dtype, shape } = facts;
       return { name, info: { dtype, shape }, facts };
     }),
+    source.problems.map((problem) => ({
+      name: problem.tensor as string,
+      info: { dtype: null, shape: [] },
+      problem,
+    })),
   );
   const overflowed = new Map<string, number>();
   const tensors = convertedTensors(selected, bytes, overflowed);

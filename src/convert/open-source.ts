@@ -4,16 +4,22 @@ import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { openShards } from '../checkpoint/open.js';
 import { SourceTensors } from '../checkpoint/write/reshard-source.js';
-import { kindOf } from '../foreign/file-kind.js';
+import type { ForeignFormatError } from '../errors/errors.js';
+import { kindOf, otherKind } from '../foreign/file-kind.js';
 import { ForeignFile } from '../foreign/foreign-file.js';
 import type { ForeignTensor } from '../foreign/foreign-tensor.js';
-import { openNumpy } from '../foreign/numpy/open-numpy.js';
+import { openReadableArrays } from '../foreign/numpy/open-numpy.js';
 import { lookInto } from '../foreign/open-file.js';
-import type { TorchCheckpoint } from '../foreign/torch/checkpoint.js';
-import { type OpenTorchOptions, openTorchCheckpoint } from '../foreign/torch/open.js';
+import { isLeftOut, throwProblems } from '../foreign/tensor-problems.js';
+import {
+  type OpenedTensors,
+  type OpenTorchOptions,
+  openTorchTensors,
+} from '../foreign/torch/open.js';
 import type { RootKeys } from '../foreign/torch/roots.js';
 import { ShardedTorchCheckpoint } from '../foreign/torch/sharded.js';
 import { firstEntryName } from '../foreign/zip/local-header.js';
+import { describeForeignFormat } from '../format/foreign-formats.js';
 import { pathText } from '../io/paths.js';
 import { runAsync } from '../io/steps.js';
 import { hasCode } from '../io/system-errors.js';
@@ -26,8 +32,13 @@ type SourceKind = 'safetensors' | 'torch' | 'numpy';
 const COPIED = { storage: 'read' } as const;
 
 /** Names that checkpoints of torch have in folders; an index comes before a file. */
-const TORCH_NAMES: readonly string[] = ['pytorch_model.bin.index.json', 'pytorch_model.bin'];
-const TORCH_EXTENSION = /\.(bin|pt|pth|ckpt)$/;
+const TORCH_NAMES: readonly string[] = [
+  'pytorch_model.bin.index.json',
+  'diffusion_pytorch_model.bin.index.json',
+  'pytorch_model.bin',
+  'diffusion_pytorch_model.bin',
+];
+const OTHER_EXTENSION = /\.(bin|pt|pth|ckpt|npz|npy)$/;
 const TORCH_INDEX = /\.bin\.index\.json$/;
 
 /**
@@ -47,9 +58,9 @@ export async function openSource(
   try {
     return await openSafetensors(path, signal);
   } catch (error) {
-    const torch = hasCode(error, ['SAFETENSORS_CHECKPOINT_NOT_FOUND']) ? torchIn(path) : undefined;
-    if (torch === undefined) throw error;
-    return await openAs(torch, kindOfFile(torch), options, signal);
+    const other = hasCode(error, ['SAFETENSORS_CHECKPOINT_NOT_FOUND']) ? otherIn(path) : undefined;
+    if (other === undefined) throw error;
+    return await openAs(other, kindOfFile(other), options, signal);
   }
 }
 
@@ -60,20 +71,17 @@ async function openAs(
   signal: AbortSignal | undefined,
 ): Promise<ConversionSource> {
   if (kind === 'safetensors') return await openSafetensors(path, signal);
-  if (kind === 'torch') return ofTorch(openTorchCheckpoint(path, { ...options, ...COPIED }));
+  if (kind === 'torch') return ofTorch(openTorchTensors(path, { ...options, ...COPIED }));
   const { maxEntries, maxInflatedByteLength } = options;
-  return ofParts(
-    path,
-    [ofWhole(openNumpy(path, { maxEntries, maxInflatedByteLength, ...COPIED }))],
-    undefined,
-  );
+  const file = openReadableArrays(path, { maxEntries, maxInflatedByteLength, ...COPIED });
+  return ofParts(path, [ofWhole(file)], ForeignFile.problemsOf(file), undefined);
 }
 
-/** The checkpoint of torch in a folder: of its usual name, or the only one. */
-function torchIn(folder: string): string | undefined {
+/** The checkpoint of torch in a folder, by its usual name, or the only file of another format. */
+function otherIn(folder: string): string | undefined {
   const names = readdirSync(folder);
   const usual = TORCH_NAMES.find((name) => names.includes(name));
-  const others = names.filter((name) => TORCH_EXTENSION.test(name));
+  const others = names.filter((name) => OTHER_EXTENSION.test(name));
   const name = usual ?? (others.length === 1 ? others[0] : undefined);
   return name === undefined ? undefined : join(folder, name);
 }
@@ -81,16 +89,28 @@ function torchIn(folder: string): string | undefined {
 /** What cannot be looked into is left to those who open it, and say why. */
 function kindOfFile(path: string): SourceKind {
   if (TORCH_INDEX.test(path)) return 'torch';
+  const isThere = statSync(path, { throwIfNoEntry: false }) !== undefined;
+  // Not the id of a repository.
+  if (!isThere && OTHER_EXTENSION.test(path)) return 'torch';
   if (path.endsWith('.json') || statSync(path, { throwIfNoEntry: false })?.isFile() !== true) {
     return 'safetensors';
   }
   return lookInto(path, (start) => {
     const kind = kindOf(start);
     if (kind === 'npy') return 'numpy';
+    if (kind === undefined && isOtherFormat(start)) {
+      throw otherKind(start, 'a checkpoint or arrays', { path });
+    }
     if (kind !== 'zip') return kind === 'pickle' ? 'torch' : 'safetensors';
     // Whoever opens it reads the directory. Arrays of NumPy are called so, records of torch never.
     return firstEntryName(start).endsWith('.npy') ? 'numpy' : 'torch';
   });
+}
+
+/** Known by its first bytes, or no safetensors file: no header is of 2^48 bytes. */
+function isOtherFormat(start: Uint8Array): boolean {
+  const isTooLong = (start[6] ?? 0) !== 0 || (start[7] ?? 0) !== 0;
+  return isTooLong || describeForeignFormat(start) !== null;
 }
 
 /** An open file, and the tensors of it that are meant. */
@@ -103,32 +123,40 @@ function ofWhole(file: ForeignFile): Part {
   return { file, tensors: [...ForeignFile.factsOf(file).values()] };
 }
 
-function ofTorch(checkpoint: TorchCheckpoint | ShardedTorchCheckpoint): ConversionSource {
+function ofTorch({ checkpoint, problems }: OpenedTensors): ConversionSource {
   if (!(checkpoint instanceof ShardedTorchCheckpoint)) {
-    return ofParts(checkpoint.path as string, [ofWhole(checkpoint)], checkpoint.root);
+    return ofParts(checkpoint.path as string, [ofWhole(checkpoint)], problems, checkpoint.root);
   }
   const parts = Array.from(ShardedTorchCheckpoint.partsOf(checkpoint), ([file, names]) => {
     const meant = new Set(names);
     const { tensors } = ofWhole(file);
     return { file, tensors: tensors.filter(({ name }) => meant.has(name)) };
   });
-  return ofParts(checkpoint.path, parts, checkpoint.root);
+  return ofParts(checkpoint.path, parts, problems, checkpoint.root);
 }
 
 function ofParts(
   path: string,
   parts: readonly Part[],
+  problems: readonly ForeignFormatError[],
   root: RootKeys | undefined,
 ): ConversionSource {
+  const close = (): void => {
+    for (const { file } of parts) file.close();
+  };
+  // What is more than a tensor that safetensors lacks is damage, or not to be told apart.
+  if (!problems.every(isLeftOut)) {
+    close();
+    throwProblems(problems);
+  }
   return sourceOf({
     path,
     tensors: parts.flatMap(({ tensors }) => tensors),
+    problems,
     root,
     metadata: null,
     archives: new Map(parts.map(({ file }) => ForeignFile.archiveOf(file))),
-    close: () => {
-      for (const { file } of parts) file.close();
-    },
+    close,
   });
 }
 
@@ -143,6 +171,7 @@ async function openSafetensors(
     return sourceOf({
       path: label,
       tensors: Array.from(tensors.byteLengths, (_, number) => foreignTensor(tensors, number)),
+      problems: [],
       root: undefined,
       metadata: { files: Array.from(shards, (file) => file.metadata), index },
       archives: new Map(),

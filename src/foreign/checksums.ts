@@ -32,17 +32,18 @@ interface Piece {
 }
 
 /**
- * Reads all bytes of the entries from the file on the thread pool; the event loop turns between pieces of 1 MiB,
- * and within what is deflated never.
+ * Reads all bytes of the entries that have checksums from the file on the thread pool; the event loop turns
+ * between pieces of 1 MiB, and within what is deflated never.
  *
  * @throws ForeignFormatError `SAFETENSORS_CHECKSUM_MISMATCH`; as `readEntry` for deflated ones
  * @throws FileChangedError, FileClosedError, `signal.reason`
  */
 export async function verifyEntries(
   storage: LendingStorage,
-  { entries, limits }: ArchiveContent,
+  { entries: all, limits }: ArchiveContent,
   options: TransferOptions,
 ): Promise<void> {
+  const entries = all.filter(({ crc32: expected }) => expected !== null);
   const { path } = storage;
   const totalBytes = entries.reduce((sum, { begin, end }) => sum + end - begin, 0);
   const transfer = new Transfer(totalBytes, options, () => storage.verify());

@@ -11,7 +11,7 @@ import {
   requireOptions,
   requireString,
 } from '../errors/arguments.js';
-import { FileClosedError, TensorNotFoundError } from '../errors/errors.js';
+import { FileClosedError, type ForeignFormatError, TensorNotFoundError } from '../errors/errors.js';
 import { nearNames } from '../errors/near-names.js';
 import { type FileFacts, handleFacts } from '../file/facts.js';
 import { CLOSE_OPTIONS, type CloseOptions } from '../file/file.js';
@@ -62,18 +62,21 @@ export class ForeignFile implements Iterable<[string, Tensor]> {
   readonly #tensors = new Map<string, Tensor>();
 
   readonly #archive: ArchiveContent;
+  readonly #problems: readonly ForeignFormatError[];
 
   /**
    * @internal Takes ownership of the storage. No two tensors have one name. `archive` has the entries from
-   * which their bytes come.
+   * which their bytes come, `problems` what is wrong with tensors that are not among them.
    */
   constructor(
     storage: Storage,
     tensors: readonly ForeignTensor[],
     archive: ArchiveContent = { entries: [], limits: {} },
+    problems: readonly ForeignFormatError[] = [],
   ) {
     this.#storage = storage;
     this.#archive = archive;
+    this.#problems = problems;
     const placed = tensors.map((tensor) => ({ tensor, at: placeOf(tensor).position }));
     placed.sort((a, b) => a.at - b.at);
     this.#facts = new Map(placed.map(({ tensor }) => [tensor.name, tensor]));
@@ -89,6 +92,11 @@ export class ForeignFile implements Iterable<[string, Tensor]> {
   static archiveOf(file: ForeignFile): readonly [LendingStorage, ArchiveContent] {
     // Whatever is opened by its path lends its descriptor.
     return [file.#storage as LendingStorage, file.#archive];
+  }
+
+  /** @internal Why other tensors of the file cannot be read; each error has the tensor's name. */
+  static problemsOf(file: ForeignFile): readonly ForeignFormatError[] {
+    return file.#problems;
   }
 
   /** The path as it was given, as text. */

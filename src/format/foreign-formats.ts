@@ -7,6 +7,8 @@ const TAR_MARK = 'ustar';
 const TAR_MARK_AT = 257;
 
 const PICKLE = 'a Python pickle (a checkpoint of an old torch.save, or joblib)';
+const ZIP = 'a zip archive (as torch.save and numpy.savez write)';
+const NUMPY = 'a numpy array (.npy)';
 const GGML = 'a GGML file (the predecessor of GGUF)';
 const ARROW = 'an Arrow or Parquet file';
 
@@ -16,7 +18,7 @@ const PREFIXES: readonly (readonly [string, string])[] = [
     'version https://git-lfs',
     'a Git LFS pointer: run `git lfs pull` to fetch the file it stands for',
   ],
-  ['PK\x03\x04', 'a zip archive (as torch.save and numpy.savez write)'],
+  ['PK\x03\x04', ZIP],
   ['PK\x05\x06', 'an empty zip archive'],
   ['\x80\x02', PICKLE],
   ['\x80\x03', PICKLE],
@@ -28,7 +30,7 @@ const PREFIXES: readonly (readonly [string, string])[] = [
   ['fmgg', GGML],
   ['tjgg', GGML],
   ['\x89HDF\r\n\x1a\n', 'an HDF5 file (as Keras writes)'],
-  ['\x93NUMPY', 'a numpy array (.npy)'],
+  ['\x93NUMPY', NUMPY],
   ['\x1f\x8b', 'a gzip archive: unpack it first'],
   ['\x28\xb5\x2f\xfd', 'a zstd archive: unpack it first'],
   ['7z\xbc\xaf\x27\x1c', 'a 7z archive: unpack it first'],
@@ -39,6 +41,9 @@ const PREFIXES: readonly (readonly [string, string])[] = [
   ['PAR1', ARROW],
   ['\0\0\0\0\0\0\0\0', 'a run of zeros (an interrupted download leaves such a file)'],
 ];
+
+/** Those that the entry for other formats may be able to open. */
+export const CONVERTIBLE: readonly string[] = [ZIP, PICKLE, NUMPY];
 
 /** Keys of the fields of an ONNX model that may follow the version of its format. */
 const ONNX_KEYS: readonly number[] = [0x12, 0x1a, 0x22, 0x28, 0x32, 0x3a, 0x42];

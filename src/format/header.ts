@@ -13,7 +13,7 @@ import { inOneGo, SLICE_SIZE, type Slices } from '../json/slices.js';
 import { compareTexts, decodeString, type Text } from '../json/strings.js';
 import { checkUtf8, describeByte } from '../json/utf8.js';
 import { DTYPE_NAMES, type Dtype } from './dtype.js';
-import { describeForeignFormat, HEAD_BYTE_LENGTH } from './foreign-formats.js';
+import { CONVERTIBLE, describeForeignFormat, HEAD_BYTE_LENGTH } from './foreign-formats.js';
 import { checkTensors } from './header-checks.js';
 import { HeaderParser } from './header-parser.js';
 import { DTYPE_MASK, SUPERSEDED, type TensorColumns, USUAL } from './tensor-columns.js';
@@ -93,7 +93,9 @@ function contextOf({ path }: ParseHeaderOptions): ErrorContext {
 /** What the file looks like, to begin a message with: it says more than what is wrong with it. */
 function likeness(head: Uint8Array): string {
   const description = describeForeignFormat(head);
-  return description === null ? '' : `looks like ${description}; `;
+  if (description === null) return '';
+  const opener = CONVERTIBLE.includes(description) ? ', which safetensors-mmap/convert opens' : '';
+  return `looks like ${description}${opener}; `;
 }
 
 /**

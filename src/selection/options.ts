@@ -9,8 +9,8 @@ import { dtypeOfOtherName } from '../format/dtype-names.js';
 
 /** What is known of every tensor of a source. */
 export interface SelectableInfo {
-  /** Its dtype in the source. */
-  readonly dtype: Dtype;
+  /** Its dtype in the source; null for a tensor that cannot be taken. */
+  readonly dtype: Dtype | null;
   /** Dimensions in elements, outermost first; empty for a scalar. */
   readonly shape: readonly number[];
 }

@@ -57,6 +57,15 @@ export interface Selectable<Info> {
   readonly info: Info;
 }
 
+/** A tensor of the source that cannot be taken. */
+export interface Unselectable<Info> extends Selectable<Info> {
+  /** The error when it is not left out. */
+  readonly problem: SafetensorsError;
+}
+
+/** What is known of a tensor that has a dtype. */
+type WithDtype<Info> = Info & { readonly dtype: Dtype };
+
 /** A tensor that was selected. */
 export interface Selected<Tensor> {
   readonly tensor: Tensor;
@@ -92,27 +101,32 @@ export class Selection<Info extends SelectableInfo> {
     this.#selectedAs =
       select === undefined
         ? (name, info) => {
-            const isCast = dtype !== undefined && isCastSource(info.dtype);
+            const isCast = dtype !== undefined && info.dtype !== null && isCastSource(info.dtype);
             return { name: this.#rename(name), ...(isCast ? { dtype } : {}) };
           }
         : (name, info) => requireSelectedAs(name, select(name, info));
   }
 
   /**
-   * Asks about every tensor, or those of `names`.
+   * Asks about every tensor, or those of `names`. An unselectable one that is not left out is a problem.
    *
    * @throws The problem that there is with a name or a cast; SelectionError for several
    * @throws RangeError `ERR_OUT_OF_RANGE` when no tensor is left
    * @throws TypeError `ERR_INVALID_ARG_TYPE` for what a function of the caller returns; what that throws
    */
-  of<Tensor extends Selectable<Info>>(tensors: Iterable<Tensor>): Selected<Tensor>[] {
+  of<Tensor extends Selectable<WithDtype<Info>>>(
+    tensors: Iterable<Tensor>,
+    unselectable: Iterable<Unselectable<Info>> = [],
+  ): Selected<Tensor>[] {
     const problems = [...this.#problems];
+    for (const { name, info, problem } of unselectable) {
+      if (this.#askFor(name, info) !== false) problems.push(problem);
+    }
     const selected: Selected<Tensor>[] = [];
     const givenTo = new Map<string, string>();
     for (const tensor of tensors) {
       const { name, info } = tensor;
-      if (this.names?.has(name) === false || !this.#isChosen(name, info)) continue;
-      const as = this.#selectedAs(name, info);
+      const as = this.#askFor(name, info);
       if (as === false) continue;
       const { name: newName = name, dtype = info.dtype } = as;
       const cast = castOf(info.dtype, dtype);
@@ -125,11 +139,13 @@ export class Selection<Info extends SelectableInfo> {
       selected.push({ tensor, name: newName, cast: cast ?? null });
     }
     throwTogether(problems, this.#source.path);
-    if (selected.length === 0) {
-      const [what, choice] = this.#choice;
-      throw argumentRangeError(what, 'a choice of at least one tensor', choice);
-    }
+    if (selected.length === 0) throw this.#nothingLeft();
     return selected;
+  }
+
+  #askFor(name: string, info: Info): SelectedAs {
+    const isTaken = this.names?.has(name) !== false && this.#isChosen(name, info);
+    return isTaken && this.#selectedAs(name, info);
   }
 
   /**
@@ -155,6 +171,16 @@ export class Selection<Info extends SelectableInfo> {
       }
       return result;
     };
+  }
+
+  #nothingLeft(): RangeError {
+    const [what, choice] = this.#choice;
+    if (typeof choice !== 'function') {
+      return argumentRangeError(what, 'a choice of at least one tensor', choice);
+    }
+    return Object.assign(new RangeError(`${what} left out every tensor`), {
+      code: 'ERR_OUT_OF_RANGE',
+    });
   }
 
   #isTensor(name: string): boolean {
@@ -205,7 +231,7 @@ export class Selection<Info extends SelectableInfo> {
 
   #impossibleCast(tensor: string, from: Dtype, to: Dtype): SafetensorsError {
     const can = `${CAST_SOURCES.join(', ')} can be cast to ${CAST_TARGETS.join(', ')}`;
-    const message = `expected a cast that there is, found one from ${from} to ${to}; ${can}`;
+    const message = `${from} cannot be cast to ${to}; ${can}`;
     const context = { path: this.#source.path, tensor };
     return new SafetensorsError('SAFETENSORS_DTYPE_MISMATCH', message, context);
   }

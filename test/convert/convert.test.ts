@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { convert } from '../../src/convert/convert.js';
@@ -139,6 +139,36 @@ describe('convert', () => {
       code: 'SAFETENSORS_INVALID_TENSOR_VIEW',
       tensor: '__metadata__',
     });
+  });
+
+  it.each(['np-savez.npz', 'np-f4.npy'])('finds the only file of a folder, %s', async (name) => {
+    const folder = temporaryPath('arrays');
+    mkdirSync(folder);
+    cpSync(fixturePath(name), join(folder, name));
+    // The only array of an .npy has no name.
+    const target = temporaryPath('model.safetensors');
+    await convert(folder, target, { ...fast, rename: (array) => (array === '' ? 'array' : array) });
+    expect(existsSync(target)).toBe(true);
+  });
+
+  it.each(['hdf5-as-bin.bin', 'gguf-as-bin.bin', 'text'])('says what %s is not', async (name) => {
+    const text = temporaryPath('notes.txt');
+    writeFileSync(text, 'shopping list: milk');
+    const source = name === 'text' ? text : fixturePath(name);
+    await expect(convert(source, temporaryPath('x.safetensors'), fast)).rejects.toMatchObject({
+      code: 'SAFETENSORS_FOREIGN_FORMAT',
+    });
+  });
+
+  it('takes a name that ends as files of torch do for no repository', async () => {
+    const missing = convert('misspelt.pt', temporaryPath('x.safetensors'), fast);
+    await expect(missing).rejects.toMatchObject({ code: 'ENOENT' });
+  });
+
+  it('is what safeOpen names for files of torch and NumPy', () => {
+    for (const name of ['zip-state-dict.pt', 'legacy-basic.pt', 'np-f4.npy']) {
+      expect(() => safeOpen(fixturePath(name))).toThrow('which safetensors-mmap/convert opens');
+    }
   });
 
   it('finds the checkpoint of torch in a folder', async () => {

@@ -148,7 +148,9 @@ describe('problems', () => {
       code: 'SAFETENSORS_DTYPE_MISMATCH',
       path: 'model.bin',
       tensor: 'model.ids',
-      message: expect.stringMatching(/from I64 to F16; F32, F64, F16, BF16 can be cast to F32/),
+      message: expect.stringMatching(
+        /I64 cannot be cast to F16; F32, F64, F16, BF16 can be cast to F32/,
+      ),
     });
 
     const same = errorOf(() => select({ rename: { 'model.ids': 'model.norm' } }));
@@ -194,9 +196,26 @@ it('nothing at all is refused', () => {
   for (const options of [{ names: [] }, { names: () => false }, { select: () => false as const }]) {
     const error = errorOf(() => select(options));
     expect(error).toBeInstanceOf(RangeError);
-    const [name = ''] = Object.keys(options);
-    expect(String(error)).toMatch(`${name} must be a choice of at least one tensor, but is a`);
+    const [[name = '', choice] = []] = Object.entries(options);
+    const isList = typeof choice !== 'function';
+    const said = isList ? 'must be a choice of at least one tensor, but is a' : 'left out every';
+    expect(String(error)).toMatch(`${name} ${said}`);
   }
+});
+
+it('tensors that cannot be taken are a problem when they are not left out', () => {
+  const problem = new TensorNotFoundError('odd', [], {});
+  const tensors = [{ name: 'a', info: { dtype: 'F32', shape: [1] } }] as const;
+  const odd = [{ name: 'odd', info: { dtype: null, shape: [] }, problem }];
+  const source = selectionSource(new Set(['a', 'odd']), null, 'model.bin');
+  const chosen = (options: SelectionOptions<SelectableInfo>): string[] =>
+    new Selection(options, source).of(tensors, odd).map(({ name }) => name);
+  expect(() => chosen({})).toThrow(problem);
+  expect(() => chosen({ names: ['a', 'odd'] })).toThrow(problem);
+  expect(() => chosen({ names: ['odd', 'none'] })).toThrow(SelectionError);
+  expect(chosen({ names: ['a'] })).toEqual(['a']);
+  expect(chosen({ names: (_, { dtype }) => dtype !== null })).toEqual(['a']);
+  expect(chosen({ select: (name) => (name === 'odd' ? false : { name: 'b' }) })).toEqual(['b']);
 });
 
 describe('the options', () => {

@@ -8,6 +8,7 @@ import { InflatedEntries } from '../inflated-data.js';
 import type { ForeignLimits } from '../limits.js';
 import { tensorData } from '../tensor-data.js';
 import { checkLayout, type TensorLayout } from '../tensor-layout.js';
+import { TensorProblems } from '../tensor-problems.js';
 import { type Change, changeOf } from '../value-changes.js';
 import type { ArchiveEntry, ByteReader } from '../zip/archive.js';
 import { readArchive } from '../zip/read-archive.js';
@@ -37,6 +38,8 @@ interface CheckedArray {
 export interface DescribedArrays {
   /** Those of an archive. */
   readonly entries: readonly ArchiveEntry[];
+  /** Why other members cannot be read. */
+  readonly problems: readonly ForeignFormatError[];
   /** The arrays as tensors of the file whose storage this is. */
   tensorsIn(file: Storage): ForeignTensor[];
 }
@@ -53,6 +56,7 @@ export function describeNpy(
   const array = checkArray('', whole, file.byteLength, options, context);
   return {
     entries: [],
+    problems: [],
     tensorsIn: (storage) => [
       tensorOf(array, { storage, begin: 0, byteLength: storage.byteLength }),
     ],
@@ -69,24 +73,28 @@ export function describeNpz(
   context: ErrorContext,
 ): DescribedArrays {
   const { entries } = readArchive(file, context, options);
-  const arrays = new Map<string, { readonly array: CheckedArray; readonly entry: ArchiveEntry }>();
+  const problems = new TensorProblems();
+  const names = new Set<string>();
+  const arrays: { readonly array: CheckedArray; readonly entry: ArchiveEntry }[] = [];
   for (const entry of entries.values()) {
     const name = entry.name.replace(/\.npy$/, '');
-    if (arrays.has(name)) {
+    if (names.has(name)) {
       const message = `expected one array of the name ${quoteName(name)}, found two: with and without .npy`;
       throw new ForeignFormatError('SAFETENSORS_INVALID_ARCHIVE', message, context);
     }
-    const start = startOf(file, entry, { ...context, tensor: name });
-    const array = checkArray(name, start, entry.byteLength, options, context);
-    arrays.set(name, { array, entry });
+    names.add(name);
+    problems.collect(() => {
+      const start = startOf(file, entry, { ...context, tensor: name });
+      const array = checkArray(name, start, entry.byteLength, options, context);
+      arrays.push({ array, entry });
+    });
   }
   return {
     entries: [...entries.values()],
+    problems: problems.found,
     tensorsIn: (storage) => {
       const inflated = new InflatedEntries(storage, options);
-      return Array.from(arrays.values(), ({ array, entry }) =>
-        tensorOf(array, inflated.dataOf(entry)),
-      );
+      return arrays.map(({ array, entry }) => tensorOf(array, inflated.dataOf(entry)));
     },
   };
 }

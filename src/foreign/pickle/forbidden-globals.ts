@@ -1,4 +1,4 @@
-/** The error for a pickle that names what could run code. */
+/** The error for a pickle that names more than data. */
 
 import { ForeignFormatError, quoteName } from '../../errors/errors.js';
 import type { PickleHost } from './host.js';
@@ -25,7 +25,7 @@ export function forbiddenGlobals(
   const advice = host.advice?.(found);
   return new ForeignFormatError(
     'SAFETENSORS_FORBIDDEN_GLOBAL',
-    `the pickle names what could run code: ${shown.join(', ')}; nothing of it was run` +
+    `the pickle names classes or functions that are not on torch's list of harmless ones: ${shown.join(', ')}; nothing of it was run` +
       (advice === undefined ? '' : `; ${advice}`),
     context,
   );

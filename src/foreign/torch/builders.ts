@@ -16,9 +16,17 @@ import {
   PickleSet,
   type PickleTuple,
   type PickleValue,
+  Placeholder,
 } from '../pickle/values.js';
 import type { TorchDtype } from './dtypes.js';
-import { adviceFor, allowedGlobal, isHostileGlobal, TorchGlobal } from './globals.js';
+import {
+  adviceFor,
+  allowedGlobal,
+  isHostileGlobal,
+  isPlainPickle,
+  PLAIN_PICKLE,
+  TorchGlobal,
+} from './globals.js';
 import {
   ComplexNumber,
   isTensor,
@@ -133,6 +141,10 @@ export class TorchHost implements PickleHost {
     this.#requireCount(args, fewest, most, at);
     const [storage, offset = null, shape = null, strides = null] = args;
     if (!(storage instanceof TorchStorage || storage instanceof TorchStorageView)) {
+      if (storage instanceof Placeholder && isPlainPickle(storage.global)) {
+        const message = `expected a checkpoint of torch, found one that ${PLAIN_PICKLE}`;
+        throw new ForeignFormatError('SAFETENSORS_FOREIGN_FORMAT', message, this.#context);
+      }
       return this.#refuse('a tensor without a storage', at);
     }
     const bits = this.#bitsOf(args[6] ?? null, at);
@@ -169,6 +181,10 @@ export class TorchHost implements PickleHost {
   #ofType(args: PickleTuple, at: number): PickleValue {
     this.#requireCount(args, 4, 4, at);
     const [callee, type, inner] = args;
+    if (type instanceof PickleGlobal && type.isUnknown) {
+      const found = `one of the subclass ${type.path}; save x.as_subclass(torch.Tensor)`;
+      return new RefusedTensor('SAFETENSORS_UNSUPPORTED_TENSOR', found);
+    }
     const isTensorType = type instanceof TorchGlobal && type.kind === 'tensor';
     if (!isTensorType || !(callee instanceof TorchGlobal) || !Array.isArray(inner)) {
       return this.#refuse('a tensor of another class', at);

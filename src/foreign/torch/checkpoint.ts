@@ -1,5 +1,6 @@
 /** An open checkpoint of torch. */
 
+import type { ForeignFormatError } from '../../errors/errors.js';
 import type { Storage } from '../../storage/storage.js';
 import type { ArchiveContent } from '../checksums.js';
 import { ForeignFile } from '../foreign-file.js';
@@ -12,6 +13,7 @@ interface CheckpointFacts {
   readonly root: RootKeys;
   readonly values: PlainValue;
   readonly archive: ArchiveContent | undefined;
+  readonly problems: readonly ForeignFormatError[];
 }
 
 /**
@@ -33,7 +35,7 @@ export class TorchCheckpoint extends ForeignFile {
 
   /** @internal Takes ownership of the storage. */
   constructor(storage: Storage, tensors: readonly ForeignTensor[], facts: CheckpointFacts) {
-    super(storage, tensors, facts.archive);
+    super(storage, tensors, facts.archive, facts.problems);
     this.root = Object.freeze([...facts.root]);
     this.#values = facts.values;
   }

@@ -114,11 +114,13 @@ const HOSTILE_MODULES: ReadonlySet<string> = new Set([
   'sys',
   'subprocess',
   'commands',
+  '_posixsubprocess',
   'pty',
   'socket',
   'shutil',
   'ctypes',
   'importlib',
+  'zipimport',
   'runpy',
   'pip',
   'pkgutil',
@@ -127,6 +129,8 @@ const HOSTILE_MODULES: ReadonlySet<string> = new Set([
   'marshal',
   'pickle',
   '_pickle',
+  'cPickle',
+  'dill',
   'operator',
   '_operator',
   'functools',
@@ -155,7 +159,38 @@ const DATA_TYPES: ReadonlySet<string> = new Set([
   'slice',
   'str',
   'tuple',
+  // Of Python 2, and so in pickles of protocol 2.
+  'long',
+  'unicode',
+  'xrange',
 ]);
+
+/** Functions by which files are written or code is run, in modules that have harmless names too. */
+const HOSTILE_NAMES: ReadonlyMap<string, ReadonlySet<string>> = new Map(
+  Object.entries({
+    io: ['open', 'open_code', 'FileIO'],
+    _io: ['open', 'open_code', 'FileIO'],
+    codecs: ['open'],
+    types: ['FunctionType', 'CodeType', 'LambdaType', 'MethodType'],
+    logging: ['FileHandler'],
+    torch: ['load'],
+    'torch.serialization': ['load'],
+    'torch.jit': ['load'],
+    joblib: ['load'],
+    'joblib.numpy_pickle': ['load'],
+    cloudpickle: ['load', 'loads'],
+    'numpy.testing': ['runstring'],
+    'numpy.testing.utils': ['runstring'],
+  }).map(([module, names]) => [module, new Set(names)]),
+);
+
+/** Packages of which everything loads or runs code. */
+const HOSTILE_PACKAGES: readonly string[] = [
+  'torch.hub',
+  'logging.config',
+  'logging.handlers',
+  'numpy.testing._private',
+];
 
 /** The global of these exact names, if it is in the list. */
 export function allowedGlobal(module: string, name: string): TorchGlobal | undefined {
@@ -165,9 +200,20 @@ export function allowedGlobal(module: string, name: string): TorchGlobal | undef
 /** Whether a global that is not in the list is named by hostile pickles only. */
 export function isHostileGlobal(module: string, name: string): boolean {
   const [top = ''] = module.split('.');
-  if (HOSTILE_MODULES.has(top)) return true;
+  if (HOSTILE_MODULES.has(top) || HOSTILE_NAMES.get(module)?.has(name.split('.')[0] ?? '') === true)
+    return true;
+  if (HOSTILE_PACKAGES.some((path) => `${module}.`.startsWith(`${path}.`))) return true;
   return (OLD_MODULES.get(module) ?? module) === 'builtins' && !DATA_TYPES.has(name);
 }
+
+/** Whether it is the function by which pickle, used without torch.save, keeps storages within the pickle. */
+export function isPlainPickle({ module, name }: { module: string; name: string }): boolean {
+  return module === 'torch.storage' && name === '_load_from_bytes';
+}
+
+/** What a checkpoint with such a function is, and what to do. */
+export const PLAIN_PICKLE =
+  'pickle wrote, and not torch.save: load it in Python and save it with torch.save';
 
 /** What to do about forbidden globals; undefined when some of them are hostile, or there are none. */
 export function adviceFor(
@@ -179,6 +225,7 @@ export function adviceFor(
   if (forbidden.some(({ module }) => module.startsWith('torch.nn.'))) {
     return 'it is a whole pickled module: save its state_dict() instead';
   }
+  if (forbidden.some(isPlainPickle)) return `it is a file that ${PLAIN_PICKLE}`;
   const placeholder = "with unknownGlobals: 'placeholder' they stay in values() as data";
   if (!forbidden.some(({ module }) => /^(numpy|joblib)\b/.test(module))) return placeholder;
   return (

@@ -61,9 +61,12 @@ function namelessIn(key: PickleValue): TorchGlobal | undefined {
 
 /** The keys that lead to a place, for messages. */
 export function showKeys(place: Place | undefined): string {
-  return `[${keysOf(place)
-    .map((key) => quoteName(keyText(key)))
-    .join(', ')}]`;
+  return `[${keysOf(place).map(showKey).join(', ')}]`;
+}
+
+/** A key as it is passed in a root, for messages: numbers without quotation marks. */
+export function showKey(key: PickleValue): string {
+  return typeof key === 'number' ? `${key}` : quoteName(keyText(key));
 }
 
 /** A key as Python's `str` shows it. */

@@ -6,22 +6,24 @@ import {
   type OptionNames,
   requireOptions,
 } from '../../errors/arguments.js';
-import type { ErrorContext } from '../../errors/errors.js';
+import type { ErrorContext, ForeignFormatError } from '../../errors/errors.js';
 import { locate, type PathLike } from '../../io/paths.js';
 import type { StorageOptions } from '../../storage/open.js';
 import { kindOf, otherKind } from '../file-kind.js';
+import { ForeignFile } from '../foreign-file.js';
 import { openForeign, STORAGE_OPTIONS } from '../open-file.js';
 import { allPickleLimits, type PickleLimits } from '../pickle/limits.js';
 import { MemoryBudget } from '../pickle/memory-budget.js';
 import type { PickleValue } from '../pickle/values.js';
 import type { LayoutLimits } from '../tensor-layout.js';
+import { TensorProblems, throwProblems } from '../tensor-problems.js';
 import { ARCHIVE_LIMITS, type ArchiveLimits } from '../zip/limits.js';
 import type { UnknownGlobals } from './builders.js';
 import { TorchCheckpoint } from './checkpoint.js';
 import { readLegacyStream } from './legacy-stream.js';
 import { plainValueOf } from './plain-values.js';
 import { chooseRoot, named, type RootKeys, stateDictAt, tensorsIn } from './roots.js';
-import { openSharded, type ShardedTorchCheckpoint } from './sharded.js';
+import { openSharded, ShardedTorchCheckpoint } from './sharded.js';
 import { checkTensors } from './tensors.js';
 import { type ReadOptions, readZipCheckpoint } from './zip-checkpoint.js';
 
@@ -35,8 +37,8 @@ export interface TorchLimits extends PickleLimits, ArchiveLimits, LayoutLimits {
 export interface OpenTorchOptions extends TorchLimits, StorageOptions {
   /**
    * The keys that lead to the state dict, such as `'state_dict'` or `['optimizer_states', 0]`; `[]` takes all
-   * tensors of the file. By default the checkpoint itself when it has tensors under its own keys, else the
-   * only one of its outermost parts that has.
+   * tensors of the file. By default the checkpoint itself when it has tensors under its own keys and no dict
+   * that has some too, else the only one of its outermost dicts that has.
    */
   readonly root?: string | RootKeys | undefined;
   /**
@@ -88,6 +90,21 @@ export function openTorchCheckpoint(
   path: PathLike,
   options: OpenTorchOptions = {},
 ): TorchCheckpoint | ShardedTorchCheckpoint {
+  const { checkpoint, problems } = openTorchTensors(path, options);
+  if (problems.length > 0) checkpoint.close();
+  throwProblems(problems);
+  return checkpoint;
+}
+
+/** A checkpoint with the tensors that can be read, and what is wrong with the others. */
+export interface OpenedTensors {
+  readonly checkpoint: TorchCheckpoint | ShardedTorchCheckpoint;
+  /** Each has the tensor's name. */
+  readonly problems: readonly ForeignFormatError[];
+}
+
+/** As {@link openTorchCheckpoint}, for those who may leave tensors out. */
+export function openTorchTensors(path: PathLike, options: OpenTorchOptions): OpenedTensors {
   requireOptions(options, OPEN_TORCH_OPTIONS);
   const { unknownGlobals = 'refuse', maxIndexByteLength } = options;
   if (unknownGlobals !== 'refuse' && unknownGlobals !== 'placeholder') {
@@ -97,9 +114,12 @@ export function openTorchCheckpoint(
   const root = rootOf(options.root);
   const open = (file: PathLike): TorchCheckpoint => openOne(file, options, reading, root);
   const { label } = locate(path);
-  return label.endsWith(INDEX_EXTENSION)
-    ? openSharded(label, maxIndexByteLength, open)
-    : open(path);
+  if (label.endsWith(INDEX_EXTENSION)) {
+    const checkpoint = openSharded(label, maxIndexByteLength, open);
+    return { checkpoint, problems: ShardedTorchCheckpoint.problemsOf(checkpoint) };
+  }
+  const checkpoint = open(path);
+  return { checkpoint, problems: ForeignFile.problemsOf(checkpoint) };
 }
 
 /** The end of an index's name. */
@@ -124,8 +144,11 @@ function openOne(
     const values = plainValueOf(value, maxDepth, memory, context);
     const keys = root ?? rootIn(value, reading, context);
     const placed = stateDictAt(value, keys, maxDepth, memory, context);
-    const tensorsOf = checkTensors(named(placed, context), described, options, memory, context);
-    const facts = { root: keys, values, archive: described.archive };
+    const problems = new TensorProblems();
+    const tensors = named(placed, problems, context);
+    const tensorsOf = checkTensors(tensors, described, options, memory, problems, context);
+    const { archive } = described;
+    const facts = { root: keys, values, archive, problems: problems.found };
     return (storage) => new TorchCheckpoint(storage, tensorsOf(storage), facts);
   });
 }

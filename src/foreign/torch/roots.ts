@@ -4,8 +4,9 @@ import { ForeignFormatError } from '../../errors/errors.js';
 import type { PickleContext } from '../pickle/limits.js';
 import type { MemoryBudget } from '../pickle/memory-budget.js';
 import { PickleList, PickleMap, type PickleValue, Placeholder } from '../pickle/values.js';
-import { keysOf, keyText, type Place, placeAt, showKeys } from './names.js';
-import { type AnyTensor, isTensor } from './values.js';
+import type { TensorProblems } from '../tensor-problems.js';
+import { keysOf, keyText, type Place, placeAt, showKey, showKeys } from './names.js';
+import { type AnyTensor, isTensor, RefusedTensor } from './values.js';
 
 /** Keys that lead into a checkpoint: texts of dicts, numbers of lists and dicts. */
 export type RootKeys = readonly (string | number)[];
@@ -14,6 +15,8 @@ export type RootKeys = readonly (string | number)[];
 export interface PlacedTensor {
   readonly place: Place | undefined;
   readonly tensor: AnyTensor;
+  /** What it is in: a dict or the outermost value, a list or tuple, an unknown object. */
+  readonly within: 'map' | 'list' | 'object';
 }
 
 /** Most items of a list that is looked through each time it is met. */
@@ -36,47 +39,76 @@ export function tensorsIn(
   context: PickleContext,
 ): PlacedTensor[] {
   const found: PlacedTensor[] = [];
-  if (isTensor(root)) return [{ place: undefined, tensor: root }];
+  if (isTensor(root)) return [{ place: undefined, tensor: root, within: 'map' }];
   const seen = new Set<PickleValue>([root]);
-  const open: { place: Place | undefined; children: Iterator<Child> }[] = [];
+  const open: Walk[] = [];
   const outermost = isContainer(root) ? childrenOf(root) : undefined;
-  if (outermost !== undefined) open.push({ place: undefined, children: outermost });
+  if (outermost !== undefined) {
+    open.push({ place: undefined, isMap: true, owner: undefined, children: outermost });
+  }
   for (let top = open.at(-1); top !== undefined; top = open.at(-1)) {
     const next = top.children.next();
     if (next.done === true) {
       open.pop();
       continue;
     }
-    const [key, value] = next.value;
+    const [key, value, owner = top.owner] = next.value;
     if (!isObject(value)) continue;
     if (isTensor(value)) {
-      found.push({ place: placeAt(top.place, key, open.length, memory, context), tensor: value });
+      const place = placeAt(top.place, key, open.length, memory, context);
+      const tensor = owner === undefined ? value : tensorWithin(owner);
+      const within = owner !== undefined ? 'object' : top.isMap ? 'map' : 'list';
+      found.push({ place, tensor, within });
     } else if (isContainer(value) && !isShortAndPlain(value) && !seen.has(value)) {
       seen.add(value);
       if (open.length >= maxDepth) throw tooDeep(maxDepth, context);
       const children = childrenOf(value);
       if (children === undefined) continue;
-      open.push({ place: placeAt(top.place, key, open.length, memory, context), children });
+      const place = placeAt(top.place, key, open.length, memory, context);
+      open.push({ place, isMap: isMap(value), owner, children });
     }
   }
   return found;
 }
 
-type Child = readonly [PickleValue, PickleValue];
+/** A value that is walked through. */
+interface Walk {
+  readonly place: Place | undefined;
+  readonly isMap: boolean;
+  /** The unknown object in whose arguments or state it is. */
+  readonly owner: Placeholder | undefined;
+  readonly children: Iterator<Child>;
+}
+
+/** A key, a value, and the unknown object whose argument or attribute this is. */
+type Child = readonly [PickleValue, PickleValue, Placeholder?];
+
+function isMap(value: PickleValue): boolean {
+  return (
+    value instanceof PickleMap ||
+    (value instanceof Placeholder && value.isFilled && value.entries.size > 0)
+  );
+}
+
+/** It would be lost without its object. */
+function tensorWithin({ global }: Placeholder): RefusedTensor {
+  const found = `a tensor in an object of ${global.path}, which is not made; save it under a key of its own`;
+  return new RefusedTensor('SAFETENSORS_UNSUPPORTED_TENSOR', found);
+}
 
 function isContainer(value: PickleValue): boolean {
-  const isFilled = value instanceof Placeholder && value.isFilled;
   return (
-    isFilled || Array.isArray(value) || value instanceof PickleList || value instanceof PickleMap
+    value instanceof Placeholder ||
+    Array.isArray(value) ||
+    value instanceof PickleList ||
+    value instanceof PickleMap
   );
 }
 
 /** Keys and values of what may hold tensors; undefined when nothing in it is more than a number or a text. */
 function childrenOf(value: PickleValue): Iterator<Child> | undefined {
   if (value instanceof PickleMap) return value.size === 0 ? undefined : value[Symbol.iterator]();
-  // An unknown kind of dict or list, such as a defaultdict.
-  if (value instanceof Placeholder)
-    return [...value.entries, ...value.items.items.entries()].values();
+  if (value instanceof Placeholder) return partsOf(value);
   const items = value instanceof PickleList ? value.items : value;
   // Most arrays are shapes, and lists of millions of numbers are walked fast.
   const hasObjects = Array.isArray(items) && items.some((item) => isObject(item));
@@ -89,13 +121,25 @@ function isShortAndPlain(value: PickleValue): boolean {
   return Array.isArray(items) && items.length <= SHORT_LENGTH && !items.some(isObject);
 }
 
+/** What is set in an unknown kind of dict or list, such as a defaultdict, is its own; the rest is its object's. */
+function* partsOf(object: Placeholder): Generator<Child, void, void> {
+  const { args, state } = object;
+  if (object.isFilled) {
+    yield* object.entries;
+    yield* object.items.items.entries();
+  }
+  for (const [key, value] of args.entries()) yield [key, value, object];
+  if (!(state instanceof PickleMap)) yield ['state', state, object];
+  else for (const [key, value] of state) yield [key, value, object];
+}
+
 function isObject(value: PickleValue): value is PickleValue & object {
   return typeof value === 'object' && value !== null;
 }
 
 /**
- * The keys of the part to be read. The checkpoint itself when it has tensors under its own keys; else the
- * only one of the outermost parts that have.
+ * The keys of the part to be read. The checkpoint itself when it has tensors under its own keys; else the only
+ * one of the outermost dicts that have. Lists count where no dict has tensors.
  *
  * @throws ForeignFormatError `SAFETENSORS_AMBIGUOUS_ROOT` with the candidates
  */
@@ -119,11 +163,13 @@ interface Candidate {
 
 /** The parts that have tensors under their own keys, of those the ones with the fewest keys to them. */
 function outermost(tensors: readonly PlacedTensor[]): Candidate[] {
+  const inMaps = tensors.filter(({ within }) => within === 'map');
+  const counted = inMaps.length > 0 ? inMaps : tensors.filter(({ within }) => within === 'list');
   let fewest = Number.POSITIVE_INFINITY;
-  for (const { place } of tensors) fewest = Math.min(fewest, place?.depth ?? 0);
+  for (const { place } of counted) fewest = Math.min(fewest, place?.depth ?? 0);
   const candidates = new Map<Place | undefined, Candidate>();
-  for (const { place } of tensors) {
-    if ((place?.depth ?? 0) !== fewest) continue;
+  for (const { place } of counted) {
+    if ((place?.depth ?? 0) > fewest) continue;
     const parent = place?.parent;
     const candidate = candidates.get(parent) ?? { place: parent, count: 0 };
     candidate.count++;
@@ -162,16 +208,27 @@ export function stateDictAt(
 function valueAt(root: PickleValue, keys: RootKeys, context: PickleContext): PickleValue {
   let value: PickleValue | undefined = root;
   for (const [i, key] of keys.entries()) {
-    value = childAt(value, key);
+    const parent: PickleValue = value;
+    value = childAt(parent, key);
     if (value !== undefined) continue;
     const path = JSON.stringify(keys.slice(0, i + 1));
     throw new ForeignFormatError(
       'SAFETENSORS_AMBIGUOUS_ROOT',
-      `expected something at the root ${path}, found nothing`,
+      `expected something at the root ${path}, found nothing; ${listKeys(parent)}`,
       context,
     );
   }
   return value;
+}
+
+/** What can be passed as the next key. */
+function listKeys(value: PickleValue): string {
+  const items = value instanceof PickleList ? value.items : value;
+  if (Array.isArray(items)) return `there are the items 0 to ${items.length - 1}`;
+  const keys = value instanceof PickleMap ? Array.from(value, ([key]) => showKey(key)) : [];
+  if (keys.length === 0) return 'there are no keys';
+  const more = keys.length > SHOWN_CANDIDATES ? ` and ${keys.length - SHOWN_CANDIDATES} more` : '';
+  return `there are the keys ${keys.slice(0, SHOWN_CANDIDATES).join(', ')}${more}`;
 }
 
 function childAt(value: PickleValue, key: string | number): PickleValue | undefined {
@@ -189,22 +246,31 @@ function tooDeep(maxDepth: number, context: PickleContext): ForeignFormatError {
   return new ForeignFormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
 }
 
-/** The tensors under names, each of which there is once. */
+/** The tensors under names. That two have one name is a problem of the second. */
 export function named(
   tensors: readonly PlacedTensor[],
+  problems: TensorProblems,
   context: PickleContext,
 ): Map<string, AnyTensor> {
   const byName = new Map<string, AnyTensor>();
   for (const { place, tensor } of tensors) {
     const { name } = place ?? { name: '' };
-    if (byName.has(name)) {
-      throw new ForeignFormatError(
-        'SAFETENSORS_DUPLICATE_NAME',
-        `two paths of keys give this name: ${showKeys(place)} is the second`,
-        { ...context, tensor: name },
-      );
-    }
-    byName.set(name, tensor);
+    problems.collect(() => {
+      if (byName.has(name)) throw nameTwice(name, place, context);
+      byName.set(name, tensor);
+    });
   }
   return byName;
+}
+
+function nameTwice(
+  name: string,
+  place: Place | undefined,
+  context: PickleContext,
+): ForeignFormatError {
+  return new ForeignFormatError(
+    'SAFETENSORS_DUPLICATE_NAME',
+    `two paths of keys give this name: ${showKeys(place)} is the second; pass as root what has only one of them`,
+    { ...context, tensor: name },
+  );
 }

@@ -8,7 +8,7 @@ import type { PathLike } from '../../io/paths.js';
 import { kindOf } from '../file-kind.js';
 import { lookInto } from '../open-file.js';
 import { type AllPickleLimits, allPickleLimits, type PickleLimits } from '../pickle/limits.js';
-import { scanOpcodes } from '../pickle/scan.js';
+import { type ScannedPickle, scanOpcodes } from '../pickle/scan.js';
 import type { ArchiveEntry, ByteReader } from '../zip/archive.js';
 import type { IrregularityKind } from '../zip/irregularity.js';
 import { ARCHIVE_LIMITS, type ArchiveLimits } from '../zip/limits.js';
@@ -95,6 +95,9 @@ export interface ScanReport {
 const LEGACY_MAGIC = '8a0a6cfc9c46f9206aa85019';
 const LEGACY_PICKLE_COUNT = 5;
 
+/** TorchScript is a program, whatever its pickles name. */
+const TORCH_SCRIPT_ADVICE = 'load it with torch.jit.load and save its state_dict()';
+
 /** Kinds of irregularities that damage explains. */
 const DAMAGE: readonly string[] = ['cut-short', 'end-record', 'directory', 'limit'];
 
@@ -147,13 +150,22 @@ export function scanPickle(path: PathLike, options: ScanOptions = {}): ScanRepor
     if (kind === 'zip') scan.archive(file, options, checksums);
     else if (kind === 'npy') scan.numpyArray(start, file);
     else if (kind !== 'safetensors' || scan.isPickle(file)) scan.stream(start, file);
-    return scan.report(formatOf(kind, start));
+    return scan.report(scan.isTorchScript ? 'TorchScript' : formatOf(kind, start));
   });
 }
 
 function formatOf(kind: string | undefined, start: Uint8Array): string {
   if (kind === 'safetensors') return 'a safetensors file';
   return describeForeignFormat(start.subarray(0, HEAD_BYTE_LENGTH)) ?? 'unknown';
+}
+
+/**
+ * Whether the first opcode breaks already, so that nothing can have been called, and names nothing by which code
+ * is run: texts that begin with the letter of an opcode, such as `import`.
+ */
+function isText({ problem, opcodeCount, globals }: ScannedPickle): boolean {
+  const isHostile = globals.some(({ module, name }) => isHostileGlobal(module, name));
+  return problem !== undefined && opcodeCount === 1 && !isHostile;
 }
 
 /** What is found in one file. */
@@ -163,6 +175,8 @@ class FileScan {
   readonly #findings: ScanFinding[] = [];
   readonly #problems: string[] = [];
   #pickleCount = 0;
+  /** Whether it is an archive of a program. */
+  isTorchScript = false;
   /** What all pickles together may still take. */
   #opcodesLeft: number;
   #byteLengthLeft: number;
@@ -182,7 +196,7 @@ class FileScan {
       globals: this.#globals,
       findings: this.#findings,
       problems: this.#problems,
-      advice: adviceFor(this.#globals),
+      advice: this.isTorchScript ? TORCH_SCRIPT_ADVICE : adviceFor(this.#globals),
     };
   }
 
@@ -223,6 +237,7 @@ class FileScan {
     for (const { kind, message, position, entry } of irregularities) {
       this.#findings.push({ kind, message, position, entry });
     }
+    this.isTorchScript = entries.some(({ name }) => /^[^/]+\/constants\.pkl$/.test(name));
     for (const entry of entries) {
       try {
         const start = this.#startOf(file, entry, START_BYTE_LENGTH);
@@ -305,6 +320,10 @@ class FileScan {
     const scanned = scanOpcodes(bytes, begin, limits, context);
     const { globals, oddOpcodes, end, problem } = scanned;
     this.#opcodesLeft -= scanned.opcodeCount;
+    if (isText(scanned)) {
+      this.#noteProblem(problem as string);
+      return undefined;
+    }
     for (const { module, name, position } of globals) {
       this.#globals.push({ module, name, position, entry, kind: kindOfGlobal(module, name) });
     }
@@ -361,6 +380,7 @@ function compareChecksum(file: ByteReader, entry: ArchiveEntry, limits: ArchiveL
     readEntry(file, entry, {}, limits);
     return;
   }
+  if (entry.crc32 === null) return;
   let found = 0;
   for (let at = entry.begin; at < entry.end; at += PIECE_BYTE_LENGTH) {
     found = crc32(file.read(at, Math.min(at + PIECE_BYTE_LENGTH, entry.end)), found);

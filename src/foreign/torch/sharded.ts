@@ -5,6 +5,7 @@ import { transferShards } from '../../checkpoint/transfer-shards.js';
 import { requireNames, requireOptions, requireString } from '../../errors/arguments.js';
 import {
   FileClosedError,
+  type ForeignFormatError,
   FormatError,
   quoteName,
   TensorNotFoundError,
@@ -19,7 +20,7 @@ import type { StorageKind } from '../../storage/storage.js';
 import { INSPECT, type Inspect, showFacts } from '../../tensor/inspection.js';
 import type { SliceIndex } from '../../tensor/slice.js';
 import type { Tensor } from '../../tensor/tensor.js';
-import type { ForeignFileFacts, ForeignTensorInfo } from '../foreign-file.js';
+import { ForeignFile, type ForeignFileFacts, type ForeignTensorInfo } from '../foreign-file.js';
 import type { TorchCheckpoint } from './checkpoint.js';
 import type { PlainValue } from './plain-values.js';
 import type { RootKeys } from './roots.js';
@@ -60,13 +61,23 @@ function fileOfNames(
   const byName = new Map(
     names.map((name, entry) => [name, files[index?.shardOf(entry) ?? 0] as TorchCheckpoint]),
   );
-  const missing = names.filter((name) => byName.get(name)?.has(name) !== true);
+  const unreadable = new Map(files.map((file) => [file, unreadableOf(file)]));
+  const isThere = (name: string): boolean => {
+    const file = byName.get(name);
+    return file !== undefined && (file.has(name) || unreadable.get(file)?.has(name) === true);
+  };
+  const missing = names.filter((name) => !isThere(name));
   const [first] = missing;
   if (first === undefined) return byName;
   const message =
     `expected the tensor in ${quoteName(byName.get(first)?.path ?? '')}, found none ` +
     `(${missing.length} of ${names.length} are missing)`;
   throw new FormatError('SAFETENSORS_INDEX_MISMATCH', message, { path, tensor: first });
+}
+
+/** Names of the tensors that a shard has and that cannot be read. */
+function unreadableOf(file: TorchCheckpoint): Set<string | undefined> {
+  return new Set(ForeignFile.problemsOf(file).map(({ tensor }) => tensor));
 }
 
 /**
@@ -103,6 +114,14 @@ export class ShardedTorchCheckpoint implements Iterable<[string, Tensor]> {
     for (const file of checkpoint.#files.values()) parts.set(file, []);
     for (const [name, file] of checkpoint.#fileOf) parts.get(file)?.push(name);
     return parts;
+  }
+
+  /** @internal Why tensors that the index names cannot be read; of all shards, in their order. */
+  static problemsOf(checkpoint: ShardedTorchCheckpoint): ForeignFormatError[] {
+    const fileOf = checkpoint.#fileOf;
+    return [...checkpoint.#files.values()].flatMap((file) =>
+      ForeignFile.problemsOf(file).filter(({ tensor = '' }) => fileOf.get(tensor) === file),
+    );
   }
 
   /** Names of the shards, relative to the folder of the index, in its order. */
@@ -207,6 +226,20 @@ export class ShardedTorchCheckpoint implements Iterable<[string, Tensor]> {
       for (const [name, tensor] of await file.load(some, transfer)) loaded.set(name, tensor);
     });
     return new Map(wanted.map((name) => [name, loaded.get(name) as Tensor]));
+  }
+
+  /** As `TorchCheckpoint.verifyChecksums`, shard by shard. */
+  async verifyChecksums(options: TransferOptions = {}): Promise<void> {
+    requireOptions(options, TRANSFER_OPTIONS);
+    this.#requireOpen();
+    const works = Array.from(this.#files.values(), (file) => ({
+      file,
+      byteLength: file.byteLength,
+    }));
+    const check = (): void => this.#requireOpen();
+    await transferShards(works, options, check, (work, transfer) =>
+      work.file.verifyChecksums(transfer),
+    );
   }
 
   /** As `TorchCheckpoint.close`, of all shards. */

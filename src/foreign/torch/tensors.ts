@@ -1,6 +1,6 @@
 /** Tensors of a checkpoint, checked: what is known of them, and where their bytes are. */
 
-import { type ErrorContext, ForeignFormatError, quoteName } from '../../errors/errors.js';
+import { type ErrorContext, ForeignFormatError } from '../../errors/errors.js';
 import type { Dtype } from '../../format/dtype.js';
 import type { StorageBytes } from '../../storage/made.js';
 import type { Storage } from '../../storage/storage.js';
@@ -14,6 +14,7 @@ import {
   type LayoutLimits,
   type TensorLayout,
 } from '../tensor-layout.js';
+import type { TensorProblems } from '../tensor-problems.js';
 import { type Change, changeOf } from '../value-changes.js';
 import type { DescribedCheckpoint } from './described.js';
 import { type AnyTensor, RefusedTensor, TorchStorage, type TorchTensor } from './values.js';
@@ -27,9 +28,6 @@ interface CheckedTensor {
   readonly change: Change | undefined;
 }
 
-/** A message names at most so many other tensors; those behind them are not looked at. */
-const SHOWN_PROBLEMS = 10;
-
 /** What is known of a tensor takes so much memory, and so much more per dimension. */
 const TENSOR_BYTE_LENGTH = 520;
 const DIMENSION_BYTE_LENGTH = 64;
@@ -37,48 +35,32 @@ const DIMENSION_BYTE_LENGTH = 64;
 const INVALID = 'SAFETENSORS_INVALID_TORCH_CHECKPOINT';
 
 /**
- * Checks all tensors, and returns a function that finds their bytes in the storage of the file.
+ * Checks all tensors, and returns a function that finds the bytes of those that can be read in the storage of
+ * the file. What is wrong with others is collected.
  *
- * @throws ForeignFormatError of the first tensor that cannot be read, which lists the others too
+ * @throws ForeignFormatError as `TensorProblems.collect`
  */
 export function checkTensors(
   tensors: ReadonlyMap<string, AnyTensor>,
   described: DescribedCheckpoint,
   limits: LayoutLimits,
   memory: MemoryBudget,
+  problems: TensorProblems,
   context: ErrorContext,
 ): (file: Storage) => ForeignTensor[] {
   const checked: CheckedTensor[] = [];
-  const problems: ForeignFormatError[] = [];
   for (const [name, tensor] of tensors) {
     memory.spend(TENSOR_BYTE_LENGTH);
-    try {
-      const one = checkTensor(name, tensor, described, limits, { ...context, tensor: name });
-      memory.spend(DIMENSION_BYTE_LENGTH * one.layout.shape.length);
-      checked.push(one);
-    } catch (error) {
-      if (!(error instanceof ForeignFormatError)) throw error;
-      problems.push(error);
-      if (problems.length > SHOWN_PROBLEMS) break;
-    }
+    const tensorContext = { ...context, tensor: name };
+    const one = problems.collect(() => checkTensor(name, tensor, described, limits, tensorContext));
+    if (one === undefined) continue;
+    memory.spend(DIMENSION_BYTE_LENGTH * one.layout.shape.length);
+    checked.push(one);
   }
-  if (problems.length > 0) throw problemOf(problems);
   return (file) => {
     const place = placesOnce(described.placesIn(file));
     return checked.map((one) => foreignTensor(one, place));
   };
-}
-
-/** The first problem; with the others in its message. */
-function problemOf(problems: readonly ForeignFormatError[]): ForeignFormatError {
-  const [first, ...others] = problems as [ForeignFormatError, ...ForeignFormatError[]];
-  if (others.length === 0) return first;
-  const shown = others.map(({ tensor = '' }) => quoteName(tensor));
-  const list = shown.join(', ') + (problems.length > SHOWN_PROBLEMS ? ' and perhaps others' : '');
-  const { path } = first;
-  const message = `${first.message}; the same or the like of ${list}`;
-  const prefix = path === undefined ? '' : `${path}: `;
-  return new ForeignFormatError(first.code, message.slice(prefix.length), { path });
 }
 
 function checkTensor(

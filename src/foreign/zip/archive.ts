@@ -19,8 +19,11 @@ export interface ArchiveEntry {
   readonly end: number;
   /** Length in bytes, uncompressed. */
   readonly byteLength: number;
-  /** CRC-32 of the uncompressed bytes, as the directory says; nobody has compared it yet. */
-  readonly crc32: number;
+  /**
+   * CRC-32 of the uncompressed bytes, as the directory says; nobody has compared it yet. Null in an archive
+   * without checksums, as torch writes it after `set_crc32_options(False)`: they are 0 of all its entries.
+   */
+  readonly crc32: number | null;
 }
 
 /** An archive of which there is only one reading. */

@@ -56,7 +56,11 @@ export function walkArchive(
     if (method === undefined || end > file.byteLength || isFolderName(name)) continue;
     entries.push({ name, method, begin, end, byteLength, crc32 });
   }
-  return entries;
+  return ordered.some(({ crc32 }) => crc32 !== 0) ? entries : entries.map(withoutChecksum);
+}
+
+function withoutChecksum(entry: ArchiveEntry): ArchiveEntry {
+  return { ...entry, crc32: null };
 }
 
 function findDuplicates(entries: readonly DirectoryEntry[], report: Report): void {

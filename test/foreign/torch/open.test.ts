@@ -1,4 +1,4 @@
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -8,8 +8,11 @@ import {
   TensorNotFoundError,
 } from '../../../src/errors/errors.js';
 import { type OpenTorchOptions, openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
+import { scanPickle } from '../../../src/foreign/torch/scan-file.js';
 import { ShardedTorchCheckpoint } from '../../../src/foreign/torch/sharded.js';
+import { readArchive } from '../../../src/foreign/zip/read-archive.js';
 import { unicode } from '../pickle/pickle-bytes.js';
+import { readerOf } from '../zip/archives.js';
 import { fixturePath } from './fixtures.js';
 import { dict, legacyFile, tensor } from './legacy-file.js';
 
@@ -73,6 +76,49 @@ describe('the root of a checkpoint', () => {
     expect(() => openTorchCheckpoint(lightning, { root: [1.5] })).toThrow(TypeError);
   });
 
+  it('is the checkpoint itself also when it has dicts of tensors beside a tensor, or what is asked for', () => {
+    const path = legacyFile(
+      dict(
+        [unicode('state_dict'), dict([unicode('w'), tensor('0', [2])])],
+        [unicode('global_step'), tensor('0', [2])],
+      ),
+      { 0: 2 },
+    );
+    using whole = openTorchCheckpoint(path);
+    expect([whole.root, whole.keys()]).toEqual([[], ['global_step', 'state_dict.w']]);
+    using weights = openTorchCheckpoint(path, { root: 'state_dict' });
+    expect(weights.keys()).toEqual(['w']);
+  });
+
+  it('is a dict, and not a list beside it', () => {
+    const path = legacyFile(
+      dict(
+        [unicode('misc'), `](${tensor('0', [2])}e`],
+        [unicode('state_dict'), dict([unicode('w'), tensor('0', [2])])],
+      ),
+      { 0: 2 },
+    );
+    using checkpoint = openTorchCheckpoint(path);
+    expect([checkpoint.root, checkpoint.keys()]).toEqual([['state_dict'], ['w']]);
+  });
+
+  it('is named by the keys that are there when it is not; 1 is not "1"', () => {
+    const path = legacyFile(
+      dict(
+        ['K\x01', dict([unicode('a'), tensor('0', [2])])],
+        [unicode('1'), dict([unicode('b'), tensor('0', [2])])],
+      ),
+      { 0: 2 },
+    );
+    expect(refusal(path, { root: 'model' }).message).toMatch(
+      /the root \["model"\], found nothing; there are the keys 1, "1"$/,
+    );
+    expect(refusal(path).message).toContain('[1] (1 tensors), ["1"] (1 tensors)');
+    using number = openTorchCheckpoint(path, { root: [1] });
+    using text = openTorchCheckpoint(path, { root: '1' });
+    expect([number.keys(), text.keys()]).toEqual([['a'], ['b']]);
+  });
+
   it('may be an empty dict, but no checkpoint without tensors', () => {
     using empty = openTorchCheckpoint(legacyFile('}', {}));
     expect(empty.size).toBe(0);
@@ -90,8 +136,9 @@ describe('names', () => {
       ),
       { 0: 2 },
     );
-    const error = refusal(path);
+    const error = refusal(path, { root: [] });
     expect([error.code, error.tensor]).toEqual(['SAFETENSORS_DUPLICATE_NAME', 'a.b']);
+    expect(error.message).toContain('pass as root what has only one of them');
     using inner = openTorchCheckpoint(path, { root: 'a' });
     expect(inner.getTensor('b').data).toEqual(Float32Array.of(0, 1));
   });
@@ -212,7 +259,7 @@ describe('openTorchCheckpoint', () => {
     );
     const error = refusal(path);
     expect(error.code).toBe('SAFETENSORS_INVALID_TORCH_CHECKPOINT');
-    expect(error.message).toMatch(/tensor "a".*the like of "b"/);
+    expect(error.message).toMatch(/2 tensors cannot be read:\n.*tensor "a": .+\n.*tensor "b": .+$/);
     const kinds = refusal(fixturePath('zip-quantized.pt'));
     expect(kinds.code).toBe('SAFETENSORS_UNSUPPORTED_TENSOR');
     expect(kinds.message).toContain('quantized');
@@ -229,6 +276,31 @@ describe('openTorchCheckpoint', () => {
     tar.write('ustar', 257);
     writeFileSync(join(folder, 'old.pt'), tar);
     expect(refusal(join(folder, 'old.pt')).message).toContain('tar archive');
+  });
+
+  it('reads archives without checksums, in which the CRC-32 of every entry is 0', async () => {
+    const bytes = readFileSync(fixturePath('zip-state-dict.pt'));
+    const { entries } = readArchive(readerOf(bytes), {});
+    const checksums = Array.from(entries.values(), ({ crc32 }) => crc32 ?? 0);
+    const zeroed = (some: readonly number[]): string => {
+      const copy = Buffer.from(bytes);
+      for (const checksum of some) {
+        const text = Buffer.from(Uint32Array.of(checksum).buffer);
+        for (let at = copy.indexOf(text); at !== -1; at = copy.indexOf(text))
+          copy.fill(0, at, at + 4);
+      }
+      const path = join(folder, `without-${some.length}.pt`);
+      writeFileSync(path, copy);
+      return path;
+    };
+    const path = zeroed(checksums);
+    using checkpoint = openTorchCheckpoint(path);
+    await checkpoint.verifyChecksums();
+    expect(checkpoint.size).toBe(7);
+    expect(scanPickle(path, { checksums: true }).verdict).toBe('safe');
+    const one = zeroed(checksums.slice(0, 1));
+    expect(refusal(one).code).toBe('SAFETENSORS_CHECKSUM_MISMATCH');
+    expect(scanPickle(one, { checksums: true }).verdict).toBe('suspicious');
   });
 
   it('refuses unknown options and values', () => {

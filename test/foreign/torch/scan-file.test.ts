@@ -1,6 +1,7 @@
-import { existsSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { type ScanReport, scanPickle } from '../../../src/foreign/torch/scan-file.js';
+import { temporaryPath } from '../../support/make-file.js';
 import { type Fixture, fixturePath, fixtures } from './fixtures.js';
 
 function scan({ file }: Fixture): ScanReport {
@@ -33,6 +34,20 @@ describe('scanPickle', () => {
     }),
   )('does not call $id safe', (fixture) => {
     expect(['suspicious', 'malformed']).toContain(scan(fixture).verdict);
+  });
+
+  it('names TorchScript, which is a program', () => {
+    const { format, advice } = scanPickle(fixturePath('zip-torchscript.pt'));
+    expect(format).toBe('TorchScript');
+    expect(advice).toContain('torch.jit.load');
+  });
+
+  it('calls a text malformed, also when it begins with the letter of an opcode', () => {
+    const path = temporaryPath('setup.py');
+    writeFileSync(path, 'import os\nimport sys\n');
+    expect(scanPickle(path)).toMatchObject({ verdict: 'malformed', globals: [], findings: [] });
+    writeFileSync(path, 'ios\nsystem\n');
+    expect(scanPickle(path).verdict).toBe('suspicious');
   });
 
   it('says what of a file needs code, and where', () => {

@@ -1,0 +1,75 @@
+/** Classes and functions that are not on torch's list: what becomes of them, and of tensors in them. */
+import { describe, expect, it } from 'vitest';
+import { ForeignFormatError } from '../../../src/errors/errors.js';
+import { type OpenTorchOptions, openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
+import { unicode } from '../pickle/pickle-bytes.js';
+import { fixturePath } from './fixtures.js';
+import { dict, legacyFile, tensor } from './legacy-file.js';
+
+function refusal(path: string, options?: OpenTorchOptions): ForeignFormatError {
+  try {
+    openTorchCheckpoint(path, options).close();
+  } catch (error) {
+    if (error instanceof ForeignFormatError) return error;
+    throw error;
+  }
+  throw new Error('nothing was refused');
+}
+
+describe('unknown globals', () => {
+  it('leaves out no tensor in an unknown object: it is refused by its name', () => {
+    const object = `cargparse\nNamespace\n)\x81}${unicode('w')}${tensor('0', [2])}sb`;
+    const path = legacyFile(dict([unicode('args'), object], [unicode('v'), tensor('0', [2])]), {
+      0: 2,
+    });
+    const error = refusal(path, { unknownGlobals: 'placeholder' });
+    expect([error.code, error.tensor]).toEqual(['SAFETENSORS_UNSUPPORTED_TENSOR', 'args.w']);
+    expect(error.message).toContain('a tensor in an object of argparse.Namespace');
+  });
+
+  it('refuses a tensor of an unknown subclass by its name', () => {
+    const error = refusal(fixturePath('zip-subclass.pt'), { unknownGlobals: 'placeholder' });
+    expect(error.code).toBe('SAFETENSORS_UNSUPPORTED_TENSOR');
+    expect(error.message).toMatch(/tensor "[^"]+": .* the subclass .*; save x.as_subclass/);
+  });
+
+  it('keeps the types of Python 2, by which protocol 2 names those of Python 3', () => {
+    const counts = 'ccollections\ndefaultdict\nc__builtin__\nlong\n\x85R';
+    const path = legacyFile(dict([unicode('d'), counts], [unicode('w'), tensor('0', [2])]), {
+      0: 2,
+    });
+    using checkpoint = openTorchCheckpoint(path, { unknownGlobals: 'placeholder' });
+    expect(checkpoint.keys()).toEqual(['w']);
+  });
+
+  it.each([
+    ['cPickle', 'loads'],
+    ['io', 'open'],
+    ['_io', 'FileIO'],
+    ['torch', 'load'],
+    ['torch.hub', 'load'],
+    ['types', 'FunctionType'],
+    ['logging', 'FileHandler'],
+    ['numpy.testing._private.utils', 'runstring'],
+    ['zipimport', 'zipimporter'],
+    ['_posixsubprocess', 'fork_exec'],
+    ['dill', 'loads'],
+    ['joblib', 'load'],
+  ])('does not keep %s.%s', (module, name) => {
+    const path = legacyFile(dict([unicode('f'), `c${module}\n${name}\n`]), {});
+    const error = refusal(path, { unknownGlobals: 'placeholder' });
+    expect(error.code).toBe('SAFETENSORS_FORBIDDEN_GLOBAL');
+    expect(error.message).not.toContain('placeholder');
+  });
+
+  it('says of a file that pickle wrote what it is, and what to do', () => {
+    const storage = 'ctorch.storage\n_load_from_bytes\n)R';
+    const made = `ctorch._utils\n_rebuild_tensor_v2\n(${storage}K\0)))\x89NtR`;
+    const path = legacyFile(dict([unicode('a'), made]), {});
+    for (const unknownGlobals of ['refuse', 'placeholder'] as const) {
+      const { message } = refusal(path, { unknownGlobals });
+      expect(message).toContain('pickle wrote, and not torch.save: load it in Python');
+      expect(message).not.toContain('unknownGlobals');
+    }
+  });
+});

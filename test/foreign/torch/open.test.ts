@@ -29,17 +29,6 @@ function refusal(path: string, options?: OpenTorchOptions): ForeignFormatError {
   throw new Error('nothing was refused');
 }
 
-describe('names', () => {
-  it('are not made of classes: their text in Python is none', () => {
-    const ofClass = legacyFile(dict(['ctorch\nDoubleStorage\n', tensor('0', [2])]), { 0: 2 });
-    expect(refusal(ofClass).message).toContain('found torch.DoubleStorage');
-    using ofDtype = openTorchCheckpoint(
-      legacyFile(dict(['ctorch\nfloat16\n', tensor('0', [2])]), { 0: 2 }),
-    );
-    expect(ofDtype.keys()).toEqual(['torch.float16']);
-  });
-});
-
 describe('the root of a checkpoint', () => {
   const lightning = fixturePath('zip-lightning.ckpt');
 
@@ -128,6 +117,15 @@ describe('the root of a checkpoint', () => {
 });
 
 describe('names', () => {
+  it('are not made of classes: their text in Python is none', () => {
+    const ofClass = legacyFile(dict(['ctorch\nDoubleStorage\n', tensor('0', [2])]), { 0: 2 });
+    expect(refusal(ofClass).message).toContain('found torch.DoubleStorage');
+    using ofDtype = openTorchCheckpoint(
+      legacyFile(dict(['ctorch\nfloat16\n', tensor('0', [2])]), { 0: 2 }),
+    );
+    expect(ofDtype.keys()).toEqual(['torch.float16']);
+  });
+
   it('are the keys joined by dots; two paths of one name are refused', () => {
     const path = legacyFile(
       dict(

@@ -19,28 +19,21 @@ const FIRST_SAFE_OPEN = new Set([
 
 /** Of several functions of one name, the bundle adds a number to those behind the first. */
 const FIRST_TORCH_OPEN = new Set([
-  ...['kindOf', 'openForeign', 'startOf$1', 'fileReader', 'allPickleLimits', 'crc32$2'],
-  ...[
-    'makeTable',
-    'readEntry$1',
-    'requireCrc32',
-    'readLiteral',
-    'shortText',
-    'costOfCopy',
-    'readProtocol',
-  ],
+  ...['kindOf', 'openForeign', 'startOf$1', 'fileReader', 'allPickleLimits', 'makeTable'],
+  ...['readEntry$1', 'requireCrc32', 'readLiteral', 'shortText', 'costOfCopy', 'readProtocol'],
   ...['readPickle', 'allowedGlobal', 'isTensor', 'storageDtype', 'plainValue', 'orderedDict'],
-  ...['textOf', 'isCount', 'plainValueOf', 'isBytesOfTensors', 'keysOf', 'nameOf'],
-  ...['nameLengthOf', 'keyText', 'tensorsIn', 'childrenOf', 'isObject', 'chooseRoot'],
-  ...['outermost', 'stateDictAt', 'valueAt', 'named', 'checkLayout', 'plainLayout'],
-  ...['isContiguous', 'tensorData', 'changeOf', 'checkTensors', 'checkTensor', 'integersOf'],
-  ...['integerOf', 'heldByteLength', 'placesOnce', 'foreignTensor$1', 'placeOf', 'decodeName'],
-  ...['problemOf', 'isFolderName', 'foldCase', 'parseExtraFields', 'uint16', 'viewOf'],
-  ...['uint64', 'readDirectory', 'readEntry', 'mayBe', 'wideNumbers', 'isEqual'],
-  ...['findDirectory', 'lastSignature', 'endFields', 'findWide', 'compare', 'readLocalHeader'],
-  ...['hasDescriptor', 'sizesOf', 'readDescriptor', 'isSame', 'walkArchive', 'findDuplicates'],
-  ...['windowReader', 'readArchive', 'readZipCheckpoint', 'folderOf', 'openTorchCheckpoint'],
-  ...['openOne', 'rootOf'],
+  ...['textOf', 'isCount', 'plainValueOf', 'isBytesOfTensors', 'keysOf', 'keyText', 'tensorsIn'],
+  ...['childrenOf', 'isObject', 'chooseRoot', 'outermost', 'stateDictAt', 'valueAt', 'named'],
+  ...['checkLayout', 'plainLayout', 'isContiguous', 'tensorData', 'changeOf', 'checkTensors'],
+  ...['checkTensor', 'integersOf', 'integerOf', 'heldByteLength', 'placesOnce'],
+  ...['foreignTensor$1', 'decodeName', 'problemOf', 'isFolderName', 'foldCase'],
+  ...['parseExtraFields', 'uint16', 'viewOf', 'uint64', 'readDirectory', 'readEntry', 'mayBe'],
+  ...['wideNumbers', 'isEqual', 'findDirectory', 'lastSignature', 'endFields', 'findWide'],
+  ...['compare', 'readLocalHeader', 'hasDescriptor', 'sizesOf', 'readDescriptor', 'isSame'],
+  ...['walkArchive', 'findDuplicates', 'windowReader', 'readArchive', 'readZipCheckpoint'],
+  ...['folderOf', 'openTorchCheckpoint', 'openOne', 'rootOf', 'crc32$3', 'heldBytes'],
+  ...['placeOf$1', 'throwProblems', 'costOfLiteral', 'placeAt', 'namelessIn', 'isContainer'],
+  ...['openTorchTensors', 'rootIn'],
 ]);
 
 const FIRST_OPEN_OF = new Map([

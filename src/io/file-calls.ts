@@ -88,13 +88,14 @@ export function* statAnything(path: string | Buffer): Steps<Stats | undefined> {
  * The function of `node:fs` that takes links out of a path. Windows' own way fails on drives whose driver
  * does not have it, such as some RAM disks, and in wine for long paths.
  */
-export const systemRealpath: typeof realpathSync.native =
-  process.platform === 'win32' ? realpathSync : realpathSync.native;
+export function systemRealpath(): typeof realpathSync.native {
+  return process.platform === 'win32' ? realpathSync : realpathSync.native;
+}
 
 /** A path without links. */
 export function realPath(path: string): Steps<string> {
   const onPool = process.platform === 'win32' ? realpath : realpath.native;
-  return step({ sync: () => systemRealpath(path), async: () => promisify(onPool)(path) });
+  return step({ sync: () => systemRealpath()(path), async: () => promisify(onPool)(path) });
 }
 
 /** The names in a folder. */

@@ -57,7 +57,7 @@ function split(path: ByteText): [folder: ByteText, name: ByteText] {
 }
 
 function realPath(path: ByteText): ByteText {
-  return toText(systemRealpath(toPath(path), 'buffer'));
+  return toText(systemRealpath()(toPath(path), 'buffer'));
 }
 
 /** Where the link at `path` leads; undefined when nothing is there. */

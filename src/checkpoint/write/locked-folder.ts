@@ -79,7 +79,7 @@ export async function inLockedFolder<Result>(
 /** The folder's path without links. Another save, which has failed, may have just removed it. */
 function keyOf(folder: string): string {
   try {
-    return systemRealpath(folder);
+    return systemRealpath()(folder);
   } catch {
     return resolve(folder);
   }

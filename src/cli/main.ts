@@ -24,15 +24,19 @@ function hasCode(error: unknown, code: string): boolean {
 
 /** A file or a pipe. Node's own stream for it would take 2 ms to load. */
 function plainOutput(fd: 1 | 2): Output {
+  let stream: NodeJS.WriteStream | undefined;
   const write = (text: string): void => {
     let bytes = Buffer.from(text);
     try {
-      while (bytes.length > 0) bytes = bytes.subarray(writeSync(fd, bytes));
+      while (stream === undefined && bytes.length > 0) {
+        bytes = bytes.subarray(writeSync(fd, bytes));
+      }
     } catch (error) {
-      // A pipe that does not wait, and is full: the stream does.
       if (!hasCode(error, 'EAGAIN')) endQuietly(error as NodeJS.ErrnoException);
-      else streamOf(fd).write(bytes);
+      // A pipe that does not wait, and is full: the stream keeps this, and what comes after it.
+      stream = streamOf(fd);
     }
+    stream?.write(bytes);
   };
   return { write, isTerminal: false, columns: null, hasColors: false };
 }

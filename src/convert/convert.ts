@@ -106,8 +106,9 @@ export interface ConvertedCheckpoint extends WrittenCheckpoint, CastReport {
  * is in memory as a whole. Files are always read, never mapped, as with `reshard`.
  *
  * A tensor that safetensors cannot hold is offered to `names` and `select` with the dtype null; it is no
- * problem when it is left out. Everything that is wrong with names, dtypes and shapes is found before the first byte is
- * written, and the new files take their places as with `saveFile` and `saveCheckpoint`: whole, or not at all.
+ * problem when it is left out. Everything that is wrong with names, dtypes and shapes is found before the first
+ * byte is written, and the new files take their places as with `saveFile` and `saveCheckpoint`: whole, or not
+ * at all.
  *
  * @throws ForeignFormatError as `openTorchCheckpoint` and `openNumpy`; `SAFETENSORS_CHECKSUM_MISMATCH` when
  *   the source has other bytes than its checksums say
@@ -139,11 +140,12 @@ export async function convert(
   try {
     const bytes = new SourceBytes(opened.archives, verify);
     const conversion = planConversion(opened, bytes, selection, options, given);
+    const { write, unrecorded } = targetPath.endsWith(SHARD_EXTENSION)
+      ? planFile(targetPath, conversion, options, verify)
+      : planFolder(target, conversion, options, verify);
     await bytes.verifyOthers(conversion.sources, signal);
-    const written = targetPath.endsWith(SHARD_EXTENSION)
-      ? await writeOne(targetPath, conversion, options, verify)
-      : await writeFolder(target, conversion, options, verify);
-    const { dropped, overlaps, unrecorded, cast, overflowed } = conversion;
+    const written = await write();
+    const { dropped, overlaps, cast, overflowed } = conversion;
     const root = opened.root ?? [];
     return { ...written, dropped, overlaps, unrecorded, cast, overflowed, root };
   } finally {
@@ -161,9 +163,14 @@ interface Conversion {
   readonly cast: readonly string[];
   /** Counted while the tensors are written. */
   readonly overflowed: ReadonlyMap<string, number>;
-  /** Names that could not be recorded; known when the metadata is planned. */
-  unrecorded: readonly string[];
   metadataOf(split: SplitSummary): ConvertedMetadata;
+}
+
+/** The files that are to be written. */
+interface PlannedFiles {
+  /** Names that could not be recorded. */
+  readonly unrecorded: readonly string[];
+  write(): Promise<WrittenCheckpoint>;
 }
 
 /** Finds all that is wrong with the selection before anything is written. */
@@ -211,47 +218,50 @@ function planConversion(
     overlaps,
     cast: selected.flatMap(({ name, cast }) => (cast === null || dropped.has(name) ? [] : name)),
     overflowed,
-    unrecorded: [],
     metadataOf: (split) => convertedMetadata(sources, split),
   };
 }
 
-async function writeOne(
+function planFile(
   path: string,
   conversion: Conversion,
   options: ConversionOptions,
   verify: boolean,
-): Promise<WrittenCheckpoint> {
+): PlannedFiles {
   for (const name of Object.keys(LAYOUT_OPTIONS)) {
     if (options[name as keyof CheckpointLayoutOptions] === undefined) continue;
     const expected = `left out where the target is a ${SHARD_EXTENSION} file, which is one file`;
     throw argumentRangeError(name, expected, options[name as keyof CheckpointLayoutOptions]);
   }
-  const { entries } = conversion;
-  const totalSize = entries.reduce((sum, { byteLength }) => sum + byteLength, 0);
-  const metadata = conversion.metadataOf({ isSharded: false, metadata: { total_size: totalSize } });
-  conversion.unrecorded = metadata.unrecorded;
-  const layout = layOut(entries, { metadata: metadata.file });
   const { durable = true } = options;
   requireBoolean('durable', durable);
-  await replaceFile(path, layout, { ...options, durable, verify });
-  return { path, files: [basename(path)], index: null, totalSize, deleted: [], undeleted: [] };
+  const { entries } = conversion;
+  const totalSize = entries.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  const split = { isSharded: false, metadata: { total_size: totalSize } };
+  const { file, unrecorded } = conversion.metadataOf(split);
+  const layout = layOut(entries, { metadata: file });
+  const write = async (): Promise<WrittenCheckpoint> => {
+    await replaceFile(path, layout, { ...options, durable, verify });
+    return { path, files: [basename(path)], index: null, totalSize, deleted: [], undeleted: [] };
+  };
+  return { unrecorded, write };
 }
 
-async function writeFolder(
+function planFolder(
   folder: string | URL,
   conversion: Conversion,
   options: ConversionOptions,
   verify: boolean,
-): Promise<WrittenCheckpoint> {
+): PlannedFiles {
+  let unrecorded: readonly string[] = [];
   const plan = planCheckpoint(tableOf(conversion.entries), options, (split) => {
     const metadata = conversion.metadataOf(split);
-    conversion.unrecorded = metadata.unrecorded;
+    unrecorded = metadata.unrecorded;
     return metadata;
   });
-  return await inLockedFolder(folder, options, (locked) =>
-    writeCheckpoint(locked, plan, options, { verify }),
-  );
+  const write = (): Promise<WrittenCheckpoint> =>
+    inLockedFolder(folder, options, (locked) => writeCheckpoint(locked, plan, options, { verify }));
+  return { unrecorded, write };
 }
 
 function sourceOptionsOf(options: ConversionOptions): OpenTorchOptions {

@@ -89,12 +89,10 @@ function otherIn(folder: string): string | undefined {
 /** What cannot be looked into is left to those who open it, and say why. */
 function kindOfFile(path: string): SourceKind {
   if (TORCH_INDEX.test(path)) return 'torch';
-  const isThere = statSync(path, { throwIfNoEntry: false }) !== undefined;
+  const found = statSync(path, { throwIfNoEntry: false });
   // Not the id of a repository.
-  if (!isThere && OTHER_EXTENSION.test(path)) return 'torch';
-  if (path.endsWith('.json') || statSync(path, { throwIfNoEntry: false })?.isFile() !== true) {
-    return 'safetensors';
-  }
+  if (found === undefined && OTHER_EXTENSION.test(path)) return 'torch';
+  if (path.endsWith('.json') || found?.isFile() !== true) return 'safetensors';
   return lookInto(path, (start) => {
     const kind = kindOf(start);
     if (kind === 'npy') return 'numpy';

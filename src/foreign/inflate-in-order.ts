@@ -13,8 +13,8 @@ import { brokenEntry, requireCrc32, requireInflatable } from './zip/read-entry.j
 const CHUNK_BYTE_LENGTH = 2 ** 18;
 
 /**
- * Fills pieces with what an entry inflates to, from `begin` on, which is near its start. They are asked for in their order, each once.
- * Inflates on the thread pool; checks length and CRC-32 with the last piece.
+ * Fills pieces with what an entry inflates to, from `begin` on, which is near its start. They are asked for in
+ * their order, each once. Inflates on the thread pool; checks length and CRC-32 with the last piece.
  *
  * @throws As `readEntry`
  */

@@ -1,6 +1,5 @@
 /** What a command is, and what the process gives it. */
 
-import type { ParseArgsConfig } from 'node:util';
 import type { Output } from '../output/output.js';
 import { type Style, styleOf } from '../output/style.js';
 import { visibleJson } from '../output/visible.js';
@@ -50,9 +49,6 @@ export interface Command {
     options: OptionValues,
   ): Promise<Outcome>;
 }
-
-/** The form of options that `parseArgs` takes. */
-export type ParsedOptions = NonNullable<ParseArgsConfig['options']>;
 
 /** The user called a command in a way that there is not: exit code 2. */
 export class UsageError extends Error {}

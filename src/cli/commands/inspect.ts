@@ -135,15 +135,15 @@ async function inspectSource(
     if (opened.kind !== 'pipeline') {
       return { source, ...modelResult(await listSource(opened, signal), view) };
     }
-    const components: Record<string, ModelResult> = {};
+    const components = new Map<string, ModelResult>();
     for (const { name, checkpoint } of opened.components) {
       const listing = await listSource({ kind: 'local', checkpoint }, signal);
-      components[name] = modelResult(listing, view);
+      components.set(name, modelResult(listing, view));
     }
     const sum = (of: 'byteLength' | 'parameters'): number =>
-      Object.values(components).reduce((total, model) => total + model[of], 0);
+      [...components.values()].reduce((total, model) => total + model[of], 0);
     const totals = { byteLength: sum('byteLength'), parameters: sum('parameters') };
-    return { source, format: 'diffusers', ...totals, components };
+    return { source, format: 'diffusers', ...totals, components: Object.fromEntries(components) };
   } finally {
     closeSource(opened);
   }

@@ -2,12 +2,8 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import {
-  FileClosedError,
-  ForeignFormatError,
-  TensorNotFoundError,
-} from '../../../src/errors/errors.js';
-import { type OpenTorchOptions, openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
+import { FileClosedError, TensorNotFoundError } from '../../../src/errors/errors.js';
+import { openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
 import { scanPickle } from '../../../src/foreign/torch/scan-file.js';
 import { ShardedTorchCheckpoint } from '../../../src/foreign/torch/sharded.js';
 import { readArchive } from '../../../src/foreign/zip/read-archive.js';
@@ -15,19 +11,10 @@ import { unicode } from '../pickle/pickle-bytes.js';
 import { readerOf } from '../zip/archives.js';
 import { fixturePath } from './fixtures.js';
 import { dict, legacyFile, tensor } from './legacy-file.js';
+import { refusal } from './refusal.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'safetensors-torch-'));
 afterAll(() => rmSync(folder, { recursive: true }));
-
-function refusal(path: string, options?: OpenTorchOptions): ForeignFormatError {
-  try {
-    openTorchCheckpoint(path, options).close();
-  } catch (error) {
-    if (error instanceof ForeignFormatError) return error;
-    throw error;
-  }
-  throw new Error('nothing was refused');
-}
 
 describe('the root of a checkpoint', () => {
   const lightning = fixturePath('zip-lightning.ckpt');

@@ -1,20 +1,10 @@
 /** Classes and functions that are not on torch's list: what becomes of them, and of tensors in them. */
 import { describe, expect, it } from 'vitest';
-import { ForeignFormatError } from '../../../src/errors/errors.js';
-import { type OpenTorchOptions, openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
+import { openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
 import { unicode } from '../pickle/pickle-bytes.js';
 import { fixturePath } from './fixtures.js';
 import { dict, legacyFile, tensor } from './legacy-file.js';
-
-function refusal(path: string, options?: OpenTorchOptions): ForeignFormatError {
-  try {
-    openTorchCheckpoint(path, options).close();
-  } catch (error) {
-    if (error instanceof ForeignFormatError) return error;
-    throw error;
-  }
-  throw new Error('nothing was refused');
-}
+import { refusal } from './refusal.js';
 
 describe('unknown globals', () => {
   it('leaves out no tensor in an unknown object: it is refused by its name', () => {

@@ -11,17 +11,8 @@ import { globTest } from '../sources/glob.js';
 import { listSource } from '../sources/list-source.js';
 import type { ListedCounts, ListedFile, ListedTensor, Listing } from '../sources/listing.js';
 import { closeSource, openSource } from '../sources/open-source.js';
+import { lackingDtypes } from '../sources/torch-dtypes.js';
 import { type Command, printResult, requireChoice } from './command.js';
-
-/** Dtypes that torch had not from the start, and since when it has them. */
-const LATE_DTYPES: readonly (readonly [dtypes: readonly string[], lacking: string])[] = [
-  [['F8_E4M3', 'F8_E5M2'], 'torch below 2.1'],
-  [['F8_E4M3FNUZ', 'F8_E5M2FNUZ'], 'torch below 2.2'],
-  [['U16', 'U32', 'U64'], 'torch below 2.3'],
-  [['F8_E8M0'], 'torch below 2.7'],
-  [['F4'], 'torch below 2.8'],
-  [['F6_E2M3', 'F6_E3M2'], 'torch'],
-];
 
 /** Of a name or a value from a file this many characters are shown. */
 const SHOWN_NAME_LENGTH = 200;
@@ -80,12 +71,10 @@ interface View {
 }
 
 function warningsOf({ dtypes, passedOver }: Listing): string[] {
-  const names = [...dtypes.keys()];
-  const late = LATE_DTYPES.flatMap(([listed, lacking]) => {
-    const found = listed.filter((name) => names.includes(name));
-    return found.length === 0 ? [] : [`${lacking} has no ${found.join(', ')}`];
-  });
-  return [...late, ...passedOver.map((name) => `${name} is beside it and is not read`)];
+  return [
+    ...lackingDtypes(dtypes.keys()),
+    ...passedOver.map((name) => `${name} is beside it and is not read`),
+  ];
 }
 
 /** Code units suffice: only that it is the same order every time counts. */

@@ -18,7 +18,11 @@ const READ_BYTE_LENGTH = 2 ** 20;
 /** Versions with lengths of 64 bits. */
 const VERSIONS: readonly number[] = [2, 3];
 
-/** Names of types by number; elements and bytes of a block. */
+/**
+ * Names of types by number; elements and bytes of a block. As in `GGMLQuantizationType` and `GGML_QUANT_SIZES` of
+ * llama.cpp's Python package, gguf 0.19.0, but Q8_1 as `block_q8_1` of its `ggml-common.h`: the package still has
+ * the 40 bytes of an earlier one. The numbers between them are of types that were given up.
+ */
 const TENSOR_TYPES: Readonly<Record<number, readonly [string, elements: number, bytes: number]>> = {
   0: ['F32', 1, 4],
   1: ['F16', 1, 2],
@@ -52,6 +56,8 @@ const TENSOR_TYPES: Readonly<Record<number, readonly [string, elements: number, 
   34: ['TQ1_0', 256, 54],
   35: ['TQ2_0', 256, 66],
   39: ['MXFP4', 32, 17],
+  40: ['NVFP4', 64, 36],
+  41: ['Q1_0', 128, 18],
 };
 
 const STRING = 8;
@@ -216,7 +222,13 @@ function readTensor(reader: HeaderReader, file: string): ListedTensor {
   }
   const number = reader.uint32();
   const type = TENSOR_TYPES[number];
+  // Of a type that we do not know the bytes are not counted.
   const [dtype, elements, bytes] = type ?? [`type ${number}`, 1, 0];
+  if ((shape.at(-1) ?? 1) % elements !== 0) {
+    reader.fail(
+      `expected rows of whole blocks of ${elements}, found the dimensions ${shape.join(', ')}`,
+    );
+  }
   const byteLength = (elementsOf(shape) / elements) * bytes;
   return { name, dtype, shape, byteLength, offset: reader.uint64(), file };
 }

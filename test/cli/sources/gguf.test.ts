@@ -1,7 +1,9 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { listGguf } from '../../../src/cli/sources/gguf.js';
 import { temporaryPath } from '../../support/make-file.js';
+import { root } from '../../support/source-tree.js';
 
 function uint(value: number, byteLength: 4 | 8): Buffer {
   const bytes = Buffer.alloc(byteLength);
@@ -54,6 +56,29 @@ function listed(bytes: Uint8Array) {
   return listGguf(path);
 }
 
+/** `GGMLQuantizationType` and `GGML_QUANT_SIZES` of gguf 0.19.0: number, name, elements and bytes of a block. */
+const TYPES = JSON.parse(
+  readFileSync(join(root, 'test/fixtures/gguf/types.json'), 'utf8'),
+) as readonly [number, string, number, number][];
+
+describe('a tensor of a GGUF file', () => {
+  it.each(TYPES)('of type %i is %s', (number, name, elements, bytes) => {
+    const { tensors } = listed(header(3, [tensor('w', [3 * elements, 5], number, 0)]));
+    // Two numbers of 16 bits since 2024, before of 32, which the package still has.
+    const blockByteLength = name === 'Q8_1' ? 36 : bytes;
+    expect(tensors[0]).toMatchObject({
+      ...{ dtype: name, shape: [5, 3 * elements], byteLength: 15 * blockByteLength },
+    });
+  });
+
+  it('of a type that is not known has a number, and no bytes', () => {
+    for (const number of [4, 5, 31, 32, 33, 36, 37, 38, 42]) {
+      const { tensors } = listed(header(3, [tensor('w', [8], number, 0)]));
+      expect(tensors[0]).toMatchObject({ dtype: `type ${number}`, byteLength: 0 });
+    }
+  });
+});
+
 describe('a GGUF file', () => {
   it('is listed by its header', () => {
     const start = header();
@@ -93,6 +118,11 @@ describe('a GGUF file', () => {
     ['version', header(1), /expected version 2 or 3, found 1/],
     ['rank', header(3, [tensor('w', Array(9).fill(1), 0, 0)]), /at most 8 dimensions/],
     ['elements', header(3, [tensor('w', [2 ** 40, 2 ** 40], 0, 0)]), /fewer elements/],
+    [
+      'row',
+      header(3, [tensor('w', [33, 32], 2, 0)]),
+      /whole blocks of 32, found the dimensions 32, 33/,
+    ],
     ['type', header(3, [], [Buffer.concat([text('k'), uint(99, 4)])]), /type of values, found 99/],
     ['text', header(3, [], [uint(2 ** 40, 8)]), /a text of at most/],
     [

@@ -1,0 +1,25 @@
+/** Dtypes that older versions of torch lack: who opens the file there gets an error. */
+
+/**
+ * Since which version torch has them. From 2.1 and 2.3: `safetensors/torch.py` of safetensors 0.8.0, which
+ * asks for them so. 2.2: pytorch#107586, which missed 2.1. 2.7: pytorch#147466, and 2.6 lacks it
+ * (ComfyUI-nunchaku#232). 2.8: the guards of torchao's `mx_formats`. Torch 2.13 has none of 6 bits.
+ */
+const SINCE: readonly (readonly [dtypes: readonly string[], version: string | null])[] = [
+  [['F8_E4M3', 'F8_E5M2'], '2.1'],
+  [['F8_E4M3FNUZ', 'F8_E5M2FNUZ'], '2.2'],
+  [['U16', 'U32', 'U64'], '2.3'],
+  [['F8_E8M0'], '2.7'],
+  [['F4'], '2.8'],
+  [['F6_E2M3', 'F6_E3M2'], null],
+];
+
+/** A line for each version without some of these dtypes. */
+export function lackingDtypes(dtypes: Iterable<string>): string[] {
+  const given = new Set(dtypes);
+  return SINCE.flatMap(([listed, version]) => {
+    const found = listed.filter((dtype) => given.has(dtype));
+    const torch = version === null ? 'torch' : `torch below ${version}`;
+    return found.length === 0 ? [] : [`${torch} has no ${found.join(', ')}`];
+  });
+}

@@ -5,20 +5,34 @@ import type { Format } from './equipment.js';
 export interface Driver {
   /** Heading of its row. */
   readonly name: string;
-  readonly program: 'c' | 'node' | 'python';
-  /** Script in `children/`; for C the name of the compiled program. */
+  readonly program: 'c' | 'command' | 'node' | 'python' | 'system';
+  /** Script in `children/`; for C the name of the compiled program, of the system that of the program. */
   readonly script: string;
-  /** What the script is asked to do. */
+  /** What the script is asked to do; of the command line the command and its options. */
   readonly method: string;
   /** The format of the file that it gets. */
   readonly format: Format;
   /** Packages that it imports, from npm or for Python. */
   readonly packages: readonly string[];
+  /** How it ends when all went well, when that is not 0. */
+  readonly exitCode?: number;
 }
 
 /** A program in C, with nothing between the file and the loop: the limit that others can reach. */
 export function limit(name: string, script: string, method: string): Driver {
   return { name, program: 'c', script, method, format: 'safetensors', packages: [] };
+}
+
+/** A command of the command line, with its options. */
+export function command(method: string): Driver {
+  const name = `safetensors-mmap ${method}`;
+  return { name, program: 'command', script: '', method, format: 'safetensors', packages: [] };
+}
+
+/** A program of the system. */
+export function system(script: string): Driver {
+  const format = 'safetensors';
+  return { name: script, program: 'system', script, method: '', format, packages: [] };
 }
 
 /** A script in TypeScript. */

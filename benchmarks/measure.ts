@@ -2,9 +2,12 @@
 import { join } from 'node:path';
 import { showProgress } from './command-line.js';
 import type { Driver } from './drivers.js';
-import { type Equipment, SOURCE_FOLDER } from './equipment.js';
+import { type Equipment, ROOT_FOLDER, SOURCE_FOLDER } from './equipment.js';
 import { median } from './figures.js';
 import { type Command, NotMeasuredError, runChild } from './run-child.js';
+
+/** The program that `bin` names. */
+const COMMAND_LINE = join(ROOT_FOLDER, 'lib/cli.js');
 
 /** Results of one driver, one per round; or the reason why there are none. */
 export interface Row<Result> {
@@ -53,7 +56,8 @@ export async function measure<Result>(
       try {
         const program = commandOf(row.driver, equipment);
         const path = plan.path ?? (await equipment.fileOf(row.driver.format));
-        const command = { file: program.file, args: [...program.args, path, ...args] };
+        const { exitCode } = row.driver;
+        const command = { file: program.file, args: [...program.args, path, ...args], exitCode };
         showProgress(`${title}: ${row.driver.name}, round ${round} of ${roundsOf(row.driver)}`);
         if (cache !== undefined) await bringInto(cache, path, equipment, signal);
         row.results.push(await run(command));
@@ -92,6 +96,10 @@ export function commandOf(
     const path = join(import.meta.dirname, 'children', script);
     return { file: process.execPath, args: [path, method] };
   }
+  if (program === 'command') {
+    return { file: process.execPath, args: [COMMAND_LINE, ...method.split(' ')] };
+  }
+  if (program === 'system') return { file: script, args: [] };
   if (typeof python === 'string') throw new NotMeasuredError(python);
   const missing = packages.filter((name) => !(name in python.packages));
   if (missing.length > 0) throw new NotMeasuredError(`Python has no: ${missing.join(', ')}`);

@@ -5,6 +5,8 @@ import { spawn } from 'node:child_process';
 export interface Command {
   readonly file: string;
   readonly args: readonly string[];
+  /** How it ends when all went well; 0 when left out. */
+  readonly exitCode?: number | undefined;
 }
 
 /** Why there is no figure: a program failed, or something that it needs is missing. */
@@ -20,7 +22,7 @@ export interface StartedChild<Line> {
   /**
    * Ends the child's standard input and waits until it is gone.
    *
-   * @throws NotMeasuredError when its exit code is not 0.
+   * @throws NotMeasuredError when its exit code is another one than the command's.
    */
   end(): Promise<void>;
 }
@@ -42,7 +44,7 @@ function failure(stderr: string, exit: number | NodeJS.Signals | null): NotMeasu
  * @throws NotMeasuredError when it fails before that.
  */
 export async function startChild<Line>(
-  { file, args }: Command,
+  { file, args, exitCode = 0 }: Command,
   signal: AbortSignal,
 ): Promise<StartedChild<Line>> {
   const begin = performance.now();
@@ -53,12 +55,12 @@ export async function startChild<Line>(
     // An abort emits `error` at once, but the child uses its files until it has ended.
     let aborted: unknown;
     child.on('error', (error) => {
-      if (child.pid === undefined) reject(error);
+      if (child.pid === undefined) reject(new NotMeasuredError(error.message));
       else aborted = error;
     });
     child.on('close', (code, killed) => {
       if (aborted !== undefined) reject(aborted);
-      else if (code === 0) resolve();
+      else if (code === exitCode) resolve();
       else reject(failure(stderr, killed ?? code));
     });
   });

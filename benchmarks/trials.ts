@@ -4,6 +4,7 @@ import type { Section } from './report.js';
 import { buffers } from './trials/buffers.js';
 import { calls } from './trials/calls.js';
 import { checkpoint } from './trials/checkpoint.js';
+import { commands } from './trials/commands.js';
 import { convert } from './trials/convert.js';
 import { formats } from './trials/formats.js';
 import { headers } from './trials/headers.js';
@@ -51,4 +52,5 @@ export const TRIALS: ReadonlyMap<string, Trial> = new Map<string, Trial>([
   ['remote', remote],
   ['formats', formats],
   ['pickle', pickle],
+  ['commands', commands],
 ]);

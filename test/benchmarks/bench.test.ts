@@ -123,3 +123,16 @@ test('without Python there is no checkpoint of torch to measure', async () => {
   expect(stdout).toMatch(/^- convert was not measured: no Python/m);
   expect(stdout).toMatch(/^- 6 GB: not measured: it is for models of 2 GB$/m);
 });
+
+test('the command line is measured as whole processes', async () => {
+  const args = ['--size', '2MB', '--rounds', '1', '--only', 'commands'];
+  const { code, stdout, stderr } = await runBench(args);
+  expect(stderr).toBe('');
+  expect(code).toBe(0);
+  for (const command of ['inspect', 'header', 'hash', 'diff --values --json']) {
+    expect(stdout).toMatch(
+      new RegExp(`^\\| safetensors-mmap ${command} +\\| +[\\d.]+ m?s \\|`, 'm'),
+    );
+  }
+  expect(stdout).toMatch(/^- diff --values: the same in Python with torch was not measured: no P/m);
+});

@@ -7,6 +7,9 @@ import { isByteSized, numbersOf } from './values.js';
 /** Bytes or elements that are compared at a time. */
 const WINDOW = 2 ** 22;
 
+/** Elements that are added up at a time: one unusual value among them makes all of them slow. */
+const BLOCK = 2 ** 12;
+
 /** Of C64 real and imaginary parts are values of their own. */
 export interface ValueDifference {
   readonly elements: number;
@@ -53,10 +56,81 @@ function isBigInteger({ dtype }: Tensor): boolean {
   return dtype === 'I64' || dtype === 'U64';
 }
 
+/** What is added up over pairs of values. */
+interface Sums {
+  differing: number;
+  /** Pairs that have an error. */
+  compared: number;
+  maxError: number;
+  dot: number;
+  squaresA: number;
+  squaresB: number;
+}
+
+/** Adds the pairs [begin, end). */
+function addPairs(
+  sums: Sums,
+  x: ArrayLike<number>,
+  y: ArrayLike<number>,
+  begin: number,
+  end: number,
+): void {
+  let [differing, maxError, dot, squaresA, squaresB] = [0, 0, 0, 0, 0];
+  for (let i = begin; i < end; i++) {
+    const p = x[i] as number;
+    const q = y[i] as number;
+    const error = Math.abs(p - q);
+    if (error !== 0) {
+      differing++;
+      if (error > maxError) maxError = error;
+    }
+    dot += p * q;
+    squaresA += p * p;
+    squaresB += q * q;
+  }
+  // An infinity or NaN among the values shows here.
+  if (!Number.isFinite(squaresA + squaresB)) {
+    addUnusualPairs(sums, x, y, begin, end);
+    return;
+  }
+  sums.differing += differing;
+  sums.compared += end - begin;
+  sums.maxError = Math.max(sums.maxError, maxError);
+  sums.dot += dot;
+  sums.squaresA += squaresA;
+  sums.squaresB += squaresB;
+}
+
+/** Adds the pairs [begin, end), of which some are no numbers or not finite: five times as slow. */
+function addUnusualPairs(
+  sums: Sums,
+  x: ArrayLike<number>,
+  y: ArrayLike<number>,
+  begin: number,
+  end: number,
+): void {
+  for (let i = begin; i < end; i++) {
+    const p = x[i] as number;
+    const q = y[i] as number;
+    if (p !== q && !(Number.isNaN(p) && Number.isNaN(q))) sums.differing++;
+    const error = Math.abs(p - q);
+    // Not for NaN, nor for two infinities, which are equal.
+    if (!Number.isNaN(error)) {
+      sums.compared++;
+      if (error > sums.maxError) sums.maxError = error;
+    }
+    if (Number.isFinite(p) && Number.isFinite(q)) {
+      sums.dot += p * q;
+      sums.squaresA += p * p;
+      sums.squaresB += q * q;
+    }
+  }
+}
+
 /** Compares the values, whatever the dtypes. */
 export function compareValues(a: Tensor, b: Tensor, signal: AbortSignal): ValueDifference {
-  let [elements, differing, compared, maxError] = [0, 0, 0, 0];
-  let [dot, squaresA, squaresB] = [0, 0, 0];
+  const sums = { differing: 0, compared: 0, maxError: 0, dot: 0, squaresA: 0, squaresB: 0 };
+  let elements = 0;
   const areBig = isBigInteger(a) && isBigInteger(b);
   // Both are cut alike: at rows that are whole bytes in both.
   const cut = isByteSized(b.dtype) ? a : b;
@@ -67,25 +141,13 @@ export function compareValues(a: Tensor, b: Tensor, signal: AbortSignal): ValueD
     const x = numbersOf(partA);
     const y = numbersOf(partB);
     elements += x.length;
-    for (let i = 0; i < x.length; i++) {
-      const p = x[i] as number;
-      const q = y[i] as number;
-      if (p !== q && !(Number.isNaN(p) && Number.isNaN(q))) differing++;
-      const error = Math.abs(p - q);
-      // Not for NaN, nor for two infinities, which are equal.
-      if (!Number.isNaN(error)) {
-        compared++;
-        if (error > maxError) maxError = error;
-      }
-      if (Number.isFinite(p) && Number.isFinite(q)) {
-        dot += p * q;
-        squaresA += p * p;
-        squaresB += q * q;
-      }
+    for (let begin = 0; begin < x.length; begin += BLOCK) {
+      addPairs(sums, x, y, begin, Math.min(begin + BLOCK, x.length));
     }
     // Rounded to doubles, different integers of 64 bits can be equal.
-    if (areBig) differing += hiddenDifferences(partA, partB, x, y);
+    if (areBig) sums.differing += hiddenDifferences(partA, partB, x, y);
   }
+  const { differing, compared, maxError, dot, squaresA, squaresB } = sums;
   const norms = Math.sqrt(squaresA) * Math.sqrt(squaresB);
   return {
     ...{ elements, differing, maxError: compared === 0 ? null : maxError },

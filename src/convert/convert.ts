@@ -23,6 +23,7 @@ import {
 } from '../errors/arguments.js';
 import { pairsOf } from '../errors/named-values.js';
 import type { ForeignTensor } from '../foreign/foreign-tensor.js';
+import { OPEN_NUMPY_OPTIONS, type OpenNumpyOptions } from '../foreign/numpy/open-numpy.js';
 import { OPEN_TORCH_OPTIONS, type OpenTorchOptions } from '../foreign/torch/open.js';
 import type { RootKeys } from '../foreign/torch/roots.js';
 import { requireLittleEndianHost } from '../format/dtype.js';
@@ -36,18 +37,17 @@ import { Selection } from '../selection/select.js';
 import { SHARD_EXTENSION } from '../shards/shard-paths.js';
 import { planSharing, type SharedMode } from '../shards/shared-tensors.js';
 import type { SplitSummary } from '../shards/split.js';
+import type { StorageOptions } from '../storage/open.js';
 import { convertedTensors } from './entries.js';
 import { type ConvertedMetadata, convertedMetadata } from './metadata.js';
 import { openSource } from './open-source.js';
 import type { ConversionSource, SourceTensor, SourceTensorInfo } from './source.js';
 import { SourceBytes } from './source-bytes.js';
 
-/** How the source is read. */
-type SourceOptions = Omit<OpenTorchOptions, 'storage' | 'guard'>;
-
 /** Options of {@link convert}. */
 export interface ConversionOptions
-  extends SourceOptions,
+  extends Omit<OpenTorchOptions, keyof StorageOptions>,
+    Omit<OpenNumpyOptions, keyof StorageOptions>,
     SelectionOptions<SourceTensorInfo>,
     CheckpointLayoutOptions,
     WriteCheckpointOptions {
@@ -68,7 +68,11 @@ export interface ConversionOptions
   readonly verify?: boolean | undefined;
 }
 
-const { storage: _storage, guard: _guard, ...SOURCE_OPTIONS } = OPEN_TORCH_OPTIONS;
+const {
+  storage: _storage,
+  guard: _guard,
+  ...SOURCE_OPTIONS
+} = { ...OPEN_TORCH_OPTIONS, ...OPEN_NUMPY_OPTIONS };
 
 const CONVERT_OPTIONS: OptionNames<ConversionOptions> = {
   ...SOURCE_OPTIONS,
@@ -136,7 +140,7 @@ export async function convert(
   const targetPath = pathText('target', target);
   const given = metadataOf(options);
   const { signal } = options;
-  const opened = await openSource(source, sourceOptionsOf(options), signal);
+  const opened = await openSource(source, options, signal);
   try {
     const bytes = new SourceBytes(opened.archives, verify);
     const conversion = planConversion(opened, bytes, selection, options, given);
@@ -262,11 +266,6 @@ function planFolder(
   const write = (): Promise<WrittenCheckpoint> =>
     inLockedFolder(folder, options, (locked) => writeCheckpoint(locked, plan, options, { verify }));
   return { unrecorded, write };
-}
-
-function sourceOptionsOf(options: ConversionOptions): OpenTorchOptions {
-  const names = Object.keys(SOURCE_OPTIONS) as (keyof SourceOptions)[];
-  return Object.fromEntries(names.map((name) => [name, options[name]]));
 }
 
 /** Checked here, because an index accepts more than headers do. */

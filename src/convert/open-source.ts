@@ -8,10 +8,15 @@ import type { ForeignFormatError } from '../errors/errors.js';
 import { kindOf, otherKind } from '../foreign/file-kind.js';
 import { ForeignFile } from '../foreign/foreign-file.js';
 import type { ForeignTensor } from '../foreign/foreign-tensor.js';
-import { openReadableArrays } from '../foreign/numpy/open-numpy.js';
+import {
+  OPEN_NUMPY_OPTIONS,
+  type OpenNumpyOptions,
+  openReadableArrays,
+} from '../foreign/numpy/open-numpy.js';
 import { lookInto } from '../foreign/open-file.js';
 import { isLeftOut, throwProblems } from '../foreign/tensor-problems.js';
 import {
+  OPEN_TORCH_OPTIONS,
   type OpenedTensors,
   type OpenTorchOptions,
   openTorchTensors,
@@ -27,6 +32,9 @@ import { type ConversionSource, sourceOf } from './source.js';
 
 /** What a source may be. */
 type SourceKind = 'safetensors' | 'torch' | 'numpy';
+
+/** Options of all formats: a source may be any of them. */
+export type SourceOptions = OpenTorchOptions & OpenNumpyOptions;
 
 /** As `reshard`: no need to map files that are only copied; their pages would count as memory of the process. */
 const COPIED = { storage: 'read' } as const;
@@ -49,14 +57,14 @@ const TORCH_INDEX = /\.bin\.index\.json$/;
  */
 export async function openSource(
   source: string | URL,
-  options: OpenTorchOptions,
+  options: SourceOptions,
   signal: AbortSignal | undefined,
 ): Promise<ConversionSource> {
   const path = pathText('source', source);
   const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
   if (!isFolder) return await openAs(path, kindOfFile(path), options, signal);
   try {
-    return await openSafetensors(path, signal);
+    return await openSafetensors(path, options, signal);
   } catch (error) {
     const other = hasCode(error, ['SAFETENSORS_CHECKPOINT_NOT_FOUND']) ? otherIn(path) : undefined;
     if (other === undefined) throw error;
@@ -67,14 +75,20 @@ export async function openSource(
 async function openAs(
   path: string,
   kind: SourceKind,
-  options: OpenTorchOptions,
+  options: SourceOptions,
   signal: AbortSignal | undefined,
 ): Promise<ConversionSource> {
-  if (kind === 'safetensors') return await openSafetensors(path, signal);
-  if (kind === 'torch') return ofTorch(openTorchTensors(path, { ...options, ...COPIED }));
-  const { maxEntries, maxInflatedByteLength } = options;
-  const file = openReadableArrays(path, { maxEntries, maxInflatedByteLength, ...COPIED });
+  if (kind === 'safetensors') return await openSafetensors(path, options, signal);
+  if (kind === 'torch') {
+    return ofTorch(openTorchTensors(path, { ...among(OPEN_TORCH_OPTIONS, options), ...COPIED }));
+  }
+  const file = openReadableArrays(path, { ...among(OPEN_NUMPY_OPTIONS, options), ...COPIED });
   return ofParts(path, [ofWhole(file)], ForeignFile.problemsOf(file), undefined);
+}
+
+/** Those of the options that have these names. */
+function among(names: Readonly<Record<string, true>>, options: SourceOptions): SourceOptions {
+  return Object.fromEntries(Object.entries(options).filter(([name]) => Object.hasOwn(names, name)));
 }
 
 /** The checkpoint of torch in a folder, by its usual name, or the only file of another format. */
@@ -160,9 +174,10 @@ function ofParts(
 
 async function openSafetensors(
   path: string,
+  { maxIndexByteLength }: SourceOptions,
   signal: AbortSignal | undefined,
 ): Promise<ConversionSource> {
-  const shards = await runAsync(openShards(path, COPIED), signal);
+  const shards = await runAsync(openShards(path, { maxIndexByteLength, ...COPIED }), signal);
   try {
     const tensors = new SourceTensors(shards);
     const { index, path: label } = shards.files;

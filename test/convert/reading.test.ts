@@ -5,7 +5,7 @@ import { convert } from '../../src/convert/convert.js';
 import * as kernels from '../../src/float32/kernels.js';
 import * as readArchives from '../../src/foreign/zip/read-archive.js';
 import * as readEntries from '../../src/foreign/zip/read-entry.js';
-import { safeOpen } from '../../src/index.js';
+import { openCheckpoint, safeOpen } from '../../src/index.js';
 import * as fileCalls from '../../src/io/file-calls.js';
 import { temporaryPath } from '../support/make-file.js';
 import { type ArchivedFile, writeArchive } from './archives.js';
@@ -61,6 +61,23 @@ test('every byte of the source and of the new file is read once', async () => {
   }
 });
 
+test.each(['model.safetensors', 'model'])(
+  'without verify the kernel copies to %s',
+  async (name) => {
+    const target = temporaryPath(name);
+    await convert(npz({ name: 'a.npy' }), target, { ...fast, verify: false });
+    const read = readBytes().reduce((sum, length) => sum + length, 0);
+    expect(read).toBeLessThan(400_000);
+    using written = openCheckpoint(target);
+    expect(Buffer.compare(written.getTensor('a').bytes, bytes)).toBe(0);
+  },
+);
+
+test('what is written into a folder is read again, too', async () => {
+  await convert(npz({ name: 'a.npy' }), temporaryPath('model'), fast);
+  expect(readBytes().filter((read) => read >= bytes.length)).toHaveLength(2);
+});
+
 test('every element is cast once', async () => {
   const data = npy(bytes, '<f4', 4);
   const target = temporaryPath('a.safetensors');
@@ -96,4 +113,24 @@ test.each([
   // Of what is not taken nothing is read.
   await convert(source, target, { ...fast, names: ['b'] });
   expect(safeOpen(target).keys()).toEqual(['b']);
+});
+
+test('an archive without checksums is taken as it is; one of which an entry has one is not', async () => {
+  const target = temporaryPath('a.safetensors');
+  const none = npz(
+    { name: 'a.npy', crc32: 0 },
+    { name: 'b.npy', crc32: 0, isDeflated: true },
+    { name: 'c.npy', crc32: 0, data: npy(bytes, '>u2', 2) },
+  );
+  await convert(none, target, fast);
+  using written = safeOpen(target);
+  expect(Buffer.compare(written.getTensor('a').bytes, bytes)).toBe(0);
+  expect(Buffer.compare(written.getTensor('b').bytes, bytes)).toBe(0);
+  expect(Buffer.compare(written.getTensor('c').bytes, Buffer.from(bytes).swap16())).toBe(0);
+
+  const some = npz({ name: 'a.npy', crc32: 0 }, { name: 'b.npy' });
+  await expect(convert(some, target, fast)).rejects.toMatchObject({
+    code: 'SAFETENSORS_CHECKSUM_MISMATCH',
+    message: expect.stringContaining('a.npy'),
+  });
 });

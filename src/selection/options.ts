@@ -25,7 +25,7 @@ export type SelectedAs =
       readonly dtype?: Dtype;
     };
 
-/** Which tensors: by names or aliases, or by what a function says of each. */
+/** Which tensors: by names or aliases, or by a function that says of each whether it is taken. */
 export type TensorChoice<Info extends SelectableInfo = TensorInfo> =
   | Iterable<string>
   | ((name: string, info: Info) => boolean);

@@ -3,9 +3,11 @@
 import {
   argumentRangeError,
   argumentTypeError,
+  requireBoolean,
   requireOptions,
   requireString,
 } from '../errors/arguments.js';
+import { tagOf } from '../errors/brand-checks.js';
 import {
   InvalidTensorError,
   quoteName,
@@ -96,7 +98,7 @@ export class Selection<Info extends SelectableInfo> {
     this.#source = source;
     this.#choice = select === undefined ? ['names', names] : ['select', select];
     this.names = names === undefined || typeof names === 'function' ? null : this.#listed(names);
-    this.#isChosen = typeof names === 'function' ? names : () => true;
+    this.#isChosen = typeof names === 'function' ? checkedChoice(names) : () => true;
     this.#rename = this.#renameOf(rename);
     this.#selectedAs =
       select === undefined
@@ -108,15 +110,16 @@ export class Selection<Info extends SelectableInfo> {
   }
 
   /**
-   * Asks about every tensor, or those of `names`. An unselectable one that is not left out is a problem.
+   * Asks about every tensor, or those of `names`. An unselectable one that is not left out is a problem. Of a
+   * source without tensors nothing is selected.
    *
    * @throws The problem that there is with a name or a cast; SelectionError for several
-   * @throws RangeError `ERR_OUT_OF_RANGE` when no tensor is left
+   * @throws RangeError `ERR_OUT_OF_RANGE` when all tensors are left out
    * @throws TypeError `ERR_INVALID_ARG_TYPE` for what a function of the caller returns; what that throws
    */
   of<Tensor extends Selectable<WithDtype<Info>>>(
-    tensors: Iterable<Tensor>,
-    unselectable: Iterable<Unselectable<Info>> = [],
+    tensors: readonly Tensor[],
+    unselectable: readonly Unselectable<Info>[] = [],
   ): Selected<Tensor>[] {
     const problems = [...this.#problems];
     for (const { name, info, problem } of unselectable) {
@@ -139,7 +142,8 @@ export class Selection<Info extends SelectableInfo> {
       selected.push({ tensor, name: newName, cast: cast ?? null });
     }
     throwTogether(problems, this.#source.path);
-    if (selected.length === 0) throw this.#nothingLeft();
+    const isEmpty = this.names === null && tensors.length + unselectable.length === 0;
+    if (selected.length === 0 && !isEmpty) throw this.#nothingLeft();
     return selected;
   }
 
@@ -237,10 +241,21 @@ export class Selection<Info extends SelectableInfo> {
   }
 }
 
+/** A function of the caller as `names`, whose results are checked: a promise would take every tensor. */
+function checkedChoice<Info>(
+  isChosen: (name: string, info: Info) => boolean,
+): (name: string, info: Info) => boolean {
+  return (name, info) => {
+    const chosen = isChosen(name, info);
+    requireBoolean(`what names returns for ${quoteName(name)}`, chosen);
+    return chosen;
+  };
+}
+
 /** Throws a TypeError unless it is what `select` can return. */
 function requireSelectedAs(name: string, as: SelectedAs): SelectedAs {
   if (as === false) return as;
-  if (typeof as !== 'object' || as === null) {
+  if (tagOf(as) !== 'Object') {
     throw argumentTypeError(`what select returns for ${quoteName(name)}`, 'false or an object', as);
   }
   requireOptions(as, { name: true, dtype: true });

@@ -36,6 +36,7 @@ const hub = useHub({
       'config.json': '{}',
     },
   },
+  'org/empty': { files: { 'model.safetensors': fileBytes([]) } },
 });
 
 const source = 'hf://org/sharded';
@@ -123,4 +124,9 @@ it('refuses unknown names, an empty choice, and the cache', async () => {
   await expect(of(['x'])).rejects.toMatchObject({ code: 'SAFETENSORS_TENSOR_NOT_FOUND' });
   await expect(of(() => false)).rejects.toThrow(RangeError);
   await expect(of(['a'], 'cache')).rejects.toThrow(RangeError);
+});
+
+it('writes a checkpoint without tensors as it is', async () => {
+  await downloadFrom(hub(), 'hf://org/empty', folder, { dtype: 'F16' });
+  expect(loadCheckpoint(folder).size).toBe(0);
 });

@@ -116,6 +116,9 @@ describe('select', () => {
   it.each([
     [undefined, /what select returns for "model.embed" must be false or an object, but is undef/],
     [true, /must be false or an object, but is true/],
+    [null, /must be false or an object, but is null/],
+    [Promise.resolve({}), /must be false or an object, but is an instance of Promise/],
+    [[{}], /must be false or an object, but is an array of 1 items/],
     [{ nmae: 'a' }, /no option "nmae"; the options are name, dtype/],
     [{ name: 1 }, /the name that select gives "model.embed" must be a string/],
     [{ dtype: 'bfloat16' }, /the dtype that select gives "model.embed" must be 'BF16', but is/],
@@ -203,6 +206,16 @@ it('nothing at all is refused', () => {
   }
 });
 
+it('of a source without tensors nothing is selected, whatever is asked of all', () => {
+  const empty = (options: Options): unknown =>
+    new Selection(readSelection(options), selectionSource(new Set(), null, 'model.bin')).of([]);
+  for (const options of [{}, { dtype: 'F16' }, { names: () => false }] as const) {
+    expect(empty(options)).toEqual([]);
+  }
+  expect(() => empty({ names: [] })).toThrow(RangeError);
+  expect(() => empty({ names: ['a'] })).toThrow(TensorNotFoundError);
+});
+
 it('tensors that cannot be taken are a problem when they are not left out', () => {
   const problem = new TensorNotFoundError('odd', [], {});
   const tensors = [{ name: 'a', info: { dtype: 'F32', shape: [1] } }] as const;
@@ -213,6 +226,7 @@ it('tensors that cannot be taken are a problem when they are not left out', () =
   expect(() => chosen({})).toThrow(problem);
   expect(() => chosen({ names: ['a', 'odd'] })).toThrow(problem);
   expect(() => chosen({ names: ['odd', 'none'] })).toThrow(SelectionError);
+  expect(() => new Selection({ select: () => false }, source).of([], odd)).toThrow(RangeError);
   expect(chosen({ names: ['a'] })).toEqual(['a']);
   expect(chosen({ names: (_, { dtype }) => dtype !== null })).toEqual(['a']);
   expect(chosen({ select: (name) => (name === 'odd' ? false : { name: 'b' }) })).toEqual(['b']);
@@ -231,6 +245,17 @@ describe('the options', () => {
   ])('are refused: %o', (options, message) => {
     expect(() => readSelection(options as never)).toThrow(TypeError);
     expect(() => readSelection(options as never)).toThrow(message);
+  });
+
+  it.each([
+    ['a promise', Promise.resolve(false), 'an instance of Promise'],
+    ['nothing', undefined, 'undefined'],
+  ])('names does not return %s', (_, result, shown) => {
+    const choose = (): unknown => select({ names: () => result as never });
+    expect(choose).toThrow(TypeError);
+    expect(choose).toThrow(
+      `what names returns for "model.embed" must be a boolean, but is ${shown}`,
+    );
   });
 
   it('have functions whose results are checked', () => {

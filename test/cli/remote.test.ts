@@ -80,14 +80,14 @@ describe('of a server', () => {
   });
 
   it.each([
-    ['hash', []],
-    ['split', ['folder']],
-    ['merge', ['folder']],
-    ['convert', ['folder']],
-    ['scan', []],
-  ])('%s is for files of this machine', async (name, args) => {
+    ['split', ['folder'], 'safetensors-mmap download SOURCE TARGET'],
+    ['merge', ['folder'], 'safetensors-mmap download SOURCE TARGET'],
+    ['convert', ['folder'], 'safetensors-mmap download SOURCE TARGET'],
+    ['scan', [], 'fetch it first'],
+  ])('%s is for files of this machine, and says what to do', async (name, args, advice) => {
     const { code, stderr } = await call([name, server.url('one.safetensors'), ...args]);
     expect(code).toBe(2);
     expect(stderr).toContain('this machine');
+    expect(stderr).toContain(advice);
   });
 });

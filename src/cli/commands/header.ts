@@ -1,21 +1,22 @@
 /** `header`: the JSON of headers as it stands in the files. */
 
-import { SafetensorsError } from '../../index.js';
 import { visibleJson } from '../output/visible.js';
-import { closeSource, type OpenedSource, openSource } from '../sources/open-source.js';
+import {
+  closeSource,
+  type OpenedSource,
+  openSource,
+  requireSafetensors,
+} from '../sources/open-source.js';
 import type { Command } from './command.js';
 
 async function headerTexts(
   opened: OpenedSource,
-  source: string,
   signal: AbortSignal,
 ): Promise<Map<string, string>> {
-  if (opened.kind === 'local') return opened.checkpoint.headerTexts();
-  if (opened.kind === 'remote') return await opened.checkpoint.headerTexts({ signal });
-  const what =
-    opened.kind === 'pipeline' ? 'a pipeline of several models' : `a file of ${opened.kind}`;
-  const message = `expected a safetensors file or checkpoint, found ${what}`;
-  throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path: source });
+  const found = requireSafetensors(opened);
+  return found.kind === 'local'
+    ? found.checkpoint.headerTexts()
+    : await found.checkpoint.headerTexts({ signal });
 }
 
 /** The header of one file as it stands there; of several an object of them by file, as they stand there. */
@@ -37,7 +38,7 @@ export const header: Command = {
   async run({ stdout, signal }, [source = ''], options) {
     const opened = await openSource(source, { signal, storage: 'read' });
     try {
-      const text = joined(await headerTexts(opened, source, signal));
+      const text = joined(await headerTexts(opened, signal));
       // A program gets the bytes of the file; a terminal, and whoever asks for JSON, the same with escapes.
       const isShown = stdout.isTerminal || options['json'] === true;
       stdout.write(`${isShown ? visibleJson(text) : text}\n`);

@@ -13,7 +13,7 @@ import type { Style } from '../output/style.js';
 import { factLines } from '../output/table.js';
 import { visible } from '../output/visible.js';
 import { cutEnd } from '../output/width.js';
-import { closeSource, openSource } from '../sources/open-source.js';
+import { closeSource, openSource, requireSafetensors } from '../sources/open-source.js';
 import {
   type CommandContext,
   type OptionValues,
@@ -34,10 +34,7 @@ export async function sourceMetadata(
 ): Promise<ReadonlyMap<string, string>> {
   const opened = await openSource(source, { signal, storage: 'read' });
   try {
-    if (opened.kind === 'local' || opened.kind === 'remote') {
-      return opened.checkpoint.metadata ?? new Map();
-    }
-    throw new UsageError(`expected a safetensors file or checkpoint, found ${opened.kind}`);
+    return requireSafetensors(opened).checkpoint.metadata ?? new Map();
   } finally {
     closeSource(opened);
   }

@@ -63,7 +63,8 @@ export const scan: Command = {
   options: {},
   positionals: [1, 1],
   async run(context, [source = ''], options) {
-    if (isRemote(source)) throw new UsageError('expected a file of this machine');
+    if (isRemote(source))
+      throw new UsageError('expected a file of this machine: fetch it first, which runs nothing');
     const { scanPickle } = await import('../../convert.js');
     const result: ScanResult = { source, ...scanPickle(localPath(source)) };
     printResult(context, options, result, linesOf);

@@ -9,10 +9,13 @@ const OTHER_FILES: CommandOptions = {
   'copy-other-files': { type: 'boolean', help: 'config, tokenizer and other files, too' },
 };
 
-/** What can be read where it is. */
+/** The path of a source that is read where it is. Throws a UsageError for what is somewhere else. */
 export function requireHere(source: string): string {
   if (!isRemote(source)) return localPath(source);
-  throw new UsageError('expected a source of this machine: download it first');
+  throw new UsageError(
+    'expected a source of this machine; `safetensors-mmap download SOURCE TARGET` fetches safetensors, and takes ' +
+      '--filter, --dtype and --max-shard-size, too',
+  );
 }
 
 export const split: Command = {

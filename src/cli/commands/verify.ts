@@ -6,8 +6,14 @@ import { type Checkpoint, SafetensorsError, safeOpen } from '../../index.js';
 import { plural } from '../output/numbers.js';
 import type { Style } from '../output/style.js';
 import { visible } from '../output/visible.js';
-import { closeSource, type OpenedSource, openSource } from '../sources/open-source.js';
-import { type Command, type CommandContext, printResult, UsageError } from './command.js';
+import { type HashableFile, localFiles } from '../sources/hashable-files.js';
+import {
+  closeSource,
+  foreignSource,
+  type OpenedSource,
+  openSource,
+} from '../sources/open-source.js';
+import { type Command, type CommandContext, printResult } from './command.js';
 import { hashAll } from './hash.js';
 
 const SHOWN_LENGTH = 300;
@@ -30,32 +36,29 @@ interface VerifyResult {
 }
 
 function problemOf(file: string, error: unknown): Problem {
-  const { code, message } = Object(error) as Record<string, unknown>;
-  // What is no error of a file is an error of ours, or of the machine.
-  if (!(error instanceof SafetensorsError) && code !== 'ENOENT') throw error;
+  const { code, message, syscall } = Object(error) as Record<string, unknown>;
+  // What is no error of a file, nor of the system's about one, is an error of ours.
+  if (!(error instanceof SafetensorsError) && typeof syscall !== 'string') throw error;
   return { file, code: String(code), message: String(message) };
 }
 
-/** The names of every shard that can be read, and what is wrong with the others. */
+/** The headers of every shard that can be read, and what is wrong with the others. */
 function readShards(checkpoint: Checkpoint): {
-  names: Map<string, ReadonlySet<string>>;
-  byteLength: number;
+  headerTexts: ReadonlyMap<string, string>;
   problems: Problem[];
 } {
-  const names = new Map<string, ReadonlySet<string>>();
+  const headerTexts = new Map<string, string>();
   const problems: Problem[] = [];
-  let byteLength = 0;
   for (const shard of checkpoint.shards) {
     try {
       const file = safeOpen(join(dirname(checkpoint.path), shard), { storage: 'read' });
-      names.set(shard, new Set(file.keys()));
-      byteLength += file.byteLength - file.dataStart;
+      headerTexts.set(shard, file.headerText);
       file.close();
     } catch (error) {
       problems.push(problemOf(shard, error));
     }
   }
-  return { names, byteLength, problems };
+  return { headerTexts, problems };
 }
 
 /** The index as it stands there; opening has checked it. */
@@ -67,14 +70,16 @@ interface IndexText {
 /** Where the index and the shards that can be read do not agree. */
 function indexProblems(
   index: IndexText,
-  names: ReadonlyMap<string, ReadonlySet<string>>,
-  byteLength: number,
+  files: readonly HashableFile[],
   isWhole: boolean,
 ): Problem[] {
   const problems: Problem[] = [];
   const add = (file: string, message: string): void => {
     problems.push({ file, code: 'SAFETENSORS_INDEX_MISMATCH', message });
   };
+  const names = new Map(
+    files.map(({ name, facts }) => [name, new Set(facts.tensors.map((tensor) => tensor.name))]),
+  );
   const map = new Map(Object.entries(index.weight_map));
   for (const [name, written] of map) {
     const shard = written.replace(/^(?:\.\/)+/, '');
@@ -92,6 +97,7 @@ function indexProblems(
     }
   }
   const total = index.metadata?.total_size;
+  const byteLength = files.reduce((sum, { facts }) => sum + facts.byteLength - facts.dataStart, 0);
   if (isWhole && typeof total === 'number' && total !== byteLength) {
     add('', `total_size of the index is ${total}, the tensors have ${byteLength} bytes`);
   }
@@ -103,28 +109,21 @@ async function verifyLocal(
   isQuick: boolean,
   context: CommandContext,
 ): Promise<Omit<VerifyResult, 'source' | 'ok'>> {
-  const { names, byteLength, problems } = readShards(checkpoint);
+  const { headerTexts, problems } = readShards(checkpoint);
+  const files = localFiles(checkpoint, headerTexts);
   const checks = ['headers'];
   if (checkpoint.path.endsWith('.json')) {
     checks.push('index');
     const index = JSON.parse(readFileSync(checkpoint.path, 'utf8')) as IndexText;
-    const isWhole = names.size === checkpoint.shards.length;
-    problems.push(...indexProblems(index, names, byteLength, isWhole));
+    const isWhole = files.length === checkpoint.shards.length;
+    problems.push(...indexProblems(index, files, isWhole));
   }
   if (isQuick) return { checks, problems };
   checks.push('hashes');
-  const paths = Array.from(names.keys(), (shard): [string, string] => [
-    shard,
-    join(dirname(checkpoint.path), shard),
-  ]);
-  for (const { name, claims } of await hashAll(new Map(paths), false, context)) {
-    for (const { by, claimed, ok } of claims) {
-      if (!ok)
-        problems.push({
-          file: name,
-          code: 'SAFETENSORS_VERIFICATION_FAILED',
-          message: `${by} claims ${claimed}`,
-        });
+  for (const { name: file, claims } of await hashAll(files, false, context)) {
+    for (const { by, claimed } of claims.filter(({ ok }) => ok === false)) {
+      const message = `${by} claims ${claimed}`;
+      problems.push({ file, code: 'SAFETENSORS_VERIFICATION_FAILED', message });
     }
   }
   return { checks, problems };
@@ -165,12 +164,12 @@ async function verifyOpened(
     await collect(checkpoint.path, () => checkpoint.offsetKeys({ signal }));
     return { checks: ['headers', 'index'], problems };
   }
-  if ('file' in opened && 'verifyChecksums' in opened.file) {
+  if ('file' in opened) {
     const { file } = opened;
     await collect(file.path ?? '', () => file.verifyChecksums({ signal }));
     return { checks: ['headers', 'checksums'], problems };
   }
-  throw new UsageError(`files of ${opened.kind} cannot be verified`);
+  throw foreignSource(opened, 'a file that can be verified');
 }
 
 /** A source that cannot be opened has one problem. */

@@ -9,7 +9,8 @@ export interface Claim {
   /** Who: a key of the metadata, or `Hub cache`. */
   readonly by: string;
   readonly claimed: string;
-  readonly ok: boolean;
+  /** Null when it is another one, but not because of the tensors. */
+  readonly ok: boolean | null;
 }
 
 const SHA256 = /^[\da-f]{64}$/;
@@ -24,11 +25,15 @@ export function blobNameOf(path: string): string | null {
   return basename(dirname(real)) === 'blobs' && SHA256.test(name) ? name : null;
 }
 
-/** The claims of a file's metadata and of the cache that it is in. */
+/**
+ * The claims of a file's metadata and of the cache that it is in.
+ *
+ * @param path null for a file that is somewhere else
+ */
 export function claimsOf(
-  path: string,
+  path: string | null,
   metadata: ReadonlyMap<string, string>,
-  { sha256, dataSha256 }: FileHashes,
+  { sha256, dataSha256, legacy }: FileHashes,
 ): Claim[] {
   const claims: Claim[] = [];
   const check = (by: string, claimed: string | null | undefined, digits: string): void => {
@@ -39,6 +44,13 @@ export function claimsOf(
   // Some trainers write shorter ones, of other bytes.
   const model = metadata.get('sshs_model_hash')?.toLowerCase() ?? '';
   if (SHA256.test(model)) check('sshs_model_hash', model, dataSha256);
-  check('Hub cache', blobNameOf(path), sha256);
+  const claimedLegacy = metadata.get('sshs_legacy_hash');
+  if (claimedLegacy !== undefined && legacy !== null) {
+    const isSame = claimedLegacy.toLowerCase() === legacy;
+    // It moves with the length of the `ss_` keys: where the tensors are right, those were changed.
+    const ok = isSame || (model === dataSha256 ? null : false);
+    claims.push({ by: 'sshs_legacy_hash', claimed: claimedLegacy, ok });
+  }
+  if (path !== null) check('Hub cache', blobNameOf(path), sha256);
   return claims;
 }

@@ -1,7 +1,9 @@
 /** One tensor, or a part of it, of whatever holds tensors. */
 
-import { ForeignFormatError, type SliceIndex, type Tensor } from '../../index.js';
-import type { OpenedSource } from './open-source.js';
+import type { SliceIndex, Tensor } from '../../index.js';
+import { foreignSource, type OpenedSource } from './open-source.js';
+
+const READABLE = 'a file or checkpoint whose tensors can be read';
 
 /** A tensor whose parts can be had. */
 export interface FoundTensor {
@@ -37,7 +39,7 @@ export async function findTensor(
       index.length === 0 ? tensor : (tensor.slice(...index) as Tensor);
     return { dtype, shape, slice };
   }
-  throw unreadable(opened);
+  throw foreignSource(opened, READABLE);
 }
 
 /** Names of all tensors, in the order of their bytes where that is known without requests. */
@@ -45,11 +47,5 @@ export function namesOf(opened: OpenedSource): string[] {
   if (opened.kind === 'remote') return opened.checkpoint.keys();
   if (opened.kind === 'local') return opened.checkpoint.offsetKeys();
   if ('file' in opened) return opened.file.offsetKeys();
-  throw unreadable(opened);
-}
-
-function unreadable({ kind }: OpenedSource): ForeignFormatError {
-  const found = kind === 'gguf' ? 'a GGUF file' : 'a pipeline of several models';
-  const message = `expected a file or checkpoint whose tensors can be read, found ${found}`;
-  return new ForeignFormatError('SAFETENSORS_FOREIGN_FORMAT', message);
+  throw foreignSource(opened, READABLE);
 }

@@ -1,13 +1,14 @@
-/** The hashes of a file that people look models up by, in one pass. */
+/** The hashes of a file that people look models up by, in one pass over its bytes. */
 
 import { createHash, type Hash } from 'node:crypto';
 import { open } from 'node:fs/promises';
 import { Worker } from 'node:worker_threads';
 import * as zlib from 'node:zlib';
 
-/** AutoV1, the oldest of the hashes, is of these bytes of the file. */
-const AUTO_V1_BEGIN = 0x100000;
-const AUTO_V1_END = 0x110000;
+/** AutoV1, the oldest of the hashes, is of these bytes of the file, and its first digits. */
+export const AUTO_V1_BEGIN = 0x100000;
+const AUTO_V1_BYTE_LENGTH = 0x10000;
+const AUTO_V1_DIGITS = 8;
 
 const PIECE_BYTE_LENGTH = 4 * 2 ** 20;
 
@@ -21,6 +22,16 @@ export interface HashedRange {
   readonly end: number;
 }
 
+/** Which bytes of a file are hashed by themselves. */
+export interface HashedLayout {
+  /** Where the header ends. */
+  readonly dataStart: number;
+  /** Where the bytes of `sshs_legacy_hash` begin; null for a file that has no such hash. */
+  readonly legacyBegin: number | null;
+  /** Tensors, in the order of their bytes, without overlaps. */
+  readonly ranges: readonly HashedRange[];
+}
+
 /** What was computed, in hexadecimal digits. */
 export interface FileHashes {
   readonly byteLength: number;
@@ -29,6 +40,8 @@ export interface FileHashes {
   /** Of the bytes behind the header. */
   readonly dataSha256: string;
   readonly autoV1: string;
+  /** As AutoV1, of the bytes from `legacyBegin` on; null without it. */
+  readonly legacy: string | null;
   /** Eight digits; null on a runtime without `zlib.crc32`. */
   readonly crc32: string | null;
   /** Of the ranges, by their names. */
@@ -66,33 +79,95 @@ function within(piece: Uint8Array, at: number, begin: number, end: number): Uint
   return piece.subarray(Math.max(0, begin - at), Math.min(piece.length, end - at));
 }
 
+/** Hashes bytes that come in order, from the start of the file to its end. */
+class FileHasher {
+  readonly #layout: HashedLayout;
+  readonly #whole = createHash('sha256');
+  /** Null where a thread of its own hashes these bytes. */
+  readonly #data: Hash | null;
+  readonly #autoV1 = createHash('sha256');
+  readonly #legacy = createHash('sha256');
+  readonly #ranges: RangeHashes;
+  readonly #crc32 = findCrc32();
+  #crc = 0;
+  #at = 0;
+
+  constructor(layout: HashedLayout, hasData: boolean) {
+    this.#layout = layout;
+    this.#data = hasData ? createHash('sha256') : null;
+    this.#ranges = new RangeHashes(layout.ranges);
+  }
+
+  update(piece: Uint8Array): void {
+    const at = this.#at;
+    const { dataStart, legacyBegin } = this.#layout;
+    this.#whole.update(piece);
+    updateWithin(this.#autoV1, piece, at, AUTO_V1_BEGIN, AUTO_V1_BEGIN + AUTO_V1_BYTE_LENGTH);
+    if (legacyBegin !== null) {
+      updateWithin(this.#legacy, piece, at, legacyBegin, legacyBegin + AUTO_V1_BYTE_LENGTH);
+    }
+    if (this.#data !== null) {
+      updateWithin(this.#data, piece, at, dataStart, Number.POSITIVE_INFINITY);
+    }
+    if (this.#crc32 !== undefined) this.#crc = this.#crc32(piece, this.#crc);
+    this.#ranges.update(piece, at);
+    this.#at += piece.length;
+  }
+
+  /** After the last byte; `ownThread` gives what that has hashed. */
+  async digests(ownThread?: Promise<string>): Promise<FileHashes> {
+    const short = (hash: Hash): string => hash.digest('hex').slice(0, AUTO_V1_DIGITS);
+    return {
+      byteLength: this.#at,
+      sha256: this.#whole.digest('hex'),
+      dataSha256: this.#data?.digest('hex') ?? ((await ownThread) as string),
+      autoV1: short(this.#autoV1),
+      legacy: this.#layout.legacyBegin === null ? null : short(this.#legacy),
+      crc32: this.#crc32 === undefined ? null : this.#crc.toString(16).padStart(8, '0'),
+      ranges: this.#ranges.digests(),
+    };
+  }
+}
+
+/** Hashes what the piece, which begins at `at`, has of the bytes [begin, end) of the file. */
+function updateWithin(hash: Hash, piece: Uint8Array, at: number, begin: number, end: number): void {
+  const part = within(piece, at, begin, end);
+  if (part !== undefined) hash.update(part);
+}
+
+/** Hashes a file of which the bytes come in pieces, in order. */
+export async function hashPieces(
+  pieces: AsyncIterable<Uint8Array>,
+  layout: HashedLayout,
+  { signal, onBytes }: HashOptions,
+): Promise<FileHashes> {
+  const hasher = new FileHasher(layout, true);
+  for await (const piece of pieces) {
+    signal.throwIfAborted();
+    hasher.update(piece);
+    onBytes(piece.length);
+  }
+  return await hasher.digests();
+}
+
 /**
  * Reads the file once from its start to its end, and hashes it. The hash of the tensors has a thread of its own
  * when the file is long: one for the whole file takes as long as reading it.
- *
- * @param dataStart where the header ends
- * @param ranges in the order of their bytes, without overlaps
  */
 export async function hashFile(
   path: string,
-  dataStart: number,
-  ranges: readonly HashedRange[],
+  layout: HashedLayout,
   { signal, onBytes }: HashOptions,
 ): Promise<FileHashes> {
   const handle = await open(path);
   const abandoned = new AbortController();
   try {
     const { size } = await handle.stat();
-    const whole = createHash('sha256');
-    const autoV1 = createHash('sha256');
     const isLong = size >= WORKER_BYTE_LENGTH;
-    const ownThread = isLong ? hashData(path, dataStart, abandoned.signal) : undefined;
+    const ownThread = isLong ? hashData(path, layout.dataStart, abandoned.signal) : undefined;
     // Awaited below; it may fail before.
     ownThread?.catch(() => {});
-    const data = isLong ? undefined : createHash('sha256');
-    const byRange = new RangeHashes(ranges);
-    const crc32 = findCrc32();
-    let crc = 0;
+    const hasher = new FileHasher(layout, !isLong);
     let at = 0;
     const buffers = [new Uint8Array(PIECE_BYTE_LENGTH), new Uint8Array(PIECE_BYTE_LENGTH)];
     const read = (i: number, position: number) =>
@@ -102,27 +177,13 @@ export async function hashFile(
       const { bytesRead } = await next;
       signal.throwIfAborted();
       if (bytesRead === 0) break;
-      const piece = (buffers[i] as Uint8Array).subarray(0, bytesRead);
-      // The next piece is read while this one is hashed.
-      next = read(1 - i, at + bytesRead);
-      whole.update(piece);
-      const old = within(piece, at, AUTO_V1_BEGIN, AUTO_V1_END);
-      if (old !== undefined) autoV1.update(old);
-      const tensors = within(piece, at, dataStart, Number.POSITIVE_INFINITY);
-      if (tensors !== undefined) data?.update(tensors);
-      if (crc32 !== undefined) crc = crc32(piece, crc);
-      byRange.update(piece, at);
       at += bytesRead;
+      // The next piece is read while this one is hashed.
+      next = read(1 - i, at);
+      hasher.update((buffers[i] as Uint8Array).subarray(0, bytesRead));
       onBytes(bytesRead);
     }
-    return {
-      byteLength: at,
-      sha256: whole.digest('hex'),
-      dataSha256: data?.digest('hex') ?? ((await ownThread) as string),
-      autoV1: autoV1.digest('hex').slice(0, 8),
-      crc32: crc32 === undefined ? null : crc.toString(16).padStart(8, '0'),
-      ranges: byRange.digests(),
-    };
+    return await hasher.digests(ownThread);
   } finally {
     abandoned.abort();
     await handle.close();
@@ -143,8 +204,7 @@ class RangeHashes {
   update(piece: Uint8Array, at: number): void {
     for (; this.#current < this.#ranges.length; this.#current++) {
       const { name, begin, end } = this.#ranges[this.#current] as HashedRange;
-      const part = within(piece, at, begin, end);
-      if (part !== undefined) this.#hash.update(part);
+      updateWithin(this.#hash, piece, at, begin, end);
       if (end > at + piece.length) return;
       this.#digests.set(name, this.#hash.digest('hex'));
       this.#hash = createHash('sha256');

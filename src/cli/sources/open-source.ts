@@ -4,7 +4,12 @@ import { closeSync, openSync, readdirSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { ForeignFile, ShardedTorchCheckpoint } from '../../convert.js';
-import { type Checkpoint, openCheckpoint, SafetensorsError } from '../../index.js';
+import {
+  type Checkpoint,
+  ForeignFormatError,
+  openCheckpoint,
+  SafetensorsError,
+} from '../../index.js';
 import type { RemoteCheckpoint } from '../../remote.js';
 
 /** A model of a diffusers pipeline. */
@@ -20,7 +25,11 @@ export type OpenedSource =
   | { readonly kind: 'remote'; readonly checkpoint: RemoteCheckpoint }
   | { readonly kind: 'torch' | 'numpy'; readonly file: ForeignFile | ShardedTorchCheckpoint }
   | { readonly kind: 'gguf'; readonly path: string }
-  | { readonly kind: 'pipeline'; readonly components: readonly Component[] };
+  | {
+      readonly kind: 'pipeline';
+      readonly path: string;
+      readonly components: readonly Component[];
+    };
 
 /** A scheme has two letters: one is a drive of Windows. */
 const URL_TEXT = /^[a-z][a-z\d+.-]+:/i;
@@ -63,6 +72,35 @@ export async function openSource(
     if (format === undefined) throw error;
     return format === 'gguf' ? { kind: 'gguf', path } : await openForeign(path, format);
   }
+}
+
+const FOREIGN: Readonly<Record<'torch' | 'numpy' | 'gguf' | 'pipeline', string>> = {
+  torch: 'a file of torch',
+  numpy: 'a file of NumPy',
+  gguf: 'a GGUF file',
+  pipeline: 'a pipeline of several models',
+};
+
+/** The error for a source of another kind than the command can use. */
+export function foreignSource(
+  opened: Extract<OpenedSource, { readonly kind: keyof typeof FOREIGN }>,
+  expected: string,
+): ForeignFormatError {
+  const path = 'file' in opened ? opened.file.path : opened.path;
+  const message = `expected ${expected}, found ${FOREIGN[opened.kind]}`;
+  return new ForeignFormatError('SAFETENSORS_FOREIGN_FORMAT', message, { path });
+}
+
+/**
+ * What was found, when it is one model of safetensors.
+ *
+ * @throws ForeignFormatError for anything else
+ */
+export function requireSafetensors(
+  opened: OpenedSource,
+): Extract<OpenedSource, { readonly kind: 'local' | 'remote' }> {
+  if (opened.kind === 'local' || opened.kind === 'remote') return opened;
+  throw foreignSource(opened, 'a safetensors file or checkpoint');
 }
 
 /** Closes what was opened. */
@@ -128,7 +166,7 @@ function openPipeline(
     if (checkpoint !== undefined) components.push({ name, checkpoint });
   }
   if (components.length === 0) throw error;
-  return { kind: 'pipeline', components };
+  return { kind: 'pipeline', path: folder, components };
 }
 
 /** Names in a folder; none of what is no folder. */

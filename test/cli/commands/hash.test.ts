@@ -5,7 +5,14 @@ import * as zlib from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { hashFile } from '../../../src/cli/sources/hash-file.js';
 import { TWO_SHARDS, writeCheckpoint } from '../../support/make-checkpoint.js';
-import { type Entry, temporaryPath, writeSparse, writeTemporary } from '../../support/make-file.js';
+import {
+  type Entry,
+  fileBytes,
+  temporaryPath,
+  writeSparse,
+  writeTemporary,
+} from '../../support/make-file.js';
+import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
 import { call, golden, printed } from '../call.js';
 
 const ENTRIES: readonly Entry[] = [
@@ -94,6 +101,57 @@ describe('hash', () => {
     expect(JSON.parse(await printed(['hash', short, '--json'])).files[0].claims).toEqual([]);
   });
 
+  describe('compares sshs_legacy_hash', () => {
+    const legacyOf = (bytes: Uint8Array): string =>
+      sha256(bytes.subarray(0x100000, 0x110000)).slice(0, 8);
+    const training = { ss_network_dim: '16', ss_note: 'ein "größeres" Bild\n' };
+    const entries: readonly Entry[] = [{ name: 'w', dtype: 'U8', shape: [0x108000] }];
+    /** As the trainer has it in memory: a header that is filled up, with the keys of the training alone. */
+    const first = (metadata: Readonly<Record<string, string>>): Uint8Array => {
+      const length = Buffer.from(fileBytes(entries, { metadata })).readUInt32LE();
+      return fileBytes(entries, { metadata, padding: (8 - (length % 8)) % 8 });
+    };
+    const legacy = legacyOf(first(training));
+    const write = (metadata: Readonly<Record<string, string>>, padding = 3): string =>
+      writeTemporary(entries, { metadata, padding });
+
+    it.each([0, 1, 2, 3, 4, 5, 6, 7])('of a file with other keys, too (%i)', async (more) => {
+      const trained = { ...training, ss_more: 'x'.repeat(more) };
+      const claimed = legacyOf(first(trained)).toUpperCase();
+      const path = write({ 'modelspec.title': 'Cats', ...trained, sshs_legacy_hash: claimed });
+      expect(legacyOf(readFileSync(path))).not.toBe(claimed.toLowerCase());
+      expect(await printed(['hash', path])).toContain('sshs_legacy_hash: as claimed\n');
+    });
+
+    it('which is wrong when it is another one', async () => {
+      const path = write({ ...training, sshs_legacy_hash: 'abababab' });
+      const { code, stdout } = await call(['hash', path]);
+      expect(code).toBe(1);
+      expect(stdout).toContain('sshs_legacy_hash: claims abababab, which is wrong\n');
+      expect((await call(['verify', path])).stdout).toContain('sshs_legacy_hash claims abababab\n');
+    });
+
+    it('which is of earlier metadata when sshs_model_hash is right', async () => {
+      const hashes = { sshs_legacy_hash: legacy, sshs_model_hash: dataHash(write(training)) };
+      const path = write({ ss_network_dim: '16', ...hashes });
+      const text = await printed(['hash', path]);
+      expect(text).toContain(
+        `sshs_legacy_hash: claims ${legacy}, from before metadata were changed\n`,
+      );
+      const [{ claims }] = JSON.parse(await printed(['hash', path, '--json'])).files;
+      expect(claims).toContainEqual({ by: 'sshs_legacy_hash', claimed: legacy, ok: null });
+      expect((await call(['verify', path])).code).toBe(0);
+      expect(await printed(['hash', write({ ...training, ...hashes })])).toContain(
+        'sshs_legacy_hash: as claimed\n',
+      );
+    });
+
+    it('but not where the order of a long header decides', async () => {
+      const path = write({ ss_tag_frequency: 'x'.repeat(0x100000), sshs_legacy_hash: 'abababab' });
+      expect(JSON.parse(await printed(['hash', path, '--json'])).files[0].claims).toEqual([]);
+    });
+  });
+
   it('compares the name of the blob in the cache of the Hub', async () => {
     const path = writeTemporary(ENTRIES);
     const folder = join(dirname(path), 'models--org--name');
@@ -113,8 +171,9 @@ describe('hash', () => {
   it('ends with the signal, and leaves nothing behind', async () => {
     const path = writeSparse(80 * 2 ** 20);
     const ending = new AbortController();
+    const layout = { dataStart: 0, legacyBegin: null, ranges: [] };
     const options = { signal: ending.signal, onBytes: () => ending.abort(new Error('enough')) };
-    await expect(hashFile(path, 0, [], options)).rejects.toThrow('enough');
+    await expect(hashFile(path, layout, options)).rejects.toThrow('enough');
   });
 
   it('is for files of this machine', async () => {
@@ -124,4 +183,37 @@ describe('hash', () => {
     truncateSync(other, 20);
     expect((await call(['hash', other])).stderr).toContain('SAFETENSORS_INVALID_HEADER_LENGTH');
   });
+});
+
+/** As kohya's scripts get both hashes, and save the file. */
+const SAVE_TRAINED = `
+import hashlib, sys
+import torch
+from safetensors.torch import save, save_file
+path, words = sys.argv[1], sys.argv[2:]
+metadata = {'modelspec.title': 'Cats', 'ss_tag_frequency': '{"größer": {"a b": 3}}', 'ss_epoch': '\\x07"', **dict(w.split('=') for w in words)}
+tensors = {f'lora_unet_{i}.weight': torch.arange(i * 1000 + 7, dtype=torch.int32 if i % 2 else torch.uint8) for i in range(40)}
+data = save(tensors, {key: value for key, value in metadata.items() if key.startswith('ss_')})
+begin = 8 + int.from_bytes(data[:8], 'little')
+metadata['sshs_model_hash'] = hashlib.sha256(data[begin:]).hexdigest()
+metadata['sshs_legacy_hash'] = hashlib.sha256(data[0x100000:0x110000]).hexdigest()[:8]
+save_file(tensors, path, metadata)
+`;
+
+const python = findPython('torch', 'safetensors');
+
+describe.skipIf(isSkipped(python))(titleWith(python, 'hash, beside what trainers write'), () => {
+  it.each([[], ['ss_a=1'], ['ss_bc=23', 'other=4']])(
+    'confirms both hashes (%j)',
+    async (...words) => {
+      const path = temporaryPath('trained.safetensors');
+      runPython(python, ['-c', SAVE_TRAINED, path, ...words]);
+      const [{ claims, autoV1 }] = JSON.parse(await printed(['hash', path, '--json'])).files;
+      expect(claims).toMatchObject([
+        { by: 'sshs_model_hash', ok: true },
+        { by: 'sshs_legacy_hash', ok: true },
+      ]);
+      expect(claims[1].claimed).not.toBe(autoV1);
+    },
+  );
 });

@@ -1,0 +1,105 @@
+/** The bytes of remote files from their start to their end, in little memory. */
+
+import { Buffer } from 'node:buffer';
+import { DTYPES } from '../../index.js';
+import type { RemoteCheckpoint } from '../../remote.js';
+import { PREFIX_BYTE_LENGTH } from './header-text.js';
+import { elementsOf, type ListedTensor } from './listing.js';
+
+/** Fetched at once, by several requests; the next ones are under way while these are used. */
+const FETCH_BYTE_LENGTH = 16 * 2 ** 20;
+
+/** Fetches bytes that are beside each other, in order. */
+type Fetch = () => Promise<readonly Uint8Array[]>;
+
+/** The parts of an array that follow each other in memory, of at most so many elements. */
+export function* boxesOf(
+  shape: readonly number[],
+  maxElements: number,
+): Generator<(readonly [begin: number, end: number])[]> {
+  let axis = 0;
+  let inner = elementsOf(shape.slice(1));
+  while (inner > maxElements) inner /= shape[++axis] as number;
+  const outer = shape.slice(0, axis);
+  const length = shape[axis] as number;
+  const step = Math.floor(maxElements / inner);
+  for (let at = 0; at < elementsOf(outer); at++) {
+    let left = at;
+    const before = outer.toReversed().map((size): readonly [number, number] => {
+      const index = left % size;
+      left = Math.floor(left / size);
+      return [index, index + 1];
+    });
+    for (let begin = 0; begin < length; begin += step) {
+      yield [...before.toReversed(), [begin, Math.min(length, begin + step)]];
+    }
+  }
+}
+
+/** Tensors that follow each other, together while they are small, in parts when they are large. */
+function* fetchesOf(
+  checkpoint: RemoteCheckpoint,
+  tensors: readonly ListedTensor[],
+  signal: AbortSignal,
+): Generator<Fetch> {
+  let names: string[] = [];
+  let byteLength = 0;
+  const together = (some: readonly string[]): Fetch => {
+    return async () => {
+      const found = await checkpoint.getTensors(some, { signal });
+      return Array.from(found.values(), ({ bytes }) => bytes);
+    };
+  };
+  for (const tensor of tensors) {
+    const { name, dtype, shape } = tensor;
+    const { bits } = DTYPES[dtype as keyof typeof DTYPES];
+    // Parts of packed tensors could begin inside of a byte.
+    const isCut = tensor.byteLength > FETCH_BYTE_LENGTH && bits % 8 === 0;
+    if (names.length > 0 && (isCut || byteLength + tensor.byteLength > FETCH_BYTE_LENGTH)) {
+      yield together(names);
+      names = [];
+      byteLength = 0;
+    }
+    if (isCut) {
+      for (const box of boxesOf(shape, FETCH_BYTE_LENGTH / (bits / 8))) {
+        yield async () => [(await checkpoint.getSlice(name, ...box, { signal })).bytes];
+      }
+    } else if (tensor.byteLength > 0) {
+      names.push(name);
+      byteLength += tensor.byteLength;
+    }
+  }
+  if (names.length > 0) yield together(names);
+}
+
+/**
+ * The bytes of a shard: the header, then the tensors, which the format allows no gaps between.
+ *
+ * @param tensors all of the shard, in the order of their bytes
+ */
+export async function* remotePieces(
+  checkpoint: RemoteCheckpoint,
+  headerText: string,
+  tensors: readonly ListedTensor[],
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  const header = Buffer.from(headerText);
+  const prefix = Buffer.alloc(PREFIX_BYTE_LENGTH);
+  prefix.writeBigUInt64LE(BigInt(header.length));
+  yield prefix;
+  yield header;
+  const fetches = fetchesOf(checkpoint, tensors, signal);
+  const start = (): Promise<readonly Uint8Array[]> | undefined => {
+    const { value } = fetches.next() as { value: Fetch | undefined };
+    const fetched = value?.();
+    // Awaited when its turn comes; it may fail before.
+    fetched?.catch(() => {});
+    return fetched;
+  };
+  let next = start();
+  while (next !== undefined) {
+    const pieces = await next;
+    next = start();
+    yield* pieces;
+  }
+}

@@ -18,6 +18,7 @@ import {
 import {
   chooseFiles,
   indexesAmong,
+  isConvertibleName,
   isOfVariant,
   onlyWholeFile,
   wholeFiles,
@@ -197,9 +198,14 @@ function onlyFile(
   const only = onlyWholeFile(present);
   if (only !== undefined) return only;
   const found = [...indexesAmong(present), ...names].sort();
+  const others = present.filter(isConvertibleName).sort();
+  const hint =
+    others.length === 0
+      ? ''
+      : `, but files that safetensors-mmap/convert opens by their paths: ${listNames(others)}`;
   const message =
     found.length === 0
-      ? `expected a checkpoint in the folder, found no safetensors file or index${ofVariant}`
+      ? `expected a checkpoint in the folder, found no safetensors file or index${ofVariant}${hint}`
       : found.length === 1
         ? `expected a whole checkpoint in the folder, found a shard without its index: ${listNames(found)}`
         : `expected one checkpoint in the folder, found several to choose from: ${listNames(found)}; open one of them`;

@@ -28,6 +28,7 @@ import { describeForeignFormat } from '../format/foreign-formats.js';
 import { pathText } from '../io/paths.js';
 import { runAsync } from '../io/steps.js';
 import { hasCode } from '../io/system-errors.js';
+import { isConvertibleName } from '../shards/file-choice.js';
 import { type ConversionSource, sourceOf } from './source.js';
 
 /** What a source may be. */
@@ -46,7 +47,6 @@ const TORCH_NAMES: readonly string[] = [
   'pytorch_model.bin',
   'diffusion_pytorch_model.bin',
 ];
-const OTHER_EXTENSION = /\.(bin|pt|pth|ckpt|npz|npy)$/;
 const TORCH_INDEX = /\.bin\.index\.json$/;
 
 /**
@@ -95,7 +95,7 @@ function among(names: Readonly<Record<string, true>>, options: SourceOptions): S
 function otherIn(folder: string): string | undefined {
   const names = readdirSync(folder);
   const usual = TORCH_NAMES.find((name) => names.includes(name));
-  const others = names.filter((name) => OTHER_EXTENSION.test(name));
+  const others = names.filter(isConvertibleName);
   const name = usual ?? (others.length === 1 ? others[0] : undefined);
   return name === undefined ? undefined : join(folder, name);
 }
@@ -105,7 +105,7 @@ function kindOfFile(path: string): SourceKind {
   if (TORCH_INDEX.test(path)) return 'torch';
   const found = statSync(path, { throwIfNoEntry: false });
   // Not the id of a repository.
-  if (found === undefined && OTHER_EXTENSION.test(path)) return 'torch';
+  if (found === undefined && isConvertibleName(path)) return 'torch';
   if (path.endsWith('.json') || found?.isFile() !== true) return 'safetensors';
   return lookInto(path, (start) => {
     const kind = kindOf(start);

@@ -11,6 +11,9 @@ const INDEX_NAME = /\.safetensors(?:\.index\.json|\.index\.[^/]*\.json)$/;
 const VARIANT_NAME =
   /^(?:model|diffusion_pytorch_model)\.(?:([^.]+)\.safetensors(?:\.index\.json)?|safetensors\.index\.([^.]+)\.json)$/;
 
+/** Extensions of what torch and NumPy write. */
+const CONVERTIBLE_NAME = /\.(?:bin|pt|pth|ckpt|npz|npy)$/;
+
 /** The name of one of several shards. */
 const NUMBERED_SHARD = /-\d{5,}-of-(?!0*1\.)\d{5,}\.safetensors$/;
 
@@ -62,6 +65,11 @@ export function chooseFiles(present: readonly string[], variant: string | undefi
 /** The names of indexes. */
 export function indexesAmong(present: readonly string[]): string[] {
   return present.filter((name) => INDEX_NAME.test(name));
+}
+
+/** Whether a file of this name may be of torch or NumPy, which `safetensors-mmap/convert` opens. */
+export function isConvertibleName(name: string): boolean {
+  return CONVERTIBLE_NAME.test(name);
 }
 
 /** Whether a file of any name belongs to a variant. Without a variant all files do. */

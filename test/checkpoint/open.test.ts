@@ -150,6 +150,15 @@ describe('in a folder', () => {
     ]);
   });
 
+  it('files of torch and NumPy are named, with what opens them', async () => {
+    await expect(openCheckpointBoth(folderWith(['config.json']))).rejects.toThrow(/ or index$/);
+    const names = ['pytorch_model.bin', 'w.ckpt', 'w.npy', 'w.npz', 'w.pt', 'w.pth'];
+    const listed = names.map((name) => `"${name}"`).join(', ');
+    await expect(openCheckpointBoth(folderWith(names))).rejects.toThrow(
+      `found no safetensors file or index, but files that safetensors-mmap/convert opens by their paths: ${listed}`,
+    );
+  });
+
   it('nothing, or several to choose from, is an error that lists them', async () => {
     expect(await codeOf(folderWith([]))).toBe('SAFETENSORS_CHECKPOINT_NOT_FOUND');
     const folder = folderWith(['x.safetensors', 'y.safetensors', 'pytorch_model.bin']);

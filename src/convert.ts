@@ -19,17 +19,22 @@ export {
   type FormatErrorCode,
   InvalidTensorError,
   type InvalidTensorErrorCode,
+  type RemoteErrorCode,
   SafetensorsError,
   SliceError,
   type SliceErrorCode,
   TensorNotFoundError,
 } from './errors/errors.js';
+export type { NamedValues } from './errors/named-values.js';
+export type { FileFacts, TensorInfo } from './file/facts.js';
 export type { CloseOptions } from './file/file.js';
+export type { CastTarget } from './float32/cast.js';
 export type {
   ForeignFile,
   ForeignFileFacts,
   ForeignTensorInfo,
 } from './foreign/foreign-file.js';
+export type { ForeignLimits } from './foreign/limits.js';
 export type { VoidDtype } from './foreign/numpy/item-types.js';
 export { type OpenNumpyOptions, openNumpy } from './foreign/numpy/open-numpy.js';
 export type { PickleLimits } from './foreign/pickle/limits.js';
@@ -55,10 +60,18 @@ export type { ShardedTorchCheckpoint } from './foreign/torch/sharded.js';
 export type { IrregularityKind } from './foreign/zip/irregularity.js';
 export type { ArchiveLimits } from './foreign/zip/limits.js';
 export type { Dtype, TensorData, TypedArray } from './format/dtype.js';
+export type { HeaderOptions, MetadataInput } from './format/header-writer.js';
 export type { PathLike } from './io/paths.js';
 export type { TransferOptions, TransferProgress } from './io/transfer.js';
+export type { LockOptions } from './replacement/locks.js';
+export type { SaveSyncOptions } from './save/save.js';
 export type { CastReport } from './selection/cast-report.js';
-export type { SelectableInfo, SelectedAs, SelectionOptions } from './selection/options.js';
+export type {
+  SelectableInfo,
+  SelectedAs,
+  SelectionOptions,
+  TensorChoice,
+} from './selection/options.js';
 export { SelectionError } from './selection/selection-error.js';
 export type { SharedMode } from './shards/shared-tensors.js';
 export type { StorageOptions } from './storage/open.js';

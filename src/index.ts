@@ -98,6 +98,7 @@ export type { SharedMode } from './shards/shared-tensors.js';
 export {
   type Sized,
   type SplitOptions,
+  type SplitSummary,
   type StateDictSplit,
   splitStateDictIntoShards,
 } from './shards/split.js';

@@ -9,8 +9,10 @@ export {
   type ErrorContext,
   FileChangedError,
   FileClosedError,
+  type ForeignFormatErrorCode,
   FormatError,
   type FormatErrorCode,
+  type InvalidTensorErrorCode,
   RemoteError,
   type RemoteErrorCode,
   type RemoteErrorContext,
@@ -73,6 +75,7 @@ export type {
   SafetensorsTensorInfo,
 } from './remote/metadata/result.js';
 export type { RemoteOptions } from './remote/open.js';
+export type { Fetch } from './remote/session.js';
 export type { ChunksOptions } from './tensor/chunks.js';
 export type { ConvertAsyncOptions, ConvertOptions } from './tensor/conversion.js';
 export type { Partition } from './tensor/partition.js';

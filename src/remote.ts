@@ -11,8 +11,10 @@ export {
   type ErrorContext,
   FileChangedError,
   FileClosedError,
+  type ForeignFormatErrorCode,
   FormatError,
   type FormatErrorCode,
+  type InvalidTensorErrorCode,
   RemoteError,
   type RemoteErrorCode,
   type RemoteErrorContext,
@@ -21,6 +23,7 @@ export {
   type SliceErrorCode,
   TensorNotFoundError,
 } from './errors/errors.js';
+export type { NamedValues } from './errors/named-values.js';
 export type { TensorInfo } from './file/facts.js';
 export type { CastTarget } from './float32/cast.js';
 export type {
@@ -76,6 +79,8 @@ export type {
 export { openRemote } from './remote/node/open-remote.js';
 export { parseSafetensorsMetadata } from './remote/node/parse-safetensors-metadata.js';
 export type { RemoteOptions } from './remote/open.js';
+export type { Fetch } from './remote/session.js';
+export type { LockOptions } from './replacement/locks.js';
 export type { CastReport } from './selection/cast-report.js';
 export type {
   SelectableInfo,

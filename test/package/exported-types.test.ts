@@ -1,0 +1,74 @@
+/**
+ * Every type that a public name mentions can be imported from the same entry. `typedoc` does not see it: it takes
+ * a type for public that any of the entries exports.
+ */
+
+import ts from 'typescript';
+import { expect, test } from 'vitest';
+import { root, textOf, walk } from '../support/source-tree.js';
+
+interface Target {
+  readonly types?: string;
+  readonly browser?: Target;
+}
+
+const { exports } = JSON.parse(textOf('package.json')) as { exports: Record<string, Target> };
+const entries = Object.values(exports).flatMap(({ types, browser }) =>
+  [types, browser?.types].filter((path) => path !== undefined).map((path) => path.slice(2)),
+);
+
+const program = ts.createProgram(
+  entries.map((path) => root + path),
+  {
+    module: ts.ModuleKind.NodeNext,
+    moduleResolution: ts.ModuleResolutionKind.NodeNext,
+    lib: ['lib.esnext.d.ts'],
+    types: ['node'],
+  },
+);
+const checker = program.getTypeChecker();
+
+/** What an imported or exported name stands for. */
+function meant(symbol: ts.Symbol): ts.Symbol {
+  return symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
+}
+
+/** The declarations in the package. */
+function declarationsOf({ declarations = [] }: ts.Symbol): ts.Declaration[] {
+  return declarations.filter((node) => node.getSourceFile().fileName.startsWith(`${root}lib/`));
+}
+
+/** The name that a node takes a type from. */
+function typeNameIn(node: ts.Node): ts.Node | undefined {
+  if (ts.isTypeReferenceNode(node)) return node.typeName;
+  if (ts.isExpressionWithTypeArguments(node)) return node.expression;
+  if (ts.isTypeQueryNode(node)) return node.exprName;
+  return ts.isImportTypeNode(node) ? node.qualifier : undefined;
+}
+
+/** Types of the package that a declaration mentions. */
+function mentionedIn(declaration: ts.Declaration): ts.Symbol[] {
+  const found: ts.Symbol[] = [];
+  walk(declaration, (node) => {
+    const name = typeNameIn(node);
+    const symbol = name && checker.getSymbolAtLocation(name);
+    if (symbol !== undefined) found.push(meant(symbol));
+  });
+  return found.filter(
+    (symbol) => !(symbol.flags & ts.SymbolFlags.TypeParameter) && declarationsOf(symbol).length > 0,
+  );
+}
+
+test.each(entries)('%s exports the types that its names mention', (path) => {
+  const file = program.getSourceFile(root + path) as ts.SourceFile;
+  const module = checker.getSymbolAtLocation(file) as ts.Symbol;
+  const exported = checker.getExportsOfModule(module).map(meant);
+  expect(exported.length).toBeGreaterThan(50);
+  const missing = exported.flatMap((symbol) =>
+    declarationsOf(symbol)
+      .flatMap(mentionedIn)
+      .filter((mentioned) => !exported.includes(mentioned))
+      .map((mentioned) => `${mentioned.name}, in ${symbol.name}`),
+  );
+  expect([...new Set(missing)]).toEqual([]);
+});

@@ -1,6 +1,7 @@
 /** Hostile files that are about as long as the limits allow: what a reader does per byte, they make it do most often. */
 
 import { type ArchiveFile, writeArchive } from './made-archive.js';
+import { headerOf, npy } from './numpy/arrays.js';
 import { integer, text } from './pickle-mutations.js';
 import { Random } from './random.js';
 
@@ -139,13 +140,21 @@ export const HOSTILE_FILES: Readonly<Record<string, () => Buffer>> = {
   'one long line': () =>
     Buffer.concat([Buffer.from('\x80\x02cposix\n', 'latin1'), Buffer.alloc(64 * MIB, 'x')]),
   'pickles one after the other': () => Buffer.alloc(64 * MIB, Buffer.from('\x80\x02N.', 'latin1')),
-  'as many entries as an archive without extensions has': () => manyEntries(65_000),
+  'as many entries as an archive without extensions has': () =>
+    manyEntries(65_000, (index) => `m/data/${index}`, Buffer.alloc(0)),
+  'as many arrays as an archive may have': () => manyArrays(50_000),
 };
 
-function manyEntries(count: number): Buffer {
+/** An `.npz` of arrays of three numbers. */
+export function manyArrays(count: number): Buffer {
+  const data = npy(headerOf('<f4', '(3,)'), Buffer.alloc(12));
+  return manyEntries(count, (index) => `a${index}.npy`, data);
+}
+
+function manyEntries(count: number, name: (index: number) => string, data: Buffer): Buffer {
   const files: ArchiveFile[] = Array.from({ length: count }, (_, index) => ({
-    name: `m/data/${index}`,
-    data: Buffer.alloc(0),
+    name: name(index),
+    data,
     isDeflated: false,
   }));
   return writeArchive(files, new Random(2, 0));

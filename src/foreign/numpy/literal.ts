@@ -1,21 +1,20 @@
 /** The part of Python's literals that headers of arrays are made of, read as text: nothing is evaluated. */
 
-/** A value of a header; `null` stands for lists and tuples of other things, which describe records. */
-export type Literal = string | boolean | readonly bigint[] | null;
+/** An integer: a bigint where a number may not be exact. */
+export type Integer = number | bigint;
 
-/** One token and the blanks before it. */
-const TOKEN =
-  /[ \t\n]*(?:([{}():,[\]])|'([^'\\\n\r]*)'|"([^"\\\n\r]*)"|(True|False)\b|(0|[1-9]\d*)(L?)\b)/y;
+/** A value of a header; `null` stands for lists and tuples of other things, which describe records. */
+export type Literal = string | boolean | readonly Integer[] | null;
+
+const TEXT = /'[^'\\\n\r]*'|"[^"\\\n\r]*"/y;
+const TRUTH = /(?:True|False)\b/y;
+const INTEGER = /(?:0|[1-9]\d*)L?\b/y;
 
 /** The longest number that is read: no shape has a longer one. */
 const MAX_DIGITS = 20;
 
-/** One token. */
-type Token =
-  | { readonly mark: string }
-  | { readonly text: string }
-  | { readonly truth: boolean }
-  | { readonly integer: bigint };
+/** Numbers of so many digits are exact. */
+const SAFE_DIGITS = 15;
 
 /**
  * The dictionary of a header: pairs in their order.
@@ -30,11 +29,11 @@ export function parseDictionary(text: string, hasLong: boolean): [string, Litera
   // To Python a line break before it would be the end of an empty line.
   if (!/^[ \t]*\{/.test(text) || !tokens.skip('{')) return undefined;
   while (!tokens.skip('}')) {
-    const key = tokens.next();
-    if (key === undefined || !('text' in key) || !tokens.skip(':')) return undefined;
+    const key = tokens.text();
+    if (key === undefined || !tokens.skip(':')) return undefined;
     const value = readValue(tokens);
     if (value === undefined) return undefined;
-    pairs.push([key.text, value]);
+    pairs.push([key, value]);
     if (value === null) return pairs;
     if (tokens.skip(',')) continue;
     if (!tokens.skip('}')) return undefined;
@@ -44,29 +43,26 @@ export function parseDictionary(text: string, hasLong: boolean): [string, Litera
 }
 
 function readValue(tokens: Tokens): Literal | undefined {
-  const token = tokens.next();
-  if (token === undefined || 'integer' in token) return undefined;
-  if ('text' in token) return token.text;
-  if ('truth' in token) return token.truth;
-  if (token.mark === '[' || token.mark === '{') return null;
-  return token.mark === '(' ? readTuple(tokens) : undefined;
+  if (tokens.skip('[') || tokens.skip('{')) return null;
+  if (tokens.skip('(')) return readTuple(tokens);
+  return tokens.text() ?? tokens.truth();
 }
 
 /** Integers with commas between them and one behind a single one. */
-function readTuple(tokens: Tokens): readonly bigint[] | undefined {
-  const integers: bigint[] = [];
+function readTuple(tokens: Tokens): readonly Integer[] | undefined {
+  const integers: Integer[] = [];
   if (tokens.skip(')')) return integers;
   for (;;) {
-    const token = tokens.next();
-    if (token === undefined || !('integer' in token)) return undefined;
-    integers.push(token.integer);
+    const integer = tokens.integer();
+    if (integer === undefined) return undefined;
+    integers.push(integer);
     const hasComma = tokens.skip(',');
     if (tokens.skip(')')) return hasComma || integers.length > 1 ? integers : undefined;
     if (!hasComma) return undefined;
   }
 }
 
-/** A text cut into tokens. */
+/** A text cut into tokens, with blanks before each. */
 class Tokens {
   readonly #text: string;
   readonly #hasLong: boolean;
@@ -77,31 +73,55 @@ class Tokens {
     this.#hasLong = hasLong;
   }
 
-  /** The next token; undefined when there is none, or something else. */
-  next(): Token | undefined {
-    TOKEN.lastIndex = this.#at;
-    const found = TOKEN.exec(this.#text);
-    if (found === null) return undefined;
-    this.#at = TOKEN.lastIndex;
-    const [, mark, single, double, truth, digits, long] = found;
-    if (mark !== undefined) return { mark };
-    if (truth !== undefined) return { truth: truth === 'True' };
-    if (digits === undefined) return { text: single ?? double ?? '' };
-    const isInteger = digits.length <= MAX_DIGITS && (this.#hasLong || long === '');
-    return isInteger ? { integer: BigInt(digits) } : undefined;
-  }
-
   /** Passes over a mark if it comes next. */
   skip(mark: string): boolean {
-    const before = this.#at;
-    const token = this.next();
-    if (token !== undefined && 'mark' in token && token.mark === mark) return true;
-    this.#at = before;
-    return false;
+    this.#skipBlanks();
+    if (this.#text[this.#at] !== mark) return false;
+    this.#at++;
+    return true;
+  }
+
+  /** The text in quotes that comes next; undefined when something else does. */
+  text(): string | undefined {
+    return this.#match(TEXT)?.slice(1, -1);
+  }
+
+  /** True or False, likewise. */
+  truth(): boolean | undefined {
+    const found = this.#match(TRUTH);
+    return found === undefined ? undefined : found === 'True';
+  }
+
+  /** The integer that comes next, likewise. */
+  integer(): Integer | undefined {
+    const found = this.#match(INTEGER);
+    const isLong = found?.endsWith('L') === true;
+    const digits = isLong ? found.slice(0, -1) : found;
+    if (digits === undefined || digits.length > MAX_DIGITS) return undefined;
+    if (isLong && !this.#hasLong) return undefined;
+    return digits.length <= SAFE_DIGITS ? Number(digits) : BigInt(digits);
   }
 
   /** Whether nothing but blanks is left. */
   isAtEnd(): boolean {
-    return /^[ \t\n]*$/.test(this.#text.slice(this.#at));
+    this.#skipBlanks();
+    return this.#at === this.#text.length;
+  }
+
+  #match(token: RegExp): string | undefined {
+    this.#skipBlanks();
+    const begin = this.#at;
+    token.lastIndex = begin;
+    if (!token.test(this.#text)) return undefined;
+    this.#at = token.lastIndex;
+    return this.#text.slice(begin, this.#at);
+  }
+
+  #skipBlanks(): void {
+    for (;;) {
+      const next = this.#text[this.#at];
+      if (next !== ' ' && next !== '\t' && next !== '\n') return;
+      this.#at++;
+    }
   }
 }

@@ -4,7 +4,7 @@ import { isUtf8 } from 'node:buffer';
 import { type ErrorContext, ForeignFormatError } from '../../errors/errors.js';
 import { DTYPES, type Dtype } from '../../format/dtype.js';
 import { itemTypeOf, type VoidDtype } from './item-types.js';
-import { type Literal, parseDictionary } from './literal.js';
+import { type Integer, type Literal, parseDictionary } from './literal.js';
 
 const MAGIC = '\x93NUMPY';
 const VERSION_AT = MAGIC.length;
@@ -21,16 +21,17 @@ export interface NpyHeader {
   readonly dtype: Dtype;
   readonly isBigEndian: boolean;
   readonly itemByteLength: number;
-  readonly shape: readonly bigint[];
+  readonly shape: readonly Integer[];
   /** Distance of neighbours per dimension, in items: C or Fortran order. */
-  readonly strides: readonly bigint[];
+  readonly strides: readonly Integer[];
   /** Where the items begin, in bytes from the start. */
   readonly dataBegin: number;
 }
 
 /** Whether bytes begin as an array does. */
 export function isNpy(start: Uint8Array): boolean {
-  return String.fromCharCode(...start.subarray(0, MAGIC.length)) === MAGIC;
+  for (let at = 0; at < MAGIC.length; at++) if (start[at] !== MAGIC.charCodeAt(at)) return false;
+  return true;
 }
 
 /** How many bytes the header takes with all before it; undefined when `start` does not tell. */
@@ -38,8 +39,9 @@ export function npyHeaderEnd(start: Uint8Array): number | undefined {
   const isWide = start[VERSION_AT] !== 1;
   const begin = LENGTH_AT + (isWide ? 4 : 2);
   if (start.length < begin) return undefined;
-  const view = new DataView(start.buffer, start.byteOffset, start.byteLength);
-  return begin + (isWide ? view.getUint32(LENGTH_AT, true) : view.getUint16(LENGTH_AT, true));
+  let length = 0;
+  for (let at = begin - 1; at >= LENGTH_AT; at--) length = length * 256 + (start[at] as number);
+  return begin + length;
 }
 
 /**
@@ -58,7 +60,8 @@ export function parseNpyHeader(
     throw new ForeignFormatError('SAFETENSORS_INVALID_NUMPY', message, context);
   };
   if (!isNpy(start)) refuse('expected an array of NumPy, which begins with \\x93NUMPY');
-  const [major = 0, minor = 0] = start.subarray(VERSION_AT);
+  const major = start[VERSION_AT] ?? 0;
+  const minor = start[VERSION_AT + 1] ?? 0;
   if (major < 1 || major > 3 || minor !== 0) {
     refuse(`expected version 1.0, 2.0 or 3.0, found ${major}.${minor}`);
   }
@@ -70,8 +73,8 @@ export function parseNpyHeader(
   if (dataBegin > start.length) {
     refuse(`expected a header up to byte ${dataBegin}, found ${start.length} bytes`);
   }
-  const bytes = start.subarray(LENGTH_AT + (major === 1 ? 2 : 4), dataBegin);
-  const pairs = parseDictionary(decode(bytes, major), major < 3);
+  const text = decode(start, LENGTH_AT + (major === 1 ? 2 : 4), dataBegin, major);
+  const pairs = parseDictionary(text, major < 3);
   if (pairs === undefined) {
     return refuse(
       "expected a header such as {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }",
@@ -99,25 +102,32 @@ export function parseNpyHeader(
     const message = `expected numbers that safetensors can hold, found ${type.problem}`;
     throw new ForeignFormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
   }
-  const itemByteLength = DTYPES[type.dtype].bits / 8;
-  return { ...type, itemByteLength, shape, strides: stridesOf(shape, isFortran), dataBegin };
+  const { dtype, isBigEndian } = type;
+  const itemByteLength = DTYPES[dtype].bits / 8;
+  const strides = stridesOf(shape, isFortran);
+  return { dtype, isBigEndian, itemByteLength, shape, strides, dataBegin };
 }
 
 /** The text of a header; empty when it is not UTF-8 although it should be. */
-function decode({ buffer, byteOffset, length }: Uint8Array, major: number): string {
-  const bytes = Buffer.from(buffer, byteOffset, length);
+function decode(start: Uint8Array, begin: number, end: number, major: number): string {
+  const bytes = Buffer.from(start.buffer, start.byteOffset + begin, end - begin);
   if (major < 3) return bytes.toString('latin1');
   return isUtf8(bytes) ? bytes.toString('utf8') : '';
 }
 
 /** Strides in items: the last dimension innermost, in Fortran order the first. */
-function stridesOf(shape: readonly bigint[], isFortran: boolean): bigint[] {
+function stridesOf(shape: readonly Integer[], isFortran: boolean): Integer[] {
   const sizes = isFortran ? shape : shape.toReversed();
-  let stride = 1n;
+  let stride: Integer = 1;
   const strides = sizes.map((size) => {
     const own = stride;
-    stride *= size;
+    stride = product(stride, size);
     return own;
   });
   return isFortran ? strides : strides.reverse();
+}
+
+function product(a: Integer, b: Integer): Integer {
+  const inNumbers = Number(a) * Number(b);
+  return Number.isSafeInteger(inNumbers) ? inNumbers : BigInt(a) * BigInt(b);
 }

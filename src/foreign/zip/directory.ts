@@ -80,7 +80,8 @@ export function readDirectory(
       return entries;
     }
     const entry = readEntry(
-      new DataView(view.buffer, view.byteOffset + at, FIXED_BYTE_LENGTH),
+      view,
+      at,
       bytes.subarray(nameBegin, nameEnd),
       bytes.subarray(nameEnd, extraEnd),
       position,
@@ -97,17 +98,19 @@ export function readDirectory(
   return entries;
 }
 
+/** Reads the entry whose fixed part begins at `at` of the directory. */
 function readEntry(
-  fixed: DataView,
+  view: DataView,
+  at: number,
   nameBytes: Uint8Array,
   extra: Uint8Array,
   position: number,
   shift: number,
   report: Report,
 ): DirectoryEntry | undefined {
-  const flags = fixed.getUint16(8, true);
-  const methodNumber = fixed.getUint16(10, true);
-  const crc32 = fixed.getUint32(16, true);
+  const flags = view.getUint16(at + 8, true);
+  const methodNumber = view.getUint16(at + 10, true);
+  const crc32 = view.getUint32(at + 16, true);
   const decoded = decodeName(nameBytes);
   const name =
     'name' in decoded ? decoded.name : String.fromCharCode(...nameBytes.subarray(0, 200));
@@ -125,7 +128,7 @@ function readEntry(
   if (method === undefined) {
     irregular('method', `expected method 0 (stored) or 8 (deflated), found ${methodNumber}`);
   }
-  const attributes = fixed.getUint32(38, true);
+  const attributes = view.getUint32(at + 38, true);
   if (((attributes >>> 16) & UNIX_KIND_MASK) === UNIX_LINK) {
     irregular('link', 'expected a file or a folder, found a symbolic link');
   }
@@ -133,7 +136,7 @@ function readEntry(
     irregular('directory', 'expected a file, found one that its attributes call a folder');
   }
   const fields = parseExtraFields(extra);
-  const numbers = fields && wideNumbers(fixed, fields.zip64);
+  const numbers = fields && wideNumbers(view, at, fields.zip64);
   if (fields === undefined || numbers === undefined) {
     irregular(
       'directory',
@@ -181,13 +184,14 @@ function mayBe(
 
 /** Sizes and place: those without room in their fields are in the zip64 field, in this order. */
 function wideNumbers(
-  fixed: DataView,
+  view: DataView,
+  at: number,
   zip64: DataView | undefined,
 ): Pick<DirectoryEntry, 'byteLength' | 'storedByteLength' | 'headerBegin'> | undefined {
   let read = 0;
   let isWhole = true;
-  const number = (at: number): number => {
-    const value = fixed.getUint32(at, true);
+  const number = (field: number): number => {
+    const value = view.getUint32(at + field, true);
     if (value !== FULL_32) return value;
     const wideAt = read;
     read += 8;
@@ -197,7 +201,8 @@ function wideNumbers(
   const byteLength = number(24);
   const storedByteLength = number(20);
   const headerBegin = number(42);
-  const isExact = isWhole && read === (zip64?.byteLength ?? 0) && fixed.getUint16(34, true) === 0;
+  const isExact =
+    isWhole && read === (zip64?.byteLength ?? 0) && view.getUint16(at + 34, true) === 0;
   return isExact ? { byteLength, storedByteLength, headerBegin } : undefined;
 }
 

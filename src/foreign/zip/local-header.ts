@@ -3,6 +3,7 @@
 import { type DirectoryEntry, FULL_32, isEqual } from './directory.js';
 import { parseExtraFields, uint64, viewOf } from './extra-fields.js';
 import type { IrregularityKind, Report } from './irregularity.js';
+import type { Read } from './window-reader.js';
 
 const SIGNATURE = 0x04034b50;
 const FIXED_BYTE_LENGTH = 30;
@@ -11,9 +12,6 @@ const DESCRIPTOR_SIGNATURE = 0x08074b50;
 
 /** The CRC and the sizes stand behind the data. */
 const DESCRIPTOR_FLAG = 1 << 3;
-
-/** Reads bytes of the file; undefined when they are not within it. */
-export type Read = (begin: number, end: number) => Uint8Array | undefined;
 
 /** The name of the entry at the start of an archive, its bytes as characters; as far as `start` has it. */
 export function firstEntryName(start: Uint8Array): string {
@@ -33,19 +31,20 @@ export function readLocalHeader(
     report({ kind: 'local-header', message, position, entry: entry.name });
   const nameBegin = position + FIXED_BYTE_LENGTH;
   const fixed = read(position, nameBegin);
-  if (fixed === undefined || viewOf(fixed).getUint32(0, true) !== SIGNATURE) {
+  const view = fixed && viewOf(fixed);
+  if (view === undefined || view.getUint32(0, true) !== SIGNATURE) {
     irregular('expected a local header, found none');
     return undefined;
   }
-  const view = viewOf(fixed);
-  const nameEnd = nameBegin + view.getUint16(26, true);
-  const dataBegin = nameEnd + view.getUint16(28, true);
-  const name = read(nameBegin, nameEnd);
-  const extra = read(nameEnd, dataBegin);
-  if (name === undefined || extra === undefined) {
+  const nameByteLength = view.getUint16(26, true);
+  const dataBegin = nameBegin + nameByteLength + view.getUint16(28, true);
+  const rest = read(nameBegin, dataBegin);
+  if (rest === undefined) {
     irregular('expected a local header within the file');
     return undefined;
   }
+  const name = rest.subarray(0, nameByteLength);
+  const extra = rest.subarray(nameByteLength);
   const fields = parseExtraFields(extra);
   const isNamed = isEqual(name, entry.nameBytes) && isEqual(fields?.unicodeName ?? name, name);
   if (!isNamed) {

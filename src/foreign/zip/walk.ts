@@ -9,10 +9,8 @@ import { findDirectory } from './end-record.js';
 import { foldCase, isFolderName } from './entry-name.js';
 import type { Report } from './irregularity.js';
 import { type ArchiveLimits, DEFAULT_LIMITS } from './limits.js';
-import { type Read, readDescriptor, readLocalHeader } from './local-header.js';
-
-/** Headers are read in windows of a page at least: those of small entries lie close together. */
-const WINDOW_BYTE_LENGTH = 4096;
+import { readDescriptor, readLocalHeader } from './local-header.js';
+import { windowReader } from './window-reader.js';
 
 /** Returns the files that can be read, in the order of their bytes. */
 export function walkArchive(
@@ -74,21 +72,4 @@ function findDuplicates(entries: readonly DirectoryEntry[], report: Report): voi
     }
     seen.add(folded);
   }
-}
-
-/** Reads ranges that come in the order of the file, with few reads of it. */
-function windowReader(file: ByteReader): Read {
-  let windowBegin = 0;
-  let window = new Uint8Array(0);
-  return (begin, end) => {
-    if (begin < 0 || end > file.byteLength) return undefined;
-    if (begin < windowBegin || end > windowBegin + window.length) {
-      window = file.read(
-        begin,
-        Math.min(Math.max(end, begin + WINDOW_BYTE_LENGTH), file.byteLength),
-      );
-      windowBegin = begin;
-    }
-    return window.subarray(begin - windowBegin, end - windowBegin);
-  };
 }

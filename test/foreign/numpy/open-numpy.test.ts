@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { ForeignFormatError } from '../../../src/errors/errors.js';
 import { openNumpy } from '../../../src/foreign/numpy/open-numpy.js';
 import { fileBytes } from '../../support/make-file.js';
+import { manyArrays } from '../hostile-files.js';
 import { headerOf, npy, written } from './arrays.js';
 
 function codeOf(open: () => unknown): string {
@@ -152,6 +153,15 @@ describe('options', () => {
     expect(() => openNumpy(path(), { maxEntries: 0 })).toThrow(RangeError);
     expect(() => openNumpy(path(), { maxTensorByteLength: '9' as never })).toThrow(TypeError);
     expect(() => openNumpy(path(), { storage: 'memory' as never })).toThrow(RangeError);
+  });
+
+  test('limit the arrays of an archive', () => {
+    const archive = written(manyArrays(3), 'arrays.npz');
+    expect(() => openNumpy(archive, { maxEntries: 2 })).toThrow('maxEntries');
+    const many = written(manyArrays(50_001), 'many.npz');
+    expect(codeOf(() => openNumpy(many))).toBe('SAFETENSORS_FOREIGN_LIMIT');
+    expect(() => openNumpy(many)).toThrow('at most 50000 entries (maxEntries), found 50001');
+    expect(openNumpy(many, { maxEntries: 50_001 }).size).toBe(50_001);
   });
 
   test('limit what an array may take', () => {

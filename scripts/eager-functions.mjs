@@ -25,7 +25,7 @@ const FIRST_TORCH_OPEN = new Set([
   ...['textOf', 'isCount', 'plainValueOf', 'isBytesOfTensors', 'keysOf', 'keyText', 'tensorsIn'],
   ...['childrenOf', 'isObject', 'chooseRoot', 'outermost', 'stateDictAt', 'valueAt', 'named'],
   ...['checkLayout', 'plainLayout', 'isContiguous', 'tensorData', 'changeOf', 'checkTensors'],
-  ...['checkTensor', 'integersOf', 'integerOf', 'heldByteLength', 'placesOnce'],
+  ...['spendTensors', 'checkTensor', 'integersOf', 'integerOf', 'heldByteLength', 'placesOnce'],
   ...['foreignTensor$1', 'decodeName', 'problemOf', 'isFolderName', 'foldCase'],
   ...['parseExtraFields', 'uint16', 'viewOf', 'uint64', 'readDirectory', 'readEntry', 'mayBe'],
   ...['wideNumbers', 'isEqual', 'findDirectory', 'lastSignature', 'endFields', 'findWide'],

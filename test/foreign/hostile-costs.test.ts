@@ -13,7 +13,7 @@ const MAX_MILLISECONDS = 1000;
 const MAX_BYTE_LENGTH = 200e6;
 
 /** A processor that others use too takes longer, and the collector of V8 works on both at once. */
-const LOAD_FACTOR = 3;
+const LOAD_FACTOR = 2;
 
 /** V8's own memory is limited too: what is not freed ends the process. */
 const FLAGS = ['--max-old-space-size=180'];

@@ -30,8 +30,11 @@ export const COST = {
   /** An item of a list, which grows by half of its length when it is full; and the first one. */
   listItem: 16,
   firstListItem: 144,
-  /** An entry of a dict or set, the first one, and one whose key is no text. */
-  entry: 80,
+  /**
+   * An entry of a dict or set, the first one, and one whose key is no text. A dict that grows is there twice,
+   * with places that nothing is in yet.
+   */
+  entry: 128,
   firstEntry: 128,
   oddKey: 256,
   /** A memoized value whose number is not the next one. Picklers number one by one. */

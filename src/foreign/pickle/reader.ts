@@ -12,7 +12,7 @@ import {
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** Texts up to this length are decoded here: calling the decoder takes longer. */
-const SHORT_TEXT_LENGTH = 64;
+const SHORT_TEXT_LENGTH = 24;
 
 /** Python reads names of globals up to a line's end; real ones are shorter than this. */
 const MAX_LINE_LENGTH = 4096;
@@ -111,13 +111,14 @@ export class PickleReader {
 
   /** UTF-8 of that many bytes. */
   text(byteLength: number): string {
-    const bytes = this.take(byteLength);
-    const short = byteLength <= SHORT_TEXT_LENGTH ? shortText(bytes) : undefined;
+    const begin = this.skip(byteLength);
+    const short =
+      byteLength <= SHORT_TEXT_LENGTH ? shortText(this.#bytes, begin, byteLength) : undefined;
     if (short !== undefined) return short;
     try {
-      return decoder.decode(bytes);
+      return decoder.decode(this.#bytes.subarray(begin, this.at));
     } catch {
-      throw this.error('expected UTF-8, found other bytes', this.at - byteLength);
+      throw this.error('expected UTF-8, found other bytes', begin);
     }
   }
 
@@ -161,8 +162,14 @@ export class PickleReader {
   }
 }
 
-/** The text if all of it is ASCII. */
-function shortText(bytes: Uint8Array): string | undefined {
-  for (let i = 0; i < bytes.length; i++) if ((bytes[i] as number) >= 0x80) return undefined;
-  return String.fromCharCode.apply(null, bytes as unknown as number[]);
+/** The text of the bytes if all of them are ASCII. */
+function shortText(bytes: Uint8Array, begin: number, length: number): string | undefined {
+  // V8 takes arguments from an array twice as fast as from a view.
+  const codes = new Array<number>(length);
+  for (let i = 0; i < length; i++) {
+    const code = bytes[begin + i] as number;
+    if (code >= 0x80) return undefined;
+    codes[i] = code;
+  }
+  return String.fromCharCode.apply(null, codes);
 }

@@ -24,7 +24,7 @@ import { readLegacyStream } from './legacy-stream.js';
 import { plainValueOf } from './plain-values.js';
 import { chooseRoot, named, type RootKeys, stateDictAt, tensorsIn } from './roots.js';
 import { openSharded, ShardedTorchCheckpoint } from './sharded.js';
-import { checkTensors } from './tensors.js';
+import { checkTensors, spendTensors } from './tensors.js';
 import { type ReadOptions, readZipCheckpoint } from './zip-checkpoint.js';
 
 /** What a checkpoint may cost. The defaults are far above what real ones need. */
@@ -144,6 +144,8 @@ function openOne(
     const values = plainValueOf(value, maxDepth, memory, context);
     const keys = root ?? rootIn(value, reading, context);
     const placed = stateDictAt(value, keys, maxDepth, memory, context);
+    // Before names are compared: what has too many tensors is refused early.
+    spendTensors(placed.length, memory);
     const problems = new TensorProblems();
     const tensors = named(placed, problems, context);
     const tensorsOf = checkTensors(tensors, described, options, memory, problems, context);

@@ -34,6 +34,11 @@ const DIMENSION_BYTE_LENGTH = 64;
 
 const INVALID = 'SAFETENSORS_INVALID_TORCH_CHECKPOINT';
 
+/** Counts what is known of so many tensors, but for their dimensions. */
+export function spendTensors(count: number, memory: MemoryBudget): void {
+  memory.spend(count * TENSOR_BYTE_LENGTH);
+}
+
 /**
  * Checks all tensors, and returns a function that finds the bytes of those that can be read in the storage of
  * the file. What is wrong with others is collected.
@@ -50,7 +55,6 @@ export function checkTensors(
 ): (file: Storage) => ForeignTensor[] {
   const checked: CheckedTensor[] = [];
   for (const [name, tensor] of tensors) {
-    memory.spend(TENSOR_BYTE_LENGTH);
     const tensorContext = { ...context, tensor: name };
     const one = problems.collect(() => checkTensor(name, tensor, described, limits, tensorContext));
     if (one === undefined) continue;
@@ -108,9 +112,17 @@ function isSwappedAlike({ storage, dtype }: TorchTensor): boolean {
   return whole.dtype === dtype || (whole.itemByteLength === 1 && dtype.itemByteLength === 1);
 }
 
-function integersOf(value: PickleValue, what: string, context: ErrorContext): (number | bigint)[] {
-  if (Array.isArray(value)) return value.map((item) => integerOf(item, what, context));
-  throw new ForeignFormatError(INVALID, `expected ${what}, found another value`, context);
+/** The tuple itself: it is never written to. */
+function integersOf(
+  value: PickleValue,
+  what: string,
+  context: ErrorContext,
+): readonly (number | bigint)[] {
+  if (!Array.isArray(value)) {
+    throw new ForeignFormatError(INVALID, `expected ${what}, found another value`, context);
+  }
+  for (const item of value) integerOf(item, what, context);
+  return value;
 }
 
 function integerOf(value: PickleValue, what: string, context: ErrorContext): number | bigint {

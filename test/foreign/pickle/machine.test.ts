@@ -182,6 +182,13 @@ describe('readPickle', () => {
     expect(limitOf(pairs)).toContain('maxPickleMemoryByteLength');
   });
 
+  it('counts an entry of a dict as what it takes while the dict grows', () => {
+    const dict = pickle2('}', 'U\x01aNs'.repeat(1000), '.');
+    const limits = { maxPickleMemoryByteLength: 150_000 };
+    expect(refusal(dict, limits).message).toContain('maxPickleMemoryByteLength');
+    expect(read(dict, { maxPickleMemoryByteLength: 160_000 })).toHaveProperty('size', 1);
+  });
+
   it.each([
     ['values', 'N'],
     ['marks', '('],

@@ -24,9 +24,16 @@ export type AddonLoad =
 
 const BUNDLED = `If the program is bundled, ship the addon with it and set ${ADDON_VARIABLE} to its path: see docs/bundlers.md of safetensors-mmap`;
 
+const INCOMPLETE = `Install safetensors-mmap again; if the program is bundled, ship the addon with it and set ${ADDON_VARIABLE} to its path: see docs/bundlers.md of safetensors-mmap`;
+
 const NAMED = `${ADDON_VARIABLE} has this path: copy the addon there, or unset it; see docs/bundlers.md of safetensors-mmap`;
 
 const NOT_SHIPPED = `The package has one for ${SHIPPED_PLATFORMS.join(', ')}. Elsewhere compile it in a clone, and set ${ADDON_VARIABLE} to its path`;
+
+/** The system's message about a file, without the path: Deno adds it in a second line. */
+function firstLine(message: string, path: string): string {
+  return message.replace(`${path}: `, '').replace(/\n.*/s, '');
+}
 
 /** Says why a file could not be loaded. */
 function explain(error: unknown, path: string): AddonUnavailable {
@@ -42,9 +49,12 @@ function explain(error: unknown, path: string): AddonUnavailable {
   }
   if (existsSync(path)) {
     const remedy = `It must be the addon for ${PLATFORM} and the system's C library; "Platforms" in docs/guarantees.md names those that it was built for`;
-    return { reason: `the addon at ${path} cannot be loaded: ${message}`, remedy };
+    return {
+      reason: `the addon at ${path} cannot be loaded: ${firstLine(message, path)}`,
+      remedy,
+    };
   }
-  const missing = SHIPPED_PLATFORMS.includes(PLATFORM) ? BUNDLED : NOT_SHIPPED;
+  const missing = SHIPPED_PLATFORMS.includes(PLATFORM) ? INCOMPLETE : NOT_SHIPPED;
   const remedy = namedFile() ? NAMED : missing;
   return { reason: `there is no addon for ${PLATFORM} at ${path}`, remedy };
 }

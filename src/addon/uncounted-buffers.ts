@@ -37,7 +37,8 @@ const SETTINGS = ['node_shared', 'v8_enable_sandbox', 'v8_enable_pointer_compres
 
 /** What the addon answers instead of making such buffers. */
 const REFUSALS: Readonly<Record<string, string>> = {
-  ENOSYS: 'this addon or this runtime does not have the functions of V8 that it takes',
+  ENOSYS:
+    "others take Linux on x64, GNU's C library and a runtime that exports certain functions of V8",
   EPROTO: 'the functions of V8 do not do here what they did where they were tried',
   ENOMEM: 'there were too few addresses for a test',
 };

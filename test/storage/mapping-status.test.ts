@@ -147,8 +147,27 @@ describe('without one', () => {
     const broken = join(folder, 'broken.node');
     writeFileSync(broken, 'not an addon');
     const seen = await look(named(broken));
-    const reason = `the addon at ${broken} cannot be loaded: ${broken}: file too short`;
+    const reason = `the addon at ${broken} cannot be loaded: file too short`;
     expectRead(seen, reason, /docs\/guarantees/);
+  });
+
+  test('what the system says of it in further lines, as in Deno, is left out', async () => {
+    const preload = `process.dlopen = () => { throw new Error('no header\\n  path: there') };`;
+    const flags = ['--import', `data:text/javascript,${encodeURIComponent(preload)}`];
+    const reason = `the addon at ${shipped} cannot be loaded: no header`;
+    expectRead(await look({ ...named(shipped), flags }), reason, /docs\/guarantees/);
+  });
+
+  test('a package without its file should be installed again', async () => {
+    const preload = `
+      import fs from 'node:fs';
+      import { syncBuiltinESMExports } from 'node:module';
+      fs.existsSync = () => false;
+      syncBuiltinESMExports();
+      process.dlopen = () => { throw new Error('no such file') };`;
+    const flags = ['--import', `data:text/javascript,${encodeURIComponent(preload)}`];
+    const reason = `there is no addon for ${here} at ${shipped}`;
+    expectRead(await look({ flags }), reason, /^Install .* again; if the program is bundled, /);
   });
 
   test.each([

@@ -2,6 +2,8 @@
 
 import { constants } from 'node:buffer';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { ADDON_VARIABLE, namedFile } from '../../addon/location.js';
+import type { BufferCounting } from '../../addon/uncounted-buffers.js';
 import { VERSION } from '../../addon/version.js';
 import { hubCacheFolder } from '../../hub/cache.js';
 import { hubSettings } from '../../hub/environment.js';
@@ -99,8 +101,16 @@ function examine(): DoctorResult {
 }
 
 function mappingText(mapping: MappingStatus): string {
-  if (mapping.available) return `files are mapped, by ${mapping.addon}`;
+  if (mapping.available) {
+    const named = namedFile() ? `, which ${ADDON_VARIABLE} names` : '';
+    return `files are mapped, by ${mapping.addon}${named}`;
+  }
   return `files are read, because ${mapping.reason}. ${mapping.remedy}`;
+}
+
+function buffersText(buffers: BufferCounting): string {
+  if (!buffers.counted) return 'the engine does not count them: they cause no garbage collection';
+  return `the engine counts them as memory of its own, because ${buffers.reason}`;
 }
 
 function linesOf(result: DoctorResult, style: Style): readonly string[] {
@@ -113,6 +123,7 @@ function linesOf(result: DoctorResult, style: Style): readonly string[] {
     [
       ['version', `${version}, ${runtime}, ${platform}`],
       ['mapping', visible(mappingText(mapping))],
+      ...(mapping.available ? [['buffers', buffersText(mapping.buffers)] as const] : []),
       ['page', page === null ? unknown : `${groupedText(page)} bytes`],
       ['longest buffer', bytesText(result.maxBufferByteLength)],
       ['mappings', `at most ${count(result.maxMappings)}`],

@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, it, vi } from 'vitest';
-import { mappingStatus } from '../../../src/index.js';
+import { type MappingStatus, mappingStatus } from '../../../src/index.js';
 import { useHub } from '../../support/hub-environment.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { printed } from '../call.js';
@@ -39,6 +39,20 @@ it('doctor says what matters, and shows no token', async () => {
   expect(text).toMatch(/^token +there is one$/m);
   expect(text).toContain(`${cache}: repositories: 2\n`);
   expect(text + JSON.stringify(result)).not.toContain(TOKEN);
+});
+
+it('doctor says which addon is used, and whether the engine counts its buffers', async () => {
+  const status = mappingStatus() as MappingStatus & { available: true };
+  const used = `mapping +files are mapped, by ${status.addon}`;
+  const { counted } = status.buffers;
+  const buffers = counted
+    ? 'the engine counts them .*, because '
+    : 'the engine does not count them';
+  expect(await printed(['doctor'])).toMatch(new RegExp(`^${used}\nbuffers +${buffers}`, 'm'));
+  vi.stubEnv('SAFETENSORS_MMAP_ADDON', status.addon);
+  expect(await printed(['doctor'])).toMatch(
+    new RegExp(`^${used}, which SAFETENSORS_MMAP_ADDON names$`, 'm'),
+  );
 });
 
 it('doctor says what is missing', async () => {

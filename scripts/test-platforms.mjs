@@ -6,7 +6,15 @@
 //     npm run test:platforms [-- <words of the rows to run>]
 
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
@@ -36,8 +44,11 @@ function fetchPackage(name) {
   const [{ filename }] = JSON.parse(
     run('npm', ['pack', '--json', '--pack-destination', destination, name]),
   );
-  mkdirSync(folder, { recursive: true });
-  run('tar', ['xzf', join(destination, filename), '-C', folder, '--strip-components=1']);
+  // Whole or not there: the next run takes what it finds.
+  const incomplete = `${folder}.incomplete`;
+  mkdirSync(incomplete, { recursive: true });
+  run('tar', ['xzf', join(destination, filename), '-C', incomplete, '--strip-components=1']);
+  renameSync(incomplete, folder);
   return folder;
 }
 
@@ -45,13 +56,20 @@ function requireFile(path, packages) {
   if (!existsSync(path)) throw new Error(`${path} is missing: install ${packages}`);
 }
 
-/** Runs the checks; the last line is their report. */
+/** Longer than any runs under an emulator: one that hangs is ended. */
+const TIME_LIMIT = 30 * 60_000;
+
+/** Runs the checks; the last line is their report. Throws when the program ends badly after a good one. */
 function report(program, args, options) {
-  const settings = { cwd: root, encoding: 'utf8', maxBuffer: 1 << 26, ...options };
-  const { error, status, signal, stdout, stderr } = spawnSync(program, args, settings);
+  const settings = { cwd: root, encoding: 'utf8', maxBuffer: 1 << 26, timeout: TIME_LIMIT };
+  const { error, status, signal, stdout, stderr } = spawnSync(program, args, {
+    ...settings,
+    ...options,
+  });
   const text = options?.output === undefined ? stdout : readFileSync(options.output, 'utf8');
   const line = text?.trimEnd().split('\n').at(-1);
-  if (line?.startsWith('{')) return JSON.parse(line);
+  const seen = line?.startsWith('{') ? JSON.parse(line) : undefined;
+  if (seen !== undefined && (status === 0 || Object.keys(seen.failed).length > 0)) return seen;
   throw error ?? new Error(`ended with ${signal ?? status}: ${stderr ?? ''}`.trim());
 }
 
@@ -88,7 +106,7 @@ function underWine(program) {
   }
   const output = join(scratch, 'wine.txt');
   const stdio = ['ignore', openSync(output, 'w'), openSync(`${output}.err`, 'w')];
-  return report('wine', [program, smoke], { env, stdio, output });
+  return report('wine', [program, '--expose-gc', smoke], { env, stdio, output });
 }
 
 const NODES = [20, 22, 24, 26];

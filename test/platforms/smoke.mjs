@@ -32,6 +32,7 @@ const runtime =
   ['bun', 'deno'].flatMap((name) => (versions[name] ? [`${name} ${versions[name]}`] : []))[0] ??
   `node ${versions.node}`;
 const collectGarbage = globalThis.Bun ? () => globalThis.Bun.gc(true) : globalThis.gc;
+if (collectGarbage === undefined) throw new Error('start this with --expose-gc');
 const isLinux = process.platform === 'linux';
 
 const values = Float32Array.from({ length: 4096 }, (_, i) => i / 8 - 100);
@@ -100,6 +101,13 @@ const checks = {
     equal(file.getTensor('values').buffer, file.getTensor('values').buffer);
     file.close();
     throws(() => file.getTensor('values'), { code: 'SAFETENSORS_FILE_CLOSED' });
+  },
+
+  'has buffers that V8 does not count, in Node on linux-x64 with GNU’s C library'() {
+    const { buffers } = mappingStatus();
+    const canBe = runtime.startsWith('node') && isLinux && process.arch === 'x64';
+    const counted = !(canBe && process.report.getReport().header.glibcVersionRuntime !== undefined);
+    equal(buffers?.counted, counted, buffers?.reason);
   },
 
   'keeps writes from the file'(folder) {
@@ -282,7 +290,7 @@ if (isLinux && !process.argv.includes('--without-guard')) {
   };
 }
 
-if (isLinux && collectGarbage !== undefined) {
+if (isLinux) {
   checks['leaves no mapping of 1 000 files that were opened and dropped'] = async (folder) => {
     const paths = Array.from({ length: 10 }, (_, i) => makeFile(folder, `${i}.safetensors`));
     // A function of its own: the asynchronous one would keep its last file.

@@ -99,6 +99,13 @@ describe('the list of files', () => {
     expect(Object.keys(ALLOWED)).toEqual(SHIPPED_PLATFORMS);
   });
 
+  it('is that of the README', () => {
+    const [, section = ''] = /^## Platforms\n([\s\S]*?)^## /m.exec(textOf('README.md')) ?? [];
+    const labels = Array.from(section.matchAll(/^\| ([^|]+) \|/gm), ([, label = '']) => label);
+    const named = labels.flatMap((label) => label.split(', ')).filter((name) => name.includes('-'));
+    expect([...new Set(named)].toSorted()).toEqual([...SHIPPED_PLATFORMS].toSorted());
+  });
+
   it('is whole or says what is missing', () => {
     process.stdout.write(`checked files of prebuilds: ${made.join(', ') || 'none was made'}\n`);
     expect([0, SHIPPED_PLATFORMS.length - 1, SHIPPED_PLATFORMS.length]).toContain(made.length);

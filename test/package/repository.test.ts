@@ -86,19 +86,6 @@ describe('the repository', () => {
   });
 });
 
-describe('workflows', () => {
-  const steps = files
-    .filter((path) => path.startsWith('.github/workflows/'))
-    .flatMap((path) => Array.from(textOf(path).matchAll(/uses: *(.*)/g), ([, action]) => action));
-
-  it('pin every action by its hash, and say its version', () => {
-    expect(steps.length).toBeGreaterThan(10);
-    expect(
-      steps.filter((action) => !/^[\w./-]+@[0-9a-f]{40} # v[\d.]+$/.test(action ?? '')),
-    ).toEqual([]);
-  });
-});
-
 describe.each(lockFiles)('%s', (lockFile) => {
   it('has no addresses', () => {
     const packages = Object.entries(lockedPackages(lockFile));

@@ -19,10 +19,28 @@ const FIRST_SAFE_OPEN = new Set([
 
 /** Of several functions of one name, the bundle adds a number to those behind the first. */
 const FIRST_TORCH_OPEN = new Set([
-  ...['kindOf', 'openForeign', 'startOf$1', 'fileReader', 'allPickleLimits', 'makeTable'],
+  ...[
+    'kindOf',
+    'openForeign',
+    'startOf$1',
+    'fileReader',
+    'requireLimits',
+    'allPickleLimits',
+    'makeTable',
+  ],
   ...['readEntry$1', 'requireCrc32', 'readLiteral', 'shortText', 'costOfCopy', 'readProtocol'],
   ...['readPickle', 'allowedGlobal', 'isTensor', 'storageDtype', 'plainValue', 'orderedDict'],
-  ...['textOf', 'isCount', 'plainValueOf', 'isBytesOfTensors', 'keysOf', 'keyText', 'tensorsIn'],
+  ...[
+    'textOf',
+    'isCount',
+    'plainValueOf',
+    'fillMap',
+    'isPlain',
+    'isBytesOfTensors',
+    'keysOf',
+    'keyText',
+    'tensorsIn',
+  ],
   ...['childrenOf', 'isObject', 'chooseRoot', 'outermost', 'stateDictAt', 'valueAt', 'named'],
   ...['checkLayout', 'plainLayout', 'isContiguous', 'tensorData', 'changeOf', 'checkTensors'],
   ...['spendTensors', 'checkTensor', 'integersOf', 'integerOf', 'heldByteLength', 'placesOnce'],

@@ -11,13 +11,12 @@ import { locate, type PathLike } from '../../io/paths.js';
 import type { StorageOptions } from '../../storage/open.js';
 import { kindOf, otherKind } from '../file-kind.js';
 import { ForeignFile } from '../foreign-file.js';
+import { FOREIGN_LIMITS, type ForeignLimits, requireLimits } from '../limits.js';
 import { openForeign, STORAGE_OPTIONS } from '../open-file.js';
 import { allPickleLimits, type PickleLimits } from '../pickle/limits.js';
 import { MemoryBudget } from '../pickle/memory-budget.js';
 import type { PickleValue } from '../pickle/values.js';
-import type { LayoutLimits } from '../tensor-layout.js';
 import { TensorProblems, throwProblems } from '../tensor-problems.js';
-import { ARCHIVE_LIMITS, type ArchiveLimits } from '../zip/limits.js';
 import type { UnknownGlobals } from './builders.js';
 import { TorchCheckpoint } from './checkpoint.js';
 import { readLegacyStream } from './legacy-stream.js';
@@ -28,7 +27,7 @@ import { checkTensors, spendTensors } from './tensors.js';
 import { type ReadOptions, readZipCheckpoint } from './zip-checkpoint.js';
 
 /** What a checkpoint may cost. The defaults are far above what real ones need. */
-export interface TorchLimits extends PickleLimits, ArchiveLimits, LayoutLimits {
+export interface TorchLimits extends PickleLimits, ForeignLimits {
   /** Longest index of a checkpoint in several files, in bytes; 100 MiB by default. */
   readonly maxIndexByteLength?: number | undefined;
 }
@@ -52,8 +51,7 @@ export interface OpenTorchOptions extends TorchLimits, StorageOptions {
 /** Names of the options. */
 export const OPEN_TORCH_OPTIONS: OptionNames<OpenTorchOptions> = {
   ...STORAGE_OPTIONS,
-  ...ARCHIVE_LIMITS,
-  maxTensorByteLength: true,
+  ...FOREIGN_LIMITS,
   maxIndexByteLength: true,
   maxPickleByteLength: true,
   maxOpcodes: true,
@@ -106,6 +104,7 @@ export interface OpenedTensors {
 /** As {@link openTorchCheckpoint}, for those who may leave tensors out. */
 export function openTorchTensors(path: PathLike, options: OpenTorchOptions): OpenedTensors {
   requireOptions(options, OPEN_TORCH_OPTIONS);
+  requireLimits(options);
   const { unknownGlobals = 'refuse', maxIndexByteLength } = options;
   if (unknownGlobals !== 'refuse' && unknownGlobals !== 'placeholder') {
     throw argumentRangeError('unknownGlobals', "'refuse' or 'placeholder'", unknownGlobals);

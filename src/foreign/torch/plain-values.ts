@@ -67,7 +67,15 @@ const COST = {
 /** Lists up to this length are looked through each time they are met. */
 const SHORT_LENGTH = 16;
 
-/** Makes plain data of a value. Tensors and storages are left out of dicts; in lists there is null. */
+/** Asks for the parts of a value as plain data, one by one, and puts them into it. */
+type Filling = Generator<PickleValue, void, PlainValue>;
+
+/**
+ * Makes plain data of a value. Tensors and storages are left out of dicts; in lists there is null.
+ *
+ * @throws ForeignFormatError `SAFETENSORS_FOREIGN_LIMIT` when values nest deeper than `maxDepth`, or take more
+ *   memory than is left
+ */
 export function plainValueOf(
   value: PickleValue,
   maxDepth: number,
@@ -75,33 +83,11 @@ export function plainValueOf(
   context: PickleContext,
 ): PlainValue {
   const made = new Map<PickleValue, PlainValue>();
-  const plain = (part: PickleValue, depth: number): PlainValue => {
-    if (part === null || typeof part !== 'object') return part;
-    if (depth > maxDepth) {
-      const message = `values nest deeper than maxDepth allows, ${maxDepth}`;
-      throw new ForeignFormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
-    }
-    const known = made.get(part);
-    if (known !== undefined) return known;
-    const children = (items: readonly PickleValue[], into: PlainValue[]): PlainValue[] => {
-      memory.spend(COST.array + COST.item * items.length);
-      for (const item of items) into.push(plain(item, depth + 1));
-      return into;
-    };
-    const entries = (map: PickleMap, into: Map<PlainValue, PlainValue>): typeof into => {
-      memory.spend(COST.map);
-      for (const [key, item] of map) {
-        if (isBytesOfTensors(item)) continue;
-        memory.spend(COST.entry);
-        into.set(plain(key, depth + 1), plain(item, depth + 1));
-      }
-      return into;
-    };
-    /** Noted before its parts are made: one of them may be itself. */
-    const note = <Made extends PlainValue>(result: Made): Made => {
-      made.set(part, result);
-      return result;
-    };
+  /** What is being filled, outermost first: on a stack of its own, since values nest as deep as a caller allows. */
+  const open: { readonly value: PlainValue; readonly filling: Filling }[] = [];
+  /** A value; what it holds comes next. */
+  const begin = (part: PickleValue): PlainValue => {
+    if (isPlain(part)) return part;
     if (part instanceof PickleFloat) return part.value;
     if (part instanceof PickleBytes) return part.bytes;
     if (part instanceof PickleGlobal) return part.path;
@@ -109,21 +95,36 @@ export function plainValueOf(
       memory.spend(COST.complex);
       return { real: part.real, imag: part.imag };
     }
-    if (part instanceof PickleMap) return entries(part, note(new Map()));
+    const known = made.get(part);
+    if (known !== undefined) return known;
+    if (open.length > maxDepth) {
+      const message = `values nest deeper than maxDepth allows, ${maxDepth}`;
+      throw new ForeignFormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
+    }
+    /** Noted before its parts are made: one of them may be itself. */
+    const note = <Made extends PlainValue>(result: Made, filling?: Filling): Made => {
+      made.set(part, result);
+      if (filling !== undefined) open.push({ value: result, filling });
+      return result;
+    };
+    if (part instanceof PickleMap) {
+      const map = new Map<PlainValue, PlainValue>();
+      return note(map, fillMap(map, part, memory));
+    }
     if (part instanceof PickleSet) {
-      const items = [...part];
-      memory.spend(COST.map + COST.entry * items.length);
-      return new Set(children(items, []));
+      const set = new Set<PlainValue>();
+      return note(set, fillSet(set, part, memory));
     }
     if (part instanceof PickleList || Array.isArray(part)) {
       const items: readonly PickleValue[] = Array.isArray(part) ? part : part.items;
-      // Lists of millions of numbers are not copied: the pickle's values are used by nobody else.
-      if (!items.every(isPlain)) return children(items, note([]));
-      // Long ones are looked through once.
+      if (!items.every(isPlain)) {
+        const array: PlainValue[] = [];
+        return note(array, fillArray(array, items, memory));
+      }
+      // Lists of millions of numbers are not copied; long ones are looked through once.
       return items.length > SHORT_LENGTH ? note(items) : items;
     }
     if (!(part instanceof Placeholder)) return null;
-    memory.spend(COST.unknown);
     const object = {
       global: part.global.path,
       args: [] as PlainValue[],
@@ -131,16 +132,63 @@ export function plainValueOf(
       items: [] as PlainValue[],
       entries: new Map<PlainValue, PlainValue>(),
     };
-    note(object);
-    children(part.args, object.args);
-    object.state = plain(part.state, depth + 1);
-    if (part.isFilled) {
-      children(part.items.items, object.items);
-      entries(part.entries, object.entries);
-    }
-    return object;
+    return note(object, fillUnknown(object, part, memory));
   };
-  return plain(value, 0);
+  const whole = begin(value);
+  let last = whole;
+  for (let top = open.at(-1); top !== undefined; top = open.at(-1)) {
+    const next = top.filling.next(last);
+    if (next.done === true) open.pop();
+    last = next.done === true ? top.value : begin(next.value);
+  }
+  return whole;
+}
+
+function* fillArray(
+  array: PlainValue[],
+  items: readonly PickleValue[],
+  memory: MemoryBudget,
+): Filling {
+  memory.spend(COST.array + COST.item * items.length);
+  for (const item of items) array.push(isPlain(item) ? item : yield item);
+}
+
+function* fillMap(
+  map: Map<PlainValue, PlainValue>,
+  entries: PickleMap,
+  memory: MemoryBudget,
+): Filling {
+  memory.spend(COST.map);
+  for (const [key, item] of entries) {
+    if (isBytesOfTensors(item)) continue;
+    memory.spend(COST.entry);
+    map.set(isPlain(key) ? key : yield key, isPlain(item) ? item : yield item);
+  }
+}
+
+function* fillSet(set: Set<PlainValue>, items: PickleSet, memory: MemoryBudget): Filling {
+  memory.spend(COST.map);
+  for (const item of items) {
+    memory.spend(COST.entry);
+    set.add(isPlain(item) ? item : yield item);
+  }
+}
+
+/** An {@link UnknownObject} that is being made. */
+interface UnknownParts {
+  readonly args: PlainValue[];
+  state: PlainValue;
+  readonly items: PlainValue[];
+  readonly entries: Map<PlainValue, PlainValue>;
+}
+
+function* fillUnknown(object: UnknownParts, part: Placeholder, memory: MemoryBudget): Filling {
+  memory.spend(COST.unknown);
+  yield* fillArray(object.args, part.args, memory);
+  object.state = yield part.state;
+  if (!part.isFilled) return;
+  yield* fillArray(object.items, part.items.items, memory);
+  yield* fillMap(object.entries, part.entries, memory);
 }
 
 function isPlain(value: PickleValue): value is null | boolean | number | bigint | string {

@@ -144,6 +144,12 @@ describe('a file', () => {
   });
 });
 
+test('an archive of no arrays is refused as what it is', () => {
+  const path = written(Buffer.from(`PK\x05\x06${'\0'.repeat(18)}`, 'latin1'), 'empty.npz');
+  expect(codeOf(() => openNumpy(path))).toBe('SAFETENSORS_FOREIGN_FORMAT');
+  expect(() => openNumpy(path)).toThrow('an empty zip archive');
+});
+
 describe('options', () => {
   const path = (): string => written(npy(headerOf('<f4', '(6,)'), Buffer.alloc(24)));
 

@@ -16,6 +16,13 @@ import { refusal } from './refusal.js';
 const folder = mkdtempSync(join(tmpdir(), 'safetensors-torch-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
+/** Far beyond what the stack of JavaScript takes. */
+const DEPTH = 20_000;
+
+function isFilled(value: unknown): value is Map<unknown, unknown> | readonly unknown[] {
+  return Array.isArray(value) ? value.length > 0 : value instanceof Map;
+}
+
 describe('the root of a checkpoint', () => {
   const lightning = fixturePath('zip-lightning.ckpt');
 
@@ -185,6 +192,22 @@ describe('values()', () => {
     expect(self.get('self')).toBe(self);
   });
 
+  it.each([
+    ['lists', ']'.repeat(DEPTH) + 'a'.repeat(DEPTH - 1)],
+    ['dicts', `${`}${unicode('k')}`.repeat(DEPTH)}N${'s'.repeat(DEPTH)}`],
+    ['tuples', `)${'\x85'.repeat(DEPTH - 1)}`],
+  ])('gives %s that nest as deep as a caller allows', (_, nested) => {
+    const object = dict([unicode('w'), tensor('0', [2])], [unicode('deep'), nested]);
+    const path = legacyFile(object, { 0: 2 });
+    expect(refusal(path).message).toContain('maxDepth');
+    const limits = { maxDepth: DEPTH + 1, maxPickleMemoryByteLength: 2 ** 32 };
+    using checkpoint = openTorchCheckpoint(path, limits);
+    let depth = 0;
+    let value = (checkpoint.values() as Map<unknown, unknown>).get('deep');
+    for (; isFilled(value); depth++) value = value instanceof Map ? value.get('k') : value[0];
+    expect(depth).toBe(nested.startsWith('}') ? DEPTH : DEPTH - 1);
+  });
+
   it('keeps unknown objects as data where that is asked for, and runs nothing', () => {
     const path = fixturePath('zip-namespace.pt');
     expect(refusal(path).message).toContain('"argparse.Namespace"');
@@ -288,12 +311,19 @@ describe('openTorchCheckpoint', () => {
     expect(scanPickle(one, { checksums: true }).verdict).toBe('suspicious');
   });
 
+  it('opens an empty state dict', () => {
+    using checkpoint = openTorchCheckpoint(legacyFile('}', {}));
+    expect([checkpoint.size, checkpoint.keys(), [...checkpoint]]).toEqual([0, [], []]);
+  });
+
   it('refuses unknown options and values', () => {
     const path = fixturePath('zip-state-dict.pt');
     const wrong = (options: object) => () => openTorchCheckpoint(path, options);
     expect(wrong({ unknown: 1 })).toThrow(TypeError);
     expect(wrong({ unknownGlobals: 'allow' })).toThrow(RangeError);
     expect(wrong({ maxDepth: 0 })).toThrow(RangeError);
+    expect(wrong({ maxEntries: 0 })).toThrow(RangeError);
+    expect(wrong({ maxTensorByteLength: '7' })).toThrow(TypeError);
     expect(refusal(path, { maxPickleByteLength: 10 }).message).toContain('maxPickleByteLength');
     expect(refusal(path, { maxEntries: 2 }).message).toContain('maxEntries');
     expect(refusal(path, { maxTensorByteLength: 7 }).message).toContain('maxTensorByteLength');

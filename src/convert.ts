@@ -5,6 +5,7 @@
  */
 
 export type { WriteCheckpointOptions, WrittenCheckpoint } from './checkpoint/write/execute-plan.js';
+export type { CopiedFiles, OtherFilesOptions } from './checkpoint/write/other-files.js';
 export type { CheckpointLayoutOptions } from './checkpoint/write/plan.js';
 export { type ConversionOptions, type ConvertedCheckpoint, convert } from './convert/convert.js';
 export type { SourceTensorInfo } from './convert/source.js';

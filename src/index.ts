@@ -14,6 +14,7 @@ export {
   openCheckpointAsync,
 } from './checkpoint/open.js';
 export type { WriteCheckpointOptions, WrittenCheckpoint } from './checkpoint/write/execute-plan.js';
+export type { CopiedFiles, OtherFilesOptions } from './checkpoint/write/other-files.js';
 export type { CheckpointLayoutOptions } from './checkpoint/write/plan.js';
 export {
   type ReshardedCheckpoint,

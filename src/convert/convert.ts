@@ -1,6 +1,6 @@
 /** `convert`: checkpoints of torch, arrays of NumPy and safetensors to safetensors. */
 
-import { basename } from 'node:path';
+import { basename, dirname } from 'node:path';
 import {
   WRITE_OPTIONS,
   type WriteCheckpointOptions,
@@ -8,6 +8,13 @@ import {
   writeCheckpoint,
 } from '../checkpoint/write/execute-plan.js';
 import { inLockedFolder } from '../checkpoint/write/locked-folder.js';
+import {
+  type CopiedFiles,
+  findOtherFiles,
+  NO_OTHER_FILES,
+  type OtherFiles,
+  type OtherFilesOptions,
+} from '../checkpoint/write/other-files.js';
 import {
   type AnyEntry,
   type CheckpointLayoutOptions,
@@ -50,6 +57,7 @@ export interface ConversionOptions
     Omit<OpenNumpyOptions, keyof StorageOptions>,
     SelectionOptions<SourceTensorInfo>,
     CheckpointLayoutOptions,
+    OtherFilesOptions,
     WriteCheckpointOptions {
   /**
    * Strings by key: as in `saveCheckpoint`. They win over what a safetensors source has.
@@ -79,13 +87,14 @@ const CONVERT_OPTIONS: OptionNames<ConversionOptions> = {
   ...SELECTION_OPTIONS,
   ...LAYOUT_OPTIONS,
   ...WRITE_OPTIONS,
+  copyOtherFiles: true,
   metadata: true,
   shared: true,
   verify: true,
 };
 
 /** Result of {@link convert}. */
-export interface ConvertedCheckpoint extends WrittenCheckpoint, CastReport {
+export interface ConvertedCheckpoint extends WrittenCheckpoint, CastReport, CopiedFiles {
   /** For every name that was not written, the name of the tensor that was. */
   readonly dropped: ReadonlyMap<string, string>;
   /** Dropped names that are not in the metadata, because the key has another meaning there. */
@@ -112,7 +121,7 @@ export interface ConvertedCheckpoint extends WrittenCheckpoint, CastReport {
  * A tensor that safetensors cannot hold is offered to `names` and `select` with the dtype null; it is no
  * problem when it is left out. Everything that is wrong with names, dtypes and shapes is found before the first
  * byte is written, and the new files take their places as with `saveFile` and `saveCheckpoint`: whole, or not
- * at all.
+ * at all. With `copyOtherFiles` a folder also gets what stands beside the source, as with `reshard`.
  *
  * @throws ForeignFormatError as `openTorchCheckpoint` and `openNumpy`; `SAFETENSORS_CHECKSUM_MISMATCH` when
  *   the source has other bytes than its checksums say
@@ -135,8 +144,9 @@ export async function convert(
   requireOptions(options, CONVERT_OPTIONS);
   const selection = readSelection(options);
   requireTransferOptions(options);
-  const { verify = true } = options;
+  const { verify = true, copyOtherFiles = false } = options;
   requireBoolean('verify', verify);
+  requireBoolean('copyOtherFiles', copyOtherFiles);
   const targetPath = pathText('target', target);
   const given = metadataOf(options);
   const { signal } = options;
@@ -146,7 +156,7 @@ export async function convert(
     const conversion = planConversion(opened, bytes, selection, options, given);
     const { write, unrecorded } = targetPath.endsWith(SHARD_EXTENSION)
       ? planFile(targetPath, conversion, options, verify)
-      : planFolder(target, conversion, options, verify);
+      : planFolder(target, conversion, options, verify, copyOtherFiles ? opened.path : undefined);
     await bytes.verifyOthers(conversion.sources, signal);
     const written = await write();
     const { dropped, overlaps, cast, overflowed } = conversion;
@@ -174,8 +184,14 @@ interface Conversion {
 interface PlannedFiles {
   /** Names that could not be recorded. */
   readonly unrecorded: readonly string[];
-  write(): Promise<WrittenCheckpoint>;
+  write(): Promise<WrittenCheckpoint & CopiedFiles>;
 }
+
+/** Options that have a meaning only where the target is a folder. */
+const FOLDER_OPTIONS = [
+  ...(Object.keys(LAYOUT_OPTIONS) as (keyof CheckpointLayoutOptions)[]),
+  'copyOtherFiles',
+] as const;
 
 /** Finds all that is wrong with the selection before anything is written. */
 function planConversion(
@@ -232,10 +248,11 @@ function planFile(
   options: ConversionOptions,
   verify: boolean,
 ): PlannedFiles {
-  for (const name of Object.keys(LAYOUT_OPTIONS)) {
-    if (options[name as keyof CheckpointLayoutOptions] === undefined) continue;
+  for (const name of FOLDER_OPTIONS) {
+    const value = options[name];
+    if (value === undefined || value === false) continue;
     const expected = `left out where the target is a ${SHARD_EXTENSION} file, which is one file`;
-    throw argumentRangeError(name, expected, options[name as keyof CheckpointLayoutOptions]);
+    throw argumentRangeError(name, expected, value);
   }
   const { durable = true } = options;
   requireBoolean('durable', durable);
@@ -244,18 +261,21 @@ function planFile(
   const split = { isSharded: false, metadata: { total_size: totalSize } };
   const { file, unrecorded } = conversion.metadataOf(split);
   const layout = layOut(entries, { metadata: file });
-  const write = async (): Promise<WrittenCheckpoint> => {
+  const write = async (): Promise<WrittenCheckpoint & CopiedFiles> => {
     await replaceFile(path, layout, { ...options, durable, verify });
-    return { path, files: [basename(path)], index: null, totalSize, deleted: [], undeleted: [] };
+    const written = { path, files: [basename(path)], index: null, totalSize };
+    return { ...written, deleted: [], undeleted: [], copied: [], skipped: [] };
   };
   return { unrecorded, write };
 }
 
+/** With the path of the source, of its index or only file, the other files of its folder are copied. */
 function planFolder(
   folder: string | URL,
   conversion: Conversion,
   options: ConversionOptions,
   verify: boolean,
+  source: string | undefined,
 ): PlannedFiles {
   let unrecorded: readonly string[] = [];
   const plan = planCheckpoint(tableOf(conversion.entries), options, (split) => {
@@ -263,9 +283,25 @@ function planFolder(
     unrecorded = metadata.unrecorded;
     return metadata;
   });
-  const write = (): Promise<WrittenCheckpoint> =>
-    inLockedFolder(folder, options, (locked) => writeCheckpoint(locked, plan, options, { verify }));
+  const write = (): Promise<WrittenCheckpoint & CopiedFiles> =>
+    inLockedFolder(folder, options, async (locked) => {
+      const others = source === undefined ? NO_OTHER_FILES : filesBeside(source, locked);
+      const extras = { verify, otherFiles: others.files };
+      const written = await writeCheckpoint(locked, plan, options, extras);
+      const copied = others.files.map(({ name }) => name);
+      return { ...written, copied, skipped: others.skipped };
+    });
   return { unrecorded, write };
+}
+
+/** `.npy` is no extension of weights: the source may be among what its folder has besides. */
+function filesBeside(source: string, target: string): OtherFiles {
+  const { files, skipped } = findOtherFiles(dirname(source), target);
+  const own = basename(source);
+  return {
+    files: files.filter(({ name }) => name !== own),
+    skipped: skipped.filter((name) => name !== own),
+  };
 }
 
 /** Checked here, because an index accepts more than headers do. */

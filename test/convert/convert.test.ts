@@ -8,6 +8,7 @@ import { type ExpectedTensor, fixturePath, fixtures } from '../foreign/torch/fix
 import { temporaryPath } from '../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../support/python.js';
 import { equalTensors } from '../support/saved-tensors.js';
+import { textOf } from '../support/source-tree.js';
 
 const fast = { durable: false };
 const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
@@ -205,6 +206,20 @@ describe('convert', () => {
     await expect(convert(source, target, { overwrite: true })).rejects.toThrow('no option');
     await expect(convert(source, target, { names: ['l1.wieght'] })).rejects.toThrow('l1.weight');
     expect(existsSync(target)).toBe(false);
+  });
+
+  it('has options of which the page has a table', async () => {
+    const options = { zzz: true } as never;
+    const error: unknown = await convert('a.pt', 'a.safetensors', options).catch((e) => e);
+    const [, known = ''] = /the options are (.*)$/.exec(String(error)) ?? [];
+    const [, section = ''] = textOf('docs/convert.md').split('### All options\n');
+    const rows = section.split('\n#', 1)[0]?.match(/^\| `.*/gm) ?? [];
+    const listed = rows.flatMap((row) => {
+      const [, names = ''] = row.split('|', 2);
+      return Array.from(names.matchAll(/`(\w+)`/g), ([, name]) => name);
+    });
+    expect(listed.length).toBeGreaterThan(20);
+    expect(listed.sort()).toEqual(known.split(', ').sort());
   });
 
   it('leaves the old file whole when it is aborted', async () => {

@@ -18,7 +18,8 @@
  * its own before the example runs, and is the Hub, where the repository `org/name` has what `my-model` has.
  * `embed.weight` is BF16 of shape [8, 4] and counts 0, 0.25, 0.5 …; `norm.weight` is F32 of shape [4] and all
  * zeros. `model.ckpt` is a checkpoint of torch, whose state dict has `w`, F32 of shape [2, 3], and `b`, F32 of
- * shape [2]; `stranger.pt` is one that would run a command, and `torch-model` has one in two shards;
+ * shape [2]; `stranger.pt` is one that would run a command, and `torch-model` has one in two shards
+ * with a config;
  * `arrays.npz` has arrays of NumPy.
  */
 import { execFile } from 'node:child_process';
@@ -175,6 +176,7 @@ export function writeModels(folder: string): void {
     join(folder, 'torch-model/pytorch_model.bin.index.json'),
     JSON.stringify({ weight_map: { 'l1.weight': first, w: second } }),
   );
+  writeFileSync(join(folder, 'torch-model/config.json'), '{}');
 }
 
 /** The options of a careful reader's project. */

@@ -28,6 +28,23 @@ export function isOtherName(name: string): boolean {
   return !name.startsWith('.') && !hasWeightsExtension(name.replace(INDEX_END, ''));
 }
 
+/** Whether files beside the weights are copied, too. */
+export interface OtherFilesOptions {
+  /**
+   * Also copies the files beside the weights: `config.json`, tokenizer, chat template, README, license,
+   * code and all others of up to 256 MiB. Left out by default.
+   */
+  readonly copyOtherFiles?: boolean | undefined;
+}
+
+/** Which files beside the weights were copied. */
+export interface CopiedFiles {
+  /** Names of the files beside the weights that were copied. */
+  readonly copied: readonly string[];
+  /** Names of folders, special files and files above 256 MiB in the source, which were not copied. */
+  readonly skipped: readonly string[];
+}
+
 /** A file to be copied under its name. */
 export interface OtherFile {
   readonly name: string;
@@ -42,6 +59,9 @@ export interface OtherFiles {
   /** Names of what cannot be carried along: folders, special files and large files. */
   readonly skipped: readonly string[];
 }
+
+/** When none are to be copied. */
+export const NO_OTHER_FILES: OtherFiles = { files: [], skipped: [] };
 
 /**
  * The files directly in the folder `source` that hold no weights and whose names do not begin with a

@@ -20,7 +20,12 @@ import {
   writeCheckpoint,
 } from './execute-plan.js';
 import { inLockedFolder } from './locked-folder.js';
-import { findOtherFiles, type OtherFiles } from './other-files.js';
+import {
+  type CopiedFiles,
+  findOtherFiles,
+  NO_OTHER_FILES,
+  type OtherFilesOptions,
+} from './other-files.js';
 import { type CheckpointLayoutOptions, LAYOUT_OPTIONS, planCheckpoint } from './plan.js';
 import { type SelectedTensors, selectTensors } from './reshard-selection.js';
 import { SourceTensors } from './reshard-source.js';
@@ -29,13 +34,8 @@ import { SourceTensors } from './reshard-source.js';
 export interface ReshardOptions
   extends CheckpointLayoutOptions,
     WriteCheckpointOptions,
-    SelectionOptions {
-  /**
-   * Also copies the files beside the weights: `config.json`, tokenizer, chat template, README, license,
-   * code and all others of up to 256 MiB. Left out by default.
-   */
-  readonly copyOtherFiles?: boolean | undefined;
-}
+    SelectionOptions,
+    OtherFilesOptions {}
 
 const RESHARD_OPTIONS: OptionNames<ReshardOptions> = {
   ...LAYOUT_OPTIONS,
@@ -49,16 +49,10 @@ function allOf(table: SourceTensors): SelectedTensors {
   return { table, metadataOf: (metadata) => metadata, report: { cast: [], overflowed: new Map() } };
 }
 
-const NO_OTHER_FILES: OtherFiles = { files: [], skipped: [] };
-
 /** Result of {@link reshard}. */
-export interface ReshardedCheckpoint extends WrittenCheckpoint, CastReport {
+export interface ReshardedCheckpoint extends WrittenCheckpoint, CastReport, CopiedFiles {
   /** Keys of metadata for which files of the source have different values that were not all kept. */
   readonly conflicts: readonly string[];
-  /** Names of the files beside the weights that were copied. */
-  readonly copied: readonly string[];
-  /** Names of folders, special files and files above 256 MiB in the source, which were not copied. */
-  readonly skipped: readonly string[];
 }
 
 /**

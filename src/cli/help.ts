@@ -4,19 +4,24 @@ import { COMMON_OPTIONS } from './arguments.js';
 import { COMMANDS } from './command-table.js';
 import type { Command, CommandOptions } from './commands/command.js';
 import type { Style } from './output/style.js';
-import { factLines } from './output/table.js';
+import { factLines, GAP } from './output/table.js';
 
 /** What the commands call what they read. */
 const SOURCES =
   'SOURCE is a file, a folder, an index, a URL, hf://org/name, or the id of a repository in the cache of ' +
   'the Hugging Face Hub on this machine.';
 
+/** The name of the program, as it is called. */
+export const PROGRAM = 'safetensors-mmap';
+
+const USAGE = 'Usage:';
+
 const NARROWEST = 40;
 const WIDEST = 100;
 
-/** Lines of a paragraph. */
-function wrapped(text: string, width: number | null): string[] {
-  const limit = Math.min(Math.max(width ?? WIDEST, NARROWEST), WIDEST);
+/** Lines of a paragraph that begins in some column, the first one without it. */
+function wrapped(text: string, width: number | null, column = 0): string[] {
+  const limit = Math.min(Math.max(width ?? WIDEST, NARROWEST), WIDEST) - column;
   const lines: string[] = [];
   for (const word of text.split(' ')) {
     const last = lines.at(-1);
@@ -27,12 +32,24 @@ function wrapped(text: string, width: number | null): string[] {
   return lines;
 }
 
-function optionLines(options: CommandOptions, style: Style): string[] {
-  const facts = Object.entries(options).map(([name, { short, value, help }]) => {
-    const names = `${short === undefined ? '' : `-${short}, `}--${name}`;
-    return [`  ${names}${value === undefined ? '' : ` ${value}`}`, help] as const;
+function optionLines(options: CommandOptions, style: Style, width: number | null): string[] {
+  const names = Object.entries(options).map(([name, { short, value }]) => {
+    const start = `  ${short === undefined ? '' : `-${short}, `}--${name}`;
+    return value === undefined ? start : `${start} ${value}`;
   });
+  const column = Math.max(0, ...names.map((name) => name.length)) + GAP.length;
+  const facts = Object.values(options).flatMap(({ help }, i) =>
+    wrapped(help, width, column).map(
+      (line, at) => [at === 0 ? (names[i] ?? '') : '', line] as const,
+    ),
+  );
   return facts.length === 0 ? [] : factLines(facts, style.bold);
+}
+
+/** `Usage: safetensors-mmap inspect SOURCE …` */
+function usageLines(usage: string, style: Style, width: number | null): string[] {
+  const [first = '', ...more] = wrapped(`${USAGE} ${PROGRAM} ${usage}`, width);
+  return [style.bold(USAGE) + first.slice(USAGE.length), ...more];
 }
 
 /** The program and its commands. */
@@ -41,7 +58,7 @@ export function programHelp(style: Style, width: number | null): string[] {
     ([name, { summary }]) => [`  ${name}`, summary] as const,
   );
   return [
-    `${style.bold('Usage:')} safetensors-mmap COMMAND [ARGUMENTS]`,
+    ...usageLines('COMMAND [ARGUMENTS]', style, width),
     '',
     ...factLines(commands, style.bold),
     '',
@@ -60,14 +77,14 @@ export function commandHelp(
   style: Style,
   width: number | null,
 ): string[] {
-  const own = optionLines(options, style);
+  const own = optionLines(options, style, width);
   return [
-    `${style.bold('Usage:')} safetensors-mmap ${usage}`,
+    ...usageLines(usage, style, width),
     '',
     ...wrapped(description, width),
     '',
     ...own,
     ...(own.length === 0 ? [] : ['']),
-    ...optionLines(COMMON_OPTIONS, style),
+    ...optionLines(COMMON_OPTIONS, style, width),
   ];
 }

@@ -4,11 +4,13 @@ import { VERSION } from '../addon/version.js';
 import { COMMON_OPTIONS, nearHint, parseArguments } from './arguments.js';
 import { COMMANDS } from './command-table.js';
 import { type CommandContext, UsageError } from './commands/command.js';
-import { commandHelp, programHelp } from './help.js';
+import { commandHelp, PROGRAM, programHelp } from './help.js';
+import type { Output } from './output/output.js';
 import { styleOf } from './output/style.js';
 import { visible } from './output/visible.js';
 
-const PROGRAM = 'safetensors-mmap';
+/** The system's errors name paths, which an index may make as long as it likes. */
+const SHOWN_LENGTH = 4000;
 
 const DONE = 0;
 /** The answer is no, or the file is bad. */
@@ -31,7 +33,8 @@ const ARGUMENT_CODES: readonly unknown[] = [
  *
  * @returns the exit code; of a call that the signal ended 1
  */
-export async function run(args: readonly string[], context: CommandContext): Promise<number> {
+export async function run(args: readonly string[], given: CommandContext): Promise<number> {
+  const context = args.includes('--no-color') ? withoutColors(given) : given;
   try {
     return await dispatch(args, context);
   } catch (error) {
@@ -58,13 +61,12 @@ async function dispatch(
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (command === undefined) throw unknownCommand(name);
   const { positionals, options } = parseArguments(args, command);
-  const shown = options['no-color'] === true ? withoutColors(context) : context;
   if (options['help'] === true) {
-    const { hasColors, columns } = shown.stdout;
+    const { hasColors, columns } = stdout;
     stdout.write(`${commandHelp(command, styleOf(hasColors), columns).join('\n')}\n`);
     return DONE;
   }
-  return (await command.run(shown, positionals, options)) === 'done' ? DONE : FAILED;
+  return (await command.run(context, positionals, options)) === 'done' ? DONE : FAILED;
 }
 
 function unknownCommand(name: string): UsageError {
@@ -75,11 +77,12 @@ function unknownCommand(name: string): UsageError {
   return new UsageError(`${what}: ${JSON.stringify(name)}${hint}`);
 }
 
-function withoutColors(context: CommandContext): CommandContext {
-  const { stdout } = context;
-  const { isTerminal, columns } = stdout;
-  const write = (text: string): void => stdout.write(text);
-  return { ...context, stdout: { write, isTerminal, columns, hasColors: false } };
+function withoutColors({ stdout, stderr, signal }: CommandContext): CommandContext {
+  const plain = (output: Output): Output => {
+    const { isTerminal, columns } = output;
+    return { write: (text) => output.write(text), isTerminal, columns, hasColors: false };
+  };
+  return { stdout: plain(stdout), stderr: plain(stderr), signal };
 }
 
 /** Says in one line what went wrong. */
@@ -90,7 +93,9 @@ function report(error: unknown, args: readonly string[], { stderr }: CommandCont
   // Node's own messages begin with their code.
   const hasCode = typeof code === 'string' && !text.startsWith(code);
   const style = styleOf(stderr.hasColors);
-  stderr.write(`${style.error(`${PROGRAM}:`)} ${visible(hasCode ? `${code}: ${text}` : text)}\n`);
+  stderr.write(
+    `${style.error(`${PROGRAM}:`)} ${visible(hasCode ? `${code}: ${text}` : text, SHOWN_LENGTH)}\n`,
+  );
   if (args.includes('--verbose') && !isUsage) {
     const lines = String(stack).split('\n').slice(1);
     stderr.write(lines.map((line) => `${visible(line)}\n`).join(''));

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { FileServer } from '../download/file-server.js';
 import { filesOf, TWO_SHARDS, writeCheckpoint } from '../support/make-checkpoint.js';
-import { fileBytes, temporaryPath } from '../support/make-file.js';
+import { fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
 import { call, printed } from './call.js';
 import { LAYERED } from './models.js';
 
@@ -68,9 +68,29 @@ describe('of a server', () => {
     });
     expect(readFileSync(target)).toEqual(Buffer.from(bytes));
     const chosen = temporaryPath('chosen.safetensors');
-    await printed(['download', url, chosen, '--filter', 'model.layers.0.*', '--dtype', 'F16']);
+    const choice = [
+      'download',
+      url,
+      chosen,
+      '--filter',
+      'model.layers.0.*',
+      '--dtype',
+      'F16',
+      '--json',
+    ];
+    // 64 + 128 + 8 elements of two bytes.
+    expect(JSON.parse(await printed([...choice, '--dry-run']))).toMatchObject({
+      ...{ dryRun: true, byteLength: 400, files: [{ name: 'chosen.safetensors' }] },
+    });
+    await printed(choice);
     const { tensors } = JSON.parse(await printed(['inspect', chosen, '--json']));
     expect(tensors.map(({ dtype }: { dtype: string }) => dtype)).toEqual(['F16', 'F16', 'F16']);
+  });
+
+  it('download is for what is somewhere else', async () => {
+    const { code, stderr } = await call(['download', writeTemporary(LAYERED), 'x']);
+    expect(code).toBe(2);
+    expect(stderr).toContain('expected a URL, or hf://org/name');
   });
 
   it('what is missing is an error with its code', async () => {

@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { COMMANDS } from '../../src/cli/command-table.js';
+import { writeCheckpoint } from '../support/make-checkpoint.js';
 import { temporaryPath, writeTemporary } from '../support/make-file.js';
 import { root, textOf } from '../support/source-tree.js';
 import { call, printed } from './call.js';
@@ -25,6 +26,7 @@ describe('help', () => {
     for (const option of ['--json', '--verbose', '--no-color', '-h, --help']) {
       expect(text).toContain(option);
     }
+    expect(text.split('\n').filter(({ length }) => length > 80)).toEqual([]);
   });
 
   it('is an error when no command is given', async () => {
@@ -72,6 +74,20 @@ describe('errors', () => {
     const missing = await call(['inspect', `${root}missing/model.safetensors`]);
     expect(missing.code).toBe(1);
     expect(missing.stderr).toMatch(/^safetensors-mmap: ENOENT: no such file/);
+  });
+
+  it('have no colours with --no-color, and are not longer than anybody reads', async () => {
+    const terminal = { columns: 80, hasColors: true };
+    expect((await call(['inspect', 'a/b/c'], terminal)).stderr).toContain('\x1b[31m');
+    expect((await call(['inspect', 'a/b/c', '--no-color'], terminal)).stderr).not.toContain('\x1b');
+    const folder = writeCheckpoint({
+      shards: {},
+      weightMap: { w: `${'n'.repeat(2 ** 20)}.safetensors` },
+    });
+    const { code, stderr } = await call(['inspect', folder]);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^safetensors-mmap: ENAMETOOLONG: .*characters\)\n$/);
+    expect(stderr.length).toBeLessThan(5000);
   });
 
   it('have a stack with --verbose', async () => {

@@ -2,7 +2,15 @@
 
 import { type Command, UsageError } from './command.js';
 import { requireHere } from './split.js';
-import { DRY_RUN, plan, SELECTION, SHARD_SIZE, selectionOf, write } from './written.js';
+import {
+  DEFAULT_SHARD_SIZE,
+  DRY_RUN,
+  plan,
+  SELECTION,
+  SHARD_SIZE,
+  selectionOf,
+  write,
+} from './written.js';
 
 export const convert: Command = {
   summary: 'torch, NumPy or safetensors to safetensors',
@@ -34,7 +42,7 @@ export const convert: Command = {
       throw new UsageError('--unknown-globals takes placeholder');
     }
     if (options['dry-run'] === true) {
-      const maxShardSize = typeof size === 'string' ? size : '5GB';
+      const maxShardSize = typeof size === 'string' ? size : DEFAULT_SHARD_SIZE;
       await plan(context, options, { source, target, maxShardSize });
       return 'done';
     }

@@ -4,8 +4,16 @@ import { bytesText, plural } from '../output/numbers.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { visible } from '../output/visible.js';
-import { type Command, printResult } from './command.js';
-import { DRY_RUN, SELECTION, SHARD_SIZE, selectionOf } from './written.js';
+import { isRemote } from '../sources/open-source.js';
+import { type Command, type OptionValues, printResult, UsageError } from './command.js';
+import {
+  DEFAULT_SHARD_SIZE,
+  DRY_RUN,
+  planned,
+  SELECTION,
+  SHARD_SIZE,
+  selectionOf,
+} from './written.js';
 
 const SHOWN_LENGTH = 200;
 
@@ -27,7 +35,7 @@ function linesOf(result: DownloadResult, style: Style): readonly string[] {
   const { path, dryRun, commit, files, byteLength } = result;
   const { receivedByteLength, presentByteLength } = result;
   const amounts = dryRun
-    ? 'nothing is fetched, since --dry-run is given'
+    ? 'nothing fetched (--dry-run)'
     : `${bytesText(receivedByteLength)} received, ${bytesText(presentByteLength)} were there`;
   return [
     `${style.bold(visible(path, SHOWN_LENGTH))}: ${plural(files.length, 'file')}, ${bytesText(byteLength)}; ${amounts}`,
@@ -36,6 +44,28 @@ function linesOf(result: DownloadResult, style: Style): readonly string[] {
       return `  ${visible(name, SHOWN_LENGTH)}${length === null ? '' : `  ${bytesText(length)}`}`;
     }),
   ];
+}
+
+/** The files with tensors that would be there, and their bytes: of chosen tensors these, else the whole files. */
+async function planDownload(
+  source: string,
+  target: string,
+  options: OptionValues,
+  signal: AbortSignal,
+): Promise<{ names: readonly string[]; byteLength: number }> {
+  const { filter, dtype, 'max-shard-size': size } = options;
+  if (filter !== undefined || dtype !== undefined) {
+    const maxShardSize = typeof size === 'string' ? size : DEFAULT_SHARD_SIZE;
+    const { files, byteLength } = await planned(options, { source, target, maxShardSize }, signal);
+    return { names: files, byteLength };
+  }
+  const { openRemote } = await import('../../remote.js');
+  const checkpoint = await openRemote(source, { signal });
+  try {
+    return { names: checkpoint.shards, byteLength: await checkpoint.byteLength };
+  } finally {
+    checkpoint.close();
+  }
 }
 
 export const download: Command = {
@@ -48,28 +78,24 @@ export const download: Command = {
   options: { ...SELECTION, ...SHARD_SIZE, ...DRY_RUN },
   positionals: [2, 2],
   async run(context, [source = '', target = ''], options) {
+    if (!isRemote(source)) throw new UsageError('expected a URL, or hf://org/name');
     const { signal, stderr } = context;
+    const { 'max-shard-size': maxShardSize } = options;
     const remote = await import('../../remote.js');
     if (options['dry-run'] === true) {
-      const checkpoint = await remote.openRemote(source, { signal });
-      try {
-        const byteLength = await checkpoint.byteLength;
-        const files = checkpoint.shards.map((name) => ({ name, byteLength: null }));
-        printResult<DownloadResult>(
-          context,
-          options,
-          {
-            ...{ source, path: target, dryRun: true, commit: null, files, byteLength },
-            ...{ receivedByteLength: 0, presentByteLength: 0 },
-          },
-          linesOf,
-        );
-      } finally {
-        checkpoint.close();
-      }
+      const { names, byteLength } = await planDownload(source, target, options, signal);
+      const files = names.map((name) => ({ name, byteLength: null }));
+      printResult<DownloadResult>(
+        context,
+        options,
+        {
+          ...{ source, path: target, dryRun: true, commit: null, files, byteLength },
+          ...{ receivedByteLength: 0, presentByteLength: 0 },
+        },
+        linesOf,
+      );
       return 'done';
     }
-    const { 'max-shard-size': maxShardSize } = options;
     const progress = progressOn(stderr, 'downloading');
     const { onProgress } = progress;
     const { path, commit, files, byteLength, receivedByteLength, presentByteLength } = await remote

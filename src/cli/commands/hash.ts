@@ -126,6 +126,7 @@ function fileLines(file: HashedFile, style: Style): string[] {
       style.dim,
     ),
     ...claims.map((claim) => claimText(claim, style)),
+    // As sha256sum prints them. Names are not cut: what is left beside the digits would not tell them apart.
     ...Object.entries(tensors).map(([name, hash]) => `${hash}  ${visible(name, SHOWN_LENGTH)}`),
   ];
 }

@@ -8,7 +8,13 @@ import { factLines } from '../output/table.js';
 import { visible } from '../output/visible.js';
 import { cutEnd } from '../output/width.js';
 import { isRemote, localPath } from '../sources/open-source.js';
-import { type CommandContext, type OptionValues, printResult, UsageError } from './command.js';
+import {
+  type CommandContext,
+  type OptionValues,
+  type Outcome,
+  printResult,
+  UsageError,
+} from './command.js';
 
 const SHOWN_KEY_LENGTH = 200;
 const SHOWN_VALUE_LENGTH = 500;
@@ -22,6 +28,8 @@ interface EditResult {
   readonly set: Readonly<Record<string, string>>;
   /** The old values of keys that are gone. */
   readonly removed: Readonly<Record<string, string>>;
+  /** Keys that were to be removed and are not there. */
+  readonly missing: readonly string[];
 }
 
 /** The path of a file that can be changed. Throws a UsageError for what is not on this machine. */
@@ -40,20 +48,27 @@ export function metadataOf(path: string): ReadonlyMap<string, string> {
   }
 }
 
-/** Makes the changes, unless `--dry-run` is given, and prints what they are. */
+/**
+ * Makes the changes, unless `--dry-run` is given, and prints what they are.
+ *
+ * @returns whether all keys that were to be removed are there
+ */
 export async function editFile(
   context: CommandContext,
   options: OptionValues,
   path: string,
   changes: ReadonlyMap<string, string | null>,
-): Promise<void> {
+): Promise<Outcome> {
   const before = metadataOf(path);
   const set: [string, string][] = [];
   const removed: [string, string][] = [];
+  const missing: string[] = [];
   for (const [key, value] of changes) {
     const old = before.get(key);
-    if (value === null && old !== undefined) removed.push([key, old]);
-    if (value !== null && value !== old) set.push([key, value]);
+    if (value === null) {
+      if (old === undefined) missing.push(key);
+      else removed.push([key, old]);
+    } else if (value !== old) set.push([key, value]);
   }
   const isDry = options['dry-run'] === true;
   const method = isDry ? 'dryRun' : await edit(context, options, path, changes);
@@ -61,8 +76,10 @@ export async function editFile(
     ...{ path, method },
     set: Object.fromEntries(set),
     removed: Object.fromEntries(removed),
+    missing,
   };
   printResult(context, options, result, linesOf);
+  return missing.length === 0 ? 'done' : 'no';
 }
 
 async function edit(
@@ -85,11 +102,11 @@ const DONE: Readonly<Record<EditResult['method'], string>> = {
   none: 'nothing to change',
   rewritten: 'a new file took its place',
   inPlace: 'its header was overwritten',
-  dryRun: 'nothing is written, since --dry-run is given',
+  dryRun: 'nothing written (--dry-run)',
 };
 
 function linesOf(
-  { path, method, set, removed }: EditResult,
+  { path, method, set, removed, missing }: EditResult,
   style: Style,
   width: number | null,
 ): readonly string[] {
@@ -111,6 +128,7 @@ function linesOf(
   return [
     `${style.bold(visible(path))}: ${DONE[method]}${changed.length === 0 ? '' : `; ${counts.join(', ')}`}`,
     ...(width === null ? lines : lines.map((line) => cutEnd(line, width))),
+    ...missing.map((key) => style.warning(`no key ${visible(key, SHOWN_KEY_LENGTH)}`)),
     ...(isWritten
       ? [
           style.dim(

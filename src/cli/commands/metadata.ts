@@ -64,31 +64,28 @@ const get: Action = async (context, options, source, keys) => {
 
 const set: Action = async (context, options, source, args) => {
   if (args.length === 0) throw new UsageError('expected KEY=VALUE');
-  await editFile(context, options, requireLocal(source), pairsOf(args));
-  return 'done';
+  return await editFile(context, options, requireLocal(source), pairsOf(args));
 };
 
 const rm: Action = async (context, options, source, keys) => {
   if (keys.length === 0) throw new UsageError('expected a key');
-  const path = requireLocal(source);
-  const before = metadataOf(path);
-  await editFile(context, options, path, new Map(keys.map((key) => [key, null])));
-  return keys.every((key) => before.has(key)) ? 'done' : 'no';
+  const changes = new Map(keys.map((key): [string, null] => [key, null]));
+  return await editFile(context, options, requireLocal(source), changes);
 };
 
 const clear: Action = async (context, options, source, args) => {
   requireNone(args);
   const path = requireLocal(source);
   const changes = Array.from(metadataOf(path).keys(), (key): [string, null] => [key, null]);
-  await editFile(context, options, path, new Map(changes));
-  return 'done';
+  return await editFile(context, options, path, new Map(changes));
 };
 
 /** The inverse of `import`: the object alone, for a file. */
-const exportAll: Action = async ({ stdout, signal }, _, source, args) => {
+const exportAll: Action = async ({ stdout, signal }, options, source, args) => {
   requireNone(args);
   const metadata = await sourceMetadata(source, signal);
-  stdout.write(`${visibleJson(JSON.stringify(Object.fromEntries(metadata), null, 2))}\n`);
+  const indent = options['json'] === true ? 0 : 2;
+  stdout.write(`${visibleJson(JSON.stringify(Object.fromEntries(metadata), null, indent))}\n`);
   return 'done';
 };
 
@@ -99,8 +96,7 @@ const importAll: Action = async (context, options, source, [from, ...more]) => {
   const changes = new Map<string, string | null>();
   for (const key of metadataOf(path).keys()) changes.set(key, null);
   for (const [key, value] of Object.entries(readObject(from))) changes.set(key, value);
-  await editFile(context, options, path, changes);
-  return 'done';
+  return await editFile(context, options, path, changes);
 };
 
 function readObject(path: string): Record<string, string> {
@@ -128,8 +124,7 @@ const strip: Action = async (context, options, source, args) => {
   for (const [key, value] of metadataOf(path)) {
     if (strippedAs(key, value) !== null) changes.set(key, null);
   }
-  await editFile(context, options, path, changes);
-  return 'done';
+  return await editFile(context, options, path, changes);
 };
 
 function requireNone(args: readonly string[]): void {

@@ -119,8 +119,7 @@ async function set(
   const version = `${MODELSPEC_PREFIX}sai_model_spec`;
   const metadata = await sourceMetadata(path, context.signal);
   if (!metadata.has(version) && !changes.has(version)) changes.set(version, MODELSPEC_VERSION);
-  await editFile(context, options, path, changes);
-  return 'done';
+  return await editFile(context, options, path, changes);
 }
 
 interface ThumbnailResult {

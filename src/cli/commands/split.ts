@@ -3,7 +3,16 @@
 import { reshard } from '../../index.js';
 import { isRemote, localPath } from '../sources/open-source.js';
 import { type Command, type CommandOptions, UsageError } from './command.js';
-import { DRY_RUN, ONE_FILE, plan, SELECTION, SHARD_SIZE, selectionOf, write } from './written.js';
+import {
+  DEFAULT_SHARD_SIZE,
+  DRY_RUN,
+  ONE_FILE,
+  plan,
+  SELECTION,
+  SHARD_SIZE,
+  selectionOf,
+  write,
+} from './written.js';
 
 const OTHER_FILES: CommandOptions = {
   'copy-other-files': { type: 'boolean', help: 'config, tokenizer and other files, too' },
@@ -29,7 +38,7 @@ export const split: Command = {
   async run(context, [from = '', target = ''], options) {
     const source = requireHere(from);
     const { 'max-shard-size': size } = options;
-    const maxShardSize = typeof size === 'string' ? size : '5GB';
+    const maxShardSize = typeof size === 'string' ? size : DEFAULT_SHARD_SIZE;
     if (options['dry-run'] === true) await plan(context, options, { source, target, maxShardSize });
     else {
       const copyOtherFiles = options['copy-other-files'] === true;

@@ -1,5 +1,6 @@
 /** What the commands that write checkpoints have in common: options, plans, and saying what was written. */
 
+import { basename } from 'node:path';
 import {
   type CastTarget,
   DTYPES,
@@ -12,7 +13,7 @@ import { visible } from '../output/visible.js';
 import { globTest } from '../sources/glob.js';
 import { listSource } from '../sources/list-source.js';
 import { elementsOf, type ListedTensor } from '../sources/listing.js';
-import { closeSource, openSource } from '../sources/open-source.js';
+import { closeSource, foreignSource, openSource } from '../sources/open-source.js';
 import {
   type CommandContext,
   type CommandOptions,
@@ -24,6 +25,10 @@ import {
 
 const CAST_SOURCES: readonly string[] = ['F32', 'F64', 'F16', 'BF16'];
 const CAST_TARGETS: readonly CastTarget[] = ['F32', 'F16', 'BF16', 'F8_E4M3', 'F8_E5M2'];
+
+/** As the functions that write call them. */
+const SINGLE_FILE = 'model.safetensors';
+const INDEX = 'model.safetensors.index.json';
 
 const SHOWN_LENGTH = 200;
 
@@ -38,6 +43,9 @@ export const SELECTION: CommandOptions = {
     help: 'casts floating-point tensors to F32, F16, BF16, F8_E4M3 or F8_E5M2',
   },
 };
+
+/** As in Python's libraries of the Hub. */
+export const DEFAULT_SHARD_SIZE = '5GB';
 
 export const SHARD_SIZE: CommandOptions = {
   'max-shard-size': { type: 'string', value: 'SIZE', help: "such as '5GB', the default" },
@@ -102,17 +110,20 @@ export async function write(
   });
 }
 
-/** Prints what would be written; tied tensors of torch are counted once for each name. */
-export async function plan(
-  context: CommandContext,
+/** From where to where, in files of which size. */
+interface Destination {
+  readonly source: string;
+  readonly target: string;
+  readonly maxShardSize: string | number;
+}
+
+/** What would be written; tied tensors of torch are counted once for each name. */
+export async function planned(
   options: OptionValues,
-  {
-    source,
-    target,
-    maxShardSize,
-  }: { source: string; target: string; maxShardSize: string | number },
-): Promise<void> {
-  const tensors = await chosenTensors(source, options, context.signal);
+  { source, target, maxShardSize }: Destination,
+  signal: AbortSignal,
+): Promise<Pick<WrittenResult, 'files' | 'index' | 'byteLength' | 'castCount'>> {
+  const tensors = await chosenTensors(source, options, signal);
   const { dtype } = selectionOf(options);
   const isCast = (tensor: ListedTensor): boolean =>
     dtype !== undefined && tensor.dtype !== dtype && CAST_SOURCES.includes(tensor.dtype);
@@ -122,14 +133,28 @@ export async function plan(
     return [name, { byteLength: isCast(tensor) ? cast : byteLength }];
   });
   const { filenameToTensors } = splitStateDictIntoShards(sized, { maxShardSize });
-  const isFile = target.endsWith('.safetensors');
-  const files = isFile ? [target] : [...filenameToTensors.keys()];
-  printWritten(context, options, {
-    ...{ source, target, dryRun: true, files, deleted: [], overflowed: {} },
-    index: files.length > 1 ? 'model.safetensors.index.json' : null,
+  const names = [...filenameToTensors.keys()];
+  // There is a file for no tensors, too.
+  const inFolder = names.length === 0 ? [SINGLE_FILE] : names;
+  const files = target.endsWith('.safetensors') ? [basename(target)] : inFolder;
+  return {
+    files,
+    index: files.length > 1 ? INDEX : null,
     byteLength: sized.reduce((sum, [, { byteLength }]) => sum + byteLength, 0),
     castCount: tensors.filter(isCast).length,
-  });
+  };
+}
+
+/** Prints what would be written. */
+export async function plan(
+  context: CommandContext,
+  options: OptionValues,
+  destination: Destination,
+): Promise<void> {
+  const { source, target } = destination;
+  const result = await planned(options, destination, context.signal);
+  const rest = { source, target, dryRun: true, deleted: [], overflowed: {} };
+  printWritten(context, options, { ...rest, ...result });
 }
 
 async function chosenTensors(
@@ -140,13 +165,14 @@ async function chosenTensors(
   const opened = await openSource(source, { signal, storage: 'read' });
   try {
     if (opened.kind === 'pipeline' || opened.kind === 'gguf') {
-      throw new UsageError(
-        `expected one model of safetensors, torch or NumPy, found ${opened.kind}`,
-      );
+      throw foreignSource(opened, 'one model of safetensors, torch or NumPy');
     }
     const { names } = selectionOf(options);
     const { tensors } = await listSource(opened, signal);
-    return names === undefined ? tensors : tensors.filter(({ name }) => names(name));
+    if (names === undefined) return tensors;
+    const chosen = tensors.filter(({ name }) => names(name));
+    if (chosen.length === 0) throw new UsageError('--filter left out every tensor');
+    return chosen;
   } finally {
     closeSource(opened);
   }

@@ -13,7 +13,7 @@ interface KeyRule {
   readonly level: Level;
   /** The form of values; any text unless given. */
   readonly form?: RegExp;
-  /** What the form is, to complete "expected …". */
+  /** What the form is, to complete "must be …". */
   readonly expected?: string;
 }
 
@@ -120,13 +120,13 @@ function problemOf(
 ): Omit<ModelspecProblem, 'key'> | null {
   const rule = Object.hasOwn(rules, key) ? rules[key] : undefined;
   if (rule?.form !== undefined && !rule.form.test(value)) {
-    return { level: 'error', message: `expected ${rule.expected}` };
+    return { level: 'error', message: `must be ${rule.expected}` };
   }
   if (rule !== undefined) return null;
   if (!OTHER_HASH.test(key)) return { level: 'warning', message: 'is no key of the specification' };
   return HASH_FORM.test(value)
     ? null
-    : { level: 'error', message: 'expected 0x and hexadecimal digits in lower case' };
+    : { level: 'error', message: 'must be 0x and hexadecimal digits in lower case' };
 }
 
 /** A thumbnail's image; null when the value is no data URL with base64. */

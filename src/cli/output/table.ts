@@ -13,7 +13,8 @@ export interface Column {
 /** The narrowest that a column becomes which gives way. */
 const LEAST_WIDTH = 12;
 
-const GAP = '  ';
+/** Between columns. */
+export const GAP = '  ';
 
 /**
  * Lines of a table, titles first. Cells hold text without control characters and without colours.

@@ -203,9 +203,9 @@ save_file(tensors, path, metadata)
 const python = findPython('torch', 'safetensors');
 
 describe.skipIf(isSkipped(python))(titleWith(python, 'hash, beside what trainers write'), () => {
-  it.each([[], ['ss_a=1'], ['ss_bc=23', 'other=4']])(
+  it.each([[[]], [['ss_a=1']], [['ss_bc=23', 'other=4']]])(
     'confirms both hashes (%j)',
-    async (...words) => {
+    async (words) => {
       const path = temporaryPath('trained.safetensors');
       runPython(python, ['-c', SAVE_TRAINED, path, ...words]);
       const [{ claims, autoV1 }] = JSON.parse(await printed(['hash', path, '--json'])).files;

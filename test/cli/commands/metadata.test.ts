@@ -96,7 +96,7 @@ describe('metadata that is changed', () => {
     const { ino } = statSync(path);
     const args = ['metadata', 'set', path, 'b=2', '--in-place', '--json'];
     expect(JSON.parse(await printed(args))).toEqual({
-      ...{ path, method: 'inPlace', set: { b: '2' }, removed: {} },
+      ...{ path, method: 'inPlace', set: { b: '2' }, removed: {}, missing: [] },
     });
     expect(metadataOf(path)).toEqual({ a: 'long enough', b: '2' });
     expect(statSync(path).ino).toBe(ino);
@@ -110,7 +110,11 @@ describe('metadata that is changed', () => {
     const path = writeModel();
     const { code, stdout } = await call(['metadata', 'rm', path, 'site', 'lost', '--json']);
     expect(code).toBe(1);
-    expect(JSON.parse(stdout).removed).toEqual({ site: METADATA.site });
+    expect(JSON.parse(stdout)).toMatchObject({
+      removed: { site: METADATA.site },
+      missing: ['lost'],
+    });
+    expect((await call(['metadata', 'rm', path, 'lost'])).stdout).toContain('\nno key lost\n');
     const { site: _, ...others } = METADATA;
     expect(metadataOf(path)).toEqual(others);
     await printed(['metadata', 'clear', path]);
@@ -138,7 +142,11 @@ describe('metadata that is changed', () => {
   it('by import becomes what export gave', async () => {
     const path = writeModel();
     const saved = join(dirname(path), 'metadata.json');
-    writeFileSync(saved, await printed(['metadata', 'export', path]));
+    const exported = await printed(['metadata', 'export', path]);
+    expect(await printed(['metadata', 'export', path, '--json'])).toBe(
+      `${JSON.stringify(JSON.parse(exported))}\n`,
+    );
+    writeFileSync(saved, exported);
     await printed(['metadata', 'set', path, 'other=1', 'format=np']);
     await printed(['metadata', 'import', path, saved]);
     expect(metadataOf(path)).toEqual(METADATA);

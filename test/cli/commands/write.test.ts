@@ -48,6 +48,36 @@ describe('split and merge', () => {
   });
 });
 
+describe('a file without tensors', () => {
+  it.each([
+    ['split', 'folder'],
+    ['merge', 'folder'],
+    ['merge', 'file.safetensors'],
+    ['convert', 'file.safetensors'],
+    ['convert', 'folder'],
+  ])('is written by %s to a %s, as it said', async (command, name) => {
+    const args = [command, writeTemporary([]), temporaryPath(name), '--json'];
+    const plan = JSON.parse(await printed([...args, '--dry-run']));
+    expect(plan).toMatchObject({ byteLength: 0, files: [expect.stringMatching(/\.safetensors$/)] });
+    expect(JSON.parse(await printed(args))).toEqual({ ...plan, dryRun: false });
+    expect(await names(args[2] ?? '')).toEqual([]);
+  });
+});
+
+it.each(['split', 'merge', 'convert'])(
+  '%s refuses a filter that leaves nothing',
+  async (command) => {
+    for (const options of [[], ['--dry-run']]) {
+      const target = temporaryPath('target');
+      const args = [command, writeTemporary(LAYERED), target, '--filter', 'x*', ...options];
+      const { code, stdout, stderr } = await call(args);
+      expect([code, stdout]).toEqual([2, '']);
+      expect(stderr).toContain('left out every tensor');
+      expect(existsSync(target)).toBe(false);
+    }
+  },
+);
+
 describe('a signal', () => {
   it('ends a command that writes, which leaves nothing behind', async () => {
     const path = writeTemporary(LAYERED);
@@ -70,8 +100,9 @@ describe('convert', () => {
     const source = join(TORCH, 'zip-lightning.ckpt');
     const plan = JSON.parse(await printed(['convert', source, target, '--dry-run', '--json']));
     expect(existsSync(target)).toBe(false);
-    expect(plan).toMatchObject({ dryRun: true, files: [target] });
-    await printed(['convert', source, target]);
+    expect(plan).toMatchObject({ dryRun: true, files: ['converted.safetensors'] });
+    const done = JSON.parse(await printed(['convert', source, target, '--json']));
+    expect(done).toEqual({ ...plan, dryRun: false });
     expect(await names(target)).toEqual(['b', 'w']);
     const rooted = await call(['convert', source, `${target}2.safetensors`, '--root', 'nowhere']);
     expect(rooted.code).toBe(1);

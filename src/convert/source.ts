@@ -58,11 +58,14 @@ export interface ConversionSource extends OpenSource, SelectionSource {
 
 /** Lets tensors of a source be found by their names and aliases. */
 export function sourceOf(source: OpenSource): ConversionSource {
-  const { path, metadata } = source;
-  const { tensors, problems } = source;
+  const { path, tensors, problems, metadata } = source;
   const unreadable = problems.map(({ tensor }) => tensor as string);
   const names = new Set([...tensors.map(({ name }) => name), ...unreadable]);
-  const aliases =
-    metadata === null ? null : (metadata.index ?? { metadata: metadata.files[0] ?? null }).metadata;
+  const aliases = metadata && aliasesIn(metadata);
   return { ...source, ...selectionSource(names, aliases, path), path };
+}
+
+/** The metadata that may name aliases, as with `openCheckpoint`. */
+function aliasesIn({ files, index }: SourceMetadata): ReadonlyMap<string, string> | null {
+  return index === null ? (files[0] ?? null) : index.metadata;
 }

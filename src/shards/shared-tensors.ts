@@ -55,8 +55,9 @@ const SHOWN_ITEMS = 5;
 
 /**
  * Says which tensors to write. Of several names for one tensor the first by code points is kept; with
- * `dedupe` and `'order'` that of the first tensor. Lists of names are sorted by code points. Memory without bytes is never shared; tensors without elements share
- * none except in the mode `python`. Takes as long as sorting the tensors.
+ * `dedupe` and `'order'` that of the first tensor. Lists of names are sorted by code points. Memory without
+ * bytes is never shared; tensors without elements share none except in the mode `python`. Takes as long as
+ * sorting the tensors.
  *
  * @throws SafetensorsError `SAFETENSORS_SHARED_TENSORS` in the modes `error` and `python`
  * @throws RangeError `ERR_OUT_OF_RANGE` for an unknown mode or dtype

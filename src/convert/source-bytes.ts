@@ -3,6 +3,7 @@
 import { type ArchiveContent, checkedFill, verifyEntries } from '../foreign/checksums.js';
 import { type ForeignTensor, heldBytes } from '../foreign/foreign-tensor.js';
 import { InflatedStorage } from '../foreign/inflated-data.js';
+import { StridedStorage } from '../foreign/strided-storage.js';
 import type { ArchiveEntry } from '../foreign/zip/archive.js';
 import { type FilePayload, type MadePayload, madePayload } from '../save/tensor-input.js';
 import type { StorageBytes } from '../storage/made.js';
@@ -44,6 +45,7 @@ export class SourceBytes {
         : storageFill(storage, begin);
       return madePayload(storage, fill);
     }
+    if (storage instanceof StridedStorage) return madePayload(storage, storage.inOrder(begin));
     if (!isLending(storage)) return madePayload(storage, storageFill(storage, begin));
     const entry = this.#checkedEntry(data);
     return entry === undefined

@@ -3,7 +3,8 @@
  * short window costs nearly as much as a long one.
  */
 
-import type { Fill } from '../storage/made.js';
+import type { Steps } from '../io/steps.js';
+import type { StepFill } from '../storage/made.js';
 
 /**
  * Longest block. For each, all rows of a transposed matrix are read; in little memory there is no other way.
@@ -26,14 +27,14 @@ interface Block {
  * @param units lengths of items, rows and so on, in bytes, longest first, each a multiple of the next. Blocks
  *   begin at items and end at the longest ones that fit.
  */
-export function readAhead(fill: Fill, byteLength: number, units: readonly number[]): Fill {
+export function readAhead(fill: StepFill, byteLength: number, units: readonly number[]): StepFill {
   const itemByteLength = units.at(-1) ?? 1;
   let block: Block | undefined;
   // The windows that followed one another so far.
   let first = 0;
   let end = 0;
 
-  const makeBlock = (at: number, wanted: number): Block | undefined => {
+  const makeBlock = function* (at: number, wanted: number): Steps<Block | undefined> {
     const begin = at - (at % itemByteLength);
     const longest = Math.min(MAX_BLOCK_BYTE_LENGTH, GROWTH * (at - first));
     const unit = units.find((length) => length <= longest) ?? itemByteLength;
@@ -46,11 +47,11 @@ export function readAhead(fill: Fill, byteLength: number, units: readonly number
       memory !== undefined && memory.byteLength >= length
         ? new Uint8Array(memory, 0, length)
         : new Uint8Array(length);
-    fill(bytes, begin);
+    yield* fill(bytes, begin);
     return { begin, bytes };
   };
 
-  return (target, position) => {
+  return function* (target, position) {
     if (position > end || position < (block?.begin ?? end)) {
       block = undefined;
       first = position;
@@ -63,9 +64,9 @@ export function readAhead(fill: Fill, byteLength: number, units: readonly number
         done += part.length;
         continue;
       }
-      block = makeBlock(at, target.length - done);
+      block = yield* makeBlock(at, target.length - done);
       if (block !== undefined) continue;
-      fill(target.subarray(done), at);
+      yield* fill(target.subarray(done), at);
       done = target.length;
     }
     end = position + target.length;

@@ -3,17 +3,22 @@
  * boxes of whole loops, and each box is copied from a view of the storage, or read.
  */
 
-import type { Fill, StorageBytes } from '../storage/made.js';
+import type { Steps } from '../io/steps.js';
+import type { StepFill, StorageBytes } from '../storage/made.js';
 import { readAhead } from './read-ahead.js';
 import { type CopyLoop, copyStrided } from './strided-copy.js';
 import { isReading, readStrided } from './strided-reads.js';
 import type { TensorLayout } from './tensor-layout.js';
+import type { Change } from './value-changes.js';
 
 /** A view of a mapping costs nothing; but not all runtimes make one of any length. */
 const MAX_VIEW_BYTE_LENGTH = 2 ** 30;
 
 /** Runs of this length cost the same, whether a window has one of them or many. */
 const LONG_RUN_BYTE_LENGTH = 64 * 1024;
+
+/** What is changed at once. A multiple of every item's length. */
+const CHANGE_BYTE_LENGTH = 2 ** 20;
 
 /** Part of a tensor: loops, outermost first, and where they start, in bytes. The result is dense. */
 interface Box {
@@ -28,31 +33,31 @@ interface Box {
  *
  * @param change changes whole items in place, such as their byte order
  */
-export function stridedFill(
-  held: StorageBytes,
-  layout: TensorLayout,
-  change: (items: Uint8Array) => void = () => {},
-): Fill {
+export function stridedFill(held: StorageBytes, layout: TensorLayout, change?: Change): StepFill {
   const { itemByteLength } = layout;
   const loops = loopsOf(layout);
-  const fillItems = (target: Uint8Array, first: number, end: number): void => {
+  const fillItems = function* (target: Uint8Array, first: number, end: number): Steps<void> {
     const from = layout.offset * itemByteLength;
     for (const box of boxesOf(loops, itemByteLength, first, end, from, 0)) {
-      copyBox(held, itemByteLength, box, target);
+      yield* copyBox(held, itemByteLength, box, target);
     }
-    change(target);
+    if (change === undefined) return;
+    for (let at = 0; at < target.length; at += CHANGE_BYTE_LENGTH) {
+      change(target.subarray(at, at + CHANGE_BYTE_LENGTH));
+      yield;
+    }
   };
-  const fill: Fill = (target, position) => {
+  const fill: StepFill = function* (target, position) {
     const end = position + target.length;
     const first = Math.floor(position / itemByteLength);
     const last = Math.ceil(end / itemByteLength);
     if ([position, end, target.byteOffset].every((at) => at % itemByteLength === 0)) {
-      fillItems(target, first, last);
+      yield* fillItems(target, first, last);
       return;
     }
     // It begins or ends within an item, or lies where none could be changed as a number.
     const items = new Uint8Array((last - first) * itemByteLength);
-    fillItems(items, first, last);
+    yield* fillItems(items, first, last);
     const begin = position - first * itemByteLength;
     target.set(items.subarray(begin, begin + target.length));
   };
@@ -132,16 +137,22 @@ function* boxesOf(
   if (tail < end && tail >= first) yield* part(Math.max(round, wholeEnd), tail, end);
 }
 
-function copyBox(held: StorageBytes, itemByteLength: number, box: Box, target: Uint8Array): void {
+function* copyBox(
+  held: StorageBytes,
+  itemByteLength: number,
+  box: Box,
+  target: Uint8Array,
+): Steps<void> {
   const last = box.loops.at(-1);
   const isRun = last !== undefined && last.from === itemByteLength && last.to === itemByteLength;
   const runByteLength = isRun ? itemByteLength * last.count : itemByteLength;
   const loops = isRun ? box.loops.slice(0, -1) : box.loops;
   const { storage, begin } = held;
   if (isReading(storage)) {
-    readStrided(storage, runByteLength, loops, begin + box.from, target, box.to);
+    yield* readStrided(storage, runByteLength, loops, begin + box.from, target, box.to);
   } else {
     copyViews(held, runByteLength, { ...box, loops }, target);
+    yield;
   }
 }
 

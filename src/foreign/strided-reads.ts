@@ -1,5 +1,6 @@
 /** Copies strided bytes of a storage that has to read them: few reads, and few bytes that nobody needs. */
 
+import type { Steps } from '../io/steps.js';
 import type { Storage } from '../storage/storage.js';
 import { type CopyLoop, copyStrided } from './strided-copy.js';
 
@@ -20,15 +21,21 @@ export function isReading(storage: Storage): storage is ReadingStorage {
   return storage.readInto !== undefined;
 }
 
-/** Reads runs of bytes: the first is at `position` and goes to `to`, the others where the loops lead. */
-export function readStrided(
+/** Used by all in turn: between two steps nobody needs what is in it. */
+let scratch: Uint8Array | undefined;
+
+/**
+ * Reads runs of bytes: the first is at `position` and goes to `to`, the others where the loops lead. A step reads
+ * one run, or at most as much as is copied to its places at once.
+ */
+export function* readStrided(
   storage: ReadingStorage,
   runByteLength: number,
   loops: readonly CopyLoop[],
   position: number,
   target: Uint8Array,
   to: number,
-): void {
+): Steps<void> {
   const bySteps = loops.toSorted((a, b) => a.from - b.from);
   // The inner loops whose rounds are near each other make a stretch, which is read as a whole.
   let stretch = runByteLength;
@@ -41,24 +48,25 @@ export function readStrided(
   }
   const outer = bySteps.filter((loop) => !inner.has(loop));
   if (inner.size === 0 && (outer.length === 0 || runByteLength >= LONG_RUN_BYTE_LENGTH)) {
-    visit(outer, position, to, (from, at) =>
-      storage.readInto(target.subarray(at, at + runByteLength), from),
-    );
+    for (const { from, to: at } of rounds(outer, position, to)) {
+      storage.readInto(target.subarray(at, at + runByteLength), from);
+      yield;
+    }
     return;
   }
   const [batched = ONCE, ...others] = outer;
   // Stretches near each other are read together, others one by one to stand side by side.
   const isNear = batched.from - stretch <= MAX_GAP_BYTE_LENGTH;
   const pitch = isNear ? batched.from : stretch;
-  const rounds = Math.min(
+  const most = Math.min(
     batched.count,
     1 + Math.max(0, Math.floor((SCRATCH_BYTE_LENGTH - stretch) / pitch)),
   );
-  const scratch = new Uint8Array(stretch + (rounds - 1) * pitch);
-  visit(others, position, to, (from, at) => {
-    for (let done = 0; done < batched.count; done += rounds) {
-      const count = Math.min(rounds, batched.count - done);
+  for (const { from, to: at } of rounds(others, position, to)) {
+    for (let done = 0; done < batched.count; done += most) {
+      const count = Math.min(most, batched.count - done);
       const begin = from + done * batched.from;
+      scratch ??= new Uint8Array(SCRATCH_BYTE_LENGTH);
       if (isNear) {
         storage.readInto(scratch.subarray(0, stretch + (count - 1) * pitch), begin);
       } else {
@@ -72,26 +80,26 @@ export function readStrided(
         return inner.has(loop) ? [loop] : [];
       });
       copyStrided(runByteLength, here, scratch, 0, target, at + done * batched.to);
+      yield;
     }
-  });
+  }
 }
 
 const ONCE: CopyLoop = { count: 1, from: 0, to: 0 };
 
-/** Calls `copy` for every round of the loops, the last of them outermost. */
-function visit(
+/** Where every round of the loops begins, the last of them outermost. */
+function* rounds(
   loops: readonly CopyLoop[],
   from: number,
   to: number,
-  copy: (from: number, to: number) => void,
-): void {
+): Generator<{ readonly from: number; readonly to: number }, void, void> {
   const loop = loops.at(-1);
   if (loop === undefined) {
-    copy(from, to);
+    yield { from, to };
     return;
   }
   const inner = loops.slice(0, -1);
   for (let i = 0; i < loop.count; i++) {
-    visit(inner, from + i * loop.from, to + i * loop.to, copy);
+    yield* rounds(inner, from + i * loop.from, to + i * loop.to);
   }
 }

@@ -1,7 +1,7 @@
 /** The bytes of a tensor as safetensors has them: those of the file where these are the same, else made. */
 
-import { MadeStorage, type StorageBytes } from '../storage/made.js';
-import { stridedFill } from './strided-fill.js';
+import type { StorageBytes } from '../storage/made.js';
+import { StridedStorage } from './strided-storage.js';
 import { isContiguous, type TensorLayout } from './tensor-layout.js';
 import type { Change } from './value-changes.js';
 
@@ -18,6 +18,5 @@ export function tensorData(
   if (change === undefined && isContiguous(layout)) {
     return { storage: held.storage, begin: held.begin + offset * itemByteLength, byteLength };
   }
-  const storage = new MadeStorage(byteLength, held, stridedFill(held, layout, change));
-  return { storage, begin: 0, byteLength };
+  return { storage: new StridedStorage(held, layout, change), begin: 0, byteLength };
 }

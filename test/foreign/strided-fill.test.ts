@@ -1,8 +1,11 @@
 /** Every window of a strided tensor has the bytes that a loop over single items gives. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { stridedFill } from '../../src/foreign/strided-fill.js';
+import { stridedFill as stepFill } from '../../src/foreign/strided-fill.js';
+import { StridedStorage } from '../../src/foreign/strided-storage.js';
 import { checkLayout, type TensorLayout } from '../../src/foreign/tensor-layout.js';
+import { runSync } from '../../src/io/steps.js';
+import type { Fill } from '../../src/storage/made.js';
 import { copied, viewed } from './storages.js';
 
 function layoutOf(
@@ -14,6 +17,12 @@ function layoutOf(
 ): TensorLayout {
   const given = { itemByteLength, shape, strides, offset };
   return checkLayout(given, held, {}, 'SAFETENSORS_INVALID_TORCH_CHECKPOINT', {});
+}
+
+/** All steps at once. */
+function stridedFill(...args: Parameters<typeof stepFill>): Fill {
+  const fill = stepFill(...args);
+  return (target, position) => runSync(fill(target, position));
 }
 
 /** The bytes item by item. */
@@ -198,5 +207,59 @@ describe('what is read for windows that follow one another', () => {
   test('is once what lies in the order of the tensor, though with gaps', () => {
     const reads = readsInWindows([4000, 500], [500, 1]);
     expect(sumOf(reads)).toBe(4000 * 500 * 4);
+  });
+});
+
+describe('the steps of a fill', () => {
+  const transposed = (size: number): TensorLayout =>
+    layoutOf(4, [size, size], [1, size], 0, size * size * 4);
+
+  /** What is read in each step of filling a window of half of the matrix. */
+  function readsOfSteps(size: number): number[] {
+    const bytes = bytesOf(size * size * 4);
+    const reads: number[] = [];
+    const target = new Uint8Array(bytes.length / 2);
+    const steps: number[] = [];
+    for (const _ of stepFill(copied(bytes, reads), transposed(size))(target, 0)) {
+      steps.push(sumOf(reads.splice(0)));
+    }
+    return steps;
+  }
+
+  test('read no more than 1 MiB each, however large the tensor', () => {
+    const [small, large] = [readsOfSteps(1000), readsOfSteps(2000)];
+    expect(Math.max(...small, ...large)).toBeLessThanOrEqual(2 ** 20);
+    expect(large.length).toBeGreaterThan(3 * small.length);
+  });
+
+  test('let the event loop turn', async () => {
+    const bytes = bytesOf(2000 * 2000 * 4);
+    const storage = new StridedStorage(copied(bytes), transposed(2000), undefined);
+    let turns = 0;
+    const timer = setInterval(() => turns++, 0);
+    const target = new Uint8Array(storage.byteLength);
+    await storage.inOrder(0)(target, 0);
+    clearInterval(timer);
+    expect(turns).toBeGreaterThan(0);
+    expect(Buffer.compare(target, storage.window(0, target.length))).toBe(0);
+  });
+
+  test('make pieces that are asked for before the last one is there', async () => {
+    const bytes = bytesOf(300 * 300 * 4);
+    const layout = transposed(300);
+    const whole = itemByItem(bytes, layout);
+    const swap = (items: Uint8Array): void =>
+      void Buffer.from(items.buffer, items.byteOffset, items.length).swap32();
+    swap(whole);
+    for (const data of [viewed(bytes), copied(bytes)]) {
+      const fill = new StridedStorage(data, layout, swap).inOrder(400);
+      const target = new Uint8Array(whole.length - 400);
+      const pieces: (void | Promise<void>)[] = [];
+      for (let at = 0; at < target.length; at += 5000) {
+        pieces.push(fill(target.subarray(at, at + 5000), at));
+      }
+      await Promise.all(pieces);
+      expect(Buffer.compare(target, whole.subarray(400))).toBe(0);
+    }
   });
 });

@@ -1,0 +1,33 @@
+/** A strided tensor as a storage: its bytes are gathered when they are asked for. */
+
+import { runAsync, runSync } from '../io/steps.js';
+import { type AsyncFill, MadeStorage, type StepFill, type StorageBytes } from '../storage/made.js';
+import { stridedFill } from './strided-fill.js';
+import type { TensorLayout } from './tensor-layout.js';
+import type { Change } from './value-changes.js';
+
+/** The bytes of the tensor that a layout describes in the held bytes, in C order. */
+export class StridedStorage extends MadeStorage {
+  readonly #makeFill: () => StepFill;
+
+  constructor(held: StorageBytes, layout: TensorLayout, change: Change | undefined) {
+    const makeFill = (): StepFill => stridedFill(held, layout, change);
+    const fill = makeFill();
+    super(layout.byteLength, held, (target, position) => runSync(fill(target, position)));
+    this.#makeFill = makeFill;
+  }
+
+  /**
+   * The same bytes from `begin` on, for pieces that are asked for in their order: gathered on this thread in
+   * short steps, between which the event loop turns.
+   */
+  inOrder(begin: number): AsyncFill {
+    const fill = this.#makeFill();
+    let before: Promise<unknown> = Promise.resolve();
+    return (target, position) => {
+      const piece = before.then(() => runAsync(fill(target, begin + position), undefined));
+      before = piece;
+      return piece;
+    };
+  }
+}

@@ -98,6 +98,33 @@ describe.runIf(hasScript)('on a terminal', () => {
     expect(text).not.toContain('SHA-256');
   });
 
+  it.each([
+    ['diff', 'comparing'],
+    ['diff --values', 'comparing'],
+    ['show', 'reading'],
+  ])('%s shows progress, and SIGINT ends it', async (line, label) => {
+    const path = writeSparse(6 * 2 ** 30);
+    const [command = '', ...options] = line.split(' ');
+    const args = command === 'diff' ? [path, path, ...options] : [path, 't', '--stats'];
+    const child = spawn(
+      'script',
+      ['-qec', `exec "$NODE" "$PROGRAM" ${command} ${args.join(' ')}`, '/dev/null'],
+      {
+        env: { PATH: process.env['PATH'], TERM: 'xterm-256color', NODE: process.execPath, PROGRAM },
+      },
+    );
+    const code = new Promise((resolve) => child.on('close', resolve));
+    let text = '';
+    child.stdout.setEncoding('utf8').on('data', (more: string) => {
+      if (!text.includes(' left') && more.includes(' left')) child.stdin.write('\x03');
+      text += more;
+    });
+    expect(await code).toBe(130);
+    expect(text).toMatch(
+      new RegExp(`${label} {2}\\S* +\\d+\\.?\\d* [MG]B of 6\\.44 GB, \\S+ [MG]B/s`),
+    );
+  });
+
   it('it has no colours with NO_COLOR, nor with TERM=dumb', async () => {
     const path = writeTemporary(LAYERED);
     const plain = await printed(['inspect', path], { columns: 80 });

@@ -1,14 +1,23 @@
 /** `diff`: how two files or checkpoints differ. */
 
-import type { Tensor } from '../../index.js';
+import { DTYPES, type Tensor } from '../../index.js';
 import { groupedText, plural } from '../output/numbers.js';
+import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { type Column, tableLines } from '../output/table.js';
 import { visible } from '../output/visible.js';
 import { compareValues, haveSameBytes, type ValueDifference } from '../sources/compare.js';
 import { type FoundTensor, findTensor, namesOf } from '../sources/get-tensor.js';
+import { elementsOf } from '../sources/listing.js';
+import { LongWork } from '../sources/long-work.js';
 import { closeSource, type OpenedSource, openSource } from '../sources/open-source.js';
-import { type Command, jsonNumber, printResult, UsageError } from './command.js';
+import {
+  type Command,
+  type CommandContext,
+  jsonNumber,
+  printResult,
+  UsageError,
+} from './command.js';
 
 const SHOWN_NAME_LENGTH = 200;
 const SHOWN_DIGITS = 4;
@@ -41,7 +50,12 @@ interface DiffResult {
 interface Comparison {
   readonly isQuick: boolean;
   readonly hasValues: boolean;
-  readonly signal: AbortSignal;
+}
+
+/** A tensor that both have. */
+interface Pair {
+  readonly a: FoundTensor;
+  readonly b: FoundTensor;
 }
 
 function changeOf(a: FoundTensor, b: FoundTensor): ChangedTensor['changed'] | undefined {
@@ -50,23 +64,28 @@ function changeOf(a: FoundTensor, b: FoundTensor): ChangedTensor['changed'] | un
   return hasShape ? 'shape' : undefined;
 }
 
-async function compareTensor(
+/** Whether the bytes are read; without them the difference is known. */
+function isRead({ a, b }: Pair, { isQuick, hasValues }: Comparison): boolean {
+  const changed = changeOf(a, b);
+  return !isQuick && (changed === undefined || (changed === 'dtype' && hasValues));
+}
+
+async function comparePair(
   name: string,
-  a: FoundTensor,
-  b: FoundTensor,
-  { isQuick, hasValues, signal }: Comparison,
+  { a, b }: Pair,
+  comparison: Comparison,
+  work: LongWork,
 ): Promise<ChangedTensor | undefined> {
   const facts = { dtype: [a.dtype, b.dtype], shape: [a.shape, b.shape] } as const;
   const changed = changeOf(a, b);
-  const hasOneShape = changed === undefined || changed === 'dtype';
-  if (isQuick || !hasOneShape || (changed === 'dtype' && !hasValues)) {
+  if (!isRead({ a, b }, comparison)) {
     return changed === undefined ? undefined : { name, changed, ...facts };
   }
   const [whole, other]: [Tensor, Tensor] = [await a.slice([]), await b.slice([])];
-  if (changed === undefined && haveSameBytes(whole, other, signal)) return undefined;
+  if (changed === undefined && (await haveSameBytes(whole, other, work))) return undefined;
   const entry = { name, changed: changed ?? 'bytes', ...facts } as const;
-  if (!hasValues) return entry;
-  const { elements, differing, maxError, cosine } = compareValues(whole, other, signal);
+  if (!comparison.hasValues) return entry;
+  const { elements, differing, maxError, cosine } = await compareValues(whole, other, work);
   const values = {
     elements,
     differing,
@@ -76,28 +95,64 @@ async function compareTensor(
   return { ...entry, values };
 }
 
+/** Compares the tensors that both have, one after the other, with one progress for all. */
+async function compareCommon(
+  names: readonly string[],
+  pairOf: (name: string) => Promise<Pair>,
+  comparison: Comparison,
+  { stderr, signal }: CommandContext,
+): Promise<ChangedTensor[]> {
+  // Pairs are not kept: they would keep their bytes.
+  const lengths: number[] = [];
+  for (const name of names) {
+    const pair = await pairOf(name);
+    const bits = elementsOf(pair.a.shape) * DTYPES[pair.a.dtype].bits;
+    lengths.push(isRead(pair, comparison) ? Math.ceil(bits / 8) : 0);
+  }
+  const totalBytes = lengths.reduce((sum, length) => sum + length, 0);
+  const progress = progressOn(stderr, 'comparing');
+  const changed: ChangedTensor[] = [];
+  let before = 0;
+  try {
+    for (const [i, name] of names.entries()) {
+      const length = lengths[i] as number;
+      let own = 0;
+      // Values of tensors with other bytes are read once more, from the start.
+      const work = new LongWork(signal, (more) => {
+        own = Math.min(length, own + more);
+        progress.onProgress({ bytes: before + own, totalBytes });
+      });
+      const change = await comparePair(name, await pairOf(name), comparison, work);
+      if (change !== undefined) changed.push(change);
+      before += length;
+    }
+    return changed;
+  } finally {
+    progress.end();
+  }
+}
+
 async function compareSources(
   a: OpenedSource,
   b: OpenedSource,
   comparison: Comparison,
+  context: CommandContext,
 ): Promise<Omit<DiffResult, 'a' | 'b' | 'same'>> {
-  const { signal } = comparison;
+  const { signal } = context;
   const [names, others] = [namesOf(a), namesOf(b)];
   const inA = new Set(names);
   const inB = new Set(others);
-  const changed: ChangedTensor[] = [];
-  let unchanged = 0;
-  for (const name of names.filter((one) => inB.has(one))) {
-    signal.throwIfAborted();
-    const tensors = [await findTensor(a, name, signal), await findTensor(b, name, signal)] as const;
-    const change = await compareTensor(name, ...tensors, comparison);
-    if (change === undefined) unchanged++;
-    else changed.push(change);
-  }
+  const common = names.filter((name) => inB.has(name));
+  const pairOf = async (name: string): Promise<Pair> => ({
+    a: await findTensor(a, name, signal),
+    b: await findTensor(b, name, signal),
+  });
+  const changed = await compareCommon(common, pairOf, comparison, context);
   return {
     added: others.filter((name) => !inA.has(name)),
     removed: names.filter((name) => !inB.has(name)),
-    ...{ changed, unchanged },
+    changed,
+    unchanged: common.length - changed.length,
   };
 }
 
@@ -184,7 +239,7 @@ export const diff: Command = {
     try {
       const second = await openSource(b, { signal, storage: undefined });
       try {
-        const found = await compareSources(first, second, { isQuick, hasValues, signal });
+        const found = await compareSources(first, second, { isQuick, hasValues }, context);
         const same = found.added.length + found.removed.length + found.changed.length === 0;
         printResult<DiffResult>(context, options, { a, b, same, ...found }, linesOf);
         return same ? 'done' : 'no';

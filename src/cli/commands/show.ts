@@ -4,10 +4,12 @@ import { DTYPES, parseSlice, type SliceIndex, type Tensor } from '../../index.js
 import { arrayText, isSummarized, shownRanges } from '../output/array-text.js';
 import { bar } from '../output/bar.js';
 import { bytesText, groupedText } from '../output/numbers.js';
+import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { factLines } from '../output/table.js';
 import { visible } from '../output/visible.js';
 import { type FoundTensor, findTensor } from '../sources/get-tensor.js';
+import { LongWork } from '../sources/long-work.js';
 import { closeSource, openSource } from '../sources/open-source.js';
 import {
   type Histogram,
@@ -16,7 +18,7 @@ import {
   statisticsOf,
 } from '../sources/statistics.js';
 import { isByteSized, textsOf } from '../sources/values.js';
-import { type Command, printResult, UsageError } from './command.js';
+import { type Command, type CommandContext, printResult, UsageError } from './command.js';
 
 const BINS = 20;
 const BAR_WIDTH = 40;
@@ -128,6 +130,29 @@ function linesOf(result: ShowResult, style: Style): readonly string[] {
   ];
 }
 
+/** The statistics of a tensor, and its histogram, for which all values are read once more. */
+async function examine(
+  tensor: Tensor,
+  hasHistogram: boolean,
+  { stderr, signal }: CommandContext,
+): Promise<{ stats: Statistics; histogram?: Histogram | null }> {
+  const totalBytes = tensor.byteLength * (hasHistogram ? 2 : 1);
+  const progress = progressOn(stderr, 'reading');
+  let bytes = 0;
+  const work = new LongWork(signal, (more) => {
+    bytes += more;
+    progress.onProgress({ bytes, totalBytes });
+  });
+  try {
+    const stats = await statisticsOf(tensor, work);
+    return hasHistogram
+      ? { stats, histogram: await histogramOf(tensor, stats, BINS, work) }
+      : { stats };
+  } finally {
+    progress.end();
+  }
+}
+
 export const show: Command = {
   summary: 'the values of a tensor',
   usage: "show SOURCE NAME [--slice '0:2, :8'] [--stats] [--histogram]",
@@ -141,14 +166,18 @@ export const show: Command = {
   },
   positionals: [2, 2],
   async run(context, [source = '', name = ''], options) {
-    const { signal } = context;
+    const { signal, stderr } = context;
     const opened = await openSource(source, { signal, storage: undefined });
     try {
       const index = sliceOf(options['slice']);
       const tensor = await findTensor(opened, name, signal);
+      const hasStats = options['stats'] === true;
       const hasHistogram = options['histogram'] === true;
-      const needsAll = options['stats'] === true || hasHistogram || index.length > 0;
-      const all = needsAll ? await tensor.slice(index) : undefined;
+      const needsAll = hasStats || hasHistogram || index.length > 0;
+      const fetching = progressOn(stderr, 'fetching');
+      const all = needsAll
+        ? await tensor.slice(index, fetching.onProgress).finally(() => fetching.end())
+        : undefined;
       const part: FoundTensor =
         all === undefined
           ? tensor
@@ -160,20 +189,19 @@ export const show: Command = {
             };
       const text = await textOf(part, () => part.slice([]));
       const { dtype, shape } = part;
-      if (dtype === 'C64' && all !== undefined && (options['stats'] === true || hasHistogram)) {
+      if (dtype === 'C64' && (hasStats || hasHistogram)) {
         throw new UsageError('C64 has no order: there are no --stats and no --histogram of it');
       }
-      const stats = all === undefined ? undefined : statisticsOf(all, signal);
-      const histogram =
-        hasHistogram && all !== undefined && stats !== undefined
-          ? histogramOf(all, stats, BINS, signal)
+      const found =
+        all !== undefined && (hasStats || hasHistogram)
+          ? await examine(all, hasHistogram, context)
           : undefined;
       const elements = shape.reduce((product, length) => product * length, 1);
       const result: ShowResult = {
         ...{ source, name, dtype, shape, text },
         byteLength: Math.ceil((elements * DTYPES[dtype].bits) / 8),
-        ...(options['stats'] === true && stats !== undefined ? { stats } : {}),
-        ...(histogram === undefined ? {} : { histogram }),
+        ...(hasStats && found !== undefined ? { stats: found.stats } : {}),
+        ...(found?.histogram === undefined ? {} : { histogram: found.histogram }),
       };
       printResult(context, options, result, linesOf);
       return 'done';

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type Checkpoint, SafetensorsError, safeOpen } from '../../index.js';
 import { plural } from '../output/numbers.js';
+import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { visible } from '../output/visible.js';
 import { type HashableFile, localFiles } from '../sources/hashable-files.js';
@@ -166,7 +167,11 @@ async function verifyOpened(
   }
   if ('file' in opened) {
     const { file } = opened;
-    await collect(file.path ?? '', () => file.verifyChecksums({ signal }));
+    const progress = progressOn(context.stderr, 'verifying');
+    const { onProgress } = progress;
+    await collect(file.path ?? '', () => file.verifyChecksums({ signal, onProgress })).finally(() =>
+      progress.end(),
+    );
     return { checks: ['headers', 'checksums'], problems };
   }
   throw foreignSource(opened, 'a file that can be verified');

@@ -2,6 +2,7 @@
 
 import { Buffer } from 'node:buffer';
 import type { Tensor } from '../../index.js';
+import type { LongWork } from './long-work.js';
 import { isByteSized, numbersOf } from './values.js';
 
 /** Bytes or elements that are compared at a time. */
@@ -22,12 +23,12 @@ export interface ValueDifference {
 }
 
 /** Whether two tensors of one dtype and shape have the same bytes. */
-export function haveSameBytes(a: Tensor, b: Tensor, signal: AbortSignal): boolean {
+export async function haveSameBytes(a: Tensor, b: Tensor, work: LongWork): Promise<boolean> {
   const others = b.chunks({ maxByteLength: chunkLength(b) });
   for (const chunk of a.chunks({ maxByteLength: chunkLength(a) })) {
-    signal.throwIfAborted();
     const { value } = others.next();
     if (Buffer.compare(chunk, value as Uint8Array) !== 0) return false;
+    await work.did(chunk.length);
   }
   return true;
 }
@@ -128,14 +129,17 @@ function addUnusualPairs(
 }
 
 /** Compares the values, whatever the dtypes. */
-export function compareValues(a: Tensor, b: Tensor, signal: AbortSignal): ValueDifference {
+export async function compareValues(
+  a: Tensor,
+  b: Tensor,
+  work: LongWork,
+): Promise<ValueDifference> {
   const sums = { differing: 0, compared: 0, maxError: 0, dot: 0, squaresA: 0, squaresB: 0 };
   let elements = 0;
   const areBig = isBigInteger(a) && isBigInteger(b);
   // Both are cut alike: at rows that are whole bytes in both.
   const cut = isByteSized(b.dtype) ? a : b;
   for (const range of a.elementCount === 0 ? [] : rowRanges(cut)) {
-    signal.throwIfAborted();
     const partA = range === undefined ? a : (a.slice(range) as Tensor);
     const partB = range === undefined ? b : (b.slice(range) as Tensor);
     const x = numbersOf(partA);
@@ -146,6 +150,7 @@ export function compareValues(a: Tensor, b: Tensor, signal: AbortSignal): ValueD
     }
     // Rounded to doubles, different integers of 64 bits can be equal.
     if (areBig) sums.differing += hiddenDifferences(partA, partB, x, y);
+    await work.did(partA.byteLength);
   }
   const { differing, compared, maxError, dot, squaresA, squaresB } = sums;
   const norms = Math.sqrt(squaresA) * Math.sqrt(squaresB);

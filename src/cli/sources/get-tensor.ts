@@ -1,7 +1,9 @@
 /** One tensor, or a part of it, of whatever holds tensors. */
 
-import type { SliceIndex, Tensor } from '../../index.js';
+import type { SliceIndex, Tensor, TransferProgress } from '../../index.js';
 import { foreignSource, type OpenedSource } from './open-source.js';
+
+type OnProgress = (progress: TransferProgress) => void;
 
 const READABLE = 'a file or checkpoint whose tensors can be read';
 
@@ -9,7 +11,7 @@ const READABLE = 'a file or checkpoint whose tensors can be read';
 export interface FoundTensor {
   readonly dtype: Tensor['dtype'];
   readonly shape: readonly number[];
-  slice(index: readonly SliceIndex[]): Promise<Tensor>;
+  slice(index: readonly SliceIndex[], onProgress?: OnProgress): Promise<Tensor>;
 }
 
 /**
@@ -25,10 +27,10 @@ export async function findTensor(
   if (opened.kind === 'remote') {
     const { checkpoint } = opened;
     const { dtype, shape } = await checkpoint.info(name, { signal });
-    const slice = (index: readonly SliceIndex[]): Promise<Tensor> =>
+    const slice = (index: readonly SliceIndex[], onProgress?: OnProgress): Promise<Tensor> =>
       index.length === 0
-        ? checkpoint.getTensor(name, { signal })
-        : checkpoint.getSlice(name, ...index, { signal });
+        ? checkpoint.getTensor(name, { signal, onProgress })
+        : checkpoint.getSlice(name, ...index, { signal, onProgress });
     return { dtype, shape, slice };
   }
   if (opened.kind === 'local' || 'file' in opened) {

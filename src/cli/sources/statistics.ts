@@ -1,6 +1,7 @@
 /** What the values of a tensor are like, as a whole. */
 
 import type { Tensor } from '../../index.js';
+import type { LongWork } from './long-work.js';
 import { numbersOf, windowsOf } from './values.js';
 
 /** Numbers that are not finite are counted, and not part of the others; those are null when there are none. */
@@ -24,11 +25,11 @@ export interface Histogram {
 }
 
 /** One pass; the variance by Welford's method for groups, which does not cancel. */
-export function statisticsOf(tensor: Tensor, signal: AbortSignal): Statistics {
+export async function statisticsOf(tensor: Tensor, work: LongWork): Promise<Statistics> {
   let [elements, finite, nan, zero, mean, squares] = [0, 0, 0, 0, 0, 0];
   let [min, max] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   for (const window of windowsOf(tensor)) {
-    signal.throwIfAborted();
+    await work.did(window.byteLength);
     const values = numbersOf(window);
     let count = 0;
     let sum = 0;
@@ -67,17 +68,17 @@ export function statisticsOf(tensor: Tensor, signal: AbortSignal): Statistics {
 }
 
 /** Null when no value is finite. */
-export function histogramOf(
+export async function histogramOf(
   tensor: Tensor,
   { min, max }: Pick<Statistics, 'min' | 'max'>,
   bins: number,
-  signal: AbortSignal,
-): Histogram | null {
+  work: LongWork,
+): Promise<Histogram | null> {
   if (min === null || max === null) return null;
   const counts = new Array<number>(bins).fill(0);
   const scale = bins / (max - min);
   for (const window of windowsOf(tensor)) {
-    signal.throwIfAborted();
+    await work.did(window.byteLength);
     const values = numbersOf(window);
     for (let i = 0; i < values.length; i++) {
       const value = values[i] as number;

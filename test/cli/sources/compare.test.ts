@@ -1,6 +1,7 @@
 /** Differences of values: what usual and unusual values add to the sums. */
 import { describe, expect, it } from 'vitest';
 import { compareValues } from '../../../src/cli/sources/compare.js';
+import { LongWork } from '../../../src/cli/sources/long-work.js';
 import { parse, serialize, type Tensor } from '../../../src/index.js';
 
 function tensorOf(values: readonly number[]): Tensor {
@@ -8,8 +9,12 @@ function tensorOf(values: readonly number[]): Tensor {
   return parse(serialize({ t: { dtype: 'F32', shape: [data.length], data } })).getTensor('t');
 }
 
-function compare(a: readonly number[], b: readonly number[]): ReturnType<typeof compareValues> {
-  return compareValues(tensorOf(a), tensorOf(b), new AbortController().signal);
+async function compare(
+  a: readonly number[],
+  b: readonly number[],
+): ReturnType<typeof compareValues> {
+  const work = new LongWork(new AbortController().signal, () => {});
+  return await compareValues(tensorOf(a), tensorOf(b), work);
 }
 
 const { NaN: NAN, POSITIVE_INFINITY: INFINITE } = Number;
@@ -24,21 +29,21 @@ describe('the difference of values', () => {
     [[0], [-0], { differing: 0, maxError: 0, cosine: null }],
     [[0], [2], { differing: 1, maxError: 2, cosine: null }],
     [[], [], { differing: 0, maxError: null, cosine: null }],
-  ])('of %j and %j', (a, b, expected) => {
-    expect(compare(a, b)).toEqual({ elements: a.length, ...expected });
+  ])('of %j and %j', async (a, b, expected) => {
+    expect(await compare(a, b)).toEqual({ elements: a.length, ...expected });
   });
 
   it.each([
     ['at the start', 0],
     ['in the middle', 5000],
     ['at the end', 9999],
-  ])('counts usual values beside one NaN %s', (_, at) => {
+  ])('counts usual values beside one NaN %s', async (_, at) => {
     const a = Array.from({ length: 10_000 }, (_, i) => (i === at ? NAN : 3));
     const b = a.map((value, i) => (i % 2 === 0 ? value : 4));
     const usual = a.flatMap((p, i) => (i === at ? [] : [[p, b[i]] as [number, number]]));
     const sum = (of: (p: number, q: number) => number): number =>
       usual.reduce((total, pair) => total + of(...pair), 0);
-    expect(compare(a, b)).toEqual({
+    expect(await compare(a, b)).toEqual({
       elements: 10_000,
       differing: 5000,
       maxError: 1,

@@ -76,9 +76,9 @@ export function requireViewType(
   );
 }
 
-/** A Buffer is made by `Buffer.from`; `new Buffer` is deprecated. */
+/** A Buffer is made by `Buffer.from`; `new Buffer` is deprecated. Bun's DataView has a length of elements. */
 function isViewConstructor(type: unknown): type is ViewConstructor<unknown> {
-  if (typeof type !== 'function' || type.name === 'Buffer') return false;
+  if (typeof type !== 'function' || ['Buffer', 'DataView'].includes(type.name)) return false;
   return 'BYTES_PER_ELEMENT' in type && typeof type.BYTES_PER_ELEMENT === 'number';
 }
 

@@ -99,6 +99,7 @@ const checks = {
     equal(file.getTensor('values').data, values);
     equal(file.getSlice('values', 1, [null, null, 2]).data.length, 32);
     equal(file.getTensor('values').buffer, file.getTensor('values').buffer);
+    throws(() => file.getTensor('values').view(DataView), { code: 'ERR_INVALID_ARG_TYPE' });
     file.close();
     throws(() => file.getTensor('values'), { code: 'SAFETENSORS_FILE_CLOSED' });
   },

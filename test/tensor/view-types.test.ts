@@ -95,6 +95,14 @@ test('arrays of other realms, and classes that extend one', () => {
   }
 });
 
+test('a DataView with a length of elements, as in Bun', () => {
+  const facts = { name: { value: 'DataView' }, BYTES_PER_ELEMENT: { value: 1 } };
+  const type = Object.defineProperties(class {}, facts);
+  expect(() => tensorOf('U8').view(type as never, { reinterpret: true })).toThrow(
+    expect.objectContaining({ name: 'TypeError', code: 'ERR_INVALID_ARG_TYPE' }),
+  );
+});
+
 test('what is no typed array at all', () => {
   const tensor = tensorOf('U8');
   for (const type of [DataView, Buffer, Array, Uint8Array.of(1), 'Uint8Array', null, undefined]) {

@@ -15,7 +15,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { afterAll, describe, expect, it } from 'vitest';
 import { SHIPPED_PLATFORMS } from '../../src/addon/location.js';
-import { readBinary } from '../support/binaries.js';
+import { hasLinkersSignature, readBinary } from '../support/binaries.js';
 import { pack } from '../support/installed-package.js';
 import { root, textOf } from '../support/source-tree.js';
 
@@ -136,6 +136,14 @@ describe.each(made)('%s', (platform) => {
       platform.startsWith('darwin-') && name.startsWith('_Z');
     expect(file.exports.filter((name) => !isHidden(name)).toSorted()).toEqual(EXPORTS);
   });
+});
+
+it.runIf(made.includes('darwin-arm64'))('darwin-arm64 is signed by the linker', () => {
+  const bytes = shippedFile('darwin-arm64') ?? Buffer.alloc(0);
+  expect(hasLinkersSignature(bytes)).toBe(true);
+  const changed = Buffer.from(bytes);
+  changed[bytes.length >> 1] = (changed[bytes.length >> 1] as number) ^ 1;
+  expect(hasLinkersSignature(changed)).toBe(false);
 });
 
 describe('a release', () => {

@@ -184,6 +184,28 @@ describe('without one', () => {
     expectRead(seen, reason, /same version/);
   });
 
+  test.each([
+    ['forbids foreign memory, as Electron does,', 'externalBuffersAllowed', /foreign memory/],
+    [
+      'keeps its descriptors, as Deno for Windows',
+      'descriptorsWork',
+      /file descriptors on Windows/,
+    ],
+  ])('a runtime that %s reads', async (_, question, reason) => {
+    const preload = `
+      const load = process.dlopen;
+      process.dlopen = (module, path) => {
+        load.call(process, module, path);
+        const answer = { ${question}: { value: () => false } };
+        module.exports = Object.create(module.exports, answer);
+      };`;
+    const flags = ['--import', `data:text/javascript,${encodeURIComponent(preload)}`];
+    const seen = await look({ flags });
+    const { reason: said } = seen.status as { reason: string };
+    expect(said).toMatch(reason);
+    expectRead(seen, said, /^Run the program in Node/);
+  });
+
   test(`Node's ${permission} is named`, async () => {
     const seen = await look({ flags: [permission, '--allow-fs-read=*'] });
     const reason = 'Node was started with --permission, which forbids addons';

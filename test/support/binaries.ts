@@ -1,4 +1,5 @@
 /** What a compiled file takes from others, and what it gives: ELF, Mach-O and PE, of 64 bits, little-endian. */
+import { createHash } from 'node:crypto';
 
 /** A file of machine code, as its headers describe it. */
 export interface Binary {
@@ -140,4 +141,27 @@ export function readBinary(bytes: Buffer): Binary {
   if (file.u32(0) === 0xfeedfacf) return readMachO(file);
   if (file.u16(0) === 0x5a4d && file.u16(file.u32(0x3c) + 24) === 0x20b) return readPe(file);
   throw new Error('neither ELF, Mach-O nor PE of 64 bits');
+}
+
+/** Whether a Mach-O file has a signature by the linker alone, and the signed hash of every page is right. */
+export function hasLinkersSignature(bytes: Buffer): boolean {
+  const file = new Reader(bytes);
+  let command = 32;
+  for (let i = 0; i < file.u32(16) && file.u32(command) !== 0x1d; i++)
+    command += file.u32(command + 4);
+  if (file.u32(command) !== 0x1d) return false;
+  // From here on the highest byte comes first.
+  const signature = file.u32(command + 8);
+  const directory = signature + bytes.readUInt32BE(signature + 16);
+  const at = (offset: number): number => bytes.readUInt32BE(directory + offset);
+  const [isDirectory, isByLinker] = [at(0) === 0xfade0c02, at(12) === 0x20002];
+  const [hashes, count, signed] = [directory + at(16), at(28), at(32)];
+  const pageLength = 2 ** bytes.readUInt8(directory + 39);
+  const pages = positions(0, count, pageLength);
+  const isRight = (page: number, i: number): boolean => {
+    const content = bytes.subarray(page, Math.min(page + pageLength, signed));
+    const expected = bytes.subarray(hashes + 32 * i, hashes + 32 * (i + 1));
+    return createHash('sha256').update(content).digest().equals(expected);
+  };
+  return isDirectory && isByLinker && signed === signature && pages.every(isRight);
 }

@@ -11,7 +11,6 @@ import {
   type CopiedFiles,
   findOtherFiles,
   NO_OTHER_FILES,
-  type OtherFiles,
   type OtherFilesOptions,
 } from '../checkpoint/write/other-files.js';
 import {
@@ -94,21 +93,14 @@ export function planFolder(
   });
   const write = (): Promise<WrittenCheckpoint & CopiedFiles> =>
     inLockedFolder(folder, options, async (locked) => {
-      const others = source === undefined ? NO_OTHER_FILES : filesBeside(source, locked);
+      const others =
+        source === undefined
+          ? NO_OTHER_FILES
+          : findOtherFiles(dirname(source), locked, basename(source));
       const extras = { verify, otherFiles: others.files };
       const written = await writeCheckpoint(locked, plan, options, extras);
       const copied = others.files.map(({ name }) => name);
       return { ...written, copied, skipped: others.skipped };
     });
   return { unrecorded, write };
-}
-
-/** `.npy` is no extension of weights: the source may be among what its folder has besides. */
-function filesBeside(source: string, target: string): OtherFiles {
-  const { files, skipped } = findOtherFiles(dirname(source), target);
-  const own = basename(source);
-  return {
-    files: files.filter(({ name }) => name !== own),
-    skipped: skipped.filter((name) => name !== own),
-  };
 }

@@ -28,6 +28,15 @@ async function convertTied(
 }
 
 describe('tied tensors', () => {
+  it('keep the name that comes first in the state dict', async () => {
+    const names = ['z', 'a', 'm'].map((name) => [unicode(name), tensor('0', [2])] as const);
+    const source = legacyFile(dict(...names), { 0: 2 });
+    const target = temporaryPath('model.safetensors');
+    const { dropped } = await convert(source, target, { durable: false });
+    const expected = { a: 'z', m: 'z' };
+    expect(Object.fromEntries(dropped)).toEqual(expected);
+  });
+
   it('that are cast alike are written once, and reported once', async () => {
     const { dropped, cast, overlaps, written } = await convertTied({ a: 'F16', b: 'F16' });
     expect(dropped).toEqual(new Map([['b', 'a']]));

@@ -77,6 +77,31 @@ describe('of safetensors', () => {
     ]);
   });
 
+  describe.each([
+    ['one file', {}],
+    ['several files', { maxShardSize: 16 }],
+  ])('aliases in %s', (_, layout) => {
+    async function aliased(): Promise<string> {
+      const from = temporaryPath('source');
+      await saveCheckpoint(from, tensors, { ...fast, ...layout, metadata: { tied: 'a' } });
+      return from;
+    }
+
+    it('can be named', async () => {
+      const target = temporaryPath('model.safetensors');
+      await convert(await aliased(), target, { ...fast, names: ['tied'] });
+      using file = safeOpen(target);
+      expect(file.keys()).toEqual(['a']);
+    });
+
+    it('go with their tensors', async () => {
+      const target = temporaryPath('model.safetensors');
+      await convert(await aliased(), target, { ...fast, rename: (name) => `m.${name}` });
+      using file = safeOpen(target);
+      expect(plain(file.metadata)).toEqual({ format: 'pt', 'm.tied': 'm.a' });
+    });
+  });
+
   it('without any, there is none', async () => {
     const from = temporaryPath('source.safetensors');
     await saveFile(from, tensors, fast);

@@ -78,6 +78,14 @@ test('what is written into a folder is read again, too', async () => {
   expect(readBytes().filter((read) => read >= bytes.length)).toHaveLength(2);
 });
 
+test('an abort ends the comparison of checksums, too', async () => {
+  const source = npz({ name: 'a.npy', data: npy(bytes, '>u2', 2) });
+  const options = { ...fast, signal: AbortSignal.abort(new Error('enough')) };
+  await expect(convert(source, temporaryPath('a.safetensors'), options)).rejects.toThrow('enough');
+  const read = readBytes().reduce((sum, length) => sum + length, 0);
+  expect(read).toBeLessThan(400_000);
+});
+
 test('every element is cast once', async () => {
   const data = npy(bytes, '<f4', 4);
   const target = temporaryPath('a.safetensors');

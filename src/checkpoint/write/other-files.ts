@@ -65,18 +65,19 @@ export const NO_OTHER_FILES: OtherFiles = { files: [], skipped: [] };
 
 /**
  * The files directly in the folder `source` that hold no weights and whose names do not begin with a
- * dot. None when it is the folder `target`, where they are already.
+ * dot. None when it is the folder `target`, where they are already. `except` is the name of one that does
+ * hold weights: arrays of NumPy have the extension of other things, too.
  *
  * @throws FormatError `SAFETENSORS_UNSAFE_SHARD_NAME` for a link out of the folder; errors of the
  *   system, such as `ENOENT` for a link that leads nowhere
  */
-export function findOtherFiles(source: string, target: string): OtherFiles {
+export function findOtherFiles(source: string, target: string, except?: string): OtherFiles {
   const files: OtherFile[] = [];
   const skipped: string[] = [];
   if (isSameFolder(source, target)) return { files, skipped };
   const isInside = runSync(insideOf(source));
   for (const name of readdirSync(source).sort()) {
-    if (!isOtherName(name)) continue;
+    if (name === except || !isOtherName(name)) continue;
     const path = join(source, name);
     const stats = statSync(path);
     if (!isCarried(stats)) {

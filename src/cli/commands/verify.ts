@@ -11,6 +11,7 @@ import { type HashableFile, localFiles } from '../sources/hashable-files.js';
 import {
   closeSource,
   foreignSource,
+  isTorchIndex,
   type OpenedSource,
   openSource,
 } from '../sources/open-source.js';
@@ -40,11 +41,12 @@ function problemOf(file: string, error: unknown): Problem {
   const { code, message, syscall } = Object(error) as Record<string, unknown>;
   // What is no error of a file, nor of the system's about one, is an error of ours.
   if (!(error instanceof SafetensorsError) && typeof syscall !== 'string') throw error;
-  return { file, code: String(code), message: String(message) };
+  // The system's messages begin with their code.
+  return { file, code: String(code), message: String(message).replace(`${code}: `, '') };
 }
 
 /** The headers of every shard that can be read, and what is wrong with the others. */
-function readShards(checkpoint: Checkpoint): {
+function readShards(checkpoint: Shards): {
   headerTexts: ReadonlyMap<string, string>;
   problems: Problem[];
 } {
@@ -68,6 +70,24 @@ interface IndexText {
   readonly weight_map: Readonly<Record<string, string>>;
 }
 
+function readIndex(path: string): IndexText {
+  return JSON.parse(readFileSync(path, 'utf8')) as IndexText;
+}
+
+/** Where the shards are that an index names. */
+type Shards = Pick<Checkpoint, 'path' | 'shards'>;
+
+/** The shards of an index that was checked, some of which are missing: the others are verified. */
+function shardsOf(path: string): Shards {
+  const written = Object.values(readIndex(path).weight_map);
+  return { path, shards: [...new Set(written.map(shardName))] };
+}
+
+/** The name of a shard as it is written in an index, as `Checkpoint` has it. */
+function shardName(written: string): string {
+  return written.replace(/^(?:\.\/)+/, '');
+}
+
 /** Where the index and the shards that can be read do not agree. */
 function indexProblems(
   index: IndexText,
@@ -83,7 +103,7 @@ function indexProblems(
   );
   const map = new Map(Object.entries(index.weight_map));
   for (const [name, written] of map) {
-    const shard = written.replace(/^(?:\.\/)+/, '');
+    const shard = shardName(written);
     if (names.get(shard)?.has(name) === false) {
       add(shard, `the index has ${JSON.stringify(name)} in this file, which does not have it`);
     }
@@ -106,7 +126,7 @@ function indexProblems(
 }
 
 async function verifyLocal(
-  checkpoint: Checkpoint,
+  checkpoint: Shards,
   isQuick: boolean,
   context: CommandContext,
 ): Promise<Omit<VerifyResult, 'source' | 'ok'>> {
@@ -115,9 +135,8 @@ async function verifyLocal(
   const checks = ['headers'];
   if (checkpoint.path.endsWith('.json')) {
     checks.push('index');
-    const index = JSON.parse(readFileSync(checkpoint.path, 'utf8')) as IndexText;
     const isWhole = files.length === checkpoint.shards.length;
-    problems.push(...indexProblems(index, files, isWhole));
+    problems.push(...indexProblems(readIndex(checkpoint.path), files, isWhole));
   }
   if (isQuick) return { checks, problems };
   checks.push('hashes');
@@ -189,6 +208,10 @@ async function verifySource(
   } catch (error) {
     const isOfFile = error instanceof SafetensorsError && error.code !== 'SAFETENSORS_NOT_IN_CACHE';
     if (!isOfFile) throw error;
+    const { code, path } = error;
+    if (code === 'SAFETENSORS_MISSING_SHARDS' && path !== undefined && !isTorchIndex(path)) {
+      return await verifyLocal(shardsOf(path), isQuick, context);
+    }
     return { checks: ['headers'], problems: [problemOf('', error)] };
   }
   try {

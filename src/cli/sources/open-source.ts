@@ -34,8 +34,10 @@ export type OpenedSource =
 /** A scheme has two letters: one is a drive of Windows. */
 const URL_TEXT = /^[a-z][a-z\d+.-]+:/i;
 
-/** The index of a checkpoint of torch in several files. */
-const TORCH_INDEX = /\.bin\.index\.json$/;
+/** Whether a path is that of the index of a checkpoint of torch in several files. */
+export function isTorchIndex(path: string): boolean {
+  return path.endsWith('.bin.index.json');
+}
 
 /** The variant in the name of a model's file. */
 const VARIANT = /^(?:diffusion_pytorch_)?model\.([^.]+)\.safetensors(?:\.index\.json)?$/;
@@ -61,7 +63,7 @@ export async function openSource(
 ): Promise<OpenedSource> {
   if (isRemote(source)) return await openAddress(source, options.signal);
   const path = localPath(source);
-  if (TORCH_INDEX.test(path)) return await openForeign(path, 'torch');
+  if (isTorchIndex(path)) return await openForeign(path, 'torch');
   const { storage } = options;
   try {
     return { kind: 'local', checkpoint: openCheckpoint(path, { storage }) };

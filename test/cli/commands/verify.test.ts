@@ -1,4 +1,4 @@
-import { truncateSync, writeFileSync } from 'node:fs';
+import { chmodSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
@@ -60,6 +60,51 @@ describe('verify', () => {
     const { problems } = await verified(folder);
     expect(problems.length).toBe(stdout.trimEnd().split('\n').length - 1);
   });
+
+  it('goes on after a file that is missing', async () => {
+    const folder = writeCheckpoint({
+      ...TWO_SHARDS,
+      weightMap: { embed: FIRST, gone: FIRST, 'a.weight': FIRST, 'b.weight': `./${SECOND}` },
+    });
+    rmSync(join(folder, SECOND));
+    const { code, checks, problems } = await verified(folder);
+    expect(code).toBe(1);
+    expect(checks).toEqual(['headers', 'index', 'hashes']);
+    expect(problems).toEqual([
+      {
+        file: SECOND,
+        code: 'ENOENT',
+        message: expect.stringMatching(/^no such file or directory, /),
+      },
+      {
+        file: FIRST,
+        code: 'SAFETENSORS_INDEX_MISMATCH',
+        message: expect.stringMatching(/^the index has "gone" in this file/),
+      },
+    ]);
+  });
+
+  it('says that a file of a checkpoint of torch is missing', async () => {
+    const folder = temporaryPath('torch');
+    const index = writeBelow(
+      folder,
+      'pytorch_model.bin.index.json',
+      '{"weight_map":{"w":"a.bin"}}',
+    );
+    expect((await verified(index)).problems).toMatchObject([
+      { code: 'SAFETENSORS_MISSING_SHARDS' },
+    ]);
+  });
+
+  // Root may read everything.
+  it.skipIf(process.platform === 'win32' || process.getuid?.() === 0)(
+    'goes on after a file that may not be read',
+    async () => {
+      const folder = writeCheckpoint({ ...TWO_SHARDS, metadata: {} });
+      chmodSync(join(folder, FIRST), 0);
+      expect((await verified(folder)).problems).toMatchObject([{ file: FIRST, code: 'EACCES' }]);
+    },
+  );
 
   it('compares total_size', async () => {
     const folder = writeCheckpoint({ ...TWO_SHARDS, metadata: { total_size: 1 } });

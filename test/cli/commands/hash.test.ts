@@ -176,7 +176,7 @@ describe('hash', () => {
     await expect(hashFile(path, layout, options)).rejects.toThrow('enough');
   });
 
-  it('is for files of this machine', async () => {
+  it('is an error for files that are missing or cut short', async () => {
     const path = temporaryPath('cut.safetensors');
     expect((await call(['hash', path])).code).toBe(1);
     const other = writeTemporary(ENTRIES);

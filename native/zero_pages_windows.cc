@@ -83,10 +83,12 @@ int Replace(uint8_t* view, uint64_t length) {
 
 void Free(uint8_t* view) {
   const auto begin = reinterpret_cast<uintptr_t>(view);
+  // Freed when the lock is open again: an error in there would come to the handler.
+  std::unique_ptr<Range> range;
   const ExclusiveLock exclusive;
   Range** link = &ranges;
   while (*link != nullptr && (*link)->begin != begin) link = &(*link)->next;
-  const std::unique_ptr<Range> range(*link);
+  range.reset(*link);
   if (!range) return;
   *link = range->next;
   VirtualFree(view, 0, MEM_RELEASE);

@@ -5,7 +5,8 @@
 
 // Ranges of zeros that take no memory until somebody reads or writes there. Windows lets a program
 // reserve addresses without memory, but touching them is an error: a handler of such errors gives
-// the page its memory, and the reader goes on. Any thread.
+// the page its memory, and the reader goes on. Calls of the system do not come to that handler:
+// given pages that nobody has touched, they fail. Any thread.
 namespace zero_pages {
 
 // Takes the file out of a mapped view of `length` bytes, and has zeros there instead. Returns 0, or

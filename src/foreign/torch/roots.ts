@@ -225,20 +225,29 @@ function valueAt(root: PickleValue, keys: RootKeys, context: PickleContext): Pic
 function listKeys(value: PickleValue): string {
   const items = value instanceof PickleList ? value.items : value;
   if (Array.isArray(items)) return `there are the items 0 to ${items.length - 1}`;
-  const keys = value instanceof PickleMap ? Array.from(value, ([key]) => showKey(key)) : [];
+  const map = value instanceof Placeholder && value.isFilled ? value.entries : value;
+  const keys = map instanceof PickleMap ? Array.from(map, ([key]) => showKey(key)) : [];
   if (keys.length === 0) return 'there are no keys';
   const more = keys.length > SHOWN_CANDIDATES ? ` and ${keys.length - SHOWN_CANDIDATES} more` : '';
   return `there are the keys ${keys.slice(0, SHOWN_CANDIDATES).join(', ')}${more}`;
 }
 
 function childAt(value: PickleValue, key: string | number): PickleValue | undefined {
+  // Of an unknown object what was set in it or appended to it.
+  if (value instanceof Placeholder) {
+    if (!value.isFilled) return undefined;
+    const entry = childAt(value.entries, key);
+    return entry === undefined ? childAt(value.items, key) : entry;
+  }
   if (value instanceof PickleMap) {
     if (typeof key === 'number') return value.get(key);
     // Keys that are no texts are named by their text.
     return value.get(key) ?? [...value].find(([other]) => keyText(other) === key)?.[1];
   }
   const items = value instanceof PickleList ? value.items : value;
-  return Array.isArray(items) && typeof key === 'number' ? items[key] : undefined;
+  // So are items: a text is what the command line has.
+  const index = Number(key);
+  return Array.isArray(items) && `${index}` === `${key}` ? items[index] : undefined;
 }
 
 function tooDeep(maxDepth: number, context: PickleContext): ForeignFormatError {

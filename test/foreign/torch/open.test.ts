@@ -52,6 +52,10 @@ describe('the root of a checkpoint', () => {
       root: ['optimizer_states', 0, 'state', 1],
     });
     expect(checkpoint.keys()).toEqual(['exp_avg', 'step']);
+    using texts = openTorchCheckpoint(lightning, {
+      root: ['optimizer_states', '0', 'state', '1'],
+    });
+    expect(texts.keys()).toEqual(checkpoint.keys());
     expect(refusal(lightning, { root: ['state_dict', 'x'] }).message).toContain(
       'the root ["state_dict","x"], found nothing',
     );

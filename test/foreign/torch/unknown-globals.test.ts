@@ -17,6 +17,19 @@ describe('unknown globals', () => {
     expect(error.message).toContain('a tensor in an object of argparse.Namespace');
   });
 
+  it('finds the state dict in a dict of an unknown kind', () => {
+    const weights = dict([unicode('w'), tensor('0', [2])]);
+    const object = `ccollections\ndefaultdict\n)R(${unicode('state_dict')}${weights}${unicode('epoch')}K\x03u`;
+    const path = legacyFile(object, { 0: 2 });
+    const unknownGlobals = 'placeholder';
+    for (const root of [undefined, 'state_dict']) {
+      using checkpoint = openTorchCheckpoint(path, { unknownGlobals, root });
+      expect([checkpoint.root, checkpoint.keys()]).toEqual([['state_dict'], ['w']]);
+    }
+    const { message } = refusal(path, { unknownGlobals, root: 'model' });
+    expect(message).toContain('there are the keys "state_dict", "epoch"');
+  });
+
   it('refuses a tensor of an unknown subclass by its name', () => {
     const error = refusal(fixturePath('zip-subclass.pt'), { unknownGlobals: 'placeholder' });
     expect(error.code).toBe('SAFETENSORS_UNSUPPORTED_TENSOR');

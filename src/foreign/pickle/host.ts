@@ -7,8 +7,8 @@ import type { PickleGlobal, PickleTuple, PickleValue } from './values.js';
 export interface PickleHost {
   /** A class or function by its exact names; undefined when it is forbidden. */
   global(module: string, name: string): PickleGlobal | undefined;
-  /** What a call gives: of a function, or of a class for a new object. */
-  call(callee: PickleGlobal, args: PickleTuple, at: number): PickleValue;
+  /** What a call of a function or class gives; with `isNew`, what the class's `__new__` alone gives. */
+  call(callee: PickleGlobal, args: PickleTuple, at: number, isNew: boolean): PickleValue;
   /** What an object becomes that is given a state. */
   build(target: PickleValue, state: PickleValue, at: number): PickleValue;
   /** What a persistent id stands for. */

@@ -175,8 +175,10 @@ class Machine {
         this.#pushStackGlobal();
         break;
       case op.REDUCE:
+        this.#call(false);
+        break;
       case op.NEWOBJ:
-        this.#call();
+        this.#call(true);
         break;
       case op.BUILD:
         this.#build();
@@ -359,7 +361,7 @@ class Machine {
     this.#push(global);
   }
 
-  #call(): void {
+  #call(isNew: boolean): void {
     const args = this.#pop();
     const callee = this.#pop();
     if (!(callee instanceof PickleGlobal)) {
@@ -376,7 +378,7 @@ class Machine {
     }
     this.#spend(COST.made);
     for (const arg of args) this.#spend(costOfCopy(arg));
-    this.#push(this.#host.call(callee, args, this.#at));
+    this.#push(this.#host.call(callee, args, this.#at, isNew));
   }
 
   #build(): void {

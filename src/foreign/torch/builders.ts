@@ -100,7 +100,7 @@ export class TorchHost implements PickleHost {
     throw pickleError('expected a state only of an OrderedDict, found another', at, this.#context);
   }
 
-  call(callee: PickleGlobal, args: PickleTuple, at: number): PickleValue {
+  call(callee: PickleGlobal, args: PickleTuple, at: number, isNew: boolean): PickleValue {
     const { kind, name } = callee as TorchGlobal;
     if (kind === 'refused') {
       const found = REFUSED_KINDS.get(name) ?? `a ${callee.path}, a class of torch before 0.4`;
@@ -108,6 +108,8 @@ export class TorchHost implements PickleHost {
     }
     if (kind === 'tensor' && name === 'Parameter') return this.#wrapped(args, 1, 2, at);
     if (kind !== 'builder') return this.#refuse(`a call of ${callee.path}`, at);
+    // Python would leave most of them unread, and no pickler writes any.
+    if (isNew && args.length > 0) return this.#refuse(`arguments of a new ${callee.path}`, at);
     return this.#build(name, args, at);
   }
 
@@ -190,7 +192,7 @@ export class TorchHost implements PickleHost {
       return this.#refuse('a tensor of another class', at);
     }
     if (callee.name === '_rebuild_from_type_v2') return this.#refuse('a type within a type', at);
-    const made = this.call(callee, inner, at);
+    const made = this.call(callee, inner, at, false);
     return isTensor(made) ? made : this.#refuse('a class of tensors without a tensor', at);
   }
 
@@ -235,7 +237,10 @@ function plainValue(name: string, args: PickleTuple): PickleValue | undefined {
     case '_get_layout':
       return typeof first === 'string' ? first : undefined;
     case 'bytearray':
-      return args.length === 0 ? new PickleBytes(new Uint8Array(0)) : latin1(args);
+      if (args.length === 0) return new PickleBytes(new Uint8Array(0));
+      if (args.length === 1 && first instanceof PickleBytes)
+        return new PickleBytes(first.bytes.slice());
+      return latin1(args);
     case 'encode':
       return latin1(args);
     default:
@@ -278,8 +283,7 @@ function complex(args: PickleTuple): ComplexNumber | undefined {
 }
 
 /** Bytes, which protocol 2 has as a text with a character per byte. Other codecs are refused. */
-function latin1([text, codec = 'latin1', ...others]: PickleTuple): PickleBytes | undefined {
-  if (text instanceof PickleBytes) return new PickleBytes(text.bytes.slice());
+function latin1([text, codec, ...others]: PickleTuple): PickleBytes | undefined {
   if (typeof text !== 'string' || others.length > 0) return undefined;
   if (codec !== 'latin1' && codec !== 'latin-1') return undefined;
   const bytes = new Uint8Array(text.length);

@@ -113,3 +113,37 @@ it('bytes are swapped by the dtype of the storage: a tensor of another is refuse
   expect(() => open('torch.storage\nUntypedStorage', 'uint16')).toThrow(refused);
   expect(() => open('torch\nShortStorage', 'uint8')).toThrow(refused);
 });
+
+it('a new object takes no arguments: torch leaves those of a dict unread', () => {
+  const pairs = `](${unicode('w')}${tensor('0', [2])}\x86e\x85`;
+  const open = (opcode: string): string[] => {
+    const path = legacyFile(`ccollections\nOrderedDict\n${pairs}${opcode}`, { 0: 2 });
+    using checkpoint = openTorchCheckpoint(path);
+    return checkpoint.keys();
+  };
+  expect(open('R')).toEqual(['w']);
+  const message = expect.stringContaining('found arguments of a new collections.OrderedDict');
+  expect(() => open('\x81')).toThrow(expect.objectContaining({ message }));
+});
+
+it('texts become bytes by the codec that is named, which is latin1', () => {
+  const valueIn = (call: string): unknown => {
+    const object = dict([unicode('v'), call], [unicode('w'), tensor('0', [2])]);
+    using checkpoint = openTorchCheckpoint(legacyFile(object, { 0: 2 }));
+    return (checkpoint.values() as Map<string, unknown>).get('v');
+  };
+  const encoded = 'X\x02\0\0\0\xc3\xa9';
+  const latin1 = unicode('latin1');
+  expect(valueIn(`c_codecs\nencode\n${encoded}${latin1}\x86R`)).toEqual(Uint8Array.of(0xe9));
+  expect(valueIn(`c__builtin__\nbytearray\n${encoded}${latin1}\x86R`)).toEqual(Uint8Array.of(0xe9));
+  expect(valueIn('c__builtin__\nbytearray\nC\x01\xe9\x85R')).toEqual(Uint8Array.of(0xe9));
+  // To Python the first is UTF-8; the others are errors.
+  for (const call of [
+    `c_codecs\nencode\n${encoded}\x85R`,
+    `c_codecs\nencode\nC\x01a${latin1}\x86R`,
+    `c__builtin__\nbytearray\n${encoded}\x85R`,
+  ]) {
+    const code = 'SAFETENSORS_INVALID_TORCH_CHECKPOINT';
+    expect(() => valueIn(call)).toThrow(expect.objectContaining({ code }));
+  }
+});

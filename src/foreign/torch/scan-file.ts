@@ -13,7 +13,7 @@ import type { ArchiveEntry, ByteReader } from '../zip/archive.js';
 import type { IrregularityKind } from '../zip/irregularity.js';
 import { ARCHIVE_LIMITS, type ArchiveLimits } from '../zip/limits.js';
 import { inspectArchive } from '../zip/read-archive.js';
-import { inflateStart, readEntry } from '../zip/read-entry.js';
+import { inflateStart, readEntry, requireCrc32 } from '../zip/read-entry.js';
 import { adviceFor, allowedGlobal, isHostileGlobal } from './globals.js';
 
 /** Options of {@link scanPickle}. */
@@ -245,11 +245,12 @@ class FileScan {
           const bytes = this.#bytesOf(file, entry, limits);
           const end = this.#pickle(bytes, 0, entry.name);
           if (end !== undefined && end !== bytes.length) this.#noteTrailing(end, entry.name);
-        } else if (kindOf(start) === 'npy') {
-          const longer = (length: number): Uint8Array => this.#startOf(file, entry, length);
-          this.#array(start, longer, () => this.#bytesOf(file, entry, limits), entry.name);
-        } else if (checksums) {
-          compareChecksum(file, entry, limits);
+        } else {
+          if (kindOf(start) === 'npy') {
+            const longer = (length: number): Uint8Array => this.#startOf(file, entry, length);
+            this.#array(start, longer, () => this.#bytesOf(file, entry, limits), entry.name);
+          }
+          if (checksums) compareChecksum(file, entry, limits);
         }
       } catch (error) {
         if (!(error instanceof ForeignFormatError)) throw error;
@@ -385,7 +386,5 @@ function compareChecksum(file: ByteReader, entry: ArchiveEntry, limits: ArchiveL
   for (let at = entry.begin; at < entry.end; at += PIECE_BYTE_LENGTH) {
     found = crc32(file.read(at, Math.min(at + PIECE_BYTE_LENGTH, entry.end)), found);
   }
-  if (found === entry.crc32) return;
-  const message = `entry ${entry.name}: expected the CRC-32 ${entry.crc32}, found ${found}`;
-  throw new ForeignFormatError('SAFETENSORS_CHECKSUM_MISMATCH', message);
+  requireCrc32(entry, found, {});
 }

@@ -1,7 +1,9 @@
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { type ScanReport, scanPickle } from '../../../src/foreign/torch/scan-file.js';
+import { readArchive } from '../../../src/foreign/zip/read-archive.js';
 import { temporaryPath } from '../../support/make-file.js';
+import { readerOf } from '../zip/archives.js';
 import { type Fixture, fixturePath, fixtures } from './fixtures.js';
 
 function scan({ file }: Fixture): ScanReport {
@@ -79,6 +81,19 @@ describe('scanPickle', () => {
     expect(globals.map(({ module }) => module)).toContain('posix');
     expect(scanPickle(fixturePath('np-f4.npy'))).toMatchObject({ verdict: 'safe', pickleCount: 0 });
     expect(scanPickle(fixturePath('np-x-npz-object.npz')).pickleCount).toBe(1);
+  });
+
+  it('compares the checksums of arrays, too', () => {
+    const bytes = readFileSync(fixturePath('np-savez.npz'));
+    const [entry] = readArchive(readerOf(bytes), {}).entries.values();
+    const last = (entry?.end ?? 0) - 1;
+    bytes[last] = (bytes[last] ?? 0) ^ 1;
+    const path = temporaryPath('arrays.npz');
+    writeFileSync(path, bytes);
+    expect(scanPickle(path).verdict).toBe('safe');
+    const { verdict, findings } = scanPickle(path, { checksums: true });
+    expect(findings).toMatchObject([{ kind: 'checksum', entry: entry?.name }]);
+    expect(verdict).toBe('suspicious');
   });
 
   it('says what to do with NumPy values', () => {

@@ -20,6 +20,7 @@ import { prefetch } from '../file/prefetch.js';
 import type { Dtype } from '../format/dtype.js';
 import { requireTransferOptions, TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
 import { compareCodePoints } from '../json/code-point-order.js';
+import { MadeStorage } from '../storage/made.js';
 import type { LendingStorage, Storage, StorageKind } from '../storage/storage.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import type { SliceIndex } from '../tensor/slice.js';
@@ -82,9 +83,8 @@ export class ForeignFile implements Iterable<[string, Tensor]> {
     this.#facts = new Map(placed.map(({ tensor }) => [tensor.name, tensor]));
   }
 
-  /** @internal What is known of the tensors, if the file has not changed. */
+  /** @internal What is known of the tensors. */
   static factsOf(file: ForeignFile): ReadonlyMap<string, ForeignTensor> {
-    file.#storage.verify();
     return file.#facts;
   }
 
@@ -255,9 +255,7 @@ export class ForeignFile implements Iterable<[string, Tensor]> {
     requireOptions(options, CLOSE_OPTIONS);
     const { detach = false } = options;
     requireBoolean('detach', detach);
-    for (const { data } of this.#facts.values()) {
-      if (data.storage !== this.#storage) data.storage.close(detach);
-    }
+    for (const { data } of this.#facts.values()) closeMade(data.storage, detach);
     this.#storage.close(detach);
     this.#tensors.clear();
   }
@@ -323,4 +321,11 @@ export class ForeignFile implements Iterable<[string, Tensor]> {
 async function nextTurn(signal: AbortSignal | undefined): Promise<void> {
   await setImmediate();
   signal?.throwIfAborted();
+}
+
+/** Closes what makes bytes, and what makes the bytes that these are made of. */
+function closeMade(storage: Storage, detach: boolean): void {
+  if (!(storage instanceof MadeStorage)) return;
+  storage.close(detach);
+  closeMade(storage.source.storage, detach);
 }

@@ -12,19 +12,30 @@ import { readEntry } from './zip/read-entry.js';
 export class InflatedStorage extends MadeStorage {
   /** The same bytes from `begin` on, for pieces that are asked for in their order: never all in memory. */
   readonly inOrder: (begin: number) => AsyncFill;
+  readonly #forget: () => void;
 
   constructor(
     byteLength: number,
     source: StorageBytes,
     fill: Fill,
     inOrder: (begin: number) => AsyncFill,
+    forget: () => void,
   ) {
     super(byteLength, source, fill);
     this.inOrder = inOrder;
+    this.#forget = forget;
+  }
+
+  override close(detach: boolean): void {
+    super.close(detach);
+    this.#forget();
   }
 }
 
-/** The entries of one archive. Keeps the bytes of the entry that was inflated last, and of no other. */
+/**
+ * The entries of one archive. Keeps the bytes of the entry that was inflated last, and of no other, until one of the
+ * storages is closed: all are, together.
+ */
 export class InflatedEntries {
   readonly #archive: Storage;
   readonly #limits: ArchiveLimits;
@@ -49,7 +60,10 @@ export class InflatedEntries {
       target.set(this.#inflate(entry).subarray(position, position + target.length));
     const inOrder = (begin: number): AsyncFill =>
       inflateInOrder(this.#archive, entry, this.#limits, begin);
-    const storage = new InflatedStorage(byteLength, held, fill, inOrder);
+    const forget = (): void => {
+      this.#last = undefined;
+    };
+    const storage = new InflatedStorage(byteLength, held, fill, inOrder, forget);
     return { storage, begin: 0, byteLength };
   }
 

@@ -41,16 +41,19 @@ export const convert: Command = {
     if (unknown !== undefined && unknown !== 'placeholder') {
       throw new UsageError('--unknown-globals takes placeholder');
     }
+    const torch = {
+      ...(typeof root === 'string' ? { root: root.split('.') } : {}),
+      ...(unknown === undefined ? {} : ({ unknownGlobals: unknown } as const)),
+    };
     if (options['dry-run'] === true) {
       const maxShardSize = typeof size === 'string' ? size : DEFAULT_SHARD_SIZE;
-      await plan(context, options, { source, target, maxShardSize });
+      await plan(context, options, { source, target, maxShardSize, torch });
       return 'done';
     }
     const choices = {
       ...selectionOf(options),
+      ...torch,
       ...(typeof size === 'string' ? { maxShardSize: size } : {}),
-      ...(typeof root === 'string' ? { root: root.split('.') } : {}),
-      ...(unknown === undefined ? {} : ({ unknownGlobals: unknown } as const)),
     };
     const { convert: convertSource } = await import('../../convert.js');
     await write(context, options, { source, target, label: 'converting' }, (transfer) =>

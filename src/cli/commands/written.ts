@@ -13,7 +13,12 @@ import { visible } from '../output/visible.js';
 import { globTest } from '../sources/glob.js';
 import { listSource } from '../sources/list-source.js';
 import { elementsOf, type ListedTensor } from '../sources/listing.js';
-import { closeSource, foreignSource, openSource } from '../sources/open-source.js';
+import {
+  closeSource,
+  foreignSource,
+  openSource,
+  type TorchChoices,
+} from '../sources/open-source.js';
 import {
   type CommandContext,
   type CommandOptions,
@@ -80,7 +85,7 @@ export interface WrittenResult {
   readonly deleted: readonly string[];
   /** How many tensors were cast; with `--dry-run` the same. */
   readonly castCount: number;
-  /** By tensor, how many elements became infinite. */
+  /** By tensor, how many elements were too large for the new dtype. */
   readonly overflowed: Readonly<Record<string, number>>;
 }
 
@@ -115,15 +120,17 @@ interface Destination {
   readonly source: string;
   readonly target: string;
   readonly maxShardSize: string | number;
+  /** How a source of torch is opened. */
+  readonly torch?: TorchChoices;
 }
 
 /** What would be written; tied tensors of torch are counted once for each name. */
 export async function planned(
   options: OptionValues,
-  { source, target, maxShardSize }: Destination,
+  { source, target, maxShardSize, torch = {} }: Destination,
   signal: AbortSignal,
 ): Promise<Pick<WrittenResult, 'files' | 'index' | 'byteLength' | 'castCount'>> {
-  const tensors = await chosenTensors(source, options, signal);
+  const tensors = await chosenTensors(source, torch, options, signal);
   const { dtype } = selectionOf(options);
   const isCast = (tensor: ListedTensor): boolean =>
     dtype !== undefined && tensor.dtype !== dtype && CAST_SOURCES.includes(tensor.dtype);
@@ -159,10 +166,11 @@ export async function plan(
 
 async function chosenTensors(
   source: string,
+  torch: TorchChoices,
   options: OptionValues,
   signal: AbortSignal,
 ): Promise<readonly ListedTensor[]> {
-  const opened = await openSource(source, { signal, storage: 'read' });
+  const opened = await openSource(source, { signal, storage: 'read', torch });
   try {
     if (opened.kind === 'pipeline' || opened.kind === 'gguf') {
       throw foreignSource(opened, 'one model of safetensors, torch or NumPy');
@@ -181,16 +189,16 @@ async function chosenTensors(
 function printWritten(context: CommandContext, options: OptionValues, result: WrittenResult): void {
   printResult(context, options, result, (written, style) => {
     const { target, dryRun, files, byteLength, deleted, castCount, overflowed } = written;
-    const infinite = Object.entries(overflowed);
+    const tooLarge = Object.entries(overflowed);
     const shown = (names: readonly string[]): string =>
       names.map((name) => visible(name, SHOWN_LENGTH)).join(', ');
     return [
       `${style.bold(visible(target, SHOWN_LENGTH))}: ${dryRun ? 'would have ' : ''}${plural(files.length, 'file')}, ${bytesText(byteLength)} of tensors`,
       ...files.map((name) => `  ${visible(name, SHOWN_LENGTH)}`),
       ...(castCount === 0 ? [] : [`${plural(castCount, 'tensor')} cast`]),
-      ...infinite.map(([name, count]) =>
+      ...tooLarge.map(([name, count]) =>
         style.warning(
-          `warning: ${visible(name, SHOWN_LENGTH)}: ${plural(count, 'element')} became infinite`,
+          `warning: ${visible(name, SHOWN_LENGTH)}: ${plural(count, 'element')} too large for the new dtype`,
         ),
       ),
       ...(deleted.length === 0 ? [] : [`deleted, of an earlier checkpoint: ${shown(deleted)}`]),

@@ -3,7 +3,7 @@
 import { closeSync, openSync, readdirSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { ForeignFile, ShardedTorchCheckpoint } from '../../convert.js';
+import type { ForeignFile, OpenTorchOptions, ShardedTorchCheckpoint } from '../../convert.js';
 import {
   type Checkpoint,
   ForeignFormatError,
@@ -30,6 +30,9 @@ export type OpenedSource =
       readonly path: string;
       readonly components: readonly Component[];
     };
+
+/** How files of torch are opened. */
+export type TorchChoices = Pick<OpenTorchOptions, 'root' | 'unknownGlobals'>;
 
 /** A scheme has two letters: one is a drive of Windows. */
 const URL_TEXT = /^[a-z][a-z\d+.-]+:/i;
@@ -59,12 +62,16 @@ export function localPath(source: string): string {
  */
 export async function openSource(
   source: string,
-  options: { readonly signal: AbortSignal; readonly storage: 'mmap' | 'read' | undefined },
+  options: {
+    readonly signal: AbortSignal;
+    readonly storage: 'mmap' | 'read' | undefined;
+    readonly torch?: TorchChoices;
+  },
 ): Promise<OpenedSource> {
   if (isRemote(source)) return await openAddress(source, options.signal);
   const path = localPath(source);
-  if (isTorchIndex(path)) return await openForeign(path, 'torch');
-  const { storage } = options;
+  const { storage, torch } = options;
+  if (isTorchIndex(path)) return await openForeign(path, 'torch', torch);
   try {
     return { kind: 'local', checkpoint: openCheckpoint(path, { storage }) };
   } catch (error) {
@@ -72,7 +79,7 @@ export async function openSource(
     if (error.code === 'SAFETENSORS_DIFFUSERS_PIPELINE') return openPipeline(path, storage, error);
     const format = formatOf(path);
     if (format === undefined) throw error;
-    return format === 'gguf' ? { kind: 'gguf', path } : await openForeign(path, format);
+    return format === 'gguf' ? { kind: 'gguf', path } : await openForeign(path, format, torch);
   }
 }
 
@@ -151,9 +158,13 @@ function headOf(path: string): string {
   }
 }
 
-async function openForeign(path: string, kind: 'torch' | 'numpy'): Promise<OpenedSource> {
+async function openForeign(
+  path: string,
+  kind: 'torch' | 'numpy',
+  torch: TorchChoices | undefined,
+): Promise<OpenedSource> {
   const { openNumpy, openTorchCheckpoint } = await import('../../convert.js');
-  return { kind, file: kind === 'numpy' ? openNumpy(path) : openTorchCheckpoint(path) };
+  return { kind, file: kind === 'numpy' ? openNumpy(path) : openTorchCheckpoint(path, torch) };
 }
 
 /** The models of a pipeline, each as `openCheckpoint` chooses, else by its only variant. */

@@ -108,6 +108,17 @@ describe('convert', () => {
     expect(rooted.code).toBe(1);
   });
 
+  it('plans with the same choices', async () => {
+    const target = temporaryPath('planned.safetensors');
+    const plan = async (source: string, ...options: string[]): Promise<unknown> =>
+      JSON.parse(
+        await printed(['convert', join(TORCH, source), target, '--dry-run', '--json', ...options]),
+      );
+    const ema = await plan('zip-two-roots.pth', '--root', 'ema');
+    expect(ema).toMatchObject({ dryRun: true, files: ['planned.safetensors'] });
+    await plan('zip-namespace.pt', '--unknown-globals', 'placeholder');
+  });
+
   it('refuses what would run code, and leaves nothing', async () => {
     const target = temporaryPath('evil.safetensors');
     const { code, stderr } = await call(['convert', join(TORCH, 'evil-os-system.pt'), target]);

@@ -40,8 +40,8 @@ export function readZipCheckpoint(
   records.requireVersion();
   const isBigEndian = records.isBigEndian();
   const pickle = records.readPickle();
-  const ids = new StorageIds(false, { ...context, part: pickle.name });
   const part = { ...context, part: pickle.name };
+  const ids = new StorageIds(false, part);
   const host = new TorchHost((id, at) => ids.resolve(id, at), options.unknownGlobals, part);
   const { value, end } = readPickle(pickle.bytes, 0, host, options.pickle, part);
   if (end !== pickle.bytes.length) {

@@ -87,6 +87,16 @@ describe('of a server', () => {
     expect(tensors.map(({ dtype }: { dtype: string }) => dtype)).toEqual(['F16', 'F16', 'F16']);
   });
 
+  it('download in files of another size says which they would be', async () => {
+    const args = ['download', server.url('one.safetensors'), temporaryPath('folder')];
+    const sized = [...args, '--max-shard-size', '600B', '--json'];
+    const plan = JSON.parse(await printed([...sized, '--dry-run']));
+    const { files } = JSON.parse(await printed(sized));
+    const namesOf = (some: readonly { name: string }[]): string[] => some.map(({ name }) => name);
+    expect(plan.files.length).toBeGreaterThan(1);
+    expect(namesOf(files)).toEqual(expect.arrayContaining(namesOf(plan.files)));
+  });
+
   it('download is for what is somewhere else', async () => {
     const { code, stderr } = await call(['download', writeTemporary(LAYERED), 'x']);
     expect(code).toBe(2);

@@ -46,7 +46,7 @@ function linesOf(result: DownloadResult, style: Style): readonly string[] {
   ];
 }
 
-/** The files with tensors that would be there, and their bytes: of chosen tensors these, else the whole files. */
+/** The files with tensors that would be there, and their bytes: of tensors written anew these, else the whole files. */
 async function planDownload(
   source: string,
   target: string,
@@ -54,7 +54,7 @@ async function planDownload(
   signal: AbortSignal,
 ): Promise<{ names: readonly string[]; byteLength: number }> {
   const { filter, dtype, 'max-shard-size': size } = options;
-  if (filter !== undefined || dtype !== undefined) {
+  if (filter !== undefined || dtype !== undefined || size !== undefined) {
     const maxShardSize = typeof size === 'string' ? size : DEFAULT_SHARD_SIZE;
     const { files, byteLength } = await planned(options, { source, target, maxShardSize }, signal);
     return { names: files, byteLength };

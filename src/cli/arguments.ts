@@ -1,4 +1,4 @@
-/** Arguments of a command: options and positional ones, checked. */
+/** Checks the options and arguments of a command. */
 
 import { parseArgs } from 'node:util';
 import { nearNames } from '../errors/near-names.js';
@@ -17,13 +17,13 @@ export const COMMON_OPTIONS: CommandOptions = {
   help: { type: 'boolean', short: 'h', help: 'this text' },
 };
 
-/** What was given. */
+/** Arguments and options as the user gave them. */
 export interface ParsedArguments {
   readonly positionals: readonly string[];
   readonly options: OptionValues;
 }
 
-/** What to say of a name that there is not: those that may have been meant, or nothing. */
+/** Suggests names close to an unknown one; empty when there are none. */
 export function nearHint(name: string, names: Iterable<string>, prefix = ''): string {
   const near = nearNames(name, names);
   return near.length === 0 ? '' : `; did you mean ${near.map((one) => prefix + one).join(', ')}?`;
@@ -32,8 +32,8 @@ export function nearHint(name: string, names: Iterable<string>, prefix = ''): st
 /**
  * Parses the arguments of a command, without its name.
  *
- * @throws UsageError for options that there are not, values that are missing or too many, and a wrong number
- *   of arguments, unless help is asked for
+ * @throws UsageError for unknown options, missing or needless values and, without `--help`, a wrong number of
+ *   arguments
  */
 export function parseArguments(args: readonly string[], command: Command): ParsedArguments {
   const known: CommandOptions = { ...command.options, ...COMMON_OPTIONS };
@@ -45,13 +45,13 @@ export function parseArguments(args: readonly string[], command: Command): Parse
         { type, ...(short && { short }), ...(multiple && { multiple }) },
       ]),
     ),
-    // What is wrong is said here, with near names.
+    // We report mistakes ourselves, with near names.
     strict: false,
     allowPositionals: true,
     tokens: true,
   });
   for (const token of tokens) {
-    if (token.kind === 'option') checkOption(token.name, token.rawName, token.value, known);
+    if (token.kind === 'option') checkOption(token, known);
   }
   const [least, most] = command.positionals;
   if (values['help'] !== true && (positionals.length < least || positionals.length > most)) {
@@ -62,10 +62,18 @@ export function parseArguments(args: readonly string[], command: Command): Parse
   return { positionals, options: values };
 }
 
+/** An option as it was given. */
+interface GivenOption {
+  readonly name: string;
+  /** With its hyphens. */
+  readonly rawName: string;
+  readonly value?: string | undefined;
+  /** Whether the value stands behind a `=`. */
+  readonly inlineValue?: boolean | undefined;
+}
+
 function checkOption(
-  name: string,
-  rawName: string,
-  value: string | undefined,
+  { name, rawName, value, inlineValue }: GivenOption,
   known: CommandOptions,
 ): void {
   const option = Object.hasOwn(known, name) ? known[name] : undefined;
@@ -77,7 +85,9 @@ function checkOption(
   if (option.type === 'boolean' && value !== undefined) {
     throw new UsageError(`--${name} takes no value`);
   }
-  if (option.type === 'string' && value === undefined) {
+  // With one hyphen it may be a number, as in a slice.
+  const isOption = inlineValue !== true && value?.startsWith('--') === true;
+  if (option.type === 'string' && (value === undefined || isOption)) {
     throw new UsageError(`--${name} takes a value: --${name} ${option.value}`);
   }
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The program: what the process has becomes a context, what comes of the call the exit code. */
+/** The program: makes a context of the process's streams and signals, and sets the exit code. */
 
 import { Buffer } from 'node:buffer';
 import { fstatSync, writeSync } from 'node:fs';

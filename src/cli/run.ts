@@ -9,7 +9,7 @@ import type { Output } from './output/output.js';
 import { styleOf } from './output/style.js';
 import { visible } from './output/visible.js';
 
-/** The system's errors name paths, which an index may make as long as it likes. */
+/** Characters of an error. The system's errors name paths, which an index may make as long as it likes. */
 const SHOWN_LENGTH = 4000;
 
 const DONE = 0;
@@ -17,7 +17,7 @@ const DONE = 0;
 const FAILED = 1;
 const WRONG_USE = 2;
 
-/** Codes of Node for arguments that cannot be, such as a malformed `hf://` id. */
+/** Node's codes for invalid arguments, such as a malformed `hf://` id. */
 const ARGUMENT_CODES: readonly unknown[] = [
   'ERR_INVALID_ARG_TYPE',
   'ERR_INVALID_ARG_VALUE',
@@ -31,7 +31,7 @@ const ARGUMENT_CODES: readonly unknown[] = [
 /**
  * Runs the command that the arguments name.
  *
- * @returns the exit code; of a call that the signal ended 1
+ * @returns the exit code; 1 when the signal ended the call
  */
 export async function run(args: readonly string[], given: CommandContext): Promise<number> {
   const context = args.includes('--no-color') ? withoutColors(given) : given;
@@ -48,6 +48,8 @@ async function dispatch(
   context: CommandContext,
 ): Promise<number> {
   const { stdout } = context;
+  const topic = name === 'help' ? args.find((arg) => !arg.startsWith('-')) : undefined;
+  if (topic !== undefined) return await dispatch([topic, '--help'], context);
   if (name === undefined || name === 'help' || name === '--help' || name === '-h') {
     const { hasColors, columns } = name === undefined ? context.stderr : stdout;
     const lines = programHelp(styleOf(hasColors), columns);

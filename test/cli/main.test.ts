@@ -1,8 +1,9 @@
 /** The program as processes see it. */
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
+import { closeSync, existsSync, openSync, readdirSync, readSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { type Entry, writeSparse, writeTemporary } from '../support/make-file.js';
 import { root } from '../support/source-tree.js';
@@ -48,6 +49,42 @@ describe('the program', () => {
     child.stdout.once('data', () => child.stdout.destroy());
     expect(await stderr).toBe('');
     expect(await code).toBe(141);
+  });
+});
+
+/** The first bytes of a file, which may be too long to be read. */
+function startOf(path: string): Buffer {
+  const fd = openSync(path, 'r');
+  const bytes = Buffer.alloc(64);
+  readSync(fd, bytes);
+  closeSync(fd);
+  return bytes;
+}
+
+// A process of Windows cannot be sent SIGINT.
+describe.skipIf(process.platform === 'win32')('SIGINT', () => {
+  it.each([
+    ['convert', ['TARGET']],
+    ['metadata set', ['a=b']],
+  ])('ends %s, which leaves the old file and no other', async (command, args) => {
+    const source = writeSparse(4 * 2 ** 30);
+    const target = join(dirname(source), 'target.safetensors');
+    writeFileSync(target, 'old');
+    const before = readdirSync(dirname(source)).toSorted();
+    const changed = command === 'convert' ? target : source;
+    const start = startOf(changed);
+    const child = spawn(process.execPath, [
+      ...[PROGRAM, ...command.split(' '), source],
+      ...args.map((arg) => (arg === 'TARGET' ? target : arg)),
+    ]);
+    const code = new Promise((resolve) => child.on('close', resolve));
+    while (child.exitCode === null && readdirSync(dirname(source)).length === before.length) {
+      await delay(1);
+    }
+    child.kill('SIGINT');
+    expect(await code).toBe(130);
+    expect(readdirSync(dirname(source)).toSorted()).toEqual(before);
+    expect(startOf(changed)).toEqual(start);
   });
 });
 

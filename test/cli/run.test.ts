@@ -15,6 +15,7 @@ describe('help', () => {
       expect(text).toContain(summary);
     }
     expect(await printed(['help'])).toBe(text);
+    expect(await printed(['help', 'show'])).toBe(await printed(['show', '--help']));
   });
 
   it.each(Object.keys(COMMANDS))('of %s names its options, and fits the terminal', async (name) => {
@@ -51,6 +52,9 @@ describe('wrong use', () => {
     [['inspect', 'x', '-q'], 'there is no option "-q"'],
     [['inspect', 'x', '--tree=yes'], '--tree takes no value'],
     [['inspect', 'x', '--filter'], '--filter takes a value: --filter GLOB'],
+    [['inspect', 'x', '--filter', '--tree'], '--filter takes a value: --filter GLOB'],
+    [['help', 'inspct'], 'there is no command: "inspct"; did you mean inspect?'],
+    [['metadata', 'modelspec', 'show', 'x', 'y'], 'there is too much: "y"'],
     [['inspect'], 'expected 1 argument, found none (safetensors-mmap inspect --help says more)'],
     [['inspect', 'x', 'y'], 'expected 1 argument, found 2'],
     [['inspect', 'hf://no'], 'ERR_OUT_OF_RANGE: '],

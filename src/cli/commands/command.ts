@@ -50,7 +50,7 @@ export interface Command {
   ): Promise<Outcome>;
 }
 
-/** The user called a command in a way that there is not: exit code 2. */
+/** Wrong use of a command: exit code 2. */
 export class UsageError extends Error {}
 
 /** Throws a UsageError unless the value is one of these. */
@@ -61,6 +61,11 @@ export function requireChoice<Choice extends string>(
 ): Choice {
   if (choices.includes(value as Choice)) return value as Choice;
   throw new UsageError(`--${option} takes ${choices.join(', ')}`);
+}
+
+/** Throws a UsageError for arguments that nothing takes. */
+export function requireNone(args: readonly string[]): void {
+  if (args.length > 0) throw new UsageError(`there is too much: ${JSON.stringify(args[0])}`);
 }
 
 /**
@@ -80,7 +85,7 @@ export function printResult<Result>(
   if (lines.length > 0) stdout.write(`${lines.join('\n')}\n`);
 }
 
-/** A number in a result: JSON has none that is not finite, so that is text. */
+/** A number for JSON, which has no NaN and no infinities: those become text. */
 export function jsonNumber(value: number | null): number | string | null {
   return value === null || Number.isFinite(value) ? value : String(value);
 }

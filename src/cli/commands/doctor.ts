@@ -1,7 +1,7 @@
 /** `doctor`: what this machine is, as far as it matters here. */
 
 import { constants } from 'node:buffer';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { ADDON_VARIABLE, namedFile } from '../../addon/location.js';
 import type { BufferCounting } from '../../addon/uncounted-buffers.js';
 import { VERSION } from '../../addon/version.js';
@@ -35,7 +35,7 @@ interface DoctorResult {
     /** Whether there is a token, never which. */
     readonly hasToken: boolean;
     readonly cache: string;
-    /** Repositories in it; null when there is no cache. */
+    /** Repositories in it; null when there is no folder that can be read. */
     readonly cachedRepositories: number | null;
   };
 }
@@ -67,6 +67,14 @@ function numberIn(text: string | null, pattern: RegExp): number | null {
   return found === undefined ? null : Number(found);
 }
 
+function countRepositories(cache: string): number | null {
+  try {
+    return readdirSync(cache).filter((name) => /^[a-z]+--/.test(name)).length;
+  } catch {
+    return null;
+  }
+}
+
 function runtimeText(): string {
   const { bun, deno, electron, node } = process.versions as Readonly<
     Record<string, string | undefined>
@@ -93,9 +101,7 @@ function examine(): DoctorResult {
       offline: isOffline,
       hasToken: readToken() !== undefined,
       cache,
-      cachedRepositories: existsSync(cache)
-        ? readdirSync(cache).filter((name) => /^[a-z]+--/.test(name)).length
-        : null,
+      cachedRepositories: countRepositories(cache),
     },
   };
 }
@@ -132,7 +138,7 @@ function linesOf(result: DoctorResult, style: Style): readonly string[] {
       ['token', hub.hasToken ? 'there is one' : 'none'],
       [
         'cache',
-        `${visible(hub.cache)}: ${repositories === null ? 'not there' : `repositories: ${groupedText(repositories)}`}`,
+        `${visible(hub.cache)}: ${repositories === null ? 'no folder that can be read' : `repositories: ${groupedText(repositories)}`}`,
       ],
     ],
     style.dim,

@@ -40,8 +40,8 @@ export const header: Command = {
     try {
       const text = joined(await headerTexts(opened, signal));
       // A program gets the bytes of the file; a terminal, and whoever asks for JSON, the same with escapes.
-      const isShown = stdout.isTerminal || options['json'] === true;
-      stdout.write(`${isShown ? visibleJson(text) : text}\n`);
+      if (options['json'] === true) stdout.write(`${visibleJson(text).replaceAll('\n', ' ')}\n`);
+      else stdout.write(`${stdout.isTerminal ? visibleJson(text) : text}\n`);
     } finally {
       closeSource(opened);
     }

@@ -6,7 +6,7 @@ import type { Style } from '../output/style.js';
 import { type Column, factLines, tableLines } from '../output/table.js';
 import { type TreeNode, treeOf } from '../output/tree.js';
 import { visible } from '../output/visible.js';
-import { cutEnd } from '../output/width.js';
+import { cutLines } from '../output/width.js';
 import { globTest } from '../sources/glob.js';
 import { listSource } from '../sources/list-source.js';
 import type { ListedCounts, ListedFile, ListedTensor, Listing } from '../sources/listing.js';
@@ -213,11 +213,7 @@ function metadataLines(
   if (facts.length === 0) return [];
   // Colours take no columns, so lines are cut before they are coloured: names have none here.
   const lines = factLines(facts, (text) => text);
-  return [
-    '',
-    style.bold('metadata'),
-    ...(width === null ? lines : lines.map((text) => cutEnd(text, width))),
-  ];
+  return ['', style.bold('metadata'), ...cutLines(lines, width)];
 }
 
 function fileLines(

@@ -6,7 +6,7 @@ import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { factLines } from '../output/table.js';
 import { visible } from '../output/visible.js';
-import { cutEnd } from '../output/width.js';
+import { cutLines } from '../output/width.js';
 import { isRemote, localPath } from '../sources/open-source.js';
 import {
   type CommandContext,
@@ -127,7 +127,7 @@ function linesOf(
   ];
   return [
     `${style.bold(visible(path))}: ${DONE[method]}${changed.length === 0 ? '' : `; ${counts.join(', ')}`}`,
-    ...(width === null ? lines : lines.map((line) => cutEnd(line, width))),
+    ...cutLines(lines, width),
     ...missing.map((key) => style.warning(`no key ${visible(key, SHOWN_KEY_LENGTH)}`)),
     ...(isWritten
       ? [

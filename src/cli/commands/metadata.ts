@@ -4,13 +4,14 @@ import { readFileSync } from 'node:fs';
 import { strippedAs } from '../metadata/training-data.js';
 import { factLines } from '../output/table.js';
 import { visible, visibleJson } from '../output/visible.js';
-import { cutEnd } from '../output/width.js';
+import { cutLines } from '../output/width.js';
 import {
   type Command,
   type CommandContext,
   type OptionValues,
   type Outcome,
   printResult,
+  requireNone,
   UsageError,
 } from './command.js';
 import { editFile, metadataOf, requireLocal } from './metadata-edit.js';
@@ -55,7 +56,7 @@ const get: Action = async (context, options, source, keys) => {
     );
     const lines = facts.length === 0 ? [] : factLines(facts, (text) => text);
     return [
-      ...(width === null ? lines : lines.map((line) => cutEnd(line, width))),
+      ...cutLines(lines, width),
       ...missing.map((key) => style.warning(`no key ${visible(key, SHOWN_KEY_LENGTH)}`)),
     ];
   });
@@ -126,10 +127,6 @@ const strip: Action = async (context, options, source, args) => {
   }
   return await editFile(context, options, path, changes);
 };
-
-function requireNone(args: readonly string[]): void {
-  if (args.length > 0) throw new UsageError(`there is too much: ${JSON.stringify(args[0])}`);
-}
 
 const ACTIONS: Readonly<Record<string, Action>> = {
   get,

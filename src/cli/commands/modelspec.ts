@@ -12,13 +12,14 @@ import { bytesText } from '../output/numbers.js';
 import type { Style } from '../output/style.js';
 import { factLines } from '../output/table.js';
 import { visible } from '../output/visible.js';
-import { cutEnd } from '../output/width.js';
+import { cutLines } from '../output/width.js';
 import { closeSource, openSource, requireSafetensors } from '../sources/open-source.js';
 import {
   type CommandContext,
   type OptionValues,
   type Outcome,
   printResult,
+  requireNone,
   UsageError,
 } from './command.js';
 import { editFile, requireLocal } from './metadata-edit.js';
@@ -60,7 +61,9 @@ async function show(
   context: CommandContext,
   options: OptionValues,
   source: string,
+  args: readonly string[],
 ): Promise<Outcome> {
+  requireNone(args);
   const metadata = await sourceMetadata(source, context.signal);
   const found = [...metadata].filter(([key]) => key.startsWith(MODELSPEC_PREFIX));
   const result: ShowResult = { source, modelspec: Object.fromEntries(found) };
@@ -75,7 +78,7 @@ async function show(
     });
     if (facts.length === 0) return [style.dim('no modelspec in the metadata')];
     const lines = factLines(facts, (text) => text);
-    return width === null ? lines : lines.map((line) => cutEnd(line, width));
+    return cutLines(lines, width);
   });
   return found.length === 0 ? 'no' : 'done';
 }
@@ -90,7 +93,9 @@ async function check(
   context: CommandContext,
   options: OptionValues,
   source: string,
+  args: readonly string[],
 ): Promise<Outcome> {
+  requireNone(args);
   const problems = checkModelspec(await sourceMetadata(source, context.signal));
   const ok = problems.every(({ level }) => level !== 'error');
   printResult<CheckResult>(context, options, { source, ok, problems }, checkLines);
@@ -133,9 +138,10 @@ async function thumbnail(
   context: CommandContext,
   options: OptionValues,
   source: string,
-  [target]: readonly string[],
+  [target, ...more]: readonly string[],
 ): Promise<Outcome> {
   if (target === undefined) throw new UsageError('expected the file that the image is written to');
+  requireNone(more);
   const value = (await sourceMetadata(source, context.signal)).get(THUMBNAIL);
   const image = value === undefined ? null : thumbnailOf(value);
   if (image === null) {

@@ -20,6 +20,9 @@ import {
 import { isByteSized, textsOf } from '../sources/values.js';
 import { type Command, type CommandContext, printResult, UsageError } from './command.js';
 
+/** As numpy has it: an array of more has more brackets than anybody reads. */
+const MAX_DIMENSIONS = 64;
+
 const BINS = 20;
 const BAR_WIDTH = 40;
 
@@ -76,6 +79,12 @@ function sliceOf(text: unknown): SliceIndex[] {
 async function textOf(found: FoundTensor, whole: () => Promise<Tensor>): Promise<string> {
   const { shape, dtype } = found;
   if (shape.includes(0)) return '[]';
+  if (shape.length > MAX_DIMENSIONS) {
+    const found = `${groupedText(shape.length)} dimensions`;
+    throw new UsageError(
+      `up to ${MAX_DIMENSIONS} dimensions are shown, found ${found}: pass a --slice`,
+    );
+  }
   // Corners of packed tensors could begin inside of a byte.
   if (isSummarized(shape) && !isByteSized(dtype)) {
     throw new UsageError(`${dtype} is shown up to 1000 elements: pass a --slice, or --stats`);
@@ -107,7 +116,9 @@ function statisticsLines(stats: Statistics, style: Style): string[] {
   );
 }
 
-function histogramLines({ min, max, counts }: Histogram, style: Style): string[] {
+function histogramLines({ min, max, counts: all }: Histogram, style: Style): string[] {
+  // All ranges of one value are the first.
+  const counts = min === max ? all.slice(0, 1) : all;
   const most = Math.max(...counts);
   const step = (max - min) / counts.length;
   const labels = counts.map((_, i) => numberText(min + i * step));
@@ -173,6 +184,9 @@ export const show: Command = {
       const tensor = await findTensor(opened, name, signal);
       const hasStats = options['stats'] === true;
       const hasHistogram = options['histogram'] === true;
+      if (tensor.dtype === 'C64' && (hasStats || hasHistogram)) {
+        throw new UsageError('C64 has no order: there are no --stats and no --histogram of it');
+      }
       const needsAll = hasStats || hasHistogram || index.length > 0;
       const fetching = progressOn(stderr, 'fetching');
       const all = needsAll
@@ -189,9 +203,6 @@ export const show: Command = {
             };
       const text = await textOf(part, () => part.slice([]));
       const { dtype, shape } = part;
-      if (dtype === 'C64' && (hasStats || hasHistogram)) {
-        throw new UsageError('C64 has no order: there are no --stats and no --histogram of it');
-      }
       const found =
         all !== undefined && (hasStats || hasHistogram)
           ? await examine(all, hasHistogram, context)

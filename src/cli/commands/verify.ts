@@ -136,7 +136,9 @@ async function verifyLocal(
   if (checkpoint.path.endsWith('.json')) {
     checks.push('index');
     const isWhole = files.length === checkpoint.shards.length;
-    problems.push(...indexProblems(readIndex(checkpoint.path), files, isWhole));
+    const found = indexProblems(readIndex(checkpoint.path), files, isWhole);
+    // One by one: they can be more than a call takes arguments.
+    for (const problem of found) problems.push(problem);
   }
   if (isQuick) return { checks, problems };
   checks.push('hashes');

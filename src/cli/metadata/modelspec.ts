@@ -131,8 +131,13 @@ function problemOf(
 
 /** A thumbnail's image; null when the value is no data URL with base64. */
 export function thumbnailOf(value: string): { type: string; bytes: Uint8Array } | null {
-  const [, type, base64] =
-    /^data:(image\/[\w.+-]+);base64,([A-Za-z\d+/\s]*={0,2})\s*$/.exec(value) ?? [];
-  if (type === undefined || base64 === undefined) return null;
-  return { type, bytes: Uint8Array.from(atob(base64), (character) => character.charCodeAt(0)) };
+  const [prefix, type] = /^data:(image\/[\w.+-]+);base64,/.exec(value) ?? [];
+  if (prefix === undefined || type === undefined) return null;
+  try {
+    const text = atob(value.slice(prefix.length));
+    return { type, bytes: Uint8Array.from(text, (character) => character.charCodeAt(0)) };
+  } catch {
+    // It is not base64.
+    return null;
+  }
 }

@@ -13,9 +13,9 @@ const NEEDED_KEYS: readonly string[] = [
   'ss_network_args',
 ];
 
-/** A path of some machine: of a home, a mounted disk, a drive or a share of Windows. */
+/** A path of some machine: of a home, a mounted disk, a drive or a share of Windows; or a file: URL. */
 const LOCAL_PATH =
-  /(?:^|[^\w.:/])(?:\/(?:home|Users|root|mnt|media|workspace|content|kaggle|data|tmp|var|opt)\/|~\/|[A-Za-z]:[\\/]|\\\\\w)/;
+  /(?:^|[^\w.:/])(?:file:\/\/|\/(?:home|Users|Volumes|root|mnt|media|workspace|content|kaggle|data|tmp|var|opt)\/|~\/|[A-Za-z]:[\\/]|\\\\\w)/;
 
 /** Why a value is taken away; null when it stays. */
 export function strippedAs(key: string, value: string): 'training' | 'path' | null {

@@ -170,3 +170,11 @@ export function scalarText(value: number, form: FloatForm): string {
   const short = String(Number(text));
   return signOf(value) + (/e/.test(short) ? plain : short.includes('.') ? short : `${short}.0`);
 }
+
+/** A complex number by itself, as numpy prints a scalar. */
+export function complexScalarText(real: number, imaginary: number, form: FloatForm): string {
+  const text = (value: number): string => scalarText(value, form).replace(/\.0$/, '');
+  if (Object.is(real, 0)) return `${text(imaginary)}j`;
+  const sign = text(imaginary).startsWith('-') ? '' : '+';
+  return `(${text(real)}${sign}${text(imaginary)}j)`;
+}

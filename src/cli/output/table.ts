@@ -59,7 +59,7 @@ export function factLines(
   facts: readonly (readonly [name: string, value: string])[],
   markName: (text: string) => string,
 ): string[] {
-  const width = Math.max(...facts.map(([name]) => widthOf(name)));
+  const width = facts.reduce((most, [name]) => Math.max(most, widthOf(name)), 0);
   return facts.map(([name, value]) => {
     const padding = ' '.repeat(width - widthOf(name));
     return `${markName(name)}${padding}${GAP}${value}`.trimEnd();

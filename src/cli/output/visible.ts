@@ -29,15 +29,18 @@ export function visible(text: string, maxLength: number = Number.POSITIVE_INFINI
   return PLAIN.test(text) ? text : text.replaceAll(UNSAFE, escapeOf);
 }
 
-/** JSON in which the same characters are escapes, as JSON has them: it says the same. */
+/**
+ * JSON in which the same characters are escapes, as JSON has them: it says the same. Its own white space is ends of
+ * lines and spaces: a return would write over its line.
+ */
 export function visibleJson(json: string): string {
   if (PLAIN.test(json)) return json;
-  return json.replaceAll(UNSAFE, (character) =>
-    // White space of JSON itself. Within strings it is escaped already.
-    character === '\n' || character === '\r' || character === '\t'
-      ? character
-      : Array.from({ length: character.length }, (_, i) => unicodeEscape(character, i)).join(''),
-  );
+  return json.replaceAll(UNSAFE, (character) => {
+    // Within strings JSON has them as escapes already.
+    if (character === '\n') return character;
+    if (character === '\r' || character === '\t') return ' ';
+    return Array.from({ length: character.length }, (_, i) => unicodeEscape(character, i)).join('');
+  });
 }
 
 function unicodeEscape(text: string, at: number): string {

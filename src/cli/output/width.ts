@@ -53,6 +53,11 @@ export function cutEnd(text: string, width: number): string {
   return widthOf(text) <= width ? text : `${startOf(text, width - 1)}…`;
 }
 
+/** Lines that fit the terminal; all of them in a pipe, which has no width. */
+export function cutLines(lines: readonly string[], width: number | null): readonly string[] {
+  return width === null ? lines : lines.map((line) => cutEnd(line, width));
+}
+
 /** The text, or as much of both ends as fits with a `…` between them: names differ at their ends. */
 export function cutMiddle(text: string, width: number): string {
   if (widthOf(text) <= width) return text;

@@ -3,9 +3,9 @@
 import { Buffer } from 'node:buffer';
 import type { Tensor } from '../../index.js';
 import type { LongWork } from './long-work.js';
-import { isByteSized, numbersOf } from './values.js';
+import { numbersOf, windowsOf } from './values.js';
 
-/** Bytes or elements that are compared at a time. */
+/** Bytes that are compared at a time. */
 const WINDOW = 2 ** 22;
 
 /** Elements that are added up at a time: one unusual value among them makes all of them slow. */
@@ -36,21 +36,6 @@ export async function haveSameBytes(a: Tensor, b: Tensor, work: LongWork): Promi
 /** A tensor may have rows that are longer than a window. */
 function chunkLength({ byteLength, shape }: Tensor): number {
   return Math.max(WINDOW, Math.ceil(byteLength / (shape[0] || 1)));
-}
-
-/** Ranges of rows with about as many elements as a window; undefined for all at once. */
-function* rowRanges({
-  shape,
-  dtype,
-  elementCount,
-}: Tensor): Generator<[number, number] | undefined> {
-  const [rows = 1] = shape;
-  const step = Math.max(1, Math.floor((WINDOW * rows) / elementCount));
-  if (!isByteSized(dtype) || shape.length === 0 || step >= rows) {
-    yield undefined;
-    return;
-  }
-  for (let begin = 0; begin < rows; begin += step) yield [begin, Math.min(rows, begin + step)];
 }
 
 function isBigInteger({ dtype }: Tensor): boolean {
@@ -137,11 +122,7 @@ export async function compareValues(
   const sums = { differing: 0, compared: 0, maxError: 0, dot: 0, squaresA: 0, squaresB: 0 };
   let elements = 0;
   const areBig = isBigInteger(a) && isBigInteger(b);
-  // Both are cut alike: at rows that are whole bytes in both.
-  const cut = isByteSized(b.dtype) ? a : b;
-  for (const range of a.elementCount === 0 ? [] : rowRanges(cut)) {
-    const partA = range === undefined ? a : (a.slice(range) as Tensor);
-    const partB = range === undefined ? b : (b.slice(range) as Tensor);
+  for (const [partA, partB] of windowsOf(a, b)) {
     const x = numbersOf(partA);
     const y = numbersOf(partB);
     elements += x.length;

@@ -9,6 +9,8 @@ import { countByDtype, elementsOf, type ListedTensor, type Listing } from './lis
 /** Above what the vocabularies of models need: a damaged length must not take all memory. */
 const MAX_HEADER_BYTE_LENGTH = 256 * 2 ** 20;
 const MAX_STRING_BYTE_LENGTH = 16 * 2 ** 20;
+/** Of tensors, and of values: far above what models have. Each takes memory, and few bytes of the file. */
+const MAX_COUNT = 2 ** 20;
 /** As in llama.cpp's own reader. */
 const MAX_DIMENSIONS = 8;
 const MAX_ARRAY_DEPTH = 4;
@@ -137,6 +139,13 @@ class HeaderReader {
     return Number(value);
   }
 
+  /** How many of something follow. */
+  count(): number {
+    const count = this.uint64();
+    if (count > MAX_COUNT) this.fail(`expected a count of at most ${MAX_COUNT}, found ${count}`);
+    return count;
+  }
+
   string(): string {
     const byteLength = this.uint64();
     if (byteLength > MAX_STRING_BYTE_LENGTH) {
@@ -186,8 +195,8 @@ function listHeader(reader: HeaderReader, path: string, fileByteLength: number):
   reader.take('GGUF'.length);
   const version = reader.uint32();
   if (!VERSIONS.includes(version)) reader.fail(`expected version 2 or 3, found ${version}`);
-  const tensorCount = reader.uint64();
-  const valueCount = reader.uint64();
+  const tensorCount = reader.count();
+  const valueCount = reader.count();
   const metadata = new Map<string, string>();
   for (let i = 0; i < valueCount; i++) metadata.set(reader.string(), reader.value(reader.uint32()));
   const placed: ListedTensor[] = [];

@@ -3,38 +3,15 @@
 import { Buffer } from 'node:buffer';
 import { DTYPES } from '../../index.js';
 import type { RemoteCheckpoint } from '../../remote.js';
+import { boxesOf } from './boxes.js';
 import { PREFIX_BYTE_LENGTH } from './header-text.js';
-import { elementsOf, type ListedTensor } from './listing.js';
+import type { ListedTensor } from './listing.js';
 
 /** Fetched at once, by several requests; the next ones are under way while these are used. */
 const FETCH_BYTE_LENGTH = 16 * 2 ** 20;
 
 /** Fetches bytes that are beside each other, in order. */
 type Fetch = () => Promise<readonly Uint8Array[]>;
-
-/** The parts of an array that follow each other in memory, of at most so many elements. */
-export function* boxesOf(
-  shape: readonly number[],
-  maxElements: number,
-): Generator<(readonly [begin: number, end: number])[]> {
-  let axis = 0;
-  let inner = elementsOf(shape.slice(1));
-  while (inner > maxElements) inner /= shape[++axis] as number;
-  const outer = shape.slice(0, axis);
-  const length = shape[axis] as number;
-  const step = Math.floor(maxElements / inner);
-  for (let at = 0; at < elementsOf(outer); at++) {
-    let left = at;
-    const before = outer.toReversed().map((size): readonly [number, number] => {
-      const index = left % size;
-      left = Math.floor(left / size);
-      return [index, index + 1];
-    });
-    for (let begin = 0; begin < length; begin += step) {
-      yield [...before.toReversed(), [begin, Math.min(length, begin + step)]];
-    }
-  }
-}
 
 /** Tensors that follow each other, together while they are small, in parts when they are large. */
 function* fetchesOf(

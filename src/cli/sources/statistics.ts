@@ -28,7 +28,7 @@ export interface Histogram {
 export async function statisticsOf(tensor: Tensor, work: LongWork): Promise<Statistics> {
   let [elements, finite, nan, zero, mean, squares] = [0, 0, 0, 0, 0, 0];
   let [min, max] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
-  for (const window of windowsOf(tensor)) {
+  for (const [window] of windowsOf(tensor)) {
     await work.did(window.byteLength);
     const values = numbersOf(window);
     let count = 0;
@@ -77,7 +77,7 @@ export async function histogramOf(
   if (min === null || max === null) return null;
   const counts = new Array<number>(bins).fill(0);
   const scale = bins / (max - min);
-  for (const window of windowsOf(tensor)) {
+  for (const [window] of windowsOf(tensor)) {
     await work.did(window.byteLength);
     const values = numbersOf(window);
     for (let i = 0; i < values.length; i++) {

@@ -2,6 +2,7 @@
 
 import { DTYPES, type Dtype, fromFloat32, type Tensor } from '../../index.js';
 import {
+  complexScalarText,
   complexTexts,
   FLOAT32_FORM,
   FLOAT64_FORM,
@@ -9,6 +10,7 @@ import {
   floatTexts,
   scalarText,
 } from '../output/float-text.js';
+import { boxesOf } from './boxes.js';
 
 const INTEGERS: readonly Dtype[] = ['U8', 'I8', 'I16', 'U16', 'I32', 'U32', 'I64', 'U64'];
 
@@ -67,8 +69,9 @@ function formatted(parts: readonly Tensor[]): string[] {
     return numbers.map((value) => (value === 0 ? 'False' : 'True').padStart(width));
   }
   const form = formOf(dtype);
-  if (dtype === 'C64') return complexTexts(numbers, form);
-  return shape.length === 0 ? [scalarText(numbers[0] as number, form)] : floatTexts(numbers, form);
+  if (shape.length > 0) return (dtype === 'C64' ? complexTexts : floatTexts)(numbers, form);
+  const [value, imaginary] = numbers as [number, number];
+  return [dtype === 'C64' ? complexScalarText(value, imaginary, form) : scalarText(value, form)];
 }
 
 function aligned(texts: readonly string[]): string[] {
@@ -81,16 +84,17 @@ export function isByteSized(dtype: Dtype): boolean {
   return DTYPES[dtype].bits % 8 === 0;
 }
 
-/** The tensor in windows of rows, so that converting them takes little memory. */
-export function* windowsOf(tensor: Tensor): Generator<Tensor> {
-  const { shape, dtype, elementCount } = tensor;
-  const [rows = 1] = shape;
-  const rowsAtOnce = Math.max(1, Math.floor(WINDOW_ELEMENTS / (elementCount / rows)));
+/** Tensors of one shape, cut alike into windows, so that converting them takes little memory. */
+export function* windowsOf<Tensors extends readonly [Tensor, ...Tensor[]]>(
+  ...tensors: Tensors
+): Generator<Tensors> {
+  const [{ shape, elementCount }] = tensors;
   if (elementCount === 0) return;
-  if (shape.length === 0 || !isByteSized(dtype) || rowsAtOnce >= rows) yield tensor;
-  else {
-    for (let begin = 0; begin < rows; begin += rowsAtOnce) {
-      yield tensor.slice([begin, Math.min(rows, begin + rowsAtOnce)]);
-    }
+  if (elementCount <= WINDOW_ELEMENTS || !tensors.every(({ dtype }) => isByteSized(dtype))) {
+    yield tensors;
+    return;
+  }
+  for (const box of boxesOf(shape, WINDOW_ELEMENTS)) {
+    yield tensors.map((tensor) => tensor.slice(...box)) as readonly Tensor[] as Tensors;
   }
 }

@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, it, vi } from 'vitest';
 import { type MappingStatus, mappingStatus } from '../../../src/index.js';
@@ -61,6 +61,14 @@ it('doctor says what is missing', async () => {
   const { hub } = JSON.parse(await printed(['doctor', '--json']));
   expect(hub).toMatchObject({ offline: true, hasToken: false, cachedRepositories: null });
   expect(await printed(['doctor'])).toMatch(
-    /not asked: offline\ntoken +none\ncache .*: not there\n$/m,
+    /not asked: offline\ntoken +none\ncache .*: no folder that can be read\n$/m,
   );
+});
+
+it('doctor goes on where the cache is no folder', async () => {
+  const cache = temporaryPath('file');
+  writeFileSync(cache, '');
+  vi.stubEnv('HF_HUB_CACHE', cache);
+  const { hub } = JSON.parse(await printed(['doctor', '--json']));
+  expect(hub).toMatchObject({ cache, cachedRepositories: null });
 });

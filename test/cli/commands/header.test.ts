@@ -42,6 +42,13 @@ describe('header', () => {
     }
   });
 
+  it('is one line with --json', async () => {
+    const folder = writeCheckpoint(TWO_SHARDS);
+    const text = await printed(['header', folder, '--json']);
+    expect(text.indexOf('\n')).toBe(text.length - 1);
+    expect(JSON.parse(text)).toEqual(JSON.parse(await printed(['header', folder])));
+  });
+
   it('is no for what has no header', async () => {
     const path = join(root, 'test/fixtures/torch/zip-state-dict.pt');
     const { code, stderr } = await call(['header', path]);

@@ -23,6 +23,8 @@ const MIXED: readonly Entry[] = [
   { name: 'nan', dtype: 'F32', shape: [1], bytes: floats(Number.NaN) },
   { name: 'packed', dtype: 'F4', shape: [40, 40] },
   { name: 'c', dtype: 'C64', shape: [1], bytes: floats(1, -2) },
+  { name: 'deep', dtype: 'U8', shape: Array(100_000).fill(1) },
+  { name: 'i', dtype: 'C64', shape: [], bytes: floats(0, 1.5) },
 ];
 
 async function shown(...args: readonly string[]): Promise<string> {
@@ -38,6 +40,8 @@ describe('show', () => {
     [['scale'], 'scale  F32  []  4 B\n0.1\n'],
     [['nothing'], 'nothing  F32  [2, 0]  0 B\n[]\n'],
     [['c'], 'c  C64  [1]  8 B\n[1.-2.j]\n'],
+    [['c', '--slice', '0'], 'c  C64  []  8 B\n(1-2j)\n'],
+    [['i'], 'i  C64  []  8 B\n1.5j\n'],
     [['w', '--slice', '-1, ::2'], 'w  F32  [2]  8 B\n[nan  0.]\n'],
     [['packed', '--slice', '0, :4'], 'packed  F4  [4]  2 B\n[0.5 0.  1.  0. ]\n'],
   ])('%j prints what numpy prints', async (args, text) => {
@@ -56,6 +60,13 @@ describe('show', () => {
     });
     expect(result.histogram.counts).toHaveLength(20);
     expect(result.histogram.counts.reduce((a: number, b: number) => a + b)).toBe(4);
+  });
+
+  it('prints one range when all values are the same', async () => {
+    expect((await shown('mask', '--slice', '0', '--histogram')).split('\n').slice(3)).toEqual([
+      `1  ${'█'.repeat(40)}  1`,
+      '',
+    ]);
   });
 
   it('has statistics of what has no numbers', async () => {
@@ -86,6 +97,7 @@ describe('show', () => {
       [['w', '--slice', '5'], 1, 'SAFETENSORS_SLICE_OUT_OF_RANGE'],
       [['w', '--slice', 'a'], 2, 'ERR_OUT_OF_RANGE'],
       [['packed'], 2, 'pass a --slice'],
+      [['deep'], 2, 'found 100,000 dimensions: pass a --slice'],
       [['c', '--stats'], 2, 'C64 has no order'],
     ] as const) {
       const called = await call(['show', path, ...args]);
@@ -145,7 +157,7 @@ for _ in range(300):
     with np.errstate(all='ignore'):
         add(v.astype(rng.choice(['float32', 'float64', 'float16'])).reshape(shape))
         add(np.nan_to_num(v * 10).astype(rng.choice(['int64', 'uint8', 'bool'])).reshape(shape))
-        if shape: add((v + 1j * np.round(v[::-1] * 3) / 4).astype('complex64').reshape(shape))
+        add((v + 1j * np.round(v[::-1] * 3) / 4).astype('complex64').reshape(shape))
 json.dump(cases, sys.stdout)
 `;
 

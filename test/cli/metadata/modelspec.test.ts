@@ -75,8 +75,15 @@ describe('thumbnailOf', () => {
       'data:text/html;base64,AQID',
       'data:image/png,x',
       'data:image/png;base64,%%',
+      'data:image/png;base64,AAAAA',
     ]) {
       expect(thumbnailOf(value)).toBeNull();
     }
+  });
+
+  it('takes no time over a long text that is no base64', () => {
+    const begun = performance.now();
+    expect(thumbnailOf(`data:image/png;base64,${' '.repeat(2 ** 20)}!`)).toBeNull();
+    expect(performance.now() - begun).toBeLessThan(1000);
   });
 });

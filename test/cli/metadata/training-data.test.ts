@@ -17,6 +17,8 @@ it.each([
   ['source', 'E:/models', 'path'],
   ['source', '\\\\server\\share', 'path'],
   ['source', '~/models', 'path'],
+  ['source', 'file:///home/x', 'path'],
+  ['source', '/Volumes/disk/x', 'path'],
   ['source', 'https://example.org/home/x', null],
   ['source', 'hf://org/data/x', null],
   ['ratio', '1/2', null],

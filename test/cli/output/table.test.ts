@@ -52,6 +52,11 @@ describe('factLines', () => {
       ),
     ).toEqual(['a     1', 'long  2']);
   });
+
+  it('takes more of them than a call takes arguments', () => {
+    const facts = Array.from({ length: 300_000 }, (_, i) => [String(i), 'x'] as const);
+    expect(factLines(facts, plain)).toHaveLength(300_000);
+  });
 });
 
 describe('cutting', () => {

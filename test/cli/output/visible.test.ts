@@ -38,4 +38,8 @@ describe('visibleJson', () => {
     expect(UNSAFE_OUTPUT.exec(text)).toBeNull();
     expect(JSON.parse(text)).toEqual(HOSTILE_NAMES);
   });
+
+  it('has no returns, with which a line would be written over', () => {
+    expect(visibleJson('{"bad":1,\r"good":2,\t"a":3}\n')).toBe('{"bad":1, "good":2, "a":3}\n');
+  });
 });

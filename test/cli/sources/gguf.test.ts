@@ -116,6 +116,11 @@ describe('a GGUF file', () => {
 
   it.each([
     ['version', header(1), /expected version 2 or 3, found 1/],
+    [
+      'count',
+      Buffer.concat([Buffer.from('GGUF'), uint(3, 4), uint(2 ** 30, 8), uint(0, 8)]),
+      /count of at most 1048576, found 1073741824/,
+    ],
     ['rank', header(3, [tensor('w', Array(9).fill(1), 0, 0)]), /at most 8 dimensions/],
     ['elements', header(3, [tensor('w', [2 ** 40, 2 ** 40], 0, 0)]), /fewer elements/],
     [

@@ -1,0 +1,27 @@
+/** An array in parts. */
+
+import { elementsOf } from './listing.js';
+
+/** The parts of an array that follow each other in memory, of at most so many elements. */
+export function* boxesOf(
+  shape: readonly number[],
+  maxElements: number,
+): Generator<(readonly [begin: number, end: number])[]> {
+  let axis = 0;
+  let inner = elementsOf(shape.slice(1));
+  while (inner > maxElements) inner /= shape[++axis] as number;
+  const outer = shape.slice(0, axis);
+  const length = shape[axis] as number;
+  const step = Math.floor(maxElements / inner);
+  for (let at = 0; at < elementsOf(outer); at++) {
+    let left = at;
+    const before = outer.toReversed().map((size): readonly [number, number] => {
+      const index = left % size;
+      left = Math.floor(left / size);
+      return [index, index + 1];
+    });
+    for (let begin = 0; begin < length; begin += step) {
+      yield [...before.toReversed(), [begin, Math.min(length, begin + step)]];
+    }
+  }
+}

@@ -114,8 +114,11 @@ function kindOfFile(path: string): SourceKind {
       throw otherKind(start, 'a checkpoint or arrays', { path });
     }
     if (kind !== 'zip') return kind === 'pickle' ? 'torch' : 'safetensors';
-    // Whoever opens it reads the directory. Arrays of NumPy are called so, records of torch never.
-    return firstEntryName(start).endsWith('.npy') ? 'numpy' : 'torch';
+    // Whoever opens it reads the directory. Arrays of NumPy are usually called so, and records of torch have a
+    // folder.
+    const name = firstEntryName(start);
+    const isNumpy = name.endsWith('.npy') || (path.endsWith('.npz') && !name.includes('/'));
+    return isNumpy ? 'numpy' : 'torch';
   });
 }
 

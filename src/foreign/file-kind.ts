@@ -10,19 +10,20 @@ const PROTO_OPCODE = 0x80;
 const FIRST_PROTOCOL = 2;
 const LAST_PROTOCOL = 5;
 
-/** The kind by the first bytes, as torch decides; undefined for any other. */
+/**
+ * The kind by the first bytes, as torch decides; undefined for any other. The length of a header may begin as a
+ * pickle does: 640 is 0x0280. No pickle goes on with zeros.
+ */
 export function kindOf(head: Uint8Array): FileKind | undefined {
   const text = String.fromCharCode(...head.subarray(0, 9));
   if (text.startsWith('PK\x03\x04')) return 'zip';
   if (text.startsWith('\x93NUMPY')) return 'npy';
+  // The JSON follows its length, which is below 2^32.
+  if (text[8] === '{' && text.slice(4, 8) === '\0\0\0\0') return 'safetensors';
   const [first, protocol = 0] = head;
-  if (first === PROTO_OPCODE && protocol >= FIRST_PROTOCOL && protocol <= LAST_PROTOCOL) {
-    return 'pickle';
-  }
-  // The header's JSON follows its length, which no file has in full above 2^48.
-  return text.length === 9 && text[8] === '{' && text.slice(6, 8) === '\0\0'
-    ? 'safetensors'
-    : undefined;
+  const isPickle =
+    first === PROTO_OPCODE && protocol >= FIRST_PROTOCOL && protocol <= LAST_PROTOCOL;
+  return isPickle ? 'pickle' : undefined;
 }
 
 /** The error for a file of another kind than `expected`, which completes "expected …". */

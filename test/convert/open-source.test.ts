@@ -4,7 +4,10 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { type ConversionOptions, convert } from '../../src/convert/convert.js';
 import { safeOpen, saveCheckpoint, saveFile } from '../../src/index.js';
+import { writeArchive } from '../foreign/made-archive.js';
+import { headerOf, npy } from '../foreign/numpy/arrays.js';
 import { unicode } from '../foreign/pickle/pickle-bytes.js';
+import { Random } from '../foreign/random.js';
 import { fixturePath } from '../foreign/torch/fixtures.js';
 import { dict, legacyFile, tensor } from '../foreign/torch/legacy-file.js';
 import { temporaryPath } from '../support/make-file.js';
@@ -117,6 +120,13 @@ describe('in a folder', () => {
       message: expect.stringMatching(/opens by their paths: "a\.bin", "b\.bin"$/),
     });
   });
+});
+
+it('arrays of an .npz need not be called .npy', async () => {
+  const path = temporaryPath('arrays.npz');
+  const data = npy(headerOf('<f4', '(3,)'), Buffer.alloc(12));
+  writeFileSync(path, writeArchive([{ name: 'a', data, isDeflated: false }], new Random(1, 0)));
+  expect((await converted(path)).lengths).toEqual({ a: 3 });
 });
 
 describe('limits', () => {

@@ -87,11 +87,17 @@ function withoutColors({ stdout, stderr, signal }: CommandContext): CommandConte
   return { stdout: plain(stdout), stderr: plain(stderr), signal };
 }
 
+/** A message in one line: several problems are lines of their own. */
+export function oneLine(message: string): string {
+  return message.replace(':\n- ', ': ').replaceAll('\n- ', '; ');
+}
+
 /** Says in one line what went wrong. */
 function report(error: unknown, args: readonly string[], { stderr }: CommandContext): number {
   const { code, message = String(error), stack } = Object(error) as Record<string, unknown>;
   const isUsage = error instanceof UsageError;
-  const text = isUsage ? `${message} (${PROGRAM} ${usageOf(args)} says more)` : String(message);
+  const line = oneLine(String(message));
+  const text = isUsage ? `${line} (${PROGRAM} ${usageOf(args)} says more)` : line;
   // Node's own messages begin with their code.
   const hasCode = typeof code === 'string' && !text.startsWith(code);
   const style = styleOf(stderr.hasColors);

@@ -1,11 +1,16 @@
 import { writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { COMMANDS } from '../../src/cli/command-table.js';
+import { oneLine } from '../../src/cli/run.js';
 import { writeCheckpoint } from '../support/make-checkpoint.js';
 import { temporaryPath, writeTemporary } from '../support/make-file.js';
 import { root, textOf } from '../support/source-tree.js';
 import { call, printed } from './call.js';
 import { LAYERED } from './models.js';
+
+it('several problems are one line', () => {
+  expect(oneLine('2 problems:\n- of a\n- of b')).toBe('2 problems: of a; of b');
+});
 
 describe('help', () => {
   it('lists every command', async () => {

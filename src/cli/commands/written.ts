@@ -87,6 +87,16 @@ export interface WrittenResult {
   readonly castCount: number;
   /** By tensor, how many elements were too large for the new dtype. */
   readonly overflowed: Readonly<Record<string, number>>;
+  /** Of `convert`, and `merge` into a file: the keys that led to the state dict. */
+  readonly root?: readonly (string | number)[];
+  /** Of the same: by name that was not written, the name of the same tensor that was. */
+  readonly dropped?: Readonly<Record<string, string>>;
+}
+
+/** What the function `convert` finds out, and the others do not. */
+interface Converted {
+  readonly root?: readonly (string | number)[];
+  readonly dropped?: ReadonlyMap<string, string>;
 }
 
 /** Does the work with progress, and prints what comes of it. */
@@ -98,20 +108,23 @@ export async function write(
     signal: AbortSignal;
     onProgress: ReturnType<typeof progressOn>['onProgress'];
   }) => Promise<
-    WrittenCheckpoint & {
-      readonly cast: readonly string[];
-      readonly overflowed: ReadonlyMap<string, number>;
-    }
+    WrittenCheckpoint &
+      Converted & {
+        readonly cast: readonly string[];
+        readonly overflowed: ReadonlyMap<string, number>;
+      }
   >,
 ): Promise<void> {
   const progress = progressOn(context.stderr, label);
   const transfer = { signal: context.signal, onProgress: progress.onProgress };
   const written = await work(transfer).finally(() => progress.end());
-  const { files, index, totalSize, deleted, cast, overflowed } = written;
+  const { files, index, totalSize, deleted, cast, overflowed, root, dropped } = written;
   printWritten(context, options, {
     ...{ source, target, dryRun: false, files, index, deleted },
     ...{ byteLength: totalSize, castCount: cast.length },
     overflowed: Object.fromEntries(overflowed),
+    ...(root === undefined ? {} : { root }),
+    ...(dropped === undefined ? {} : { dropped: Object.fromEntries(dropped) }),
   });
 }
 
@@ -189,12 +202,16 @@ async function chosenTensors(
 function printWritten(context: CommandContext, options: OptionValues, result: WrittenResult): void {
   printResult(context, options, result, (written, style) => {
     const { target, dryRun, files, byteLength, deleted, castCount, overflowed } = written;
+    const { root = [], dropped = {} } = written;
     const tooLarge = Object.entries(overflowed);
+    const tied = Object.entries(dropped).map((pair) => `${pair[0]}, as ${pair[1]}`);
     const shown = (names: readonly string[]): string =>
       names.map((name) => visible(name, SHOWN_LENGTH)).join(', ');
     return [
       `${style.bold(visible(target, SHOWN_LENGTH))}: ${dryRun ? 'would have ' : ''}${plural(files.length, 'file')}, ${bytesText(byteLength)} of tensors`,
       ...files.map((name) => `  ${visible(name, SHOWN_LENGTH)}`),
+      ...(root.length === 0 ? [] : [`root: ${visible(root.join('.'), SHOWN_LENGTH)}`]),
+      ...(tied.length === 0 ? [] : [`written once: ${shown(tied)}`]),
       ...(castCount === 0 ? [] : [`${plural(castCount, 'tensor')} cast`]),
       ...tooLarge.map(([name, count]) =>
         style.warning(

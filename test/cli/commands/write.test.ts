@@ -59,7 +59,9 @@ describe('a file without tensors', () => {
     const args = [command, writeTemporary([]), temporaryPath(name), '--json'];
     const plan = JSON.parse(await printed([...args, '--dry-run']));
     expect(plan).toMatchObject({ byteLength: 0, files: [expect.stringMatching(/\.safetensors$/)] });
-    expect(JSON.parse(await printed(args))).toEqual({ ...plan, dryRun: false });
+    const isConverted = command === 'convert' || name === 'file.safetensors';
+    const found = isConverted ? { root: [], dropped: {} } : {};
+    expect(JSON.parse(await printed(args))).toEqual({ ...plan, dryRun: false, ...found });
     expect(await names(args[2] ?? '')).toEqual([]);
   });
 });
@@ -102,10 +104,21 @@ describe('convert', () => {
     expect(existsSync(target)).toBe(false);
     expect(plan).toMatchObject({ dryRun: true, files: ['converted.safetensors'] });
     const done = JSON.parse(await printed(['convert', source, target, '--json']));
-    expect(done).toEqual({ ...plan, dryRun: false });
+    expect(done).toEqual({ ...plan, dryRun: false, root: ['state_dict'], dropped: {} });
     expect(await names(target)).toEqual(['b', 'w']);
     const rooted = await call(['convert', source, `${target}2.safetensors`, '--root', 'nowhere']);
     expect(rooted.code).toBe(1);
+  });
+
+  it('says where the state dict was, and which names are one tensor', async () => {
+    const convert = (name: string, ...options: string[]): Promise<string> =>
+      printed(['convert', join(TORCH, name), temporaryPath('out.safetensors'), ...options]);
+    expect(await convert('zip-lightning.ckpt')).toMatch(/^root: state_dict$/m);
+    expect(await convert('zip-tied.pt')).toMatch(
+      /^written once: embed\.weight, as lm_head\.weight$/m,
+    );
+    const { dropped } = JSON.parse(await convert('zip-tied.pt', '--json'));
+    expect(dropped).toEqual({ 'embed.weight': 'lm_head.weight' });
   });
 
   it('plans with the same choices', async () => {

@@ -12,6 +12,8 @@ const TYPES = [
   'DownloadOptions',
   'DownloadResult',
   'DownloadedFile',
+  'LockOptions',
+  'NamedValues',
   'SelectableInfo',
   'SelectedAs',
   'SelectionOptions',

@@ -17,7 +17,7 @@ it.each([
   ['source', 'E:/models', 'path'],
   ['source', '\\\\server\\share', 'path'],
   ['source', '~/models', 'path'],
-  ['source', 'file:///home/x', 'path'],
+  ['source', 'file:///srv/x', 'path'],
   ['source', '/Volumes/disk/x', 'path'],
   ['source', 'https://example.org/home/x', null],
   ['source', 'hf://org/data/x', null],

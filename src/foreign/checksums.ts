@@ -1,6 +1,7 @@
 /** Compares the bytes of an archive's entries with the checksums of its directory. */
 
 import { crc32 } from 'node:zlib';
+import { allSettled } from '../io/all-settled.js';
 import { readerOf, readFully } from '../io/opened-file.js';
 import { runAsync } from '../io/steps.js';
 import { Slots, Transfer, type TransferOptions } from '../io/transfer.js';
@@ -98,7 +99,7 @@ export function checkedFill(
   let before: Promise<unknown> | undefined;
   return (target, position) => {
     before ??= addStart();
-    const piece = Promise.all([read(target, position), before]).then(() => {
+    const piece = allSettled([read(target, position), before]).then(() => {
       found = crc32(target, found);
       if (begin + position + target.length === entry.end) requireCrc32(entry, found, { path });
     });

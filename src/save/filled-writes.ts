@@ -1,6 +1,7 @@
 /** Writes bytes that are put into memory first, piece by piece, and on request reads each piece again. */
 
 import { SafetensorsError } from '../errors/errors.js';
+import { allSettled } from '../io/all-settled.js';
 import { type WrittenFile, writeViews } from '../io/file-writes.js';
 import { readerOf, readFully } from '../io/opened-file.js';
 import { runAsync } from '../io/steps.js';
@@ -122,13 +123,6 @@ export async function writeFilled(
     });
     return byteLength;
   });
-}
-
-/** Waits for all, also when one fails: each has a part of the memory. */
-async function allSettled(work: readonly Promise<void>[]): Promise<void> {
-  for (const result of await Promise.allSettled(work)) {
-    if (result.status === 'rejected') throw result.reason;
-  }
 }
 
 function different(

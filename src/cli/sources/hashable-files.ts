@@ -3,8 +3,13 @@
 import { dirname, join } from 'node:path';
 import { type Checkpoint, FormatError } from '../../index.js';
 import type { RemoteCheckpoint } from '../../remote.js';
-import type { HashedLayout } from './hash-file.js';
-import { type FileHashes, type HashOptions, hashFile, hashPieces } from './hash-file.js';
+import {
+  type FileHashes,
+  type HashedLayout,
+  type HashOptions,
+  hashFile,
+  hashPieces,
+} from './hash-file.js';
 import { type HeaderFacts, headerFacts } from './header-text.js';
 import { legacyPlace } from './legacy-place.js';
 import { remotePieces } from './remote-pieces.js';

@@ -5,6 +5,7 @@ import {
   type OptionNames,
   requireBoolean,
   requireOptions,
+  requireString,
 } from '../errors/arguments.js';
 import { isUrl } from '../errors/brand-checks.js';
 import { hubSettings } from '../hub/environment.js';
@@ -27,6 +28,12 @@ export interface DownloadOptions extends TransferOptions, LockOptions, Selection
   /** Sends the requests; the runtime's own by default. */
   readonly fetch?: typeof globalThis.fetch | undefined;
   /**
+   * What the contents of the source are known by, such as the id of a version, where no hash of the Hub tells:
+   * with the length of a file it replaces its URL, ETag and `Last-Modified`. Downloads with one identity to one
+   * target go on with each other's bytes, also without a strong ETag. Pass another one for other contents.
+   */
+  readonly identity?: string | undefined;
+  /**
    * Bytes of tensors per file, as for `saveCheckpoint`: the tensors are written anew, in files of that size,
    * into a folder. By default files keep their size, and chosen tensors are split at `'5GB'`, except those of
    * a source that is one file.
@@ -43,6 +50,7 @@ const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
   token: true,
   headers: true,
   fetch: true,
+  identity: true,
   maxShardSize: true,
   durable: true,
 };
@@ -62,9 +70,10 @@ const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
  * complete, as `saveFile` and `saveCheckpoint` do; other files in the folder stay.
  *
  * A download that broke is continued by calling it again: what was received is kept beside the target, in
- * files `.safetensors-mmap-….incomplete`. It is used again for the same contents only, and what has another
- * hash in the end is fetched once more. Without hash and strong ETag nothing is kept. What is there and right
- * already is not fetched. Up to three files are under way at a time, in pieces of 4 MiB, three of
+ * files `.safetensors-mmap-….incomplete`. It is used again for the same contents only: those of the hash that
+ * the Hub tells, and what has another one in the end is fetched once more; elsewhere those of the same URL but
+ * for its signature, strong ETag, length and `Last-Modified`, or of `identity`. Without hash, strong ETag and
+ * `identity` nothing is kept. What is there and right already is not fetched. Up to three files are under way at a time, in pieces of 4 MiB, three of
  * each: buffers of 36 MiB at most.
  *
  * With `names` or `select` only these tensors are fetched, and written with headers of their own, as
@@ -98,8 +107,9 @@ export async function download(
     throw argumentTypeError('source', 'a URL or hf://org/name', source);
   }
   requireOptions(options, DOWNLOAD_OPTIONS);
-  const { durable = true } = options;
+  const { durable = true, identity } = options;
   requireBoolean('durable', durable);
+  if (identity !== undefined) requireString('identity', identity);
   requireLockTimeout(options);
   requireTransferOptions(options);
   const selection = readSelection(options);

@@ -19,7 +19,7 @@ import { planTensors, type TensorsOptions } from './plan-tensors.js';
 import { planWhole } from './plan-whole.js';
 import type { DownloadPlan, PlannedFile } from './planned-file.js';
 import type { DownloadScope, ReceivedBytes } from './receive-all.js';
-import { findSource, isIndexName, type SourceFiles } from './source-files.js';
+import { findSource, isIndexName, type SourceFiles, type SourceOptions } from './source-files.js';
 import type { TargetOptions } from './target-options.js';
 
 /** Options of one download. */
@@ -27,6 +27,7 @@ export interface RunOptions
   extends TransferOptions,
     TargetOptions,
     SessionSettings,
+    SourceOptions,
     TensorsOptions {}
 
 /** A file that was downloaded, or was there already. */
@@ -75,7 +76,7 @@ export async function runDownload(
   const opened = openSource(source, options, settings);
   try {
     return await withScope([options.signal], async (scope) => {
-      const found = await findSource(opened, scope.signal);
+      const found = await findSource(opened, options, scope.signal);
       if (target === CACHE) return await toCache(found, options, scope);
       const isOneFile = found.name !== null && !isIndexName(found.name);
       if (isOneFile && options.maxShardSize === undefined) {

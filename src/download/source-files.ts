@@ -1,7 +1,6 @@
 /** What a source has: a file, an index with its shards, or a folder of a repository with its list. */
 
 import { RemoteError } from '../errors/errors.js';
-import { isStrongTag } from '../remote/file-version.js';
 import { requireInside } from '../remote/found-file.js';
 import type { HttpFile } from '../remote/http-file.js';
 import type { HubAddress } from '../remote/hub-address.js';
@@ -14,6 +13,7 @@ import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../shards/checkpoint-index.js';
 import { indexesAmong } from '../shards/file-choice.js';
 import { pathObjection } from '../shards/shard-paths.js';
 import type { PlannedFile } from './planned-file.js';
+import { versionOf } from './source-identity.js';
 
 /** Larger files of its Xet storage the Hub gives out by its own protocol only. */
 const MAX_XET_BYTE_LENGTH = 50_000_000_000;
@@ -52,14 +52,22 @@ export interface SourceFiles {
   find(name: string, signal: AbortSignal): Promise<SourceFile>;
 }
 
+/** What the caller knows of a source. */
+export interface SourceOptions {
+  /** What files without a hash are known by, in place of their URL, ETag and `Last-Modified`. */
+  readonly identity?: string | undefined;
+}
+
 /** Finds out what the source is. */
 export async function findSource(
   { address, session }: OpenedSource,
+  { identity }: SourceOptions,
   signal: AbortSignal,
 ): Promise<SourceFiles> {
-  if (address.hub === null) return urlFiles(session, address.url);
+  if (address.hub === null) return urlFiles(session, address.url, identity);
   const { endpoint, id } = address.hub;
-  return await hubFiles(new HubRepository(session, endpoint, id), address.hub, signal);
+  const repository = new HubRepository(session, endpoint, id);
+  return await hubFiles(repository, address.hub, identity, signal);
 }
 
 /** Whether a file of this name is an index. */
@@ -92,7 +100,7 @@ function nameOf({ pathname }: URL): string {
   }
 }
 
-function urlFiles(session: Session, url: URL): SourceFiles {
+function urlFiles(session: Session, url: URL, identity: string | undefined): SourceFiles {
   const { file, folder } = urlSource(session, url);
   const name = nameOf(url);
   return {
@@ -103,8 +111,7 @@ function urlFiles(session: Session, url: URL): SourceFiles {
     find: async (wanted, signal) => {
       const found = wanted === name ? file : folder.file(wanted);
       const fileByteLength = await lengthOf(found, wanted, signal);
-      const tag = found.version?.tag;
-      const version = isStrongTag(tag) ? `${found.path} ${tag}` : null;
+      const version = versionOf(found, wanted, identity);
       const facts = { name: wanted, byteLength: fileByteLength, hash: null, version };
       return wholeFile(found, { ...facts, isXetOnly: false });
     },
@@ -128,6 +135,7 @@ async function lengthOf(file: HttpFile, name: string, signal: AbortSignal): Prom
 async function hubFiles(
   repository: HubRepository,
   address: HubAddress,
+  identity: string | undefined,
   signal: AbortSignal,
 ): Promise<SourceFiles> {
   const commit = await repository.pinCommit(signal);
@@ -154,7 +162,7 @@ async function hubFiles(
         hash === '' ? (await file.readStart(1, signal)).fileByteLength : entry.byteLength;
       const isXetOnly = isXet && byteLength > MAX_XET_BYTE_LENGTH;
       const facts = { name, byteLength, hash: hash || null, isXetOnly };
-      return wholeFile(file, { ...facts, version: hash || `${commit}/${entry.path}` });
+      return wholeFile(file, { ...facts, version: hash || versionOf(file, name, identity) });
     },
   };
 }

@@ -69,6 +69,11 @@ export class HttpFile implements RemoteFile {
     this.#address = address;
   }
 
+  /** The URL that is asked first, with its query: not for messages. */
+  get url(): URL {
+    return this.#address.url();
+  }
+
   /** The version that the first answer has pinned. */
   get version(): FileVersion | undefined {
     return this.#version;

@@ -5,10 +5,11 @@ import type { AddressInfo } from 'node:net';
 export interface ServedFile {
   readonly bytes: Uint8Array;
   readonly tag: string;
+  readonly modified?: string;
 }
 
 export class FileServer {
-  /** By name; they can be replaced at any time. */
+  /** By name, with a query or without; they can be replaced at any time. */
   readonly files = new Map<string, ServedFile>();
   /** Bytes of bodies that were sent. */
   sentByteLength = 0;
@@ -16,15 +17,17 @@ export class FileServer {
 
   private constructor() {
     this.#server = createServer((request, response) => {
-      const { pathname } = new URL(request.url ?? '/', 'http://localhost');
-      const file = this.files.get(pathname.replace('/files/', ''));
+      const { pathname, search } = new URL(request.url ?? '/', 'http://localhost');
+      const name = pathname.replace('/files/', '');
+      const file = this.files.get(name + search) ?? this.files.get(name);
       if (file === undefined) return void response.writeHead(404).end();
-      const { bytes, tag } = file;
+      const { bytes, tag, modified } = file;
       const [, first = 0, last] = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? '') ?? [];
       const begin = Number(first);
       const end = last ? Math.min(Number(last) + 1, bytes.length) : bytes.length;
       response.writeHead(206, {
         ETag: tag,
+        ...(modified === undefined ? {} : { 'Last-Modified': modified }),
         'Content-Range': `bytes ${begin}-${end - 1}/${bytes.length}`,
         'Content-Length': end - begin,
       });

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { appendFileSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
@@ -42,7 +43,7 @@ beforeEach(() => {
 });
 
 const source = 'hf://org/single/model.safetensors';
-const url = (): string => server.url('model.safetensors?signature=secret');
+const url = (): string => server.url('model.safetensors?X-Amz-Signature=secret');
 
 function isWhole(bytes: Uint8Array = MODEL): boolean {
   return readFileSync(path).equals(bytes);
@@ -104,7 +105,7 @@ it('goes on by a strong ETag, also with a URL that was signed anew', async () =>
   expect(namesIn(folder)).toEqual([expect.stringMatching(/\.incomplete$/)]);
   const { presentByteLength } = await downloadFrom(
     hub(),
-    server.url('model.safetensors?other'),
+    server.url('model.safetensors?X-Amz-Signature=other&X-Amz-Date=2'),
     path,
   );
   expect([presentByteLength > 3_000_000, isWhole()]).toEqual([true, true]);
@@ -117,6 +118,76 @@ it('starts over when the ETag has changed, and removes what it had', async () =>
   const { presentByteLength } = await downloadFrom(hub(), url(), path);
   expect([presentByteLength, isWhole(other)]).toEqual([0, true]);
   expect(namesIn(folder)).toHaveLength(2);
+});
+
+const ONE = noise(9_000_000, 4);
+const OTHER = noise(9_000_000, 5);
+
+/** Two files of one name, ETag and length, told apart by the query or by when they were changed. */
+function serveTwo(first: string, second: string): void {
+  server.files.set(first, { bytes: ONE, tag: '"same"', modified: 'Sun, 01 Nov 2026 00:00:00 GMT' });
+  server.files.set(second, {
+    bytes: OTHER,
+    tag: '"same"',
+    modified: 'Mon, 02 Nov 2026 00:00:00 GMT',
+  });
+}
+
+it('fetches what another query names, also of the same ETag and length', async () => {
+  serveTwo('get?file=a', 'get?file=b');
+  await downloadFrom(hub(), server.url('get?file=a'), path);
+  await downloadFrom(hub(), server.url('get?file=b'), path);
+  expect(isWhole(OTHER)).toBe(true);
+  // Nor does it go on with a part of the one.
+  await breakAt(server.url('get?file=a'), 6_000_000);
+  const { presentByteLength } = await downloadFrom(hub(), server.url('get?file=b'), path);
+  expect([presentByteLength, isWhole(OTHER)]).toEqual([OTHER.length, true]);
+  writeFileSync(path, '');
+  await downloadFrom(hub(), server.url('get?file=b'), path);
+  expect(isWhole(OTHER)).toBe(true);
+});
+
+it('fetches what was changed since, also of the same ETag and length', async () => {
+  serveTwo('get', 'get');
+  await downloadFrom(hub(), server.url('get'), path);
+  server.files.set('get', { bytes: ONE, tag: '"same"', modified: 'Tue, 03 Nov 2026 00:00:00 GMT' });
+  await downloadFrom(hub(), server.url('get'), path);
+  expect(isWhole(ONE)).toBe(true);
+});
+
+it('knows a source by the identity that the caller gives, with its length', async () => {
+  serveTwo('get?file=a', 'get?file=b');
+  server.files.set('get?file=c', { bytes: ONE, tag: 'W/"weak"' });
+  server.files.set('get?file=d', { bytes: ONE.subarray(1), tag: '"same"' });
+  const identity = 'version 1';
+  const fetch = breakingFetch(6_000_000);
+  const from = (file: string): string => server.url(`get?file=${file}`);
+  await expect(downloadFrom(hub(), from('a'), path, { fetch, identity })).rejects.toThrow();
+  const other = await downloadFrom(hub(), from('b'), `${path}.other`, { identity: 'version 2' });
+  expect([other.presentByteLength, readFileSync(`${path}.other`).equals(OTHER)]).toEqual([0, true]);
+  const { presentByteLength } = await downloadFrom(hub(), from('c'), path, { identity });
+  expect([presentByteLength > 0, isWhole(ONE)]).toEqual([true, true]);
+  const again = await downloadFrom(hub(), from('a'), path, { identity });
+  expect(again.receivedByteLength).toBe(0);
+  await downloadFrom(hub(), from('d'), path, { identity });
+  expect(isWhole(Buffer.from(ONE.subarray(1)))).toBe(true);
+});
+
+/** The first digits of the SHA-256 of a text, as names of partial files have them. */
+function digitsOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 16);
+}
+
+it('does not trust what older versions, which left out the query, have left', async () => {
+  serveTwo('get?file=a', 'get?file=b');
+  const version = `${server.url('get')} "same"`;
+  const stem = `.safetensors-mmap-${digitsOf('my.safetensors')}`;
+  const hash = createHash('sha256').update(ONE).digest('hex');
+  writeFileSync(path, ONE);
+  writeFileSync(join(folder, `${stem}.downloaded`), JSON.stringify({ version, hash }));
+  writeFileSync(join(folder, `${stem}-${digitsOf(version)}.incomplete`), ONE.subarray(0, 100));
+  const { presentByteLength } = await downloadFrom(hub(), server.url('get?file=b'), path);
+  expect([presentByteLength, isWhole(OTHER)]).toEqual([0, true]);
 });
 
 it('starts over without a strong ETag, and keeps nothing', async () => {

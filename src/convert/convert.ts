@@ -134,9 +134,9 @@ export async function convert(
       : planFolder(target, conversion, options, verify, copyOtherFiles ? opened.path : undefined);
     await bytes.verifyOthers(conversion.sources, signal);
     const written = await write();
-    const { dropped, overlaps, cast, overflowed } = conversion;
+    const { dropped, overlaps, report } = conversion;
     const root = opened.root ?? [];
-    return { ...written, dropped, overlaps, unrecorded, cast, overflowed, root };
+    return { ...written, dropped, overlaps, unrecorded, ...report, root };
   } finally {
     opened.close();
   }

@@ -2,6 +2,7 @@
 
 import type { AnyEntry } from '../checkpoint/write/plan.js';
 import type { ForeignTensor } from '../foreign/foreign-tensor.js';
+import { type CastReport, reportOf } from '../selection/cast-report.js';
 import type { SelectionOptions } from '../selection/options.js';
 import { Selection } from '../selection/select.js';
 import { planSharing, type SharedMode } from '../shards/shared-tensors.js';
@@ -26,9 +27,8 @@ export interface Conversion {
   readonly sources: readonly ForeignTensor[];
   readonly dropped: ReadonlyMap<string, string>;
   readonly overlaps: readonly (readonly string[])[];
-  readonly cast: readonly string[];
-  /** Counted while the tensors are written. */
-  readonly overflowed: ReadonlyMap<string, number>;
+  /** Filled while the tensors are written. */
+  readonly report: CastReport;
   metadataOf(split: SplitSummary): ConvertedMetadata;
 }
 
@@ -77,8 +77,10 @@ export function planConversion(
     sources: kept.map(({ facts }) => facts),
     dropped,
     overlaps,
-    cast: selected.flatMap(({ name, cast }) => (cast === null || dropped.has(name) ? [] : name)),
-    overflowed,
+    report: reportOf(
+      selected.filter(({ name }) => !dropped.has(name)),
+      overflowed,
+    ),
     metadataOf: (split) => convertedMetadata(metadataSources, split),
   };
 }

@@ -7,8 +7,9 @@ import type { Header } from '../format/header.js';
 import { layOut } from '../format/header-writer.js';
 import type { TensorFacts } from '../format/tensor-spec.js';
 import { Slots } from '../io/transfer.js';
+import { packedWeightOf } from '../quantized/packed-weights.js';
 import { readRemoteHeader } from '../remote/read-header.js';
-import { counterOf } from '../selection/cast-report.js';
+import { counterOf, reportOf } from '../selection/cast-report.js';
 import type { SelectionOptions } from '../selection/options.js';
 import { type Selected, Selection } from '../selection/select.js';
 import { CheckpointContents } from '../shards/contents.js';
@@ -59,7 +60,7 @@ export async function planTensors(
     tensorOf: (name) => contents.find(name)?.name,
     notFound: (name) => contents.notFound(name),
   });
-  const given = await tensorsIn(shards, contents, selection.names, signal);
+  const given = await tensorsIn(shards, contents, selection, signal);
   const selected = selection.of(given);
   const overflowed = new Map<string, number>();
   const tensors = selected.map((tensor) => remoteTensorOf(tensor, overflowed));
@@ -72,8 +73,7 @@ export async function planTensors(
   );
   const isAll = selection.names === null && selected.length === given.length;
   const beside = isAll ? await otherFiles(source, signal) : { others: [], skipped: [] };
-  const cast = tensors.flatMap((tensor) => (tensor.cast === undefined ? [] : tensor.name));
-  const casts = { cast, overflowed };
+  const casts = reportOf(selected, overflowed);
   return { commit: source.hub?.commit ?? null, ...filesOf(plan), ...beside, casts };
 }
 
@@ -98,6 +98,11 @@ class ShardHeaders {
     return this.#shards.get(number) as SourceShard;
   }
 
+  /** Numbers of the shards whose headers were read, in order. */
+  get readNumbers(): number[] {
+    return this.numbers.filter((number) => this.#shards.has(number));
+  }
+
   /** Reads the headers of shards by their numbers. */
   async read(numbers: Iterable<number>, signal: AbortSignal): Promise<void> {
     const slots = new Slots(QUESTIONS_AT_ONCE);
@@ -112,26 +117,23 @@ class ShardHeaders {
   }
 }
 
-/** The tensors of all shards, or those with these names; shard by shard, each in the order of its bytes. */
+/**
+ * The tensors of all shards, or at least those that are listed and what tells whether these are quantized; shard
+ * by shard, each in the order of its bytes.
+ */
 async function tensorsIn(
   shards: ShardHeaders,
   contents: CheckpointContents,
-  listed: ReadonlySet<string> | null,
+  { names: listed, castsAll }: Pick<Selection<TensorInfo>, 'names' | 'castsAll'>,
   signal: AbortSignal,
 ): Promise<ShardTensor[]> {
-  const listedIn = new Map<number, string[]>();
-  for (const name of listed ?? []) {
-    const number = contents.shardOf(name);
-    const names = listedIn.get(number);
-    if (names === undefined) listedIn.set(number, [name]);
-    else names.push(name);
-  }
-  const numbers = shards.numbers.filter((number) => listed === null || listedIn.has(number));
+  const numbers = listed === null ? shards.numbers : [...listed].map((n) => contents.shardOf(n));
   await shards.read(numbers, signal);
-  return numbers.flatMap((number) => {
+  if (listed !== null && castsAll) await readPackedWeights(shards, contents, listed, signal);
+  return shards.readNumbers.flatMap((number) => {
     const shard = shards.at(number);
     const { header } = shard;
-    const names = listedIn.get(number) ?? contents.namesIn(number, header);
+    const names = contents.namesIn(number, header);
     const entries = names.map((name) => {
       const entry = header.find(name);
       if (entry === -1) throw contents.missing(number, name);
@@ -144,6 +146,33 @@ async function tensorsIn(
       info: tensorInfo(header, entry),
     }));
   });
+}
+
+/** Reads the headers of the shards that may have quantized weights to which these tensors belong. */
+async function readPackedWeights(
+  shards: ShardHeaders,
+  contents: CheckpointContents,
+  names: ReadonlySet<string>,
+  signal: AbortSignal,
+): Promise<void> {
+  for (;;) {
+    const unread = new Set<number>();
+    const read = new Set(shards.readNumbers);
+    const dtypeOf = (name: string): string | undefined => {
+      const number = contents.shardOf(name);
+      if (number === -1) return undefined;
+      if (read.has(number)) {
+        const { header } = shards.at(number);
+        const entry = header.find(name);
+        return entry === -1 ? undefined : header.dtype(entry);
+      }
+      unread.add(number);
+      return undefined;
+    };
+    for (const name of names) packedWeightOf(name, dtypeOf);
+    if (unread.size === 0) return;
+    await shards.read(unread, signal);
+  }
 }
 
 /** A tensor to be written. */

@@ -2,6 +2,7 @@
 
 import { RemoteError } from '../errors/errors.js';
 import { Slots } from '../io/transfer.js';
+import { reportOf } from '../selection/cast-report.js';
 import { encodeIndex } from '../shards/checkpoint-index-writer.js';
 import { findModel, type ModelFile, otherFiles, type PlaceOf } from './model-files.js';
 import type { DownloadPlan, PlannedIndex } from './planned-file.js';
@@ -24,7 +25,7 @@ export async function planWhole(
   for (const file of weights) requireHttp(file);
   const { others, skipped } = await otherFiles(source, signal);
   const { commit = null } = source.hub ?? {};
-  const casts = { cast: [], overflowed: new Map() };
+  const casts = reportOf([], new Map());
   return { commit, weights, others, index: indexOf(model), skipped, casts };
 }
 

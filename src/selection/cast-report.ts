@@ -1,14 +1,34 @@
 /** What casts have done to tensors. */
 
+import type { Selected } from './select.js';
+
 /** Which tensors were cast, and what was lost. */
 export interface CastReport {
   /** New names of the tensors that were cast. */
   readonly cast: readonly string[];
   /**
+   * New names of the tensors that `dtype` would have cast, and that are as they were because they belong to
+   * quantized weights: scales, zero points, code books. They are told by the names and dtypes of what stands
+   * beside them in the source. `select` casts what it names.
+   */
+  readonly uncast: readonly string[];
+  /**
    * How many elements of a tensor were too large for its new dtype, by its new name: finite ones that became
    * infinity; in F8_E4M3, which has none, all that became 448. Tensors without such elements are not in it.
    */
   readonly overflowed: ReadonlyMap<string, number>;
+}
+
+/** The report of tensors that are to be written; `overflowed` is filled while they are. */
+export function reportOf(
+  selected: readonly Selected<unknown>[],
+  overflowed: ReadonlyMap<string, number>,
+): CastReport {
+  return {
+    cast: selected.flatMap(({ name, cast }) => (cast === null ? [] : name)),
+    uncast: selected.flatMap(({ name, isUncast }) => (isUncast ? name : [])),
+    overflowed,
+  };
 }
 
 /** What a cast of this tensor reports to: adds to `overflowed`. */

@@ -43,7 +43,8 @@ export interface SelectionOptions<Info extends SelectableInfo = TensorInfo> {
   readonly rename?: ((name: string) => string) | NamedValues<string> | undefined;
   /**
    * Casts all tensors of F32, F64, F16 and BF16 to this dtype, as torch does it. Other dtypes stay: integers,
-   * BOOL, and what is quantized, such as F8.
+   * BOOL, and what is quantized, such as F8. What is needed to read quantized weights stays as it is, too:
+   * scales, zero points, code books, told by the names and dtypes of all tensors of the source.
    */
   readonly dtype?: CastTarget | undefined;
   /**

@@ -19,6 +19,7 @@ import { nearNames } from '../errors/near-names.js';
 import { CAST_SOURCES, CAST_TARGETS, type Cast, castOf, isCastSource } from '../float32/cast.js';
 import { DTYPE_NAMES, type Dtype } from '../format/dtype.js';
 import { nameProblem } from '../format/header-writer.js';
+import { packedWeightOf } from '../quantized/packed-weights.js';
 import {
   notADtype,
   type SelectableInfo,
@@ -26,6 +27,7 @@ import {
   type SelectionOptions,
 } from './options.js';
 import { SelectionError } from './selection-error.js';
+import { parametersOf, TOTAL_PARAMETERS } from './total-parameters.js';
 
 /** What is asked of the source. */
 export interface SelectionSource {
@@ -75,6 +77,8 @@ export interface Selected<Tensor> {
   readonly name: string;
   /** Null for its own dtype. */
   readonly cast: Cast | null;
+  /** Whether the option `dtype` does not cast it because it belongs to a quantized weight. */
+  readonly isUncast: boolean;
 }
 
 /** Names that were not found are compared with others up to this number. */
@@ -84,6 +88,8 @@ const MAX_EXPLAINED = 20;
 export class Selection<Info extends SelectableInfo> {
   /** The names that the caller lists; null when there is no list. */
   readonly names: ReadonlySet<string> | null;
+  /** Whether one dtype is for all tensors, which spares what belongs to quantized weights. */
+  readonly castsAll: boolean;
   readonly #source: SelectionSource;
   readonly #isChosen: (name: string, info: Info) => boolean;
   readonly #selectedAs: (name: string, info: Info) => SelectedAs;
@@ -91,11 +97,15 @@ export class Selection<Info extends SelectableInfo> {
   /** The option that chooses, and its name. */
   readonly #choice: readonly [string, unknown];
   readonly #problems: SafetensorsError[] = [];
+  /** The tensors that were asked about, and whether some were left out. */
+  #asked: readonly Selectable<WithDtype<Info>>[] = [];
+  #isPart = false;
 
   /** Looks the listed names up. The options are those of a caller, as `readSelection` gives them. */
   constructor(options: SelectionOptions<Info>, source: SelectionSource) {
     const { names, rename, dtype, select } = options;
     this.#source = source;
+    this.castsAll = dtype !== undefined;
     this.#choice = select === undefined ? ['names', names] : ['select', select];
     this.names = names === undefined || typeof names === 'function' ? null : this.#listed(names);
     this.#isChosen = typeof names === 'function' ? checkedChoice(names) : () => true;
@@ -111,7 +121,7 @@ export class Selection<Info extends SelectableInfo> {
 
   /**
    * Asks about every tensor, or those of `names`. An unselectable one that is not left out is a problem. Of a
-   * source without tensors nothing is selected.
+   * source without tensors nothing is selected. The tensors must include those that tell what is quantized.
    *
    * @throws The problem that there is with a name or a cast; SelectionError for several
    * @throws RangeError `ERR_OUT_OF_RANGE` when all tensors are left out
@@ -127,6 +137,11 @@ export class Selection<Info extends SelectableInfo> {
     }
     const selected: Selected<Tensor>[] = [];
     const givenTo = new Map<string, string>();
+    const dtypes = new Map(
+      this.castsAll ? tensors.map(({ name, info }) => [name, info.dtype]) : [],
+    );
+    const isPacked = (name: string): boolean =>
+      packedWeightOf(name, (other) => dtypes.get(other)) !== null;
     for (const tensor of tensors) {
       const { name, info } = tensor;
       const as = this.#askFor(name, info);
@@ -139,9 +154,12 @@ export class Selection<Info extends SelectableInfo> {
       givenTo.set(newName, name);
       const problem = nameProblem(newName);
       if (problem !== undefined) problems.push(this.#problem(problem, name));
-      selected.push({ tensor, name: newName, cast: cast ?? null });
+      const isUncast = this.castsAll && cast != null && isPacked(name);
+      selected.push({ tensor, name: newName, cast: isUncast ? null : (cast ?? null), isUncast });
     }
     throwTogether(problems, this.#source.path);
+    this.#asked = tensors;
+    this.#isPart = this.names !== null || selected.length < tensors.length + unselectable.length;
     const isEmpty = this.names === null && tensors.length + unselectable.length === 0;
     if (selected.length === 0 && !isEmpty) throw this.#nothingLeft();
     return selected;
@@ -153,11 +171,12 @@ export class Selection<Info extends SelectableInfo> {
   }
 
   /**
-   * What becomes of metadata of the source, with the tensors that were selected. An alias goes with its
-   * tensor, and is renamed as `rename` says; the rest stays.
+   * What becomes of metadata of the source, with the tensors that were selected by `of`. An alias goes with its
+   * tensor, and is renamed as `rename` says; `total_parameters` of a part is counted anew, or left out when
+   * nobody can tell it; the rest stays.
    */
   metadataOf(
-    selected: readonly Selected<Selectable<Info>>[],
+    selected: readonly Selected<Selectable<WithDtype<Info>>>[],
   ): (metadata: ReadonlyMap<string, string> | null) => Map<string, string> | null {
     const newNames = new Map(selected.map(({ tensor, name }) => [tensor.name, name]));
     const taken = new Set(newNames.values());
@@ -165,6 +184,12 @@ export class Selection<Info extends SelectableInfo> {
       if (metadata === null) return null;
       const result = new Map<string, string>();
       for (const [key, value] of metadata) {
+        if (key === TOTAL_PARAMETERS && this.#isPart) {
+          const taken = selected.map(({ tensor }) => tensor);
+          const count = parametersOf(taken, this.#asked, value);
+          if (count !== null) result.set(key, String(count));
+          continue;
+        }
         if (!this.#isTensor(value) || this.#isTensor(key)) {
           result.set(key, value);
           continue;

@@ -135,3 +135,42 @@ it('cuts pieces between elements, and goes on with whole ones', () => {
   const [next] = piecesFrom(planned, 5);
   expect(next?.file === null ? null : next?.begin).toBe(11);
 });
+
+const part = (entry: Parameters<typeof fileBytes>[0][number]): Uint8Array => fileBytes([entry]);
+const scale = { name: 'm.weight_scale', dtype: 'F32', shape: [2], bytes: floats(2) } as const;
+const quantizedHub = useHub({
+  'org/quantized': {
+    files: {
+      'model-00001-of-00003.safetensors': part({
+        ...scale,
+        name: 'm.weight',
+        dtype: 'F8_E4M3',
+        bytes: noise(2),
+      }),
+      'model-00002-of-00003.safetensors': part(scale),
+      'model-00003-of-00003.safetensors': part({ ...scale, name: 'other.weight_scale' }),
+      'model.safetensors.index.json': JSON.stringify({
+        metadata: { total_parameters: 6 },
+        weight_map: Object.fromEntries(
+          ['m.weight', 'm.weight_scale', 'other.weight_scale'].map((name, i) => [
+            name,
+            `model-0000${i + 1}-of-00003.safetensors`,
+          ]),
+        ),
+      }),
+    },
+  },
+});
+
+it.each([
+  [undefined, ['m.weight', 'm.weight_scale', 'other.weight_scale'], undefined],
+  [['m.weight_scale', 'other.weight_scale'], ['m.weight_scale', 'other.weight_scale'], '2'],
+])('leaves scales of weights of any shard as they are, of %j', async (names, found, total) => {
+  const from = 'hf://org/quantized';
+  const result = await downloadFrom(quantizedHub(), from, folder, { names, dtype: 'F16' });
+  expect([result.cast, result.uncast]).toEqual([['other.weight_scale'], ['m.weight_scale']]);
+  using checkpoint = openCheckpoint(folder);
+  expect(checkpoint.keys()).toEqual(found);
+  expect(checkpoint.getTensor('m.weight_scale').bytes).toEqual(scale.bytes);
+  if (total) expect(checkpoint.metadata?.get('total_parameters')).toBe(total);
+});

@@ -3,7 +3,7 @@
 import { type TensorInfo, tensorInfo } from '../../file/facts.js';
 import { madePayload } from '../../save/tensor-input.js';
 import { byteLengthOf, CastMemory, castFill } from '../../selection/cast-bytes.js';
-import { type CastReport, counterOf } from '../../selection/cast-report.js';
+import { type CastReport, counterOf, reportOf } from '../../selection/cast-report.js';
 import type { SelectionOptions } from '../../selection/options.js';
 import { type Selected, Selection, selectionSource } from '../../selection/select.js';
 import { storageFill } from '../../storage/storage-fill.js';
@@ -49,9 +49,8 @@ export function selectTensors(
   const selected = selection.of(given);
   const overflowed = new Map<string, number>();
   const entries = selected.map(entryMaker(tensors, overflowed));
-  const cast = selected.flatMap((tensor) => (tensor.cast === null ? [] : tensor.name));
   const metadataOf = selection.metadataOf(selected);
-  return { table: tableOf(entries), metadataOf, report: { cast, overflowed } };
+  return { table: tableOf(entries), metadataOf, report: reportOf(selected, overflowed) };
 }
 
 /** Makes entries of selected tensors, which share memory for what is cast. */

@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
 import { requireLittleEndianHost } from '../../format/dtype.js';
 import { runAsync } from '../../io/steps.js';
-import type { CastReport } from '../../selection/cast-report.js';
+import { type CastReport, reportOf } from '../../selection/cast-report.js';
 import {
   readSelection,
   SELECTION_OPTIONS,
@@ -46,7 +46,7 @@ const RESHARD_OPTIONS: OptionNames<ReshardOptions> = {
 
 /** Tensors as they are. */
 function allOf(table: SourceTensors): SelectedTensors {
-  return { table, metadataOf: (metadata) => metadata, report: { cast: [], overflowed: new Map() } };
+  return { table, metadataOf: (metadata) => metadata, report: reportOf([], new Map()) };
 }
 
 /** Result of {@link reshard}. */

@@ -13,6 +13,7 @@ import {
   SELECTION,
   SHARD_SIZE,
   selectionOf,
+  uncastLines,
 } from './written.js';
 
 const SHOWN_LENGTH = 200;
@@ -29,11 +30,13 @@ interface DownloadResult {
   readonly byteLength: number;
   readonly receivedByteLength: number;
   readonly presentByteLength: number;
+  /** Names of tensors that were not cast because they belong to quantized weights. */
+  readonly uncast: readonly string[];
 }
 
 function linesOf(result: DownloadResult, style: Style): readonly string[] {
   const { path, dryRun, commit, files, byteLength } = result;
-  const { receivedByteLength, presentByteLength } = result;
+  const { receivedByteLength, presentByteLength, uncast } = result;
   const amounts = dryRun
     ? 'nothing fetched (--dry-run)'
     : `${bytesText(receivedByteLength)} received, ${bytesText(presentByteLength)} were there`;
@@ -43,6 +46,7 @@ function linesOf(result: DownloadResult, style: Style): readonly string[] {
     ...files.map(({ name, byteLength: length }) => {
       return `  ${visible(name, SHOWN_LENGTH)}${length === null ? '' : `  ${bytesText(length)}`}`;
     }),
+    ...uncastLines(uncast),
   ];
 }
 
@@ -52,17 +56,17 @@ async function planDownload(
   target: string,
   options: OptionValues,
   signal: AbortSignal,
-): Promise<{ names: readonly string[]; byteLength: number }> {
+): Promise<{ names: readonly string[]; byteLength: number; uncast: readonly string[] }> {
   const { filter, dtype, 'max-shard-size': size } = options;
   if (filter !== undefined || dtype !== undefined || size !== undefined) {
     const maxShardSize = typeof size === 'string' ? size : DEFAULT_SHARD_SIZE;
-    const { files, byteLength } = await planned(options, { source, target, maxShardSize }, signal);
-    return { names: files, byteLength };
+    const { files, ...plan } = await planned(options, { source, target, maxShardSize }, signal);
+    return { names: files, ...plan };
   }
   const { openRemote } = await import('../../remote.js');
   const checkpoint = await openRemote(source, { signal });
   try {
-    return { names: checkpoint.shards, byteLength: await checkpoint.byteLength };
+    return { names: checkpoint.shards, byteLength: await checkpoint.byteLength, uncast: [] };
   } finally {
     checkpoint.close();
   }
@@ -83,14 +87,14 @@ export const download: Command = {
     const { 'max-shard-size': maxShardSize } = options;
     const remote = await import('../../remote.js');
     if (options['dry-run'] === true) {
-      const { names, byteLength } = await planDownload(source, target, options, signal);
+      const { names, byteLength, uncast } = await planDownload(source, target, options, signal);
       const files = names.map((name) => ({ name, byteLength: null }));
       printResult<DownloadResult>(
         context,
         options,
         {
           ...{ source, path: target, dryRun: true, commit: null, files, byteLength },
-          ...{ receivedByteLength: 0, presentByteLength: 0 },
+          ...{ receivedByteLength: 0, presentByteLength: 0, uncast },
         },
         linesOf,
       );
@@ -98,19 +102,21 @@ export const download: Command = {
     }
     const progress = progressOn(stderr, 'downloading');
     const { onProgress } = progress;
-    const { path, commit, files, byteLength, receivedByteLength, presentByteLength } = await remote
+    const downloaded = await remote
       .download(source, target, {
         ...selectionOf(options),
         ...(typeof maxShardSize === 'string' ? { maxShardSize } : {}),
         ...{ signal, onProgress },
       })
       .finally(() => progress.end());
+    const { path, commit, files, byteLength, uncast } = downloaded;
+    const { receivedByteLength, presentByteLength } = downloaded;
     printResult<DownloadResult>(
       context,
       options,
       {
         ...{ source, path, dryRun: false, commit, byteLength },
-        ...{ receivedByteLength, presentByteLength },
+        ...{ receivedByteLength, presentByteLength, uncast },
         files: files.map(({ name, byteLength: length }) => ({ name, byteLength: length })),
       },
       linesOf,

@@ -7,6 +7,7 @@ import {
   splitStateDictIntoShards,
   type WrittenCheckpoint,
 } from '../../index.js';
+import { packedWeightOf } from '../../quantized/packed-weights.js';
 import { bytesText, plural } from '../output/numbers.js';
 import { progressOn } from '../output/progress.js';
 import { visible } from '../output/visible.js';
@@ -36,6 +37,8 @@ const SINGLE_FILE = 'model.safetensors';
 const INDEX = 'model.safetensors.index.json';
 
 const SHOWN_LENGTH = 200;
+/** Of names in one line. */
+const SHOWN_NAMES = 8;
 
 /** A file of its own for everything. */
 export const ONE_FILE: number = Number.POSITIVE_INFINITY;
@@ -45,7 +48,9 @@ export const SELECTION: CommandOptions = {
   dtype: {
     type: 'string',
     value: 'DTYPE',
-    help: 'casts floating-point tensors to F32, F16, BF16, F8_E4M3 or F8_E5M2',
+    help:
+      'casts floating-point tensors to F32, F16, BF16, F8_E4M3 or F8_E5M2, but not the scales and code books of ' +
+      'quantized weights',
   },
 };
 
@@ -59,6 +64,16 @@ export const SHARD_SIZE: CommandOptions = {
 export const DRY_RUN: CommandOptions = {
   'dry-run': { type: 'boolean', help: 'only say what would be written' },
 };
+
+/** Says which tensors `--dtype` has left as they are. */
+export function uncastLines(names: readonly string[]): string[] {
+  if (names.length === 0) return [];
+  const shown = names.slice(0, SHOWN_NAMES).map((name) => visible(name, SHOWN_LENGTH));
+  const left = names.length - shown.length;
+  const more = left === 0 ? [] : [`and ${left} more (--json has all)`];
+  const what = `${plural(names.length, 'tensor')} not cast`;
+  return [`${what}, as parts of quantized weights: ${[...shown, ...more].join(', ')}`];
+}
 
 /** The tensors that the options choose. */
 export function selectionOf(options: OptionValues): {
@@ -85,6 +100,8 @@ export interface WrittenResult {
   readonly deleted: readonly string[];
   /** How many tensors were cast; with `--dry-run` the same. */
   readonly castCount: number;
+  /** Names of tensors that were not cast because they belong to quantized weights. */
+  readonly uncast: readonly string[];
   /** By tensor, how many elements were too large for the new dtype. */
   readonly overflowed: Readonly<Record<string, number>>;
   /** Of `convert`, and `merge` into a file: the keys that led to the state dict. */
@@ -111,6 +128,7 @@ export async function write(
     WrittenCheckpoint &
       Converted & {
         readonly cast: readonly string[];
+        readonly uncast: readonly string[];
         readonly overflowed: ReadonlyMap<string, number>;
       }
   >,
@@ -118,10 +136,10 @@ export async function write(
   const progress = progressOn(context.stderr, label);
   const transfer = { signal: context.signal, onProgress: progress.onProgress };
   const written = await work(transfer).finally(() => progress.end());
-  const { files, index, totalSize, deleted, cast, overflowed, root, dropped } = written;
+  const { files, index, totalSize, deleted, cast, uncast, overflowed, root, dropped } = written;
   printWritten(context, options, {
     ...{ source, target, dryRun: false, files, index, deleted },
-    ...{ byteLength: totalSize, castCount: cast.length },
+    ...{ byteLength: totalSize, castCount: cast.length, uncast },
     overflowed: Object.fromEntries(overflowed),
     ...(root === undefined ? {} : { root }),
     ...(dropped === undefined ? {} : { dropped: Object.fromEntries(dropped) }),
@@ -142,15 +160,21 @@ export async function planned(
   options: OptionValues,
   { source, target, maxShardSize, torch = {} }: Destination,
   signal: AbortSignal,
-): Promise<Pick<WrittenResult, 'files' | 'index' | 'byteLength' | 'castCount'>> {
-  const tensors = await chosenTensors(source, torch, options, signal);
+): Promise<Pick<WrittenResult, 'files' | 'index' | 'byteLength' | 'castCount' | 'uncast'>> {
+  const { tensors, dtypes } = await chosenTensors(source, torch, options, signal);
   const { dtype } = selectionOf(options);
-  const isCast = (tensor: ListedTensor): boolean =>
-    dtype !== undefined && tensor.dtype !== dtype && CAST_SOURCES.includes(tensor.dtype);
+  const castable = tensors.filter(
+    (tensor) =>
+      dtype !== undefined && tensor.dtype !== dtype && CAST_SOURCES.includes(tensor.dtype),
+  );
+  const dtypeOf = (name: string): string | undefined => dtypes.get(name);
+  const uncast = castable.filter(({ name }) => packedWeightOf(name, dtypeOf) !== null);
+  const kept = new Set(uncast);
+  const cast = new Set(castable.filter((tensor) => !kept.has(tensor)));
   const sized = tensors.map((tensor): [string, { byteLength: number }] => {
     const { name, shape, byteLength } = tensor;
-    const cast = dtype === undefined ? 0 : Math.ceil((elementsOf(shape) * DTYPES[dtype].bits) / 8);
-    return [name, { byteLength: isCast(tensor) ? cast : byteLength }];
+    if (dtype === undefined || !cast.has(tensor)) return [name, { byteLength }];
+    return [name, { byteLength: Math.ceil((elementsOf(shape) * DTYPES[dtype].bits) / 8) }];
   });
   const { filenameToTensors } = splitStateDictIntoShards(sized, { maxShardSize });
   const names = [...filenameToTensors.keys()];
@@ -161,7 +185,8 @@ export async function planned(
     files,
     index: files.length > 1 ? INDEX : null,
     byteLength: sized.reduce((sum, [, { byteLength }]) => sum + byteLength, 0),
-    castCount: tensors.filter(isCast).length,
+    castCount: cast.size,
+    uncast: uncast.map(({ name }) => name),
   };
 }
 
@@ -177,12 +202,16 @@ export async function plan(
   printWritten(context, options, { ...rest, ...result });
 }
 
+/** The tensors that the options choose, and the dtypes of all. */
 async function chosenTensors(
   source: string,
   torch: TorchChoices,
   options: OptionValues,
   signal: AbortSignal,
-): Promise<readonly ListedTensor[]> {
+): Promise<{
+  readonly tensors: readonly ListedTensor[];
+  readonly dtypes: ReadonlyMap<string, string>;
+}> {
   const opened = await openSource(source, { signal, storage: 'read', torch });
   try {
     if (opened.kind === 'pipeline' || opened.kind === 'gguf') {
@@ -190,10 +219,11 @@ async function chosenTensors(
     }
     const { names } = selectionOf(options);
     const { tensors } = await listSource(opened, signal);
-    if (names === undefined) return tensors;
+    const dtypes = new Map(tensors.map(({ name, dtype }) => [name, dtype]));
+    if (names === undefined) return { tensors, dtypes };
     const chosen = tensors.filter(({ name }) => names(name));
     if (chosen.length === 0) throw new UsageError('--filter left out every tensor');
-    return chosen;
+    return { tensors: chosen, dtypes };
   } finally {
     closeSource(opened);
   }
@@ -201,7 +231,7 @@ async function chosenTensors(
 
 function printWritten(context: CommandContext, options: OptionValues, result: WrittenResult): void {
   printResult(context, options, result, (written, style) => {
-    const { target, dryRun, files, byteLength, deleted, castCount, overflowed } = written;
+    const { target, dryRun, files, byteLength, deleted, castCount, uncast, overflowed } = written;
     const { root = [], dropped = {} } = written;
     const tooLarge = Object.entries(overflowed);
     const tied = Object.entries(dropped).map((pair) => `${pair[0]}, as ${pair[1]}`);
@@ -213,6 +243,7 @@ function printWritten(context: CommandContext, options: OptionValues, result: Wr
       ...(root.length === 0 ? [] : [`root: ${visible(root.join('.'), SHOWN_LENGTH)}`]),
       ...(tied.length === 0 ? [] : [`written once: ${shown(tied)}`]),
       ...(castCount === 0 ? [] : [`${plural(castCount, 'tensor')} cast`]),
+      ...uncastLines(uncast),
       ...tooLarge.map(([name, count]) =>
         style.warning(
           `warning: ${visible(name, SHOWN_LENGTH)}: ${plural(count, 'element')} too large for the new dtype`,

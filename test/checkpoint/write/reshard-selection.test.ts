@@ -1,6 +1,7 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
+import { convert } from '../../../src/convert.js';
 import { type CastSource, castInTypeScript } from '../../../src/float32/cast.js';
 import {
   type CastTarget,
@@ -156,4 +157,27 @@ it('reports all problems before anything is written', async () => {
     const call = reshard(source, target, { ...fast, ...options } as never);
     await expect(call).rejects.toThrow(message);
   }
+});
+
+it('counts the parameters of what is left anew, as a number where it was one', async () => {
+  const whole = { ...fast, maxShardSize: 200, metadata: { total_parameters: '5002180' } };
+  await saveCheckpoint(source, TENSORS, whole);
+  const names = ['b.half', 'b.brain', 'a.float'];
+  const counted = 7 * 11 + 7 * 11 + 1003;
+  for (const write of [reshard, convert]) {
+    await write(source, target, { ...fast, names });
+    expect(openCheckpoint(target).metadata?.get('total_parameters')).toBe(String(counted));
+  }
+  const indexPath = join(source, 'model.safetensors.index.json');
+  const index = JSON.parse(readFileSync(indexPath, 'utf8'));
+  index.metadata.total_parameters = 5_002_180;
+  writeFileSync(indexPath, JSON.stringify(index));
+  await reshard(source, target, { ...fast, names, maxShardSize: 200 });
+  const { metadata } = JSON.parse(
+    readFileSync(join(target, 'model.safetensors.index.json'), 'utf8'),
+  );
+  expect(metadata.total_parameters).toBe(counted);
+  // Of the whole model it is what it was: tied tensors count once there.
+  await reshard(source, target, { ...fast, dtype: 'BF16' });
+  expect(openCheckpoint(target).metadata?.get('total_parameters')).toBe('5002180');
 });

@@ -169,3 +169,22 @@ describe('scan', () => {
     await expect(stdout.replaceAll(TORCH, 'DIR')).toMatchFileSnapshot(golden('scan'));
   });
 });
+
+describe('--dtype of a quantized model', () => {
+  const source = join(root, 'test/fixtures/quantized/bnb-nf4-nested');
+
+  it.each(['convert', 'split', 'merge'])('%s leaves code books, and says so', async (command) => {
+    const args = [command, source, temporaryPath('cast'), '--dtype', 'F16'];
+    const plan = JSON.parse(await printed([...args, '--dry-run', '--json']));
+    const done = JSON.parse(await printed([...args, '--json']));
+    expect(done).toMatchObject({ ...plan, dryRun: false });
+    expect(plan.castCount).toBe(3);
+    expect(plan.uncast).toHaveLength(6);
+    expect(plan.uncast).toContain('model.layers.0.mlp.up_proj.weight.quant_map');
+    for (const options of [['--dry-run'], []]) {
+      expect(await printed([...args, ...options])).toMatch(
+        /^6 tensors not cast, as parts of quantized weights: .*up_proj\.weight\.nested_absmax/m,
+      );
+    }
+  });
+});

@@ -1,0 +1,26 @@
+import { describe, expect, it } from 'vitest';
+import type { Dtype } from '../../src/format/dtype.js';
+import { type CountedTensor, parametersOf } from '../../src/selection/total-parameters.js';
+
+function tensors(...given: readonly [string, Dtype, number[]][]): CountedTensor[] {
+  return given.map(([name, dtype, shape]) => ({ name, info: { dtype, shape } }));
+}
+
+describe('parameters of a part', () => {
+  const all = tensors(['a', 'F32', [10, 4]], ['b', 'F32', [10, 4]], ['c', 'BF16', []]);
+
+  it('are its elements, at most what the whole model declares', () => {
+    expect(parametersOf(all.slice(0, 1), all, '81')).toBe(40);
+    expect(parametersOf(all.slice(1), all, '81')).toBe(41);
+    // Tied tensors, which the model counts once.
+    expect(parametersOf(all.slice(0, 2), all, '41')).toBe(41);
+    expect(parametersOf(all.slice(0, 2), all, 'unknown')).toBe(80);
+  });
+
+  it('are not scales, and cannot be told of packed weights', () => {
+    const fp8 = tensors(['m.weight', 'F8_E4M3', [8, 8]], ['m.weight_scale', 'F32', [8]]);
+    const gptq = tensors(['q.qweight', 'I32', [8]], ['q.scales', 'F16', [8]]);
+    expect(parametersOf(fp8, [...fp8, ...gptq], '1000')).toBe(64);
+    expect(parametersOf([...fp8, ...gptq], [...fp8, ...gptq], '1000')).toBeNull();
+  });
+});

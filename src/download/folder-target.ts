@@ -1,10 +1,12 @@
 /** Downloads the files of a plan into a folder, where they become its checkpoint in one step. */
 
-import { mkdir, readdir, readFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { lstat, readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { FolderReplacement, type StaleFiles } from '../checkpoint/write/folder-replacement.js';
 import { readFileHeader } from '../file/read-header.js';
 import { runSync } from '../io/steps.js';
+import { hasCode } from '../io/system-errors.js';
+import { innerPath, makeInnerFolders } from '../replacement/inner-paths.js';
 import { waitForLock } from '../replacement/locks.js';
 import type { Replacement } from '../replacement/replacement.js';
 import { TemporaryNames } from '../replacement/temporary-names.js';
@@ -32,9 +34,9 @@ export interface DownloadedFolder extends ReceivedBytes, StaleFiles {}
 
 /**
  * Downloads into a folder that is locked. Files that are there already stay; when all are, nothing is
- * touched. The folder has its old checkpoint until all files of the new one are complete.
+ * touched. Links in it are not followed: one in place of a file is replaced, one in place of a folder refused. The folder has its old checkpoint until all files of the new one are complete.
  *
- * @throws As `saveCheckpoint`
+ * @throws As `saveCheckpoint`; FormatError `SAFETENSORS_UNSAFE_SHARD_NAME` for such a link
  */
 export async function downloadToFolder(
   plan: DownloadPlan,
@@ -47,14 +49,16 @@ export async function downloadToFolder(
   const files = [...weights, ...others];
   const missing: PlannedFile[] = [];
   let presentByteLength = 0;
+  // Before the first folder is made.
+  for (const { name } of files) innerPath(folder, name);
   for (const file of files) {
-    const path = join(folder, file.name);
-    if (await isAlreadyThere(path, file, signal)) {
+    const path = innerPath(folder, file.name);
+    if (!(await isLink(path)) && (await isAlreadyThere(path, file, signal))) {
       presentByteLength += file.byteLength;
       transfer.advance(file.byteLength);
     } else {
       missing.push(file);
-      await mkdir(dirname(path), { recursive: true });
+      makeInnerFolders(folder, file.name);
       await deleteOtherPartials(folder, memberName(file), file);
     }
   }
@@ -78,7 +82,7 @@ export async function downloadToFolder(
       if (index === null && weights.includes(file)) {
         for (const name of tensorNamesOf(target, file)) shardOf.set(name, file.name);
       }
-      await note(path, file, hash);
+      await note(innerPath(folder, file.name), file, hash);
       await target.finish(signal);
       return bytes;
     });
@@ -153,7 +157,20 @@ async function isFinished(
   if (names.some(isStale)) return false;
   if (index === null) return true;
   if (!names.includes(index.name)) return false;
-  return Buffer.from(index.bytes).equals(await readFile(join(folder, index.name)));
+  const path = join(folder, index.name);
+  const stats = await lstat(path);
+  if (!stats.isFile() || stats.size !== index.byteLength) return false;
+  return Buffer.from(index.bytes).equals(await readFile(path));
+}
+
+/** Whether a link is at the path: it is replaced, wherever it leads. */
+async function isLink(path: string): Promise<boolean> {
+  try {
+    return (await lstat(path)).isSymbolicLink();
+  } catch (error) {
+    if (hasCode(error, ['ENOENT', 'ENOTDIR'])) return false;
+    throw error;
+  }
 }
 
 /** What the disk must still take. */

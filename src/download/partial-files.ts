@@ -1,7 +1,7 @@
 /** What downloads leave beside a file: what was received of it so far, and a record of what was finished. */
 
-import { closeSync, openSync } from 'node:fs';
-import { open, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { closeSync, constants, openSync } from 'node:fs';
+import { type FileHandle, open, readdir, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { hasCode } from '../io/system-errors.js';
 import { tryToLock } from '../replacement/locks.js';
@@ -69,10 +69,7 @@ export async function isAlreadyThere(
   const { byteLength } = planned;
   const expected = planned.hash ?? (await notedHash(path, planned));
   if (expected === undefined) return false;
-  const handle = await open(path).catch((error: unknown) => {
-    if (hasCode(error, ['ENOENT', 'ENOTDIR'])) return undefined;
-    throw error;
-  });
+  const handle = await openIfThere(path);
   if (handle === undefined) return false;
   try {
     const stats = await handle.stat();
@@ -85,17 +82,31 @@ export async function isAlreadyThere(
   }
 }
 
+/** Opens what is at a path, for reading. A FIFO without a writer does not hang. */
+async function openIfThere(path: string): Promise<FileHandle | undefined> {
+  try {
+    return await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
+  } catch (error) {
+    if (hasCode(error, ['ENOENT', 'ENOTDIR', 'ENXIO'])) return undefined;
+    throw error;
+  }
+}
+
 /** The hash that a record has for this version. */
 async function notedHash(path: string, { version }: PlannedFile): Promise<string | undefined> {
   if (version === null) return undefined;
+  const handle = await openIfThere(recordPath(path)).catch(() => undefined);
   try {
-    const text = await readFile(recordPath(path), 'utf8');
-    if (text.length > MAX_RECORD_BYTE_LENGTH) return undefined;
-    const record: Partial<DownloadRecord> = Object(JSON.parse(text));
+    const stats = await handle?.stat();
+    if (handle === undefined || stats?.isFile() !== true) return undefined;
+    if (stats.size > MAX_RECORD_BYTE_LENGTH) return undefined;
+    const record: Partial<DownloadRecord> = Object(JSON.parse(await handle.readFile('utf8')));
     return record.version === version ? record.hash : undefined;
   } catch {
-    // None, or not one of ours.
+    // Not one of ours.
     return undefined;
+  } finally {
+    await handle?.close();
   }
 }
 

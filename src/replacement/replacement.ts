@@ -6,7 +6,7 @@
  * worker is killed, and can then be deleted.
  */
 
-import { closeSync, constants, fsyncSync, openSync, renameSync, rmSync } from 'node:fs';
+import { closeSync, constants, fsyncSync, lstatSync, openSync, renameSync, rmSync } from 'node:fs';
 import process from 'node:process';
 import { addon } from '../addon/addon.js';
 import { SafetensorsError } from '../errors/errors.js';
@@ -44,6 +44,16 @@ interface ReplacementOptions {
  */
 function keptFlags(): number {
   return constants.O_RDWR | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0);
+}
+
+/**
+ * Opens a temporary file that may be there already. Whoever put another name of a file of ours in its place, by a
+ * link of either kind, would have that file overwritten: such a name is removed.
+ */
+function openKept(path: Buffer, mode: number): number {
+  const stats = lstatSync(path, { throwIfNoEntry: false });
+  if (stats !== undefined && !(stats.isFile() && stats.nlink === 1)) rmSync(path);
+  return openSync(path, keptFlags(), mode);
 }
 
 /** Errors of systems that cannot reserve space. They don't mean that the disk is full. */
@@ -101,7 +111,8 @@ export class Replacement implements WrittenFile {
     // At no moment may anybody read the new file who could not read the old one.
     const mode = like === undefined ? 0o666 : like.stats.mode & 0o600;
     try {
-      this.fd = openSync(this.#temporary, isKept ? keptFlags() : 'wx+', mode);
+      const temporary = this.#temporary;
+      this.fd = isKept ? openKept(temporary, mode) : openSync(temporary, 'wx+', mode);
     } catch (error) {
       throw aboutFile(error, label);
     }

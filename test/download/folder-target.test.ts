@@ -1,7 +1,17 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import {
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
+import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { openCheckpoint } from '../../src/index.js';
 import { fileBytes, temporaryPath } from '../support/make-file.js';
 import {
@@ -23,6 +33,15 @@ const SHARD = fileBytes([
 ]);
 
 const hub = useHub({
+  'org/deep': {
+    files: {
+      'c/d/weights.safetensors': SHARD,
+      'a/weights.safetensors': SHARD,
+      'model.safetensors.index.json': JSON.stringify({
+        weight_map: { embed: 'a/weights.safetensors', norm: 'c/d/weights.safetensors' },
+      }),
+    },
+  },
   'org/sharded': { files: SHARDED },
   'org/single': { files: SINGLE },
   'org/folders': {
@@ -233,3 +252,108 @@ it.each(['hub', 'server'])(
     }
   },
 );
+
+describe('links in the target', () => {
+  it.each(['a', 'c', 'c/d'])('are refused in place of the folder %s', async (link) => {
+    const outside = emptyFolder('outside');
+    mkdirSync(join(outside, 'd'));
+    const folder = emptyFolder('model');
+    if (link.includes('/')) mkdirSync(join(folder, 'c'));
+    symlinkSync(outside, join(folder, link));
+    await expect(downloadFrom(hub(), 'hf://org/deep', folder)).rejects.toMatchObject({
+      code: 'SAFETENSORS_UNSAFE_SHARD_NAME',
+      path: folder,
+      message: expect.stringContaining(JSON.stringify(link)),
+    });
+    expect([namesIn(outside), namesIn(join(outside, 'd'))]).toEqual([['d'], []]);
+    expect(namesIn(folder)).toEqual([link[0]]);
+  });
+
+  it('are refused when they appear while files are received', async () => {
+    const outside = emptyFolder('outside');
+    const folder = temporaryPath('model');
+    const swapping: typeof fetch = async (input, init) => {
+      const response = await fetch(input, init);
+      const isMade = lstatSync(join(folder, 'a'), { throwIfNoEntry: false })?.isDirectory();
+      if (isMade === true) {
+        renameSync(join(folder, 'a'), join(folder, 'old'));
+        symlinkSync(outside, join(folder, 'a'));
+      }
+      return response;
+    };
+    const result = downloadFrom(hub(), 'hf://org/folders', folder, { fetch: swapping });
+    await expect(result).rejects.toMatchObject({ code: 'SAFETENSORS_UNSAFE_SHARD_NAME' });
+    expect(namesIn(outside)).toEqual([]);
+  });
+
+  it.each(['model.safetensors', 'config.json'])('are replaced in place of %s', async (name) => {
+    const outside = emptyFolder('outside');
+    const folder = emptyFolder('model');
+    // One with the right contents, too.
+    for (const bytes of ['mine', SINGLE[name] as string]) {
+      writeFileSync(join(outside, name), bytes);
+      execFileSync('ln', ['-sfn', join(outside, name), join(folder, name)]);
+      await downloadFrom(hub(), 'hf://org/single', folder);
+      expect(lstatSync(join(folder, name)).isFile()).toBe(true);
+      expect(readFileSync(join(outside, name)).equals(Buffer.from(bytes))).toBe(true);
+    }
+  });
+
+  it('are replaced in place of the index, and of one that leads nowhere', async () => {
+    const outside = emptyFolder('outside');
+    const folder = temporaryPath('model');
+    await downloadFrom(hub(), 'hf://org/sharded', folder);
+    const name = 'model.safetensors.index.json';
+    renameSync(join(folder, name), join(outside, name));
+    symlinkSync(join(outside, name), join(folder, name));
+    await downloadFrom(hub(), 'hf://org/sharded', folder);
+    expect(lstatSync(join(folder, name)).isFile()).toBe(true);
+    const other = emptyFolder('other');
+    symlinkSync(join(outside, 'nothing'), join(other, 'config.json'));
+    await downloadFrom(hub(), 'hf://org/sharded', other);
+    expect([lstatSync(join(other, 'config.json')).isFile(), namesIn(outside)]).toEqual([
+      true,
+      [name],
+    ]);
+  });
+
+  it('are removed where a partial file would be, with every other name of a file', async () => {
+    const folder = temporaryPath('model');
+    const fetch = breakingFetch(9_000_000);
+    await expect(downloadFrom(hub(), 'hf://org/single', folder, { fetch })).rejects.toThrow();
+    const partial = namesIn(folder).find((name) => name.endsWith('.incomplete')) ?? '';
+    const mine = join(emptyFolder('outside'), 'mine');
+    for (const link of [symlinkSync, linkSync]) {
+      writeFileSync(mine, 'my own');
+      execFileSync('rm', ['-rf', folder]);
+      mkdirSync(folder);
+      link(mine, join(folder, partial));
+      await downloadFrom(hub(), 'hf://org/single', folder);
+      expect(readFileSync(mine, 'latin1')).toBe('my own');
+      expect(namesIn(folder)).toEqual(['config.json', 'model.safetensors']);
+    }
+  });
+});
+
+it.skipIf(process.platform === 'win32')('does not wait for FIFOs in its way', async () => {
+  const server = await FileServer.start();
+  try {
+    const folder = emptyFolder('model');
+    server.files.set('model.safetensors', { bytes: SHARD, tag: '"1"' });
+    const index = Buffer.from(JSON.stringify({ weight_map: { embed: 'model.safetensors' } }));
+    server.files.set('model.safetensors.index.json', { bytes: index, tag: '"1"' });
+    const source = server.url('model.safetensors.index.json');
+    await downloadFrom(hub(), source, folder);
+    const record = namesIn(folder).find((name) => name.endsWith('.downloaded')) ?? '';
+    execFileSync('rm', [join(folder, record)]);
+    execFileSync('mkfifo', [join(folder, record)]);
+    expect((await downloadFrom(hub(), source, folder)).receivedByteLength).toBe(SHARD.length);
+    execFileSync('rm', [join(folder, 'model.safetensors')]);
+    execFileSync('mkfifo', [join(folder, 'model.safetensors')]);
+    await expect(downloadFrom(hub(), source, folder)).rejects.toMatchObject({
+      code: 'SAFETENSORS_NOT_A_REGULAR_FILE',
+    });
+  } finally {
+    await server.close();
+  }
+});

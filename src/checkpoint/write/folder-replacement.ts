@@ -16,6 +16,7 @@ import { readdir, rm, unlink } from 'node:fs/promises';
 import { join, sep } from 'node:path';
 import { writeViews } from '../../io/file-writes.js';
 import { syncFolder } from '../../replacement/folder-sync.js';
+import { innerPath } from '../../replacement/inner-paths.js';
 import type { LikeFile } from '../../replacement/permissions.js';
 import { Replacement } from '../../replacement/replacement.js';
 import { giveSecondName } from '../../replacement/second-name.js';
@@ -90,7 +91,7 @@ export class FolderReplacement {
    * the names that the new files will get.
    *
    * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_HUB_CACHE_BLOB` for what
-   *   must not be replaced; errors of the system (`ENAMETOOLONG`, `EACCES` …)
+   *   must not be replaced; FormatError `SAFETENSORS_UNSAFE_SHARD_NAME` for names below a link; errors of the system (`ENAMETOOLONG`, `EACCES` …)
    */
   static async open(
     folder: string,
@@ -161,7 +162,7 @@ export class FolderReplacement {
     const files = this.#otherFiles.filter((file) => file.isReplacing === isReplacing);
     for (const { name, file } of files) {
       if (!isReplacing) this.#placed.add(name);
-      await file.moveTo(join(this.#folder, name));
+      await file.moveTo(this.#pathOf(name));
     }
     if (files.length > 0) await this.#sync();
   }
@@ -180,7 +181,7 @@ export class FolderReplacement {
     } else {
       for (const { file, name } of this.#files) {
         if (!present.has(name)) this.#placed.add(name);
-        await file.moveTo(join(this.#folder, name));
+        await file.moveTo(this.#pathOf(name));
       }
     }
     await this.#sync();
@@ -223,7 +224,7 @@ export class FolderReplacement {
   async #giveName({ name, interim }: NewFile): Promise<void> {
     const temporary = this.#names.next();
     await giveSecondName(join(this.#folder, interim), {
-      path: join(this.#folder, name),
+      path: this.#pathOf(name),
       temporaryPath: join(this.#folder, temporary.written),
       openCopy: (byteLength) => this.#open(this.#names.next(), name, byteLength),
     });
@@ -285,7 +286,7 @@ export class FolderReplacement {
 
   /** The file of a name; throws for what must not be replaced. */
   #oldFile(name: string): LikeFile | undefined {
-    const path = join(this.#folder, name);
+    const path = this.#pathOf(name);
     // A link that leads nowhere is replaced like any other.
     if (statSync(path, { throwIfNoEntry: false }) === undefined) return undefined;
     const { path: realPath, stats } = resolveTarget(path, path);
@@ -295,11 +296,16 @@ export class FolderReplacement {
   /** Deletes a file; whether it is gone. */
   async #remove(name: string): Promise<boolean> {
     try {
-      await rm(join(this.#folder, name), { force: true });
+      await rm(this.#pathOf(name), { force: true });
       return true;
     } catch {
       return false;
     }
+  }
+
+  /** A file of the folder; throws when a link would lead out of it, at the last moment. */
+  #pathOf(name: string): string {
+    return innerPath(this.#folder, name);
   }
 
   get #indexPath(): string {

@@ -62,6 +62,7 @@ it('copies one file of the Hub, and leaves nothing beside it', async () => {
     undeleted: [],
     skipped: [],
     cast: [],
+    uncast: [],
     overflowed: new Map(),
   });
   expect([isWhole(), namesIn(folder)]).toEqual([true, ['my.safetensors']]);

@@ -61,6 +61,38 @@ const KEYS: readonly string[] = [
   '',
   'state_dict',
   'é',
+  'cpu',
+  'nan',
+  'torch.strided',
+  'torch.float32',
+  'None',
+  'True',
+];
+
+/** Texts that Python shows in another way within tuples. */
+const ODD_TEXTS: readonly string[] = [
+  'k',
+  "k'",
+  'k"',
+  `'"`,
+  '\\',
+  '\n\t\r\u0000\u007f',
+  'é\u00a0\u00ad\u2028\u3000\ue000',
+  '\u{1f600}\u{e0001}\u{10ffff}',
+];
+
+/** Keys that are no texts, and are shown as some of the texts are. */
+const NOT_TEXTS: readonly string[] = [
+  'G\x7f\xf8\0\0\0\0\0\0',
+  `ctorch\ndevice\n${text('cpu')}\x85R`,
+  `ctorch\ndevice\n${text('cuda')}K\x01\x86R`,
+  `ctorch\ndevice\n${text('cuda:1')}\x85R`,
+  `ctorch.serialization\n_get_layout\n${text('torch.strided')}\x85R`,
+  'ctorch\nSize\nK\x01K\x02\x86\x85R',
+  'K\x01K\x02\x86',
+  `c_codecs\nencode\n${text("a\\'\u00e9\n")}${text('latin1')}\x86R`,
+  '\x88',
+  'K\x01',
 ];
 
 interface Storage {
@@ -135,7 +167,9 @@ class Maker {
       () => 'N',
       () =>
         `G${random.pick(['\x3f\xf0', '\x40\x09', '\x43\x50', '\x7f\xf0', '\x3e\x10'])}\0\0\0\0\0\0`,
-      () => `(${integer(random.below(3))}${text('k')}t`,
+      () => `(${integer(random.below(3))}${text(random.pick(ODD_TEXTS))}t`,
+      () => `(${random.pick(NOT_TEXTS)}${random.pick(NOT_TEXTS)}t`,
+      () => random.pick(NOT_TEXTS),
       () => 'ctorch\nfloat32\n',
       () => `c_codecs\nencode\n${text('ab')}${text('latin1')}\x86R`,
     );
@@ -183,12 +217,32 @@ class Maker {
     const hooks = 'ccollections\nOrderedDict\n)R';
     return random.do(
       () => `ctorch._utils\n_rebuild_parameter\n(${tensor}\x89${hooks}tR`,
-      () => `ctorch._utils\n_rebuild_parameter_with_state\n(${tensor}\x89${hooks}}tR`,
+      () =>
+        `ctorch._utils\n_rebuild_parameter_with_state\n(${tensor}\x89${hooks}${this.#state()}tR`,
       () => `ctorch.nn.parameter\nParameter\n${tensor}\x89\x86R`,
       () => {
         const [callee = '', rest = ''] = split(tensor);
-        return `ctorch._tensor\n_rebuild_from_type_v2\n(${callee}ctorch\nTensor\n${rest}}tR`;
+        return `ctorch._tensor\n_rebuild_from_type_v2\n(${callee}ctorch\nTensor\n${rest}${this.#state()}tR`;
       },
+    );
+  }
+
+  /** Attributes: nearly always names of the user's own. */
+  #state(): string {
+    const random = this.#random;
+    const name = text(
+      random.chance(0.8) ? random.pick(KEYS) : random.pick(['data', 'real', 'grad', '__class__']),
+    );
+    const value = random.chance(0.1) ? this.#tensor() : random.pick(['N', 'K\x01', ']', '}']);
+    const state = `}(${name}${value}u`;
+    return random.do(
+      () => '}',
+      () => 'N',
+      () => state,
+      () => `N${state}\x86`,
+      () => `${state}N\x86`,
+      () => `${state}${state}\x86`,
+      () => random.pick([')', ']', 'K\0', `${state}\x85`]),
     );
   }
 
@@ -274,7 +328,9 @@ class Maker {
     const count = `\u0100${index}\u0100`;
     const part = `(${text(random.pick(['v', '0', `v${index}`]))}K\0${count}t`;
     const view = this.#isLegacy ? (random.chance(0.1) ? part : 'N') : '';
-    return `(${text('storage')}c${storage.type}\n${text(storage.key)}${text('cpu')}${count}${view}tQ`;
+    const bytes = `c_codecs\nencode\n${text(storage.key)}${text('latin1')}\x86R`;
+    const key = random.chance(0.01) ? bytes : text(storage.key);
+    return `(${text('storage')}c${storage.type}\n${key}${text('cpu')}${count}${view}tQ`;
   }
 }
 

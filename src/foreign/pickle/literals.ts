@@ -3,6 +3,7 @@
 import * as op from './opcodes.js';
 import type { PickleReader } from './reader.js';
 import {
+  PickleByteArray,
   PickleBytes,
   PickleFloat,
   PickleList,
@@ -43,8 +44,9 @@ export function readLiteral(code: number, reader: PickleReader): PickleValue | u
     case op.SHORT_BINBYTES:
       return bytesOf(reader, reader.byte());
     case op.BINBYTES8:
-    case op.BYTEARRAY8:
       return bytesOf(reader, reader.uint64());
+    case op.BYTEARRAY8:
+      return new PickleByteArray(new Uint8Array(reader.take(reader.uint64())));
     case op.EMPTY_TUPLE:
       return [];
     case op.EMPTY_LIST:

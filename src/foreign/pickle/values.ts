@@ -39,6 +39,18 @@ export class PickleBytes {
   constructor(bytes: Uint8Array<ArrayBuffer>) {
     this.bytes = bytes;
   }
+
+  /** Whether it is of a kind that cannot be a key. */
+  get isMutable(): boolean {
+    return false;
+  }
+}
+
+/** A bytearray. */
+export class PickleByteArray extends PickleBytes {
+  override get isMutable(): boolean {
+    return true;
+  }
 }
 
 /** A list. */
@@ -47,7 +59,12 @@ export class PickleList {
 }
 
 /** Values that hosts make of globals and calls. */
-export abstract class PickleObject {}
+export abstract class PickleObject {
+  /** A text that is the same for objects that are equal as keys of a dict; undefined for those that are no keys. */
+  get keyText(): string | undefined {
+    return undefined;
+  }
+}
 
 /** A class or function that a pickle names. */
 export class PickleGlobal extends PickleObject {
@@ -67,6 +84,10 @@ export class PickleGlobal extends PickleObject {
   /** Module and name with a dot. */
   get path(): string {
     return `${this.module}.${this.name}`;
+  }
+
+  override get keyText(): string {
+    return `g${this.module} ${this.name}`;
   }
 }
 
@@ -130,7 +151,7 @@ export class PickleMap {
   /** Sets a value; a key that is there already keeps its place. Returns false when it cannot be a key. */
   set(key: PickleValue, value: PickleValue): boolean {
     this.#entries ??= new Map();
-    if (typeof key === 'string') {
+    if (typeof key === 'string' || isNotANumber(key)) {
       this.#entries.set(key, value);
       return true;
     }
@@ -196,10 +217,10 @@ function simpleKeyText(key: PickleValue): string | undefined {
   if (key === null) return 'None';
   if (typeof key === 'boolean') return `n${Number(key)}`;
   if (typeof key === 'number') return `n${key.toString(16)}`;
-  if (key instanceof PickleFloat) return numberText(key.value);
-  if (key instanceof PickleGlobal) {
-    const { path } = key;
-    return path.length > MAX_KEY_LENGTH ? undefined : `g${key.module} ${key.name}`;
+  if (key instanceof PickleFloat) return isNotANumber(key) ? undefined : numberText(key.value);
+  if (key instanceof PickleObject) {
+    const text = key.keyText;
+    return text === undefined || text.length > MAX_KEY_LENGTH ? undefined : text;
   }
   if (typeof key === 'bigint') {
     // Floats have at most 1024 bits.
@@ -209,8 +230,14 @@ function simpleKeyText(key: PickleValue): string | undefined {
   if (typeof key === 'string') {
     return key.length > MAX_KEY_LENGTH ? undefined : `s${JSON.stringify(key)}`;
   }
-  if (!(key instanceof PickleBytes) || key.bytes.length > MAX_KEY_LENGTH) return undefined;
+  if (!(key instanceof PickleBytes) || key.isMutable) return undefined;
+  if (key.bytes.length > MAX_KEY_LENGTH) return undefined;
   return `b${key.bytes.length} ${String.fromCharCode(...key.bytes)}`;
+}
+
+/** To Python, a NaN is equal to nothing but the same object. */
+function isNotANumber(key: PickleValue): boolean {
+  return key instanceof PickleFloat && Number.isNaN(key.value);
 }
 
 /** An integral float is equal to the integer. */

@@ -8,12 +8,8 @@ import type { PickleHost } from '../pickle/host.js';
 import { type PickleContext, pickleError, placeOf } from '../pickle/limits.js';
 import type { NamedGlobal } from '../pickle/scan.js';
 import {
-  PickleBytes,
-  PickleFloat,
   PickleGlobal,
-  PickleList,
   PickleMap,
-  PickleSet,
   type PickleTuple,
   type PickleValue,
   Placeholder,
@@ -27,8 +23,11 @@ import {
   PLAIN_PICKLE,
   TorchGlobal,
 } from './globals.js';
+import { plainValue } from './plain-builders.js';
+import { attributesIn } from './states.js';
+import { isDictAttribute, isTensorAttribute } from './tensor-attributes.js';
 import {
-  ComplexNumber,
+  type AnyTensor,
   isTensor,
   RefusedTensor,
   TorchStorage,
@@ -95,9 +94,23 @@ export class TorchHost implements PickleHost {
   build(target: PickleValue, state: PickleValue, at: number): PickleValue {
     if (target instanceof RefusedTensor) return target;
     if (target instanceof PickleMap && target.kind !== 'dict' && state instanceof PickleMap) {
+      this.#requireHarmless(state, isDictAttribute, 'a dict', at);
       return target;
     }
     throw pickleError('expected a state only of an OrderedDict, found another', at, this.#context);
+  }
+
+  /** What a state sets is left out: it must not change what the object is in torch. */
+  #requireHarmless(
+    state: PickleMap,
+    isOwn: (name: string) => boolean,
+    owner: string,
+    at: number,
+  ): void {
+    for (const [key] of state) {
+      if (typeof key !== 'string') this.#refuse(`a state of ${owner} without a name`, at);
+      if (isOwn(key)) this.#refuse(`a state that sets ${quoteName(key)}, which ${owner} has`, at);
+    }
   }
 
   call(callee: PickleGlobal, args: PickleTuple, at: number, isNew: boolean): PickleValue {
@@ -120,11 +133,12 @@ export class TorchHost implements PickleHost {
       case '_rebuild_tensor_v2':
         return this.#tensor(args, 6, 7, at);
       case '_rebuild_tensor_v3':
+        this.#requireCount(args, 7, 8, at);
         return this.#tensor([...args.slice(0, 6), ...args.slice(7)], 6, 7, at, args[6] ?? null);
       case '_rebuild_parameter':
         return this.#wrapped(args, 3, 3, at);
       case '_rebuild_parameter_with_state':
-        return this.#wrapped(args, 4, 4, at);
+        return this.#withState(this.#wrapped(args, 4, 4, at), args[3] ?? null, at);
       case '_rebuild_from_type_v2':
         return this.#ofType(args, at);
       default:
@@ -173,16 +187,25 @@ export class TorchHost implements PickleHost {
   }
 
   /** Parameters and the like: the tensor that comes first. */
-  #wrapped(args: PickleTuple, fewest: number, most: number, at: number): PickleValue {
+  #wrapped(args: PickleTuple, fewest: number, most: number, at: number): AnyTensor {
     this.#requireCount(args, fewest, most, at);
     const [tensor] = args;
     return isTensor(tensor) ? tensor : this.#refuse('a parameter without a tensor', at);
   }
 
+  /** A tensor that is given attributes. */
+  #withState(tensor: AnyTensor, state: PickleValue, at: number): AnyTensor {
+    const attributes = attributesIn(state);
+    if (attributes === undefined) return this.#refuse('another state of a tensor', at);
+    for (const some of attributes) this.#requireHarmless(some, isTensorAttribute, 'a tensor', at);
+    // The tensor itself may have a name of its own, without attributes.
+    return tensor instanceof TorchTensor ? tensor.withAttributes(attributes) : tensor;
+  }
+
   /** (function, class, arguments, state): a tensor with attributes, which are left out. */
-  #ofType(args: PickleTuple, at: number): PickleValue {
+  #ofType(args: PickleTuple, at: number): AnyTensor {
     this.#requireCount(args, 4, 4, at);
-    const [callee, type, inner] = args;
+    const [callee, type, inner, state = null] = args;
     if (type instanceof PickleGlobal && type.isUnknown) {
       const found = `one of the subclass ${type.path}; save x.as_subclass(torch.Tensor)`;
       return new RefusedTensor('SAFETENSORS_UNSUPPORTED_TENSOR', found);
@@ -193,7 +216,8 @@ export class TorchHost implements PickleHost {
     }
     if (callee.name === '_rebuild_from_type_v2') return this.#refuse('a type within a type', at);
     const made = this.call(callee, inner, at, false);
-    return isTensor(made) ? made : this.#refuse('a class of tensors without a tensor', at);
+    if (!isTensor(made)) return this.#refuse('a class of tensors without a tensor', at);
+    return this.#withState(made, state, at);
   }
 
   #requireCount(args: PickleTuple, fewest: number, most: number, at: number): void {
@@ -215,82 +239,4 @@ function storageDtype(storage: TorchStorage | TorchStorageView): TorchDtype | nu
 
 function dtypeOf(value: PickleValue): TorchDtype | null {
   return value instanceof TorchGlobal && value.kind === 'dtype' ? value.dtype : null;
-}
-
-/** What calls that make no tensor give; undefined for other arguments than torch writes. */
-function plainValue(name: string, args: PickleTuple): PickleValue | undefined {
-  const [first, second] = args;
-  switch (name) {
-    case 'OrderedDict':
-      return orderedDict(args);
-    case 'Counter':
-      return counter(args);
-    case 'set':
-      return setOf(args);
-    case 'Size':
-      return args.length === 1 && Array.isArray(first) ? first : undefined;
-    case 'complex':
-      return complex(args);
-    case 'device':
-      if (typeof first !== 'string') return undefined;
-      return typeof second === 'number' ? `${first}:${second}` : first;
-    case '_get_layout':
-      return typeof first === 'string' ? first : undefined;
-    case 'bytearray':
-      if (args.length === 0) return new PickleBytes(new Uint8Array(0));
-      if (args.length === 1 && first instanceof PickleBytes)
-        return new PickleBytes(first.bytes.slice());
-      return latin1(args);
-    case 'encode':
-      return latin1(args);
-    default:
-      return undefined;
-  }
-}
-
-function orderedDict([pairs, ...others]: PickleTuple): PickleMap | undefined {
-  const map = new PickleMap('OrderedDict');
-  if (pairs === undefined) return map;
-  if (!(pairs instanceof PickleList) || others.length > 0) return undefined;
-  for (const pair of pairs.items) {
-    const items = pair instanceof PickleList ? pair.items : pair;
-    if (!Array.isArray(items) || items.length !== 2 || !map.set(items[0], items[1])) {
-      return undefined;
-    }
-  }
-  return map;
-}
-
-function counter([counts, ...others]: PickleTuple): PickleMap | undefined {
-  const map = new PickleMap('Counter');
-  if (counts === undefined) return map;
-  if (!(counts instanceof PickleMap) || others.length > 0) return undefined;
-  for (const [key, count] of counts) map.set(key, count);
-  return map;
-}
-
-function setOf([items, ...others]: PickleTuple): PickleSet | undefined {
-  const set = new PickleSet();
-  if (items === undefined) return set;
-  if (!(items instanceof PickleList) || others.length > 0) return undefined;
-  return items.items.every((item) => set.add(item)) ? set : undefined;
-}
-
-function complex(args: PickleTuple): ComplexNumber | undefined {
-  const [real, imag] = args.map((part) => (part instanceof PickleFloat ? part.value : part));
-  const isComplex = args.length === 2 && typeof real === 'number' && typeof imag === 'number';
-  return isComplex ? new ComplexNumber(real, imag) : undefined;
-}
-
-/** Bytes, which protocol 2 has as a text with a character per byte. Other codecs are refused. */
-function latin1([text, codec, ...others]: PickleTuple): PickleBytes | undefined {
-  if (typeof text !== 'string' || others.length > 0) return undefined;
-  if (codec !== 'latin1' && codec !== 'latin-1') return undefined;
-  const bytes = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i);
-    if (code > 255) return undefined;
-    bytes[i] = code;
-  }
-  return new PickleBytes(bytes);
 }

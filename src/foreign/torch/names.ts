@@ -2,8 +2,9 @@
 
 import { type ErrorContext, ForeignFormatError, quoteName } from '../../errors/errors.js';
 import type { MemoryBudget } from '../pickle/memory-budget.js';
-import { PickleBytes, PickleFloat, PickleGlobal, type PickleValue } from '../pickle/values.js';
+import type { PickleValue } from '../pickle/values.js';
 import { TorchGlobal } from './globals.js';
+import { keyText } from './python-text.js';
 
 /** A place in a checkpoint: a key in the place before; undefined for the outermost value. */
 export interface Place {
@@ -67,34 +68,4 @@ export function showKeys(place: Place | undefined): string {
 /** A key as it is passed in a root, for messages: numbers without quotation marks. */
 export function showKey(key: PickleValue): string {
   return typeof key === 'number' ? `${key}` : quoteName(keyText(key));
-}
-
-/** A key as Python's `str` shows it. */
-export function keyText(key: PickleValue): string {
-  return typeof key === 'string' ? key : shown(key);
-}
-
-/** A value as Python's `repr` shows it. */
-function shown(value: PickleValue): string {
-  if (value === null) return 'None';
-  if (value === true) return 'True';
-  if (value === false) return 'False';
-  if (typeof value === 'string') return `'${value}'`;
-  if (value instanceof PickleFloat) return shownFloat(value.value);
-  if (value instanceof PickleBytes) return `b'${String.fromCharCode(...value.bytes)}'`;
-  if (value instanceof PickleGlobal) return value.path;
-  if (!Array.isArray(value)) return `${value}`;
-  const items = value.map(shown).join(', ');
-  return value.length === 1 ? `(${items},)` : `(${items})`;
-}
-
-/** A float: the digits are those of JavaScript; below 1e-4 and from 1e16 on there is an exponent. */
-function shownFloat(value: number): string {
-  if (!Number.isFinite(value)) return `${value}`.replace('Infinity', 'inf').toLowerCase();
-  const sign = Object.is(value, -0) ? '-' : '';
-  const magnitude = Math.abs(value);
-  if (magnitude === 0 || (magnitude >= 1e-4 && magnitude < 1e16)) {
-    return `${sign}${value}${Number.isInteger(value) ? '.0' : ''}`;
-  }
-  return value.toExponential().replace(/e([+-])(\d)$/, 'e$10$2');
 }

@@ -13,7 +13,15 @@ import {
   type PickleValue,
   Placeholder,
 } from '../pickle/values.js';
-import { ComplexNumber, isTensor, TorchStorage, TorchStorageView } from './values.js';
+import { showKey } from './names.js';
+import {
+  ComplexNumber,
+  isTensor,
+  TorchDevice,
+  TorchSize,
+  TorchStorage,
+  TorchStorageView,
+} from './values.js';
 
 /** One of Python's complex numbers. */
 export interface ComplexValue {
@@ -91,6 +99,7 @@ export function plainValueOf(
     if (part instanceof PickleFloat) return part.value;
     if (part instanceof PickleBytes) return part.bytes;
     if (part instanceof PickleGlobal) return part.path;
+    if (part instanceof TorchDevice) return part.text;
     if (part instanceof ComplexNumber) {
       memory.spend(COST.complex);
       return { real: part.real, imag: part.imag };
@@ -109,7 +118,7 @@ export function plainValueOf(
     };
     if (part instanceof PickleMap) {
       const map = new Map<PlainValue, PlainValue>();
-      return note(map, fillMap(map, part, memory));
+      return note(map, fillMap(map, part, memory, context));
     }
     if (part instanceof PickleSet) {
       const set = new Set<PlainValue>();
@@ -121,6 +130,7 @@ export function plainValueOf(
         const array: PlainValue[] = [];
         return note(array, fillArray(array, items, memory));
       }
+      if (items instanceof TorchSize) return note(Array.from(items as PlainValue[]));
       // Lists of millions of numbers are not copied; long ones are looked through once.
       return items.length > SHORT_LENGTH ? note(items) : items;
     }
@@ -132,7 +142,7 @@ export function plainValueOf(
       items: [] as PlainValue[],
       entries: new Map<PlainValue, PlainValue>(),
     };
-    return note(object, fillUnknown(object, part, memory));
+    return note(object, fillUnknown(object, part, memory, context));
   };
   const whole = begin(value);
   let last = whole;
@@ -157,12 +167,18 @@ function* fillMap(
   map: Map<PlainValue, PlainValue>,
   entries: PickleMap,
   memory: MemoryBudget,
+  context: PickleContext,
 ): Filling {
   memory.spend(COST.map);
   for (const [key, item] of entries) {
     if (isBytesOfTensors(item)) continue;
     memory.spend(COST.entry);
-    map.set(isPlain(key) ? key : yield key, isPlain(item) ? item : yield item);
+    const plainKey = isPlain(key) ? key : yield key;
+    if (map.has(plainKey)) {
+      const message = `two keys of a dict that Python tells apart are one here: ${showKey(key)}`;
+      throw new ForeignFormatError('SAFETENSORS_DUPLICATE_NAME', message, context);
+    }
+    map.set(plainKey, isPlain(item) ? item : yield item);
   }
 }
 
@@ -182,13 +198,18 @@ interface UnknownParts {
   readonly entries: Map<PlainValue, PlainValue>;
 }
 
-function* fillUnknown(object: UnknownParts, part: Placeholder, memory: MemoryBudget): Filling {
+function* fillUnknown(
+  object: UnknownParts,
+  part: Placeholder,
+  memory: MemoryBudget,
+  context: PickleContext,
+): Filling {
   memory.spend(COST.unknown);
   yield* fillArray(object.args, part.args, memory);
   object.state = yield part.state;
   if (!part.isFilled) return;
   yield* fillArray(object.items, part.items.items, memory);
-  yield* fillMap(object.entries, part.entries, memory);
+  yield* fillMap(object.entries, part.entries, memory, context);
 }
 
 function isPlain(value: PickleValue): value is null | boolean | number | bigint | string {

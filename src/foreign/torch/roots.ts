@@ -5,7 +5,8 @@ import type { PickleContext } from '../pickle/limits.js';
 import type { MemoryBudget } from '../pickle/memory-budget.js';
 import { PickleList, PickleMap, type PickleValue, Placeholder } from '../pickle/values.js';
 import type { TensorProblems } from '../tensor-problems.js';
-import { keysOf, keyText, type Place, placeAt, showKey, showKeys } from './names.js';
+import { keysOf, type Place, placeAt, showKey, showKeys } from './names.js';
+import { keyText } from './python-text.js';
 import { type AnyTensor, isTensor, RefusedTensor } from './values.js';
 
 /** Keys that lead into a checkpoint: texts of dicts, numbers of lists and dicts. */

@@ -27,15 +27,15 @@ export class StorageIds {
   /** ("storage", class, key, location, element count), in the legacy stream with a view. */
   resolve(id: PickleValue, at: number): TorchStorage | TorchStorageView {
     const parts = Array.isArray(id) ? id : [];
-    const [tag, type, key, , count] = parts;
+    const [tag, type, name, , count] = parts;
     if (textOf(tag) !== 'storage' || parts.length !== (this.#hasViews ? 6 : 5)) {
       return this.#refuse('the persistent id of a storage', 'another one', at);
     }
     if (!(type instanceof TorchGlobal) || type.kind !== 'storage') {
       return this.#refuse('the class of a storage', 'another value', at);
     }
-    const name = textOf(key);
-    if (name === undefined || !KEY.test(name)) {
+    // The names of bytes would be those of other records, which Python shows as b'0'.
+    if (typeof name !== 'string' || !KEY.test(name)) {
       return this.#refuse('the key of a storage', 'another value', at);
     }
     if (!isCount(count)) {
@@ -54,10 +54,9 @@ export class StorageIds {
 
   /** (key, offset, length), in elements of the whole storage. */
   #view(storage: TorchStorage, view: PickleValue, at: number): TorchStorageView {
-    const [key, begin, count] = Array.isArray(view) ? view : [];
-    const name = textOf(key);
+    const [name, begin, count] = Array.isArray(view) ? view : [];
     const isWithin = isCount(begin) && isCount(count) && begin + count <= storage.elementCount;
-    if (name === undefined || !isWithin) {
+    if (typeof name !== 'string' || !isWithin) {
       const expected = `a part of storage ${quoteName(storage.key)}`;
       return this.#refuse(expected, 'another value', at);
     }

@@ -17,7 +17,14 @@ import {
 import type { TensorProblems } from '../tensor-problems.js';
 import { type Change, changeOf } from '../value-changes.js';
 import type { DescribedCheckpoint } from './described.js';
-import { type AnyTensor, RefusedTensor, TorchStorage, type TorchTensor } from './values.js';
+import { TensorSearch } from './states.js';
+import {
+  type AnyTensor,
+  RefusedTensor,
+  TorchSize,
+  TorchStorage,
+  type TorchTensor,
+} from './values.js';
 
 /** A tensor that can be read. */
 interface CheckedTensor {
@@ -54,9 +61,12 @@ export function checkTensors(
   context: ErrorContext,
 ): (file: Storage) => ForeignTensor[] {
   const checked: CheckedTensor[] = [];
+  const search = new TensorSearch(memory);
   for (const [name, tensor] of tensors) {
     const tensorContext = { ...context, tensor: name };
-    const one = problems.collect(() => checkTensor(name, tensor, described, limits, tensorContext));
+    const one = problems.collect(() =>
+      checkTensor(name, tensor, described, limits, search, tensorContext),
+    );
     if (one === undefined) continue;
     memory.spend(DIMENSION_BYTE_LENGTH * one.layout.shape.length);
     checked.push(one);
@@ -72,6 +82,7 @@ function checkTensor(
   tensor: AnyTensor,
   { isBigEndian }: DescribedCheckpoint,
   limits: LayoutLimits,
+  search: TensorSearch,
   context: ErrorContext,
 ): CheckedTensor {
   if (tensor instanceof RefusedTensor) {
@@ -101,6 +112,11 @@ function checkTensor(
     const message = `expected the dtype of its storage, by which torch swaps bytes, found torch.${torchName}`;
     throw new ForeignFormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
   }
+  if (search.finds(tensor.attributes)) {
+    const message =
+      'expected attributes without tensors, found some, which would be lost; save them under keys of their own';
+    throw new ForeignFormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
+  }
   const { isConjugate, isNegative } = tensor;
   const change = changeOf(dtype, { isBigEndian, isConjugate, isNegative }, context);
   return { name, tensor, dtype, layout, change };
@@ -122,7 +138,7 @@ function integersOf(
     throw new ForeignFormatError(INVALID, `expected ${what}, found another value`, context);
   }
   for (const item of value) integerOf(item, what, context);
-  return value;
+  return value instanceof TorchSize ? Array.from(value as (number | bigint)[]) : value;
 }
 
 function integerOf(value: PickleValue, what: string, context: ErrorContext): number | bigint {

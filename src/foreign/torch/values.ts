@@ -1,7 +1,7 @@
 /** What a checkpoint's pickle builds beside plain data. Nothing here has bytes yet. */
 
 import type { ForeignFormatErrorCode } from '../../errors/errors.js';
-import { PickleObject, type PickleValue } from '../pickle/values.js';
+import { type PickleMap, PickleObject, type PickleValue } from '../pickle/values.js';
 import type { TorchDtype } from './dtypes.js';
 
 /** A storage, as a persistent id says it. */
@@ -55,6 +55,8 @@ export class TorchTensor extends PickleObject {
   readonly strides: PickleValue;
   readonly isConjugate: boolean;
   readonly isNegative: boolean;
+  /** What a state has set in it; empty for nearly all. */
+  readonly attributes: readonly PickleMap[];
 
   /** As `_rebuild_tensor_v2` takes it. */
   constructor(
@@ -62,6 +64,7 @@ export class TorchTensor extends PickleObject {
     dtype: TorchDtype,
     [offset, shape, strides]: readonly [PickleValue, PickleValue, PickleValue],
     bits: { readonly isConjugate: boolean; readonly isNegative: boolean },
+    attributes: readonly PickleMap[] = [],
   ) {
     super();
     this.storage = storage;
@@ -71,6 +74,14 @@ export class TorchTensor extends PickleObject {
     this.strides = strides;
     this.isConjugate = bits.isConjugate;
     this.isNegative = bits.isNegative;
+    this.attributes = attributes;
+  }
+
+  /** Another tensor over the same elements. */
+  withAttributes(attributes: readonly PickleMap[]): TorchTensor {
+    const { storage, dtype, offset, shape, strides } = this;
+    const all = [...this.attributes, ...attributes];
+    return new TorchTensor(storage, dtype, [offset, shape, strides], this, all);
   }
 }
 
@@ -100,6 +111,31 @@ export class ComplexNumber extends PickleObject {
     this.imag = imag;
   }
 }
+
+/** One of torch's devices. */
+export class TorchDevice extends PickleObject {
+  readonly type: string;
+  readonly index: number | undefined;
+
+  /** Type and, of several of that type, its number. */
+  constructor(type: string, index: number | undefined) {
+    super();
+    this.type = type;
+    this.index = index;
+  }
+
+  /** As Python's `str` shows it. */
+  get text(): string {
+    return this.index === undefined ? this.type : `${this.type}:${this.index}`;
+  }
+
+  override get keyText(): string {
+    return `d${this.text}`;
+  }
+}
+
+/** A `torch.Size`: to Python a tuple that is shown in another way. */
+export class TorchSize extends Array<PickleValue> {}
 
 /** Any tensor, readable or not. */
 export type AnyTensor = TorchTensor | RefusedTensor;

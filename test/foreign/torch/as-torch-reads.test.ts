@@ -64,6 +64,169 @@ describe('a part of a storage that is named as a storage', () => {
   });
 });
 
+describe('the state of a tensor', () => {
+  const hooks = 'ccollections\nOrderedDict\n)R';
+  const plain = tensor('0', [2]);
+  const other = tensor('1', [2]);
+  const args = plain.slice('ctorch._utils\n_rebuild_tensor_v2\n'.length, -1);
+  const callee = 'ctorch._utils\n_rebuild_tensor_v2\n';
+  const parameter = (state: string): string =>
+    `ctorch._utils\n_rebuild_parameter_with_state\n(${plain}\x89${hooks}${state}tR`;
+  const subclass = (state: string): string =>
+    `ctorch._tensor\n_rebuild_from_type_v2\n(${callee}ctorch\nTensor\n${args}${state}tR`;
+  const open = (value: string): string[] => {
+    const object = dict([unicode('w'), value], [unicode('v'), other]);
+    using checkpoint = openTorchCheckpoint(legacyFile(object, { 0: 2, 1: 2 }));
+    return checkpoint.keys();
+  };
+  const makers = [
+    ['a parameter', parameter],
+    ['_rebuild_from_type_v2', subclass],
+  ] as const;
+  const own = dict([unicode('mine'), 'K\x01'], [unicode('list'), ']K\x01a']);
+
+  it.each(makers)('of %s is left out', (_, made) => {
+    for (const state of ['N', '}', own, `N${own}\x86`, `${own}N\x86`]) {
+      expect(open(made(state))).toEqual(['v', 'w']);
+    }
+  });
+
+  it.each(makers)('of %s is refused when it sets what tensors have', (_, made) => {
+    for (const name of ['data', 'real', 'grad', '__class__', 'numpy', 'names']) {
+      const state = dict([unicode(name), 'K\x01']);
+      for (const form of [state, `${state}N\x86`, `N${state}\x86`]) {
+        expect(() => open(made(form))).toThrow(
+          expect.objectContaining({
+            code: 'SAFETENSORS_INVALID_TORCH_CHECKPOINT',
+            message: expect.stringContaining(`sets "${name}", which a tensor has`),
+          }),
+        );
+      }
+    }
+  });
+
+  it.each(makers)('of %s is refused in other forms', (_, made) => {
+    for (const state of [')', ']', 'K\0', 'NNN\x87', dict(['K\x01', 'N']), `${own}]\x86`]) {
+      const code = 'SAFETENSORS_INVALID_TORCH_CHECKPOINT';
+      expect(() => open(made(state))).toThrow(expect.objectContaining({ code }));
+    }
+  });
+
+  it.each(makers)('of %s with tensors, at any depth, is not left out silently', (_, made) => {
+    const values = [other, `](${other}e`, `${other}\x85\x85`, dict([unicode('m'), `]${other}a`])];
+    for (const value of values) {
+      expect(() => open(made(dict([unicode('mine'), value])))).toThrow(
+        expect.objectContaining({
+          code: 'SAFETENSORS_UNSUPPORTED_TENSOR',
+          tensor: 'w',
+          message: expect.stringContaining('attributes without tensors'),
+        }),
+      );
+    }
+  });
+
+  it('of a dict is refused when it sets what dicts have: torch would walk something else', () => {
+    const type = 'ccollections\nOrderedDict\n';
+    const filled = `${type})R(${unicode('w')}${plain}u`;
+    const openDict = (name: string): string[] => {
+      const path = legacyFile(`${filled}${dict([unicode(name), type])}b`, { 0: 2 });
+      using checkpoint = openTorchCheckpoint(path);
+      return checkpoint.keys();
+    };
+    expect(openDict('_metadata')).toEqual(['w']);
+    for (const name of ['items', 'keys', '__iter__']) {
+      const message = expect.stringContaining(`sets "${name}", which a dict has`);
+      expect(() => openDict(name)).toThrow(expect.objectContaining({ message }));
+    }
+  });
+});
+
+it('a storage is named by a text: bytes would name another record in torch', () => {
+  const bytes = `c_codecs\nencode\n${unicode('0')}${unicode('latin1')}\x86R`;
+  for (const key of [bytes, 'K\0', 'N']) {
+    const open = (): unknown =>
+      openLegacy([unicode('w'), tensor('0', [2]).replace(unicode('0'), key)]);
+    expect(open).toThrow(
+      expect.objectContaining({ message: expect.stringContaining('the key of a storage') }),
+    );
+  }
+});
+
+describe('keys', () => {
+  const nan = 'G\x7f\xf8\0\0\0\0\0\0';
+  const device = (name: string): string => `ctorch\ndevice\n${unicode(name)}\x85R`;
+  const layout = `ctorch.serialization\n_get_layout\n${unicode('torch.strided')}\x85R`;
+
+  const text = unicode;
+  /** Values that are not told apart in JavaScript either. */
+  const alike: readonly (readonly [about: string, one: string, other: string])[] = [
+    ['two that are no numbers', nan, nan],
+    ['a device and its text', device('cpu'), text('cpu')],
+    ['a device with a number and its text', device('cuda:1'), text('cuda:1')],
+    ['a layout and its text', layout, text('torch.strided')],
+    ['a dtype and its text', 'ctorch\nfloat32\n', text('torch.float32')],
+  ];
+
+  it.each<readonly [string, string, string]>([
+    ...alike,
+    ['a number and its text', 'K\x01', text('1')],
+    ['None and its text', 'N', text('None')],
+    ['a tuple and its text', 'K\x01\x85', text('(1,)')],
+    ['bytes and their text', `c_codecs\nencode\n${text('a')}${text('latin1')}\x86R`, text("b'a'")],
+  ])('of one name, of which no tensor is lost: %s', (_, one, other) => {
+    const value = tensor('0', [2]);
+    const duplicate = expect.objectContaining({ code: 'SAFETENSORS_DUPLICATE_NAME' });
+    expect(() => openLegacy([one, value], [other, value])).toThrow(duplicate);
+    expect(() => openLegacy([other, value], [one, value])).toThrow(duplicate);
+  });
+
+  it.each(alike)('of values() that are one here: %s', (_, one, other) => {
+    const open = (): unknown =>
+      openLegacy([text('w'), tensor('0', [2])], [one, 'K\x01'], [other, 'K\x02']);
+    expect(open).toThrow(expect.objectContaining({ code: 'SAFETENSORS_DUPLICATE_NAME' }));
+  });
+
+  it('that Python takes for one are one, with the first name and the last value', () => {
+    const size = 'ctorch\nSize\nK\x01\x85\x85R';
+    const value = tensor('0', [2]);
+    expect(openLegacy(['\x88', value], ['K\x01', value])).toEqual(['True']);
+    expect(openLegacy([size, value], ['K\x01\x85', value])).toEqual(['torch.Size([1])']);
+    const two = `ctorch\ndevice\n${unicode('cuda')}K\x01\x86R`;
+    expect(openLegacy([two, value], [device('cuda:1'), value])).toEqual(['cuda:1']);
+    // The same object is equal to itself, even if it is no number.
+    expect(openLegacy([`${nan}q\x09`, value], ['h\x09', value])).toEqual(['nan']);
+  });
+
+  it.each([
+    ["'k'", 'k'],
+    [`"k'"`, "k'"],
+    [`'k"'`, 'k"'],
+    [`'\\'"'`, `'"`],
+    ["'\\\\'", '\\'],
+    ["'\\n\\t\\r\\x00\\x7f'", '\n\t\r\0\x7f'],
+    ["'\\x80\\xa0\\xad\u00e9'", '\xc2\x80\xc2\xa0\xc2\xad\xc3\xa9'],
+    ["'\\u2028\\ue000\\ufeff'", '\xe2\x80\xa8\xee\x80\x80\xef\xbb\xbf'],
+    ["'\u{1f600}\\U000e0001'", '\xf0\x9f\x98\x80\xf3\xa0\x80\x81'],
+  ])('within tuples are shown as Python does: %s', (shown, bytes) => {
+    expect(openLegacy([`${unicode(bytes)}\x85`, tensor('0', [2])])).toEqual([`(${shown},)`]);
+  });
+
+  it('of bytes and devices too', () => {
+    const bytes = `c_codecs\nencode\n${unicode("a'\\\n\xc3\xa9")}${unicode('latin1')}\x86R`;
+    const key = `${bytes}${device('cpu')}ctorch\nfloat32\n\x87`;
+    expect(openLegacy([key, tensor('0', [2])])).toEqual([
+      `(b"a'\\\\\\n\\xe9", device(type='cpu'), torch.float32)`,
+    ]);
+  });
+
+  it('are no bytearrays', () => {
+    const bytes = `c_codecs\nencode\n${unicode('a')}${unicode('latin1')}\x86R`;
+    const open = (): unknown =>
+      openLegacy([`c__builtin__\nbytearray\n${bytes}\x85R`, tensor('0', [2])]);
+    expect(open).toThrow(expect.objectContaining({ code: 'SAFETENSORS_INVALID_PICKLE' }));
+  });
+});
+
 it('numbers as keys are named as in Python', () => {
   const float = (value: number): string => {
     const bytes = Buffer.alloc(8);

@@ -45,6 +45,7 @@ export {
   type SliceErrorCode,
   TensorNotFoundError,
 } from './errors/errors.js';
+export type { FoundFormat } from './errors/found-format.js';
 export type { NamedValues } from './errors/named-values.js';
 export type { FileFacts, TensorInfo } from './file/facts.js';
 export type { CloseOptions, SafetensorsFile } from './file/file.js';

@@ -21,6 +21,7 @@ export {
   type SliceErrorCode,
   TensorNotFoundError,
 } from './errors/errors.js';
+export type { FoundFormat } from './errors/found-format.js';
 export type { TensorInfo } from './file/facts.js';
 export type {
   Dtype,

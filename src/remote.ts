@@ -23,6 +23,7 @@ export {
   type SliceErrorCode,
   TensorNotFoundError,
 } from './errors/errors.js';
+export type { FoundFormat } from './errors/found-format.js';
 export type { NamedValues } from './errors/named-values.js';
 export type { TensorInfo } from './file/facts.js';
 export type { CastTarget } from './float32/cast.js';

@@ -6,6 +6,9 @@
  * passed on unchanged and are not instances of these classes.
  */
 
+import type { FoundFormat } from './found-format.js';
+import { shardNumbersOf } from './shard-numbers.js';
+
 /** Codes of a file that is not valid safetensors; they follow the reference's error variants. */
 export type FormatErrorCode =
   | 'SAFETENSORS_HEADER_TOO_SMALL'
@@ -105,6 +108,8 @@ export interface ErrorContext {
   path?: string | undefined;
   /** The tensor's name, unshortened. */
   tensor?: string | undefined;
+  /** What the file is instead. */
+  foundFormat?: FoundFormat | undefined;
   /** The lower-level error that led to this one. */
   cause?: unknown;
 }
@@ -138,10 +143,12 @@ export class SafetensorsError extends Error {
   declare readonly path?: string;
   /** The tensor the error is about. */
   declare readonly tensor?: string;
+  /** What the file is instead of the format that was expected, when its first bytes tell. */
+  declare readonly foundFormat?: FoundFormat;
 
   /** Puts the file and the tensor of the context before the message. */
   constructor(code: ErrorCode, message: string, context: ErrorContext = {}) {
-    const { path, tensor, cause } = context;
+    const { path, tensor, foundFormat, cause } = context;
     const subject = [path, tensor === undefined ? undefined : `tensor ${quoteName(tensor)}`];
     super(
       [...subject.filter((part) => part !== undefined), message].join(': '),
@@ -150,6 +157,7 @@ export class SafetensorsError extends Error {
     this.code = code;
     if (path !== undefined) this.path = path;
     if (tensor !== undefined) this.tensor = tensor;
+    if (foundFormat !== undefined) this.foundFormat = foundFormat;
   }
 
   /** Class name, as shown in stack traces. */
@@ -180,7 +188,8 @@ export class FormatError extends SafetensorsError {
 }
 
 /**
- * The file has no tensor of that name; the message lists near names.
+ * The file has no tensor of that name; the message lists near names, and of a file that is one of several of a
+ * checkpoint which it is.
  *
  * @example
  * ```ts
@@ -198,7 +207,13 @@ export class TensorNotFoundError extends SafetensorsError {
   constructor(tensor: string, nearNames: readonly string[], context: ErrorContext = {}) {
     const hint =
       nearNames.length === 0 ? '' : `; did you mean ${nearNames.map(quoteName).join(', ')}?`;
-    super('SAFETENSORS_TENSOR_NOT_FOUND', `no such tensor${hint}`, { ...context, tensor });
+    const shard = context.path === undefined ? null : shardNumbersOf(context.path);
+    const where =
+      shard === null
+        ? ''
+        : ` in file ${shard.number} of ${shard.count} of a checkpoint; its folder or index has all tensors`;
+    const message = `no such tensor${where}${hint}`;
+    super('SAFETENSORS_TENSOR_NOT_FOUND', message, { ...context, tensor });
   }
 }
 

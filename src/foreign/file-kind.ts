@@ -1,7 +1,7 @@
 /** What a file is by its first bytes. Its name decides nothing: scanners that believed names were deceived. */
 
 import { type ErrorContext, ForeignFormatError } from '../errors/errors.js';
-import { describeForeignFormat } from '../format/foreign-formats.js';
+import { foreignFormatOf } from '../format/foreign-formats.js';
 
 /** The kinds of files that are read. */
 export type FileKind = 'zip' | 'pickle' | 'npy' | 'safetensors';
@@ -35,10 +35,13 @@ export function otherKind(
   const kind = kindOf(head);
   const found =
     kind === 'safetensors'
-      ? 'a safetensors file, which safeOpen opens'
-      : head.length === 0
-        ? 'an empty file'
-        : (describeForeignFormat(head) ?? 'something else');
-  const message = `expected ${expected}, found ${found}`;
-  return new ForeignFormatError('SAFETENSORS_FOREIGN_FORMAT', message, context);
+      ? ({ format: kind, description: 'a safetensors file, which safeOpen opens' } as const)
+      : foreignFormatOf(head);
+  const description =
+    found?.description ?? (head.length === 0 ? 'an empty file' : 'something else');
+  return new ForeignFormatError(
+    'SAFETENSORS_FOREIGN_FORMAT',
+    `expected ${expected}, found ${description}`,
+    { ...context, foundFormat: found?.format },
+  );
 }

@@ -13,7 +13,7 @@ import { inOneGo, SLICE_SIZE, type Slices } from '../json/slices.js';
 import { compareTexts, decodeString, type Text } from '../json/strings.js';
 import { checkUtf8, describeByte } from '../json/utf8.js';
 import { DTYPE_NAMES, type Dtype } from './dtype.js';
-import { CONVERTIBLE, describeForeignFormat, HEAD_BYTE_LENGTH } from './foreign-formats.js';
+import { HEAD_BYTE_LENGTH, likeness } from './foreign-formats.js';
 import { checkTensors } from './header-checks.js';
 import { HeaderParser } from './header-parser.js';
 import { DTYPE_MASK, SUPERSEDED, type TensorColumns, USUAL } from './tensor-columns.js';
@@ -49,11 +49,11 @@ export function readHeaderLength(
   options: ParseHeaderOptions = {},
 ): number {
   const limit = headerLimit(options);
-  const context = contextOf(options);
+  const { looks, context } = likeness(head, contextOf(options));
   if (fileByteLength < PREFIX_BYTE_LENGTH || head.length < PREFIX_BYTE_LENGTH) {
     throw new FormatError(
       'SAFETENSORS_HEADER_TOO_SMALL',
-      `${likeness(head)}expected at least ${PREFIX_BYTE_LENGTH} bytes, found ` +
+      `${looks}expected at least ${PREFIX_BYTE_LENGTH} bytes, found ` +
         (fileByteLength === 0 ? 'an empty file' : `${fileByteLength}`),
       context,
     );
@@ -63,17 +63,19 @@ export function readHeaderLength(
   if (length > limit) {
     throw new FormatError(
       'SAFETENSORS_HEADER_TOO_LARGE',
-      `${likeness(head)}expected a header of at most ${limit} bytes, found a length of ` +
-        `${view.getBigUint64(0, true)}`,
+      looks === ''
+        ? `expected a header of at most ${limit} bytes, found a length of ${view.getBigUint64(0, true)}`
+        : `${looks}expected a safetensors file`,
       context,
     );
   }
   if (PREFIX_BYTE_LENGTH + length > fileByteLength) {
-    const looks = likeness(head);
     throw new FormatError(
       'SAFETENSORS_INVALID_HEADER_LENGTH',
-      `${looks}expected a header of ${length} bytes, found ${fileByteLength - PREFIX_BYTE_LENGTH} ` +
-        `before the end of the file${looks === '' ? ': it is incomplete' : ''}`,
+      looks === ''
+        ? `expected a header of ${length} bytes, found ${fileByteLength - PREFIX_BYTE_LENGTH} before the end ` +
+            'of the file: it is incomplete'
+        : `${looks}expected a safetensors file`,
       context,
     );
   }
@@ -88,14 +90,6 @@ function headerLimit({ maxHeaderByteLength }: ParseHeaderOptions): number {
 
 function contextOf({ path }: ParseHeaderOptions): ErrorContext {
   return { path };
-}
-
-/** What the file looks like, to begin a message with: it says more than what is wrong with it. */
-function likeness(head: Uint8Array): string {
-  const description = describeForeignFormat(head);
-  if (description === null) return '';
-  const opener = CONVERTIBLE.includes(description) ? ', which safetensors-mmap/convert opens' : '';
-  return `looks like ${description}${opener}; `;
 }
 
 /**
@@ -201,11 +195,11 @@ export function* parseStart(
   return yield* readHeader(start.subarray(PREFIX_BYTE_LENGTH), fileByteLength, options);
 }
 
-function failStart(json: Uint8Array, context: ErrorContext): never {
+function failStart(json: Uint8Array, given: ErrorContext): never {
   const head = new Uint8Array(HEAD_BYTE_LENGTH);
   new DataView(head.buffer).setUint32(0, json.length, true);
   head.set(json.subarray(0, head.length - PREFIX_BYTE_LENGTH), PREFIX_BYTE_LENGTH);
-  const looks = likeness(head.subarray(0, PREFIX_BYTE_LENGTH + json.length));
+  const { looks, context } = likeness(head.subarray(0, PREFIX_BYTE_LENGTH + json.length), given);
   checkUtf8(json, context, looks);
   throw new FormatError(
     'SAFETENSORS_INVALID_HEADER_START',

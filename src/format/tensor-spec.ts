@@ -2,7 +2,7 @@
 
 import { describeValue } from '../errors/arguments.js';
 import { refuseTensor } from '../errors/errors.js';
-import { DTYPES, type Dtype } from './dtype.js';
+import { DTYPE_NAMES, DTYPES, type Dtype } from './dtype.js';
 import { dtypeOfOtherName } from './dtype-names.js';
 
 /** Kind and size of a tensor. */
@@ -41,9 +41,8 @@ export function elementCountOf(shape: readonly number[]): number {
 export function readSpec(name: string, spec: TensorSpec): TensorFacts {
   const { dtype, shape } = spec;
   if (typeof dtype !== 'string' || !Object.hasOwn(DTYPES, dtype)) {
-    const count = Object.keys(DTYPES).length;
     const found = `${describeValue(dtype)}${dtypeHint(dtype)}`;
-    return refuseTensor(`expected one of the ${count} dtypes, found ${found}`, name);
+    return refuseTensor(`expected one of ${DTYPE_NAMES.join(', ')}, found ${found}`, name);
   }
   if (!Array.isArray(shape)) {
     const found = `${describeValue(shape)}${'dims' in spec ? '; it is called shape, not dims' : ''}`;

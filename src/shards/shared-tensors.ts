@@ -5,7 +5,7 @@
 
 import { argumentRangeError } from '../errors/arguments.js';
 import { quoteName, SafetensorsError } from '../errors/errors.js';
-import { DTYPES, type Dtype } from '../format/dtype.js';
+import { DTYPE_NAMES, DTYPES, type Dtype } from '../format/dtype.js';
 import { elementCountOf } from '../format/tensor-spec.js';
 import { compareCodePoints } from '../json/code-point-order.js';
 
@@ -215,7 +215,8 @@ function coversStorage(memory: TensorMemory): boolean {
 
 function bitsOf({ name, dtype }: TensorMemory): number {
   if (!Object.hasOwn(DTYPES, dtype)) {
-    throw argumentRangeError(`dtype of tensor ${quoteName(name)}`, 'one of DTYPES', dtype);
+    const expected = `one of ${DTYPE_NAMES.join(', ')}`;
+    throw argumentRangeError(`dtype of tensor ${quoteName(name)}`, expected, dtype);
   }
   return DTYPES[dtype].bits;
 }

@@ -13,7 +13,7 @@ import {
 import { SafetensorsError } from '../errors/errors.js';
 import { convert, requireInto } from '../float32/kernels.js';
 import { valueCountOf } from '../float32/to-float32.js';
-import { DTYPES, type Dtype, type TensorData } from '../format/dtype.js';
+import { DTYPE_NAMES, DTYPES, type Dtype, type TensorData } from '../format/dtype.js';
 import { dtypeOfOtherName } from '../format/dtype-names.js';
 import type { Header } from '../format/header.js';
 import { elementCountOf } from '../format/tensor-spec.js';
@@ -237,11 +237,8 @@ export class TensorOf<D extends Dtype> {
     requireString('dtype', dtype);
     if (!Object.hasOwn(DTYPES, dtype)) {
       const meant = dtypeOfOtherName(dtype);
-      throw argumentRangeError(
-        'dtype',
-        meant === undefined ? 'one of DTYPES' : `'${meant}'`,
-        dtype,
-      );
+      const expected = meant === undefined ? `one of ${DTYPE_NAMES.join(', ')}` : `'${meant}'`;
+      throw argumentRangeError('dtype', expected, dtype);
     }
     if (hasDtype(this, dtype)) return this;
     const message = `expected dtype ${dtype}, found ${this.dtype}`;

@@ -146,6 +146,14 @@ describe('messages', () => {
       'm: tensor "weigth": no such tensor; did you mean "weight", "wei\\"ght"?',
     );
     expect(new TensorNotFoundError('a', []).message).toBe('tensor "a": no such tensor');
+    for (const path of ['f/model-00002-of-00163.safetensors', 'https://h/m-2-of-163.bin?sig=x']) {
+      expect(new TensorNotFoundError('a', [], { path }).message).toBe(
+        `${path}: tensor "a": no such tensor in file 2 of 163 of a checkpoint; its folder or index has all tensors`,
+      );
+    }
+    for (const path of ['model-00001-of-00001.safetensors', 'a-2-of-3.d/model.safetensors']) {
+      expect(new TensorNotFoundError('a', [], { path }).message).toMatch(/: no such tensor$/);
+    }
     expect(new TensorNotFoundError('a', [], { tensor: 'b' }).tensor).toBe('a');
   });
 });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { DTYPES, type Dtype } from '../../src/format/dtype.js';
+import { DTYPE_NAMES, DTYPES, type Dtype } from '../../src/format/dtype.js';
 import { dtypeOfOtherName } from '../../src/format/dtype-names.js';
 import { readSpec } from '../../src/format/tensor-spec.js';
 
@@ -17,7 +17,7 @@ test.each([
 ])('%s is %s', (name, dtype) => {
   expect(dtypeOfOtherName(name)).toBe(dtype);
   expect(() => readSpec('t', { dtype: name as Dtype, shape: [] })).toThrow(
-    `tensor "t": expected one of the 22 dtypes, found "${name}"; it is called ${dtype} here`,
+    `tensor "t": expected one of ${DTYPE_NAMES.join(', ')}, found "${name}"; it is called ${dtype} here`,
   );
 });
 

@@ -283,7 +283,7 @@ describe('messages', () => {
 
   test('of other formats say what they look like, wherever they fail', () => {
     const lfs = new TextEncoder().encode('version https://git-lfs.github.com/spec/v1\n');
-    expect(messageOf(lfs)).toMatch(/looks like .*`git lfs pull`.*at most 100000000 bytes/);
+    expect(messageOf(lfs)).toMatch(/looks like .*`git lfs pull`.*; expected a safetensors file$/);
     const gzip = new Uint8Array(600_000);
     gzip.set([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0xff]);
     expect(messageOf(gzip)).toMatch(/^FormatError: looks like a gzip archive.*expected UTF-8/);
@@ -291,6 +291,28 @@ describe('messages', () => {
       /^FormatError: looks like a run of zeros.*begin with "{"/,
     );
     expect(messageOf(new Uint8Array(0))).toMatch('found an empty file');
+  });
+
+  test('of other formats tell programs which it is, and no length that is none', () => {
+    const heads: readonly (readonly [string, string])[] = [
+      ['version https://git-lfs.github.com/spec/v1\n', 'git-lfs-pointer'],
+      ['<!DOCTYPE html><html>', 'html'],
+      ['{"error":"not found"}', 'json'],
+      ['PK\x03\x04\0\0\x08\x08\0\0\0\0', 'zip'],
+      ['PK\x05\x06\0\0\0\0\0\0\0\0', 'zip'],
+      ['\x80\x02}q\0.', 'pickle'],
+      ['GGUF\x03\0\0\0\0\0\0\0', 'gguf'],
+      ['\x1f\x8b\x08\0\0\0\0\0\xff', 'gzip'],
+      ['\0'.repeat(64), 'zeros'],
+      ['GGUF', 'gguf'],
+    ];
+    for (const [head, foundFormat] of heads) {
+      const bytes = Uint8Array.from(head, (character) => character.charCodeAt(0));
+      const error = thrownBy(() => parseFile(bytes));
+      expect(error).toMatchObject({ foundFormat });
+      expect(String(error)).not.toMatch(/\d{9}/);
+    }
+    expect(thrownBy(() => parseFile(new Uint8Array(3).fill(7)))).not.toHaveProperty('foundFormat');
   });
 
   test('name the file', () => {

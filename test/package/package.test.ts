@@ -20,7 +20,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { SHIPPED_PLATFORMS } from '../../src/addon/location.js';
 import { expectSameAsPython, MODEL, TENSOR } from '../support/deployed-app.js';
 import {
+  addNodeTypes,
   bareEnvironment,
+  compileStrictly,
   install,
   type Pack,
   pack,
@@ -167,25 +169,25 @@ describe('installed without network, compiler and Python', () => {
 
   it("compiles a stranger's strict TypeScript against its types", () => {
     const project = install(folder, 'types', withAddon.filename);
-    mkdirSync(join(project, 'node_modules/@types'));
-    symlinkSync(join(root, 'node_modules/@types/node'), join(project, 'node_modules/@types/node'));
+    addNodeTypes(project);
     // As an ES module and as a CommonJS one.
     const programs = ['consumer.mts', 'consumer.cts'];
     for (const program of programs) {
       copyFileSync(join(root, 'test/package/children/consumer.mts'), join(project, program));
     }
-    const flags = ['--strict', '--exactOptionalPropertyTypes', '--skipLibCheck', 'false'];
-    const options = [
-      '--noEmit',
-      '--declaration',
-      '--target',
-      'es2022',
-      '--module',
-      'nodenext',
-      '--types',
-      'node',
-    ];
-    runNode(project, process.env, TSC, ...flags, ...options, ...programs);
+    compileStrictly(project, TSC, ...programs);
+  });
+
+  // So that a program may import one of them alone; test/deploy compiles such programs.
+  it('brings the types of Node with every entry for Node', () => {
+    const types = ['index', 'remote', 'convert'].map((name) =>
+      join(folder, `copy/lib/${name}.d.ts`),
+    );
+    for (const path of types) {
+      expect(ts.preProcessFile(readFileSync(path, 'utf8')).typeReferenceDirectives).toEqual([
+        expect.objectContaining({ fileName: 'node' }),
+      ]);
+    }
   });
 
   it('compiles a page against the types for browsers, without those of Node', () => {

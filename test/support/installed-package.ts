@@ -6,6 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import process from 'node:process';
+import { root, textOf } from './source-tree.js';
 
 /** A packed package. */
 export interface Pack {
@@ -77,4 +78,26 @@ export function install(folder: string, name: string, tarball: string): string {
   const options = ['--offline', '--ignore-scripts=false', '--no-audit', '--no-fund'];
   runNode(project, bareEnvironment(folder), npmProgram(), 'install', ...options, tarball);
   return project;
+}
+
+/** What programs import the entries of the package by: `safetensors-mmap`, `safetensors-mmap/remote`, … */
+export function entrySpecifiers(): string[] {
+  const { name, exports } = JSON.parse(textOf('package.json'));
+  return Object.keys(exports)
+    .filter((key) => !key.endsWith('.json'))
+    .map((key) => name + key.slice(1));
+}
+
+/** Gives a project the types of Node. Nothing in the project names them. */
+export function addNodeTypes(project: string): void {
+  const types = join(project, 'node_modules/@types');
+  mkdirSync(types);
+  symlinkSync(join(root, 'node_modules/@types/node'), join(types, 'node'));
+}
+
+/** Compiles a program of a project as strictly as TypeScript can, declarations of packages too. */
+export function compileStrictly(project: string, compiler: string, ...programs: string[]): void {
+  const flags = ['--strict', '--exactOptionalPropertyTypes', '--skipLibCheck', 'false'];
+  const options = ['--noEmit', '--declaration', '--target', 'es2022', '--module', 'nodenext'];
+  runNode(project, process.env, compiler, ...flags, ...options, ...programs);
 }

@@ -1,9 +1,9 @@
 /** Finds the files of a checkpoint: chooses in a folder, and looks for the shards of an index. */
 
-import { basename, dirname, join, sep } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { argumentRangeError } from '../errors/arguments.js';
 import { FormatError, quoteName, SafetensorsError } from '../errors/errors.js';
-import { blobsOf } from '../hub/cache.js';
+import { blobsOf, isBelow, leadsToBlob, repositoryAround } from '../hub/cache-layout.js';
 import { closeFile, exists, listFolder, NOTHING_THERE, realPath } from '../io/file-calls.js';
 import { openRegularFile, readerOf, readFully } from '../io/opened-file.js';
 import { forEach, runSync, type Steps } from '../io/steps.js';
@@ -131,11 +131,12 @@ export function refuseLink(path: string, name: string): never {
  */
 export function* insideOf(folder: string): Steps<(path: string) => Steps<boolean>> {
   const root = yield* realPath(folder);
-  const blobs = blobsOf(root);
-  const roots = blobs === undefined ? [root] : [root, blobs];
+  const repository = repositoryAround(root);
+  const blobs = repository === undefined ? undefined : yield* blobsOf(repository);
   return function* (path) {
     const real = yield* realPath(path);
-    return roots.some((root) => real.startsWith(root.endsWith(sep) ? root : root + sep));
+    if (isBelow(real, root)) return true;
+    return blobs !== undefined && (yield* leadsToBlob(path, real, blobs));
   };
 }
 

@@ -3,12 +3,15 @@
  * their hashes, links to them in the snapshot of the commit, and the commit of a branch.
  */
 
-import { closeSync, openSync, statSync } from 'node:fs';
+import { closeSync, lstatSync, openSync } from 'node:fs';
 import { copyFile, mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, relative } from 'node:path';
 import { RemoteError } from '../errors/errors.js';
 import { hubCacheFolder } from '../hub/cache.js';
+import { ownByteLength } from '../hub/cache-layout.js';
 import { requireRevision } from '../hub/ids.js';
+import { linkAt } from '../io/file-calls.js';
+import { runSync } from '../io/steps.js';
 import { hasCode } from '../io/system-errors.js';
 import { inTurn, waitForLock } from '../replacement/locks.js';
 import { Replacement } from '../replacement/replacement.js';
@@ -98,8 +101,14 @@ export class CacheFolder {
 
   /** Whether the cache has a file. Its name says what is in it. */
   #isThere(file: PlannedFile): boolean {
-    const { byteLength } = file;
-    return isOfLength(this.#blobOf(file), byteLength) || isOfLength(this.pathOf(file), byteLength);
+    const blob = runSync(ownByteLength(this.#blobOf(file), this.#repository));
+    return blob === file.byteLength || this.#isInSnapshot(file);
+  }
+
+  /** Whether the snapshot has the file itself, as where there are no links. */
+  #isInSnapshot(file: PlannedFile): boolean {
+    const stats = lstatSync(this.pathOf(file), { throwIfNoEntry: false });
+    return stats?.isFile() === true && stats.size === file.byteLength;
   }
 
   async #receive(
@@ -123,7 +132,7 @@ export class CacheFolder {
           durable,
           temporaryName: basename(this.#partialOf(file)),
           isKept: true,
-          mayBeBlob: true,
+          isBlob: true,
         });
         try {
           const { hash, ...received } = await receiveFile(file, replacement, transfer, signal);
@@ -142,13 +151,15 @@ export class CacheFolder {
   async #link(file: PlannedFile): Promise<void> {
     const blob = this.#blobOf(file);
     const path = this.pathOf(file);
-    if (isOfLength(path, file.byteLength)) return;
+    if (this.#isInSnapshot(file)) return;
     const folder = dirname(path);
     await mkdir(folder, { recursive: true });
-    // A link that leads nowhere, or another file than the commit has.
+    const link = relative(folder, blob);
+    if (runSync(linkAt(path)) === link) return;
+    // A link to elsewhere, or another file than the commit has.
     await rm(path, { force: true });
     try {
-      await symlink(relative(folder, blob), path);
+      await symlink(link, path);
     } catch (error) {
       // Another process was faster.
       if (hasCode(error, ['EEXIST'])) return;
@@ -174,11 +185,6 @@ export class CacheFolder {
       await rm(temporary, { force: true });
     }
   }
-}
-
-/** Whether there is a file of that length, links followed. */
-function isOfLength(path: string, byteLength: number): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.size === byteLength;
 }
 
 /** Writes a file unless there is one. */

@@ -1,16 +1,17 @@
 /** The Hub's cache on this machine: finds what was downloaded before. Never uses the network. */
 
 import { homedir } from 'node:os';
-import { basename, dirname, join, sep } from 'node:path';
+import { join, sep } from 'node:path';
 import { SafetensorsError } from '../errors/errors.js';
 import { exists, readText, realPath, statAnything } from '../io/file-calls.js';
 import type { Steps } from '../io/steps.js';
+import { blobsOf, isBelow, leadsToBlob } from './cache-layout.js';
 import {
   downloadCall,
   downloadCommand,
   type HubId,
   isCommit,
-  isRepositoryFolder,
+  isHubUri,
   requireRevision,
 } from './ids.js';
 
@@ -69,14 +70,20 @@ export function* findInHubCache(id: HubId, label: string, revision?: string): St
   const wanted = revision ?? id.revision ?? 'main';
   requireRevision(wanted);
   const named = { ...id, revision: wanted };
-  const repository = join(hubCacheFolder(), id.cacheName);
+  const cache = hubCacheFolder();
+  const repository = join(cache, id.cacheName);
+  // Most likely a mistyped path: how the cache is laid out does not help.
+  if (!isHubUri(label) && !(yield* exists(repository))) {
+    const message = `no such file or folder, nor a repository of that name in the Hub's cache ${cache}`;
+    fail(named, label, message);
+  }
   const commit = isCommit(wanted) ? wanted : yield* readRef(repository, named, label);
   const snapshot = join(repository, 'snapshots', commit);
   if (!(yield* exists(snapshot))) {
     fail(
       named,
       label,
-      `expected a local path, or revision ${wanted} in the Hub's cache, found no folder ${snapshot}`,
+      `expected revision ${wanted} in the Hub's cache, found no folder ${snapshot}`,
     );
   }
   if (id.path === '') return snapshot;
@@ -91,7 +98,8 @@ export function* findInHubCache(id: HubId, label: string, revision?: string): St
       `expected ${id.path} of revision ${wanted} in the Hub's cache, found no ${path}${note}`,
     );
   }
-  if (!(yield* realPath(path)).startsWith((yield* realPath(repository)) + sep)) {
+  const [root, real] = [yield* realPath(repository), yield* realPath(path)];
+  if (!isBelow(real, root) && !(yield* leadsToBlob(path, real, yield* blobsOf(root)))) {
     fail(named, label, `expected a file of the Hub's cache, found a link out of it at ${path}`);
   }
   return path;
@@ -102,28 +110,13 @@ function* readRef(repository: string, named: NamedRevision, label: string): Step
   const path = join(repository, 'refs', revision);
   const stats = yield* statAnything(path);
   if (stats === undefined || !stats.isFile()) {
-    fail(
-      named,
-      label,
-      `expected a local path, or revision ${revision} in the Hub's cache, found no ${path}`,
-    );
+    fail(named, label, `expected revision ${revision} in the Hub's cache, found no ${path}`);
   }
   const commit = stats.size > MAX_REF_BYTE_LENGTH ? '' : (yield* readText(path)).trim();
   if (!isCommit(commit)) {
     fail(named, label, `expected the hash of a commit in ${path}, found none`);
   }
   return commit;
-}
-
-/** The folder of the blobs to which the links in a snapshot lead; undefined outside of snapshots. */
-export function blobsOf(folder: string): string | undefined {
-  for (let at = folder; dirname(at) !== at; at = dirname(at)) {
-    const repository = dirname(dirname(at));
-    if (basename(dirname(at)) === 'snapshots' && isRepositoryFolder(basename(repository))) {
-      return join(repository, 'blobs');
-    }
-  }
-  return undefined;
 }
 
 /** The error for a checkpoint that should be in the cache. */

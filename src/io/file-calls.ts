@@ -8,12 +8,16 @@ import {
   existsSync,
   fstat,
   fstatSync,
+  lstat,
+  lstatSync,
   open,
   openSync,
   readdir,
   readdirSync,
   readFile,
   readFileSync,
+  readlink,
+  readlinkSync,
   readSync,
   realpath,
   realpathSync,
@@ -29,6 +33,9 @@ import { hasCode } from './system-errors.js';
 
 /** What the system answers when there is nothing at a path. */
 export const NOTHING_THERE: readonly string[] = ['ENOENT', 'ENOTDIR'];
+
+/** What it answers when what is there is no link; the latter on Windows. */
+const NO_LINK: readonly string[] = ['EINVAL', 'UNKNOWN'];
 
 /** Opens a file; the caller closes the descriptor with `closeFile`. */
 export function openPath(path: string | Buffer, flags: number): Steps<number> {
@@ -80,6 +87,29 @@ export function* statAnything(path: string | Buffer): Steps<Stats | undefined> {
     return yield* statPath(path);
   } catch (error) {
     if (hasCode(error, NOTHING_THERE)) return undefined;
+    throw error;
+  }
+}
+
+/** What is at a path, a link itself; undefined when nothing is there. */
+export function* statLink(path: string): Steps<Stats | undefined> {
+  try {
+    return yield* step({ sync: () => lstatSync(path), async: () => promisify(lstat)(path) });
+  } catch (error) {
+    if (hasCode(error, NOTHING_THERE)) return undefined;
+    throw error;
+  }
+}
+
+/** What the link at a path says; undefined when there is none. */
+export function* linkAt(path: string): Steps<string | undefined> {
+  try {
+    return yield* step({
+      sync: () => readlinkSync(path),
+      async: () => promisify(readlink)(path),
+    });
+  } catch (error) {
+    if (hasCode(error, [...NOTHING_THERE, ...NO_LINK])) return undefined;
     throw error;
   }
 }

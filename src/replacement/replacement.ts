@@ -34,8 +34,8 @@ interface ReplacementOptions {
    * broke goes on with it. Its length then tells how far it came, so give a `byteLength` of 0.
    */
   readonly isKept?: boolean | undefined;
-  /** Whether the target may be a blob of the Hub's cache: one that is not there yet. */
-  readonly mayBeBlob?: boolean | undefined;
+  /** Whether the target is a blob of the Hub's cache. A link in its place is replaced, not followed. */
+  readonly isBlob?: boolean | undefined;
 }
 
 /**
@@ -100,8 +100,8 @@ export class Replacement implements WrittenFile {
   private constructor(path: string | Buffer, label: string, options: ReplacementOptions) {
     this.path = label;
     this.#options = options;
-    const { mayBeBlob, isKept = false } = options;
-    const { path: realPath, folder, stats } = resolveTarget(path, label, mayBeBlob);
+    const { isBlob, isKept = false } = options;
+    const { path: realPath, folder, stats } = resolveTarget(path, label, { isBlob });
     this.realPath = realPath;
     this.#isKept = isKept;
     this.#folder = folder;

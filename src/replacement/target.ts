@@ -1,15 +1,15 @@
 /** Finds the file that a write is meant for: follows links, and refuses what must not be written. */
 
-import { readlinkSync, type Stats, statSync } from 'node:fs';
-import { isAbsolute, sep, toNamespacedPath } from 'node:path';
+import { lstatSync, readlinkSync, type Stats } from 'node:fs';
+import { isAbsolute, resolve, sep, toNamespacedPath } from 'node:path';
 import process from 'node:process';
 import { SafetensorsError } from '../errors/errors.js';
-import { isRepositoryFolder } from '../hub/ids.js';
+import { isBlobPath, markersAbove } from '../hub/cache-layout.js';
 import { systemRealpath } from '../io/file-calls.js';
 import { requireRegularFile } from '../io/opened-file.js';
 import { aboutFile, hasCode, systemError } from '../io/system-errors.js';
 
-/** Most dangling links that are followed one after the other; Linux follows 40 links. */
+/** Most links that are followed one after the other, as on Linux. */
 const MAX_LINKS = 40;
 
 /** The file that is written or replaced. */
@@ -60,47 +60,74 @@ function realPath(path: ByteText): ByteText {
   return toText(systemRealpath()(toPath(path), 'buffer'));
 }
 
-/** Where the link at `path` leads; undefined when nothing is there. */
+/** Where the link at `path` leads; undefined when there is none, and for what the next call objects to. */
 function linkAt(path: ByteText): ByteText | undefined {
   try {
     const link = toText(readlinkSync(toPath(path), 'buffer'));
     return isAbsolute(link) ? link : split(path)[0] + link;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A path, and where the links lead that are at it, one after the other. */
+function followLinks(given: ByteText, label: string): [ByteText, ...ByteText[]] {
+  const way: [ByteText, ...ByteText[]] = [given];
+  for (let path = linkAt(given); path !== undefined; path = linkAt(path)) {
+    if (way.length > MAX_LINKS) throw systemError('ELOOP', 'open', label);
+    way.push(path);
+  }
+  return way;
+}
+
+/** A path in a folder without links. */
+function inRealFolder(path: ByteText, label: string): ByteText {
+  const [folder, name] = split(path);
+  if (name === '') throw systemError('ENOENT', 'open', label);
+  const real = realPath(folder === '' ? '.' : folder);
+  return real.endsWith(sep) ? real + name : real + sep + name;
+}
+
+/** The real path of a file that no link is at, or the one that a new file would get. */
+function realTarget(path: ByteText, label: string): ByteText {
+  try {
+    return realPath(path);
   } catch (error) {
-    if (hasCode(error, ['ENOENT'])) return undefined;
-    throw error;
+    if (!hasCode(error, ['ENOENT'])) throw error;
   }
+  return inRealFolder(path, label);
 }
 
-/** The real path of a file, or the one that a new file would get. */
-function follow(given: ByteText, label: string): ByteText {
-  let path = given;
-  for (let links = 0; links <= MAX_LINKS; links++) {
-    try {
-      return realPath(path);
-    } catch (error) {
-      if (!hasCode(error, ['ENOENT'])) throw error;
-    }
-    const link = linkAt(path);
-    if (link === undefined) {
-      const [folder, name] = split(path);
-      if (name === '') throw systemError('ENOENT', 'open', label);
-      const real = realPath(folder === '' ? '.' : folder);
-      return real.endsWith(sep) ? real + name : real + sep + name;
-    }
-    path = link;
-  }
-  throw systemError('ELOOP', 'open', label);
+/** Whether a path without links is a blob, or in the store that all repositories share. */
+function isInHubCache(path: ByteText): boolean {
+  if (isBlobPath(path)) return true;
+  return markersAbove(path).some(
+    (marker) => lstatSync(toPath(marker), { throwIfNoEntry: false }) !== undefined,
+  );
 }
 
-function refuseHubBlob(path: ByteText, label: string): void {
-  const [repository, blobs] = path.split(sep).slice(-3);
-  if (blobs !== 'blobs' || !isRepositoryFolder(repository ?? '')) return;
+/**
+ * Refuses what the Hub's cache has, wherever the links of the cache lead in the end. The way counts as it is
+ * written, too: the folder of the blobs may itself be a link.
+ */
+function refuseHubBlob(way: readonly ByteText[], real: ByteText, label: string): void {
+  const links = way.slice(0, -1).map((path) => inRealFolder(path, label));
+  const isOfHub =
+    way.some((path) => isBlobPath(resolve(path))) || [...links, real].some(isInHubCache);
+  if (!isOfHub) return;
   throw new SafetensorsError(
     'SAFETENSORS_HUB_CACHE_BLOB',
     'expected a file of your own, found a blob of the Hugging Face Hub cache: its name is the ' +
-      'hash of its content, which must not change; write to a path outside of the cache',
+      'hash of its content, which must not change, and repositories may share it; write to a path ' +
+      'outside of the cache',
     { path: label },
   );
+}
+
+/** Which target a path means. */
+interface TargetOptions {
+  /** True for a blob of the Hub's cache: it may be one, and a link at the path is replaced, not followed. */
+  readonly isBlob?: boolean | undefined;
 }
 
 /**
@@ -113,15 +140,20 @@ function refuseHubBlob(path: ByteText, label: string): void {
 export function resolveTarget(
   path: string | Buffer,
   label: string,
-  mayBeBlob = false,
+  { isBlob = false }: TargetOptions = {},
 ): ReplacementTarget {
   try {
-    const real = follow(toShortForm(toText(path)), label);
+    const given = toShortForm(toText(path));
+    const way: [ByteText, ...ByteText[]] = isBlob ? [given] : followLinks(given, label);
+    const last = way.at(-1) as ByteText;
+    const real = isBlob ? inRealFolder(last, label) : realTarget(last, label);
     const longPath = toLongPath(real);
     const [folder] = split(toText(longPath));
-    const stats = statSync(toPath(real), { throwIfNoEntry: false });
+    const found = lstatSync(toPath(real), { throwIfNoEntry: false });
+    // A link is left only where it is to be replaced.
+    const stats = found?.isSymbolicLink() ? undefined : found;
     if (stats !== undefined) requireRegularFile(stats, label);
-    if (!mayBeBlob) refuseHubBlob(real, label);
+    if (!isBlob) refuseHubBlob(way, real, label);
     return { path: longPath, folder: toBytes(folder), stats };
   } catch (error) {
     throw aboutFile(error, label, 'open');

@@ -103,7 +103,7 @@ describe('a repository in the cache', () => {
   it.each([
     [
       'another repository',
-      'org/other',
+      'hf://org/other',
       {},
       /found no .*models--org--other.refs.main; `hf download org\/other` fetches it, or download\("hf:\/\/org\/other", "cache"\) of safetensors-mmap\/remote$/,
     ],
@@ -117,7 +117,7 @@ describe('a repository in the cache', () => {
       'a repository that has no hf:// id',
       'gpt2',
       {},
-      /found no .*models--gpt2.refs.main; `hf download gpt2` fetches it$/,
+      /no such file or folder, nor a repository of that name in the Hub's cache .*; `hf download gpt2` fetches it$/,
     ],
     [
       'a cut commit',
@@ -154,6 +154,29 @@ describe('a repository in the cache', () => {
       expect.objectContaining({ code: 'SAFETENSORS_NOT_IN_CACHE' }),
     );
   });
+
+  it.each(['modle', 'dir/modle', 'model.bin', 'dir/modle.pt', 'name@main'])(
+    'of a mistyped path is not spoken of at length: %s',
+    async (path) => {
+      const { message } = await openCheckpointBoth(path).catch((error) => error);
+      expect(message).toMatch(
+        /^[^ ]+: no such file or folder, nor a repository of that name in the Hub's cache \S+; `hf download/,
+      );
+      expect(message).not.toMatch(/refs|snapshots|models--/);
+    },
+  );
+
+  it.each(['modle.safetensors', './modle', '../dir/modle', 'a/b/modle', 'dir/modle.safetensors'])(
+    'is not looked for by what can only be a path: %s',
+    async (path) => {
+      await expect(openCheckpointBoth(path)).rejects.toThrow(
+        expect.objectContaining({
+          code: 'ENOENT',
+          message: `ENOENT: no such file or directory, stat '${path}'`,
+        }),
+      );
+    },
+  );
 
   it('without one of its shards says which', async () => {
     addFile('model.safetensors.index.json', '{"weight_map":{"a":"x.safetensors"}}');

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { dirname, join, relative } from 'node:path';
 import process from 'node:process';
@@ -169,10 +169,98 @@ describe('refuses', () => {
         `${repository}/own`,
         'models/blobs/own',
         'blobs/own',
+        `blobs/ab/${'ab'.repeat(32)}`,
       ]) {
         mkdirSync(dirname(place(path)), { recursive: true });
         expect(resolved(place(path))).toBe(place(path));
       }
     },
   );
+
+  describe('what is in the store that the repositories of a cache share', () => {
+    const blob = expect.objectContaining({ code: 'SAFETENSORS_HUB_CACHE_BLOB', path: 'label' });
+    const entry = `blobs/ab/${'ab'.repeat(32)}`;
+
+    test.each([
+      entry,
+      `${entry}.refs`,
+      `blobs/cd/${'cd'.repeat(32)}`,
+      'blobs/own',
+      'blobs/a/b/own',
+    ])('%s, by its path or a link', (name) => {
+      fileAt(place('cache/blobs/.huggingface-shared-blobs'));
+      fileAt(place(`cache/${entry}`));
+      const path = place(`cache/${name}`);
+      mkdirSync(dirname(path), { recursive: true });
+      symlinkSync(path, place('link'));
+      symlinkSync('link', place('link to a link'));
+      for (const target of [path, place('link'), place('link to a link')]) {
+        expect(() => resolveTarget(target, 'label')).toThrow(blob);
+      }
+    });
+
+    test('whatever its marker is', () => {
+      mkdirSync(place('a/blobs/.huggingface-shared-blobs'), { recursive: true });
+      mkdirSync(place('b/blobs'), { recursive: true });
+      symlinkSync('nowhere', place('b/blobs/.huggingface-shared-blobs'));
+      for (const cache of ['a', 'b']) {
+        expect(() => resolveTarget(fileAt(place(`${cache}/${entry}`)), 'label')).toThrow(blob);
+      }
+    });
+
+    test('by a snapshot and by a blob, wherever that leads', () => {
+      const own = fileAt(place('elsewhere'));
+      mkdirSync(place('models--a--b/blobs'), { recursive: true });
+      mkdirSync(place('models--a--b/snapshots/1'), { recursive: true });
+      symlinkSync(own, place('models--a--b/blobs/0123'));
+      symlinkSync('../../blobs/0123', place('models--a--b/snapshots/1/model.safetensors'));
+      symlinkSync('models--a--b/snapshots/1', place('model'));
+      for (const path of ['models--a--b/blobs/0123', 'model/model.safetensors']) {
+        expect(() => resolveTarget(place(path), 'label')).toThrow(blob);
+      }
+      expect(resolved(own)).toBe(own);
+    });
+
+    test('by a folder of blobs that is itself a link', () => {
+      fileAt(place('disk/0123'));
+      mkdirSync(place('models--a--b/snapshots/1'), { recursive: true });
+      symlinkSync('../disk', place('models--a--b/blobs'));
+      symlinkSync('../../blobs/0123', place('models--a--b/snapshots/1/model.safetensors'));
+      for (const path of ['blobs/0123', 'blobs/new', 'snapshots/1/model.safetensors']) {
+        expect(() => resolveTarget(place(`models--a--b/${path}`), 'label')).toThrow(blob);
+      }
+    });
+  });
+
+  test.each(['Models--a--b/Blobs/0123', `Blobs/ab/${'ab'.repeat(32)}`])(
+    'what file systems take for the same, whatever the case of its letters: %s',
+    (name) => {
+      fileAt(place('Blobs/.huggingface-shared-blobs'));
+      expect(() => resolveTarget(fileAt(place(name)), 'label')).toThrow(
+        expect.objectContaining({ code: 'SAFETENSORS_HUB_CACHE_BLOB' }),
+      );
+    },
+  );
+});
+
+describe('a blob of the cache that is written by the cache itself', () => {
+  test('takes the place of a link, wherever that leads', () => {
+    const own = fileAt(place('own'));
+    mkdirSync(place('models--a--b/blobs'), { recursive: true });
+    for (const target of [own, 'nowhere']) {
+      const blob = place('models--a--b/blobs/0123');
+      rmSync(blob, { force: true });
+      symlinkSync(target, blob);
+      const found = resolveTarget(blob, 'label', { isBlob: true });
+      expect([found.path.toString(), found.stats]).toEqual([blob, undefined]);
+    }
+  });
+
+  test('is no folder', () => {
+    mkdirSync(place('models--a--b/blobs/0123'), { recursive: true });
+    const path = place('models--a--b/blobs/0123');
+    expect(() => resolveTarget(path, 'label', { isBlob: true })).toThrow(
+      expect.objectContaining({ code: 'SAFETENSORS_NOT_A_REGULAR_FILE' }),
+    );
+  });
 });

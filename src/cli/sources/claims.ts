@@ -1,7 +1,6 @@
 /** What a file says about its own hashes, and whether that is so. */
 
-import { realpathSync } from 'node:fs';
-import { basename, dirname } from 'node:path';
+import { cachedSha256 } from '../../hub/cache-layout.js';
 import type { FileHashes } from './hash-file.js';
 
 /** A hash that somebody claims. */
@@ -14,16 +13,6 @@ export interface Claim {
 }
 
 const SHA256 = /^[\da-f]{64}$/;
-
-/**
- * The SHA-256 by which the cache of the Hub knows a file: the name of its blob. Small files have that of git,
- * which is another hash.
- */
-export function blobNameOf(path: string): string | null {
-  const real = realpathSync(path);
-  const name = basename(real);
-  return basename(dirname(real)) === 'blobs' && SHA256.test(name) ? name : null;
-}
 
 /**
  * The claims of a file's metadata and of the cache that it is in.
@@ -51,6 +40,6 @@ export function claimsOf(
     const ok = isSame || (model === dataSha256 ? null : false);
     claims.push({ by: 'sshs_legacy_hash', claimed: claimedLegacy, ok });
   }
-  if (path !== null) check('Hub cache', blobNameOf(path), sha256);
+  if (path !== null) check('Hub cache', cachedSha256(path), sha256);
   return claims;
 }

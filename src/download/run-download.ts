@@ -86,6 +86,8 @@ export async function runDownload(
         toFolder(found, folder, options, scope),
       );
     });
+  } catch (error) {
+    throw opened.session.withoutSecrets(error);
   } finally {
     opened.session.close();
   }

@@ -92,7 +92,9 @@ export function byteSourceOf(value: unknown): RemoteSource | null {
   const { name } = value as { name?: unknown };
   const path = typeof name === 'string' && name !== '' ? name : tagOf(value);
   const source = isBlob(value) ? readerOf(value, path) : value;
-  return { folder: null, file: new SourceFile(source, path), kind: 'file', close: () => {} };
+  const file = new SourceFile(source, path);
+  const withoutSecrets = (error: unknown): unknown => error;
+  return { folder: null, file, kind: 'file', close: () => {}, withoutSecrets };
 }
 
 /** Reads a source, and checks what comes. */

@@ -397,7 +397,7 @@ export class RemoteCheckpoint {
       return await withScope([this.#closing.signal, signal], work);
     } catch (error) {
       if (error instanceof FileChangedError) this.#isChanged = true;
-      throw error;
+      throw this.#shards.source.withoutSecrets(error);
     }
   }
 

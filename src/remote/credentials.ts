@@ -1,6 +1,7 @@
 /** Which requests get tokens and headers, and how these stay out of messages. */
 
 import { argumentTypeError } from '../errors/arguments.js';
+import { encodePath } from './hub-address.js';
 import { isLoopback } from './safe-urls.js';
 
 /** What `new Headers` takes. */
@@ -11,6 +12,9 @@ const NOT_IN_TOKENS = /[^\x21-\x7e]/;
 
 /** Shorter values are no secrets, and replacing them would garble messages. */
 const SHORTEST_SECRET = 4;
+
+/** Where `quoteName` has cut a name, which may be in the middle of a secret. */
+const CUT = '"… (';
 
 /** What a caller gives explicitly. */
 export interface CallerCredentials {
@@ -78,14 +82,39 @@ export class Credentials {
 
   /** A text without the secrets that it may repeat, and without the queries of URLs. */
   redact(text: string): string {
-    const values = Array.from(this.#headers, ([, value]) => value);
-    const tokens = values.map((value) => value.replace(/^\S+ /, ''));
-    const secrets = [...values, ...tokens, this.#ambient?.token ?? ''];
-    return secrets
-      .filter((secret) => secret.length >= SHORTEST_SECRET)
-      .sort((a, b) => b.length - a.length)
-      .reduce((shown, secret) => shown.replaceAll(secret, '…'), text)
+    return this.#spellings()
+      .reduce((shown, secret) => cutBefore(shown.replaceAll(secret, '…'), secret), text)
       .replace(/(https?:\/\/[^\s?#"']*)[?#][^\s"']*/g, '$1')
       .replace(/(https?:\/\/)[^\s/@]*@/g, '$1');
   }
+
+  /** The secrets as messages spell them: plain, as in JSON, as in a URL; the longest first. */
+  #spellings(): string[] {
+    const values = Array.from(this.#headers, ([, value]) => value);
+    const tokens = values.map((value) => value.replace(/^\S+ /, ''));
+    const secrets = [...values, ...tokens, this.#ambient?.token ?? ''];
+    const spellings = secrets
+      .filter((secret) => secret.length >= SHORTEST_SECRET)
+      .flatMap((secret) => [
+        secret,
+        JSON.stringify(secret).slice(1, -1),
+        encodeURI(secret),
+        encodeURIComponent(secret),
+        encodePath(secret),
+      ]);
+    return [...new Set(spellings)].sort((a, b) => b.length - a.length);
+  }
+}
+
+/** A text without the beginnings of a secret where a name was cut within it. */
+function cutBefore(text: string, secret: string): string {
+  let shown = text;
+  for (let at = shown.indexOf(CUT); at !== -1; at = shown.indexOf(CUT, at + CUT.length)) {
+    let length = Math.min(secret.length - 1, at);
+    while (length >= SHORTEST_SECRET && !shown.endsWith(secret.slice(0, length), at)) length--;
+    if (length < SHORTEST_SECRET) continue;
+    shown = shown.slice(0, at - length) + shown.slice(at);
+    at -= length;
+  }
+  return shown;
 }

@@ -5,7 +5,7 @@ import { urlPathObjection } from '../shards/shard-paths.js';
 import type { RemoteSource } from './remote-file.js';
 
 /** A source that nobody has to close. */
-export type FoundFile = Omit<RemoteSource, 'close'>;
+export type FoundFile = Omit<RemoteSource, 'close' | 'withoutSecrets'>;
 
 /** What a file is by its path: an index is JSON. */
 export function kindOf(path: string): RemoteSource['kind'] {

@@ -220,10 +220,7 @@ export class HttpFile implements RemoteFile {
 
   #requireSame(first: FileVersion, next: FileVersion): void {
     const change = versionChange(first, next);
-    if (change === null) return;
-    // A server can repeat a secret anywhere.
-    const message = this.#session.credentials.redact(change);
-    throw new FileChangedError(message, { path: this.path });
+    if (change !== null) throw new FileChangedError(change, { path: this.path });
   }
 
   /** Reads the body to its end, which must come with the last byte that was asked for. */

@@ -57,4 +57,6 @@ export interface RemoteSource {
   readonly kind: 'file' | 'index';
   /** Ends what is under way, and refuses more. */
   close(): void;
+  /** The error, without what a server may have repeated of the credentials: of all that is read from it. */
+  withoutSecrets(error: unknown): unknown;
 }

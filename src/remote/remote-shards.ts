@@ -58,10 +58,14 @@ export class RemoteShards {
     maxHeaderByteLength: number | undefined,
     signal: AbortSignal,
   ): Promise<RemoteShards> {
-    const index = source.kind === 'index' ? await readIndex(source.file, signal) : null;
-    const shards = new RemoteShards(source, index, maxHeaderByteLength);
-    if (index === null) await shards.header(0, signal);
-    return shards;
+    try {
+      const index = source.kind === 'index' ? await readIndex(source.file, signal) : null;
+      const shards = new RemoteShards(source, index, maxHeaderByteLength);
+      if (index === null) await shards.header(0, signal);
+      return shards;
+    } catch (error) {
+      throw source.withoutSecrets(error);
+    }
   }
 
   /** The header of the only file, which opening has fetched. */

@@ -151,7 +151,7 @@ export function brokenConnection(
   context: { readonly path: string; readonly url: URL; readonly note?: string },
 ): RemoteError | PassingFailure {
   const { path, url, note = '' } = context;
-  const cause = session.causeWithoutSecrets(error);
+  const cause = session.innermost(error);
   const found = `a broken connection${note} (${cause.message})`;
   const message = `expected an answer from ${url.host}, found ${found}`;
   const makeError = (times: string): RemoteError =>
@@ -214,12 +214,10 @@ export async function refused(
   const { status, headers } = response;
   const { path, isOnHub, origin } = asked;
   const isRedirected = url.origin !== origin;
-  // Before it is cut: a part of a secret is one too.
-  const said = session.credentials.redact(headers.get('x-error-message') ?? '');
   const { code, message } = refusalOf({
     status,
     errorCode: headers.get('x-error-code') ?? '',
-    said,
+    said: headers.get('x-error-message') ?? '',
     isOnHub,
     isAuthorized,
     isRedirected,

@@ -5,7 +5,7 @@ import { quoteName, type RemoteErrorCode } from '../errors/errors.js';
 /** An answer that is none of the bytes that were asked for. */
 export interface RefusedRequest {
   readonly status: number;
-  /** `X-Error-Code` of the Hub, and its `X-Error-Message` without secrets; empty when there is none. */
+  /** `X-Error-Code` of the Hub, and its `X-Error-Message`; empty when there is none. */
   readonly errorCode: string;
   readonly said: string;
   /** Whether the source is on the Hub, which answers 401 also for repositories that do not exist. */

@@ -2,6 +2,7 @@
 
 import { FileClosedError, RemoteError, type RemoteErrorCode } from '../errors/errors.js';
 import type { Credentials } from './credentials.js';
+import { redactError } from './redacted-errors.js';
 import { FIRST_DELAY_MS, PassingFailure, Tries } from './retries.js';
 import { shownUrl } from './safe-urls.js';
 import { withScope } from './scope.js';
@@ -75,20 +76,27 @@ export class Session {
     for (const end of [...this.#ends]) end();
   }
 
-  /** An error without secrets. */
+  /** An error, to be thrown as it is or by `request`. */
   error(code: RemoteErrorCode, message: string, context: FailureContext): RemoteError {
-    const { credentials } = this;
     const { path, url, status, cause } = context;
-    return new RemoteError(code, credentials.redact(message), {
+    return new RemoteError(code, message, {
       path,
       status,
-      url: url && credentials.redact(shownUrl(url)),
-      cause: cause === undefined ? undefined : this.causeWithoutSecrets(cause),
+      url: url && shownUrl(url),
+      cause: cause === undefined ? undefined : this.innermost(cause),
     });
   }
 
-  /** Message and code of the innermost cause: errors of `fetch` may show URLs and headers. */
-  causeWithoutSecrets(cause: unknown): Error & { code?: string } {
+  /**
+   * The error, without what a server may have repeated of the credentials. Errors of `request` are without it;
+   * whoever reads what has come passes on theirs by this.
+   */
+  withoutSecrets(error: unknown): unknown {
+    return redactError(error, this.credentials);
+  }
+
+  /** Message and code of the innermost cause: errors of `fetch` may have URLs and headers as properties. */
+  innermost(cause: unknown): Error & { code?: string } {
     let inner: { message?: unknown; cause?: unknown; code?: unknown } = Object(cause);
     for (let depth = 0; depth < MAX_CAUSES; depth++) {
       if (typeof inner.cause !== 'object' || inner.cause === null) break;
@@ -96,7 +104,7 @@ export class Session {
     }
     // The error of several addresses that were tried has a code and no message.
     const message = inner.message || inner.code || cause;
-    const error = new Error(this.credentials.redact(String(message)));
+    const error = new Error(String(message));
     return typeof inner.code === 'string' ? Object.assign(error, { code: inner.code }) : error;
   }
 
@@ -139,6 +147,8 @@ export class Session {
           }
         }
       });
+    } catch (error) {
+      throw this.withoutSecrets(error);
     } finally {
       this.#ends.delete(end);
     }

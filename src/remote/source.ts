@@ -43,15 +43,23 @@ export async function resolveSource(
   signal: AbortSignal,
 ): Promise<RemoteSource> {
   const { address, session } = openSource(source, options, settings);
-  const close = (): void => session.close();
-  if (address.hub === null) return { ...urlSource(session, address.url), close };
+  if (address.hub === null) return asSource(session, urlSource(session, address.url));
   try {
     const found = await hubSource(session, address.hub, options.startByteLength, signal);
-    return { ...found, close };
+    return asSource(session, found);
   } catch (error) {
-    close();
-    throw error;
+    session.close();
+    throw session.withoutSecrets(error);
   }
+}
+
+/** A file that was found, with the session that asks for it. */
+export function asSource(session: Session, found: FoundFile): RemoteSource {
+  return {
+    ...found,
+    close: () => session.close(),
+    withoutSecrets: (error) => session.withoutSecrets(error),
+  };
 }
 
 /** A source that may be asked, and the session to ask it, which the caller closes. */

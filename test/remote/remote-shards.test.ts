@@ -23,7 +23,16 @@ function indexOf(names: readonly string[]): { source: RemoteSource; made: string
     },
   };
   const index = file('model.safetensors.index.json');
-  return { source: { file: index, kind: 'index', folder, close: () => {} }, made };
+  return {
+    source: {
+      file: index,
+      kind: 'index',
+      folder,
+      close: () => {},
+      withoutSecrets: (error) => error,
+    },
+    made,
+  };
 }
 
 describe('the shards of an index', () => {

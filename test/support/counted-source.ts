@@ -88,6 +88,7 @@ export class CountedFiles {
       file: this.file(name),
       kind: isIndex ? 'index' : 'file',
       close: () => {},
+      withoutSecrets: (error) => error,
     };
   }
 

@@ -9,7 +9,7 @@ import { findSource } from '../open.js';
 import type { RemoteFile } from '../remote-file.js';
 import { RemoteShards, readConfig } from '../remote-shards.js';
 import { withScope } from '../scope.js';
-import { openSession } from '../source.js';
+import { asSource, openSession } from '../source.js';
 import { requireEndpoint } from '../source-address.js';
 import {
   DIFFUSERS_SAFETENSORS_FILE,
@@ -73,11 +73,17 @@ export async function parseRemote(
     const opening = finder.open(signal);
     const readingConfig = async (): Promise<unknown> =>
       readConfig(await finder.config(opening), signal);
-    const [model, config] = await Promise.all([
-      readModel(opening, signal),
-      isCounted ? readingConfig() : undefined,
-    ]);
-    return await inTurns(resultSlices(model, isCounted ? { config } : null), signal);
+    try {
+      const [model, config] = await Promise.all([
+        readModel(opening, signal),
+        isCounted ? readingConfig() : undefined,
+      ]);
+      return await inTurns(resultSlices(model, isCounted ? { config } : null), signal);
+    } catch (error) {
+      // What fails to open says it without secrets.
+      const opened = await opening.catch(() => undefined);
+      throw opened === undefined ? error : opened.shards.source.withoutSecrets(error);
+    }
   });
 }
 
@@ -121,7 +127,7 @@ function inRepository(params: RepositoryParams, settings: HubSettings): Finder {
       let missing: unknown;
       for (const candidate of paths) {
         try {
-          const source = { ...sourceOfPath(repository, candidate), close: () => session.close() };
+          const source = asSource(session, sourceOfPath(repository, candidate));
           const shards = await RemoteShards.open(source, undefined, signal);
           return { path: candidate, shards };
         } catch (error) {

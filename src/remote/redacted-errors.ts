@@ -1,0 +1,55 @@
+/**
+ * The one place where secrets are taken out of errors. A server can repeat a token anywhere: as the name of a
+ * tensor or a shard, a dtype, an ETag, in a redirect.
+ */
+
+import { SafetensorsError } from '../errors/errors.js';
+import type { Credentials } from './credentials.js';
+
+/** Causes of causes that are looked at: a chain can be a circle. */
+const MAX_DEPTH = 10;
+
+/** Properties of our errors and of the system's that may have what a server has said. */
+const TEXTS = ['path', 'dest', 'tensor', 'url'] as const;
+
+type Texts = { -readonly [Key in (typeof TEXTS)[number]]?: unknown };
+
+/** An error as it is changed here. */
+interface Changeable extends Texts {
+  message: string;
+  stack?: string | undefined;
+  readonly cause?: unknown;
+  readonly errors?: unknown;
+  readonly syscall?: unknown;
+}
+
+/**
+ * The error without secrets: the same object, since its class and its stack tell where it comes from. What
+ * callers have thrown, such as the reason of an abort, stays as it is.
+ */
+export function redactError(error: unknown, credentials: Credentials): unknown {
+  redact(error, credentials, 0);
+  return error;
+}
+
+function redact(error: unknown, credentials: Credentials, depth: number): void {
+  if (depth === MAX_DEPTH || !(error instanceof Error)) return;
+  const given = error as Error & Changeable;
+  const isOfSystem = typeof given.syscall === 'string';
+  if (depth === 0 && !(error instanceof SafetensorsError) && !isOfSystem) return;
+  const { message } = given;
+  const shown = credentials.redact(message);
+  if (shown !== message) {
+    const { stack } = given;
+    given.message = shown;
+    // It begins with the message, and has URLs of scripts behind it.
+    if (typeof stack === 'string') given.stack = stack.replace(message, () => shown);
+  }
+  for (const name of TEXTS) {
+    const text = given[name];
+    if (typeof text === 'string') given[name] = credentials.redact(text);
+  }
+  redact(given.cause, credentials, depth + 1);
+  if (!Array.isArray(given.errors)) return;
+  for (const each of given.errors) redact(each, credentials, depth + 1);
+}

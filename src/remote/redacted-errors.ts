@@ -33,11 +33,11 @@ export function redactError(error: unknown, credentials: Credentials): unknown {
 }
 
 function redact(error: unknown, credentials: Credentials, depth: number): void {
-  if (depth === MAX_DEPTH || !(error instanceof Error)) return;
-  const given = error as Error & Changeable;
+  const given = Object(error) as Changeable;
+  const { message } = given;
+  if (depth === MAX_DEPTH || typeof message !== 'string') return;
   const isOfSystem = typeof given.syscall === 'string';
   if (depth === 0 && !(error instanceof SafetensorsError) && !isOfSystem) return;
-  const { message } = given;
   const shown = credentials.redact(message);
   if (shown !== message) {
     const { stack } = given;

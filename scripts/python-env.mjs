@@ -4,6 +4,9 @@
  * SAFETENSORS_PYTHON. Does nothing when the environment is there with the same requirements. Arguments are
  * more files of requirements, which are installed too.
  *
+ * The packages of `scripts/fixtures/huggingface_hub-2.txt` go to `.venv/huggingface_hub-2`, a folder for
+ * PYTHONPATH: that version beside the one that transformers needs.
+ *
  * PYTHON names the interpreter to start from; without it that is `python3`.
  */
 import { spawnSync } from 'node:child_process';
@@ -13,8 +16,9 @@ import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const requirements = join(root, 'scripts/fixtures/requirements.txt');
+const secondHub = join(root, 'scripts/fixtures/huggingface_hub-2.txt');
 const environment = join(root, '.venv');
-const stamp = join(environment, 'installed-requirements.txt');
+const secondHubFolder = join(environment, 'huggingface_hub-2');
 const python =
   process.platform === 'win32'
     ? join(environment, 'Scripts', 'python.exe')
@@ -34,22 +38,28 @@ function run(command, args, remedy) {
   process.exit(1);
 }
 
-function isUpToDate() {
-  if (!existsSync(python) || !existsSync(stamp)) return false;
-  return readFileSync(stamp, 'utf8') === readFileSync(requirements, 'utf8');
+/** What was installed into a folder. */
+function stampOf(folder) {
+  return join(folder, 'installed-requirements.txt');
 }
 
-function install(file) {
+function isUpToDate(folder, file) {
+  const stamp = stampOf(folder);
+  if (!existsSync(python) || !existsSync(stamp)) return false;
+  return readFileSync(stamp, 'utf8') === readFileSync(file, 'utf8');
+}
+
+function install(file, ...options) {
   run(
     python,
     // One retry: with pip's default of five, a machine that has wheels but no network waits
     // several seconds per package.
-    ['-m', 'pip', 'install', '--quiet', '--no-input', '--retries', '1', '-r', file],
+    ['-m', 'pip', 'install', '--quiet', '--no-input', '--retries', '1', ...options, '-r', file],
     'the packages could not be installed; see the output above',
   );
 }
 
-if (!isUpToDate()) {
+if (!isUpToDate(environment, requirements)) {
   rmSync(environment, { recursive: true, force: true });
   console.error('python-env: installing Python packages into .venv (minutes at first) …');
   run(
@@ -58,7 +68,12 @@ if (!isUpToDate()) {
     'Python 3.11 or newer with its venv module is needed (Debian: apt-get install python3-venv)',
   );
   install(requirements);
-  writeFileSync(stamp, readFileSync(requirements, 'utf8'));
+  writeFileSync(stampOf(environment), readFileSync(requirements, 'utf8'));
+}
+if (!isUpToDate(secondHubFolder, secondHub)) {
+  rmSync(secondHubFolder, { recursive: true, force: true });
+  install(secondHub, '--no-deps', '--target', secondHubFolder);
+  writeFileSync(stampOf(secondHubFolder), readFileSync(secondHub, 'utf8'));
 }
 for (const file of process.argv.slice(2)) install(file);
 console.log(python);

@@ -89,8 +89,10 @@ export function* leadsToBlob(
   const blob = yield* blobOn(path);
   if (blob === undefined || dirname(blob) !== folder) return false;
   const link = yield* linkAt(blob);
+  // Python has just put a file in the place of the link, or is about to.
+  if (link === undefined) return true;
   // An entry that is itself a link is none.
-  return link !== undefined && (yield* statLink(resolve(folder, link)))?.isFile() === true;
+  return (yield* statLink(resolve(folder, link)))?.isSymbolicLink() !== true;
 }
 
 /** The first blob of any repository on the way along the links at a path; undefined for none. */

@@ -50,14 +50,14 @@ export {
 } from './foreign/torch/open.js';
 export type { ComplexValue, PlainValue, UnknownObject } from './foreign/torch/plain-values.js';
 export type { RootKeys } from './foreign/torch/roots.js';
-export {
-  type ScanFinding,
-  type ScannedGlobal,
-  type ScanOptions,
-  type ScanReport,
-  type ScanVerdict,
-  scanPickle,
-} from './foreign/torch/scan-file.js';
+export { type ScanOptions, scanPickle } from './foreign/torch/scan-file.js';
+export type {
+  ScanFinding,
+  ScanFindingKind,
+  ScannedGlobal,
+  ScanReport,
+  ScanVerdict,
+} from './foreign/torch/scan-report.js';
 export type { ShardedTorchCheckpoint } from './foreign/torch/sharded.js';
 export type { IrregularityKind } from './foreign/zip/irregularity.js';
 export type { ArchiveLimits } from './foreign/zip/limits.js';

@@ -9,6 +9,10 @@ export const HEAD_BYTE_LENGTH = 512;
 const TAR_MARK = 'ustar';
 const TAR_MARK_AT = 257;
 
+/** The field of a tar header that has the sum of its bytes, itself counted as blanks. */
+const TAR_SUM_BEGIN = 148;
+const TAR_SUM_END = 156;
+
 const PICKLE = 'a Python pickle (a checkpoint of an old torch.save, or joblib)';
 const ZIP = 'a zip archive (as torch.save and numpy.savez write)';
 const NUMPY = 'a numpy array (.npy)';
@@ -30,6 +34,7 @@ const PREFIXES: readonly (readonly [string, FoundFormat, string])[] = [
   ],
   ['PK\x03\x04', 'zip', ZIP],
   ['PK\x05\x06', 'zip', 'an empty zip archive'],
+  ['PK\x07\x08', 'zip', 'a zip archive in several parts'],
   ['\x80\x02', 'pickle', PICKLE],
   ['\x80\x03', 'pickle', PICKLE],
   ['\x80\x04', 'pickle', PICKLE],
@@ -88,6 +93,55 @@ function isOnnx([key, version = 0, next = 0]: Uint8Array): boolean {
   return key === 0x08 && version >= 3 && version < 32 && ONNX_KEYS.includes(next);
 }
 
+/**
+ * Whether Python's `tarfile` opens what begins with these 512 bytes: by the sum of the header alone, of bytes or
+ * of signed bytes, in whatever digits `int` takes. A mark is not needed.
+ */
+export function isTarArchive(head: Uint8Array): boolean {
+  if (head.length < HEAD_BYTE_LENGTH) return false;
+  let sum = 0x20 * (TAR_SUM_END - TAR_SUM_BEGIN);
+  let signedSum = sum;
+  for (let at = 0; at < HEAD_BYTE_LENGTH; at++) {
+    if (at >= TAR_SUM_BEGIN && at < TAR_SUM_END) continue;
+    const byte = head[at] as number;
+    sum += byte;
+    signedSum += byte >= 0x80 ? byte - 0x100 : byte;
+  }
+  const said = tarSum(head.subarray(TAR_SUM_BEGIN, TAR_SUM_END));
+  return said === sum || said === signedSum;
+}
+
+function tarSum(field: Uint8Array): number {
+  const [first = 0, ...rest] = field;
+  // Numbers without room for their digits are in bytes.
+  if (first === 0x80) return rest.reduce((number, byte) => number * 0x100 + byte, 0);
+  if (first === 0xff) return rest.reduce((number, byte) => number * 0x100 + byte, 0) - 256 ** 7;
+  const [text = ''] = String.fromCharCode(...field).split('\0');
+  const [, sign, digits] = /^\s*([+-]?)(?:0[oO]_?)?([0-7_]+)\s*$/.exec(text) ?? [];
+  if (digits === undefined) return Number.NaN;
+  const number = Number.parseInt(digits.replaceAll('_', ''), 8);
+  return sign === '-' ? -number : number;
+}
+
+/** Archives, compressed files and others that have files in them, with code perhaps. */
+const CONTAINERS: readonly FoundFormat[] = [
+  'zip',
+  'tar',
+  'hdf5',
+  'gzip',
+  'zstd',
+  '7z',
+  'rar',
+  'bzip2',
+  'xz',
+];
+
+/** The archive, or the like, that begins with these bytes; undefined when none does. */
+export function describeContainer(head: Uint8Array): string | undefined {
+  const found = foreignFormatOf(head);
+  return found !== null && CONTAINERS.includes(found.format) ? found.description : undefined;
+}
+
 /** What a file looks like, to complete "looks like …"; as `foreignFormatOf`. */
 export function describeForeignFormat(head: Uint8Array): string | null {
   return foreignFormatOf(head)?.description ?? null;
@@ -102,7 +156,7 @@ export function foreignFormatOf(head: Uint8Array): ForeignFormat | null {
   for (const [prefix, format, description] of PREFIXES) {
     if (text.startsWith(prefix)) return { format, description };
   }
-  if (text.startsWith(TAR_MARK, TAR_MARK_AT)) {
+  if (text.startsWith(TAR_MARK, TAR_MARK_AT) || isTarArchive(head)) {
     return { format: 'tar', description: 'a tar archive: unpack it first' };
   }
   if (isOnnx(head)) return { format: 'onnx', description: 'an ONNX model' };

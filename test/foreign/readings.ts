@@ -2,7 +2,8 @@
 import { SafetensorsError } from '../../src/errors/errors.js';
 import { openNumpy } from '../../src/foreign/numpy/open-numpy.js';
 import { openTorchCheckpoint } from '../../src/foreign/torch/open.js';
-import { type ScanReport, scanPickle } from '../../src/foreign/torch/scan-file.js';
+import { scanPickle } from '../../src/foreign/torch/scan-file.js';
+import type { ScanReport } from '../../src/foreign/torch/scan-report.js';
 import type { Tensor } from '../../src/tensor/tensor.js';
 
 /** What readers made of a file: its tensors, or the error that it is refused with. */

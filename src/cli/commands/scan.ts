@@ -28,10 +28,18 @@ function where(entry: string | undefined, position: number): string {
     : `${visible(entry, SHOWN_LENGTH)}, byte ${position}`;
 }
 
+/** Whether nothing of the file can run. */
+function isHarmless(verdict: ScanReport['verdict']): boolean {
+  return verdict === 'safe' || verdict === 'no-pickle';
+}
+
 function linesOf(result: ScanResult, style: Style): readonly string[] {
   const { source, verdict, format, pickleCount, globals, findings, problems, advice } = result;
-  const mark =
-    verdict === 'safe' ? style.bold : verdict === 'needs-code' ? style.warning : style.error;
+  const mark = isHarmless(verdict)
+    ? style.bold
+    : verdict === 'needs-code'
+      ? style.warning
+      : style.error;
   const bad = globals.filter(({ kind }) => kind !== 'allowed');
   const allowed = globals.length - bad.length;
   return [
@@ -59,7 +67,7 @@ export const scan: Command = {
   usage: 'scan FILE',
   description:
     'Lists the classes and functions that the pickles of a checkpoint of torch, of an array or an archive of NumPy ' +
-    'name, and what is odd about the file. Nothing is run. Exit code 1 unless the verdict is safe.',
+    'name, and what of the file was not understood. Nothing is run. Exit code 1 unless the verdict is safe or no-pickle.',
   options: {},
   positionals: [1, 1],
   async run(context, [source = ''], options) {
@@ -68,6 +76,6 @@ export const scan: Command = {
     const { scanPickle } = await import('../../convert.js');
     const result: ScanResult = { source, ...scanPickle(localPath(source)) };
     printResult(context, options, result, linesOf);
-    return result.verdict === 'safe' ? 'done' : 'no';
+    return isHarmless(result.verdict) ? 'done' : 'no';
   },
 };

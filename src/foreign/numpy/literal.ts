@@ -3,8 +3,18 @@
 /** An integer: a bigint where a number may not be exact. */
 export type Integer = number | bigint;
 
-/** A value of a header; `null` stands for lists and tuples of other things, which describe records. */
-export type Literal = string | boolean | readonly Integer[] | null;
+/** A value of a header. */
+export type Literal = string | boolean | Integer | LiteralTuple | LiteralList;
+
+/** What stands in parentheses. */
+export interface LiteralTuple {
+  readonly tuple: readonly Literal[];
+}
+
+/** What stands in brackets. */
+export interface LiteralList {
+  readonly list: readonly Literal[];
+}
 
 const TEXT = /'[^'\\\n\r]*'|"[^"\\\n\r]*"/y;
 const TRUTH = /(?:True|False)\b/y;
@@ -16,12 +26,14 @@ const MAX_DIGITS = 20;
 /** Numbers of so many digits are exact. */
 const SAFE_DIGITS = 15;
 
+/** How deep lists and tuples go: records within records have two levels each. */
+const MAX_DEPTH = 32;
+
 /**
  * The dictionary of a header: pairs in their order.
  *
  * @param hasLong whether integers may end in an L, as Python 2 wrote long ones
- * @returns undefined when the text is anything else. A value that begins with a bracket ends the reading:
- *   records are not read, whatever they say.
+ * @returns undefined when the text is anything else
  */
 export function parseDictionary(text: string, hasLong: boolean): [string, Literal][] | undefined {
   const tokens = new Tokens(text, hasLong);
@@ -31,10 +43,9 @@ export function parseDictionary(text: string, hasLong: boolean): [string, Litera
   while (!tokens.skip('}')) {
     const key = tokens.text();
     if (key === undefined || !tokens.skip(':')) return undefined;
-    const value = readValue(tokens);
+    const value = readValue(tokens, MAX_DEPTH);
     if (value === undefined) return undefined;
     pairs.push([key, value]);
-    if (value === null) return pairs;
     if (tokens.skip(',')) continue;
     if (!tokens.skip('}')) return undefined;
     break;
@@ -42,24 +53,37 @@ export function parseDictionary(text: string, hasLong: boolean): [string, Litera
   return tokens.isAtEnd() ? pairs : undefined;
 }
 
-function readValue(tokens: Tokens): Literal | undefined {
-  if (tokens.skip('[') || tokens.skip('{')) return null;
-  if (tokens.skip('(')) return readTuple(tokens);
-  return tokens.text() ?? tokens.truth();
+function readValue(tokens: Tokens, depth: number): Literal | undefined {
+  if (depth === 0) return undefined;
+  if (tokens.skip('[')) {
+    const list = readItems(tokens, ']', depth);
+    return list && { list: list.items };
+  }
+  if (tokens.skip('(')) {
+    const tuple = readItems(tokens, ')', depth);
+    // One value in parentheses is no tuple without a comma.
+    const isTuple = tuple !== undefined && (tuple.hasComma || tuple.items.length !== 1);
+    return isTuple ? { tuple: tuple.items } : undefined;
+  }
+  return tokens.text() ?? tokens.truth() ?? tokens.integer();
 }
 
-/** Integers with commas between them and one behind a single one. */
-function readTuple(tokens: Tokens): readonly Integer[] | undefined {
-  const integers: Integer[] = [];
-  if (tokens.skip(')')) return integers;
-  for (;;) {
-    const integer = tokens.integer();
-    if (integer === undefined) return undefined;
-    integers.push(integer);
-    const hasComma = tokens.skip(',');
-    if (tokens.skip(')')) return hasComma || integers.length > 1 ? integers : undefined;
-    if (!hasComma) return undefined;
+/** Values with commas between them, and perhaps one behind the last. */
+function readItems(
+  tokens: Tokens,
+  end: string,
+  depth: number,
+): { readonly items: readonly Literal[]; readonly hasComma: boolean } | undefined {
+  const items: Literal[] = [];
+  let hasComma = false;
+  while (!tokens.skip(end)) {
+    if (items.length > 0 && !hasComma) return undefined;
+    const item = readValue(tokens, depth - 1);
+    if (item === undefined) return undefined;
+    items.push(item);
+    hasComma = tokens.skip(',');
   }
+  return { items, hasComma };
 }
 
 /** A text cut into tokens, with blanks before each. */

@@ -44,18 +44,22 @@ export function npyHeaderEnd(start: Uint8Array): number | undefined {
   return begin + length;
 }
 
+/** What a header says, before it is asked which dtype its items have. */
+export interface NpyFacts {
+  readonly descr: Literal;
+  readonly isFortran: boolean;
+  readonly shape: readonly Integer[];
+  /** Where the items begin, in bytes from the start. */
+  readonly dataBegin: number;
+}
+
 /**
- * Parses a header.
+ * Parses a header whose items can be of any kind.
  *
  * @param start the array's first bytes, up to the end of its header, `MAX_START_BYTE_LENGTH`, or its own end
- * @throws ForeignFormatError `SAFETENSORS_INVALID_NUMPY`; `SAFETENSORS_UNSUPPORTED_TENSOR` for items that
- *   safetensors cannot hold; `SAFETENSORS_FOREIGN_LIMIT`
+ * @throws ForeignFormatError `SAFETENSORS_INVALID_NUMPY`, `SAFETENSORS_FOREIGN_LIMIT`
  */
-export function parseNpyHeader(
-  start: Uint8Array,
-  voidDtype: VoidDtype | undefined,
-  context: ErrorContext,
-): NpyHeader {
+export function parseNpyFacts(start: Uint8Array, context: ErrorContext): NpyFacts {
   const refuse = (message: string): never => {
     throw new ForeignFormatError('SAFETENSORS_INVALID_NUMPY', message, context);
   };
@@ -82,20 +86,42 @@ export function parseNpyHeader(
   }
   const values = new Map<string, Literal>(pairs);
   const descr = values.get('descr');
-  if (descr === null) {
-    const message =
-      'expected numbers, found records (a structured array); save their fields one by one';
-    throw new ForeignFormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
-  }
   const isFortran = values.get('fortran_order');
-  const shape = values.get('shape');
-  const isComplete =
-    typeof descr === 'string' && typeof isFortran === 'boolean' && Array.isArray(shape);
+  const shape = shapeOf(values.get('shape'));
+  const isComplete = descr !== undefined && typeof isFortran === 'boolean' && shape !== undefined;
   if (!isComplete || values.size !== pairs.length || pairs.length !== 3) {
     const found = pairs.map(([key]) => JSON.stringify(key.slice(0, 20))).slice(0, 5);
     return refuse(
       `expected just the keys descr, fortran_order and shape, found ${found.join(', ')}`,
     );
+  }
+  return { descr, isFortran, shape, dataBegin };
+}
+
+function shapeOf(value: Literal | undefined): readonly Integer[] | undefined {
+  if (typeof value !== 'object' || !('tuple' in value)) return undefined;
+  const { tuple } = value;
+  const isInteger = (item: Literal): item is Integer =>
+    typeof item === 'number' || typeof item === 'bigint';
+  return tuple.every(isInteger) ? tuple : undefined;
+}
+
+/**
+ * Parses a header of numbers.
+ *
+ * @throws ForeignFormatError as `parseNpyFacts`; `SAFETENSORS_UNSUPPORTED_TENSOR` for items that safetensors
+ *   cannot hold
+ */
+export function parseNpyHeader(
+  start: Uint8Array,
+  voidDtype: VoidDtype | undefined,
+  context: ErrorContext,
+): NpyHeader {
+  const { descr, isFortran, shape, dataBegin } = parseNpyFacts(start, context);
+  if (typeof descr !== 'string') {
+    const message =
+      'expected numbers, found records (a structured array); save their fields one by one';
+    throw new ForeignFormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
   }
   const type = itemTypeOf(descr, voidDtype);
   if ('problem' in type) {

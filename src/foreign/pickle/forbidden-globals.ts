@@ -2,8 +2,8 @@
 
 import { ForeignFormatError, quoteName } from '../../errors/errors.js';
 import type { PickleHost } from './host.js';
+import type { NamedGlobal } from './known-values.js';
 import { type PickleContext, placeOf } from './limits.js';
-import type { NamedGlobal } from './scan.js';
 
 /** A message lists at most so many globals. */
 const MAX_SHOWN_GLOBALS = 20;

@@ -1,6 +1,6 @@
 /** What the pickle machine asks the format that it reads for. */
 
-import type { NamedGlobal } from './scan.js';
+import type { NamedGlobal } from './known-values.js';
 import type { PickleGlobal, PickleTuple, PickleValue } from './values.js';
 
 /** What the machine asks the format that it reads for. `at` is the byte of the opcode. */

@@ -73,6 +73,19 @@ export function pickleLimitError(
   );
 }
 
+/** The error of a pickle that has too many of something for a walk over it. */
+export function pickleWalkError(
+  what: string,
+  at: number,
+  context: PickleContext,
+): ForeignFormatError {
+  return new ForeignFormatError(
+    'SAFETENSORS_FOREIGN_LIMIT',
+    `${placeOf(at, context)}: found too many ${what}`,
+    context,
+  );
+}
+
 /** A place in a pickle, for messages. */
 export function placeOf(at: number, { part }: PickleContext): string {
   return part === undefined ? `byte ${at}` : `byte ${at} of ${part}`;

@@ -5,6 +5,7 @@
 
 import { ForeignFormatError } from '../../errors/errors.js';
 import { forbiddenGlobals } from './forbidden-globals.js';
+import { Frames } from './frames.js';
 import type { PickleHost } from './host.js';
 import {
   type AllPickleLimits,
@@ -55,7 +56,7 @@ export function readPickle(
 /** Python numbers what it memoizes from 0 on. */
 const MAX_MEMO_INDEX = 2 ** 24;
 
-/** More than anything that a host makes is called with; each may be copied. */
+/** More than hosts take; each may be copied. */
 const MAX_ARGUMENTS = 32;
 
 /** Most values on the stack: Python's pickles hand over a thousand at a time, but tuples are whole. */
@@ -76,6 +77,7 @@ class Machine {
   /** Nothing below the last mark is reached. */
   #floor = 0;
   readonly #memo = new PickleMemo<PickleValue>();
+  readonly #frames = new Frames(() => this.#fail('expected a frame to end with an opcode'));
   #memoryLeft: number;
   /** Where the opcode under way begins. */
   #at = 0;
@@ -102,6 +104,7 @@ class Machine {
     readProtocol(reader);
     for (let count = 1; ; count++) {
       this.#at = reader.at;
+      this.#frames.reach(this.#at);
       if (count >= maxOpcodes) throw reader.limitError('maxOpcodes', this.#at);
       const code = reader.byte();
       if (code === op.STOP) return { value: this.#result(), end: reader.at };
@@ -251,6 +254,7 @@ class Machine {
   }
 
   #result(): PickleValue {
+    this.#frames.end(this.#reader.at);
     const found = this.#height;
     if (found !== 1 || this.#marks.length > 0) {
       this.#fail(`expected one value at the end, found ${found} and ${this.#marks.length} marks`);
@@ -280,7 +284,8 @@ class Machine {
   }
 
   #checkFrame(byteLength: number): void {
-    const { left } = this.#reader;
+    const { at, left } = this.#reader;
+    this.#frames.begin(at, byteLength);
     if (byteLength > left) this.#fail(`expected a frame of ${byteLength} bytes, found ${left}`);
   }
 

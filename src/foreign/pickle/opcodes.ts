@@ -24,14 +24,20 @@ export const POP_MARK = 0x31;
 export const DUP = 0x32;
 export const BINBYTES = 0x42;
 export const SHORT_BINBYTES = 0x43;
+export const FLOAT = 0x46;
 export const BINFLOAT = 0x47;
+export const INT = 0x49;
 export const BININT = 0x4a;
 export const BININT1 = 0x4b;
+export const LONG = 0x4c;
 export const BININT2 = 0x4d;
 export const NONE = 0x4e;
 export const BINPERSID = 0x51;
 export const REDUCE = 0x52;
+export const STRING = 0x53;
+export const BINSTRING = 0x54;
 export const SHORT_BINSTRING = 0x55;
+export const UNICODE = 0x56;
 export const BINUNICODE = 0x58;
 export const EMPTY_LIST = 0x5d;
 export const APPEND = 0x61;
@@ -83,21 +89,21 @@ const ROWS: readonly (readonly [
   [DUP, 'DUP', 0, 0, 0],
   [BINBYTES, 'BINBYTES', 'text4', 0, 1],
   [SHORT_BINBYTES, 'SHORT_BINBYTES', 'text1', 0, 1],
-  [0x46, 'FLOAT', 'line', 0, 1],
+  [FLOAT, 'FLOAT', 'line', 0, 1],
   [BINFLOAT, 'BINFLOAT', 8, 0, 1],
-  [0x49, 'INT', 'line', 0, 1],
+  [INT, 'INT', 'line', 0, 1],
   [BININT, 'BININT', 4, 0, 1],
   [BININT1, 'BININT1', 1, 0, 1],
-  [0x4c, 'LONG', 'line', 0, 1],
+  [LONG, 'LONG', 'line', 0, 1],
   [BININT2, 'BININT2', 2, 0, 1],
   [NONE, 'NONE', 0, 0, 1],
   [0x50, 'PERSID', 'line', 0, 1],
   [BINPERSID, 'BINPERSID', 0, 1, 1],
   [REDUCE, 'REDUCE', 0, 2, 1],
-  [0x53, 'STRING', 'line', 0, 1],
-  [0x54, 'BINSTRING', 'text4', 0, 1],
+  [STRING, 'STRING', 'line', 0, 1],
+  [BINSTRING, 'BINSTRING', 'text4', 0, 1],
   [SHORT_BINSTRING, 'SHORT_BINSTRING', 'text1', 0, 1],
-  [0x56, 'UNICODE', 'line', 0, 1],
+  [UNICODE, 'UNICODE', 'line', 0, 1],
   [BINUNICODE, 'BINUNICODE', 'text4', 0, 1],
   [EMPTY_LIST, 'EMPTY_LIST', 0, 0, 1],
   [APPEND, 'APPEND', 0, 2, 1],

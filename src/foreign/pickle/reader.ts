@@ -1,11 +1,13 @@
 /** Reads the bytes of a pickle: numbers, texts and lines, each checked against the end first. */
 
+import { ForeignFormatError } from '../../errors/errors.js';
 import {
   type AllPickleLimits,
   type PickleContext,
   type PickleLimits,
   pickleError,
   pickleLimitError,
+  placeOf,
 } from './limits.js';
 
 // A byte order mark is a character like any other.
@@ -19,6 +21,9 @@ const MAX_LINE_LENGTH = 4096;
 
 const LINE_FEED = 0x0a;
 
+/** UTF-8 of the character that stands for none. */
+const REPLACEMENT = Uint8Array.of(0xef, 0xbf, 0xbd);
+
 /** A position in the bytes of a pickle, which may be followed by others. */
 export class PickleReader {
   /** The next byte. */
@@ -26,15 +31,24 @@ export class PickleReader {
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
   readonly #end: number;
+  /** Where the file ends that these bytes are the start of. */
+  readonly #fileEnd: number;
   readonly #limits: AllPickleLimits;
   readonly #context: PickleContext;
 
   /** The pickle begins at `begin` and ends anywhere before the end of the bytes. */
-  constructor(bytes: Uint8Array, begin: number, limits: AllPickleLimits, context: PickleContext) {
+  constructor(
+    bytes: Uint8Array,
+    begin: number,
+    limits: AllPickleLimits,
+    context: PickleContext,
+    fileEnd: number = bytes.length,
+  ) {
     this.#bytes = bytes;
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     this.at = begin;
     this.#end = Math.min(bytes.length, begin + limits.maxPickleByteLength);
+    this.#fileEnd = fileEnd;
     this.#limits = limits;
     this.#context = context;
   }
@@ -122,19 +136,63 @@ export class PickleReader {
     }
   }
 
+  /**
+   * A text that is not needed exactly: undefined when Python refuses it. Halves of surrogate pairs, which Python
+   * takes, are not kept.
+   */
+  looseText(byteLength: number): string | undefined {
+    const bytes = this.take(byteLength);
+    const whole = bytes.slice();
+    for (let at = 0; at + 2 < whole.length; at++) {
+      const isHalf = whole[at] === 0xed && ((whole[at + 1] as number) & 0xe0) === 0xa0;
+      if (isHalf) whole.set(REPLACEMENT, at);
+    }
+    try {
+      return decoder.decode(whole);
+    } catch {
+      return undefined;
+    }
+  }
+
   /** A line of text, without its end. */
   line(): string {
     const begin = this.at;
-    const last = Math.min(begin + MAX_LINE_LENGTH, this.#bytes.length);
-    let end = begin;
-    while (end < last && this.#bytes[end] !== LINE_FEED) end++;
-    if (end === last) {
-      const expected = `a line of at most ${MAX_LINE_LENGTH} bytes`;
-      throw this.error(`expected ${expected}, found no end of it`, begin);
+    const end = this.#lineEnd();
+    if (end === this.#bytes.length) {
+      throw this.error('expected a line, found no end of it', begin);
     }
     const text = this.text(end - begin);
     this.byte();
     return text;
+  }
+
+  /** The same; where the bytes end first, all but the last of them, as Python's own reader takes it. */
+  lineOrRest(): string {
+    const { length } = this.#bytes;
+    if (this.#lineEnd() < length || this.at >= length) return this.line();
+    const text = this.text(length - 1 - this.at);
+    this.byte();
+    return text;
+  }
+
+  /** The start of a line that is longer than lines are read; undefined when this one is not. */
+  longLine(): string | undefined {
+    const start = this.#bytes.subarray(this.at, this.at + MAX_LINE_LENGTH);
+    if (start.length < MAX_LINE_LENGTH || start.includes(LINE_FEED)) return undefined;
+    return String.fromCharCode(...start);
+  }
+
+  /** Where the line ends; the end of the bytes when it does not. */
+  #lineEnd(): number {
+    const last = Math.min(this.at + MAX_LINE_LENGTH, this.#bytes.length);
+    let end = this.at;
+    while (end < last && this.#bytes[end] !== LINE_FEED) end++;
+    if (end < last || end === this.#bytes.length) return end;
+    throw new ForeignFormatError(
+      'SAFETENSORS_FOREIGN_LIMIT',
+      `${placeOf(this.at, this.#context)}: expected a line of at most ${MAX_LINE_LENGTH} bytes, found a longer one`,
+      this.#context,
+    );
   }
 
   /** Passes over a line of any bytes. */
@@ -155,7 +213,7 @@ export class PickleReader {
 
   #failAtEnd(byteLength: number): never {
     // There are more bytes, but not for this pickle.
-    if (this.#end < this.#bytes.length && byteLength <= this.#bytes.length - this.at) {
+    if (this.#end < this.#fileEnd && byteLength <= this.#fileEnd - this.at) {
       throw this.limitError('maxPickleByteLength', this.at);
     }
     throw this.error(`expected ${byteLength} more bytes, found ${this.left}`, this.at);

@@ -5,8 +5,8 @@
 
 import { ForeignFormatError, quoteName } from '../../errors/errors.js';
 import type { PickleHost } from '../pickle/host.js';
+import type { NamedGlobal } from '../pickle/known-values.js';
 import { type PickleContext, pickleError, placeOf } from '../pickle/limits.js';
-import type { NamedGlobal } from '../pickle/scan.js';
 import {
   PickleGlobal,
   PickleMap,

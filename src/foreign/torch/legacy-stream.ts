@@ -4,6 +4,7 @@
  */
 
 import { type ErrorContext, ForeignFormatError, quoteName } from '../../errors/errors.js';
+import { HEAD_BYTE_LENGTH, isTarArchive } from '../../format/foreign-formats.js';
 import { readPickle } from '../pickle/machine.js';
 import { PickleList, PickleMap, type PickleValue } from '../pickle/values.js';
 import type { ByteReader } from '../zip/archive.js';
@@ -13,8 +14,9 @@ import { StorageIds } from './storage-ids.js';
 import type { TorchStorage } from './values.js';
 import type { ReadOptions } from './zip-checkpoint.js';
 
-const MAGIC_NUMBER = 0x1950a86a20f9469cfc6cn;
-const PROTOCOL_VERSION = 1001;
+/** What the first two pickles are. */
+export const MAGIC_NUMBER = 0x1950a86a20f9469cfc6cn;
+export const PROTOCOL_VERSION = 1001;
 
 /** The number before the bytes of a storage. */
 const COUNT_BYTE_LENGTH = 8;
@@ -32,6 +34,13 @@ export function readLegacyStream(
   options: ReadOptions,
   context: ErrorContext,
 ): DescribedCheckpoint {
+  // Full torch.load asks the tar reader first.
+  if (isTarArchive(file.read(0, Math.min(HEAD_BYTE_LENGTH, file.byteLength)))) {
+    const message =
+      'expected a checkpoint of torch, found one that is a tar archive too: torch.load opens that, and runs what is in it';
+    const found = { ...context, foundFormat: 'tar' } as const;
+    throw new ForeignFormatError('SAFETENSORS_FOREIGN_FORMAT', message, found);
+  }
   if (file.byteLength > USUAL_HEAD_BYTE_LENGTH) {
     try {
       return readStream(file, file.read(0, USUAL_HEAD_BYTE_LENGTH), options, context);
@@ -71,7 +80,10 @@ function readStream(
     throw invalid('expected what the system was as the third pickle, found another value', context);
   }
   const value = next((id, position) => ids.resolve(id, position));
-  const begins = locate(next(none), at, ids, file, context);
+  const { begins, end } = locateStorages(next(none), at, ids, file, context);
+  if (end !== file.byteLength) {
+    throw invalid(`expected the end of the file at byte ${end}, found more bytes`, context);
+  }
   return {
     value,
     isBigEndian: false,
@@ -84,14 +96,26 @@ function readStream(
   };
 }
 
-/** Where the bytes of each storage begin. */
-function locate(
+/** Where the bytes of each storage begin, and where the last ones end. */
+export interface LocatedStorages {
+  readonly begins: ReadonlyMap<TorchStorage, number>;
+  readonly end: number;
+}
+
+/**
+ * Finds the storages behind the pickles.
+ *
+ * @param keys the fifth pickle, which lists them
+ * @param begin where the first one begins
+ * @throws ForeignFormatError unless each has the length that its persistent id says
+ */
+export function locateStorages(
   keys: PickleValue,
   begin: number,
   { storages }: StorageIds,
   file: ByteReader,
   context: ErrorContext,
-): Map<TorchStorage, number> {
+): LocatedStorages {
   if (!(keys instanceof PickleList)) {
     throw invalid('expected a list of storages as the fifth pickle, found another value', context);
   }
@@ -111,10 +135,7 @@ function locate(
     const key = quoteName(missing?.key ?? '');
     throw invalid(`expected the bytes of storage ${key}, which tensors use, found none`, context);
   }
-  if (at !== file.byteLength) {
-    throw invalid(`expected the end of the file at byte ${at}, found more bytes`, context);
-  }
-  return begins;
+  return { begins, end: at };
 }
 
 function endOf(

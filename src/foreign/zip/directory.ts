@@ -3,7 +3,7 @@
 import type { ByteReader } from './archive.js';
 import type { DirectoryPlace } from './end-record.js';
 import { decodeName, isFolderName } from './entry-name.js';
-import { parseExtraFields, uint64, viewOf } from './extra-fields.js';
+import { describeExtraField, parseExtraFields, uint64, viewOf } from './extra-fields.js';
 import type { IrregularityKind, Report } from './irregularity.js';
 
 const SIGNATURE = 0x02014b50;
@@ -79,6 +79,10 @@ export function readDirectory(
       report({ kind: 'end-record', message, position });
       return entries;
     }
+    if (next > extraEnd) {
+      const message = `expected no comment of an entry, found ${next - extraEnd} bytes`;
+      report({ kind: 'comment', message, position: place.begin + extraEnd });
+    }
     const entry = readEntry(
       view,
       at,
@@ -144,7 +148,8 @@ function readEntry(
     );
     return undefined;
   }
-  const { unicodeName } = fields;
+  const { unicodeName, unknown } = fields;
+  if (unknown !== undefined) irregular('extra-field', describeExtraField(unknown));
   if (unicodeName !== undefined && !isEqual(unicodeName, nameBytes)) {
     irregular('name', 'expected one name, found another one as Unicode');
   }

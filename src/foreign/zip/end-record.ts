@@ -58,6 +58,10 @@ export function findDirectory(file: ByteReader, report: Report): DirectoryPlace 
     const message = `expected the archive to end the file at byte ${expectedEnd}, found ${file.byteLength} bytes`;
     report({ kind: 'surroundings', message, position });
   }
+  if (expectedEnd > position + END_BYTE_LENGTH) {
+    const message = `expected no comment of the archive, found ${expectedEnd - position - END_BYTE_LENGTH} bytes`;
+    report({ kind: 'comment', message, position: position + END_BYTE_LENGTH });
+  }
   const end = endFields(tail, at);
   const wide = findWide(tail, at, tailBegin, report);
   const fields = wide ?? end;

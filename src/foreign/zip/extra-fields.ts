@@ -6,6 +6,21 @@ const ZIP64 = 0x0001;
 /** The field that Info-ZIP writes for names that are not ASCII. */
 const UNICODE_NAME = 0x7075;
 
+/**
+ * The other fields that writers of archives use, and how long they are at most: padding of torch and of Android,
+ * times and owners of Info-ZIP and of Windows, the mark of jar.
+ */
+const KNOWN_FIELDS: ReadonlyMap<number, number> = new Map([
+  [0x4246, 0xffff],
+  [0xd935, 0xffff],
+  [0x5455, 13],
+  [0x5855, 12],
+  [0x7855, 4],
+  [0x7875, 24],
+  [0x000a, 36],
+  [0xcafe, 0],
+]);
+
 /** Version and CRC-32 stand before the name. */
 const UNICODE_NAME_AT = 5;
 
@@ -15,12 +30,15 @@ export interface ExtraFields {
   readonly zip64: DataView | undefined;
   /** UTF-8 of the name. */
   readonly unicodeName: Uint8Array | undefined;
+  /** The number of a field that no writer is known for; undefined when there is none. */
+  readonly unknown: number | undefined;
 }
 
 /** Undefined when the fields do not fill the bytes exactly, or when one that matters comes twice. */
 export function parseExtraFields(bytes: Uint8Array): ExtraFields | undefined {
   let zip64: DataView | undefined;
   let unicodeName: Uint8Array | undefined;
+  let unknown: number | undefined;
   let at = 0;
   while (at < bytes.length) {
     const begin = at + 4;
@@ -34,9 +52,16 @@ export function parseExtraFields(bytes: Uint8Array): ExtraFields | undefined {
     } else if (id === UNICODE_NAME) {
       if (unicodeName !== undefined) return undefined;
       unicodeName = bytes.subarray(begin, at).subarray(UNICODE_NAME_AT);
+    } else if (at - begin > (KNOWN_FIELDS.get(id) ?? -1)) {
+      unknown ??= id;
     }
   }
-  return { zip64, unicodeName };
+  return { zip64, unicodeName, unknown };
+}
+
+/** What is said of a field that no writer is known for. */
+export function describeExtraField(id: number): string {
+  return `expected extra fields that are known, found number 0x${id.toString(16)}, or a long one`;
 }
 
 function uint16(bytes: Uint8Array, at: number): number {

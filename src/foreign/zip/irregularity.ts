@@ -13,6 +13,8 @@
  * - `local-header`: the header before an entry's bytes says other things than the directory
  * - `descriptor`: so does the record behind them
  * - `overlap`, `gap`: entries over common bytes; bytes that belong to none
+ * - `comment`, `extra-field`: bytes of the archive's own records that no reader of checkpoints looks at; an archive
+ *   with them is read
  */
 export type IrregularityKind =
   | 'cut-short'
@@ -28,7 +30,12 @@ export type IrregularityKind =
   | 'local-header'
   | 'descriptor'
   | 'overlap'
-  | 'gap';
+  | 'gap'
+  | 'comment'
+  | 'extra-field';
+
+/** Kinds that leave no doubt about what the files are. */
+export const HARMLESS_KINDS: readonly IrregularityKind[] = ['comment', 'extra-field'];
 
 /** One thing that a careful writer would not have written. */
 export interface Irregularity {

@@ -1,7 +1,7 @@
 /** The header before an entry's bytes and the descriptor behind them: both must say what the directory says. */
 
 import { type DirectoryEntry, FULL_32, isEqual } from './directory.js';
-import { parseExtraFields, uint64, viewOf } from './extra-fields.js';
+import { describeExtraField, parseExtraFields, uint64, viewOf } from './extra-fields.js';
 import type { IrregularityKind, Report } from './irregularity.js';
 import type { Read } from './window-reader.js';
 
@@ -55,6 +55,10 @@ export function readLocalHeader(
   if (flags !== entry.flags || method !== entry.methodNumber) {
     const expected = `flags ${entry.flags} and method ${entry.methodNumber}`;
     irregular(`expected ${expected}, found ${flags} and ${method}`);
+  }
+  if (fields?.unknown !== undefined) {
+    const message = describeExtraField(fields.unknown);
+    report({ kind: 'extra-field', message, position, entry: entry.name });
   }
   const sizes = fields && sizesOf(view, fields.zip64);
   if (sizes === undefined) {

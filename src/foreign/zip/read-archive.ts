@@ -2,7 +2,7 @@
 
 import { type ErrorContext, ForeignFormatError, quoteName } from '../../errors/errors.js';
 import type { Archive, ArchiveEntry, ByteReader } from './archive.js';
-import type { Irregularity } from './irregularity.js';
+import { HARMLESS_KINDS, type Irregularity } from './irregularity.js';
 import type { ArchiveLimits } from './limits.js';
 import { walkArchive } from './walk.js';
 
@@ -28,7 +28,7 @@ export function readArchive(
   limits: ArchiveLimits = {},
 ): Archive {
   const entries = walkArchive(file, limits, (irregularity) => {
-    throw archiveError(irregularity, context);
+    if (!HARMLESS_KINDS.includes(irregularity.kind)) throw archiveError(irregularity, context);
   });
   const byName = new Map<string, ArchiveEntry>();
   for (const entry of entries) byName.set(entry.name, entry);

@@ -157,6 +157,8 @@ describe('scan', () => {
     ['zip-state-dict.pt', 0, 'safe'],
     ['evil-os-system.pt', 1, 'suspicious'],
     ['zip-truncated.pt', 1, 'malformed'],
+    ['np-f4.npy', 0, 'no-pickle'],
+    ['zip-namespace.pt', 1, 'needs-code'],
   ])('of %s has the exit code %i and the verdict %s', async (name, code, verdict) => {
     const path = join(TORCH, name);
     const called = await call(['scan', path, '--json']);

@@ -36,3 +36,8 @@ export const fixtures: readonly Fixture[] = JSON.parse(
 export function fixturePath(file: string): string {
   return fileURLToPath(new URL(file, folder));
 }
+
+/** Path of a file that a scan must not call safe. */
+export function scanFixture(file: string): string {
+  return fileURLToPath(new URL(`../../fixtures/scan/${file}`, import.meta.url));
+}

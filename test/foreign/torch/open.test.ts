@@ -9,7 +9,7 @@ import { ShardedTorchCheckpoint } from '../../../src/foreign/torch/sharded.js';
 import { readArchive } from '../../../src/foreign/zip/read-archive.js';
 import { unicode } from '../pickle/pickle-bytes.js';
 import { readerOf } from '../zip/archives.js';
-import { fixturePath } from './fixtures.js';
+import { fixturePath, scanFixture } from './fixtures.js';
 import { dict, legacyFile, tensor } from './legacy-file.js';
 import { refusal } from './refusal.js';
 
@@ -376,4 +376,9 @@ describe('a checkpoint in several files', () => {
     expect(code({ a: 'model.safetensors' })).toBe('SAFETENSORS_UNSAFE_SHARD_NAME');
     expect(code({ other: shard(1) })).toBe('SAFETENSORS_INDEX_MISMATCH');
   });
+});
+
+it('refuses a stream that is a tar archive too, which full torch.load opens', () => {
+  const path = scanFixture('scan-legacy-tar-polyglot.pt');
+  expect(() => openTorchCheckpoint(path)).toThrow('one that is a tar archive too');
 });

@@ -1,13 +1,23 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { type ScanReport, scanPickle } from '../../../src/foreign/torch/scan-file.js';
+import { scanPickle } from '../../../src/foreign/torch/scan-file.js';
+import type { ScanReport } from '../../../src/foreign/torch/scan-report.js';
 import { readArchive } from '../../../src/foreign/zip/read-archive.js';
 import { temporaryPath } from '../../support/make-file.js';
+import { type ArchiveFile, writeArchive } from '../made-archive.js';
+import { pickle2, unicode } from '../pickle/pickle-bytes.js';
+import { Random } from '../random.js';
 import { readerOf } from '../zip/archives.js';
-import { type Fixture, fixturePath, fixtures } from './fixtures.js';
+import { type Fixture, fixturePath, fixtures, scanFixture } from './fixtures.js';
+import { dict, tensor } from './legacy-file.js';
 
 function scan({ file }: Fixture): ScanReport {
   return scanPickle(fixturePath(file), { checksums: true });
+}
+
+/** A tensor of an archive: its persistent id has no view. */
+function zipTensor(key: string, size: readonly number[]): string {
+  return tensor(key, size, [3, 1]).replace('NtQ', 'tQ');
 }
 
 const ofTorch = fixtures.filter(({ family }) => family !== 'numpy');
@@ -44,10 +54,10 @@ describe('scanPickle', () => {
     expect(advice).toContain('torch.jit.load');
   });
 
-  it('calls a text malformed, also when it begins with the letter of an opcode', () => {
+  it('says that there is no pickle in a text, also when it begins with the letter of an opcode', () => {
     const path = temporaryPath('setup.py');
     writeFileSync(path, 'import os\nimport sys\n');
-    expect(scanPickle(path)).toMatchObject({ verdict: 'malformed', globals: [], findings: [] });
+    expect(scanPickle(path)).toMatchObject({ verdict: 'no-pickle', globals: [], findings: [] });
     writeFileSync(path, 'ios\nsystem\n');
     expect(scanPickle(path).verdict).toBe('suspicious');
   });
@@ -79,7 +89,10 @@ describe('scanPickle', () => {
     const { verdict, globals } = scanPickle(fixturePath('np-x-object-evil.npy'));
     expect(verdict).toBe('suspicious');
     expect(globals.map(({ module }) => module)).toContain('posix');
-    expect(scanPickle(fixturePath('np-f4.npy'))).toMatchObject({ verdict: 'safe', pickleCount: 0 });
+    expect(scanPickle(fixturePath('np-f4.npy'))).toMatchObject({
+      verdict: 'no-pickle',
+      pickleCount: 0,
+    });
     expect(scanPickle(fixturePath('np-x-npz-object.npz')).pickleCount).toBe(1);
   });
 
@@ -90,7 +103,7 @@ describe('scanPickle', () => {
     bytes[last] = (bytes[last] ?? 0) ^ 1;
     const path = temporaryPath('arrays.npz');
     writeFileSync(path, bytes);
-    expect(scanPickle(path).verdict).toBe('safe');
+    expect(scanPickle(path).verdict).toBe('no-pickle');
     const { verdict, findings } = scanPickle(path, { checksums: true });
     expect(findings).toMatchObject([{ kind: 'checksum', entry: entry?.name }]);
     expect(verdict).toBe('suspicious');
@@ -101,15 +114,63 @@ describe('scanPickle', () => {
     expect(scanPickle(fixturePath('zip-state-dict.pt')).advice).toBeUndefined();
   });
 
-  it('calls files without pickles malformed, and names them', () => {
+  it('says that there is no pickle in other formats, and names them', () => {
     expect(scanPickle(fixturePath('html.bin'))).toMatchObject({
-      verdict: 'malformed',
+      verdict: 'no-pickle',
       format: expect.stringContaining('HTML'),
     });
     expect(scanPickle(fixturePath('safetensors-as-bin.bin'))).toMatchObject({
-      verdict: 'safe',
+      verdict: 'no-pickle',
       format: 'a safetensors file',
     });
+  });
+
+  it.each([
+    ['scan-put-underscore.pkl', 'opcode', 'system'],
+    ['scan-npy-u-prefix.npy', 'header', 'system'],
+    ['scan-npy-stringdtype.npy', 'header', 'system'],
+    ['scan-legacy-tar-polyglot.pt', 'unread-archive', undefined],
+    ['scan-six-pickles.pkl', 'trailing-bytes', 'system'],
+    ['scan-nested-zip.mar', 'nested-archive', undefined],
+    ['scan-keras-lambda.keras', 'code', undefined],
+    ['scan-torch-package.pt', 'code', undefined],
+  ])('says what %s hides: %s', (file, kind, global) => {
+    const { verdict, findings, globals } = scanPickle(scanFixture(file));
+    expect(verdict).toBe('suspicious');
+    expect(findings.map((finding) => finding.kind)).toContain(kind);
+    const hostile = globals.filter((found) => found.kind === 'hostile').map(({ name }) => name);
+    expect(hostile).toEqual(global === undefined ? [] : [global]);
+  });
+
+  it('accounts for storages by the lengths that the pickle says', () => {
+    const kindsOf = (files: readonly ArchiveFile[]): string[] => {
+      const path = temporaryPath('model.pt');
+      writeFileSync(path, writeArchive(files, new Random(1, 0)));
+      return scanPickle(path).findings.map(({ kind, entry }) => `${kind} ${entry}`);
+    };
+    const file = (name: string, data: Buffer | string, isDeflated = false): ArchiveFile => ({
+      name: `m/${name}`,
+      data: Buffer.from(data),
+      isDeflated,
+    });
+    const data = dict([unicode('t'), zipTensor('0', [2, 3])]);
+    const pickle = file('data.pkl', Buffer.from(pickle2(data, '.')));
+    const storage = file('data/0', Buffer.alloc(24));
+    expect(kindsOf([pickle, storage, file('version', '3\n')])).toEqual([]);
+    expect(kindsOf([pickle, file('data/0', Buffer.alloc(24), true)])).toEqual([]);
+    expect(kindsOf([pickle, file('data/0', Buffer.alloc(25))])).toEqual(['unread-entry m/data/0']);
+    expect(kindsOf([pickle, storage, file('data/model.pth', 'PK\x03\x04')])).toEqual([
+      'nested-archive m/data/model.pth',
+    ]);
+    expect(kindsOf([pickle, storage, file('data/1', Buffer.alloc(4))])).toEqual([
+      'unread-entry m/data/1',
+    ]);
+    expect(kindsOf([pickle, storage, file('version', '3; import os')])).toEqual([
+      'unread-entry m/version',
+    ]);
+    expect(kindsOf([pickle, storage, file('data/serialization_id', '1')])).toEqual([
+      'unread-entry m/data/serialization_id',
+    ]);
   });
 
   it('runs nothing', () => {

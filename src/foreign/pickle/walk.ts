@@ -1,0 +1,356 @@
+/** One walk over a pickle: its stack and its memo, with what is known of the values. */
+
+import { Frames } from './frames.js';
+import {
+  isUnicode,
+  type KnownValue,
+  knownTuple,
+  MAX_TUPLE_LENGTH,
+  type NamedGlobal,
+  plainText,
+  unquoted,
+} from './known-values.js';
+import { type PickleContext, pickleWalkError } from './limits.js';
+import { PickleMemo } from './memo.js';
+import * as op from './opcodes.js';
+import type { PickleReader } from './reader.js';
+import { hasNumber, integerOf, isPlainNumber, memoNumberOf } from './text-numbers.js';
+
+/** An opcode that only attackers use, or use in this way. */
+export interface OddOpcode {
+  readonly name: string;
+  readonly position: number;
+  /** What is odd about it. */
+  readonly message: string;
+  /** Whether it may call code that the walk cannot name. */
+  readonly mayRun: boolean;
+}
+
+/** Where a pickle lies, and who is told of what is in it. */
+export interface ScanContext extends PickleContext {
+  /** Where the file ends that the bytes are the start of; the end of the bytes unless given. */
+  readonly fileEnd?: number | undefined;
+  /** Is told of every persistent id, and the byte of its opcode. */
+  readonly notePersistentId?: ((id: KnownValue, at: number) => void) | undefined;
+}
+
+/** Most findings of a kind; with more the walk ends. */
+const MAX_FINDINGS = 10_000;
+
+/** Most values on the stack. */
+const MAX_STACK_LENGTH = 2 ** 20;
+
+/** Most memory for memoized values. */
+const MAX_MEMO_BYTE_LENGTH = 64 * 2 ** 20;
+
+/** Most opcodes that name a global: picklers name each once. */
+const MAX_NAMINGS = 500_000;
+
+/** Longest text that can be the name of a global. */
+const MAX_NAME_LENGTH = 4096;
+
+/** What a tuple takes of memory whose items are known. */
+const TUPLE_BYTE_LENGTH = 96;
+
+/** Longest integer whose value is known. */
+const MAX_INTEGER_BYTE_LENGTH = 10;
+
+const HIGHEST_PROTOCOL = 5;
+
+const NOT_WRITTEN = 'which no pickler writes';
+
+/** What a number may be made of, and what the first part of a module's name is not made of. */
+const NUMBER = /^[\s\d_+.eE-]*$/;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: no module has these in its name
+const MODULE = /^[^.\0-\x1f"{}[\]:,]*(\.|$)/;
+
+/** Opcodes by whose number a registry of the process is asked for a class. */
+const EXTENSIONS: readonly string[] = ['EXT1', 'EXT2', 'EXT4'];
+
+/** Goes through the opcodes of one pickle. */
+export class Walk {
+  readonly reader: PickleReader;
+  /** By module and name: each once, where it is named first. */
+  readonly globals: Map<string, NamedGlobal> = new Map();
+  readonly oddOpcodes: OddOpcode[] = [];
+  opcodeCount: number = 0;
+  result: KnownValue;
+  readonly #context: ScanContext;
+  readonly #stack: KnownValue[] = [];
+  /** Lengths that the stack had at the marks that are open. */
+  readonly #marks: number[] = [];
+  readonly #memo = new PickleMemo<KnownValue>();
+  #memoByteLength = 0;
+  #namingCount = 0;
+  /** Where the opcode under way begins. */
+  #at = 0;
+  #protocol = 0;
+  readonly #frames = new Frames(() => this.#noteFrame());
+
+  constructor(reader: PickleReader, context: ScanContext) {
+    this.reader = reader;
+    this.#context = context;
+  }
+
+  run(maxOpcodes: number): void {
+    const { reader } = this;
+    for (this.opcodeCount = 1; this.opcodeCount < maxOpcodes; this.opcodeCount++) {
+      this.#at = reader.at;
+      this.#frames.reach(this.#at);
+      const code = reader.byte();
+      const opcode = op.OPCODES[code];
+      if (opcode === undefined) this.#fail(`expected an opcode, found ${op.describeOpcode(code)}`);
+      this.#noteOddity(opcode);
+      this.#step(opcode);
+      if (code !== op.STOP) continue;
+      this.#frames.end(reader.at);
+      return;
+    }
+    throw reader.limitError('maxOpcodes', reader.at);
+  }
+
+  #step(opcode: op.Opcode): void {
+    const argument = this.#readArgument(opcode);
+    switch (opcode.code) {
+      case op.PROTO:
+        this.#protocol = argument as number;
+        if (this.#protocol > HIGHEST_PROTOCOL) {
+          this.#noteOdd('PROTO', `with the number ${this.#protocol}, which no protocol has`);
+        }
+        break;
+      case op.FRAME:
+        this.#beginFrame(argument as number);
+        break;
+      case op.MARK:
+        this.#mark();
+        break;
+      case op.PUT:
+      case op.BINPUT:
+      case op.LONG_BINPUT:
+        this.#memoize(argument as number);
+        break;
+      case op.MEMOIZE:
+        this.#memoize(this.#memo.size);
+        break;
+      case op.GET:
+      case op.BINGET:
+      case op.LONG_BINGET:
+        this.#push(this.#memo.get(argument as number));
+        break;
+      case op.DUP:
+        this.#push(this.#top());
+        break;
+      case op.POP:
+        // Python takes a mark where there is nothing else.
+        this.#pop(this.#marks.at(-1) === this.#stack.length ? 'mark' : 1);
+        break;
+      case op.TUPLE:
+        this.#push(knownTuple(this.#pop('mark')));
+        break;
+      case op.TUPLE1:
+      case op.TUPLE2:
+      case op.TUPLE3:
+        this.#push(knownTuple(this.#pop(opcode.pops)));
+        break;
+      case op.BINPERSID:
+        this.#notePersistentId(this.#pop(1)[0]);
+        this.#push(undefined);
+        break;
+      case op.STACK_GLOBAL: {
+        const [module, name] = this.#pop(2);
+        this.#push(this.#nameGlobal(module, name));
+        break;
+      }
+      case op.STOP:
+        this.result = this.#pop(1)[0];
+        break;
+      default:
+        if (opcode.pops !== 0) this.#drop(opcode.pops);
+        if (opcode.pushes !== 0) this.#push(opcode.oddity === 'always' ? undefined : argument);
+    }
+  }
+
+  /** Passes over what follows the opcode; returns what the walk has to know of it. */
+  #readArgument({ code, name, argument }: op.Opcode): KnownValue {
+    const { reader } = this;
+    switch (argument) {
+      case 0:
+        return code === op.NONE ? null : undefined;
+      case 1:
+        return reader.byte();
+      case 2:
+        return reader.uint16();
+      case 4:
+        return code === op.BININT ? reader.int32() : reader.uint32();
+      case 8:
+        if (code === op.FRAME) return reader.uint64();
+        reader.skip(argument);
+        return undefined;
+      case 'line':
+        return this.#readLine(code, name);
+      case 'lines':
+        return this.#readGlobal();
+      default:
+        return this.#readLong(code, this.#readLength(argument));
+    }
+  }
+
+  #readLength(argument: 'text1' | 'text4' | 'text8'): number {
+    if (argument === 'text1') return this.reader.byte();
+    return argument === 'text4' ? this.reader.uint32() : this.reader.uint64();
+  }
+
+  /** What has its length before it. */
+  #readLong(code: number, byteLength: number): KnownValue {
+    const { reader } = this;
+    if (code === op.LONG1 && byteLength <= MAX_INTEGER_BYTE_LENGTH) {
+      return reader.integer(byteLength);
+    }
+    // No name of a global is longer.
+    if (byteLength <= MAX_NAME_LENGTH) {
+      if (isUnicode(code)) {
+        const text = reader.looseText(byteLength);
+        if (text === undefined) this.#fail('expected UTF-8, found other bytes');
+        return text;
+      }
+      if (code === op.BINSTRING || code === op.SHORT_BINSTRING) {
+        return plainText(reader.take(byteLength));
+      }
+    }
+    reader.skip(byteLength);
+    return undefined;
+  }
+
+  /** What goes on to the end of the line. */
+  #readLine(code: number, name: string): KnownValue {
+    const { reader } = this;
+    if (code === op.STRING || code === op.UNICODE) {
+      const begin = reader.at;
+      reader.skipLine();
+      const byteLength = reader.at - 1 - begin;
+      if (byteLength > MAX_NAME_LENGTH) return undefined;
+      reader.at = begin;
+      const line = plainText(reader.take(byteLength));
+      reader.skip(1);
+      return code === op.UNICODE ? line : line && unquoted(line);
+    }
+    if (!hasNumber(name)) {
+      reader.skipLine();
+      return undefined;
+    }
+    const line = this.#shortLine(NUMBER);
+    if (!isPlainNumber(name, line)) {
+      const shown = JSON.stringify(line.slice(0, 40));
+      this.#noteOdd(name, `with the number ${shown}, which readers take in several ways`);
+    }
+    if (code !== op.GET && code !== op.PUT) return integerOf(name, line);
+    const index = memoNumberOf(line);
+    if (index === undefined) this.#fail('expected the number of a memoized value, found none');
+    return index;
+  }
+
+  /** A line, or the reason why no reader takes it, which is too long to be read here. */
+  #shortLine(pattern: RegExp): string {
+    const start = this.reader.longLine();
+    if (start === undefined) return this.reader.line();
+    if (pattern.test(start)) this.#stop('characters in a line');
+    this.#fail('expected a number or the name of a module, found other text');
+  }
+
+  #readGlobal(): NamedGlobal | undefined {
+    const module = this.#shortLine(MODULE);
+    if (!MODULE.test(module)) this.#fail('expected the name of a module, found other text');
+    return this.#nameGlobal(module, this.reader.lineOrRest());
+  }
+
+  #beginFrame(byteLength: number): void {
+    const { left, at } = this.reader;
+    if (byteLength > left) this.#fail(`expected a frame of ${byteLength} bytes, found ${left}`);
+    this.#frames.begin(at, byteLength);
+  }
+
+  #noteFrame(): void {
+    this.#noteOdd('FRAME', 'with a length at which no opcode ends');
+  }
+
+  #notePersistentId(id: KnownValue): void {
+    this.#context.notePersistentId?.(id, this.#at);
+  }
+
+  #noteOddity({ name, oddity }: op.Opcode): void {
+    if (oddity === undefined || (oddity === 'old' && this.#protocol < 2)) return;
+    this.#noteOdd(name, NOT_WRITTEN, EXTENSIONS.includes(name));
+  }
+
+  #noteOdd(name: string, message: string, mayRun = false): void {
+    if (this.oddOpcodes.length >= MAX_FINDINGS) this.#stop('odd opcodes');
+    this.oddOpcodes.push({ name, position: this.#at, message, mayRun });
+  }
+
+  #nameGlobal(module: KnownValue, name: KnownValue): NamedGlobal | undefined {
+    if (typeof module !== 'string' || typeof name !== 'string') {
+      this.#noteOdd('STACK_GLOBAL', 'with names that do not stand in the pickle', true);
+      return undefined;
+    }
+    const key = `${module}\n${name}`;
+    if (++this.#namingCount > MAX_NAMINGS) this.#stop('opcodes that name globals');
+    const before = this.globals.get(key);
+    if (before !== undefined) return before;
+    if (this.globals.size >= MAX_FINDINGS) this.#stop('globals');
+    const global = { module, name, position: this.#at };
+    this.globals.set(key, global);
+    return global;
+  }
+
+  #memoize(index: number): void {
+    const value = this.#top();
+    this.#memoByteLength += this.#memo.set(index, value);
+    if (Array.isArray(value)) this.#memoByteLength += TUPLE_BYTE_LENGTH;
+    if (this.#memoByteLength > MAX_MEMO_BYTE_LENGTH) this.#stop('memoized values');
+  }
+
+  #mark(): void {
+    if (this.#marks.length >= MAX_STACK_LENGTH) this.#stop('marks');
+    this.#marks.push(this.#stack.length);
+  }
+
+  #top(): KnownValue {
+    if (this.#stack.length <= (this.#marks.at(-1) ?? 0)) {
+      this.#fail('expected a value on the stack, found none');
+    }
+    return this.#stack.at(-1);
+  }
+
+  #push(value: KnownValue): void {
+    if (this.#stack.length >= MAX_STACK_LENGTH) this.#stop('values on the stack');
+    this.#stack.push(value);
+  }
+
+  /** Takes the last values, at most as many as are ever looked at. */
+  #pop(count: number | 'mark'): KnownValue[] {
+    const begin = count === 'mark' ? (this.#marks.at(-1) ?? 0) : this.#stack.length - count;
+    const taken = this.#stack.slice(Math.max(begin, 0), Math.max(begin, 0) + MAX_TUPLE_LENGTH + 1);
+    this.#drop(count);
+    return taken;
+  }
+
+  #drop(count: number | 'mark'): void {
+    const floor = this.#marks.at(-1) ?? 0;
+    if (count === 'mark') {
+      if (this.#marks.pop() === undefined) this.#fail('expected a mark on the stack, found none');
+      this.#stack.length = floor;
+      return;
+    }
+    if (this.#stack.length - count < floor) this.#fail('expected a value on the stack, found none');
+    this.#stack.length -= count;
+  }
+
+  #fail(message: string): never {
+    throw this.reader.error(message, this.#at);
+  }
+
+  /** Ends a walk that costs too much: Python may go on. */
+  #stop(what: string): never {
+    throw pickleWalkError(what, this.#at, this.#context);
+  }
+}

@@ -1,0 +1,105 @@
+/** Arrays of NumPy: a header, and exactly its numbers, or a pickle of objects. */
+
+import { ForeignFormatError } from '../../errors/errors.js';
+import { itemLengthOf, OBJECTS } from '../numpy/item-lengths.js';
+import {
+  isNpy,
+  MAX_START_BYTE_LENGTH,
+  type NpyFacts,
+  npyHeaderEnd,
+  parseNpyFacts,
+} from '../numpy/npy-header.js';
+import { mayRun } from '../pickle/scan.js';
+import type { ByteReader } from '../zip/archive.js';
+import type { ScanNotes } from './scan-notes.js';
+import { isPickleAt } from './scan-stream.js';
+
+/** A file or an entry. */
+export interface ArraySource {
+  readonly entry: string | undefined;
+  readonly byteLength: number;
+  /** The first bytes: at least so many, or all. */
+  start(byteLength: number): Uint8Array;
+  /** As many bytes as may be looked at as pickles. */
+  head(): Uint8Array;
+}
+
+/** Headers are shorter, as NumPy writes them. */
+const USUAL_START_BYTE_LENGTH = 256;
+
+/** Scans the arrays of a file, which `numpy.save` can write one after the other. */
+export function scanArrays(file: ByteReader, notes: ScanNotes): void {
+  const upTo = (begin: number, end: number): Uint8Array =>
+    file.read(begin, Math.min(end, file.byteLength));
+  for (let at = 0; ; ) {
+    const begin = at;
+    const length = scanArray(
+      {
+        entry: undefined,
+        byteLength: file.byteLength - begin,
+        start: (byteLength) => upTo(begin, begin + byteLength),
+        head: () => upTo(begin, begin + notes.limits.maxPickleByteLength + 1),
+      },
+      notes,
+    );
+    if (length === undefined) return;
+    at += length;
+    if (at === file.byteLength) return;
+    if (!isNpy(upTo(at, at + USUAL_START_BYTE_LENGTH))) {
+      notes.add('trailing-bytes', 'bytes behind the items of an array', at);
+      return;
+    }
+  }
+}
+
+/** Scans one array; returns where it ends, or undefined when that is not known. */
+export function scanArray(source: ArraySource, notes: ScanNotes): number | undefined {
+  const { byteLength, entry } = source;
+  let start = source.start(USUAL_START_BYTE_LENGTH);
+  const end = npyHeaderEnd(start) ?? Number.POSITIVE_INFINITY;
+  if (end > byteLength) {
+    notes.addProblem(`expected a header of NumPy up to byte ${end}, found ${byteLength} bytes`);
+    return undefined;
+  }
+  if (end > start.length && end <= MAX_START_BYTE_LENGTH) start = source.start(end);
+  let facts: NpyFacts;
+  try {
+    facts = parseNpyFacts(start, {});
+  } catch (error) {
+    if (!(error instanceof ForeignFormatError)) throw error;
+    const isLimit = error.code === 'SAFETENSORS_FOREIGN_LIMIT';
+    notes.add(isLimit ? 'limit' : 'header', error.message, 0, entry);
+    notePickle(source, end, notes, false);
+    return undefined;
+  }
+  const itemLength = itemLengthOf(facts.descr);
+  if (itemLength === undefined) {
+    notes.add('header', 'expected a descr as NumPy writes it, found another one', 0, entry);
+    notePickle(source, end, notes, false);
+    return undefined;
+  }
+  if (itemLength === OBJECTS) return notePickle(source, end, notes, true);
+  let length = itemLength;
+  for (const size of facts.shape) length *= BigInt(size);
+  if (length > BigInt(byteLength - end)) {
+    notes.addProblem(`expected ${length} bytes of items, found ${byteLength - end}`);
+    return undefined;
+  }
+  return end + Number(length);
+}
+
+/** Notes the pickle behind a header; returns where it ends. */
+function notePickle(
+  source: ArraySource,
+  begin: number,
+  notes: ScanNotes,
+  isKnown: boolean,
+): number | undefined {
+  const bytes = source.head();
+  if (begin > bytes.length) return undefined;
+  const { byteLength, entry } = source;
+  const scanned = notes.walk({ bytes, byteLength, entry }, begin);
+  // Behind a header that was not understood are perhaps only numbers.
+  if (isKnown || isPickleAt(bytes, begin) || mayRun(scanned)) notes.addPickle(scanned, entry);
+  return scanned.problem === undefined ? scanned.end : undefined;
+}

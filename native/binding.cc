@@ -96,7 +96,7 @@ napi_value TensorBuffer(const Napi::CallbackInfo& info) {
   return Result(env, status == napi_no_external_buffers_allowed ? -ENOTSUP : -ENOMEM);
 }
 
-// readFileState(mapping, state): 0
+// readFileState(mapping, state): 0. When the descriptor is closed, only the last item is written.
 napi_value ReadFileState(const Napi::CallbackInfo& info) {
   napi_env env = info.Env();
   Mapping* mapping;
@@ -108,10 +108,11 @@ napi_value ReadFileState(const Napi::CallbackInfo& info) {
   FileState now;
   const int error = mapping->ReadFileState(&now);
   if (error != 0) return Result(env, error);
+  state[3] = now.truncated ? 1 : 0;
+  if (mapping->fd() == -1) return Result(env, 0);
   state[0] = static_cast<double>(now.file.size);
   state[1] = static_cast<double>(now.file.mtime_seconds);
   state[2] = static_cast<double>(now.file.mtime_nanoseconds);
-  state[3] = now.truncated ? 1 : 0;
   return Result(env, 0);
 }
 
@@ -153,6 +154,14 @@ napi_value CloseDescriptor(const Napi::CallbackInfo& info) {
   if (!ReadDescriptor(info[0], &fd)) return Failure("fd").ToValue(env);
   napi_remove_env_cleanup_hook(env, CloseDescriptorAtEnd, reinterpret_cast<void*>(intptr_t{fd}));
   return Result(env, FileDescriptor(fd).Close());
+}
+
+// closeFile(mapping): 0
+napi_value CloseFile(const Napi::CallbackInfo& info) {
+  Handle* handle = Handle::From(info.Env(), info[0]);
+  if (handle == nullptr) return Failure("mapping").ToValue(info.Env());
+  handle->CloseFile();
+  return Result(info.Env(), 0);
 }
 
 // release(mapping): 0
@@ -246,6 +255,7 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
              Export<TensorBuffer>("tensorBuffer"),
              Export<ReadFileState>("readFileState"),
              Export<ReadBytes>("readBytes"),
+             Export<CloseFile>("closeFile"),
              Export<Release>("release"),
              Export<ReleaseDropped>("releaseDropped"),
              Export<Detach>("detach"),

@@ -15,18 +15,19 @@ class Handle;
 // The handles of an environment that have not ended.
 struct OpenHandles {
   Handle* first = nullptr;
-  uint64_t count = 0;
-  // How many there were when dropped ones were last looked for, or fewer since.
-  uint64_t count_after_search = 0;
+  // What all of them cost; see `kOpenCost` in handle.cc.
+  uint64_t cost = 0;
+  // What they cost when dropped ones were last looked for, or less since.
+  uint64_t cost_after_search = 0;
 };
 
 // What the JavaScript object `Mapping` owns: a reference on the mapping until the handle is ended,
 // and none afterwards. It ends when the object is collected, too.
 //
-// A file that is dropped without close() holds a descriptor and addresses, but the engine sees no
-// reason to collect it, and tells of garbage only in a later turn of the event loop. So we make it
-// collect, and look for the dropped handles ourselves, once so many are open that the process could
-// soon lack descriptors.
+// A file that is dropped without close() holds a descriptor and addresses, and a closed one of which
+// tensors are left holds addresses, but the engine sees no reason to collect them, and tells of
+// garbage only in a later turn of the event loop. So we make it collect, and look for the dropped
+// handles ourselves, once there are so many that the process could soon lack one or the other.
 //
 // Only on the JavaScript thread.
 class Handle {
@@ -44,6 +45,9 @@ class Handle {
   // Stays the handle's; null when it has ended.
   Mapping* mapping() const { return mapping_.get(); }
 
+  // Closes the descriptor; the mapping stays until the handle ends.
+  void CloseFile();
+
   // Ends the handle and returns its mapping, or none when it has ended before.
   MappingRef End();
 
@@ -55,11 +59,13 @@ class Handle {
   Handle(Environment* environment, MappingRef mapping);
   ~Handle();
   static void Finalize(napi_env env, void* data, void*);
+  void SetCost(uint64_t cost);
 
   Ref<Environment> environment_;
   MappingRef mapping_;
   // A weak reference on the object.
   napi_ref object_ = nullptr;
+  uint64_t cost_ = 0;
   Handle* previous_ = nullptr;
   Handle* next_ = nullptr;
 };

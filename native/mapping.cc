@@ -47,7 +47,7 @@ void Mapping::UnmapEmptied() {
 
 int Mapping::ReadFileState(FileState* state) const {
   state->truncated = guard::Truncated(slot_);
-  return ReadSizeAndTime(fd(), &state->file);
+  return fd() == -1 ? 0 : ReadSizeAndTime(fd(), &state->file);
 }
 
 int64_t Mapping::ReadBytes(uint64_t position, void* target, size_t length) const {

@@ -9,7 +9,8 @@
 #include "file_descriptor.h"
 #include "guard.h"
 
-// What the kept descriptor says about the file now, and what the guard saw.
+// What the kept descriptor says about the file now, and what the guard saw. After `CloseFile` there is
+// only the latter.
 struct FileState {
   SizeAndTime file;
   bool truncated;
@@ -59,7 +60,7 @@ class Mapping : public Counted {
   // end, or a negative errno.
   int64_t ReadBytes(uint64_t position, void* target, size_t length) const;
 
-  // Closes the descriptor. Nobody may ask for the file's state or bytes any more.
+  // Closes the descriptor. Nobody may ask for the file's bytes any more.
   void CloseFile();
 
   // Lays zero pages over the file's pages, at the same addresses: file and memory are free at once,

@@ -45,8 +45,8 @@ export interface Addon {
   /**
    * Writes what the kept descriptor says about the file now, and what the guard saw, into `state`,
    * an array of four: size in bytes, modification time in whole seconds and in nanoseconds within
-   * the second, and 1 when a reader has hit a page that is gone (else 0). `EBADF` when the mapping
-   * was released.
+   * the second, and 1 when a reader has hit a page that is gone (else 0). Only the last one after
+   * `closeFile`. `EBADF` when the mapping was released.
    */
   readFileState(mapping: Mapping, state: Float64Array): void;
   /**
@@ -81,6 +81,11 @@ export interface Addon {
   duplicateDescriptor(mapping: Mapping): number;
   /** Closes a descriptor made by `duplicateDescriptor`. */
   closeDescriptor(fd: number): void;
+  /**
+   * Closes the mapping's descriptor: nothing can ask for the file's size or bytes any more. The rest is
+   * as before, until the mapping is released. May be called again.
+   */
+  closeFile(mapping: Mapping): void;
   /**
    * Ends the handle and closes its descriptor. Buffers handed out stay valid. The file is unmapped when
    * the last of them is collected, at once when there is none. May be called again.
@@ -200,6 +205,7 @@ export interface AddonExports {
   residentBytes(mapping: Mapping, byteOffset: number, byteLength: number): Outcome | null;
   duplicateDescriptor(mapping: Mapping): Outcome;
   closeDescriptor(fd: number): Outcome;
+  closeFile(mapping: Mapping): Outcome;
   release(mapping: Mapping): Outcome;
   releaseDropped(): 0;
   detach(mapping: Mapping, buffers: readonly ArrayBuffer[], emptied: number): Outcome;
@@ -278,6 +284,9 @@ export function bind(exports: AddonExports): Addon {
     },
     closeDescriptor(fd) {
       countOf(exports.closeDescriptor(fd), 'close', { fd });
+    },
+    closeFile(mapping) {
+      countOf(exports.closeFile(mapping), 'close', { mapping });
     },
     release(mapping) {
       countOf(exports.release(mapping), 'munmap', { mapping });

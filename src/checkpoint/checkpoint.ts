@@ -19,7 +19,7 @@ import type { Tensor } from '../tensor/tensor.js';
 import { Catalog, type TensorInFile } from './catalog.js';
 import type { LazyShards } from './lazy-shards.js';
 import { summarize } from './summary.js';
-import { transferShards } from './transfer-shards.js';
+import { type ShardWork, transferShards } from './transfer-shards.js';
 import { verifyCheckpoint } from './verify.js';
 
 /** What {@link Checkpoint.toJSON} gives; once `ok` is false only the first three. */
@@ -45,7 +45,7 @@ export interface CheckpointFacts {
  * `keys()`, `size` and iteration leave aliases out.
  *
  * After `close()` everything but `path`, `shards`, `passedOver`, `ok` and `close()` itself throws
- * `SAFETENSORS_FILE_CLOSED`; tensors whose bytes were handed out stay valid.
+ * `SAFETENSORS_FILE_CLOSED`; tensors that were handed out stay valid.
  *
  * @example
  * ```ts
@@ -285,7 +285,8 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
 
   /**
    * Reads the named tensors, all by default, into ordinary memory that belongs to the caller, shard by
-   * shard: as `SafetensorsFile.load`. In the order given; without an argument as `offsetKeys`.
+   * shard: as `SafetensorsFile.load`. In the order given; without an argument as `offsetKeys`. `close()`
+   * does not affect it, but `close({ detach: true })` ends it before the next shard.
    *
    * @throws As `info`, and as `SafetensorsFile.load`
    */
@@ -296,15 +297,11 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
     requireOptions(options, TRANSFER_OPTIONS);
     const places = this.#catalog.places(names ?? this.offsetKeys());
     const loaded = new Map<SafetensorsFile, Map<string, Tensor>>();
-    const check = (): void => this.#shards.requireOpen();
-    await transferShards(
-      this.#catalog.works(places),
-      options,
-      check,
-      async (work, shardOptions) => {
-        loaded.set(work.file, await work.file.load(work.names, shardOptions));
-      },
-    );
+    const works = this.#catalog.works(places);
+    const load = async (work: ShardWork, shardOptions: TransferOptions): Promise<void> => {
+      loaded.set(work.file, await work.file.load(work.names, shardOptions));
+    };
+    await this.#shards.use(() => transferShards(works, options, () => {}, load));
     const tensorOf = ({ file, name }: TensorInFile): Tensor =>
       loaded.get(file)?.get(name) as Tensor;
     return new Map(Array.from(places, ([name, place]) => [name, tensorOf(place)]));

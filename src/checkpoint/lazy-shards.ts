@@ -14,6 +14,7 @@ export class LazyShards {
   readonly #options: OpenOptions;
   readonly #open = new Map<number, SafetensorsFile>();
   #closed = false;
+  #users = 0;
 
   /** Every shard is opened with the same options, of which some may be for others. */
   constructor(files: CheckpointFiles, options: OpenOptions) {
@@ -60,10 +61,25 @@ export class LazyShards {
     return this.#open.get(shard)?.byteLength ?? statSync(path).size;
   }
 
+  /** While `work` goes on, `close` leaves the shards open, unless it detaches. */
+  async use<Result>(work: () => Promise<Result>): Promise<Result> {
+    this.#users++;
+    try {
+      return await work();
+    } finally {
+      this.#users--;
+      if (this.#closed && this.#users === 0) this.#closeFiles({});
+    }
+  }
+
   /** Closes all open shards, as `SafetensorsFile.close`. */
   close(options: CloseOptions): void {
-    for (const file of this.#open.values()) file.close(options);
     this.#closed = true;
+    if (this.#users === 0 || options.detach === true) this.#closeFiles(options);
+  }
+
+  #closeFiles(options: CloseOptions): void {
+    for (const file of this.#open.values()) file.close(options);
     this.#open.clear();
   }
 }

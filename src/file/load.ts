@@ -4,7 +4,7 @@ import type { Dtype } from '../format/dtype.js';
 import { changeCheck, type FileRange } from '../io/opened-file.js';
 import { readRanges } from '../io/parallel-reads.js';
 import { Transfer, type TransferOptions } from '../io/transfer.js';
-import type { Storage } from '../storage/storage.js';
+import { type Storage, verifyOpen } from '../storage/storage.js';
 import { requireBuffer } from '../tensor/storage-range.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
 
@@ -27,7 +27,7 @@ export async function loadTensors(
   entries: readonly LoadEntry[],
   options: TransferOptions,
 ): Promise<Map<string, Tensor>> {
-  storage.verify();
+  verifyOpen(storage);
   for (const { name, byteLength } of entries) requireBuffer(storage, name, byteLength);
   const totalBytes = entries.reduce((sum, { byteLength }) => sum + byteLength, 0);
   const bytes = new Map<LoadEntry, Uint8Array<ArrayBuffer>>();

@@ -174,7 +174,7 @@ export function loadFile(path: PathLike, options: OpenOptions = {}): Map<string,
   const file = safeOpen(path, options);
   try {
     const tensors = file.getTensors();
-    // A buffer that is made before the handle is closed outlives it.
+    // One that is too long for a buffer is an error now; and those of a reading storage are read.
     for (const tensor of tensors.values()) tensor.buffer;
     return tensors;
   } finally {

@@ -4,7 +4,7 @@ import { mergeRanges } from '../io/merge-ranges.js';
 import type { FileRange } from '../io/opened-file.js';
 import { readRanges } from '../io/parallel-reads.js';
 import { Slots, Transfer, type TransferOptions } from '../io/transfer.js';
-import type { Storage } from '../storage/storage.js';
+import { type Storage, verifyOpen } from '../storage/storage.js';
 import type { StorageRange } from '../tensor/storage-range.js';
 
 /**
@@ -52,7 +52,7 @@ export async function prefetch(
   const populate = storage.populate?.bind(storage);
   if (populate === undefined) return fill(storage, sources(), options);
   const merged = mergeRanges(ranges);
-  const transfer = new Transfer(sumOf(merged), options, () => storage.verify());
+  const transfer = new Transfer(sumOf(merged), options, () => verifyOpen(storage));
   await transfer.run(windowsOf(merged), slots, async (window) => {
     await populate(window.position, window.position + window.byteLength);
     return window.byteLength;
@@ -64,12 +64,12 @@ async function fill(
   sources: readonly StorageRange[],
   options: TransferOptions,
 ): Promise<void> {
-  storage.verify();
+  verifyOpen(storage);
   for (const source of sources) source.requireBufferOf(source.byteLength);
   const missing = sources
     .filter((source) => source.byteLength > 0 && !source.isResolved)
     .sort((a, b) => a.position - b.position);
-  const transfer = new Transfer(sumOf(missing), options, () => storage.verify());
+  const transfer = new Transfer(sumOf(missing), options, () => verifyOpen(storage));
   // The bytes are in memory already.
   if (storage.lend === undefined) return transfer.finish();
   const lent = storage.lend();

@@ -6,7 +6,7 @@ import { readerOf, readFully } from '../io/opened-file.js';
 import { runAsync } from '../io/steps.js';
 import { Slots, Transfer, type TransferOptions } from '../io/transfer.js';
 import type { AsyncFill } from '../storage/made.js';
-import type { LendingStorage } from '../storage/storage.js';
+import { type LendingStorage, verifyOpen } from '../storage/storage.js';
 import { storageFill } from '../storage/storage-fill.js';
 import { storageReader } from './open-file.js';
 import type { ArchiveEntry } from './zip/archive.js';
@@ -47,7 +47,7 @@ export async function verifyEntries(
   const entries = all.filter(({ crc32: expected }) => expected !== null);
   const { path } = storage;
   const totalBytes = entries.reduce((sum, { begin, end }) => sum + end - begin, 0);
-  const transfer = new Transfer(totalBytes, options, () => storage.verify());
+  const transfer = new Transfer(totalBytes, options, () => verifyOpen(storage));
   for (const entry of entries) if (entry.begin === entry.end) requireCrc32(entry, 0, { path });
   const lent = storage.lend();
   const read = readerOf({ fd: lent.fd, path });
@@ -73,7 +73,7 @@ export async function verifyEntries(
       before = piece;
       return piece;
     });
-    storage.verify();
+    verifyOpen(storage);
   } finally {
     lent.giveBack();
   }

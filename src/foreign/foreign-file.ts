@@ -11,17 +11,23 @@ import {
   requireOptions,
   requireString,
 } from '../errors/arguments.js';
-import { FileClosedError, type ForeignFormatError, TensorNotFoundError } from '../errors/errors.js';
+import { type ForeignFormatError, TensorNotFoundError } from '../errors/errors.js';
 import { nearNames } from '../errors/near-names.js';
 import { type FileFacts, handleFacts } from '../file/facts.js';
 import { CLOSE_OPTIONS, type CloseOptions } from '../file/file.js';
 import { loadTensors } from '../file/load.js';
 import { prefetch } from '../file/prefetch.js';
 import type { Dtype } from '../format/dtype.js';
+import { allSettled } from '../io/all-settled.js';
 import { requireTransferOptions, TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
 import { compareCodePoints } from '../json/code-point-order.js';
 import { MadeStorage } from '../storage/made.js';
-import type { LendingStorage, Storage, StorageKind } from '../storage/storage.js';
+import {
+  type LendingStorage,
+  requireOpen,
+  type Storage,
+  type StorageKind,
+} from '../storage/storage.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import type { SliceIndex } from '../tensor/slice.js';
 import { StorageRange } from '../tensor/storage-range.js';
@@ -46,7 +52,7 @@ export type ForeignFileFacts = Omit<FileFacts, 'metadata'>;
  * swapped or inflated.
  *
  * After `close()` everything but `path`, `storage`, `ok` and `close()` itself throws
- * `SAFETENSORS_FILE_CLOSED`; tensors whose bytes were handed out stay valid.
+ * `SAFETENSORS_FILE_CLOSED`; tensors that were handed out stay valid.
  *
  * @example
  * ```ts
@@ -158,6 +164,7 @@ export class ForeignFile implements Iterable<[string, Tensor]> {
    * @throws TensorNotFoundError, FileChangedError, FileClosedError
    */
   getTensor(name: string): Tensor {
+    requireOpen(this.#storage);
     this.#storage.verifyOften();
     return this.#tensors.get(name) ?? this.#makeTensor(this.#require(name));
   }
@@ -206,7 +213,7 @@ export class ForeignFile implements Iterable<[string, Tensor]> {
   /**
    * Reads the named tensors, all by default, into ordinary memory without blocking the event loop, as
    * `SafetensorsFile.load` does: in the order given, each with a buffer that is the caller's alone.
-   * `onProgress` counts the bytes of tensors that are read as they stand; others are made before.
+   * `onProgress` counts the bytes of tensors that are read as they stand; others are made meanwhile.
    *
    * @throws TensorNotFoundError, FileChangedError, FileClosedError, `SAFETENSORS_TENSOR_TOO_LARGE`,
    *   `SAFETENSORS_OUT_OF_MEMORY`, `signal.reason`
@@ -218,17 +225,17 @@ export class ForeignFile implements Iterable<[string, Tensor]> {
     requireOptions(options, TRANSFER_OPTIONS);
     requireTransferOptions(options);
     const facts = this.#chosen(names);
-    const made = new Map<string, Tensor>();
-    for (const fact of facts.filter((one) => this.#isMade(one))) {
-      await nextTurn(options.signal);
-      made.set(fact.name, this.#makeUnkept(fact).copy());
-    }
+    const toMake = facts.filter((fact) => this.#isMade(fact)).map((fact) => this.#makeUnkept(fact));
     const entries = facts
       .filter((fact) => !this.#isMade(fact))
       .map(({ name, dtype, shape, data: { begin, byteLength } }) => {
         return { name, dtype, shape, position: begin, byteLength };
       });
-    const loaded = await loadTensors(this.#storage, entries, options);
+    // Both have what they need before the first turn: close() does not affect them.
+    const loading = loadTensors(this.#storage, entries, options);
+    const making = copyAll(toMake, options.signal);
+    await allSettled([loading, making]);
+    const [loaded, made] = [await loading, await making];
     const tensorOf = (name: string): Tensor => (made.get(name) ?? loaded.get(name)) as Tensor;
     return new Map(facts.map(({ name }) => [name, tensorOf(name)]));
   }
@@ -248,8 +255,8 @@ export class ForeignFile implements Iterable<[string, Tensor]> {
   }
 
   /**
-   * Closes the handle; closing twice is harmless. Views that were handed out stay valid until they are
-   * collected; with `detach` they become empty and all is freed now.
+   * Closes the handle; closing twice is harmless. Tensors that were handed out stay valid, used or not, until
+   * they are collected; with `detach` they end, and all is freed now, as for `SafetensorsFile.close`.
    */
   close(options: CloseOptions = {}): void {
     requireOptions(options, CLOSE_OPTIONS);
@@ -278,7 +285,7 @@ export class ForeignFile implements Iterable<[string, Tensor]> {
   }
 
   #open(): ReadonlyMap<string, ForeignTensor> {
-    if (this.#storage.closed) throw new FileClosedError({ path: this.path });
+    requireOpen(this.#storage);
     return this.#facts;
   }
 
@@ -315,6 +322,23 @@ export class ForeignFile implements Iterable<[string, Tensor]> {
     const source = new StorageRange(storage, name, begin, begin + byteLength);
     return TensorOf.of(name, dtype, shape, source);
   }
+}
+
+/** Copies tensors by name, one in each turn of the event loop, of which nothing else is asked. */
+async function copyAll(
+  tensors: readonly Tensor[],
+  signal: AbortSignal | undefined,
+): Promise<Map<string, Tensor>> {
+  const copies = new Map<string, Tensor>();
+  try {
+    for (const tensor of tensors) {
+      await nextTurn(signal);
+      copies.set(tensor.name, tensor.copy());
+    }
+  } finally {
+    for (const tensor of tensors) TensorOf.sourceOf(tensor).endReading();
+  }
+  return copies;
 }
 
 /** Lets the event loop turn. Throws the signal's reason when it was aborted. */

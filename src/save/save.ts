@@ -47,8 +47,7 @@ const SAVE_OPTIONS: OptionNames<SaveOptions> = { ...SAVE_SYNC_OPTIONS, ...TRANSF
  *   what cannot be written, including a stream with more or fewer bytes than its shape needs
  * @throws FileChangedError when a file that tensors come from has changed since it was opened, or
  *   changes meanwhile
- * @throws FileClosedError for a tensor of a closed file that had not handed out its bytes, or whose
- *   bytes were detached meanwhile
+ * @throws FileClosedError for a tensor of a file that was closed with `detach`, before or meanwhile
  * @throws SafetensorsError `SAFETENSORS_HUB_CACHE_BLOB`, `SAFETENSORS_NOT_A_REGULAR_FILE`,
  *   `SAFETENSORS_TARGET_IN_USE` for a target that is not replaced
  * @throws Error Node's own `ENOSPC`, `EDQUOT`, `EFBIG`, `EACCES`, `ENOENT` and the like, with the path

@@ -22,7 +22,7 @@ import { readTensors, type TensorInput } from './tensor-input.js';
  *
  * @throws InvalidTensorError `SAFETENSORS_INVALID_TENSOR_VIEW`, `SAFETENSORS_HEADER_TOO_LARGE` for
  *   what cannot be written, naming the tensor or the key
- * @throws FileClosedError for a tensor of a closed file that had not handed out its bytes
+ * @throws FileClosedError for a tensor of a file that was closed with `detach`
  * @throws FileChangedError when the file of a tensor changed since it was opened
  * @throws SafetensorsError `SAFETENSORS_OUT_OF_MEMORY` when the system has no memory for the result
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for arguments of the wrong kind

@@ -33,7 +33,8 @@ export class SourceFiles {
         if (payload.kind !== 'file') this.#memory.push(payload);
         const { storage } = payload;
         // When the mapped file was closed, only its memory is left.
-        if (storage !== undefined && !storage.closed) this.#lend(storage);
+        const isNeeded = payload.kind === 'file' || storage?.canLend === true;
+        if (storage !== undefined && isNeeded) this.#lend(storage);
       }
     } catch (error) {
       this.end();

@@ -82,7 +82,7 @@ export interface TensorEntry<Bytes = MemoryPayload | FilePayload> extends Tensor
  *
  * @throws InvalidTensorError for an impossible dtype or shape, data of another length or dtype, and
  *   detached memory
- * @throws FileClosedError for a tensor of a closed file that had not handed its bytes out
+ * @throws FileClosedError for a tensor of a file that was closed with `detach`
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for anything but tensors, and for streams
  */
 export function readTensors(tensors: NamedValues<TensorInput<TensorBytes>>): TensorEntry[] {

@@ -160,7 +160,7 @@ export class SafetensorsWriter {
    *
    * @throws InvalidTensorError for another number of bytes, a tensor of another dtype or shape, a typed
    *   array of another dtype, and memory that was transferred meanwhile
-   * @throws FileChangedError, FileClosedError for a tensor whose file changed or was closed
+   * @throws FileChangedError, FileClosedError for a tensor whose file changed or was closed with `detach`
    * @throws TensorNotFoundError for a name that was not declared, with near names
    * @throws SafetensorsError `SAFETENSORS_ALREADY_WRITTEN` for a tensor that is written or under way;
    *   `SAFETENSORS_WRITER_CLOSED` after `close()`, and when the writer is aborted meanwhile

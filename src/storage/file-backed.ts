@@ -5,7 +5,7 @@ import process from 'node:process';
 import { FileChangedError, FileClosedError } from '../errors/errors.js';
 import { type OpenedFile, type ReadBytes, readFully } from '../io/opened-file.js';
 import { runSync } from '../io/steps.js';
-import type { BufferRange, LentDescriptor, Storage } from './storage.js';
+import type { BufferRange, LendingStorage, LentDescriptor } from './storage.js';
 
 /** How a file compares with what it was when its header was last checked. */
 export type FileState = 'same' | 'touched' | 'truncated' | { byteLength: number };
@@ -19,7 +19,7 @@ const TRUSTED_NS = 1_000_000n;
 const now = process.hrtime?.bigint;
 
 /** A storage over an open descriptor. Subclasses reach the bytes and release the descriptor. */
-export abstract class FileBackedStorage implements Storage {
+export abstract class FileBackedStorage implements LendingStorage {
   abstract readonly kind: 'mmap' | 'read';
   abstract readonly zeroCopy: boolean;
   readonly path: string;
@@ -27,10 +27,12 @@ export abstract class FileBackedStorage implements Storage {
   readonly maxBufferByteLength: number = constants.MAX_LENGTH;
   #ok = true;
   #closed = false;
+  #ended = false;
+  #readers = 0;
   #askedAt = -TRUSTED_NS;
   /** All bytes before the tensor data, when the file was opened. */
   readonly #start: Uint8Array;
-  // Strong references: a tensor's buffer is the same on every call, and lives as long as the handle.
+  // Strong references, until the handle is closed: a tensor's buffer is the same on every call.
   #kept: ArrayBuffer[] = [];
   // Weak references: windows are many and short-lived, but a detaching close must find those alive.
   readonly #passing = new Set<WeakRef<ArrayBuffer>>();
@@ -50,6 +52,12 @@ export abstract class FileBackedStorage implements Storage {
   get closed(): boolean {
     return this.#closed;
   }
+
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  abstract readonly canLend: boolean;
 
   abstract addressOf(position: number): number;
 
@@ -72,20 +80,32 @@ export abstract class FileBackedStorage implements Storage {
   /** Remembers the modification time that the last `inspect` saw. */
   protected abstract rememberTime(): void;
 
-  /** Releases the descriptor and empties the buffers in `detached`. */
+  /** Frees what readers don't need, when the file is closed. */
+  protected abstract releaseFile(): void;
+
+  /** Frees all, and empties the buffers in `detached`. */
   protected abstract release(detached: readonly ArrayBuffer[] | undefined): void;
+
+  addReader(): void {
+    this.#readers++;
+  }
+
+  removeReader(): void {
+    this.#readers--;
+    if (this.#closed && this.#readers === 0) this.#end(undefined);
+  }
 
   bytes(begin: number, end: number, filled?: ArrayBuffer): BufferRange {
     this.#verifyHandingOut();
     const buffer = filled ?? this.makeBuffer(begin, end);
-    this.#kept.push(buffer);
+    if (!this.#closed) this.#kept.push(buffer);
     return { buffer, byteOffset: 0 };
   }
 
   window(begin: number, end: number): Uint8Array<ArrayBuffer> {
     this.#verifyHandingOut();
     const buffer = this.makeBuffer(begin, end);
-    this.#passing.add(new WeakRef(buffer));
+    if (!this.#closed) this.#passing.add(new WeakRef(buffer));
     if (this.#passing.size >= this.#prunePassingAt) this.#prunePassing();
     return new Uint8Array(buffer);
   }
@@ -96,7 +116,7 @@ export abstract class FileBackedStorage implements Storage {
   }
 
   verify(): void {
-    if (this.#closed) throw new FileClosedError({ path: this.path });
+    if (this.#ended) throw new FileClosedError({ path: this.path });
     if (!this.#ok) this.#fail('the file changed after it was opened');
     this.#askedAt = now();
     const state = this.inspect();
@@ -119,17 +139,26 @@ export abstract class FileBackedStorage implements Storage {
   }
 
   verifyOften(): void {
-    if (this.#closed || !this.#ok || this.isSuspicious() || now() - this.#askedAt >= TRUSTED_NS) {
+    if (this.#ended || !this.#ok || this.isSuspicious() || now() - this.#askedAt >= TRUSTED_NS) {
       this.verify();
     }
   }
 
   close(detach: boolean): void {
     if (this.#closed) return;
+    if (detach || this.#readers === 0) {
+      this.#end(detach ? [...this.#kept, ...this.#alivePassing()] : undefined);
+    } else {
+      this.releaseFile();
+    }
     this.#closed = true;
-    const detached = detach ? [...this.#kept, ...this.#alivePassing()] : undefined;
     this.#kept = [];
     this.#passing.clear();
+  }
+
+  #end(detached: readonly ArrayBuffer[] | undefined): void {
+    if (this.#ended) return;
+    this.#ended = true;
     this.release(detached);
   }
 

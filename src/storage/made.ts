@@ -22,7 +22,10 @@ export type AsyncFill = (target: Uint8Array, position: number) => void | Promise
 /** The same, in short steps between which others may work. */
 export type StepFill = (target: Uint8Array, position: number) => Steps<void>;
 
-/** Makes bytes of those of another storage, with which it is closed. Every buffer is a new one. */
+/**
+ * Makes bytes of those of another storage, with which it is closed, and which its readers need. Every buffer
+ * is a new one.
+ */
 export class MadeStorage implements Storage {
   readonly kind = 'read';
   readonly zeroCopy = false;
@@ -31,10 +34,11 @@ export class MadeStorage implements Storage {
   readonly source: StorageBytes;
   readonly #fill: Fill;
   #closed = false;
+  #ended = false;
   // Strong references, as those of a file: a detaching close must find the tensors' buffers.
   #kept: ArrayBuffer[] = [];
 
-  /** `fill` is called only for bytes within `byteLength`, and not after the source was closed. */
+  /** `fill` is called only for bytes within `byteLength`, and not after the source has ended. */
   constructor(byteLength: number, source: StorageBytes, fill: Fill) {
     this.byteLength = byteLength;
     this.source = source;
@@ -57,6 +61,18 @@ export class MadeStorage implements Storage {
     return this.#closed || this.source.storage.closed;
   }
 
+  get ended(): boolean {
+    return this.#ended || this.source.storage.ended;
+  }
+
+  addReader(): void {
+    this.source.storage.addReader();
+  }
+
+  removeReader(): void {
+    this.source.storage.removeReader();
+  }
+
   /** Every buffer is a new one and begins at an aligned address. */
   addressOf(_position: number): number {
     return 0;
@@ -64,7 +80,7 @@ export class MadeStorage implements Storage {
 
   bytes(begin: number, end: number, filled?: ArrayBuffer): BufferRange {
     const buffer = filled ?? this.window(begin, end).buffer;
-    this.#kept.push(buffer);
+    if (!this.closed) this.#kept.push(buffer);
     return { buffer, byteOffset: 0 };
   }
 
@@ -77,7 +93,7 @@ export class MadeStorage implements Storage {
   }
 
   readInto(target: Uint8Array, position: number): void {
-    if (this.closed) throw new FileClosedError({ path: this.path });
+    if (this.ended) throw new FileClosedError({ path: this.path });
     this.#fill(target, position);
   }
 
@@ -91,7 +107,7 @@ export class MadeStorage implements Storage {
   }
 
   verify(): void {
-    if (this.#closed) throw new FileClosedError({ path: this.path });
+    if (this.#ended) throw new FileClosedError({ path: this.path });
     this.source.storage.verify();
   }
 
@@ -103,6 +119,7 @@ export class MadeStorage implements Storage {
   close(detach: boolean): void {
     if (this.#closed) return;
     this.#closed = true;
+    this.#ended = detach;
     const kept = this.#kept;
     this.#kept = [];
     if (detach) emptyBuffers(kept, (buffer) => structuredClone(buffer, { transfer: [buffer] }));

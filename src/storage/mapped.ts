@@ -9,7 +9,7 @@ import { type OpenedFile, openRegularFile, type ReadBytes } from '../io/opened-f
 import { here, runSync } from '../io/steps.js';
 import { emptyBuffers } from './empty-buffers.js';
 import { FileBackedStorage, type FileState } from './file-backed.js';
-import type { LentDescriptor } from './storage.js';
+import { type LentDescriptor, requireOpen } from './storage.js';
 
 /** Slots of the state that the addon writes. */
 const SIZE = 0;
@@ -20,7 +20,7 @@ const TRUNCATED = 3;
 const SECOND_NS = 1_000_000_000n;
 const MILLISECOND_NS = 1_000_000n;
 
-/** Owns a mapping, which in turn owns a descriptor. */
+/** Owns a mapping, which in turn owns a descriptor until the file is closed. */
 export class MappedStorage extends FileBackedStorage {
   readonly kind = 'mmap';
   readonly zeroCopy = true;
@@ -60,7 +60,12 @@ export class MappedStorage extends FileBackedStorage {
     return this.#onPool(() => this.#addon.populateRanges(this.#mapping, ranges));
   }
 
+  get canLend(): boolean {
+    return !this.closed;
+  }
+
   lend(): LentDescriptor {
+    requireOpen(this);
     // Deno's `node:fs` knows no descriptors but those that it has opened itself.
     if (process.versions['deno'] !== undefined) return this.#openAgain();
     const addon = this.#addon;
@@ -99,7 +104,7 @@ export class MappedStorage extends FileBackedStorage {
     } catch (error) {
       unreadable = error;
     }
-    // When the file was closed or cut short meanwhile, that is the error to report.
+    // When the file was detached or cut short meanwhile, that is the error to report.
     this.verify();
     if (unreadable !== undefined) throw unreadable;
   }
@@ -117,6 +122,8 @@ export class MappedStorage extends FileBackedStorage {
     this.#truncations = this.#addon.truncations[0] as number;
     this.#addon.readFileState(this.#mapping, state);
     if (state[TRUNCATED] !== 0) return 'truncated';
+    // There is no descriptor to ask.
+    if (this.closed) return 'same';
     const byteLength = state[SIZE] as number;
     if (byteLength !== this.byteLength) return { byteLength };
     return state[SECONDS] === this.#seconds && state[NANOSECONDS] === this.#nanoseconds
@@ -127,6 +134,16 @@ export class MappedStorage extends FileBackedStorage {
   protected rememberTime(): void {
     this.#seconds = this.#state[SECONDS] as number;
     this.#nanoseconds = this.#state[NANOSECONDS] as number;
+  }
+
+  protected releaseFile(): void {
+    try {
+      // The last look: `ok` tells the readers what it finds.
+      this.verify();
+    } catch {
+      // Closing does not throw.
+    }
+    this.#addon.closeFile(this.#mapping);
   }
 
   protected release(detached: readonly ArrayBuffer[] | undefined): void {

@@ -1,36 +1,53 @@
 /** Positioned reads into ordinary buffers, for files that cannot or should not be mapped. */
 
 import { closeSync, fstatSync } from 'node:fs';
-import { FileClosedError } from '../errors/errors.js';
+import { FileChangedError, FileClosedError } from '../errors/errors.js';
 import { allocate } from '../errors/out-of-memory.js';
-import { type OpenedFile, type ReadBytes, readerOf, readFully } from '../io/opened-file.js';
+import {
+  type OpenedFile,
+  openRegularFile,
+  type ReadBytes,
+  readerOf,
+  readFully,
+} from '../io/opened-file.js';
+import {
+  addSpare,
+  isSameFile,
+  removeSpare,
+  type SpareDescriptor,
+} from '../io/spare-descriptors.js';
 import { runSync } from '../io/steps.js';
 import { emptyBuffers } from './empty-buffers.js';
 import { FileBackedStorage, type FileState } from './file-backed.js';
 import type { LentDescriptor } from './storage.js';
 
-// Closes the descriptor of a handle that is dropped without close(). The held value is the number
-// alone: the storage itself would never be collected.
-const descriptors = new FinalizationRegistry<number>((fd) => closeSync(fd));
+function closeDescriptor(descriptor: SpareDescriptor): void {
+  removeSpare(descriptor);
+  if (descriptor.fd !== -1) closeSync(descriptor.fd);
+}
+
+// Closes the descriptor of a storage that is collected before it has ended: its file was dropped without
+// close(), or was closed, and its last tensor dropped. The held value does not lead to the storage, which
+// would never be collected.
+const descriptors = new FinalizationRegistry<SpareDescriptor>(closeDescriptor);
 
 /** Owns the descriptor; every buffer is a copy, independent of the file. */
 export class ReadStorage extends FileBackedStorage {
   readonly kind = 'read';
   readonly zeroCopy = false;
-  protected readonly read: ReadBytes;
-  readonly #fd: number;
+  protected readonly read: ReadBytes = (target, position) =>
+    readerOf({ fd: this.#openDescriptor(), path: this.path })(target, position);
+  readonly #descriptor: SpareDescriptor;
   #time: bigint;
   #seenTime: bigint;
-  #lent = 0;
 
   /** Takes ownership of the descriptor; `start` is all bytes before the tensor data. */
   constructor(file: OpenedFile, start: Uint8Array) {
     super(file, start);
-    this.read = readerOf(file);
-    this.#fd = file.fd;
+    this.#descriptor = { fd: file.fd, path: file.path, identity: undefined, lent: 0 };
     this.#time = file.mtimeNs;
     this.#seenTime = file.mtimeNs;
-    descriptors.register(this, file.fd, this);
+    descriptors.register(this, this.#descriptor, this);
   }
 
   /** Every buffer is a new one and begins at an aligned address. */
@@ -40,18 +57,24 @@ export class ReadStorage extends FileBackedStorage {
 
   readInto(target: Uint8Array, position: number): void {
     // Another file may have the descriptor's number by now.
-    if (this.closed) throw new FileClosedError({ path: this.path });
+    if (this.ended) throw new FileClosedError({ path: this.path });
     runSync(readFully(this.read, target, position, this.path));
+  }
+
+  get canLend(): boolean {
+    return !this.ended;
   }
 
   /** The storage's own descriptor, which is closed when all that were lent are given back. */
   lend(): LentDescriptor {
-    this.#lent++;
+    if (this.ended) throw new FileClosedError({ path: this.path });
+    const fd = this.#openDescriptor();
+    this.#descriptor.lent++;
     const giveBack = (): void => {
-      this.#lent--;
-      if (this.closed) this.#closeUnused();
+      this.#descriptor.lent--;
+      if (this.ended) this.#closeUnused();
     };
-    return { fd: this.#fd, giveBack };
+    return { fd, giveBack };
   }
 
   /** Unknown: the bytes are copied in any case, whether the file's pages are in memory or not. */
@@ -70,7 +93,7 @@ export class ReadStorage extends FileBackedStorage {
   }
 
   protected inspect(): FileState {
-    const { size, mtimeNs } = fstatSync(this.#fd, { bigint: true });
+    const { size, mtimeNs } = fstatSync(this.#openDescriptor(), { bigint: true });
     this.#seenTime = mtimeNs;
     if (size !== BigInt(this.byteLength)) return { byteLength: Number(size) };
     return mtimeNs === this.#time ? 'same' : 'touched';
@@ -80,6 +103,11 @@ export class ReadStorage extends FileBackedStorage {
     this.#time = this.#seenTime;
   }
 
+  /** Readers need the descriptor, too: it goes only when the process has no other one. */
+  protected releaseFile(): void {
+    addSpare(this.#descriptor);
+  }
+
   protected release(detached: readonly ArrayBuffer[] | undefined): void {
     this.#closeUnused();
     // The clone gets the memory, and is garbage at once.
@@ -87,8 +115,25 @@ export class ReadStorage extends FileBackedStorage {
   }
 
   #closeUnused(): void {
-    if (this.#lent > 0) return;
+    if (this.#descriptor.lent > 0) return;
     descriptors.unregister(this);
-    closeSync(this.#fd);
+    closeDescriptor(this.#descriptor);
+  }
+
+  /** The descriptor; opened again by the path when it was given up. */
+  #openDescriptor(): number {
+    const descriptor = this.#descriptor;
+    if (descriptor.fd !== -1) return descriptor.fd;
+    const { fd } = runSync(openRegularFile(descriptor.path, this.path));
+    const { identity } = descriptor;
+    if (identity !== undefined && isSameFile(fstatSync(fd, { bigint: true }), identity)) {
+      descriptor.fd = fd;
+      return fd;
+    }
+    closeSync(fd);
+    throw new FileChangedError(
+      'another file has taken the place of the closed one, whose descriptor was needed elsewhere: open it again',
+      { path: this.path },
+    );
   }
 }

@@ -4,7 +4,7 @@
  * never tensors.
  */
 
-import type { FileChangedError } from '../errors/errors.js';
+import { type FileChangedError, FileClosedError } from '../errors/errors.js';
 
 /** How a file's bytes are reached: mapped, read on demand, or given by the caller. */
 export type StorageKind = 'mmap' | 'read' | 'memory';
@@ -22,7 +22,10 @@ export interface LentDescriptor {
   giveBack(): void;
 }
 
-/** Bytes of one open file. Methods throw `FileClosedError` after `close`. */
+/**
+ * Bytes of one open file. What is asked of the file ends with `close`; tensors that were handed out have
+ * readers, which go on until they are collected, or until `ended`. Then methods throw `FileClosedError`.
+ */
 export interface Storage {
   readonly kind: StorageKind;
   /** The file, as named in messages. */
@@ -33,17 +36,25 @@ export interface Storage {
   readonly maxBufferByteLength: number;
   /** False once the file was found cut short or rewritten; never true again. */
   readonly ok: boolean;
-  /** True after `close`. */
+  /** True after `close`: see {@link requireOpen}. */
   readonly closed: boolean;
+  /** True when no bytes can be had any more: after a detaching `close`, and when it leaves no readers. */
+  readonly ended: boolean;
   /** True when asking for more bytes than needed costs nothing. */
   readonly zeroCopy: boolean;
+
+  /** Counts somebody who may ask for bytes at any time, even after `close`: a tensor, or a part of one. */
+  addReader(): void;
+
+  /** Takes a reader back who has got its bytes from a storage that copies. */
+  removeReader(): void;
 
   /** Distance from an aligned address at which a buffer made for `position` begins, in bytes. */
   addressOf(position: number): number;
 
   /**
    * The bytes [begin, end), at least one, which the caller may keep and hand out: a view for `mmap`
-   * and `memory`, a new copy for `read`. They stay valid after `close`, unless it detaches them.
+   * and `memory`, a new copy for `read`. They stay valid until `close` detaches them.
    * `filled` is a buffer into which the caller of a `read` storage has read them already.
    */
   bytes(begin: number, end: number, filled?: ArrayBuffer): BufferRange;
@@ -69,7 +80,7 @@ export interface Storage {
    */
   populateRanges?(ranges: Float64Array): Promise<void>;
 
-  /** A descriptor for positioned reads. Only storages over a file have it. */
+  /** A descriptor for positioned reads. Only storages over a file have it; see `canLend`. */
   lend?(): LentDescriptor;
 
   /** How many of the bytes [begin, end) are in memory; null when that cannot be known. */
@@ -82,7 +93,10 @@ export interface Storage {
    */
   hold(begin: number, end: number): Uint8Array<ArrayBuffer> | undefined;
 
-  /** Throws {@link FileChangedError} when the file is no longer the one whose header was checked. */
+  /**
+   * Throws {@link FileChangedError} when the file is no longer the one whose header was checked. Of a mapped
+   * file that was closed it finds only what the truncation guard saw, and what `close` found.
+   */
   verify(): void;
 
   /**
@@ -91,16 +105,33 @@ export interface Storage {
    */
   verifyOften(): void;
 
-  /** Releases the file. With `detach`, empties all buffers handed out and frees their memory at once. */
+  /**
+   * Ends what is asked of the file; the first call counts. Frees what the readers don't need: the
+   * descriptor of a mapped file, and everything when there are none. With `detach`, empties all buffers
+   * handed out and frees all at once.
+   */
   close(detach: boolean): void;
 }
 
 /** A storage over a file, whose bytes can also be read by a descriptor. */
 export interface LendingStorage extends Storage {
+  /** Whether the descriptor is still there. */
+  readonly canLend: boolean;
   lend(): LentDescriptor;
 }
 
 /** Whether a storage is over a file. */
 export function isLending(storage: Storage): storage is LendingStorage {
   return storage.lend !== undefined;
+}
+
+/** Throws FileClosedError after `close`, for whatever is asked of the file and not of a tensor. */
+export function requireOpen({ closed, path }: Pick<Storage, 'closed' | 'path'>): void {
+  if (closed) throw new FileClosedError({ path });
+}
+
+/** As `verify`, for whatever is asked of the file. */
+export function verifyOpen(storage: Storage): void {
+  requireOpen(storage);
+  storage.verify();
 }

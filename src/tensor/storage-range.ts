@@ -31,7 +31,10 @@ export function requireBuffer(
   );
 }
 
-/** The bytes [begin, end) of a storage that belong to one tensor. */
+/**
+ * The bytes [begin, end) of a storage that belong to one tensor. It is a reader of the storage: what the bytes
+ * take stays when the file is closed.
+ */
 export class StorageRange {
   readonly #storage: Storage;
   readonly #tensor: string;
@@ -41,6 +44,8 @@ export class StorageRange {
   #memory: BufferRange | undefined;
   /** Only the whole's is used: over a mapping, the memory of a part is memory of the whole. */
   #isHandedOut = false;
+  /** Until nothing more is asked of the storage. */
+  #isReader = true;
 
   /**
    * `whole` is the range of which this one is a part. The storage keeps the buffer of a whole tensor,
@@ -52,6 +57,7 @@ export class StorageRange {
     this.#begin = begin;
     this.#end = end;
     this.#whole = whole === undefined ? this : whole.#whole;
+    storage.addReader();
   }
 
   /** The file, as named in messages. */
@@ -95,20 +101,20 @@ export class StorageRange {
     return this.#resolved() !== undefined;
   }
 
-  /** Whether the bytes are out of reach: the file was closed before there was a buffer. */
+  /** Whether the bytes are out of reach: the file was closed with `detach`. */
   get isGone(): boolean {
-    return this.#storage.closed && !this.isResolved;
+    return this.#storage.ended && !this.isResolved;
   }
 
   /**
    * The storage of a file that still has exactly these bytes, because nobody got memory in which to
-   * change them; undefined otherwise. Windows from a copying storage don't count: writing to one
+   * change them; undefined otherwise, and when there is no descriptor any more. Windows from a copying storage don't count: writing to one
    * changes nothing.
    */
   get untouchedFile(): LendingStorage | undefined {
     const storage = this.#storage;
     const isTouched = storage.zeroCopy ? this.#whole.#isHandedOut : this.isResolved;
-    return isTouched || !isLending(storage) ? undefined : storage;
+    return isTouched || !isLending(storage) || !storage.canLend ? undefined : storage;
   }
 
   /** The storage whose mapping the bytes are: changes of the file show in them. */
@@ -127,12 +133,12 @@ export class StorageRange {
 
   /** Takes ownership of a buffer into which the bytes were read; ignores it if there is one by now. */
   adopt(buffer: ArrayBuffer): void {
-    if (!this.isResolved) this.#memory = this.#storage.bytes(this.#begin, this.#end, buffer);
+    if (!this.isResolved) this.#settle(this.#storage.bytes(this.#begin, this.#end, buffer));
   }
 
   /** Whether the bytes, or some of them, are known to be in the memory of this array. */
   isIn({ buffer, byteOffset, byteLength }: ArrayBufferView): boolean {
-    const isGiven = this.#storage.kind === 'memory' && !this.#storage.closed;
+    const isGiven = this.#storage.kind === 'memory';
     return [this, this.#whole].some((range) => {
       const memory = isGiven ? this.#storage.bytes(range.#begin, range.#end) : range.#memory;
       if (memory?.buffer !== buffer) return false;
@@ -148,8 +154,20 @@ export class StorageRange {
     if (resolved !== undefined) return resolved;
     const byteLength = this.#end - this.#begin;
     this.requireBufferOf(byteLength);
-    this.#memory = this.#make(byteLength);
-    return this.#memory;
+    return this.#settle(this.#make(byteLength));
+  }
+
+  #settle(memory: BufferRange): BufferRange {
+    this.#memory = memory;
+    // Over a mapping there will be other buffers with the same bytes, for passing use.
+    if (!this.#storage.zeroCopy) this.endReading();
+    return memory;
+  }
+
+  /** Nobody asks for bytes that are not there yet any more. */
+  endReading(): void {
+    if (this.#isReader) this.#storage.removeReader();
+    this.#isReader = false;
   }
 
   /** All bytes of the range, if slices should share its buffer. */
@@ -166,7 +184,7 @@ export class StorageRange {
   window(begin: number, end: number): Uint8Array<ArrayBuffer> {
     this.#whole.#isHandedOut = true;
     const storage = this.#storage;
-    const resolved = storage.zeroCopy && !storage.closed ? undefined : this.#resolved();
+    const resolved = storage.zeroCopy && !storage.ended ? undefined : this.#resolved();
     if (resolved === undefined) {
       return this.#named(end - begin, () => storage.window(this.#begin + begin, this.#begin + end));
     }
@@ -180,20 +198,20 @@ export class StorageRange {
    */
   async populate(ranges: Float64Array): Promise<void> {
     const storage = this.#storage;
-    if (storage.populateRanges === undefined || storage.closed) return;
+    if (storage.populateRanges === undefined || storage.ended) return;
     for (let i = 0; i < ranges.length; i += 2) ranges[i] = (ranges[i] as number) + this.#begin;
     try {
       await storage.populateRanges(ranges);
     } catch (error) {
-      // Memory that was handed out is there when the file is closed meanwhile.
-      if (!storage.closed || !this.isResolved) throw error;
+      // Memory that could not be detached is there when the file is closed meanwhile.
+      if (!storage.ended || !this.isResolved) throw error;
     }
   }
 
   /**
    * The bytes [begin, end), at least one, for work on other threads: memory that nobody else can
-   * detach. Undefined where that takes a copy: after `parse`, for what `storage: 'read'` has read
-   * before, and when the file is closed.
+   * detach. Undefined where that takes a copy: after `parse`, and for what `storage: 'read'` has read
+   * before.
    */
   hold(begin: number, end: number): Uint8Array<ArrayBuffer> | undefined {
     if (!this.isHoldable) return undefined;
@@ -204,8 +222,8 @@ export class StorageRange {
 
   /** Whether `hold` gives memory. */
   get isHoldable(): boolean {
-    const { kind, closed } = this.#storage;
-    return kind !== 'memory' && !(this.#resolved() !== undefined && (closed || kind === 'read'));
+    const { kind, ended } = this.#storage;
+    return kind !== 'memory' && !(this.#resolved() !== undefined && (ended || kind === 'read'));
   }
 
   /**
@@ -227,11 +245,13 @@ export class StorageRange {
   }
 
   /**
-   * Throws when the file was closed or changed: a copy of the bytes may be wrong then. A buffer that
-   * was handed out before the file was closed is not checked.
+   * Throws when the file was detached or changed: a copy of the bytes may be wrong then. Copies that a reading
+   * storage has made are not checked when the file is closed.
    */
   verify(): void {
-    if (!this.#storage.closed || this.#resolved() === undefined) this.#storage.verify();
+    const { ended, closed, zeroCopy } = this.#storage;
+    const isOwn = ended || (closed && !zeroCopy);
+    if (!isOwn || this.#resolved() === undefined) this.#storage.verify();
   }
 
   /** A part of this range, `byteLength` bytes from `begin` on, with a buffer of its own. */

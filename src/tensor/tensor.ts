@@ -70,9 +70,9 @@ export type Tensor = { [D in Dtype]: TensorOf<D> }[Dtype];
  * A tensor of one dtype, of an open file or of parsed bytes; or a slice of one.
  *
  * Nothing is read before `buffer`, `bytes`, `data`, `view`, `toFloat32`, `take`, `copy`, `chunks` or a
- * slice that has to be gathered is asked for. These throw `SAFETENSORS_FILE_CLOSED` when the file was closed
- * before the first use, and `SAFETENSORS_FILE_CHANGED` when it changed. Memory that was handed out
- * stays valid after `close()` for as long as it is referenced. Views of a file that was cut short
+ * slice that has to be gathered is asked for. These throw `SAFETENSORS_FILE_CHANGED` when the file changed, and
+ * `SAFETENSORS_FILE_CLOSED` when it was closed with `detach`. After `close()` a tensor is what it was before,
+ * used or not; memory that was handed out stays valid for as long as it is referenced. Views of a file that was cut short
  * read as zeros; copies (`copy`, `take`, `toFloat32`, gathered slices) are checked and throw instead.
  *
  * Writing to the memory of a mapped tensor changes private copies of its pages, never the file. Every
@@ -321,8 +321,7 @@ export class TensorOf<D extends Dtype> {
    *
    * Rejects with what `toFloat32` throws; with the signal's reason, within milliseconds, when it is
    * aborted; with `SAFETENSORS_FILE_CHANGED` when the file changes meanwhile; and with
-   * `SAFETENSORS_FILE_CLOSED` when the file is closed before it has handed out the tensor's bytes.
-   * The content of `into` is undefined then, and no thread writes to it any more.
+   * `SAFETENSORS_FILE_CLOSED` when it is closed with `detach`; another `close()` does not matter. The content of `into` is undefined then, and no thread writes to it any more.
    *
    * @example
    * ```ts

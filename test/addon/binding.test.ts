@@ -121,6 +121,24 @@ test('readFileState tells size and modification time as fs does', () => {
   addon.release(mapping);
 });
 
+test('closeFile takes the descriptor, and leaves the mapping', () => {
+  const mapping = map();
+  const state = new Float64Array(4).fill(7);
+  addon.closeFile(mapping);
+  addon.closeFile(mapping);
+  addon.readFileState(mapping, state);
+  expect([...state]).toEqual([7, 7, 7, 0]);
+  const bad = expect.objectContaining({ code: 'EBADF' });
+  expect(() => addon.readBytes(mapping, 0, new Uint8Array(1))).toThrow(bad);
+  expect(() => addon.duplicateDescriptor(mapping)).toThrow(bad);
+  const bytes = new Uint8Array(addon.tensorBuffer(mapping, 7, LENGTH - 7));
+  expect(bytes).toEqual(content.subarray(7));
+  addon.release(mapping);
+  addon.closeFile(mapping);
+  expect(() => addon.tensorBuffer(mapping, 7, 1)).toThrow(bad);
+  expect(() => addon.closeFile({} as Mapping)).toThrow(TypeError);
+});
+
 test('readBytes reads the file, not what was written to the mapping', () => {
   const mapping = map();
   new Uint8Array(addon.tensorBuffer(mapping, 10, 5)).fill(0);

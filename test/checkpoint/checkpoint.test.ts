@@ -1,3 +1,4 @@
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { Checkpoint as CheckpointClass } from '../../src/checkpoint/checkpoint.js';
@@ -112,11 +113,33 @@ describe('a checkpoint', () => {
     expect(loaded.get('b.bias')?.data).toEqual(new Uint8Array([1, 2, 3, 4]));
   });
 
-  it('ends a load when it is closed meanwhile', async () => {
+  it('ends a prefetch when it is closed meanwhile, but not a load', async () => {
     const checkpoint = twoShards();
-    const loading = checkpoint.prefetch();
+    const fetching = checkpoint.prefetch();
+    const loading = checkpoint.load();
+    const untouched = checkpoint.getTensor('b.bias');
     checkpoint.close();
-    await expect(loading).rejects.toThrow('the file is closed');
+    expect(() => checkpoint.keys()).toThrow('the file is closed');
+    await expect(fetching).rejects.toThrow('the file is closed');
+    const loaded = await loading;
+    expect([...loaded.keys()]).toEqual(ALL);
+    expect(loaded.get('b.bias')?.data).toEqual(new Uint8Array([1, 2, 3, 4]));
+    expect(untouched.data).toEqual(new Uint8Array([1, 2, 3, 4]));
+    await expect(checkpoint.load()).rejects.toThrow('the file is closed');
+
+    const detached = twoShards();
+    const ended = detached.load();
+    detached.close({ detach: true });
+    await expect(ended).rejects.toThrow('the file is closed');
+  });
+
+  it.runIf(process.platform === 'linux')('closes its shards when a load has ended', async () => {
+    const before = readdirSync('/proc/self/fd').length;
+    const checkpoint = twoShards();
+    const loading = checkpoint.load();
+    checkpoint.close();
+    await loading;
+    expect(readdirSync('/proc/self/fd').length).toBe(before);
   });
 
   it('adds residency up', () => {

@@ -192,11 +192,14 @@ describe.each(['mmap', 'read'] as const)('storage %s', (storage) => {
     expect(tensor.slice(1).byteLength).toBe(8);
   });
 
-  test('an empty tensor of a closed file is refused as others are', () => {
-    const file = safeOpen(writeTemporary([{ name: 'e', dtype: 'U8', shape: [0] }]), options);
-    const tensor = file.getTensor('e');
-    file.close();
-    expect(() => tensor.bytes).toThrow(closedCode);
+  test('an empty tensor of a closed file is there as others are, but not after a detaching close', () => {
+    const open = () => safeOpen(writeTemporary([{ name: 'e', dtype: 'U8', shape: [0] }]), options);
+    const [closed, detached] = [open(), open()];
+    const tensors = [closed.getTensor('e'), detached.getTensor('e')];
+    closed.close();
+    detached.close({ detach: true });
+    expect(tensors[0]?.bytes.length).toBe(0);
+    expect(() => tensors[1]?.bytes).toThrow(closedCode);
   });
 
   test('a file that grew is refused', () => {

@@ -153,7 +153,7 @@ describe.each(forms)('$form', ({ save }) => {
     expect(filesBeside()).toEqual([]);
   });
 
-  test('of a closed file, tensors in memory are written, others refused', async () => {
+  test('of a closed file are written, unless it was detached', async () => {
     saveFileSync(path, SMALL);
     const file = safeOpen(path);
     const used = file.getTensor('a');
@@ -161,13 +161,17 @@ describe.each(forms)('$form', ({ save }) => {
     used.data;
     file.close();
     const copy = temporaryPath('copy');
-    await save(copy, { used });
+    await save(copy, { used, unused });
     expect(safeOpen(copy).getTensor('used').data).toEqual(new Float32Array([0.5, -2]));
-    await expect(save(copy, { used, unused })).rejects.toMatchObject({
+    expect(safeOpen(copy).getTensor('unused').bytes).toEqual(unused.bytes);
+    const detached = safeOpen(path);
+    const gone = detached.getTensor('b');
+    detached.close({ detach: true });
+    await expect(save(copy, { used, gone })).rejects.toMatchObject({
       code: 'SAFETENSORS_FILE_CLOSED',
-      tensor: 'unused',
+      tensor: 'gone',
     });
-    expect(safeOpen(copy).keys()).toEqual(['used']);
+    expect(safeOpen(copy).keys()).toEqual(['unused', 'used']);
   });
 
   test('a link is followed, a blob of the Hub cache refused', async () => {

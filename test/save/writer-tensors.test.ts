@@ -70,11 +70,22 @@ describe('a tensor', () => {
     });
   });
 
-  test('of a closed file that had not handed out its bytes is refused', async () => {
+  test('of a closed file that nobody has looked at is written, too', async () => {
+    const writer = await create();
+    using file = open();
+    const tensors = [file.getTensor('a'), file.getTensor('b')] as const;
+    file.close();
+    await writer.write('b', tensors[1]);
+    await writer.write('a', tensors[0]);
+    await writer.close();
+    expect(readFileSync(path)).toEqual(Buffer.from(WHOLE));
+  });
+
+  test('of a file that was closed with detach is refused', async () => {
     await using writer = await create();
     const file = open();
     const tensor = file.getTensor('b');
-    file.close();
+    file.close({ detach: true });
     await expect(writer.write('b', tensor)).rejects.toMatchObject({
       code: 'SAFETENSORS_FILE_CLOSED',
     });
@@ -93,7 +104,7 @@ test.runIf(process.platform === 'linux').each(['mmap', 'read'] as const)(
     await writer.write('a', file.getTensor('a'));
     await writer.write('b', file.getTensor('b'));
     await writer.close();
-    file.close();
+    file.close({ detach: true });
     expect(readdirSync('/proc/self/fd').length).toBe(before);
   },
 );

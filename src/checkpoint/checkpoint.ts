@@ -1,6 +1,7 @@
 /** An open checkpoint: any number of shards with the interface of one file. */
 
 import { requireBoolean, requireNames, requireOptions } from '../errors/arguments.js';
+import { uncloneable } from '../errors/uncloneable.js';
 import type { TensorInfo } from '../file/facts.js';
 import { CLOSE_OPTIONS, type CloseOptions, type SafetensorsFile } from '../file/file.js';
 import {
@@ -36,6 +37,8 @@ export interface CheckpointFacts {
   readonly metadata?: Readonly<Record<string, string>> | null;
 }
 
+const UNCLONEABLE = uncloneable('A Checkpoint', 'post its path, and open that there');
+
 /**
  * An open checkpoint, made by `openCheckpoint`: one file, or the shards that an index names. A shard
  * is opened when it is first needed, and stays open until `close()`.
@@ -57,6 +60,8 @@ export interface CheckpointFacts {
  * ```
  */
 export class Checkpoint implements Iterable<[string, Tensor]> {
+  /** @internal */
+  readonly uncloneable = UNCLONEABLE;
   readonly #shards: LazyShards;
   readonly #catalog: Catalog;
 

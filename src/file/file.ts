@@ -13,6 +13,7 @@ import {
 } from '../errors/arguments.js';
 import { TensorNotFoundError } from '../errors/errors.js';
 import { nearNames } from '../errors/near-names.js';
+import { uncloneable } from '../errors/uncloneable.js';
 import type { Header } from '../format/header.js';
 import type { FileRange } from '../io/opened-file.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
@@ -50,6 +51,8 @@ interface FileContent {
   readonly storage: Storage;
 }
 
+const UNCLONEABLE = uncloneable('A SafetensorsFile', 'post its path, and open that there');
+
 /**
  * An open file, made by `safeOpen` or `parse`.
  *
@@ -67,6 +70,8 @@ interface FileContent {
  * ```
  */
 export class SafetensorsFile implements Iterable<[string, Tensor]> {
+  /** @internal */
+  readonly uncloneable = UNCLONEABLE;
   readonly #storage: Storage;
   readonly #header: Header;
   // Strong references: every call gives the same tensor with the same buffer, which keeps writes.

@@ -13,6 +13,7 @@ import {
 } from '../errors/arguments.js';
 import { type ForeignFormatError, TensorNotFoundError } from '../errors/errors.js';
 import { nearNames } from '../errors/near-names.js';
+import { uncloneable } from '../errors/uncloneable.js';
 import { type FileFacts, handleFacts } from '../file/facts.js';
 import { CLOSE_OPTIONS, type CloseOptions } from '../file/file.js';
 import { loadTensors } from '../file/load.js';
@@ -46,6 +47,8 @@ export interface ForeignTensorInfo {
 /** What `ForeignFile.toJSON` gives; of a closed file only the first three. */
 export type ForeignFileFacts = Omit<FileFacts, 'metadata'>;
 
+const UNCLONEABLE = uncloneable('A file', 'post its path, and open that there');
+
 /**
  * An open file of another format, whose tensors are ordinary ones. Contiguous little-endian tensors that are
  * not compressed are views of the mapped file; all others are made when their bytes are first used: gathered,
@@ -62,6 +65,8 @@ export type ForeignFileFacts = Omit<FileFacts, 'metadata'>;
  * ```
  */
 export class ForeignFile implements Iterable<[string, Tensor]> {
+  /** @internal */
+  readonly uncloneable = UNCLONEABLE;
   readonly #storage: Storage;
   /** By name, in the order of their bytes in the file. */
   readonly #facts: ReadonlyMap<string, ForeignTensor>;

@@ -13,6 +13,7 @@ import {
   requireString,
 } from '../errors/arguments.js';
 import { FileChangedError, FileClosedError } from '../errors/errors.js';
+import { uncloneable } from '../errors/uncloneable.js';
 import { type TensorInfo, tensorInfo } from '../file/facts.js';
 import type { Header } from '../format/header.js';
 import { type CheckpointSummary, countParameters } from '../hub/parameter-count.js';
@@ -85,6 +86,8 @@ export interface FetchLimits {
   readonly maxBufferByteLength: number;
 }
 
+const UNCLONEABLE = uncloneable('A RemoteCheckpoint', 'post its source, and open that there');
+
 /**
  * An open checkpoint that is somewhere else, made by `openRemote`: one file, or the shards that an index
  * names. What opening has fetched, the index or the header of the only file, answers `keys`, `has`, `size`,
@@ -106,6 +109,8 @@ export interface FetchLimits {
  * ```
  */
 export class RemoteCheckpoint {
+  /** @internal */
+  readonly uncloneable = UNCLONEABLE;
   readonly #shards: RemoteShards;
   readonly #contents: CheckpointContents;
   readonly #limits: FetchLimits;

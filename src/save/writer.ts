@@ -11,6 +11,7 @@ import { isIterable } from '../errors/brand-checks.js';
 import { quoteName, SafetensorsError, TensorNotFoundError } from '../errors/errors.js';
 import { type NamedValues, pairsOf } from '../errors/named-values.js';
 import { nearNames } from '../errors/near-names.js';
+import { uncloneable } from '../errors/uncloneable.js';
 import { requireLittleEndianHost } from '../format/dtype.js';
 import {
   HEADER_OPTIONS,
@@ -23,6 +24,7 @@ import { writeViews } from '../io/file-writes.js';
 import { locate, type PathLike } from '../io/paths.js';
 import { Transfer } from '../io/transfer.js';
 import { Replacement } from '../replacement/replacement.js';
+import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
 import { SourceFiles } from './source-files.js';
 import { isTensorBytes, type TensorBytes } from './tensor-bytes.js';
@@ -106,6 +108,8 @@ function* namedSpecs(specs: NamedValues<TensorSpec>): Generator<TensorFacts, voi
   }
 }
 
+const UNCLONEABLE = uncloneable('A SafetensorsWriter', 'post the tensors to this thread instead');
+
 /**
  * A file that is being written. {@link createWriter} makes one.
  *
@@ -120,6 +124,8 @@ function* namedSpecs(specs: NamedValues<TensorSpec>): Generator<TensorFacts, voi
  * ```
  */
 export class SafetensorsWriter {
+  /** @internal */
+  readonly uncloneable = UNCLONEABLE;
   readonly #replacement: Replacement;
   readonly #dataStart: number;
   readonly #slots = new Map<string, Slot>();
@@ -218,6 +224,11 @@ export class SafetensorsWriter {
   /** `await using writer = await createWriter(…)` aborts at the end of the block, unless closed. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.abort();
+  }
+
+  /** @internal For `console.log`. */
+  [INSPECT](depth: number, options: object, inspect: Inspect): string {
+    return showFacts('SafetensorsWriter', { path: this.path }, depth, options, inspect);
   }
 
   async #fill(slot: Slot, data: WriterData): Promise<void> {

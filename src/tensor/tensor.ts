@@ -11,6 +11,7 @@ import {
   requireString,
 } from '../errors/arguments.js';
 import { SafetensorsError } from '../errors/errors.js';
+import { uncloneable } from '../errors/uncloneable.js';
 import { convert, requireInto } from '../float32/kernels.js';
 import { valueCountOf } from '../float32/to-float32.js';
 import { DTYPE_NAMES, DTYPES, type Dtype, type TensorData } from '../format/dtype.js';
@@ -66,6 +67,11 @@ import {
  */
 export type Tensor = { [D in Dtype]: TensorOf<D> }[Dtype];
 
+const UNCLONEABLE = uncloneable(
+  'A Tensor',
+  'post copy().bytes with dtype and shape, or path and name, and open the file there',
+);
+
 /**
  * A tensor of one dtype, of an open file or of parsed bytes; or a slice of one.
  *
@@ -88,6 +94,8 @@ export type Tensor = { [D in Dtype]: TensorOf<D> }[Dtype];
  * ```
  */
 export class TensorOf<D extends Dtype> {
+  /** @internal */
+  readonly uncloneable = UNCLONEABLE;
   /** Name in the file; a slice keeps its tensor's name. */
   readonly name: string;
   /** Dtype, as spelled in the header. */

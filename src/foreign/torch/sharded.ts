@@ -11,6 +11,7 @@ import {
   TensorNotFoundError,
 } from '../../errors/errors.js';
 import { nearNames } from '../../errors/near-names.js';
+import { uncloneable } from '../../errors/uncloneable.js';
 import type { CloseOptions } from '../../file/file.js';
 import { runSync } from '../../io/steps.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../../io/transfer.js';
@@ -80,6 +81,8 @@ function unreadableOf(file: TorchCheckpoint): Set<string | undefined> {
   return new Set(ForeignFile.problemsOf(file).map(({ tensor }) => tensor));
 }
 
+const UNCLONEABLE = uncloneable('A ShardedTorchCheckpoint', 'post its path, and open that there');
+
 /**
  * A checkpoint of torch in several files: as `TorchCheckpoint`, with the tensors that the index names.
  *
@@ -90,6 +93,8 @@ function unreadableOf(file: TorchCheckpoint): Set<string | undefined> {
  * ```
  */
 export class ShardedTorchCheckpoint implements Iterable<[string, Tensor]> {
+  /** @internal */
+  readonly uncloneable = UNCLONEABLE;
   /** Path of the index, as it was given, as text. */
   readonly path: string;
   readonly #files: ReadonlyMap<ShardFile, TorchCheckpoint>;

@@ -1,0 +1,62 @@
+/** Open files and tensors that somebody posts to another thread. */
+import { inspect } from 'node:util';
+import { expect, test } from 'vitest';
+import { openTorchCheckpoint } from '../../src/convert.js';
+import { createWriter, openCheckpoint, parse, safeOpen } from '../../src/index.js';
+import { openRemote } from '../../src/remote.js';
+import { fixturePath } from '../foreign/torch/fixtures.js';
+import { TWO_SHARDS, writeCheckpoint } from '../support/make-checkpoint.js';
+import { fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
+
+const entries = [{ name: 't', dtype: 'F32', shape: [4] }] as const;
+const open = () => safeOpen(writeTemporary(entries));
+
+const OPENERS: Record<string, readonly [() => object | Promise<object>, RegExp]> = {
+  SafetensorsFile: [open, /^Symbol\(A SafetensorsFile .*post its path/],
+  'a file of parse': [() => parse(fileBytes(entries)), /A SafetensorsFile .*post its path/],
+  Tensor: [() => open().getTensor('t'), /A Tensor .*copy\(\)\.bytes/],
+  'a slice': [() => open().getSlice('t', [0, 2]), /A Tensor .*copy\(\)\.bytes/],
+  Checkpoint: [() => openCheckpoint(writeCheckpoint(TWO_SHARDS)), /A Checkpoint .*post its path/],
+  TorchCheckpoint: [
+    () => openTorchCheckpoint(fixturePath('zip-tied.pt')),
+    /A file .*post its path/,
+  ],
+  RemoteCheckpoint: [() => openRemote(new Blob([fileBytes(entries)])), /post its source/],
+  SafetensorsWriter: [
+    () => createWriter(temporaryPath('w'), { t: { dtype: 'F32', shape: [4] } }),
+    /A SafetensorsWriter .*post the tensors/,
+  ],
+};
+
+test.each(Object.entries(OPENERS))(
+  '%s is refused, and the error says what to do',
+  async (_, it) => {
+    const [make, message] = it;
+    const value = await make();
+    const { port1, port2 } = new MessageChannel();
+    const refused = expect.objectContaining({
+      name: 'DataCloneError',
+      message: expect.stringMatching(message),
+    });
+    expect(() => structuredClone(value)).toThrow(refused);
+    expect(() => structuredClone({ a: [value] })).toThrow(refused);
+    expect(() => port1.postMessage(value)).toThrow(refused);
+    port1.close();
+    port2.close();
+    if ('abort' in value) await (value as { abort(): Promise<void> }).abort();
+  },
+);
+
+test.each(Object.entries(OPENERS))('%s shows nothing of that, and can be spread', async (_, it) => {
+  const [make] = it;
+  const value = await make();
+  expect(inspect(value)).not.toContain('uncloneable');
+  expect(JSON.stringify(value)).not.toContain('uncloneable');
+  expect(() => ({ ...value })).not.toThrow();
+  if ('abort' in value) await (value as { abort(): Promise<void> }).abort();
+});
+
+test('tensors with the same facts are equal to test runners, as before', () => {
+  const path = writeTemporary(entries);
+  expect(safeOpen(path).getTensor('t')).toEqual(safeOpen(path).getTensor('t'));
+});

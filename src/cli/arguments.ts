@@ -1,10 +1,10 @@
 /** Checks the options and arguments of a command. */
 
 import { parseArgs } from 'node:util';
-import { nearNames } from '../errors/near-names.js';
 import {
   type Command,
   type CommandOptions,
+  nearHint,
   type OptionValues,
   UsageError,
 } from './commands/command.js';
@@ -21,12 +21,6 @@ export const COMMON_OPTIONS: CommandOptions = {
 export interface ParsedArguments {
   readonly positionals: readonly string[];
   readonly options: OptionValues;
-}
-
-/** Suggests names close to an unknown one; empty when there are none. */
-export function nearHint(name: string, names: Iterable<string>, prefix = ''): string {
-  const near = nearNames(name, names);
-  return near.length === 0 ? '' : `; did you mean ${near.map((one) => prefix + one).join(', ')}?`;
 }
 
 /**
@@ -53,13 +47,21 @@ export function parseArguments(args: readonly string[], command: Command): Parse
   for (const token of tokens) {
     if (token.kind === 'option') checkOption(token, known);
   }
-  const [least, most] = command.positionals;
-  if (values['help'] !== true && (positionals.length < least || positionals.length > most)) {
-    const found = positionals.length === 0 ? 'none' : String(positionals.length);
-    const expected = least === most ? String(least) : `${least} or more`;
-    throw new UsageError(`expected ${expected} argument${least === 1 ? '' : 's'}, found ${found}`);
-  }
+  if (values['help'] !== true) checkCount(positionals, command);
   return { positionals, options: values };
+}
+
+/** Says which argument is missing, or needless, by the names that the usage gives them. */
+function checkCount(
+  given: readonly string[],
+  { usage, positionals: [least, most] }: Command,
+): void {
+  const names = usage.split(' ').slice(1, 1 + least);
+  const missing = names[given.length];
+  const expected = names.length < 2 ? '' : `; expected ${names.join(' ')}`;
+  if (missing !== undefined) throw new UsageError(`${missing} is missing${expected}`);
+  if (given.length > most)
+    throw new UsageError(`there is too much: ${JSON.stringify(given[most])}${expected}`);
 }
 
 /** An option as it was given. */

@@ -1,9 +1,9 @@
 /** From arguments to an exit code. */
 
 import { VERSION } from '../addon/version.js';
-import { COMMON_OPTIONS, nearHint, parseArguments } from './arguments.js';
+import { COMMON_OPTIONS, parseArguments } from './arguments.js';
 import { COMMANDS } from './command-table.js';
-import { type CommandContext, UsageError } from './commands/command.js';
+import { type CommandContext, nearHint, UsageError } from './commands/command.js';
 import { commandHelp, PROGRAM, programHelp } from './help.js';
 import type { Output } from './output/output.js';
 import { styleOf } from './output/style.js';

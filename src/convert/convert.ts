@@ -87,7 +87,7 @@ export interface ConvertedCheckpoint extends WrittenCheckpoint, CastReport, Copi
  * `source` is a checkpoint of torch (`.pt`, `.pth`, `.bin`, `.ckpt`; its index when it is in several files),
  * arrays of NumPy (`.npz`, `.npy`), a safetensors file, or a folder with one of these. Its first bytes say
  * what it is. `target` is the path of a `.safetensors` file, or of a folder, which gets shards and an index
- * when the tensors are larger than `maxShardSize`.
+ * when the tensors are larger than `maxShardSize`. Folders that are missing are made.
  *
  * Bytes go through memory in pieces of 1 MiB, on the thread pool: read, gathered, swapped, inflated or cast,
  * written, read again and compared. Without `verify` the kernel copies what the source has as it stands. So

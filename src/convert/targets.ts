@@ -6,7 +6,7 @@ import {
   type WrittenCheckpoint,
   writeCheckpoint,
 } from '../checkpoint/write/execute-plan.js';
-import { inLockedFolder } from '../checkpoint/write/locked-folder.js';
+import { inLockedFolder, inMadeFolder } from '../checkpoint/write/locked-folder.js';
 import {
   type CopiedFiles,
   findOtherFiles,
@@ -66,7 +66,9 @@ export function planFile(
   const { file, unrecorded } = conversion.metadataOf(split);
   const layout = layOut(entries, { metadata: file });
   const write = async (): Promise<WrittenCheckpoint & CopiedFiles> => {
-    await replaceFile(path, layout, { ...options, durable, verify });
+    await inMadeFolder(dirname(path), durable, () =>
+      replaceFile(path, layout, { ...options, durable, verify }),
+    );
     const written = { path, files: [basename(path)], index: null, totalSize };
     return { ...written, deleted: [], undeleted: [], copied: [], skipped: [] };
   };

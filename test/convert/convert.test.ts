@@ -265,3 +265,21 @@ print(len(want), len(got), metadata['format'])`;
     },
   );
 });
+
+it('makes the folders that a file needs, and removes them when it fails', async () => {
+  const above = temporaryPath('above');
+  mkdirSync(above);
+  const source = fixturePath('zip-state-dict.pt');
+  const target = join(above, 'new', 'folder', 'model.safetensors');
+  const ending = new AbortController();
+  const { signal } = ending;
+  let seen: string[] = [];
+  const onProgress = (): void => {
+    seen = readdirSync(above);
+    ending.abort();
+  };
+  await expect(convert(source, target, { ...fast, signal, onProgress })).rejects.toThrow('abort');
+  expect([seen, readdirSync(above)]).toEqual([['new'], []]);
+  await convert(source, target);
+  expect(existsSync(target)).toBe(true);
+});

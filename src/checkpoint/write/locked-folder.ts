@@ -65,15 +65,40 @@ export async function inLockedFolder<Result>(
     const lock = await lockFolder(folder, options);
     const made = madeBefore ?? lock.made;
     try {
-      if (durable && made !== undefined) await syncAbove(made);
-      return await work(folder);
-    } catch (error) {
-      if (made !== undefined) await removeMade(folder, made);
-      throw error;
+      return await inFolder(folder, made, durable, () => work(folder));
     } finally {
       if (lock.fd !== undefined) closeSync(lock.fd);
     }
   });
+}
+
+/**
+ * Does work that writes a file into a folder. Makes the folder, and those above it; when the work fails, removes
+ * those that it made.
+ */
+export async function inMadeFolder<Result>(
+  folder: string,
+  durable: boolean,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  const made = await mkdir(folder, { recursive: true });
+  return await inFolder(folder, made, durable, work);
+}
+
+/** The same in a folder that is there; `made` is the topmost of those that were made for it. */
+async function inFolder<Result>(
+  folder: string,
+  made: string | undefined,
+  durable: boolean,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  try {
+    if (durable && made !== undefined) await syncAbove(made);
+    return await work();
+  } catch (error) {
+    if (made !== undefined) await removeMade(folder, made);
+    throw error;
+  }
 }
 
 /** The folder's path without links. Another save, which has failed, may have just removed it. */

@@ -1,5 +1,6 @@
 /** What a command is, and what the process gives it. */
 
+import { nearNames } from '../../errors/near-names.js';
 import type { Output } from '../output/output.js';
 import { type Style, styleOf } from '../output/style.js';
 import { visibleJson } from '../output/visible.js';
@@ -41,7 +42,7 @@ export interface Command {
   /** What it does, in a paragraph. */
   readonly description: string;
   readonly options: CommandOptions;
-  /** Positional arguments: at least, and at most. */
+  /** Positional arguments: at least, and at most. The usage names those that must be there, first. */
   readonly positionals: readonly [least: number, most: number];
   run(
     context: CommandContext,
@@ -52,6 +53,43 @@ export interface Command {
 
 /** Wrong use of a command: exit code 2. */
 export class UsageError extends Error {}
+
+/** Suggests names close to an unknown one; empty when there are none. */
+export function nearHint(name: string, names: Iterable<string>, prefix = ''): string {
+  const near = nearNames(name, names);
+  return near.length === 0 ? '' : `; did you mean ${near.map((one) => prefix + one).join(', ')}?`;
+}
+
+/** What other programs call these. */
+const OTHER_WORDS: Readonly<Record<string, readonly string[]>> = {
+  rm: ['remove', 'delete', 'del', 'unset', 'drop'],
+  set: ['add', 'put', 'update', 'edit', 'write'],
+  get: ['show', 'list', 'ls', 'read', 'view', 'print', 'cat'],
+  show: ['get', 'list', 'ls', 'read', 'view', 'print', 'cat'],
+  clear: ['reset', 'empty', 'wipe'],
+  export: ['dump', 'save'],
+  import: ['load', 'replace'],
+  strip: ['clean', 'anonymize'],
+  check: ['validate', 'verify'],
+};
+
+/** Throws a UsageError unless the second word of a command is one of these; it suggests the right one. */
+export function requireAction<Action extends string>(
+  command: string,
+  word: string,
+  actions: readonly Action[],
+): Action {
+  if (actions.includes(word as Action)) return word as Action;
+  const meant = actions.find((action) => OTHER_WORDS[action]?.includes(word.toLowerCase()));
+  const near = meant === undefined ? nearHint(word, actions) : `; did you mean ${meant}?`;
+  const hint = near === '' ? `; it takes ${actions.join(', ')}` : near;
+  throw new UsageError(`${command} has no ${JSON.stringify(word)}${hint}`);
+}
+
+/** Throws a UsageError for what is missing, by the name that the help gives it. */
+export function requireGiven(name: string, value: string | undefined): asserts value is string {
+  if (value === undefined) throw new UsageError(`${name} is missing`);
+}
 
 /** Throws a UsageError unless the value is one of these. */
 export function requireChoice<Choice extends string>(

@@ -9,6 +9,7 @@ import {
   SELECTION,
   SHARD_SIZE,
   selectionOf,
+  shardSizeOf,
   write,
 } from './written.js';
 
@@ -37,7 +38,8 @@ export const convert: Command = {
   positionals: [2, 2],
   async run(context, [from = '', target = ''], options) {
     const source = requireHere(from);
-    const { root, 'unknown-globals': unknown, 'max-shard-size': size } = options;
+    const { root, 'unknown-globals': unknown } = options;
+    const maxShardSize = shardSizeOf(options);
     if (unknown !== undefined && unknown !== 'placeholder') {
       throw new UsageError('--unknown-globals takes placeholder');
     }
@@ -46,14 +48,14 @@ export const convert: Command = {
       ...(unknown === undefined ? {} : ({ unknownGlobals: unknown } as const)),
     };
     if (options['dry-run'] === true) {
-      const maxShardSize = typeof size === 'string' ? size : DEFAULT_SHARD_SIZE;
-      await plan(context, options, { source, target, maxShardSize, torch });
+      const size = maxShardSize ?? DEFAULT_SHARD_SIZE;
+      await plan(context, options, { source, target, maxShardSize: size, torch });
       return 'done';
     }
     const choices = {
       ...selectionOf(options),
       ...torch,
-      ...(typeof size === 'string' ? { maxShardSize: size } : {}),
+      ...(maxShardSize === undefined ? {} : { maxShardSize }),
     };
     const { convert: convertSource } = await import('../../convert.js');
     await write(context, options, { source, target, label: 'converting' }, (transfer) =>

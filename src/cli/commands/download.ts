@@ -13,6 +13,7 @@ import {
   SELECTION,
   SHARD_SIZE,
   selectionOf,
+  shardSizeOf,
   uncastLines,
 } from './written.js';
 
@@ -57,9 +58,10 @@ async function planDownload(
   options: OptionValues,
   signal: AbortSignal,
 ): Promise<{ names: readonly string[]; byteLength: number; uncast: readonly string[] }> {
-  const { filter, dtype, 'max-shard-size': size } = options;
+  const { filter, dtype } = options;
+  const size = shardSizeOf(options);
   if (filter !== undefined || dtype !== undefined || size !== undefined) {
-    const maxShardSize = typeof size === 'string' ? size : DEFAULT_SHARD_SIZE;
+    const maxShardSize = size ?? DEFAULT_SHARD_SIZE;
     const { files, ...plan } = await planned(options, { source, target, maxShardSize }, signal);
     return { names: files, ...plan };
   }
@@ -84,7 +86,7 @@ export const download: Command = {
   async run(context, [source = '', target = ''], options) {
     if (!isRemote(source)) throw new UsageError('expected a URL, or hf://org/name');
     const { signal, stderr } = context;
-    const { 'max-shard-size': maxShardSize } = options;
+    const maxShardSize = shardSizeOf(options);
     const remote = await import('../../remote.js');
     if (options['dry-run'] === true) {
       const { names, byteLength, uncast } = await planDownload(source, target, options, signal);
@@ -105,7 +107,7 @@ export const download: Command = {
     const downloaded = await remote
       .download(source, target, {
         ...selectionOf(options),
-        ...(typeof maxShardSize === 'string' ? { maxShardSize } : {}),
+        ...(maxShardSize === undefined ? {} : { maxShardSize }),
         ...{ signal, onProgress },
       })
       .finally(() => progress.end());

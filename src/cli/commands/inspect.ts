@@ -65,6 +65,8 @@ type InspectResult =
 const ORDERS = ['offset', 'name', 'size'] as const;
 
 interface View {
+  /** As it was given. */
+  readonly glob: string | undefined;
   readonly isTree: boolean;
   readonly filter: ((name: string) => boolean) | undefined;
   readonly order: (typeof ORDERS)[number];
@@ -264,10 +266,19 @@ function modelLines(
     ...factLines(facts, style.dim),
     ...warnings.map((text) => style.warning(`warning: ${visible(text, SHOWN_NAME_LENGTH)}`)),
     ...(metadata === null ? [] : metadataLines(metadata, style, width)),
-    ...fileLines(files, style, width),
+    // A tree does not say in which file a tensor is, and of a large model these would come first.
+    ...(tree === undefined ? fileLines(files, style, width) : []),
     // The first row has the titles.
     ...(rows.length === 1 ? [] : ['', ...rows]),
   ];
+}
+
+function modelsOf(result: InspectResult): readonly ModelResult[] {
+  return 'components' in result ? Object.values(result.components) : [result];
+}
+
+function hasTensors({ tensors, tree }: ModelResult): boolean {
+  return (tensors ?? tree ?? []).length > 0;
 }
 
 function linesOf(result: InspectResult, style: Style, width: number | null): readonly string[] {
@@ -290,7 +301,8 @@ export const inspect: Command = {
   usage: 'inspect SOURCE [--tree] [--filter GLOB] [--sort offset|name|size]',
   description:
     'Shows what a file or checkpoint is: totals, parameters, dtypes, files, metadata and tensors, by the ' +
-    'headers alone. It lists files of torch, NumPy and GGUF too, and the models of a diffusers pipeline.',
+    'headers alone. It lists files of torch, NumPy and GGUF too, and the models of a diffusers pipeline. The exit ' +
+    'code is 1 when no tensor is named as --filter says.',
   options: {
     tree: { type: 'boolean', help: 'names as a tree, layers that are alike folded, with bars' },
     filter: { type: 'string', value: 'GLOB', help: "only tensors so named, such as '*.mlp.*'" },
@@ -301,10 +313,23 @@ export const inspect: Command = {
     const { tree, filter, sort = 'offset' } = options;
     const view: View = {
       isTree: tree === true,
+      glob: typeof filter === 'string' ? filter : undefined,
       filter: typeof filter === 'string' ? globTest(filter) : undefined,
       order: requireChoice('sort', sort, ORDERS),
     };
-    printResult(context, options, await inspectSource(source, view, context.signal), linesOf);
-    return 'done';
+    const result = await inspectSource(source, view, context.signal);
+    const isNone = view.glob !== undefined && !modelsOf(result).some(hasTensors);
+    printResult(context, options, result, (printed, style, width) => [
+      ...linesOf(printed, style, width),
+      ...(isNone
+        ? [
+            '',
+            style.warning(
+              `no tensor is named as --filter says: ${visible(view.glob ?? '', SHOWN_NAME_LENGTH)}`,
+            ),
+          ]
+        : []),
+    ]);
+    return isNone ? 'no' : 'done';
   },
 };

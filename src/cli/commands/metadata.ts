@@ -11,6 +11,8 @@ import {
   type OptionValues,
   type Outcome,
   printResult,
+  requireAction,
+  requireGiven,
   requireNone,
   UsageError,
 } from './command.js';
@@ -64,12 +66,12 @@ const get: Action = async (context, options, source, keys) => {
 };
 
 const set: Action = async (context, options, source, args) => {
-  if (args.length === 0) throw new UsageError('expected KEY=VALUE');
+  requireGiven('KEY=VALUE', args[0]);
   return await editFile(context, options, requireLocal(source), pairsOf(args));
 };
 
 const rm: Action = async (context, options, source, keys) => {
-  if (keys.length === 0) throw new UsageError('expected a key');
+  requireGiven('KEY', keys[0]);
   const changes = new Map(keys.map((key): [string, null] => [key, null]));
   return await editFile(context, options, requireLocal(source), changes);
 };
@@ -91,7 +93,7 @@ const exportAll: Action = async ({ stdout, signal }, options, source, args) => {
 };
 
 const importAll: Action = async (context, options, source, [from, ...more]) => {
-  if (from === undefined) throw new UsageError('expected a file of JSON');
+  requireGiven('JSON-FILE', from);
   requireNone(more);
   const path = requireLocal(source);
   const changes = new Map<string, string | null>();
@@ -138,7 +140,8 @@ const ACTIONS: Readonly<Record<string, Action>> = {
   strip,
 };
 
-const EXPECTED = [...Object.keys(ACTIONS), 'modelspec'].join(', ');
+/** Which has actions of its own. */
+const MODELSPEC = 'modelspec';
 
 export const metadata: Command = {
   summary: 'reads and changes metadata',
@@ -154,12 +157,12 @@ export const metadata: Command = {
     },
     'dry-run': { type: 'boolean', help: 'only say what would change' },
   },
-  positionals: [2, Number.POSITIVE_INFINITY],
-  async run(context, [action = '', ...args], options) {
-    if (action === 'modelspec') return await modelspec(context, options, args);
-    const found = Object.hasOwn(ACTIONS, action) ? ACTIONS[action] : undefined;
-    if (found === undefined) throw new UsageError(`metadata takes ${EXPECTED}`);
-    const [source = '', ...rest] = args;
-    return await found(context, options, source, rest);
+  positionals: [1, Number.POSITIVE_INFINITY],
+  async run(context, [word = '', ...args], options) {
+    const action = requireAction('metadata', word, [...Object.keys(ACTIONS), MODELSPEC]);
+    if (action === MODELSPEC) return await modelspec(context, options, args);
+    const [source, ...rest] = args;
+    requireGiven('SOURCE', source);
+    return await (ACTIONS[action] as Action)(context, options, source, rest);
   },
 };

@@ -19,6 +19,8 @@ import {
   type OptionValues,
   type Outcome,
   printResult,
+  requireAction,
+  requireGiven,
   requireNone,
   UsageError,
 } from './command.js';
@@ -140,7 +142,7 @@ async function thumbnail(
   source: string,
   [target, ...more]: readonly string[],
 ): Promise<Outcome> {
-  if (target === undefined) throw new UsageError('expected the file that the image is written to');
+  requireGiven('the file to write the image to', target);
   requireNone(more);
   const value = (await sourceMetadata(source, context.signal)).get(THUMBNAIL);
   const image = value === undefined ? null : thumbnailOf(value);
@@ -167,11 +169,11 @@ const ACTIONS = { show, check, set, thumbnail };
 export async function modelspec(
   context: CommandContext,
   options: OptionValues,
-  [action = '', source, ...args]: readonly string[],
+  [word, source, ...args]: readonly string[],
 ): Promise<Outcome> {
-  if (!Object.hasOwn(ACTIONS, action)) {
-    throw new UsageError(`metadata modelspec takes ${Object.keys(ACTIONS).join(', ')}`);
-  }
-  if (source === undefined) throw new UsageError('expected a source');
-  return await ACTIONS[action as keyof typeof ACTIONS](context, options, source, args);
+  const actions = Object.keys(ACTIONS) as (keyof typeof ACTIONS)[];
+  requireGiven(actions.join('|'), word);
+  const action = requireAction('metadata modelspec', word, actions);
+  requireGiven('SOURCE', source);
+  return await ACTIONS[action](context, options, source, args);
 }

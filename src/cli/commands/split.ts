@@ -11,6 +11,7 @@ import {
   SELECTION,
   SHARD_SIZE,
   selectionOf,
+  shardSizeOf,
   write,
 } from './written.js';
 
@@ -37,8 +38,7 @@ export const split: Command = {
   positionals: [2, 2],
   async run(context, [from = '', target = ''], options) {
     const source = requireHere(from);
-    const { 'max-shard-size': size } = options;
-    const maxShardSize = typeof size === 'string' ? size : DEFAULT_SHARD_SIZE;
+    const maxShardSize = shardSizeOf(options) ?? DEFAULT_SHARD_SIZE;
     if (options['dry-run'] === true) await plan(context, options, { source, target, maxShardSize });
     else {
       const copyOtherFiles = options['copy-other-files'] === true;

@@ -58,8 +58,21 @@ export const SELECTION: CommandOptions = {
 export const DEFAULT_SHARD_SIZE = '5GB';
 
 export const SHARD_SIZE: CommandOptions = {
-  'max-shard-size': { type: 'string', value: 'SIZE', help: "such as '5GB', the default" },
+  'max-shard-size': {
+    type: 'string',
+    value: 'SIZE',
+    help: "such as '5GB', the default; a number alone is bytes",
+  },
 };
+
+/** Bytes alone, as `split -b` takes them. */
+const PLAIN_NUMBER = /^\d+$/;
+
+/** The size that `--max-shard-size` gives; undefined when it is not given. */
+export function shardSizeOf({ 'max-shard-size': size }: OptionValues): string | number | undefined {
+  if (typeof size !== 'string') return undefined;
+  return PLAIN_NUMBER.test(size) ? Number(size) : size;
+}
 
 export const DRY_RUN: CommandOptions = {
   'dry-run': { type: 'boolean', help: 'only say what would be written' },

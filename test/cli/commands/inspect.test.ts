@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { saveCheckpoint } from '../../../src/index.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { fileBytes, temporaryPath, writeTemporary } from '../../support/make-file.js';
 import { root } from '../../support/source-tree.js';
@@ -33,6 +34,37 @@ describe('inspect', () => {
     const path = writeLayered();
     const text = await shown(path, ['inspect', path, ...options], terminal);
     await expect(text).toMatchFileSnapshot(golden(name));
+  });
+
+  it('says when no tensor is named as --filter says, and is no', async () => {
+    const path = writeLayered();
+    for (const options of [[], ['--tree']]) {
+      const args = ['inspect', path, '--filter', 'nothing*', ...options];
+      const { code, stdout, stderr } = await call(args);
+      expect([code, stderr]).toEqual([1, '']);
+      expect(stdout).toMatch(/\n\nno tensor is named as --filter says: nothing\*\n$/);
+      const json = await call([...args, '--json']);
+      expect(json.code).toBe(1);
+      expect(JSON.parse(json.stdout)).toMatchObject(
+        options.length > 0 ? { tree: [] } : { tensors: [] },
+      );
+    }
+    expect((await call(['inspect', path, '--filter', '*'])).code).toBe(0);
+    expect((await call(['inspect', writeTemporary([])])).code).toBe(0);
+  });
+
+  it('begins with the tree, not with a line for each of 163 files', async () => {
+    const names = Array.from({ length: 163 }, (_, i) => `layers.${i}.weight`);
+    const data = new Uint8Array(4);
+    const tensors = names.map((name) => [name, { dtype: 'U8', shape: [4], data }] as const);
+    const folder = temporaryPath('shards');
+    await saveCheckpoint(folder, new Map(tensors), { maxShardSize: 4, durable: false });
+    const lines = (await printed(['inspect', folder, '--tree'])).split('\n');
+    expect(lines.length).toBeLessThan(15);
+    expect(lines.join('\n')).toContain('163 files');
+    expect(lines.join('\n')).not.toContain('model-00002');
+    const { files } = JSON.parse(await printed(['inspect', folder, '--tree', '--json']));
+    expect(files).toHaveLength(163);
   });
 
   it('has no colours with --no-color', async () => {

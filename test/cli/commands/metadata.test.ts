@@ -222,16 +222,16 @@ describe('metadata modelspec', () => {
 
 describe('metadata', () => {
   it.each([
-    [['metadata', 'gte', 'x'], 'metadata takes get, set, rm'],
-    [['metadata', 'set', 'x'], 'expected KEY=VALUE'],
+    [['metadata', 'gte', 'x'], 'metadata has no "gte"; it takes get, set, rm'],
+    [['metadata', 'set', 'x'], 'KEY=VALUE is missing'],
     [['metadata', 'set', 'x', 'key'], 'expected KEY=VALUE, found "key"'],
-    [['metadata', 'rm', 'x'], 'expected a key'],
+    [['metadata', 'rm', 'x'], 'KEY is missing'],
     [['metadata', 'clear', 'x', 'y'], 'there is too much: "y"'],
-    [['metadata', 'import', 'x'], 'expected a file of JSON'],
-    [['metadata', 'modelspec', 'shw', 'x'], 'takes show, check, set, thumbnail'],
-    [['metadata', 'modelspec', 'show'], 'expected a source'],
-    [['metadata', 'modelspec', 'thumbnail', 'x'], 'the file that the image is written to'],
-    [['metadata', 'get'], 'expected 2 or more arguments, found 1'],
+    [['metadata', 'import', 'x'], 'JSON-FILE is missing'],
+    [['metadata', 'modelspec', 'shw', 'x'], 'metadata modelspec has no "shw"; did you mean show?'],
+    [['metadata', 'modelspec', 'show'], 'SOURCE is missing'],
+    [['metadata', 'modelspec', 'thumbnail', 'x'], 'the file to write the image to is missing'],
+    [['metadata', 'get'], 'SOURCE is missing'],
   ])('%j is wrong use', async (args, message) => {
     const { code, stderr } = await call(args);
     expect(code).toBe(2);

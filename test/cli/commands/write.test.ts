@@ -48,6 +48,34 @@ describe('split and merge', () => {
   });
 });
 
+it.each(['merge', 'convert', 'split'])('%s makes the folders it needs', async (command) => {
+  const above = temporaryPath('new');
+  const name = command === 'split' ? 'parts' : 'model.safetensors';
+  const path = writeTemporary(LAYERED);
+  await printed([command, path, join(above, 'folder', name)]);
+  expect((await call(['diff', path, join(above, 'folder', name)])).code).toBe(0);
+  // A call that fails leaves none.
+  const failing = [command, path, join(above, 'other', 'folder', name), '--dtype', 'F8_E4M3'];
+  const ending = new AbortController();
+  const calling = call(failing, undefined, ending.signal);
+  ending.abort();
+  expect((await calling).code).toBe(1);
+  expect(readdirSync(above)).toEqual(['folder']);
+});
+
+it.each(['split', 'convert'])('%s takes a number alone as bytes', async (command) => {
+  const path = writeTemporary(LAYERED);
+  const files = async (size: string): Promise<unknown> => {
+    const options = ['--max-shard-size', size, '--dry-run', '--json'];
+    return JSON.parse(await printed([command, path, 'target', ...options])).files;
+  };
+  expect(await files('600')).toEqual(await files('600B'));
+  const target = temporaryPath('parts');
+  await printed([command, path, target, '--max-shard-size', '600']);
+  expect(readdirSync(target)).toEqual(expect.arrayContaining((await files('600B')) as string[]));
+  expect((await call([command, path, target, '--max-shard-size', '600X'])).code).toBe(2);
+});
+
 describe('a file without tensors', () => {
   it.each([
     ['split', 'folder'],

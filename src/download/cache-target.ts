@@ -3,16 +3,17 @@
  * their hashes, links to them in the snapshot of the commit, and the commit of a branch.
  */
 
-import { closeSync, lstatSync, openSync } from 'node:fs';
-import { copyFile, mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
-import { basename, dirname, join, relative } from 'node:path';
+import { closeSync, existsSync, lstatSync, openSync } from 'node:fs';
+import { copyFile, mkdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { basename, dirname, join, relative, sep } from 'node:path';
 import { RemoteError } from '../errors/errors.js';
 import { hubCacheFolder } from '../hub/cache.js';
 import { ownByteLength } from '../hub/cache-layout.js';
 import { requireRevision } from '../hub/ids.js';
-import { linkAt } from '../io/file-calls.js';
+import { linkAt, statAnything } from '../io/file-calls.js';
 import { runSync } from '../io/steps.js';
 import { hasCode } from '../io/system-errors.js';
+import { innerPath, makeInnerFolders } from '../replacement/inner-paths.js';
 import { inTurn, waitForLock } from '../replacement/locks.js';
 import { Replacement } from '../replacement/replacement.js';
 import { makeTemporaryName } from '../replacement/temporary-names.js';
@@ -66,7 +67,8 @@ export class CacheFolder {
   /**
    * Receives all files, then links them into the snapshot, and names its commit as that of the revision.
    *
-   * @throws SafetensorsError `SAFETENSORS_LOCKED`; RemoteError; errors of the system
+   * @throws SafetensorsError `SAFETENSORS_LOCKED`; FormatError `SAFETENSORS_UNSAFE_SHARD_NAME` for folders
+   *   that are links; RemoteError; errors of the system
    */
   async fill(
     { weights, others, index }: DownloadPlan,
@@ -75,7 +77,20 @@ export class CacheFolder {
   ): Promise<ReceivedBytes> {
     const files = [...weights, ...others, ...(index === null ? [] : [index])];
     const blobs = join(this.#repository, 'blobs');
-    for (const folder of [blobs, this.#locks]) await mkdir(folder, { recursive: true });
+    // Nothing is touched then: others may have filled a cache that can only be read.
+    if (files.every((file) => this.#isLinked(file))) {
+      scope.transfer.finish();
+      await this.#writeRef(options);
+      const presentByteLength = files.reduce((sum, { byteLength }) => sum + byteLength, 0);
+      return { receivedByteLength: 0, presentByteLength };
+    }
+    for (const folder of [this.#repository, this.#locks]) await mkdir(folder, { recursive: true });
+    // Before anything is fetched.
+    const places = files.map((file) => this.pathOf(file));
+    for (const path of [...places, this.#ref ?? blobs]) {
+      innerPath(this.#repository, this.#nameOf(path));
+    }
+    this.#makeFolders(join(blobs, 'any'));
     await writeNew(join(this.#root, 'CACHEDIR.TAG'), CACHE_TAG);
     const missing = files.filter((file) => !this.#isThere(file));
     const needed = missing.reduce(
@@ -85,7 +100,7 @@ export class CacheFolder {
     await requireFreeSpace(blobs, needed, this.#repository);
     const received = await receiveAll(files, scope, (file) => this.#receive(file, options, scope));
     for (const file of files) await this.#link(file);
-    if (this.#ref !== undefined) await this.#writeRef(this.#ref, options);
+    await this.#writeRef(options);
     return received;
   }
 
@@ -103,6 +118,20 @@ export class CacheFolder {
   #isThere(file: PlannedFile): boolean {
     const blob = runSync(ownByteLength(this.#blobOf(file), this.#repository));
     return blob === file.byteLength || this.#isInSnapshot(file);
+  }
+
+  /** Whether a file is where it is found, and nothing of it is left over. */
+  #isLinked(file: PlannedFile): boolean {
+    const isLink = runSync(linkAt(this.pathOf(file))) === this.#linkTo(file);
+    return (
+      (isLink ? this.#isThere(file) : this.#isInSnapshot(file)) &&
+      !existsSync(this.#partialOf(file))
+    );
+  }
+
+  /** What the link of a file in the snapshot says. */
+  #linkTo(file: PlannedFile): string {
+    return relative(dirname(this.pathOf(file)), this.#blobOf(file));
   }
 
   /** Whether the snapshot has the file itself, as where there are no links. */
@@ -151,11 +180,9 @@ export class CacheFolder {
   async #link(file: PlannedFile): Promise<void> {
     const blob = this.#blobOf(file);
     const path = this.pathOf(file);
-    if (this.#isInSnapshot(file)) return;
-    const folder = dirname(path);
-    await mkdir(folder, { recursive: true });
-    const link = relative(folder, blob);
-    if (runSync(linkAt(path)) === link) return;
+    const link = this.#linkTo(file);
+    if (this.#isInSnapshot(file) || runSync(linkAt(path)) === link) return;
+    this.#makeFolders(path);
     // A link to elsewhere, or another file than the commit has.
     await rm(path, { force: true });
     try {
@@ -168,11 +195,24 @@ export class CacheFolder {
     }
   }
 
-  async #writeRef(path: string, { durable }: TargetOptions): Promise<void> {
-    await mkdir(dirname(path), { recursive: true });
+  /** Names the commit as that of the revision, unless it has that name already. */
+  async #writeRef({ durable }: TargetOptions): Promise<void> {
+    const path = this.#ref;
+    if (path === undefined || (await isText(path, this.#commit))) return;
+    this.#makeFolders(path);
     await this.#place(path, (temporary) =>
       writeFile(temporary, this.#commit, { flag: 'wx', flush: durable }),
     );
+  }
+
+  /** Makes the folders of a file. A link among them is refused: what is behind it would not open. */
+  #makeFolders(path: string): void {
+    makeInnerFolders(this.#repository, this.#nameOf(path));
+  }
+
+  /** The path of a file in the repository, with `/`. */
+  #nameOf(path: string): string {
+    return relative(this.#repository, path).split(sep).join('/');
   }
 
   /** Writes a file in one step. Until then it is where no program looks for files of a snapshot, or for refs. */
@@ -185,6 +225,13 @@ export class CacheFolder {
       await rm(temporary, { force: true });
     }
   }
+}
+
+/** Whether a file has that text. */
+async function isText(path: string, text: string): Promise<boolean> {
+  return (
+    runSync(statAnything(path))?.size === text.length && (await readFile(path, 'latin1')) === text
+  );
 }
 
 /** Writes a file unless there is one. */

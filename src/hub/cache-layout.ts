@@ -63,13 +63,13 @@ export function* blobsOf(repository: string): Steps<RepositoryBlobs> {
 /** Neither the folder nor its marker may be a link: the store is not the Hub's then. */
 function* isStore(folder: string): Steps<boolean> {
   const marker = join(folder, STORE_MARKER);
-  if ((yield* statLink(folder))?.isDirectory() !== true) return false;
-  const stats = yield* statLink(marker);
-  if (stats?.isFile() !== true || stats.size !== STORE_LAYOUT.length) return false;
   try {
+    if ((yield* statLink(folder))?.isDirectory() !== true) return false;
+    const stats = yield* statLink(marker);
+    if (stats?.isFile() !== true || stats.size !== STORE_LAYOUT.length) return false;
     return (yield* readText(marker)) === STORE_LAYOUT;
   } catch {
-    // One that cannot be read does not say that this is a store.
+    // What cannot be read is no store. A repository that does not use it must not suffer.
     return false;
   }
 }

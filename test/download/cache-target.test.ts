@@ -16,13 +16,14 @@ import process from 'node:process';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { runDownload } from '../../src/download/run-download.js';
 import { openCheckpoint } from '../../src/index.js';
-import { HubCache, linkTo, sha256 } from '../support/hub-cache.js';
+import { linkTo } from '../support/hub-cache.js';
 import { temporaryPath } from '../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../support/python.js';
 import {
   breakingFetch,
   CONFIG,
   downloadFrom,
+  emptyFolder,
   LARGE_BYTE_LENGTH,
   namesIn,
   SHARDED,
@@ -135,110 +136,55 @@ it('leaves a snapshot alone that has files instead of links', async () => {
   expect([receivedByteLength, readFileSync(config, 'latin1')]).toEqual([0, CONFIG]);
 });
 
-describe('into a cache with a store that repositories share', () => {
-  const name = 'model-00001-of-00002.safetensors';
-  const shard = SHARDED[name] as Uint8Array;
-  let shared = new HubCache('cache');
-  let repository = '';
-  let blob = '';
-  beforeEach(() => {
-    shared = new HubCache('cache');
-    repository = shared.repository('models--org--sharded');
-    blob = join(repository, 'blobs', sha256(shard));
-  });
-
-  /** Every file of the store with its time and content. */
-  const stored = (): unknown =>
-    readdirSync(join(cache, 'blobs'), { recursive: true, encoding: 'utf8' })
+it('touches nothing when all is there', async () => {
+  const { path } = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
+  rmSync(join(cache, '.locks'), { recursive: true });
+  rmSync(join(cache, 'CACHEDIR.TAG'));
+  const state = (): unknown =>
+    readdirSync(cache, { recursive: true, encoding: 'utf8' })
       .sort()
-      .map((path) => {
-        const { ino, mtimeMs, mode } = lstatSync(join(cache, 'blobs', path));
-        return [path, ino, mtimeMs, mode];
-      });
-
-  /** The download, after which the model opens. */
-  async function downloaded(): Promise<number> {
-    const { receivedByteLength, path } = await downloadFrom(hub(), 'hf://org/sharded', 'cache');
-    using checkpoint = openCheckpoint('org/sharded');
-    expect(checkpoint.keys()).toEqual(['embed', 'norm']);
-    expect(Buffer.compare(readFileSync(join(path, name)), shard)).toBe(0);
-    return receivedByteLength;
-  }
-
-  it('takes what is there, and publishes nothing', async () => {
-    shared.addShared(name, shard, 'models--org--sharded');
-    const before = stored();
-    expect(await downloaded()).toBeLessThan(shard.length);
-    expect(lstatSync(blob).isSymbolicLink()).toBe(true);
-    expect(stored()).toEqual(before);
-    expect(await downloaded()).toBe(0);
+      .map((name) => [
+        name,
+        lstatSync(join(cache, name)).mtimeMs,
+        lstatSync(join(cache, name)).ino,
+      ]);
+  const before = state();
+  const progress: unknown[] = [];
+  const again = await downloadFrom(hub(), 'hf://org/sharded', 'cache', {
+    onProgress: (event) => progress.push(event),
   });
+  expect(again).toMatchObject({ path, receivedByteLength: 0 });
+  const totalBytes = again.presentByteLength;
+  expect(totalBytes).toBeGreaterThan(LARGE_BYTE_LENGTH);
+  expect(progress.at(-1)).toEqual({ bytes: totalBytes, totalBytes });
+  expect(state()).toEqual(before);
+});
 
-  it('fills the blobs with files, whatever other repositories have', async () => {
-    shared.addShared(name, shard, 'models--org--other');
-    const before = stored();
-    expect(await downloaded()).toBeGreaterThan(shard.length);
-    expect(lstatSync(blob).isFile()).toBe(true);
-    expect(stored()).toEqual(before);
+it.each(['blobs', 'refs', 'snapshots'])(
+  'refuses a repository whose folder %s is a link',
+  async (name) => {
+    const outside = emptyFolder('outside');
+    linkTo(outside, join(cache, 'models--org--sharded', name));
+    hub().requests.length = 0;
+    await expect(downloadFrom(hub(), 'hf://org/sharded', 'cache')).rejects.toMatchObject({
+      code: 'SAFETENSORS_UNSAFE_SHARD_NAME',
+      message: expect.stringContaining(`found a link: "${name}"; remove it`),
+    });
+    expect(namesIn(outside)).toEqual([]);
+    expect(hub().requests.filter(({ server }) => server === 'network')).toEqual([]);
+  },
+);
+
+it('refuses a snapshot with a folder that is a link', async () => {
+  const outside = emptyFolder('outside');
+  const { path, commit } = await downloadFrom(hub(), 'hf://org/pipeline/unet', 'cache');
+  rmSync(path, { recursive: true });
+  linkTo(outside, join(path, '.'));
+  await expect(downloadFrom(hub(), 'hf://org/pipeline/unet', 'cache')).rejects.toMatchObject({
+    code: 'SAFETENSORS_UNSAFE_SHARD_NAME',
+    message: expect.stringContaining(`found a link: "snapshots/${commit}/unet"`),
   });
-
-  const links: Record<string, () => string> = {
-    'an entry that is gone': () => shared.entryOf('gone'),
-    'an entry of another length': () => {
-      shared.addShared('x', 'short', 'models--org--other');
-      return shared.entryOf('short');
-    },
-    'a file outside of the cache': () => {
-      writeFileSync(temporaryPath('own'), shard);
-      return temporaryPath('own');
-    },
-    'a file outside of the cache, of another length': () => {
-      writeFileSync(temporaryPath('own'), 'short');
-      return temporaryPath('own');
-    },
-    'the blob of another repository': () => {
-      shared.addPlain(name, shard, 'models--org--other');
-      return join(shared.repository('models--org--other'), 'blobs', sha256(shard));
-    },
-    'a store without marker': () => {
-      shared.addShared(name, shard, 'models--org--other');
-      rmSync(join(cache, 'blobs/.huggingface-shared-blobs'));
-      return shared.entryOf(shard);
-    },
-    itself: () => blob,
-  };
-
-  const hashOf = (to: string, path: string): string =>
-    to !== 'itself' && existsSync(path) ? sha256(readFileSync(path)) : '';
-
-  it.each(Object.keys(links))(
-    'replaces a link to %s, and does not write through it',
-    async (to) => {
-      const target = links[to]?.() ?? '';
-      linkTo(target, blob);
-      linkTo(blob, join(shared.snapshot('models--org--sharded'), name));
-      const before = [stored(), hashOf(to, target)];
-      expect(await downloaded()).toBeGreaterThan(shard.length);
-      expect(lstatSync(blob).isFile()).toBe(true);
-      expect([stored(), hashOf(to, target)]).toEqual(before);
-    },
-  );
-
-  it('replaces links of a snapshot that do not lead to the blob', async () => {
-    const snapshot = join((await downloadFrom(hub(), 'hf://org/sharded', 'cache')).path);
-    const path = join(snapshot, name);
-    shared.addShared(name, shard, 'models--org--other');
-    for (const target of [
-      shared.entryOf(shard),
-      shared.entryOf('gone'),
-      blob.replace('sharded', 'other'),
-    ]) {
-      rmSync(path);
-      linkTo(target, path);
-      expect(await downloaded()).toBe(0);
-      expect(join(snapshot, readlinkSync(path))).toBe(blob);
-    }
-  });
+  expect(namesIn(outside)).toEqual([]);
 });
 
 it('refuses sources that are not on the Hub', async () => {

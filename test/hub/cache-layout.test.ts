@@ -40,7 +40,7 @@ async function keysOf(id: string): Promise<string[]> {
 }
 
 describe('a model whose bytes are in the store of all repositories', () => {
-  let cache = new HubCache();
+  let cache: HubCache;
   beforeEach(() => {
     cache = new HubCache();
     vi.stubEnv('HF_HUB_CACHE', cache.folder);
@@ -124,7 +124,7 @@ describe('a model whose bytes are in the store of all repositories', () => {
 });
 
 describe('what is no file of a repository', () => {
-  let cache = new HubCache();
+  let cache: HubCache;
   /** The link in the snapshot, the blob of the repository, the entry of the store. */
   let link = '';
   let blob = '';

@@ -34,7 +34,7 @@ const hub = useHub({
   },
 });
 
-let cache = new HubCache();
+let cache: HubCache;
 /** The same bytes, by every path that leads to them. */
 let paths: string[] = [];
 

@@ -11,15 +11,14 @@ import type { ForeignTensor } from '../foreign/foreign-tensor.js';
 import {
   OPEN_NUMPY_OPTIONS,
   type OpenNumpyOptions,
-  openReadableArrays,
+  openNumpy,
 } from '../foreign/numpy/open-numpy.js';
 import { lookInto } from '../foreign/open-file.js';
-import { isLeftOut, throwProblems } from '../foreign/tensor-problems.js';
+import type { TorchCheckpoint } from '../foreign/torch/checkpoint.js';
 import {
   OPEN_TORCH_OPTIONS,
-  type OpenedTensors,
   type OpenTorchOptions,
-  openTorchTensors,
+  openTorchCheckpoint,
 } from '../foreign/torch/open.js';
 import type { RootKeys } from '../foreign/torch/roots.js';
 import { ShardedTorchCheckpoint } from '../foreign/torch/sharded.js';
@@ -80,10 +79,10 @@ async function openAs(
 ): Promise<ConversionSource> {
   if (kind === 'safetensors') return await openSafetensors(path, options, signal);
   if (kind === 'torch') {
-    return ofTorch(openTorchTensors(path, { ...among(OPEN_TORCH_OPTIONS, options), ...COPIED }));
+    return ofTorch(openTorchCheckpoint(path, { ...among(OPEN_TORCH_OPTIONS, options), ...COPIED }));
   }
-  const file = openReadableArrays(path, { ...among(OPEN_NUMPY_OPTIONS, options), ...COPIED });
-  return ofParts(path, [ofWhole(file)], ForeignFile.problemsOf(file), undefined);
+  const file = openNumpy(path, { ...among(OPEN_NUMPY_OPTIONS, options), ...COPIED });
+  return ofParts(path, [ofWhole(file)], file.problems, undefined);
 }
 
 /** Those of the options that have these names. */
@@ -138,7 +137,8 @@ function ofWhole(file: ForeignFile): Part {
   return { file, tensors: [...ForeignFile.factsOf(file).values()] };
 }
 
-function ofTorch({ checkpoint, problems }: OpenedTensors): ConversionSource {
+function ofTorch(checkpoint: TorchCheckpoint | ShardedTorchCheckpoint): ConversionSource {
+  const { problems } = checkpoint;
   if (!(checkpoint instanceof ShardedTorchCheckpoint)) {
     return ofParts(checkpoint.path as string, [ofWhole(checkpoint)], problems, checkpoint.root);
   }
@@ -159,11 +159,6 @@ function ofParts(
   const close = (): void => {
     for (const { file } of parts) file.close();
   };
-  // What is more than a tensor that safetensors lacks is damage, or not to be told apart.
-  if (!problems.every(isLeftOut)) {
-    close();
-    throwProblems(problems);
-  }
   return sourceOf({
     path,
     tensors: parts.flatMap(({ tensors }) => tensors),

@@ -35,6 +35,7 @@ import { StorageRange } from '../tensor/storage-range.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
 import { type ArchiveContent, verifyEntries } from './checksums.js';
 import { type ForeignTensor, placeOf } from './foreign-tensor.js';
+import { throwProblemOf } from './tensor-problems.js';
 
 /** What is known of a tensor without its bytes. */
 export interface ForeignTensorInfo {
@@ -88,7 +89,7 @@ export class ForeignFile implements Iterable<[string, Tensor]> {
   ) {
     this.#storage = storage;
     this.#archive = archive;
-    this.#problems = problems;
+    this.#problems = Object.freeze([...problems]);
     const placed = tensors.map((tensor) => ({ tensor, at: placeOf(tensor).position }));
     placed.sort((a, b) => a.at - b.at);
     this.#facts = new Map(placed.map(({ tensor }) => [tensor.name, tensor]));
@@ -103,11 +104,6 @@ export class ForeignFile implements Iterable<[string, Tensor]> {
   static archiveOf(file: ForeignFile): readonly [LendingStorage, ArchiveContent] {
     // Whatever is opened by its path lends its descriptor.
     return [file.#storage as LendingStorage, file.#archive];
-  }
-
-  /** @internal Why other tensors of the file cannot be read; each error has the tensor's name. */
-  static problemsOf(file: ForeignFile): readonly ForeignFormatError[] {
-    return file.#problems;
   }
 
   /** The path as it was given, as text. */
@@ -125,7 +121,16 @@ export class ForeignFile implements Iterable<[string, Tensor]> {
     return this.#storage.ok && !this.#storage.closed;
   }
 
-  /** Number of tensors. */
+  /**
+   * Why other tensors of the file cannot be had: safetensors has nothing to hold them. Each error has the name as
+   * `tensor` and the code `SAFETENSORS_UNSUPPORTED_TENSOR`; `getTensor` of that name throws it. Empty for nearly
+   * all files; the same after `close()`.
+   */
+  get problems(): readonly ForeignFormatError[] {
+    return this.#problems;
+  }
+
+  /** Number of tensors, without those of `problems`. */
   get size(): number {
     return this.#open().size;
   }
@@ -166,7 +171,8 @@ export class ForeignFile implements Iterable<[string, Tensor]> {
    * A tensor of the file, the same object on every call. Reads nothing: its bytes are reached, or made, when
    * they are first used. Checks that the file has not changed, as `SafetensorsFile.getTensor` does.
    *
-   * @throws TensorNotFoundError, FileChangedError, FileClosedError
+   * @throws TensorNotFoundError, FileChangedError, FileClosedError; ForeignFormatError
+   *   `SAFETENSORS_UNSUPPORTED_TENSOR` for a tensor of `problems`
    */
   getTensor(name: string): Tensor {
     requireOpen(this.#storage);
@@ -298,6 +304,7 @@ export class ForeignFile implements Iterable<[string, Tensor]> {
     requireString('name', name);
     const found = this.#open().get(name);
     if (found !== undefined) return found;
+    throwProblemOf(name, this.#problems);
     throw new TensorNotFoundError(name, nearNames(name, this.#facts.keys()), { path: this.path });
   }
 

@@ -76,9 +76,9 @@ export function checkLayout(
   const shape = given.shape.map((size) => requireInteger(size, 'a dimension', refuse));
   const strides = given.strides.map((stride) => requireInteger(stride, 'a stride', refuse));
   const offset = requireInteger(given.offset, 'the offset', refuse);
+  const shown = shownList(shape);
   const count = shape.reduce((product, size) => product * size, 1n);
-  const shown = `[${given.shape.join(', ')}]`;
-  if (count >= 2n ** 63n || shape.some((size) => size > MAX_SAFE)) {
+  if (count > MAX_INTEGER || shape.some((size) => size > MAX_SAFE)) {
     refuse(`a shape of ${shown} has more items than can be counted`);
   }
   if (count === 0n) {
@@ -92,7 +92,7 @@ export function checkLayout(
   const needed = (last + 1n) * BigInt(itemByteLength);
   if (needed > BigInt(heldByteLength)) {
     refuse(
-      `expected at least ${needed} bytes for the shape ${shown}, strides [${strides.join(', ')}] and offset ` +
+      `expected at least ${needed} bytes for the shape ${shown}, strides ${shownList(strides)} and offset ` +
         `${offset}, found ${heldByteLength}`,
     );
   }
@@ -172,12 +172,31 @@ export function isContiguous({ shape, strides }: TensorLayout): boolean {
 
 const MAX_SAFE = BigInt(Number.MAX_SAFE_INTEGER);
 
+/** The integers of torch and NumPy have 64 bits. */
+const MAX_INTEGER = 2n ** 63n - 1n;
+
+/** A message shows so many dimensions. */
+const SHOWN_RANK = 8;
+
+function shownList(sizes: readonly bigint[]): string {
+  const more = sizes.length > SHOWN_RANK ? `, … ${sizes.length} in all` : '';
+  return `[${sizes.slice(0, SHOWN_RANK).join(', ')}${more}]`;
+}
+
+/** No longer than the longest integer of 64 bits. */
+function shownNumber(value: number | bigint): string {
+  const isLong = typeof value === 'bigint' && BigInt.asIntN(64, value) !== value;
+  return isLong ? 'one of more than 64 bits' : `${value}`;
+}
+
 function requireInteger(
   value: number | bigint,
   what: string,
   refuse: (message: string) => never,
 ): bigint {
   const isInteger = typeof value === 'bigint' || Number.isSafeInteger(value);
-  if (!isInteger || value < 0) refuse(`expected ${what} to be an integer from 0, found ${value}`);
+  if (!isInteger || value < 0 || value > MAX_INTEGER) {
+    refuse(`expected ${what} to be an integer from 0 to 2^63 - 1, found ${shownNumber(value)}`);
+  }
   return BigInt(value);
 }

@@ -1,4 +1,4 @@
-/** Tensors of a file that cannot be read: all of them are found before one is reported. */
+/** Tensors of a file that cannot be read. Some are left out; of the others several are found before they are reported. */
 
 import { ForeignFormatError } from '../errors/errors.js';
 
@@ -6,55 +6,63 @@ import { ForeignFormatError } from '../errors/errors.js';
 const SHOWN_PROBLEMS = 20;
 
 /** So many are looked for: a hostile file may have millions. */
-const MAX_PROBLEMS = 10_000;
+const MAX_PROBLEMS = 100;
 
-/** The problems of a file, in its order. */
-export class TensorProblems {
-  readonly #found: ForeignFormatError[] = [];
+/** What the error of a tensor takes of memory. */
+const PROBLEM_BYTE_LENGTH = 1536;
 
-  /** What was found so far, with the tensor's name each. */
-  get found(): readonly ForeignFormatError[] {
-    return this.#found;
-  }
-
-  /**
-   * Reads a tensor; what is wrong with it is noted, and gives undefined.
-   *
-   * @throws ForeignFormatError of all problems, when they are too many to look for others
-   */
-  collect<Result>(read: () => Result): Result | undefined {
+/**
+ * Reads so many tensors one by one. Those that safetensors cannot hold are left out, each with its reason, and the
+ * others are read.
+ *
+ * @param spend counts memory before it is used
+ * @throws ForeignFormatError of all other problems, or the first hundred of them: the code is that of the first;
+ *   one that names no tensor, at once
+ */
+export function readEach<Item>(
+  items: Iterable<Item>,
+  count: number,
+  read: (item: Item) => void,
+  spend: (byteLength: number) => void = () => {},
+): ForeignFormatError[] {
+  const leftOut: ForeignFormatError[] = [];
+  const problems: ForeignFormatError[] = [];
+  let done = 0;
+  for (const item of items) {
+    done++;
     try {
-      return read();
+      read(item);
     } catch (error) {
-      if (!(error instanceof ForeignFormatError)) throw error;
-      this.#found.push(error);
-      if (this.#found.length >= MAX_PROBLEMS) throw problemOf(this.#found);
-      return undefined;
+      if (!(error instanceof ForeignFormatError) || error.tensor === undefined) throw error;
+      spend(PROBLEM_BYTE_LENGTH);
+      if (error.code === 'SAFETENSORS_UNSUPPORTED_TENSOR') leftOut.push(error);
+      else if (problems.push(error) === MAX_PROBLEMS) break;
     }
   }
+  const [first, ...others] = problems;
+  if (first === undefined) return leftOut;
+  throw others.length === 0 && done === count ? first : problemOf(first, problems, count - done);
 }
 
-/** Whether the tensor alone is not to be had, and the rest of its file is. */
-export function isLeftOut({ code }: ForeignFormatError): boolean {
-  return code === 'SAFETENSORS_UNSUPPORTED_TENSOR';
-}
-
-/** Throws all problems as one error. */
-export function throwProblems(problems: readonly ForeignFormatError[]): void {
-  if (problems.length > 0) throw problemOf(problems);
-}
-
-/** One problem is the error itself; of several each is shown with its tensor. The code is that of the first. */
-function problemOf(problems: readonly ForeignFormatError[]): ForeignFormatError {
-  const [first, ...others] = problems as [ForeignFormatError, ...ForeignFormatError[]];
-  if (others.length === 0) return first;
+/** One error for all, each shown with its tensor. */
+function problemOf(
+  first: ForeignFormatError,
+  problems: readonly ForeignFormatError[],
+  notRead: number,
+): ForeignFormatError {
   const shown = problems.slice(0, SHOWN_PROBLEMS).map(({ message }) => `\n- ${message}`);
   const left = problems.length - shown.length;
   const more = left === 0 ? '' : `\n- and ${left} more`;
-  const few = problems.length < MAX_PROBLEMS ? '' : ' or more';
+  const end = notRead === 0 ? '' : `; ${notRead} more were not looked at`;
   return new ForeignFormatError(
     first.code,
-    `${problems.length}${few} tensors cannot be read:${shown.join('')}${more}`,
+    `${problems.length} tensors cannot be read${end}:${shown.join('')}${more}`,
     first.path === undefined ? {} : { path: first.path },
   );
+}
+
+/** Throws the problem of a tensor, if there is one. */
+export function throwProblemOf(name: string, problems: readonly ForeignFormatError[]): void {
+  const problem = problems.find(({ tensor }) => tensor === name);
+  if (problem !== undefined) throw problem;
 }

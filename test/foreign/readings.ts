@@ -23,6 +23,7 @@ export function readAll(
   reader: keyof typeof READERS,
   path: string,
   use: (name: string, tensor: Tensor) => void,
+  leaveOut: (name: string) => void = () => {},
 ): SafetensorsError | undefined {
   try {
     const file = READERS[reader](path);
@@ -30,6 +31,7 @@ export function readAll(
       if ('values' in file) file.values();
       JSON.stringify(file);
       for (const [name, tensor] of file) use(name, tensor);
+      for (const { tensor } of file.problems) leaveOut(tensor as string);
     } finally {
       file.close({ detach: true });
     }

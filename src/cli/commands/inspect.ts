@@ -9,7 +9,13 @@ import { visible } from '../output/visible.js';
 import { cutLines } from '../output/width.js';
 import { globTest } from '../sources/glob.js';
 import { listSource } from '../sources/list-source.js';
-import type { ListedCounts, ListedFile, ListedTensor, Listing } from '../sources/listing.js';
+import type {
+  LeftOutTensor,
+  ListedCounts,
+  ListedFile,
+  ListedTensor,
+  Listing,
+} from '../sources/listing.js';
 import { closeSource, openSource } from '../sources/open-source.js';
 import { lackingDtypes } from '../sources/torch-dtypes.js';
 import { type Command, printResult, requireChoice } from './command.js';
@@ -47,6 +53,7 @@ interface ModelResult {
   readonly files: readonly ListedFile[];
   readonly metadata: Readonly<Record<string, string>> | null;
   readonly warnings: readonly string[];
+  readonly leftOut: readonly LeftOutTensor[];
   readonly tensors?: readonly ListedTensor[];
   readonly tree?: readonly TreeResult[];
 }
@@ -112,6 +119,7 @@ function modelResult(listing: Listing, view: View): ModelResult {
     files,
     metadata: metadata === null ? null : Object.fromEntries(metadata),
     warnings: warningsOf(listing),
+    leftOut: listing.leftOut,
     ...(view.isTree ? { tree: treeOf(tensors).map(treeResult) } : { tensors }),
   };
 }
@@ -248,7 +256,7 @@ function modelLines(
   width: number | null,
 ): string[] {
   const { format, files, byteLength, tensorCount, parameters, totalParameters } = model;
-  const { quantization, dtypes, metadata, warnings, tree } = model;
+  const { quantization, dtypes, metadata, warnings, leftOut, tree } = model;
   const facts: (readonly [string, string])[] = [
     ['format', `${format}, ${plural(files.length, 'file')}, ${bytesText(byteLength)}`],
     ['tensors', groupedText(tensorCount)],
@@ -270,6 +278,35 @@ function modelLines(
     ...(tree === undefined ? fileLines(files, style, width) : []),
     // The first row has the titles.
     ...(rows.length === 1 ? [] : ['', ...rows]),
+    ...leftOutLines(leftOut, style, width),
+  ];
+}
+
+/** Of so many tensors that cannot be had the reasons are shown. */
+const SHOWN_LEFT_OUT = 20;
+
+function leftOutLines(
+  leftOut: readonly LeftOutTensor[],
+  style: Style,
+  width: number | null,
+): readonly string[] {
+  if (leftOut.length === 0) return [];
+  const facts = leftOut.slice(0, SHOWN_LEFT_OUT).map(({ name, reason }) => {
+    return [
+      INDENT + visible(name, SHOWN_NAME_LENGTH),
+      visible(reason, SHOWN_VALUE_LENGTH),
+    ] as const;
+  });
+  const title = `${plural(leftOut.length, 'tensor')} that safetensors cannot hold`;
+  const more = leftOut.length - facts.length;
+  return [
+    '',
+    style.warning(title),
+    ...cutLines(
+      factLines(facts, (text) => text),
+      width,
+    ),
+    ...(more === 0 ? [] : [`${INDENT}and ${more} more`]),
   ];
 }
 

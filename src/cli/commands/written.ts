@@ -231,11 +231,13 @@ async function chosenTensors(
       throw foreignSource(opened, 'one model of safetensors, torch or NumPy');
     }
     const { names } = selectionOf(options);
-    const { tensors } = await listSource(opened, signal);
+    const { tensors, leftOut } = await listSource(opened, signal);
     const dtypes = new Map(tensors.map(({ name, dtype }) => [name, dtype]));
     if (names === undefined) return { tensors, dtypes };
     const chosen = tensors.filter(({ name }) => names(name));
-    if (chosen.length === 0) throw new UsageError('--filter left out every tensor');
+    // What safetensors cannot hold is reported by whoever converts it.
+    const isNone = chosen.length === 0 && !leftOut.some(({ name }) => names(name));
+    if (isNone) throw new UsageError('--filter left out every tensor');
     return { tensors: chosen, dtypes };
   } finally {
     closeSource(opened);

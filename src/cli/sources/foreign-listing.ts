@@ -2,8 +2,14 @@
 
 import { basename } from 'node:path';
 import type { ForeignFile, ShardedTorchCheckpoint } from '../../convert.js';
-import { DTYPES } from '../../index.js';
-import { countByDtype, elementsOf, type ListedTensor, type Listing } from './listing.js';
+import { DTYPES, type ForeignFormatError } from '../../index.js';
+import {
+  countByDtype,
+  elementsOf,
+  type LeftOutTensor,
+  type ListedTensor,
+  type Listing,
+} from './listing.js';
 
 /** Lists an open file of another format, or the shards of one. */
 export function listForeign(
@@ -23,5 +29,12 @@ export function listForeign(
     ...{ format, path, tensors, dtypes, parameters },
     files: [{ name, byteLength: file.byteLength, tensors: tensors.length, parameters }],
     ...{ totalParameters: null, quantization: null, metadata: null, passedOver: [] },
+    leftOut: file.problems.map(leftOutTensor),
   };
+}
+
+/** The reason is the message without the file and the tensor, which stand before it. */
+function leftOutTensor({ message, tensor = '' }: ForeignFormatError): LeftOutTensor {
+  const begin = message.indexOf(': expected ');
+  return { name: tensor, reason: begin === -1 ? message : message.slice(begin + 2) };
 }

@@ -48,6 +48,10 @@ export async function findTensor(
 export function namesOf(opened: OpenedSource): string[] {
   if (opened.kind === 'remote') return opened.checkpoint.keys();
   if (opened.kind === 'local') return opened.checkpoint.offsetKeys();
-  if ('file' in opened) return opened.file.offsetKeys();
+  // Those that safetensors cannot hold are no less there.
+  if ('file' in opened) {
+    const { file } = opened;
+    return [...file.offsetKeys(), ...file.problems.map(({ tensor = '' }) => tensor)];
+  }
   throw foreignSource(opened, READABLE);
 }

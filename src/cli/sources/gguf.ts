@@ -214,7 +214,7 @@ function listHeader(reader: HeaderReader, path: string, fileByteLength: number):
   return {
     ...{ format: 'gguf', path, tensors, dtypes, parameters, metadata },
     files: [{ name, byteLength: fileByteLength, tensors: tensors.length, parameters }],
-    ...{ totalParameters: null, quantization: null, passedOver: [] },
+    ...{ totalParameters: null, quantization: null, leftOut: [], passedOver: [] },
   };
 }
 

@@ -30,6 +30,12 @@ export interface ListedFile {
   readonly parameters: number;
 }
 
+/** A tensor that the source has, and that safetensors cannot hold. */
+export interface LeftOutTensor {
+  readonly name: string;
+  readonly reason: string;
+}
+
 /** Everything that `inspect` shows. */
 export interface Listing {
   readonly format: 'safetensors' | 'torch' | 'numpy' | 'gguf';
@@ -45,6 +51,8 @@ export interface Listing {
   readonly quantization: string | null;
   readonly dtypes: ReadonlyMap<string, ListedCounts>;
   readonly metadata: ReadonlyMap<string, string> | null;
+  /** Tensors that are not among the others. */
+  readonly leftOut: readonly LeftOutTensor[];
   /** Names of files beside it that another tool might open instead. */
   readonly passedOver: readonly string[];
 }

@@ -22,7 +22,7 @@ function listingOf(
   const { parameters, totalParameters, quantization, dtypes } = summary;
   return {
     ...{ format: 'safetensors', path, files, tensors, parameters, totalParameters, quantization },
-    ...{ dtypes, metadata, passedOver },
+    ...{ dtypes, metadata, passedOver, leftOut: [] },
   };
 }
 

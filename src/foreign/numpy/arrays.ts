@@ -8,7 +8,7 @@ import { InflatedEntries } from '../inflated-data.js';
 import type { ForeignLimits } from '../limits.js';
 import { tensorData } from '../tensor-data.js';
 import { checkLayout, type TensorLayout } from '../tensor-layout.js';
-import { TensorProblems } from '../tensor-problems.js';
+import { readEach } from '../tensor-problems.js';
 import { type Change, changeOf } from '../value-changes.js';
 import type { ArchiveEntry, ByteReader } from '../zip/archive.js';
 import { readArchive } from '../zip/read-archive.js';
@@ -81,27 +81,24 @@ export function describeNpz(
 ): DescribedArrays {
   const { maxEntries = MAX_ENTRIES } = options;
   const { entries } = readArchive(file, context, { ...options, maxEntries });
-  const problems = new TensorProblems();
   const read = windowReader(file);
   const names = new Set<string>();
   const arrays: { readonly array: CheckedArray; readonly entry: ArchiveEntry }[] = [];
-  for (const entry of entries.values()) {
+  const problems = readEach(entries.values(), entries.size, (entry) => {
     const name = entry.name.replace(/\.npy$/, '');
     if (names.has(name)) {
       const message = `expected one array of the name ${quoteName(name)}, found two: with and without .npy`;
       throw new ForeignFormatError('SAFETENSORS_INVALID_ARCHIVE', message, context);
     }
     names.add(name);
-    problems.collect(() => {
-      const arrayContext = { ...context, tensor: name };
-      const start = startOf(read, entry, arrayContext);
-      const array = checkArray(name, start, entry.byteLength, options, arrayContext);
-      arrays.push({ array, entry });
-    });
-  }
+    const arrayContext = { ...context, tensor: name };
+    const start = startOf(read, entry, arrayContext);
+    const array = checkArray(name, start, entry.byteLength, options, arrayContext);
+    arrays.push({ array, entry });
+  });
   return {
     entries: [...entries.values()],
-    problems: problems.found,
+    problems,
     tensorsIn: (storage) => {
       const inflated = new InflatedEntries(storage, options);
       return arrays.map(({ array, entry }) => tensorOf(array, inflated.dataOf(entry)));

@@ -7,7 +7,6 @@ import { kindOf, otherKind } from '../file-kind.js';
 import { ForeignFile } from '../foreign-file.js';
 import { FOREIGN_LIMITS, type ForeignLimits, requireLimits } from '../limits.js';
 import { openForeign, STORAGE_OPTIONS } from '../open-file.js';
-import { throwProblems } from '../tensor-problems.js';
 import { describeNpy, describeNpz } from './arrays.js';
 import { VOID_DTYPES, type VoidDtype } from './item-types.js';
 
@@ -51,15 +50,6 @@ export const OPEN_NUMPY_OPTIONS: OptionNames<OpenNumpyOptions> = {
  * ```
  */
 export function openNumpy(path: PathLike, options: OpenNumpyOptions = {}): ForeignFile {
-  const file = openReadableArrays(path, options);
-  const problems = ForeignFile.problemsOf(file);
-  if (problems.length > 0) file.close();
-  throwProblems(problems);
-  return file;
-}
-
-/** As {@link openNumpy}, for those who may leave arrays out: `ForeignFile.problemsOf` has what cannot be read. */
-export function openReadableArrays(path: PathLike, options: OpenNumpyOptions): ForeignFile {
   requireOptions(options, OPEN_NUMPY_OPTIONS);
   requireLimits(options);
   const { voidDtype } = options;

@@ -24,14 +24,16 @@ import {
   TorchGlobal,
 } from './globals.js';
 import { plainValue } from './plain-builders.js';
+import { builtOldTensor, refusedTensor } from './refused-builders.js';
 import { attributesIn } from './states.js';
 import { isDictAttribute, isTensorAttribute } from './tensor-attributes.js';
 import {
   type AnyTensor,
+  isStorage,
   isTensor,
+  OldTensor,
   RefusedTensor,
-  TorchStorage,
-  TorchStorageView,
+  storageDtype,
   TorchTensor,
 } from './values.js';
 
@@ -48,16 +50,8 @@ export function noPersistentIds(context: PickleContext): PersistentIds {
   };
 }
 
-/** What the refused builders make, to complete "found …". */
-const REFUSED_KINDS: ReadonlyMap<string, string> = new Map([
-  ['_rebuild_qtensor', 'a quantized tensor, whose scale and zero point would be lost'],
-  ['_rebuild_sparse_tensor', 'a sparse tensor; save it as x.to_dense()'],
-  ['_rebuild_nested_tensor', 'a nested tensor; save its parts'],
-  ['_rebuild_meta_tensor_no_storage', 'a tensor on the device "meta", which has no values'],
-  ['_rebuild_wrapper_subclass', 'a tensor of a subclass; save what it wraps'],
-  ['_rebuild_device_tensor_from_numpy', 'a tensor of another device, as a NumPy array'],
-  ['_rebuild_device_tensor_from_cpu_tensor', 'a tensor of another device; save x.cpu()'],
-]);
+/** More than any object has: all of them are looked at for each that has them. */
+const MAX_ATTRIBUTES = 256;
 
 /** Answers the pickle machine for torch's checkpoints. */
 export class TorchHost implements PickleHost {
@@ -92,7 +86,8 @@ export class TorchHost implements PickleHost {
 
   /** The attributes of a state dict (`_metadata`) are left out. */
   build(target: PickleValue, state: PickleValue, at: number): PickleValue {
-    if (target instanceof RefusedTensor) return target;
+    const old = target instanceof OldTensor ? builtOldTensor(target, state) : undefined;
+    if (old !== undefined) return old;
     if (target instanceof PickleMap && target.kind !== 'dict' && state instanceof PickleMap) {
       this.#requireHarmless(state, isDictAttribute, 'a dict', at);
       return target;
@@ -107,6 +102,7 @@ export class TorchHost implements PickleHost {
     owner: string,
     at: number,
   ): void {
+    if (state.size > MAX_ATTRIBUTES) this.#refuse(`a state of ${state.size} attributes`, at);
     for (const [key] of state) {
       if (typeof key !== 'string') this.#refuse(`a state of ${owner} without a name`, at);
       if (isOwn(key)) this.#refuse(`a state that sets ${quoteName(key)}, which ${owner} has`, at);
@@ -116,8 +112,7 @@ export class TorchHost implements PickleHost {
   call(callee: PickleGlobal, args: PickleTuple, at: number, isNew: boolean): PickleValue {
     const { kind, name } = callee as TorchGlobal;
     if (kind === 'refused') {
-      const found = REFUSED_KINDS.get(name) ?? `a ${callee.path}, a class of torch before 0.4`;
-      return new RefusedTensor('SAFETENSORS_UNSUPPORTED_TENSOR', found);
+      return refusedTensor(callee, args) ?? this.#refuse(`other arguments of ${name}`, at);
     }
     if (kind === 'tensor' && name === 'Parameter') return this.#wrapped(args, 1, 2, at);
     if (kind !== 'builder') return this.#refuse(`a call of ${callee.path}`, at);
@@ -156,7 +151,7 @@ export class TorchHost implements PickleHost {
   ): TorchTensor {
     this.#requireCount(args, fewest, most, at);
     const [storage, offset = null, shape = null, strides = null] = args;
-    if (!(storage instanceof TorchStorage || storage instanceof TorchStorageView)) {
+    if (!isStorage(storage)) {
       if (storage instanceof Placeholder && isPlainPickle(storage.global)) {
         const message = `expected a checkpoint of torch, found one that ${PLAIN_PICKLE}`;
         throw new ForeignFormatError('SAFETENSORS_FOREIGN_FORMAT', message, this.#context);
@@ -208,7 +203,7 @@ export class TorchHost implements PickleHost {
     const [callee, type, inner, state = null] = args;
     if (type instanceof PickleGlobal && type.isUnknown) {
       const found = `one of the subclass ${type.path}; save x.as_subclass(torch.Tensor)`;
-      return new RefusedTensor('SAFETENSORS_UNSUPPORTED_TENSOR', found);
+      return new RefusedTensor(found, []);
     }
     const isTensorType = type instanceof TorchGlobal && type.kind === 'tensor';
     if (!isTensorType || !(callee instanceof TorchGlobal) || !Array.isArray(inner)) {
@@ -231,10 +226,6 @@ export class TorchHost implements PickleHost {
       this.#context,
     );
   }
-}
-
-function storageDtype(storage: TorchStorage | TorchStorageView): TorchDtype | null {
-  return storage instanceof TorchStorage ? storage.dtype : storage.whole.dtype;
 }
 
 function dtypeOf(value: PickleValue): TorchDtype | null {

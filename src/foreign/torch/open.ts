@@ -6,23 +6,21 @@ import {
   type OptionNames,
   requireOptions,
 } from '../../errors/arguments.js';
-import type { ErrorContext, ForeignFormatError } from '../../errors/errors.js';
+import type { ErrorContext } from '../../errors/errors.js';
 import { locate, type PathLike } from '../../io/paths.js';
 import type { StorageOptions } from '../../storage/open.js';
 import { kindOf, otherKind } from '../file-kind.js';
-import { ForeignFile } from '../foreign-file.js';
 import { FOREIGN_LIMITS, type ForeignLimits, requireLimits } from '../limits.js';
 import { openForeign, STORAGE_OPTIONS } from '../open-file.js';
 import { allPickleLimits, type PickleLimits } from '../pickle/limits.js';
 import { MemoryBudget } from '../pickle/memory-budget.js';
 import type { PickleValue } from '../pickle/values.js';
-import { TensorProblems, throwProblems } from '../tensor-problems.js';
 import type { UnknownGlobals } from './builders.js';
 import { TorchCheckpoint } from './checkpoint.js';
 import { readLegacyStream } from './legacy-stream.js';
 import { plainValueOf } from './plain-values.js';
 import { chooseRoot, named, type RootKeys, stateDictAt, tensorsIn } from './roots.js';
-import { openSharded, ShardedTorchCheckpoint } from './sharded.js';
+import { openSharded, type ShardedTorchCheckpoint } from './sharded.js';
 import { checkTensors, spendTensors } from './tensors.js';
 import { type ReadOptions, readZipCheckpoint } from './zip-checkpoint.js';
 
@@ -66,10 +64,12 @@ export const OPEN_TORCH_OPTIONS: OptionNames<OpenTorchOptions> = {
  * pickle as data, maps the file, reads none of the tensors. The pickle is never run: what is not on torch's
  * own list of harmless classes is refused by name.
  *
+ * Tensors that safetensors cannot hold, such as sparse, quantized and complex128 ones, are not among its tensors:
+ * `problems` has their names and reasons, and `getTensor` of one throws its own.
+ *
  * Of a checkpoint in several files pass the index (`pytorch_model.bin.index.json`): its shards are all opened.
  *
- * @throws ForeignFormatError when the file is no checkpoint, is damaged, is more than data, or has tensors
- *   that safetensors has no dtype for
+ * @throws ForeignFormatError when the file is no checkpoint, is incomplete or damaged, or is more than data
  * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_MAPPING_UNAVAILABLE`
  * @throws Error Node's own `ENOENT`, `EACCES`, `ENOMEM` and the like
  *
@@ -88,21 +88,6 @@ export function openTorchCheckpoint(
   path: PathLike,
   options: OpenTorchOptions = {},
 ): TorchCheckpoint | ShardedTorchCheckpoint {
-  const { checkpoint, problems } = openTorchTensors(path, options);
-  if (problems.length > 0) checkpoint.close();
-  throwProblems(problems);
-  return checkpoint;
-}
-
-/** A checkpoint with the tensors that can be read, and what is wrong with the others. */
-export interface OpenedTensors {
-  readonly checkpoint: TorchCheckpoint | ShardedTorchCheckpoint;
-  /** Each has the tensor's name. */
-  readonly problems: readonly ForeignFormatError[];
-}
-
-/** As {@link openTorchCheckpoint}, for those who may leave tensors out. */
-export function openTorchTensors(path: PathLike, options: OpenTorchOptions): OpenedTensors {
   requireOptions(options, OPEN_TORCH_OPTIONS);
   requireLimits(options);
   const { unknownGlobals = 'refuse', maxIndexByteLength } = options;
@@ -113,12 +98,9 @@ export function openTorchTensors(path: PathLike, options: OpenTorchOptions): Ope
   const root = rootOf(options.root);
   const open = (file: PathLike): TorchCheckpoint => openOne(file, options, reading, root);
   const { label } = locate(path);
-  if (label.endsWith(INDEX_EXTENSION)) {
-    const checkpoint = openSharded(label, maxIndexByteLength, open);
-    return { checkpoint, problems: ShardedTorchCheckpoint.problemsOf(checkpoint) };
-  }
-  const checkpoint = open(path);
-  return { checkpoint, problems: ForeignFile.problemsOf(checkpoint) };
+  return label.endsWith(INDEX_EXTENSION)
+    ? openSharded(label, maxIndexByteLength, open)
+    : open(path);
 }
 
 /** The end of an index's name. */
@@ -145,11 +127,16 @@ function openOne(
     const placed = stateDictAt(value, keys, maxDepth, memory, context);
     // Before names are compared: what has too many tensors is refused early.
     spendTensors(placed.length, memory);
-    const problems = new TensorProblems();
-    const tensors = named(placed, problems, context);
-    const tensorsOf = checkTensors(tensors, described, options, memory, problems, context);
+    const tensors = named(placed, context);
+    const { problems, tensorsIn: tensorsOf } = checkTensors(
+      tensors,
+      described,
+      options,
+      memory,
+      context,
+    );
     const { archive } = described;
-    const facts = { root: keys, values, archive, problems: problems.found };
+    const facts = { root: keys, values, archive, problems };
     return (storage) => new TorchCheckpoint(storage, tensorsOf(storage), facts);
   });
 }

@@ -4,10 +4,10 @@ import { ForeignFormatError } from '../../errors/errors.js';
 import type { PickleContext } from '../pickle/limits.js';
 import type { MemoryBudget } from '../pickle/memory-budget.js';
 import { PickleList, PickleMap, type PickleValue, Placeholder } from '../pickle/values.js';
-import type { TensorProblems } from '../tensor-problems.js';
+import { readEach } from '../tensor-problems.js';
 import { keysOf, type Place, placeAt, showKey, showKeys } from './names.js';
 import { keyText } from './python-text.js';
-import { type AnyTensor, isTensor, RefusedTensor } from './values.js';
+import { type AnyTensor, isTensor, partsOf, RefusedTensor } from './values.js';
 
 /** Keys that lead into a checkpoint: texts of dicts, numbers of lists and dicts. */
 export type RootKeys = readonly (string | number)[];
@@ -57,7 +57,7 @@ export function tensorsIn(
     if (!isObject(value)) continue;
     if (isTensor(value)) {
       const place = placeAt(top.place, key, open.length, memory, context);
-      const tensor = owner === undefined ? value : tensorWithin(owner);
+      const tensor = owner === undefined ? value : tensorWithin(owner, value);
       const within = owner !== undefined ? 'object' : top.isMap ? 'map' : 'list';
       found.push({ place, tensor, within });
     } else if (isContainer(value) && !isShortAndPlain(value) && !seen.has(value)) {
@@ -92,9 +92,9 @@ function isMap(value: PickleValue): boolean {
 }
 
 /** It would be lost without its object. */
-function tensorWithin({ global }: Placeholder): RefusedTensor {
+function tensorWithin({ global }: Placeholder, tensor: AnyTensor): RefusedTensor {
   const found = `a tensor in an object of ${global.path}, which is not made; save it under a key of its own`;
-  return new RefusedTensor('SAFETENSORS_UNSUPPORTED_TENSOR', found);
+  return new RefusedTensor(found, partsOf(tensor));
 }
 
 function isContainer(value: PickleValue): boolean {
@@ -109,7 +109,7 @@ function isContainer(value: PickleValue): boolean {
 /** Keys and values of what may hold tensors; undefined when nothing in it is more than a number or a text. */
 function childrenOf(value: PickleValue): Iterator<Child> | undefined {
   if (value instanceof PickleMap) return value.size === 0 ? undefined : value[Symbol.iterator]();
-  if (value instanceof Placeholder) return partsOf(value);
+  if (value instanceof Placeholder) return attributesOf(value);
   const items = value instanceof PickleList ? value.items : value;
   // Most arrays are shapes, and lists of millions of numbers are walked fast.
   const hasObjects = Array.isArray(items) && items.some((item) => isObject(item));
@@ -123,7 +123,7 @@ function isShortAndPlain(value: PickleValue): boolean {
 }
 
 /** What is set in an unknown kind of dict or list, such as a defaultdict, is its own; the rest is its object's. */
-function* partsOf(object: Placeholder): Generator<Child, void, void> {
+function* attributesOf(object: Placeholder): Generator<Child, void, void> {
   const { args, state } = object;
   if (object.isFilled) {
     yield* object.entries;
@@ -256,20 +256,21 @@ function tooDeep(maxDepth: number, context: PickleContext): ForeignFormatError {
   return new ForeignFormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
 }
 
-/** The tensors under names. That two have one name is a problem of the second. */
+/**
+ * The tensors under names.
+ *
+ * @throws ForeignFormatError `SAFETENSORS_DUPLICATE_NAME` when two have one name
+ */
 export function named(
   tensors: readonly PlacedTensor[],
-  problems: TensorProblems,
   context: PickleContext,
 ): Map<string, AnyTensor> {
   const byName = new Map<string, AnyTensor>();
-  for (const { place, tensor } of tensors) {
+  readEach(tensors, tensors.length, ({ place, tensor }) => {
     const { name } = place ?? { name: '' };
-    problems.collect(() => {
-      if (byName.has(name)) throw nameTwice(name, place, context);
-      byName.set(name, tensor);
-    });
-  }
+    if (byName.has(name)) throw nameTwice(name, place, context);
+    byName.set(name, tensor);
+  });
   return byName;
 }
 

@@ -21,7 +21,8 @@ import type { StorageKind } from '../../storage/storage.js';
 import { INSPECT, type Inspect, showFacts } from '../../tensor/inspection.js';
 import type { SliceIndex } from '../../tensor/slice.js';
 import type { Tensor } from '../../tensor/tensor.js';
-import { ForeignFile, type ForeignFileFacts, type ForeignTensorInfo } from '../foreign-file.js';
+import type { ForeignFileFacts, ForeignTensorInfo } from '../foreign-file.js';
+import { throwProblemOf } from '../tensor-problems.js';
 import type { TorchCheckpoint } from './checkpoint.js';
 import type { PlainValue } from './plain-values.js';
 import type { RootKeys } from './roots.js';
@@ -62,10 +63,10 @@ function fileOfNames(
   const byName = new Map(
     names.map((name, entry) => [name, files[index?.shardOf(entry) ?? 0] as TorchCheckpoint]),
   );
-  const unreadable = new Map(files.map((file) => [file, unreadableOf(file)]));
+  const leftOut = new Map(files.map((file) => [file, leftOutOf(file)]));
   const isThere = (name: string): boolean => {
     const file = byName.get(name);
-    return file !== undefined && (file.has(name) || unreadable.get(file)?.has(name) === true);
+    return file !== undefined && (file.has(name) || leftOut.get(file)?.has(name) === true);
   };
   const missing = names.filter((name) => !isThere(name));
   const [first] = missing;
@@ -76,9 +77,9 @@ function fileOfNames(
   throw new FormatError('SAFETENSORS_INDEX_MISMATCH', message, { path, tensor: first });
 }
 
-/** Names of the tensors that a shard has and that cannot be read. */
-function unreadableOf(file: TorchCheckpoint): Set<string | undefined> {
-  return new Set(ForeignFile.problemsOf(file).map(({ tensor }) => tensor));
+/** Names of the tensors that a shard has and that cannot be had. */
+function leftOutOf(file: TorchCheckpoint): Set<string | undefined> {
+  return new Set(file.problems.map(({ tensor }) => tensor));
 }
 
 const UNCLONEABLE = uncloneable('A ShardedTorchCheckpoint', 'post its path, and open that there');
@@ -98,7 +99,9 @@ export class ShardedTorchCheckpoint implements Iterable<[string, Tensor]> {
   /** Path of the index, as it was given, as text. */
   readonly path: string;
   readonly #files: ReadonlyMap<ShardFile, TorchCheckpoint>;
+  /** Of the tensors that can be had. */
   readonly #fileOf: ReadonlyMap<string, TorchCheckpoint>;
+  readonly #problems: readonly ForeignFormatError[];
   #isClosed = false;
 
   /** @internal Takes ownership of the files. */
@@ -109,7 +112,11 @@ export class ShardedTorchCheckpoint implements Iterable<[string, Tensor]> {
   ) {
     this.path = path;
     this.#files = files;
-    this.#fileOf = fileOf;
+    this.#fileOf = new Map([...fileOf].filter(([name, file]) => file.has(name)));
+    const problems = [...files.values()].flatMap((file) =>
+      file.problems.filter(({ tensor = '' }) => fileOf.get(tensor) === file),
+    );
+    this.#problems = Object.freeze(problems);
   }
 
   /** @internal The open shards in the order of the index, each with the tensors that it is to give. */
@@ -121,12 +128,9 @@ export class ShardedTorchCheckpoint implements Iterable<[string, Tensor]> {
     return parts;
   }
 
-  /** @internal Why tensors that the index names cannot be read; of all shards, in their order. */
-  static problemsOf(checkpoint: ShardedTorchCheckpoint): ForeignFormatError[] {
-    const fileOf = checkpoint.#fileOf;
-    return [...checkpoint.#files.values()].flatMap((file) =>
-      ForeignFile.problemsOf(file).filter(({ tensor = '' }) => fileOf.get(tensor) === file),
-    );
+  /** As `TorchCheckpoint.problems`: of the tensors that the index names, in the order of the shards. */
+  get problems(): readonly ForeignFormatError[] {
+    return this.#problems;
   }
 
   /** Names of the shards, relative to the folder of the index, in its order. */
@@ -145,7 +149,7 @@ export class ShardedTorchCheckpoint implements Iterable<[string, Tensor]> {
     return !this.#isClosed && [...this.#files.values()].every((file) => file.ok);
   }
 
-  /** Number of tensors, by the index. */
+  /** Number of tensors, by the index, without those of `problems`. */
   get size(): number {
     this.#requireOpen();
     return this.#fileOf.size;
@@ -181,7 +185,7 @@ export class ShardedTorchCheckpoint implements Iterable<[string, Tensor]> {
     );
   }
 
-  /** Whether the index names a tensor so. */
+  /** Whether the index names a tensor so, and it can be had. */
   has(name: string): boolean {
     requireString('name', name);
     this.#requireOpen();
@@ -278,6 +282,7 @@ export class ShardedTorchCheckpoint implements Iterable<[string, Tensor]> {
     this.#requireOpen();
     const file = this.#fileOf.get(name);
     if (file !== undefined) return file;
+    throwProblemOf(name, this.#problems);
     throw new TensorNotFoundError(name, nearNames(name, this.#fileOf.keys()), { path: this.path });
   }
 

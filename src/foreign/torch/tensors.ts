@@ -14,7 +14,7 @@ import {
   type LayoutLimits,
   type TensorLayout,
 } from '../tensor-layout.js';
-import type { TensorProblems } from '../tensor-problems.js';
+import { readEach } from '../tensor-problems.js';
 import { type Change, changeOf } from '../value-changes.js';
 import type { DescribedCheckpoint } from './described.js';
 import { TensorSearch } from './states.js';
@@ -46,35 +46,41 @@ export function spendTensors(count: number, memory: MemoryBudget): void {
   memory.spend(count * TENSOR_BYTE_LENGTH);
 }
 
+/** Tensors that were checked. */
+export interface CheckedTensors {
+  /** Why the others cannot be had. */
+  readonly problems: readonly ForeignFormatError[];
+  /** Finds the bytes of those that can be read in the storage of the file. */
+  readonly tensorsIn: (file: Storage) => ForeignTensor[];
+}
+
 /**
- * Checks all tensors, and returns a function that finds the bytes of those that can be read in the storage of
- * the file. What is wrong with others is collected.
+ * Checks all tensors.
  *
- * @throws ForeignFormatError as `TensorProblems.collect`
+ * @throws ForeignFormatError as `readEach`
  */
 export function checkTensors(
   tensors: ReadonlyMap<string, AnyTensor>,
   described: DescribedCheckpoint,
   limits: LayoutLimits,
   memory: MemoryBudget,
-  problems: TensorProblems,
   context: ErrorContext,
-): (file: Storage) => ForeignTensor[] {
+): CheckedTensors {
   const checked: CheckedTensor[] = [];
   const search = new TensorSearch(memory);
-  for (const [name, tensor] of tensors) {
+  const spend = (byteLength: number): void => memory.spend(byteLength);
+  const check = ([name, tensor]: [string, AnyTensor]): void => {
     const tensorContext = { ...context, tensor: name };
-    const one = problems.collect(() =>
-      checkTensor(name, tensor, described, limits, search, tensorContext),
-    );
-    if (one === undefined) continue;
-    memory.spend(DIMENSION_BYTE_LENGTH * one.layout.shape.length);
+    const one = checkTensor(name, tensor, described, limits, search, tensorContext);
+    spend(DIMENSION_BYTE_LENGTH * one.layout.shape.length);
     checked.push(one);
-  }
-  return (file) => {
+  };
+  const problems = readEach(tensors, tensors.size, check, spend);
+  const tensorsIn = (file: Storage): ForeignTensor[] => {
     const place = placesOnce(described.placesIn(file));
     return checked.map((one) => foreignTensor(one, place));
   };
+  return { problems, tensorsIn };
 }
 
 function checkTensor(
@@ -85,41 +91,45 @@ function checkTensor(
   search: TensorSearch,
   context: ErrorContext,
 ): CheckedTensor {
-  if (tensor instanceof RefusedTensor) {
-    throw new ForeignFormatError(
-      tensor.code,
-      `expected a dense tensor, found ${tensor.kind}`,
-      context,
-    );
-  }
-  const { dtype, itemByteLength, name: torchName } = tensor.dtype;
-  if (dtype === null) {
-    const message = `expected a dtype that safetensors has, found torch.${torchName}`;
+  const unsupported = (message: string): never => {
     throw new ForeignFormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
-  }
-  const given = {
-    itemByteLength,
-    shape: integersOf(tensor.shape, 'a shape', context),
-    strides: integersOf(tensor.strides, 'strides', context),
-    offset: integerOf(tensor.offset, 'an offset', context),
   };
-  const layout = checkLayout(given, heldByteLength(tensor), limits, INVALID, context);
+  if (tensor instanceof RefusedTensor) {
+    for (const part of tensor.parts) layoutOf(part, limits, context);
+    return unsupported(`expected a dense tensor, found ${tensor.kind}`);
+  }
+  const layout = layoutOf(tensor, limits, context);
+  const { dtype, name: torchName } = tensor.dtype;
+  if (dtype === null) {
+    return unsupported(`expected a dtype that safetensors has, found torch.${torchName}`);
+  }
   if (dtype === 'F4' && layout.shape.length === 0) {
-    const message = 'expected a dimension of packed values, found a scalar';
-    throw new ForeignFormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
+    unsupported('expected a dimension of packed values, found a scalar');
   }
   if (isBigEndian && !isSwappedAlike(tensor)) {
-    const message = `expected the dtype of its storage, by which torch swaps bytes, found torch.${torchName}`;
-    throw new ForeignFormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
+    unsupported(
+      `expected the dtype of its storage, by which torch swaps bytes, found torch.${torchName}`,
+    );
   }
   if (search.finds(tensor.attributes)) {
-    const message =
-      'expected attributes without tensors, found some, which would be lost; save them under keys of their own';
-    throw new ForeignFormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
+    unsupported(
+      'expected attributes without tensors, found some, which would be lost; save them under keys of their own',
+    );
   }
   const { isConjugate, isNegative } = tensor;
   const change = changeOf(dtype, { isBigEndian, isConjugate, isNegative }, context);
   return { name, tensor, dtype, layout, change };
+}
+
+/** Where the elements lie in the storage, checked against its length. */
+function layoutOf(tensor: TorchTensor, limits: LayoutLimits, context: ErrorContext): TensorLayout {
+  const given = {
+    itemByteLength: tensor.dtype.itemByteLength,
+    shape: integersOf(tensor.shape, 'a shape', context),
+    strides: integersOf(tensor.strides, 'strides', context),
+    offset: integerOf(tensor.offset, 'an offset', context),
+  };
+  return checkLayout(given, heldByteLength(tensor), limits, INVALID, context);
 }
 
 /** Whether swapping the bytes of the whole storage swaps those of the tensor. */

@@ -1,6 +1,5 @@
 /** What a checkpoint's pickle builds beside plain data. Nothing here has bytes yet. */
 
-import type { ForeignFormatErrorCode } from '../../errors/errors.js';
 import { type PickleMap, PickleObject, type PickleValue } from '../pickle/values.js';
 import type { TorchDtype } from './dtypes.js';
 
@@ -85,19 +84,23 @@ export class TorchTensor extends PickleObject {
   }
 }
 
-/** A tensor of a kind that safetensors does not have: it is refused when it is asked for. */
+/** A tensor of a kind that safetensors does not have. */
 export class RefusedTensor extends PickleObject {
-  readonly code: ForeignFormatErrorCode;
   /** What it is, to complete "found …". */
   readonly kind: string;
+  /** The dense tensors that it is made of: torch reads it only when it reads these. */
+  readonly parts: readonly TorchTensor[];
 
-  /** The code is that of the error it becomes. */
-  constructor(code: ForeignFormatErrorCode, kind: string) {
+  /** Parts are not checked yet. */
+  constructor(kind: string, parts: readonly TorchTensor[]) {
     super();
-    this.code = code;
     this.kind = kind;
+    this.parts = parts;
   }
 }
+
+/** One of a class of torch before 0.4, before it is given a state. */
+export class OldTensor extends RefusedTensor {}
 
 /** One of Python's complex numbers. */
 export class ComplexNumber extends PickleObject {
@@ -143,4 +146,21 @@ export type AnyTensor = TorchTensor | RefusedTensor;
 /** Whether a value is one. */
 export function isTensor(value: PickleValue | undefined): value is AnyTensor {
   return value instanceof TorchTensor || value instanceof RefusedTensor;
+}
+
+/** The dense tensors that a tensor is made of. */
+export function partsOf(tensor: AnyTensor): readonly TorchTensor[] {
+  return tensor instanceof TorchTensor ? [tensor] : tensor.parts;
+}
+
+/** Whether a value is a storage, or a part of one. */
+export function isStorage(
+  value: PickleValue | undefined,
+): value is TorchStorage | TorchStorageView {
+  return value instanceof TorchStorage || value instanceof TorchStorageView;
+}
+
+/** The dtype of a storage's elements; null for bytes without one. */
+export function storageDtype(storage: TorchStorage | TorchStorageView): TorchDtype | null {
+  return storage instanceof TorchStorage ? storage.dtype : storage.whole.dtype;
 }

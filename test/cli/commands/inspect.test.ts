@@ -2,6 +2,8 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { saveCheckpoint } from '../../../src/index.js';
+import { unicode } from '../../foreign/pickle/pickle-bytes.js';
+import { dict, legacyFile, tensor } from '../../foreign/torch/legacy-file.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { fileBytes, temporaryPath, writeTemporary } from '../../support/make-file.js';
 import { root } from '../../support/source-tree.js';
@@ -65,6 +67,39 @@ describe('inspect', () => {
     expect(lines.join('\n')).not.toContain('model-00002');
     const { files } = JSON.parse(await printed(['inspect', folder, '--tree', '--json']));
     expect(files).toHaveLength(163);
+  });
+
+  it('says which tensors of a file of torch safetensors cannot hold, and why', async () => {
+    const complex = tensor('0', [2]).replace('_v2', '_v3').replace(/tR$/, 'ctorch\ncomplex32\ntR');
+    const path = legacyFile(
+      dict(
+        [unicode('w'), tensor('0', [2])],
+        [unicode('x\u001b'), complex],
+        [unicode('y'), complex],
+      ),
+      { 0: 2 },
+    );
+    const reason = 'expected a dtype that safetensors has, found torch.complex32';
+    const text = await printed(['inspect', path], { columns: 120 });
+    expect(text).toMatch(/tensors +1\n/);
+    expect(text).toContain(`\n2 tensors that safetensors cannot hold\n  x\\x1b  ${reason}\n`);
+    const json = JSON.parse(await printed(['inspect', path, '--json']));
+    expect(json).toMatchObject({
+      tensorCount: 1,
+      leftOut: [
+        { name: 'x\u001b', reason },
+        { name: 'y', reason },
+      ],
+    });
+    expect(await printed(['show', path, 'w'])).toContain('[0. 1.]');
+    expect((await call(['show', path, 'y'])).stderr).toContain(reason);
+    expect((await call(['scan', path])).stdout).toContain('safe');
+    const target = join(dirname(path), `${Math.random()}.safetensors`);
+    expect((await call(['convert', path, target])).stderr).toContain(reason);
+    expect((await call(['convert', path, target, '--filter', 'y'])).stderr).toContain(reason);
+    expect((await call(['convert', path, target, '--filter', 'w'])).stderr).toBe('');
+    expect((await call(['diff', path, target])).stdout).toContain('y');
+    expect((await call(['diff', path, path])).stderr).toContain(reason);
   });
 
   it('has no colours with --no-color', async () => {

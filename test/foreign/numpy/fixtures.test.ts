@@ -30,7 +30,15 @@ describe.each([{ storage: 'mmap' }, { storage: 'read' }] as const)('%j', (option
   });
 });
 
-test.each(fixtures.filter((fixture) => fixture.expect === 'refuse'))(
+/** An archive with an array of objects and another one. */
+const LEFT_OUT = 'np-x-npz-object';
+
+test('an array of objects in an archive is left out', () => {
+  using file = openNumpy(pathOf(fixtures.find(({ id }) => id === LEFT_OUT) as Fixture));
+  expect([file.keys(), file.problems.map(({ tensor }) => tensor)]).toEqual([['ok'], ['bad']]);
+});
+
+test.each(fixtures.filter(({ expect: outcome, id }) => outcome === 'refuse' && id !== LEFT_OUT))(
   '$id is refused: $error',
   async (fixture) => {
     await expect(contentOf(fixture)).rejects.toThrow(ForeignFormatError);

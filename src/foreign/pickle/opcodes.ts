@@ -48,6 +48,7 @@ export const GET = 0x67;
 export const BINGET = 0x68;
 export const INST = 0x69;
 export const LONG_BINGET = 0x6a;
+export const OBJ = 0x6f;
 export const PUT = 0x70;
 export const BINPUT = 0x71;
 export const LONG_BINPUT = 0x72;
@@ -69,6 +70,7 @@ export const BINBYTES8 = 0x8e;
 export const EMPTY_SET = 0x8f;
 export const ADDITEMS = 0x90;
 export const FROZENSET = 0x91;
+export const NEWOBJ_EX = 0x92;
 export const STACK_GLOBAL = 0x93;
 export const MEMOIZE = 0x94;
 export const FRAME = 0x95;
@@ -116,7 +118,7 @@ const ROWS: readonly (readonly [
   [INST, 'INST', 'lines', 'mark', 1],
   [LONG_BINGET, 'LONG_BINGET', 4, 0, 0],
   [0x6c, 'LIST', 0, 'mark', 1],
-  [0x6f, 'OBJ', 0, 'mark', 1],
+  [OBJ, 'OBJ', 0, 'mark', 1],
   [PUT, 'PUT', 'line', 0, 0],
   [BINPUT, 'BINPUT', 1, 0, 0],
   [LONG_BINPUT, 'LONG_BINPUT', 4, 0, 0],
@@ -142,7 +144,7 @@ const ROWS: readonly (readonly [
   [EMPTY_SET, 'EMPTY_SET', 0, 0, 1],
   [ADDITEMS, 'ADDITEMS', 0, 'mark', 0],
   [FROZENSET, 'FROZENSET', 0, 'mark', 1],
-  [0x92, 'NEWOBJ_EX', 0, 3, 1],
+  [NEWOBJ_EX, 'NEWOBJ_EX', 0, 3, 1],
   [STACK_GLOBAL, 'STACK_GLOBAL', 0, 2, 1],
   [MEMOIZE, 'MEMOIZE', 0, 0, 0],
   [FRAME, 'FRAME', 8, 0, 0],

@@ -20,6 +20,8 @@ export interface ScannedPickle {
   readonly end: number;
   /** The value of the pickle. */
   readonly result: KnownValue;
+  /** Whether something is called, whatever that is. */
+  readonly hasCalls: boolean;
   /** Why the pickle is not well formed, or was not walked over to its end. */
   readonly problem?: string;
   /** Whether the problem is a limit: Python may go on. */
@@ -47,6 +49,7 @@ export function scanOpcodes(
     opcodeCount: walk.opcodeCount,
     end: walk.reader.at,
     result: walk.result,
+    hasCalls: walk.hasCalls,
   };
   if (failure === undefined) return found;
   const isLimit = failure.code !== 'SAFETENSORS_INVALID_PICKLE';
@@ -54,14 +57,14 @@ export function scanOpcodes(
 }
 
 /**
- * Whether loading the pickle could have called or imported something: it names a global, asks a registry for one,
- * or goes on where the walk ended. Names are words: a text that begins with the letter of an opcode, such as
+ * Whether loading the pickle could have called or imported something: it names a global, calls what the walk cannot
+ * name, or goes on where the walk ended. Names are words: a text that begins with the letter of an opcode, such as
  * `import os`, names nothing.
  */
-export function mayRun({ isLimit, globals, oddOpcodes }: ScannedPickle): boolean {
+export function mayRun({ isLimit, globals, oddOpcodes, hasCalls }: ScannedPickle): boolean {
   return (
     isLimit === true ||
-    oddOpcodes.some((opcode) => opcode.mayRun) ||
+    (hasCalls && oddOpcodes.some(({ isHidden }) => isHidden)) ||
     globals.some(({ module, name }) => WORDS.test(module) && WORDS.test(name))
   );
 }

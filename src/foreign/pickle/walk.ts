@@ -22,8 +22,8 @@ export interface OddOpcode {
   readonly position: number;
   /** What is odd about it. */
   readonly message: string;
-  /** Whether it may call code that the walk cannot name. */
-  readonly mayRun: boolean;
+  /** Whether it stands for something that the walk cannot name, which may be called. */
+  readonly isHidden: boolean;
 }
 
 /** Where a pickle lies, and who is told of what is in it. */
@@ -64,6 +64,12 @@ const NUMBER = /^[\s\d_+.eE-]*$/;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: no module has these in its name
 const MODULE = /^[^.\0-\x1f"{}[\]:,]*(\.|$)/;
 
+/** Opcodes that call a function or a method, or make an instance. */
+const CALLS: ReadonlySet<number> = new Set([
+  ...[op.REDUCE, op.BUILD, op.NEWOBJ, op.NEWOBJ_EX, op.INST, op.OBJ],
+  ...[op.APPEND, op.APPENDS, op.SETITEM, op.SETITEMS, op.ADDITEMS],
+]);
+
 /** Opcodes by whose number a registry of the process is asked for a class. */
 const EXTENSIONS: readonly string[] = ['EXT1', 'EXT2', 'EXT4'];
 
@@ -75,6 +81,8 @@ export class Walk {
   readonly oddOpcodes: OddOpcode[] = [];
   opcodeCount: number = 0;
   result: KnownValue;
+  /** Whether something is called, whatever that is. */
+  hasCalls: boolean = false;
   readonly #context: ScanContext;
   readonly #stack: KnownValue[] = [];
   /** Lengths that the stack had at the marks that are open. */
@@ -165,6 +173,7 @@ export class Walk {
         this.result = this.#pop(1)[0];
         break;
       default:
+        this.hasCalls ||= CALLS.has(opcode.code);
         if (opcode.pops !== 0) this.#drop(opcode.pops);
         if (opcode.pushes !== 0) this.#push(opcode.oddity === 'always' ? undefined : argument);
     }
@@ -282,9 +291,9 @@ export class Walk {
     this.#noteOdd(name, NOT_WRITTEN, EXTENSIONS.includes(name));
   }
 
-  #noteOdd(name: string, message: string, mayRun = false): void {
+  #noteOdd(name: string, message: string, isHidden = false): void {
     if (this.oddOpcodes.length >= MAX_FINDINGS) this.#stop('odd opcodes');
-    this.oddOpcodes.push({ name, position: this.#at, message, mayRun });
+    this.oddOpcodes.push({ name, position: this.#at, message, isHidden });
   }
 
   #nameGlobal(module: KnownValue, name: KnownValue): NamedGlobal | undefined {

@@ -44,7 +44,7 @@ describe('scanOpcodes', () => {
 
   it('says so when the names of a global do not stand in the pickle, and goes on', () => {
     const scan = scanOpcodes(pickle('\x80\x04NN\x930cos\nsystem\n.'));
-    expect(scan.oddOpcodes).toMatchObject([{ name: 'STACK_GLOBAL', position: 4, mayRun: true }]);
+    expect(scan.oddOpcodes).toMatchObject([{ name: 'STACK_GLOBAL', position: 4, isHidden: true }]);
     expect(scan.globals).toHaveLength(1);
     expect(scan.problem).toBeUndefined();
   });
@@ -100,7 +100,7 @@ describe('scanOpcodes', () => {
     expect(names(pickle("S'os'\nVsystem\n\x93."))).toEqual(['14 os.system']);
     expect(names(pickle('U\x02osT\x06\0\0\0system\x93.'))).toEqual(['15 os.system']);
     const escaped = scanOpcodes(pickle("S'\\x6fs'\nVsystem\n\x93."));
-    expect(escaped.oddOpcodes).toMatchObject([{ name: 'STACK_GLOBAL', mayRun: true }]);
+    expect(escaped.oddOpcodes).toMatchObject([{ name: 'STACK_GLOBAL', isHidden: true }]);
   });
 
   it('tells of persistent ids, with what is known of them', () => {

@@ -1,0 +1,190 @@
+/**
+ * Both kinds of error of `scanPickle`, over honest files that torch, NumPy, pickle and safetensors wrote, and hostile
+ * ones that run something in Python. `docs/convert.md` has the numbers.
+ */
+
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { gunzipSync } from 'node:zlib';
+import { afterAll, describe, expect, it } from 'vitest';
+import { scanPickle } from '../../src/foreign/torch/scan-file.js';
+import { findPython, isSkipped, runPython, titleWith } from '../support/python.js';
+import { hostileFiles } from './hostile-corpus.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'safetensors-corpus-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const python = findPython('torch', 'numpy', 'safetensors');
+const HONEST_SCRIPT = fileURLToPath(new URL('honest_corpus.py', import.meta.url));
+const HOSTILE_SCRIPT = fileURLToPath(new URL('run_hostile.py', import.meta.url));
+
+/** Verdicts of honest files by kind. */
+const VERDICTS: Readonly<Record<string, readonly string[]>> = {
+  torch: ['safe'],
+  legacy: ['safe'],
+  // Protocols below 3 and 4 name types of Python for bytes and frozen sets.
+  pickle: ['safe', 'needs-code'],
+  'needs-code': ['needs-code'],
+  npy: ['no-pickle'],
+  npz: ['no-pickle'],
+  safetensors: ['no-pickle'],
+  gguf: ['no-pickle'],
+  text: ['no-pickle'],
+};
+
+/** What the page calls the kinds. */
+const LABELS: Readonly<Record<string, string>> = {
+  torch: '`torch.save`, archives of protocols 2 to 5, with Lightning, optimizers, RNG states',
+  legacy: 'the same as the stream of torch before 1.6',
+  pickle: 'plain pickles of protocols 0 to 5, of both picklers',
+  'needs-code': 'modules, namespaces, arrays of objects: `needs-code`',
+  npy: '`.npy` of 24 kinds of items, records, versions 1 to 3',
+  npz: '`.npz`, stored and compressed',
+  safetensors: 'safetensors',
+  gguf: 'GGUF',
+  text: 'JSON, HTML and other text',
+};
+
+const HOSTILE_LABELS: Readonly<Record<string, string>> = {
+  pickle: 'ways to name and call a function in a pickle',
+  checkpoint: 'the same within a checkpoint, stored and deflated',
+  number: 'memo numbers as Python reads them',
+  header: 'dtypes and headers as NumPy reads them',
+  stream: 'streams: each of five pickles, a sixth, a tar header',
+  entry: 'entries of an archive under other names',
+  archive: 'archives behind other formats, and compressed',
+  code: 'torch.package, MAR, Keras',
+};
+
+/** How often something came of files of a kind, and what the others are. */
+class Row {
+  files = 0;
+  readonly wrong: string[] = [];
+}
+
+function rowOf(rows: Map<string, Row>, kind: string): Row {
+  const row = rows.get(kind) ?? new Row();
+  rows.set(kind, row);
+  return row;
+}
+
+function judgeHonest(path: string, rows: Map<string, Row>): void {
+  for (const name of readdirSync(path)) {
+    const [kind = ''] = name.split('--');
+    const row = rowOf(rows, kind);
+    row.files++;
+    for (const checksums of [false, true]) {
+      const { verdict, findings, problems } = scanPickle(join(path, name), { checksums });
+      if (VERDICTS[kind]?.includes(verdict) === true) continue;
+      row.wrong.push(`${name}: ${verdict} ${JSON.stringify([findings, problems])}`);
+    }
+  }
+}
+
+function wrong(rows: ReadonlyMap<string, Row>): string[] {
+  return Array.from(rows.values(), (row) => row.wrong).flat();
+}
+
+/** The corpus that was recorded: names and bytes. */
+function writeRecorded(): string {
+  const path = join(folder, 'recorded');
+  mkdirSync(path);
+  const url = new URL('../fixtures/scan/honest.json.gz', import.meta.url);
+  const files = JSON.parse(gunzipSync(readFileSync(url)).toString()) as Record<string, string>;
+  for (const [name, bytes] of Object.entries(files)) {
+    writeFileSync(join(path, name), Buffer.from(bytes, 'base64'));
+  }
+  return path;
+}
+
+function table(
+  heads: readonly string[],
+  labels: Readonly<Record<string, string>>,
+  rows: Map<string, Row>,
+): string {
+  let sum = 0;
+  let wrongs = 0;
+  const lines = Object.entries(labels).map(([kind, label]) => {
+    const { files, wrong } = rowOf(rows, kind);
+    sum += files;
+    wrongs += wrong.length;
+    return `| ${label} | ${files} | ${wrong.length} |`;
+  });
+  return [
+    `| ${heads.join(' | ')} |`,
+    '|---|---|---|',
+    ...lines,
+    `| all | ${sum} | ${wrongs} |`,
+  ].join('\n');
+}
+
+const page = readFileSync(new URL('../../docs/convert.md', import.meta.url), 'utf8');
+
+describe('the corpus', () => {
+  const honest = new Map<string, Row>();
+  const hostile = new Map<string, Row>();
+
+  it('of honest files raises no alarm', () => {
+    judgeHonest(writeRecorded(), honest);
+    expect(wrong(honest)).toEqual([]);
+  });
+
+  it('of hostile files has none that is called safe', () => {
+    for (const [index, { kind, name, bytes }] of hostileFiles().entries()) {
+      const path = join(folder, `${index}`);
+      writeFileSync(path, bytes);
+      const { verdict } = scanPickle(path);
+      const row = rowOf(hostile, kind);
+      row.files++;
+      if (verdict === 'safe' || verdict === 'no-pickle') row.wrong.push(`${name}: ${verdict}`);
+    }
+    expect(wrong(hostile)).toEqual([]);
+  });
+
+  it('has the numbers that the page has', () => {
+    const tables = [
+      table(['honest files', 'number', 'false alarms'], LABELS, honest),
+      table(['hostile files', 'number', 'called safe'], HOSTILE_LABELS, hostile),
+    ];
+    expect(tables.filter((expected) => !page.includes(expected))).toEqual([]);
+    expect([...honest.keys()].sort()).toEqual(Object.keys(LABELS).sort());
+    expect([...hostile.keys()]).toEqual(Object.keys(HOSTILE_LABELS));
+    for (const rows of [honest, hostile]) {
+      const count = Array.from(rows.values(), ({ files }) => files).reduce((sum, n) => sum + n, 0);
+      expect(count).toBeGreaterThan(200);
+    }
+  });
+});
+
+describe.skipIf(isSkipped(python))(titleWith(python, 'with Python'), { timeout: 120_000 }, () => {
+  it('what it writes now raises no alarm', () => {
+    const path = join(folder, 'fresh');
+    mkdirSync(path);
+    runPython(python, [HONEST_SCRIPT, path]);
+    const rows = new Map<string, Row>();
+    judgeHonest(path, rows);
+    expect(wrong(rows)).toEqual([]);
+  });
+
+  it('every hostile file runs its payload', () => {
+    const path = join(folder, 'hostile');
+    mkdirSync(path);
+    const questions = hostileFiles().flatMap(({ reader, bytes }, index) => {
+      writeFileSync(join(path, `${index}`), bytes);
+      return reader === undefined ? [] : [[reader, `${index}`]];
+    });
+    const { status, stdout, stderr } = spawnSync(python.executable ?? '', [HOSTILE_SCRIPT, path], {
+      input: JSON.stringify(questions),
+      encoding: 'utf8',
+    });
+    expect(status, stderr).toBe(0);
+    const idle = (JSON.parse(stdout) as string[]).map((index) => {
+      const { kind, name, reader } = hostileFiles()[Number(index)] ?? {};
+      return `${kind}: ${name} (${reader})`;
+    });
+    expect(idle).toEqual([]);
+  });
+});

@@ -69,7 +69,7 @@ export type Tensor = { [D in Dtype]: TensorOf<D> }[Dtype];
 
 const UNCLONEABLE = uncloneable(
   'A Tensor',
-  'post copy().bytes with dtype and shape, or path and name, and open the file there',
+  'post copy().bytes and shape, or the path, and open that there',
 );
 
 /**

@@ -43,6 +43,9 @@ test.each(Object.entries(OPENERS))(
     expect(() => port1.postMessage(value)).toThrow(refused);
     port1.close();
     port2.close();
+    // Newer versions of V8 leave out the middle of longer ones.
+    const [text] = Object.values(value).filter((each) => typeof each === 'symbol');
+    expect(text?.description?.length).toBeLessThan(120);
     if ('abort' in value) await (value as { abort(): Promise<void> }).abort();
   },
 );

@@ -59,6 +59,7 @@ export type RemoteErrorCode =
 /** Codes of files of other formats that cannot be read as data. */
 export type ForeignFormatErrorCode =
   | 'SAFETENSORS_FOREIGN_FORMAT'
+  | 'SAFETENSORS_INCOMPLETE_FILE'
   | 'SAFETENSORS_INVALID_ARCHIVE'
   | 'SAFETENSORS_CHECKSUM_MISMATCH'
   | 'SAFETENSORS_INVALID_PICKLE'

@@ -44,6 +44,8 @@ export function allPickleLimits(limits: PickleLimits): AllPickleLimits {
 export interface PickleContext extends ErrorContext {
   /** The record of an archive that it is; left out when its positions are those of the file. */
   readonly part?: string | undefined;
+  /** Whether the file ends where the bytes do: what a pickle lacks then, the file lacks. */
+  readonly isUpToEnd?: boolean | undefined;
 }
 
 /** The error of a pickle that is wrong at a byte. */
@@ -57,6 +59,17 @@ export function pickleError(
     `${placeOf(at, context)}: ${message}`,
     context,
   );
+}
+
+/** The error of a pickle that goes on where its bytes end. */
+export function pickleEndError(
+  message: string,
+  at: number,
+  context: PickleContext,
+): ForeignFormatError {
+  if (context.isUpToEnd !== true) return pickleError(message, at, context);
+  const whole = `the file is incomplete: ${placeOf(at, context)}: ${message}; fetch it again`;
+  return new ForeignFormatError('SAFETENSORS_INCOMPLETE_FILE', whole, context);
 }
 
 /** The error of a pickle that asks for more than an option allows. */

@@ -286,7 +286,8 @@ class Machine {
   #checkFrame(byteLength: number): void {
     const { at, left } = this.#reader;
     this.#frames.begin(at, byteLength);
-    if (byteLength > left) this.#fail(`expected a frame of ${byteLength} bytes, found ${left}`);
+    if (byteLength <= left) return;
+    throw this.#reader.endError(`expected a frame of ${byteLength} bytes, found ${left}`, this.#at);
   }
 
   #append(items: readonly PickleValue[]): void {

@@ -5,6 +5,7 @@ import {
   type AllPickleLimits,
   type PickleContext,
   type PickleLimits,
+  pickleEndError,
   pickleError,
   pickleLimitError,
   placeOf,
@@ -159,7 +160,7 @@ export class PickleReader {
     const begin = this.at;
     const end = this.#lineEnd();
     if (end === this.#bytes.length) {
-      throw this.error('expected a line, found no end of it', begin);
+      throw this.endError('expected a line, found no end of it', begin);
     }
     const text = this.text(end - begin);
     this.byte();
@@ -206,6 +207,11 @@ export class PickleReader {
     return pickleError(message, at, this.#context);
   }
 
+  /** An error about what goes on where the bytes end. */
+  endError(message: string, at: number): Error {
+    return pickleEndError(message, at, this.#context);
+  }
+
   /** An error about a limit that is passed at a position. */
   limitError(option: keyof PickleLimits, at: number): Error {
     return pickleLimitError(option, this.#limits, at, this.#context);
@@ -216,7 +222,8 @@ export class PickleReader {
     if (this.#end < this.#fileEnd && byteLength <= this.#fileEnd - this.at) {
       throw this.limitError('maxPickleByteLength', this.at);
     }
-    throw this.error(`expected ${byteLength} more bytes, found ${this.left}`, this.at);
+    const message = `expected ${byteLength} more bytes, found ${this.left}`;
+    throw this.endError(message, this.at);
   }
 }
 

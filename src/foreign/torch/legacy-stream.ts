@@ -5,6 +5,7 @@
 
 import { type ErrorContext, ForeignFormatError, quoteName } from '../../errors/errors.js';
 import { HEAD_BYTE_LENGTH, isTarArchive } from '../../format/foreign-formats.js';
+import type { PickleContext } from '../pickle/limits.js';
 import { readPickle } from '../pickle/machine.js';
 import { PickleList, PickleMap, type PickleValue } from '../pickle/values.js';
 import type { ByteReader } from '../zip/archive.js';
@@ -51,14 +52,15 @@ export function readLegacyStream(
   }
   // One byte more: a pickle that goes on there is too long, and does not just end.
   const longest = Math.min(file.byteLength, options.pickle.maxPickleByteLength + 1);
-  return readStream(file, file.read(0, longest), options, context);
+  const isUpToEnd = longest === file.byteLength;
+  return readStream(file, file.read(0, longest), options, { ...context, isUpToEnd });
 }
 
 function readStream(
   file: ByteReader,
   head: Uint8Array,
   options: ReadOptions,
-  context: ErrorContext,
+  context: PickleContext,
 ): DescribedCheckpoint {
   const ids = new StorageIds(true, context);
   let at = 0;
@@ -146,8 +148,9 @@ function endOf(
 ): number {
   const end = at + COUNT_BYTE_LENGTH + byteLength;
   if (end > file.byteLength) {
-    const expected = `${byteLength} bytes of storage ${quoteName(key)} from byte ${at} on`;
-    throw invalid(`expected ${expected}, found the end of the file`, context);
+    const expected = `${byteLength} bytes of storage ${quoteName(key)} from byte ${at + COUNT_BYTE_LENGTH} on`;
+    const message = `the file is incomplete: expected ${expected}, found its end at byte ${file.byteLength}; fetch it again`;
+    throw new ForeignFormatError('SAFETENSORS_INCOMPLETE_FILE', message, context);
   }
   const count = new DataView(file.read(at, at + COUNT_BYTE_LENGTH).buffer).getBigInt64(0, true);
   if (count === BigInt(elementCount)) return end;

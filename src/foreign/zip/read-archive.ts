@@ -20,7 +20,7 @@ const MAX_LISTED = 1000;
  * Reads the directory and every header of an archive; of the entries' bytes none.
  *
  * @throws ForeignFormatError `SAFETENSORS_INVALID_ARCHIVE` at the first irregularity,
- *   `SAFETENSORS_FOREIGN_LIMIT`
+ *   `SAFETENSORS_INCOMPLETE_FILE` without an end record, `SAFETENSORS_FOREIGN_LIMIT`
  */
 export function readArchive(
   file: ByteReader,
@@ -46,6 +46,11 @@ export function inspectArchive(file: ByteReader, limits: ArchiveLimits = {}): In
 
 function archiveError(found: Irregularity, context: ErrorContext): ForeignFormatError {
   const { kind, message, position, entry } = found;
+  // Whoever reads an archive has seen that it begins as one.
+  if (kind === 'cut-short') {
+    const whole = `the file is incomplete: ${message}, at byte ${position}; fetch it again`;
+    return new ForeignFormatError('SAFETENSORS_INCOMPLETE_FILE', whole, context);
+  }
   const code = kind === 'limit' ? 'SAFETENSORS_FOREIGN_LIMIT' : 'SAFETENSORS_INVALID_ARCHIVE';
   const subject = entry === undefined ? '' : `entry ${quoteName(entry)}: `;
   return new ForeignFormatError(code, `${subject}${message}, at byte ${position}`, context);

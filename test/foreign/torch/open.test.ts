@@ -2,11 +2,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import {
-  FileClosedError,
-  type ForeignFormatError,
-  TensorNotFoundError,
-} from '../../../src/errors/errors.js';
+import { FileClosedError, TensorNotFoundError } from '../../../src/errors/errors.js';
 import { openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
 import { scanPickle } from '../../../src/foreign/torch/scan-file.js';
 import { ShardedTorchCheckpoint } from '../../../src/foreign/torch/sharded.js';

@@ -54,7 +54,7 @@ const addonLocation = {
   name: 'addon-location',
   transform(source, id) {
     if (!/addon[\\/]location\.ts$/.test(id)) return null;
-    const code = source.replaceAll('../../prebuilds/', '../prebuilds/');
+    const code = source.replaceAll('../../', '../');
     if (code === source) throw new Error(`${id}: the addon is not where it was`);
     return { code, map: null };
   },

@@ -13,8 +13,17 @@ const FIRST_SAFE_OPEN = new Set([
   ...['retryWithoutDropped', 'statOpened', 'requireRegularFile', 'readFileHeader', 'readerOf'],
   ...['readFully', 'readOnce', 'readHeaderLength', 'headerLimit', 'contextOf', 'parseStart'],
   ...['readHeader', 'readUsualHeader', 'mostTensors', 'endOfMetadata', 'layoutOf', 'openStorage'],
-  ...['loadAddon', 'addonPath', 'namedFile', 'shippedFile', 'use', 'bind', 'uncountBuffers'],
-  ...['reasonToCount', 'map', 'closeFile', 'headerLimitsOf'],
+  ...['loadAddon', 'addonPath', 'namedFile', 'literalFile', 'use', 'bind', 'uncountBuffers'],
+  ...[
+    'webpackFile',
+    'fileBeside',
+    'fileOfPackage',
+    'ownAddress',
+    'reasonToCount',
+    'map',
+    'closeFile',
+    'headerLimitsOf',
+  ],
 ]);
 
 /** Of several functions of one name, the bundle adds a number to those behind the first. */

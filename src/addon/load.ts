@@ -24,7 +24,7 @@ export type AddonLoad =
 
 const BUNDLED = `If the program is bundled, ship the addon with it and set ${ADDON_VARIABLE} to its path: see docs/bundlers.md of safetensors-mmap`;
 
-const INCOMPLETE = `Install safetensors-mmap again; if the program is bundled, ship the addon with it and set ${ADDON_VARIABLE} to its path: see docs/bundlers.md of safetensors-mmap`;
+const INCOMPLETE = `Install safetensors-mmap again; if the program is bundled, copy the addon there, or set ${ADDON_VARIABLE} to its path: see docs/bundlers.md of safetensors-mmap`;
 
 const NAMED = `${ADDON_VARIABLE} has this path: copy the addon there, or unset it; see docs/bundlers.md of safetensors-mmap`;
 

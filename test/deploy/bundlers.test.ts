@@ -1,17 +1,17 @@
 /** Programs that bundlers build by the recipes of docs/bundlers.md; esbuild's are in test/package. */
+import { renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import {
   type App,
   expectMapped,
   expectRead,
-  firstLines,
   type Output,
   recipe,
   runShipped,
 } from '../support/deployed-app.js';
 import { textOf } from '../support/source-tree.js';
-import { makeApp, programOf, type Runtime } from './tools.js';
+import { makeApp, programOf, pruneAll, pruneOthers, type Runtime } from './tools.js';
 
 const NOT_SHIPPED = /there is no addon for linux-x64 at /;
 
@@ -21,8 +21,7 @@ function runBundle(app: App, bundle: string, paths: string[], runtime: Runtime =
 }
 
 describe('webpack', () => {
-  function build(output: object, options: object = {}): App {
-    const app = makeApp();
+  function build(output: object, options: object = {}, app = makeApp()): App {
     const config = { mode: 'production', target: 'node', entry: './app.mjs', output, ...options };
     app.write(
       'build.mjs',
@@ -47,6 +46,35 @@ describe('webpack', () => {
     expectMapped(runBundle(build({ filename: 'app.cjs' }), 'dist/app.cjs', ['dist']));
   });
 
+  describe.each([
+    { filename: 'app.mjs', module: true },
+    { filename: 'app.cjs', module: false },
+  ])('as $filename, from a package without', ({ filename, module }) => {
+    const buildWithout = (prune: (app: App) => void): App => {
+      const app = makeApp();
+      prune(app);
+      return build({ filename, module }, { experiments: { outputModule: module } }, app);
+    };
+
+    it('the addons of other platforms maps', () => {
+      const app = buildWithout(pruneOthers);
+      expectMapped(runBundle(app, `dist/${filename}`, ['dist']));
+    });
+
+    it('any addon warns once and reads, or maps with the addon beside it', () => {
+      const app = buildWithout(pruneAll);
+      app.build('cp node_modules/safetensors-mmap/build/Release/safetensors-mmap.node .');
+      const shipped = app.ship('dist', 'safetensors-mmap.node');
+      const bundle = join(shipped, 'dist', filename);
+      expectRead(runShipped(programOf('node'), bundle), NOT_SHIPPED);
+      renameSync(
+        join(shipped, 'safetensors-mmap.node'),
+        join(shipped, 'dist/safetensors-mmap.node'),
+      );
+      expectMapped(runShipped(programOf('node'), bundle));
+    });
+  });
+
   it('with a public path warns once and reads', () => {
     const app = build({ filename: 'app.cjs', publicPath: '/static/' });
     expectRead(runBundle(app, 'dist/app.cjs', ['dist']), NOT_SHIPPED);
@@ -64,10 +92,10 @@ describe('webpack', () => {
 
 describe('rollup', () => {
   it.each([
-    { format: 'es', bundle: 'dist/app.mjs', here: 'import.meta.dirname' },
-    { format: 'cjs', bundle: 'dist/app.cjs', here: '__dirname' },
-  ])('maps with the addon beside the bundle of format $format', ({ format, bundle, here }) => {
-    const app = makeApp(firstLines(here));
+    { format: 'es', bundle: 'dist/app.mjs' },
+    { format: 'cjs', bundle: 'dist/app.cjs' },
+  ])('maps with the addon beside the bundle of format $format', ({ format, bundle }) => {
+    const app = makeApp();
     app.build(recipe('rollup').replace('-f es', `-f ${format}`).replace('dist/app.mjs', bundle));
     expectMapped(runBundle(app, bundle, ['dist']));
   });
@@ -93,7 +121,7 @@ describe('Vite SSR', () => {
   });
 
   it('with noExternal maps when the addon lies beside the bundle', () => {
-    const app = makeApp(firstLines('import.meta.dirname'));
+    const app = makeApp();
     app.write('vite.config.mjs', 'export default { ssr: { noExternal: true } };');
     app.build(recipe('Vite SSR', 1));
     expectMapped(runBundle(app, 'dist/app.mjs', ['dist']));
@@ -111,7 +139,7 @@ describe.each(['node', 'bun'] as const)('bun build, for and run by %s', (runtime
   const commands = recipe('bun build').replace('--target=node', `--target=${runtime}`);
 
   it('maps when the addon lies beside the bundle', () => {
-    const app = makeApp(firstLines('import.meta.dirname'));
+    const app = makeApp();
     app.build(commands);
     expectMapped(runBundle(app, 'dist/app.mjs', ['dist'], runtime));
   });

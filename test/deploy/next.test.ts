@@ -16,7 +16,7 @@ import {
 } from '../support/deployed-app.js';
 import { textOf } from '../support/source-tree.js';
 import { TOOLS } from './setup.js';
-import { makeApp, programOf } from './tools.js';
+import { makeApp, programOf, pruneAll, pruneOthers } from './tools.js';
 
 const ROUTE = `
 import { safeOpen } from 'safetensors-mmap';
@@ -42,9 +42,10 @@ export default function Layout({ children }) {
 /** The page's line of the configuration. */
 const EXTERNAL = "serverExternalPackages: ['safetensors-mmap']";
 
+type Bundler = '--turbopack' | '--webpack';
+
 /** Builds a server; `settings` are of next.config.mjs. */
-function build(flag: '--turbopack' | '--webpack', ...settings: readonly string[]): App {
-  const app = makeApp();
+function build(flag: Bundler, settings: readonly string[] = [], app = makeApp()): App {
   const workspace = JSON.stringify(TOOLS);
   const roots = [`outputFileTracingRoot: ${workspace}`, `turbopack: { root: ${workspace} }`];
   app.write('next.config.mjs', `export default { ${[...roots, ...settings].join(', ')} };`);
@@ -55,8 +56,12 @@ function build(flag: '--turbopack' | '--webpack', ...settings: readonly string[]
 }
 
 /** Builds with `output: 'standalone'`, and asks the server of that. */
-async function askStandalone(...options: Parameters<typeof build>): Promise<Output> {
-  const app = build(...options, "output: 'standalone'");
+async function askStandalone(
+  flag: Bundler,
+  settings: readonly string[] = [],
+  project?: App,
+): Promise<Output> {
+  const app = build(flag, [...settings, "output: 'standalone'"], project);
   const inside = relative(TOOLS, app.folder);
   const shipped = app.ship('.next/standalone');
   return ask([join(shipped, '.next/standalone', inside, 'server.js')], shipped);
@@ -101,6 +106,19 @@ it('Turbopack ships the addon with the standalone output, which maps', async () 
   expectMapped(await askStandalone('--turbopack'));
 });
 
+it('Turbopack builds from a package without the addons of other platforms, and maps', async () => {
+  const app = makeApp();
+  pruneOthers(app);
+  expectMapped(await askStandalone('--turbopack', [], app));
+});
+
+it('Turbopack builds from a package without any addon, warns once and reads', async () => {
+  const app = makeApp();
+  pruneAll(app);
+  const output = await askStandalone('--turbopack', [], app);
+  expectRead(output, /there is no addon for linux-x64 at /);
+});
+
 it('webpack warns once and reads', async () => {
   expectRead(await askStandalone('--webpack'), /the bundle does not know where it lies/);
 });
@@ -109,6 +127,6 @@ it.each(['--turbopack', '--webpack'] as const)(
   '%s maps in the standalone output when the package stays in node_modules',
   async (flag) => {
     expect(textOf('docs/bundlers.md')).toContain(`\`${EXTERNAL}\``);
-    expectMapped(await askStandalone(flag, EXTERNAL));
+    expectMapped(await askStandalone(flag, [EXTERNAL]));
   },
 );

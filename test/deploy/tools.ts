@@ -32,3 +32,16 @@ export function makeApp(firstLines = ''): App {
   app.writePrograms(firstLines);
   return app;
 }
+
+/** Takes the addons of other platforms out of the package of a project. */
+export function pruneOthers(app: App): void {
+  app.build('cd node_modules/safetensors-mmap/prebuilds && rm -r darwin-* win32-* linux-arm64');
+}
+
+/** Leaves the package of a project no addon but one in `build/Release`, where a clone compiles it. */
+export function pruneAll(app: App): void {
+  app.build(`cd node_modules/safetensors-mmap
+mkdir -p build/Release
+mv prebuilds/linux-x64/safetensors-mmap.node build/Release
+rm -r prebuilds/*-*`);
+}

@@ -1,7 +1,7 @@
 /** Programs that esbuild bundles, with and without the addon. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import process from 'node:process';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
@@ -32,6 +32,8 @@ beforeAll(() => {
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
+const NOT_SHIPPED = /there is no addon for linux-x64 at /;
+
 describe.each([
   {
     format: 'an ES module',
@@ -39,7 +41,7 @@ describe.each([
     external: recipe('esbuild', 2),
     bundle: 'dist/app.mjs',
     here: 'import.meta.dirname',
-    reason: /there is no addon for linux-x64 at /,
+    type: 'module',
   },
   {
     format: 'CommonJS',
@@ -47,13 +49,13 @@ describe.each([
     external: recipe('esbuild', 2).replace('esm', 'cjs').replace('dist/app.mjs', 'dist/app.cjs'),
     bundle: 'dist/app.cjs',
     here: '__dirname',
-    reason: /the bundle does not know where it lies/,
+    type: 'commonjs',
   },
-])('a bundle that is $format', ({ commands, external, bundle, here, reason }) => {
+])('a bundle that is $format', ({ commands, external, bundle, here, type }) => {
   it('warns once and reads when the addon was not shipped', () => {
     const app = makeApp();
     app.build(commands);
-    expectRead(runShipped(process.execPath, join(app.ship(bundle), bundle)), reason);
+    expectRead(runShipped(process.execPath, join(app.ship(bundle), bundle)), NOT_SHIPPED);
   });
 
   it('warns once and reads when the addon is not where the program says', () => {
@@ -63,10 +65,27 @@ describe.each([
     expectRead(result, /there is no addon for linux-x64 at .*dist\/safetensors-mmap\.node\./);
   });
 
-  it('maps when the addon lies beside it and the program says so', () => {
+  it('maps when the addon lies beside it', () => {
+    const app = makeApp();
+    app.build(commands);
+    expectMapped(runShipped(process.execPath, join(app.ship('dist'), bundle)));
+  });
+
+  it('maps when the addon lies where the program says', () => {
     const app = makeApp(firstLines(here));
     app.build(commands);
     expectMapped(runShipped(process.execPath, join(app.ship('dist'), bundle)));
+  });
+
+  // Who may write beside the folder of a bundle is not who may write the bundle.
+  it.each(['dist/app', 'lib/index'])('%s.js loads nothing from the folders around it', (name) => {
+    const moved = `${name}.js`;
+    const app = makeApp();
+    app.build(commands.replaceAll(bundle, moved).replaceAll('dist/', `${dirname(moved)}/`));
+    app.build(`mv node_modules/safetensors-mmap/prebuilds . && rm ${dirname(moved)}/*.node`);
+    app.write('package.json', `{ "name": "stranger", "type": "${type}" }`);
+    const shipped = app.ship(dirname(moved), 'prebuilds', 'package.json');
+    expectRead(runShipped(process.execPath, join(shipped, moved)), NOT_SHIPPED);
   });
 
   it('maps when the package stays in node_modules', () => {

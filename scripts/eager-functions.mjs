@@ -24,6 +24,7 @@ const FIRST_SAFE_OPEN = new Set([
     'closeFile',
     'headerLimitsOf',
   ],
+  ...['likeness', 'foreignFormatOf', 'isOnnx', 'isTarArchive'],
 ]);
 
 /** Of several functions of one name, the bundle adds a number to those behind the first. */
@@ -40,7 +41,7 @@ const FIRST_TORCH_OPEN = new Set([
   ...['readEntry$1', 'requireCrc32', 'readLiteral', 'shortText', 'costOfCopy', 'readProtocol'],
   ...['readPickle', 'allowedGlobal', 'isTensor', 'storageDtype', 'plainValue', 'orderedDict'],
   ...[
-    'textOf',
+    'textOf$1',
     'isCount',
     'plainValueOf',
     'fillMap',
@@ -58,9 +59,9 @@ const FIRST_TORCH_OPEN = new Set([
   ...['wideNumbers', 'isEqual', 'findDirectory', 'lastSignature', 'endFields', 'findWide'],
   ...['compare', 'readLocalHeader', 'hasDescriptor', 'sizesOf', 'readDescriptor', 'isSame'],
   ...['walkArchive', 'findDuplicates', 'windowReader', 'readArchive', 'readZipCheckpoint'],
-  ...['folderOf', 'openTorchCheckpoint', 'openOne', 'rootOf', 'crc32$3', 'heldBytes'],
+  ...['folderOf$1', 'openTorchCheckpoint', 'openOne', 'rootOf', 'crc32$3', 'heldBytes'],
   ...['placeOf$1', 'throwProblems', 'costOfLiteral', 'placeAt', 'namelessIn', 'isContainer'],
-  ...['openTorchTensors', 'rootIn'],
+  ...['openTorchTensors', 'rootIn', 'isDictAttribute'],
 ]);
 
 const FIRST_OPEN_OF = new Map([

@@ -61,7 +61,7 @@ function checkCount(
   const expected = names.length < 2 ? '' : `; expected ${names.join(' ')}`;
   if (missing !== undefined) throw new UsageError(`${missing} is missing${expected}`);
   if (given.length > most)
-    throw new UsageError(`there is too much: ${JSON.stringify(given[most])}${expected}`);
+    throw new UsageError(`unexpected argument ${JSON.stringify(given[most])}${expected}`);
 }
 
 /** An option as it was given. */

@@ -20,7 +20,9 @@ const BLOBS = 'blobs';
 
 /** A store has this file, and only the text of a layout that is known here. */
 const STORE_MARKER = '.huggingface-shared-blobs';
-const STORE_LAYOUT = '1\n';
+/** Python writes it as text: on Windows with both characters that end a line there. */
+const STORE_LAYOUT = /^1\r?\n$/;
+const MAX_MARKER_BYTE_LENGTH = 3;
 
 /** The folder of an entry is named after the first digits of the entry. */
 const STORE_ENTRY = /^([\da-f]{2})[/\\]\1[\da-f]{62}$/;
@@ -66,8 +68,8 @@ function* isStore(folder: string): Steps<boolean> {
   try {
     if ((yield* statLink(folder))?.isDirectory() !== true) return false;
     const stats = yield* statLink(marker);
-    if (stats?.isFile() !== true || stats.size !== STORE_LAYOUT.length) return false;
-    return (yield* readText(marker)) === STORE_LAYOUT;
+    if (stats?.isFile() !== true || stats.size > MAX_MARKER_BYTE_LENGTH) return false;
+    return STORE_LAYOUT.test(yield* readText(marker));
   } catch {
     // What cannot be read is no store. A repository that does not use it must not suffer.
     return false;

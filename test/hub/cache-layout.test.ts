@@ -75,6 +75,12 @@ describe('a model whose bytes are in the store of all repositories', () => {
     expect(await keysOf(cache.snapshot())).toHaveLength(4);
   });
 
+  it('opens with the marker that Python writes on Windows', async () => {
+    cache = new HubCache('of-windows', '1\r\n');
+    addModel(cache);
+    expect(await keysOf(cache.snapshot())).toHaveLength(4);
+  });
+
   it('opens when the cache, or the snapshot, is reached by a link', async () => {
     symlinkSync(cache.folder, temporaryPath('link'));
     vi.stubEnv('HF_HUB_CACHE', temporaryPath('link'));

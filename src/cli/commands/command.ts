@@ -103,7 +103,7 @@ export function requireChoice<Choice extends string>(
 
 /** Throws a UsageError for arguments that nothing takes. */
 export function requireNone(args: readonly string[]): void {
-  if (args.length > 0) throw new UsageError(`there is too much: ${JSON.stringify(args[0])}`);
+  if (args.length > 0) throw new UsageError(`unexpected argument ${JSON.stringify(args[0])}`);
 }
 
 /**

@@ -91,8 +91,17 @@ function byName(a: ListedTensor, b: ListedTensor): number {
   return a.name < b.name ? -1 : a.name > b.name ? 1 : 0;
 }
 
-function chosen(tensors: readonly ListedTensor[], { filter, order }: View): ListedTensor[] {
-  const found = tensors.filter(({ name }) => filter === undefined || filter(name));
+/** Those that `--filter` names. */
+function filtered<Named extends { readonly name: string }>(
+  tensors: readonly Named[],
+  { filter }: View,
+): Named[] {
+  return tensors.filter(({ name }) => filter === undefined || filter(name));
+}
+
+function chosen(tensors: readonly ListedTensor[], view: View): ListedTensor[] {
+  const { order } = view;
+  const found = filtered(tensors, view);
   if (order === 'name') found.sort(byName);
   if (order === 'size') found.sort((a, b) => b.byteLength - a.byteLength);
   return found;
@@ -119,7 +128,7 @@ function modelResult(listing: Listing, view: View): ModelResult {
     files,
     metadata: metadata === null ? null : Object.fromEntries(metadata),
     warnings: warningsOf(listing),
-    leftOut: listing.leftOut,
+    leftOut: filtered(listing.leftOut, view),
     ...(view.isTree ? { tree: treeOf(tensors).map(treeResult) } : { tensors }),
   };
 }
@@ -314,8 +323,8 @@ function modelsOf(result: InspectResult): readonly ModelResult[] {
   return 'components' in result ? Object.values(result.components) : [result];
 }
 
-function hasTensors({ tensors, tree }: ModelResult): boolean {
-  return (tensors ?? tree ?? []).length > 0;
+function hasTensors({ tensors, tree, leftOut }: ModelResult): boolean {
+  return (tensors ?? tree ?? []).length + leftOut.length > 0;
 }
 
 function linesOf(result: InspectResult, style: Style, width: number | null): readonly string[] {
@@ -339,7 +348,7 @@ export const inspect: Command = {
   description:
     'Shows what a file or checkpoint is: totals, parameters, dtypes, files, metadata and tensors, by the ' +
     'headers alone. It lists files of torch, NumPy and GGUF too, and the models of a diffusers pipeline. The exit ' +
-    'code is 1 when no tensor is named as --filter says.',
+    'code is 1 when no name matches --filter.',
   options: {
     tree: { type: 'boolean', help: 'names as a tree, layers that are alike folded, with bars' },
     filter: { type: 'string', value: 'GLOB', help: "only tensors so named, such as '*.mlp.*'" },
@@ -362,7 +371,7 @@ export const inspect: Command = {
         ? [
             '',
             style.warning(
-              `no tensor is named as --filter says: ${visible(view.glob ?? '', SHOWN_NAME_LENGTH)}`,
+              `no name matches --filter ${visible(view.glob ?? '', SHOWN_NAME_LENGTH)}`,
             ),
           ]
         : []),

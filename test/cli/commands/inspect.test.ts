@@ -38,13 +38,13 @@ describe('inspect', () => {
     await expect(text).toMatchFileSnapshot(golden(name));
   });
 
-  it('says when no tensor is named as --filter says, and is no', async () => {
+  it('says when no name matches --filter, and is no', async () => {
     const path = writeLayered();
     for (const options of [[], ['--tree']]) {
       const args = ['inspect', path, '--filter', 'nothing*', ...options];
       const { code, stdout, stderr } = await call(args);
       expect([code, stderr]).toEqual([1, '']);
-      expect(stdout).toMatch(/\n\nno tensor is named as --filter says: nothing\*\n$/);
+      expect(stdout).toMatch(/\n\nno name matches --filter nothing\*\n$/);
       const json = await call([...args, '--json']);
       expect(json.code).toBe(1);
       expect(JSON.parse(json.stdout)).toMatchObject(
@@ -91,6 +91,9 @@ describe('inspect', () => {
         { name: 'y', reason },
       ],
     });
+    const filtered = await printed(['inspect', path, '--filter', 'y', '--json']);
+    expect(JSON.parse(filtered)).toMatchObject({ tensors: [], leftOut: [{ name: 'y', reason }] });
+    expect(await printed(['inspect', path, '--filter', 'w'])).not.toContain('cannot hold');
     expect(await printed(['show', path, 'w'])).toContain('[0. 1.]');
     expect((await call(['show', path, 'y'])).stderr).toContain(reason);
     expect((await call(['scan', path])).stdout).toContain('safe');

@@ -226,7 +226,7 @@ describe('metadata', () => {
     [['metadata', 'set', 'x'], 'KEY=VALUE is missing'],
     [['metadata', 'set', 'x', 'key'], 'expected KEY=VALUE, found "key"'],
     [['metadata', 'rm', 'x'], 'KEY is missing'],
-    [['metadata', 'clear', 'x', 'y'], 'there is too much: "y"'],
+    [['metadata', 'clear', 'x', 'y'], 'unexpected argument "y"'],
     [['metadata', 'import', 'x'], 'JSON-FILE is missing'],
     [['metadata', 'modelspec', 'shw', 'x'], 'metadata modelspec has no "shw"; did you mean show?'],
     [['metadata', 'modelspec', 'show'], 'SOURCE is missing'],

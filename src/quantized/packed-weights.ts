@@ -8,7 +8,10 @@ import type { Dtype } from '../format/dtype.js';
 /** The dtype of a tensor of the checkpoint, in any of its files; undefined for a name that it does not have. */
 export type DtypeOf = (name: string) => string | undefined;
 
-/** Dtypes of values that are what they say: no weight in these is packed, unless a tensor beside it tells so. */
+/**
+ * Dtypes of values that are what they say: no weight in these is packed, unless a tensor beside it tells so. Integers
+ * of 64 bits are ids, positions and counts.
+ */
 const PLAIN_DTYPES: ReadonlySet<string> = new Set<Dtype>([
   'F64',
   'F32',
@@ -16,6 +19,8 @@ const PLAIN_DTYPES: ReadonlySet<string> = new Set<Dtype>([
   'BF16',
   'BOOL',
   'C64',
+  'I64',
+  'U64',
 ]);
 
 /** One way to name a packed weight and its companions. */
@@ -33,6 +38,17 @@ const MODULE_WEIGHTS: readonly string[] = [
   '.qweight',
   '.weight._data',
   '.weight._data._data',
+];
+
+/** What makes the keys of an attention; `wk` and `wkv_b` in Mistral's own files. */
+const KEY_PROJECTIONS: readonly string[] = [
+  'k_proj',
+  'qkv_proj',
+  'kv_b_proj',
+  'query_key_value',
+  'Wqkv',
+  'wk',
+  'wkv_b',
 ];
 
 const NAMINGS: readonly Naming[] = [
@@ -86,8 +102,11 @@ const NAMINGS: readonly Naming[] = [
       '.wscales',
       '.wcscales',
       '.wtscale',
+      '.wzeros',
       '.smooth',
       '.smooth_orig',
+      '.smooth_factor',
+      '.smooth_factor_orig',
       // Quanto.
       '.weight._scale',
       '.weight._shift',
@@ -108,19 +127,25 @@ const NAMINGS: readonly Naming[] = [
   },
   // Scales of queries, keys and values, where the attention has them and its projections the weights.
   {
-    weights: ['k_proj', 'qkv_proj', 'kv_b_proj'].flatMap((projection) =>
+    weights: KEY_PROJECTIONS.flatMap((projection) =>
       MODULE_WEIGHTS.map((weight) => `.${projection}${weight}`),
     ),
     companions: [
       '.q_scale',
       '.k_scale',
       '.v_scale',
+      '.kv_scale',
       '.q_zero_point',
       '.k_zero_point',
       '.v_zero_point',
       '.attn.q_scale',
       '.attn.k_scale',
       '.attn.v_scale',
+      '.attn.kv_scale',
+      '.q_fake_quantizer.qscale_act',
+      '.k_fake_quantizer.qscale_act',
+      '.v_fake_quantizer.qscale_act',
+      '.kv_fake_quantizer.qscale_act',
     ],
   },
   // bitsandbytes in 4 bits.
@@ -163,6 +188,8 @@ const MARKS: readonly (readonly [weight: string, mark: string])[] = [
   ['', '.quant_state.bitsandbytes__nf4'],
   ['', '.quant_state.bitsandbytes__fp4'],
   ['.W_q', '.nbits'],
+  // QuIP#: integers of 64 bits.
+  ['.Qidxs', '.SU'],
 ];
 
 /** By the end of a companion's name: the ends of the names of weights. */

@@ -55,6 +55,24 @@ const SCHEMES: Readonly<Record<string, readonly [Record<string, string>, compani
     ['qzeros', 'scales', 'g_idx'],
   ],
   'AWQ, fast': [{ qweight: 'I16', scales: 'F16', scaled_zeros: 'F16' }, ['scales', 'scaled_zeros']],
+  'SVDQuant, older names': [
+    { qweight: 'I8', wscales: 'BF16', smooth: 'BF16', smooth_orig: 'BF16', lora_down: 'BF16' },
+    ['wscales', 'smooth', 'smooth_orig'],
+  ],
+  SVDQuant: [
+    {
+      qweight: 'I8',
+      wscales: 'F8_E4M3',
+      wtscale: 'BF16',
+      smooth_factor: 'BF16',
+      proj_down: 'BF16',
+    },
+    ['wscales', 'wtscale', 'smooth_factor'],
+  ],
+  'SVDQuant with AWQ': [
+    { qweight: 'I32', wscales: 'BF16', wzeros: 'BF16', bias: 'BF16' },
+    ['wscales', 'wzeros'],
+  ],
   MLX: [{ weight: 'U32', scales: 'BF16', biases: 'BF16', bias: 'BF16' }, ['scales', 'biases']],
   Quanto: [
     { 'weight._data': 'I8', 'weight._scale': 'F16', input_scale: 'F16', output_scale: 'F16' },
@@ -109,6 +127,15 @@ describe('a tensor belongs to the quantized weight beside it', () => {
     expect(
       belonging({ 'attn.k_proj.weight': 'F8_E4M3', 'attn.k_scale': 'F32', 'attn.v_scale': 'F32' }),
     ).toEqual({ 'attn.k_scale': 'attn.k_proj.weight', 'attn.v_scale': 'attn.k_proj.weight' });
+    expect(
+      belonging({ 'a.wk.weight': 'F8_E4M3', 'a.kv_fake_quantizer.qscale_act': 'BF16' }),
+    ).toEqual({ 'a.kv_fake_quantizer.qscale_act': 'a.wk.weight' });
+  });
+
+  it('of indices of 64 bits, which QuIP# has', () => {
+    expect(
+      belonging({ 'm.Qidxs': 'I64', 'm.SU': 'F16', 'm.SV': 'F16', 'm.Wscale': 'F32' }),
+    ).toMatchObject({ 'm.SU': 'm.Qidxs', 'm.SV': 'm.Qidxs', 'm.Wscale': 'm.Qidxs' });
   });
 });
 
@@ -139,6 +166,15 @@ it('is plain in a model that only has such names', () => {
     'b.scales': 'F32',
     'b.mask': 'BOOL',
     'b.mask_scale': 'F32',
+    'vq.codes': 'I64',
+    'vq.codebooks': 'F32',
+    'c.position': 'I64',
+    'c.position_scale': 'F32',
+    'd.lora_down.weight': 'F8_E4M3',
+    'd.alpha': 'F16',
+    'd.dora_scale': 'F16',
+    'd.gamma': 'F32',
+    'd.layer_scale': 'F32',
   };
   expect(belonging(plain)).toEqual({});
 });

@@ -34,7 +34,8 @@ export interface DownloadedFolder extends ReceivedBytes, StaleFiles {}
 
 /**
  * Downloads into a folder that is locked. Files that are there already stay; when all are, nothing is
- * touched. Links in it are not followed: one in place of a file is replaced, one in place of a folder refused. The folder has its old checkpoint until all files of the new one are complete.
+ * touched. Links in it are not followed: one in place of a file is replaced, one in place of a folder refused. The
+ * folder has its old checkpoint until all files of the new one are complete.
  *
  * @throws As `saveCheckpoint`; FormatError `SAFETENSORS_UNSAFE_SHARD_NAME` for such a link
  */

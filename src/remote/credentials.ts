@@ -84,7 +84,7 @@ export class Credentials {
   redact(text: string): string {
     return this.#spellings()
       .reduce((shown, secret) => cutBefore(shown.replaceAll(secret, '…'), secret), text)
-      .replace(/(https?:\/\/[^\s?#"']*)[?#][^\s"']*/g, '$1')
+      .replace(/[^\s"']+/g, withoutQuery)
       .replace(/(https?:\/\/)[^\s/@]*@/g, '$1');
   }
 
@@ -108,13 +108,23 @@ export class Credentials {
 
 /** A text without the beginnings of a secret where a name was cut within it. */
 function cutBefore(text: string, secret: string): string {
-  let shown = text;
-  for (let at = shown.indexOf(CUT); at !== -1; at = shown.indexOf(CUT, at + CUT.length)) {
-    let length = Math.min(secret.length - 1, at);
-    while (length >= SHORTEST_SECRET && !shown.endsWith(secret.slice(0, length), at)) length--;
-    if (length < SHORTEST_SECRET) continue;
-    shown = shown.slice(0, at - length) + shown.slice(at);
-    at -= length;
-  }
-  return shown;
+  const parts = text.split(CUT);
+  const last = parts.pop() as string;
+  const shown = parts.map((part) => {
+    let length = Math.min(secret.length - 1, part.length);
+    while (length >= SHORTEST_SECRET && !part.endsWith(secret.slice(0, length))) length--;
+    return length < SHORTEST_SECRET ? part : part.slice(0, part.length - length);
+  });
+  return [...shown, last].join(CUT);
+}
+
+/**
+ * A word of a text, without query and fragment if a URL begins in it. One expression for both would look from
+ * each `http://` of a long name to the end of that.
+ */
+function withoutQuery(word: string): string {
+  const begin = word.search(/https?:\/\//);
+  if (begin === -1) return word;
+  const length = word.slice(begin).search(/[?#]/);
+  return length === -1 ? word : word.slice(0, begin + length);
 }

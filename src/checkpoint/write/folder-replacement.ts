@@ -91,7 +91,8 @@ export class FolderReplacement {
    * the names that the new files will get.
    *
    * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_HUB_CACHE_BLOB` for what
-   *   must not be replaced; FormatError `SAFETENSORS_UNSAFE_SHARD_NAME` for names below a link; errors of the system (`ENAMETOOLONG`, `EACCES` …)
+   *   must not be replaced; FormatError `SAFETENSORS_UNSAFE_SHARD_NAME` for names below a link; errors of the system
+   *   (`ENAMETOOLONG`, `EACCES` …)
    */
   static async open(
     folder: string,

@@ -60,7 +60,7 @@ export class CacheFolder {
   }
 
   /** Where a file is found. */
-  pathOf({ name }: PlannedFile): string {
+  pathOf({ name }: Pick<PlannedFile, 'name'>): string {
     return join(this.snapshot, name);
   }
 

@@ -12,12 +12,13 @@ import {
 } from '../shards/checkpoint-index.js';
 import { urlPathObjection } from '../shards/shard-paths.js';
 import { beginHash } from './file-hash.js';
+import { isTooLongHere } from './local-names.js';
 import { isAlreadyThere } from './partial-files.js';
 import type { PlannedFile } from './planned-file.js';
 import { isIndexName, type SourceFile, type SourceFiles } from './source-files.js';
 
 /** Where a file of a plan is, if it was downloaded before. */
-export type PlaceOf = (file: PlannedFile) => string;
+export type PlaceOf = (file: Pick<PlannedFile, 'name'>) => string;
 
 /** The file of the model, or its index. */
 export interface ModelFile {
@@ -52,6 +53,7 @@ export async function findModel(
 /** The files of a list that are neither weights nor hidden. */
 export async function otherFiles(
   source: SourceFiles,
+  placeOf: PlaceOf,
   signal: AbortSignal,
 ): Promise<{ others: SourceFile[]; skipped: string[] }> {
   const others: SourceFile[] = [];
@@ -59,7 +61,10 @@ export async function otherFiles(
   for (const { path, isFolder, byteLength } of source.entries ?? []) {
     const name = path.slice(path.lastIndexOf('/') + 1);
     if (isFolder || !isOtherName(name)) continue;
-    const isCarried = byteLength <= MAX_OTHER_BYTE_LENGTH && urlPathObjection(name) === null;
+    const isCarried =
+      byteLength <= MAX_OTHER_BYTE_LENGTH &&
+      urlPathObjection(name) === null &&
+      !isTooLongHere(name, placeOf({ name }));
     if (isCarried) others.push(await source.find(name, signal));
     else skipped.push(name);
   }

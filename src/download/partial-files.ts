@@ -87,7 +87,7 @@ async function openIfThere(path: string): Promise<FileHandle | undefined> {
   try {
     return await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
   } catch (error) {
-    if (hasCode(error, ['ENOENT', 'ENOTDIR', 'ENXIO'])) return undefined;
+    if (hasCode(error, ['ENOENT', 'ENOTDIR', 'ENXIO', 'ENAMETOOLONG'])) return undefined;
     throw error;
   }
 }

@@ -72,7 +72,7 @@ export async function planTensors(
     reshardMetadata(metadata, ofIndex, split),
   );
   const isAll = selection.names === null && selected.length === given.length;
-  const beside = isAll ? await otherFiles(source, signal) : { others: [], skipped: [] };
+  const beside = isAll ? await otherFiles(source, placeOf, signal) : { others: [], skipped: [] };
   const casts = reportOf(selected, overflowed);
   return { commit: source.hub?.commit ?? null, ...filesOf(plan), ...beside, casts };
 }

@@ -23,7 +23,7 @@ export async function planWhole(
   const shards = model.index?.parsed.shards;
   const weights = shards ? await findAll(source, shards, signal) : [model.file];
   for (const file of weights) requireHttp(file);
-  const { others, skipped } = await otherFiles(source, signal);
+  const { others, skipped } = await otherFiles(source, placeOf, signal);
   const { commit = null } = source.hub ?? {};
   const casts = reportOf([], new Map());
   return { commit, weights, others, index: indexOf(model), skipped, casts };

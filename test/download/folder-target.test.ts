@@ -33,6 +33,23 @@ const SHARD = fileBytes([
 ]);
 
 const hub = useHub({
+  'org/long': {
+    files: {
+      'model.safetensors': SHARD,
+      'config.json': '{}',
+      [`${'n'.repeat(250)}.json`]: '{}',
+      [`${'n'.repeat(251)}.json`]: '{}',
+      [`${'\u6a21'.repeat(100)}.json`]: '{}',
+    },
+  },
+  'org/long-shard': {
+    files: {
+      [`${'n'.repeat(300)}.safetensors`]: SHARD,
+      'model.safetensors.index.json': JSON.stringify({
+        weight_map: { embed: `${'n'.repeat(300)}.safetensors` },
+      }),
+    },
+  },
   'org/deep': {
     files: {
       'c/d/weights.safetensors': SHARD,
@@ -252,6 +269,19 @@ it.each(['hub', 'server'])(
     }
   },
 );
+
+it.skipIf(process.platform === 'win32')('skips files whose names are too long here', async () => {
+  const long = [`${'n'.repeat(251)}.json`, `${'\u6a21'.repeat(100)}.json`];
+  const names = ['config.json', 'model.safetensors', `${'n'.repeat(250)}.json`];
+  for (const options of [{}, { dtype: 'F32' }, { maxShardSize: '1GB' }] as const) {
+    const folder = temporaryPath('model');
+    const { skipped } = await downloadFrom(hub(), 'hf://org/long', folder, options);
+    expect(skipped.toSorted()).toEqual(long);
+    expect(namesIn(folder).filter((name) => !name.startsWith('.'))).toEqual(names);
+  }
+  const refused = downloadFrom(hub(), 'hf://org/long-shard', temporaryPath('model'));
+  await expect(refused).rejects.toMatchObject({ code: 'SAFETENSORS_UNSAFE_SHARD_NAME' });
+});
 
 describe('links in the target', () => {
   it.each(['a', 'c', 'c/d'])('are refused in place of the folder %s', async (link) => {

@@ -6,6 +6,7 @@ import type { HttpFile } from '../remote/http-file.js';
 import type { HubAddress } from '../remote/hub-address.js';
 import { HubRepository, type RepositoryEntry } from '../remote/hub-repository.js';
 import { FIRST_BYTE_LENGTH } from '../remote/read-header.js';
+import type { FileStart } from '../remote/remote-file.js';
 import { shownUrl } from '../remote/safe-urls.js';
 import type { Session } from '../remote/session.js';
 import { type OpenedSource, urlSource } from '../remote/source.js';
@@ -120,15 +121,24 @@ function urlFiles(session: Session, url: URL, identity: string | undefined): Sou
 
 /**
  * Length of a file, by its first byte. A server that sends whole files only is asked for as much as
- * `openRemote` asks for: a small file comes.
+ * `openRemote` asks for: a small file comes. A web page in its place is refused.
  */
 async function lengthOf(file: HttpFile, name: string, signal: AbortSignal): Promise<number> {
+  const start = await firstBytes(file, name, signal);
+  file.requireNoPage(start);
+  return start.fileByteLength;
+}
+
+async function firstBytes(file: HttpFile, name: string, signal: AbortSignal): Promise<FileStart> {
   try {
-    return (await file.readStart(1, signal)).fileByteLength;
+    return await file.readStart(1, signal);
   } catch (error) {
-    if (Object(error).code !== 'SAFETENSORS_RANGES_UNSUPPORTED') throw error;
+    const { code, status } = Object(error);
+    // All of a page may be a file that only calls itself one.
+    const isWhole = code === 'SAFETENSORS_BAD_RESPONSE' && status === 200;
+    if (code !== 'SAFETENSORS_RANGES_UNSUPPORTED' && !isWhole) throw error;
     const byteLength = isIndexName(name) ? DEFAULT_MAX_INDEX_BYTE_LENGTH : FIRST_BYTE_LENGTH;
-    return (await file.readStart(byteLength, signal)).fileByteLength;
+    return await file.readStart(byteLength, signal);
   }
 }
 
@@ -158,8 +168,7 @@ async function hubFiles(
       const file = repository.file(entry.path);
       const { hash, isXet } = entry;
       // Without a hash nothing but the file itself tells whether the list has the right length.
-      const byteLength =
-        hash === '' ? (await file.readStart(1, signal)).fileByteLength : entry.byteLength;
+      const byteLength = hash === '' ? await lengthOf(file, name, signal) : entry.byteLength;
       const isXetOnly = isXet && byteLength > MAX_XET_BYTE_LENGTH;
       const facts = { name, byteLength, hash: hash || null, isXetOnly };
       return wholeFile(file, { ...facts, version: hash || versionOf(file, name, identity) });

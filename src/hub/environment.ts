@@ -20,7 +20,7 @@ function cleanToken(text: string | undefined): string | undefined {
 /**
  * Settings by `HF_ENDPOINT`, `HF_HUB_OFFLINE` and `TRANSFORMERS_OFFLINE`. The token is that of `HF_TOKEN`,
  * of the older `HUGGING_FACE_HUB_TOKEN`, or of the file `HF_TOKEN_PATH`, by default `token` in `HF_HOME`;
- * none with `HF_HUB_DISABLE_IMPLICIT_TOKEN`.
+ * none with `HF_HUB_DISABLE_IMPLICIT_TOKEN`. Proxies are those of `HTTPS_PROXY` and its like.
  */
 export function hubSettings(environment: Environment = process.env): HubSettings {
   const { HF_ENDPOINT, HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE } = environment;
@@ -28,7 +28,21 @@ export function hubSettings(environment: Environment = process.env): HubSettings
     endpoint: HF_ENDPOINT?.trim() || DEFAULT_ENDPOINT,
     isOffline: isOn(HF_HUB_OFFLINE) || isOn(TRANSFORMERS_OFFLINE),
     readToken: () => readToken(environment),
+    proxyFor: (url) => proxyFor(url, environment),
   };
+}
+
+/** The variable, in the spelling that is set, unless `NO_PROXY` names the host. */
+function proxyFor({ protocol, hostname }: URL, environment: Environment): string | undefined {
+  const textOf = (name: string): string | undefined => environment[name]?.trim() || undefined;
+  const named = `${protocol.slice(0, -1)}_proxy`;
+  const names = [named, named.toUpperCase(), 'all_proxy', 'ALL_PROXY'];
+  const without = (textOf('no_proxy') ?? textOf('NO_PROXY') ?? '').toLowerCase().split(/[\s,]+/);
+  const isWithout = without.some((entry) => {
+    const host = entry.replace(/:\d+$/, '').replace(/^\*?\./, '');
+    return host === '*' || (host !== '' && `.${hostname}`.endsWith(`.${host}`));
+  });
+  return isWithout ? undefined : names.find((name) => textOf(name) !== undefined);
 }
 
 function readToken(environment: Environment): string | undefined {

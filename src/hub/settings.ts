@@ -11,6 +11,8 @@ export interface HubSettings {
   readonly isOffline: boolean;
   /** The token of the machine, for `endpoint` alone; undefined when there is none. May read a file. */
   readToken(): string | undefined;
+  /** Name of the variable that names a proxy for a URL; undefined when there is none. */
+  proxyFor?(url: URL): string | undefined;
 }
 
 /** Where there is no environment, as in a browser. */

@@ -12,6 +12,7 @@ import type { FileStart, ReadRangeOptions, RemoteFile } from './remote-file.js';
 import { type Answer, type AskedUrl, discard, readPieces, refused, request } from './request.js';
 import { PassingFailure } from './retries.js';
 import type { Session, Try } from './session.js';
+import { beginsAsPage, isCalledPage, pageMessage } from './web-page.js';
 
 /** Where a file is. */
 export interface FileAddress {
@@ -59,6 +60,8 @@ export class HttpFile implements RemoteFile {
   readonly #address: FileAddress;
   /** Of the first answer. */
   #version: FileVersion | undefined;
+  /** What is said of an answer that calls itself a web page, until its first bytes were seen. */
+  #page: (() => RemoteError) | undefined;
   /** The URL on another host to which the last redirect has led. Usually it is signed, and ends. */
   #location: URL | undefined;
 
@@ -77,6 +80,16 @@ export class HttpFile implements RemoteFile {
   /** The version that the first answer has pinned. */
   get version(): FileVersion | undefined {
     return this.#version;
+  }
+
+  /**
+   * Throws when the file is a web page by what the last answer and its first bytes say: who reads a header finds
+   * that out, who copies bytes does not.
+   *
+   * @throws RemoteError `SAFETENSORS_BAD_RESPONSE`
+   */
+  requireNoPage({ bytes }: FileStart): void {
+    if (this.#page !== undefined && beginsAsPage(bytes)) throw this.#page();
   }
 
   async readStart(
@@ -174,15 +187,27 @@ export class HttpFile implements RemoteFile {
     tried: Try,
     target: Uint8Array | undefined,
   ): Promise<AnsweredRange> {
-    const { response, url } = answer;
+    const { response, url, isAuthorized } = answer;
     const { status, headers } = response;
     const { path } = this;
+    const pageError = (): RemoteError =>
+      this.#error(
+        'SAFETENSORS_BAD_RESPONSE',
+        pageMessage('the bytes of a file', url, isAuthorized),
+        {
+          url,
+          status,
+        },
+      );
     const { origin } = this.#address.url();
     if (status >= 400 && status !== 416) {
       throw await refused(this.#session, answer, { ...this.#address, path, origin }, tried);
     }
     try {
       const head = readRangeHead(status, headers, asked);
+      const isPage = isCalledPage(headers, path);
+      if ('code' in head && isPage && status === 200) throw pageError();
+      this.#page = isPage ? pageError : undefined;
       if ('code' in head) {
         const pinned = this.#version;
         // An answer without bytes says nothing else of the version.

@@ -7,6 +7,7 @@ import { apiUrl, fileUrl, type HubQuestion, pageUrl } from './hub-address.js';
 import { type Answer, readPieces, refused, request } from './request.js';
 import { shownUrl } from './safe-urls.js';
 import type { Session, Try } from './session.js';
+import { isCalledPage, pageMessage } from './web-page.js';
 
 /** Longest answer of the Hub's API that is read, in bytes. About a revision it may name all files. */
 const MAX_ANSWER_BYTE_LENGTH = 10_000_000;
@@ -184,8 +185,11 @@ async function readJson(
   let byteLength = 0;
   let text = '';
   const refuse = (): never => {
-    const message = `expected at most ${maxByteLength} bytes of JSON, found something else`;
-    const { url } = answer;
+    const { url, isAuthorized, response } = answer;
+    const expected = `at most ${maxByteLength} bytes of JSON`;
+    const message = isCalledPage(response.headers, url.pathname)
+      ? pageMessage(expected, url, isAuthorized)
+      : `expected ${expected}, found something else`;
     throw session.error('SAFETENSORS_BAD_RESPONSE', message, { path, url, status: 200 });
   };
   await readPieces(session, answer, path, tried, (piece) => {

@@ -4,7 +4,8 @@ import type { RemoteError } from '../errors/errors.js';
 import { isCommit } from '../hub/ids.js';
 import { whenAborted } from '../io/abort-listeners.js';
 import { untilAborted } from '../io/until-aborted.js';
-import { refusalOf } from './response-errors.js';
+import { connectionAdvice } from './connection-advice.js';
+import { passingMessage, refusalOf } from './response-errors.js';
 import { isPassingCause, isPassingStatus, PassingFailure, retryAfterOf } from './retries.js';
 import { parseHttpUrl } from './safe-urls.js';
 import type { Session, Try } from './session.js';
@@ -76,7 +77,8 @@ export async function request(session: Session, asked: AskedUrl, tried: Try): Pr
     const { status } = response;
     const location = REDIRECTS.includes(status) ? response.headers.get('location') : null;
     if (location === null) {
-      if (isPassingStatus(status)) throw await passing(session, response, url, path, tried);
+      if (isPassingStatus(status))
+        throw await passing(session, { response, url, isAuthorized }, path, tried);
       return { response, url: answeredBy, commit, linkedTag, isAuthorized };
     }
     await discard(response, tried);
@@ -137,13 +139,6 @@ async function send(
   }
 }
 
-/** To a page a refusal by CORS looks like a broken connection. */
-function pageAdvice({ origin }: URL): string {
-  const { location } = globalThis as { readonly location?: { readonly origin?: string } };
-  if (location?.origin === undefined || location.origin === origin) return '';
-  return '; a page may only ask another origin that allows it by CORS headers';
-}
-
 /** What a broken connection comes to: a failure that may pass, or the error where it will not. */
 export function brokenConnection(
   session: Session,
@@ -154,8 +149,10 @@ export function brokenConnection(
   const cause = session.innermost(error);
   const found = `a broken connection${note} (${cause.message})`;
   const message = `expected an answer from ${url.host}, found ${found}`;
+  const advice = connectionAdvice(url, cause, session.proxyFor(url));
+  const end = advice === '' ? '' : `; ${advice}`;
   const makeError = (times: string): RemoteError =>
-    session.error('SAFETENSORS_REMOTE_UNAVAILABLE', message + times + pageAdvice(url), {
+    session.error('SAFETENSORS_REMOTE_UNAVAILABLE', message + times + end, {
       path,
       url,
       cause,
@@ -227,20 +224,18 @@ export async function refused(
 
 async function passing(
   session: Session,
-  response: Response,
-  url: URL,
+  { response, url, isAuthorized }: Pick<Answer, 'response' | 'url' | 'isAuthorized'>,
   path: string,
   tried: Try,
 ): Promise<PassingFailure> {
   await discard(response, tried);
   const { status, headers } = response;
-  const message = `expected 206 Partial Content, found status ${status}`;
-  return new PassingFailure(
-    (note) =>
-      session.error('SAFETENSORS_REMOTE_UNAVAILABLE', message + note, { path, url, status }),
-    'failed',
-    retryAfterOf(headers, Date.now()),
-  );
+  const retryAfter = retryAfterOf(headers, Date.now());
+  const makeError = (note: string): RemoteError => {
+    const message = passingMessage({ status, isAuthorized, retryAfter }, note);
+    return session.error('SAFETENSORS_REMOTE_UNAVAILABLE', message, { path, url, status });
+  };
+  return new PassingFailure(makeError, 'failed', retryAfter);
 }
 
 /**

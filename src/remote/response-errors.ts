@@ -1,6 +1,7 @@
 /** Statuses, and the Hub's names for what went wrong, as codes with what to do. */
 
 import { quoteName, type RemoteErrorCode } from '../errors/errors.js';
+import { PROXY_LOGIN_ADVICE } from './connection-advice.js';
 
 /** An answer that is none of the bytes that were asked for. */
 export interface RefusedRequest {
@@ -34,10 +35,39 @@ const STATUS_CODES: Readonly<Record<number, RemoteErrorCode>> = {
   403: 'SAFETENSORS_FORBIDDEN',
   404: 'SAFETENSORS_REMOTE_NOT_FOUND',
   410: 'SAFETENSORS_REMOTE_NOT_FOUND',
+  511: 'SAFETENSORS_REMOTE_UNAVAILABLE',
+};
+
+/** What else there is to do. */
+const STATUS_ADVICE: Readonly<Record<number, string>> = {
+  407: PROXY_LOGIN_ADVICE,
+  511: 'the network on the way wants a login: open any page in a browser',
 };
 
 /** What the Hub says of a token that it does not know. */
 const BAD_TOKEN = /invalid (?:credentials|username or password|token)/i;
+
+/** An answer that may be another one later. */
+interface PassingAnswer extends Pick<RefusedRequest, 'status' | 'isAuthorized'> {
+  /** Milliseconds that the server asks to wait; undefined when it does not say. */
+  readonly retryAfter: number | undefined;
+}
+
+/** The end of the message when it is not tried again; `note` says how often it was, or why not. */
+export function passingMessage(
+  { status, isAuthorized, retryAfter }: PassingAnswer,
+  note: string,
+): string {
+  if (status !== 429) return `expected 206 Partial Content, found status ${status}${note}`;
+  const token = isAuthorized
+    ? ''
+    : ', or pass a token: the Hub and others let those who have one ask more often';
+  const wait =
+    retryAfter === undefined
+      ? 'it does not say for how long (there is no Retry-After)'
+      : 'tries wait for as long as it says (Retry-After), up to a minute';
+  return `found status 429, the rate limit of the server${note}; ${wait}; call again later${token}`;
+}
 
 function codeOf({ status, errorCode, said, isOnHub }: RefusedRequest): RemoteErrorCode {
   if (Object.hasOwn(HUB_CODES, errorCode)) return HUB_CODES[errorCode] as RemoteErrorCode;
@@ -72,7 +102,7 @@ function adviceOf(code: RemoteErrorCode, request: RefusedRequest): string {
         ? 'the URL that the server redirects to is not accepted, though it was asked for twice'
         : 'what was sent gives no right to read it, or a presigned URL has expired';
     default:
-      return 'expected 206 Partial Content';
+      return STATUS_ADVICE[request.status] ?? 'expected 206 Partial Content';
   }
 }
 

@@ -2,6 +2,7 @@
 
 import type { RemoteError } from '../errors/errors.js';
 import { untilAborted } from '../io/until-aborted.js';
+import { type ConnectionCause, isProxyLogin } from './connection-advice.js';
 
 /** So many times a request is sent in all. */
 const MAX_TRIES = 5;
@@ -24,7 +25,7 @@ const LASTING =
   /^(?:ENOTFOUND|CERT_|ERR_TLS_|ERR_SSL_|ERR_INVALID_|UND_ERR_INVALID_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_)/;
 
 /** What Node's `fetch` says, without a code, of URLs that it does not ask, now or later. */
-const LASTING_MESSAGE = /^(?:bad port|unknown scheme|proxy authentication required)$/;
+const LASTING_MESSAGE = /^(?:bad port|unknown scheme)$/;
 
 /** How often a failure may come before it is thrown. */
 type FailureKind = 'failed' | 'stalled';
@@ -45,13 +46,15 @@ export class PassingFailure {
   }
 }
 
-/** Whether an answer of this status may be another one a moment later. */
+/** Whether an answer of this status may be another one a moment later. A network that wants a login (511) stays. */
 export function isPassingStatus(status: number): boolean {
-  return status === 408 || status === 429 || status >= 500;
+  return status === 408 || status === 429 || (status >= 500 && status !== 511);
 }
 
 /** Whether a connection that failed for this cause may work a moment later. */
-export function isPassingCause({ code, message }: { code?: string; message: string }): boolean {
+export function isPassingCause(cause: ConnectionCause): boolean {
+  const { code, message } = cause;
+  if (isProxyLogin(cause)) return false;
   return code === undefined ? !LASTING_MESSAGE.test(message) : !LASTING.test(code);
 }
 

@@ -18,6 +18,8 @@ const MAX_CAUSES = 10;
 export interface SessionOptions {
   readonly fetch: Fetch;
   readonly credentials: Credentials;
+  /** Name of the variable that names a proxy for a URL, where `fetch` is the runtime's own. */
+  readonly proxyFor?: ((url: URL) => string | undefined) | undefined;
   /** For tests: milliseconds until a request has stalled. */
   readonly stallMs?: number | undefined;
   /** For tests: milliseconds before the first retry. */
@@ -49,6 +51,8 @@ export class Session {
   readonly credentials: Credentials;
   /** Whether `fetch` hides where redirects lead, as that of browsers does. Known after the first one. */
   hidesRedirects = false;
+  /** As in the options. */
+  readonly proxyFor: (url: URL) => string | undefined;
   readonly #fetch: Fetch;
   readonly #stallMs: number;
   readonly #firstDelayMs: number;
@@ -57,8 +61,9 @@ export class Session {
   #isClosed = false;
 
   /** The session is open. */
-  constructor({ fetch, credentials, stallMs, firstDelayMs }: SessionOptions) {
+  constructor({ fetch, credentials, proxyFor, stallMs, firstDelayMs }: SessionOptions) {
     this.credentials = credentials;
+    this.proxyFor = proxyFor ?? (() => undefined);
     this.#fetch = fetch;
     this.#stallMs = stallMs ?? STALL_MS;
     this.#firstDelayMs = firstDelayMs ?? FIRST_DELAY_MS;

@@ -113,7 +113,9 @@ export function openSession(
     { token, headers },
     ambient === undefined ? undefined : { origin, token: ambient },
   );
-  return new Session({ fetch, credentials, stallMs, firstDelayMs });
+  // A caller's own knows its proxies itself.
+  const proxyFor = options.fetch === undefined ? settings.proxyFor : undefined;
+  return new Session({ fetch, credentials, proxyFor, stallMs, firstDelayMs });
 }
 
 /** A file at a URL, and those beside it. */

@@ -1,0 +1,83 @@
+/** What may be behind a connection that failed, and what helps: certificates, proxies, the rules of browsers. */
+
+import { isLoopback } from './safe-urls.js';
+
+/** The innermost cause of a failure. */
+export interface ConnectionCause {
+  readonly code?: string;
+  readonly message: string;
+}
+
+/** Codes for a certificate whose authority is not known here. */
+const UNKNOWN_AUTHORITY =
+  /^(?:DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_(?:VERIFY_LEAF_SIGNATURE|GET_ISSUER_CERT(?:_LOCALLY)?)|CERT_UNTRUSTED)$/;
+
+const CODES: readonly (readonly [RegExp, string])[] = [
+  [
+    UNKNOWN_AUTHORITY,
+    'this runtime does not know who has signed the certificate: if that is your company, or you, start Node with ' +
+      'NODE_EXTRA_CA_CERTS=<PEM file of that authority>, or with --use-system-ca (Node 22.15 and later)',
+  ],
+  [/^CERT_(?:HAS_EXPIRED|NOT_YET_VALID)$/, 'compare the clock of this machine'],
+  [/^ERR_TLS_CERT_ALTNAME_INVALID$/, 'the certificate is that of another host: check the URL'],
+];
+
+/**
+ * What Node says of a proxy that asks who we are: for a tunnel, and for plain http:, where it has a status 407 and
+ * gives an error without message and code (Node 20 to 26).
+ */
+const PROXY_LOGIN =
+  /^Proxy response \(407\)|^TypeError: fetch failed$|^proxy authentication required$/;
+
+export const PROXY_LOGIN_ADVICE =
+  'a proxy on the way wants a user name and a password: put user:password@ before its host in the variable that ' +
+  'names it (HTTPS_PROXY)';
+
+/** Whether a proxy has asked who we are, which another try does not change. */
+export function isProxyLogin({ message }: ConnectionCause): boolean {
+  return PROXY_LOGIN.test(message);
+}
+
+/** Where undici keeps what sends the requests of `fetch`, by the version of its interface. */
+const DISPATCHERS = [1, 2, 3].map((version) => Symbol.for(`undici.globalDispatcher.${version}`));
+
+/**
+ * Whether the `fetch` of this runtime, which has been called, goes through no proxy: Node's then has a plain
+ * `Agent`. Seen on Node 20, 22, 24 and 26, with and without `NODE_USE_ENV_PROXY`. Other runtimes have none.
+ */
+function goesDirectly(): boolean {
+  const found = globalThis as unknown as Readonly<Record<symbol, object | undefined>>;
+  const names = DISPATCHERS.map((key) => found[key]?.constructor.name);
+  const senders = names.filter((name) => name !== undefined && name !== 'Dispatcher1Wrapper');
+  return senders.length > 0 && senders.every((name) => name === 'Agent');
+}
+
+/** To a page a refusal by CORS looks like a broken connection. */
+function isOtherSite({ origin }: URL): boolean {
+  const { location } = globalThis as { readonly location?: { readonly origin?: string } };
+  return location?.origin !== undefined && location.origin !== origin;
+}
+
+/**
+ * What to try after a connection to a URL has failed; empty when nothing is known.
+ *
+ * @param proxy the variable that names a proxy for the URL, if there is one
+ */
+export function connectionAdvice(
+  url: URL,
+  cause: ConnectionCause,
+  proxy: string | undefined,
+): string {
+  const ofCode = CODES.find(([codes]) => codes.test(cause.code ?? ''))?.[1];
+  if (ofCode !== undefined) return ofCode;
+  if (isProxyLogin(cause)) return PROXY_LOGIN_ADVICE;
+  if (proxy !== undefined && !isLoopback(url) && goesDirectly()) {
+    return (
+      `${proxy} names a proxy, which the fetch of this Node does not use: start Node with NODE_USE_ENV_PROXY=1 ` +
+      `(22.21, 24 and later${proxy.toUpperCase() === 'ALL_PROXY' ? ', with HTTPS_PROXY in place of ALL_PROXY' : ''}), ` +
+      'or pass a `fetch` that goes through it'
+    );
+  }
+  if (isOtherSite(url)) return 'a page may only ask another origin that allows it by CORS headers';
+  return '';
+}

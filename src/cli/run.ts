@@ -3,7 +3,7 @@
 import { VERSION } from '../addon/version.js';
 import { COMMON_OPTIONS, parseArguments } from './arguments.js';
 import { COMMANDS } from './command-table.js';
-import { type CommandContext, nearHint, UsageError } from './commands/command.js';
+import { type CommandContext, InterruptedError, nearHint, UsageError } from './commands/command.js';
 import { commandHelp, PROGRAM, programHelp } from './help.js';
 import type { Output } from './output/output.js';
 import { styleOf } from './output/style.js';
@@ -38,7 +38,7 @@ export async function run(args: readonly string[], given: CommandContext): Promi
   try {
     return await dispatch(args, context);
   } catch (error) {
-    if (context.signal.aborted) return FAILED;
+    if (context.signal.aborted && !(error instanceof InterruptedError)) return FAILED;
     return report(error, args, context);
   }
 }

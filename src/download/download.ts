@@ -61,7 +61,7 @@ const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
  * (`config.json`, tokenizer, README …); of the URL or id of an index the index and its shards; of any other
  * URL or id the one file. `source` is as for `openRemote`.
  *
- * One file goes to the path `target`; everything else into the folder `target`, which is made when it is
+ * One file goes to the path `target`, or under its own name into `target` when that is a folder; everything else into the folder `target`, which is made when it is
  * missing. `'cache'` is the Hub's cache on this machine, as the Hub's Python library lays it out:
  * `openCheckpoint('org/name')`, transformers and others find the model there.
  *

@@ -1,5 +1,6 @@
 /** One download, from what its source is to what its target has. */
 
+import { lstatSync, statSync } from 'node:fs';
 import { join, sep } from 'node:path';
 import { inLockedFolder } from '../checkpoint/write/locked-folder.js';
 import { argumentRangeError } from '../errors/arguments.js';
@@ -10,6 +11,7 @@ import { withScope } from '../remote/scope.js';
 import { openSource, type SessionSettings } from '../remote/source.js';
 import type { CastReport } from '../selection/cast-report.js';
 import { selectsAll } from '../selection/options.js';
+import { pathObjection } from '../shards/shard-paths.js';
 import { CacheFolder } from './cache-target.js';
 import { downloadToFile } from './file-target.js';
 import { downloadToFolder } from './folder-target.js';
@@ -115,15 +117,35 @@ async function toCache(
   return resultOf(plan, isFile ? placeOf(only) : cache.snapshot, placeOf, received);
 }
 
+/**
+ * The path that one file gets: in a folder that is there, by the name that the source has. A link of that name is
+ * refused: only who names the path of a link means where it leads.
+ */
+function filePath(target: string, { name, path: source }: SourceFiles): string {
+  const isFolder = statSync(target, { throwIfNoEntry: false })?.isDirectory() === true;
+  if (!isFolder) {
+    if (!target.endsWith('/') && !target.endsWith(sep)) return target;
+    const expected = 'the path of a file, or a folder that is there, since the source is one file';
+    throw argumentRangeError('target', expected, target);
+  }
+  if (name === null || pathObjection(name) !== null) {
+    const expected = 'the path of a file, since the source has no name that a file can have';
+    throw argumentRangeError('target', expected, target);
+  }
+  requireLocalNames([name], source);
+  const path = join(target, name);
+  if (lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() !== true) return path;
+  const expected = 'a folder without a link of the name that the file gets, or the path of a file';
+  throw argumentRangeError('target', expected, path);
+}
+
 async function toFile(
   source: SourceFiles,
-  path: string,
+  target: string,
   options: RunOptions,
   scope: AbortController,
 ): Promise<DownloadResult> {
-  if (path.endsWith('/') || path.endsWith(sep)) {
-    throw argumentRangeError('target', 'the path of a file, since the source is one', path);
-  }
+  const path = filePath(target, source);
   const oneFile = { ...options, maxShardSize: Number.POSITIVE_INFINITY };
   const plan = isWhole(options)
     ? await planWhole(source, () => path, scope.signal)

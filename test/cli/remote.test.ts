@@ -1,5 +1,5 @@
 /** Commands on sources that are somewhere else. */
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { FileServer } from '../download/file-server.js';
@@ -95,6 +95,37 @@ describe('of a server', () => {
     const namesOf = (some: readonly { name: string }[]): string[] => some.map(({ name }) => name);
     expect(plan.files.length).toBeGreaterThan(1);
     expect(namesOf(files)).toEqual(expect.arrayContaining(namesOf(plan.files)));
+  });
+
+  it('download into a folder that is there takes the name of the URL', async () => {
+    const folder = temporaryPath('folder');
+    mkdirSync(folder, { recursive: true });
+    const path = join(folder, 'one.safetensors');
+    const args = ['download', server.url('one.safetensors?query=1'), folder, '--json'];
+    for (const more of [['--dry-run'], [], ['--filter', 'model.layers.0.*']]) {
+      expect(JSON.parse(await printed([...args, ...more])).path).toBe(path);
+    }
+    expect(readdirSync(folder)).toContain('one.safetensors');
+    const missing = join(folder, 'missing', '/');
+    const { code } = await call(['download', server.url('one.safetensors'), missing]);
+    expect(code).toBe(2);
+  });
+
+  it.each([
+    ['"1"', 'the same command goes on where it stopped, also with a URL that was signed anew'],
+    ['W/"1"', 'nothing was received that another call could use'],
+  ])('download that is interrupted says how to go on: %s', async (tag, text) => {
+    const folder = temporaryPath('folder');
+    mkdirSync(folder, { recursive: true });
+    server.files.set('large', { bytes: new Uint8Array(60_000_000), tag });
+    const stop = new AbortController();
+    const timer = setInterval(() => {
+      if (server.sentByteLength > 13_000_000) stop.abort();
+    }, 1);
+    const args = ['download', server.url('large'), join(folder, 'file')];
+    const { code, stderr } = await call(args, undefined, stop.signal);
+    clearInterval(timer);
+    expect([code, stderr]).toEqual([1, `safetensors-mmap: interrupted; ${text}\n`]);
   });
 
   it('download is for what is somewhere else', async () => {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { appendFileSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { appendFileSync, readFileSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { safeOpen } from '../../src/index.js';
 import {
   breakingFetch,
@@ -266,6 +266,40 @@ it('reports progress, also of what was there', async () => {
   await downloadFrom(hub(), source, path, { onProgress });
   await downloadFrom(hub(), source, path, { onProgress });
   expect(seen.filter((bytes) => bytes === MODEL.length)).toHaveLength(2);
+});
+
+describe('a folder as the target of one file', () => {
+  it.each([
+    ['model.safetensors?x=1', 'model.safetensors'],
+    ['my%20model.safetensors', 'my model.safetensors'],
+    ['a%2Fb', 'a%2Fb'],
+    ['%00', '%00'],
+  ])('gets it by the name of the URL: %s', async (name, expected) => {
+    server.files.set(name.replace(/\?.*/, ''), { bytes: MODEL, tag: '"one"' });
+    const result = await downloadFrom(hub(), server.url(name), `${folder}/`);
+    expect(result.path).toBe(join(folder, expected));
+    expect(namesIn(folder)).toContain(expected);
+  });
+
+  it('gets it by the name that it has on the Hub, chosen tensors too', async () => {
+    for (const options of [{}, { names: ['embed'] }]) {
+      const { path } = await downloadFrom(hub(), source, folder, options);
+      expect(path).toBe(join(folder, 'model.safetensors'));
+    }
+  });
+
+  it('is refused when there is no name, or a link has it', async () => {
+    server.files.set('', { bytes: MODEL, tag: '"one"' });
+    const refused = { code: 'ERR_OUT_OF_RANGE' };
+    await expect(downloadFrom(hub(), server.url(''), folder)).rejects.toMatchObject(refused);
+    const mine = join(emptyFolder('outside'), 'mine');
+    writeFileSync(mine, 'mine');
+    symlinkSync(mine, join(folder, 'model.safetensors'));
+    await expect(downloadFrom(hub(), source, folder)).rejects.toMatchObject(refused);
+    expect(readFileSync(mine, 'latin1')).toBe('mine');
+    const none = downloadFrom(hub(), source, join(folder, 'missing/'));
+    await expect(none).rejects.toMatchObject(refused);
+  });
 });
 
 it('ends with what onProgress throws', async () => {

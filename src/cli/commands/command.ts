@@ -91,6 +91,9 @@ export function requireGiven(name: string, value: string | undefined): asserts v
   if (value === undefined) throw new UsageError(`${name} is missing`);
 }
 
+/** The signal has ended a command: says how to go on. */
+export class InterruptedError extends Error {}
+
 /** Throws a UsageError unless the value is one of these. */
 export function requireChoice<Choice extends string>(
   option: string,

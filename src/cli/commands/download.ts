@@ -1,11 +1,19 @@
 /** `download`: remote files onto this machine. */
 
+import { readdirSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { bytesText, plural } from '../output/numbers.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { visible } from '../output/visible.js';
 import { isRemote } from '../sources/open-source.js';
-import { type Command, type OptionValues, printResult, UsageError } from './command.js';
+import {
+  type Command,
+  InterruptedError,
+  type OptionValues,
+  printResult,
+  UsageError,
+} from './command.js';
 import {
   DEFAULT_SHARD_SIZE,
   DRY_RUN,
@@ -51,6 +59,40 @@ function linesOf(result: DownloadResult, style: Style): readonly string[] {
   ];
 }
 
+/** Parts received, as `download` names them. */
+const PARTIAL = /^\.safetensors-mmap-[0-9a-f]{16}-[0-9a-f]{16}\.incomplete$/;
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+}
+
+/** Whether a download that was interrupted has left something to go on with. */
+function hasParts(target: string): boolean {
+  if (target === 'cache') return true;
+  try {
+    const folder = isFolder(target) ? target : dirname(target);
+    return readdirSync(folder).some((name) => PARTIAL.test(name));
+  } catch {
+    return false;
+  }
+}
+
+function interrupted(target: string): InterruptedError {
+  return new InterruptedError(
+    hasParts(target)
+      ? 'interrupted; the same command goes on where it stopped, also with a URL that was signed anew'
+      : 'interrupted; nothing was received that another call could use',
+  );
+}
+
+/** Where one file would go, as `download` decides it: into a folder by the name that its address has. */
+function plannedTarget(source: string, target: string): string {
+  const [path = ''] = source.split(/[?#]/);
+  const name = path.slice(path.lastIndexOf('/') + 1);
+  const isFile = target !== 'cache' && name.endsWith('.safetensors') && isFolder(target);
+  return isFile ? join(target, name) : target;
+}
+
 /** The files with tensors that would be there, and their bytes: of tensors written anew these, else the whole files. */
 async function planDownload(
   source: string,
@@ -79,7 +121,8 @@ export const download: Command = {
   usage: 'download SOURCE TARGET',
   description:
     'Downloads a model of the Hub or of any server, with the files beside it, checked by hash, to a path, into a ' +
-    "folder, or into the Hub's cache (TARGET is then the word cache). Called again it goes on where it broke. With " +
+    "folder, or into the Hub's cache (TARGET is then the word cache). One file gets its own name in a folder that is " +
+    'there, such as `.`. Called again it goes on where it broke. With ' +
     '--filter or --dtype it fetches only these tensors, and writes them anew.',
   options: { ...SELECTION, ...SHARD_SIZE, ...DRY_RUN },
   positionals: [2, 2],
@@ -89,13 +132,14 @@ export const download: Command = {
     const maxShardSize = shardSizeOf(options);
     const remote = await import('../../remote.js');
     if (options['dry-run'] === true) {
-      const { names, byteLength, uncast } = await planDownload(source, target, options, signal);
+      const path = maxShardSize === undefined ? plannedTarget(source, target) : target;
+      const { names, byteLength, uncast } = await planDownload(source, path, options, signal);
       const files = names.map((name) => ({ name, byteLength: null }));
       printResult<DownloadResult>(
         context,
         options,
         {
-          ...{ source, path: target, dryRun: true, commit: null, files, byteLength },
+          ...{ source, path, dryRun: true, commit: null, files, byteLength },
           ...{ receivedByteLength: 0, presentByteLength: 0, uncast },
         },
         linesOf,
@@ -109,6 +153,9 @@ export const download: Command = {
         ...selectionOf(options),
         ...(maxShardSize === undefined ? {} : { maxShardSize }),
         ...{ signal, onProgress },
+      })
+      .catch((error: unknown) => {
+        throw signal.aborted ? interrupted(target) : error;
       })
       .finally(() => progress.end());
     const { path, commit, files, byteLength, uncast } = downloaded;

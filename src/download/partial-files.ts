@@ -1,6 +1,6 @@
 /** What downloads leave beside a file: what was received of it so far, and a record of what was finished. */
 
-import { closeSync, constants, openSync } from 'node:fs';
+import { closeSync, constants, openSync, rmSync } from 'node:fs';
 import { type FileHandle, open, readdir, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { hasCode } from '../io/system-errors.js';
@@ -37,21 +37,19 @@ export async function deleteOtherPartials(
   const names = new DownloadNames(name);
   const kept = partialNameOf(name, planned);
   const others = (await readdir(folder)).filter((name) => names.isPartial(name) && name !== kept);
-  for (const name of others) {
-    const other = join(folder, name);
-    if (isIdle(other)) await rm(other, { force: true });
-  }
+  for (const name of others) deleteIdle(join(folder, name));
 }
 
-function isIdle(path: string): boolean {
+/** Deletes a partial file under its lock: who opened it before and waits for that finds it gone, and begins anew. */
+function deleteIdle(path: string): void {
   let fd: number;
   try {
     fd = openSync(path, 'r+');
   } catch {
-    return false;
+    return;
   }
   try {
-    return tryToLock(fd);
+    if (tryToLock(fd)) rmSync(path, { force: true });
   } finally {
     closeSync(fd);
   }
@@ -112,7 +110,8 @@ async function notedHash(path: string, { version }: PlannedFile): Promise<string
 
 /**
  * Notes what is about to be put at the path, where no hash of the Hub tells it later; otherwise removes the
- * record of what was there.
+ * record of what was there. Without a record, and with a wrong one, the file is fetched again: what hinders it, such
+ * as a folder of its name, does not matter.
  */
 export async function note(path: string, planned: PlannedFile, hash: string): Promise<void> {
   const { version } = planned;
@@ -121,15 +120,14 @@ export async function note(path: string, planned: PlannedFile, hash: string): Pr
   await forget(path);
   try {
     await writeFile(recordPath(path), `${JSON.stringify(record)}\n`, { flag: 'wx' });
-  } catch (error) {
-    // Another download of the file has just noted its own. Records are compared before they are used.
-    if (!hasCode(error, ['EEXIST'])) throw error;
+  } catch {
+    // Another download of the file may have just noted its own.
   }
 }
 
-/** Removes the record of a file. */
+/** Removes the record of a file, if that is possible. */
 export async function forget(path: string): Promise<void> {
-  await rm(recordPath(path), { force: true });
+  await rm(recordPath(path), { force: true }).catch(() => {});
 }
 
 function recordPath(path: string): string {

@@ -1,5 +1,13 @@
 import { createHash } from 'node:crypto';
-import { appendFileSync, readFileSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { safeOpen } from '../../src/index.js';
@@ -189,6 +197,71 @@ it('does not trust what older versions, which left out the query, have left', as
   writeFileSync(join(folder, `${stem}-${digitsOf(version)}.incomplete`), ONE.subarray(0, 100));
   const { presentByteLength } = await downloadFrom(hub(), server.url('get?file=b'), path);
   expect([presentByteLength, isWhole(OTHER)]).toEqual([0, true]);
+});
+
+it('believes no record that somebody has edited, and needs none', async () => {
+  await downloadFrom(hub(), url(), path);
+  const record = namesIn(folder).find((name) => name.endsWith('.downloaded')) ?? '';
+  const { version, hash } = JSON.parse(readFileSync(join(folder, record), 'utf8'));
+  const wrong = noise(MODEL.length, 6);
+  for (const text of [
+    '',
+    'null',
+    '[]',
+    '"text"',
+    JSON.stringify({ version, hash: 1 }),
+    JSON.stringify({ version, hash: null }),
+    JSON.stringify({ version, hash: hash.slice(0, 40) }),
+    JSON.stringify({ version: null, hash }),
+    JSON.stringify({ version, hash, more: 'x'.repeat(70_000) }),
+    JSON.stringify({ version, hash }),
+  ]) {
+    writeFileSync(path, wrong);
+    writeFileSync(join(folder, record), text);
+    await downloadFrom(hub(), url(), path);
+    expect(isWhole(), text.slice(0, 100)).toBe(true);
+  }
+  rmSync(join(folder, record));
+  mkdirSync(join(folder, record));
+  writeFileSync(path, wrong);
+  await downloadFrom(hub(), url(), path);
+  expect([isWhole(), namesIn(folder)]).toEqual([true, [record, 'my.safetensors']]);
+});
+
+it('gives whole versions only while the server changes them and breaks', async () => {
+  const versions = Array.from({ length: 6 }, (_, i) => noise(300_000 + 4 * (i % 3), 10 + i));
+  let state = 7;
+  const random = (below: number): number => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+  const serve = (): void => {
+    const i = random(versions.length);
+    const bytes = versions[i] as Uint8Array;
+    server.files.set('changing', {
+      bytes,
+      tag: i === 5 ? 'W/"5"' : `"${i}"`,
+      modified: `day ${i}`,
+    });
+  };
+  serve();
+  let arrived = 0;
+  for (let round = 0; round < 60; round++) {
+    const fetch: typeof globalThis.fetch = async (input, init) => {
+      if (random(4) === 0) serve();
+      return await breakingFetch(random(3) === 0 ? random(300_000) : 1_000_000)(input, init);
+    };
+    const done = await downloadFrom(hub(), server.url('changing'), path, { fetch }).then(
+      () => true,
+      (error: unknown) => {
+        expect(error).toHaveProperty('code', expect.stringMatching(/FILE_CHANGED|UNAVAILABLE/));
+        return false;
+      },
+    );
+    if (done) arrived++;
+    if (arrived > 0) expect(versions.some((bytes) => isWhole(bytes))).toBe(true);
+  }
+  expect(arrived).toBeGreaterThan(10);
 });
 
 it('starts over without a strong ETag, and keeps nothing', async () => {

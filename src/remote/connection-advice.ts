@@ -29,7 +29,7 @@ const CODES: readonly (readonly [RegExp, string])[] = [
 const PROXY_LOGIN =
   /^Proxy response \(407\)|^TypeError: fetch failed$|^proxy authentication required$/;
 
-export const PROXY_LOGIN_ADVICE =
+export const PROXY_LOGIN_ADVICE: string =
   'a proxy on the way wants a user name and a password: put user:password@ before its host in the variable that ' +
   'names it (HTTPS_PROXY)';
 

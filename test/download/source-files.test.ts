@@ -50,7 +50,7 @@ it('tells apart what is missing', async () => {
 });
 
 it('takes no folder for a file', async () => {
-  const folder = `${emptyFolder('target')}/`;
+  const folder = `${emptyFolder('target')}/missing/`;
   const downloaded = downloadFrom(hub(), 'hf://org/many/model.safetensors', folder);
   await expect(downloaded).rejects.toThrow('target must be the path of a file');
 });

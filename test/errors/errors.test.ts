@@ -15,10 +15,10 @@ import {
 import { SelectionError } from '../../src/selection/selection-error.js';
 import { parse, textOf, walk } from '../support/source-tree.js';
 
-/** Codes of a union type of src/errors/errors.ts, without those of the unions it includes. */
-function codesOf(typeName: string): string[] {
+/** Texts of a union type, by default of codes, without those of the unions it includes. */
+function codesOf(typeName: string, path = 'src/errors/errors.ts'): string[] {
   const codes: string[] = [];
-  walk(parse('src/errors/errors.ts'), (node) => {
+  walk(parse(path), (node) => {
     if (!ts.isTypeAliasDeclaration(node) || node.name.text !== typeName) return;
     walk(node.type, (part) => {
       if (ts.isLiteralTypeNode(part) && ts.isStringLiteral(part.literal)) {
@@ -56,11 +56,19 @@ describe('docs/errors.md', () => {
       'RemoteErrorCode',
       'ForeignFormatErrorCode',
       'ErrorCode',
-    ].map(codesOf);
+    ].map((name) => codesOf(name));
     expect(codes.map((list) => list.length > 0)).toEqual([true, true, true, true, true, true]);
     expect(new Set(rows.map((row) => row.code))).toEqual(new Set(codes.flat()));
     const onThePage = textOf('docs/errors.md').match(/SAFETENSORS_\w+/g);
     expect(new Set(onThePage)).toEqual(new Set(codes.flat()));
+  });
+
+  it('has every foundFormat, and none that does not exist', () => {
+    const [, table = ''] = /\n\| `foundFormat` (.+?)\n\n/s.exec(textOf('docs/errors.md')) ?? [];
+    const cells = [...table.matchAll(/^\| (`[^|]+) \|/gm)].map(([, cell = '']) => cell);
+    const found = cells.flatMap((cell) => cell.match(/(?<=`)[\w-]+(?=`)/g) ?? []);
+    expect(found.sort()).toEqual(codesOf('FoundFormat', 'src/errors/found-format.ts').sort());
+    expect(found).toContain('gguf');
   });
 
   it('says when each comes and what to do', () => {

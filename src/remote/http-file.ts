@@ -11,7 +11,7 @@ import {
 import type { FileStart, ReadRangeOptions, RemoteFile } from './remote-file.js';
 import { type Answer, type AskedUrl, discard, readPieces, refused, request } from './request.js';
 import { PassingFailure } from './retries.js';
-import type { Session, Try } from './session.js';
+import type { FailureContext, Session, Try } from './session.js';
 import { beginsAsPage, isCalledPage, pageMessage } from './web-page.js';
 
 /** Where a file is. */
@@ -194,10 +194,7 @@ export class HttpFile implements RemoteFile {
       this.#error(
         'SAFETENSORS_BAD_RESPONSE',
         pageMessage('the bytes of a file', url, isAuthorized),
-        {
-          url,
-          status,
-        },
+        { url, status, foundFormat: 'html' },
       );
     const { origin } = this.#address.url();
     if (status >= 400 && status !== 416) {
@@ -283,7 +280,7 @@ export class HttpFile implements RemoteFile {
   #error(
     code: RemoteErrorCode,
     message: string,
-    context: { readonly url?: URL; readonly status?: number } = {},
+    context: Omit<FailureContext, 'path'> = {},
   ): RemoteError {
     return this.#session.error(code, message, { path: this.path, ...context });
   }

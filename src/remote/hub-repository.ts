@@ -187,10 +187,12 @@ async function readJson(
   const refuse = (): never => {
     const { url, isAuthorized, response } = answer;
     const expected = `at most ${maxByteLength} bytes of JSON`;
-    const message = isCalledPage(response.headers, url.pathname)
+    const isPage = isCalledPage(response.headers, url.pathname);
+    const message = isPage
       ? pageMessage(expected, url, isAuthorized)
       : `expected ${expected}, found something else`;
-    throw session.error('SAFETENSORS_BAD_RESPONSE', message, { path, url, status: 200 });
+    const context = { path, url, status: 200, ...(isPage ? { foundFormat: 'html' as const } : {}) };
+    throw session.error('SAFETENSORS_BAD_RESPONSE', message, context);
   };
   await readPieces(session, answer, path, tried, (piece) => {
     byteLength += piece.byteLength;

@@ -1,6 +1,7 @@
 /** What all requests of one source share: `fetch`, credentials, an end. */
 
 import { FileClosedError, RemoteError, type RemoteErrorCode } from '../errors/errors.js';
+import type { FoundFormat } from '../errors/found-format.js';
 import type { Credentials } from './credentials.js';
 import { redactError } from './redacted-errors.js';
 import { FIRST_DELAY_MS, PassingFailure, Tries } from './retries.js';
@@ -37,12 +38,14 @@ export interface Try {
 }
 
 /** What an error is about. */
-interface FailureContext {
+export interface FailureContext {
   /** The file's name for messages. */
   readonly path: string;
   /** The URL that was asked last. */
   readonly url?: URL | undefined;
   readonly status?: number | undefined;
+  /** What came instead of the file. */
+  readonly foundFormat?: FoundFormat | undefined;
   readonly cause?: unknown;
 }
 
@@ -83,10 +86,11 @@ export class Session {
 
   /** An error, to be thrown as it is or by `request`. */
   error(code: RemoteErrorCode, message: string, context: FailureContext): RemoteError {
-    const { path, url, status, cause } = context;
+    const { path, url, status, foundFormat, cause } = context;
     return new RemoteError(code, message, {
       path,
       status,
+      foundFormat,
       url: url && shownUrl(url),
       cause: cause === undefined ? undefined : this.innermost(cause),
     });

@@ -106,6 +106,12 @@ describe('of a server', () => {
       expect(JSON.parse(await printed([...args, ...more])).path).toBe(path);
     }
     expect(readdirSync(folder)).toContain('one.safetensors');
+    server.files.set('one%20more.safetensors', { bytes: fileBytes(LAYERED), tag: '"more"' });
+    const more = ['download', server.url('one%20more.safetensors'), folder, '--json'];
+    for (const options of [['--dry-run'], []]) {
+      const { path: found } = JSON.parse(await printed([...more, ...options]));
+      expect(found).toBe(join(folder, 'one more.safetensors'));
+    }
     const missing = join(folder, 'missing', '/');
     const { code } = await call(['download', server.url('one.safetensors'), missing]);
     expect(code).toBe(2);

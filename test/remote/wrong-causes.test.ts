@@ -89,18 +89,24 @@ function copy(source: string, target: string, settings = DEFAULT_HUB_SETTINGS): 
   return runDownload(source, target, { durable: false, firstDelayMs: 1 }, settings);
 }
 
-/** Message and code of what a call rejects with. */
-async function failureOf(call: Promise<unknown>): Promise<{ code: string; message: string }> {
+/** Message, code and format of what a call rejects with. */
+async function failureOf(
+  call: Promise<unknown>,
+): Promise<{ code: string; message: string; foundFormat?: string }> {
   const error = await call.then(
     () => undefined,
     (reason: unknown) => reason,
   );
-  const { code, message } = Object(error);
-  return { code, message };
+  const { code, message, foundFormat } = Object(error);
+  return { code, message, foundFormat };
 }
 
 describe('a login page with status 200', () => {
-  const page = { code: 'SAFETENSORS_BAD_RESPONSE', message: expect.stringContaining('a web page') };
+  const page = {
+    code: 'SAFETENSORS_BAD_RESPONSE',
+    message: expect.stringContaining('a web page'),
+    foundFormat: 'html',
+  };
 
   it.each(['login-long.safetensors', 'moved.safetensors'])('is no file: %s', async (name) => {
     expect(await failureOf(open(`${origin}/${name}`))).toEqual(page);
@@ -118,8 +124,9 @@ describe('a login page with status 200', () => {
   );
 
   it('is what it is for who asks for a header, when it is short', async () => {
-    const { message } = await failureOf(open(`${origin}/login.safetensors`));
+    const { message, foundFormat } = await failureOf(open(`${origin}/login.safetensors`));
     expect(message).toContain('HTML');
+    expect(foundFormat).toBe('html');
   });
 
   it('names the host that it is of, and says what to do', async () => {

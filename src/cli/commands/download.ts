@@ -85,10 +85,20 @@ function interrupted(target: string): InterruptedError {
   );
 }
 
+/** A name as it stands in a URL, without `%20` and the like. */
+function decoded(name: string): string {
+  try {
+    const text = decodeURIComponent(name);
+    return /[/\\]/.test(text) ? name : text;
+  } catch {
+    return name;
+  }
+}
+
 /** Where one file would go, as `download` decides it: into a folder by the name that its address has. */
 function plannedTarget(source: string, target: string): string {
   const [path = ''] = source.split(/[?#]/);
-  const name = path.slice(path.lastIndexOf('/') + 1);
+  const name = decoded(path.slice(path.lastIndexOf('/') + 1));
   const isFile = target !== 'cache' && name.endsWith('.safetensors') && isFolder(target);
   return isFile ? join(target, name) : target;
 }

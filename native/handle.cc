@@ -10,8 +10,8 @@ namespace {
 // Marks our handles: no other object is taken for one.
 constexpr napi_type_tag kTag = {0x7f3c1d0b58a94e26, 0x9a4de8c2f16b7035};
 
-// A process usually may have 1 024 descriptors and 65 530 mappings: an open handle, which has one of
-// each, weighs as much as sixteen closed ones.
+// A process usually may have 1 024 descriptors and 65 530 mappings: an open handle, which has one
+// of each, weighs as much as sixteen closed ones.
 constexpr uint64_t kClosedCost = 1;
 constexpr uint64_t kOpenCost = 16;
 

@@ -24,10 +24,11 @@ struct OpenHandles {
 // What the JavaScript object `Mapping` owns: a reference on the mapping until the handle is ended,
 // and none afterwards. It ends when the object is collected, too.
 //
-// A file that is dropped without close() holds a descriptor and addresses, and a closed one of which
-// tensors are left holds addresses, but the engine sees no reason to collect them, and tells of
-// garbage only in a later turn of the event loop. So we make it collect, and look for the dropped
-// handles ourselves, once there are so many that the process could soon lack one or the other.
+// A file that is dropped without close() holds a descriptor and addresses, and a closed one of
+// which tensors are left holds addresses, but the engine sees no reason to collect them, and tells
+// of garbage only in a later turn of the event loop. So we make it collect, and look for the
+// dropped handles ourselves, once there are so many that the process could soon lack one or the
+// other.
 //
 // Only on the JavaScript thread.
 class Handle {

@@ -9,8 +9,8 @@
 #include "file_descriptor.h"
 #include "guard.h"
 
-// What the kept descriptor says about the file now, and what the guard saw. After `CloseFile` there is
-// only the latter.
+// What the kept descriptor says about the file now, and what the guard saw. After `CloseFile` there
+// is only the latter.
 struct FileState {
   SizeAndTime file;
   bool truncated;

@@ -12,6 +12,7 @@ import { readRemoteHeader } from '../remote/read-header.js';
 import { counterOf, reportOf } from '../selection/cast-report.js';
 import type { SelectionOptions } from '../selection/options.js';
 import { type Selected, Selection } from '../selection/select.js';
+import { TOTAL_PARAMETERS } from '../selection/total-parameters.js';
 import { CheckpointContents } from '../shards/contents.js';
 import { reshardMetadata } from '../shards/metadata.js';
 import { findModel, otherFiles, type PlaceOf } from './model-files.js';
@@ -57,6 +58,7 @@ export async function planTensors(
   const contents = new CheckpointContents(parsed, path, () => shards.at(0).header);
   const selection = new Selection(options, {
     path,
+    names: () => contents.keys(),
     tensorOf: (name) => contents.find(name)?.name,
     notFound: (name) => contents.notFound(name),
   });
@@ -129,7 +131,8 @@ async function tensorsIn(
 ): Promise<ShardTensor[]> {
   const numbers = listed === null ? shards.numbers : [...listed].map((n) => contents.shardOf(n));
   await shards.read(numbers, signal);
-  if (listed !== null && castsAll) await readPackedWeights(shards, contents, listed, signal);
+  const tellsPacked = castsAll || contents.metadata?.has(TOTAL_PARAMETERS);
+  if (listed !== null && tellsPacked) await readPackedWeights(shards, contents, listed, signal);
   return shards.readNumbers.flatMap((number) => {
     const shard = shards.at(number);
     const { header } = shard;

@@ -33,6 +33,8 @@ import { parametersOf, TOTAL_PARAMETERS } from './total-parameters.js';
 export interface SelectionSource {
   /** The source, for errors. */
   readonly path: string | undefined;
+  /** Names of all tensors, without aliases. */
+  names(): Iterable<string>;
   /** The tensor that a name or an alias means; undefined when there is none. */
   tensorOf(name: string): string | undefined;
   /** The error for a name that is neither. */
@@ -47,6 +49,7 @@ export function selectionSource(
 ): SelectionSource {
   return {
     path,
+    names: () => names,
     tensorOf: (name) => {
       const found = names.has(name) ? name : metadata?.get(name);
       return found !== undefined && names.has(found) ? found : undefined;
@@ -186,7 +189,7 @@ export class Selection<Info extends SelectableInfo> {
       for (const [key, value] of metadata) {
         if (key === TOTAL_PARAMETERS && this.#isPart) {
           const taken = selected.map(({ tensor }) => tensor);
-          const count = parametersOf(taken, this.#asked, value);
+          const count = parametersOf(taken, this.#asked, this.#source.names(), value);
           if (count !== null) result.set(key, String(count));
           continue;
         }

@@ -7,6 +7,8 @@ import { packedWeightOf } from '../quantized/packed-weights.js';
 /** The key of the metadata. */
 export const TOTAL_PARAMETERS = 'total_parameters';
 
+const NUMBER = /^\d+$/;
+
 /** A tensor of the source. */
 export interface CountedTensor {
   readonly name: string;
@@ -18,17 +20,19 @@ export interface CountedTensor {
  * since that counts tied tensors once. What quantized weights are read with counts as none. Null when there are
  * weights with several values per element: how many, the headers do not tell.
  *
- * @param all the tensors of the source, or at least what tells which of them are quantized
+ * @param all the tensors of the source, or at least `taken` and the weights that these may belong to
+ * @param names the names of all tensors of the source: what stands beside a weight tells whether it is packed
  * @param declared what the metadata say of all
  */
 export function parametersOf(
   taken: readonly CountedTensor[],
   all: readonly CountedTensor[],
+  names: Iterable<string>,
   declared: string,
 ): number | null {
   const dtypes = new Map(all.map(({ name, info }) => [name, info.dtype]));
   const weights = new Map(
-    all.map(({ name }) => [name, packedWeightOf(name, (other) => dtypes.get(other))]),
+    Array.from(names, (name) => [name, packedWeightOf(name, (other) => dtypes.get(other))]),
   );
   const packed = new Set(weights.values());
   let count = 0;
@@ -37,6 +41,5 @@ export function parametersOf(
     if (packed.has(name) && !info.dtype.startsWith('F8_')) return null;
     if (isValue) count += elementCountOf(info.shape);
   }
-  const limit = Number(declared);
-  return limit >= 0 ? Math.min(limit, count) : count;
+  return NUMBER.test(declared) ? Math.min(Number(declared), count) : count;
 }

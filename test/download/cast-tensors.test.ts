@@ -138,7 +138,21 @@ it('cuts pieces between elements, and goes on with whole ones', () => {
 
 const part = (entry: Parameters<typeof fileBytes>[0][number]): Uint8Array => fileBytes([entry]);
 const scale = { name: 'm.weight_scale', dtype: 'F32', shape: [2], bytes: floats(2) } as const;
+const packed = { name: 'm.qweight', dtype: 'I32', shape: [2], bytes: noise(8) } as const;
 const quantizedHub = useHub({
+  'org/packed': {
+    files: {
+      'model-00001-of-00002.safetensors': part(packed),
+      'model-00002-of-00002.safetensors': part({ ...scale, name: 'm.scales' }),
+      'model.safetensors.index.json': JSON.stringify({
+        metadata: { total_parameters: 16 },
+        weight_map: {
+          'm.qweight': 'model-00001-of-00002.safetensors',
+          'm.scales': 'model-00002-of-00002.safetensors',
+        },
+      }),
+    },
+  },
   'org/quantized': {
     files: {
       'model-00001-of-00003.safetensors': part({
@@ -173,4 +187,13 @@ it.each([
   expect(checkpoint.keys()).toEqual(found);
   expect(checkpoint.getTensor('m.weight_scale').bytes).toEqual(scale.bytes);
   if (total) expect(checkpoint.metadata?.get('total_parameters')).toBe(total);
+});
+
+it.each([
+  ['m.qweight', undefined],
+  ['m.scales', '0'],
+])('counts no parameters of %s, whose other part is in another shard', async (name, total) => {
+  await downloadFrom(quantizedHub(), 'hf://org/packed', folder, { names: [name] });
+  using checkpoint = openCheckpoint(folder);
+  expect(checkpoint.metadata?.get('total_parameters')).toBe(total);
 });

@@ -80,6 +80,7 @@ function judgeHonest(path: string, rows: Map<string, Row>): void {
       const { verdict, findings, problems } = scanPickle(join(path, name), { checksums });
       if (VERDICTS[kind]?.includes(verdict) === true) continue;
       row.wrong.push(`${name}: ${verdict} ${JSON.stringify([findings, problems])}`);
+      break;
     }
   }
 }

@@ -31,6 +31,9 @@ const RECORDS: ReadonlyMap<string, RegExp> = new Map([
 ]);
 const LONGEST_RECORD = 64;
 
+/** Torch counts storages; files of other names could be taken for what they are called. */
+const STORAGE_KEY = /^\d{1,20}$/;
+
 /** Programs by their names, and the folder of TorchScript. */
 const CODE = /\.(py|pyc|pyo|pyd|so|dll|dylib|sh|jar|class)$|(^|\/)code\//i;
 
@@ -77,8 +80,11 @@ class ArchiveScan {
   run(): void {
     const checkpoint = this.#find('data.pkl');
     if (checkpoint !== undefined) {
-      this.#storages = new NamedStorages(false, this.#notes, checkpoint.name);
-      this.#guarded(checkpoint, () => this.#scanPickle(checkpoint, this.#storages));
+      this.#guarded(checkpoint, () => {
+        // NumPy asks for no names.
+        if (isNpy(this.#startOf(checkpoint, START_BYTE_LENGTH))) this.#scanArray(checkpoint);
+        else this.#scanCheckpoint(checkpoint);
+      });
     }
     if (this.#find('constants.pkl') !== undefined) {
       this.#notes.isTorchScript = true;
@@ -89,6 +95,11 @@ class ArchiveScan {
       if (this.#notes.isFull) return;
       if (entry !== checkpoint) this.#guarded(entry, () => this.#scanEntry(entry));
     }
+  }
+
+  #scanCheckpoint(entry: ArchiveEntry): void {
+    this.#storages = new NamedStorages(false, this.#notes, entry.name);
+    this.#scanPickle(entry, this.#storages);
   }
 
   #find(record: string): ArchiveEntry | undefined {
@@ -113,18 +124,22 @@ class ArchiveScan {
       this.#scanArray(entry);
     } else if (!this.#isStorage(entry) && !this.#isRecord(entry)) {
       const isMarked = /\.(pkl|pickle)$/i.test(entry.name) || isPickleAt(start, 0);
-      if (isMarked) this.#scanPickle(entry, undefined);
-      else this.#noteUnread(entry, start);
+      if (!isMarked) this.#noteUnread(entry, start);
+      else this.#scanPickle(entry, undefined);
+      // A checkpoint has one pickle.
+      if (isMarked && this.#storages !== undefined) this.#addUnread(entry);
       return;
     }
     if (this.#options.checksums) this.#compareChecksum(entry);
   }
 
-  /** Whether the pickle names it as a storage of this length. */
+  /** Whether the pickle names it as a storage of this length, by a number as torch does. */
   #isStorage({ name, byteLength }: ArchiveEntry): boolean {
     const prefix = `${this.#folder}data/`;
-    if (this.#storages === undefined || !name.startsWith(prefix)) return false;
-    const storage = this.#storages.ids.storages.get(name.slice(prefix.length));
+    const key = name.slice(prefix.length);
+    const isNamed = name.startsWith(prefix) && STORAGE_KEY.test(key);
+    if (this.#storages === undefined || !isNamed) return false;
+    const storage = this.#storages.ids.storages.get(key);
     // The damage of the pickle explains it.
     return this.#isBroken || storage?.byteLength === byteLength;
   }
@@ -163,7 +178,7 @@ class ArchiveScan {
     const { name, begin } = entry;
     const container = describeContainer(start);
     if (container !== undefined) {
-      this.#notes.add('nested-archive', `found ${container}, within the archive`, begin, name);
+      this.#notes.add('nested-archive', `found in the archive: ${container}`, begin, name);
       return;
     }
     const bytes = this.#bytesOf(entry);
@@ -175,9 +190,13 @@ class ArchiveScan {
       const source = { bytes, byteLength: bytes.length, entry: name };
       const scanned = this.#notes.walk(source, 0);
       if (mayRun(scanned)) this.#notes.addPickle(scanned, name);
-      const message = 'expected an entry that the pickle or its name accounts for, found another';
-      this.#notes.add('unread-entry', message, begin, name);
+      this.#addUnread(entry);
     }
+  }
+
+  #addUnread({ begin, name }: ArchiveEntry): void {
+    const message = 'expected an entry that the pickle or its name accounts for, found another';
+    this.#notes.add('unread-entry', message, begin, name);
   }
 
   /** The first bytes of an entry: at least so many, or all. */

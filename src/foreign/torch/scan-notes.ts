@@ -157,8 +157,16 @@ export class ScanNotes {
     }
     const { problem } = scanned;
     if (problem === undefined) return;
-    if (scanned.isLimit === true) this.add('limit', problem, scanned.end, entry);
-    else this.addProblem(problem);
+    if (scanned.isLimit === true) {
+      this.add('limit', problem, scanned.end, entry);
+      return;
+    }
+    this.addProblem(problem);
+    // As joblib keeps arrays within a pickle.
+    if (scanned.globals.some(({ module, name }) => kindOfGlobal(module, name) !== 'allowed')) {
+      const message = 'bytes that are no opcodes: a class that the pickle names may read them';
+      this.add('unread-bytes', message, scanned.end, entry);
+    }
   }
 
   /** Whether nothing more is noted: the verdict stands. */

@@ -2,7 +2,7 @@
 
 import { isUtf8 } from 'node:buffer';
 import { FormatError } from '../../errors/errors.js';
-import { describeContainer } from '../../format/foreign-formats.js';
+import { describeContainer, isTarArchive } from '../../format/foreign-formats.js';
 import { parseHeader, readHeaderLength } from '../../format/header.js';
 import { kindOf } from '../file-kind.js';
 import type { ByteReader } from '../zip/archive.js';
@@ -33,7 +33,7 @@ export function scanOther(
   }
   const container = describeContainer(start);
   if (container !== undefined) {
-    notes.add('unread-archive', `found ${container}, which is not read`, 0);
+    if (!isTarArchive(start)) notes.add('unread-archive', `found ${container}`, 0);
   } else if (start.every((byte) => byte === 0)) {
     notes.addProblem(start.length === 0 ? 'found an empty file' : 'found a run of zeros');
   } else if (isText(head)) {

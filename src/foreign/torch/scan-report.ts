@@ -31,7 +31,8 @@ export interface ScannedGlobal {
  * - `nested-archive`: an archive within the file
  * - `unread-archive`: an archive or a compressed file of a kind that is not read
  * - `unread-entry`: an entry of the archive that nothing in it accounts for
- * - `unread-bytes`: a file of no format that is known
+ * - `unread-bytes`: a file of no format that is known, storages that are not those of the pickle, or bytes in a
+ *   pickle that only a class which it names may read
  * - `checksum`: a checksum that is wrong
  */
 export type ScanFindingKind =
@@ -65,7 +66,7 @@ export interface ScanFinding {
  * - `no-pickle`: every byte was accounted for, and there is no pickle: safetensors, GGUF, arrays of numbers, text
  * - `needs-code`: globals that are not on its list, such as classes of other packages
  * - `suspicious`: globals by which code is run, or anything that was not understood; `findings` says what and where
- * - `malformed`: a file that is damaged or cut short, so that no reader gets to its end
+ * - `malformed`: a file that is damaged or cut short
  */
 export type ScanVerdict = 'safe' | 'no-pickle' | 'needs-code' | 'suspicious' | 'malformed';
 

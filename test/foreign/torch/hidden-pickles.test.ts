@@ -56,7 +56,7 @@ it.each([
 });
 
 it('of arrays whatever their entries are called, stored or deflated, with long headers', () => {
-  for (const name of ['a.npy', 'a', 'm/data/0']) {
+  for (const name of ['a.npy', 'a', 'm/data/0', 'm/data.pkl', 'm/x.pkl', 'm/version']) {
     for (const isDeflated of [false, true]) {
       expect(scan(archive(name, array("'O'"), isDeflated)).globals).toEqual(hostile);
       expect(scan(archive(name, array("'O'", 30_000), isDeflated)).globals).toEqual(hostile);
@@ -93,4 +93,12 @@ it('after more pickles than are looked at: the file is not called safe', () => {
   const many = scan(Buffer.alloc(40_000, Buffer.from('\x80\x02N.', 'latin1')));
   expect(many).toMatchObject({ verdict: 'suspicious', pickleCount: 1000 });
   expect(many.findings).toMatchObject([{ kind: 'limit' }]);
+});
+
+it('behind bytes that a class reads which the pickle names, as those of joblib', () => {
+  const wrapper = 'cjoblib.numpy_pickle\nNumpyArrayWrapper\n)\x81';
+  const bytes = Buffer.from(`\x80\x04${wrapper}\0\0\0\0\x80?${PAYLOAD}`, 'latin1');
+  const { verdict, findings } = scan(bytes);
+  expect(verdict).toBe('suspicious');
+  expect(findings).toMatchObject([{ kind: 'unread-bytes' }]);
 });

@@ -165,6 +165,16 @@ describe('scanPickle', () => {
     expect(kindsOf([pickle, storage, file('data/1', Buffer.alloc(4))])).toEqual([
       'unread-entry m/data/1',
     ]);
+    const other = file(
+      'data.pkl',
+      Buffer.from(pickle2(data.replace('X\x01\0\0\x000', 'X\x04\0\0\0m.pt'), '.')),
+    );
+    expect(kindsOf([other, file('data/m.pt', Buffer.alloc(24))])).toEqual([
+      'unread-entry m/data/m.pt',
+    ]);
+    expect(kindsOf([pickle, storage, file('bytecode.pkl', Buffer.from(pickle2('N.')))])).toEqual([
+      'unread-entry m/bytecode.pkl',
+    ]);
     expect(kindsOf([pickle, storage, file('version', '3; import os')])).toEqual([
       'unread-entry m/version',
     ]);

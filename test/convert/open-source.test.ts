@@ -205,8 +205,8 @@ describe('the source is closed', () => {
     expect(descriptors()).toBe(before);
     await expect(converted(source, { names: ['none'] })).rejects.toThrow('none');
     expect(descriptors()).toBe(before);
-    const missing = join(temporaryPath('missing'), 'model.safetensors');
-    await expect(convert(source, missing, fast)).rejects.toMatchObject({ code: 'ENOENT' });
+    const below = join(source, 'model.safetensors');
+    await expect(convert(source, below, fast)).rejects.toMatchObject({ code: 'EEXIST' });
     expect(descriptors()).toBe(before);
   });
 

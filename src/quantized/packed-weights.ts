@@ -192,6 +192,22 @@ const MARKS: readonly (readonly [weight: string, mark: string])[] = [
   ['.Qidxs', '.SU'],
 ];
 
+/**
+ * Ends of names that say of themselves that the tensor belongs to a quantized weight, which ends in `.weight`. Where
+ * that is not in the source, such as in one shard of several, the weight is taken to be packed.
+ */
+const CERTAIN_COMPANIONS: readonly string[] = [
+  '.weight_scale',
+  '.weight_scale_inv',
+  '.weight_scale_2',
+  '.weight_global_scale',
+  '.SCB',
+  '.weight.absmax',
+  '.weight.quant_map',
+  '.weight.nested_absmax',
+  '.weight.nested_quant_map',
+];
+
 /** By the end of a companion's name: the ends of the names of weights. */
 const WEIGHTS_OF: ReadonlyMap<string, readonly string[]> = weightsOfCompanions();
 
@@ -209,7 +225,7 @@ function weightsOfCompanions(): Map<string, string[]> {
  * The quantized weight that a tensor is needed to read: its scale, zero point, code book and the like. Of a weight
  * whose bytes are stored as a plain dtype, such as bitsandbytes' as BF16, the name itself. Null for all others,
  * weights of integers and small floats among them. A tensor that is merely called `scales` has no such weight
- * beside it.
+ * beside it. A name such as `m.weight_scale_inv` suffices where the source has no `m.weight`, whose name it gives.
  *
  * @param name the name in the file; the weight may be in another file of the checkpoint
  */
@@ -227,7 +243,16 @@ export function packedWeightOf(name: string, dtypeOf: DtypeOf): string | null {
       if (!PLAIN_DTYPES.has(dtype) || isMarked(weight, dtypeOf)) return weight;
     }
   }
-  return null;
+  return missingWeightOf(name, dtypeOf);
+}
+
+/** The weight that is not in the source, by the name of its companion alone. */
+function missingWeightOf(name: string, dtypeOf: DtypeOf): string | null {
+  const dotted = `.${name}`;
+  const end = CERTAIN_COMPANIONS.find((companion) => dotted.endsWith(companion));
+  if (end === undefined) return null;
+  const weight = `${dotted.slice(0, -end.length)}.weight`.slice(1);
+  return dtypeOf(weight) === undefined ? weight : null;
 }
 
 /** Whether a tensor beside it says that its bytes are packed values, whatever its dtype. */

@@ -179,6 +179,26 @@ it('is plain in a model that only has such names', () => {
   expect(belonging(plain)).toEqual({});
 });
 
+describe('where the weight is not in the source', () => {
+  const certain = [
+    ...['weight_scale', 'weight_scale_inv', 'weight_scale_2', 'weight_global_scale', 'SCB'],
+    ...['absmax', 'quant_map', 'nested_absmax', 'nested_quant_map'].map((end) => `weight.${end}`),
+  ];
+
+  it.each(certain)('%s belongs to it by its name alone', (end) => {
+    expect(belonging({ [`m.${end}`]: 'F32' })).toEqual({ [`m.${end}`]: 'm.weight' });
+    expect(belonging({ [end]: 'BF16' })).toEqual({ [end]: 'weight' });
+    // Of the weight that is there, its dtype says whether it is packed.
+    expect(belonging({ [`m.${end}`]: 'F32', 'm.weight': 'F16' })).toEqual({});
+  });
+
+  it('other names say nothing', () => {
+    const names = ['logit_scale', 'layer_scale', 'scale', 'm.scale', 'm.scales', 'm.qzeros'];
+    const plain = [...names, 'm.absmax', 'm.biases', 'm.input_scale', 'my_weight_scale', 'm.SCBs'];
+    expect(belonging(Object.fromEntries(plain.map((name) => [name, 'F32'])))).toEqual({});
+  });
+});
+
 it.each(QUANTIZED_MODELS)('finds all of $id, and nothing that is plain', ({ path, isPlain }) => {
   using checkpoint = openCheckpoint(path);
   const dtypeOf = (name: string): string | undefined =>

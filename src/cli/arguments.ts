@@ -26,8 +26,8 @@ export interface ParsedArguments {
 /**
  * Parses the arguments of a command, without its name.
  *
- * @throws UsageError for unknown options, missing or needless values and, without `--help`, a wrong number of
- *   arguments
+ * @throws UsageError for unknown options, missing or needless values, options that are no lists and given twice, and,
+ *   without `--help`, a wrong number of arguments
  */
 export function parseArguments(args: readonly string[], command: Command): ParsedArguments {
   const known: CommandOptions = { ...command.options, ...COMMON_OPTIONS };
@@ -44,8 +44,15 @@ export function parseArguments(args: readonly string[], command: Command): Parse
     allowPositionals: true,
     tokens: true,
   });
+  const given = new Set<string>();
   for (const token of tokens) {
-    if (token.kind === 'option') checkOption(token, known);
+    if (token.kind !== 'option') continue;
+    checkOption(token, known);
+    const { name } = token;
+    if (given.has(name) && known[name]?.multiple !== true) {
+      throw new UsageError(`--${name} is given twice`);
+    }
+    given.add(name);
   }
   if (values['help'] !== true) checkCount(positionals, command);
   return { positionals, options: values };

@@ -97,7 +97,9 @@ function report(error: unknown, args: readonly string[], { stderr }: CommandCont
   const { code, message = String(error), stack } = Object(error) as Record<string, unknown>;
   const isUsage = error instanceof UsageError;
   const line = oneLine(String(message));
-  const text = isUsage ? `${line} (${PROGRAM} ${usageOf(args)} says more)` : line;
+  const text = isUsage
+    ? `${line} (${PROGRAM} ${usageOf(args)} says more)`
+    : line + adviceOn(error, args);
   // Node's own messages begin with their code.
   const hasCode = typeof code === 'string' && !text.startsWith(code);
   const style = styleOf(stderr.hasColors);
@@ -109,6 +111,18 @@ function report(error: unknown, args: readonly string[], { stderr }: CommandCont
     stderr.write(lines.map((line) => `${visible(line)}\n`).join(''));
   }
   return isUsage || ARGUMENT_CODES.includes(code) ? WRONG_USE : FAILED;
+}
+
+/** How to go on after an error, with what the command has. */
+function adviceOn(error: unknown, [name = '']: readonly string[]): string {
+  const options = Object.hasOwn(COMMANDS, name) ? COMMANDS[name]?.options : undefined;
+  const { errors } = Object(error) as { errors?: unknown };
+  const isLeavable = [error, errors].flat().some((one) => {
+    return Object(one).code === 'SAFETENSORS_UNSUPPORTED_TENSOR';
+  });
+  return isLeavable && options?.['exclude'] !== undefined
+    ? '; leave such tensors out: --exclude GLOB, several times for several patterns'
+    : '';
 }
 
 function usageOf([name = '']: readonly string[]): string {

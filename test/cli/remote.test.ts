@@ -83,6 +83,19 @@ describe('of a server', () => {
       ...{ dryRun: true, byteLength: 400, files: [{ name: 'chosen.safetensors' }] },
     });
     await printed(choice);
+    const none = await call(['download', url, temporaryPath('none'), '--filter', 'zzz*']);
+    expect(none.code).toBe(2);
+    expect(none.stderr).toMatch(/^safetensors-mmap: no name matches --filter zzz\* /);
+    const parted = ['download', url, temporaryPath('parted'), '--exclude', 'model.layers.0.*'];
+    const planned = JSON.parse(await printed([...parted, '--dry-run', '--json']));
+    const { byteLength, path } = JSON.parse(await printed([...parted, '--json']));
+    expect(planned.byteLength).toBeGreaterThan(0);
+    expect(byteLength).toBeGreaterThanOrEqual(planned.byteLength);
+    expect(JSON.parse(await printed(['inspect', path, '--filter', '*', '--json'])).tensors).toEqual(
+      expect.not.arrayContaining([
+        expect.objectContaining({ name: expect.stringMatching(/layers\.0/) }),
+      ]),
+    );
     const { tensors } = JSON.parse(await printed(['inspect', chosen, '--json']));
     expect(tensors.map(({ dtype }: { dtype: string }) => dtype)).toEqual(['F16', 'F16', 'F16']);
   });

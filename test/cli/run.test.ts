@@ -54,6 +54,8 @@ describe('wrong use', () => {
     [['--jsn'], 'the command comes first: "--jsn"; did you mean --json?'],
     [['inspect', 'x', '--filer=*'], 'there is no option "--filer"; did you mean --filter?'],
     [['inspect', 'x', '--constructor'], 'there is no option "--constructor"'],
+    [['split', 'x', 'y', '--dtype', 'F16', '--dtype=F32'], '--dtype is given twice ('],
+    [['inspect', 'x', '--json', '--json'], '--json is given twice ('],
     [['inspect', 'x', '-q'], 'there is no option "-q"'],
     [['inspect', 'x', '--tree=yes'], '--tree takes no value'],
     [['inspect', 'x', '--filter'], '--filter takes a value: --filter GLOB'],

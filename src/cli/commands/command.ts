@@ -17,6 +17,7 @@ export interface CommandContext {
 export interface CommandOption {
   readonly type: 'boolean' | 'string';
   readonly short?: string;
+  /** Whether it may be given several times. */
   readonly multiple?: boolean;
   /** What `--name` is called with, such as `GLOB`; for options of the type string. */
   readonly value?: string;
@@ -29,6 +30,11 @@ export type CommandOptions = Readonly<Record<string, CommandOption>>;
 export type OptionValues = Readonly<
   Record<string, string | boolean | readonly (string | boolean)[] | undefined>
 >;
+
+/** The texts that an option was given, in order; none when it was not. */
+export function textsOf(options: OptionValues, name: string): string[] {
+  return [options[name] ?? []].flat().map(String);
+}
 
 /** Whether the answer is yes; the exit code of no is 1. */
 export type Outcome = 'done' | 'no';

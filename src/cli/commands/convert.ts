@@ -8,7 +8,6 @@ import {
   plan,
   SELECTION,
   SHARD_SIZE,
-  selectionOf,
   shardSizeOf,
   write,
 } from './written.js';
@@ -53,13 +52,12 @@ export const convert: Command = {
       return 'done';
     }
     const choices = {
-      ...selectionOf(options),
       ...torch,
       ...(maxShardSize === undefined ? {} : { maxShardSize }),
     };
     const { convert: convertSource } = await import('../../convert.js');
-    await write(context, options, { source, target, label: 'converting' }, (transfer) =>
-      convertSource(source, target, { ...choices, ...transfer }),
+    await write(context, options, { source, target, label: 'converting' }, (selected) =>
+      convertSource(source, target, { ...choices, ...selected }),
     );
     return 'done';
   },

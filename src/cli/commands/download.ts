@@ -20,7 +20,7 @@ import {
   planned,
   SELECTION,
   SHARD_SIZE,
-  selectionOf,
+  selecting,
   shardSizeOf,
   uncastLines,
 } from './written.js';
@@ -110,9 +110,10 @@ async function planDownload(
   options: OptionValues,
   signal: AbortSignal,
 ): Promise<{ names: readonly string[]; byteLength: number; uncast: readonly string[] }> {
-  const { filter, dtype } = options;
+  const { filter, exclude, dtype } = options;
   const size = shardSizeOf(options);
-  if (filter !== undefined || dtype !== undefined || size !== undefined) {
+  const isPart = filter !== undefined || exclude !== undefined;
+  if (isPart || dtype !== undefined || size !== undefined) {
     const maxShardSize = size ?? DEFAULT_SHARD_SIZE;
     const { files, ...plan } = await planned(options, { source, target, maxShardSize }, signal);
     return { names: files, ...plan };
@@ -133,7 +134,7 @@ export const download: Command = {
     'Downloads a model of the Hub or of any server, with the files beside it, checked by hash, to a path, into a ' +
     "folder, or into the Hub's cache (TARGET is then the word cache). One file gets its own name in a folder that is " +
     'there, such as `.`. Called again it goes on where it broke. With ' +
-    '--filter or --dtype it fetches only these tensors, and writes them anew.',
+    '--filter, --exclude or --dtype it fetches only these tensors, and writes them anew.',
   options: { ...SELECTION, ...SHARD_SIZE, ...DRY_RUN },
   positionals: [2, 2],
   async run(context, [source = '', target = ''], options) {
@@ -158,12 +159,13 @@ export const download: Command = {
     }
     const progress = progressOn(stderr, 'downloading');
     const { onProgress } = progress;
-    const downloaded = await remote
-      .download(source, target, {
-        ...selectionOf(options),
+    const downloaded = await selecting(options, (selection) =>
+      remote.download(source, target, {
+        ...selection,
         ...(maxShardSize === undefined ? {} : { maxShardSize }),
         ...{ signal, onProgress },
-      })
+      }),
+    )
       .catch((error: unknown) => {
         throw signal.aborted ? interrupted(target) : error;
       })

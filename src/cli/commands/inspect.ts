@@ -7,7 +7,7 @@ import { type Column, factLines, tableLines } from '../output/table.js';
 import { type TreeNode, treeOf } from '../output/tree.js';
 import { visible } from '../output/visible.js';
 import { cutLines } from '../output/width.js';
-import { globTest } from '../sources/glob.js';
+import { namesTest } from '../sources/glob.js';
 import { listSource } from '../sources/list-source.js';
 import type {
   LeftOutTensor,
@@ -18,7 +18,8 @@ import type {
 } from '../sources/listing.js';
 import { closeSource, openSource } from '../sources/open-source.js';
 import { lackingDtypes } from '../sources/torch-dtypes.js';
-import { type Command, printResult, requireChoice } from './command.js';
+import { type Command, printResult, requireChoice, textsOf } from './command.js';
+import { choiceText, FILTER } from './written.js';
 
 /** Of a name or a value from a file this many characters are shown. */
 const SHOWN_NAME_LENGTH = 200;
@@ -72,8 +73,6 @@ type InspectResult =
 const ORDERS = ['offset', 'name', 'size'] as const;
 
 interface View {
-  /** As it was given. */
-  readonly glob: string | undefined;
   readonly isTree: boolean;
   readonly filter: ((name: string) => boolean) | undefined;
   readonly order: (typeof ORDERS)[number];
@@ -235,8 +234,9 @@ function metadataLines(
   return ['', style.bold('metadata'), ...cutLines(lines, width)];
 }
 
+/** The files by their numbers; when some tensors are left out, those that have one of the others. */
 function fileLines(
-  files: readonly ListedFile[],
+  { files, tensors = [], tensorCount }: ModelResult,
   style: Style,
   width: number | null,
 ): readonly string[] {
@@ -248,14 +248,14 @@ function fileLines(
     { title: 'parameters', align: 'right' },
     { title: 'size', align: 'right' },
   ];
-  const rows = files.map(({ name, tensors, parameters, byteLength }, i) => [
-    String(i + 1),
-    visible(name, SHOWN_NAME_LENGTH),
-    groupedText(tensors),
-    groupedText(parameters),
-    bytesText(byteLength),
-  ]);
-  return ['', ...tableLines(columns, rows, width, style.dim)];
+  const shown = new Set(tensors.map(({ file }) => file));
+  const isWhole = tensors.length === tensorCount;
+  const rows = files.flatMap(({ name, tensors: count, parameters, byteLength }, i) => {
+    if (!isWhole && !shown.has(name)) return [];
+    const numbers = [groupedText(count), groupedText(parameters), bytesText(byteLength)];
+    return [[String(i + 1), visible(name, SHOWN_NAME_LENGTH), ...numbers]];
+  });
+  return rows.length === 0 ? [] : ['', ...tableLines(columns, rows, width, style.dim)];
 }
 
 function modelLines(
@@ -284,7 +284,7 @@ function modelLines(
     ...warnings.map((text) => style.warning(`warning: ${visible(text, SHOWN_NAME_LENGTH)}`)),
     ...(metadata === null ? [] : metadataLines(metadata, style, width)),
     // A tree does not say in which file a tensor is, and of a large model these would come first.
-    ...(tree === undefined ? fileLines(files, style, width) : []),
+    ...(tree === undefined ? fileLines(model, style, width) : []),
     // The first row has the titles.
     ...(rows.length === 1 ? [] : ['', ...rows]),
     ...leftOutLines(leftOut, style, width),
@@ -351,30 +351,22 @@ export const inspect: Command = {
     'code is 1 when no name matches --filter.',
   options: {
     tree: { type: 'boolean', help: 'names as a tree, layers that are alike folded, with bars' },
-    filter: { type: 'string', value: 'GLOB', help: "only tensors so named, such as '*.mlp.*'" },
+    ...FILTER,
     sort: { type: 'string', value: 'ORDER', help: 'offset (the default), name or size' },
   },
   positionals: [1, 1],
   async run(context, [source = ''], options) {
-    const { tree, filter, sort = 'offset' } = options;
+    const { tree, sort = 'offset' } = options;
     const view: View = {
       isTree: tree === true,
-      glob: typeof filter === 'string' ? filter : undefined,
-      filter: typeof filter === 'string' ? globTest(filter) : undefined,
+      filter: namesTest(textsOf(options, 'filter')),
       order: requireChoice('sort', sort, ORDERS),
     };
     const result = await inspectSource(source, view, context.signal);
-    const isNone = view.glob !== undefined && !modelsOf(result).some(hasTensors);
+    const isNone = view.filter !== undefined && !modelsOf(result).some(hasTensors);
     printResult(context, options, result, (printed, style, width) => [
       ...linesOf(printed, style, width),
-      ...(isNone
-        ? [
-            '',
-            style.warning(
-              `no name matches --filter ${visible(view.glob ?? '', SHOWN_NAME_LENGTH)}`,
-            ),
-          ]
-        : []),
+      ...(isNone ? ['', style.warning(`no name matches ${choiceText(options)}`)] : []),
     ]);
     return isNone ? 'no' : 'done';
   },

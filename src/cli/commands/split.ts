@@ -10,7 +10,6 @@ import {
   plan,
   SELECTION,
   SHARD_SIZE,
-  selectionOf,
   shardSizeOf,
   write,
 } from './written.js';
@@ -24,7 +23,7 @@ export function requireHere(source: string): string {
   if (!isRemote(source)) return localPath(source);
   throw new UsageError(
     'expected a source of this machine; `safetensors-mmap download SOURCE TARGET` fetches safetensors, and takes ' +
-      '--filter, --dtype and --max-shard-size, too',
+      '--filter, --exclude, --dtype and --max-shard-size, too',
   );
 }
 
@@ -42,9 +41,9 @@ export const split: Command = {
     if (options['dry-run'] === true) await plan(context, options, { source, target, maxShardSize });
     else {
       const copyOtherFiles = options['copy-other-files'] === true;
-      const choices = { ...selectionOf(options), maxShardSize, copyOtherFiles };
-      await write(context, options, { source, target, label: 'writing' }, (transfer) =>
-        reshard(source, target, { ...choices, ...transfer }),
+      const choices = { maxShardSize, copyOtherFiles };
+      await write(context, options, { source, target, label: 'writing' }, (selected) =>
+        reshard(source, target, { ...choices, ...selected }),
       );
     }
     return 'done';
@@ -68,8 +67,7 @@ export const merge: Command = {
       await plan(context, options, { source, target, maxShardSize: ONE_FILE });
       return 'done';
     }
-    await write(context, options, { source, target, label: 'writing' }, async (transfer) => {
-      const choices = { ...selectionOf(options), ...transfer };
+    await write(context, options, { source, target, label: 'writing' }, async (choices) => {
       if (!isFile) {
         return await reshard(source, target, {
           ...choices,

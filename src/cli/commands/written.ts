@@ -11,7 +11,7 @@ import { packedWeightOf } from '../../quantized/packed-weights.js';
 import { bytesText, plural } from '../output/numbers.js';
 import { progressOn } from '../output/progress.js';
 import { visible } from '../output/visible.js';
-import { globTest } from '../sources/glob.js';
+import { namesTest } from '../sources/glob.js';
 import { listSource } from '../sources/list-source.js';
 import { elementsOf, type ListedTensor } from '../sources/listing.js';
 import {
@@ -26,6 +26,7 @@ import {
   type OptionValues,
   printResult,
   requireChoice,
+  textsOf,
   UsageError,
 } from './command.js';
 
@@ -43,8 +44,24 @@ const SHOWN_NAMES = 8;
 /** A file of its own for everything. */
 export const ONE_FILE: number = Number.POSITIVE_INFINITY;
 
+/** Which names a command is about. */
+export const FILTER: CommandOptions = {
+  filter: {
+    type: 'string',
+    multiple: true,
+    value: 'GLOB',
+    help: "only tensors so named, such as '*.mlp.*'; several times for several patterns",
+  },
+};
+
 export const SELECTION: CommandOptions = {
-  filter: { type: 'string', value: 'GLOB', help: "only tensors so named, such as '*.mlp.*'" },
+  ...FILTER,
+  exclude: {
+    type: 'string',
+    multiple: true,
+    value: 'GLOB',
+    help: 'leaves tensors so named out; several times for several patterns',
+  },
   dtype: {
     type: 'string',
     value: 'DTYPE',
@@ -68,10 +85,16 @@ export const SHARD_SIZE: CommandOptions = {
 /** Bytes alone, as `split -b` takes them. */
 const PLAIN_NUMBER = /^\d+$/;
 
-/** The size that `--max-shard-size` gives; undefined when it is not given. */
+/** The size that `--max-shard-size` gives; undefined when it is not given. Throws a UsageError for what is no size. */
 export function shardSizeOf({ 'max-shard-size': size }: OptionValues): string | number | undefined {
   if (typeof size !== 'string') return undefined;
-  return PLAIN_NUMBER.test(size) ? Number(size) : size;
+  const parsed = PLAIN_NUMBER.test(size) ? Number(size) : size;
+  try {
+    splitStateDictIntoShards([], { maxShardSize: parsed });
+  } catch (error) {
+    throw new UsageError(String(Object(error).message).replace('maxShardSize', '--max-shard-size'));
+  }
+  return parsed;
 }
 
 export const DRY_RUN: CommandOptions = {
@@ -88,16 +111,57 @@ export function uncastLines(names: readonly string[]): string[] {
   return [`${what}, as parts of quantized weights: ${[...shown, ...more].join(', ')}`];
 }
 
-/** The tensors that the options choose. */
-export function selectionOf(options: OptionValues): {
-  names?: (name: string) => boolean;
-  dtype?: CastTarget;
-} {
-  const { filter, dtype } = options;
+/** The tensors that are chosen, and what they are cast to. */
+interface Selection {
+  readonly names?: (name: string) => boolean;
+  readonly dtype?: CastTarget;
+}
+
+function selectionOf(options: OptionValues): Selection {
+  const { dtype } = options;
+  const names = namesTest(textsOf(options, 'filter'), textsOf(options, 'exclude'));
   return {
-    ...(typeof filter === 'string' ? { names: globTest(filter) } : {}),
+    ...(names === undefined ? {} : { names }),
     ...(dtype === undefined ? {} : { dtype: requireChoice('dtype', dtype, CAST_TARGETS) }),
   };
+}
+
+/** The options that choose tensors, as they were given: `--filter a* --exclude *.bias`. */
+export function choiceText(options: OptionValues): string {
+  return ['filter', 'exclude']
+    .flatMap((name) => textsOf(options, name).map((glob) => `--${name} ${glob}`))
+    .map((text) => visible(text, SHOWN_LENGTH))
+    .join(' ');
+}
+
+function nothingChosen(options: OptionValues): UsageError {
+  return new UsageError(`no name matches ${choiceText(options)}`);
+}
+
+/**
+ * Does work on the tensors that the options choose.
+ *
+ * @throws UsageError when they choose none; whatever the work throws
+ */
+export async function selecting<Result>(
+  options: OptionValues,
+  work: (selection: Selection) => Promise<Result>,
+): Promise<Result> {
+  const { names, ...rest } = selectionOf(options);
+  if (names === undefined) return await work(rest);
+  let [isAsked, isAny] = [false, false];
+  const noted = (name: string): boolean => {
+    const isChosen = names(name);
+    [isAsked, isAny] = [true, isAny || isChosen];
+    return isChosen;
+  };
+  try {
+    return await work({ ...rest, names: noted });
+  } catch (error) {
+    // The functions that write call the option by its name there.
+    const isNone = Object(error).code === 'ERR_OUT_OF_RANGE' && isAsked && !isAny;
+    throw isNone ? nothingChosen(options) : error;
+  }
 }
 
 /** What was written, or would be, as `--json` has it. */
@@ -134,10 +198,12 @@ export async function write(
   context: CommandContext,
   options: OptionValues,
   { source, target, label }: { source: string; target: string; label: string },
-  work: (transfer: {
-    signal: AbortSignal;
-    onProgress: ReturnType<typeof progressOn>['onProgress'];
-  }) => Promise<
+  work: (
+    choices: Selection & {
+      signal: AbortSignal;
+      onProgress: ReturnType<typeof progressOn>['onProgress'];
+    },
+  ) => Promise<
     WrittenCheckpoint &
       Converted & {
         readonly cast: readonly string[];
@@ -148,7 +214,9 @@ export async function write(
 ): Promise<void> {
   const progress = progressOn(context.stderr, label);
   const transfer = { signal: context.signal, onProgress: progress.onProgress };
-  const written = await work(transfer).finally(() => progress.end());
+  const written = await selecting(options, (selection) =>
+    work({ ...selection, ...transfer }),
+  ).finally(() => progress.end());
   const { files, index, totalSize, deleted, cast, uncast, overflowed, root, dropped } = written;
   printWritten(context, options, {
     ...{ source, target, dryRun: false, files, index, deleted },
@@ -237,7 +305,7 @@ async function chosenTensors(
     const chosen = tensors.filter(({ name }) => names(name));
     // What safetensors cannot hold is reported by whoever converts it.
     const isNone = chosen.length === 0 && !leftOut.some(({ name }) => names(name));
-    if (isNone) throw new UsageError('--filter left out every tensor');
+    if (isNone) throw nothingChosen(options);
     return { tensors: chosen, dtypes };
   } finally {
     closeSource(opened);

@@ -1,6 +1,22 @@
 /** Patterns for names of tensors. */
 
 /**
+ * A test of whole names: those that match one of the filters, or all when there are none, without those that match
+ * one of the exclusions. Undefined when there is neither.
+ */
+export function namesTest(
+  filters: readonly string[],
+  exclusions: readonly string[] = [],
+): ((name: string) => boolean) | undefined {
+  if (filters.length + exclusions.length === 0) return undefined;
+  const taken = filters.map(globTest);
+  const left = exclusions.map(globTest);
+  return (name) =>
+    (taken.length === 0 || taken.some((matches) => matches(name))) &&
+    !left.some((matches) => matches(name));
+}
+
+/**
  * A test of whole names: `*` stands for any characters, dots among them, and `?` for one. It takes no more
  * steps than the product of both lengths, whatever the pattern.
  */

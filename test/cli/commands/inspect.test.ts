@@ -105,6 +105,20 @@ describe('inspect', () => {
     expect((await call(['diff', path, path])).stderr).toContain(reason);
   });
 
+  it('takes several --filter, and lists the files that have what they name', async () => {
+    const folder = writeCheckpoint(TWO_SHARDS);
+    const [first = '', second = ''] = Object.keys(TWO_SHARDS.shards);
+    const inspected = (...globs: string[]): Promise<string> =>
+      printed(['inspect', folder, ...globs.flatMap((glob) => ['--filter', glob])]);
+    const one = await inspected('b.w*');
+    expect(one).not.toContain(first);
+    expect(one).toMatch(new RegExp(`\\n +2 +${second} `));
+    expect(one).toMatch(/\nb\.weight .* 2\n/);
+    const both = await inspected('b.w*', 'a.w*');
+    for (const name of [first, second, 'a.weight', 'b.weight']) expect(both).toContain(name);
+    expect(both).not.toMatch(/\nembed/);
+  });
+
   it('has no colours with --no-color', async () => {
     const path = writeLayered();
     const plain = await printed(['inspect', path], { columns: 80 });

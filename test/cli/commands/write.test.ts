@@ -2,10 +2,12 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { unicode } from '../../foreign/pickle/pickle-bytes.js';
+import { dict, legacyFile, tensor as torchTensor } from '../../foreign/torch/legacy-file.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
 import { temporaryPath, writeTemporary } from '../../support/make-file.js';
 import { root } from '../../support/source-tree.js';
-import { call, golden, printed } from '../call.js';
+import { type Called, call, golden, printed } from '../call.js';
 import { LAYERED } from '../models.js';
 
 const TORCH = join(root, 'test/fixtures/torch');
@@ -73,7 +75,18 @@ it.each(['split', 'convert'])('%s takes a number alone as bytes', async (command
   const target = temporaryPath('parts');
   await printed([command, path, target, '--max-shard-size', '600']);
   expect(readdirSync(target)).toEqual(expect.arrayContaining((await files('600B')) as string[]));
-  expect((await call([command, path, target, '--max-shard-size', '600X'])).code).toBe(2);
+  for (const options of [[], ['--dry-run']]) {
+    const { code, stderr } = await call([
+      command,
+      path,
+      target,
+      '--max-shard-size',
+      '600X',
+      ...options,
+    ]);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/^safetensors-mmap: --max-shard-size must be .*, but is "600X"/);
+  }
 });
 
 describe('a file without tensors', () => {
@@ -97,12 +110,14 @@ describe('a file without tensors', () => {
 it.each(['split', 'merge', 'convert'])(
   '%s refuses a filter that leaves nothing',
   async (command) => {
+    const nothing = ['--filter', 'x*', '--filter', 'y*'];
     for (const options of [[], ['--dry-run']]) {
       const target = temporaryPath('target');
-      const args = [command, writeTemporary(LAYERED), target, '--filter', 'x*', ...options];
+      const args = [command, writeTemporary(LAYERED), target, ...nothing, ...options];
       const { code, stdout, stderr } = await call(args);
       expect([code, stdout]).toEqual([2, '']);
-      expect(stderr).toContain('left out every tensor');
+      expect(stderr).toContain('no name matches --filter x* --filter y* (');
+      expect(stderr).not.toContain('ERR_');
       expect(existsSync(target)).toBe(false);
     }
   },
@@ -160,6 +175,26 @@ describe('convert', () => {
     await plan('zip-namespace.pt', '--unknown-globals', 'placeholder');
   });
 
+  it('takes what matches any --filter and no --exclude, and says how to leave out what it cannot hold', async () => {
+    const plain = torchTensor('0', [2]);
+    const complex = plain.replace('_v2', '_v3').replace(/tR$/, 'ctorch\ncomplex32\ntR');
+    const tensors = { 'a.w': plain, 'b.w': torchTensor('1', [2]), 'b.x': complex, 'c.x': complex };
+    const entries = Object.entries(tensors).map(([name, value]) => [unicode(name), value] as const);
+    const path = legacyFile(dict(...entries), { 0: 2, 1: 2 });
+    const convert = (...options: string[]): Promise<Called> =>
+      call(['convert', path, temporaryPath('out.safetensors'), ...options]);
+    const advice = /; leave such tensors out: --exclude GLOB.*\n$/;
+    expect((await convert()).stderr).toMatch(advice);
+    expect((await convert('--filter', '*.w', '--filter', 'c.*')).stderr).toMatch(advice);
+    const target = temporaryPath('out.safetensors');
+    const args = ['convert', path, target, '--filter', 'a.*', '--filter', 'b.*'];
+    for (const dry of [['--dry-run'], []]) await printed([...args, '--exclude', '*.x', ...dry]);
+    expect(await names(target)).toEqual(['a.w', 'b.w']);
+    const left = temporaryPath('out.safetensors');
+    await printed(['convert', path, left, '--exclude', '*.x', '--exclude', 'a.*']);
+    expect(await names(left)).toEqual(['b.w']);
+  });
+
   it('refuses what would run code, and leaves nothing', async () => {
     const target = temporaryPath('evil.safetensors');
     const { code, stderr } = await call(['convert', join(TORCH, 'evil-os-system.pt'), target]);
@@ -198,6 +233,17 @@ describe('scan', () => {
     const { stdout } = await call(['scan', join(TORCH, 'evil-os-system.pt')], { columns: 80 });
     await expect(stdout.replaceAll(TORCH, 'DIR')).toMatchFileSnapshot(golden('scan'));
   });
+});
+
+it('--dtype leaves scales of weights that are in another shard', async () => {
+  const folder = join(root, 'test/fixtures/quantized/fp8-block-bf16-scales-other-shard');
+  const args = ['convert', join(folder, 'model-00002-of-00002.safetensors')];
+  const target = temporaryPath('shard.safetensors');
+  const done = JSON.parse(await printed([...args, target, '--dtype', 'F16', '--json']));
+  expect(done.uncast).toContainEqual(expect.stringMatching(/\.weight_scale_inv$/));
+  const { tensors } = JSON.parse(await printed(['inspect', target, '--json']));
+  const scales = tensors.filter(({ name }: { name: string }) => name.endsWith('_scale_inv'));
+  expect(scales.map(({ dtype }: { dtype: string }) => dtype)).not.toContain('F16');
 });
 
 describe('--dtype of a quantized model', () => {

@@ -75,8 +75,13 @@ function literalFile(): URL | undefined {
   }
 }
 
-/** The program is a bundle by webpack, or by what does as webpack. */
-const IN_WEBPACK: boolean = (import.meta as { webpack?: number }).webpack !== undefined;
+declare const __webpack_require__: unknown;
+
+/**
+ * The program is a bundle by webpack, or by what does as webpack. `import.meta.webpack` would tell too, but
+ * transforms to CommonJS, as Jest has them, leave it as it is.
+ */
+const IN_WEBPACK: boolean = typeof __webpack_require__ === 'function';
 
 /**
  * The same for webpack, since 5.100: of a path that it does not know it takes whatever files there are, and

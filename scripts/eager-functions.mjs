@@ -61,7 +61,7 @@ const FIRST_TORCH_OPEN = new Set([
   ...['walkArchive', 'findDuplicates', 'windowReader', 'readArchive', 'readZipCheckpoint'],
   ...['folderOf$1', 'openTorchCheckpoint', 'openOne', 'rootOf', 'crc32$3', 'heldBytes'],
   ...['placeOf$1', 'throwProblems', 'costOfLiteral', 'placeAt', 'namelessIn', 'isContainer'],
-  ...['openTorchTensors', 'rootIn', 'isDictAttribute'],
+  ...['openTorchTensors', 'rootIn', 'isDictAttribute', 'readEach', 'isStorage', 'layoutOf'],
 ]);
 
 const FIRST_OPEN_OF = new Map([

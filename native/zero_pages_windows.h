@@ -12,7 +12,10 @@ namespace zero_pages {
 // Takes the file out of a mapped view of `length` bytes, and has zeros there instead. Returns 0, or
 // a negative errno after which nothing has changed. A reader on another thread waits meanwhile.
 // Between two calls of the system the addresses are free: should somebody else take them just then,
-// they are theirs, and `Free` does nothing.
+// they are theirs, and `Free` does nothing. Placeholders (`VirtualAlloc2`, `MapViewOfFile3`,
+// `UnmapViewOfFile2`) would close that gap, and every mapping would have to be made with them. wine
+// 8, which runs the tests, has the functions but refuses placeholders (ERROR_INVALID_PARAMETER), so
+// nobody has seen such code run: it waits for a Windows.
 int Replace(uint8_t* view, uint64_t length);
 
 void Free(uint8_t* view);

@@ -93,7 +93,7 @@ export function* leadsToBlob(
   const link = yield* linkAt(blob);
   // Python has just put a file in the place of the link, or is about to.
   if (link === undefined) return true;
-  // An entry that is itself a link is none.
+  // An entry must be a file, not another link.
   return (yield* statLink(resolve(folder, link)))?.isSymbolicLink() !== true;
 }
 

@@ -97,8 +97,8 @@ export class Session {
   }
 
   /**
-   * The error, without what a server may have repeated of the credentials. Errors of `request` are without it;
-   * whoever reads what has come passes on theirs by this.
+   * The error, without what a server may have repeated of the credentials. `request` does this itself;
+   * code that reads an answer passes its own errors through here.
    */
   withoutSecrets(error: unknown): unknown {
     return redactError(error, this.credentials);

@@ -1,6 +1,7 @@
 /** `download`: files of a remote checkpoint onto this machine. */
 
 import {
+  argumentRangeError,
   argumentTypeError,
   type OptionNames,
   requireBoolean,
@@ -30,7 +31,7 @@ export interface DownloadOptions extends TransferOptions, LockOptions, Selection
   /**
    * What the contents of the source are known by, such as the id of a version, where no hash of the Hub tells:
    * with the length of a file it replaces its URL, ETag and `Last-Modified`. Downloads with one identity to one
-   * target go on with each other's bytes, also without a strong ETag. Pass another one for other contents.
+   * target go on with each other's bytes, also without a strong ETag. Pass another one for other contents; none is empty.
    */
   readonly identity?: string | undefined;
   /**
@@ -110,6 +111,7 @@ export async function download(
   const { durable = true, identity } = options;
   requireBoolean('durable', durable);
   if (identity !== undefined) requireString('identity', identity);
+  if (identity === '') throw argumentRangeError('identity', 'the id of a version', identity);
   requireLockTimeout(options);
   requireTransferOptions(options);
   const selection = readSelection(options);

@@ -1,9 +1,11 @@
 /** Which whole files are downloaded, byte for byte: the weights, their index, and what lies beside them. */
 
 import { RemoteError } from '../errors/errors.js';
+import { checkFileStart } from '../format/file-start.js';
 import { Slots } from '../io/transfer.js';
 import { reportOf } from '../selection/cast-report.js';
 import { encodeIndex } from '../shards/checkpoint-index-writer.js';
+import { SHARD_EXTENSION } from '../shards/shard-paths.js';
 import { findModel, type ModelFile, otherFiles, type PlaceOf } from './model-files.js';
 import type { DownloadPlan, PlannedIndex } from './planned-file.js';
 import { QUESTIONS_AT_ONCE, type SourceFile, type SourceFiles } from './source-files.js';
@@ -12,7 +14,8 @@ import { QUESTIONS_AT_ONCE, type SourceFile, type SourceFiles } from './source-f
  * Plans the download of a file, of an index and its shards, or of the model in a folder with the files
  * beside it.
  *
- * @throws As `findModel`; RemoteError `SAFETENSORS_XET_ONLY`
+ * @throws As `findModel`; RemoteError `SAFETENSORS_XET_ONLY`; FormatError for what is no safetensors file by its first
+ *   bytes, where no hash tells what it is
  */
 export async function planWhole(
   source: SourceFiles,
@@ -22,7 +25,10 @@ export async function planWhole(
   const model = await findModel(source, placeOf, signal);
   const shards = model.index?.parsed.shards;
   const weights = shards ? await findAll(source, shards, signal) : [model.file];
-  for (const file of weights) requireHttp(file);
+  for (const file of weights) {
+    requireHttp(file);
+    requireStart(file, placeOf(file));
+  }
   const { others, skipped } = await otherFiles(source, placeOf, signal);
   const { commit = null } = source.hub ?? {};
   const casts = reportOf([], new Map());
@@ -51,6 +57,12 @@ function requireHttp({ file, byteLength, isXetOnly }: SourceFile): void {
     `found a file of ${byteLength} bytes, which the Hub gives out by its Xet protocol only; ` +
     'the `hf` command downloads it';
   throw new RemoteError('SAFETENSORS_XET_ONLY', message, { path: file.path });
+}
+
+/** What gets the name of a safetensors file begins as one: servers say what went wrong with status 200, too. */
+function requireStart({ file, name, start, byteLength }: SourceFile, place: string): void {
+  if (start === null || ![name, place].some((path) => path.endsWith(SHARD_EXTENSION))) return;
+  checkFileStart(start, byteLength, { path: file.path });
 }
 
 function indexOf({ file, index }: ModelFile): PlannedIndex | null {

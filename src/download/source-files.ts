@@ -1,6 +1,7 @@
 /** What a source has: a file, an index with its shards, or a folder of a repository with its list. */
 
 import { RemoteError } from '../errors/errors.js';
+import { HEAD_BYTE_LENGTH } from '../format/foreign-formats.js';
 import { requireInside } from '../remote/found-file.js';
 import type { HttpFile } from '../remote/http-file.js';
 import type { HubAddress } from '../remote/hub-address.js';
@@ -27,6 +28,8 @@ export interface SourceFile extends PlannedFile {
   readonly file: HttpFile;
   /** Whether only parts of it can be had without the Hub's Xet protocol. */
   readonly isXetOnly: boolean;
+  /** Its first bytes; null where a hash tells what it is. */
+  readonly start: Uint8Array | null;
 }
 
 /** What a source has. */
@@ -46,7 +49,7 @@ export interface SourceFiles {
   } | null;
   /**
    * A file by its path below the folder. Of the Hub it asks for the list of its folder; where that has no
-   * hash, and of other servers, for one byte.
+   * hash, and of other servers, for the first bytes.
    *
    * @throws RemoteError; FormatError `SAFETENSORS_UNSAFE_SHARD_NAME`
    */
@@ -85,7 +88,7 @@ function splitPath(path: string): [prefix: string, name: string] {
 /** A file of that length, all of whose bytes are wanted. */
 function wholeFile(
   file: HttpFile,
-  facts: Pick<SourceFile, 'name' | 'byteLength' | 'hash' | 'version' | 'isXetOnly'>,
+  facts: Pick<SourceFile, 'name' | 'byteLength' | 'hash' | 'version' | 'isXetOnly' | 'start'>,
 ): SourceFile {
   return { ...facts, file, segments: [{ file, begin: 0, end: facts.byteLength }] };
 }
@@ -111,27 +114,28 @@ function urlFiles(session: Session, url: URL, identity: string | undefined): Sou
     hub: null,
     find: async (wanted, signal) => {
       const found = wanted === name ? file : folder.file(wanted);
-      const fileByteLength = await lengthOf(found, wanted, signal);
+      const { bytes, fileByteLength } = await startOf(found, wanted, signal);
       const version = versionOf(found, wanted, identity);
       const facts = { name: wanted, byteLength: fileByteLength, hash: null, version };
-      return wholeFile(found, { ...facts, isXetOnly: false });
+      return wholeFile(found, { ...facts, isXetOnly: false, start: bytes });
     },
   };
 }
 
 /**
- * Length of a file, by its first byte. A server that sends whole files only is asked for as much as
- * `openRemote` asks for: a small file comes. A web page in its place is refused.
+ * Length of a file, and the first bytes, by which formats are told. A server that sends whole files only is asked for
+ * as much as `openRemote` asks for: a small file comes. A web page in its place is refused.
  */
-async function lengthOf(file: HttpFile, name: string, signal: AbortSignal): Promise<number> {
-  const start = await firstBytes(file, name, signal);
+async function startOf(file: HttpFile, name: string, signal: AbortSignal): Promise<FileStart> {
+  const { bytes, fileByteLength } = await firstBytes(file, name, signal);
+  const start = { bytes: bytes.slice(0, HEAD_BYTE_LENGTH), fileByteLength };
   file.requireNoPage(start);
-  return start.fileByteLength;
+  return start;
 }
 
 async function firstBytes(file: HttpFile, name: string, signal: AbortSignal): Promise<FileStart> {
   try {
-    return await file.readStart(1, signal);
+    return await file.readStart(HEAD_BYTE_LENGTH, signal);
   } catch (error) {
     const { code, status } = Object(error);
     // All of a page may be a file that only calls itself one.
@@ -168,9 +172,16 @@ async function hubFiles(
       const file = repository.file(entry.path);
       const { hash, isXet } = entry;
       // Without a hash nothing but the file itself tells whether the list has the right length.
-      const byteLength = hash === '' ? await lengthOf(file, name, signal) : entry.byteLength;
+      const start = hash === '' ? await startOf(file, name, signal) : null;
+      const byteLength = start?.fileByteLength ?? entry.byteLength;
       const isXetOnly = isXet && byteLength > MAX_XET_BYTE_LENGTH;
-      const facts = { name, byteLength, hash: hash || null, isXetOnly };
+      const facts = {
+        name,
+        byteLength,
+        hash: hash || null,
+        isXetOnly,
+        start: start?.bytes ?? null,
+      };
       return wholeFile(file, { ...facts, version: hash || versionOf(file, name, identity) });
     },
   };

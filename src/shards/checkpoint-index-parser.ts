@@ -1,5 +1,6 @@
 /** Reads the JSON of an index into columns: names, and numbers of shards. */
-import { quoteName } from '../errors/errors.js';
+import { FormatError, quoteName } from '../errors/errors.js';
+import { HEAD_BYTE_LENGTH, likeness } from '../format/foreign-formats.js';
 import { ObjectKeys } from '../json/duplicate-keys.js';
 import { CLOSE_BRACE, COLON, JsonReader, OPEN_BRACE, QUOTE } from '../json/reader.js';
 import { skipValue } from '../json/skip.js';
@@ -65,7 +66,7 @@ export class IndexParser {
   /** Reads the whole index; repeated names are all kept. */
   *parse(): Slices<void> {
     const reader = this.reader;
-    if (reader.peek() !== OPEN_BRACE) reader.fail('an object');
+    if (reader.peek() !== OPEN_BRACE) this.#failStart();
     const objectAt = reader.at;
     const keys = new ObjectKeys();
     if (reader.enter(CLOSE_BRACE)) {
@@ -91,6 +92,14 @@ export class IndexParser {
     else if (first === OPEN_BRACE && isKey(INDEX_METADATA_KEY)) this.#readMetadata();
     else if (first === QUOTE && isKey(INDEX_DTYPE_KEY)) this.dtypeAt = reader.readString();
     else skipValue(reader, 1);
+  }
+
+  /** Refuses a text that is no object: a page or a pointer that came in its place, above all. */
+  #failStart(): never {
+    const head = this.reader.bytes.subarray(0, HEAD_BYTE_LENGTH);
+    const { looks, context } = likeness(head, { path: this.#path });
+    if (looks === '') this.reader.fail('an object');
+    throw new FormatError('SAFETENSORS_INVALID_INDEX', `${looks}expected an index`, context);
   }
 
   #readMetadata(): void {

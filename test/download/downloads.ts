@@ -53,6 +53,13 @@ export function noise(byteLength: number, seed = 1): Uint8Array {
   return new Uint8Array(words.buffer, 0, byteLength);
 }
 
+/** The same behind the start of a safetensors file, which nobody reads further. */
+export function startedNoise(byteLength: number, seed = 1): Uint8Array {
+  const bytes = noise(byteLength, seed);
+  bytes.set([2, 0, 0, 0, 0, 0, 0, 0, 0x7b, 0x7d]);
+  return bytes;
+}
+
 /** A Hub for the tests of a file. */
 export function useHub(repositories: Readonly<Record<string, HubRepository>>): () => HubServer {
   let hub: HubServer | undefined;

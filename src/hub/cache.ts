@@ -7,11 +7,11 @@ import { exists, readText, realPath, statAnything } from '../io/file-calls.js';
 import type { Steps } from '../io/steps.js';
 import { blobsOf, isBelow, leadsToBlob } from './cache-layout.js';
 import {
-  downloadCall,
   downloadCommand,
   type HubId,
   isCommit,
   isHubUri,
+  ownDownloadCommand,
   requireRevision,
 } from './ids.js';
 
@@ -126,7 +126,7 @@ export function notInCache(
   message: string,
   cause?: unknown,
 ): SafetensorsError {
-  const advice = `\`${downloadCommand(id)}\` fetches it${downloadCall(id)}`;
+  const advice = `\`${downloadCommand(id)}\` fetches it${ownDownloadCommand(id)}`;
   const context = { path: label, cause };
   return new SafetensorsError('SAFETENSORS_NOT_IN_CACHE', `${message}; ${advice}`, context);
 }

@@ -4,7 +4,6 @@
  */
 
 import { argumentRangeError } from '../errors/arguments.js';
-import { quoteName } from '../errors/errors.js';
 import { pathObjection } from '../shards/shard-paths.js';
 
 /** What an id names. */
@@ -122,12 +121,12 @@ export function downloadCommand({ cacheName, revision }: HubId): string {
   return `hf download ${name.join('/')}${options}`;
 }
 
-/** The same by this package, to follow the command; empty for a repository that has no `hf://` id. */
-export function downloadCall(id: HubId): string {
+/** The same by this package's command, to follow the other one; empty for a repository that has no `hf://` id. */
+export function ownDownloadCommand(id: HubId): string {
   const revision = id.revision === 'main' ? undefined : id.revision;
   const uri = hubUri({ ...id, revision }, '');
   if (uri === undefined) return '';
-  return `, or download(${quoteName(uri)}, "cache") of safetensors-mmap/remote`;
+  return `, as does \`npx safetensors-mmap download ${uri} cache\``;
 }
 
 /** Throws a RangeError for a revision that cannot name a branch, tag, ref or commit. */

@@ -4,7 +4,7 @@ import type { RemoteError } from '../errors/errors.js';
 import { isCommit } from '../hub/ids.js';
 import { whenAborted } from '../io/abort-listeners.js';
 import { untilAborted } from '../io/until-aborted.js';
-import { connectionAdvice } from './connection-advice.js';
+import { connectionAdvice, isProxyLogin } from './connection-advice.js';
 import { passingMessage, refusalOf } from './response-errors.js';
 import { isPassingCause, isPassingStatus, PassingFailure, retryAfterOf } from './retries.js';
 import { parseHttpUrl } from './safe-urls.js';
@@ -156,6 +156,7 @@ export function brokenConnection(
       path,
       url,
       cause,
+      status: isProxyLogin(cause) ? 407 : undefined,
     });
   return isPassingCause(cause) ? new PassingFailure(makeError, 'failed') : makeError('');
 }

@@ -147,10 +147,23 @@ describe('of a server', () => {
     expect([code, stderr]).toEqual([1, `safetensors-mmap: interrupted; ${text}\n`]);
   });
 
+  it('download names one file as it is called here', async () => {
+    const { bytes, tag } = server.files.get('one.safetensors') ?? {
+      bytes: new Uint8Array(),
+      tag: '',
+    };
+    server.files.set('get', { bytes, tag });
+    const args = ['download', server.url('get?file=a'), temporaryPath('x.bin'), '--json'];
+    const { files } = JSON.parse(await printed(args));
+    expect(files).toEqual([{ name: 'x.bin', byteLength: bytes.length }]);
+  });
+
   it('download is for what is somewhere else', async () => {
     const { code, stderr } = await call(['download', writeTemporary(LAYERED), 'x']);
     expect(code).toBe(2);
-    expect(stderr).toContain('expected a URL, or hf://org/name');
+    expect(stderr).toContain('expected a URL, or hf://org/name (');
+    const { stderr: ofName } = await call(['download', 'org/missing-model', 'x']);
+    expect(ofName).toContain('did you mean hf://org/missing-model?');
   });
 
   it('what is missing is an error with its code', async () => {

@@ -105,13 +105,13 @@ describe('a repository in the cache', () => {
       'another repository',
       'hf://org/other',
       {},
-      /found no .*models--org--other.refs.main; `hf download org\/other` fetches it, or download\("hf:\/\/org\/other", "cache"\) of safetensors-mmap\/remote$/,
+      /found no .*models--org--other.refs.main; `hf download org\/other` fetches it, as does `npx safetensors-mmap download hf:\/\/org\/other cache`$/,
     ],
     [
       'another revision',
       'org/name',
       { revision: 'v2' },
-      /revision v2 .*refs.v2; `hf download org\/name --revision v2` fetches it, or download\("hf:\/\/org\/name@v2", /,
+      /revision v2 .*refs.v2; `hf download org\/name --revision v2` fetches it, as does `npx safetensors-mmap download hf:\/\/org\/name@v2 /,
     ],
     [
       'a repository that has no hf:// id',

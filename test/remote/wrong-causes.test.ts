@@ -180,6 +180,7 @@ describe('a status', () => {
     expect(error.code).toBe('SAFETENSORS_REMOTE_UNAVAILABLE');
     expect(error.message).toContain('put user:password@ before its host');
     expect(asked.get('b.safetensors')).toBe(1);
+    await expect(open(`${origin}/b.safetensors?status=407`)).rejects.toMatchObject({ status: 407 });
     // Of a `fetch` that shows it.
     const fetch = async (): Promise<Response> => new Response(null, { status: 407 });
     const shown = await failureOf(open(`${origin}/b.safetensors`, { fetch }));

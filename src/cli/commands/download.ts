@@ -1,7 +1,7 @@
 /** `download`: remote files onto this machine. */
 
-import { readdirSync, statSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { bytesText, plural } from '../output/numbers.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
@@ -95,6 +95,12 @@ function decoded(name: string): string {
   }
 }
 
+/** Suggests the id of a repository for its bare name. */
+function repositoryHint(source: string): string {
+  const isName = /^\w[\w.-]*(?:\/\w[\w.-]*)+(?:@[\w./-]+)?$/.test(source);
+  return isName && !existsSync(source) ? `; did you mean hf://${source}?` : '';
+}
+
 /** Where one file would go, as `download` decides it: into a folder by the name that its address has. */
 function plannedTarget(source: string, target: string): string {
   const [path = ''] = source.split(/[?#]/);
@@ -138,7 +144,9 @@ export const download: Command = {
   options: { ...SELECTION, ...SHARD_SIZE, ...DRY_RUN },
   positionals: [2, 2],
   async run(context, [source = '', target = ''], options) {
-    if (!isRemote(source)) throw new UsageError('expected a URL, or hf://org/name');
+    if (!isRemote(source)) {
+      throw new UsageError(`expected a URL, or hf://org/name${repositoryHint(source)}`);
+    }
     const { signal, stderr } = context;
     const maxShardSize = shardSizeOf(options);
     const remote = await import('../../remote.js');
@@ -178,7 +186,10 @@ export const download: Command = {
       {
         ...{ source, path, dryRun: false, commit, byteLength },
         ...{ receivedByteLength, presentByteLength, uncast },
-        files: files.map(({ name, byteLength: length }) => ({ name, byteLength: length })),
+        // One file has the name that it got here.
+        files: files.map(({ name, path: at, byteLength: length }) => {
+          return { name: at === path ? basename(path) : name, byteLength: length };
+        }),
       },
       linesOf,
     );

@@ -48,7 +48,7 @@ export interface ForeignTensorInfo {
 /** What `ForeignFile.toJSON` gives; of a closed file only the first three. */
 export type ForeignFileFacts = Omit<FileFacts, 'metadata'>;
 
-const UNCLONEABLE = uncloneable('A file', 'post its path, and open that there');
+const UNCLONEABLE = uncloneable('A ForeignFile', 'post its path, and open that there');
 
 /**
  * An open file of another format, whose tensors are ordinary ones. Contiguous little-endian tensors that are
@@ -67,7 +67,7 @@ const UNCLONEABLE = uncloneable('A file', 'post its path, and open that there');
  */
 export class ForeignFile implements Iterable<[string, Tensor]> {
   /** @internal */
-  readonly uncloneable = UNCLONEABLE;
+  readonly uncloneable: symbol = UNCLONEABLE;
   readonly #storage: Storage;
   /** By name, in the order of their bytes in the file. */
   readonly #facts: ReadonlyMap<string, ForeignTensor>;
@@ -292,7 +292,13 @@ export class ForeignFile implements Iterable<[string, Tensor]> {
 
   /** @internal For `console.log`. */
   [INSPECT](depth: number, options: object, inspect: Inspect): string {
-    return showFacts(this.constructor.name, this.toJSON(), depth, options, inspect);
+    return showFacts(
+      this.constructor.name,
+      factsShown(this.toJSON(), this.#problems),
+      depth,
+      options,
+      inspect,
+    );
   }
 
   #open(): ReadonlyMap<string, ForeignTensor> {
@@ -334,6 +340,11 @@ export class ForeignFile implements Iterable<[string, Tensor]> {
     const source = new StorageRange(storage, name, begin, begin + byteLength);
     return TensorOf.of(name, dtype, shape, source);
   }
+}
+
+/** The facts that `console.log` shows: problems, where there are any, are counted among them. */
+export function factsShown(facts: object, { length }: readonly ForeignFormatError[]): object {
+  return length === 0 ? facts : { ...facts, problems: length };
 }
 
 /** Copies tensors by name, one in each turn of the event loop, of which nothing else is asked. */

@@ -70,7 +70,13 @@ describe('wrong use', () => {
     [['show', 'x'], 'NAME is missing; expected SOURCE NAME'],
     [['split'], 'SOURCE is missing; expected SOURCE FOLDER'],
     [['doctor', 'x'], 'unexpected argument "x"'],
-    [['metadata'], 'get|set|rm|clear|export|import|strip|modelspec is missing'],
+    [
+      ['metadata'],
+      'metadata takes get, set, rm, clear, export, import, strip, modelspec: say which (',
+    ],
+    [['metadata', 'set'], ': FILE is missing ('],
+    [['metadata', 'get'], ': SOURCE is missing ('],
+    [['metadata', 'set', root, 'a=b'], ': expected a file, found a folder ('],
     [['metadata', 'remove'], 'metadata has no "remove"; did you mean rm?'],
     [['metadata', 'remove', 'x', 'key'], 'metadata has no "remove"; did you mean rm?'],
     [['metadata', 'DELETE', 'x'], 'did you mean rm?'],
@@ -103,6 +109,13 @@ describe('errors', () => {
     const missing = await call(['inspect', `${root}missing/model.safetensors`]);
     expect(missing.code).toBe(1);
     expect(missing.stderr).toMatch(/^safetensors-mmap: ENOENT: no such file/);
+    const changed = await call(['metadata', 'set', 'org/one', 'a=b']);
+    expect([changed.code, changed.stderr]).toEqual([
+      1,
+      expect.stringMatching(
+        /^safetensors-mmap: ENOENT: no such file or directory, \w+ 'org\/one'\n$/,
+      ),
+    ]);
   });
 
   it('have no colours with --no-color, and are not longer than anybody reads', async () => {

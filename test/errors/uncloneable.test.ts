@@ -1,7 +1,7 @@
 /** Open files and tensors that somebody posts to another thread. */
 import { inspect } from 'node:util';
 import { expect, test } from 'vitest';
-import { openTorchCheckpoint } from '../../src/convert.js';
+import { openNumpy, openTorchCheckpoint } from '../../src/convert.js';
 import { createWriter, openCheckpoint, parse, safeOpen } from '../../src/index.js';
 import { openRemote } from '../../src/remote.js';
 import { fixturePath } from '../foreign/torch/fixtures.js';
@@ -19,8 +19,9 @@ const OPENERS: Record<string, readonly [() => object | Promise<object>, RegExp]>
   Checkpoint: [() => openCheckpoint(writeCheckpoint(TWO_SHARDS)), /A Checkpoint .*post its path/],
   TorchCheckpoint: [
     () => openTorchCheckpoint(fixturePath('zip-tied.pt')),
-    /A file .*post its path/,
+    /A TorchCheckpoint .*post its path/,
   ],
+  ForeignFile: [() => openNumpy(fixturePath('np-f4.npy')), /A ForeignFile .*post its path/],
   RemoteCheckpoint: [() => openRemote(new Blob([fileBytes(entries)])), /post its source/],
   SafetensorsWriter: [
     () => createWriter(temporaryPath('w'), { t: { dtype: 'F32', shape: [4] } }),

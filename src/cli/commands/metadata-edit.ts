@@ -1,5 +1,6 @@
 /** Changes of a file's metadata: what they change, making them, and saying so. */
 
+import { statSync } from 'node:fs';
 import { editMetadata, safeOpen } from '../../index.js';
 import { plural } from '../output/numbers.js';
 import { progressOn } from '../output/progress.js';
@@ -40,6 +41,10 @@ export function requireLocal(source: string): string {
 
 /** The metadata of a file; empty when it has none. */
 export function metadataOf(path: string): ReadonlyMap<string, string> {
+  // `safeOpen` would name functions of the package.
+  if (statSync(path).isDirectory()) {
+    throw new UsageError(`${path}: expected a file, found a folder`);
+  }
   const file = safeOpen(path, { storage: 'read' });
   try {
     return file.metadata ?? new Map();

@@ -140,6 +140,9 @@ const ACTIONS: Readonly<Record<string, Action>> = {
   strip,
 };
 
+/** Actions that change nothing, and take any source. */
+const READING: readonly string[] = ['get', 'export'];
+
 /** Which has actions of its own. */
 const MODELSPEC = 'modelspec';
 
@@ -149,7 +152,8 @@ export const metadata: Command = {
   description:
     'get SOURCE [KEY…] prints values; set FILE KEY=VALUE…, rm FILE KEY… and clear FILE change them; export ' +
     'SOURCE prints them as JSON, import FILE JSON-FILE replaces them by such; strip FILE takes away what ' +
-    "trainers left and local paths; modelspec show|check|set|thumbnail SOURCE is for Stability AI's ModelSpec.",
+    "trainers left and local paths; modelspec show|check|set|thumbnail SOURCE is for Stability AI's ModelSpec. Such as: " +
+    'safetensors-mmap metadata set model.safetensors license=mit',
   options: {
     'in-place': {
       type: 'boolean',
@@ -157,12 +161,14 @@ export const metadata: Command = {
     },
     'dry-run': { type: 'boolean', help: 'only say what would change' },
   },
-  positionals: [1, Number.POSITIVE_INFINITY],
+  positionals: [0, Number.POSITIVE_INFINITY],
   async run(context, [word = '', ...args], options) {
-    const action = requireAction('metadata', word, [...Object.keys(ACTIONS), MODELSPEC]);
+    const actions = [...Object.keys(ACTIONS), MODELSPEC];
+    if (word === '') throw new UsageError(`metadata takes ${actions.join(', ')}: say which`);
+    const action = requireAction('metadata', word, actions);
     if (action === MODELSPEC) return await modelspec(context, options, args);
     const [source, ...rest] = args;
-    requireGiven('SOURCE', source);
+    requireGiven(READING.includes(action) ? 'SOURCE' : 'FILE', source);
     return await (ACTIONS[action] as Action)(context, options, source, rest);
   },
 };

@@ -1,12 +1,13 @@
 /** `verify`: everything that is wrong with a checkpoint. */
 
-import { readFileSync } from 'node:fs';
+import { readFileSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type Checkpoint, SafetensorsError, safeOpen } from '../../index.js';
 import { plural } from '../output/numbers.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { visible } from '../output/visible.js';
+import { HUB_CACHE } from '../sources/claims.js';
 import { type HashableFile, localFiles } from '../sources/hashable-files.js';
 import {
   closeSource,
@@ -19,6 +20,8 @@ import { type Command, type CommandContext, printResult } from './command.js';
 import { hashAll } from './hash.js';
 
 const SHOWN_LENGTH = 300;
+/** Of a message, which may have two hashes and a path. */
+const SHOWN_MESSAGE_LENGTH = 1000;
 
 /** Something that is wrong, as `--json` has it. */
 interface Problem {
@@ -142,9 +145,15 @@ async function verifyLocal(
   }
   if (isQuick) return { checks, problems };
   checks.push('hashes');
+  const paths = new Map(files.map(({ name, path }) => [name, path]));
   for (const { name: file, claims } of await hashAll(files, false, context)) {
-    for (const { by, claimed } of claims.filter(({ ok }) => ok === false)) {
-      const message = `${by} claims ${claimed}`;
+    for (const { by, claimed, found } of claims.filter(({ ok }) => ok === false)) {
+      const path = paths.get(file);
+      const advice =
+        by === HUB_CACHE && path != null
+          ? `; delete ${realpathSync(path)}, and download it again`
+          : '';
+      const message = `${by} claims ${claimed}, found ${found}${advice}`;
       problems.push({ file, code: 'SAFETENSORS_VERIFICATION_FAILED', message });
     }
   }
@@ -226,7 +235,7 @@ async function verifySource(
 function linesOf({ ok, checks, problems }: VerifyResult, style: Style): readonly string[] {
   const lines = problems.map(({ file, code, message }) => {
     const where = file === '' ? '' : `${visible(file, SHOWN_LENGTH)}: `;
-    return `${where}${style.error(code)}: ${visible(message, SHOWN_LENGTH)}`;
+    return `${where}${style.error(code)}: ${visible(message, SHOWN_MESSAGE_LENGTH)}`;
   });
   const found = ok ? 'no problems' : plural(problems.length, 'problem');
   return [...lines, `${found}; checked: ${checks.join(', ')}`];

@@ -3,11 +3,16 @@
 import { cachedSha256 } from '../../hub/cache-layout.js';
 import type { FileHashes } from './hash-file.js';
 
+/** Who claims the name of a blob. */
+export const HUB_CACHE = 'Hub cache';
+
 /** A hash that somebody claims. */
 export interface Claim {
   /** Who: a key of the metadata, or `Hub cache`. */
   readonly by: string;
   readonly claimed: string;
+  /** What it is. */
+  readonly found: string;
   /** Null when it is another one, but not because of the tensors. */
   readonly ok: boolean | null;
 }
@@ -27,7 +32,7 @@ export function claimsOf(
   const claims: Claim[] = [];
   const check = (by: string, claimed: string | null | undefined, digits: string): void => {
     if (typeof claimed === 'string')
-      claims.push({ by, claimed, ok: claimed.toLowerCase() === digits });
+      claims.push({ by, claimed, found: digits, ok: claimed.toLowerCase() === digits });
   };
   check('modelspec.hash_sha256', metadata.get('modelspec.hash_sha256'), `0x${dataSha256}`);
   // Some trainers write shorter ones, of other bytes.
@@ -38,8 +43,8 @@ export function claimsOf(
     const isSame = claimedLegacy.toLowerCase() === legacy;
     // It moves with the length of the `ss_` keys: where the tensors are right, those were changed.
     const ok = isSame || (model === dataSha256 ? null : false);
-    claims.push({ by: 'sshs_legacy_hash', claimed: claimedLegacy, ok });
+    claims.push({ by: 'sshs_legacy_hash', claimed: claimedLegacy, found: legacy, ok });
   }
-  if (path !== null) check('Hub cache', cachedSha256(path), sha256);
+  if (path !== null) check(HUB_CACHE, cachedSha256(path), sha256);
   return claims;
 }

@@ -1,6 +1,7 @@
 /** An open checkpoint of torch. */
 
 import type { ForeignFormatError } from '../../errors/errors.js';
+import { uncloneable } from '../../errors/uncloneable.js';
 import type { Storage } from '../../storage/storage.js';
 import type { ArchiveContent } from '../checksums.js';
 import { ForeignFile } from '../foreign-file.js';
@@ -16,6 +17,8 @@ interface CheckpointFacts {
   readonly problems: readonly ForeignFormatError[];
 }
 
+const UNCLONEABLE = uncloneable('A TorchCheckpoint', 'post its path, and open that there');
+
 /**
  * A checkpoint of torch, opened by `openTorchCheckpoint`. Its tensors are those of the state dict at
  * {@link root}; nothing of it was run.
@@ -29,6 +32,8 @@ interface CheckpointFacts {
  * ```
  */
 export class TorchCheckpoint extends ForeignFile {
+  /** @internal */
+  override readonly uncloneable: symbol = UNCLONEABLE;
   /** The keys that lead to the state dict: as they were given, or chosen; empty for the whole checkpoint. */
   readonly root: RootKeys;
   readonly #values: PlainValue;

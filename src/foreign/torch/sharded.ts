@@ -21,7 +21,7 @@ import type { StorageKind } from '../../storage/storage.js';
 import { INSPECT, type Inspect, showFacts } from '../../tensor/inspection.js';
 import type { SliceIndex } from '../../tensor/slice.js';
 import type { Tensor } from '../../tensor/tensor.js';
-import type { ForeignFileFacts, ForeignTensorInfo } from '../foreign-file.js';
+import { type ForeignFileFacts, type ForeignTensorInfo, factsShown } from '../foreign-file.js';
 import { throwProblemOf } from '../tensor-problems.js';
 import type { TorchCheckpoint } from './checkpoint.js';
 import type { PlainValue } from './plain-values.js';
@@ -270,7 +270,13 @@ export class ShardedTorchCheckpoint implements Iterable<[string, Tensor]> {
 
   /** @internal For `console.log`. */
   [INSPECT](depth: number, options: object, inspect: Inspect): string {
-    return showFacts('ShardedTorchCheckpoint', this.toJSON(), depth, options, inspect);
+    return showFacts(
+      'ShardedTorchCheckpoint',
+      factsShown(this.toJSON(), this.#problems),
+      depth,
+      options,
+      inspect,
+    );
   }
 
   #requireOpen(): void {

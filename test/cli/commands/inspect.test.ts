@@ -1,6 +1,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
+import { openTorchCheckpoint } from '../../../src/convert.js';
 import { saveCheckpoint } from '../../../src/index.js';
 import { unicode } from '../../foreign/pickle/pickle-bytes.js';
 import { dict, legacyFile, tensor } from '../../foreign/torch/legacy-file.js';
@@ -79,6 +81,8 @@ describe('inspect', () => {
       ),
       { 0: 2 },
     );
+    using opened = openTorchCheckpoint(path);
+    expect(inspect(opened)).toMatch(/^TorchCheckpoint \{.*problems: 2\b/s);
     const reason = 'expected a dtype that safetensors has, found torch.complex32';
     const text = await printed(['inspect', path], { columns: 120 });
     expect(text).toMatch(/tensors +1\n/);

@@ -40,6 +40,7 @@ const hub = useHub({
     files: SHARDED,
     revisions: { 'refs/pr/1': SINGLE, '../../outside': SINGLE },
   },
+  'org/long': { files: { [`${'n'.repeat(300)}.json`]: '{}', ...SINGLE } },
   'org/pipeline': { files: { 'model_index.json': '{}', ...COMPONENT } },
 });
 
@@ -62,6 +63,15 @@ it('fills the cache, in which openCheckpoint finds the model', async () => {
   expect(namesIn(join(repository, 'blobs')).some((name) => name.includes('.'))).toBe(false);
   using checkpoint = openCheckpoint('org/sharded');
   expect(checkpoint.keys()).toEqual(['embed', 'norm']);
+});
+
+it('leaves out what has a name that is too long here', async () => {
+  const { path, skipped } = await downloadFrom(hub(), 'hf://org/long', 'cache');
+  expect(skipped).toEqual([`${'n'.repeat(300)}.json`]);
+  expect(namesIn(path)).toEqual(['config.json', 'model.safetensors']);
+  const blobs = namesIn(join(cache, 'models--org--long', 'blobs'));
+  expect(blobs.filter((name) => name.includes('.'))).toEqual([]);
+  expect(blobs).toHaveLength(2);
 });
 
 it('fetches nothing that the cache has', async () => {

@@ -49,6 +49,15 @@ it('tells apart what is missing', async () => {
   expect(namesIn(folder)).toEqual([]);
 });
 
+it('copies one file of the Hub into a folder by its name', async () => {
+  const folder = emptyFolder('target');
+  const { path } = await downloadFrom(hub(), 'hf://org/many/model.safetensors', folder);
+  expect([path, namesIn(folder)]).toEqual([
+    join(folder, 'model.safetensors'),
+    ['model.safetensors'],
+  ]);
+});
+
 it('takes no folder for a file', async () => {
   const folder = `${emptyFolder('target')}/missing/`;
   const downloaded = downloadFrom(hub(), 'hf://org/many/model.safetensors', folder);

@@ -56,7 +56,7 @@ const MODEL = {
   'm.weight': { dtype: 'F8_E4M3', shape: [2], data: Uint8Array.of(1, 2) },
   'm.weight_scale_inv': { dtype: 'F32', shape: [2], data: values },
   'other.scales': { dtype: 'F32', shape: [2], data: values },
-  'other.SCB': { dtype: 'F32', shape: [2], data: values },
+  'other.scale': { dtype: 'F32', shape: [2], data: values },
 } as const;
 
 it('tells a scale by a weight that is not chosen, or is in another file; other scales are cast', async () => {
@@ -65,7 +65,7 @@ it('tells a scale by a weight that is not chosen, or is in another file; other s
   const names = (name: string): boolean => name !== 'm.weight';
   const rename = (name: string): string => `new.${name}`;
   const { cast, uncast } = await reshard(source, target, { ...fast, names, rename, dtype: 'BF16' });
-  expect([...cast].sort()).toEqual(['new.other.SCB', 'new.other.scales']);
+  expect([...cast].sort()).toEqual(['new.other.scale', 'new.other.scales']);
   expect(uncast).toEqual(['new.m.weight_scale_inv']);
 });
 

@@ -3,7 +3,7 @@
 import { ForeignFormatError } from '../errors/errors.js';
 
 /** A message shows this many problems. */
-const SHOWN_PROBLEMS = 20;
+const SHOWN_PROBLEMS = 10;
 
 /** So many are looked for: a hostile file may have millions. */
 const MAX_PROBLEMS = 100;

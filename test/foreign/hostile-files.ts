@@ -1,5 +1,7 @@
 /** Hostile files that are about as long as the limits allow: what a reader does per byte, they make it do most often. */
 
+import { deflateRawSync } from 'node:zlib';
+import { crc32 } from '../../src/foreign/zip/crc32.js';
 import { type ArchiveFile, writeArchive } from './made-archive.js';
 import { headerOf, npy } from './numpy/arrays.js';
 import { integer, text } from './pickle-mutations.js';
@@ -42,6 +44,12 @@ const HEAD =
 /** A tensor of its own, and one with the shape and the strides that are numbers 6 and 7. */
 const TENSOR = 'h\0(h\x01K\0h\x02h\x03\x89h\x04tR';
 const SHAPED = 'h\0(h\x01K\0h\x06h\x07\x89h\x04tR';
+
+/** Number 6 is the function that makes parameters, 7 a state of so many attributes. */
+function withState(count: number, value: string): string {
+  const attributes = Array.from({ length: count }, (_, i) => shortText(`x${i}`) + value);
+  return `${HEAD}ctorch._utils\n_rebuild_parameter_with_state\nq\x060}(${attributes.join('')}uq\x070`;
+}
 
 function shortText(value: number | string): string {
   const shown = typeof value === 'number' ? value.toString(36) : value;
@@ -143,6 +151,49 @@ export const HOSTILE_FILES: Readonly<Record<string, () => Buffer>> = {
   'as many entries as an archive without extensions has': () =>
     manyEntries(65_000, (index) => `m/data/${index}`, Buffer.alloc(0)),
   'as many arrays as an archive may have': () => manyArrays(40_000),
+  'arrays with headers as long as all may be together': () =>
+    manyEntries(40_000, (index) => `a${index}.npy`, paddedArray(244, 4)),
+  'deflated arrays with longer headers than they may have': () =>
+    manyEntries(40_000, (index) => `a${index}.npy`, paddedArray(9000, 4), true),
+  'arrays of which the first deflated bytes become many': () =>
+    manyEntries(
+      40_000,
+      (index) => `a${index}.npy`,
+      paddedArray(230, 400_000, new Random(3, 0)),
+      true,
+    ),
+  'shapes of numbers as long as they may be': () => {
+    const shape = `(${`\x8a\xff${'\x7f'.repeat(255)}`.repeat(64)}tq\x06h\x06`;
+    return dict(1400, `h\0(h\x01K\0${shape}\x89h\x04tR`);
+  },
+  'one absurd shape of many tensors': () =>
+    dict(90_000, SHAPED, `${HEAD}(${`\x8a\x08${'\xff'.repeat(7)}\x7f`.repeat(64)}tq\x06q\x070`),
+  'as many tensors as are left out': () =>
+    dict(
+      26_000,
+      'h\x06(h\x07))\x89tR',
+      `${HEAD}ctorch._utils\n_rebuild_meta_tensor_no_storage\nq\x060ctorch\nfloat32\nq\x070`,
+    ),
+  'too many tensors to be left out': () =>
+    dict(
+      300_000,
+      'h\x06(h\x07))\x89tR',
+      `${HEAD}ctorch._utils\n_rebuild_meta_tensor_no_storage\nq\x060ctorch\nfloat32\nq\x070`,
+    ),
+  'one state of many tensors': () =>
+    dict(100_000, 'h\x06(h\x05\x89h\x04h\x07tR', withState(250, 'N')),
+  'many states, each with a long list of its own tensors': () =>
+    dict(
+      60_000,
+      `h\x06(h\x05\x89h\x04}${shortText('m')}h\x08stR`,
+      `${withState(1, 'N')}](${'h\x04'.repeat(200_000)}h\x05eq\x080`,
+    ),
+  'two names of every tensor in many dicts within each other': () => {
+    const key = 'k'.repeat(100);
+    const inner = `}${shortText('a.b')}h\x05s${shortText('a')}}${shortText('b')}h\x05ss`;
+    const nested = `${`}${shortText(key)}`.repeat(100)}](${inner.repeat(200)}e${'s'.repeat(100)}`;
+    return checkpoint(repeated(HEAD, 1, () => nested, ''));
+  },
 };
 
 /** An `.npz` of arrays of three numbers. */
@@ -151,11 +202,49 @@ export function manyArrays(count: number): Buffer {
   return manyEntries(count, (index) => `a${index}.npy`, data);
 }
 
-function manyEntries(count: number, name: (index: number) => string, data: Buffer): Buffer {
-  const files: ArchiveFile[] = Array.from({ length: count }, (_, index) => ({
-    name: name(index),
-    data,
-    isDeflated: false,
-  }));
-  return writeArchive(files, new Random(2, 0));
+/** An array of so many bytes, with blanks in its header: all alike, or in no order. */
+function paddedArray(headerByteLength: number, byteLength: number, random?: Random): Buffer {
+  let header = headerOf('<f4', `(${byteLength / 4},)`);
+  while (header.length < headerByteLength) header += random?.pick([' ', '\t']) ?? ' ';
+  return npy(header, Buffer.alloc(byteLength));
+}
+
+/** An archive of entries that all have these bytes. */
+function manyEntries(
+  count: number,
+  name: (index: number) => string,
+  data: Buffer,
+  isDeflated = false,
+): Buffer {
+  const stored = isDeflated ? deflateRawSync(data) : data;
+  const local = Buffer.alloc(30);
+  local.writeUInt32LE(0x04034b50);
+  local.writeUInt16LE(isDeflated ? 8 : 0, 8);
+  local.writeUInt32LE(crc32(data), 14);
+  local.writeUInt32LE(stored.length, 18);
+  local.writeUInt32LE(data.length, 22);
+  const entries: Buffer[] = [];
+  const directory: Buffer[] = [];
+  let position = 0;
+  for (let index = 0; index < count; index++) {
+    const nameBytes = Buffer.from(name(index));
+    const header = Buffer.from(local);
+    header.writeUInt16LE(nameBytes.length, 26);
+    const central = Buffer.alloc(46);
+    central.writeUInt32LE(0x02014b50);
+    // The version that is needed, flags, method, time, checksum, lengths.
+    header.copy(central, 6, 4, 30);
+    central.writeUInt32LE(position, 42);
+    entries.push(header, nameBytes, stored);
+    directory.push(central, nameBytes);
+    position += header.length + nameBytes.length + stored.length;
+  }
+  const end = Buffer.alloc(22);
+  const directoryBytes = Buffer.concat(directory);
+  end.writeUInt32LE(0x06054b50);
+  end.writeUInt16LE(count, 8);
+  end.writeUInt16LE(count, 10);
+  end.writeUInt32LE(directoryBytes.length, 12);
+  end.writeUInt32LE(position, 16);
+  return Buffer.concat([...entries, directoryBytes, end]);
 }

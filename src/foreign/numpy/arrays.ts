@@ -81,7 +81,7 @@ export function describeNpz(
 ): DescribedArrays {
   const { maxEntries = MAX_ENTRIES } = options;
   const { entries } = readArchive(file, context, { ...options, maxEntries });
-  const read = windowReader(file);
+  const starts = new ArrayStarts(windowReader(file), maxEntries);
   const names = new Set<string>();
   const arrays: { readonly array: CheckedArray; readonly entry: ArchiveEntry }[] = [];
   const problems = readEach(entries.values(), entries.size, (entry) => {
@@ -92,7 +92,7 @@ export function describeNpz(
     }
     names.add(name);
     const arrayContext = { ...context, tensor: name };
-    const start = startOf(read, entry, arrayContext);
+    const start = starts.of(entry, arrayContext);
     const array = checkArray(name, start, entry.byteLength, options, arrayContext);
     arrays.push({ array, entry });
   });
@@ -106,28 +106,74 @@ export function describeNpz(
   };
 }
 
-/** Headers of 118 bytes are usual; longer ones are read once more. */
-const USUAL_START_BYTE_LENGTH = 256;
+/** Headers of 118 bytes are usual, which may take more deflated ones; longer ones are read once more. */
+const USUAL_START_BYTE_LENGTH = 192;
+
+/** Where zeros follow, each byte more becomes a thousand, and the header takes less. */
+const SHORT_START_BYTE_LENGTH = 112;
+const MUCH_BYTE_LENGTH = 16 * 1024;
 
 /** What so many deflated bytes can become. More bytes that became more would be padded to cost time. */
 const MAX_INFLATED_START_BYTE_LENGTH = 1032 * USUAL_START_BYTE_LENGTH;
 
-/** The first bytes of an entry, with the whole header if the entry has it. */
-function startOf(read: Read, entry: ArchiveEntry, context: ErrorContext): Uint8Array {
-  // Deflated bytes are hardly more than what they become, unless somebody pads them.
-  const length = Math.min(entry.end - entry.begin, MAX_START_BYTE_LENGTH + 1024);
-  let taken = Math.min(USUAL_START_BYTE_LENGTH, length);
-  for (;;) {
-    // The archive has it within the file.
-    const bytes = read(entry.begin, entry.begin + taken) as Uint8Array;
-    const start =
-      entry.method === 'stored'
-        ? bytes
-        : inflateStart(bytes, MAX_INFLATED_START_BYTE_LENGTH, entry, context);
-    const end = Math.min(npyHeaderEnd(start) ?? MAX_START_BYTE_LENGTH, MAX_START_BYTE_LENGTH);
-    if (start.length >= end || taken === length) return start;
-    taken = Math.min(taken * 4, length);
+/** What headers of as many arrays as there may be take on average, and what is inflated to find them; of few more. */
+const AVERAGE_HEADER_BYTE_LENGTH = 256;
+const AVERAGE_INFLATED_BYTE_LENGTH = 16 * 1024;
+const FEW_ENTRIES = 4000;
+
+/** The starts of an archive's arrays, up to the end of their headers. */
+class ArrayStarts {
+  readonly #read: Read;
+  #headersLeft: number;
+  #inflatedLeft: number;
+  /** Arrays of an archive are often alike. */
+  #usualByteLength = USUAL_START_BYTE_LENGTH;
+
+  /** For so many arrays at most. */
+  constructor(read: Read, maxEntries: number) {
+    this.#read = read;
+    const count = Math.max(maxEntries, FEW_ENTRIES);
+    this.#headersLeft = count * AVERAGE_HEADER_BYTE_LENGTH;
+    this.#inflatedLeft = count * AVERAGE_INFLATED_BYTE_LENGTH;
   }
+
+  /** The first bytes of an entry, with the whole header if the entry has it. */
+  of(entry: ArchiveEntry, context: ErrorContext): Uint8Array {
+    // Deflated bytes are hardly more than what they become, unless somebody pads them.
+    const length = Math.min(entry.end - entry.begin, MAX_START_BYTE_LENGTH + 1024);
+    let taken = Math.min(this.#usualByteLength, length);
+    for (;;) {
+      const start = this.#first(taken, entry, context);
+      const end = Math.min(npyHeaderEnd(start) ?? MAX_START_BYTE_LENGTH, MAX_START_BYTE_LENGTH);
+      const isWhole = start.length >= end;
+      const isShort = taken === SHORT_START_BYTE_LENGTH ? isWhole : start.length > MUCH_BYTE_LENGTH;
+      this.#usualByteLength = isShort ? SHORT_START_BYTE_LENGTH : USUAL_START_BYTE_LENGTH;
+      if (isWhole || taken === length) {
+        this.#headersLeft -= end;
+        if (this.#headersLeft >= 0) return start;
+        throw tooMuch('headers', AVERAGE_HEADER_BYTE_LENGTH, context);
+      }
+      const isNext = taken < USUAL_START_BYTE_LENGTH;
+      taken = Math.min(isNext ? USUAL_START_BYTE_LENGTH : taken * 4, length);
+    }
+  }
+
+  /** What so many bytes of the archive are. */
+  #first(length: number, entry: ArchiveEntry, context: ErrorContext): Uint8Array {
+    // The archive has it within the file.
+    const bytes = this.#read(entry.begin, entry.begin + length) as Uint8Array;
+    if (entry.method === 'stored') return bytes;
+    const inflated = inflateStart(bytes, MAX_INFLATED_START_BYTE_LENGTH, entry, context);
+    this.#inflatedLeft -= inflated.length;
+    if (this.#inflatedLeft >= 0) return inflated;
+    throw tooMuch('deflated starts of arrays', AVERAGE_INFLATED_BYTE_LENGTH, context);
+  }
+}
+
+/** Of the whole archive: it is no problem of one array. */
+function tooMuch(what: string, average: number, { path }: ErrorContext): ForeignFormatError {
+  const message = `expected ${what} of at most ${average} bytes on average for each of maxEntries, found more`;
+  return new ForeignFormatError('SAFETENSORS_FOREIGN_LIMIT', message, { path });
 }
 
 function checkArray(

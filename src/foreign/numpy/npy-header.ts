@@ -10,8 +10,8 @@ const MAGIC = '\x93NUMPY';
 const VERSION_AT = MAGIC.length;
 const LENGTH_AT = VERSION_AT + 2;
 
-/** NumPy's own readers refuse headers above 10 000 characters. */
-const MAX_HEADER_BYTE_LENGTH = 64 * 1024;
+/** Above it NumPy's own readers refuse a header. */
+const MAX_HEADER_BYTE_LENGTH = 10_000;
 
 /** The longest start of a file that holds a header. */
 export const MAX_START_BYTE_LENGTH: number = LENGTH_AT + 4 + MAX_HEADER_BYTE_LENGTH;

@@ -58,6 +58,8 @@ export class TorchHost implements PickleHost {
   readonly #unknownGlobals: UnknownGlobals;
   readonly #persistentIds: PersistentIds;
   readonly #context: PickleContext;
+  /** States that were looked at: of what they are, and how many attributes they had. */
+  readonly #harmless = new Map<PickleMap, string>();
 
   /** The context is that of the pickle. */
   constructor(
@@ -103,6 +105,10 @@ export class TorchHost implements PickleHost {
     at: number,
   ): void {
     if (state.size > MAX_ATTRIBUTES) this.#refuse(`a state of ${state.size} attributes`, at);
+    // Tensors may share a state, and no key of a dict goes away.
+    if (state.size === 0) return;
+    if (this.#harmless.get(state) === `${owner} ${state.size}`) return;
+    this.#harmless.set(state, `${owner} ${state.size}`);
     for (const [key] of state) {
       if (typeof key !== 'string') this.#refuse(`a state of ${owner} without a name`, at);
       if (isOwn(key)) this.#refuse(`a state that sets ${quoteName(key)}, which ${owner} has`, at);

@@ -60,9 +60,14 @@ function namelessIn(key: PickleValue): TorchGlobal | undefined {
   return key instanceof TorchGlobal && key.kind !== 'dtype' ? key : undefined;
 }
 
+/** A message shows so many keys. */
+const SHOWN_KEYS = 4;
+
 /** The keys that lead to a place, for messages. */
 export function showKeys(place: Place | undefined): string {
-  return `[${keysOf(place).map(showKey).join(', ')}]`;
+  const keys = keysOf(place);
+  const more = keys.length > SHOWN_KEYS ? `, … ${keys.length} in all` : '';
+  return `[${keys.slice(0, SHOWN_KEYS).map(showKey).join(', ')}${more}]`;
 }
 
 /** A key as it is passed in a root, for messages: numbers without quotation marks. */

@@ -61,6 +61,10 @@ export function scanArray(source: ArraySource, notes: ScanNotes): number | undef
     notes.addProblem(`expected a header of NumPy up to byte ${end}, found ${byteLength} bytes`);
     return undefined;
   }
+  if (!notes.spendHeader(Math.min(end, MAX_START_BYTE_LENGTH))) {
+    notes.add('limit', 'the headers of all arrays are longer than is looked at', 0, entry);
+    return undefined;
+  }
   if (end > start.length && end <= MAX_START_BYTE_LENGTH) start = source.start(end);
   let facts: NpyFacts;
   try {

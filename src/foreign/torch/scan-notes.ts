@@ -23,6 +23,9 @@ const MAX_LISTED = 10_000;
 /** What inflating the starts of all entries may give. */
 const MAX_STARTS_BYTE_LENGTH = 2 ** 29;
 
+/** What the headers of all arrays may take: of 131 000 as NumPy writes them. */
+const MAX_HEADERS_BYTE_LENGTH = 2 ** 24;
+
 /** Bytes with pickles in them: all of a file, its start, or an entry. */
 export interface PickleSource {
   readonly bytes: Uint8Array;
@@ -48,6 +51,7 @@ export class ScanNotes {
   #opcodesLeft: number;
   #byteLengthLeft: number;
   #startsLeft: number = MAX_STARTS_BYTE_LENGTH;
+  #headersLeft: number = MAX_HEADERS_BYTE_LENGTH;
   /** Whether the file is an archive of a program. */
   isTorchScript = false;
 
@@ -113,6 +117,12 @@ export class ScanNotes {
     this.#startsLeft -= start.length;
     if (this.#startsLeft < 0) throw tooLong('the starts of its entries are', entry);
     return start;
+  }
+
+  /** Counts the header of an array; false when all of them are longer than is looked at. */
+  spendHeader(byteLength: number): boolean {
+    this.#headersLeft -= byteLength;
+    return this.#headersLeft >= 0;
   }
 
   /** Walks over the pickle at a byte, and notes nothing but what `notePersistentId` does. */

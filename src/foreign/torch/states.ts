@@ -19,12 +19,14 @@ export function attributesIn(state: PickleValue): PickleMap[] | undefined {
   return dicts;
 }
 
-/** What a value looked at takes of memory. */
+/** What values that are looked at take of memory, and those that hold others. */
 const ITEM_BYTE_LENGTH = 8;
+const HOLDER_BYTE_LENGTH = 64;
 
-/** Finds tensors in attributes, at any depth. A dict that several tensors have is looked through once. */
+/** Finds tensors in attributes, at any depth. What several tensors have, and what has none, is looked through once. */
 export class TensorSearch {
   readonly #known = new Map<PickleMap, boolean>();
+  readonly #withoutTensors = new Set<PickleValue>();
   readonly #memory: MemoryBudget;
 
   /** Counts all values that it looks at. */
@@ -48,13 +50,20 @@ export class TensorSearch {
       for (const part of partsOf(value)) {
         this.#memory.spend(ITEM_BYTE_LENGTH);
         if (isTensor(part)) return true;
-        if (typeof part !== 'object' || part === null || seen.has(part)) continue;
+        if (!isHolder(part) || seen.has(part) || this.#withoutTensors.has(part)) continue;
+        this.#memory.spend(HOLDER_BYTE_LENGTH);
         seen.add(part);
         open.push(part);
       }
     }
+    for (const value of seen) this.#withoutTensors.add(value);
     return false;
   }
+}
+
+function isHolder(value: PickleValue): boolean {
+  if (Array.isArray(value)) return value.length > 0;
+  return value instanceof PickleList || value instanceof PickleMap || value instanceof Placeholder;
 }
 
 /** What is directly in a value; nothing in what holds no others. */

@@ -4,6 +4,8 @@ import { ForeignFormatError } from '../../../src/errors/errors.js';
 import { openNumpy } from '../../../src/foreign/numpy/open-numpy.js';
 import { fileBytes } from '../../support/make-file.js';
 import { manyArrays } from '../hostile-files.js';
+import { writeArchive } from '../made-archive.js';
+import { Random } from '../random.js';
 import { headerOf, npy, written } from './arrays.js';
 
 function codeOf(open: () => unknown): string {
@@ -96,15 +98,32 @@ describe('the header', () => {
     expect(codeOf(open(npy(header, Buffer.alloc(24), [1, 1])))).toBe(INVALID);
   });
 
-  test('above 64 KiB is refused, below it is read in whatever window', () => {
+  test('is refused above 10 000 bytes, as by NumPy; below it is read in whatever window', () => {
     const header = (length: number): string => headerOf('<f4', '(6,)').padEnd(length);
-    expect(codeOf(open(npy(header(65_536), Buffer.alloc(24), [2, 0])))).toBe('none');
-    expect(codeOf(open(npy(header(65_537), Buffer.alloc(24), [2, 0])))).toBe(
+    expect(codeOf(open(npy(header(10_000), Buffer.alloc(24), [2, 0])))).toBe('none');
+    expect(codeOf(open(npy(header(10_001), Buffer.alloc(24), [2, 0])))).toBe(
       'SAFETENSORS_FOREIGN_LIMIT',
     );
     const lie = npy('', Buffer.alloc(24), [2, 0]);
     lie.writeUInt32LE(0xffffffff, 8);
     expect(codeOf(open(lie))).toBe('SAFETENSORS_FOREIGN_LIMIT');
+  });
+
+  test('is refused when all those of an archive are longer than arrays need', () => {
+    const archive = (length: number, count: number): Buffer => {
+      const data = npy(headerOf('<f4', '(1,)').padEnd(length), Buffer.alloc(4));
+      const files = Array.from({ length: count }, (_, i) => {
+        return { name: `a${i}.npy`, data, isDeflated: i % 2 === 0 };
+      });
+      return writeArchive(files, new Random(1, 0));
+    };
+    const opened = (length: number, count: number, maxEntries?: number): unknown => {
+      const path = written(archive(length, count), 'a.npz');
+      return codeOf(() => openNumpy(path, { maxEntries }).close());
+    };
+    expect(opened(9000, 100)).toBe('none');
+    expect(opened(9000, 200, 200)).toBe('SAFETENSORS_FOREIGN_LIMIT');
+    expect(opened(9000, 200, 10_000)).toBe('none');
   });
 
   test('of items that safetensors has no dtype for says what was found', () => {

@@ -162,11 +162,11 @@ const quantizedHub = useHub({
         bytes: noise(2),
       }),
       'model-00002-of-00003.safetensors': part(scale),
-      'model-00003-of-00003.safetensors': part({ ...scale, name: 'other.weight_scale' }),
+      'model-00003-of-00003.safetensors': part({ ...scale, name: 'other.scale' }),
       'model.safetensors.index.json': JSON.stringify({
         metadata: { total_parameters: 6 },
         weight_map: Object.fromEntries(
-          ['m.weight', 'm.weight_scale', 'other.weight_scale'].map((name, i) => [
+          ['m.weight', 'm.weight_scale', 'other.scale'].map((name, i) => [
             name,
             `model-0000${i + 1}-of-00003.safetensors`,
           ]),
@@ -177,12 +177,12 @@ const quantizedHub = useHub({
 });
 
 it.each([
-  [undefined, ['m.weight', 'm.weight_scale', 'other.weight_scale'], undefined],
-  [['m.weight_scale', 'other.weight_scale'], ['m.weight_scale', 'other.weight_scale'], '2'],
+  [undefined, ['m.weight', 'm.weight_scale', 'other.scale'], undefined],
+  [['m.weight_scale', 'other.scale'], ['m.weight_scale', 'other.scale'], '2'],
 ])('leaves scales of weights of any shard as they are, of %j', async (names, found, total) => {
   const from = 'hf://org/quantized';
   const result = await downloadFrom(quantizedHub(), from, folder, { names, dtype: 'F16' });
-  expect([result.cast, result.uncast]).toEqual([['other.weight_scale'], ['m.weight_scale']]);
+  expect([result.cast, result.uncast]).toEqual([['other.scale'], ['m.weight_scale']]);
   using checkpoint = openCheckpoint(folder);
   expect(checkpoint.keys()).toEqual(found);
   expect(checkpoint.getTensor('m.weight_scale').bytes).toEqual(scale.bytes);

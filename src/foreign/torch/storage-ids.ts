@@ -27,7 +27,7 @@ export class StorageIds {
   /** ("storage", class, key, location, element count), in the legacy stream with a view. */
   resolve(id: PickleValue, at: number): TorchStorage | TorchStorageView {
     const parts = Array.isArray(id) ? id : [];
-    const [tag, type, name, , count] = parts;
+    const [tag, type, name, location, count] = parts;
     if (textOf(tag) !== 'storage' || parts.length !== (this.#hasViews ? 6 : 5)) {
       return this.#refuse('the persistent id of a storage', 'another one', at);
     }
@@ -37,6 +37,10 @@ export class StorageIds {
     // The names of bytes would be those of other records, which Python shows as b'0'.
     if (typeof name !== 'string' || !KEY.test(name)) {
       return this.#refuse('the key of a storage', 'another value', at);
+    }
+    // It is not used, but torch finds no device by anything else.
+    if (textOf(location) === undefined) {
+      return this.#refuse(`the location of storage ${quoteName(name)}`, 'another value', at);
     }
     if (!isCount(count)) {
       return this.#refuse(`the length of storage ${quoteName(name)}`, 'another value', at);

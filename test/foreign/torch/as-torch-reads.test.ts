@@ -158,6 +158,16 @@ it('a storage is named by a text: bytes would name another record in torch', () 
   }
 });
 
+it('a storage has a location by a text: torch finds no device by anything else', () => {
+  for (const location of ['N', ')', 'K\0']) {
+    const open = (): unknown =>
+      openLegacy([unicode('w'), tensor('0', [2]).replace(unicode('cpu'), location)]);
+    expect(open).toThrow(
+      expect.objectContaining({ message: expect.stringContaining('the location of storage "0"') }),
+    );
+  }
+});
+
 describe('keys', () => {
   const nan = 'G\x7f\xf8\0\0\0\0\0\0';
   const device = (name: string): string => `ctorch\ndevice\n${unicode(name)}\x85R`;

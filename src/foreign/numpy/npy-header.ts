@@ -56,10 +56,14 @@ export interface NpyFacts {
 /**
  * Parses a header whose items can be of any kind.
  *
- * @param start the array's first bytes, up to the end of its header, `MAX_START_BYTE_LENGTH`, or its own end
+ * @param start the array's first bytes, up to the end of its header, `maxByteLength`, or its own end
  * @throws ForeignFormatError `SAFETENSORS_INVALID_NUMPY`, `SAFETENSORS_FOREIGN_LIMIT`
  */
-export function parseNpyFacts(start: Uint8Array, context: ErrorContext): NpyFacts {
+export function parseNpyFacts(
+  start: Uint8Array,
+  context: ErrorContext,
+  maxByteLength: number = MAX_START_BYTE_LENGTH,
+): NpyFacts {
   const refuse = (message: string): never => {
     throw new ForeignFormatError('SAFETENSORS_INVALID_NUMPY', message, context);
   };
@@ -70,8 +74,9 @@ export function parseNpyFacts(start: Uint8Array, context: ErrorContext): NpyFact
     refuse(`expected version 1.0, 2.0 or 3.0, found ${major}.${minor}`);
   }
   const dataBegin = npyHeaderEnd(start) ?? start.length + 1;
-  if (dataBegin > MAX_START_BYTE_LENGTH) {
-    const message = `expected a header of at most ${MAX_HEADER_BYTE_LENGTH} bytes, found one that ends at byte ${dataBegin}`;
+  if (dataBegin > maxByteLength) {
+    const most = maxByteLength - MAX_START_BYTE_LENGTH + MAX_HEADER_BYTE_LENGTH;
+    const message = `expected a header of at most ${most} bytes, found one that ends at byte ${dataBegin}`;
     throw new ForeignFormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
   }
   if (dataBegin > start.length) {

@@ -2,13 +2,7 @@
 
 import { ForeignFormatError } from '../../errors/errors.js';
 import { itemLengthOf, OBJECTS } from '../numpy/item-lengths.js';
-import {
-  isNpy,
-  MAX_START_BYTE_LENGTH,
-  type NpyFacts,
-  npyHeaderEnd,
-  parseNpyFacts,
-} from '../numpy/npy-header.js';
+import { isNpy, type NpyFacts, npyHeaderEnd, parseNpyFacts } from '../numpy/npy-header.js';
 import { mayRun } from '../pickle/scan.js';
 import type { ByteReader } from '../zip/archive.js';
 import type { ScanNotes } from './scan-notes.js';
@@ -26,6 +20,9 @@ export interface ArraySource {
 
 /** Headers are shorter, as NumPy writes them. */
 const USUAL_START_BYTE_LENGTH = 256;
+
+/** NumPy writes longer headers than it reads without being told: of records with very many fields. */
+const MAX_START_BYTE_LENGTH = 2 ** 16;
 
 /** Scans the arrays of a file, which `numpy.save` can write one after the other. */
 export function scanArrays(file: ByteReader, notes: ScanNotes): void {
@@ -68,7 +65,7 @@ export function scanArray(source: ArraySource, notes: ScanNotes): number | undef
   if (end > start.length && end <= MAX_START_BYTE_LENGTH) start = source.start(end);
   let facts: NpyFacts;
   try {
-    facts = parseNpyFacts(start, {});
+    facts = parseNpyFacts(start, {}, MAX_START_BYTE_LENGTH);
   } catch (error) {
     if (!(error instanceof ForeignFormatError)) throw error;
     const isLimit = error.code === 'SAFETENSORS_FOREIGN_LIMIT';

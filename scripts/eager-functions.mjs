@@ -32,7 +32,7 @@ const FIRST_TORCH_OPEN = new Set([
   ...[
     'kindOf',
     'openForeign',
-    'startOf$1',
+    'startOf',
     'fileReader',
     'requireLimits',
     'allPickleLimits',

@@ -1,7 +1,8 @@
 /**
  * An open safetensors file: names, facts of the header, and tensors, which are made on first use.
  *
- * File length: one class, and most lines are what users read about its members.
+ * File length: one class, whose members share its header, storage and tensors; nearly half of the lines are what
+ * users read about them.
  */
 
 import {
@@ -35,9 +36,10 @@ import {
 /** Options of {@link SafetensorsFile.close}. */
 export interface CloseOptions {
   /**
-   * Ends the tensors, too: empties every buffer that was handed out, and frees memory and descriptor at once
-   * instead of when the last tensor or view is collected. The first detached buffer in a process makes all its loops over typed
-   * arrays slower, until it ends (1.05 to 1.9 times, depending on the version of Node).
+   * Ends the tensors, too: empties every buffer that was handed out, and frees memory and descriptor at
+   * once instead of when the last tensor or view is collected. The first detached buffer in a process
+   * makes all its loops over typed arrays slower, until it ends (1.05 to 1.9 times, depending on the
+   * version of Node).
    */
   readonly detach?: boolean | undefined;
 }

@@ -108,8 +108,8 @@ export class StorageRange {
 
   /**
    * The storage of a file that still has exactly these bytes, because nobody got memory in which to
-   * change them; undefined otherwise, and when there is no descriptor any more. Windows from a copying storage don't count: writing to one
-   * changes nothing.
+   * change them; undefined otherwise, and when there is no descriptor any more. Windows from a copying
+   * storage don't count: writing to one changes nothing.
    */
   get untouchedFile(): LendingStorage | undefined {
     const storage = this.#storage;

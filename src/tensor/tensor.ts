@@ -1,7 +1,8 @@
 /**
  * One tensor: what the header says about it, and its bytes, which are reached on first use.
  *
- * File length: one class, and most lines are what users read about its members.
+ * File length: one class, whose members share the tensor's bytes; nearly half of the lines are what users read about
+ * them.
  */
 
 import {
@@ -76,10 +77,11 @@ const UNCLONEABLE = uncloneable(
  * A tensor of one dtype, of an open file or of parsed bytes; or a slice of one.
  *
  * Nothing is read before `buffer`, `bytes`, `data`, `view`, `toFloat32`, `take`, `copy`, `chunks` or a
- * slice that has to be gathered is asked for. These throw `SAFETENSORS_FILE_CHANGED` when the file changed, and
- * `SAFETENSORS_FILE_CLOSED` when it was closed with `detach`. After `close()` a tensor is what it was before,
- * used or not; memory that was handed out stays valid for as long as it is referenced. Views of a file that was cut short
- * read as zeros; copies (`copy`, `take`, `toFloat32`, gathered slices) are checked and throw instead.
+ * slice that has to be gathered is asked for. These throw `SAFETENSORS_FILE_CHANGED` when the file changed,
+ * and `SAFETENSORS_FILE_CLOSED` when it was closed with `detach`. After `close()` a tensor is what it was
+ * before, used or not; memory that was handed out stays valid for as long as it is referenced. Views of a
+ * file that was cut short read as zeros; copies (`copy`, `take`, `toFloat32`, gathered slices) are checked
+ * and throw instead.
  *
  * Writing to the memory of a mapped tensor changes private copies of its pages, never the file. Every
  * view of the same tensor sees the change.
@@ -329,7 +331,8 @@ export class TensorOf<D extends Dtype> {
    *
    * Rejects with what `toFloat32` throws; with the signal's reason, within milliseconds, when it is
    * aborted; with `SAFETENSORS_FILE_CHANGED` when the file changes meanwhile; and with
-   * `SAFETENSORS_FILE_CLOSED` when it is closed with `detach`; another `close()` does not matter. The content of `into` is undefined then, and no thread writes to it any more.
+   * `SAFETENSORS_FILE_CLOSED` when it is closed with `detach`; another `close()` does not matter. The
+   * content of `into` is undefined then, and no thread writes to it any more.
    *
    * @example
    * ```ts

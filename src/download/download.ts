@@ -31,7 +31,8 @@ export interface DownloadOptions extends TransferOptions, LockOptions, Selection
   /**
    * What the contents of the source are known by, such as the id of a version, where no hash of the Hub tells:
    * with the length of a file it replaces its URL, ETag and `Last-Modified`. Downloads with one identity to one
-   * target go on with each other's bytes, also without a strong ETag. Pass another one for other contents; none is empty.
+   * target go on with each other's bytes, also without a strong ETag. Pass another one for other contents;
+   * none is empty.
    */
   readonly identity?: string | undefined;
   /**
@@ -62,8 +63,8 @@ const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
  * (`config.json`, tokenizer, README …); of the URL or id of an index the index and its shards; of any other
  * URL or id the one file. `source` is as for `openRemote`.
  *
- * One file goes to the path `target`, or under its own name into `target` when that is a folder; everything else into the folder `target`, which is made when it is
- * missing. `'cache'` is the Hub's cache on this machine, as the Hub's Python library lays it out:
+ * One file goes to the path `target`, or under its own name into `target` when that is a folder; everything
+ * else into the folder `target`, which is made when it is missing. `'cache'` is the Hub's cache on this machine, as the Hub's Python library lays it out:
  * `openCheckpoint('org/name')`, transformers and others find the model there.
  *
  * Every file is compared with the hash that the Hub has of it. Without the Hub its length and its strong
@@ -74,8 +75,8 @@ const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
  * files `.safetensors-mmap-….incomplete`. It is used again for the same contents only: those of the hash that
  * the Hub tells, and what has another one in the end is fetched once more; elsewhere those of the same URL but
  * for its signature, strong ETag, length and `Last-Modified`, or of `identity`. Without hash, strong ETag and
- * `identity` nothing is kept. What is there and right already is not fetched. Up to three files are under way at a time, in pieces of 4 MiB, three of
- * each: buffers of 36 MiB at most.
+ * `identity` nothing is kept. What is there and right already is not fetched. Up to three files are under
+ * way at a time, in pieces of 4 MiB, three of each: buffers of 36 MiB at most.
  *
  * With `names` or `select` only these tensors are fetched, and written with headers of their own, as
  * `saveFile` and `saveCheckpoint` write: to a path when the source is one file, else into a folder. With

@@ -1,4 +1,4 @@
-/** Tensors of a file that cannot be read. Some are left out; of the others several are found before they are reported. */
+/** Tensors of a file that cannot be read: some are left out, others end the reading, several of them reported together. */
 
 import { ForeignFormatError } from '../errors/errors.js';
 

@@ -11,20 +11,11 @@ const FIRST_SAFE_OPEN = new Set([
   ...['checkStorageOptions', 'requireBoolean', 'locate', 'pathText', 'objectionTo'],
   ...['requireLittleEndianHost', 'openHere', 'openRegularFile', 'openWithoutWaiting', 'openPath'],
   ...['retryWithoutDropped', 'statOpened', 'requireRegularFile', 'readFileHeader', 'readerOf'],
-  ...['readFully', 'readOnce', 'readHeaderLength', 'headerLimit', 'contextOf', 'parseStart'],
+  ...['readFully', 'readOnce', 'readHeaderLength', 'headerLimit', 'parseStart'],
   ...['readHeader', 'readUsualHeader', 'mostTensors', 'endOfMetadata', 'layoutOf', 'openStorage'],
   ...['loadAddon', 'addonPath', 'namedFile', 'literalFile', 'use', 'bind', 'uncountBuffers'],
-  ...[
-    'webpackFile',
-    'fileBeside',
-    'fileOfPackage',
-    'ownAddress',
-    'reasonToCount',
-    'map',
-    'closeFile',
-    'headerLimitsOf',
-  ],
-  ...['likeness', 'foreignFormatOf', 'isOnnx', 'isTarArchive'],
+  ...['webpackFile', 'fileBeside', 'fileOfPackage', 'ownAddress', 'reasonToCount', 'map'],
+  ...['closeFile', 'headerLimitsOf'],
 ]);
 
 /** Of several functions of one name, the bundle adds a number to those behind the first. */

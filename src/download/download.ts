@@ -64,8 +64,9 @@ const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
  * URL or id the one file. `source` is as for `openRemote`.
  *
  * One file goes to the path `target`, or under its own name into `target` when that is a folder; everything
- * else into the folder `target`, which is made when it is missing. `'cache'` is the Hub's cache on this machine, as the Hub's Python library lays it out:
- * `openCheckpoint('org/name')`, transformers and others find the model there.
+ * else into the folder `target`, which is made when it is missing. `'cache'` is the Hub's cache on this
+ * machine, as the Hub's Python library lays it out: `openCheckpoint('org/name')`, transformers and others find
+ * the model there.
  *
  * Every file is compared with the hash that the Hub has of it. Without the Hub its length and its strong
  * ETag must stay the same from the first byte to the last. The target is replaced when all files are

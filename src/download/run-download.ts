@@ -60,7 +60,10 @@ export interface DownloadResult extends CastReport {
   readonly deleted: readonly string[];
   /** Names of such files that could not be deleted. */
   readonly undeleted: readonly string[];
-  /** Names of files beside the weights that were left out: longer than 256 MiB, or names that are unsafe or too long here. */
+  /**
+   * Names of files beside the weights that were left out: longer than 256 MiB, or names that are unsafe or too
+   * long here.
+   */
   readonly skipped: readonly string[];
 }
 

@@ -5,7 +5,13 @@
  */
 
 import { requireInteger } from '../errors/arguments.js';
-import { type ErrorContext, FileChangedError, FormatError, quoteName } from '../errors/errors.js';
+import {
+  type ErrorContext,
+  FileChangedError,
+  FormatError,
+  type FormatErrorCode,
+  quoteName,
+} from '../errors/errors.js';
 import type { DecodedNames } from '../json/decoded-names.js';
 import { NameTable } from '../json/name-table.js';
 import { CLOSE_BRACE, CLOSE_BRACKET, JsonReader, OPEN_BRACE } from '../json/reader.js';
@@ -49,37 +55,37 @@ export function readHeaderLength(
   options: ParseHeaderOptions = {},
 ): number {
   const limit = headerLimit(options);
-  const { looks, context } = likeness(head, contextOf(options));
   if (fileByteLength < PREFIX_BYTE_LENGTH || head.length < PREFIX_BYTE_LENGTH) {
-    throw new FormatError(
-      'SAFETENSORS_HEADER_TOO_SMALL',
-      `${looks}expected at least ${PREFIX_BYTE_LENGTH} bytes, found ` +
-        (fileByteLength === 0 ? 'an empty file' : `${fileByteLength}`),
-      context,
-    );
+    const { looks, context } = likeness(head, contextOf(options));
+    const found = fileByteLength === 0 ? 'an empty file' : `${fileByteLength}`;
+    const message = `${looks}expected at least ${PREFIX_BYTE_LENGTH} bytes, found ${found}`;
+    throw new FormatError('SAFETENSORS_HEADER_TOO_SMALL', message, context);
   }
   const view = new DataView(head.buffer, head.byteOffset, PREFIX_BYTE_LENGTH);
   const length = view.getUint32(4, true) * 2 ** 32 + view.getUint32(0, true);
   if (length > limit) {
-    throw new FormatError(
-      'SAFETENSORS_HEADER_TOO_LARGE',
-      looks === ''
-        ? `expected a header of at most ${limit} bytes, found a length of ${view.getBigUint64(0, true)}`
-        : `${looks}expected a safetensors file`,
-      context,
-    );
+    const found = `found a length of ${view.getBigUint64(0, true)}`;
+    const expected = `expected a header of at most ${limit} bytes, ${found}`;
+    failLength('SAFETENSORS_HEADER_TOO_LARGE', expected, head, options);
   }
   if (PREFIX_BYTE_LENGTH + length > fileByteLength) {
-    throw new FormatError(
-      'SAFETENSORS_INVALID_HEADER_LENGTH',
-      looks === ''
-        ? `expected a header of ${length} bytes, found ${fileByteLength - PREFIX_BYTE_LENGTH} before the end ` +
-            'of the file: it is incomplete'
-        : `${looks}expected a safetensors file`,
-      context,
-    );
+    const found = `found ${fileByteLength - PREFIX_BYTE_LENGTH} before the end of the file: it is incomplete`;
+    const expected = `expected a header of ${length} bytes, ${found}`;
+    failLength('SAFETENSORS_INVALID_HEADER_LENGTH', expected, head, options);
   }
   return length;
+}
+
+/** Fails with what the file looks like; a length made of another format's first bytes would say nothing. */
+function failLength(
+  code: FormatErrorCode,
+  expected: string,
+  head: Uint8Array,
+  options: ParseHeaderOptions,
+): never {
+  const { looks, context } = likeness(head, contextOf(options));
+  const message = looks === '' ? expected : `${looks}expected a safetensors file`;
+  throw new FormatError(code, message, context);
 }
 
 function headerLimit({ maxHeaderByteLength }: ParseHeaderOptions): number {

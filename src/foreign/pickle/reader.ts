@@ -167,12 +167,12 @@ export class PickleReader {
     return text;
   }
 
-  /** The same; where the bytes end first, all but the last of them, as Python's own reader takes it. */
+  /** The same; where the bytes end first, all but the last of them, if there are any: so Python's own reader does. */
   lineOrRest(): string {
     const { length } = this.#bytes;
-    if (this.#lineEnd() < length || this.at >= length) return this.line();
-    const text = this.text(length - 1 - this.at);
-    this.byte();
+    if (this.#lineEnd() < length) return this.line();
+    const text = this.text(Math.max(length - 1 - this.at, 0));
+    this.at = length;
     return text;
   }
 

@@ -58,15 +58,21 @@ export function scanOpcodes(
 
 /**
  * Whether loading the pickle could have called or imported something: it names a global, calls what the walk cannot
- * name, or goes on where the walk ended. Names are words: a text that begins with the letter of an opcode, such as
- * `import os`, names nothing.
+ * name, or goes on where the walk ended. Names are words, unless the pickle is whole: a text that begins with the
+ * letter of an opcode, such as `import os`, names nothing.
  */
-export function mayRun({ isLimit, globals, oddOpcodes, hasCalls }: ScannedPickle): boolean {
+export function mayRun(scanned: ScannedPickle): boolean {
+  const { problem, isLimit, globals, oddOpcodes, hasCalls } = scanned;
   return (
     isLimit === true ||
     (hasCalls && oddOpcodes.some(({ isHidden }) => isHidden)) ||
-    globals.some(({ module, name }) => WORDS.test(module) && WORDS.test(name))
+    globals.some(({ module, name }) => problem === undefined || areWords(module, name))
   );
+}
+
+/** The name is empty where the file ends behind the module, which Python's own reader has imported by then. */
+function areWords(module: string, name: string): boolean {
+  return WORDS.test(module) && (name === '' || WORDS.test(name));
 }
 
 const WORDS = /^[\p{L}\p{N}_.<>-]+$/u;

@@ -247,7 +247,8 @@ export class Walk {
       reader.skipLine();
       return undefined;
     }
-    const line = this.#shortLine(NUMBER);
+    this.#checkLongLine(NUMBER);
+    const line = this.reader.line();
     if (!isPlainNumber(name, line)) {
       const shown = JSON.stringify(line.slice(0, 40));
       this.#noteOdd(name, `with the number ${shown}, which readers take in several ways`);
@@ -258,16 +259,17 @@ export class Walk {
     return index;
   }
 
-  /** A line, or the reason why no reader takes it, which is too long to be read here. */
-  #shortLine(pattern: RegExp): string {
+  /** Ends the walk at a line that is too long to be read here; no reader takes one that is not of the pattern. */
+  #checkLongLine(pattern: RegExp): void {
     const start = this.reader.longLine();
-    if (start === undefined) return this.reader.line();
+    if (start === undefined) return;
     if (pattern.test(start)) this.#stop('characters in a line');
     this.#fail('expected a number or the name of a module, found other text');
   }
 
   #readGlobal(): NamedGlobal | undefined {
-    const module = this.#shortLine(MODULE);
+    this.#checkLongLine(MODULE);
+    const module = this.reader.lineOrRest();
     if (!MODULE.test(module)) this.#fail('expected the name of a module, found other text');
     return this.#nameGlobal(module, this.reader.lineOrRest());
   }

@@ -102,3 +102,26 @@ it('behind bytes that a class reads which the pickle names, as those of joblib',
   expect(verdict).toBe('suspicious');
   expect(findings).toMatchObject([{ kind: 'unread-bytes' }]);
 });
+
+it.each([
+  ['the name ends the file, and loses its last letter', 'cposix\nsystemX', 'posix', 'system'],
+  ['the module ends the file, and there is no name', 'cantigravityX', 'antigravity', ''],
+  ['the line of the module ends the file', 'cantigravity\n', 'antigravity', ''],
+  ['an instance of it', 'iantigravity\n', 'antigravity', ''],
+  ['no words, in a whole pickle with text behind it', 'ca b\nc d\n)R.text', 'a b', 'c d'],
+])("which Python's own reader imports: %s", (_, text, module, name) => {
+  const { verdict, globals } = scan(Buffer.from(text));
+  expect(verdict).not.toMatch(/^(safe|no-pickle)$/);
+  expect(globals).toEqual([expect.objectContaining({ module, name })]);
+});
+
+it('in no text that begins as a pickle may', () => {
+  for (const text of [
+    'configure it\nby hand',
+    '<c!DOCTYPE html>',
+    'c!DOCTYPE html><html>',
+    'import os\n',
+  ]) {
+    expect(scan(Buffer.from(text)), text).toMatchObject({ verdict: 'no-pickle', globals: [] });
+  }
+});

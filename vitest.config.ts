@@ -16,6 +16,7 @@ export default defineConfig({
   },
   test: {
     include: ['test/**/*.test.ts'],
+    setupFiles: ['test/support/equal-arrays.ts'],
     // These have tools of their own to install: `npm run test:deploy`.
     exclude: [...configDefaults.exclude, 'test/deploy/**'],
     // Two forks: tests that measure memory and time run their subject in child processes of their own.

@@ -75,12 +75,16 @@ export interface ArrayMemory {
 
 /** The memory of a typed array or of a buffer. Empty when it was detached, or resized too far. */
 export function memoryOf(array: ArrayBufferView | ArrayBufferLike): ArrayMemory {
-  return {
-    buffer: bufferOfArray(array) ?? (array as ArrayBufferLike),
-    byteOffset: byteOffsetOfArray(array) ?? 0,
-    byteLength:
-      byteLengthOfArray(array) ?? byteLengthOfBuffer(array) ?? byteLengthOfShared(array) ?? 0,
-  };
+  // The getter that this asks throws for nothing. The others do, which takes long.
+  if (isTypedArray(array)) {
+    return {
+      buffer: bufferOfArray(array) as ArrayBufferLike,
+      byteOffset: byteOffsetOfArray(array) ?? 0,
+      byteLength: byteLengthOfArray(array) ?? 0,
+    };
+  }
+  const byteLength = byteLengthOfBuffer(array) ?? byteLengthOfShared(array) ?? 0;
+  return { buffer: array as ArrayBufferLike, byteOffset: 0, byteLength };
 }
 
 /** The same memory as an array without members of its own. */

@@ -235,10 +235,10 @@ describe('serialize', () => {
 
   test('more bytes than one buffer or the address space holds are an error', () => {
     // 2^48 bytes: more than any address space has.
-    const data = new ArrayBuffer(2 ** 30);
-    const pairs = Array.from({ length: 2 ** 18 }, (_, i): [string, NewTensor<TensorBytes>] => [
+    const data = new ArrayBuffer(2 ** 32);
+    const pairs = Array.from({ length: 2 ** 16 }, (_, i): [string, NewTensor<TensorBytes>] => [
       String(i),
-      { dtype: 'U8', shape: [2 ** 30], data },
+      { dtype: 'U8', shape: [2 ** 32], data },
     ]);
     // Node 22 and later set no limit that is lower.
     const error =

@@ -51,7 +51,9 @@ export function fileBytes(entries: readonly Entry[], options: FileOptions = {}):
 
 /** 1, 2, 3 … modulo 256. */
 export function countedBytes(length: number): Uint8Array {
-  return Uint8Array.from({ length }, (_, i) => (i + 1) & 0xff);
+  const bytes = new Uint8Array(length);
+  for (let i = 0; i < length; i++) bytes[i] = i + 1;
+  return bytes;
 }
 
 let folder: string | undefined;

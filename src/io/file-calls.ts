@@ -3,7 +3,6 @@
 import {
   access,
   type BigIntStats,
-  close,
   closeSync,
   existsSync,
   fstat,
@@ -27,7 +26,7 @@ import {
 } from 'node:fs';
 import process from 'node:process';
 import { promisify } from 'node:util';
-import { readAsync } from './pool-calls.js';
+import { closeAsync, readAsync } from './pool-calls.js';
 import { type Steps, step } from './steps.js';
 import { hasCode } from './system-errors.js';
 
@@ -50,7 +49,7 @@ export function openPath(path: string | Buffer, flags: number): Steps<number> {
 export function closeFile(fd: number): Steps<void> {
   return step({
     sync: () => closeSync(fd),
-    async: () => promisify(close)(fd),
+    async: () => closeAsync(fd),
     isKept: true,
   });
 }

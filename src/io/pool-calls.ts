@@ -6,8 +6,9 @@
  * of Node only when something is read or written.
  */
 
-import { close, fsync, read, readv, rename, writev } from 'node:fs';
+import { close, closeSync, fsync, read, readv, rename, writev } from 'node:fs';
 import { promisify } from 'node:util';
+import { isMainThread } from 'node:worker_threads';
 
 /** Reads up to `length` bytes from `position` to `offset` of the buffer. */
 export function readAsync(
@@ -43,9 +44,13 @@ export function fsyncAsync(fd: number): Promise<void> {
   return promisify(fsync)(fd);
 }
 
-/** Closes a descriptor. */
-export function closeAsync(fd: number): Promise<void> {
-  return promisify(close)(fd);
+/**
+ * Closes a descriptor; in a worker on this thread. When a worker is ended, Node cancels what still waits for a thread
+ * of the pool, and a descriptor whose closing was cancelled would stay open as long as the process lives.
+ */
+export async function closeAsync(fd: number): Promise<void> {
+  if (isMainThread) await promisify(close)(fd);
+  else closeSync(fd);
 }
 
 /** Gives a file another name, in place of whatever has it. */

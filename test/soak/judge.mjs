@@ -1,0 +1,93 @@
+/** When a soak has failed: rules over its samples. */
+
+const MB = 2 ** 20;
+
+/** The first part of a run, in which caches fill; at most five minutes. */
+const WARM_UP_SHARE = 1 / 3;
+const WARM_UP_SECONDS = 300;
+
+/** With fewer rests than this nothing can be said. */
+const LEAST_RESTS = 6;
+
+/**
+ * What may grow, by how much over the half of a run. The figures are those of rests, when nothing is under
+ * way and garbage is collected; so a descriptor or a handle more is a leak, while the allocator may keep some
+ * pages, and V8 some more mappings, for later.
+ */
+const RULES = {
+  privateBytes: { title: 'private memory', allowed: 24 * MB },
+  mappings: { title: 'mappings', allowed: 100 },
+  mappedBytes: { title: 'mapped bytes', allowed: 64 * MB },
+  descriptors: { title: 'descriptors', allowed: 0.9 },
+  handles: { title: 'handles', allowed: 0.9 },
+  busyPrivateBytes: { title: 'private memory at work', allowed: 48 * MB },
+};
+
+/** Mappings of the addresses of detached files, and those of V8 and of stacks. */
+const RESERVED_LIMIT = 4096 + 400;
+
+/** What one turn of the event loop may compute, in ms. */
+const RAN_P99 = 60;
+const RAN_LONGEST = 250;
+
+/**
+ * The share of the time that turns may sleep for more than 50 ms. On a loaded machine they do so through no fault of
+ * theirs, since threads that hold a lock of the kernel or of the collector wait for a processor: so `PRESSURE` times the share
+ * of the time in which somebody waited for one is added.
+ */
+const ASLEEP_SHARE = 0.05;
+const PRESSURE = 0.4;
+
+export function median(values) {
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+/** Theil and Sen: the median of the slopes of all pairs, which a few outliers do not move. */
+export function slope(points) {
+  const slopes = points.flatMap(([x, y], i) =>
+    points.slice(i + 1).map(([otherX, otherY]) => (otherY - y) / (otherX - x)),
+  );
+  return median(slopes);
+}
+
+/**
+ * By how much a figure grows: over the second half of the points by their slope, and from the median of their
+ * second third to that of the last one. The larger of the two.
+ */
+export function growth(points) {
+  const half = points.slice(points.length >> 1);
+  const third = Math.floor(points.length / 3);
+  const valuesOf = (some) => some.map(([, y]) => y);
+  const bySlope = slope(half) * (half.at(-1)[0] - half[0][0]);
+  const byMedians =
+    median(valuesOf(points.slice(-third))) - median(valuesOf(points.slice(-2 * third, -third)));
+  return Math.max(bySlope, byMedians);
+}
+
+/**
+ * Judges a run: `rests` have `seconds` and a number for every rule. Gives a line for each rule, and whether it
+ * is broken. Without a third of the run there is nothing to compare, so a short one is judged as it is.
+ */
+export function judge(rests) {
+  const length = rests.at(-1)?.seconds ?? 0;
+  const warmUp = Math.min(WARM_UP_SECONDS, length * WARM_UP_SHARE);
+  const kept = rests.filter(({ seconds }) => seconds >= warmUp);
+  if (kept.length < LEAST_RESTS) {
+    return [{ title: 'rests', found: kept.length, allowed: LEAST_RESTS, isBroken: true }];
+  }
+  const grown = Object.entries(RULES).map(([key, { title, allowed }]) => {
+    const found = growth(kept.map((rest) => [rest.seconds, rest[key]]));
+    return { title: `growth of ${title}`, found, allowed, isBroken: !(found <= allowed) };
+  });
+  const all = (key) => kept.map((rest) => rest[key]);
+  const asleep = ASLEEP_SHARE + PRESSURE * median(all('pressure'));
+  const limited = [
+    ['reserved mappings', Math.max(...all('reservedMappings')), RESERVED_LIMIT],
+    ['loop: a turn ran, p99, ms', median(all('ranP99')), RAN_P99],
+    ['loop: a turn ran, longest, ms', Math.max(...all('ranLongest')), RAN_LONGEST],
+    ['loop: share of time asleep in turns', median(all('asleepShare')), asleep],
+  ].map(([title, found, allowed]) => ({ title, found, allowed, isBroken: !(found <= allowed) }));
+  return [...grown, ...limited];
+}

@@ -1,0 +1,148 @@
+/**
+ * `npm run soak -- --minutes 60 [--seed S] [--picture FILE]`: runs the subject under a limit of 256 descriptors
+ * and a heap of 128 MB, takes samples, draws them, and judges them. Linux only. docs/soak.md says what it showed.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import process from 'node:process';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { judge, median } from './judge.mjs';
+import { draw } from './picture.mjs';
+import { pressureTotal, processFigures } from './process-figures.mjs';
+
+const DESCRIPTORS = 256;
+const HEAP_MB = 128;
+const BUSY_SAMPLE_MS = 500;
+
+/** Time between rests: long runs have 240 of them. */
+const RESTS = 240;
+const LEAST_REST_MS = 1000;
+
+/** A short run on a loaded machine goes on until it has so many, up to `LONGEST` times the minutes. */
+const LEAST_RESTS = 12;
+const LONGEST = 4;
+
+/** A subject that does not rest for this long hangs, and one that does not end by itself so long after its last rest. */
+const HANG_MS = 180_000;
+const END_MS = 20_000;
+
+const SHOWN_ERRORS = 10;
+
+const { values } = parseArgs({
+  options: {
+    minutes: { type: 'string', default: '60' },
+    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+    picture: { type: 'string', default: 'soak.svg' },
+  },
+});
+const minutes = Number(values.minutes);
+const seed = Number(values.seed);
+
+function pathOf(name) {
+  return fileURLToPath(new URL(name, import.meta.url));
+}
+
+function startServer() {
+  return spawn(process.execPath, [pathOf('server.mjs'), String(seed)], {
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    env: { ...process.env, NODE_OPTIONS: '' },
+  });
+}
+
+function startSubject(settings) {
+  const flags = ['--expose-gc', `--max-old-space-size=${HEAP_MB}`];
+  const command = [process.execPath, ...flags, pathOf('subject.mjs'), JSON.stringify(settings)];
+  return spawn('sh', ['-c', `ulimit -n ${DESCRIPTORS}; exec "$@"`, 'sh', ...command], {
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  });
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-soak-'));
+const server = startServer();
+const [port] = await once(server, 'message');
+const restMs = Math.max(LEAST_REST_MS, (minutes * 60_000) / RESTS);
+const subject = startSubject({ folder, seed, server: port, restMs });
+const ended = once(subject, 'exit');
+const started = performance.now();
+const secondsNow = () => (performance.now() - started) / 1000;
+
+const busy = [];
+const rests = [];
+const errors = [];
+let last;
+let isOver = false;
+let busySince = [];
+let lastNews = performance.now();
+let lastRest = { seconds: 0, pressure: pressureTotal() };
+
+const sampler = setInterval(() => {
+  try {
+    const sample = { seconds: secondsNow(), ...processFigures(subject.pid) };
+    busy.push(sample);
+    busySince.push(sample.privateBytes);
+  } catch {
+    // The subject has just ended: its exit says why.
+  }
+  if (performance.now() - lastNews < (isOver ? END_MS : HANG_MS)) return;
+  errors.push(isOver ? 'the subject does not end by itself' : 'the subject has stopped to rest');
+  subject.kill('SIGKILL');
+}, BUSY_SAMPLE_MS);
+
+subject.on('message', (message) => {
+  lastNews = performance.now();
+  last = message;
+  errors.push(...message.errors);
+  const now = { seconds: secondsNow(), pressure: pressureTotal() };
+  const passed = now.seconds - lastRest.seconds;
+  rests.push({
+    ...processFigures(subject.pid),
+    ...message.loop,
+    seconds: now.seconds,
+    pressure: (now.pressure - lastRest.pressure) / 1e6 / passed,
+    handles: Object.values(message.handles).reduce((sum, count) => sum + count, 0),
+    busyPrivateBytes: median(busySince.length === 0 ? [0] : busySince),
+  });
+  lastRest = now;
+  busySince = [];
+  const share = now.seconds / (minutes * 60);
+  isOver =
+    share >= LONGEST || (share >= 1 && rests.length >= LEAST_RESTS) || errors.length > SHOWN_ERRORS;
+  subject.send({ isOver });
+});
+
+const [code, signal] = await ended;
+clearInterval(sampler);
+server.disconnect();
+rmSync(folder, { recursive: true, force: true });
+if (code !== 0) errors.push(`the subject ended with ${signal ?? `exit code ${code}`}`);
+
+const verdict = judge(rests);
+const operations = Object.values(last?.counts ?? {}).reduce((sum, count) => sum + count, 0);
+const title = `Node ${process.version}, seed ${seed}, ${minutes} min, ${operations} operations, ${last?.workerCount} workers`;
+writeFileSync(values.picture, draw(title, busy, rests));
+console.log(title);
+console.log(`operations: ${JSON.stringify(last?.counts)}`);
+console.log(`handles at rest: ${JSON.stringify(last?.handles)}`);
+console.log(`temporary files left by workers that were ended: ${last?.leftBehind}`);
+console.log(
+  `descriptors at work: at most ${Math.max(...busy.map(({ descriptors }) => descriptors))} of ${DESCRIPTORS}`,
+);
+for (const { title: rule, found, allowed, isBroken } of verdict) {
+  console.log(
+    `${isBroken ? 'BROKEN' : 'ok    '} ${rule}: ${format(found)}, at most ${format(allowed)}`,
+  );
+}
+for (const error of errors.slice(0, SHOWN_ERRORS)) console.log(`ERROR ${error}`);
+const isBroken = errors.length > 0 || verdict.some((rule) => rule.isBroken);
+console.log(isBroken ? `soak failed: ${errors.length} errors` : 'soak passed');
+process.exitCode = isBroken ? 1 : 0;
+
+function format(value) {
+  return Math.abs(value) >= 2 ** 20
+    ? `${(value / 2 ** 20).toFixed(1)} MB`
+    : String(Number(value.toPrecision(3)));
+}

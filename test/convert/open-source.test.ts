@@ -7,10 +7,10 @@ import { safeOpen, saveCheckpoint, saveFile } from '../../src/index.js';
 import { writeArchive } from '../foreign/made-archive.js';
 import { headerOf, npy } from '../foreign/numpy/arrays.js';
 import { unicode } from '../foreign/pickle/pickle-bytes.js';
-import { Random } from '../foreign/random.js';
 import { fixturePath } from '../foreign/torch/fixtures.js';
 import { dict, legacyFile, tensor } from '../foreign/torch/legacy-file.js';
 import { temporaryPath } from '../support/make-file.js';
+import { Random } from '../support/random.js';
 import { equalTensors, filled } from '../support/saved-tensors.js';
 
 const fast = { durable: false };

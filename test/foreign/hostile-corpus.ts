@@ -4,10 +4,10 @@
  */
 import { readFileSync } from 'node:fs';
 import { deflateSync, gzipSync } from 'node:zlib';
+import { Random } from '../support/random.js';
 import { type ArchiveFile, writeArchive } from './made-archive.js';
 import { npy } from './numpy/arrays.js';
 import { text } from './pickle-mutations.js';
-import { Random } from './random.js';
 import { scanFixture } from './torch/fixtures.js';
 
 /** One file. Without a reader it runs in a program that this machine need not have. */

@@ -2,10 +2,10 @@
 
 import { deflateRawSync } from 'node:zlib';
 import { crc32 } from '../../src/foreign/zip/crc32.js';
+import { Random } from '../support/random.js';
 import { type ArchiveFile, writeArchive } from './made-archive.js';
 import { headerOf, npy } from './numpy/arrays.js';
 import { integer, text } from './pickle-mutations.js';
-import { Random } from './random.js';
 
 const MIB = 2 ** 20;
 

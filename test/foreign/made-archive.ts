@@ -1,6 +1,6 @@
 /** Zip archives with everything wrong that can be: made field by field, with checksums that are right. */
 import { crc32, deflateRawSync } from 'node:zlib';
-import type { Random } from './random.js';
+import type { Random } from '../support/random.js';
 
 /** A file of an archive, as both headers have it. */
 export interface ArchiveFile {

@@ -1,6 +1,7 @@
 /** Checkpoints made from a grammar: nested values, tensors over shared storages, now and then a wrong one. */
+
+import type { Random } from '../support/random.js';
 import { integer, text } from './pickle-mutations.js';
-import type { Random } from './random.js';
 
 /** A pickle, and the storages that it names: as torch has them, in the order of the first use. */
 export interface MadeCheckpoint {

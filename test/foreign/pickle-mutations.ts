@@ -1,9 +1,24 @@
 /** Changes pickles opcode by opcode. */
-import { OPCODES } from '../../src/foreign/pickle/opcodes.js';
-import type { Random } from './random.js';
+import type { Random } from '../support/random.js';
 
 /** An opcode and what follows it. */
 type Token = Buffer;
+
+/** What follows an opcode: so many bytes, a text after its length in so many bytes, or lines. */
+const ARGUMENTS: readonly (readonly [
+  letters: string,
+  argument: number | 'line' | 'lines' | 'text1' | 'text4' | 'text8',
+])[] = [
+  ['Kh\x80q\x82', 1],
+  ['M\x83', 2],
+  ['Jjr\x84', 4],
+  ['G\x95', 8],
+  ['FILPSVgp', 'line'],
+  ['ci', 'lines'],
+  ['CU\x8a\x8c', 'text1'],
+  ['BTX\x8b', 'text4'],
+  ['\x8d\x8e\x96', 'text8'],
+];
 
 /** Names that torch allows, names near them, and names that it forbids. */
 const GLOBALS: readonly string[] = [
@@ -86,7 +101,8 @@ export function tokensOf(pickle: Buffer): Token[] {
 }
 
 function endOf(pickle: Buffer, at: number): number {
-  const argument = OPCODES[pickle[at] as number]?.argument;
+  const letter = String.fromCharCode(pickle[at] as number);
+  const argument = ARGUMENTS.find(([letters]) => letters.includes(letter))?.[1];
   const lineEnd = (from: number): number => {
     const end = pickle.indexOf(10, from);
     return end === -1 ? pickle.length + 1 : end + 1;

@@ -23,11 +23,11 @@ export const CRASH = 'the process ended';
 
 /** A file, and which of Python's readers is asked. */
 export interface Question {
-  readonly reader: 'torch' | 'numpy' | 'safetensors' | 'globals';
+  readonly reader: string;
   readonly path: string;
 }
 
-const SCRIPT = fileURLToPath(new URL('read_foreign.py', import.meta.url));
+const READERS = fileURLToPath(new URL('read_foreign.py', import.meta.url));
 
 /** Answers question after question; a new process takes the place of one that a file has crashed. */
 export class PythonReader {
@@ -35,9 +35,12 @@ export class PythonReader {
   #child: ChildProcessByStdio<Writable, Readable, null> | undefined;
   #lines: AsyncIterator<string> | undefined;
 
-  /** Starts nothing yet. */
-  constructor(executable: string) {
+  readonly #script: string;
+
+  /** Starts nothing yet. Another script has readers of its own. */
+  constructor(executable: string, script: string = READERS) {
     this.#executable = executable;
+    this.#script = script;
   }
 
   async answer<Found>(questions: readonly Question[]): Promise<PythonAnswer<Found>[]> {
@@ -68,7 +71,7 @@ export class PythonReader {
 
   #start(): ChildProcessByStdio<Writable, Readable, null> {
     if (this.#child !== undefined) return this.#child;
-    const child = spawn(this.#executable, [SCRIPT], { stdio: ['pipe', 'pipe', 'inherit'] });
+    const child = spawn(this.#executable, [this.#script], { stdio: ['pipe', 'pipe', 'inherit'] });
     // Lines that a dead process was to read are asked again.
     child.stdin.on('error', () => {});
     this.#lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();

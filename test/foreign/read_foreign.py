@@ -201,10 +201,16 @@ READERS = {
     "globals": read_globals,
 }
 
-for line in sys.stdin:
-    kind, path = line.rstrip("\n").split("\t")
-    try:
-        answer = {"found": READERS[kind](path)}
-    except Exception as error:
-        answer = {"error": f"{type(error).__name__}: {str(error)[:200]}"}
-    print(json.dumps(answer), flush=True)
+
+def serve(readers):
+    for line in sys.stdin:
+        kind, path = line.rstrip("\n").split("\t")
+        try:
+            answer = {"found": readers[kind](path)}
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {str(error)[:200]}"}
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    serve(READERS)

@@ -1,10 +1,11 @@
 /** Reads a file in every way that this package has for files of other formats. */
-import { SafetensorsError } from '../../src/errors/errors.js';
-import { openNumpy } from '../../src/foreign/numpy/open-numpy.js';
-import { openTorchCheckpoint } from '../../src/foreign/torch/open.js';
-import { scanPickle } from '../../src/foreign/torch/scan-file.js';
-import type { ScanReport } from '../../src/foreign/torch/scan-report.js';
-import type { Tensor } from '../../src/tensor/tensor.js';
+import { SafetensorsError, type Tensor } from 'safetensors-mmap';
+import {
+  openNumpy,
+  openTorchCheckpoint,
+  type ScanReport,
+  scanPickle,
+} from 'safetensors-mmap/convert';
 
 /** What readers made of a file: its tensors, or the error that it is refused with. */
 export type Outcome<Result> = Result | SafetensorsError;

@@ -3,9 +3,9 @@ import { describe, expect, test } from 'vitest';
 import { ForeignFormatError } from '../../../src/errors/errors.js';
 import { openNumpy } from '../../../src/foreign/numpy/open-numpy.js';
 import { fileBytes } from '../../support/make-file.js';
+import { Random } from '../../support/random.js';
 import { manyArrays } from '../hostile-files.js';
 import { writeArchive } from '../made-archive.js';
-import { Random } from '../random.js';
 import { headerOf, npy, written } from './arrays.js';
 
 function codeOf(open: () => unknown): string {

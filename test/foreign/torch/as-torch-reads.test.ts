@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
+import { Random } from '../../support/random.js';
 import { writeArchive } from '../made-archive.js';
 import { pickle2, unicode } from '../pickle/pickle-bytes.js';
-import { Random } from '../random.js';
 import { dict, legacyFile, tensor } from './legacy-file.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'safetensors-as-torch-'));

@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
 import { scanPickle } from '../../../src/foreign/torch/scan-file.js';
 import type { ScanReport } from '../../../src/foreign/torch/scan-report.js';
+import { Random } from '../../support/random.js';
 import { type ArchiveFile, writeArchive } from '../made-archive.js';
 import { headerOf, npy } from '../numpy/arrays.js';
-import { Random } from '../random.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'safetensors-hidden-'));
 afterAll(() => rmSync(folder, { recursive: true }));

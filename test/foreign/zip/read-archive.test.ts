@@ -4,8 +4,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ForeignFormatError } from '../../../src/errors/errors.js';
 import { inspectArchive, readArchive } from '../../../src/foreign/zip/read-archive.js';
+import type { Random } from '../../support/random.js';
 import { writeArchive } from '../made-archive.js';
-import type { Random } from '../random.js';
 import { bytesOf, FIXTURES } from '../torch-fixtures.js';
 import { filesOf, readerOf } from './archives.js';
 

@@ -1,0 +1,95 @@
+/**
+ * Runs the fuzzer of `test/fuzz`, `npm run fuzz -- TARGET`: bundles it, with the compiled library of `build/` beside
+ * it, and watches its process. An input that ends the process, or that it does not come back from, is kept.
+ */
+import { spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import process from 'node:process';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { build } from 'esbuild';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const library = join(root, 'build');
+
+/** An input that takes longer than this, in seconds, is one that hangs. */
+const MAX_SECONDS = 60;
+
+/** The modules keep their addresses, and the library is that of `build/`: harnesses know public names alone. */
+const places = {
+  name: 'places',
+  setup({ onLoad, onResolve }) {
+    onResolve({ filter: /^safetensors-mmap(\/|$)/ }, ({ path }) => {
+      const entry = path.slice('safetensors-mmap/'.length) || 'index';
+      return { path: pathToFileURL(join(library, `${entry}.js`)).href, external: true };
+    });
+    onResolve({ filter: /\/src\// }, ({ path, importer }) => ({
+      errors: [{ text: `${importer} imports ${path}: the fuzzer drives public names` }],
+    }));
+    onLoad({ filter: /\.ts$/ }, ({ path }) => ({
+      contents: readFileSync(path, 'utf8').replaceAll(
+        'import.meta.url',
+        JSON.stringify(pathToFileURL(path).href),
+      ),
+      loader: 'ts',
+    }));
+  },
+};
+
+const folder = mkdtempSync(join(tmpdir(), 'safetensors-fuzz-program-'));
+const program = join(folder, 'fuzz.mjs');
+await build({
+  entryPoints: [join(root, 'test/fuzz/main.ts')],
+  outfile: program,
+  bundle: true,
+  platform: 'node',
+  format: 'esm',
+  target: 'node20',
+  sourcemap: 'inline',
+  external: ['typescript', 'vitest'],
+  plugins: [places],
+});
+
+const box = join(folder, 'input');
+writeFileSync(box, Buffer.alloc(12));
+const child = spawn(
+  process.execPath,
+  ['--enable-source-maps', '--expose-gc', program, ...process.argv.slice(2)],
+  {
+    stdio: ['ignore', 'inherit', 'inherit'],
+    env: { ...process.env, SAFETENSORS_FUZZ_BOX: box, SAFETENSORS_FUZZ_LIBRARY: library },
+  },
+);
+
+/** The input in the box; undefined when there is none. */
+function boxed() {
+  const bytes = readFileSync(box);
+  const [count, nameLength, length] = [0, 4, 8].map((at) => bytes.readUInt32LE(at));
+  if (count === 0) return undefined;
+  const target = bytes.toString('utf8', 12, 12 + nameLength);
+  return { count, target, input: bytes.subarray(12 + nameLength, 12 + nameLength + length) };
+}
+
+let last = { count: 0, since: Date.now() };
+const watch = setInterval(() => {
+  const count = boxed()?.count ?? 0;
+  if (count === 0 || count !== last.count) last = { count, since: Date.now() };
+  else if (Date.now() - last.since > 1000 * MAX_SECONDS) child.kill('SIGKILL');
+}, 1000);
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => child.kill(signal));
+
+child.on('close', (code, signal) => {
+  clearInterval(watch);
+  const found = code === 0 || code === 1 || code === 2 ? undefined : boxed();
+  if (found !== undefined) {
+    const kept = join(root, '.fuzz', found.target);
+    mkdirSync(kept, { recursive: true });
+    const path = join(kept, `ended-by-${signal ?? code}`);
+    writeFileSync(path, found.input);
+    console.error(`FOUND: an input ended the process (${signal ?? code})`);
+    console.error(`kept: npm run fuzz -- ${found.target} --input ${path}`);
+  }
+  rmSync(folder, { recursive: true });
+  process.exitCode = code ?? 3;
+});

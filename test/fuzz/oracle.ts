@@ -1,0 +1,57 @@
+/** What Python says about inputs, asked in batches: one process for all of a run. */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type PythonAnswer, PythonReader, type Question } from '../foreign/python-reader.js';
+import { findPython } from '../support/python.js';
+
+export { CRASH, type PythonAnswer } from '../foreign/python-reader.js';
+
+const SCRIPT = fileURLToPath(new URL('oracle.py', import.meta.url));
+
+/** A question about an input, and who judges the answer. */
+export interface Asked {
+  readonly input: Buffer;
+  readonly reader: string;
+  readonly judge: (answer: PythonAnswer<unknown>) => void;
+}
+
+/** Python, if it is there. */
+export class Oracle {
+  /** Why there is none. */
+  readonly missing: string | undefined;
+  readonly #folder: string;
+  readonly #python: PythonReader;
+
+  constructor(folder: string) {
+    const { executable, missing } = findPython('torch', 'numpy', 'safetensors', 'ml_dtypes');
+    this.missing = missing;
+    this.#folder = join(folder, 'asked');
+    this.#python = new PythonReader(executable ?? '', SCRIPT);
+    mkdirSync(this.#folder);
+  }
+
+  /** Those that are judged wrong, each with the error of its judge. */
+  async judge(asked: readonly Asked[]): Promise<(readonly [Asked, Error])[]> {
+    const paths = new Map<Buffer, string>();
+    const questions = asked.map(({ input, reader }): Question => {
+      const path = paths.get(input) ?? join(this.#folder, `${paths.size}`);
+      if (!paths.has(input)) writeFileSync(path, input);
+      paths.set(input, path);
+      return { reader, path };
+    });
+    const answers = await this.#python.answer<unknown>(questions);
+    return asked.flatMap((one, i) => {
+      try {
+        one.judge(answers[i] as PythonAnswer<unknown>);
+        return [];
+      } catch (error) {
+        return [[one, error as Error] as const];
+      }
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#python.close();
+  }
+}

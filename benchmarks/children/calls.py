@@ -1,4 +1,4 @@
-"""What calls.ts does, by the reference with torch. Arguments: METHOD FILE PASSES"""
+"""What calls.mjs does, by the reference with torch. Arguments: METHOD FILE PASSES"""
 
 import json
 import sys

@@ -1,7 +1,7 @@
 """Converts a checkpoint of torch by the steps that the reference's script takes for one file.
 
 Arguments: METHOD SOURCE TARGET. That script, convert.py, is in no package; this is not its code. Prints the
-line of convert-checkpoint.ts.
+line of work.mjs.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What open-checkpoint.ts does, by the reference with numpy. Arguments: verify|tensor INDEX NAME"""
+"""What work.mjs does, by the reference with numpy. Arguments: verify|tensor INDEX NAME"""
 
 import json
 import os

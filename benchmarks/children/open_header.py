@@ -1,7 +1,6 @@
 """Opens a file with many tensors by the reference. Arguments: open|keys FILE LATER"""
 
 import json
-import statistics
 import sys
 import time
 
@@ -23,4 +22,4 @@ def time_call():
 
 first = time_call()
 others = [time_call() for _ in range(int(later))]
-print(json.dumps({"first": first, "later": statistics.median(others) if others else None}))
+print(json.dumps({"first": first, "later": others}))

@@ -1,4 +1,4 @@
-"""The readers in Python; prints the line of read.ts.
+"""The readers in Python; prints the line of read.mjs.
 
 Arguments: METHOD FILE LOOPS all|INDEX, with the folder of the compiled loop and the position of the
 one tensor to read. Keeps all tensors until standard input ends.

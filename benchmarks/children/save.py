@@ -1,4 +1,4 @@
-"""What save.ts does, by the reference. Arguments: METHOD SOURCE TARGET
+"""What save.mjs does, by the reference. Arguments: METHOD SOURCE TARGET
 
 The methods memory and memory-durable have the numpy arrays in memory before the clock starts, torch
 loads the file within it. Prints 0 when it is ready, and starts its clock when standard input ends.

@@ -1,10 +1,10 @@
 /*
- * The limits of reading, with nothing between the file and the loop. Prints the line of read.ts, and
+ * The limits of reading, with nothing between the file and the loop. Prints the line of read.mjs, and
  * keeps the memory until standard input ends. Usage:
- *   read_limit METHOD FILE LOOPS INDEX BEGIN LENGTH
+ *   read_limit METHOD FILE LOOPS INDEX BEGIN LENGTH NAME
  * sums LENGTH bytes from BEGIN: over a plain mapping (mapping), or over memory that they were read
  * into, through the page cache (read) or past it (direct), or past it into one block that is used again
- * (direct-block). LOOPS and INDEX are not used.
+ * (direct-block). LOOPS, INDEX and NAME are not used.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -79,8 +79,8 @@ static int SumBlocks(int fd, size_t begin, size_t length, uint64_t* sum) {
 }
 
 int main(int argc, char** argv) {
-  if (argc != 7) {
-    fprintf(stderr, "usage: read_limit METHOD FILE LOOPS INDEX BEGIN LENGTH\n");
+  if (argc != 8) {
+    fprintf(stderr, "usage: read_limit METHOD FILE LOOPS INDEX BEGIN LENGTH NAME\n");
     return 1;
   }
   const char* method = argv[1];

@@ -1,0 +1,67 @@
+/** What both commands share: errors in one line, progress, a temporary folder, an end on Ctrl-C. */
+import { mkdtemp, rm, statfs } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { formatByteSize } from './figures.mjs';
+
+/** Something the user can put right; shown as one line without a stack. */
+export class UsageError extends Error {}
+
+/** Exit status by convention for a program that was interrupted. */
+const INTERRUPTED_EXIT_CODE = 130;
+
+/** Errors of the file system, of the package and of parseArgs have messages for users. */
+const HAS_MESSAGE_FOR_USERS = /^(E[A-Z0-9]+|SAFETENSORS_\w+|ERR_PARSE_ARGS_\w+)$/;
+
+/**
+ * Runs a command. SIGINT, SIGTERM and SIGHUP abort the signal that `body` gets, and its `finally`
+ * blocks run; expected errors become one line on stderr and exit code 1.
+ */
+export async function runCommand(name, body) {
+  const controller = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+    process.on(signal, () => controller.abort());
+  }
+  try {
+    await body(process.argv.slice(2), controller.signal);
+  } catch (error) {
+    process.exitCode = controller.signal.aborted ? INTERRUPTED_EXIT_CODE : 1;
+    if (controller.signal.aborted) console.error(`${name}: interrupted`);
+    else if (error instanceof UsageError || HAS_MESSAGE_FOR_USERS.test(error.code)) {
+      console.error(`${name}: ${error.message.split('\n', 1)[0]}`);
+    } else throw error;
+  }
+}
+
+/** Shows what is being done, in one line that is overwritten; nothing when stderr is no terminal. */
+export function showProgress(text) {
+  if (!process.stderr.isTTY) return;
+  process.stderr.write(`\r\x1b[K${text.slice(0, (process.stderr.columns ?? 80) - 1)}`);
+}
+
+/** Left free on the disk, or other programs fail because of a benchmark. */
+const SPARE_BYTES = 500_000_000;
+
+/** Free bytes in the folder for temporary files. */
+export async function freeTemporaryBytes() {
+  const { bavail, bsize } = await statfs(tmpdir());
+  return Math.max(0, bavail * bsize - SPARE_BYTES);
+}
+
+/**
+ * Runs `body` with a new folder and removes the folder with everything in it, however `body` ends.
+ * Throws a UsageError when the disk has not `neededBytes` free.
+ */
+export async function withTemporaryFolder(neededBytes, body) {
+  const free = await freeTemporaryBytes();
+  if (free < neededBytes) {
+    const found = `${formatByteSize(free)} are free there (TMPDIR sets another place)`;
+    throw new UsageError(`needs ${formatByteSize(neededBytes)} in ${tmpdir()}, but ${found}`);
+  }
+  const folder = await mkdtemp(join(tmpdir(), 'safetensors-bench-'));
+  try {
+    return await body(folder);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}

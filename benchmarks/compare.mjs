@@ -1,0 +1,134 @@
+/** This package as it is in the folder beside the one of a commit: which is faster, where noise does not explain it. */
+import { spawnSync } from 'node:child_process';
+import { cp, mkdir, rm, symlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { showProgress, UsageError } from './command-line.mjs';
+import { ROOT_FOLDER } from './equipment.mjs';
+import { formatDuration, median } from './figures.mjs';
+import { measure, runTrial } from './measure.mjs';
+
+/** The risk that two equal versions get a verdict, in each comparison, however noise is distributed. */
+const RISK = 0.001;
+/** Fewer rounds have too few orders of signs to show anything at that risk. */
+export const LEAST_ROUNDS = 11;
+/** Differences below this are no verdict: two builds of one commit may differ by as much. */
+const LEAST_CHANGE = 0.01;
+
+/** So many signed ranks or fewer of `count` rounds have a probability of at most `risk`, by Wilcoxon's distribution. */
+function criticalRank(count, risk) {
+  let ways = [1];
+  for (let rank = 1; rank <= count; rank++) {
+    const next = Array.from({ length: ways.length + rank }, (_, sum) => ways[sum] ?? 0);
+    for (const [sum, way] of ways.entries()) next[sum + rank] += way;
+    ways = next;
+  }
+  let sum = 0;
+  for (let total = ways[0]; total <= risk * 2 ** count; sum++) total += ways[sum + 1];
+  return sum - 1;
+}
+
+/**
+ * Judges pairs of times, each taken in the same round, in which both versions have run in an order that alternates,
+ * so that without a difference the logarithm of their ratio is as likely above zero as below. Wilcoxon's
+ * signed ranks give an interval for it that contains the truth but for one time in a thousand, whatever the noise
+ * looks like; outliers, as other programs cause, move it little. A verdict needs the whole interval on one side.
+ */
+export function judge(before, after) {
+  const logs = before.map((time, round) => Math.log(after[round] / time));
+  const averages = logs
+    .flatMap((a, i) => logs.slice(i).map((b) => (a + b) / 2))
+    .sort((a, b) => a - b);
+  const critical = criticalRank(logs.length, RISK / 2);
+  const interval = [averages[critical], averages.at(-1 - critical)].map(Math.expm1);
+  const change = Math.expm1(median(averages));
+  const [low, high] = interval;
+  const isSure = low > LEAST_CHANGE || high < -LEAST_CHANGE;
+  const size = `${(Math.abs(change) * 100).toFixed(1)} %`;
+  const verdict = isSure
+    ? `${change > 0 ? 'slower' : 'faster'} by ${size}`
+    : 'no difference beyond noise';
+  return { change, interval, verdict };
+}
+
+/** Runs a program to its end; a UsageError has the last line of what it says when it fails. */
+function run(cwd, file, ...args) {
+  const { status, stderr, error } = spawnSync(file, args, { cwd, encoding: 'utf8' });
+  if (status === 0) return;
+  throw new UsageError(
+    `${file} ${args.join(' ')}: ${error?.message ?? stderr.trim().split('\n').at(-1)}`,
+  );
+}
+
+/** Makes the tree of a commit, with the packages of this folder, compiled; the programs that are measured are ours. */
+async function buildTree(commit, tree) {
+  run(ROOT_FOLDER, 'git', 'rev-parse', '--quiet', '--verify', `${commit}^{commit}`);
+  showProgress(`compiling ${commit}`);
+  await mkdir(tree);
+  const archive = `${tree}.tar`;
+  run(ROOT_FOLDER, 'git', 'archive', '--output', archive, commit);
+  run(tree, 'tar', '-xf', archive);
+  await symlink(join(ROOT_FOLDER, 'node_modules'), join(tree, 'node_modules'));
+  run(tree, 'npm', 'run', '--silent', 'compile');
+  // They import the package by its name, which is that of the tree they lie in.
+  await rm(join(tree, 'benchmarks'), { recursive: true });
+  await cp(join(import.meta.dirname, 'children'), join(tree, 'benchmarks/children'), {
+    recursive: true,
+  });
+}
+
+/**
+ * The time that counts of every round, the shorter of two: what other programs add hits one of them more often than
+ * both. Of a list of times in a line it is the median.
+ */
+function timesOf(measured, contender, figure) {
+  const times = measured.every(contender, (line) => median([line[figure]].flat()));
+  return Array.from({ length: times.length / 2 }, (_, i) =>
+    Math.min(times[2 * i], times[2 * i + 1]),
+  );
+}
+
+const percent = (share) => `${share > 0 ? '+' : ''}${(share * 100).toFixed(1)} %`;
+
+/** Compares all contenders of the trials that run this package, and prints a line for each figure. */
+export async function compareTrees(commit, trials, bench) {
+  const tree = join(bench.folder, 'other-tree');
+  await buildTree(commit, tree);
+  const head = ['trial: contender, figure', commit, 'now', 'change', '99.9 % between', 'verdict'];
+  console.log(`| ${head.join(' | ')} |\n| --- | --: | --: | --: | --: | --- |`);
+  const compareLeg = async (leg, title, own) => {
+    const { contenders, figures = ['elapsed'] } = leg;
+    for (const contender of figures.length === 0 ? [] : contenders.filter(({ ours }) => ours)) {
+      const other = { ...contender, root: tree };
+      const pair = [other, contender];
+      const order = ([a, b], round) => (round % 2 === 0 ? [a, b, b, a] : [b, a, a, b]);
+      const trusted = leg.trusted && pair;
+      // The first round, in which the programs come into the page cache, does not count.
+      const rounds = bench.rounds + 1;
+      const measured = await measure(
+        { ...leg, contenders: pair, order, rounds, trusted },
+        title,
+        own,
+      );
+      for (const figure of figures) {
+        const [before, after] = pair.map((one) => timesOf(measured, one, figure).slice(1));
+        const label = `${title}: ${contender.name}, ${figure}`;
+        showProgress('');
+        if (before.length === 0 || after.length === 0) {
+          console.log(`| ${label} | – | – | – | – | ${measured.reasons.join('; ')} |`);
+          continue;
+        }
+        const { change, interval, verdict } = judge(before, after);
+        const times = [before, after].map((all) => formatDuration(median(all)));
+        const cells = [
+          label,
+          ...times,
+          percent(change),
+          interval.map(percent).join(' … '),
+          verdict,
+        ];
+        console.log(`| ${cells.join(' | ')} |`);
+      }
+    }
+  };
+  for (const trial of trials) await runTrial(trial, bench, () => {}, compareLeg);
+}

@@ -1,0 +1,156 @@
+/** What there is to measure with: compiled programs, Python, packages, copies of the weights. */
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { freemem, homedir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { freeTemporaryBytes, showProgress, UsageError } from './command-line.mjs';
+import { NotMeasuredError, runChild, startChild } from './processes.mjs';
+
+/** Root of the repository. */
+export const ROOT_FOLDER = join(import.meta.dirname, '..');
+
+const PROGRAMS = ['read_limit', 'write_limit', 'page_cache'];
+
+/**
+ * What contenders need, of the weights in a safetensors file. Compiles the programs into `folder`, where copies
+ * of the weights go, too. `python` is `{ file, version, packages }`, or a text that says why there is none.
+ */
+export async function prepareEquipment(path, folder, signal) {
+  showProgress('compiling the loop');
+  await compilePrograms(folder, signal);
+  const python = await findPython(signal);
+  const fileOf = copiesOf(path, join(folder, 'model'), python, signal);
+  return { programs: folder, python, npmPackages: findNpmPackages(), fileOf };
+}
+
+/** The command of a contender, up to its method; a NotMeasuredError when something is missing. */
+export function commandOf(contender, { programs, python, npmPackages }) {
+  const { program, method, needs, exitCode, root = ROOT_FOLDER } = contender;
+  if (program === 'cli') {
+    return {
+      file: process.execPath,
+      args: [join(root, 'lib/cli.js'), ...method.split(' ')],
+      exitCode,
+    };
+  }
+  if (PROGRAMS.includes(program)) return { file: join(programs, program), args: [method] };
+  const args = [join(root, 'benchmarks/children', program), method];
+  if (program.endsWith('.mjs')) {
+    const missing = needs.filter((name) => !(name in npmPackages));
+    if (missing.length === 0) return { file: process.execPath, args };
+    throw new NotMeasuredError(`not installed, or did not build: ${missing.join(', ')}`);
+  }
+  if (!program.endsWith('.py')) return { file: program, args: [] };
+  if (typeof python === 'string') throw new NotMeasuredError(python);
+  const missing = needs.filter((name) => !(name in python.packages));
+  if (missing.length === 0) return { file: python.file, args };
+  throw new NotMeasuredError(`Python has no: ${missing.join(', ')}`);
+}
+
+/** A copy is held in memory while it is written, with some room for the writer itself. */
+const MEMORY_PER_BYTE = 1.3;
+
+/** Gives the path of the same weights in a format, at `target` with its name; the first call makes the copy. */
+export function copiesOf(path, target, python, signal) {
+  async function makeCopy(format) {
+    if (typeof python === 'string') throw new NotMeasuredError(python);
+    const { size } = statSync(path);
+    if (freemem() < size * MEMORY_PER_BYTE)
+      throw new NotMeasuredError('too little memory for a copy');
+    if ((await freeTemporaryBytes()) < size)
+      throw new NotMeasuredError('too little disk for a copy');
+    showProgress(`writing the same weights with ${format}`);
+    const script = join(ROOT_FOLDER, 'benchmarks/children/make_copy.py');
+    const args = [script, format, path, `${target}.${format}`];
+    return await runChild({ file: python.file, args }, signal);
+  }
+  const files = new Map([['safetensors', Promise.resolve(path)]]);
+  return (format) => {
+    if (!files.has(format)) files.set(format, makeCopy(format));
+    return files.get(format);
+  };
+}
+
+/**
+ * Compiles `native/`. The loop is one object that all its users link, Node, Python and C: every row runs the
+ * same machine code.
+ */
+async function compilePrograms(folder, signal) {
+  const source = (name) => join(import.meta.dirname, 'native', name);
+  const compiler = process.env['CC'] ?? 'cc';
+  const compile = async (name, ...args) => {
+    const flags = ['-O3', '-std=c11', '-fPIC', '-o', join(folder, name)];
+    const child = await startChild({ file: compiler, args: [...flags, ...args] }, signal);
+    await child.end();
+  };
+  // The running program has the functions of Node-API; macOS wants to be told.
+  const addonFlags = process.platform === 'darwin' ? ['-undefined', 'dynamic_lookup'] : [];
+  const addon = ['-shared', ...addonFlags, '-I', nodeHeaders(), source('touch_addon.c')];
+  const loop = join(folder, 'touch.o');
+  try {
+    await compile('touch.o', '-c', source('touch.c'));
+    await compile('libtouch.so', '-shared', loop);
+    await compile('touch.node', ...addon, loop);
+    for (const name of PROGRAMS)
+      await compile(name, source(`${name}.c`), source('process.c'), loop);
+  } catch (error) {
+    signal.throwIfAborted();
+    throw new UsageError(`needs a C compiler, but ${compiler} failed: ${error.message}`);
+  }
+}
+
+/** Headers of the running Node: beside the program, or where node-gyp keeps what it downloaded. */
+function nodeHeaders() {
+  const downloaded = `${process.versions.node}/include/node`;
+  const found = [
+    join(dirname(process.execPath), '../include/node'),
+    join(homedir(), '.cache/node-gyp', downloaded),
+    join(homedir(), 'Library/Caches/node-gyp', downloaded),
+  ].find((folder) => existsSync(join(folder, 'node_api.h')));
+  if (found === undefined) throw new UsageError('node_api.h of the running Node was not found');
+  return found;
+}
+
+// Asks for versions without importing anything: importing torch alone takes seconds.
+const PROBE = `
+import importlib.metadata, json, platform
+packages = {}
+names = "h5py huggingface_hub ml_dtypes msgpack numpy onnx pyarrow safetensors torch"
+for name in names.split():
+    try:
+        packages[name] = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        pass
+print(json.dumps({"version": platform.python_version(), "packages": packages}))
+`;
+
+/** What `SAFETENSORS_PYTHON` names, else that of `.venv`, else `python3`; or why there is none. */
+async function findPython(signal) {
+  const environment = join(ROOT_FOLDER, '.venv/bin/python');
+  const file =
+    process.env['SAFETENSORS_PYTHON'] || (existsSync(environment) ? environment : 'python3');
+  try {
+    return { file, ...(await runChild({ file, args: ['-c', PROBE] }, signal)) };
+  } catch (error) {
+    signal.throwIfAborted();
+    return `no Python (${file}: ${error.message})`;
+  }
+}
+
+/** Versions of those packages of `rivals/package.json` that are installed. */
+function findNpmPackages() {
+  const manifestIn = (...folders) =>
+    JSON.parse(
+      readFileSync(join(import.meta.dirname, 'rivals', ...folders, 'package.json'), 'utf8'),
+    );
+  const wanted = Object.keys(manifestIn().optionalDependencies).map((name) => [
+    name,
+    'node_modules',
+    name,
+  ]);
+  const installed = wanted.filter(([, ...path]) =>
+    existsSync(join(import.meta.dirname, 'rivals', ...path)),
+  );
+  return Object.fromEntries(
+    installed.map(([name, ...path]) => [name, manifestIn(...path).version]),
+  );
+}

@@ -1,0 +1,84 @@
+/** Figures as people type and read them: sizes, times, medians, tables. */
+
+const UNITS = { '': 1, B: 1, KB: 1e3, MB: 1e6, GB: 1e9, KIB: 2 ** 10, MIB: 2 ** 20, GIB: 2 ** 30 };
+
+/** Bytes of a text such as `1GB`, `256 MiB` or `1.5gb`; undefined when it is no such text. */
+export function parseByteSize(text) {
+  const [, number, unit = ''] = /^(\d+(?:\.\d+)?)\s*([A-Za-z]*)$/.exec(text.trim()) ?? [];
+  const bytes = Math.round(Number(number) * UNITS[unit.toUpperCase()]);
+  return Number.isSafeInteger(bytes) ? bytes : undefined;
+}
+
+/** Shows a figure; a dash stands for NaN, "not measured". */
+const orDash = (format) => (value) => (Number.isNaN(value) ? '–' : format(value));
+
+/** Bytes in decimal units with about three digits: `999 B`, `1.50 MB`, `256 MB`. */
+export const formatByteSize = orDash((bytes) => {
+  const magnitude = Math.abs(bytes);
+  if (magnitude < 1e3) return `${bytes} B`;
+  const [unit, scale] = magnitude < 1e6 ? ['kB', 1e3] : magnitude < 1e9 ? ['MB', 1e6] : ['GB', 1e9];
+  const value = Math.abs(bytes / scale);
+  return `${(bytes / scale).toFixed(value < 10 ? 2 : value < 100 ? 1 : 0)} ${unit}`;
+});
+
+/** Bytes that were added, with a sign. */
+export const formatGrowth = orDash((bytes) => `${bytes < 0 ? '' : '+'}${formatByteSize(bytes)}`);
+
+/** Milliseconds with about three digits: `0.42 µs`, `0.021 ms`, `4.10 ms`, `1.32 s`. */
+export const formatDuration = orDash((milliseconds) => {
+  if (milliseconds >= 1000) return `${(milliseconds / 1000).toFixed(2)} s`;
+  if (milliseconds < 0.01) return `${(milliseconds * 1000).toFixed(2)} µs`;
+  const digits = milliseconds < 0.1 ? 3 : milliseconds < 10 ? 2 : milliseconds < 100 ? 1 : 0;
+  return `${milliseconds.toFixed(digits)} ms`;
+});
+
+/** A ratio: `1.05 ×`. */
+export const formatRatio = orDash((ratio) => `${ratio.toFixed(2)} ×`);
+
+/** A number of things. */
+export const formatCount = orDash(String);
+
+/** Middle value of the sorted numbers (mean of the two middle ones); NaN of none. */
+export function median(values) {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  const upper = sorted[middle] ?? Number.NaN;
+  return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2;
+}
+
+/** Pads the cells of every column to one width: text in the first to the left, figures to the right. */
+function aligned(rows, minimumWidth = 0) {
+  const widths = (rows[0] ?? []).map((_, column) =>
+    Math.max(minimumWidth, ...rows.map((row) => row[column]?.length ?? 0)),
+  );
+  const pad = (text, column) =>
+    column === 0 ? text.padEnd(widths[0]) : text.padStart(widths[column]);
+  return rows.map((row) => widths.map((_, column) => pad(row[column] ?? '', column)));
+}
+
+/** Lines with aligned columns, two spaces apart. */
+export function alignedTable(rows) {
+  return aligned(rows)
+    .map((row) => row.join('  ').trimEnd())
+    .join('\n');
+}
+
+/** The same as a Markdown table; the first row is its heading. */
+export function markdownTable(rows) {
+  const [head = [], ...body] = aligned(rows, 3);
+  const rule = head.map(({ length }, i) =>
+    i === 0 ? '-'.repeat(length) : `${'-'.repeat(length - 1)}:`,
+  );
+  return [head, rule, ...body].map((row) => `| ${row.join(' | ')} |`).join('\n');
+}
+
+/** The rows of a Markdown table, the heading first. */
+export function rowsOf(text) {
+  const lines = text.split('\n').filter((line) => line.startsWith('|') && !line.startsWith('| --'));
+  return lines.map((line) =>
+    line
+      .split('|')
+      .slice(1, -1)
+      .map((cell) => cell.trim()),
+  );
+}

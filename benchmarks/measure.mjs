@@ -1,0 +1,167 @@
+/** Runs contenders in fresh processes, in turns, and keeps the lines that they print. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { showProgress } from './command-line.mjs';
+import { commandOf } from './equipment.mjs';
+import { formatDuration, median } from './figures.mjs';
+import { NotMeasuredError, runChild } from './processes.mjs';
+
+/** The lines of contenders, one per round; or the reason why one has none. */
+export class Measured {
+  constructor(rows) {
+    this.rows = rows;
+  }
+
+  /** What several legs measured. */
+  static of(...legs) {
+    return new Measured(legs.flatMap(({ rows }) => rows));
+  }
+
+  lines(contender) {
+    return this.rows.find((row) => row.contender === contender)?.lines ?? [];
+  }
+
+  /** A figure of every round, by its name in the line or computed from the line. */
+  every(contender, figure) {
+    const read = typeof figure === 'function' ? figure : (line) => line[figure] ?? Number.NaN;
+    return this.lines(contender).map(read);
+  }
+
+  /** Its median; NaN when the contender did not run. */
+  median(contender, figure) {
+    return median(this.every(contender, figure));
+  }
+
+  /** A column of a table: the median of a figure as a text, for each contender. */
+  show(figure, format = formatDuration) {
+    return (contender) => format(this.median(contender, figure));
+  }
+
+  /** Lines that say what was not measured. */
+  get reasons() {
+    return this.rows.flatMap(({ contender, reason }) =>
+      reason === undefined ? [] : [`${contender.name} was not measured: ${reason}`],
+    );
+  }
+}
+
+/** Rows of a table: its heading, and a row for each contender with its name and these columns. */
+export const tableOf = (head, contenders, ...columns) => [
+  head.split(' | '),
+  ...contenders.map((contender) => [contender.name, ...columns.map((column) => column(contender))]),
+];
+
+/** Another order each time: neither a slow moment nor what the one before leaves behind hits one alone. */
+function shuffled(items) {
+  return items
+    .map((item) => ({ item, at: Math.random() }))
+    .sort((a, b) => a.at - b.at)
+    .map(({ item }) => item);
+}
+
+/**
+ * Runs every contender once per round. A leg has
+ * - `contenders`, and `rounds`: as many for all, or for each by a function; the last rounds leave the others out;
+ * - `path`, the file that they get; without it the weights in the format of each; `args` behind it;
+ * - `cache`, `warm` or `cold`: where the file's pages are before the clock starts, else as they happen to be;
+ * - `run`, which gives the line of a command; without it the command prints it;
+ * - `trusted`, contenders whose bytes are right; a rival that saw other ones has a reason and no lines;
+ * - `order`, in which the rows of a round are run, by default a random one;
+ * - `figures` of the line that `--compare` compares, `elapsed` by default; `fileOf` in place of the equipment's.
+ * A contender that fails in one round has a reason and no lines.
+ */
+export async function measure(leg, title, { equipment, signal }) {
+  const { contenders, rounds, path, args = [], cache, order = shuffled, trusted } = leg;
+  const { run = (command) => runChild(command, signal), fileOf = equipment.fileOf } = leg;
+  const rows = contenders.map((contender) => ({ contender, lines: [], reason: undefined }));
+  const roundsOf = typeof rounds === 'number' ? () => rounds : rounds;
+  const most = Math.max(...contenders.map(roundsOf));
+  for (let round = 1; round <= most; round++) {
+    for (const row of order(rows, round)) {
+      const { contender, lines, reason } = row;
+      if (reason !== undefined || round > roundsOf(contender)) continue;
+      try {
+        const program = commandOf(contender, equipment);
+        const file = path ?? (await fileOf(contender.format));
+        showProgress(`${title}: ${contender.name}, round ${round} of ${roundsOf(contender)}`);
+        if (cache !== undefined) await bringInto(cache, file, equipment, signal);
+        lines.push(await run({ ...program, args: [...program.args, file, ...args] }));
+      } catch (error) {
+        if (!(error instanceof NotMeasuredError)) throw error;
+        row.reason = error.message;
+        lines.length = 0;
+      }
+    }
+  }
+  const measured = new Measured(rows);
+  return trusted === undefined ? measured : refuseOtherBytes(measured, trusted);
+}
+
+/** Leaves out rivals that saw other bytes than the trusted contenders, which must all have seen the same. */
+export function refuseOtherBytes({ rows }, trusted) {
+  const sumsOf = ({ lines }) => lines.map((line) => `${line.checksum} of ${line.bytes} bytes`);
+  const sums = rows.filter(({ contender }) => trusted.includes(contender)).flatMap(sumsOf);
+  const [truth] = sums;
+  if (sums.some((sum) => sum !== truth)) {
+    throw new Error(`readers that are trusted saw different bytes: ${sums.join(', ')}`);
+  }
+  const checked = rows.map((row) => {
+    const other = truth && sumsOf(row).find((sum) => sum !== truth);
+    if (other === undefined) return row;
+    const reason = `it read wrong bytes: their sum is ${other} instead of ${truth}`;
+    return { contender: row.contender, lines: [], reason };
+  });
+  return new Measured(checked);
+}
+
+/**
+ * Runs a trial: `prepare` makes its files in a folder of its own, `legs` are measured one after the other,
+ * by `measureLeg` if another way is wanted, and `use` gets what `prepare` gave and what was measured.
+ */
+export async function runTrial(trial, bench, use, measureLeg = measure) {
+  const folder = await mkdtemp(join(bench.folder, `${trial.name}-`));
+  const own = { ...bench, folder };
+  let files;
+  try {
+    showProgress(`${trial.name}: writing its files`);
+    files = (await trial.prepare?.(own)) ?? {};
+    const measured = {};
+    for (const [name, leg] of Object.entries(trial.legs(own, files))) {
+      measured[name] = await measureLeg(leg, `${trial.name}, ${name}`, own);
+      await leg.end?.();
+    }
+    return await use(measured, own, files);
+  } finally {
+    await files?.end?.();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** The very call that asks may bring a page or two back. */
+const COLD_SHARE = 0.01;
+const WARM_SHARE = 0.99;
+/** A system short of memory keeps pages that are read a second time. */
+const CACHE_ATTEMPTS = 4;
+
+/** Files whose pages all came back by the same reads. */
+const readAnew = new Set();
+
+/**
+ * Brings a file into the page cache or drops it, and has `mincore` confirm it. Drops it once before it is
+ * measured first: what has just been written lies in the page cache in pieces that depend on its writer, up to
+ * 2 MB long, and the longer they are the less a mapping costs. The same bytes were summed in 127 and in 247 ms.
+ */
+async function bringInto(state, path, { programs }, signal) {
+  const bring = (to) => runChild({ file: join(programs, 'page_cache'), args: [to, path] }, signal);
+  if (!readAnew.has(path)) {
+    readAnew.add(path);
+    // Not every system can drop pages. Then they stay as they were written.
+    await bring('cold').catch(() => signal.throwIfAborted());
+  }
+  let share = Number.NaN;
+  for (let attempt = 1; attempt <= CACHE_ATTEMPTS; attempt++) {
+    share = await bring(state);
+    if (state === 'cold' ? share <= COLD_SHARE : share >= WARM_SHARE) return;
+  }
+  throw new NotMeasuredError(`${(share * 100).toFixed(1)} % of the file are in the page cache`);
+}

@@ -1,0 +1,2 @@
+/** The rival of `parseSafetensorsMetadata`. */
+export { parseSafetensorsMetadata } from '@huggingface/hub';

@@ -1,0 +1,128 @@
+/**
+ * The same weights in other formats, by the reader of each that npm has. Each function loads its package and gives
+ * one that opens a file: the names of its tensors, and by a name the bytes and what the reader says of the dtype.
+ */
+import { fstatSync, openSync } from 'node:fs';
+import { open, readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { NumpyArray, NumpyDtype, rebuildTensor, rebuildTyped, torchEntries } from './pickles.mjs';
+
+const require = createRequire(import.meta.url);
+
+/** A file mapped by mmap-io. */
+export function mapFile(path) {
+  const { map, PROT_READ, MAP_PRIVATE } = require('@riaskov/mmap-io');
+  const fd = openSync(path, 'r');
+  return map(fstatSync(fd).size, PROT_READ, MAP_PRIVATE, fd);
+}
+
+/** Tensors that are all there when the file has been read. */
+const allOf = (tensors) => ({ names: tensors.keys(), get: (name) => tensors.get(name) });
+
+/** HDF5's class of types that are bytes without a meaning. */
+const OPAQUE = 5;
+
+export async function hdf5() {
+  const { ready, File } = await import('h5wasm/node');
+  await ready;
+  return (path) => {
+    const file = new File(path, 'r');
+    const get = (name) => {
+      const { dtype, metadata, value } = file.get(name);
+      const bytes = new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
+      return { bytes, dtype: metadata.type === OPAQUE ? 'opaque' : dtype };
+    };
+    return { names: file.keys(), get };
+  };
+}
+
+/** As Flax writes it: extension 1 holds shape, dtype and bytes. */
+export function messagePack() {
+  const { decode, ExtensionCodec } = require('@msgpack/msgpack');
+  const extensionCodec = new ExtensionCodec();
+  const decodeTensor = (data) => {
+    const [, dtype, bytes] = decode(data);
+    return { bytes, dtype };
+  };
+  extensionCodec.register({ type: 1, decode: decodeTensor });
+  return async (path) =>
+    allOf(new Map(Object.entries(decode(await readFile(path), { extensionCodec }))));
+}
+
+/** A record batch for each tensor; the schema lists the names. */
+export function arrow() {
+  const { RecordBatchReader } = require('apache-arrow');
+  return async (path) => {
+    const reader = await (await RecordBatchReader.from(await open(path))).open();
+    const names = JSON.parse(reader.schema.metadata.get('names'));
+    const places = new Map(names.map((name, index) => [name, index]));
+    const get = async (name) => {
+      const { data, dtype } = (await reader.readRecordBatch(places.get(name))).get(0);
+      return { bytes: data, dtype: `bytes (${dtype})` };
+    };
+    return { names, get };
+  };
+}
+
+export function onnx() {
+  const { ModelProto, TensorProto } = require('onnx-proto').onnx;
+  return async (path) => {
+    const { initializer } = ModelProto.decode(await readFile(path)).graph;
+    const tensors = initializer.map(({ name, dataType, rawData }) => {
+      return [
+        name,
+        { bytes: rawData, dtype: TensorProto.DataType[dataType] ?? `type ${dataType}` },
+      ];
+    });
+    return allOf(new Map(tensors));
+  };
+}
+
+/** What a global of a pickle of torch stands for; a storage is known by its name. */
+function torchGlobal(name) {
+  if (name === 'torch._utils._rebuild_tensor_v2') return rebuildTensor;
+  if (name === 'torch._utils._rebuild_tensor_v3') return rebuildTyped;
+  if (name === 'collections.OrderedDict') return () => new Map();
+  return name.replace(/^torch\./, '');
+}
+
+export function torchByPickleparser() {
+  const { Parser } = require('pickleparser');
+  return async (path) => {
+    const { pickle, storages } = await torchEntries(path);
+    const parser = new Parser({
+      unpicklingTypeOfDictionary: 'Map',
+      nameResolver: { resolve: (module, name) => torchGlobal(`${module}.${name}`) },
+      persistentResolver: { resolve: ([, dtype, key]) => ({ bytes: storages.get(key), dtype }) },
+    });
+    return allOf(parser.parse(pickle));
+  };
+}
+
+/** The same by jpickle, which gives up at the first storage. */
+export function torchByJpickle() {
+  const { loads } = require('jpickle');
+  return async (path) => {
+    const { pickle } = await torchEntries(path);
+    try {
+      return allOf(loads(pickle.toString('latin1')));
+    } catch (error) {
+      throw error instanceof Error ? error : new Error(String(error));
+    }
+  };
+}
+
+/** A dictionary of numpy arrays. */
+export function numpyByPickleparser() {
+  const { Parser } = require('pickleparser');
+  const globals = {
+    'numpy._core.multiarray._reconstruct': () => new NumpyArray(),
+    'numpy.dtype': (name) => new NumpyDtype(name),
+    'numpy.ndarray': NumpyArray,
+  };
+  return async (path) => {
+    const nameResolver = { resolve: (module, name) => globals[`${module}.${name}`] };
+    const parser = new Parser({ unpicklingTypeOfDictionary: 'Map', nameResolver });
+    return allOf(parser.parse(await readFile(path)));
+  };
+}

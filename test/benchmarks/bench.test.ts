@@ -85,7 +85,7 @@ function structureOf(page: string): Map<string, string[][]> {
   return new Map(parts);
 }
 
-test('all trials run, and give the tables that are published', { timeout: 400_000 }, async () => {
+test('all trials run, and give the tables that are published', { timeout: 600_000 }, async () => {
   const { code, stdout, stderr } = await run('bench', '--try');
   expect(stderr).toBe('');
   expect(code).toBe(0);

@@ -14,6 +14,7 @@ import { formatByteSize, parseByteSize } from './figures.mjs';
 import { runTrial } from './measure.mjs';
 import { MIN_MODEL_BYTES, modelTensors, writeModel } from './models.mjs';
 import * as report from './report.mjs';
+import { sectionOf } from './section.mjs';
 import { NAMES, TRIALS } from './trials.mjs';
 
 const HELP = `usage: npm run bench [-- OPTIONS]
@@ -137,7 +138,9 @@ async function bench(args, signal) {
     console.log(report.markdownFacts(facts));
     const sections = [];
     for (const trial of trials) {
-      const section = await runTrial(trial, context, trial.report);
+      const section = await runTrial(trial, context, (...measured) =>
+        sectionOf(trial, ...measured),
+      );
       showProgress('');
       sections.push(section);
       console.log(`\n${report.markdownSection(section)}`);

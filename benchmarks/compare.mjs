@@ -96,8 +96,8 @@ export async function compareTrees(commit, trials, bench) {
   const head = ['trial: contender, figure', commit, 'now', 'change', '99.9 % between', 'verdict'];
   console.log(`| ${head.join(' | ')} |\n| --- | --: | --: | --: | --: | --- |`);
   const compareLeg = async (leg, title, own) => {
-    const { contenders, figures = ['elapsed'] } = leg;
-    for (const contender of figures.length === 0 ? [] : contenders.filter(({ ours }) => ours)) {
+    const { contenders, compared = leg.isWarmUp ? [] : ['elapsed'] } = leg;
+    for (const contender of compared.length === 0 ? [] : contenders.filter(({ ours }) => ours)) {
       const other = { ...contender, root: tree };
       const pair = [other, contender];
       const order = ([a, b], round) => (round % 2 === 0 ? [a, b, b, a] : [b, a, a, b]);
@@ -109,7 +109,7 @@ export async function compareTrees(commit, trials, bench) {
         title,
         own,
       );
-      for (const figure of figures) {
+      for (const figure of compared) {
         const [before, after] = pair.map((one) => timesOf(measured, one, figure).slice(1));
         const label = `${title}: ${contender.name}, ${figure}`;
         showProgress('');

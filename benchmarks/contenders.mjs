@@ -28,12 +28,12 @@ const TORCH_NAME = 'Python safe_open, torch';
 
 // The limits: the loop over a bare mapping; over memory that was read into, as all readers that copy do;
 // the same past the page cache; past it into one block again and again, which is what the disk gives.
-export const PLAIN_MAPPING = contender('limit: plain mapping, C', 'read_limit', 'mapping');
-export const READ = contender('limit: read, C', 'read_limit', 'read');
-export const DIRECT = contender('limit: O_DIRECT, C', 'read_limit', 'direct');
+export const PLAIN_MAPPING = contender('limit: plain mapping, C', 'limits', 'mapping');
+export const READ = contender('limit: read, C', 'limits', 'read');
+export const DIRECT = contender('limit: O_DIRECT, C', 'limits', 'direct');
 export const DIRECT_BLOCK = contender(
   'limit: O_DIRECT into one block, C',
-  'read_limit',
+  'limits',
   'direct-block',
 );
 

@@ -9,9 +9,10 @@ import { safeOpen } from 'safetensors-mmap';
 import { runCommand, showProgress, UsageError, withTemporaryFolder } from './command-line.mjs';
 import { OURS, PICKLE, READ_FILE, TORCH_LOAD } from './contenders.mjs';
 import { prepareEquipment } from './equipment.mjs';
-import { alignedTable, formatByteSize, formatDuration, parseByteSize } from './figures.mjs';
+import { alignedTable, formatByteSize, parseByteSize } from './figures.mjs';
 import { measure } from './measure.mjs';
 import { MIN_MODEL_BYTES, modelTensors, writeModel } from './models.mjs';
+import { sectionOf } from './section.mjs';
 import { selectAll } from './selection.mjs';
 
 const HELP = `usage: npm run demo [-- PATH] [-- --size SIZE]
@@ -55,11 +56,9 @@ function printable(text) {
   return cut.replace(/[\p{Cc}\p{Cf}\p{Cs}\u2028\u2029]/gu, escaped);
 }
 
-/** The first of some lines, with the number of the others. */
-function shortened(lines, count) {
-  const more = lines.length - count;
-  return more > 0 ? [...lines.slice(0, count), `  … and ${more} more`] : lines;
-}
+/** The first lines, and the number of the others. */
+const shortened = (lines, shown, count) =>
+  count > shown ? [...lines, `  … and ${count - shown} more`] : lines;
 
 /** The first tensors and metadata of a file, with the numbers of all. */
 function describeFile(file) {
@@ -73,13 +72,11 @@ function describeFile(file) {
     const size = formatByteSize(dataOffsets[1] - dataOffsets[0]);
     return [`  ${printable(name)}`, dtype, printable(`[${shape.join(', ')}]`), size];
   });
-  const more = names.length - rows.length;
+  const table = rows.length > 0 ? [alignedTable(rows)] : [];
+  const entries = metadata.length > 0 ? metadata.slice(0, SHOWN_METADATA) : ['  none'];
   return [
-    'Metadata',
-    ...(metadata.length === 0 ? ['  none'] : shortened(metadata, SHOWN_METADATA)),
-    `Tensors: ${names.length}`,
-    ...(rows.length > 0 ? [alignedTable(rows)] : []),
-    ...(more > 0 ? [`  … and ${more} more`] : []),
+    ...['Metadata', ...shortened(entries, SHOWN_METADATA, metadata.length)],
+    ...[`Tensors: ${names.length}`, ...shortened(table, SHOWN_TENSORS, names.length)],
   ].join('\n');
 }
 
@@ -93,25 +90,20 @@ async function show(path, byteLength, folder, signal) {
   const where = cache === 'warm' ? 'in the page cache' : 'too large to be kept in memory';
   console.log(`\nEach row: fresh processes, the file ${where}, medians of ${ROUNDS}. The clock
 starts at the call that opens the file; "every byte" ends when the same loop has read all tensors.\n`);
-  const time = (contender, figure) => measured.median(contender, figure);
-  const memory = (contender, kind) => {
+  const memory = (kind) => (contender) => {
     const [before, after] = ['before', 'after'].map((when) =>
-      (time(contender, (line) => line[when]?.[kind] ?? Number.NaN) / 1e6).toFixed(1),
+      (measured.median(contender, (line) => line[when]?.[kind] ?? Number.NaN) / 1e6).toFixed(1),
     );
     return before === 'NaN' ? '–' : `${before} → ${after} MB`;
   };
   const read = READERS.filter((contender) => measured.lines(contender).length > 0);
-  const body = read.map((contender) => [
-    contender.name,
-    ...['open', 'firstTensor', 'everyByte'].map((figure) =>
-      formatDuration(time(contender, figure)),
-    ),
-    `${(time(contender, 'everyByte') / time(OURS, 'everyByte')).toPrecision(2)} ×`,
-    memory(contender, 'anonymous'),
-    memory(contender, 'fileBacked'),
-  ]);
-  const head = ['', 'open', 'first tensor', 'every byte', 'ratio', 'private memory'];
-  console.log(`${alignedTable([[...head, 'file-backed memory'], ...body])}\n`);
+  const table = {
+    contenders: read,
+    names: { ours: OURS },
+    values: () => ({ anonymous: memory('anonymous'), fileBacked: memory('fileBacked') }),
+    page: '|  | open = open | first tensor = firstTensor | every byte = everyByte | ratio = everyByte / ours.everyByte 1× | private memory = $anonymous | file-backed memory = $fileBacked |',
+  };
+  console.log(`${alignedTable(sectionOf(table, { measured }).rows)}\n`);
   for (const { contender, reason } of measured.rows) {
     if (reason !== undefined) console.log(`not measured: ${contender.name}: ${reason}`);
   }

@@ -8,8 +8,6 @@ import { NotMeasuredError, runChild, startChild } from './processes.mjs';
 /** Root of the repository. */
 export const ROOT_FOLDER = join(import.meta.dirname, '..');
 
-const PROGRAMS = ['read_limit', 'write_limit', 'page_cache'];
-
 /**
  * What contenders need, of the weights in a safetensors file. Compiles the programs into `folder`, where copies
  * of the weights go, too. `python` is `{ file, version, packages }`, or a text that says why there is none.
@@ -32,7 +30,7 @@ export function commandOf(contender, { programs, python, npmPackages }) {
       exitCode,
     };
   }
-  if (PROGRAMS.includes(program)) return { file: join(programs, program), args: [method] };
+  if (program === 'limits') return { file: join(programs, program), args: [method] };
   const args = [join(root, 'benchmarks/children', program), method];
   if (program.endsWith('.mjs')) {
     const missing = needs.filter((name) => !(name in npmPackages));
@@ -90,8 +88,7 @@ async function compilePrograms(folder, signal) {
     await compile('touch.o', '-c', source('touch.c'));
     await compile('libtouch.so', '-shared', loop);
     await compile('touch.node', ...addon, loop);
-    for (const name of PROGRAMS)
-      await compile(name, source(`${name}.c`), source('process.c'), loop);
+    await compile('limits', source('limits.c'), loop);
   } catch (error) {
     signal.throwIfAborted();
     throw new UsageError(`needs a C compiler, but ${compiler} failed: ${error.message}`);

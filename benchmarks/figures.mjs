@@ -35,6 +35,9 @@ export const formatDuration = orDash((milliseconds) => {
 /** A ratio: `1.05 ×`. */
 export const formatRatio = orDash((ratio) => `${ratio.toFixed(2)} ×`);
 
+/** The same with one digit. */
+export const formatTenths = orDash((ratio) => `${ratio.toFixed(1)} ×`);
+
 /** A number of things. */
 export const formatCount = orDash(String);
 
@@ -45,6 +48,13 @@ export function median(values) {
   const upper = sorted[middle] ?? Number.NaN;
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2;
 }
+
+/** The largest value; the fastest and the slowest time, as a text. */
+export const max = (values) => (values.length === 0 ? Number.NaN : Math.max(...values));
+export const span = (times) =>
+  times.length === 0
+    ? '–'
+    : [Math.min(...times), Math.max(...times)].map(formatDuration).join(' – ');
 
 /** Pads the cells of every column to one width: text in the first to the left, figures to the right. */
 function aligned(rows, minimumWidth = 0) {

@@ -3,8 +3,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { showProgress } from './command-line.mjs';
 import { commandOf } from './equipment.mjs';
-import { formatDuration, median } from './figures.mjs';
-import { NotMeasuredError, runChild } from './processes.mjs';
+import { median } from './figures.mjs';
+import { NotMeasuredError, runChild, timeProcess } from './processes.mjs';
 
 /** The lines of contenders, one per round; or the reason why one has none. */
 export class Measured {
@@ -32,9 +32,10 @@ export class Measured {
     return median(this.every(contender, figure));
   }
 
-  /** A column of a table: the median of a figure as a text, for each contender. */
-  show(figure, format = formatDuration) {
-    return (contender) => format(this.median(contender, figure));
+  /** The median of what `elapsed` is above that of another, of the same rounds. */
+  excess(contender, other) {
+    const base = this.every(other, 'elapsed');
+    return median(this.every(contender, 'elapsed').map((elapsed, round) => elapsed - base[round]));
   }
 
   /** Lines that say what was not measured. */
@@ -45,12 +46,6 @@ export class Measured {
   }
 }
 
-/** Rows of a table: its heading, and a row for each contender with its name and these columns. */
-export const tableOf = (head, contenders, ...columns) => [
-  head.split(' | '),
-  ...contenders.map((contender) => [contender.name, ...columns.map((column) => column(contender))]),
-];
-
 /** Another order each time: neither a slow moment nor what the one before leaves behind hits one alone. */
 function shuffled(items) {
   return items
@@ -59,20 +54,28 @@ function shuffled(items) {
     .map(({ item }) => item);
 }
 
+async function runTimed(command, clock, signal) {
+  if (clock === undefined) return await runChild(command, signal);
+  const { firstLine, elapsed } = await timeProcess(command, signal);
+  return { elapsed: clock === 'process' ? elapsed : firstLine };
+}
+
 /**
  * Runs every contender once per round. A leg has
  * - `contenders`, and `rounds`: as many for all, or for each by a function; the last rounds leave the others out;
  * - `path`, the file that they get; without it the weights in the format of each; `args` behind it;
  * - `cache`, `warm` or `cold`: where the file's pages are before the clock starts, else as they happen to be;
- * - `run`, which gives the line of a command; without it the command prints it;
+ * - `run`, which gives the line of a command; without it the command prints it, or, with a `clock`, is timed up to
+ *   its `first line` or the end of its `process`;
  * - `trusted`, contenders whose bytes are right; a rival that saw other ones has a reason and no lines;
  * - `order`, in which the rows of a round are run, by default a random one;
- * - `figures` of the line that `--compare` compares, `elapsed` by default; `fileOf` in place of the equipment's.
+ * - `compared`, figures of the line for `--compare`, `elapsed` by default; `fileOf` in place of the equipment's;
+ * - `isWarmUp` when nothing of it is shown.
  * A contender that fails in one round has a reason and no lines.
  */
 export async function measure(leg, title, { equipment, signal }) {
-  const { contenders, rounds, path, args = [], cache, order = shuffled, trusted } = leg;
-  const { run = (command) => runChild(command, signal), fileOf = equipment.fileOf } = leg;
+  const { contenders, rounds, path, args = [], cache, clock, order = shuffled, trusted } = leg;
+  const { run = (command) => runTimed(command, clock, signal), fileOf = equipment.fileOf } = leg;
   const rows = contenders.map((contender) => ({ contender, lines: [], reason: undefined }));
   const roundsOf = typeof rounds === 'number' ? () => rounds : rounds;
   const most = Math.max(...contenders.map(roundsOf));
@@ -127,7 +130,8 @@ export async function runTrial(trial, bench, use, measureLeg = measure) {
     files = (await trial.prepare?.(own)) ?? {};
     const measured = {};
     for (const [name, leg] of Object.entries(trial.legs(own, files))) {
-      measured[name] = await measureLeg(leg, `${trial.name}, ${name}`, own);
+      const found = await measureLeg(leg, `${trial.name}, ${name}`, own);
+      if (!leg.isWarmUp) measured[name] = found;
       await leg.end?.();
     }
     return await use(measured, own, files);
@@ -152,7 +156,7 @@ const readAnew = new Set();
  * 2 MB long, and the longer they are the less a mapping costs. The same bytes were summed in 127 and in 247 ms.
  */
 async function bringInto(state, path, { programs }, signal) {
-  const bring = (to) => runChild({ file: join(programs, 'page_cache'), args: [to, path] }, signal);
+  const bring = (to) => runChild({ file: join(programs, 'limits'), args: [to, path] }, signal);
   if (!readAnew.has(path)) {
     readAnew.add(path);
     // Not every system can drop pages. Then they stay as they were written.

@@ -1,7 +1,6 @@
 /** The page of results: tables of trials, verdicts, charts; and the tables of other pages that repeat its rows. */
 import { barChart } from './chart.mjs';
 import { markdownTable, rowsOf } from './figures.mjs';
-import { markdownTargets, replaceTargets } from './targets.mjs';
 
 /** A section, `{ title, rows, notes, targets, chart }`, as Markdown. */
 export function markdownSection({ title, rows, notes }) {
@@ -23,12 +22,14 @@ export function markdownFacts(facts) {
     .join('\n');
 }
 
+const TARGET_HEAD = ['what', 'to reach', 'measured', 'verdict', 'beside'];
+
 /** A heading for each major version. */
 const targetHeading = (node) => `## Targets on Node ${Number.parseInt(node, 10)}`;
 
 /** The targets of a run with their verdicts, under a heading that names its Node. */
 export function targetSection({ node, date, model }, sections) {
-  const table = markdownTargets(sections.flatMap(({ targets }) => targets));
+  const table = markdownTable([TARGET_HEAD, ...sections.flatMap(({ targets }) => targets)]);
   return `${targetHeading(node)}\n\nNode ${node.split(',')[0]}, ${date}, ${model}:\n\n${table}`;
 }
 
@@ -57,8 +58,11 @@ export function replaceSections(page, facts, sections) {
   }
   const place = parts.findIndex((part) => part.startsWith(`${targetHeading(node)}\n`));
   if (place < 0) return addTargets(`${parts.join('\n\n')}\n`, facts, sections);
-  const targets = sections.flatMap(({ targets }) => targets);
-  parts[place] = parts[place].replace(/^\|[\s\S]*$/m, (table) => replaceTargets(table, targets));
+  parts[place] = parts[place].replace(/^\|[\s\S]*$/m, (table) => {
+    const [, ...old] = rowsOf(table);
+    const rows = [...old, ...sections.flatMap(({ targets }) => targets)];
+    return markdownTable([TARGET_HEAD, ...new Map(rows.map((row) => [row[0], row])).values()]);
+  });
   return `${parts.join('\n\n')}\n`;
 }
 

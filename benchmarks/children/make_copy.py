@@ -37,13 +37,9 @@ def read(path):
 
 def numpy_arrays(arrays, dtypes):
     """As numpy has them; BF16 and F8 come from ml_dtypes."""
-    import ml_dtypes
+    import ml_dtypes as ml
 
-    known = {
-        "BF16": ml_dtypes.bfloat16,
-        "F32": numpy.float32,
-        "F8_E4M3": ml_dtypes.float8_e4m3fn,
-    }
+    known = {"BF16": ml.bfloat16, "F32": numpy.float32, "F8_E4M3": ml.float8_e4m3fn}
     return {name: array.view(known.get(dtypes[name], array.dtype)) for name, array in arrays.items()}
 
 
@@ -52,9 +48,8 @@ def torch_zip(file, arrays, dtypes):
 
     known = {"BF16": torch.bfloat16, "F32": torch.float32, "F8_E4M3": torch.float8_e4m3fn}
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-    for name, tensor in tensors.items():
-        tensors[name] = tensor.view(known.get(dtypes[name], tensor.dtype))
-    torch.save(tensors, file)
+    views = {name: tensor.view(known.get(dtypes[name], tensor.dtype)) for name, tensor in tensors.items()}
+    torch.save(views, file)
 
 
 def bit_patterns(file, arrays, dtypes):
@@ -92,17 +87,12 @@ def msgpack(file, arrays, dtypes):
     import msgpack
 
     packer = msgpack.Packer(autoreset=False)
-
-    def flush():
-        file.write(packer.getbuffer())
-        packer.reset()
-
     packer.pack_map_header(len(arrays))
     for name, array in numpy_arrays(arrays, dtypes).items():
         packer.pack(name)
-        value = (array.shape, array.dtype.name, array.tobytes())
-        packer.pack_ext_type(1, msgpack.packb(value))
-        flush()
+        packer.pack_ext_type(1, msgpack.packb((array.shape, array.dtype.name, array.tobytes())))
+        file.write(packer.getbuffer())
+        packer.reset()
 
 
 def arrow(file, arrays, dtypes):
@@ -124,11 +114,8 @@ def arrow(file, arrays, dtypes):
 def onnx(file, arrays, dtypes):
     from onnx import ModelProto, TensorProto
 
-    known = {
-        "BF16": TensorProto.BFLOAT16,
-        "F32": TensorProto.FLOAT,
-        "F8_E4M3": TensorProto.FLOAT8E4M3FN,
-    }
+    proto = TensorProto
+    known = {"BF16": proto.BFLOAT16, "F32": proto.FLOAT, "F8_E4M3": proto.FLOAT8E4M3FN}
     model = ModelProto()
     for name, array in arrays.items():
         tensor = model.graph.initializer.add()

@@ -40,16 +40,12 @@ def unpickled():
 def mapped():
     with open(path, "rb") as file:
         memory = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
-    data_start = 8 + int.from_bytes(memory[:8], "little")
-    header = json.loads(memory[8:data_start])
+    start = 8 + int.from_bytes(memory[:8], "little")
+    header = json.loads(memory[8:start])
     header.pop("__metadata__", None)
     places = sorted(value["data_offsets"] for value in header.values())
-    return [
-        lambda begin=begin, end=end: numpy.frombuffer(
-            memory, numpy.uint8, end - begin, data_start + begin
-        )
-        for begin, end in places
-    ]
+    view = numpy.frombuffer
+    return [lambda begin=b, end=e: view(memory, numpy.uint8, end - begin, start + begin) for b, e in places]
 
 
 def reference(framework):
@@ -91,40 +87,31 @@ touch_words.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 touch_words.restype = ctypes.c_uint64
 
 held = []
-first_tensor = None
-first_byte = None
-total = 0
-size = 0
+line = {}
+total = size = 0
 gc.collect()
-before = read_memory()
+line["before"] = read_memory()
 start = time.perf_counter()
+
+
+def elapsed():
+    return (time.perf_counter() - start) * 1e3
+
+
 wanted = METHODS[method]()
-opened = time.perf_counter() - start
+line["open"] = elapsed()
 for take in wanted if what == "all" else [wanted[int(what)]]:
     held.append(take())
     if len(held) == 1:
         address, length = range_of(held[0])
-        if length:
-            first_byte = ctypes.c_ubyte.from_address(address).value
-        first_tensor = (time.perf_counter() - start) * 1e3
-handed_out = time.perf_counter() - start
+        line["firstByte"] = ctypes.c_ubyte.from_address(address).value if length else None
+        line["firstTensor"] = elapsed()
+line["handedOut"] = elapsed()
 for tensor in held:
     address, length = range_of(tensor)
-    if length:
-        total += touch_words(address, length)
+    total += touch_words(address, length) if length else 0
     size += length
-every_byte = time.perf_counter() - start
-after = read_memory()
-line = {
-    "open": opened * 1e3,
-    "firstTensor": first_tensor,
-    "handedOut": handed_out * 1e3,
-    "everyByte": every_byte * 1e3,
-    "bytes": size,
-    "firstByte": first_byte,
-    "checksum": f"{total % 2**64:016x}",
-    "before": before,
-    "after": after,
-}
-print(json.dumps(line), flush=True)
+line["everyByte"] = elapsed()
+line["after"] = read_memory()
+print(json.dumps(line | {"bytes": size, "checksum": f"{total % 2**64:016x}"}), flush=True)
 sys.stdin.read()

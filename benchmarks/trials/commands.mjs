@@ -2,26 +2,26 @@
 import { copyFile, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { command, contender, NODE_START, TORCH } from '../contenders.mjs';
-import { median } from '../figures.mjs';
-import { Measured, tableOf } from '../measure.mjs';
 import { timeProcess } from '../processes.mjs';
-import { targetsOf } from '../targets.mjs';
 
-const INSPECT = command('inspect');
-const HEADER = command('header');
-const HASH = command('hash');
-/** It finds a difference, and says so by its exit code. */
-const DIFF = command('diff --values --json', 1);
-const PRINT_HEADER = contender('header: three lines of Python', 'print_header.py', '-');
-const SHA256SUM = contender('sha256sum', 'sha256sum', '');
-const COMPARE = contender(
-  'diff --values: the same in Python with torch',
-  'compare_tensors.py',
-  '-',
-  TORCH,
-);
-const SHORT = [NODE_START, INSPECT, HEADER, PRINT_HEADER];
-const HASHES = [HASH, SHA256SUM];
+const names = {
+  alone: NODE_START,
+  inspect: command('inspect'),
+  header: command('header'),
+  lines: contender('header: three lines of Python', 'print_header.py', '-'),
+  hash: command('hash'),
+  sha256sum: contender('sha256sum', 'sha256sum', ''),
+  // It finds a difference, and says so by its exit code.
+  diff: command('diff --values --json', 1),
+  torch: contender(
+    'diff --values: the same in Python with torch',
+    'compare_tensors.py',
+    '-',
+    TORCH,
+  ),
+};
+const short = [names.alone, names.inspect, names.header, names.lines];
+const hashes = [names.hash, names.sha256sum];
 
 /** Short processes, between which there is little difference. */
 const SHORT_ROUNDS = 40;
@@ -52,55 +52,42 @@ const foundBy = ({ changed }) =>
 
 export const commands = {
   name: 'commands',
+  names,
   prepare: async ({ path, folder }) => {
     const other = join(folder, 'changed.safetensors');
     await writeChangedCopy(path, other);
     return { other };
   },
   legs: ({ rounds, many, signal }, { other }) => {
-    const run = async (command) => ({ elapsed: (await timeProcess(command, signal)).elapsed });
-    const runDiff = async (command) => {
+    const run = async (command) => {
       const { elapsed, line } = await timeProcess(command, signal);
       return { elapsed, found: foundBy(line()) };
     };
-    const leg = { cache: 'warm', run };
+    const leg = { cache: 'warm', clock: 'process' };
     return {
-      // Brings the programs themselves into the page cache; not counted.
-      before: { ...leg, contenders: [...SHORT, ...HASHES], rounds: 1, figures: [] },
-      short: { ...leg, contenders: SHORT, rounds: many(SHORT_ROUNDS) },
-      hashes: { ...leg, contenders: HASHES, rounds },
-      diff: { ...leg, contenders: [DIFF, COMPARE], args: [other], rounds, run: runDiff },
+      // Brings the programs themselves into the page cache.
+      before: { ...leg, contenders: [...short, ...hashes], rounds: 1, isWarmUp: true },
+      short: { ...leg, contenders: short, rounds: many(SHORT_ROUNDS) },
+      hashes: { ...leg, contenders: hashes, rounds },
+      diff: { ...leg, contenders: [names.diff, names.torch], args: [other], rounds, run },
     };
   },
-  report: ({ short, hashes, diff }) => {
-    const measured = Measured.of(short, hashes, diff);
+  values: ({ short, diff }) => {
     const found = new Set(
-      [DIFF, COMPARE].flatMap((one) => diff.lines(one).map((line) => line.found)),
+      [names.diff, names.torch].flatMap((one) => diff.lines(one).map((line) => line.found)),
     );
     if (found.size > 1) throw new Error('diff finds other differences than torch');
-    const contenders = measured.rows.map(({ contender }) => contender);
-    const [alone, , header, python, hash, sha, diffed, torch] = contenders.map((contender) =>
-      measured.median(contender, 'elapsed'),
-    );
-    const bare = short.every(NODE_START, 'elapsed');
-    const excess = median(short.every(INSPECT, 'elapsed').map((elapsed, i) => elapsed - bare[i]));
-    return {
-      title: 'The command line: whole processes',
-      rows: tableOf('program | time', contenders, measured.show('elapsed')),
-      notes: [
-        `the first four: medians of ${SHORT_ROUNDS}`,
-        'hash gives seven hashes, sha256sum one of them',
-        `diff: the model and a copy in which a value of every ${CHANGE_EVERY_BYTES / 1024} KiB is another one`,
-        ...measured.reasons,
-      ],
-      targets: targetsOf(
-        { alone, excess, header, python, hash, sha, diffed, torch },
-        `
-        inspect, above Node alone | at most 30 ms | excess | Node alone = alone
-        hash against sha256sum | at most 1.1 × | hash / sha
-        header against three lines of Python | at most 1 × | header / python | ours = header & theirs = python & Node alone = alone
-        diff --values: faster than torch | at least 5 × | torch / diffed`,
-      ),
-    };
+    return { excess: short.excess(names.inspect, NODE_START) };
   },
+  page: `
+    ## The command line: whole processes
+    | program | time = elapsed |
+    - the first four: medians of ${SHORT_ROUNDS}
+    - hash gives seven hashes, sha256sum one of them
+    - diff: the model and a copy in which a value of every ${CHANGE_EVERY_BYTES / 1024} KiB is another one
+    - {reasons}
+    > inspect, above Node alone | at most 30 ms | $excess | Node alone = alone.elapsed
+    > hash against sha256sum | at most 1.1 × | hash.elapsed / sha256sum.elapsed
+    > header against three lines of Python | at most 1 × | header.elapsed / lines.elapsed | ours = header.elapsed & theirs = lines.elapsed & Node alone = alone.elapsed
+    > diff --values: faster than torch | at least 5 × | torch.elapsed / diff.elapsed`,
 };

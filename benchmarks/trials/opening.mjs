@@ -1,100 +1,71 @@
 /** Processes up to a first byte, opening files, handing out tensors: what costs before a byte is read. */
 import { join } from 'node:path';
 import * as all from '../contenders.mjs';
-import { formatByteSize, formatCount, median } from '../figures.mjs';
-import { Measured, tableOf } from '../measure.mjs';
+import { formatByteSize, median } from '../figures.mjs';
 import { manySmallTensors, tensor, writeSparseModel } from '../models.mjs';
-import { timeProcess } from '../processes.mjs';
 import { selectAll } from '../selection.mjs';
-import { ofNode, targetsOf } from '../targets.mjs';
 
 const { contender, NODE_START, NUMPY, OURS, OUR_IMPORT, OUR_START, ours, PYTHON_MAPPING } = all;
 
 /** Short measurements are noisy, and so are the differences between them. */
 const SHORT_ROUNDS = 40;
 
+/** A limit in a release of Node: before 22, before 24, and later. */
+export function ofNode(node, ...limits) {
+  const major = Number.parseInt(node, 10);
+  return limits[major < 22 ? 0 : major < 24 ? 1 : 2];
+}
+const here = (...limits) => ofNode(process.versions.node, ...limits);
+
 /** From starting a process until it has printed the first byte of the first tensor. */
 export const processStart = {
   name: 'process-start',
-  legs: ({ signal, rounds, many }) => {
+  names: { ours: OUR_START, alone: NODE_START, import: OUR_IMPORT, torch: all.TORCH_START },
+  legs: ({ rounds, many }) => {
     const node = [NODE_START, OUR_START];
-    const run = async (command) => ({ elapsed: (await timeProcess(command, signal)).firstLine });
+    const clock = 'first line';
     return {
-      // Brings the programs themselves into the page cache; not counted.
-      before: { contenders: [...node, ...all.PYTHON_STARTERS], rounds: 1, run, figures: [] },
-      node: { contenders: node, rounds: many(SHORT_ROUNDS), run },
+      // Brings the programs themselves into the page cache.
+      before: { contenders: [...node, ...all.PYTHON_STARTERS], rounds: 1, clock, isWarmUp: true },
+      node: { contenders: node, rounds: many(SHORT_ROUNDS), clock },
       import: { contenders: [OUR_IMPORT], rounds: many(SHORT_ROUNDS) },
-      python: { contenders: all.PYTHON_STARTERS, rounds, run },
+      python: { contenders: all.PYTHON_STARTERS, rounds, clock },
     };
   },
-  report: (legs) => {
-    const measured = Measured.of(legs.node, legs.import, legs.python);
-    const time = (contender) => measured.median(contender, 'elapsed');
-    const contenders = measured.rows.map(({ contender }) => contender);
-    const bare = legs.node.every(NODE_START, 'elapsed');
-    const values = {
-      excess: median(legs.node.every(OUR_START, 'elapsed').map((elapsed, i) => elapsed - bare[i])),
-      alone: time(NODE_START),
-      import: time(OUR_IMPORT),
-      ours: time(OUR_START),
-      torch: time(all.TORCH_START),
-    };
-    const ratio = (contender) =>
-      `${(time(contender) / values.ours).toFixed(1)} ×`.replace(/NaN.*/, '–');
-    return {
-      title: "Process start to the first tensor's first byte",
-      rows: tableOf('program | wall time | ratio', contenders, measured.show('elapsed'), ratio),
-      notes: [`programs of Node: medians of ${SHORT_ROUNDS}`, ...measured.reasons],
-      targets: targetsOf(
-        values,
-        `
-        process start to the first byte, above Node alone | at most 12 ms | excess | Node alone = alone
-        import | at most 10 ms | import
-        process start to the first byte: faster than Python with torch | at least 10 × | torch / ours`,
-      ),
-    };
-  },
+  values: ({ node }) => ({ excess: node.excess(OUR_START, NODE_START) }),
+  page: `
+    ## Process start to the first tensor's first byte
+    | program | wall time = elapsed | ratio = elapsed / ours.elapsed 1× |
+    - programs of Node: medians of ${SHORT_ROUNDS}
+    - {reasons}
+    > process start to the first byte, above Node alone | at most 12 ms | $excess | Node alone = alone.elapsed
+    > import | at most 10 ms | import.elapsed
+    > process start to the first byte: faster than Python with torch | at least 10 × | torch.elapsed / ours.elapsed`,
 };
 
 const OUR_CALLS = ours('safetensors-mmap', 'calls.mjs', '-');
-const TORCH_CALLS = contender('Python safe_open, torch', 'calls.py', '-', all.TORCH);
-const CALLS = [OUR_CALLS, TORCH_CALLS];
+const TORCH_CALLS = contender('Python safe_open, torch', 'reference.py', 'calls', all.TORCH);
 /** Passes through all tensors before the calls that count, and passes that count. */
 const PASSES = 500;
 
 /** Calls on the open model: its buffers for the first time, and a tensor once more. */
 export const calls = {
   name: 'calls',
+  names: { ours: OUR_CALLS, torch: TORCH_CALLS },
   legs: ({ rounds, many }) => {
     const roundsOf = (contender) => (contender.ours ? many(SHORT_ROUNDS) : rounds);
-    const figures = ['first', 'all', 'again'];
-    return { calls: { contenders: CALLS, rounds: roundsOf, args: [`${PASSES}`], figures } };
+    const leg = { contenders: [OUR_CALLS, TORCH_CALLS], rounds: roundsOf, args: [`${PASSES}`] };
+    return { calls: { ...leg, compared: ['first', 'all', 'again'] } };
   },
-  report: ({ calls }) => {
-    const [first, all, again] = ['first', 'all', 'again'].map((figure) =>
-      calls.median(OUR_CALLS, figure),
-    );
-    const [torchFirst, torchAll, torchAgain] = ['first', 'all', 'again'].map((figure) =>
-      calls.median(TORCH_CALLS, figure),
-    );
-    const head = 'reader | first tensor with its memory | all 147 | getTensor again';
-    return {
-      title: 'Calls on the open model, in a fresh process',
-      rows: tableOf(head, CALLS, calls.show('first'), calls.show('all'), calls.show('again')),
-      notes: [
-        ...calls.reasons,
-        `this package: medians of ${SHORT_ROUNDS}`,
-        `again: ${PASSES} passes through the names, after as many that do not count; this package gives the same tensor, Python a new one`,
-      ],
-      targets: targetsOf(
-        { first, all, again, torchFirst, torchAll, torchAgain },
-        `
-        first buffer of a process | at most 0.7 ms | first | Python with torch = torchFirst
-        all 147 buffers | at most 2 ms | all | Python with torch = torchAll
-        getTensor again | at most 0.0004 ms | again | Python with torch = torchAgain`,
-      ),
-    };
-  },
+  page: `
+    ## Calls on the open model, in a fresh process
+    | reader | first tensor with its memory = first | all 147 = all | getTensor again = again |
+    - {reasons}
+    - this package: medians of ${SHORT_ROUNDS}
+    - again: ${PASSES} passes through the names, after as many that do not count; this package gives the same tensor, Python a new one
+    > first buffer of a process | at most 0.7 ms | ours.first | Python with torch = torch.first
+    > all 147 buffers | at most 2 ms | ours.all | Python with torch = torch.all
+    > getTensor again | at most 0.0004 ms | ours.again | Python with torch = torch.again`,
 };
 
 const DEFAULT = ours('safetensors-mmap', 'buffers.mjs', 'default');
@@ -107,75 +78,58 @@ const LIVE_OBJECTS = 2_000_000;
 /** Buffers over the tensors of a large model, beside live objects: what the garbage collector makes of them. */
 export const buffers = {
   name: 'buffers',
+  names: { ours: DEFAULT, counted: COUNTED },
   prepare: async ({ folder, size }) => {
     const path = join(folder, 'large.safetensors');
-    const count = size(LARGE_TENSORS, 10);
-    const names = Array.from({ length: count }, (_, i) => `layer.${i}`);
+    const names = Array.from({ length: size(LARGE_TENSORS, 10) }, (_, i) => `layer.${i}`);
     await writeSparseModel(
       path,
       names.map((name) => tensor(name, 'U8', LARGE_TENSOR_BYTES)),
     );
-    return { path, count };
+    return { path };
   },
   legs: ({ rounds, size }, { path }) => {
     // Half a minute each when they are counted: once is enough.
     const roundsOf = (contender) => (contender === COUNTED ? 1 : rounds);
     const args = [`${size(LIVE_OBJECTS, 10_000)}`];
     const leg = { contenders: [DEFAULT, COUNTED], rounds: roundsOf, path, args };
-    return { buffers: { ...leg, figures: ['first', 'all'] } };
+    return { buffers: { ...leg, compared: ['first', 'all'] } };
   },
-  report: ({ buffers }, _, { count }) => {
-    const figure = (contender, name) => buffers.median(contender, name);
-    const reason = buffers.lines(DEFAULT)[0]?.counted;
-    const collections = buffers.show('collections', formatCount);
-    const values = {
-      first: figure(DEFAULT, 'first'),
-      all: figure(DEFAULT, 'all'),
-      allCounted: figure(COUNTED, 'all'),
-      full: figure(DEFAULT, 'collections'),
-      fullCounted: figure(COUNTED, 'collections'),
-    };
+  values: ({ buffers }, { size }) => {
+    const [line] = buffers.lines(DEFAULT);
     return {
-      title: `${count} buffers of 134 MB beside ${formatByteSize(figure(DEFAULT, 'liveBytes'))} of live objects`,
-      rows: tableOf(
-        'how | first buffer | all | full collections',
-        [DEFAULT, COUNTED],
-        buffers.show('first'),
-        buffers.show('all'),
-        collections,
-      ),
-      notes: [
-        ...buffers.reasons,
-        'a sparse file, of which no byte is read; counted: one process',
-        ...(reason ? [`V8 counts the buffers of this package here, because ${reason}`] : []),
-      ],
-      targets: targetsOf(
-        values,
-        `
-        the first of 894 buffers of 134 MB | at most 0.7 ms | first
-        894 buffers of 134 MB beside 200 MB of live objects | at most 25 ms | all | counted = allCounted
-        894 buffers of 134 MB, full collections | at most 0 | full | counted = fullCounted ()`,
-      ),
+      count: size(LARGE_TENSORS, 10),
+      live: formatByteSize(buffers.median(DEFAULT, 'liveBytes')),
+      counted: line?.counted
+        ? `- V8 counts the buffers of this package here, because ${line.counted}`
+        : '',
     };
   },
+  page: `
+    ## {count} buffers of 134 MB beside {live} of live objects
+    | how | first buffer = first | all = all | full collections = collections # |
+    - {reasons}
+    - a sparse file, of which no byte is read; counted: one process
+    {counted}
+    > the first of 894 buffers of 134 MB | at most 0.7 ms | ours.first
+    > 894 buffers of 134 MB beside 200 MB of live objects | at most 25 ms | ours.all | counted = counted.all
+    > 894 buffers of 134 MB, full collections | at most 0 # | ours.collections | counted = counted.collections #`,
 };
 
-const OPEN = ours('open', 'headers.mjs', 'open');
-const KEYS = ours('open + keys()', 'headers.mjs', 'keys');
-const JSON_PARSE = contender('JSON.parse + checks', 'headers.mjs', 'json');
-const JSON_KEYS = contender('JSON.parse + checks, names sorted', 'headers.mjs', 'json-keys');
-const REFERENCE = contender('Python open', 'open_header.py', 'open', NUMPY);
-const REFERENCE_KEYS = contender('Python open + keys()', 'open_header.py', 'keys', NUMPY);
-const OPENERS = [OPEN, KEYS, JSON_PARSE, JSON_KEYS, REFERENCE, REFERENCE_KEYS];
+const OPENERS = {
+  open: ours('open', 'headers.mjs', 'open'),
+  keys: ours('open + keys()', 'headers.mjs', 'keys'),
+  json: contender('JSON.parse + checks', 'headers.mjs', 'json'),
+  sorted: contender('JSON.parse + checks, names sorted', 'headers.mjs', 'json-keys'),
+  python: contender('Python open', 'reference.py', 'open', NUMPY),
+  pythonKeys: contender('Python open + keys()', 'reference.py', 'keys', NUMPY),
+};
 
 /** Files up to so many tensors take milliseconds: more rounds in JavaScript, and calls after the first one. */
 const SHORT_UP_TO = 10_000;
 const LATER_CALLS = 20;
 /** Rivals take half a minute for a file of more. */
 const LONG_ABOVE = 100_000;
-
-/** What the first open of the model may take: Node 20 is slower to load the addon. */
-const FIRST_OPEN_MS = ofNode(process.versions.node, { 20: 1.5, 22: 1.2, 24: 1.2 });
 
 /** Files by the labels of their rows: tensors, blanks before the members of the header, usually in one line. */
 const RUNGS = {
@@ -188,9 +142,16 @@ const RUNGS = {
   '100 000, indented': [100_000, 1],
 };
 
+/** The names of a file, beside what the best rival in JavaScript takes. */
+const sortedKeys = (label, limit) =>
+  `> ${label} tensors, open + keys() against JSON.parse + checks, names sorted | at most ${limit} × | ${label}:keys.first / ${label}:sorted.first`;
+const gain = (label, what, limit, ours, theirs) =>
+  `> ${label} tensors, ${what} | at least ${limit} × | ${label}:${theirs}.first / ${label}:${ours}.first`;
+
 /** Files with many tensors, opened as the first file of a process, and their names listed. */
 export const headers = {
   name: 'headers',
+  names: OPENERS,
   prepare: async ({ path, folder, size }) => {
     const paths = { 'the model': path };
     for (const [label, [count, indent]] of Object.entries(RUNGS).slice(1)) {
@@ -202,107 +163,77 @@ export const headers = {
   legs: ({ rounds, many }, paths) => {
     const leg = ([label, [count]]) => {
       const isShort = count <= SHORT_UP_TO;
-      const roundsOf = (contender) => {
-        if (isShort && contender.program === 'headers.mjs') return many(SHORT_ROUNDS);
-        return count > LONG_ABOVE && !contender.ours ? 1 : rounds;
+      const roundsOf = ({ program, ours }) => {
+        if (isShort && program === 'headers.mjs') return many(SHORT_ROUNDS);
+        return count > LONG_ABOVE && !ours ? 1 : rounds;
       };
-      const args = [String(isShort ? LATER_CALLS : 0)];
-      const path = paths[label];
-      return [label, { contenders: OPENERS, rounds: roundsOf, path, args, figures: ['first'] }];
+      const files = { path: paths[label], args: [String(isShort ? LATER_CALLS : 0)] };
+      return [
+        label,
+        { contenders: Object.values(OPENERS), rounds: roundsOf, ...files, compared: ['first'] },
+      ];
     };
     return Object.fromEntries(Object.entries(RUNGS).map(leg));
   },
-  report: (rungs) => {
-    const values = {};
-    for (const [label, rung] of Object.entries(rungs)) {
-      for (const one of OPENERS) values[`${label}: ${one.name}`] = rung.median(one, 'first');
-    }
-    const later = ({ later }) => median(later);
-    const lines = Object.entries(rungs).flatMap(([label, rung]) => [
-      [label, ...OPENERS.map(rung.show('first'))],
-      [`${label}, later calls`, ...OPENERS.map(rung.show(later))],
+  figures: { later: ({ later }) => median(later) },
+  rows: (read) => {
+    const openers = Object.values(OPENERS);
+    const row = (label, what, expression) => [
+      label + what,
+      ...openers.map((one) => read(expression, one).text),
+    ];
+    const lines = Object.keys(RUNGS).flatMap((label) => [
+      row(label, '', `${label}:first`),
+      row(label, ', later calls', `${label}:later`),
     ]);
-    const [parse, sorted, keys] = [JSON_PARSE.name, JSON_KEYS.name, KEYS.name];
-    const ratio = (label, limit) =>
-      `${label} tensors, ${keys} against ${sorted} | at most ${limit} × | ${label}: ${keys} / ${label}: ${sorted}`;
-    const gain = (label, mine, theirs, limit) =>
-      `${label} tensors, ${mine}: faster than ${theirs} | at least ${limit} × | ${label}: ${theirs} / ${label}: ${mine}`;
-    return {
-      title: 'Headers of many tensors, opened in a fresh process',
-      rows: [
-        ['tensors', ...OPENERS.map(({ name }) => name)],
-        ...lines.filter(([, ...figures]) => figures.some((figure) => figure !== '–')),
-      ],
-      notes: [
-        ...new Set(Object.values(rungs).flatMap(({ reasons }) => reasons)),
-        `JavaScript up to ${SHORT_UP_TO} tensors: medians of ${SHORT_ROUNDS}; rivals above ${LONG_ABOVE}: one process`,
-        `the first call of a process, then medians of ${LATER_CALLS} later calls of the same process, for every reader`,
-        'the first open of a process also loads the addon, which JSON.parse has no use for',
-        'JavaScript: young garbage of the imports is collected before the first call',
-        'JSON.parse + checks does not notice a name that comes twice',
-      ],
-      targets: targetsOf(
-        values,
-        `
-        open, 147 tensors, first of the process | at most ${FIRST_OPEN_MS} ms | the model: open | ${parse} = the model: ${parse} & Python open = the model: Python open
-        ${ratio('1 000', 1.15)}
-        ${ratio('10 000', 1.15)}
-        100 000 tensors, ${keys} | at most 60 ms | 100 000: ${keys} | ${sorted} = 100 000: ${sorted} & Python ${keys} = 100 000: Python ${keys}
-        ${gain('100 000', 'open', parse, 2.5)}
-        ${ratio('100 000, indented', 1)}
-        ${gain('100 000', keys, `Python ${keys}`, 2)}
-        1 000 000 tensors, open | at most 1.5 s | 1 000 000: open
-        ${gain('1 000 000', 'open', 'Python open', 3)}`,
-      ),
-    };
+    const measured = lines.filter(([, ...cells]) => cells.some((cell) => cell !== '–'));
+    return [['tensors', ...openers.map(({ name }) => name)], ...measured];
   },
+  page: `
+    ## Headers of many tensors, opened in a fresh process
+    - {reasons}
+    - JavaScript up to ${SHORT_UP_TO} tensors: medians of ${SHORT_ROUNDS}; rivals above ${LONG_ABOVE}: one process
+    - the first call of a process, then medians of ${LATER_CALLS} later calls of the same process, for every reader
+    - the first open of a process also loads the addon, which JSON.parse has no use for
+    - JavaScript: young garbage of the imports is collected before the first call
+    - JSON.parse + checks does not notice a name that comes twice
+    > open, 147 tensors, first of the process | at most ${here(1.5, 1.2, 1.2)} ms | the model:open.first | JSON.parse + checks = the model:json.first & Python open = the model:python.first
+    ${sortedKeys('1 000', 1.15)}
+    ${sortedKeys('10 000', 1.15)}
+    > 100 000 tensors, open + keys() | at most 60 ms | 100 000:keys.first | JSON.parse + checks, names sorted = 100 000:sorted.first & Python open + keys() = 100 000:pythonKeys.first
+    ${gain('100 000', 'open: faster than JSON.parse + checks', 2.5, 'open', 'json')}
+    ${sortedKeys('100 000, indented', 1)}
+    ${gain('100 000', 'open + keys(): faster than Python open + keys()', 2, 'keys', 'pythonKeys')}
+    > 1 000 000 tensors, open | at most 1.5 s | 1 000 000:open.first
+    ${gain('1 000 000', 'open: faster than Python open', 3, 'open', 'python')}`,
 };
 
 const MANY_TENSORS = 100_000;
-const HANDING_OUT = [OURS, PYTHON_MAPPING];
 /** What is collected meanwhile makes rounds differ: so many times as many. */
 const ROUNDS_FACTOR = 5;
-const MANY_MS = ofNode(process.versions.node, { 20: 450, 22: 400, 24: 350 });
 
 /** A file of very many tensors: opened, and the memory of each handed out. */
 export const manyBuffers = {
   name: 'many-buffers',
+  names: { ours: OURS, python: PYTHON_MAPPING },
   prepare: async ({ folder, size }) => {
     const path = join(folder, 'many-buffers.safetensors');
-    const count = size(MANY_TENSORS, 1000);
-    await writeSparseModel(path, manySmallTensors(count));
-    return { path, count };
+    await writeSparseModel(path, manySmallTensors(size(MANY_TENSORS, 1000)));
+    return { path };
   },
   legs: ({ equipment, rounds }, { path }) => {
     const args = [equipment.programs, ...selectAll(path)];
-    const leg = {
-      contenders: HANDING_OUT,
-      rounds: ROUNDS_FACTOR * rounds,
-      path,
-      args,
-      trusted: [OURS],
-    };
-    return { many: { ...leg, figures: ['open', 'handedOut'] } };
+    const leg = { contenders: [OURS, PYTHON_MAPPING], rounds: ROUNDS_FACTOR * rounds, path, args };
+    return { many: { ...leg, trusted: [OURS], compared: ['open', 'handedOut'] } };
   },
-  report: ({ many }, { rounds }, { count }) => {
-    const [ours, python] = HANDING_OUT.map((contender) => many.median(contender, 'handedOut'));
-    return {
-      title: `${count} tensors of 512 bytes, opened and handed out`,
-      rows: tableOf(
-        'reader | open | all handed out',
-        HANDING_OUT,
-        many.show('open'),
-        many.show('handedOut'),
-      ),
-      notes: [
-        ...many.reasons,
-        `medians of ${ROUNDS_FACTOR * rounds}; every tensor of this package is an ArrayBuffer of its own, Python's are views of one mapping`,
-      ],
-      targets: targetsOf(
-        { ours, python },
-        `
-        100 000 buffers, opening included | at most ${MANY_MS} ms | ours | ${PYTHON_MAPPING.name} = python`,
-      ),
-    };
-  },
+  values: (_, { rounds, size }) => ({
+    count: size(MANY_TENSORS, 1000),
+    rounds: ROUNDS_FACTOR * rounds,
+  }),
+  page: `
+    ## {count} tensors of 512 bytes, opened and handed out
+    | reader | open = open | all handed out = handedOut |
+    - {reasons}
+    - medians of {rounds}; every tensor of this package is an ArrayBuffer of its own, Python's are views of one mapping
+    > 100 000 buffers, opening included | at most ${here(450, 400, 350)} ms | ours.handedOut | ${PYTHON_MAPPING.name} = python.handedOut`,
 };

@@ -3,13 +3,10 @@ import { createReadStream } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { contender, ours } from '../contenders.mjs';
-import { formatCount, formatDuration } from '../figures.mjs';
-import { Measured } from '../measure.mjs';
 import { tensor, writeExpertCheckpoint, writeSparseModel } from '../models.mjs';
 import { NotMeasuredError, runChild } from '../processes.mjs';
 import { selectAll } from '../selection.mjs';
 import { startServers } from '../servers.mjs';
-import { targetsOf } from '../targets.mjs';
 import { expertSizes } from './writing.mjs';
 
 /** An embedding of 1 GB. */
@@ -25,25 +22,22 @@ const LATENCY = 30;
 const SHORT_ROUNDS = 15;
 
 const HUB = '@huggingface/hub';
-const METADATA = ours('parseSafetensorsMetadata', 'remote.mjs', 'metadata');
-const HUB_METADATA = contender(`${HUB}: the function of that name`, 'remote.mjs', 'hub-metadata', {
-  needs: [HUB],
-});
-const PYTHON_METADATA = contender('Python get_safetensors_metadata', 'remote_metadata.py', '-', {
-  needs: ['huggingface_hub'],
-});
-const HEADER = ours('openRemote', 'remote.mjs', 'header');
-const TWO_FETCHES = contender('two fetches, no checks', 'remote.mjs', 'two-fetches');
-const TENSOR = ours('getTensor', 'remote.mjs', 'tensor');
-const CURL = contender('curl, to /dev/null', 'remote.mjs', 'curl');
-const CURL_FILE = contender('curl, to a file', 'remote.mjs', 'curl-file');
-const FETCH = contender('fetch, arrayBuffer()', 'remote.mjs', 'fetch');
-const FETCH_RANGES = contender(
-  'limit: fetch, 8 ranges at a time, no checks',
-  'remote.mjs',
-  'fetch-ranges',
-);
-const ROW = ours('getSlice', 'remote.mjs', 'row');
+const rival = (name, method, needs = []) => contender(name, 'remote.mjs', method, { needs });
+const names = {
+  metadata: ours('parseSafetensorsMetadata', 'remote.mjs', 'metadata'),
+  hub: rival(`${HUB}: the function of that name`, 'hub-metadata', [HUB]),
+  python: contender('Python get_safetensors_metadata', 'remote_metadata.py', '-', {
+    needs: ['huggingface_hub'],
+  }),
+  header: ours('openRemote', 'remote.mjs', 'header'),
+  fetches: rival('two fetches, no checks', 'two-fetches'),
+  tensor: ours('getTensor', 'remote.mjs', 'tensor'),
+  curl: rival('curl, to /dev/null', 'curl'),
+  curlFile: rival('curl, to a file', 'curl-file'),
+  fetch: rival('fetch, arrayBuffer()', 'fetch'),
+  fetchRanges: rival('limit: fetch, 8 ranges at a time, no checks', 'fetch-ranges'),
+  row: ours('getSlice', 'remote.mjs', 'row'),
+};
 
 const REPOSITORY = 'bench/experts';
 
@@ -51,49 +45,52 @@ const REPOSITORY = 'bench/experts';
 function tasksOf(size) {
   const { tensors, shards } = expertSizes(size);
   const shard = `model-00001-of-${String(shards).padStart(5, '0')}.safetensors`;
+  const [rows, row] = [size(ROWS, 100), size(TAKEN_ROW, 50)];
   const table = ({ network }) => `${network}/table.safetensors`;
+  const task = (what, contenders, seen, urlIn, more = {}) => ({
+    what,
+    contenders,
+    seen,
+    urlIn,
+    ...more,
+  });
+  const { metadata, hub, python, header, fetches, tensor, curl, curlFile, fetch, fetchRanges } =
+    names;
+  const short = { isFar: true, isShort: true };
   return {
-    metadata: {
-      what: `metadata of ${shards} shards`,
-      contenders: [METADATA, HUB_METADATA, PYTHON_METADATA],
-      seen: tensors,
-      urlIn: ({ hub }) => `${hub}/${REPOSITORY}`,
-      isFar: true,
-    },
-    header: {
-      what: 'header of one shard',
-      contenders: [HEADER, TWO_FETCHES],
-      seen: Math.round(tensors / shards),
-      urlIn: ({ network }) => `${network}/${REPOSITORY}/${shard}`,
-      isFar: true,
-      isShort: true,
-    },
-    tensor: {
-      what: 'one tensor of 1 GB',
-      contenders: [TENSOR, CURL, CURL_FILE, FETCH, FETCH_RANGES],
-      seen: size(ROWS, 100) * WIDTH * 2,
-      urlIn: table,
-    },
-    row: {
-      what: 'one row of it',
-      contenders: [ROW],
-      seen: WIDTH * 2,
-      urlIn: table,
-      isFar: true,
-      isShort: true,
-    },
+    metadata: task(
+      `metadata of ${shards} shards`,
+      [metadata, hub, python],
+      tensors,
+      ({ hub }) => `${hub}/${REPOSITORY}`,
+      { isFar: true },
+    ),
+    header: task(
+      'header of one shard',
+      [header, fetches],
+      Math.round(tensors / shards),
+      ({ network }) => `${network}/${REPOSITORY}/${shard}`,
+      short,
+    ),
+    tensor: task(
+      'one tensor of 1 GB',
+      [tensor, curl, curlFile, fetch, fetchRanges],
+      rows * WIDTH * 2,
+      table,
+    ),
+    row: task('one row of it', [names.row], WIDTH * 2, table, { ...short, range: `${row}` }),
   };
 }
 
 export const remote = {
   name: 'remote',
+  names,
   prepare: async ({ folder, signal, size }) => {
     const files = join(folder, 'remote');
     await mkdir(files);
     await writeExpertCheckpoint(join(files, REPOSITORY), expertSizes(size));
     const path = join(files, 'table.safetensors');
-    const embedding = tensor(NAME, 'BF16', size(ROWS, 100), WIDTH);
-    await writeSparseModel(path, [embedding]);
+    await writeSparseModel(path, [tensor(NAME, 'BF16', size(ROWS, 100), WIDTH)]);
     // Into the page cache.
     for await (const _ of createReadStream(path, { highWaterMark: 2 ** 22 }));
     const [, begin, length] = selectAll(path).map(Number);
@@ -109,77 +106,55 @@ export const remote = {
   legs: ({ folder, rounds, many, signal, size }, { range, servers, missing }) => {
     const legs = {};
     for (const [name, task] of Object.entries(tasksOf(size))) {
-      const { contenders, seen, urlIn, isFar = false, isShort = false } = task;
       const run = async (command) => {
         if (missing !== undefined) throw missing;
         await servers.takeRequests();
         const line = await runChild(command, signal);
-        if (line.seen !== seen) throw new NotMeasuredError(`saw ${line.seen} of ${seen}`);
+        if (line.seen !== task.seen) throw new NotMeasuredError(`saw ${line.seen} of ${task.seen}`);
         return { ...line, ...(await servers.takeRequests()) };
       };
-      const args = [NAME, name === 'row' ? `${size(TAKEN_ROW, 50)}` : range, folder];
-      const leg = { contenders, args, rounds: isShort ? many(SHORT_ROUNDS) : rounds, run };
-      for (const place of isFar ? ['near', 'far'] : ['near']) {
-        legs[`${name}, ${place}`] = { ...leg, path: servers ? urlIn(servers[place]) : '-' };
+      const args = [NAME, task.range ?? range, folder];
+      const leg = {
+        contenders: task.contenders,
+        args,
+        rounds: task.isShort ? many(SHORT_ROUNDS) : rounds,
+        run,
+      };
+      for (const place of task.isFar ? ['near', 'far'] : ['near']) {
+        legs[`${name}, ${place}`] = { ...leg, path: servers ? task.urlIn(servers[place]) : '-' };
       }
     }
     return legs;
   },
-  report: (legs, { size }) => {
-    const tasks = tasksOf(size);
-    const figure = (name, place, contender, what) =>
-      legs[`${name}, ${place}`]?.median(contender, what) ?? Number.NaN;
-    const near = (name, contender) => figure(name, 'near', contender, 'elapsed');
-    const far = (name, contender) => figure(name, 'far', contender, 'elapsed');
-    const requests = (name, contender, host) => figure(name, 'near', contender, host);
-    const { shards } = expertSizes(size);
-    const hub = [METADATA, HUB_METADATA, PYTHON_METADATA];
-    const [asked, hubAsked, pythonAsked] = hub.map((one) => requests('metadata', one, 'hub'));
-    const [headers, hubHeaders] = hub.map((one) => requests('metadata', one, 'network'));
-    const [metadata, hubMetadata, python] = hub.map((one) => far('metadata', one));
-    const [large, discarded, file, , fetched] = [TENSOR, CURL, CURL_FILE, FETCH, FETCH_RANGES].map(
-      (one) => near('tensor', one),
+  values: (legs, { size }) => ({
+    shards: expertSizes(size).shards,
+    further: legs['row, near'].median(names.row, 'network') - 1,
+  }),
+  rows: (read, _, { size }) => {
+    const head = [
+      'what',
+      'how',
+      'no latency',
+      `${LATENCY} ms`,
+      'requests to the Hub',
+      'to its network',
+    ];
+    const rows = Object.entries(tasksOf(size)).flatMap(([name, { what, contenders }]) =>
+      contenders.map((one) => {
+        const [near, far] = [`${name}, near`, `${name}, far`];
+        const cells = [`${near}:elapsed`, `${far}:elapsed`, `${near}:hub #`, `${near}:network #`];
+        return [what, one.name, ...cells.map((cell) => read(cell, one).text)];
+      }),
     );
-    const values = {
-      ...{ asked, hubAsked, pythonAsked, headers, hubHeaders, metadata, hubMetadata, python },
-      ...{
-        large,
-        discarded,
-        file,
-        fetched,
-        row: far('row', ROW),
-        rowRequests: requests('row', ROW, 'network') - 1,
-      },
-      ...{ header: far('header', HEADER), fetches: far('header', TWO_FETCHES) },
-    };
-    return {
-      title: `Files on nginx, also with ${LATENCY} ms added to every round trip`,
-      rows: [
-        ['what', 'how', 'no latency', `${LATENCY} ms`, 'requests to the Hub', 'to its network'],
-        ...Object.entries(tasks).flatMap(([name, { what, contenders }]) =>
-          contenders.map((contender) => [
-            what,
-            contender.name,
-            formatDuration(near(name, contender)),
-            formatDuration(far(name, contender)),
-            formatCount(requests(name, contender, 'hub')),
-            formatCount(requests(name, contender, 'network')),
-          ]),
-        ),
-      ],
-      notes: [
-        ...new Set(Measured.of(...Object.values(legs)).reasons),
-        'in a fresh process; a new connection takes one more round trip; the row of a file that is open, its requests with those of opening',
-      ],
-      targets: targetsOf(
-        values,
-        `
-        ${shards} shards, metadata: requests for headers against ${HUB} | at most 1/3 × | headers / hubHeaders | all of ours = asked & ${HUB} = hubAsked & Python = pythonAsked ()
-        ${shards} shards, metadata, ${LATENCY} ms: faster than ${HUB} | at least 3 × | hubMetadata / metadata | ours = metadata & ${HUB} = hubMetadata & Python = python
-        one tensor of 1 GB, against curl to a file | at most 1.2 × | large / file | ours = large & curl to a file = file & to /dev/null = discarded & fetch, no checks = fetched
-        one row of 1 GB, requests after opening | at most 1 | rowRequests | with ${LATENCY} ms = row
-        the header of a file, ${LATENCY} ms: faster than two fetches | at least 1 × | fetches / header | ours = header & two fetches = fetches`,
-      ),
-    };
+    return [head, ...rows];
   },
+  page: `
+    ## Files on nginx, also with ${LATENCY} ms added to every round trip
+    - {reasons}
+    - in a fresh process; a new connection takes one more round trip; the row of a file that is open, its requests with those of opening
+    > {shards} shards, metadata: requests for headers against ${HUB} | at most 1/3 × | metadata, near:metadata.network / metadata, near:hub.network | all of ours = metadata, near:metadata.hub # & ${HUB} = metadata, near:hub.hub # & Python = metadata, near:python.hub #
+    > {shards} shards, metadata, ${LATENCY} ms: faster than ${HUB} | at least 3 × | metadata, far:hub.elapsed / metadata, far:metadata.elapsed | ours = metadata, far:metadata.elapsed & ${HUB} = metadata, far:hub.elapsed & Python = metadata, far:python.elapsed
+    > one tensor of 1 GB, against curl to a file | at most 1.2 × | tensor, near:tensor.elapsed / tensor, near:curlFile.elapsed | ours = tensor, near:tensor.elapsed & curl to a file = tensor, near:curlFile.elapsed & to /dev/null = tensor, near:curl.elapsed & fetch, no checks = tensor, near:fetchRanges.elapsed
+    > one row of 1 GB, requests after opening | at most 1 # | $further | with ${LATENCY} ms = row, far:row.elapsed
+    > the header of a file, ${LATENCY} ms: faster than two fetches | at least 1 × | header, far:fetches.elapsed / header, far:header.elapsed | ours = header, far:header.elapsed & two fetches = header, far:fetches.elapsed`,
 };

@@ -1,30 +1,29 @@
 /** Checkpoints of very many tensors, opened and written into fewer files; the model written to a new file. */
-import { open, rm, stat } from 'node:fs/promises';
+import { statSync } from 'node:fs';
+import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { openCheckpoint } from 'safetensors-mmap';
 import { contender, NUMPY, ours, TORCH } from '../contenders.mjs';
-import { formatByteSize, formatDuration, formatGrowth, formatRatio } from '../figures.mjs';
-import { tableOf } from '../measure.mjs';
+import { formatByteSize, max } from '../figures.mjs';
 import { writeExpertCheckpoint, writeModel } from '../models.mjs';
 import { NotMeasuredError, runChild, startChild } from '../processes.mjs';
-import { targetsOf } from '../targets.mjs';
 
 /** As of a large mixture of experts; in a try a hundredth. */
 export const expertSizes = (size) => ({ tensors: size(92_000, 920), shards: size(163, 5) });
 
-const OURS = 'safetensors-mmap';
 const REFERENCE = 'Python json.load, safe_open';
-const pair = (method) => [
-  ours(OURS, 'work.mjs', method),
-  contender(REFERENCE, 'open_checkpoint.py', method, NUMPY),
-];
-const OPEN = ours(OURS, 'work.mjs', 'open');
-const ONE_TENSOR = pair('tensor');
-const VERIFY = pair('verify');
+const names = {
+  index: ours('index only', 'work.mjs', 'open'),
+  tensor: ours('index, one tensor of 4 kB', 'work.mjs', 'tensor'),
+  verify: ours('every header checked', 'work.mjs', 'verify'),
+  theirTensor: contender(REFERENCE, 'reference.py', 'tensor', NUMPY),
+  theirVerify: contender(REFERENCE, 'reference.py', 'verify', NUMPY),
+};
 
 /** A checkpoint of very many tensors: its index read, one tensor taken, every header checked. */
 export const checkpoint = {
   name: 'checkpoint',
+  names,
   prepare: ({ folder, size }) => writeExpertCheckpoint(join(folder, 'experts'), expertSizes(size)),
   legs: ({ rounds, signal, size }, { index, scales }) => {
     const { tensors } = expertSizes(size);
@@ -33,47 +32,31 @@ export const checkpoint = {
       if (line.tensors === tensors) return line;
       throw new NotMeasuredError(`saw ${line.tensors} of ${tensors} tensors`);
     };
-    return {
-      open: {
-        contenders: [OPEN, ...ONE_TENSOR, ...VERIFY],
-        path: index,
-        args: [scales],
-        rounds,
-        run,
-      },
-    };
+    return { open: { contenders: Object.values(names), path: index, args: [scales], rounds, run } };
   },
-  report: ({ open }, { size }) => {
-    const { tensors, shards } = expertSizes(size);
-    const [index, one, theirOne, ours, theirs] = [OPEN, ...ONE_TENSOR, ...VERIFY].map((contender) =>
-      open.median(contender, 'elapsed'),
-    );
-    const line = (what, mine, reference) => [
-      what,
-      formatDuration(mine),
-      formatDuration(reference),
-      formatRatio(reference / mine),
+  rows: (read) => {
+    const row = ({ name }, mine, theirs) => {
+      const compared = theirs && [`${theirs}.elapsed`, `${theirs}.elapsed / ${mine}.elapsed ×`];
+      return [
+        name,
+        read(`${mine}.elapsed`).text,
+        ...(compared?.map((text) => read(text).text) ?? ['–', '–']),
+      ];
+    };
+    return [
+      ['what', 'safetensors-mmap', REFERENCE, 'ratio'],
+      row(names.index, 'index'),
+      row(names.tensor, 'tensor', 'theirTensor'),
+      row(names.verify, 'verify', 'theirVerify'),
     ];
-    return {
-      title: `A checkpoint of ${shards} shards and ${tensors} tensors, opened in a fresh process`,
-      rows: [
-        ['what', OURS, REFERENCE, 'ratio'],
-        line('index only', index, Number.NaN),
-        line('index, one tensor of 4 kB', one, theirOne),
-        line('every header checked', ours, theirs),
-      ],
-      notes: [
-        ...open.reasons,
-        'sparse files: nothing but headers is read, and those are in the page cache',
-      ],
-      targets: targetsOf(
-        { ours, theirs },
-        `
-        ${shards} shards, ${tensors} tensors, open and verify | at most 80 ms | ours | ${REFERENCE} = theirs
-        ${shards} shards, open and verify: faster than Python | at least 3 × | theirs / ours`,
-      ),
-    };
   },
+  values: (_, { size }) => expertSizes(size),
+  page: `
+    ## A checkpoint of {shards} shards and {tensors} tensors, opened in a fresh process
+    - {reasons}
+    - sparse files: nothing but headers is read, and those are in the page cache
+    > {shards} shards, {tensors} tensors, open and verify | at most 80 ms | verify.elapsed | ${REFERENCE} = theirVerify.elapsed
+    > {shards} shards, open and verify: faster than Python | at least 3 × | theirVerify.elapsed / verify.elapsed`,
 };
 
 const TARGET_SHARDS = 8;
@@ -81,21 +64,17 @@ const TARGET_SHARDS = 8;
 const SMALL_MATRIX = [64, 64];
 const SMALL_BYTES = 4096;
 
-const PLAIN = ours('reshard, durable: false', 'work.mjs', 'reshard');
-const PLAIN_COPY = contender('cp', 'work.mjs', 'cp-folder');
-const DURABLE = ours('reshard', 'work.mjs', 'reshard-durable');
-const DURABLE_COPY = contender('cp and sync', 'work.mjs', 'cp-folder-durable');
-/** What each is compared with. */
-const COPIES = new Map([
-  [PLAIN, PLAIN_COPY],
-  [PLAIN_COPY, PLAIN_COPY],
-  [DURABLE, DURABLE_COPY],
-  [DURABLE_COPY, DURABLE_COPY],
-]);
+const writers = {
+  plain: ours('reshard, durable: false', 'work.mjs', 'reshard'),
+  cp: contender('cp', 'work.mjs', 'cp-folder'),
+  durable: ours('reshard', 'work.mjs', 'reshard-durable'),
+  synced: contender('cp and sync', 'work.mjs', 'cp-folder-durable'),
+};
 
 /** Such a checkpoint of small tensors written into fewer files, beside a copy of its files. */
 export const reshard = {
   name: 'reshard',
+  names: writers,
   prepare: ({ folder, signal, size }) =>
     writeExpertCheckpoint(join(folder, 'small'), expertSizes(size), SMALL_MATRIX, (path, tensors) =>
       writeModel(path, tensors, signal),
@@ -117,47 +96,32 @@ export const reshard = {
       }
     };
     const args = [target, `${Math.ceil(tensors / TARGET_SHARDS) * SMALL_BYTES}`];
-    return { reshard: { contenders: [...COPIES.keys()], path: index, args, rounds, run } };
+    return { reshard: { contenders: Object.values(writers), path: index, args, rounds, run } };
   },
-  report: ({ reshard }, { size }) => {
-    const { tensors, shards } = expertSizes(size);
-    const time = (contender) => reshard.median(contender, 'elapsed');
-    const ratio = (contender) => formatRatio(time(contender) / time(COPIES.get(contender)));
-    const [plain, cp, durable, synced] = Array.from(COPIES.keys(), time);
-    const what = `${tensors} tensors of 4 kB`;
-    return {
-      title: `${tensors} tensors of 4 kB in ${shards} shards, written into ${TARGET_SHARDS}`,
-      rows: tableOf(
-        'writer | time | of the copy',
-        [...COPIES.keys()],
-        reshard.show('elapsed'),
-        ratio,
-      ),
-      notes: [
-        ...reshard.reasons,
-        'cp copies the shards as they are; all of them are in the page cache',
-      ],
-      targets: targetsOf(
-        { plain, cp, durable, synced },
-        `
-        ${what}, reshard, durable: false against cp | at most 2 × | plain / cp | ours = plain & cp = cp
-        ${what}, reshard against cp and sync | at most 1.5 × | durable / synced | ours = durable & cp and sync = synced`,
-      ),
-    };
+  values: ({ reshard }, { size }) => {
+    const copy = ({ method }) => (method.endsWith('durable') ? writers.synced : writers.cp);
+    return { ...expertSizes(size), copy: (writer) => reshard.median(copy(writer), 'elapsed') };
   },
+  page: `
+    ## {tensors} tensors of 4 kB in {shards} shards, written into ${TARGET_SHARDS}
+    | writer | time = elapsed | of the copy = elapsed / $copy × |
+    - {reasons}
+    - cp copies the shards as they are; all of them are in the page cache
+    > {tensors} tensors of 4 kB, reshard, durable: false against cp | at most 2 × | plain.elapsed / cp.elapsed | ours = plain.elapsed & cp = cp.elapsed
+    > {tensors} tensors of 4 kB, reshard against cp and sync | at most 1.5 × | durable.elapsed / synced.elapsed | ours = durable.elapsed & cp and sync = synced.elapsed`,
 };
 
 const NUMPY_SAVE = 'save_file, Python with numpy';
 const SAVE = ours('saveFile, durable: false', 'save.mjs', 'memory');
 const SAVE_DURABLE = ours('saveFile', 'save.mjs', 'memory-durable');
 const SAVE_FILE = contender(NUMPY_SAVE, 'save.py', 'memory', NUMPY);
-const BARE_COPY = contender('limit: copy_file_range, C', 'write_limit', 'copy');
+const BARE_COPY = contender('limit: copy_file_range, C', 'limits', 'copy');
 const COPY = ours('open file: saveFile, durable: false', 'save.mjs', 'file');
 const COPY_DURABLE = ours('open file: saveFile', 'save.mjs', 'file-durable');
 
 /** All writers in the order of the table; the first six have the tensors in memory. */
 const WRITERS = [
-  contender('limit: write, C', 'write_limit', 'write'),
+  contender('limit: write, C', 'limits', 'write'),
   contender('fs.writeFile of one buffer', 'save.mjs', 'writeFile'),
   SAVE,
   SAVE_FILE,
@@ -215,44 +179,28 @@ export async function runWriter(command, hold, source, target, signal) {
 /** The model written to a new file: from memory, and from the file where it is. */
 export const save = {
   name: 'save',
-  prepare: async ({ path }) => ({ byteLength: (await stat(path)).size }),
-  legs: ({ equipment, folder, path, rounds, signal }, { byteLength }) => {
+  names: { saved: SAVE, durable: SAVE_DURABLE, theirs: SAVE_FILE, copied: COPY, bare: BARE_COPY },
+  legs: ({ equipment, folder, path, rounds, signal }) => {
     const target = join(folder, 'saved.safetensors');
-    const held = String(Math.round(byteLength * HELD_PER_BYTE));
-    const hold = { file: join(equipment.programs, 'write_limit'), args: ['hold', held] };
+    const held = String(Math.round(statSync(path).size * HELD_PER_BYTE));
+    const hold = { file: join(equipment.programs, 'limits'), args: ['hold', held] };
     const run = (command) => runWriter(command, hold, path, target, signal);
     return { save: { contenders: WRITERS, args: [target], cache: 'warm', rounds, run } };
   },
-  report: ({ save }, _, { byteLength }) => {
-    const time = (contender) => save.median(contender, 'elapsed');
-    const extraMemory = (contender) => {
-      const grown = save.every(contender, 'extraMemory');
-      return grown.length === 0 ? Number.NaN : Math.max(...grown);
-    };
-    const perSecond = (contender) => formatByteSize((1e3 * byteLength) / time(contender));
-    const [saved, theirs, copied, bare] = [SAVE, SAVE_FILE, COPY, BARE_COPY].map(time);
-    const extra = Math.max(...[SAVE, SAVE_DURABLE, COPY, COPY_DURABLE].map(extraMemory));
-    return {
-      title: `Saving ${formatByteSize(byteLength)} to a new file`,
-      rows: tableOf(
-        'writer | time | per second | extra memory',
-        WRITERS,
-        save.show('elapsed'),
-        perSecond,
-        (writer) => formatGrowth(extraMemory(writer)),
-      ),
-      notes: [
-        ...save.reasons,
-        'extra memory is the highest VmHWM of any round above what was resident before; what torch maps is part of it',
-        `fsync included costs ${(time(SAVE_DURABLE) / time(SAVE)).toFixed(2)} × the time here`,
-      ],
-      targets: targetsOf(
-        { saved, theirs, copied, bare, extra },
-        `
-        saving from memory, durable: false: faster than save_file of the reference | at least 1 × | theirs / saved
-        saving from an open file, durable: false, against a bare copy_file_range | at most 1.1 × | copied / bare
-        saving: extra memory | at most 64 MB | extra`,
-      ),
-    };
+  values: ({ save }, { path }) => {
+    const { size } = statSync(path);
+    const extra = [SAVE, SAVE_DURABLE, COPY, COPY_DURABLE].map((one) =>
+      max(save.every(one, 'extraMemory')),
+    );
+    return { size: formatByteSize(size), bytesPerSecond: size * 1e3, extra: Math.max(...extra) };
   },
+  page: `
+    ## Saving {size} to a new file
+    | writer | time = elapsed | per second = $bytesPerSecond / elapsed MB | extra memory = max(extraMemory) +MB |
+    - {reasons}
+    - extra memory is the highest VmHWM of any round above what was resident before; what torch maps is part of it
+    - fsync included costs {= durable.elapsed / saved.elapsed ×} the time here
+    > saving from memory, durable: false: faster than save_file of the reference | at least 1 × | theirs.elapsed / saved.elapsed
+    > saving from an open file, durable: false, against a bare copy_file_range | at most 1.1 × | copied.elapsed / bare.elapsed
+    > saving: extra memory | at most 64 MB | $extra`,
 };

@@ -1,8 +1,9 @@
 /** What the benchmarks show: verdicts, tables, charts, the tables of other pages, and the package of the rivals. */
 import { describe, expect, test } from 'vitest';
 import { barChart } from '../../benchmarks/chart.mjs';
+import { Measured } from '../../benchmarks/measure.mjs';
 import * as report from '../../benchmarks/report.mjs';
-import { ofNode, targetsOf } from '../../benchmarks/targets.mjs';
+import { sectionOf } from '../../benchmarks/section.mjs';
 import { textOf } from '../support/source-tree.js';
 
 const chart = {
@@ -40,26 +41,47 @@ test('a chart has a bar for every value, on one scale from zero, the shortest fi
   expect(barChart({ ...chart, bars: new Map() }, '')).toMatch(/^<svg .*<\/svg>\n$/s);
 });
 
-test('targets are met at their limit, and missed without a measurement', () => {
-  const values = { small: 1.05, one: 9, two: 8, unknown: Number.NaN, size: 3e6, text: 'a – b' };
-  const targets = targetsOf(
-    values,
-    `
-    small | at most 1.05 × | small
-    large | at most 1/2 × | one / two
-    other | at least 1 × | one / two
-    unknown | at least 1 s | unknown | one = one & two = unknown & three = text
-    size | at most 2 MB | size | size = size (MB)`,
-  );
-  expect(targets).toEqual([
-    ['small', 'at most 1.05 ×', '1.05 ×', 'pass', ''],
-    ['large', 'at most 0.50 ×', '1.13 ×', 'FAIL', 'ours 9.00 ms, theirs 8.00 ms'],
-    ['other', 'at least 1.00 ×', '1.13 ×', 'pass', 'ours 8.00 ms, theirs 9.00 ms'],
-    ['unknown', 'at least 1.00 s', '–', 'not measured', 'one 9.00 ms, three a – b'],
-    ['size', 'at most 2.00 MB', '3.00 MB', 'FAIL', 'size 3.00 MB'],
-  ]);
-  const limitIn = (node: string): number => ofNode(node, { 20: 450, 22: 400, 24: 350 });
-  expect(['20.20.2', '22.1.0', '24.0.0', '26.3.1'].map(limitIn)).toEqual([450, 400, 350, 350]);
+test('a section has a row for each contender, and targets that are met at their limit', () => {
+  const [mine, theirs, absent] = ['mine', 'theirs', 'absent'].map((name) => ({ name }));
+  const rows = [
+    { contender: mine, lines: [{ time: 1 }, { time: 3 }, { time: 2 }], reason: undefined },
+    { contender: theirs, lines: [{ time: 4, size: 3e6 }], reason: undefined },
+    { contender: absent, lines: [], reason: 'gone' },
+  ];
+  const page = `
+    ## Of {count}
+    | who | time = time | ratio = time / mine.time × | range = span(time) | label = $label |
+    - {reasons}
+    - costs {= theirs.time / mine.time ×}
+    > met | at most 4 ms | theirs.time
+    > faster | at least 3 × | theirs.time / mine.time
+    > slower | at most 1/2 × | all:mine.time / theirs.time
+    > unknown | at least 1 s | absent.time | here = mine.time & there = absent.time & range = mine.span(time)
+    > size | at most 2 MB | theirs.size | by $two = $two #`;
+  const values = () => ({
+    count: 3,
+    two: 2,
+    label: ({ name }: { name: string }) => name.toUpperCase(),
+  });
+  const trial = { page, names: { mine, theirs, absent }, values };
+  expect(sectionOf(trial, { all: new Measured(rows) }, {}, {})).toEqual({
+    title: 'Of 3',
+    rows: [
+      ['who', 'time', 'ratio', 'range', 'label'],
+      ['mine', '2.00 ms', '1.00 ×', '1.00 ms – 3.00 ms', 'MINE'],
+      ['theirs', '4.00 ms', '2.00 ×', '4.00 ms – 4.00 ms', 'THEIRS'],
+      ['absent', '–', '–', '–', 'ABSENT'],
+    ],
+    notes: ['absent was not measured: gone', 'costs 2.00 ×'],
+    targets: [
+      ['met', 'at most 4.00 ms', '4.00 ms', 'pass', ''],
+      ['faster', 'at least 3.00 ×', '2.00 ×', 'FAIL', 'ours 2.00 ms, theirs 4.00 ms'],
+      ['slower', 'at most 0.50 ×', '0.50 ×', 'pass', 'ours 2.00 ms, theirs 4.00 ms'],
+      ['unknown', 'at least 1.00 s', '–', 'not measured', 'here 2.00 ms, range 1.00 ms – 3.00 ms'],
+      ['size', 'at most 2.00 MB', '3.00 MB', 'FAIL', 'by $two 2'],
+    ],
+    chart: undefined,
+  });
 });
 
 describe('a whole run', () => {
@@ -70,7 +92,7 @@ describe('a whole run', () => {
       ['safetensors-mmap', '1 ms'],
     ],
     notes: ['a rival was not measured: it is not there'],
-    targets: targetsOf({ fast: 1 }, 'fast | at most 2 | fast'),
+    targets: [['fast', 'at most 2', '1', 'pass', '']],
   };
   const facts = { date: '2026-01-01', processor: 'a CPU', model: '1 GB', node: '20.1.2, more' };
   const files: Map<string, string> = report.resultFiles(facts, [{ ...section, chart }, section]);
@@ -104,10 +126,10 @@ describe('a whole run', () => {
   test('has a page on which a later run replaces its own tables and targets', () => {
     const later = { ...facts, date: '2026-02-02' };
     const rows = [section.rows[0], ['safetensors-mmap', '9 ms']];
-    const targets = targetsOf(
-      { fast: 3, new: 1 },
-      'fast | at most 2 | fast\nnew | at most 2 | new',
-    );
+    const targets = [
+      ['fast', 'at most 2', '3', 'FAIL', ''],
+      ['new', 'at most 2', '1', 'pass', ''],
+    ];
     const other = { ...section, title: 'Something else', targets: [] };
     const replaced = report.replaceSections(page, later, [{ ...section, rows, targets }, other]);
     expect(replaced).toMatch(/^## Every byte\n\n(\|.*\n)+\| safetensors-mmap \| 9 ms \|\n\n- /m);

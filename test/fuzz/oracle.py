@@ -2,18 +2,23 @@
 
 header   names, dtypes, shapes, data and metadata of a safetensors file, as the reference reads it
 zip      SHA-256 of every entry of an archive, as zipfile reads it and as torch does; or why they refuse it
+slice    shape and hash of what numpy selects of numbers from 0 on: {shape, index | text | rows}
+imports  names that loaders of pickles would import, by loader; see recording_loaders.py
+casts    numbers as words of float32: as they are read, and after they were rounded to each narrow dtype by torch
 """
 
 import hashlib
-import os
-import sys
+import json
 import zipfile
 
+import ml_dtypes
+import numpy
 import safetensors
 import torch
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "foreign"))
-import read_foreign  # noqa: E402
+from recording_loaders import limit_memory, read_imports
+
+import read_foreign
 
 
 def read_header(path):
@@ -58,5 +63,71 @@ def path_prefix(path):
         return archive.namelist()[0].split("/", 1)[0] + "/"
 
 
+def index_item(item):
+    if item is None:
+        return slice(None)
+    if item == "...":
+        return Ellipsis
+    return slice(*item) if isinstance(item, list) else item
+
+
+def read_slice(path):
+    with open(path) as file:
+        question = json.load(file)
+    shape = question["shape"]
+    table = numpy.arange(int(numpy.prod(shape, dtype=int)), dtype="<u2").reshape(shape)
+    if "text" in question:
+        # Numbers, colons and commas: the caller has seen to that. Nothing at all is everything.
+        text = question["text"].strip()
+        taken = table[eval(f"numpy.s_[{text}]")] if text else table
+    elif "index" in question:
+        taken = table[tuple(index_item(item) for item in question["index"])]
+    else:
+        taken = numpy.take(table, numpy.array(question["rows"], dtype=numpy.int64), axis=0)
+    taken = numpy.asarray(taken)
+    return {"shape": list(taken.shape), "sha256": hashlib.sha256(taken.tobytes()).hexdigest()}
+
+
+NARROW = {
+    "F16": torch.float16, "BF16": torch.bfloat16, "F8_E4M3": torch.float8_e4m3fn,
+    "F8_E5M2": torch.float8_e5m2, "F8_E8M0": torch.float8_e8m0fnu,
+    "F8_E4M3FNUZ": torch.float8_e4m3fnuz, "F8_E5M2FNUZ": torch.float8_e5m2fnuz,
+}  # fmt: skip
+
+SOURCES = [
+    "<f8", "<f4", numpy.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2,
+    ml_dtypes.float8_e8m0fnu, ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e5m2fnuz,
+    "<i8", "<u8", "<i4", "<u4", "<i2", "<u2", "<i1", "<u1",
+]  # fmt: skip
+
+
+def float_words(values):
+    words = values.view(numpy.uint32)
+    return ",".join("nan" if nan else f"{word:x}" for word, nan in zip(words, numpy.isnan(values)))
+
+
+def read_casts(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    dtype = numpy.dtype(SOURCES[data[0] % len(SOURCES)])
+    count = (len(data) - 1) // dtype.itemsize
+    floats = numpy.frombuffer(data, dtype, count, 1).astype(numpy.float32)
+    found = {"toFloat32": float_words(floats)}
+    for name, narrow in NARROW.items():
+        rounded = torch.from_numpy(floats).to(narrow).to(torch.float32)
+        found[name] = float_words(rounded.numpy())
+    return found
+
+
 if __name__ == "__main__":
-    read_foreign.serve({**read_foreign.READERS, "header": read_header, "zip": read_zip})
+    limit_memory()
+    read_foreign.serve(
+        {
+            **read_foreign.READERS,
+            "header": read_header,
+            "zip": read_zip,
+            "slice": read_slice,
+            "casts": read_casts,
+            "imports": read_imports,
+        }
+    )

@@ -12,7 +12,7 @@ import {
   madeCheckpoint,
   recordedFiles,
 } from '../foreign-inputs.js';
-import type { PythonAnswer } from '../oracle.js';
+import { CRASH, type PythonAnswer } from '../oracle.js';
 import { type Corpus, type Place, Problem, type Target } from '../target.js';
 
 function make(random: Random, corpus: Corpus): Buffer {
@@ -32,6 +32,9 @@ function make(random: Random, corpus: Corpus): Buffer {
   );
 }
 
+/** Names that Python would import and torch forbids, by the loader. */
+type Imports = Readonly<Record<string, readonly string[]>>;
+
 /** What stands in text, but in no name of a module: a page that begins with the letter of an opcode is no pickle. */
 const NO_MODULE = /[^\p{L}\p{N}_.<>-]/u;
 
@@ -42,19 +45,22 @@ function missed(names: readonly string[], { globals }: ScanReport): string[] {
   return names.filter((name) => !listed.has(name));
 }
 
-function judge(report: ScanReport, { found: names }: PythonAnswer<readonly string[]>): void {
-  if (names === undefined) return;
+function judge(report: ScanReport, { found, error }: PythonAnswer<Imports>): void {
+  if (error === CRASH) return;
+  if (found === undefined) throw new Problem(`Python: ${error}`);
   const { verdict } = report;
   // A damaged file is walked up to the damage, which others may not see.
   if (verdict === 'malformed' || verdict === 'suspicious') return;
-  const named = verdict === 'no-pickle' ? names.filter((name) => !NO_MODULE.test(name)) : names;
-  const left = verdict === 'safe' ? names : missed(named, report);
-  if (left.length > 0) throw new Problem(`${verdict}, but Python imports ${left.join()}`);
+  for (const [loader, names] of Object.entries(found)) {
+    const named = verdict === 'no-pickle' ? names.filter((name) => !NO_MODULE.test(name)) : names;
+    const left = verdict === 'safe' ? names : missed(named, report);
+    if (left.length > 0) throw new Problem(`${verdict}, but ${loader} imports ${left.join()}`);
+  }
 }
 
 function check(input: Buffer, place: Place): string {
   const report = scanPickle(place.file(input));
-  place.ask<readonly string[]>('globals', (answer) => judge(report, answer));
+  place.ask<Imports>('imports', (answer) => judge(report, answer));
   return report.verdict;
 }
 

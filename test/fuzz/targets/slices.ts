@@ -1,0 +1,185 @@
+/** Slices and rows of tensors, beside numpy: the same values, or both refuse. */
+import { createHash } from 'node:crypto';
+import {
+  parse,
+  parseSlice,
+  type RowIndices,
+  type SliceIndex,
+  serialize,
+  type Tensor,
+} from 'safetensors-mmap';
+import type { Random } from '../../support/random.js';
+import type { PythonAnswer } from '../oracle.js';
+import { type Corpus, type Place, Problem, type Target } from '../target.js';
+import { inputOf, TREE, type Tree, treeOf } from '../tree.js';
+
+/** What is asked of a tensor of U16 that counts from 0: one of the three. */
+interface Question {
+  readonly shape: readonly number[];
+  readonly index?: readonly SliceIndex[];
+  readonly text?: string;
+  readonly rows?: readonly number[];
+}
+
+/** Shape and values. */
+interface Answer {
+  readonly shape: readonly number[];
+  readonly sha256: string;
+}
+
+/** Larger tensors show nothing that smaller ones do not. */
+const MAX_ELEMENTS = 4096;
+
+const WORDS: readonly string[] = [
+  '...',
+  ':',
+  '::',
+  '::-1',
+  ',',
+  '1:2',
+  '-1',
+  '::2',
+  ' ',
+  '1:',
+  ':-2',
+  '0',
+  '5:1:-2',
+];
+
+function makeItem(size: number, random: Random): Tree {
+  const bound = (): Tree => (random.chance(0.3) ? null : random.from(-size - 2, size + 2));
+  return random.do<Tree[]>(
+    () => null,
+    () => random.from(-size - 1, size),
+    () => [bound(), bound()],
+    () => [bound(), bound(), random.pick([1, 2, 3, -1, -2, -7, null])],
+  );
+}
+
+function make(random: Random, corpus: Corpus): Buffer {
+  if (random.chance(0.4))
+    return TREE.mutate(corpus.pick(random), corpus.pick(random), random, WORDS);
+  const shape = Array.from({ length: random.below(5) }, () => random.below(6));
+  const items: Tree[] = shape.slice(random.below(2)).map((size) => makeItem(size, random));
+  if (random.chance(0.3)) items.splice(random.below(items.length + 1), random.below(3), '...');
+  if (random.chance(0.05)) items.push(null);
+  return random.do(
+    () => inputOf({ shape, index: items }),
+    () => inputOf({ shape, text: items.map(textOf).join(random.pick([',', ', '])) }),
+    () => {
+      const [size = 1] = shape;
+      const rows = Array.from({ length: random.below(8) }, () => random.from(-size, size - 1));
+      return inputOf({ shape, rows: random.chance(0.1) ? [...rows, size] : rows });
+    },
+  );
+}
+
+function textOf(item: Tree): string {
+  if (item === null) return ':';
+  return Array.isArray(item) ? item.map((bound) => bound ?? '').join(':') : String(item);
+}
+
+function isQuestion(value: unknown): value is Question {
+  const { shape, index, text, rows } = Object(value) as Partial<Question>;
+  if (!Array.isArray(shape) || shape.length > 8) return false;
+  if (!shape.every((size) => Number.isInteger(size) && size >= 0 && size <= MAX_ELEMENTS))
+    return false;
+  if (shape.reduce((product, size) => product * size, 1) > MAX_ELEMENTS) return false;
+  // Of the text, Python sees what is between the brackets: numbers, colons and commas.
+  if (typeof text === 'string') return /^[\d:,.\s+-]*$/.test(text) && text.length < 100;
+  return Array.isArray(index) || (Array.isArray(rows) && shape.length > 0);
+}
+
+function answerOf({ shape, data }: Tensor): Answer {
+  const bytes = data as Uint16Array;
+  const sha256 = createHash('sha256').update(
+    new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength),
+  );
+  return { shape, sha256: sha256.digest('hex') };
+}
+
+/** The code of an error of an argument, or of this package. */
+function codeOf(error: unknown): string {
+  const { code } = Object(error) as { code?: unknown };
+  if (typeof code === 'string') return code;
+  throw error;
+}
+
+/** Both ways to slice, and all ways to take. */
+function answersOf(tensor: Tensor, { index, text, rows }: Question): (() => Tensor)[] {
+  if (rows !== undefined) {
+    const typed = Float64Array.from(rows) as unknown as RowIndices;
+    const isExact = rows.every((row) => Number.isInteger(row) && Math.abs(row) < 2 ** 31);
+    return [
+      () => tensor.take(rows as RowIndices),
+      () => tensor.take(isExact ? Int32Array.from(rows) : (rows as RowIndices)),
+      () => tensor.take(isExact ? BigInt64Array.from(rows, BigInt) : typed),
+    ].slice(0, isExact ? 3 : 1);
+  }
+  const items = (): readonly SliceIndex[] =>
+    text === undefined ? (index ?? []) : parseSlice(text);
+  return [
+    () => tensor.slice(...items()),
+    // A copy has its bytes in order, whatever the slice.
+    () => tensor.slice(...items()).copy(),
+  ];
+}
+
+function judge(here: Answer | string, { found, error }: PythonAnswer<Answer>): void {
+  if (typeof here === 'string') {
+    if (found === undefined) return;
+    throw new Problem(`${here} here, numpy takes ${JSON.stringify(found)}`);
+  }
+  if (found === undefined)
+    throw new Problem(`numpy refuses: ${error}, here ${JSON.stringify(here)}`);
+  if (JSON.stringify(here) === JSON.stringify(found)) return;
+  throw new Problem(`numpy takes ${JSON.stringify(found)}, here ${JSON.stringify(here)}`);
+}
+
+function check(input: Buffer, place: Place): string {
+  const question = treeOf(input);
+  if (!isQuestion(question)) return 'no question';
+  const { shape } = question;
+  const count = shape.reduce((product, size) => product * size, 1);
+  const data = Uint16Array.from({ length: count }, (_, i) => i);
+  const tensor = parse(serialize({ t: { dtype: 'U16', shape, data } })).getTensor('t');
+  const [first = '', ...others] = answersOf(tensor, question).map((ask) => {
+    try {
+      return answerOf(ask());
+    } catch (error) {
+      return codeOf(error);
+    }
+  });
+  for (const other of others) {
+    if (JSON.stringify(other) === JSON.stringify(first)) continue;
+    throw new Problem(`one way gives ${JSON.stringify(first)}, another ${JSON.stringify(other)}`);
+  }
+  // Whatever is no index in JavaScript, such as a text, may be one in numpy.
+  if (first !== 'ERR_INVALID_ARG_TYPE') {
+    place.ask<Answer>('slice', (answer) => judge(first, answer));
+  }
+  return typeof first === 'string' ? first : 'values';
+}
+
+export const slices: Target = {
+  name: 'slices',
+  about: 'slice, parseSlice and take, with numpy',
+  sources: /^tensor\/(slice|gather|rows|take|storage-range|tensor)$/,
+  form: TREE,
+  budget: { milliseconds: 1000, byteLength: 64 * 2 ** 20 },
+  batchLength: 500,
+  outcomes: [
+    'values',
+    'SAFETENSORS_SLICE_OUT_OF_RANGE',
+    'ERR_OUT_OF_RANGE',
+    'ERR_INVALID_ARG_TYPE',
+  ],
+  asksPythonOf: 10,
+  seeds: () => [
+    inputOf({ shape: [2, 3, 4], index: [0, '...', [null, null, -1]] }),
+    inputOf({ shape: [2, 3, 4], text: '1:, ..., ::-2' }),
+    inputOf({ shape: [5, 2], rows: [0, -1, 3] }),
+  ],
+  make,
+  check,
+};

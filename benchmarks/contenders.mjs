@@ -1,123 +1,137 @@
 /**
- * The contenders as data. `program` runs one: a script of `children/` (`.mjs`, `.py`), `cli` for the command
- * line, a program of `native/`, or one of the system. `method` is its first argument, the file the second:
- * the same weights in `format`. `needs` are packages from npm or for Python that may be missing. `ours` marks
- * those that run this package, which `--compare` runs with two versions of it.
+ * All contenders as data, by the names that trials use: `name | heading of the row | program method | options`. The
+ * program is a script of `children/` (`.mjs`, `.py`), `cli` for the command line, `limits` of `native/`, or one of the
+ * system. It gets the method, then the file: the weights in the format `file`, safetensors by default. `needs` are
+ * packages from npm or for Python that may be missing. `ours` runs this package: `--compare` runs it with two versions.
+ * `exit` is the code with which it ends when all went well. Of formats is known without measuring whether reading a
+ * file from a stranger cannot run code in it (`safe`), and whether a tensor is found without reading the others
+ * (`layout`). Pickle is not safe by its design: Python's own reader calls what the file names, those in JavaScript do
+ * not.
  */
-export const contender = (name, program, method, more = {}) => {
-  return { name, program, method, format: 'safetensors', needs: [], ours: false, ...more };
-};
+const TABLE = `
+  mapping | limit: plain mapping, C | limits mapping
+  read | limit: read, C | limits read
+  direct | limit: O_DIRECT, C | limits direct
+  directBlock | limit: O_DIRECT into one block, C | limits direct-block
+  ours | safetensors-mmap | read.mjs mapped | ours
+  prefetched | safetensors-mmap, prefetch() | read.mjs prefetched | ours
+  streamed | safetensors-mmap, stream() | read.mjs streamed | ours
+  loaded | safetensors-mmap, load() | read.mjs loaded | ours
+  readFile | fs.readFile | read.mjs readFile
+  mmapIo | @riaskov/mmap-io | read.mjs mmapIo | needs=@riaskov/mmap-io
+  torchLoad | torch.load | read.py torch | file=torch needs=torch
+  torchMapped | torch.load(mmap=True) | read.py torch-mapped | file=torch needs=torch
+  pickle | pickle, protocol 5 | read.py pickle | file=pickle needs=numpy
+  numpy | Python safe_open, numpy | read.py safe_open-numpy | needs=safetensors,numpy,ml_dtypes
+  torch | Python safe_open, torch | read.py safe_open-torch | needs=safetensors,torch
+  python | Python mmap, json, numpy; no checks | read.py mmap-numpy | needs=numpy
+  torchCheckpoint | openTorchCheckpoint | read.mjs torch | ours file=torch
+  pickleparser | pickleparser | read.mjs torchByPickleparser | file=torch needs=pickleparser
+  jpickle | jpickle | read.mjs torchByJpickle | file=torch needs=jpickle
 
-/** One that runs this package. */
-export const ours = (name, program, method, more = {}) =>
-  contender(name, program, method, { ours: true, ...more });
+  nodeStart | Node alone, opens nothing | start.mjs nothing
+  import | safetensors-mmap, its import alone | start.mjs import | ours
+  ourStart | safetensors-mmap | start.mjs safetensors | ours
+  ourTorchStart | openTorchCheckpoint | start.mjs torch | ours file=torch
+  numpyStart | Python safe_open, numpy | first_byte.py safe_open-numpy | needs=safetensors,numpy,ml_dtypes
+  torchStart | Python safe_open, torch | first_byte.py safe_open-torch | needs=safetensors,torch
+  mappedStart | torch.load(mmap=True) | first_byte.py torch-mapped | file=torch needs=torch
+  pickleStart | pickle, protocol 5 | first_byte.py pickle | file=pickle needs=numpy
 
-/** A command of the command line with its options; `exitCode` is how it ends when all went well. */
-export const command = (method, exitCode = 0) =>
-  ours(`safetensors-mmap ${method}`, 'cli', method, { exitCode });
+  calls | safetensors-mmap | calls.mjs - | ours
+  torchCalls | Python safe_open, torch | reference.py calls | needs=safetensors,torch
+  buffers | safetensors-mmap | buffers.mjs default | ours
+  countedBuffers | the same, counted by V8 | buffers.mjs counted
+  open | open | headers.mjs open | ours
+  keys | open + keys() | headers.mjs keys | ours
+  json | JSON.parse + checks | headers.mjs json
+  sortedJson | JSON.parse + checks, names sorted | headers.mjs json-keys
+  pythonOpen | Python open | reference.py open | needs=safetensors,numpy,ml_dtypes
+  pythonKeys | Python open + keys() | reference.py keys | needs=safetensors,numpy,ml_dtypes
 
-/** The reference over numpy, which knows BF16 by ml_dtypes; the same over torch. */
-export const NUMPY = { needs: ['safetensors', 'numpy', 'ml_dtypes'] };
-export const TORCH = { needs: ['safetensors', 'torch'] };
-const TORCH_FILE = { format: 'torch', needs: ['torch'] };
-const PICKLE_FILE = { format: 'pickle', needs: ['numpy'] };
+  index | index only | work.mjs open | ours
+  oneTensor | index, one tensor of 4 kB | work.mjs tensor | ours
+  verify | every header checked | work.mjs verify | ours
+  pythonTensor | Python json.load, safe_open | reference.py tensor | needs=safetensors,numpy,ml_dtypes
+  pythonVerify | Python json.load, safe_open | reference.py verify | needs=safetensors,numpy,ml_dtypes
+  reshard | reshard, durable: false | work.mjs reshard | ours
+  copyFolder | cp | work.mjs cp-folder
+  reshardDurable | reshard | work.mjs reshard-durable | ours
+  copyFolderDurable | cp and sync | work.mjs cp-folder-durable
+  convert | convert | work.mjs convert | ours file=torch
+  convertUnverified | convert, verify: false | work.mjs convert-unverified | ours file=torch
+  copy | cp | work.mjs cp | file=torch
+  convertPy | the steps of convert.py, Python | convert_checkpoint.py - | file=torch needs=safetensors,torch
 
-const MMAP_TORCH = 'torch.load(mmap=True)';
-const NUMPY_NAME = 'Python safe_open, numpy';
-const TORCH_NAME = 'Python safe_open, torch';
+  write | limit: write, C | limits write
+  copyRange | limit: copy_file_range, C | limits copy
+  writeFile | fs.writeFile of one buffer | save.mjs writeFile
+  save | saveFile, durable: false | save.mjs memory | ours
+  saveDurable | saveFile | save.mjs memory-durable | ours
+  saveOpen | open file: saveFile, durable: false | save.mjs file | ours
+  saveOpenDurable | open file: saveFile | save.mjs file-durable | ours
+  numpySave | save_file, Python with numpy | save.py memory | needs=safetensors,numpy,ml_dtypes
+  numpySaveDurable | save_file, Python with numpy, fsync | save.py memory-durable | needs=safetensors,numpy,ml_dtypes
+  torchSave | load_file and save_file, Python with torch | save.py torch | needs=safetensors,torch
 
-// The limits: the loop over a bare mapping; over memory that was read into, as all readers that copy do;
-// the same past the page cache; past it into one block again and again, which is what the disk gives.
-export const PLAIN_MAPPING = contender('limit: plain mapping, C', 'limits', 'mapping');
-export const READ = contender('limit: read, C', 'limits', 'read');
-export const DIRECT = contender('limit: O_DIRECT, C', 'limits', 'direct');
-export const DIRECT_BLOCK = contender(
-  'limit: O_DIRECT into one block, C',
-  'limits',
-  'direct-block',
-);
+  casts | safetensors-mmap | casts.mjs - | ours
+  slices | slices in a loop | rows.mjs slices | ours
+  take | take | rows.mjs take | ours
+  takeAsync | takeAsync | rows.mjs takeAsync | ours
+  slicesFloat32 | slices in a loop, float32 | rows.mjs slices-float32 | ours
+  takeFloat32 | takeFloat32 | rows.mjs takeFloat32 | ours
+  takeFloat32Async | takeFloat32Async | rows.mjs takeFloat32Async | ours
 
-// This package: mapped; prefetched before the first tensor is asked for; streamed, each tensor read while the
-// next ones are fetched; loaded into ordinary memory.
-export const OURS = ours('safetensors-mmap', 'read.mjs', 'mapped');
-export const OURS_PREFETCHED = ours('safetensors-mmap, prefetch()', 'read.mjs', 'prefetched');
-export const OURS_STREAMED = ours('safetensors-mmap, stream()', 'read.mjs', 'streamed');
-export const OURS_LOADED = ours('safetensors-mmap, load()', 'read.mjs', 'loaded');
+  metadata | parseSafetensorsMetadata | remote.mjs metadata | ours
+  hubMetadata | @huggingface/hub: the function of that name | remote.mjs hub-metadata | needs=@huggingface/hub
+  pythonMetadata | Python get_safetensors_metadata | remote_metadata.py - | needs=huggingface_hub
+  remoteHeader | openRemote | remote.mjs header | ours
+  twoFetches | two fetches, no checks | remote.mjs two-fetches
+  remoteTensor | getTensor | remote.mjs tensor | ours
+  curl | curl, to /dev/null | remote.mjs curl
+  curlFile | curl, to a file | remote.mjs curl-file
+  fetch | fetch, arrayBuffer() | remote.mjs fetch
+  fetchRanges | limit: fetch, 8 ranges at a time, no checks | remote.mjs fetch-ranges
+  row | getSlice | remote.mjs row | ours
 
-export const READ_FILE = contender('fs.readFile', 'read.mjs', 'readFile');
-export const MMAP_IO = contender('@riaskov/mmap-io', 'read.mjs', 'mmapIo', {
-  needs: ['@riaskov/mmap-io'],
-});
-export const TORCH_LOAD = contender('torch.load', 'read.py', 'torch', TORCH_FILE);
-export const TORCH_MAPPED = contender(MMAP_TORCH, 'read.py', 'torch-mapped', TORCH_FILE);
-/** A dictionary of numpy arrays. */
-export const PICKLE = contender('pickle, protocol 5', 'read.py', 'pickle', PICKLE_FILE);
-/** The reference with numpy, which copies, and with torch, which maps. */
-export const SAFE_OPEN_NUMPY = contender(NUMPY_NAME, 'read.py', 'safe_open-numpy', NUMPY);
-export const SAFE_OPEN_TORCH = contender(TORCH_NAME, 'read.py', 'safe_open-torch', TORCH);
-/** What a program in Python can do at best. */
-export const PYTHON_MAPPING = contender(
-  'Python mmap, json, numpy; no checks',
-  'read.py',
-  'mmap-numpy',
-  {
-    needs: ['numpy'],
-  },
-);
+  inspect | safetensors-mmap inspect | cli inspect | ours
+  header | safetensors-mmap header | cli header | ours
+  threeLines | header: three lines of Python | print_header.py -
+  hash | safetensors-mmap hash | cli hash | ours
+  sha256sum | sha256sum | sha256sum
+  diff | safetensors-mmap diff --values --json | cli diff --values --json | ours exit=1
+  torchDiff | diff --values: the same in Python with torch | compare_tensors.py - | needs=safetensors,torch
 
-/** Checkpoints of torch in Node: this package, and the pickle parsers of npm. */
-export const TORCH_CHECKPOINT = ours('openTorchCheckpoint', 'read.mjs', 'torch', {
-  format: 'torch',
-});
-const pickles = (name, method, format = 'torch') =>
-  contender(name, 'read.mjs', method, { format, needs: [name] });
-export const PICKLE_READERS = [
-  pickles('pickleparser', 'torchByPickleparser'),
-  pickles('jpickle', 'torchByJpickle'),
-];
+  formatSafetensors | safetensors: safetensors-mmap | read.mjs mapped | ours safe=✓ layout=✓
+  formatTorch | pickle (PyTorch): safetensors-mmap/convert | read.mjs torch | ours file=torch safe=✗ layout=✗
+  formatPickleparser | pickle (PyTorch): pickleparser | read.mjs torchByPickleparser | file=torch needs=pickleparser safe=✗ layout=✗
+  formatJpickle | pickle (PyTorch): jpickle | read.mjs torchByJpickle | file=torch needs=jpickle safe=✗ layout=✗
+  formatNumpy | pickled NumPy (pdparams): pickleparser | read.mjs numpyByPickleparser | file=numpy-pickle needs=pickleparser safe=✗ layout=✗
+  formatNpz | npz: safetensors-mmap/convert | read.mjs npz | ours file=npz safe=✓ layout=✓
+  formatHdf5 | HDF5: h5wasm | read.mjs hdf5 | file=hdf5 needs=h5wasm safe=✓ layout=~
+  formatMessagePack | MessagePack (Flax): @msgpack/msgpack | read.mjs messagePack | file=msgpack needs=@msgpack/msgpack safe=✓ layout=✗
+  formatArrow | Arrow IPC: apache-arrow | read.mjs arrow | file=arrow needs=apache-arrow safe=✓ layout=✓
+  formatOnnx | Protobuf (ONNX): onnx-proto | read.mjs onnx | file=onnx needs=onnx-proto safe=✓ layout=✗`;
 
-/**
- * A format with a reader of it in Node, and what is known without measuring: whether reading a file from a
- * stranger cannot run code in it; whether a tensor is found without reading the others. Pickle is not safe by
- * its design: Python's own reader calls what the file names, the readers in JavaScript do not.
- */
-const format = (name, safe, layout, reader) => {
-  return { safe, layout, contender: { ...reader, name: `${name}: ${reader.name}` } };
-};
-const rival = (name, method, file) =>
-  contender(name, 'read.mjs', method, { format: file, needs: [name] });
-const CONVERT = 'safetensors-mmap/convert';
+function parse(line) {
+  const [key, name, command, options = ''] = line.split(' | ');
+  const [, program, method = ''] = /^(\S+)(?: (.*))?$/.exec(command);
+  const given = Object.fromEntries(options.split(' ').map((option) => option.split('=')));
+  const { file = 'safetensors', needs, exit = 0, safe, layout } = given;
+  const details = {
+    format: file,
+    needs: needs?.split(',') ?? [],
+    exitCode: Number(exit),
+    safe,
+    layout,
+  };
+  return [key, { name, program, method, ours: 'ours' in given, ...details }];
+}
 
-/** All formats that a maintained library writes; this package's own is the first. */
-export const FORMATS = [
-  format('safetensors', '✓', '✓', OURS),
-  format('pickle (PyTorch)', '✗', '✗', { ...TORCH_CHECKPOINT, name: CONVERT }),
-  ...PICKLE_READERS.map((reader) => format('pickle (PyTorch)', '✗', '✗', reader)),
-  format(
-    'pickled NumPy (pdparams)',
-    '✗',
-    '✗',
-    pickles('pickleparser', 'numpyByPickleparser', 'numpy-pickle'),
-  ),
-  format('npz', '✓', '✓', ours(CONVERT, 'read.mjs', 'npz', { format: 'npz' })),
-  format('HDF5', '✓', '~', rival('h5wasm', 'hdf5', 'hdf5')),
-  format('MessagePack (Flax)', '✓', '✗', rival('@msgpack/msgpack', 'messagePack', 'msgpack')),
-  format('Arrow IPC', '✓', '✓', rival('apache-arrow', 'arrow', 'arrow')),
-  format('Protobuf (ONNX)', '✓', '✗', rival('onnx-proto', 'onnx', 'onnx')),
-];
+const LINES = TABLE.split('\n').map((line) => line.trim());
 
-// Whole processes: Node without any package; the import alone, by a clock of its own; up to a first byte.
-export const NODE_START = contender('Node alone, opens nothing', 'start.mjs', 'nothing');
-export const OUR_IMPORT = ours('safetensors-mmap, its import alone', 'start.mjs', 'import');
-export const OUR_START = ours('safetensors-mmap', 'start.mjs', 'safetensors');
-export const OUR_TORCH_START = ours('openTorchCheckpoint', 'start.mjs', 'torch', {
-  format: 'torch',
-});
-export const TORCH_START = contender(TORCH_NAME, 'first_byte.py', 'safe_open-torch', TORCH);
-export const MAPPED_START = contender(MMAP_TORCH, 'first_byte.py', 'torch-mapped', TORCH_FILE);
-export const PYTHON_STARTERS = [
-  contender(NUMPY_NAME, 'first_byte.py', 'safe_open-numpy', NUMPY),
-  TORCH_START,
-  MAPPED_START,
-  contender('pickle, protocol 5', 'first_byte.py', 'pickle', PICKLE_FILE),
-];
+/** All by their names. */
+export const CONTENDERS = Object.fromEntries(LINES.filter((line) => line !== '').map(parse));
+
+/** Some of them, in this order. */
+export const pick = (names) => names.split(' ').map((name) => CONTENDERS[name]);

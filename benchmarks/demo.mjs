@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { safeOpen } from 'safetensors-mmap';
 import { runCommand, showProgress, UsageError, withTemporaryFolder } from './command-line.mjs';
-import { OURS, PICKLE, READ_FILE, TORCH_LOAD } from './contenders.mjs';
+import { pick } from './contenders.mjs';
 import { prepareEquipment } from './equipment.mjs';
 import { alignedTable, formatByteSize, parseByteSize } from './figures.mjs';
 import { measure } from './measure.mjs';
@@ -29,7 +29,7 @@ const SHOWN_TENSORS = 6;
 const SHOWN_METADATA = 8;
 const SHOWN_CHARACTERS = 70;
 
-const READERS = [OURS, READ_FILE, TORCH_LOAD, PICKLE];
+const READERS = pick('ours readFile torchLoad pickle');
 
 function readSize(text) {
   const bytes = parseByteSize(text);
@@ -84,7 +84,7 @@ async function show(path, byteLength, folder, signal) {
   const equipment = await prepareEquipment(path, folder, signal);
   const cache = byteLength > freemem() / 2 ? undefined : 'warm';
   const args = [equipment.programs, ...selectAll(path)];
-  const leg = { contenders: READERS, cache, rounds: ROUNDS, args, trusted: [OURS] };
+  const leg = { contenders: READERS, cache, rounds: ROUNDS, args, trusted: pick('ours') };
   const measured = await measure(leg, 'reading', { equipment, signal });
   showProgress('');
   const where = cache === 'warm' ? 'in the page cache' : 'too large to be kept in memory';
@@ -99,7 +99,6 @@ starts at the call that opens the file; "every byte" ends when the same loop has
   const read = READERS.filter((contender) => measured.lines(contender).length > 0);
   const table = {
     contenders: read,
-    names: { ours: OURS },
     values: () => ({ anonymous: memory('anonymous'), fileBacked: memory('fileBacked') }),
     page: '|  | open = open | first tensor = firstTensor | every byte = everyByte | ratio = everyByte / ours.everyByte 1× | private memory = $anonymous | file-backed memory = $fileBacked |',
   };

@@ -7,10 +7,11 @@
  * `{name}` and `$name` are `values` of the trial, functions of the row's contender among them; `{= expression}` is its
  * text. An expression is `[leg:][contender.]figure` or the ratio of two: the
  * median of a figure of the lines, or its `max(figure)` or `span(figure)`, over all legs unless one is named, of the
- * row's contender unless another of the trial's `names` is named. A figure may be a function of the line in `figures`.
+ * row's contender unless another is named. A figure may be a function of the line in `figures`.
  * The unit is ms unless another follows. Beside a ratio stand by default the times of this package and of the rival:
  * it is `ours / theirs`, or with "at least" `theirs / ours`. A dash stands for nothing.
  */
+import { CONTENDERS } from './contenders.mjs';
 import * as figures from './figures.mjs';
 import { Measured } from './measure.mjs';
 
@@ -27,14 +28,14 @@ const UNITS = {
 const SUMMARIES = { median: figures.median, max: figures.max, span: figures.span };
 
 /** A figure of the last expression's kind: NaN for what was not measured, a text for a span. */
-function makeReader({ names = {}, figures: computed = {} }, legs, values) {
+function makeReader({ figures: computed = {} }, legs, values) {
   const merged = Measured.of(...Object.values(legs));
   const read = (term, row) => {
     const value = values[term.slice(1)];
     if (term.startsWith('$')) return typeof value === 'function' ? value(row) : value;
     const [, leg, name, how = 'median', figure] =
       /^(?:([^:]+):)?(?:(\w+)\.)?(?:(\w+)(?=\())?\(?(\w+)\)?$/.exec(term);
-    const contender = name === undefined ? row : names[name];
+    const contender = name === undefined ? row : CONTENDERS[name];
     const measured = leg === undefined ? merged : (legs[leg] ?? new Measured([]));
     return SUMMARIES[how](measured.every(contender, computed[figure] ?? figure));
   };

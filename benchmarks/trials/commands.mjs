@@ -1,27 +1,13 @@
 /** The command line as people run it: whole processes, beside what else gives the same answer. */
 import { copyFile, open } from 'node:fs/promises';
 import { join } from 'node:path';
-import { command, contender, NODE_START, TORCH } from '../contenders.mjs';
+import { CONTENDERS, pick } from '../contenders.mjs';
 import { timeProcess } from '../processes.mjs';
 
-const names = {
-  alone: NODE_START,
-  inspect: command('inspect'),
-  header: command('header'),
-  lines: contender('header: three lines of Python', 'print_header.py', '-'),
-  hash: command('hash'),
-  sha256sum: contender('sha256sum', 'sha256sum', ''),
-  // It finds a difference, and says so by its exit code.
-  diff: command('diff --values --json', 1),
-  torch: contender(
-    'diff --values: the same in Python with torch',
-    'compare_tensors.py',
-    '-',
-    TORCH,
-  ),
-};
-const short = [names.alone, names.inspect, names.header, names.lines];
-const hashes = [names.hash, names.sha256sum];
+const short = pick('nodeStart inspect header threeLines');
+const hashes = pick('hash sha256sum');
+/** It finds a difference, and says so by its exit code. */
+const diffs = pick('diff torchDiff');
 
 /** Short processes, between which there is little difference. */
 const SHORT_ROUNDS = 40;
@@ -52,7 +38,6 @@ const foundBy = ({ changed }) =>
 
 export const commands = {
   name: 'commands',
-  names,
   prepare: async ({ path, folder }) => {
     const other = join(folder, 'changed.safetensors');
     await writeChangedCopy(path, other);
@@ -69,15 +54,13 @@ export const commands = {
       before: { ...leg, contenders: [...short, ...hashes], rounds: 1, isWarmUp: true },
       short: { ...leg, contenders: short, rounds: many(SHORT_ROUNDS) },
       hashes: { ...leg, contenders: hashes, rounds },
-      diff: { ...leg, contenders: [names.diff, names.torch], args: [other], rounds, run },
+      diff: { ...leg, contenders: diffs, args: [other], rounds, run },
     };
   },
   values: ({ short, diff }) => {
-    const found = new Set(
-      [names.diff, names.torch].flatMap((one) => diff.lines(one).map((line) => line.found)),
-    );
+    const found = new Set(diffs.flatMap((one) => diff.lines(one).map((line) => line.found)));
     if (found.size > 1) throw new Error('diff finds other differences than torch');
-    return { excess: short.excess(names.inspect, NODE_START) };
+    return { excess: short.excess(CONTENDERS.inspect, CONTENDERS.nodeStart) };
   },
   page: `
     ## The command line: whole processes
@@ -86,8 +69,8 @@ export const commands = {
     - hash gives seven hashes, sha256sum one of them
     - diff: the model and a copy in which a value of every ${CHANGE_EVERY_BYTES / 1024} KiB is another one
     - {reasons}
-    > inspect, above Node alone | at most 30 ms | $excess | Node alone = alone.elapsed
+    > inspect, above Node alone | at most 30 ms | $excess | Node alone = nodeStart.elapsed
     > hash against sha256sum | at most 1.1 × | hash.elapsed / sha256sum.elapsed
-    > header against three lines of Python | at most 1 × | header.elapsed / lines.elapsed | ours = header.elapsed & theirs = lines.elapsed & Node alone = alone.elapsed
-    > diff --values: faster than torch | at least 5 × | torch.elapsed / diff.elapsed`,
+    > header against three lines of Python | at most 1 × | header.elapsed / threeLines.elapsed | ours = header.elapsed & theirs = threeLines.elapsed & Node alone = nodeStart.elapsed
+    > diff --values: faster than torch | at least 5 × | torchDiff.elapsed / diff.elapsed`,
 };

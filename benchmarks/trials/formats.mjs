@@ -2,7 +2,7 @@
 import { statSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { FORMATS } from '../contenders.mjs';
+import { pick } from '../contenders.mjs';
 import { copiesOf } from '../equipment.mjs';
 import { formatByteSize } from '../figures.mjs';
 import { Measured, refuseOtherBytes } from '../measure.mjs';
@@ -19,7 +19,9 @@ const LEAST_FOR_LARGE = 0.9 * BYTES;
 /** Of the file: what a reader of one tensor may read, and what a reader without copies may hold. */
 const SMALL_SHARE = 0.25;
 
-const READERS = FORMATS.map(({ contender }) => contender);
+const READERS = pick(
+  'formatSafetensors formatTorch formatPickleparser formatJpickle formatNumpy formatNpz formatHdf5 formatMessagePack formatArrow formatOnnx',
+);
 const TRUSTED = [READERS[0]];
 
 export const formats = {
@@ -61,14 +63,13 @@ export const formats = {
     const fileBytes = Number(selectAll(path)[2]);
     const isSmall = (bytes) =>
       Number.isNaN(bytes) ? '–' : bytes < SMALL_SHARE * fileBytes ? '✓' : '✗';
-    const known = (reader) => FORMATS.find(({ contender }) => contender === reader);
     const dtype = (at) => (reader) => all.lines(reader)[0]?.dtypes[at] ?? '–';
     const largeReasons = large.rows.flatMap(({ contender, reason }) =>
       reason === undefined ? [] : [`- 2.2 GB: ${contender.name}: ${reason}`],
     );
     return {
-      safe: (reader) => known(reader).safe,
-      layout: (reader) => known(reader).layout,
+      safe: ({ safe }) => safe,
+      layout: ({ layout }) => layout,
       zeroCopy: (reader) => isSmall(all.median(reader, growthOf('anonymous'))),
       lazy: (reader) => isSmall(cold.median(reader, 'readBytes')),
       large: (reader) =>

@@ -1,11 +1,9 @@
 /** Processes up to a first byte, opening files, handing out tensors: what costs before a byte is read. */
 import { join } from 'node:path';
-import * as all from '../contenders.mjs';
+import { CONTENDERS, pick } from '../contenders.mjs';
 import { formatByteSize, median } from '../figures.mjs';
 import { manySmallTensors, tensor, writeSparseModel } from '../models.mjs';
 import { selectAll } from '../selection.mjs';
-
-const { contender, NODE_START, NUMPY, OURS, OUR_IMPORT, OUR_START, ours, PYTHON_MAPPING } = all;
 
 /** Short measurements are noisy, and so are the differences between them. */
 const SHORT_ROUNDS = 40;
@@ -20,41 +18,40 @@ const here = (...limits) => ofNode(process.versions.node, ...limits);
 /** From starting a process until it has printed the first byte of the first tensor. */
 export const processStart = {
   name: 'process-start',
-  names: { ours: OUR_START, alone: NODE_START, import: OUR_IMPORT, torch: all.TORCH_START },
   legs: ({ rounds, many }) => {
-    const node = [NODE_START, OUR_START];
+    const [node, python] = [
+      pick('nodeStart ourStart'),
+      pick('numpyStart torchStart mappedStart pickleStart'),
+    ];
     const clock = 'first line';
     return {
       // Brings the programs themselves into the page cache.
-      before: { contenders: [...node, ...all.PYTHON_STARTERS], rounds: 1, clock, isWarmUp: true },
+      before: { contenders: [...node, ...python], rounds: 1, clock, isWarmUp: true },
       node: { contenders: node, rounds: many(SHORT_ROUNDS), clock },
-      import: { contenders: [OUR_IMPORT], rounds: many(SHORT_ROUNDS) },
-      python: { contenders: all.PYTHON_STARTERS, rounds, clock },
+      import: { contenders: pick('import'), rounds: many(SHORT_ROUNDS) },
+      python: { contenders: python, rounds, clock },
     };
   },
-  values: ({ node }) => ({ excess: node.excess(OUR_START, NODE_START) }),
+  values: ({ node }) => ({ excess: node.excess(CONTENDERS.ourStart, CONTENDERS.nodeStart) }),
   page: `
     ## Process start to the first tensor's first byte
-    | program | wall time = elapsed | ratio = elapsed / ours.elapsed 1× |
+    | program | wall time = elapsed | ratio = elapsed / ourStart.elapsed 1× |
     - programs of Node: medians of ${SHORT_ROUNDS}
     - {reasons}
-    > process start to the first byte, above Node alone | at most 12 ms | $excess | Node alone = alone.elapsed
+    > process start to the first byte, above Node alone | at most 12 ms | $excess | Node alone = nodeStart.elapsed
     > import | at most 10 ms | import.elapsed
-    > process start to the first byte: faster than Python with torch | at least 10 × | torch.elapsed / ours.elapsed`,
+    > process start to the first byte: faster than Python with torch | at least 10 × | torchStart.elapsed / ourStart.elapsed`,
 };
 
-const OUR_CALLS = ours('safetensors-mmap', 'calls.mjs', '-');
-const TORCH_CALLS = contender('Python safe_open, torch', 'reference.py', 'calls', all.TORCH);
 /** Passes through all tensors before the calls that count, and passes that count. */
 const PASSES = 500;
 
 /** Calls on the open model: its buffers for the first time, and a tensor once more. */
 export const calls = {
   name: 'calls',
-  names: { ours: OUR_CALLS, torch: TORCH_CALLS },
   legs: ({ rounds, many }) => {
     const roundsOf = (contender) => (contender.ours ? many(SHORT_ROUNDS) : rounds);
-    const leg = { contenders: [OUR_CALLS, TORCH_CALLS], rounds: roundsOf, args: [`${PASSES}`] };
+    const leg = { contenders: pick('calls torchCalls'), rounds: roundsOf, args: [`${PASSES}`] };
     return { calls: { ...leg, compared: ['first', 'all', 'again'] } };
   },
   page: `
@@ -63,13 +60,11 @@ export const calls = {
     - {reasons}
     - this package: medians of ${SHORT_ROUNDS}
     - again: ${PASSES} passes through the names, after as many that do not count; this package gives the same tensor, Python a new one
-    > first buffer of a process | at most 0.7 ms | ours.first | Python with torch = torch.first
-    > all 147 buffers | at most 2 ms | ours.all | Python with torch = torch.all
-    > getTensor again | at most 0.0004 ms | ours.again | Python with torch = torch.again`,
+    > first buffer of a process | at most 0.7 ms | calls.first | Python with torch = torchCalls.first
+    > all 147 buffers | at most 2 ms | calls.all | Python with torch = torchCalls.all
+    > getTensor again | at most 0.0004 ms | calls.again | Python with torch = torchCalls.again`,
 };
 
-const DEFAULT = ours('safetensors-mmap', 'buffers.mjs', 'default');
-const COUNTED = contender('the same, counted by V8', 'buffers.mjs', 'counted');
 /** A model of 120 GB in tensors of 134 MB, and about 230 MB of objects. */
 const LARGE_TENSORS = 894;
 const LARGE_TENSOR_BYTES = 2 ** 27;
@@ -78,7 +73,6 @@ const LIVE_OBJECTS = 2_000_000;
 /** Buffers over the tensors of a large model, beside live objects: what the garbage collector makes of them. */
 export const buffers = {
   name: 'buffers',
-  names: { ours: DEFAULT, counted: COUNTED },
   prepare: async ({ folder, size }) => {
     const path = join(folder, 'large.safetensors');
     const names = Array.from({ length: size(LARGE_TENSORS, 10) }, (_, i) => `layer.${i}`);
@@ -90,16 +84,16 @@ export const buffers = {
   },
   legs: ({ rounds, size }, { path }) => {
     // Half a minute each when they are counted: once is enough.
-    const roundsOf = (contender) => (contender === COUNTED ? 1 : rounds);
+    const roundsOf = (contender) => (contender === CONTENDERS.countedBuffers ? 1 : rounds);
     const args = [`${size(LIVE_OBJECTS, 10_000)}`];
-    const leg = { contenders: [DEFAULT, COUNTED], rounds: roundsOf, path, args };
+    const leg = { contenders: pick('buffers countedBuffers'), rounds: roundsOf, path, args };
     return { buffers: { ...leg, compared: ['first', 'all'] } };
   },
   values: ({ buffers }, { size }) => {
-    const [line] = buffers.lines(DEFAULT);
+    const [line] = buffers.lines(CONTENDERS.buffers);
     return {
       count: size(LARGE_TENSORS, 10),
-      live: formatByteSize(buffers.median(DEFAULT, 'liveBytes')),
+      live: formatByteSize(buffers.median(CONTENDERS.buffers, 'liveBytes')),
       counted: line?.counted
         ? `- V8 counts the buffers of this package here, because ${line.counted}`
         : '',
@@ -111,19 +105,12 @@ export const buffers = {
     - {reasons}
     - a sparse file, of which no byte is read; counted: one process
     {counted}
-    > the first of 894 buffers of 134 MB | at most 0.7 ms | ours.first
-    > 894 buffers of 134 MB beside 200 MB of live objects | at most 25 ms | ours.all | counted = counted.all
-    > 894 buffers of 134 MB, full collections | at most 0 # | ours.collections | counted = counted.collections #`,
+    > the first of 894 buffers of 134 MB | at most 0.7 ms | buffers.first
+    > 894 buffers of 134 MB beside 200 MB of live objects | at most 25 ms | buffers.all | counted = countedBuffers.all
+    > 894 buffers of 134 MB, full collections | at most 0 # | buffers.collections | counted = countedBuffers.collections #`,
 };
 
-const OPENERS = {
-  open: ours('open', 'headers.mjs', 'open'),
-  keys: ours('open + keys()', 'headers.mjs', 'keys'),
-  json: contender('JSON.parse + checks', 'headers.mjs', 'json'),
-  sorted: contender('JSON.parse + checks, names sorted', 'headers.mjs', 'json-keys'),
-  python: contender('Python open', 'reference.py', 'open', NUMPY),
-  pythonKeys: contender('Python open + keys()', 'reference.py', 'keys', NUMPY),
-};
+const OPENERS = pick('open keys json sortedJson pythonOpen pythonKeys');
 
 /** Files up to so many tensors take milliseconds: more rounds in JavaScript, and calls after the first one. */
 const SHORT_UP_TO = 10_000;
@@ -144,14 +131,13 @@ const RUNGS = {
 
 /** The names of a file, beside what the best rival in JavaScript takes. */
 const sortedKeys = (label, limit) =>
-  `> ${label} tensors, open + keys() against JSON.parse + checks, names sorted | at most ${limit} × | ${label}:keys.first / ${label}:sorted.first`;
+  `> ${label} tensors, open + keys() against JSON.parse + checks, names sorted | at most ${limit} × | ${label}:keys.first / ${label}:sortedJson.first`;
 const gain = (label, what, limit, ours, theirs) =>
   `> ${label} tensors, ${what} | at least ${limit} × | ${label}:${theirs}.first / ${label}:${ours}.first`;
 
 /** Files with many tensors, opened as the first file of a process, and their names listed. */
 export const headers = {
   name: 'headers',
-  names: OPENERS,
   prepare: async ({ path, folder, size }) => {
     const paths = { 'the model': path };
     for (const [label, [count, indent]] of Object.entries(RUNGS).slice(1)) {
@@ -168,26 +154,22 @@ export const headers = {
         return count > LONG_ABOVE && !ours ? 1 : rounds;
       };
       const files = { path: paths[label], args: [String(isShort ? LATER_CALLS : 0)] };
-      return [
-        label,
-        { contenders: Object.values(OPENERS), rounds: roundsOf, ...files, compared: ['first'] },
-      ];
+      return [label, { contenders: OPENERS, rounds: roundsOf, ...files, compared: ['first'] }];
     };
     return Object.fromEntries(Object.entries(RUNGS).map(leg));
   },
   figures: { later: ({ later }) => median(later) },
   rows: (read) => {
-    const openers = Object.values(OPENERS);
     const row = (label, what, expression) => [
       label + what,
-      ...openers.map((one) => read(expression, one).text),
+      ...OPENERS.map((one) => read(expression, one).text),
     ];
     const lines = Object.keys(RUNGS).flatMap((label) => [
       row(label, '', `${label}:first`),
       row(label, ', later calls', `${label}:later`),
     ]);
     const measured = lines.filter(([, ...cells]) => cells.some((cell) => cell !== '–'));
-    return [['tensors', ...openers.map(({ name }) => name)], ...measured];
+    return [['tensors', ...OPENERS.map(({ name }) => name)], ...measured];
   },
   page: `
     ## Headers of many tensors, opened in a fresh process
@@ -197,15 +179,15 @@ export const headers = {
     - the first open of a process also loads the addon, which JSON.parse has no use for
     - JavaScript: young garbage of the imports is collected before the first call
     - JSON.parse + checks does not notice a name that comes twice
-    > open, 147 tensors, first of the process | at most ${here(1.5, 1.2, 1.2)} ms | the model:open.first | JSON.parse + checks = the model:json.first & Python open = the model:python.first
+    > open, 147 tensors, first of the process | at most ${here(1.5, 1.2, 1.2)} ms | the model:open.first | JSON.parse + checks = the model:json.first & Python open = the model:pythonOpen.first
     ${sortedKeys('1 000', 1.15)}
     ${sortedKeys('10 000', 1.15)}
-    > 100 000 tensors, open + keys() | at most 60 ms | 100 000:keys.first | JSON.parse + checks, names sorted = 100 000:sorted.first & Python open + keys() = 100 000:pythonKeys.first
+    > 100 000 tensors, open + keys() | at most 60 ms | 100 000:keys.first | JSON.parse + checks, names sorted = 100 000:sortedJson.first & Python open + keys() = 100 000:pythonKeys.first
     ${gain('100 000', 'open: faster than JSON.parse + checks', 2.5, 'open', 'json')}
     ${sortedKeys('100 000, indented', 1)}
     ${gain('100 000', 'open + keys(): faster than Python open + keys()', 2, 'keys', 'pythonKeys')}
     > 1 000 000 tensors, open | at most 1.5 s | 1 000 000:open.first
-    ${gain('1 000 000', 'open: faster than Python open', 3, 'open', 'python')}`,
+    ${gain('1 000 000', 'open: faster than Python open', 3, 'open', 'pythonOpen')}`,
 };
 
 const MANY_TENSORS = 100_000;
@@ -215,7 +197,6 @@ const ROUNDS_FACTOR = 5;
 /** A file of very many tensors: opened, and the memory of each handed out. */
 export const manyBuffers = {
   name: 'many-buffers',
-  names: { ours: OURS, python: PYTHON_MAPPING },
   prepare: async ({ folder, size }) => {
     const path = join(folder, 'many-buffers.safetensors');
     await writeSparseModel(path, manySmallTensors(size(MANY_TENSORS, 1000)));
@@ -223,8 +204,8 @@ export const manyBuffers = {
   },
   legs: ({ equipment, rounds }, { path }) => {
     const args = [equipment.programs, ...selectAll(path)];
-    const leg = { contenders: [OURS, PYTHON_MAPPING], rounds: ROUNDS_FACTOR * rounds, path, args };
-    return { many: { ...leg, trusted: [OURS], compared: ['open', 'handedOut'] } };
+    const leg = { contenders: pick('ours python'), rounds: ROUNDS_FACTOR * rounds, path, args };
+    return { many: { ...leg, trusted: pick('ours'), compared: ['open', 'handedOut'] } };
   },
   values: (_, { rounds, size }) => ({
     count: size(MANY_TENSORS, 1000),
@@ -235,5 +216,5 @@ export const manyBuffers = {
     | reader | open = open | all handed out = handedOut |
     - {reasons}
     - medians of {rounds}; every tensor of this package is an ArrayBuffer of its own, Python's are views of one mapping
-    > 100 000 buffers, opening included | at most ${here(450, 400, 350)} ms | ours.handedOut | ${PYTHON_MAPPING.name} = python.handedOut`,
+    > 100 000 buffers, opening included | at most ${here(450, 400, 350)} ms | ours.handedOut | ${CONTENDERS.python.name} = python.handedOut`,
 };

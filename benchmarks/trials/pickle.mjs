@@ -3,7 +3,7 @@ import { statSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { freeTemporaryBytes } from '../command-line.mjs';
-import * as all from '../contenders.mjs';
+import { CONTENDERS, pick } from '../contenders.mjs';
 import { copiesOf } from '../equipment.mjs';
 import { tensor, writeSparseModel } from '../models.mjs';
 import { NotMeasuredError, runChild } from '../processes.mjs';
@@ -11,37 +11,22 @@ import { selectAll } from '../selection.mjs';
 import { growthOf, TRUSTED } from './reading.mjs';
 import { haveSameBytes } from './writing.mjs';
 
-const {
-  contender,
-  MAPPED_START,
-  OURS,
-  ours,
-  OUR_TORCH_START,
-  TORCH_CHECKPOINT,
-  TORCH_LOAD,
-  TORCH_MAPPED,
-} = all;
-
 /** This package reading the same weights from a safetensors file: what a checkpoint of torch can reach. */
-const READERS = [OURS, TORCH_CHECKPOINT, TORCH_LOAD, TORCH_MAPPED, ...all.PICKLE_READERS];
+const READERS = pick('ours torchCheckpoint torchLoad torchMapped pickleparser jpickle');
 /** Readers that are compared within hundredths, and processes that are short, have more rounds. */
-const CLOSE_READERS = [OURS, TORCH_CHECKPOINT, TORCH_MAPPED];
+const CLOSE_READERS = pick('ours torchCheckpoint torchMapped');
 const CLOSE_FACTOR = 5;
 
 export const readPickle = {
   name: 'pickle',
-  names: {
-    ...{ ours: TORCH_CHECKPOINT, load: TORCH_LOAD, mapped: TORCH_MAPPED },
-    ...{ ourStart: OUR_TORCH_START, mappedStart: MAPPED_START },
-  },
   contenders: READERS,
-  labels: new Map([[OURS, `${OURS.name}, the same as safetensors`]]),
+  labels: new Map([[CONTENDERS.ours, 'safetensors-mmap, the same as safetensors']]),
   legs: ({ equipment, path, rounds }) => {
     const roundsOf = (contender) => (CLOSE_READERS.includes(contender) ? CLOSE_FACTOR : 1) * rounds;
     const args = [equipment.programs, ...selectAll(path)];
     const read = { contenders: READERS, cache: 'warm', rounds: roundsOf, args, trusted: TRUSTED };
     const start = {
-      contenders: [OUR_TORCH_START, MAPPED_START],
+      contenders: pick('ourTorchStart mappedStart'),
       cache: 'warm',
       clock: 'first line',
     };
@@ -54,31 +39,23 @@ export const readPickle = {
   },
   figures: { anonymous: growthOf('anonymous') },
   values: ({ start }) => {
+    const { torchCheckpoint, torchMapped, ourTorchStart, mappedStart } = CONTENDERS;
     const starters = new Map([
-      [TORCH_CHECKPOINT, OUR_TORCH_START],
-      [TORCH_MAPPED, MAPPED_START],
+      [torchCheckpoint, ourTorchStart],
+      [torchMapped, mappedStart],
     ]);
     return { start: (reader) => start.median(starters.get(reader), 'elapsed') };
   },
   page: `
     ## A checkpoint of torch in the page cache: opened, and every byte read
-    | reader | open = open | first tensor = firstTensor | every byte = everyByte | of ours = everyByte / ours.everyByte × | RssAnon = anonymous MB | process to first byte = $start |
+    | reader | open = open | first tensor = firstTensor | every byte = everyByte | of ours = everyByte / torchCheckpoint.everyByte × | RssAnon = anonymous MB | process to first byte = $start |
     - {reasons}
-    > checkpoint of torch, every byte: faster than torch.load | at least 5 × | load.everyByte / ours.everyByte
-    > checkpoint of torch, every byte, against torch.load(mmap=True) | at most 1 × | ours.everyByte / mapped.everyByte
-    > checkpoint of torch, process start to the first byte: faster than torch.load(mmap=True) | at least 12 × | mappedStart.elapsed / ourStart.elapsed`,
+    > checkpoint of torch, every byte: faster than torch.load | at least 5 × | torchLoad.everyByte / torchCheckpoint.everyByte
+    > checkpoint of torch, every byte, against torch.load(mmap=True) | at most 1 × | torchCheckpoint.everyByte / torchMapped.everyByte
+    > checkpoint of torch, process start to the first byte: faster than torch.load(mmap=True) | at least 12 × | mappedStart.elapsed / ourTorchStart.elapsed`,
 };
 
-const TORCH_FILE = { format: 'torch' };
-const converters = {
-  cp: contender('cp', 'work.mjs', 'cp', TORCH_FILE),
-  unverified: ours('convert, verify: false', 'work.mjs', 'convert-unverified', TORCH_FILE),
-  ours: ours('convert', 'work.mjs', 'convert', TORCH_FILE),
-  theirs: contender('the steps of convert.py, Python', 'convert_checkpoint.py', '-', {
-    ...all.TORCH,
-    ...TORCH_FILE,
-  }),
-};
+const CONVERTERS = pick('copy convertUnverified convert convertPy');
 
 /** Copies and conversions vary more than readers. */
 const LEAST_ROUNDS = 5;
@@ -101,7 +78,7 @@ function conversion(path, fileOf, rounds, signal) {
     }
   };
   return {
-    contenders: Object.values(converters),
+    contenders: CONVERTERS,
     args: [target],
     cache: 'warm',
     rounds,
@@ -112,7 +89,6 @@ function conversion(path, fileOf, rounds, signal) {
 
 export const convertPickle = {
   name: 'pickle',
-  names: converters,
   prepare: async ({ path, folder }) => {
     if (statSync(path).size < LEAST_MODEL_FOR_LARGE) return { large: 'it is for models of 2 GB' };
     // The checkpoint and what is made of it; the tensor itself is a hole.
@@ -135,15 +111,15 @@ export const convertPickle = {
   }),
   page: `
     ## A checkpoint of torch in the page cache, converted to safetensors
-    | program | time = model:elapsed | of cp = model:elapsed / model:cp.elapsed × | VmHWM = model:peak MB | 6 GB: time = large:elapsed | 6 GB: VmHWM = large:peak MB |
+    | program | time = model:elapsed | of cp = model:elapsed / model:copy.elapsed × | VmHWM = model:peak MB | 6 GB: time = large:elapsed | 6 GB: VmHWM = large:peak MB |
     {modelReasons}
     {largeReasons}
     - nothing is synced; VmHWM is the highest resident memory of the whole process, pages of files included
     - convert.py is in no package: a program of this repository takes its steps (load, drop shared tensors, save, compare the sizes, load again and compare the values)
     - 6 GB: {why}
-    > convert: faster than the steps of convert.py | at least 2 × | model:theirs.elapsed / model:ours.elapsed
-    > convert, verify: false, durable: false, against cp | at most 1.3 × | model:unverified.elapsed / model:cp.elapsed | ours = model:unverified.elapsed & cp = model:cp.elapsed
-    > convert, durable: false, against cp | at most 1.8 × | model:ours.elapsed / model:cp.elapsed | ours = model:ours.elapsed & cp = model:cp.elapsed
-    > convert: VmHWM against the steps of convert.py | at most 0.1 × | model:ours.peak / model:theirs.peak | ours = model:ours.peak MB & theirs = model:theirs.peak MB
-    > convert of one tensor of 6 GB: VmHWM against the steps of convert.py | at most 0.1 × | large:ours.peak / large:theirs.peak | ours = large:ours.peak MB & theirs = large:theirs.peak MB`,
+    > convert: faster than the steps of convert.py | at least 2 × | model:convertPy.elapsed / model:convert.elapsed
+    > convert, verify: false, durable: false, against cp | at most 1.3 × | model:convertUnverified.elapsed / model:copy.elapsed | ours = model:convertUnverified.elapsed & cp = model:copy.elapsed
+    > convert, durable: false, against cp | at most 1.8 × | model:convert.elapsed / model:copy.elapsed | ours = model:convert.elapsed & cp = model:copy.elapsed
+    > convert: VmHWM against the steps of convert.py | at most 0.1 × | model:convert.peak / model:convertPy.peak | ours = model:convert.peak MB & theirs = model:convertPy.peak MB
+    > convert of one tensor of 6 GB: VmHWM against the steps of convert.py | at most 0.1 × | large:convert.peak / large:convertPy.peak | ours = large:convert.peak MB & theirs = large:convertPy.peak MB`,
 };

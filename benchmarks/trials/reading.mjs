@@ -1,14 +1,12 @@
 /** Reading the model: every byte of it, from the page cache and from the disk, one tensor, and what it costs in memory. */
 import { readMemory } from '../children/memory.mjs';
-import * as all from '../contenders.mjs';
+import { CONTENDERS, pick } from '../contenders.mjs';
 import { formatByteSize } from '../figures.mjs';
 import { startChild } from '../processes.mjs';
 import { selectAll, selectMiddle } from '../selection.mjs';
 
-const { OURS, PLAIN_MAPPING, PYTHON_MAPPING, READ_FILE, SAFE_OPEN_NUMPY, SAFE_OPEN_TORCH } = all;
-
 /** What is trusted to have read the right bytes. */
-export const TRUSTED = [PLAIN_MAPPING, OURS];
+export const TRUSTED = pick('mapping ours');
 
 /** How much one kind of memory grew while a file was opened and read. */
 export const growthOf = (kind) => (line) =>
@@ -38,25 +36,17 @@ const TABLE = `
 const CHART = {
   series: ['open, all handed out', '… and every byte read'],
   bars: ['handedOut', 'everyByte'],
-  emphasis: OURS.name,
+  emphasis: CONTENDERS.ours.name,
   unit: 'ms',
 };
 
 /** Readers that are compared within hundredths, which takes so many times the rounds. */
-const CLOSE_READERS = [PLAIN_MAPPING, OURS, PYTHON_MAPPING];
+const CLOSE_READERS = pick('mapping ours python');
 const CLOSE_FACTOR = 5;
 
-const READERS = [
-  ...[PLAIN_MAPPING, all.READ, OURS, all.OURS_PREFETCHED, all.OURS_LOADED, READ_FILE, all.MMAP_IO],
-  ...[
-    all.TORCH_LOAD,
-    all.TORCH_MAPPED,
-    all.PICKLE,
-    SAFE_OPEN_NUMPY,
-    SAFE_OPEN_TORCH,
-    PYTHON_MAPPING,
-  ],
-];
+const READERS = pick(
+  'mapping read ours prefetched loaded readFile mmapIo torchLoad torchMapped pickle numpy torch python',
+);
 const closeRounds = (bench) => (contender) =>
   (CLOSE_READERS.includes(contender) ? CLOSE_FACTOR : 1) * bench.rounds;
 
@@ -64,33 +54,21 @@ const closeRounds = (bench) => (contender) =>
 export const everyByte = {
   name: 'every-byte',
   ...readAll('warm', READERS, closeRounds),
-  names: {
-    ...{ ours: OURS, python: PYTHON_MAPPING, mapping: PLAIN_MAPPING, readFile: READ_FILE },
-    ...{ load: all.TORCH_LOAD, pickle: all.PICKLE },
-  },
   chart: { file: 'every-byte.svg', title: 'A checkpoint in the page cache', ...CHART },
   page: `
     ## Every tensor handed out, then every byte read, warm${TABLE}
     > every byte, warm, against Python's bare mmap and json | at most 1.02 × | ours.everyByte / python.everyByte
     > every byte, warm, against a plain mapping in C | at most 1.05 × | ours.everyByte / mapping.everyByte
     > every byte, warm: faster than fs.readFile | at least 8 × | readFile.everyByte / ours.everyByte
-    > every byte, warm: faster than torch.load | at least 8 × | load.everyByte / ours.everyByte
+    > every byte, warm: faster than torch.load | at least 8 × | torchLoad.everyByte / ours.everyByte
     > every byte, warm: faster than pickle, protocol 5 | at least 8 × | pickle.everyByte / ours.everyByte
     > every byte, warm: private memory | at most 1 MB | ours.anonymous`,
 };
 
 /** One reader of each kind, since the disk decides. */
-const COLD_READERS = [
-  ...[all.DIRECT, all.DIRECT_BLOCK, PLAIN_MAPPING, OURS, all.OURS_PREFETCHED, all.OURS_STREAMED],
-  ...[
-    all.OURS_LOADED,
-    READ_FILE,
-    all.TORCH_LOAD,
-    all.TORCH_MAPPED,
-    SAFE_OPEN_NUMPY,
-    SAFE_OPEN_TORCH,
-  ],
-];
+const COLD_READERS = pick(
+  'direct directBlock mapping ours prefetched streamed loaded readFile torchLoad torchMapped numpy torch',
+);
 /** Fewer rounds do not show how much a disk's speed varies. */
 const LEAST_COLD_ROUNDS = 5;
 
@@ -102,19 +80,15 @@ const cold = readAll('cold', COLD_READERS, ({ rounds, many }) =>
 export const everyByteCold = {
   name: 'cold',
   ...cold,
-  names: {
-    ...{ ours: OURS, prefetched: all.OURS_PREFETCHED, streamed: all.OURS_STREAMED },
-    ...{ torch: SAFE_OPEN_TORCH, numpy: SAFE_OPEN_NUMPY },
-  },
   values: (legs) => {
-    const mine = legs.cold.every(all.OURS_STREAMED, 'everyByte');
+    const mine = legs.cold.every(CONTENDERS.streamed, 'everyByte');
     /** The least lead over a rival, of all rounds. */
     const lead = (rival) => {
       const leads = legs.cold.every(rival, 'everyByte').map((time, round) => time / mine[round]);
       return leads.length === 0 ? Number.NaN : Math.min(...leads);
     };
-    const direct = [all.DIRECT, all.DIRECT_BLOCK].map((one) => legs.cold.median(one, 'everyByte'));
-    const leads = { torchLead: lead(SAFE_OPEN_TORCH), numpyLead: lead(SAFE_OPEN_NUMPY) };
+    const direct = pick('direct directBlock').map((one) => legs.cold.median(one, 'everyByte'));
+    const leads = { torchLead: lead(CONTENDERS.torch), numpyLead: lead(CONTENDERS.numpy) };
     return { ...cold.values(legs), ...leads, direct: Math.min(...direct) };
   },
   chart: { file: 'cold.svg', title: 'A checkpoint on the disk', ...CHART },
@@ -132,19 +106,11 @@ export const everyByteCold = {
  * Readers of one tensor. Those that read the whole file first, `load()`, torch.load and pickle, take as
  * long as for all tensors; `fs.readFile` stands for them.
  */
-const ONE_TENSOR_READERS = [
-  PLAIN_MAPPING,
-  OURS,
-  READ_FILE,
-  all.TORCH_MAPPED,
-  SAFE_OPEN_NUMPY,
-  SAFE_OPEN_TORCH,
-];
+const ONE_TENSOR_READERS = pick('mapping ours readFile torchMapped numpy torch');
 
 /** The file opened for one tensor in its middle, of which every byte is read. */
 export const oneTensor = {
   name: 'one-tensor',
-  names: { ours: OURS },
   legs: ({ equipment, path, rounds }) => {
     const args = [equipment.programs, ...selectMiddle(path)];
     const leg = {
@@ -164,10 +130,7 @@ export const oneTensor = {
 };
 
 const PROCESSES = 4;
-const MEMORY_READERS = [
-  ...[PLAIN_MAPPING, OURS, READ_FILE, all.TORCH_LOAD, all.TORCH_MAPPED, all.PICKLE],
-  ...[SAFE_OPEN_NUMPY, SAFE_OPEN_TORCH],
-];
+const MEMORY_READERS = pick('mapping ours readFile torchLoad torchMapped pickle numpy torch');
 
 /** What the tensors add to the memory of `count` processes together, in bytes. */
 async function holdIn(count, command, signal) {
@@ -189,7 +152,6 @@ async function holdIn(count, command, signal) {
 /** Memory of one process that holds all tensors with every byte read, and of four at once. */
 export const memory = {
   name: 'memory',
-  names: { ours: OURS, torch: SAFE_OPEN_TORCH, file: READ_FILE },
   legs: ({ equipment, path, signal }) => {
     const args = [equipment.programs, ...selectAll(path)];
     const hold = (count) => {
@@ -203,13 +165,13 @@ export const memory = {
     title: 'Private memory (RssAnon) for a checkpoint',
     series: ['one process', 'four processes'],
     bars: ['alone:anonymous', 'together:anonymous'],
-    emphasis: OURS.name,
+    emphasis: CONTENDERS.ours.name,
     unit: 'MB',
   },
   page: `
     ## Memory with every byte read and held, one process and ${PROCESSES} at once
     | reader | RssAnon = alone:anonymous MB | RssFile = alone:fileBacked MB | Pss = alone:proportional MB | 4: RssAnon = together:anonymous MB | 4: RssFile = together:fileBacked MB | 4: Pss = together:proportional MB |
     - {reasons}
-    > private memory with every byte read | at most 1 MB | alone:ours.anonymous | Python with torch = alone:torch.anonymous MB & fs.readFile = alone:file.anonymous MB
-    > private memory of 4 processes together | at most 2 MB | together:ours.anonymous | Python with torch = together:torch.anonymous MB & fs.readFile = together:file.anonymous MB`,
+    > private memory with every byte read | at most 1 MB | alone:ours.anonymous | Python with torch = alone:torch.anonymous MB & fs.readFile = alone:readFile.anonymous MB
+    > private memory of 4 processes together | at most 2 MB | together:ours.anonymous | Python with torch = together:torch.anonymous MB & fs.readFile = together:readFile.anonymous MB`,
 };

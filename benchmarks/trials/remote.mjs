@@ -2,7 +2,7 @@
 import { createReadStream } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { contender, ours } from '../contenders.mjs';
+import { CONTENDERS, pick } from '../contenders.mjs';
 import { tensor, writeExpertCheckpoint, writeSparseModel } from '../models.mjs';
 import { NotMeasuredError, runChild } from '../processes.mjs';
 import { selectAll } from '../selection.mjs';
@@ -22,22 +22,6 @@ const LATENCY = 30;
 const SHORT_ROUNDS = 15;
 
 const HUB = '@huggingface/hub';
-const rival = (name, method, needs = []) => contender(name, 'remote.mjs', method, { needs });
-const names = {
-  metadata: ours('parseSafetensorsMetadata', 'remote.mjs', 'metadata'),
-  hub: rival(`${HUB}: the function of that name`, 'hub-metadata', [HUB]),
-  python: contender('Python get_safetensors_metadata', 'remote_metadata.py', '-', {
-    needs: ['huggingface_hub'],
-  }),
-  header: ours('openRemote', 'remote.mjs', 'header'),
-  fetches: rival('two fetches, no checks', 'two-fetches'),
-  tensor: ours('getTensor', 'remote.mjs', 'tensor'),
-  curl: rival('curl, to /dev/null', 'curl'),
-  curlFile: rival('curl, to a file', 'curl-file'),
-  fetch: rival('fetch, arrayBuffer()', 'fetch'),
-  fetchRanges: rival('limit: fetch, 8 ranges at a time, no checks', 'fetch-ranges'),
-  row: ours('getSlice', 'remote.mjs', 'row'),
-};
 
 const REPOSITORY = 'bench/experts';
 
@@ -54,37 +38,34 @@ function tasksOf(size) {
     urlIn,
     ...more,
   });
-  const { metadata, hub, python, header, fetches, tensor, curl, curlFile, fetch, fetchRanges } =
-    names;
   const short = { isFar: true, isShort: true };
   return {
     metadata: task(
       `metadata of ${shards} shards`,
-      [metadata, hub, python],
+      pick('metadata hubMetadata pythonMetadata'),
       tensors,
       ({ hub }) => `${hub}/${REPOSITORY}`,
       { isFar: true },
     ),
     header: task(
       'header of one shard',
-      [header, fetches],
+      pick('remoteHeader twoFetches'),
       Math.round(tensors / shards),
       ({ network }) => `${network}/${REPOSITORY}/${shard}`,
       short,
     ),
     tensor: task(
       'one tensor of 1 GB',
-      [tensor, curl, curlFile, fetch, fetchRanges],
+      pick('remoteTensor curl curlFile fetch fetchRanges'),
       rows * WIDTH * 2,
       table,
     ),
-    row: task('one row of it', [names.row], WIDTH * 2, table, { ...short, range: `${row}` }),
+    row: task('one row of it', pick('row'), WIDTH * 2, table, { ...short, range: `${row}` }),
   };
 }
 
 export const remote = {
   name: 'remote',
-  names,
   prepare: async ({ folder, signal, size }) => {
     const files = join(folder, 'remote');
     await mkdir(files);
@@ -128,7 +109,7 @@ export const remote = {
   },
   values: (legs, { size }) => ({
     shards: expertSizes(size).shards,
-    further: legs['row, near'].median(names.row, 'network') - 1,
+    further: legs['row, near'].median(CONTENDERS.row, 'network') - 1,
   }),
   rows: (read, _, { size }) => {
     const head = [
@@ -152,9 +133,9 @@ export const remote = {
     ## Files on nginx, also with ${LATENCY} ms added to every round trip
     - {reasons}
     - in a fresh process; a new connection takes one more round trip; the row of a file that is open, its requests with those of opening
-    > {shards} shards, metadata: requests for headers against ${HUB} | at most 1/3 × | metadata, near:metadata.network / metadata, near:hub.network | all of ours = metadata, near:metadata.hub # & ${HUB} = metadata, near:hub.hub # & Python = metadata, near:python.hub #
-    > {shards} shards, metadata, ${LATENCY} ms: faster than ${HUB} | at least 3 × | metadata, far:hub.elapsed / metadata, far:metadata.elapsed | ours = metadata, far:metadata.elapsed & ${HUB} = metadata, far:hub.elapsed & Python = metadata, far:python.elapsed
-    > one tensor of 1 GB, against curl to a file | at most 1.2 × | tensor, near:tensor.elapsed / tensor, near:curlFile.elapsed | ours = tensor, near:tensor.elapsed & curl to a file = tensor, near:curlFile.elapsed & to /dev/null = tensor, near:curl.elapsed & fetch, no checks = tensor, near:fetchRanges.elapsed
+    > {shards} shards, metadata: requests for headers against ${HUB} | at most 1/3 × | metadata, near:metadata.network / metadata, near:hubMetadata.network | all of ours = metadata, near:metadata.hub # & ${HUB} = metadata, near:hubMetadata.hub # & Python = metadata, near:pythonMetadata.hub #
+    > {shards} shards, metadata, ${LATENCY} ms: faster than ${HUB} | at least 3 × | metadata, far:hubMetadata.elapsed / metadata, far:metadata.elapsed | ours = metadata, far:metadata.elapsed & ${HUB} = metadata, far:hubMetadata.elapsed & Python = metadata, far:pythonMetadata.elapsed
+    > one tensor of 1 GB, against curl to a file | at most 1.2 × | tensor, near:remoteTensor.elapsed / tensor, near:curlFile.elapsed | ours = tensor, near:remoteTensor.elapsed & curl to a file = tensor, near:curlFile.elapsed & to /dev/null = tensor, near:curl.elapsed & fetch, no checks = tensor, near:fetchRanges.elapsed
     > one row of 1 GB, requests after opening | at most 1 # | $further | with ${LATENCY} ms = row, far:row.elapsed
-    > the header of a file, ${LATENCY} ms: faster than two fetches | at least 1 × | header, far:fetches.elapsed / header, far:header.elapsed | ours = header, far:header.elapsed & two fetches = header, far:fetches.elapsed`,
+    > the header of a file, ${LATENCY} ms: faster than two fetches | at least 1 × | header, far:twoFetches.elapsed / header, far:remoteHeader.elapsed | ours = header, far:remoteHeader.elapsed & two fetches = header, far:twoFetches.elapsed`,
 };

@@ -1,6 +1,6 @@
 /** Values: conversion to float32, rows of a table. */
 import { join } from 'node:path';
-import { ours } from '../contenders.mjs';
+import { CONTENDERS, pick } from '../contenders.mjs';
 import { formatDuration, median } from '../figures.mjs';
 import { tensor, writeModel } from '../models.mjs';
 
@@ -9,7 +9,6 @@ const VALUES = 2 ** 25;
 /** What is converted to F32, which takes nothing but a memcpy, and from these dtypes. */
 const MEMCPY = 'F32';
 const F8 = ['F8_E4M3', 'F8_E5M2', 'F8_E8M0', 'F8_E4M3FNUZ', 'F8_E5M2FNUZ'];
-const CONVERT = ours('safetensors-mmap', 'casts.mjs', '-');
 /** Within each process; the first is not counted. */
 const CASTS_ROUNDS = 15;
 
@@ -27,14 +26,14 @@ export const casts = {
   legs: ({ rounds }, { path }) => {
     const compared = ['BF16', 'F16', 'F8_E4M3', 'F8_E5M2'];
     return {
-      convert: { contenders: [CONVERT], path, args: [`${CASTS_ROUNDS}`], rounds, compared },
+      convert: { contenders: pick('casts'), path, args: [`${CASTS_ROUNDS}`], rounds, compared },
     };
   },
   values: ({ convert }, { size }) => {
     // The median of ratios within one process: a slow round of the machine hits both.
     const ratio = (name, base = MEMCPY) =>
-      convert.median(CONVERT, (line) => median(line[name]) / median(line[base]));
-    const ways = Object.keys(convert.lines(CONVERT)[0] ?? {});
+      convert.median(CONTENDERS.casts, (line) => median(line[name]) / median(line[base]));
+    const ways = Object.keys(convert.lines(CONTENDERS.casts)[0] ?? {});
     return {
       ...{ count: size(VALUES, 2 ** 15) / 2 ** 20, bfloat16: ratio('BF16'), float16: ratio('F16') },
       float8: Math.max(...F8.map((dtype) => ratio(dtype))),
@@ -42,7 +41,7 @@ export const casts = {
       loop: ratio('JavaScript over pairs', 'BF16'),
       rows: ways.map((name) => [
         name === MEMCPY ? 'F32: memcpy of the output' : name,
-        formatDuration(convert.median(CONVERT, (line) => median(line[name]))),
+        formatDuration(convert.median(CONTENDERS.casts, (line) => median(line[name]))),
         ratio(name).toFixed(2),
       ]),
     };
@@ -65,28 +64,21 @@ const WIDTH = 4096;
 /** How many rows are taken at once: the tokens of a text. */
 const TAKEN_ROWS = 512;
 
-const names = {
-  loop: ours('slices in a loop', 'rows.mjs', 'slices'),
-  take: ours('take', 'rows.mjs', 'take'),
-  takeAsync: ours('takeAsync', 'rows.mjs', 'takeAsync'),
-  loopFloat32: ours('slices in a loop, float32', 'rows.mjs', 'slices-float32'),
-  takeFloat32: ours('takeFloat32', 'rows.mjs', 'takeFloat32'),
-  takeFloat32Async: ours('takeFloat32Async', 'rows.mjs', 'takeFloat32Async'),
-};
+const WAYS = pick('slices take takeAsync slicesFloat32 takeFloat32 takeFloat32Async');
 /** What each is compared with. */
-const loopOf = ({ method }) => (method.includes('loat32') ? names.loopFloat32 : names.loop);
+const loopOf = ({ method }) =>
+  method.includes('loat32') ? CONTENDERS.slicesFloat32 : CONTENDERS.slices;
 
 /** Rows of an embedding table: taken in one call, beside a loop of slices. */
 export const rows = {
   name: 'rows',
-  names,
   prepare: async ({ folder, signal, size }) => {
     const path = join(folder, 'table.safetensors');
     await writeModel(path, [tensor('table', 'BF16', size(ROWS, 1000), WIDTH)], signal);
     return { path };
   },
   legs: ({ rounds }, { path }) => {
-    const leg = { contenders: Object.values(names), path, args: [`${TAKEN_ROWS}`], rounds };
+    const leg = { contenders: WAYS, path, args: [`${TAKEN_ROWS}`], rounds };
     return {
       warm: { ...leg, cache: 'warm', compared: ['later'] },
       cold: { ...leg, cache: 'cold', compared: ['first'] },
@@ -113,6 +105,6 @@ export const rows = {
     | what | page cache = warm:again | gain = $warmLoop / warm:again × | from the disk = cold:first | gain = $coldLoop / cold:first × | event loop held = cold:held |
     - {reasons}
     - into an array used again; "event loop held": the longest time, from the disk
-    > takeFloat32, page cache: faster than slices | at least 2 × | warm:loopFloat32.again / warm:takeFloat32.again | –
-    > takeFloat32Async, from the disk: faster than slices | at least 10 × | cold:loopFloat32.first / cold:takeFloat32Async.first | –`,
+    > takeFloat32, page cache: faster than slices | at least 2 × | warm:slicesFloat32.again / warm:takeFloat32.again | –
+    > takeFloat32Async, from the disk: faster than slices | at least 10 × | cold:slicesFloat32.first / cold:takeFloat32Async.first | –`,
 };

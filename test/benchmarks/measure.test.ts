@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { checkHeader } from '../../benchmarks/children/check-header.mjs';
 import { judge } from '../../benchmarks/compare.mjs';
-import { MMAP_IO, OURS, PLAIN_MAPPING, TORCH_LOAD } from '../../benchmarks/contenders.mjs';
+import { CONTENDERS } from '../../benchmarks/contenders.mjs';
 import { commandOf } from '../../benchmarks/equipment.mjs';
 import * as figures from '../../benchmarks/figures.mjs';
 import { Measured, measure, refuseOtherBytes } from '../../benchmarks/measure.mjs';
@@ -21,6 +21,7 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
 const { signal } = new AbortController();
+const { ours: OURS, mapping: PLAIN_MAPPING, torchLoad: TORCH_LOAD, mmapIo: MMAP_IO } = CONTENDERS;
 
 test('sizes and times are read and shown', () => {
   const sizes = ['1GB', '256 MiB', '1.5gb', '7 B', '', 'GB', '-1GB', '1e9', '99999999999GB'];

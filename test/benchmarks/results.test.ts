@@ -1,6 +1,7 @@
 /** What the benchmarks show: verdicts, tables, charts, the tables of other pages, and the package of the rivals. */
 import { describe, expect, test } from 'vitest';
 import { barChart } from '../../benchmarks/chart.mjs';
+import { CONTENDERS } from '../../benchmarks/contenders.mjs';
 import { Measured } from '../../benchmarks/measure.mjs';
 import * as report from '../../benchmarks/report.mjs';
 import { sectionOf } from '../../benchmarks/section.mjs';
@@ -42,7 +43,7 @@ test('a chart has a bar for every value, on one scale from zero, the shortest fi
 });
 
 test('a section has a row for each contender, and targets that are met at their limit', () => {
-  const [mine, theirs, absent] = ['mine', 'theirs', 'absent'].map((name) => ({ name }));
+  const { ours: mine, read: theirs, direct: absent } = CONTENDERS;
   const rows = [
     { contender: mine, lines: [{ time: 1 }, { time: 3 }, { time: 2 }], reason: undefined },
     { contender: theirs, lines: [{ time: 4, size: 3e6 }], reason: undefined },
@@ -50,29 +51,28 @@ test('a section has a row for each contender, and targets that are met at their 
   ];
   const page = `
     ## Of {count}
-    | who | time = time | ratio = time / mine.time × | range = span(time) | label = $label |
+    | who | time = time | ratio = time / ours.time × | range = span(time) | label = $label |
     - {reasons}
-    - costs {= theirs.time / mine.time ×}
-    > met | at most 4 ms | theirs.time
-    > faster | at least 3 × | theirs.time / mine.time
-    > slower | at most 1/2 × | all:mine.time / theirs.time
-    > unknown | at least 1 s | absent.time | here = mine.time & there = absent.time & range = mine.span(time)
-    > size | at most 2 MB | theirs.size | by $two = $two #`;
+    - costs {= read.time / ours.time ×}
+    > met | at most 4 ms | read.time
+    > faster | at least 3 × | read.time / ours.time
+    > slower | at most 1/2 × | all:ours.time / read.time
+    > unknown | at least 1 s | direct.time | here = ours.time & there = direct.time & range = ours.span(time)
+    > size | at most 2 MB | read.size | by $two = $two #`;
   const values = () => ({
     count: 3,
     two: 2,
-    label: ({ name }: { name: string }) => name.toUpperCase(),
+    label: ({ method }: { method: string }) => method,
   });
-  const trial = { page, names: { mine, theirs, absent }, values };
-  expect(sectionOf(trial, { all: new Measured(rows) }, {}, {})).toEqual({
+  expect(sectionOf({ page, values }, { all: new Measured(rows) }, {}, {})).toEqual({
     title: 'Of 3',
     rows: [
       ['who', 'time', 'ratio', 'range', 'label'],
-      ['mine', '2.00 ms', '1.00 ×', '1.00 ms – 3.00 ms', 'MINE'],
-      ['theirs', '4.00 ms', '2.00 ×', '4.00 ms – 4.00 ms', 'THEIRS'],
-      ['absent', '–', '–', '–', 'ABSENT'],
+      [mine.name, '2.00 ms', '1.00 ×', '1.00 ms – 3.00 ms', 'mapped'],
+      [theirs.name, '4.00 ms', '2.00 ×', '4.00 ms – 4.00 ms', 'read'],
+      [absent.name, '–', '–', '–', 'direct'],
     ],
-    notes: ['absent was not measured: gone', 'costs 2.00 ×'],
+    notes: [`${absent.name} was not measured: gone`, 'costs 2.00 ×'],
     targets: [
       ['met', 'at most 4.00 ms', '4.00 ms', 'pass', ''],
       ['faster', 'at least 3.00 ×', '2.00 ×', 'FAIL', 'ours 2.00 ms, theirs 4.00 ms'],

@@ -53,9 +53,11 @@ let withoutAddon: Pack;
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'safetensors-package-'));
   const copy = join(folder, 'copy');
-  for (const path of filesBelow('.')) {
+  // With what was compiled: `prepack` compiles what changed since, and bundles.
+  const options = { recursive: true, preserveTimestamps: true };
+  for (const path of [...filesBelow('.'), 'build', ADDON]) {
     mkdirSync(dirname(join(copy, path)), { recursive: true });
-    cpSync(join(root, path), join(copy, path));
+    cpSync(join(root, path), join(copy, path), options);
   }
   symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
   withAddon = pack(copy, join(folder, 'with-addon'));

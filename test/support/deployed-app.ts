@@ -65,7 +65,7 @@ export class App {
     onTestFinished(() => this.#remove());
     this.folder = install(this.#machine, 'app', tarball);
     this.#tools = tools;
-    const npx = join(this.#machine, 'bin/npx');
+    const npx = join(String(bareEnvironment(this.#machine)['PATH']), 'npx');
     writeFileSync(npx, '#!/bin/sh\nexec "$@"\n');
     chmodSync(npx, 0o755);
   }

@@ -3,8 +3,16 @@
  * its own, without network and without compiler.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  realpathSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { delimiter, dirname, join } from 'node:path';
 import process from 'node:process';
 import { root, textOf } from './source-tree.js';
 
@@ -70,13 +78,26 @@ export function pack(tree: string, destination: string, ...options: readonly str
   return { ...packed, filename: join(destination, packed.filename) };
 }
 
-/** Installs a tarball into `folder/name`, an empty project; returns the project's folder. */
+/** The first installation of each tarball. */
+const installed = new Map<string, string>();
+
+/**
+ * Installs a tarball into `folder/name`, an empty project; returns the project's folder. npm does it once for
+ * each tarball, beside which it stays: the others get copies of that project.
+ */
 export function install(folder: string, name: string, tarball: string): string {
   const project = join(folder, name);
-  mkdirSync(project);
-  writeFileSync(join(project, 'package.json'), '{ "name": "stranger", "private": true }\n');
-  const options = ['--offline', '--ignore-scripts=false', '--no-audit', '--no-fund'];
-  runNode(project, bareEnvironment(folder), npmProgram(), 'install', ...options, tarball);
+  let first = installed.get(tarball);
+  if (first === undefined) {
+    const machine = dirname(tarball);
+    // Test files of their own processes may share the tarball.
+    first = mkdtempSync(join(machine, 'installed-'));
+    writeFileSync(join(first, 'package.json'), '{ "name": "stranger", "private": true }\n');
+    const options = ['--offline', '--ignore-scripts=false', '--no-audit', '--no-fund'];
+    runNode(first, bareEnvironment(machine), npmProgram(), 'install', ...options, tarball);
+    installed.set(tarball, first);
+  }
+  cpSync(first, project, { recursive: true, verbatimSymlinks: true });
   return project;
 }
 

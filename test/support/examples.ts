@@ -22,7 +22,7 @@
  * with a config;
  * `arrays.npz` has arrays of NumPy.
  */
-import { execFile } from 'node:child_process';
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import {
   cpSync,
   mkdirSync,
@@ -36,12 +36,14 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, posix } from 'node:path';
+import { createInterface } from 'node:readline';
+import type { Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import ts from 'typescript';
 import { fromFloat32 } from '../../src/index.js';
 import { writeCheckpoint } from './make-checkpoint.js';
 import { type Entry, fileBytes } from './make-file.js';
+import { childPath } from './run-child.js';
 import { parse, root, walk } from './source-tree.js';
 
 /** A program that a reader can copy. */
@@ -215,11 +217,40 @@ function serve(folder: string): Server {
   return server.listen(0, '127.0.0.1');
 }
 
+/** The process that runs examples. */
+class Runner {
+  readonly #child: ChildProcessByStdio<Writable, Readable, null>;
+  readonly #lines: AsyncIterator<string>;
+
+  constructor(env: NodeJS.ProcessEnv) {
+    this.#child = spawn(process.execPath, [childPath('package/children/run-examples.mjs')], {
+      env,
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
+    this.#lines = createInterface({ input: this.#child.stdout })[Symbol.asyncIterator]();
+  }
+
+  /** What the program in a folder prints; throws when it fails. */
+  async run(folder: string): Promise<string> {
+    this.#child.stdin.write(`${folder}\n`);
+    const { value, done } = await this.#lines.next();
+    if (done === true) throw new Error(`the process of the example in ${folder} ended`);
+    const { printed, error } = JSON.parse(value) as { printed: string; error?: string };
+    if (error !== undefined) throw new Error(`${error}\n${printed}`);
+    return printed;
+  }
+
+  end(): void {
+    this.#child.kill();
+  }
+}
+
 /** A folder in which the compiled package is installed, with a folder for every example. */
 export class ExampleProject {
   readonly folder: string = mkdtempSync(join(tmpdir(), 'safetensors-mmap-examples-'));
   readonly #examples: readonly Example[];
   readonly #server: Server;
+  #runner: Runner | undefined;
 
   constructor(examples: readonly Example[]) {
     this.#examples = examples;
@@ -252,7 +283,10 @@ export class ExampleProject {
     });
   }
 
-  /** Runs an example without its types, which Node 20 does not know; gives what it printed. */
+  /**
+   * Runs an example without its types, which Node 20 does not know; gives what it printed. One process runs all
+   * but those that are about their process, such as its environment.
+   */
   async run(example: Example): Promise<string> {
     const compilerOptions = { ...COMPILER_OPTIONS, module: ts.ModuleKind.ESNext };
     const { outputText } = ts.transpileModule(example.code, { compilerOptions });
@@ -261,12 +295,22 @@ export class ExampleProject {
     const server = `http://127.0.0.1:${port}/`;
     writeFileSync(join(cwd, 'example.mjs'), outputText.replaceAll(MODELS, server));
     const env = { ...process.env, HF_ENDPOINT: server, HF_HUB_OFFLINE: '' };
-    const { stdout } = await promisify(execFile)(process.execPath, ['example.mjs'], { cwd, env });
-    return stdout;
+    const needsOwn = /\bprocess\b/.test(example.code);
+    const runner = needsOwn ? new Runner(env) : (this.#runner ?? new Runner(env));
+    // Unless it fails: a program that never ends must not be in the way of the next.
+    this.#runner = needsOwn ? this.#runner : undefined;
+    try {
+      const printed = await runner.run(cwd);
+      if (!needsOwn) this.#runner = runner;
+      return printed;
+    } finally {
+      if (this.#runner !== runner) runner.end();
+    }
   }
 
   /** Ends the server, and removes the folder. */
   remove(): void {
+    this.#runner?.end();
     this.#server.close();
     rmSync(this.folder, { recursive: true, force: true });
   }

@@ -7,7 +7,7 @@ import process from 'node:process';
 import { describe, expect, it } from 'vitest';
 import { openCheckpoint, saveCheckpoint } from '../../../src/index.js';
 import { temporaryPath } from '../../support/make-file.js';
-import { childPath, runChild } from '../../support/run-child.js';
+import { type ChildResult, childPath, runChild } from '../../support/run-child.js';
 import { contentOf, filled } from '../../support/saved-tensors.js';
 
 interface Layout {
@@ -91,25 +91,37 @@ describe('killed before each call that changes a name', () => {
     const target = temporaryPath('new');
     await save(target, NEW, layout);
     const expected = await read(target);
-    const found: unknown[] = [];
-    for (let call = 1; ; call++) {
-      const folder = await make();
-      const args = [folder, `${NEW}`, JSON.stringify(layout), `${call}`, links];
-      const { code, signal, stderr } = await runChild(
-        'checkpoint/write/children/save-until-call.mjs',
-        args,
-      );
-      expect([code, signal], stderr).toEqual(signal === null ? [0, null] : [null, 'SIGKILL']);
-      found.push(await read(folder));
+    const run = (folder: string, last: string): Promise<ChildResult> =>
+      runChild('checkpoint/write/children/save-until-call.mjs', [
+        ...[folder, `${NEW}`, JSON.stringify(layout), last, links],
+      ]);
+    /** What is read after the kill; saving again then succeeds, and leaves nothing else. */
+    const leftIn = async (folder: string): Promise<unknown> => {
+      const content = await read(folder);
       const names = await save(folder, NEW, layout);
       expect(readdirSync(folder).sort()).toEqual([...names].sort());
       expect(await read(folder)).toEqual(expected);
-      if (signal === null) break;
-    }
+      return content;
+    };
+    const copies = temporaryPath('copies');
+    mkdirSync(copies);
+    const saved = await make();
+    expect(await run(saved, copies)).toEqual({ code: 0, signal: null, stdout: '', stderr: '' });
+    const count = readdirSync(copies).length;
+    const found: unknown[] = [];
+    for (let call = 1; call <= count; call++) found.push(await leftIn(join(copies, `${call}`)));
+    found.push(await leftIn(saved));
     const switched = found.findIndex((content) => JSON.stringify(content) !== JSON.stringify(old));
     expect(switched).toBeGreaterThan(0);
     expect(found.slice(0, switched)).toEqual(found.slice(0, switched).fill(old));
     expect(found.slice(switched)).toEqual(found.slice(switched).fill(expected));
+    // The copies are what true kills leave: before the call that switches, and after it.
+    for (const call of [switched, switched + 1]) {
+      const folder = await make();
+      const { signal, stderr } = await run(folder, `${call}`);
+      expect(signal, stderr).toBe(call > count ? null : 'SIGKILL');
+      expect(await leftIn(folder)).toEqual(found[call - 1]);
+    }
   });
 });
 

@@ -1,9 +1,10 @@
-// Saves a checkpoint, and kills itself before the n-th call that changes a name in the folder; prints
-// how many calls there were if it comes to the end. Links can be refused, as some file systems do.
-import { callsSoFar, killAtCall } from './killed-at-call.mjs';
+// Saves a checkpoint, and kills itself before the n-th call that changes a name in the folder; or goes on to the
+// end, with a copy of the folder before each call, where the path of a folder for them is given instead of n.
+import { copyAtCalls, killAtCall } from './killed-at-call.mjs';
 
 const [folder, value, options, last, links] = process.argv.slice(2);
-killAtCall(last, links);
+if (Number(last) > 0) killAtCall(last, links);
+else copyAtCalls(folder, last, links);
 
 const { saveCheckpoint } = await import('../../../../lib/index.js');
 const tensors = ['a', 'b', 'c', 'd'].map((name) => [
@@ -12,4 +13,3 @@ const tensors = ['a', 'b', 'c', 'd'].map((name) => [
 ]);
 tensors.push([`only-${value}`, { dtype: 'U8', shape: [0], data: new Uint8Array(0) }]);
 await saveCheckpoint(folder, tensors, JSON.parse(options));
-console.log(JSON.stringify(callsSoFar()));

@@ -66,13 +66,13 @@ describe('layOut', () => {
     });
   });
 
-  test('a million tensors make a header that can be read', () => {
-    const names = Array.from({ length: 1_000_000 }, (_, i) => `t${(i * 7919) % 1_000_000}`);
+  test('more tensors than a call has arguments make a header that can be read', () => {
+    const names = Array.from({ length: 200_000 }, (_, i) => `t${(i * 7919) % 200_000}`);
     const { header, byteLength } = layOut(names.map((name) => spec(name, 'U8', [0])));
     expect(byteLength).toBe(header.length);
     const file = parse(header);
-    expect(file.size).toBe(1_000_000);
-    expect(file.has('t999999')).toBe(true);
+    expect(file.size).toBe(200_000);
+    expect(file.has('t199999')).toBe(true);
   });
 });
 

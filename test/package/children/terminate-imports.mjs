@@ -37,7 +37,7 @@ if (isMainThread) {
   const entry = fileURLToPath(new URL('../../../lib/index.js', import.meta.url));
   const nothing = join(folder, 'nothing.mjs');
   writeFileSync(nothing, '/'.repeat(readFileSync(entry).length));
-  for (let i = 0; i < 200; i++) {
+  for (let i = 0; i < 60; i++) {
     // At different moments of the import.
     await Promise.all([entry, nothing].map((path) => terminate(path, i % 12)));
   }

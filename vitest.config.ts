@@ -16,6 +16,7 @@ export default defineConfig({
   },
   test: {
     include: ['test/**/*.test.ts'],
+    globalSetup: ['test/support/python-server.ts'],
     setupFiles: ['test/support/equal-arrays.ts'],
     // These have tools of their own to install: `npm run test:deploy`.
     exclude: [...configDefaults.exclude, 'test/deploy/**'],

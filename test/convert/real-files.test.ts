@@ -18,7 +18,7 @@ function inOrder(facts: readonly TensorFact[] = []): TensorFact[] {
 }
 
 describe.skipIf(isSkipped(python))(titleWith(python, 'checkpoints of models, converted'), () => {
-  const reader = new PythonReader(python.executable ?? '');
+  const reader = new PythonReader(python);
   let folder: string;
   let converted: string;
 

@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
@@ -7,6 +6,7 @@ import { type FloatDtype, fromFloat32 } from '../../src/float32/from-float32.js'
 import { convertToFloat32, valueCountOf } from '../../src/float32/to-float32.js';
 import { DTYPES, type Dtype } from '../../src/format/dtype.js';
 import { foreign } from '../support/other-realm.js';
+import { findPython, isSkipped, runPython, titleWith } from '../support/python.js';
 import {
   bitsOf,
   expectedPatterns,
@@ -16,7 +16,7 @@ import {
   unpack,
 } from './float-tables.js';
 
-const python = process.env['SAFETENSORS_PYTHON'];
+const python = findPython('torch', 'numpy', 'ml_dtypes');
 
 /** The bit patterns of an encoded array, one per element. */
 function patternsOf(dtype: FloatDtype, values: Float32Array): number[] {
@@ -82,18 +82,15 @@ describe('the oracles', () => {
     }
   });
 
-  it.skipIf(python === undefined)(
-    'give the stored tables again (skipped unless SAFETENSORS_PYTHON names a python with torch)',
-    () => {
-      const script = new URL('../../scripts/fixtures/from_float32_tables.py', import.meta.url);
-      const output = execFileSync(
-        python as string,
-        [fileURLToPath(script), '--check', fileURLToPath(patternFolder)],
-        { encoding: 'utf8' },
-      );
-      expect(output).toMatch(/^\d+ values equal/);
-    },
-  );
+  it.skipIf(isSkipped(python))(titleWith(python, 'give the stored tables again'), () => {
+    const script = new URL('../../scripts/fixtures/from_float32_tables.py', import.meta.url);
+    const output = runPython(python, [
+      fileURLToPath(script),
+      '--check',
+      fileURLToPath(patternFolder),
+    ]);
+    expect(output).toMatch(/^\d+ values equal/);
+  });
 });
 
 describe('fromFloat32', () => {

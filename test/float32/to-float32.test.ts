@@ -1,9 +1,9 @@
-import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { convertToFloat32, valueCountOf } from '../../src/float32/to-float32.js';
 import { DTYPE_NAMES, DTYPES, type Dtype } from '../../src/format/dtype.js';
+import { findPython, isSkipped, runPython, titleWith } from '../support/python.js';
 import {
   atByteOffset,
   differences,
@@ -13,7 +13,7 @@ import {
   float32Tables as tables,
 } from './float-tables.js';
 
-const python = process.env['SAFETENSORS_PYTHON'];
+const python = findPython('torch', 'numpy', 'ml_dtypes');
 
 function converted(dtype: Dtype, bytes: Uint8Array): Float32Array {
   const elementCount = (bytes.length * 8) / DTYPES[dtype].bits;
@@ -58,18 +58,15 @@ describe('the oracles', () => {
     }
   });
 
-  it.skipIf(python === undefined)(
-    'give the stored tables again (skipped unless SAFETENSORS_PYTHON names a python with torch)',
-    () => {
-      const script = new URL('../../scripts/fixtures/float32_tables.py', import.meta.url);
-      const output = execFileSync(
-        python as string,
-        [fileURLToPath(script), '--check', fileURLToPath(float32Folder)],
-        { encoding: 'utf8' },
-      );
-      expect(output).toMatch(/^\d+ values equal/);
-    },
-  );
+  it.skipIf(isSkipped(python))(titleWith(python, 'give the stored tables again'), () => {
+    const script = new URL('../../scripts/fixtures/float32_tables.py', import.meta.url);
+    const output = runPython(python, [
+      fileURLToPath(script),
+      '--check',
+      fileURLToPath(float32Folder),
+    ]);
+    expect(output).toMatch(/^\d+ values equal/);
+  });
 });
 
 describe('convertToFloat32', () => {

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import type { Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
+import { type Python, pythonCommand } from '../support/python.js';
 
 /** A tensor: name, dtype of safetensors, shape, SHA-256 of its bytes; null when Python is not sure of them. */
 export type TensorFact = readonly [
@@ -31,15 +32,14 @@ const READERS = fileURLToPath(new URL('read_foreign.py', import.meta.url));
 
 /** Answers question after question; a new process takes the place of one that a file has crashed. */
 export class PythonReader {
-  readonly #executable: string;
+  readonly #python: Python;
+  readonly #script: string;
   #child: ChildProcessByStdio<Writable, Readable, null> | undefined;
   #lines: AsyncIterator<string> | undefined;
 
-  readonly #script: string;
-
   /** Starts nothing yet. Another script has readers of its own. */
-  constructor(executable: string, script: string = READERS) {
-    this.#executable = executable;
+  constructor(python: Python, script: string = READERS) {
+    this.#python = python;
     this.#script = script;
   }
 
@@ -71,7 +71,8 @@ export class PythonReader {
 
   #start(): ChildProcessByStdio<Writable, Readable, null> {
     if (this.#child !== undefined) return this.#child;
-    const child = spawn(this.#executable, [this.#script], { stdio: ['pipe', 'pipe', 'inherit'] });
+    const { executable, args, env } = pythonCommand(this.#python, [this.#script]);
+    const child = spawn(executable, args, { env, stdio: ['pipe', 'pipe', 'inherit'] });
     // Lines that a dead process was to read are asked again.
     child.stdin.on('error', () => {});
     this.#lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();

@@ -24,10 +24,10 @@ export class Oracle {
   readonly #python: PythonReader;
 
   constructor(folder: string) {
-    const { executable, missing } = findPython('torch', 'numpy', 'safetensors', 'ml_dtypes');
-    this.missing = missing;
+    const python = findPython('torch', 'numpy', 'safetensors', 'ml_dtypes');
+    this.missing = python.missing;
     this.#folder = join(folder, 'asked');
-    this.#python = new PythonReader(executable ?? '', SCRIPT);
+    this.#python = new PythonReader(python, SCRIPT);
     mkdirSync(this.#folder);
   }
 

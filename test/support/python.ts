@@ -4,18 +4,28 @@ import { fileURLToPath } from 'node:url';
 
 /** A Python that has the packages a test asked for, or the reason why there is none. */
 export type Python =
-  | { readonly executable: string; readonly missing?: undefined }
+  | {
+      readonly executable: string;
+      readonly packages: readonly string[];
+      readonly missing?: undefined;
+    }
   | { readonly executable?: undefined; readonly missing: string };
+
+/** The server that has torch imported, and the variable that names its socket. */
+export const SERVER: string = fileURLToPath(new URL('python_server.py', import.meta.url));
+export const SOCKET_VARIABLE = 'SAFETENSORS_PYTHON_SERVER';
 
 const HOW_TO_GET_IT = 'make it with `node scripts/python-env.mjs`';
 
-/**
- * Finds the Python for oracle tests: the executable that SAFETENSORS_PYTHON names, otherwise the one
- * in `.venv` of the package root. The packages are looked up, not imported.
- */
-export function findPython(...packages: readonly string[]): Python {
+/** The executable that SAFETENSORS_PYTHON names, otherwise the one in `.venv` of the package root. */
+export function pythonExecutable(): string {
   const local = fileURLToPath(new URL('../../.venv/bin/python', import.meta.url));
-  const executable = process.env['SAFETENSORS_PYTHON'] ?? local;
+  return process.env['SAFETENSORS_PYTHON'] ?? local;
+}
+
+/** Finds the Python for oracle tests. The packages are looked up, not imported. */
+export function findPython(...packages: readonly string[]): Python {
+  const executable = pythonExecutable();
   if (!existsSync(executable)) {
     return { missing: `there is no Python at ${executable}; ${HOW_TO_GET_IT}` };
   }
@@ -27,18 +37,47 @@ export function findPython(...packages: readonly string[]): Python {
   if (status !== 0) return { missing: `${executable} does not run: ${stderr}` };
   const absent = stdout.trim();
   return absent === ''
-    ? { executable }
+    ? { executable, packages }
     : { missing: `${executable} lacks ${absent}; ${HOW_TO_GET_IT}` };
 }
 
-/** Runs Python and returns its stdout; what it wrote to stderr is in the error when it fails. */
-export function runPython(python: Python, args: readonly string[]): string {
+/** The same Python for programs that have to import packages themselves. */
+export function withoutServer(python: Python): Python {
+  return python.missing === undefined ? { ...python, packages: [] } : python;
+}
+
+/** How a program is started. */
+export interface PythonCommand {
+  readonly executable: string;
+  readonly args: readonly string[];
+  readonly env: NodeJS.ProcessEnv;
+}
+
+/**
+ * How Python is started with these arguments: a process of the server, where there is one and torch is needed,
+ * which takes seconds to import.
+ */
+export function pythonCommand(python: Python, args: readonly string[]): PythonCommand {
   if (python.missing !== undefined) throw new Error(python.missing);
-  const { status, signal, stdout, stderr } = spawnSync(python.executable, args, {
+  const { executable, packages } = python;
+  const socket = process.env[SOCKET_VARIABLE];
+  if (socket === undefined || !packages.includes('torch')) {
+    return { executable, args, env: process.env };
+  }
+  const env = { ...process.env, PYTHON_SERVER_PACKAGES: packages.join(' ') };
+  // Without the packages of the environment, which the one that asks does not need.
+  return { executable, args: ['-S', '-E', SERVER, socket, ...args], env };
+}
+
+/** Runs Python and returns its stdout; what it wrote to stderr is in the error when it fails. */
+export function runPython(python: Python, given: readonly string[]): string {
+  const { executable, args, env } = pythonCommand(python, given);
+  const { status, signal, stdout, stderr } = spawnSync(executable, args, {
+    env,
     encoding: 'utf8',
     maxBuffer: 1 << 28,
   });
-  if (status !== 0) throw new Error(`python ${args[0]}: ${signal ?? `exit ${status}`}\n${stderr}`);
+  if (status !== 0) throw new Error(`python ${given[0]}: ${signal ?? `exit ${status}`}\n${stderr}`);
   return stdout;
 }
 

@@ -1,5 +1,4 @@
 /** Checkpoints that the torch of this machine writes now. */
-import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, it } from 'vitest';
 import { openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
 import { scanPickle } from '../../../src/foreign/torch/scan-file.js';
-import { findPython } from '../../support/python.js';
+import { findPython, runPython } from '../../support/python.js';
 
 interface ExpectedTensor {
   readonly dtype: string;
@@ -23,7 +22,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 describe.skipIf(python.executable === undefined)('checkpoints of torch', () => {
   it('are read as torch reads them, or left out', () => {
     const script = fileURLToPath(new URL('save_checkpoints.py', import.meta.url));
-    const output = execFileSync(python.executable ?? '', [script, folder], { encoding: 'utf8' });
+    const output = runPython(python, [script, folder]);
     const expected = JSON.parse(output) as Record<string, Record<string, ExpectedTensor> | null>;
     expect(Object.keys(expected).length).toBeGreaterThan(20);
     for (const [file, tensors] of Object.entries(expected)) {

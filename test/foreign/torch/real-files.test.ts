@@ -25,7 +25,7 @@ function factsOf(tensors: Iterable<[string, Tensor]>): TensorFact[] {
 }
 
 describe.skipIf(isSkipped(python))(titleWith(python, 'checkpoints of models'), () => {
-  const reader = new PythonReader(python.executable ?? '');
+  const reader = new PythonReader(python);
   let folder: string;
   let files: string[];
   let models: string[];

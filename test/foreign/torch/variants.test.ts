@@ -14,7 +14,7 @@ import { readAll } from '../readings.js';
 import { dict, legacyFile, tensor } from './legacy-file.js';
 
 const python = findPython('torch', 'numpy');
-const reader = new PythonReader(python.executable ?? '');
+const reader = new PythonReader(python);
 afterAll(async () => await reader.close());
 
 const plain = tensor('0', [2]);

@@ -4,14 +4,15 @@
  */
 
 import { closeSync, existsSync, lstatSync, openSync } from 'node:fs';
-import { copyFile, mkdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, rename, rm, symlink } from 'node:fs/promises';
 import { basename, dirname, join, relative, sep } from 'node:path';
 import { RemoteError } from '../errors/errors.js';
 import { hubCacheFolder } from '../hub/cache.js';
 import { ownByteLength } from '../hub/cache-layout.js';
 import { requireRevision } from '../hub/ids.js';
 import { linkAt, statAnything } from '../io/file-calls.js';
-import { runSync } from '../io/steps.js';
+import { readText, writeNewFile } from '../io/small-files.js';
+import { runAsync, runSync } from '../io/steps.js';
 import { hasCode } from '../io/system-errors.js';
 import { innerPath, makeInnerFolders } from '../replacement/inner-paths.js';
 import { inTurn, waitForLock } from '../replacement/locks.js';
@@ -200,9 +201,7 @@ export class CacheFolder {
     const path = this.#ref;
     if (path === undefined || (await isText(path, this.#commit))) return;
     this.#makeFolders(path);
-    await this.#place(path, (temporary) =>
-      writeFile(temporary, this.#commit, { flag: 'wx', flush: durable }),
-    );
+    await this.#place(path, (temporary) => writeNewFile(temporary, this.#commit, { durable }));
   }
 
   /** Makes the folders of a file. A link among them is refused: what is behind it would not open. */
@@ -230,14 +229,15 @@ export class CacheFolder {
 /** Whether a file has that text. */
 async function isText(path: string, text: string): Promise<boolean> {
   return (
-    runSync(statAnything(path))?.size === text.length && (await readFile(path, 'latin1')) === text
+    runSync(statAnything(path))?.size === text.length &&
+    (await runAsync(readText(path), undefined)) === text
   );
 }
 
 /** Writes a file unless there is one. */
 async function writeNew(path: string, text: string): Promise<void> {
   try {
-    await writeFile(path, text, { flag: 'wx' });
+    await writeNewFile(path, text, { durable: false });
   } catch (error) {
     if (!hasCode(error, ['EEXIST'])) throw error;
   }

@@ -1,10 +1,11 @@
 /** Downloads the files of a plan into a folder, where they become its checkpoint in one step. */
 
-import { lstat, readdir, readFile } from 'node:fs/promises';
+import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { FolderReplacement, type StaleFiles } from '../checkpoint/write/folder-replacement.js';
 import { readFileHeader } from '../file/read-header.js';
-import { runSync } from '../io/steps.js';
+import { readSmallFile } from '../io/small-files.js';
+import { runAsync, runSync } from '../io/steps.js';
 import { hasCode } from '../io/system-errors.js';
 import { innerPath, makeInnerFolders } from '../replacement/inner-paths.js';
 import { waitForLock } from '../replacement/locks.js';
@@ -161,7 +162,7 @@ async function isFinished(
   const path = join(folder, index.name);
   const stats = await lstat(path);
   if (!stats.isFile() || stats.size !== index.byteLength) return false;
-  return Buffer.from(index.bytes).equals(await readFile(path));
+  return Buffer.from(index.bytes).equals(await runAsync(readSmallFile(path), undefined));
 }
 
 /** Whether a link is at the path: it is replaced, wherever it leads. */

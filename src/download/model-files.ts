@@ -1,8 +1,9 @@
 /** Which of a source's files make the model, and which lie beside it. */
 
-import { readFile } from 'node:fs/promises';
 import { isOtherName, MAX_OTHER_BYTE_LENGTH } from '../checkpoint/write/other-files.js';
 import { RemoteError } from '../errors/errors.js';
+import { readSmallFile } from '../io/small-files.js';
+import { runAsync } from '../io/steps.js';
 import { chooseAmong, namesAmong } from '../remote/hub-source.js';
 import {
   type CheckpointIndex,
@@ -78,7 +79,7 @@ async function readIndex(
   signal: AbortSignal,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const isThere = hash !== null && (await isAlreadyThere(place, { ...planned, hash }, signal));
-  if (isThere) return Uint8Array.from(await readFile(place));
+  if (isThere) return Uint8Array.from(await runAsync(readSmallFile(place), undefined));
   const { path } = file;
   const { bytes, fileByteLength } = await file.readStart(DEFAULT_MAX_INDEX_BYTE_LENGTH, signal);
   checkIndexByteLength(fileByteLength, { path });

@@ -1,8 +1,12 @@
 /** What downloads leave beside a file: what was received of it so far, and a record of what was finished. */
 
 import { closeSync, constants, openSync, rmSync } from 'node:fs';
-import { type FileHandle, open, readdir, rm, writeFile } from 'node:fs/promises';
+import { readdir, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { openPath, statOpened } from '../io/file-calls.js';
+import { closeAsync } from '../io/pool-calls.js';
+import { readOpened, writeNewFile } from '../io/small-files.js';
+import { runAsync } from '../io/steps.js';
 import { hasCode } from '../io/system-errors.js';
 import { tryToLock } from '../replacement/locks.js';
 import { DownloadNames } from '../replacement/temporary-names.js';
@@ -67,23 +71,24 @@ export async function isAlreadyThere(
   const { byteLength } = planned;
   const expected = planned.hash ?? (await notedHash(path, planned));
   if (expected === undefined) return false;
-  const handle = await openIfThere(path);
-  if (handle === undefined) return false;
+  const fd = await openIfThere(path);
+  if (fd === undefined) return false;
   try {
-    const stats = await handle.stat();
-    if (!stats.isFile() || stats.size !== byteLength) return false;
+    const stats = await runAsync(statOpened(fd), undefined);
+    if (!stats.isFile() || Number(stats.size) !== byteLength) return false;
     const hash = beginHash(expected, byteLength);
-    await hashStart(hash, handle.fd, byteLength, signal);
+    await hashStart(hash, fd, byteLength, signal);
     return hash.digest('hex') === expected;
   } finally {
-    await handle.close();
+    await closeAsync(fd);
   }
 }
 
 /** Opens what is at a path, for reading. A FIFO without a writer does not hang. */
-async function openIfThere(path: string): Promise<FileHandle | undefined> {
+async function openIfThere(path: string): Promise<number | undefined> {
+  const flags = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
   try {
-    return await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
+    return await runAsync(openPath(path, flags), undefined);
   } catch (error) {
     if (hasCode(error, ['ENOENT', 'ENOTDIR', 'ENXIO', 'ENAMETOOLONG'])) return undefined;
     throw error;
@@ -93,18 +98,19 @@ async function openIfThere(path: string): Promise<FileHandle | undefined> {
 /** The hash that a record has for this version. */
 async function notedHash(path: string, { version }: PlannedFile): Promise<string | undefined> {
   if (version === null) return undefined;
-  const handle = await openIfThere(recordPath(path)).catch(() => undefined);
+  const fd = await openIfThere(recordPath(path)).catch(() => undefined);
+  if (fd === undefined) return undefined;
   try {
-    const stats = await handle?.stat();
-    if (handle === undefined || stats?.isFile() !== true) return undefined;
-    if (stats.size > MAX_RECORD_BYTE_LENGTH) return undefined;
-    const record: Partial<DownloadRecord> = Object(JSON.parse(await handle.readFile('utf8')));
+    const stats = await runAsync(statOpened(fd), undefined);
+    if (!stats.isFile() || stats.size > MAX_RECORD_BYTE_LENGTH) return undefined;
+    const text = (await runAsync(readOpened(fd), undefined)).toString();
+    const record: Partial<DownloadRecord> = Object(JSON.parse(text));
     return record.version === version ? record.hash : undefined;
   } catch {
     // Not one of ours.
     return undefined;
   } finally {
-    await handle?.close();
+    await closeAsync(fd);
   }
 }
 
@@ -119,7 +125,7 @@ export async function note(path: string, planned: PlannedFile, hash: string): Pr
   const record: DownloadRecord = { version, hash };
   await forget(path);
   try {
-    await writeFile(recordPath(path), `${JSON.stringify(record)}\n`, { flag: 'wx' });
+    await writeNewFile(recordPath(path), `${JSON.stringify(record)}\n`, { durable: false });
   } catch {
     // Another download of the file may have just noted its own.
   }

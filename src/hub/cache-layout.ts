@@ -11,7 +11,8 @@
  */
 
 import { basename, dirname, isAbsolute, join, resolve, sep } from 'node:path';
-import { linkAt, NOTHING_THERE, readText, realPath, statLink } from '../io/file-calls.js';
+import { linkAt, NOTHING_THERE, realPath, statLink } from '../io/file-calls.js';
+import { readText } from '../io/small-files.js';
 import { runSync, type Steps } from '../io/steps.js';
 import { hasCode } from '../io/system-errors.js';
 import { isRepositoryFolder } from './ids.js';

@@ -3,7 +3,8 @@
 import { homedir } from 'node:os';
 import { join, sep } from 'node:path';
 import { SafetensorsError } from '../errors/errors.js';
-import { exists, readText, realPath, statAnything } from '../io/file-calls.js';
+import { exists, realPath, statAnything } from '../io/file-calls.js';
+import { readText } from '../io/small-files.js';
 import type { Steps } from '../io/steps.js';
 import { blobsOf, isBelow, leadsToBlob } from './cache-layout.js';
 import {

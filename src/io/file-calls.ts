@@ -13,8 +13,6 @@ import {
   openSync,
   readdir,
   readdirSync,
-  readFile,
-  readFileSync,
   readlink,
   readlinkSync,
   readSync,
@@ -141,13 +139,5 @@ export function exists(path: string): Steps<boolean> {
         () => true,
         () => false,
       ),
-  });
-}
-
-/** All bytes of a small file as text, one character each. */
-export function readText(path: string): Steps<string> {
-  return step({
-    sync: () => readFileSync(path, 'latin1'),
-    async: () => promisify(readFile)(path, 'latin1'),
   });
 }

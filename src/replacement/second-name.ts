@@ -1,6 +1,10 @@
 /** Gives a file a second name in place of another file, which keeps that name until then. */
 
-import { link, open, rename, rm } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { link, rename, rm } from 'node:fs/promises';
+import { openPath, statOpened } from '../io/file-calls.js';
+import { closeAsync } from '../io/pool-calls.js';
+import { runAsync } from '../io/steps.js';
 import { hasCode } from '../io/system-errors.js';
 import { Transfer } from '../io/transfer.js';
 import { writePieces } from '../io/write-pieces.js';
@@ -44,12 +48,12 @@ export async function giveSecondName(source: string, name: SecondName): Promise<
 }
 
 async function copyTo(source: string, { path, openCopy }: SecondName): Promise<void> {
-  const handle = await open(source);
+  const fd = await runAsync(openPath(source, constants.O_RDONLY), undefined);
   try {
-    const { size: byteLength } = await handle.stat();
+    const byteLength = Number((await runAsync(statOpened(fd), undefined)).size);
     const copy = await openCopy(byteLength);
     try {
-      const from = { file: { fd: handle.fd, path: source }, position: 0 };
+      const from = { file: { fd, path: source }, position: 0 };
       const whole = { position: 0, byteLength, source: from };
       await writePieces(copy, [whole], new Transfer(byteLength, {}));
       await copy.finish();
@@ -58,6 +62,6 @@ async function copyTo(source: string, { path, openCopy }: SecondName): Promise<v
       copy.discard();
     }
   } finally {
-    await handle.close();
+    await closeAsync(fd);
   }
 }

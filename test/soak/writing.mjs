@@ -95,7 +95,7 @@ async function edit(lane) {
   const changes = { note: 'n'.repeat(lane.random.below(2000)) };
   // Others save to the same path: then what was edited is gone.
   await mayFail(['SAFETENSORS_FILE_CHANGED'], () =>
-    editMetadata(lane.sharedModel(), changes, { durable: false, lockTimeout: 30_000 }),
+    editMetadata(lane.sharedModel(), changes, { durable: false, lockTimeout: 100_000 }),
   );
 }
 

@@ -1,0 +1,57 @@
+/**
+ * Whole files of some kilobytes. `readFile` and `writeFile` of Node have descriptors of their own, which stay open
+ * when a worker is ended meanwhile; these go by calls that leave none.
+ */
+
+import { constants } from 'node:fs';
+import { closeFile, openPath, readOnce, statOpened } from './file-calls.js';
+import { writeViews } from './file-writes.js';
+import { closeAsync, fsyncAsync } from './pool-calls.js';
+import { runAsync, type Steps } from './steps.js';
+
+/** All bytes that a descriptor has, from the first one. */
+export function* readOpened(fd: number): Steps<Buffer> {
+  const bytes = Buffer.alloc(Number((yield* statOpened(fd)).size));
+  let done = 0;
+  while (done < bytes.length) {
+    const count = yield* readOnce(fd, bytes.subarray(done), bytes.length - done, done);
+    if (count === 0) break;
+    done += count;
+  }
+  return bytes.subarray(0, done);
+}
+
+/** All bytes of a file. */
+export function* readSmallFile(path: string): Steps<Buffer> {
+  const fd = yield* openPath(path, constants.O_RDONLY);
+  try {
+    return yield* readOpened(fd);
+  } finally {
+    yield* closeFile(fd);
+  }
+}
+
+/** All bytes of a file as text, one character each. */
+export function* readText(path: string): Steps<string> {
+  return (yield* readSmallFile(path)).toString('latin1');
+}
+
+/**
+ * Writes a file where there is none, and syncs it when it is `durable`.
+ *
+ * @throws `EEXIST` when something is there
+ */
+export async function writeNewFile(
+  path: string,
+  text: string,
+  { durable }: { readonly durable: boolean },
+): Promise<void> {
+  const { O_WRONLY, O_CREAT, O_EXCL } = constants;
+  const fd = await runAsync(openPath(path, O_WRONLY | O_CREAT | O_EXCL), undefined);
+  try {
+    await writeViews({ fd, path }, [Buffer.from(text)], 0);
+    if (durable) await fsyncAsync(fd);
+  } finally {
+    await closeAsync(fd);
+  }
+}

@@ -12,53 +12,42 @@ const POINTS = 240;
 
 const MB = 2 ** 20;
 
-/** A panel: its title, and lines of busy samples and of rests. */
+/** A line: whether it is of samples at work or at rest, its class, and its figure. */
+const busyLine = (figure) => ['busy', figure];
+const restLine = (figure) => ['rest', figure];
+const quietLine = (figure) => ['quiet', figure];
+
+/** Panels: a title and its lines. */
 const PANELS = [
   [
     'private memory, MB',
-    [
-      ['busy', ({ privateBytes }) => privateBytes / MB],
-      ['rest', ({ privateBytes }) => privateBytes / MB],
-    ],
+    busyLine((s) => s.privateBytes / MB),
+    restLine((s) => s.privateBytes / MB),
   ],
   [
-    'mappings with a permission',
-    [
-      ['busy', ({ mappings }) => mappings],
-      ['rest', ({ mappings }) => mappings],
-    ],
+    'of this outside of the heap, MB; grey: the heap, used',
+    quietLine((s) => s.heapUsed / MB),
+    restLine((s) => s.nativeBytes / MB),
   ],
+  ['mappings of files', restLine((s) => s.fileMappings)],
   [
-    'mapped, MB',
-    [
-      ['busy', ({ mappedBytes }) => mappedBytes / MB],
-      ['rest', ({ mappedBytes }) => mappedBytes / MB],
-    ],
+    'other mappings without the heap; grey: their MB',
+    quietLine((s) => s.otherBytes / MB),
+    restLine((s) => s.otherMappings),
   ],
+  ['empty mappings: addresses of detached files, up to 4 096', restLine((s) => s.emptyMappings)],
+  ['descriptors', busyLine((s) => s.descriptors), restLine((s) => s.descriptors)],
+  ['handles', restLine((s) => s.handles)],
   [
-    'addresses kept of detached files, mappings',
-    [['rest', ({ reservedMappings }) => reservedMappings]],
-  ],
-  [
-    'descriptors',
-    [
-      ['busy', ({ descriptors }) => descriptors],
-      ['rest', ({ descriptors }) => descriptors],
-    ],
-  ],
-  ['handles', [['rest', ({ handles }) => handles]]],
-  [
-    'event loop, p99 in ms: delay of a turn (grey), and what ran in it',
-    [
-      ['all', ({ delayP99 }) => delayP99],
-      ['rest', ({ ranP99 }) => ranP99],
-    ],
+    'event loop, p99 in ms: what ran in a turn; grey: its delay',
+    quietLine((s) => s.delayP99),
+    restLine((s) => s.ranP99),
   ],
 ];
 
 const STYLE = `text{font:12px system-ui,sans-serif;fill:#57606a}.title{font-size:15px;font-weight:600}
-polyline{fill:none;stroke-width:1.5}.busy,.all{stroke:#9aa4af}.rest{stroke:#d9822b}line{stroke:#9aa4af;stroke-opacity:.5}
-@media(prefers-color-scheme:dark){text{fill:#c9d1d9}.busy,.all{stroke:#6e7781}}`;
+polyline{fill:none;stroke-width:1.5}.busy,.quiet{stroke:#9aa4af}.rest{stroke:#d9822b}line{stroke:#9aa4af;stroke-opacity:.5}
+@media(prefers-color-scheme:dark){text{fill:#c9d1d9}.busy,.quiet{stroke:#6e7781}}`;
 
 function thin(points) {
   const step = Math.ceil(points.length / POINTS);
@@ -76,9 +65,9 @@ export function draw(title, busy, rests) {
     `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${height}" viewBox="0 0 ${WIDTH} ${height}" role="img" aria-label="${title}">`,
     `<style>${STYLE}</style>`,
     `<text x="12" y="20" class="title">${title}</text>`,
-    '<text x="12" y="37">orange: at rest, garbage collected; grey: at work, the largest sample of its neighbours</text>',
+    '<text x="12" y="37">orange: at rest, garbage collected; grey: at work, unless it says otherwise</text>',
   ];
-  for (const [index, [panel, lines]] of PANELS.entries()) {
+  for (const [index, [panel, ...lines]] of PANELS.entries()) {
     const top = HEAD + index * (PANEL_HEIGHT + PANEL_GAP) + 20;
     const bottom = top + PANEL_HEIGHT;
     const series = lines.map(([kind, figureOf]) => [

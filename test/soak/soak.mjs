@@ -12,11 +12,14 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { judge, median } from './judge.mjs';
 import { draw } from './picture.mjs';
-import { pressureTotal, processFigures } from './process-figures.mjs';
+import { mappingFigures, pressureTotal, processFigures } from './process-figures.mjs';
 
 const DESCRIPTORS = 256;
 const HEAP_MB = 128;
 const BUSY_SAMPLE_MS = 500;
+
+/** Pages of V8's heap are mappings of this length. */
+const HEAP_PAGE = 2 ** 18;
 
 /** Time between rests: long runs have 240 of them. */
 const RESTS = 240;
@@ -53,10 +56,21 @@ function startServer() {
   });
 }
 
+/**
+ * By default glibc keeps what threads have freed, up to the most that they ever had, in pools of every thread: a hoard that
+ * looks like a leak while it fills. With two pools and fixed limits it gives back what is free.
+ */
+const ALLOCATOR = {
+  MALLOC_ARENA_MAX: '2',
+  MALLOC_MMAP_THRESHOLD_: '131072',
+  MALLOC_TRIM_THRESHOLD_: '131072',
+};
+
 function startSubject(settings) {
   const flags = ['--expose-gc', `--max-old-space-size=${HEAP_MB}`];
   const command = [process.execPath, ...flags, pathOf('subject.mjs'), JSON.stringify(settings)];
   return spawn('sh', ['-c', `ulimit -n ${DESCRIPTORS}; exec "$@"`, 'sh', ...command], {
+    env: { ...process.env, ...ALLOCATOR },
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
 }
@@ -76,7 +90,8 @@ const errors = [];
 let last;
 let isOver = false;
 let busySince = [];
-let lastNews = performance.now();
+// Counted by samples: a machine that stands still takes none.
+let silentMs = 0;
 let lastRest = { seconds: 0, pressure: pressureTotal() };
 
 const sampler = setInterval(() => {
@@ -87,22 +102,29 @@ const sampler = setInterval(() => {
   } catch {
     // The subject has just ended: its exit says why.
   }
-  if (performance.now() - lastNews < (isOver ? END_MS : HANG_MS)) return;
+  silentMs += BUSY_SAMPLE_MS;
+  if (silentMs < (isOver ? END_MS : HANG_MS)) return;
   errors.push(isOver ? 'the subject does not end by itself' : 'the subject has stopped to rest');
   subject.kill('SIGKILL');
 }, BUSY_SAMPLE_MS);
 
 subject.on('message', (message) => {
-  lastNews = performance.now();
+  silentMs = 0;
   last = message;
   errors.push(...message.errors);
   const now = { seconds: secondsNow(), pressure: pressureTotal() };
   const passed = now.seconds - lastRest.seconds;
+  const figures = { ...processFigures(subject.pid), ...mappingFigures(subject.pid) };
+  const { loop, memory } = message;
   rests.push({
-    ...processFigures(subject.pid),
-    ...message.loop,
+    ...figures,
+    ...loop,
+    ...memory,
     seconds: now.seconds,
     pressure: (now.pressure - lastRest.pressure) / 1e6 / passed,
+    nativeBytes: figures.privateBytes - memory.heapTotal,
+    otherMappings: figures.mappings - memory.heapTotal / HEAP_PAGE,
+    otherBytes: figures.mappedBytes - memory.heapTotal,
     handles: Object.values(message.handles).reduce((sum, count) => sum + count, 0),
     busyPrivateBytes: median(busySince.length === 0 ? [0] : busySince),
   });

@@ -61,9 +61,12 @@ async function runWorkers(place) {
     worker.on('error', note);
     // Node itself leaves the descriptor of a module open that it loads while the worker is ended.
     await once(worker, 'message');
-    worker.on('message', note);
+    let isEnding = false;
+    // While Node ends a worker, its calls of addons fail already: what it says then answers nobody.
+    worker.on('message', (error) => isEnding || note(error));
     const end = performance.now() + random.below(WORKER_MS);
     while (!isResting && performance.now() < end) await sleep(20);
+    isEnding = true;
     await worker.terminate();
     await rm(options.folder, { recursive: true, force: true });
   }
@@ -121,6 +124,7 @@ async function report(kind, loop) {
   process.send({
     kind,
     loop,
+    memory: process.memoryUsage(),
     handles: handles(),
     counts: Object.fromEntries(OPERATION_NAMES.map((name, i) => [name, counts[i]])),
     workerCount,

@@ -129,7 +129,7 @@ async function bench(args, signal) {
     // A tiny size instead of that of the page; more rounds than the others have.
     const size = (full, tiny) => (isTry ? tiny : full);
     const many = (count) => (isTry ? 1 : count);
-    const context = { equipment, path, rounds, folder, signal, size, many };
+    const context = { equipment, path, rounds, folder, signal, isTry, size, many };
     if (compare !== undefined) {
       await compareTrees(compare, trials, context);
       return;

@@ -130,6 +130,7 @@ export async function runTrial(trial, bench, use, measureLeg = measure) {
     files = (await trial.prepare?.(own)) ?? {};
     const measured = {};
     for (const [name, leg] of Object.entries(trial.legs(own, files))) {
+      if (leg.isWarmUp && bench.isTry) continue;
       const found = await measureLeg(leg, `${trial.name}, ${name}`, own);
       if (!leg.isWarmUp) measured[name] = found;
       await leg.end?.();

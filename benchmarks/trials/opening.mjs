@@ -202,14 +202,19 @@ export const manyBuffers = {
     await writeSparseModel(path, manySmallTensors(size(MANY_TENSORS, 1000)));
     return { path };
   },
-  legs: ({ equipment, rounds }, { path }) => {
+  legs: ({ equipment, rounds, many }, { path }) => {
     const args = [equipment.programs, ...selectAll(path)];
-    const leg = { contenders: pick('ours python'), rounds: ROUNDS_FACTOR * rounds, path, args };
+    const leg = {
+      contenders: pick('ours python'),
+      rounds: many(ROUNDS_FACTOR) * rounds,
+      path,
+      args,
+    };
     return { many: { ...leg, trusted: pick('ours'), compared: ['open', 'handedOut'] } };
   },
-  values: (_, { rounds, size }) => ({
+  values: (_, { rounds, many, size }) => ({
     count: size(MANY_TENSORS, 1000),
-    rounds: ROUNDS_FACTOR * rounds,
+    rounds: many(ROUNDS_FACTOR) * rounds,
   }),
   page: `
     ## {count} tensors of 512 bytes, opened and handed out

@@ -21,8 +21,9 @@ export const readPickle = {
   name: 'pickle',
   contenders: READERS,
   labels: new Map([[CONTENDERS.ours, 'safetensors-mmap, the same as safetensors']]),
-  legs: ({ equipment, path, rounds }) => {
-    const roundsOf = (contender) => (CLOSE_READERS.includes(contender) ? CLOSE_FACTOR : 1) * rounds;
+  legs: ({ equipment, path, rounds, many }) => {
+    const close = many(CLOSE_FACTOR) * rounds;
+    const roundsOf = (contender) => (CLOSE_READERS.includes(contender) ? close : rounds);
     const args = [equipment.programs, ...selectAll(path)];
     const read = { contenders: READERS, cache: 'warm', rounds: roundsOf, args, trusted: TRUSTED };
     const start = {
@@ -34,7 +35,7 @@ export const readPickle = {
       read: { ...read, compared: ['everyByte'] },
       // Brings the programs themselves into the page cache.
       before: { ...start, rounds: 1, isWarmUp: true },
-      start: { ...start, rounds: CLOSE_FACTOR * rounds },
+      start: { ...start, rounds: close },
     };
   },
   figures: { anonymous: growthOf('anonymous') },

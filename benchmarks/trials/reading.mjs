@@ -47,8 +47,10 @@ const CLOSE_FACTOR = 5;
 const READERS = pick(
   'mapping read ours prefetched loaded readFile mmapIo torchLoad torchMapped pickle numpy torch python',
 );
-const closeRounds = (bench) => (contender) =>
-  (CLOSE_READERS.includes(contender) ? CLOSE_FACTOR : 1) * bench.rounds;
+const closeRounds =
+  ({ rounds, many }) =>
+  (contender) =>
+    CLOSE_READERS.includes(contender) ? many(CLOSE_FACTOR) * rounds : rounds;
 
 /** Every byte read from the page cache, and what that costs in memory. */
 export const everyByte = {

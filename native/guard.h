@@ -20,7 +20,7 @@ struct Slot;
 // Starts to watch the pages of [base, base + length), mapped from `fd`, which the handler only asks
 // for the file's size. The first call of the process installs the handler; a SIGBUS handler that
 // somebody installs later replaces the guard. Returns 0 or a negative errno.
-int Watch(void* base, size_t length, int fd, Slot** slot);
+int Watch(void* base, size_t length, int fd, Slot** result);
 
 // Whether a reader has hit the file's new end.
 bool Truncated(const Slot* slot);

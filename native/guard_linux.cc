@@ -79,9 +79,11 @@ bool IsReadable(uintptr_t address) {
   return errno != EFAULT;
 }
 
+// False also for a range that is empty: the file has grown beyond what was laid before.
 bool LayZeros(uintptr_t begin, uintptr_t end) {
   void* address = reinterpret_cast<void*>(begin);
-  return mmap(address, end - begin, PROT_READ | PROT_WRITE,
+  return begin < end &&
+         mmap(address, end - begin, PROT_READ | PROT_WRITE,
               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == address;
 }
 
@@ -147,7 +149,7 @@ void Chain(int signal, siginfo_t* info, void* context) {
     struct sigaction fatal = {};
     fatal.sa_handler = SIG_DFL;
     sigaction(SIGBUS, &fatal, nullptr);
-    raise(signal);
+    static_cast<void>(raise(signal));
   } else {
     previous_action.sa_handler(signal);
   }

@@ -7,8 +7,8 @@ namespace guard {
 
 std::atomic<uint32_t> truncations{0};
 
-int Watch(void*, size_t, int, Slot** slot) {
-  *slot = nullptr;
+int Watch(void*, size_t, int, Slot** result) {
+  *result = nullptr;
   return 0;
 }
 

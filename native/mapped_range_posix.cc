@@ -23,7 +23,7 @@ int Map(int fd, uint64_t length, uint8_t** base) {
 }
 
 int LayZeros(uint8_t* base, uint64_t length) {
-  void* mapped = mmap(base, length, kProtection, kFlags | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  const void* mapped = mmap(base, length, kProtection, kFlags | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   return mapped == MAP_FAILED ? -errno : 0;
 }
 

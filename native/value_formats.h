@@ -164,8 +164,10 @@ inline void ConvertLoop(const uint8_t* source, float* output, size_t value_count
   }
 }
 
-// May overlap: a tensor of float32 can be converted onto itself.
+// May overlap: a tensor of float32 can be converted onto itself. An empty array may have a null for
+// its address, which memmove must not be given.
 inline void CopyFloat32(const uint8_t* source, float* output, size_t value_count) {
+  if (value_count == 0) return;
   memmove(output, source, value_count * sizeof(float));
 }
 

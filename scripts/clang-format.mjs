@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 const { clangFormatPath } = createRequire(import.meta.url)('clang-format-node');
 const root = fileURLToPath(new URL('..', import.meta.url));
 
-const files = ['native', join('benchmarks', 'native')]
+const files = ['native', join('benchmarks', 'native'), join('test', 'sanitize')]
   .filter((folder) => existsSync(join(root, folder)))
   .flatMap((folder) => readdirSync(join(root, folder)).map((name) => join(folder, name)))
   .filter((file) => /\.(cc|h)$/.test(file));

@@ -104,8 +104,7 @@ for (const { version, python, path } of versions) {
     }
 
     it('fills a cache that we read and verify, and do not write to', async () => {
-      expect((await library('fill', source, 'org/a'))['version']).toBe(version);
-      await library('fill', source, 'org/b');
+      expect((await library('fill', source, 'org/a', 'org/b'))['version']).toBe(version);
       expect([isShared('a'), isShared('b'), entries().length]).toEqual([true, true, 2]);
       for (const id of ['org/a', 'org/b']) {
         expect(await keysOf(id)).toBe(4);
@@ -126,8 +125,7 @@ for (const { version, python, path } of versions) {
     });
 
     it('has bytes in its store whose damage both repositories show', async () => {
-      await library('fill', source, 'org/a');
-      await library('fill', source, 'org/b');
+      await library('fill', source, 'org/a', 'org/b');
       const entry = join(dirname(blobOf('a')), readlinkSync(blobOf('a')));
       chmodSync(entry, 0o644);
       writeFileSync(
@@ -179,8 +177,7 @@ for (const { version, python, path } of versions) {
     });
 
     it('links what it shares, which we take and it keeps for us', async () => {
-      await library('fill', source, 'org/a');
-      await library('fill', source, 'org/ours');
+      await library('fill', source, 'org/a', 'org/ours');
       const { receivedByteLength } = await downloadFrom(hub(), 'hf://org/ours', 'cache');
       const small = NAMES.filter((name) => !name.endsWith('.safetensors'));
       expect(receivedByteLength).toBeLessThanOrEqual(

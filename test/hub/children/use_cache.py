@@ -1,7 +1,7 @@
 """Lets huggingface_hub fill, read and clear its cache, in HF_HUB_CACHE. Where the bytes of a file come from is
 replaced by a folder, as there is no Hub; everything else is the library's own.
 
-  use_cache.py fill SOURCE REPOSITORY          downloads all files of the folder
+  use_cache.py fill SOURCE REPOSITORY...       downloads all files of the folder, for one after the other
   use_cache.py refill SOURCE REPOSITORY TIMES  the same by force, again and again
   use_cache.py read REPOSITORY                 finds them offline
   use_cache.py delete REPOSITORY               deletes all revisions
@@ -87,8 +87,10 @@ if action == "read":
 elif action == "delete":
     delete(*arguments)
 else:
-    source, repository, *times = arguments
+    source, *repositories = arguments
+    if action == "refill":
+        repositories = repositories[:1] * int(repositories[1])
     serve(Path(source))
-    for _ in range(int(times[0]) if times else 1):
+    for repository in repositories:
         download(Path(source), repository, action == "refill")
 print(json.dumps(result))

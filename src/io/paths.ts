@@ -39,6 +39,7 @@ export function pathText(
   path: string | URL,
   expected = 'a string or a file: URL',
 ): string {
+  if (typeof path !== 'string' && !isUrl(path)) throw argumentTypeError(name, expected, path);
   const objection = objectionTo(path);
   if (objection !== undefined) {
     const isRemote = /^https?:/i.test(String(path));
@@ -48,7 +49,5 @@ export function pathText(
     const message = `${name} must ${objection}, but is ${quoteName(String(path))}${advice}`;
     throw Object.assign(new TypeError(message), { code: 'ERR_INVALID_URL_SCHEME' });
   }
-  if (typeof path === 'string') return path;
-  if (isUrl(path)) return fileURLToPath(path);
-  throw argumentTypeError(name, expected, path);
+  return typeof path === 'string' ? path : fileURLToPath(path);
 }

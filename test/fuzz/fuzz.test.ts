@@ -22,10 +22,13 @@ async function fuzz(...args: string[]): Promise<{ code: number; output: string }
   return { code, output };
 }
 
+/** Always the same: this run says something of a change. `.ci/full` and the nightly workflow look for more. */
+const SEED = process.env['SAFETENSORS_SEED'] ?? '20261123';
+
 it('nothing is found in a short run of all targets', async () => {
-  const { code, output } = await fuzz('all', '--seconds', '0.7');
+  const { code, output } = await fuzz('all', '--seconds', '0.7', '--seed', SEED);
   process.stderr.write(output.replaceAll(/^/gm, 'fuzz: '));
-  expect(output).not.toContain('FOUND');
+  expect(output).not.toMatch(/^ *FOUND/m);
   if (process.env['CI']) expect(output).not.toContain('without Python');
   expect(code, output).toBe(0);
 });

@@ -15,21 +15,27 @@ test('paths in every form', () => {
   }
 });
 
-test.each([3, null, undefined, {}, { href: '/a', auth: null }])('%o is no path', (value) => {
-  const code = 'ERR_INVALID_ARG_TYPE';
-  expect(() => locate(value as never)).toThrow(
-    expect.objectContaining({
-      code,
-      message: expect.stringMatching(/^path must be a string, a Buffer or a file: URL, but is /),
-    }),
-  );
-  expect(() => pathText('the folder', value as never)).toThrow(
-    expect.objectContaining({
-      code,
-      message: expect.stringMatching(/^the folder must be a string or a file: URL, but is /),
-    }),
-  );
-});
+/** What JavaScript makes no text of. */
+const TEXTLESS = [Object.create(null), [Symbol('a')], { toString: () => ({}) }];
+
+test.each([3, null, undefined, {}, { href: '/a', auth: null }, ...TEXTLESS])(
+  '%o is no path',
+  (value) => {
+    const code = 'ERR_INVALID_ARG_TYPE';
+    expect(() => locate(value as never)).toThrow(
+      expect.objectContaining({
+        code,
+        message: expect.stringMatching(/^path must be a string, a Buffer or a file: URL, but is /),
+      }),
+    );
+    expect(() => pathText('the folder', value as never)).toThrow(
+      expect.objectContaining({
+        code,
+        message: expect.stringMatching(/^the folder must be a string or a file: URL, but is /),
+      }),
+    );
+  },
+);
 
 test.each([
   ['file:///a/b', 'must be a path or a URL, new URL(…), not its text, but is "file:///a/b"'],

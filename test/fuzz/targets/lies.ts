@@ -73,6 +73,8 @@ const WORDS: readonly string[] = [
     .filter((value) => value !== null),
 ];
 
+const PAGE = '<!doctype html><title>Sign in</title>';
+
 const DATA = Float32Array.from({ length: 3000 }, (_, i) => i * 7);
 const FILE = serialize(
   {
@@ -136,11 +138,19 @@ function bodyOf(
     case 'whole':
       return new Uint8Array(whole);
     case 'page':
-      return '<!doctype html><title>Sign in</title>';
+      return PAGE;
     default:
       return copy;
   }
 }
+
+/** Bytes of bodies that are not those of the range: a server says how many it sends, whatever they are. */
+const SENT_LENGTHS: Readonly<Record<string, (bytes: Uint8Array, whole: Uint8Array) => number>> = {
+  none: () => 0,
+  more: ({ length }) => length + 3,
+  whole: (_, { length }) => length,
+  page: () => PAGE.length,
+};
 
 /** The honest answer, with what the lie says instead. */
 function answer(request: Request, { status, headers: changes = {}, body }: Lie): Response {
@@ -152,7 +162,8 @@ function answer(request: Request, { status, headers: changes = {}, body }: Lie):
   const end = Math.min(last ? Number(last) + 1 : whole.length, whole.length);
   if (begin >= whole.length) return new Response('not that far', { status: 416 });
   const bytes = request.method === 'HEAD' ? new Uint8Array(0) : whole.subarray(begin, end);
-  const headers = new Headers({ etag: '"first"', 'content-length': `${end - begin}` });
+  const sent = SENT_LENGTHS[body ?? '']?.(bytes, whole) ?? bytes.length;
+  const headers = new Headers({ etag: '"first"', 'content-length': `${sent}` });
   if (first !== undefined)
     headers.set('content-range', `bytes ${begin}-${end - 1}/${whole.length}`);
   for (const [name, value] of Object.entries(changes)) {

@@ -85,8 +85,10 @@ function isQuestion(value: unknown): value is Question {
   if (!shape.every((size) => Number.isInteger(size) && size >= 0 && size <= MAX_ELEMENTS))
     return false;
   if (shape.reduce((product, size) => product * size, 1) > MAX_ELEMENTS) return false;
-  // Of the text, Python sees what is between the brackets: numbers, colons and commas.
-  if (typeof text === 'string') return /^[\d:,.\s+-]*$/.test(text) && text.length < 100;
+  // Of the text, Python sees what is between the brackets: numbers, colons and commas; it calculates nothing.
+  if (typeof text === 'string') {
+    return /^[\d:,.\s-]*$/.test(text) && !/[\d.-]\s*-|-\s/.test(text) && text.length < 100;
+  }
   return Array.isArray(index) || (Array.isArray(rows) && shape.length > 0);
 }
 

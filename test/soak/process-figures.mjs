@@ -18,25 +18,45 @@ function bytesOf(text, field) {
   return 1024 * Number(new RegExp(`^${field}:\\s+(\\d+) kB$`, 'm').exec(text)[1]);
 }
 
+/** Pages of V8's heap begin at such addresses; the pools of glibc do at multiples of 64 MiB. */
+const HEAP_PAGE = 2 ** 18;
+const POOL = 2 ** 26;
+
 /**
- * Mappings of three kinds, their number and bytes: those of files; anonymous ones with a page in memory; and the empty
- * ones, which are addresses alone. Among these the addon keeps the addresses of the last 4 096 files that were
- * detached, so that a bare pointer reads zeros: their number grows to that limit, and costs nothing.
+ * Mappings of four kinds: those of files; pages of V8's heap, of which V8 keeps as many as it likes; empty ones, which
+ * are addresses alone; and the others, which have private memory outside of the heap. Among the empty ones the addon
+ * keeps the addresses of the last 4 096 files that were detached, so that a bare pointer reads zeros: their number grows
+ * to that limit, and costs nothing.
  */
 export function mappingFigures(pid) {
-  const figures = { fileMappings: 0, fileBytes: 0, mappings: 0, mappedBytes: 0, emptyMappings: 0 };
+  const figures = {
+    fileMappings: 0,
+    fileBytes: 0,
+    heapPages: 0,
+    emptyMappings: 0,
+    otherMappings: 0,
+    otherBytes: 0,
+    nativeBytes: 0,
+  };
   const entries = readFileSync(`/proc/${pid}/smaps`, 'utf8').split(/^(?=[0-9a-f]+-[0-9a-f]+ )/m);
   for (const entry of entries) {
+    const [, start, name] = /^([0-9a-f]+)-\S+ \S+ \S+ \S+ \S+ *(.*)$/m.exec(entry);
+    const address = Number.parseInt(start, 16);
     const byteLength = bytesOf(entry, 'Size');
-    if (/^\S+ \S+ \S+ \S+ \S+ +\//.test(entry)) {
+    const privateBytes = bytesOf(entry, 'Anonymous') + bytesOf(entry, 'Swap');
+    const isOfHeap = name === '' && address % HEAP_PAGE === 0 && address % POOL !== 0;
+    if (name.startsWith('/')) {
       figures.fileMappings++;
       figures.fileBytes += byteLength;
-    } else if (bytesOf(entry, 'Rss') + bytesOf(entry, 'Swap') > 0) {
-      figures.mappings++;
-      figures.mappedBytes += byteLength;
-    } else {
+    } else if (privateBytes === 0) {
       figures.emptyMappings++;
+    } else if (isOfHeap) {
+      figures.heapPages++;
+    } else {
+      figures.otherMappings++;
+      figures.otherBytes += byteLength;
     }
+    if (!isOfHeap) figures.nativeBytes += privateBytes;
   }
   return figures;
 }

@@ -18,9 +18,6 @@ const DESCRIPTORS = 256;
 const HEAP_MB = 128;
 const BUSY_SAMPLE_MS = 500;
 
-/** Pages of V8's heap are mappings of this length. */
-const HEAP_PAGE = 2 ** 18;
-
 /** Time between rests: long runs have 240 of them. */
 const RESTS = 240;
 const LEAST_REST_MS = 1000;
@@ -122,9 +119,6 @@ subject.on('message', (message) => {
     ...memory,
     seconds: now.seconds,
     pressure: (now.pressure - lastRest.pressure) / 1e6 / passed,
-    nativeBytes: figures.privateBytes - memory.heapTotal,
-    otherMappings: figures.mappings - memory.heapTotal / HEAP_PAGE,
-    otherBytes: figures.mappedBytes - memory.heapTotal,
     handles: Object.values(message.handles).reduce((sum, count) => sum + count, 0),
     busyPrivateBytes: median(busySince.length === 0 ? [0] : busySince),
   });

@@ -1,6 +1,6 @@
 /** Hostile files that are about as long as the limits allow: what a reader does per byte, they make it do most often. */
 
-import { deflateRawSync } from 'node:zlib';
+import { constants, deflateRawSync } from 'node:zlib';
 import { crc32 } from '../../src/foreign/zip/crc32.js';
 import { Random } from '../support/random.js';
 import { type ArchiveFile, writeArchive } from './made-archive.js';
@@ -154,14 +154,11 @@ export const HOSTILE_FILES: Readonly<Record<string, () => Buffer>> = {
   'arrays with headers as long as all may be together': () =>
     manyEntries(40_000, (index) => `a${index}.npy`, paddedArray(244, 4)),
   'deflated arrays with longer headers than they may have': () =>
-    manyEntries(40_000, (index) => `a${index}.npy`, paddedArray(9000, 4), true),
+    deflatedArrays(paddedArray(9000, 4)),
   'arrays of which the first deflated bytes become many': () =>
-    manyEntries(
-      40_000,
-      (index) => `a${index}.npy`,
-      paddedArray(230, 400_000, new Random(3, 0)),
-      true,
-    ),
+    deflatedArrays(paddedArray(230, 400_000, new Random(3, 0))),
+  'deflated entries that become many bytes and break': () =>
+    manyEntries(40_000, (index) => `a${index}`, Buffer.alloc(400_000), brokenDeflated(400_000)),
   'shapes of numbers as long as they may be': () => {
     const shape = `(${`\x8a\xff${'\x7f'.repeat(255)}`.repeat(64)}tq\x06h\x06`;
     return dict(1400, `h\0(h\x01K\0${shape}\x89h\x04tR`);
@@ -209,17 +206,27 @@ function paddedArray(headerByteLength: number, byteLength: number, random?: Rand
   return npy(header, Buffer.alloc(byteLength));
 }
 
-/** An archive of entries that all have these bytes. */
+function deflatedArrays(array: Buffer): Buffer {
+  return manyEntries(40_000, (index) => `a${index}.npy`, array, deflateRawSync(array));
+}
+
+/** Zeros as they are deflated, and then a block of a type that does not exist. */
+function brokenDeflated(byteLength: number): Buffer {
+  const options = { finishFlush: constants.Z_SYNC_FLUSH };
+  return Buffer.concat([deflateRawSync(Buffer.alloc(byteLength), options), Buffer.from([7])]);
+}
+
+/** An archive of entries that all have these bytes, stored or as they were deflated. */
 function manyEntries(
   count: number,
   name: (index: number) => string,
   data: Buffer,
-  isDeflated = false,
+  deflated?: Buffer,
 ): Buffer {
-  const stored = isDeflated ? deflateRawSync(data) : data;
+  const stored = deflated ?? data;
   const local = Buffer.alloc(30);
   local.writeUInt32LE(0x04034b50);
-  local.writeUInt16LE(isDeflated ? 8 : 0, 8);
+  local.writeUInt16LE(deflated === undefined ? 0 : 8, 8);
   local.writeUInt32LE(crc32(data), 14);
   local.writeUInt32LE(stored.length, 18);
   local.writeUInt32LE(data.length, 22);

@@ -11,6 +11,7 @@ import { checkLayout, type TensorLayout } from '../tensor-layout.js';
 import { readEach } from '../tensor-problems.js';
 import { type Change, changeOf } from '../value-changes.js';
 import type { ArchiveEntry, ByteReader } from '../zip/archive.js';
+import { MAX_DEFLATE_RATIO } from '../zip/limits.js';
 import { readArchive } from '../zip/read-archive.js';
 import { inflateStart } from '../zip/read-entry.js';
 import { type Read, windowReader } from '../zip/window-reader.js';
@@ -114,7 +115,7 @@ const SHORT_START_BYTE_LENGTH = 112;
 const MUCH_BYTE_LENGTH = 16 * 1024;
 
 /** What so many deflated bytes can become. More bytes that became more would be padded to cost time. */
-const MAX_INFLATED_START_BYTE_LENGTH = 1032 * USUAL_START_BYTE_LENGTH;
+const MAX_INFLATED_START_BYTE_LENGTH = MAX_DEFLATE_RATIO * USUAL_START_BYTE_LENGTH;
 
 /** What headers of as many arrays as there may be take on average, and what is inflated to find them; of few more. */
 const AVERAGE_HEADER_BYTE_LENGTH = 256;

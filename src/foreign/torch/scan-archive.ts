@@ -206,7 +206,9 @@ class ArchiveScan {
     const wanted = Math.min(byteLength, entry.byteLength);
     for (let taken = byteLength; ; taken *= 4) {
       const stored = this.#file.read(begin, Math.min(end, begin + taken));
-      const start = this.#notes.spendStart(name, (most) => inflateStart(stored, most, entry, {}));
+      const start = this.#notes.spendStart(name, stored.length, (most) =>
+        inflateStart(stored, most, entry, {}),
+      );
       if (start.length >= wanted || begin + taken >= end) return start;
     }
   }

@@ -4,6 +4,7 @@ import { ForeignFormatError, quoteName } from '../../errors/errors.js';
 import type { AllPickleLimits } from '../pickle/limits.js';
 import { type ScannedPickle, scanOpcodes } from '../pickle/scan.js';
 import type { ScanContext } from '../pickle/walk.js';
+import { MAX_DEFLATE_RATIO } from '../zip/limits.js';
 import { adviceFor, allowedGlobal, isHostileGlobal } from './globals.js';
 import type {
   ScanFinding,
@@ -111,12 +112,22 @@ export class ScanNotes {
     if (this.#byteLengthLeft < 0) throw tooLong('with it the pickles are', entry);
   }
 
-  /** Lets `inflate` make the start of an entry, of at most so many bytes. */
-  spendStart(entry: string, inflate: (most: number) => Uint8Array): Uint8Array {
-    const start = inflate(Math.max(this.#startsLeft, 1));
-    this.#startsLeft -= start.length;
-    if (this.#startsLeft < 0) throw tooLong('the starts of its entries are', entry);
-    return start;
+  /** Lets `inflate` make the start of an entry of so many deflated bytes; of at most so many. */
+  spendStart(
+    entry: string,
+    deflatedByteLength: number,
+    inflate: (most: number) => Uint8Array,
+  ): Uint8Array {
+    if (this.#startsLeft <= 0) throw tooLong('the starts of its entries are', entry);
+    // Bytes that are broken at last do not say what became of those before them.
+    let spent = MAX_DEFLATE_RATIO * deflatedByteLength;
+    try {
+      const start = inflate(this.#startsLeft);
+      spent = start.length;
+      return start;
+    } finally {
+      this.#startsLeft -= spent;
+    }
   }
 
   /** Counts the header of an array; false when all of them are longer than is looked at. */

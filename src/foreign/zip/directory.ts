@@ -5,6 +5,7 @@ import type { DirectoryPlace } from './end-record.js';
 import { decodeName, isFolderName } from './entry-name.js';
 import { describeExtraField, parseExtraFields, uint64, viewOf } from './extra-fields.js';
 import type { IrregularityKind, Report } from './irregularity.js';
+import { MAX_DEFLATE_RATIO } from './limits.js';
 
 const SIGNATURE = 0x02014b50;
 const FIXED_BYTE_LENGTH = 46;
@@ -21,9 +22,6 @@ const DOS_FOLDER = 0x10;
 
 const UNIX_KIND_MASK = 0xf000;
 const UNIX_LINK = 0xa000;
-
-/** Deflate writes at least one bit for 129 bytes: two for a copy of 258. */
-const MAX_DEFLATE_RATIO = 1032;
 
 /** Bytes that are not compressible cost deflate 5 for each 16 kB or more of them; flushes cost 5 more. */
 const MAX_DEFLATE_EXPANSION = 2;

@@ -12,6 +12,9 @@ export interface ArchiveLimits {
   readonly maxInflatedByteLength?: number | undefined;
 }
 
+/** Bytes that a deflated one becomes at most: deflate writes at least one bit for 129, two for a copy of 258. */
+export const MAX_DEFLATE_RATIO = 1032;
+
 /** Names of the limits. */
 export const ARCHIVE_LIMITS: OptionNames<ArchiveLimits> = {
   maxEntries: true,

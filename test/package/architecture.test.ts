@@ -254,7 +254,7 @@ describe('files', () => {
   });
 
   it('of tests lie in the rooms of what they test', () => {
-    const others = ['package', 'benchmarks', 'deploy', 'soak', 'fuzz', 'sanitize'];
+    const others = ['package', 'benchmarks', 'deploy', 'soak', 'fuzz', 'sanitize', 'mutation'];
     const folders = filesBelow('test')
       .filter((path) => path.endsWith('.test.ts'))
       .map((path) => dirname(path).replace(/^test\/?/, ''));

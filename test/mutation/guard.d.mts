@@ -1,0 +1,4 @@
+export function guard(
+  pidOf: () => number | undefined,
+  isLate: () => boolean,
+): () => string | undefined;

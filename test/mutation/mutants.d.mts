@@ -1,0 +1,22 @@
+export interface Mutant {
+  path: string;
+  line: number;
+  lineText: string;
+  /** The names of the declarations around it. */
+  place: string;
+  start: number;
+  end: number;
+  after: string;
+  fault: string;
+}
+
+export interface Equivalent {
+  in: string;
+  line: string;
+  fault: string;
+  reason: string;
+}
+
+export function mutantsOf(path: string, text: string): Mutant[];
+export function withSwitches(text: string, mutants: readonly (Mutant & { id: number })[]): string;
+export function isKnown(equivalents: readonly Equivalent[], mutant: Mutant): boolean;

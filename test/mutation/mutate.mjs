@@ -1,0 +1,191 @@
+/**
+ * `npm run mutate -- ROOM [--count N] [--seed S]`: puts small faults into the sources of a room, one at a time, and runs
+ * those tests of the room that reach them. A fault that no test notices is a survivor: it lacks a test, or is the same
+ * program (then it belongs into equivalents.json, with the reason), or it is in code that nobody needs.
+ * ROOM is a folder of `src`, or `header`: headers and the JSON reader they need, every fault.
+ */
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
+import process from 'node:process';
+import { parseArgs } from 'node:util';
+import { createVitest } from 'vitest/node';
+import { Random } from '../soak/random.mjs';
+import { coverageOf, isUsable, planOf } from './coverage.mjs';
+import { guard } from './guard.mjs';
+import { isKnown, mutantsOf, withSwitches } from './mutants.mjs';
+import { ROOT, rooms, sourcesOf, testsOf } from './rooms.mjs';
+
+/** A process that has nothing to say for this long is ended: it loads all tests of a room, or runs those of one mutant. */
+const PATIENCE_MS = 90_000;
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { count: { type: 'string' }, seed: { type: 'string', default: '1' } },
+});
+const [room] = positionals;
+if (!rooms().includes(room)) {
+  console.error(`ROOM is one of ${rooms().join(', ')}`);
+  process.exit(2);
+}
+const sources = sourcesOf(room);
+const tests = testsOf(room);
+const equivalents = JSON.parse(readFileSync(new URL('equivalents.json', import.meta.url)));
+
+function chosenMutants() {
+  const all = sources
+    .flatMap((path) => mutantsOf(path, readFileSync(join(ROOT, path), 'utf8')))
+    .filter((mutant) => !isKnown(equivalents, mutant));
+  const random = new Random(Number(values.seed));
+  const count = Number(values.count ?? (room === 'header' ? all.length : 500));
+  const order = all.map((mutant) => [random.unit(), mutant]).sort(([a], [b]) => a - b);
+  const chosen = order.slice(0, count).map(([, mutant], id) => ({ ...mutant, id }));
+  console.log(`${room}: ${chosen.length} of ${all.length} faults, seed ${values.seed}`);
+  return chosen;
+}
+
+const mutants = chosenMutants();
+const scratch = mkdtempSync(join(tmpdir(), 'safetensors-mutants-'));
+process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));
+process.env.MUTATION_JOB = join(scratch, 'job.json');
+process.env.TMPDIR = join(scratch, 'temporary');
+mkdirSync(process.env.TMPDIR);
+const log = join(scratch, 'log');
+
+const switches = {
+  name: 'switches',
+  enforce: 'pre',
+  transform: (code, id) => {
+    const own = mutants.filter(({ path }) => id === join(ROOT, path));
+    return own.length === 0 ? undefined : { code: withSwitches(code, own), map: null };
+  },
+};
+const vitest = await createVitest(
+  'test',
+  {
+    root: ROOT,
+    watch: false,
+    isolate: false,
+    maxWorkers: 1,
+    reporters: [{}],
+    runner: join(ROOT, 'test/mutation/run-mutants.mjs'),
+    testTimeout: 20_000,
+    hookTimeout: 20_000,
+    execArgv: ['--max-old-space-size=2048'],
+    onConsoleLog: () => false,
+  },
+  { plugins: [switches] },
+);
+const specifications = await vitest.globTestSpecifications(tests);
+
+function written() {
+  return readFileSync(log, 'utf8')
+    .split('\n')
+    .filter((line) => line.endsWith('}'))
+    .map((line) => JSON.parse(line));
+}
+
+/** Runs a job in a process of its own, and ends that when it writes nothing for a while. */
+async function session(paths, job = {}) {
+  const chosen = specifications.filter(({ moduleId }) => paths.includes(moduleId));
+  const size = { files: chosen.length, mutantCount: mutants.length, log };
+  writeFileSync(process.env.MUTATION_JOB, JSON.stringify({ ...job, ...size }));
+  writeFileSync(log, '');
+  let seen = -1;
+  let since;
+  const stop = guard(
+    () => written()[0]?.pid,
+    () => {
+      const { size: length } = statSync(log);
+      if (length !== seen) [seen, since] = [length, Date.now()];
+      return Date.now() - since > PATIENCE_MS;
+    },
+  );
+  vitest.state.filesMap.clear();
+  vitest.state.errorsSet.clear();
+  await vitest.runTestSpecifications(chosen);
+  return { ended: stop() ?? 'a crash', entries: written().slice(1) };
+}
+
+/** The test that has noticed a mutant, or what has ended its process; undefined for a survivor. */
+const verdicts = new Map();
+
+/** Runs mutants one after the other in one process. Gives those that must be run alone as well. */
+async function runTogether(plans) {
+  const rest = [...plans];
+  const unclear = [];
+  const paths = new Set(rest.flatMap(({ rounds }) => rounds.map(({ path }) => path)));
+  while (rest.length > 0) {
+    const { entries, ended } = await session([...paths], { mutants: rest });
+    const [began, results] = partition(entries, (entry) => entry.began === true);
+    if (began.length === 0) throw new Error(`no tests could be run: ${ended}`);
+    for (const { failed, isClean } of results) {
+      const plan = rest.shift();
+      if (!isClean || (failed === undefined && plan.alone !== undefined)) unclear.push(plan);
+      else verdicts.set(plan.id, failed);
+    }
+    if (began.length > results.length) verdicts.set(rest.shift().id, ended);
+    console.log(
+      `${plans.length - rest.length} of ${plans.length}, ${unclear.length} to be run alone`,
+    );
+  }
+  return unclear;
+}
+
+async function runAlone({ id, limit, rounds, alone = rounds }) {
+  const paths = alone.map(({ path }) => path);
+  const { entries, ended } = await session(paths, {
+    mutants: [{ id, limit, rounds: alone }],
+    alone: id,
+  });
+  const result = entries.find(({ isClean }) => isClean !== undefined);
+  verdicts.set(id, result === undefined ? ended : result.failed);
+}
+
+function partition(list, isFirst) {
+  return [list.filter(isFirst), list.filter((item) => !isFirst(item))];
+}
+
+const started = Date.now();
+const everything = await session(specifications.map(({ moduleId }) => moduleId));
+const coverage = coverageOf(everything.entries);
+console.log('tests that are left out, since they are slow or fail in one process with others:');
+for (const { path, name, state, ms } of coverage.flatMap((file) => file.tests)) {
+  if (isUsable({ state, ms }) || state === 'skip') continue;
+  console.log(`  ${relative(ROOT, path)}: ${name}: ${state}, ${Math.round(ms)} ms`);
+}
+const plans = mutants.map(({ id, path }) => {
+  const siblings = mutants.filter((other) => other.path === path).map((other) => other.id);
+  return planOf(id, coverage, siblings);
+});
+const unreached = new Set(
+  plans.filter(({ rounds, alone = [] }) => rounds.length + alone.length === 0).map(({ id }) => id),
+);
+const [inTests, inLoading] = partition(
+  plans.filter(({ id }) => !unreached.has(id)),
+  ({ rounds }) => rounds.length > 0,
+);
+const unclear = await runTogether(inTests);
+for (const plan of [...inLoading, ...unclear]) await runAlone(plan);
+await vitest.close();
+
+const noticed = {};
+for (const failed of verdicts.values()) {
+  const kind = failed?.startsWith('test/') ? 'a test' : failed;
+  if (kind !== undefined) noticed[kind] = (noticed[kind] ?? 0) + 1;
+}
+const survivors = mutants
+  .filter(({ id }) => verdicts.get(id) === undefined)
+  .sort((a, b) => a.path.localeCompare(b.path) || a.start - b.start);
+const list = survivors.map(({ id, path, line, place, lineText, fault }) => {
+  const why = unreached.has(id) ? ' (no test comes here)' : '';
+  return `- [ ] \`${path}:${line}\`, ${place || 'outside of functions'}: \`${fault}\` in \`${lineText}\`${why}`;
+});
+const minutes = ((Date.now() - started) / 60_000).toFixed(1);
+const summary = `${survivors.length} of ${mutants.length} survived, noticed: ${JSON.stringify(noticed)}, ${minutes} minutes`;
+writeFileSync(
+  'survivors.md',
+  `# Survivors of ${room}, seed ${values.seed}\n\n${summary}\n\n${list.join('\n')}\n`,
+);
+console.log(summary);
+process.exitCode = 0;

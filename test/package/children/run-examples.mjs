@@ -44,9 +44,7 @@ function nextLine() {
   return Buffer.from(bytes).toString();
 }
 
-function runNext() {
-  const folder = nextLine();
-  if (folder === '') return;
+function run(folder) {
   program = { printed: '', isEnded: false };
   process.chdir(folder);
   const ended = () => {
@@ -65,5 +63,7 @@ process.on('beforeExit', () => {
   program = undefined;
   process.exitCode = undefined;
   process.env = { ...environment };
-  runNext();
+  const folder = nextLine();
+  // In a turn of the event loop: without one the process ends, and import() may need none.
+  if (folder !== '') setImmediate(run, folder);
 });

@@ -104,6 +104,7 @@ export {
   type StateDictSplit,
   splitStateDictIntoShards,
 } from './shards/split.js';
+export { type CheckpointProblem, VerificationError } from './shards/verification-error.js';
 export { type MappingStatus, mappingStatus } from './storage/mapping-status.js';
 export type { StorageKind } from './storage/storage.js';
 export type { ChunksOptions } from './tensor/chunks.js';
@@ -114,3 +115,9 @@ export { parseSlice, type SliceIndex } from './tensor/slice.js';
 export type { TakeAsyncOptions, TakeOptions } from './tensor/take.js';
 export type { Tensor, TensorOf } from './tensor/tensor.js';
 export type { ViewConstructor, ViewOptions } from './tensor/view-types.js';
+export {
+  type CheckpointCheck,
+  type VerificationReport,
+  type VerifyOptions,
+  verifyCheckpoint,
+} from './verification/verify-checkpoint.js';

@@ -3,7 +3,7 @@
 import { requireBoolean, requireNames, requireOptions } from '../errors/arguments.js';
 import { uncloneable } from '../errors/uncloneable.js';
 import type { TensorInfo } from '../file/facts.js';
-import { CLOSE_OPTIONS, type CloseOptions, type SafetensorsFile } from '../file/file.js';
+import { CLOSE_OPTIONS, type CloseOptions, SafetensorsFile } from '../file/file.js';
 import {
   requireStreamOptions,
   type StreamOptions,
@@ -11,8 +11,9 @@ import {
   streamTensors,
 } from '../file/stream.js';
 import type { CheckpointSummary } from '../hub/parameter-count.js';
-import { runAsync } from '../io/steps.js';
+import { here, runAsync } from '../io/steps.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
+import { VerificationError } from '../shards/verification-error.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import { type Partition, planPartition } from '../tensor/partition.js';
 import type { SliceIndex } from '../tensor/slice.js';
@@ -21,7 +22,7 @@ import { Catalog, type TensorInFile } from './catalog.js';
 import type { LazyShards } from './lazy-shards.js';
 import { summarize } from './summary.js';
 import { type ShardWork, transferShards } from './transfer-shards.js';
-import { verifyCheckpoint } from './verify.js';
+import { verifyHeaders } from './verify.js';
 
 /** What {@link Checkpoint.toJSON} gives; once `ok` is false only the first three. */
 export interface CheckpointFacts {
@@ -317,7 +318,7 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
    * same tensors and none twice, and `total_size`. Opens every shard. They stay open: what was checked
    * is what is read later.
    *
-   * @throws FormatError `SAFETENSORS_INDEX_MISMATCH`, which lists the first problems and counts all
+   * @throws VerificationError `SAFETENSORS_INDEX_MISMATCH` with all `problems`
    * @throws Error Node's own `EMFILE` and the like
    *
    * @example
@@ -329,7 +330,12 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
    */
   async verify(): Promise<void> {
     this.#shards.requireOpen();
-    await runAsync(verifyCheckpoint(this.#shards), undefined);
+    const shards = this.#shards;
+    const verifying = verifyHeaders(shards.files, (shard) =>
+      here(() => SafetensorsFile.contentOf(shards.open(shard)).header),
+    );
+    const problems = await runAsync(verifying, undefined);
+    if (problems.length > 0) throw new VerificationError(problems, this.path);
   }
 
   /**

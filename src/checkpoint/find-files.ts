@@ -113,6 +113,11 @@ export function* indexedFiles(path: string, options: ParseIndexOptions): Steps<C
   return complete(yield* findShards(path, options));
 }
 
+/** The checkpoint of an index, whether its shards are there or not. */
+export function* namedFiles(path: string, options: ParseIndexOptions): Steps<CheckpointFiles> {
+  return (yield* findShards(path, options)).files;
+}
+
 function complete({ files, missing }: FoundIndex): CheckpointFiles {
   if (missing.length === 0) return files;
   const message = `expected ${files.shards.length} shards, found ${missing.length} of them missing: ${listNames(missing)}`;

@@ -166,7 +166,7 @@ export function loadCheckpoint(
 }
 
 /** The files that `openCheckpoint` opens. */
-function* findCheckpoint(
+export function* findCheckpoint(
   path: string | URL,
   options: OpenCheckpointOptions,
 ): Steps<CheckpointFiles> {

@@ -50,6 +50,18 @@ export function* pipelineError(
   return new SafetensorsError('SAFETENSORS_DIFFUSERS_PIPELINE', message, { path: label });
 }
 
+/** Models of a pipeline, by the paths of their folders or files in it; each is opened in the preferred way. */
+export function* modelsOf(folder: string): Steps<{ path: string; variant: string | undefined }[]> {
+  const models: { path: string; variant: string | undefined }[] = [];
+  for (const name of (yield* namesIn(folder)).slice(0, MAX_NAMES)) {
+    const [way] = waysToOpen(yield* namesIn(join(folder, name)));
+    if (way === undefined) continue;
+    const { file, variant } = way;
+    models.push({ path: file === undefined ? name : `${name}/${file}`, variant });
+  }
+  return models;
+}
+
 /** The calls that open a folder of the pipeline, or the pipeline's own files. */
 function callsFor(folder: string, ways: readonly WayToOpen[], pathTo: PathTo): string {
   const calls = ways.slice(0, SHOWN_WAYS).map(({ file, variant }) => {

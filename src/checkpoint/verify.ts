@@ -1,30 +1,43 @@
-/** Opens every shard of a checkpoint and compares it with the index. */
+/** Compares the headers of all files of a checkpoint with its index. */
 
+import { basename } from 'node:path';
 import { FileClosedError, SafetensorsError } from '../errors/errors.js';
-import { SafetensorsFile } from '../file/file.js';
+import type { Header } from '../format/header.js';
 import type { Steps } from '../io/steps.js';
-import { hasCode } from '../io/system-errors.js';
 import { IndexCheck } from '../shards/checkpoint-index-check.js';
-import type { LazyShards } from './lazy-shards.js';
+import type { CheckpointProblem } from '../shards/verification-error.js';
+import type { CheckpointFiles } from './find-files.js';
+
+/** Errors that are not the file's, but the process's or the machine's. */
+const OF_THE_PROCESS: readonly unknown[] = ['EMFILE', 'ENFILE', 'ENOMEM'];
+
+/** Whether an error says what is wrong with a file, rather than with the process that reads it. */
+export function isOfFile(error: unknown): error is Error {
+  if (error instanceof FileClosedError) return false;
+  if (error instanceof SafetensorsError) return true;
+  const { syscall, code } = Object(error) as NodeJS.ErrnoException;
+  return syscall !== undefined && !OF_THE_PROCESS.includes(code);
+}
 
 /**
- * Opens every shard, which checks its header, and compares names, shards and total size. The event
- * loop may turn between shards.
+ * Everything that is wrong with headers and index: names, shards and total size. `headerOf` gives the header of a
+ * shard, by its position, or throws. The event loop may turn between shards.
  *
- * @throws FormatError `SAFETENSORS_INDEX_MISMATCH` with a list of what is wrong
+ * @throws Error what is not the fault of a file: FileClosedError, Node's own `EMFILE` and the like
  */
-export function* verifyCheckpoint(shards: LazyShards): Steps<void> {
-  const { index, path, shards: files } = shards.files;
-  const check = new IndexCheck(index, path);
-  for (let shard = 0; shard < files.length; shard++) {
+export function* verifyHeaders(
+  { index, path, shards }: CheckpointFiles,
+  headerOf: (shard: number) => Steps<Header>,
+): Steps<CheckpointProblem[]> {
+  const check = new IndexCheck(index, basename(path));
+  for (let shard = 0; shard < shards.length; shard++) {
     try {
-      check.add(shard, SafetensorsFile.contentOf(shards.open(shard)).header);
+      check.add(shard, yield* headerOf(shard));
     } catch (error) {
-      const isBad = error instanceof SafetensorsError || hasCode(error, ['ENOENT']);
-      if (error instanceof FileClosedError || !isBad) throw error;
-      check.addUnreadable(error as Error);
+      if (!isOfFile(error)) throw error;
+      check.addUnreadable(shard, error);
     }
     yield;
   }
-  check.finish();
+  return check.finish();
 }

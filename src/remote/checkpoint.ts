@@ -20,6 +20,7 @@ import type { Header } from '../format/header.js';
 import { type CheckpointSummary, countParameters } from '../hub/parameter-count.js';
 import { requireTransferOptions, Slots, type TransferProgress } from '../io/transfer.js';
 import { CheckpointContents } from '../shards/contents.js';
+import { VerificationError } from '../shards/verification-error.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import { type Partition, planPartition } from '../tensor/partition.js';
 import type { SliceIndex } from '../tensor/slice.js';
@@ -214,6 +215,18 @@ export class RemoteCheckpoint {
       const headers = await this.#shards.headers(signal);
       return headers.flatMap((header, shard) => this.#contents.namesIn(shard, header));
     });
+  }
+
+  /**
+   * Checks what opening leaves out: the header of every shard, that the index and the shards name the same tensors
+   * and none twice, and `total_size`. Fetches the headers of all shards, and goes on after those that cannot be had.
+   *
+   * @throws VerificationError `SAFETENSORS_INDEX_MISMATCH` with all `problems`; `signal.reason`
+   */
+  async verify(options: RemoteCallOptions = {}): Promise<void> {
+    requireOptions(options, CALL_OPTIONS);
+    const problems = await this.#run(options, ({ signal }) => this.#shards.problems(signal));
+    if (problems.length > 0) throw new VerificationError(problems, this.path);
   }
 
   /**

@@ -1,5 +1,6 @@
 /** The shards of a remote checkpoint: headers, each fetched once, when it is first needed. */
 
+import { FileClosedError, SafetensorsError } from '../errors/errors.js';
 import type { Header } from '../format/header.js';
 import { MAX_CONFIG_BYTE_LENGTH } from '../hub/parameter-count.js';
 import { Slots } from '../io/transfer.js';
@@ -10,6 +11,8 @@ import {
   DEFAULT_MAX_INDEX_BYTE_LENGTH,
   indexSlices,
 } from '../shards/checkpoint-index.js';
+import { IndexCheck } from '../shards/checkpoint-index-check.js';
+import type { CheckpointProblem } from '../shards/verification-error.js';
 import { requireInside } from './found-file.js';
 import { type FetchedHeader, fetchHeader, parseFetched } from './read-header.js';
 import type { RemoteFile, RemoteSource } from './remote-file.js';
@@ -48,7 +51,7 @@ export class RemoteShards {
     this.source = source;
     this.index = index;
     for (const name of index?.shards ?? []) requireInside(name, path);
-    this.names = index?.shards ?? [path.slice(path.lastIndexOf('/') + 1)];
+    this.names = index?.shards ?? [fileName(path)];
     this.#maxHeaderByteLength = maxHeaderByteLength;
   }
 
@@ -96,14 +99,41 @@ export class RemoteShards {
 
   /** The headers of all shards. */
   async headers(signal: AbortSignal): Promise<Header[]> {
-    const headers: Header[] = [];
+    return await this.#ofEach((shard) => this.header(shard, signal));
+  }
+
+  /**
+   * Everything that is wrong with headers and index. Fetches the headers of all shards, and goes on after those
+   * that cannot be had.
+   */
+  async problems(signal: AbortSignal): Promise<CheckpointProblem[]> {
+    const check = new IndexCheck(this.index, fileName(this.source.file.path));
+    const found = await this.#ofEach(async (shard) => {
+      try {
+        return await this.header(shard, signal);
+      } catch (error) {
+        const isOfFile = error instanceof SafetensorsError && !(error instanceof FileClosedError);
+        if (!isOfFile) throw error;
+        return this.source.withoutSecrets(error) as SafetensorsError;
+      }
+    });
+    for (const [shard, one] of found.entries()) {
+      if (one instanceof SafetensorsError) check.addUnreadable(shard, one);
+      else check.add(shard, one);
+    }
+    return check.finish();
+  }
+
+  /** What `work` gives for every shard. */
+  async #ofEach<Result>(work: (shard: number) => Promise<Result>): Promise<Result[]> {
+    const results: Result[] = [];
     // All lanes take from one iterator: a call for each shard at once takes much memory for many shards.
     const shards = this.names.keys();
     const lane = async (): Promise<void> => {
-      for (const shard of shards) headers[shard] = await this.header(shard, signal);
+      for (const shard of shards) results[shard] = await work(shard);
     };
     await Promise.all(Array.from({ length: HEADERS_UNDER_WAY }, lane));
-    return headers;
+    return results;
   }
 
   async #fetchHeader(shard: number, signal: AbortSignal): Promise<Header> {
@@ -119,6 +149,11 @@ export class RemoteShards {
     this.#headers.set(shard, header);
     return header;
   }
+}
+
+/** The last part of a path. */
+function fileName(path: string): string {
+  return path.slice(path.lastIndexOf('/') + 1);
 }
 
 /** The parsed `config.json` of a model; undefined when there is none that can be read. */

@@ -1,26 +1,25 @@
 /** Compares an index with the headers of its shards, both ways, wherever these come from. */
 
-import { FormatError, quoteName } from '../errors/errors.js';
+import { quoteName } from '../errors/errors.js';
 import type { Header } from '../format/header.js';
 import type { CheckpointIndex } from './checkpoint-index.js';
-
-/** How many problems the error lists; all are counted. */
-const SHOWN_PROBLEMS = 20;
+import { type CheckpointProblem, problemOf } from './verification-error.js';
 
 /** One comparison: every shard is added once, then `finish` tells the problems. */
 export class IndexCheck {
   readonly #index: CheckpointIndex | null;
-  readonly #path: string;
+  readonly #name: string;
+  readonly #problems: CheckpointProblem[] = [];
   #byteLength = 0;
-  #count = 0;
-  readonly #shown: string[] = [];
   #hasUnreadable = false;
-  #cause: unknown;
 
-  /** Without an index there is nothing to compare, but shards can be unreadable. */
-  constructor(index: CheckpointIndex | null, path: string) {
+  /**
+   * Without an index there is nothing to compare, but the only file can be unreadable. `name` is that of the index
+   * or of the only file.
+   */
+  constructor(index: CheckpointIndex | null, name: string) {
     this.#index = index;
-    this.#path = path;
+    this.#name = name;
   }
 
   /** A shard, by its position in the index. */
@@ -30,28 +29,15 @@ export class IndexCheck {
   }
 
   /** A shard whose header could not be read. */
-  addUnreadable(error: Error): void {
+  addUnreadable(shard: number, error: Error): void {
     this.#hasUnreadable = true;
-    this.#cause ??= error;
-    this.#addProblem(() => error.message);
+    this.#problems.push(problemOf(this.#index?.shards[shard] ?? this.#name, error));
   }
 
-  /**
-   * To be called when all shards were added.
-   *
-   * @throws FormatError `SAFETENSORS_INDEX_MISMATCH` with a list of what is wrong
-   */
-  finish(): void {
+  /** To be called when all shards were added. */
+  finish(): CheckpointProblem[] {
     this.#compareSize(this.#index?.metadata?.get('total_size') ?? '');
-    if (this.#count === 0) return;
-    const more = this.#count - this.#shown.length;
-    const rest = more > 0 ? `; and ${more} more` : '';
-    const noun = this.#count === 1 ? 'problem' : 'problems';
-    throw new FormatError(
-      'SAFETENSORS_INDEX_MISMATCH',
-      `expected index and shards to agree, found ${this.#count} ${noun}: ${this.#shown.join('; ')}${rest}`,
-      { path: this.#path, cause: this.#cause },
-    );
+    return this.#problems;
   }
 
   #compareNames(index: CheckpointIndex, shard: number, header: Header): void {
@@ -59,22 +45,25 @@ export class IndexCheck {
     const isComplete = !places.includes(-1);
     // Names are unique on both sides: when all were found and the numbers are equal, none is left.
     if (isComplete && places.length === header.size) return;
-    const shardName = quoteName(index.shards[shard] as string);
+    const file = index.shards[shard] as string;
+    const shardName = quoteName(file);
     for (const [i, entry] of index.entriesOf(shard).entries()) {
       if (places[i] !== -1) continue;
-      this.#addProblem(() => `tensor ${quoteName(index.name(entry))} is not in ${shardName}`);
+      const name = index.name(entry);
+      this.#add(file, name, `tensor ${quoteName(name)} is not in ${shardName}`);
     }
     for (let entry = 0; entry < header.size; entry++) {
       const name = header.name(entry);
       const indexed = index.find(name);
       const own = indexed === -1 ? -1 : index.shardOf(indexed);
       if (own === shard) continue;
-      this.#addProblem(() => {
-        const tensor = `tensor ${quoteName(name)}`;
-        if (own === -1) return `${tensor} of ${shardName} is not in the index`;
-        const other = quoteName(index.shards[own] as string);
-        return `${tensor} is in ${shardName}, but the index says ${other}`;
-      });
+      const tensor = `tensor ${quoteName(name)}`;
+      const other = quoteName(index.shards[own] ?? '');
+      const message =
+        own === -1
+          ? `${tensor} of ${shardName} is not in the index`
+          : `${tensor} is in ${shardName}, but the index says ${other}`;
+      this.#add(file, name, message);
     }
   }
 
@@ -82,13 +71,11 @@ export class IndexCheck {
   #compareSize(totalSize: string): void {
     const size = totalSize.trim() === '' ? Number.NaN : Number(totalSize);
     if (this.#hasUnreadable || Number.isNaN(size) || size === this.#byteLength) return;
-    this.#addProblem(
-      () => `total_size is ${totalSize}, but the tensors have ${this.#byteLength} bytes`,
-    );
+    const message = `total_size is ${totalSize}, but the tensors have ${this.#byteLength} bytes`;
+    this.#add(this.#name, null, message);
   }
 
-  /** The text is made only when it will be shown. */
-  #addProblem(describe: () => string): void {
-    if (this.#count++ < SHOWN_PROBLEMS) this.#shown.push(describe());
+  #add(file: string, tensor: string | null, message: string): void {
+    this.#problems.push({ file, tensor, code: 'SAFETENSORS_INDEX_MISMATCH', message });
   }
 }

@@ -13,7 +13,7 @@ const [FIRST = '', SECOND = ''] = Object.keys(TWO_SHARDS.shards);
 describe('verify', () => {
   async function complaint(checkpoint: Checkpoint): Promise<string> {
     const error: unknown = await checkpoint.verify().catch((reason: unknown) => reason);
-    expect(error).toMatchObject({ code: 'SAFETENSORS_INDEX_MISMATCH', name: 'FormatError' });
+    expect(error).toMatchObject({ code: 'SAFETENSORS_INDEX_MISMATCH', name: 'VerificationError' });
     return (error as Error).message;
   }
   const weightMap = { embed: FIRST, 'a.weight': FIRST, 'b.weight': SECOND, 'b.bias': SECOND };

@@ -1,11 +1,11 @@
 /** `hash`: the hashes that models are known by. */
 
+import { type Claim, claimsOf } from '../../verification/claims.js';
+import type { HashOptions } from '../../verification/hash-file.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { factLines } from '../output/table.js';
 import { visible } from '../output/visible.js';
-import { type Claim, claimsOf } from '../sources/claims.js';
-import type { HashOptions } from '../sources/hash-file.js';
 import { type HashableFile, localFiles, remoteFiles } from '../sources/hashable-files.js';
 import {
   closeSource,

@@ -9,9 +9,9 @@ import {
   type HashOptions,
   hashFile,
   hashPieces,
-} from './hash-file.js';
+} from '../../verification/hash-file.js';
+import { legacyPlace } from '../../verification/legacy-place.js';
 import { type HeaderFacts, headerFacts } from './header-text.js';
-import { legacyPlace } from './legacy-place.js';
 import { remotePieces } from './remote-pieces.js';
 
 /** A file of safetensors. */

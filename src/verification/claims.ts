@@ -1,6 +1,6 @@
 /** What a file says about its own hashes, and whether that is so. */
 
-import { cachedSha256 } from '../../hub/cache-layout.js';
+import { cachedSha256 } from '../hub/cache-layout.js';
 import type { FileHashes } from './hash-file.js';
 
 /** Who claims the name of a blob. */
@@ -17,7 +17,21 @@ export interface Claim {
   readonly ok: boolean | null;
 }
 
+const MODELSPEC_HASH = 'modelspec.hash_sha256';
+const MODEL_HASH = 'sshs_model_hash';
+export const LEGACY_HASH = 'sshs_legacy_hash';
+
 const SHA256 = /^[\da-f]{64}$/;
+
+/** Whether anything is claimed of a file, of this machine. */
+export function hasClaim(path: string, metadata: ReadonlyMap<string, string>): boolean {
+  return (
+    metadata.has(MODELSPEC_HASH) ||
+    metadata.has(LEGACY_HASH) ||
+    SHA256.test(metadata.get(MODEL_HASH)?.toLowerCase() ?? '') ||
+    cachedSha256(path) !== null
+  );
+}
 
 /**
  * The claims of a file's metadata and of the cache that it is in.
@@ -34,16 +48,16 @@ export function claimsOf(
     if (typeof claimed === 'string')
       claims.push({ by, claimed, found: digits, ok: claimed.toLowerCase() === digits });
   };
-  check('modelspec.hash_sha256', metadata.get('modelspec.hash_sha256'), `0x${dataSha256}`);
+  check(MODELSPEC_HASH, metadata.get(MODELSPEC_HASH), `0x${dataSha256}`);
   // Some trainers write shorter ones, of other bytes.
-  const model = metadata.get('sshs_model_hash')?.toLowerCase() ?? '';
-  if (SHA256.test(model)) check('sshs_model_hash', model, dataSha256);
-  const claimedLegacy = metadata.get('sshs_legacy_hash');
+  const model = metadata.get(MODEL_HASH)?.toLowerCase() ?? '';
+  if (SHA256.test(model)) check(MODEL_HASH, model, dataSha256);
+  const claimedLegacy = metadata.get(LEGACY_HASH);
   if (claimedLegacy !== undefined && legacy !== null) {
     const isSame = claimedLegacy.toLowerCase() === legacy;
     // It moves with the length of the `ss_` keys: where the tensors are right, those were changed.
     const ok = isSame || (model === dataSha256 ? null : false);
-    claims.push({ by: 'sshs_legacy_hash', claimed: claimedLegacy, found: legacy, ok });
+    claims.push({ by: LEGACY_HASH, claimed: claimedLegacy, found: legacy, ok });
   }
   if (path !== null) check(HUB_CACHE, cachedSha256(path), sha256);
   return claims;

@@ -1,8 +1,8 @@
 /** Where the bytes of kohya's `sshs_legacy_hash` are in a file. */
 
 import { Buffer } from 'node:buffer';
+import { PREFIX_BYTE_LENGTH } from '../format/header.js';
 import { AUTO_V1_BEGIN } from './hash-file.js';
-import { PREFIX_BYTE_LENGTH } from './header-text.js';
 
 /** Writers of safetensors fill the header up with spaces, so that the tensors are aligned. */
 const ALIGNMENT = 8;

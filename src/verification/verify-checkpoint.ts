@@ -1,0 +1,191 @@
+/** Everything that is wrong with a checkpoint of this machine. */
+
+import { realpathSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { type CheckpointFiles, namedFiles, type ShardFile } from '../checkpoint/find-files.js';
+import { findCheckpoint } from '../checkpoint/open.js';
+import { modelsOf } from '../checkpoint/pipeline.js';
+import { isOfFile, verifyHeaders } from '../checkpoint/verify.js';
+import { type OptionNames, requireBoolean, requireOptions } from '../errors/arguments.js';
+import { SafetensorsError } from '../errors/errors.js';
+import { readFileHeader } from '../file/read-header.js';
+import type { Header } from '../format/header.js';
+import { closeFile } from '../io/file-calls.js';
+import { openRegularFile } from '../io/opened-file.js';
+import { pathText } from '../io/paths.js';
+import { runAsync, type Steps } from '../io/steps.js';
+import {
+  requireTransferOptions,
+  TRANSFER_OPTIONS,
+  Transfer,
+  type TransferOptions,
+} from '../io/transfer.js';
+import { type CheckpointProblem, problemOf } from '../shards/verification-error.js';
+import { type Claim, claimsOf, HUB_CACHE, hasClaim, LEGACY_HASH } from './claims.js';
+import { hashFile } from './hash-file.js';
+import { legacyPlace } from './legacy-place.js';
+
+/** Options of {@link verifyCheckpoint}. */
+export interface VerifyOptions extends TransferOptions {
+  /** Whether claimed hashes are compared, for which whole files are read; `true` by default. */
+  readonly hashes?: boolean | undefined;
+  /** As for `openCheckpoint`. */
+  readonly variant?: string | undefined;
+  /** As for `openCheckpoint`. */
+  readonly revision?: string | undefined;
+}
+
+const VERIFY_OPTIONS: OptionNames<VerifyOptions> = {
+  ...TRANSFER_OPTIONS,
+  hashes: true,
+  variant: true,
+  revision: true,
+};
+
+/** What was looked at: `index` where there is one, `hashes` unless they were left out. */
+export type CheckpointCheck = 'headers' | 'index' | 'hashes';
+
+/** What {@link verifyCheckpoint} has found. */
+export interface VerificationReport {
+  /** Whether there are no problems. */
+  readonly ok: boolean;
+  /** What was looked at. */
+  readonly checks: readonly CheckpointCheck[];
+  /** File by file; in a pipeline of several models with the folder before the name of the file. */
+  readonly problems: readonly CheckpointProblem[];
+}
+
+/** A file whose header is right. */
+interface GoodFile {
+  /** As problems name it. */
+  readonly name: string;
+  readonly path: string;
+  readonly header: Header;
+  readonly byteLength: number;
+}
+
+/** What was found so far. */
+interface Found {
+  readonly problems: CheckpointProblem[];
+  readonly good: GoodFile[];
+  hasIndex: boolean;
+}
+
+/**
+ * Lists everything that is wrong with a file, a checkpoint, a pipeline of diffusers or a repository in the Hub's
+ * cache, and goes on after each problem: headers, index and shards both ways, `total_size`, shards that are missing
+ * or cannot be read, and the hashes that metadata (`modelspec.hash_sha256`, `sshs_model_hash`, `sshs_legacy_hash`)
+ * and the Hub's cache claim. Maps nothing; files with claims are read once, in pieces of 4 MiB.
+ *
+ * @throws Error what is no problem of the files: Node's own `ENOENT` where nothing is at the path, `EMFILE` and the
+ *   like; `SAFETENSORS_NOT_IN_CACHE`; `signal.reason`
+ *
+ * @example
+ * ```ts
+ * const { ok, problems } = await verifyCheckpoint('my-model');
+ * for (const { file, code, message } of problems) console.log(file, code, message);
+ * console.log(ok); // → true
+ * ```
+ */
+export async function verifyCheckpoint(
+  path: string | URL,
+  options: VerifyOptions = {},
+): Promise<VerificationReport> {
+  requireOptions(options, VERIFY_OPTIONS);
+  requireTransferOptions(options);
+  const { hashes = true, signal } = options;
+  requireBoolean('hashes', hashes);
+  const found: Found = { problems: [], good: [], hasIndex: false };
+  await runAsync(verifyModel('', pathText('path', path), options, found), signal);
+  const { problems, good, hasIndex } = found;
+  if (hashes) await verifyHashes(good, problems, options);
+  const checks: CheckpointCheck[] = ['headers'];
+  if (hasIndex) checks.push('index');
+  if (hashes) checks.push('hashes');
+  return { ok: problems.length === 0, checks, problems };
+}
+
+/** Adds what is found in one model, or in each of a pipeline. `prefix` stands before the names of its files. */
+function* verifyModel(
+  prefix: string,
+  source: string,
+  { variant, revision }: Pick<VerifyOptions, 'variant' | 'revision'>,
+  found: Found,
+): Steps<void> {
+  let files: CheckpointFiles;
+  try {
+    files = yield* findCheckpoint(source, { variant, revision });
+  } catch (error) {
+    if (!(error instanceof SafetensorsError)) throw error;
+    const { code, path = source } = error;
+    if (code === 'SAFETENSORS_NOT_IN_CACHE') throw error;
+    if (code === 'SAFETENSORS_DIFFUSERS_PIPELINE') {
+      for (const model of yield* modelsOf(source)) {
+        const folder = model.path.split('/', 1)[0];
+        yield* verifyModel(`${folder}/`, join(source, model.path), model, found);
+      }
+      return;
+    }
+    if (code !== 'SAFETENSORS_MISSING_SHARDS') {
+      found.problems.push(problemOf(prefix + basename(path), error));
+      return;
+    }
+    files = yield* namedFiles(path, {});
+  }
+  found.hasIndex ||= files.index !== null;
+  const problems = yield* verifyHeaders(files, function* (shard) {
+    const file = yield* readShard(prefix, files.shards[shard] as ShardFile);
+    found.good.push(file);
+    return file.header;
+  });
+  // One by one: they can be more than a call takes arguments.
+  for (const problem of problems) {
+    found.problems.push({ ...problem, file: prefix + problem.file });
+  }
+}
+
+/** Opens a shard, reads its header, and closes it: there may be more shards than descriptors. */
+function* readShard(prefix: string, { name, path }: ShardFile): Steps<GoodFile> {
+  const file = yield* openRegularFile(path, path);
+  try {
+    const { header } = yield* readFileHeader(file, { path });
+    return { name: prefix + name, path, header, byteLength: file.byteLength };
+  } finally {
+    yield* closeFile(file.fd);
+  }
+}
+
+/** Adds the claims that are wrong, and files that cannot be read to their ends. */
+async function verifyHashes(
+  files: readonly GoodFile[],
+  problems: CheckpointProblem[],
+  options: TransferOptions,
+): Promise<void> {
+  const claimed = files
+    .map((file) => ({ ...file, metadata: file.header.metadata ?? new Map<string, string>() }))
+    .filter(({ path, metadata }) => hasClaim(path, metadata));
+  const totalBytes = claimed.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  const transfer = new Transfer(totalBytes, options);
+  const { signal = new AbortController().signal } = options;
+  const hashing = { signal, onBytes: (bytes: number) => transfer.advance(bytes) };
+  for (const { name, path, header, metadata } of claimed) {
+    const legacyBegin = metadata.has(LEGACY_HASH) ? legacyPlace(header.text) : null;
+    const layout = { dataStart: header.dataStart, legacyBegin, ranges: [] };
+    try {
+      const hashes = await hashFile(path, layout, hashing);
+      for (const claim of claimsOf(path, metadata, hashes)) {
+        if (claim.ok === false) problems.push(wrongClaim(name, path, claim));
+      }
+    } catch (error) {
+      if (!isOfFile(error)) throw error;
+      problems.push(problemOf(name, error));
+    }
+  }
+  transfer.finish();
+}
+
+function wrongClaim(file: string, path: string, { by, claimed, found }: Claim): CheckpointProblem {
+  const advice = by === HUB_CACHE ? `; delete ${realpathSync(path)}, and download it again` : '';
+  const message = `${by} claims ${claimed}, found ${found}${advice}`;
+  return { file, tensor: null, code: 'SAFETENSORS_VERIFICATION_FAILED', message };
+}

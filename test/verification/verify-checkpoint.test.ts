@@ -1,0 +1,188 @@
+import { createHash } from 'node:crypto';
+import { rmSync, truncateSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { VerificationError, verifyCheckpoint } from '../../src/index.js';
+import { openRemote } from '../../src/remote.js';
+import { FileServer } from '../download/file-server.js';
+import {
+  type CheckpointDescription,
+  filesOf,
+  openUntilEnd,
+  TWO_SHARDS,
+  writeBelow,
+  writeCheckpoint,
+} from '../support/make-checkpoint.js';
+import { fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
+
+const [FIRST = '', SECOND = ''] = Object.keys(TWO_SHARDS.shards);
+const INDEX = 'model.safetensors.index.json';
+const BOTH = { embed: FIRST, 'a.weight': FIRST, 'b.weight': SECOND, 'b.bias': SECOND };
+const MISMATCH = 'SAFETENSORS_INDEX_MISMATCH';
+
+describe('verifyCheckpoint', () => {
+  it('finds nothing wrong with what is right, and says what it looked at', async () => {
+    expect(await verifyCheckpoint(writeCheckpoint(TWO_SHARDS))).toEqual({
+      ...{ ok: true, checks: ['headers', 'index', 'hashes'], problems: [] },
+    });
+    const file = writeTemporary([{ name: 'w', dtype: 'U8', shape: [2] }]);
+    expect(await verifyCheckpoint(file, { hashes: false })).toEqual({
+      ...{ ok: true, checks: ['headers'], problems: [] },
+    });
+  });
+
+  it('lists all problems, each with its file and tensor, and goes on after each', async () => {
+    const folder = writeCheckpoint({
+      metadata: { total_size: '999' },
+      shards: { ...TWO_SHARDS.shards, 'third.safetensors': [] },
+      weightMap: { ...BOTH, 'a.weight': SECOND, gone: FIRST, x: 'third.safetensors' },
+    });
+    truncateSync(join(folder, 'third.safetensors'), 4);
+    const { ok, problems } = await verifyCheckpoint(folder);
+    expect(ok).toBe(false);
+    expect(problems.map(({ file, tensor, code }) => [file, tensor, code])).toEqual([
+      [FIRST, 'gone', MISMATCH],
+      [FIRST, 'a.weight', MISMATCH],
+      [SECOND, 'a.weight', MISMATCH],
+      ['third.safetensors', null, 'SAFETENSORS_HEADER_TOO_SMALL'],
+    ]);
+  });
+
+  it('compares total_size as verify() of an open checkpoint does, also as text', async () => {
+    const folder = writeCheckpoint({ ...TWO_SHARDS, metadata: { total_size: '999' } });
+    const problem = {
+      ...{ file: INDEX, tensor: null, code: MISMATCH },
+      message: 'total_size is 999, but the tensors have 34 bytes',
+    };
+    expect((await verifyCheckpoint(folder)).problems).toEqual([problem]);
+  });
+
+  it('lists missing shards, with which nothing can be opened', async () => {
+    const folder = writeCheckpoint(TWO_SHARDS);
+    rmSync(join(folder, SECOND));
+    const { problems } = await verifyCheckpoint(folder);
+    expect(problems).toMatchObject([{ file: SECOND, tensor: null, code: 'ENOENT' }]);
+    rmSync(join(folder, FIRST));
+    expect((await verifyCheckpoint(join(folder, INDEX))).problems).toHaveLength(2);
+  });
+
+  it('says that an index or a folder cannot be opened, and why', async () => {
+    const folder = temporaryPath('folder');
+    writeBelow(folder, INDEX, '{');
+    expect((await verifyCheckpoint(folder)).problems).toMatchObject([
+      { file: INDEX, code: 'SAFETENSORS_INVALID_INDEX' },
+    ]);
+    rmSync(join(folder, INDEX));
+    expect((await verifyCheckpoint(folder)).problems).toMatchObject([
+      { file: basename(folder), code: 'SAFETENSORS_CHECKPOINT_NOT_FOUND' },
+    ]);
+  });
+
+  it('verifies every model of a pipeline, whatever is wrong with others', async () => {
+    const folder = temporaryPath('pipeline');
+    const bytes = fileBytes([{ name: 'w', dtype: 'U8', shape: [2] }]);
+    writeBelow(folder, 'model_index.json', '{}');
+    writeBelow(folder, `text_encoder/${INDEX}`, '{"weight_map":{}} ?');
+    writeBelow(folder, 'unet/model.fp16.safetensors', bytes.subarray(0, 9));
+    writeBelow(folder, 'vae/model.safetensors', bytes);
+    expect((await verifyCheckpoint(folder)).problems).toMatchObject([
+      { file: `text_encoder/${INDEX}`, code: 'SAFETENSORS_INVALID_INDEX' },
+      { file: 'unet/model.fp16.safetensors', code: 'SAFETENSORS_INVALID_HEADER_LENGTH' },
+    ]);
+  });
+
+  it('compares hashes that somebody claims, with one progress for all files', async () => {
+    const folder = writeCheckpoint({
+      ...TWO_SHARDS,
+      fileOptions: { metadata: { 'modelspec.hash_sha256': '0xab' } },
+    });
+    const seen: { bytes: number; totalBytes: number }[] = [];
+    const onProgress = (progress: { bytes: number; totalBytes: number }) => seen.push(progress);
+    const { problems } = await verifyCheckpoint(folder, { onProgress });
+    expect(problems.map(({ file, code }) => [file, code])).toEqual([
+      [FIRST, 'SAFETENSORS_VERIFICATION_FAILED'],
+      [SECOND, 'SAFETENSORS_VERIFICATION_FAILED'],
+    ]);
+    expect(problems[0]?.message).toMatch(
+      /^modelspec\.hash_sha256 claims 0xab, found 0x[\da-f]{64}$/,
+    );
+    expect(seen.at(-1)?.bytes).toBe(seen.at(-1)?.totalBytes);
+    expect((await verifyCheckpoint(folder, { hashes: false })).ok).toBe(true);
+  });
+
+  it('takes a right claim for right', async () => {
+    const entries = [{ name: 'w', dtype: 'U8', shape: [2] }] as const;
+    const bare = fileBytes(entries);
+    const data = bare.subarray(
+      8 + Number(new DataView(bare.buffer, bare.byteOffset).getBigUint64(0, true)),
+    );
+    const digest = createHash('sha256').update(data).digest('hex');
+    const metadata = { 'modelspec.hash_sha256': `0x${digest}` };
+    expect((await verifyCheckpoint(writeTemporary(entries, { metadata }))).ok).toBe(true);
+  });
+
+  it('rejects where nothing is, and when it was aborted', async () => {
+    await expect(verifyCheckpoint('nothing/here.safetensors')).rejects.toMatchObject({
+      code: 'ENOENT',
+    });
+    const reason = new Error('enough');
+    const folder = writeCheckpoint(TWO_SHARDS);
+    const signal = AbortSignal.abort(reason);
+    await expect(verifyCheckpoint(folder, { signal })).rejects.toBe(reason);
+    // @ts-expect-error no option of this name
+    await expect(verifyCheckpoint(folder, { hash: true })).rejects.toThrow(TypeError);
+  });
+});
+
+describe('problems', () => {
+  let server: FileServer;
+  beforeEach(async () => {
+    server = await FileServer.start();
+  });
+  afterEach(() => server.close());
+
+  function serve(files: ReadonlyMap<string, Uint8Array>): void {
+    for (const [name, bytes] of files) server.files.set(name, { bytes, tag: `"${name}"` });
+  }
+
+  const cases: readonly [string, CheckpointDescription][] = [
+    ['a tensor that is nowhere', { ...TWO_SHARDS, weightMap: { ...BOTH, c: SECOND } }],
+    [
+      'tensors in the wrong shards',
+      { ...TWO_SHARDS, weightMap: { ...BOTH, embed: SECOND, 'b.bias': FIRST } },
+    ],
+    ['a wrong total_size', { ...TWO_SHARDS, metadata: { total_size: 35.0 } }],
+  ];
+
+  it.each(cases)(
+    'are the same of a path, an open and a remote checkpoint: %s',
+    async (_, wrong) => {
+      const folder = writeCheckpoint(wrong);
+      const { problems } = await verifyCheckpoint(folder);
+      expect(problems.length).toBeGreaterThan(0);
+      const local = await openUntilEnd(folder)
+        .verify()
+        .catch((error: unknown) => error);
+      expect(local).toBeInstanceOf(VerificationError);
+      expect((local as VerificationError).problems).toEqual(problems);
+      serve(filesOf(wrong));
+      using checkpoint = await openRemote(server.url(INDEX));
+      const remote = await checkpoint.verify().catch((error: unknown) => error);
+      expect((remote as VerificationError).problems).toEqual(problems);
+    },
+  );
+
+  it('of a remote checkpoint name shards that are missing or bad, and nothing is secret', async () => {
+    const files = filesOf(TWO_SHARDS);
+    files.delete(FIRST);
+    files.set(SECOND, (files.get(SECOND) as Uint8Array).subarray(0, 20));
+    serve(files);
+    using checkpoint = await openRemote(`${server.url(INDEX)}?sig=geheim`);
+    const error = await checkpoint.verify().catch((reason: unknown) => reason);
+    expect((error as VerificationError).problems).toMatchObject([
+      { file: FIRST, code: 'SAFETENSORS_REMOTE_NOT_FOUND' },
+      { file: SECOND, code: 'SAFETENSORS_INVALID_HEADER_LENGTH' },
+    ]);
+    expect(JSON.stringify((error as VerificationError).problems)).not.toContain('geheim');
+  });
+});

@@ -162,9 +162,10 @@ export class RemoteCheckpoint {
     return this.#contents.metadata;
   }
 
-  /** Length of all shards in bytes, headers included; a promise. Fetches the headers of all shards. */
-  get byteLength(): Promise<number> {
-    return this.#run({}, async ({ signal }) => {
+  /** Length of all shards in bytes, headers included. Fetches the headers of all shards. */
+  async byteLength(options: RemoteCallOptions = {}): Promise<number> {
+    requireOptions(options, CALL_OPTIONS);
+    return await this.#run(options, async ({ signal }) => {
       const headers = await this.#shards.headers(signal);
       return headers.reduce((sum, header) => sum + header.dataStart + header.dataByteLength, 0);
     });

@@ -45,7 +45,7 @@ describe('a single file', () => {
     expect(checkpoint.metadata).toEqual(local.metadata);
     expect(checkpoint.shards).toEqual(['model.safetensors']);
     expect(checkpoint.path).toBe('https://models.example/model.safetensors');
-    expect(await checkpoint.byteLength).toBe(bytes.length);
+    expect(await checkpoint.byteLength()).toBe(bytes.length);
     expect([checkpoint.has('a'), checkpoint.has('c')]).toEqual([true, false]);
     for (const name of local.keys()) expect(await checkpoint.info(name)).toEqual(local.info(name));
     expect(Object.isFrozen(await checkpoint.info('a'))).toBe(true);
@@ -79,7 +79,7 @@ describe('a sharded checkpoint', () => {
     );
     expect(files.take()).toMatchObject([{ name: INDEX }]);
     expect(await checkpoint.offsetKeys()).toEqual(local.offsetKeys());
-    expect(await checkpoint.byteLength).toBe(local.byteLength);
+    expect(await checkpoint.byteLength()).toBe(local.byteLength);
     expect(await checkpoint.headerTexts()).toEqual(local.headerTexts());
     for (const name of local.keys()) expect(await checkpoint.info(name)).toEqual(local.info(name));
     expect(files.take().map(({ name }) => name)).toEqual(checkpoint.shards);
@@ -246,7 +246,7 @@ describe('any', () => {
     checkpoint.close();
     const closed = { code: 'SAFETENSORS_FILE_CLOSED', path: checkpoint.path };
     calls.push(
-      checkpoint.byteLength,
+      checkpoint.byteLength(),
       checkpoint.getTensor('embed'),
       checkpoint.getSlice('embed', 0),
     );
@@ -261,6 +261,26 @@ describe('any', () => {
     expect([checkpoint.ok, checkpoint.shards.length]).toEqual([false, 2]);
     await new Promise((resolve) => setTimeout(resolve));
     expect(files.underWay).toBe(0);
+  });
+
+  it('asks nothing for its properties, open or closed', async () => {
+    const files = twoShards();
+    const checkpoint = await files.open(INDEX);
+    const before = files.requests.length;
+    const prototype = Object.getPrototypeOf(checkpoint) as object;
+    const look = (): unknown[] =>
+      Object.entries(Object.getOwnPropertyDescriptors(prototype)).flatMap(([name, { get }]) => {
+        if (get === undefined) return [];
+        try {
+          return [Reflect.get(checkpoint, name) as unknown];
+        } catch (error) {
+          return [error];
+        }
+      });
+    const open = look();
+    checkpoint.close();
+    for (const value of [...open, ...look()]) expect(value).not.toBeInstanceOf(Promise);
+    expect(files.requests).toHaveLength(before);
   });
 
   it('is closed at the end of a block that uses it', async () => {

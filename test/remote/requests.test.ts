@@ -61,7 +61,7 @@ it('one opens a file, whatever it is asked that the header knows', async () => {
   const checkpoint = await openRemote(`${origin}/table.safetensors`);
   await checkpoint.info('t');
   await checkpoint.offsetKeys();
-  await checkpoint.byteLength;
+  await checkpoint.byteLength();
   expect([asked.length, served]).toEqual([1, 100_000]);
 });
 

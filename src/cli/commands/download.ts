@@ -127,7 +127,11 @@ async function planDownload(
   const { openRemote } = await import('../../remote.js');
   const checkpoint = await openRemote(source, { signal });
   try {
-    return { names: checkpoint.shards, byteLength: await checkpoint.byteLength, uncast: [] };
+    return {
+      names: checkpoint.shards,
+      byteLength: await checkpoint.byteLength({ signal }),
+      uncast: [],
+    };
   } finally {
     checkpoint.close();
   }

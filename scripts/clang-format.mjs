@@ -1,4 +1,4 @@
-// Formats the C++ sources, or with --check fails when one is not formatted.
+// Formats the C and C++ sources, or with --check fails when one is not formatted.
 
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
@@ -10,10 +10,15 @@ import { fileURLToPath } from 'node:url';
 const { clangFormatPath } = createRequire(import.meta.url)('clang-format-node');
 const root = fileURLToPath(new URL('..', import.meta.url));
 
-const files = ['native', join('benchmarks', 'native'), join('test', 'sanitize')]
+const files = [
+  'native',
+  join('benchmarks', 'native'),
+  join('test', 'sanitize'),
+  join('test', 'faults'),
+]
   .filter((folder) => existsSync(join(root, folder)))
   .flatMap((folder) => readdirSync(join(root, folder)).map((name) => join(folder, name)))
-  .filter((file) => /\.(cc|h)$/.test(file));
+  .filter((file) => /\.(cc|c|h)$/.test(file));
 
 const mode = process.argv.includes('--check') ? ['--dry-run', '--Werror'] : ['-i'];
 const options = { cwd: root, stdio: 'inherit' };

@@ -79,7 +79,17 @@ export class LazyShards {
   }
 
   #closeFiles(options: CloseOptions): void {
-    for (const file of this.#open.values()) file.close(options);
+    const files = [...this.#open.values()];
     this.#open.clear();
+    const errors: unknown[] = [];
+    for (const file of files) {
+      try {
+        file.close(options);
+      } catch (error) {
+        // The others are closed all the same.
+        errors.push(error);
+      }
+    }
+    if (errors.length > 0) throw errors[0];
   }
 }

@@ -159,9 +159,12 @@ export function loadCheckpoint(
     const tensors = new Catalog(shards).takeAll();
     // A buffer that is made before the shard is closed outlives it.
     for (const tensor of tensors.values()) tensor.buffer;
-    return tensors;
-  } finally {
     shards.close({});
+    return tensors;
+  } catch (error) {
+    // Otherwise tensors that nobody got would keep files open.
+    shards.close({ detach: true });
+    throw error;
   }
 }
 

@@ -3,19 +3,21 @@
  * their hashes, links to them in the snapshot of the commit, and the commit of a branch.
  */
 
-import { closeSync, existsSync, lstatSync, openSync } from 'node:fs';
-import { copyFile, mkdir, rename, rm, symlink } from 'node:fs/promises';
+import { existsSync, lstatSync, openSync } from 'node:fs';
+import { copyFile, rename, rm, symlink } from 'node:fs/promises';
 import { basename, dirname, join, relative, sep } from 'node:path';
 import { RemoteError } from '../errors/errors.js';
 import { hubCacheFolder } from '../hub/cache.js';
 import { ownByteLength } from '../hub/cache-layout.js';
 import { requireRevision } from '../hub/ids.js';
-import { linkAt, statAnything } from '../io/file-calls.js';
+import { closeQuietly, linkAt, statAnything } from '../io/file-calls.js';
 import { readText, writeNewFile } from '../io/small-files.js';
 import { runAsync, runSync } from '../io/steps.js';
-import { hasCode } from '../io/system-errors.js';
+import { aboutFile, hasCode } from '../io/system-errors.js';
+import { syncFolders, syncMade } from '../replacement/folder-sync.js';
 import { innerPath, makeInnerFolders } from '../replacement/inner-paths.js';
 import { inTurn, waitForLock } from '../replacement/locks.js';
+import { makeFolder } from '../replacement/made-folders.js';
 import { Replacement } from '../replacement/replacement.js';
 import { makeTemporaryName } from '../replacement/temporary-names.js';
 import { missingByteLength, requireFreeSpace } from './free-space.js';
@@ -85,7 +87,8 @@ export class CacheFolder {
       const presentByteLength = files.reduce((sum, { byteLength }) => sum + byteLength, 0);
       return { receivedByteLength: 0, presentByteLength };
     }
-    for (const folder of [this.#repository, this.#locks]) await mkdir(folder, { recursive: true });
+    const made = makeFolder(this.#repository);
+    makeFolder(this.#locks);
     // Before anything is fetched.
     const places = files.map((file) => this.pathOf(file));
     for (const path of [...places, this.#ref ?? blobs]) {
@@ -101,6 +104,11 @@ export class CacheFolder {
     await requireFreeSpace(blobs, needed, this.#repository);
     const received = await receiveAll(files, scope, (file) => this.#receive(file, options, scope));
     for (const file of files) await this.#link(file);
+    if (options.durable) {
+      if (made !== undefined) await syncMade(this.#repository, made);
+      // The ref names what is on the disk.
+      await this.#sync([...places, join(blobs, 'any')]);
+    }
     await this.#writeRef(options);
     return received;
   }
@@ -172,7 +180,7 @@ export class CacheFolder {
           replacement.discard();
         }
       } finally {
-        closeSync(lock);
+        closeQuietly(lock);
       }
     });
   }
@@ -191,7 +199,8 @@ export class CacheFolder {
     } catch (error) {
       // Another process was faster.
       if (hasCode(error, ['EEXIST'])) return;
-      if (!hasCode(error, ['EPERM', 'ENOTSUP', 'ENOSYS', 'EINVAL'])) throw error;
+      // Node would name what the link says.
+      if (!hasCode(error, ['EPERM', 'ENOTSUP', 'ENOSYS', 'EINVAL'])) throw aboutFile(error, path);
       await this.#place(path, (temporary) => copyFile(blob, temporary));
     }
   }
@@ -202,6 +211,15 @@ export class CacheFolder {
     if (path === undefined || (await isText(path, this.#commit))) return;
     this.#makeFolders(path);
     await this.#place(path, (temporary) => writeNewFile(temporary, this.#commit, { durable }));
+    if (durable) await this.#sync([path]);
+  }
+
+  /** Syncs the folders of files in the repository. */
+  async #sync(paths: readonly string[]): Promise<void> {
+    await syncFolders(
+      this.#repository,
+      paths.map((path) => this.#nameOf(path)),
+    );
   }
 
   /** Makes the folders of a file. A link among them is refused: what is behind it would not open. */

@@ -1,7 +1,7 @@
 /** The hashes by which the Hub names the contents of files. */
 
 import { createHash, type Hash } from 'node:crypto';
-import { readAsync } from '../io/pool-calls.js';
+import { type ReadFile, readAsync } from '../io/pool-calls.js';
 
 /** Read and hashed at a time: 2 to 8 ms of work, between which the event loop turns. */
 const BLOCK_BYTE_LENGTH = 2 ** 22;
@@ -22,7 +22,7 @@ export function beginHash(expected: string | null, byteLength: number): Hash {
  */
 export async function hashStart(
   hash: Hash,
-  fd: number,
+  file: ReadFile,
   byteLength: number,
   signal: AbortSignal | undefined,
 ): Promise<number> {
@@ -31,7 +31,7 @@ export async function hashStart(
   while (done < byteLength) {
     signal?.throwIfAborted();
     const length = Math.min(byteLength - done, block.length);
-    const { bytesRead } = await readAsync(fd, block, 0, length, done);
+    const { bytesRead } = await readAsync(file, block, 0, length, done);
     if (bytesRead === 0) break;
     hash.update(block.subarray(0, bytesRead));
     done += bytesRead;

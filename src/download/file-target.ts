@@ -1,7 +1,7 @@
 /** Downloads one file to a path. */
 
-import { fstatSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
+import { statsOf } from '../io/file-calls.js';
 import { isAt } from '../replacement/exchange.js';
 import { inTurn, waitForLock } from '../replacement/locks.js';
 import { Replacement } from '../replacement/replacement.js';
@@ -63,8 +63,8 @@ async function tryToReceive(
     if (isKept) {
       await waitForLock(replacement.fd, path, { lockTimeout, signal });
       if (!isAt(join(folder, temporaryName), replacement.fd)) return undefined;
-      const { size } = fstatSync(replacement.fd);
-      await requireFreeSpace(folder, byteLength - size, path);
+      const { size } = statsOf(replacement);
+      await requireFreeSpace(folder, byteLength - Number(size), path);
     }
     const { hash, ...received } = await receiveFile(planned, replacement, transfer, signal);
     await note(realPath, planned, hash);

@@ -9,6 +9,7 @@ import { runAsync, runSync } from '../io/steps.js';
 import { hasCode } from '../io/system-errors.js';
 import { innerPath, makeInnerFolders } from '../replacement/inner-paths.js';
 import { waitForLock } from '../replacement/locks.js';
+import { removeEmpty } from '../replacement/made-folders.js';
 import type { Replacement } from '../replacement/replacement.js';
 import { TemporaryNames } from '../replacement/temporary-names.js';
 import { encodeIndex } from '../shards/checkpoint-index-writer.js';
@@ -43,8 +44,25 @@ export interface DownloadedFolder extends ReceivedBytes, StaleFiles {}
 export async function downloadToFolder(
   plan: DownloadPlan,
   folder: string,
+  options: TargetOptions,
+  scope: DownloadScope,
+): Promise<DownloadedFolder> {
+  const made: string[] = [];
+  try {
+    return await fillFolder(plan, folder, options, scope, made);
+  } catch (error) {
+    for (const each of made.reverse()) removeEmpty(each);
+    throw error;
+  }
+}
+
+/** The same; folders that it makes in the folder are added to `made`. */
+async function fillFolder(
+  plan: DownloadPlan,
+  folder: string,
   { durable, lockTimeout }: TargetOptions,
   scope: DownloadScope,
+  made: string[],
 ): Promise<DownloadedFolder> {
   const { weights, others, index } = plan;
   const { signal, transfer } = scope;
@@ -60,7 +78,7 @@ export async function downloadToFolder(
       transfer.advance(file.byteLength);
     } else {
       missing.push(file);
-      makeInnerFolders(folder, file.name);
+      makeInnerFolders(folder, file.name, made);
       await deleteOtherPartials(folder, memberName(file), file);
     }
   }

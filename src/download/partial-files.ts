@@ -1,10 +1,9 @@
 /** What downloads leave beside a file: what was received of it so far, and a record of what was finished. */
 
-import { closeSync, constants, openSync, rmSync } from 'node:fs';
+import { constants, openSync, rmSync } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { openPath, statOpened } from '../io/file-calls.js';
-import { closeAsync } from '../io/pool-calls.js';
+import { closeQuietly, openPath, statOpened } from '../io/file-calls.js';
 import { readOpened, writeNewFile } from '../io/small-files.js';
 import { runAsync } from '../io/steps.js';
 import { hasCode } from '../io/system-errors.js';
@@ -53,9 +52,9 @@ function deleteIdle(path: string): void {
     return;
   }
   try {
-    if (tryToLock(fd)) rmSync(path, { force: true });
+    if (tryToLock(fd, path)) rmSync(path, { force: true });
   } finally {
-    closeSync(fd);
+    closeQuietly(fd);
   }
 }
 
@@ -74,13 +73,14 @@ export async function isAlreadyThere(
   const fd = await openIfThere(path);
   if (fd === undefined) return false;
   try {
-    const stats = await runAsync(statOpened(fd), undefined);
+    const file = { fd, path };
+    const stats = await runAsync(statOpened(file), undefined);
     if (!stats.isFile() || Number(stats.size) !== byteLength) return false;
     const hash = beginHash(expected, byteLength);
-    await hashStart(hash, fd, byteLength, signal);
+    await hashStart(hash, file, byteLength, signal);
     return hash.digest('hex') === expected;
   } finally {
-    await closeAsync(fd);
+    closeQuietly(fd);
   }
 }
 
@@ -101,16 +101,17 @@ async function notedHash(path: string, { version }: PlannedFile): Promise<string
   const fd = await openIfThere(recordPath(path)).catch(() => undefined);
   if (fd === undefined) return undefined;
   try {
-    const stats = await runAsync(statOpened(fd), undefined);
+    const file = { fd, path };
+    const stats = await runAsync(statOpened(file), undefined);
     if (!stats.isFile() || stats.size > MAX_RECORD_BYTE_LENGTH) return undefined;
-    const text = (await runAsync(readOpened(fd), undefined)).toString();
+    const text = (await runAsync(readOpened(file), undefined)).toString();
     const record: Partial<DownloadRecord> = Object(JSON.parse(text));
     return record.version === version ? record.hash : undefined;
   } catch {
     // Not one of ours.
     return undefined;
   } finally {
-    await closeAsync(fd);
+    closeQuietly(fd);
   }
 }
 

@@ -1,7 +1,8 @@
 /** Receives a planned file into a temporary file: goes on where an earlier try stopped, and checks it. */
 
-import { fstatSync, ftruncateSync } from 'node:fs';
+import { ftruncateSync } from 'node:fs';
 import { RemoteError } from '../errors/errors.js';
+import { statsOf } from '../io/file-calls.js';
 import { writeViews } from '../io/file-writes.js';
 import type { Transfer } from '../io/transfer.js';
 import type { Replacement } from '../replacement/replacement.js';
@@ -54,10 +55,10 @@ async function receive(
 ): Promise<ReceivedFile> {
   const { byteLength, hash: expected } = planned;
   const hash = beginHash(expected, byteLength);
-  const { size } = fstatSync(target.fd);
+  const size = Number(statsOf(target).size);
   const isUsable = planned.version !== null && size <= byteLength;
   const kept = isUsable ? keptByteLength(planned, size) : 0;
-  const presentByteLength = await hashStart(hash, target.fd, kept, signal);
+  const presentByteLength = await hashStart(hash, target, kept, signal);
   if (presentByteLength < size) ftruncateSync(target.fd, presentByteLength);
   transfer.advance(presentByteLength);
   let position = presentByteLength;

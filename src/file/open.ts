@@ -176,9 +176,12 @@ export function loadFile(path: PathLike, options: OpenOptions = {}): Map<string,
     const tensors = file.getTensors();
     // One that is too long for a buffer is an error now; and those of a reading storage are read.
     for (const tensor of tensors.values()) tensor.buffer;
-    return tensors;
-  } finally {
     file.close();
+    return tensors;
+  } catch (error) {
+    // Otherwise tensors that nobody got would keep it open.
+    file.close({ detach: true });
+    throw error;
   }
 }
 

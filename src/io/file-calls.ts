@@ -15,7 +15,6 @@ import {
   readdirSync,
   readlink,
   readlinkSync,
-  readSync,
   realpath,
   realpathSync,
   type Stats,
@@ -24,9 +23,9 @@ import {
 } from 'node:fs';
 import process from 'node:process';
 import { promisify } from 'node:util';
-import { closeAsync, readAsync } from './pool-calls.js';
+import { closeAsync, type ReadFile, readAsync, readHere } from './pool-calls.js';
 import { type Steps, step } from './steps.js';
-import { hasCode } from './system-errors.js';
+import { hasCode, namingFile } from './system-errors.js';
 
 /** What the system answers when there is nothing at a path. */
 export const NOTHING_THERE: readonly string[] = ['ENOENT', 'ENOTDIR'];
@@ -43,33 +42,60 @@ export function openPath(path: string | Buffer, flags: number): Steps<number> {
   });
 }
 
-/** Closes a descriptor. */
+/** Closes a descriptor that was read from, as `closeQuietly`. */
 export function closeFile(fd: number): Steps<void> {
   return step({
-    sync: () => closeSync(fd),
-    async: () => closeAsync(fd),
+    sync: () => closeQuietly(fd),
+    async: () => closeAsync(fd).catch(() => {}),
     isKept: true,
   });
 }
 
+/**
+ * Closes a descriptor whose file nobody wrote to, or has synced. The system frees the number whatever it
+ * answers, and an error is of no use to anybody: what was read is there, and what was written, too.
+ */
+export function closeQuietly(fd: number): void {
+  try {
+    closeSync(fd);
+  } catch {
+    // A second call would close what has the number by then.
+  }
+}
+
 /** What the file of a descriptor is like now. */
-export function statOpened(fd: number): Steps<BigIntStats> {
+export function statOpened(file: ReadFile): Steps<BigIntStats> {
   return step({
-    sync: () => fstatSync(fd, { bigint: true }),
-    async: () => promisify(fstat)(fd, { bigint: true }),
+    sync: () => statsOf(file),
+    async: async () => {
+      try {
+        return await promisify(fstat)(file.fd, { bigint: true });
+      } catch (error) {
+        throw namingFile(error, file.path);
+      }
+    },
   });
+}
+
+/** The same on this thread. */
+export function statsOf({ fd, path }: ReadFile): BigIntStats {
+  try {
+    return fstatSync(fd, { bigint: true });
+  } catch (error) {
+    throw namingFile(error, path);
+  }
 }
 
 /** Reads up to `length` bytes from `position` to the start of `target`. Returns how many. */
 export function readOnce(
-  fd: number,
+  file: ReadFile,
   target: Uint8Array,
   length: number,
   position: number,
 ): Steps<number> {
   return step({
-    sync: () => readSync(fd, target, 0, length, position),
-    async: async () => (await readAsync(fd, target, 0, length, position)).bytesRead,
+    sync: () => readHere(file, target, length, position),
+    async: async () => (await readAsync(file, target, 0, length, position)).bytesRead,
   });
 }
 

@@ -7,8 +7,8 @@
 import { writeSync } from 'node:fs';
 import { addon } from '../addon/addon.js';
 import { withoutFirst } from './byte-views.js';
-import { cutShort, type FileRange, type ReadFile } from './opened-file.js';
-import { readAsync, writevAsync } from './pool-calls.js';
+import { cutShort, type FileRange } from './opened-file.js';
+import { type ReadFile, readAsync, writevAsync } from './pool-calls.js';
 import { aboutFile, hasCode, systemError } from './system-errors.js';
 
 /** A descriptor to write to, and the path for messages. */
@@ -133,7 +133,7 @@ async function copyRange(
   const buffer = new Uint8Array(Math.min(byteLength - done, BUFFER_BYTE_LENGTH));
   while (done < byteLength) {
     const length = Math.min(byteLength - done, buffer.byteLength);
-    const { bytesRead } = await readAsync(file.fd, buffer, 0, length, position + done);
+    const { bytesRead } = await readAsync(file, buffer, 0, length, position + done);
     if (bytesRead === 0) throw cutShort(file.path, position + byteLength, position + done);
     await writeViews(target, [buffer.subarray(0, bytesRead)], targetPosition + done);
     done += bytesRead;

@@ -3,10 +3,11 @@
  * `storage/file-backed` has the tolerant check of open files.
  */
 
-import { constants, fstatSync, type StatsBase } from 'node:fs';
+import { constants, type StatsBase } from 'node:fs';
 import { FileChangedError, SafetensorsError } from '../errors/errors.js';
 import { retryWithoutDropped } from './dropped-files.js';
-import { closeFile, openPath, readOnce, statOpened, statPath } from './file-calls.js';
+import { closeFile, openPath, readOnce, statOpened, statPath, statsOf } from './file-calls.js';
+import type { ReadFile } from './pool-calls.js';
 import type { Steps } from './steps.js';
 import { hasCode } from './system-errors.js';
 
@@ -15,12 +16,6 @@ type FileKind = StatsBase<number | bigint>;
 
 /** Most bytes of one read call: Node refuses lengths of 2 GiB and above. */
 const MAX_READ_BYTE_LENGTH = 2 ** 30;
-
-/** A descriptor, and the path for messages. */
-export interface ReadFile {
-  readonly fd: number;
-  readonly path: string | undefined;
-}
 
 /** A range of a file, in bytes. */
 export interface FileRange {
@@ -68,7 +63,7 @@ export function* openRegularFile(
 ): Steps<OpenedFile> {
   const fd = yield* openWithoutWaiting(path, label, flag);
   try {
-    const stats = yield* statOpened(fd);
+    const stats = yield* statOpened({ fd, path: label });
     requireRegularFile(stats, label);
     return { fd, path: label, byteLength: Number(stats.size), mtimeNs: stats.mtimeNs };
   } catch (error) {
@@ -92,9 +87,9 @@ function* openWithoutWaiting(path: string | Buffer, label: string, flag: number)
 export type ReadBytes = (target: Uint8Array, position: number) => Steps<number>;
 
 /** Reads through the descriptor. */
-export function readerOf({ fd }: ReadFile): ReadBytes {
+export function readerOf(file: ReadFile): ReadBytes {
   return (target, position) =>
-    readOnce(fd, target, Math.min(target.byteLength, MAX_READ_BYTE_LENGTH), position);
+    readOnce(file, target, Math.min(target.byteLength, MAX_READ_BYTE_LENGTH), position);
 }
 
 /** The error of a read that met the end of the file too early. Both are positions in the file. */
@@ -113,10 +108,11 @@ export function cutShort(
  * Returns a function that throws FileChangedError once the file has another size or modification time
  * than now: a copy must not be half old, half new.
  */
-export function changeCheck({ fd, path }: ReadFile): () => void {
-  const { size, mtimeNs } = fstatSync(fd, { bigint: true });
+export function changeCheck(file: ReadFile): () => void {
+  const { path } = file;
+  const { size, mtimeNs } = statsOf(file);
   return () => {
-    const now = fstatSync(fd, { bigint: true });
+    const now = statsOf(file);
     if (now.size === size && now.mtimeNs === mtimeNs) return;
     const expected = `${size} bytes, modified at ${mtimeNs} ns`;
     const found = `${now.size} bytes, modified at ${now.mtimeNs} ns`;

@@ -2,8 +2,8 @@
 
 import { allocate } from '../errors/out-of-memory.js';
 import { MAX_VIEWS, withoutFirst } from './byte-views.js';
-import { cutShort, type FileRange, type ReadFile } from './opened-file.js';
-import { readvAsync } from './pool-calls.js';
+import { cutShort, type FileRange } from './opened-file.js';
+import { type ReadFile, readvAsync } from './pool-calls.js';
 import { Slots, type Transfer } from './transfer.js';
 
 /** Bytes per read. Measured with 2 to 16 MiB: longer reads are not faster and delay other work. */
@@ -74,7 +74,7 @@ async function readBatch(file: ReadFile, batch: Batch<unknown>): Promise<void> {
   let { position } = batch;
   const end = position + batch.byteLength;
   for (let views = batch.views; views.length > 0; ) {
-    const { bytesRead } = await readvAsync(file.fd, views, position);
+    const { bytesRead } = await readvAsync(file, views, position);
     if (bytesRead === 0) throw cutShort(file.path, end, position);
     position += bytesRead;
     views = withoutFirst(views, bytesRead);

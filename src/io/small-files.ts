@@ -3,18 +3,19 @@
  * when a worker is ended meanwhile; these go by calls that leave none.
  */
 
-import { constants } from 'node:fs';
-import { closeFile, openPath, readOnce, statOpened } from './file-calls.js';
+import { constants, rmSync } from 'node:fs';
+import { closeFile, closeQuietly, openPath, readOnce, statOpened } from './file-calls.js';
 import { writeViews } from './file-writes.js';
-import { closeAsync, fsyncAsync } from './pool-calls.js';
+import { closeAsync, fsyncAsync, type ReadFile } from './pool-calls.js';
 import { runAsync, type Steps } from './steps.js';
+import { aboutFile } from './system-errors.js';
 
-/** All bytes that a descriptor has, from the first one. */
-export function* readOpened(fd: number): Steps<Buffer> {
-  const bytes = Buffer.alloc(Number((yield* statOpened(fd)).size));
+/** All bytes of an open file, from the first one. */
+export function* readOpened(file: ReadFile): Steps<Buffer> {
+  const bytes = Buffer.alloc(Number((yield* statOpened(file)).size));
   let done = 0;
   while (done < bytes.length) {
-    const count = yield* readOnce(fd, bytes.subarray(done), bytes.length - done, done);
+    const count = yield* readOnce(file, bytes.subarray(done), bytes.length - done, done);
     if (count === 0) break;
     done += count;
   }
@@ -25,7 +26,7 @@ export function* readOpened(fd: number): Steps<Buffer> {
 export function* readSmallFile(path: string): Steps<Buffer> {
   const fd = yield* openPath(path, constants.O_RDONLY);
   try {
-    return yield* readOpened(fd);
+    return yield* readOpened({ fd, path });
   } finally {
     yield* closeFile(fd);
   }
@@ -37,7 +38,7 @@ export function* readText(path: string): Steps<string> {
 }
 
 /**
- * Writes a file where there is none, and syncs it when it is `durable`.
+ * Writes a file where there is none, and syncs it when it is `durable`. When it fails, there is none.
  *
  * @throws `EEXIST` when something is there
  */
@@ -48,10 +49,15 @@ export async function writeNewFile(
 ): Promise<void> {
   const { O_WRONLY, O_CREAT, O_EXCL } = constants;
   const fd = await runAsync(openPath(path, O_WRONLY | O_CREAT | O_EXCL), undefined);
+  let isOpen = true;
   try {
     await writeViews({ fd, path }, [Buffer.from(text)], 0);
     if (durable) await fsyncAsync(fd);
-  } finally {
+    isOpen = false;
     await closeAsync(fd);
+  } catch (error) {
+    if (isOpen) closeQuietly(fd);
+    rmSync(path, { force: true });
+    throw aboutFile(error, path);
   }
 }

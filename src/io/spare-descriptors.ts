@@ -1,7 +1,8 @@
 /** Descriptors of closed files of which tensors are left: given up when the process has no other ones. */
 
-import { closeSync, fstatSync, statSync } from 'node:fs';
+import { fstatSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { closeQuietly } from './file-calls.js';
 
 /** The descriptor of a file, which its owner opens again by the path after it was given up. */
 export interface SpareDescriptor {
@@ -42,7 +43,7 @@ export function giveUpSpares(): boolean {
     const path = resolve(spare.path);
     const identity = fstatSync(spare.fd, { bigint: true });
     if (!leadsTo(path, identity)) continue;
-    closeSync(spare.fd);
+    closeQuietly(spare.fd);
     spare.fd = -1;
     spare.path = path;
     spare.identity = { dev: identity.dev, ino: identity.ino };

@@ -34,6 +34,12 @@ export function aboutFile(error: unknown, path: string, call?: string): unknown 
   return Object.assign(named, { errno, code, syscall: call ?? syscall, path });
 }
 
+/** The same for an error that names no file yet; any other, and that of a file without a path, as it is. */
+export function namingFile(error: unknown, path: string | undefined): unknown {
+  const isNamed = types.isNativeError(error) && (error as NodeJS.ErrnoException).path !== undefined;
+  return isNamed || path === undefined ? error : aboutFile(error, path);
+}
+
 /** The same error, with advice at the end of its message. */
 export function withAdvice(error: NodeJS.ErrnoException, advice: string): Error {
   const { code, errno, syscall, path } = error;

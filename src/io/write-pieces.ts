@@ -9,7 +9,8 @@ import {
   writeViewSync,
   writeViews,
 } from './file-writes.js';
-import { type FileRange, type ReadFile, readerOf, readFully } from './opened-file.js';
+import { type FileRange, readerOf, readFully } from './opened-file.js';
+import type { ReadFile } from './pool-calls.js';
 import { runSync } from './steps.js';
 import { type PieceMover, Slots } from './transfer.js';
 

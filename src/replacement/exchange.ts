@@ -1,8 +1,9 @@
 /** Puts a file in the place of one certain file, and of no other. */
 
-import { type BigIntStats, fstatSync, renameSync, rmSync, statSync } from 'node:fs';
+import { type BigIntStats, renameSync, rmSync, statSync } from 'node:fs';
 import process from 'node:process';
 import { addon } from '../addon/addon.js';
+import { statsOf } from '../io/file-calls.js';
 
 /** Throws when the file at a path is not the one that may be replaced, as it was. */
 export type OldFileCheck = (path: Buffer) => void;
@@ -24,7 +25,13 @@ export function replaceCheckedFile(
   check: OldFileCheck,
   letGo: () => void,
 ): void {
-  const newFile = identityAt(temporary);
+  let newFile: string;
+  try {
+    newFile = identityAt(temporary);
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw error;
+  }
   if (!tryToExchange(temporary, target)) {
     renameChecked(temporary, target, check, letGo);
     return;
@@ -86,7 +93,7 @@ export function identityOf({ dev, ino }: BigIntStats): string {
 /** Whether the path leads to the file or folder of the descriptor. */
 export function isAt(path: string, fd: number): boolean {
   const found = statSync(path, { bigint: true, throwIfNoEntry: false });
-  return found !== undefined && identityOf(found) === identityOf(fstatSync(fd, { bigint: true }));
+  return found !== undefined && identityOf(found) === identityOf(statsOf({ fd, path }));
 }
 
 function tryToExchange(path: Buffer, other: Buffer): boolean {

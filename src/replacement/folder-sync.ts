@@ -1,9 +1,12 @@
 /** Syncs folders, which makes a new, changed or removed name survive a loss of power. */
 
-import { closeSync, fsyncSync, openSync } from 'node:fs';
+import { fsyncSync, openSync } from 'node:fs';
+import { dirname, resolve, sep } from 'node:path';
 import process from 'node:process';
+import { closeQuietly } from '../io/file-calls.js';
 import { fsyncAsync } from '../io/pool-calls.js';
 import { aboutFile, hasCode } from '../io/system-errors.js';
+import { foldersOf } from './inner-paths.js';
 
 /** Errors for folders that we may not read, or that the file system does not sync. */
 const CANNOT_SYNC_FOLDER: readonly string[] = ['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP'];
@@ -28,8 +31,27 @@ export async function syncFolder(folder: Buffer, label: string): Promise<void> {
   } catch (error) {
     if (!hasCode(error, CANNOT_SYNC_FOLDER)) throw aboutFile(error, label);
   } finally {
-    closeSync(fd);
+    closeQuietly(fd);
   }
+}
+
+/** Syncs the folder and those between it and its files, by their names below it, with `/`; inner ones first. */
+export async function syncFolders(folder: string, names: Iterable<string>): Promise<void> {
+  const inner = new Set([...names].flatMap((name) => foldersOf(folder, name)));
+  for (const path of [folder, ...inner].reverse()) await syncNamed(path);
+}
+
+/** Syncs the names of folders that were made, from the topmost down to that of `folder`. */
+export async function syncMade(folder: string, made: string): Promise<void> {
+  const top = dirname(resolve(made));
+  for (let above = dirname(resolve(folder)); ; above = dirname(above)) {
+    await syncNamed(above);
+    if (above === top) return;
+  }
+}
+
+async function syncNamed(folder: string): Promise<void> {
+  await syncFolder(Buffer.from(folder + sep), folder);
 }
 
 /** The same as `syncFolder` on this thread. */
@@ -41,6 +63,6 @@ export function syncFolderSync(folder: Buffer, label: string): void {
   } catch (error) {
     if (!hasCode(error, CANNOT_SYNC_FOLDER)) throw aboutFile(error, label);
   } finally {
-    closeSync(fd);
+    closeQuietly(fd);
   }
 }

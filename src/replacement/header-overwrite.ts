@@ -69,6 +69,7 @@ function publish(temporary: Buffer, backup: Buffer): void {
 
 async function writeBackup({ target, file, before, durable }: HeaderOverwrite): Promise<void> {
   const temporary = Buffer.concat([target.folder, Buffer.from(makeTemporaryName())]);
+  let isPublished = false;
   try {
     // Metadata may be as private as the file.
     const fd = openSync(temporary, 'wx', 0o600);
@@ -79,11 +80,21 @@ async function writeBackup({ target, file, before, durable }: HeaderOverwrite): 
       closeSync(fd);
     }
     publish(temporary, headerBackupOf(target));
+    isPublished = true;
+    rmSync(temporary, { force: true });
   } catch (error) {
+    tryToRemove(temporary);
+    if (isPublished) tryToRemove(headerBackupOf(target));
     if (hasCode(error, ['EEXIST'])) throw interrupted(target, file.path);
     throw aboutFile(error, file.path);
-  } finally {
-    rmSync(temporary, { force: true });
+  }
+}
+
+function tryToRemove(path: Buffer): void {
+  try {
+    rmSync(path, { force: true });
+  } catch {
+    // The caller sees the error that came first.
   }
 }
 

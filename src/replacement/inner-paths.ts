@@ -9,7 +9,7 @@ import { FormatError, quoteName } from '../errors/errors.js';
 import { hasCode } from '../io/system-errors.js';
 
 /** The folders between a folder and a file in it, outermost first; none for a file directly in it. */
-function foldersOf(folder: string, name: string): string[] {
+export function foldersOf(folder: string, name: string): string[] {
   const parts = name.split('/').slice(0, -1);
   return parts.map((_, last) => join(folder, ...parts.slice(0, last + 1)));
 }
@@ -35,14 +35,15 @@ export function innerPath(folder: string, name: string): string {
 }
 
 /**
- * Makes the folders between a folder and a file in it.
+ * Makes the folders between a folder and a file in it. Those that were missing are added to `made`.
  *
  * @throws As `innerPath`; errors of the system
  */
-export function makeInnerFolders(folder: string, name: string): void {
+export function makeInnerFolders(folder: string, name: string, made: string[] = []): void {
   for (const path of foldersOf(folder, name)) {
     try {
       mkdirSync(path);
+      made.push(path);
     } catch (error) {
       if (!hasCode(error, ['EEXIST'])) throw error;
     }

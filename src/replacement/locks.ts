@@ -9,7 +9,7 @@ import { setTimeout } from 'node:timers/promises';
 import { addon } from '../addon/addon.js';
 import { argumentRangeError, argumentTypeError, type OptionNames } from '../errors/arguments.js';
 import { SafetensorsError } from '../errors/errors.js';
-import { hasCode } from '../io/system-errors.js';
+import { hasCode, namingFile } from '../io/system-errors.js';
 import { untilAborted } from '../io/until-aborted.js';
 
 /** Options of calls that lock what they write: `editMetadata`, `saveCheckpoint` and `reshard`. */
@@ -58,16 +58,16 @@ export function requireLockTimeout({ lockTimeout }: LockOptions): void {
 
 /**
  * Locks the file or folder of a descriptor until that is closed, unless another descriptor has the
- * lock. Returns whether it could.
+ * lock. Returns whether it could. `label` names it in messages.
  */
-export function tryToLock(fd: number): boolean {
+export function tryToLock(fd: number, label?: string): boolean {
   try {
     addon()?.lockFile(fd);
     return true;
   } catch (error) {
     if (hasCode(error, CANNOT_LOCK)) return true;
     if (hasCode(error, ['EAGAIN'])) return false;
-    throw error;
+    throw namingFile(error, label);
   }
 }
 
@@ -85,7 +85,7 @@ export async function waitForLock(
   const end = performance.now() + lockTimeout;
   for (let pause = FIRST_PAUSE; ; pause = Math.min(2 * pause, LONGEST_PAUSE)) {
     signal?.throwIfAborted();
-    if (tryToLock(fd)) return;
+    if (tryToLock(fd, label)) return;
     const left = end - performance.now();
     if (left <= 0) throw locked(label, lockTimeout);
     // Not all at the same time.

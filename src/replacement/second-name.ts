@@ -2,8 +2,7 @@
 
 import { constants } from 'node:fs';
 import { link, rename, rm } from 'node:fs/promises';
-import { openPath, statOpened } from '../io/file-calls.js';
-import { closeAsync } from '../io/pool-calls.js';
+import { closeQuietly, openPath, statOpened } from '../io/file-calls.js';
 import { runAsync } from '../io/steps.js';
 import { hasCode } from '../io/system-errors.js';
 import { Transfer } from '../io/transfer.js';
@@ -50,10 +49,11 @@ export async function giveSecondName(source: string, name: SecondName): Promise<
 async function copyTo(source: string, { path, openCopy }: SecondName): Promise<void> {
   const fd = await runAsync(openPath(source, constants.O_RDONLY), undefined);
   try {
-    const byteLength = Number((await runAsync(statOpened(fd), undefined)).size);
+    const file = { fd, path: source };
+    const byteLength = Number((await runAsync(statOpened(file), undefined)).size);
     const copy = await openCopy(byteLength);
     try {
-      const from = { file: { fd, path: source }, position: 0 };
+      const from = { file, position: 0 };
       const whole = { position: 0, byteLength, source: from };
       await writePieces(copy, [whole], new Transfer(byteLength, {}));
       await copy.finish();
@@ -62,6 +62,6 @@ async function copyTo(source: string, { path, openCopy }: SecondName): Promise<v
       copy.discard();
     }
   } finally {
-    await closeAsync(fd);
+    closeQuietly(fd);
   }
 }

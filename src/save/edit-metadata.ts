@@ -1,6 +1,6 @@
 /** Changes the metadata of a file, and nothing else. */
 
-import { type BigIntStats, closeSync, constants, fstatSync, statSync } from 'node:fs';
+import { type BigIntStats, constants, statSync } from 'node:fs';
 import { type OptionNames, requireBoolean, requireOptions } from '../errors/arguments.js';
 import { FileChangedError, SafetensorsError } from '../errors/errors.js';
 import { readFileHeader } from '../file/read-header.js';
@@ -14,6 +14,7 @@ import {
   spareByteLength,
   withMetadata,
 } from '../format/metadata-changes.js';
+import { closeQuietly, statsOf } from '../io/file-calls.js';
 import { changeCheck, type OpenedFile, openRegularFile } from '../io/opened-file.js';
 import { locate, type PathLike } from '../io/paths.js';
 import { runAsync, runSync } from '../io/steps.js';
@@ -156,8 +157,8 @@ export async function editMetadata(
       const { fd } = openTarget(target, label, inPlace ? constants.O_RDWR : constants.O_RDONLY);
       const close = closeOnce(fd);
       try {
-        if (!tryToLock(fd)) await waitForLock(fd, label, options);
-        const stats = fstatSync(fd, { bigint: true });
+        if (!tryToLock(fd, label)) await waitForLock(fd, label, options);
+        const stats = statsOf({ fd, path: label });
         const { size, mtimeNs } = stats;
         const file = { fd, path: label, byteLength: Number(size), mtimeNs };
         // Whoever had the lock may have put another file here, which has a lock of its own.
@@ -172,7 +173,7 @@ export async function editMetadata(
 function closeOnce(fd: number): () => void {
   let isOpen = true;
   return () => {
-    if (isOpen) closeSync(fd);
+    if (isOpen) closeQuietly(fd);
     isOpen = false;
   };
 }
@@ -211,7 +212,7 @@ interface SameFileCheck {
 
 function sameFileCheck({ fd, path: label }: OpenedFile): SameFileCheck {
   const checkContent = changeCheck({ fd, path: label });
-  const stats = fstatSync(fd, { bigint: true });
+  const stats = statsOf({ fd, path: label });
   const place = (path: Buffer): void => {
     if (isAt(path, stats)) return;
     const message = 'another file took the place of this one while it was edited; edit it again';

@@ -4,7 +4,8 @@
  */
 
 import { FileChangedError } from '../errors/errors.js';
-import { changeCheck, type ReadFile } from '../io/opened-file.js';
+import { changeCheck } from '../io/opened-file.js';
+import type { ReadFile } from '../io/pool-calls.js';
 import { hasCode } from '../io/system-errors.js';
 import type { LendingStorage, LentDescriptor } from '../storage/storage.js';
 import type { FilePayload, MadePayload, MemoryPayload, Payload } from './tensor-input.js';

@@ -1,12 +1,13 @@
 /** A file mapped copy-on-write: every buffer is a view of the mapping; opening reads nothing. */
 
-import { closeSync } from 'node:fs';
 import process from 'node:process';
 import type { Addon, Mapping } from '../addon/load.js';
 import { FileChangedError } from '../errors/errors.js';
 import { retryWithoutDropped } from '../io/dropped-files.js';
+import { closeQuietly } from '../io/file-calls.js';
 import { type OpenedFile, openRegularFile, type ReadBytes } from '../io/opened-file.js';
 import { here, runSync } from '../io/steps.js';
+import { namingFile } from '../io/system-errors.js';
 import { emptyBuffers } from './empty-buffers.js';
 import { FileBackedStorage, type FileState } from './file-backed.js';
 import { type LentDescriptor, requireOpen } from './storage.js';
@@ -20,12 +21,21 @@ const TRUNCATED = 3;
 const SECOND_NS = 1_000_000_000n;
 const MILLISECOND_NS = 1_000_000n;
 
+/** Closes a duplicate, of which nobody has written anything. */
+function giveBack(addon: Addon, fd: number): void {
+  try {
+    addon.closeDescriptor(fd);
+  } catch {
+    // The system has freed the number.
+  }
+}
+
 /** Owns a mapping, which in turn owns a descriptor until the file is closed. */
 export class MappedStorage extends FileBackedStorage {
   readonly kind = 'mmap';
   readonly zeroCopy = true;
   protected readonly read: ReadBytes = (target, position) =>
-    here(() => this.#addon.readBytes(this.#mapping, position, target));
+    here(() => this.#named(() => this.#addon.readBytes(this.#mapping, position, target)));
   readonly #addon: Addon;
   readonly #mapping: Mapping;
   readonly #state = new Float64Array(4);
@@ -69,9 +79,9 @@ export class MappedStorage extends FileBackedStorage {
     // Deno's `node:fs` knows no descriptors but those that it has opened itself.
     if (process.versions['deno'] !== undefined) return this.#openAgain();
     const addon = this.#addon;
-    const duplicate = () => here(() => addon.duplicateDescriptor(this.#mapping));
+    const duplicate = () => here(() => this.#named(() => addon.duplicateDescriptor(this.#mapping)));
     const fd = runSync(retryWithoutDropped(duplicate));
-    return { fd, giveBack: () => addon.closeDescriptor(fd) };
+    return { fd, giveBack: () => giveBack(addon, fd) };
   }
 
   /** Opens what the path leads to. It must still be the file that is mapped. */
@@ -82,9 +92,9 @@ export class MappedStorage extends FileBackedStorage {
     // Deno knows milliseconds.
     const isSameTime = difference > -MILLISECOND_NS && difference < MILLISECOND_NS;
     if (byteLength === this.byteLength && isSameTime) {
-      return { fd, giveBack: () => closeSync(fd) };
+      return { fd, giveBack: () => closeQuietly(fd) };
     }
-    closeSync(fd);
+    closeQuietly(fd);
     throw new FileChangedError(
       'another file has taken the place of the open one; Deno cannot copy from that any more: open it again',
       { path: this.path },
@@ -92,7 +102,8 @@ export class MappedStorage extends FileBackedStorage {
   }
 
   residentBytes(begin: number, end: number): number | null {
-    return begin === end ? 0 : this.#addon.residentBytes(this.#mapping, begin, end - begin);
+    if (begin === end) return 0;
+    return this.#named(() => this.#addon.residentBytes(this.#mapping, begin, end - begin));
   }
 
   /** One piece of work on the thread pool; close() does not wait for it. */
@@ -106,7 +117,16 @@ export class MappedStorage extends FileBackedStorage {
     }
     // When the file was detached or cut short meanwhile, that is the error to report.
     this.verify();
-    if (unreadable !== undefined) throw unreadable;
+    if (unreadable !== undefined) throw namingFile(unreadable, this.path);
+  }
+
+  /** A call of the addon, whose errors name no file. */
+  #named<Result>(call: () => Result): Result {
+    try {
+      return call();
+    } catch (error) {
+      throw namingFile(error, this.path);
+    }
   }
 
   protected makeBuffer(begin: number, end: number): ArrayBuffer {
@@ -120,7 +140,7 @@ export class MappedStorage extends FileBackedStorage {
   protected inspect(): FileState {
     const state = this.#state;
     this.#truncations = this.#addon.truncations[0] as number;
-    this.#addon.readFileState(this.#mapping, state);
+    this.#named(() => this.#addon.readFileState(this.#mapping, state));
     if (state[TRUNCATED] !== 0) return 'truncated';
     // There is no descriptor to ask.
     if (this.closed) return 'same';
@@ -153,6 +173,6 @@ export class MappedStorage extends FileBackedStorage {
     }
     const left: ArrayBuffer[] = [];
     const emptied = emptyBuffers(detached, (buffer) => left.push(buffer));
-    this.#addon.detach(this.#mapping, left, emptied);
+    this.#named(() => this.#addon.detach(this.#mapping, left, emptied));
   }
 }

@@ -1,8 +1,8 @@
 /** Positioned reads into ordinary buffers, for files that cannot or should not be mapped. */
 
-import { closeSync, fstatSync } from 'node:fs';
 import { FileChangedError, FileClosedError } from '../errors/errors.js';
 import { allocate } from '../errors/out-of-memory.js';
+import { closeQuietly, statsOf } from '../io/file-calls.js';
 import {
   type OpenedFile,
   openRegularFile,
@@ -23,7 +23,7 @@ import type { LentDescriptor } from './storage.js';
 
 function closeDescriptor(descriptor: SpareDescriptor): void {
   removeSpare(descriptor);
-  if (descriptor.fd !== -1) closeSync(descriptor.fd);
+  if (descriptor.fd !== -1) closeQuietly(descriptor.fd);
 }
 
 // Closes the descriptor of a storage that is collected before it has ended: its file was dropped without
@@ -93,7 +93,7 @@ export class ReadStorage extends FileBackedStorage {
   }
 
   protected inspect(): FileState {
-    const { size, mtimeNs } = fstatSync(this.#openDescriptor(), { bigint: true });
+    const { size, mtimeNs } = statsOf({ fd: this.#openDescriptor(), path: this.path });
     this.#seenTime = mtimeNs;
     if (size !== BigInt(this.byteLength)) return { byteLength: Number(size) };
     return mtimeNs === this.#time ? 'same' : 'touched';
@@ -126,11 +126,11 @@ export class ReadStorage extends FileBackedStorage {
     if (descriptor.fd !== -1) return descriptor.fd;
     const { fd } = runSync(openRegularFile(descriptor.path, this.path));
     const { identity } = descriptor;
-    if (identity !== undefined && isSameFile(fstatSync(fd, { bigint: true }), identity)) {
+    if (identity !== undefined && isSameFile(statsOf({ fd, path: this.path }), identity)) {
       descriptor.fd = fd;
       return fd;
     }
-    closeSync(fd);
+    closeQuietly(fd);
     throw new FileChangedError(
       'another file has taken the place of the closed one, whose descriptor was needed elsewhere: open it again',
       { path: this.path },

@@ -39,7 +39,7 @@ function npz(...files: readonly (Partial<ArchivedFile> & { name: string })[]): s
 /** Bytes that were read, by descriptor. */
 function readBytes(): number[] {
   const byDescriptor = new Map<number, number>();
-  for (const [fd, target] of vi.mocked(fileCalls.readOnce).mock.calls) {
+  for (const [{ fd }, target] of vi.mocked(fileCalls.readOnce).mock.calls) {
     byDescriptor.set(fd, (byDescriptor.get(fd) ?? 0) + target.byteLength);
   }
   return [...byDescriptor.values()];

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { closeSync, openSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import type { ReadFile } from '../../src/io/opened-file.js';
+import type { ReadFile } from '../../src/io/pool-calls.js';
 import { Transfer, type TransferOptions } from '../../src/io/transfer.js';
 import { type Write, writePieces, writePiecesSync } from '../../src/io/write-pieces.js';
 import { temporaryPath } from '../support/make-file.js';

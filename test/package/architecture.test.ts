@@ -254,7 +254,16 @@ describe('files', () => {
   });
 
   it('of tests lie in the rooms of what they test', () => {
-    const others = ['package', 'benchmarks', 'deploy', 'soak', 'fuzz', 'sanitize', 'mutation'];
+    const others = [
+      'package',
+      'benchmarks',
+      'deploy',
+      'soak',
+      'fuzz',
+      'sanitize',
+      'mutation',
+      'faults',
+    ];
     const folders = filesBelow('test')
       .filter((path) => path.endsWith('.test.ts'))
       .map((path) => dirname(path).replace(/^test\/?/, ''));

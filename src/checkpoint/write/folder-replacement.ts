@@ -13,9 +13,9 @@
 
 import { statSync } from 'node:fs';
 import { readdir, rm, unlink } from 'node:fs/promises';
-import { join, sep } from 'node:path';
+import { join } from 'node:path';
 import { writeViews } from '../../io/file-writes.js';
-import { syncFolder } from '../../replacement/folder-sync.js';
+import { syncFolders } from '../../replacement/folder-sync.js';
 import { innerPath } from '../../replacement/inner-paths.js';
 import type { LikeFile } from '../../replacement/permissions.js';
 import { Replacement } from '../../replacement/replacement.js';
@@ -314,6 +314,11 @@ export class FolderReplacement {
   }
 
   async #sync(): Promise<void> {
-    if (this.#durable) await syncFolder(Buffer.from(this.#folder + sep), this.#folder);
+    if (!this.#durable) return;
+    const files = [...this.#files, ...this.#otherFiles];
+    await syncFolders(
+      this.#folder,
+      files.map(({ name }) => name),
+    );
   }
 }

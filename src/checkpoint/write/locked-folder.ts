@@ -1,17 +1,17 @@
 /** The folder that a checkpoint is written into: made if it is missing, and locked. */
 
-import { closeSync, constants, existsSync, mkdirSync, openSync, statSync } from 'node:fs';
-import { mkdir, rmdir } from 'node:fs/promises';
-import { basename, dirname, resolve, sep } from 'node:path';
+import { constants, existsSync, openSync, statSync } from 'node:fs';
+import { basename, resolve } from 'node:path';
 import { argumentRangeError, requireBoolean } from '../../errors/arguments.js';
 import { isHubUri } from '../../hub/ids.js';
-import { systemRealpath } from '../../io/file-calls.js';
+import { closeQuietly, systemRealpath } from '../../io/file-calls.js';
 import { pathText } from '../../io/paths.js';
 import { hasCode } from '../../io/system-errors.js';
 import { requireTransferOptions } from '../../io/transfer.js';
 import { isAt } from '../../replacement/exchange.js';
-import { syncFolder } from '../../replacement/folder-sync.js';
+import { syncMade } from '../../replacement/folder-sync.js';
 import { inTurn, requireLockTimeout, tryToLock, waitForLock } from '../../replacement/locks.js';
+import { makeFolder, removeMade } from '../../replacement/made-folders.js';
 import { SHARD_EXTENSION } from '../../shards/shard-paths.js';
 import type { WriteCheckpointOptions } from './execute-plan.js';
 
@@ -60,14 +60,13 @@ export async function inLockedFolder<Result>(
   requireLockTimeout(options);
   signal?.throwIfAborted();
   // Synchronous, so calls queue up in their order.
-  const madeBefore = mkdirSync(folder, { recursive: true });
+  const madeBefore = makeFolder(folder);
   return await inTurn(keyOf(folder), signal, async () => {
-    const lock = await lockFolder(folder, options);
-    const made = madeBefore ?? lock.made;
+    const lock = await lockFolder(folder, options, madeBefore);
     try {
-      return await inFolder(folder, made, durable, () => work(folder));
+      return await inFolder(folder, lock.made, durable, () => work(folder));
     } finally {
-      if (lock.fd !== undefined) closeSync(lock.fd);
+      if (lock.fd !== undefined) closeQuietly(lock.fd);
     }
   });
 }
@@ -81,8 +80,7 @@ export async function inMadeFolder<Result>(
   durable: boolean,
   work: () => Promise<Result>,
 ): Promise<Result> {
-  const made = await mkdir(folder, { recursive: true });
-  return await inFolder(folder, made, durable, work);
+  return await inFolder(folder, makeFolder(folder), durable, work);
 }
 
 /** The same in a folder that is there; `made` is the topmost of those that were made for it. */
@@ -93,10 +91,10 @@ async function inFolder<Result>(
   work: () => Promise<Result>,
 ): Promise<Result> {
   try {
-    if (durable && made !== undefined) await syncAbove(made);
+    if (durable && made !== undefined) await syncMade(folder, made);
     return await work();
   } catch (error) {
-    if (made !== undefined) await removeMade(folder, made);
+    removeMade(folder, made);
     throw error;
   }
 }
@@ -110,25 +108,28 @@ function keyOf(folder: string): string {
   }
 }
 
-async function syncAbove(folder: string): Promise<void> {
-  const above = dirname(folder);
-  await syncFolder(Buffer.from(above + sep), above);
-}
-
 /** Locks the folder that has this path then: another save may have removed the one that was there. */
-async function lockFolder(folder: string, options: WriteCheckpointOptions): Promise<LockedFolder> {
+async function lockFolder(
+  folder: string,
+  options: WriteCheckpointOptions,
+  madeBefore: string | undefined,
+): Promise<LockedFolder> {
+  let made = madeBefore;
   for (let tries = 1; ; tries++) {
-    const made = await mkdir(folder, { recursive: true });
-    const fd = openFolder(folder);
+    let fd: number | undefined;
     try {
-      if (fd !== undefined && !tryToLock(fd)) await waitForLock(fd, folder, options);
+      made = makeFolder(folder) ?? made;
+      fd = openFolder(folder);
+      if (fd !== undefined && !tryToLock(fd, folder)) await waitForLock(fd, folder, options);
       const isThere = fd === undefined ? existsSync(folder) : isAt(folder, fd);
       if (isThere || tries === MAX_TRIES) return { fd, made };
     } catch (error) {
-      if (fd !== undefined) closeSync(fd);
+      // Another save may have the folder while this one only waits for it.
+      if ((error as NodeJS.ErrnoException | null)?.errno !== undefined) removeMade(folder, made);
+      if (fd !== undefined) closeQuietly(fd);
       throw error;
     }
-    if (fd !== undefined) closeSync(fd);
+    if (fd !== undefined) closeQuietly(fd);
   }
 }
 
@@ -139,12 +140,5 @@ function openFolder(folder: string): number | undefined {
   } catch (error) {
     if (hasCode(error, ['ENOENT', 'EACCES', 'EPERM', 'EISDIR'])) return undefined;
     throw error;
-  }
-}
-
-async function removeMade(folder: string, made: string): Promise<void> {
-  const top = resolve(made);
-  for (let each = resolve(folder); each.startsWith(top); each = dirname(each)) {
-    await rmdir(each).catch(() => undefined);
   }
 }

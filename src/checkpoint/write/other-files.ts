@@ -3,8 +3,9 @@
  * them, and copies them into the folder of another checkpoint.
  */
 
-import { closeSync, readdirSync, type Stats, statSync } from 'node:fs';
+import { readdirSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { closeQuietly } from '../../io/file-calls.js';
 import { changeCheck, openRegularFile } from '../../io/opened-file.js';
 import { runSync } from '../../io/steps.js';
 import type { Transfer } from '../../io/transfer.js';
@@ -119,6 +120,6 @@ export async function copyOtherFile(
     requireSame();
     await file.finish(transfer.signal);
   } finally {
-    closeSync(source.fd);
+    closeQuietly(source.fd);
   }
 }

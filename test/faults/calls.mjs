@@ -1,0 +1,80 @@
+// Every operation on files while calls of the system fail: a table of operations and calls, and what was wrong.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import process from 'node:process';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import { buildHub } from './hub.mjs';
+import { buildLibrary, Control, KINDS } from './interposer.mjs';
+import { inLanes, temporaryFolder } from './lanes.mjs';
+
+const CHILD = fileURLToPath(new URL('children/fail-calls.mjs', import.meta.url));
+
+/** Runs one operation in a process of its own; returns what it prints. */
+async function run({ name }, library, isQuick) {
+  const folder = temporaryFolder();
+  const control = join(folder, 'control');
+  new Control(control, join(folder, 'root')).close();
+  const args = ['--expose-gc', CHILD, name, folder, ...(isQuick ? ['quick'] : [])];
+  const child = spawn(process.execPath, args, {
+    env: { ...process.env, LD_PRELOAD: library, FAULTS_CONTROL: control, UV_THREADPOOL_SIZE: '2' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const [stdout, stderr, [code, signal]] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    once(child, 'close'),
+  ]);
+  rmSync(folder, { recursive: true, force: true });
+  if (code === 0) return JSON.parse(stdout);
+  const found = [`it ended with ${signal ?? code}`, stderr];
+  return { name, cells: {}, problems: [{ name, found }] };
+}
+
+function sumOf(rows, key) {
+  return rows
+    .flatMap(({ cells }) => Object.values(cells))
+    .reduce((sum, cell) => sum + cell[key], 0);
+}
+
+/** A table of Markdown: for every operation how often it makes each call, and what came of the faults. */
+function tableOf(rows) {
+  const kinds = KINDS.filter((kind) => rows.some(({ cells }) => cells[kind] !== undefined));
+  const lines = [
+    `| operation | ${kinds.join(' | ')} | faults | errors | no error |`,
+    `|---|${'---:|'.repeat(kinds.length + 3)}`,
+  ];
+  for (const row of rows) {
+    const counts = kinds.map((kind) => row.cells[kind]?.count ?? '');
+    const sums = ['faults', 'errors', 'successes'].map((key) => sumOf([row], key));
+    lines.push(`| ${[row.name, ...counts, ...sums].join(' | ')} |`);
+  }
+  return lines.join('\n');
+}
+
+function print({ name, fault, hit, error, found }) {
+  const what = fault === undefined ? '' : `: ${fault.fault} at ${fault.kind} ${fault.ordinal}`;
+  const lasting = fault?.isLasting ? ' and all later ones' : '';
+  console.log(`\n${name}${what}${lasting}${hit ? ` of ${hit}` : ''}`);
+  if (error) console.log(`  ${error.split('\n')[0]}`);
+  for (const each of found) console.log(`  ${each}`);
+}
+
+/** Fails every call of the operations, prints what came of it; returns how many faults and problems there were. */
+export async function failCalls(operations, isQuick) {
+  const library = buildLibrary('interposer');
+  await buildHub();
+  const rows = await inLanes(operations, (operation) => run(operation, library, isQuick));
+  console.log(tableOf(rows));
+  const problems = rows.flatMap((row) => row.problems);
+  for (const problem of problems) print(problem);
+  const [faults, errors, successes] = ['faults', 'errors', 'successes'].map((key) =>
+    sumOf(rows, key),
+  );
+  console.log(
+    `\n${faults} calls failed in ${rows.length} operations: ${errors} errors, ${successes} successes, ${problems.length} problems`,
+  );
+  return { tries: faults, problems: problems.length };
+}

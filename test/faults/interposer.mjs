@@ -1,0 +1,139 @@
+// The libraries that are preloaded: builds them, and tells the one that fails calls what to do.
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  readSync,
+  renameSync,
+  writeSync,
+} from 'node:fs';
+import { constants } from 'node:os';
+import process from 'node:process';
+import { fileURLToPath } from 'node:url';
+
+/** Kinds of calls, in the order of `enum Kind` in interposer.c. */
+export const KINDS = [
+  'open',
+  'close',
+  'stat',
+  'access',
+  'read',
+  'write',
+  'copy_file_range',
+  'sendfile',
+  'fallocate',
+  'ftruncate',
+  'fsync',
+  'mmap',
+  'madvise',
+  'mincore',
+  'dup',
+  'flock',
+  'rename',
+  'renameat2',
+  'link',
+  'symlink',
+  'unlink',
+  'mkdir',
+  'rmdir',
+  'readdir',
+  'realpath',
+  'readlink',
+  'fchmod',
+  'fchown',
+  'xattr',
+  'statfs',
+  'ioctl',
+];
+
+const BUILD = fileURLToPath(new URL('../../build/faults/', import.meta.url));
+
+/** Compiles a library to be preloaded, `interposer` or `recorder`, unless that was done before; returns its path. */
+export function buildLibrary(name) {
+  const source = fileURLToPath(new URL(`${name}.c`, import.meta.url));
+  const hash = createHash('sha256').update(readFileSync(source)).digest('hex').slice(0, 16);
+  const path = `${BUILD}${name}-${hash}.so`;
+  if (existsSync(path)) return path;
+  mkdirSync(BUILD, { recursive: true });
+  // Another process may do the same at the moment.
+  const temporary = `${path}.${process.pid}`;
+  const flags = ['-shared', '-fPIC', '-O2', '-Wall', '-Wextra', '-Werror'];
+  execFileSync(process.env.CC ?? 'cc', [...flags, '-o', temporary, source], { stdio: 'inherit' });
+  renameSync(temporary, path);
+  return path;
+}
+
+// `struct Control`.
+const IS_ON = 0;
+const KIND = 4;
+const ORDINAL = 8;
+const FAULT = 12;
+const IS_LASTING = 16;
+const HITS = 20;
+const COUNTS = 24;
+const ROOT = COUNTS + 64 * 4;
+const HIT = ROOT + 512;
+const LENGTH = HIT + 512;
+
+/** What a call gets instead of an errno. */
+export const SHORT = 'short';
+
+function numberOf(fault) {
+  return fault === SHORT ? 0 : constants.errno[fault];
+}
+
+/** The file by which the library is told what to do. */
+export class Control {
+  #fd;
+
+  /** Makes it anew for calls on what is below `root`, or opens the one that is there. */
+  constructor(path, root) {
+    this.#fd = openSync(path, root === undefined ? 'r+' : 'w+');
+    if (root === undefined) return;
+    const block = Buffer.alloc(LENGTH);
+    block.write(root, ROOT);
+    writeSync(this.#fd, block, 0, LENGTH, 0);
+  }
+
+  /**
+   * From now on calls are counted from zero, and the `ordinal`-th of the kind gets the fault; with `isLasting`
+   * all later ones do. Without a kind none gets it.
+   */
+  on({ kind, ordinal = 0, fault = 'EIO', isLasting = false } = {}) {
+    const block = Buffer.alloc(ROOT);
+    block.writeUInt32LE(kind === undefined ? KINDS.length : KINDS.indexOf(kind), KIND);
+    block.writeUInt32LE(ordinal, ORDINAL);
+    block.writeInt32LE(numberOf(fault), FAULT);
+    block.writeUInt32LE(Number(isLasting), IS_LASTING);
+    writeSync(this.#fd, block, 0, ROOT, 0);
+    this.#write(IS_ON, 1);
+  }
+
+  /** Passes all calls on; returns what was counted, and what got the fault. */
+  off() {
+    this.#write(IS_ON, 0);
+    const block = Buffer.alloc(LENGTH);
+    readSync(this.#fd, block, 0, LENGTH, 0);
+    const counts = {};
+    for (const [i, kind] of KINDS.entries()) {
+      const count = block.readUInt32LE(COUNTS + 4 * i);
+      if (count > 0) counts[kind] = count;
+    }
+    const hit = block.subarray(HIT, block.indexOf(0, HIT)).toString();
+    return { counts, hits: block.readUInt32LE(HITS), hit };
+  }
+
+  close() {
+    closeSync(this.#fd);
+  }
+
+  #write(at, value) {
+    const word = Buffer.alloc(4);
+    word.writeUInt32LE(value);
+    writeSync(this.#fd, word, 0, 4, at);
+  }
+}

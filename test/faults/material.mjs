@@ -1,0 +1,115 @@
+// The files of the operations: tensors of several states, ways to make files of them, servers that have them.
+import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import process from 'node:process';
+import { fileURLToPath } from 'node:url';
+import { saveCheckpoint, serialize } from '../../lib/index.js';
+
+const FIXTURES = fileURLToPath(new URL('../fixtures/torch/', import.meta.url));
+
+/** Elements of a tensor, and its length in bytes. */
+const LENGTH = 1000;
+export const BYTE_LENGTH = 4 * LENGTH;
+
+/** Tensors that tell which state they are of. */
+function tensorsOf(state) {
+  return Object.fromEntries(
+    ['a', 'b', 'c', 'd'].map((name, i) => [
+      name,
+      { dtype: 'F32', shape: [4, LENGTH / 4], data: new Float32Array(LENGTH).fill(state + i / 8) },
+    ]),
+  );
+}
+
+const OLD = tensorsOf(1);
+/** What two processes write at the same time: each another one. */
+export const NEW_STATES = [2, 3];
+
+const NEW_STATE = Number(process.env.FAULTS_STATE ?? NEW_STATES[0]);
+export const NEW = tensorsOf(NEW_STATE);
+export const SHARD = { maxShardSize: 2 * BYTE_LENGTH };
+export const SMALL_SHARD = { maxShardSize: BYTE_LENGTH };
+
+export const oldFile = serialize(OLD, { metadata: { format: 'pt' } });
+export const roomyFile = serialize(OLD, { metadata: { format: 'pt' }, reserve: 1000 });
+
+export function put(name, bytes) {
+  return (root) => {
+    mkdirSync(join(root, name, '..'), { recursive: true });
+    writeFileSync(join(root, name), bytes);
+  };
+}
+
+export function copied(fixture) {
+  return (root) => copyFileSync(join(FIXTURES, fixture), join(root, fixture));
+}
+
+export const empty = () => {};
+export const file = put('model.safetensors', oldFile);
+
+/** A checkpoint of one state in a folder, with files beside it. */
+export function checkpoint(name, layout, tensors = OLD) {
+  return async (root) => {
+    const folder = join(root, name);
+    await saveCheckpoint(folder, tensors, { ...layout, durable: false });
+    writeFileSync(join(folder, 'config.json'), `{"of":"${name}"}`);
+  };
+}
+
+export function both(...makers) {
+  return async (root) => {
+    for (const make of makers) await make(root);
+  };
+}
+
+/** A server of one file with an ETag, without a network. */
+export async function fetchNew(_url, { headers }) {
+  const [, first, last] = /^bytes=(\d+)-(\d*)$/.exec(new Headers(headers).get('range'));
+  const bytes = serialize(NEW);
+  const end = last === '' ? bytes.length : Math.min(Number(last) + 1, bytes.length);
+  return new Response(bytes.subarray(Number(first), end), {
+    status: 206,
+    headers: {
+      ETag: `"${NEW_STATE}"`,
+      'Content-Range': `bytes ${first}-${end - 1}/${bytes.length}`,
+      'Content-Length': end - Number(first),
+    },
+  });
+}
+
+/** A checkpoint in two shards on the Hub. */
+export const REPOSITORY = 'org/model';
+
+const hubFiles = Object.fromEntries(
+  ['ab', 'cd'].map((names, i) => {
+    const tensors = Object.entries(NEW).filter(([name]) => names.includes(name));
+    // One in a folder below, as repositories may have them.
+    return [`${i === 0 ? '' : 'part/'}model-0000${i + 1}-of-00002.safetensors`, serialize(tensors)];
+  }),
+);
+hubFiles['model.safetensors.index.json'] = JSON.stringify({
+  metadata: {},
+  weight_map: Object.fromEntries(
+    Object.keys(NEW).map((name, i) => [name, Object.keys(hubFiles)[Math.floor(i / 2)]]),
+  ),
+});
+hubFiles['config.json'] = '{"of":"the Hub"}';
+
+/** What the Hub on this machine has, for operations that need it. */
+export const REPOSITORIES = { [REPOSITORY]: { files: hubFiles } };
+
+const answers = new Map();
+
+/** Asks the Hub once, and gives the same answers from memory then. */
+export async function fetchOnce(url, init) {
+  const key = `${url} ${new Headers(init.headers).get('range')}`;
+  if (!answers.has(key)) {
+    const response = await fetch(url, init);
+    answers.set(key, { response, body: await response.arrayBuffer() });
+  }
+  const { response, body } = answers.get(key);
+  const { status, headers } = response;
+  const isEmpty = body.byteLength === 0;
+  const copy = new Response(isEmpty ? null : body, { status, headers });
+  return Object.defineProperty(copy, 'url', { value: response.url });
+}

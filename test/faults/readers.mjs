@@ -1,0 +1,55 @@
+// What a reader finds in a folder, as text that can be compared.
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import process from 'node:process';
+import { openCheckpoint } from '../../lib/index.js';
+
+const NOTHING = ['ENOENT', 'SAFETENSORS_CHECKPOINT_NOT_FOUND'];
+
+/** What a checkpoint holds, by a path or an id. */
+export function contentOf(source) {
+  try {
+    const checkpoint = openCheckpoint(source, { storage: 'read' });
+    try {
+      const tensors = checkpoint.keys().map((name) => {
+        const { dtype, shape, bytes } = checkpoint.getTensor(name);
+        return [name, dtype, shape, Buffer.from(bytes).toString('base64')];
+      });
+      return JSON.stringify(tensors);
+    } finally {
+      checkpoint.close();
+    }
+  } catch (error) {
+    return NOTHING.includes(error.code) ? 'nothing' : String(error.code ?? error);
+  }
+}
+
+function fileIn(root) {
+  try {
+    return readFileSync(join(root, 'model.safetensors'), 'latin1');
+  } catch (error) {
+    return error.code;
+  }
+}
+
+/** A header that was overwritten is put back from its backup, as errors.md says. */
+function fileWithBackup(root) {
+  const backup = join(root, 'model.safetensors.header-backup');
+  const found = fileIn(root);
+  if (!existsSync(backup)) return found;
+  const start = readFileSync(backup, 'latin1');
+  return start + found.slice(start.length);
+}
+
+function cacheIn(root) {
+  process.env.HF_HUB_CACHE = join(root, 'cache');
+  return contentOf('org/model');
+}
+
+/** How an operation's target is read. */
+export function readerOf({ name, isCheckpoint }) {
+  if (isCheckpoint)
+    return (root) => contentOf(join(root, name.endsWith(', new') ? 'deep/model' : 'model'));
+  if (name.includes("Hub's cache")) return cacheIn;
+  return name.endsWith('in place') ? fileWithBackup : fileIn;
+}

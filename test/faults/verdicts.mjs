@@ -1,0 +1,107 @@
+// What may come of a call that failed: the rules of docs/guarantees.md.
+import { join } from 'node:path';
+import { differences } from './states.mjs';
+
+/** What a save of a checkpoint may leave when an error comes after the switch; the next one removes it. */
+const INTERIM = /(?:^|\/)\.safetensors-mmap-[0-9a-f]{8}-[0-9a-f]{16}\.(?:tmp|safetensors)$/;
+
+/** Files of a checkpoint. */
+const WEIGHTS = /^model\/(?:part\/)?model(?:-\d+-of-\d+)?\.safetensors(?:\.index\.json)?$/;
+
+/** What a download keeps for the next one: bytes that have come, and notes of files that are complete. */
+const KEPT =
+  /(?:^|\/)(?:\.safetensors-mmap-[0-9a-f-]+|[0-9a-f]{40,64})\.(?:incomplete|downloaded)$/;
+
+/** What is made in the Hub's cache before anything is there. */
+const CACHE = /^cache\/(?:\.locks|CACHEDIR\.TAG|models--org--model)(?:\/|$)/;
+
+/** The file that an edit has exchanged, which could not be deleted. */
+const EXCHANGED = /^\.safetensors-mmap-[0-9a-f]{16}\.tmp$/;
+
+/** Node has no name for this one. */
+const UNNAMED = { ESTALE: 'Unknown system error -116' };
+
+function without(state, ...patterns) {
+  return new Map([...state].filter(([path]) => !patterns.some((pattern) => pattern.test(path))));
+}
+
+/** Whether a state is what an error may leave, if it is not the old one. */
+function isDocumented({ operation, fault, outcome, state, before, after, contents, root }) {
+  const { hit } = outcome;
+  const isSame = (one, other) => differences(one, other).length === 0;
+  const inRoot = hit.slice(root.length + 1).replace(/\/$/, '');
+  const isFolder = hit.startsWith(root) && (inRoot === '' || after.get(inRoot) === null);
+  // The folder is synced last.
+  if (isFolder && isSame(state, after)) return true;
+  if (operation.isCheckpoint && contents.now === contents.after) {
+    // Files beside the weights follow one by one.
+    const others = [...without(state, INTERIM, WEIGHTS, KEPT)];
+    return others.every((entry) => {
+      const other = new Map([entry]);
+      return [before, after].some((whole) => {
+        return isSame(other, new Map([...whole].filter(([path]) => path === entry[0])));
+      });
+    });
+  }
+  if (operation.group === 'download') {
+    return isSame(without(state, KEPT, CACHE), without(before, KEPT, CACHE));
+  }
+  if (operation.name === 'editMetadata' && EXCHANGED.test(inRoot)) {
+    return isSame(without(state, EXCHANGED), after);
+  }
+  if (operation.name === 'editMetadata in place') {
+    // After the header was written: looking at the path again, deleting the backup.
+    const left = inRoot.endsWith('.header-backup') ? /\.header-backup$/ : /(?!)/;
+    return ['stat', 'unlink'].includes(fault.kind) && isSame(without(state, left), after);
+  }
+  return false;
+}
+
+/** What is wrong with how an operation ended; empty when nothing is. */
+export function objections(end) {
+  const { operation, fault, outcome, state, before, after, whole, root } = end;
+  const { error, value, hit } = outcome;
+  const found = [];
+  if (error === undefined) {
+    if (value !== whole.value && !isUndeleted(value, hit)) found.push('the result is another one');
+    const ignored = operation.group === 'download' ? [INTERIM, KEPT] : [INTERIM];
+    const isLeft = (path) => hit === join(root, path);
+    const left = differences(without(state, ...ignored), without(after, ...ignored)).filter(
+      (text) => !(text.endsWith(' is left') && isLeft(text.slice(0, -8))),
+    );
+    if (left.length > 0) found.push(`it succeeded, but ${left.join('; ')}`);
+    return found;
+  }
+  const codes = [fault.fault, UNNAMED[fault.fault]];
+  if (!codes.includes(error.code)) found.push(`the code is ${error.code}`);
+  if (!String(error.path).startsWith(root)) found.push(`the path is ${error.path}`);
+  const left = differences(state, before);
+  if (left.length > 0 && !isDocumented(end)) found.push(`it failed, and ${left.join('; ')}`);
+  return found;
+}
+
+/** What is wrong with how the same call ends then, without a fault. */
+export function objectionsAfter({ operation, outcome, after, root }, again, state) {
+  const inRoot = outcome.hit.slice(root.length + 1);
+  if (again.error !== undefined) {
+    // A backup that could not be deleted stops further edits.
+    const isBackup = inRoot.endsWith('.header-backup') && outcome.error !== undefined;
+    if (isBackup && again.error.code === 'SAFETENSORS_EDIT_INTERRUPTED') return [];
+    return [`the same call then fails: ${again.error.stack}`];
+  }
+  const ignored = operation.name === 'editMetadata' && EXCHANGED.test(inRoot) ? [EXCHANGED] : [];
+  const left = differences(without(state, ...ignored), after);
+  return left.length > 0 ? [`the same call then leaves another state: ${left.join('; ')}`] : [];
+}
+
+/** Whether a result says that a file of the old checkpoint could not be deleted, and which. */
+function isUndeleted(value, hit) {
+  const { undeleted = [] } = JSON.parse(value) ?? {};
+  return undeleted.some((name) => hit.endsWith(`/${name}`));
+}
+
+/** Names of what a process that was killed may leave. */
+export function isLeftOver(path) {
+  const isTemporary = /(?:^|\/)\.safetensors-mmap-[0-9a-f]{16}\.tmp$/.test(path);
+  return isTemporary || INTERIM.test(path) || KEPT.test(path) || path.endsWith('.header-backup');
+}

@@ -1,13 +1,18 @@
 /*
- * The limits of reading and writing, with nothing between the file and the loop, and what brings files into the page
- * cache. Every use prints a line.
- *   limits warm|cold FILE              brings it into the page cache or drops it: the share that is there afterwards
- *   limits METHOD FILE LOOPS INDEX BEGIN LENGTH NAME   sums a range, over a plain mapping (mapping), or over memory
- *     that it was read into, through the page cache (read) or past it (direct), or past it into one block that is used
- *     again (direct-block): the line of read.mjs; keeps the memory until standard input ends
- *   limits write|copy SOURCE TARGET    makes TARGET of memory that SOURCE was read into, or by the kernel from file to
- *     file: 0 when it is ready; starts its clock when standard input ends: the line of save.mjs
- *   limits hold BYTES                  fills so much memory: 0; gives it back when standard input ends
+ * The limits of reading and writing, with nothing between the file and the loop, and what brings
+ * files into the page cache. Every use prints a line.
+ *
+ * - limits warm|cold FILE
+ *   brings it into the page cache or drops it: the share that is there afterwards
+ * - limits METHOD FILE LOOPS INDEX BEGIN LENGTH NAME
+ *   sums a range, over a plain mapping (mapping), or over memory that it was read into, through the
+ *   page cache (read) or past it (direct), or past it into one block that is used again
+ *   (direct-block): the line of read.mjs; keeps the memory until standard input ends
+ * - limits write|copy SOURCE TARGET
+ *   makes TARGET of memory that SOURCE was read into, or by the kernel from file to file: 0 when it
+ *   is ready; starts its clock when standard input ends: the line of save.mjs
+ * - limits hold BYTES
+ *   fills so much memory: 0; gives it back when standard input ends
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -95,9 +100,9 @@ static int Drop(int fd) {
 }
 
 /*
- * Reads the file once past the page cache. What lies below it, the cache of a disk or of the host of
- * a virtual machine, cannot be emptied; so it is filled before each reader, not only for the later
- * ones. File systems without O_DIRECT have nothing below.
+ * Reads the file once past the page cache. What lies below it, the cache of a disk or of the host
+ * of a virtual machine, cannot be emptied; so it is filled before each reader, not only for the
+ * later ones. File systems without O_DIRECT have nothing below.
  */
 static int FillBelow(const char* path) {
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECT);
@@ -201,16 +206,16 @@ static int Read(const char* method, const char* path, size_t begin, size_t lengt
   if (blocks) {
     if (!SumBlocks(fd, begin, length, &sum)) return Fail(path);
   } else {
-    data = strcmp(method, "mapping") == 0 ? MapRange(fd, begin, length)
-                                          : ReadRange(fd, begin, length);
+    data =
+        strcmp(method, "mapping") == 0 ? MapRange(fd, begin, length) : ReadRange(fd, begin, length);
     if (data == NULL) return Fail(path);
   }
   double handed_out = Milliseconds();
   if (!blocks) sum = touch_words(data, length);
   double end = Milliseconds();
   Memory after = ReadMemory();
-  printf("{\"open\":%.4f,\"firstTensor\":%.4f,\"handedOut\":%.4f,\"everyByte\":%.4f", opened - start,
-         handed_out - start, handed_out - start, end - start);
+  printf("{\"open\":%.4f,\"firstTensor\":%.4f,\"handedOut\":%.4f,\"everyByte\":%.4f",
+         opened - start, handed_out - start, handed_out - start, end - start);
   printf(",\"bytes\":%zu,\"checksum\":\"%016" PRIx64 "\"", length, sum);
   PrintMemory("before", before);
   PrintMemory("after", after);

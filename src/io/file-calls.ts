@@ -17,6 +17,7 @@ import {
   readlinkSync,
   realpath,
   realpathSync,
+  rmSync,
   type Stats,
   stat,
   statSync,
@@ -52,14 +53,23 @@ export function closeFile(fd: number): Steps<void> {
 }
 
 /**
- * Closes a descriptor whose file nobody wrote to, or has synced. The system frees the number whatever it
- * answers, and an error is of no use to anybody: what was read is there, and what was written, too.
+ * Closes a descriptor of a file that was only read, was synced, or is thrown away: an error is of no use then.
+ * The system frees the number whatever it answers.
  */
 export function closeQuietly(fd: number): void {
   try {
     closeSync(fd);
   } catch {
     // A second call would close what has the number by then.
+  }
+}
+
+/** Deletes a file if it is there, after an error: the caller sees that one. */
+export function removeQuietly(path: string | Buffer): void {
+  try {
+    rmSync(path, { force: true });
+  } catch {
+    // The file stays.
   }
 }
 

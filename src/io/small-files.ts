@@ -3,8 +3,15 @@
  * when a worker is ended meanwhile; these go by calls that leave none.
  */
 
-import { constants, rmSync } from 'node:fs';
-import { closeFile, closeQuietly, openPath, readOnce, statOpened } from './file-calls.js';
+import { constants } from 'node:fs';
+import {
+  closeFile,
+  closeQuietly,
+  openPath,
+  readOnce,
+  removeQuietly,
+  statOpened,
+} from './file-calls.js';
 import { writeViews } from './file-writes.js';
 import { closeAsync, fsyncAsync, type ReadFile } from './pool-calls.js';
 import { runAsync, type Steps } from './steps.js';
@@ -57,7 +64,7 @@ export async function writeNewFile(
     await closeAsync(fd);
   } catch (error) {
     if (isOpen) closeQuietly(fd);
-    rmSync(path, { force: true });
+    removeQuietly(path);
     throw aboutFile(error, path);
   }
 }

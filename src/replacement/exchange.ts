@@ -3,7 +3,7 @@
 import { type BigIntStats, renameSync, rmSync, statSync } from 'node:fs';
 import process from 'node:process';
 import { addon } from '../addon/addon.js';
-import { statsOf } from '../io/file-calls.js';
+import { removeQuietly, statsOf } from '../io/file-calls.js';
 
 /** Throws when the file at a path is not the one that may be replaced, as it was. */
 export type OldFileCheck = (path: Buffer) => void;
@@ -29,7 +29,7 @@ export function replaceCheckedFile(
   try {
     newFile = identityAt(temporary);
   } catch (error) {
-    rmSync(temporary, { force: true });
+    removeQuietly(temporary);
     throw error;
   }
   if (!tryToExchange(temporary, target)) {
@@ -57,7 +57,7 @@ function renameChecked(
     if (process.platform === 'win32') letGo();
     renameSync(temporary, target);
   } catch (error) {
-    rmSync(temporary, { force: true });
+    removeQuietly(temporary);
     throw error;
   }
 }

@@ -6,6 +6,7 @@
 
 import { closeSync, linkSync, lstatSync, openSync, renameSync, rmSync } from 'node:fs';
 import { SafetensorsError } from '../errors/errors.js';
+import { removeQuietly } from '../io/file-calls.js';
 import { type WrittenFile, writeViews } from '../io/file-writes.js';
 import { fsyncAsync } from '../io/pool-calls.js';
 import { aboutFile, hasCode } from '../io/system-errors.js';
@@ -83,18 +84,10 @@ async function writeBackup({ target, file, before, durable }: HeaderOverwrite): 
     isPublished = true;
     rmSync(temporary, { force: true });
   } catch (error) {
-    tryToRemove(temporary);
-    if (isPublished) tryToRemove(headerBackupOf(target));
+    removeQuietly(temporary);
+    if (isPublished) removeQuietly(headerBackupOf(target));
     if (hasCode(error, ['EEXIST'])) throw interrupted(target, file.path);
     throw aboutFile(error, file.path);
-  }
-}
-
-function tryToRemove(path: Buffer): void {
-  try {
-    rmSync(path, { force: true });
-  } catch {
-    // The caller sees the error that came first.
   }
 }
 

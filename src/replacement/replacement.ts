@@ -10,6 +10,7 @@ import { closeSync, constants, fsyncSync, lstatSync, openSync, renameSync, rmSyn
 import process from 'node:process';
 import { addon } from '../addon/addon.js';
 import { SafetensorsError } from '../errors/errors.js';
+import { closeQuietly, removeQuietly } from '../io/file-calls.js';
 import type { WrittenFile } from '../io/file-writes.js';
 import { closeAsync, fsyncAsync, renameAsync } from '../io/pool-calls.js';
 import { aboutFile, hasCode } from '../io/system-errors.js';
@@ -71,15 +72,6 @@ function replacementError(error: unknown, label: string): unknown {
       'with close({ detach: true }), end other programs that use it, and save again',
     { path: label, cause: error },
   );
-}
-
-function tryTo(action: () => void): boolean {
-  try {
-    action();
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** One replacement under way. Ends with `commit` or `discard`. */
@@ -233,8 +225,8 @@ export class Replacement implements WrittenFile {
    * under way. Never throws, so the caller sees the error that led here.
    */
   discard(): void {
-    if (this.#isOpen) tryTo(() => closeSync(this.fd));
-    if (!this.#isRenamed && !this.#isKept) tryTo(() => rmSync(this.#temporary, { force: true }));
+    if (this.#isOpen) closeQuietly(this.fd);
+    if (!this.#isRenamed && !this.#isKept) removeQuietly(this.#temporary);
     this.#isOpen = false;
   }
 

@@ -21,7 +21,7 @@ const TRUNCATED = 3;
 const SECOND_NS = 1_000_000_000n;
 const MILLISECOND_NS = 1_000_000n;
 
-/** Closes a duplicate, of which nobody has written anything. */
+/** Closes a duplicate, through which nothing was written. */
 function giveBack(addon: Addon, fd: number): void {
   try {
     addon.closeDescriptor(fd);

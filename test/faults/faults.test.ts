@@ -13,7 +13,7 @@ const report = process.report.getReport() as { header: { glibcVersionRuntime?: s
 
 // The libraries that are preloaded stand in front of GNU's C library.
 test.runIf(report.header.glibcVersionRuntime !== undefined).each([
-  ['calls', /^(\d+) calls failed in \d+ operations: .*, (\d+) problems$/m, 2000],
+  ['calls', /^(\d+) calls failed in \d+ operations: .*, (\d+) problems$/m, 1500],
   ['power', /^power lost (\d+) times in \d+ operations: (\d+) problems$/m, 10_000],
   ['kills', /^(\d+) kills in \d+ operations: (\d+) problems$/m, 100],
 ])(

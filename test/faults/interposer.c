@@ -1,165 +1,20 @@
 // Stands between Node and the system for the tests of faults: preloaded, it counts the calls on
 // files below one folder by kind, fails the n-th of a kind, or shortens it.
 //
-// File length: a function for every call that Node makes.
-//
-//     cc -shared -fPIC -O2 -o interposer.so interposer.c
-//
-// What to do stands in the file that FAULTS_CONTROL names, which the harness writes and this
-// library maps: `struct Control`. Calls that a C library makes within itself are not seen:
-// `scandir`, `realpath` are one call each, as for Node. What Node asks by `syscall` is seen there.
+// Calls that a C library makes within itself are not seen: `scandir`, `realpath` are one call each,
+// as for Node. What Node asks by `syscall` is seen there.
 
 #define _GNU_SOURCE
 #include <dirent.h>
-#include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/xattr.h>
-#include <unistd.h>
 
-// The order is that of KINDS in interposer.mjs.
-enum Kind {
-  kOpen,
-  kClose,
-  kStat,
-  kAccess,
-  kRead,
-  kWrite,
-  kCopyRange,
-  kSendfile,
-  kAllocate,
-  kTruncate,
-  kSync,
-  kMap,
-  kAdvise,
-  kResidency,
-  kDuplicate,
-  kLock,
-  kRename,
-  kExchange,
-  kLink,
-  kSymlink,
-  kUnlink,
-  kMakeFolder,
-  kRemoveFolder,
-  kListFolder,
-  kRealpath,
-  kReadlink,
-  kMode,
-  kOwner,
-  kAttribute,
-  kFreeSpace,
-  kClone,
-  kKinds,
-};
-
-// What happens to the chosen call, if it gets no errno.
-enum { kShorten = 0 };
-
-struct Control {
-  // 0 passes everything on, uncounted.
-  uint32_t is_on;
-  // The kind of call that fails; kKinds for none.
-  uint32_t kind;
-  // Which of them, from 1; 0 for none.
-  uint32_t ordinal;
-  int32_t fault;
-  // Whether all later ones fail too.
-  uint32_t is_lasting;
-  // How many calls have got the fault.
-  uint32_t hits;
-  uint32_t counts[64];
-  // The folder, and the file of the call that got the fault.
-  char root[512];
-  char hit[512];
-};
-
-static struct Control* control;
-
-__attribute__((constructor)) static void Begin(void) {
-  const char* path = getenv("FAULTS_CONTROL");
-  if (path == NULL) return;
-  const int fd = open(path, O_RDWR | O_CLOEXEC);
-  if (fd == -1) abort();
-  void* mapped = mmap(NULL, sizeof(struct Control), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (mapped == MAP_FAILED) abort();
-  close(fd);
-  control = mapped;
-}
-
-// The function of this name behind ours.
-#define NEXT(name)                                                       \
-  ({                                                                     \
-    static __typeof__(&name) next;                                       \
-    if (next == NULL) next = (__typeof__(&name))dlsym(RTLD_NEXT, #name); \
-    next;                                                                \
-  })
-
-static int IsOn(void) {
-  return control != NULL && __atomic_load_n(&control->is_on, __ATOMIC_ACQUIRE) != 0;
-}
-
-static int IsBelow(const char* path) {
-  const size_t length = strlen(control->root);
-  return strncmp(path, control->root, length) == 0 && (path[length] == '/' || path[length] == 0);
-}
-
-static int IsWatchedPath(const char* path) {
-  return IsOn() && path != NULL && IsBelow(path);
-}
-
-// Where the descriptor leads now; false when that is no file below the folder.
-static int PathOf(int fd, char path[PATH_MAX]) {
-  char link[32];
-  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-  const long length = NEXT(syscall)(SYS_readlinkat, AT_FDCWD, link, path, PATH_MAX - 1, 0);
-  if (length <= 0) return 0;
-  path[length] = 0;
-  return IsBelow(path);
-}
-
-// Counts a call, and says whether it gets the fault.
-static int IsChosen(enum Kind kind, const char* path) {
-  const uint32_t count = __atomic_add_fetch(&control->counts[kind], 1, __ATOMIC_ACQ_REL);
-  if (control->kind != (uint32_t)kind) return 0;
-  const uint32_t ordinal = control->ordinal;
-  if (ordinal == 0 || count < ordinal || (count > ordinal && !control->is_lasting)) return 0;
-  __atomic_add_fetch(&control->hits, 1, __ATOMIC_ACQ_REL);
-  snprintf(control->hit, sizeof control->hit, "%s", path);
-  return 1;
-}
-
-// What becomes of a call: it is passed on, shortened, or ends with an errno.
-enum Verdict { kPass, kShort, kFail };
-
-static enum Verdict Judge(enum Kind kind, const char* path) {
-  if (!IsChosen(kind, path)) return kPass;
-  if (control->fault == kShorten) return kShort;
-  errno = control->fault;
-  return kFail;
-}
-
-static enum Verdict JudgePath(enum Kind kind, const char* path) {
-  return IsWatchedPath(path) ? Judge(kind, path) : kPass;
-}
-
-static enum Verdict JudgeFd(enum Kind kind, int fd) {
-  char path[PATH_MAX];
-  return IsOn() && PathOf(fd, path) ? Judge(kind, path) : kPass;
-}
+#include "judge.h"
 
 static size_t Half(size_t length) {
   return length > 1 ? length / 2 : length;
@@ -203,6 +58,10 @@ int unlink(const char* path) {
   FAIL_PATH(kUnlink, path);
   return NEXT(unlink)(path);
 }
+int remove(const char* path) {
+  FAIL_PATH(kUnlink, path);
+  return NEXT(remove)(path);
+}
 int mkdir(const char* path, mode_t mode) {
   FAIL_PATH(kMakeFolder, path);
   return NEXT(mkdir)(path, mode);
@@ -245,12 +104,22 @@ ssize_t getxattr(const char* path, const char* name, void* value, size_t size) {
   return NEXT(getxattr)(path, name, value, size);
 }
 
-// Old and new names of what asks about files.
+// Old and new names of what asks about files: those of Node, and those of its C++ library.
 
+int __xstat(int version, const char* path, struct stat* result);
+int __lxstat(int version, const char* path, struct stat* result);
 int __xstat64(int version, const char* path, struct stat64* result);
 int __lxstat64(int version, const char* path, struct stat64* result);
 int __fxstat64(int version, int fd, struct stat64* result);
 
+int __xstat(int version, const char* path, struct stat* result) {
+  FAIL_PATH(kStat, path);
+  return NEXT(__xstat)(version, path, result);
+}
+int __lxstat(int version, const char* path, struct stat* result) {
+  FAIL_PATH(kStat, path);
+  return NEXT(__lxstat)(version, path, result);
+}
 int __xstat64(int version, const char* path, struct stat64* result) {
   FAIL_PATH(kStat, path);
   return NEXT(__xstat64)(version, path, result);
@@ -262,6 +131,14 @@ int __lxstat64(int version, const char* path, struct stat64* result) {
 int __fxstat64(int version, int fd, struct stat64* result) {
   FAIL_FD(kStat, fd);
   return NEXT(__fxstat64)(version, fd, result);
+}
+int stat(const char* path, struct stat* result) {
+  FAIL_PATH(kStat, path);
+  return NEXT(stat)(path, result);
+}
+int lstat(const char* path, struct stat* result) {
+  FAIL_PATH(kStat, path);
+  return NEXT(lstat)(path, result);
 }
 int stat64(const char* path, struct stat64* result) {
   FAIL_PATH(kStat, path);
@@ -397,8 +274,14 @@ ssize_t readv(int fd, const struct iovec* views, int count) {
 ssize_t preadv64(int fd, const struct iovec* views, int count, off64_t position) {
   VECTOR(kRead, NEXT(preadv64)(fd, views, count, position));
 }
+ssize_t preadv(int fd, const struct iovec* views, int count, off_t position) {
+  VECTOR(kRead, NEXT(preadv)(fd, views, count, position));
+}
 ssize_t writev(int fd, const struct iovec* views, int count) {
   VECTOR(kWrite, NEXT(writev)(fd, views, count));
+}
+ssize_t pwritev(int fd, const struct iovec* views, int count, off_t position) {
+  VECTOR(kWrite, NEXT(pwritev)(fd, views, count, position));
 }
 ssize_t pwritev64(int fd, const struct iovec* views, int count, off64_t position) {
   VECTOR(kWrite, NEXT(pwritev64)(fd, views, count, position));
@@ -441,7 +324,7 @@ static enum Verdict JudgeMapping(enum Kind kind, const void* address) {
 
 void* mmap64(void* address, size_t length, int protection, int flags, int fd, off64_t offset) {
   char path[PATH_MAX];
-  const int is_file = fd != -1 && IsOn() && PathOf(fd, path);
+  const int is_file = fd != -1 && IsWatchedFile(fd, path);
   if (is_file && Judge(kMap, path) == kFail) return MAP_FAILED;
   if (fd == -1 && (flags & MAP_FIXED) && JudgeMapping(kMap, address) == kFail) return MAP_FAILED;
   void* mapped = NEXT(mmap64)(address, length, protection, flags, fd, offset);
@@ -496,11 +379,6 @@ long syscall(long number, ...) {
       }
       break;
     }
-#ifdef SYS_faccessat2
-    case SYS_faccessat2:
-      FAIL_FD(kAccess, (int)a[0]);
-      break;
-#endif
   }
   return NEXT(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }

@@ -15,7 +15,7 @@ import { constants } from 'node:os';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 
-/** Kinds of calls, in the order of `enum Kind` in interposer.c. */
+/** Kinds of calls, in the order of `enum Kind` in judge.h. */
 export const KINDS = [
   'open',
   'close',
@@ -54,9 +54,12 @@ const BUILD = fileURLToPath(new URL('../../build/faults/', import.meta.url));
 
 /** Compiles a library to be preloaded, `interposer` or `recorder`, unless that was done before; returns its path. */
 export function buildLibrary(name) {
-  const source = fileURLToPath(new URL(`${name}.c`, import.meta.url));
-  const hash = createHash('sha256').update(readFileSync(source)).digest('hex').slice(0, 16);
-  const path = `${BUILD}${name}-${hash}.so`;
+  const [source, ...headers] = [`${name}.c`, 'judge.h', 'preload.h'].map((file) =>
+    fileURLToPath(new URL(file, import.meta.url)),
+  );
+  const hash = createHash('sha256');
+  for (const file of [source, ...headers]) hash.update(readFileSync(file));
+  const path = `${BUILD}${name}-${hash.digest('hex').slice(0, 16)}.so`;
   if (existsSync(path)) return path;
   mkdirSync(BUILD, { recursive: true });
   // Another process may do the same at the moment.

@@ -33,6 +33,8 @@ export const SMALL_SHARD = { maxShardSize: BYTE_LENGTH };
 export const oldFile = serialize(OLD, { metadata: { format: 'pt' } });
 export const roomyFile = serialize(OLD, { metadata: { format: 'pt' }, reserve: 1000 });
 
+export const pathIn = (root) => join(root, 'model.safetensors');
+
 export function put(name, bytes) {
   return (root) => {
     mkdirSync(join(root, name, '..'), { recursive: true });
@@ -60,6 +62,15 @@ export function both(...makers) {
   return async (root) => {
     for (const make of makers) await make(root);
   };
+}
+
+/** Uses what was opened, and lets all of it go. */
+export async function using(opened, use) {
+  try {
+    return await use(opened);
+  } finally {
+    opened.close({ detach: true });
+  }
 }
 
 /** A server of one file with an ETag, without a network. */

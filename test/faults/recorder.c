@@ -8,30 +8,20 @@
 // library are not seen.
 
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#include "preload.h"
 
 static const char* root;
 static int record = -1;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-
-// The function of this name behind ours.
-#define NEXT(name)                                                       \
-  ({                                                                     \
-    static __typeof__(&name) next;                                       \
-    if (next == NULL) next = (__typeof__(&name))dlsym(RTLD_NEXT, #name); \
-    next;                                                                \
-  })
 
 __attribute__((constructor)) static void Begin(void) {
   root = getenv("RECORD_ROOT");
@@ -42,18 +32,11 @@ __attribute__((constructor)) static void Begin(void) {
 }
 
 static int IsBelow(const char* path) {
-  const size_t length = root == NULL ? 0 : strlen(root);
-  if (record == -1 || strncmp(path, root, length) != 0) return 0;
-  return path[length] == '/' || path[length] == 0;
+  return record != -1 && IsIn(root, path);
 }
 
 static int PathOf(int fd, char path[PATH_MAX]) {
-  char link[32];
-  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-  const long length = NEXT(syscall)(SYS_readlinkat, AT_FDCWD, link, path, PATH_MAX - 1, 0);
-  if (length <= 0) return 0;
-  path[length] = 0;
-  return IsBelow(path);
+  return record != -1 && PathIn(root, fd, path);
 }
 
 static void Put(const void* bytes, size_t length) {
@@ -104,6 +87,9 @@ int symlink(const char* text, const char* path) {
 }
 int unlink(const char* path) {
   NAMED("unlink", path, "", NEXT(unlink)(path));
+}
+int remove(const char* path) {
+  NAMED("unlink", path, "", NEXT(remove)(path));
 }
 int mkdir(const char* path, mode_t mode) {
   NAMED("mkdir", path, "", NEXT(mkdir)(path, mode));
@@ -195,6 +181,9 @@ ssize_t writev(int fd, const struct iovec* views, int count_of_views) {
 }
 ssize_t pwrite64(int fd, const void* bytes, size_t length, off64_t position) {
   WRITTEN(fd, position, NEXT(pwrite64)(fd, bytes, length, position));
+}
+ssize_t pwritev(int fd, const struct iovec* views, int count_of_views, off_t position) {
+  WRITTEN(fd, position, NEXT(pwritev)(fd, views, count_of_views, position));
 }
 ssize_t pwritev64(int fd, const struct iovec* views, int count_of_views, off64_t position) {
   WRITTEN(fd, position, NEXT(pwritev64)(fd, views, count_of_views, position));

@@ -1,0 +1,141 @@
+// Operations that read, by their public entries, on files that are as small as they can be: a name, how the folder is
+// made, what is done.
+import { join } from 'node:path';
+import {
+  loadCheckpoint,
+  loadFile,
+  openCheckpoint,
+  openCheckpointAsync,
+  safeOpen,
+  safeOpenAsync,
+} from '../../lib/index.js';
+import { checkpoint, copied, file, pathIn, SHARD, using } from './material.mjs';
+
+const values = (tensors) => Array.from(tensors, ([name, { bytes }]) => [name, [...bytes].join()]);
+
+export const opening = [
+  ['safeOpen', file, (root) => using(safeOpen(pathIn(root)), (opened) => opened.keys())],
+  [
+    'safeOpenAsync',
+    file,
+    async (root) => using(await safeOpenAsync(pathIn(root)), (opened) => opened.keys()),
+  ],
+  [
+    'openCheckpoint',
+    checkpoint('model', SHARD),
+    (root) =>
+      using(openCheckpoint(join(root, 'model')), (opened) => [
+        opened.keys(),
+        opened.summary(),
+        values(opened.getTensors()),
+      ]),
+  ],
+  [
+    'openCheckpointAsync',
+    checkpoint('model', SHARD),
+    async (root) =>
+      using(await openCheckpointAsync(join(root, 'model')), (opened) => opened.summary()),
+  ],
+  [
+    'openTorchCheckpoint',
+    copied('zip-all-dtypes.pt'),
+    async (root) =>
+      using(
+        (await import('../../lib/convert.js')).openTorchCheckpoint(join(root, 'zip-all-dtypes.pt')),
+        (opened) => values(opened.keys().map((name) => [name, opened.getTensor(name)])),
+      ),
+  ],
+  [
+    'openNumpy',
+    copied('np-savez.npz'),
+    async (root) =>
+      using(
+        (await import('../../lib/convert.js')).openNumpy(join(root, 'np-savez.npz')),
+        (opened) => values(opened.keys().map((name) => [name, opened.getTensor(name)])),
+      ),
+  ],
+  [
+    'scanPickle',
+    copied('zip-all-dtypes.pt'),
+    async (root) =>
+      (await import('../../lib/convert.js')).scanPickle(join(root, 'zip-all-dtypes.pt')).verdict,
+  ],
+];
+
+export const mapping = [
+  [
+    'mapped tensors',
+    file,
+    (root) =>
+      using(safeOpen(pathIn(root)), (opened) => [
+        opened.storage,
+        values(opened.getTensors()),
+        opened.ok,
+        opened.residency(),
+      ]),
+  ],
+  [
+    'prefetch',
+    file,
+    (root) =>
+      using(safeOpen(pathIn(root)), async (opened) => {
+        await opened.prefetch();
+        return values(opened.getTensors());
+      }),
+  ],
+  [
+    'stream',
+    file,
+    (root) =>
+      using(safeOpen(pathIn(root)), async (opened) => {
+        const found = [];
+        for await (const each of opened.stream()) found.push(...values([each]));
+        return found;
+      }),
+  ],
+  [
+    'take and convert',
+    file,
+    (root) =>
+      using(safeOpen(pathIn(root)), async (opened) => {
+        const rows = await opened.getTensor('a').takeAsync([3, 0]);
+        const floats = await opened.getTensor('b').toFloat32Async();
+        return [[...rows.bytes], [...floats]];
+      }),
+  ],
+];
+
+export const reading = [
+  [
+    'read tensors',
+    file,
+    (root) =>
+      using(safeOpen(pathIn(root), { storage: 'read' }), (opened) => values(opened.getTensors())),
+  ],
+  [
+    'load',
+    file,
+    (root) => using(safeOpen(pathIn(root)), async (opened) => values(await opened.load())),
+  ],
+  [
+    'loadFile',
+    file,
+    (root) => {
+      const tensors = loadFile(pathIn(root), { storage: 'read' });
+      return values(tensors);
+    },
+  ],
+  [
+    'loadCheckpoint',
+    checkpoint('model', SHARD),
+    (root) => values(loadCheckpoint(join(root, 'model'), { storage: 'read' })),
+  ],
+];
+
+export const verifying = [
+  [
+    'verify',
+    checkpoint('model', SHARD),
+    (root) => using(openCheckpoint(join(root, 'model')), (opened) => opened.verify()),
+  ],
+];

@@ -1,0 +1,197 @@
+// Operations that write, by their public entries, on files that are as small as they can be: a name, how the folder is
+// made, what is done, and what it needs.
+import { mkdirSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import process from 'node:process';
+import {
+  createWriter,
+  editMetadata,
+  reshard,
+  safeOpen,
+  saveCheckpoint,
+  saveFile,
+  saveFileSync,
+  serialize,
+} from '../../lib/index.js';
+import {
+  BYTE_LENGTH,
+  both,
+  checkpoint,
+  copied,
+  empty,
+  fetchNew,
+  fetchOnce,
+  file,
+  NEW,
+  oldFile,
+  pathIn,
+  put,
+  REPOSITORY,
+  roomyFile,
+  SHARD,
+  SMALL_SHARD,
+  using,
+} from './material.mjs';
+
+async function convert(...args) {
+  return (await import('../../lib/convert.js')).convert(...args);
+}
+
+async function download(...args) {
+  return (await import('../../lib/remote.js')).download(...args);
+}
+
+async function* piecesOf({ data }) {
+  const bytes = new Uint8Array(data.buffer);
+  yield bytes.subarray(0, 1000);
+  yield bytes.subarray(1000);
+}
+
+export const saving = [
+  ['saveFile, new', empty, (root) => saveFile(pathIn(root), NEW)],
+  ['saveFile', file, (root) => saveFile(pathIn(root), NEW)],
+  ['saveFile, not durable', file, (root) => saveFile(pathIn(root), NEW, { durable: false })],
+  ['saveFileSync', file, async (root) => saveFileSync(pathIn(root), NEW)],
+  [
+    'saveFile of a file',
+    both(file, put('source.safetensors', serialize(NEW))),
+    (root) =>
+      using(safeOpen(join(root, 'source.safetensors')), (opened) => saveFile(pathIn(root), opened)),
+  ],
+  [
+    'saveFile of slices',
+    both(file, put('source.safetensors', serialize(NEW))),
+    (root) =>
+      using(safeOpen(join(root, 'source.safetensors'), { storage: 'read' }), (opened) => {
+        const slices = opened.keys().map((name) => [name, opened.getSlice(name, null, [0, 3])]);
+        return saveFile(pathIn(root), slices);
+      }),
+  ],
+  [
+    'saveFile of streams',
+    file,
+    (root) => {
+      const streams = Object.entries(NEW).map(([name, tensor]) => [
+        name,
+        { dtype: 'F32', shape: tensor.shape, data: () => piecesOf(tensor) },
+      ]);
+      return saveFile(pathIn(root), streams);
+    },
+  ],
+  [
+    'saveFile through a link',
+    both(put('store/model.safetensors', oldFile), (root) =>
+      symlinkSync('store/model.safetensors', pathIn(root)),
+    ),
+    (root) => saveFile(pathIn(root), NEW),
+  ],
+  [
+    'createWriter',
+    file,
+    async (root) => {
+      const specs = Object.entries(NEW).map(([name, { dtype, shape }]) => [name, { dtype, shape }]);
+      const writer = await createWriter(pathIn(root), Object.fromEntries(specs));
+      try {
+        for (const [name, tensor] of Object.entries(NEW)) await writer.write(name, tensor.data);
+        await writer.close();
+      } finally {
+        await writer.abort();
+      }
+    },
+  ],
+  [
+    'saveCheckpoint, new',
+    empty,
+    (root) => saveCheckpoint(join(root, 'deep/model'), NEW, SHARD).then(() => {}),
+  ],
+  [
+    'saveCheckpoint, a file to shards',
+    checkpoint('model', {}),
+    (root) => saveCheckpoint(join(root, 'model'), NEW, SHARD),
+  ],
+  [
+    'saveCheckpoint, shards to shards',
+    checkpoint('model', SHARD),
+    (root) => saveCheckpoint(join(root, 'model'), NEW, SHARD),
+  ],
+  [
+    'saveCheckpoint, shards to a file',
+    checkpoint('model', SMALL_SHARD),
+    (root) => saveCheckpoint(join(root, 'model'), NEW),
+  ],
+];
+
+export const editing = [
+  ['editMetadata', file, (root) => editMetadata(pathIn(root), { license: 'mit', format: null })],
+  [
+    'editMetadata in place',
+    put('model.safetensors', roomyFile),
+    (root) => editMetadata(pathIn(root), { license: 'mit' }, { inPlace: true }),
+  ],
+];
+
+export const resharding = [
+  [
+    'reshard',
+    both(checkpoint('source', SHARD, NEW), checkpoint('model', SMALL_SHARD)),
+    (root) =>
+      reshard(join(root, 'source'), join(root, 'model'), {
+        copyOtherFiles: true,
+        maxShardSize: 2.25 * BYTE_LENGTH,
+      }),
+  ],
+  [
+    'reshard into itself, cast',
+    checkpoint('model', SHARD),
+    (root) =>
+      reshard(join(root, 'model'), join(root, 'model'), {
+        dtype: 'BF16',
+        maxShardSize: BYTE_LENGTH,
+      }),
+  ],
+];
+
+export const converting = [
+  [
+    'convert to a file, verified',
+    both(copied('zip-all-dtypes.pt'), file),
+    (root) => convert(join(root, 'zip-all-dtypes.pt'), pathIn(root), { verify: true }),
+  ],
+  [
+    'convert to a folder',
+    both(copied('np-savez.npz'), checkpoint('model', SHARD)),
+    (root) => convert(join(root, 'np-savez.npz'), join(root, 'model'), { maxShardSize: 100 }),
+  ],
+];
+
+export const downloading = [
+  [
+    'download of a file',
+    file,
+    (root) => download('https://models.example/new.safetensors', pathIn(root), { fetch: fetchNew }),
+  ],
+  [
+    'download of tensors',
+    file,
+    (root) =>
+      download('https://models.example/new.safetensors', pathIn(root), {
+        fetch: fetchNew,
+        names: ['b', 'd'],
+      }),
+  ],
+  [
+    'download of a folder',
+    checkpoint('model', SMALL_SHARD),
+    (root) => download(`hf://${REPOSITORY}`, join(root, 'model'), { fetch: fetchOnce }),
+    'hub',
+  ],
+  [
+    "download into the Hub's cache",
+    (root) => mkdirSync(join(root, 'cache')),
+    (root) => {
+      process.env.HF_HUB_CACHE = join(root, 'cache');
+      return download(`hf://${REPOSITORY}`, 'cache', { fetch: fetchOnce });
+    },
+    'hub',
+  ],
+];

@@ -181,12 +181,13 @@ export async function kill(operations, isQuick) {
   );
   const kills = isQuick ? QUICK_KILLS : KILLS;
   const rounds = Math.ceil(kills / 2 / writing.length);
-  const rows = await inLanes(writing, (operation) => killIn(operation, rounds));
-  await hub.close();
   console.log('| operation | kills | before the end | the old file stayed |\n|---|---:|---:|---:|');
-  for (const row of rows) {
+  const rows = await inLanes(writing, async (operation) => {
+    const row = await killIn(operation, rounds);
     console.log(`| ${row.name} | ${row.kills} | ${row.inside} | ${row.old} |`);
-  }
+    return row;
+  });
+  await hub.close();
   for (const { name, problems } of rows) {
     if (problems.length > 0) console.log(`\n${name}: ${problems.length} problems`);
     for (const problem of problems.slice(0, SHOWN)) console.log(`  ${problem}`);

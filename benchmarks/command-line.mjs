@@ -2,10 +2,19 @@
 import { mkdtemp, rm, statfs } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { formatByteSize } from './figures.mjs';
+import { formatByteSize, parseByteSize } from './figures.mjs';
+import { MIN_MODEL_BYTES } from './models.mjs';
 
 /** Something the user can put right; shown as one line without a stack. */
 export class UsageError extends Error {}
+
+/** Bytes of a model, by the text of `--size`. */
+export function readSize(text) {
+  const bytes = parseByteSize(text);
+  if (bytes >= MIN_MODEL_BYTES) return bytes;
+  const least = formatByteSize(MIN_MODEL_BYTES);
+  throw new UsageError(`--size must be a size of ${least} or more, such as 1GB, but is "${text}"`);
+}
 
 /** Exit status by convention for a program that was interrupted. */
 const INTERRUPTED_EXIT_CODE = 130;

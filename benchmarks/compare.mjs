@@ -50,30 +50,24 @@ export function judge(before, after) {
   return { change, interval, verdict };
 }
 
-/** Runs a program to its end; a UsageError has the last line of what it says when it fails. */
-function run(cwd, file, ...args) {
-  const { status, stderr, error } = spawnSync(file, args, { cwd, encoding: 'utf8' });
-  if (status === 0) return;
-  throw new UsageError(
-    `${file} ${args.join(' ')}: ${error?.message ?? stderr.trim().split('\n').at(-1)}`,
-  );
-}
-
 /** Makes the tree of a commit, with the packages of this folder, compiled; the programs that are measured are ours. */
 async function buildTree(commit, tree) {
+  const run = (cwd, file, ...args) => {
+    const { status, stderr, error } = spawnSync(file, args, { cwd, encoding: 'utf8' });
+    const failure = error?.message ?? stderr.trim().split('\n').at(-1);
+    if (status !== 0) throw new UsageError(`${file} ${args.join(' ')}: ${failure}`);
+  };
   run(ROOT_FOLDER, 'git', 'rev-parse', '--quiet', '--verify', `${commit}^{commit}`);
   showProgress(`compiling ${commit}`);
   await mkdir(tree);
-  const archive = `${tree}.tar`;
-  run(ROOT_FOLDER, 'git', 'archive', '--output', archive, commit);
-  run(tree, 'tar', '-xf', archive);
+  run(ROOT_FOLDER, 'git', 'archive', '--output', `${tree}.tar`, commit);
+  run(tree, 'tar', '-xf', `${tree}.tar`);
   await symlink(join(ROOT_FOLDER, 'node_modules'), join(tree, 'node_modules'));
   run(tree, 'npm', 'run', '--silent', 'compile');
   // They import the package by its name, which is that of the tree they lie in.
   await rm(join(tree, 'benchmarks'), { recursive: true });
-  await cp(join(import.meta.dirname, 'children'), join(tree, 'benchmarks/children'), {
-    recursive: true,
-  });
+  const children = join(tree, 'benchmarks/children');
+  await cp(join(import.meta.dirname, 'children'), children, { recursive: true });
 }
 
 /**
@@ -82,12 +76,19 @@ async function buildTree(commit, tree) {
  */
 function timesOf(measured, contender, figure) {
   const times = measured.every(contender, (line) => median([line[figure]].flat()));
-  return Array.from({ length: times.length / 2 }, (_, i) =>
-    Math.min(times[2 * i], times[2 * i + 1]),
-  );
+  const pairs = Array.from({ length: times.length / 2 }, (_, i) => times.slice(2 * i, 2 * i + 2));
+  return pairs.map((pair) => Math.min(...pair));
 }
 
 const percent = (share) => `${share > 0 ? '+' : ''}${(share * 100).toFixed(1)} %`;
+
+/** Times before and after, with a verdict, as cells of a row; why there are none, when one version failed. */
+function cellsOf(before, after, reasons) {
+  if (before.length === 0 || after.length === 0) return ['–', '–', '–', '–', reasons.join('; ')];
+  const { change, interval, verdict } = judge(before, after);
+  const times = [before, after].map((all) => formatDuration(median(all)));
+  return [...times, percent(change), interval.map(percent).join(' … '), verdict];
+}
 
 /** Compares all contenders of the trials that run this package, and prints a line for each figure. */
 export async function compareTrees(commit, trials, bench) {
@@ -95,38 +96,19 @@ export async function compareTrees(commit, trials, bench) {
   await buildTree(commit, tree);
   const head = ['trial: contender, figure', commit, 'now', 'change', '99.9 % between', 'verdict'];
   console.log(`| ${head.join(' | ')} |\n| --- | --: | --: | --: | --: | --- |`);
+  const order = ([a, b], round) => (round % 2 === 0 ? [a, b, b, a] : [b, a, a, b]);
   const compareLeg = async (leg, title, own) => {
-    const { contenders, compared = leg.isWarmUp ? [] : ['elapsed'] } = leg;
+    const { contenders, compared = ['elapsed'] } = leg;
     for (const contender of compared.length === 0 ? [] : contenders.filter(({ ours }) => ours)) {
-      const other = { ...contender, root: tree };
-      const pair = [other, contender];
-      const order = ([a, b], round) => (round % 2 === 0 ? [a, b, b, a] : [b, a, a, b]);
+      const pair = [{ ...contender, root: tree }, contender];
       const trusted = leg.trusted && pair;
-      // The first round, in which the programs come into the page cache, does not count.
-      const rounds = bench.rounds + 1;
-      const measured = await measure(
-        { ...leg, contenders: pair, order, rounds, trusted },
-        title,
-        own,
-      );
+      const both = { contenders: pair, order, rounds: bench.rounds, hasWarmUp: true, trusted };
+      const measured = await measure({ ...leg, ...both }, title, own);
+      showProgress('');
       for (const figure of compared) {
-        const [before, after] = pair.map((one) => timesOf(measured, one, figure).slice(1));
-        const label = `${title}: ${contender.name}, ${figure}`;
-        showProgress('');
-        if (before.length === 0 || after.length === 0) {
-          console.log(`| ${label} | – | – | – | – | ${measured.reasons.join('; ')} |`);
-          continue;
-        }
-        const { change, interval, verdict } = judge(before, after);
-        const times = [before, after].map((all) => formatDuration(median(all)));
-        const cells = [
-          label,
-          ...times,
-          percent(change),
-          interval.map(percent).join(' … '),
-          verdict,
-        ];
-        console.log(`| ${cells.join(' | ')} |`);
+        const [before, after] = pair.map((one) => timesOf(measured, one, figure));
+        const cells = [`${title}: ${contender.name}, ${figure}`];
+        console.log(`| ${[...cells, ...cellsOf(before, after, measured.reasons)].join(' | ')} |`);
       }
     }
   };

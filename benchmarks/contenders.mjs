@@ -10,9 +10,6 @@
  */
 const TABLE = `
   mapping | limit: plain mapping, C | limits mapping
-  read | limit: read, C | limits read
-  direct | limit: O_DIRECT, C | limits direct
-  directBlock | limit: O_DIRECT into one block, C | limits direct-block
   ours | safetensors-mmap | read.mjs mapped | ours
   prefetched | safetensors-mmap, prefetch() | read.mjs prefetched | ours
   streamed | safetensors-mmap, stream() | read.mjs streamed | ours
@@ -38,34 +35,18 @@ const TABLE = `
   mappedStart | torch.load(mmap=True) | first_byte.py torch-mapped | file=torch needs=torch
   pickleStart | pickle, protocol 5 | first_byte.py pickle | file=pickle needs=numpy
 
-  calls | safetensors-mmap | calls.mjs - | ours
-  torchCalls | Python safe_open, torch | reference.py calls | needs=safetensors,torch
-  buffers | safetensors-mmap | buffers.mjs default | ours
-  countedBuffers | the same, counted by V8 | buffers.mjs counted
   open | open | headers.mjs open | ours
   keys | open + keys() | headers.mjs keys | ours
   json | JSON.parse + checks | headers.mjs json
   sortedJson | JSON.parse + checks, names sorted | headers.mjs json-keys
-  pythonOpen | Python open | reference.py open | needs=safetensors,numpy,ml_dtypes
-  pythonKeys | Python open + keys() | reference.py keys | needs=safetensors,numpy,ml_dtypes
+  pythonOpen | Python open | headers.py open | needs=safetensors,numpy,ml_dtypes
+  pythonKeys | Python open + keys() | headers.py keys | needs=safetensors,numpy,ml_dtypes
 
-  index | index only | work.mjs open | ours
-  oneTensor | index, one tensor of 4 kB | work.mjs tensor | ours
-  verify | every header checked | work.mjs verify | ours
-  pythonTensor | Python json.load, safe_open | reference.py tensor | needs=safetensors,numpy,ml_dtypes
-  pythonVerify | Python json.load, safe_open | reference.py verify | needs=safetensors,numpy,ml_dtypes
-  reshard | reshard, durable: false | work.mjs reshard | ours
-  copyFolder | cp | work.mjs cp-folder
-  reshardDurable | reshard | work.mjs reshard-durable | ours
-  copyFolderDurable | cp and sync | work.mjs cp-folder-durable
-  convert | convert | work.mjs convert | ours file=torch
-  convertUnverified | convert, verify: false | work.mjs convert-unverified | ours file=torch
-  copy | cp | work.mjs cp | file=torch
+  convert | convert | convert.mjs convert | ours file=torch
+  convertUnverified | convert, verify: false | convert.mjs convert-unverified | ours file=torch
+  copy | cp | convert.mjs cp | file=torch
   convertPy | the steps of convert.py, Python | convert_checkpoint.py - | file=torch needs=safetensors,torch
 
-  write | limit: write, C | limits write
-  copyRange | limit: copy_file_range, C | limits copy
-  writeFile | fs.writeFile of one buffer | save.mjs writeFile
   save | saveFile, durable: false | save.mjs memory | ours
   saveDurable | saveFile | save.mjs memory-durable | ours
   saveOpen | open file: saveFile, durable: false | save.mjs file | ours
@@ -75,24 +56,6 @@ const TABLE = `
   torchSave | load_file and save_file, Python with torch | save.py torch | needs=safetensors,torch
 
   casts | safetensors-mmap | casts.mjs - | ours
-  slices | slices in a loop | rows.mjs slices | ours
-  take | take | rows.mjs take | ours
-  takeAsync | takeAsync | rows.mjs takeAsync | ours
-  slicesFloat32 | slices in a loop, float32 | rows.mjs slices-float32 | ours
-  takeFloat32 | takeFloat32 | rows.mjs takeFloat32 | ours
-  takeFloat32Async | takeFloat32Async | rows.mjs takeFloat32Async | ours
-
-  metadata | parseSafetensorsMetadata | remote.mjs metadata | ours
-  hubMetadata | @huggingface/hub: the function of that name | remote.mjs hub-metadata | needs=@huggingface/hub
-  pythonMetadata | Python get_safetensors_metadata | remote_metadata.py - | needs=huggingface_hub
-  remoteHeader | openRemote | remote.mjs header | ours
-  twoFetches | two fetches, no checks | remote.mjs two-fetches
-  remoteTensor | getTensor | remote.mjs tensor | ours
-  curl | curl, to /dev/null | remote.mjs curl
-  curlFile | curl, to a file | remote.mjs curl-file
-  fetch | fetch, arrayBuffer() | remote.mjs fetch
-  fetchRanges | limit: fetch, 8 ranges at a time, no checks | remote.mjs fetch-ranges
-  row | getSlice | remote.mjs row | ours
 
   inspect | safetensors-mmap inspect | cli inspect | ours
   header | safetensors-mmap header | cli header | ours
@@ -118,14 +81,8 @@ function parse(line) {
   const [, program, method = ''] = /^(\S+)(?: (.*))?$/.exec(command);
   const given = Object.fromEntries(options.split(' ').map((option) => option.split('=')));
   const { file = 'safetensors', needs, exit = 0, safe, layout } = given;
-  const details = {
-    format: file,
-    needs: needs?.split(',') ?? [],
-    exitCode: Number(exit),
-    safe,
-    layout,
-  };
-  return [key, { name, program, method, ours: 'ours' in given, ...details }];
+  const wanted = { format: file, needs: needs?.split(',') ?? [], exitCode: Number(exit) };
+  return [key, { name, program, method, ours: 'ours' in given, safe, layout, ...wanted }];
 }
 
 const LINES = TABLE.split('\n').map((line) => line.trim());

@@ -1,7 +1,8 @@
 /** What there is to measure with: compiled programs, Python, packages, copies of the weights. */
 import { existsSync, readFileSync, statSync } from 'node:fs';
-import { freemem, homedir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { freemem } from 'node:os';
+import { join } from 'node:path';
+import { include_dir } from 'node-api-headers';
 import { freeTemporaryBytes, showProgress, UsageError } from './command-line.mjs';
 import { NotMeasuredError, runChild, startChild } from './processes.mjs';
 
@@ -24,11 +25,8 @@ export async function prepareEquipment(path, folder, signal) {
 export function commandOf(contender, { programs, python, npmPackages }) {
   const { program, method, needs, exitCode, root = ROOT_FOLDER } = contender;
   if (program === 'cli') {
-    return {
-      file: process.execPath,
-      args: [join(root, 'lib/cli.js'), ...method.split(' ')],
-      exitCode,
-    };
+    const args = [join(root, 'lib/cli.js'), ...method.split(' ')];
+    return { file: process.execPath, args, exitCode };
   }
   if (program === 'limits') return { file: join(programs, program), args: [method] };
   const args = [join(root, 'benchmarks/children', program), method];
@@ -52,10 +50,8 @@ export function copiesOf(path, target, python, signal) {
   async function makeCopy(format) {
     if (typeof python === 'string') throw new NotMeasuredError(python);
     const { size } = statSync(path);
-    if (freemem() < size * MEMORY_PER_BYTE)
-      throw new NotMeasuredError('too little memory for a copy');
-    if ((await freeTemporaryBytes()) < size)
-      throw new NotMeasuredError('too little disk for a copy');
+    const isShort = freemem() < size * MEMORY_PER_BYTE || (await freeTemporaryBytes()) < size;
+    if (isShort) throw new NotMeasuredError('too little memory or disk for a copy');
     showProgress(`writing the same weights with ${format}`);
     const script = join(ROOT_FOLDER, 'benchmarks/children/make_copy.py');
     const args = [script, format, path, `${target}.${format}`];
@@ -82,7 +78,7 @@ async function compilePrograms(folder, signal) {
   };
   // The running program has the functions of Node-API; macOS wants to be told.
   const addonFlags = process.platform === 'darwin' ? ['-undefined', 'dynamic_lookup'] : [];
-  const addon = ['-shared', ...addonFlags, '-I', nodeHeaders(), source('touch_addon.c')];
+  const addon = ['-shared', ...addonFlags, '-I', include_dir, source('touch_addon.c')];
   const loop = join(folder, 'touch.o');
   try {
     await compile('touch.o', '-c', source('touch.c'));
@@ -95,23 +91,11 @@ async function compilePrograms(folder, signal) {
   }
 }
 
-/** Headers of the running Node: beside the program, or where node-gyp keeps what it downloaded. */
-function nodeHeaders() {
-  const downloaded = `${process.versions.node}/include/node`;
-  const found = [
-    join(dirname(process.execPath), '../include/node'),
-    join(homedir(), '.cache/node-gyp', downloaded),
-    join(homedir(), 'Library/Caches/node-gyp', downloaded),
-  ].find((folder) => existsSync(join(folder, 'node_api.h')));
-  if (found === undefined) throw new UsageError('node_api.h of the running Node was not found');
-  return found;
-}
-
 // Asks for versions without importing anything: importing torch alone takes seconds.
 const PROBE = `
 import importlib.metadata, json, platform
 packages = {}
-names = "h5py huggingface_hub ml_dtypes msgpack numpy onnx pyarrow safetensors torch"
+names = "h5py ml_dtypes msgpack numpy onnx pyarrow safetensors torch"
 for name in names.split():
     try:
         packages[name] = importlib.metadata.version(name)
@@ -135,19 +119,10 @@ async function findPython(signal) {
 
 /** Versions of those packages of `rivals/package.json` that are installed. */
 function findNpmPackages() {
-  const manifestIn = (...folders) =>
-    JSON.parse(
-      readFileSync(join(import.meta.dirname, 'rivals', ...folders, 'package.json'), 'utf8'),
-    );
-  const wanted = Object.keys(manifestIn().optionalDependencies).map((name) => [
-    name,
-    'node_modules',
-    name,
-  ]);
-  const installed = wanted.filter(([, ...path]) =>
-    existsSync(join(import.meta.dirname, 'rivals', ...path)),
-  );
-  return Object.fromEntries(
-    installed.map(([name, ...path]) => [name, manifestIn(...path).version]),
-  );
+  const folder = join(import.meta.dirname, 'rivals');
+  const manifestIn = (path) => JSON.parse(readFileSync(join(path, 'package.json'), 'utf8'));
+  const installed = Object.keys(manifestIn(folder).optionalDependencies)
+    .map((name) => [name, join(folder, 'node_modules', name)])
+    .filter(([, path]) => existsSync(path));
+  return Object.fromEntries(installed.map(([name, path]) => [name, manifestIn(path).version]));
 }

@@ -56,29 +56,14 @@ export const span = (times) =>
     ? '–'
     : [Math.min(...times), Math.max(...times)].map(formatDuration).join(' – ');
 
-/** Pads the cells of every column to one width: text in the first to the left, figures to the right. */
-function aligned(rows, minimumWidth = 0) {
-  const widths = (rows[0] ?? []).map((_, column) =>
-    Math.max(minimumWidth, ...rows.map((row) => row[column]?.length ?? 0)),
-  );
-  const pad = (text, column) =>
-    column === 0 ? text.padEnd(widths[0]) : text.padStart(widths[column]);
-  return rows.map((row) => widths.map((_, column) => pad(row[column] ?? '', column)));
-}
-
-/** Lines with aligned columns, two spaces apart. */
-export function alignedTable(rows) {
-  return aligned(rows)
-    .map((row) => row.join('  ').trimEnd())
-    .join('\n');
-}
-
-/** The same as a Markdown table; the first row is its heading. */
+/** A Markdown table with aligned columns, text in the first to the left, figures to the right; its heading comes first. */
 export function markdownTable(rows) {
-  const [head = [], ...body] = aligned(rows, 3);
-  const rule = head.map(({ length }, i) =>
-    i === 0 ? '-'.repeat(length) : `${'-'.repeat(length - 1)}:`,
+  const widths = rows[0].map((_, at) => Math.max(3, ...rows.map((row) => row[at]?.length ?? 0)));
+  const pad = (text, width, at) => (at === 0 ? text.padEnd(width) : text.padStart(width));
+  const [head, ...body] = rows.map((row) =>
+    widths.map((width, at) => pad(row[at] ?? '', width, at)),
   );
+  const rule = widths.map((width, at) => (at === 0 ? '' : ':').padStart(width, '-'));
   return [head, rule, ...body].map((row) => `| ${row.join(' | ')} |`).join('\n');
 }
 

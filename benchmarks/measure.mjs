@@ -67,19 +67,20 @@ async function runTimed(command, clock, signal) {
  * - `cache`, `warm` or `cold`: where the file's pages are before the clock starts, else as they happen to be;
  * - `run`, which gives the line of a command; without it the command prints it, or, with a `clock`, is timed up to
  *   its `first line` or the end of its `process`;
+ * - `hasWarmUp`, with a `clock` by default: a round before the first, which brings the programs into the page cache;
  * - `trusted`, contenders whose bytes are right; a rival that saw other ones has a reason and no lines;
  * - `order`, in which the rows of a round are run, by default a random one;
- * - `compared`, figures of the line for `--compare`, `elapsed` by default; `fileOf` in place of the equipment's;
- * - `isWarmUp` when nothing of it is shown.
+ * - `compared`, figures of the line for `--compare`, `elapsed` by default; `fileOf` in place of the equipment's.
  * A contender that fails in one round has a reason and no lines.
  */
-export async function measure(leg, title, { equipment, signal }) {
+export async function measure(leg, title, { equipment, signal, isTry = false }) {
   const { contenders, rounds, path, args = [], cache, clock, order = shuffled, trusted } = leg;
+  const { hasWarmUp = clock !== undefined && !isTry } = leg;
   const { run = (command) => runTimed(command, clock, signal), fileOf = equipment.fileOf } = leg;
   const rows = contenders.map((contender) => ({ contender, lines: [], reason: undefined }));
   const roundsOf = typeof rounds === 'number' ? () => rounds : rounds;
   const most = Math.max(...contenders.map(roundsOf));
-  for (let round = 1; round <= most; round++) {
+  for (let round = hasWarmUp ? 0 : 1; round <= most; round++) {
     for (const row of order(rows, round)) {
       const { contender, lines, reason } = row;
       if (reason !== undefined || round > roundsOf(contender)) continue;
@@ -88,7 +89,8 @@ export async function measure(leg, title, { equipment, signal }) {
         const file = path ?? (await fileOf(contender.format));
         showProgress(`${title}: ${contender.name}, round ${round} of ${roundsOf(contender)}`);
         if (cache !== undefined) await bringInto(cache, file, equipment, signal);
-        lines.push(await run({ ...program, args: [...program.args, file, ...args] }));
+        const line = await run({ ...program, args: [...program.args, file, ...args] });
+        if (round > 0) lines.push(line);
       } catch (error) {
         if (!(error instanceof NotMeasuredError)) throw error;
         row.reason = error.message;
@@ -130,9 +132,7 @@ export async function runTrial(trial, bench, use, measureLeg = measure) {
     files = (await trial.prepare?.(own)) ?? {};
     const measured = {};
     for (const [name, leg] of Object.entries(trial.legs(own, files))) {
-      if (leg.isWarmUp && bench.isTry) continue;
-      const found = await measureLeg(leg, `${trial.name}, ${name}`, own);
-      if (!leg.isWarmUp) measured[name] = found;
+      measured[name] = await measureLeg(leg, `${trial.name}, ${name}`, own);
       await leg.end?.();
     }
     return await use(measured, own, files);

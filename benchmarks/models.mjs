@@ -1,6 +1,5 @@
 /** The files of the trials: which tensors they have, and a small writer of them, pseudo-random weights or holes. */
-import { mkdir, open, truncate, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { open, truncate, writeFile } from 'node:fs/promises';
 
 /** Bytes of an element; the dtypes of FP8 have one. */
 const ELEMENT_BYTES = { F32: 4, BF16: 2, F16: 2 };
@@ -11,17 +10,34 @@ export function tensor(name, dtype, ...shape) {
   return { name, dtype, shape, byteLength };
 }
 
+/** Smallest size that keeps every matrix of the model larger than a few rows. */
+export const MIN_MODEL_BYTES = 1_000_000;
+
 const LAYERS = 16;
 const FULL_HIDDEN = 2048;
 const FULL_VOCABULARY = 128_256;
 
-/** Smallest size that keeps every matrix of the model larger than a few rows. */
-export const MIN_MODEL_BYTES = 1_000_000;
+const dataByteLength = (tensors) => tensors.reduce((sum, { byteLength }) => sum + byteLength, 0);
 
-function parametersOfLayers(hidden) {
-  const attention = 2 * hidden * hidden + 2 * hidden * (hidden / 4);
-  const feedForward = 3 * hidden * (4 * hidden);
-  return LAYERS * (attention + feedForward + 2 * hidden) + hidden;
+/** What comes between embedding and output matrix, in the order of the modules. */
+function layersOf(hidden) {
+  const layer = {
+    'self_attn.q_proj': [hidden, hidden],
+    'self_attn.k_proj': [hidden / 4, hidden],
+    'self_attn.v_proj': [hidden / 4, hidden],
+    'self_attn.o_proj': [hidden, hidden],
+    'mlp.gate_proj': [4 * hidden, hidden],
+    'mlp.up_proj': [4 * hidden, hidden],
+    'mlp.down_proj': [hidden, 4 * hidden],
+    input_layernorm: [hidden],
+    post_attention_layernorm: [hidden],
+  };
+  const layers = Array.from({ length: LAYERS }, (_, index) =>
+    Object.entries(layer).map(([name, shape]) =>
+      tensor(`model.layers.${index}.${name}.weight`, 'BF16', ...shape),
+    ),
+  );
+  return [...layers.flat(), tensor('model.norm.weight', 'BF16', hidden)];
 }
 
 /**
@@ -31,33 +47,17 @@ function parametersOfLayers(hidden) {
  * steps of the width leave over. All tensors are BF16, of whole 8-byte words, in the order of the modules.
  */
 export function modelTensors(byteLength, shareOfVocabulary = 1) {
-  const full = parametersOfLayers(FULL_HIDDEN) + 2 * FULL_VOCABULARY * FULL_HIDDEN;
+  const full = dataByteLength(layersOf(FULL_HIDDEN)) + 4 * FULL_VOCABULARY * FULL_HIDDEN;
   // Heads are 64 wide and four of them share keys and values, so a real width is a multiple of 256.
-  const ideal = FULL_HIDDEN * Math.sqrt(byteLength / (full * 2));
+  const ideal = FULL_HIDDEN * Math.sqrt(byteLength / full);
   const step = ideal >= 256 ? 256 : 16;
   const hidden = Math.max(step, Math.floor((ideal + 1e-6) / step) * step);
-  const rest = Math.max(
-    1,
-    Math.round((byteLength / 2 - parametersOfLayers(hidden)) / (2 * hidden)),
-  );
+  const layers = layersOf(hidden);
+  const rest = Math.max(1, Math.round((byteLength - dataByteLength(layers)) / (4 * hidden)));
   const vocabulary = Math.max(1, Math.round(rest * shareOfVocabulary));
-  const layers = Array.from({ length: LAYERS }, (_, layer) =>
-    [
-      ['self_attn.q_proj', hidden, hidden],
-      ['self_attn.k_proj', hidden / 4, hidden],
-      ['self_attn.v_proj', hidden / 4, hidden],
-      ['self_attn.o_proj', hidden, hidden],
-      ['mlp.gate_proj', 4 * hidden, hidden],
-      ['mlp.up_proj', 4 * hidden, hidden],
-      ['mlp.down_proj', hidden, 4 * hidden],
-      ['input_layernorm', hidden],
-      ['post_attention_layernorm', hidden],
-    ].map(([name, ...shape]) => tensor(`model.layers.${layer}.${name}.weight`, 'BF16', ...shape)),
-  );
   return [
     tensor('model.embed_tokens.weight', 'BF16', vocabulary, hidden),
-    ...layers.flat(),
-    tensor('model.norm.weight', 'BF16', hidden),
+    ...layers,
     tensor('lm_head.weight', 'BF16', vocabulary, hidden),
   ];
 }
@@ -110,8 +110,6 @@ export function encodeHeader(tensors, metadata = {}, indent = 0) {
   return header;
 }
 
-const dataByteLength = (tensors) => tensors.reduce((sum, { byteLength }) => sum + byteLength, 0);
-
 /** Makes a function that fills arrays with weights, two BF16 values per element, the same in every run. */
 export function weightSource() {
   let next = 1;
@@ -130,11 +128,8 @@ export function weightSource() {
 /** Bytes written per call: large enough that calls cost nothing, small enough for the cache. */
 const BLOCK_BYTES = 4 * 2 ** 20;
 
-/**
- * Writes the tensors with pseudo-random weights and flushes them to the disk. `onProgress` is called now and
- * then with the share done, 0 to 1.
- */
-export async function writeModel(path, tensors, signal, onProgress) {
+/** Writes the tensors with pseudo-random weights and flushes them to the disk. */
+export async function writeModel(path, tensors, signal) {
   const total = dataByteLength(tensors);
   const fill = weightSource();
   const block = new Uint32Array(BLOCK_BYTES / 4);
@@ -147,7 +142,6 @@ export async function writeModel(path, tensors, signal, onProgress) {
       const length = Math.min(BLOCK_BYTES, total - written);
       await file.writeFile(new Uint8Array(block.buffer, 0, length));
       written += length;
-      onProgress?.(written / total);
     }
     // Otherwise the system writes the pages back while the clocks of the trials run.
     await file.sync();
@@ -161,48 +155,4 @@ export async function writeSparseModel(path, tensors, metadata = {}, indent = 0)
   const header = encodeHeader(tensors, metadata, indent);
   await writeFile(path, header, { flag: 'wx' });
   await truncate(path, header.length + dataByteLength(tensors));
-}
-
-/** An expert of a mixture has three matrices of FP8, 16 MiB each, and each of them the scales of its blocks. */
-const MATRICES = ['gate_proj', 'up_proj', 'down_proj'];
-const EXPERTS = 256;
-const PER_EXPERT = MATRICES.length * 2;
-const MATRIX = [8192, 2048];
-
-/** The tensor at a position in the order of the modules. */
-function expertTensor(index, matrix) {
-  const layer = Math.floor(index / (EXPERTS * PER_EXPERT));
-  const expert = Math.floor(index / PER_EXPERT) % EXPERTS;
-  const name = `model.layers.${layer}.mlp.experts.${expert}.${MATRICES[(index >> 1) % MATRICES.length]}`;
-  if (index % 2 === 0) return tensor(`${name}.weight`, 'F8_E4M3', ...matrix);
-  return tensor(`${name}.weight_scale_inv`, 'F32', 64, 16);
-}
-
-/**
- * Makes the folder of a checkpoint with very many tensors: shards and their index, the names in order as the
- * Hub's library writes them. Gives the path of the index, and the name of a tensor of 4 kB in the last shard.
- */
-export async function writeExpertCheckpoint(
-  folder,
-  { tensors, shards },
-  matrix = MATRIX,
-  write = writeSparseModel,
-) {
-  await mkdir(folder, { recursive: true });
-  const digits = (number) => String(number).padStart(5, '0');
-  const shardNames = [];
-  for (let shard = 1; shard <= shards; shard++) {
-    const file = `model-${digits(shard)}-of-${digits(shards)}.safetensors`;
-    const [begin, end] = [shard - 1, shard].map((count) => Math.round((count * tensors) / shards));
-    const specs = Array.from({ length: end - begin }, (_, i) => expertTensor(begin + i, matrix));
-    await write(join(folder, file), specs);
-    shardNames.push(...specs.map(({ name, byteLength }) => [name, file, byteLength]));
-  }
-  const [scales] = shardNames.findLast(([name]) => name.endsWith('scale_inv'));
-  const sorted = shardNames.sort(([a], [b]) => (a < b ? -1 : 1));
-  const index = join(folder, 'model.safetensors.index.json');
-  const total_size = sorted.reduce((sum, [, , byteLength]) => sum + byteLength, 0);
-  const content = { metadata: { total_size }, weight_map: Object.fromEntries(sorted) };
-  await writeFile(index, `${JSON.stringify(content, null, 2)}\n`);
-  return { index, scales };
 }

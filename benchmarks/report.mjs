@@ -24,62 +24,50 @@ export function markdownFacts(facts) {
 
 const TARGET_HEAD = ['what', 'to reach', 'measured', 'verdict', 'beside'];
 
-/** A heading for each major version. */
-const targetHeading = (node) => `## Targets on Node ${Number.parseInt(node, 10)}`;
+const majorOf = (node) => Number.parseInt(node, 10);
+const targetHeading = ({ node }) => `## Targets on Node ${majorOf(node)}`;
 
-/** The targets of a run with their verdicts, under a heading that names its Node. */
-export function targetSection({ node, date, model }, sections) {
-  const table = markdownTable([TARGET_HEAD, ...sections.flatMap(({ targets }) => targets)]);
-  return `${targetHeading(node)}\n\nNode ${node.split(',')[0]}, ${date}, ${model}:\n\n${table}`;
+/** The targets of a run with their verdicts, in place of those of the `old` rows with the same names. */
+export function targetSection(facts, sections, old = []) {
+  const rows = [...old, ...sections.flatMap(({ targets }) => targets)];
+  const latest = new Map(rows.map((row) => [row[0], row])).values();
+  const run = `Node ${facts.node.split(',')[0]}, ${facts.date}, ${facts.model}:`;
+  return [targetHeading(facts), run, markdownTable([TARGET_HEAD, ...latest])].join('\n\n');
 }
 
-const partsOf = (page) => page.trimEnd().split(/\n\n(?=## )/);
-
-/** The page with the targets of one more Node, in place of those that it had of this one. */
-export function addTargets(page, facts, sections) {
-  const others = partsOf(page).filter((part) => !part.startsWith(targetHeading(facts.node)));
-  return `${[...others, targetSection(facts, sections)].join('\n\n')}\n`;
+/** What comes before the tables. */
+function introduction(facts, sections) {
+  const charts = sections.flatMap(({ chart }) => chart ?? []);
+  const images = charts.map(({ file, title }) => `![${title}](${file})`);
+  return ['# Results', markdownFacts(facts), CAVEATS, ...images].join('\n\n');
 }
 
 /**
- * The page with these sections in place of those with the same titles, and their targets among those of the
- * same Node. New sections come before the targets. Each says that it is of another run than the rest.
+ * The page of results after a run, and charts, by the names of their files. The page has the tables of one version of Node; of another one it gets the targets alone.
+ * A run of all trials makes the tables anew; one of some replaces theirs, and each says that it was measured apart.
  */
-export function replaceSections(page, facts, sections) {
-  const parts = partsOf(page);
-  const { date, node } = facts;
-  for (const section of sections) {
-    const apart = `measured apart from the rest: ${date}, Node ${node.split(',')[0]}`;
-    const text = markdownSection({ ...section, notes: [...section.notes, apart] });
-    const place = parts.findIndex((part) => part.startsWith(`## ${section.title}\n`));
-    const end = parts.findIndex((part) => part.startsWith('## Targets on Node '));
-    if (place >= 0) parts[place] = text;
-    else parts.splice(end < 0 ? parts.length : end, 0, text);
+export function resultFiles(page, facts, sections, isWhole) {
+  const [head, ...parts] = page.trimEnd().split(/\n\n(?=## )/);
+  const isTargets = (part) => part.startsWith('## Targets on Node ');
+  const isOtherNode = new RegExp(`^- node: (?!${majorOf(facts.node)}\\.)`, 'm').test(head);
+  const isNew = isWhole && !isOtherNode;
+  const kept = parts.filter((part) => !isNew || isTargets(part));
+  const byHeading = new Map(kept.map((part) => [part.split('\n', 1)[0], part]));
+  const apart = `measured apart from the rest: ${facts.date}, Node ${facts.node.split(',')[0]}`;
+  for (const section of isOtherNode ? [] : sections) {
+    const notes = isNew ? section.notes : [...section.notes, apart];
+    byHeading.set(`## ${section.title}`, markdownSection({ ...section, notes }));
   }
-  const place = parts.findIndex((part) => part.startsWith(`${targetHeading(node)}\n`));
-  if (place < 0) return addTargets(`${parts.join('\n\n')}\n`, facts, sections);
-  parts[place] = parts[place].replace(/^\|[\s\S]*$/m, (table) => {
-    const [, ...old] = rowsOf(table);
-    const rows = [...old, ...sections.flatMap(({ targets }) => targets)];
-    return markdownTable([TARGET_HEAD, ...new Map(rows.map((row) => [row[0], row])).values()]);
-  });
-  return `${parts.join('\n\n')}\n`;
-}
-
-/** A whole run as files by their names: `results.md` and the charts that it shows. */
-export function resultFiles(facts, sections) {
-  const charts = sections.flatMap(({ chart }) => chart ?? []);
-  const parts = [
-    '# Results',
-    markdownFacts(facts),
-    CAVEATS,
-    ...charts.map(({ file, title }) => `![${title}](${file})`),
-    ...sections.map(markdownSection),
-    targetSection(facts, sections),
-  ];
+  const heading = targetHeading(facts);
+  const [, ...old] = isWhole ? [] : rowsOf(byHeading.get(heading) ?? '');
+  byHeading.set(heading, targetSection(facts, sections, old));
+  const tables = [...byHeading.values()].filter((part) => !isTargets(part));
+  const targets = [...byHeading.values()].filter(isTargets);
+  const content = [isNew ? introduction(facts, sections) : head, ...tables, ...targets];
+  const charts = isOtherNode ? [] : sections.flatMap(({ chart }) => chart ?? []);
   const subtitle = `${facts.model} · ${facts.processor} · ${facts.date}`;
   const drawings = charts.map((chart) => [chart.file, barChart(chart, subtitle)]);
-  return new Map([['results.md', `${parts.join('\n\n')}\n`], ...drawings]);
+  return new Map([['results.md', `${content.join('\n\n')}\n`], ...drawings]);
 }
 
 /** Pages with such tables, from the root of the repository. */

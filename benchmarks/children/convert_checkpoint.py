@@ -1,16 +1,16 @@
 """Converts a checkpoint of torch by the steps that the reference's script takes for one file.
 
 Arguments: METHOD SOURCE TARGET. That script, convert.py, is in no package; this is not its code. Prints the
-line of work.mjs.
+line of convert.mjs.
 """
 
 import json
 import os
-import re
 import sys
 import time
 
 import torch
+from memory import field
 from safetensors.torch import load_file, save_file
 
 _, source, target = sys.argv[1:]
@@ -30,6 +30,4 @@ for name, tensor in tensors.items():
     if not torch.equal(tensor, written[name]):
         raise RuntimeError(f"{name} is not the same")
 elapsed = (time.perf_counter() - start) * 1e3
-with open("/proc/self/status") as lines:
-    peak = int(re.search(r"^VmHWM:\s+(\d+) kB$", lines.read(), re.M)[1]) * 1024
-print(json.dumps({"elapsed": elapsed, "peak": peak}))
+print(json.dumps({"elapsed": elapsed, "peak": field("VmHWM")}))

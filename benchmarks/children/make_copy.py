@@ -6,140 +6,116 @@ are. The other formats get BF16 as what the library that writes them has for it.
 """
 
 import json
-import math
 import os
 import struct
 import sys
 
+import ml_dtypes  # noqa: F401, lets numpy know bfloat16 and float8
 import numpy
+import torch
+from safetensors import safe_open
+
+format, source, target = sys.argv[1:]
 
 
-def read(path):
-    """Bit patterns and dtypes by name, in the order of the file."""
+def read_tensors():
+    """By name, in the order of the file. The reference gives views of one storage: torch would save it whole."""
+    with safe_open(source, framework="pt") as file:
+        return {name: file.get_tensor(name).clone() for name in file.offset_keys()}
+
+
+def bit_patterns(array):
+    return array.view(f"u{array.itemsize}")
+
+
+def read():
+    """As numpy arrays; BF16 and F8 are of ml_dtypes, since the reference gives no F8 to numpy."""
+    integers = {1: torch.uint8, 2: torch.uint16, 4: torch.uint32, 8: torch.uint64}
     arrays = {}
-    dtypes = {}
-    with open(path, "rb") as file:
-        (header_length,) = struct.unpack("<Q", file.read(8))
-        header = json.loads(file.read(header_length))
-        header.pop("__metadata__", None)
-        for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
-            begin, end = entry["data_offsets"]
-            data = bytearray(file.read(end - begin))
-            count = math.prod(entry["shape"])
-            width = len(data) // count if count else 1
-            if width in (1, 2, 4, 8) and width * count == len(data):
-                arrays[name] = numpy.frombuffer(data, dtype=f"u{width}").reshape(entry["shape"])
-            else:  # several values share a byte, or one is larger than eight
-                arrays[name] = numpy.frombuffer(data, dtype="u1")
-            dtypes[name] = entry["dtype"]
-    return arrays, dtypes
+    for name, tensor in read_tensors().items():
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        arrays[name] = tensor.view(integers[tensor.element_size()]).numpy().view(dtype)
+    return arrays
 
 
-def numpy_arrays(arrays, dtypes):
-    """As numpy has them; BF16 and F8 come from ml_dtypes."""
-    import ml_dtypes as ml
-
-    known = {"BF16": ml.bfloat16, "F32": numpy.float32, "F8_E4M3": ml.float8_e4m3fn}
-    return {name: array.view(known.get(dtypes[name], array.dtype)) for name, array in arrays.items()}
+def torch_zip(file):
+    torch.save(read_tensors(), file)
 
 
-def torch_zip(file, arrays, dtypes):
-    import torch
-
-    known = {"BF16": torch.bfloat16, "F32": torch.float32, "F8_E4M3": torch.float8_e4m3fn}
-    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-    views = {name: tensor.view(known.get(dtypes[name], tensor.dtype)) for name, tensor in tensors.items()}
-    torch.save(views, file)
-
-
-def bit_patterns(file, arrays, dtypes):
+def pickle_integers(file):
     import pickle
 
-    pickle.dump(arrays, file, protocol=5)
+    pickle.dump({name: bit_patterns(array) for name, array in read().items()}, file, protocol=5)
 
 
-def numpy_pickle(file, arrays, dtypes):
+def numpy_pickle(file):
     """What Paddle writes into pdparams: a dictionary of arrays, BF16 as uint16."""
     import pickle
 
-    floats = {"F32": numpy.float32}
-    typed = {name: array.view(floats.get(dtypes[name], array.dtype)) for name, array in arrays.items()}
+    typed = {name: array if array.dtype == "f4" else bit_patterns(array) for name, array in read().items()}
     pickle.dump(typed, file, protocol=4)
 
 
-def npz(file, arrays, dtypes):
+def npz(file):
     """F8 as uint8: a reader can be told what opaque items of one length are, not of two."""
-    typed = numpy_arrays(arrays, dtypes)
-    eight = {name: arrays[name] for name, dtype in dtypes.items() if dtype == "F8_E4M3"}
-    numpy.savez(file, **(typed | eight))
+    typed = {name: bit_patterns(array) if array.itemsize == 1 else array for name, array in read().items()}
+    numpy.savez(file, **typed)
 
 
-def hdf5(file, arrays, dtypes):
+def hdf5(file):
     import h5py
 
     with h5py.File(file, "w", track_order=True) as target:
-        for name, array in numpy_arrays(arrays, dtypes).items():
+        for name, array in read().items():
             target.create_dataset(name, data=array)
 
 
-def msgpack(file, arrays, dtypes):
+def msgpack(file):
     """As Flax does: extension 1 holds shape, dtype and bytes."""
     import msgpack
 
+    arrays = read()
     packer = msgpack.Packer(autoreset=False)
     packer.pack_map_header(len(arrays))
-    for name, array in numpy_arrays(arrays, dtypes).items():
+    for name, array in arrays.items():
         packer.pack(name)
         packer.pack_ext_type(1, msgpack.packb((array.shape, array.dtype.name, array.tobytes())))
         file.write(packer.getbuffer())
         packer.reset()
 
 
-def arrow(file, arrays, dtypes):
+def arrow(file):
     """A record batch for each tensor; the schema lists the names, so that one batch can be found."""
     import pyarrow
 
+    dtypes = {"bfloat16": "BF16", "float32": "F32", "float8_e4m3fn": "F8_E4M3"}
+    arrays = read()
     fields = [("dtype", pyarrow.string()), ("data", pyarrow.large_binary())]
-    names = json.dumps(list(arrays))
-    schema = pyarrow.schema(fields, metadata={"names": names})
+    schema = pyarrow.schema(fields, metadata={"names": json.dumps(list(arrays))})
     with pyarrow.ipc.new_file(file, schema) as writer:
-        for name, array in arrays.items():
+        for array in arrays.values():
             offsets = pyarrow.py_buffer(struct.pack("<2q", 0, array.nbytes))
-            data = pyarrow.Array.from_buffers(
-                pyarrow.large_binary(), 1, [None, offsets, pyarrow.py_buffer(array)]
-            )
-            writer.write_batch(pyarrow.record_batch([pyarrow.array([dtypes[name]]), data], schema))
+            buffers = [None, offsets, pyarrow.py_buffer(bit_patterns(array))]
+            data = pyarrow.Array.from_buffers(pyarrow.large_binary(), 1, buffers)
+            dtype = pyarrow.array([dtypes[array.dtype.name]])
+            writer.write_batch(pyarrow.record_batch([dtype, data], schema))
 
 
-def onnx(file, arrays, dtypes):
-    from onnx import ModelProto, TensorProto
+def onnx(file):
+    from onnx import ModelProto, helper
 
-    proto = TensorProto
-    known = {"BF16": proto.BFLOAT16, "F32": proto.FLOAT, "F8_E4M3": proto.FLOAT8E4M3FN}
     model = ModelProto()
-    for name, array in arrays.items():
-        tensor = model.graph.initializer.add()
-        tensor.name = name
-        tensor.data_type = known[dtypes[name]]
-        tensor.dims.extend(array.shape)
-        tensor.raw_data = array.tobytes()
+    for name, array in read().items():
+        dtype = helper.np_dtype_to_tensor_dtype(array.dtype)
+        model.graph.initializer.append(helper.make_tensor(name, dtype, array.shape, array.tobytes(), raw=True))
     file.write(model.SerializeToString())
 
 
-WRITERS = {
-    "torch": torch_zip,
-    "pickle": bit_patterns,
-    "numpy-pickle": numpy_pickle,
-    "npz": npz,
-    "hdf5": hdf5,
-    "msgpack": msgpack,
-    "arrow": arrow,
-    "onnx": onnx,
-}
+WRITERS = {"torch": torch_zip, "pickle": pickle_integers, "numpy-pickle": numpy_pickle}
+WRITERS |= {"npz": npz, "hdf5": hdf5, "msgpack": msgpack, "arrow": arrow, "onnx": onnx}
 
-format, source, target = sys.argv[1:]
 with open(target, "x+b") as file:
-    WRITERS[format](file, *read(source))
+    WRITERS[format](file)
     # Otherwise the system writes the pages back while the clocks of the trials run.
     file.flush()
     os.fsync(file.fileno())

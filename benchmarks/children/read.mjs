@@ -1,17 +1,17 @@
 /**
- * The readers in Node. Arguments: METHOD FILE LOOPS INDEX BEGIN LENGTH NAME TOLD…, with the folder of the compiled
- * loop, `all` or the one tensor to read by its NAME, and names whose dtypes are told. Prints one line: times in ms
- * since the call that opens the file, until it is open (`open`), the first byte is in a register (`firstTensor`),
- * all tensors are handed out (`handedOut`), and the loop has been over every byte (`everyByte`); their bytes and
- * the sum of all words; memory when the clock started (`before`) and in the end (`after`). Keeps all tensors until
- * standard input ends. `read.py` and `read_limit.c` do the same.
+ * The readers in Node. Arguments: METHOD FILE LOOPS NAME TOLD…, with the folder of the compiled loop, the NAME of the
+ * one tensor to read, all when it is empty, and names whose dtypes are told. Prints one line: times in ms since the call that
+ * opens the file, until it is open (`open`), the first byte is in a register (`firstTensor`), all tensors are handed out
+ * (`handedOut`), and the loop has been over every byte (`everyByte`); their bytes and the sum of all words; memory when
+ * the clock started (`before`) and in the end (`after`). Keeps all tensors until standard input ends. `read.py` and
+ * `limits.c` do the same.
  */
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { safeOpen } from 'safetensors-mmap';
 import { diskBytes, exposeCollector, readMemory } from './memory.mjs';
 
-const [method, path, loops, , , , wanted, ...told] = process.argv.slice(2);
+const [method, path, loops, wanted = '', ...told] = process.argv.slice(2);
 
 const tensorsOf = (file) => ({ names: file.offsetKeys(), get: (name) => file.getTensor(name) });
 
@@ -98,7 +98,7 @@ if (isStream) {
     touch(tensor.bytes);
   }
 } else {
-  for (const name of wanted === 'all' ? file.names : [wanted]) {
+  for (const name of wanted === '' ? file.names : [wanted]) {
     const found = file.get(name);
     const tensor = found instanceof Promise ? await found : found;
     hold(tensor);
@@ -111,18 +111,8 @@ const everyByte = performance.now() - start;
 const after = readMemory();
 const checksum = BigInt.asUintN(64, sum).toString(16).padStart(16, '0');
 const readBytes = before && diskBytes() - diskBefore;
-const line = {
-  open,
-  firstTensor,
-  handedOut,
-  everyByte,
-  bytes,
-  firstByte,
-  checksum,
-  before,
-  after,
-  readBytes,
-};
-console.log(JSON.stringify({ ...line, dtypes: told.map((name) => dtypes[name] ?? null) }));
+const times = { open, firstTensor, handedOut, everyByte };
+const seen = { bytes, firstByte, checksum, dtypes: told.map((name) => dtypes[name] ?? null) };
+console.log(JSON.stringify({ ...times, ...seen, before, after, readBytes }));
 for await (const _ of process.stdin);
 held.length = 0;

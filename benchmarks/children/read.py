@@ -1,7 +1,6 @@
 """The readers in Python; prints the line of read.mjs.
 
-Arguments: METHOD FILE LOOPS all|INDEX, with the folder of the compiled loop and the position of the
-one tensor to read. Keeps all tensors until standard input ends.
+Arguments: METHOD FILE LOOPS, the folder of the compiled loop. Keeps all tensors until standard input ends.
 """
 
 import ctypes
@@ -12,7 +11,9 @@ import pickle
 import sys
 import time
 
-method, path, loops, what, *_ = sys.argv[1:]
+from memory import field
+
+method, path, loops = sys.argv[1:]
 
 # Everything is imported before the clock starts, also what the readers would import by themselves.
 if "torch" in method:
@@ -25,16 +26,12 @@ if method == "safe_open-numpy":
     import ml_dtypes  # noqa: F401, lets numpy know bfloat16
 
 
-# Every opener returns functions, one for each tensor in the order of the file.
-
-
-def takers(values):
-    return [lambda value=value: value for value in values]
+# Every opener gives the tensors in the order of the file; those of generators are handed out one by one.
 
 
 def unpickled():
     with open(path, "rb") as file:
-        return takers(pickle.load(file).values())
+        return pickle.load(file).values()
 
 
 def mapped():
@@ -44,18 +41,17 @@ def mapped():
     header = json.loads(memory[8:start])
     header.pop("__metadata__", None)
     places = sorted(value["data_offsets"] for value in header.values())
-    view = numpy.frombuffer
-    return [lambda begin=b, end=e: view(memory, numpy.uint8, end - begin, start + begin) for b, e in places]
+    return (numpy.frombuffer(memory, "u1", end - begin, start + begin) for begin, end in places)
 
 
 def reference(framework):
     file = safe_open(path, framework=framework)
-    return [lambda name=name: file.get_tensor(name) for name in file.offset_keys()]
+    return (file.get_tensor(name) for name in file.offset_keys())
 
 
 METHODS = {
-    "torch": lambda: takers(torch.load(path).values()),
-    "torch-mapped": lambda: takers(torch.load(path, mmap=True).values()),
+    "torch": lambda: torch.load(path).values(),
+    "torch-mapped": lambda: torch.load(path, mmap=True).values(),
     "pickle": unpickled,
     "mmap-numpy": mapped,
     "safe_open-numpy": lambda: reference("np"),
@@ -71,15 +67,11 @@ def range_of(tensor):
 
 
 def read_memory():
-    fields = {}
     try:
-        for name in ("status", "smaps_rollup"):
-            with open(f"/proc/self/{name}") as lines:
-                fields |= dict(line.split(":", 1) for line in lines if ":" in line)
+        private, file_backed = field("RssAnon"), field("RssFile")
+        return {"anonymous": private, "fileBacked": file_backed, "proportional": field("Pss", "smaps_rollup")}
     except OSError:
         return None
-    names = {"anonymous": "RssAnon", "fileBacked": "RssFile", "proportional": "Pss"}
-    return {key: int(fields[name].split()[0]) * 1024 for key, name in names.items()}
 
 
 touch_words = ctypes.CDLL(f"{loops}/libtouch.so").touch_words
@@ -98,10 +90,10 @@ def elapsed():
     return (time.perf_counter() - start) * 1e3
 
 
-wanted = METHODS[method]()
+tensors = METHODS[method]()
 line["open"] = elapsed()
-for take in wanted if what == "all" else [wanted[int(what)]]:
-    held.append(take())
+for tensor in tensors:
+    held.append(tensor)
     if len(held) == 1:
         address, length = range_of(held[0])
         line["firstByte"] = ctypes.c_ubyte.from_address(address).value if length else None

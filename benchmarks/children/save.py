@@ -6,9 +6,10 @@ loads the file within it. Prints 0 when it is ready, and starts its clock when s
 
 import json
 import os
-import re
 import sys
 import time
+
+from memory import field
 
 method, source, target = sys.argv[1:]
 if method == "torch":
@@ -18,17 +19,12 @@ else:
     from safetensors.numpy import load_file, save_file
 
 
-def peak():
-    with open("/proc/self/status") as lines:
-        return int(re.search(r"^VmHWM:\s+(\d+) kB$", lines.read(), re.M)[1]) * 1024
-
-
 held = load_file(source) if method != "torch" else None
 print(0, flush=True)
 sys.stdin.read()
 with open("/proc/self/clear_refs", "w") as file:
     file.write("5")  # forgets the highest value so far
-before = peak()
+before = field("VmHWM")
 start = time.perf_counter()
 save_file(load_file(source) if held is None else held, target, {"format": "pt"})
 for path in [target, os.path.dirname(target)] if method == "memory-durable" else []:
@@ -36,4 +32,4 @@ for path in [target, os.path.dirname(target)] if method == "memory-durable" else
     os.fsync(descriptor)
     os.close(descriptor)
 elapsed = (time.perf_counter() - start) * 1e3
-print(json.dumps({"elapsed": elapsed, "extraMemory": peak() - before}))
+print(json.dumps({"elapsed": elapsed, "extraMemory": field("VmHWM") - before}))

@@ -1,18 +1,9 @@
 /*
- * The limits of reading and writing, with nothing between the file and the loop, and what brings
- * files into the page cache. Every use prints a line.
- *
- * - limits warm|cold FILE
- *   brings it into the page cache or drops it: the share that is there afterwards
- * - limits METHOD FILE LOOPS INDEX BEGIN LENGTH NAME
- *   sums a range, over a plain mapping (mapping), or over memory that it was read into, through the
- *   page cache (read) or past it (direct), or past it into one block that is used again
- *   (direct-block): the line of read.mjs; keeps the memory until standard input ends
- * - limits write|copy SOURCE TARGET
- *   makes TARGET of memory that SOURCE was read into, or by the kernel from file to file: 0 when it
- *   is ready; starts its clock when standard input ends: the line of save.mjs
- * - limits hold BYTES
- *   fills so much memory: 0; gives it back when standard input ends
+ * The limit of reading, a plain mapping with nothing between the file and the loop, and what brings
+ * files into the page cache. Every use prints a line. limits mapping FILE LOOPS    sums all
+ * tensors: the line of read.mjs; keeps the file mapped until standard input ends limits warm|cold
+ * FILE        brings it into the page cache or drops it: the share that is there afterwards limits
+ * hold BYTES            fills so much memory: 0; gives it back when standard input ends
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -34,7 +25,7 @@
 
 /* What O_DIRECT wants positions, lengths and addresses to be multiples of. */
 #define SECTOR 4096u
-/* Bytes per call of read or write: enough that the calls cost nothing. */
+/* Bytes per call of read: enough that the calls cost nothing. */
 #define BLOCK (8u << 20)
 
 static double Milliseconds(void) {
@@ -54,12 +45,6 @@ static uint64_t ReadField(const char* path, const char* field) {
   }
   if (file != NULL) fclose(file);
   return kilobytes * 1024;
-}
-
-/* New private memory; NULL when the system refuses. */
-static char* NewMemory(size_t length) {
-  void* memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return memory == MAP_FAILED ? NULL : memory;
 }
 
 static void WaitForEnd(void) {
@@ -157,66 +142,26 @@ static void PrintMemory(const char* name, Memory memory) {
          name, memory.anonymous, memory.file_backed, memory.proportional);
 }
 
-static char* MapRange(int fd, size_t begin, size_t length) {
-  char* map = mmap(NULL, begin + length, PROT_READ, MAP_PRIVATE, fd, 0);
-  return map == MAP_FAILED ? NULL : map + begin;
-}
-
-/* Reads whole sectors until the end is in memory; NULL when the system refuses. */
-static char* ReadRange(int fd, size_t begin, size_t length) {
-  size_t first = begin / SECTOR * SECTOR;
-  size_t total = begin + length - first;
-  char* memory = NewMemory((total + BLOCK) / BLOCK * BLOCK);
-  if (memory == NULL) return NULL;
-  for (size_t done = 0; done < total;) {
-    size_t wanted = total - done < BLOCK ? (total - done + SECTOR - 1) / SECTOR * SECTOR : BLOCK;
-    ssize_t count = pread(fd, memory + done, wanted, (off_t)(first + done));
-    if (count <= 0) return NULL;
-    done += (size_t)count;
-  }
-  return memory + (begin - first);
-}
-
-/* Reads whole sectors until the end, each block over the one before; 0 when the system refuses. */
-static int SumBlocks(int fd, size_t begin, size_t length, uint64_t* sum) {
-  char* block = NewMemory(BLOCK);
-  if (block == NULL) return 0;
-  size_t end = begin + length;
-  for (size_t position = begin / SECTOR * SECTOR; position < end;) {
-    ssize_t count = pread(fd, block, BLOCK, (off_t)position);
-    if (count <= 0) return 0;
-    size_t skipped = begin > position ? begin - position : 0;
-    size_t last = end - position < (size_t)count ? end - position : (size_t)count;
-    *sum += touch_words(block + skipped, last - skipped);
-    position += (size_t)count;
-  }
-  return 1;
-}
-
-static int Read(const char* method, const char* path, size_t begin, size_t length) {
-  int direct = strncmp(method, "direct", 6) == 0 ? O_DIRECT : 0;
-  int blocks = strcmp(method, "direct-block") == 0;
+static int ReadMapping(const char* path) {
   Memory before = ReadMemory();
   double start = Milliseconds();
-  int fd = open(path, O_RDONLY | O_CLOEXEC | direct);
-  if (fd < 0) return Fail(path);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  struct stat file;
+  if (fd < 0 || fstat(fd, &file) != 0) return Fail(path);
   double opened = Milliseconds();
-  uint64_t sum = 0;
-  char* data = NULL;
-  if (blocks) {
-    if (!SumBlocks(fd, begin, length, &sum)) return Fail(path);
-  } else {
-    data =
-        strcmp(method, "mapping") == 0 ? MapRange(fd, begin, length) : ReadRange(fd, begin, length);
-    if (data == NULL) return Fail(path);
-  }
+  size_t length = (size_t)file.st_size;
+  char* data = mmap(NULL, length, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (data == MAP_FAILED) return Fail(path);
   double handed_out = Milliseconds();
-  if (!blocks) sum = touch_words(data, length);
+  uint64_t header;
+  memcpy(&header, data, sizeof header);
+  size_t begin = sizeof header + header;
+  uint64_t sum = touch_words(data + begin, length - begin);
   double end = Milliseconds();
   Memory after = ReadMemory();
   printf("{\"open\":%.4f,\"firstTensor\":%.4f,\"handedOut\":%.4f,\"everyByte\":%.4f",
          opened - start, handed_out - start, handed_out - start, end - start);
-  printf(",\"bytes\":%zu,\"checksum\":\"%016" PRIx64 "\"", length, sum);
+  printf(",\"bytes\":%zu,\"checksum\":\"%016" PRIx64 "\"", length - begin, sum);
   PrintMemory("before", before);
   PrintMemory("after", after);
   printf("}\n");
@@ -224,9 +169,10 @@ static int Read(const char* method, const char* path, size_t begin, size_t lengt
   return 0;
 }
 
+/* Fills memory, and gives it back when standard input ends. */
 static int Hold(size_t length) {
-  char* memory = NewMemory(length);
-  if (memory == NULL) return Fail("memory");
+  void* memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return Fail("memory");
 #ifdef MADV_HUGEPAGE
   /* Large writes use huge pages, which the system does not make from small ones that were freed. */
   madvise(memory, length, MADV_HUGEPAGE);
@@ -237,62 +183,10 @@ static int Hold(size_t length) {
   return 0;
 }
 
-static int WriteAll(int target, const char* memory, size_t length) {
-  for (size_t done = 0; done < length;) {
-    ssize_t count = write(target, memory + done, length - done < BLOCK ? length - done : BLOCK);
-    if (count < 0) return -1;
-    done += (size_t)count;
-  }
-  return 0;
-}
-
-static int Copy(int source, int target, size_t length) {
-#ifdef __linux__
-  for (size_t done = 0; done < length;) {
-    ssize_t count = copy_file_range(source, NULL, target, NULL, length - done, 0);
-    if (count <= 0) return -1;
-    done += (size_t)count;
-  }
-  return 0;
-#else
-  (void)source, (void)target, (void)length;
-  errno = ENOTSUP;
-  return -1;
-#endif
-}
-
-static int Write(const char* method, const char* path, const char* target_path) {
-  int source = open(path, O_RDONLY | O_CLOEXEC);
-  struct stat file;
-  if (source < 0 || fstat(source, &file) != 0) return Fail(path);
-  size_t length = (size_t)file.st_size;
-  char* memory = strcmp(method, "write") == 0 ? ReadRange(source, 0, length) : NULL;
-  if (memory == NULL && strcmp(method, "copy") != 0) return Fail(path);
-  puts("0");
-  WaitForEnd();
-  /* Forgets the highest resident memory so far. */
-  FILE* refs = fopen("/proc/self/clear_refs", "w");
-  if (refs != NULL) {
-    fputs("5", refs);
-    fclose(refs);
-  }
-  uint64_t before = ReadField("/proc/self/status", "VmHWM");
-  double start = Milliseconds();
-  int target = open(target_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (target < 0) return Fail(target_path);
-  int failed = memory != NULL ? WriteAll(target, memory, length) : Copy(source, target, length);
-  if (failed || close(target) != 0) return Fail(target_path);
-  double end = Milliseconds();
-  uint64_t peak = ReadField("/proc/self/status", "VmHWM");
-  printf("{\"elapsed\":%.4f,\"extraMemory\":%lld}\n", end - start, (long long)(peak - before));
-  return 0;
-}
-
 int main(int argc, char** argv) {
-  const char* method = argc > 1 ? argv[1] : "";
-  if (argc == 3 && strcmp(method, "hold") == 0) return Hold(strtoull(argv[2], NULL, 10));
-  if (argc == 3) return BringInto(strcmp(method, "cold") == 0, argv[2]);
-  if (argc == 4) return Write(method, argv[2], argv[3]);
-  if (argc != 8) return 1;
-  return Read(method, argv[2], strtoull(argv[5], NULL, 10), strtoull(argv[6], NULL, 10));
+  const char* use = argc > 2 ? argv[1] : "";
+  if (strcmp(use, "hold") == 0) return Hold(strtoull(argv[2], NULL, 10));
+  if (strcmp(use, "mapping") == 0) return ReadMapping(argv[2]);
+  if (strcmp(use, "warm") != 0 && strcmp(use, "cold") != 0) return 1;
+  return BringInto(strcmp(use, "cold") == 0, argv[2]);
 }

@@ -50,11 +50,9 @@ export const commands = {
     };
     const leg = { cache: 'warm', clock: 'process' };
     return {
-      // Brings the programs themselves into the page cache.
-      before: { ...leg, contenders: [...short, ...hashes], rounds: 1, isWarmUp: true },
       short: { ...leg, contenders: short, rounds: many(SHORT_ROUNDS) },
       hashes: { ...leg, contenders: hashes, rounds },
-      diff: { ...leg, contenders: diffs, args: [other], rounds, run },
+      diff: { cache: 'warm', contenders: diffs, args: [other], rounds, run },
     };
   },
   values: ({ short, diff }) => {

@@ -1,34 +1,23 @@
-/** Processes up to a first byte, opening files, handing out tensors: what costs before a byte is read. */
+/** Processes up to a first byte, and headers of many tensors: what costs before a byte is read. */
 import { join } from 'node:path';
 import { CONTENDERS, pick } from '../contenders.mjs';
-import { formatByteSize, median } from '../figures.mjs';
-import { manySmallTensors, tensor, writeSparseModel } from '../models.mjs';
-import { selectAll } from '../selection.mjs';
+import { median } from '../figures.mjs';
+import { manySmallTensors, writeSparseModel } from '../models.mjs';
 
 /** Short measurements are noisy, and so are the differences between them. */
 const SHORT_ROUNDS = 40;
 
-/** A limit in a release of Node: before 22, before 24, and later. */
-export function ofNode(node, ...limits) {
-  const major = Number.parseInt(node, 10);
-  return limits[major < 22 ? 0 : major < 24 ? 1 : 2];
-}
-const here = (...limits) => ofNode(process.versions.node, ...limits);
+const isNode20 = process.versions.node.startsWith('20.');
 
 /** From starting a process until it has printed the first byte of the first tensor. */
 export const processStart = {
   name: 'process-start',
   legs: ({ rounds, many }) => {
-    const [node, python] = [
-      pick('nodeStart ourStart'),
-      pick('numpyStart torchStart mappedStart pickleStart'),
-    ];
-    const clock = 'first line';
+    const python = pick('numpyStart torchStart mappedStart pickleStart');
+    const [clock, short] = ['first line', many(SHORT_ROUNDS)];
     return {
-      // Brings the programs themselves into the page cache.
-      before: { contenders: [...node, ...python], rounds: 1, clock, isWarmUp: true },
-      node: { contenders: node, rounds: many(SHORT_ROUNDS), clock },
-      import: { contenders: pick('import'), rounds: many(SHORT_ROUNDS) },
+      node: { contenders: pick('nodeStart ourStart'), rounds: short, clock },
+      import: { contenders: pick('import'), rounds: short },
       python: { contenders: python, rounds, clock },
     };
   },
@@ -41,73 +30,6 @@ export const processStart = {
     > process start to the first byte, above Node alone | at most 12 ms | $excess | Node alone = nodeStart.elapsed
     > import | at most 10 ms | import.elapsed
     > process start to the first byte: faster than Python with torch | at least 10 × | torchStart.elapsed / ourStart.elapsed`,
-};
-
-/** Passes through all tensors before the calls that count, and passes that count. */
-const PASSES = 500;
-
-/** Calls on the open model: its buffers for the first time, and a tensor once more. */
-export const calls = {
-  name: 'calls',
-  legs: ({ rounds, many }) => {
-    const roundsOf = (contender) => (contender.ours ? many(SHORT_ROUNDS) : rounds);
-    const leg = { contenders: pick('calls torchCalls'), rounds: roundsOf, args: [`${PASSES}`] };
-    return { calls: { ...leg, compared: ['first', 'all', 'again'] } };
-  },
-  page: `
-    ## Calls on the open model, in a fresh process
-    | reader | first tensor with its memory = first | all 147 = all | getTensor again = again |
-    - {reasons}
-    - this package: medians of ${SHORT_ROUNDS}
-    - again: ${PASSES} passes through the names, after as many that do not count; this package gives the same tensor, Python a new one
-    > first buffer of a process | at most 0.7 ms | calls.first | Python with torch = torchCalls.first
-    > all 147 buffers | at most 2 ms | calls.all | Python with torch = torchCalls.all
-    > getTensor again | at most 0.0004 ms | calls.again | Python with torch = torchCalls.again`,
-};
-
-/** A model of 120 GB in tensors of 134 MB, and about 230 MB of objects. */
-const LARGE_TENSORS = 894;
-const LARGE_TENSOR_BYTES = 2 ** 27;
-const LIVE_OBJECTS = 2_000_000;
-
-/** Buffers over the tensors of a large model, beside live objects: what the garbage collector makes of them. */
-export const buffers = {
-  name: 'buffers',
-  prepare: async ({ folder, size }) => {
-    const path = join(folder, 'large.safetensors');
-    const names = Array.from({ length: size(LARGE_TENSORS, 10) }, (_, i) => `layer.${i}`);
-    await writeSparseModel(
-      path,
-      names.map((name) => tensor(name, 'U8', LARGE_TENSOR_BYTES)),
-    );
-    return { path };
-  },
-  legs: ({ rounds, size }, { path }) => {
-    // Half a minute each when they are counted: once is enough.
-    const roundsOf = (contender) => (contender === CONTENDERS.countedBuffers ? 1 : rounds);
-    const args = [`${size(LIVE_OBJECTS, 10_000)}`];
-    const leg = { contenders: pick('buffers countedBuffers'), rounds: roundsOf, path, args };
-    return { buffers: { ...leg, compared: ['first', 'all'] } };
-  },
-  values: ({ buffers }, { size }) => {
-    const [line] = buffers.lines(CONTENDERS.buffers);
-    return {
-      count: size(LARGE_TENSORS, 10),
-      live: formatByteSize(buffers.median(CONTENDERS.buffers, 'liveBytes')),
-      counted: line?.counted
-        ? `- V8 counts the buffers of this package here, because ${line.counted}`
-        : '',
-    };
-  },
-  page: `
-    ## {count} buffers of 134 MB beside {live} of live objects
-    | how | first buffer = first | all = all | full collections = collections # |
-    - {reasons}
-    - a sparse file, of which no byte is read; counted: one process
-    {counted}
-    > the first of 894 buffers of 134 MB | at most 0.7 ms | buffers.first
-    > 894 buffers of 134 MB beside 200 MB of live objects | at most 25 ms | buffers.all | counted = countedBuffers.all
-    > 894 buffers of 134 MB, full collections | at most 0 # | buffers.collections | counted = countedBuffers.collections #`,
 };
 
 const OPENERS = pick('open keys json sortedJson pythonOpen pythonKeys');
@@ -179,7 +101,7 @@ export const headers = {
     - the first open of a process also loads the addon, which JSON.parse has no use for
     - JavaScript: young garbage of the imports is collected before the first call
     - JSON.parse + checks does not notice a name that comes twice
-    > open, 147 tensors, first of the process | at most ${here(1.5, 1.2, 1.2)} ms | the model:open.first | JSON.parse + checks = the model:json.first & Python open = the model:pythonOpen.first
+    > open, 147 tensors, first of the process | at most ${isNode20 ? 1.5 : 1.2} ms | the model:open.first | JSON.parse + checks = the model:json.first & Python open = the model:pythonOpen.first
     ${sortedKeys('1 000', 1.15)}
     ${sortedKeys('10 000', 1.15)}
     > 100 000 tensors, open + keys() | at most 60 ms | 100 000:keys.first | JSON.parse + checks, names sorted = 100 000:sortedJson.first & Python open + keys() = 100 000:pythonKeys.first
@@ -188,38 +110,4 @@ export const headers = {
     ${gain('100 000', 'open + keys(): faster than Python open + keys()', 2, 'keys', 'pythonKeys')}
     > 1 000 000 tensors, open | at most 1.5 s | 1 000 000:open.first
     ${gain('1 000 000', 'open: faster than Python open', 3, 'open', 'pythonOpen')}`,
-};
-
-const MANY_TENSORS = 100_000;
-/** What is collected meanwhile makes rounds differ: so many times as many. */
-const ROUNDS_FACTOR = 5;
-
-/** A file of very many tensors: opened, and the memory of each handed out. */
-export const manyBuffers = {
-  name: 'many-buffers',
-  prepare: async ({ folder, size }) => {
-    const path = join(folder, 'many-buffers.safetensors');
-    await writeSparseModel(path, manySmallTensors(size(MANY_TENSORS, 1000)));
-    return { path };
-  },
-  legs: ({ equipment, rounds, many }, { path }) => {
-    const args = [equipment.programs, ...selectAll(path)];
-    const leg = {
-      contenders: pick('ours python'),
-      rounds: many(ROUNDS_FACTOR) * rounds,
-      path,
-      args,
-    };
-    return { many: { ...leg, trusted: pick('ours'), compared: ['open', 'handedOut'] } };
-  },
-  values: (_, { rounds, many, size }) => ({
-    count: size(MANY_TENSORS, 1000),
-    rounds: many(ROUNDS_FACTOR) * rounds,
-  }),
-  page: `
-    ## {count} tensors of 512 bytes, opened and handed out
-    | reader | open = open | all handed out = handedOut |
-    - {reasons}
-    - medians of {rounds}; every tensor of this package is an ArrayBuffer of its own, Python's are views of one mapping
-    > 100 000 buffers, opening included | at most ${here(450, 400, 350)} ms | ours.handedOut | ${CONTENDERS.python.name} = python.handedOut`,
 };

@@ -6,10 +6,9 @@ import { freeTemporaryBytes } from '../command-line.mjs';
 import { CONTENDERS, pick } from '../contenders.mjs';
 import { copiesOf } from '../equipment.mjs';
 import { tensor, writeSparseModel } from '../models.mjs';
-import { NotMeasuredError, runChild } from '../processes.mjs';
-import { selectAll } from '../selection.mjs';
+import { runChild } from '../processes.mjs';
 import { growthOf, TRUSTED } from './reading.mjs';
-import { haveSameBytes } from './writing.mjs';
+import { requireSameBytes } from './saving.mjs';
 
 /** This package reading the same weights from a safetensors file: what a checkpoint of torch can reach. */
 const READERS = pick('ours torchCheckpoint torchLoad torchMapped pickleparser jpickle');
@@ -21,21 +20,15 @@ export const readPickle = {
   name: 'pickle',
   contenders: READERS,
   labels: new Map([[CONTENDERS.ours, 'safetensors-mmap, the same as safetensors']]),
-  legs: ({ equipment, path, rounds, many }) => {
+  legs: ({ equipment, rounds, many }) => {
     const close = many(CLOSE_FACTOR) * rounds;
     const roundsOf = (contender) => (CLOSE_READERS.includes(contender) ? close : rounds);
-    const args = [equipment.programs, ...selectAll(path)];
+    const args = [equipment.programs];
     const read = { contenders: READERS, cache: 'warm', rounds: roundsOf, args, trusted: TRUSTED };
-    const start = {
-      contenders: pick('ourTorchStart mappedStart'),
-      cache: 'warm',
-      clock: 'first line',
-    };
+    const start = { contenders: pick('ourTorchStart mappedStart'), clock: 'first line' };
     return {
       read: { ...read, compared: ['everyByte'] },
-      // Brings the programs themselves into the page cache.
-      before: { ...start, rounds: 1, isWarmUp: true },
-      start: { ...start, rounds: close },
+      start: { ...start, cache: 'warm', rounds: close },
     };
   },
   figures: { anonymous: growthOf('anonymous') },
@@ -72,20 +65,14 @@ function conversion(path, fileOf, rounds, signal) {
     try {
       const line = await runChild(command, signal);
       const expected = command.args.includes('cp') ? await fileOf('torch') : path;
-      if (!(await haveSameBytes(expected, target))) throw new NotMeasuredError('wrote other bytes');
+      await requireSameBytes(expected, target, signal);
       return line;
     } finally {
       await rm(target, { force: true });
     }
   };
-  return {
-    contenders: CONVERTERS,
-    args: [target],
-    cache: 'warm',
-    rounds,
-    run,
-    fileOf,
-  };
+  const leg = { contenders: CONVERTERS, args: [target], cache: 'warm' };
+  return { ...leg, rounds, run, fileOf };
 }
 
 export const convertPickle = {
@@ -93,8 +80,8 @@ export const convertPickle = {
   prepare: async ({ path, folder }) => {
     if (statSync(path).size < LEAST_MODEL_FOR_LARGE) return { large: 'it is for models of 2 GB' };
     // The checkpoint and what is made of it; the tensor itself is a hole.
-    if ((await freeTemporaryBytes()) < 2 * LARGE_TENSOR.byteLength)
-      return { large: 'too little disk' };
+    const isShort = (await freeTemporaryBytes()) < 2 * LARGE_TENSOR.byteLength;
+    if (isShort) return { large: 'too little disk' };
     await writeSparseModel(join(folder, 'large.safetensors'), [LARGE_TENSOR], { format: 'pt' });
     return {};
   },

@@ -1,9 +1,7 @@
-/** Reading the model: every byte of it, from the page cache and from the disk, one tensor, and what it costs in memory. */
+/** Reading every byte of the model, from the page cache and from the disk, and what that costs in memory. */
 import { readMemory } from '../children/memory.mjs';
 import { CONTENDERS, pick } from '../contenders.mjs';
-import { formatByteSize } from '../figures.mjs';
 import { startChild } from '../processes.mjs';
-import { selectAll, selectMiddle } from '../selection.mjs';
 
 /** What is trusted to have read the right bytes. */
 export const TRUSTED = pick('mapping ours');
@@ -17,20 +15,20 @@ const GROWTH = {
   proportional: growthOf('proportional'),
 };
 
-/** What trials of readers of the whole model share. */
-const readAll = (cache, contenders, roundsOf) => ({
+/** What trials of readers of the whole model share, with the head of their page. */
+export const readAll = (cache, contenders, roundsOf) => ({
   legs: (bench) => {
-    const args = [bench.equipment.programs, ...selectAll(bench.path)];
+    const args = [bench.equipment.programs];
     const leg = { contenders, cache, rounds: roundsOf(bench), args, trusted: TRUSTED };
-    return { [cache]: { ...leg, compared: ['handedOut', 'everyByte'] } };
+    return { read: { ...leg, compared: ['handedOut', 'everyByte'] } };
   },
   figures: GROWTH,
   values: (legs) => {
-    const times = contenders.map((contender) => legs[cache].median(contender, 'everyByte'));
+    const times = contenders.map((contender) => legs.read.median(contender, 'everyByte'));
     return { fastest: Math.min(...times.filter((time) => !Number.isNaN(time))) };
   },
 });
-const TABLE = `
+export const READING_TABLE = `
     | reader | open = open | first tensor = firstTensor | all handed out = handedOut | every byte = everyByte | min – max = span(everyByte) | of fastest = everyByte / $fastest × | RssAnon = anonymous +MB | RssFile = fileBacked +MB | Pss = proportional +MB |
     - {reasons}`;
 const CHART = {
@@ -45,7 +43,7 @@ const CLOSE_READERS = pick('mapping ours python');
 const CLOSE_FACTOR = 5;
 
 const READERS = pick(
-  'mapping read ours prefetched loaded readFile mmapIo torchLoad torchMapped pickle numpy torch python',
+  'mapping ours prefetched loaded readFile mmapIo torchLoad torchMapped pickle numpy torch python',
 );
 const closeRounds =
   ({ rounds, many }) =>
@@ -58,7 +56,7 @@ export const everyByte = {
   ...readAll('warm', READERS, closeRounds),
   chart: { file: 'every-byte.svg', title: 'A checkpoint in the page cache', ...CHART },
   page: `
-    ## Every tensor handed out, then every byte read, warm${TABLE}
+    ## Every tensor handed out, then every byte read, warm${READING_TABLE}
     > every byte, warm, against Python's bare mmap and json | at most 1.02 × | ours.everyByte / python.everyByte
     > every byte, warm, against a plain mapping in C | at most 1.05 × | ours.everyByte / mapping.everyByte
     > every byte, warm: faster than fs.readFile | at least 8 × | readFile.everyByte / ours.everyByte
@@ -69,7 +67,7 @@ export const everyByte = {
 
 /** One reader of each kind, since the disk decides. */
 const COLD_READERS = pick(
-  'direct directBlock mapping ours prefetched streamed loaded readFile torchLoad torchMapped numpy torch',
+  'mapping ours prefetched streamed loaded readFile torchLoad torchMapped numpy torch',
 );
 /** Fewer rounds do not show how much a disk's speed varies. */
 const LEAST_COLD_ROUNDS = 5;
@@ -83,52 +81,23 @@ export const everyByteCold = {
   name: 'cold',
   ...cold,
   values: (legs) => {
-    const mine = legs.cold.every(CONTENDERS.streamed, 'everyByte');
+    const mine = legs.read.every(CONTENDERS.streamed, 'everyByte');
     /** The least lead over a rival, of all rounds. */
     const lead = (rival) => {
-      const leads = legs.cold.every(rival, 'everyByte').map((time, round) => time / mine[round]);
+      const leads = legs.read.every(rival, 'everyByte').map((time, round) => time / mine[round]);
       return leads.length === 0 ? Number.NaN : Math.min(...leads);
     };
-    const direct = pick('direct directBlock').map((one) => legs.cold.median(one, 'everyByte'));
     const leads = { torchLead: lead(CONTENDERS.torch), numpyLead: lead(CONTENDERS.numpy) };
-    return { ...cold.values(legs), ...leads, direct: Math.min(...direct) };
+    return { ...cold.values(legs), ...leads };
   },
   chart: { file: 'cold.svg', title: 'A checkpoint on the disk', ...CHART },
   page: `
-    ## Every tensor handed out, then every byte read, cold${TABLE}
-    > every byte, cold, stream(): the speed against the faster O_DIRECT | at least 0.85 × | $direct / streamed.everyByte | ours = streamed.everyByte & O_DIRECT = $direct
+    ## Every tensor handed out, then every byte read, cold${READING_TABLE}
     > every byte, cold, stream(): ahead of the reference with torch in every round | at least 1 × | $torchLead | ours = streamed.span(everyByte) & theirs = torch.span(everyByte)
     > every byte, cold, stream(): ahead of the reference with numpy in every round | at least 1 × | $numpyLead | ours = streamed.span(everyByte) & theirs = numpy.span(everyByte)
     > every byte, cold, prefetch(): faster than the reference with torch | at least 1.5 × | torch.everyByte / prefetched.everyByte
     > every byte, cold, prefetch(): faster than the reference with numpy | at least 1.5 × | numpy.everyByte / prefetched.everyByte
     > cold, all handed out: faster than the reference with torch | at least 50 × | torch.handedOut / ours.handedOut`,
-};
-
-/**
- * Readers of one tensor. Those that read the whole file first, `load()`, torch.load and pickle, take as
- * long as for all tensors; `fs.readFile` stands for them.
- */
-const ONE_TENSOR_READERS = pick('mapping ours readFile torchMapped numpy torch');
-
-/** The file opened for one tensor in its middle, of which every byte is read. */
-export const oneTensor = {
-  name: 'one-tensor',
-  legs: ({ equipment, path, rounds }) => {
-    const args = [equipment.programs, ...selectMiddle(path)];
-    const leg = {
-      contenders: ONE_TENSOR_READERS,
-      rounds,
-      args,
-      trusted: TRUSTED,
-      compared: ['everyByte'],
-    };
-    return { warm: { ...leg, cache: 'warm' }, cold: { ...leg, cache: 'cold' } };
-  },
-  values: (_, { path }) => ({ size: formatByteSize(Number(selectMiddle(path)[2])) }),
-  page: `
-    ## One tensor of {size} in the middle: opened and every byte of it read
-    | reader | warm = warm:everyByte | of ours = warm:everyByte / warm:ours.everyByte × | cold = cold:everyByte | of ours = cold:everyByte / cold:ours.everyByte × |
-    - {reasons}`,
 };
 
 const PROCESSES = 4;
@@ -154,8 +123,8 @@ async function holdIn(count, command, signal) {
 /** Memory of one process that holds all tensors with every byte read, and of four at once. */
 export const memory = {
   name: 'memory',
-  legs: ({ equipment, path, signal }) => {
-    const args = [equipment.programs, ...selectAll(path)];
+  legs: ({ equipment, signal }) => {
+    const args = [equipment.programs];
     const hold = (count) => {
       const run = (command) => holdIn(count, command, signal);
       return { contenders: MEMORY_READERS, args, cache: 'warm', rounds: 1, run, compared: [] };

@@ -28,10 +28,13 @@ function start(command: string): [file: string, env: NodeJS.ProcessEnv] {
   return [join(import.meta.dirname, '../../benchmarks', `${command}.mjs`), env];
 }
 
-function run(
-  command: string,
-  ...args: string[]
-): Promise<{ code: unknown; stdout: string; stderr: string }> {
+interface Outcome {
+  readonly code: unknown;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+function run(command: string, ...args: string[]): Promise<Outcome> {
   const [file, env] = start(command);
   return new Promise((resolve) => {
     execFile(process.execPath, [file, ...args], { env }, (error, stdout, stderr) => {
@@ -41,45 +44,33 @@ function run(
 }
 
 test.each([
-  ['bench --size 10', /^bench: --size must be a size of 1MB or more, but is "10"\n$/],
+  ['bench --size 10', /^bench: --size must be a size of 1\.00 MB or more, .* but is "10"\n$/],
   ['bench --rounds 0', /^bench: --rounds must be a whole number of 1 or more, but is "0"\n$/],
-  [
-    'bench --compare HEAD --rounds 9',
-    /^bench: --rounds must be a whole number of 11 or more, .*\n$/,
-  ],
-  ['bench --only cold,nothing', /^bench: --only must name some of process-start, calls, .*\n$/],
-  ['bench --save --only cold', /^bench: --save needs all trials, without --only\n$/],
-  ['bench --save --add', /^bench: takes either --save or --add\n$/],
-  ['bench --compare HEAD --replace', /^bench: takes either --replace or --compare\n$/],
+  ['bench --compare HEAD --rounds 9', /^bench: --rounds must be .* of 11 or more, .*\n$/],
+  ['bench --only cold,nothing', /^bench: --only must name some of process-start, headers, .*\n$/],
+  ['bench --compare HEAD --save', /^bench: takes either --save or --compare\n$/],
   ['bench --json', /^bench: Unknown option '--json'.*\n$/],
   ['demo /no/such/file', /^demo: ENOENT.*\/no\/such\/file.*\n$/],
-  ['demo --size abc', /^demo: --size must be a size such as 256MB or 1GB, but is "abc"\n$/],
-  ['demo --size 10', /^demo: --size must be at least 1\.00 MB\n$/],
+  ['demo --size abc', /^demo: --size must be a size of .* but is "abc"\n$/],
   ['demo --size 9000000GB', /^demo: needs 9000000 GB in .* are free there.*\n$/],
   ['demo a b', /^demo: takes one PATH at most\n$/],
-  ['demo a --size 1GB', /^demo: takes either a PATH or --size.*\n$/],
+  ['demo a --size 1GB', /^demo: takes either a PATH or --size\n$/],
 ])('%j is refused in one line', async (line, message) => {
   const [command = '', ...args] = line.split(' ');
   const { code, stdout, stderr } = await run(command, ...args);
   expect(stderr).toMatch(message);
-  expect([code, stdout]).toEqual([1, '']);
-  expect(await readdir(temporary)).toEqual([]);
+  expect([code, stdout, await readdir(temporary)]).toEqual([1, '', []]);
 });
 
 /** Headings of tables, names of rows and targets of a page by its sections; numbers depend on the size. */
 function structureOf(page: string): Map<string, string[][]> {
   const plain = (text = ''): string => text.replaceAll(/[\d.]+([ ,]\d+)*( [kMG]?B)?/g, 'N');
-  const sections = page
-    .split(/^## /m)
-    .slice(1)
-    .filter((text) => !/^Targets on Node (?!20)/.test(text));
+  const sections = page.split(/^## /m).slice(1);
   const parts = sections.map((text): [string, string[][]] => {
     const [head = [], ...rows]: string[][] = rowsOf(text);
-    // A row of later calls is only there when they were measured; casts have a row for each.
-    const columns = text.startsWith('Files on nginx') ? 2 : 1;
     return [
-      plain(text.split('\n')[0]),
-      [head.map(plain), ...rows.map((row) => row.slice(0, columns).map(plain))],
+      plain(text.split('\n', 1)[0]),
+      [head.map(plain), ...rows.map(([name]) => [plain(name)])],
     ];
   });
   return new Map(parts);
@@ -87,12 +78,13 @@ function structureOf(page: string): Map<string, string[][]> {
 
 test('all trials run, and give the tables that are published', { timeout: 600_000 }, async () => {
   const { code, stdout, stderr } = await run('bench', '--try');
-  expect(stderr).toBe('');
-  expect(code).toBe(0);
-  const published = structureOf(textOf('benchmarks/results/results.md'));
-  expect(structureOf(stdout.replace(/^## Targets on Node \d+/m, '## Targets on Node 20'))).toEqual(
-    published,
+  expect([code, stderr]).toEqual([0, '']);
+  const published = textOf('benchmarks/results/results.md');
+  const ofThisNode = published.replaceAll(
+    /^## Targets on Node (?!20)[\s\S]*?(?=^## |$(?!\n))/gm,
+    '',
   );
+  expect(structureOf(stdout)).toEqual(structureOf(ofThisNode));
   // This package has figures in all of them.
   for (const row of rowsOf(stdout).filter(([name = '']) => name.startsWith('safetensors-mmap'))) {
     expect(row[1], row.join()).toMatch(/\d|✓/);
@@ -103,33 +95,24 @@ test('all trials run, and give the tables that are published', { timeout: 600_00
 });
 
 describe('the demo', () => {
-  test('makes a model, opens it and measures the readers', async () => {
+  test('makes a model, lists its tensors and measures the readers', async () => {
     const { code, stdout, stderr } = await run('demo', '--size', '2MB');
-    expect(stderr).toBe('');
-    expect(code).toBe(0);
-    expect(stdout).toContain('format = pt');
-    expect(stdout).toContain('Tensors: 147');
-    expect(stdout).toMatch(/lm_head\.weight +BF16 +\[\d+, 48\] +\d+ kB/);
-    for (const name of ['safetensors-mmap', 'fs.readFile']) {
-      expect(stdout).toMatch(
-        new RegExp(`^${name}( +[\\d.]+ [mµ]?s){3} +[\\d.]+ ×( +[\\d.]+ → [\\d.]+ MB){2}$`, 'm'),
-      );
+    expect([code, stderr]).toEqual([0, '']);
+    expect(stdout).toMatch(/^tensors +147$/m);
+    for (const name of ['safetensors-mmap', 'fs\\.readFile']) {
+      expect(stdout).toMatch(new RegExp(`^\\| ${name} +(\\| +[\\d.]+ [mµ]?s ){4}\\|`, 'm'));
     }
-    expect(stdout).toMatch(/^not measured: torch\.load: no Python/m);
-    expect(stdout).toMatch(/^sum of all words, equal in all rows: [0-9a-f]{16}$/m);
+    expect(stdout).toMatch(/^- torch\.load was not measured: no Python/m);
     expect(await readdir(temporary)).toEqual([]);
   });
 
-  test('takes a file with tensors at odd addresses, and no control characters of it', async () => {
+  test('takes a file with tensors at odd addresses', async () => {
     const path = join(folder, 'odd.safetensors');
-    const tensors = [tensor('a', 'U8', 5), tensor('b', 'U8', 0), tensor('c', 'U8', 7)];
-    const header = encodeHeader(tensors, { key: '\u001b[31m red' });
+    const header = encodeHeader([tensor('a', 'U8', 5), tensor('b', 'U8', 0), tensor('c', 'U8', 7)]);
     await writeFile(path, Buffer.concat([header, new Uint8Array(12).fill(1)]));
     const { stdout } = await run('demo', path);
-    // Five ones, and seven ones, each as one word filled up with zeros.
-    expect(stdout).toContain('equal in all rows: 0001010202020202');
-    expect(stdout).toContain('key = \\u{1b}[31m red');
-    expect(stdout).not.toContain('\u001b');
+    expect(stdout).toMatch(/^\| fs\.readFile +\| +\d/m);
+    expect(stdout).not.toContain('wrong bytes');
   });
 
   test('says that a file without tensors has nothing to measure, and refuses others', async () => {

@@ -1,49 +1,13 @@
-/** What the benchmarks show: verdicts, tables, charts, the tables of other pages, and the package of the rivals. */
+/** What the benchmarks show: verdicts, tables, charts, the tables of other pages. */
 import { describe, expect, test } from 'vitest';
-import { barChart } from '../../benchmarks/chart.mjs';
 import { CONTENDERS } from '../../benchmarks/contenders.mjs';
 import { Measured } from '../../benchmarks/measure.mjs';
 import * as report from '../../benchmarks/report.mjs';
 import { sectionOf } from '../../benchmarks/section.mjs';
 import { textOf } from '../support/source-tree.js';
 
-const chart = {
-  file: 'some.svg',
-  title: 'Title "quoted"',
-  series: ['opened', 'every byte'],
-  bars: new Map([
-    ['a <rival> & more', [100, 100]],
-    ['ours', [Number.NaN, 50]],
-  ]),
-  emphasis: 'ours',
-  format: (value: number) => `${value} ms`,
-};
-
-test('a chart has a bar for every value, on one scale from zero, the shortest first', () => {
-  const svg = barChart(chart, 'below');
-  const bars = Array.from(svg.matchAll(/width="([\d.]+)" height="11" rx/g), ([, width]) =>
-    Number(width),
-  );
-  const [mine = 0, ...theirs] = bars;
-  expect(theirs).toHaveLength(2);
-  for (const width of theirs) expect(mine / width).toBeCloseTo(0.5, 2);
-  const [, width, height] = /viewBox="0 0 (\d+) (\d+)"/.exec(svg) ?? [];
-  for (const [, x, y] of svg.matchAll(/ x="([\d.]+)" y="([\d.]+)"/g)) {
-    expect(Number(x) < Number(width) && Number(y) < Number(height)).toBe(true);
-  }
-  for (const part of [
-    'a &lt;rival&gt; &amp; more',
-    'Title &quot;quoted&quot;',
-    '>below<',
-    'class="ours s1"',
-  ]) {
-    expect(svg).toContain(part);
-  }
-  expect(barChart({ ...chart, bars: new Map() }, '')).toMatch(/^<svg .*<\/svg>\n$/s);
-});
-
 test('a section has a row for each contender, and targets that are met at their limit', () => {
-  const { ours: mine, read: theirs, direct: absent } = CONTENDERS;
+  const { ours: mine, readFile: theirs, torch: absent } = CONTENDERS;
   const rows = [
     { contender: mine, lines: [{ time: 1 }, { time: 3 }, { time: 2 }], reason: undefined },
     { contender: theirs, lines: [{ time: 4, size: 3e6 }], reason: undefined },
@@ -53,24 +17,21 @@ test('a section has a row for each contender, and targets that are met at their 
     ## Of {count}
     | who | time = time | ratio = time / ours.time × | range = span(time) | label = $label |
     - {reasons}
-    - costs {= read.time / ours.time ×}
-    > met | at most 4 ms | read.time
-    > faster | at least 3 × | read.time / ours.time
-    > slower | at most 1/2 × | all:ours.time / read.time
-    > unknown | at least 1 s | direct.time | here = ours.time & there = direct.time & range = ours.span(time)
-    > size | at most 2 MB | read.size | by $two = $two #`;
-  const values = () => ({
-    count: 3,
-    two: 2,
-    label: ({ method }: { method: string }) => method,
-  });
-  expect(sectionOf({ page, values }, { all: new Measured(rows) }, {}, {})).toEqual({
+    - costs {= readFile.time / ours.time ×}
+    > met | at most 4 ms | readFile.time
+    > faster | at least 3 × | readFile.time / ours.time
+    > slower | at most 1/2 × | all:ours.time / readFile.time
+    > unknown | at least 1 s | torch.time | here = ours.time & there = torch.time & range = ours.span(time)
+    > size | at most 2 MB | readFile.size | by $two = $two #`;
+  const label = ({ method }: { method: string }): string => method;
+  const trial = { page, values: () => ({ count: 3, two: 2, label }) };
+  expect(sectionOf(trial, { all: new Measured(rows) }, {}, {})).toEqual({
     title: 'Of 3',
     rows: [
       ['who', 'time', 'ratio', 'range', 'label'],
       [mine.name, '2.00 ms', '1.00 ×', '1.00 ms – 3.00 ms', 'mapped'],
-      [theirs.name, '4.00 ms', '2.00 ×', '4.00 ms – 4.00 ms', 'read'],
-      [absent.name, '–', '–', '–', 'direct'],
+      [theirs.name, '4.00 ms', '2.00 ×', '4.00 ms – 4.00 ms', 'readFile'],
+      [absent.name, '–', '–', '–', 'safe_open-torch'],
     ],
     notes: [`${absent.name} was not measured: gone`, 'costs 2.00 ×'],
     targets: [
@@ -84,74 +45,95 @@ test('a section has a row for each contender, and targets that are met at their 
   });
 });
 
-describe('a whole run', () => {
-  const section = {
-    title: 'Every byte',
+describe('the page of results', () => {
+  const chart = {
+    ...{ file: 'some.svg', title: 'Title "quoted"', series: ['opened', 'every byte'] },
+    bars: new Map([
+      ['a <rival> & more', [100, 100]],
+      ['ours', [Number.NaN, 50]],
+    ]),
+    emphasis: 'ours',
+    format: (value: number) => `${value} ms`,
+  };
+  const section = (title: string, time: string) => ({
+    title,
     rows: [
       ['reader', 'time'],
-      ['safetensors-mmap', '1 ms'],
+      ['ours', time],
     ],
     notes: ['a rival was not measured: it is not there'],
-    targets: [['fast', 'at most 2', '1', 'pass', '']],
-  };
+    targets: [[`${title} is fast`, 'at most 2', time, 'pass', '']],
+    chart: undefined as typeof chart | undefined,
+  });
   const facts = { date: '2026-01-01', processor: 'a CPU', model: '1 GB', node: '20.1.2, more' };
-  const files: Map<string, string> = report.resultFiles(facts, [{ ...section, chart }, section]);
-  const page = files.get('results.md') ?? '';
+  const files = (old: string, run: object, sections: object[], isWhole: boolean) =>
+    report.resultFiles(old, { ...facts, ...run }, sections, isWhole) as Map<string, string>;
+  const whole = files('', {}, [{ ...section('One', '1'), chart }, section('Two', '2')], true);
+  const page = whole.get('results.md') ?? '';
+  const tables = (text: string) => text.match(/^(## .*|\| (?!-).*)$/gm);
 
-  test('has a page with the machine, the charts, the verdicts, the tables and what is missing', () => {
-    expect(files.get('some.svg')).toBe(barChart(chart, '1 GB · a CPU · 2026-01-01'));
-    for (const part of [
-      '- date: 2026-01-01',
-      '![Title "quoted"](some.svg)',
-      '## Targets on Node 20\n\nNode 20.1.2, 2026-01-01, 1 GB:\n\n| what',
-      '| fast',
-      '## Every byte\n\n| reader ',
-      'not measured: it is not there',
-      'lazy figures',
-    ]) {
-      expect(page).toContain(part);
+  test('has the machine, the charts, the tables, what is missing, and the verdicts', () => {
+    const head =
+      /^# Results\n\n- date: 2026-01-01\n[\s\S]*lazy figures[\s\S]*!\[Title "quoted"\]\(some\.svg\)\n\n## One/;
+    expect(page).toMatch(head);
+    expect(page).toContain(
+      '| ours   |    1 |\n\n- a rival was not measured: it is not there\n\n## T',
+    );
+    expect(page).toMatch(
+      /## Targets on Node 20\n\nNode 20\.1\.2, 2026-01-01, 1 GB:\n\n\| what .*\n.*\n\| One is fast .*\n\| Two is fast .*\n$/,
+    );
+  });
+
+  test('has a chart with a bar for every value, on one scale from zero, the shortest first', () => {
+    const svg = whole.get('some.svg') ?? '';
+    const bars = svg.matchAll(/width="([\d.]+)" height="11" rx/g);
+    const [mine = 0, ...theirs] = Array.from(bars, ([, width]) => Number(width));
+    expect(theirs.map((width) => (mine / width).toFixed(2))).toEqual(['0.50', '0.50']);
+    const [, width, height] = /viewBox="0 0 (\d+) (\d+)"/.exec(svg) ?? [];
+    for (const [, x, y] of svg.matchAll(/ x="([\d.]+)" y="([\d.]+)"/g)) {
+      expect(Number(x) < Number(width) && Number(y) < Number(height)).toBe(true);
+    }
+    for (const part of ['a &lt;rival&gt; &amp; more', '>1 GB · a CPU · 2026-01-01<', 'ours s1']) {
+      expect(svg).toContain(part);
     }
   });
 
-  test('has a page to which the targets of other versions of Node are added', () => {
-    const added = report.addTargets(page, { ...facts, node: '22.5.0, more' }, [section]);
-    expect(added.startsWith(page.trimEnd())).toBe(true);
-    expect(added.slice(page.length)).toMatch(/^\n## Targets on Node 22\n\nNode 22\.5\.0, /);
-    const again = report.addTargets(added, { ...facts, node: '20.9.9, more' }, [section]);
-    const headings = ['## Targets on Node 22', '## Targets on Node 20'];
-    expect(again.match(/^## Targets on Node \d+$/gm)).toEqual(headings);
-    expect(again).toMatch(/Node 20.9.9, (?!.*Node 20\.1\.2)/s);
+  test('gets the tables and targets of a later run of some trials, which say so', () => {
+    const run = { date: '2026-02-02' };
+    const later = files(page, run, [section('Two', '9'), section('Three', '3')], false);
+    const replaced = later.get('results.md') ?? '';
+    expect(tables(replaced)?.map((line) => line.replaceAll(/ +/g, ' '))).toEqual([
+      ...['## One', '| reader | time |', '| ours | 1 |'],
+      ...['## Two', '| reader | time |', '| ours | 9 |'],
+      ...['## Three', '| reader | time |', '| ours | 3 |', '## Targets on Node 20'],
+      '| what | to reach | measured | verdict | beside |',
+      ...['One 1', 'Two 9', 'Three 3'].map((text) => {
+        const [title, time] = text.split(' ');
+        return `| ${title} is fast | at most 2 | ${time} | pass | |`;
+      }),
+    ]);
+    expect(
+      replaced.match(/- measured apart from the rest: 2026-02-02, Node 20\.1\.2/g),
+    ).toHaveLength(2);
+    expect(replaced).toContain('- date: 2026-01-01');
   });
 
-  test('has a page on which a later run replaces its own tables and targets', () => {
-    const later = { ...facts, date: '2026-02-02' };
-    const rows = [section.rows[0], ['safetensors-mmap', '9 ms']];
-    const targets = [
-      ['fast', 'at most 2', '3', 'FAIL', ''],
-      ['new', 'at most 2', '1', 'pass', ''],
-    ];
-    const other = { ...section, title: 'Something else', targets: [] };
-    const replaced = report.replaceSections(page, later, [{ ...section, rows, targets }, other]);
-    expect(replaced).toMatch(/^## Every byte\n\n(\|.*\n)+\| safetensors-mmap \| 9 ms \|\n\n- /m);
-    expect(replaced).toContain('\n- measured apart from the rest: 2026-02-02, Node 20.1.2\n');
-    expect(replaced).toContain('- date: 2026-01-01');
-    expect(replaced.indexOf('## Something else')).toBeLessThan(replaced.indexOf('## Targets'));
-    expect(replaced.match(/^\| (fast|new) .*$/gm)).toEqual([
-      expect.stringMatching(/^\| fast \| at most 2 \| +3 \| +FAIL \|/),
-      expect.stringMatching(/^\| new +\| at most 2 \| +1 \| +pass \|/),
-    ]);
-    const newer = report.replaceSections(page, { ...later, node: '22.5.0' }, [section]);
-    expect(newer).toContain('\n\n## Targets on Node 22\n\nNode 22.5.0, 2026-02-02');
+  test('gets nothing but the targets of another version of Node', () => {
+    const run = { node: '22.5.0, more' };
+    const other = files(page, run, [{ ...section('One', '7'), chart }], true);
+    expect([...other.keys()]).toEqual(['results.md']);
+    const added = other.get('results.md') ?? '';
+    expect(added.startsWith(page.trimEnd())).toBe(true);
+    expect(added.slice(page.length)).toMatch(/^\n## Targets on Node 22\n\nNode 22\.5\.0, [^#]* 7 /);
+    const anew = files(added, {}, [section('One', '5')], true).get('results.md') ?? '';
+    const targets = ['## Targets on Node 20', '## Targets on Node 22'];
+    expect(anew.match(/^## .*$/gm)).toEqual(['## One', ...targets]);
   });
 });
 
 describe('a table of another page', () => {
-  const section = (title: string, open: string, all: string): string =>
-    `## ${title}\n\n| reader | open | all |\n| --- | --: | --: |\n| ours | ${open} | ${all} |`;
-  const results = [
-    section('Reading, warm', '1 ms', '2 ms'),
-    section('Reading, cold', '3 s', '4 s'),
-  ].join('\n\n');
+  const results =
+    '## Reading, cold\n\n| reader | open | all |\n| --- | --: | --: |\n| ours | 3 s | 4 s |';
   const page = (title: string, ...rows: string[]): string =>
     ['Text.', '', `<!-- results: ${title} -->`, ...rows, '', 'More.', ''].join('\n');
   const head = ['| from the disk |     all |', '| ------------- | ------: |'];
@@ -172,18 +154,4 @@ describe('a table of another page', () => {
     const unaligned = (page: string): string => page.replace(/ +(?=\|)|(?<=\|) +|-+/g, '');
     expect(unaligned(report.refreshTables(own, measured))).toBe(unaligned(own));
   });
-});
-
-test('every rival may be missing, and the lock file has no addresses', () => {
-  const manifest = JSON.parse(textOf('benchmarks/rivals/package.json')) as Record<string, unknown>;
-  expect(manifest).toMatchObject({ private: true });
-  expect(manifest).not.toHaveProperty('dependencies');
-  const { packages } = JSON.parse(textOf('benchmarks/rivals/package-lock.json')) as {
-    packages: Record<string, { resolved?: string; optional?: boolean }>;
-  };
-  const rivals = Object.entries(packages).filter(([path]) => path !== '');
-  expect(rivals.length).toBeGreaterThan(3);
-  expect(
-    rivals.filter(([, { resolved, optional }]) => resolved !== undefined || !optional),
-  ).toEqual([]);
 });

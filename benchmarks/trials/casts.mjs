@@ -1,4 +1,4 @@
-/** Values: conversion to float32, rows of a table. */
+/** Values converted to float32. */
 import { join } from 'node:path';
 import { CONTENDERS, pick } from '../contenders.mjs';
 import { formatDuration, median } from '../figures.mjs';
@@ -56,55 +56,4 @@ export const casts = {
     > F8 to float32 against a memcpy | at most 1 × | $float8
     > BF16 to float32, two threads: faster than one | at least 1.4 × | $threads
     > BF16 to float32: faster than JavaScript | at least 3 × | $loop`,
-};
-
-/** The table of a model with 7 billion parameters: 262 MB. */
-const ROWS = 32_000;
-const WIDTH = 4096;
-/** How many rows are taken at once: the tokens of a text. */
-const TAKEN_ROWS = 512;
-
-const WAYS = pick('slices take takeAsync slicesFloat32 takeFloat32 takeFloat32Async');
-/** What each is compared with. */
-const loopOf = ({ method }) =>
-  method.includes('loat32') ? CONTENDERS.slicesFloat32 : CONTENDERS.slices;
-
-/** Rows of an embedding table: taken in one call, beside a loop of slices. */
-export const rows = {
-  name: 'rows',
-  prepare: async ({ folder, signal, size }) => {
-    const path = join(folder, 'table.safetensors');
-    await writeModel(path, [tensor('table', 'BF16', size(ROWS, 1000), WIDTH)], signal);
-    return { path };
-  },
-  legs: ({ rounds }, { path }) => {
-    const leg = { contenders: WAYS, path, args: [`${TAKEN_ROWS}`], rounds };
-    return {
-      warm: { ...leg, cache: 'warm', compared: ['later'] },
-      cold: { ...leg, cache: 'cold', compared: ['first'] },
-    };
-  },
-  figures: { again: ({ later }) => median(later) },
-  values: ({ warm, cold }, { size }) => {
-    const sums = new Map();
-    for (const { contender, lines } of [...warm.rows, ...cold.rows]) {
-      for (const { sum } of lines) {
-        const loop = loopOf(contender);
-        if ((sums.get(loop) ?? sum) !== sum) throw new Error(`${contender.name} took other rows`);
-        sums.set(loop, sum);
-      }
-    }
-    return {
-      count: size(ROWS, 1000),
-      warmLoop: (contender) => warm.median(loopOf(contender), ({ later }) => median(later)),
-      coldLoop: (contender) => cold.median(loopOf(contender), 'first'),
-    };
-  },
-  page: `
-    ## ${TAKEN_ROWS} rows of 8 kB, BF16, scattered over a table of {count} rows
-    | what | page cache = warm:again | gain = $warmLoop / warm:again × | from the disk = cold:first | gain = $coldLoop / cold:first × | event loop held = cold:held |
-    - {reasons}
-    - into an array used again; "event loop held": the longest time, from the disk
-    > takeFloat32, page cache: faster than slices | at least 2 × | warm:slicesFloat32.again / warm:takeFloat32.again | –
-    > takeFloat32Async, from the disk: faster than slices | at least 10 × | cold:slicesFloat32.first / cold:takeFloat32Async.first | –`,
 };

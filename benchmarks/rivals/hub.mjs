@@ -1,2 +1,0 @@
-/** The rival of `parseSafetensorsMetadata`. */
-export { parseSafetensorsMetadata } from '@huggingface/hub';

@@ -68,13 +68,13 @@ export class EncodedText {
     let rest = value;
     for (; rest >= 2 ** 31; at--) {
       const next = Math.floor(rest / 10);
-      bytes[at] = ZERO + rest - next * 10;
+      bytes[at] = ZERO + (rest - next * 10);
       rest = next;
     }
     // Integers of 32 bits are divided faster.
     for (; at >= this.#byteLength; at--) {
       const next = (rest / 10) | 0;
-      bytes[at] = ZERO + rest - next * 10;
+      bytes[at] = ZERO + (rest - next * 10);
       rest = next;
     }
     this.#byteLength += digits;

@@ -17,7 +17,7 @@ import { isKnown, mutantsOf, withSwitches } from './mutants.mjs';
 import { ROOT, rooms, sourcesOf, testsOf } from './rooms.mjs';
 
 /** A process that has nothing to say for this long is ended: it loads all tests of a room, or runs those of one mutant. */
-const PATIENCE_MS = 90_000;
+const PATIENCE_MS = 120_000;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -47,6 +47,7 @@ function chosenMutants() {
 const mutants = chosenMutants();
 const scratch = mkdtempSync(join(tmpdir(), 'safetensors-mutants-'));
 process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1));
 process.env.MUTATION_JOB = join(scratch, 'job.json');
 process.env.TMPDIR = join(scratch, 'temporary');
 mkdirSync(process.env.TMPDIR);
@@ -149,6 +150,9 @@ function partition(list, isFirst) {
 const started = Date.now();
 const everything = await session(specifications.map(({ moduleId }) => moduleId));
 const coverage = coverageOf(everything.entries);
+if (coverage.length < specifications.length) {
+  throw new Error(`without a fault, the tests do not end: ${everything.ended}`);
+}
 console.log('tests that are left out, since they are slow or fail in one process with others:');
 for (const { path, name, state, ms } of coverage.flatMap((file) => file.tests)) {
   if (isUsable({ state, ms }) || state === 'skip') continue;

@@ -136,6 +136,8 @@ test('URLs', () => {
   expect(isUrl(foreignUrl('file:///a'))).toBe(true);
   // What the old `url.parse` returns.
   expect(isUrl({ href: 'file:///a', protocol: 'file:', auth: null, path: '/a' })).toBe(false);
+  expect(isUrl({ href: 'file:///a', protocol: 'file:', auth: null })).toBe(false);
+  expect(isUrl({ href: 'file:///a', protocol: 'file:', path: '/a' })).toBe(false);
 });
 
 test('signals', () => {

@@ -184,3 +184,17 @@ describe('classes', () => {
     expect(error.code).toMatch(/^SAFETENSORS_[A-Z0-9_]+$/);
   });
 });
+
+describe('what an error tells beside its message', () => {
+  it('is on it where it is known, and else no property of it', () => {
+    const code = 'SAFETENSORS_BAD_RESPONSE';
+    const bare = new RemoteError(code, 'no');
+    for (const key of ['path', 'tensor', 'foundFormat', 'cause', 'status', 'url']) {
+      expect(Object.hasOwn(bare, key), key).toBe(false);
+    }
+    const context = { path: 'a', tensor: 'b', cause: bare, status: 404, url: 'https://host/a' };
+    expect(new RemoteError(code, 'no', context)).toMatchObject({ code, ...context });
+    const foreign = new SafetensorsError(code, 'no', { foundFormat: 'zip' });
+    expect(foreign.foundFormat).toBe('zip');
+  });
+});

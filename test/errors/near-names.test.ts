@@ -20,6 +20,20 @@ test('long names cost nothing', () => {
   expect(nearNames('abc', ['x'.repeat(10 ** 6), 'abd'])).toEqual(['abd']);
 });
 
+test('names of 200 characters are compared, longer ones are not', () => {
+  const [kept, long] = ['x'.repeat(200), 'x'.repeat(201)];
+  expect(nearNames(kept, [long, kept])).toEqual([kept]);
+  expect(nearNames(long, [kept, long])).toEqual([]);
+});
+
+test('the first and the last character count as all others do', () => {
+  expect(nearNames('ab', ['xb', 'ax'])).toEqual([]);
+  expect(nearNames('abc', ['xbc', 'abx', 'xbx'])).toEqual(['xbc', 'abx']);
+  // No character counts for both ends.
+  expect(nearNames('aaaa', ['aa'])).toEqual([]);
+  expect(nearNames('abcde', ['abc', 'cde', 'ade', 'ab'])).toEqual(['abc', 'cde', 'ade']);
+});
+
 test('looks at a bounded number of names', () => {
   let looked = 0;
   function* endless(): Generator<string> {

@@ -1,6 +1,8 @@
 /** Short headers are read into the same memory, one after the other: none may see another one's tensors. */
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Header, scanHeader } from '../../src/format/header.js';
+import { mostTensors, TensorColumns } from '../../src/format/tensor-columns.js';
 import { inOneGo, type Slices } from '../../src/json/slices.js';
 import { thrownBy } from './header-files.js';
 
@@ -70,4 +72,86 @@ describe('headers', () => {
     expectOwn(second, 2);
     expectOwn(third, 601);
   });
+});
+
+describe('tensors', () => {
+  /** Columns whose rows have these offsets, as [begin, end], and their numbers as places of names. */
+  function columnsOf(offsets: readonly (readonly [bigint, bigint])[]): TensorColumns {
+    const columns = TensorColumns.forHeader(1000);
+    for (const [i, [begin, end]] of offsets.entries()) {
+      columns.nameAt[i] = i;
+      columns.kind[i] = i & 0xff;
+      columns.shapeAt[i] = columns.nameHash[i] = i * 1000;
+      columns.beginHigh[i] = Number(begin >> 32n);
+      columns.beginLow[i] = Number(begin & 0xffffffffn);
+      columns.endHigh[i] = Number(end >> 32n);
+      columns.endLow[i] = Number(end & 0xffffffffn);
+    }
+    columns.size = offsets.length;
+    return columns;
+  }
+
+  /** Offsets that differ in any of their four digits of 16 bits, or in none. */
+  const words = [0n, 1n, 0xffffn, 0x10000n, 0x7fffffffn, 0x80000000n, 0xffffffffn];
+  const offset = fc
+    .tuple(fc.constantFrom(...words), fc.constantFrom(...words))
+    .map(([high, low]) => (high << 32n) | low);
+
+  test('are sorted by their offsets, all 64 bits of them; equal ones keep their order', () => {
+    fc.assert(
+      fc.property(fc.array(fc.tuple(offset, offset), { maxLength: 8 }), (offsets) => {
+        const columns = columnsOf(offsets);
+        inOneGo(columns.sortByOffsets());
+        const expected = offsets
+          .map(([begin, end], i) => ({ begin, end, i }))
+          .sort((a, b) => Number(a.begin - b.begin) || Number(a.end - b.end) || a.i - b.i);
+        const order = expected.map(({ i }) => i);
+        expect([...columns.nameAt.subarray(0, columns.size)]).toEqual(order);
+        expect([...columns.kind.subarray(0, columns.size)]).toEqual(order);
+        for (const [row, { begin, end, i }] of expected.entries()) {
+          expect(columns.nameHash[row]).toBe(i * 1000);
+          expect(columns.shapeAt[row]).toBe(i * 1000);
+          expect([columns.begin(row), columns.end(row)]).toEqual([Number(begin), Number(end)]);
+        }
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  test('that lie in order already are left alone, in a single step', () => {
+    const high = 2n ** 33n;
+    const offsets = [
+      ...[
+        [0n, 0n],
+        [0n, 1n],
+        [0n, high],
+        [1n, 1n],
+        [1n, high],
+        [1n, high + 1n],
+      ],
+      ...[
+        [high, 0n],
+        [high, 0n],
+        [high + 1n, 0n],
+      ],
+    ] as [bigint, bigint][];
+    expect(columnsOf(offsets).sortByOffsets().next().done).toBe(true);
+    for (let i = 1; i < offsets.length; i++) {
+      const swapped = offsets.with(i - 1, offsets[i] as [bigint, bigint]);
+      const before = offsets[i - 1] as [bigint, bigint];
+      const isSame = `${before}` === `${offsets[i]}`;
+      const work = columnsOf(swapped.with(i, before)).sortByOffsets();
+      expect(work.next().done, `${i}`).toBe(isSame);
+    }
+  });
+});
+
+test.each([
+  [0, 1],
+  [49, 1],
+  [50, 2],
+  [99, 2],
+  [100, 3],
+])('a header of %i bytes has %i tensors at most', (byteLength, count) => {
+  expect(mostTensors(byteLength)).toBe(count);
 });

@@ -118,7 +118,8 @@ async function runTogether(plans) {
   const paths = new Set(rest.flatMap(({ rounds }) => rounds.map(({ path }) => path)));
   while (rest.length > 0) {
     const { entries, ended } = await session([...paths], { mutants: rest });
-    const [began, results] = partition(entries, (entry) => entry.began === true);
+    const began = entries.filter((entry) => entry.began === true);
+    const results = entries.filter(({ isClean }) => isClean !== undefined);
     if (began.length === 0) throw new Error(`no tests could be run: ${ended}`);
     for (const { failed, isClean } of results) {
       const plan = rest.shift();

@@ -94,6 +94,7 @@ export default class MutationRunner extends TestRunner {
     if (job.mutants === undefined) {
       note({ path, loading: faults.take(), isBroken: file.result?.state === 'fail' });
     } else {
+      note({ path });
       const isLast = loaded.size === job.files;
       files[Symbol.iterator] = isLast ? () => this.#rounds() : [][Symbol.iterator];
     }
@@ -156,6 +157,7 @@ export default class MutationRunner extends TestRunner {
       for (const suite of suites) TestRunner.getSuiteHooks(suite).afterAll.length = 0;
       for (const test of testsOf(file)) test.mode = 'skip';
       yield file;
+      note({ path: file.filepath });
       for (const suite of suites) TestRunner.getSuiteHooks(suite).beforeAll.length = 0;
     }
   }

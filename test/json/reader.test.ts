@@ -236,6 +236,13 @@ test('messages say what was expected, what was found, and where', () => {
   );
 });
 
+test('errors name the file', () => {
+  const reader = new JsonReader(encoder.encode('x'), { path: 'model.safetensors' });
+  expect(() => reader.fail('a value')).toThrow(
+    expect.objectContaining({ path: 'model.safetensors' }),
+  );
+});
+
 describe('compareTexts', () => {
   // What follows the closing quote differs, and escapes may lie across the words that are compared.
   const piece = fc.constantFrom('a', 'b', '\\"', '\\\\', '\\u0061', 'é');

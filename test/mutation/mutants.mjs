@@ -111,6 +111,17 @@ function placeOf(node) {
   return names.filter((name) => name !== '').join('.');
 }
 
+/** A constant is told from others of its line by what it is a part of. */
+function describe(node, after) {
+  const isConstant = ts.isLiteralExpression(node) || ts.isToken(node);
+  const whole = isConstant && ts.isExpression(node.parent) ? node.parent : node;
+  const text = whole.getText();
+  const begin = node.getStart() - whole.getStart();
+  const end = begin + node.getText().length;
+  const changed = oneLine(text.slice(0, begin) + after + text.slice(end));
+  return `${oneLine(text)} → ${changed || 'nothing'}`;
+}
+
 const oneLine = (text) => text.replace(/\s+/g, ' ').trim();
 
 /** All faults of a file, from its start to its end. `start` and `end` are of the node that is another in the fault. */
@@ -123,8 +134,7 @@ export function mutantsOf(path, text) {
     for (const [changed, after] of faultsOf(node)) {
       const [start, end] = [changed.getStart(), changed.getEnd()];
       const { line } = source.getLineAndCharacterOfPosition(start);
-      const before = oneLine(text.slice(start, end));
-      const fault = `${before} → ${oneLine(after) || 'nothing'}`;
+      const fault = describe(changed, after);
       mutants.push({
         path,
         line: line + 1,

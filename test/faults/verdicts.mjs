@@ -72,7 +72,7 @@ export function objections(end) {
     if (left.length > 0) found.push(`it succeeded, but ${left.join('; ')}`);
     return found;
   }
-  const codes = [fault.fault, UNNAMED[fault.fault]];
+  const codes = [fault.fault, UNNAMED[fault.fault] ?? fault.fault];
   // A verification tells of each file that it cannot read.
   const told = error.problems?.filter(({ file }) => hit.endsWith(`/${file}`)) ?? [error];
   if (!told.some(({ code }) => codes.includes(code))) found.push(`the code is ${error.code}`);

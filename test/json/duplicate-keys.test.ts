@@ -60,3 +60,10 @@ test.each([[1], [2], [16], [17], [63], [64], [65], [1000]])(
     }
   },
 );
+
+test('keys that differ are told apart, though parts of their hashes are the same', () => {
+  // Of 100 000 keys in a megabyte, some dozen meet another one with the same twelve bits.
+  const keys = Array.from({ length: 100_000 }, (_, i) => `"${i}"`);
+  expect(repeatedKeyOf(keys)).toBeUndefined();
+  expect(repeatedKeyOf([...keys, '"99999"', '"0"'])).toBe('99999');
+});

@@ -83,7 +83,7 @@ test('the key of a process stays the same, and is another one for long headers',
   expect(processHashKey(256 * 1024 - 1)).toBe(processHashKey(0));
   expect(processHashKey(256 * 1024)).toBe(processHashKey(1_000_000));
   for (const length of [1000, 1_000_000]) {
-    expect(processHashKey(length)).toHaveLength(2);
+    expect(new Set(processHashKey(length)).size).toBe(2);
     for (const word of processHashKey(length)) expect(word).toBe(word | 0);
   }
 });

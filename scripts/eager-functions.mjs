@@ -50,7 +50,7 @@ const FIRST_TORCH_OPEN = new Set([
   ...['wideNumbers', 'isEqual', 'findDirectory', 'lastSignature', 'endFields', 'findWide'],
   ...['compare', 'readLocalHeader', 'hasDescriptor', 'sizesOf', 'readDescriptor', 'isSame'],
   ...['walkArchive', 'findDuplicates', 'windowReader', 'readArchive', 'readZipCheckpoint'],
-  ...['folderOf$1', 'openTorchCheckpoint', 'openOne', 'rootOf', 'crc32$3', 'heldBytes'],
+  ...['folderOf$1', 'openTorchCheckpoint', 'openOne', 'rootOf', 'heldBytes'],
   ...['placeOf$1', 'throwProblems', 'costOfLiteral', 'placeAt', 'namelessIn', 'isContainer'],
   ...['openTorchTensors', 'rootIn', 'isDictAttribute', 'readEach', 'isStorage', 'layoutOf'],
 ]);

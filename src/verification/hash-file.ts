@@ -3,7 +3,7 @@
 import { createHash, type Hash } from 'node:crypto';
 import { open } from 'node:fs/promises';
 import { Worker } from 'node:worker_threads';
-import * as zlib from 'node:zlib';
+import { crc32 } from 'node:zlib';
 
 /** AutoV1, the oldest of the hashes, is of these bytes of the file, and its first digits. */
 export const AUTO_V1_BEGIN = 0x100000;
@@ -42,8 +42,8 @@ export interface FileHashes {
   readonly autoV1: string;
   /** As AutoV1, of the bytes from `legacyBegin` on; null without it. */
   readonly legacy: string | null;
-  /** Eight digits; null on a runtime without `zlib.crc32`. */
-  readonly crc32: string | null;
+  /** Eight digits. */
+  readonly crc32: string;
   /** Of the ranges, by their names. */
   readonly ranges: ReadonlyMap<string, string>;
 }
@@ -51,13 +51,6 @@ export interface FileHashes {
 export interface HashOptions {
   readonly signal: AbortSignal;
   readonly onBytes: (byteLength: number) => void;
-}
-
-type Crc32 = (data: Uint8Array, before: number) => number;
-
-/** Asked when it is needed: loading the module takes 4 ms, of every command. Other runtimes may lack it. */
-function findCrc32(): Crc32 | undefined {
-  return (zlib as { crc32?: Crc32 }).crc32;
 }
 
 /** The program of the thread that hashes what is behind the header. It is text: the package is one file. */
@@ -88,7 +81,6 @@ class FileHasher {
   readonly #autoV1 = createHash('sha256');
   readonly #legacy = createHash('sha256');
   readonly #ranges: RangeHashes;
-  readonly #crc32 = findCrc32();
   #crc = 0;
   #at = 0;
 
@@ -109,7 +101,7 @@ class FileHasher {
     if (this.#data !== null) {
       updateWithin(this.#data, piece, at, dataStart, Number.POSITIVE_INFINITY);
     }
-    if (this.#crc32 !== undefined) this.#crc = this.#crc32(piece, this.#crc);
+    this.#crc = crc32(piece, this.#crc);
     this.#ranges.update(piece, at);
     this.#at += piece.length;
   }
@@ -123,7 +115,7 @@ class FileHasher {
       dataSha256: this.#data?.digest('hex') ?? ((await ownThread) as string),
       autoV1: short(this.#autoV1),
       legacy: this.#layout.legacyBegin === null ? null : short(this.#legacy),
-      crc32: this.#crc32 === undefined ? null : this.#crc.toString(16).padStart(8, '0'),
+      crc32: this.#crc.toString(16).padStart(8, '0'),
       ranges: this.#ranges.digests(),
     };
   }

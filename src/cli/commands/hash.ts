@@ -31,7 +31,7 @@ interface HashedFile {
   readonly autoV3: string;
   readonly modelspec: string;
   readonly sshs: string;
-  readonly crc32: string | null;
+  readonly crc32: string;
   readonly claims: readonly Claim[];
   readonly tensors?: Readonly<Record<string, string>>;
 }
@@ -121,7 +121,7 @@ function fileLines(file: HashedFile, style: Style): string[] {
         ['AutoV3', autoV3],
         ['modelspec', modelspec],
         ['sshs', sshs],
-        ['CRC32', crc32 ?? 'not in this runtime'],
+        ['CRC32', crc32],
       ],
       style.dim,
     ),

@@ -1,13 +1,9 @@
 /** The bytes of an entry, checked against its CRC-32; inflated where they are deflated. */
 
-import { constants, inflateRawSync, crc32 as zlibCrc32 } from 'node:zlib';
+import { constants, crc32, inflateRawSync } from 'node:zlib';
 import { type ErrorContext, ForeignFormatError, quoteName } from '../../errors/errors.js';
 import type { ArchiveEntry, ByteReader } from './archive.js';
-import { crc32 } from './crc32.js';
 import { type ArchiveLimits, DEFAULT_LIMITS } from './limits.js';
-
-/** Loading `node:zlib` for the first time takes as long as adding up so many bytes here. */
-const SHORT_BYTE_LENGTH = 256 * 1024;
 
 /** The least that zlib accepts. */
 const SHORTEST_CHUNK = 64;
@@ -26,10 +22,7 @@ export function readEntry(
 ): Uint8Array<ArrayBuffer> {
   const stored = file.read(entry.begin, entry.end);
   const bytes = entry.method === 'stored' ? stored : inflate(stored, entry, context, limits);
-  if (entry.crc32 !== null) {
-    const found = bytes.length <= SHORT_BYTE_LENGTH ? crc32(bytes) : zlibCrc32(bytes);
-    requireCrc32(entry, found, context);
-  }
+  if (entry.crc32 !== null) requireCrc32(entry, crc32(bytes), context);
   return bytes;
 }
 

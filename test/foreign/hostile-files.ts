@@ -1,7 +1,6 @@
 /** Hostile files that are about as long as the limits allow: what a reader does per byte, they make it do most often. */
 
-import { constants, deflateRawSync } from 'node:zlib';
-import { crc32 } from '../../src/foreign/zip/crc32.js';
+import { constants, crc32, deflateRawSync } from 'node:zlib';
 import { Random } from '../support/random.js';
 import { type ArchiveFile, writeArchive } from './made-archive.js';
 import { headerOf, npy } from './numpy/arrays.js';

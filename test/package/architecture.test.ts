@@ -48,7 +48,8 @@ function objection(path: string, found: Import): string | undefined {
   const room = roomOf(path);
   const target = targetOf(path, found);
   if (target === undefined) {
-    if (found.module.startsWith('node:') && !isFreeOfNode(path)) return undefined;
+    const isBuiltin = found.module.startsWith('node:') && !isFreeOfNode(path);
+    if (isBuiltin || room.packages.has(found.module)) return undefined;
     return `${path} imports '${found.module}'`;
   }
   const other = roomNameOf(target);
@@ -90,12 +91,13 @@ describe('rooms', () => {
       inRooms.flatMap((path) =>
         importsOf(path).map((found) => {
           const target = targetOf(path, found);
-          return `${roomNameOf(path)} ${target === undefined ? 'node:' : roomNameOf(target)}`;
+          const other = found.module.startsWith('node:') ? 'node:' : found.module;
+          return `${roomNameOf(path)} ${target === undefined ? other : roomNameOf(target)}`;
         }),
       ),
     );
-    const allowed = [...rooms.values()].flatMap(({ name, uses, usesNode }) =>
-      [...uses, ...(usesNode ? ['node:'] : [])].map((other) => `${name} ${other}`),
+    const allowed = [...rooms.values()].flatMap(({ name, uses, packages, usesNode }) =>
+      [...uses, ...packages, ...(usesNode ? ['node:'] : [])].map((other) => `${name} ${other}`),
     );
     expect(allowed.filter((text) => !used.has(text))).toEqual([]);
     const named = [...rooms.values()].flatMap(({ name, exceptions }) =>

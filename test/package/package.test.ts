@@ -76,6 +76,7 @@ describe('the tarball', () => {
         `lib/${name}.js`,
         `lib/${name}.js.map`,
       ]),
+      'lib/licences/get-east-asian-width.txt',
       'lib/remote-browser.js',
       ...filesBelow('docs'),
       ...filesBelow('benchmarks/results'),
@@ -96,6 +97,20 @@ describe('the tarball', () => {
         .toSorted();
     expect(files(withAddon)).toEqual([...expected, ADDON].toSorted());
     expect(files(withoutAddon)).toEqual(expected);
+  });
+
+  it('has the licence text of every package of which it holds code', () => {
+    const lib = join(folder, 'copy/lib');
+    const maps = readdirSync(lib).filter((name) => name.endsWith('.js.map'));
+    const sources = maps.flatMap(
+      (name) => JSON.parse(readFileSync(join(lib, name), 'utf8')).sources,
+    );
+    const bundled = sources.flatMap(
+      (path: string) => /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? [],
+    );
+    expect([...new Set(bundled)]).toEqual(['get-east-asian-width']);
+    const text = readFileSync(join(lib, 'licences/get-east-asian-width.txt'), 'utf8');
+    expect(text).toContain('Permission is hereby granted');
   });
 
   it('has a literal that bundlers see for every addon that is shipped, and no other', () => {

@@ -94,6 +94,8 @@ export interface Room {
   readonly name: string;
   /** Rooms that may be imported besides its own. */
   readonly uses: ReadonlySet<string>;
+  /** Packages that may be imported; they are bundled. */
+  readonly packages: ReadonlySet<string>;
   /** Whether files of the room, all or some, may import `node:` modules. */
   readonly usesNode: boolean;
   /** Files, without ending, that the column about `node:` modules names. */
@@ -111,15 +113,19 @@ function quoted(text: string): Set<string> {
 
 /**
  * Parses the table `| room | what it is for | imports from | node: modules |`. The last column says
- * `no`, `yes`, or `yes, but not` or `only` and files of the room.
+ * `no`, `yes`, or `yes, but not` or `only` and files of the room. Packages are those that are installed for
+ * development.
  */
 export function roomsOf(page: string): Room[] {
+  const { devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
   return Array.from(page.matchAll(ROOM_ROW), ([, name = '', uses = '', node = '']) => {
     const exceptions = quoted(node);
     const isRule = node.startsWith('yes');
     const usesNode = isRule || node.startsWith('only');
     const mayUseNode = (stem: string): boolean => usesNode && exceptions.has(stem) !== isRule;
-    return { name, uses: quoted(uses), usesNode, exceptions, mayUseNode };
+    const [packages, used] = [new Set<string>(), new Set<string>()];
+    for (const other of quoted(uses)) (other in devDependencies ? packages : used).add(other);
+    return { name, uses: used, packages, usesNode, exceptions, mayUseNode };
   });
 }
 

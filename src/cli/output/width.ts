@@ -1,33 +1,45 @@
 /** How many columns of a terminal a text takes, and cutting it to fit. */
 
+import { eastAsianWidth } from 'get-east-asian-width';
+
 const PLAIN = /^[\x20-\x7e]*$/;
 
-/** Characters of East Asian scripts, and pictures, take two columns. */
-const WIDE =
-  /^[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1f64f}\u{1f680}-\u{1f6ff}\u{1f900}-\u{1f9ff}\u{20000}-\u{3fffd}]/u;
+/** They are drawn over the character before them, or not at all. */
+const NO_WIDTH = /^[\p{Mark}\p{Default_Ignorable_Code_Point}]/u;
 
-/** They are drawn over the character before them. */
-const COMBINING = /^\p{Mark}/u;
+/** A sign that is drawn as a picture because the character behind it says so. */
+const PICTURE = /^\p{Extended_Pictographic}.*\u{fe0f}/u;
+
+/** A flag is two letters of one column each. */
+const FLAG = /^\p{Regional_Indicator}{2}/u;
+
+/** Made when it is first needed: that takes some milliseconds. */
+let graphemes: Intl.Segmenter | undefined;
+
+/** What a reader takes for characters: pictures that are put together of several are one. */
+function charactersOf(text: string): string[] {
+  if (PLAIN.test(text)) return [...text];
+  graphemes ??= new Intl.Segmenter(undefined, { granularity: 'grapheme' });
+  return Array.from(graphemes.segment(text), ({ segment }) => segment);
+}
 
 function widthOfCharacter(character: string): number {
   if (PLAIN.test(character)) return 1;
-  if (COMBINING.test(character)) return 0;
-  return WIDE.test(character) ? 2 : 1;
+  if (PICTURE.test(character) || FLAG.test(character)) return 2;
+  return NO_WIDTH.test(character) ? 0 : eastAsianWidth(character.codePointAt(0) as number);
 }
 
 /** Columns that a text without control characters takes. */
 export function widthOf(text: string): number {
   if (PLAIN.test(text)) return text.length;
-  let width = 0;
-  for (const character of text) width += widthOfCharacter(character);
-  return width;
+  return charactersOf(text).reduce((sum, character) => sum + widthOfCharacter(character), 0);
 }
 
 /** The longest start of the text that fits. */
 function startOf(text: string, width: number): string {
   let taken = '';
   let left = width;
-  for (const character of text) {
+  for (const character of charactersOf(text)) {
     left -= widthOfCharacter(character);
     if (left < 0) break;
     taken += character;
@@ -37,7 +49,7 @@ function startOf(text: string, width: number): string {
 
 /** The longest end of the text that fits. */
 function endOf(text: string, width: number): string {
-  const characters = [...text];
+  const characters = charactersOf(text);
   let at = characters.length;
   let left = width;
   while (at > 0) {

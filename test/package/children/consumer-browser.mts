@@ -13,7 +13,7 @@ export async function shapeAt(url: URL, token: string): Promise<readonly number[
     const options = { token, headers: { 'x-key': '1' }, fetch: window.fetch, concurrency: 4 };
     const checkpoint = await openRemote(url, options);
     const tensors: Map<string, Tensor> = await checkpoint.getTensors(['norm.weight']);
-    const size: number = await checkpoint.byteLength;
+    const size: number = await checkpoint.byteLength();
     return tensors.get('norm.weight')?.shape ?? size;
   } catch (error) {
     if (error instanceof RemoteError) return error.status ?? 0;

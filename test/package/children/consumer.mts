@@ -149,6 +149,6 @@ export async function remote(source: string | URL | Blob): Promise<number> {
   const same: Tensor = await checkpoint.getTensor('a', { signal: AbortSignal.timeout(1000) });
   await saveFile('copy.safetensors', { a: same });
   // @ts-expect-error only after await
-  checkpoint.byteLength.toFixed();
-  return await checkpoint.byteLength;
+  checkpoint.byteLength().toFixed();
+  return await checkpoint.byteLength();
 }

@@ -259,6 +259,18 @@ describe('messages', () => {
   test.each([
     ['an old dtype', { dtype: '"float16"' }, /"t".*"float16", as in the oldest draft/],
     ['old offsets', { data_offsets: '', offsets: '[0,8]' }, /"data_offsets".*"offsets", as in the/],
+    ['no offsets', { data_offsets: '' }, /expected "data_offsets" in .*, found none$/],
+    [
+      'no shape but both offsets',
+      { shape: '', offsets: '[0,8]' },
+      /expected "shape" .* found none$/,
+    ],
+    ['one offset', { data_offsets: '[0]' }, /expected a second offset at .*, found/],
+    [
+      'half an offset',
+      { data_offsets: '[0,]' },
+      /expected an integer from 0 to 2\^64 - 1 at .*, found "]"$/,
+    ],
     ['another dtype', { dtype: '"F33"' }, /expected one of the dtypes .*found "F33"$/],
     [
       'a wrong size',
@@ -291,6 +303,11 @@ describe('messages', () => {
       /^FormatError: looks like a run of zeros.*begin with "{"/,
     );
     expect(messageOf(new Uint8Array(0))).toMatch('found an empty file');
+    // The name of its first member is a header's length, and its mark is behind that.
+    const tar = new Uint8Array(1024);
+    tar.set([0x58, 0x02]);
+    tar.set(new TextEncoder().encode('ustar'), 257);
+    expect(messageOf(tar)).toMatch(/looks like a tar archive.*begin with "{"/);
   });
 
   test('of other formats tell programs which it is, and no length that is none', () => {

@@ -49,6 +49,24 @@ describe('gather', () => {
     );
   });
 
+  it('reads windows that begin at any byte before the first that is selected', () => {
+    const source = bytesOf(64);
+    for (const [begin, end] of [
+      [3, 7],
+      [2, 6],
+      [5, 7],
+      [7, 8],
+    ] as const) {
+      const plan = planSlice([8, 8], [null, [begin, end]], 8);
+      const positions = naivePositions([8, 8], [null, [begin, end]]);
+      for (let first = 0; first <= begin; first++) {
+        const target = new Uint8Array(plan.byteLength);
+        gather(plan, source.slice(first), first, target);
+        expect([...target], `${begin} from ${first}`).toEqual(naiveGather(source, positions, 1));
+      }
+    }
+  });
+
   it('keeps every bit pattern, signalling NaNs included', () => {
     const source = new Uint32Array([0x7f800001, 1, 0xffbfffff, 2, 0x7ff00000, 3]);
     const plan = planSlice([3, 2], [null, 0], 32);

@@ -42,4 +42,18 @@ describe('planPartition', () => {
       expect.objectContaining({ code }),
     );
   });
+
+  it('is of the first dimension unless told', () => {
+    expect(planPartition([4, 6], { rank: 1, worldSize: 2 }, context)).toEqual([[2, 4]]);
+  });
+
+  it('says what it expected', () => {
+    const plan = (shape: number[], partition: unknown) => () =>
+      planPartition(shape, partition as never, context);
+    expect(plan([4], undefined)).toThrow(/partition.*an object with rank and worldSize/);
+    expect(plan([4], 1)).toThrow(/partition.*an object with rank and worldSize/);
+    expect(plan([4, 2], { rank: 0, worldSize: 1, dim: 2 })).toThrow(
+      'expected dim from -2 to 1, found 2',
+    );
+  });
 });

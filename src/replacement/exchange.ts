@@ -1,9 +1,10 @@
 /** Puts a file in the place of one certain file, and of no other. */
 
-import { type BigIntStats, renameSync, rmSync, statSync } from 'node:fs';
+import { type BigIntStats, openSync, renameSync, rmSync, statSync } from 'node:fs';
 import process from 'node:process';
 import { addon } from '../addon/addon.js';
-import { removeQuietly, statsOf } from '../io/file-calls.js';
+import { closeQuietly, removeQuietly, statsOf } from '../io/file-calls.js';
+import { tryToLock } from './locks.js';
 
 /** Throws when the file at a path is not the one that may be replaced, as it was. */
 export type OldFileCheck = (path: Buffer) => void;
@@ -32,10 +33,35 @@ export function replaceCheckedFile(
     removeQuietly(temporary);
     throw error;
   }
-  if (!tryToExchange(temporary, target)) {
-    renameChecked(temporary, target, check, letGo);
-    return;
+  const lock = lockNew(temporary);
+  try {
+    if (tryToExchange(temporary, target)) {
+      settle(temporary, target, check, newFile);
+      return;
+    }
+  } finally {
+    if (lock !== undefined) closeQuietly(lock);
   }
+  renameChecked(temporary, target, check, letGo);
+}
+
+/**
+ * Locks the new file until it is certain that it stays: whoever edits files locks them first. An edit that began
+ * before the check would be undone with the new file, and its backup would be taken for that of the old file.
+ */
+function lockNew(temporary: Buffer): number | undefined {
+  let fd: number | undefined;
+  try {
+    fd = openSync(temporary, 'r');
+    tryToLock(fd);
+  } catch {
+    // Without a lock it is as on file systems that have none.
+  }
+  return fd;
+}
+
+/** After an exchange: removes the old file, or puts it back if it is another one. */
+function settle(temporary: Buffer, target: Buffer, check: OldFileCheck, newFile: string): void {
   try {
     check(temporary);
   } catch (reason) {

@@ -18,8 +18,11 @@ import { tryToLock } from '../../src/replacement/locks.js';
 import { temporaryPath } from '../support/make-file.js';
 import { ask, rounds, startChild } from '../support/message-children.js';
 
-/** What happens right before the system puts the new file into its place. */
-const { before } = vi.hoisted(() => ({ before: [] as (() => void)[] }));
+/** What happens right before the system puts the new file into its place, and right after an exchange. */
+const { before, after } = vi.hoisted(() => ({
+  before: [] as (() => void)[],
+  after: [] as (() => void)[],
+}));
 
 vi.mock(import('node:fs'), async (importOriginal) => {
   const fs = await importOriginal();
@@ -38,6 +41,7 @@ vi.mock(import('../../src/addon/addon.js'), async (importOriginal) => {
     const exchangeFiles: Addon['exchangeFiles'] = (...args) => {
       before.shift()?.();
       native.exchangeFiles(...args);
+      after.shift()?.();
     };
     return { ...native, exchangeFiles };
   };
@@ -56,6 +60,7 @@ beforeEach(() => {
 
 afterEach(() => {
   before.length = 0;
+  after.length = 0;
   unlock();
 });
 
@@ -87,6 +92,18 @@ describe.runIf(process.platform === 'linux')('a file that another saves at the l
     await expect(edit).rejects.toMatchObject({ code: 'SAFETENSORS_FILE_CHANGED', path });
     expect(metadataNow()).toEqual({ saved: 'y' });
     expect(readdirSync(dirname(path))).toEqual(['model.safetensors']);
+  });
+
+  test('waits with its own edit until it is certain that the new file stays', async () => {
+    let isFree: boolean | undefined;
+    after.push(() => {
+      const other = openSync(path, 'r');
+      isFree = tryToLock(other);
+      closeSync(other);
+    });
+    await editMetadata(path, { key: 'value' });
+    expect(isFree).toBe(false);
+    takeLock();
   });
 
   test('while its header is overwritten stays, and the edit fails', async () => {

@@ -12,7 +12,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { delimiter, dirname, join } from 'node:path';
+import { basename, delimiter, dirname, join } from 'node:path';
 import process from 'node:process';
 import { root, textOf } from './source-tree.js';
 
@@ -94,7 +94,10 @@ export function install(folder: string, name: string, tarball: string): string {
     first = mkdtempSync(join(machine, 'installed-'));
     writeFileSync(join(first, 'package.json'), '{ "name": "stranger", "private": true }\n');
     const options = ['--offline', '--ignore-scripts=false', '--no-audit', '--no-fund'];
-    runNode(first, bareEnvironment(machine), npmProgram(), 'install', ...options, tarball);
+    // The lock file names it by a path within the project, which copies have, too.
+    const own = basename(tarball);
+    cpSync(tarball, join(first, own));
+    runNode(first, bareEnvironment(machine), npmProgram(), 'install', ...options, `./${own}`);
     installed.set(tarball, first);
   }
   cpSync(first, project, { recursive: true, verbatimSymlinks: true });

@@ -274,3 +274,43 @@ test('a range gets a buffer up to the longest that the runtime has', () => {
     expect.objectContaining({ code: 'SAFETENSORS_TENSOR_TOO_LARGE', tensor: 't', path: 'path' }),
   );
 });
+
+describe('what a range tells of its storage', () => {
+  test('is that of a mapping only over a mapping', () => {
+    const path = writeTemporary(entries);
+    for (const storage of KINDS) {
+      using file = safeOpen(path, { storage });
+      const payload = payloadOf(file.getTensor('b'));
+      expect(payload.kind).toBe('file');
+      void file.getTensor('b').bytes;
+      const memory = payloadOf(file.getTensor('b')) as MemoryPayload;
+      expect(memory.storage === undefined, storage).toBe(storage === 'read');
+    }
+    expect((payloadOf(parse(fileBytes(entries)).getTensor('b')) as MemoryPayload).storage).toBe(
+      undefined,
+    );
+  });
+
+  test('memory beside it, up to the last byte, is other memory', () => {
+    const memory = new Uint8Array(16);
+    const range = new StorageRange(new MemoryStorage(memory, 16), 'x', 4, 8);
+    const isIn = (begin: number, end: number) => range.isIn(memory.subarray(begin, end));
+    expect([isIn(0, 4), isIn(8, 16), range.isIn(new Uint8Array(16))]).toEqual([
+      false,
+      false,
+      false,
+    ]);
+    expect([isIn(0, 5), isIn(7, 16), isIn(5, 6), isIn(0, 16), isIn(4, 8)]).toEqual(
+      new Array(5).fill(true),
+    );
+  });
+
+  test('can be shared when a buffer holds its bytes, wherever these begin', () => {
+    const storage = new MemoryStorage(new Uint8Array(16), 4);
+    const lengths = [3, 4, 5].filter((length) => {
+      const range = new StorageRange(storage, 'x', 8, 8 + length);
+      return range.isShareable;
+    });
+    expect(lengths).toEqual([3, 4]);
+  });
+});

@@ -72,6 +72,8 @@ const vitest = await createVitest(
     runner: join(ROOT, 'test/mutation/run-mutants.mjs'),
     testTimeout: 20_000,
     hookTimeout: 20_000,
+    // Servers that tests have left open are ended with their process.
+    teardownTimeout: 1000,
     execArgv: ['--max-old-space-size=2048'],
     onConsoleLog: () => false,
   },

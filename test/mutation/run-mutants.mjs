@@ -78,6 +78,15 @@ export default class MutationRunner extends TestRunner {
   #testBegan = 0;
   #cpu;
 
+  /** Helpers of tests are loaded for each file: their hooks are for the file that loads them. */
+  importFile(path, source) {
+    const { evaluatedModules } = this.workerState;
+    for (const module of evaluatedModules.idToModuleMap.values()) {
+      if (module.id.includes('/test/')) evaluatedModules.invalidateModule(module);
+    }
+    return super.importFile(path, source);
+  }
+
   async onBeforeRunFiles(files) {
     this.#began = performance.now();
     const [file] = files;
@@ -150,15 +159,14 @@ export default class MutationRunner extends TestRunner {
     }
   }
 
-  /** Sets the files up for many runs: what tests share is made once, and stays until the process ends. */
+  /** Sets the files up for many runs: what their tests share is made once. */
   *#setUp() {
     for (const file of loaded.values()) {
-      const suites = [file, ...tasksOf(file)].filter(({ type }) => type === 'suite');
-      for (const suite of suites) TestRunner.getSuiteHooks(suite).afterAll.length = 0;
+      TestRunner.getSuiteHooks(file).afterAll.length = 0;
       for (const test of testsOf(file)) test.mode = 'skip';
       yield file;
       note({ path: file.filepath });
-      for (const suite of suites) TestRunner.getSuiteHooks(suite).beforeAll.length = 0;
+      TestRunner.getSuiteHooks(file).beforeAll.length = 0;
     }
   }
 

@@ -15,7 +15,7 @@ const FIRST_SAFE_OPEN = new Set([
   ...['readHeader', 'readUsualHeader', 'mostTensors', 'endOfMetadata', 'layoutOf', 'openStorage'],
   ...['loadAddon', 'addonPath', 'namedFile', 'literalFile', 'use', 'bind', 'uncountBuffers'],
   ...['webpackFile', 'fileBeside', 'fileOfPackage', 'ownAddress', 'reasonToCount', 'map'],
-  ...['closeFile', 'headerLimitsOf'],
+  ...['closeFile', 'closeQuietly', 'headerLimitsOf', 'readHere', 'statsOf'],
 ]);
 
 /** Of several functions of one name, the bundle adds a number to those behind the first. */

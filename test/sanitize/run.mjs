@@ -107,7 +107,8 @@ async function checkThreads(seconds) {
   console.log(`sanitize: threads: seed ${seed}`);
   try {
     return run(program, [scratch, String(seconds), seed], {
-      TSAN_OPTIONS: options({ suppressions, second_deadlock_stack: 1 }),
+      // The longest history: of a write whose stack is forgotten nobody can tell that it replaced pages.
+      TSAN_OPTIONS: options({ suppressions, second_deadlock_stack: 1, history_size: 7 }),
     });
   } finally {
     rmSync(scratch, { recursive: true });

@@ -1,9 +1,13 @@
 /*
  * The limit of reading, a plain mapping with nothing between the file and the loop, and what brings
- * files into the page cache. Every use prints a line. limits mapping FILE LOOPS    sums all
- * tensors: the line of read.mjs; keeps the file mapped until standard input ends limits warm|cold
- * FILE        brings it into the page cache or drops it: the share that is there afterwards limits
- * hold BYTES            fills so much memory: 0; gives it back when standard input ends
+ * files into the page cache. Every use prints a line.
+ *
+ * - limits mapping FILE LOOPS
+ *   sums all tensors: the line of read.mjs; keeps the file mapped until standard input ends
+ * - limits warm|cold FILE
+ *   brings it into the page cache or drops it: the share that is there afterwards
+ * - limits hold BYTES
+ *   fills so much memory: 0; gives it back when standard input ends
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -7,4 +7,5 @@ export interface Ruling {
 }
 
 export declare function growth(points: readonly (readonly [x: number, y: number])[]): number;
+export declare function leastGrowth(points: readonly (readonly number[])[]): number;
 export declare function judge(rests: readonly Readonly<Record<string, number>>[]): Ruling[];

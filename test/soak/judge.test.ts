@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { growth, judge } from './judge.mjs';
+import { growth, judge, leastGrowth } from './judge.mjs';
 
 const MB = 2 ** 20;
 
@@ -77,4 +77,11 @@ it('takes the larger of slope and difference of medians', () => {
   expect(growth(line)).toBe(10);
   const step = Array.from({ length: 12 }, (_, i) => [i, i < 8 ? 0 : 7] as const);
   expect(growth(step)).toBe(7);
+});
+
+it('sees what is kept, however the figure goes up and down', () => {
+  const points = (leaked: number) =>
+    Array.from({ length: 21 }, (_, i) => [i, 29 + ((i * 7) % 3) + (i >= 15 ? leaked : 0)]);
+  expect(leastGrowth(points(0))).toBe(0);
+  expect(leastGrowth(points(1))).toBe(1);
 });

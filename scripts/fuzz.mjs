@@ -92,11 +92,18 @@ const watch = setInterval(() => {
   last = count;
   if (seconds > MAX_SECONDS) child.kill('SIGKILL');
 }, 1000);
-for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => child.kill(signal));
+let isStopped = false;
+for (const signal of ['SIGINT', 'SIGTERM']) {
+  process.on(signal, () => {
+    isStopped = true;
+    child.kill(signal);
+  });
+}
 
 child.on('close', (code, signal) => {
   clearInterval(watch);
-  const found = code === 0 || code === 1 || code === 2 ? undefined : boxed();
+  const isOver = isStopped || [0, 1, 2].includes(code);
+  const found = isOver ? undefined : boxed();
   if (found !== undefined) {
     const kept = join(root, '.fuzz', found.target);
     mkdirSync(kept, { recursive: true });

@@ -127,8 +127,9 @@ export class Run {
     const began = performance.now();
     await this.#target.begin?.(this.#placeFor(Buffer.alloc(0), undefined));
     peakGrowth();
-    for (const [name, input] of mendedInputs(this.#target.name)) await this.#one(input, name);
-    for (const [i, input] of this.#target.seeds().entries()) await this.#one(input, `seed ${i}`);
+    for (const [name, input] of mendedInputs(this.#target.name)) await this.#one(input, name, true);
+    for (const [i, input] of this.#target.seeds().entries())
+      await this.#one(input, `seed ${i}`, true);
     this.#coverage.takeSeeds();
     for (let number = 0; number < count && this.#finds.size < MAX_FINDS; ) {
       if (performance.now() - began > 1000 * seconds) break;
@@ -158,11 +159,11 @@ export class Run {
     };
   }
 
-  async #one(input: Buffer, about: string): Promise<void> {
+  async #one(input: Buffer, about: string, isAsked?: true): Promise<void> {
     this.#inputs++;
     try {
-      const isAsked = this.#inputs % this.#target.asksPythonOf === 0;
-      const outcome = await this.#check(input, isAsked ? this.#queue : undefined);
+      const isInTurn = this.#inputs % this.#target.asksPythonOf === 0;
+      const outcome = await this.#check(input, isAsked || isInTurn ? this.#queue : undefined);
       this.#outcomes.set(outcome, (this.#outcomes.get(outcome) ?? 0) + 1);
     } catch (error) {
       await this.#found(input, about, error as Error);

@@ -138,6 +138,17 @@ function judge(here: Answer | string, { found, error }: PythonAnswer<Answer>): v
   throw new Problem(`numpy takes ${JSON.stringify(found)}, here ${JSON.stringify(here)}`);
 }
 
+/**
+ * Whether Python gets what is asked here: a boolean is a mask in numpy, JSON writes 1e21 as a float, and `007`, which
+ * parseSlice reads as 7, is no Python.
+ */
+function saysTheSame({ index = [], text = '' }: Question): boolean {
+  if (/(?<!\d)0+[1-9]/.test(text)) return false;
+  return index.flat().every((item) => {
+    return typeof item === 'number' ? Math.abs(item) < 1e21 : typeof item !== 'boolean';
+  });
+}
+
 function check(input: Buffer, place: Place): string {
   const question = treeOf(input);
   if (!isQuestion(question)) return 'no question';
@@ -157,7 +168,7 @@ function check(input: Buffer, place: Place): string {
     throw new Problem(`one way gives ${JSON.stringify(first)}, another ${JSON.stringify(other)}`);
   }
   // Whatever is no index in JavaScript, such as a text, may be one in numpy.
-  if (first !== 'ERR_INVALID_ARG_TYPE') {
+  if (first !== 'ERR_INVALID_ARG_TYPE' && saysTheSame(question)) {
     place.ask<Answer>('slice', (answer) => judge(first, answer));
   }
   return typeof first === 'string' ? first : 'values';

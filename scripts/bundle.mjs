@@ -23,7 +23,6 @@ import {
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { rolldown } from 'rolldown';
-import { eagerFunctions } from './eager-functions.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const modules = join(root, 'build');
@@ -179,7 +178,7 @@ await write(
   entrySources(nodeEntries),
   {
     ...forNode,
-    plugins: [lateBuiltins, addonLocation, eagerFunctions],
+    plugins: [lateBuiltins, addonLocation],
     preserveEntrySignatures: 'allow-extension',
   },
   {

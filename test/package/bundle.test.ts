@@ -101,18 +101,6 @@ test('no builtin is imported statically', () => {
   expect(text).toContain('process.getBuiltinModule');
 });
 
-test.each([
-  ['safetensors file', []],
-  ['checkpoint', [join(root, 'test/fixtures/torch/zip-state-dict.pt')]],
-])('V8 compiles at import what the first open of a %s calls, and nothing else', async (_, args) => {
-  const functions = await measureInChild('package/children/first-open-functions.mjs', args);
-  expect(functions).toEqual({ eager: expect.any(Number), uncompiled: [], uncalled: [] });
-  expect(functions).toHaveProperty(
-    'eager',
-    expect.toSatisfy((count: number) => count > 30),
-  );
-});
-
 test('importing loads no builtin that only writing needs', async () => {
   const loaded = await measureInChild<string[]>('package/children/import-builtins.mjs');
   expect(loaded.length).toBeLessThan(10);

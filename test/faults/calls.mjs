@@ -12,24 +12,50 @@ import { inLanes, temporaryFolder } from './lanes.mjs';
 
 const CHILD = fileURLToPath(new URL('children/fail-calls.mjs', import.meta.url));
 
+/** A process that is at one fault for this long makes a call again and again, and its own timer cannot run. */
+const MAX_MILLISECONDS = 30_000;
+
+/** Ends the process when it hangs. Returns a function that stops the watch and says what it hung at. */
+function watch(child, control) {
+  let last;
+  let since = Date.now();
+  let hungAt;
+  const timer = setInterval(() => {
+    const current = control.current();
+    if (current === undefined || current !== last) since = Date.now();
+    last = current;
+    if (Date.now() - since < MAX_MILLISECONDS) return;
+    hungAt = current;
+    child.kill('SIGKILL');
+  }, 100);
+  return () => {
+    clearInterval(timer);
+    control.close();
+    return hungAt;
+  };
+}
+
 /** Runs one operation in a process of its own; returns what it prints. */
 async function run({ name }, library, isQuick) {
   const folder = temporaryFolder();
-  const control = join(folder, 'control');
-  new Control(control, join(folder, 'root')).close();
+  const path = join(folder, 'control');
+  const control = new Control(path, join(folder, 'root'));
   const args = ['--expose-gc', CHILD, name, folder, ...(isQuick ? ['quick'] : [])];
   const child = spawn(process.execPath, args, {
-    env: { ...process.env, LD_PRELOAD: library, FAULTS_CONTROL: control, UV_THREADPOOL_SIZE: '2' },
+    env: { ...process.env, LD_PRELOAD: library, FAULTS_CONTROL: path, UV_THREADPOOL_SIZE: '2' },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
+  const stopWatching = watch(child, control);
   const [stdout, stderr, [code, signal]] = await Promise.all([
     text(child.stdout),
     text(child.stderr),
     once(child, 'close'),
   ]);
+  const hungAt = stopWatching();
   rmSync(folder, { recursive: true, force: true });
   if (code === 0) return JSON.parse(stdout);
-  const found = [`it ended with ${signal ?? code}`, stderr];
+  const end = hungAt === undefined ? `ended with ${signal ?? code}` : `did not end: ${hungAt}`;
+  const found = [`it ${end}`, stderr];
   return { name, cells: {}, problems: [{ name, found }] };
 }
 

@@ -130,6 +130,15 @@ export class Control {
     return { counts, hits: block.readUInt32LE(HITS), hit };
   }
 
+  /** What a call is to get now, as one text; undefined while all calls are passed on. */
+  current() {
+    const block = Buffer.alloc(HITS);
+    readSync(this.#fd, block, 0, HITS, 0);
+    if (block.readUInt32LE(IS_ON) === 0) return undefined;
+    const kind = KINDS[block.readUInt32LE(KIND)] ?? 'no call';
+    return `errno ${block.readInt32LE(FAULT)} at ${kind} ${block.readUInt32LE(ORDINAL)}`;
+  }
+
   close() {
     closeSync(this.#fd);
   }

@@ -8,6 +8,7 @@ import {
   openCheckpointAsync,
   safeOpen,
   safeOpenAsync,
+  verifyCheckpoint,
 } from '../../lib/index.js';
 import { checkpoint, copied, file, pathIn, SHARD, using } from './material.mjs';
 
@@ -137,5 +138,16 @@ export const verifying = [
     'verify',
     checkpoint('model', SHARD),
     (root) => using(openCheckpoint(join(root, 'model')), (opened) => opened.verify()),
+  ],
+  [
+    'verifyCheckpoint',
+    checkpoint('model', SHARD),
+    async (root) => {
+      const path = join(root, 'model');
+      const { checks, problems } = await verifyCheckpoint(path);
+      // It tells of what cannot be read, and does not fail.
+      if (problems.length > 0) throw Object.assign(new Error('problems'), { path, problems });
+      return checks;
+    },
   ],
 ];

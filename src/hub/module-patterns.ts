@@ -1,4 +1,4 @@
-/** Patterns of module names in a model's configuration. They are untrusted, and never become a RegExp. */
+/** Patterns of names. Those of a model's configuration are untrusted; none becomes a RegExp. */
 
 /** A test of names, prepared once. */
 export type NameTest = (name: string) => boolean;
@@ -6,24 +6,55 @@ export type NameTest = (name: string) => boolean;
 /** Regular expressions beyond this subset match nothing, as on the Hub. */
 const UNKNOWN_SYNTAX = /[\\+?()[\]{}|^$]/;
 
-/** A pattern in which `*` stands for any number of characters, or none. */
-export function globTest(pattern: string): NameTest {
-  const [start = '', ...rest] = pattern.split('*');
-  const end = rest.pop();
-  if (end === undefined) return (name) => name === pattern;
-  const middle = rest.filter((part) => part !== '');
+/**
+ * A test of whole names: `*` stands for any characters, dots among them, and `single` for one. It takes no more
+ * steps than the product of both lengths, whatever the pattern.
+ *
+ * @param single a character, such as `?`; without it only `*` is special
+ */
+export function globTest(pattern: string, single = ''): NameTest {
+  const [start = '', ...middle] = pattern.split('*');
+  const end = middle.pop();
+  const { isAt, find } = single !== '' && pattern.includes(single) ? partsWith(single) : PLAIN;
+  if (end === undefined) return (name) => name.length === start.length && isAt(name, start, 0);
   return (name) => {
-    if (!name.startsWith(start) || !name.endsWith(end)) return false;
     const last = name.length - end.length;
+    if (start.length > last || !isAt(name, start, 0) || !isAt(name, end, last)) return false;
     let at = start.length;
     for (const part of middle) {
-      const found = name.indexOf(part, at);
+      const found = find(name, part, at);
       if (found === -1) return false;
       at = found + part.length;
-      if (at > last) return false;
     }
     return at <= last;
   };
+}
+
+/** Looks for the parts of a pattern between its `*`, within the name. */
+interface PartSearch {
+  isAt(name: string, part: string, at: number): boolean;
+  /** The first place from `from` on; -1 if there is none. */
+  find(name: string, part: string, from: number): number;
+}
+
+const PLAIN: PartSearch = {
+  isAt: (name, part, at) => name.startsWith(part, at),
+  find: (name, part, from) => name.indexOf(part, from),
+};
+
+/** The search for parts in which one character stands for any other. */
+function partsWith(single: string): PartSearch {
+  const isAt = (name: string, part: string, at: number): boolean => {
+    for (let i = 0; i < part.length; i++) {
+      if (part[i] !== single && part[i] !== name[at + i]) return false;
+    }
+    return true;
+  };
+  const find = (name: string, part: string, from: number): number => {
+    for (let at = from; at + part.length <= name.length; at++) if (isAt(name, part, at)) return at;
+    return -1;
+  };
+  return { isAt, find };
 }
 
 /** A target of compressed-tensors: a module's name, or `re:` and a regex for the start of a name. */

@@ -4,14 +4,17 @@ import { exclusionTest, globTest, targetTest } from '../../src/hub/module-patter
 
 describe('globTest', () => {
   it('agrees with a regular expression', () => {
-    const text = fc.string({ unit: fc.constantFrom('a', 'b', '*'), maxLength: 8 });
-    const name = fc.string({ unit: fc.constantFrom('a', 'b'), maxLength: 10 });
+    const text = fc.string({ unit: fc.constantFrom('a', 'b', '*', '?'), maxLength: 8 });
+    const name = fc.string({ unit: fc.constantFrom('a', 'b', '?'), maxLength: 10 });
     fc.assert(
-      fc.property(text, name, (pattern, candidate) => {
-        const regex = new RegExp(`^${pattern.replaceAll('*', '.*')}$`);
-        expect(globTest(pattern)(candidate)).toBe(regex.test(candidate));
+      fc.property(text, name, fc.boolean(), (pattern, candidate, hasSingle) => {
+        const single = hasSingle ? '.' : '\\?';
+        const regex = new RegExp(`^${pattern.replaceAll('?', single).replaceAll('*', '.*')}$`);
+        expect(globTest(pattern, hasSingle ? '?' : undefined)(candidate)).toBe(
+          regex.test(candidate),
+        );
       }),
-      { numRuns: 2000 },
+      { numRuns: 4000 },
     );
   });
 });
@@ -36,5 +39,6 @@ describe('exclusionTest', () => {
     expect(exclusionTest('head')('lm_head.weight')).toBe(true);
     expect(exclusionTest('head*')('lm_head.weight')).toBe(false);
     expect(exclusionTest('*head*')('lm_head.weight')).toBe(true);
+    expect(exclusionTest('l?_*')('lm_head.weight')).toBe(false);
   });
 });

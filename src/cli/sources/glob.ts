@@ -1,48 +1,22 @@
 /** Patterns for names of tensors. */
 
+import { globTest, type NameTest } from '../../hub/module-patterns.js';
+
 /**
  * A test of whole names: those that match one of the filters, or all when there are none, without those that match
- * one of the exclusions. Undefined when there is neither.
+ * one of the exclusions. `*` stands for any characters, dots among them, and `?` for one. Undefined when there are
+ * neither filters nor exclusions.
  */
 export function namesTest(
   filters: readonly string[],
   exclusions: readonly string[] = [],
-): ((name: string) => boolean) | undefined {
+): NameTest | undefined {
   if (filters.length + exclusions.length === 0) return undefined;
-  const taken = filters.map(globTest);
-  const left = exclusions.map(globTest);
+  const taken = filters.map(patternTest);
+  const left = exclusions.map(patternTest);
   return (name) =>
     (taken.length === 0 || taken.some((matches) => matches(name))) &&
     !left.some((matches) => matches(name));
 }
 
-/**
- * A test of whole names: `*` stands for any characters, dots among them, and `?` for one. It takes no more
- * steps than the product of both lengths, whatever the pattern.
- */
-export function globTest(pattern: string): (name: string) => boolean {
-  return (name) => {
-    let at = 0;
-    let inPattern = 0;
-    // Behind the last `*`: where it is, and what it stands for so far ends.
-    let star = -1;
-    let starEnd = 0;
-    while (at < name.length) {
-      const wanted = pattern[inPattern];
-      if (wanted === '*') {
-        star = inPattern++;
-        starEnd = at;
-      } else if (wanted === '?' || wanted === name[at]) {
-        inPattern++;
-        at++;
-      } else if (star >= 0) {
-        inPattern = star + 1;
-        at = ++starEnd;
-      } else {
-        return false;
-      }
-    }
-    while (pattern[inPattern] === '*') inPattern++;
-    return inPattern === pattern.length;
-  };
-}
+const patternTest = (pattern: string): NameTest => globTest(pattern, '?');

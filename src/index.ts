@@ -47,7 +47,7 @@ export {
 } from './errors/errors.js';
 export type { FoundFormat } from './errors/found-format.js';
 export type { NamedValues } from './errors/named-values.js';
-export type { FileFacts, TensorInfo } from './file/facts.js';
+export type { FileFacts, TensorEntry, TensorInfo } from './file/facts.js';
 export type { CloseOptions, SafetensorsFile } from './file/file.js';
 export {
   loadFile,
@@ -59,6 +59,7 @@ export {
   safeOpenAsync,
 } from './file/open.js';
 export type { StreamOptions } from './file/stream.js';
+export type { ListingOptions, TensorSource } from './file/tensor-source.js';
 export type { CastTarget } from './float32/cast.js';
 export { type FloatData, type FloatDtype, fromFloat32 } from './float32/from-float32.js';
 export {

@@ -22,14 +22,15 @@ export {
   TensorNotFoundError,
 } from './errors/errors.js';
 export type { FoundFormat } from './errors/found-format.js';
-export type { TensorInfo } from './file/facts.js';
+export type { TensorEntry, TensorInfo } from './file/facts.js';
+export type { ListingOptions, TensorSource } from './file/tensor-source.js';
 export type {
   Dtype,
   TensorData,
   TypedArray,
 } from './format/dtype.js';
 export type { CheckpointSummary, DtypeCounts, TensorCounts } from './hub/parameter-count.js';
-export type { TransferProgress } from './io/transfer.js';
+export type { TransferOptions, TransferProgress } from './io/transfer.js';
 export { openRemote } from './remote/browser.js';
 export type { ByteSource } from './remote/byte-source.js';
 export type {

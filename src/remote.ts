@@ -25,7 +25,8 @@ export {
 } from './errors/errors.js';
 export type { FoundFormat } from './errors/found-format.js';
 export type { NamedValues } from './errors/named-values.js';
-export type { TensorInfo } from './file/facts.js';
+export type { TensorEntry, TensorInfo } from './file/facts.js';
+export type { ListingOptions, TensorSource } from './file/tensor-source.js';
 export type { CastTarget } from './float32/cast.js';
 export type {
   Dtype,

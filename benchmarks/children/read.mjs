@@ -39,7 +39,7 @@ const METHODS = {
   // Tensors that come one after the other, each to be read at once.
   streamed: () => (path) => safeOpen(path).stream(),
   loaded: () => async (path) => {
-    const tensors = await safeOpen(path).load();
+    const tensors = await safeOpen(path).readTensors();
     return { names: tensors.keys(), get: (name) => tensors.get(name) };
   },
   readFile: () => async (path) => viewsOf(await readFile(path)),

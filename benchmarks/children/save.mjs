@@ -12,7 +12,7 @@ const [method, source, target] = process.argv.slice(2);
 async function load() {
   const file = safeOpen(source);
   const { metadata } = file;
-  const tensors = await file.load();
+  const tensors = await file.readTensors();
   file.close();
   return { tensors, metadata };
 }

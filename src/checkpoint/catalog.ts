@@ -5,7 +5,10 @@
 
 import { requireNames, requireString } from '../errors/arguments.js';
 import { TensorNotFoundError } from '../errors/errors.js';
+import { type TensorEntry, tensorEntries } from '../file/facts.js';
 import { SafetensorsFile } from '../file/file.js';
+import type { Header } from '../format/header.js';
+import type { Steps } from '../io/steps.js';
 import type { TensorPlace } from '../shards/aliases.js';
 import { CheckpointContents } from '../shards/contents.js';
 import type { Tensor } from '../tensor/tensor.js';
@@ -105,12 +108,24 @@ export class Catalog {
 
   /** The names that a shard has, in its order; opens it. */
   namesIn(shard: number): string[] {
+    return this.#contents.namesIn(shard, this.#headerOf(shard));
+  }
+
+  /** All tensors, shard by shard, in the order of each; opens all shards. */
+  *tensors(): Steps<TensorEntry[]> {
+    yield* this.#shards.openAll();
+    const lists: TensorEntry[][] = [];
+    for (const [shard, { name }] of this.#shards.files.shards.entries()) {
+      const header = this.#headerOf(shard);
+      lists.push(yield* tensorEntries(header, name, this.#contents.entriesIn(shard, header)));
+    }
+    return lists.flat();
+  }
+
+  /** What an only file says is there whether it has changed or not. */
+  #headerOf(shard: number): Header {
     const file = this.#shards.open(shard);
-    // The names of an only file are there whether it has changed or not.
-    const header = this.#hasIndex
-      ? SafetensorsFile.contentOf(file).header
-      : SafetensorsFile.headerOf(file);
-    return this.#contents.namesIn(shard, header);
+    return this.#hasIndex ? SafetensorsFile.contentOf(file).header : SafetensorsFile.headerOf(file);
   }
 
   /** Where the named tensors are, in the order given. */

@@ -1,8 +1,17 @@
-/** An open checkpoint: any number of shards with the interface of one file. */
+/**
+ * An open checkpoint: any number of shards with the interface of one file.
+ *
+ * File length: one class, whose members share its shards; more than half of the lines are what users read about them.
+ */
 
-import { requireBoolean, requireNames, requireOptions } from '../errors/arguments.js';
+import {
+  requireBoolean,
+  requireNames,
+  requireOptions,
+  requireSignal,
+} from '../errors/arguments.js';
 import { uncloneable } from '../errors/uncloneable.js';
-import type { TensorInfo } from '../file/facts.js';
+import type { TensorEntry, TensorInfo } from '../file/facts.js';
 import { CLOSE_OPTIONS, type CloseOptions, SafetensorsFile } from '../file/file.js';
 import {
   requireStreamOptions,
@@ -10,6 +19,7 @@ import {
   type StreamSource,
   streamTensors,
 } from '../file/stream.js';
+import { LISTING_OPTIONS, type ListingOptions, type TensorSource } from '../file/tensor-source.js';
 import type { CheckpointSummary } from '../hub/parameter-count.js';
 import { here, runAsync } from '../io/steps.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
@@ -60,7 +70,7 @@ const UNCLONEABLE = uncloneable('A Checkpoint', 'post its path, and open that th
  * checkpoint.close();
  * ```
  */
-export class Checkpoint implements Iterable<[string, Tensor]> {
+export class Checkpoint implements TensorSource, Iterable<[string, Tensor]> {
   /** @internal */
   readonly uncloneable = UNCLONEABLE;
   readonly #shards: LazyShards;
@@ -170,6 +180,29 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
   }
 
   /**
+   * What the headers say of all tensors, as `offsetKeys` gives them; a new array of new frozen objects. Opens every
+   * shard, without stalling the event loop.
+   *
+   * @throws FormatError when a shard is bad, and `SAFETENSORS_INDEX_MISMATCH` when the index names a tensor that is
+   *   not there; `signal.reason`
+   *
+   * @example
+   * ```ts
+   * for (const { name, file, dataOffsets } of await openCheckpoint('my-model').tensors()) {
+   *   console.log(name, file, dataOffsets);
+   * }
+   * // → embed.weight model-00001-of-00002.safetensors [ 0, 64 ]
+   * // → norm.weight model-00002-of-00002.safetensors [ 0, 16 ]
+   * ```
+   */
+  async tensors(options: ListingOptions = {}): Promise<TensorEntry[]> {
+    requireOptions(options, LISTING_OPTIONS);
+    requireSignal(options.signal);
+    this.#shards.requireOpen();
+    return await runAsync(this.#catalog.tensors(), options.signal);
+  }
+
+  /**
    * A tensor, the same object on every call; for an alias the kept tensor. Opens only its shard, and
    * reads none of the data: see `SafetensorsFile.getTensor`.
    *
@@ -264,7 +297,7 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
       isCopied: (name) => this.#catalog.lookUp(name, (file) => file.storage === 'read'),
       getTensor: (name) => this.getTensor(name),
       prefetch: (some, transfer) => this.prefetch(some, transfer),
-      load: (some, transfer) => this.load(some, transfer),
+      readTensors: (some, transfer) => this.readTensors(some, transfer),
     };
     return streamTensors(source, names ?? this.#namesByShard(), options);
   }
@@ -291,25 +324,25 @@ export class Checkpoint implements Iterable<[string, Tensor]> {
 
   /**
    * Reads the named tensors, all by default, into ordinary memory that belongs to the caller, shard by
-   * shard: as `SafetensorsFile.load`. In the order given; without an argument as `offsetKeys`. `close()`
+   * shard: as `SafetensorsFile.readTensors`. In the order given; without an argument as `offsetKeys`. `close()`
    * does not affect it, but `close({ detach: true })` ends it before the next shard.
    *
-   * @throws As `info`, and as `SafetensorsFile.load`
+   * @throws As `info`, and as `SafetensorsFile.readTensors`
    */
-  async load(
+  async readTensors(
     names?: Iterable<string>,
     options: TransferOptions = {},
   ): Promise<Map<string, Tensor>> {
     requireOptions(options, TRANSFER_OPTIONS);
     const places = this.#catalog.places(names ?? this.offsetKeys());
-    const loaded = new Map<SafetensorsFile, Map<string, Tensor>>();
+    const tensors = new Map<SafetensorsFile, Map<string, Tensor>>();
     const works = this.#catalog.works(places);
-    const load = async (work: ShardWork, shardOptions: TransferOptions): Promise<void> => {
-      loaded.set(work.file, await work.file.load(work.names, shardOptions));
+    const read = async (work: ShardWork, shardOptions: TransferOptions): Promise<void> => {
+      tensors.set(work.file, await work.file.readTensors(work.names, shardOptions));
     };
-    await this.#shards.use(() => transferShards(works, options, () => {}, load));
+    await this.#shards.use(() => transferShards(works, options, () => {}, read));
     const tensorOf = ({ file, name }: TensorInFile): Tensor =>
-      loaded.get(file)?.get(name) as Tensor;
+      tensors.get(file)?.get(name) as Tensor;
     return new Map(Array.from(places, ([name, place]) => [name, tensorOf(place)]));
   }
 

@@ -38,14 +38,21 @@ export class LazyShards {
     return this.#open.get(shard) ?? runSync(this.#openNew(shard));
   }
 
-  /** Opens all shards, some at once where that does not block this thread. */
+  /** Opens all shards that are not open, some at once where that does not block this thread. */
   *openAll(): Steps<void> {
-    yield* forEach(this.files.shards, (_, shard) => this.#openNew(shard));
+    const { shards } = this.files;
+    const missing = [...shards.keys()].filter((shard) => !this.#open.has(shard));
+    yield* forEach(missing, (shard) => this.#openNew(shard));
   }
 
   *#openNew(shard: number): Steps<SafetensorsFile> {
     const { path } = this.files.shards[shard] as ShardFile;
     const file = yield* openFile(path, this.#options);
+    // Others had their turn meanwhile.
+    const other = this.#open.get(shard);
+    if (other !== undefined || this.#closed) file.close();
+    this.requireOpen();
+    if (other !== undefined) return other;
     this.#open.set(shard, file);
     return file;
   }

@@ -2,9 +2,10 @@
 
 import type { Dtype } from '../format/dtype.js';
 import type { Header } from '../format/header.js';
+import { SLICE_SIZE, type Slices } from '../json/slices.js';
 import type { StorageKind } from '../storage/storage.js';
 
-/** What the header says about one tensor. */
+/** What is known of one tensor without its bytes. */
 export interface TensorInfo {
   /** Dtype, as spelled in the header. */
   readonly dtype: Dtype;
@@ -21,6 +22,37 @@ export function tensorInfo(header: Header, entry: number): TensorInfo {
     shape: header.shape(entry),
     dataOffsets: Object.freeze([header.begin(entry), header.end(entry)] as const),
   });
+}
+
+/** A tensor in the list that `tensors()` gives. */
+export interface TensorEntry extends TensorInfo {
+  /** Its name, in the file and for `getTensor`. */
+  readonly name: string;
+  /** Name of its file: as `shards` has it, or the last part of the path; empty for parsed bytes. */
+  readonly file: string;
+  /** Length of its bytes. */
+  readonly byteLength: number;
+}
+
+/**
+ * What a header says about some of its entries; new frozen objects.
+ *
+ * @param file the name of the file
+ */
+export function* tensorEntries(
+  header: Header,
+  file: string,
+  entries: Iterable<number>,
+): Slices<TensorEntry[]> {
+  const listed: TensorEntry[] = [];
+  for (const entry of entries) {
+    if (listed.length % SLICE_SIZE === 0) yield;
+    const { dtype, shape, dataOffsets } = tensorInfo(header, entry);
+    const byteLength = dataOffsets[1] - dataOffsets[0];
+    const name = header.name(entry);
+    listed.push(Object.freeze({ name, file, dtype, shape, dataOffsets, byteLength }));
+  }
+  return listed;
 }
 
 /** What `SafetensorsFile.toJSON` gives; of a closed file only the first three. */

@@ -5,11 +5,13 @@
  * users read about them.
  */
 
+import { basename } from 'node:path';
 import {
   type OptionNames,
   requireBoolean,
   requireNames,
   requireOptions,
+  requireSignal,
   requireString,
 } from '../errors/arguments.js';
 import { TensorNotFoundError } from '../errors/errors.js';
@@ -17,21 +19,31 @@ import { nearNames } from '../errors/near-names.js';
 import { uncloneable } from '../errors/uncloneable.js';
 import type { Header } from '../format/header.js';
 import type { FileRange } from '../io/opened-file.js';
+import { runAsync } from '../io/steps.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
 import { requireOpen, type Storage, type StorageKind, verifyOpen } from '../storage/storage.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import type { SliceIndex } from '../tensor/slice.js';
 import { StorageRange } from '../tensor/storage-range.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
-import { type FileFacts, fileFacts, handleFacts, type TensorInfo, tensorInfo } from './facts.js';
-import { loadTensors } from './load.js';
+import {
+  type FileFacts,
+  fileFacts,
+  handleFacts,
+  type TensorEntry,
+  type TensorInfo,
+  tensorEntries,
+  tensorInfo,
+} from './facts.js';
 import { prefetch } from './prefetch.js';
+import { readTensors } from './read-tensors.js';
 import {
   requireStreamOptions,
   type StreamOptions,
   type StreamSource,
   streamTensors,
 } from './stream.js';
+import { LISTING_OPTIONS, type ListingOptions, type TensorSource } from './tensor-source.js';
 
 /** Options of {@link SafetensorsFile.close}. */
 export interface CloseOptions {
@@ -71,7 +83,7 @@ const UNCLONEABLE = uncloneable('A SafetensorsFile', 'post its path, and open th
  * file.close();
  * ```
  */
-export class SafetensorsFile implements Iterable<[string, Tensor]> {
+export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]> {
   /** @internal */
   readonly uncloneable = UNCLONEABLE;
   readonly #storage: Storage;
@@ -192,6 +204,23 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
   }
 
   /**
+   * What the header says of all tensors, in file order; a new array of new frozen objects. Reads nothing of the file.
+   *
+   * @example
+   * ```ts
+   * const [first] = await safeOpen('model.safetensors').tensors();
+   * console.log(first?.name, first?.file, first?.byteLength); // → norm.weight model.safetensors 16
+   * ```
+   */
+  async tensors(options: ListingOptions = {}): Promise<TensorEntry[]> {
+    requireOptions(options, LISTING_OPTIONS);
+    requireSignal(options.signal);
+    const header = this.#openHeader();
+    const entries = tensorEntries(header, basename(this.path ?? ''), this.#entries(undefined));
+    return await runAsync(entries, options.signal);
+  }
+
+  /**
    * A tensor of the file, the same object on every call. Reads nothing: its bytes are reached when
    * they are first used, without a copy unless `storage` is `'read'`. It stays valid after `close()`, used or
    * not, and keeps what it needs of the file until it is collected.
@@ -292,7 +321,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
    * All tensors, or those named, one after the other, while the next ones are fetched without blocking
    * the event loop: to read a file that is not in memory as fast as the disk gives it.
    *
-   * The tensors are those of `getTensor`. With `storage: 'read'` they are those of `load` instead, with
+   * The tensors are those of `getTensor`. With `storage: 'read'` they are those of `readTensors` instead, with
    * memory of their own that the file does not keep. Leaving the loop ends the fetches under way.
    *
    * @throws TensorNotFoundError, FileClosedError, at once; in the loop as `prefetch`
@@ -315,7 +344,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
       isCopied: () => this.storage === 'read',
       getTensor: (name) => this.getTensor(name),
       prefetch: (some, transfer) => this.prefetch(some, transfer),
-      load: (some, transfer) => this.load(some, transfer),
+      readTensors: (some, transfer) => this.readTensors(some, transfer),
     };
     return streamTensors(source, names, options);
   }
@@ -343,7 +372,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
    * be independent of the file. In the order given; all of them in file order without an argument.
    *
    * Every call reads again, into buffers that belong to the caller alone. `close()` does not affect
-   * them, not even while it reads. After `parse` nothing is read: the tensors are views of the bytes.
+   * them, not even while it reads. After `parse` they are copies of the bytes.
    *
    * @throws TensorNotFoundError, FileClosedError; `SAFETENSORS_TENSOR_TOO_LARGE` before anything is
    *   read; `SAFETENSORS_OUT_OF_MEMORY`; FileChangedError also when size or modification time change
@@ -353,12 +382,12 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
    * @example
    * ```ts
    * const file = safeOpen('model.safetensors');
-   * const tensors = await file.load(['norm.weight']);
+   * const tensors = await file.readTensors(['norm.weight']);
    * file.close();
    * console.log(tensors.get('norm.weight')?.data); // → Float32Array(4) [ 0, 0, 0, 0 ]
    * ```
    */
-  async load(
+  async readTensors(
     names?: Iterable<string>,
     options: TransferOptions = {},
   ): Promise<Map<string, Tensor>> {
@@ -370,7 +399,7 @@ export class SafetensorsFile implements Iterable<[string, Tensor]> {
       shape: header.shape(entry),
       ...this.#range(entry),
     }));
-    return loadTensors(this.#storage, entries, options);
+    return readTensors(this.#storage, entries, options);
   }
 
   /**

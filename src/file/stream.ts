@@ -44,7 +44,7 @@ export interface StreamSource {
   isCopied(name: string): boolean;
   getTensor(name: string): Tensor;
   prefetch(names: readonly string[], options: TransferOptions): Promise<void>;
-  load(names: readonly string[], options: TransferOptions): Promise<Map<string, Tensor>>;
+  readTensors(names: readonly string[], options: TransferOptions): Promise<Map<string, Tensor>>;
 }
 
 /** Tensors that are fetched together. */
@@ -134,8 +134,8 @@ function fetchGroup(
 ): Promise<(name: string) => Tensor> {
   const fetch = async (): Promise<(name: string) => Tensor> => {
     if (source.isCopied(names[0] as string)) {
-      const loaded = await source.load(names, { signal });
-      return (name) => loaded.get(name) as Tensor;
+      const read = await source.readTensors(names, { signal });
+      return (name) => read.get(name) as Tensor;
     }
     await source.prefetch(names, { signal });
     return (name) => source.getTensor(name);

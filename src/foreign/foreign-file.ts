@@ -16,8 +16,8 @@ import { nearNames } from '../errors/near-names.js';
 import { uncloneable } from '../errors/uncloneable.js';
 import { type FileFacts, handleFacts } from '../file/facts.js';
 import { CLOSE_OPTIONS, type CloseOptions } from '../file/file.js';
-import { loadTensors } from '../file/load.js';
 import { prefetch } from '../file/prefetch.js';
+import { readTensors } from '../file/read-tensors.js';
 import type { Dtype } from '../format/dtype.js';
 import { allSettled } from '../io/all-settled.js';
 import { requireTransferOptions, TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
@@ -223,13 +223,13 @@ export class ForeignFile implements Iterable<[string, Tensor]> {
 
   /**
    * Reads the named tensors, all by default, into ordinary memory without blocking the event loop, as
-   * `SafetensorsFile.load` does: in the order given, each with a buffer that is the caller's alone.
+   * `SafetensorsFile.readTensors` does: in the order given, each with a buffer that is the caller's alone.
    * `onProgress` counts the bytes of tensors that are read as they stand; others are made meanwhile.
    *
    * @throws TensorNotFoundError, FileChangedError, FileClosedError, `SAFETENSORS_TENSOR_TOO_LARGE`,
    *   `SAFETENSORS_OUT_OF_MEMORY`, `signal.reason`
    */
-  async load(
+  async readTensors(
     names?: Iterable<string>,
     options: TransferOptions = {},
   ): Promise<Map<string, Tensor>> {
@@ -243,11 +243,11 @@ export class ForeignFile implements Iterable<[string, Tensor]> {
         return { name, dtype, shape, position: begin, byteLength };
       });
     // Both have what they need before the first turn: close() does not affect them.
-    const loading = loadTensors(this.#storage, entries, options);
+    const reading = readTensors(this.#storage, entries, options);
     const making = copyAll(toMake, options.signal);
-    await allSettled([loading, making]);
-    const [loaded, made] = [await loading, await making];
-    const tensorOf = (name: string): Tensor => (made.get(name) ?? loaded.get(name)) as Tensor;
+    await allSettled([reading, making]);
+    const [read, made] = [await reading, await making];
+    const tensorOf = (name: string): Tensor => (made.get(name) ?? read.get(name)) as Tensor;
     return new Map(facts.map(({ name }) => [name, tensorOf(name)]));
   }
 

@@ -10,7 +10,7 @@ export interface TransferProgress {
   readonly totalBytes: number;
 }
 
-/** Options of `saveFile`, `SafetensorsFile.prefetch` and `SafetensorsFile.load`. */
+/** Options of `saveFile`, `SafetensorsFile.prefetch` and `TensorSource.readTensors`. */
 export interface TransferOptions {
   /**
    * Aborts the transfer: the pieces under way, some megabytes at most, are finished, then the promise

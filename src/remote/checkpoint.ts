@@ -15,10 +15,12 @@ import {
 } from '../errors/arguments.js';
 import { FileChangedError, FileClosedError } from '../errors/errors.js';
 import { uncloneable } from '../errors/uncloneable.js';
-import { type TensorInfo, tensorInfo } from '../file/facts.js';
+import { type TensorEntry, type TensorInfo, tensorEntries, tensorInfo } from '../file/facts.js';
+import type { TensorSource } from '../file/tensor-source.js';
 import type { Header } from '../format/header.js';
 import { type CheckpointSummary, countParameters } from '../hub/parameter-count.js';
 import { requireTransferOptions, Slots, type TransferProgress } from '../io/transfer.js';
+import { inTurns } from '../json/slices.js';
 import { CheckpointContents } from '../shards/contents.js';
 import { VerificationError } from '../shards/verification-error.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
@@ -50,7 +52,7 @@ export interface RemoteReadOptions extends RemoteCallOptions {
   readonly onProgress?: ((progress: TransferProgress) => void) | undefined;
 }
 
-/** Options of {@link RemoteCheckpoint.getTensors}. */
+/** Options of {@link RemoteCheckpoint.readTensors}. */
 export interface RemoteTensorsOptions extends RemoteReadOptions {
   /**
    * Tensors that are at most this many bytes apart are fetched by one request, with the bytes between
@@ -110,7 +112,7 @@ const UNCLONEABLE = uncloneable('A RemoteCheckpoint', 'post its source, and open
  * checkpoint.close();
  * ```
  */
-export class RemoteCheckpoint {
+export class RemoteCheckpoint implements TensorSource {
   /** @internal */
   readonly uncloneable = UNCLONEABLE;
   readonly #shards: RemoteShards;
@@ -219,6 +221,34 @@ export class RemoteCheckpoint {
   }
 
   /**
+   * What the headers say of all tensors, as `offsetKeys` gives them; a new array of new frozen objects. Fetches the
+   * headers of all shards.
+   *
+   * @throws FormatError when a shard is bad, and `SAFETENSORS_INDEX_MISMATCH` when the index names a tensor that is
+   *   not there; `signal.reason`
+   *
+   * @example
+   * ```ts
+   * const checkpoint = await openRemote('https://models.example/model.safetensors');
+   * const entries = await checkpoint.tensors();
+   * console.log(entries.map(({ name, byteLength }) => `${name} ${byteLength}`));
+   * // → [ 'norm.weight 16', 'embed.weight 64' ]
+   * ```
+   */
+  async tensors(options: RemoteCallOptions = {}): Promise<TensorEntry[]> {
+    requireOptions(options, CALL_OPTIONS);
+    return await this.#run(options, async ({ signal }) => {
+      const lists: TensorEntry[][] = [];
+      for (const [shard, header] of (await this.#shards.headers(signal)).entries()) {
+        const entries = this.#contents.entriesIn(shard, header);
+        const file = this.#shards.names[shard] as string;
+        lists.push(await inTurns(tensorEntries(header, file, entries), signal));
+      }
+      return lists.flat();
+    });
+  }
+
+  /**
    * Checks what opening leaves out: the header of every shard, that the index and the shards name the same tensors
    * and none twice, and `total_size`. Fetches the headers of all shards, and goes on after those that cannot be had.
    *
@@ -299,7 +329,7 @@ export class RemoteCheckpoint {
    * @example
    * ```ts
    * const checkpoint = await openRemote('https://models.example/model.safetensors');
-   * const tensors = await checkpoint.getTensors(['norm.weight', 'embed.weight'], {
+   * const tensors = await checkpoint.readTensors(['norm.weight', 'embed.weight'], {
    *   signal: AbortSignal.timeout(60_000),
    *   onProgress: ({ bytes, totalBytes }) => console.log(`${bytes} of ${totalBytes}`),
    * });
@@ -308,7 +338,7 @@ export class RemoteCheckpoint {
    * // → 7.75
    * ```
    */
-  async getTensors(
+  async readTensors(
     names?: Iterable<string>,
     options: RemoteTensorsOptions = {},
   ): Promise<Map<string, Tensor>> {

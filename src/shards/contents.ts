@@ -55,14 +55,20 @@ export class CheckpointContents implements WrittenTensors {
 
   /** The names that are in a shard, in the order of its tensors' bytes; its header must be given. */
   namesIn(shard: number, header: Header): string[] {
+    if (this.#index === null) return header.names();
+    return Array.from(this.entriesIn(shard, header), (entry) => header.name(entry));
+  }
+
+  /** The same as entries of the header. */
+  entriesIn(shard: number, header: Header): Iterable<number> {
     const index = this.#index;
-    if (index === null) return header.names();
+    if (index === null) return Array(header.size).keys();
     const places = index.placesIn(shard, header);
     const missing = places.indexOf(-1);
     if (missing !== -1) {
       throw this.missing(shard, index.name(index.entriesOf(shard)[missing] as number));
     }
-    return Array.from(places.sort(), (place) => header.name(place));
+    return places.sort();
   }
 
   /** The error for a tensor that is not in its shard. */

@@ -81,7 +81,7 @@ describe('a checkpoint', () => {
     expect(checkpoint.info('lm_head.weight').shape).toEqual([4, 2]);
     expect(checkpoint.getTensor('b.bias').shape).toEqual([4]);
     expect([checkpoint.has('lost'), checkpoint.has('total_size')]).toEqual([false, false]);
-    const loaded = await checkpoint.load(['lm_head.weight', 'b.bias', 'embed']);
+    const loaded = await checkpoint.readTensors(['lm_head.weight', 'b.bias', 'embed']);
     expect([...loaded.keys()]).toEqual(['lm_head.weight', 'b.bias', 'embed']);
     expect(loaded.get('lm_head.weight')?.data).toEqual(checkpoint.getTensor('embed').data);
   });
@@ -94,7 +94,7 @@ describe('a checkpoint', () => {
 
   it('loads and prefetches over shards, with one progress', async () => {
     const checkpoint = twoShards();
-    for (const how of ['load', 'prefetch'] as const) {
+    for (const how of ['readTensors', 'prefetch'] as const) {
       const reports: unknown[] = [];
       const onProgress = (report: unknown): void => void reports.push(report);
       await checkpoint[how](undefined, { onProgress });
@@ -108,7 +108,7 @@ describe('a checkpoint', () => {
       await expect(checkpoint[how](['none'])).rejects.toThrow('no such tensor');
       await expect(checkpoint[how](undefined, 7 as never)).rejects.toThrow(TypeError);
     }
-    const loaded = await checkpoint.load();
+    const loaded = await checkpoint.readTensors();
     expect([...loaded.keys()]).toEqual(ALL);
     expect(loaded.get('b.bias')?.data).toEqual(new Uint8Array([1, 2, 3, 4]));
   });
@@ -116,7 +116,7 @@ describe('a checkpoint', () => {
   it('ends a prefetch when it is closed meanwhile, but not a load', async () => {
     const checkpoint = twoShards();
     const fetching = checkpoint.prefetch();
-    const loading = checkpoint.load();
+    const loading = checkpoint.readTensors();
     const untouched = checkpoint.getTensor('b.bias');
     checkpoint.close();
     expect(() => checkpoint.keys()).toThrow('the file is closed');
@@ -125,10 +125,10 @@ describe('a checkpoint', () => {
     expect([...loaded.keys()]).toEqual(ALL);
     expect(loaded.get('b.bias')?.data).toEqual(new Uint8Array([1, 2, 3, 4]));
     expect(untouched.data).toEqual(new Uint8Array([1, 2, 3, 4]));
-    await expect(checkpoint.load()).rejects.toThrow('the file is closed');
+    await expect(checkpoint.readTensors()).rejects.toThrow('the file is closed');
 
     const detached = twoShards();
-    const ended = detached.load();
+    const ended = detached.readTensors();
     detached.close({ detach: true });
     await expect(ended).rejects.toThrow('the file is closed');
   });
@@ -136,7 +136,7 @@ describe('a checkpoint', () => {
   it.runIf(process.platform === 'linux')('closes its shards when a load has ended', async () => {
     const before = readdirSync('/proc/self/fd').length;
     const checkpoint = twoShards();
-    const loading = checkpoint.load();
+    const loading = checkpoint.readTensors();
     checkpoint.close();
     await loading;
     expect(readdirSync('/proc/self/fd').length).toBe(before);

@@ -30,7 +30,7 @@ test('tensors, URLs, names and signals of another realm', async () => {
     using checkpoint = openCheckpoint(urlOf(name));
     expect(checkpoint.getTensor('a').data).toEqual(Float32Array.of(1, 2));
     await checkpoint.prefetch(foreign("new Set(['a'])"), { signal });
-    const loaded = await checkpoint.load(foreign("['b']"), { signal });
+    const loaded = await checkpoint.readTensors(foreign("['b']"), { signal });
     expect(loaded.get('b')?.data).toEqual(Uint8Array.of(3, 4));
   }
   const reason = new Error('enough');

@@ -116,7 +116,7 @@ export const reading = [
   [
     'load',
     file,
-    (root) => using(safeOpen(pathIn(root)), async (opened) => values(await opened.load())),
+    (root) => using(safeOpen(pathIn(root)), async (opened) => values(await opened.readTensors())),
   ],
   [
     'loadFile',

@@ -210,7 +210,7 @@ describe('options', () => {
       safeOpenAsync('path', wrong),
       openCheckpointAsync('path', wrong),
       file.prefetch(undefined, wrong),
-      file.load(undefined, wrong),
+      file.readTensors(undefined, wrong),
       file.getTensor('a').toFloat32Async(wrong),
     ]) {
       await expect(promise).rejects.toThrow(refused);

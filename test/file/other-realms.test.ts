@@ -30,9 +30,9 @@ test.each(['mmap', 'read'] as const)('names and signals of another realm, %s', a
   const names = foreign<Set<string>>("new Set(['b'])");
   const { signal, abort } = foreignAbort();
   await file.prefetch(names, { signal });
-  expect([...(await file.load(names, { signal })).keys()]).toEqual(['b']);
+  expect([...(await file.readTensors(names, { signal })).keys()]).toEqual(['b']);
   const reason = new Error('enough');
   abort(reason);
   await expect(file.prefetch(names, { signal })).rejects.toBe(reason);
-  await expect(file.load(names, { signal })).rejects.toBe(reason);
+  await expect(file.readTensors(names, { signal })).rejects.toBe(reason);
 });

@@ -102,7 +102,7 @@ describe('fetching ahead', () => {
       byteLength: (name) => lengths[name] ?? Number.NaN,
       isCopied: () => false,
       getTensor: (name) => name as unknown as Tensor,
-      load: () => Promise.reject(new Error('not to be loaded')),
+      readTensors: () => Promise.reject(new Error('not to be read')),
       prefetch: (names, { signal }) => {
         begun.push([...names]);
         signals.push(signal);

@@ -104,7 +104,7 @@ describe.each(['mmap', 'read'] as const)('with storage %s', (storage) => {
   test('load gives memory of its own, in the order asked for', async () => {
     const { file } = openRaw({ storage });
     const seen: number[] = [];
-    const tensors = await file.load(['transposed', 'plain', 'inflated'], {
+    const tensors = await file.readTensors(['transposed', 'plain', 'inflated'], {
       onProgress: ({ bytes }) => seen.push(bytes),
     });
     file.close({ detach: true });
@@ -158,7 +158,7 @@ describe.each(['mmap', 'read'] as const)('with storage %s', (storage) => {
   test('a load that has begun goes on when the file is closed, and leaves nothing', async () => {
     const before = process.platform === 'linux' ? readdirSync('/proc/self/fd').length : 0;
     const { file } = openRaw({ storage });
-    const loading = file.load();
+    const loading = file.readTensors();
     file.close();
     const loaded = await loading;
     expect([...loaded.keys()]).toEqual(['plain', 'transposed', 'inflated', 'inflated.T']);

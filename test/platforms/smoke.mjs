@@ -253,7 +253,7 @@ const checks = {
     const file = safeOpen(makeFile(folder));
     await file.prefetch();
     equal(file.getTensor('values').data[1], values[1]);
-    await file.load();
+    await file.readTensors();
     equal(file.getTensor('values').data[1], values[1]);
     file.close();
   },

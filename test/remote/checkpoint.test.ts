@@ -239,7 +239,7 @@ describe('any', () => {
     const calls: Promise<unknown>[] = [
       checkpoint.info('embed'),
       checkpoint.summary(),
-      checkpoint.getTensors(),
+      checkpoint.readTensors(),
     ];
     await new Promise((resolve) => setTimeout(resolve));
     checkpoint.close();
@@ -294,7 +294,7 @@ describe('any', () => {
     const wrong: Promise<unknown>[] = [
       checkpoint.info('embed', { sginal: undefined, onProgress: () => {} } as never),
       checkpoint.getTensor('embed', { maxGapByteLength: 1 } as never),
-      checkpoint.getTensors(['embed'], { maxGap: 1 } as never),
+      checkpoint.readTensors(['embed'], { maxGap: 1 } as never),
     ];
     for (const call of wrong)
       await expect(call).rejects.toMatchObject({ code: 'ERR_INVALID_ARG_VALUE' });
@@ -302,8 +302,8 @@ describe('any', () => {
       checkpoint.info(5 as never),
       checkpoint.summary({ signal: {} as never }),
       checkpoint.getTensor('embed', { onProgress: 5 as never }),
-      checkpoint.getTensors('embed' as never),
-      checkpoint.getTensors(['embed'], { maxGapByteLength: '1' as never }),
+      checkpoint.readTensors('embed' as never),
+      checkpoint.readTensors(['embed'], { maxGapByteLength: '1' as never }),
       checkpoint.getPartition('embed', 1 as never),
     ];
     for (const call of types)

@@ -57,7 +57,7 @@ describe('tensors are those of the local file', () => {
           const local = parse(bytes);
           const keys = local.keys().map((name) => ({ name, at: order.next().value as number }));
           const names = keys.sort((a, b) => a.at - b.at).map(({ name }) => name);
-          const fetched = await checkpoint.getTensors(names, { maxGapByteLength });
+          const fetched = await checkpoint.readTensors(names, { maxGapByteLength });
           expect([...fetched.keys()]).toEqual(names);
           for (const [name, tensor] of fetched) {
             const expected = local.getTensor(name);
@@ -65,7 +65,7 @@ describe('tensors are those of the local file', () => {
             expect(tensor.bytes).toEqual(expected.bytes);
             expect(tensor.buffer.byteLength).toBe(tensor.byteLength);
           }
-          expect([...(await checkpoint.getTensors()).keys()]).toEqual(local.offsetKeys());
+          expect([...(await checkpoint.readTensors()).keys()]).toEqual(local.offsetKeys());
         },
       ),
       { numRuns: 100 },
@@ -132,7 +132,7 @@ describe('tensors are those of the local file', () => {
   it('and an alias is the kept one, fetched once', async () => {
     const files = countedCheckpoint(TWO_SHARDS);
     const checkpoint = await files.open('model.safetensors.index.json');
-    const tensors = await checkpoint.getTensors(['lm_head.weight', 'embed', 'lm_head.weight']);
+    const tensors = await checkpoint.readTensors(['lm_head.weight', 'embed', 'lm_head.weight']);
     expect([...tensors.keys()]).toEqual(['lm_head.weight', 'embed']);
     expect(tensors.get('lm_head.weight')).toBe(tensors.get('embed'));
     expect(files.take().length).toBe(3);
@@ -175,11 +175,11 @@ describe('requests', () => {
       shape: [1000],
     }));
     const { files, checkpoint, dataStart } = await opened(entries);
-    await checkpoint.getTensors(['d', 'a', 'b']);
+    await checkpoint.readTensors(['d', 'a', 'b']);
     expect(files.take().map(({ begin, end }) => [begin - dataStart, end - dataStart])).toEqual([
       [0, 4000],
     ]);
-    await checkpoint.getTensors(['d', 'a', 'b'], { maxGapByteLength: 999 });
+    await checkpoint.readTensors(['d', 'a', 'b'], { maxGapByteLength: 999 });
     expect(files.take().map(({ begin, end }) => [begin - dataStart, end - dataStart])).toEqual([
       [0, 2000],
       [3000, 4000],
@@ -205,7 +205,7 @@ describe('requests', () => {
     files.delayMs = 5;
     const names = entries.map(({ name }) => name);
     const calls = names.map((name) => checkpoint.getTensor(name));
-    await Promise.all([...calls, checkpoint.getTensors(names, { maxGapByteLength: 0 })]);
+    await Promise.all([...calls, checkpoint.readTensors(names, { maxGapByteLength: 0 })]);
     expect(files.mostUnderWay).toBe(concurrency);
   });
 
@@ -214,7 +214,7 @@ describe('requests', () => {
       i % 2 === 0 ? rows(`t${i}`, 3) : { name: `t${i}`, dtype: 'U8' as const, shape: [1000] },
     );
     const { files, checkpoint, local } = await opened(entries);
-    const tensors = await checkpoint.getTensors();
+    const tensors = await checkpoint.readTensors();
     for (const [name, tensor] of tensors) {
       expect(Buffer.compare(tensor.bytes, local.getTensor(name).bytes)).toBe(0);
     }
@@ -227,7 +227,7 @@ describe('requests', () => {
   it('of a shard begin when its header is there, and only those of shards that are needed do', async () => {
     const files = countedCheckpoint(TWO_SHARDS);
     const checkpoint = await files.open('model.safetensors.index.json');
-    await checkpoint.getTensors(['b.bias']);
+    await checkpoint.readTensors(['b.bias']);
     const shard = 'model-00002-of-00002.safetensors';
     expect(files.take().slice(1)).toMatchObject([{ name: shard, begin: 0 }, { name: shard }]);
   });
@@ -312,7 +312,7 @@ describe('a fetch', () => {
       message: `${path}: tensor "a": no answer`,
       ...{ code: 'SAFETENSORS_REMOTE_UNAVAILABLE', path, tensor: 'a', status: 503 },
     });
-    await expect(checkpoint.getTensors()).rejects.toThrow(`${path}: no answer`);
+    await expect(checkpoint.readTensors()).rejects.toThrow(`${path}: no answer`);
   });
 
   it('says so when there is no memory', async () => {
@@ -356,7 +356,7 @@ describe('a fetch', () => {
       tensor: 't',
       path: 'https://models.example/model.safetensors',
     });
-    await expect(checkpoint.getTensors(['t'])).rejects.toThrow('use slices');
+    await expect(checkpoint.readTensors(['t'])).rejects.toThrow('use slices');
     expect(files.requests).toEqual([]);
     expect((await checkpoint.getSlice('t', 1)).byteLength).toBe(MIB);
   });

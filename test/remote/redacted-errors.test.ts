@@ -120,7 +120,7 @@ describe('an error about', () => {
       const source = `${origin}/${name}`;
       const use = async (): Promise<unknown> => {
         const checkpoint = await openRemote(source, options);
-        return await checkpoint.getTensors();
+        return await checkpoint.readTensors();
       };
       await expectNoSecret(use());
       await expectNoSecret(parseSafetensorsMetadata({ source, accessToken: TOKEN }));

@@ -165,7 +165,7 @@ describe('a source that changes', () => {
   });
 
   test('does not matter when its bytes were loaded before', async () => {
-    const { x } = Object.fromEntries(await safeOpen(source).load(['x']));
+    const { x } = Object.fromEntries(await safeOpen(source).readTensors(['x']));
     await saveFile(target, { x: x as Tensor, ...meanwhile(() => appendFileSync(source, 'x')) });
     expect(safeOpen(target).getTensor('x').data).toEqual(values);
   });

@@ -103,7 +103,7 @@ async function cutShortWhileUsed(lane) {
   const file = await openAnyhow(lane, path);
   const work = lane.random.from(
     () => file.getTensor('embed.weight').toFloat32Async(),
-    async () => (await file.load(['embed.weight'])).get('embed.weight').data,
+    async () => (await file.readTensors(['embed.weight'])).get('embed.weight').data,
     async () => (await file.getTensor('embed.weight').takeAsync([0, 1, 2])).data,
   );
   const [values] = await Promise.all([
@@ -155,7 +155,7 @@ async function loadAndConvert(lane) {
       await checkTensor(taken.slice(i), 'embed.weight', version, row * COLUMNS);
     }
     await checkValues(await tensor.toFloat32Async({ signal }), 'embed.weight', version);
-    await checkTensors(await file.load(undefined, { signal }), { version, rows });
+    await checkTensors(await file.readTensors(undefined, { signal }), { version, rows });
   });
   letGo(lane, file);
 }
@@ -194,7 +194,7 @@ async function fetchTensors(lane) {
       const row = lane.random.below(rows);
       const slice = await checkpoint.getSlice('embed.weight', row, { signal });
       await checkTensor(slice, 'embed.weight', version, row * COLUMNS);
-      const tensors = await checkpoint.getTensors(undefined, { signal });
+      const tensors = await checkpoint.readTensors(undefined, { signal });
       await checkTensors(tensors, { version, rows });
       if (lane.random.chance(0.7)) checkpoint.close();
     },

@@ -38,7 +38,7 @@ describe.runIf(process.platform === 'linux')('closing', () => {
       const file = safeOpen(path, { storage });
       file.info('t');
       await file.prefetch();
-      await file.load();
+      await file.readTensors();
       file.close();
       expect([descriptors(), mapped(path)]).toEqual([before, false]);
     },
@@ -162,7 +162,7 @@ describe('a descriptor that was given up', () => {
     const path = writeTemporary(entries);
     const file = safeOpen(path, { storage: 'read' });
     file.getTensor('t');
-    const loading = file.load();
+    const loading = file.readTensors();
     file.close();
     giveUpSpares();
     rmSync(path);

@@ -82,7 +82,7 @@ describe.each(openers)('%s', (kind, open) => {
     expect(() => [...file]).toThrow(closed);
     expect(() => file.residency()).toThrow(closed);
     await expect(file.prefetch(['t'])).rejects.toEqual(closed);
-    await expect(file.load(['t'])).rejects.toEqual(closed);
+    await expect(file.readTensors(['t'])).rejects.toEqual(closed);
   });
 
   test('closing again, even with detach, changes nothing', () => {

@@ -183,7 +183,7 @@ describe('tensors in memory', () => {
   test('of parse and of loadFile, with their changes', async () => {
     const bytes = fileBytes(entries);
     using file = safeOpen(writeTemporary(entries));
-    const loaded = (await file.load(['b'])).get('b') as Tensor;
+    const loaded = (await file.readTensors(['b'])).get('b') as Tensor;
     const taken = loadFile(writeTemporary(entries)).get('b') as Tensor;
     for (const tensor of [parse(bytes).getTensor('b'), loaded, taken]) {
       expect(payloadOf(tensor).kind).toBe('memory');

@@ -23,7 +23,7 @@ function* fetchesOf(
   let byteLength = 0;
   const together = (some: readonly string[]): Fetch => {
     return async () => {
-      const found = await checkpoint.getTensors(some, { signal });
+      const found = await checkpoint.readTensors(some, { signal });
       return Array.from(found.values(), ({ bytes }) => bytes);
     };
   };

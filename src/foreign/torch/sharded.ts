@@ -223,8 +223,8 @@ export class ShardedTorchCheckpoint implements Iterable<[string, Tensor]> {
     await this.#transfer(names, options, (file, some, transfer) => file.prefetch(some, transfer));
   }
 
-  /** As `TorchCheckpoint.load`, shard by shard; in the order given. */
-  async load(
+  /** As `TorchCheckpoint.readTensors`, shard by shard; in the order given. */
+  async readTensors(
     names: Iterable<string> = this.offsetKeys(),
     options: TransferOptions = {},
   ): Promise<Map<string, Tensor>> {
@@ -232,7 +232,7 @@ export class ShardedTorchCheckpoint implements Iterable<[string, Tensor]> {
     const wanted = [...new Set(names)];
     const loaded = new Map<string, Tensor>();
     await this.#transfer(wanted, options, async (file, some, transfer) => {
-      for (const [name, tensor] of await file.load(some, transfer)) loaded.set(name, tensor);
+      for (const [name, tensor] of await file.readTensors(some, transfer)) loaded.set(name, tensor);
     });
     return new Map(wanted.map((name) => [name, loaded.get(name) as Tensor]));
   }

@@ -44,7 +44,7 @@ exports.testLibrary = (library) => {
     const into = new Float32Array(2);
     expect(await tensor.toFloat32Async({ into })).toBe(into);
     expect(into).toStrictEqual(Float32Array.of(3, 4));
-    expect([...(await file.load(new Set(['a']))).keys()]).toStrictEqual(['a']);
+    expect([...(await file.readTensors(new Set(['a']))).keys()]).toStrictEqual(['a']);
     file.close({ detach: true });
   });
 

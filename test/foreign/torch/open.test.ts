@@ -259,7 +259,7 @@ describe('openTorchCheckpoint', () => {
     expect(checkpoint.info('l1.weight')).toEqual({ dtype: 'F32', shape: [2, 3] });
     expect(() => checkpoint.getTensor('l1.wieght')).toThrow(TensorNotFoundError);
     await checkpoint.prefetch();
-    expect([...(await checkpoint.load(['l1.bias'])).keys()]).toEqual(['l1.bias']);
+    expect([...(await checkpoint.readTensors(['l1.bias'])).keys()]).toEqual(['l1.bias']);
     checkpoint.close();
     expect(() => checkpoint.keys()).toThrow(FileClosedError);
   });
@@ -348,7 +348,7 @@ describe('a checkpoint in several files', () => {
     expect([...checkpoint].map(([name]) => name).toSorted()).toEqual(checkpoint.keys());
     expect(checkpoint.info('other').shape).toEqual([2, 3]);
     expect(checkpoint.getTensors(['other']).get('other')?.byteLength).toBe(24);
-    const loaded = await checkpoint.load(['other', 'l1.weight']);
+    const loaded = await checkpoint.readTensors(['other', 'l1.weight']);
     expect([...loaded.keys()]).toEqual(['other', 'l1.weight']);
     await checkpoint.prefetch();
     expect(checkpoint.values()).toEqual(new Map([1, 2].map((n) => [shard(n), new Map()])));

@@ -218,7 +218,7 @@ async function run({ call, lies }: Story): Promise<void> {
       requireSame('the slice', bytesOf(DATA.subarray(20, 40)), bytesOf(data as Float32Array));
     } else {
       const names = call === 'tensor' ? ['b'] : ['a', 'b'];
-      const tensors = await checkpoint.getTensors(names);
+      const tensors = await checkpoint.readTensors(names);
       if (tensors.has('a')) {
         requireSame(
           'a',

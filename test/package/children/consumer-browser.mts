@@ -12,7 +12,7 @@ export async function shapeAt(url: URL, token: string): Promise<readonly number[
   try {
     const options = { token, headers: { 'x-key': '1' }, fetch: window.fetch, concurrency: 4 };
     const checkpoint = await openRemote(url, options);
-    const tensors: Map<string, Tensor> = await checkpoint.getTensors(['norm.weight']);
+    const tensors: Map<string, Tensor> = await checkpoint.readTensors(['norm.weight']);
     const size: number = await checkpoint.byteLength();
     return tensors.get('norm.weight')?.shape ?? size;
   } catch (error) {

@@ -40,7 +40,7 @@ console.log(
     getTensor: await outcome(({ file }) => file.getTensor('a')),
     bytes: await outcome(({ tensor }) => tensor.bytes),
     copy: await outcome(({ tensor }) => tensor.copy()),
-    load: await outcome(({ file }) => file.load()),
+    load: await outcome(({ file }) => file.readTensors()),
     prefetch: await outcome(({ file }) => file.prefetch()),
     toFloat32: await outcome(({ tensor }) => tensor.toFloat32()),
     afterReading: await outcome(({ file, tensor }) => {

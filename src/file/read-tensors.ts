@@ -1,41 +1,42 @@
-/** Reads tensors into ordinary memory, independent of the file. */
+/** Reads tensors into memory that belongs to the caller, independent of the file. */
 
+import { allocate } from '../errors/out-of-memory.js';
 import type { Dtype } from '../format/dtype.js';
 import { changeCheck, type FileRange } from '../io/opened-file.js';
 import { readRanges } from '../io/parallel-reads.js';
+import { runAsync, type Steps } from '../io/steps.js';
 import { Transfer, type TransferOptions } from '../io/transfer.js';
 import { type Storage, verifyOpen } from '../storage/storage.js';
 import { requireBuffer } from '../tensor/storage-range.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
 
-/** A tensor to load: what the header says, and where its bytes are in the file. */
-export interface LoadEntry extends FileRange {
+/** A tensor to read: what the header says, and where its bytes are in the file. */
+export interface ReadEntry extends FileRange {
   readonly name: string;
   readonly dtype: Dtype;
   readonly shape: readonly number[];
 }
 
 /**
- * The tensors by name, in the order given, each with a buffer of its own. From a storage without a
- * file nothing is read: the tensors are views of its memory.
+ * The tensors by name, in the order given, each with a buffer of its own; from memory they are copied between
+ * other events.
  *
  * @throws FileChangedError when size or modification time change meanwhile
  * @throws FileClosedError, `SAFETENSORS_TENSOR_TOO_LARGE`, `SAFETENSORS_OUT_OF_MEMORY`, `signal.reason`
  */
-export async function loadTensors(
+export async function readTensors(
   storage: Storage,
-  entries: readonly LoadEntry[],
+  entries: readonly ReadEntry[],
   options: TransferOptions,
 ): Promise<Map<string, Tensor>> {
   verifyOpen(storage);
   for (const { name, byteLength } of entries) requireBuffer(storage, name, byteLength);
   const totalBytes = entries.reduce((sum, { byteLength }) => sum + byteLength, 0);
-  const bytes = new Map<LoadEntry, Uint8Array<ArrayBuffer>>();
+  const bytes = new Map<ReadEntry, Uint8Array<ArrayBuffer>>();
   if (storage.lend === undefined) {
-    new Transfer(totalBytes, options, () => {}).finish();
-    for (const entry of entries) {
-      bytes.set(entry, storage.window(entry.position, entry.position + entry.byteLength));
-    }
+    const transfer = new Transfer(totalBytes, options);
+    await runAsync(copyRanges(storage, entries, transfer, bytes), transfer.signal);
+    transfer.finish();
   } else {
     const lent = storage.lend();
     try {
@@ -50,9 +51,29 @@ export async function loadTensors(
     }
   }
   // A tensor without bytes was not read.
-  const tensorOf = (entry: LoadEntry): Tensor => {
+  const tensorOf = (entry: ReadEntry): Tensor => {
     const { name, dtype, shape } = entry;
     return TensorOf.ofBytes(name, dtype, shape, bytes.get(entry) ?? new Uint8Array(0), storage);
   };
   return new Map(entries.map((entry) => [entry.name, tensorOf(entry)]));
+}
+
+function* copyRanges(
+  storage: Storage,
+  entries: readonly ReadEntry[],
+  transfer: Transfer,
+  bytes: Map<ReadEntry, Uint8Array<ArrayBuffer>>,
+): Steps<void> {
+  const { path } = storage;
+  for (const entry of entries) {
+    yield;
+    const { name, position, byteLength } = entry;
+    const copy = allocate(Uint8Array, byteLength, {
+      path,
+      tensor: name,
+    }) as Uint8Array<ArrayBuffer>;
+    copy.set(storage.window(position, position + byteLength));
+    bytes.set(entry, copy);
+    transfer.advance(byteLength);
+  }
 }

@@ -8,7 +8,7 @@ const [path, storage, ending] = isMainThread ? process.argv.slice(2) : [...worke
 if (ending === 'wait') {
   const file = safeOpen(path, { storage });
   parentPort.postMessage('running');
-  for (;;) await file.load();
+  for (;;) await file.readTensors();
 }
 
 if (ending === 'worker-terminate') {
@@ -22,6 +22,6 @@ if (ending === 'worker-terminate') {
   console.log(JSON.stringify(counters(path).descriptors - before.descriptors));
 }
 if (ending === 'exit') {
-  safeOpen(path, { storage }).load();
+  safeOpen(path, { storage }).readTensors();
   process.exit(7);
 }

@@ -16,15 +16,9 @@ export interface LiteralList {
   readonly list: readonly Literal[];
 }
 
-const TEXT = /'[^'\\\n\r]*'|"[^"\\\n\r]*"/y;
-const TRUTH = /(?:True|False)\b/y;
-const INTEGER = /(?:0|[1-9]\d*)L?\b/y;
-
-/** The longest number that is read: no shape has a longer one. */
-const MAX_DIGITS = 20;
-
-/** Numbers of so many digits are exact. */
-const SAFE_DIGITS = 15;
+/** Texts, truths, integers (no shape has one of more than 20 digits), marks, blanks. */
+const TOKENS =
+  /'[^'\\\n\r]*'|"[^"\\\n\r]*"|(?:True|False)\b|(?:0|[1-9]\d{0,19})L?\b|[[\](){}:,]|[ \t\n]+/gy;
 
 /** How deep lists and tuples go: records within records have two levels each. */
 const MAX_DEPTH = 32;
@@ -35,117 +29,63 @@ const MAX_DEPTH = 32;
  * @param hasLong whether integers may end in an L, as Python 2 wrote long ones
  * @returns undefined when the text is anything else
  */
-export function parseDictionary(text: string, hasLong: boolean): [string, Literal][] | undefined {
-  const tokens = new Tokens(text, hasLong);
-  const pairs: [string, Literal][] = [];
+export function parseDictionary(
+  text: string,
+  hasLong: boolean,
+): (readonly [string, Literal])[] | undefined {
+  const found = text.match(TOKENS) ?? [];
   // To Python a line break before it would be the end of an empty line.
-  if (!/^[ \t]*\{/.test(text) || !tokens.skip('{')) return undefined;
-  while (!tokens.skip('}')) {
-    const key = tokens.text();
-    if (key === undefined || !tokens.skip(':')) return undefined;
-    const value = readValue(tokens, MAX_DEPTH);
-    if (value === undefined) return undefined;
-    pairs.push([key, value]);
-    if (tokens.skip(',')) continue;
-    if (!tokens.skip('}')) return undefined;
-    break;
-  }
-  return tokens.isAtEnd() ? pairs : undefined;
-}
+  if (found.join('') !== text || !/^[ \t]*\{/.test(text)) return undefined;
+  const tokens = found.filter((token) => !/^[ \t\n]/.test(token));
+  if (!hasLong && tokens.some((token) => /^\d+L/.test(token))) return undefined;
+  let at = 1;
 
-function readValue(tokens: Tokens, depth: number): Literal | undefined {
-  if (depth === 0) return undefined;
-  if (tokens.skip('[')) {
-    const list = readItems(tokens, ']', depth);
-    return list && { list: list.items };
-  }
-  if (tokens.skip('(')) {
-    const tuple = readItems(tokens, ')', depth);
-    // One value in parentheses is no tuple without a comma.
-    const isTuple = tuple !== undefined && (tuple.hasComma || tuple.items.length !== 1);
-    return isTuple ? { tuple: tuple.items } : undefined;
-  }
-  return tokens.text() ?? tokens.truth() ?? tokens.integer();
-}
+  const skip = (mark: string): boolean => {
+    const isNext = tokens[at] === mark;
+    if (isNext) at++;
+    return isNext;
+  };
 
-/** Values with commas between them, and perhaps one behind the last. */
-function readItems(
-  tokens: Tokens,
-  end: string,
-  depth: number,
-): { readonly items: readonly Literal[]; readonly hasComma: boolean } | undefined {
-  const items: Literal[] = [];
-  let hasComma = false;
-  while (!tokens.skip(end)) {
-    if (items.length > 0 && !hasComma) return undefined;
-    const item = readValue(tokens, depth - 1);
-    if (item === undefined) return undefined;
-    items.push(item);
-    hasComma = tokens.skip(',');
-  }
-  return { items, hasComma };
-}
-
-/** A text cut into tokens, with blanks before each. */
-class Tokens {
-  readonly #text: string;
-  readonly #hasLong: boolean;
-  #at = 0;
-
-  constructor(text: string, hasLong: boolean) {
-    this.#text = text;
-    this.#hasLong = hasLong;
-  }
-
-  /** Passes over a mark if it comes next. */
-  skip(mark: string): boolean {
-    this.#skipBlanks();
-    if (this.#text[this.#at] !== mark) return false;
-    this.#at++;
-    return true;
-  }
-
-  /** The text in quotes that comes next; undefined when something else does. */
-  text(): string | undefined {
-    return this.#match(TEXT)?.slice(1, -1);
-  }
-
-  /** True or False, likewise. */
-  truth(): boolean | undefined {
-    const found = this.#match(TRUTH);
-    return found === undefined ? undefined : found === 'True';
-  }
-
-  /** The integer that comes next, likewise. */
-  integer(): Integer | undefined {
-    const found = this.#match(INTEGER);
-    const isLong = found?.endsWith('L') === true;
-    const digits = isLong ? found.slice(0, -1) : found;
-    if (digits === undefined || digits.length > MAX_DIGITS) return undefined;
-    if (isLong && !this.#hasLong) return undefined;
-    return digits.length <= SAFE_DIGITS ? Number(digits) : BigInt(digits);
-  }
-
-  /** Whether nothing but blanks is left. */
-  isAtEnd(): boolean {
-    this.#skipBlanks();
-    return this.#at === this.#text.length;
-  }
-
-  #match(token: RegExp): string | undefined {
-    this.#skipBlanks();
-    const begin = this.#at;
-    token.lastIndex = begin;
-    if (!token.test(this.#text)) return undefined;
-    this.#at = token.lastIndex;
-    return this.#text.slice(begin, this.#at);
-  }
-
-  #skipBlanks(): void {
-    for (;;) {
-      const next = this.#text[this.#at];
-      if (next !== ' ' && next !== '\t' && next !== '\n') return;
-      this.#at++;
+  /** Items with commas between them, and perhaps one behind the last. */
+  const itemsTo = <T>(end: string, readItem: () => T | undefined): T[] | undefined => {
+    const items: T[] = [];
+    while (!skip(end)) {
+      if (items.length > 0 && tokens[at - 1] !== ',') return undefined;
+      const item = readItem();
+      if (item === undefined) return undefined;
+      items.push(item);
+      skip(',');
     }
-  }
+    return items;
+  };
+
+  const readValue = (depth: number): Literal | undefined => {
+    if (depth === 0) return undefined;
+    if (skip('[')) {
+      const list = itemsTo(']', () => readValue(depth - 1));
+      return list && { list };
+    }
+    if (skip('(')) {
+      const tuple = itemsTo(')', () => readValue(depth - 1));
+      // One value in parentheses is no tuple without a comma.
+      return tuple?.length === 1 && tokens[at - 2] !== ',' ? undefined : tuple && { tuple };
+    }
+    return plainValue(tokens[at++]);
+  };
+
+  const pairs = itemsTo('}', () => {
+    const key = plainValue(tokens[at++]);
+    const value = skip(':') ? readValue(MAX_DEPTH) : undefined;
+    return typeof key === 'string' && value !== undefined ? ([key, value] as const) : undefined;
+  });
+  return at === tokens.length ? pairs : undefined;
+}
+
+/** A text, a truth or an integer; undefined for marks, and behind the last token. */
+function plainValue(token: string = ''): string | boolean | Integer | undefined {
+  if (/^['"]/.test(token)) return token.slice(1, -1);
+  if (/^[TF]/.test(token)) return token === 'True';
+  const digits = /^\d+/.exec(token)?.[0];
+  if (digits === undefined) return undefined;
+  return Number.isSafeInteger(Number(digits)) ? Number(digits) : BigInt(digits);
 }

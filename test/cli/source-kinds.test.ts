@@ -1,4 +1,5 @@
 /** Every command that reads says the same of a model, wherever it is. */
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -140,6 +141,28 @@ describe('what is in the cache of the Hub', () => {
     const { code, stderr } = await call(['metadata', 'set', `hf://${ID}`, 'a=b']);
     expect(code).toBe(2);
     expect(stderr).toContain('a file of this machine');
+  });
+});
+
+describe('a GGUF file', () => {
+  it.each([
+    ['inspect', 'a model of safetensors, torch or NumPy'],
+    ['show', 'a file or checkpoint whose tensors can be read', 'a.weight'],
+    ['diff', 'a file or checkpoint whose tensors can be read', 'itself'],
+    ['header', 'a safetensors file or checkpoint'],
+    ['hash', 'a safetensors file or checkpoint'],
+    ['verify', 'a file that can be verified'],
+    ['split', 'a model of safetensors, torch or NumPy', 'other', '--dry-run'],
+    ['convert', 'a model of safetensors, torch or NumPy', 'other.safetensors', '--dry-run'],
+  ])('is refused by its name: %s', async (command, expected, ...args) => {
+    const path = temporaryPath('model.gguf');
+    writeFileSync(path, Buffer.concat([Buffer.from('GGUF\x03'), Buffer.alloc(100)]));
+    const rest = args.map((arg) => (arg === 'itself' ? path : arg));
+    const { code, stdout, stderr } = await call([command, path, ...rest]);
+    expect(stderr).toBe(
+      `safetensors-mmap: SAFETENSORS_FOREIGN_FORMAT: ${path}: expected ${expected}, found a GGUF file\n`,
+    );
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
   });
 });
 

@@ -347,8 +347,8 @@ export const inspect: Command = {
   usage: 'inspect SOURCE [--tree] [--filter GLOB] [--sort offset|name|size]',
   description:
     'Shows what a file or checkpoint is: totals, parameters, dtypes, files, metadata and tensors, by the ' +
-    'headers alone. It lists files of torch, NumPy and GGUF too, and the models of a diffusers pipeline. The exit ' +
-    'code is 1 when no name matches --filter.',
+    'headers alone. It lists files of torch and NumPy too, and the models of a diffusers pipeline. The exit code is 1 ' +
+    'when no name matches --filter.',
   options: {
     tree: { type: 'boolean', help: 'names as a tree, layers that are alike folded, with bars' },
     ...FILTER,

@@ -295,7 +295,7 @@ async function chosenTensors(
 }> {
   const opened = await openSource(source, { signal, storage: 'read', torch });
   try {
-    if (opened.kind === 'pipeline' || opened.kind === 'gguf') {
+    if (opened.kind === 'pipeline') {
       throw foreignSource(opened, 'one model of safetensors, torch or NumPy');
     }
     const { names } = selectionOf(options);

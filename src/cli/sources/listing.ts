@@ -3,9 +3,7 @@
 /** A tensor, without its bytes. */
 export interface ListedTensor {
   readonly name: string;
-  /** As the format spells it: `BF16`, or `Q4_K` in a GGUF file. */
   readonly dtype: string;
-  /** Outermost dimension first, in every format. */
   readonly shape: readonly number[];
   readonly byteLength: number;
   /** Position of its first byte in its file; null where the format has no such place, as in an archive. */
@@ -38,7 +36,7 @@ export interface LeftOutTensor {
 
 /** Everything that `inspect` shows. */
 export interface Listing {
-  readonly format: 'safetensors' | 'torch' | 'numpy' | 'gguf';
+  readonly format: 'safetensors' | 'torch' | 'numpy';
   /** The file or index that was opened. */
   readonly path: string;
   readonly files: readonly ListedFile[];

@@ -30,11 +30,7 @@ it('doctor says what matters, and shows no token', async () => {
       ...{ cache, cachedRepositories: 2 },
     },
   });
-  if (process.platform === 'linux') {
-    for (const key of ['pageByteLength', 'maxMappings', 'maxOpenFiles']) {
-      expect(result[key], key).toBeGreaterThan(100);
-    }
-  }
+  expect(Object.keys(result)).toEqual(['version', 'runtime', 'platform', 'mapping', 'hub']);
   const text = await printed(['doctor'], { columns: 80 });
   expect(text).toMatch(/^token +there is one$/m);
   expect(text).toContain(`${cache}: repositories: 2\n`);

@@ -186,37 +186,43 @@ export interface Addon {
 }
 
 /** A count, or 0 where there is no result; or a failure. */
-type Outcome = number | Failure;
+type NativeOutcome = number | Failure;
 
 /** The addon itself: its functions return a result or a {@link Failure}. */
 export interface AddonExports {
   version(): string;
   compensateExternalMemory(): 0;
-  uncountBuffers(maxByteLength: number): Outcome;
+  uncountBuffers(maxByteLength: number): NativeOutcome;
   externalBuffersAllowed(): boolean;
   descriptorsWork(): boolean;
   truncations(): ArrayBuffer | Failure;
   mapFile(fd: number, byteLength: number, guard: boolean): Mapping | Failure;
   tensorBuffer(mapping: Mapping, byteOffset: number, byteLength: number): ArrayBuffer | Failure;
-  readFileState(mapping: Mapping, state: Float64Array): Outcome;
-  readBytes(mapping: Mapping, position: number, target: Uint8Array): Outcome;
+  readFileState(mapping: Mapping, state: Float64Array): NativeOutcome;
+  readBytes(mapping: Mapping, position: number, target: Uint8Array): NativeOutcome;
   populate(mapping: Mapping, byteOffset: number, byteLength: number): Promise<number> | Failure;
   populateRanges(mapping: Mapping, ranges: Float64Array): Promise<number> | Failure;
-  residentBytes(mapping: Mapping, byteOffset: number, byteLength: number): Outcome | null;
-  duplicateDescriptor(mapping: Mapping): Outcome;
-  closeDescriptor(fd: number): Outcome;
-  closeFile(mapping: Mapping): Outcome;
-  release(mapping: Mapping): Outcome;
+  residentBytes(mapping: Mapping, byteOffset: number, byteLength: number): NativeOutcome | null;
+  duplicateDescriptor(mapping: Mapping): NativeOutcome;
+  closeDescriptor(fd: number): NativeOutcome;
+  closeFile(mapping: Mapping): NativeOutcome;
+  release(mapping: Mapping): NativeOutcome;
   releaseDropped(): 0;
-  detach(mapping: Mapping, buffers: readonly ArrayBuffer[], emptied: number): Outcome;
-  convert(dtype: number, bytes: Uint8Array, output: Float32Array, level: number): Outcome;
+  detach(mapping: Mapping, buffers: readonly ArrayBuffer[], emptied: number): NativeOutcome;
+  convert(dtype: number, bytes: Uint8Array, output: Float32Array, level: number): NativeOutcome;
   convertAsync(
     dtype: number,
     bytes: Uint8Array,
     output: Float32Array,
     level: number,
   ): Promise<number> | Failure;
-  cast(from: number, to: number, bytes: Uint8Array, output: Uint8Array, level: number): Outcome;
+  cast(
+    from: number,
+    to: number,
+    bytes: Uint8Array,
+    output: Uint8Array,
+    level: number,
+  ): NativeOutcome;
   castAsync(
     from: number,
     to: number,
@@ -224,7 +230,7 @@ export interface AddonExports {
     output: Uint8Array,
     level: number,
   ): Promise<number> | Failure;
-  allocate(fd: number, byteLength: number): Outcome;
+  allocate(fd: number, byteLength: number): NativeOutcome;
   allocateAsync(fd: number, byteLength: number): Promise<number> | Failure;
   copyFileRangeAsync(
     sourceFd: number,
@@ -238,9 +244,9 @@ export interface AddonExports {
     targetFd: number,
     targetPosition: number,
   ): Promise<number> | Failure;
-  lockFile(fd: number): Outcome;
-  exchangeFiles(path: Uint8Array, otherPath: Uint8Array): Outcome;
-  copyAccessList(path: Uint8Array, fd: number): Outcome;
+  lockFile(fd: number): NativeOutcome;
+  exchangeFiles(path: Uint8Array, otherPath: Uint8Array): NativeOutcome;
+  copyAccessList(path: Uint8Array, fd: number): NativeOutcome;
 }
 
 /** The addon with its failures thrown. */
@@ -348,7 +354,7 @@ export function bind(exports: AddonExports): Addon {
 }
 
 /** The count of an outcome; throws a failure as an error. */
-function countOf(result: Outcome, syscall: string, args: Record<string, unknown>): number {
+function countOf(result: NativeOutcome, syscall: string, args: Record<string, unknown>): number {
   if (typeof result === 'number' && result >= 0) return result;
   throw failure(result, syscall, args);
 }

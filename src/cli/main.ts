@@ -18,7 +18,7 @@ function endQuietly(error: NodeJS.ErrnoException): void {
   process.exit(SIGNAL_EXIT_CODE + SIGNALS.SIGPIPE);
 }
 
-function hasCode(error: unknown, code: string): boolean {
+function isSystemError(error: unknown, code: string): boolean {
   return (error as NodeJS.ErrnoException).code === code;
 }
 
@@ -32,16 +32,16 @@ function plainOutput(fd: 1 | 2): Output {
         bytes = bytes.subarray(writeSync(fd, bytes));
       }
     } catch (error) {
-      if (!hasCode(error, 'EAGAIN')) endQuietly(error as NodeJS.ErrnoException);
+      if (!isSystemError(error, 'EAGAIN')) endQuietly(error as NodeJS.ErrnoException);
       // A pipe that does not wait, and is full: the stream keeps this, and what comes after it.
-      stream = streamOf(fd);
+      stream = standardStream(fd);
     }
     stream?.write(bytes);
   };
   return { write, isTerminal: false, columns: null, hasColors: false };
 }
 
-function streamOf(fd: 1 | 2): NodeJS.WriteStream {
+function standardStream(fd: 1 | 2): NodeJS.WriteStream {
   const stream = fd === 1 ? process.stdout : process.stderr;
   if (stream.listenerCount('error') === 0) stream.on('error', endQuietly);
   return stream;
@@ -57,7 +57,7 @@ function isDevice(fd: 1 | 2): boolean {
 }
 
 function outputOf(fd: 1 | 2): Output {
-  const stream = isDevice(fd) ? streamOf(fd) : undefined;
+  const stream = isDevice(fd) ? standardStream(fd) : undefined;
   if (stream?.isTTY !== true) return plainOutput(fd);
   // An empty NO_COLOR is none.
   const wantsColors = !process.env['NO_COLOR'];

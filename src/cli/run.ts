@@ -12,7 +12,7 @@ import { visible } from './output/visible.js';
 /** Characters of an error. The system's errors name paths, which an index may make as long as it likes. */
 const SHOWN_LENGTH = 4000;
 
-const DONE = 0;
+const EXIT_DONE = 0;
 /** The answer is no, or the file is bad. */
 const FAILED = 1;
 const WRONG_USE = 2;
@@ -54,11 +54,11 @@ async function dispatch(
     const { hasColors, columns } = name === undefined ? context.stderr : stdout;
     const lines = programHelp(styleOf(hasColors), columns);
     (name === undefined ? context.stderr : stdout).write(`${lines.join('\n')}\n`);
-    return name === undefined ? WRONG_USE : DONE;
+    return name === undefined ? WRONG_USE : EXIT_DONE;
   }
   if (name === '--version' || name === '-v') {
     stdout.write(`${VERSION}\n`);
-    return DONE;
+    return EXIT_DONE;
   }
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (command === undefined) throw unknownCommand(name);
@@ -66,9 +66,9 @@ async function dispatch(
   if (options['help'] === true) {
     const { hasColors, columns } = stdout;
     stdout.write(`${commandHelp(command, styleOf(hasColors), columns).join('\n')}\n`);
-    return DONE;
+    return EXIT_DONE;
   }
-  return (await command.run(context, positionals, options)) === 'done' ? DONE : FAILED;
+  return (await command.run(context, positionals, options)) === 'done' ? EXIT_DONE : FAILED;
 }
 
 function unknownCommand(name: string): UsageError {

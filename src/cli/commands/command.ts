@@ -32,7 +32,7 @@ export type OptionValues = Readonly<
 >;
 
 /** The texts that an option was given, in order; none when it was not. */
-export function textsOf(options: OptionValues, name: string): string[] {
+export function optionTexts(options: OptionValues, name: string): string[] {
   return [options[name] ?? []].flat().map(String);
 }
 

@@ -12,7 +12,7 @@ import {
   write,
 } from './written.js';
 
-export const convert: Command = {
+export const convertCommand: Command = {
   summary: 'torch, NumPy or safetensors to safetensors',
   usage: 'convert SOURCE TARGET [--dtype DTYPE] [--root KEYS]',
   description:

@@ -7,7 +7,7 @@ import type { Style } from '../output/style.js';
 import { type Column, tableLines } from '../output/table.js';
 import { visible } from '../output/visible.js';
 import { compareValues, haveSameBytes, type ValueDifference } from '../sources/compare.js';
-import { type FoundTensor, findTensor, namesOf } from '../sources/get-tensor.js';
+import { type FoundTensor, findTensor, tensorNames } from '../sources/get-tensor.js';
 import { elementsOf } from '../sources/listing.js';
 import { LongWork } from '../sources/long-work.js';
 import { closeSource, type OpenedSource, openSource } from '../sources/open-source.js';
@@ -58,7 +58,7 @@ interface Pair {
   readonly b: FoundTensor;
 }
 
-function changeOf(a: FoundTensor, b: FoundTensor): ChangedTensor['changed'] | undefined {
+function whatChanged(a: FoundTensor, b: FoundTensor): ChangedTensor['changed'] | undefined {
   const hasShape = a.shape.join() !== b.shape.join();
   if (a.dtype !== b.dtype) return hasShape ? 'dtype and shape' : 'dtype';
   return hasShape ? 'shape' : undefined;
@@ -66,7 +66,7 @@ function changeOf(a: FoundTensor, b: FoundTensor): ChangedTensor['changed'] | un
 
 /** Whether the bytes are read; without them the difference is known. */
 function isRead({ a, b }: Pair, { isQuick, hasValues }: Comparison): boolean {
-  const changed = changeOf(a, b);
+  const changed = whatChanged(a, b);
   return !isQuick && (changed === undefined || (changed === 'dtype' && hasValues));
 }
 
@@ -77,7 +77,7 @@ async function comparePair(
   work: LongWork,
 ): Promise<ChangedTensor | undefined> {
   const facts = { dtype: [a.dtype, b.dtype], shape: [a.shape, b.shape] } as const;
-  const changed = changeOf(a, b);
+  const changed = whatChanged(a, b);
   if (!isRead({ a, b }, comparison)) {
     return changed === undefined ? undefined : { name, changed, ...facts };
   }
@@ -139,7 +139,7 @@ async function compareSources(
   context: CommandContext,
 ): Promise<Omit<DiffResult, 'a' | 'b' | 'same'>> {
   const { signal } = context;
-  const [names, others] = [namesOf(a), namesOf(b)];
+  const [names, others] = [tensorNames(a), tensorNames(b)];
   const inA = new Set(names);
   const inB = new Set(others);
   const common = names.filter((name) => inB.has(name));
@@ -156,7 +156,7 @@ async function compareSources(
   };
 }
 
-function shown(value: number | string | null): string {
+function shownValue(value: number | string | null): string {
   return typeof value === 'number'
     ? String(Number(value.toPrecision(SHOWN_DIGITS)))
     : (value ?? '');
@@ -194,12 +194,12 @@ function changedLines(
     if (!hasValues) return row;
     if (values === undefined) return [...row, '', '', ''];
     const counts = `${groupedText(Number(values.differing))} of ${groupedText(Number(values.elements))}`;
-    return [...row, counts, shown(values.maxError), shown(values.cosine)];
+    return [...row, counts, shownValue(values.maxError), shownValue(values.cosine)];
   });
   return tableLines(columns, rows, width, style.dim);
 }
 
-function linesOf(result: DiffResult, style: Style, width: number | null): readonly string[] {
+function diffLines(result: DiffResult, style: Style, width: number | null): readonly string[] {
   const { added, removed, changed, unchanged, same } = result;
   const name = (text: string): string => visible(text, SHOWN_NAME_LENGTH);
   const counts = [
@@ -216,7 +216,7 @@ function linesOf(result: DiffResult, style: Style, width: number | null): readon
   ];
 }
 
-export const diff: Command = {
+export const diffCommand: Command = {
   summary: 'how two files or checkpoints differ',
   usage: 'diff A B [--values | --quick]',
   description:
@@ -241,7 +241,7 @@ export const diff: Command = {
       try {
         const found = await compareSources(first, second, { isQuick, hasValues }, context);
         const same = found.added.length + found.removed.length + found.changed.length === 0;
-        printResult<DiffResult>(context, options, { a, b, same, ...found }, linesOf);
+        printResult<DiffResult>(context, options, { a, b, same, ...found }, diffLines);
         return same ? 'done' : 'no';
       } finally {
         closeSource(second);

@@ -48,7 +48,7 @@ function runtimeText(): string {
   return electron === undefined ? `Node ${node}` : `Electron ${electron}, Node ${node}`;
 }
 
-function examine(): DoctorResult {
+function machineFacts(): DoctorResult {
   const { endpoint, isOffline, readToken } = hubSettings();
   const cache = hubCacheFolder();
   return {
@@ -79,7 +79,7 @@ function buffersText(buffers: BufferCounting): string {
   return `the engine counts them as memory of its own, because ${buffers.reason}`;
 }
 
-function linesOf(result: DoctorResult, style: Style): readonly string[] {
+function doctorLines(result: DoctorResult, style: Style): readonly string[] {
   const { version, runtime, platform, mapping, hub } = result;
   const repositories = hub.cachedRepositories;
   return factLines(
@@ -98,7 +98,7 @@ function linesOf(result: DoctorResult, style: Style): readonly string[] {
   );
 }
 
-export const doctor: Command = {
+export const doctorCommand: Command = {
   summary: 'what this machine is, as far as it matters here',
   usage: 'doctor',
   description:
@@ -107,7 +107,7 @@ export const doctor: Command = {
   options: {},
   positionals: [0, 0],
   async run(context, _, options) {
-    printResult(context, options, examine(), linesOf);
+    printResult(context, options, machineFacts(), doctorLines);
     return 'done';
   },
 };

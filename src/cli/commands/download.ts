@@ -28,7 +28,7 @@ import {
 const SHOWN_LENGTH = 200;
 
 /** What was downloaded, or would be, as `--json` has it. */
-interface DownloadResult {
+interface DownloadCommandResult {
   readonly source: string;
   /** The file or folder that was made. */
   readonly path: string;
@@ -43,7 +43,7 @@ interface DownloadResult {
   readonly uncast: readonly string[];
 }
 
-function linesOf(result: DownloadResult, style: Style): readonly string[] {
+function downloadLines(result: DownloadCommandResult, style: Style): readonly string[] {
   const { path, dryRun, commit, files, byteLength } = result;
   const { receivedByteLength, presentByteLength, uncast } = result;
   const amounts = dryRun
@@ -77,7 +77,7 @@ function hasParts(target: string): boolean {
   }
 }
 
-function interrupted(target: string): InterruptedError {
+function interruptedDownload(target: string): InterruptedError {
   return new InterruptedError(
     hasParts(target)
       ? 'interrupted; the same command goes on where it stopped, also with a URL that was signed anew'
@@ -137,7 +137,7 @@ async function planDownload(
   }
 }
 
-export const download: Command = {
+export const downloadCommand: Command = {
   summary: 'remote files onto this machine',
   usage: 'download SOURCE TARGET',
   description:
@@ -158,14 +158,14 @@ export const download: Command = {
       const path = maxShardSize === undefined ? plannedTarget(source, target) : target;
       const { names, byteLength, uncast } = await planDownload(source, path, options, signal);
       const files = names.map((name) => ({ name, byteLength: null }));
-      printResult<DownloadResult>(
+      printResult<DownloadCommandResult>(
         context,
         options,
         {
           ...{ source, path, dryRun: true, commit: null, files, byteLength },
           ...{ receivedByteLength: 0, presentByteLength: 0, uncast },
         },
-        linesOf,
+        downloadLines,
       );
       return 'done';
     }
@@ -179,12 +179,12 @@ export const download: Command = {
       }),
     )
       .catch((error: unknown) => {
-        throw signal.aborted ? interrupted(target) : error;
+        throw signal.aborted ? interruptedDownload(target) : error;
       })
       .finally(() => progress.end());
     const { path, commit, files, byteLength, uncast } = downloaded;
     const { receivedByteLength, presentByteLength } = downloaded;
-    printResult<DownloadResult>(
+    printResult<DownloadCommandResult>(
       context,
       options,
       {
@@ -195,7 +195,7 @@ export const download: Command = {
           return { name: at === path ? basename(path) : name, byteLength: length };
         }),
       },
-      linesOf,
+      downloadLines,
     );
     return 'done';
   },

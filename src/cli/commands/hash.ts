@@ -44,7 +44,7 @@ interface HashResult {
 }
 
 /** The files of a source. It must stay open while they are hashed. */
-async function filesOf(opened: OpenedSource, signal: AbortSignal): Promise<HashableFile[]> {
+async function hashableFilesOf(opened: OpenedSource, signal: AbortSignal): Promise<HashableFile[]> {
   if (opened.kind === 'pipeline') {
     return opened.components.flatMap(({ name, checkpoint }) =>
       localFiles(checkpoint, checkpoint.headerTexts()).map((file) => ({
@@ -109,7 +109,7 @@ function claimText({ by, claimed, ok }: Claim, style: Style): string {
     : style.warning(`${claim}, from before metadata were changed`);
 }
 
-function fileLines(file: HashedFile, style: Style): string[] {
+function hashLines(file: HashedFile, style: Style): string[] {
   const { sha256, autoV1, autoV2, autoV3, modelspec, sshs, crc32, claims, tensors = {} } = file;
   return [
     style.bold(visible(file.name, SHOWN_LENGTH)),
@@ -131,7 +131,7 @@ function fileLines(file: HashedFile, style: Style): string[] {
   ];
 }
 
-export const hash: Command = {
+export const hashCommand: Command = {
   summary: 'the hashes that models are known by',
   usage: 'hash SOURCE [--all]',
   description:
@@ -145,14 +145,14 @@ export const hash: Command = {
     const opened = await openSource(source, { signal, storage: 'read' });
     let files: HashedFile[];
     try {
-      const found = await filesOf(opened, signal);
+      const found = await hashableFilesOf(opened, signal);
       files = await hashAll(found, options['all'] === true, context);
     } finally {
       closeSource(opened);
     }
     const ok = files.every(({ claims }) => claims.every((claim) => claim.ok !== false));
     printResult<HashResult>(context, options, { source, ok, files }, (result, style) =>
-      result.files.flatMap((file, i) => [...(i === 0 ? [] : ['']), ...fileLines(file, style)]),
+      result.files.flatMap((file, i) => [...(i === 0 ? [] : ['']), ...hashLines(file, style)]),
     );
     return ok ? 'done' : 'no';
   },

@@ -20,14 +20,14 @@ async function headerTexts(
 }
 
 /** The header of one file as it stands there; of several an object of them by file, as they stand there. */
-function joined(texts: ReadonlyMap<string, string>): string {
+function joinedHeaders(texts: ReadonlyMap<string, string>): string {
   const [only = ''] = texts.values();
   if (texts.size === 1) return only.trimEnd();
   const members = Array.from(texts, ([name, text]) => `${JSON.stringify(name)}:${text.trimEnd()}`);
   return `{${members.join(',\n')}}`;
 }
 
-export const header: Command = {
+export const headerCommand: Command = {
   summary: 'the raw JSON of the header',
   usage: 'header SOURCE',
   description:
@@ -38,7 +38,7 @@ export const header: Command = {
   async run({ stdout, signal }, [source = ''], options) {
     const opened = await openSource(source, { signal, storage: 'read' });
     try {
-      const text = joined(await headerTexts(opened, signal));
+      const text = joinedHeaders(await headerTexts(opened, signal));
       // A program gets the bytes of the file; a terminal, and whoever asks for JSON, the same with escapes.
       if (options['json'] === true) stdout.write(`${visibleJson(text).replaceAll('\n', ' ')}\n`);
       else stdout.write(`${stdout.isTerminal ? visibleJson(text) : text}\n`);

@@ -18,7 +18,7 @@ import type {
 } from '../sources/listing.js';
 import { closeSource, openSource } from '../sources/open-source.js';
 import { lackingDtypes } from '../sources/torch-dtypes.js';
-import { type Command, printResult, requireChoice, textsOf } from './command.js';
+import { type Command, optionTexts, printResult, requireChoice } from './command.js';
 import { choiceText, FILTER } from './written.js';
 
 /** Of a name or a value from a file this many characters are shown. */
@@ -235,7 +235,7 @@ function metadataLines(
 }
 
 /** The files by their numbers; when some tensors are left out, those that have one of the others. */
-function fileLines(
+function numberedFiles(
   { files, tensors = [], tensorCount }: ModelResult,
   style: Style,
   width: number | null,
@@ -284,7 +284,7 @@ function modelLines(
     ...warnings.map((text) => style.warning(`warning: ${visible(text, SHOWN_NAME_LENGTH)}`)),
     ...(metadata === null ? [] : metadataLines(metadata, style, width)),
     // A tree does not say in which file a tensor is, and of a large model these would come first.
-    ...(tree === undefined ? fileLines(model, style, width) : []),
+    ...(tree === undefined ? numberedFiles(model, style, width) : []),
     // The first row has the titles.
     ...(rows.length === 1 ? [] : ['', ...rows]),
     ...leftOutLines(leftOut, style, width),
@@ -319,7 +319,7 @@ function leftOutLines(
   ];
 }
 
-function modelsOf(result: InspectResult): readonly ModelResult[] {
+function modelResults(result: InspectResult): readonly ModelResult[] {
   return 'components' in result ? Object.values(result.components) : [result];
 }
 
@@ -327,7 +327,11 @@ function hasTensors({ tensors, tree, leftOut }: ModelResult): boolean {
   return (tensors ?? tree ?? []).length + leftOut.length > 0;
 }
 
-function linesOf(result: InspectResult, style: Style, width: number | null): readonly string[] {
+function inspectLines(
+  result: InspectResult,
+  style: Style,
+  width: number | null,
+): readonly string[] {
   if (!('components' in result)) return modelLines(result.source, result, style, width);
   const { source, byteLength, parameters, components } = result;
   const entries = Object.entries(components);
@@ -342,7 +346,7 @@ function linesOf(result: InspectResult, style: Style, width: number | null): rea
   ];
 }
 
-export const inspect: Command = {
+export const inspectCommand: Command = {
   summary: 'totals, dtypes, metadata and tensors of a file or checkpoint',
   usage: 'inspect SOURCE [--tree] [--filter GLOB] [--sort offset|name|size]',
   description:
@@ -359,13 +363,13 @@ export const inspect: Command = {
     const { tree, sort = 'offset' } = options;
     const view: View = {
       isTree: tree === true,
-      filter: namesTest(textsOf(options, 'filter')),
+      filter: namesTest(optionTexts(options, 'filter')),
       order: requireChoice('sort', sort, ORDERS),
     };
     const result = await inspectSource(source, view, context.signal);
-    const isNone = view.filter !== undefined && !modelsOf(result).some(hasTensors);
+    const isNone = view.filter !== undefined && !modelResults(result).some(hasTensors);
     printResult(context, options, result, (printed, style, width) => [
-      ...linesOf(printed, style, width),
+      ...inspectLines(printed, style, width),
       ...(isNone ? ['', style.warning(`no name matches ${choiceText(options)}`)] : []),
     ]);
     return isNone ? 'no' : 'done';

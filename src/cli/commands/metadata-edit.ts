@@ -40,7 +40,7 @@ export function requireLocal(source: string): string {
 }
 
 /** The metadata of a file; empty when it has none. */
-export function metadataOf(path: string): ReadonlyMap<string, string> {
+export function fileMetadata(path: string): ReadonlyMap<string, string> {
   // `safeOpen` would name functions of the package.
   if (statSync(path).isDirectory()) {
     throw new UsageError(`${path}: expected a file, found a folder`);
@@ -64,7 +64,7 @@ export async function editFile(
   path: string,
   changes: ReadonlyMap<string, string | null>,
 ): Promise<Outcome> {
-  const before = metadataOf(path);
+  const before = fileMetadata(path);
   const set: [string, string][] = [];
   const removed: [string, string][] = [];
   const missing: string[] = [];
@@ -83,7 +83,7 @@ export async function editFile(
     removed: Object.fromEntries(removed),
     missing,
   };
-  printResult(context, options, result, linesOf);
+  printResult(context, options, result, editLines);
   return missing.length === 0 ? 'done' : 'no';
 }
 
@@ -103,14 +103,14 @@ async function edit(
   }
 }
 
-const DONE: Readonly<Record<EditResult['method'], string>> = {
+const DONE_BY: Readonly<Record<EditResult['method'], string>> = {
   none: 'nothing to change',
   rewritten: 'a new file took its place',
   inPlace: 'its header was overwritten',
   dryRun: 'nothing written (--dry-run)',
 };
 
-function linesOf(
+function editLines(
   { path, method, set, removed, missing }: EditResult,
   style: Style,
   width: number | null,
@@ -131,7 +131,7 @@ function linesOf(
     `${plural(Object.keys(removed).length, 'key')} removed`,
   ];
   return [
-    `${style.bold(visible(path))}: ${DONE[method]}${changed.length === 0 ? '' : `; ${counts.join(', ')}`}`,
+    `${style.bold(visible(path))}: ${DONE_BY[method]}${changed.length === 0 ? '' : `; ${counts.join(', ')}`}`,
     ...cutLines(lines, width),
     ...missing.map((key) => style.warning(`no key ${visible(key, SHOWN_KEY_LENGTH)}`)),
     ...(isWritten

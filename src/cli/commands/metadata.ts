@@ -16,8 +16,8 @@ import {
   requireNone,
   UsageError,
 } from './command.js';
-import { editFile, metadataOf, requireLocal } from './metadata-edit.js';
-import { modelspec, pairsOf, sourceMetadata } from './modelspec.js';
+import { editFile, fileMetadata, requireLocal } from './metadata-edit.js';
+import { keyValuePairs, modelspec, sourceMetadata } from './modelspec.js';
 
 const SHOWN_KEY_LENGTH = 200;
 const SHOWN_VALUE_LENGTH = 2000;
@@ -67,7 +67,7 @@ const get: Action = async (context, options, source, keys) => {
 
 const set: Action = async (context, options, source, args) => {
   requireGiven('KEY=VALUE', args[0]);
-  return await editFile(context, options, requireLocal(source), pairsOf(args));
+  return await editFile(context, options, requireLocal(source), keyValuePairs(args));
 };
 
 const rm: Action = async (context, options, source, keys) => {
@@ -79,7 +79,7 @@ const rm: Action = async (context, options, source, keys) => {
 const clear: Action = async (context, options, source, args) => {
   requireNone(args);
   const path = requireLocal(source);
-  const changes = Array.from(metadataOf(path).keys(), (key): [string, null] => [key, null]);
+  const changes = Array.from(fileMetadata(path).keys(), (key): [string, null] => [key, null]);
   return await editFile(context, options, path, new Map(changes));
 };
 
@@ -97,7 +97,7 @@ const importAll: Action = async (context, options, source, [from, ...more]) => {
   requireNone(more);
   const path = requireLocal(source);
   const changes = new Map<string, string | null>();
-  for (const key of metadataOf(path).keys()) changes.set(key, null);
+  for (const key of fileMetadata(path).keys()) changes.set(key, null);
   for (const [key, value] of Object.entries(readObject(from))) changes.set(key, value);
   return await editFile(context, options, path, changes);
 };
@@ -124,13 +124,13 @@ const strip: Action = async (context, options, source, args) => {
   requireNone(args);
   const path = requireLocal(source);
   const changes = new Map<string, null>();
-  for (const [key, value] of metadataOf(path)) {
+  for (const [key, value] of fileMetadata(path)) {
     if (strippedAs(key, value) !== null) changes.set(key, null);
   }
   return await editFile(context, options, path, changes);
 };
 
-const ACTIONS: Readonly<Record<string, Action>> = {
+const METADATA_ACTIONS: Readonly<Record<string, Action>> = {
   get,
   set,
   rm,
@@ -146,7 +146,7 @@ const READING: readonly string[] = ['get', 'export'];
 /** Which has actions of its own. */
 const MODELSPEC = 'modelspec';
 
-export const metadata: Command = {
+export const metadataCommand: Command = {
   summary: 'reads and changes metadata',
   usage: 'metadata get|set|rm|clear|export|import|strip|modelspec SOURCE …',
   description:
@@ -163,12 +163,12 @@ export const metadata: Command = {
   },
   positionals: [0, Number.POSITIVE_INFINITY],
   async run(context, [word = '', ...args], options) {
-    const actions = [...Object.keys(ACTIONS), MODELSPEC];
+    const actions = [...Object.keys(METADATA_ACTIONS), MODELSPEC];
     if (word === '') throw new UsageError(`metadata takes ${actions.join(', ')}: say which`);
     const action = requireAction('metadata', word, actions);
     if (action === MODELSPEC) return await modelspec(context, options, args);
     const [source, ...rest] = args;
     requireGiven(READING.includes(action) ? 'SOURCE' : 'FILE', source);
-    return await (ACTIONS[action] as Action)(context, options, source, rest);
+    return await (METADATA_ACTIONS[action] as Action)(context, options, source, rest);
   },
 };

@@ -44,7 +44,7 @@ export async function sourceMetadata(
 }
 
 /** `KEY=VALUE` arguments as pairs. */
-export function pairsOf(args: readonly string[]): Map<string, string> {
+export function keyValuePairs(args: readonly string[]): Map<string, string> {
   return new Map(
     args.map((text) => {
       const at = text.indexOf('=');
@@ -54,12 +54,12 @@ export function pairsOf(args: readonly string[]): Map<string, string> {
   );
 }
 
-interface ShowResult {
+interface ModelspecResult {
   readonly source: string;
   readonly modelspec: Readonly<Record<string, string>>;
 }
 
-async function show(
+async function showFields(
   context: CommandContext,
   options: OptionValues,
   source: string,
@@ -68,7 +68,7 @@ async function show(
   requireNone(args);
   const metadata = await sourceMetadata(source, context.signal);
   const found = [...metadata].filter(([key]) => key.startsWith(MODELSPEC_PREFIX));
-  const result: ShowResult = { source, modelspec: Object.fromEntries(found) };
+  const result: ModelspecResult = { source, modelspec: Object.fromEntries(found) };
   printResult(context, options, result, ({ modelspec }, style, width) => {
     const facts = Object.entries(modelspec).map(([key, value]): readonly [string, string] => {
       const image = key === THUMBNAIL ? thumbnailOf(value) : null;
@@ -112,7 +112,7 @@ function checkLines({ ok, problems }: CheckResult, style: Style): readonly strin
   return [...lines, ok ? 'follows ModelSpec' : 'does not follow ModelSpec'];
 }
 
-async function set(
+async function setFields(
   context: CommandContext,
   options: OptionValues,
   source: string,
@@ -120,7 +120,7 @@ async function set(
 ): Promise<Outcome> {
   const path = requireLocal(source);
   const changes = new Map<string, string>();
-  for (const [key, value] of pairsOf(args)) {
+  for (const [key, value] of keyValuePairs(args)) {
     changes.set(key.startsWith(MODELSPEC_PREFIX) ? key : MODELSPEC_PREFIX + key, value);
   }
   const version = `${MODELSPEC_PREFIX}sai_model_spec`;
@@ -163,7 +163,7 @@ async function thumbnail(
   return 'done';
 }
 
-const ACTIONS = { show, check, set, thumbnail };
+const MODELSPEC_ACTIONS = { show: showFields, check, set: setFields, thumbnail };
 
 /** Runs `metadata modelspec ACTION SOURCE …`. */
 export async function modelspec(
@@ -171,9 +171,9 @@ export async function modelspec(
   options: OptionValues,
   [word, source, ...args]: readonly string[],
 ): Promise<Outcome> {
-  const actions = Object.keys(ACTIONS) as (keyof typeof ACTIONS)[];
+  const actions = Object.keys(MODELSPEC_ACTIONS) as (keyof typeof MODELSPEC_ACTIONS)[];
   requireGiven(actions.join('|'), word);
   const action = requireAction('metadata modelspec', word, actions);
   requireGiven('SOURCE', source);
-  return await ACTIONS[action](context, options, source, args);
+  return await MODELSPEC_ACTIONS[action](context, options, source, args);
 }

@@ -33,7 +33,7 @@ function isHarmless(verdict: ScanReport['verdict']): boolean {
   return verdict === 'safe' || verdict === 'no-pickle';
 }
 
-function linesOf(result: ScanResult, style: Style): readonly string[] {
+function scanLines(result: ScanResult, style: Style): readonly string[] {
   const { source, verdict, format, pickleCount, globals, findings, problems, advice } = result;
   const mark = isHarmless(verdict)
     ? style.bold
@@ -62,7 +62,7 @@ function linesOf(result: ScanResult, style: Style): readonly string[] {
   ];
 }
 
-export const scan: Command = {
+export const scanCommand: Command = {
   summary: 'what a file with pickles would run',
   usage: 'scan FILE',
   description:
@@ -75,7 +75,7 @@ export const scan: Command = {
       throw new UsageError('expected a file of this machine: fetch it first, which runs nothing');
     const { scanPickle } = await import('../../convert.js');
     const result: ScanResult = { source, ...scanPickle(localPath(source)) };
-    printResult(context, options, result, linesOf);
+    printResult(context, options, result, scanLines);
     return isHarmless(result.verdict) ? 'done' : 'no';
   },
 };

@@ -17,7 +17,7 @@ import {
   type Statistics,
   statisticsOf,
 } from '../sources/statistics.js';
-import { isByteSized, textsOf } from '../sources/values.js';
+import { isByteSized, valueTexts } from '../sources/values.js';
 import { type Command, type CommandContext, printResult, UsageError } from './command.js';
 
 /** As numpy has it: an array of more has more brackets than anybody reads. */
@@ -56,7 +56,7 @@ async function shownTexts(
   }
   const corners = await Promise.all(parts.map(part));
   // All in one form, so they must be formatted together.
-  const texts = textsOf(corners);
+  const texts = valueTexts(corners);
   const byIndex = new Map<string, string>();
   for (const [i, ranges] of parts.entries()) {
     const own = texts[i] as readonly string[];
@@ -76,7 +76,7 @@ function sliceOf(text: unknown): SliceIndex[] {
 }
 
 /** The slice, in parts: all of what is asked for, or the corners of it that are shown. */
-async function textOf(found: FoundTensor, whole: () => Promise<Tensor>): Promise<string> {
+async function shownText(found: FoundTensor, whole: () => Promise<Tensor>): Promise<string> {
   const { shape, dtype } = found;
   if (shape.includes(0)) return '[]';
   if (shape.length > MAX_DIMENSIONS) {
@@ -94,7 +94,7 @@ async function textOf(found: FoundTensor, whole: () => Promise<Tensor>): Promise
   return arrayText(shape, itemAt);
 }
 
-function numberText(value: number | null): string {
+function shownNumber(value: number | null): string {
   return value === null ? 'none' : String(Number(value.toPrecision(SHOWN_DIGITS)));
 }
 
@@ -104,10 +104,10 @@ function statisticsLines(stats: Statistics, style: Style): string[] {
     count === 0 ? '0' : `${groupedText(count)} (${((count / elements) * 100).toPrecision(3)} %)`;
   return factLines(
     [
-      ['min', numberText(min)],
-      ['max', numberText(max)],
-      ['mean', numberText(mean)],
-      ['std', numberText(std)],
+      ['min', shownNumber(min)],
+      ['max', shownNumber(max)],
+      ['mean', shownNumber(mean)],
+      ['std', shownNumber(std)],
       ['NaN', counted(nan)],
       ['infinite', counted(infinite)],
       ['zero', counted(zero)],
@@ -121,7 +121,7 @@ function histogramLines({ min, max, counts: all }: Histogram, style: Style): str
   const counts = min === max ? all.slice(0, 1) : all;
   const most = Math.max(...counts);
   const step = (max - min) / counts.length;
-  const labels = counts.map((_, i) => numberText(min + i * step));
+  const labels = counts.map((_, i) => shownNumber(min + i * step));
   const width = Math.max(...labels.map(({ length }) => length));
   return counts.map((count, i) => {
     const shown = bar(count / most, BAR_WIDTH);
@@ -130,7 +130,7 @@ function histogramLines({ min, max, counts: all }: Histogram, style: Style): str
   });
 }
 
-function linesOf(result: ShowResult, style: Style): readonly string[] {
+function showLines(result: ShowResult, style: Style): readonly string[] {
   const { name, dtype, shape, byteLength, text, stats, histogram } = result;
   const facts = `${dtype}  [${shape.join(', ')}]  ${bytesText(byteLength)}`;
   return [
@@ -142,7 +142,7 @@ function linesOf(result: ShowResult, style: Style): readonly string[] {
 }
 
 /** The statistics of a tensor, and its histogram, for which all values are read once more. */
-async function examine(
+async function statsAndHistogram(
   tensor: Tensor,
   hasHistogram: boolean,
   { stderr, signal }: CommandContext,
@@ -164,7 +164,7 @@ async function examine(
   }
 }
 
-export const show: Command = {
+export const showCommand: Command = {
   summary: 'the values of a tensor',
   usage: "show SOURCE NAME [--slice '0:2, :8'] [--stats] [--histogram]",
   description:
@@ -201,11 +201,11 @@ export const show: Command = {
               slice: async (ranges) =>
                 ranges.length === 0 ? all : (all.slice(...ranges) as Tensor),
             };
-      const text = await textOf(part, () => part.slice([]));
+      const text = await shownText(part, () => part.slice([]));
       const { dtype, shape } = part;
       const found =
         all !== undefined && (hasStats || hasHistogram)
-          ? await examine(all, hasHistogram, context)
+          ? await statsAndHistogram(all, hasHistogram, context)
           : undefined;
       const elements = shape.reduce((product, length) => product * length, 1);
       const result: ShowResult = {
@@ -214,7 +214,7 @@ export const show: Command = {
         ...(hasStats && found !== undefined ? { stats: found.stats } : {}),
         ...(found?.histogram === undefined ? {} : { histogram: found.histogram }),
       };
-      printResult(context, options, result, linesOf);
+      printResult(context, options, result, showLines);
       return 'done';
     } finally {
       closeSource(opened);

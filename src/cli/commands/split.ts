@@ -27,7 +27,7 @@ export function requireHere(source: string): string {
   );
 }
 
-export const split: Command = {
+export const splitCommand: Command = {
   summary: 'writes a checkpoint in several files',
   usage: 'split SOURCE FOLDER [--max-shard-size SIZE]',
   description:
@@ -50,7 +50,7 @@ export const split: Command = {
   },
 };
 
-export const merge: Command = {
+export const mergeCommand: Command = {
   summary: 'writes a checkpoint in one file',
   usage: 'merge SOURCE TARGET',
   description:

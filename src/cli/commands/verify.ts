@@ -110,7 +110,7 @@ function problemsOf(error: unknown): readonly CheckpointProblem[] {
   return [{ file: path, tensor, code, message: message.replace(`${path}: `, '') }];
 }
 
-function linesOf({ ok, checks, problems }: VerifyResult, style: Style): readonly string[] {
+function verifyLines({ ok, checks, problems }: VerifyResult, style: Style): readonly string[] {
   const lines = problems.map(({ file, code, message }) => {
     const where = file === '' ? '' : `${visible(file, SHOWN_LENGTH)}: `;
     return `${where}${style.error(code)}: ${visible(message, SHOWN_MESSAGE_LENGTH)}`;
@@ -119,7 +119,7 @@ function linesOf({ ok, checks, problems }: VerifyResult, style: Style): readonly
   return [...lines, `${found}; checked: ${checks.join(', ')}`];
 }
 
-export const verify: Command = {
+export const verifyCommand: Command = {
   summary: 'everything that is wrong with a file or checkpoint',
   usage: 'verify SOURCE [--quick]',
   description:
@@ -130,7 +130,7 @@ export const verify: Command = {
   async run(context, [source = ''], options) {
     const { checks, problems } = await verifySource(source, options['quick'] === true, context);
     const ok = problems.length === 0;
-    printResult<VerifyResult>(context, options, { source, ok, checks, problems }, linesOf);
+    printResult<VerifyResult>(context, options, { source, ok, checks, problems }, verifyLines);
     return ok ? 'done' : 'no';
   },
 };

@@ -24,9 +24,9 @@ import {
   type CommandContext,
   type CommandOptions,
   type OptionValues,
+  optionTexts,
   printResult,
   requireChoice,
-  textsOf,
   UsageError,
 } from './command.js';
 
@@ -112,14 +112,14 @@ export function uncastLines(names: readonly string[]): string[] {
 }
 
 /** The tensors that are chosen, and what they are cast to. */
-interface Selection {
+interface ChosenSelection {
   readonly names?: (name: string) => boolean;
   readonly dtype?: CastTarget;
 }
 
-function selectionOf(options: OptionValues): Selection {
+function selectionOf(options: OptionValues): ChosenSelection {
   const { dtype } = options;
-  const names = namesTest(textsOf(options, 'filter'), textsOf(options, 'exclude'));
+  const names = namesTest(optionTexts(options, 'filter'), optionTexts(options, 'exclude'));
   return {
     ...(names === undefined ? {} : { names }),
     ...(dtype === undefined ? {} : { dtype: requireChoice('dtype', dtype, CAST_TARGETS) }),
@@ -129,7 +129,7 @@ function selectionOf(options: OptionValues): Selection {
 /** The options that choose tensors, as they were given: `--filter a* --exclude *.bias`. */
 export function choiceText(options: OptionValues): string {
   return ['filter', 'exclude']
-    .flatMap((name) => textsOf(options, name).map((glob) => `--${name} ${glob}`))
+    .flatMap((name) => optionTexts(options, name).map((glob) => `--${name} ${glob}`))
     .map((text) => visible(text, SHOWN_LENGTH))
     .join(' ');
 }
@@ -145,7 +145,7 @@ function nothingChosen(options: OptionValues): UsageError {
  */
 export async function selecting<Result>(
   options: OptionValues,
-  work: (selection: Selection) => Promise<Result>,
+  work: (selection: ChosenSelection) => Promise<Result>,
 ): Promise<Result> {
   const { names, ...rest } = selectionOf(options);
   if (names === undefined) return await work(rest);
@@ -199,7 +199,7 @@ export async function write(
   options: OptionValues,
   { source, target, label }: { source: string; target: string; label: string },
   work: (
-    choices: Selection & {
+    choices: ChosenSelection & {
       signal: AbortSignal;
       onProgress: ReturnType<typeof progressOn>['onProgress'];
     },

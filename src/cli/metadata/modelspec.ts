@@ -56,7 +56,7 @@ const IMAGE: Readonly<Record<string, KeyRule>> = {
   vae_dtype: { level: 'can' },
 };
 
-const TEXT: Readonly<Record<string, KeyRule>> = {
+const TEXT_KEYS: Readonly<Record<string, KeyRule>> = {
   data_format: { level: 'must' },
   format_type: { level: 'should' },
   language: { level: 'can' },
@@ -85,7 +85,7 @@ export interface ModelspecProblem {
 
 /** The rules for an architecture, by key without the prefix. */
 function rulesFor(architecture: string): Readonly<Record<string, KeyRule>> {
-  if (TEXT_ARCHITECTURE.test(architecture)) return { ...COMMON, ...TEXT };
+  if (TEXT_ARCHITECTURE.test(architecture)) return { ...COMMON, ...TEXT_KEYS };
   // Components and adapters, such as `stable-diffusion-xl-v1-base/lora`, have no resolution of their own.
   const hasResolution = FIXED_RESOLUTION.test(architecture) && !architecture.includes('/');
   const level = hasResolution ? 'must' : 'can';
@@ -107,13 +107,13 @@ export function checkModelspec(metadata: ReadonlyMap<string, string>): Modelspec
   }
   for (const [key, value] of metadata) {
     if (!key.startsWith(MODELSPEC_PREFIX) || value === '') continue;
-    const problem = problemOf(key.slice(MODELSPEC_PREFIX.length), value, rules);
+    const problem = valueProblem(key.slice(MODELSPEC_PREFIX.length), value, rules);
     if (problem !== null) problems.push({ key, ...problem });
   }
   return problems;
 }
 
-function problemOf(
+function valueProblem(
   key: string,
   value: string,
   rules: Readonly<Record<string, KeyRule>>,

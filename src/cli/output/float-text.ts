@@ -25,24 +25,24 @@ export const FLOAT32_FORM: FloatForm = {
 };
 
 /** Enough for every double. */
-const MAX_DIGITS = 17;
+const MAX_SHOWN_DIGITS = 17;
 
 /** As few digits as mean the number, as `-1.25e+3`, but at most so many behind the point. */
 function shortest(value: number, { isSame }: FloatForm, mostBehindPoint: number): string {
-  for (let digits = 0; digits < Math.min(MAX_DIGITS - 1, mostBehindPoint); digits++) {
+  for (let digits = 0; digits < Math.min(MAX_SHOWN_DIGITS - 1, mostBehindPoint); digits++) {
     const text = rounded(value, digits, 'toExponential');
     if (isSame(Number(text), value)) return text;
   }
-  return rounded(value, Math.min(MAX_DIGITS - 1, mostBehindPoint), 'toExponential');
+  return rounded(value, Math.min(MAX_SHOWN_DIGITS - 1, mostBehindPoint), 'toExponential');
 }
 
 /** So many digits are exact for all but the smallest doubles, and as many as JavaScript gives. */
-const EXACT_DIGITS = 100;
+const MOST_DIGITS = 100;
 
 /** The number with so many digits behind the point; halves go to the even digit, not up as JavaScript has it. */
 function rounded(value: number, digits: number, method: 'toExponential' | 'toFixed'): string {
   const up = value[method](digits);
-  const [exact = ''] = value[method](EXACT_DIGITS).split('e');
+  const [exact = ''] = value[method](MOST_DIGITS).split('e');
   const kept = exact.indexOf('.') + 1 + digits;
   const isHalf = /^50*$/.test(exact.slice(kept));
   const isEven = /[02468]\.?$/.test(exact.slice(0, kept));
@@ -75,7 +75,7 @@ function scientific(value: number, form: FloatForm, hasPlus: boolean): Parts {
 }
 
 function positional(value: number, form: FloatForm, hasPlus: boolean): Parts {
-  const [mantissa = '', power = ''] = shortest(Math.abs(value), form, MAX_DIGITS).split('e');
+  const [mantissa = '', power = ''] = shortest(Math.abs(value), form, MAX_SHOWN_DIGITS).split('e');
   const digits = mantissa.replace('.', '');
   const exponent = Number(power);
   const behind = digits.length - 1 - exponent;
@@ -161,7 +161,7 @@ export function complexTexts(values: readonly number[], form: FloatForm): string
 export function scalarText(value: number, form: FloatForm): string {
   if (!Number.isFinite(value)) return nonFiniteText(value);
   const magnitude = Math.abs(value);
-  const text = shortest(magnitude, form, MAX_DIGITS);
+  const text = shortest(magnitude, form, MAX_SHOWN_DIGITS);
   if (magnitude !== 0 && (magnitude < SMALL || magnitude >= form.largeScalar)) {
     return signOf(value) + text.replace(/e([+-])(\d)$/, 'e$10$2');
   }

@@ -27,9 +27,9 @@ export interface TreeNode {
 }
 
 /** Deeper parts of a name are one: nobody reads such a tree, and the walk is recursive. */
-const MAX_DEPTH = 32;
+const MAX_TREE_DEPTH = 32;
 
-const NUMBERED = /^\d+[./]?$/;
+const NUMBERED_SEGMENT = /^\d+[./]?$/;
 
 /** A branch while the tree grows. The key of a child has the separator at its end. */
 interface Branch {
@@ -45,18 +45,18 @@ function newBranch(): Branch {
   return { children: new Map(), leaf: null, tensors: 0, byteLength: 0, form: 0 };
 }
 
-function partsOf(name: string): string[] {
+function nameSegments(name: string): string[] {
   const parts = name.split(/(?<=[./])/);
-  return parts.length <= MAX_DEPTH
+  return parts.length <= MAX_TREE_DEPTH
     ? parts
-    : [...parts.slice(0, MAX_DEPTH - 1), parts.slice(MAX_DEPTH - 1).join('')];
+    : [...parts.slice(0, MAX_TREE_DEPTH - 1), parts.slice(MAX_TREE_DEPTH - 1).join('')];
 }
 
 function grow(entries: readonly TreeEntry[]): Branch {
   const root = newBranch();
   for (const entry of entries) {
     let branch = root;
-    for (const part of partsOf(entry.name)) {
+    for (const part of nameSegments(entry.name)) {
       branch.tensors++;
       branch.byteLength += entry.byteLength;
       const child = branch.children.get(part) ?? newBranch();
@@ -94,11 +94,11 @@ interface FoldedBranch {
 function foldedChildren(branch: Branch): FoldedBranch[] {
   const folded: { label: string; count: number; first: Branch; next: number }[] = [];
   const numbered = [...branch.children]
-    .filter(([key]) => NUMBERED.test(key))
+    .filter(([key]) => NUMBERED_SEGMENT.test(key))
     .sort(([a], [b]) => Number.parseInt(a, 10) - Number.parseInt(b, 10));
   let isNumbered = false;
   for (const [key, child] of branch.children) {
-    if (!NUMBERED.test(key)) {
+    if (!NUMBERED_SEGMENT.test(key)) {
       folded.push({ label: key, count: 1, first: child, next: Number.NaN });
       continue;
     }

@@ -6,11 +6,11 @@ const PLAIN = /^[\x20-\x7e]*$/;
  * Control characters, terminal escapes among them; controls of the writing direction, zero-width and other
  * invisible characters; separators of lines; lone surrogates.
  */
-const UNSAFE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
+const UNSAFE_CHARACTERS = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
 
 const SHORT: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
-function escapeOf(character: string): string {
+function visibleEscape(character: string): string {
   const short = SHORT[character];
   if (short !== undefined) return short;
   const code = (character.codePointAt(0) as number).toString(16);
@@ -26,7 +26,7 @@ export function visible(text: string, maxLength: number = Number.POSITIVE_INFINI
   if (text.length > maxLength) {
     return `${visible(text.slice(0, maxLength))}… (${text.length} characters)`;
   }
-  return PLAIN.test(text) ? text : text.replaceAll(UNSAFE, escapeOf);
+  return PLAIN.test(text) ? text : text.replaceAll(UNSAFE_CHARACTERS, visibleEscape);
 }
 
 /**
@@ -35,7 +35,7 @@ export function visible(text: string, maxLength: number = Number.POSITIVE_INFINI
  */
 export function visibleJson(json: string): string {
   if (PLAIN.test(json)) return json;
-  return json.replaceAll(UNSAFE, (character) => {
+  return json.replaceAll(UNSAFE_CHARACTERS, (character) => {
     // Within strings JSON has them as escapes already.
     if (character === '\n') return character;
     if (character === '\r' || character === '\t') return ' ';

@@ -36,7 +36,7 @@ export function widthOf(text: string): number {
 }
 
 /** The longest start of the text that fits. */
-function startOf(text: string, width: number): string {
+function fittingStart(text: string, width: number): string {
   let taken = '';
   let left = width;
   for (const character of charactersOf(text)) {
@@ -48,7 +48,7 @@ function startOf(text: string, width: number): string {
 }
 
 /** The longest end of the text that fits. */
-function endOf(text: string, width: number): string {
+function fittingEnd(text: string, width: number): string {
   const characters = charactersOf(text);
   let at = characters.length;
   let left = width;
@@ -62,7 +62,7 @@ function endOf(text: string, width: number): string {
 
 /** The text, or as much of its start as fits with a `…` behind it. */
 export function cutEnd(text: string, width: number): string {
-  return widthOf(text) <= width ? text : `${startOf(text, width - 1)}…`;
+  return widthOf(text) <= width ? text : `${fittingStart(text, width - 1)}…`;
 }
 
 /** Lines that fit the terminal; all of them in a pipe, which has no width. */
@@ -74,5 +74,5 @@ export function cutLines(lines: readonly string[], width: number | null): readon
 export function cutMiddle(text: string, width: number): string {
   if (widthOf(text) <= width) return text;
   const tail = Math.floor((width - 1) / 2);
-  return `${startOf(text, width - 1 - tail)}…${endOf(text, tail)}`;
+  return `${fittingStart(text, width - 1 - tail)}…${fittingEnd(text, tail)}`;
 }

@@ -3,7 +3,7 @@
 import { Buffer } from 'node:buffer';
 import type { Tensor } from '../../index.js';
 import type { LongWork } from './long-work.js';
-import { numbersOf, windowsOf } from './values.js';
+import { valueNumbers, valueWindows } from './values.js';
 
 /** Bytes that are compared at a time. */
 const WINDOW = 2 ** 22;
@@ -122,9 +122,9 @@ export async function compareValues(
   const sums = { differing: 0, compared: 0, maxError: 0, dot: 0, squaresA: 0, squaresB: 0 };
   let elements = 0;
   const areBig = isBigInteger(a) && isBigInteger(b);
-  for (const [partA, partB] of windowsOf(a, b)) {
-    const x = numbersOf(partA);
-    const y = numbersOf(partB);
+  for (const [partA, partB] of valueWindows(a, b)) {
+    const x = valueNumbers(partA);
+    const y = valueNumbers(partB);
     elements += x.length;
     for (let begin = 0; begin < x.length; begin += BLOCK) {
       addPairs(sums, x, y, begin, Math.min(begin + BLOCK, x.length));

@@ -45,7 +45,7 @@ export async function findTensor(
 }
 
 /** Names of all tensors, in the order of their bytes where that is known without requests. */
-export function namesOf(opened: OpenedSource): string[] {
+export function tensorNames(opened: OpenedSource): string[] {
   if (opened.kind === 'remote') return opened.checkpoint.keys();
   if (opened.kind === 'local') return opened.checkpoint.offsetKeys();
   // Those that safetensors cannot hold are no less there.

@@ -25,7 +25,7 @@ export interface HashableFile {
   hash(isEach: boolean, options: HashOptions): Promise<FileHashes>;
 }
 
-function layoutOf(
+function hashedLayout(
   { tensors, metadata, dataStart }: HeaderFacts,
   headerText: string,
   isEach: boolean,
@@ -52,7 +52,7 @@ export function localFiles(
     const facts = headerFacts(name, text);
     return {
       ...{ name, path, facts },
-      hash: (isEach, options) => hashFile(path, layoutOf(facts, text, isEach), options),
+      hash: (isEach, options) => hashFile(path, hashedLayout(facts, text, isEach), options),
     };
   });
 }
@@ -81,7 +81,7 @@ export async function remoteFiles(
       ...{ name, path: null, facts },
       hash: (isEach, options) => {
         const pieces = remotePieces(checkpoint, text, facts.tensors, options.signal);
-        return hashPieces(pieces, layoutOf(facts, text, isEach), options);
+        return hashPieces(pieces, hashedLayout(facts, text, isEach), options);
       },
     };
   });

@@ -71,15 +71,15 @@ export async function openSource(
   if (isRemote(source)) return await openAddress(source, options.signal);
   const path = localPath(source);
   const { storage, torch } = options;
-  if (isTorchIndex(path)) return await openForeign(path, 'torch', torch);
+  if (isTorchIndex(path)) return await openOtherFormat(path, 'torch', torch);
   try {
     return { kind: 'local', checkpoint: openCheckpoint(path, { storage }) };
   } catch (error) {
     if (!(error instanceof SafetensorsError)) throw error;
     if (error.code === 'SAFETENSORS_DIFFUSERS_PIPELINE') return openPipeline(path, storage, error);
-    const format = formatOf(path);
+    const format = otherFormatOf(path);
     if (format === undefined) throw error;
-    return format === 'gguf' ? { kind: 'gguf', path } : await openForeign(path, format, torch);
+    return format === 'gguf' ? { kind: 'gguf', path } : await openOtherFormat(path, format, torch);
   }
 }
 
@@ -131,7 +131,7 @@ async function openAddress(source: string, signal: AbortSignal): Promise<OpenedS
 }
 
 /** The formats of other files that are listed, by the first bytes. */
-function formatOf(path: string): 'torch' | 'numpy' | 'gguf' | undefined {
+function otherFormatOf(path: string): 'torch' | 'numpy' | 'gguf' | undefined {
   const head = headOf(path);
   if (head.startsWith('GGUF')) return 'gguf';
   if (head.startsWith('\x93NUMPY')) return 'numpy';
@@ -158,7 +158,7 @@ function headOf(path: string): string {
   }
 }
 
-async function openForeign(
+async function openOtherFormat(
   path: string,
   kind: 'torch' | 'numpy',
   torch: TorchChoices | undefined,

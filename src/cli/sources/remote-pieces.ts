@@ -11,17 +11,17 @@ import type { ListedTensor } from './listing.js';
 const FETCH_BYTE_LENGTH = 16 * 2 ** 20;
 
 /** Fetches bytes that are beside each other, in order. */
-type Fetch = () => Promise<readonly Uint8Array[]>;
+type FetchParts = () => Promise<readonly Uint8Array[]>;
 
 /** Tensors that follow each other, together while they are small, in parts when they are large. */
 function* fetchesOf(
   checkpoint: RemoteCheckpoint,
   tensors: readonly ListedTensor[],
   signal: AbortSignal,
-): Generator<Fetch> {
+): Generator<FetchParts> {
   let names: string[] = [];
   let byteLength = 0;
-  const together = (some: readonly string[]): Fetch => {
+  const together = (some: readonly string[]): FetchParts => {
     return async () => {
       const found = await checkpoint.readTensors(some, { signal });
       return Array.from(found.values(), ({ bytes }) => bytes);
@@ -67,7 +67,7 @@ export async function* remotePieces(
   yield header;
   const fetches = fetchesOf(checkpoint, tensors, signal);
   const start = (): Promise<readonly Uint8Array[]> | undefined => {
-    const { value } = fetches.next() as { value: Fetch | undefined };
+    const { value } = fetches.next() as { value: FetchParts | undefined };
     const fetched = value?.();
     // Awaited when its turn comes; it may fail before.
     fetched?.catch(() => {});

@@ -2,7 +2,7 @@
 
 import type { Tensor } from '../../index.js';
 import type { LongWork } from './long-work.js';
-import { numbersOf, windowsOf } from './values.js';
+import { valueNumbers, valueWindows } from './values.js';
 
 /** Numbers that are not finite are counted, and not part of the others; those are null when there are none. */
 export interface Statistics {
@@ -28,9 +28,9 @@ export interface Histogram {
 export async function statisticsOf(tensor: Tensor, work: LongWork): Promise<Statistics> {
   let [elements, finite, nan, zero, mean, squares] = [0, 0, 0, 0, 0, 0];
   let [min, max] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
-  for (const [window] of windowsOf(tensor)) {
+  for (const [window] of valueWindows(tensor)) {
     await work.did(window.byteLength);
-    const values = numbersOf(window);
+    const values = valueNumbers(window);
     let count = 0;
     let sum = 0;
     for (let i = 0; i < values.length; i++) {
@@ -77,9 +77,9 @@ export async function histogramOf(
   if (min === null || max === null) return null;
   const counts = new Array<number>(bins).fill(0);
   const scale = bins / (max - min);
-  for (const [window] of windowsOf(tensor)) {
+  for (const [window] of valueWindows(tensor)) {
     await work.did(window.byteLength);
-    const values = numbersOf(window);
+    const values = valueNumbers(window);
     for (let i = 0; i < values.length; i++) {
       const value = values[i] as number;
       if (!Number.isFinite(value)) continue;

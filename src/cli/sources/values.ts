@@ -12,7 +12,7 @@ import {
 } from '../output/float-text.js';
 import { boxesOf } from './boxes.js';
 
-const INTEGERS: readonly Dtype[] = ['U8', 'I8', 'I16', 'U16', 'I32', 'U32', 'I64', 'U64'];
+const INTEGER_DTYPES: readonly Dtype[] = ['U8', 'I8', 'I16', 'U16', 'I32', 'U32', 'I64', 'U64'];
 
 /** Elements that are converted at a time. */
 const WINDOW_ELEMENTS = 2 ** 22;
@@ -35,11 +35,11 @@ function formOf(dtype: Dtype): FloatForm {
 
 /** Whether its elements are whole numbers. */
 export function isInteger(dtype: Dtype): boolean {
-  return INTEGERS.includes(dtype);
+  return INTEGER_DTYPES.includes(dtype);
 }
 
 /** The values; of C64 real and imaginary parts in turn. Integers of 64 bits are rounded. */
-export function numbersOf(tensor: Tensor): ArrayLike<number> {
+export function valueNumbers(tensor: Tensor): ArrayLike<number> {
   const { dtype } = tensor;
   if (dtype === 'I64' || dtype === 'U64') return Float64Array.from(tensor.data as never, Number);
   const isPlain = isInteger(dtype) || dtype === 'BOOL' || dtype === 'F64';
@@ -48,7 +48,7 @@ export function numbersOf(tensor: Tensor): ArrayLike<number> {
 }
 
 /** The elements of parts of one tensor as numpy prints them, in one form for all. */
-export function textsOf(parts: readonly Tensor[]): string[][] {
+export function valueTexts(parts: readonly Tensor[]): string[][] {
   const lengths = parts.map(({ elementCount }) => elementCount);
   const texts = formatted(parts);
   let begin = 0;
@@ -63,7 +63,7 @@ function formatted(parts: readonly Tensor[]): string[] {
   if (isInteger(dtype)) {
     return aligned(parts.flatMap(({ data }) => Array.from(data as ArrayLike<unknown>, String)));
   }
-  const numbers = parts.flatMap((part) => Array.from(numbersOf(part)));
+  const numbers = parts.flatMap((part) => Array.from(valueNumbers(part)));
   if (dtype === 'BOOL') {
     const width = shape.length === 0 ? 0 : 'False'.length;
     return numbers.map((value) => (value === 0 ? 'False' : 'True').padStart(width));
@@ -85,7 +85,7 @@ export function isByteSized(dtype: Dtype): boolean {
 }
 
 /** Tensors of one shape, cut alike into windows, so that converting them takes little memory. */
-export function* windowsOf<Tensors extends readonly [Tensor, ...Tensor[]]>(
+export function* valueWindows<Tensors extends readonly [Tensor, ...Tensor[]]>(
   ...tensors: Tensors
 ): Generator<Tensors> {
   const [{ shape, elementCount }] = tensors;

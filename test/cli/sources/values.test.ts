@@ -1,7 +1,7 @@
 /** Windows: how tensors are cut so that their values take little memory. */
 import { Buffer } from 'node:buffer';
 import { describe, expect, it } from 'vitest';
-import { windowsOf } from '../../../src/cli/sources/values.js';
+import { valueWindows } from '../../../src/cli/sources/values.js';
 import { type Dtype, parse, serialize, type Tensor } from '../../../src/index.js';
 
 const MOST = 2 ** 22;
@@ -17,7 +17,7 @@ describe('windows of tensors', () => {
     (shape) => {
       const count = shape.reduce((product, length) => product * length, 1);
       const tensor = tensorOf('U8', shape, count);
-      const windows = Array.from(windowsOf(tensor), ([window]) => window);
+      const windows = Array.from(valueWindows(tensor), ([window]) => window);
       for (const { elementCount } of windows) expect(elementCount).toBeLessThanOrEqual(MOST);
       const bytes = Buffer.concat(windows.map((window) => window.bytes));
       expect(Buffer.compare(bytes, tensor.bytes)).toBe(0);
@@ -28,8 +28,8 @@ describe('windows of tensors', () => {
     const shape = [1, MOST + 8];
     const bytes = tensorOf('U8', shape, MOST + 8);
     const shorts = tensorOf('BF16', shape, 2 * (MOST + 8));
-    for (const [a, b] of windowsOf(bytes, shorts)) expect(a.shape).toEqual(b.shape);
+    for (const [a, b] of valueWindows(bytes, shorts)) expect(a.shape).toEqual(b.shape);
     const packed = tensorOf('F4', shape, (MOST + 8) / 2);
-    expect([...windowsOf(bytes, packed)]).toEqual([[bytes, packed]]);
+    expect([...valueWindows(bytes, packed)]).toEqual([[bytes, packed]]);
   });
 });

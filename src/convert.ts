@@ -5,9 +5,15 @@
  */
 
 export type { WriteCheckpointOptions, WrittenCheckpoint } from './checkpoint/write/execute-plan.js';
+export type { CheckpointLayoutOptions } from './checkpoint/write/layout.js';
 export type { CopiedFiles, OtherFilesOptions } from './checkpoint/write/other-files.js';
-export type { CheckpointLayoutOptions } from './checkpoint/write/plan.js';
-export { type ConversionOptions, type ConvertedCheckpoint, convert } from './convert/convert.js';
+export type { CheckpointPlan, DryRun, PlannedFile } from './checkpoint/write/plan.js';
+export {
+  type ConversionOptions,
+  type ConversionPlan,
+  type ConvertedCheckpoint,
+  convert,
+} from './convert/convert.js';
 export type { SourceTensorInfo } from './convert/source.js';
 export {
   type ErrorCode,

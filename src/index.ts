@@ -14,16 +14,20 @@ export {
   openCheckpointAsync,
 } from './checkpoint/open.js';
 export type { WriteCheckpointOptions, WrittenCheckpoint } from './checkpoint/write/execute-plan.js';
+export type { CheckpointLayoutOptions } from './checkpoint/write/layout.js';
 export type { CopiedFiles, OtherFilesOptions } from './checkpoint/write/other-files.js';
-export type { CheckpointLayoutOptions } from './checkpoint/write/plan.js';
+export type { CheckpointPlan, DryRun, PlannedFile } from './checkpoint/write/plan.js';
 export {
   type ReshardedCheckpoint,
   type ReshardOptions,
+  type ReshardPlan,
   reshard,
 } from './checkpoint/write/reshard.js';
 export {
   type SaveCheckpointOptions,
+  type SaveCheckpointPlan,
   type SavedCheckpoint,
+  type SharedTensors,
   saveCheckpoint,
 } from './checkpoint/write/save.js';
 export {

@@ -3,10 +3,12 @@
 import {
   WRITE_OPTIONS,
   type WriteCheckpointOptions,
+  type WriteOrPlanOptions,
   type WrittenCheckpoint,
 } from '../checkpoint/write/execute-plan.js';
+import { type CheckpointLayoutOptions, LAYOUT_OPTIONS } from '../checkpoint/write/layout.js';
 import type { CopiedFiles, OtherFilesOptions } from '../checkpoint/write/other-files.js';
-import { type CheckpointLayoutOptions, LAYOUT_OPTIONS } from '../checkpoint/write/plan.js';
+import type { CheckpointPlan, DryRun } from '../checkpoint/write/plan.js';
 import { type OptionNames, requireBoolean, requireOptions } from '../errors/arguments.js';
 import { pairsOf } from '../errors/named-values.js';
 import { OPEN_NUMPY_OPTIONS, type OpenNumpyOptions } from '../foreign/numpy/open-numpy.js';
@@ -81,6 +83,11 @@ export interface ConvertedCheckpoint extends WrittenCheckpoint, CastReport, Copi
   readonly root: RootKeys;
 }
 
+/** The same with `dryRun: true`: without what only a cast finds out. */
+export interface ConversionPlan
+  extends CheckpointPlan,
+    Omit<ConvertedCheckpoint, keyof WrittenCheckpoint | 'overflowed'> {}
+
 /**
  * Converts a checkpoint to safetensors, off the event loop. Nothing of the source is run.
  *
@@ -114,13 +121,36 @@ export interface ConvertedCheckpoint extends WrittenCheckpoint, CastReport, Copi
 export async function convert(
   source: string | URL,
   target: string | URL,
-  options: ConversionOptions = {},
-): Promise<ConvertedCheckpoint> {
+  options?: ConversionOptions,
+): Promise<ConvertedCheckpoint>;
+/**
+ * The same as a dry run: says what would be written, and writes nothing. No checksum is compared.
+ *
+ * @throws As without `dryRun`
+ *
+ * @example
+ * ```ts
+ * const { files, root } = await convert('model.ckpt', 'planned', { dryRun: true });
+ * console.log(files[0]?.name, root); // → model.safetensors [ 'state_dict' ]
+ * ```
+ */
+export async function convert(
+  source: string | URL,
+  target: string | URL,
+  options: Omit<ConversionOptions, 'dryRun'> & DryRun,
+): Promise<ConversionPlan>;
+export async function convert(
+  source: string | URL,
+  target: string | URL,
+  options: Omit<ConversionOptions, 'dryRun'> & WriteOrPlanOptions = {},
+): Promise<ConvertedCheckpoint | ConversionPlan> {
   requireLittleEndianHost();
   requireOptions(options, CONVERT_OPTIONS);
   const selection = readSelection(options);
   requireTransferOptions(options);
   const { verify = true, copyOtherFiles = false, shared = 'dedupe', signal } = options;
+  const { dryRun = false } = options;
+  requireBoolean('dryRun', dryRun);
   requireBoolean('verify', verify);
   requireBoolean('copyOtherFiles', copyOtherFiles);
   const targetPath = pathText('target', target);
@@ -129,21 +159,24 @@ export async function convert(
   try {
     const bytes = new SourceBytes(opened.archives, verify);
     const conversion = planConversion(opened, bytes, { selection, shared, metadata });
-    const { write, unrecorded } = targetPath.endsWith(SHARD_EXTENSION)
+    const { plan, write, unrecorded } = targetPath.endsWith(SHARD_EXTENSION)
       ? planFile(targetPath, conversion, options, verify)
       : planFolder(target, conversion, options, verify, copyOtherFiles ? opened.path : undefined);
-    await bytes.verifyOthers(conversion.sources, signal);
-    const written = await write();
     const { dropped, overlaps, report } = conversion;
-    const root = opened.root ?? [];
-    return { ...written, dropped, overlaps, unrecorded, ...report, root };
+    const { overflowed, ...casts } = report;
+    const facts = { dropped, overlaps, unrecorded, ...casts, root: opened.root ?? [] };
+    if (dryRun) return { ...(await plan()), ...facts };
+    await bytes.verifyOthers(conversion.sources, signal);
+    return { ...(await write()), ...facts, overflowed };
   } finally {
     opened.close();
   }
 }
 
 /** Checked here, because an index accepts more than headers do. */
-function givenMetadata({ metadata }: ConversionOptions): ReadonlyMap<string, string> {
+function givenMetadata({
+  metadata,
+}: Pick<ConversionOptions, 'metadata'>): ReadonlyMap<string, string> {
   if (metadata === null || metadata === undefined) return new Map();
   const pairs = [...pairsOf(metadata, 'metadata')];
   encodeMetadata(pairs);

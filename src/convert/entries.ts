@@ -1,6 +1,6 @@
 /** Tensors that were selected, as they are written. */
 
-import type { AnyEntry } from '../checkpoint/write/plan.js';
+import type { AnyEntry } from '../checkpoint/write/layout.js';
 import type { ForeignTensor } from '../foreign/foreign-tensor.js';
 import type { Dtype } from '../format/dtype.js';
 import { elementCountOf } from '../format/tensor-spec.js';

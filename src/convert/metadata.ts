@@ -1,6 +1,6 @@
 /** Metadata of a converted checkpoint. */
 
-import type { PlannedMetadata } from '../checkpoint/write/plan.js';
+import type { LaidOutMetadata } from '../checkpoint/write/layout.js';
 import { checkpointMetadata, reshardMetadata } from '../shards/metadata.js';
 import type { SplitSummary } from '../shards/split.js';
 import type { SourceMetadata } from './source.js';
@@ -16,7 +16,7 @@ export interface MetadataSources {
 }
 
 /** Metadata to write. */
-export interface ConvertedMetadata extends PlannedMetadata {
+export interface ConvertedMetadata extends LaidOutMetadata {
   /** Dropped names that could not be recorded because their key has another meaning. */
   readonly unrecorded: readonly string[];
 }

@@ -1,6 +1,6 @@
 /** What a conversion writes: which tensors, under which names, with which metadata. */
 
-import type { AnyEntry } from '../checkpoint/write/plan.js';
+import type { AnyEntry } from '../checkpoint/write/layout.js';
 import type { ForeignTensor } from '../foreign/foreign-tensor.js';
 import { type CastReport, reportOf } from '../selection/cast-report.js';
 import type { SelectionOptions } from '../selection/options.js';

@@ -2,36 +2,40 @@
 
 import { basename, dirname } from 'node:path';
 import {
-  type WriteCheckpointOptions,
+  type WriteOrPlanOptions,
   type WrittenCheckpoint,
   writeCheckpoint,
 } from '../checkpoint/write/execute-plan.js';
+import {
+  type CheckpointLayoutOptions,
+  LAYOUT_OPTIONS,
+  layOutCheckpoint,
+  tableOf,
+} from '../checkpoint/write/layout.js';
 import { inLockedFolder, inMadeFolder } from '../checkpoint/write/locked-folder.js';
 import {
   type CopiedFiles,
   findOtherFiles,
   NO_OTHER_FILES,
+  type OtherFile,
   type OtherFilesOptions,
 } from '../checkpoint/write/other-files.js';
-import {
-  type CheckpointLayoutOptions,
-  LAYOUT_OPTIONS,
-  planCheckpoint,
-  tableOf,
-} from '../checkpoint/write/plan.js';
+import { type CheckpointPlan, planCheckpoint, plannedFile } from '../checkpoint/write/plan.js';
 import { argumentRangeError, requireBoolean } from '../errors/arguments.js';
 import { layOut } from '../format/header-writer.js';
-import { replaceFile } from '../save/replace-file.js';
+import { replaceFile, requireReplaceableFile } from '../save/replace-file.js';
 import { SHARD_EXTENSION } from '../shards/shard-paths.js';
 import type { Conversion } from './plan.js';
 
 /** How the files are written. */
-type TargetOptions = CheckpointLayoutOptions & OtherFilesOptions & WriteCheckpointOptions;
+type TargetOptions = CheckpointLayoutOptions & OtherFilesOptions & WriteOrPlanOptions;
 
 /** The files that are to be written. */
-export interface PlannedFiles {
+export interface FilesToWrite {
   /** Names that could not be recorded. */
   readonly unrecorded: readonly string[];
+  /** The plan of `write`. */
+  plan(): Promise<CheckpointPlan & CopiedFiles>;
   write(): Promise<WrittenCheckpoint & CopiedFiles>;
 }
 
@@ -51,7 +55,7 @@ export function planFile(
   conversion: Conversion,
   options: TargetOptions,
   verify: boolean,
-): PlannedFiles {
+): FilesToWrite {
   for (const name of FOLDER_OPTIONS) {
     const value = options[name];
     if (value === undefined || value === false) continue;
@@ -72,7 +76,12 @@ export function planFile(
     const written = { path, files: [basename(path)], index: null, totalSize };
     return { ...written, deleted: [], undeleted: [], copied: [], skipped: [] };
   };
-  return { unrecorded, write };
+  const plan = async (): Promise<CheckpointPlan & CopiedFiles> => {
+    const planned = { path, files: [plannedFile(basename(path), layout)], index: null, totalSize };
+    requireReplaceableFile(path);
+    return { ...planned, deleted: [], copied: [], skipped: [] };
+  };
+  return { unrecorded, plan, write };
 }
 
 /**
@@ -86,23 +95,28 @@ export function planFolder(
   options: TargetOptions,
   verify: boolean,
   source: string | undefined,
-): PlannedFiles {
+): FilesToWrite {
   let unrecorded: readonly string[] = [];
-  const plan = planCheckpoint(tableOf(conversion.entries), options, (split) => {
+  const checkpoint = layOutCheckpoint(tableOf(conversion.entries), options, (split) => {
     const metadata = conversion.metadataOf(split);
     unrecorded = metadata.unrecorded;
     return metadata;
   });
-  const write = (): Promise<WrittenCheckpoint & CopiedFiles> =>
+  const inFolder = <Result>(
+    work: (locked: string, files: readonly OtherFile[]) => Promise<Result>,
+  ): Promise<Result & CopiedFiles> =>
     inLockedFolder(folder, options, async (locked) => {
-      const others =
+      const { files, skipped } =
         source === undefined
           ? NO_OTHER_FILES
           : findOtherFiles(dirname(source), locked, basename(source));
-      const extras = { verify, otherFiles: others.files };
-      const written = await writeCheckpoint(locked, plan, options, extras);
-      const copied = others.files.map(({ name }) => name);
-      return { ...written, copied, skipped: others.skipped };
+      return { ...(await work(locked, files)), copied: files.map(({ name }) => name), skipped };
     });
-  return { unrecorded, write };
+  const plan = (): Promise<CheckpointPlan & CopiedFiles> =>
+    inFolder(async (locked, otherFiles) => planCheckpoint(locked, checkpoint, otherFiles));
+  const write = (): Promise<WrittenCheckpoint & CopiedFiles> =>
+    inFolder((locked, otherFiles) =>
+      writeCheckpoint(locked, checkpoint, options, { verify, otherFiles }),
+    );
+  return { unrecorded, plan, write };
 }

@@ -21,11 +21,11 @@ import { makeFolder } from '../replacement/made-folders.js';
 import { Replacement } from '../replacement/replacement.js';
 import { makeTemporaryName } from '../replacement/temporary-names.js';
 import { missingByteLength, requireFreeSpace } from './free-space.js';
-import type { DownloadPlan, PlannedFile } from './planned-file.js';
 import { receiveFile } from './receive.js';
 import { type DownloadScope, type ReceivedBytes, receiveAll } from './receive-all.js';
 import type { SourceFiles } from './source-files.js';
 import type { TargetOptions } from './target-options.js';
+import type { WantedFile, WantedFiles } from './wanted-file.js';
 
 /** Says to backup programs that what is in the folder can be had again. */
 const CACHE_TAG = `Signature: 8a477f597d28d172789f06886806bc55
@@ -63,7 +63,7 @@ export class CacheFolder {
   }
 
   /** Where a file is found. */
-  pathOf({ name }: Pick<PlannedFile, 'name'>): string {
+  pathOf({ name }: Pick<WantedFile, 'name'>): string {
     return join(this.snapshot, name);
   }
 
@@ -74,7 +74,7 @@ export class CacheFolder {
    *   that are links; RemoteError; errors of the system
    */
   async fill(
-    { weights, others, index }: DownloadPlan,
+    { weights, others, index }: WantedFiles,
     options: TargetOptions,
     scope: DownloadScope,
   ): Promise<ReceivedBytes> {
@@ -113,24 +113,24 @@ export class CacheFolder {
     return received;
   }
 
-  #blobOf({ hash, name }: PlannedFile): string {
+  #blobOf({ hash, name }: WantedFile): string {
     if (hash !== null) return join(this.#repository, 'blobs', hash);
     const message = `expected the hash of ${name} from the Hub, by which its cache names files, found none`;
     throw new RemoteError('SAFETENSORS_BAD_RESPONSE', message, { path: this.#repository });
   }
 
-  #partialOf(file: PlannedFile): string {
+  #partialOf(file: WantedFile): string {
     return `${this.#blobOf(file)}.incomplete`;
   }
 
   /** Whether the cache has a file. Its name says what is in it. */
-  #isThere(file: PlannedFile): boolean {
+  #isThere(file: WantedFile): boolean {
     const blob = runSync(ownByteLength(this.#blobOf(file), this.#repository));
     return blob === file.byteLength || this.#isInSnapshot(file);
   }
 
   /** Whether a file is where it is found, and nothing of it is left over. */
-  #isLinked(file: PlannedFile): boolean {
+  #isLinked(file: WantedFile): boolean {
     const isLink = runSync(linkAt(this.pathOf(file))) === this.#linkTo(file);
     return (
       (isLink ? this.#isThere(file) : this.#isInSnapshot(file)) &&
@@ -139,18 +139,18 @@ export class CacheFolder {
   }
 
   /** What the link of a file in the snapshot says. */
-  #linkTo(file: PlannedFile): string {
+  #linkTo(file: WantedFile): string {
     return relative(dirname(this.pathOf(file)), this.#blobOf(file));
   }
 
   /** Whether the snapshot has the file itself, as where there are no links. */
-  #isInSnapshot(file: PlannedFile): boolean {
+  #isInSnapshot(file: WantedFile): boolean {
     const stats = lstatSync(this.pathOf(file), { throwIfNoEntry: false });
     return stats?.isFile() === true && stats.size === file.byteLength;
   }
 
   async #receive(
-    file: PlannedFile,
+    file: WantedFile,
     { durable, lockTimeout }: TargetOptions,
     { transfer, signal }: DownloadScope,
   ): Promise<ReceivedBytes> {
@@ -186,7 +186,7 @@ export class CacheFolder {
   }
 
   /** Puts a link to the blob into the snapshot; where there are no links, a copy. */
-  async #link(file: PlannedFile): Promise<void> {
+  async #link(file: WantedFile): Promise<void> {
     const blob = this.#blobOf(file);
     const path = this.pathOf(file);
     const link = this.#linkTo(file);

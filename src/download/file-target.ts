@@ -8,10 +8,10 @@ import { Replacement } from '../replacement/replacement.js';
 import { resolveTarget } from '../replacement/target.js';
 import { requireFreeSpace } from './free-space.js';
 import { deleteOtherPartials, isAlreadyThere, note, partialNameOf } from './partial-files.js';
-import type { PlannedFile } from './planned-file.js';
 import { receiveFile } from './receive.js';
 import type { DownloadScope, ReceivedBytes } from './receive-all.js';
 import type { TargetOptions } from './target-options.js';
+import type { WantedFile } from './wanted-file.js';
 
 /**
  * Downloads a file to a path, in place of what is there. The temporary file is locked: another process
@@ -20,7 +20,7 @@ import type { TargetOptions } from './target-options.js';
  * @throws As `saveFile`, `SAFETENSORS_LOCKED`
  */
 export async function downloadToFile(
-  planned: PlannedFile,
+  planned: WantedFile,
   path: string,
   options: TargetOptions,
   scope: DownloadScope,
@@ -37,7 +37,7 @@ export async function downloadToFile(
 
 /** Undefined when another process has moved the temporary file away while this one waited for it. */
 async function tryToReceive(
-  planned: PlannedFile,
+  planned: WantedFile,
   path: string,
   realPath: string,
   options: TargetOptions,

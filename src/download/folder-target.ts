@@ -23,10 +23,10 @@ import {
   note,
   partialNameOf,
 } from './partial-files.js';
-import type { DownloadPlan, PlannedFile } from './planned-file.js';
 import { receiveFile } from './receive.js';
 import { type DownloadScope, type ReceivedBytes, receiveAll } from './receive-all.js';
 import type { TargetOptions } from './target-options.js';
+import type { WantedFile, WantedFiles } from './wanted-file.js';
 
 /** The name of an index, or of the only file: its stem, and the variant that an index may have. */
 const INDEX_OR_FILE = /^(.*)\.safetensors(?:\.index(?:\.([^.]+))?\.json)?$/;
@@ -42,7 +42,7 @@ export interface DownloadedFolder extends ReceivedBytes, StaleFiles {}
  * @throws As `saveCheckpoint`; FormatError `SAFETENSORS_UNSAFE_SHARD_NAME` for such a link
  */
 export async function downloadToFolder(
-  plan: DownloadPlan,
+  plan: WantedFiles,
   folder: string,
   options: TargetOptions,
   scope: DownloadScope,
@@ -58,7 +58,7 @@ export async function downloadToFolder(
 
 /** The same; folders that it makes in the folder are added to `made`. */
 async function fillFolder(
-  plan: DownloadPlan,
+  plan: WantedFiles,
   folder: string,
   { durable, lockTimeout }: TargetOptions,
   scope: DownloadScope,
@@ -67,7 +67,7 @@ async function fillFolder(
   const { weights, others, index } = plan;
   const { signal, transfer } = scope;
   const files = [...weights, ...others];
-  const missing: PlannedFile[] = [];
+  const missing: WantedFile[] = [];
   let presentByteLength = 0;
   // Before the first folder is made.
   for (const { name } of files) innerPath(folder, name);
@@ -124,13 +124,13 @@ async function fillFolder(
  * What partial files of the folder's downloads are named after. A download of the same file by itself has
  * another one: each moves its own to the file's place, so neither has to wait.
  */
-function memberName({ name }: PlannedFile): string {
+function memberName({ name }: WantedFile): string {
   return `./${name}`;
 }
 
 async function createIn(
   replacement: FolderReplacement,
-  file: PlannedFile,
+  file: WantedFile,
   isOther: boolean,
 ): Promise<Replacement> {
   const { name, byteLength } = file;
@@ -141,7 +141,7 @@ async function createIn(
 }
 
 /** Names of the tensors in a file that was received: the only one, which has no index. */
-function tensorNamesOf({ fd, path }: Replacement, { byteLength }: PlannedFile): string[] {
+function tensorNamesOf({ fd, path }: Replacement, { byteLength }: WantedFile): string[] {
   const { header } = runSync(readFileHeader({ fd, path, byteLength, mtimeNs: 0n }));
   return header.names();
 }
@@ -154,8 +154,8 @@ function* renamed(
 }
 
 /** The pattern of the names of weights and index: it tells which files belong to an earlier checkpoint. */
-function patternOf({ index, weights }: DownloadPlan): FilenamePattern {
-  const name = index?.name ?? (weights[0] as PlannedFile).name;
+function patternOf({ index, weights }: WantedFiles): FilenamePattern {
+  const name = index?.name ?? (weights[0] as WantedFile).name;
   const [, stem = '', variant] = INDEX_OR_FILE.exec(name) ?? [];
   return new FilenamePattern(`${stem}{suffix}${SHARD_EXTENSION}`, variant);
 }
@@ -167,7 +167,7 @@ function patternOf({ index, weights }: DownloadPlan): FilenamePattern {
 async function isFinished(
   folder: string,
   pattern: FilenamePattern,
-  { weights, index }: DownloadPlan,
+  { weights, index }: WantedFiles,
 ): Promise<boolean> {
   const names = await readdir(folder);
   const temporaryNames = new TemporaryNames(pattern.text);
@@ -194,7 +194,7 @@ async function isLink(path: string): Promise<boolean> {
 }
 
 /** What the disk must still take. */
-function bytesToReceive(folder: string, files: readonly PlannedFile[]): number {
+function bytesToReceive(folder: string, files: readonly WantedFile[]): number {
   return files.reduce((sum, file) => {
     const partial = partialNameOf(memberName(file), file);
     return sum + missingByteLength(file.byteLength, partial && join(folder, partial));

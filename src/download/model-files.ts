@@ -15,11 +15,11 @@ import { urlPathObjection } from '../shards/shard-paths.js';
 import { beginHash } from './file-hash.js';
 import { isTooLongHere } from './local-names.js';
 import { isAlreadyThere } from './partial-files.js';
-import type { PlannedFile } from './planned-file.js';
 import { isIndexName, type SourceFile, type SourceFiles } from './source-files.js';
+import type { WantedFile } from './wanted-file.js';
 
 /** Where a file of a plan is, if it was downloaded before. */
-export type PlaceOf = (file: Pick<PlannedFile, 'name'>) => string;
+export type PlaceOf = (file: Pick<WantedFile, 'name'>) => string;
 
 /** The file of the model, or its index. */
 export interface ModelFile {

@@ -2,7 +2,7 @@
 
 import type { RemoteFile } from '../remote/remote-file.js';
 import { byteLengthOf } from '../selection/cast-bytes.js';
-import type { CastRun, PlannedFile, Segment } from './planned-file.js';
+import type { CastRun, Segment, WantedFile } from './wanted-file.js';
 
 /**
  * Longest piece, fetched by one request: short enough that a few of them at a time need little memory, long
@@ -33,7 +33,7 @@ export interface FetchedRun {
 export type Piece = FetchedPiece | { readonly file: null; readonly bytes: Uint8Array<ArrayBuffer> };
 
 /** The pieces of a file behind its first `from` bytes, in order. */
-export function* piecesFrom({ segments }: PlannedFile, from: number): Generator<Piece, void, void> {
+export function* piecesFrom({ segments }: WantedFile, from: number): Generator<Piece, void, void> {
   let piece: FetchedPiece | undefined;
   for (const segment of segmentsFrom(segments, from)) {
     if (segment.file === null) {
@@ -89,7 +89,7 @@ function* segmentsFrom(segments: Iterable<Segment>, from: number): Generator<Seg
  * How many of the first bytes of a file can be kept when it goes on behind them: a tensor that is cast goes on
  * with a whole element.
  */
-export function keptByteLength({ segments }: PlannedFile, byteLength: number): number {
+export function keptByteLength({ segments }: WantedFile, byteLength: number): number {
   let begin = 0;
   for (const segment of segments) {
     const end = begin + lengthOf(segment);

@@ -1,7 +1,11 @@
 /** Chosen tensors of a remote checkpoint as files to be written anew: headers of ours, bytes of the source. */
 
 import { createHash } from 'node:crypto';
-import { type CheckpointPlan, planCheckpoint, type TensorTable } from '../checkpoint/write/plan.js';
+import {
+  type CheckpointLayout,
+  layOutCheckpoint,
+  type TensorTable,
+} from '../checkpoint/write/layout.js';
 import { type TensorInfo, tensorInfo } from '../file/facts.js';
 import type { Header } from '../format/header.js';
 import { layOut } from '../format/header-writer.js';
@@ -17,8 +21,8 @@ import { CheckpointContents } from '../shards/contents.js';
 import { reshardMetadata } from '../shards/metadata.js';
 import { findModel, otherFiles, type PlaceOf } from './model-files.js';
 import { targetLengthOf } from './pieces.js';
-import type { CastRun, DownloadPlan, PlannedFile, Segment } from './planned-file.js';
 import { QUESTIONS_AT_ONCE, type SourceFile, type SourceFiles } from './source-files.js';
+import type { CastRun, Segment, WantedFile, WantedFiles } from './wanted-file.js';
 
 /** Which tensors are written, as what, and into files of which size. */
 export interface TensorsOptions extends SelectionOptions {
@@ -49,7 +53,7 @@ export async function planTensors(
   { maxShardSize, ...options }: TensorsOptions,
   placeOf: PlaceOf,
   signal: AbortSignal,
-): Promise<DownloadPlan> {
+): Promise<WantedFiles> {
   const { file, index } = await findModel(source, placeOf, signal);
   const parsed = index?.parsed ?? null;
   const { path } = file.file;
@@ -70,7 +74,7 @@ export async function planTensors(
   const used = [...new Set(tensors.map(({ shard }) => shard))];
   const metadata = used.map(({ header }) => metadataOf(header.metadata));
   const ofIndex = parsed && { metadata: metadataOf(parsed.metadata), jsonKeys: parsed.jsonKeys };
-  const plan = planCheckpoint(tableOf(tensors), { maxShardSize }, (split) =>
+  const plan = layOutCheckpoint(tableOf(tensors), { maxShardSize }, (split) =>
     reshardMetadata(metadata, ofIndex, split),
   );
   const isAll = selection.names === null && selected.length === given.length;
@@ -241,8 +245,8 @@ function filesOf({
   pattern,
   index: bytes,
   interimIndex,
-}: CheckpointPlan<RemoteLayout>): Pick<DownloadPlan, 'weights' | 'index'> {
-  const weights = files.map(({ name, layout }): PlannedFile => {
+}: CheckpointLayout<RemoteLayout>): Pick<WantedFiles, 'weights' | 'index'> {
+  const weights = files.map(({ name, layout }): WantedFile => {
     const { header, byteLength, runs } = layout;
     const data = runs.map(({ shard, ...run }) => ({ file: shard.file.file, ...run }));
     const segments: Segment[] = [{ file: null, bytes: header }, ...data];

@@ -7,8 +7,8 @@ import { reportOf } from '../selection/cast-report.js';
 import { encodeIndex } from '../shards/checkpoint-index-writer.js';
 import { SHARD_EXTENSION } from '../shards/shard-paths.js';
 import { findModel, type ModelFile, otherFiles, type PlaceOf } from './model-files.js';
-import type { DownloadPlan, PlannedIndex } from './planned-file.js';
 import { QUESTIONS_AT_ONCE, type SourceFile, type SourceFiles } from './source-files.js';
+import type { WantedFiles, WantedIndex } from './wanted-file.js';
 
 /**
  * Plans the download of a file, of an index and its shards, or of the model in a folder with the files
@@ -21,7 +21,7 @@ export async function planWhole(
   source: SourceFiles,
   placeOf: PlaceOf,
   signal: AbortSignal,
-): Promise<DownloadPlan> {
+): Promise<WantedFiles> {
   const model = await findModel(source, placeOf, signal);
   const shards = model.index?.parsed.shards;
   const weights = shards ? await findAll(source, shards, signal) : [model.file];
@@ -65,7 +65,7 @@ function requireStart({ file, name, start, byteLength }: SourceFile, place: stri
   checkFileStart(start, byteLength, { path: file.path });
 }
 
-function indexOf({ file, index }: ModelFile): PlannedIndex | null {
+function indexOf({ file, index }: ModelFile): WantedIndex | null {
   if (index === null) return null;
   const { bytes, parsed } = index;
   function* weightMap(nameOf: (name: string) => string): Generator<[string, string], void, void> {
@@ -73,7 +73,7 @@ function indexOf({ file, index }: ModelFile): PlannedIndex | null {
       yield [parsed.name(entry), nameOf(parsed.shards[parsed.shardOf(entry)] as string)];
     }
   }
-  const interimIndex: PlannedIndex['interimIndex'] = (nameOf) =>
+  const interimIndex: WantedIndex['interimIndex'] = (nameOf) =>
     encodeIndex(new Map(parsed.metadata), weightMap(nameOf));
   const { name, hash, version } = file;
   const segments = [{ file: null, bytes }];

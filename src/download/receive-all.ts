@@ -1,8 +1,8 @@
 /** Receives the files of a plan, a few at a time. */
 
 import { Slots, type Transfer } from '../io/transfer.js';
-import type { PlannedFile } from './planned-file.js';
 import type { ReceivedFile } from './receive.js';
+import type { WantedFile } from './wanted-file.js';
 
 /** Small files are mostly latency, which passes beside others; each file has memory for pieces of its own. */
 const FILES_AT_ONCE = 3;
@@ -24,9 +24,9 @@ export interface DownloadScope {
 
 /** Does the work for every file; the first that fails ends the others. Then all bytes have arrived. */
 export async function receiveAll(
-  files: readonly PlannedFile[],
+  files: readonly WantedFile[],
   { transfer, abort }: DownloadScope,
-  receive: (file: PlannedFile) => Promise<Omit<ReceivedFile, 'hash'>>,
+  receive: (file: WantedFile) => Promise<Omit<ReceivedFile, 'hash'>>,
 ): Promise<ReceivedBytes> {
   const bytes: ReceivedBytes = { receivedByteLength: 0, presentByteLength: 0 };
   await transfer.run(files, new Slots(FILES_AT_ONCE), async (file) => {

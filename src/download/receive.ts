@@ -9,7 +9,7 @@ import type { Replacement } from '../replacement/replacement.js';
 import { fetchAhead } from './fetch-ahead.js';
 import { beginHash, hashStart } from './file-hash.js';
 import { keptByteLength, piecesFrom } from './pieces.js';
-import type { PlannedFile } from './planned-file.js';
+import type { WantedFile } from './wanted-file.js';
 
 /** How much of a file came from where, in bytes. */
 export interface ReceivedFile {
@@ -29,7 +29,7 @@ export interface ReceivedFile {
  *   Hub tells; errors of the system; the signal's reason
  */
 export async function receiveFile(
-  planned: PlannedFile,
+  planned: WantedFile,
   target: Replacement,
   transfer: Transfer,
   signal: AbortSignal,
@@ -48,7 +48,7 @@ export async function receiveFile(
 }
 
 async function receive(
-  planned: PlannedFile,
+  planned: WantedFile,
   target: Replacement,
   transfer: Transfer,
   signal: AbortSignal,

@@ -19,10 +19,10 @@ import { requireLocalNames } from './local-names.js';
 import type { PlaceOf } from './model-files.js';
 import { planTensors, type TensorsOptions } from './plan-tensors.js';
 import { planWhole } from './plan-whole.js';
-import type { DownloadPlan, PlannedFile } from './planned-file.js';
 import type { DownloadScope, ReceivedBytes } from './receive-all.js';
 import { findSource, isIndexName, type SourceFiles, type SourceOptions } from './source-files.js';
 import type { TargetOptions } from './target-options.js';
+import type { WantedFile, WantedFiles } from './wanted-file.js';
 
 /** Options of one download. */
 export interface RunOptions
@@ -153,7 +153,7 @@ async function toFile(
   const plan = isWhole(options)
     ? await planWhole(source, () => path, scope.signal)
     : await planTensors(source, oneFile, () => path, scope.signal);
-  const file = plan.weights[0] as PlannedFile;
+  const file = plan.weights[0] as WantedFile;
   const received = await downloadToFile(file, path, options, scopeOf([file], options, scope));
   return resultOf(plan, path, () => path, received);
 }
@@ -174,7 +174,7 @@ async function toFolder(
   return resultOf(plan, folder, placeOf, received);
 }
 
-function requireNames(plan: DownloadPlan, { path }: SourceFiles): void {
+function requireNames(plan: WantedFiles, { path }: SourceFiles): void {
   requireLocalNames(
     allFiles(plan).map(({ name }) => name),
     path,
@@ -186,12 +186,12 @@ function isWhole(options: TensorsOptions): boolean {
   return selectsAll(options) && options.maxShardSize === undefined;
 }
 
-function allFiles({ weights, others, index }: DownloadPlan): PlannedFile[] {
+function allFiles({ weights, others, index }: WantedFiles): WantedFile[] {
   return [...weights, ...(index === null ? [] : [index]), ...others];
 }
 
 function scopeOf(
-  files: readonly PlannedFile[],
+  files: readonly WantedFile[],
   { onProgress }: RunOptions,
   scope: AbortController,
 ): DownloadScope {
@@ -200,12 +200,12 @@ function scopeOf(
   return { transfer, signal, abort: (reason) => scope.abort(reason) };
 }
 
-function lengthOf(files: readonly PlannedFile[]): number {
+function lengthOf(files: readonly WantedFile[]): number {
   return files.reduce((sum, { byteLength }) => sum + byteLength, 0);
 }
 
 function resultOf(
-  plan: DownloadPlan,
+  plan: WantedFiles,
   path: string,
   placeOf: PlaceOf,
   received: ReceivedBytes & { readonly deleted?: string[]; readonly undeleted?: string[] },

@@ -14,8 +14,8 @@ import { type OpenedSource, urlSource } from '../remote/source.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../shards/checkpoint-index.js';
 import { indexesAmong } from '../shards/file-choice.js';
 import { pathObjection } from '../shards/shard-paths.js';
-import type { PlannedFile } from './planned-file.js';
 import { versionOf } from './source-identity.js';
+import type { WantedFile } from './wanted-file.js';
 
 /** Larger files of its Xet storage the Hub gives out by its own protocol only. */
 const MAX_XET_BYTE_LENGTH = 50_000_000_000;
@@ -24,7 +24,7 @@ const MAX_XET_BYTE_LENGTH = 50_000_000_000;
 export const QUESTIONS_AT_ONCE = 16;
 
 /** A whole file of the source. */
-export interface SourceFile extends PlannedFile {
+export interface SourceFile extends WantedFile {
   readonly file: HttpFile;
   /** Whether only parts of it can be had without the Hub's Xet protocol. */
   readonly isXetOnly: boolean;

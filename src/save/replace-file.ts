@@ -1,9 +1,11 @@
 /** Writes one file by its layout, which then takes the place of an old one. */
 
+import { statSync } from 'node:fs';
 import type { Layout } from '../format/header-writer.js';
 import { locate, type PathLike } from '../io/paths.js';
 import { Transfer, type TransferOptions } from '../io/transfer.js';
 import { Replacement } from '../replacement/replacement.js';
+import { resolveTarget } from '../replacement/target.js';
 import { SourceFiles } from './source-files.js';
 import type { Payload, TensorEntry } from './tensor-input.js';
 import { writeLayout } from './tensor-writes.js';
@@ -14,6 +16,15 @@ export interface ReplaceOptions extends TransferOptions {
   readonly durable: boolean;
   /** Whether to read what was written again, and compare it, before the new file takes its place. */
   readonly verify: boolean;
+}
+
+/**
+ * Throws for a path at which no file can be replaced. There need not be one.
+ *
+ * @throws SafetensorsError as `Replacement.open`
+ */
+export function requireReplaceableFile(path: string): void {
+  if (statSync(path, { throwIfNoEntry: false }) !== undefined) resolveTarget(path, path);
 }
 
 /**

@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
 import { keptByteLength, PIECE_BYTE_LENGTH, piecesFrom } from '../../src/download/pieces.js';
-import type { PlannedFile } from '../../src/download/planned-file.js';
+import type { WantedFile } from '../../src/download/wanted-file.js';
 import { openCheckpoint, reshard } from '../../src/index.js';
 import type { RemoteFile } from '../../src/remote/remote-file.js';
 import { fileBytes, temporaryPath } from '../support/make-file.js';
@@ -110,7 +110,7 @@ it('cuts pieces between elements, and goes on with whole ones', () => {
   const file = { path: 'a' } as RemoteFile;
   const cast = { from: 'F64', to: 'F16', onTooLarge: () => {} } as const;
   const end = 3 + 8 * 600_000;
-  const planned: PlannedFile = {
+  const planned: WantedFile = {
     name: 'x',
     byteLength: 0,
     segments: [

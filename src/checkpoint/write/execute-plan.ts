@@ -8,20 +8,30 @@ import type { SaveSyncOptions } from '../../save/save.js';
 import { SourceFiles } from '../../save/source-files.js';
 import { writeLayout } from '../../save/tensor-writes.js';
 import { FolderReplacement } from './folder-replacement.js';
+import type { CheckpointLayout, LaidOutFile } from './layout.js';
 import { copyOtherFile, type OtherFile } from './other-files.js';
-import type { CheckpointPlan, PlannedFile } from './plan.js';
+import type { DryRun } from './plan.js';
 
 /** How a checkpoint is written. */
 export interface WriteCheckpointOptions
   extends TransferOptions,
     LockOptions,
-    Pick<SaveSyncOptions, 'durable'> {}
+    Pick<SaveSyncOptions, 'durable'> {
+  /** With true the call gives its plan, and writes nothing: {@link DryRun}. */
+  readonly dryRun?: false | undefined;
+}
+
+/** The same of a call that may be a dry run. */
+export type WriteOrPlanOptions = Omit<WriteCheckpointOptions, 'dryRun'> & {
+  readonly dryRun?: boolean | undefined;
+};
 
 /** Names of the options. */
 export const WRITE_OPTIONS: OptionNames<WriteCheckpointOptions> = {
   ...TRANSFER_OPTIONS,
   ...LOCK_OPTIONS,
   durable: true,
+  dryRun: true,
 };
 
 /** What was written, and what is gone. */
@@ -59,20 +69,20 @@ interface Extras {
  */
 export async function writeCheckpoint(
   folder: string,
-  plan: CheckpointPlan,
-  options: WriteCheckpointOptions,
+  checkpoint: CheckpointLayout,
+  options: WriteOrPlanOptions,
   { otherFiles = [], verify = false, closeSources }: Extras = {},
 ): Promise<WrittenCheckpoint> {
   const { durable = true } = options;
-  const { files, pattern, totalSize } = plan;
+  const { files, pattern, totalSize } = checkpoint;
   const byteLength = sumOf(files.map(({ layout }) => layout)) + sumOf(otherFiles);
   const failures: unknown[] = [];
   const transfer = new Transfer(byteLength, options, () => {
     if (failures.length > 0) throw failures[0];
   });
-  const index = plan.index === null ? null : pattern.indexFilename;
+  const index = checkpoint.index === null ? null : pattern.indexFilename;
   const names = files.map(({ name }) => name);
-  const sources = new SourceFiles(plan.samples);
+  const sources = new SourceFiles(checkpoint.samples);
   try {
     const allNames = [
       ...names,
@@ -93,13 +103,13 @@ export async function writeCheckpoint(
           failures.push(error);
         }
       };
-      await Promise.all(Array.from({ length: hasStream(plan) ? 1 : FILES_AT_ONCE }, lane));
+      await Promise.all(Array.from({ length: hasStream(checkpoint) ? 1 : FILES_AT_ONCE }, lane));
       if (failures.length > 0) throw failures[0];
       sources.verify();
       transfer.finish();
       sources.end();
       closeSources?.();
-      const stale = await replacement.commit(plan);
+      const stale = await replacement.commit(checkpoint);
       const path = join(folder, index ?? (names[0] as string));
       return { path, files: names, index, totalSize, ...stale };
     } finally {
@@ -115,7 +125,7 @@ function sumOf(files: readonly { readonly byteLength: number }[]): number {
 }
 
 async function writeFile(
-  { name, layout }: PlannedFile,
+  { name, layout }: LaidOutFile,
   replacement: FolderReplacement,
   sources: SourceFiles,
   transfer: Transfer,
@@ -126,7 +136,7 @@ async function writeFile(
   await file.finish(transfer.signal);
 }
 
-function hasStream(plan: CheckpointPlan): boolean {
-  for (const { payload } of plan.samples) if (payload.kind === 'stream') return true;
+function hasStream(checkpoint: CheckpointLayout): boolean {
+  for (const { payload } of checkpoint.samples) if (payload.kind === 'stream') return true;
   return false;
 }

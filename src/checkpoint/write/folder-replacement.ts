@@ -11,7 +11,6 @@
  * name, and after it where they replace one: the old checkpoint keeps its own until then.
  */
 
-import { statSync } from 'node:fs';
 import { readdir, rm, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { writeViews } from '../../io/file-writes.js';
@@ -20,10 +19,10 @@ import { innerPath } from '../../replacement/inner-paths.js';
 import type { LikeFile } from '../../replacement/permissions.js';
 import { Replacement } from '../../replacement/replacement.js';
 import { giveSecondName } from '../../replacement/second-name.js';
-import { resolveTarget } from '../../replacement/target.js';
 import { type TemporaryName, TemporaryNames } from '../../replacement/temporary-names.js';
 import type { FilenamePattern } from '../../shards/file-names.js';
 import { shardNamesOf } from '../find-files.js';
+import { oldFileOf, requireReplaceable, staleAmong } from './old-files.js';
 
 /** Files that an earlier checkpoint has left. */
 export interface StaleFiles {
@@ -127,7 +126,7 @@ export class FolderReplacement {
    * permissions.
    */
   async createOther(name: string, byteLength: number, keptName?: string): Promise<Replacement> {
-    const old = this.#oldFile(name);
+    const old = oldFileOf(this.#folder, name);
     const file = await this.#open(this.#names.next(), name, byteLength, old, keptName);
     this.#otherFiles.push({ name, file, isReplacing: old !== undefined });
     return file;
@@ -259,14 +258,12 @@ export class FolderReplacement {
     });
   }
 
-  /** Deletes stale files, indexes first: an index without its shards would be half a checkpoint. */
+  /** Deletes stale files. */
   async #clear(isSharded: boolean, { deleted, undeleted }: StaleFiles): Promise<void> {
     const kept = new Set([...this.#kept, ...this.#files.map(({ name }) => name)]);
     if (isSharded) kept.add(this.#pattern.indexFilename);
-    const names = (await readdir(this.#folder)).filter((name) => !kept.has(name)).sort();
-    const stale = names.filter((name) => this.#pattern.owns(name) || this.#names.isLeftOver(name));
-    const indexes = stale.filter((name) => this.#pattern.isIndex(name));
-    for (const name of new Set([...indexes, ...stale])) {
+    const names = await readdir(this.#folder);
+    for (const name of staleAmong(names, this.#pattern, this.#names, kept)) {
       if (await this.#remove(name)) deleted.push(name);
       else undeleted.push(name);
     }
@@ -275,23 +272,10 @@ export class FolderReplacement {
   /** Refuses what must not be replaced, and deletes unfinished files that nobody is writing. */
   async #lookAt(newNames: Iterable<string>): Promise<void> {
     const names = await readdir(this.#folder);
-    const owned = names.filter((name) => this.#pattern.owns(name));
-    for (const name of new Set([...newNames, ...owned])) {
-      const old = this.#oldFile(name);
-      if (this.#pattern.owns(name)) this.#like ??= old;
-    }
+    this.#like = requireReplaceable(this.#folder, names, this.#pattern, newNames);
     for (const name of names) {
       if (this.#names.isUnfinished(name)) await this.#remove(name);
     }
-  }
-
-  /** The file of a name; throws for what must not be replaced. */
-  #oldFile(name: string): LikeFile | undefined {
-    const path = this.#pathOf(name);
-    // A link that leads nowhere is replaced like any other.
-    if (statSync(path, { throwIfNoEntry: false }) === undefined) return undefined;
-    const { path: realPath, stats } = resolveTarget(path, path);
-    return stats === undefined ? undefined : { path: realPath, stats };
   }
 
   /** Deletes a file; whether it is gone. */

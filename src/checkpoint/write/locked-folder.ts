@@ -13,7 +13,7 @@ import { syncMade } from '../../replacement/folder-sync.js';
 import { inTurn, requireLockTimeout, tryToLock, waitForLock } from '../../replacement/locks.js';
 import { makeFolder, removeMade } from '../../replacement/made-folders.js';
 import { SHARD_EXTENSION } from '../../shards/shard-paths.js';
-import type { WriteCheckpointOptions } from './execute-plan.js';
+import type { WriteOrPlanOptions } from './execute-plan.js';
 
 /** More than there are saves that wait for one folder and fail. Then it is written without a lock. */
 const MAX_TRIES = 1000;
@@ -43,22 +43,25 @@ interface LockedFolder {
 
 /**
  * Does work that writes a checkpoint into the folder, when no other save into it is under way, in any
- * process. Makes the folder, and those above it; when the work fails, removes those that it made.
+ * process. Makes the folder, and those above it; when the work fails, removes those that it made. With `dryRun`
+ * it only does the work, which must not need the folder.
  *
  * @throws TypeError, RangeError for unusable options; SafetensorsError `SAFETENSORS_LOCKED`;
  *   `signal.reason`; errors of the system and of the work
  */
 export async function inLockedFolder<Result>(
   target: string | URL,
-  options: WriteCheckpointOptions,
+  options: WriteOrPlanOptions,
   work: (folder: string) => Promise<Result>,
 ): Promise<Result> {
   const folder = folderOf(target);
-  const { durable = true, signal } = options;
+  const { durable = true, dryRun = false, signal } = options;
   requireBoolean('durable', durable);
+  requireBoolean('dryRun', dryRun);
   requireTransferOptions(options);
   requireLockTimeout(options);
   signal?.throwIfAborted();
+  if (dryRun) return await work(folder);
   // Synchronous, so calls queue up in their order.
   const madeBefore = makeFolder(folder);
   return await inTurn(keyOf(folder), signal, async () => {
@@ -111,7 +114,7 @@ function keyOf(folder: string): string {
 /** Locks the folder that has this path then: another save may have removed the one that was there. */
 async function lockFolder(
   folder: string,
-  options: WriteCheckpointOptions,
+  options: WriteOrPlanOptions,
   madeBefore: string | undefined,
 ): Promise<LockedFolder> {
   let made = madeBefore;

@@ -91,9 +91,12 @@ export function findOtherFiles(source: string, target: string, except?: string):
   return { files, skipped };
 }
 
-function isSameFolder(a: string, b: string): boolean {
-  const [first, second] = [a, b].map((path) => identityOf(statSync(path, { bigint: true })));
-  return first === second;
+function isSameFolder(source: string, target: string): boolean {
+  // A dry run makes no folder.
+  const stats = statSync(target, { bigint: true, throwIfNoEntry: false });
+  return (
+    stats !== undefined && identityOf(stats) === identityOf(statSync(source, { bigint: true }))
+  );
 }
 
 function isCarried(stats: Stats): boolean {

@@ -8,7 +8,7 @@ import type { SelectionOptions } from '../../selection/options.js';
 import { type Selected, Selection, selectionSource } from '../../selection/select.js';
 import { storageFill } from '../../storage/storage-fill.js';
 import type { CheckpointFiles } from '../find-files.js';
-import { type AnyEntry, type TensorTable, tableOf } from './plan.js';
+import { type AnyEntry, type TensorTable, tableOf } from './layout.js';
 import type { SourceTensors } from './reshard-source.js';
 
 /** A tensor of the source. */

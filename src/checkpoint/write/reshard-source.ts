@@ -14,7 +14,7 @@ import type { JsonString } from '../../shards/checkpoint-index-writer.js';
 import { missingTensor } from '../../shards/contents.js';
 import type { LendingStorage } from '../../storage/storage.js';
 import type { LazyShards } from '../lazy-shards.js';
-import type { TensorTable } from './plan.js';
+import type { TensorTable } from './layout.js';
 
 /** A shard. */
 interface SourceShard {

@@ -16,9 +16,11 @@ import { openShards } from '../open.js';
 import {
   WRITE_OPTIONS,
   type WriteCheckpointOptions,
+  type WriteOrPlanOptions,
   type WrittenCheckpoint,
   writeCheckpoint,
 } from './execute-plan.js';
+import { type CheckpointLayoutOptions, LAYOUT_OPTIONS, layOutCheckpoint } from './layout.js';
 import { inLockedFolder } from './locked-folder.js';
 import {
   type CopiedFiles,
@@ -26,7 +28,7 @@ import {
   NO_OTHER_FILES,
   type OtherFilesOptions,
 } from './other-files.js';
-import { type CheckpointLayoutOptions, LAYOUT_OPTIONS, planCheckpoint } from './plan.js';
+import { type CheckpointPlan, type DryRun, planCheckpoint } from './plan.js';
 import { type SelectedTensors, selectTensors } from './reshard-selection.js';
 import { SourceTensors } from './reshard-source.js';
 
@@ -54,6 +56,11 @@ export interface ReshardedCheckpoint extends WrittenCheckpoint, CastReport, Copi
   /** Keys of metadata for which files of the source have different values that were not all kept. */
   readonly conflicts: readonly string[];
 }
+
+/** The same with `dryRun: true`: without what only a cast finds out. */
+export interface ReshardPlan
+  extends CheckpointPlan,
+    Omit<ReshardedCheckpoint, keyof WrittenCheckpoint | 'overflowed'> {}
 
 /**
  * Writes a checkpoint into a folder in files of another size: splits, merges (`maxShardSize:
@@ -105,8 +112,30 @@ export interface ReshardedCheckpoint extends WrittenCheckpoint, CastReport, Copi
 export async function reshard(
   source: string | URL,
   target: string | URL,
-  options: ReshardOptions = {},
-): Promise<ReshardedCheckpoint> {
+  options?: ReshardOptions,
+): Promise<ReshardedCheckpoint>;
+/**
+ * The same as a dry run: says what would be written, and writes nothing.
+ *
+ * @throws As without `dryRun`
+ *
+ * @example
+ * ```ts
+ * const options = { maxShardSize: Infinity, dryRun: true } as const;
+ * const { files, deleted } = await reshard('my-model', 'my-model', options);
+ * console.log(files.length, deleted.length); // → 1 3
+ * ```
+ */
+export async function reshard(
+  source: string | URL,
+  target: string | URL,
+  options: Omit<ReshardOptions, 'dryRun'> & DryRun,
+): Promise<ReshardPlan>;
+export async function reshard(
+  source: string | URL,
+  target: string | URL,
+  options: Omit<ReshardOptions, 'dryRun'> & WriteOrPlanOptions = {},
+): Promise<ReshardedCheckpoint | ReshardPlan> {
   requireLittleEndianHost();
   requireOptions(options, RESHARD_OPTIONS);
   const { copyOtherFiles = false } = options;
@@ -128,17 +157,22 @@ export async function reshard(
       const { index } = shards.files;
       const ofIndex = index && { metadata: metadataOf(index.metadata), jsonKeys: index.jsonKeys };
       let conflicts: readonly string[] = [];
-      const plan = planCheckpoint(table, options, (split) => {
+      const checkpoint = layOutCheckpoint(table, options, (split) => {
         const merged = reshardMetadata(files, ofIndex, split);
         conflicts = merged.conflicts;
         return merged;
       });
-      const written = await writeCheckpoint(folder, plan, options, {
+      const copied = others.files.map(({ name }) => name);
+      const { overflowed, ...casts } = report;
+      const facts = { ...casts, conflicts, copied, skipped: others.skipped };
+      if (options.dryRun === true) {
+        return { ...planCheckpoint(folder, checkpoint, others.files), ...facts };
+      }
+      const written = await writeCheckpoint(folder, checkpoint, options, {
         otherFiles: others.files,
         closeSources: () => shards.close({}),
       });
-      const copied = others.files.map(({ name }) => name);
-      return { ...written, ...report, conflicts, copied, skipped: others.skipped };
+      return { ...written, ...facts, overflowed };
     } finally {
       shards.close({});
     }

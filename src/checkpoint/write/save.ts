@@ -10,11 +10,18 @@ import { planSharing, type SharedMode, type SharingPlan } from '../../shards/sha
 import {
   WRITE_OPTIONS,
   type WriteCheckpointOptions,
+  type WriteOrPlanOptions,
   type WrittenCheckpoint,
   writeCheckpoint,
 } from './execute-plan.js';
+import {
+  type CheckpointLayoutOptions,
+  LAYOUT_OPTIONS,
+  layOutCheckpoint,
+  tableOf,
+} from './layout.js';
 import { inLockedFolder } from './locked-folder.js';
-import { type CheckpointLayoutOptions, LAYOUT_OPTIONS, planCheckpoint, tableOf } from './plan.js';
+import { type CheckpointPlan, type DryRun, planCheckpoint } from './plan.js';
 import { memoryOf } from './tensor-memory.js';
 
 /** Options of {@link saveCheckpoint}. */
@@ -39,8 +46,8 @@ const SAVE_CHECKPOINT_OPTIONS: OptionNames<SaveCheckpointOptions> = {
   shared: true,
 };
 
-/** Result of {@link saveCheckpoint}. */
-export interface SavedCheckpoint extends WrittenCheckpoint {
+/** Which tensors share memory, and what became of them. */
+export interface SharedTensors {
   /** For every name that was not written, the name of the tensor that was. */
   readonly dropped: ReadonlyMap<string, string>;
   /** Dropped names that are not in the metadata, because the key has another meaning there. */
@@ -48,6 +55,12 @@ export interface SavedCheckpoint extends WrittenCheckpoint {
   /** With `dedupe`: groups of names that have bytes in common, which were written more than once. */
   readonly overlaps: readonly (readonly string[])[];
 }
+
+/** Result of {@link saveCheckpoint}. */
+export interface SavedCheckpoint extends WrittenCheckpoint, SharedTensors {}
+
+/** The same with `dryRun: true`. */
+export interface SaveCheckpointPlan extends CheckpointPlan, SharedTensors {}
 
 /**
  * Writes a state dict into a folder, off the event loop: as `model.safetensors`, or in shards with an
@@ -80,8 +93,31 @@ export interface SavedCheckpoint extends WrittenCheckpoint {
 export async function saveCheckpoint(
   folder: string | URL,
   tensors: NamedValues<TensorInput>,
-  options: SaveCheckpointOptions = {},
-): Promise<SavedCheckpoint> {
+  options?: SaveCheckpointOptions,
+): Promise<SavedCheckpoint>;
+/**
+ * The same as a dry run: says what would be written, and writes nothing.
+ *
+ * @throws As without `dryRun`
+ *
+ * @example
+ * ```ts
+ * const tensors = loadFile('model.safetensors');
+ * const options = { maxShardSize: '64B', dryRun: true } as const;
+ * const { files, totalSize } = await saveCheckpoint('planned', tensors, options);
+ * console.log(files[0]?.tensors, totalSize); // → [ 'norm.weight' ] 80
+ * ```
+ */
+export async function saveCheckpoint(
+  folder: string | URL,
+  tensors: NamedValues<TensorInput>,
+  options: Omit<SaveCheckpointOptions, 'dryRun'> & DryRun,
+): Promise<SaveCheckpointPlan>;
+export async function saveCheckpoint(
+  folder: string | URL,
+  tensors: NamedValues<TensorInput>,
+  options: Omit<SaveCheckpointOptions, 'dryRun'> & WriteOrPlanOptions = {},
+): Promise<SavedCheckpoint | SaveCheckpointPlan> {
   requireLittleEndianHost();
   requireOptions(options, SAVE_CHECKPOINT_OPTIONS);
   const given = [...pairsOf(tensors, 'tensors')];
@@ -93,19 +129,22 @@ export async function saveCheckpoint(
   const { dropped, overlaps } = recordable(planSharing(memories, shared), shared, metadata);
   const kept = entries.filter(({ name }) => !dropped.has(name));
   let unrecorded: readonly string[] = [];
-  const plan = planCheckpoint(tableOf(kept), options, (split) => {
+  const checkpoint = layOutCheckpoint(tableOf(kept), options, (split) => {
     const planned = checkpointMetadata(split, metadata, dropped);
     unrecorded = planned.unrecorded;
     return planned;
   });
-  const written = await inLockedFolder(folder, options, (locked) =>
-    writeCheckpoint(locked, plan, options),
-  );
-  return { ...written, dropped, unrecorded, overlaps };
+  return await inLockedFolder(folder, options, async (locked) => {
+    const shared = { dropped, unrecorded, overlaps };
+    if (options.dryRun === true) return { ...planCheckpoint(locked, checkpoint), ...shared };
+    return { ...(await writeCheckpoint(locked, checkpoint, options)), ...shared };
+  });
 }
 
 /** Checked here, because an index accepts more than headers do. */
-function metadataOf({ metadata }: SaveCheckpointOptions): ReadonlyMap<string, string> {
+function metadataOf({
+  metadata,
+}: Pick<SaveCheckpointOptions, 'metadata'>): ReadonlyMap<string, string> {
   if (metadata === null || metadata === undefined) return new Map();
   const pairs = [...pairsOf(metadata, 'metadata')];
   encodeMetadata(pairs);

@@ -3,7 +3,7 @@
 import type { MemoryPayload } from '../../save/tensor-input.js';
 import type { TensorMemory } from '../../shards/shared-tensors.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
-import type { AnyEntry } from './plan.js';
+import type { AnyEntry } from './layout.js';
 
 /** The identity of a tensor's memory, its length, and where the tensor begins in it. */
 type Place = Pick<TensorMemory, 'storage' | 'storageByteLength' | 'byteOffset'>;

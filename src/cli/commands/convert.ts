@@ -2,15 +2,7 @@
 
 import { type Command, UsageError } from './command.js';
 import { requireHere } from './split.js';
-import {
-  DEFAULT_SHARD_SIZE,
-  DRY_RUN,
-  plan,
-  SELECTION,
-  SHARD_SIZE,
-  shardSizeOf,
-  write,
-} from './written.js';
+import { convertLocal, DRY_RUN, SELECTION, SHARD_SIZE, shardSizeOf, write } from './written.js';
 
 export const convertCommand: Command = {
   summary: 'torch, NumPy or safetensors to safetensors',
@@ -46,18 +38,8 @@ export const convertCommand: Command = {
       ...(typeof root === 'string' ? { root: root.split('.') } : {}),
       ...(unknown === undefined ? {} : ({ unknownGlobals: unknown } as const)),
     };
-    if (options['dry-run'] === true) {
-      const size = maxShardSize ?? DEFAULT_SHARD_SIZE;
-      await plan(context, options, { source, target, maxShardSize: size, torch });
-      return 'done';
-    }
-    const choices = {
-      ...torch,
-      ...(maxShardSize === undefined ? {} : { maxShardSize }),
-    };
-    const { convert: convertSource } = await import('../../convert.js');
     await write(context, options, { source, target, label: 'converting' }, (selected) =>
-      convertSource(source, target, { ...choices, ...selected }),
+      convertLocal(source, target, { ...torch, maxShardSize, ...selected }, options),
     );
     return 'done';
   },

@@ -4,10 +4,9 @@ import { reshard } from '../../index.js';
 import { isRemote, localPath } from '../sources/open-source.js';
 import { type Command, type CommandOptions, UsageError } from './command.js';
 import {
-  DEFAULT_SHARD_SIZE,
+  convertLocal,
   DRY_RUN,
-  ONE_FILE,
-  plan,
+  isDryRun,
   SELECTION,
   SHARD_SIZE,
   shardSizeOf,
@@ -37,15 +36,14 @@ export const splitCommand: Command = {
   positionals: [2, 2],
   async run(context, [from = '', target = ''], options) {
     const source = requireHere(from);
-    const maxShardSize = shardSizeOf(options) ?? DEFAULT_SHARD_SIZE;
-    if (options['dry-run'] === true) await plan(context, options, { source, target, maxShardSize });
-    else {
-      const copyOtherFiles = options['copy-other-files'] === true;
-      const choices = { maxShardSize, copyOtherFiles };
-      await write(context, options, { source, target, label: 'writing' }, (selected) =>
-        reshard(source, target, { ...choices, ...selected }),
-      );
-    }
+    const maxShardSize = shardSizeOf(options);
+    const copyOtherFiles = options['copy-other-files'] === true;
+    await write(context, options, { source, target, label: 'writing' }, (selected) => {
+      const choices = { maxShardSize, copyOtherFiles, ...selected };
+      return isDryRun(options)
+        ? reshard(source, target, { ...choices, dryRun: true })
+        : reshard(source, target, choices);
+    });
     return 'done';
   },
 };
@@ -63,20 +61,12 @@ export const mergeCommand: Command = {
     const isFile = target.endsWith('.safetensors');
     const copyOtherFiles = options['copy-other-files'] === true;
     if (isFile && copyOtherFiles) throw new UsageError('other files are copied into a folder only');
-    if (options['dry-run'] === true) {
-      await plan(context, options, { source, target, maxShardSize: ONE_FILE });
-      return 'done';
-    }
-    await write(context, options, { source, target, label: 'writing' }, async (choices) => {
-      if (!isFile) {
-        return await reshard(source, target, {
-          ...choices,
-          maxShardSize: ONE_FILE,
-          copyOtherFiles,
-        });
-      }
-      const { convert } = await import('../../convert.js');
-      return await convert(source, target, choices);
+    await write(context, options, { source, target, label: 'writing' }, async (selected) => {
+      if (isFile) return await convertLocal(source, target, selected, options);
+      const choices = { maxShardSize: Number.POSITIVE_INFINITY, copyOtherFiles, ...selected };
+      return isDryRun(options)
+        ? await reshard(source, target, { ...choices, dryRun: true })
+        : await reshard(source, target, choices);
     });
     return 'done';
   },

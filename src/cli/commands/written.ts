@@ -1,11 +1,12 @@
 /** What the commands that write checkpoints have in common: options, plans, and saying what was written. */
 
 import { basename } from 'node:path';
+import type { ConversionOptions, ConversionPlan, ConvertedCheckpoint } from '../../convert.js';
 import {
   type CastTarget,
   DTYPES,
+  type PlannedFile,
   splitStateDictIntoShards,
-  type WrittenCheckpoint,
 } from '../../index.js';
 import { packedWeightOf } from '../../quantized/packed-weights.js';
 import { bytesText, plural } from '../output/numbers.js';
@@ -40,9 +41,6 @@ const INDEX = 'model.safetensors.index.json';
 const SHOWN_LENGTH = 200;
 /** Of names in one line. */
 const SHOWN_NAMES = 8;
-
-/** A file of its own for everything. */
-export const ONE_FILE: number = Number.POSITIVE_INFINITY;
 
 /** Which names a command is about. */
 export const FILTER: CommandOptions = {
@@ -100,6 +98,24 @@ export function shardSizeOf({ 'max-shard-size': size }: OptionValues): string | 
 export const DRY_RUN: CommandOptions = {
   'dry-run': { type: 'boolean', help: 'only say what would be written' },
 };
+
+/** Whether a command only says what it would write. */
+export function isDryRun(options: OptionValues): boolean {
+  return options['dry-run'] === true;
+}
+
+/** Calls the library's `convert`, which is loaded for it. */
+export async function convertLocal(
+  source: string,
+  target: string,
+  choices: ConversionOptions,
+  options: OptionValues,
+): Promise<ConvertedCheckpoint | ConversionPlan> {
+  const { convert } = await import('../../convert.js');
+  return isDryRun(options)
+    ? await convert(source, target, { ...choices, dryRun: true })
+    : await convert(source, target, choices);
+}
 
 /** Says which tensors `--dtype` has left as they are. */
 export function uncastLines(names: readonly string[]): string[] {
@@ -193,6 +209,18 @@ interface Converted {
   readonly dropped?: ReadonlyMap<string, string>;
 }
 
+/** What one of the library's functions has written, or would write. */
+interface Outcome extends Converted {
+  readonly files: readonly (string | PlannedFile)[];
+  readonly index: string | null;
+  readonly totalSize: number;
+  readonly deleted: readonly string[];
+  readonly cast: readonly string[];
+  readonly uncast: readonly string[];
+  /** Only of what was written. */
+  readonly overflowed?: ReadonlyMap<string, number>;
+}
+
 /** Does the work with progress, and prints what comes of it. */
 export async function write(
   context: CommandContext,
@@ -203,27 +231,28 @@ export async function write(
       signal: AbortSignal;
       onProgress: ReturnType<typeof progressOn>['onProgress'];
     },
-  ) => Promise<
-    WrittenCheckpoint &
-      Converted & {
-        readonly cast: readonly string[];
-        readonly uncast: readonly string[];
-        readonly overflowed: ReadonlyMap<string, number>;
-      }
-  >,
+  ) => Promise<Outcome>,
 ): Promise<void> {
   const progress = progressOn(context.stderr, label);
   const transfer = { signal: context.signal, onProgress: progress.onProgress };
-  const written = await selecting(options, (selection) =>
+  const outcome = await selecting(options, (selection) =>
     work({ ...selection, ...transfer }),
   ).finally(() => progress.end());
-  const { files, index, totalSize, deleted, cast, uncast, overflowed, root, dropped } = written;
+  const { files, index, totalSize, deleted, cast, uncast, overflowed, root, dropped } = outcome;
   printWritten(context, options, {
-    ...{ source, target, dryRun: false, files, index, deleted },
+    ...{ source, target, dryRun: isDryRun(options), files: tensorFiles(files), index, deleted },
     ...{ byteLength: totalSize, castCount: cast.length, uncast },
-    overflowed: Object.fromEntries(overflowed),
+    overflowed: Object.fromEntries(overflowed ?? []),
     ...(root === undefined ? {} : { root }),
     ...(dropped === undefined ? {} : { dropped: Object.fromEntries(dropped) }),
+  });
+}
+
+/** Names of the files with tensors; a plan has all files. */
+function tensorFiles(files: Outcome['files']): string[] {
+  return files.flatMap((file) => {
+    if (typeof file === 'string') return file;
+    return file.tensors === null ? [] : file.name;
   });
 }
 
@@ -269,18 +298,6 @@ export async function planned(
     castCount: cast.size,
     uncast: uncast.map(({ name }) => name),
   };
-}
-
-/** Prints what would be written. */
-export async function plan(
-  context: CommandContext,
-  options: OptionValues,
-  destination: Destination,
-): Promise<void> {
-  const { source, target } = destination;
-  const result = await planned(options, destination, context.signal);
-  const rest = { source, target, dryRun: true, deleted: [], overflowed: {} };
-  printWritten(context, options, { ...rest, ...result });
 }
 
 /** The tensors that the options choose, and the dtypes of all. */
@@ -332,7 +349,9 @@ function printWritten(context: CommandContext, options: OptionValues, result: Wr
           `warning: ${visible(name, SHOWN_LENGTH)}: ${plural(count, 'element')} too large for the new dtype`,
         ),
       ),
-      ...(deleted.length === 0 ? [] : [`deleted, of an earlier checkpoint: ${shown(deleted)}`]),
+      ...(deleted.length === 0
+        ? []
+        : [`${dryRun ? 'would delete' : 'deleted'}, of an earlier checkpoint: ${shown(deleted)}`]),
     ];
   });
 }

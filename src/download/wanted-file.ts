@@ -23,7 +23,7 @@ export type Segment =
   | { readonly file: null; readonly bytes: Uint8Array<ArrayBuffer> };
 
 /** A file to be downloaded. */
-export interface PlannedFile {
+export interface WantedFile {
   /** Its path below the target's folder, with `/`. */
   readonly name: string;
   readonly byteLength: number;
@@ -39,23 +39,23 @@ export interface PlannedFile {
 }
 
 /** What is to be downloaded into a folder. */
-export interface DownloadPlan {
+export interface WantedFiles {
   /** Filled while the files are received. */
   readonly casts: CastReport;
   /** The commit that the files are of; null when they are not of the Hub. */
   readonly commit: string | null;
   /** Files with tensors. */
-  readonly weights: readonly PlannedFile[];
+  readonly weights: readonly WantedFile[];
   /** Files beside them, such as a config. */
-  readonly others: readonly PlannedFile[];
+  readonly others: readonly WantedFile[];
   /** The index; null for a single file. */
-  readonly index: PlannedIndex | null;
+  readonly index: WantedIndex | null;
   /** Names of files beside the weights that are too long to be carried along, or have unsafe names. */
   readonly skipped: readonly string[];
 }
 
 /** An index, which is small enough for memory. */
-export interface PlannedIndex extends PlannedFile {
+export interface WantedIndex extends WantedFile {
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** The index when shards have other names for a while. */
   interimIndex(nameOf: (name: string) => string): Uint8Array;

@@ -1,0 +1,203 @@
+/** A dry run says what the same call does, and does nothing. */
+import { existsSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { convert } from '../../../src/convert.js';
+import {
+  type NewTensor,
+  reshard,
+  type SaveCheckpointOptions,
+  saveCheckpoint,
+  saveFile,
+} from '../../../src/index.js';
+import { writeBelow } from '../../support/make-checkpoint.js';
+import { temporaryPath } from '../../support/make-file.js';
+import { expectSameAsPlanned, stateOf, tensorFiles } from '../../support/plans.js';
+import { filled } from '../../support/saved-tensors.js';
+import { root } from '../../support/source-tree.js';
+
+const fast = { durable: false };
+const dry = { dryRun: true } as const;
+
+const BYTES = { F32: 4, BF16: 2, U8: 1, I64: 8 } as const;
+
+/** Tensors whose data is of one buffer, so that some are one tensor by several names. */
+const models = fc
+  .dictionary(
+    fc.constantFrom('a', 'b.weight', 'c', 'norm', 'embed', 'é', 'total'),
+    fc.record({
+      dtype: fc.constantFrom(...(['F32', 'BF16', 'U8', 'I64'] as const)),
+      shape: fc.array(fc.nat(3), { maxLength: 2 }),
+      offset: fc.constantFrom(0, 16),
+    }),
+    { minKeys: 1 },
+  )
+  .map((specs) => {
+    const { buffer } = Uint8Array.from({ length: 128 }, (_, i) => i);
+    const tensors = Object.entries(specs).map(([name, { dtype, shape, offset }]) => {
+      const byteLength = shape.reduce((product, size) => product * size, BYTES[dtype]);
+      const data = new Uint8Array(buffer, offset, byteLength);
+      return [name, { dtype, shape, data }] as [string, NewTensor];
+    });
+    return new Map(tensors);
+  });
+
+const layouts = fc.record({
+  maxShardSize: fc.oneof(fc.integer({ min: 1, max: 60 }), fc.constant(Number.POSITIVE_INFINITY)),
+  variant: fc.constantFrom(undefined, 'fp16'),
+});
+
+const selections = fc.record({
+  dtype: fc.constantFrom(undefined, 'F16', 'F32'),
+  names: fc.constantFrom(undefined, (name: string) => name < 'd'),
+  rename: fc.constantFrom(undefined, (name: string) => `model.${name}`),
+} as const);
+
+/** What the target has before. */
+const olds = fc.subarray([
+  'model.safetensors',
+  'model-00001-of-00003.safetensors',
+  'model-00003-of-00003.safetensors',
+  'model.safetensors.index.json',
+  'config.json',
+  'other.safetensors',
+]);
+
+let run = 0;
+function newTarget(old: readonly string[]): string {
+  const target = temporaryPath(`target-${run++}`);
+  if (old.length === 0) return target;
+  for (const name of old) writeBelow(target, name, '{"metadata":{},"weight_map":{}}');
+  return target;
+}
+
+describe('a dry run', () => {
+  it('of saveCheckpoint says what it writes', async () => {
+    const shared = fc.constantFrom('copy', 'dedupe', 'error', 'python' as const);
+    await fc.assert(
+      fc.asyncProperty(models, layouts, olds, shared, async (model, layout, old, mode) => {
+        const target = newTarget(old);
+        const options: SaveCheckpointOptions = { ...fast, ...layout, shared: mode };
+        await expectSameAsPlanned(
+          target,
+          () => saveCheckpoint(target, model, { ...layout, shared: mode, ...dry }),
+          () => saveCheckpoint(target, model, options),
+        );
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  it.each([
+    ['reshard', reshard],
+    ['convert', convert],
+  ] as const)('of %s says what it writes', async (_, write) => {
+    await fc.assert(
+      fc.asyncProperty(
+        models,
+        layouts,
+        layouts,
+        selections,
+        olds,
+        fc.constantFrom('other', 'same'),
+        async (model, first, layout, selection, old, place) => {
+          const source = temporaryPath(`source-${run++}`);
+          const metadata = { note: 'kept', 'b.bias': 'b.weight' };
+          await saveCheckpoint(source, model, { ...fast, ...first, metadata });
+          for (const name of ['config.json', 'tokenizer.json']) writeBelow(source, name, '{}');
+          mkdirSync(join(source, 'folder.txt'));
+          const target = place === 'same' ? source : newTarget(old);
+          const options = { ...layout, ...selection, copyOtherFiles: true };
+          await expectSameAsPlanned(
+            target,
+            () => write(source, target, { ...options, ...dry }),
+            () => write(source, target, { ...options, ...fast }),
+          );
+        },
+      ),
+      { numRuns: 40 },
+    );
+  });
+
+  it.each(
+    readdirSync(join(root, 'test/fixtures/torch')).filter((name) => /^(?:zip|legacy)/.test(name)),
+  )('of converting %s says what it writes, or why it cannot', async (name) => {
+    const source = join(root, 'test/fixtures/torch', name);
+    const folder = temporaryPath('folder');
+    await expectSameAsPlanned(
+      folder,
+      () => convert(source, folder, { ...dry, maxShardSize: 40 }),
+      () => convert(source, folder, { ...fast, maxShardSize: 40 }),
+    );
+    const file = join(temporaryPath('missing'), 'model.safetensors');
+    await expectSameAsPlanned(
+      join(file, '..'),
+      () => convert(source, file, dry),
+      () => convert(source, file, fast),
+    );
+  });
+
+  it('counts tied tensors once', async () => {
+    const data = new Float32Array(100_000);
+    const tensors = {
+      'embed.weight': { dtype: 'F32', shape: [100_000], data },
+      'lm_head.weight': { dtype: 'F32', shape: [100_000], data },
+    } as const;
+    const options = { maxShardSize: '500kB', shared: 'dedupe', ...dry } as const;
+    const plan = await saveCheckpoint(temporaryPath('tied'), tensors, options);
+    expect([tensorFiles(plan), plan.totalSize]).toEqual([['model.safetensors'], 400_000]);
+    expect(plan.dropped).toEqual(new Map([['lm_head.weight', 'embed.weight']]));
+  });
+
+  it('reads no stream', async () => {
+    const fail = (): never => {
+      throw new Error('the stream was read');
+    };
+    const data = { [Symbol.asyncIterator]: fail };
+    const tensor = { dtype: 'U8', shape: [3], data } as const;
+    const target = temporaryPath('streams');
+    const plan = await saveCheckpoint(target, { tensor, more: filled(2, 1) }, dry);
+    expect(plan.files).toEqual([
+      { name: 'model.safetensors', byteLength: expect.any(Number), tensors: ['more', 'tensor'] },
+    ]);
+    expect(existsSync(target)).toBe(false);
+    await expect(saveCheckpoint(target, { tensor }, fast)).rejects.toThrow('the stream was read');
+  });
+
+  it('refuses what the call refuses, and leaves it', async () => {
+    const folder = temporaryPath('folder');
+    mkdirSync(join(folder, 'model.safetensors'), { recursive: true });
+    const source = temporaryPath('one.safetensors');
+    await saveFile(source, { a: filled(1, 1) }, fast);
+    for (const call of [
+      () => saveCheckpoint(folder, { a: filled(1, 1) }, dry),
+      () => reshard(source, folder, dry),
+      () => convert(source, folder, dry),
+      () => convert(source, join(folder, 'model.safetensors'), dry),
+    ]) {
+      const before = stateOf(folder);
+      await expect(call()).rejects.toMatchObject({ code: 'SAFETENSORS_NOT_A_REGULAR_FILE' });
+      expect(stateOf(folder)).toEqual(before);
+    }
+    const bad = { dryRun: 'yes' } as unknown as typeof dry;
+    for (const call of [
+      () => saveCheckpoint(folder, { a: filled(1, 1) }, bad),
+      () => reshard(source, folder, bad),
+      () => convert(source, temporaryPath('file.safetensors'), bad),
+    ]) {
+      await expect(call()).rejects.toThrow('dryRun must be a boolean');
+    }
+  });
+
+  it('leaves what a killed process left, and says which of it would go', async () => {
+    const left = '.safetensors-mmap-00000000-0000000000000000.tmp';
+    const folder = newTarget([left, 'model-00001-of-00009.safetensors']);
+    symlinkSync('nowhere', join(folder, 'model.safetensors'));
+    await expectSameAsPlanned(
+      folder,
+      () => saveCheckpoint(folder, { a: filled(1, 1) }, dry),
+      () => saveCheckpoint(folder, { a: filled(1, 1) }, fast),
+    );
+  });
+});

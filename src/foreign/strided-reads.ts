@@ -2,7 +2,8 @@
 
 import type { Steps } from '../io/steps.js';
 import type { Storage } from '../storage/storage.js';
-import { type CopyLoop, copyStrided } from './strided-copy.js';
+import { gather } from '../tensor/gather.js';
+import type { StridedCopy, StridedLoop } from '../tensor/strided-copy.js';
 
 /** A read takes as long as copying more bytes than that: where the next ones are nearer, all is read. */
 const MAX_GAP_BYTE_LENGTH = 8 * 1024;
@@ -25,21 +26,19 @@ export function isReading(storage: Storage): storage is ReadingStorage {
 let scratch: Uint8Array | undefined;
 
 /**
- * Reads runs of bytes: the first is at `position` and goes to `to`, the others where the loops lead. A step reads
- * one run, or at most as much as is copied to its places at once.
+ * Carries out a copy whose positions are those of the storage, and go up. A step reads one run, or at most as
+ * much as is copied to its places at once.
  */
 export function* readStrided(
   storage: ReadingStorage,
-  runByteLength: number,
-  loops: readonly CopyLoop[],
-  position: number,
+  { runByteLength, loops, byteOffset: position }: StridedCopy,
   target: Uint8Array,
   to: number,
 ): Steps<void> {
   const bySteps = loops.toSorted((a, b) => a.from - b.from);
   // The inner loops whose rounds are near each other make a stretch, which is read as a whole.
   let stretch = runByteLength;
-  const inner = new Set<CopyLoop>();
+  const inner = new Set<StridedLoop>();
   for (const loop of bySteps) {
     const longer = stretch + (loop.count - 1) * loop.from;
     if (loop.from - stretch > MAX_GAP_BYTE_LENGTH || longer > SCRATCH_BYTE_LENGTH) break;
@@ -79,17 +78,19 @@ export function* readStrided(
         if (loop === batched) return count === 1 ? [] : [{ count, from: pitch, to: loop.to }];
         return inner.has(loop) ? [loop] : [];
       });
-      copyStrided(runByteLength, here, scratch, 0, target, at + done * batched.to);
+      const byteLength = here.reduce((product, loop) => product * loop.count, runByteLength);
+      const copy = { byteLength, byteOffset: 0, runByteLength, loops: here };
+      gather(copy, scratch, 0, target, at + done * batched.to);
       yield;
     }
   }
 }
 
-const ONCE: CopyLoop = { count: 1, from: 0, to: 0 };
+const ONCE: StridedLoop = { count: 1, from: 0, to: 0 };
 
 /** Where every round of the loops begins, the last of them outermost. */
 function* rounds(
-  loops: readonly CopyLoop[],
+  loops: readonly StridedLoop[],
   from: number,
   to: number,
 ): Generator<{ readonly from: number; readonly to: number }, void, void> {

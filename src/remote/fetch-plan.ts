@@ -3,7 +3,7 @@
  * long ones in pieces that are fetched beside each other.
  */
 
-import { extentOf, type StridedCopy, splitCopy } from '../tensor/gather.js';
+import { extentOf, type StridedCopy, splitCopy } from '../tensor/strided-copy.js';
 import type { RemoteFile } from './remote-file.js';
 
 /**
@@ -110,8 +110,8 @@ type Cut = Pick<PiecePart, 'copy' | 'targetByteOffset'>;
 /** Length of the range of the innermost rounds that have no gap above the limit between them. */
 function nearByteLength({ runByteLength, loops }: StridedCopy, maxGap: number): number {
   let byteLength = runByteLength;
-  for (const { count, byteStride } of loops.toReversed()) {
-    const stride = Math.abs(byteStride);
+  for (const { count, from } of loops.toReversed()) {
+    const stride = Math.abs(from);
     if (stride - byteLength > maxGap) break;
     byteLength += (count - 1) * stride;
   }

@@ -3,9 +3,9 @@
 import { DTYPES } from '../format/dtype.js';
 import type { Header } from '../format/header.js';
 import type { Slots, TransferOptions } from '../io/transfer.js';
-import type { StridedCopy } from '../tensor/gather.js';
 import { planSlice, type SliceIndex } from '../tensor/slice.js';
 import { requireBuffer } from '../tensor/storage-range.js';
+import type { StridedCopy } from '../tensor/strided-copy.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
 import { fetchPieces, LazyMemory } from './fetch-pieces.js';
 import { DEFAULT_MAX_GAP_BYTE_LENGTH, planPieces, type WantedCopy } from './fetch-plan.js';

@@ -1,7 +1,8 @@
 /** Copies of what a storage holds, in memory of their own. Both throw when the file changed meanwhile. */
 
-import { extentOf, gather, type StridedCopy, splitCopy } from './gather.js';
+import { gather } from './gather.js';
 import type { StorageRange } from './storage-range.js';
+import { extentOf, type StridedCopy, splitCopy } from './strided-copy.js';
 
 /** How many bytes of a tensor without a buffer are read at once to gather a slice. */
 const GATHER_WINDOW_BYTE_LENGTH = 2 ** 26;

@@ -10,7 +10,8 @@ import {
   requireString,
 } from '../errors/arguments.js';
 import { type ErrorContext, SliceError } from '../errors/errors.js';
-import type { StridedCopy, StridedLoop } from './gather.js';
+import { elementCountOf } from '../format/tensor-spec.js';
+import { type StridedCopy, stridedCopy } from './strided-copy.js';
 
 /**
  * What to take of one dimension. A number takes one position and drops the dimension. `[start, stop]`
@@ -67,45 +68,31 @@ export function planSlice(
   context: ErrorContext = {},
 ): SlicePlan {
   const selections = selectAll(shape, index, context);
-  const resultShape = selections.filter(({ kept }) => kept).map(({ count }) => count);
-  // Before any product: beside a zero, dimensions may be so large that their product is infinite.
-  if (selections.some(({ count }) => count === 0)) {
-    return {
-      ...{ shape: resultShape, elementCount: 0, contiguous: true },
-      ...{ byteLength: 0, byteOffset: 0, runByteLength: 0, loops: [] },
-    };
-  }
-
-  // Innermost first. A loop whose stride is the span of the loop inside it is merged into that one.
-  const loops: { count: number; stride: number }[] = [];
-  let offset = 0;
-  let elementCount = 1;
+  const counts = selections.map(({ count }) => count);
+  const strides = new Array<number>(shape.length);
+  let first = 0;
   let sourceStride = 1;
   for (let dimension = shape.length - 1; dimension >= 0; dimension--) {
-    const { start, step, count } = selections[dimension] as Selection;
-    offset += start * sourceStride;
-    elementCount *= count;
-    if (count > 1) {
-      const stride = step * sourceStride;
-      const inner = loops.at(-1);
-      if (inner !== undefined && stride === inner.count * inner.stride) inner.count *= count;
-      else loops.push({ count, stride });
-    }
+    const { start, step } = selections[dimension] as Selection;
+    first += start * sourceStride;
+    strides[dimension] = step * sourceStride;
     sourceStride *= shape[dimension] as number;
   }
-  const run = loops[0]?.stride === 1 ? (loops.shift()?.count ?? 1) : 1;
-  loops.reverse();
-  requireWholeBytes([offset, run, ...loops.map(({ stride }) => stride)], bits, context);
-
-  const bytes = bits / 8;
+  const { byteLength, byteOffset, runByteLength, loops } = stridedCopy(
+    counts,
+    strides,
+    first,
+    bits / 8,
+  );
+  requireWholeBytes([byteOffset, runByteLength, ...loops.map(({ from }) => from)], bits, context);
   return {
-    shape: resultShape,
-    elementCount,
+    shape: selections.filter(({ kept }) => kept).map(({ count }) => count),
+    elementCount: byteLength === 0 ? 0 : elementCountOf(counts),
     contiguous: loops.length === 0,
-    byteLength: elementCount * bytes,
-    byteOffset: offset * bytes,
-    runByteLength: run * bytes,
-    loops: loops.map(({ count, stride }): StridedLoop => ({ count, byteStride: stride * bytes })),
+    byteLength,
+    byteOffset,
+    runByteLength,
+    loops,
   };
 }
 
@@ -114,10 +101,9 @@ export function planSlice(
  * and ends on a byte when the first position, the strides and the run's length are all multiples of
  * that number of elements.
  */
-function requireWholeBytes(elements: number[], bits: number, context: ErrorContext): void {
-  const lowestBit = bits & -bits;
-  const group = lowestBit < 8 ? 8 / lowestBit : 1;
-  if (elements.every((count) => count % group === 0)) return;
+function requireWholeBytes(positions: number[], bits: number, context: ErrorContext): void {
+  if (positions.every(Number.isInteger)) return;
+  const group = 8 / (bits & -bits);
   throw new SliceError(
     'SAFETENSORS_MISALIGNED_SLICE',
     `elements of ${bits} bits can only be sliced on whole bytes: runs must start at a multiple of ` +

@@ -1,27 +1,19 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { elementCountOf } from '../../src/format/tensor-spec.js';
-import { extentOf, gather, splitCopy } from '../../src/tensor/gather.js';
+import { gather } from '../../src/tensor/gather.js';
 import { planSlice } from '../../src/tensor/slice.js';
+import { extentOf, splitCopy, stridedCopy } from '../../src/tensor/strided-copy.js';
 import { naivePositions, shapeAndIndex } from './slice-oracle.js';
+import { bytesOf, itemsOf, naiveGather, stridedItems } from './strided-oracle.js';
 
 const ELEMENT_LENGTHS = [1, 2, 4, 8, 64] as const;
-
-function bytesOf(length: number): Uint8Array {
-  return Uint8Array.from({ length }, (_, i) => (i * 167 + (i >> 8)) & 255);
-}
 
 /** The same bytes at an odd place of a larger buffer. */
 function misplaced(bytes: Uint8Array, byteOffset: number): Uint8Array {
   const place = new Uint8Array(bytes.length + byteOffset + 5).subarray(byteOffset);
   place.set(bytes);
   return place.subarray(0, bytes.length);
-}
-
-function naiveGather(source: Uint8Array, positions: readonly number[], length: number): number[] {
-  return positions.flatMap((position) => [
-    ...source.subarray(position * length, (position + 1) * length),
-  ]);
 }
 
 describe('gather', () => {
@@ -47,6 +39,31 @@ describe('gather', () => {
       ),
       { numRuns: 1500 },
     );
+  });
+
+  it('copies what a loop over single items copies, whatever the strides', () => {
+    fc.assert(
+      fc.property(stridedItems, fc.nat(5), fc.nat(5), (items, sourceShift, targetShift) => {
+        const { counts, strides, first, itemByteLength } = items;
+        const copy = stridedCopy(counts, strides, first, itemByteLength);
+        const { source, expected } = itemsOf(items);
+        const target = misplaced(new Uint8Array(expected.length), targetShift);
+        gather(copy, misplaced(source, sourceShift), 0, target);
+        expect(copy.byteLength).toBe(expected.length);
+        expect(Buffer.compare(target, expected)).toBe(0);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  it('transposes in tiles, whole and cut off ones, in words of every width', () => {
+    for (const itemByteLength of [1, 2, 4, 8, 12, 100, 256]) {
+      const items = { counts: [3, 70, 45], strides: [0, 1, 70], first: 0, itemByteLength };
+      const { source, expected } = itemsOf(items);
+      const target = new Uint8Array(expected.length);
+      gather(stridedCopy(items.counts, items.strides, 0, itemByteLength), source, 0, target);
+      expect(Buffer.compare(target, expected), `${itemByteLength}`).toBe(0);
+    }
   });
 
   it('reads windows that begin at any byte before the first that is selected', () => {
@@ -101,76 +118,5 @@ describe('gather', () => {
     expect(extentOf(plan)).toEqual({ begin: 0, end: 0 });
     gather(plan, new Uint8Array(0), 500, new Uint8Array(0));
     expect([...splitCopy(plan, 1)]).toEqual([]);
-  });
-});
-
-describe('extentOf', () => {
-  it('is the smallest range that holds every selected byte', () => {
-    fc.assert(
-      fc.property(shapeAndIndex(5), ([shape, index]) => {
-        const positions = naivePositions(shape, index);
-        fc.pre(positions.length > 0);
-        const begin = Math.min(...positions) * 8;
-        const end = Math.max(...positions) * 8 + 8;
-        expect(extentOf(planSlice(shape, index, 64))).toEqual({ begin, end });
-      }),
-    );
-  });
-});
-
-describe('splitCopy', () => {
-  it('gives pieces of bounded extent that make up the result, in order', () => {
-    fc.assert(
-      fc.property(
-        shapeAndIndex(5),
-        fc.constantFrom(...ELEMENT_LENGTHS),
-        fc.integer({ min: 1, max: 600 }),
-        ([shape, index], length, maxExtent) => {
-          const source = bytesOf(elementCountOf(shape) * length);
-          const plan = planSlice(shape, index, length * 8);
-          const target = new Uint8Array(plan.byteLength);
-          let written = 0;
-          for (const { copy, targetByteOffset } of splitCopy(plan, maxExtent)) {
-            const { begin, end } = extentOf(copy);
-            expect(end - begin).toBeLessThanOrEqual(maxExtent);
-            expect(targetByteOffset).toBe(written);
-            gather(copy, source.slice(begin, end), begin, target, targetByteOffset);
-            written += copy.byteLength;
-          }
-          expect(written).toBe(plan.byteLength);
-          const expected = naiveGather(source, naivePositions(shape, index), length);
-          expect([...target]).toEqual(expected);
-        },
-      ),
-      { numRuns: 1500 },
-    );
-  });
-
-  it('takes as many rounds as fit', () => {
-    // 100 rows of 1 000 bytes, of which the first 10 are taken.
-    const plan = planSlice([100, 1000], [null, [0, 10]], 8);
-    expect([...splitCopy(plan, 10_000)].map(({ copy }) => copy.byteLength)).toEqual(
-      new Array(10).fill(100),
-    );
-    expect([...splitCopy(plan, 9_009)].map(({ copy }) => copy.byteLength)[0]).toBe(90);
-    expect([...splitCopy(plan, 99_010)]).toHaveLength(1);
-    expect([...splitCopy(plan, 10)]).toHaveLength(100);
-    expect([...splitCopy(plan, 4)]).toHaveLength(300);
-  });
-
-  it('plans pieces of a tensor far above 4 GiB', () => {
-    const plan = planSlice(
-      [2 ** 20, 2 ** 20],
-      [
-        [null, null, -1],
-        [5, 8],
-      ],
-      16,
-    );
-    const pieces = splitCopy(plan, 2 ** 24);
-    const first = pieces.next().value;
-    expect(first?.copy).toMatchObject({ byteOffset: (2 ** 20 - 1) * 2 ** 21 + 10, byteLength: 48 });
-    expect(first?.copy.loops).toEqual([{ count: 8, byteStride: -(2 ** 21) }]);
-    expect(pieces.next().value?.targetByteOffset).toBe(48);
   });
 });

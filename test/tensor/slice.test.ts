@@ -137,7 +137,7 @@ describe('planSlice', () => {
   it('copies the largest runs there are', () => {
     const { runByteLength, loops, byteOffset } = planSlice([8, 4, 6, 2], [null, [1, 3]], 32);
     expect(runByteLength).toBe(2 * 6 * 2 * 4);
-    expect(loops).toEqual([{ count: 8, byteStride: 4 * 6 * 2 * 4 }]);
+    expect(loops).toEqual([{ count: 8, from: 4 * 6 * 2 * 4, to: 2 * 6 * 2 * 4 }]);
     expect(byteOffset).toBe(6 * 2 * 4);
   });
 

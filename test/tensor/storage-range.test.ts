@@ -1,6 +1,6 @@
 /** Which bytes of a tensor may be taken from its file, and which only from memory. */
 import { readdirSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { layOut } from '../../src/format/header-writer.js';
 import { readSpec } from '../../src/format/tensor-spec.js';
 import {
@@ -15,7 +15,9 @@ import {
 } from '../../src/index.js';
 import { type MemoryPayload, readTensors, type TensorInput } from '../../src/save/tensor-input.js';
 import { emptyBuffers } from '../../src/storage/empty-buffers.js';
+import { MadeStorage } from '../../src/storage/made.js';
 import { MemoryStorage } from '../../src/storage/memory.js';
+import type { Storage } from '../../src/storage/storage.js';
 import { StorageRange } from '../../src/tensor/storage-range.js';
 import { thrownBy } from '../format/header-files.js';
 import { countedBytes, fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
@@ -99,6 +101,13 @@ describe.each(KINDS)('tensors of a file, storage %s', (storage) => {
     column.bytes[0] = 200;
     expect(saved(column)).toEqual([200, 2, 4, 5, 7, 8, 10, 11]);
     expect(saved(tensor)).toEqual([...countedBytes(12)]);
+  });
+
+  test('are untouched by a slice of nothing', () => {
+    using file = open();
+    const tensor = file.getTensor('b');
+    expect([...tensor.slice(null, [2, 2]).bytes]).toEqual([]);
+    expect(payloadOf(tensor).kind).toBe('file');
   });
 
   test('of a closed file come from the mapping or, by the descriptor, from the file', () => {
@@ -312,5 +321,37 @@ describe('what a range tells of its storage', () => {
       return range.isShareable;
     });
     expect(lengths).toEqual([3, 4]);
+  });
+
+  test('is asked nothing more of a storage that copies, once it has its bytes', () => {
+    const memory = new MemoryStorage(new Uint8Array(16), 16);
+    const held = { storage: memory, begin: 0, byteLength: 16 };
+    for (const [storage, times] of [
+      [new MadeStorage(16, held, () => {}), 1],
+      [memory, 0],
+    ] as const) {
+      const removeReader = vi.spyOn(storage, 'removeReader');
+      const range = new StorageRange(storage, 'x', 4, 8);
+      range.resolve();
+      range.resolve();
+      expect(removeReader).toHaveBeenCalledTimes(times);
+      removeReader.mockRestore();
+    }
+  });
+
+  test.each([
+    ['an open file', false, true, 'rejected'],
+    ['a closed file, of bytes that are there', true, true, 'fulfilled'],
+    ['a closed file, of bytes that are gone', true, false, 'rejected'],
+  ])('pages that do not come are an error of %s', async (_, isEnded, isThere, status) => {
+    const storage = new MemoryStorage(new Uint8Array(16), 16) as Storage;
+    const range = new StorageRange(storage, 'x', 4, 8);
+    if (isThere) range.resolve();
+    storage.populateRanges = async () => {
+      Object.defineProperty(storage, 'ended', { value: isEnded });
+      throw new Error('no pages');
+    };
+    const [result] = await Promise.allSettled([range.populate(new Float64Array([0, 4]))]);
+    expect(result?.status).toBe(status);
   });
 });

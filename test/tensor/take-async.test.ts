@@ -1,11 +1,13 @@
 /** Taking rows while other things happen: aborts, closing, files that change, cold pages. */
-import { truncateSync } from 'node:fs';
+import { truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import process from 'node:process';
 import { describe, expect, test } from 'vitest';
 import { safeOpen, type Tensor } from '../../src/index.js';
+import { MemoryStorage } from '../../src/storage/memory.js';
+import { StorageRange } from '../../src/tensor/storage-range.js';
 import { fillInTurns, fillNow, takeBytes } from '../../src/tensor/take.js';
 import { TensorOf } from '../../src/tensor/tensor.js';
-import { writeTemporary } from '../support/make-file.js';
+import { fileBytes, writeTemporary } from '../support/make-file.js';
 import { dropFromPageCache } from '../support/page-cache.js';
 import { type Opener, openers } from './openers.js';
 
@@ -156,4 +158,45 @@ test('only the rows come from the disk', async ({ skip }) => {
   const come = (file.residency('t') ?? 0) - before;
   expect(come).toBeGreaterThanOrEqual(64 * 16_384);
   expect(come).toBeLessThan(3 * 64 * 16_384);
+});
+
+test('pages of all rows are asked for, of at most 1024 ranges at once', async () => {
+  const rowByteLength = 6;
+  const rowCount = 9000;
+  const storage = new MemoryStorage(new Uint8Array(rowCount * rowByteLength), 2 ** 20);
+  const asked: [number, number][] = [];
+  const counts: number[] = [];
+  Object.assign(storage, {
+    populateRanges: async (ranges: Float64Array) => {
+      counts.push(ranges.length / 2);
+      for (let i = 0; i < ranges.length; i += 2) {
+        asked.push([ranges[i] as number, ranges[i + 1] as number]);
+      }
+    },
+  });
+  const byteLength = rowCount * rowByteLength;
+  const source = new StorageRange(storage, 't', 0, byteLength);
+  const table = { dtype: 'U8', shape: [rowCount, rowByteLength], byteLength, source } as const;
+  const rows = Array.from({ length: 4000 }, (_, i) => (i * 2 + 1) % rowCount);
+  await fillInTurns(takeBytes({ ...table, byteOffset: 0 }, rows, undefined), undefined);
+  expect(Math.max(...counts)).toBeLessThanOrEqual(1024);
+  const taken = new Set(
+    asked.flatMap(([begin, length]) => Array.from({ length }, (_, i) => begin + i)),
+  );
+  expect(taken.size).toBe(rows.length * rowByteLength);
+  expect(asked.reduce((sum, [, length]) => sum + length, 0)).toBe(taken.size);
+  expect(rows.every((row) => taken.has(row * rowByteLength))).toBe(true);
+});
+
+test('nothing is written once the file has changed', () => {
+  const path = writeTemporary(entries);
+  using file = safeOpen(path);
+  const tensor = file.getTensor('t');
+  const into = new Uint8Array(1000).fill(7);
+  writeFileSync(path, fileBytes([{ ...entries[0], name: 'u' }]));
+  utimesSync(path, 1, 1);
+  expect(() => tensor.take([3], { into })).toThrow(
+    expect.objectContaining({ code: 'SAFETENSORS_FILE_CHANGED' }),
+  );
+  expect(into.every((byte) => byte === 7)).toBe(true);
 });

@@ -166,6 +166,7 @@ describe.each([...openers, ['memory', overBuffer] as const])('%s (%#)', (kind, o
       Array.from(tensor.chunks({ maxByteLength }), (chunk) => chunk.byteLength);
     expect(lengths(30)).toEqual([30]);
     expect(lengths(13)).toEqual([12, 12, 6]);
+    expect(lengths(10)).toEqual([6, 6, 6, 6, 6]);
     expect(lengths(5)).toEqual([4, 4, 4, 4, 4, 4, 4, 2]);
     expect(() => lengths(1)).toThrow(RangeError);
     expect(() => lengths(1.5)).toThrow(TypeError);

@@ -24,7 +24,7 @@ export type AddonLoad =
 
 const BUNDLED = `If the program is bundled, ship the addon with it and set ${ADDON_VARIABLE} to its path: see docs/bundlers.md of safetensors-mmap`;
 
-const INCOMPLETE = `Install safetensors-mmap again; if the program is bundled, copy the addon there, or set ${ADDON_VARIABLE} to its path: see docs/bundlers.md of safetensors-mmap`;
+const INSTALL_AGAIN = `Install safetensors-mmap again; if the program is bundled, copy the addon there, or set ${ADDON_VARIABLE} to its path: see docs/bundlers.md of safetensors-mmap`;
 
 const NAMED = `${ADDON_VARIABLE} has this path: copy the addon there, or unset it; see docs/bundlers.md of safetensors-mmap`;
 
@@ -54,7 +54,7 @@ function explain(error: unknown, path: string): AddonUnavailable {
       remedy,
     };
   }
-  const missing = SHIPPED_PLATFORMS.includes(PLATFORM) ? INCOMPLETE : NOT_SHIPPED;
+  const missing = SHIPPED_PLATFORMS.includes(PLATFORM) ? INSTALL_AGAIN : NOT_SHIPPED;
   const remedy = namedFile() ? NAMED : missing;
   return { reason: `there is no addon for ${PLATFORM} at ${path}`, remedy };
 }

@@ -36,7 +36,7 @@ const TRIED: ReadonlyMap<string, string> = new Map([
 const SETTINGS = ['node_shared', 'v8_enable_sandbox', 'v8_enable_pointer_compression', 'asan'];
 
 /** What the addon answers instead of making such buffers. */
-const REFUSALS: Readonly<Record<string, string>> = {
+const REFUSAL_TEXTS: Readonly<Record<string, string>> = {
   ENOSYS:
     "others take Linux on x64, GNU's C library and a runtime that exports certain functions of V8",
   EPROTO: 'the functions of V8 do not do here what they did where they were tried',
@@ -69,5 +69,5 @@ export function uncountBuffers(exports: AddonExports): BufferCounting {
   const result = exports.uncountBuffers(constants.MAX_LENGTH);
   if (result === 0) return { counted: false };
   const code = systemErrorCode(result as number);
-  return { counted: true, reason: REFUSALS[code] ?? `a test of them failed with ${code}` };
+  return { counted: true, reason: REFUSAL_TEXTS[code] ?? `a test of them failed with ${code}` };
 }

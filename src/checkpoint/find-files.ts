@@ -5,7 +5,7 @@ import { argumentRangeError } from '../errors/arguments.js';
 import { FormatError, quoteName, SafetensorsError } from '../errors/errors.js';
 import { blobsOf, isBelow, leadsToBlob, repositoryAround } from '../hub/cache-layout.js';
 import { closeFile, exists, listFolder, NOTHING_THERE, realPath } from '../io/file-calls.js';
-import { openRegularFile, readerOf, readFully } from '../io/opened-file.js';
+import { openRegularFile, readBytesOf, readFully } from '../io/opened-file.js';
 import { forEach, runSync, type Steps } from '../io/steps.js';
 import { hasCode } from '../io/system-errors.js';
 import { isInterimName } from '../replacement/temporary-names.js';
@@ -68,7 +68,7 @@ function* readIndex(path: string, options: ParseIndexOptions): Steps<CheckpointI
   try {
     checkIndexByteLength(file.byteLength, { ...options, path });
     const json = new Uint8Array(file.byteLength);
-    yield* readFully(readerOf(file), json, 0, path);
+    yield* readFully(readBytesOf(file), json, 0, path);
     return yield* indexSlices(json, { ...options, path });
   } finally {
     yield* closeFile(file.fd);

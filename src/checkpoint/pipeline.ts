@@ -4,13 +4,8 @@ import { join } from 'node:path';
 import { SafetensorsError } from '../errors/errors.js';
 import type { Steps } from '../io/steps.js';
 import { type WayToOpen, waysToOpen } from '../shards/file-choice.js';
+import { PIPELINE_FILE } from '../shards/file-names.js';
 import { lastingNames } from './find-files.js';
-
-/**
- * Marks the folder of a pipeline. Its text is not needed, so it need not be trusted: what has weights
- * has a folder.
- */
-const PIPELINE_FILE = 'model_index.json';
 
 /** Most names in the folder that are looked at. Pipelines have about ten folders and as many files. */
 const MAX_NAMES = 1000;

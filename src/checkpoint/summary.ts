@@ -8,7 +8,7 @@ import {
   MAX_CONFIG_BYTE_LENGTH,
 } from '../hub/parameter-count.js';
 import { closeFile } from '../io/file-calls.js';
-import { openRegularFile, readerOf, readFully } from '../io/opened-file.js';
+import { openRegularFile, readBytesOf, readFully } from '../io/opened-file.js';
 import { runSync, type Steps } from '../io/steps.js';
 import type { LazyShards } from './lazy-shards.js';
 
@@ -31,7 +31,7 @@ export function* readConfig(path: string): Steps<unknown> {
     try {
       if (file.byteLength > MAX_CONFIG_BYTE_LENGTH) return undefined;
       const bytes = new Uint8Array(file.byteLength);
-      yield* readFully(readerOf(file), bytes, 0, config);
+      yield* readFully(readBytesOf(file), bytes, 0, config);
       return JSON.parse(new TextDecoder().decode(bytes));
     } finally {
       yield* closeFile(file.fd);

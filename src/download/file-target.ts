@@ -2,7 +2,7 @@
 
 import { basename, dirname, join } from 'node:path';
 import { statsOf } from '../io/file-calls.js';
-import { isAt } from '../replacement/exchange.js';
+import { isOpenedAt } from '../replacement/exchange.js';
 import { inTurn, waitForLock } from '../replacement/locks.js';
 import { Replacement } from '../replacement/replacement.js';
 import { resolveTarget } from '../replacement/target.js';
@@ -62,7 +62,7 @@ async function tryToReceive(
   try {
     if (isKept) {
       await waitForLock(replacement.fd, path, { lockTimeout, signal });
-      if (!isAt(join(folder, temporaryName), replacement.fd)) return undefined;
+      if (!isOpenedAt(join(folder, temporaryName), replacement.fd)) return undefined;
       const { size } = statsOf(replacement);
       await requireFreeSpace(folder, byteLength - Number(size), path);
     }

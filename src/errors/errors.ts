@@ -116,12 +116,12 @@ export interface ErrorContext {
 }
 
 /** A hostile name can be 100 MB long; a message shows this many UTF-16 units of it. */
-const SHOWN_NAME_LENGTH = 120;
+const QUOTED_NAME_LENGTH = 120;
 
 /** A name between quotes for a message: escaped as in JSON and cut to a bounded length. */
 export function quoteName(name: string): string {
-  if (name.length <= SHOWN_NAME_LENGTH) return JSON.stringify(name);
-  return `${JSON.stringify(name.slice(0, SHOWN_NAME_LENGTH))}… (${name.length} characters)`;
+  if (name.length <= QUOTED_NAME_LENGTH) return JSON.stringify(name);
+  return `${JSON.stringify(name.slice(0, QUOTED_NAME_LENGTH))}… (${name.length} characters)`;
 }
 
 /**

@@ -2,7 +2,7 @@
 
 import { type ErrorContext, SafetensorsError } from './errors.js';
 
-const CODE = 'SAFETENSORS_OUT_OF_MEMORY';
+const OUT_OF_MEMORY = 'SAFETENSORS_OUT_OF_MEMORY';
 
 /** The constructor of an array. */
 interface ArrayConstructor<Items> {
@@ -32,13 +32,13 @@ export function allocate<Items>(
  * tensor of the context; otherwise the same.
  */
 export function withTensor(error: unknown, byteLength: number, context: ErrorContext): unknown {
-  const isAboutMemory = error instanceof SafetensorsError && error.code === CODE;
+  const isAboutMemory = error instanceof SafetensorsError && error.code === OUT_OF_MEMORY;
   return isAboutMemory ? outOfMemory(byteLength, { ...context, cause: error.cause }) : error;
 }
 
 function outOfMemory(byteLength: number, context: ErrorContext): SafetensorsError {
   return new SafetensorsError(
-    CODE,
+    OUT_OF_MEMORY,
     `there is no memory for a copy of ${byteLength} bytes`,
     context,
   );

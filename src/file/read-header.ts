@@ -11,7 +11,7 @@ import {
   parseStart,
   readHeaderLength,
 } from '../format/header.js';
-import { type OpenedFile, readerOf, readFully } from '../io/opened-file.js';
+import { type OpenedFile, readBytesOf, readFully } from '../io/opened-file.js';
 import type { Steps } from '../io/steps.js';
 
 /** A header that was read and checked, and the bytes that it was read from. */
@@ -32,9 +32,9 @@ export function* readFileHeader(
   options: ParseHeaderOptions = { path: file.path },
 ): Steps<ReadHeader> {
   const head = new Uint8Array(Math.min(file.byteLength, HEAD_BYTE_LENGTH));
-  yield* readFully(readerOf(file), head, 0, file.path);
+  yield* readFully(readBytesOf(file), head, 0, file.path);
   const length = readHeaderLength(head, file.byteLength, options);
   const start = new Uint8Array(PREFIX_BYTE_LENGTH + length);
-  yield* readFully(readerOf(file), start, 0, file.path);
+  yield* readFully(readBytesOf(file), start, 0, file.path);
   return { header: yield* parseStart(start, file.byteLength, options), start };
 }

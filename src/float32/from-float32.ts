@@ -73,14 +73,14 @@ export function fromFloat32(given: Float32Array, dtype: FloatDtype): FloatData<F
   const output = new (halves ? Uint16Array : Uint8Array)(values.length);
   const format = SMALL_FLOATS[dtype];
   const words = new Int32Array(values.buffer, values.byteOffset, values.length);
-  if (isCastTarget(dtype)) cast('F32', dtype, bytesOf(words), bytesOf(output));
+  if (isCastTarget(dtype)) cast('F32', dtype, bytesOfView(words), bytesOfView(output));
   else if (format !== undefined) encodeSmallFloat(words, output, format);
   else encodeE8M0(words, output);
   if (dtype === 'F4') return packNibbles(output);
   return groupLength === 4 ? packSixBits(output) : output;
 }
 
-function bytesOf({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array {
+function bytesOfView({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array {
   return new Uint8Array(buffer, byteOffset, byteLength);
 }
 

@@ -6,7 +6,7 @@ import type { Dtype } from '../format/dtype.js';
 import { type CastSource, type CastTarget, castInTypeScript } from './cast.js';
 import { convertToFloat32 } from './to-float32.js';
 
-/** Kernels that are faster than TypeScript. The arrays are as for {@link convert}. */
+/** Kernels that are faster than TypeScript. The arrays are as for {@link toFloat32}. */
 export interface Float32Kernels {
   /** Converts on this thread. */
   convert(dtype: Dtype, bytes: Uint8Array, output: Float32Array): void;
@@ -40,7 +40,7 @@ export function nextTurn(): Promise<void> {
  *
  * @param output as many values as the elements have, two for one of C64
  */
-export function convert(dtype: Dtype, bytes: Uint8Array, output: Float32Array): void {
+export function toFloat32(dtype: Dtype, bytes: Uint8Array, output: Float32Array): void {
   const kernels = provided();
   if (kernels === undefined) convertToFloat32(dtype, bytes, output);
   else kernels.convert(dtype, bytes, output);

@@ -18,7 +18,7 @@ type Kernel = (bytes: Uint8Array, output: Float32Array, dtype: Dtype) => void;
  * Misaligned input is converted from copies of this many bytes. A multiple of 3 and of 8: every dtype
  * has whole elements in a block.
  */
-const BLOCK_LENGTH = 3 << 14;
+const WIDENED_LENGTH = 3 << 14;
 
 const KERNELS: Readonly<Record<Dtype, Kernel>> = {
   BOOL: convertBytes,
@@ -64,10 +64,10 @@ export function convertToFloat32(dtype: Dtype, bytes: Uint8Array, output: Float3
     convert(bytes, output, dtype);
     return;
   }
-  const block = new Uint8Array(Math.min(BLOCK_LENGTH, bytes.length));
+  const block = new Uint8Array(Math.min(WIDENED_LENGTH, bytes.length));
   const valuesPerByte = output.length / bytes.length;
-  for (let begin = 0; begin < bytes.length; begin += BLOCK_LENGTH) {
-    const part = bytes.subarray(begin, begin + BLOCK_LENGTH);
+  for (let begin = 0; begin < bytes.length; begin += WIDENED_LENGTH) {
+    const part = bytes.subarray(begin, begin + WIDENED_LENGTH);
     block.set(part);
     const first = begin * valuesPerByte;
     const last = first + part.length * valuesPerByte;
@@ -84,14 +84,14 @@ function convertNumbers(bytes: Uint8Array, output: Float32Array, dtype: Dtype): 
 
 // The loops below read 32 bits at a time: the bounds check and the load cost more than the rest.
 
-function wordsOf(view: Uint8Array | Float32Array): Int32Array {
+function int32Words(view: Uint8Array | Float32Array): Int32Array {
   return new Int32Array(view.buffer, view.byteOffset, view.byteLength >> 2);
 }
 
 function convertBytes(bytes: Uint8Array, output: Float32Array, dtype: Dtype): void {
-  const table = tableOf(dtype);
-  const patterns = wordsOf(output);
-  const words = wordsOf(bytes);
+  const table = decodingTable(dtype);
+  const patterns = int32Words(output);
+  const words = int32Words(bytes);
   let next = 0;
   for (let i = 0; i < words.length; i++) {
     const word = words[i] as number;
@@ -105,9 +105,9 @@ function convertBytes(bytes: Uint8Array, output: Float32Array, dtype: Dtype): vo
 }
 
 function convertF16(bytes: Uint8Array, output: Float32Array, dtype: Dtype): void {
-  const table = tableOf(dtype);
-  const patterns = wordsOf(output);
-  const words = wordsOf(bytes);
+  const table = decodingTable(dtype);
+  const patterns = int32Words(output);
+  const words = int32Words(bytes);
   let next = 0;
   for (let i = 0; i < words.length; i++) {
     const word = words[i] as number;
@@ -120,8 +120,8 @@ function convertF16(bytes: Uint8Array, output: Float32Array, dtype: Dtype): void
 
 /** A BF16 is the upper half of a float32. */
 function convertBF16(bytes: Uint8Array, output: Float32Array): void {
-  const patterns = wordsOf(output);
-  const words = wordsOf(bytes);
+  const patterns = int32Words(output);
+  const words = int32Words(bytes);
   let next = 0;
   for (let i = 0; i < words.length; i++) {
     const word = words[i] as number;
@@ -137,8 +137,8 @@ function lastHalfWord(bytes: Uint8Array): number {
 }
 
 function convertNibbles(bytes: Uint8Array, output: Float32Array, dtype: Dtype): void {
-  const table = tableOf(dtype);
-  const patterns = wordsOf(output);
+  const table = decodingTable(dtype);
+  const patterns = int32Words(output);
   let next = 0;
   for (let i = 0; i < bytes.length; i++) {
     const pair = bytes[i] as number;
@@ -149,8 +149,8 @@ function convertNibbles(bytes: Uint8Array, output: Float32Array, dtype: Dtype): 
 }
 
 function convertSixBits(bytes: Uint8Array, output: Float32Array, dtype: Dtype): void {
-  const table = tableOf(dtype);
-  const patterns = wordsOf(output);
+  const table = decodingTable(dtype);
+  const patterns = int32Words(output);
   let next = 0;
   for (let i = 0; i < bytes.length; i += 3) {
     const [low, middle, high] = [bytes[i], bytes[i + 1], bytes[i + 2]] as [number, number, number];
@@ -167,7 +167,7 @@ const TWO_POW_32 = 4294967296;
 const EXACT_UPPER_HALVES = 0x200000;
 
 function convertI64(bytes: Uint8Array, output: Float32Array): void {
-  const words = wordsOf(bytes);
+  const words = int32Words(bytes);
   for (let i = 0; i < output.length; i++) {
     const low = words[2 * i] as number;
     const high = words[2 * i + 1] as number;
@@ -177,7 +177,7 @@ function convertI64(bytes: Uint8Array, output: Float32Array): void {
 }
 
 function convertU64(bytes: Uint8Array, output: Float32Array): void {
-  const words = wordsOf(bytes);
+  const words = int32Words(bytes);
   for (let i = 0; i < output.length; i++) {
     const low = words[2 * i] as number;
     const high = (words[2 * i + 1] as number) >>> 0;
@@ -198,7 +198,7 @@ function withStickyBit(low: number): number {
 const tables = new Map<Dtype, Int32Array>();
 
 /** Float32 patterns of all patterns of a dtype of at most 16 bits; made on first use and kept. */
-function tableOf(dtype: Dtype): Int32Array {
+function decodingTable(dtype: Dtype): Int32Array {
   let table = tables.get(dtype);
   if (table === undefined) {
     const decode = patternDecoder(dtype);

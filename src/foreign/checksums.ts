@@ -2,7 +2,7 @@
 
 import { crc32 } from 'node:zlib';
 import { allSettled } from '../io/all-settled.js';
-import { readerOf, readFully } from '../io/opened-file.js';
+import { readBytesOf, readFully } from '../io/opened-file.js';
 import { runAsync } from '../io/steps.js';
 import { Slots, Transfer, type TransferOptions } from '../io/transfer.js';
 import type { AsyncFill } from '../storage/made.js';
@@ -50,7 +50,7 @@ export async function verifyEntries(
   const transfer = new Transfer(totalBytes, options, () => verifyOpen(storage));
   for (const entry of entries) if (entry.begin === entry.end) requireCrc32(entry, 0, { path });
   const lent = storage.lend();
-  const read = readerOf({ fd: lent.fd, path });
+  const read = readBytesOf({ fd: lent.fd, path });
   const free: Uint8Array[] = [];
   let found = 0;
   // A checksum goes on where it stopped: pieces are added up in their order.

@@ -5,7 +5,7 @@ import type { ErrorContext } from '../errors/errors.js';
 import { allocate } from '../errors/out-of-memory.js';
 import { requireLittleEndianHost } from '../format/dtype.js';
 import { closeFile } from '../io/file-calls.js';
-import { type OpenedFile, openRegularFile, readerOf, readFully } from '../io/opened-file.js';
+import { type OpenedFile, openRegularFile, readBytesOf, readFully } from '../io/opened-file.js';
 import { locate, type PathLike } from '../io/paths.js';
 import { runSync } from '../io/steps.js';
 import { openStorage, type StorageOptions } from '../storage/open.js';
@@ -90,7 +90,7 @@ function fileReader(file: OpenedFile): ByteReader {
     byteLength: file.byteLength,
     read: (begin, end) => {
       const bytes = allocate(Uint8Array, end - begin, { path: file.path });
-      runSync(readFully(readerOf(file), bytes, begin, file.path));
+      runSync(readFully(readBytesOf(file), bytes, begin, file.path));
       return bytes;
     },
   };

@@ -73,9 +73,9 @@ export function checkLayout(
   if (given.strides.length !== rank) {
     refuse(`expected ${rank} strides, one per dimension, found ${given.strides.length}`);
   }
-  const shape = given.shape.map((size) => requireInteger(size, 'a dimension', refuse));
-  const strides = given.strides.map((stride) => requireInteger(stride, 'a stride', refuse));
-  const offset = requireInteger(given.offset, 'the offset', refuse);
+  const shape = given.shape.map((size) => exactInteger(size, 'a dimension', refuse));
+  const strides = given.strides.map((stride) => exactInteger(stride, 'a stride', refuse));
+  const offset = exactInteger(given.offset, 'the offset', refuse);
   const shown = shownList(shape);
   const count = shape.reduce((product, size) => product * size, 1n);
   if (count > MAX_INTEGER || shape.some((size) => size > MAX_SAFE)) {
@@ -189,7 +189,7 @@ function shownNumber(value: number | bigint): string {
   return isLong ? 'one of more than 64 bits' : `${value}`;
 }
 
-function requireInteger(
+function exactInteger(
   value: number | bigint,
   what: string,
   refuse: (message: string) => never,

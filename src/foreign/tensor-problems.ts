@@ -41,11 +41,13 @@ export function readEach<Item>(
   }
   const [first, ...others] = problems;
   if (first === undefined) return leftOut;
-  throw others.length === 0 && done === count ? first : problemOf(first, problems, count - done);
+  throw others.length === 0 && done === count
+    ? first
+    : joinedProblem(first, problems, count - done);
 }
 
 /** One error for all, each shown with its tensor. */
-function problemOf(
+function joinedProblem(
   first: ForeignFormatError,
   problems: readonly ForeignFormatError[],
   notRead: number,

@@ -31,7 +31,7 @@ export function changeOf(
   const unit = dtype === 'C64' ? 4 : DTYPES[dtype].bits / 8;
   if (isBigEndian && unit > 1) changes.push((items) => swapBytes(items, unit));
   if (isConjugate) {
-    if (dtype !== 'C64') throw unsupported(`a conjugate of ${dtype}`, context);
+    if (dtype !== 'C64') throw refusedChange(`a conjugate of ${dtype}`, context);
     changes.push((items) => flipSigns(items, Uint32Array, 1, 2));
   }
   if (isNegative) changes.push(negation(dtype, context));
@@ -93,7 +93,7 @@ function negation(dtype: Dtype, context: ErrorContext): Change {
         for (let i = 0; i < words.length; i++) words[i] = -(words[i] as bigint);
       };
     default:
-      throw unsupported(`a negative of ${dtype}`, context);
+      throw refusedChange(`a negative of ${dtype}`, context);
   }
 }
 
@@ -108,7 +108,7 @@ function wordsOf<Words>(
   return new Type(buffer, byteOffset, length / Type.BYTES_PER_ELEMENT);
 }
 
-function unsupported(found: string, context: ErrorContext): ForeignFormatError {
+function refusedChange(found: string, context: ErrorContext): ForeignFormatError {
   const message = `expected values that can be written, found ${found}`;
   return new ForeignFormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
 }

@@ -106,6 +106,9 @@ for (const facts of Object.values(DTYPES)) Object.freeze(facts);
 /** Names in rank order; the index of a name is the dtype's rank and its code in a parsed header. */
 export const DTYPE_NAMES: readonly Dtype[] = Object.freeze(Object.keys(DTYPES) as Dtype[]);
 
+/** Bits of an element by the dtype's rank. */
+export const DTYPE_BITS: readonly number[] = DTYPE_NAMES.map((name) => DTYPES[name].bits);
+
 /** Throws `SAFETENSORS_BIG_ENDIAN_HOST` where numbers have their high byte first. */
 export function requireLittleEndianHost(path?: string): void {
   if (new Uint8Array(Uint16Array.of(1).buffer)[0] === 1) return;

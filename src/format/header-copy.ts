@@ -4,6 +4,7 @@
  */
 
 import { EncodedText } from '../json/encoded-text.js';
+import { CLOSE_BRACKET } from '../json/reader.js';
 import { compareTexts, encodeText, type Text, unescapedEnd } from '../json/strings.js';
 import { DTYPE_NAMES } from './dtype.js';
 import type { Header } from './header.js';
@@ -33,16 +34,14 @@ export interface CopiedLayout {
   readonly byteLength: number;
 }
 
-const CLOSE_BRACKET = 0x5d;
-
 /** What an entry mostly takes, with a name of 50 to 60 characters. */
 const USUAL_ENTRY_BYTE_LENGTH = 160;
 
 const OFFSETS = encodeText(',"data_offsets":[');
 const SEPARATOR = encodeText(',');
-const END = encodeText(']}');
+const SHAPE_END = encodeText(']}');
 /** What stands between name and shape, by the rank of the dtype. */
-const DTYPES = DTYPE_NAMES.map((dtype) => encodeText(`:{"dtype":"${dtype}","shape":`));
+const DTYPE_TEXTS = DTYPE_NAMES.map((dtype) => encodeText(`:{"dtype":"${dtype}","shape":`));
 
 /**
  * Lays out a file of these tensors, as `layOut` does with the same tensors.
@@ -85,14 +84,14 @@ function appendEntry(
     text.appendPart(header.source, header.nameAt(entry) - 1, shapeEnd + OFFSETS.bytes.length);
   } else {
     appendName(text, header, entry);
-    text.appendPart(DTYPES[header.dtypeRank(entry)] as Text);
+    text.appendPart(DTYPE_TEXTS[header.dtypeRank(entry)] as Text);
     text.append(`[${header.shape(entry).join()}]`);
     text.appendPart(OFFSETS);
   }
   text.appendInteger(begin);
   text.appendPart(SEPARATOR);
   text.appendInteger(end);
-  text.appendPart(END);
+  text.appendPart(SHAPE_END);
   return end;
 }
 

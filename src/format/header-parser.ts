@@ -12,8 +12,8 @@ import {
   CLOSE_BRACKET,
   COLON,
   COMMA,
+  ExpectedText,
   type JsonReader,
-  Literal,
   OPEN_BRACE,
   OPEN_BRACKET,
   QUOTE,
@@ -21,7 +21,7 @@ import {
 import { skipNull, skipValue } from '../json/skip.js';
 import { SLICE_SIZE, type Slices } from '../json/slices.js';
 import { compareStrings, decodeString } from '../json/strings.js';
-import { DTYPE_NAMES, DTYPES } from './dtype.js';
+import { DTYPE_BITS, DTYPE_NAMES } from './dtype.js';
 import { TensorColumns, UNPROVEN, USUAL } from './tensor-columns.js';
 
 const encoder = new TextEncoder();
@@ -41,14 +41,13 @@ const FIELD_KEYS = FIELDS.map(keyBytes);
 
 /** The dtypes by their codes. */
 const DTYPE_KEYS = DTYPE_NAMES.map(keyBytes);
-const DTYPE_BITS = DTYPE_NAMES.map((name) => DTYPES[name].bits);
 
 /** The usual spelling of a field's key. */
-const USUAL_FIELDS = FIELDS.map((key) => new Literal(`"${key}":`));
+const USUAL_FIELDS = FIELDS.map((key) => new ExpectedText(`"${key}":`));
 /** The usual start of a description, by the dtype's code. */
-const USUAL_STARTS = DTYPE_NAMES.map((name) => new Literal(`{"dtype":"${name}","shape":[`));
+const USUAL_STARTS = DTYPE_NAMES.map((name) => new ExpectedText(`{"dtype":"${name}","shape":[`));
 /** What usually stands between shape and offsets. */
-const USUAL_OFFSETS = new Literal('],"data_offsets":[');
+const USUAL_OFFSETS = new ExpectedText('],"data_offsets":[');
 
 /** After an unusual description, so many are not tried as usual ones: a writer has one spelling. */
 const UNTRIED_DESCRIPTIONS = 15;
@@ -166,7 +165,7 @@ export class HeaderParser {
     const reader = this.#reader;
     const { bytes } = reader;
     // Most files have one dtype, and others come in runs.
-    if (!reader.skipLiteral(USUAL_STARTS[this.#lastDtype] as Literal)) {
+    if (!reader.skipLiteral(USUAL_STARTS[this.#lastDtype] as ExpectedText)) {
       const dtype = USUAL_STARTS.findIndex((start) => reader.skipLiteral(start));
       if (dtype === -1) return false;
       this.#lastDtype = dtype;
@@ -236,7 +235,7 @@ export class HeaderParser {
   #readField(): number {
     const reader = this.#reader;
     for (let field = 0; field < USUAL_FIELDS.length; field++) {
-      if (reader.skipLiteral(USUAL_FIELDS[field] as Literal)) return field;
+      if (reader.skipLiteral(USUAL_FIELDS[field] as ExpectedText)) return field;
     }
     const keyAt = reader.readKey();
     // A field without escapes and with its colon right behind it would have been recognised above.

@@ -25,8 +25,8 @@ export function mostTensors(headerByteLength: number): number {
 }
 
 /** Headers up to this length are read into the same memory, one after the other. */
-const SHORT_BYTE_LENGTH = 256 * 1024;
-const SHORT_CAPACITY = mostTensors(SHORT_BYTE_LENGTH);
+const SHORT_HEADER_BYTE_LENGTH = 256 * 1024;
+const SHORT_CAPACITY = mostTensors(SHORT_HEADER_BYTE_LENGTH);
 
 /** That memory; null while a header is read into it, and when that header has kept it. */
 let spare: TensorColumns | null = null;
@@ -71,7 +71,7 @@ export class TensorColumns {
 
   /** Room for all tensors of a header of that many bytes, to read it and then `keep` it. */
   static forHeader(byteLength: number): TensorColumns {
-    if (byteLength > SHORT_BYTE_LENGTH) return new TensorColumns(mostTensors(byteLength));
+    if (byteLength > SHORT_HEADER_BYTE_LENGTH) return new TensorColumns(mostTensors(byteLength));
     const columns = spare ?? new TensorColumns(SHORT_CAPACITY);
     spare = null;
     columns.size = 0;

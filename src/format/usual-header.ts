@@ -8,7 +8,7 @@
 import { DecodedNames } from '../json/decoded-names.js';
 import { JsonReader } from '../json/reader.js';
 import { SLICE_SIZE, type Slices } from '../json/slices.js';
-import { DTYPE_NAMES, DTYPES } from './dtype.js';
+import { DTYPE_BITS, DTYPE_NAMES } from './dtype.js';
 import { METADATA_NAME } from './header-parser.js';
 import { mostTensors, USUAL } from './tensor-columns.js';
 
@@ -66,16 +66,16 @@ export interface UsualHeader {
 }
 
 /** ASCII in a string that stands for itself: no quotes, backslashes or control characters. */
-const PLAIN = '[ !#-[\\]-\\x7f]*';
+const PLAIN_TEXT = '[ !#-[\\]-\\x7f]*';
 
 /** Name, layout and offsets of a tensor, and the comma or brace behind it. */
 const TENSOR = new RegExp(
-  `"(${PLAIN})":\\{"dtype":"(\\w+","shape":\\[[\\d,]*)\\],"data_offsets":\\[(\\d+),(\\d+)\\]\\}([,}])`,
+  `"(${PLAIN_TEXT})":\\{"dtype":"(\\w+","shape":\\[[\\d,]*)\\],"data_offsets":\\[(\\d+),(\\d+)\\]\\}([,}])`,
   'y',
 );
 const LAYOUT = 2;
 const BEGIN = 3;
-const END = 4;
+const END_GROUP = 4;
 const NEXT = 5;
 /** What stands between dtype and dimensions. */
 const LAYOUT_MIDDLE = '","shape":[';
@@ -85,17 +85,16 @@ const SHAPE_DISTANCE = '":{"dtype":"","shape":'.length;
 const METADATA_START = `{"${METADATA_NAME}":`;
 /** Key of a pair, and the comma or brace behind it. Values may have escapes of one character. */
 const METADATA_PAIR = new RegExp(
-  `"(${PLAIN})":"${PLAIN}(?:\\\\["\\\\/bfnrt]${PLAIN})*"([,}])`,
+  `"(${PLAIN_TEXT})":"${PLAIN_TEXT}(?:\\\\["\\\\/bfnrt]${PLAIN_TEXT})*"([,}])`,
   'y',
 );
 
 const DTYPE_CODES: ReadonlyMap<string, number> = new Map(
   DTYPE_NAMES.map((name, code) => [name, code]),
 );
-const DTYPE_BITS = DTYPE_NAMES.map((name) => DTYPES[name].bits);
 
 /** What dtype and shape of a tensor say. Most tensors share theirs with many others. */
-interface Layout {
+interface SpelledLayout {
   /** Code of the dtype. */
   readonly code: number;
   /** Bytes that the tensor takes. */
@@ -127,7 +126,7 @@ export function* readUsualHeader(
   const columns = new UsualColumns(bytes.length);
   const { nameAt, shapeAt, kind, ends } = columns;
   const entries = new Map<string, number>();
-  const layouts = new Map<string, Layout | null>();
+  const layouts = new Map<string, SpelledLayout | null>();
   let end = 0;
   let endText = '0';
   let next: string | undefined = ',';
@@ -141,12 +140,12 @@ export function* readUsualHeader(
     const spelling = match[LAYOUT] as string;
     let layout = layouts.get(spelling);
     if (layout === undefined) {
-      layout = layoutOf(spelling);
+      layout = spelledLayout(spelling);
       layouts.set(spelling, layout);
     }
     if (layout === null || match[BEGIN] !== endText) return null;
     end += layout.byteLength;
-    endText = match[END] as string;
+    endText = match[END_GROUP] as string;
     if (String(end) !== endText || end > Number.MAX_SAFE_INTEGER) return null;
     entries.set(name, entry);
     nameAt[entry] = at + 1;
@@ -167,7 +166,7 @@ export function* readUsualHeader(
  * Reads dtype and dimensions, such as `F32","shape":[2,3`. Null unless the dtype is known, the numbers are
  * spelt as JavaScript spells them, and they and their products are at most 2^53 - 1.
  */
-function layoutOf(spelling: string): Layout | null {
+function spelledLayout(spelling: string): SpelledLayout | null {
   const [dtype = '', dimensions = ''] = spelling.split(LAYOUT_MIDDLE);
   const code = DTYPE_CODES.get(dtype);
   if (code === undefined) return null;

@@ -11,7 +11,7 @@
  */
 
 import { basename, dirname, isAbsolute, join, resolve, sep } from 'node:path';
-import { linkAt, NOTHING_THERE, realPath, statLink } from '../io/file-calls.js';
+import { linkAt, MAX_LINKS, NOTHING_THERE, realPath, statLink } from '../io/file-calls.js';
 import { readText } from '../io/small-files.js';
 import { runSync, type Steps } from '../io/steps.js';
 import { hasCode } from '../io/system-errors.js';
@@ -28,10 +28,8 @@ const MAX_MARKER_BYTE_LENGTH = 3;
 /** The folder of an entry is named after the first digits of the entry. */
 const STORE_ENTRY = /^([\da-f]{2})[/\\]\1[\da-f]{62}$/;
 
-const SHA256 = /^[\da-f]{64}$/;
-
-/** Most links that are followed one after the other, as on Linux. */
-const MAX_LINKS = 40;
+/** A SHA-256 in hexadecimal digits. */
+export const SHA256: RegExp = /^[\da-f]{64}$/;
 
 /** Where the bytes of a repository's files are. */
 export interface RepositoryBlobs {

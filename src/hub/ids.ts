@@ -18,21 +18,28 @@ export interface HubId {
 
 const COMMIT = /^[0-9a-f]{40}$/;
 
-const SCHEME = 'hf://';
+const HUB_SCHEME = 'hf://';
+
+/** How the text of a URL begins. A scheme has two letters: one is a drive of Windows. */
+export const URL_TEXT: RegExp = /^[a-z][a-z\d+.-]+:/i;
+
 /** Kinds of repositories. */
 export const REPOSITORY_KINDS: readonly string[] = ['models', 'datasets', 'spaces', 'kernels'];
 /** Letters, digits, `-`, `_`, `.`; neither `--` nor `..`; `-` and `.` at neither end. */
 const NAME = /^(?!.*(?:--|\.\.))\w(?:[\w.-]*\w)?$/;
-/** Where such a file is missing, that is what its error must say. With `hf://` any name is an id. */
-const FILE_NAME = /\.(?:safetensors|json)$/;
+/**
+ * The name of a file, not of a repository: where such a file is missing, that is what its error must say. With `hf://`
+ * any name is an id.
+ */
+export const FILE_NAME: RegExp = /\.(?:safetensors|json)$/;
 /** The Hub's own limit. */
-const MAX_NAME_LENGTH = 96;
+const MAX_ID_LENGTH = 96;
 /** Refs of the Hub that contain slashes. */
-const REF = /^(refs\/(?:pr|convert)\/[^/]+)(?:\/(.*))?$/s;
+const REF_AND_PATH = /^(refs\/(?:pr|convert)\/[^/]+)(?:\/(.*))?$/s;
 
 /** Whether these can be organisation and name of a repository, or its name alone. */
 export function isRepositoryName(parts: readonly string[]): boolean {
-  return parts.every((part) => NAME.test(part)) && parts.join('/').length <= MAX_NAME_LENGTH;
+  return parts.every((part) => NAME.test(part)) && parts.join('/').length <= MAX_ID_LENGTH;
 }
 
 /** Whether a text is the full hash of a commit. */
@@ -49,7 +56,7 @@ export function isRepositoryFolder(name: string): boolean {
 
 /** Whether the scheme of a text says that it is an id, not a path. */
 export function isHubUri(text: string): boolean {
-  return text.startsWith(SCHEME);
+  return text.startsWith(HUB_SCHEME);
 }
 
 /**
@@ -76,7 +83,7 @@ function parseUri(text: string, argument: string): HubId {
   };
   // A part with a lone surrogate cannot be in a URL.
   if (!text.isWellFormed()) refuse();
-  const parts = text.slice(SCHEME.length).split('/');
+  const parts = text.slice(HUB_SCHEME.length).split('/');
   const kind = REPOSITORY_KINDS.includes(parts[0] ?? '') ? (parts.shift() as string) : 'models';
   const [organisation = '', named = '', ...rest] = parts;
   const at = named.indexOf('@');
@@ -87,7 +94,7 @@ function parseUri(text: string, argument: string): HubId {
   let path = rest.join('/');
   if (at !== -1) {
     const tail = [named.slice(at + 1), ...rest].join('/');
-    const [, ref, below = ''] = REF.exec(tail) ?? [];
+    const [, ref, below = ''] = REF_AND_PATH.exec(tail) ?? [];
     const slash = ref === undefined ? `${tail}/`.indexOf('/') : ref.length;
     try {
       revision = decodeURIComponent(tail.slice(0, slash));
@@ -109,7 +116,7 @@ export function hubUri({ cacheName, revision, path }: HubId, relative: string): 
   if (name === undefined) return undefined;
   const repository = `${kind === 'models' ? '' : `${kind}/`}${organisation}/${name}`;
   const at = revision === undefined ? '' : `@${encodeURIComponent(revision)}`;
-  return SCHEME + [repository + at, path, relative].filter(Boolean).join('/');
+  return HUB_SCHEME + [repository + at, path, relative].filter(Boolean).join('/');
 }
 
 /** The command that fetches a repository into the cache, such as `hf download org/name`. */

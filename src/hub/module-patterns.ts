@@ -15,7 +15,8 @@ const UNKNOWN_SYNTAX = /[\\+?()[\]{}|^$]/;
 export function globTest(pattern: string, single = ''): NameTest {
   const [start = '', ...middle] = pattern.split('*');
   const end = middle.pop();
-  const { isAt, find } = single !== '' && pattern.includes(single) ? partsWith(single) : PLAIN;
+  const { isAt, find } =
+    single !== '' && pattern.includes(single) ? partsWith(single) : PLAIN_PARTS;
   if (end === undefined) return (name) => name.length === start.length && isAt(name, start, 0);
   return (name) => {
     const last = name.length - end.length;
@@ -37,7 +38,7 @@ interface PartSearch {
   find(name: string, part: string, from: number): number;
 }
 
-const PLAIN: PartSearch = {
+const PLAIN_PARTS: PartSearch = {
   isAt: (name, part, at) => name.startsWith(part, at),
   find: (name, part, from) => name.indexOf(part, from),
 };

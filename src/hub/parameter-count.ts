@@ -119,7 +119,7 @@ export function* parametersByDtype(
     for (let entry = 0; entry < header.size; entry++) {
       if (entry % SLICE_SIZE === 0) yield;
       const dtype = header.dtype(entry);
-      const parameters = parametersOf(header, entry, dtype, multiplier);
+      const parameters = tensorParameters(header, entry, dtype, multiplier);
       if (parameters !== null) counts.set(dtype, (counts.get(dtype) ?? 0) + parameters);
     }
   }
@@ -146,13 +146,13 @@ function count(header: Header, multiplier: Multiplier): Counter {
   for (let entry = 0; entry < header.size; entry++) {
     const dtype = header.dtype(entry);
     const byteLength = header.end(entry) - header.begin(entry);
-    counter.add(dtype, 1, parametersOf(header, entry, dtype, multiplier) ?? 0, byteLength);
+    counter.add(dtype, 1, tensorParameters(header, entry, dtype, multiplier) ?? 0, byteLength);
   }
   return counter;
 }
 
 /** Null for a tensor that holds no parameters of the model, such as scales. */
-function parametersOf(
+function tensorParameters(
   header: Header,
   entry: number,
   dtype: Dtype,

@@ -7,13 +7,13 @@ import { DTYPES, type Dtype } from '../format/dtype.js';
 import { exclusionTest, type NameTest, targetTest } from './module-patterns.js';
 
 /** A tensor to count. */
-export interface CountedTensor {
+export interface NamedDtype {
   readonly name: string;
   readonly dtype: Dtype;
 }
 
 /** Parameters per element; 0 for tensors that only serve to read others. */
-export type Multiplier = (tensor: CountedTensor) => number;
+export type Multiplier = (tensor: NamedDtype) => number;
 
 /** What a configuration says about quantization. */
 export interface Quantization {
@@ -26,7 +26,7 @@ export interface Quantization {
 }
 
 /** Dtypes into which quantizers pack narrower values. */
-const INTEGERS: ReadonlySet<Dtype> = new Set(['U8', 'I8', 'U16', 'I16', 'U32', 'I32']);
+const PACKED_DTYPES: ReadonlySet<Dtype> = new Set(['U8', 'I8', 'U16', 'I16', 'U32', 'I32']);
 
 /** Last parts of the names of tensors that only serve to read others. */
 const AUXILIARY: ReadonlySet<string> = new Set([
@@ -50,7 +50,7 @@ const BITSANDBYTES_AUXILIARY: ReadonlySet<string> = new Set([
   'nested_quant_map',
 ]);
 /** A pattern of up to this many characters costs no more than one pass over the name. */
-const SHORT_LENGTH = 16;
+const SHORT_NAME_LENGTH = 16;
 const FOUR_BIT = /(?:nv|mx)?fp4|u?int4|nf4/;
 
 /** The members of a JSON object. */
@@ -70,14 +70,14 @@ function lastPart(name: string): string {
 /** How many values of `bits` each element of an integer dtype holds; may be a fraction. */
 function packingFactor(dtype: Dtype, bits: unknown): number {
   const isPacked = typeof bits === 'number' && bits > 0 && bits < DTYPES[dtype].bits;
-  return isPacked && INTEGERS.has(dtype) ? DTYPES[dtype].bits / bits : 1;
+  return isPacked && PACKED_DTYPES.has(dtype) ? DTYPES[dtype].bits / bits : 1;
 }
 
-function textOf(value: unknown): string | undefined {
+function ifText(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined;
 }
 
-function textsOf(value: unknown): string[] {
+function onlyTexts(value: unknown): string[] {
   return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
 }
 
@@ -88,7 +88,7 @@ function moduleOf(name: string): string {
 
 /** Matching can compare most of a long pattern again at every character of a name. */
 function costOf(patterns: readonly string[]): number {
-  return patterns.reduce((sum, { length }) => sum + 1 + Math.floor(length / SHORT_LENGTH), 0);
+  return patterns.reduce((sum, { length }) => sum + 1 + Math.floor(length / SHORT_NAME_LENGTH), 0);
 }
 
 function bitsOfFormat(format: string | undefined): number | undefined {
@@ -103,7 +103,7 @@ export function quantizationOf(config: unknown): Quantization | null {
   const text = fieldsOf(root['text_config']);
   const found = sectionOf(root) ?? sectionOf(text);
   if (found === null) return null;
-  const expertDtype = textOf(root['expert_dtype'] ?? text['expert_dtype']);
+  const expertDtype = ifText(root['expert_dtype'] ?? text['expert_dtype']);
   const { fields } = found;
   if (found.isMlx) {
     return {
@@ -130,14 +130,14 @@ function withoutAuxiliary(multiplier: Multiplier): Multiplier {
 }
 
 function otherQuantization(fields: Fields, expertDtype: string | undefined): Quantization {
-  const method = textOf(fields['quant_method'])?.toLowerCase() ?? null;
-  const ignored = textsOf(fields['ignore']);
+  const method = ifText(fields['quant_method'])?.toLowerCase() ?? null;
+  const ignored = onlyTexts(fields['ignore']);
   const exactlyIgnored = new Set(ignored.filter((target) => !target.startsWith('re:')));
   const ignoredPatterns = ignored.filter((target) => target.startsWith('re:'));
   const ignoredTests = ignoredPatterns.map(targetTest);
-  const excluded = textsOf(fields['modules_to_not_convert']);
+  const excluded = onlyTexts(fields['modules_to_not_convert']);
   const exclusions = excluded.map(exclusionTest);
-  const groups = method === 'compressed-tensors' ? groupsOf(fields) : [];
+  const groups = method === 'compressed-tensors' ? quantizedGroups(fields) : [];
   const isQuantized: NameTest = (name) => {
     const module = moduleOf(name);
     if (exactlyIgnored.has(module) || ignoredTests.some((test) => test(module))) return false;
@@ -159,7 +159,7 @@ function otherQuantization(fields: Fields, expertDtype: string | undefined): Qua
   };
 }
 
-function isAuxiliary(method: string | null, tensor: CountedTensor, isQuantized: NameTest): boolean {
+function isAuxiliary(method: string | null, tensor: NamedDtype, isQuantized: NameTest): boolean {
   const part = lastPart(tensor.name);
   if (method === 'mxfp4') return tensor.dtype === 'U8' && part.endsWith('_scales');
   if (method === 'bitsandbytes') {
@@ -170,7 +170,7 @@ function isAuxiliary(method: string | null, tensor: CountedTensor, isQuantized: 
 }
 
 /** A group of compressed-tensors: some modules with a bit width of their own. */
-interface Group {
+interface QuantizedGroup {
   readonly targets: readonly NameTest[];
   /** Cost of finding out whether a module belongs to the group. */
   readonly cost: number;
@@ -178,14 +178,14 @@ interface Group {
   readonly bits: unknown;
 }
 
-function groupsOf(fields: Fields): Group[] {
+function quantizedGroups(fields: Fields): QuantizedGroup[] {
   return Object.values(fieldsOf(fields['config_groups'])).map((value) => {
     const group = fieldsOf(value);
-    const targets = textsOf(group['targets']);
+    const targets = onlyTexts(group['targets']);
     return {
       targets: targets.map(targetTest),
       cost: 1 + costOf(targets),
-      format: textOf(group['format']),
+      format: ifText(group['format']),
       bits: fieldsOf(group['weights'])['num_bits'] ?? undefined,
     };
   });
@@ -194,11 +194,11 @@ function groupsOf(fields: Fields): Group[] {
 function multiplierOf(
   method: string | null,
   fields: Fields,
-  groups: readonly Group[],
+  groups: readonly QuantizedGroup[],
   expertDtype: string | undefined,
 ): Multiplier {
   const { bits, load_in_4bit: isFourBit } = fields;
-  const packed = (tensor: CountedTensor, factor: number): number =>
+  const packed = (tensor: NamedDtype, factor: number): number =>
     tensor.dtype === 'U8' ? factor : 1;
   switch (method) {
     // The method is named, but there is no packing of MLX's.
@@ -214,10 +214,10 @@ function multiplierOf(
       return (tensor) => (lastPart(tensor.name) === 'qweight' ? perWord : packed(tensor, perByte));
     }
     case 'compressed-tensors':
-      return compressedMultiplier(textOf(fields['format']), groups);
+      return compressedMultiplier(ifText(fields['format']), groups);
     case 'fp8': {
       const declared =
-        textOf(fields['expert_dtype']) ?? expertDtype ?? textOf(fields['store_dtype']);
+        ifText(fields['expert_dtype']) ?? expertDtype ?? ifText(fields['store_dtype']);
       const width = bitsOfFormat(declared);
       return ({ name, dtype }) =>
         name.includes('.experts.') && !name.includes('shared_experts')
@@ -233,11 +233,11 @@ function multiplierOf(
 
 function compressedMultiplier(
   globalFormat: string | undefined,
-  groups: readonly Group[],
+  groups: readonly QuantizedGroup[],
 ): Multiplier {
   const anyBits = groups.find((group) => group.bits)?.bits;
   return ({ name, dtype }) => {
-    if (!INTEGERS.has(dtype)) return 1;
+    if (!PACKED_DTYPES.has(dtype)) return 1;
     const module = moduleOf(name);
     const group = groups.find(({ targets }) => targets.some((test) => test(module)));
     const format = (group?.format ?? globalFormat)?.toLowerCase();

@@ -28,6 +28,9 @@ import { closeAsync, type ReadFile, readAsync, readHere } from './pool-calls.js'
 import { type Steps, step } from './steps.js';
 import { hasCode, namingFile } from './system-errors.js';
 
+/** Most links that are followed one after the other, as on Linux. */
+export const MAX_LINKS = 40;
+
 /** What the system answers when there is nothing at a path. */
 export const NOTHING_THERE: readonly string[] = ['ENOENT', 'ENOTDIR'];
 

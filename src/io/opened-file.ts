@@ -12,7 +12,7 @@ import type { Steps } from './steps.js';
 import { hasCode } from './system-errors.js';
 
 /** What `requireRegularFile` looks at. */
-type FileKind = StatsBase<number | bigint>;
+type KindOfFile = StatsBase<number | bigint>;
 
 /** Most bytes of one read call: Node refuses lengths of 2 GiB and above. */
 const MAX_READ_BYTE_LENGTH = 2 ** 30;
@@ -32,7 +32,7 @@ export interface OpenedFile extends ReadFile {
   readonly mtimeNs: bigint;
 }
 
-function kindOf(stats: FileKind): string {
+function describeKind(stats: KindOfFile): string {
   if (stats.isDirectory()) return 'a directory';
   if (stats.isFIFO()) return 'a named pipe (FIFO)';
   if (stats.isCharacterDevice()) return 'a character device';
@@ -41,9 +41,9 @@ function kindOf(stats: FileKind): string {
 }
 
 /** Throws `SAFETENSORS_NOT_A_REGULAR_FILE` for anything else. `label` names it in the message. */
-export function requireRegularFile(stats: FileKind, label: string): void {
+export function requireRegularFile(stats: KindOfFile, label: string): void {
   if (stats.isFile()) return;
-  const message = `expected a regular file, found ${kindOf(stats)}`;
+  const message = `expected a regular file, found ${describeKind(stats)}`;
   throw new SafetensorsError('SAFETENSORS_NOT_A_REGULAR_FILE', message, { path: label });
 }
 
@@ -87,7 +87,7 @@ function* openWithoutWaiting(path: string | Buffer, label: string, flag: number)
 export type ReadBytes = (target: Uint8Array, position: number) => Steps<number>;
 
 /** Reads through the descriptor. */
-export function readerOf(file: ReadFile): ReadBytes {
+export function readBytesOf(file: ReadFile): ReadBytes {
   return (target, position) =>
     readOnce(file, target, Math.min(target.byteLength, MAX_READ_BYTE_LENGTH), position);
 }

@@ -9,7 +9,7 @@ import {
   writeViewSync,
   writeViews,
 } from './file-writes.js';
-import { type FileRange, readerOf, readFully } from './opened-file.js';
+import { type FileRange, readBytesOf, readFully } from './opened-file.js';
 import type { ReadFile } from './pool-calls.js';
 import { runSync } from './steps.js';
 import { type PieceMover, Slots } from './transfer.js';
@@ -190,7 +190,7 @@ function throughBuffer({ file, position }: FileSource, byteLength: number): Memo
   const buffer = new Uint8Array(Math.min(byteLength, WRITE_BYTE_LENGTH));
   return (begin, end) => {
     const view = buffer.subarray(0, end - begin);
-    runSync(readFully(readerOf(file), view, position + begin, file.path));
+    runSync(readFully(readBytesOf(file), view, position + begin, file.path));
     return view;
   };
 }

@@ -7,7 +7,8 @@
 const FIRST_SURROGATE = 0xd800;
 const FIRST_BEHIND_SURROGATES = 0xe000;
 
-const SURROGATE = /[\ud800-\udfff]/;
+/** Half of a character beyond 16 bits: strings without one are in their order as JavaScript compares them. */
+export const SURROGATE: RegExp = /[\ud800-\udfff]/;
 
 /** Negative, zero or positive, as `Array.prototype.sort` asks. Both strings are well-formed. */
 export function compareCodePoints(a: string, b: string): number {

@@ -18,7 +18,7 @@ const lookup = new JsonReader(new Uint8Array(1024));
 const UTF8_BYTES_PER_UNIT = 3;
 
 /** A reader at the start of a name's JSON text; valid until the next call. */
-export function readerOf(name: string): JsonReader {
+export function nameReader(name: string): JsonReader {
   const json = JSON.stringify(name);
   if (json.length * UTF8_BYTES_PER_UNIT > lookup.bytes.length) {
     return new JsonReader(encoder.encode(json));
@@ -92,7 +92,7 @@ export class NameTable {
   find(name: string): number {
     // A name that is not Unicode text would become another one by encoding it.
     if (!name.isWellFormed()) return -1;
-    const reader = readerOf(name);
+    const reader = nameReader(name);
     return this.findString(reader, reader.readString());
   }
 

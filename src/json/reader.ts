@@ -35,7 +35,7 @@ const NINE = 0x39;
 const UPPER_E = 0x45;
 const LOWER_E = 0x65;
 /** What `peek` returns at the end of the text; no rule accepts it. */
-const END = -1;
+const NO_BYTE = -1;
 
 /** Integers of so many digits are exact as JavaScript numbers: 10^15 - 1 is below 2^53. */
 const EXACT_DIGITS = 15;
@@ -46,7 +46,7 @@ const MAX_DIGITS = 20;
 const LOWER_DIGITS = 9;
 
 /** ASCII text of at least four bytes, cut into words of four; the last overlaps the one before. */
-export class Literal {
+export class ExpectedText {
   /** Bytes of the text. */
   readonly byteLength: number;
   /** Place of each word in the text. */
@@ -111,7 +111,7 @@ export class JsonReader {
       at++;
     }
     this.at = at;
-    return END;
+    return NO_BYTE;
   }
 
   /** Consumes `byte`, with whitespace before it; anything else is an error. */
@@ -122,7 +122,7 @@ export class JsonReader {
 
   /** Refuses everything but whitespace up to the end of the text. */
   expectEnd(): void {
-    if (this.peek() !== END) this.fail('nothing but whitespace');
+    if (this.peek() !== NO_BYTE) this.fail('nothing but whitespace');
   }
 
   /**
@@ -158,7 +158,7 @@ export class JsonReader {
   }
 
   /** Consumes `literal` if the text goes on with exactly its bytes; whitespace is not skipped. */
-  skipLiteral(literal: Literal): boolean {
+  skipLiteral(literal: ExpectedText): boolean {
     const { view, at } = this;
     const { places, words } = literal;
     if (at + literal.byteLength > this.#length) return false;

@@ -1,6 +1,6 @@
 /** Names that a text has in their order: no table is needed to find them. */
 
-import { readerOf } from './name-table.js';
+import { nameReader } from './name-table.js';
 import { decodeStrings } from './string-lists.js';
 import { compareTexts, decodeString, type Text } from './strings.js';
 
@@ -19,7 +19,7 @@ export class SortedNames {
   find(name: string): number {
     // A name that is not Unicode text would become another one by encoding it.
     if (!name.isWellFormed()) return -1;
-    const reader = readerOf(name);
+    const reader = nameReader(name);
     const start = reader.readString();
     let begin = 0;
     let end = this.#nameAt.length;

@@ -1,6 +1,6 @@
 /** Many strings of a text, decoded together. A string begins behind its opening quote, at its start. */
 
-import { sortByName } from './code-point-order.js';
+import { SURROGATE, sortByName } from './code-point-order.js';
 import { decodeString } from './strings.js';
 
 /**
@@ -8,8 +8,6 @@ import { decodeString } from './strings.js';
  * that is why a piece is not the whole text.
  */
 const PIECE_BYTE_LENGTH = 2 ** 16;
-
-const SURROGATE = /[\ud800-\udfff]/;
 
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 

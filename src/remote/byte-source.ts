@@ -63,7 +63,7 @@ function requireLength(value: unknown): void {
 const CHANGED: readonly unknown[] = ['NotReadableError', 'NotFoundError'];
 
 /** A Blob as a source of bytes. */
-function readerOf(blob: Blob, path: string): ByteSource {
+function blobSource(blob: Blob, path: string): ByteSource {
   return {
     byteLength: blob.size,
     async read(begin, end) {
@@ -91,14 +91,14 @@ export function byteSourceOf(value: unknown): RemoteSource | null {
   // A File has a name, too.
   const { name } = value as { name?: unknown };
   const path = typeof name === 'string' && name !== '' ? name : tagOf(value);
-  const source = isBlob(value) ? readerOf(value, path) : value;
-  const file = new SourceFile(source, path);
+  const source = isBlob(value) ? blobSource(value, path) : value;
+  const file = new ByteSourceFile(source, path);
   const withoutSecrets = (error: unknown): unknown => error;
   return { folder: null, file, kind: 'file', close: () => {}, withoutSecrets };
 }
 
 /** Reads a source, and checks what comes. */
-class SourceFile implements RemoteFile {
+class ByteSourceFile implements RemoteFile {
   readonly path: string;
   readonly #source: ByteSource;
   readonly #byteLength: number;

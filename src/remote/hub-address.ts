@@ -1,7 +1,7 @@
 /** Addresses on the Hub: pages as copied from a browser, and where files and lists of files are. */
 
 import { argumentRangeError } from '../errors/arguments.js';
-import { type HubId, isRepositoryName, REPOSITORY_KINDS } from '../hub/ids.js';
+import { FILE_NAME, type HubId, isRepositoryName, REPOSITORY_KINDS } from '../hub/ids.js';
 import { DEFAULT_ENDPOINT } from '../hub/settings.js';
 import { pathObjection } from '../shards/shard-paths.js';
 
@@ -12,10 +12,8 @@ const SHORT_HOST = 'https://hf.co';
 const FOLDER_PAGES: readonly string[] = ['tree'];
 const FILE_PAGES: readonly string[] = ['blob', 'resolve', 'raw', 'blame'];
 
-const FILE_NAME = /\.(?:safetensors|json)$/;
-
 /** Refs that contain slashes, which addresses have as they are or encoded. */
-const REF = /^refs\/(?:pr|convert)\/[^/]+$/;
+const HUB_REF = /^refs\/(?:pr|convert)\/[^/]+$/;
 
 /** What an address means. */
 export interface HubAddress {
@@ -84,7 +82,7 @@ function decodedParts(path: string): string[] {
 }
 
 function splitRevision(parts: readonly string[]): [string | undefined, string | undefined] {
-  const length = REF.test(parts.slice(0, 3).join('/')) ? 3 : 1;
+  const length = HUB_REF.test(parts.slice(0, 3).join('/')) ? 3 : 1;
   const revision = parts.slice(0, length).join('/');
   const path = parts.slice(length).join('/');
   return [revision || undefined, path || undefined];

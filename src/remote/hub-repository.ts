@@ -37,7 +37,7 @@ export interface RepositoryEntry {
 const HASH = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
 
 /** What the list says of an entry; undefined for none. */
-function readEntry(entry: unknown): RepositoryEntry | undefined {
+function repositoryEntry(entry: unknown): RepositoryEntry | undefined {
   const { path, type, size, oid, lfs, xetHash } = Object(entry);
   if (typeof path !== 'string') return undefined;
   const hash = Object(lfs).oid ?? oid;
@@ -116,7 +116,7 @@ export class HubRepository {
         this.#ask(asked, MAX_PAGE_BYTE_LENGTH, tried),
       );
       const page: unknown[] = Array.isArray(json) ? json : [];
-      entries.push(...page.map(readEntry).filter((entry) => entry !== undefined));
+      entries.push(...page.map(repositoryEntry).filter((entry) => entry !== undefined));
       url = next;
     }
     return entries;

@@ -3,6 +3,7 @@
 import { quoteName, RemoteError, SafetensorsError } from '../errors/errors.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../shards/checkpoint-index.js';
 import { chooseFiles, onlyWholeFile } from '../shards/file-choice.js';
+import { PIPELINE_FILE } from '../shards/file-names.js';
 import { hasWeightsExtension } from '../shards/shard-paths.js';
 import { type FoundFile, kindOf, requireInside } from './found-file.js';
 import type { HubAddress } from './hub-address.js';
@@ -22,9 +23,6 @@ const FURTHER_NAMES = [USUAL_NAME, COMPONENT_NAME].flatMap((name) => [`${name}.i
 
 /** Names that a message lists. */
 const SHOWN_NAMES = 20;
-
-/** Marks a pipeline of diffusers, which has its models in folders. */
-const PIPELINE_FILE = 'model_index.json';
 
 /**
  * Asks nothing for the path of a file. That of weights in another format is one, too: its first bytes will tell
@@ -50,7 +48,7 @@ export async function hubSource(
     const kind = kindOf(name);
     const byteLength = kind === 'index' ? DEFAULT_MAX_INDEX_BYTE_LENGTH : startByteLength;
     const start = await file.readStart(byteLength, signal);
-    const folder = folderOf(repository, prefix + name, file.path);
+    const folder = remoteFolder(repository, prefix + name, file.path);
     return { file: withStart(file, byteLength, start), kind, folder };
   };
   const isComponent = path !== '' && !ENCODER_FOLDER.test(path);
@@ -58,8 +56,8 @@ export async function hubSource(
   try {
     return await open(first);
   } catch (error) {
-    if (!isMissing(error)) throw error;
-    const names = await namesIn(repository, path, signal);
+    if (!isNotFound(error)) throw error;
+    const names = await namesInFolder(repository, path, signal);
     if (names !== null) return await open(chooseAmong(names, repository.pageOf(path), first));
     for (const name of FURTHER_NAMES) {
       const found = name === first ? null : await open(name).catch(nullIfMissing);
@@ -72,20 +70,21 @@ export async function hubSource(
 /** A file by its path in the repository. Asks nothing. */
 export function sourceOfPath(repository: HubRepository, path: string): FoundFile {
   const file = repository.file(path);
-  return { file, kind: kindOf(path), folder: folderOf(repository, path, file.path) };
+  return { file, kind: kindOf(path), folder: remoteFolder(repository, path, file.path) };
 }
 
 function nullIfMissing(error: unknown): null {
-  if (isMissing(error)) return null;
+  if (isNotFound(error)) return null;
   throw error;
 }
 
-function isMissing(error: unknown): boolean {
+/** Whether a server answered that it has no such file. */
+export function isNotFound(error: unknown): boolean {
   return error instanceof RemoteError && error.code === 'SAFETENSORS_REMOTE_NOT_FOUND';
 }
 
 /** The files beside a file. */
-function folderOf(repository: HubRepository, path: string, shown: string): RemoteFolder {
+function remoteFolder(repository: HubRepository, path: string, shown: string): RemoteFolder {
   const prefix = path.slice(0, path.lastIndexOf('/') + 1);
   return {
     file: (name) => {
@@ -116,7 +115,7 @@ export interface Names {
 }
 
 /** What is in a folder; null when there is no such folder, and where there are no lists, as on a mirror. */
-async function namesIn(
+async function namesInFolder(
   repository: HubRepository,
   folder: string,
   signal: AbortSignal,

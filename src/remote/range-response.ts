@@ -29,7 +29,7 @@ export function rangeHeader({ begin, end }: AskedRange): string {
 }
 
 /** A length in decimal digits as a number; undefined for anything else. */
-function lengthOf(text: string | null | undefined): number | undefined {
+function wholeNumberOf(text: string | null | undefined): number | undefined {
   if (typeof text !== 'string' || !/^\d{1,16}$/.test(text)) return undefined;
   const length = Number(text);
   return Number.isSafeInteger(length) ? length : undefined;
@@ -39,7 +39,7 @@ function lengthOf(text: string | null | undefined): number | undefined {
 function contentRangeOf(headers: Headers): AnsweredRange | undefined {
   const text = headers.get('content-range') ?? '';
   const [, first, last, length] = /^bytes\s+(\d+)-(\d+)\/(\d+)$/i.exec(text.trim()) ?? [];
-  const [begin, inclusive, total] = [first, last, length].map(lengthOf);
+  const [begin, inclusive, total] = [first, last, length].map(wholeNumberOf);
   if (begin === undefined || inclusive === undefined || total === undefined) return undefined;
   return { begin, end: inclusive + 1, total };
 }
@@ -47,14 +47,14 @@ function contentRangeOf(headers: Headers): AnsweredRange | undefined {
 /** Length of the whole file when an answer 416 tells it. */
 function totalOfUnsatisfied(headers: Headers): number | undefined {
   const text = headers.get('content-range') ?? '';
-  return lengthOf(/^bytes\s+\*\/(\d+)$/i.exec(text.trim())?.[1]);
+  return wholeNumberOf(/^bytes\s+\*\/(\d+)$/i.exec(text.trim())?.[1]);
 }
 
 function badResponse(expected: string, found: string): RangeObjection {
   return { code: 'SAFETENSORS_BAD_RESPONSE', expected, found };
 }
 
-function unsupported(found: string): RangeObjection {
+function noRanges(found: string): RangeObjection {
   const expected = `206 Partial Content, with Content-Range, from a server that answers ranges`;
   return { code: 'SAFETENSORS_RANGES_UNSUPPORTED', expected, found };
 }
@@ -81,9 +81,9 @@ export function readRangeHead(
     return { ...badResponse(rangeHeader(asked), `416 Range Not Satisfiable${length}`), total };
   }
   if (status !== 200) return badResponse('206 Partial Content', `status ${status}`);
-  const total = lengthOf(contentLength);
-  if (total === undefined) return unsupported('200 with a file of unknown length');
-  if (asked.begin > 0 || total > asked.end) return unsupported(`200 with all ${total} bytes`);
+  const total = wholeNumberOf(contentLength);
+  if (total === undefined) return noRanges('200 with a file of unknown length');
+  if (asked.begin > 0 || total > asked.end) return noRanges(`200 with all ${total} bytes`);
   return { begin: 0, end: total, total };
 }
 
@@ -95,7 +95,7 @@ function readPartial(
   const text = headers.get('content-range');
   if (text === null) {
     const hidden = 'a server of another site must list it in Access-Control-Expose-Headers';
-    return unsupported(
+    return noRanges(
       `206 without a Content-Range that can be seen; for a page in a browser ${hidden}`,
     );
   }
@@ -107,7 +107,7 @@ function readPartial(
   }
   const byteLength = answered.end - answered.begin;
   if (byteLength <= 0) return badResponse(expected, `Content-Range: ${text}`);
-  if (contentLength !== null && lengthOf(contentLength) !== byteLength) {
+  if (contentLength !== null && wholeNumberOf(contentLength) !== byteLength) {
     return badResponse(`Content-Length: ${byteLength}`, `Content-Length: ${contentLength}`);
   }
   return answered;

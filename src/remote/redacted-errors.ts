@@ -7,12 +7,12 @@ import { SafetensorsError } from '../errors/errors.js';
 import type { Credentials } from './credentials.js';
 
 /** Causes of causes that are looked at: a chain can be a circle. */
-const MAX_DEPTH = 10;
+const MAX_CAUSE_DEPTH = 10;
 
 /** Properties of our errors and of the system's that may have what a server has said. */
-const TEXTS = ['path', 'dest', 'tensor', 'url'] as const;
+const REDACTED_TEXTS = ['path', 'dest', 'tensor', 'url'] as const;
 
-type Texts = { -readonly [Key in (typeof TEXTS)[number]]?: unknown };
+type Texts = { -readonly [Key in (typeof REDACTED_TEXTS)[number]]?: unknown };
 
 /** An error as it is changed here. */
 interface Changeable extends Texts {
@@ -35,7 +35,7 @@ export function redactError(error: unknown, credentials: Credentials): unknown {
 function redact(error: unknown, credentials: Credentials, depth: number): void {
   const given = Object(error) as Changeable;
   const { message } = given;
-  if (depth === MAX_DEPTH || typeof message !== 'string') return;
+  if (depth === MAX_CAUSE_DEPTH || typeof message !== 'string') return;
   const isOfSystem = typeof given.syscall === 'string';
   if (depth === 0 && !(error instanceof SafetensorsError) && !isOfSystem) return;
   const shown = credentials.redact(message);
@@ -45,7 +45,7 @@ function redact(error: unknown, credentials: Credentials, depth: number): void {
     // It begins with the message, and has URLs of scripts behind it.
     if (typeof stack === 'string') given.stack = stack.replace(message, () => shown);
   }
-  for (const name of TEXTS) {
+  for (const name of REDACTED_TEXTS) {
     const text = given[name];
     if (typeof text === 'string') given[name] = credentials.redact(text);
   }

@@ -2,7 +2,7 @@
 
 import { argumentRangeError } from '../errors/arguments.js';
 import { RemoteError } from '../errors/errors.js';
-import { isHubUri, parseHubId } from '../hub/ids.js';
+import { isHubUri, parseHubId, URL_TEXT } from '../hub/ids.js';
 import { type HubAddress, parseHubUrl } from './hub-address.js';
 import { parseHttpUrl } from './safe-urls.js';
 
@@ -10,9 +10,6 @@ import { parseHttpUrl } from './safe-urls.js';
 export type SourceAddress =
   | { readonly hub: null; readonly url: URL }
   | { readonly hub: HubAddress; readonly url: null };
-
-/** A scheme; one letter is a drive of Windows. */
-const SCHEME = /^[a-z][a-z\d+.-]+:/i;
 
 /** For object stores with addresses of their own. */
 const STORE_ADVICE = 'pass a presigned https: URL, or an object with byteLength and read';
@@ -62,7 +59,7 @@ export function parseSource(text: string, endpoint: string): SourceAddress {
     const id = parseHubId(text, 'source');
     if (id !== null) return { hub: { endpoint, id, isFile: false }, url: null };
   }
-  if (!SCHEME.test(text)) {
+  if (!URL_TEXT.test(text)) {
     const expected = `the URL of a file or an index, or hf://org/name[@revision][/path] (${hint(text, endpoint)})`;
     // It may be a presigned URL without its scheme, whose query is a secret.
     throw argumentRangeError('source', expected, text.replace(/[?#].*/s, ''));

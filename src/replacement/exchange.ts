@@ -65,7 +65,7 @@ function settle(temporary: Buffer, target: Buffer, check: OldFileCheck, newFile:
   try {
     check(temporary);
   } catch (reason) {
-    putBack(temporary, target, newFile);
+    exchangeBack(temporary, target, newFile);
     throw reason;
   }
   rmSync(temporary, { force: true });
@@ -92,7 +92,7 @@ function renameChecked(
  * Puts what came out back, in place of the new file. When another file was there, that one is newer
  * still: it goes back in turn.
  */
-function putBack(temporary: Buffer, target: Buffer, newFile: string): void {
+function exchangeBack(temporary: Buffer, target: Buffer, newFile: string): void {
   let expected = newFile;
   let found = identityAt(temporary);
   while (tryToExchange(temporary, target)) {
@@ -117,7 +117,7 @@ export function identityOf({ dev, ino }: BigIntStats): string {
 }
 
 /** Whether the path leads to the file or folder of the descriptor. */
-export function isAt(path: string, fd: number): boolean {
+export function isOpenedAt(path: string, fd: number): boolean {
   const found = statSync(path, { bigint: true, throwIfNoEntry: false });
   return found !== undefined && identityOf(found) === identityOf(statsOf({ fd, path }));
 }

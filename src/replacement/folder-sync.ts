@@ -12,7 +12,7 @@ import { foldersOf } from './inner-paths.js';
 const CANNOT_SYNC_FOLDER: readonly string[] = ['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP'];
 
 /** A descriptor for syncing; undefined where folders cannot be synced, such as on Windows. */
-function openFolder(folder: Buffer, label: string): number | undefined {
+function openToSync(folder: Buffer, label: string): number | undefined {
   if (process.platform === 'win32') return undefined;
   try {
     return openSync(folder, 'r');
@@ -24,7 +24,7 @@ function openFolder(folder: Buffer, label: string): number | undefined {
 
 /** Syncs a folder where the system can. `label` names the file in messages. */
 export async function syncFolder(folder: Buffer, label: string): Promise<void> {
-  const fd = openFolder(folder, label);
+  const fd = openToSync(folder, label);
   if (fd === undefined) return;
   try {
     await fsyncAsync(fd);
@@ -56,7 +56,7 @@ async function syncNamed(folder: string): Promise<void> {
 
 /** The same as `syncFolder` on this thread. */
 export function syncFolderSync(folder: Buffer, label: string): void {
-  const fd = openFolder(folder, label);
+  const fd = openToSync(folder, label);
   if (fd === undefined) return;
   try {
     fsyncSync(fd);

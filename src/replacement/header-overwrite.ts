@@ -34,16 +34,16 @@ interface HeaderOverwrite {
 }
 
 /** Quotes a path for a shell. */
-function quoted(path: Buffer): string {
+function shellQuoted(path: Buffer): string {
   return `'${path.toString().replaceAll("'", "'\\''")}'`;
 }
 
-function interrupted(target: ReplacementTarget, label: string): SafetensorsError {
+function interruptedEdit(target: ReplacementTarget, label: string): SafetensorsError {
   return new SafetensorsError(
     'SAFETENSORS_EDIT_INTERRUPTED',
     'expected no backup of the header beside the file, found one: an edit in place is under way, or ' +
       'was interrupted. If the file was not replaced since, put the old header back with ' +
-      `\`dd if=${quoted(headerBackupOf(target))} of=${quoted(target.path)} conv=notrunc\`; then delete the ` +
+      `\`dd if=${shellQuoted(headerBackupOf(target))} of=${shellQuoted(target.path)} conv=notrunc\`; then delete the ` +
       'backup',
     { path: label },
   );
@@ -52,7 +52,7 @@ function interrupted(target: ReplacementTarget, label: string): SafetensorsError
 /** Throws `SAFETENSORS_EDIT_INTERRUPTED` when there is a backup: the header may be half old. */
 export function requireNoBackup(target: ReplacementTarget, label: string): void {
   const isThere = lstatSync(headerBackupOf(target), { throwIfNoEntry: false }) !== undefined;
-  if (isThere) throw interrupted(target, label);
+  if (isThere) throw interruptedEdit(target, label);
 }
 
 /**
@@ -86,7 +86,7 @@ async function writeBackup({ target, file, before, durable }: HeaderOverwrite): 
   } catch (error) {
     removeQuietly(temporary);
     if (isPublished) removeQuietly(headerBackupOf(target));
-    if (hasCode(error, ['EEXIST'])) throw interrupted(target, file.path);
+    if (hasCode(error, ['EEXIST'])) throw interruptedEdit(target, file.path);
     throw aboutFile(error, file.path);
   }
 }
@@ -95,7 +95,7 @@ function removeBackup({ target }: HeaderOverwrite): void {
   rmSync(headerBackupOf(target), { force: true });
 }
 
-async function putBack(overwrite: HeaderOverwrite): Promise<void> {
+async function writeBack(overwrite: HeaderOverwrite): Promise<void> {
   const { file, before, durable } = overwrite;
   try {
     await writeViews(file, [before], 0);
@@ -129,7 +129,7 @@ export async function overwriteHeader(
     await writePieces(file, [writeFrom(after, 0)], transfer);
     if (durable) await syncFile(file);
   } catch (error) {
-    await putBack(overwrite);
+    await writeBack(overwrite);
     throw error;
   }
   removeBackup(overwrite);

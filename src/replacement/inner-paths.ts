@@ -14,7 +14,7 @@ export function foldersOf(folder: string, name: string): string[] {
   return parts.map((_, last) => join(folder, ...parts.slice(0, last + 1)));
 }
 
-function isLink(path: string): boolean {
+function isLinkHere(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true;
 }
 
@@ -25,7 +25,7 @@ function isLink(path: string): boolean {
  * @throws FormatError `SAFETENSORS_UNSAFE_SHARD_NAME` when a folder between the two is a link
  */
 export function innerPath(folder: string, name: string): string {
-  const link = foldersOf(folder, name).find(isLink);
+  const link = foldersOf(folder, name).find(isLinkHere);
   if (link === undefined) return join(folder, name);
   const found = quoteName(link.slice(folder.length).replace(/^[\\/]+/, ''));
   const message =

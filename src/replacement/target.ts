@@ -5,12 +5,9 @@ import { isAbsolute, resolve, sep, toNamespacedPath } from 'node:path';
 import process from 'node:process';
 import { SafetensorsError } from '../errors/errors.js';
 import { isBlobPath, markersAbove } from '../hub/cache-layout.js';
-import { systemRealpath } from '../io/file-calls.js';
+import { MAX_LINKS, systemRealpath } from '../io/file-calls.js';
 import { requireRegularFile } from '../io/opened-file.js';
 import { aboutFile, hasCode, systemError } from '../io/system-errors.js';
-
-/** Most links that are followed one after the other, as on Linux. */
-const MAX_LINKS = 40;
 
 /** The file that is written or replaced. */
 export interface ReplacementTarget {
@@ -51,20 +48,20 @@ function toShortForm(path: ByteText): ByteText {
 }
 
 /** Folder with its separator, and name; Windows has two separators. */
-function split(path: ByteText): [folder: ByteText, name: ByteText] {
+function folderAndName(path: ByteText): [folder: ByteText, name: ByteText] {
   const end = Math.max(path.lastIndexOf('/'), path.lastIndexOf(sep)) + 1;
   return [path.slice(0, end), path.slice(end)];
 }
 
-function realPath(path: ByteText): ByteText {
+function resolvedPath(path: ByteText): ByteText {
   return toText(systemRealpath()(toPath(path), 'buffer'));
 }
 
 /** Where the link at `path` leads; undefined when there is none, and for what the next call objects to. */
-function linkAt(path: ByteText): ByteText | undefined {
+function linkOf(path: ByteText): ByteText | undefined {
   try {
     const link = toText(readlinkSync(toPath(path), 'buffer'));
-    return isAbsolute(link) ? link : split(path)[0] + link;
+    return isAbsolute(link) ? link : folderAndName(path)[0] + link;
   } catch {
     return undefined;
   }
@@ -73,7 +70,7 @@ function linkAt(path: ByteText): ByteText | undefined {
 /** A path, and where the links lead that are at it, one after the other. */
 function followLinks(given: ByteText, label: string): [ByteText, ...ByteText[]] {
   const way: [ByteText, ...ByteText[]] = [given];
-  for (let path = linkAt(given); path !== undefined; path = linkAt(path)) {
+  for (let path = linkOf(given); path !== undefined; path = linkOf(path)) {
     if (way.length > MAX_LINKS) throw systemError('ELOOP', 'open', label);
     way.push(path);
   }
@@ -82,16 +79,16 @@ function followLinks(given: ByteText, label: string): [ByteText, ...ByteText[]] 
 
 /** A path in a folder without links. */
 function inRealFolder(path: ByteText, label: string): ByteText {
-  const [folder, name] = split(path);
+  const [folder, name] = folderAndName(path);
   if (name === '') throw systemError('ENOENT', 'open', label);
-  const real = realPath(folder === '' ? '.' : folder);
+  const real = resolvedPath(folder === '' ? '.' : folder);
   return real.endsWith(sep) ? real + name : real + sep + name;
 }
 
 /** The real path of a file that no link is at, or the one that a new file would get. */
 function realTarget(path: ByteText, label: string): ByteText {
   try {
-    return realPath(path);
+    return resolvedPath(path);
   } catch (error) {
     if (!hasCode(error, ['ENOENT'])) throw error;
   }
@@ -125,7 +122,7 @@ function refuseHubBlob(way: readonly ByteText[], real: ByteText, label: string):
 }
 
 /** Which target a path means. */
-interface TargetOptions {
+interface FindTargetOptions {
   /** True for a blob of the Hub's cache: it may be one, and a link at the path is replaced, not followed. */
   readonly isBlob?: boolean | undefined;
 }
@@ -140,7 +137,7 @@ interface TargetOptions {
 export function resolveTarget(
   path: string | Buffer,
   label: string,
-  { isBlob = false }: TargetOptions = {},
+  { isBlob = false }: FindTargetOptions = {},
 ): ReplacementTarget {
   try {
     const given = toShortForm(toText(path));
@@ -148,7 +145,7 @@ export function resolveTarget(
     const last = way.at(-1) as ByteText;
     const real = isBlob ? inRealFolder(last, label) : realTarget(last, label);
     const longPath = toLongPath(real);
-    const [folder] = split(toText(longPath));
+    const [folder] = folderAndName(toText(longPath));
     const found = lstatSync(toPath(real), { throwIfNoEntry: false });
     // A link is left only where it is to be replaced.
     const stats = found?.isSymbolicLink() ? undefined : found;

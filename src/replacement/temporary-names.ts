@@ -21,7 +21,7 @@ const PARTIAL_EXTENSION = '.incomplete';
 const RECORD_EXTENSION = '.downloaded';
 
 /** The longest name that Linux and macOS take. */
-const MAX_NAME_BYTE_LENGTH = 255;
+const MAX_FILE_NAME_BYTE_LENGTH = 255;
 
 const RANDOM = /^[0-9a-f]{16}$/;
 const INTERIM = /^\.safetensors-mmap-[0-9a-f]{8}-[0-9a-f]{16}\.safetensors$/;
@@ -51,7 +51,7 @@ export function headerBackupOf({
   folder,
 }: Pick<ReplacementTarget, 'path' | 'folder'>): Buffer {
   const name = path.subarray(folder.byteLength);
-  if (name.byteLength + BACKUP_EXTENSION.length <= MAX_NAME_BYTE_LENGTH) {
+  if (name.byteLength + BACKUP_EXTENSION.length <= MAX_FILE_NAME_BYTE_LENGTH) {
     return Buffer.concat([path, Buffer.from(BACKUP_EXTENSION)]);
   }
   const digits = createHash('sha256').update(name).digest('hex').slice(0, 32);

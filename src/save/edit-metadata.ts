@@ -70,7 +70,7 @@ export interface MetadataEdit {
 }
 
 /** More than there are edits that wait for one file. The edit then fails, since it checks the file, too. */
-const MAX_TRIES = 1000;
+const MAX_LOCK_TRIES = 1000;
 
 /** An edit under way. */
 interface Edit {
@@ -162,7 +162,8 @@ export async function editMetadata(
         const { size, mtimeNs } = stats;
         const file = { fd, path: label, byteLength: Number(size), mtimeNs };
         // Whoever had the lock may have put another file here, which has a lock of its own.
-        if (isAt(target.path, stats) || tries === MAX_TRIES) return await edit(target, file, close);
+        if (isFileAt(target.path, stats) || tries === MAX_LOCK_TRIES)
+          return await edit(target, file, close);
       } finally {
         close();
       }
@@ -197,7 +198,7 @@ function openTarget(target: ReplacementTarget, label: string, access: number): O
 }
 
 /** Whether a path leads to the file. */
-function isAt(path: Buffer, file: BigIntStats): boolean {
+function isFileAt(path: Buffer, file: BigIntStats): boolean {
   const found = statSync(path, { bigint: true, throwIfNoEntry: false });
   return found !== undefined && identityOf(found) === identityOf(file);
 }
@@ -214,7 +215,7 @@ function sameFileCheck({ fd, path: label }: OpenedFile): SameFileCheck {
   const checkContent = changeCheck({ fd, path: label });
   const stats = statsOf({ fd, path: label });
   const place = (path: Buffer): void => {
-    if (isAt(path, stats)) return;
+    if (isFileAt(path, stats)) return;
     const message = 'another file took the place of this one while it was edited; edit it again';
     throw new FileChangedError(message, { path: label });
   };

@@ -3,7 +3,7 @@
 import { SafetensorsError } from '../errors/errors.js';
 import { allSettled } from '../io/all-settled.js';
 import { type WrittenFile, writeViews } from '../io/file-writes.js';
-import { readerOf, readFully } from '../io/opened-file.js';
+import { readBytesOf, readFully } from '../io/opened-file.js';
 import { runAsync } from '../io/steps.js';
 import { type PieceMover, Slots } from '../io/transfer.js';
 import type { AsyncFill } from '../storage/made.js';
@@ -117,7 +117,7 @@ export async function writeFilled(
       await writeViews(target, [bytes], position);
       if (!verify) return;
       await buffers.use(byteLength, async (found) => {
-        await runAsync(readFully(readerOf(target), found, position, target.path), undefined);
+        await runAsync(readFully(readBytesOf(target), found, position, target.path), undefined);
         if (Buffer.compare(found, bytes) !== 0) throw different(target.path, piece, found, bytes);
       });
     });

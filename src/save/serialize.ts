@@ -6,7 +6,7 @@ import type { NamedValues } from '../errors/named-values.js';
 import { allocate } from '../errors/out-of-memory.js';
 import { requireLittleEndianHost } from '../format/dtype.js';
 import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../format/header-writer.js';
-import { readerOf, readFully } from '../io/opened-file.js';
+import { readBytesOf, readFully } from '../io/opened-file.js';
 import { runSync } from '../io/steps.js';
 import { SourceFiles } from './source-files.js';
 import type { TensorBytes } from './tensor-bytes.js';
@@ -58,7 +58,7 @@ export function serialize(
         continue;
       }
       const file = sources.fileOf(payload);
-      runSync(readFully(readerOf(file), data.subarray(begin, end), payload.position, file.path));
+      runSync(readFully(readBytesOf(file), data.subarray(begin, end), payload.position, file.path));
     }
     sources.verify();
     return result;

@@ -35,7 +35,7 @@ export function isTensorBytes(value: unknown): value is TensorBytes {
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for what is not bytes
  * @throws InvalidTensorError for a typed array of another dtype
  */
-export function viewOf(
+export function givenBytes(
   { name, dtype }: Pick<TensorFacts, 'name' | 'dtype'>,
   data: unknown,
 ): Uint8Array {

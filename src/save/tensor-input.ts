@@ -10,7 +10,7 @@ import { readSpec, type TensorFacts, type TensorSpec } from '../format/tensor-sp
 import { type AsyncFill, MadeStorage } from '../storage/made.js';
 import { isLending, type LendingStorage, type Storage } from '../storage/storage.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
-import { isDetached, isTensorBytes, type TensorBytes, viewOf } from './tensor-bytes.js';
+import { givenBytes, isDetached, isTensorBytes, type TensorBytes } from './tensor-bytes.js';
 import { isTensorStream, readStream, type TensorStream } from './tensor-stream.js';
 
 /** A tensor that comes from no file. */
@@ -158,7 +158,7 @@ function isData(value: object): boolean {
 
 function inMemory(facts: TensorFacts, data: unknown): MemoryPayload {
   const { name, shape, dtype, byteLength } = facts;
-  const view = viewOf(facts, data);
+  const view = givenBytes(facts, data);
   if (isDetached(data as TensorBytes)) failDetached(name, byteLength);
   if (view.byteLength !== byteLength) {
     if (view.byteLength === 0) failDetached(name, byteLength);

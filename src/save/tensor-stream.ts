@@ -5,7 +5,7 @@ import { isAsyncIterable, isIterable } from '../errors/brand-checks.js';
 import { quoteName, refuseTensor } from '../errors/errors.js';
 import type { TensorFacts } from '../format/tensor-spec.js';
 import { itemsUntilAborted, untilAborted } from '../io/until-aborted.js';
-import { isTensorBytes, type TensorBytes, viewOf } from './tensor-bytes.js';
+import { givenBytes, isTensorBytes, type TensorBytes } from './tensor-bytes.js';
 
 /** Pieces of a tensor's bytes, in order, of any length. */
 export type TensorPieces = Iterable<TensorBytes> | AsyncIterable<TensorBytes>;
@@ -41,11 +41,11 @@ export async function* readStream(
   signal?: AbortSignal,
 ): AsyncGenerator<Uint8Array, void, void> {
   let found = 0;
-  const pieces = await untilAborted(piecesOf(tensor, stream), signal);
+  const pieces = await untilAborted(piecesOfStream(tensor, stream), signal);
   for await (const piece of itemsUntilAborted(pieces, signal)) {
-    const bytes = viewOf(tensor, piece);
+    const bytes = givenBytes(tensor, piece);
     found += bytes.byteLength;
-    if (found > tensor.byteLength) failLength(tensor, `${found} or more`);
+    if (found > tensor.byteLength) failStreamLength(tensor, `${found} or more`);
     const { byteLength } = bytes;
     yield bytes;
     if (bytes.byteLength !== byteLength) {
@@ -55,10 +55,10 @@ export async function* readStream(
       );
     }
   }
-  if (found < tensor.byteLength) failLength(tensor, String(found));
+  if (found < tensor.byteLength) failStreamLength(tensor, String(found));
 }
 
-async function piecesOf(tensor: StreamedTensor, stream: TensorStream): Promise<TensorPieces> {
+async function piecesOfStream(tensor: StreamedTensor, stream: TensorStream): Promise<TensorPieces> {
   const given = typeof stream === 'function' ? await stream() : stream;
   // First, because a typed array is also an iterable, of numbers.
   if (isTensorBytes(given)) return [given];
@@ -67,6 +67,6 @@ async function piecesOf(tensor: StreamedTensor, stream: TensorStream): Promise<T
   throw argumentTypeError(subject, 'bytes or an iterable of bytes', given);
 }
 
-function failLength({ name, byteLength }: StreamedTensor, found: string): never {
+function failStreamLength({ name, byteLength }: StreamedTensor, found: string): never {
   refuseTensor(`expected ${byteLength} bytes from its stream, found ${found}`, name);
 }

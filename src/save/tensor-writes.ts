@@ -2,7 +2,7 @@
 
 import type { Layout, Placed } from '../format/header-writer.js';
 import type { WrittenFile } from '../io/file-writes.js';
-import { readerOf, readFully } from '../io/opened-file.js';
+import { readBytesOf, readFully } from '../io/opened-file.js';
 import { runAsync } from '../io/steps.js';
 import type { Transfer } from '../io/transfer.js';
 import { type Write, writeFrom, writePieces, writePiecesSync } from '../io/write-pieces.js';
@@ -24,14 +24,14 @@ type ReadyPayload = Exclude<Payload, MadePayload | StreamPayload>;
 type FillingPayload = Exclude<Payload, StreamPayload>;
 
 /** A tensor's length and bytes, and its place in the data of the file. */
-type PlacedTensor<Bytes> = Pick<
+type PlacedEntry<Bytes> = Pick<
   Placed<Pick<TensorEntry<Bytes>, 'byteLength' | 'payload'>>,
   'spec' | 'begin'
 >;
 
 /** A file to be written. Its tensors, in the order of the file, may be made one by one. */
 export interface WritableLayout extends Pick<Layout<never>, 'header' | 'byteLength'> {
-  readonly placed: Iterable<PlacedTensor<Payload>>;
+  readonly placed: Iterable<PlacedEntry<Payload>>;
 }
 
 function writeOf(
@@ -52,7 +52,7 @@ type Way = 'ready' | 'filled' | 'stream';
 
 /** A tensor that is written, and its way. */
 interface Step<Bytes = Payload> {
-  readonly spec: PlacedTensor<Bytes>['spec'];
+  readonly spec: PlacedEntry<Bytes>['spec'];
   /** Of the first byte in the file. */
   readonly position: number;
 }
@@ -63,7 +63,7 @@ function fillOf(payload: FillingPayload, sources: SourceFiles): AsyncFill {
     return (target, begin) => target.set(payload.window(begin, begin + target.length));
   }
   const file = sources.fileOf(payload);
-  const read = readerOf(file);
+  const read = readBytesOf(file);
   return (target, begin) =>
     runAsync(readFully(read, target, payload.position + begin, file.path), undefined);
 }
@@ -146,7 +146,10 @@ class TensorWriter {
     const pieces = spec.payload.open(this.#transfer.signal);
     const tensor = 'name' in spec ? (spec.name as string) : undefined;
     let end = position;
-    for await (const bytes of joined(pieces, Math.min(spec.byteLength, STREAM_WRITE_BYTE_LENGTH))) {
+    for await (const bytes of joinedPieces(
+      pieces,
+      Math.min(spec.byteLength, STREAM_WRITE_BYTE_LENGTH),
+    )) {
       await this.writeBytes(bytes, end, tensor);
       end += bytes.byteLength;
     }
@@ -184,7 +187,7 @@ export async function writeLayout(
 export async function writeTensors(
   target: WrittenFile,
   dataStart: number,
-  placed: Iterable<PlacedTensor<Payload>>,
+  placed: Iterable<PlacedEntry<Payload>>,
   sources: SourceFiles,
   transfer: Transfer,
 ): Promise<void> {
@@ -195,7 +198,7 @@ export async function writeTensors(
 async function writeAll(
   writer: TensorWriter,
   dataStart: number,
-  placed: Iterable<PlacedTensor<Payload>>,
+  placed: Iterable<PlacedEntry<Payload>>,
   sources: SourceFiles,
 ): Promise<void> {
   function* steps(): Generator<Step, void, void> {
@@ -212,7 +215,7 @@ async function writeAll(
  * The same bytes, with short pieces copied into a buffer of that length. Asking for the next piece
  * gives the last one back to its stream, so it must be copied or written by then.
  */
-async function* joined(
+async function* joinedPieces(
   pieces: AsyncIterable<Uint8Array>,
   byteLength: number,
 ): AsyncGenerator<Uint8Array, void, void> {

@@ -248,7 +248,7 @@ export class SafetensorsWriter {
       const payload =
         data instanceof TensorOf
           ? payloadOfTensor(spec, data as Tensor)
-          : payloadOf(spec, streamOf(data));
+          : payloadOf(spec, dataOrStream(data));
       const tensor = { byteLength, payload };
       const sources = new SourceFiles([tensor]);
       try {
@@ -299,7 +299,7 @@ export class SafetensorsWriter {
 }
 
 /** Wraps a synchronous iterable, such as an array or `tensor.chunks()`, in a stream. */
-function streamOf(data: TensorBytes | TensorPieces | TensorStream): TensorBytes | TensorStream {
+function dataOrStream(data: TensorBytes | TensorPieces | TensorStream): TensorBytes | TensorStream {
   // First, because a typed array is also an iterable, of numbers.
   if (isTensorBytes(data) || !isIterable(data)) return data;
   return () => data;

@@ -27,7 +27,7 @@ import {
   type SelectionOptions,
 } from './options.js';
 import { SelectionError } from './selection-error.js';
-import { parametersOf, TOTAL_PARAMETERS } from './total-parameters.js';
+import { remainingParameters, TOTAL_PARAMETERS } from './total-parameters.js';
 
 /** What is asked of the source. */
 export interface SelectionSource {
@@ -189,7 +189,7 @@ export class Selection<Info extends SelectableInfo> {
       for (const [key, value] of metadata) {
         if (key === TOTAL_PARAMETERS && this.#isPart) {
           const taken = selected.map(({ tensor }) => tensor);
-          const count = parametersOf(taken, this.#asked, this.#source.names(), value);
+          const count = remainingParameters(taken, this.#asked, this.#source.names(), value);
           if (count !== null) result.set(key, String(count));
           continue;
         }

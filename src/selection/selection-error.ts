@@ -3,7 +3,7 @@
 import { type ErrorContext, SafetensorsError } from '../errors/errors.js';
 
 /** A message shows this many problems. */
-const SHOWN_PROBLEMS = 20;
+const SHOWN_SELECTION_PROBLEMS = 20;
 
 /**
  * Several tensors cannot be selected as asked: names that there are not, casts that there are not, one name
@@ -26,7 +26,7 @@ export class SelectionError extends SafetensorsError {
 
   /** The message shows the first of the problems. */
   constructor(errors: readonly SafetensorsError[], context?: ErrorContext) {
-    const shown = errors.slice(0, SHOWN_PROBLEMS).map(({ message }) => `\n- ${message}`);
+    const shown = errors.slice(0, SHOWN_SELECTION_PROBLEMS).map(({ message }) => `\n- ${message}`);
     const left = errors.length - shown.length;
     const more = left === 0 ? '' : `\n- and ${left} more`;
     const message = `the selection has ${errors.length} problems:${shown.join('')}${more}`;

@@ -7,7 +7,7 @@ import { packedWeightOf } from '../quantized/packed-weights.js';
 /** The key of the metadata. */
 export const TOTAL_PARAMETERS = 'total_parameters';
 
-const NUMBER = /^\d+$/;
+const WHOLE_NUMBER = /^\d+$/;
 
 /** A tensor of the source. */
 export interface CountedTensor {
@@ -24,7 +24,7 @@ export interface CountedTensor {
  * @param names the names of all tensors of the source: what stands beside a weight tells whether it is packed
  * @param declared what the metadata say of all
  */
-export function parametersOf(
+export function remainingParameters(
   taken: readonly CountedTensor[],
   all: readonly CountedTensor[],
   names: Iterable<string>,
@@ -41,5 +41,5 @@ export function parametersOf(
     if (packed.has(name) && !info.dtype.startsWith('F8_')) return null;
     if (isValue) count += elementCountOf(info.shape);
   }
-  return NUMBER.test(declared) ? Math.min(Number(declared), count) : count;
+  return WHOLE_NUMBER.test(declared) ? Math.min(Number(declared), count) : count;
 }

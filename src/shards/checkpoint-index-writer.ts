@@ -17,9 +17,9 @@ export type IndexValue =
 const NOT_ASCII = /[\u007f-\uffff]/g;
 const HAS_NOT_ASCII = /[\u007f-\uffff]/;
 
-const INDENT = '  ';
-const LINE_START = `\n${INDENT}`;
-const NAME_START = LINE_START + INDENT;
+const INDEX_INDENT = '  ';
+const LINE_START = `\n${INDEX_INDENT}`;
+const NAME_START = LINE_START + INDEX_INDENT;
 
 /** What a tensor mostly takes, with a name of 50 to 60 characters. */
 const USUAL_LINE_BYTE_LENGTH = 110;
@@ -50,7 +50,7 @@ export class IndexText {
   /** `tensorCount` is how many there will be, about. */
   constructor(metadata: ReadonlyMap<string, IndexValue>, tensorCount = 0) {
     this.#text = new EncodedText(undefined, tensorCount * USUAL_LINE_BYTE_LENGTH);
-    this.#text.append(`{${LINE_START}"metadata": ${textOf(metadata, LINE_START)},`);
+    this.#text.append(`{${LINE_START}"metadata": ${indexText(metadata, LINE_START)},`);
     this.#text.append(`${LINE_START}"weight_map": {`);
   }
 
@@ -86,23 +86,23 @@ export interface JsonString {
 }
 
 /** `lineStart` is a line feed and the indentation of the line on which the value begins. */
-function textOf(value: IndexValue, lineStart: string): string {
+function indexText(value: IndexValue, lineStart: string): string {
   if (typeof value === 'string') return quote(value);
   if (typeof value === 'number' && !Number.isFinite(value)) {
     throw argumentRangeError('a number of the metadata', 'finite', value);
   }
   if (typeof value !== 'object' || value === null) return String(value);
-  const inner = lineStart + INDENT;
+  const inner = lineStart + INDEX_INDENT;
   const items: string[] = [];
-  if (isMap(value)) {
-    for (const [key, item] of value) items.push(`${quote(key)}: ${textOf(item, inner)}`);
+  if (isEntries(value)) {
+    for (const [key, item] of value) items.push(`${quote(key)}: ${indexText(item, inner)}`);
     return enclose('{', items, '}', lineStart);
   }
-  for (const item of value) items.push(textOf(item, inner));
+  for (const item of value) items.push(indexText(item, inner));
   return enclose('[', items, ']', lineStart);
 }
 
-function isMap(
+function isEntries(
   value: readonly IndexValue[] | ReadonlyMap<string, IndexValue>,
 ): value is ReadonlyMap<string, IndexValue> {
   return !Array.isArray(value);
@@ -110,7 +110,7 @@ function isMap(
 
 function enclose(open: string, items: string[], close: string, lineStart: string): string {
   if (items.length === 0) return open + close;
-  const inner = lineStart + INDENT;
+  const inner = lineStart + INDEX_INDENT;
   return `${open}${inner}${items.join(`,${inner}`)}${lineStart}${close}`;
 }
 

@@ -66,12 +66,12 @@ export function* indexSlices(
   yield* parser.parse();
   const names = parser.isSorted
     ? new SortedNames(parser.reader, parser.nameAt)
-    : yield* tableOf(parser);
+    : yield* nameTableOf(parser);
   return new CheckpointIndex(parser, names);
 }
 
 /** The table of names that are not sorted; refuses one that comes twice. */
-function* tableOf(parser: IndexParser): Slices<NameTable> {
+function* nameTableOf(parser: IndexParser): Slices<NameTable> {
   const { reader, nameAt, size } = parser;
   const nameHash = new Uint32Array(size);
   const names = new NameTable(reader.bytes, nameAt, nameHash, size);

@@ -11,14 +11,17 @@ export const DEFAULT_FILENAME_PATTERN = 'model{suffix}.safetensors';
 /** Least number of digits of a shard's number; the 100 000th has one more. */
 const NUMBER_WIDTH = 5;
 
-const NUMBERED = new RegExp(`^-[0-9]{${NUMBER_WIDTH},}-of-[0-9]{${NUMBER_WIDTH},}$`);
+const NUMBERED_END = new RegExp(`^-[0-9]{${NUMBER_WIDTH},}-of-[0-9]{${NUMBER_WIDTH},}$`);
+
+/** Marks a pipeline of diffusers, which has its models in folders. */
+export const PIPELINE_FILE = 'model_index.json';
 
 const INDEX_SUFFIX = '.index.json';
 
 /** What no part of a file name may hold: separators, drives, control characters, lone surrogates. */
-const UNSAFE = /[/\\:{}\p{Cc}\p{Surrogate}]/u;
+const UNSAFE_IN_PATTERN = /[/\\:{}\p{Cc}\p{Surrogate}]/u;
 
-function numberText(number: number): string {
+function paddedNumber(number: number): string {
   return String(number).padStart(NUMBER_WIDTH, '0');
 }
 
@@ -44,7 +47,7 @@ export class FilenamePattern {
     requireString('filenamePattern', pattern);
     const parts = pattern.split(PLACEHOLDER);
     const name = parts.join('');
-    if (parts.length !== 2 || UNSAFE.test(name) || ['', '.', '..'].includes(name)) {
+    if (parts.length !== 2 || UNSAFE_IN_PATTERN.test(name) || ['', '.', '..'].includes(name)) {
       const expected =
         "a plain file name with {suffix} exactly once, as 'model{suffix}.safetensors'";
       throw argumentRangeError('filenamePattern', expected, pattern);
@@ -59,7 +62,7 @@ export class FilenamePattern {
 
   /** Name of shard `number` of `count`, from 1; an only shard has no number. */
   filename(number: number, count: number): string {
-    const place = count === 1 ? '' : `-${numberText(number)}-of-${numberText(count)}`;
+    const place = count === 1 ? '' : `-${paddedNumber(number)}-of-${paddedNumber(count)}`;
     return `${this.#prefix}${place}${this.#suffix}`;
   }
 
@@ -76,7 +79,7 @@ export class FilenamePattern {
     if (numberEnd < this.#prefix.length) return false;
     if (!name.startsWith(this.#prefix) || !name.endsWith(this.#suffix)) return false;
     const place = name.slice(this.#prefix.length, numberEnd);
-    return place === '' || NUMBERED.test(place);
+    return place === '' || NUMBERED_END.test(place);
   }
 
   /** Whether a file that belongs to it is an index, in either spelling, and not a shard. */
@@ -87,7 +90,7 @@ export class FilenamePattern {
 
 function checkVariant(variant: string): string {
   requireString('variant', variant);
-  if (variant === '' || UNSAFE.test(variant)) {
+  if (variant === '' || UNSAFE_IN_PATTERN.test(variant)) {
     throw argumentRangeError('variant', "a part of a file name, as 'fp16'", variant);
   }
   return variant;

@@ -95,7 +95,7 @@ function dropAliases(
     else equal.push(extent);
   }
   return [...aliases.values()].flatMap((equal) => {
-    const names = namesOf(equal);
+    const names = sortedNames(equal);
     const kept = (firstBy === 'name' ? names[0] : equal[0]?.memory.name) as string;
     record(names, kept, dropped);
     return equal.filter(({ memory }) => memory.name === kept);
@@ -129,9 +129,9 @@ function dropAsPython(tensors: readonly TensorMemory[], dropped: Map<string, str
   for (const extents of extentsByStorage(tensors)) {
     if (extents.length > 1) for (const { memory } of extents) requireFlat(memory);
     for (const group of connectedAsPython(extents)) {
-      const [kept] = namesOf(group.filter(({ memory }) => coversStorage(memory)));
-      if (kept === undefined) uncovered.push(namesOf(group));
-      else record(namesOf(group), kept, dropped);
+      const [kept] = sortedNames(group.filter(({ memory }) => coversStorage(memory)));
+      if (kept === undefined) uncovered.push(sortedNames(group));
+      else record(sortedNames(group), kept, dropped);
     }
   }
   if (uncovered.length === 0) return;
@@ -181,7 +181,7 @@ function extentsByStorage(tensors: readonly TensorMemory[]): Iterable<Extent[]> 
   const storages = new Map<unknown, Extent[]>();
   for (const memory of tensors) {
     if (memory.storageByteLength === 0) continue;
-    const extent = extentOf(memory);
+    const extent = memoryExtent(memory);
     const extents = storages.get(memory.storage);
     if (extents === undefined) storages.set(memory.storage, [extent]);
     else extents.push(extent);
@@ -189,7 +189,7 @@ function extentsByStorage(tensors: readonly TensorMemory[]): Iterable<Extent[]> 
   return storages.values();
 }
 
-function extentOf(memory: TensorMemory): Extent {
+function memoryExtent(memory: TensorMemory): Extent {
   // In torch a tensor without elements has no address: it comes first, and touches nothing.
   if (!hasElements(memory)) return { memory, begin: -1, end: -1 };
   const begin = memory.byteOffset;
@@ -225,7 +225,7 @@ function bitsOf({ name, dtype }: TensorMemory): number {
 function overlapsOf(extents: readonly Extent[]): string[][] {
   return groupExtents(extents, Math.max)
     .filter((group) => group.length > 1)
-    .map(namesOf);
+    .map(sortedNames);
 }
 
 /**
@@ -256,7 +256,7 @@ function compareExtents(a: Extent, b: Extent): number {
 }
 
 /** Names by code points. */
-function namesOf(extents: readonly Extent[]): string[] {
+function sortedNames(extents: readonly Extent[]): string[] {
   return extents.map(({ memory }) => memory.name).sort(compareCodePoints);
 }
 

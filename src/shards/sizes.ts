@@ -18,7 +18,7 @@ const UNITS: ReadonlyMap<string, number> = new Map([
 const UNIT = /(?:[kmgt]i?)?b$/i;
 
 /** A decimal number as Python reads it, without a minus sign, in ASCII digits. */
-const NUMBER =
+const PYTHON_NUMBER =
   /^\+?(?:\d+(?:_\d+)*(?:\.(?:\d+(?:_\d+)*)?)?|\.\d+(?:_\d+)*)(?:e[+-]?\d+(?:_\d+)*)?$/i;
 
 /** No number of bytes needs more characters; text from a stranger may have any number of them. */
@@ -33,7 +33,7 @@ function isBlank(code: number): boolean {
   return (code >= 0x09 && code <= 0x0d) || (code >= 0x1c && code <= 0x20);
 }
 
-function trimBlanks(text: string): string {
+function trimPythonBlanks(text: string): string {
   let begin = 0;
   let end = text.length;
   while (begin < end && isBlank(text.charCodeAt(begin))) begin++;
@@ -58,17 +58,17 @@ export function parseByteSize(value: number | string, name: string): number {
     return Math.floor(value);
   }
   if (typeof value !== 'string') throw argumentTypeError(name, EXPECTED, value);
-  const size = value.length > MAX_TEXT_LENGTH ? Number.NaN : readText(trimBlanks(value));
+  const size = value.length > MAX_TEXT_LENGTH ? Number.NaN : readSize(trimPythonBlanks(value));
   if (!Number.isFinite(size)) throw argumentRangeError(name, EXPECTED, value);
   return Math.trunc(size);
 }
 
 /** The size before it is cut to whole bytes; NaN when the text is not a size. */
-function readText(text: string): number {
+function readSize(text: string): number {
   const unit = UNIT.exec(text)?.[0] ?? '';
-  const digits = trimBlanks(text.slice(0, text.length - unit.length));
+  const digits = trimPythonBlanks(text.slice(0, text.length - unit.length));
   const bytesPerUnit = UNITS.get(unit.toUpperCase());
-  if (bytesPerUnit === undefined || !NUMBER.test(digits)) return Number.NaN;
+  if (bytesPerUnit === undefined || !PYTHON_NUMBER.test(digits)) return Number.NaN;
   const count = Number(digits.replaceAll('_', ''));
   return count > 0 ? count * bytesPerUnit : Number.NaN;
 }

@@ -64,7 +64,7 @@ export interface StateDictSplit extends SplitSummary {
 }
 
 /** Further names of memory that the tensor of this number has, too. */
-interface Group {
+interface ShardGroup {
   readonly number: number;
   readonly names: string[];
 }
@@ -127,7 +127,7 @@ export function splitStateDictIntoShards<T extends Sized>(
 
   const firstNames: string[] = [];
   const byteLengths: number[] = [];
-  const groups = new Map<unknown, Group>();
+  const groups = new Map<unknown, ShardGroup>();
   let total = 0;
   for (const [name, tensor] of checkedPairs(tensors)) {
     if (typeof tensor === 'string') continue;

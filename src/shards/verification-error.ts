@@ -45,7 +45,7 @@ export class VerificationError extends FormatError {
 
   /** `path` is that of the index, or of the only file. */
   constructor(problems: readonly CheckpointProblem[], path: string) {
-    const shown = problems.slice(0, SHOWN_PROBLEMS).map(textOf).join('; ');
+    const shown = problems.slice(0, SHOWN_PROBLEMS).map(problemText).join('; ');
     const more = problems.length - SHOWN_PROBLEMS;
     const rest = more > 0 ? `; and ${more} more` : '';
     const count = problems.length === 1 ? '1 problem' : `${problems.length} problems`;
@@ -55,7 +55,7 @@ export class VerificationError extends FormatError {
   }
 }
 
-function textOf({ code, message }: CheckpointProblem): string {
+function problemText({ code, message }: CheckpointProblem): string {
   return code.startsWith('SAFETENSORS_') ? message : `${code}: ${message}`;
 }
 

@@ -1,9 +1,9 @@
 /** Takes the memory of buffers away. */
 
-type Transfer = (this: ArrayBuffer, byteLength: number) => ArrayBuffer;
+type BufferTransfer = (this: ArrayBuffer, byteLength: number) => ArrayBuffer;
 
 /** Node 20 does not have it. */
-const { transfer } = ArrayBuffer.prototype as { readonly transfer?: Transfer };
+const { transfer } = ArrayBuffer.prototype as { readonly transfer?: BufferTransfer };
 
 /**
  * Empties the buffers, each by `otherwise` where the language has no way. Returns how many the language

@@ -7,7 +7,7 @@ import {
   type OpenedFile,
   openRegularFile,
   type ReadBytes,
-  readerOf,
+  readBytesOf,
   readFully,
 } from '../io/opened-file.js';
 import {
@@ -36,7 +36,7 @@ export class ReadStorage extends FileBackedStorage {
   readonly kind = 'read';
   readonly zeroCopy = false;
   protected readonly read: ReadBytes = (target, position) =>
-    readerOf({ fd: this.#openDescriptor(), path: this.path })(target, position);
+    readBytesOf({ fd: this.#openDescriptor(), path: this.path })(target, position);
   readonly #descriptor: SpareDescriptor;
   #time: bigint;
   #seenTime: bigint;

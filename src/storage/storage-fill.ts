@@ -1,6 +1,6 @@
 /** The bytes of a storage for those who fill memory of their own, off the event loop where that can be. */
 
-import { readerOf, readFully } from '../io/opened-file.js';
+import { readBytesOf, readFully } from '../io/opened-file.js';
 import { runAsync } from '../io/steps.js';
 import type { AsyncFill } from './made.js';
 import { isLending, type Storage } from './storage.js';
@@ -15,7 +15,7 @@ export function storageFill(storage: Storage, begin: number): AsyncFill {
     return async (target, position) => {
       const lent = storage.lend();
       try {
-        const read = readerOf({ fd: lent.fd, path });
+        const read = readBytesOf({ fd: lent.fd, path });
         await runAsync(readFully(read, target, begin + position, path), undefined);
       } finally {
         lent.giveBack();

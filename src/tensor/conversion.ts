@@ -52,10 +52,10 @@ export interface ConvertAsyncOptions<Into extends Float32Array = Float32Array>
 }
 
 /** Names of the options. */
-export const CONVERT_OPTIONS: OptionNames<ConvertOptions> = { into: true };
+export const CONVERT_VALUES_OPTIONS: OptionNames<ConvertOptions> = { into: true };
 /** Names of the options. */
 export const CONVERT_ASYNC_OPTIONS: OptionNames<ConvertAsyncOptions> = {
-  ...CONVERT_OPTIONS,
+  ...CONVERT_VALUES_OPTIONS,
   signal: true,
 };
 

@@ -39,7 +39,7 @@ export interface SlicePlan extends StridedCopy {
 }
 
 /** What an index takes of one dimension of the source. */
-interface Selection {
+interface SelectedAxis {
   readonly start: number;
   readonly step: number;
   readonly count: number;
@@ -73,7 +73,7 @@ export function planSlice(
   let first = 0;
   let sourceStride = 1;
   for (let dimension = shape.length - 1; dimension >= 0; dimension--) {
-    const { start, step } = selections[dimension] as Selection;
+    const { start, step } = selections[dimension] as SelectedAxis;
     first += start * sourceStride;
     strides[dimension] = step * sourceStride;
     sourceStride *= shape[dimension] as number;
@@ -117,7 +117,7 @@ function selectAll(
   shape: readonly number[],
   index: readonly SliceIndex[],
   context: ErrorContext,
-): Selection[] {
+): SelectedAxis[] {
   const ellipsis = index.indexOf('...');
   const second = ellipsis < 0 ? -1 : index.indexOf('...', ellipsis + 1);
   if (second >= 0) {
@@ -156,7 +156,7 @@ function select(
   size: number,
   dimension: number,
   context: ErrorContext,
-): Selection {
+): SelectedAxis {
   const item = index[at] as SliceIndex;
   if (item === null) return { start: 0, step: 1, count: size, kept: true };
   if (Number.isInteger(item)) {
@@ -181,7 +181,7 @@ function select(
 }
 
 /** The positions of a range: `count` of them from `start` on, `step` apart. */
-function selectRange(range: readonly unknown[], at: number, size: number): Selection {
+function selectRange(range: readonly unknown[], at: number, size: number): SelectedAxis {
   const step = integerOrNull(range[2] ?? null, 'step', at) ?? 1;
   if (step === 0) throw argumentRangeError(`step of index[${at}]`, 'different from 0', step);
   const givenStart = integerOrNull(range[0], 'start', at);

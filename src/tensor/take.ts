@@ -14,7 +14,7 @@ import {
 } from '../errors/arguments.js';
 import { isTypedArray, plainBytes, tagOf } from '../errors/brand-checks.js';
 import { SafetensorsError } from '../errors/errors.js';
-import { convert, nextTurn, requireInto } from '../float32/kernels.js';
+import { nextTurn, requireInto, toFloat32 } from '../float32/kernels.js';
 import { valueCountOf } from '../float32/to-float32.js';
 import { DTYPES, type Dtype, type TypedArray } from '../format/dtype.js';
 import { planRows, type RowIndices, type RowPlan } from './rows.js';
@@ -143,7 +143,7 @@ export function takeFloats(
     for (let from = begin; from < end; from += BLOCK_BYTE_LENGTH) {
       const to = Math.min(from + BLOCK_BYTE_LENGTH, end);
       const values = output.subarray(from / bytesPerValue, to / bytesPerValue);
-      convert(dtype, packedRows(table, plan, from, to), values);
+      toFloat32(dtype, packedRows(table, plan, from, to), values);
     }
   };
   return { table, plan, output, fill };

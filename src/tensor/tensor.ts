@@ -13,7 +13,7 @@ import {
 } from '../errors/arguments.js';
 import { SafetensorsError } from '../errors/errors.js';
 import { uncloneable } from '../errors/uncloneable.js';
-import { convert, requireInto } from '../float32/kernels.js';
+import { requireInto, toFloat32 } from '../float32/kernels.js';
 import { valueCountOf } from '../float32/to-float32.js';
 import { DTYPE_NAMES, DTYPES, type Dtype, type TensorData } from '../format/dtype.js';
 import { dtypeOfOtherName } from '../format/dtype-names.js';
@@ -24,7 +24,7 @@ import type { Storage } from '../storage/storage.js';
 import { CHUNKS_OPTIONS, type ChunksOptions, chunkByteLength } from './chunks.js';
 import {
   CONVERT_ASYNC_OPTIONS,
-  CONVERT_OPTIONS,
+  CONVERT_VALUES_OPTIONS,
   type ConvertAsyncOptions,
   type ConvertOptions,
   convertOnPoolInWindows,
@@ -311,12 +311,12 @@ export class TensorOf<D extends Dtype> {
   toFloat32<Into extends Float32Array = Float32Array<ArrayBuffer>>(
     options: ConvertOptions<Into> = {},
   ): Into {
-    requireOptions(options, CONVERT_OPTIONS);
+    requireOptions(options, CONVERT_VALUES_OPTIONS);
     const { into } = options;
     const count = valueCountOf(this.dtype, this.elementCount);
     const output =
       into === undefined ? this.#source.allocateFloats(count) : requireInto(into, count);
-    convert(this.dtype, this.bytes, output);
+    toFloat32(this.dtype, this.bytes, output);
     this.#source.verify();
     return into ?? (output as Into);
   }
@@ -470,7 +470,7 @@ export class TensorOf<D extends Dtype> {
     indices: RowIndices,
     options: ConvertOptions<Into> = {},
   ): Into {
-    requireOptions(options, CONVERT_OPTIONS);
+    requireOptions(options, CONVERT_VALUES_OPTIONS);
     const taking = takeFloats(this.#table, indices, options.into);
     fillNow(taking);
     return options.into ?? (taking.output as Into);

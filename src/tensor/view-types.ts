@@ -24,7 +24,7 @@ export interface ViewOptions {
 export const VIEW_OPTIONS: OptionNames<ViewOptions> = { reinterpret: true };
 
 /** Integers by their width in bits: they show the bits of every element of that width. */
-const INTEGERS: Readonly<Record<number, readonly string[]>> = {
+const INTEGER_VIEWS: Readonly<Record<number, readonly string[]>> = {
   8: ['Uint8Array', 'Int8Array', 'Uint8ClampedArray'],
   16: ['Uint16Array', 'Int16Array'],
   32: ['Uint32Array', 'Int32Array'],
@@ -39,11 +39,11 @@ const FLOATS: Readonly<Partial<Record<Dtype, string>>> = {
   F64: 'Float64Array',
 };
 
-const ARRAY_NAMES = new Set([...Object.values(INTEGERS).flat(), ...Object.values(FLOATS)]);
+const ARRAY_NAMES = new Set([...Object.values(INTEGER_VIEWS).flat(), ...Object.values(FLOATS)]);
 
 /** The arrays that show the elements of a dtype, by name; bytes where these are packed. */
 export function arraysOf(dtype: Dtype): readonly string[] {
-  const integers = INTEGERS[DTYPES[dtype].bits] ?? ['Uint8Array'];
+  const integers = INTEGER_VIEWS[DTYPES[dtype].bits] ?? ['Uint8Array'];
   const floats = FLOATS[dtype];
   return floats === undefined ? integers : [floats, ...integers];
 }

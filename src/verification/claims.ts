@@ -1,6 +1,6 @@
 /** What a file says about its own hashes, and whether that is so. */
 
-import { cachedSha256 } from '../hub/cache-layout.js';
+import { cachedSha256, SHA256 } from '../hub/cache-layout.js';
 import type { FileHashes } from './hash-file.js';
 
 /** Who claims the name of a blob. */
@@ -20,8 +20,6 @@ export interface Claim {
 const MODELSPEC_HASH = 'modelspec.hash_sha256';
 const MODEL_HASH = 'sshs_model_hash';
 export const LEGACY_HASH = 'sshs_legacy_hash';
-
-const SHA256 = /^[\da-f]{64}$/;
 
 /** Whether anything is claimed of a file, of this machine. */
 export function hasClaim(path: string, metadata: ReadonlyMap<string, string>): boolean {

@@ -181,7 +181,7 @@ describe('without an addon', () => {
     const kernels = await import('../../src/float32/kernels.js');
     expect(kernels.hasPool()).toBe(false);
     const output = new Float32Array(2);
-    kernels.convert('BF16', Uint8Array.of(0x80, 0x3f, 0, 0xc0), output);
+    kernels.toFloat32('BF16', Uint8Array.of(0x80, 0x3f, 0, 0xc0), output);
     expect([...output]).toEqual([1, -2]);
     await kernels.convertOnPool('U8', Uint8Array.of(5, 6), output);
     expect([...output]).toEqual([5, 6]);

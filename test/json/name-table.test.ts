@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { hashString, processHashKey } from '../../src/json/key-hash.js';
-import { NameTable, readerOf, slotCount, tagMask } from '../../src/json/name-table.js';
+import { NameTable, nameReader, slotCount, tagMask } from '../../src/json/name-table.js';
 import { JsonReader } from '../../src/json/reader.js';
 
 interface Names {
@@ -109,7 +109,7 @@ describe('a table', () => {
 
 test('a reader stands at the start of a name, long ones too', () => {
   for (const name of ['a', 'a'.repeat(339), 'a'.repeat(340), '€'.repeat(341), '"'.repeat(5000)]) {
-    const reader = readerOf(name);
+    const reader = nameReader(name);
     expect(reader.at).toBe(0);
     expect(reader.readString()).toBe(1);
     const json = new TextEncoder().encode(JSON.stringify(name));

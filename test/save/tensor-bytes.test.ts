@@ -9,10 +9,10 @@ import {
   serialize,
 } from '../../src/index.js';
 import {
+  givenBytes,
   isDetached,
   isTensorBytes,
   type TensorBytes,
-  viewOf,
 } from '../../src/save/tensor-bytes.js';
 
 const memory = Uint8Array.from({ length: 32 }, (_, i) => i).buffer;
@@ -20,7 +20,7 @@ const shared = new SharedArrayBuffer(32);
 new Uint8Array(shared).set(new Uint8Array(memory));
 
 function view(dtype: Dtype, data: unknown): Uint8Array {
-  return viewOf({ name: 'x', dtype }, data);
+  return givenBytes({ name: 'x', dtype }, data);
 }
 
 const ARRAYS = [

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Dtype } from '../../src/format/dtype.js';
-import { type CountedTensor, parametersOf } from '../../src/selection/total-parameters.js';
+import { type CountedTensor, remainingParameters } from '../../src/selection/total-parameters.js';
 
 function tensors(...given: readonly [string, Dtype, number[]][]): CountedTensor[] {
   return given.map(([name, dtype, shape]) => ({ name, info: { dtype, shape } }));
@@ -12,7 +12,7 @@ function count(
   all: readonly CountedTensor[],
   declared: string,
 ): number | null {
-  return parametersOf(taken, all, namesOf(all), declared);
+  return remainingParameters(taken, all, namesOf(all), declared);
 }
 
 const namesOf = (all: readonly CountedTensor[]): string[] => all.map(({ name }) => name);
@@ -36,6 +36,6 @@ describe('parameters of a part', () => {
     expect(count([...fp8, ...gptq], [...fp8, ...gptq], '1000')).toBeNull();
     // What makes it one is in another file, of which the names are known.
     const [qweight] = gptq as [CountedTensor];
-    expect(parametersOf([qweight], [qweight], namesOf(gptq), '1000')).toBeNull();
+    expect(remainingParameters([qweight], [qweight], namesOf(gptq), '1000')).toBeNull();
   });
 });

@@ -8,7 +8,7 @@ import { closeQuietly, systemRealpath } from '../../io/file-calls.js';
 import { pathText } from '../../io/paths.js';
 import { hasCode } from '../../io/system-errors.js';
 import { requireTransferOptions } from '../../io/transfer.js';
-import { isAt } from '../../replacement/exchange.js';
+import { isOpenedAt } from '../../replacement/exchange.js';
 import { syncMade } from '../../replacement/folder-sync.js';
 import { inTurn, requireLockTimeout, tryToLock, waitForLock } from '../../replacement/locks.js';
 import { makeFolder, removeMade } from '../../replacement/made-folders.js';
@@ -124,7 +124,7 @@ async function lockFolder(
       made = makeFolder(folder) ?? made;
       fd = openFolder(folder);
       if (fd !== undefined && !tryToLock(fd, folder)) await waitForLock(fd, folder, options);
-      const isThere = fd === undefined ? existsSync(folder) : isAt(folder, fd);
+      const isThere = fd === undefined ? existsSync(folder) : isOpenedAt(folder, fd);
       if (isThere || tries === MAX_TRIES) return { fd, made };
     } catch (error) {
       // Another save may have the folder while this one only waits for it.

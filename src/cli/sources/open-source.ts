@@ -4,6 +4,7 @@ import { closeSync, openSync, readdirSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { ForeignFile, OpenTorchOptions, ShardedTorchCheckpoint } from '../../convert.js';
+import { URL_TEXT } from '../../hub/ids.js';
 import {
   type Checkpoint,
   ForeignFormatError,
@@ -33,9 +34,6 @@ export type OpenedSource =
 
 /** How files of torch are opened. */
 export type TorchChoices = Pick<OpenTorchOptions, 'root' | 'unknownGlobals'>;
-
-/** A scheme has two letters: one is a drive of Windows. */
-const URL_TEXT = /^[a-z][a-z\d+.-]+:/i;
 
 /** Whether a path is that of the index of a checkpoint of torch in several files. */
 export function isTorchIndex(path: string): boolean {

@@ -17,7 +17,7 @@ import { inflateStart } from '../zip/read-entry.js';
 import { type Read, windowReader } from '../zip/window-reader.js';
 import type { VoidDtype } from './item-types.js';
 import {
-  MAX_START_BYTE_LENGTH,
+  MAX_NPY_START_BYTE_LENGTH,
   type NpyHeader,
   npyHeaderEnd,
   parseNpyHeader,
@@ -59,7 +59,7 @@ export function describeNpy(
   options: ArrayOptions,
   context: ErrorContext,
 ): DescribedArrays {
-  const end = Math.min(npyHeaderEnd(start) ?? 0, MAX_START_BYTE_LENGTH, file.byteLength);
+  const end = Math.min(npyHeaderEnd(start) ?? 0, MAX_NPY_START_BYTE_LENGTH, file.byteLength);
   const whole = end > start.length ? file.read(0, end) : start;
   const array = checkArray('', whole, file.byteLength, options, { ...context, tensor: '' });
   return {
@@ -108,14 +108,14 @@ export function describeNpz(
 }
 
 /** Headers of 118 bytes are usual, which may take more deflated ones; longer ones are read once more. */
-const USUAL_START_BYTE_LENGTH = 192;
+const USUAL_NPY_START_BYTE_LENGTH = 192;
 
 /** Where zeros follow, each byte more becomes a thousand, and the header takes less. */
 const SHORT_START_BYTE_LENGTH = 112;
 const MUCH_BYTE_LENGTH = 16 * 1024;
 
 /** What so many deflated bytes can become. More bytes that became more would be padded to cost time. */
-const MAX_INFLATED_START_BYTE_LENGTH = MAX_DEFLATE_RATIO * USUAL_START_BYTE_LENGTH;
+const MAX_INFLATED_START_BYTE_LENGTH = MAX_DEFLATE_RATIO * USUAL_NPY_START_BYTE_LENGTH;
 
 /** What headers of as many arrays as there may be take on average, and what is inflated to find them; of few more. */
 const AVERAGE_HEADER_BYTE_LENGTH = 256;
@@ -128,7 +128,7 @@ class ArrayStarts {
   #headersLeft: number;
   #inflatedLeft: number;
   /** Arrays of an archive are often alike. */
-  #usualByteLength = USUAL_START_BYTE_LENGTH;
+  #usualByteLength = USUAL_NPY_START_BYTE_LENGTH;
 
   /** For so many arrays at most. */
   constructor(read: Read, maxEntries: number) {
@@ -141,21 +141,24 @@ class ArrayStarts {
   /** The first bytes of an entry, with the whole header if the entry has it. */
   of(entry: ArchiveEntry, context: ErrorContext): Uint8Array {
     // Deflated bytes are hardly more than what they become, unless somebody pads them.
-    const length = Math.min(entry.end - entry.begin, MAX_START_BYTE_LENGTH + 1024);
+    const length = Math.min(entry.end - entry.begin, MAX_NPY_START_BYTE_LENGTH + 1024);
     let taken = Math.min(this.#usualByteLength, length);
     for (;;) {
       const start = this.#first(taken, entry, context);
-      const end = Math.min(npyHeaderEnd(start) ?? MAX_START_BYTE_LENGTH, MAX_START_BYTE_LENGTH);
+      const end = Math.min(
+        npyHeaderEnd(start) ?? MAX_NPY_START_BYTE_LENGTH,
+        MAX_NPY_START_BYTE_LENGTH,
+      );
       const isWhole = start.length >= end;
       const isShort = taken === SHORT_START_BYTE_LENGTH ? isWhole : start.length > MUCH_BYTE_LENGTH;
-      this.#usualByteLength = isShort ? SHORT_START_BYTE_LENGTH : USUAL_START_BYTE_LENGTH;
+      this.#usualByteLength = isShort ? SHORT_START_BYTE_LENGTH : USUAL_NPY_START_BYTE_LENGTH;
       if (isWhole || taken === length) {
         this.#headersLeft -= end;
         if (this.#headersLeft >= 0) return start;
         throw tooMuch('headers', AVERAGE_HEADER_BYTE_LENGTH, context);
       }
-      const isNext = taken < USUAL_START_BYTE_LENGTH;
-      taken = Math.min(isNext ? USUAL_START_BYTE_LENGTH : taken * 4, length);
+      const isNext = taken < USUAL_NPY_START_BYTE_LENGTH;
+      taken = Math.min(isNext ? USUAL_NPY_START_BYTE_LENGTH : taken * 4, length);
     }
   }
 

@@ -1,10 +1,10 @@
 /** How long NumPy's items are, of whatever kind: an array is accounted for when its length is known. */
 
-import type { Literal } from './literal.js';
+import type { PythonLiteral } from './literal.js';
 
 /** Kinds of items as NumPy spells them in headers, and nothing that it would understand besides. */
-const NUMBER = /^[<>|=]?(?:b1|[iu][1248]|f(?:2|4|8|12|16)|c(?:8|16|24|32))$/;
-const TEXT = /^[<>|=]?([SUV])(\d{1,9})$/;
+const NUMBER_KIND = /^[<>|=]?(?:b1|[iu][1248]|f(?:2|4|8|12|16)|c(?:8|16|24|32))$/;
+const TEXT_KIND = /^[<>|=]?([SUV])(\d{1,9})$/;
 const TIME = /^[<>=]?[Mm]8(?:\[\d{0,9}[A-Za-z]{1,7}(?:\/\d{1,9})?\])?$/;
 const OBJECT = /^\|?O$/;
 
@@ -15,7 +15,7 @@ const CHARACTER_BYTE_LENGTH = 4;
 export const OBJECTS = 'objects';
 
 /** Bytes of an item; {@link OBJECTS} when it has some; undefined when it is spelt as NumPy does not. */
-export function itemLengthOf(descr: Literal): bigint | typeof OBJECTS | undefined {
+export function itemLengthOf(descr: PythonLiteral): bigint | typeof OBJECTS | undefined {
   if (typeof descr === 'string') return lengthOfKind(descr);
   if (typeof descr !== 'object') return undefined;
   if ('tuple' in descr) {
@@ -35,15 +35,15 @@ export function itemLengthOf(descr: Literal): bigint | typeof OBJECTS | undefine
 
 function lengthOfKind(kind: string): bigint | typeof OBJECTS | undefined {
   if (OBJECT.test(kind)) return OBJECTS;
-  if (NUMBER.test(kind)) return BigInt(kind.replace(/\D/g, ''));
+  if (NUMBER_KIND.test(kind)) return BigInt(kind.replace(/\D/g, ''));
   if (TIME.test(kind)) return 8n;
-  const [, letter, digits] = TEXT.exec(kind) ?? [];
+  const [, letter, digits] = TEXT_KIND.exec(kind) ?? [];
   if (digits === undefined) return undefined;
   return BigInt(digits) * BigInt(letter === 'U' ? CHARACTER_BYTE_LENGTH : 1);
 }
 
 /** A field: its name, or title and name; its kind; perhaps its shape. */
-function lengthOfField(field: Literal): bigint | typeof OBJECTS | undefined {
+function lengthOfField(field: PythonLiteral): bigint | typeof OBJECTS | undefined {
   if (typeof field !== 'object' || !('tuple' in field)) return undefined;
   const [name, kind, shape = { tuple: [] }] = field.tuple;
   const names = typeof name === 'object' && 'tuple' in name ? name.tuple : [name];
@@ -52,8 +52,8 @@ function lengthOfField(field: Literal): bigint | typeof OBJECTS | undefined {
 }
 
 function lengthOfMany(
-  kind: Literal | undefined,
-  shape: Literal | undefined,
+  kind: PythonLiteral | undefined,
+  shape: PythonLiteral | undefined,
 ): bigint | typeof OBJECTS | undefined {
   const length = kind === undefined ? undefined : itemLengthOf(kind);
   if (typeof shape !== 'object' || !('tuple' in shape)) return undefined;

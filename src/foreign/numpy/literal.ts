@@ -4,16 +4,16 @@
 export type Integer = number | bigint;
 
 /** A value of a header. */
-export type Literal = string | boolean | Integer | LiteralTuple | LiteralList;
+export type PythonLiteral = string | boolean | Integer | LiteralTuple | LiteralList;
 
 /** What stands in parentheses. */
 export interface LiteralTuple {
-  readonly tuple: readonly Literal[];
+  readonly tuple: readonly PythonLiteral[];
 }
 
 /** What stands in brackets. */
 export interface LiteralList {
-  readonly list: readonly Literal[];
+  readonly list: readonly PythonLiteral[];
 }
 
 /** Texts, truths, integers (no shape has one of more than 20 digits), marks, blanks. */
@@ -21,7 +21,7 @@ const TOKENS =
   /'[^'\\\n\r]*'|"[^"\\\n\r]*"|(?:True|False)\b|(?:0|[1-9]\d{0,19})L?\b|[[\](){}:,]|[ \t\n]+/gy;
 
 /** How deep lists and tuples go: records within records have two levels each. */
-const MAX_DEPTH = 32;
+const MAX_LITERAL_DEPTH = 32;
 
 /**
  * The dictionary of a header: pairs in their order.
@@ -32,7 +32,7 @@ const MAX_DEPTH = 32;
 export function parseDictionary(
   text: string,
   hasLong: boolean,
-): (readonly [string, Literal])[] | undefined {
+): (readonly [string, PythonLiteral])[] | undefined {
   const found = text.match(TOKENS) ?? [];
   // To Python a line break before it would be the end of an empty line.
   if (found.join('') !== text || !/^[ \t]*\{/.test(text)) return undefined;
@@ -59,7 +59,7 @@ export function parseDictionary(
     return items;
   };
 
-  const readValue = (depth: number): Literal | undefined => {
+  const readValue = (depth: number): PythonLiteral | undefined => {
     if (depth === 0) return undefined;
     if (skip('[')) {
       const list = itemsTo(']', () => readValue(depth - 1));
@@ -70,19 +70,19 @@ export function parseDictionary(
       // One value in parentheses is no tuple without a comma.
       return tuple?.length === 1 && tokens[at - 2] !== ',' ? undefined : tuple && { tuple };
     }
-    return plainValue(tokens[at++]);
+    return scalarOf(tokens[at++]);
   };
 
   const pairs = itemsTo('}', () => {
-    const key = plainValue(tokens[at++]);
-    const value = skip(':') ? readValue(MAX_DEPTH) : undefined;
+    const key = scalarOf(tokens[at++]);
+    const value = skip(':') ? readValue(MAX_LITERAL_DEPTH) : undefined;
     return typeof key === 'string' && value !== undefined ? ([key, value] as const) : undefined;
   });
   return at === tokens.length ? pairs : undefined;
 }
 
 /** A text, a truth or an integer; undefined for marks, and behind the last token. */
-function plainValue(token: string = ''): string | boolean | Integer | undefined {
+function scalarOf(token: string = ''): string | boolean | Integer | undefined {
   if (/^['"]/.test(token)) return token.slice(1, -1);
   if (/^[TF]/.test(token)) return token === 'True';
   const digits = /^\d+/.exec(token)?.[0];

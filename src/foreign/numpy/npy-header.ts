@@ -4,7 +4,7 @@ import { isUtf8 } from 'node:buffer';
 import { type ErrorContext, ForeignFormatError } from '../../errors/errors.js';
 import { DTYPES, type Dtype } from '../../format/dtype.js';
 import { itemTypeOf, type VoidDtype } from './item-types.js';
-import { type Integer, type Literal, parseDictionary } from './literal.js';
+import { type Integer, type PythonLiteral, parseDictionary } from './literal.js';
 
 const MAGIC = '\x93NUMPY';
 const VERSION_AT = MAGIC.length;
@@ -14,7 +14,7 @@ const LENGTH_AT = VERSION_AT + 2;
 const MAX_HEADER_BYTE_LENGTH = 10_000;
 
 /** The longest start of a file that holds a header. */
-export const MAX_START_BYTE_LENGTH: number = LENGTH_AT + 4 + MAX_HEADER_BYTE_LENGTH;
+export const MAX_NPY_START_BYTE_LENGTH: number = LENGTH_AT + 4 + MAX_HEADER_BYTE_LENGTH;
 
 /** An array's facts. */
 export interface NpyHeader {
@@ -46,7 +46,7 @@ export function npyHeaderEnd(start: Uint8Array): number | undefined {
 
 /** What a header says, before it is asked which dtype its items have. */
 export interface NpyFacts {
-  readonly descr: Literal;
+  readonly descr: PythonLiteral;
   readonly isFortran: boolean;
   readonly shape: readonly Integer[];
   /** Where the items begin, in bytes from the start. */
@@ -62,7 +62,7 @@ export interface NpyFacts {
 export function parseNpyFacts(
   start: Uint8Array,
   context: ErrorContext,
-  maxByteLength: number = MAX_START_BYTE_LENGTH,
+  maxByteLength: number = MAX_NPY_START_BYTE_LENGTH,
 ): NpyFacts {
   const refuse = (message: string): never => {
     throw new ForeignFormatError('SAFETENSORS_INVALID_NUMPY', message, context);
@@ -75,7 +75,7 @@ export function parseNpyFacts(
   }
   const dataBegin = npyHeaderEnd(start) ?? start.length + 1;
   if (dataBegin > maxByteLength) {
-    const most = maxByteLength - MAX_START_BYTE_LENGTH + MAX_HEADER_BYTE_LENGTH;
+    const most = maxByteLength - MAX_NPY_START_BYTE_LENGTH + MAX_HEADER_BYTE_LENGTH;
     const message = `expected a header of at most ${most} bytes, found one that ends at byte ${dataBegin}`;
     throw new ForeignFormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
   }
@@ -89,7 +89,7 @@ export function parseNpyFacts(
       "expected a header such as {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }",
     );
   }
-  const values = new Map<string, Literal>(pairs);
+  const values = new Map<string, PythonLiteral>(pairs);
   const descr = values.get('descr');
   const isFortran = values.get('fortran_order');
   const shape = shapeOf(values.get('shape'));
@@ -103,10 +103,10 @@ export function parseNpyFacts(
   return { descr, isFortran, shape, dataBegin };
 }
 
-function shapeOf(value: Literal | undefined): readonly Integer[] | undefined {
+function shapeOf(value: PythonLiteral | undefined): readonly Integer[] | undefined {
   if (typeof value !== 'object' || !('tuple' in value)) return undefined;
   const { tuple } = value;
-  const isInteger = (item: Literal): item is Integer =>
+  const isInteger = (item: PythonLiteral): item is Integer =>
     typeof item === 'number' || typeof item === 'bigint';
   return tuple.every(isInteger) ? tuple : undefined;
 }

@@ -3,7 +3,7 @@
 import { ForeignFormatError, quoteName } from '../../errors/errors.js';
 import type { PickleHost } from './host.js';
 import type { NamedGlobal } from './known-values.js';
-import { type PickleContext, placeOf } from './limits.js';
+import { type PickleContext, placeText } from './limits.js';
 
 /** A message lists at most so many globals. */
 const MAX_SHOWN_GLOBALS = 20;
@@ -19,7 +19,7 @@ export function forbiddenGlobals(
     .slice(0, MAX_SHOWN_GLOBALS)
     .map(
       ({ module, name, position }) =>
-        `${quoteName(`${module}.${name}`)} (${placeOf(position, context)})`,
+        `${quoteName(`${module}.${name}`)} (${placeText(position, context)})`,
     );
   if (found.length > shown.length) shown.push(`${found.length - shown.length} more`);
   const advice = host.advice?.(found);

@@ -3,6 +3,9 @@
 import { requireInteger } from '../../errors/arguments.js';
 import { type ErrorContext, ForeignFormatError } from '../../errors/errors.js';
 
+/** Most values on the stack: Python's pickles hand over a thousand at a time, but tuples are whole. */
+export const MAX_STACK_LENGTH: number = 2 ** 20;
+
 /** What a pickle may cost; see the defaults. */
 export interface PickleLimits {
   /** Longest pickle, in bytes; 24 MiB by default: 100 000 tensors take about 21. */
@@ -56,7 +59,7 @@ export function pickleError(
 ): ForeignFormatError {
   return new ForeignFormatError(
     'SAFETENSORS_INVALID_PICKLE',
-    `${placeOf(at, context)}: ${message}`,
+    `${placeText(at, context)}: ${message}`,
     context,
   );
 }
@@ -68,7 +71,7 @@ export function pickleEndError(
   context: PickleContext,
 ): ForeignFormatError {
   if (context.isUpToEnd !== true) return pickleError(message, at, context);
-  const whole = `the file is incomplete: ${placeOf(at, context)}: ${message}; fetch it again`;
+  const whole = `the file is incomplete: ${placeText(at, context)}: ${message}; fetch it again`;
   return new ForeignFormatError('SAFETENSORS_INCOMPLETE_FILE', whole, context);
 }
 
@@ -81,7 +84,7 @@ export function pickleLimitError(
 ): ForeignFormatError {
   return new ForeignFormatError(
     'SAFETENSORS_FOREIGN_LIMIT',
-    `${placeOf(at, context)}: the pickle asks for more than ${option} allows, ${limits[option]}`,
+    `${placeText(at, context)}: the pickle asks for more than ${option} allows, ${limits[option]}`,
     context,
   );
 }
@@ -94,12 +97,12 @@ export function pickleWalkError(
 ): ForeignFormatError {
   return new ForeignFormatError(
     'SAFETENSORS_FOREIGN_LIMIT',
-    `${placeOf(at, context)}: found too many ${what}`,
+    `${placeText(at, context)}: found too many ${what}`,
     context,
   );
 }
 
 /** A place in a pickle, for messages. */
-export function placeOf(at: number, { part }: PickleContext): string {
+export function placeText(at: number, { part }: PickleContext): string {
   return part === undefined ? `byte ${at}` : `byte ${at} of ${part}`;
 }

@@ -40,11 +40,11 @@ export function readLiteral(code: number, reader: PickleReader): PickleValue | u
     case op.BINUNICODE8:
       return reader.text(reader.uint64());
     case op.BINBYTES:
-      return bytesOf(reader, reader.uint32());
+      return pickleBytes(reader, reader.uint32());
     case op.SHORT_BINBYTES:
-      return bytesOf(reader, reader.byte());
+      return pickleBytes(reader, reader.byte());
     case op.BINBYTES8:
-      return bytesOf(reader, reader.uint64());
+      return pickleBytes(reader, reader.uint64());
     case op.BYTEARRAY8:
       return new PickleByteArray(new Uint8Array(reader.take(reader.uint64())));
     case op.EMPTY_TUPLE:
@@ -60,6 +60,6 @@ export function readLiteral(code: number, reader: PickleReader): PickleValue | u
   }
 }
 
-function bytesOf(reader: PickleReader, byteLength: number): PickleBytes {
+function pickleBytes(reader: PickleReader, byteLength: number): PickleBytes {
   return new PickleBytes(new Uint8Array(reader.take(byteLength)));
 }

@@ -10,8 +10,9 @@ import type { PickleHost } from './host.js';
 import {
   type AllPickleLimits,
   DEFAULT_PICKLE_LIMITS,
+  MAX_STACK_LENGTH,
   type PickleContext,
-  placeOf,
+  placeText,
 } from './limits.js';
 import { readLiteral } from './literals.js';
 import { PickleMemo } from './memo.js';
@@ -58,9 +59,6 @@ const MAX_MEMO_INDEX = 2 ** 24;
 
 /** More than hosts take; each may be copied. */
 const MAX_ARGUMENTS = 32;
-
-/** Most values on the stack: Python's pickles hand over a thousand at a time, but tuples are whole. */
-const MAX_STACK_LENGTH = 2 ** 20;
 
 class Machine {
   readonly #reader: PickleReader;
@@ -333,7 +331,7 @@ class Machine {
     if (index > MAX_MEMO_INDEX) {
       throw new ForeignFormatError(
         'SAFETENSORS_FOREIGN_LIMIT',
-        `${placeOf(this.#at, this.#context)}: expected a memo of at most ${MAX_MEMO_INDEX} values, found number ${index}`,
+        `${placeText(this.#at, this.#context)}: expected a memo of at most ${MAX_MEMO_INDEX} values, found number ${index}`,
         this.#context,
       );
     }

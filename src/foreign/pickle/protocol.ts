@@ -5,7 +5,7 @@ import type { PickleReader } from './reader.js';
 
 /** Protocols whose opcodes are known; older ones are made of lines of text. */
 const LOWEST_PROTOCOL = 2;
-const HIGHEST_PROTOCOL = 5;
+export const HIGHEST_PROTOCOL = 5;
 
 /** Throws ForeignFormatError `SAFETENSORS_INVALID_PICKLE` for another protocol, or none. */
 export function readProtocol(reader: PickleReader): void {

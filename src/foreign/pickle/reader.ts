@@ -8,7 +8,7 @@ import {
   pickleEndError,
   pickleError,
   pickleLimitError,
-  placeOf,
+  placeText,
 } from './limits.js';
 
 // A byte order mark is a character like any other.
@@ -191,7 +191,7 @@ export class PickleReader {
     if (end < last || end === this.#bytes.length) return end;
     throw new ForeignFormatError(
       'SAFETENSORS_FOREIGN_LIMIT',
-      `${placeOf(this.at, this.#context)}: expected a line of at most ${MAX_LINE_LENGTH} bytes, found a longer one`,
+      `${placeText(this.at, this.#context)}: expected a line of at most ${MAX_LINE_LENGTH} bytes, found a longer one`,
       this.#context,
     );
   }

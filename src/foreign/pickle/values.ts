@@ -155,7 +155,7 @@ export class PickleMap {
       this.#entries.set(key, value);
       return true;
     }
-    const text = keyText(key);
+    const text = keyIdentity(key);
     if (text === undefined) return false;
     this.#others ??= new Map();
     const known = this.#others.get(text);
@@ -167,7 +167,7 @@ export class PickleMap {
   /** The value of a key. */
   get(key: string | number): PickleValue | undefined {
     if (typeof key === 'string') return this.#entries?.get(key);
-    const known = this.#others?.get(keyText(key) as string);
+    const known = this.#others?.get(keyIdentity(key) as string);
     return known === undefined ? undefined : this.#entries?.get(known);
   }
 
@@ -193,7 +193,7 @@ export class PickleSet {
 }
 
 /** A text that is the same for keys that Python takes for equal: 1, 1.0 and True. Undefined for no key. */
-function keyText(key: PickleValue): string | undefined {
+function keyIdentity(key: PickleValue): string | undefined {
   if (!Array.isArray(key)) return simpleKeyText(key);
   let text = '';
   let count = 0;
@@ -217,7 +217,7 @@ function simpleKeyText(key: PickleValue): string | undefined {
   if (key === null) return 'None';
   if (typeof key === 'boolean') return `n${Number(key)}`;
   if (typeof key === 'number') return `n${key.toString(16)}`;
-  if (key instanceof PickleFloat) return isNotANumber(key) ? undefined : numberText(key.value);
+  if (key instanceof PickleFloat) return isNotANumber(key) ? undefined : numberIdentity(key.value);
   if (key instanceof PickleObject) {
     const text = key.keyText;
     return text === undefined || text.length > MAX_KEY_LENGTH ? undefined : text;
@@ -241,6 +241,6 @@ function isNotANumber(key: PickleValue): boolean {
 }
 
 /** An integral float is equal to the integer. */
-function numberText(value: number): string {
+function numberIdentity(value: number): string {
   return `n${Number.isInteger(value) ? BigInt(value).toString(16) : value}`;
 }

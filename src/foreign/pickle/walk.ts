@@ -10,9 +10,10 @@ import {
   plainText,
   unquoted,
 } from './known-values.js';
-import { type PickleContext, pickleWalkError } from './limits.js';
+import { MAX_STACK_LENGTH, type PickleContext, pickleWalkError } from './limits.js';
 import { PickleMemo } from './memo.js';
 import * as op from './opcodes.js';
+import { HIGHEST_PROTOCOL } from './protocol.js';
 import type { PickleReader } from './reader.js';
 import { hasNumber, integerOf, isPlainNumber, memoNumberOf } from './text-numbers.js';
 
@@ -37,9 +38,6 @@ export interface ScanContext extends PickleContext {
 /** Most findings of a kind; with more the walk ends. */
 const MAX_FINDINGS = 10_000;
 
-/** Most values on the stack. */
-const MAX_STACK_LENGTH = 2 ** 20;
-
 /** Most memory for memoized values. */
 const MAX_MEMO_BYTE_LENGTH = 64 * 2 ** 20;
 
@@ -47,7 +45,7 @@ const MAX_MEMO_BYTE_LENGTH = 64 * 2 ** 20;
 const MAX_NAMINGS = 500_000;
 
 /** Longest text that can be the name of a global. */
-const MAX_NAME_LENGTH = 4096;
+const MAX_GLOBAL_LENGTH = 4096;
 
 /** What a tuple takes of memory whose items are known. */
 const TUPLE_BYTE_LENGTH = 96;
@@ -55,12 +53,10 @@ const TUPLE_BYTE_LENGTH = 96;
 /** Longest integer whose value is known. */
 const MAX_INTEGER_BYTE_LENGTH = 10;
 
-const HIGHEST_PROTOCOL = 5;
-
 const NOT_WRITTEN = 'which no pickler writes';
 
 /** What a number may be made of, and what the first part of a module's name is not made of. */
-const NUMBER = /^[\s\d_+.eE-]*$/;
+const NUMBER_LINE = /^[\s\d_+.eE-]*$/;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: no module has these in its name
 const MODULE = /^[^.\0-\x1f"{}[\]:,]*(\.|$)/;
 
@@ -216,7 +212,7 @@ export class Walk {
       return reader.integer(byteLength);
     }
     // No name of a global is longer.
-    if (byteLength <= MAX_NAME_LENGTH) {
+    if (byteLength <= MAX_GLOBAL_LENGTH) {
       if (isUnicode(code)) {
         const text = reader.looseText(byteLength);
         if (text === undefined) this.#fail('expected UTF-8, found other bytes');
@@ -237,7 +233,7 @@ export class Walk {
       const begin = reader.at;
       reader.skipLine();
       const byteLength = reader.at - 1 - begin;
-      if (byteLength > MAX_NAME_LENGTH) return undefined;
+      if (byteLength > MAX_GLOBAL_LENGTH) return undefined;
       reader.at = begin;
       const line = plainText(reader.take(byteLength));
       reader.skip(1);
@@ -247,7 +243,7 @@ export class Walk {
       reader.skipLine();
       return undefined;
     }
-    this.#checkLongLine(NUMBER);
+    this.#checkLongLine(NUMBER_LINE);
     const line = this.reader.line();
     if (!isPlainNumber(name, line)) {
       const shown = JSON.stringify(line.slice(0, 40));

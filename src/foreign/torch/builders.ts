@@ -6,7 +6,7 @@
 import { ForeignFormatError, quoteName } from '../../errors/errors.js';
 import type { PickleHost } from '../pickle/host.js';
 import type { NamedGlobal } from '../pickle/known-values.js';
-import { type PickleContext, pickleError, placeOf } from '../pickle/limits.js';
+import { type PickleContext, pickleError, placeText } from '../pickle/limits.js';
 import {
   PickleGlobal,
   PickleMap,
@@ -228,7 +228,7 @@ export class TorchHost implements PickleHost {
   #refuse(found: string, at: number): never {
     throw new ForeignFormatError(
       'SAFETENSORS_INVALID_TORCH_CHECKPOINT',
-      `${placeOf(at, this.#context)}: expected a call as torch writes it, found ${found}`,
+      `${placeText(at, this.#context)}: expected a call as torch writes it, found ${found}`,
       this.#context,
     );
   }

@@ -44,7 +44,7 @@ export function readLegacyStream(
   }
   if (file.byteLength > USUAL_HEAD_BYTE_LENGTH) {
     try {
-      return readStream(file, file.read(0, USUAL_HEAD_BYTE_LENGTH), options, context);
+      return readFromHead(file, file.read(0, USUAL_HEAD_BYTE_LENGTH), options, context);
     } catch (error) {
       // Perhaps only because the pickles go on.
       if (!(error instanceof ForeignFormatError)) throw error;
@@ -53,10 +53,10 @@ export function readLegacyStream(
   // One byte more: a pickle that goes on there is too long, and does not just end.
   const longest = Math.min(file.byteLength, options.pickle.maxPickleByteLength + 1);
   const isUpToEnd = longest === file.byteLength;
-  return readStream(file, file.read(0, longest), options, { ...context, isUpToEnd });
+  return readFromHead(file, file.read(0, longest), options, { ...context, isUpToEnd });
 }
 
-function readStream(
+function readFromHead(
   file: ByteReader,
   head: Uint8Array,
   options: ReadOptions,
@@ -130,7 +130,7 @@ export function locateStorages(
       throw invalid(`expected every storage once, found ${shown}`, context);
     }
     begins.set(storage, at + COUNT_BYTE_LENGTH);
-    at = endOf(storage, at, file, context);
+    at = storageEnd(storage, at, file, context);
   }
   if (begins.size !== storages.size) {
     const missing = [...storages.values()].find((storage) => !begins.has(storage));
@@ -140,7 +140,7 @@ export function locateStorages(
   return { begins, end: at };
 }
 
-function endOf(
+function storageEnd(
   { key, elementCount, byteLength }: TorchStorage,
   at: number,
   file: ByteReader,

@@ -21,7 +21,7 @@ import { readLegacyStream } from './legacy-stream.js';
 import { plainValueOf } from './plain-values.js';
 import { chooseRoot, named, type RootKeys, stateDictAt, tensorsIn } from './roots.js';
 import { openSharded, type ShardedTorchCheckpoint } from './sharded.js';
-import { checkTensors, spendTensors } from './tensors.js';
+import { checkTorchTensors, spendTensors } from './tensors.js';
 import { type ReadOptions, readZipCheckpoint } from './zip-checkpoint.js';
 
 /** What a checkpoint may cost. The defaults are far above what real ones need. */
@@ -128,7 +128,7 @@ function openOne(
     // Before names are compared: what has too many tensors is refused early.
     spendTensors(placed.length, memory);
     const tensors = named(placed, context);
-    const { problems, tensorsIn: tensorsOf } = checkTensors(
+    const { problems, tensorsIn: tensorsOf } = checkTorchTensors(
       tensors,
       described,
       options,

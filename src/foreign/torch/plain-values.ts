@@ -63,7 +63,7 @@ export type PlainValue =
   | UnknownObject;
 
 /** What plain values take of memory, by estimate. */
-const COST = {
+const PLAIN_COST = {
   array: 112,
   item: 12,
   map: 320,
@@ -73,7 +73,7 @@ const COST = {
 } as const;
 
 /** Lists up to this length are looked through each time they are met. */
-const SHORT_LENGTH = 16;
+const SHORT_LIST_LENGTH = 16;
 
 /** Asks for the parts of a value as plain data, one by one, and puts them into it. */
 type Filling = Generator<PickleValue, void, PlainValue>;
@@ -101,7 +101,7 @@ export function plainValueOf(
     if (part instanceof PickleGlobal) return part.path;
     if (part instanceof TorchDevice) return part.text;
     if (part instanceof ComplexNumber) {
-      memory.spend(COST.complex);
+      memory.spend(PLAIN_COST.complex);
       return { real: part.real, imag: part.imag };
     }
     const known = made.get(part);
@@ -132,7 +132,7 @@ export function plainValueOf(
       }
       if (items instanceof TorchSize) return note(Array.from(items as PlainValue[]));
       // Lists of millions of numbers are not copied; long ones are looked through once.
-      return items.length > SHORT_LENGTH ? note(items) : items;
+      return items.length > SHORT_LIST_LENGTH ? note(items) : items;
     }
     if (!(part instanceof Placeholder)) return null;
     const object = {
@@ -159,7 +159,7 @@ function* fillArray(
   items: readonly PickleValue[],
   memory: MemoryBudget,
 ): Filling {
-  memory.spend(COST.array + COST.item * items.length);
+  memory.spend(PLAIN_COST.array + PLAIN_COST.item * items.length);
   for (const item of items) array.push(isPlain(item) ? item : yield item);
 }
 
@@ -169,10 +169,10 @@ function* fillMap(
   memory: MemoryBudget,
   context: PickleContext,
 ): Filling {
-  memory.spend(COST.map);
+  memory.spend(PLAIN_COST.map);
   for (const [key, item] of entries) {
     if (isBytesOfTensors(item)) continue;
-    memory.spend(COST.entry);
+    memory.spend(PLAIN_COST.entry);
     const plainKey = isPlain(key) ? key : yield key;
     if (map.has(plainKey)) {
       const message = `two keys of a dict that Python tells apart are one here: ${showKey(key)}`;
@@ -183,9 +183,9 @@ function* fillMap(
 }
 
 function* fillSet(set: Set<PlainValue>, items: PickleSet, memory: MemoryBudget): Filling {
-  memory.spend(COST.map);
+  memory.spend(PLAIN_COST.map);
   for (const item of items) {
-    memory.spend(COST.entry);
+    memory.spend(PLAIN_COST.entry);
     set.add(isPlain(item) ? item : yield item);
   }
 }
@@ -204,7 +204,7 @@ function* fillUnknown(
   memory: MemoryBudget,
   context: PickleContext,
 ): Filling {
-  memory.spend(COST.unknown);
+  memory.spend(PLAIN_COST.unknown);
   yield* fillArray(object.args, part.args, memory);
   object.state = yield part.state;
   if (!part.isFilled) return;

@@ -6,11 +6,11 @@ import { TorchDevice, TorchSize } from './values.js';
 /** A key as Python's `str` shows it. */
 export function keyText(key: PickleValue): string {
   if (typeof key === 'string') return key;
-  return key instanceof TorchDevice ? key.text : shown(key);
+  return key instanceof TorchDevice ? key.text : pythonText(key);
 }
 
 /** A value as Python's `repr` shows it. */
-function shown(value: PickleValue): string {
+function pythonText(value: PickleValue): string {
   if (value === null) return 'None';
   if (value === true) return 'True';
   if (value === false) return 'False';
@@ -20,7 +20,7 @@ function shown(value: PickleValue): string {
   if (value instanceof PickleGlobal) return value.path;
   if (value instanceof TorchDevice) return shownDevice(value);
   if (!Array.isArray(value)) return `${value}`;
-  const items = value.map(shown).join(', ');
+  const items = value.map(pythonText).join(', ');
   if (value instanceof TorchSize) return `torch.Size([${items}])`;
   return value.length === 1 ? `(${items},)` : `(${items})`;
 }
@@ -51,13 +51,13 @@ const SHORT_ESCAPES: ReadonlyMap<string, string> = new Map([
 const ESCAPED = /[\\\p{C}]|(?! )\p{Z}/gu;
 
 function shownText(text: string): string {
-  return quoted(
-    text.replace(ESCAPED, (character) => SHORT_ESCAPES.get(character) ?? escapeOf(character)),
+  return pythonQuoted(
+    text.replace(ESCAPED, (character) => SHORT_ESCAPES.get(character) ?? pythonEscape(character)),
   );
 }
 
 /** By its number, in as few digits as there is a form for. */
-function escapeOf(character: string): string {
+function pythonEscape(character: string): string {
   const hex = (character.codePointAt(0) as number).toString(16);
   if (hex.length <= 2) return `\\x${hex.padStart(2, '0')}`;
   return hex.length <= 4 ? `\\u${hex.padStart(4, '0')}` : `\\U${hex.padStart(8, '0')}`;
@@ -65,13 +65,13 @@ function escapeOf(character: string): string {
 
 function shownBytes(bytes: Uint8Array): string {
   const escaped = String.fromCharCode(...bytes).replace(/[^ -~]|\\/g, (character) => {
-    return SHORT_ESCAPES.get(character) ?? escapeOf(character);
+    return SHORT_ESCAPES.get(character) ?? pythonEscape(character);
   });
-  return `b${quoted(escaped)}`;
+  return `b${pythonQuoted(escaped)}`;
 }
 
 /** In single quotes, or in double ones where there are only single ones within. */
-function quoted(escaped: string): string {
+function pythonQuoted(escaped: string): string {
   if (escaped.includes("'") && !escaped.includes('"')) return `"${escaped}"`;
   return `'${escaped.replaceAll("'", "\\'")}'`;
 }

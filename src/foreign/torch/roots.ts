@@ -21,7 +21,7 @@ export interface PlacedTensor {
 }
 
 /** Most items of a list that is looked through each time it is met. */
-const SHORT_LENGTH = 16;
+const SHORT_SEQUENCE_LENGTH = 16;
 
 /** A message lists at most so many candidates. */
 const SHOWN_CANDIDATES = 12;
@@ -42,7 +42,7 @@ export function tensorsIn(
   const found: PlacedTensor[] = [];
   if (isTensor(root)) return [{ place: undefined, tensor: root, within: 'map' }];
   const seen = new Set<PickleValue>([root]);
-  const open: Walk[] = [];
+  const open: OpenContainer[] = [];
   const outermost = isContainer(root) ? childrenOf(root) : undefined;
   if (outermost !== undefined) {
     open.push({ place: undefined, isMap: true, owner: undefined, children: outermost });
@@ -66,14 +66,14 @@ export function tensorsIn(
       const children = childrenOf(value);
       if (children === undefined) continue;
       const place = placeAt(top.place, key, open.length, memory, context);
-      open.push({ place, isMap: isMap(value), owner, children });
+      open.push({ place, isMap: isMapping(value), owner, children });
     }
   }
   return found;
 }
 
 /** A value that is walked through. */
-interface Walk {
+interface OpenContainer {
   readonly place: Place | undefined;
   readonly isMap: boolean;
   /** The unknown object in whose arguments or state it is. */
@@ -84,7 +84,7 @@ interface Walk {
 /** A key, a value, and the unknown object whose argument or attribute this is. */
 type Child = readonly [PickleValue, PickleValue, Placeholder?];
 
-function isMap(value: PickleValue): boolean {
+function isMapping(value: PickleValue): boolean {
   return (
     value instanceof PickleMap ||
     (value instanceof Placeholder && value.isFilled && value.entries.size > 0)
@@ -119,7 +119,7 @@ function childrenOf(value: PickleValue): Iterator<Child> | undefined {
 /** Whether there is nothing to be found in a list or tuple, and that is seen faster than remembered. */
 function isShortAndPlain(value: PickleValue): boolean {
   const items = value instanceof PickleList ? value.items : value;
-  return Array.isArray(items) && items.length <= SHORT_LENGTH && !items.some(isObject);
+  return Array.isArray(items) && items.length <= SHORT_SEQUENCE_LENGTH && !items.some(isObject);
 }
 
 /** What is set in an unknown kind of dict or list, such as a defaultdict, is its own; the rest is its object's. */

@@ -35,10 +35,10 @@ const LONGEST_RECORD = 64;
 const STORAGE_KEY = /^\d{1,20}$/;
 
 /** Programs by their names, and the folder of TorchScript. */
-const CODE = /\.(py|pyc|pyo|pyd|so|dll|dylib|sh|jar|class)$|(^|\/)code\//i;
+const CODE_FILE = /\.(py|pyc|pyo|pyd|so|dll|dylib|sh|jar|class)$|(^|\/)code\//i;
 
 /** The first bytes of an entry: they tell what it is. */
-const START_BYTE_LENGTH = 512;
+const ENTRY_START_BYTE_LENGTH = 512;
 
 /** Checksums are made in pieces of this length. */
 const PIECE_BYTE_LENGTH = 8 * 2 ** 20;
@@ -74,7 +74,7 @@ class ArchiveScan {
     this.#entries = entries;
     this.#options = options;
     this.#notes = notes;
-    this.#folder = folderOf(entries);
+    this.#folder = commonFolder(entries);
   }
 
   run(): void {
@@ -82,7 +82,7 @@ class ArchiveScan {
     if (checkpoint !== undefined) {
       this.#guarded(checkpoint, () => {
         // NumPy asks for no names.
-        if (isNpy(this.#startOf(checkpoint, START_BYTE_LENGTH))) this.#scanArray(checkpoint);
+        if (isNpy(this.#startOf(checkpoint, ENTRY_START_BYTE_LENGTH))) this.#scanArray(checkpoint);
         else this.#scanCheckpoint(checkpoint);
       });
     }
@@ -119,7 +119,7 @@ class ArchiveScan {
   }
 
   #scanEntry(entry: ArchiveEntry): void {
-    const start = this.#startOf(entry, START_BYTE_LENGTH);
+    const start = this.#startOf(entry, ENTRY_START_BYTE_LENGTH);
     if (isNpy(start)) {
       this.#scanArray(entry);
     } else if (!this.#isStorage(entry) && !this.#isRecord(entry)) {
@@ -182,7 +182,7 @@ class ArchiveScan {
       return;
     }
     const bytes = this.#bytesOf(entry);
-    if (CODE.test(name)) {
+    if (CODE_FILE.test(name)) {
       this.#notes.add('code', 'code by its name', begin, name);
     } else if (hasKerasCode(bytes)) {
       this.#notes.add('code', KERAS_CODE, begin, name);
@@ -232,7 +232,7 @@ class ArchiveScan {
   }
 }
 
-function folderOf(entries: readonly ArchiveEntry[]): string | undefined {
+function commonFolder(entries: readonly ArchiveEntry[]): string | undefined {
   const [first] = entries;
   if (first === undefined) return undefined;
   const folder = first.name.slice(0, first.name.indexOf('/') + 1);

@@ -19,10 +19,10 @@ export interface ArraySource {
 }
 
 /** Headers are shorter, as NumPy writes them. */
-const USUAL_START_BYTE_LENGTH = 256;
+const SCANNED_START_BYTE_LENGTH = 256;
 
 /** NumPy writes longer headers than it reads without being told: of records with very many fields. */
-const MAX_START_BYTE_LENGTH = 2 ** 16;
+const MAX_SCANNED_START_BYTE_LENGTH = 2 ** 16;
 
 /** Scans the arrays of a file, which `numpy.save` can write one after the other. */
 export function scanArrays(file: ByteReader, notes: ScanNotes): void {
@@ -42,7 +42,7 @@ export function scanArrays(file: ByteReader, notes: ScanNotes): void {
     if (length === undefined) return;
     at += length;
     if (at === file.byteLength) return;
-    if (!isNpy(upTo(at, at + USUAL_START_BYTE_LENGTH))) {
+    if (!isNpy(upTo(at, at + SCANNED_START_BYTE_LENGTH))) {
       notes.add('trailing-bytes', 'bytes behind the items of an array', at);
       return;
     }
@@ -52,20 +52,20 @@ export function scanArrays(file: ByteReader, notes: ScanNotes): void {
 /** Scans one array; returns where it ends, or undefined when that is not known. */
 export function scanArray(source: ArraySource, notes: ScanNotes): number | undefined {
   const { byteLength, entry } = source;
-  let start = source.start(USUAL_START_BYTE_LENGTH);
+  let start = source.start(SCANNED_START_BYTE_LENGTH);
   const end = npyHeaderEnd(start) ?? Number.POSITIVE_INFINITY;
   if (end > byteLength) {
     notes.addProblem(`expected a header of NumPy up to byte ${end}, found ${byteLength} bytes`);
     return undefined;
   }
-  if (!notes.spendHeader(Math.min(end, MAX_START_BYTE_LENGTH))) {
+  if (!notes.spendHeader(Math.min(end, MAX_SCANNED_START_BYTE_LENGTH))) {
     notes.add('limit', 'the headers of all arrays are longer than is looked at', 0, entry);
     return undefined;
   }
-  if (end > start.length && end <= MAX_START_BYTE_LENGTH) start = source.start(end);
+  if (end > start.length && end <= MAX_SCANNED_START_BYTE_LENGTH) start = source.start(end);
   let facts: NpyFacts;
   try {
-    facts = parseNpyFacts(start, {}, MAX_START_BYTE_LENGTH);
+    facts = parseNpyFacts(start, {}, MAX_SCANNED_START_BYTE_LENGTH);
   } catch (error) {
     if (!(error instanceof ForeignFormatError)) throw error;
     const isLimit = error.code === 'SAFETENSORS_FOREIGN_LIMIT';

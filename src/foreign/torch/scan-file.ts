@@ -74,12 +74,12 @@ export function scanPickle(path: PathLike, options: ScanOptions = {}): ScanRepor
       const message = 'a tar archive by its first 512 bytes, which full torch.load opens';
       notes.add('unread-archive', message, 0);
     }
-    if (kindOf(start) === 'zip' || textOf(start, 4) === EMPTY_ARCHIVE) {
+    if (kindOf(start) === 'zip' || startText(start, 4) === EMPTY_ARCHIVE) {
       scanArchive(file, { ...options, checksums }, notes);
     } else {
       scanPlainFile(start, file, notes);
     }
-    return notes.report(formatOf(start));
+    return notes.report(otherFormat(start));
   });
 }
 
@@ -104,11 +104,11 @@ function scanPlainFile(start: Uint8Array, file: ByteReader, notes: ScanNotes): v
   else scanOther(start, head, file, notes);
 }
 
-function textOf(start: Uint8Array, byteLength: number): string {
+function startText(start: Uint8Array, byteLength: number): string {
   return String.fromCharCode(...start.subarray(0, byteLength));
 }
 
-function formatOf(start: Uint8Array): string {
+function otherFormat(start: Uint8Array): string {
   if (kindOf(start) === 'safetensors') return 'a safetensors file';
   return describeForeignFormat(start.subarray(0, HEAD_BYTE_LENGTH)) ?? 'unknown';
 }

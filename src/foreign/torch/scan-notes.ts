@@ -19,7 +19,7 @@ const TORCH_SCRIPT_ADVICE = 'load it with torch.jit.load and save its state_dict
 
 /** Most pickles in a file, and most globals and findings of all of them: with more the scan ends. */
 const MAX_PICKLES = 1000;
-const MAX_LISTED = 10_000;
+const MAX_FINDINGS_LISTED = 10_000;
 
 /** What inflating the starts of all entries may give. */
 const MAX_STARTS_BYTE_LENGTH = 2 ** 29;
@@ -85,7 +85,7 @@ export class ScanNotes {
 
   add(kind: ScanFindingKind, message: string, position: number, entry?: string): void {
     if (this.#isFull) return;
-    if (this.#globals.length + this.#findings.length >= MAX_LISTED) {
+    if (this.#globals.length + this.#findings.length >= MAX_FINDINGS_LISTED) {
       this.#isFull = true;
       const full = 'found more than is listed';
       this.#findings.push({ kind: 'limit', message: full, position, entry });
@@ -95,7 +95,7 @@ export class ScanNotes {
   }
 
   addProblem(problem: string): void {
-    if (this.#problems.length < MAX_LISTED) this.#problems.push(problem);
+    if (this.#problems.length < MAX_FINDINGS_LISTED) this.#problems.push(problem);
   }
 
   /** An error of a reader: a limit, a wrong checksum, or damage. */
@@ -144,7 +144,7 @@ export class ScanNotes {
   ): WalkedPickle {
     const strayIds: number[] = [];
     const noteStray = (_: unknown, at: number): void => {
-      if (strayIds.length < MAX_LISTED) strayIds.push(at);
+      if (strayIds.length < MAX_FINDINGS_LISTED) strayIds.push(at);
     };
     const limits = { ...this.limits, maxOpcodes: Math.max(1, this.#opcodesLeft) };
     const part = entry === undefined ? {} : { part: entry };
@@ -164,7 +164,7 @@ export class ScanNotes {
     }
     this.#pickleCount++;
     for (const { module, name, position } of scanned.globals) {
-      if (this.#globals.length + this.#findings.length >= MAX_LISTED) {
+      if (this.#globals.length + this.#findings.length >= MAX_FINDINGS_LISTED) {
         this.add('limit', 'found more globals than are listed', position, entry);
         break;
       }

@@ -6,6 +6,7 @@ import { describeContainer, isTarArchive } from '../../format/foreign-formats.js
 import { parseHeader, readHeaderLength } from '../../format/header.js';
 import { kindOf } from '../file-kind.js';
 import type { ByteReader } from '../zip/archive.js';
+import { END_BYTE_LENGTH } from '../zip/end-record.js';
 import type { ScanNotes } from './scan-notes.js';
 
 /** GGUF has its version behind the mark, in the byte order of the file. */
@@ -14,7 +15,6 @@ const HIGHEST_GGUF_VERSION = 3;
 
 /** A zip archive is found by its end record, which has a comment of at most 65 535 bytes. */
 const END_MARK = 0x06054b50;
-const END_BYTE_LENGTH = 22;
 const DIRECTORY_MARK = 0x02014b50;
 const WIDE_LOCATOR_MARK = 0x07064b50;
 const WIDE_LOCATOR_BYTE_LENGTH = 20;

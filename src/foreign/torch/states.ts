@@ -47,7 +47,7 @@ export class TensorSearch {
     const seen = new Set<PickleValue>([dict]);
     const open: PickleValue[] = [dict];
     for (let value = open.pop(); value !== undefined; value = open.pop()) {
-      for (const part of partsOf(value)) {
+      for (const part of memberValues(value)) {
         this.#memory.spend(ITEM_BYTE_LENGTH);
         if (isTensor(part)) return true;
         if (!isHolder(part) || seen.has(part) || this.#withoutTensors.has(part)) continue;
@@ -67,7 +67,7 @@ function isHolder(value: PickleValue): boolean {
 }
 
 /** What is directly in a value; nothing in what holds no others. */
-function* partsOf(value: PickleValue): Generator<PickleValue, void, void> {
+function* memberValues(value: PickleValue): Generator<PickleValue, void, void> {
   if (value instanceof PickleMap) {
     for (const [, item] of value) yield item;
   } else if (value instanceof PickleList) yield* value.items;

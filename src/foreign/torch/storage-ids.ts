@@ -1,7 +1,7 @@
 /** Persistent ids of checkpoints: each names a storage. */
 
 import { ForeignFormatError, quoteName } from '../../errors/errors.js';
-import { type PickleContext, placeOf } from '../pickle/limits.js';
+import { type PickleContext, placeText } from '../pickle/limits.js';
 import { PickleBytes, type PickleValue } from '../pickle/values.js';
 import { TorchGlobal } from './globals.js';
 import { TorchStorage, TorchStorageView } from './values.js';
@@ -28,7 +28,7 @@ export class StorageIds {
   resolve(id: PickleValue, at: number): TorchStorage | TorchStorageView {
     const parts = Array.isArray(id) ? id : [];
     const [tag, type, name, location, count] = parts;
-    if (textOf(tag) !== 'storage' || parts.length !== (this.#hasViews ? 6 : 5)) {
+    if (idText(tag) !== 'storage' || parts.length !== (this.#hasViews ? 6 : 5)) {
       return this.#refuse('the persistent id of a storage', 'another one', at);
     }
     if (!(type instanceof TorchGlobal) || type.kind !== 'storage') {
@@ -39,7 +39,7 @@ export class StorageIds {
       return this.#refuse('the key of a storage', 'another value', at);
     }
     // It is not used, but torch finds no device by anything else.
-    if (textOf(location) === undefined) {
+    if (idText(location) === undefined) {
       return this.#refuse(`the location of storage ${quoteName(name)}`, 'another value', at);
     }
     if (!isCount(count)) {
@@ -76,14 +76,14 @@ export class StorageIds {
   #refuse(expected: string, found: string, at: number): never {
     throw new ForeignFormatError(
       'SAFETENSORS_INVALID_TORCH_CHECKPOINT',
-      `${placeOf(at, this.#context)}: expected ${expected}, found ${found}`,
+      `${placeText(at, this.#context)}: expected ${expected}, found ${found}`,
       this.#context,
     );
   }
 }
 
 /** Python 2 has bytes in the place of texts. */
-function textOf(value: PickleValue | undefined): string | undefined {
+function idText(value: PickleValue | undefined): string | undefined {
   if (value instanceof PickleBytes) return String.fromCharCode(...value.bytes.subarray(0, 100));
   return typeof value === 'string' ? value : undefined;
 }

@@ -59,7 +59,7 @@ export interface CheckedTensors {
  *
  * @throws ForeignFormatError as `readEach`
  */
-export function checkTensors(
+export function checkTorchTensors(
   tensors: ReadonlyMap<string, AnyTensor>,
   described: DescribedCheckpoint,
   limits: LayoutLimits,
@@ -78,7 +78,7 @@ export function checkTensors(
   const problems = readEach(tensors, tensors.size, check, spend);
   const tensorsIn = (file: Storage): ForeignTensor[] => {
     const place = placesOnce(described.placesIn(file));
-    return checked.map((one) => foreignTensor(one, place));
+    return checked.map((one) => mappedTensor(one, place));
   };
   return { problems, tensorsIn };
 }
@@ -95,10 +95,10 @@ function checkTensor(
     throw new ForeignFormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
   };
   if (tensor instanceof RefusedTensor) {
-    for (const part of tensor.parts) layoutOf(part, limits, context);
+    for (const part of tensor.parts) torchLayout(part, limits, context);
     return unsupported(`expected a dense tensor, found ${tensor.kind}`);
   }
-  const layout = layoutOf(tensor, limits, context);
+  const layout = torchLayout(tensor, limits, context);
   const { dtype, name: torchName } = tensor.dtype;
   if (dtype === null) {
     return unsupported(`expected a dtype that safetensors has, found torch.${torchName}`);
@@ -122,12 +122,16 @@ function checkTensor(
 }
 
 /** Where the elements lie in the storage, checked against its length. */
-function layoutOf(tensor: TorchTensor, limits: LayoutLimits, context: ErrorContext): TensorLayout {
+function torchLayout(
+  tensor: TorchTensor,
+  limits: LayoutLimits,
+  context: ErrorContext,
+): TensorLayout {
   const given = {
     itemByteLength: tensor.dtype.itemByteLength,
     shape: integersOf(tensor.shape, 'a shape', context),
     strides: integersOf(tensor.strides, 'strides', context),
-    offset: integerOf(tensor.offset, 'an offset', context),
+    offset: torchInteger(tensor.offset, 'an offset', context),
   };
   return checkLayout(given, heldByteLength(tensor), limits, INVALID, context);
 }
@@ -147,11 +151,11 @@ function integersOf(
   if (!Array.isArray(value)) {
     throw new ForeignFormatError(INVALID, `expected ${what}, found another value`, context);
   }
-  for (const item of value) integerOf(item, what, context);
+  for (const item of value) torchInteger(item, what, context);
   return value instanceof TorchSize ? Array.from(value as (number | bigint)[]) : value;
 }
 
-function integerOf(value: PickleValue, what: string, context: ErrorContext): number | bigint {
+function torchInteger(value: PickleValue, what: string, context: ErrorContext): number | bigint {
   if (typeof value === 'number' || typeof value === 'bigint') return value;
   throw new ForeignFormatError(INVALID, `expected ${what} of integers, found others`, context);
 }
@@ -173,7 +177,7 @@ function placesOnce(
   };
 }
 
-function foreignTensor(
+function mappedTensor(
   { name, tensor, dtype, layout, change }: CheckedTensor,
   place: (storage: TorchStorage) => StorageBytes,
 ): ForeignTensor {

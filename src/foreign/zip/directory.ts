@@ -3,12 +3,12 @@
 import type { ByteReader } from './archive.js';
 import type { DirectoryPlace } from './end-record.js';
 import { decodeName, isFolderName } from './entry-name.js';
-import { describeExtraField, parseExtraFields, uint64, viewOf } from './extra-fields.js';
+import { dataViewOf, describeExtraField, parseExtraFields, uint64 } from './extra-fields.js';
 import type { IrregularityKind, Report } from './irregularity.js';
 import { MAX_DEFLATE_RATIO } from './limits.js';
 
-const SIGNATURE = 0x02014b50;
-const FIXED_BYTE_LENGTH = 46;
+const DIRECTORY_SIGNATURE = 0x02014b50;
+const DIRECTORY_FIXED_BYTE_LENGTH = 46;
 
 /** A 32-bit field that has no room for its number. */
 export const FULL_32 = 0xffffffff;
@@ -58,13 +58,13 @@ export function readDirectory(
   report: Report,
 ): DirectoryEntry[] {
   const bytes = file.read(place.begin, place.end);
-  const view = viewOf(bytes);
+  const view = dataViewOf(bytes);
   const entries: DirectoryEntry[] = [];
   let at = 0;
   for (let index = 0; index < place.entryCount; index++) {
     const position = place.begin + at;
-    const nameBegin = at + FIXED_BYTE_LENGTH;
-    if (nameBegin > bytes.length || view.getUint32(at, true) !== SIGNATURE) {
+    const nameBegin = at + DIRECTORY_FIXED_BYTE_LENGTH;
+    if (nameBegin > bytes.length || view.getUint32(at, true) !== DIRECTORY_SIGNATURE) {
       const message = `expected ${place.entryCount} entries in the directory, found no entry ${index}`;
       report({ kind: 'end-record', message, position });
       return entries;
@@ -81,7 +81,7 @@ export function readDirectory(
       const message = `expected no comment of an entry, found ${next - extraEnd} bytes`;
       report({ kind: 'comment', message, position: place.begin + extraEnd });
     }
-    const entry = readEntry(
+    const entry = readDirectoryEntry(
       view,
       at,
       bytes.subarray(nameBegin, nameEnd),
@@ -101,7 +101,7 @@ export function readDirectory(
 }
 
 /** Reads the entry whose fixed part begins at `at` of the directory. */
-function readEntry(
+function readDirectoryEntry(
   view: DataView,
   at: number,
   nameBytes: Uint8Array,

@@ -1,11 +1,12 @@
 /** The records at the end of an archive: where its directory is. */
 
 import type { ByteReader } from './archive.js';
-import { uint64, viewOf } from './extra-fields.js';
+import { dataViewOf, uint64 } from './extra-fields.js';
 import type { Report } from './irregularity.js';
 
 const END_SIGNATURE = 0x06054b50;
-const END_BYTE_LENGTH = 22;
+/** The record at the very end, without its comment. */
+export const END_BYTE_LENGTH = 22;
 const MAX_COMMENT_BYTE_LENGTH = 0xffff;
 
 const LOCATOR_SIGNATURE = 0x07064b50;
@@ -42,7 +43,7 @@ export function findDirectory(file: ByteReader, report: Report): DirectoryPlace 
     MAX_COMMENT_BYTE_LENGTH + END_BYTE_LENGTH + LOCATOR_BYTE_LENGTH + END64_BYTE_LENGTH,
   );
   const tailBegin = file.byteLength - tailLength;
-  const tail = viewOf(file.read(tailBegin, file.byteLength));
+  const tail = dataViewOf(file.read(tailBegin, file.byteLength));
   const at = lastSignature(tail);
   if (at === undefined) {
     report({

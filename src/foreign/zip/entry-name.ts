@@ -1,7 +1,7 @@
 /** Which names of entries are safe, and which readers do not tell apart. */
 
 /** Longest name in bytes: longer ones are no paths of any system. */
-const MAX_NAME_BYTE_LENGTH = 4096;
+const MAX_ENTRY_NAME_BYTE_LENGTH = 4096;
 
 // C0, DEL and C1.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are looked for
@@ -19,8 +19,10 @@ const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 export function decodeName(
   bytes: Uint8Array,
 ): { readonly name: string } | { readonly problem: string } {
-  if (bytes.length > MAX_NAME_BYTE_LENGTH) {
-    return { problem: `expected at most ${MAX_NAME_BYTE_LENGTH} bytes, found ${bytes.length}` };
+  if (bytes.length > MAX_ENTRY_NAME_BYTE_LENGTH) {
+    return {
+      problem: `expected at most ${MAX_ENTRY_NAME_BYTE_LENGTH} bytes, found ${bytes.length}`,
+    };
   }
   let name: string;
   try {
@@ -28,12 +30,12 @@ export function decodeName(
   } catch {
     return { problem: 'it is not UTF-8' };
   }
-  const problem = problemOf(name);
+  const problem = entryNameProblem(name);
   return problem === undefined ? { name } : { problem };
 }
 
 /** What is wrong with a name as a relative path; undefined when nothing is. */
-function problemOf(name: string): string | undefined {
+function entryNameProblem(name: string): string | undefined {
   if (name === '') return 'it is empty';
   if (CONTROL_CHARACTER.test(name)) return 'it has a control character';
   if (name.includes('\\')) return 'it has a backslash';

@@ -48,7 +48,7 @@ export function parseExtraFields(bytes: Uint8Array): ExtraFields | undefined {
     if (at > bytes.length) return undefined;
     if (id === ZIP64) {
       if (zip64 !== undefined) return undefined;
-      zip64 = viewOf(bytes.subarray(begin, at));
+      zip64 = dataViewOf(bytes.subarray(begin, at));
     } else if (id === UNICODE_NAME) {
       if (unicodeName !== undefined) return undefined;
       unicodeName = bytes.subarray(begin, at).subarray(UNICODE_NAME_AT);
@@ -69,7 +69,7 @@ function uint16(bytes: Uint8Array, at: number): number {
 }
 
 /** A view of the same bytes. */
-export function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): DataView {
+export function dataViewOf({ buffer, byteOffset, byteLength }: Uint8Array): DataView {
   return new DataView(buffer, byteOffset, byteLength);
 }
 

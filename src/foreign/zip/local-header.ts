@@ -1,12 +1,12 @@
 /** The header before an entry's bytes and the descriptor behind them: both must say what the directory says. */
 
 import { type DirectoryEntry, FULL_32, isEqual } from './directory.js';
-import { describeExtraField, parseExtraFields, uint64, viewOf } from './extra-fields.js';
+import { dataViewOf, describeExtraField, parseExtraFields, uint64 } from './extra-fields.js';
 import type { IrregularityKind, Report } from './irregularity.js';
 import type { Read } from './window-reader.js';
 
-const SIGNATURE = 0x04034b50;
-const FIXED_BYTE_LENGTH = 30;
+const LOCAL_SIGNATURE = 0x04034b50;
+const LOCAL_FIXED_BYTE_LENGTH = 30;
 
 const DESCRIPTOR_SIGNATURE = 0x08074b50;
 
@@ -15,9 +15,9 @@ const DESCRIPTOR_FLAG = 1 << 3;
 
 /** The name of the entry at the start of an archive, its bytes as characters; as far as `start` has it. */
 export function firstEntryName(start: Uint8Array): string {
-  if (start.length < FIXED_BYTE_LENGTH) return '';
-  const nameEnd = FIXED_BYTE_LENGTH + viewOf(start).getUint16(26, true);
-  return String.fromCharCode(...start.subarray(FIXED_BYTE_LENGTH, nameEnd));
+  if (start.length < LOCAL_FIXED_BYTE_LENGTH) return '';
+  const nameEnd = LOCAL_FIXED_BYTE_LENGTH + dataViewOf(start).getUint16(26, true);
+  return String.fromCharCode(...start.subarray(LOCAL_FIXED_BYTE_LENGTH, nameEnd));
 }
 
 /** Where the bytes of an entry begin. Undefined when that cannot be known. */
@@ -29,10 +29,10 @@ export function readLocalHeader(
   const position = entry.headerBegin;
   const irregular = (message: string): void =>
     report({ kind: 'local-header', message, position, entry: entry.name });
-  const nameBegin = position + FIXED_BYTE_LENGTH;
+  const nameBegin = position + LOCAL_FIXED_BYTE_LENGTH;
   const fixed = read(position, nameBegin);
-  const view = fixed && viewOf(fixed);
-  if (view === undefined || view.getUint32(0, true) !== SIGNATURE) {
+  const view = fixed && dataViewOf(fixed);
+  if (view === undefined || view.getUint32(0, true) !== LOCAL_SIGNATURE) {
     irregular('expected a local header, found none');
     return undefined;
   }
@@ -68,7 +68,7 @@ export function readLocalHeader(
   const crc32 = view.getUint32(14, true);
   const isLeftOpen = hasDescriptor(entry) && crc32 === 0 && sizes[0] === 0 && sizes[1] === 0;
   if (!isLeftOpen && !isSame(entry, crc32, sizes)) {
-    const expected = `the CRC and sizes of the directory, ${shown(entry)}`;
+    const expected = `the CRC and sizes of the directory, ${shownSizes(entry)}`;
     irregular(`expected ${expected}, found ${crc32}, ${sizes.join(', ')}`);
   }
   return dataBegin;
@@ -125,7 +125,7 @@ export function readDescriptor(
     irregular('gap', `expected a descriptor of 12, 16, 20 or 24 bytes, found ${length} bytes`);
     return;
   }
-  const view = viewOf(bytes);
+  const view = dataViewOf(bytes);
   const isSigned = length === 16 || length === 24;
   const at = isSigned ? 4 : 0;
   const sizes: [number, number] =
@@ -135,7 +135,7 @@ export function readDescriptor(
   const crc32 = view.getUint32(at, true);
   const isMarked = !isSigned || view.getUint32(0, true) === DESCRIPTOR_SIGNATURE;
   if (!isMarked || !isSame(entry, crc32, sizes)) {
-    const expected = `a descriptor with ${shown(entry)}`;
+    const expected = `a descriptor with ${shownSizes(entry)}`;
     irregular('descriptor', `expected ${expected}, found ${crc32}, ${sizes.join(', ')}`);
   }
 }
@@ -144,6 +144,6 @@ function isSame(entry: DirectoryEntry, crc32: number, [stored, whole]: [number, 
   return entry.crc32 === crc32 && entry.storedByteLength === stored && entry.byteLength === whole;
 }
 
-function shown({ crc32, storedByteLength, byteLength }: DirectoryEntry): string {
+function shownSizes({ crc32, storedByteLength, byteLength }: DirectoryEntry): string {
   return `${crc32}, ${storedByteLength}, ${byteLength}`;
 }

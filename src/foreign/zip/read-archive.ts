@@ -14,7 +14,7 @@ export interface InspectedArchive {
 }
 
 /** The most irregularities that are listed. */
-const MAX_LISTED = 1000;
+const MAX_IRREGULARITIES = 1000;
 
 /**
  * Reads the directory and every header of an archive; of the entries' bytes none.
@@ -39,7 +39,7 @@ export function readArchive(
 export function inspectArchive(file: ByteReader, limits: ArchiveLimits = {}): InspectedArchive {
   const irregularities: Irregularity[] = [];
   const entries = walkArchive(file, limits, (irregularity) => {
-    if (irregularities.length < MAX_LISTED) irregularities.push(irregularity);
+    if (irregularities.length < MAX_IRREGULARITIES) irregularities.push(irregularity);
   });
   return { entries, irregularities };
 }

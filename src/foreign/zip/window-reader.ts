@@ -6,7 +6,7 @@ import type { ByteReader } from './archive.js';
 export type Read = (begin: number, end: number) => Uint8Array<ArrayBuffer> | undefined;
 
 /** A page; longer while windows follow one another. */
-const WINDOW_BYTE_LENGTH = 4096;
+const SHORT_WINDOW_BYTE_LENGTH = 4096;
 const MAX_WINDOW_BYTE_LENGTH = 64 * 1024;
 
 /** Reads ranges that come in the order of the file, with few reads of it. */
@@ -17,9 +17,9 @@ export function windowReader(file: ByteReader): Read {
     if (begin < 0 || end > file.byteLength) return undefined;
     const windowEnd = windowBegin + window.length;
     if (begin < windowBegin || end > windowEnd) {
-      const isNext = begin >= windowBegin && begin - windowEnd < WINDOW_BYTE_LENGTH;
+      const isNext = begin >= windowBegin && begin - windowEnd < SHORT_WINDOW_BYTE_LENGTH;
       const wanted = isNext ? 2 * window.length : 0;
-      const length = Math.min(Math.max(wanted, WINDOW_BYTE_LENGTH), MAX_WINDOW_BYTE_LENGTH);
+      const length = Math.min(Math.max(wanted, SHORT_WINDOW_BYTE_LENGTH), MAX_WINDOW_BYTE_LENGTH);
       window = file.read(begin, Math.min(Math.max(end, begin + length), file.byteLength));
       windowBegin = begin;
     }

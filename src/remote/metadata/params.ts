@@ -94,7 +94,7 @@ const NAMES: OptionNames<RepositoryParams> = {
   signal: true,
 };
 
-const TEXTS = ['path', 'revision', 'library', 'hubUrl'] as const;
+const TEXT_PARAMS = ['path', 'revision', 'library', 'hubUrl'] as const;
 const OF_REPOSITORIES = ['path', 'revision', 'library', 'hubUrl'] as const;
 
 /** Prefixes of repositories that hold no models, and one that must be left out. */
@@ -105,7 +105,7 @@ export function requireParams(params: ParseSafetensorsMetadataParams): void {
   requireOptions(params, NAMES);
   const { repo, source, computeParametersCount = false, fetch, signal } = params;
   const texts: Partial<RepositoryParams> = params as RepositoryParams;
-  for (const name of TEXTS) if (texts[name] !== undefined) requireString(name, texts[name]);
+  for (const name of TEXT_PARAMS) if (texts[name] !== undefined) requireString(name, texts[name]);
   const { accessToken = false } = params;
   if (accessToken !== false) requireString('accessToken', accessToken);
   requireBoolean('computeParametersCount', computeParametersCount);

@@ -4,7 +4,7 @@ import { RemoteError } from '../../errors/errors.js';
 import type { HubSettings } from '../../hub/settings.js';
 import { inTurns } from '../../json/slices.js';
 import { HubRepository } from '../hub-repository.js';
-import { sourceOfPath } from '../hub-source.js';
+import { isNotFound, sourceOfPath } from '../hub-source.js';
 import { findSource } from '../open.js';
 import type { RemoteFile } from '../remote-file.js';
 import { RemoteShards, readConfig } from '../remote-shards.js';
@@ -131,7 +131,7 @@ function inRepository(params: RepositoryParams, settings: HubSettings): Finder {
           const shards = await RemoteShards.open(source, undefined, signal);
           return { path: candidate, shards };
         } catch (error) {
-          if (!isMissing(error)) throw error;
+          if (!isNotFound(error)) throw error;
           missing = error;
         }
       }
@@ -159,10 +159,6 @@ function atSource(params: SourceParams, settings: HubSettings): Finder {
     },
     config: async (opening) => (await opening).shards.source.folder?.file('config.json'),
   };
-}
-
-function isMissing(error: unknown): boolean {
-  return error instanceof RemoteError && error.code === 'SAFETENSORS_REMOTE_NOT_FOUND';
 }
 
 /** Settings for another Hub, which the token of this machine is not for. */

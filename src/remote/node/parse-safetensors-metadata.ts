@@ -5,6 +5,7 @@ import { readConfig } from '../../checkpoint/summary.js';
 import { isUrl } from '../../errors/brand-checks.js';
 import { SafetensorsFile } from '../../file/file.js';
 import { hubSettings } from '../../hub/environment.js';
+import { URL_TEXT } from '../../hub/ids.js';
 import { runAsync, type Steps } from '../../io/steps.js';
 import { type ParseSafetensorsMetadataParams, requireParams } from '../metadata/params.js';
 import { parseRemote } from '../metadata/parse.js';
@@ -16,9 +17,6 @@ import {
   resultSlices,
   type SafetensorsParseFromRepo,
 } from '../metadata/result.js';
-
-/** The text of a URL. A scheme has two letters: one is a drive of Windows. */
-const URL_TEXT = /^[a-z][a-z\d+.-]+:/i;
 
 /**
  * Index, headers and number of parameters of a model, with one request for each file. Takes the parameters,

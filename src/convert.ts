@@ -7,7 +7,12 @@
 export type { WriteCheckpointOptions, WrittenCheckpoint } from './checkpoint/write/execute-plan.js';
 export type { CheckpointLayoutOptions } from './checkpoint/write/layout.js';
 export type { CopiedFiles, OtherFilesOptions } from './checkpoint/write/other-files.js';
-export type { CheckpointPlan, DryRun, PlannedFile } from './checkpoint/write/plan.js';
+export type {
+  CheckpointPlan,
+  DryRun,
+  PlannedFile,
+  SharedTensors,
+} from './checkpoint/write/plan.js';
 export {
   type ConversionOptions,
   type ConversionPlan,

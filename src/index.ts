@@ -16,7 +16,12 @@ export {
 export type { WriteCheckpointOptions, WrittenCheckpoint } from './checkpoint/write/execute-plan.js';
 export type { CheckpointLayoutOptions } from './checkpoint/write/layout.js';
 export type { CopiedFiles, OtherFilesOptions } from './checkpoint/write/other-files.js';
-export type { CheckpointPlan, DryRun, PlannedFile } from './checkpoint/write/plan.js';
+export type {
+  CheckpointPlan,
+  DryRun,
+  PlannedFile,
+  SharedTensors,
+} from './checkpoint/write/plan.js';
 export {
   type ReshardedCheckpoint,
   type ReshardOptions,
@@ -27,7 +32,6 @@ export {
   type SaveCheckpointOptions,
   type SaveCheckpointPlan,
   type SavedCheckpoint,
-  type SharedTensors,
   saveCheckpoint,
 } from './checkpoint/write/save.js';
 export {

@@ -8,8 +8,15 @@ import {
 } from '../checkpoint/write/execute-plan.js';
 import { type CheckpointLayoutOptions, LAYOUT_OPTIONS } from '../checkpoint/write/layout.js';
 import type { CopiedFiles, OtherFilesOptions } from '../checkpoint/write/other-files.js';
-import type { CheckpointPlan, DryRun } from '../checkpoint/write/plan.js';
-import { type OptionNames, requireBoolean, requireOptions } from '../errors/arguments.js';
+import type { CheckpointPlan, DryRun, SharedTensors } from '../checkpoint/write/plan.js';
+import { rewriteFile, rewriteFolder } from '../checkpoint/write/rewrite.js';
+import type { CheckpointSource } from '../checkpoint/write/source.js';
+import {
+  argumentRangeError,
+  type OptionNames,
+  requireBoolean,
+  requireOptions,
+} from '../errors/arguments.js';
 import { pairsOf } from '../errors/named-values.js';
 import { OPEN_NUMPY_OPTIONS, type OpenNumpyOptions } from '../foreign/numpy/open-numpy.js';
 import { OPEN_TORCH_OPTIONS, type OpenTorchOptions } from '../foreign/torch/open.js';
@@ -24,10 +31,7 @@ import { SHARD_EXTENSION } from '../shards/shard-paths.js';
 import type { SharedMode } from '../shards/shared-tensors.js';
 import type { StorageOptions } from '../storage/open.js';
 import { openSource } from './open-source.js';
-import { planConversion } from './plan.js';
 import type { SourceTensorInfo } from './source.js';
-import { SourceBytes } from './source-bytes.js';
-import { planFile, planFolder } from './targets.js';
 
 /** Options of {@link convert}. */
 export interface ConversionOptions
@@ -72,13 +76,11 @@ const CONVERT_OPTIONS: OptionNames<ConversionOptions> = {
 };
 
 /** Result of {@link convert}. */
-export interface ConvertedCheckpoint extends WrittenCheckpoint, CastReport, CopiedFiles {
-  /** For every name that was not written, the name of the tensor that was. */
-  readonly dropped: ReadonlyMap<string, string>;
-  /** Dropped names that are not in the metadata, because the key has another meaning there. */
-  readonly unrecorded: readonly string[];
-  /** With `dedupe`: groups of names that have bytes in common, which were written more than once. */
-  readonly overlaps: readonly (readonly string[])[];
+export interface ConvertedCheckpoint
+  extends WrittenCheckpoint,
+    CastReport,
+    CopiedFiles,
+    SharedTensors {
   /** The keys that lead to the state dict in a checkpoint of torch: as given, or chosen; empty otherwise. */
   readonly root: RootKeys;
 }
@@ -149,27 +151,39 @@ export async function convert(
   const selection = readSelection(options);
   requireTransferOptions(options);
   const { verify = true, copyOtherFiles = false, shared = 'dedupe', signal } = options;
-  const { dryRun = false } = options;
-  requireBoolean('dryRun', dryRun);
   requireBoolean('verify', verify);
   requireBoolean('copyOtherFiles', copyOtherFiles);
-  const targetPath = pathText('target', target);
   const metadata = givenMetadata(options);
-  const opened = await openSource(source, options, signal);
-  try {
-    const bytes = new SourceBytes(opened.archives, verify);
-    const conversion = planConversion(opened, bytes, { selection, shared, metadata });
-    const { plan, write, unrecorded } = targetPath.endsWith(SHARD_EXTENSION)
-      ? planFile(targetPath, conversion, options, verify)
-      : planFolder(target, conversion, options, verify, copyOtherFiles ? opened.path : undefined);
-    const { dropped, overlaps, report } = conversion;
-    const { overflowed, ...casts } = report;
-    const facts = { dropped, overlaps, unrecorded, ...casts, root: opened.root ?? [] };
-    if (dryRun) return { ...(await plan()), ...facts };
-    await bytes.verifyOthers(conversion.sources, signal);
-    return { ...(await write()), ...facts, overflowed };
-  } finally {
-    opened.close();
+  const path = pathText('target', target);
+  const isFile = path.endsWith(SHARD_EXTENSION);
+  if (isFile) requireFileOptions(options);
+  let root: RootKeys = [];
+  const open = async (): Promise<CheckpointSource<SourceTensorInfo>> => {
+    const opened = await openSource(source, options, { verify, signal });
+    root = opened.root ?? [];
+    return opened;
+  };
+  const choices = { ...options, selection, shared, metadata, verify };
+  const result = isFile
+    ? await rewriteFile(path, open, choices)
+    : await rewriteFolder(target, open, choices);
+  const { conflicts, ...converted } = result;
+  return { ...converted, root };
+}
+
+/** Options that have a meaning only where the target is a folder. */
+const FOLDER_OPTIONS = [
+  ...(Object.keys(LAYOUT_OPTIONS) as (keyof CheckpointLayoutOptions)[]),
+  'copyOtherFiles',
+] as const;
+
+/** Throws a RangeError `ERR_OUT_OF_RANGE` for options of folders. */
+function requireFileOptions(options: CheckpointLayoutOptions & OtherFilesOptions): void {
+  for (const name of FOLDER_OPTIONS) {
+    const value = options[name];
+    if (value === undefined || value === false) continue;
+    const expected = `left out where the target is a ${SHARD_EXTENSION} file, which is one file`;
+    throw argumentRangeError(name, expected, value);
   }
 }
 

@@ -2,8 +2,7 @@
 
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { openShards } from '../checkpoint/open.js';
-import { SourceTensors } from '../checkpoint/write/reshard-source.js';
+import { openSafetensorsSource } from '../checkpoint/write/safetensors-source.js';
 import type { ForeignFormatError } from '../errors/errors.js';
 import { kindOf, otherKind } from '../foreign/file-kind.js';
 import { ForeignFile } from '../foreign/foreign-file.js';
@@ -25,16 +24,22 @@ import { ShardedTorchCheckpoint } from '../foreign/torch/sharded.js';
 import { firstEntryName } from '../foreign/zip/local-header.js';
 import { describeForeignFormat } from '../format/foreign-formats.js';
 import { pathText } from '../io/paths.js';
-import { runAsync } from '../io/steps.js';
 import { hasCode } from '../io/system-errors.js';
 import { isConvertibleName } from '../shards/file-choice.js';
-import { type ConversionSource, sourceOf } from './source.js';
+import { type ConversionSource, foreignSource, type OpenSource } from './source.js';
 
 /** What a source may be. */
 type SourceKind = 'safetensors' | 'torch' | 'numpy';
 
 /** Options of all formats: a source may be any of them. */
 export type SourceOptions = OpenTorchOptions & OpenNumpyOptions;
+
+/** What the conversion says of its source. */
+interface Opening {
+  /** Whether checksums are compared, and errors of the writing name tensors. */
+  readonly verify: boolean;
+  readonly signal: AbortSignal | undefined;
+}
 
 /** As `reshard`: no need to map files that are only copied; their pages would count as memory of the process. */
 const COPIED = { storage: 'read' } as const;
@@ -57,32 +62,42 @@ const TORCH_INDEX = /\.bin\.index\.json$/;
 export async function openSource(
   source: string | URL,
   options: SourceOptions,
-  signal: AbortSignal | undefined,
+  opening: Opening,
 ): Promise<ConversionSource> {
   const path = pathText('source', source);
   const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
-  if (!isFolder) return await openAs(path, kindOfFile(path), options, signal);
+  if (!isFolder) return await openAs(path, kindOfFile(path), options, opening);
   try {
-    return await openSafetensors(path, options, signal);
+    return await openSafetensors(path, options, opening);
   } catch (error) {
     const other = hasCode(error, ['SAFETENSORS_CHECKPOINT_NOT_FOUND']) ? otherIn(path) : undefined;
     if (other === undefined) throw error;
-    return await openAs(other, kindOfFile(other), options, signal);
+    return await openAs(other, kindOfFile(other), options, opening);
   }
+}
+
+async function openSafetensors(
+  path: string,
+  { maxIndexByteLength }: SourceOptions,
+  { verify, signal }: Opening,
+): Promise<ConversionSource> {
+  return await openSafetensorsSource(path, { maxIndexByteLength, isNamed: verify, signal });
 }
 
 async function openAs(
   path: string,
   kind: SourceKind,
   options: SourceOptions,
-  signal: AbortSignal | undefined,
+  opening: Opening,
 ): Promise<ConversionSource> {
-  if (kind === 'safetensors') return await openSafetensors(path, options, signal);
+  if (kind === 'safetensors') return await openSafetensors(path, options, opening);
   if (kind === 'torch') {
-    return ofTorch(openTorchCheckpoint(path, { ...among(OPEN_TORCH_OPTIONS, options), ...COPIED }));
+    const chosen = { ...among(OPEN_TORCH_OPTIONS, options), ...COPIED };
+    return foreignSource(ofTorch(openTorchCheckpoint(path, chosen)), opening.verify);
   }
   const file = openNumpy(path, { ...among(OPEN_NUMPY_OPTIONS, options), ...COPIED });
-  return ofParts(path, [ofWhole(file)], file.problems, undefined);
+  const parts = ofParts(path, [ofWhole(file)], file.problems, undefined);
+  return foreignSource(parts, opening.verify);
 }
 
 /** Those of the options that have these names. */
@@ -137,7 +152,7 @@ function ofWhole(file: ForeignFile): Part {
   return { file, tensors: [...ForeignFile.factsOf(file).values()] };
 }
 
-function ofTorch(checkpoint: TorchCheckpoint | ShardedTorchCheckpoint): ConversionSource {
+function ofTorch(checkpoint: TorchCheckpoint | ShardedTorchCheckpoint): OpenSource {
   const { problems } = checkpoint;
   if (!(checkpoint instanceof ShardedTorchCheckpoint)) {
     return ofParts(checkpoint.path as string, [ofWhole(checkpoint)], problems, checkpoint.root);
@@ -155,58 +170,16 @@ function ofParts(
   parts: readonly Part[],
   problems: readonly ForeignFormatError[],
   root: RootKeys | undefined,
-): ConversionSource {
+): OpenSource {
   const close = (): void => {
     for (const { file } of parts) file.close();
   };
-  return sourceOf({
+  return {
     path,
     tensors: parts.flatMap(({ tensors }) => tensors),
     problems,
     root,
-    metadata: null,
     archives: new Map(parts.map(({ file }) => ForeignFile.archiveOf(file))),
     close,
-  });
-}
-
-async function openSafetensors(
-  path: string,
-  { maxIndexByteLength }: SourceOptions,
-  signal: AbortSignal | undefined,
-): Promise<ConversionSource> {
-  const shards = await runAsync(openShards(path, { maxIndexByteLength, ...COPIED }), signal);
-  try {
-    const tensors = new SourceTensors(shards);
-    const { index, path: label } = shards.files;
-    return sourceOf({
-      path: label,
-      tensors: Array.from(tensors.byteLengths, (_, number) => foreignTensor(tensors, number)),
-      problems: [],
-      root: undefined,
-      metadata: { files: Array.from(shards, (file) => file.metadata), index },
-      archives: new Map(),
-      close: () => shards.close({}),
-    });
-  } catch (error) {
-    shards.close({});
-    throw error;
-  }
-}
-
-/** The format has no tensors that share bytes. */
-function foreignTensor(tensors: SourceTensors, number: number): ForeignTensor {
-  const [header, entry] = [tensors.header(number), tensors.entry(number)];
-  const { storage, position } = tensors.payload(number);
-  const byteLength = tensors.byteLengths[number] as number;
-  const data = { storage, begin: position, byteLength };
-  return {
-    name: header.name(entry),
-    dtype: header.dtype(entry),
-    shape: header.shape(entry),
-    storage: data,
-    storageByteLength: byteLength,
-    byteOffset: 0,
-    data,
   };
 }

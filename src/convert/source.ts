@@ -1,22 +1,14 @@
-/** What a conversion takes its tensors from, whatever the format. */
+/** An open file of another format as what a checkpoint is written from. */
 
+import type { CheckpointSource, SourceTensor } from '../checkpoint/write/source.js';
 import type { ForeignFormatError } from '../errors/errors.js';
 import type { ArchiveContent } from '../foreign/checksums.js';
-import type { ForeignTensorInfo } from '../foreign/foreign-file.js';
 import type { ForeignTensor } from '../foreign/foreign-tensor.js';
 import type { RootKeys } from '../foreign/torch/roots.js';
 import type { Dtype } from '../format/dtype.js';
-import { type SelectionSource, selectionSource } from '../selection/select.js';
-import type { IndexMetadata } from '../shards/metadata.js';
+import { selectionSource } from '../selection/select.js';
 import type { LendingStorage } from '../storage/storage.js';
-
-/** Metadata of a safetensors checkpoint. */
-export interface SourceMetadata {
-  /** Of every file. */
-  readonly files: readonly (ReadonlyMap<string, string> | null)[];
-  /** Of the index; null for a single file. */
-  readonly index: IndexMetadata | null;
-}
+import { SourceBytes } from './source-bytes.js';
 
 /** What is known of a tensor of a source. */
 export interface SourceTensorInfo {
@@ -26,14 +18,13 @@ export interface SourceTensorInfo {
   readonly shape: readonly number[];
 }
 
-/** A tensor of a source, as functions of the caller see it. */
-export interface SourceTensor {
-  readonly name: string;
-  readonly info: ForeignTensorInfo;
-  readonly facts: ForeignTensor;
+/** Anything that can be converted. */
+export interface ConversionSource extends CheckpointSource<SourceTensorInfo> {
+  /** The keys that lead to the state dict of a checkpoint of torch; left out for other formats. */
+  readonly root?: RootKeys | undefined;
 }
 
-/** An open source, as its format gives it. */
+/** Open files of another format. */
 export interface OpenSource {
   /** As given, for messages. */
   readonly path: string;
@@ -41,31 +32,50 @@ export interface OpenSource {
   readonly tensors: readonly ForeignTensor[];
   /** Why other tensors cannot be read; each has the tensor's name. */
   readonly problems: readonly ForeignFormatError[];
-  /** The keys that lead to the state dict of a checkpoint of torch; undefined for other formats. */
   readonly root: RootKeys | undefined;
-  /** Null for formats that have none. */
-  readonly metadata: SourceMetadata | null;
   /** Files that have checksums, and these. */
   readonly archives: ReadonlyMap<LendingStorage, ArchiveContent>;
   /** Closes all files. */
   close(): void;
 }
 
-/** The same, of which tensors can be selected. */
-export interface ConversionSource extends OpenSource, SelectionSource {
-  readonly path: string;
+/** A tensor of another format. */
+interface ConvertedTensor extends SourceTensor<SourceTensorInfo> {
+  readonly memory: ForeignTensor;
 }
 
-/** Lets tensors of a source be found by their names and aliases. */
-export function sourceOf(source: OpenSource): ConversionSource {
-  const { path, tensors, problems, metadata } = source;
-  const unreadable = problems.map(({ tensor }) => tensor as string);
-  const names = new Set([...tensors.map(({ name }) => name), ...unreadable]);
-  const aliases = metadata && aliasesIn(metadata);
-  return { ...source, ...selectionSource(names, aliases, path), path };
-}
-
-/** The metadata that may name aliases, as with `openCheckpoint`. */
-function aliasesIn({ files, index }: SourceMetadata): ReadonlyMap<string, string> | null {
-  return index === null ? (files[0] ?? null) : index.metadata;
+/** Lets tensors be selected and written. With `verify` the checksums of files that have them are compared. */
+export function foreignSource(source: OpenSource, verify: boolean): ConversionSource {
+  const { path, root } = source;
+  const bytes = new SourceBytes(source.archives, verify);
+  const tensorOf = (memory: ForeignTensor): ConvertedTensor => {
+    const { name, dtype, shape } = memory;
+    return {
+      ...{ name, info: { dtype, shape }, memory },
+      get payload() {
+        return bytes.payloadOf(memory);
+      },
+    };
+  };
+  return {
+    path,
+    root,
+    table: null,
+    list: () => {
+      const tensors = source.tensors.map(tensorOf);
+      const unselectable = source.problems.map((problem) => ({
+        name: problem.tensor as string,
+        info: { dtype: null, shape: [] },
+        problem,
+      }));
+      const names = new Set([...tensors, ...unselectable].map(({ name }) => name));
+      return { ...selectionSource(names, null, path), tensors, unselectable };
+    },
+    metadataOf: () => null,
+    verify: async (tensors: readonly ConvertedTensor[], signal) => {
+      const written = tensors.map(({ memory }) => memory);
+      await bytes.verifyOthers(written, signal);
+    },
+    close: () => source.close(),
+  };
 }

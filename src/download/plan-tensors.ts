@@ -245,7 +245,7 @@ function filesOf({
   pattern,
   index: bytes,
   interimIndex,
-}: CheckpointLayout<RemoteLayout>): Pick<WantedFiles, 'weights' | 'index'> {
+}: CheckpointLayout<unknown, RemoteLayout>): Pick<WantedFiles, 'weights' | 'index'> {
   const weights = files.map(({ name, layout }): WantedFile => {
     const { header, byteLength, runs } = layout;
     const data = runs.map(({ shard, ...run }) => ({ file: shard.file.file, ...run }));

@@ -1,14 +1,13 @@
 /** Writes one file by its layout, which then takes the place of an old one. */
 
 import { statSync } from 'node:fs';
-import type { Layout } from '../format/header-writer.js';
 import { locate, type PathLike } from '../io/paths.js';
 import { Transfer, type TransferOptions } from '../io/transfer.js';
 import { Replacement } from '../replacement/replacement.js';
 import { resolveTarget } from '../replacement/target.js';
 import { SourceFiles } from './source-files.js';
-import type { Payload, TensorEntry } from './tensor-input.js';
-import { writeLayout } from './tensor-writes.js';
+import type { Payload } from './tensor-input.js';
+import { type WritableLayout, writeLayout } from './tensor-writes.js';
 
 /** How a file is replaced. */
 export interface ReplaceOptions extends TransferOptions {
@@ -28,7 +27,8 @@ export function requireReplaceableFile(path: string): void {
 }
 
 /**
- * Writes the file of the layout, off the event loop.
+ * Writes the file of the layout, off the event loop. `samples` are all tensors, or at least one of every file that
+ * they come from.
  *
  * @throws FileChangedError when a file that tensors come from has changed, or changes meanwhile
  * @throws SafetensorsError as `Replacement.open`; `SAFETENSORS_VERIFICATION_FAILED`
@@ -36,15 +36,16 @@ export function requireReplaceableFile(path: string): void {
  */
 export async function replaceFile(
   path: PathLike,
-  layout: Layout<TensorEntry<Payload>>,
+  layout: WritableLayout,
+  samples: Iterable<{ readonly payload: Payload }>,
   options: ReplaceOptions,
 ): Promise<void> {
   const { location, label } = locate(path);
   const { durable, verify } = options;
-  const { byteLength, placed } = layout;
+  const { byteLength } = layout;
   const transfer = new Transfer(byteLength, options);
   transfer.signal?.throwIfAborted();
-  const sources = new SourceFiles(placed.map(({ spec }) => spec));
+  const sources = new SourceFiles(samples);
   try {
     const replacement = await Replacement.open(location, label, { byteLength, durable });
     try {

@@ -73,7 +73,8 @@ export async function saveFile(
   requireOptions(options, SAVE_OPTIONS);
   const durable = durableOf(options);
   const layout = layOut(readTensorsAndStreams(tensors), options);
-  await replaceFile(path, layout, { ...options, durable, verify: false });
+  const entries = layout.placed.map(({ spec }) => spec);
+  await replaceFile(path, layout, entries, { ...options, durable, verify: false });
 }
 
 /**

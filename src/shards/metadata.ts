@@ -94,6 +94,41 @@ export function reshardMetadata(
   return { file, index: new Map([size, ...others]), conflicts: [...conflicts] };
 }
 
+/** Metadata of a checkpoint as its files and its index have it. */
+export interface SourceMetadata {
+  /** Of every file. */
+  readonly files: readonly FileMetadata[];
+  /** Of the index; null for a single file. */
+  readonly index: IndexMetadata | null;
+}
+
+/** Where a key of a checkpoint that is written anew comes from. */
+export interface MetadataSources {
+  /** Of the source, as far as its tensors were selected; null for formats that have none. */
+  readonly source: SourceMetadata | null;
+  /** Of the caller; wins over the source's. */
+  readonly given: ReadonlyMap<string, string>;
+  /** Names that were dropped, and the tensors that are written in their place. */
+  readonly dropped: ReadonlyMap<string, string>;
+}
+
+/** Metadata of the new files, and what could not be kept. */
+export type RewrittenMetadata = ReshardedMetadata & Pick<CheckpointMetadata, 'unrecorded'>;
+
+/** Formats without metadata get that of `saveCheckpoint`, others keep what they have. */
+export function rewrittenMetadata(
+  { source, given, dropped }: MetadataSources,
+  split: SplitSummary,
+): RewrittenMetadata {
+  if (source === null) return { ...checkpointMetadata(split, given, dropped), conflicts: [] };
+  const { file, index, conflicts } = reshardMetadata(source.files, source.index, split);
+  const kept = { file, index, conflicts, unrecorded: [] };
+  if (given.size === 0) return kept;
+  return split.isSharded
+    ? { ...kept, index: new Map([...(index ?? []), ...given]) }
+    : { ...kept, file: new Map([...(file ?? []), ...given]) };
+}
+
 /** The keys to which no two files give different values, and the keys to which some do. */
 function intersect(files: readonly FileMetadata[]): {
   common: Map<string, string>;

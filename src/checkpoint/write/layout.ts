@@ -86,8 +86,10 @@ export function tableOf(entries: readonly AnyEntry[]): TensorTable {
 }
 
 /** A checkpoint to be written. */
-export interface CheckpointLayout<Layout = WritableLayout> {
+export interface CheckpointLayout<Metadata = LaidOutMetadata, Layout = WritableLayout> {
   readonly pattern: FilenamePattern;
+  /** What the files and the index have, and what is known of that. */
+  readonly metadata: Metadata;
   readonly files: readonly LaidOutFile<Layout>[];
   /** All tensors, or at least one of every file that they come from. */
   readonly samples: Iterable<Pick<AnyEntry, 'payload'>>;
@@ -114,11 +116,11 @@ function patternOf({ filenamePattern, variant }: CheckpointLayoutOptions): Filen
  * @throws FormatError `SAFETENSORS_INDEX_TOO_LARGE` for an index that no reader accepts
  * @throws TypeError, RangeError for unusable options
  */
-export function layOutCheckpoint<Layout>(
+export function layOutCheckpoint<Metadata extends LaidOutMetadata, Layout>(
   tensors: TensorTable<Layout>,
   options: CheckpointLayoutOptions,
-  metadataOf: (split: SplitSummary) => LaidOutMetadata,
-): CheckpointLayout<Layout> {
+  metadataOf: (split: SplitSummary) => Metadata,
+): CheckpointLayout<Metadata, Layout> {
   const pattern = patternOf(options);
   const limit = parseByteSize(options.maxShardSize ?? DEFAULT_MAX_SHARD_SIZE, 'maxShardSize');
   const shards = splitByteLengths(tensors.byteLengths, limit);
@@ -126,13 +128,14 @@ export function layOutCheckpoint<Layout>(
   if (shards.length === 0) shards.push([]);
   const isSharded = shards.length > 1;
   const split = { isSharded, metadata: { total_size: totalSize } };
-  const { file: metadata, index: indexMetadata } = metadataOf(split);
+  const metadata = metadataOf(split);
   const nameOf = (shard: number): string => pattern.filename(shard + 1, shards.length);
   const files = shards.map((numbers, shard) => {
-    return { name: nameOf(shard), layout: tensors.layOut(numbers, metadata) };
+    return { name: nameOf(shard), layout: tensors.layOut(numbers, metadata.file) };
   });
   const metadataOfIndex: ReadonlyMap<string, IndexValue> =
-    indexMetadata ?? new Map<string, IndexValue>([['total_size', totalSize], ...(metadata ?? [])]);
+    metadata.index ??
+    new Map<string, IndexValue>([['total_size', totalSize], ...(metadata.file ?? [])]);
   const indexOf = (filenameOf: (filename: string) => string): Uint8Array => {
     const text = new IndexText(metadataOfIndex, tensors.byteLengths.length);
     for (const [shard, numbers] of shards.entries()) {
@@ -144,7 +147,29 @@ export function layOutCheckpoint<Layout>(
   const index = isSharded ? indexOf((filename) => filename) : null;
   if (index !== null) requireIndexLength(index.byteLength);
   const { samples } = tensors;
-  return { pattern, files, samples, totalSize, index, interimIndex: indexOf };
+  return { pattern, metadata, files, samples, totalSize, index, interimIndex: indexOf };
+}
+
+/** One file to be written. */
+export interface FileLayout<Metadata> extends Pick<CheckpointLayout, 'samples' | 'totalSize'> {
+  readonly metadata: Metadata;
+  readonly layout: WritableLayout;
+}
+
+/**
+ * Lays out one file of all tensors.
+ *
+ * @throws As {@link layOutCheckpoint}
+ */
+export function layOutFile<Metadata extends LaidOutMetadata>(
+  tensors: TensorTable,
+  metadataOf: (split: SplitSummary) => Metadata,
+): FileLayout<Metadata> {
+  const { byteLengths, samples } = tensors;
+  const totalSize = totalOf(byteLengths);
+  const metadata = metadataOf({ isSharded: false, metadata: { total_size: totalSize } });
+  const layout = tensors.layOut([...byteLengths.keys()], metadata.file);
+  return { layout, metadata, samples, totalSize };
 }
 
 function totalOf(byteLengths: Float64Array): number {

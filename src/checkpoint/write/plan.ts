@@ -41,6 +41,16 @@ export interface CheckpointPlan {
   readonly deleted: readonly string[];
 }
 
+/** Which tensors share memory, and what became of them. */
+export interface SharedTensors {
+  /** For every name that was not written, the name of the tensor that was. */
+  readonly dropped: ReadonlyMap<string, string>;
+  /** Dropped names that are not in the metadata, because the key has another meaning there. */
+  readonly unrecorded: readonly string[];
+  /** With `dedupe`: groups of names that have bytes in common, which were written more than once. */
+  readonly overlaps: readonly (readonly string[])[];
+}
+
 /** A file as its layout has it. */
 export function plannedFile(name: string, { header, byteLength }: WritableLayout): PlannedFile {
   const parsed = runSync(parseStart(header, byteLength, { path: name }));

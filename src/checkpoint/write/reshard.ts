@@ -1,36 +1,26 @@
 /** `reshard`: a checkpoint in other files. */
 
-import { dirname } from 'node:path';
-import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
+import { type OptionNames, requireOptions } from '../../errors/arguments.js';
+import type { TensorInfo } from '../../file/facts.js';
 import { requireLittleEndianHost } from '../../format/dtype.js';
-import { runAsync } from '../../io/steps.js';
-import { type CastReport, reportOf } from '../../selection/cast-report.js';
+import type { CastReport } from '../../selection/cast-report.js';
 import {
   readSelection,
   SELECTION_OPTIONS,
   type SelectionOptions,
-  selectsAll,
 } from '../../selection/options.js';
-import { reshardMetadata } from '../../shards/metadata.js';
-import { openShards } from '../open.js';
 import {
   WRITE_OPTIONS,
   type WriteCheckpointOptions,
   type WriteOrPlanOptions,
   type WrittenCheckpoint,
-  writeCheckpoint,
 } from './execute-plan.js';
-import { type CheckpointLayoutOptions, LAYOUT_OPTIONS, layOutCheckpoint } from './layout.js';
-import { inLockedFolder } from './locked-folder.js';
-import {
-  type CopiedFiles,
-  findOtherFiles,
-  NO_OTHER_FILES,
-  type OtherFilesOptions,
-} from './other-files.js';
-import { type CheckpointPlan, type DryRun, planCheckpoint } from './plan.js';
-import { type SelectedTensors, selectTensors } from './reshard-selection.js';
-import { SourceTensors } from './reshard-source.js';
+import { type CheckpointLayoutOptions, LAYOUT_OPTIONS } from './layout.js';
+import type { CopiedFiles, OtherFilesOptions } from './other-files.js';
+import type { CheckpointPlan, DryRun } from './plan.js';
+import { rewriteFolder } from './rewrite.js';
+import { openSafetensorsSource } from './safetensors-source.js';
+import type { CheckpointSource } from './source.js';
 
 /** Options of {@link reshard}; those of the layout are the target's. */
 export interface ReshardOptions
@@ -45,11 +35,6 @@ const RESHARD_OPTIONS: OptionNames<ReshardOptions> = {
   ...SELECTION_OPTIONS,
   copyOtherFiles: true,
 };
-
-/** Tensors as they are. */
-function allOf(table: SourceTensors): SelectedTensors {
-  return { table, metadataOf: (metadata) => metadata, report: reportOf([], new Map()) };
-}
 
 /** Result of {@link reshard}. */
 export interface ReshardedCheckpoint extends WrittenCheckpoint, CastReport, CopiedFiles {
@@ -138,43 +123,12 @@ export async function reshard(
 ): Promise<ReshardedCheckpoint | ReshardPlan> {
   requireLittleEndianHost();
   requireOptions(options, RESHARD_OPTIONS);
-  const { copyOtherFiles = false } = options;
-  requireBoolean('copyOtherFiles', copyOtherFiles);
   const selection = readSelection(options);
-  // Locked before the source is read: both may be one folder, into which another process saves.
-  return await inLockedFolder(target, options, async (folder) => {
-    // No need to map files that are only copied.
-    const shards = await runAsync(openShards(source, { storage: 'read' }), options.signal);
-    try {
-      const from = dirname(shards.files.path);
-      const others = copyOtherFiles ? findOtherFiles(from, folder) : NO_OTHER_FILES;
-      const tensors = new SourceTensors(shards);
-      const given = Array.from(shards, (file) => file.metadata);
-      const { table, metadataOf, report } = selectsAll(selection)
-        ? allOf(tensors)
-        : selectTensors(tensors, shards.files, given, selection);
-      const files = given.map(metadataOf);
-      const { index } = shards.files;
-      const ofIndex = index && { metadata: metadataOf(index.metadata), jsonKeys: index.jsonKeys };
-      let conflicts: readonly string[] = [];
-      const checkpoint = layOutCheckpoint(table, options, (split) => {
-        const merged = reshardMetadata(files, ofIndex, split);
-        conflicts = merged.conflicts;
-        return merged;
-      });
-      const copied = others.files.map(({ name }) => name);
-      const { overflowed, ...casts } = report;
-      const facts = { ...casts, conflicts, copied, skipped: others.skipped };
-      if (options.dryRun === true) {
-        return { ...planCheckpoint(folder, checkpoint, others.files), ...facts };
-      }
-      const written = await writeCheckpoint(folder, checkpoint, options, {
-        otherFiles: others.files,
-        closeSources: () => shards.close({}),
-      });
-      return { ...written, ...facts, overflowed };
-    } finally {
-      shards.close({});
-    }
-  });
+  const { signal } = options;
+  const open = (): Promise<CheckpointSource<TensorInfo>> =>
+    openSafetensorsSource(source, { isNamed: false, signal });
+  const choices = { selection, shared: 'copy', metadata: new Map(), verify: false } as const;
+  const result = await rewriteFolder(target, open, { ...options, ...choices });
+  const { dropped, unrecorded, overlaps, ...resharded } = result;
+  return resharded;
 }

@@ -21,7 +21,7 @@ import {
   tableOf,
 } from './layout.js';
 import { inLockedFolder } from './locked-folder.js';
-import { type CheckpointPlan, type DryRun, planCheckpoint } from './plan.js';
+import { type CheckpointPlan, type DryRun, planCheckpoint, type SharedTensors } from './plan.js';
 import { memoryOf } from './tensor-memory.js';
 
 /** Options of {@link saveCheckpoint}. */
@@ -45,16 +45,6 @@ const SAVE_CHECKPOINT_OPTIONS: OptionNames<SaveCheckpointOptions> = {
   metadata: true,
   shared: true,
 };
-
-/** Which tensors share memory, and what became of them. */
-export interface SharedTensors {
-  /** For every name that was not written, the name of the tensor that was. */
-  readonly dropped: ReadonlyMap<string, string>;
-  /** Dropped names that are not in the metadata, because the key has another meaning there. */
-  readonly unrecorded: readonly string[];
-  /** With `dedupe`: groups of names that have bytes in common, which were written more than once. */
-  readonly overlaps: readonly (readonly string[])[];
-}
 
 /** Result of {@link saveCheckpoint}. */
 export interface SavedCheckpoint extends WrittenCheckpoint, SharedTensors {}
@@ -128,12 +118,10 @@ export async function saveCheckpoint(
   const { shared = 'copy' } = options;
   const { dropped, overlaps } = recordable(planSharing(memories, shared), shared, metadata);
   const kept = entries.filter(({ name }) => !dropped.has(name));
-  let unrecorded: readonly string[] = [];
-  const checkpoint = layOutCheckpoint(tableOf(kept), options, (split) => {
-    const planned = checkpointMetadata(split, metadata, dropped);
-    unrecorded = planned.unrecorded;
-    return planned;
-  });
+  const checkpoint = layOutCheckpoint(tableOf(kept), options, (split) =>
+    checkpointMetadata(split, metadata, dropped),
+  );
+  const { unrecorded } = checkpoint.metadata;
   return await inLockedFolder(folder, options, async (locked) => {
     const shared = { dropped, unrecorded, overlaps };
     if (options.dryRun === true) return { ...planCheckpoint(locked, checkpoint), ...shared };

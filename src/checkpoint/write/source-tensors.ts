@@ -1,6 +1,6 @@
 /**
- * The tensors that `reshard` takes, straight from the headers of the source: no objects and no strings for
- * a hundred thousand tensors.
+ * All tensors of a safetensors checkpoint, straight from its headers: no objects and no strings for a hundred
+ * thousand tensors.
  */
 
 import { SafetensorsFile } from '../../file/file.js';
@@ -25,7 +25,12 @@ interface SourceShard {
 /** Bytes of neighbouring tensors, and their place in the data of the new file. */
 interface PlacedRun {
   readonly begin: number;
-  readonly spec: { readonly byteLength: number; readonly payload: FilePayload };
+  readonly spec: {
+    readonly byteLength: number;
+    readonly payload: FilePayload;
+    /** Of a run of one tensor. */
+    readonly name?: string;
+  };
 }
 
 /**
@@ -40,12 +45,15 @@ export class SourceTensors implements TensorTable, HeaderEntries {
   /** Its entry in the shard's header. */
   readonly #entryOf: Uint32Array;
 
+  readonly #isNamed: boolean;
+
   /**
-   * Opens all shards, which must stay open.
+   * Opens all shards, which must stay open. Named, every tensor is a run of its own, which errors name.
    *
    * @throws FormatError `SAFETENSORS_INDEX_MISMATCH` for a name of the index that no shard has
    */
-  constructor(shards: LazyShards) {
+  constructor(shards: LazyShards, isNamed: boolean) {
+    this.#isNamed = isNamed;
     this.#shards = Array.from(shards, (file) => {
       const { header, storage } = SafetensorsFile.contentOf(file);
       // Whatever is opened by its path lends its descriptor.
@@ -103,7 +111,7 @@ export class SourceTensors implements TensorTable, HeaderEntries {
     }));
   }
 
-  /** Tensors whose bytes follow each other in a shard are one run. */
+  /** Unless they are named, tensors whose bytes follow each other in a shard are one run. */
   *#runs(numbers: Uint32Array): Generator<PlacedRun, void, void> {
     let begin = 0;
     for (let i = 0; i < numbers.length; ) {
@@ -114,14 +122,16 @@ export class SourceTensors implements TensorTable, HeaderEntries {
         end = this.header(first).end(this.entry(numbers[i] as number));
         i++;
       } while (i < numbers.length && this.#continues(numbers[i] as number, first, end));
-      yield { begin, spec: { byteLength: end - start, payload: this.payload(first) } };
+      const payload = this.payload(first);
+      const name = this.#isNamed ? { name: this.header(first).name(this.entry(first)) } : {};
+      yield { begin, spec: { byteLength: end - start, payload, ...name } };
       begin += end - start;
     }
   }
 
   /** Whether a tensor stands in the shard of another and begins at this offset. */
   #continues(number: number, other: number, offset: number): boolean {
-    if (this.#shardOf[number] !== this.#shardOf[other]) return false;
+    if (this.#isNamed || this.#shardOf[number] !== this.#shardOf[other]) return false;
     return this.header(number).begin(this.entry(number)) === offset;
   }
 

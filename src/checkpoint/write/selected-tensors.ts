@@ -1,0 +1,135 @@
+/** From the tensors of a source to those that are written: left out, renamed, cast, each once. */
+
+import type { Dtype } from '../../format/dtype.js';
+import { elementCountOf } from '../../format/tensor-spec.js';
+import { type FilePayload, type MadePayload, madePayload } from '../../save/tensor-input.js';
+import { byteLengthOf, CastMemory, castFill } from '../../selection/cast-bytes.js';
+import { type CastReport, counterOf, reportOf } from '../../selection/cast-report.js';
+import { type SelectableInfo, type SelectionOptions, selectsAll } from '../../selection/options.js';
+import { type Selected, Selection } from '../../selection/select.js';
+import {
+  type RewrittenMetadata,
+  rewrittenMetadata,
+  type SourceMetadata,
+} from '../../shards/metadata.js';
+import { planSharing, type SharedMode, type TensorMemory } from '../../shards/shared-tensors.js';
+import type { SplitSummary } from '../../shards/split.js';
+import { storageFill } from '../../storage/storage-fill.js';
+import { type AnyEntry, type TensorTable, tableOf } from './layout.js';
+import type { CheckpointSource, SourceTensor } from './source.js';
+
+/** What the caller wants of a source. */
+export interface Choices<Info extends SelectableInfo> {
+  readonly selection: SelectionOptions<Info>;
+  readonly shared: SharedMode;
+  /** Wins over the metadata of the source. */
+  readonly metadata: ReadonlyMap<string, string>;
+}
+
+/** What is to be written. */
+export interface SelectedTensors<Info extends SelectableInfo> {
+  readonly table: TensorTable;
+  /** The tensors of the source that become these; none when all are taken as they are. */
+  readonly tensors: readonly SourceTensor<Info>[];
+  /** For every name that is not written, the name of the tensor that is. */
+  readonly dropped: ReadonlyMap<string, string>;
+  readonly overlaps: readonly (readonly string[])[];
+  /** Filled while the tensors are written. */
+  readonly report: CastReport;
+  metadataOf(split: SplitSummary): RewrittenMetadata;
+}
+
+/**
+ * Selects tensors, and finds all that is wrong with the choices. A source that is taken as it is keeps its table.
+ *
+ * @throws As `Selection.of` and `planSharing`
+ */
+export function selectTensors<Info extends SelectableInfo>(
+  source: CheckpointSource<Info>,
+  choices: Choices<Info>,
+): SelectedTensors<Info> {
+  const { shared, metadata: given } = choices;
+  const { table } = source;
+  if (table !== null && selectsAll(choices.selection)) {
+    // Tensors of such a source share no bytes.
+    const { dropped, overlaps } = planSharing([], shared);
+    const metadata = source.metadataOf();
+    const metadataOf = (split: SplitSummary): RewrittenMetadata =>
+      rewrittenMetadata({ source: metadata, given, dropped }, split);
+    const report = reportOf([], new Map());
+    return { table, tensors: [], dropped, overlaps, report, metadataOf };
+  }
+  const listed = source.list();
+  const selection = new Selection<Info>(choices.selection, listed);
+  const selected = selection.of(listed.tensors, listed.unselectable);
+  const overflowed = new Map<string, number>();
+  const entries = entriesOf(selected, overflowed);
+  // Nobody looks at copies.
+  const memories = shared === 'copy' ? [] : memoriesOf(selected);
+  const { dropped, overlaps } = planSharing(memories, shared, 'order');
+  const keptOf = <Named extends { readonly name: string }>(all: readonly Named[]) =>
+    dropped.size === 0 ? all : all.filter(({ name }) => !dropped.has(name));
+  const kept = keptOf(selected);
+  const tensors = kept.map(({ tensor }) => tensor);
+  const metadata = selectedMetadata(source.metadataOf(tensors), selection.metadataOf(selected));
+  return {
+    table: tableOf(keptOf(entries)),
+    tensors,
+    dropped,
+    overlaps,
+    report: reportOf(kept, overflowed),
+    metadataOf: (split) => rewrittenMetadata({ source: metadata, given, dropped }, split),
+  };
+}
+
+/** The tensors under their new names, as their new dtypes. `overflowed` is filled while they are written. */
+function entriesOf(
+  selected: readonly Selected<SourceTensor>[],
+  overflowed: Map<string, number>,
+): AnyEntry[] {
+  const memory = new CastMemory();
+  return selected.map(({ tensor, name, cast }) => {
+    const { shape } = tensor.info;
+    const dtype = cast?.to ?? tensor.info.dtype;
+    const byteLength = byteLengthOf(dtype, elementCountOf(shape));
+    const payload = tensor.payload;
+    if (cast === null) return { name, dtype, shape, byteLength, payload };
+    const made = madeOf(payload);
+    const fill = castFill(made.fill, cast, memory, counterOf(overflowed, name));
+    return { name, dtype, shape, byteLength, payload: { ...made, fill } };
+  });
+}
+
+/** Bytes of a file as bytes that are put into memory. */
+function madeOf(payload: FilePayload | MadePayload): MadePayload {
+  if (payload.kind === 'made') return payload;
+  const { storage, position } = payload;
+  return madePayload(storage, storageFill(storage, position));
+}
+
+/** Tensors that are cast share bytes only with those that are cast to the same dtype. */
+function memoriesOf(selected: readonly Selected<SourceTensor>[]): TensorMemory[] {
+  const storages = new Map<unknown, Map<Dtype, object>>();
+  const storageOf = (storage: unknown, to: Dtype): object => {
+    const casts = storages.get(storage) ?? new Map<Dtype, object>();
+    storages.set(storage, casts);
+    const cast = casts.get(to) ?? {};
+    casts.set(to, cast);
+    return cast;
+  };
+  return selected.map(({ tensor: { memory }, name, cast }) => {
+    const storage = cast === null ? memory.storage : storageOf(memory.storage, cast.to);
+    return { ...memory, name, storage };
+  });
+}
+
+/** The metadata of the source that goes with the tensors that were selected. */
+function selectedMetadata(
+  metadata: SourceMetadata | null,
+  metadataOf: (metadata: ReadonlyMap<string, string> | null) => Map<string, string> | null,
+): SourceMetadata | null {
+  if (metadata === null) return null;
+  const { files, index } = metadata;
+  const ofIndex = index && { metadata: metadataOf(index.metadata), jsonKeys: index.jsonKeys };
+  return { files: files.map(metadataOf), index: ofIndex };
+}

@@ -10,7 +10,7 @@ import { styleOf } from './output/style.js';
 import { visible } from './output/visible.js';
 
 /** Characters of an error. The system's errors name paths, which an index may make as long as it likes. */
-const SHOWN_LENGTH = 4000;
+const SHOWN_ERROR_LENGTH = 4000;
 
 const EXIT_DONE = 0;
 /** The answer is no, or the file is bad. */
@@ -104,7 +104,7 @@ function report(error: unknown, args: readonly string[], { stderr }: CommandCont
   const hasCode = typeof code === 'string' && !text.startsWith(code);
   const style = styleOf(stderr.hasColors);
   stderr.write(
-    `${style.error(`${PROGRAM}:`)} ${visible(hasCode ? `${code}: ${text}` : text, SHOWN_LENGTH)}\n`,
+    `${style.error(`${PROGRAM}:`)} ${visible(hasCode ? `${code}: ${text}` : text, SHOWN_ERROR_LENGTH)}\n`,
   );
   if (args.includes('--verbose') && !isUsage) {
     const lines = String(stack).split('\n').slice(1);

@@ -4,7 +4,7 @@ import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { openSafetensorsSource } from '../checkpoint/write/safetensors-source.js';
 import type { ForeignFormatError } from '../errors/errors.js';
-import { kindOf, otherKind } from '../foreign/file-kind.js';
+import { fileKindOf, otherKind } from '../foreign/file-kind.js';
 import { ForeignFile } from '../foreign/foreign-file.js';
 import type { ForeignTensor } from '../foreign/foreign-tensor.js';
 import {
@@ -122,7 +122,7 @@ function kindOfFile(path: string): SourceKind {
   if (found === undefined && isConvertibleName(path)) return 'torch';
   if (path.endsWith('.json') || found?.isFile() !== true) return 'safetensors';
   return lookInto(path, (start) => {
-    const kind = kindOf(start);
+    const kind = fileKindOf(start);
     if (kind === 'npy') return 'numpy';
     if (kind === undefined && isOtherFormat(start)) {
       throw otherKind(start, 'a checkpoint or arrays', { path });

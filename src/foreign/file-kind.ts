@@ -14,7 +14,7 @@ const LAST_PROTOCOL = 5;
  * The kind by the first bytes, as torch decides; undefined for any other. The length of a header may begin as a
  * pickle does: 640 is 0x0280. No pickle goes on with zeros.
  */
-export function kindOf(head: Uint8Array): FileKind | undefined {
+export function fileKindOf(head: Uint8Array): FileKind | undefined {
   const text = String.fromCharCode(...head.subarray(0, 9));
   if (text.startsWith('PK\x03\x04')) return 'zip';
   if (text.startsWith('\x93NUMPY')) return 'npy';
@@ -32,7 +32,7 @@ export function otherKind(
   expected: string,
   context: ErrorContext,
 ): ForeignFormatError {
-  const kind = kindOf(head);
+  const kind = fileKindOf(head);
   const found =
     kind === 'safetensors'
       ? ({ format: kind, description: 'a safetensors file, which safeOpen opens' } as const)

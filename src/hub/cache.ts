@@ -8,8 +8,8 @@ import { readText } from '../io/small-files.js';
 import type { Steps } from '../io/steps.js';
 import { blobsOf, isBelow, leadsToBlob } from './cache-layout.js';
 import {
-  downloadCommand,
   type HubId,
+  hubDownloadText,
   isCommit,
   isHubUri,
   ownDownloadCommand,
@@ -127,7 +127,7 @@ export function notInCache(
   message: string,
   cause?: unknown,
 ): SafetensorsError {
-  const advice = `\`${downloadCommand(id)}\` fetches it${ownDownloadCommand(id)}`;
+  const advice = `\`${hubDownloadText(id)}\` fetches it${ownDownloadCommand(id)}`;
   const context = { path: label, cause };
   return new SafetensorsError('SAFETENSORS_NOT_IN_CACHE', `${message}; ${advice}`, context);
 }

@@ -120,7 +120,7 @@ export function hubUri({ cacheName, revision, path }: HubId, relative: string): 
 }
 
 /** The command that fetches a repository into the cache, such as `hf download org/name`. */
-export function downloadCommand({ cacheName, revision }: HubId): string {
+export function hubDownloadText({ cacheName, revision }: HubId): string {
   const [kinds = '', ...name] = cacheName.split('--');
   const type = kinds === 'models' ? '' : ` --repo-type ${kinds.replace(/s$/, '')}`;
   const isDefault = revision === undefined || revision === 'main';

@@ -8,7 +8,7 @@ import type { RemoteSource } from './remote-file.js';
 export type FoundFile = Omit<RemoteSource, 'close' | 'withoutSecrets'>;
 
 /** What a file is by its path: an index is JSON. */
-export function kindOf(path: string): RemoteSource['kind'] {
+export function foundKindOf(path: string): RemoteSource['kind'] {
   return path.endsWith('.json') ? 'index' : 'file';
 }
 

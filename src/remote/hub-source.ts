@@ -5,7 +5,7 @@ import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../shards/checkpoint-index.js';
 import { chooseFiles, onlyWholeFile } from '../shards/file-choice.js';
 import { PIPELINE_FILE } from '../shards/file-names.js';
 import { hasWeightsExtension } from '../shards/shard-paths.js';
-import { type FoundFile, kindOf, requireInside } from './found-file.js';
+import { type FoundFile, foundKindOf, requireInside } from './found-file.js';
 import type { HubAddress } from './hub-address.js';
 import { HubRepository, type RepositoryEntry } from './hub-repository.js';
 import type { FileStart, RemoteFile, RemoteFolder } from './remote-file.js';
@@ -39,13 +39,13 @@ export async function hubSource(
 ): Promise<FoundFile> {
   const repository = new HubRepository(session, endpoint, id);
   const { path } = id;
-  if (isFile || kindOf(path) === 'index' || hasWeightsExtension(path)) {
+  if (isFile || foundKindOf(path) === 'index' || hasWeightsExtension(path)) {
     return sourceOfPath(repository, path);
   }
   const prefix = path === '' ? '' : `${path}/`;
   const open = async (name: string): Promise<FoundFile> => {
     const file = repository.file(prefix + name);
-    const kind = kindOf(name);
+    const kind = foundKindOf(name);
     const byteLength = kind === 'index' ? DEFAULT_MAX_INDEX_BYTE_LENGTH : startByteLength;
     const start = await file.readStart(byteLength, signal);
     const folder = remoteFolder(repository, prefix + name, file.path);
@@ -70,7 +70,7 @@ export async function hubSource(
 /** A file by its path in the repository. Asks nothing. */
 export function sourceOfPath(repository: HubRepository, path: string): FoundFile {
   const file = repository.file(path);
-  return { file, kind: kindOf(path), folder: remoteFolder(repository, path, file.path) };
+  return { file, kind: foundKindOf(path), folder: remoteFolder(repository, path, file.path) };
 }
 
 function nullIfMissing(error: unknown): null {

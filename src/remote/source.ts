@@ -3,7 +3,7 @@
 import { RemoteError } from '../errors/errors.js';
 import type { HubSettings } from '../hub/settings.js';
 import { type CallerCredentials, Credentials } from './credentials.js';
-import { type FoundFile, kindOf, requireInside } from './found-file.js';
+import { type FoundFile, foundKindOf, requireInside } from './found-file.js';
 import { HttpFile } from './http-file.js';
 import { encodePath } from './hub-address.js';
 import { hubSource } from './hub-source.js';
@@ -143,5 +143,5 @@ export function urlSource(session: Session, url: URL): UrlSource {
       return fileAt(at);
     },
   };
-  return { file: fileAt(url), kind: kindOf(url.pathname), folder };
+  return { file: fileAt(url), kind: foundKindOf(url.pathname), folder };
 }

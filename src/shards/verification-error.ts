@@ -3,7 +3,7 @@
 import { FormatError, SafetensorsError } from '../errors/errors.js';
 
 /** A message shows this many problems. */
-const SHOWN_PROBLEMS = 20;
+const SHOWN_VERIFICATION_PROBLEMS = 20;
 
 /** Something that is wrong with a checkpoint. */
 export interface CheckpointProblem {
@@ -45,8 +45,8 @@ export class VerificationError extends FormatError {
 
   /** `path` is that of the index, or of the only file. */
   constructor(problems: readonly CheckpointProblem[], path: string) {
-    const shown = problems.slice(0, SHOWN_PROBLEMS).map(problemText).join('; ');
-    const more = problems.length - SHOWN_PROBLEMS;
+    const shown = problems.slice(0, SHOWN_VERIFICATION_PROBLEMS).map(problemText).join('; ');
+    const more = problems.length - SHOWN_VERIFICATION_PROBLEMS;
     const rest = more > 0 ? `; and ${more} more` : '';
     const count = problems.length === 1 ? '1 problem' : `${problems.length} problems`;
     const message = `expected index and shards to agree, found ${count}: ${shown}${rest}`;

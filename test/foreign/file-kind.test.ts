@@ -1,7 +1,7 @@
 /** What a file is by its first bytes. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { kindOf } from '../../src/foreign/file-kind.js';
+import { fileKindOf } from '../../src/foreign/file-kind.js';
 import { openTorchCheckpoint } from '../../src/foreign/torch/open.js';
 import { scanPickle } from '../../src/foreign/torch/scan-file.js';
 import { serialize } from '../../src/index.js';
@@ -21,7 +21,7 @@ it.each([640, 896, 1152, 1408, 66_688])(
   'a header of %i bytes, whose length begins as a pickle does, is one of safetensors',
   (length) => {
     const bytes = withHeaderOf(length);
-    expect([bytes[0], kindOf(bytes)]).toEqual([0x80, 'safetensors']);
+    expect([bytes[0], fileKindOf(bytes)]).toEqual([0x80, 'safetensors']);
     const path = temporaryPath('model.safetensors');
     writeFileSync(path, bytes);
     expect(scanPickle(path)).toMatchObject({
@@ -38,5 +38,5 @@ it.each([640, 896, 1152, 1408, 66_688])(
 );
 
 it('what torch wrote as a stream is a pickle', () => {
-  expect(kindOf(readFileSync(fixturePath('legacy-basic.pt')))).toBe('pickle');
+  expect(fileKindOf(readFileSync(fixturePath('legacy-basic.pt')))).toBe('pickle');
 });

@@ -5,7 +5,7 @@ import { groupedText, plural } from '../output/numbers.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { type Column, tableLines } from '../output/table.js';
-import { visible } from '../output/visible.js';
+import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
 import { compareValues, haveSameBytes, type ValueDifference } from '../sources/compare.js';
 import { type FoundTensor, findTensor, tensorNames } from '../sources/get-tensor.js';
 import { elementsOf } from '../sources/listing.js';
@@ -19,8 +19,7 @@ import {
   UsageError,
 } from './command.js';
 
-const SHOWN_NAME_LENGTH = 200;
-const SHOWN_DIGITS = 4;
+const SHOWN_DIFFERENCE_DIGITS = 4;
 
 /** A tensor that both have, as `--json` has it. */
 interface ChangedTensor {
@@ -158,7 +157,7 @@ async function compareSources(
 
 function shownValue(value: number | string | null): string {
   return typeof value === 'number'
-    ? String(Number(value.toPrecision(SHOWN_DIGITS)))
+    ? String(Number(value.toPrecision(SHOWN_DIFFERENCE_DIGITS)))
     : (value ?? '');
 }
 

@@ -5,7 +5,7 @@ import { basename, dirname, join } from 'node:path';
 import { bytesText, plural } from '../output/numbers.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
-import { visible } from '../output/visible.js';
+import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
 import { isRemote } from '../sources/open-source.js';
 import {
   type Command,
@@ -24,8 +24,6 @@ import {
   shardSizeOf,
   uncastLines,
 } from './written.js';
-
-const SHOWN_LENGTH = 200;
 
 /** What was downloaded, or would be, as `--json` has it. */
 interface DownloadCommandResult {
@@ -50,10 +48,10 @@ function downloadLines(result: DownloadCommandResult, style: Style): readonly st
     ? 'nothing fetched (--dry-run)'
     : `${bytesText(receivedByteLength)} received, ${bytesText(presentByteLength)} were there`;
   return [
-    `${style.bold(visible(path, SHOWN_LENGTH))}: ${plural(files.length, 'file')}, ${bytesText(byteLength)}; ${amounts}`,
+    `${style.bold(visible(path, SHOWN_NAME_LENGTH))}: ${plural(files.length, 'file')}, ${bytesText(byteLength)}; ${amounts}`,
     ...(commit === null ? [] : [style.dim(`commit ${commit}`)]),
     ...files.map(({ name, byteLength: length }) => {
-      return `  ${visible(name, SHOWN_LENGTH)}${length === null ? '' : `  ${bytesText(length)}`}`;
+      return `  ${visible(name, SHOWN_NAME_LENGTH)}${length === null ? '' : `  ${bytesText(length)}`}`;
     }),
     ...uncastLines(uncast),
   ];

@@ -5,7 +5,7 @@ import type { HashOptions } from '../../verification/hash-file.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { factLines } from '../output/table.js';
-import { visible } from '../output/visible.js';
+import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
 import { type HashableFile, localFiles, remoteFiles } from '../sources/hashable-files.js';
 import {
   closeSource,
@@ -18,8 +18,6 @@ import { type Command, type CommandContext, printResult } from './command.js';
 /** Digits of the short forms. */
 const AUTO_V2_LENGTH = 10;
 const AUTO_V3_LENGTH = 12;
-
-const SHOWN_LENGTH = 200;
 
 /** The hashes of one file, as `--json` has them. */
 interface HashedFile {
@@ -103,7 +101,7 @@ export async function hashAll(
 /** What came of a claim. */
 function claimText({ by, claimed, ok }: Claim, style: Style): string {
   if (ok === true) return `${by}: as claimed`;
-  const claim = `${by}: claims ${visible(claimed, SHOWN_LENGTH)}`;
+  const claim = `${by}: claims ${visible(claimed, SHOWN_NAME_LENGTH)}`;
   return ok === false
     ? style.error(`${claim}, which is wrong`)
     : style.warning(`${claim}, from before metadata were changed`);
@@ -112,7 +110,7 @@ function claimText({ by, claimed, ok }: Claim, style: Style): string {
 function hashLines(file: HashedFile, style: Style): string[] {
   const { sha256, autoV1, autoV2, autoV3, modelspec, sshs, crc32, claims, tensors = {} } = file;
   return [
-    style.bold(visible(file.name, SHOWN_LENGTH)),
+    style.bold(visible(file.name, SHOWN_NAME_LENGTH)),
     ...factLines(
       [
         ['SHA-256', sha256],
@@ -127,7 +125,9 @@ function hashLines(file: HashedFile, style: Style): string[] {
     ),
     ...claims.map((claim) => claimText(claim, style)),
     // As sha256sum prints them. Names are not cut: what is left beside the digits would not tell them apart.
-    ...Object.entries(tensors).map(([name, hash]) => `${hash}  ${visible(name, SHOWN_LENGTH)}`),
+    ...Object.entries(tensors).map(
+      ([name, hash]) => `${hash}  ${visible(name, SHOWN_NAME_LENGTH)}`,
+    ),
   ];
 }
 

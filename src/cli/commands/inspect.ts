@@ -5,7 +5,7 @@ import { bytesText, countText, groupedText, plural } from '../output/numbers.js'
 import type { Style } from '../output/style.js';
 import { type Column, factLines, tableLines } from '../output/table.js';
 import { type TreeNode, treeOf } from '../output/tree.js';
-import { visible } from '../output/visible.js';
+import { SHOWN_NAME_LENGTH, SHOWN_VALUE_LENGTH, visible } from '../output/visible.js';
 import { cutLines } from '../output/width.js';
 import { namesTest } from '../sources/glob.js';
 import { listSource } from '../sources/list-source.js';
@@ -21,11 +21,7 @@ import { lackingDtypes } from '../sources/torch-dtypes.js';
 import { type Command, optionTexts, printResult, requireChoice } from './command.js';
 import { choiceText, FILTER } from './written.js';
 
-/** Of a name or a value from a file this many characters are shown. */
-const SHOWN_NAME_LENGTH = 200;
-const SHOWN_VALUE_LENGTH = 500;
-
-const BAR_WIDTH = 10;
+const SHARE_BAR_WIDTH = 10;
 
 /** Width of the line between a fact's name and its value, for values that are cut. */
 const INDENT = '  ';
@@ -204,7 +200,7 @@ function treeLines(tree: readonly TreeResult[], style: Style, width: number | nu
         dtype,
         what,
         bytesText(byteLength),
-        bar(byteLength / total, BAR_WIDTH),
+        bar(byteLength / total, SHARE_BAR_WIDTH),
       ]);
       walk(children, `${indent}${isLast ? '   ' : '│  '}`);
     }

@@ -6,7 +6,7 @@ import { plural } from '../output/numbers.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { factLines } from '../output/table.js';
-import { visible } from '../output/visible.js';
+import { SHOWN_NAME_LENGTH, SHOWN_VALUE_LENGTH, visible } from '../output/visible.js';
 import { cutLines } from '../output/width.js';
 import { isRemote, localPath } from '../sources/open-source.js';
 import {
@@ -16,9 +16,6 @@ import {
   printResult,
   UsageError,
 } from './command.js';
-
-const SHOWN_KEY_LENGTH = 200;
-const SHOWN_VALUE_LENGTH = 500;
 
 /** What an edit did, as `--json` has it. */
 interface EditResult {
@@ -120,7 +117,7 @@ function editLines(
     mark: string,
   ): (readonly [string, string])[] =>
     Object.entries(values).map(([key, value]) => [
-      `${mark} ${visible(key, SHOWN_KEY_LENGTH)}`,
+      `${mark} ${visible(key, SHOWN_NAME_LENGTH)}`,
       visible(value, SHOWN_VALUE_LENGTH),
     ]);
   const changed = [...facts(set, '+'), ...facts(removed, '-')];
@@ -133,7 +130,7 @@ function editLines(
   return [
     `${style.bold(visible(path))}: ${DONE_BY[method]}${changed.length === 0 ? '' : `; ${counts.join(', ')}`}`,
     ...cutLines(lines, width),
-    ...missing.map((key) => style.warning(`no key ${visible(key, SHOWN_KEY_LENGTH)}`)),
+    ...missing.map((key) => style.warning(`no key ${visible(key, SHOWN_NAME_LENGTH)}`)),
     ...(isWritten
       ? [
           style.dim(

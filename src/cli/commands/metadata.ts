@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { strippedAs } from '../metadata/training-data.js';
 import { factLines } from '../output/table.js';
-import { visible, visibleJson } from '../output/visible.js';
+import { SHOWN_NAME_LENGTH, visible, visibleJson } from '../output/visible.js';
 import { cutLines } from '../output/width.js';
 import {
   type Command,
@@ -19,8 +19,7 @@ import {
 import { editFile, fileMetadata, requireLocal } from './metadata-edit.js';
 import { keyValuePairs, modelspec, sourceMetadata } from './modelspec.js';
 
-const SHOWN_KEY_LENGTH = 200;
-const SHOWN_VALUE_LENGTH = 2000;
+const SHOWN_WHOLE_VALUE_LENGTH = 2000;
 
 interface GetResult {
   readonly source: string;
@@ -54,12 +53,12 @@ const get: Action = async (context, options, source, keys) => {
   printResult(context, options, result, (_, style, width) => {
     const facts = Object.entries(values).map(
       ([key, value]) =>
-        [visible(key, SHOWN_KEY_LENGTH), visible(value, SHOWN_VALUE_LENGTH)] as const,
+        [visible(key, SHOWN_NAME_LENGTH), visible(value, SHOWN_WHOLE_VALUE_LENGTH)] as const,
     );
     const lines = facts.length === 0 ? [] : factLines(facts, (text) => text);
     return [
       ...cutLines(lines, width),
-      ...missing.map((key) => style.warning(`no key ${visible(key, SHOWN_KEY_LENGTH)}`)),
+      ...missing.map((key) => style.warning(`no key ${visible(key, SHOWN_NAME_LENGTH)}`)),
     ];
   });
   return missing.length === 0 ? 'done' : 'no';

@@ -11,7 +11,7 @@ import {
 import { bytesText } from '../output/numbers.js';
 import type { Style } from '../output/style.js';
 import { factLines } from '../output/table.js';
-import { visible } from '../output/visible.js';
+import { SHOWN_VALUE_LENGTH, visible } from '../output/visible.js';
 import { cutLines } from '../output/width.js';
 import { closeSource, openSource, requireSafetensors } from '../sources/open-source.js';
 import {
@@ -27,8 +27,6 @@ import {
 import { editFile, requireLocal } from './metadata-edit.js';
 
 const THUMBNAIL = `${MODELSPEC_PREFIX}thumbnail`;
-
-const SHOWN_VALUE_LENGTH = 500;
 
 /** The metadata of a source of safetensors; empty when there are none. */
 export async function sourceMetadata(

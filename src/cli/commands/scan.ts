@@ -7,7 +7,7 @@ import { visible } from '../output/visible.js';
 import { isRemote, localPath } from '../sources/open-source.js';
 import { type Command, printResult, UsageError } from './command.js';
 
-const SHOWN_LENGTH = 300;
+const SHOWN_FINDING_LENGTH = 300;
 
 /** Of a kind so many lines are shown. */
 const SHOWN_LINES = 50;
@@ -25,7 +25,7 @@ function limited(lines: readonly string[]): string[] {
 function where(entry: string | undefined, position: number): string {
   return entry === undefined
     ? `byte ${position}`
-    : `${visible(entry, SHOWN_LENGTH)}, byte ${position}`;
+    : `${visible(entry, SHOWN_FINDING_LENGTH)}, byte ${position}`;
 }
 
 /** Whether nothing of the file can run. */
@@ -46,19 +46,19 @@ function scanLines(result: ScanResult, style: Style): readonly string[] {
     `${style.bold(visible(source))}: ${mark(verdict)}; ${visible(format)}, ${plural(pickleCount, 'pickle')}`,
     ...limited(
       bad.map(({ module, name, kind, entry, position }) => {
-        const global = visible(`${module}.${name}`, SHOWN_LENGTH);
+        const global = visible(`${module}.${name}`, SHOWN_FINDING_LENGTH);
         const shown = kind === 'hostile' ? style.error(kind) : style.warning(kind);
         return `${shown}  ${global}  (${where(entry, position)})`;
       }),
     ),
     ...limited(
       findings.map(({ kind, message, entry, position }) => {
-        return `${style.warning(kind)}  ${visible(message, SHOWN_LENGTH)}  (${where(entry, position)})`;
+        return `${style.warning(kind)}  ${visible(message, SHOWN_FINDING_LENGTH)}  (${where(entry, position)})`;
       }),
     ),
-    ...limited(problems.map((text) => style.error(visible(text, SHOWN_LENGTH)))),
+    ...limited(problems.map((text) => style.error(visible(text, SHOWN_FINDING_LENGTH)))),
     ...(allowed === 0 ? [] : [style.dim(`${plural(allowed, 'global')} of torch's own list`)]),
-    ...(advice === undefined ? [] : [visible(advice, SHOWN_LENGTH)]),
+    ...(advice === undefined ? [] : [visible(advice, SHOWN_FINDING_LENGTH)]),
   ];
 }
 

@@ -24,10 +24,10 @@ import { type Command, type CommandContext, printResult, UsageError } from './co
 const MAX_DIMENSIONS = 64;
 
 const BINS = 20;
-const BAR_WIDTH = 40;
+const HISTOGRAM_BAR_WIDTH = 40;
 
 /** Digits of statistics in text; in JSON they are exact. */
-const SHOWN_DIGITS = 6;
+const SHOWN_STATISTIC_DIGITS = 6;
 
 /** What is shown of a tensor, as `--json` has it. Numbers that are not finite are texts. */
 interface ShowResult {
@@ -76,7 +76,7 @@ function sliceOf(text: unknown): SliceIndex[] {
 }
 
 /** The slice, in parts: all of what is asked for, or the corners of it that are shown. */
-async function shownText(found: FoundTensor, whole: () => Promise<Tensor>): Promise<string> {
+async function valuesText(found: FoundTensor, whole: () => Promise<Tensor>): Promise<string> {
   const { shape, dtype } = found;
   if (shape.includes(0)) return '[]';
   if (shape.length > MAX_DIMENSIONS) {
@@ -94,8 +94,8 @@ async function shownText(found: FoundTensor, whole: () => Promise<Tensor>): Prom
   return arrayText(shape, itemAt);
 }
 
-function shownNumber(value: number | null): string {
-  return value === null ? 'none' : String(Number(value.toPrecision(SHOWN_DIGITS)));
+function statisticText(value: number | null): string {
+  return value === null ? 'none' : String(Number(value.toPrecision(SHOWN_STATISTIC_DIGITS)));
 }
 
 function statisticsLines(stats: Statistics, style: Style): string[] {
@@ -104,10 +104,10 @@ function statisticsLines(stats: Statistics, style: Style): string[] {
     count === 0 ? '0' : `${groupedText(count)} (${((count / elements) * 100).toPrecision(3)} %)`;
   return factLines(
     [
-      ['min', shownNumber(min)],
-      ['max', shownNumber(max)],
-      ['mean', shownNumber(mean)],
-      ['std', shownNumber(std)],
+      ['min', statisticText(min)],
+      ['max', statisticText(max)],
+      ['mean', statisticText(mean)],
+      ['std', statisticText(std)],
       ['NaN', counted(nan)],
       ['infinite', counted(infinite)],
       ['zero', counted(zero)],
@@ -121,11 +121,11 @@ function histogramLines({ min, max, counts: all }: Histogram, style: Style): str
   const counts = min === max ? all.slice(0, 1) : all;
   const most = Math.max(...counts);
   const step = (max - min) / counts.length;
-  const labels = counts.map((_, i) => shownNumber(min + i * step));
+  const labels = counts.map((_, i) => statisticText(min + i * step));
   const width = Math.max(...labels.map(({ length }) => length));
   return counts.map((count, i) => {
-    const shown = bar(count / most, BAR_WIDTH);
-    const padding = ' '.repeat(BAR_WIDTH - shown.length);
+    const shown = bar(count / most, HISTOGRAM_BAR_WIDTH);
+    const padding = ' '.repeat(HISTOGRAM_BAR_WIDTH - shown.length);
     return `${(labels[i] as string).padStart(width)}  ${style.accent(shown)}${padding}  ${groupedText(count)}`;
   });
 }
@@ -201,7 +201,7 @@ export const showCommand: Command = {
               slice: async (ranges) =>
                 ranges.length === 0 ? all : (all.slice(...ranges) as Tensor),
             };
-      const text = await shownText(part, () => part.slice([]));
+      const text = await valuesText(part, () => part.slice([]));
       const { dtype, shape } = part;
       const found =
         all !== undefined && (hasStats || hasHistogram)

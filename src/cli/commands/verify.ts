@@ -24,7 +24,7 @@ import {
 } from '../sources/open-source.js';
 import { type Command, type CommandContext, printResult } from './command.js';
 
-const SHOWN_LENGTH = 300;
+const SHOWN_FILE_LENGTH = 300;
 /** Of a message, which may have two hashes and a path. */
 const SHOWN_MESSAGE_LENGTH = 1000;
 
@@ -112,7 +112,7 @@ function problemsOf(error: unknown): readonly CheckpointProblem[] {
 
 function verifyLines({ ok, checks, problems }: VerifyResult, style: Style): readonly string[] {
   const lines = problems.map(({ file, code, message }) => {
-    const where = file === '' ? '' : `${visible(file, SHOWN_LENGTH)}: `;
+    const where = file === '' ? '' : `${visible(file, SHOWN_FILE_LENGTH)}: `;
     return `${where}${style.error(code)}: ${visible(message, SHOWN_MESSAGE_LENGTH)}`;
   });
   const found = ok ? 'no problems' : plural(problems.length, 'problem');

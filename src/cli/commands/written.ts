@@ -11,7 +11,7 @@ import {
 import { packedWeightOf } from '../../quantized/packed-weights.js';
 import { bytesText, plural } from '../output/numbers.js';
 import { progressOn } from '../output/progress.js';
-import { visible } from '../output/visible.js';
+import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
 import { namesTest } from '../sources/glob.js';
 import { listSource } from '../sources/list-source.js';
 import { elementsOf, type ListedTensor } from '../sources/listing.js';
@@ -38,9 +38,8 @@ const CAST_TARGETS: readonly CastTarget[] = ['F32', 'F16', 'BF16', 'F8_E4M3', 'F
 const SINGLE_FILE = 'model.safetensors';
 const INDEX = 'model.safetensors.index.json';
 
-const SHOWN_LENGTH = 200;
 /** Of names in one line. */
-const SHOWN_NAMES = 8;
+const SHOWN_UNCAST_NAMES = 8;
 
 /** Which names a command is about. */
 export const FILTER: CommandOptions = {
@@ -120,7 +119,7 @@ export async function convertLocal(
 /** Says which tensors `--dtype` has left as they are. */
 export function uncastLines(names: readonly string[]): string[] {
   if (names.length === 0) return [];
-  const shown = names.slice(0, SHOWN_NAMES).map((name) => visible(name, SHOWN_LENGTH));
+  const shown = names.slice(0, SHOWN_UNCAST_NAMES).map((name) => visible(name, SHOWN_NAME_LENGTH));
   const left = names.length - shown.length;
   const more = left === 0 ? [] : [`and ${left} more (--json has all)`];
   const what = `${plural(names.length, 'tensor')} not cast`;
@@ -146,7 +145,7 @@ function selectionOf(options: OptionValues): ChosenSelection {
 export function choiceText(options: OptionValues): string {
   return ['filter', 'exclude']
     .flatMap((name) => optionTexts(options, name).map((glob) => `--${name} ${glob}`))
-    .map((text) => visible(text, SHOWN_LENGTH))
+    .map((text) => visible(text, SHOWN_NAME_LENGTH))
     .join(' ');
 }
 
@@ -210,7 +209,7 @@ interface Converted {
 }
 
 /** What one of the library's functions has written, or would write. */
-interface Outcome extends Converted {
+interface WrittenOutcome extends Converted {
   readonly files: readonly (string | PlannedFile)[];
   readonly index: string | null;
   readonly totalSize: number;
@@ -231,7 +230,7 @@ export async function write(
       signal: AbortSignal;
       onProgress: ReturnType<typeof progressOn>['onProgress'];
     },
-  ) => Promise<Outcome>,
+  ) => Promise<WrittenOutcome>,
 ): Promise<void> {
   const progress = progressOn(context.stderr, label);
   const transfer = { signal: context.signal, onProgress: progress.onProgress };
@@ -249,7 +248,7 @@ export async function write(
 }
 
 /** Names of the files with tensors; a plan has all files. */
-function tensorFiles(files: Outcome['files']): string[] {
+function tensorFiles(files: WrittenOutcome['files']): string[] {
   return files.flatMap((file) => {
     if (typeof file === 'string') return file;
     return file.tensors === null ? [] : file.name;
@@ -336,17 +335,17 @@ function printWritten(context: CommandContext, options: OptionValues, result: Wr
     const tooLarge = Object.entries(overflowed);
     const tied = Object.entries(dropped).map((pair) => `${pair[0]}, as ${pair[1]}`);
     const shown = (names: readonly string[]): string =>
-      names.map((name) => visible(name, SHOWN_LENGTH)).join(', ');
+      names.map((name) => visible(name, SHOWN_NAME_LENGTH)).join(', ');
     return [
-      `${style.bold(visible(target, SHOWN_LENGTH))}: ${dryRun ? 'would have ' : ''}${plural(files.length, 'file')}, ${bytesText(byteLength)} of tensors`,
-      ...files.map((name) => `  ${visible(name, SHOWN_LENGTH)}`),
-      ...(root.length === 0 ? [] : [`root: ${visible(root.join('.'), SHOWN_LENGTH)}`]),
+      `${style.bold(visible(target, SHOWN_NAME_LENGTH))}: ${dryRun ? 'would have ' : ''}${plural(files.length, 'file')}, ${bytesText(byteLength)} of tensors`,
+      ...files.map((name) => `  ${visible(name, SHOWN_NAME_LENGTH)}`),
+      ...(root.length === 0 ? [] : [`root: ${visible(root.join('.'), SHOWN_NAME_LENGTH)}`]),
       ...(tied.length === 0 ? [] : [`written once: ${shown(tied)}`]),
       ...(castCount === 0 ? [] : [`${plural(castCount, 'tensor')} cast`]),
       ...uncastLines(uncast),
       ...tooLarge.map(([name, count]) =>
         style.warning(
-          `warning: ${visible(name, SHOWN_LENGTH)}: ${plural(count, 'element')} too large for the new dtype`,
+          `warning: ${visible(name, SHOWN_NAME_LENGTH)}: ${plural(count, 'element')} too large for the new dtype`,
         ),
       ),
       ...(deleted.length === 0

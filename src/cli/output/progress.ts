@@ -10,7 +10,7 @@ const SILENT_MS = 1000;
 /** Often enough to be read. */
 const INTERVAL_MS = 100;
 
-const BAR_WIDTH = 20;
+const PROGRESS_BAR_WIDTH = 20;
 
 const CLEAR_LINE = '\r\x1b[K';
 
@@ -51,7 +51,7 @@ export function progressOn(
       const rate = (bytes / milliseconds) * 1000;
       const left = bytes === 0 ? '' : `, ${timeText((totalBytes - bytes) / rate)} left`;
       const counts = `${bytesText(bytes)} of ${bytesText(totalBytes)}, ${bytesText(rate)}/s${left}`;
-      const line = `${label}  ${bar(share, BAR_WIDTH).padEnd(BAR_WIDTH)}  ${counts}`;
+      const line = `${label}  ${bar(share, PROGRESS_BAR_WIDTH).padEnd(PROGRESS_BAR_WIDTH)}  ${counts}`;
       output.write(CLEAR_LINE + cutEnd(line, output.columns - 1));
     },
     end() {

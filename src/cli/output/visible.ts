@@ -1,6 +1,11 @@
 /** Text from strangers, made harmless: what would control a terminal, or hide, is shown as an escape. */
 
-const PLAIN = /^[\x20-\x7e]*$/;
+/** Characters that take one column each, and are shown as they are. */
+export const PRINTABLE_ASCII: RegExp = /^[\x20-\x7e]*$/;
+
+/** Of a name, a key or a path from a file this many characters are shown, and of a value. */
+export const SHOWN_NAME_LENGTH = 200;
+export const SHOWN_VALUE_LENGTH = 500;
 
 /**
  * Control characters, terminal escapes among them; controls of the writing direction, zero-width and other
@@ -26,7 +31,7 @@ export function visible(text: string, maxLength: number = Number.POSITIVE_INFINI
   if (text.length > maxLength) {
     return `${visible(text.slice(0, maxLength))}… (${text.length} characters)`;
   }
-  return PLAIN.test(text) ? text : text.replaceAll(UNSAFE_CHARACTERS, visibleEscape);
+  return PRINTABLE_ASCII.test(text) ? text : text.replaceAll(UNSAFE_CHARACTERS, visibleEscape);
 }
 
 /**
@@ -34,7 +39,7 @@ export function visible(text: string, maxLength: number = Number.POSITIVE_INFINI
  * lines and spaces: a return would write over its line.
  */
 export function visibleJson(json: string): string {
-  if (PLAIN.test(json)) return json;
+  if (PRINTABLE_ASCII.test(json)) return json;
   return json.replaceAll(UNSAFE_CHARACTERS, (character) => {
     // Within strings JSON has them as escapes already.
     if (character === '\n') return character;

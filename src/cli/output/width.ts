@@ -1,8 +1,7 @@
 /** How many columns of a terminal a text takes, and cutting it to fit. */
 
 import { eastAsianWidth } from 'get-east-asian-width';
-
-const PLAIN = /^[\x20-\x7e]*$/;
+import { PRINTABLE_ASCII } from './visible.js';
 
 /** They are drawn over the character before them, or not at all. */
 const NO_WIDTH = /^[\p{Mark}\p{Default_Ignorable_Code_Point}]/u;
@@ -18,20 +17,20 @@ let graphemes: Intl.Segmenter | undefined;
 
 /** What a reader takes for characters: pictures that are put together of several are one. */
 function charactersOf(text: string): string[] {
-  if (PLAIN.test(text)) return [...text];
+  if (PRINTABLE_ASCII.test(text)) return [...text];
   graphemes ??= new Intl.Segmenter(undefined, { granularity: 'grapheme' });
   return Array.from(graphemes.segment(text), ({ segment }) => segment);
 }
 
 function widthOfCharacter(character: string): number {
-  if (PLAIN.test(character)) return 1;
+  if (PRINTABLE_ASCII.test(character)) return 1;
   if (PICTURE.test(character) || FLAG.test(character)) return 2;
   return NO_WIDTH.test(character) ? 0 : eastAsianWidth(character.codePointAt(0) as number);
 }
 
 /** Columns that a text without control characters takes. */
 export function widthOf(text: string): number {
-  if (PLAIN.test(text)) return text.length;
+  if (PRINTABLE_ASCII.test(text)) return text.length;
   return charactersOf(text).reduce((sum, character) => sum + widthOfCharacter(character), 0);
 }
 

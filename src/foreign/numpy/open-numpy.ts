@@ -3,7 +3,7 @@
 import { argumentRangeError, type OptionNames, requireOptions } from '../../errors/arguments.js';
 import type { PathLike } from '../../io/paths.js';
 import type { StorageOptions } from '../../storage/open.js';
-import { kindOf, otherKind } from '../file-kind.js';
+import { fileKindOf, otherKind } from '../file-kind.js';
 import { ForeignFile } from '../foreign-file.js';
 import { FOREIGN_LIMITS, type ForeignLimits, requireLimits } from '../limits.js';
 import { openForeign, STORAGE_OPTIONS } from '../open-file.js';
@@ -57,7 +57,7 @@ export function openNumpy(path: PathLike, options: OpenNumpyOptions = {}): Forei
     throw argumentRangeError('voidDtype', `one of ${VOID_DTYPES.join(', ')}`, voidDtype);
   }
   return openForeign(path, options, (start, file, context) => {
-    const kind = kindOf(start);
+    const kind = fileKindOf(start);
     if (kind !== 'npy' && kind !== 'zip') throw otherKind(start, 'an array of NumPy', context);
     const arrays =
       kind === 'npy'

@@ -9,7 +9,7 @@ import {
 import type { ErrorContext } from '../../errors/errors.js';
 import { locate, type PathLike } from '../../io/paths.js';
 import type { StorageOptions } from '../../storage/open.js';
-import { kindOf, otherKind } from '../file-kind.js';
+import { fileKindOf, otherKind } from '../file-kind.js';
 import { FOREIGN_LIMITS, type ForeignLimits, requireLimits } from '../limits.js';
 import { openForeign, STORAGE_OPTIONS } from '../open-file.js';
 import { allPickleLimits, type PickleLimits } from '../pickle/limits.js';
@@ -114,7 +114,7 @@ function openOne(
 ): TorchCheckpoint {
   const { maxDepth } = reading.pickle;
   return openForeign(path, options, (start, file, context) => {
-    const kind = kindOf(start);
+    const kind = fileKindOf(start);
     if (kind !== 'zip' && kind !== 'pickle') {
       throw otherKind(start, 'a checkpoint of torch', context);
     }

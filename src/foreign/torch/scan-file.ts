@@ -11,7 +11,7 @@ import {
   isTarArchive,
 } from '../../format/foreign-formats.js';
 import type { PathLike } from '../../io/paths.js';
-import { kindOf } from '../file-kind.js';
+import { fileKindOf } from '../file-kind.js';
 import { lookInto } from '../open-file.js';
 import { allPickleLimits, type PickleLimits } from '../pickle/limits.js';
 import { mayRun } from '../pickle/scan.js';
@@ -74,7 +74,7 @@ export function scanPickle(path: PathLike, options: ScanOptions = {}): ScanRepor
       const message = 'a tar archive by its first 512 bytes, which full torch.load opens';
       notes.add('unread-archive', message, 0);
     }
-    if (kindOf(start) === 'zip' || startText(start, 4) === EMPTY_ARCHIVE) {
+    if (fileKindOf(start) === 'zip' || startText(start, 4) === EMPTY_ARCHIVE) {
       scanArchive(file, { ...options, checksums }, notes);
     } else {
       scanPlainFile(start, file, notes);
@@ -90,7 +90,7 @@ function scanPlainFile(start: Uint8Array, file: ByteReader, notes: ScanNotes): v
     const message = 'the end of a zip archive, which other readers look for at the end of a file';
     notes.add('nested-archive', message, archiveEnd);
   }
-  const kind = kindOf(start);
+  const kind = fileKindOf(start);
   if (kind === 'npy') {
     scanArrays(file, notes);
     return;
@@ -109,6 +109,6 @@ function startText(start: Uint8Array, byteLength: number): string {
 }
 
 function otherFormat(start: Uint8Array): string {
-  if (kindOf(start) === 'safetensors') return 'a safetensors file';
+  if (fileKindOf(start) === 'safetensors') return 'a safetensors file';
   return describeForeignFormat(start.subarray(0, HEAD_BYTE_LENGTH)) ?? 'unknown';
 }

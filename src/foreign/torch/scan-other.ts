@@ -4,7 +4,7 @@ import { isUtf8 } from 'node:buffer';
 import { FormatError } from '../../errors/errors.js';
 import { describeContainer, isTarArchive } from '../../format/foreign-formats.js';
 import { parseHeader, readHeaderLength } from '../../format/header.js';
-import { kindOf } from '../file-kind.js';
+import { fileKindOf } from '../file-kind.js';
 import type { ByteReader } from '../zip/archive.js';
 import { END_BYTE_LENGTH } from '../zip/end-record.js';
 import type { ScanNotes } from './scan-notes.js';
@@ -27,7 +27,7 @@ export function scanOther(
   file: ByteReader,
   notes: ScanNotes,
 ): void {
-  if (kindOf(start) === 'safetensors') {
+  if (fileKindOf(start) === 'safetensors') {
     scanSafetensors(start, file, notes);
     return;
   }

@@ -8,7 +8,7 @@ const MAX_ENTRY_NAME_BYTE_LENGTH = 4096;
 const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f]/;
 
 // A mark at the start belongs to the name.
-const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+const nameDecoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /**
  * Decodes a name: as UTF-8, whether the header calls it so or not. Info-ZIP does not mark names of Linux, and
@@ -26,7 +26,7 @@ export function decodeName(
   }
   let name: string;
   try {
-    name = decoder.decode(bytes);
+    name = nameDecoder.decode(bytes);
   } catch {
     return { problem: 'it is not UTF-8' };
   }

@@ -152,8 +152,6 @@ describe('a GGUF file', () => {
     ['header', 'a safetensors file or checkpoint'],
     ['hash', 'a safetensors file or checkpoint'],
     ['verify', 'a file that can be verified'],
-    ['split', 'a model of safetensors, torch or NumPy', 'other', '--dry-run'],
-    ['convert', 'a model of safetensors, torch or NumPy', 'other.safetensors', '--dry-run'],
   ])('is refused by its name: %s', async (command, expected, ...args) => {
     const path = temporaryPath('model.gguf');
     writeFileSync(path, Buffer.concat([Buffer.from('GGUF\x03'), Buffer.alloc(100)]));
@@ -164,6 +162,17 @@ describe('a GGUF file', () => {
     );
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
   });
+
+  it.each([['split'], ['convert'], ['split', '--dry-run'], ['convert', '--dry-run']])(
+    'cannot be written as safetensors: %s %s',
+    async (command, ...options) => {
+      const path = temporaryPath('model.gguf');
+      writeFileSync(path, Buffer.concat([Buffer.from('GGUF\x03'), Buffer.alloc(100)]));
+      const { code, stderr } = await call([command, path, `${path}.target`, ...options]);
+      expect(stderr).toMatch(/^safetensors-mmap: SAFETENSORS_\w+: .*a GGUF file \(llama\.cpp\)/);
+      expect(code).toBe(1);
+    },
+  );
 });
 
 describe('a private repository', () => {

@@ -4,6 +4,7 @@
  * @packageDocumentation
  */
 
+export type { Checkpoint, CheckpointFacts } from './checkpoint/checkpoint.js';
 export type { WriteCheckpointOptions, WrittenCheckpoint } from './checkpoint/write/execute-plan.js';
 export type { CheckpointLayoutOptions } from './checkpoint/write/layout.js';
 export type { CopiedFiles, OtherFilesOptions } from './checkpoint/write/other-files.js';
@@ -39,14 +40,11 @@ export {
 } from './errors/errors.js';
 export type { FoundFormat } from './errors/found-format.js';
 export type { NamedValues } from './errors/named-values.js';
-export type { FileFacts, TensorInfo } from './file/facts.js';
+export type { TensorEntry, TensorInfo } from './file/facts.js';
 export type { CloseOptions } from './file/file.js';
+export type { StreamOptions } from './file/stream.js';
+export type { ListingOptions, TensorSource } from './file/tensor-source.js';
 export type { CastTarget } from './float32/cast.js';
-export type {
-  ForeignFile,
-  ForeignFileFacts,
-  ForeignTensorInfo,
-} from './foreign/foreign-file.js';
 export type { ForeignLimits } from './foreign/limits.js';
 export type { VoidDtype } from './foreign/numpy/item-types.js';
 export { type OpenNumpyOptions, openNumpy } from './foreign/numpy/open-numpy.js';
@@ -69,11 +67,11 @@ export type {
   ScanReport,
   ScanVerdict,
 } from './foreign/torch/scan-report.js';
-export type { ShardedTorchCheckpoint } from './foreign/torch/sharded.js';
 export type { IrregularityKind } from './foreign/zip/irregularity.js';
 export type { ArchiveLimits } from './foreign/zip/limits.js';
 export type { Dtype, TensorData, TypedArray } from './format/dtype.js';
 export type { HeaderOptions, MetadataInput } from './format/header-writer.js';
+export type { CheckpointSummary, DtypeCounts, TensorCounts } from './hub/parameter-count.js';
 export type { PathLike } from './io/paths.js';
 export type { TransferOptions, TransferProgress } from './io/transfer.js';
 export type { LockOptions } from './replacement/locks.js';
@@ -91,6 +89,7 @@ export type { StorageOptions } from './storage/open.js';
 export type { StorageKind } from './storage/storage.js';
 export type { ChunksOptions } from './tensor/chunks.js';
 export type { ConvertAsyncOptions, ConvertOptions } from './tensor/conversion.js';
+export type { Partition } from './tensor/partition.js';
 export type { RowIndices } from './tensor/rows.js';
 export { parseSlice, type SliceIndex } from './tensor/slice.js';
 export type { TakeAsyncOptions, TakeOptions } from './tensor/take.js';

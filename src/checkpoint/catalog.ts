@@ -4,20 +4,20 @@
  */
 
 import { requireNames, requireString } from '../errors/arguments.js';
-import { TensorNotFoundError } from '../errors/errors.js';
+import { type SafetensorsError, TensorNotFoundError } from '../errors/errors.js';
 import { type TensorEntry, tensorEntries } from '../file/facts.js';
-import { SafetensorsFile } from '../file/file.js';
-import type { Header } from '../format/header.js';
+import type { FileContents } from '../format/file-contents.js';
+import { tensorByteLength } from '../format/tensor-spec.js';
 import type { Steps } from '../io/steps.js';
 import type { TensorPlace } from '../shards/aliases.js';
 import { CheckpointContents } from '../shards/contents.js';
-import type { Tensor } from '../tensor/tensor.js';
 import type { LazyShards } from './lazy-shards.js';
+import { contentsOf, isOther, type Shard, verifiedContents } from './shard.js';
 import type { ShardWork } from './transfer-shards.js';
 
 /** A tensor in its open shard. */
 export interface TensorInFile {
-  readonly file: SafetensorsFile;
+  readonly file: Shard;
   /** Name in the shard: for an alias that of the kept tensor. */
   readonly name: string;
   /** Length in bytes. */
@@ -26,16 +26,15 @@ export interface TensorInFile {
 
 /** The tensors of an open checkpoint. Everything throws FileClosedError when it is closed. */
 export class Catalog {
-  readonly #shards: LazyShards;
+  readonly #shards: LazyShards<Shard>;
   readonly #contents: CheckpointContents;
 
-  /** Without an index there is one shard, whose header replaces the index. */
-  constructor(shards: LazyShards) {
+  /** Without an index there is one shard, whose contents replace the index. `problems` as for `CheckpointContents`. */
+  constructor(shards: LazyShards<Shard>, problems: readonly SafetensorsError[]) {
     this.#shards = shards;
     const { index, path } = shards.files;
-    this.#contents = new CheckpointContents(index, path, () =>
-      SafetensorsFile.headerOf(shards.open(0)),
-    );
+    const only = (): FileContents => contentsOf(shards.open(0));
+    this.#contents = new CheckpointContents(index, path, only, problems);
   }
 
   /** Number of tensors; by the index, if there is one. */
@@ -56,20 +55,6 @@ export class Catalog {
     return this.#contents.keys();
   }
 
-  /** Every tensor that a shard has; of several with one name, the one that the index means. */
-  takeAll(): Map<string, Tensor> {
-    const tensors = new Map<string, Tensor>();
-    let shard = 0;
-    for (const file of this.#shards) {
-      for (const [name, tensor] of file) {
-        const isMeant = !tensors.has(name) || this.#contents.shardOf(name) === shard;
-        if (isMeant) tensors.set(name, tensor);
-      }
-      shard++;
-    }
-    return tensors;
-  }
-
   /** Shard and name there of a tensor or an alias, by the index if there is one; null for neither. */
   find(name: string): TensorPlace | null {
     requireString('name', name);
@@ -83,7 +68,7 @@ export class Catalog {
    *
    * @throws TensorNotFoundError; FormatError `SAFETENSORS_INDEX_MISMATCH` when it is not in its shard
    */
-  lookUp<Result>(wanted: string, use: (file: SafetensorsFile, name: string) => Result): Result {
+  lookUp<Result>(wanted: string, use: (file: Shard, name: string) => Result): Result {
     const found = this.#placeOf(wanted);
     if (found === null) throw this.#contents.notFound(wanted);
     const { shard, name } = found;
@@ -91,8 +76,9 @@ export class Catalog {
     try {
       return use(file, name);
     } catch (error) {
-      const isMissing = error instanceof TensorNotFoundError && this.#hasIndex;
-      throw isMissing ? this.#contents.missing(shard, name) : error;
+      if (!(error instanceof TensorNotFoundError)) throw error;
+      if (this.#hasIndex) throw this.#contents.missing(shard, name);
+      throw this.#contents.notFound(wanted);
     }
   }
 
@@ -108,7 +94,7 @@ export class Catalog {
 
   /** The names that a shard has, in its order; opens it. */
   namesIn(shard: number): string[] {
-    return this.#contents.namesIn(shard, this.#headerOf(shard));
+    return this.#contents.namesIn(shard, this.#contentsOf(shard));
   }
 
   /** All tensors, shard by shard, in the order of each; opens all shards. */
@@ -116,16 +102,16 @@ export class Catalog {
     yield* this.#shards.openAll();
     const lists: TensorEntry[][] = [];
     for (const [shard, { name }] of this.#shards.files.shards.entries()) {
-      const header = this.#headerOf(shard);
-      lists.push(yield* tensorEntries(header, name, this.#contents.entriesIn(shard, header)));
+      const contents = this.#contentsOf(shard);
+      lists.push(yield* tensorEntries(contents, name, this.#contents.entriesIn(shard, contents)));
     }
     return lists.flat();
   }
 
   /** What an only file says is there whether it has changed or not. */
-  #headerOf(shard: number): Header {
+  #contentsOf(shard: number): FileContents {
     const file = this.#shards.open(shard);
-    return this.#hasIndex ? SafetensorsFile.contentOf(file).header : SafetensorsFile.headerOf(file);
+    return this.#hasIndex ? verifiedContents(file) : contentsOf(file);
   }
 
   /** Where the named tensors are, in the order given. */
@@ -133,24 +119,26 @@ export class Catalog {
     this.#shards.requireOpen();
     requireNames(names);
     const placeOf = (wanted: string): TensorInFile =>
-      this.lookUp(wanted, (file, name) => {
-        const [begin, end] = file.info(name).dataOffsets;
-        return { file, name, byteLength: end - begin };
-      });
+      this.lookUp(wanted, (file, name) => ({
+        file,
+        name,
+        byteLength: tensorByteLength(file.info(name)),
+      }));
     return new Map(Array.from(names, (name) => [name, placeOf(name)]));
   }
 
   /** What to fetch for all tensors. */
   allWorks(): ShardWork[] {
     return Array.from(this.#shards, (file) => {
-      const { dataByteLength } = SafetensorsFile.contentOf(file).header;
-      return { file, names: undefined, byteLength: dataByteLength };
+      verifiedContents(file);
+      const dataStart = isOther(file) ? 0 : file.dataStart;
+      return { file, names: undefined, byteLength: file.byteLength - dataStart };
     });
   }
 
   /** What to fetch for some tensors, by shard; each tensor once, even if several names mean it. */
   works(places: ReadonlyMap<string, TensorInFile>): ShardWork[] {
-    const lengthsByFile = new Map<SafetensorsFile, Map<string, number>>();
+    const lengthsByFile = new Map<Shard, Map<string, number>>();
     for (const { file, name, byteLength } of places.values()) {
       const lengths = lengthsByFile.get(file) ?? new Map<string, number>();
       lengthsByFile.set(file, lengths.set(name, byteLength));

@@ -10,9 +10,10 @@ import {
   requireOptions,
   requireSignal,
 } from '../errors/arguments.js';
+import type { ForeignFormatError } from '../errors/errors.js';
 import { uncloneable } from '../errors/uncloneable.js';
 import type { TensorEntry, TensorInfo } from '../file/facts.js';
-import { CLOSE_OPTIONS, type CloseOptions, SafetensorsFile } from '../file/file.js';
+import { CLOSE_OPTIONS, type CloseOptions } from '../file/file.js';
 import {
   requireStreamOptions,
   type StreamOptions,
@@ -20,19 +21,21 @@ import {
   streamTensors,
 } from '../file/stream.js';
 import { LISTING_OPTIONS, type ListingOptions, type TensorSource } from '../file/tensor-source.js';
+import { tensorByteLength } from '../format/tensor-spec.js';
 import type { CheckpointSummary } from '../hub/parameter-count.js';
-import { here, runAsync } from '../io/steps.js';
-import { TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
-import { VerificationError } from '../shards/verification-error.js';
+import { runAsync } from '../io/steps.js';
+import { requireTransferOptions, TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
+import type { StorageKind } from '../storage/storage.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import { type Partition, planPartition } from '../tensor/partition.js';
 import type { SliceIndex } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { Catalog, type TensorInFile } from './catalog.js';
 import type { LazyShards } from './lazy-shards.js';
+import { isOther, type Shard } from './shard.js';
 import { summarize } from './summary.js';
 import { type ShardWork, transferShards } from './transfer-shards.js';
-import { verifyHeaders } from './verify.js';
+import { verifyShards } from './verify.js';
 
 /** What {@link Checkpoint.toJSON} gives; once `ok` is false only the first three. */
 export interface CheckpointFacts {
@@ -51,14 +54,16 @@ export interface CheckpointFacts {
 const UNCLONEABLE = uncloneable('A Checkpoint', 'post its path, and open that there');
 
 /**
- * An open checkpoint, made by `openCheckpoint`: one file, or the shards that an index names. A shard
- * is opened when it is first needed, and stays open until `close()`.
+ * An open checkpoint: one file, or the shards that an index names. `openCheckpoint` opens those of safetensors, each
+ * shard when it is first needed; it stays open until `close()`. `openTorchCheckpoint` and `openNumpy` open those of
+ * other formats, whose tensors are ordinary ones, too: contiguous little-endian tensors that are not compressed are
+ * views of the mapped file; all others are made when their bytes are first used: gathered, swapped or inflated.
  *
  * A writer that drops a tensor because another one shares its memory records `dropped: kept` in the
  * metadata. Every method that takes names accepts the dropped name as an alias of the kept tensor;
  * `keys()`, `size` and iteration leave aliases out.
  *
- * After `close()` everything but `path`, `shards`, `passedOver`, `ok` and `close()` itself throws
+ * After `close()` everything but `path`, `shards`, `passedOver`, `storage`, `problems`, `ok` and `close()` itself throws
  * `SAFETENSORS_FILE_CLOSED`; tensors that were handed out stay valid.
  *
  * @example
@@ -72,21 +77,35 @@ const UNCLONEABLE = uncloneable('A Checkpoint', 'post its path, and open that th
  */
 export class Checkpoint implements TensorSource, Iterable<[string, Tensor]> {
   /** @internal */
-  readonly uncloneable = UNCLONEABLE;
-  readonly #shards: LazyShards;
+  readonly uncloneable: symbol = UNCLONEABLE;
+  readonly #shards: LazyShards<Shard>;
   readonly #catalog: Catalog;
+  readonly #problems: readonly ForeignFormatError[];
 
-  private constructor(shards: LazyShards) {
+  /** Only functions that open checkpoints make them. */
+  protected constructor(shards: never);
+  /** @internal */
+  protected constructor(shards: LazyShards<Shard>, problems: readonly ForeignFormatError[]);
+  protected constructor(shards: LazyShards<Shard>, problems: readonly ForeignFormatError[] = []) {
     this.#shards = shards;
-    this.#catalog = new Catalog(shards);
+    this.#catalog = new Catalog(shards, problems);
+    this.#problems = Object.freeze([...problems]);
   }
 
-  /** @internal Takes ownership of the shards. */
-  static of(shards: LazyShards): Checkpoint {
-    return new Checkpoint(shards);
+  /**
+   * @internal Takes ownership of the shards. `problems` are the errors of tensors that the index, or the only file,
+   * has and that cannot be had.
+   */
+  static of(shards: LazyShards<Shard>, problems: readonly ForeignFormatError[] = []): Checkpoint {
+    return new Checkpoint(shards, problems);
   }
 
-  /** Path of the index, or of the only file. */
+  /** @internal The open shards, each with the names that the checkpoint has of it, in the order of their bytes. */
+  static partsOf(checkpoint: Checkpoint): [Shard, string[]][] {
+    return Array.from(checkpoint.#shards, (file, i) => [file, checkpoint.#catalog.namesIn(i)]);
+  }
+
+  /** Path of the index, or of the only file, as text. */
   get path(): string {
     return this.#shards.files.path;
   }
@@ -105,18 +124,35 @@ export class Checkpoint implements TensorSource, Iterable<[string, Tensor]> {
     return this.#shards.files.passedOver;
   }
 
+  /**
+   * Where bytes come from: `'read'`, positioned reads into ordinary memory, when that is so of a shard that was
+   * opened; otherwise `'mmap'`.
+   */
+  get storage(): StorageKind {
+    return this.#shards.storage;
+  }
+
+  /**
+   * Why other tensors of a checkpoint of torch or NumPy cannot be had: safetensors has nothing to hold them. Each error
+   * has the name as `tensor` and the code `SAFETENSORS_UNSUPPORTED_TENSOR`; `getTensor` of that name throws it. Empty
+   * for nearly all files; the same after `close()`.
+   */
+  get problems(): readonly ForeignFormatError[] {
+    return this.#problems;
+  }
+
   /** False once a tensor was refused because an open shard changed, and after `close()`. */
   get ok(): boolean {
     return this.#shards.ok;
   }
 
-  /** Number of tensors; by the index, if there is one. */
+  /** Number of tensors, without those of `problems`; by the index, if there is one. */
   get size(): number {
     return this.#catalog.size;
   }
 
-  /** Length of all shards in bytes, headers included. Opens no shard. */
-  get byteLength(): number {
+  /** Length of all shards in bytes, headers included. Opens no shard, but asks the system about each. */
+  byteLength(): number {
     this.#shards.requireOpen();
     return this.shards.reduce((sum, _, shard) => sum + this.#shards.byteLength(shard), 0);
   }
@@ -131,7 +167,7 @@ export class Checkpoint implements TensorSource, Iterable<[string, Tensor]> {
 
   /**
    * The JSON of every shard's header as it stands in the file, with the spaces at its end, by the shard's
-   * name; a new Map. Opens every shard.
+   * name; a new Map. Opens every shard. Empty for torch and NumPy, which have no such headers.
    *
    * @throws FormatError when a shard is bad
    *
@@ -145,8 +181,11 @@ export class Checkpoint implements TensorSource, Iterable<[string, Tensor]> {
    * ```
    */
   headerTexts(): Map<string, string> {
-    const { shards } = this;
-    return new Map(Array.from(this.#shards, (file, i) => [shards[i] as string, file.headerText]));
+    const texts = new Map<string, string>();
+    for (const [i, file] of [...this.#shards].entries()) {
+      if (!isOther(file)) texts.set(this.shards[i] as string, file.headerText);
+    }
+    return texts;
   }
 
   /** Names sorted by their UTF-8 bytes; a new array. With an index it opens no shard. */
@@ -172,7 +211,8 @@ export class Checkpoint implements TensorSource, Iterable<[string, Tensor]> {
   /**
    * Dtype, shape and place in its shard of a tensor; a new frozen object. Opens that shard only.
    *
-   * @throws TensorNotFoundError; FormatError also when the shard is bad, and
+   * @throws TensorNotFoundError; ForeignFormatError `SAFETENSORS_UNSUPPORTED_TENSOR` for a tensor of `problems`;
+   *   FormatError also when the shard is bad, and
    *   `SAFETENSORS_INDEX_MISMATCH` when the index names a tensor that is not there
    */
   info(name: string): TensorInfo {
@@ -255,7 +295,8 @@ export class Checkpoint implements TensorSource, Iterable<[string, Tensor]> {
 
   /**
    * Fetches the bytes of the named tensors, of all by default, shard by shard, without blocking the
-   * event loop: as `SafetensorsFile.prefetch`. Opens the shards of these tensors first.
+   * event loop: as `SafetensorsFile.prefetch`. Opens the shards of these tensors first. What has to be gathered,
+   * swapped or inflated is only done on first use; with `storage: 'read'` it is done here, between other events.
    *
    * @throws As `info`, and as `SafetensorsFile.prefetch`
    */
@@ -290,10 +331,7 @@ export class Checkpoint implements TensorSource, Iterable<[string, Tensor]> {
     const names = options.names === undefined ? undefined : [...options.names];
     for (const name of names ?? []) this.info(name);
     const source: StreamSource = {
-      byteLength: (name) => {
-        const [begin, end] = this.info(name).dataOffsets;
-        return end - begin;
-      },
+      byteLength: (name) => tensorByteLength(this.info(name)),
       isCopied: (name) => this.#catalog.lookUp(name, (file) => file.storage === 'read'),
       getTensor: (name) => this.getTensor(name),
       prefetch: (some, transfer) => this.prefetch(some, transfer),
@@ -335,7 +373,7 @@ export class Checkpoint implements TensorSource, Iterable<[string, Tensor]> {
   ): Promise<Map<string, Tensor>> {
     requireOptions(options, TRANSFER_OPTIONS);
     const places = this.#catalog.places(names ?? this.offsetKeys());
-    const tensors = new Map<SafetensorsFile, Map<string, Tensor>>();
+    const tensors = new Map<Shard, Map<string, Tensor>>();
     const works = this.#catalog.works(places);
     const read = async (work: ShardWork, shardOptions: TransferOptions): Promise<void> => {
       tensors.set(work.file, await work.file.readTensors(work.names, shardOptions));
@@ -349,10 +387,14 @@ export class Checkpoint implements TensorSource, Iterable<[string, Tensor]> {
   /**
    * Checks what opening leaves out: the header of every shard, that the index and the shards name the
    * same tensors and none twice, and `total_size`. Opens every shard. They stay open: what was checked
-   * is what is read later.
+   * is what is read later. `onProgress` has nothing to count.
    *
-   * @throws VerificationError `SAFETENSORS_INDEX_MISMATCH` with all `problems`
-   * @throws Error Node's own `EMFILE` and the like
+   * Of torch and NumPy, whose headers and index are checked when they are opened, it reads all bytes of an archive's
+   * storages or arrays, and compares their CRC-32 with the archive's. Using tensors does not, except for what is
+   * deflated. Resolves at once for files without checksums.
+   *
+   * @throws VerificationError `SAFETENSORS_INDEX_MISMATCH` or `SAFETENSORS_CHECKSUM_MISMATCH` with all `problems`
+   * @throws FileChangedError, FileClosedError; Error Node's own `EMFILE` and the like; `signal.reason`
    *
    * @example
    * ```ts
@@ -361,14 +403,10 @@ export class Checkpoint implements TensorSource, Iterable<[string, Tensor]> {
    * console.log(checkpoint.ok); // → true
    * ```
    */
-  async verify(): Promise<void> {
-    this.#shards.requireOpen();
-    const shards = this.#shards;
-    const verifying = verifyHeaders(shards.files, (shard) =>
-      here(() => SafetensorsFile.contentOf(shards.open(shard)).header),
-    );
-    const problems = await runAsync(verifying, undefined);
-    if (problems.length > 0) throw new VerificationError(problems, this.path);
+  async verify(options: TransferOptions = {}): Promise<void> {
+    requireOptions(options, TRANSFER_OPTIONS);
+    requireTransferOptions(options);
+    await verifyShards(this.#shards, options);
   }
 
   /**
@@ -405,7 +443,9 @@ export class Checkpoint implements TensorSource, Iterable<[string, Tensor]> {
 
   /** @internal For `console.log`. */
   [INSPECT](depth: number, options: object, inspect: Inspect): string {
-    return showFacts('Checkpoint', this.toJSON(), depth, options, inspect);
+    const { length } = this.#problems;
+    const facts = length === 0 ? this.toJSON() : { ...this.toJSON(), problems: length };
+    return showFacts(this.constructor.name, facts, depth, options, inspect);
   }
 
   /** Closes every shard: as `SafetensorsFile.close`. */

@@ -3,23 +3,52 @@
 import { statSync } from 'node:fs';
 import { FileClosedError } from '../errors/errors.js';
 import type { CloseOptions, SafetensorsFile } from '../file/file.js';
-import { type OpenOptions, openFile } from '../file/open.js';
 import { forEach, runSync, type Steps } from '../io/steps.js';
+import type { StorageKind } from '../storage/storage.js';
 import type { CheckpointFiles, ShardFile } from './find-files.js';
+import type { Shard } from './shard.js';
 
 /** Shards by their position in `CheckpointFiles.shards`. */
-export class LazyShards {
+export class LazyShards<Opened extends Shard = SafetensorsFile> {
   /** The files that were found. */
   readonly files: CheckpointFiles;
-  readonly #options: OpenOptions;
-  readonly #open = new Map<number, SafetensorsFile>();
+  readonly #openFile: (path: string) => Steps<Opened>;
+  readonly #open: Map<number, Opened>;
+  #isRead = false;
   #closed = false;
   #users = 0;
 
-  /** Every shard is opened with the same options, of which some may be for others. */
-  constructor(files: CheckpointFiles, options: OpenOptions) {
+  /** `opened` are those that are open already; the shards close them. */
+  constructor(
+    files: CheckpointFiles,
+    openFile: (path: string) => Steps<Opened>,
+    opened: readonly Opened[] = [],
+  ) {
     this.files = files;
-    this.#options = options;
+    this.#openFile = openFile;
+    this.#open = new Map(opened.entries());
+    this.#isRead = opened.some(isRead);
+  }
+
+  /** Shards that are all open, in the order of the files. */
+  static ofOpen<Opened extends Shard>(
+    files: CheckpointFiles,
+    opened: readonly Opened[],
+  ): LazyShards<Opened> {
+    const none = (path: string): never => {
+      throw new FileClosedError({ path });
+    };
+    return new LazyShards(files, none, opened);
+  }
+
+  /** Where bytes come from, as far as shards were opened: `'read'` when that is so of one of them. */
+  get storage(): StorageKind {
+    return this.#isRead ? 'read' : 'mmap';
+  }
+
+  /** Those that are open, by their positions. */
+  get opened(): ReadonlyMap<number, Opened> {
+    return this.#open;
   }
 
   /** False when an open shard has changed, and after `close`. */
@@ -33,7 +62,7 @@ export class LazyShards {
   }
 
   /** The open shard; opened now when it was not. */
-  open(shard: number): SafetensorsFile {
+  open(shard: number): Opened {
     this.requireOpen();
     return this.#open.get(shard) ?? runSync(this.#openNew(shard));
   }
@@ -45,20 +74,21 @@ export class LazyShards {
     yield* forEach(missing, (shard) => this.#openNew(shard));
   }
 
-  *#openNew(shard: number): Steps<SafetensorsFile> {
+  *#openNew(shard: number): Steps<Opened> {
     const { path } = this.files.shards[shard] as ShardFile;
-    const file = yield* openFile(path, this.#options);
+    const file = yield* this.#openFile(path);
     // Others had their turn meanwhile.
     const other = this.#open.get(shard);
     if (other !== undefined || this.#closed) file.close();
     this.requireOpen();
     if (other !== undefined) return other;
     this.#open.set(shard, file);
+    this.#isRead ||= isRead(file);
     return file;
   }
 
   /** All shards; each is opened when its turn comes. */
-  *[Symbol.iterator](): Generator<SafetensorsFile, void, void> {
+  *[Symbol.iterator](): Generator<Opened, void, void> {
     for (let shard = 0; shard < this.files.shards.length; shard++) yield this.open(shard);
   }
 
@@ -99,4 +129,8 @@ export class LazyShards {
     }
     if (errors.length > 0) throw errors[0];
   }
+}
+
+function isRead({ storage }: Shard): boolean {
+  return storage === 'read';
 }

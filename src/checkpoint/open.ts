@@ -7,7 +7,7 @@ import {
   requireSignal,
   requireString,
 } from '../errors/arguments.js';
-import { OPEN_OPTIONS, type OpenOptions } from '../file/open.js';
+import { OPEN_OPTIONS, type OpenOptions, openFile } from '../file/open.js';
 import { findInHubCache, notInCache } from '../hub/cache.js';
 import { hubUri, isHubUri, parseHubId } from '../hub/ids.js';
 import { statAnything, statPath } from '../io/file-calls.js';
@@ -15,7 +15,6 @@ import { pathText } from '../io/paths.js';
 import { runAsync, runSync, type Steps } from '../io/steps.js';
 import { hasCode } from '../io/system-errors.js';
 import type { Tensor } from '../tensor/tensor.js';
-import { Catalog } from './catalog.js';
 import { Checkpoint } from './checkpoint.js';
 import { type CheckpointFiles, indexedFiles, selectInFolder, singleFile } from './find-files.js';
 import { LazyShards } from './lazy-shards.js';
@@ -91,7 +90,7 @@ export function openCheckpoint(
   options: OpenCheckpointOptions = {},
 ): Checkpoint {
   requireOptions(options, OPEN_CHECKPOINT_OPTIONS);
-  const shards = new LazyShards(runSync(findCheckpoint(path, options)), options);
+  const shards = shardsOf(runSync(findCheckpoint(path, options)), options);
   if (shards.files.index === null) shards.open(0);
   return Checkpoint.of(shards);
 }
@@ -126,7 +125,7 @@ export async function openCheckpointAsync(
 
 /** Finds a checkpoint and opens all of its shards. The caller closes them. */
 export function* openShards(path: string | URL, options: OpenCheckpointOptions): Steps<LazyShards> {
-  const shards = new LazyShards(yield* findCheckpoint(path, options), options);
+  const shards = shardsOf(yield* findCheckpoint(path, options), options);
   try {
     yield* shards.openAll();
   } catch (error) {
@@ -154,9 +153,9 @@ export function loadCheckpoint(
   options: OpenCheckpointOptions = {},
 ): Map<string, Tensor> {
   requireOptions(options, OPEN_CHECKPOINT_OPTIONS);
-  const shards = new LazyShards(runSync(findCheckpoint(path, options)), options);
+  const shards = shardsOf(runSync(findCheckpoint(path, options)), options);
   try {
-    const tensors = new Catalog(shards).takeAll();
+    const tensors = takeAll(shards);
     // A buffer that is made before the shard is closed outlives it.
     for (const tensor of tensors.values()) tensor.buffer;
     shards.close({});
@@ -166,6 +165,26 @@ export function loadCheckpoint(
     shards.close({ detach: true });
     throw error;
   }
+}
+
+/** Every tensor that a shard has; of several with one name, the one that the index means. */
+function takeAll(shards: LazyShards): Map<string, Tensor> {
+  const { index } = shards.files;
+  const tensors = new Map<string, Tensor>();
+  let shard = 0;
+  for (const file of shards) {
+    for (const [name, tensor] of file) {
+      const isMeant = !tensors.has(name) || index?.shardOf(index.find(name)) === shard;
+      if (isMeant) tensors.set(name, tensor);
+    }
+    shard++;
+  }
+  return tensors;
+}
+
+/** Shards that are all opened with the same options, of which some may be for others. */
+function shardsOf(files: CheckpointFiles, options: OpenOptions): LazyShards {
+  return new LazyShards(files, (path) => openFile(path, options));
 }
 
 /** The files that `openCheckpoint` opens. */

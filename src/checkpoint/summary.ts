@@ -1,7 +1,6 @@
 /** What a checkpoint holds, by the headers of its shards and the `config.json` beside them. */
 
 import { dirname, join } from 'node:path';
-import { SafetensorsFile } from '../file/file.js';
 import {
   type CheckpointSummary,
   countParameters,
@@ -11,14 +10,15 @@ import { closeFile } from '../io/file-calls.js';
 import { openRegularFile, readBytesOf, readFully } from '../io/opened-file.js';
 import { runSync, type Steps } from '../io/steps.js';
 import type { LazyShards } from './lazy-shards.js';
+import { type Shard, verifiedContents } from './shard.js';
 
-/** Opens every shard and counts what its header says. */
-export function summarize(shards: LazyShards): CheckpointSummary {
+/** Opens every shard and counts what it says of its tensors. */
+export function summarize(shards: LazyShards<Shard>): CheckpointSummary {
   shards.requireOpen();
   const { index, path, shards: files } = shards.files;
   const counted = Array.from(shards, (file, shard) => ({
     name: (files[shard] as { name: string }).name,
-    header: SafetensorsFile.contentOf(file).header,
+    header: verifiedContents(file),
   }));
   return countParameters(counted, index, runSync(readConfig(path)));
 }

@@ -1,11 +1,11 @@
 /** Fetches from several shards one after the other, with one progress and one abort. */
 
-import type { SafetensorsFile } from '../file/file.js';
 import { Transfer, type TransferOptions } from '../io/transfer.js';
+import type { Shard } from './shard.js';
 
 /** What to fetch from one shard. */
 export interface ShardWork {
-  readonly file: SafetensorsFile;
+  readonly file: Shard;
   /** Undefined for all tensors. */
   readonly names: readonly string[] | undefined;
   /** Length of the tensors in bytes: the shard's share of the progress. */

@@ -2,11 +2,20 @@
 
 import { basename } from 'node:path';
 import { FileClosedError, SafetensorsError } from '../errors/errors.js';
+import { SafetensorsFile } from '../file/file.js';
 import type { Header } from '../format/header.js';
-import type { Steps } from '../io/steps.js';
+import { here, runAsync, type Steps } from '../io/steps.js';
+import type { TransferOptions } from '../io/transfer.js';
 import { IndexCheck } from '../shards/checkpoint-index-check.js';
-import type { CheckpointProblem } from '../shards/verification-error.js';
+import {
+  type CheckpointProblem,
+  problemOf,
+  VerificationError,
+} from '../shards/verification-error.js';
 import type { CheckpointFiles } from './find-files.js';
+import type { LazyShards } from './lazy-shards.js';
+import { isOther, type OtherShard, type Shard } from './shard.js';
+import { transferShards } from './transfer-shards.js';
 
 /** Errors that are not the file's, but the process's or the machine's. */
 const OF_THE_PROCESS: readonly unknown[] = ['EMFILE', 'ENFILE', 'ENOMEM'];
@@ -40,4 +49,49 @@ export function* verifyHeaders(
     yield;
   }
   return check.finish();
+}
+
+/**
+ * Checks what opening leaves out: of safetensors headers and index, of other formats the checksums. Their index was
+ * compared when they were opened.
+ *
+ * @throws As `Checkpoint.verify`
+ */
+export async function verifyShards(
+  shards: LazyShards<Shard>,
+  options: TransferOptions,
+): Promise<void> {
+  shards.requireOpen();
+  const { path } = shards.files;
+  const others = [...shards.opened].filter((each): each is [number, OtherShard] =>
+    isOther(each[1]),
+  );
+  const problems =
+    others.length > 0
+      ? await verifyBytes(shards, others, options)
+      : await runAsync(verifyHeaders(shards.files, headersOf(shards)), options.signal);
+  if (problems.length === 0) return;
+  const code = others.length > 0 ? 'SAFETENSORS_CHECKSUM_MISMATCH' : 'SAFETENSORS_INDEX_MISMATCH';
+  throw new VerificationError(problems, path, code);
+}
+
+function headersOf(shards: LazyShards<Shard>): (shard: number) => Steps<Header> {
+  return (shard) =>
+    here(() => SafetensorsFile.contentOf(shards.open(shard) as SafetensorsFile).header);
+}
+
+async function verifyBytes(
+  shards: LazyShards<Shard>,
+  others: readonly (readonly [shard: number, file: OtherShard])[],
+  options: TransferOptions,
+): Promise<CheckpointProblem[]> {
+  const problems: CheckpointProblem[] = [];
+  const works = others.map(([shard, file]) => {
+    return { file, name: shards.files.shards[shard]?.name ?? '', byteLength: file.byteLength };
+  });
+  const check = (): void => shards.requireOpen();
+  await transferShards(works, options, check, ({ file, name }, shardOptions) =>
+    file.verifyBytes(shardOptions, (problem) => problems.push(problemOf(name, problem))),
+  );
+  return problems;
 }

@@ -2,25 +2,22 @@
 
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { Checkpoint } from '../checkpoint/checkpoint.js';
 import { openSafetensorsSource } from '../checkpoint/write/safetensors-source.js';
-import type { ForeignFormatError } from '../errors/errors.js';
 import { fileKindOf, otherKind } from '../foreign/file-kind.js';
-import { ForeignFile } from '../foreign/foreign-file.js';
-import type { ForeignTensor } from '../foreign/foreign-tensor.js';
+import type { ForeignShard } from '../foreign/foreign-shard.js';
 import {
   OPEN_NUMPY_OPTIONS,
   type OpenNumpyOptions,
   openNumpy,
 } from '../foreign/numpy/open-numpy.js';
 import { lookInto } from '../foreign/open-file.js';
-import type { TorchCheckpoint } from '../foreign/torch/checkpoint.js';
 import {
   OPEN_TORCH_OPTIONS,
   type OpenTorchOptions,
   openTorchCheckpoint,
 } from '../foreign/torch/open.js';
 import type { RootKeys } from '../foreign/torch/roots.js';
-import { ShardedTorchCheckpoint } from '../foreign/torch/sharded.js';
 import { firstEntryName } from '../foreign/zip/local-header.js';
 import { describeForeignFormat } from '../format/foreign-formats.js';
 import { pathText } from '../io/paths.js';
@@ -93,11 +90,11 @@ async function openAs(
   if (kind === 'safetensors') return await openSafetensors(path, options, opening);
   if (kind === 'torch') {
     const chosen = { ...among(OPEN_TORCH_OPTIONS, options), ...COPIED };
-    return foreignSource(ofTorch(openTorchCheckpoint(path, chosen)), opening.verify);
+    const opened = openTorchCheckpoint(path, chosen);
+    return foreignSource(partsOf(opened, opened.root), opening.verify);
   }
-  const file = openNumpy(path, { ...among(OPEN_NUMPY_OPTIONS, options), ...COPIED });
-  const parts = ofParts(path, [ofWhole(file)], file.problems, undefined);
-  return foreignSource(parts, opening.verify);
+  const arrays = openNumpy(path, { ...among(OPEN_NUMPY_OPTIONS, options), ...COPIED });
+  return foreignSource(partsOf(arrays, undefined), opening.verify);
 }
 
 /** Those of the options that have these names. */
@@ -142,44 +139,15 @@ function isOtherFormat(start: Uint8Array): boolean {
   return isTooLong || describeForeignFormat(start) !== null;
 }
 
-/** An open file, and the tensors of it that are meant. */
-interface Part {
-  readonly file: ForeignFile;
-  readonly tensors: readonly ForeignTensor[];
-}
-
-function ofWhole(file: ForeignFile): Part {
-  return { file, tensors: [...ForeignFile.factsOf(file).values()] };
-}
-
-function ofTorch(checkpoint: TorchCheckpoint | ShardedTorchCheckpoint): OpenSource {
-  const { problems } = checkpoint;
-  if (!(checkpoint instanceof ShardedTorchCheckpoint)) {
-    return ofParts(checkpoint.path as string, [ofWhole(checkpoint)], problems, checkpoint.root);
-  }
-  const parts = Array.from(ShardedTorchCheckpoint.partsOf(checkpoint), ([file, names]) => {
-    const meant = new Set(names);
-    const { tensors } = ofWhole(file);
-    return { file, tensors: tensors.filter(({ name }) => meant.has(name)) };
-  });
-  return ofParts(checkpoint.path, parts, problems, checkpoint.root);
-}
-
-function ofParts(
-  path: string,
-  parts: readonly Part[],
-  problems: readonly ForeignFormatError[],
-  root: RootKeys | undefined,
-): OpenSource {
-  const close = (): void => {
-    for (const { file } of parts) file.close();
-  };
+function partsOf(checkpoint: Checkpoint, root: RootKeys | undefined): OpenSource {
+  const parts = Checkpoint.partsOf(checkpoint) as [ForeignShard, string[]][];
+  const { path, problems } = checkpoint;
   return {
-    path,
-    tensors: parts.flatMap(({ tensors }) => tensors),
-    problems,
-    root,
-    archives: new Map(parts.map(({ file }) => ForeignFile.archiveOf(file))),
-    close,
+    ...{ path, problems, root },
+    tensors: parts.flatMap(([{ contents }, names]) =>
+      names.map((name) => contents.tensor(contents.find(name))),
+    ),
+    archives: new Map(parts.map(([{ archive }]) => archive)),
+    close: () => checkpoint.close(),
   };
 }

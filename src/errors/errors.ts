@@ -26,7 +26,8 @@ export type FormatErrorCode =
   | 'SAFETENSORS_INVALID_INDEX'
   | 'SAFETENSORS_INDEX_TOO_LARGE'
   | 'SAFETENSORS_UNSAFE_SHARD_NAME'
-  | 'SAFETENSORS_INDEX_MISMATCH';
+  | 'SAFETENSORS_INDEX_MISMATCH'
+  | 'SAFETENSORS_CHECKSUM_MISMATCH';
 
 /** Codes of an index that a tensor cannot satisfy. */
 export type SliceErrorCode =

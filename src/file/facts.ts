@@ -1,26 +1,31 @@
 /** What an open file says of itself and its tensors. */
 
 import type { Dtype } from '../format/dtype.js';
-import type { Header } from '../format/header.js';
+import type { FileContents } from '../format/file-contents.js';
+import { tensorByteLength } from '../format/tensor-spec.js';
 import { SLICE_SIZE, type Slices } from '../json/slices.js';
 import type { StorageKind } from '../storage/storage.js';
 
 /** What is known of one tensor without its bytes. */
 export interface TensorInfo {
-  /** Dtype, as spelled in the header. */
+  /** Dtype, as safetensors spells it. */
   readonly dtype: Dtype;
   /** Dimensions in elements, outermost first; empty for a scalar. */
   readonly shape: readonly number[];
-  /** Offset of the first byte and of the byte after the last, from the end of the header. */
+  /**
+   * Offset of the first byte and of the byte after the last, from the end of the header. In files of torch and
+   * NumPy, from the start of the file: of the bytes that the tensor has there or is made of, which may be of another
+   * length, because they are compressed, strided or shared with other tensors.
+   */
   readonly dataOffsets: readonly [begin: number, end: number];
 }
 
-/** What a header says about one of its entries; a new frozen object. */
-export function tensorInfo(header: Header, entry: number): TensorInfo {
+/** What is known of one entry of a file; a new frozen object. */
+export function tensorInfo(contents: FileContents, entry: number): TensorInfo {
   return Object.freeze({
-    dtype: header.dtype(entry),
-    shape: header.shape(entry),
-    dataOffsets: Object.freeze([header.begin(entry), header.end(entry)] as const),
+    dtype: contents.dtype(entry),
+    shape: contents.shape(entry),
+    dataOffsets: Object.freeze([contents.begin(entry), contents.end(entry)] as const),
   });
 }
 
@@ -35,21 +40,21 @@ export interface TensorEntry extends TensorInfo {
 }
 
 /**
- * What a header says about some of its entries; new frozen objects.
+ * What is known of some entries of a file; new frozen objects.
  *
  * @param file the name of the file
  */
 export function* tensorEntries(
-  header: Header,
+  contents: FileContents,
   file: string,
   entries: Iterable<number>,
 ): Slices<TensorEntry[]> {
   const listed: TensorEntry[] = [];
   for (const entry of entries) {
     if (listed.length % SLICE_SIZE === 0) yield;
-    const { dtype, shape, dataOffsets } = tensorInfo(header, entry);
-    const byteLength = dataOffsets[1] - dataOffsets[0];
-    const name = header.name(entry);
+    const { dtype, shape, dataOffsets } = tensorInfo(contents, entry);
+    const byteLength = tensorByteLength({ dtype, shape });
+    const name = contents.name(entry);
     listed.push(Object.freeze({ name, file, dtype, shape, dataOffsets, byteLength }));
   }
   return listed;

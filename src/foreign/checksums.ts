@@ -1,6 +1,7 @@
 /** Compares the bytes of an archive's entries with the checksums of its directory. */
 
 import { crc32 } from 'node:zlib';
+import { ForeignFormatError } from '../errors/errors.js';
 import { allSettled } from '../io/all-settled.js';
 import { readBytesOf, readFully } from '../io/opened-file.js';
 import { runAsync } from '../io/steps.js';
@@ -36,6 +37,7 @@ interface Piece {
  * Reads all bytes of the entries that have checksums from the file on the thread pool; the event loop turns
  * between pieces of 1 MiB, and within what is deflated never.
  *
+ * @param report gets what is wrong with an entry, before the next one is looked at; by default that is thrown
  * @throws ForeignFormatError `SAFETENSORS_CHECKSUM_MISMATCH`; as `readEntry` for deflated ones
  * @throws FileChangedError, FileClosedError, `signal.reason`
  */
@@ -43,12 +45,23 @@ export async function verifyEntries(
   storage: LendingStorage,
   { entries: all, limits }: ArchiveContent,
   options: TransferOptions,
+  report: (problem: ForeignFormatError) => void = fail,
 ): Promise<void> {
   const entries = all.filter(({ crc32: expected }) => expected !== null);
   const { path } = storage;
   const totalBytes = entries.reduce((sum, { begin, end }) => sum + end - begin, 0);
   const transfer = new Transfer(totalBytes, options, () => verifyOpen(storage));
-  for (const entry of entries) if (entry.begin === entry.end) requireCrc32(entry, 0, { path });
+  const check = (work: () => void): void => {
+    try {
+      work();
+    } catch (error) {
+      if (!(error instanceof ForeignFormatError)) throw error;
+      report(error);
+    }
+  };
+  for (const entry of entries) {
+    if (entry.begin === entry.end) check(() => requireCrc32(entry, 0, { path }));
+  }
   const lent = storage.lend();
   const read = readBytesOf({ fd: lent.fd, path });
   const free: Uint8Array[] = [];
@@ -58,7 +71,7 @@ export async function verifyEntries(
   try {
     await transfer.run(piecesOf(entries), new Slots(PIECES_AT_ONCE), ({ entry, begin, end }) => {
       if (entry.method === 'deflated') {
-        readEntry(storageReader(storage), entry, { path }, limits);
+        check(() => readEntry(storageReader(storage), entry, { path }, limits));
         return Promise.resolve(end - begin);
       }
       const buffer = free.pop() ?? new Uint8Array(PIECE_BYTE_LENGTH);
@@ -66,7 +79,7 @@ export async function verifyEntries(
       const reading = runAsync(readFully(read, bytes, begin, path), undefined);
       const piece = Promise.all([reading, before]).then(() => {
         found = crc32(bytes, begin === entry.begin ? 0 : found);
-        if (end === entry.end) requireCrc32(entry, found, { path });
+        if (end === entry.end) check(() => requireCrc32(entry, found, { path }));
         free.push(buffer);
         return end - begin;
       });
@@ -77,6 +90,10 @@ export async function verifyEntries(
   } finally {
     lent.giveBack();
   }
+}
+
+function fail(problem: ForeignFormatError): never {
+  throw problem;
 }
 
 /**

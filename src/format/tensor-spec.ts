@@ -30,6 +30,11 @@ export function elementCountOf(shape: readonly number[]): number {
   return count;
 }
 
+/** Length in bytes of a tensor of a valid file. */
+export function tensorByteLength({ dtype, shape }: TensorSpec): number {
+  return (elementCountOf(shape) * DTYPES[dtype].bits) / 8;
+}
+
 /**
  * Checks what a caller says about a tensor. The shape is a frozen copy, so the length stays true when
  * the caller's array changes.

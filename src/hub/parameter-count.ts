@@ -4,8 +4,8 @@
  */
 
 import type { Dtype } from '../format/dtype.js';
-import type { Header } from '../format/header.js';
-import { elementCountOf } from '../format/tensor-spec.js';
+import type { FileContents } from '../format/file-contents.js';
+import { elementCountOf, tensorByteLength } from '../format/tensor-spec.js';
 import { SLICE_SIZE, type Slices } from '../json/slices.js';
 import type { CheckpointIndex } from '../shards/checkpoint-index.js';
 import { type Multiplier, type Quantization, quantizationOf } from './quantization.js';
@@ -48,7 +48,7 @@ export interface CheckpointSummary extends DtypeCounts {
 /** A shard to be counted. */
 export interface CountedShard {
   readonly name: string;
-  readonly header: Header;
+  readonly header: FileContents;
 }
 
 class Counter implements DtypeCounts {
@@ -141,11 +141,11 @@ function multiplierOver(
   });
 }
 
-function count(header: Header, multiplier: Multiplier): Counter {
+function count(header: FileContents, multiplier: Multiplier): Counter {
   const counter = new Counter();
   for (let entry = 0; entry < header.size; entry++) {
     const dtype = header.dtype(entry);
-    const byteLength = header.end(entry) - header.begin(entry);
+    const byteLength = tensorByteLength({ dtype, shape: header.shape(entry) });
     counter.add(dtype, 1, tensorParameters(header, entry, dtype, multiplier) ?? 0, byteLength);
   }
   return counter;
@@ -153,7 +153,7 @@ function count(header: Header, multiplier: Multiplier): Counter {
 
 /** Null for a tensor that holds no parameters of the model, such as scales. */
 function tensorParameters(
-  header: Header,
+  header: FileContents,
   entry: number,
   dtype: Dtype,
   multiplier: Multiplier,

@@ -5,7 +5,8 @@
 
 import { requireInteger } from '../errors/arguments.js';
 import { FormatError } from '../errors/errors.js';
-import type { Header } from '../format/header.js';
+import type { FileContents } from '../format/file-contents.js';
+import { Header } from '../format/header.js';
 import { hashString, processHashKey } from '../json/key-hash.js';
 import { NameTable } from '../json/name-table.js';
 import { CLOSE_BRACE, type JsonReader, QUOTE } from '../json/reader.js';
@@ -166,14 +167,20 @@ export class CheckpointIndex {
   }
 
   /**
-   * For each of `entriesOf` the entry of the shard's header that has its name, -1 when none has. Writers
+   * For each of `entriesOf` the entry of the shard's contents that has its name, -1 when none has. Writers
    * sort a shard by dtype, then by name, and the index by name: its entries go through the dtypes of the
    * shard in turns. So the entries after the last ones found in two dtypes are compared first; mostly no
    * lookup is needed.
    */
-  placesIn(shard: number, header: Header): Int32Array {
-    const reader = this.#reader;
+  placesIn(shard: number, contents: FileContents): Int32Array {
     const entries = this.entriesOf(shard);
+    return contents instanceof Header
+      ? this.#placesInHeader(entries, contents)
+      : Int32Array.from(entries, (entry) => contents.find(this.name(entry)));
+  }
+
+  #placesInHeader(entries: Uint32Array, header: Header): Int32Array {
+    const reader = this.#reader;
     const places = new Int32Array(entries.length);
     let next = 0;
     let other = 0;

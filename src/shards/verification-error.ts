@@ -24,8 +24,15 @@ export function problemOf(file: string, error: Error): CheckpointProblem {
   return { file, tensor, code: String(code), message: message.replace(`${code}: `, '') };
 }
 
+/** What was expected, by the code of the error. */
+const EXPECTED = {
+  SAFETENSORS_INDEX_MISMATCH: 'index and shards to agree',
+  SAFETENSORS_CHECKSUM_MISMATCH: 'bytes of which the checksums are',
+} as const;
+
 /**
- * The files of a checkpoint do not agree with each other or cannot be read. The message shows the first problems.
+ * The files of a checkpoint do not agree with each other or cannot be read, or those of torch or NumPy have other
+ * bytes than their checksums say. The message shows the first problems.
  *
  * @example
  * ```ts
@@ -39,18 +46,21 @@ export function problemOf(file: string, error: Error): CheckpointProblem {
  * ```
  */
 export class VerificationError extends FormatError {
-  declare readonly code: 'SAFETENSORS_INDEX_MISMATCH';
+  declare readonly code: 'SAFETENSORS_INDEX_MISMATCH' | 'SAFETENSORS_CHECKSUM_MISMATCH';
   /** All problems. */
   readonly problems: readonly CheckpointProblem[];
 
   /** `path` is that of the index, or of the only file. */
-  constructor(problems: readonly CheckpointProblem[], path: string) {
+  constructor(
+    problems: readonly CheckpointProblem[],
+    path: string,
+    code: VerificationError['code'] = 'SAFETENSORS_INDEX_MISMATCH',
+  ) {
     const shown = problems.slice(0, SHOWN_VERIFICATION_PROBLEMS).map(problemText).join('; ');
     const more = problems.length - SHOWN_VERIFICATION_PROBLEMS;
     const rest = more > 0 ? `; and ${more} more` : '';
     const count = problems.length === 1 ? '1 problem' : `${problems.length} problems`;
-    const message = `expected index and shards to agree, found ${count}: ${shown}${rest}`;
-    super('SAFETENSORS_INDEX_MISMATCH', message, { path });
+    super(code, `expected ${EXPECTED[code]}, found ${count}: ${shown}${rest}`, { path });
     this.problems = problems;
   }
 }

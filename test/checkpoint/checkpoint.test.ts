@@ -21,8 +21,8 @@ describe('a checkpoint', () => {
     const missing = members(SafetensorsFile.prototype).filter(
       (name) => !members(CheckpointClass.prototype).includes(name),
     );
-    // Shards that are not open have no storage yet, and every shard has a header of its own.
-    expect(missing.toSorted()).toEqual(['dataStart', 'headerText', 'storage']);
+    // Every shard has a header of its own.
+    expect(missing.toSorted()).toEqual(['dataStart', 'headerText']);
   });
 
   it('says what it holds', async () => {
@@ -42,7 +42,7 @@ describe('a checkpoint', () => {
     expect([...texts.keys()]).toEqual([FIRST, SECOND]);
     expect(JSON.parse(texts.get(SECOND) ?? '')['b.bias'].shape).toEqual([4]);
     const lengths = Object.values(TWO_SHARDS.shards).map((entries) => fileBytes(entries).length);
-    expect(checkpoint.byteLength).toBe((lengths[0] ?? 0) + (lengths[1] ?? 0));
+    expect(checkpoint.byteLength()).toBe((lengths[0] ?? 0) + (lengths[1] ?? 0));
     await checkpoint.verify();
   });
 
@@ -70,7 +70,7 @@ describe('a checkpoint', () => {
     expect(checkpoint.metadata?.get('format')).toBe('pt');
     expect(checkpoint.getTensor('dropped')).toBe(checkpoint.getTensor('kept'));
     const file = safeOpen(path);
-    expect([checkpoint.size, checkpoint.byteLength]).toEqual([file.size, file.byteLength]);
+    expect([checkpoint.size, checkpoint.byteLength()]).toEqual([file.size, file.byteLength]);
     file.close();
   });
 
@@ -157,9 +157,9 @@ describe('a checkpoint', () => {
 
   it('is closed without a shard too', () => {
     const checkpoint = openCheckpoint(writeCheckpoint({ shards: {} }));
-    expect([checkpoint.size, checkpoint.byteLength, checkpoint.keys()]).toEqual([0, 0, []]);
+    expect([checkpoint.size, checkpoint.byteLength(), checkpoint.keys()]).toEqual([0, 0, []]);
     checkpoint.close();
-    expect(() => checkpoint.byteLength).toThrow('the file is closed');
+    expect(() => checkpoint.byteLength()).toThrow('the file is closed');
   });
 
   it('is closed once and for all', () => {
@@ -176,7 +176,7 @@ describe('a checkpoint', () => {
     ]);
     const uses: (() => unknown)[] = [
       () => checkpoint.size,
-      () => checkpoint.byteLength,
+      () => checkpoint.byteLength(),
       () => checkpoint.metadata,
       () => checkpoint.keys(),
       () => checkpoint.offsetKeys(),

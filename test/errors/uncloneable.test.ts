@@ -21,7 +21,7 @@ const OPENERS: Record<string, readonly [() => object | Promise<object>, RegExp]>
     () => openTorchCheckpoint(fixturePath('zip-tied.pt')),
     /A TorchCheckpoint .*post its path/,
   ],
-  ForeignFile: [() => openNumpy(fixturePath('np-f4.npy')), /A ForeignFile .*post its path/],
+  'a checkpoint of NumPy': [() => openNumpy(fixturePath('np-f4.npy')), /A Checkpoint .*post its/],
   RemoteCheckpoint: [() => openRemote(new Blob([fileBytes(entries)])), /post its source/],
   SafetensorsWriter: [
     () => createWriter(temporaryPath('w'), { t: { dtype: 'F32', shape: [4] } }),

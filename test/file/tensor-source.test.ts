@@ -1,20 +1,26 @@
 /** One function over every kind of handle, with the same answers. */
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { inflateRawSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openNumpy, openTorchCheckpoint } from '../../src/convert.js';
 import {
   openCheckpoint,
   parse,
   safeOpen,
   saveCheckpoint,
   saveFileSync,
+  type TensorEntry,
   type TensorSource,
 } from '../../src/index.js';
 import { openRemote } from '../../src/remote.js';
+import { writeArchive } from '../convert/archives.js';
+import { unicode } from '../foreign/pickle/pickle-bytes.js';
+import { dict, legacyFile, tensor } from '../foreign/torch/legacy-file.js';
 
 const TENSORS = {
-  b: { dtype: 'U8', shape: [3], data: Uint8Array.of(1, 2, 3) },
+  b: { dtype: 'F32', shape: [3], data: Float32Array.of(0, 1, 2) },
   a: { dtype: 'F32', shape: [2, 3], data: Float32Array.of(0, 1, 2, 3, 4, 5) },
   none: { dtype: 'F32', shape: [0, 2], data: new Float32Array(0) },
 } as const;
@@ -30,10 +36,52 @@ const KINDS: Readonly<Record<string, () => Promise<TensorSource> | TensorSource>
   'parsed bytes': () => parse(readFileSync(path)),
   'a checkpoint of one file': () => openCheckpoint(path),
   'a checkpoint of shards': () => openCheckpoint(join(folder, 'shards')),
+  'a checkpoint of torch': () => openTorchCheckpoint(torchFile('a', 'b', 'none')),
+  'a checkpoint of torch in shards': () => openTorchCheckpoint(torchIndex),
+  'an archive of arrays': () => openNumpy(writeArrays(false)),
+  'a compressed archive of arrays': () => openNumpy(writeArrays(true)),
   'a remote file': () => openRemote(new Blob([readFileSync(path)])),
 };
 
+/** A file of torch with some of the tensors, each over a storage of its own. */
+function torchFile(...names: readonly (keyof typeof TENSORS)[]): string {
+  const pairs = names.map((name, i) => {
+    const { shape } = TENSORS[name];
+    const strides = shape.map((_, d) => shape.slice(d + 1).reduce((a, b) => a * b, 1));
+    return [unicode(name), tensor(`${i}`, shape, strides)] as const;
+  });
+  return legacyFile(
+    dict(...pairs),
+    Object.fromEntries(names.map((name, i) => [i, TENSORS[name].data.length])),
+  );
+}
+
+const torchIndex = join(folder, 'pytorch_model.bin.index.json');
+
+function writeTorchShards(): void {
+  cpSync(torchFile('a'), join(folder, '1.bin'));
+  cpSync(torchFile('b', 'none'), join(folder, '2.bin'));
+  const weightMap = { a: '1.bin', b: '2.bin', none: '2.bin' };
+  writeFileSync(torchIndex, JSON.stringify({ weight_map: weightMap }));
+}
+
+function writeArrays(isDeflated: boolean): string {
+  const files = Object.entries(TENSORS).map(([name, { shape, data }]) => {
+    const text = `{'descr': '<f4', 'fortran_order': False, 'shape': (${shape.join(', ')},), }`;
+    const head = Buffer.from(`\x93NUMPY\x01\0\x76\0${text.padEnd(117)}\n`, 'latin1');
+    return {
+      name: `${name}.npy`,
+      data: Buffer.concat([head, new Uint8Array(data.buffer)]),
+      isDeflated,
+    };
+  });
+  const target = join(folder, `arrays-${isDeflated}.npz`);
+  writeFileSync(target, writeArchive(files));
+  return target;
+}
+
 beforeAll(async () => {
+  writeTorchShards();
   await saveCheckpoint(join(folder, 'shards'), TENSORS, { maxShardSize: 12 });
   saveFileSync(path, TENSORS);
 });
@@ -60,6 +108,21 @@ async function described(source: TensorSource): Promise<unknown> {
   };
 }
 
+/** The bytes of the file to which an entry points: the tensor's, inflated where they are deflated. */
+function placedBytes(
+  kind: string,
+  source: TensorSource,
+  { file, dataOffsets }: TensorEntry,
+): Buffer {
+  const isHere = source.path !== undefined && kind !== 'a remote file';
+  const bytes = readFileSync(isHere ? join(dirname(source.path), file) : path);
+  const isOther = /torch|arrays/.test(kind);
+  const start = isOther ? 0 : 8 + Number(bytes.readBigUInt64LE());
+  const [begin, end] = dataOffsets;
+  const placed = bytes.subarray(start + begin, start + end);
+  return kind.includes('compressed') ? inflateRawSync(placed).subarray(128) : placed;
+}
+
 describe.each(Object.entries(KINDS))('%s', (kind, open) => {
   const openOne = async (): Promise<TensorSource> => {
     const source = await open();
@@ -75,10 +138,10 @@ describe.each(Object.entries(KINDS))('%s', (kind, open) => {
       has: [true, true, true, false],
       entries: [
         ['a', 'F32', [2, 3], 24],
-        ['b', 'U8', [3], 3],
+        ['b', 'F32', [3], 12],
         ['none', 'F32', [0, 2], 0],
       ],
-      values: [[0, 1, 2, 3, 4, 5], [1, 2, 3], []],
+      values: [[0, 1, 2, 3, 4, 5], [0, 1, 2], []],
     });
   });
 
@@ -87,8 +150,9 @@ describe.each(Object.entries(KINDS))('%s', (kind, open) => {
     const entries = await source.tensors();
     const files = new Set(entries.map(({ file }) => file));
     expect(files.size).toBe(kind.endsWith('shards') ? 2 : 1);
-    for (const { dataOffsets, byteLength } of entries) {
-      expect(dataOffsets[1] - dataOffsets[0]).toBe(byteLength);
+    for (const entry of entries) {
+      const { data } = TENSORS[entry.name as keyof typeof TENSORS];
+      expect(placedBytes(kind, source, entry)).toEqual(Buffer.from(data.buffer));
     }
     for (const entry of entries) expect(Object.isFrozen(entry)).toBe(true);
     expect(await source.tensors()).not.toBe(entries);
@@ -99,10 +163,10 @@ describe.each(Object.entries(KINDS))('%s', (kind, open) => {
     const [one, two] = await Promise.all([source.readTensors(['b', 'a']), source.readTensors()]);
     expect([...one.keys()]).toEqual(['b', 'a']);
     one.get('b')?.bytes.fill(9);
-    expect([...(two.get('b')?.bytes ?? [])]).toEqual([1, 2, 3]);
-    expect([...((await source.readTensors(['b'])).get('b')?.bytes ?? [])]).toEqual([1, 2, 3]);
+    expect(two.get('b')?.data).toEqual(TENSORS.b.data);
+    expect((await source.readTensors(['b'])).get('b')?.data).toEqual(TENSORS.b.data);
     source.close();
-    expect([...(one.get('b')?.bytes ?? [])]).toEqual([9, 9, 9]);
+    expect(one.get('b')?.bytes).toEqual(new Uint8Array(12).fill(9));
     expect(two.get('a')?.buffer.byteLength).toBe(24);
   });
 

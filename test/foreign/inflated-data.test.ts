@@ -1,7 +1,7 @@
 /** What of an archive was inflated is kept for the next window, and no longer than the file is open. */
 import { crc32, deflateRawSync } from 'node:zlib';
 import { expect, test } from 'vitest';
-import { ForeignFile } from '../../src/foreign/foreign-file.js';
+import { ForeignShard } from '../../src/foreign/foreign-shard.js';
 import { InflatedEntries } from '../../src/foreign/inflated-data.js';
 import { tensorData } from '../../src/foreign/tensor-data.js';
 import type { Storage } from '../../src/storage/storage.js';
@@ -42,7 +42,7 @@ test('bytes are kept until the file is closed, those of strided tensors too', ()
   const layout = { itemByteLength: 1, shape, strides: [1, 3], offset: 0, byteLength: 6 };
   const data = tensorData(held, layout, undefined);
   const memory = { storage: held, storageByteLength: 6, byteOffset: 0 };
-  const file = new ForeignFile(storage, [{ name: 't', dtype: 'U8', shape, ...memory, data }]);
+  const file = new ForeignShard(storage, [{ name: 't', dtype: 'U8', shape, ...memory, data }]);
   const target = new Uint8Array(6);
   for (let i = 0; i < 3; i++) data.storage.readInto?.(target, 0);
   expect([[...target], reads()]).toEqual([[0, 3, 1, 4, 2, 5], 1]);

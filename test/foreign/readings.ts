@@ -5,6 +5,7 @@ import {
   openTorchCheckpoint,
   type ScanReport,
   scanPickle,
+  type TorchCheckpoint,
 } from 'safetensors-mmap/convert';
 
 /** What readers made of a file: its tensors, or the error that it is refused with. */
@@ -29,7 +30,7 @@ export function readAll(
   try {
     const file = READERS[reader](path);
     try {
-      if ('values' in file) file.values();
+      if ('root' in file) (file as TorchCheckpoint).values();
       JSON.stringify(file);
       for (const [name, tensor] of file) use(name, tensor);
       for (const { tensor } of file.problems) leaveOut(tensor as string);

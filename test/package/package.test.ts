@@ -254,9 +254,10 @@ describe('the types', () => {
         symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol,
       )
       .flatMap(({ declarations = [] }) => declarations.filter(ts.isClassDeclaration));
+    const notPublic = [ts.SyntaxKind.PrivateKeyword, ts.SyntaxKind.ProtectedKeyword];
     const isPrivate = (member: ts.ClassElement): boolean =>
       ts.isConstructorDeclaration(member) &&
-      member.modifiers?.some(({ kind }) => kind === ts.SyntaxKind.PrivateKeyword) === true;
+      member.modifiers?.some(({ kind }) => notPublic.includes(kind)) === true;
     const named = (of: readonly ts.ClassDeclaration[]) => of.map(({ name }) => name?.text);
     const constructible = classes.filter(({ members }) => !members.some(isPrivate));
     expect(named(classes)).toContain('TensorOf');

@@ -1,7 +1,7 @@
 /** `verify`: everything that is wrong with a checkpoint. */
 
-import type { ForeignFile, ShardedTorchCheckpoint } from '../../convert.js';
 import {
+  type Checkpoint,
   type CheckpointProblem,
   ForeignFormatError,
   SafetensorsError,
@@ -57,7 +57,9 @@ async function verifySource(
   }
   try {
     if (opened.kind === 'remote') return await verifyRemote(opened.checkpoint, context);
-    if ('file' in opened) return await verifyForeign(opened.file, context);
+    if (opened.kind === 'torch' || opened.kind === 'numpy') {
+      return await verifyForeign(opened.checkpoint, context);
+    }
     if (opened.kind === 'gguf') throw foreignSource(opened, 'a file that can be verified');
   } finally {
     closeSource(opened);
@@ -92,12 +94,12 @@ async function verifyRemote(
 }
 
 async function verifyForeign(
-  file: ForeignFile | ShardedTorchCheckpoint,
+  checkpoint: Checkpoint,
   { stderr, signal }: CommandContext,
 ): Promise<Verified> {
   const progress = progressOn(stderr, 'verifying');
   const { onProgress } = progress;
-  const verifying = file.verifyChecksums({ signal, onProgress }).finally(() => progress.end());
+  const verifying = checkpoint.verify({ signal, onProgress }).finally(() => progress.end());
   const problems = await verifying.then(() => [], problemsOf);
   return { checks: ['headers', 'checksums'], problems };
 }

@@ -1,8 +1,7 @@
 /** Lists files of torch and NumPy. */
 
 import { basename } from 'node:path';
-import type { ForeignFile, ShardedTorchCheckpoint } from '../../convert.js';
-import { DTYPES, type ForeignFormatError } from '../../index.js';
+import { type Checkpoint, DTYPES, type ForeignFormatError } from '../../index.js';
 import {
   countByDtype,
   elementsOf,
@@ -12,11 +11,8 @@ import {
 } from './listing.js';
 
 /** Lists an open file of another format, or the shards of one. */
-export function listForeign(
-  file: ForeignFile | ShardedTorchCheckpoint,
-  format: 'torch' | 'numpy',
-): Listing {
-  const path = file.path as string;
+export function listForeign(file: Checkpoint, format: 'torch' | 'numpy'): Listing {
+  const { path } = file;
   const name = basename(path);
   const tensors = file.offsetKeys().map((tensor): ListedTensor => {
     const { dtype, shape } = file.info(tensor);
@@ -27,7 +23,7 @@ export function listForeign(
   const parameters = [...dtypes.values()].reduce((sum, counts) => sum + counts.parameters, 0);
   return {
     ...{ format, path, tensors, dtypes, parameters },
-    files: [{ name, byteLength: file.byteLength, tensors: tensors.length, parameters }],
+    files: [{ name, byteLength: file.byteLength(), tensors: tensors.length, parameters }],
     ...{ totalParameters: null, quantization: null, metadata: null, passedOver: [] },
     leftOut: file.problems.map(leftOutTensor),
   };

@@ -33,9 +33,8 @@ export async function findTensor(
         : checkpoint.getSlice(name, ...index, { signal, onProgress });
     return { dtype, shape, slice };
   }
-  if (opened.kind === 'local' || 'file' in opened) {
-    const holder = opened.kind === 'local' ? opened.checkpoint : opened.file;
-    const tensor = holder.getTensor(name);
+  if ('checkpoint' in opened) {
+    const tensor = opened.checkpoint.getTensor(name);
     const { dtype, shape } = tensor;
     const slice = async (index: readonly SliceIndex[]): Promise<Tensor> =>
       index.length === 0 ? tensor : (tensor.slice(...index) as Tensor);
@@ -47,11 +46,10 @@ export async function findTensor(
 /** Names of all tensors, in the order of their bytes where that is known without requests. */
 export function tensorNames(opened: OpenedSource): string[] {
   if (opened.kind === 'remote') return opened.checkpoint.keys();
-  if (opened.kind === 'local') return opened.checkpoint.offsetKeys();
-  // Those that safetensors cannot hold are no less there.
-  if ('file' in opened) {
-    const { file } = opened;
-    return [...file.offsetKeys(), ...file.problems.map(({ tensor = '' }) => tensor)];
+  if ('checkpoint' in opened) {
+    const { checkpoint } = opened;
+    // Those that safetensors cannot hold are no less there.
+    return [...checkpoint.offsetKeys(), ...checkpoint.problems.map(({ tensor = '' }) => tensor)];
   }
   throw foreignSource(opened, READABLE);
 }

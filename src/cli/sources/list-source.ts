@@ -15,8 +15,7 @@ export type OneModel = Exclude<OpenedSource, { kind: 'pipeline' }>;
  */
 export async function listSource(opened: OneModel, signal: AbortSignal): Promise<Listing> {
   if (opened.kind === 'gguf') throw foreignSource(opened, 'a model of safetensors, torch or NumPy');
-  if ('file' in opened) return listForeign(opened.file, opened.kind);
-  return opened.kind === 'local'
-    ? listCheckpoint(opened.checkpoint)
-    : await listRemote(opened.checkpoint, signal);
+  if (opened.kind === 'remote') return await listRemote(opened.checkpoint, signal);
+  const { kind, checkpoint } = opened;
+  return kind === 'local' ? listCheckpoint(checkpoint) : listForeign(checkpoint, kind);
 }

@@ -3,7 +3,7 @@
 import { closeSync, openSync, readdirSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { ForeignFile, OpenTorchOptions, ShardedTorchCheckpoint } from '../../convert.js';
+import type { OpenTorchOptions } from '../../convert.js';
 import { URL_TEXT } from '../../hub/ids.js';
 import {
   type Checkpoint,
@@ -23,8 +23,8 @@ export interface Component {
 /** What was found. Whoever opened it closes it. */
 export type OpenedSource =
   | { readonly kind: 'local'; readonly checkpoint: Checkpoint }
+  | { readonly kind: 'torch' | 'numpy'; readonly checkpoint: Checkpoint }
   | { readonly kind: 'remote'; readonly checkpoint: RemoteCheckpoint }
-  | { readonly kind: 'torch' | 'numpy'; readonly file: ForeignFile | ShardedTorchCheckpoint }
   | { readonly kind: 'gguf'; readonly path: string }
   | {
       readonly kind: 'pipeline';
@@ -93,7 +93,7 @@ export function foreignSource(
   opened: Extract<OpenedSource, { readonly kind: keyof typeof FOREIGN }>,
   expected: string,
 ): ForeignFormatError {
-  const path = 'file' in opened ? opened.file.path : opened.path;
+  const path = 'checkpoint' in opened ? opened.checkpoint.path : opened.path;
   const message = `expected ${expected}, found ${FOREIGN[opened.kind]}`;
   return new ForeignFormatError('SAFETENSORS_FOREIGN_FORMAT', message, { path });
 }
@@ -113,7 +113,6 @@ export function requireSafetensors(
 /** Closes what was opened. */
 export function closeSource(opened: OpenedSource): void {
   if ('checkpoint' in opened) opened.checkpoint.close();
-  if ('file' in opened) opened.file.close();
   if ('components' in opened) for (const { checkpoint } of opened.components) checkpoint.close();
 }
 
@@ -162,7 +161,10 @@ async function openOtherFormat(
   torch: TorchChoices | undefined,
 ): Promise<OpenedSource> {
   const { openNumpy, openTorchCheckpoint } = await import('../../convert.js');
-  return { kind, file: kind === 'numpy' ? openNumpy(path) : openTorchCheckpoint(path, torch) };
+  return {
+    kind,
+    checkpoint: kind === 'numpy' ? openNumpy(path) : openTorchCheckpoint(path, torch),
+  };
 }
 
 /** The models of a pipeline, each as `openCheckpoint` chooses, else by its only variant. */

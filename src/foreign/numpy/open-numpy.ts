@@ -1,10 +1,13 @@
 /** Opens arrays of NumPy. */
 
+import { Checkpoint } from '../../checkpoint/checkpoint.js';
+import { singleFile } from '../../checkpoint/find-files.js';
+import { LazyShards } from '../../checkpoint/lazy-shards.js';
 import { argumentRangeError, type OptionNames, requireOptions } from '../../errors/arguments.js';
-import type { PathLike } from '../../io/paths.js';
+import { locate, type PathLike } from '../../io/paths.js';
 import type { StorageOptions } from '../../storage/open.js';
 import { fileKindOf, otherKind } from '../file-kind.js';
-import { ForeignFile } from '../foreign-file.js';
+import { ForeignShard } from '../foreign-shard.js';
 import { FOREIGN_LIMITS, type ForeignLimits, requireLimits } from '../limits.js';
 import { openForeign, STORAGE_OPTIONS } from '../open-file.js';
 import { describeNpy, describeNpz } from './arrays.js';
@@ -49,7 +52,7 @@ export const OPEN_NUMPY_OPTIONS: OptionNames<OpenNumpyOptions> = {
  * arrays.close();
  * ```
  */
-export function openNumpy(path: PathLike, options: OpenNumpyOptions = {}): ForeignFile {
+export function openNumpy(path: PathLike, options: OpenNumpyOptions = {}): Checkpoint {
   requireOptions(options, OPEN_NUMPY_OPTIONS);
   requireLimits(options);
   const { voidDtype } = options;
@@ -65,6 +68,10 @@ export function openNumpy(path: PathLike, options: OpenNumpyOptions = {}): Forei
         : describeNpz(file, options, context);
     const archive = { entries: arrays.entries, limits: options };
     const { problems } = arrays;
-    return (storage) => new ForeignFile(storage, arrays.tensorsIn(storage), archive, problems);
+    return (storage) => {
+      const shard = new ForeignShard(storage, arrays.tensorsIn(storage), archive);
+      const files = singleFile(locate(path).label);
+      return Checkpoint.of(LazyShards.ofOpen(files, [shard]), problems);
+    };
   });
 }

@@ -1,27 +1,26 @@
 /** An open checkpoint of torch. */
 
+import { Checkpoint } from '../../checkpoint/checkpoint.js';
+import type { LazyShards } from '../../checkpoint/lazy-shards.js';
 import type { ForeignFormatError } from '../../errors/errors.js';
 import { uncloneable } from '../../errors/uncloneable.js';
-import type { Storage } from '../../storage/storage.js';
-import type { ArchiveContent } from '../checksums.js';
-import { ForeignFile } from '../foreign-file.js';
-import type { ForeignTensor } from '../foreign-tensor.js';
+import type { ForeignShard } from '../foreign-shard.js';
 import type { PlainValue } from './plain-values.js';
 import type { RootKeys } from './roots.js';
 
 /** What a checkpoint has beside its tensors. */
-interface CheckpointFacts {
+export interface TorchFacts {
   readonly root: RootKeys;
   readonly values: PlainValue;
-  readonly archive: ArchiveContent | undefined;
+  /** Why other tensors cannot be had. */
   readonly problems: readonly ForeignFormatError[];
 }
 
 const UNCLONEABLE = uncloneable('A TorchCheckpoint', 'post its path, and open that there');
 
 /**
- * A checkpoint of torch, opened by `openTorchCheckpoint`. Its tensors are those of the state dict at
- * {@link root}; nothing of it was run.
+ * A checkpoint of torch, opened by `openTorchCheckpoint`: a `Checkpoint` of one file, or of the files that an index
+ * names. Its tensors are those of the state dict at {@link root}; nothing of it was run.
  *
  * @example
  * ```ts
@@ -31,23 +30,27 @@ const UNCLONEABLE = uncloneable('A TorchCheckpoint', 'post its path, and open th
  * // → b F32 [ 2 ]
  * ```
  */
-export class TorchCheckpoint extends ForeignFile {
+export class TorchCheckpoint extends Checkpoint {
   /** @internal */
   override readonly uncloneable: symbol = UNCLONEABLE;
-  /** The keys that lead to the state dict: as they were given, or chosen; empty for the whole checkpoint. */
+  /**
+   * The keys that lead to the state dict, in the first file when there are several: as they were given, or chosen;
+   * empty for the whole checkpoint.
+   */
   readonly root: RootKeys;
   readonly #values: PlainValue;
 
-  /** @internal Takes ownership of the storage. */
-  constructor(storage: Storage, tensors: readonly ForeignTensor[], facts: CheckpointFacts) {
-    super(storage, tensors, facts.archive, facts.problems);
-    this.root = Object.freeze([...facts.root]);
-    this.#values = facts.values;
+  /** @internal Takes ownership of the shards. */
+  constructor(shards: LazyShards<ForeignShard>, { root, values, problems }: TorchFacts) {
+    super(shards, problems);
+    this.root = Object.freeze([...root]);
+    this.#values = values;
   }
 
   /**
    * Everything in the checkpoint that is not a tensor, whatever the root: the epoch, hyperparameters, the
-   * state of an optimizer without its tensors. The same object on every call, also after `close()`.
+   * state of an optimizer without its tensors. Of several files a Map by the names of the shards. The same object on
+   * every call, also after `close()`.
    *
    * @example
    * ```ts

@@ -1,5 +1,7 @@
 /** Opens checkpoints of torch. */
 
+import { singleFile } from '../../checkpoint/find-files.js';
+import { LazyShards } from '../../checkpoint/lazy-shards.js';
 import {
   argumentRangeError,
   argumentTypeError,
@@ -10,6 +12,7 @@ import type { ErrorContext } from '../../errors/errors.js';
 import { locate, type PathLike } from '../../io/paths.js';
 import type { StorageOptions } from '../../storage/open.js';
 import { fileKindOf, otherKind } from '../file-kind.js';
+import { ForeignShard } from '../foreign-shard.js';
 import { FOREIGN_LIMITS, type ForeignLimits, requireLimits } from '../limits.js';
 import { openForeign, STORAGE_OPTIONS } from '../open-file.js';
 import { allPickleLimits, type PickleLimits } from '../pickle/limits.js';
@@ -20,7 +23,7 @@ import { TorchCheckpoint } from './checkpoint.js';
 import { readLegacyStream } from './legacy-stream.js';
 import { plainValueOf } from './plain-values.js';
 import { chooseRoot, named, type RootKeys, stateDictAt, tensorsIn } from './roots.js';
-import { openSharded, type ShardedTorchCheckpoint } from './sharded.js';
+import { openSharded, type TorchFile } from './sharded.js';
 import { checkTorchTensors, spendTensors } from './tensors.js';
 import { type ReadOptions, readZipCheckpoint } from './zip-checkpoint.js';
 
@@ -87,7 +90,7 @@ export const OPEN_TORCH_OPTIONS: OptionNames<OpenTorchOptions> = {
 export function openTorchCheckpoint(
   path: PathLike,
   options: OpenTorchOptions = {},
-): TorchCheckpoint | ShardedTorchCheckpoint {
+): TorchCheckpoint {
   requireOptions(options, OPEN_TORCH_OPTIONS);
   requireLimits(options);
   const { unknownGlobals = 'refuse', maxIndexByteLength } = options;
@@ -96,11 +99,11 @@ export function openTorchCheckpoint(
   }
   const reading = { pickle: allPickleLimits(options), archive: options, unknownGlobals };
   const root = rootOf(options.root);
-  const open = (file: PathLike): TorchCheckpoint => openOne(file, options, reading, root);
+  const open = (file: PathLike): TorchFile => openOne(file, options, reading, root);
   const { label } = locate(path);
-  return label.endsWith(INDEX_EXTENSION)
-    ? openSharded(label, maxIndexByteLength, open)
-    : open(path);
+  if (label.endsWith(INDEX_EXTENSION)) return openSharded(label, maxIndexByteLength, open);
+  const { shard, facts } = open(path);
+  return new TorchCheckpoint(LazyShards.ofOpen(singleFile(label), [shard]), facts);
 }
 
 /** The end of an index's name. */
@@ -111,7 +114,7 @@ function openOne(
   options: OpenTorchOptions,
   reading: ReadOptions,
   root: RootKeys | undefined,
-): TorchCheckpoint {
+): TorchFile {
   const { maxDepth } = reading.pickle;
   return openForeign(path, options, (start, file, context) => {
     const kind = fileKindOf(start);
@@ -136,8 +139,8 @@ function openOne(
       context,
     );
     const { archive } = described;
-    const facts = { root: keys, values, archive, problems };
-    return (storage) => new TorchCheckpoint(storage, tensorsOf(storage), facts);
+    const facts = { root: keys, values, problems };
+    return (storage) => ({ shard: new ForeignShard(storage, tensorsOf(storage), archive), facts });
   });
 }
 

@@ -12,7 +12,7 @@ result.keys = mapped();
 checkpoint.has('embed');
 checkpoint.has('none');
 result.has = mapped();
-checkpoint.byteLength;
+checkpoint.byteLength();
 result.byteLength = mapped();
 checkpoint.metadata;
 result.metadata = mapped();

@@ -1,11 +1,12 @@
-/** `ShardedTorchCheckpoint.verifyChecksums`: of all shards, with one progress. */
+/** Checkpoints of torch in several files: their checksums, with one progress; their problems, with one error. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test, vi } from 'vitest';
 import { FileClosedError } from '../../../src/errors/errors.js';
-import { ForeignFile } from '../../../src/foreign/foreign-file.js';
+import { ForeignShard } from '../../../src/foreign/foreign-shard.js';
+import type { TorchCheckpoint } from '../../../src/foreign/torch/checkpoint.js';
 import { openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
-import type { ShardedTorchCheckpoint } from '../../../src/foreign/torch/sharded.js';
+import { VerificationError } from '../../../src/shards/verification-error.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { fixturePath } from './fixtures.js';
 
@@ -20,24 +21,24 @@ function damaged(): typeof right {
 }
 
 /** A checkpoint of these files, of which each is to give one tensor. */
-function sharded(...files: readonly (typeof right)[]): ShardedTorchCheckpoint {
+function sharded(...files: readonly (typeof right)[]): TorchCheckpoint {
   const index = temporaryPath('pytorch_model.bin.index.json');
   const names = ['l1.weight', 'l1.bias'];
   const weightMap = Object.fromEntries(files.map((_, i) => [names[i], `${i + 1}.bin`]));
   for (const [i, bytes] of files.entries())
     writeFileSync(join(dirname(index), `${i + 1}.bin`), bytes);
   writeFileSync(index, JSON.stringify({ metadata: {}, weight_map: weightMap }));
-  return openTorchCheckpoint(index) as ShardedTorchCheckpoint;
+  return openTorchCheckpoint(index);
 }
 
 test('right ones pass, and progress is that of all shards', async () => {
   using checkpoint = sharded(right, right);
   const seen: number[] = [];
-  await checkpoint.verifyChecksums({ onProgress: ({ bytes }) => seen.push(bytes) });
+  await checkpoint.verify({ onProgress: ({ bytes }) => seen.push(bytes) });
   expect(seen).toEqual(seen.toSorted((a, b) => a - b));
   using single = openTorchCheckpoint(fixturePath('zip-state-dict.pt'));
   let ofOne = 0;
-  await single.verifyChecksums({
+  await single.verify({
     onProgress: ({ bytes }) => {
       ofOne = bytes;
     },
@@ -47,26 +48,44 @@ test('right ones pass, and progress is that of all shards', async () => {
 
 test.each([0, 1])('a wrong one in shard %i is found', async (wrong) => {
   using checkpoint = sharded(...[right, right].with(wrong, damaged()));
-  await expect(checkpoint.verifyChecksums()).rejects.toMatchObject({
+  await expect(checkpoint.verify()).rejects.toMatchObject({
     code: 'SAFETENSORS_CHECKSUM_MISMATCH',
-    path: expect.stringMatching(new RegExp(`${wrong + 1}\\.bin$`)),
+    path: checkpoint.path,
+    message: expect.stringContaining(
+      'expected bytes of which the checksums are, found 1 problem: ',
+    ),
+    problems: [
+      {
+        file: `${wrong + 1}.bin`,
+        tensor: null,
+        code: 'SAFETENSORS_CHECKSUM_MISMATCH',
+        message: expect.stringMatching(/entry "\S+\/data\/0": expected the CRC-32/),
+      },
+    ],
   });
+});
+
+test('those of all shards are found, and told by one error', async () => {
+  using checkpoint = sharded(damaged(), damaged());
+  const error = await checkpoint.verify().catch((reason: unknown) => reason);
+  expect(error).toBeInstanceOf(VerificationError);
+  expect((error as VerificationError).problems.map(({ file }) => file)).toEqual(['1.bin', '2.bin']);
 });
 
 test('an abort reaches the shards; a closed checkpoint has none', async () => {
   const checkpoint = sharded(right, right);
-  const ofShard = vi.spyOn(ForeignFile.prototype, 'verifyChecksums');
+  const ofShard = vi.spyOn(ForeignShard.prototype, 'verifyBytes');
   const reason = new AbortController();
-  ofShard.mockImplementation(({ signal } = {}) => {
+  ofShard.mockImplementation(({ signal }) => {
     reason.abort(new Error('enough'));
     signal?.throwIfAborted();
     return Promise.resolve();
   });
   const { signal } = reason;
-  await expect(checkpoint.verifyChecksums({ signal })).rejects.toThrow('enough');
+  await expect(checkpoint.verify({ signal })).rejects.toThrow('enough');
   expect(ofShard.mock.results.map(({ type }) => type)).toContain('throw');
   ofShard.mockRestore();
-  await expect(checkpoint.verifyChecksums({ storage: 'read' } as never)).rejects.toThrow('storage');
+  await expect(checkpoint.verify({ storage: 'read' } as never)).rejects.toThrow('storage');
   checkpoint.close();
-  await expect(checkpoint.verifyChecksums()).rejects.toThrow(FileClosedError);
+  await expect(checkpoint.verify()).rejects.toThrow(FileClosedError);
 });

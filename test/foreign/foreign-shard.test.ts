@@ -1,9 +1,12 @@
-/** An open file of another format: tensors of the file itself, and tensors that are made. */
+/** An open file of another format, as the only shard of a checkpoint: tensors of the file itself, and tensors that are made. */
 import { readdirSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import process from 'node:process';
 import { crc32, deflateRawSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
-import { ForeignFile } from '../../src/foreign/foreign-file.js';
+import { Checkpoint } from '../../src/checkpoint/checkpoint.js';
+import { singleFile } from '../../src/checkpoint/find-files.js';
+import { LazyShards } from '../../src/checkpoint/lazy-shards.js';
+import { ForeignShard } from '../../src/foreign/foreign-shard.js';
 import type { ForeignTensor } from '../../src/foreign/foreign-tensor.js';
 import { InflatedEntries } from '../../src/foreign/inflated-data.js';
 import { openForeign } from '../../src/foreign/open-file.js';
@@ -34,7 +37,7 @@ function writeRaw(): { path: string; deflated: Buffer } {
   return { path, deflated };
 }
 
-function openRaw(options: { storage?: 'mmap' | 'read' } = {}): { path: string; file: ForeignFile } {
+function openRaw(options: { storage?: 'mmap' | 'read' } = {}): { path: string; file: Checkpoint } {
   const { path, deflated } = writeRaw();
   const file = openForeign(path, options, () => (storage) => {
     const entries = new InflatedEntries(storage, {});
@@ -57,7 +60,7 @@ function openRaw(options: { storage?: 'mmap' | 'read' } = {}): { path: string; f
       const memory = { storage: data, storageByteLength: 48, byteOffset: 0, strides };
       return { name, dtype: 'F32', shape, ...memory, data: tensorData(data, layout, undefined) };
     };
-    return new ForeignFile(storage, [
+    const shard = new ForeignShard(storage, [
       tensorOf('inflated', [4, 1], [3, 4], entries.dataOf({ ...entry, method: 'deflated' })),
       tensorOf('inflated.T', [1, 4], [4, 3], entries.dataOf({ ...entry, method: 'deflated' })),
       tensorOf(
@@ -68,6 +71,7 @@ function openRaw(options: { storage?: 'mmap' | 'read' } = {}): { path: string; f
       ),
       tensorOf('transposed', [1, 4], [4, 3]),
     ]);
+    return Checkpoint.of(LazyShards.ofOpen(singleFile(path), [shard]));
   });
   return { path, file };
 }
@@ -80,7 +84,7 @@ describe.each(['mmap', 'read'] as const)('with storage %s', (storage) => {
     expect(file.keys()).toEqual(['inflated', 'inflated.T', 'plain', 'transposed']);
     expect(file.offsetKeys()).toEqual(['plain', 'transposed', 'inflated', 'inflated.T']);
     expect(file.storage).toBe(storage);
-    expect(file.info('transposed')).toEqual({ dtype: 'F32', shape: [4, 3] });
+    expect(file.info('transposed')).toEqual({ dtype: 'F32', shape: [4, 3], dataOffsets: [16, 64] });
     expect(values(file.getTensor('plain'))).toEqual([...VALUES]);
     expect(values(file.getTensor('transposed'))).toEqual(TRANSPOSED);
     expect(values(file.getTensor('inflated'))).toEqual([...VALUES]);
@@ -101,7 +105,7 @@ describe.each(['mmap', 'read'] as const)('with storage %s', (storage) => {
     file.close();
   });
 
-  test('load gives memory of its own, in the order asked for', async () => {
+  test('readTensors gives memory of its own, in the order asked for', async () => {
     const { file } = openRaw({ storage });
     const seen: number[] = [];
     const tensors = await file.readTensors(['transposed', 'plain', 'inflated'], {
@@ -110,7 +114,7 @@ describe.each(['mmap', 'read'] as const)('with storage %s', (storage) => {
     file.close({ detach: true });
     expect([...tensors.keys()]).toEqual(['transposed', 'plain', 'inflated']);
     expect([...tensors.values()].map(values)).toEqual([TRANSPOSED, [...VALUES], [...VALUES]]);
-    expect(seen.at(-1)).toBe(48);
+    expect(seen.at(-1)).toBe(144);
   });
 
   test('prefetch brings all, or those named', async () => {
@@ -152,10 +156,10 @@ describe.each(['mmap', 'read'] as const)('with storage %s', (storage) => {
     expect(() => file.getTensor('plain')).toThrow(FileClosedError);
     expect(() => file.keys()).toThrow(FileClosedError);
     expect(file.ok).toBe(false);
-    expect(Object.keys(JSON.parse(JSON.stringify(file)))).toEqual(['path', 'storage', 'ok']);
+    expect(Object.keys(JSON.parse(JSON.stringify(file)))).toEqual(['path', 'shards', 'ok']);
   });
 
-  test('a load that has begun goes on when the file is closed, and leaves nothing', async () => {
+  test('a read that has begun goes on when the file is closed, and leaves nothing', async () => {
     const before = process.platform === 'linux' ? readdirSync('/proc/self/fd').length : 0;
     const { file } = openRaw({ storage });
     const loading = file.readTensors();

@@ -1,0 +1,212 @@
+/** An open file of another format, as a checkpoint has it in the place of a safetensors file. */
+
+import { setImmediate } from 'node:timers/promises';
+import type { OtherShard } from '../checkpoint/shard.js';
+import { type ForeignFormatError, TensorNotFoundError } from '../errors/errors.js';
+import { type TensorInfo, tensorInfo } from '../file/facts.js';
+import type { CloseOptions } from '../file/file.js';
+import { prefetch } from '../file/prefetch.js';
+import { readTensors } from '../file/read-tensors.js';
+import { allSettled } from '../io/all-settled.js';
+import { requireTransferOptions, type TransferOptions } from '../io/transfer.js';
+import { MadeStorage } from '../storage/made.js';
+import {
+  type LendingStorage,
+  requireOpen,
+  type Storage,
+  type StorageKind,
+  verifyOpen,
+} from '../storage/storage.js';
+import { StorageRange } from '../tensor/storage-range.js';
+import { type Tensor, TensorOf } from '../tensor/tensor.js';
+import { type ArchiveContent, verifyEntries } from './checksums.js';
+import { ForeignContents } from './foreign-contents.js';
+import { type ForeignTensor, placeOf } from './foreign-tensor.js';
+
+/** Contiguous little-endian tensors that are not compressed are views of the file; all others are made on first use. */
+export class ForeignShard implements OtherShard {
+  readonly #storage: Storage;
+  readonly #contents: ForeignContents;
+  readonly #archive: ArchiveContent;
+  // Strong references: every call gives the same tensor with the same buffer, which keeps writes.
+  readonly #tensors = new Map<string, Tensor>();
+
+  /** Takes ownership of the storage. `archive` has the entries from which the tensors' bytes come. */
+  constructor(
+    storage: Storage,
+    tensors: readonly ForeignTensor[],
+    archive: ArchiveContent = { entries: [], limits: {} },
+  ) {
+    this.#storage = storage;
+    this.#contents = new ForeignContents(tensors);
+    this.#archive = archive;
+  }
+
+  get path(): string | undefined {
+    return this.#storage.path;
+  }
+
+  get storage(): StorageKind {
+    return this.#storage.kind;
+  }
+
+  get ok(): boolean {
+    return this.#storage.ok && !this.#storage.closed;
+  }
+
+  get byteLength(): number {
+    return this.#storage.byteLength;
+  }
+
+  get contents(): ForeignContents {
+    requireOpen(this.#storage);
+    return this.#contents;
+  }
+
+  /** The storage of the whole file, and the entries that its tensors' bytes come from. */
+  get archive(): readonly [LendingStorage, ArchiveContent] {
+    // Whatever is opened by its path lends its descriptor.
+    return [this.#storage as LendingStorage, this.#archive];
+  }
+
+  info(name: string): TensorInfo {
+    const { contents } = this;
+    return tensorInfo(contents, this.#entryOf(name));
+  }
+
+  getTensor(name: string): Tensor {
+    requireOpen(this.#storage);
+    this.#storage.verifyOften();
+    return this.#tensors.get(name) ?? this.#makeTensor(this.#require(name));
+  }
+
+  residency(name?: string): number | null {
+    this.verify();
+    if (name === undefined) return this.#storage.residentBytes(0, this.#storage.byteLength);
+    const { position, byteLength } = placeOf(this.#require(name));
+    return this.#storage.residentBytes(position, position + byteLength);
+  }
+
+  async prefetch(names?: Iterable<string>, options: TransferOptions = {}): Promise<void> {
+    requireTransferOptions(options);
+    const tensors = this.#chosen(names);
+    const sources = (): StorageRange[] =>
+      tensors.filter((tensor) => !this.#isMade(tensor)).map((tensor) => this.#sourceOf(tensor));
+    if (this.#storage.populate === undefined) {
+      for (const tensor of tensors.filter((one) => this.#isMade(one))) {
+        await nextTurn(options.signal);
+        this.#sourceOf(tensor).resolve();
+      }
+    }
+    await prefetch(this.#storage, tensors.map(placeOf), sources, options);
+  }
+
+  async readTensors(
+    names?: Iterable<string>,
+    options: TransferOptions = {},
+  ): Promise<Map<string, Tensor>> {
+    requireTransferOptions(options);
+    const tensors = this.#chosen(names);
+    const toMake = tensors
+      .filter((tensor) => this.#isMade(tensor))
+      .map((tensor) => this.#makeUnkept(tensor));
+    const entries = tensors
+      .filter((tensor) => !this.#isMade(tensor))
+      .map(({ name, dtype, shape, data: { begin, byteLength } }) => {
+        return { name, dtype, shape, position: begin, byteLength };
+      });
+    // Both have what they need before the first turn: close() does not affect them.
+    const reading = readTensors(this.#storage, entries, options);
+    const making = copyAll(toMake, options.signal);
+    await allSettled([reading, making]);
+    const [read, made] = [await reading, await making];
+    const tensorOf = (name: string): Tensor => (made.get(name) ?? read.get(name)) as Tensor;
+    return new Map(tensors.map(({ name }) => [name, tensorOf(name)]));
+  }
+
+  verify(): void {
+    verifyOpen(this.#storage);
+  }
+
+  async verifyBytes(
+    options: TransferOptions,
+    report: (problem: ForeignFormatError) => void,
+  ): Promise<void> {
+    requireOpen(this.#storage);
+    const [storage, content] = this.archive;
+    await verifyEntries(storage, content, options, report);
+  }
+
+  close({ detach = false }: CloseOptions = {}): void {
+    for (const { data } of this.#contents.tensors) closeMade(data.storage, detach);
+    this.#storage.close(detach);
+    this.#tensors.clear();
+  }
+
+  #entryOf(name: string): number {
+    const entry = this.contents.find(name);
+    // The checkpoint knows near names, and the tensors that cannot be had.
+    if (entry === -1) throw new TensorNotFoundError(name, [], { path: this.path });
+    return entry;
+  }
+
+  #require(name: string): ForeignTensor {
+    return this.#contents.tensor(this.#entryOf(name));
+  }
+
+  /** Those of the names in the order given, each once; all without names. */
+  #chosen(names: Iterable<string> | undefined): readonly ForeignTensor[] {
+    if (names === undefined) return this.contents.tensors;
+    return Array.from(new Set(names), (name) => this.#require(name));
+  }
+
+  #isMade({ data }: ForeignTensor): boolean {
+    return data.storage !== this.#storage;
+  }
+
+  #sourceOf({ name }: ForeignTensor): StorageRange {
+    return TensorOf.sourceOf(this.getTensor(name));
+  }
+
+  #makeTensor(tensor: ForeignTensor): Tensor {
+    const made = this.#makeUnkept(tensor);
+    this.#tensors.set(tensor.name, made);
+    return made;
+  }
+
+  #makeUnkept({ name, dtype, shape, data }: ForeignTensor): Tensor {
+    const { storage, begin, byteLength } = data;
+    const source = new StorageRange(storage, name, begin, begin + byteLength);
+    return TensorOf.of(name, dtype, shape, source);
+  }
+}
+
+/** Copies tensors by name, one in each turn of the event loop, of which nothing else is asked. */
+async function copyAll(
+  tensors: readonly Tensor[],
+  signal: AbortSignal | undefined,
+): Promise<Map<string, Tensor>> {
+  const copies = new Map<string, Tensor>();
+  try {
+    for (const tensor of tensors) {
+      await nextTurn(signal);
+      copies.set(tensor.name, tensor.copy());
+    }
+  } finally {
+    for (const tensor of tensors) TensorOf.sourceOf(tensor).endReading();
+  }
+  return copies;
+}
+
+/** Lets the event loop turn. Throws the signal's reason when it was aborted. */
+async function nextTurn(signal: AbortSignal | undefined): Promise<void> {
+  await setImmediate();
+  signal?.throwIfAborted();
+}
+
+/** Closes what makes bytes, and what makes the bytes that these are made of. */
+function closeMade(storage: Storage, detach: boolean): void {
+  if (!(storage instanceof MadeStorage)) return;
+  storage.close(detach);
+  closeMade(storage.source.storage, detach);
+}

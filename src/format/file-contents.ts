@@ -1,0 +1,40 @@
+/** What is known of the tensors of a file before their bytes. */
+
+import type { Dtype } from './dtype.js';
+
+/**
+ * Which tensors a file has: a `Header`, and what files of other formats have in its place. Tensors are entries,
+ * numbered 0 to `size` - 1 in the order of their bytes in the file.
+ */
+export interface FileContents {
+  /** Number of tensors. */
+  readonly size: number;
+  /** Null when there is none. */
+  readonly metadata: ReadonlyMap<string, string> | null;
+  /** The text that says it, as far as work on the names grows with it. */
+  readonly json: { readonly length: number };
+
+  /** Entry of a tensor's name; -1 when there is none. */
+  find(name: string): number;
+
+  /** Name of an entry. */
+  name(entry: number): string;
+
+  /** All names in the order of the file; a new array. */
+  names(): string[];
+
+  /** All names sorted by their UTF-8 bytes; a new array. */
+  sortedNames(): string[];
+
+  /** Dtype of an entry. */
+  dtype(entry: number): Dtype;
+
+  /** Dimensions of an entry, outermost first; frozen. */
+  shape(entry: number): readonly number[];
+
+  /** Offset of the first of the bytes that an entry's are, or are made of. */
+  begin(entry: number): number;
+
+  /** Offset behind the last of them. */
+  end(entry: number): number;
+}

@@ -2,7 +2,7 @@
 
 import { basename, dirname, join } from 'node:path';
 import { argumentRangeError } from '../errors/arguments.js';
-import { FormatError, quoteName, SafetensorsError } from '../errors/errors.js';
+import { FormatError, quoteName, quoteNames, SafetensorsError } from '../errors/errors.js';
 import { blobsOf, isBelow, leadsToBlob, repositoryAround } from '../hub/cache-layout.js';
 import { closeFile, exists, listFolder, NOTHING_THERE, realPath } from '../io/file-calls.js';
 import { openRegularFile, readBytesOf, readFully } from '../io/opened-file.js';
@@ -46,15 +46,6 @@ export interface CheckpointFiles {
 export interface SelectOptions extends Omit<ParseIndexOptions, 'path'> {
   /** Such as `fp16` in `model.fp16.safetensors`; other files are ignored. */
   readonly variant?: string | undefined;
-}
-
-/** How many names a message lists. */
-const SHOWN_NAMES = 20;
-/** Some of the names for a message, and how many more there are. */
-function listNames(names: readonly string[]): string {
-  const shown = names.slice(0, SHOWN_NAMES).map(quoteName).join(', ');
-  const more = names.length - SHOWN_NAMES;
-  return more > 0 ? `${shown} and ${more} more` : shown;
 }
 
 /** The checkpoint of one file, whatever its name. */
@@ -120,7 +111,7 @@ export function* namedFiles(path: string, options: ParseIndexOptions): Steps<Che
 
 function complete({ files, missing }: FoundIndex): CheckpointFiles {
   if (missing.length === 0) return files;
-  const message = `expected ${files.shards.length} shards, found ${missing.length} of them missing: ${listNames(missing)}`;
+  const message = `expected ${files.shards.length} shards, found ${missing.length} of them missing: ${quoteNames(missing)}`;
   throw new SafetensorsError('SAFETENSORS_MISSING_SHARDS', message, { path: files.path });
 }
 
@@ -208,12 +199,12 @@ function onlyFile(
   const hint =
     others.length === 0
       ? ''
-      : `, but files that safetensors-mmap/convert opens by their paths: ${listNames(others)}`;
+      : `, but files that safetensors-mmap/convert opens by their paths: ${quoteNames(others)}`;
   const message =
     found.length === 0
       ? `expected a checkpoint in the folder, found no safetensors file or index${ofVariant}${hint}`
       : found.length === 1
-        ? `expected a whole checkpoint in the folder, found a shard without its index: ${listNames(found)}`
-        : `expected one checkpoint in the folder, found several to choose from: ${listNames(found)}; open one of them`;
+        ? `expected a whole checkpoint in the folder, found a shard without its index: ${quoteNames(found)}`
+        : `expected one checkpoint in the folder, found several to choose from: ${quoteNames(found)}; open one of them`;
   throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path: folder });
 }

@@ -208,7 +208,7 @@ export class CacheFolder {
   /** Names the commit as that of the revision, unless it has that name already. */
   async #writeRef({ durable }: TargetOptions): Promise<void> {
     const path = this.#ref;
-    if (path === undefined || (await isText(path, this.#commit))) return;
+    if (path === undefined || (await hasText(path, this.#commit))) return;
     this.#makeFolders(path);
     await this.#place(path, (temporary) => writeNewFile(temporary, this.#commit, { durable }));
     if (durable) await this.#sync([path]);
@@ -245,7 +245,7 @@ export class CacheFolder {
 }
 
 /** Whether a file has that text. */
-async function isText(path: string, text: string): Promise<boolean> {
+async function hasText(path: string, text: string): Promise<boolean> {
   return (
     runSync(statAnything(path))?.size === text.length &&
     (await runAsync(readText(path), undefined)) === text

@@ -47,7 +47,7 @@ export async function findModel(
   const name = source.name ?? chooseAmong(names, source.path);
   const file = await source.find(name, signal);
   if (!isIndexName(name)) return { file, index: null };
-  const bytes = await readIndex(file, placeOf(file), signal);
+  const bytes = await indexBytesOf(file, placeOf(file), signal);
   return { file, index: { bytes, parsed: parseCheckpointIndex(bytes, { path: file.file.path }) } };
 }
 
@@ -73,7 +73,7 @@ export async function otherFiles(
 }
 
 /** The bytes of an index: of the file that an earlier download left, else of the source. */
-async function readIndex(
+async function indexBytesOf(
   { file, hash, ...planned }: SourceFile,
   place: string,
   signal: AbortSignal,

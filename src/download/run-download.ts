@@ -8,7 +8,7 @@ import type { HubSettings } from '../hub/settings.js';
 import { pathText } from '../io/paths.js';
 import { Transfer, type TransferOptions } from '../io/transfer.js';
 import { withScope } from '../remote/scope.js';
-import { openSource, type SessionSettings } from '../remote/source.js';
+import { type SessionSettings, sourceSession } from '../remote/source.js';
 import type { CastReport } from '../selection/cast-report.js';
 import { selectsAll } from '../selection/options.js';
 import { pathObjection } from '../shards/shard-paths.js';
@@ -20,7 +20,12 @@ import type { PlaceOf } from './model-files.js';
 import { planTensors, type TensorsOptions } from './plan-tensors.js';
 import { planWhole } from './plan-whole.js';
 import type { DownloadScope, ReceivedBytes } from './receive-all.js';
-import { findSource, isIndexName, type SourceFiles, type SourceOptions } from './source-files.js';
+import {
+  findSourceFiles,
+  type IdentityOptions,
+  isIndexName,
+  type SourceFiles,
+} from './source-files.js';
 import type { TargetOptions } from './target-options.js';
 import type { WantedFile, WantedFiles } from './wanted-file.js';
 
@@ -29,7 +34,7 @@ export interface RunOptions
   extends TransferOptions,
     TargetOptions,
     SessionSettings,
-    SourceOptions,
+    IdentityOptions,
     TensorsOptions {}
 
 /** A file that was downloaded, or was there already. */
@@ -78,10 +83,10 @@ export async function runDownload(
   settings: HubSettings,
 ): Promise<DownloadResult> {
   const path = pathText('target', target);
-  const opened = openSource(source, options, settings);
+  const opened = sourceSession(source, options, settings);
   try {
     return await withScope([options.signal], async (scope) => {
-      const found = await findSource(opened, options, scope.signal);
+      const found = await findSourceFiles(opened, options, scope.signal);
       if (target === CACHE) return await toCache(found, options, scope);
       const isOneFile = found.name !== null && !isIndexName(found.name);
       if (isOneFile && options.maxShardSize === undefined) {
@@ -113,7 +118,7 @@ async function toCache(
   const cache = new CacheFolder(source.hub);
   const placeOf: PlaceOf = (file) => cache.pathOf(file);
   const plan = await planWhole(source, placeOf, scope.signal);
-  requireNames(plan, source);
+  requirePlannedNames(plan, source);
   const received = await cache.fill(plan, options, scopeOf(allFiles(plan), options, scope));
   const [only] = plan.weights;
   const isFile = source.name !== null && only !== undefined && plan.index === null;
@@ -168,13 +173,13 @@ async function toFolder(
   const plan = isWhole(options)
     ? await planWhole(source, placeOf, scope.signal)
     : await planTensors(source, options, placeOf, scope.signal);
-  requireNames(plan, source);
+  requirePlannedNames(plan, source);
   const files = [...plan.weights, ...plan.others];
   const received = await downloadToFolder(plan, folder, options, scopeOf(files, options, scope));
   return resultOf(plan, folder, placeOf, received);
 }
 
-function requireNames(plan: WantedFiles, { path }: SourceFiles): void {
+function requirePlannedNames(plan: WantedFiles, { path }: SourceFiles): void {
   requireLocalNames(
     allFiles(plan).map(({ name }) => name),
     path,

@@ -10,7 +10,7 @@ import { FIRST_BYTE_LENGTH } from '../remote/read-header.js';
 import type { FileStart } from '../remote/remote-file.js';
 import { shownUrl } from '../remote/safe-urls.js';
 import type { Session } from '../remote/session.js';
-import { type OpenedSource, urlSource } from '../remote/source.js';
+import { type SourceSession, urlSource } from '../remote/source.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../shards/checkpoint-index.js';
 import { indexesAmong } from '../shards/file-choice.js';
 import { pathObjection } from '../shards/shard-paths.js';
@@ -57,15 +57,15 @@ export interface SourceFiles {
 }
 
 /** What the caller knows of a source. */
-export interface SourceOptions {
+export interface IdentityOptions {
   /** What files without a hash are known by, in place of their URL, ETag and `Last-Modified`. */
   readonly identity?: string | undefined;
 }
 
 /** Finds out what the source is. */
-export async function findSource(
-  { address, session }: OpenedSource,
-  { identity }: SourceOptions,
+export async function findSourceFiles(
+  { address, session }: SourceSession,
+  { identity }: IdentityOptions,
   signal: AbortSignal,
 ): Promise<SourceFiles> {
   if (address.hub === null) return urlFiles(session, address.url, identity);
@@ -94,7 +94,7 @@ function wholeFile(
 }
 
 /** The name of the file at a URL; as it stands there when it would be none of a file once decoded. */
-function nameOf({ pathname }: URL): string {
+function fileNameOf({ pathname }: URL): string {
   const [, encoded] = splitPath(pathname);
   try {
     const name = decodeURIComponent(encoded);
@@ -106,7 +106,7 @@ function nameOf({ pathname }: URL): string {
 
 function urlFiles(session: Session, url: URL, identity: string | undefined): SourceFiles {
   const { file, folder } = urlSource(session, url);
-  const name = nameOf(url);
+  const name = fileNameOf(url);
   return {
     path: shownUrl(url),
     name,
@@ -114,7 +114,7 @@ function urlFiles(session: Session, url: URL, identity: string | undefined): Sou
     hub: null,
     find: async (wanted, signal) => {
       const found = wanted === name ? file : folder.file(wanted);
-      const { bytes, fileByteLength } = await startOf(found, wanted, signal);
+      const { bytes, fileByteLength } = await firstBytesOf(found, wanted, signal);
       const version = versionOf(found, wanted, identity);
       const facts = { name: wanted, byteLength: fileByteLength, hash: null, version };
       return wholeFile(found, { ...facts, isXetOnly: false, start: bytes });
@@ -126,7 +126,7 @@ function urlFiles(session: Session, url: URL, identity: string | undefined): Sou
  * Length of a file, and the first bytes, by which formats are told. A server that sends whole files only is asked for
  * as much as `openRemote` asks for: a small file comes. A web page in its place is refused.
  */
-async function startOf(file: HttpFile, name: string, signal: AbortSignal): Promise<FileStart> {
+async function firstBytesOf(file: HttpFile, name: string, signal: AbortSignal): Promise<FileStart> {
   const { bytes, fileByteLength } = await firstBytes(file, name, signal);
   const start = { bytes: bytes.slice(0, HEAD_BYTE_LENGTH), fileByteLength };
   file.requireNoPage(start);
@@ -172,7 +172,7 @@ async function hubFiles(
       const file = repository.file(entry.path);
       const { hash, isXet } = entry;
       // Without a hash nothing but the file itself tells whether the list has the right length.
-      const start = hash === '' ? await startOf(file, name, signal) : null;
+      const start = hash === '' ? await firstBytesOf(file, name, signal) : null;
       const byteLength = start?.fileByteLength ?? entry.byteLength;
       const isXetOnly = isXet && byteLength > MAX_XET_BYTE_LENGTH;
       const facts = {

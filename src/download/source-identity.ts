@@ -44,14 +44,14 @@ const SIGNATURES: readonly SignatureParameters[] = [
 /** The parts of a query, as they stand there, that do not belong to its signature. */
 function lastingParts({ search }: URL): string[] {
   const parts = search.slice(1).split('&');
-  const named = parts.map((part) => [part, nameOf(part)] as const);
+  const named = parts.map((part) => [part, partName(part)] as const);
   const found = SIGNATURES.filter(({ marker }) => named.some(([, name]) => marker.test(name)));
   return named
     .filter(([, name]) => !found.some(({ names }) => names.test(name)))
     .map(([part]) => part);
 }
 
-function nameOf(part: string): string {
+function partName(part: string): string {
   const name = part.replace(/=.*/s, '');
   try {
     return decodeURIComponent(name);

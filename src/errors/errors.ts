@@ -119,10 +119,20 @@ export interface ErrorContext {
 /** A hostile name can be 100 MB long; a message shows this many UTF-16 units of it. */
 const QUOTED_NAME_LENGTH = 120;
 
+/** How many names a message lists. */
+const LISTED_NAMES = 20;
+
 /** A name between quotes for a message: escaped as in JSON and cut to a bounded length. */
 export function quoteName(name: string): string {
   if (name.length <= QUOTED_NAME_LENGTH) return JSON.stringify(name);
   return `${JSON.stringify(name.slice(0, QUOTED_NAME_LENGTH))}… (${name.length} characters)`;
+}
+
+/** Some of the names for a message, and how many more there are; empty for none. */
+export function quoteNames(names: readonly string[]): string {
+  const shown = names.slice(0, LISTED_NAMES).map(quoteName).join(', ');
+  const more = names.length - LISTED_NAMES;
+  return more > 0 ? `${shown} and ${more} more` : shown;
 }
 
 /**

@@ -3,7 +3,7 @@
 import type { Dtype } from '../format/dtype.js';
 import type { FileContents } from '../format/file-contents.js';
 import { compareCodePoints } from '../json/code-point-order.js';
-import { type ForeignTensor, placeOf } from './foreign-tensor.js';
+import { type ForeignTensor, heldRange } from './foreign-tensor.js';
 
 /** Tensors in the order of their bytes in the file; offsets are positions in the file. */
 export class ForeignContents implements FileContents {
@@ -13,7 +13,7 @@ export class ForeignContents implements FileContents {
 
   /** No two tensors have one name. */
   constructor(tensors: readonly ForeignTensor[]) {
-    const placed = tensors.map((tensor) => ({ tensor, at: placeOf(tensor).position }));
+    const placed = tensors.map((tensor) => ({ tensor, at: heldRange(tensor).position }));
     placed.sort((a, b) => a.at - b.at);
     this.#tensors = placed.map(({ tensor }) => tensor);
     this.#entries = new Map(this.#tensors.map(({ name }, entry) => [name, entry]));
@@ -62,11 +62,11 @@ export class ForeignContents implements FileContents {
   }
 
   begin(entry: number): number {
-    return placeOf(this.tensor(entry)).position;
+    return heldRange(this.tensor(entry)).position;
   }
 
   end(entry: number): number {
-    const { position, byteLength } = placeOf(this.tensor(entry));
+    const { position, byteLength } = heldRange(this.tensor(entry));
     return position + byteLength;
   }
 }

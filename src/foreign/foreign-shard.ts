@@ -21,7 +21,7 @@ import { StorageRange } from '../tensor/storage-range.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
 import { type ArchiveContent, verifyEntries } from './checksums.js';
 import { ForeignContents } from './foreign-contents.js';
-import { type ForeignTensor, placeOf } from './foreign-tensor.js';
+import { type ForeignTensor, heldRange } from './foreign-tensor.js';
 
 /** Contiguous little-endian tensors that are not compressed are views of the file; all others are made on first use. */
 export class ForeignShard implements OtherShard {
@@ -83,7 +83,7 @@ export class ForeignShard implements OtherShard {
   residency(name?: string): number | null {
     this.verify();
     if (name === undefined) return this.#storage.residentBytes(0, this.#storage.byteLength);
-    const { position, byteLength } = placeOf(this.#require(name));
+    const { position, byteLength } = heldRange(this.#require(name));
     return this.#storage.residentBytes(position, position + byteLength);
   }
 
@@ -98,7 +98,7 @@ export class ForeignShard implements OtherShard {
         this.#sourceOf(tensor).resolve();
       }
     }
-    await prefetch(this.#storage, tensors.map(placeOf), sources, options);
+    await prefetch(this.#storage, tensors.map(heldRange), sources, options);
   }
 
   async readTensors(

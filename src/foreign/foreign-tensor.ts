@@ -21,7 +21,7 @@ export function heldBytes({ data }: ForeignTensor): StorageBytes {
 }
 
 /** Where they are in the file. */
-export function placeOf(tensor: ForeignTensor): FileRange {
+export function heldRange(tensor: ForeignTensor): FileRange {
   const { begin, byteLength } = heldBytes(tensor);
   return { position: begin, byteLength };
 }

@@ -50,7 +50,7 @@ export function openForeign<Result>(
   let storage: Storage | undefined;
   try {
     const reader = fileReader(file);
-    const start = startOf(reader);
+    const start = readStart(reader);
     const open = parse(start, reader, { path: label });
     storage = runSync(openStorage(file, start, options));
     return open(storage);
@@ -74,13 +74,13 @@ export function lookInto<Result>(
   const file = runSync(openRegularFile(location, label));
   try {
     const reader = fileReader(file);
-    return look(startOf(reader), reader);
+    return look(readStart(reader), reader);
   } finally {
     runSync(closeFile(file.fd));
   }
 }
 
-function startOf(file: ByteReader): Uint8Array {
+function readStart(file: ByteReader): Uint8Array {
   return file.read(0, Math.min(START_BYTE_LENGTH, file.byteLength));
 }
 

@@ -1,6 +1,6 @@
 /** Finds the model's file in a repository on the Hub. */
 
-import { quoteName, RemoteError, SafetensorsError } from '../errors/errors.js';
+import { quoteNames, RemoteError, SafetensorsError } from '../errors/errors.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../shards/checkpoint-index.js';
 import { chooseFiles, onlyWholeFile } from '../shards/file-choice.js';
 import { PIPELINE_FILE } from '../shards/file-names.js';
@@ -20,9 +20,6 @@ const ENCODER_FOLDER = /(?:encoder|checker)[^/]*$/;
 
 /** What else is asked for where there are no lists of files. */
 const FURTHER_NAMES = [USUAL_NAME, COMPONENT_NAME].flatMap((name) => [`${name}.index.json`, name]);
-
-/** Names that a message lists. */
-const SHOWN_NAMES = 20;
 
 /**
  * Asks nothing for the path of a file. That of weights in another format is one, too: its first bytes will tell
@@ -150,20 +147,14 @@ export function chooseAmong({ files, folders }: Names, path: string, missing?: s
   );
   if (chosen !== undefined) return chosen;
   if (files.includes(PIPELINE_FILE)) {
-    const advice = `which has several; open one of its folders: ${listed(folders)}`;
+    const advice = `which has several; open one of its folders: ${quoteNames(folders) || 'nothing'}`;
     const message = `expected one checkpoint, found a diffusers pipeline, ${advice}`;
     throw new SafetensorsError('SAFETENSORS_DIFFUSERS_PIPELINE', message, { path });
   }
   const weights = files.filter((name) => /\.safetensors(?:\.|$)/.test(name));
   const message =
     weights.length === 0
-      ? `expected a checkpoint, found no safetensors file or index; there is ${listed([...files, ...folders])}`
-      : `expected one checkpoint, found several files to choose from: ${listed(weights)}; open one of them`;
+      ? `expected a checkpoint, found no safetensors file or index; there is ${quoteNames([...files, ...folders]) || 'nothing'}`
+      : `expected one checkpoint, found several files to choose from: ${quoteNames(weights)}; open one of them`;
   throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path });
-}
-
-function listed(names: readonly string[]): string {
-  const shown = names.slice(0, SHOWN_NAMES).map(quoteName).join(', ') || 'nothing';
-  const more = names.length - SHOWN_NAMES;
-  return more > 0 ? `${shown} and ${more} more` : shown;
 }

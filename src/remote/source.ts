@@ -42,7 +42,7 @@ export async function resolveSource(
   settings: HubSettings,
   signal: AbortSignal,
 ): Promise<RemoteSource> {
-  const { address, session } = openSource(source, options, settings);
+  const { address, session } = sourceSession(source, options, settings);
   if (address.hub === null) return asSource(session, urlSource(session, address.url));
   try {
     const found = await hubSource(session, address.hub, options.startByteLength, signal);
@@ -63,7 +63,7 @@ export function asSource(session: Session, found: FoundFile): RemoteSource {
 }
 
 /** A source that may be asked, and the session to ask it, which the caller closes. */
-export interface OpenedSource {
+export interface SourceSession {
   readonly address: SourceAddress;
   readonly session: Session;
 }
@@ -74,11 +74,11 @@ export interface OpenedSource {
  * @throws RemoteError `SAFETENSORS_UNSAFE_URL`, `SAFETENSORS_OFFLINE`
  * @throws RangeError, TypeError for a source, a token or headers that are none
  */
-export function openSource(
+export function sourceSession(
   source: string | URL,
   options: SessionSettings,
   settings: HubSettings,
-): OpenedSource {
+): SourceSession {
   const endpoint = requireEndpoint(settings.endpoint, 'HF_ENDPOINT');
   const address = parseSource(typeof source === 'string' ? source : source.href, endpoint);
   return { address, session: openSession(address, options, settings) };

@@ -21,6 +21,12 @@ export interface LockOptions {
   readonly lockTimeout?: number | undefined;
 }
 
+/**
+ * More than there are saves and edits that wait for one folder or file and fail. Then a folder is written without a
+ * lock, and an edit fails, since it checks the file, too.
+ */
+export const MAX_LOCK_TRIES = 1000;
+
 /** Names of the options. */
 export const LOCK_OPTIONS: OptionNames<LockOptions> = { lockTimeout: true };
 

@@ -32,6 +32,7 @@ import {
   inTurn,
   LOCK_OPTIONS,
   type LockOptions,
+  MAX_LOCK_TRIES,
   requireLockTimeout,
   tryToLock,
   waitForLock,
@@ -68,9 +69,6 @@ export interface MetadataEdit {
   /** Bytes of padding at the header's end: how much longer the metadata may become in place. */
   readonly spareByteLength: number;
 }
-
-/** More than there are edits that wait for one file. The edit then fails, since it checks the file, too. */
-const MAX_LOCK_TRIES = 1000;
 
 /** An edit under way. */
 interface Edit {

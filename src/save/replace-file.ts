@@ -5,7 +5,7 @@ import { locate, type PathLike } from '../io/paths.js';
 import { Transfer, type TransferOptions } from '../io/transfer.js';
 import { Replacement } from '../replacement/replacement.js';
 import { resolveTarget } from '../replacement/target.js';
-import { SourceFiles } from './source-files.js';
+import { BorrowedFiles } from './source-files.js';
 import type { Payload } from './tensor-input.js';
 import { type WritableLayout, writeLayout } from './tensor-writes.js';
 
@@ -45,7 +45,7 @@ export async function replaceFile(
   const { byteLength } = layout;
   const transfer = new Transfer(byteLength, options);
   transfer.signal?.throwIfAborted();
-  const sources = new SourceFiles(samples);
+  const sources = new BorrowedFiles(samples);
   try {
     const replacement = await Replacement.open(location, label, { byteLength, durable });
     try {

@@ -8,9 +8,9 @@ import { locate, type PathLike } from '../io/paths.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
 import { Replacement } from '../replacement/replacement.js';
 import { replaceFile } from './replace-file.js';
-import { SourceFiles } from './source-files.js';
+import { BorrowedFiles } from './source-files.js';
 import type { TensorBytes } from './tensor-bytes.js';
-import { readTensors, readTensorsAndStreams, type TensorInput } from './tensor-input.js';
+import { memoryEntries, readTensorsAndStreams, type TensorInput } from './tensor-input.js';
 import { writeLayoutSync } from './tensor-writes.js';
 
 /** Options of {@link saveFileSync}. */
@@ -99,9 +99,9 @@ export function saveFileSync(
   requireOptions(options, SAVE_SYNC_OPTIONS);
   const { location, label } = locate(path);
   const durable = durableOf(options);
-  const layout = layOut(readTensors(tensors), options);
+  const layout = layOut(memoryEntries(tensors), options);
   const { byteLength, placed } = layout;
-  const sources = new SourceFiles(placed.map(({ spec }) => spec));
+  const sources = new BorrowedFiles(placed.map(({ spec }) => spec));
   try {
     const replacement = Replacement.openSync(location, label, { byteLength, durable });
     try {

@@ -8,9 +8,9 @@ import { requireLittleEndianHost } from '../format/dtype.js';
 import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../format/header-writer.js';
 import { readBytesOf, readFully } from '../io/opened-file.js';
 import { runSync } from '../io/steps.js';
-import { SourceFiles } from './source-files.js';
+import { BorrowedFiles } from './source-files.js';
 import type { TensorBytes } from './tensor-bytes.js';
-import { readTensors, type TensorInput } from './tensor-input.js';
+import { memoryEntries, type TensorInput } from './tensor-input.js';
 
 /**
  * Tensors and metadata as the bytes of a safetensors file, in one buffer. `parse` reads them again.
@@ -41,12 +41,12 @@ export function serialize(
 ): Uint8Array<ArrayBuffer> {
   requireLittleEndianHost();
   requireOptions(options, HEADER_OPTIONS);
-  const { header, placed, byteLength } = layOut(readTensors(tensors), options);
+  const { header, placed, byteLength } = layOut(memoryEntries(tensors), options);
   if (byteLength > constants.MAX_LENGTH) {
     const expected = `at most ${constants.MAX_LENGTH} bytes, as one buffer of this runtime holds`;
     throw argumentRangeError('the result', expected, byteLength);
   }
-  const sources = new SourceFiles(placed.map(({ spec }) => spec));
+  const sources = new BorrowedFiles(placed.map(({ spec }) => spec));
   try {
     const result = allocate(Uint8Array, byteLength, {});
     result.set(header);

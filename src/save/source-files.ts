@@ -18,7 +18,7 @@ interface LentFile extends ReadFile {
 }
 
 /** The source files of some tensors. Ends with `end`. */
-export class SourceFiles {
+export class BorrowedFiles {
   readonly #files = new Map<LendingStorage, LentFile>();
   readonly #memory: (MemoryPayload | MadePayload)[] = [];
 

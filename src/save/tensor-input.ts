@@ -72,7 +72,7 @@ export interface StreamPayload {
 export type Payload = MemoryPayload | FilePayload | MadePayload | StreamPayload;
 
 /** A tensor that has passed all checks and can be written. */
-export interface TensorEntry<Bytes = MemoryPayload | FilePayload> extends TensorFacts {
+export interface WriteEntry<Bytes = MemoryPayload | FilePayload> extends TensorFacts {
   readonly payload: Bytes;
 }
 
@@ -85,12 +85,12 @@ export interface TensorEntry<Bytes = MemoryPayload | FilePayload> extends Tensor
  * @throws FileClosedError for a tensor of a file that was closed with `detach`
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for anything but tensors, and for streams
  */
-export function readTensors(tensors: NamedValues<TensorInput<TensorBytes>>): TensorEntry[] {
+export function memoryEntries(tensors: NamedValues<TensorInput<TensorBytes>>): WriteEntry[] {
   return entriesOf(tensors, inMemory);
 }
 
 /** The same; streams are accepted. */
-export function readTensorsAndStreams(tensors: NamedValues<TensorInput>): TensorEntry<Payload>[] {
+export function readTensorsAndStreams(tensors: NamedValues<TensorInput>): WriteEntry<Payload>[] {
   return entriesOf(tensors, payloadOf);
 }
 
@@ -98,7 +98,7 @@ export function readTensorsAndStreams(tensors: NamedValues<TensorInput>): Tensor
  * Where the bytes of a tensor are that was declared before.
  *
  * @throws InvalidTensorError for another dtype or shape than declared; FileClosedError as
- *   {@link readTensors}
+ *   {@link memoryEntries}
  */
 export function payloadOfTensor(
   { name, dtype, shape }: TensorFacts,
@@ -136,7 +136,7 @@ export function payloadOf(facts: TensorFacts, data: unknown): MemoryPayload | St
 function entriesOf<Bytes>(
   tensors: NamedValues<TensorInput<unknown>>,
   bytesOf: (facts: TensorFacts, data: unknown) => Bytes,
-): TensorEntry<Bytes | MemoryPayload | FilePayload>[] {
+): WriteEntry<Bytes | MemoryPayload | FilePayload>[] {
   return Array.from(pairsOf(tensors, 'tensors'), ([name, tensor]) => {
     if (tensor instanceof TensorOf) {
       const { dtype, shape, byteLength } = tensor;

@@ -8,8 +8,8 @@ import type { Transfer } from '../io/transfer.js';
 import { type Write, writeFrom, writePieces, writePiecesSync } from '../io/write-pieces.js';
 import type { AsyncFill } from '../storage/made.js';
 import { type FilledWrite, PieceBuffers, writeFilled } from './filled-writes.js';
-import type { SourceFiles } from './source-files.js';
-import type { MadePayload, Payload, StreamPayload, TensorEntry } from './tensor-input.js';
+import type { BorrowedFiles } from './source-files.js';
+import type { MadePayload, Payload, StreamPayload, WriteEntry } from './tensor-input.js';
 
 /**
  * Short pieces of a stream are joined up to this length: a write costs 100 µs, however short it is.
@@ -25,7 +25,7 @@ type FillingPayload = Exclude<Payload, StreamPayload>;
 
 /** A tensor's length and bytes, and its place in the data of the file. */
 type PlacedEntry<Bytes> = Pick<
-  Placed<Pick<TensorEntry<Bytes>, 'byteLength' | 'payload'>>,
+  Placed<Pick<WriteEntry<Bytes>, 'byteLength' | 'payload'>>,
   'spec' | 'begin'
 >;
 
@@ -38,7 +38,7 @@ function writeOf(
   payload: ReadyPayload,
   position: number,
   byteLength: number,
-  sources: SourceFiles,
+  sources: BorrowedFiles,
 ): Write {
   const source =
     payload.kind === 'memory'
@@ -57,7 +57,7 @@ interface Step<Bytes = Payload> {
   readonly position: number;
 }
 
-function fillOf(payload: FillingPayload, sources: SourceFiles): AsyncFill {
+function fillOf(payload: FillingPayload, sources: BorrowedFiles): AsyncFill {
   if (payload.kind === 'made') return payload.fill;
   if (payload.kind === 'memory') {
     return (target, begin) => target.set(payload.window(begin, begin + target.length));
@@ -71,12 +71,12 @@ function fillOf(payload: FillingPayload, sources: SourceFiles): AsyncFill {
 /** What takes tensors into one file. */
 class TensorWriter {
   readonly #target: WrittenFile;
-  readonly #sources: SourceFiles;
+  readonly #sources: BorrowedFiles;
   readonly #transfer: Transfer;
   readonly #verify: boolean;
   readonly #buffers = new PieceBuffers();
 
-  constructor(target: WrittenFile, sources: SourceFiles, transfer: Transfer, verify: boolean) {
+  constructor(target: WrittenFile, sources: BorrowedFiles, transfer: Transfer, verify: boolean) {
     this.#target = target;
     this.#sources = sources;
     this.#transfer = transfer;
@@ -166,7 +166,7 @@ class TensorWriter {
 export async function writeLayout(
   target: WrittenFile,
   { header, placed }: WritableLayout,
-  sources: SourceFiles,
+  sources: BorrowedFiles,
   transfer: Transfer,
   verify = false,
 ): Promise<void> {
@@ -188,7 +188,7 @@ export async function writeTensors(
   target: WrittenFile,
   dataStart: number,
   placed: Iterable<PlacedEntry<Payload>>,
-  sources: SourceFiles,
+  sources: BorrowedFiles,
   transfer: Transfer,
 ): Promise<void> {
   const writer = new TensorWriter(target, sources, transfer, false);
@@ -199,7 +199,7 @@ async function writeAll(
   writer: TensorWriter,
   dataStart: number,
   placed: Iterable<PlacedEntry<Payload>>,
-  sources: SourceFiles,
+  sources: BorrowedFiles,
 ): Promise<void> {
   function* steps(): Generator<Step, void, void> {
     for (const { spec, begin } of placed) yield { spec, position: dataStart + begin };
@@ -239,8 +239,8 @@ async function* joinedPieces(
 /** The same as `writeLayout` on this thread. */
 export function writeLayoutSync(
   target: WrittenFile,
-  { header, placed }: Layout<TensorEntry>,
-  sources: SourceFiles,
+  { header, placed }: Layout<WriteEntry>,
+  sources: BorrowedFiles,
 ): void {
   const writes = placed.map(({ spec, begin }) =>
     writeOf(spec.payload, header.byteLength + begin, spec.byteLength, sources),

@@ -26,7 +26,7 @@ import { Transfer } from '../io/transfer.js';
 import { Replacement } from '../replacement/replacement.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
-import { SourceFiles } from './source-files.js';
+import { BorrowedFiles } from './source-files.js';
 import { isTensorBytes, type TensorBytes } from './tensor-bytes.js';
 import { payloadOf, payloadOfTensor } from './tensor-input.js';
 import type { TensorPieces, TensorStream } from './tensor-stream.js';
@@ -250,7 +250,7 @@ export class SafetensorsWriter {
           ? payloadOfTensor(spec, data as Tensor)
           : payloadOf(spec, dataOrStream(data));
       const tensor = { byteLength, payload };
-      const sources = new SourceFiles([tensor]);
+      const sources = new BorrowedFiles([tensor]);
       try {
         const placed = [{ spec: tensor, begin }];
         await writeTensors(this.#replacement, this.#dataStart, placed, sources, transfer);

@@ -20,8 +20,8 @@ import {
   type Tensor,
   type TensorStream,
 } from '../../src/index.js';
-import { SourceFiles } from '../../src/save/source-files.js';
-import { readTensors } from '../../src/save/tensor-input.js';
+import { BorrowedFiles } from '../../src/save/source-files.js';
+import { memoryEntries } from '../../src/save/tensor-input.js';
 import { temporaryPath } from '../support/make-file.js';
 import { measureInChild } from '../support/run-child.js';
 
@@ -235,7 +235,7 @@ test.runIf(process.platform === 'linux')(
   () => {
     const file = safeOpen(source);
     const before = readdirSync('/proc/self/fd').length;
-    const sources = new SourceFiles(readTensors(file));
+    const sources = new BorrowedFiles(memoryEntries(file));
     expect(readdirSync('/proc/self/fd').length).toBe(before + 1);
     sources.verify();
     sources.end();

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { InvalidTensorError, parse, serialize, type TensorBytes } from '../../src/index.js';
 import {
   type MemoryPayload,
-  readTensors,
+  memoryEntries,
   readTensorsAndStreams,
   type TensorInput,
 } from '../../src/save/tensor-input.js';
@@ -10,7 +10,7 @@ import { thrownBy } from '../format/header-files.js';
 import { fileBytes } from '../support/make-file.js';
 
 function payloadOf(tensor: TensorInput<TensorBytes>) {
-  const [entry] = readTensors({ x: tensor });
+  const [entry] = memoryEntries({ x: tensor });
   return entry?.payload as NonNullable<typeof entry>['payload'];
 }
 
@@ -18,7 +18,7 @@ describe('new tensors', () => {
   test('are views of the given memory, read when they are written', () => {
     const data = new Float32Array([1, 2, 3, 4]);
     const shape = [2, 2];
-    const [entry] = readTensors([['x', { dtype: 'F32', shape, data }]]);
+    const [entry] = memoryEntries([['x', { dtype: 'F32', shape, data }]]);
     expect(entry).toMatchObject({ name: 'x', dtype: 'F32', shape: [2, 2], byteLength: 16 });
     shape[0] = 9;
     data[0] = 5;
@@ -34,7 +34,7 @@ describe('new tensors', () => {
     ['a longer array', new Float32Array(5)],
     ['a buffer', new ArrayBuffer(20)],
   ])('%s is refused', (_, data) => {
-    const error = thrownBy(() => readTensors({ x: { dtype: 'F32', shape: [2, 2], data } }));
+    const error = thrownBy(() => memoryEntries({ x: { dtype: 'F32', shape: [2, 2], data } }));
     expect(error).toBeInstanceOf(InvalidTensorError);
     expect(error).toMatchObject({
       code: 'SAFETENSORS_INVALID_TENSOR_VIEW',
@@ -47,7 +47,7 @@ describe('new tensors', () => {
     const data = new Float32Array(4);
     structuredClone(data.buffer, { transfer: [data.buffer] });
     for (const given of [data, data.buffer]) {
-      expect(() => readTensors({ x: { dtype: 'F32', shape: [2, 2], data: given } })).toThrow(
+      expect(() => memoryEntries({ x: { dtype: 'F32', shape: [2, 2], data: given } })).toThrow(
         expect.objectContaining({
           code: 'SAFETENSORS_INVALID_TENSOR_VIEW',
           message: expect.stringContaining('its buffer was transferred or resized'),
@@ -56,8 +56,9 @@ describe('new tensors', () => {
     }
     // Without bytes only runtimes that tell can know.
     const empty = { dtype: 'F32', shape: [0], data } as const;
-    if ('detached' in data.buffer) expect(() => readTensors({ empty })).toThrow(InvalidTensorError);
-    else expect(readTensors({ empty })[0]?.byteLength).toBe(0);
+    if ('detached' in data.buffer)
+      expect(() => memoryEntries({ empty })).toThrow(InvalidTensorError);
+    else expect(memoryEntries({ empty })[0]?.byteLength).toBe(0);
   });
 
   test('a buffer that is detached later is noticed when it is written', () => {
@@ -70,7 +71,7 @@ describe('new tensors', () => {
   });
 
   test.each([[undefined], [null], [3], ['x'], [() => 1]])('%o is no tensor', (value) => {
-    expect(() => readTensors({ x: value as never })).toThrow(
+    expect(() => memoryEntries({ x: value as never })).toThrow(
       expect.objectContaining({
         code: 'ERR_INVALID_ARG_TYPE',
         message: expect.stringMatching(/^tensor "x" must be a Tensor or { dtype, shape, data }/),
@@ -79,7 +80,7 @@ describe('new tensors', () => {
   });
 
   test('a typed array is not a tensor: it has no dtype', () => {
-    expect(() => readTensors({ x: new Uint8Array(3) as never })).toThrow(
+    expect(() => memoryEntries({ x: new Uint8Array(3) as never })).toThrow(
       /tensor "x" must be a Tensor or { dtype, shape, data }, but is an instance of Uint8Array/,
     );
   });

@@ -14,7 +14,7 @@ import {
   type TensorBytes,
 } from '../../src/index.js';
 import { Transfer } from '../../src/io/transfer.js';
-import { SourceFiles } from '../../src/save/source-files.js';
+import { BorrowedFiles } from '../../src/save/source-files.js';
 import { readTensorsAndStreams } from '../../src/save/tensor-input.js';
 import type { TensorStream } from '../../src/save/tensor-stream.js';
 import { writeLayout } from '../../src/save/tensor-writes.js';
@@ -292,7 +292,7 @@ test('several files can be one transfer', async () => {
     () => {},
   );
   for (const [i, layout] of layouts.entries()) {
-    const sources = new SourceFiles(layout.placed.map(({ spec }) => spec));
+    const sources = new BorrowedFiles(layout.placed.map(({ spec }) => spec));
     const file = temporaryPath(`shard-${i}`);
     const fd = openSync(file, 'w');
     await writeLayout({ fd, path: file }, layout, sources, transfer);

@@ -13,7 +13,11 @@ import {
   type Tensor,
   type TensorBytes,
 } from '../../src/index.js';
-import { type MemoryPayload, readTensors, type TensorInput } from '../../src/save/tensor-input.js';
+import {
+  type MemoryPayload,
+  memoryEntries,
+  type TensorInput,
+} from '../../src/save/tensor-input.js';
 import { emptyBuffers } from '../../src/storage/empty-buffers.js';
 import { MadeStorage } from '../../src/storage/made.js';
 import { MemoryStorage } from '../../src/storage/memory.js';
@@ -31,7 +35,7 @@ const entries = [
 const KINDS = ['mmap', 'read'] as const;
 
 function payloadOf(tensor: TensorInput<TensorBytes>) {
-  const [entry] = readTensors({ x: tensor });
+  const [entry] = memoryEntries({ x: tensor });
   return entry?.payload as NonNullable<typeof entry>['payload'];
 }
 
@@ -65,9 +69,9 @@ describe.each(KINDS)('tensors of a file, storage %s', (storage) => {
 
   test('keep their own name or get the one given', () => {
     using file = open();
-    const [entry] = readTensors({ other: file.getTensor('a') });
+    const [entry] = memoryEntries({ other: file.getTensor('a') });
     expect(entry).toMatchObject({ name: 'other', dtype: 'F32', shape: [2, 2], byteLength: 16 });
-    expect(readTensors(file).map(({ name }) => name)).toEqual(['a', 'b', 'empty']);
+    expect(memoryEntries(file).map(({ name }) => name)).toEqual(['a', 'b', 'empty']);
   });
 
   test.each([

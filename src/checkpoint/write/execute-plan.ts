@@ -5,7 +5,7 @@ import type { OptionNames } from '../../errors/arguments.js';
 import { TRANSFER_OPTIONS, Transfer, type TransferOptions } from '../../io/transfer.js';
 import { LOCK_OPTIONS, type LockOptions } from '../../replacement/locks.js';
 import type { SaveSyncOptions } from '../../save/save.js';
-import { SourceFiles } from '../../save/source-files.js';
+import { BorrowedFiles } from '../../save/source-files.js';
 import { writeLayout } from '../../save/tensor-writes.js';
 import { FolderReplacement } from './folder-replacement.js';
 import type { CheckpointLayout, LaidOutFile } from './layout.js';
@@ -51,7 +51,7 @@ export interface WrittenCheckpoint {
 }
 
 /** The system allows one write to a file at a time; a second file can be written or synced meanwhile. */
-const FILES_AT_ONCE = 2;
+const WRITTEN_AT_ONCE = 2;
 
 /** What some writers of checkpoints want besides. */
 interface Extras {
@@ -82,7 +82,7 @@ export async function writeCheckpoint(
   });
   const index = checkpoint.index === null ? null : pattern.indexFilename;
   const names = files.map(({ name }) => name);
-  const sources = new SourceFiles(checkpoint.samples);
+  const sources = new BorrowedFiles(checkpoint.samples);
   try {
     const allNames = [
       ...names,
@@ -103,7 +103,7 @@ export async function writeCheckpoint(
           failures.push(error);
         }
       };
-      await Promise.all(Array.from({ length: hasStream(checkpoint) ? 1 : FILES_AT_ONCE }, lane));
+      await Promise.all(Array.from({ length: hasStream(checkpoint) ? 1 : WRITTEN_AT_ONCE }, lane));
       if (failures.length > 0) throw failures[0];
       sources.verify();
       transfer.finish();
@@ -127,7 +127,7 @@ function sumOf(files: readonly { readonly byteLength: number }[]): number {
 async function writeFile(
   { name, layout }: LaidOutFile,
   replacement: FolderReplacement,
-  sources: SourceFiles,
+  sources: BorrowedFiles,
   transfer: Transfer,
   verify: boolean,
 ): Promise<void> {

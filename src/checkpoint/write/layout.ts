@@ -3,7 +3,7 @@
 import { argumentRangeError, type OptionNames } from '../../errors/arguments.js';
 import { FormatError, refuseTensor } from '../../errors/errors.js';
 import { layOut, type MetadataInput } from '../../format/header-writer.js';
-import type { Payload, TensorEntry } from '../../save/tensor-input.js';
+import type { Payload, WriteEntry } from '../../save/tensor-input.js';
 import type { WritableLayout } from '../../save/tensor-writes.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../../shards/checkpoint-index.js';
 import {
@@ -18,7 +18,7 @@ import { parseByteSize } from '../../shards/sizes.js';
 import { DEFAULT_MAX_SHARD_SIZE, type SplitSummary, splitByteLengths } from '../../shards/split.js';
 
 /** Any tensor that can be written. */
-export type AnyEntry = TensorEntry<Payload>;
+export type AnyEntry = WriteEntry<Payload>;
 
 /** How a checkpoint is laid out. */
 export interface CheckpointLayoutOptions {

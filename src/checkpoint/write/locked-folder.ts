@@ -10,13 +10,16 @@ import { hasCode } from '../../io/system-errors.js';
 import { requireTransferOptions } from '../../io/transfer.js';
 import { isOpenedAt } from '../../replacement/exchange.js';
 import { syncMade } from '../../replacement/folder-sync.js';
-import { inTurn, requireLockTimeout, tryToLock, waitForLock } from '../../replacement/locks.js';
+import {
+  inTurn,
+  MAX_LOCK_TRIES,
+  requireLockTimeout,
+  tryToLock,
+  waitForLock,
+} from '../../replacement/locks.js';
 import { makeFolder, removeMade } from '../../replacement/made-folders.js';
 import { SHARD_EXTENSION } from '../../shards/shard-paths.js';
 import type { WriteOrPlanOptions } from './execute-plan.js';
-
-/** More than there are saves that wait for one folder and fail. Then it is written without a lock. */
-const MAX_TRIES = 1000;
 
 /** Refuses a path that looks like a file's, unless there is a folder of that name. */
 function folderOf(target: string | URL): string {
@@ -125,7 +128,7 @@ async function lockFolder(
       fd = openFolder(folder);
       if (fd !== undefined && !tryToLock(fd, folder)) await waitForLock(fd, folder, options);
       const isThere = fd === undefined ? existsSync(folder) : isOpenedAt(folder, fd);
-      if (isThere || tries === MAX_TRIES) return { fd, made };
+      if (isThere || tries === MAX_LOCK_TRIES) return { fd, made };
     } catch (error) {
       // Another save may have the folder while this one only waits for it.
       if ((error as NodeJS.ErrnoException | null)?.errno !== undefined) removeMade(folder, made);

@@ -50,7 +50,7 @@ export interface Rewritten
 export interface RewritePlan extends CheckpointPlan, RewriteFacts {}
 
 /** Opens a source when it is needed. */
-type Opening<Info extends SelectableInfo> = () => Promise<CheckpointSource<Info>>;
+type OpenCheckpointSource<Info extends SelectableInfo> = () => Promise<CheckpointSource<Info>>;
 
 /**
  * Writes into a folder, which is locked before the source is read: both may be one folder, into which another
@@ -60,7 +60,7 @@ type Opening<Info extends SelectableInfo> = () => Promise<CheckpointSource<Info>
  */
 export async function rewriteFolder<Info extends SelectableInfo>(
   target: string | URL,
-  open: Opening<Info>,
+  open: OpenCheckpointSource<Info>,
   options: RewriteOptions<Info>,
 ): Promise<Rewritten | RewritePlan> {
   const { copyOtherFiles = false, verify, signal } = options;
@@ -73,7 +73,7 @@ export async function rewriteFolder<Info extends SelectableInfo>(
         : NO_OTHER_FILES;
       const selected = selectTensors(source, options);
       const checkpoint = layOutCheckpoint(selected.table, options, selected.metadataOf);
-      const facts = factsOf(selected, checkpoint.metadata, others);
+      const facts = rewriteFacts(selected, checkpoint.metadata, others);
       if (options.dryRun === true) {
         return { ...planCheckpoint(folder, checkpoint, others.files), ...facts };
       }
@@ -95,7 +95,7 @@ export async function rewriteFolder<Info extends SelectableInfo>(
  */
 export async function rewriteFile<Info extends SelectableInfo>(
   path: string,
-  open: Opening<Info>,
+  open: OpenCheckpointSource<Info>,
   options: RewriteOptions<Info>,
 ): Promise<Rewritten | RewritePlan> {
   const { durable = true, dryRun = false, signal } = options;
@@ -105,7 +105,7 @@ export async function rewriteFile<Info extends SelectableInfo>(
     const selected = selectTensors(source, options);
     const file = layOutFile(selected.table, selected.metadataOf);
     const { layout, totalSize } = file;
-    const facts = factsOf(selected, file.metadata, NO_OTHER_FILES);
+    const facts = rewriteFacts(selected, file.metadata, NO_OTHER_FILES);
     const name = basename(path);
     if (dryRun) {
       requireReplaceableFile(path);
@@ -122,7 +122,7 @@ export async function rewriteFile<Info extends SelectableInfo>(
 }
 
 async function withSource<Info extends SelectableInfo, Result>(
-  open: Opening<Info>,
+  open: OpenCheckpointSource<Info>,
   work: (source: CheckpointSource<Info>) => Promise<Result>,
 ): Promise<Result> {
   const source = await open();
@@ -133,7 +133,7 @@ async function withSource<Info extends SelectableInfo, Result>(
   }
 }
 
-function factsOf<Info extends SelectableInfo>(
+function rewriteFacts<Info extends SelectableInfo>(
   { dropped, overlaps, report }: SelectedTensors<Info>,
   { unrecorded, conflicts }: RewrittenMetadata,
   { files, skipped }: OtherFiles,

@@ -53,7 +53,7 @@ function listOf(
   { files, index }: SourceMetadata,
   path: string,
 ): ListedTensors<TensorInfo> {
-  const tensors = Array.from(table.byteLengths, (_, number) => new ListedTensor(table, number));
+  const tensors = Array.from(table.byteLengths, (_, number) => new HeaderTensor(table, number));
   const names = new Set(tensors.map(({ name }) => name));
   // The metadata that may name aliases, as with `openCheckpoint`.
   const aliases = index === null ? (files[0] ?? null) : index.metadata;
@@ -61,7 +61,7 @@ function listOf(
 }
 
 /** A tensor by its number. The format has none that share bytes. */
-class ListedTensor implements SourceTensor<TensorInfo> {
+class HeaderTensor implements SourceTensor<TensorInfo> {
   readonly name: string;
   readonly info: TensorInfo;
   readonly #table: SourceTensors;

@@ -22,7 +22,7 @@ import {
 } from './layout.js';
 import { inLockedFolder } from './locked-folder.js';
 import { type CheckpointPlan, type DryRun, planCheckpoint, type SharedTensors } from './plan.js';
-import { memoryOf } from './tensor-memory.js';
+import { memoryOfEntry } from './tensor-memory.js';
 
 /** Options of {@link saveCheckpoint}. */
 export interface SaveCheckpointOptions extends CheckpointLayoutOptions, WriteCheckpointOptions {
@@ -114,7 +114,7 @@ export async function saveCheckpoint(
   if (given.length === 0) throw argumentRangeError('tensors', 'at least one tensor', given);
   const metadata = metadataOf(options);
   const entries = readTensorsAndStreams(given);
-  const memories = entries.map((entry, i) => memoryOf(entry, given[i]?.[1]));
+  const memories = entries.map((entry, i) => memoryOfEntry(entry, given[i]?.[1]));
   const { shared = 'copy' } = options;
   const { dropped, overlaps } = recordable(planSharing(memories, shared), shared, metadata);
   const kept = entries.filter(({ name }) => !dropped.has(name));

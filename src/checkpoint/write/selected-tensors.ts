@@ -63,7 +63,7 @@ export function selectTensors<Info extends SelectableInfo>(
   const selection = new Selection<Info>(choices.selection, listed);
   const selected = selection.of(listed.tensors, listed.unselectable);
   const overflowed = new Map<string, number>();
-  const entries = entriesOf(selected, overflowed);
+  const entries = selectedEntries(selected, overflowed);
   // Nobody looks at copies.
   const memories = shared === 'copy' ? [] : memoriesOf(selected);
   const { dropped, overlaps } = planSharing(memories, shared, 'order');
@@ -83,7 +83,7 @@ export function selectTensors<Info extends SelectableInfo>(
 }
 
 /** The tensors under their new names, as their new dtypes. `overflowed` is filled while they are written. */
-function entriesOf(
+function selectedEntries(
   selected: readonly Selected<SourceTensor>[],
   overflowed: Map<string, number>,
 ): AnyEntry[] {

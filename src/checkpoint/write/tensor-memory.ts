@@ -6,19 +6,19 @@ import { type Tensor, TensorOf } from '../../tensor/tensor.js';
 import type { AnyEntry } from './layout.js';
 
 /** The identity of a tensor's memory, its length, and where the tensor begins in it. */
-type Place = Pick<TensorMemory, 'storage' | 'storageByteLength' | 'byteOffset'>;
+type MemoryPlace = Pick<TensorMemory, 'storage' | 'storageByteLength' | 'byteOffset'>;
 
 /**
  * The memory of a tensor; `given` is what the caller passed, `entry` what was read from that. For
  * tensors of a file and their slices it is the memory of the whole tensor; nothing of it is read, and
  * no buffer is made for it. A stream shares memory with nothing.
  */
-export function memoryOf(entry: AnyEntry, given: unknown): TensorMemory {
+export function memoryOfEntry(entry: AnyEntry, given: unknown): TensorMemory {
   const { name, dtype, shape } = entry;
-  return { name, dtype, shape, ...placeOf(entry, given) };
+  return { name, dtype, shape, ...placeOfEntry(entry, given) };
 }
 
-function placeOf({ payload, byteLength }: AnyEntry, given: unknown): Place {
+function placeOfEntry({ payload, byteLength }: AnyEntry, given: unknown): MemoryPlace {
   if (given instanceof TensorOf) return placeOfTensor(given);
   if (payload.kind === 'stream') {
     return { storage: payload, storageByteLength: byteLength, byteOffset: 0 };
@@ -27,7 +27,7 @@ function placeOf({ payload, byteLength }: AnyEntry, given: unknown): Place {
   return { storage: buffer, storageByteLength: buffer.byteLength, byteOffset };
 }
 
-function placeOfTensor(tensor: Tensor): Place {
+function placeOfTensor(tensor: Tensor): MemoryPlace {
   const source = TensorOf.sourceOf(tensor);
   const { owner } = source;
   const offset = source.position - owner.position + TensorOf.offsetOf(tensor);

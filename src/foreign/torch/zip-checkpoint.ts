@@ -73,7 +73,7 @@ class Records {
     this.#file = file;
     this.#options = options;
     this.#context = context;
-    this.#folder = folderOf(archive, context);
+    this.#folder = rootFolder(archive, context);
     if (this.#find('data.pkl') === undefined) throw foreign('no record data.pkl', context);
     if (this.#find('constants.pkl') !== undefined) {
       const advice = 'load it with torch.jit.load and save its state_dict()';
@@ -139,7 +139,7 @@ class Records {
 }
 
 /** The folder of all records, with the `/` behind it. */
-function folderOf({ entries }: Archive, context: ErrorContext): string {
+function rootFolder({ entries }: Archive, context: ErrorContext): string {
   const names = [...entries.keys()];
   const [first = ''] = names;
   const folder = first.slice(0, first.indexOf('/') + 1);

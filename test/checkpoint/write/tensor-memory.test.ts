@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { memoryOf } from '../../../src/checkpoint/write/tensor-memory.js';
+import { memoryOfEntry } from '../../../src/checkpoint/write/tensor-memory.js';
 import { type OpenOptions, parse, type SafetensorsFile, safeOpen } from '../../../src/index.js';
 import { readTensorsAndStreams } from '../../../src/save/tensor-input.js';
 import type { TensorMemory } from '../../../src/shards/shared-tensors.js';
@@ -14,7 +14,7 @@ const ENTRIES: Entry[] = [
 ];
 
 function memories(tensors: Tensors): TensorMemory[] {
-  return readTensorsAndStreams(tensors).map((entry, i) => memoryOf(entry, tensors[i]?.[1]));
+  return readTensorsAndStreams(tensors).map((entry, i) => memoryOfEntry(entry, tensors[i]?.[1]));
 }
 
 function dedupe(tensors: Tensors): { dropped: object; overlaps: string[][] } {

@@ -7,6 +7,7 @@ import type { Style } from '../output/style.js';
 import { factLines } from '../output/table.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
 import { type HashableFile, localFiles, remoteFiles } from '../sources/hashable-files.js';
+import { shardByteLength } from '../sources/listed-shards.js';
 import {
   closeSource,
   type OpenedSource,
@@ -44,16 +45,17 @@ interface HashResult {
 /** The files of a source. It must stay open while they are hashed. */
 async function hashableFilesOf(opened: OpenedSource, signal: AbortSignal): Promise<HashableFile[]> {
   if (opened.kind === 'pipeline') {
-    return opened.components.flatMap(({ name, checkpoint }) =>
-      localFiles(checkpoint, checkpoint.headerTexts()).map((file) => ({
-        ...file,
-        name: `${name}/${file.name}`,
-      })),
-    );
+    const files: HashableFile[] = [];
+    for (const { name, checkpoint } of opened.components) {
+      for (const file of await localFiles(checkpoint, signal)) {
+        files.push({ ...file, name: `${name}/${file.name}` });
+      }
+    }
+    return files;
   }
   const found = requireSafetensors(opened);
   if (found.kind === 'remote') return await remoteFiles(found.checkpoint, signal);
-  return localFiles(found.checkpoint, found.checkpoint.headerTexts());
+  return await localFiles(found.checkpoint, signal);
 }
 
 /** Hashes one file, and compares the hashes with what it claims. */
@@ -71,7 +73,7 @@ async function hashOne(
     modelspec: `0x${dataSha256}`,
     sshs: dataSha256,
     crc32,
-    claims: claimsOf(file.path, file.facts.metadata, hashes),
+    claims: claimsOf(file.path, file.metadata ?? new Map(), hashes),
     ...(isEach ? { tensors: Object.fromEntries(hashes.ranges) } : {}),
   };
 }
@@ -82,7 +84,7 @@ export async function hashAll(
   isEach: boolean,
   { stderr, signal }: CommandContext,
 ): Promise<HashedFile[]> {
-  const totalBytes = files.reduce((sum, { facts }) => sum + facts.byteLength, 0);
+  const totalBytes = files.reduce((sum, file) => sum + shardByteLength(file), 0);
   const progress = progressOn(stderr, 'hashing');
   let bytes = 0;
   const onBytes = (more: number): void => {

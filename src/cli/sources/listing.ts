@@ -6,8 +6,8 @@ export interface ListedTensor {
   readonly dtype: string;
   readonly shape: readonly number[];
   readonly byteLength: number;
-  /** Position of its first byte in its file; null where the format has no such place, as in an archive. */
-  readonly offset: number | null;
+  /** Position of the first of the bytes of its file that it has, or is made of. */
+  readonly offset: number;
   /** Name of its file. */
   readonly file: string;
 }

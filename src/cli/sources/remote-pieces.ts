@@ -4,8 +4,7 @@ import { Buffer } from 'node:buffer';
 import { DTYPES } from '../../index.js';
 import type { RemoteCheckpoint } from '../../remote.js';
 import { boxesOf } from './boxes.js';
-import { PREFIX_BYTE_LENGTH } from './header-text.js';
-import type { ListedTensor } from './listing.js';
+import { type ListedShard, PREFIX_BYTE_LENGTH } from './listed-shards.js';
 
 /** Fetched at once, by several requests; the next ones are under way while these are used. */
 const FETCH_BYTE_LENGTH = 16 * 2 ** 20;
@@ -16,7 +15,7 @@ type FetchParts = () => Promise<readonly Uint8Array[]>;
 /** Tensors that follow each other, together while they are small, in parts when they are large. */
 function* fetchesOf(
   checkpoint: RemoteCheckpoint,
-  tensors: readonly ListedTensor[],
+  tensors: ListedShard['tensors'],
   signal: AbortSignal,
 ): Generator<FetchParts> {
   let names: string[] = [];
@@ -29,7 +28,7 @@ function* fetchesOf(
   };
   for (const tensor of tensors) {
     const { name, dtype, shape } = tensor;
-    const { bits } = DTYPES[dtype as keyof typeof DTYPES];
+    const { bits } = DTYPES[dtype];
     // Parts of packed tensors could begin inside of a byte.
     const isCut = tensor.byteLength > FETCH_BYTE_LENGTH && bits % 8 === 0;
     if (names.length > 0 && (isCut || byteLength + tensor.byteLength > FETCH_BYTE_LENGTH)) {
@@ -50,14 +49,12 @@ function* fetchesOf(
 }
 
 /**
- * The bytes of a shard: the header, then the tensors, which the format allows no gaps between.
- *
- * @param tensors all of the shard, in the order of their bytes
+ * The bytes of a shard, of which all tensors are known: the header, then the tensors, which the format allows no gaps
+ * between.
  */
 export async function* remotePieces(
   checkpoint: RemoteCheckpoint,
-  headerText: string,
-  tensors: readonly ListedTensor[],
+  { headerText, tensors }: ListedShard,
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   const header = Buffer.from(headerText);

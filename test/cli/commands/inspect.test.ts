@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
@@ -69,6 +69,30 @@ describe('inspect', () => {
     expect(lines.join('\n')).not.toContain('model-00002');
     const { files } = JSON.parse(await printed(['inspect', folder, '--tree', '--json']));
     expect(files).toHaveLength(163);
+  });
+
+  it('lists the files of a checkpoint of torch in several, and where tensors are there', async () => {
+    const folder = temporaryPath('torch');
+    mkdirSync(folder);
+    const files = { '1.bin': ['l1', [3]], '2.bin': ['l2', [2]] } as const;
+    for (const [name, [key, shape]] of Object.entries(files)) {
+      const pickle = dict([unicode(key), tensor('0', shape)]);
+      cpSync(legacyFile(pickle, { 0: shape[0] }), join(folder, name));
+    }
+    const index = join(folder, 'pytorch_model.bin.index.json');
+    writeFileSync(index, JSON.stringify({ weight_map: { l1: '1.bin', l2: '2.bin' } }));
+    const result = JSON.parse(await printed(['inspect', index, '--json']));
+    expect(result.files).toMatchObject([
+      { name: '1.bin', tensors: 1, parameters: 3 },
+      { name: '2.bin', tensors: 1, parameters: 2 },
+    ]);
+    for (const { file, offset, byteLength } of result.tensors) {
+      const bytes = readFileSync(join(folder, file)).subarray(offset, offset + byteLength);
+      expect([...new Float32Array(Uint8Array.from(bytes).buffer)]).toEqual(
+        [0, 1, 2].slice(0, byteLength / 4),
+      );
+    }
+    expect(result.byteLength).toBe(result.files[0].byteLength + result.files[1].byteLength);
   });
 
   it('says which tensors of a file of torch safetensors cannot hold, and why', async () => {

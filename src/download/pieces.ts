@@ -1,5 +1,7 @@
 /** Which requests bring the bytes of a planned file, from some position on. */
 
+import type { FileRange } from '../io/opened-file.js';
+import { type MergeLimits, merge, type Part } from '../io/pieces.js';
 import type { RemoteFile } from '../remote/remote-file.js';
 import { byteLengthOf } from '../selection/cast-bytes.js';
 import type { CastRun, Segment, WantedFile } from './wanted-file.js';
@@ -17,7 +19,7 @@ const MAX_GAP_BYTE_LENGTH = 2 ** 16;
 export interface FetchedPiece {
   readonly file: RemoteFile;
   readonly begin: number;
-  end: number;
+  readonly end: number;
   /** Runs of wanted bytes, as positions in the remote file. */
   readonly runs: FetchedRun[];
 }
@@ -32,43 +34,48 @@ export interface FetchedRun {
 /** A piece of the new file. */
 export type Piece = FetchedPiece | { readonly file: null; readonly bytes: Uint8Array<ArrayBuffer> };
 
-/** The pieces of a file behind its first `from` bytes, in order. */
-export function* piecesFrom({ segments }: WantedFile, from: number): Generator<Piece, void, void> {
-  let piece: FetchedPiece | undefined;
-  for (const segment of segmentsFrom(segments, from)) {
-    if (segment.file === null) {
-      if (piece !== undefined) yield piece;
-      piece = undefined;
-      yield segment;
-      continue;
-    }
-    const { file, cast } = segment;
-    for (let begin = segment.begin; begin < segment.end; ) {
-      if (piece !== undefined && !isNear(piece, file, begin)) {
-        yield piece;
-        piece = undefined;
-      }
-      piece ??= { file, begin, end: begin, runs: [] };
-      const room = piece.begin + PIECE_BYTE_LENGTH - begin;
-      const end = Math.min(segment.end, begin + room - (room % elementLengthOf(cast)));
-      if (end === begin) {
-        yield piece;
-        piece = undefined;
-        continue;
-      }
-      piece.runs.push({ begin, end, cast });
-      piece.end = end;
-      begin = end;
-    }
-  }
-  if (piece !== undefined) yield piece;
+/** Bytes of a remote file, at their position there, or of the plan itself. */
+interface SegmentRange extends FileRange {
+  readonly segment: Segment;
 }
 
-/** Whether a run that begins there can be fetched with a piece. */
-function isNear(piece: FetchedPiece, file: RemoteFile, begin: number): boolean {
-  const gap = begin - piece.end;
-  const isInside = begin < piece.begin + PIECE_BYTE_LENGTH;
-  return piece.file === file && gap >= 0 && gap <= MAX_GAP_BYTE_LENGTH && isInside;
+/** The pieces of a file behind its first `from` bytes, in order. */
+export function* piecesFrom({ segments }: WantedFile, from: number): Generator<Piece, void, void> {
+  const limits: MergeLimits<SegmentRange> = {
+    maxByteLength: PIECE_BYTE_LENGTH,
+    maxGap: MAX_GAP_BYTE_LENGTH,
+    unitOf: ({ segment }) =>
+      segment.file === null ? Number.POSITIVE_INFINITY : elementLengthOf(segment.cast),
+    joins: ({ position, byteLength, parts }, range, begin) => {
+      const file = parts[0]?.range.segment.file;
+      const isSame = file === range.segment.file && file !== null;
+      return isSame && range.position + begin >= position + byteLength;
+    },
+  };
+  for (const { position, byteLength, parts } of merge(rangesFrom(segments, from), limits)) {
+    const [{ range }] = parts as [Part<SegmentRange>];
+    const { segment } = range;
+    if (segment.file === null) yield segment;
+    else {
+      const runs = parts.map(({ range, begin, end }): FetchedRun => {
+        const { position, segment } = range;
+        const cast = segment.file === null ? undefined : segment.cast;
+        return { begin: position + begin, end: position + end, cast };
+      });
+      yield { file: segment.file, begin: position, end: position + byteLength, runs };
+    }
+  }
+}
+
+function* rangesFrom(
+  segments: Iterable<Segment>,
+  from: number,
+): Generator<SegmentRange, void, void> {
+  for (const segment of segmentsFrom(segments, from)) {
+    const [begin, end] =
+      segment.file === null ? [0, segment.bytes.length] : [segment.begin, segment.end];
+    if (begin < end) yield { position: begin, byteLength: end - begin, segment };
+  }
 }
 
 function* segmentsFrom(segments: Iterable<Segment>, from: number): Generator<Segment, void, void> {

@@ -10,7 +10,7 @@ import { type TensorInfo, tensorInfo } from '../file/facts.js';
 import type { Header } from '../format/header.js';
 import { layOut } from '../format/header-writer.js';
 import type { TensorFacts } from '../format/tensor-spec.js';
-import { Slots } from '../io/transfer.js';
+import { Slots } from '../io/pieces.js';
 import { packedWeightOf } from '../quantized/packed-weights.js';
 import { readRemoteHeader } from '../remote/read-header.js';
 import { counterOf, reportOf } from '../selection/cast-report.js';

@@ -2,7 +2,7 @@
 
 import { RemoteError } from '../errors/errors.js';
 import { checkFileStart } from '../format/file-start.js';
-import { Slots } from '../io/transfer.js';
+import { Slots } from '../io/pieces.js';
 import { reportOf } from '../selection/cast-report.js';
 import { encodeIndex } from '../shards/checkpoint-index-writer.js';
 import { SHARD_EXTENSION } from '../shards/shard-paths.js';

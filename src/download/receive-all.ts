@@ -1,6 +1,7 @@
 /** Receives the files of a plan, a few at a time. */
 
-import { Slots, type Transfer } from '../io/transfer.js';
+import { Slots } from '../io/pieces.js';
+import type { Transfer } from '../io/transfer.js';
 import type { ReceivedFile } from './receive.js';
 import type { WantedFile } from './wanted-file.js';
 

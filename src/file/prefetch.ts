@@ -1,9 +1,9 @@
 /** Brings the bytes of tensors into memory before they are used, off the event loop. */
 
-import { mergeRanges } from '../io/merge-ranges.js';
 import type { FileRange } from '../io/opened-file.js';
 import { readRanges } from '../io/parallel-reads.js';
-import { Slots, Transfer, type TransferOptions } from '../io/transfer.js';
+import { type ByteRange, cut, merge, Slots } from '../io/pieces.js';
+import { Transfer, type TransferOptions } from '../io/transfer.js';
 import { type Storage, verifyOpen } from '../storage/storage.js';
 import type { StorageRange } from '../tensor/storage-range.js';
 
@@ -13,21 +13,19 @@ import type { StorageRange } from '../tensor/storage-range.js';
  */
 const WINDOW_BYTE_LENGTH = 4 * 2 ** 20;
 
+/** Gaps of up to this length are fetched too: that is cheaper than another call. */
+const MAX_GAP_BYTE_LENGTH = 2 ** 16;
+
 /** The pool has four threads, which other work needs too. */
 const WINDOWS_AT_ONCE = 2;
 
 /** Shared by all files of the thread. */
 const slots = new Slots(WINDOWS_AT_ONCE);
 
-/** Cuts at multiples of the window's length: no page belongs to two windows of a range. */
-function* windowsOf(ranges: readonly FileRange[]): Generator<FileRange, void, void> {
-  for (const range of ranges) {
-    const end = range.position + range.byteLength;
-    for (let { position } = range; position < end; ) {
-      const next = (Math.floor(position / WINDOW_BYTE_LENGTH) + 1) * WINDOW_BYTE_LENGTH;
-      yield { position, byteLength: Math.min(next, end) - position };
-      position = next;
-    }
+/** Cut at multiples of the window's length: no page belongs to two windows. */
+function* windowsOf(ranges: readonly FileRange[]): Generator<ByteRange, void, void> {
+  for (const { position, byteLength } of ranges) {
+    yield* cut(position, position + byteLength, WINDOW_BYTE_LENGTH, 0);
   }
 }
 
@@ -51,11 +49,14 @@ export async function prefetch(
 ): Promise<void> {
   const populate = storage.populate?.bind(storage);
   if (populate === undefined) return fill(storage, sources(), options);
-  const merged = mergeRanges(ranges);
+  const sorted = ranges
+    .filter(({ byteLength }) => byteLength > 0)
+    .sort((a, b) => a.position - b.position);
+  const merged = [...merge(sorted, { maxGap: MAX_GAP_BYTE_LENGTH })];
   const transfer = new Transfer(sumOf(merged), options, () => verifyOpen(storage));
-  await transfer.run(windowsOf(merged), slots, async (window) => {
-    await populate(window.position, window.position + window.byteLength);
-    return window.byteLength;
+  await transfer.run(windowsOf(merged), slots, async ({ begin, end }) => {
+    await populate(begin, end);
+    return end - begin;
   });
 }
 

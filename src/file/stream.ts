@@ -7,6 +7,7 @@ import {
   requireOptions,
   requireSignal,
 } from '../errors/arguments.js';
+import { merge } from '../io/pieces.js';
 import type { TransferOptions } from '../io/transfer.js';
 import { untilAborted } from '../io/until-aborted.js';
 import type { Tensor } from '../tensor/tensor.js';
@@ -112,19 +113,18 @@ export async function* streamTensors(
 }
 
 function* groupsOf(source: StreamSource, names: Iterable<string>): Generator<Group, void, void> {
-  let group: string[] = [];
-  let sum = 0;
-  for (const name of names) {
-    const byteLength = source.byteLength(name);
-    if (group.length > 0 && sum + byteLength > GROUP_BYTE_LENGTH) {
-      yield { names: group, byteLength: sum };
-      group = [];
-      sum = 0;
+  const lengths = function* () {
+    let position = 0;
+    for (const name of names) {
+      const byteLength = source.byteLength(name);
+      yield { name, position, byteLength };
+      position += byteLength;
     }
-    group.push(name);
-    sum += byteLength;
+  };
+  const limits = { maxByteLength: GROUP_BYTE_LENGTH, unitOf: () => Number.POSITIVE_INFINITY };
+  for (const { parts, byteLength } of merge(lengths(), limits)) {
+    yield { names: parts.map(({ range }) => range.name), byteLength };
   }
-  if (group.length > 0) yield { names: group, byteLength: sum };
 }
 
 function fetchGroup(

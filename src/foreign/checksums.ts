@@ -4,8 +4,9 @@ import { crc32 } from 'node:zlib';
 import { ForeignFormatError } from '../errors/errors.js';
 import { allSettled } from '../io/all-settled.js';
 import { readBytesOf, readFully } from '../io/opened-file.js';
+import { cut, Slots } from '../io/pieces.js';
 import { runAsync } from '../io/steps.js';
-import { Slots, Transfer, type TransferOptions } from '../io/transfer.js';
+import { Transfer, type TransferOptions } from '../io/transfer.js';
 import type { AsyncFill } from '../storage/made.js';
 import { type LendingStorage, verifyOpen } from '../storage/storage.js';
 import { storageFill } from '../storage/storage-fill.js';
@@ -127,9 +128,7 @@ export function checkedFill(
 
 function* piecesOf(entries: readonly ArchiveEntry[]): Generator<Piece, void, void> {
   for (const entry of entries) {
-    const step = entry.method === 'stored' ? PIECE_BYTE_LENGTH : Number.POSITIVE_INFINITY;
-    for (let { begin } = entry; begin < entry.end; begin += step) {
-      yield { entry, begin, end: Math.min(begin + step, entry.end) };
-    }
+    const length = entry.method === 'stored' ? PIECE_BYTE_LENGTH : Number.MAX_SAFE_INTEGER;
+    for (const { begin, end } of cut(entry.begin, entry.end, length)) yield { entry, begin, end };
   }
 }

@@ -3,8 +3,9 @@
 import { allocate } from '../errors/out-of-memory.js';
 import { MAX_VIEWS, withoutFirst } from './byte-views.js';
 import { cutShort, type FileRange } from './opened-file.js';
+import { merge, Slots } from './pieces.js';
 import { type ReadFile, readvAsync } from './pool-calls.js';
-import { Slots, type Transfer } from './transfer.js';
+import type { Transfer } from './transfer.js';
 
 /** Bytes per read. Measured with 2 to 16 MiB: longer reads are not faster and delay other work. */
 const READ_BYTE_LENGTH = 4 * 2 ** 20;
@@ -21,59 +22,50 @@ export interface TensorRange extends FileRange {
 }
 
 /** A range whose memory is being filled. */
-interface Arrival<Range> {
+class Arrival<Range extends TensorRange> implements FileRange {
   readonly range: Range;
-  readonly memory: Uint8Array<ArrayBuffer>;
   missing: number;
-}
+  readonly #path: string | undefined;
+  #memory: Uint8Array<ArrayBuffer> | undefined;
 
-/** Parts of buffers that one call fills: neighbours in the file. */
-interface Batch<Range> {
-  readonly position: number;
-  readonly views: Uint8Array[];
-  readonly arrivals: Arrival<Range>[];
-  byteLength: number;
-}
-
-/** Makes each buffer only when its turn to be read has come. */
-function* batches<Range extends TensorRange>(
-  file: ReadFile,
-  ranges: Iterable<Range>,
-): Generator<Batch<Range>, void, void> {
-  let batch: Batch<Range> | undefined;
-  for (const range of ranges) {
-    const { name, byteLength } = range;
-    const memory = allocate(Uint8Array, byteLength, { path: file.path, tensor: name });
-    const arrival = { range, memory, missing: byteLength };
-    for (let done = 0; done < byteLength; ) {
-      const position = range.position + done;
-      if (batch !== undefined && !hasRoom(batch, position)) {
-        yield batch;
-        batch = undefined;
-      }
-      batch ??= { position, views: [], arrivals: [], byteLength: 0 };
-      const length = Math.min(byteLength - done, READ_BYTE_LENGTH - batch.byteLength);
-      batch.views.push(memory.subarray(done, done + length));
-      batch.arrivals.push(arrival);
-      batch.byteLength += length;
-      done += length;
-    }
+  constructor(range: Range, path: string | undefined) {
+    this.range = range;
+    this.missing = range.byteLength;
+    this.#path = path;
   }
-  if (batch !== undefined) yield batch;
+
+  get position(): number {
+    return this.range.position;
+  }
+
+  get byteLength(): number {
+    return this.range.byteLength;
+  }
+
+  /** Made when the turn to be read has come. */
+  get memory(): Uint8Array<ArrayBuffer> {
+    const { name, byteLength } = this.range;
+    this.#memory ??= allocate(Uint8Array, byteLength, { path: this.#path, tensor: name });
+    return this.#memory;
+  }
 }
 
-function hasRoom(batch: Batch<unknown>, position: number): boolean {
-  return (
-    batch.byteLength < READ_BYTE_LENGTH &&
-    batch.views.length < MAX_VIEWS &&
-    batch.position + batch.byteLength === position
-  );
+function* arrivals<Range extends TensorRange>(
+  ranges: Iterable<Range>,
+  path: string | undefined,
+): Generator<Arrival<Range>, void, void> {
+  for (const range of ranges) if (range.byteLength > 0) yield new Arrival(range, path);
 }
 
-async function readBatch(file: ReadFile, batch: Batch<unknown>): Promise<void> {
-  let { position } = batch;
-  const end = position + batch.byteLength;
-  for (let views = batch.views; views.length > 0; ) {
+/** Fills the views with the bytes from `position` on. */
+async function readViews(
+  file: ReadFile,
+  all: readonly Uint8Array[],
+  { position: begin, byteLength }: FileRange,
+): Promise<void> {
+  let position = begin;
+  const end = begin + byteLength;
+  for (let views = all; views.length > 0; ) {
     const { bytesRead } = await readvAsync(file, views, position);
     if (bytesRead === 0) throw cutShort(file.path, end, position);
     position += bytesRead;
@@ -95,12 +87,14 @@ export async function readRanges<Range extends TensorRange>(
   transfer: Transfer,
   onRead: (range: Range, buffer: ArrayBuffer) => void,
 ): Promise<void> {
-  await transfer.run(batches(file, ranges), slots, async (batch) => {
-    await readBatch(file, batch);
-    for (const [i, arrival] of batch.arrivals.entries()) {
-      arrival.missing -= batch.views[i]?.byteLength ?? 0;
+  const limits = { maxByteLength: READ_BYTE_LENGTH, maxParts: MAX_VIEWS };
+  await transfer.run(merge(arrivals(ranges, file.path), limits), slots, async (piece) => {
+    const views = piece.parts.map(({ range, begin, end }) => range.memory.subarray(begin, end));
+    await readViews(file, views, piece);
+    for (const { range: arrival, begin, end } of piece.parts) {
+      arrival.missing -= end - begin;
       if (arrival.missing === 0) onRead(arrival.range, arrival.memory.buffer);
     }
-    return batch.byteLength;
+    return piece.byteLength;
   });
 }

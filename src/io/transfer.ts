@@ -1,6 +1,7 @@
-/** Work in many pieces: how many run at once, progress, aborting. */
+/** A call of the user that moves bytes: progress, aborting, checks. */
 
 import { type OptionNames, requireFunction, requireSignal } from '../errors/arguments.js';
+import { limit, type Slots } from './pieces.js';
 
 /** The progress of a transfer. */
 export interface TransferProgress {
@@ -34,58 +35,6 @@ export const TRANSFER_OPTIONS: OptionNames<TransferOptions> = { signal: true, on
 export function requireTransferOptions(options: TransferOptions): void {
   requireSignal(options.signal);
   if (options.onProgress !== undefined) requireFunction('onProgress', options.onProgress);
-}
-
-/** Work that waits for a slot. */
-interface Waiting {
-  readonly begin: () => void;
-  next: Waiting | undefined;
-}
-
-/** Limits how many pieces of work run at once. The others wait, first come, first served. */
-export class Slots {
-  /** How many run at once. */
-  readonly size: number;
-  #free: number;
-  // A linked list: a hundred thousand may wait, and taking the first out of an array moves all others.
-  #first: Waiting | undefined;
-  #last: Waiting | undefined;
-
-  constructor(size: number) {
-    this.size = size;
-    this.#free = size;
-  }
-
-  /** Runs the work when a slot is free. It keeps the slot until its end, or until it calls `release`. */
-  async run(work: (release: () => void) => Promise<void>): Promise<void> {
-    if (this.#free > 0) this.#free--;
-    else await new Promise<void>((resolve) => this.#queue(resolve));
-    let isHeld = true;
-    const release = (): void => {
-      if (isHeld) this.#passOn();
-      isHeld = false;
-    };
-    try {
-      await work(release);
-    } finally {
-      release();
-    }
-  }
-
-  /** Hands a slot to the first in the queue, so nobody jumps it; frees it when nobody waits. */
-  #passOn(): void {
-    const first = this.#first;
-    this.#first = first?.next;
-    if (first === undefined) this.#free++;
-    else first.begin();
-  }
-
-  #queue(begin: () => void): void {
-    const waiting: Waiting = { begin, next: undefined };
-    if (this.#first === undefined) this.#first = waiting;
-    else (this.#last as Waiting).next = waiting;
-    this.#last = waiting;
-  }
 }
 
 /** Whatever can move pieces: a transfer, or a part of one. */
@@ -157,25 +106,12 @@ export class Transfer {
     slots: Slots,
     move: (piece: Piece) => Promise<number>,
   ): Promise<void> {
-    const iterator = pieces[Symbol.iterator]();
-    let ended = false;
-    const step = async (): Promise<void> => {
-      if (ended) return;
-      try {
-        this.#goOn();
-        const piece = iterator.next();
-        if (piece.done === true) ended = true;
-        else this.advance(await move(piece.value));
-      } catch (error) {
-        ended = true;
-        throw error;
-      }
-    };
-    const lane = async (): Promise<void> => {
-      while (!ended) await slots.run(step);
-    };
-    const lanes = await Promise.allSettled(Array.from({ length: slots.size }, lane));
-    for (const result of lanes) if (result.status === 'rejected') throw result.reason;
+    await limit(
+      pieces,
+      slots,
+      async (piece) => this.advance(await move(piece)),
+      () => this.#goOn(),
+    );
   }
 
   #goOn(): void {

@@ -10,9 +10,10 @@ import {
   writeViews,
 } from './file-writes.js';
 import { type FileRange, readBytesOf, readFully } from './opened-file.js';
+import { cut, merge, type Part, type Piece, Slots } from './pieces.js';
 import type { ReadFile } from './pool-calls.js';
 import { runSync } from './steps.js';
-import { type PieceMover, Slots } from './transfer.js';
+import type { PieceMover } from './transfer.js';
 
 /**
  * Bytes per write call. Measured with 1 to 16 MiB: from 4 MiB on, longer calls are not faster, and an
@@ -64,83 +65,61 @@ export function writeFrom(bytes: Uint8Array, position: number): Write {
   return { position, byteLength, source: (begin, end) => bytes.subarray(begin, end) };
 }
 
-/** A range to which neighbours are added. */
-interface GrowingRange extends CopiedRange {
-  byteLength: number;
+/** A part of a write: the bytes that follow its first `done`. */
+interface WritePart extends Write {
+  readonly done: number;
 }
 
-/** What is written by one call: views or ranges of other files, one after the other. */
-interface Piece {
-  readonly position: number;
-  byteLength: number;
-  readonly views: Uint8Array[];
-  readonly ranges: GrowingRange[];
+/** Whether it begins where the piece ends. */
+function isBehind(piece: FileRange, { position }: FileRange): boolean {
+  return piece.position + piece.byteLength === position;
 }
 
-/** Bytes up to the next cut. Cuts are at multiples of a length, which are multiples of a page. */
-function roomAt(position: number, { source }: Write): number {
-  const length = typeof source === 'function' ? WRITE_BYTE_LENGTH : COPY_BYTE_LENGTH;
-  return length - (position % length);
-}
-
-/** Whether the piece can take the bytes of the write that follow its first `done` bytes. */
-function continues(piece: Piece, write: Write, done: number): boolean {
-  const { position, byteLength, ranges, views } = piece;
-  const { source } = write;
-  const at = write.position + done;
-  if (position + byteLength !== at) return false;
-  const last = ranges.at(-1);
-  if (typeof source === 'function') {
-    const isFull = at % WRITE_BYTE_LENGTH === 0 || views.length === MAX_VIEWS;
-    return last === undefined && !isFull;
+/** Ranges that follow each other both in the new file and in another one are one copy. */
+function* joinedCopies(writes: Iterable<Write>): Generator<Write, void, void> {
+  const joins = (piece: Piece<Write>, write: Write): boolean => {
+    const [first] = piece.parts as [Part<Write>];
+    const { source } = first.range;
+    if (typeof source === 'function' || typeof write.source === 'function') return false;
+    return (
+      isBehind(piece, write) &&
+      source.file.fd === write.source.file.fd &&
+      source.position + piece.byteLength === write.source.position
+    );
+  };
+  for (const { position, byteLength, parts } of merge(writes, { joins })) {
+    const [first] = parts as [Part<Write>];
+    yield { position, byteLength, source: first.range.source };
   }
-  if (last === undefined || at % COPY_BYTE_LENGTH === 0) return false;
-  const length = write.byteLength - done;
-  const isShort =
-    length <= SHORT_BYTE_LENGTH && byteLength + length <= MAX_SHORT_RANGES_BYTE_LENGTH;
-  if (isNext(last, source, done)) return ranges.length === 1 || isShort;
-  return isShort && last.byteLength <= SHORT_BYTE_LENGTH && ranges.length < MAX_SHORT_RANGES;
 }
 
-/** Whether the source, after its first `done` bytes, continues where the range ends. */
-function isNext(
-  { file, position, byteLength }: CopiedRange,
-  source: FileSource,
-  done: number,
-): boolean {
-  return file.fd === source.file.fd && position + byteLength === source.position + done;
-}
-
-/** Adds the bytes of the source that follow its first `done` bytes. */
-function addRange({ ranges }: Piece, source: FileSource, done: number, byteLength: number): void {
-  const last = ranges.at(-1);
-  if (last === undefined || !isNext(last, source, done)) {
-    ranges.push({ file: source.file, position: source.position + done, byteLength });
-    return;
-  }
-  last.byteLength += byteLength;
-}
-
-/** Joins neighbours and cuts long ranges. Asks for memory only when its turn has come. */
-function* piecesOf(writes: Iterable<Write>): Generator<Piece, void, void> {
-  let piece: Piece | undefined;
-  for (const write of writes) {
-    const { source } = write;
-    for (let done = 0; done < write.byteLength; ) {
-      if (piece !== undefined && !continues(piece, write, done)) {
-        yield piece;
-        piece = undefined;
-      }
-      const position = write.position + done;
-      const length = Math.min(write.byteLength - done, roomAt(position, write));
-      piece ??= { position, byteLength: 0, views: [], ranges: [] };
-      if (typeof source === 'function') piece.views.push(take(source, done, done + length));
-      else addRange(piece, source, done, length);
-      piece.byteLength += length;
-      done += length;
+/** Cuts are at multiples of a length, which are multiples of a page. */
+function* partsOf(writes: Iterable<Write>): Generator<WritePart, void, void> {
+  for (const { position, byteLength, source } of joinedCopies(writes)) {
+    const length = typeof source === 'function' ? WRITE_BYTE_LENGTH : COPY_BYTE_LENGTH;
+    for (const { begin, end } of cut(position, position + byteLength, length, 0)) {
+      yield { position: begin, byteLength: end - begin, source, done: begin - position };
     }
   }
-  if (piece !== undefined) yield piece;
+}
+
+/** Whether a part can be written by the same call as the ones before it. */
+function joins(piece: Piece<WritePart>, part: WritePart): boolean {
+  const { parts, byteLength } = piece;
+  const { range: last } = parts.at(-1) as Part<WritePart>;
+  if (!isBehind(piece, part)) return false;
+  if (typeof part.source === 'function') {
+    const isFull = part.position % WRITE_BYTE_LENGTH === 0 || parts.length === MAX_VIEWS;
+    return typeof last.source === 'function' && !isFull;
+  }
+  return (
+    typeof last.source !== 'function' &&
+    last.byteLength <= SHORT_BYTE_LENGTH &&
+    part.byteLength <= SHORT_BYTE_LENGTH &&
+    part.position % COPY_BYTE_LENGTH !== 0 &&
+    byteLength + part.byteLength <= MAX_SHORT_RANGES_BYTE_LENGTH &&
+    parts.length < MAX_SHORT_RANGES
+  );
 }
 
 /** Too few bytes, such as those of a buffer detached meanwhile, would leave a hole in the file. */
@@ -162,11 +141,17 @@ export async function writePieces(
   writes: Iterable<Write>,
   transfer: PieceMover,
 ): Promise<void> {
-  await transfer.run(piecesOf(writes), slots, async (piece) => {
-    const { position, byteLength, views, ranges } = piece;
-    if (ranges.length === 0) await writeViews(target, views, position);
-    else await copyRanges(ranges, target, position);
-    return byteLength;
+  await transfer.run(merge(partsOf(writes), { joins }), slots, async (piece) => {
+    const views: Uint8Array[] = [];
+    const ranges: CopiedRange[] = [];
+    for (const { range } of piece.parts) {
+      const { source, done, byteLength } = range;
+      if (typeof source === 'function') views.push(take(source, done, done + byteLength));
+      else ranges.push({ file: source.file, position: source.position + done, byteLength });
+    }
+    if (ranges.length === 0) await writeViews(target, views, piece.position);
+    else await copyRanges(ranges, target, piece.position);
+    return piece.byteLength;
   });
 }
 
@@ -178,9 +163,8 @@ export async function writePieces(
 export function writePiecesSync(target: WrittenFile, writes: Iterable<Write>): void {
   for (const { position, byteLength, source } of writes) {
     const memory = typeof source === 'function' ? source : throughBuffer(source, byteLength);
-    for (let done = 0; done < byteLength; done += WRITE_BYTE_LENGTH) {
-      const end = Math.min(done + WRITE_BYTE_LENGTH, byteLength);
-      writeViewSync(target, take(memory, done, end), position + done);
+    for (const { begin, end } of cut(0, byteLength, WRITE_BYTE_LENGTH)) {
+      writeViewSync(target, take(memory, begin, end), position + begin);
     }
   }
 }

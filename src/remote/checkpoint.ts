@@ -19,7 +19,8 @@ import { type TensorEntry, type TensorInfo, tensorEntries, tensorInfo } from '..
 import type { TensorSource } from '../file/tensor-source.js';
 import type { Header } from '../format/header.js';
 import { type CheckpointSummary, countParameters } from '../hub/parameter-count.js';
-import { requireTransferOptions, Slots, type TransferProgress } from '../io/transfer.js';
+import { Slots } from '../io/pieces.js';
+import { requireTransferOptions, type TransferProgress } from '../io/transfer.js';
 import { inTurns } from '../json/slices.js';
 import { CheckpointContents } from '../shards/contents.js';
 import { VerificationError } from '../shards/verification-error.js';

@@ -2,7 +2,8 @@
 
 import { RemoteError } from '../errors/errors.js';
 import { allocate } from '../errors/out-of-memory.js';
-import { type Slots, Transfer, type TransferOptions } from '../io/transfer.js';
+import type { Slots } from '../io/pieces.js';
+import { Transfer, type TransferOptions } from '../io/transfer.js';
 import { untilAborted } from '../io/until-aborted.js';
 import { gather } from '../tensor/gather.js';
 import type { FetchPiece, PiecePart, ResultMemory } from './fetch-plan.js';

@@ -3,6 +3,8 @@
  * long ones in pieces that are fetched beside each other.
  */
 
+import type { FileRange } from '../io/opened-file.js';
+import { type ByteRange, type MergeLimits, merge, type Part } from '../io/pieces.js';
 import { extentOf, type StridedCopy, splitCopy } from '../tensor/strided-copy.js';
 import type { RemoteFile } from './remote-file.js';
 
@@ -43,11 +45,14 @@ export interface PiecePart {
 }
 
 /** A range of a file, fetched by one request. */
-export interface FetchPiece {
+export interface FetchPiece extends ByteRange {
   readonly file: RemoteFile;
-  begin: number;
-  end: number;
-  readonly parts: PiecePart[];
+  readonly parts: readonly PiecePart[];
+}
+
+/** A run, which can be cut, or strided bytes, which cannot. */
+interface WantedRange extends FileRange, PiecePart {
+  readonly file: RemoteFile;
 }
 
 /**
@@ -58,54 +63,47 @@ export function* planPieces(
   wanted: Iterable<WantedCopy>,
   maxGap: number,
 ): Generator<FetchPiece, void, void> {
-  let piece: FetchPiece | undefined;
+  const limits: MergeLimits<WantedRange> = {
+    maxByteLength: PIECE_BYTE_LENGTH,
+    maxGap,
+    unitOf: ({ copy }) => (copy.loops.length === 0 ? 1 : Number.POSITIVE_INFINITY),
+    joins: ({ parts }, { file }) => parts[0]?.range.file === file,
+  };
+  for (const { position, byteLength, parts } of merge(rangesOf(wanted, maxGap), limits)) {
+    const [{ range }] = parts as [Part<WantedRange>];
+    const end = position + byteLength;
+    yield { file: range.file, begin: position, end, parts: parts.map(partOf) };
+  }
+}
+
+/** Cuts copies where their runs are far from each other, and where they are longer than a piece. */
+function* rangesOf(
+  wanted: Iterable<WantedCopy>,
+  maxGap: number,
+): Generator<WantedRange, void, void> {
   for (const { file, copy, memory } of wanted) {
-    const room = piece?.file === file ? roomFor(piece, copy, maxGap) : 0;
-    for (const { copy: part, targetByteOffset } of cutCopy(copy, room, maxGap)) {
-      const { begin, end } = extentOf(part);
-      if (piece !== undefined && !(piece.file === file && isNear(piece, begin, end, maxGap))) {
-        yield piece;
-        piece = undefined;
-      }
-      piece ??= { file, begin, end, parts: [] };
-      piece.begin = Math.min(piece.begin, begin);
-      piece.end = Math.max(piece.end, end);
-      piece.parts.push({ copy: part, memory, targetByteOffset });
+    const longest =
+      copy.loops.length === 0
+        ? copy.byteLength
+        : Math.min(nearByteLength(copy, maxGap), PIECE_BYTE_LENGTH);
+    for (const piece of splitCopy(copy, longest)) {
+      const { begin, end } = extentOf(piece.copy);
+      yield { file, memory, ...piece, position: begin, byteLength: end - begin };
     }
   }
-  if (piece !== undefined) yield piece;
 }
 
-/** Whether a range belongs to a piece: near it, and both together are no longer than a piece may be. */
-function isNear(piece: FetchPiece, begin: number, end: number, maxGap: number): boolean {
-  const distance = Math.max(begin - piece.end, piece.begin - end);
-  const together = Math.max(piece.end, end) - Math.min(piece.begin, begin);
-  return distance <= maxGap && together <= PIECE_BYTE_LENGTH;
+function partOf({ range, begin, end }: Part<WantedRange>): PiecePart {
+  const { copy, memory, targetByteOffset } = range;
+  if (copy.loops.length > 0) return { copy, memory, targetByteOffset };
+  const byteLength = end - begin;
+  const byteOffset = copy.byteOffset + begin;
+  return {
+    copy: { byteLength, byteOffset, runByteLength: byteLength, loops: [] },
+    memory,
+    targetByteOffset: targetByteOffset + begin,
+  };
 }
-
-/** How many bytes of a run a piece before it can take. */
-function roomFor(piece: FetchPiece, { byteOffset, loops }: StridedCopy, maxGap: number): number {
-  const gap = byteOffset - piece.end;
-  if (loops.length > 0 || gap < 0 || gap > maxGap) return 0;
-  return Math.max(0, piece.begin + PIECE_BYTE_LENGTH - byteOffset);
-}
-
-/** Cuts a copy where its runs are far from each other, and where it is longer than a piece. */
-function* cutCopy(copy: StridedCopy, room: number, maxGap: number): Generator<Cut, void, void> {
-  const first = room < copy.byteLength ? room : 0;
-  if (first > 0) {
-    yield { copy: { ...copy, byteLength: first, runByteLength: first }, targetByteOffset: 0 };
-  }
-  const byteLength = copy.byteLength - first;
-  const byteOffset = copy.byteOffset + first;
-  const rest = first > 0 ? { ...copy, byteLength, byteOffset, runByteLength: byteLength } : copy;
-  const longest = Math.min(nearByteLength(rest, maxGap), PIECE_BYTE_LENGTH);
-  for (const { copy: part, targetByteOffset } of splitCopy(rest, longest)) {
-    yield { copy: part, targetByteOffset: first + targetByteOffset };
-  }
-}
-
-type Cut = Pick<PiecePart, 'copy' | 'targetByteOffset'>;
 
 /** Length of the range of the innermost rounds that have no gap above the limit between them. */
 function nearByteLength({ runByteLength, loops }: StridedCopy, maxGap: number): number {

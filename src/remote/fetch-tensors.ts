@@ -2,7 +2,8 @@
 
 import { DTYPES } from '../format/dtype.js';
 import type { Header } from '../format/header.js';
-import type { Slots, TransferOptions } from '../io/transfer.js';
+import type { Slots } from '../io/pieces.js';
+import type { TransferOptions } from '../io/transfer.js';
 import { planSlice, type SliceIndex } from '../tensor/slice.js';
 import { requireBuffer } from '../tensor/storage-range.js';
 import type { StridedCopy } from '../tensor/strided-copy.js';

@@ -4,8 +4,9 @@ import { SafetensorsError } from '../errors/errors.js';
 import { allSettled } from '../io/all-settled.js';
 import { type WrittenFile, writeViews } from '../io/file-writes.js';
 import { readBytesOf, readFully } from '../io/opened-file.js';
+import { type MergeLimits, merge, type Part, type Piece, Slots } from '../io/pieces.js';
 import { runAsync } from '../io/steps.js';
-import { type PieceMover, Slots } from '../io/transfer.js';
+import type { PieceMover } from '../io/transfer.js';
 import type { AsyncFill } from '../storage/made.js';
 
 /** A piece and what is read of it again stay in a cache of some megabytes. A multiple of every element's length. */
@@ -30,46 +31,12 @@ export interface FilledWrite {
   readonly fill: AsyncFill;
 }
 
-/** A part of a write: bytes [begin, end) of it, within a piece of the file. */
-interface Part {
-  readonly write: FilledWrite;
-  readonly begin: number;
-  readonly end: number;
-}
-
-/** What is written by one call. */
-interface Piece {
-  readonly position: number;
-  readonly parts: Part[];
-  byteLength: number;
-}
-
-/** Cuts each write at the same multiples of its own length, and joins short neighbours. */
-function* piecesOf(writes: Iterable<FilledWrite>): Generator<Piece, void, void> {
-  let piece: Piece | undefined;
-  for (const write of writes) {
-    for (let begin = 0; begin < write.byteLength; begin += PIECE_BYTE_LENGTH) {
-      const end = Math.min(begin + PIECE_BYTE_LENGTH, write.byteLength);
-      const position = write.position + begin;
-      if (piece !== undefined && !hasRoom(piece, position, end - begin)) {
-        yield piece;
-        piece = undefined;
-      }
-      piece ??= { position, parts: [], byteLength: 0 };
-      piece.parts.push({ write, begin, end });
-      piece.byteLength += end - begin;
-    }
-  }
-  if (piece !== undefined) yield piece;
-}
-
-function hasRoom({ position, parts, byteLength }: Piece, at: number, length: number): boolean {
-  return (
-    position + byteLength === at &&
-    byteLength + length <= PIECE_BYTE_LENGTH &&
-    parts.length < MAX_PARTS
-  );
-}
+/** Each write is cut at the same multiples of its own length; short neighbours are joined. */
+const PIECE_LIMITS: MergeLimits<FilledWrite> = {
+  maxByteLength: PIECE_BYTE_LENGTH,
+  maxParts: MAX_PARTS,
+  unitOf: () => PIECE_BYTE_LENGTH,
+};
 
 /** Memory of the length of a piece, used again and again. */
 export class PieceBuffers {
@@ -103,12 +70,12 @@ export async function writeFilled(
   transfer: PieceMover,
   { buffers, verify }: { readonly buffers: PieceBuffers; readonly verify: boolean },
 ): Promise<void> {
-  await transfer.run(piecesOf(writes), slots, async (piece) => {
+  await transfer.run(merge(nonEmpty(writes), PIECE_LIMITS), slots, async (piece) => {
     const { position, parts, byteLength } = piece;
     await buffers.use(byteLength, async (bytes) => {
       let at = 0;
       // All are asked for at once, so each tensor's in their order.
-      const filled = parts.map(async ({ write, begin, end }) => {
+      const filled = parts.map(async ({ range: write, begin, end }) => {
         const part = bytes.subarray(at, at + end - begin);
         at += end - begin;
         await write.fill(part, begin);
@@ -125,9 +92,13 @@ export async function writeFilled(
   });
 }
 
+function* nonEmpty(writes: Iterable<FilledWrite>): Generator<FilledWrite, void, void> {
+  for (const write of writes) if (write.byteLength > 0) yield write;
+}
+
 function different(
   path: string,
-  { parts }: Piece,
+  { parts }: Piece<FilledWrite>,
   found: Uint8Array,
   expected: Uint8Array,
 ): SafetensorsError {
@@ -136,8 +107,8 @@ function different(
     if (at < end - begin) return true;
     at -= end - begin;
     return false;
-  }) as Part;
-  const { tensor } = part.write;
+  }) as Part<FilledWrite>;
+  const { tensor } = part.range;
   const message = `byte ${part.begin + at} of the new file's ${tensor === undefined ? 'header' : 'tensor'} is not what was written`;
   return new SafetensorsError('SAFETENSORS_VERIFICATION_FAILED', message, { path, tensor });
 }

@@ -14,13 +14,14 @@ import { isSharedArrayBuffer } from '../errors/brand-checks.js';
 import { convertOnPool, hasPool, requireInto } from '../float32/kernels.js';
 import { valueCountOf } from '../float32/to-float32.js';
 import { DTYPES, type Dtype } from '../format/dtype.js';
+import { cut, limit, Slots } from '../io/pieces.js';
 import type { StorageRange } from './storage-range.js';
 
 /**
- * Pool threads per tensor, of the four that there are by default: two saturate the memory of common
+ * Windows of a tensor that are converted at once, each by a thread of the pool, of the four that there are by default: two saturate the memory of common
  * machines, and leave room for other work.
  */
-const LANE_COUNT = 2;
+const WINDOWS_AT_ONCE = 2;
 
 /**
  * Values per window when windows are copied: copying one blocks the event loop for less than a
@@ -67,7 +68,7 @@ export interface PackedElements {
   readonly byteOffset: number;
 }
 
-/** Arrays that one lane reuses, made when they are needed. */
+/** Arrays that the next window uses again, made when they are needed. */
 interface Scratch {
   bytes?: Uint8Array<ArrayBuffer>;
   values?: Float32Array<ArrayBuffer>;
@@ -97,42 +98,31 @@ export async function convertOnPoolInWindows(
   const runsFree = isDirect && elements.source.isHoldable && hasPool();
   const length = runsFree ? directWindowLength(valueCount) : COPIED_WINDOW_LENGTH;
 
-  let next = 0;
-  const runLane = async (): Promise<void> => {
-    const scratch: Scratch = {};
-    try {
-      while (next < valueCount) {
-        const first = next;
-        next = Math.min(first + length, valueCount);
-        const count = next - first;
-        if (isDirect) {
-          const byteOffset = output.byteOffset + first * Float32Array.BYTES_PER_ELEMENT;
-          const values = new Float32Array(output.buffer, byteOffset, count);
-          await convertWindow(elements, first, values, scratch);
-        } else {
-          scratch.values ??= new Float32Array(Math.min(length, valueCount));
-          const values = scratch.values.subarray(0, count);
-          await convertWindow(elements, first, values, scratch);
-          requireInto(into as Float32Array, valueCount).set(values, first);
-        }
-        signal?.throwIfAborted();
-      }
-    } catch (error) {
-      // The other lane stops after its window.
-      next = valueCount;
-      throw error;
+  const free: Scratch[] = [];
+  const windows = cut(0, valueCount, length);
+  const slots = new Slots(WINDOWS_AT_ONCE);
+  await limit(windows, slots, async ({ begin: first, end }) => {
+    const scratch = free.pop() ?? {};
+    const count = end - first;
+    if (isDirect) {
+      const byteOffset = output.byteOffset + first * Float32Array.BYTES_PER_ELEMENT;
+      const values = new Float32Array(output.buffer, byteOffset, count);
+      await convertWindow(elements, first, values, scratch);
+    } else {
+      scratch.values ??= new Float32Array(Math.min(length, valueCount));
+      const values = scratch.values.subarray(0, count);
+      await convertWindow(elements, first, values, scratch);
+      requireInto(into as Float32Array, valueCount).set(values, first);
     }
-  };
-  const laneCount = Math.min(LANE_COUNT, Math.ceil(valueCount / length));
-  const lanes = await Promise.allSettled(Array.from({ length: laneCount }, runLane));
-  const failed = lanes.find((lane) => lane.status === 'rejected');
-  if (failed !== undefined) throw failed.reason;
+    signal?.throwIfAborted();
+    free.push(scratch);
+  });
   return into ?? output;
 }
 
-/** As long as possible, but at least two windows per lane: no lane idles while another is busy. */
+/** As long as possible, but at least two windows per thread: none idles while another is busy. */
 function directWindowLength(valueCount: number): number {
-  const units = Math.ceil(valueCount / (2 * LANE_COUNT) / COPIED_WINDOW_LENGTH);
+  const units = Math.ceil(valueCount / (2 * WINDOWS_AT_ONCE) / COPIED_WINDOW_LENGTH);
   return Math.min(Math.max(units, 1) * COPIED_WINDOW_LENGTH, DIRECT_WINDOW_LENGTH);
 }
 
@@ -151,7 +141,7 @@ async function convertWindow(
   source.verify();
 }
 
-/** A copy in the lane's own array. */
+/** A copy in an array that is used again. */
 function copyOf(window: Uint8Array, scratch: Scratch): Uint8Array<ArrayBuffer> {
   if (scratch.bytes === undefined || scratch.bytes.length < window.length) {
     scratch.bytes = new Uint8Array(window.length);

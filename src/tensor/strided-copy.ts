@@ -7,6 +7,8 @@
  * of the result. `gather` copies.
  */
 
+import { type ByteRange, cut } from '../io/pieces.js';
+
 /** One loop of a strided copy: what one round adds to the two positions, in bytes. */
 export interface StridedLoop {
   /** Number of rounds, at least 2. */
@@ -34,14 +36,6 @@ export interface StridedCopy {
    * loops the result is one run of the source.
    */
   readonly loops: readonly StridedLoop[];
-}
-
-/** A range of bytes. */
-export interface ByteRange {
-  /** The first byte. */
-  readonly begin: number;
-  /** The byte after the last one. */
-  readonly end: number;
 }
 
 /** A part of a copy. */
@@ -119,8 +113,8 @@ export function* splitCopy(copy: StridedCopy, maxExtent: number): Generator<Copy
   }
   const [first, ...others] = copy.loops;
   if (first === undefined) {
-    for (let done = 0; done < copy.byteLength; done += maxExtent) {
-      yield partOfRun(copy, done, Math.min(done + maxExtent, copy.byteLength));
+    for (const { begin, end } of cut(0, copy.byteLength, maxExtent)) {
+      yield partOfRun(copy, begin, end);
     }
     return;
   }
@@ -131,8 +125,8 @@ export function* splitCopy(copy: StridedCopy, maxExtent: number): Generator<Copy
   const { count, from } = widest;
   const spare = maxExtent - (end - begin - (count - 1) * Math.abs(from));
   const rounds = spare < 0 ? 1 : 1 + Math.floor(spare / Math.abs(from));
-  for (let done = 0; done < count; done += rounds) {
-    const part = partOfLoop(copy, widest, done, Math.min(done + rounds, count));
+  for (const { begin, end } of cut(0, count, rounds)) {
+    const part = partOfLoop(copy, widest, begin, end);
     yield* piecesWithin(part, splitCopy(part.copy, maxExtent));
   }
 }

@@ -17,6 +17,7 @@ import { SafetensorsError } from '../errors/errors.js';
 import { nextTurn, requireInto, toFloat32 } from '../float32/kernels.js';
 import { valueCountOf } from '../float32/to-float32.js';
 import { DTYPES, type Dtype, type TypedArray } from '../format/dtype.js';
+import { cut } from '../io/pieces.js';
 import { planRows, type RowIndices, type RowPlan } from './rows.js';
 import type { StorageRange } from './storage-range.js';
 import { arraysOf } from './view-types.js';
@@ -140,8 +141,7 @@ export function takeFloats(
       copyRows(table, plan, begin, end, bytes);
       return;
     }
-    for (let from = begin; from < end; from += BLOCK_BYTE_LENGTH) {
-      const to = Math.min(from + BLOCK_BYTE_LENGTH, end);
+    for (const { begin: from, end: to } of cut(begin, end, BLOCK_BYTE_LENGTH)) {
       const values = output.subarray(from / bytesPerValue, to / bytesPerValue);
       toFloat32(dtype, packedRows(table, plan, from, to), values);
     }
@@ -153,7 +153,7 @@ export function takeFloats(
 export function fillNow({ table, plan, fill }: Taking<unknown>): void {
   table.source.verify();
   const length = lengthWithin(WINDOW_BYTE_LENGTH, plan);
-  for (const [begin, end] of piecesOf(0, plan.byteLength, length)) fill(begin, end);
+  for (const { begin, end } of cut(0, plan.byteLength, length)) fill(begin, end);
   table.source.verify();
 }
 
@@ -172,9 +172,9 @@ export async function fillInTurns(
   source.verify();
   const length = lengthWithin(WINDOW_BYTE_LENGTH, plan);
   const windows = Math.floor(lengthWithin(AHEAD_BYTE_LENGTH, plan) / length);
-  for (const [from, to] of piecesOf(0, plan.byteLength, windows * length)) {
+  for (const { begin: from, end: to } of cut(0, plan.byteLength, windows * length)) {
     await source.populate(rangesOf(table, plan, from, to));
-    for (const [begin, end] of piecesOf(from, to, length)) {
+    for (const { begin, end } of cut(from, to, length)) {
       await nextTurn();
       signal?.throwIfAborted();
       fill(begin, end);
@@ -202,11 +202,6 @@ function requireOtherMemory(output: Uint8Array | Float32Array, source: StorageRa
 /** As many bytes as the limit allows, without making too many ranges. */
 function lengthWithin(limit: number, { rowByteLength }: RowPlan): number {
   return Math.min(limit, MAX_ROWS * rowByteLength);
-}
-
-/** Cuts [begin, end) into pieces of this length; the last one may be shorter. */
-function* piecesOf(begin: number, end: number, length: number): Generator<[number, number]> {
-  for (let from = begin; from < end; from += length) yield [from, Math.min(from + length, end)];
 }
 
 /** Copies the bytes [begin, end) of the rows to `target`, which they fill. */

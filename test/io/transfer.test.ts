@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { Slots, Transfer, type TransferProgress } from '../../src/io/transfer.js';
+import { Slots } from '../../src/io/pieces.js';
+import { Transfer, type TransferProgress } from '../../src/io/transfer.js';
 
 function nothing(): void {}
 

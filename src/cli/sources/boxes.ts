@@ -1,5 +1,6 @@
 /** An array in parts. */
 
+import { cut } from '../../io/pieces.js';
 import { elementsOf } from './listing.js';
 
 /** The parts of an array that follow each other in memory, of at most so many elements. */
@@ -20,8 +21,8 @@ export function* boxesOf(
       left = Math.floor(left / size);
       return [index, index + 1];
     });
-    for (let begin = 0; begin < length; begin += step) {
-      yield [...before.toReversed(), [begin, Math.min(length, begin + step)]];
+    for (const { begin, end } of cut(0, length, step)) {
+      yield [...before.toReversed(), [begin, end]];
     }
   }
 }

@@ -2,12 +2,15 @@
 
 import { Buffer } from 'node:buffer';
 import { DTYPES } from '../../index.js';
+import { merge, type Part } from '../../io/pieces.js';
 import type { RemoteCheckpoint } from '../../remote.js';
 import { boxesOf } from './boxes.js';
 import { type ListedShard, PREFIX_BYTE_LENGTH } from './listed-shards.js';
 
 /** Fetched at once, by several requests; the next ones are under way while these are used. */
 const FETCH_BYTE_LENGTH = 16 * 2 ** 20;
+
+type ListedTensor = ListedShard['tensors'][number];
 
 /** Fetches bytes that are beside each other, in order. */
 type FetchParts = () => Promise<readonly Uint8Array[]>;
@@ -18,34 +21,36 @@ function* fetchesOf(
   tensors: ListedShard['tensors'],
   signal: AbortSignal,
 ): Generator<FetchParts> {
-  let names: string[] = [];
-  let byteLength = 0;
   const together = (some: readonly string[]): FetchParts => {
     return async () => {
       const found = await checkpoint.readTensors(some, { signal });
       return Array.from(found.values(), ({ bytes }) => bytes);
     };
   };
-  for (const tensor of tensors) {
-    const { name, dtype, shape } = tensor;
+  const limits = { maxByteLength: FETCH_BYTE_LENGTH, unitOf: () => Number.POSITIVE_INFINITY };
+  for (const { parts, byteLength } of merge(inOrder(tensors), limits)) {
+    const { name, dtype, shape } = (parts[0] as Part<ListedTensor>).range;
     const { bits } = DTYPES[dtype];
     // Parts of packed tensors could begin inside of a byte.
-    const isCut = tensor.byteLength > FETCH_BYTE_LENGTH && bits % 8 === 0;
-    if (names.length > 0 && (isCut || byteLength + tensor.byteLength > FETCH_BYTE_LENGTH)) {
-      yield together(names);
-      names = [];
-      byteLength = 0;
+    if (byteLength <= FETCH_BYTE_LENGTH || bits % 8 !== 0) {
+      yield together(parts.map(({ range }) => range.name));
+      continue;
     }
-    if (isCut) {
-      for (const box of boxesOf(shape, FETCH_BYTE_LENGTH / (bits / 8))) {
-        yield async () => [(await checkpoint.getSlice(name, ...box, { signal })).bytes];
-      }
-    } else if (tensor.byteLength > 0) {
-      names.push(name);
-      byteLength += tensor.byteLength;
+    for (const box of boxesOf(shape, FETCH_BYTE_LENGTH / (bits / 8))) {
+      yield async () => [(await checkpoint.getSlice(name, ...box, { signal })).bytes];
     }
   }
-  if (names.length > 0) yield together(names);
+}
+
+/** Those that have bytes, each behind the one before. */
+function* inOrder(
+  tensors: ListedShard['tensors'],
+): Generator<ListedTensor & { readonly position: number }> {
+  let position = 0;
+  for (const tensor of tensors) {
+    if (tensor.byteLength > 0) yield { ...tensor, position };
+    position += tensor.byteLength;
+  }
 }
 
 /**

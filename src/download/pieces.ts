@@ -1,7 +1,6 @@
 /** Which requests bring the bytes of a planned file, from some position on. */
 
-import type { FileRange } from '../io/opened-file.js';
-import { type MergeLimits, merge, type Part } from '../io/pieces.js';
+import { type FileRange, type MergeLimits, merge, type Part } from '../io/pieces.js';
 import type { RemoteFile } from '../remote/remote-file.js';
 import { byteLengthOf } from '../selection/cast-bytes.js';
 import type { CastRun, Segment, WantedFile } from './wanted-file.js';

@@ -18,7 +18,7 @@ import { TensorNotFoundError } from '../errors/errors.js';
 import { nearNames } from '../errors/near-names.js';
 import { uncloneable } from '../errors/uncloneable.js';
 import type { Header } from '../format/header.js';
-import type { FileRange } from '../io/opened-file.js';
+import type { FileRange } from '../io/pieces.js';
 import { runAsync } from '../io/steps.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
 import { requireOpen, type Storage, type StorageKind, verifyOpen } from '../storage/storage.js';

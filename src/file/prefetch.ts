@@ -1,8 +1,7 @@
 /** Brings the bytes of tensors into memory before they are used, off the event loop. */
 
-import type { FileRange } from '../io/opened-file.js';
 import { readRanges } from '../io/parallel-reads.js';
-import { type ByteRange, cut, merge, Slots } from '../io/pieces.js';
+import { type ByteRange, cut, type FileRange, merge, Slots } from '../io/pieces.js';
 import { Transfer, type TransferOptions } from '../io/transfer.js';
 import { type Storage, verifyOpen } from '../storage/storage.js';
 import type { StorageRange } from '../tensor/storage-range.js';

@@ -2,8 +2,9 @@
 
 import { allocate } from '../errors/out-of-memory.js';
 import type { Dtype } from '../format/dtype.js';
-import { changeCheck, type FileRange } from '../io/opened-file.js';
+import { changeCheck } from '../io/opened-file.js';
 import { readRanges } from '../io/parallel-reads.js';
+import type { FileRange } from '../io/pieces.js';
 import { runAsync, type Steps } from '../io/steps.js';
 import { Transfer, type TransferOptions } from '../io/transfer.js';
 import { type Storage, verifyOpen } from '../storage/storage.js';

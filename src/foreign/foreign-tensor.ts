@@ -1,6 +1,6 @@
 /** A tensor in a file of another format. */
 
-import type { FileRange } from '../io/opened-file.js';
+import type { FileRange } from '../io/pieces.js';
 import type { TensorMemory } from '../shards/shared-tensors.js';
 import { MadeStorage, type StorageBytes } from '../storage/made.js';
 

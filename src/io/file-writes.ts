@@ -7,7 +7,8 @@
 import { writeSync } from 'node:fs';
 import { addon } from '../addon/addon.js';
 import { withoutFirst } from './byte-views.js';
-import { cutShort, type FileRange } from './opened-file.js';
+import { cutShort } from './opened-file.js';
+import type { FileRange } from './pieces.js';
 import { type ReadFile, readAsync, writevAsync } from './pool-calls.js';
 import { aboutFile, hasCode, systemError } from './system-errors.js';
 

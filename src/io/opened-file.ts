@@ -17,12 +17,6 @@ type KindOfFile = StatsBase<number | bigint>;
 /** Most bytes of one read call: Node refuses lengths of 2 GiB and above. */
 const MAX_READ_BYTE_LENGTH = 2 ** 30;
 
-/** A range of a file, in bytes. */
-export interface FileRange {
-  readonly position: number;
-  readonly byteLength: number;
-}
-
 /** A file opened by a path. */
 export interface OpenedFile extends ReadFile {
   readonly path: string;

@@ -2,8 +2,8 @@
 
 import { allocate } from '../errors/out-of-memory.js';
 import { MAX_VIEWS, withoutFirst } from './byte-views.js';
-import { cutShort, type FileRange } from './opened-file.js';
-import { merge, Slots } from './pieces.js';
+import { cutShort } from './opened-file.js';
+import { type FileRange, merge, Slots } from './pieces.js';
 import { type ReadFile, readvAsync } from './pool-calls.js';
 import type { Transfer } from './transfer.js';
 

@@ -4,7 +4,12 @@
  */
 
 import { allSettled } from './all-settled.js';
-import type { FileRange } from './opened-file.js';
+
+/** A range of a file, in bytes. */
+export interface FileRange {
+  readonly position: number;
+  readonly byteLength: number;
+}
 
 /** A range of bytes. */
 export interface ByteRange {

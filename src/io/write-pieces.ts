@@ -9,8 +9,8 @@ import {
   writeViewSync,
   writeViews,
 } from './file-writes.js';
-import { type FileRange, readBytesOf, readFully } from './opened-file.js';
-import { cut, merge, type Part, type Piece, Slots } from './pieces.js';
+import { readBytesOf, readFully } from './opened-file.js';
+import { cut, type FileRange, merge, type Part, type Piece, Slots } from './pieces.js';
 import type { ReadFile } from './pool-calls.js';
 import { runSync } from './steps.js';
 import type { PieceMover } from './transfer.js';

@@ -3,8 +3,13 @@
  * long ones in pieces that are fetched beside each other.
  */
 
-import type { FileRange } from '../io/opened-file.js';
-import { type ByteRange, type MergeLimits, merge, type Part } from '../io/pieces.js';
+import {
+  type ByteRange,
+  type FileRange,
+  type MergeLimits,
+  merge,
+  type Part,
+} from '../io/pieces.js';
 import { extentOf, type StridedCopy, splitCopy } from '../tensor/strided-copy.js';
 import type { RemoteFile } from './remote-file.js';
 

@@ -1,7 +1,8 @@
 /** `convert`: checkpoints of torch and arrays of NumPy to safetensors. */
 
-import { type Command, UsageError } from './command.js';
+import type { Command } from './command.js';
 import { requireHere } from './split.js';
+import { TORCH_OPTIONS, torchChoices } from './torch-options.js';
 import { convertLocal, DRY_RUN, SELECTION, SHARD_SIZE, shardSizeOf, write } from './written.js';
 
 export const convertCommand: Command = {
@@ -14,30 +15,14 @@ export const convertCommand: Command = {
   options: {
     ...SELECTION,
     ...SHARD_SIZE,
-    root: {
-      type: 'string',
-      value: 'KEYS',
-      help: 'where the state dict is in the file, such as state_dict or model.ema',
-    },
-    'unknown-globals': {
-      type: 'string',
-      value: 'placeholder',
-      help: 'converts files that name classes of other packages, too',
-    },
+    ...TORCH_OPTIONS,
     ...DRY_RUN,
   },
   positionals: [2, 2],
   async run(context, [from = '', target = ''], options) {
     const source = requireHere(from);
-    const { root, 'unknown-globals': unknown } = options;
     const maxShardSize = shardSizeOf(options);
-    if (unknown !== undefined && unknown !== 'placeholder') {
-      throw new UsageError('--unknown-globals takes placeholder');
-    }
-    const torch = {
-      ...(typeof root === 'string' ? { root: root.split('.') } : {}),
-      ...(unknown === undefined ? {} : ({ unknownGlobals: unknown } as const)),
-    };
+    const torch = torchChoices(options);
     await write(context, options, { source, target, label: 'converting' }, (selected) =>
       convertLocal(source, target, { ...torch, maxShardSize, ...selected }, options),
     );

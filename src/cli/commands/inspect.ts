@@ -16,9 +16,10 @@ import type {
   ListedTensor,
   Listing,
 } from '../sources/listing.js';
-import { closeSource, openSource } from '../sources/open-source.js';
+import { closeSource, openSource, type TorchChoices } from '../sources/open-source.js';
 import { lackingDtypes } from '../sources/torch-dtypes.js';
 import { type Command, optionTexts, printResult, requireChoice } from './command.js';
+import { TORCH_OPTIONS, torchChoices } from './torch-options.js';
 import { choiceText, FILTER } from './written.js';
 
 const SHARE_BAR_WIDTH = 10;
@@ -131,9 +132,10 @@ function modelResult(listing: Listing, view: View): ModelResult {
 async function inspectSource(
   source: string,
   view: View,
+  torch: TorchChoices,
   signal: AbortSignal,
 ): Promise<InspectResult> {
-  const opened = await openSource(source, { signal, storage: 'read' });
+  const opened = await openSource(source, { signal, storage: 'read', torch });
   try {
     if (opened.kind !== 'pipeline') {
       return { source, ...modelResult(await listSource(opened, signal), view) };
@@ -344,7 +346,7 @@ function inspectLines(
 
 export const inspectCommand: Command = {
   summary: 'totals, dtypes, metadata and tensors of a file or checkpoint',
-  usage: 'inspect SOURCE [--tree] [--filter GLOB] [--sort offset|name|size]',
+  usage: 'inspect SOURCE [--tree] [--filter GLOB] [--sort offset|name|size] [--root KEYS]',
   description:
     'Shows what a file or checkpoint is: totals, parameters, dtypes, files, metadata and tensors, by the ' +
     'headers alone. It lists files of torch and NumPy too, and the models of a diffusers pipeline. The exit code is 1 ' +
@@ -353,6 +355,7 @@ export const inspectCommand: Command = {
     tree: { type: 'boolean', help: 'names as a tree, layers that are alike folded, with bars' },
     ...FILTER,
     sort: { type: 'string', value: 'ORDER', help: 'offset (the default), name or size' },
+    ...TORCH_OPTIONS,
   },
   positionals: [1, 1],
   async run(context, [source = ''], options) {
@@ -362,7 +365,7 @@ export const inspectCommand: Command = {
       filter: namesTest(optionTexts(options, 'filter')),
       order: requireChoice('sort', sort, ORDERS),
     };
-    const result = await inspectSource(source, view, context.signal);
+    const result = await inspectSource(source, view, torchChoices(options), context.signal);
     const isNone = view.filter !== undefined && !modelResults(result).some(hasTensors);
     printResult(context, options, result, (printed, style, width) => [
       ...inspectLines(printed, style, width),

@@ -1,6 +1,6 @@
 /** What a source means: a path, a URL, an id; and what is there. */
 
-import { closeSync, openSync, readdirSync, readSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { OpenTorchOptions } from '../../convert.js';
@@ -75,9 +75,9 @@ export async function openSource(
   } catch (error) {
     if (!(error instanceof SafetensorsError)) throw error;
     if (error.code === 'SAFETENSORS_DIFFUSERS_PIPELINE') return openPipeline(path, storage, error);
-    const format = otherFormatOf(path);
-    if (format === undefined) throw error;
-    return format === 'gguf' ? { kind: 'gguf', path } : await openOtherFormat(path, format, torch);
+    const kind = error.path === path ? otherKindOf(error) : undefined;
+    if (kind === undefined) throw error;
+    return kind === 'gguf' ? { kind, path } : await openOtherFormat(path, kind, torch);
   }
 }
 
@@ -127,32 +127,14 @@ async function openAddress(source: string, signal: AbortSignal): Promise<OpenedS
   }
 }
 
-/** The formats of other files that are listed, by the first bytes. */
-function otherFormatOf(path: string): 'torch' | 'numpy' | 'gguf' | undefined {
-  const head = headOf(path);
-  if (head.startsWith('GGUF')) return 'gguf';
-  if (head.startsWith('\x93NUMPY')) return 'numpy';
-  if (head.startsWith('PK\x03\x04')) return /\.npz$/i.test(path) ? 'numpy' : 'torch';
-  const protocol = head.startsWith('\x80') ? head.charCodeAt(1) : 0;
-  return protocol >= 2 && protocol <= 5 ? 'torch' : undefined;
-}
-
-function headOf(path: string): string {
-  const bytes = new Uint8Array(8);
-  let fd: number;
-  try {
-    fd = openSync(path, 'r');
-  } catch {
-    // What is wrong with it is said already.
-    return '';
-  }
-  try {
-    return String.fromCharCode(...bytes.subarray(0, readSync(fd, bytes)));
-  } catch {
-    return '';
-  } finally {
-    closeSync(fd);
-  }
+/** What else is opened or named; the library's error says what the first bytes are. */
+function otherKindOf({
+  foundFormat,
+  path,
+}: SafetensorsError): 'torch' | 'numpy' | 'gguf' | undefined {
+  if (foundFormat === 'zip') return /\.npz$/i.test(path ?? '') ? 'numpy' : 'torch';
+  if (foundFormat === 'pickle') return 'torch';
+  return foundFormat === 'numpy' || foundFormat === 'gguf' ? foundFormat : undefined;
 }
 
 async function openOtherFormat(

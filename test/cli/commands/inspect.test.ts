@@ -219,6 +219,19 @@ describe('inspect', () => {
     expect(result.tensors.length).toBe(count);
   });
 
+  it('lists the state dict of a file of torch that --root names', async () => {
+    const path = join(root, 'test/fixtures/torch/zip-two-roots.pth');
+    const ambiguous = await call(['inspect', path]);
+    expect(ambiguous.code).toBe(1);
+    expect(ambiguous.stderr).toContain('SAFETENSORS_AMBIGUOUS_ROOT');
+    for (const key of ['model', 'ema']) {
+      const { tensors } = JSON.parse(await printed(['inspect', path, '--root', key, '--json']));
+      expect(tensors.length).toBe(1);
+    }
+    const wrong = await call(['inspect', path, '--unknown-globals', 'all']);
+    expect(wrong).toMatchObject({ code: 2, stdout: '' });
+  });
+
   it('says what a file is that it does not list', async () => {
     const path = temporaryPath('model.h5');
     writeFileSync(path, '\x89HDF\r\n\x1a\n'.padEnd(600), 'latin1');

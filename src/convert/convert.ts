@@ -30,7 +30,7 @@ import { readSelection, SELECTION_OPTIONS, type SelectionOptions } from '../sele
 import { SHARD_EXTENSION } from '../shards/shard-paths.js';
 import type { SharedMode } from '../shards/shared-tensors.js';
 import type { StorageOptions } from '../storage/open.js';
-import { openSource } from './open-source.js';
+import { openConversionSource } from './open-source.js';
 import type { SourceTensorInfo } from './source.js';
 
 /** Options of {@link convert}. */
@@ -159,7 +159,7 @@ export async function convert(
   if (isFile) requireFileOptions(options);
   let root: RootKeys = [];
   const open = async (): Promise<CheckpointSource<SourceTensorInfo>> => {
-    const opened = await openSource(source, options, { verify, signal });
+    const opened = await openConversionSource(source, options, { verify, signal });
     root = opened.root ?? [];
     return opened;
   };

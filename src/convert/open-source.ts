@@ -23,16 +23,16 @@ import { describeForeignFormat } from '../format/foreign-formats.js';
 import { pathText } from '../io/paths.js';
 import { hasCode } from '../io/system-errors.js';
 import { isConvertibleName } from '../shards/file-choice.js';
-import { type ConversionSource, foreignSource, type OpenSource } from './source.js';
+import { type ConversionSource, conversionSource, type OpenSource } from './source.js';
 
 /** What a source may be. */
 type SourceKind = 'safetensors' | 'torch' | 'numpy';
 
 /** Options of all formats: a source may be any of them. */
-export type SourceOptions = OpenTorchOptions & OpenNumpyOptions;
+export type ConversionSourceOptions = OpenTorchOptions & OpenNumpyOptions;
 
 /** What the conversion says of its source. */
-interface Opening {
+interface ConversionOpening {
   /** Whether checksums are compared, and errors of the writing name tensors. */
   readonly verify: boolean;
   readonly signal: AbortSignal | undefined;
@@ -56,10 +56,10 @@ const TORCH_INDEX = /\.bin\.index\.json$/;
  *
  * @throws As `openCheckpoint`, `openTorchCheckpoint` and `openNumpy`; `signal.reason`
  */
-export async function openSource(
+export async function openConversionSource(
   source: string | URL,
-  options: SourceOptions,
-  opening: Opening,
+  options: ConversionSourceOptions,
+  opening: ConversionOpening,
 ): Promise<ConversionSource> {
   const path = pathText('source', source);
   const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
@@ -75,8 +75,8 @@ export async function openSource(
 
 async function openSafetensors(
   path: string,
-  { maxIndexByteLength }: SourceOptions,
-  { verify, signal }: Opening,
+  { maxIndexByteLength }: ConversionSourceOptions,
+  { verify, signal }: ConversionOpening,
 ): Promise<ConversionSource> {
   return await openSafetensorsSource(path, { maxIndexByteLength, isNamed: verify, signal });
 }
@@ -84,21 +84,24 @@ async function openSafetensors(
 async function openAs(
   path: string,
   kind: SourceKind,
-  options: SourceOptions,
-  opening: Opening,
+  options: ConversionSourceOptions,
+  opening: ConversionOpening,
 ): Promise<ConversionSource> {
   if (kind === 'safetensors') return await openSafetensors(path, options, opening);
   if (kind === 'torch') {
     const chosen = { ...among(OPEN_TORCH_OPTIONS, options), ...COPIED };
     const opened = openTorchCheckpoint(path, chosen);
-    return foreignSource(partsOf(opened, opened.root), opening.verify);
+    return conversionSource(openFilesOf(opened, opened.root), opening.verify);
   }
   const arrays = openNumpy(path, { ...among(OPEN_NUMPY_OPTIONS, options), ...COPIED });
-  return foreignSource(partsOf(arrays, undefined), opening.verify);
+  return conversionSource(openFilesOf(arrays, undefined), opening.verify);
 }
 
 /** Those of the options that have these names. */
-function among(names: Readonly<Record<string, true>>, options: SourceOptions): SourceOptions {
+function among(
+  names: Readonly<Record<string, true>>,
+  options: ConversionSourceOptions,
+): ConversionSourceOptions {
   return Object.fromEntries(Object.entries(options).filter(([name]) => Object.hasOwn(names, name)));
 }
 
@@ -139,7 +142,7 @@ function isOtherFormat(start: Uint8Array): boolean {
   return isTooLong || describeForeignFormat(start) !== null;
 }
 
-function partsOf(checkpoint: Checkpoint, root: RootKeys | undefined): OpenSource {
+function openFilesOf(checkpoint: Checkpoint, root: RootKeys | undefined): OpenSource {
   const parts = Checkpoint.partsOf(checkpoint) as [ForeignShard, string[]][];
   const { path, problems } = checkpoint;
   return {

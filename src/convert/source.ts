@@ -45,7 +45,7 @@ interface ConvertedTensor extends SourceTensor<SourceTensorInfo> {
 }
 
 /** Lets tensors be selected and written. With `verify` the checksums of files that have them are compared. */
-export function foreignSource(source: OpenSource, verify: boolean): ConversionSource {
+export function conversionSource(source: OpenSource, verify: boolean): ConversionSource {
   const { path, root } = source;
   const bytes = new SourceBytes(source.archives, verify);
   const tensorOf = (memory: ForeignTensor): ConvertedTensor => {

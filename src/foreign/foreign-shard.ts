@@ -94,7 +94,7 @@ export class ForeignShard implements OtherShard {
       tensors.filter((tensor) => !this.#isMade(tensor)).map((tensor) => this.#sourceOf(tensor));
     if (this.#storage.populate === undefined) {
       for (const tensor of tensors.filter((one) => this.#isMade(one))) {
-        await nextTurn(options.signal);
+        await turnUnlessAborted(options.signal);
         this.#sourceOf(tensor).resolve();
       }
     }
@@ -189,7 +189,7 @@ async function copyAll(
   const copies = new Map<string, Tensor>();
   try {
     for (const tensor of tensors) {
-      await nextTurn(signal);
+      await turnUnlessAborted(signal);
       copies.set(tensor.name, tensor.copy());
     }
   } finally {
@@ -199,7 +199,7 @@ async function copyAll(
 }
 
 /** Lets the event loop turn. Throws the signal's reason when it was aborted. */
-async function nextTurn(signal: AbortSignal | undefined): Promise<void> {
+async function turnUnlessAborted(signal: AbortSignal | undefined): Promise<void> {
   await setImmediate();
   signal?.throwIfAborted();
 }

@@ -9,7 +9,7 @@ import type { ForeignShard } from '../foreign-shard.js';
 import { TorchCheckpoint, type TorchFacts } from './checkpoint.js';
 
 /** Shards of torch end so. */
-const SHARD_EXTENSION = '.bin';
+const TORCH_SHARD_EXTENSION = '.bin';
 
 /** An open file, and what it has beside its tensors. */
 export interface TorchFile {
@@ -28,7 +28,7 @@ export function openSharded(
   maxIndexByteLength: number | undefined,
   open: (path: string) => TorchFile,
 ): TorchCheckpoint {
-  const options = { maxIndexByteLength, shardExtension: SHARD_EXTENSION };
+  const options = { maxIndexByteLength, shardExtension: TORCH_SHARD_EXTENSION };
   const files = runSync(indexedFiles(path, options));
   const opened: TorchFile[] = [];
   try {

@@ -1,9 +1,10 @@
 /** One function over every kind of handle, with the same answers. */
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import fs, { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { inflateRawSync } from 'node:zlib';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { openNumpy, openTorchCheckpoint } from '../../src/convert.js';
 import {
   openCheckpoint,
@@ -211,4 +212,30 @@ test('tensors() opens shards once, also when several callers want them at once',
   const listing = ended.tensors();
   ended.close();
   await expect(listing).rejects.toMatchObject({ code: 'SAFETENSORS_FILE_CLOSED' });
+});
+
+/** Every property that the handle's classes compute. */
+function gettersOf(source: TensorSource): string[] {
+  const names: string[] = [];
+  for (let from = Object.getPrototypeOf(source); from !== Object.prototype; ) {
+    const own = Object.entries(Object.getOwnPropertyDescriptors(from));
+    names.push(...own.filter(([, { get }]) => get !== undefined).map(([name]) => name));
+    from = Object.getPrototypeOf(from);
+  }
+  return names;
+}
+
+test.each(Object.entries(KINDS))('no property of %s needs its files', async (_, open) => {
+  const names = ['readFileSync', 'readSync', 'openSync', 'statSync', 'fstatSync'] as const;
+  const source = await open();
+  const calls = names.map((name) => vi.spyOn(fs, name));
+  syncBuiltinESMExports();
+  const found = gettersOf(source).map((name) => [name, source[name as keyof TensorSource]]);
+  const counts = calls.map(({ mock }) => mock.calls.length);
+  for (const call of calls) call.mockRestore();
+  syncBuiltinESMExports();
+  source.close();
+  expect(found.map(([name]) => name)).toEqual(expect.arrayContaining(['ok', 'size', 'metadata']));
+  expect(found.filter(([, value]) => value instanceof Promise)).toEqual([]);
+  expect(counts).toEqual(counts.map(() => 0));
 });

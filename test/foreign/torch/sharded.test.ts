@@ -1,6 +1,7 @@
 /** Checkpoints of torch in several files: their checksums, with one progress; their problems, with one error. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { inspect } from 'node:util';
 import { expect, test, vi } from 'vitest';
 import { FileClosedError } from '../../../src/errors/errors.js';
 import { ForeignShard } from '../../../src/foreign/foreign-shard.js';
@@ -88,4 +89,25 @@ test('an abort reaches the shards; a closed checkpoint has none', async () => {
   await expect(checkpoint.verify({ storage: 'read' } as never)).rejects.toThrow('storage');
   checkpoint.close();
   await expect(checkpoint.verify()).rejects.toThrow(FileClosedError);
+});
+
+test.each(['mmap', 'read'] as const)('has what every checkpoint has, with %s', async (storage) => {
+  using checkpoint = sharded(right, right);
+  using other = openTorchCheckpoint(checkpoint.path, { storage });
+  expect([other.storage, other.headerTexts().size, other.passedOver]).toEqual([storage, 0, []]);
+  expect(other.byteLength()).toBe(2 * right.length);
+  const { tensors, byteLength, dtypes, shards } = other.summary();
+  expect([tensors, byteLength, [...shards.keys()]]).toEqual([14, 144, ['1.bin', '2.bin']]);
+  expect(dtypes.get('F32')).toMatchObject({ tensors: 12, byteLength: 128 });
+  const half = other.getPartition('l1.weight', { rank: 1, worldSize: 2 });
+  expect(half.data).toEqual(other.getTensor('l1.weight').slice([1, 2]).data);
+  const streamed: string[] = [];
+  for await (const [name, { data }] of other.stream()) {
+    streamed.push(name);
+    expect(data).toEqual(checkpoint.getTensor(name).data);
+  }
+  expect(streamed).toEqual(other.offsetKeys());
+  const resident = other.residency('l1.weight');
+  expect(resident === null || resident === 24).toBe(true);
+  expect(inspect(other)).toMatch(/^TorchCheckpoint \{/);
 });

@@ -13,6 +13,7 @@ export type {
   DryRun,
   PlannedFile,
   SharedTensors,
+  WritePlan,
 } from './checkpoint/write/plan.js';
 export {
   type ConversionOptions,

@@ -21,6 +21,7 @@ export type {
   DryRun,
   PlannedFile,
   SharedTensors,
+  WritePlan,
 } from './checkpoint/write/plan.js';
 export {
   type ReshardedCheckpoint,

@@ -4,8 +4,14 @@
  * @packageDocumentation
  */
 
+export type { DryRun, PlannedFile, WritePlan } from './checkpoint/write/plan.js';
 export { type DownloadOptions, download } from './download/download.js';
-export type { DownloadedFile, DownloadResult } from './download/run-download.js';
+export type {
+  DownloadedFile,
+  DownloadPlan,
+  DownloadResult,
+  PlannedDownload,
+} from './download/run-download.js';
 export {
   type ErrorCode,
   type ErrorContext,

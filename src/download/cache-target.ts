@@ -21,11 +21,10 @@ import { makeFolder } from '../replacement/made-folders.js';
 import { Replacement } from '../replacement/replacement.js';
 import { makeTemporaryName } from '../replacement/temporary-names.js';
 import { missingByteLength, requireFreeSpace } from './free-space.js';
-import { receiveFile } from './receive.js';
-import { type DownloadScope, type ReceivedBytes, receiveAll } from './receive-all.js';
+import { type ReceivedBytes, receiveAll } from './receive-all.js';
 import type { SourceFiles } from './source-files.js';
 import type { TargetOptions } from './target-options.js';
-import type { WantedFile, WantedFiles } from './wanted-file.js';
+import type { DownloadScope, WantedFile, WantedFiles } from './wanted-file.js';
 
 /** Says to backup programs that what is in the folder can be had again. */
 const CACHE_TAG = `Signature: 8a477f597d28d172789f06886806bc55
@@ -152,8 +151,9 @@ export class CacheFolder {
   async #receive(
     file: WantedFile,
     { durable, lockTimeout }: TargetOptions,
-    { transfer, signal }: DownloadScope,
+    scope: DownloadScope,
   ): Promise<ReceivedBytes> {
+    const { transfer, signal } = scope;
     const blob = this.#blobOf(file);
     return await inTurn(blob, signal, async () => {
       const lock = openSync(join(this.#locks, `${file.hash}.lock`), 'a', LOCK_MODE);
@@ -173,7 +173,7 @@ export class CacheFolder {
           isBlob: true,
         });
         try {
-          const { hash, ...received } = await receiveFile(file, replacement, transfer, signal);
+          const { hash, ...received } = await file.receive(replacement, blob, scope);
           await replacement.commit(signal);
           return received;
         } finally {

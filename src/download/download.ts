@@ -1,5 +1,6 @@
 /** `download`: files of a remote checkpoint onto this machine. */
 
+import type { DryRun } from '../checkpoint/write/plan.js';
 import {
   argumentRangeError,
   argumentTypeError,
@@ -15,7 +16,7 @@ import type { HeadersInput } from '../remote/credentials.js';
 import { LOCK_OPTIONS, type LockOptions, requireLockTimeout } from '../replacement/locks.js';
 import { readSelection, SELECTION_OPTIONS, type SelectionOptions } from '../selection/options.js';
 import { parseByteSize } from '../shards/sizes.js';
-import { type DownloadResult, runDownload } from './run-download.js';
+import { type DownloadPlan, type DownloadResult, runDownload } from './run-download.js';
 
 /** Options of {@link download}. */
 export interface DownloadOptions extends TransferOptions, LockOptions, SelectionOptions {
@@ -43,6 +44,8 @@ export interface DownloadOptions extends TransferOptions, LockOptions, Selection
   readonly maxShardSize?: number | string | undefined;
   /** False syncs nothing: a loss of power may leave files without their content. True by default. */
   readonly durable?: boolean | undefined;
+  /** With true the call gives its plan, and writes nothing: {@link DryRun}. */
+  readonly dryRun?: false | undefined;
 }
 
 const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
@@ -55,6 +58,7 @@ const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
   identity: true,
   maxShardSize: true,
   durable: true,
+  dryRun: true,
 };
 
 /**
@@ -82,7 +86,8 @@ const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
  * With `names` or `select` only these tensors are fetched, and written with headers of their own, as
  * `saveFile` and `saveCheckpoint` write: to a path when the source is one file, else into a folder. With
  * `rename`, `dtype` or `select` they get other names, or are cast as they arrive. Files beside the weights
- * come along, as they are, when no tensor is left out. `overflowed` counts what is received now.
+ * come along, as they are, when no tensor is left out. `overflowed` counts what is received now. After an error only
+ * files that were whole are used again: one that broke begins anew. Buffers are of 48 MiB at most.
  *
  * @throws TensorNotFoundError, InvalidTensorError, SelectionError and SafetensorsError
  *   `SAFETENSORS_DTYPE_MISMATCH` as `reshard`, for names and casts that there are not; FormatError for files that are not safetensors
@@ -104,14 +109,37 @@ const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
 export async function download(
   source: string | URL,
   target: string | URL,
-  options: DownloadOptions = {},
-): Promise<DownloadResult> {
+  options?: DownloadOptions,
+): Promise<DownloadResult>;
+/**
+ * The same as a dry run: says what would be downloaded, and writes nothing. Asks for lists, indexes and headers alone.
+ *
+ * @throws As without `dryRun`
+ *
+ * @example
+ * ```ts
+ * const source = 'https://models.example/my-model/model.safetensors.index.json';
+ * const { files, index, cast } = await download(source, 'planned', { dtype: 'F16', dryRun: true });
+ * console.log(files[0]?.tensors, index, cast.length); // → [ 'embed.weight', 'norm.weight' ] null 2
+ * ```
+ */
+export async function download(
+  source: string | URL,
+  target: string | URL,
+  options: Omit<DownloadOptions, 'dryRun'> & DryRun,
+): Promise<DownloadPlan>;
+export async function download(
+  source: string | URL,
+  target: string | URL,
+  options: Omit<DownloadOptions, 'dryRun'> & { readonly dryRun?: boolean | undefined } = {},
+): Promise<DownloadResult | DownloadPlan> {
   if (typeof source !== 'string' && !isUrl(source)) {
     throw argumentTypeError('source', 'a URL or hf://org/name', source);
   }
   requireOptions(options, DOWNLOAD_OPTIONS);
-  const { durable = true, identity } = options;
+  const { durable = true, dryRun = false, identity } = options;
   requireBoolean('durable', durable);
+  requireBoolean('dryRun', dryRun);
   if (identity !== undefined) requireString('identity', identity);
   if (identity === '') throw argumentRangeError('identity', 'the id of a version', identity);
   requireLockTimeout(options);
@@ -119,5 +147,10 @@ export async function download(
   const selection = readSelection(options);
   const { maxShardSize } = options;
   if (maxShardSize !== undefined) parseByteSize(maxShardSize, 'maxShardSize');
-  return await runDownload(source, target, { ...options, ...selection, durable }, hubSettings());
+  return await runDownload(
+    source,
+    target,
+    { ...options, ...selection, durable, dryRun },
+    hubSettings(),
+  );
 }

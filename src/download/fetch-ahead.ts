@@ -1,9 +1,7 @@
 /** Fetches pieces in order, a few ahead of the one that is used. */
 
-import { cast as castElements } from '../float32/kernels.js';
 import { withScope } from '../remote/scope.js';
-import { byteLengthOf } from '../selection/cast-bytes.js';
-import { type FetchedPiece, PIECE_BYTE_LENGTH, type Piece, targetLengthOf } from './pieces.js';
+import { type FetchedPiece, PIECE_BYTE_LENGTH, type Piece } from './pieces.js';
 
 /** Pieces of one file that are under way or wait to be used: a request's latency passes beside the others. */
 const PIECES_AHEAD = 3;
@@ -78,25 +76,18 @@ async function fetchPiece(
     advance(piece.bytes.length);
     return { bytes: piece.bytes, memory, failure: undefined };
   }
-  const { file, begin, end, runs } = piece;
-  // What is cast has another length: it counts when it is.
-  const isCast = runs.some(({ cast }) => cast !== undefined);
+  const { file, begin, end } = piece;
   const buffer = memory ?? new Uint8Array(PIECE_BYTE_LENGTH);
   let received = 0;
   const onBytes = (byteLength: number): void => {
     received += byteLength;
-    if (!isCast) advance(byteLength);
+    advance(byteLength);
   };
   let failure: Fetched['failure'];
   try {
     await file.readInto(buffer.subarray(0, end - begin), begin, { signal: scope.signal, onBytes });
   } catch (reason) {
     failure = { reason };
-  }
-  if (isCast) {
-    const bytes = wantedAndCast(piece, buffer, received);
-    advance(bytes.length);
-    return { bytes, memory: buffer, failure };
   }
   const bytes = wantedOf(piece, buffer, received);
   if (bytes.length < received) advance(bytes.length - received);
@@ -118,34 +109,4 @@ function wantedOf(
     length += end - start;
   }
   return buffer.subarray(0, length);
-}
-
-/** The same in new memory, where some are cast: of these the whole elements. */
-function wantedAndCast(
-  { begin, runs }: FetchedPiece,
-  buffer: Uint8Array<ArrayBuffer>,
-  received: number,
-): Uint8Array<ArrayBuffer> {
-  const byteLength = runs.reduce(
-    (sum, run) => sum + targetLengthOf(run.cast, run.end - run.begin),
-    0,
-  );
-  const target = new Uint8Array(byteLength);
-  let length = 0;
-  for (const { cast, ...run } of runs) {
-    const start = run.begin - begin;
-    const end = Math.min(run.end - begin, received);
-    if (end <= start) break;
-    if (cast === undefined) {
-      target.set(buffer.subarray(start, end), length);
-      length += end - start;
-      continue;
-    }
-    const whole = end - ((end - start) % byteLengthOf(cast.from, 1));
-    const elements = target.subarray(length, length + targetLengthOf(cast, whole - start));
-    const tooLarge = castElements(cast.from, cast.to, buffer.subarray(start, whole), elements);
-    if (tooLarge > 0) cast.onTooLarge(tooLarge);
-    length += elements.length;
-  }
-  return target.subarray(0, length);
 }

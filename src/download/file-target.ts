@@ -8,10 +8,9 @@ import { Replacement } from '../replacement/replacement.js';
 import { resolveTarget } from '../replacement/target.js';
 import { requireFreeSpace } from './free-space.js';
 import { deleteOtherPartials, isAlreadyThere, note, partialNameOf } from './partial-files.js';
-import { receiveFile } from './receive.js';
-import type { DownloadScope, ReceivedBytes } from './receive-all.js';
+import type { ReceivedBytes } from './receive-all.js';
 import type { TargetOptions } from './target-options.js';
-import type { WantedFile } from './wanted-file.js';
+import type { DownloadScope, WantedFile } from './wanted-file.js';
 
 /**
  * Downloads a file to a path, in place of what is there. The temporary file is locked: another process
@@ -41,8 +40,9 @@ async function tryToReceive(
   path: string,
   realPath: string,
   options: TargetOptions,
-  { transfer, signal }: DownloadScope,
+  scope: DownloadScope,
 ): Promise<ReceivedBytes | undefined> {
+  const { transfer, signal } = scope;
   const { byteLength } = planned;
   if (await isAlreadyThere(realPath, planned, signal)) {
     transfer.finish();
@@ -66,7 +66,7 @@ async function tryToReceive(
       const { size } = statsOf(replacement);
       await requireFreeSpace(folder, byteLength - Number(size), path);
     }
-    const { hash, ...received } = await receiveFile(planned, replacement, transfer, signal);
+    const { hash, ...received } = await planned.receive(replacement, realPath, scope);
     await note(realPath, planned, hash);
     transfer.finish();
     await replacement.commit(signal);

@@ -23,10 +23,9 @@ import {
   note,
   partialNameOf,
 } from './partial-files.js';
-import { receiveFile } from './receive.js';
-import { type DownloadScope, type ReceivedBytes, receiveAll } from './receive-all.js';
+import { type ReceivedBytes, receiveAll } from './receive-all.js';
 import type { TargetOptions } from './target-options.js';
-import type { WantedFile, WantedFiles } from './wanted-file.js';
+import type { DownloadScope, WantedFile, WantedFiles } from './wanted-file.js';
 
 /** The name of an index, or of the only file: its stem, and the variant that an index may have. */
 const INDEX_OR_FILE = /^(.*)\.safetensors(?:\.index(?:\.([^.]+))?\.json)?$/;
@@ -98,7 +97,7 @@ async function fillFolder(
       const target = await createIn(replacement, file, !weights.includes(file));
       // Where folders have no locks, another download may be for this very folder.
       await waitForLock(target.fd, path, { lockTimeout, signal });
-      const { hash, ...bytes } = await receiveFile(file, target, transfer, signal);
+      const { hash, ...bytes } = await file.receive(target, path, scope);
       if (index === null && weights.includes(file)) {
         for (const name of tensorNamesOf(target, file)) shardOf.set(name, file.name);
       }
@@ -154,7 +153,7 @@ function* renamed(
 }
 
 /** The pattern of the names of weights and index: it tells which files belong to an earlier checkpoint. */
-function patternOf({ index, weights }: WantedFiles): FilenamePattern {
+export function patternOf({ index, weights }: WantedFiles): FilenamePattern {
   const name = index?.name ?? (weights[0] as WantedFile).name;
   const [, stem = '', variant] = INDEX_OR_FILE.exec(name) ?? [];
   return new FilenamePattern(`${stem}{suffix}${SHARD_EXTENSION}`, variant);

@@ -10,11 +10,11 @@ import { hasCode } from '../io/system-errors.js';
 import { tryToLock } from '../replacement/locks.js';
 import { DownloadNames } from '../replacement/temporary-names.js';
 import { beginHash, hashStart } from './file-hash.js';
-import type { WantedFile } from './wanted-file.js';
+import type { WantedFacts } from './wanted-file.js';
 
 /** What the record of a file says. */
 interface DownloadRecord {
-  /** As `WantedFile.version`. */
+  /** As `WantedFacts.version`. */
   readonly version: string;
   /** SHA-256 of the file. */
   readonly hash: string;
@@ -27,7 +27,7 @@ const MAX_RECORD_BYTE_LENGTH = 65_536;
  * Name of the temporary file for a file by its path below the target's folder, in which both are; undefined
  * when nobody could tell later what is in it.
  */
-export function partialNameOf(name: string, { version }: WantedFile): string | undefined {
+export function partialNameOf(name: string, { version }: WantedFacts): string | undefined {
   return version === null ? undefined : new DownloadNames(name).partial(version);
 }
 
@@ -35,7 +35,7 @@ export function partialNameOf(name: string, { version }: WantedFile): string | u
 export async function deleteOtherPartials(
   folder: string,
   name: string,
-  planned: WantedFile,
+  planned: WantedFacts,
 ): Promise<void> {
   const names = new DownloadNames(name);
   const kept = partialNameOf(name, planned);
@@ -64,7 +64,7 @@ function deleteIdle(path: string): void {
  */
 export async function isAlreadyThere(
   path: string,
-  planned: WantedFile,
+  planned: WantedFacts,
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
   const { byteLength } = planned;
@@ -96,7 +96,10 @@ async function openIfThere(path: string): Promise<number | undefined> {
 }
 
 /** The hash that a record has for this version. */
-async function notedHash(path: string, { version }: WantedFile): Promise<string | undefined> {
+export async function notedHash(
+  path: string,
+  { version }: WantedFacts,
+): Promise<string | undefined> {
   if (version === null) return undefined;
   const fd = await openIfThere(recordPath(path)).catch(() => undefined);
   if (fd === undefined) return undefined;
@@ -120,7 +123,7 @@ async function notedHash(path: string, { version }: WantedFile): Promise<string 
  * record of what was there. Without a record, and with a wrong one, the file is fetched again: what hinders it, such
  * as a folder of its name, does not matter.
  */
-export async function note(path: string, planned: WantedFile, hash: string): Promise<void> {
+export async function note(path: string, planned: WantedFacts, hash: string): Promise<void> {
   const { version } = planned;
   if (planned.hash !== null || version === null) return await forget(path);
   const record: DownloadRecord = { version, hash };

@@ -2,8 +2,7 @@
 
 import { type FileRange, type MergeLimits, merge, type Part } from '../io/pieces.js';
 import type { RemoteFile } from '../remote/remote-file.js';
-import { byteLengthOf } from '../selection/cast-bytes.js';
-import type { CastRun, Segment, WantedFile } from './wanted-file.js';
+import type { Segment, WholeFile } from './wanted-file.js';
 
 /**
  * Longest piece, fetched by one request: short enough that a few of them at a time need little memory, long
@@ -23,11 +22,10 @@ export interface FetchedPiece {
   readonly runs: FetchedRun[];
 }
 
-/** Wanted bytes, as they are or to be cast: then whole elements. */
+/** Wanted bytes. */
 export interface FetchedRun {
   readonly begin: number;
   readonly end: number;
-  readonly cast: CastRun | undefined;
 }
 
 /** A piece of the new file. */
@@ -39,12 +37,14 @@ interface SegmentRange extends FileRange {
 }
 
 /** The pieces of a file behind its first `from` bytes, in order. */
-export function* piecesFrom({ segments }: WantedFile, from: number): Generator<Piece, void, void> {
+export function* piecesFrom(
+  { segments }: Pick<WholeFile, 'segments'>,
+  from: number,
+): Generator<Piece, void, void> {
   const limits: MergeLimits<SegmentRange> = {
     maxByteLength: PIECE_BYTE_LENGTH,
     maxGap: MAX_GAP_BYTE_LENGTH,
-    unitOf: ({ segment }) =>
-      segment.file === null ? Number.POSITIVE_INFINITY : elementLengthOf(segment.cast),
+    unitOf: ({ segment }) => (segment.file === null ? Number.POSITIVE_INFINITY : 1),
     joins: ({ position, byteLength, parts }, range, begin) => {
       const file = parts[0]?.range.segment.file;
       const isSame = file === range.segment.file && file !== null;
@@ -57,9 +57,7 @@ export function* piecesFrom({ segments }: WantedFile, from: number): Generator<P
     if (segment.file === null) yield segment;
     else {
       const runs = parts.map(({ range, begin, end }): FetchedRun => {
-        const { position, segment } = range;
-        const cast = segment.file === null ? undefined : segment.cast;
-        return { begin: position + begin, end: position + end, cast };
+        return { begin: range.position + begin, end: range.position + end };
       });
       yield { file: segment.file, begin: position, end: position + byteLength, runs };
     }
@@ -86,48 +84,11 @@ function* segmentsFrom(segments: Iterable<Segment>, from: number): Generator<Seg
       continue;
     }
     if (segment.file === null) yield { file: null, bytes: segment.bytes.subarray(left) };
-    else yield { ...segment, begin: segment.begin + sourceLengthOf(segment.cast, left) };
+    else yield { ...segment, begin: segment.begin + left };
     left = 0;
   }
 }
 
-/**
- * How many of the first bytes of a file can be kept when it goes on behind them: a tensor that is cast goes on
- * with a whole element.
- */
-export function keptByteLength({ segments }: WantedFile, byteLength: number): number {
-  let begin = 0;
-  for (const segment of segments) {
-    const end = begin + lengthOf(segment);
-    if (end > byteLength) {
-      const cast = segment.file === null ? undefined : segment.cast;
-      return (
-        byteLength - ((byteLength - begin) % (cast === undefined ? 1 : byteLengthOf(cast.to, 1)))
-      );
-    }
-    begin = end;
-  }
-  return byteLength;
-}
-
 function lengthOf(segment: Segment): number {
-  if (segment.file === null) return segment.bytes.length;
-  return targetLengthOf(segment.cast, segment.end - segment.begin);
-}
-
-/** Length of whole elements of the source in the new file. */
-export function targetLengthOf(cast: CastRun | undefined, byteLength: number): number {
-  return cast === undefined
-    ? byteLength
-    : byteLengthOf(cast.to, Math.floor(byteLength / byteLengthOf(cast.from, 1)));
-}
-
-function sourceLengthOf(cast: CastRun | undefined, byteLength: number): number {
-  return cast === undefined
-    ? byteLength
-    : byteLengthOf(cast.from, byteLength / byteLengthOf(cast.to, 1));
-}
-
-function elementLengthOf(cast: CastRun | undefined): number {
-  return cast === undefined ? 1 : byteLengthOf(cast.from, 1);
+  return segment.file === null ? segment.bytes.length : segment.end - segment.begin;
 }

@@ -1,12 +1,15 @@
 /** Which whole files are downloaded, byte for byte: the weights, their index, and what lies beside them. */
 
-import { RemoteError } from '../errors/errors.js';
+import { FormatError, RemoteError } from '../errors/errors.js';
 import { checkFileStart } from '../format/file-start.js';
 import { Slots } from '../io/pieces.js';
+import type { HttpFile } from '../remote/http-file.js';
+import { readRemoteHeader } from '../remote/read-header.js';
 import { reportOf } from '../selection/cast-report.js';
 import { encodeIndex } from '../shards/checkpoint-index-writer.js';
 import { SHARD_EXTENSION } from '../shards/shard-paths.js';
 import { findModel, type ModelFile, otherFiles, type PlaceOf } from './model-files.js';
+import { knownFile } from './receive.js';
 import { QUESTIONS_AT_ONCE, type SourceFile, type SourceFiles } from './source-files.js';
 import type { WantedFiles, WantedIndex } from './wanted-file.js';
 
@@ -32,7 +35,12 @@ export async function planWhole(
   const { others, skipped } = await otherFiles(source, placeOf, signal);
   const { commit = null } = source.hub ?? {};
   const casts = reportOf([], new Map());
-  return { commit, weights, others, index: indexOf(model), skipped, casts };
+  const tensorsIn: WantedFiles['tensorsIn'] = async (wanted) => {
+    const { file, name } = weights.find((each) => each === wanted) as SourceFile;
+    const isNamed = [name, placeOf(wanted)].some((path) => path.endsWith(SHARD_EXTENSION));
+    return isNamed ? await tensorNamesIn(file, signal) : null;
+  };
+  return { commit, weights, others, index: indexOf(model), skipped, casts, tensorsIn };
 }
 
 /** Files in the order of their names. Servers that list nothing are asked about several at a time. */
@@ -65,6 +73,16 @@ function requireStart({ file, name, start, byteLength }: SourceFile, place: stri
   checkFileStart(start, byteLength, { path: file.path });
 }
 
+/** Names by the header; null for what is no safetensors file, whatever its name. */
+async function tensorNamesIn(file: HttpFile, signal: AbortSignal): Promise<string[] | null> {
+  try {
+    return (await readRemoteHeader(file, undefined, signal)).names();
+  } catch (error) {
+    if (error instanceof FormatError) return null;
+    throw error;
+  }
+}
+
 function indexOf({ file, index }: ModelFile): WantedIndex | null {
   if (index === null) return null;
   const { bytes, parsed } = index;
@@ -76,6 +94,5 @@ function indexOf({ file, index }: ModelFile): WantedIndex | null {
   const interimIndex: WantedIndex['interimIndex'] = (nameOf) =>
     encodeIndex(new Map(parsed.metadata), weightMap(nameOf));
   const { name, hash, version } = file;
-  const segments = [{ file: null, bytes }];
-  return { name, byteLength: bytes.length, segments, hash, version, bytes, interimIndex };
+  return knownFile({ name, hash, version }, bytes, interimIndex);
 }

@@ -1,9 +1,7 @@
 /** Receives the files of a plan, a few at a time. */
 
 import { Slots } from '../io/pieces.js';
-import type { Transfer } from '../io/transfer.js';
-import type { ReceivedFile } from './receive.js';
-import type { WantedFile } from './wanted-file.js';
+import type { DownloadScope, ReceivedFile, WantedFile } from './wanted-file.js';
 
 /** Small files are mostly latency, which passes beside others; each file has memory for pieces of its own. */
 const FILES_AT_ONCE = 3;
@@ -12,15 +10,6 @@ const FILES_AT_ONCE = 3;
 export interface ReceivedBytes {
   receivedByteLength: number;
   presentByteLength: number;
-}
-
-/** What a call of `download` is told and shares between its files. */
-export interface DownloadScope {
-  readonly transfer: Transfer;
-  /** Is aborted by the caller and when a file fails. */
-  readonly signal: AbortSignal;
-  /** Aborts the others. */
-  abort(reason: unknown): void;
 }
 
 /** Does the work for every file; the first that fails ends the others. Then all bytes have arrived. */

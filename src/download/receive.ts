@@ -8,18 +8,14 @@ import type { Transfer } from '../io/transfer.js';
 import type { Replacement } from '../replacement/replacement.js';
 import { fetchAhead } from './fetch-ahead.js';
 import { beginHash, hashStart } from './file-hash.js';
-import { keptByteLength, piecesFrom } from './pieces.js';
-import type { WantedFile } from './wanted-file.js';
-
-/** How much of a file came from where, in bytes. */
-export interface ReceivedFile {
-  /** Hash of the file: of the kind that the plan has, else its SHA-256. */
-  readonly hash: string;
-  /** Received now. */
-  readonly receivedByteLength: number;
-  /** Received by an earlier try. */
-  readonly presentByteLength: number;
-}
+import { piecesFrom } from './pieces.js';
+import type {
+  DownloadScope,
+  ReceivedFile,
+  WantedFacts,
+  WantedIndex,
+  WholeFile,
+} from './wanted-file.js';
 
 /**
  * Fills the temporary file. With a hash to compare with, a file that turns out wrong is received once more
@@ -29,10 +25,9 @@ export interface ReceivedFile {
  *   Hub tells; errors of the system; the signal's reason
  */
 export async function receiveFile(
-  planned: WantedFile,
+  planned: WholeFile,
   target: Replacement,
-  transfer: Transfer,
-  signal: AbortSignal,
+  { transfer, signal }: Pick<DownloadScope, 'transfer' | 'signal'>,
 ): Promise<ReceivedFile> {
   const first = await receive(planned, target, transfer, signal);
   if (planned.hash === null || first.hash === planned.hash) return first;
@@ -47,8 +42,24 @@ export async function receiveFile(
   throw new RemoteError('SAFETENSORS_BAD_RESPONSE', message, { path: target.path });
 }
 
+/** An index whose bytes are known already. */
+export function knownFile(
+  facts: Omit<WantedFacts, 'byteLength'>,
+  given: Uint8Array,
+  interimIndex: WantedIndex['interimIndex'],
+): WantedIndex {
+  const bytes = Uint8Array.from(given);
+  const whole = { ...facts, byteLength: bytes.length, segments: [{ file: null, bytes }] };
+  return {
+    ...whole,
+    bytes,
+    interimIndex,
+    receive: (target, _, scope) => receiveFile(whole, target, scope),
+  };
+}
+
 async function receive(
-  planned: WantedFile,
+  planned: WholeFile,
   target: Replacement,
   transfer: Transfer,
   signal: AbortSignal,
@@ -57,7 +68,7 @@ async function receive(
   const hash = beginHash(expected, byteLength);
   const size = Number(statsOf(target).size);
   const isUsable = planned.version !== null && size <= byteLength;
-  const kept = isUsable ? keptByteLength(planned, size) : 0;
+  const kept = isUsable ? size : 0;
   const presentByteLength = await hashStart(hash, target, kept, signal);
   if (presentByteLength < size) ftruncateSync(target.fd, presentByteLength);
   transfer.advance(presentByteLength);

@@ -3,23 +3,26 @@
 import { lstatSync, statSync } from 'node:fs';
 import { join, sep } from 'node:path';
 import { inLockedFolder } from '../checkpoint/write/locked-folder.js';
+import { wouldDelete } from '../checkpoint/write/old-files.js';
+import type { PlannedFile, WritePlan } from '../checkpoint/write/plan.js';
 import { argumentRangeError } from '../errors/arguments.js';
 import type { HubSettings } from '../hub/settings.js';
 import { pathText } from '../io/paths.js';
 import { Transfer, type TransferOptions } from '../io/transfer.js';
 import { withScope } from '../remote/scope.js';
 import { type SessionSettings, sourceSession } from '../remote/source.js';
+import { requireReplaceableFile } from '../save/replace-file.js';
 import type { CastReport } from '../selection/cast-report.js';
 import { selectsAll } from '../selection/options.js';
 import { pathObjection } from '../shards/shard-paths.js';
 import { CacheFolder } from './cache-target.js';
 import { downloadToFile } from './file-target.js';
-import { downloadToFolder } from './folder-target.js';
+import { downloadToFolder, patternOf } from './folder-target.js';
 import { requireLocalNames } from './local-names.js';
 import type { PlaceOf } from './model-files.js';
 import { planTensors, type TensorsOptions } from './plan-tensors.js';
 import { planWhole } from './plan-whole.js';
-import type { DownloadScope, ReceivedBytes } from './receive-all.js';
+import type { ReceivedBytes } from './receive-all.js';
 import {
   findSourceFiles,
   type IdentityOptions,
@@ -27,7 +30,7 @@ import {
   type SourceFiles,
 } from './source-files.js';
 import type { TargetOptions } from './target-options.js';
-import type { WantedFile, WantedFiles } from './wanted-file.js';
+import type { DownloadScope, WantedFile, WantedFiles } from './wanted-file.js';
 
 /** Options of one download. */
 export interface RunOptions
@@ -37,6 +40,9 @@ export interface RunOptions
     IdentityOptions,
     TensorsOptions {}
 
+/** The same of one that may be a dry run. */
+type RunOrPlanOptions = RunOptions & { readonly dryRun?: boolean };
+
 /** A file that was downloaded, or was there already. */
 export interface DownloadedFile {
   /** Its path below the folder of the source, with `/`. */
@@ -45,6 +51,17 @@ export interface DownloadedFile {
   readonly path: string;
   /** Its length in bytes. */
   readonly byteLength: number;
+}
+
+/** A file that would be downloaded. */
+export interface PlannedDownload extends DownloadedFile, PlannedFile {}
+
+/** What `download` would do, as `dryRun: true` gives it. */
+export interface DownloadPlan
+  extends WritePlan,
+    Pick<DownloadResult, 'path' | 'commit' | 'byteLength' | 'skipped' | 'cast' | 'uncast'> {
+  /** All files, whether they are there already or not: those with tensors, their index, and others. */
+  readonly files: readonly PlannedDownload[];
 }
 
 /** What `download` has done. */
@@ -75,13 +92,25 @@ export interface DownloadResult extends CastReport {
 /** The name of the target that is the Hub's cache. */
 const CACHE = 'cache';
 
-/** Downloads. Whatever happens, nothing is left open. */
+/** Downloads, or plans it. Whatever happens, nothing is left open. */
+export async function runDownload(
+  source: string | URL,
+  target: string | URL,
+  options: RunOptions & { readonly dryRun: boolean },
+  settings: HubSettings,
+): Promise<DownloadResult | DownloadPlan>;
 export async function runDownload(
   source: string | URL,
   target: string | URL,
   options: RunOptions,
   settings: HubSettings,
-): Promise<DownloadResult> {
+): Promise<DownloadResult>;
+export async function runDownload(
+  source: string | URL,
+  target: string | URL,
+  options: RunOrPlanOptions,
+  settings: HubSettings,
+): Promise<DownloadResult | DownloadPlan> {
   const path = pathText('target', target);
   const opened = sourceSession(source, options, settings);
   try {
@@ -105,9 +134,9 @@ export async function runDownload(
 
 async function toCache(
   source: SourceFiles,
-  options: RunOptions,
+  options: RunOrPlanOptions,
   scope: AbortController,
-): Promise<DownloadResult> {
+): Promise<DownloadResult | DownloadPlan> {
   if (source.hub === null) {
     throw argumentRangeError('target', "a path, since 'cache' is for sources on the Hub", CACHE);
   }
@@ -119,10 +148,12 @@ async function toCache(
   const placeOf: PlaceOf = (file) => cache.pathOf(file);
   const plan = await planWhole(source, placeOf, scope.signal);
   requirePlannedNames(plan, source);
-  const received = await cache.fill(plan, options, scopeOf(allFiles(plan), options, scope));
   const [only] = plan.weights;
   const isFile = source.name !== null && only !== undefined && plan.index === null;
-  return resultOf(plan, isFile ? placeOf(only) : cache.snapshot, placeOf, received);
+  const path = isFile ? placeOf(only) : cache.snapshot;
+  if (options.dryRun === true) return await planOf(plan, path, placeOf, []);
+  const received = await cache.fill(plan, options, scopeOf(allFiles(plan), options, scope));
+  return resultOf(plan, path, placeOf, received);
 }
 
 /**
@@ -150,14 +181,18 @@ function filePath(target: string, { name, path: source }: SourceFiles): string {
 async function toFile(
   source: SourceFiles,
   target: string,
-  options: RunOptions,
+  options: RunOrPlanOptions,
   scope: AbortController,
-): Promise<DownloadResult> {
+): Promise<DownloadResult | DownloadPlan> {
   const path = filePath(target, source);
   const oneFile = { ...options, maxShardSize: Number.POSITIVE_INFINITY };
   const plan = isWhole(options)
     ? await planWhole(source, () => path, scope.signal)
     : await planTensors(source, oneFile, () => path, scope.signal);
+  if (options.dryRun === true) {
+    requireReplaceableFile(path);
+    return await planOf(plan, path, () => path, []);
+  }
   const file = plan.weights[0] as WantedFile;
   const received = await downloadToFile(file, path, options, scopeOf([file], options, scope));
   return resultOf(plan, path, () => path, received);
@@ -166,14 +201,18 @@ async function toFile(
 async function toFolder(
   source: SourceFiles,
   folder: string,
-  options: RunOptions,
+  options: RunOrPlanOptions,
   scope: AbortController,
-): Promise<DownloadResult> {
+): Promise<DownloadResult | DownloadPlan> {
   const placeOf: PlaceOf = ({ name }) => join(folder, name);
   const plan = isWhole(options)
     ? await planWhole(source, placeOf, scope.signal)
     : await planTensors(source, options, placeOf, scope.signal);
   requirePlannedNames(plan, source);
+  if (options.dryRun === true) {
+    const names = allFiles(plan).map(({ name }) => name);
+    return await planOf(plan, folder, placeOf, wouldDelete(folder, patternOf(plan), names));
+  }
   const files = [...plan.weights, ...plan.others];
   const received = await downloadToFolder(plan, folder, options, scopeOf(files, options, scope));
   return resultOf(plan, folder, placeOf, received);
@@ -207,6 +246,26 @@ function scopeOf(
 
 function lengthOf(files: readonly WantedFile[]): number {
   return files.reduce((sum, { byteLength }) => sum + byteLength, 0);
+}
+
+/** What the download of these files would do. */
+async function planOf(
+  plan: WantedFiles,
+  path: string,
+  placeOf: PlaceOf,
+  deleted: readonly string[],
+): Promise<DownloadPlan> {
+  const { commit, index, skipped, casts, weights } = plan;
+  const files: PlannedDownload[] = [];
+  for (const file of allFiles(plan)) {
+    const { name, byteLength } = file;
+    const tensors = weights.includes(file) ? await plan.tensorsIn(file) : null;
+    files.push({ name, path: placeOf(file), byteLength, tensors });
+  }
+  const { cast, uncast } = casts;
+  const byteLength = lengthOf(allFiles(plan));
+  const facts = { path, commit, index: index?.name ?? null, byteLength };
+  return { ...facts, files, deleted, skipped, cast, uncast };
 }
 
 function resultOf(

@@ -14,6 +14,7 @@ import { type SourceSession, urlSource } from '../remote/source.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../shards/checkpoint-index.js';
 import { indexesAmong } from '../shards/file-choice.js';
 import { pathObjection } from '../shards/shard-paths.js';
+import { receiveFile } from './receive.js';
 import { versionOf } from './source-identity.js';
 import type { WantedFile } from './wanted-file.js';
 
@@ -90,7 +91,9 @@ function wholeFile(
   file: HttpFile,
   facts: Pick<SourceFile, 'name' | 'byteLength' | 'hash' | 'version' | 'isXetOnly' | 'start'>,
 ): SourceFile {
-  return { ...facts, file, segments: [{ file, begin: 0, end: facts.byteLength }] };
+  const segments = [{ file, begin: 0, end: facts.byteLength }];
+  const whole = { ...facts, segments };
+  return { ...facts, file, receive: (target, _, scope) => receiveFile(whole, target, scope) };
 }
 
 /** The name of the file at a URL; as it stands there when it would be none of a file once decoded. */

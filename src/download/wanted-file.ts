@@ -1,34 +1,27 @@
-/** A file to be downloaded: which bytes it is made of, and how to know that it is right. */
+/** A file to be downloaded: where its bytes come from, and how to know that it is right. */
 
-import type { Cast } from '../float32/cast.js';
+import type { Transfer } from '../io/transfer.js';
 import type { RemoteFile } from '../remote/remote-file.js';
+import type { Replacement } from '../replacement/replacement.js';
 import type { CastReport } from '../selection/cast-report.js';
 
-/** How bytes that were received are cast, and who hears of elements that were too large. */
-export interface CastRun extends Cast {
-  onTooLarge(count: number): void;
+/** Bytes of a remote file, from `begin` to `end`. */
+export interface RemoteRange {
+  readonly file: RemoteFile;
+  readonly begin: number;
+  readonly end: number;
 }
 
-/**
- * Bytes of the new file: those of a remote file from `begin` to `end`, as they are or cast, or some that are
- * known already.
- */
+/** Bytes of a new file: those of a remote one, or some that are known already. */
 export type Segment =
-  | {
-      readonly file: RemoteFile;
-      readonly begin: number;
-      readonly end: number;
-      readonly cast?: CastRun | undefined;
-    }
+  | RemoteRange
   | { readonly file: null; readonly bytes: Uint8Array<ArrayBuffer> };
 
-/** A file to be downloaded. */
-export interface WantedFile {
+/** What is known of a file before it is received. */
+export interface WantedFacts {
   /** Its path below the target's folder, with `/`. */
   readonly name: string;
   readonly byteLength: number;
-  /** All of its bytes, in order. */
-  readonly segments: Iterable<Segment>;
   /** Hash of the file as the Hub tells it: its SHA-256, or git's SHA-1; null when nobody tells. */
   readonly hash: string | null;
   /**
@@ -36,6 +29,46 @@ export interface WantedFile {
    * nothing that a version can be told by.
    */
   readonly version: string | null;
+}
+
+/** A file that is received byte for byte. */
+export interface WholeFile extends WantedFacts {
+  /** All of its bytes, in order. */
+  readonly segments: Iterable<Segment>;
+}
+
+/** How much of a file came from where, in bytes. */
+export interface ReceivedFile {
+  /** Hash of the file: of the kind that the plan has, else its SHA-256. */
+  readonly hash: string;
+  /** Received now. */
+  readonly receivedByteLength: number;
+  /** Received by an earlier try. */
+  readonly presentByteLength: number;
+}
+
+/** What a call of `download` is told and shares between its files. */
+export interface DownloadScope {
+  readonly transfer: Transfer;
+  /** Is aborted by the caller and when a file fails. */
+  readonly signal: AbortSignal;
+  /** Aborts the others. */
+  abort(reason: unknown): void;
+}
+
+/** A file to be downloaded. */
+export interface WantedFile extends WantedFacts {
+  /**
+   * Fills the temporary file. What an earlier download left in it is used as far as it is right.
+   *
+   * @param place where the file goes
+   * @throws RemoteError, FileChangedError; errors of the system; the signal's reason
+   */
+  receive(
+    target: Replacement,
+    place: string,
+    scope: Pick<DownloadScope, 'transfer' | 'signal'>,
+  ): Promise<ReceivedFile>;
 }
 
 /** What is to be downloaded into a folder. */
@@ -52,6 +85,11 @@ export interface WantedFiles {
   readonly index: WantedIndex | null;
   /** Names of files beside the weights that are too long to be carried along, or have unsafe names. */
   readonly skipped: readonly string[];
+  /**
+   * Names of the tensors in one of the weights, in the order of their bytes; null for a file that is no safetensors
+   * file.
+   */
+  tensorsIn(file: WantedFile): Promise<readonly string[] | null>;
 }
 
 /** An index, which is small enough for memory. */

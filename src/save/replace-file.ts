@@ -49,7 +49,7 @@ export async function replaceFile(
   try {
     const replacement = await Replacement.open(location, label, { byteLength, durable });
     try {
-      await writeLayout(replacement, layout, sources, transfer, verify);
+      await writeLayout(replacement, layout, sources, transfer, { verify });
       sources.verify();
       transfer.finish();
       await replacement.commit(transfer.signal);

@@ -3,6 +3,7 @@
 import type { Layout, Placed } from '../format/header-writer.js';
 import type { WrittenFile } from '../io/file-writes.js';
 import { readBytesOf, readFully } from '../io/opened-file.js';
+import type { Slots } from '../io/pieces.js';
 import { runAsync } from '../io/steps.js';
 import type { Transfer } from '../io/transfer.js';
 import { type Write, writeFrom, writePieces, writePiecesSync } from '../io/write-pieces.js';
@@ -68,19 +69,37 @@ function fillOf(payload: FillingPayload, sources: BorrowedFiles): AsyncFill {
     runAsync(readFully(read, target, payload.position + begin, file.path), undefined);
 }
 
+/** How a file is written. */
+export interface LayoutWriting {
+  /** Whether what was written is read again, and compared; false by default. */
+  readonly verify?: boolean | undefined;
+  /**
+   * How many pieces are filled at a time; those of the thread by default. Bytes that a server may be slow to give need
+   * their own: other files must not wait for it.
+   */
+  readonly slots?: Slots | undefined;
+}
+
 /** What takes tensors into one file. */
 class TensorWriter {
   readonly #target: WrittenFile;
   readonly #sources: BorrowedFiles;
   readonly #transfer: Transfer;
   readonly #verify: boolean;
+  readonly #slots: Slots | undefined;
   readonly #buffers = new PieceBuffers();
 
-  constructor(target: WrittenFile, sources: BorrowedFiles, transfer: Transfer, verify: boolean) {
+  constructor(
+    target: WrittenFile,
+    sources: BorrowedFiles,
+    transfer: Transfer,
+    { verify = false, slots }: LayoutWriting = {},
+  ) {
     this.#target = target;
     this.#sources = sources;
     this.#transfer = transfer;
     this.#verify = verify;
+    this.#slots = slots;
   }
 
   /** Writes bytes that are in memory. */
@@ -138,7 +157,7 @@ class TensorWriter {
   }
 
   async #writeFilled(writes: Iterable<FilledWrite>): Promise<void> {
-    const how = { buffers: this.#buffers, verify: this.#verify };
+    const how = { buffers: this.#buffers, verify: this.#verify, slots: this.#slots };
     await writeFilled(this.#target, writes, this.#transfer.part, how);
   }
 
@@ -168,9 +187,9 @@ export async function writeLayout(
   { header, placed }: WritableLayout,
   sources: BorrowedFiles,
   transfer: Transfer,
-  verify = false,
+  how: LayoutWriting = {},
 ): Promise<void> {
-  const writer = new TensorWriter(target, sources, transfer, verify);
+  const writer = new TensorWriter(target, sources, transfer, how);
   await writer.writeBytes(header, 0);
   await writeAll(writer, header.byteLength, placed, sources);
 }
@@ -191,7 +210,7 @@ export async function writeTensors(
   sources: BorrowedFiles,
   transfer: Transfer,
 ): Promise<void> {
-  const writer = new TensorWriter(target, sources, transfer, false);
+  const writer = new TensorWriter(target, sources, transfer);
   await writeAll(writer, dataStart, placed, sources);
 }
 

@@ -2,10 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
-import { keptByteLength, PIECE_BYTE_LENGTH, piecesFrom } from '../../src/download/pieces.js';
-import type { WantedFile } from '../../src/download/wanted-file.js';
 import { openCheckpoint, reshard } from '../../src/index.js';
-import type { RemoteFile } from '../../src/remote/remote-file.js';
 import { fileBytes, temporaryPath } from '../support/make-file.js';
 import { breakingFetch, downloadFrom, emptyFolder, namesIn, noise, useHub } from './downloads.js';
 
@@ -67,7 +64,7 @@ it('writes the files that reshard writes', async () => {
   expect(checkpoint.getTensor('model.tied').name).toBe('model.a');
 });
 
-it('goes on where it broke, also in the middle of an element, and tells of progress', async () => {
+it('begins a file anew that broke, of which nothing stays, and tells of progress', async () => {
   const widened = { names: ['c', 'ids', 'a'], dtype: 'F32' } as const;
   const expected = temporaryPath('expected.safetensors');
   await downloadFrom(hub(), `${source}/model.safetensors`, expected, widened);
@@ -76,15 +73,16 @@ it('goes on where it broke, also in the middle of an element, and tells of progr
     const one = `${source}/model.safetensors`;
     const cut = { ...widened, fetch: breakingFetch(byteLength) };
     await expect(downloadFrom(hub(), one, path, cut)).rejects.toThrow('the line is cut');
+    expect(namesIn(folder).filter((name) => name.endsWith('.incomplete'))).toEqual([]);
     const done: number[] = [];
-    const { presentByteLength } = await downloadFrom(hub(), one, path, {
+    const { receivedByteLength, byteLength: whole } = await downloadFrom(hub(), one, path, {
       ...widened,
       onProgress: ({ bytes, totalBytes }) => {
         expect(bytes).toBeLessThanOrEqual(totalBytes);
         done.push(bytes);
       },
     });
-    expect(presentByteLength).toBeGreaterThan(0);
+    expect(receivedByteLength).toBe(whole);
     expect(done).toEqual(done.toSorted((a, b) => a - b));
     expect(readFileSync(path).equals(readFileSync(expected))).toBe(true);
   }
@@ -104,36 +102,6 @@ it('reports problems before a tensor is fetched', async () => {
     code: 'SAFETENSORS_INVALID_SELECTION',
   });
   expect(namesIn(folder)).toEqual([]);
-});
-
-it('cuts pieces between elements, and goes on with whole ones', () => {
-  const file = { path: 'a' } as RemoteFile;
-  const cast = { from: 'F64', to: 'F16', onTooLarge: () => {} } as const;
-  const end = 3 + 8 * 600_000;
-  const planned: WantedFile = {
-    name: 'x',
-    byteLength: 0,
-    segments: [
-      { file, begin: 0, end: 3 },
-      { file, begin: 3, end, cast },
-    ],
-    hash: null,
-    version: null,
-  };
-  const pieces = [...piecesFrom(planned, 0)].flatMap((piece) =>
-    piece.file === null ? [] : piece.runs.map((run) => [run.begin, run.end]),
-  );
-  const first = 3 + 8 * Math.floor((PIECE_BYTE_LENGTH - 3) / 8);
-  expect(pieces).toEqual([
-    [0, 3],
-    [3, first],
-    [first, end],
-  ]);
-  expect([2, 3, 4, 5, 6, 100].map((length) => keptByteLength(planned, length))).toEqual([
-    2, 3, 3, 5, 5, 99,
-  ]);
-  const [next] = piecesFrom(planned, 5);
-  expect(next?.file === null ? null : next?.begin).toBe(11);
 });
 
 const part = (entry: Parameters<typeof fileBytes>[0][number]): Uint8Array => fileBytes([entry]);

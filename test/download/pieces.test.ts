@@ -1,13 +1,13 @@
 import { expect, it } from 'vitest';
 import { PIECE_BYTE_LENGTH, type Piece, piecesFrom } from '../../src/download/pieces.js';
-import type { Segment, WantedFile } from '../../src/download/wanted-file.js';
+import type { Segment, WholeFile } from '../../src/download/wanted-file.js';
 import type { RemoteFile } from '../../src/remote/remote-file.js';
 
 const file = { path: 'a' } as RemoteFile;
 const other = { path: 'b' } as RemoteFile;
 const header = new Uint8Array(100);
 
-function planned(segments: readonly Segment[]): WantedFile {
+function planned(segments: readonly Segment[]): WholeFile {
   return { name: 'x', byteLength: 0, segments, hash: null, version: null };
 }
 

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
 import { loadCheckpoint, loadFile, openCheckpoint, saveFile } from '../../src/index.js';
@@ -95,17 +95,51 @@ it('knows an alias, and counts its tensor once', async () => {
   expect([...loadFile(join(folder, 'model.safetensors')).keys()]).toEqual(['a']);
 });
 
-it('goes on where it broke, and recognises what it has finished', async () => {
-  const names = ['a', 'b', 'd', 'e'];
-  const cut = downloadFrom(hub(), source, folder, { names, fetch: breakingFetch(11_000_000) });
+/** One tensor a file, of which three are under way at a time. */
+const four = { names: ['a', 'b', 'd', 'e'], maxShardSize: LENGTH } as const;
+
+/** Breaks a download when at least one file is whole; gives the paths of what it left. */
+async function leftOf(): Promise<string[]> {
+  const cut = downloadFrom(hub(), source, folder, { ...four, fetch: breakingFetch(11_000_000) });
   await expect(cut).rejects.toThrow('the line is cut');
-  const { presentByteLength } = await downloadFrom(hub(), source, folder, { names });
-  expect(presentByteLength).toBeGreaterThan(1_000_000);
+  const left = namesIn(folder).filter((name) => name.endsWith('.incomplete'));
+  return left.map((name) => join(folder, name));
+}
+
+it('goes on with whole files where it broke, and recognises what it has finished', async () => {
+  const left = await leftOf();
+  expect(left.length).toBeGreaterThan(0);
+  const leftByteLength = left.reduce((sum, path) => sum + statSync(path).size, 0);
+  expect(leftByteLength).toBeGreaterThan(left.length * LENGTH);
+  const { presentByteLength } = await downloadFrom(hub(), source, folder, four);
+  expect(presentByteLength).toBe(leftByteLength);
   expect(loadCheckpoint(folder).size).toBe(4);
-  const again = await downloadFrom(hub(), source, folder, { names });
-  expect([again.receivedByteLength, again.presentByteLength]).toEqual([0, again.byteLength]);
+  const again = await downloadFrom(hub(), source, folder, four);
+  // All but the index, which is made here.
+  const [index] = again.files.filter(({ name }) => name.endsWith('.json'));
+  const weights = again.byteLength - (index?.byteLength ?? 0);
+  expect([again.receivedByteLength, again.presentByteLength]).toEqual([0, weights]);
   const other = await downloadFrom(hub(), source, folder, { names: ['a', 'b', 'd'] });
   expect(other.receivedByteLength).toBe(other.byteLength);
+});
+
+it('fetches a file again that was whole and has changed, or has no note', async () => {
+  const left = await leftOf();
+  for (const [i, path] of left.entries()) {
+    const bytes = readFileSync(path);
+    bytes[bytes.length - 1] = (bytes.at(-1) as number) ^ 1;
+    if (i === 0) writeFileSync(path, bytes);
+  }
+  const notes = namesIn(folder).filter((name) => name.endsWith('.downloaded'));
+  for (const name of notes.slice(1)) rmSync(join(folder, name));
+  const { presentByteLength } = await downloadFrom(hub(), source, folder, four);
+  expect(presentByteLength).toBeLessThanOrEqual(LENGTH + 1000);
+  const tensors = loadCheckpoint(folder);
+  for (const [i, name] of ['a', 'b', 'd', 'e'].entries()) {
+    const seed = i < 2 ? i + 1 : i + 2;
+    const bytes = Buffer.from(tensors.get(name)?.bytes ?? []);
+    expect([name, bytes.equals(noise(LENGTH, seed))]).toEqual([name, true]);
+  }
 });
 
 it('takes the place of a whole checkpoint, and the other way round', async () => {

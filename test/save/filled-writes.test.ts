@@ -34,7 +34,7 @@ afterEach(() => {
 });
 
 const write = (verify: boolean): Promise<void> =>
-  writeLayout({ fd, path }, layout, new BorrowedFiles([]), new Transfer(3_000_000, {}), verify);
+  writeLayout({ fd, path }, layout, new BorrowedFiles([]), new Transfer(3_000_000, {}), { verify });
 
 /** Changes a byte of the file as soon as it is written. */
 function breakByte(position: number): void {
@@ -102,7 +102,7 @@ test.each([false, true])('pieces are made in their order, once, verified: %s', a
   const byteLength = 12 * 2 ** 20;
   const made = layOut([{ name: 'm', dtype: 'U8', shape: [byteLength], byteLength, payload }], {});
   const transfer = new Transfer(byteLength, {});
-  await writeLayout({ fd, path }, made, new BorrowedFiles([{ payload }]), transfer, verify);
+  await writeLayout({ fd, path }, made, new BorrowedFiles([{ payload }]), transfer, { verify });
   expect(asked).toEqual(Array.from({ length: 12 }, (_, i) => i * 2 ** 20));
   // Four pieces are under way at once; a buffer for reading again comes to each.
   expect(memory.size).toBeLessThanOrEqual(verify ? 8 : 4);

@@ -1,8 +1,11 @@
 /** Compares what a dry run says with what the same call does. */
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import fc from 'fast-check';
 import { expect } from 'vitest';
-import { type PlannedFile, safeOpen } from '../../src/index.js';
+import { type NewTensor, type PlannedFile, safeOpen } from '../../src/index.js';
+import { writeBelow } from './make-checkpoint.js';
+import { temporaryPath } from './make-file.js';
 
 /** What a folder has, or that it is missing; with the times of all files. */
 export function stateOf(path: string): unknown {
@@ -32,9 +35,8 @@ const FOUND_OUT = ['undeleted', 'overflowed', 'receivedByteLength', 'presentByte
  */
 export async function expectSameAsPlanned(
   target: string,
-  plan: () => Promise<Plan>,
+  plan: () => Promise<object>,
   work: () => Promise<{ readonly path: string; readonly files: readonly unknown[] }>,
-  fileOf: (name: string) => string = (name) => join(target, name),
 ): Promise<void> {
   const before = stateOf(target);
   const planned = await plan().catch((error: unknown) => error);
@@ -47,17 +49,79 @@ export async function expectSameAsPlanned(
     expect(facts(planned)).toEqual(facts(done));
     return;
   }
-  const { files, ...rest } = planned as Plan;
+  const { files, index, ...rest } = planned as Plan & { readonly index: string | null };
   const { files: written, ...result } = done as { readonly files: readonly unknown[] };
   for (const key of FOUND_OUT) delete (result as Record<string, unknown>)[key];
-  expect(rest).toEqual(result);
+  // `download` has it among its files.
+  expect({ index, ...rest }).toEqual({ index, ...result });
+  if (index !== null) expect(files.map(({ name }) => name)).toContain(index);
   const names = written.map((file) => (typeof file === 'string' ? file : Object(file).name));
   const isAll = written.some((file) => typeof file !== 'string');
   expect(isAll ? files.map(({ name }) => name) : tensorFiles(planned as Plan)).toEqual(names);
-  for (const { name, byteLength, tensors } of files) {
-    expect([name, statSync(fileOf(name)).size]).toEqual([name, byteLength]);
+  for (const { name, byteLength, tensors, ...more } of files) {
+    const { path = join(target, name) }: { path?: string } = more;
+    expect([name, statSync(path).size]).toEqual([name, byteLength]);
     if (tensors === null) continue;
-    using file = safeOpen(fileOf(name));
+    using file = safeOpen(path);
     expect(tensors).toEqual(file.offsetKeys());
   }
+}
+
+const BYTES = { F32: 4, BF16: 2, U8: 1, I64: 8 } as const;
+
+/** Tensors whose data is of one buffer, so that some are one tensor by several names. */
+export const models = fc
+  .dictionary(
+    fc.constantFrom('a', 'b.weight', 'c', 'norm', 'embed', 'é', 'total'),
+    fc.record({
+      dtype: fc.constantFrom(...(['F32', 'BF16', 'U8', 'I64'] as const)),
+      shape: fc.array(fc.nat(3), { maxLength: 2 }),
+      offset: fc.constantFrom(0, 16),
+    }),
+    { minKeys: 1 },
+  )
+  .map((specs) => {
+    const { buffer } = Uint8Array.from({ length: 128 }, (_, i) => i);
+    const tensors = Object.entries(specs).map(([name, { dtype, shape, offset }]) => {
+      const byteLength = shape.reduce((product, size) => product * size, BYTES[dtype]);
+      const data = new Uint8Array(buffer, offset, byteLength);
+      return [name, { dtype, shape, data }] as [string, NewTensor];
+    });
+    return new Map(tensors);
+  });
+
+export const layouts = fc.record({
+  maxShardSize: fc.oneof(fc.integer({ min: 1, max: 60 }), fc.constant(Number.POSITIVE_INFINITY)),
+  variant: fc.constantFrom(undefined, 'fp16'),
+});
+
+export const selections = fc.record({
+  dtype: fc.constantFrom(undefined, 'F16', 'F32'),
+  names: fc.constantFrom(undefined, (name: string) => name < 'd'),
+  rename: fc.constantFrom(undefined, (name: string) => `model.${name}`),
+} as const);
+
+/** What the target has before. */
+export const olds = fc.subarray([
+  'model.safetensors',
+  'model-00001-of-00003.safetensors',
+  'model-00003-of-00003.safetensors',
+  'model.safetensors.index.json',
+  'config.json',
+  'other.safetensors',
+]);
+
+let paths = 0;
+
+/** A path of its own for every run of a property. */
+export function newPath(name: string): string {
+  return temporaryPath(`${name}-${paths++}`);
+}
+
+/** A folder with these files, of which the index is one; missing when there are none. */
+export function newTarget(old: readonly string[]): string {
+  const target = newPath('target');
+  if (old.length === 0) return target;
+  for (const name of old) writeBelow(target, name, '{"metadata":{},"weight_map":{}}');
+  return target;
 }

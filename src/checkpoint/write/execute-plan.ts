@@ -132,7 +132,7 @@ async function writeFile(
   verify: boolean,
 ): Promise<void> {
   const file = await replacement.create(name, layout.byteLength);
-  await writeLayout(file, layout, sources, transfer, verify);
+  await writeLayout(file, layout, sources, transfer, { verify });
   await file.finish(transfer.signal);
 }
 

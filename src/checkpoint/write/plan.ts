@@ -27,18 +27,22 @@ export interface PlannedFile {
   readonly tensors: readonly string[] | null;
 }
 
-/** What a call with `dryRun: true` would write. */
-export interface CheckpointPlan {
-  /** Path of the index, or of the single file. */
-  readonly path: string;
+/** What every call with `dryRun: true` says. */
+export interface WritePlan {
   /** All files: those with tensors in the order of their numbers, then the index, then those that are copied. */
   readonly files: readonly PlannedFile[];
   /** Name of the index; null for a single file, which has none. */
   readonly index: string | null;
-  /** Length of all tensors in bytes: `total_size` of the index. */
-  readonly totalSize: number;
   /** Names of files of an earlier or an unfinished checkpoint that would be deleted. */
   readonly deleted: readonly string[];
+}
+
+/** The same of a call that writes all tensors anew. */
+export interface CheckpointPlan extends WritePlan {
+  /** Path of the index, or of the single file. */
+  readonly path: string;
+  /** Length of all tensors in bytes: `total_size` of the index. */
+  readonly totalSize: number;
 }
 
 /** Which tensors share memory, and what became of them. */

@@ -1,26 +1,11 @@
 /** What the commands that write checkpoints have in common: options, plans, and saying what was written. */
 
-import { basename } from 'node:path';
 import type { ConversionOptions, ConversionPlan, ConvertedCheckpoint } from '../../convert.js';
-import {
-  type CastTarget,
-  DTYPES,
-  type PlannedFile,
-  splitStateDictIntoShards,
-} from '../../index.js';
-import { packedWeightOf } from '../../quantized/packed-weights.js';
+import { type CastTarget, type PlannedFile, splitStateDictIntoShards } from '../../index.js';
 import { bytesText, plural } from '../output/numbers.js';
 import { progressOn } from '../output/progress.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
 import { namesTest } from '../sources/glob.js';
-import { listSource } from '../sources/list-source.js';
-import { elementsOf, type ListedTensor } from '../sources/listing.js';
-import {
-  closeSource,
-  foreignSource,
-  openSource,
-  type TorchChoices,
-} from '../sources/open-source.js';
 import {
   type CommandContext,
   type CommandOptions,
@@ -31,12 +16,7 @@ import {
   UsageError,
 } from './command.js';
 
-const CAST_SOURCES: readonly string[] = ['F32', 'F64', 'F16', 'BF16'];
 const CAST_TARGETS: readonly CastTarget[] = ['F32', 'F16', 'BF16', 'F8_E4M3', 'F8_E5M2'];
-
-/** As the functions that write call them. */
-const SINGLE_FILE = 'model.safetensors';
-const INDEX = 'model.safetensors.index.json';
 
 /** Of names in one line. */
 const SHOWN_UNCAST_NAMES = 8;
@@ -67,9 +47,6 @@ export const SELECTION: CommandOptions = {
       'quantized weights',
   },
 };
-
-/** As in Python's libraries of the Hub. */
-export const DEFAULT_SHARD_SIZE = '5GB';
 
 export const SHARD_SIZE: CommandOptions = {
   'max-shard-size': {
@@ -124,6 +101,17 @@ export function uncastLines(names: readonly string[]): string[] {
   const more = left === 0 ? [] : [`and ${left} more (--json has all)`];
   const what = `${plural(names.length, 'tensor')} not cast`;
   return [`${what}, as parts of quantized weights: ${[...shown, ...more].join(', ')}`];
+}
+
+function namesText(names: readonly string[]): string {
+  return names.map((name) => visible(name, SHOWN_NAME_LENGTH)).join(', ');
+}
+
+/** Says which files of an earlier checkpoint were deleted, or would be. */
+export function deletedLines(names: readonly string[], isDry: boolean): string[] {
+  if (names.length === 0) return [];
+  const what = isDry ? 'would delete' : 'deleted';
+  return [`${what}, of an earlier checkpoint: ${namesText(names)}`];
 }
 
 /** The tensors that are chosen, and what they are cast to. */
@@ -255,92 +243,17 @@ function tensorFiles(files: WrittenOutcome['files']): string[] {
   });
 }
 
-/** From where to where, in files of which size. */
-interface Destination {
-  readonly source: string;
-  readonly target: string;
-  readonly maxShardSize: string | number;
-  /** How a source of torch is opened. */
-  readonly torch?: TorchChoices;
-}
-
-/** What would be written; tied tensors of torch are counted once for each name. */
-export async function planned(
-  options: OptionValues,
-  { source, target, maxShardSize, torch = {} }: Destination,
-  signal: AbortSignal,
-): Promise<Pick<WrittenResult, 'files' | 'index' | 'byteLength' | 'castCount' | 'uncast'>> {
-  const { tensors, dtypes } = await chosenTensors(source, torch, options, signal);
-  const { dtype } = selectionOf(options);
-  const castable = tensors.filter(
-    (tensor) =>
-      dtype !== undefined && tensor.dtype !== dtype && CAST_SOURCES.includes(tensor.dtype),
-  );
-  const dtypeOf = (name: string): string | undefined => dtypes.get(name);
-  const uncast = castable.filter(({ name }) => packedWeightOf(name, dtypeOf) !== null);
-  const kept = new Set(uncast);
-  const cast = new Set(castable.filter((tensor) => !kept.has(tensor)));
-  const sized = tensors.map((tensor): [string, { byteLength: number }] => {
-    const { name, shape, byteLength } = tensor;
-    if (dtype === undefined || !cast.has(tensor)) return [name, { byteLength }];
-    return [name, { byteLength: Math.ceil((elementsOf(shape) * DTYPES[dtype].bits) / 8) }];
-  });
-  const { filenameToTensors } = splitStateDictIntoShards(sized, { maxShardSize });
-  const names = [...filenameToTensors.keys()];
-  // There is a file for no tensors, too.
-  const inFolder = names.length === 0 ? [SINGLE_FILE] : names;
-  const files = target.endsWith('.safetensors') ? [basename(target)] : inFolder;
-  return {
-    files,
-    index: files.length > 1 ? INDEX : null,
-    byteLength: sized.reduce((sum, [, { byteLength }]) => sum + byteLength, 0),
-    castCount: cast.size,
-    uncast: uncast.map(({ name }) => name),
-  };
-}
-
-/** The tensors that the options choose, and the dtypes of all. */
-async function chosenTensors(
-  source: string,
-  torch: TorchChoices,
-  options: OptionValues,
-  signal: AbortSignal,
-): Promise<{
-  readonly tensors: readonly ListedTensor[];
-  readonly dtypes: ReadonlyMap<string, string>;
-}> {
-  const opened = await openSource(source, { signal, storage: 'read', torch });
-  try {
-    if (opened.kind === 'pipeline') {
-      throw foreignSource(opened, 'one model of safetensors, torch or NumPy');
-    }
-    const { names } = selectionOf(options);
-    const { tensors, leftOut } = await listSource(opened, signal);
-    const dtypes = new Map(tensors.map(({ name, dtype }) => [name, dtype]));
-    if (names === undefined) return { tensors, dtypes };
-    const chosen = tensors.filter(({ name }) => names(name));
-    // What safetensors cannot hold is reported by whoever converts it.
-    const isNone = chosen.length === 0 && !leftOut.some(({ name }) => names(name));
-    if (isNone) throw nothingChosen(options);
-    return { tensors: chosen, dtypes };
-  } finally {
-    closeSource(opened);
-  }
-}
-
 function printWritten(context: CommandContext, options: OptionValues, result: WrittenResult): void {
   printResult(context, options, result, (written, style) => {
     const { target, dryRun, files, byteLength, deleted, castCount, uncast, overflowed } = written;
     const { root = [], dropped = {} } = written;
     const tooLarge = Object.entries(overflowed);
     const tied = Object.entries(dropped).map((pair) => `${pair[0]}, as ${pair[1]}`);
-    const shown = (names: readonly string[]): string =>
-      names.map((name) => visible(name, SHOWN_NAME_LENGTH)).join(', ');
     return [
       `${style.bold(visible(target, SHOWN_NAME_LENGTH))}: ${dryRun ? 'would have ' : ''}${plural(files.length, 'file')}, ${bytesText(byteLength)} of tensors`,
       ...files.map((name) => `  ${visible(name, SHOWN_NAME_LENGTH)}`),
       ...(root.length === 0 ? [] : [`root: ${visible(root.join('.'), SHOWN_NAME_LENGTH)}`]),
-      ...(tied.length === 0 ? [] : [`written once: ${shown(tied)}`]),
+      ...(tied.length === 0 ? [] : [`written once: ${namesText(tied)}`]),
       ...(castCount === 0 ? [] : [`${plural(castCount, 'tensor')} cast`]),
       ...uncastLines(uncast),
       ...tooLarge.map(([name, count]) =>
@@ -348,9 +261,7 @@ function printWritten(context: CommandContext, options: OptionValues, result: Wr
           `warning: ${visible(name, SHOWN_NAME_LENGTH)}: ${plural(count, 'element')} too large for the new dtype`,
         ),
       ),
-      ...(deleted.length === 0
-        ? []
-        : [`${dryRun ? 'would delete' : 'deleted'}, of an earlier checkpoint: ${shown(deleted)}`]),
+      ...deletedLines(deleted, dryRun),
     ];
   });
 }

@@ -5,7 +5,6 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { convert } from '../../../src/convert.js';
 import {
-  type NewTensor,
   reshard,
   type SaveCheckpointOptions,
   saveCheckpoint,
@@ -13,64 +12,22 @@ import {
 } from '../../../src/index.js';
 import { writeBelow } from '../../support/make-checkpoint.js';
 import { temporaryPath } from '../../support/make-file.js';
-import { expectSameAsPlanned, stateOf, tensorFiles } from '../../support/plans.js';
+import {
+  expectSameAsPlanned,
+  layouts,
+  models,
+  newPath,
+  newTarget,
+  olds,
+  selections,
+  stateOf,
+  tensorFiles,
+} from '../../support/plans.js';
 import { filled } from '../../support/saved-tensors.js';
 import { root } from '../../support/source-tree.js';
 
 const fast = { durable: false };
 const dry = { dryRun: true } as const;
-
-const BYTES = { F32: 4, BF16: 2, U8: 1, I64: 8 } as const;
-
-/** Tensors whose data is of one buffer, so that some are one tensor by several names. */
-const models = fc
-  .dictionary(
-    fc.constantFrom('a', 'b.weight', 'c', 'norm', 'embed', 'é', 'total'),
-    fc.record({
-      dtype: fc.constantFrom(...(['F32', 'BF16', 'U8', 'I64'] as const)),
-      shape: fc.array(fc.nat(3), { maxLength: 2 }),
-      offset: fc.constantFrom(0, 16),
-    }),
-    { minKeys: 1 },
-  )
-  .map((specs) => {
-    const { buffer } = Uint8Array.from({ length: 128 }, (_, i) => i);
-    const tensors = Object.entries(specs).map(([name, { dtype, shape, offset }]) => {
-      const byteLength = shape.reduce((product, size) => product * size, BYTES[dtype]);
-      const data = new Uint8Array(buffer, offset, byteLength);
-      return [name, { dtype, shape, data }] as [string, NewTensor];
-    });
-    return new Map(tensors);
-  });
-
-const layouts = fc.record({
-  maxShardSize: fc.oneof(fc.integer({ min: 1, max: 60 }), fc.constant(Number.POSITIVE_INFINITY)),
-  variant: fc.constantFrom(undefined, 'fp16'),
-});
-
-const selections = fc.record({
-  dtype: fc.constantFrom(undefined, 'F16', 'F32'),
-  names: fc.constantFrom(undefined, (name: string) => name < 'd'),
-  rename: fc.constantFrom(undefined, (name: string) => `model.${name}`),
-} as const);
-
-/** What the target has before. */
-const olds = fc.subarray([
-  'model.safetensors',
-  'model-00001-of-00003.safetensors',
-  'model-00003-of-00003.safetensors',
-  'model.safetensors.index.json',
-  'config.json',
-  'other.safetensors',
-]);
-
-let run = 0;
-function newTarget(old: readonly string[]): string {
-  const target = temporaryPath(`target-${run++}`);
-  if (old.length === 0) return target;
-  for (const name of old) writeBelow(target, name, '{"metadata":{},"weight_map":{}}');
-  return target;
-}
 
 describe('a dry run', () => {
   it('of saveCheckpoint says what it writes', async () => {
@@ -102,7 +59,7 @@ describe('a dry run', () => {
         olds,
         fc.constantFrom('other', 'same'),
         async (model, first, layout, selection, old, place) => {
-          const source = temporaryPath(`source-${run++}`);
+          const source = newPath('source');
           const metadata = { note: 'kept', 'b.bias': 'b.weight' };
           await saveCheckpoint(source, model, { ...fast, ...first, metadata });
           for (const name of ['config.json', 'tokenizer.json']) writeBelow(source, name, '{}');

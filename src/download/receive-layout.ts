@@ -1,0 +1,68 @@
+/** Receives a file of chosen tensors: the writer of checkpoints writes it, from bytes of remote files. */
+
+import { ftruncateSync } from 'node:fs';
+import { statsOf } from '../io/file-calls.js';
+import { Slots } from '../io/pieces.js';
+import type { Replacement } from '../replacement/replacement.js';
+import { BorrowedFiles } from '../save/source-files.js';
+import { type WritableLayout, writeLayout } from '../save/tensor-writes.js';
+import { beginHash, hashStart } from './file-hash.js';
+import { OrderedBytes } from './ordered-bytes.js';
+import { notedHash } from './partial-files.js';
+import type { DownloadScope, ReceivedFile, RemoteRange, WantedFacts } from './wanted-file.js';
+
+/** Pieces of 1 MiB that are cast and written at a time. */
+const PIECES_AT_ONCE = 4;
+
+/** A file to be written. */
+export interface RemoteLayout extends WantedFacts {
+  readonly layout: WritableLayout;
+  /** Bytes of its tensors as the source has them, in the order of the file. */
+  readonly ranges: readonly RemoteRange[];
+  /** Hears where the tensors' bytes come from, right before they are taken. */
+  takeFrom(bytes: OrderedBytes): void;
+}
+
+/**
+ * Fills the temporary file. One that an earlier download has finished is taken as it is: it has the hash that was
+ * noted. Any other is written from its start, and does not stay when that fails.
+ *
+ * @param place where the file goes, and has its note
+ * @throws RemoteError, FileChangedError; errors of the system; the signal's reason
+ */
+export async function receiveLayout(
+  { layout, ranges, takeFrom, ...file }: RemoteLayout,
+  target: Replacement,
+  place: string,
+  { transfer, signal }: Pick<DownloadScope, 'transfer' | 'signal'>,
+): Promise<ReceivedFile> {
+  const { byteLength, version } = file;
+  const hashed = async (): Promise<string> => {
+    const hash = beginHash(null, byteLength);
+    await hashStart(hash, target, byteLength, signal);
+    return hash.digest('hex');
+  };
+  if (version !== null) {
+    const isLong = Number(statsOf(target).size) === byteLength;
+    const noted = isLong ? await notedHash(place, file) : undefined;
+    if (noted !== undefined && (await hashed()) === noted) {
+      transfer.advance(byteLength);
+      return { hash: noted, receivedByteLength: 0, presentByteLength: byteLength };
+    }
+    ftruncateSync(target.fd, 0);
+  }
+  try {
+    await OrderedBytes.use(ranges, signal, async (bytes) => {
+      takeFrom(bytes);
+      await writeLayout(target, layout, new BorrowedFiles([]), transfer, {
+        slots: new Slots(PIECES_AT_ONCE),
+      });
+    });
+    // Without a version nobody notes it.
+    const hash = version === null ? '' : await hashed();
+    return { hash, receivedByteLength: byteLength, presentByteLength: 0 };
+  } catch (error) {
+    target.giveUp();
+    throw error;
+  }
+}

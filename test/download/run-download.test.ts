@@ -1,0 +1,119 @@
+/** A dry run of `download` says what the same call does, and does nothing. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { runDownload } from '../../src/download/run-download.js';
+import { saveCheckpoint } from '../../src/index.js';
+import { download } from '../../src/remote.js';
+import { fileBytes, temporaryPath } from '../support/make-file.js';
+import {
+  expectSameAsPlanned,
+  layouts,
+  models,
+  newPath,
+  newTarget,
+  olds,
+  selections,
+  stateOf,
+} from '../support/plans.js';
+import { SHARDED, SINGLE, settingsOf, useHub } from './downloads.js';
+import { FileServer } from './file-server.js';
+
+const fast = { durable: false };
+const dry = { dryRun: true } as const;
+
+let server: FileServer;
+beforeAll(async () => {
+  server = await FileServer.start();
+});
+afterAll(() => server.close());
+
+const hub = useHub({ 'org/sharded': { files: SHARDED }, 'org/one': { files: SINGLE } });
+
+describe('a dry run', () => {
+  it('says what is downloaded, whole or chosen', async () => {
+    let run = 0;
+    const size = fc.constantFrom(undefined, 1, 20, 50, Number.POSITIVE_INFINITY);
+    await fc.assert(
+      fc.asyncProperty(
+        models,
+        layouts,
+        selections,
+        size,
+        olds,
+        async (model, layout, selection, maxShardSize, old) => {
+          const source = newPath('source');
+          const metadata = { note: 'kept', 'b.bias': 'b.weight' };
+          const { path, index } = await saveCheckpoint(source, model, {
+            ...layout,
+            ...fast,
+            metadata,
+          });
+          const below = `${run++}`;
+          for (const name of readdirSync(source)) {
+            const bytes = readFileSync(join(source, name));
+            server.files.set(`${below}/${name}`, { bytes, tag: `"${below}"` });
+          }
+          const url = server.url(`${below}${path.slice(source.length)}`);
+          const isFile = index === null && maxShardSize === undefined;
+          const target = isFile ? newPath('file.safetensors') : newTarget(old);
+          const options = { ...selection, maxShardSize };
+          await expectSameAsPlanned(
+            target,
+            () => download(url, target, { ...options, ...dry }),
+            () => download(url, target, { ...options, ...fast }),
+          );
+        },
+      ),
+      { numRuns: 40 },
+    );
+  });
+
+  it.each(['org/sharded', 'org/one', 'org/one/model.safetensors'])(
+    'of %s tells the files beside it, and the commit',
+    async (id) => {
+      const target = temporaryPath(id.endsWith('.safetensors') ? 'a.safetensors' : 'target');
+      const options = { ...fast, firstDelayMs: 1 };
+      for (const selection of [{}, { names: (name: string) => name === 'embed' }]) {
+        const from = `hf://${id}`;
+        const choices = { ...options, ...selection };
+        const settings = settingsOf(hub());
+        await expectSameAsPlanned(
+          target,
+          () => runDownload(from, target, { ...choices, dryRun: true }, settings),
+          () => runDownload(from, target, choices, settings),
+        );
+      }
+    },
+  );
+
+  it('fetches headers alone, and leaves a target that is missing', async () => {
+    const bytes = fileBytes([{ name: 'a', dtype: 'U8', shape: [9_000_000] }]);
+    server.files.set('large.safetensors', { bytes, tag: '"large"' });
+    server.files.set('text', { bytes: new Uint8Array(1000).fill(0x20), tag: '"text"' });
+    const target = join(temporaryPath('missing'), 'a');
+    for (const options of [{}, { dtype: 'F16' }, { maxShardSize: 1 }] as const) {
+      const before = server.sentByteLength;
+      const plan = await download(server.url('large.safetensors'), target, { ...options, ...dry });
+      expect(plan.files[0]?.tensors).toEqual(['a']);
+      expect(server.sentByteLength - before).toBeLessThan(300_000);
+      expect(existsSync(join(target, '..'))).toBe(false);
+    }
+    const { files } = await download(server.url('text'), temporaryPath('text'), dry);
+    expect(files).toMatchObject([{ name: 'text', byteLength: 1000, tensors: null }]);
+  });
+
+  it('of what is there already is the same', async () => {
+    const target = newPath('target');
+    const settings = settingsOf(hub());
+    const call = (dryRun: boolean): Promise<unknown> =>
+      runDownload('hf://org/sharded', target, { ...fast, firstDelayMs: 1, dryRun }, settings);
+    await call(false);
+    const before = stateOf(target);
+    expect(await call(true)).toMatchObject({ deleted: [], index: 'model.safetensors.index.json' });
+    expect(stateOf(target)).toEqual(before);
+    const bad = { dryRun: 1 } as unknown as typeof dry;
+    await expect(download('http://127.0.0.1', target, bad)).rejects.toThrow('dryRun must be');
+  });
+});

@@ -116,7 +116,11 @@ function report(error: unknown, args: readonly string[], { stderr }: CommandCont
 /** How to go on after an error, with what the command has. */
 function adviceOn(error: unknown, [name = '']: readonly string[]): string {
   const options = Object.hasOwn(COMMANDS, name) ? COMMANDS[name]?.options : undefined;
-  const { errors } = Object(error) as { errors?: unknown };
+  const { code, syscall, errors } = Object(error) as Record<string, unknown>;
+  // Whether the folder is looked for or made: a file is at its place, or at that of one above.
+  if (code === 'ENOTDIR' || (code === 'EEXIST' && syscall === 'mkdir')) {
+    return '; expected a folder there, found a file';
+  }
   const isLeavable = [error, errors].flat().some((one) => {
     return Object(one).code === 'SAFETENSORS_UNSUPPORTED_TENSOR';
   });

@@ -137,6 +137,25 @@ describe('a signal', () => {
   });
 });
 
+describe('a target below a file', () => {
+  it.each([
+    ['split', 'out'],
+    ['merge', 'out'],
+    ['merge', 'out.safetensors'],
+    ['convert', 'out.safetensors'],
+  ])('is said to be one: %s to %s', async (command, name) => {
+    const source = writeTemporary(LAYERED);
+    const file = writeTemporary(LAYERED);
+    for (const options of [[], ['--dry-run']]) {
+      const { code, stderr } = await call([command, source, join(file, name), ...options]);
+      expect(code).toBe(1);
+      expect(stderr).toMatch(
+        /^safetensors-mmap: E\w+: .*; expected a folder there, found a file\n$/,
+      );
+    }
+  });
+});
+
 describe('convert', () => {
   it('makes safetensors of a checkpoint of torch', async () => {
     const target = temporaryPath('converted.safetensors');

@@ -27,7 +27,7 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
     this.files = files;
     this.#openFile = openFile;
     this.#open = new Map(opened.entries());
-    this.#isRead = opened.some(isRead);
+    this.#isRead = opened.some(hasReadStorage);
   }
 
   /** Shards that are all open, in the order of the files. */
@@ -83,7 +83,7 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
     this.requireOpen();
     if (other !== undefined) return other;
     this.#open.set(shard, file);
-    this.#isRead ||= isRead(file);
+    this.#isRead ||= hasReadStorage(file);
     return file;
   }
 
@@ -131,6 +131,6 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
   }
 }
 
-function isRead({ storage }: Shard): boolean {
+function hasReadStorage({ storage }: Shard): boolean {
   return storage === 'read';
 }

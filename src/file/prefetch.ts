@@ -16,10 +16,10 @@ const WINDOW_BYTE_LENGTH = 4 * 2 ** 20;
 const MAX_GAP_BYTE_LENGTH = 2 ** 16;
 
 /** The pool has four threads, which other work needs too. */
-const WINDOWS_AT_ONCE = 2;
+const FETCHED_AT_ONCE = 2;
 
 /** Shared by all files of the thread. */
-const slots = new Slots(WINDOWS_AT_ONCE);
+const slots = new Slots(FETCHED_AT_ONCE);
 
 /** Cut at multiples of the window's length: no page belongs to two windows. */
 function* windowsOf(ranges: readonly FileRange[]): Generator<ByteRange, void, void> {

@@ -36,7 +36,7 @@ export async function readTensors(
   const bytes = new Map<ReadEntry, Uint8Array<ArrayBuffer>>();
   if (storage.lend === undefined) {
     const transfer = new Transfer(totalBytes, options);
-    await runAsync(copyRanges(storage, entries, transfer, bytes), transfer.signal);
+    await runAsync(copyFromStorage(storage, entries, transfer, bytes), transfer.signal);
     transfer.finish();
   } else {
     const lent = storage.lend();
@@ -59,7 +59,7 @@ export async function readTensors(
   return new Map(entries.map((entry) => [entry.name, tensorOf(entry)]));
 }
 
-function* copyRanges(
+function* copyFromStorage(
   storage: Storage,
   entries: readonly ReadEntry[],
   transfer: Transfer,

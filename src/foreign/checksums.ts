@@ -16,7 +16,7 @@ import type { ArchiveLimits } from './zip/limits.js';
 import { readEntry, requireCrc32 } from './zip/read-entry.js';
 
 /** Short enough to stay in a cache between reading and adding up. */
-const PIECE_BYTE_LENGTH = 2 ** 20;
+const CHECKED_PIECE_BYTE_LENGTH = 2 ** 20;
 
 /** While one piece is added up, the next ones are read. */
 const PIECES_AT_ONCE = 3;
@@ -28,7 +28,7 @@ export interface ArchiveContent {
 }
 
 /** A part of a stored entry, or a deflated one as a whole. */
-interface Piece {
+interface CheckedPiece {
   readonly entry: ArchiveEntry;
   readonly begin: number;
   readonly end: number;
@@ -46,7 +46,7 @@ export async function verifyEntries(
   storage: LendingStorage,
   { entries: all, limits }: ArchiveContent,
   options: TransferOptions,
-  report: (problem: ForeignFormatError) => void = fail,
+  report: (problem: ForeignFormatError) => void = throwProblem,
 ): Promise<void> {
   const entries = all.filter(({ crc32: expected }) => expected !== null);
   const { path } = storage;
@@ -75,7 +75,7 @@ export async function verifyEntries(
         check(() => readEntry(storageReader(storage), entry, { path }, limits));
         return Promise.resolve(end - begin);
       }
-      const buffer = free.pop() ?? new Uint8Array(PIECE_BYTE_LENGTH);
+      const buffer = free.pop() ?? new Uint8Array(CHECKED_PIECE_BYTE_LENGTH);
       const bytes = buffer.subarray(0, end - begin);
       const reading = runAsync(readFully(read, bytes, begin, path), undefined);
       const piece = Promise.all([reading, before]).then(() => {
@@ -93,7 +93,7 @@ export async function verifyEntries(
   }
 }
 
-function fail(problem: ForeignFormatError): never {
+function throwProblem(problem: ForeignFormatError): never {
   throw problem;
 }
 
@@ -126,9 +126,9 @@ export function checkedFill(
   };
 }
 
-function* piecesOf(entries: readonly ArchiveEntry[]): Generator<Piece, void, void> {
+function* piecesOf(entries: readonly ArchiveEntry[]): Generator<CheckedPiece, void, void> {
   for (const entry of entries) {
-    const length = entry.method === 'stored' ? PIECE_BYTE_LENGTH : Number.MAX_SAFE_INTEGER;
+    const length = entry.method === 'stored' ? CHECKED_PIECE_BYTE_LENGTH : Number.MAX_SAFE_INTEGER;
     for (const { begin, end } of cut(entry.begin, entry.end, length)) yield { entry, begin, end };
   }
 }

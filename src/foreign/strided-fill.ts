@@ -20,7 +20,7 @@ import type { Change } from './value-changes.js';
 const MAX_VIEW_BYTE_LENGTH = 2 ** 30;
 
 /** Runs of this length cost the same, whether a window has one of them or many. */
-const LONG_RUN_BYTE_LENGTH = 64 * 1024;
+const LONG_FILL_BYTE_LENGTH = 64 * 1024;
 
 /** What is changed at once. A multiple of every item's length. */
 const CHANGE_BYTE_LENGTH = 2 ** 20;
@@ -69,7 +69,7 @@ function changedItems(fill: StepFill, itemByteLength: number, change: Change): S
 
 /** Whether windows that follow one another go through the same part of the storage again and again. */
 function isScattered({ loops, runByteLength }: StridedCopy): boolean {
-  if (runByteLength >= LONG_RUN_BYTE_LENGTH) return false;
+  if (runByteLength >= LONG_FILL_BYTE_LENGTH) return false;
   return loops.some(
     ({ from }, at) => from > 0 && loops.slice(at + 1).some((inner) => inner.from > from),
   );

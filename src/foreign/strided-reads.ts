@@ -6,13 +6,13 @@ import { gather } from '../tensor/gather.js';
 import type { StridedCopy, StridedLoop } from '../tensor/strided-copy.js';
 
 /** A read takes as long as copying more bytes than that: where the next ones are nearer, all is read. */
-const MAX_GAP_BYTE_LENGTH = 8 * 1024;
+const MAX_STRIDED_GAP_BYTE_LENGTH = 8 * 1024;
 
 /** What is read before it is copied to its places, from a cache of the processor. */
 const SCRATCH_BYTE_LENGTH = 2 ** 20;
 
 /** From this length on, bytes are read to where they belong. */
-const LONG_RUN_BYTE_LENGTH = 4096;
+const LONG_READ_BYTE_LENGTH = 4096;
 
 /** A storage that copies into memory of the caller. */
 type ReadingStorage = Storage & Required<Pick<Storage, 'readInto'>>;
@@ -41,12 +41,12 @@ export function* readStrided(
   const inner = new Set<StridedLoop>();
   for (const loop of bySteps) {
     const longer = stretch + (loop.count - 1) * loop.from;
-    if (loop.from - stretch > MAX_GAP_BYTE_LENGTH || longer > SCRATCH_BYTE_LENGTH) break;
+    if (loop.from - stretch > MAX_STRIDED_GAP_BYTE_LENGTH || longer > SCRATCH_BYTE_LENGTH) break;
     stretch = longer;
     inner.add(loop);
   }
   const outer = bySteps.filter((loop) => !inner.has(loop));
-  if (inner.size === 0 && (outer.length === 0 || runByteLength >= LONG_RUN_BYTE_LENGTH)) {
+  if (inner.size === 0 && (outer.length === 0 || runByteLength >= LONG_READ_BYTE_LENGTH)) {
     for (const { from, to: at } of rounds(outer, position, to)) {
       storage.readInto(target.subarray(at, at + runByteLength), from);
       yield;
@@ -55,7 +55,7 @@ export function* readStrided(
   }
   const [batched = ONCE, ...others] = outer;
   // Stretches near each other are read together, others one by one to stand side by side.
-  const isNear = batched.from - stretch <= MAX_GAP_BYTE_LENGTH;
+  const isNear = batched.from - stretch <= MAX_STRIDED_GAP_BYTE_LENGTH;
   const pitch = isNear ? batched.from : stretch;
   const most = Math.min(
     batched.count,

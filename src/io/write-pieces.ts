@@ -94,7 +94,7 @@ function* joinedCopies(writes: Iterable<Write>): Generator<Write, void, void> {
 }
 
 /** Cuts are at multiples of a length, which are multiples of a page. */
-function* partsOf(writes: Iterable<Write>): Generator<WritePart, void, void> {
+function* writeParts(writes: Iterable<Write>): Generator<WritePart, void, void> {
   for (const { position, byteLength, source } of joinedCopies(writes)) {
     const length = typeof source === 'function' ? WRITE_BYTE_LENGTH : COPY_BYTE_LENGTH;
     for (const { begin, end } of cut(position, position + byteLength, length, 0)) {
@@ -141,7 +141,7 @@ export async function writePieces(
   writes: Iterable<Write>,
   transfer: PieceMover,
 ): Promise<void> {
-  await transfer.run(merge(partsOf(writes), { joins }), slots, async (piece) => {
+  await transfer.run(merge(writeParts(writes), { joins }), slots, async (piece) => {
     const views: Uint8Array[] = [];
     const ranges: CopiedRange[] = [];
     for (const { range } of piece.parts) {

@@ -7,7 +7,7 @@ import { decodeString } from './strings.js';
  * Bytes that are decoded at once. A string that is cut out of a piece keeps the whole piece in memory:
  * that is why a piece is not the whole text.
  */
-const PIECE_BYTE_LENGTH = 2 ** 16;
+const DECODED_PIECE_BYTE_LENGTH = 2 ** 16;
 
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
@@ -36,7 +36,7 @@ class PieceDecoder {
 
   constructor(bytes: Uint8Array) {
     this.#bytes = bytes;
-    const count = Math.ceil(bytes.length / PIECE_BYTE_LENGTH);
+    const count = Math.ceil(bytes.length / DECODED_PIECE_BYTE_LENGTH);
     this.#pieces = new Array(count).fill(undefined);
   }
 
@@ -47,9 +47,9 @@ class PieceDecoder {
   }
 
   #decodeOne(start: number): string {
-    const number = Math.floor(start / PIECE_BYTE_LENGTH);
+    const number = Math.floor(start / DECODED_PIECE_BYTE_LENGTH);
     const piece = this.#pieces[number] ?? this.#decodePiece(number);
-    const at = start - number * PIECE_BYTE_LENGTH;
+    const at = start - number * DECODED_PIECE_BYTE_LENGTH;
     const end = piece.indexOf('"', at);
     if (end !== -1) return piece.slice(at, end);
     const string = decodeString(this.#bytes, start);
@@ -58,8 +58,8 @@ class PieceDecoder {
   }
 
   #decodePiece(number: number): string {
-    const begin = number * PIECE_BYTE_LENGTH;
-    const bytes = this.#bytes.subarray(begin, begin + PIECE_BYTE_LENGTH);
+    const begin = number * DECODED_PIECE_BYTE_LENGTH;
+    const bytes = this.#bytes.subarray(begin, begin + DECODED_PIECE_BYTE_LENGTH);
     const text = decoder.decode(bytes);
     // Whatever is not ASCII takes more bytes than characters, but for bytes of a character that the
     // piece's ends cut through; no string between two quotes of the piece has one of those.

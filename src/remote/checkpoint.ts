@@ -35,7 +35,7 @@ import {
   wantSlice,
   wantTensor,
 } from './fetch-tensors.js';
-import { type RemoteShards, readConfig } from './remote-shards.js';
+import { fetchConfig, type RemoteShards } from './remote-shards.js';
 import { withScope } from './scope.js';
 
 /** Options of calls of a {@link RemoteCheckpoint} that may fetch headers. */
@@ -300,7 +300,7 @@ export class RemoteCheckpoint implements TensorSource {
     return await this.#run(options, async ({ signal }) => {
       const [headers, config] = await Promise.all([
         this.#shards.headers(signal),
-        readConfig(source.folder?.file('config.json'), signal),
+        fetchConfig(source.folder?.file('config.json'), signal),
       ]);
       const counted = names.map((name, shard) => ({ name, header: headers[shard] as Header }));
       return countParameters(counted, index, config);

@@ -37,7 +37,7 @@ export function requireToken(name: string, token: unknown): void {
   throw Object.assign(new TypeError(message), { code: 'ERR_INVALID_ARG_VALUE' });
 }
 
-function headersOf(input: HeadersInput): Headers {
+function headersFrom(input: HeadersInput): Headers {
   try {
     return new Headers(input);
   } catch {
@@ -60,7 +60,7 @@ export class Credentials {
   /** @throws TypeError `ERR_INVALID_ARG_VALUE` for a token or headers that cannot be sent */
   constructor(source: URL, { token, headers = [] }: CallerCredentials, ambient?: AmbientToken) {
     this.#sourceOrigin = source.origin;
-    this.#headers = headersOf(headers);
+    this.#headers = headersFrom(headers);
     if (token !== undefined && token !== false) {
       requireToken('token', token);
       this.#headers.set('authorization', `Bearer ${token}`);

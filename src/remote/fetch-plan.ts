@@ -18,7 +18,7 @@ import type { RemoteFile } from './remote-file.js';
  * pieces as are under way. At 100 MB per second a request of 8 MiB takes 80 ms: beside that its latency
  * is small, and eight of them fill a fast line.
  */
-export const PIECE_BYTE_LENGTH: number = 2 ** 23;
+export const FETCHED_PIECE_BYTE_LENGTH: number = 2 ** 23;
 
 /**
  * Runs that are at most this far apart are fetched together: at 10 MB per second the bytes between them
@@ -69,12 +69,12 @@ export function* planPieces(
   maxGap: number,
 ): Generator<FetchPiece, void, void> {
   const limits: MergeLimits<WantedRange> = {
-    maxByteLength: PIECE_BYTE_LENGTH,
+    maxByteLength: FETCHED_PIECE_BYTE_LENGTH,
     maxGap,
     unitOf: ({ copy }) => (copy.loops.length === 0 ? 1 : Number.POSITIVE_INFINITY),
     joins: ({ parts }, { file }) => parts[0]?.range.file === file,
   };
-  for (const { position, byteLength, parts } of merge(rangesOf(wanted, maxGap), limits)) {
+  for (const { position, byteLength, parts } of merge(wantedRanges(wanted, maxGap), limits)) {
     const [{ range }] = parts as [Part<WantedRange>];
     const end = position + byteLength;
     yield { file: range.file, begin: position, end, parts: parts.map(partOf) };
@@ -82,7 +82,7 @@ export function* planPieces(
 }
 
 /** Cuts copies where their runs are far from each other, and where they are longer than a piece. */
-function* rangesOf(
+function* wantedRanges(
   wanted: Iterable<WantedCopy>,
   maxGap: number,
 ): Generator<WantedRange, void, void> {
@@ -90,7 +90,7 @@ function* rangesOf(
     const longest =
       copy.loops.length === 0
         ? copy.byteLength
-        : Math.min(nearByteLength(copy, maxGap), PIECE_BYTE_LENGTH);
+        : Math.min(nearByteLength(copy, maxGap), FETCHED_PIECE_BYTE_LENGTH);
     for (const piece of splitCopy(copy, longest)) {
       const { begin, end } = extentOf(piece.copy);
       yield { file, memory, ...piece, position: begin, byteLength: end - begin };

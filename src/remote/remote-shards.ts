@@ -62,7 +62,7 @@ export class RemoteShards {
     signal: AbortSignal,
   ): Promise<RemoteShards> {
     try {
-      const index = source.kind === 'index' ? await readIndex(source.file, signal) : null;
+      const index = source.kind === 'index' ? await fetchIndex(source.file, signal) : null;
       const shards = new RemoteShards(source, index, maxHeaderByteLength);
       if (index === null) await shards.header(0, signal);
       return shards;
@@ -165,7 +165,7 @@ function fileName(path: string): string {
 }
 
 /** The parsed `config.json` of a model; undefined when there is none that can be read. */
-export async function readConfig(
+export async function fetchConfig(
   file: RemoteFile | undefined,
   signal: AbortSignal,
 ): Promise<unknown> {
@@ -179,7 +179,7 @@ export async function readConfig(
   }
 }
 
-async function readIndex(file: RemoteFile, signal: AbortSignal): Promise<CheckpointIndex> {
+async function fetchIndex(file: RemoteFile, signal: AbortSignal): Promise<CheckpointIndex> {
   const { path } = file;
   const { bytes, fileByteLength } = await file.readStart(DEFAULT_MAX_INDEX_BYTE_LENGTH, signal);
   checkIndexByteLength(fileByteLength, { path });

@@ -24,7 +24,7 @@ const PYTHON_NUMBER =
 /** No number of bytes needs more characters; text from a stranger may have any number of them. */
 const MAX_TEXT_LENGTH = 1_000;
 
-const EXPECTED =
+const EXPECTED_SIZE =
   "a number of bytes from 0, or a text such as '5GB' with a number above 0 and one of the units " +
   'B, KB, MB, GB, TB, KiB, MiB, GiB, TiB';
 
@@ -54,12 +54,12 @@ function trimPythonBlanks(text: string): string {
  */
 export function parseByteSize(value: number | string, name: string): number {
   if (typeof value === 'number') {
-    if (!(value >= 0)) throw argumentRangeError(name, EXPECTED, value);
+    if (!(value >= 0)) throw argumentRangeError(name, EXPECTED_SIZE, value);
     return Math.floor(value);
   }
-  if (typeof value !== 'string') throw argumentTypeError(name, EXPECTED, value);
+  if (typeof value !== 'string') throw argumentTypeError(name, EXPECTED_SIZE, value);
   const size = value.length > MAX_TEXT_LENGTH ? Number.NaN : readSize(trimPythonBlanks(value));
-  if (!Number.isFinite(size)) throw argumentRangeError(name, EXPECTED, value);
+  if (!Number.isFinite(size)) throw argumentRangeError(name, EXPECTED_SIZE, value);
   return Math.trunc(size);
 }
 

@@ -21,7 +21,7 @@ import type { StorageRange } from './storage-range.js';
  * Windows of a tensor that are converted at once, each by a thread of the pool, of the four that there are by default: two saturate the memory of common
  * machines, and leave room for other work.
  */
-const WINDOWS_AT_ONCE = 2;
+const CONVERTED_AT_ONCE = 2;
 
 /**
  * Values per window when windows are copied: copying one blocks the event loop for less than a
@@ -100,7 +100,7 @@ export async function convertOnPoolInWindows(
 
   const free: Scratch[] = [];
   const windows = cut(0, valueCount, length);
-  const slots = new Slots(WINDOWS_AT_ONCE);
+  const slots = new Slots(CONVERTED_AT_ONCE);
   await limit(windows, slots, async ({ begin: first, end }) => {
     const scratch = free.pop() ?? {};
     const count = end - first;
@@ -122,7 +122,7 @@ export async function convertOnPoolInWindows(
 
 /** As long as possible, but at least two windows per thread: none idles while another is busy. */
 function directWindowLength(valueCount: number): number {
-  const units = Math.ceil(valueCount / (2 * WINDOWS_AT_ONCE) / COPIED_WINDOW_LENGTH);
+  const units = Math.ceil(valueCount / (2 * CONVERTED_AT_ONCE) / COPIED_WINDOW_LENGTH);
   return Math.min(Math.max(units, 1) * COPIED_WINDOW_LENGTH, DIRECT_WINDOW_LENGTH);
 }
 

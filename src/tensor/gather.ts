@@ -48,8 +48,8 @@ export function gather(
 
   // The widest words to which all is aligned, in which everything is counted from here on.
   const width = (bits & 1) !== 0 ? 1 : (bits & 2) !== 0 ? 2 : 4;
-  const fromWords = wordsOf(source, width);
-  const toWords = wordsOf(target, width);
+  const fromWords = wordsOfWidth(source, width);
+  const toWords = wordsOfWidth(target, width);
   const outside = copy.loops.map(
     ({ count, from, to }): StridedLoop => ({ count, from: from / width, to: to / width }),
   );
@@ -76,7 +76,7 @@ export function gather(
 /** Words keep bit patterns, which floats might not. */
 type Words = Uint8Array | Uint16Array | Uint32Array;
 
-function wordsOf({ buffer, byteOffset, length }: Uint8Array, width: 1 | 2 | 4): Words {
+function wordsOfWidth({ buffer, byteOffset, length }: Uint8Array, width: 1 | 2 | 4): Words {
   const count = Math.floor(length / width);
   if (width === 4) return new Uint32Array(buffer, byteOffset, count);
   return width === 2

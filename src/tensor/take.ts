@@ -69,7 +69,7 @@ export interface Taking<Output> {
  * Windows have at most this many bytes, counted in the file: about 0.2 ms of work. A multiple of 3 and
  * of 8, which makes windows of every dtype whole elements.
  */
-const WINDOW_BYTE_LENGTH = 3 << 18;
+const ROWS_WINDOW_BYTE_LENGTH = 3 << 18;
 
 /** At most so many bytes of rows are asked of the disk at once: enough to keep it busy. */
 const AHEAD_BYTE_LENGTH = 8 * 2 ** 20;
@@ -81,7 +81,7 @@ const MAX_RANGES = 1024;
 const MAX_ROWS = MAX_RANGES - 2;
 
 /** Rows to convert are collected in a block of this length, short enough for the processor's cache. */
-const BLOCK_BYTE_LENGTH = 3 << 16;
+const ROWS_BLOCK_BYTE_LENGTH = 3 << 16;
 
 /** Up to this many bytes, a loop is faster than a call of `TypedArray.set`. */
 const SHORT_RUN_BYTE_LENGTH = 64;
@@ -141,7 +141,7 @@ export function takeFloats(
       copyRows(table, plan, begin, end, bytes);
       return;
     }
-    for (const { begin: from, end: to } of cut(begin, end, BLOCK_BYTE_LENGTH)) {
+    for (const { begin: from, end: to } of cut(begin, end, ROWS_BLOCK_BYTE_LENGTH)) {
       const values = output.subarray(from / bytesPerValue, to / bytesPerValue);
       toFloat32(dtype, packedRows(table, plan, from, to), values);
     }
@@ -152,7 +152,7 @@ export function takeFloats(
 /** Fills the output at once. */
 export function fillNow({ table, plan, fill }: Taking<unknown>): void {
   table.source.verify();
-  const length = lengthWithin(WINDOW_BYTE_LENGTH, plan);
+  const length = lengthWithin(ROWS_WINDOW_BYTE_LENGTH, plan);
   for (const { begin, end } of cut(0, plan.byteLength, length)) fill(begin, end);
   table.source.verify();
 }
@@ -170,10 +170,10 @@ export async function fillInTurns(
   requireSignal(signal);
   signal?.throwIfAborted();
   source.verify();
-  const length = lengthWithin(WINDOW_BYTE_LENGTH, plan);
+  const length = lengthWithin(ROWS_WINDOW_BYTE_LENGTH, plan);
   const windows = Math.floor(lengthWithin(AHEAD_BYTE_LENGTH, plan) / length);
   for (const { begin: from, end: to } of cut(0, plan.byteLength, windows * length)) {
-    await source.populate(rangesOf(table, plan, from, to));
+    await source.populate(rowRanges(table, plan, from, to));
     for (const { begin, end } of cut(from, to, length)) {
       await nextTurn();
       signal?.throwIfAborted();
@@ -237,14 +237,14 @@ function packedRows(table: RowTable, plan: RowPlan, begin: number, end: number):
     const together = table.source.shared()?.subarray(from, from + end - begin);
     if (together !== undefined) return together;
   }
-  block ??= new Uint8Array(BLOCK_BYTE_LENGTH);
+  block ??= new Uint8Array(ROWS_BLOCK_BYTE_LENGTH);
   const packed = block.subarray(0, end - begin);
   copyRows(table, plan, begin, end, packed);
   return packed;
 }
 
 /** Begin and length of each run that makes the bytes [begin, end) of the rows. */
-function rangesOf(table: RowTable, plan: RowPlan, begin: number, end: number): Float64Array {
+function rowRanges(table: RowTable, plan: RowPlan, begin: number, end: number): Float64Array {
   const ranges = new Float64Array(2 * MAX_RANGES);
   let count = 0;
   for (let position = begin; position < end; ) {

@@ -10,7 +10,7 @@ export const AUTO_V1_BEGIN = 0x100000;
 const AUTO_V1_BYTE_LENGTH = 0x10000;
 const AUTO_V1_DIGITS = 8;
 
-const PIECE_BYTE_LENGTH = 4 * 2 ** 20;
+const HASHED_PIECE_BYTE_LENGTH = 4 * 2 ** 20;
 
 /** Below it a thread of its own for the second hash takes longer to start than the hash takes. */
 const WORKER_BYTE_LENGTH = 64 * 2 ** 20;
@@ -59,7 +59,7 @@ const { parentPort, workerData: { path, begin } } = require('node:worker_threads
 const { openSync, readSync } = require('node:fs');
 const hash = require('node:crypto').createHash('sha256');
 const fd = openSync(path);
-const bytes = new Uint8Array(${PIECE_BYTE_LENGTH});
+const bytes = new Uint8Array(${HASHED_PIECE_BYTE_LENGTH});
 for (let at = begin, read; (read = readSync(fd, bytes, 0, bytes.length, at)) > 0; at += read) {
   hash.update(bytes.subarray(0, read));
 }
@@ -161,9 +161,12 @@ export async function hashFile(
     ownThread?.catch(() => {});
     const hasher = new FileHasher(layout, !isLong);
     let at = 0;
-    const buffers = [new Uint8Array(PIECE_BYTE_LENGTH), new Uint8Array(PIECE_BYTE_LENGTH)];
+    const buffers = [
+      new Uint8Array(HASHED_PIECE_BYTE_LENGTH),
+      new Uint8Array(HASHED_PIECE_BYTE_LENGTH),
+    ];
     const read = (i: number, position: number) =>
-      handle.read(buffers[i] as Uint8Array, 0, PIECE_BYTE_LENGTH, position);
+      handle.read(buffers[i] as Uint8Array, 0, HASHED_PIECE_BYTE_LENGTH, position);
     let next = read(0, 0);
     for (let i = 0; ; i = 1 - i) {
       const { bytesRead } = await next;

@@ -1,11 +1,29 @@
-/** Where the bytes of kohya's `sshs_legacy_hash` are in a file. */
+/** Which bytes of a file are hashed by themselves, with those of kohya's `sshs_legacy_hash`. */
 
 import { Buffer } from 'node:buffer';
 import { PREFIX_BYTE_LENGTH } from '../format/header.js';
-import { AUTO_V1_BEGIN } from './hash-file.js';
+import { LEGACY_HASH } from './claims.js';
+import { AUTO_V1_BEGIN, type HashedLayout, type HashedRange } from './hash-file.js';
 
 /** Writers of safetensors fill the header up with spaces, so that the tensors are aligned. */
 const ALIGNMENT = 8;
+
+/** What is known of a file before it is hashed. */
+export interface FileToHash {
+  readonly dataStart: number;
+  /** Its JSON as it stands in the file, with the spaces behind it. */
+  readonly headerText: string;
+  readonly metadata: ReadonlyMap<string, string> | null;
+}
+
+/** The layout of a file, of which the ranges are hashed, too. */
+export function hashedLayout(
+  { dataStart, headerText, metadata }: FileToHash,
+  ranges: readonly HashedRange[] = [],
+): HashedLayout {
+  const hasLegacy = metadata?.has(LEGACY_HASH) === true;
+  return { dataStart, legacyBegin: hasLegacy ? legacyPlace(headerText) : null, ranges };
+}
 
 /**
  * The position in the file. The hash is the AutoV1 of another file: the trainer makes one in memory that has the

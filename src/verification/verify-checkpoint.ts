@@ -21,9 +21,9 @@ import {
   type TransferOptions,
 } from '../io/transfer.js';
 import { type CheckpointProblem, problemOf } from '../shards/verification-error.js';
-import { type Claim, claimsOf, HUB_CACHE, hasClaim, LEGACY_HASH } from './claims.js';
+import { type Claim, claimsOf, HUB_CACHE, hasClaim } from './claims.js';
 import { hashFile } from './hash-file.js';
-import { legacyPlace } from './legacy-place.js';
+import { hashedLayout } from './legacy-place.js';
 
 /** Options of {@link verifyCheckpoint}. */
 export interface VerifyOptions extends TransferOptions {
@@ -169,8 +169,7 @@ async function verifyHashes(
   const { signal = new AbortController().signal } = options;
   const hashing = { signal, onBytes: (bytes: number) => transfer.advance(bytes) };
   for (const { name, path, header, metadata } of claimed) {
-    const legacyBegin = metadata.has(LEGACY_HASH) ? legacyPlace(header.text) : null;
-    const layout = { dataStart: header.dataStart, legacyBegin, ranges: [] };
+    const layout = hashedLayout({ dataStart: header.dataStart, headerText: header.text, metadata });
     try {
       const hashes = await hashFile(path, layout, hashing);
       for (const claim of claimsOf(path, metadata, hashes)) {

@@ -1,6 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { PIECE_BYTE_LENGTH, planPieces, type WantedCopy } from '../../src/remote/fetch-plan.js';
+import {
+  FETCHED_PIECE_BYTE_LENGTH,
+  planPieces,
+  type WantedCopy,
+} from '../../src/remote/fetch-plan.js';
 import { gather } from '../../src/tensor/gather.js';
 import { planSlice } from '../../src/tensor/slice.js';
 import { countedFile } from '../support/counted-source.js';
@@ -39,10 +43,10 @@ describe('planPieces', () => {
   });
 
   it('cuts long runs, and fills pieces with the beginning of the next run', () => {
-    const long = 2 * PIECE_BYTE_LENGTH;
+    const long = 2 * FETCHED_PIECE_BYTE_LENGTH;
     expect(rangesOf([run(0, 10), run(10, long), run(long, long + 5)], 0)).toEqual([
-      [0, PIECE_BYTE_LENGTH],
-      [PIECE_BYTE_LENGTH, long],
+      [0, FETCHED_PIECE_BYTE_LENGTH],
+      [FETCHED_PIECE_BYTE_LENGTH, long],
       [long, long + 5],
     ]);
   });

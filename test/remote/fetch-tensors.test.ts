@@ -11,7 +11,7 @@ import {
   serialize,
 } from '../../src/index.js';
 import { openRemote } from '../../src/remote/browser.js';
-import { PIECE_BYTE_LENGTH } from '../../src/remote/fetch-plan.js';
+import { FETCHED_PIECE_BYTE_LENGTH } from '../../src/remote/fetch-plan.js';
 import { FIRST_BYTE_LENGTH } from '../../src/remote/read-header.js';
 import { arbitraryTensor, arbitraryTensors } from '../save/arbitrary-tensors.js';
 import { type CountedFiles, countedCheckpoint, countedFile } from '../support/counted-source.js';
@@ -219,7 +219,7 @@ describe('requests', () => {
       expect(Buffer.compare(tensor.bytes, local.getTensor(name).bytes)).toBe(0);
     }
     expect(files.requests.length).toBe(
-      Math.ceil((local.byteLength - local.dataStart) / PIECE_BYTE_LENGTH),
+      Math.ceil((local.byteLength - local.dataStart) / FETCHED_PIECE_BYTE_LENGTH),
     );
     expect(files.byteLength).toBe(local.byteLength - local.dataStart);
   });

@@ -67,7 +67,7 @@ export function wouldDelete(
   pattern: FilenamePattern,
   newNames: readonly string[],
 ): string[] {
-  const names = namesIn(folder);
+  const names = oldNames(folder);
   requireReplaceable(folder, names, pattern, newNames);
   const temporary = new TemporaryNames(pattern.text);
   // Files that somebody was writing go without being told of.
@@ -76,7 +76,7 @@ export function wouldDelete(
 }
 
 /** None for a folder that is not there yet. */
-function namesIn(folder: string): string[] {
+function oldNames(folder: string): string[] {
   try {
     return readdirSync(folder);
   } catch (error) {

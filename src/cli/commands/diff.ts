@@ -64,7 +64,7 @@ function whatChanged(a: FoundTensor, b: FoundTensor): ChangedTensor['changed'] |
 }
 
 /** Whether the bytes are read; without them the difference is known. */
-function isRead({ a, b }: Pair, { isQuick, hasValues }: Comparison): boolean {
+function areBytesRead({ a, b }: Pair, { isQuick, hasValues }: Comparison): boolean {
   const changed = whatChanged(a, b);
   return !isQuick && (changed === undefined || (changed === 'dtype' && hasValues));
 }
@@ -77,7 +77,7 @@ async function comparePair(
 ): Promise<ChangedTensor | undefined> {
   const facts = { dtype: [a.dtype, b.dtype], shape: [a.shape, b.shape] } as const;
   const changed = whatChanged(a, b);
-  if (!isRead({ a, b }, comparison)) {
+  if (!areBytesRead({ a, b }, comparison)) {
     return changed === undefined ? undefined : { name, changed, ...facts };
   }
   const [whole, other]: [Tensor, Tensor] = [await a.slice([]), await b.slice([])];
@@ -106,7 +106,7 @@ async function compareCommon(
   for (const name of names) {
     const pair = await pairOf(name);
     const bits = elementsOf(pair.a.shape) * DTYPES[pair.a.dtype].bits;
-    lengths.push(isRead(pair, comparison) ? Math.ceil(bits / 8) : 0);
+    lengths.push(areBytesRead(pair, comparison) ? Math.ceil(bits / 8) : 0);
   }
   const totalBytes = lengths.reduce((sum, length) => sum + length, 0);
   const progress = progressOn(stderr, 'comparing');

@@ -9,7 +9,7 @@ import {
   hashFile,
   hashPieces,
 } from '../../verification/hash-file.js';
-import { legacyPlace } from '../../verification/legacy-place.js';
+import { hashedLayout } from '../../verification/legacy-place.js';
 import { type ListedShard, listLocalShards, listWholeRemoteShards } from './listed-shards.js';
 import { remotePieces } from './remote-pieces.js';
 
@@ -19,17 +19,12 @@ export interface HashableFile extends ListedShard {
   hash(isEach: boolean, options: HashOptions): Promise<FileHashes>;
 }
 
-function hashedLayout(file: ListedShard, isEach: boolean): HashedLayout {
-  const { tensors, metadata, dataStart, headerText } = file;
+function layoutOf(file: ListedShard, isEach: boolean): HashedLayout {
+  const { tensors, dataStart } = file;
   const ranges = tensors.map(({ name, dataOffsets: [begin, end] }) => {
     return { name, begin: dataStart + begin, end: dataStart + end };
   });
-  const hasLegacy = metadata?.has('sshs_legacy_hash') === true;
-  return {
-    dataStart,
-    legacyBegin: hasLegacy ? legacyPlace(headerText) : null,
-    ranges: isEach ? ranges : [],
-  };
+  return hashedLayout(file, isEach ? ranges : []);
 }
 
 /** Files of this machine. */
@@ -40,7 +35,7 @@ export async function localFiles(
   const files = await listLocalShards(checkpoint, signal);
   return files.map((file) => ({
     ...file,
-    hash: (isEach, options) => hashFile(file.path as string, hashedLayout(file, isEach), options),
+    hash: (isEach, options) => hashFile(file.path as string, layoutOf(file, isEach), options),
   }));
 }
 
@@ -58,7 +53,7 @@ export async function remoteFiles(
     ...file,
     hash: (isEach, options) => {
       const pieces = remotePieces(checkpoint, file, options.signal);
-      return hashPieces(pieces, hashedLayout(file, isEach), options);
+      return hashPieces(pieces, layoutOf(file, isEach), options);
     },
   }));
 }

@@ -2,11 +2,9 @@
 
 import { Buffer } from 'node:buffer';
 import { dirname, join } from 'node:path';
+import { PREFIX_BYTE_LENGTH } from '../../format/header.js';
 import { type Checkpoint, safeOpen, type TensorEntry, VerificationError } from '../../index.js';
 import type { RemoteCheckpoint } from '../../remote.js';
-
-/** Bytes before the header: its length. */
-export const PREFIX_BYTE_LENGTH = 8;
 
 /** A file without the bytes of its tensors. */
 export interface ListedShard {

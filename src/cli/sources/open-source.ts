@@ -156,7 +156,7 @@ function openPipeline(
   error: SafetensorsError,
 ): OpenedSource {
   const components: Component[] = [];
-  for (const name of namesIn(folder).sort()) {
+  for (const name of folderNames(folder).sort()) {
     const checkpoint = openComponent(join(folder, name), storage);
     if (checkpoint !== undefined) components.push({ name, checkpoint });
   }
@@ -165,7 +165,7 @@ function openPipeline(
 }
 
 /** Names in a folder; none of what is no folder. */
-function namesIn(folder: string): string[] {
+function folderNames(folder: string): string[] {
   try {
     return readdirSync(folder);
   } catch {
@@ -178,7 +178,7 @@ function openComponent(
   folder: string,
   storage: 'mmap' | 'read' | undefined,
 ): Checkpoint | undefined {
-  const names = namesIn(folder);
+  const names = folderNames(folder);
   if (names.length === 0) return undefined;
   const variants = names.map((name) => VARIANT.exec(name)?.[1]).filter((name) => name);
   for (const variant of [undefined, ...new Set(variants)]) {

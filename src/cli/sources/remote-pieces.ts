@@ -1,16 +1,15 @@
 /** The bytes of remote files from their start to their end, in little memory. */
 
 import { Buffer } from 'node:buffer';
-import { DTYPES } from '../../index.js';
+import { PREFIX_BYTE_LENGTH } from '../../format/header.js';
+import { DTYPES, type TensorEntry } from '../../index.js';
 import { merge, type Part } from '../../io/pieces.js';
 import type { RemoteCheckpoint } from '../../remote.js';
 import { boxesOf } from './boxes.js';
-import { type ListedShard, PREFIX_BYTE_LENGTH } from './listed-shards.js';
+import type { ListedShard } from './listed-shards.js';
 
 /** Fetched at once, by several requests; the next ones are under way while these are used. */
 const FETCH_BYTE_LENGTH = 16 * 2 ** 20;
-
-type ListedTensor = ListedShard['tensors'][number];
 
 /** Fetches bytes that are beside each other, in order. */
 type FetchParts = () => Promise<readonly Uint8Array[]>;
@@ -29,7 +28,7 @@ function* fetchesOf(
   };
   const limits = { maxByteLength: FETCH_BYTE_LENGTH, unitOf: () => Number.POSITIVE_INFINITY };
   for (const { parts, byteLength } of merge(inOrder(tensors), limits)) {
-    const { name, dtype, shape } = (parts[0] as Part<ListedTensor>).range;
+    const { name, dtype, shape } = (parts[0] as Part<TensorEntry>).range;
     const { bits } = DTYPES[dtype];
     // Parts of packed tensors could begin inside of a byte.
     if (byteLength <= FETCH_BYTE_LENGTH || bits % 8 !== 0) {
@@ -45,7 +44,7 @@ function* fetchesOf(
 /** Those that have bytes, each behind the one before. */
 function* inOrder(
   tensors: ListedShard['tensors'],
-): Generator<ListedTensor & { readonly position: number }> {
+): Generator<TensorEntry & { readonly position: number }> {
   let position = 0;
   for (const tensor of tensors) {
     if (tensor.byteLength > 0) yield { ...tensor, position };

@@ -41,7 +41,7 @@ const CODE_FILE = /\.(py|pyc|pyo|pyd|so|dll|dylib|sh|jar|class)$|(^|\/)code\//i;
 const ENTRY_START_BYTE_LENGTH = 512;
 
 /** Checksums are made in pieces of this length. */
-const PIECE_BYTE_LENGTH = 8 * 2 ** 20;
+const SCANNED_PIECE_BYTE_LENGTH = 8 * 2 ** 20;
 
 /** Scans an archive. */
 export function scanArchive(file: ByteReader, options: ArchiveScanOptions, notes: ScanNotes): void {
@@ -225,8 +225,11 @@ class ArchiveScan {
     }
     if (entry.crc32 === null) return;
     let found = 0;
-    for (let at = entry.begin; at < entry.end; at += PIECE_BYTE_LENGTH) {
-      found = crc32(this.#file.read(at, Math.min(at + PIECE_BYTE_LENGTH, entry.end)), found);
+    for (let at = entry.begin; at < entry.end; at += SCANNED_PIECE_BYTE_LENGTH) {
+      found = crc32(
+        this.#file.read(at, Math.min(at + SCANNED_PIECE_BYTE_LENGTH, entry.end)),
+        found,
+      );
     }
     requireCrc32(entry, found, {});
   }

@@ -36,7 +36,7 @@ export function openSharded(
     const facts = {
       root: opened[0]?.facts.root ?? [],
       values: new Map(files.shards.map(({ name }, i) => [name, opened[i]?.facts.values ?? null])),
-      problems: problemsOf(files.index as CheckpointIndex, opened, path),
+      problems: shardProblems(files.index as CheckpointIndex, opened, path),
     };
     const shards = opened.map(({ shard }) => shard);
     return new TorchCheckpoint(LazyShards.ofOpen(files, shards), facts);
@@ -51,7 +51,7 @@ export function openSharded(
  *
  * @throws FormatError `SAFETENSORS_INDEX_MISMATCH`
  */
-function problemsOf(
+function shardProblems(
   index: CheckpointIndex,
   files: readonly TorchFile[],
   path: string,

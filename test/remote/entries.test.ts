@@ -18,7 +18,6 @@ const TYPES = [
   'SelectedAs',
   'SelectionOptions',
   'TensorChoice',
-  'TransferOptions',
 ];
 
 /** Names that a module exports, types too. */

@@ -10,14 +10,19 @@ const TYPES = [
   'CastReport',
   'CastTarget',
   'DownloadOptions',
+  'DownloadPlan',
   'DownloadResult',
   'DownloadedFile',
+  'DryRun',
   'LockOptions',
   'NamedValues',
+  'PlannedDownload',
+  'PlannedFile',
   'SelectableInfo',
   'SelectedAs',
   'SelectionOptions',
   'TensorChoice',
+  'WritePlan',
 ];
 
 /** Names that a module exports, types too. */

@@ -19,7 +19,6 @@ import { type TensorEntry, type TensorInfo, tensorEntries, tensorInfo } from '..
 import type { TensorSource } from '../file/tensor-source.js';
 import type { Header } from '../format/header.js';
 import { type CheckpointSummary, countParameters } from '../hub/parameter-count.js';
-import { Slots } from '../io/pieces.js';
 import { requireTransferOptions, type TransferProgress } from '../io/transfer.js';
 import { inTurns } from '../json/slices.js';
 import { CheckpointContents } from '../shards/contents.js';
@@ -28,6 +27,7 @@ import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import { type Partition, planPartition } from '../tensor/partition.js';
 import type { SliceIndex } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';
+import { FetchQueue } from './fetch-queue.js';
 import {
   fetchTensors,
   type LocatedTensor,
@@ -119,7 +119,7 @@ export class RemoteCheckpoint implements TensorSource {
   readonly #shards: RemoteShards;
   readonly #contents: CheckpointContents;
   readonly #limits: FetchLimits;
-  readonly #slots: Slots;
+  readonly #fetches: FetchQueue;
   readonly #closing = new AbortController();
   #isChanged = false;
 
@@ -127,7 +127,7 @@ export class RemoteCheckpoint implements TensorSource {
     this.#shards = shards;
     this.#contents = new CheckpointContents(shards.index, this.path, () => shards.onlyHeader);
     this.#limits = limits;
-    this.#slots = new Slots(limits.concurrency);
+    this.#fetches = new FetchQueue(limits.concurrency);
   }
 
   /** @internal Takes ownership of the shards. */
@@ -309,7 +309,8 @@ export class RemoteCheckpoint implements TensorSource {
 
   /**
    * A tensor, fetched into memory of its own; for an alias the kept tensor. One request, several beside
-   * each other for a tensor of more than 8 MiB.
+   * each other for a tensor of more than 8 MiB. Calls of the same turn of the event loop share requests where
+   * what they want is at most 64 KiB apart; an abort ends only its own call.
    *
    * @throws As `info`; `SAFETENSORS_TENSOR_TOO_LARGE` before anything is fetched,
    *   `SAFETENSORS_OUT_OF_MEMORY`, FileChangedError
@@ -360,7 +361,7 @@ export class RemoteCheckpoint implements TensorSource {
         located.map((one) => [one.name, wantTensor(one, this.#limits.maxBufferByteLength)]),
       );
       const fetching = { onProgress, maxGapByteLength };
-      const fetched = await fetchTensors([...wanted.values()], this.#slots, fetching, scope);
+      const fetched = await fetchTensors([...wanted.values()], this.#fetches, fetching, scope);
       const tensors = new Map(fetched.map((tensor) => [tensor.name, tensor]));
       return new Map(located.map(({ name }, i) => [all[i] as string, tensors.get(name) as Tensor]));
     });
@@ -422,7 +423,7 @@ export class RemoteCheckpoint implements TensorSource {
     return await this.#run(options, async (scope) => {
       const wanted = [want(await this.#locate(name, scope.signal))];
       const { onProgress } = options;
-      const [tensor] = await fetchTensors(wanted, this.#slots, { onProgress }, scope);
+      const [tensor] = await fetchTensors(wanted, this.#fetches, { onProgress }, scope);
       return tensor as Tensor;
     });
   }

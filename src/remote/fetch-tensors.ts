@@ -2,14 +2,12 @@
 
 import { DTYPES } from '../format/dtype.js';
 import type { Header } from '../format/header.js';
-import type { Slots } from '../io/pieces.js';
-import type { TransferOptions } from '../io/transfer.js';
 import { planSlice, type SliceIndex } from '../tensor/slice.js';
 import { requireBuffer } from '../tensor/storage-range.js';
 import type { StridedCopy } from '../tensor/strided-copy.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
-import { fetchPieces, LazyMemory } from './fetch-pieces.js';
-import { DEFAULT_MAX_GAP_BYTE_LENGTH, planPieces, type WantedCopy } from './fetch-plan.js';
+import { DEFAULT_MAX_GAP_BYTE_LENGTH, type WantedCopy } from './fetch-plan.js';
+import { type FetchOptions, type FetchQueue, LazyMemory } from './fetch-queue.js';
 import type { RemoteFile } from './remote-file.js';
 
 /** A tensor, by the header of its shard. */
@@ -66,26 +64,16 @@ function want(
   };
 }
 
-/** How to fetch. */
-export interface FetchOptions {
-  readonly onProgress: TransferOptions['onProgress'];
-  /** As `RemoteTensorsOptions.maxGapByteLength`. */
-  readonly maxGapByteLength?: number | undefined;
-}
-
-/** Fetches tensors, file by file, each in the order of its bytes. They are made in the order given. */
+/** Fetches tensors. They are made in the order given. */
 export async function fetchTensors(
   wanted: readonly WantedTensor[],
-  slots: Slots,
-  { onProgress, maxGapByteLength = DEFAULT_MAX_GAP_BYTE_LENGTH }: FetchOptions,
+  queue: FetchQueue,
+  {
+    onProgress,
+    maxGapByteLength = DEFAULT_MAX_GAP_BYTE_LENGTH,
+  }: Pick<FetchOptions, 'onProgress'> & { readonly maxGapByteLength?: number | undefined },
   scope: AbortController,
 ): Promise<Tensor[]> {
-  const ranks = new Map<RemoteFile, number>();
-  for (const { file } of wanted) if (!ranks.has(file)) ranks.set(file, ranks.size);
-  const rank = ({ file }: WantedTensor): number => ranks.get(file) as number;
-  const sorted = wanted.toSorted(
-    (a, b) => rank(a) - rank(b) || a.copy.byteOffset - b.copy.byteOffset,
-  );
-  await fetchPieces(() => planPieces(sorted, maxGapByteLength), slots, onProgress, scope);
+  await queue.fetch(wanted, { onProgress, maxGapByteLength }, scope);
   return wanted.map((one) => one.make());
 }

@@ -11,6 +11,8 @@ export interface ServedFile {
 export class FileServer {
   /** By name, with a query or without; they can be replaced at any time. */
   readonly files = new Map<string, ServedFile>();
+  /** Requests that found a file. */
+  requestCount = 0;
   /** Bytes of bodies that were sent. */
   sentByteLength = 0;
   readonly #server: Server;
@@ -21,6 +23,7 @@ export class FileServer {
       const name = pathname.replace('/files/', '');
       const file = this.files.get(name + search) ?? this.files.get(name);
       if (file === undefined) return void response.writeHead(404).end();
+      this.requestCount++;
       const { bytes, tag, modified } = file;
       const [, first = 0, last] = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? '') ?? [];
       const begin = Number(first);

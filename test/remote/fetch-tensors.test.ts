@@ -200,10 +200,11 @@ describe('requests', () => {
   });
 
   it.each([1, 3, 8])('are no more than %i at a time, over all calls', async (concurrency) => {
-    const entries = Array.from({ length: 12 }, (_, i) => rows(`t${i}`, 1));
+    const names = Array.from({ length: 12 }, (_, i) => `t${i}`);
+    // None is near another: each takes a request of its own.
+    const entries = names.flatMap((name) => [rows(name, 1), rows(`behind ${name}`, 1)]);
     const { files, checkpoint } = await opened(entries, { concurrency });
     files.delayMs = 5;
-    const names = entries.map(({ name }) => name);
     const calls = names.map((name) => checkpoint.getTensor(name));
     await Promise.all([...calls, checkpoint.readTensors(names, { maxGapByteLength: 0 })]);
     expect(files.mostUnderWay).toBe(concurrency);
@@ -275,6 +276,7 @@ describe('a fetch', () => {
     files.delayMs = 50;
     const aborting = new AbortController();
     const ended = checkpoint.getTensor('a', { signal: aborting.signal });
+    await new Promise((resolve) => setTimeout(resolve, 5));
     const other = checkpoint.getTensor('b');
     await new Promise((resolve) => setTimeout(resolve, 5));
     aborting.abort('enough');

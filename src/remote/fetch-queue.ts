@@ -1,0 +1,329 @@
+/**
+ * Fetches planned pieces, several at a time, into the memory of tensors. What is wanted in the same turn of the
+ * event loop is planned together: neighbours are one request, whichever calls ask for them.
+ */
+
+import { RemoteError } from '../errors/errors.js';
+import { allocate } from '../errors/out-of-memory.js';
+import { nextTurn } from '../float32/kernels.js';
+import { whenAborted } from '../io/abort-listeners.js';
+import { type ByteRange, limit, Slots } from '../io/pieces.js';
+import { Transfer, type TransferOptions } from '../io/transfer.js';
+import { untilAborted } from '../io/until-aborted.js';
+import { gather } from '../tensor/gather.js';
+import { extentOf } from '../tensor/strided-copy.js';
+import {
+  type FetchPiece,
+  type PiecePart,
+  planPieces,
+  type ResultMemory,
+  type WantedCopy,
+} from './fetch-plan.js';
+import type { RemoteFile } from './remote-file.js';
+
+/** Memory that is made when the first bytes for it are about to arrive. */
+export class LazyMemory implements ResultMemory {
+  readonly tensor: string;
+  readonly byteLength: number;
+  readonly #path: string;
+  #bytes: Uint8Array<ArrayBuffer> | undefined;
+
+  /** The path is for messages. */
+  constructor(tensor: string, byteLength: number, path: string) {
+    this.tensor = tensor;
+    this.byteLength = byteLength;
+    this.#path = path;
+  }
+
+  /** @throws SafetensorsError `SAFETENSORS_OUT_OF_MEMORY` */
+  get bytes(): Uint8Array<ArrayBuffer> {
+    const { tensor, byteLength } = this;
+    this.#bytes ??= allocate(Uint8Array, byteLength, { path: this.#path, tensor });
+    return this.#bytes;
+  }
+}
+
+/** How a call fetches. */
+export interface FetchOptions {
+  readonly onProgress: TransferOptions['onProgress'];
+  /** Most bytes between two runs of a piece that nobody wants. Calls that differ share no request. */
+  readonly maxGapByteLength: number;
+}
+
+/** Calls of one turn that may share requests. */
+interface Turn {
+  readonly calls: FetchCall[];
+  readonly planned: Promise<void>;
+}
+
+/** The fetches of one checkpoint: at most so many requests at once, over all calls. */
+export class FetchQueue {
+  readonly #slots: Slots;
+  /** By the gap. */
+  readonly #turns = new Map<number, Turn>();
+
+  constructor(concurrency: number) {
+    this.#slots = new Slots(concurrency);
+  }
+
+  /**
+   * Fetches all that a call wants, begun in the order of the bytes. An error ends those of its requests that no
+   * other call needs; an abort also ends waiting for a slot. Memory beside the results: at most a piece for every
+   * slot.
+   *
+   * @throws What the first request that fails rejects with; what `onProgress` throws
+   */
+  async fetch(
+    wanted: readonly WantedCopy[],
+    { onProgress, maxGapByteLength }: FetchOptions,
+    scope: AbortController,
+  ): Promise<void> {
+    const call = new FetchCall(wanted, onProgress, scope);
+    await untilAborted(this.#plan(call, maxGapByteLength), scope.signal);
+    await untilAborted(call.run(this.#slots), scope.signal);
+  }
+
+  async #plan(call: FetchCall, maxGap: number): Promise<void> {
+    let turn = this.#turns.get(maxGap);
+    if (turn === undefined) {
+      const calls: FetchCall[] = [];
+      const planned = nextTurn().then(() => {
+        this.#turns.delete(maxGap);
+        planTogether(
+          calls.filter(({ hasEnded }) => !hasEnded),
+          maxGap,
+        );
+      });
+      turn = { calls, planned };
+      this.#turns.set(maxGap, turn);
+    }
+    turn.calls.push(call);
+    await turn.planned;
+  }
+}
+
+/** Gives each call the pieces that it needs. */
+function planTogether(calls: readonly FetchCall[], maxGap: number): void {
+  const [first] = calls;
+  if (first === undefined) return;
+  if (calls.length === 1) {
+    // Made one after the other: a slice may have very many.
+    first.pieces = () => ownPieces(first, maxGap);
+    return;
+  }
+  const callOf = new Map<ResultMemory, FetchCall>();
+  for (const call of calls) for (const { memory } of call.wanted) callOf.set(memory, call);
+  const lists = new Map(calls.map((call) => [call, [] as SharedPiece[]]));
+  const wanted = inFileOrder(calls.flatMap((call) => call.wanted));
+  for (const { file, parts } of planPieces(wanted, maxGap)) {
+    const byCall = new Map<FetchCall, PiecePart[]>();
+    for (const part of parts) {
+      const call = callOf.get(part.memory) as FetchCall;
+      const own = byCall.get(call);
+      if (own === undefined) byCall.set(call, [part]);
+      else own.push(part);
+    }
+    const piece = new SharedPiece(file, Array.from(byCall, shareOf));
+    for (const call of byCall.keys()) lists.get(call)?.push(piece);
+  }
+  for (const [call, pieces] of lists) call.pieces = () => pieces;
+}
+
+function* ownPieces(call: FetchCall, maxGap: number): Generator<SharedPiece, void, void> {
+  for (const { file, parts } of planPieces(inFileOrder(call.wanted), maxGap)) {
+    yield new SharedPiece(file, [shareOf([call, parts])]);
+  }
+}
+
+/** File by file, as they come, each in the order of its bytes. */
+function inFileOrder(wanted: readonly WantedCopy[]): WantedCopy[] {
+  const ranks = new Map<RemoteFile, number>();
+  for (const { file } of wanted) if (!ranks.has(file)) ranks.set(file, ranks.size);
+  const rank = ({ file }: WantedCopy): number => ranks.get(file) as number;
+  return wanted.toSorted((a, b) => rank(a) - rank(b) || a.copy.byteOffset - b.copy.byteOffset);
+}
+
+/** What one call needs of a piece: parts, and the range that holds them. */
+interface Share extends ByteRange {
+  readonly call: FetchCall;
+  readonly parts: FetchPiece['parts'];
+}
+
+function shareOf([call, parts]: readonly [FetchCall, FetchPiece['parts']]): Share {
+  let [begin, end] = [Number.POSITIVE_INFINITY, 0];
+  for (const { copy } of parts) {
+    const extent = extentOf(copy);
+    begin = Math.min(begin, extent.begin);
+    end = Math.max(end, extent.end);
+  }
+  return { call, parts, begin, end };
+}
+
+/** One call: what it wants, how far it is, and how it ends. */
+class FetchCall {
+  readonly wanted: readonly WantedCopy[];
+  pieces: () => Iterable<SharedPiece> = () => [];
+  readonly #onProgress: TransferOptions['onProgress'];
+  readonly #scope: AbortController;
+  #transfer: Transfer | undefined;
+
+  constructor(
+    wanted: readonly WantedCopy[],
+    onProgress: TransferOptions['onProgress'],
+    scope: AbortController,
+  ) {
+    this.wanted = wanted;
+    this.#onProgress = onProgress;
+    this.#scope = scope;
+  }
+
+  get signal(): AbortSignal {
+    return this.#scope.signal;
+  }
+
+  get hasEnded(): boolean {
+    return this.signal.aborted;
+  }
+
+  /** Ends the call, which rejects with the error. */
+  fail(error: unknown): void {
+    this.#scope.abort(error);
+  }
+
+  /** Counts bytes that have arrived. */
+  advance(byteLength: number): void {
+    try {
+      if (!this.hasEnded) this.#transfer?.advance(byteLength);
+    } catch (error) {
+      // Thrown into the request, it would look like a broken connection.
+      this.fail(error);
+    }
+  }
+
+  /** Fetches all pieces; what another call has begun already is waited for. */
+  async run(slots: Slots): Promise<void> {
+    let totalBytes = 0;
+    for (const piece of this.pieces()) totalBytes += piece.byteLengthFor(this);
+    const { signal } = this;
+    const goOn = (): void => signal.throwIfAborted();
+    const transfer = new Transfer(totalBytes, { onProgress: this.#onProgress }, goOn);
+    this.#transfer = transfer;
+    const begunByOthers: Promise<void>[] = [];
+    const fetch = async (piece: SharedPiece): Promise<void> => {
+      if (piece.begun === undefined) await piece.fetch();
+      else begunByOthers.push(piece.begun);
+    };
+    await limit(this.pieces(), slots, fetch, signal);
+    await Promise.all(begunByOthers);
+    transfer.finish();
+  }
+}
+
+/** A range of a file that one request fetches for one or several calls. */
+class SharedPiece {
+  readonly #file: RemoteFile;
+  readonly #shares: readonly Share[];
+  #begun: Promise<void> | undefined;
+
+  constructor(file: RemoteFile, shares: readonly Share[]) {
+    this.#file = file;
+    this.#shares = shares;
+  }
+
+  /** Settles when all is there; undefined until a call begins. */
+  get begun(): Promise<void> | undefined {
+    return this.#begun;
+  }
+
+  /** Bytes that count for the call. */
+  byteLengthFor(call: FetchCall): number {
+    const share = this.#shares.find((one) => one.call === call);
+    return share === undefined ? 0 : share.end - share.begin;
+  }
+
+  /** Fetches for all calls that have not ended. Never rejects: an error ends the calls. */
+  fetch(): Promise<void> {
+    this.#begun ??= this.#fetch(this.#shares.filter(({ call }) => !call.hasEnded));
+    return this.#begun;
+  }
+
+  async #fetch(shares: readonly Share[]): Promise<void> {
+    const request = new AbortController();
+    // The request ends when the last call that needs it does.
+    let needed = shares.length;
+    const leave = (): void => {
+      if (--needed === 0) request.abort();
+    };
+    const ends = shares.map(({ call }) => whenAborted(call.signal, leave));
+    try {
+      await this.#fill(shares, request.signal);
+    } catch (error) {
+      for (const { call, parts } of shares) call.fail(withTensor(error, tensorOf(parts)));
+    } finally {
+      for (const end of ends) end();
+    }
+  }
+
+  async #fill(shares: readonly Share[], signal: AbortSignal): Promise<void> {
+    const begin = Math.min(...shares.map((share) => share.begin));
+    const end = Math.max(...shares.map((share) => share.end));
+    const all = shares.flatMap(({ parts }) => parts);
+    const [first] = all;
+    if (first === undefined) return;
+    const { memory, targetByteOffset, copy } = first;
+    const isRun = all.length === 1 && copy.loops.length === 0;
+    const bytes = isRun
+      ? memory.bytes.subarray(targetByteOffset, targetByteOffset + copy.byteLength)
+      : allocate(Uint8Array, end - begin, { path: this.#file.path, tensor: tensorOf(all) });
+    let arrived = begin;
+    const onBytes = (byteLength: number): void => {
+      const before = arrived;
+      arrived += byteLength;
+      for (const share of shares) {
+        const own = lengthUntil(share, arrived) - lengthUntil(share, before);
+        if (own > 0) share.call.advance(own);
+      }
+    };
+    await this.#file.readInto(bytes, begin, { signal, onBytes });
+    if (isRun) return;
+    for (const { call, parts } of shares) {
+      if (!call.hasEnded) gatherParts(call, parts, bytes, begin);
+    }
+  }
+}
+
+/** Bytes of the range in front of a position. */
+function lengthUntil({ begin, end }: ByteRange, position: number): number {
+  return Math.min(Math.max(position, begin), end) - begin;
+}
+
+/** An error, such as too little memory, ends this call only. */
+function gatherParts(
+  call: FetchCall,
+  parts: FetchPiece['parts'],
+  bytes: Uint8Array,
+  begin: number,
+): void {
+  try {
+    for (const { copy, memory, targetByteOffset } of parts) {
+      gather(copy, bytes, begin, memory.bytes, targetByteOffset);
+    }
+  } catch (error) {
+    call.fail(error);
+  }
+}
+
+/** The tensor that all parts are of; undefined when there are several. */
+function tensorOf(parts: FetchPiece['parts']): string | undefined {
+  const [first] = parts;
+  return parts.every(({ memory }) => memory === first?.memory) ? first?.memory.tensor : undefined;
+}
+
+/** The error to throw for that of a request, which knows no tensors: one that names the tensor. */
+function withTensor(error: unknown, tensor: string | undefined): unknown {
+  if (tensor === undefined || !(error instanceof RemoteError)) return error;
+  const { code, path, status, url, cause, message } = error;
+  const prefix = path === undefined ? '' : `${path}: `;
+  const rest = message.slice(prefix.length);
+  return new RemoteError(code, rest, { path, tensor, status, url, cause });
+}

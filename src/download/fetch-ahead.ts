@@ -1,7 +1,7 @@
 /** Fetches pieces in order, a few ahead of the one that is used. */
 
 import { withScope } from '../remote/scope.js';
-import { type FetchedPiece, PIECE_BYTE_LENGTH, type Piece } from './pieces.js';
+import { type DownloadPiece, type FetchedPiece, PIECE_BYTE_LENGTH } from './pieces.js';
 
 /** Pieces of one file that are under way or wait to be used: a request's latency passes beside the others. */
 const PIECES_AHEAD = 3;
@@ -28,7 +28,7 @@ interface Fetched {
  *
  * @throws What a request rejects with; what `advance` and `use` throw; the signal's reason
  */
-export async function fetchAhead(pieces: Iterable<Piece>, user: PieceUser): Promise<void> {
+export async function fetchAhead(pieces: Iterable<DownloadPiece>, user: PieceUser): Promise<void> {
   await withScope([user.signal], async (scope) => {
     const free = Array<Uint8Array<ArrayBuffer> | undefined>(PIECES_AHEAD).fill(undefined);
     const waiting: Promise<Fetched>[] = [];
@@ -37,7 +37,7 @@ export async function fetchAhead(pieces: Iterable<Piece>, user: PieceUser): Prom
       while (free.length > 0) {
         const next = iterator.next();
         if (next.done === true) return;
-        waiting.push(fetchPiece(next.value, free.pop(), scope, user));
+        waiting.push(fetchAheadPiece(next.value, free.pop(), scope, user));
       }
     };
     try {
@@ -58,8 +58,8 @@ export async function fetchAhead(pieces: Iterable<Piece>, user: PieceUser): Prom
 }
 
 /** Never rejects: what has arrived is used before the failure is told. */
-async function fetchPiece(
-  piece: Piece,
+async function fetchAheadPiece(
+  piece: DownloadPiece,
   memory: Uint8Array<ArrayBuffer> | undefined,
   scope: AbortController,
   user: PieceUser,

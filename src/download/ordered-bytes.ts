@@ -7,7 +7,7 @@ import { piecesFrom } from './pieces.js';
 import type { RemoteRange } from './wanted-file.js';
 
 /** Memory that waits for the next bytes. */
-interface Waiting {
+interface WaitingBytes {
   readonly target: Uint8Array;
   filled: number;
   resolve(): void;
@@ -16,7 +16,7 @@ interface Waiting {
 
 /** The bytes of some ranges, of which a few pieces are fetched ahead. */
 export class OrderedBytes {
-  readonly #waiting: Waiting[] = [];
+  readonly #waiting: WaitingBytes[] = [];
   #failure: { readonly reason: unknown } | undefined;
   /** Wakes the fetching, which waits for memory. */
   #wake: () => void = () => {};

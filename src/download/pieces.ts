@@ -29,7 +29,9 @@ export interface FetchedRun {
 }
 
 /** A piece of the new file. */
-export type Piece = FetchedPiece | { readonly file: null; readonly bytes: Uint8Array<ArrayBuffer> };
+export type DownloadPiece =
+  | FetchedPiece
+  | { readonly file: null; readonly bytes: Uint8Array<ArrayBuffer> };
 
 /** Bytes of a remote file, at their position there, or of the plan itself. */
 interface SegmentRange extends FileRange {
@@ -40,7 +42,7 @@ interface SegmentRange extends FileRange {
 export function* piecesFrom(
   { segments }: Pick<WholeFile, 'segments'>,
   from: number,
-): Generator<Piece, void, void> {
+): Generator<DownloadPiece, void, void> {
   const limits: MergeLimits<SegmentRange> = {
     maxByteLength: PIECE_BYTE_LENGTH,
     maxGap: MAX_GAP_BYTE_LENGTH,
@@ -78,7 +80,7 @@ function* rangesFrom(
 function* segmentsFrom(segments: Iterable<Segment>, from: number): Generator<Segment, void, void> {
   let left = from;
   for (const segment of segments) {
-    const byteLength = lengthOf(segment);
+    const byteLength = segmentByteLength(segment);
     if (left >= byteLength) {
       left -= byteLength;
       continue;
@@ -89,6 +91,6 @@ function* segmentsFrom(segments: Iterable<Segment>, from: number): Generator<Seg
   }
 }
 
-function lengthOf(segment: Segment): number {
+function segmentByteLength(segment: Segment): number {
   return segment.file === null ? segment.bytes.length : segment.end - segment.begin;
 }

@@ -54,7 +54,7 @@ export async function planTensors(
     commit: source.hub?.commit ?? null,
     casts: selected.report,
     weights,
-    index: indexOf(checkpoint),
+    index: plannedIndex(checkpoint),
     tensorsIn: async ({ name }) => namesIn.get(name) ?? null,
   };
 }
@@ -66,7 +66,7 @@ function fileOf(
   tensors: readonly RemoteTensor[],
 ): WantedFile {
   const { byteLength } = layout;
-  const facts = { name, byteLength, hash: null, version: versionOf(layout, tensors) };
+  const facts = { name, byteLength, hash: null, version: layoutVersion(layout, tensors) };
   const ranges = tensors.map(({ range }) => range);
   const takeFrom = (bytes: OrderedBytes): void => {
     for (const tensor of tensors) tensor.bytes = bytes;
@@ -78,13 +78,16 @@ function fileOf(
   };
 }
 
-function indexOf({ pattern, index, interimIndex }: CheckpointLayout): WantedIndex | null {
+function plannedIndex({ pattern, index, interimIndex }: CheckpointLayout): WantedIndex | null {
   if (index === null) return null;
   return knownFile({ name: pattern.indexFilename, hash: null, version: null }, index, interimIndex);
 }
 
 /** Two files with one version have the same bytes: header, and tensors of files of the same contents. */
-function versionOf({ header }: WritableLayout, tensors: readonly RemoteTensor[]): string | null {
+function layoutVersion(
+  { header }: WritableLayout,
+  tensors: readonly RemoteTensor[],
+): string | null {
   const hash = createHash('sha256').update(header);
   for (const { shard, range } of tensors) {
     const { version } = shard.file;

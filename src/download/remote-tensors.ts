@@ -19,20 +19,20 @@ import { QUESTIONS_AT_ONCE, type SourceFile, type SourceFiles } from './source-f
 import type { RemoteRange } from './wanted-file.js';
 
 /** A file of the source and its header. */
-interface SourceShard {
+interface ChosenShard {
   readonly file: SourceFile;
   readonly header: Header;
 }
 
 /** A tensor of a shard. */
 export class RemoteTensor implements SourceTensor<TensorInfo> {
-  readonly shard: SourceShard;
+  readonly shard: ChosenShard;
   readonly name: string;
   readonly info: TensorInfo;
   /** Where the next bytes of the tensor are taken from, while its file is received. */
   bytes: OrderedBytes | undefined;
 
-  constructor(shard: SourceShard, entry: number) {
+  constructor(shard: ChosenShard, entry: number) {
     this.shard = shard;
     this.name = shard.header.name(entry);
     this.info = tensorInfo(shard.header, entry);
@@ -95,7 +95,7 @@ export async function readRemoteTensors(
     notFound: (name) => contents.notFound(name),
   };
   const selection = new Selection(options, names);
-  const tensors = await tensorsIn(shards, contents, selection, signal);
+  const tensors = await chosenTensorsIn(shards, contents, selection, signal);
   return {
     path,
     table: null,
@@ -113,7 +113,7 @@ export async function readRemoteTensors(
 class ShardHeaders {
   readonly #source: SourceFiles;
   readonly #names: readonly string[];
-  readonly #shards = new Map<number, SourceShard>();
+  readonly #shards = new Map<number, ChosenShard>();
 
   constructor(source: SourceFiles, names: readonly string[]) {
     this.#source = source;
@@ -126,8 +126,8 @@ class ShardHeaders {
   }
 
   /** A shard whose header was read. */
-  at(number: number): SourceShard {
-    return this.#shards.get(number) as SourceShard;
+  at(number: number): ChosenShard {
+    return this.#shards.get(number) as ChosenShard;
   }
 
   /** Numbers of the shards whose headers were read, in order. */
@@ -153,7 +153,7 @@ class ShardHeaders {
  * The tensors of all shards, or at least those that are listed and what tells whether these are quantized; shard
  * by shard, each in the order of its bytes.
  */
-async function tensorsIn(
+async function chosenTensorsIn(
   shards: ShardHeaders,
   contents: CheckpointContents,
   { names: listed, castsAll }: Pick<Selection<TensorInfo>, 'names' | 'castsAll'>,

@@ -2,7 +2,7 @@
 
 import { readRanges } from '../io/parallel-reads.js';
 import { type ByteRange, cut, type FileRange, merge, Slots } from '../io/pieces.js';
-import { Transfer, type TransferOptions } from '../io/transfer.js';
+import { Transfer, type TransferOptions, totalByteLength } from '../io/transfer.js';
 import { type Storage, verifyOpen } from '../storage/storage.js';
 import type { StorageRange } from '../tensor/storage-range.js';
 
@@ -28,11 +28,6 @@ function* windowsOf(ranges: readonly FileRange[]): Generator<ByteRange, void, vo
   }
 }
 
-/** The sum of the lengths in bytes. */
-function sumOf(parts: readonly { readonly byteLength: number }[]): number {
-  return parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
-}
-
 /**
  * Makes the sources readable without waiting: brings in the pages of `ranges`, which hold them. From a
  * copying storage each source is read into the buffer that it will hand out.
@@ -52,7 +47,7 @@ export async function prefetch(
     .filter(({ byteLength }) => byteLength > 0)
     .sort((a, b) => a.position - b.position);
   const merged = [...merge(sorted, { maxGap: MAX_GAP_BYTE_LENGTH })];
-  const transfer = new Transfer(sumOf(merged), options, () => verifyOpen(storage));
+  const transfer = new Transfer(totalByteLength(merged), options, () => verifyOpen(storage));
   await transfer.run(windowsOf(merged), slots, async ({ begin, end }) => {
     await populate(begin, end);
     return end - begin;
@@ -69,7 +64,7 @@ async function fill(
   const missing = sources
     .filter((source) => source.byteLength > 0 && !source.isResolved)
     .sort((a, b) => a.position - b.position);
-  const transfer = new Transfer(sumOf(missing), options, () => verifyOpen(storage));
+  const transfer = new Transfer(totalByteLength(missing), options, () => verifyOpen(storage));
   // The bytes are in memory already.
   if (storage.lend === undefined) return transfer.finish();
   const lent = storage.lend();

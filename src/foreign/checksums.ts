@@ -19,7 +19,7 @@ import { readEntry, requireCrc32 } from './zip/read-entry.js';
 const CHECKED_PIECE_BYTE_LENGTH = 2 ** 20;
 
 /** While one piece is added up, the next ones are read. */
-const PIECES_AT_ONCE = 3;
+const CHECKED_AT_ONCE = 3;
 
 /** Entries, and what inflating one may cost. */
 export interface ArchiveContent {
@@ -70,7 +70,7 @@ export async function verifyEntries(
   // A checksum goes on where it stopped: pieces are added up in their order.
   let before: Promise<unknown> = Promise.resolve();
   try {
-    await transfer.run(piecesOf(entries), new Slots(PIECES_AT_ONCE), ({ entry, begin, end }) => {
+    await transfer.run(piecesOf(entries), new Slots(CHECKED_AT_ONCE), ({ entry, begin, end }) => {
       if (entry.method === 'deflated') {
         check(() => readEntry(storageReader(storage), entry, { path }, limits));
         return Promise.resolve(end - begin);

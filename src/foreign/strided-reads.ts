@@ -2,7 +2,7 @@
 
 import type { Steps } from '../io/steps.js';
 import type { Storage } from '../storage/storage.js';
-import { gather } from '../tensor/gather.js';
+import { gather, ONCE } from '../tensor/gather.js';
 import type { StridedCopy, StridedLoop } from '../tensor/strided-copy.js';
 
 /** A read takes as long as copying more bytes than that: where the next ones are nearer, all is read. */
@@ -85,8 +85,6 @@ export function* readStrided(
     }
   }
 }
-
-const ONCE: StridedLoop = { count: 1, from: 0, to: 0 };
 
 /** Where every round of the loops begins, the last of them outermost. */
 function* rounds(

@@ -11,6 +11,11 @@ export interface TransferProgress {
   readonly totalBytes: number;
 }
 
+/** Bytes of all parts together. */
+export function totalByteLength(parts: readonly { readonly byteLength: number }[]): number {
+  return parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
+}
+
 /** Options of `saveFile`, `SafetensorsFile.prefetch` and `TensorSource.readTensors`. */
 export interface TransferOptions {
   /**

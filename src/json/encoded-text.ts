@@ -6,7 +6,7 @@ import type { Text } from './strings.js';
 const PIECE_LENGTH = 2 ** 16;
 
 /** UTF-8 takes at most three bytes per UTF-16 unit. */
-const UTF8_BYTES_PER_UNIT = 3;
+export const UTF8_BYTES_PER_UNIT = 3;
 
 /**
  * Shorter parts are copied in words: `set` needs a new view of the source, which the engine collects later.

@@ -1,5 +1,6 @@
 /** Finds names where they stand, in the bytes of a header or an index: an open-addressing table. */
 
+import { UTF8_BYTES_PER_UNIT } from './encoded-text.js';
 import { hashString, processHashKey } from './key-hash.js';
 import { JsonReader } from './reader.js';
 import { decodeStrings, sortedStrings } from './string-lists.js';
@@ -13,9 +14,6 @@ const encoder = new TextEncoder();
  * buffers, such as those of large tensors, hold much memory.
  */
 const lookup = new JsonReader(new Uint8Array(1024));
-
-/** UTF-8 takes at most three bytes per UTF-16 unit. */
-const UTF8_BYTES_PER_UNIT = 3;
 
 /** A reader at the start of a name's JSON text; valid until the next call. */
 export function nameReader(name: string): JsonReader {

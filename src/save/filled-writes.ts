@@ -10,7 +10,7 @@ import type { PieceMover } from '../io/transfer.js';
 import type { AsyncFill } from '../storage/made.js';
 
 /** A piece and what is read of it again stay in a cache of some megabytes. A multiple of every element's length. */
-const PIECE_BYTE_LENGTH = 2 ** 20;
+const FILLED_PIECE_BYTE_LENGTH = 2 ** 20;
 
 /** Most tensors of a piece. */
 const MAX_PARTS = 1024;
@@ -33,9 +33,9 @@ export interface FilledWrite {
 
 /** Each write is cut at the same multiples of its own length; short neighbours are joined. */
 const PIECE_LIMITS: MergeLimits<FilledWrite> = {
-  maxByteLength: PIECE_BYTE_LENGTH,
+  maxByteLength: FILLED_PIECE_BYTE_LENGTH,
   maxParts: MAX_PARTS,
-  unitOf: () => PIECE_BYTE_LENGTH,
+  unitOf: () => FILLED_PIECE_BYTE_LENGTH,
 };
 
 /** How pieces are written. */
@@ -55,7 +55,7 @@ export class PieceBuffers {
     byteLength: number,
     work: (bytes: Uint8Array) => Promise<Result>,
   ): Promise<Result> {
-    const buffer = this.#free.pop() ?? new Uint8Array(PIECE_BYTE_LENGTH);
+    const buffer = this.#free.pop() ?? new Uint8Array(FILLED_PIECE_BYTE_LENGTH);
     try {
       return await work(buffer.subarray(0, byteLength));
     } finally {

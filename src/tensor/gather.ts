@@ -12,7 +12,8 @@ const LONG_RUN_WORDS = 32;
  */
 const TILE_BYTE_LENGTH = 128;
 
-const ONCE: StridedLoop = { count: 1, from: 0, to: 0 };
+/** A loop around a copy that is made once. */
+export const ONCE: StridedLoop = { count: 1, from: 0, to: 0 };
 
 /**
  * Copies the selected bytes to `target`, the first of them to its byte `targetByteOffset`.

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { PIECE_BYTE_LENGTH, type Piece, piecesFrom } from '../../src/download/pieces.js';
+import { type DownloadPiece, PIECE_BYTE_LENGTH, piecesFrom } from '../../src/download/pieces.js';
 import type { Segment, WholeFile } from '../../src/download/wanted-file.js';
 import type { RemoteFile } from '../../src/remote/remote-file.js';
 
@@ -12,7 +12,7 @@ function planned(segments: readonly Segment[]): WholeFile {
 }
 
 /** Begin, end and runs of every piece; the length of one whose bytes are known. */
-function shown(pieces: Iterable<Piece>): unknown[] {
+function shown(pieces: Iterable<DownloadPiece>): unknown[] {
   return Array.from(pieces, (piece) =>
     piece.file === null
       ? piece.bytes.length

@@ -2,7 +2,12 @@
 
 import { join } from 'node:path';
 import type { OptionNames } from '../../errors/arguments.js';
-import { TRANSFER_OPTIONS, Transfer, type TransferOptions } from '../../io/transfer.js';
+import {
+  TRANSFER_OPTIONS,
+  Transfer,
+  type TransferOptions,
+  totalByteLength,
+} from '../../io/transfer.js';
 import { LOCK_OPTIONS, type LockOptions } from '../../replacement/locks.js';
 import type { SaveSyncOptions } from '../../save/save.js';
 import { BorrowedFiles } from '../../save/source-files.js';
@@ -75,7 +80,8 @@ export async function writeCheckpoint(
 ): Promise<WrittenCheckpoint> {
   const { durable = true } = options;
   const { files, pattern, totalSize } = checkpoint;
-  const byteLength = sumOf(files.map(({ layout }) => layout)) + sumOf(otherFiles);
+  const byteLength =
+    totalByteLength(files.map(({ layout }) => layout)) + totalByteLength(otherFiles);
   const failures: unknown[] = [];
   const transfer = new Transfer(byteLength, options, () => {
     if (failures.length > 0) throw failures[0];
@@ -118,10 +124,6 @@ export async function writeCheckpoint(
   } finally {
     sources.end();
   }
-}
-
-function sumOf(files: readonly { readonly byteLength: number }[]): number {
-  return files.reduce((sum, { byteLength }) => sum + byteLength, 0);
 }
 
 async function writeFile(

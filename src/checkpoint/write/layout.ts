@@ -102,7 +102,7 @@ export interface CheckpointLayout<Metadata = LaidOutMetadata, Layout = WritableL
 }
 
 /** The pattern that the options mean; throws as `FilenamePattern` does. */
-function patternOf({ filenamePattern, variant }: CheckpointLayoutOptions): FilenamePattern {
+function layoutPattern({ filenamePattern, variant }: CheckpointLayoutOptions): FilenamePattern {
   const pattern = new FilenamePattern(filenamePattern ?? DEFAULT_FILENAME_PATTERN, variant);
   if (pattern.text.endsWith(SHARD_EXTENSION)) return pattern;
   const expected = `a file name that ends in ${SHARD_EXTENSION}, as shards of an index must`;
@@ -121,7 +121,7 @@ export function layOutCheckpoint<Metadata extends LaidOutMetadata, Layout>(
   options: CheckpointLayoutOptions,
   metadataOf: (split: SplitSummary) => Metadata,
 ): CheckpointLayout<Metadata, Layout> {
-  const pattern = patternOf(options);
+  const pattern = layoutPattern(options);
   const limit = parseByteSize(options.maxShardSize ?? DEFAULT_MAX_SHARD_SIZE, 'maxShardSize');
   const shards = splitByteLengths(tensors.byteLengths, limit);
   const totalSize = totalOf(tensors.byteLengths);

@@ -1,7 +1,8 @@
 /** What the commands that write checkpoints have in common: options, plans, and saying what was written. */
 
 import type { ConversionOptions, ConversionPlan, ConvertedCheckpoint } from '../../convert.js';
-import { type CastTarget, type PlannedFile, splitStateDictIntoShards } from '../../index.js';
+import { CAST_TARGETS, type CastTarget } from '../../float32/cast.js';
+import { type PlannedFile, splitStateDictIntoShards } from '../../index.js';
 import { bytesText, plural } from '../output/numbers.js';
 import { progressOn } from '../output/progress.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
@@ -15,8 +16,6 @@ import {
   requireChoice,
   UsageError,
 } from './command.js';
-
-const CAST_TARGETS: readonly CastTarget[] = ['F32', 'F16', 'BF16', 'F8_E4M3', 'F8_E5M2'];
 
 /** Of names in one line. */
 const SHOWN_UNCAST_NAMES = 8;

@@ -1,5 +1,6 @@
 /** A checkpoint that was read, before its file is mapped: tensors as the pickle says them, places of storages. */
 
+import { type ErrorContext, ForeignFormatError } from '../../errors/errors.js';
 import type { StorageBytes } from '../../storage/made.js';
 import type { Storage } from '../../storage/storage.js';
 import type { ArchiveContent } from '../checksums.js';
@@ -15,4 +16,9 @@ export interface DescribedCheckpoint {
   readonly archive: ArchiveContent | undefined;
   /** Where the bytes of storages are; called once, with the storage of the whole file. */
   placesIn(file: Storage): (storage: TorchStorage) => StorageBytes;
+}
+
+/** The error for a file that is no whole checkpoint of torch. */
+export function invalidTorch(message: string, context: ErrorContext): ForeignFormatError {
+  return new ForeignFormatError('SAFETENSORS_INVALID_TORCH_CHECKPOINT', message, context);
 }

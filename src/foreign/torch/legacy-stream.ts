@@ -10,7 +10,7 @@ import { readPickle } from '../pickle/machine.js';
 import { PickleList, PickleMap, type PickleValue } from '../pickle/values.js';
 import type { ByteReader } from '../zip/archive.js';
 import { noPersistentIds, type PersistentIds, TorchHost } from './builders.js';
-import type { DescribedCheckpoint } from './described.js';
+import { type DescribedCheckpoint, invalidTorch } from './described.js';
 import { StorageIds } from './storage-ids.js';
 import type { TorchStorage } from './values.js';
 import type { ReadOptions } from './zip-checkpoint.js';
@@ -76,15 +76,21 @@ function readFromHead(
     throw new ForeignFormatError('SAFETENSORS_FOREIGN_FORMAT', message, context);
   }
   if (next(none) !== PROTOCOL_VERSION) {
-    throw invalid(`expected version ${PROTOCOL_VERSION} of the stream, found another`, context);
+    throw invalidTorch(
+      `expected version ${PROTOCOL_VERSION} of the stream, found another`,
+      context,
+    );
   }
   if (!(next(none) instanceof PickleMap)) {
-    throw invalid('expected what the system was as the third pickle, found another value', context);
+    throw invalidTorch(
+      'expected what the system was as the third pickle, found another value',
+      context,
+    );
   }
   const value = next((id, position) => ids.resolve(id, position));
   const { begins, end } = locateStorages(next(none), at, ids, file, context);
   if (end !== file.byteLength) {
-    throw invalid(`expected the end of the file at byte ${end}, found more bytes`, context);
+    throw invalidTorch(`expected the end of the file at byte ${end}, found more bytes`, context);
   }
   return {
     value,
@@ -119,7 +125,10 @@ export function locateStorages(
   context: ErrorContext,
 ): LocatedStorages {
   if (!(keys instanceof PickleList)) {
-    throw invalid('expected a list of storages as the fifth pickle, found another value', context);
+    throw invalidTorch(
+      'expected a list of storages as the fifth pickle, found another value',
+      context,
+    );
   }
   const begins = new Map<TorchStorage, number>();
   let at = begin;
@@ -127,7 +136,7 @@ export function locateStorages(
     const storage = typeof key === 'string' ? storages.get(key) : undefined;
     if (storage === undefined || begins.has(storage)) {
       const shown = typeof key === 'string' ? quoteName(key) : 'no key';
-      throw invalid(`expected every storage once, found ${shown}`, context);
+      throw invalidTorch(`expected every storage once, found ${shown}`, context);
     }
     begins.set(storage, at + COUNT_BYTE_LENGTH);
     at = storageEnd(storage, at, file, context);
@@ -135,7 +144,10 @@ export function locateStorages(
   if (begins.size !== storages.size) {
     const missing = [...storages.values()].find((storage) => !begins.has(storage));
     const key = quoteName(missing?.key ?? '');
-    throw invalid(`expected the bytes of storage ${key}, which tensors use, found none`, context);
+    throw invalidTorch(
+      `expected the bytes of storage ${key}, which tensors use, found none`,
+      context,
+    );
   }
   return { begins, end: at };
 }
@@ -155,9 +167,5 @@ function storageEnd(
   const count = new DataView(file.read(at, at + COUNT_BYTE_LENGTH).buffer).getBigInt64(0, true);
   if (count === BigInt(elementCount)) return end;
   const expected = `${elementCount} elements in storage ${quoteName(key)} at byte ${at}`;
-  throw invalid(`expected ${expected}, found ${count}`, context);
-}
-
-function invalid(message: string, context: ErrorContext): ForeignFormatError {
-  return new ForeignFormatError('SAFETENSORS_INVALID_TORCH_CHECKPOINT', message, context);
+  throw invalidTorch(`expected ${expected}, found ${count}`, context);
 }

@@ -9,7 +9,7 @@ import type { ArchiveLimits } from '../zip/limits.js';
 import { readArchive } from '../zip/read-archive.js';
 import { readEntry } from '../zip/read-entry.js';
 import { TorchHost, type UnknownGlobals } from './builders.js';
-import type { DescribedCheckpoint } from './described.js';
+import { type DescribedCheckpoint, invalidTorch } from './described.js';
 import { StorageIds } from './storage-ids.js';
 import type { TorchStorage } from './values.js';
 
@@ -45,7 +45,7 @@ export function readZipCheckpoint(
   const host = new TorchHost((id, at) => ids.resolve(id, at), options.unknownGlobals, part);
   const { value, end } = readPickle(pickle.bytes, 0, host, options.pickle, part);
   if (end !== pickle.bytes.length) {
-    throw invalid(`expected ${pickle.name} to end at byte ${end}, found more bytes`, context);
+    throw invalidTorch(`expected ${pickle.name} to end at byte ${end}, found more bytes`, context);
   }
   const entries = new Map<TorchStorage, ArchiveEntry>();
   for (const storage of ids.storages.values()) entries.set(storage, records.entryOf(storage));
@@ -87,7 +87,7 @@ class Records {
     const version = /^\d{1,9}\n?$/.test(text) ? Number(text) : 0;
     if (version >= 1 && version <= HIGHEST_VERSION) return;
     const expected = `a checkpoint of version 1 to ${HIGHEST_VERSION}`;
-    throw invalid(`expected ${expected}, found ${quoteName(text)}`, this.#context);
+    throw invalidTorch(`expected ${expected}, found ${quoteName(text)}`, this.#context);
   }
 
   /** Before torch 2.1 there was no record of it: then it is little. */
@@ -95,7 +95,7 @@ class Records {
     const record = this.#find('byteorder');
     const order = record === undefined ? 'little' : this.#note(record);
     if (order === 'little' || order === 'big') return order === 'big';
-    throw invalid(
+    throw invalidTorch(
       `expected the byte order little or big, found ${quoteName(order)}`,
       this.#context,
     );
@@ -120,7 +120,7 @@ class Records {
     if (entry?.byteLength === byteLength) return entry;
     const found = entry === undefined ? 'no such record' : `${entry.byteLength}`;
     const expected = `${byteLength} bytes in the record data/${key}`;
-    throw invalid(`expected ${expected}, found ${found}`, this.#context);
+    throw invalidTorch(`expected ${expected}, found ${found}`, this.#context);
   }
 
   #find(name: string): ArchiveEntry | undefined {
@@ -153,8 +153,4 @@ function rootFolder({ entries }: Archive, context: ErrorContext): string {
 function foreign(found: string, context: ErrorContext): ForeignFormatError {
   const message = `expected a checkpoint of torch, found ${found}`;
   return new ForeignFormatError('SAFETENSORS_FOREIGN_FORMAT', message, context);
-}
-
-function invalid(message: string, context: ErrorContext): ForeignFormatError {
-  return new ForeignFormatError('SAFETENSORS_INVALID_TORCH_CHECKPOINT', message, context);
 }

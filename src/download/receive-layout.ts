@@ -1,6 +1,5 @@
 /** Receives a file of chosen tensors: the writer of checkpoints writes it, from bytes of remote files. */
 
-import { ftruncateSync } from 'node:fs';
 import { statsOf } from '../io/file-calls.js';
 import { Slots } from '../io/pieces.js';
 import type { Replacement } from '../replacement/replacement.js';
@@ -43,13 +42,13 @@ export async function receiveLayout(
     return hash.digest('hex');
   };
   if (version !== null) {
-    const isLong = Number(statsOf(target).size) === byteLength;
-    const noted = isLong ? await notedHash(place, file) : undefined;
+    const size = Number(statsOf(target).size);
+    const noted = size === byteLength ? await notedHash(place, file) : undefined;
     if (noted !== undefined && (await hashed()) === noted) {
       transfer.advance(byteLength);
       return { hash: noted, receivedByteLength: 0, presentByteLength: byteLength };
     }
-    ftruncateSync(target.fd, 0);
+    if (size > 0) target.truncate(0);
   }
   try {
     await OrderedBytes.use(ranges, signal, async (bytes) => {

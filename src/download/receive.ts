@@ -1,6 +1,5 @@
 /** Receives a planned file into a temporary file: goes on where an earlier try stopped, and checks it. */
 
-import { ftruncateSync } from 'node:fs';
 import { RemoteError } from '../errors/errors.js';
 import { statsOf } from '../io/file-calls.js';
 import { writeViews } from '../io/file-writes.js';
@@ -31,7 +30,7 @@ export async function receiveFile(
 ): Promise<ReceivedFile> {
   const first = await receive(planned, target, transfer, signal);
   if (planned.hash === null || first.hash === planned.hash) return first;
-  ftruncateSync(target.fd, 0);
+  target.truncate(0);
   transfer.advance(-planned.byteLength);
   const second = await receive(planned, target, transfer, signal);
   if (second.hash === planned.hash) {
@@ -70,7 +69,7 @@ async function receive(
   const isUsable = planned.version !== null && size <= byteLength;
   const kept = isUsable ? size : 0;
   const presentByteLength = await hashStart(hash, target, kept, signal);
-  if (presentByteLength < size) ftruncateSync(target.fd, presentByteLength);
+  if (presentByteLength < size) target.truncate(presentByteLength);
   transfer.advance(presentByteLength);
   let position = presentByteLength;
   await fetchAhead(piecesFrom(planned, position), {

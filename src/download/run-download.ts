@@ -8,6 +8,7 @@ import type { PlannedFile, WritePlan } from '../checkpoint/write/plan.js';
 import { argumentRangeError } from '../errors/arguments.js';
 import type { HubSettings } from '../hub/settings.js';
 import { pathText } from '../io/paths.js';
+import { Slots } from '../io/pieces.js';
 import { Transfer, type TransferOptions } from '../io/transfer.js';
 import { withScope } from '../remote/scope.js';
 import { type SessionSettings, sourceSession } from '../remote/source.js';
@@ -27,6 +28,7 @@ import {
   findSourceFiles,
   type IdentityOptions,
   isIndexName,
+  QUESTIONS_AT_ONCE,
   type SourceFiles,
 } from './source-files.js';
 import type { TargetOptions } from './target-options.js';
@@ -256,12 +258,14 @@ async function planOf(
   deleted: readonly string[],
 ): Promise<DownloadPlan> {
   const { commit, index, skipped, casts, weights } = plan;
+  const slots = new Slots(QUESTIONS_AT_ONCE);
   const files: PlannedDownload[] = [];
-  for (const file of allFiles(plan)) {
+  const add = async (file: WantedFile, place: number): Promise<void> => {
     const { name, byteLength } = file;
     const tensors = weights.includes(file) ? await plan.tensorsIn(file) : null;
-    files.push({ name, path: placeOf(file), byteLength, tensors });
-  }
+    files[place] = { name, path: placeOf(file), byteLength, tensors };
+  };
+  await Promise.all(allFiles(plan).map((file, place) => slots.run(() => add(file, place))));
   const { cast, uncast } = casts;
   const byteLength = lengthOf(allFiles(plan));
   const facts = { path, commit, index: index?.name ?? null, byteLength };

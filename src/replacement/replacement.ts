@@ -6,7 +6,16 @@
  * worker is killed, and can then be deleted.
  */
 
-import { closeSync, constants, fsyncSync, lstatSync, openSync, renameSync, rmSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  fsyncSync,
+  ftruncateSync,
+  lstatSync,
+  openSync,
+  renameSync,
+  rmSync,
+} from 'node:fs';
 import process from 'node:process';
 import { addon } from '../addon/addon.js';
 import { SafetensorsError } from '../errors/errors.js';
@@ -145,6 +154,19 @@ export class Replacement implements WrittenFile {
       if (!hasCode(error, CANNOT_ALLOCATE)) throw replacement.#failed(error);
     }
     return replacement;
+  }
+
+  /**
+   * Cuts off what the temporary file has behind so many bytes.
+   *
+   * @throws errors of the system
+   */
+  truncate(byteLength: number): void {
+    try {
+      ftruncateSync(this.fd, byteLength);
+    } catch (error) {
+      throw aboutFile(error, this.path);
+    }
   }
 
   /**

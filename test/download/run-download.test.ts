@@ -2,8 +2,12 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { runDownload } from '../../src/download/run-download.js';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import {
+  type DownloadPlan,
+  type DownloadResult,
+  runDownload,
+} from '../../src/download/run-download.js';
 import { saveCheckpoint } from '../../src/index.js';
 import { download } from '../../src/remote.js';
 import { fileBytes, temporaryPath } from '../support/make-file.js';
@@ -87,6 +91,21 @@ describe('a dry run', () => {
       }
     },
   );
+
+  it('into the cache of the Hub makes no cache', async () => {
+    const cache = temporaryPath('cache');
+    vi.stubEnv('HF_HUB_CACHE', cache);
+    const call = (dryRun: boolean): Promise<DownloadResult | DownloadPlan> => {
+      const options = { ...fast, firstDelayMs: 1, dryRun };
+      return runDownload('hf://org/sharded', 'cache', options, settingsOf(hub()));
+    };
+    const plan = await call(true);
+    expect(existsSync(cache)).toBe(false);
+    const files = plan.files.map(({ name, path, byteLength }) => ({ name, path, byteLength }));
+    const { commit, path, byteLength } = plan;
+    expect(await call(false)).toMatchObject({ files, commit, path, byteLength, deleted: [] });
+    vi.unstubAllEnvs();
+  });
 
   it('fetches headers alone, and leaves a target that is missing', async () => {
     const bytes = fileBytes([{ name: 'a', dtype: 'U8', shape: [9_000_000] }]);

@@ -1,6 +1,7 @@
 /** Which requests bring the bytes of a planned file, from some position on. */
 
 import { type FileRange, type MergeLimits, merge, type Part } from '../io/pieces.js';
+import { DEFAULT_MAX_GAP_BYTE_LENGTH } from '../remote/fetch-plan.js';
 import type { RemoteFile } from '../remote/remote-file.js';
 import type { Segment, WholeFile } from './wanted-file.js';
 
@@ -9,9 +10,6 @@ import type { Segment, WholeFile } from './wanted-file.js';
  * enough that the latency of a request, 30 ms, is less than its bytes take at 100 MB per second.
  */
 export const PIECE_BYTE_LENGTH: number = 2 ** 22;
-
-/** Runs that are at most so far apart are fetched together: the bytes between them cost less than a request. */
-const MAX_GAP_BYTE_LENGTH = 2 ** 16;
 
 /** A range of a remote file, and which of its bytes are wanted. */
 export interface FetchedPiece {
@@ -45,7 +43,7 @@ export function* piecesFrom(
 ): Generator<DownloadPiece, void, void> {
   const limits: MergeLimits<SegmentRange> = {
     maxByteLength: PIECE_BYTE_LENGTH,
-    maxGap: MAX_GAP_BYTE_LENGTH,
+    maxGap: DEFAULT_MAX_GAP_BYTE_LENGTH,
     unitOf: ({ segment }) => (segment.file === null ? Number.POSITIVE_INFINITY : 1),
     joins: ({ position, byteLength, parts }, range, begin) => {
       const file = parts[0]?.range.segment.file;

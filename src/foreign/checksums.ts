@@ -4,7 +4,7 @@ import { crc32 } from 'node:zlib';
 import { ForeignFormatError } from '../errors/errors.js';
 import { allSettled } from '../io/all-settled.js';
 import { readBytesOf, readFully } from '../io/opened-file.js';
-import { cut, Slots } from '../io/pieces.js';
+import { CACHED_BYTE_LENGTH, cut, Slots } from '../io/pieces.js';
 import { runAsync } from '../io/steps.js';
 import { Transfer, type TransferOptions } from '../io/transfer.js';
 import type { AsyncFill } from '../storage/made.js';
@@ -14,9 +14,6 @@ import { storageReader } from './open-file.js';
 import type { ArchiveEntry } from './zip/archive.js';
 import type { ArchiveLimits } from './zip/limits.js';
 import { readEntry, requireCrc32 } from './zip/read-entry.js';
-
-/** Short enough to stay in a cache between reading and adding up. */
-const CHECKED_PIECE_BYTE_LENGTH = 2 ** 20;
 
 /** While one piece is added up, the next ones are read. */
 const CHECKED_AT_ONCE = 3;
@@ -75,7 +72,7 @@ export async function verifyEntries(
         check(() => readEntry(storageReader(storage), entry, { path }, limits));
         return Promise.resolve(end - begin);
       }
-      const buffer = free.pop() ?? new Uint8Array(CHECKED_PIECE_BYTE_LENGTH);
+      const buffer = free.pop() ?? new Uint8Array(CACHED_BYTE_LENGTH);
       const bytes = buffer.subarray(0, end - begin);
       const reading = runAsync(readFully(read, bytes, begin, path), undefined);
       const piece = Promise.all([reading, before]).then(() => {
@@ -128,7 +125,7 @@ export function checkedFill(
 
 function* piecesOf(entries: readonly ArchiveEntry[]): Generator<CheckedPiece, void, void> {
   for (const entry of entries) {
-    const length = entry.method === 'stored' ? CHECKED_PIECE_BYTE_LENGTH : Number.MAX_SAFE_INTEGER;
+    const length = entry.method === 'stored' ? CACHED_BYTE_LENGTH : Number.MAX_SAFE_INTEGER;
     for (const { begin, end } of cut(entry.begin, entry.end, length)) yield { entry, begin, end };
   }
 }

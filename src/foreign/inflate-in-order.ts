@@ -2,6 +2,7 @@
 
 import { Readable } from 'node:stream';
 import { crc32, createInflateRaw } from 'node:zlib';
+import { cut } from '../io/pieces.js';
 import type { AsyncFill } from '../storage/made.js';
 import type { Storage } from '../storage/storage.js';
 import { storageFill } from '../storage/storage-fill.js';
@@ -94,9 +95,9 @@ async function* storedChunks(
   { begin, end }: ArchiveEntry,
 ): AsyncGenerator<Uint8Array, void, void> {
   const fill = storageFill(archive, 0);
-  for (let at = begin; at < end; at += CHUNK_BYTE_LENGTH) {
-    const bytes = new Uint8Array(Math.min(CHUNK_BYTE_LENGTH, end - at));
-    await fill(bytes, at);
+  for (const chunk of cut(begin, end, CHUNK_BYTE_LENGTH)) {
+    const bytes = new Uint8Array(chunk.end - chunk.begin);
+    await fill(bytes, chunk.begin);
     yield bytes;
   }
 }

@@ -1,5 +1,6 @@
 /** Makes any window of a strided tensor's bytes in C order, without making the rest. */
 
+import { CACHED_BYTE_LENGTH, cut } from '../io/pieces.js';
 import type { Steps } from '../io/steps.js';
 import type { StepFill, StorageBytes } from '../storage/made.js';
 import { gather } from '../tensor/gather.js';
@@ -21,9 +22,6 @@ const MAX_VIEW_BYTE_LENGTH = 2 ** 30;
 
 /** Runs of this length cost the same, whether a window has one of them or many. */
 const LONG_FILL_BYTE_LENGTH = 64 * 1024;
-
-/** What is changed at once. A multiple of every item's length. */
-const CHANGE_BYTE_LENGTH = 2 ** 20;
 
 /**
  * Fills windows of the tensor that the layout describes in the held bytes. Where neighbours lie far apart,
@@ -48,8 +46,8 @@ export function stridedFill(held: StorageBytes, layout: TensorLayout, change?: C
 function changedItems(fill: StepFill, itemByteLength: number, change: Change): StepFill {
   const fillItems: StepFill = function* (target, position) {
     yield* fill(target, position);
-    for (let at = 0; at < target.length; at += CHANGE_BYTE_LENGTH) {
-      change(target.subarray(at, at + CHANGE_BYTE_LENGTH));
+    for (const { begin, end } of cut(0, target.length, CACHED_BYTE_LENGTH)) {
+      change(target.subarray(begin, end));
       yield;
     }
   };

@@ -1,5 +1,6 @@
 /** Copies strided bytes of a storage that has to read them: few reads, and few bytes that nobody needs. */
 
+import { CACHED_BYTE_LENGTH } from '../io/pieces.js';
 import type { Steps } from '../io/steps.js';
 import type { Storage } from '../storage/storage.js';
 import { gather, ONCE } from '../tensor/gather.js';
@@ -7,9 +8,6 @@ import type { StridedCopy, StridedLoop } from '../tensor/strided-copy.js';
 
 /** A read takes as long as copying more bytes than that: where the next ones are nearer, all is read. */
 const MAX_STRIDED_GAP_BYTE_LENGTH = 8 * 1024;
-
-/** What is read before it is copied to its places, from a cache of the processor. */
-const SCRATCH_BYTE_LENGTH = 2 ** 20;
 
 /** From this length on, bytes are read to where they belong. */
 const LONG_READ_BYTE_LENGTH = 4096;
@@ -41,7 +39,7 @@ export function* readStrided(
   const inner = new Set<StridedLoop>();
   for (const loop of bySteps) {
     const longer = stretch + (loop.count - 1) * loop.from;
-    if (loop.from - stretch > MAX_STRIDED_GAP_BYTE_LENGTH || longer > SCRATCH_BYTE_LENGTH) break;
+    if (loop.from - stretch > MAX_STRIDED_GAP_BYTE_LENGTH || longer > CACHED_BYTE_LENGTH) break;
     stretch = longer;
     inner.add(loop);
   }
@@ -59,13 +57,13 @@ export function* readStrided(
   const pitch = isNear ? batched.from : stretch;
   const most = Math.min(
     batched.count,
-    1 + Math.max(0, Math.floor((SCRATCH_BYTE_LENGTH - stretch) / pitch)),
+    1 + Math.max(0, Math.floor((CACHED_BYTE_LENGTH - stretch) / pitch)),
   );
   for (const { from, to: at } of rounds(others, position, to)) {
     for (let done = 0; done < batched.count; done += most) {
       const count = Math.min(most, batched.count - done);
       const begin = from + done * batched.from;
-      scratch ??= new Uint8Array(SCRATCH_BYTE_LENGTH);
+      scratch ??= new Uint8Array(CACHED_BYTE_LENGTH);
       if (isNear) {
         storage.readInto(scratch.subarray(0, stretch + (count - 1) * pitch), begin);
       } else {

@@ -3,7 +3,11 @@
  * All lengths and positions are in bytes.
  */
 
-import { allSettled } from './all-settled.js';
+/**
+ * Bytes that are made, compared or added up in pieces of this length stay in a processor's cache between two steps. A
+ * multiple of every element's length.
+ */
+export const CACHED_BYTE_LENGTH: number = 2 ** 20;
 
 /** A range of a file, in bytes. */
 export interface FileRange {
@@ -209,7 +213,7 @@ export class Slots {
  * beginning; the promise rejects when none is under way any more.
  *
  * @param ends the caller's signal, or a function that throws when there is no point in going on
- * @throws What failed first, of those that were begun first; `signal.reason`
+ * @throws What the first of the items that failed threw; `signal.reason`
  */
 export async function limit<Item>(
   items: Iterable<Item>,
@@ -219,21 +223,23 @@ export async function limit<Item>(
 ): Promise<void> {
   const goOn = typeof ends === 'function' ? ends : () => ends?.throwIfAborted();
   const iterator = items[Symbol.iterator]();
-  let ended = false;
+  const errors = new Map<number, unknown>();
+  let [count, isDone] = [0, false];
   const step = async (): Promise<void> => {
-    if (ended) return;
+    if (isDone || errors.size > 0) return;
+    const index = count++;
     try {
       goOn();
       const item = iterator.next();
-      if (item.done === true) ended = true;
+      if (item.done === true) isDone = true;
       else await work(item.value);
     } catch (error) {
-      ended = true;
-      throw error;
+      errors.set(index, error);
     }
   };
   const lane = async (): Promise<void> => {
-    while (!ended) await slots.run(step);
+    while (!isDone && errors.size === 0) await slots.run(step);
   };
-  await allSettled(Array.from({ length: slots.size }, lane));
+  await Promise.all(Array.from({ length: slots.size }, lane));
+  if (errors.size > 0) throw errors.get(Math.min(...errors.keys()));
 }

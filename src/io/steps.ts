@@ -4,6 +4,7 @@
  */
 
 import { setImmediate } from 'node:timers/promises';
+import { limit, Slots } from './pieces.js';
 
 /** A call of the system in both ways. */
 export interface Call<Result> {
@@ -98,7 +99,7 @@ function nextTurn(): Promise<void> {
 }
 
 /** Leaves one of the pool's four threads to the rest of the program. */
-const LANES = 3;
+const STEPS_AT_ONCE = 3;
 
 /**
  * Does steps for every item: one after the other on this thread, or some at once on the pool, begun in
@@ -114,16 +115,12 @@ export function* forEach<Item>(
       for (const [index, item] of items.entries()) runSync(stepsFor(item, index));
     },
     async: async (signal) => {
-      const errors = new Map<number, unknown>();
-      const entries = items.entries();
-      const lane = async (): Promise<void> => {
-        for (const [index, item] of entries) {
-          await runAsync(stepsFor(item, index), signal).catch((error) => errors.set(index, error));
-          if (errors.size > 0) return;
-        }
-      };
-      await Promise.all(Array.from({ length: LANES }, lane));
-      if (errors.size > 0) throw errors.get(Math.min(...errors.keys()));
+      const work = ([index, item]: [number, Item]) => runAsync(stepsFor(item, index), signal);
+      await limit(
+        items.entries(),
+        new Slots(STEPS_AT_ONCE),
+        async (entry) => void (await work(entry)),
+      );
     },
   });
 }

@@ -4,13 +4,17 @@ import { SafetensorsError } from '../errors/errors.js';
 import { allSettled } from '../io/all-settled.js';
 import { type WrittenFile, writeViews } from '../io/file-writes.js';
 import { readBytesOf, readFully } from '../io/opened-file.js';
-import { type MergeLimits, merge, type Part, type Piece, Slots } from '../io/pieces.js';
+import {
+  CACHED_BYTE_LENGTH,
+  type MergeLimits,
+  merge,
+  type Part,
+  type Piece,
+  Slots,
+} from '../io/pieces.js';
 import { runAsync } from '../io/steps.js';
 import type { PieceMover } from '../io/transfer.js';
 import type { AsyncFill } from '../storage/made.js';
-
-/** A piece and what is read of it again stay in a cache of some megabytes. A multiple of every element's length. */
-const FILLED_PIECE_BYTE_LENGTH = 2 ** 20;
 
 /** Most tensors of a piece. */
 const MAX_PARTS = 1024;
@@ -33,9 +37,9 @@ export interface FilledWrite {
 
 /** Each write is cut at the same multiples of its own length; short neighbours are joined. */
 const PIECE_LIMITS: MergeLimits<FilledWrite> = {
-  maxByteLength: FILLED_PIECE_BYTE_LENGTH,
+  maxByteLength: CACHED_BYTE_LENGTH,
   maxParts: MAX_PARTS,
-  unitOf: () => FILLED_PIECE_BYTE_LENGTH,
+  unitOf: () => CACHED_BYTE_LENGTH,
 };
 
 /** How pieces are written. */
@@ -55,7 +59,7 @@ export class PieceBuffers {
     byteLength: number,
     work: (bytes: Uint8Array) => Promise<Result>,
   ): Promise<Result> {
-    const buffer = this.#free.pop() ?? new Uint8Array(FILLED_PIECE_BYTE_LENGTH);
+    const buffer = this.#free.pop() ?? new Uint8Array(CACHED_BYTE_LENGTH);
     try {
       return await work(buffer.subarray(0, byteLength));
     } finally {

@@ -19,6 +19,7 @@ import { DTYPE_NAMES, DTYPES, type Dtype, type TensorData } from '../format/dtyp
 import { dtypeOfOtherName } from '../format/dtype-names.js';
 import type { Header } from '../format/header.js';
 import { elementCountOf } from '../format/tensor-spec.js';
+import { cut } from '../io/pieces.js';
 import { MemoryStorage } from '../storage/memory.js';
 import type { Storage } from '../storage/storage.js';
 import { CHUNKS_OPTIONS, type ChunksOptions, chunkByteLength } from './chunks.js';
@@ -515,9 +516,8 @@ export class TensorOf<D extends Dtype> {
    */
   *chunks(options: ChunksOptions = {}): Generator<Uint8Array<ArrayBuffer>, void, void> {
     requireOptions(options, CHUNKS_OPTIONS);
-    const step = chunkByteLength(this, this.#source.maxBufferByteLength, options.maxByteLength);
-    for (let begin = 0; begin < this.byteLength; begin += step) {
-      const end = Math.min(begin + step, this.byteLength);
+    const length = chunkByteLength(this, this.#source.maxBufferByteLength, options.maxByteLength);
+    for (const { begin, end } of cut(0, this.byteLength, length)) {
       yield this.#source.window(this.#offset + begin, this.#offset + end);
     }
   }

@@ -2,6 +2,7 @@
 
 import { join } from 'node:path';
 import type { OptionNames } from '../../errors/arguments.js';
+import { limit, Slots } from '../../io/pieces.js';
 import {
   TRANSFER_OPTIONS,
   Transfer,
@@ -101,16 +102,15 @@ export async function writeCheckpoint(
         ...files.map((file) => () => writeFile(file, replacement, sources, transfer, verify)),
         ...otherFiles.map((file) => () => copyOtherFile(file, replacement, transfer)),
       ];
-      const waiting = writes.values();
-      const lane = async (): Promise<void> => {
+      const slots = new Slots(hasStream(checkpoint) ? 1 : WRITTEN_AT_ONCE);
+      await limit(writes, slots, async (write) => {
         try {
-          for (const write of waiting) await write();
+          await write();
         } catch (error) {
           failures.push(error);
+          throw failures[0];
         }
-      };
-      await Promise.all(Array.from({ length: hasStream(checkpoint) ? 1 : WRITTEN_AT_ONCE }, lane));
-      if (failures.length > 0) throw failures[0];
+      });
       sources.verify();
       transfer.finish();
       sources.end();

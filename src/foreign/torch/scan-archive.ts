@@ -3,6 +3,7 @@
 import { crc32 } from 'node:zlib';
 import { ForeignFormatError } from '../../errors/errors.js';
 import { describeContainer } from '../../format/foreign-formats.js';
+import { cut } from '../../io/pieces.js';
 import { isNpy } from '../numpy/npy-header.js';
 import { mayRun } from '../pickle/scan.js';
 import type { ArchiveEntry, ByteReader } from '../zip/archive.js';
@@ -225,11 +226,8 @@ class ArchiveScan {
     }
     if (entry.crc32 === null) return;
     let found = 0;
-    for (let at = entry.begin; at < entry.end; at += SCANNED_PIECE_BYTE_LENGTH) {
-      found = crc32(
-        this.#file.read(at, Math.min(at + SCANNED_PIECE_BYTE_LENGTH, entry.end)),
-        found,
-      );
+    for (const { begin, end } of cut(entry.begin, entry.end, SCANNED_PIECE_BYTE_LENGTH)) {
+      found = crc32(this.#file.read(begin, end), found);
     }
     requireCrc32(entry, found, {});
   }

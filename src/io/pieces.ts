@@ -27,11 +27,7 @@ export interface ByteRange {
  * Cuts the bytes [begin, end) into ranges of `length` bytes, in order; the last one may be shorter. Cuts are at
  * multiples of `length` from `origin`, which may make the first one shorter, too. No bytes give no range.
  *
- * @example
- * ```ts
- * [...cut(3, 12, 4)]; // [3, 7) [7, 11) [11, 12)
- * [...cut(3, 12, 4, 0)]; // [3, 4) [4, 8) [8, 12)
- * ```
+ * `cut(3, 12, 4)` gives [3, 7), [7, 11) and [11, 12); with 0 as `origin` it gives [3, 4), [4, 8) and [8, 12).
  */
 export function* cut(
   begin: number,

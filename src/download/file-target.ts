@@ -2,6 +2,7 @@
 
 import { basename, dirname, join } from 'node:path';
 import { statsOf } from '../io/file-calls.js';
+import { hasCode } from '../io/system-errors.js';
 import { isOpenedAt } from '../replacement/exchange.js';
 import { inTurn, waitForLock } from '../replacement/locks.js';
 import { Replacement } from '../replacement/replacement.js';
@@ -71,6 +72,10 @@ async function tryToReceive(
     transfer.finish();
     await replacement.commit(signal);
     return received;
+  } catch (error) {
+    // The lock ends before the rename: another process had the file then, and has put it into its place.
+    if (!isKept || !hasCode(error, ['ENOENT'])) throw error;
+    return undefined;
   } finally {
     replacement.discard();
   }

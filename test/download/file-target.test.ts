@@ -3,6 +3,7 @@ import {
   appendFileSync,
   mkdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   symlinkSync,
   truncateSync,
@@ -10,7 +11,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { safeOpen } from '../../src/index.js';
+import { safeOpen, type TransferProgress } from '../../src/index.js';
 import {
   breakingFetch,
   downloadFrom,
@@ -56,6 +57,21 @@ const url = (): string => server.url('model.safetensors?X-Amz-Signature=secret')
 function isWhole(bytes: Uint8Array = MODEL): boolean {
   return readFileSync(path).equals(bytes);
 }
+
+it.each(['hf', 'url'])(
+  'finds the file that another process has put into its place: %s',
+  async (kind) => {
+    let moves = 0;
+    const onProgress = ({ bytes, totalBytes }: TransferProgress): void => {
+      const partial = namesIn(folder).find((name) => name.endsWith('.incomplete'));
+      if (bytes < totalBytes || partial === undefined) return;
+      moves++;
+      renameSync(join(folder, partial), path);
+    };
+    await downloadFrom(hub(), kind === 'hf' ? source : url(), path, { onProgress });
+    expect([moves, isWhole()]).toEqual([1, true]);
+  },
+);
 
 it('copies one file of the Hub, and leaves nothing beside it', async () => {
   const result = await downloadFrom(hub(), source, path);

@@ -52,7 +52,7 @@ describe('gather', () => {
         expect(copy.byteLength).toBe(expected.length);
         expect(Buffer.compare(target, expected)).toBe(0);
       }),
-      { numRuns: 2000 },
+      { numRuns: 500 },
     );
   });
 

@@ -52,6 +52,9 @@ describe('planPartition', () => {
       planPartition(shape, partition as never, context);
     expect(plan([4], undefined)).toThrow(/partition.*an object with rank and worldSize/);
     expect(plan([4], 1)).toThrow(/partition.*an object with rank and worldSize/);
+    expect(plan([], { rank: 0, worldSize: 1 })).toThrow(
+      'expected a tensor with dimensions, found a scalar',
+    );
     expect(plan([4, 2], { rank: 0, worldSize: 1, dim: 2 })).toThrow(
       'expected dim from -2 to 1, found 2',
     );

@@ -339,6 +339,9 @@ describe('what a range tells of its storage', () => {
       range.resolve();
       range.resolve();
       expect(removeReader).toHaveBeenCalledTimes(times);
+      range.endReading();
+      range.endReading();
+      expect(removeReader).toHaveBeenCalledTimes(1);
       removeReader.mockRestore();
     }
   });

@@ -124,7 +124,7 @@ describe('splitCopy', () => {
         expect(copied).toBe(expected.length);
         expect(Buffer.compare(target, expected)).toBe(0);
       }),
-      { numRuns: 1000 },
+      { numRuns: 300 },
     );
   });
 });
@@ -149,7 +149,7 @@ describe('windowOf', () => {
         expect(copied).toBe(end - begin);
         expect(Buffer.compare(target, expected.subarray(begin, end))).toBe(0);
       }),
-      { numRuns: 2000 },
+      { numRuns: 500 },
     );
   });
 

@@ -247,6 +247,9 @@ describe.each(openers)('%s', (kind, open) => {
     );
     expect(() => tensor.takeFloat32([0], { into: new Uint16Array(2) as never })).toThrow(TypeError);
     expect(() => tensor.takeFloat32([0], { into: new Float32Array(3) })).toThrow(RangeError);
+    const unknown = expect.objectContaining({ code: 'ERR_INVALID_ARG_VALUE' });
+    expect(() => tensor.takeFloat32([0], { out: 1 } as never)).toThrow(unknown);
+    await expect(tensor.toFloat32Async({ out: 1 } as never)).rejects.toEqual(unknown);
   });
 
   test('memory of the rows themselves is refused', async () => {

@@ -1,3 +1,4 @@
+/** Downloads of one file. File length: one target, found in every state that an earlier or another download may leave. */
 import { createHash } from 'node:crypto';
 import {
   appendFileSync,

@@ -87,7 +87,8 @@ const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
  * `saveFile` and `saveCheckpoint` write: to a path when the source is one file, else into a folder. With
  * `rename`, `dtype` or `select` they get other names, or are cast as they arrive. Files beside the weights
  * come along, as they are, when no tensor is left out. `overflowed` counts what is received now. After an error only
- * files that were whole are used again: one that broke begins anew. Buffers are of 48 MiB at most.
+ * files that were whole are used again: one that broke begins anew. Buffers are of 48 MiB at most, and of as much more
+ * as the tensors had before a cast: 24 MiB from F32 to F16, 96 MiB from F64 to F8.
  *
  * @throws TensorNotFoundError, InvalidTensorError, SelectionError and SafetensorsError
  *   `SAFETENSORS_DTYPE_MISMATCH` as `reshard`, for names and casts that there are not; FormatError for files that are not safetensors

@@ -1,9 +1,9 @@
 /** What downloads leave beside a file: what was received of it so far, and a record of what was finished. */
 
-import { constants, openSync, rmSync } from 'node:fs';
+import { constants, openSync } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { closeQuietly, openPath, statOpened } from '../io/file-calls.js';
+import { closeQuietly, openPath, removeFile, statOpened } from '../io/file-calls.js';
 import { readOpened, writeNewFile } from '../io/small-files.js';
 import { runAsync } from '../io/steps.js';
 import { hasCode } from '../io/system-errors.js';
@@ -52,7 +52,7 @@ function deleteIdle(path: string): void {
     return;
   }
   try {
-    if (tryToLock(fd, path)) rmSync(path, { force: true });
+    if (tryToLock(fd, path)) removeFile(path);
   } finally {
     closeQuietly(fd);
   }

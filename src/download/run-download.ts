@@ -1,7 +1,7 @@
 /** One download, from what its source is to what its target has. */
 
 import { lstatSync, statSync } from 'node:fs';
-import { join, sep } from 'node:path';
+import { dirname, join, sep } from 'node:path';
 import { inLockedFolder } from '../checkpoint/write/locked-folder.js';
 import { wouldDelete } from '../checkpoint/write/old-files.js';
 import type { PlannedFile, WritePlan } from '../checkpoint/write/plan.js';
@@ -9,6 +9,7 @@ import { argumentRangeError } from '../errors/arguments.js';
 import type { HubSettings } from '../hub/settings.js';
 import { pathText } from '../io/paths.js';
 import { Slots } from '../io/pieces.js';
+import { aboutFile, systemError } from '../io/system-errors.js';
 import { Transfer, type TransferOptions } from '../io/transfer.js';
 import { withScope } from '../remote/scope.js';
 import { type SessionSettings, sourceSession } from '../remote/source.js';
@@ -192,12 +193,24 @@ async function toFile(
     ? await planWhole(source, () => path, scope.signal)
     : await planTensors(source, oneFile, () => path, scope.signal);
   if (options.dryRun === true) {
+    requireFolder(dirname(path), path);
     requireReplaceableFile(path);
     return await planOf(plan, path, () => path, []);
   }
   const file = plan.weights[0] as WantedFile;
   const received = await downloadToFile(file, path, options, scopeOf([file], options, scope));
   return resultOf(plan, path, () => path, received);
+}
+
+/** Throws as making a file in the folder would. */
+function requireFolder(folder: string, path: string): void {
+  let isFolder: boolean;
+  try {
+    isFolder = statSync(folder).isDirectory();
+  } catch (error) {
+    throw aboutFile(error, path, 'open');
+  }
+  if (!isFolder) throw systemError('ENOTDIR', 'open', path);
 }
 
 async function toFolder(

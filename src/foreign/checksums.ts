@@ -75,7 +75,8 @@ export async function verifyEntries(
       const buffer = free.pop() ?? new Uint8Array(CACHED_BYTE_LENGTH);
       const bytes = buffer.subarray(0, end - begin);
       const reading = runAsync(readFully(read, bytes, begin, path), undefined);
-      const piece = Promise.all([reading, before]).then(() => {
+      // When an earlier piece fails, this one is still being read, from a descriptor that must stay.
+      const piece = allSettled([reading, before]).then(() => {
         found = crc32(bytes, begin === entry.begin ? 0 : found);
         if (end === entry.end) check(() => requireCrc32(entry, found, { path }));
         free.push(buffer);

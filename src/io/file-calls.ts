@@ -17,10 +17,10 @@ import {
   readlinkSync,
   realpath,
   realpathSync,
-  rmSync,
   type Stats,
   stat,
   statSync,
+  unlinkSync,
 } from 'node:fs';
 import process from 'node:process';
 import { promisify } from 'node:util';
@@ -67,10 +67,19 @@ export function closeQuietly(fd: number): void {
   }
 }
 
+/** Deletes a file if it is there. `rmSync` of Node 26 gives errors without a useful code. */
+export function removeFile(path: string | Buffer): void {
+  try {
+    unlinkSync(path);
+  } catch (error) {
+    if (!hasCode(error, ['ENOENT'])) throw error;
+  }
+}
+
 /** Deletes a file if it is there, after an error: the caller sees that one. */
 export function removeQuietly(path: string | Buffer): void {
   try {
-    rmSync(path, { force: true });
+    removeFile(path);
   } catch {
     // The file stays.
   }

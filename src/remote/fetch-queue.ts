@@ -113,7 +113,7 @@ function planTogether(calls: readonly FetchCall[], maxGap: number): void {
   }
   const callOf = new Map<ResultMemory, FetchCall>();
   for (const call of calls) for (const { memory } of call.wanted) callOf.set(memory, call);
-  const lists = new Map(calls.map((call) => [call, [] as SharedPiece[]]));
+  const lists = new Map(calls.map((call) => [call, [] as NeededPiece[]]));
   const wanted = inFileOrder(calls.flatMap((call) => call.wanted));
   for (const { file, parts } of planPieces(wanted, maxGap)) {
     const byCall = new Map<FetchCall, PiecePart[]>();
@@ -123,15 +123,17 @@ function planTogether(calls: readonly FetchCall[], maxGap: number): void {
       if (own === undefined) byCall.set(call, [part]);
       else own.push(part);
     }
-    const piece = new SharedPiece(file, Array.from(byCall, shareOf));
-    for (const call of byCall.keys()) lists.get(call)?.push(piece);
+    const shares = Array.from(byCall, shareOf);
+    const piece = new SharedPiece(file, shares);
+    for (const share of shares) lists.get(share.call)?.push(neededPiece(piece, share));
   }
   for (const [call, pieces] of lists) call.pieces = () => pieces;
 }
 
-function* ownPieces(call: FetchCall, maxGap: number): Generator<SharedPiece, void, void> {
+function* ownPieces(call: FetchCall, maxGap: number): Generator<NeededPiece, void, void> {
   for (const { file, parts } of planPieces(inFileOrder(call.wanted), maxGap)) {
-    yield new SharedPiece(file, [shareOf([call, parts])]);
+    const share = shareOf([call, parts]);
+    yield neededPiece(new SharedPiece(file, [share]), share);
   }
 }
 
@@ -149,20 +151,34 @@ interface Share extends ByteRange {
   readonly parts: FetchPiece['parts'];
 }
 
+/** A piece that a call needs, and how many of its bytes count for that call. */
+interface NeededPiece {
+  readonly piece: SharedPiece;
+  readonly byteLength: number;
+}
+
+function neededPiece(piece: SharedPiece, { begin, end }: Share): NeededPiece {
+  return { piece, byteLength: end - begin };
+}
+
 function shareOf([call, parts]: readonly [FetchCall, FetchPiece['parts']]): Share {
+  return { call, parts, ...hullOf(parts.map(({ copy }) => extentOf(copy))) };
+}
+
+/** From the first byte of the ranges to the last one. They can be more than a call takes arguments. */
+function hullOf(ranges: readonly ByteRange[]): ByteRange {
   let [begin, end] = [Number.POSITIVE_INFINITY, 0];
-  for (const { copy } of parts) {
-    const extent = extentOf(copy);
-    begin = Math.min(begin, extent.begin);
-    end = Math.max(end, extent.end);
+  for (const range of ranges) {
+    begin = Math.min(begin, range.begin);
+    end = Math.max(end, range.end);
   }
-  return { call, parts, begin, end };
+  return { begin, end };
 }
 
 /** One call: what it wants, how far it is, and how it ends. */
 class FetchCall {
   readonly wanted: readonly WantedCopy[];
-  pieces: () => Iterable<SharedPiece> = () => [];
+  pieces: () => Iterable<NeededPiece> = () => [];
   readonly #onProgress: TransferOptions['onProgress'];
   readonly #scope: AbortController;
   #transfer: Transfer | undefined;
@@ -203,13 +219,13 @@ class FetchCall {
   /** Fetches all pieces; what another call has begun already is waited for. */
   async run(slots: Slots): Promise<void> {
     let totalBytes = 0;
-    for (const piece of this.pieces()) totalBytes += piece.byteLengthFor(this);
+    for (const { byteLength } of this.pieces()) totalBytes += byteLength;
     const { signal } = this;
     const goOn = (): void => signal.throwIfAborted();
     const transfer = new Transfer(totalBytes, { onProgress: this.#onProgress }, goOn);
     this.#transfer = transfer;
     const begunByOthers: Promise<void>[] = [];
-    const fetch = async (piece: SharedPiece): Promise<void> => {
+    const fetch = async ({ piece }: NeededPiece): Promise<void> => {
       if (piece.begun === undefined) await piece.fetch();
       else begunByOthers.push(piece.begun);
     };
@@ -233,12 +249,6 @@ class SharedPiece {
   /** Settles when all is there; undefined until a call begins. */
   get begun(): Promise<void> | undefined {
     return this.#begun;
-  }
-
-  /** Bytes that count for the call. */
-  byteLengthFor(call: FetchCall): number {
-    const share = this.#shares.find((one) => one.call === call);
-    return share === undefined ? 0 : share.end - share.begin;
   }
 
   /** Fetches for all calls that have not ended. Never rejects: an error ends the calls. */
@@ -265,8 +275,7 @@ class SharedPiece {
   }
 
   async #fill(shares: readonly Share[], signal: AbortSignal): Promise<void> {
-    const begin = Math.min(...shares.map((share) => share.begin));
-    const end = Math.max(...shares.map((share) => share.end));
+    const { begin, end } = hullOf(shares);
     const all = shares.flatMap(({ parts }) => parts);
     const [first] = all;
     if (first === undefined) return;

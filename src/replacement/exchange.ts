@@ -1,9 +1,9 @@
 /** Puts a file in the place of one certain file, and of no other. */
 
-import { type BigIntStats, openSync, renameSync, rmSync, statSync } from 'node:fs';
+import { type BigIntStats, openSync, renameSync, statSync } from 'node:fs';
 import process from 'node:process';
 import { addon } from '../addon/addon.js';
-import { closeQuietly, removeQuietly, statsOf } from '../io/file-calls.js';
+import { closeQuietly, removeFile, removeQuietly, statsOf } from '../io/file-calls.js';
 import { tryToLock } from './locks.js';
 
 /** Throws when the file at a path is not the one that may be replaced, as it was. */
@@ -68,7 +68,7 @@ function settle(temporary: Buffer, target: Buffer, check: OldFileCheck, newFile:
     exchangeBack(temporary, target, newFile);
     throw reason;
   }
-  rmSync(temporary, { force: true });
+  removeFile(temporary);
 }
 
 function renameChecked(
@@ -99,7 +99,7 @@ function exchangeBack(temporary: Buffer, target: Buffer, newFile: string): void 
     const held = found;
     found = identityAt(temporary);
     if (found === expected) {
-      rmSync(temporary, { force: true });
+      removeFile(temporary);
       return;
     }
     expected = held;

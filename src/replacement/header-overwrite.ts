@@ -4,9 +4,9 @@
  * one is on the disk.
  */
 
-import { closeSync, linkSync, lstatSync, openSync, renameSync, rmSync } from 'node:fs';
+import { closeSync, linkSync, lstatSync, openSync, renameSync } from 'node:fs';
 import { SafetensorsError } from '../errors/errors.js';
-import { removeQuietly } from '../io/file-calls.js';
+import { removeFile, removeQuietly } from '../io/file-calls.js';
 import { type WrittenFile, writeViews } from '../io/file-writes.js';
 import { fsyncAsync } from '../io/pool-calls.js';
 import { aboutFile, hasCode } from '../io/system-errors.js';
@@ -82,7 +82,7 @@ async function writeBackup({ target, file, before, durable }: HeaderOverwrite): 
     }
     publish(temporary, headerBackupOf(target));
     isPublished = true;
-    rmSync(temporary, { force: true });
+    removeFile(temporary);
   } catch (error) {
     removeQuietly(temporary);
     if (isPublished) removeQuietly(headerBackupOf(target));
@@ -92,7 +92,7 @@ async function writeBackup({ target, file, before, durable }: HeaderOverwrite): 
 }
 
 function removeBackup({ target }: HeaderOverwrite): void {
-  rmSync(headerBackupOf(target), { force: true });
+  removeFile(headerBackupOf(target));
 }
 
 async function writeBack(overwrite: HeaderOverwrite): Promise<void> {

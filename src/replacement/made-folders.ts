@@ -1,8 +1,8 @@
 /** Folders that are made for files, and removed again when these do not come. */
 
-import { existsSync, mkdirSync, rmdirSync } from 'node:fs';
+import { existsSync, mkdirSync, rmdirSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { hasCode } from '../io/system-errors.js';
+import { hasCode, systemError } from '../io/system-errors.js';
 
 /**
  * Makes the folder, and those above it; returns the topmost that it made. When it fails, it has made none. Node's
@@ -50,5 +50,28 @@ export function removeEmpty(folder: string): void {
     rmdirSync(folder);
   } catch {
     // Somebody else has put something there.
+  }
+}
+
+/** Throws as making the folder would, and makes nothing. */
+export function requireMakeableFolder(folder: string): void {
+  const whole = resolve(folder);
+  for (let path = whole; ; path = dirname(path)) {
+    const isFolder = isFolderAt(path);
+    if (isFolder === true) return;
+    if (isFolder === false) {
+      throw systemError(path === whole ? 'EEXIST' : 'ENOTDIR', 'mkdir', folder);
+    }
+    if (dirname(path) === path) return;
+  }
+}
+
+/** Undefined when nothing is there, or below a file. */
+function isFolderAt(path: string): boolean | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false })?.isDirectory();
+  } catch (error) {
+    if (!hasCode(error, ['ENOTDIR'])) throw error;
+    return undefined;
   }
 }

@@ -14,12 +14,11 @@ import {
   lstatSync,
   openSync,
   renameSync,
-  rmSync,
 } from 'node:fs';
 import process from 'node:process';
 import { addon } from '../addon/addon.js';
 import { SafetensorsError } from '../errors/errors.js';
-import { closeQuietly, removeQuietly } from '../io/file-calls.js';
+import { closeQuietly, removeFile, removeQuietly } from '../io/file-calls.js';
 import type { WrittenFile } from '../io/file-writes.js';
 import { closeAsync, fsyncAsync, renameAsync } from '../io/pool-calls.js';
 import { aboutFile, hasCode } from '../io/system-errors.js';
@@ -62,7 +61,7 @@ function keptFlags(): number {
  */
 function openKept(path: Buffer, mode: number): number {
   const stats = lstatSync(path, { throwIfNoEntry: false });
-  if (stats !== undefined && !(stats.isFile() && stats.nlink === 1)) rmSync(path);
+  if (stats !== undefined && !(stats.isFile() && stats.nlink === 1)) removeFile(path);
   return openSync(path, keptFlags(), mode);
 }
 

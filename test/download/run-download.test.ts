@@ -1,5 +1,5 @@
 /** A dry run of `download` says what the same call does, and does nothing. */
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
@@ -111,16 +111,31 @@ describe('a dry run', () => {
     const bytes = fileBytes([{ name: 'a', dtype: 'U8', shape: [9_000_000] }]);
     server.files.set('large.safetensors', { bytes, tag: '"large"' });
     server.files.set('text', { bytes: new Uint8Array(1000).fill(0x20), tag: '"text"' });
-    const target = join(temporaryPath('missing'), 'a');
+    const target = temporaryPath('missing');
     for (const options of [{}, { dtype: 'F16' }, { maxShardSize: 1 }] as const) {
       const before = server.sentByteLength;
       const plan = await download(server.url('large.safetensors'), target, { ...options, ...dry });
       expect(plan.files[0]?.tensors).toEqual(['a']);
       expect(server.sentByteLength - before).toBeLessThan(300_000);
-      expect(existsSync(join(target, '..'))).toBe(false);
+      expect(existsSync(target)).toBe(false);
     }
     const { files } = await download(server.url('text'), temporaryPath('text'), dry);
     expect(files).toMatchObject([{ name: 'text', byteLength: 1000, tensors: null }]);
+  });
+
+  it('refuses what the download refuses: a folder that is missing, or is a file', async () => {
+    server.files.set('small.safetensors', { bytes: fileBytes([]), tag: '"small"' });
+    const file = temporaryPath('file');
+    writeFileSync(file, '');
+    for (const [folder, code] of [
+      [temporaryPath('missing'), 'ENOENT'],
+      [file, 'ENOTDIR'],
+    ] as const) {
+      for (const options of [dry, fast as unknown as typeof dry]) {
+        const call = download(server.url('small.safetensors'), join(folder, 'a'), options);
+        await expect(call).rejects.toMatchObject({ code, path: join(folder, 'a') });
+      }
+    }
   });
 
   it('of what is there already is the same', async () => {

@@ -43,16 +43,16 @@ vi.mock(import('node:fs'), async (importOriginal) => {
     if (failing.links !== undefined) throw failing.links;
     fs.linkSync(...args);
   };
-  const rmSync: typeof fs.rmSync = (path, options) => {
+  const unlinkSync: typeof fs.unlinkSync = (path) => {
     calls.push(`rm ${/\.tmp$|backup$/.exec(path.toString())}`);
-    fs.rmSync(path, options);
+    fs.unlinkSync(path);
   };
   const fsync = async (fd: number): Promise<void> => {
     calls.push(fs.fstatSync(fd).isDirectory() ? 'fsync folder' : 'fsync');
     fs.fsyncSync(fd);
   };
   const fsyncCallback = Object.assign(() => {}, { [promisify.custom]: fsync });
-  return { ...fs, linkSync, rmSync, fsync: fsyncCallback } as unknown as typeof fs;
+  return { ...fs, linkSync, unlinkSync, fsync: fsyncCallback } as unknown as typeof fs;
 });
 
 let path: string;

@@ -31,7 +31,7 @@ vi.mock(import('node:fs'), async (importOriginal) => {
     ...fs,
     fchmodSync: watched('fchmod', fs.fchmodSync as () => void),
     fchownSync: watched('fchown', fs.fchownSync as () => void),
-    rmSync: watched('rm', fs.rmSync as () => void),
+    unlinkSync: watched('unlink', fs.unlinkSync as () => void),
   } as unknown as typeof fs;
 });
 
@@ -93,7 +93,7 @@ describe.runIf(process.platform !== 'win32').each(forms)('$form: permissions', (
     process.umask(0);
     failing.set('fchmod', 'EIO');
     let seen: number | undefined;
-    failing.set('rm', 'EIO');
+    failing.set('unlink', 'EIO');
     await expect(replace()).rejects.toMatchObject({ syscall: 'fchmod' });
     for (const name of readdirSync(dirname(path)).filter((name) => name.startsWith('.'))) {
       seen = statSync(temporaryPath(name)).mode & 0o777;
@@ -152,7 +152,7 @@ describe.runIf(process.platform !== 'win32').each(forms)('$form: permissions', (
     await replace();
     expect(modeOf(path).toString(8)).toBe(expected);
     // The owner first: changing it clears permissions.
-    expect(calls.filter((call) => call !== 'rm')).toEqual(['fchown', 'fchown', 'fchmod']);
+    expect(calls.filter((call) => call !== 'unlink')).toEqual(['fchown', 'fchown', 'fchmod']);
   });
 });
 

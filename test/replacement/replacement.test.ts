@@ -54,12 +54,12 @@ vi.mock(import('node:fs'), async (importOriginal) => {
     Object.assign(() => {}, { [promisify.custom]: async (...args: never[]) => call(...args) });
   const fsyncSync = watched(fsyncName as () => string, fs.fsyncSync as () => void);
   const renameSync = watched(() => 'rename', fs.renameSync as () => void);
-  const rmSync = watched(() => 'rm', fs.rmSync as () => void);
+  const unlinkSync = watched(() => 'unlink', fs.unlinkSync as () => void);
   return {
     ...fs,
     fsyncSync,
     renameSync,
-    rmSync,
+    unlinkSync,
     closeSync: closing,
     fsync: asynchronous(fsyncSync),
     rename: asynchronous(renameSync),
@@ -205,7 +205,7 @@ describe.each(forms)('$form', ({ open, commit }) => {
 
     test('and cannot remove its file either, the first error is thrown', async () => {
       const replacement = await openHere(DURABLE);
-      failing.set('fsync', 'ENOSPC').set('rm', 'EIO').set('close', 'EIO');
+      failing.set('fsync', 'ENOSPC').set('unlink', 'EIO').set('close', 'EIO');
       await expect(commit(replacement)).rejects.toMatchObject({ code: 'ENOSPC' });
       failing.clear();
       expect(temporaryFiles()).toHaveLength(1);

@@ -17,7 +17,7 @@ import {
   tryToLock,
   waitForLock,
 } from '../../replacement/locks.js';
-import { makeFolder, removeMade } from '../../replacement/made-folders.js';
+import { makeFolder, removeMade, requireMakeableFolder } from '../../replacement/made-folders.js';
 import { SHARD_EXTENSION } from '../../shards/shard-paths.js';
 import type { WriteOrPlanOptions } from './execute-plan.js';
 
@@ -64,7 +64,10 @@ export async function inLockedFolder<Result>(
   requireTransferOptions(options);
   requireLockTimeout(options);
   signal?.throwIfAborted();
-  if (dryRun) return await work(folder);
+  if (dryRun) {
+    requireMakeableFolder(folder);
+    return await work(folder);
+  }
   // Synchronous, so calls queue up in their order.
   const madeBefore = makeFolder(folder);
   return await inTurn(keyOf(folder), signal, async () => {

@@ -2,6 +2,7 @@
 
 import { basename, dirname } from 'node:path';
 import { requireBoolean } from '../../errors/arguments.js';
+import { requireMakeableFolder } from '../../replacement/made-folders.js';
 import { replaceFile, requireReplaceableFile } from '../../save/replace-file.js';
 import type { CastReport } from '../../selection/cast-report.js';
 import type { SelectableInfo } from '../../selection/options.js';
@@ -108,6 +109,7 @@ export async function rewriteFile<Info extends SelectableInfo>(
     const facts = rewriteFacts(selected, file.metadata, NO_OTHER_FILES);
     const name = basename(path);
     if (dryRun) {
+      requireMakeableFolder(dirname(path));
       requireReplaceableFile(path);
       const files = [plannedFile(name, layout)];
       return { path, files, index: null, totalSize, deleted: [], ...facts };

@@ -147,6 +147,27 @@ describe('a dry run', () => {
     }
   });
 
+  it('finds a file where the call finds one instead of a folder', async () => {
+    const source = temporaryPath('one.safetensors');
+    await saveFile(source, { a: filled(1, 1) }, fast);
+    for (const [folder, code] of [
+      [source, 'EEXIST'],
+      [join(source, 'below'), 'ENOTDIR'],
+    ] as const) {
+      for (const options of [dry, fast as unknown as typeof dry]) {
+        for (const call of [
+          () => saveCheckpoint(join(folder, 'm'), { a: filled(1, 1) }, options),
+          () => reshard(source, join(folder, 'm'), options),
+          () => convert(source, join(folder, 'm'), options),
+        ]) {
+          await expect(call()).rejects.toMatchObject({ code: 'ENOTDIR' });
+        }
+        const call = convert(source, join(folder, 'm.safetensors'), options);
+        await expect(call).rejects.toMatchObject({ code });
+      }
+    }
+  });
+
   it('leaves what a killed process left, and says which of it would go', async () => {
     const left = '.safetensors-mmap-00000000-0000000000000000.tmp';
     const folder = newTarget([left, 'model-00001-of-00009.safetensors']);

@@ -2,9 +2,9 @@
 
 import { FormatError, RemoteError } from '../errors/errors.js';
 import { checkFileStart } from '../format/file-start.js';
-import { Slots } from '../io/pieces.js';
 import type { HttpFile } from '../remote/http-file.js';
 import { readRemoteHeader } from '../remote/read-header.js';
+import { ofEach } from '../remote/scope.js';
 import { reportOf } from '../selection/cast-report.js';
 import { encodeIndex } from '../shards/checkpoint-index-writer.js';
 import { SHARD_EXTENSION } from '../shards/shard-paths.js';
@@ -27,7 +27,9 @@ export async function planWhole(
 ): Promise<WantedFiles> {
   const model = await findModel(source, placeOf, signal);
   const shards = model.index?.parsed.shards;
-  const weights = shards ? await findAll(source, shards, signal) : [model.file];
+  // Servers that list nothing are asked about several at a time.
+  const find = (name: string, ends: AbortSignal): Promise<SourceFile> => source.find(name, ends);
+  const weights = shards ? await ofEach(shards, QUESTIONS_AT_ONCE, find, signal) : [model.file];
   for (const file of weights) {
     requireHttp(file);
     requireStart(file, placeOf(file));
@@ -35,28 +37,12 @@ export async function planWhole(
   const { others, skipped } = await otherFiles(source, placeOf, signal);
   const { commit = null } = source.hub ?? {};
   const casts = reportOf([], new Map());
-  const tensorsIn: WantedFiles['tensorsIn'] = async (wanted) => {
+  const tensorsIn: WantedFiles['tensorsIn'] = async (wanted, ends) => {
     const { file, name } = weights.find((each) => each === wanted) as SourceFile;
     const isNamed = [name, placeOf(wanted)].some((path) => path.endsWith(SHARD_EXTENSION));
-    return isNamed ? await tensorNamesIn(file, signal) : null;
+    return isNamed ? await tensorNamesIn(file, ends) : null;
   };
   return { commit, weights, others, index: indexOf(model), skipped, casts, tensorsIn };
-}
-
-/** Files in the order of their names. Servers that list nothing are asked about several at a time. */
-async function findAll(
-  source: SourceFiles,
-  names: readonly string[],
-  signal: AbortSignal,
-): Promise<SourceFile[]> {
-  const slots = new Slots(QUESTIONS_AT_ONCE);
-  const files: SourceFile[] = [];
-  const find = async (name: string, place: number): Promise<void> => {
-    signal.throwIfAborted();
-    files[place] = await source.find(name, signal);
-  };
-  await Promise.all(names.map((name, place) => slots.run(() => find(name, place))));
-  return files;
 }
 
 function requireHttp({ file, byteLength, isXetOnly }: SourceFile): void {

@@ -3,9 +3,9 @@
 import type { CheckpointSource, SourceTensor } from '../checkpoint/write/source.js';
 import { type TensorInfo, tensorInfo } from '../file/facts.js';
 import type { Header } from '../format/header.js';
-import { Slots } from '../io/pieces.js';
 import { packedWeightOf } from '../quantized/packed-weights.js';
 import { readRemoteHeader } from '../remote/read-header.js';
+import { ofEach } from '../remote/scope.js';
 import type { MadePayload } from '../save/tensor-input.js';
 import type { SelectionOptions } from '../selection/options.js';
 import { Selection, type SelectionSource } from '../selection/select.js';
@@ -137,15 +137,13 @@ class ShardHeaders {
 
   /** Reads the headers of shards by their numbers. */
   async read(numbers: Iterable<number>, signal: AbortSignal): Promise<void> {
-    const slots = new Slots(QUESTIONS_AT_ONCE);
     const missing = [...new Set(numbers)].filter((number) => !this.#shards.has(number));
-    const read = async (number: number): Promise<void> => {
-      signal.throwIfAborted();
-      const file = await this.#source.find(this.#names[number] as string, signal);
-      const header = await readRemoteHeader(file.file, undefined, signal);
+    const read = async (number: number, ends: AbortSignal): Promise<void> => {
+      const file = await this.#source.find(this.#names[number] as string, ends);
+      const header = await readRemoteHeader(file.file, undefined, ends);
       this.#shards.set(number, { file, header });
     };
-    await Promise.all(missing.map((number) => slots.run(() => read(number))));
+    await ofEach(missing, QUESTIONS_AT_ONCE, read, signal);
   }
 }
 

@@ -8,10 +8,9 @@ import type { PlannedFile, WritePlan } from '../checkpoint/write/plan.js';
 import { argumentRangeError } from '../errors/arguments.js';
 import type { HubSettings } from '../hub/settings.js';
 import { pathText } from '../io/paths.js';
-import { Slots } from '../io/pieces.js';
 import { aboutFile, systemError } from '../io/system-errors.js';
 import { Transfer, type TransferOptions } from '../io/transfer.js';
-import { withScope } from '../remote/scope.js';
+import { ofEach, withScope } from '../remote/scope.js';
 import { type SessionSettings, sourceSession } from '../remote/source.js';
 import { requireReplaceableFile } from '../save/replace-file.js';
 import type { CastReport } from '../selection/cast-report.js';
@@ -154,7 +153,7 @@ async function toCache(
   const [only] = plan.weights;
   const isFile = source.name !== null && only !== undefined && plan.index === null;
   const path = isFile ? placeOf(only) : cache.snapshot;
-  if (options.dryRun === true) return await planOf(plan, path, placeOf, []);
+  if (options.dryRun === true) return await planOf(plan, path, placeOf, [], scope.signal);
   const received = await cache.fill(plan, options, scopeOf(allFiles(plan), options, scope));
   return resultOf(plan, path, placeOf, received);
 }
@@ -195,7 +194,7 @@ async function toFile(
   if (options.dryRun === true) {
     requireFolder(dirname(path), path);
     requireReplaceableFile(path);
-    return await planOf(plan, path, () => path, []);
+    return await planOf(plan, path, () => path, [], scope.signal);
   }
   const file = plan.weights[0] as WantedFile;
   const received = await downloadToFile(file, path, options, scopeOf([file], options, scope));
@@ -226,7 +225,8 @@ async function toFolder(
   requirePlannedNames(plan, source);
   if (options.dryRun === true) {
     const names = allFiles(plan).map(({ name }) => name);
-    return await planOf(plan, folder, placeOf, wouldDelete(folder, patternOf(plan), names));
+    const deleted = wouldDelete(folder, patternOf(plan), names);
+    return await planOf(plan, folder, placeOf, deleted, scope.signal);
   }
   const files = [...plan.weights, ...plan.others];
   const received = await downloadToFolder(plan, folder, options, scopeOf(files, options, scope));
@@ -269,16 +269,15 @@ async function planOf(
   path: string,
   placeOf: PlaceOf,
   deleted: readonly string[],
+  signal: AbortSignal,
 ): Promise<DownloadPlan> {
   const { commit, index, skipped, casts, weights } = plan;
-  const slots = new Slots(QUESTIONS_AT_ONCE);
-  const files: PlannedDownload[] = [];
-  const add = async (file: WantedFile, place: number): Promise<void> => {
+  const planned = async (file: WantedFile, ends: AbortSignal): Promise<PlannedDownload> => {
     const { name, byteLength } = file;
-    const tensors = weights.includes(file) ? await plan.tensorsIn(file) : null;
-    files[place] = { name, path: placeOf(file), byteLength, tensors };
+    const tensors = weights.includes(file) ? await plan.tensorsIn(file, ends) : null;
+    return { name, path: placeOf(file), byteLength, tensors };
   };
-  await Promise.all(allFiles(plan).map((file, place) => slots.run(() => add(file, place))));
+  const files = await ofEach(allFiles(plan), QUESTIONS_AT_ONCE, planned, signal);
   const { cast, uncast } = casts;
   const byteLength = lengthOf(allFiles(plan));
   const facts = { path, commit, index: index?.name ?? null, byteLength };

@@ -89,7 +89,7 @@ export interface WantedFiles {
    * Names of the tensors in one of the weights, in the order of their bytes; null for a file that is no safetensors
    * file.
    */
-  tensorsIn(file: WantedFile): Promise<readonly string[] | null>;
+  tensorsIn(file: WantedFile, signal: AbortSignal): Promise<readonly string[] | null>;
 }
 
 /** An index, which is small enough for memory. */

@@ -3,7 +3,7 @@
 import { FileClosedError, SafetensorsError } from '../errors/errors.js';
 import type { Header } from '../format/header.js';
 import { MAX_CONFIG_BYTE_LENGTH } from '../hub/parameter-count.js';
-import { limit, Slots } from '../io/pieces.js';
+import { Slots } from '../io/pieces.js';
 import { inTurns } from '../json/slices.js';
 import {
   type CheckpointIndex,
@@ -16,7 +16,7 @@ import type { CheckpointProblem } from '../shards/verification-error.js';
 import { requireInside } from './found-file.js';
 import { type FetchedHeader, fetchHeader, parseFetched } from './read-header.js';
 import type { RemoteFile, RemoteSource } from './remote-file.js';
-import { SharedCall, withScope } from './scope.js';
+import { ofEach, SharedCall } from './scope.js';
 
 /** Requests at a time to the host that is asked first: more have made the Hub refuse some. */
 const HEADERS_AT_ONCE = 16;
@@ -99,7 +99,7 @@ export class RemoteShards {
 
   /** The headers of all shards. */
   async headers(signal: AbortSignal): Promise<Header[]> {
-    return await this.#ofEach((shard, shared) => this.header(shard, shared), signal);
+    return await this.#ofEach((shard, ends) => this.header(shard, ends), signal);
   }
 
   /**
@@ -108,9 +108,9 @@ export class RemoteShards {
    */
   async problems(signal: AbortSignal): Promise<CheckpointProblem[]> {
     const check = new IndexCheck(this.index, fileName(this.source.file.path));
-    const found = await this.#ofEach(async (shard, shared) => {
+    const found = await this.#ofEach(async (shard, ends) => {
       try {
-        return await this.header(shard, shared);
+        return await this.header(shard, ends);
       } catch (error) {
         const isOfFile = error instanceof SafetensorsError && !(error instanceof FileClosedError);
         if (!isOfFile) throw error;
@@ -124,24 +124,12 @@ export class RemoteShards {
     return check.finish();
   }
 
-  /** What `work` gives for every shard; the first that fails ends the others. */
-  async #ofEach<Result>(
+  /** What `work` gives for every shard, a few at a time: a call for each at once takes much memory for many shards. */
+  #ofEach<Result>(
     work: (shard: number, signal: AbortSignal) => Promise<Result>,
     signal: AbortSignal,
   ): Promise<Result[]> {
-    const results: Result[] = [];
-    await withScope([signal], async (scope) => {
-      // A few at a time: a call for each shard at once takes much memory for many shards.
-      await limit(this.names.keys(), new Slots(HEADERS_UNDER_WAY), async (shard) => {
-        try {
-          results[shard] = await work(shard, scope.signal);
-        } catch (error) {
-          scope.abort(error);
-          throw error;
-        }
-      });
-    });
-    return results;
+    return ofEach(this.names.keys(), HEADERS_UNDER_WAY, work, signal);
   }
 
   async #fetchHeader(shard: number, signal: AbortSignal): Promise<Header> {

@@ -1,6 +1,7 @@
 /** Signals of work that has several reasons to end. */
 
 import { whenAborted } from '../io/abort-listeners.js';
+import { limit, Slots } from '../io/pieces.js';
 import { untilAborted } from '../io/until-aborted.js';
 
 /**
@@ -29,6 +30,36 @@ export async function withScope<Result>(
     for (const end of ends) end();
     scope.abort();
   }
+}
+
+/**
+ * What `work` gives for every item, in the order of the items, so many at once. The first that fails ends the others;
+ * the promise settles when none is under way any more.
+ *
+ * @throws What the work threw first; the signal's reason
+ */
+export async function ofEach<Item, Result>(
+  items: Iterable<Item>,
+  atOnce: number,
+  work: (item: Item, signal: AbortSignal) => Promise<Result>,
+  signal: AbortSignal,
+): Promise<Result[]> {
+  const results: Result[] = [];
+  await withScope([signal], async (scope) => {
+    let count = 0;
+    function* places(): Generator<[place: number, item: Item], void, void> {
+      for (const item of items) yield [count++, item];
+    }
+    await limit(places(), new Slots(atOnce), async ([place, item]) => {
+      try {
+        results[place] = await work(item, scope.signal);
+      } catch (error) {
+        scope.abort(error);
+        throw error;
+      }
+    });
+  });
+  return results;
 }
 
 /** A call that several callers wait for. It is aborted when the last of them has given up. */

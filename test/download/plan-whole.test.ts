@@ -1,8 +1,11 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { planWhole } from '../../src/download/plan-whole.js';
 import { runDownload } from '../../src/download/run-download.js';
+import type { SourceFile, SourceFiles } from '../../src/download/source-files.js';
 import { DEFAULT_HUB_SETTINGS } from '../../src/hub/settings.js';
+import { whenAborted } from '../../src/io/abort-listeners.js';
 import { download } from '../../src/remote.js';
 import { breakingFetch, emptyFolder, namesIn, startedNoise } from './downloads.js';
 import { FileServer } from './file-server.js';
@@ -95,4 +98,28 @@ describe('what comes in place of an index', () => {
 it('takes no empty text for what contents are known by', async () => {
   const call = download(serve('a.bin', 'a'), join(folder, 'a.bin'), { identity: '' });
   await expect(call).rejects.toMatchObject({ code: 'ERR_OUT_OF_RANGE' });
+});
+
+it('ends the questions under way when a shard is missing, and waits for their ends', async () => {
+  const name = 'model.safetensors.index.json';
+  const shards = Array.from({ length: 40 }, (_, i) => [`${i}`, `${i}.safetensors`]);
+  const bytes = Buffer.from(
+    JSON.stringify({ metadata: {}, weight_map: Object.fromEntries(shards) }),
+  );
+  const index = { readStart: async () => ({ bytes, fileByteLength: bytes.length }) };
+  let [begun, ended] = [0, 0];
+  const find: SourceFiles['find'] = async (wanted, signal) => {
+    if (wanted === name) return { name, file: index, hash: null } as unknown as SourceFile;
+    begun++;
+    if (wanted === '3.safetensors') throw new Error('missing');
+    await new Promise<void>((resolve) => void whenAborted(signal, resolve));
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    ended++;
+    throw signal.reason;
+  };
+  const source = { path: name, name, entries: null, hub: null, find };
+  const plan = planWhole(source, (file) => file.name, new AbortController().signal);
+  await expect(plan).rejects.toThrow('missing');
+  expect(begun).toBeLessThan(40);
+  expect(ended).toBe(begun - 1);
 });

@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { SharedCall, withScope } from '../../src/remote/scope.js';
+import { ofEach, SharedCall, withScope } from '../../src/remote/scope.js';
 
 const never = new Promise<never>(() => {});
 
@@ -51,6 +51,45 @@ describe('withScope', () => {
       throw new Error('second');
     });
     await expect(work).rejects.toBe('first');
+  });
+});
+
+describe('ofEach', () => {
+  const { signal } = new AbortController();
+  const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+  it('gives all results in the order of the items, whichever comes first', async () => {
+    let [running, most] = [0, 0];
+    const work = async (ms: number): Promise<number> => {
+      most = Math.max(most, ++running);
+      await wait(ms);
+      running--;
+      return 2 * ms;
+    };
+    expect(await ofEach(new Set([9, 1, 5, 3]), 3, work, signal)).toEqual([18, 2, 10, 6]);
+    expect(most).toBe(3);
+    expect(await ofEach([], 3, work, signal)).toEqual([]);
+  });
+
+  it('rejects with the first failure in time, once the others have ended', async () => {
+    const begun: number[] = [];
+    let ended = 0;
+    const work = async (item: number, ends: AbortSignal): Promise<void> => {
+      begun.push(item);
+      if (item === 2) throw new Error('two');
+      await untilEnd(ends).catch(() => wait(5));
+      ended++;
+      throw new Error('later');
+    };
+    await expect(ofEach([1, 2, 3, 4, 5], 3, work, signal)).rejects.toThrow('two');
+    expect([begun, ended]).toEqual([[1, 2, 3], 2]);
+  });
+
+  it('ends with the signal of the caller', async () => {
+    const outer = new AbortController();
+    const work = ofEach([1, 2], 2, (_, ends) => untilEnd(ends), outer.signal);
+    outer.abort('enough');
+    await expect(work).rejects.toBe('enough');
   });
 });
 

@@ -84,6 +84,7 @@ export class Catalog {
 
   /** As `find`. Without an index, a name that cannot be an alias is left for the file to look up. */
   #placeOf(wanted: string): TensorPlace | null {
+    requireString('name', wanted);
     const isPlain = !this.#hasIndex && this.metadata?.has(wanted) !== true;
     return isPlain ? { shard: 0, name: wanted } : this.find(wanted);
   }

@@ -182,6 +182,26 @@ describe.each(Object.entries(KINDS))('%s', (kind, open) => {
     await expect(source.tensors({ signal: 1 } as never)).rejects.toThrow(TypeError);
   });
 
+  test('refuses a name that is not text, in every method that takes one', async () => {
+    const source = (await openOne()) as TensorSource & Record<string, unknown>;
+    const calls = ['has', 'info', 'getTensor', 'getSlice', 'getPartition', 'residency'];
+    const members = calls.filter((call) => typeof source[call] === 'function');
+    expect(members.length).toBeGreaterThan(4);
+    for (const name of [null, 7, {}, Symbol('a')]) {
+      for (const call of members) {
+        const rest = call === 'getPartition' ? [{ rank: 0, worldSize: 1 }] : [];
+        const work = async (): Promise<unknown> =>
+          (source[call] as (...args: unknown[]) => unknown)(name, ...rest);
+        await expect(work(), `${call}(${String(name)})`).rejects.toMatchObject({
+          code: 'ERR_INVALID_ARG_TYPE',
+        });
+      }
+      await expect(source.readTensors([name] as never)).rejects.toMatchObject({
+        code: 'ERR_INVALID_ARG_TYPE',
+      });
+    }
+  });
+
   test('is closed once and for all', async () => {
     const source = await openOne();
     source.close();

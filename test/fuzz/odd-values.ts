@@ -97,8 +97,8 @@ export function oddValue(tree: Tree, own: Readonly<Record<string, () => unknown>
   if (tree === null || typeof tree !== 'object') return tree;
   if (Array.isArray(tree)) return tree.map((child) => oddValue(child, own));
   const name = tree['$'];
-  const make = typeof name === 'string' ? (own[name] ?? ODD_VALUES[name]) : undefined;
-  if (make !== undefined) return make();
+  const values = [own, ODD_VALUES].find((some) => Object.hasOwn(some, String(name)));
+  if (typeof name === 'string' && values !== undefined) return values[name]?.();
   return Object.fromEntries(
     Object.entries(tree).map(([key, child]) => [key, oddValue(child, own)]),
   );

@@ -190,7 +190,8 @@ function isProper(error: unknown): boolean {
   if (error instanceof Thrown || error instanceof core.SafetensorsError) return true;
   const { code, cause, name, message } = Object(error) as Record<string, unknown>;
   // Names are taken from whatever can be iterated; what a view does whose memory is gone is its own affair.
-  if (/prototype\.values on a detached/.test(String(message))) return true;
+  if (/prototype\.values on a detached|^Iterator result .* is not an object/.test(String(message)))
+    return true;
   if (typeof code === 'string' || name === 'AbortError') return true;
   return cause !== undefined && isProper(cause);
 }

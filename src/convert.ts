@@ -41,7 +41,7 @@ export {
 } from './errors/errors.js';
 export type { FoundFormat } from './errors/found-format.js';
 export type { NamedValues } from './errors/named-values.js';
-export type { TensorEntry, TensorInfo } from './file/facts.js';
+export type { ShardHeader, TensorEntry, TensorInfo } from './file/facts.js';
 export type { CloseOptions } from './file/file.js';
 export type { StreamOptions } from './file/stream.js';
 export type { ListingOptions, TensorSource } from './file/tensor-source.js';

@@ -56,7 +56,7 @@ export {
 } from './errors/errors.js';
 export type { FoundFormat } from './errors/found-format.js';
 export type { NamedValues } from './errors/named-values.js';
-export type { FileFacts, TensorEntry, TensorInfo } from './file/facts.js';
+export type { FileFacts, ShardHeader, TensorEntry, TensorInfo } from './file/facts.js';
 export type { CloseOptions, SafetensorsFile } from './file/file.js';
 export {
   loadFile,

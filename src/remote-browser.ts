@@ -22,7 +22,7 @@ export {
   TensorNotFoundError,
 } from './errors/errors.js';
 export type { FoundFormat } from './errors/found-format.js';
-export type { TensorEntry, TensorInfo } from './file/facts.js';
+export type { ShardHeader, TensorEntry, TensorInfo } from './file/facts.js';
 export type { ListingOptions, TensorSource } from './file/tensor-source.js';
 export type {
   Dtype,

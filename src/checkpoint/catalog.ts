@@ -5,7 +5,8 @@
 
 import { requireNames, requireString } from '../errors/arguments.js';
 import { type SafetensorsError, TensorNotFoundError } from '../errors/errors.js';
-import { type TensorEntry, tensorEntries } from '../file/facts.js';
+import { type ShardHeader, shardHeader, type TensorEntry, tensorEntries } from '../file/facts.js';
+import { SafetensorsFile } from '../file/file.js';
 import type { FileContents } from '../format/file-contents.js';
 import { tensorByteLength } from '../format/tensor-spec.js';
 import type { Steps } from '../io/steps.js';
@@ -107,6 +108,17 @@ export class Catalog {
       lists.push(yield* tensorEntries(contents, name, this.#contents.entriesIn(shard, contents)));
     }
     return lists.flat();
+  }
+
+  /** The headers of all shards of safetensors; opens all shards. */
+  *headers(): Steps<ShardHeader[]> {
+    yield* this.#shards.openAll();
+    const headers: ShardHeader[] = [];
+    for (const [shard, { name }] of this.#shards.files.shards.entries()) {
+      const file = this.#shards.open(shard);
+      if (!isOther(file)) headers.push(yield* shardHeader(SafetensorsFile.headerOf(file), name));
+    }
+    return headers;
   }
 
   /** What an only file says is there whether it has changed or not. */

@@ -12,7 +12,7 @@ import {
 } from '../errors/arguments.js';
 import type { ForeignFormatError } from '../errors/errors.js';
 import { uncloneable } from '../errors/uncloneable.js';
-import type { TensorEntry, TensorInfo } from '../file/facts.js';
+import type { ShardHeader, TensorEntry, TensorInfo } from '../file/facts.js';
 import { CLOSE_OPTIONS, type CloseOptions } from '../file/file.js';
 import {
   requireStreamOptions,
@@ -32,7 +32,7 @@ import type { SliceIndex } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { Catalog, type TensorInFile } from './catalog.js';
 import type { LazyShards } from './lazy-shards.js';
-import { isOther, type Shard } from './shard.js';
+import type { Shard } from './shard.js';
 import { summarize } from './summary.js';
 import { type ShardWork, transferShards } from './transfer-shards.js';
 import { verifyShards } from './verify.js';
@@ -166,26 +166,26 @@ export class Checkpoint implements TensorSource, Iterable<[string, Tensor]> {
   }
 
   /**
-   * The JSON of every shard's header as it stands in the file, with the spaces at its end, by the shard's
-   * name; a new Map. Opens every shard. Empty for torch and NumPy, which have no such headers.
+   * The headers of all shards, in the order of `shards`: JSON, metadata and tensors of each, whatever the index says.
+   * A new array of new frozen objects; empty for torch and NumPy, which have no such headers. Opens every shard,
+   * without stalling the event loop.
    *
-   * @throws FormatError when a shard is bad
+   * @throws FormatError when a shard is bad; `signal.reason`
    *
    * @example
    * ```ts
-   * for (const [shard, text] of openCheckpoint('my-model').headerTexts()) {
-   *   console.log(shard, Object.keys(JSON.parse(text)));
+   * for (const { file, text, dataStart } of await openCheckpoint('my-model').headers()) {
+   *   console.log(file, Object.keys(JSON.parse(text)), dataStart);
    * }
-   * // → model-00001-of-00002.safetensors [ 'embed.weight' ]
-   * // → model-00002-of-00002.safetensors [ 'norm.weight' ]
+   * // → model-00001-of-00002.safetensors [ 'embed.weight' ] 80
+   * // → model-00002-of-00002.safetensors [ 'norm.weight' ] 80
    * ```
    */
-  headerTexts(): Map<string, string> {
-    const texts = new Map<string, string>();
-    for (const [i, file] of [...this.#shards].entries()) {
-      if (!isOther(file)) texts.set(this.shards[i] as string, file.headerText);
-    }
-    return texts;
+  async headers(options: ListingOptions = {}): Promise<ShardHeader[]> {
+    requireOptions(options, LISTING_OPTIONS);
+    requireSignal(options.signal);
+    this.#shards.requireOpen();
+    return await runAsync(this.#catalog.headers(), options.signal);
   }
 
   /** Names sorted by their UTF-8 bytes; a new array. With an index it opens no shard. */

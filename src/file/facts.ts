@@ -2,8 +2,10 @@
 
 import type { Dtype } from '../format/dtype.js';
 import type { FileContents } from '../format/file-contents.js';
+import type { Header } from '../format/header.js';
 import { tensorByteLength } from '../format/tensor-spec.js';
 import { SLICE_SIZE, type Slices } from '../json/slices.js';
+import { utf8Text } from '../json/utf8.js';
 import type { StorageKind } from '../storage/storage.js';
 
 /** What is known of one tensor without its bytes. */
@@ -58,6 +60,32 @@ export function* tensorEntries(
     listed.push(Object.freeze({ name, file, dtype, shape, dataOffsets, byteLength }));
   }
   return listed;
+}
+
+/** The header of a file, in the list that `headers()` of a checkpoint gives. */
+export interface ShardHeader {
+  /** Name of the file, as `shards` has it. */
+  readonly file: string;
+  /** The JSON as it stands in the file, with the spaces at its end. */
+  readonly text: string;
+  /** Where the tensor data begins in the file, in bytes: `dataOffsets` count from there. */
+  readonly dataStart: number;
+  /** The `__metadata__` of this file; null when there is none. Don't modify it. */
+  readonly metadata: ReadonlyMap<string, string> | null;
+  /** All tensors of the file, whatever the index says, in the order of their bytes. */
+  readonly tensors: readonly TensorEntry[];
+}
+
+/**
+ * A header as data; a new frozen object.
+ *
+ * @param file the name of the file
+ */
+export function* shardHeader(header: Header, file: string): Slices<ShardHeader> {
+  const text = yield* utf8Text(header.json);
+  const { dataStart, metadata } = header;
+  const tensors = yield* tensorEntries(header, file, Array(header.size).keys());
+  return Object.freeze({ file, text, dataStart, metadata, tensors });
 }
 
 /** What `SafetensorsFile.toJSON` gives; of a closed file only the first three. */

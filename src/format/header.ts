@@ -17,7 +17,7 @@ import { NameTable } from '../json/name-table.js';
 import { CLOSE_BRACE, CLOSE_BRACKET, JsonReader, OPEN_BRACE } from '../json/reader.js';
 import { inOneGo, SLICE_SIZE, type Slices } from '../json/slices.js';
 import { compareTexts, decodeString, type Text } from '../json/strings.js';
-import { checkUtf8, describeByte } from '../json/utf8.js';
+import { checkUtf8, describeByte, utf8Text } from '../json/utf8.js';
 import { DTYPE_NAMES, type Dtype } from './dtype.js';
 import { HEAD_BYTE_LENGTH, likeness } from './foreign-formats.js';
 import { checkTensors } from './header-checks.js';
@@ -296,7 +296,7 @@ export class Header {
 
   /** The JSON as text, with the spaces at its end. */
   get text(): string {
-    return new TextDecoder('utf-8', { ignoreBOM: true }).decode(this.json);
+    return inOneGo(utf8Text(this.json));
   }
 
   /** The metadata in the header's order; null when there is none. Decoded on first use. */

@@ -1,5 +1,6 @@
 /** Strict UTF-8 (RFC 3629): no overlong forms, no surrogates, nothing above U+10FFFF. */
 import { type ErrorContext, FormatError, type FormatErrorCode } from '../errors/errors.js';
+import type { Slices } from './slices.js';
 
 /** What a text is called in messages, and the codes of its errors. */
 export interface TextKind {
@@ -93,4 +94,18 @@ export function describeByte(
   if (byte === undefined) return `the end of the ${noun}`;
   if (byte > 0x20 && byte < 0x7f) return `"${String.fromCharCode(byte)}"`;
   return `byte 0x${byte.toString(16).padStart(2, '0')}`;
+}
+
+/** Bytes of a text that are decoded at a time. */
+const DECODED_BYTE_LENGTH = 2 ** 20;
+
+/** A text whose bytes were checked. */
+export function* utf8Text(bytes: Uint8Array): Slices<string> {
+  const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+  let text = '';
+  for (let begin = 0; begin < bytes.length; begin += DECODED_BYTE_LENGTH) {
+    yield;
+    text += decoder.decode(bytes.subarray(begin, begin + DECODED_BYTE_LENGTH), { stream: true });
+  }
+  return text;
 }

@@ -15,7 +15,14 @@ import {
 } from '../errors/arguments.js';
 import { FileChangedError, FileClosedError } from '../errors/errors.js';
 import { uncloneable } from '../errors/uncloneable.js';
-import { type TensorEntry, type TensorInfo, tensorEntries, tensorInfo } from '../file/facts.js';
+import {
+  type ShardHeader,
+  shardHeader,
+  type TensorEntry,
+  type TensorInfo,
+  tensorEntries,
+  tensorInfo,
+} from '../file/facts.js';
 import type { TensorSource } from '../file/tensor-source.js';
 import type { Header } from '../format/header.js';
 import { type CheckpointSummary, countParameters } from '../hub/parameter-count.js';
@@ -175,22 +182,28 @@ export class RemoteCheckpoint implements TensorSource {
   }
 
   /**
-   * The JSON of every shard's header as it stands in the file, with the spaces at its end, by the shard's
-   * name; a new Map. Fetches the headers of all shards.
+   * The headers of all shards, as `Checkpoint.headers` gives them; a new array of new frozen objects. Fetches what of
+   * them is not known yet.
+   *
+   * @throws FormatError when a shard is bad; `signal.reason`
    *
    * @example
    * ```ts
    * const checkpoint = await openRemote('https://models.example/model.safetensors');
-   * const [text = ''] = (await checkpoint.headerTexts()).values();
-   * console.log(JSON.parse(text)['norm.weight'].dtype); // → F32
+   * const [header] = await checkpoint.headers();
+   * console.log(header?.file, header?.tensors.length); // → model.safetensors 2
+   * console.log(JSON.parse(header?.text ?? '')['norm.weight'].dtype); // → F32
    * ```
    */
-  async headerTexts(options: RemoteCallOptions = {}): Promise<Map<string, string>> {
+  async headers(options: RemoteCallOptions = {}): Promise<ShardHeader[]> {
     requireOptions(options, CALL_OPTIONS);
-    const { names } = this.#shards;
     return await this.#run(options, async ({ signal }) => {
-      const headers = await this.#shards.headers(signal);
-      return new Map(headers.map((header, shard) => [names[shard] as string, header.text]));
+      const headers: ShardHeader[] = [];
+      for (const [shard, header] of (await this.#shards.headers(signal)).entries()) {
+        const file = this.#shards.names[shard] as string;
+        headers.push(await inTurns(shardHeader(header, file), signal));
+      }
+      return headers;
     });
   }
 

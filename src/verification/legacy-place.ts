@@ -1,6 +1,7 @@
 /** Which bytes of a file are hashed by themselves, with those of kohya's `sshs_legacy_hash`. */
 
 import { Buffer } from 'node:buffer';
+import type { ShardHeader, TensorEntry } from '../file/facts.js';
 import { PREFIX_BYTE_LENGTH } from '../format/header.js';
 import { LEGACY_HASH } from './claims.js';
 import { AUTO_V1_BEGIN, type HashedLayout, type HashedRange } from './hash-file.js';
@@ -8,21 +9,16 @@ import { AUTO_V1_BEGIN, type HashedLayout, type HashedRange } from './hash-file.
 /** Writers of safetensors fill the header up with spaces, so that the tensors are aligned. */
 const ALIGNMENT = 8;
 
-/** What is known of a file before it is hashed. */
-export interface FileToHash {
-  readonly dataStart: number;
-  /** Its JSON as it stands in the file, with the spaces behind it. */
-  readonly headerText: string;
-  readonly metadata: ReadonlyMap<string, string> | null;
-}
-
-/** The layout of a file, of which the ranges are hashed, too. */
+/** The layout of a file by its header, of which these tensors are hashed by themselves, too. */
 export function hashedLayout(
-  { dataStart, headerText, metadata }: FileToHash,
-  ranges: readonly HashedRange[] = [],
+  { dataStart, text, metadata }: Pick<ShardHeader, 'dataStart' | 'text' | 'metadata'>,
+  tensors: readonly TensorEntry[] = [],
 ): HashedLayout {
   const hasLegacy = metadata?.has(LEGACY_HASH) === true;
-  return { dataStart, legacyBegin: hasLegacy ? legacyPlace(headerText) : null, ranges };
+  const ranges = tensors.map(({ name, dataOffsets: [begin, end] }): HashedRange => {
+    return { name, begin: dataStart + begin, end: dataStart + end };
+  });
+  return { dataStart, legacyBegin: hasLegacy ? legacyPlace(text) : null, ranges };
 }
 
 /**

@@ -169,9 +169,8 @@ async function verifyHashes(
   const { signal = new AbortController().signal } = options;
   const hashing = { signal, onBytes: (bytes: number) => transfer.advance(bytes) };
   for (const { name, path, header, metadata } of claimed) {
-    const layout = hashedLayout({ dataStart: header.dataStart, headerText: header.text, metadata });
     try {
-      const hashes = await hashFile(path, layout, hashing);
+      const hashes = await hashFile(path, hashedLayout(header), hashing);
       for (const claim of claimsOf(path, metadata, hashes)) {
         if (claim.ok === false) problems.push(wrongClaim(name, path, claim));
       }

@@ -1,4 +1,4 @@
-import { readdirSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { Checkpoint as CheckpointClass } from '../../src/checkpoint/checkpoint.js';
@@ -38,12 +38,44 @@ describe('a checkpoint', () => {
       shape: [2, 3],
       dataOffsets: [0, 12],
     });
-    const texts = checkpoint.headerTexts();
-    expect([...texts.keys()]).toEqual([FIRST, SECOND]);
-    expect(JSON.parse(texts.get(SECOND) ?? '')['b.bias'].shape).toEqual([4]);
     const lengths = Object.values(TWO_SHARDS.shards).map((entries) => fileBytes(entries).length);
     expect(checkpoint.byteLength()).toBe((lengths[0] ?? 0) + (lengths[1] ?? 0));
     await checkpoint.verify();
+  });
+
+  it('gives the headers of its files, whatever the index says', async () => {
+    const folder = writeCheckpoint({
+      ...TWO_SHARDS,
+      weightMap: { embed: FIRST, 'b.bias': SECOND, lost: SECOND },
+    });
+    const checkpoint = openUntilEnd(folder);
+    const headers = await checkpoint.headers();
+    expect(headers.map(({ file }) => file)).toEqual([FIRST, SECOND]);
+    for (const [i, header] of headers.entries()) {
+      const file = safeOpen(join(folder, header.file));
+      const { headerText: text, dataStart, metadata } = file;
+      const tensors = await file.tensors();
+      expect(header).toEqual({ file: [FIRST, SECOND][i], text, dataStart, metadata, tensors });
+      expect(Object.isFrozen(header)).toBe(true);
+      file.close();
+    }
+    const [first] = await openUntilEnd(join(folder, FIRST)).headers();
+    expect(first).toEqual(headers[0]);
+    const reason = new Error('enough');
+    const signal = AbortSignal.abort(reason);
+    await expect(checkpoint.headers({ signal })).rejects.toBe(reason);
+    await expect(checkpoint.headers({ names: [] } as never)).rejects.toThrow(TypeError);
+    checkpoint.close();
+    await expect(checkpoint.headers()).rejects.toMatchObject({ code: 'SAFETENSORS_FILE_CLOSED' });
+  });
+
+  it('gives headers of a bad file as the error of that', async () => {
+    const folder = writeCheckpoint(TWO_SHARDS);
+    writeFileSync(join(folder, SECOND), 'none');
+    await expect(openUntilEnd(folder).headers()).rejects.toMatchObject({
+      code: 'SAFETENSORS_HEADER_TOO_SMALL',
+      path: join(folder, SECOND),
+    });
   });
 
   it('gives tensors, always the same ones', () => {

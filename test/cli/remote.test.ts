@@ -31,6 +31,25 @@ describe('of a server', () => {
     expect(there).toEqual({ ...here, ...where });
   });
 
+  it('inspect counts the bytes of tensors that the index does not name', async () => {
+    const [first = '', second = ''] = Object.keys(TWO_SHARDS.shards);
+    const unnamed = filesOf({ ...TWO_SHARDS, weightMap: { embed: first, 'b.bias': second } });
+    for (const [name, bytes] of unnamed) server.files.set(name, { bytes, tag: `"${name}"` });
+    const { files, tensors } = JSON.parse(await printed(['inspect', server.url(INDEX), '--json']));
+    expect(files.map(({ byteLength }: { byteLength: number }) => byteLength)).toEqual(
+      [first, second].map((name) => unnamed.get(name)?.length),
+    );
+    expect(tensors.map(({ name }: { name: string }) => name)).toEqual(['embed', 'b.bias']);
+  });
+
+  it('diff lists names in the order of their bytes, as of files here', async () => {
+    const path = writeTemporary([{ name: 'x', dtype: 'U8', shape: [] }]);
+    const here = await call(['diff', writeCheckpoint(TWO_SHARDS), path, '--quick']);
+    const there = await call(['diff', server.url(INDEX), path, '--quick']);
+    expect(there.stdout).toBe(here.stdout);
+    expect(there.stdout).toContain('- embed\n- a.weight\n- b.weight\n- b.bias\n');
+  });
+
   it('header, metadata and verify read headers alone', async () => {
     const folder = writeCheckpoint(TWO_SHARDS);
     expect(await printed(['header', server.url(INDEX)])).toBe(await printed(['header', folder]));

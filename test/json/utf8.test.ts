@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { FormatError } from '../../src/errors/errors.js';
-import { checkUtf8, describeByte, sequenceEnd } from '../../src/json/utf8.js';
+import { inOneGo } from '../../src/json/slices.js';
+import { checkUtf8, describeByte, sequenceEnd, utf8Text } from '../../src/json/utf8.js';
 
 function isUtf8(bytes: Uint8Array): boolean {
   try {
@@ -87,6 +88,15 @@ describe('checkUtf8', () => {
     expect(check).toThrow('no: expected UTF-8, found byte 0xff at index byte 1');
     expect(check).toThrow(expect.objectContaining({ code: kind.utf8Code, path: 'a' }));
   });
+});
+
+test('a long text is decoded in pieces, wherever they end', () => {
+  for (const text of ['', '\ufeffa', 'a😀'.repeat(500_000), '😀é€'.repeat(300_000)]) {
+    const work = utf8Text(new TextEncoder().encode(text));
+    expect(inOneGo(work) === text).toBe(true);
+  }
+  const turns = [...utf8Text(new Uint8Array(2 ** 22).fill(0x20))];
+  expect(turns.length).toBe(4);
 });
 
 test.each([

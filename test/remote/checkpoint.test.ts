@@ -80,7 +80,7 @@ describe('a sharded checkpoint', () => {
     expect(files.take()).toMatchObject([{ name: INDEX }]);
     expect(await checkpoint.offsetKeys()).toEqual(local.offsetKeys());
     expect(await checkpoint.byteLength()).toBe(local.byteLength());
-    expect(await checkpoint.headerTexts()).toEqual(local.headerTexts());
+    expect(await checkpoint.headers()).toEqual(await local.headers());
     for (const name of local.keys()) expect(await checkpoint.info(name)).toEqual(local.info(name));
     expect(files.take().map(({ name }) => name)).toEqual(checkpoint.shards);
     local.close();

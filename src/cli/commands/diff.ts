@@ -1,14 +1,13 @@
 /** `diff`: how two files or checkpoints differ. */
 
-import { DTYPES, type Tensor } from '../../index.js';
+import type { Tensor, TensorEntry } from '../../index.js';
 import { groupedText, plural } from '../output/numbers.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { type Column, tableLines } from '../output/table.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
 import { compareValues, haveSameBytes, type ValueDifference } from '../sources/compare.js';
-import { type FoundTensor, findTensor, tensorNames } from '../sources/get-tensor.js';
-import { elementsOf } from '../sources/listing.js';
+import { findTensor, tensorsByName } from '../sources/get-tensor.js';
 import { LongWork } from '../sources/long-work.js';
 import { closeSource, type OpenedSource, openSource } from '../sources/open-source.js';
 import {
@@ -53,37 +52,38 @@ interface Comparison {
 
 /** A tensor that both have. */
 interface Pair {
-  readonly a: FoundTensor;
-  readonly b: FoundTensor;
+  readonly name: string;
+  readonly a: TensorEntry;
+  readonly b: TensorEntry;
+  readonly changed: 'dtype' | 'shape' | 'dtype and shape' | undefined;
+  /** Whether the bytes are read; without them the difference is known. */
+  readonly isRead: boolean;
 }
 
-function whatChanged(a: FoundTensor, b: FoundTensor): ChangedTensor['changed'] | undefined {
+function pairOf(a: TensorEntry, b: TensorEntry, { isQuick, hasValues }: Comparison): Pair {
   const hasShape = a.shape.join() !== b.shape.join();
-  if (a.dtype !== b.dtype) return hasShape ? 'dtype and shape' : 'dtype';
-  return hasShape ? 'shape' : undefined;
+  const hasDtype = a.dtype !== b.dtype;
+  const changed = hasDtype && hasShape ? 'dtype and shape' : hasDtype ? 'dtype' : 'shape';
+  const isSame = !hasDtype && !hasShape;
+  const isRead = !isQuick && (isSame || (!hasShape && hasValues));
+  return { name: a.name, a, b, changed: isSame ? undefined : changed, isRead };
 }
 
-/** Whether the bytes are read; without them the difference is known. */
-function areBytesRead({ a, b }: Pair, { isQuick, hasValues }: Comparison): boolean {
-  const changed = whatChanged(a, b);
-  return !isQuick && (changed === undefined || (changed === 'dtype' && hasValues));
-}
+/** Gives a tensor of both sources. */
+type ReadBoth = (name: string) => Promise<readonly [Tensor, Tensor]>;
 
 async function comparePair(
-  name: string,
-  { a, b }: Pair,
-  comparison: Comparison,
+  { name, a, b, changed, isRead }: Pair,
+  readBoth: ReadBoth,
+  { hasValues }: Comparison,
   work: LongWork,
 ): Promise<ChangedTensor | undefined> {
   const facts = { dtype: [a.dtype, b.dtype], shape: [a.shape, b.shape] } as const;
-  const changed = whatChanged(a, b);
-  if (!areBytesRead({ a, b }, comparison)) {
-    return changed === undefined ? undefined : { name, changed, ...facts };
-  }
-  const [whole, other]: [Tensor, Tensor] = [await a.slice([]), await b.slice([])];
+  if (!isRead) return changed === undefined ? undefined : { name, changed, ...facts };
+  const [whole, other] = await readBoth(name);
   if (changed === undefined && (await haveSameBytes(whole, other, work))) return undefined;
   const entry = { name, changed: changed ?? 'bytes', ...facts } as const;
-  if (!comparison.hasValues) return entry;
+  if (!hasValues) return entry;
   const { elements, differing, maxError, cosine } = await compareValues(whole, other, work);
   const values = {
     elements,
@@ -96,32 +96,26 @@ async function comparePair(
 
 /** Compares the tensors that both have, one after the other, with one progress for all. */
 async function compareCommon(
-  names: readonly string[],
-  pairOf: (name: string) => Promise<Pair>,
+  pairs: readonly Pair[],
+  readBoth: ReadBoth,
   comparison: Comparison,
   { stderr, signal }: CommandContext,
 ): Promise<ChangedTensor[]> {
-  // Pairs are not kept: they would keep their bytes.
-  const lengths: number[] = [];
-  for (const name of names) {
-    const pair = await pairOf(name);
-    const bits = elementsOf(pair.a.shape) * DTYPES[pair.a.dtype].bits;
-    lengths.push(areBytesRead(pair, comparison) ? Math.ceil(bits / 8) : 0);
-  }
-  const totalBytes = lengths.reduce((sum, length) => sum + length, 0);
+  const lengthOf = ({ a, isRead }: Pair): number => (isRead ? a.byteLength : 0);
+  const totalBytes = pairs.reduce((sum, pair) => sum + lengthOf(pair), 0);
   const progress = progressOn(stderr, 'comparing');
   const changed: ChangedTensor[] = [];
   let before = 0;
   try {
-    for (const [i, name] of names.entries()) {
-      const length = lengths[i] as number;
+    for (const pair of pairs) {
+      const length = lengthOf(pair);
       let own = 0;
       // Values of tensors with other bytes are read once more, from the start.
       const work = new LongWork(signal, (more) => {
         own = Math.min(length, own + more);
         progress.onProgress({ bytes: before + own, totalBytes });
       });
-      const change = await comparePair(name, await pairOf(name), comparison, work);
+      const change = await comparePair(pair, readBoth, comparison, work);
       if (change !== undefined) changed.push(change);
       before += length;
     }
@@ -132,26 +126,32 @@ async function compareCommon(
 }
 
 async function compareSources(
-  a: OpenedSource,
-  b: OpenedSource,
+  first: OpenedSource,
+  second: OpenedSource,
   comparison: Comparison,
   context: CommandContext,
 ): Promise<Omit<DiffResult, 'a' | 'b' | 'same'>> {
   const { signal } = context;
-  const [names, others] = [tensorNames(a), tensorNames(b)];
-  const inA = new Set(names);
-  const inB = new Set(others);
-  const common = names.filter((name) => inB.has(name));
-  const pairOf = async (name: string): Promise<Pair> => ({
-    a: await findTensor(a, name, signal),
-    b: await findTensor(b, name, signal),
-  });
-  const changed = await compareCommon(common, pairOf, comparison, context);
+  const [inA, inB] = [await tensorsByName(first, signal), await tensorsByName(second, signal)];
+  const pairs: Pair[] = [];
+  for (const [name, a] of inA) {
+    const b = inB.get(name);
+    if (b === undefined) continue;
+    // One that cannot be had says why.
+    if (a === null) await findTensor(first, name, signal);
+    if (b === null) await findTensor(second, name, signal);
+    if (a !== null && b !== null) pairs.push(pairOf(a, b, comparison));
+  }
+  const readBoth: ReadBoth = async (name) => {
+    const [a, b] = [await findTensor(first, name, signal), await findTensor(second, name, signal)];
+    return [await a.slice([]), await b.slice([])];
+  };
+  const changed = await compareCommon(pairs, readBoth, comparison, context);
   return {
-    added: others.filter((name) => !inA.has(name)),
-    removed: names.filter((name) => !inB.has(name)),
+    added: [...inB.keys()].filter((name) => !inA.has(name)),
+    removed: [...inA.keys()].filter((name) => !inB.has(name)),
     changed,
-    unchanged: common.length - changed.length,
+    unchanged: pairs.length - changed.length,
   };
 }
 

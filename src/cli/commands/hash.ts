@@ -7,7 +7,6 @@ import type { Style } from '../output/style.js';
 import { factLines } from '../output/table.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
 import { type HashableFile, localFiles, remoteFiles } from '../sources/hashable-files.js';
-import { shardByteLength } from '../sources/listed-shards.js';
 import {
   closeSource,
   type OpenedSource,
@@ -48,7 +47,7 @@ async function hashableFilesOf(opened: OpenedSource, signal: AbortSignal): Promi
     const files: HashableFile[] = [];
     for (const { name, checkpoint } of opened.components) {
       for (const file of await localFiles(checkpoint, signal)) {
-        files.push({ ...file, name: `${name}/${file.name}` });
+        files.push({ ...file, file: `${name}/${file.file}` });
       }
     }
     return files;
@@ -67,7 +66,7 @@ async function hashOne(
   const hashes = await file.hash(isEach, options);
   const { byteLength, sha256, dataSha256, autoV1, crc32 } = hashes;
   return {
-    ...{ name: file.name, byteLength, sha256, autoV1 },
+    ...{ name: file.file, byteLength, sha256, autoV1 },
     autoV2: sha256.slice(0, AUTO_V2_LENGTH),
     autoV3: dataSha256.slice(0, AUTO_V3_LENGTH),
     modelspec: `0x${dataSha256}`,
@@ -84,7 +83,7 @@ export async function hashAll(
   isEach: boolean,
   { stderr, signal }: CommandContext,
 ): Promise<HashedFile[]> {
-  const totalBytes = files.reduce((sum, file) => sum + shardByteLength(file), 0);
+  const totalBytes = files.reduce((sum, file) => sum + file.byteLength, 0);
   const progress = progressOn(stderr, 'hashing');
   let bytes = 0;
   const onBytes = (more: number): void => {

@@ -1,29 +1,15 @@
 /** `header`: the JSON of headers as it stands in the files. */
 
+import type { ShardHeader } from '../../index.js';
 import { visibleJson } from '../output/visible.js';
-import {
-  closeSource,
-  type OpenedSource,
-  openSource,
-  requireSafetensors,
-} from '../sources/open-source.js';
+import { closeSource, openSource, requireSafetensors } from '../sources/open-source.js';
 import type { Command } from './command.js';
 
-async function headerTexts(
-  opened: OpenedSource,
-  signal: AbortSignal,
-): Promise<Map<string, string>> {
-  const found = requireSafetensors(opened);
-  return found.kind === 'local'
-    ? found.checkpoint.headerTexts()
-    : await found.checkpoint.headerTexts({ signal });
-}
-
 /** The header of one file as it stands there; of several an object of them by file, as they stand there. */
-function joinedHeaders(texts: ReadonlyMap<string, string>): string {
-  const [only = ''] = texts.values();
-  if (texts.size === 1) return only.trimEnd();
-  const members = Array.from(texts, ([name, text]) => `${JSON.stringify(name)}:${text.trimEnd()}`);
+function joinedHeaders(headers: readonly ShardHeader[]): string {
+  const [only] = headers;
+  if (only !== undefined && headers.length === 1) return only.text.trimEnd();
+  const members = headers.map(({ file, text }) => `${JSON.stringify(file)}:${text.trimEnd()}`);
   return `{${members.join(',\n')}}`;
 }
 
@@ -38,7 +24,8 @@ export const headerCommand: Command = {
   async run({ stdout, signal }, [source = ''], options) {
     const opened = await openSource(source, { signal, storage: 'read' });
     try {
-      const text = joinedHeaders(await headerTexts(opened, signal));
+      const { checkpoint } = requireSafetensors(opened);
+      const text = joinedHeaders(await checkpoint.headers({ signal }));
       // A program gets the bytes of the file; a terminal, and whoever asks for JSON, the same with escapes.
       if (options['json'] === true) stdout.write(`${visibleJson(text).replaceAll('\n', ' ')}\n`);
       else stdout.write(`${stdout.isTerminal ? visibleJson(text) : text}\n`);

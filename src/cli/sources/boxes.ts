@@ -1,7 +1,7 @@
 /** An array in parts. */
 
+import { elementCountOf } from '../../format/tensor-spec.js';
 import { cut } from '../../io/pieces.js';
-import { elementsOf } from './listing.js';
 
 /** The parts of an array that follow each other in memory, of at most so many elements. */
 export function* boxesOf(
@@ -9,12 +9,12 @@ export function* boxesOf(
   maxElements: number,
 ): Generator<(readonly [begin: number, end: number])[]> {
   let axis = 0;
-  let inner = elementsOf(shape.slice(1));
+  let inner = elementCountOf(shape.slice(1));
   while (inner > maxElements) inner /= shape[++axis] as number;
   const outer = shape.slice(0, axis);
   const length = shape[axis] as number;
   const step = Math.floor(maxElements / inner);
-  for (let at = 0; at < elementsOf(outer); at++) {
+  for (let at = 0; at < elementCountOf(outer); at++) {
     let left = at;
     const before = outer.toReversed().map((size): readonly [number, number] => {
       const index = left % size;

@@ -24,18 +24,13 @@ export interface ValueDifference {
 
 /** Whether two tensors of one dtype and shape have the same bytes. */
 export async function haveSameBytes(a: Tensor, b: Tensor, work: LongWork): Promise<boolean> {
-  const others = b.chunks({ maxByteLength: chunkLength(b) });
-  for (const chunk of a.chunks({ maxByteLength: chunkLength(a) })) {
+  const others = b.chunks({ maxByteLength: WINDOW });
+  for (const chunk of a.chunks({ maxByteLength: WINDOW })) {
     const { value } = others.next();
     if (Buffer.compare(chunk, value as Uint8Array) !== 0) return false;
     await work.did(chunk.length);
   }
   return true;
-}
-
-/** A tensor may have rows that are longer than a window. */
-function chunkLength({ byteLength, shape }: Tensor): number {
-  return Math.max(WINDOW, Math.ceil(byteLength / (shape[0] || 1)));
 }
 
 function isBigInteger({ dtype }: Tensor): boolean {

@@ -1,6 +1,6 @@
 /** One tensor, or a part of it, of whatever holds tensors. */
 
-import type { SliceIndex, Tensor, TransferProgress } from '../../index.js';
+import type { SliceIndex, Tensor, TensorEntry, TransferProgress } from '../../index.js';
 import { foreignSource, type OpenedSource } from './open-source.js';
 
 type OnProgress = (progress: TransferProgress) => void;
@@ -24,6 +24,7 @@ export async function findTensor(
   name: string,
   signal: AbortSignal,
 ): Promise<FoundTensor> {
+  if (!('checkpoint' in opened)) throw foreignSource(opened, READABLE);
   if (opened.kind === 'remote') {
     const { checkpoint } = opened;
     const { dtype, shape } = await checkpoint.info(name, { signal });
@@ -33,23 +34,22 @@ export async function findTensor(
         : checkpoint.getSlice(name, ...index, { signal, onProgress });
     return { dtype, shape, slice };
   }
-  if ('checkpoint' in opened) {
-    const tensor = opened.checkpoint.getTensor(name);
-    const { dtype, shape } = tensor;
-    const slice = async (index: readonly SliceIndex[]): Promise<Tensor> =>
-      index.length === 0 ? tensor : (tensor.slice(...index) as Tensor);
-    return { dtype, shape, slice };
-  }
-  throw foreignSource(opened, READABLE);
+  const tensor = opened.checkpoint.getTensor(name);
+  const { dtype, shape } = tensor;
+  const slice = async (index: readonly SliceIndex[]): Promise<Tensor> =>
+    index.length === 0 ? tensor : (tensor.slice(...index) as Tensor);
+  return { dtype, shape, slice };
 }
 
-/** Names of all tensors, in the order of their bytes where that is known without requests. */
-export function tensorNames(opened: OpenedSource): string[] {
-  if (opened.kind === 'remote') return opened.checkpoint.keys();
-  if ('checkpoint' in opened) {
-    const { checkpoint } = opened;
-    // Those that safetensors cannot hold are no less there.
-    return [...checkpoint.offsetKeys(), ...checkpoint.problems.map(({ tensor = '' }) => tensor)];
-  }
-  throw foreignSource(opened, READABLE);
+/** All tensors by name, in the order of their bytes; null for those that safetensors cannot hold. */
+export async function tensorsByName(
+  opened: OpenedSource,
+  signal: AbortSignal,
+): Promise<Map<string, TensorEntry | null>> {
+  if (!('checkpoint' in opened)) throw foreignSource(opened, READABLE);
+  const entries = await opened.checkpoint.tensors({ signal });
+  const tensors = new Map<string, TensorEntry | null>(entries.map((one) => [one.name, one]));
+  const problems = opened.kind === 'remote' ? [] : opened.checkpoint.problems;
+  for (const { tensor = '' } of problems) tensors.set(tensor, null);
+  return tensors;
 }

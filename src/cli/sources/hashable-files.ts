@@ -1,6 +1,7 @@
 /** The files of a source, to be hashed: those of this machine are read, others fetched. */
 
-import type { Checkpoint } from '../../index.js';
+import { dirname, join } from 'node:path';
+import { type Checkpoint, type ShardHeader, VerificationError } from '../../index.js';
 import type { RemoteCheckpoint } from '../../remote.js';
 import {
   type FileHashes,
@@ -10,37 +11,46 @@ import {
   hashPieces,
 } from '../../verification/hash-file.js';
 import { hashedLayout } from '../../verification/legacy-place.js';
-import { type ListedShard, listLocalShards, listWholeRemoteShards } from './listed-shards.js';
 import { remotePieces } from './remote-pieces.js';
 
 /** A file of safetensors that can be hashed. */
-export interface HashableFile extends ListedShard {
+export interface HashableFile extends Pick<ShardHeader, 'file' | 'metadata'> {
+  /** Null for a remote file. */
+  readonly path: string | null;
+  /** Length of the whole file. */
+  readonly byteLength: number;
   /** Hashes it; with `isEach` every tensor, too. */
   hash(isEach: boolean, options: HashOptions): Promise<FileHashes>;
 }
 
-function layoutOf(file: ListedShard, isEach: boolean): HashedLayout {
-  const { tensors, dataStart } = file;
-  const ranges = tensors.map(({ name, dataOffsets: [begin, end] }) => {
-    return { name, begin: dataStart + begin, end: dataStart + end };
-  });
-  return hashedLayout(file, isEach ? ranges : []);
+function hashable(
+  header: ShardHeader,
+  path: string | null,
+  hash: (layout: HashedLayout, options: HashOptions) => Promise<FileHashes>,
+): HashableFile {
+  const { file, metadata, dataStart, tensors } = header;
+  // The format allows no gaps.
+  const byteLength = tensors.reduce((sum, one) => sum + one.byteLength, dataStart);
+  return {
+    ...{ file, metadata, path, byteLength },
+    hash: (isEach, options) => hash(hashedLayout(header, isEach ? tensors : []), options),
+  };
 }
 
 /** Files of this machine. */
 export async function localFiles(
-  checkpoint: Pick<Checkpoint, 'path' | 'shards'>,
+  checkpoint: Checkpoint,
   signal: AbortSignal,
 ): Promise<HashableFile[]> {
-  const files = await listLocalShards(checkpoint, signal);
-  return files.map((file) => ({
-    ...file,
-    hash: (isEach, options) => hashFile(file.path as string, layoutOf(file, isEach), options),
-  }));
+  const folder = dirname(checkpoint.path);
+  return (await checkpoint.headers({ signal })).map((header) => {
+    const path = join(folder, header.file);
+    return hashable(header, path, (layout, options) => hashFile(path, layout, options));
+  });
 }
 
 /**
- * Files that are somewhere else. Their bytes are fetched by the names of their tensors.
+ * Remote files. Their bytes are fetched by the names of their tensors.
  *
  * @throws VerificationError `SAFETENSORS_INDEX_MISMATCH` for tensors that the index does not name
  */
@@ -48,12 +58,16 @@ export async function remoteFiles(
   checkpoint: RemoteCheckpoint,
   signal: AbortSignal,
 ): Promise<HashableFile[]> {
-  const files = await listWholeRemoteShards(checkpoint, signal);
-  return files.map((file) => ({
-    ...file,
-    hash: (isEach, options) => {
-      const pieces = remotePieces(checkpoint, file, options.signal);
-      return hashPieces(pieces, layoutOf(file, isEach), options);
-    },
-  }));
+  try {
+    await checkpoint.verify({ signal });
+  } catch (error) {
+    // A wrong total_size changes no file.
+    const isOfFile = !(error instanceof VerificationError);
+    if (isOfFile || error.problems.some(({ tensor }) => tensor !== null)) throw error;
+  }
+  return (await checkpoint.headers({ signal })).map((header) =>
+    hashable(header, null, (layout, options) =>
+      hashPieces(remotePieces(checkpoint, header, options.signal), layout, options),
+    ),
+  );
 }

@@ -2,25 +2,16 @@
 
 import { statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { elementCountOf } from '../../format/tensor-spec.js';
 import type {
   Checkpoint,
   CheckpointSummary,
   ForeignFormatError,
+  ShardHeader,
   TensorEntry,
 } from '../../index.js';
-import {
-  type ListedShard,
-  listLocalShards,
-  listRemoteShards,
-  shardByteLength,
-} from './listed-shards.js';
-import {
-  countByDtype,
-  elementsOf,
-  type LeftOutTensor,
-  type ListedTensor,
-  type Listing,
-} from './listing.js';
+import type { RemoteCheckpoint } from '../../remote.js';
+import { countByDtype, type LeftOutTensor, type ListedTensor, type Listing } from './listing.js';
 import { foreignSource, type OpenedSource } from './open-source.js';
 
 /** What was found, unless it is a pipeline of several models. */
@@ -33,36 +24,34 @@ export type OneModel = Exclude<OpenedSource, { kind: 'pipeline' }>;
  */
 export async function listSource(opened: OneModel, signal: AbortSignal): Promise<Listing> {
   if (opened.kind === 'gguf') throw foreignSource(opened, 'a model of safetensors, torch or NumPy');
-  if (opened.kind === 'remote') {
-    const { checkpoint } = opened;
-    const { path, metadata } = checkpoint;
-    const files = await listRemoteShards(checkpoint, signal);
-    const facts = { path, metadata, passedOver: [] };
-    return { ...facts, ...listFiles(files, await checkpoint.summary({ signal })) };
-  }
   const { kind, checkpoint } = opened;
-  if (kind !== 'local') return await listForeign(checkpoint, kind, signal);
-  const { path, metadata, passedOver } = checkpoint;
-  const files = await listLocalShards(checkpoint, signal);
-  return { path, metadata, passedOver, ...listFiles(files, checkpoint.summary()) };
+  if (kind === 'torch' || kind === 'numpy') return await listForeign(checkpoint, kind, signal);
+  const headers = await checkpoint.headers({ signal });
+  if (kind === 'local') {
+    const { passedOver } = checkpoint;
+    const tensors = headers.flatMap((header) => header.tensors);
+    return { ...listingOf(checkpoint, headers, tensors, checkpoint.summary()), passedOver };
+  }
+  // Those that the index names: it rejects when one of them is not there.
+  const tensors = await checkpoint.tensors({ signal });
+  return listingOf(checkpoint, headers, tensors, await checkpoint.summary({ signal }));
 }
 
-function listFiles(
-  files: readonly ListedShard[],
-  summary: CheckpointSummary,
-): Omit<Listing, 'path' | 'metadata' | 'passedOver'> {
-  const { parameters, totalParameters, quantization, dtypes, shards } = summary;
+function listingOf(
+  { path, metadata }: Checkpoint | RemoteCheckpoint,
+  headers: readonly ShardHeader[],
+  tensors: readonly TensorEntry[],
+  { parameters, totalParameters, quantization, dtypes, shards }: CheckpointSummary,
+): Listing {
+  const starts = new Map(headers.map(({ file, dataStart }) => [file, dataStart]));
   return {
-    ...{ format: 'safetensors', parameters, totalParameters, quantization, dtypes, leftOut: [] },
-    files: files.map((file) => ({
-      name: file.name,
-      byteLength: shardByteLength(file),
-      tensors: file.tensors.length,
-      parameters: shards.get(file.name)?.parameters ?? 0,
-    })),
-    tensors: files.flatMap(({ dataStart, tensors }) =>
-      tensors.map((one) => listed(one, dataStart)),
-    ),
+    ...{ format: 'safetensors', path, metadata, parameters, totalParameters, quantization, dtypes },
+    ...{ leftOut: [], passedOver: [] },
+    files: Array.from(shards, ([name, counts]) => {
+      const { tensors, parameters, byteLength } = counts;
+      return { name, byteLength: (starts.get(name) ?? 0) + byteLength, tensors, parameters };
+    }),
+    tensors: tensors.map((one) => listed(one, starts.get(one.file) ?? 0)),
   };
 }
 
@@ -81,7 +70,7 @@ async function listForeign(
   const entries = await checkpoint.tensors({ signal });
   const tensors = entries.map((entry) => listed(entry, 0));
   const parametersIn = (some: readonly ListedTensor[]): number =>
-    some.reduce((sum, { shape }) => sum + elementsOf(shape), 0);
+    some.reduce((sum, { shape }) => sum + elementCountOf(shape), 0);
   const files = shards.map((name) => {
     const own = tensors.filter(({ file }) => file === name);
     const byteLength = statSync(join(dirname(path), name)).size;

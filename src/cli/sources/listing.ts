@@ -1,5 +1,7 @@
 /** What a source holds, whatever its format: the interface of everything that lists. */
 
+import { elementCountOf } from '../../format/tensor-spec.js';
+
 /** A tensor, without its bytes. */
 export interface ListedTensor {
   readonly name: string;
@@ -55,11 +57,6 @@ export interface Listing {
   readonly passedOver: readonly string[];
 }
 
-/** Number of elements of a shape. */
-export function elementsOf(shape: readonly number[]): number {
-  return shape.reduce((product, dimension) => product * dimension, 1);
-}
-
 /** Counts by dtype of tensors that are stored as they are: an element is a parameter. */
 export function countByDtype(tensors: readonly ListedTensor[]): Map<string, ListedCounts> {
   const counts = new Map<string, ListedCounts>();
@@ -67,7 +64,7 @@ export function countByDtype(tensors: readonly ListedTensor[]): Map<string, List
     const before = counts.get(dtype) ?? { tensors: 0, parameters: 0, byteLength: 0 };
     counts.set(dtype, {
       tensors: before.tensors + 1,
-      parameters: before.parameters + elementsOf(shape),
+      parameters: before.parameters + elementCountOf(shape),
       byteLength: before.byteLength + byteLength,
     });
   }

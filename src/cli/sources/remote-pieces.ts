@@ -1,12 +1,10 @@
 /** The bytes of remote files from their start to their end, in little memory. */
 
 import { Buffer } from 'node:buffer';
-import { PREFIX_BYTE_LENGTH } from '../../format/header.js';
-import { DTYPES, type TensorEntry } from '../../index.js';
+import { DTYPES, type ShardHeader, type TensorEntry } from '../../index.js';
 import { merge, type Part } from '../../io/pieces.js';
 import type { RemoteCheckpoint } from '../../remote.js';
 import { boxesOf } from './boxes.js';
-import type { ListedShard } from './listed-shards.js';
 
 /** Fetched at once, by several requests; the next ones are under way while these are used. */
 const FETCH_BYTE_LENGTH = 16 * 2 ** 20;
@@ -17,7 +15,7 @@ type FetchParts = () => Promise<readonly Uint8Array[]>;
 /** Tensors that follow each other, together while they are small, in parts when they are large. */
 function* fetchesOf(
   checkpoint: RemoteCheckpoint,
-  tensors: ListedShard['tensors'],
+  tensors: readonly TensorEntry[],
   signal: AbortSignal,
 ): Generator<FetchParts> {
   const together = (some: readonly string[]): FetchParts => {
@@ -27,7 +25,10 @@ function* fetchesOf(
     };
   };
   const limits = { maxByteLength: FETCH_BYTE_LENGTH, unitOf: () => Number.POSITIVE_INFINITY };
-  for (const { parts, byteLength } of merge(inOrder(tensors), limits)) {
+  const ranges = tensors
+    .filter(({ byteLength }) => byteLength > 0)
+    .map((tensor) => ({ ...tensor, position: tensor.dataOffsets[0] }));
+  for (const { parts, byteLength } of merge(ranges, limits)) {
     const { name, dtype, shape } = (parts[0] as Part<TensorEntry>).range;
     const { bits } = DTYPES[dtype];
     // Parts of packed tensors could begin inside of a byte.
@@ -41,28 +42,17 @@ function* fetchesOf(
   }
 }
 
-/** Those that have bytes, each behind the one before. */
-function* inOrder(
-  tensors: ListedShard['tensors'],
-): Generator<TensorEntry & { readonly position: number }> {
-  let position = 0;
-  for (const tensor of tensors) {
-    if (tensor.byteLength > 0) yield { ...tensor, position };
-    position += tensor.byteLength;
-  }
-}
-
 /**
  * The bytes of a shard, of which all tensors are known: the header, then the tensors, which the format allows no gaps
  * between.
  */
 export async function* remotePieces(
   checkpoint: RemoteCheckpoint,
-  { headerText, tensors }: ListedShard,
+  { text, dataStart, tensors }: ShardHeader,
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
-  const header = Buffer.from(headerText);
-  const prefix = Buffer.alloc(PREFIX_BYTE_LENGTH);
+  const header = Buffer.from(text);
+  const prefix = Buffer.alloc(dataStart - header.length);
   prefix.writeBigUInt64LE(BigInt(header.length));
   yield prefix;
   yield header;

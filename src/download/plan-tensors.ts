@@ -2,7 +2,6 @@
 
 import { createHash } from 'node:crypto';
 import { type CheckpointLayout, layOutCheckpoint } from '../checkpoint/write/layout.js';
-import { plannedFile } from '../checkpoint/write/plan.js';
 import { selectTensors } from '../checkpoint/write/selected-tensors.js';
 import type { WritableLayout } from '../save/tensor-writes.js';
 import type { SelectionOptions } from '../selection/options.js';
@@ -39,7 +38,7 @@ export async function planTensors(
   const byName = new Map(tensors.map((tensor, number) => [selected.table.name(number), tensor]));
   const namesIn = new Map<string, readonly string[]>();
   const weights = checkpoint.files.map(({ name, layout }): WantedFile => {
-    const names = plannedFile(name, layout).tensors ?? [];
+    const names = Array.from(layout.placed, ({ spec }) => spec.name as string);
     namesIn.set(name, names);
     return fileOf(
       name,

@@ -36,30 +36,34 @@ export async function receiveLayout(
   { transfer, signal }: Pick<DownloadScope, 'transfer' | 'signal'>,
 ): Promise<ReceivedFile> {
   const { byteLength, version } = file;
-  const hashed = async (): Promise<string> => {
-    const hash = beginHash(null, byteLength);
-    await hashStart(hash, target, byteLength, signal);
-    return hash.digest('hex');
-  };
   if (version !== null) {
     const size = Number(statsOf(target).size);
     const noted = size === byteLength ? await notedHash(place, file) : undefined;
-    if (noted !== undefined && (await hashed()) === noted) {
-      transfer.advance(byteLength);
-      return { hash: noted, receivedByteLength: 0, presentByteLength: byteLength };
+    if (noted !== undefined) {
+      const hash = beginHash(null, byteLength);
+      await hashStart(hash, target, byteLength, signal);
+      if (hash.digest('hex') === noted) {
+        transfer.advance(byteLength);
+        return { hash: noted, receivedByteLength: 0, presentByteLength: byteLength };
+      }
     }
     if (size > 0) target.truncate(0);
   }
+  // Without a version nobody notes it.
+  const hash = version === null ? undefined : beginHash(null, byteLength);
   try {
     await OrderedBytes.use(ranges, signal, async (bytes) => {
       takeFrom(bytes);
       await writeLayout(target, layout, new BorrowedFiles([]), transfer, {
         slots: new Slots(PIECES_AT_ONCE),
+        onBytes: hash && ((written) => hash.update(written)),
       });
     });
-    // Without a version nobody notes it.
-    const hash = version === null ? '' : await hashed();
-    return { hash, receivedByteLength: byteLength, presentByteLength: 0 };
+    return {
+      hash: hash?.digest('hex') ?? '',
+      receivedByteLength: byteLength,
+      presentByteLength: 0,
+    };
   } catch (error) {
     target.giveUp();
     throw error;

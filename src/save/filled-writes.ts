@@ -45,7 +45,9 @@ const PIECE_LIMITS: MergeLimits<FilledWrite> = {
 /** How pieces are written. */
 interface FilledWriting {
   readonly buffers: PieceBuffers;
-  readonly verify: boolean;
+  readonly verify?: boolean | undefined;
+  /** Hears the bytes of all writes in their order, each piece before it is written. */
+  readonly onBytes?: ((bytes: Uint8Array) => void) | undefined;
   /** How many are under way at a time; those of the thread by default. */
   readonly slots?: Slots | undefined;
 }
@@ -80,8 +82,10 @@ export async function writeFilled(
   target: WrittenFile,
   writes: Iterable<FilledWrite>,
   transfer: PieceMover,
-  { buffers, verify, slots = threadSlots }: FilledWriting,
+  { buffers, verify = false, onBytes, slots = threadSlots }: FilledWriting,
 ): Promise<void> {
+  // Pieces begin in order, and may be full in another one.
+  let heard = Promise.resolve();
   await transfer.run(merge(nonEmpty(writes), PIECE_LIMITS), slots, async (piece) => {
     const { position, parts, byteLength } = piece;
     await buffers.use(byteLength, async (bytes) => {
@@ -92,7 +96,11 @@ export async function writeFilled(
         at += end - begin;
         await write.fill(part, begin);
       });
-      await allSettled(filled);
+      if (onBytes === undefined) await allSettled(filled);
+      else {
+        heard = allSettled([heard, ...filled]).then(() => onBytes(bytes));
+        await heard;
+      }
       await writeViews(target, [bytes], position);
       if (!verify) return;
       await buffers.use(byteLength, async (found) => {

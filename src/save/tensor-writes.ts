@@ -24,11 +24,13 @@ type ReadyPayload = Exclude<Payload, MadePayload | StreamPayload>;
 /** Bytes that can be put into memory, piece by piece. */
 type FillingPayload = Exclude<Payload, StreamPayload>;
 
+/** Length and bytes of a tensor, or of several without a name. */
+interface NamedBytes<Bytes> extends Pick<WriteEntry<Bytes>, 'byteLength' | 'payload'> {
+  readonly name?: string;
+}
+
 /** A tensor's length and bytes, and its place in the data of the file. */
-type PlacedEntry<Bytes> = Pick<
-  Placed<Pick<WriteEntry<Bytes>, 'byteLength' | 'payload'>>,
-  'spec' | 'begin'
->;
+type PlacedEntry<Bytes> = Pick<Placed<NamedBytes<Bytes>>, 'spec' | 'begin'>;
 
 /** A file to be written. Its tensors, in the order of the file, may be made one by one. */
 export interface WritableLayout extends Pick<Layout<never>, 'header' | 'byteLength'> {
@@ -73,6 +75,8 @@ function fillOf(payload: FillingPayload, sources: BorrowedFiles): AsyncFill {
 export interface LayoutWriting {
   /** Whether what was written is read again, and compared; false by default. */
   readonly verify?: boolean | undefined;
+  /** Hears all bytes of the file in their order, as they are written. */
+  readonly onBytes?: ((bytes: Uint8Array) => void) | undefined;
   /**
    * How many pieces are filled at a time; those of the thread by default. Bytes that a server may be slow to give need
    * their own: other files must not wait for it.
@@ -85,26 +89,30 @@ class TensorWriter {
   readonly #target: WrittenFile;
   readonly #sources: BorrowedFiles;
   readonly #transfer: Transfer;
-  readonly #verify: boolean;
-  readonly #slots: Slots | undefined;
+  readonly #how: LayoutWriting;
   readonly #buffers = new PieceBuffers();
 
   constructor(
     target: WrittenFile,
     sources: BorrowedFiles,
     transfer: Transfer,
-    { verify = false, slots }: LayoutWriting = {},
+    how: LayoutWriting = {},
   ) {
     this.#target = target;
     this.#sources = sources;
     this.#transfer = transfer;
-    this.#verify = verify;
-    this.#slots = slots;
+    this.#how = how;
+  }
+
+  /** Whether all bytes go by way of buffers. */
+  get #isFilled(): boolean {
+    const { verify, onBytes } = this.#how;
+    return verify === true || onBytes !== undefined;
   }
 
   /** Writes bytes that are in memory. */
   async writeBytes(bytes: Uint8Array, position: number, tensor?: string): Promise<void> {
-    if (!this.#verify) {
+    if (!this.#isFilled) {
       await writePieces(this.#target, [writeFrom(bytes, position)], this.#transfer.part);
       return;
     }
@@ -135,7 +143,7 @@ class TensorWriter {
 
   #wayOf({ spec: { payload } }: Step): Way {
     if (payload.kind === 'stream') return 'stream';
-    return payload.kind === 'made' || this.#verify ? 'filled' : 'ready';
+    return payload.kind === 'made' || this.#isFilled ? 'filled' : 'ready';
   }
 
   async #writeReady(steps: Iterable<Step<ReadyPayload>>): Promise<void> {
@@ -150,26 +158,24 @@ class TensorWriter {
 
   *#filledWrites(steps: Iterable<Step<FillingPayload>>): Generator<FilledWrite, void, void> {
     for (const { spec, position } of steps) {
-      const { byteLength, payload } = spec;
-      const tensor = 'name' in spec ? (spec.name as string) : undefined;
-      yield { position, byteLength, tensor, fill: fillOf(payload, this.#sources) };
+      const { byteLength, payload, name } = spec;
+      yield { position, byteLength, tensor: name, fill: fillOf(payload, this.#sources) };
     }
   }
 
   async #writeFilled(writes: Iterable<FilledWrite>): Promise<void> {
-    const how = { buffers: this.#buffers, verify: this.#verify, slots: this.#slots };
+    const how = { ...this.#how, buffers: this.#buffers };
     await writeFilled(this.#target, writes, this.#transfer.part, how);
   }
 
   async #writeStream({ spec, position }: Step<StreamPayload>): Promise<void> {
     const pieces = spec.payload.open(this.#transfer.signal);
-    const tensor = 'name' in spec ? (spec.name as string) : undefined;
     let end = position;
     for await (const bytes of joinedPieces(
       pieces,
       Math.min(spec.byteLength, STREAM_WRITE_BYTE_LENGTH),
     )) {
-      await this.writeBytes(bytes, end, tensor);
+      await this.writeBytes(bytes, end, spec.name);
       end += bytes.byteLength;
     }
   }

@@ -107,3 +107,55 @@ test.each([false, true])('pieces are made in their order, once, verified: %s', a
   // Four pieces are under way at once; a buffer for reading again comes to each.
   expect(memory.size).toBeLessThanOrEqual(verify ? 8 : 4);
 });
+
+test('all bytes are heard in their order, whichever way they go and whichever are there first', async () => {
+  let count = 0;
+  const slow: MadePayload = {
+    kind: 'made',
+    fill: async (target, begin) => {
+      count++;
+      await new Promise((resolve) => setTimeout(resolve, begin === 0 ? 20 : 1));
+      target.set(data.subarray(begin % 1000, (begin % 1000) + target.length));
+    },
+    verify: () => {},
+    storage: undefined,
+  };
+  const byteLength = 5 * 2 ** 20;
+  const entries = [...readTensorsAndStreams(tensors)];
+  const all = layOut(
+    [...entries, { name: 'z', dtype: 'U8', shape: [byteLength], byteLength, payload: slow }],
+    {},
+  );
+  const heard: Uint8Array[] = [];
+  await writeLayout(
+    { fd, path },
+    all,
+    new BorrowedFiles([]),
+    new Transfer(all.byteLength, {}),
+    // Its memory is used again.
+    { onBytes: (bytes) => heard.push(Uint8Array.from(bytes)) },
+  );
+  expect(count).toBe(5);
+  expect(Buffer.concat(heard).equals(readFileSync(path))).toBe(true);
+});
+
+test('an error of the making ends what waits to be heard', async () => {
+  const payload: MadePayload = {
+    kind: 'made',
+    fill: async (_, begin) => {
+      if (begin === 2 ** 20) throw new Error('no more');
+    },
+    verify: () => {},
+    storage: undefined,
+  };
+  const byteLength = 9 * 2 ** 20;
+  const made = layOut([{ name: 'm', dtype: 'U8', shape: [byteLength], byteLength, payload }], {});
+  let heard = 0;
+  const onBytes = (bytes: Uint8Array): void => {
+    heard += bytes.length;
+  };
+  const transfer = new Transfer(byteLength, {});
+  const written = writeLayout({ fd, path }, made, new BorrowedFiles([]), transfer, { onBytes });
+  await expect(written).rejects.toThrow('no more');
+  expect(heard).toBe(made.header.length + 2 ** 20);
+});

@@ -104,7 +104,7 @@ export class CacheFolder {
     const received = await receiveAll(files, scope, (file) => this.#receive(file, options, scope));
     for (const file of files) await this.#link(file);
     if (options.durable) {
-      if (made !== undefined) await syncMade(this.#repository, made);
+      await syncMade(this.#repository, made);
       // The ref names what is on the disk.
       await this.#sync([...places, join(blobs, 'any')]);
     }

@@ -41,8 +41,11 @@ export async function syncFolders(folder: string, names: Iterable<string>): Prom
   for (const path of [folder, ...inner].reverse()) await syncNamed(path);
 }
 
-/** Syncs the names of folders that were made, from the topmost down to that of `folder`. */
-export async function syncMade(folder: string, made: string): Promise<void> {
+/**
+ * Syncs the names of folders that were made, from that of `folder` up to that of `made`. When nobody has made any now,
+ * syncs that of `folder`: a process that crashed may have made it and not synced.
+ */
+export async function syncMade(folder: string, made: string = folder): Promise<void> {
   const top = dirname(resolve(made));
   for (let above = dirname(resolve(folder)); ; above = dirname(above)) {
     await syncNamed(above);

@@ -100,7 +100,7 @@ async function inFolder<Result>(
   work: () => Promise<Result>,
 ): Promise<Result> {
   try {
-    if (durable && made !== undefined) await syncMade(folder, made);
+    if (durable) await syncMade(folder, made);
     return await work();
   } catch (error) {
     removeMade(folder, made);

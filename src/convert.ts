@@ -86,6 +86,7 @@ export type {
 } from './selection/options.js';
 export { SelectionError } from './selection/selection-error.js';
 export type { SharedMode } from './shards/shared-tensors.js';
+export type { CheckpointCheck } from './shards/verification-error.js';
 export type { StorageOptions } from './storage/open.js';
 export type { StorageKind } from './storage/storage.js';
 export type { ChunksOptions } from './tensor/chunks.js';

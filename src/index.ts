@@ -114,7 +114,11 @@ export {
   type StateDictSplit,
   splitStateDictIntoShards,
 } from './shards/split.js';
-export { type CheckpointProblem, VerificationError } from './shards/verification-error.js';
+export {
+  type CheckpointCheck,
+  type CheckpointProblem,
+  VerificationError,
+} from './shards/verification-error.js';
 export { type MappingStatus, mappingStatus } from './storage/mapping-status.js';
 export type { StorageKind } from './storage/storage.js';
 export type { ChunksOptions } from './tensor/chunks.js';
@@ -126,7 +130,7 @@ export type { TakeAsyncOptions, TakeOptions } from './tensor/take.js';
 export type { Tensor, TensorOf } from './tensor/tensor.js';
 export type { ViewConstructor, ViewOptions } from './tensor/view-types.js';
 export {
-  type CheckpointCheck,
+  type VerifiableSource,
   type VerificationReport,
   type VerifyOptions,
   verifyCheckpoint,

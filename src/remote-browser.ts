@@ -78,7 +78,11 @@ export type {
 } from './remote/metadata/result.js';
 export type { RemoteOptions } from './remote/open.js';
 export type { Fetch } from './remote/session.js';
-export { type CheckpointProblem, VerificationError } from './shards/verification-error.js';
+export {
+  type CheckpointCheck,
+  type CheckpointProblem,
+  VerificationError,
+} from './shards/verification-error.js';
 export type { ChunksOptions } from './tensor/chunks.js';
 export type { ConvertAsyncOptions, ConvertOptions } from './tensor/conversion.js';
 export type { Partition } from './tensor/partition.js';

@@ -97,7 +97,11 @@ export type {
   TensorChoice,
 } from './selection/options.js';
 export { SelectionError } from './selection/selection-error.js';
-export { type CheckpointProblem, VerificationError } from './shards/verification-error.js';
+export {
+  type CheckpointCheck,
+  type CheckpointProblem,
+  VerificationError,
+} from './shards/verification-error.js';
 export type { ChunksOptions } from './tensor/chunks.js';
 export type { ConvertAsyncOptions, ConvertOptions } from './tensor/conversion.js';
 export type { Partition } from './tensor/partition.js';

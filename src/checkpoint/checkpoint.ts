@@ -25,6 +25,7 @@ import { tensorByteLength } from '../format/tensor-spec.js';
 import type { CheckpointSummary } from '../hub/parameter-count.js';
 import { runAsync } from '../io/steps.js';
 import { requireTransferOptions, TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
+import type { CheckpointCheck } from '../shards/verification-error.js';
 import type { StorageKind } from '../storage/storage.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import { type Partition, planPartition } from '../tensor/partition.js';
@@ -35,7 +36,7 @@ import type { LazyShards } from './lazy-shards.js';
 import type { Shard } from './shard.js';
 import { summarize } from './summary.js';
 import { type ShardWork, transferShards } from './transfer-shards.js';
-import { verifyShards } from './verify.js';
+import { checksOf, verifyShards } from './verify.js';
 
 /** What {@link Checkpoint.toJSON} gives; once `ok` is false only the first three. */
 export interface CheckpointFacts {
@@ -63,8 +64,8 @@ const UNCLONEABLE = uncloneable('A Checkpoint', 'post its path, and open that th
  * metadata. Every method that takes names accepts the dropped name as an alias of the kept tensor;
  * `keys()`, `size` and iteration leave aliases out.
  *
- * After `close()` everything but `path`, `shards`, `passedOver`, `storage`, `problems`, `ok` and `close()` itself throws
- * `SAFETENSORS_FILE_CLOSED`; tensors that were handed out stay valid.
+ * After `close()` everything but `path`, `shards`, `passedOver`, `storage`, `problems`, `checks`, `ok` and `close()` itself
+ * throws `SAFETENSORS_FILE_CLOSED`; tensors that were handed out stay valid.
  *
  * @example
  * ```ts
@@ -81,6 +82,7 @@ export class Checkpoint implements TensorSource, Iterable<[string, Tensor]> {
   readonly #shards: LazyShards<Shard>;
   readonly #catalog: Catalog;
   readonly #problems: readonly ForeignFormatError[];
+  readonly #checks: readonly CheckpointCheck[];
 
   /** Only functions that open checkpoints make them. */
   protected constructor(shards: never);
@@ -90,6 +92,7 @@ export class Checkpoint implements TensorSource, Iterable<[string, Tensor]> {
     this.#shards = shards;
     this.#catalog = new Catalog(shards, problems);
     this.#problems = Object.freeze([...problems]);
+    this.#checks = Object.freeze(checksOf(shards));
   }
 
   /**
@@ -139,6 +142,11 @@ export class Checkpoint implements TensorSource, Iterable<[string, Tensor]> {
    */
   get problems(): readonly ForeignFormatError[] {
     return this.#problems;
+  }
+
+  /** What `verify()` looks at; the same after `close()`. */
+  get checks(): readonly CheckpointCheck[] {
+    return this.#checks;
   }
 
   /** False once a tensor was refused because an open shard changed, and after `close()`. */

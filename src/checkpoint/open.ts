@@ -197,8 +197,18 @@ export function* findCheckpoint(
     if (value !== undefined) requireString(name, value);
   }
   const text = pathText('path', path);
-  const isPath = !isHubUri(text) && (yield* statAnything(text)) !== undefined;
-  return yield* isPath ? findFiles(text, options) : findCached(text, options);
+  return yield* (yield* isPath(text)) ? findFiles(text, options) : findCached(text, options);
+}
+
+/** Whether something is there, which comes before an id. */
+function* isPath(text: string): Steps<boolean> {
+  return !isHubUri(text) && (yield* statAnything(text)) !== undefined;
+}
+
+/** The folder that a path, or the id of a repository in the Hub's cache, means. */
+export function* findFolder(text: string, revision: string | undefined): Steps<string> {
+  const id = (yield* isPath(text)) ? null : parseHubId(text);
+  return id === null ? text : yield* findInHubCache(id, text, revision);
 }
 
 /** What exists at a path, which is the caller's or, with `label` and `pathTo`, in the cache. */

@@ -8,6 +8,7 @@ import { here, runAsync, type Steps } from '../io/steps.js';
 import type { TransferOptions } from '../io/transfer.js';
 import { IndexCheck } from '../shards/checkpoint-index-check.js';
 import {
+  type CheckpointCheck,
   type CheckpointProblem,
   problemOf,
   VerificationError,
@@ -49,6 +50,12 @@ export function* verifyHeaders(
     yield;
   }
   return check.finish();
+}
+
+/** What `verifyShards` looks at. */
+export function checksOf(shards: LazyShards<Shard>): readonly CheckpointCheck[] {
+  if ([...shards.opened.values()].some(isOther)) return ['headers', 'checksums'];
+  return shards.files.index === null ? ['headers'] : ['headers', 'index'];
 }
 
 /**

@@ -29,7 +29,7 @@ import { type CheckpointSummary, countParameters } from '../hub/parameter-count.
 import { requireTransferOptions, type TransferProgress } from '../io/transfer.js';
 import { inTurns } from '../json/slices.js';
 import { CheckpointContents } from '../shards/contents.js';
-import { VerificationError } from '../shards/verification-error.js';
+import { type CheckpointCheck, VerificationError } from '../shards/verification-error.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import { type Partition, planPartition } from '../tensor/partition.js';
 import type { SliceIndex } from '../tensor/slice.js';
@@ -51,7 +51,10 @@ export interface RemoteCallOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Options of {@link RemoteCheckpoint.getTensor} and {@link RemoteCheckpoint.getPartition}. */
+/**
+ * Options of {@link RemoteCheckpoint.getTensor}, {@link RemoteCheckpoint.getPartition} and
+ * {@link RemoteCheckpoint.verify}.
+ */
 export interface RemoteReadOptions extends RemoteCallOptions {
   /**
    * Called at most ten times a second while bytes arrive, and once when all have. An error that it
@@ -108,7 +111,7 @@ const UNCLONEABLE = uncloneable('A RemoteCheckpoint', 'post its source, and open
  *
  * Names of dropped tensors stand for the kept ones, as in a `Checkpoint`.
  *
- * After `close()` everything but `path`, `shards`, `ok` and `close()` itself throws or rejects with
+ * After `close()` everything but `path`, `shards`, `checks`, `ok` and `close()` itself throws or rejects with
  * `SAFETENSORS_FILE_CLOSED`; tensors stay valid.
  *
  * @example
@@ -150,6 +153,11 @@ export class RemoteCheckpoint implements TensorSource {
   /** Names of the shards, relative to the folder of `path`, in the order of the index. */
   get shards(): readonly string[] {
     return [...this.#shards.names];
+  }
+
+  /** What `verify()` looks at; the same after `close()`. */
+  get checks(): readonly CheckpointCheck[] {
+    return this.#shards.index === null ? ['headers'] : ['headers', 'index'];
   }
 
   /** False once a file was found to be another one than before, and after `close()`. */
@@ -265,11 +273,13 @@ export class RemoteCheckpoint implements TensorSource {
   /**
    * Checks what opening leaves out: the header of every shard, that the index and the shards name the same tensors
    * and none twice, and `total_size`. Fetches the headers of all shards, and goes on after those that cannot be had.
+   * `onProgress` has nothing to count.
    *
    * @throws VerificationError `SAFETENSORS_INDEX_MISMATCH` with all `problems`; `signal.reason`
    */
-  async verify(options: RemoteCallOptions = {}): Promise<void> {
-    requireOptions(options, CALL_OPTIONS);
+  async verify(options: RemoteReadOptions = {}): Promise<void> {
+    requireOptions(options, READ_OPTIONS);
+    requireTransferOptions(options);
     const problems = await this.#run(options, ({ signal }) => this.#shards.problems(signal));
     if (problems.length > 0) throw new VerificationError(problems, this.path);
   }

@@ -5,9 +5,18 @@ import { FormatError, SafetensorsError } from '../errors/errors.js';
 /** A message shows this many problems. */
 const SHOWN_VERIFICATION_PROBLEMS = 20;
 
+/**
+ * What was looked at: `headers`; `index` where there is one; `hashes` that files claim; `checksums` in archives of
+ * torch and NumPy.
+ */
+export type CheckpointCheck = 'headers' | 'index' | 'hashes' | 'checksums';
+
 /** Something that is wrong with a checkpoint. */
 export interface CheckpointProblem {
-  /** The file, as the index names it; the index or the only file by its own name. */
+  /**
+   * The file, as the index names it; the index or the only file by its own name. Of what could not be opened by a
+   * function its path or address.
+   */
   readonly file: string;
   /** The tensor; null where the file as a whole is wrong. */
   readonly tensor: string | null;

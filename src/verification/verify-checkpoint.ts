@@ -1,9 +1,9 @@
-/** Everything that is wrong with a checkpoint of this machine. */
+/** Everything that is wrong with a checkpoint: of this machine by its path, of others by what opens them. */
 
 import { realpathSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { type CheckpointFiles, namedFiles, type ShardFile } from '../checkpoint/find-files.js';
-import { findCheckpoint } from '../checkpoint/open.js';
+import { findCheckpoint, findFolder } from '../checkpoint/open.js';
 import { modelsOf } from '../checkpoint/pipeline.js';
 import { isOfFile, verifyHeaders } from '../checkpoint/verify.js';
 import { type OptionNames, requireBoolean, requireOptions } from '../errors/arguments.js';
@@ -20,14 +20,25 @@ import {
   Transfer,
   type TransferOptions,
 } from '../io/transfer.js';
-import { type CheckpointProblem, problemOf } from '../shards/verification-error.js';
+import {
+  type CheckpointCheck,
+  type CheckpointProblem,
+  problemOf,
+  VerificationError,
+} from '../shards/verification-error.js';
 import { type Claim, claimsOf, HUB_CACHE, hasClaim } from './claims.js';
 import { hashFile } from './hash-file.js';
 import { hashedLayout } from './legacy-place.js';
 
+/** Says nothing of a file. */
+const NOT_IN_CACHE = 'SAFETENSORS_NOT_IN_CACHE';
+
 /** Options of {@link verifyCheckpoint}. */
 export interface VerifyOptions extends TransferOptions {
-  /** Whether claimed hashes are compared, for which whole files are read; `true` by default. */
+  /**
+   * Whether hashes are compared that files claim, for which these are read whole; `true` by default. As the next two
+   * for paths alone.
+   */
   readonly hashes?: boolean | undefined;
   /** As for `openCheckpoint`. */
   readonly variant?: string | undefined;
@@ -42,9 +53,6 @@ const VERIFY_OPTIONS: OptionNames<VerifyOptions> = {
   revision: true,
 };
 
-/** What was looked at: `index` where there is one, `hashes` unless they were left out. */
-export type CheckpointCheck = 'headers' | 'index' | 'hashes';
-
 /** What {@link verifyCheckpoint} has found. */
 export interface VerificationReport {
   /** Whether there are no problems. */
@@ -53,6 +61,16 @@ export interface VerificationReport {
   readonly checks: readonly CheckpointCheck[];
   /** File by file; in a pipeline of several models with the folder before the name of the file. */
   readonly problems: readonly CheckpointProblem[];
+}
+
+/** What is verified when it is open: `Checkpoint`, `TorchCheckpoint` and `RemoteCheckpoint` are such. */
+export interface VerifiableSource {
+  /** What `verify` looks at. */
+  readonly checks: readonly CheckpointCheck[];
+  /** Rejects with a `VerificationError` that has all problems. */
+  verify(options?: TransferOptions): Promise<void>;
+  /** Closes it. */
+  close(): void;
 }
 
 /** A file whose header is right. */
@@ -72,10 +90,15 @@ interface Found {
 }
 
 /**
- * Lists everything that is wrong with a file, a checkpoint, a pipeline of diffusers or a repository in the Hub's
- * cache, and goes on after each problem: headers, index and shards both ways, `total_size`, shards that are missing
- * or cannot be read, and the hashes that metadata (`modelspec.hash_sha256`, `sshs_model_hash`, `sshs_legacy_hash`)
- * and the Hub's cache claim. Maps nothing; files with claims are read once, in pieces of 4 MiB.
+ * Lists everything that is wrong with a checkpoint, and goes on after each problem.
+ *
+ * A path means a safetensors file, a checkpoint, a pipeline of diffusers or a repository in the Hub's cache: headers,
+ * index and shards both ways, `total_size`, shards that are missing or cannot be read, and the hashes that metadata
+ * (`modelspec.hash_sha256`, `sshs_model_hash`, `sshs_legacy_hash`) and the Hub's cache claim. Maps nothing; files with
+ * claims are read once, in pieces of 4 MiB.
+ *
+ * A function opens anything else: with `openTorchCheckpoint`, `openNumpy` or `openRemote`. What it opens is verified by
+ * `verify()`, and closed; an error of this package with which it fails is the problem.
  *
  * @throws Error what is no problem of the files: Node's own `ENOENT` where nothing is at the path, `EMFILE` and the
  *   like; `SAFETENSORS_NOT_IN_CACHE`; `signal.reason`
@@ -85,24 +108,55 @@ interface Found {
  * const { ok, problems } = await verifyCheckpoint('my-model');
  * for (const { file, code, message } of problems) console.log(file, code, message);
  * console.log(ok); // → true
+ *
+ * const { checks } = await verifyCheckpoint(() => openTorchCheckpoint('model.ckpt'));
+ * console.log(checks); // → [ 'headers', 'checksums' ]
  * ```
  */
 export async function verifyCheckpoint(
-  path: string | URL,
+  source: string | URL | (() => VerifiableSource | Promise<VerifiableSource>),
   options: VerifyOptions = {},
 ): Promise<VerificationReport> {
   requireOptions(options, VERIFY_OPTIONS);
   requireTransferOptions(options);
   const { hashes = true, signal } = options;
   requireBoolean('hashes', hashes);
+  if (typeof source === 'function') return await verifyOpened(source, options);
   const found: Found = { problems: [], good: [], hasIndex: false };
-  await runAsync(verifyModel('', pathText('path', path), options, found), signal);
+  await runAsync(verifyModel('', pathText('source', source), options, found), signal);
   const { problems, good, hasIndex } = found;
   if (hashes) await verifyHashes(good, problems, options);
   const checks: CheckpointCheck[] = ['headers'];
   if (hasIndex) checks.push('index');
   if (hashes) checks.push('hashes');
   return { ok: problems.length === 0, checks, problems };
+}
+
+async function verifyOpened(
+  open: () => VerifiableSource | Promise<VerifiableSource>,
+  { signal, onProgress }: TransferOptions,
+): Promise<VerificationReport> {
+  signal?.throwIfAborted();
+  let source: VerifiableSource | undefined;
+  let problems: readonly CheckpointProblem[] = [];
+  try {
+    source = await open();
+    await source.verify({ signal, onProgress });
+  } catch (error) {
+    problems = problemsOf(error);
+  } finally {
+    source?.close();
+  }
+  return { ok: problems.length === 0, checks: source?.checks ?? ['headers'], problems };
+}
+
+/** The problems that an error holds, or is; throws what says nothing of the files. */
+function problemsOf(error: unknown): readonly CheckpointProblem[] {
+  if (error instanceof VerificationError) return error.problems;
+  if (!(error instanceof SafetensorsError) || error.code === NOT_IN_CACHE) throw error;
+  const { path = '' } = error;
+  const problem = problemOf(path, error);
+  return [{ ...problem, message: problem.message.replace(`${path}: `, '') }];
 }
 
 /** Adds what is found in one model, or in each of a pipeline. `prefix` stands before the names of its files. */
@@ -118,11 +172,12 @@ function* verifyModel(
   } catch (error) {
     if (!(error instanceof SafetensorsError)) throw error;
     const { code, path = source } = error;
-    if (code === 'SAFETENSORS_NOT_IN_CACHE') throw error;
+    if (code === NOT_IN_CACHE) throw error;
     if (code === 'SAFETENSORS_DIFFUSERS_PIPELINE') {
-      for (const model of yield* modelsOf(source)) {
+      const pipeline = yield* findFolder(source, revision);
+      for (const model of yield* modelsOf(pipeline)) {
         const folder = model.path.split('/', 1)[0];
-        yield* verifyModel(`${folder}/`, join(source, model.path), model, found);
+        yield* verifyModel(`${folder}/`, join(pipeline, model.path), model, found);
       }
       return;
     }

@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
 import { rmSync, truncateSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { VerificationError, verifyCheckpoint } from '../../src/index.js';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { openNumpy, openTorchCheckpoint } from '../../src/convert.js';
+import { openCheckpoint, VerificationError, verifyCheckpoint } from '../../src/index.js';
 import { openRemote } from '../../src/remote.js';
 import { FileServer } from '../download/file-server.js';
+import { HubCache } from '../support/hub-cache.js';
 import {
   type CheckpointDescription,
   filesOf,
@@ -14,6 +16,7 @@ import {
   writeCheckpoint,
 } from '../support/make-checkpoint.js';
 import { fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
+import { root } from '../support/source-tree.js';
 
 const [FIRST = '', SECOND = ''] = Object.keys(TWO_SHARDS.shards);
 const INDEX = 'model.safetensors.index.json';
@@ -134,6 +137,84 @@ describe('verifyCheckpoint', () => {
   });
 });
 
+describe('verifyCheckpoint with a function', () => {
+  const fixture = (name: string): string => join(root, 'test/fixtures/torch', name);
+
+  it('verifies what it opens, and closes it', async () => {
+    const checkpoint = openTorchCheckpoint(fixture('zip-state-dict.pt'));
+    expect(await verifyCheckpoint(async () => checkpoint)).toEqual({
+      ...{ ok: true, checks: ['headers', 'checksums'], problems: [] },
+    });
+    expect([checkpoint.ok, checkpoint.checks]).toEqual([false, ['headers', 'checksums']]);
+    const local = openCheckpoint(writeCheckpoint({ ...TWO_SHARDS, metadata: { total_size: 1 } }));
+    expect(await verifyCheckpoint(() => local)).toMatchObject({
+      ...{ ok: false, checks: ['headers', 'index'] },
+      problems: [{ file: INDEX, tensor: null, code: MISMATCH }],
+    });
+    expect(local.ok).toBe(false);
+  });
+
+  it('lists wrong checksums, and says how far it is', async () => {
+    const path = fixture('np-x-npz-crc.npz');
+    const seen: number[] = [];
+    const onProgress = ({ bytes }: { bytes: number }) => seen.push(bytes);
+    const { ok, checks, problems } = await verifyCheckpoint(() => openNumpy(path), { onProgress });
+    expect([ok, checks]).toEqual([false, ['headers', 'checksums']]);
+    expect(problems.map(({ file, code }) => [file, code])).toEqual([
+      [basename(path), 'SAFETENSORS_CHECKSUM_MISMATCH'],
+    ]);
+    expect(seen.length).toBeGreaterThan(0);
+  });
+
+  it('has an error of opening as the problem', async () => {
+    const path = fixture('evil-os-system.pt');
+    expect(await verifyCheckpoint(() => openTorchCheckpoint(path))).toEqual({
+      ok: false,
+      checks: ['headers'],
+      problems: [
+        {
+          ...{ file: path, tensor: null, code: 'SAFETENSORS_FORBIDDEN_GLOBAL' },
+          message: expect.not.stringContaining(path),
+        },
+      ],
+    });
+  });
+
+  it('rejects with what is no problem of the files', async () => {
+    const missing = fixture('missing.pt');
+    await expect(verifyCheckpoint(() => openTorchCheckpoint(missing))).rejects.toMatchObject({
+      code: 'ENOENT',
+    });
+    const own = new Error('mine');
+    await expect(verifyCheckpoint(() => Promise.reject(own))).rejects.toBe(own);
+    const reason = new Error('enough');
+    const signal = AbortSignal.abort(reason);
+    const open = vi.fn();
+    await expect(verifyCheckpoint(open, { signal })).rejects.toBe(reason);
+    expect(open).not.toHaveBeenCalled();
+    await expect(
+      verifyCheckpoint(() => openCheckpoint('org/not-in-the-cache')),
+    ).rejects.toMatchObject({ code: 'SAFETENSORS_NOT_IN_CACHE' });
+  });
+});
+
+describe('a pipeline in the cache of the Hub', () => {
+  afterEach(() => vi.unstubAllEnvs());
+
+  it.each(['org/name', 'hf://org/name'])('is verified model by model: %s', async (id) => {
+    const cache = new HubCache();
+    vi.stubEnv('HF_HUB_CACHE', cache.folder);
+    cache.addPlain('model_index.json', '{}');
+    cache.addPlain('unet/model.safetensors', fileBytes([{ name: 'w', dtype: 'U8', shape: [] }]));
+    cache.addPlain('vae/diffusion_pytorch_model.fp16.safetensors', 'cut');
+    const { checks, problems } = await verifyCheckpoint(id);
+    expect(checks).toEqual(['headers', 'hashes']);
+    expect(problems.map(({ file, code }) => [file, code])).toEqual([
+      ['vae/diffusion_pytorch_model.fp16.safetensors', 'SAFETENSORS_HEADER_TOO_SMALL'],
+    ]);
+  });
+});
+
 describe('problems', () => {
   let server: FileServer;
   beforeEach(async () => {
@@ -179,6 +260,11 @@ describe('problems', () => {
     serve(files);
     using checkpoint = await openRemote(`${server.url(INDEX)}?sig=geheim`);
     const error = await checkpoint.verify().catch((reason: unknown) => reason);
+    const opened = await openRemote(`${server.url(INDEX)}?sig=geheim`);
+    const report = await verifyCheckpoint(() => opened, { onProgress: () => {} });
+    expect(report.checks).toEqual(['headers', 'index']);
+    expect(report.problems).toEqual((error as VerificationError).problems);
+    expect(opened.ok).toBe(false);
     expect((error as VerificationError).problems).toMatchObject([
       { file: FIRST, code: 'SAFETENSORS_REMOTE_NOT_FOUND' },
       { file: SECOND, code: 'SAFETENSORS_INVALID_HEADER_LENGTH' },

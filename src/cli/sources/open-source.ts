@@ -4,6 +4,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { OpenTorchOptions } from '../../convert.js';
+import { hubSettings } from '../../hub/environment.js';
 import { URL_TEXT } from '../../hub/ids.js';
 import {
   type Checkpoint,
@@ -32,18 +33,19 @@ export type OpenedSource =
       readonly components: readonly Component[];
     };
 
+/** What is not safetensors, and known. */
+type OtherFormat = 'torch' | 'numpy' | 'gguf';
+
+/** The end of the path of an index of a checkpoint of torch. */
+const TORCH_INDEX = '.bin.index.json';
+
 /** How files of torch are opened. */
 export type TorchChoices = Pick<OpenTorchOptions, 'root' | 'unknownGlobals'>;
-
-/** Whether a path is that of the index of a checkpoint of torch in several files. */
-export function isTorchIndex(path: string): boolean {
-  return path.endsWith('.bin.index.json');
-}
 
 /** The variant in the name of a model's file. */
 const VARIANT = /^(?:diffusion_pytorch_)?model\.([^.]+)\.safetensors(?:\.index\.json)?$/;
 
-/** Whether a source is somewhere else. */
+/** Whether a source is remote. */
 export function isRemote(source: string): boolean {
   return URL_TEXT.test(source) && !source.toLowerCase().startsWith('file:');
 }
@@ -51,6 +53,12 @@ export function isRemote(source: string): boolean {
 /** The path that a source of this machine means. */
 export function localPath(source: string): string {
   return URL_TEXT.test(source) ? fileURLToPath(source) : source;
+}
+
+/** The path of a source, or the id of one in the Hub's cache; null for what is fetched. */
+export function pathOf(source: string): string | null {
+  if (!isRemote(source)) return localPath(source);
+  return source.startsWith('hf://') && hubSettings().isOffline ? source : null;
 }
 
 /**
@@ -66,16 +74,16 @@ export async function openSource(
     readonly torch?: TorchChoices;
   },
 ): Promise<OpenedSource> {
-  if (isRemote(source)) return await openAddress(source, options.signal);
-  const path = localPath(source);
-  const { storage, torch } = options;
-  if (isTorchIndex(path)) return await openOtherFormat(path, 'torch', torch);
+  const { signal, storage, torch } = options;
+  const path = pathOf(source);
+  if (path === null) return { kind: 'remote', checkpoint: await openAddress(source, signal) };
+  if (path.endsWith(TORCH_INDEX)) return await openOtherFormat(path, 'torch', torch);
   try {
     return { kind: 'local', checkpoint: openCheckpoint(path, { storage }) };
   } catch (error) {
     if (!(error instanceof SafetensorsError)) throw error;
     if (error.code === 'SAFETENSORS_DIFFUSERS_PIPELINE') return openPipeline(path, storage, error);
-    const kind = error.path === path ? otherKindOf(error) : undefined;
+    const kind = otherFormatOf(path, error);
     if (kind === undefined) throw error;
     return kind === 'gguf' ? { kind, path } : await openOtherFormat(path, kind, torch);
   }
@@ -116,32 +124,39 @@ export function closeSource(opened: OpenedSource): void {
   if ('components' in opened) for (const { checkpoint } of opened.components) checkpoint.close();
 }
 
-async function openAddress(source: string, signal: AbortSignal): Promise<OpenedSource> {
+/** Opens a remote source. */
+export async function openAddress(source: string, signal: AbortSignal): Promise<RemoteCheckpoint> {
   const { openRemote } = await import('../../remote.js');
-  try {
-    return { kind: 'remote', checkpoint: await openRemote(source, { signal }) };
-  } catch (error) {
-    const isOffline = error instanceof SafetensorsError && error.code === 'SAFETENSORS_OFFLINE';
-    if (!isOffline || !source.startsWith('hf://')) throw error;
-    return { kind: 'local', checkpoint: openCheckpoint(source) };
-  }
+  return await openRemote(source, { signal });
 }
 
-/** What else is opened or named; the library's error says what the first bytes are. */
-function otherKindOf({
-  foundFormat,
-  path,
-}: SafetensorsError): 'torch' | 'numpy' | 'gguf' | undefined {
-  if (foundFormat === 'zip') return /\.npz$/i.test(path ?? '') ? 'numpy' : 'torch';
+/** The format at a path, unless it is safetensors or none that the library knows. */
+export function otherFormatAt(path: string): OtherFormat | undefined {
+  if (path.endsWith(TORCH_INDEX)) return 'torch';
+  try {
+    openCheckpoint(path, { storage: 'read' }).close();
+  } catch (error) {
+    if (error instanceof SafetensorsError) return otherFormatOf(path, error);
+  }
+  return undefined;
+}
+
+/** The format of a file, by the error of `openCheckpoint`, which says what its first bytes are. */
+function otherFormatOf(path: string, error: SafetensorsError): OtherFormat | undefined {
+  const { foundFormat } = error;
+  // Of a folder or an id it says what a file of it is.
+  if (error.path !== path) return undefined;
+  if (foundFormat === 'zip') return /\.npz$/i.test(path) ? 'numpy' : 'torch';
   if (foundFormat === 'pickle') return 'torch';
   return foundFormat === 'numpy' || foundFormat === 'gguf' ? foundFormat : undefined;
 }
 
-async function openOtherFormat(
+/** Opens a file of torch or NumPy. */
+export async function openOtherFormat(
   path: string,
   kind: 'torch' | 'numpy',
-  torch: TorchChoices | undefined,
-): Promise<OpenedSource> {
+  torch?: TorchChoices,
+): Promise<Extract<OpenedSource, { readonly kind: 'torch' | 'numpy' }>> {
   const { openNumpy, openTorchCheckpoint } = await import('../../convert.js');
   return {
     kind,

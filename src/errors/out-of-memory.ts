@@ -36,7 +36,8 @@ export function withTensor(error: unknown, byteLength: number, context: ErrorCon
   return isAboutMemory ? outOfMemory(byteLength, { ...context, cause: error.cause }) : error;
 }
 
-function outOfMemory(byteLength: number, context: ErrorContext): SafetensorsError {
+/** The error for a copy of so many bytes that there is no memory for. */
+export function outOfMemory(byteLength: number, context: ErrorContext): SafetensorsError {
   return new SafetensorsError(
     OUT_OF_MEMORY,
     `there is no memory for a copy of ${byteLength} bytes`,

@@ -158,6 +158,12 @@ export const HOSTILE_FILES: Readonly<Record<string, () => Buffer>> = {
     deflatedArrays(paddedArray(230, 400_000, new Random(3, 0))),
   'deflated entries that become many bytes and break': () =>
     manyEntries(40_000, (index) => `a${index}`, Buffer.alloc(400_000), brokenDeflated(400_000)),
+  'entries over the same deflated bytes, which become nothing': () =>
+    manyEntries(10_000, (index) => `a${index}`, Buffer.from('a'), deflatedNothing(4 * MIB), 1),
+  'arrays over the same deflated bytes': () => {
+    const array = npy(headerOf('|u1', `(${16 * MIB},)`), Buffer.alloc(16 * MIB));
+    return manyEntries(9000, (index) => `a${index}.npy`, array, deflateRawSync(array), 1);
+  },
   'shapes of numbers as long as they may be': () => {
     const shape = `(${`\x8a\xff${'\x7f'.repeat(255)}`.repeat(64)}tq\x06h\x06`;
     return dict(1400, `h\0(h\x01K\0${shape}\x89h\x04tR`);
@@ -215,12 +221,22 @@ function brokenDeflated(byteLength: number): Buffer {
   return Buffer.concat([deflateRawSync(Buffer.alloc(byteLength), options), Buffer.from([7])]);
 }
 
-/** An archive of entries that all have these bytes, stored or as they were deflated. */
+/** A letter as deflate writes it, behind blocks of no bytes. */
+function deflatedNothing(blockCount: number): Buffer {
+  const nothing = Buffer.alloc(5 * blockCount, '000000ffff', 'hex');
+  return Buffer.concat([nothing, deflateRawSync(Buffer.from('a'))]);
+}
+
+/**
+ * An archive of entries that all have these bytes, stored or as they were deflated. The bytes are there so many times:
+ * further entries begin where the last of them does.
+ */
 function manyEntries(
   count: number,
   name: (index: number) => string,
   data: Buffer,
   deflated?: Buffer,
+  copies = count,
 ): Buffer {
   const stored = deflated ?? data;
   const local = Buffer.alloc(30);
@@ -232,6 +248,7 @@ function manyEntries(
   const entries: Buffer[] = [];
   const directory: Buffer[] = [];
   let position = 0;
+  let last = 0;
   for (let index = 0; index < count; index++) {
     const nameBytes = Buffer.from(name(index));
     const header = Buffer.from(local);
@@ -240,10 +257,13 @@ function manyEntries(
     central.writeUInt32LE(0x02014b50);
     // The version that is needed, flags, method, time, checksum, lengths.
     header.copy(central, 6, 4, 30);
-    central.writeUInt32LE(position, 42);
-    entries.push(header, nameBytes, stored);
+    if (index < copies) {
+      last = position;
+      entries.push(header, nameBytes, stored);
+      position += header.length + nameBytes.length + stored.length;
+    }
+    central.writeUInt32LE(last, 42);
     directory.push(central, nameBytes);
-    position += header.length + nameBytes.length + stored.length;
   }
   const end = Buffer.alloc(22);
   const directoryBytes = Buffer.concat(directory);

@@ -11,7 +11,7 @@ import type { ArchiveLimits } from '../zip/limits.js';
 import { inspectArchive } from '../zip/read-archive.js';
 import { inflateStart, readEntry, requireCrc32 } from '../zip/read-entry.js';
 import { type ArraySource, scanArray } from './scan-array.js';
-import type { ScanNotes } from './scan-notes.js';
+import { type ScanNotes, tooLong } from './scan-notes.js';
 import { hasKerasCode, KERAS_CODE } from './scan-other.js';
 import { NamedStorages } from './scan-storages.js';
 import { isPickleAt, noteTrailing } from './scan-stream.js';
@@ -31,6 +31,8 @@ const RECORDS: ReadonlyMap<string, RegExp> = new Map([
   ['.data/serialization_id', /^\d{1,64}$/],
 ]);
 const LONGEST_RECORD = 64;
+/** Deflated ones may have flushes in them. */
+const LONGEST_STORED_RECORD = 1024;
 
 /** Torch counts storages; files of other names could be taken for what they are called. */
 const STORAGE_KEY = /^\d{1,20}$/;
@@ -64,6 +66,8 @@ class ArchiveScan {
   #storages: NamedStorages | undefined;
   /** Whether that pickle is broken, so that nobody knows what it would have named. */
   #isBroken = false;
+  /** Bytes of the archive that may still be compared with checksums: each once, unless entries overlap. */
+  #comparableLeft: number;
 
   constructor(
     file: ByteReader,
@@ -76,6 +80,7 @@ class ArchiveScan {
     this.#options = options;
     this.#notes = notes;
     this.#folder = commonFolder(entries);
+    this.#comparableLeft = file.byteLength;
   }
 
   run(): void {
@@ -148,7 +153,9 @@ class ArchiveScan {
   #isRecord(entry: ArchiveEntry): boolean {
     const prefix = this.#folder ?? '';
     const text = entry.name.startsWith(prefix) && RECORDS.get(entry.name.slice(prefix.length));
-    if (!text || entry.byteLength > LONGEST_RECORD || this.#storages === undefined) return false;
+    const isShort =
+      entry.byteLength <= LONGEST_RECORD && entry.end - entry.begin <= LONGEST_STORED_RECORD;
+    if (!text || !isShort || this.#storages === undefined) return false;
     const bytes = readEntry(this.#file, entry, {}, this.#options);
     return text.test(String.fromCharCode(...bytes));
   }
@@ -215,11 +222,14 @@ class ArchiveScan {
   }
 
   #bytesOf(entry: ArchiveEntry): Uint8Array {
-    this.#notes.spendBytes(entry.byteLength, entry.name);
+    // Its deflated bytes are read as a whole, too.
+    this.#notes.spendBytes(Math.max(entry.byteLength, entry.end - entry.begin), entry.name);
     return readEntry(this.#file, entry, {}, this.#options);
   }
 
   #compareChecksum(entry: ArchiveEntry): void {
+    this.#comparableLeft -= entry.end - entry.begin;
+    if (this.#comparableLeft < 0) throw tooLong('with it the bytes of all entries are', entry.name);
     if (entry.method === 'deflated') {
       readEntry(this.#file, entry, {}, this.#options);
       return;

@@ -21,7 +21,7 @@ const TORCH_SCRIPT_ADVICE = 'load it with torch.jit.load and save its state_dict
 const MAX_PICKLES = 1000;
 const MAX_FINDINGS_LISTED = 10_000;
 
-/** What inflating the starts of all entries may give. */
+/** What inflating the starts of all entries may give, and how many deflated bytes that may take. */
 const MAX_STARTS_BYTE_LENGTH = 2 ** 29;
 
 /** What the headers of all arrays may take: of 131 000 as NumPy writes them. */
@@ -123,7 +123,7 @@ export class ScanNotes {
     let spent = MAX_DEFLATE_RATIO * deflatedByteLength;
     try {
       const start = inflate(this.#startsLeft);
-      spent = start.length;
+      spent = Math.max(start.length, deflatedByteLength);
       return start;
     } finally {
       this.#startsLeft -= spent;
@@ -196,7 +196,8 @@ export class ScanNotes {
   }
 }
 
-function tooLong(what: string, entry: string): ForeignFormatError {
+/** The error of an entry that is not looked at, since others have taken what may be spent. */
+export function tooLong(what: string, entry: string): ForeignFormatError {
   const message = `entry ${quoteName(entry)}: ${what} longer than is looked at`;
   return new ForeignFormatError('SAFETENSORS_FOREIGN_LIMIT', message);
 }

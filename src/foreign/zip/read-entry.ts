@@ -2,17 +2,20 @@
 
 import { constants, crc32, inflateRawSync } from 'node:zlib';
 import { type ErrorContext, ForeignFormatError, quoteName } from '../../errors/errors.js';
+import { outOfMemory } from '../../errors/out-of-memory.js';
 import type { ArchiveEntry, ByteReader } from './archive.js';
-import { type ArchiveLimits, DEFAULT_LIMITS } from './limits.js';
+import { type ArchiveLimits, DEFAULT_LIMITS, MAX_DEFLATE_RATIO } from './limits.js';
 
-/** The least that zlib accepts. */
+/** The least that zlib accepts, and the most: it counts the bytes of a chunk in 32 bits. */
 const SHORTEST_CHUNK = 64;
+const LONGEST_CHUNK = 2 ** 32 - 1;
 
 /**
  * All bytes of an entry.
  *
  * @throws ForeignFormatError `SAFETENSORS_CHECKSUM_MISMATCH`; `SAFETENSORS_INVALID_ARCHIVE` when it inflates
  *   to more or fewer bytes than it declares; `SAFETENSORS_FOREIGN_LIMIT` before a longer one is inflated
+ * @throws SafetensorsError `SAFETENSORS_OUT_OF_MEMORY`
  */
 export function readEntry(
   file: ByteReader,
@@ -33,12 +36,20 @@ export function requireCrc32(entry: ArchiveEntry, found: number, context: ErrorC
   throw new ForeignFormatError('SAFETENSORS_CHECKSUM_MISMATCH', message, context);
 }
 
-/** Throws `SAFETENSORS_FOREIGN_LIMIT` for an entry that inflates to more than the limit. */
+/**
+ * To be called before memory is taken for what an entry says that it inflates to.
+ *
+ * @throws ForeignFormatError `SAFETENSORS_INVALID_ARCHIVE` when its bytes are too few for that;
+ *   `SAFETENSORS_FOREIGN_LIMIT` when it is more than the limit
+ */
 export function requireInflatable(
-  { name, byteLength }: ArchiveEntry,
+  entry: ArchiveEntry,
   limits: ArchiveLimits,
   context: ErrorContext,
 ): void {
+  const { name, byteLength, begin, end } = entry;
+  const most = (end - begin) * MAX_DEFLATE_RATIO;
+  if (byteLength > most) throw brokenEntry(entry, `bytes for at most ${most}`, context);
   const { maxInflatedByteLength = DEFAULT_LIMITS.maxInflatedByteLength } = limits;
   if (byteLength <= maxInflatedByteLength) return;
   const message = `entry ${quoteName(name)}: expected at most ${maxInflatedByteLength} bytes (maxInflatedByteLength), found ${byteLength}`;
@@ -68,16 +79,18 @@ function inflate(
   let inflated: Inflated;
   try {
     // One chunk: several would be put together, in twice the memory.
-    const chunkSize = Math.max(byteLength, SHORTEST_CHUNK);
+    const chunkSize = Math.min(Math.max(byteLength, SHORTEST_CHUNK), LONGEST_CHUNK);
     const maxOutputLength = Math.max(byteLength, 1);
     const options = { info: true, chunkSize, maxOutputLength };
     inflated = inflateRawSync(stored, options) as unknown as Inflated;
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
+    const { code, name } = error as NodeJS.ErrnoException;
     if (code === 'ERR_BUFFER_TOO_LARGE') throw brokenEntry(entry, 'more', context, error);
     if (code === 'Z_DATA_ERROR' || code === 'Z_BUF_ERROR') {
       throw brokenEntry(entry, 'broken ones', context, error);
     }
+    // The system has no memory, or the runtime makes no buffer of that length.
+    if (name === 'RangeError') throw outOfMemory(byteLength, { ...context, cause: error });
     throw error;
   }
   const { buffer, engine } = inflated;

@@ -48,6 +48,7 @@ for (const path of process.argv.slice(2)) {
   for (const use of [
     ...READERS.map((open) => () => read(open, path)),
     () => scanPickle(path).verdict,
+    () => scanPickle(path, { checksums: true }).verdict,
   ]) {
     // Garbage of what was read before is not counted; to collect it takes longer than to read a small file.
     if (processStatus('VmRSS') - bare > LITTLE_BYTE_LENGTH) globalThis.gc();

@@ -2,7 +2,7 @@
 import { crc32, deflateRawSync } from 'node:zlib';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { ForeignFormatError } from '../../../src/errors/errors.js';
+import { ForeignFormatError, SafetensorsError } from '../../../src/errors/errors.js';
 import type { ArchiveEntry } from '../../../src/foreign/zip/archive.js';
 import { inflateStart, readEntry } from '../../../src/foreign/zip/read-entry.js';
 import { readerOf } from './archives.js';
@@ -78,6 +78,34 @@ test('a stream that would fill the memory stops at the declared length', () => {
     readEntry(readerOf(stored), { ...deflatedEntry(stored, content), byteLength: 1000 }, {});
   expect(codeOf(read)).toBe('SAFETENSORS_INVALID_ARCHIVE');
   expect(process.memoryUsage().rss - before).toBeLessThan(20_000_000);
+});
+
+test('what few bytes cannot become is refused before there is memory for it', () => {
+  const content = Buffer.from('weights');
+  const stored = deflateRawSync(content);
+  const entry = { ...deflatedEntry(stored, content), byteLength: 2 ** 32 - 1 };
+  const read = (): unknown => readEntry(readerOf(stored), entry, {});
+  expect(codeOf(read)).toBe('SAFETENSORS_INVALID_ARCHIVE');
+  expect(read).toThrow(
+    `inflate to ${2 ** 32 - 1}, found bytes for at most ${1032 * stored.length}`,
+  );
+  const most = deflateRawSync(Buffer.alloc(10_000_000), { level: 9 });
+  expect(1e7 / most.length).toBeLessThan(1032);
+});
+
+test('more bytes than a chunk of zlib or a buffer may have are refused by this package', () => {
+  const content = Buffer.alloc(1000);
+  const stored = Buffer.concat([
+    Buffer.alloc(5_000_000, '000000ffff', 'hex'),
+    deflateRawSync(content),
+  ]);
+  for (const byteLength of [2 ** 32, 2 ** 32 + 1000, 5e9]) {
+    const entry = { ...deflatedEntry(stored, content), byteLength };
+    const read = (): unknown =>
+      readEntry(readerOf(stored), entry, {}, { maxInflatedByteLength: 1e10 });
+    expect(read).toThrow(SafetensorsError);
+    expect(read).toThrow(/found 1000$|no memory for a copy of \d+ bytes/);
+  }
 });
 
 test('the limit of inflated bytes counts before any is inflated', () => {

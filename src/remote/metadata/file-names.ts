@@ -1,5 +1,7 @@
 /** Names of the files with weights in repositories, under the names that `@huggingface/hub` gives them. */
 
+import { requireString } from '../../errors/arguments.js';
+
 /** A model of one file. */
 export const SAFETENSORS_FILE = 'model.safetensors';
 
@@ -40,6 +42,8 @@ export interface SafetensorsShardFileInfo {
 /**
  * Takes the name of a shard apart; null for any other name.
  *
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for what is no string
+ *
  * @example
  * ```ts
  * const { shard, total } = parseSafetensorsShardFilename('model-00002-of-00163.safetensors') ?? {};
@@ -47,6 +51,7 @@ export interface SafetensorsShardFileInfo {
  * ```
  */
 export function parseSafetensorsShardFilename(filename: string): SafetensorsShardFileInfo | null {
+  requireString('filename', filename);
   const parts = RE_SAFETENSORS_SHARD_FILE.exec(filename)?.groups;
   if (parts === undefined) return null;
   const { prefix = '', basePrefix = '', shard = '', total = '' } = parts;

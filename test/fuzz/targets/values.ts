@@ -185,13 +185,18 @@ function make(random: Random, corpus: Corpus): Buffer {
   return inputOf({ call: random.pick([...calls.keys()]), args });
 }
 
+/**
+ * What the engine says when a caller's own value breaks its promise: names and tensors are taken from whatever can be
+ * iterated, and pieces of a stream from whatever can be called.
+ */
+const OF_THE_VALUE =
+  /prototype\.values on a detached|^Iterator result .* is not an object|^Result of the Symbol\.\w+ method is not an object|^Class constructor \w+ cannot be invoked/;
+
 /** An error of this package, of an argument or the system, which has a code; or the value's own. */
 function isProper(error: unknown): boolean {
   if (error instanceof Thrown || error instanceof core.SafetensorsError) return true;
   const { code, cause, name, message } = Object(error) as Record<string, unknown>;
-  // Names are taken from whatever can be iterated; what a view does whose memory is gone is its own affair.
-  if (/prototype\.values on a detached|^Iterator result .* is not an object/.test(String(message)))
-    return true;
+  if (OF_THE_VALUE.test(String(message))) return true;
   if (typeof code === 'string' || name === 'AbortError') return true;
   return cause !== undefined && isProper(cause);
 }

@@ -22,3 +22,11 @@ describe('parseSafetensorsShardFilename', () => {
     expect(parseSafetensorsShardFilename(name)).toBe(null);
   });
 });
+
+it('refuses a name that is no text', () => {
+  for (const name of [7, null, Symbol('a'), new Uint8Array(3)]) {
+    expect(() => parseSafetensorsShardFilename(name as never)).toThrow(
+      expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }),
+    );
+  }
+});

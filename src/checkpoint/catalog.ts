@@ -3,27 +3,19 @@
  * suffice.
  */
 
-import { requireNames, requireString } from '../errors/arguments.js';
+import { requireString } from '../errors/arguments.js';
 import { type SafetensorsError, TensorNotFoundError } from '../errors/errors.js';
 import { type ShardHeader, shardHeader, type TensorEntry, tensorEntries } from '../file/facts.js';
 import { SafetensorsFile } from '../file/file.js';
 import type { FileContents } from '../format/file-contents.js';
 import { tensorByteLength } from '../format/tensor-spec.js';
 import type { Steps } from '../io/steps.js';
+import { SLICE_SIZE } from '../json/slices.js';
 import type { TensorPlace } from '../shards/aliases.js';
 import { CheckpointContents } from '../shards/contents.js';
 import type { LazyShards } from './lazy-shards.js';
 import { contentsOf, isOther, type Shard, verifiedContents } from './shard.js';
-import type { ShardWork } from './transfer-shards.js';
-
-/** A tensor in its open shard. */
-export interface TensorInFile {
-  readonly file: Shard;
-  /** Name in the shard: for an alias that of the kept tensor. */
-  readonly name: string;
-  /** Length in bytes. */
-  readonly byteLength: number;
-}
+import { type ShardWork, type TensorInFile, worksOf } from './transfer-shards.js';
 
 /** The tensors of an open checkpoint. Everything throws FileClosedError when it is closed. */
 export class Catalog {
@@ -70,9 +62,15 @@ export class Catalog {
    * @throws TensorNotFoundError; FormatError `SAFETENSORS_INDEX_MISMATCH` when it is not in its shard
    */
   lookUp<Result>(wanted: string, use: (file: Shard, name: string) => Result): Result {
-    const found = this.#placeOf(wanted);
-    if (found === null) throw this.#contents.notFound(wanted);
-    const { shard, name } = found;
+    return this.#lookUpAt(this.#placeOf(wanted), wanted, use);
+  }
+
+  /** The same of a tensor whose place is known. */
+  #lookUpAt<Result>(
+    { shard, name }: TensorPlace,
+    wanted: string,
+    use: (file: Shard, name: string) => Result,
+  ): Result {
     const file = this.#shards.open(shard);
     try {
       return use(file, name);
@@ -83,11 +81,17 @@ export class Catalog {
     }
   }
 
-  /** As `find`. Without an index, a name that cannot be an alias is left for the file to look up. */
-  #placeOf(wanted: string): TensorPlace | null {
+  /**
+   * As `find`. Without an index, a name that cannot be an alias is left for the file to look up.
+   *
+   * @throws TensorNotFoundError
+   */
+  #placeOf(wanted: string): TensorPlace {
     requireString('name', wanted);
     const isPlain = !this.#hasIndex && this.metadata?.has(wanted) !== true;
-    return isPlain ? { shard: 0, name: wanted } : this.find(wanted);
+    const found = isPlain ? { shard: 0, name: wanted } : this.find(wanted);
+    if (found === null) throw this.#contents.notFound(wanted);
+    return found;
   }
 
   get #hasIndex(): boolean {
@@ -101,13 +105,17 @@ export class Catalog {
 
   /** All tensors, shard by shard, in the order of each; opens all shards. */
   *tensors(): Steps<TensorEntry[]> {
+    return (yield* this.#tensorsByShard()).flat();
+  }
+
+  *#tensorsByShard(): Steps<TensorEntry[][]> {
     yield* this.#shards.openAll();
     const lists: TensorEntry[][] = [];
     for (const [shard, { name }] of this.#shards.files.shards.entries()) {
       const contents = this.#contentsOf(shard);
       lists.push(yield* tensorEntries(contents, name, this.#contents.entriesIn(shard, contents)));
     }
-    return lists.flat();
+    return lists;
   }
 
   /** The headers of all shards of safetensors; opens all shards. */
@@ -127,38 +135,51 @@ export class Catalog {
     return this.#hasIndex ? verifiedContents(file) : contentsOf(file);
   }
 
-  /** Where the named tensors are, in the order given. */
-  places(names: Iterable<string>): Map<string, TensorInFile> {
+  /**
+   * Where tensors are: those named, in the order given, or all in that of `tensors`; opens their shards, when all
+   * names are known.
+   */
+  *places(names: readonly string[] | undefined): Steps<Map<string, TensorInFile>> {
     this.#shards.requireOpen();
-    requireNames(names);
-    const placeOf = (wanted: string): TensorInFile =>
-      this.lookUp(wanted, (file, name) => ({
-        file,
-        name,
-        byteLength: tensorByteLength(file.info(name)),
-      }));
-    return new Map(Array.from(names, (name) => [name, placeOf(name)]));
+    return yield* names === undefined ? this.#allPlaces() : this.#placesOf(names);
   }
 
-  /** What to fetch for all tensors. */
-  allWorks(): ShardWork[] {
+  *#allPlaces(): Steps<Map<string, TensorInFile>> {
+    const places = new Map<string, TensorInFile>();
+    for (const [shard, tensors] of (yield* this.#tensorsByShard()).entries()) {
+      const file = this.#shards.open(shard);
+      for (const { name, byteLength } of tensors) places.set(name, { file, name, byteLength });
+      yield;
+    }
+    return places;
+  }
+
+  *#placesOf(names: readonly string[]): Steps<Map<string, TensorInFile>> {
+    const found: [wanted: string, place: TensorPlace][] = [];
+    for (const [i, wanted] of names.entries()) {
+      if (i % SLICE_SIZE === 0) yield;
+      found.push([wanted, this.#placeOf(wanted)]);
+    }
+    yield* this.#shards.openAll(new Set(found.map(([, { shard }]) => shard)));
+    const places = new Map<string, TensorInFile>();
+    const placeIn = (file: Shard, name: string): TensorInFile => {
+      return { file, name, byteLength: tensorByteLength(file.info(name)) };
+    };
+    for (const [i, [wanted, place]] of found.entries()) {
+      if (i % SLICE_SIZE === 0) yield;
+      places.set(wanted, this.#lookUpAt(place, wanted, placeIn));
+    }
+    return places;
+  }
+
+  /** What to fetch for these tensors, all by default; opens their shards. */
+  *works(names: readonly string[] | undefined): Steps<ShardWork[]> {
+    if (names !== undefined) return yield* worksOf(yield* this.places(names));
+    yield* this.#shards.openAll();
     return Array.from(this.#shards, (file) => {
       verifiedContents(file);
       const dataStart = isOther(file) ? 0 : file.dataStart;
       return { file, names: undefined, byteLength: file.byteLength - dataStart };
-    });
-  }
-
-  /** What to fetch for some tensors, by shard; each tensor once, even if several names mean it. */
-  works(places: ReadonlyMap<string, TensorInFile>): ShardWork[] {
-    const lengthsByFile = new Map<Shard, Map<string, number>>();
-    for (const { file, name, byteLength } of places.values()) {
-      const lengths = lengthsByFile.get(file) ?? new Map<string, number>();
-      lengthsByFile.set(file, lengths.set(name, byteLength));
-    }
-    return Array.from(lengthsByFile, ([file, lengths]) => {
-      const byteLength = [...lengths.values()].reduce((sum, length) => sum + length, 0);
-      return { file, names: [...lengths.keys()], byteLength };
     });
   }
 }

@@ -31,11 +31,11 @@ import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import { type Partition, planPartition } from '../tensor/partition.js';
 import type { SliceIndex } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';
-import { Catalog, type TensorInFile } from './catalog.js';
+import { Catalog } from './catalog.js';
 import type { LazyShards } from './lazy-shards.js';
 import type { Shard } from './shard.js';
 import { summarize } from './summary.js';
-import { type ShardWork, transferShards } from './transfer-shards.js';
+import { readPlaces, transferShards } from './transfer-shards.js';
 import { checksOf, verifyShards } from './verify.js';
 
 /** What {@link Checkpoint.toJSON} gives; once `ok` is false only the first three. */
@@ -303,15 +303,17 @@ export class Checkpoint implements TensorSource, Iterable<[string, Tensor]> {
 
   /**
    * Fetches the bytes of the named tensors, of all by default, shard by shard, without blocking the
-   * event loop: as `SafetensorsFile.prefetch`. Opens the shards of these tensors first. What has to be gathered,
+   * event loop: as `SafetensorsFile.prefetch`. Opens the shards of these tensors first, between other events. What has to be gathered,
    * swapped or inflated is only done on first use; with `storage: 'read'` it is done here, between other events.
    *
    * @throws As `info`, and as `SafetensorsFile.prefetch`
    */
   async prefetch(names?: Iterable<string>, options: TransferOptions = {}): Promise<void> {
     requireOptions(options, TRANSFER_OPTIONS);
-    const catalog = this.#catalog;
-    const works = names === undefined ? catalog.allWorks() : catalog.works(catalog.places(names));
+    requireTransferOptions(options);
+    this.#shards.requireOpen();
+    const steps = this.#catalog.works(listOf(names));
+    const works = await runAsync(steps, options.signal);
     const check = (): void => this.#shards.requireOpen();
     await transferShards(works, options, check, (work, shardOptions) =>
       work.file.prefetch(work.names, shardOptions),
@@ -380,16 +382,12 @@ export class Checkpoint implements TensorSource, Iterable<[string, Tensor]> {
     options: TransferOptions = {},
   ): Promise<Map<string, Tensor>> {
     requireOptions(options, TRANSFER_OPTIONS);
-    const places = this.#catalog.places(names ?? this.offsetKeys());
-    const tensors = new Map<Shard, Map<string, Tensor>>();
-    const works = this.#catalog.works(places);
-    const read = async (work: ShardWork, shardOptions: TransferOptions): Promise<void> => {
-      tensors.set(work.file, await work.file.readTensors(work.names, shardOptions));
-    };
-    await this.#shards.use(() => transferShards(works, options, () => {}, read));
-    const tensorOf = ({ file, name }: TensorInFile): Tensor =>
-      tensors.get(file)?.get(name) as Tensor;
-    return new Map(Array.from(places, ([name, place]) => [name, tensorOf(place)]));
+    requireTransferOptions(options);
+    const wanted = listOf(names);
+    return await this.#shards.use(async (shards) => {
+      const catalog = new Catalog(shards, this.#problems);
+      return await readPlaces(await runAsync(catalog.places(wanted), options.signal), options);
+    });
   }
 
   /**
@@ -468,4 +466,10 @@ export class Checkpoint implements TensorSource, Iterable<[string, Tensor]> {
   [Symbol.dispose](): void {
     this.close();
   }
+}
+
+/** The names as they are now: work between other events must not see later changes. */
+function listOf(names: Iterable<string> | undefined): string[] | undefined {
+  if (names !== undefined) requireNames(names);
+  return names && [...names];
 }

@@ -8,26 +8,37 @@ import type { StorageKind } from '../storage/storage.js';
 import type { CheckpointFiles, ShardFile } from './find-files.js';
 import type { Shard } from './shard.js';
 
+/** Open files by their shards, and for how many they are open. */
+class SharedFiles<Opened extends Shard> {
+  readonly open: Map<number, Opened>;
+  isRead: boolean;
+  isDetached = false;
+  users = 0;
+
+  constructor(opened: readonly Opened[] = []) {
+    this.open = new Map(opened.entries());
+    this.isRead = opened.some(hasReadStorage);
+  }
+}
+
 /** Shards by their position in `CheckpointFiles.shards`. */
 export class LazyShards<Opened extends Shard = SafetensorsFile> {
   /** The files that were found. */
   readonly files: CheckpointFiles;
   readonly #openFile: (path: string) => Steps<Opened>;
-  readonly #open: Map<number, Opened>;
-  #isRead = false;
+  readonly #shared: SharedFiles<Opened>;
   #closed = false;
-  #users = 0;
 
-  /** `opened` are those that are open already; the shards close them. */
+  /** `shared` are those that are open already; the last user closes them. */
   constructor(
     files: CheckpointFiles,
     openFile: (path: string) => Steps<Opened>,
-    opened: readonly Opened[] = [],
+    shared: SharedFiles<Opened> = new SharedFiles(),
   ) {
     this.files = files;
     this.#openFile = openFile;
-    this.#open = new Map(opened.entries());
-    this.#isRead = opened.some(hasReadStorage);
+    this.#shared = shared;
+    shared.users++;
   }
 
   /** Shards that are all open, in the order of the files. */
@@ -38,39 +49,43 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
     const none = (path: string): never => {
       throw new FileClosedError({ path });
     };
-    return new LazyShards(files, none, opened);
+    return new LazyShards(files, none, new SharedFiles(opened));
   }
 
   /** Where bytes come from, as far as shards were opened: `'read'` when that is so of one of them. */
   get storage(): StorageKind {
-    return this.#isRead ? 'read' : 'mmap';
+    return this.#shared.isRead ? 'read' : 'mmap';
   }
 
   /** Those that are open, by their positions. */
   get opened(): ReadonlyMap<number, Opened> {
-    return this.#open;
+    return this.#shared.open;
   }
 
   /** False when an open shard has changed, and after `close`. */
   get ok(): boolean {
-    return !this.#closed && [...this.#open.values()].every((file) => file.ok);
+    return this.#isOpen && [...this.opened.values()].every((file) => file.ok);
   }
 
   /** Throws FileClosedError after `close`. */
   requireOpen(): void {
-    if (this.#closed) throw new FileClosedError({ path: this.files.path });
+    if (!this.#isOpen) throw new FileClosedError({ path: this.files.path });
+  }
+
+  get #isOpen(): boolean {
+    return !this.#closed && !this.#shared.isDetached;
   }
 
   /** The open shard; opened now when it was not. */
   open(shard: number): Opened {
     this.requireOpen();
-    return this.#open.get(shard) ?? runSync(this.#openNew(shard));
+    return this.opened.get(shard) ?? runSync(this.#openNew(shard));
   }
 
-  /** Opens all shards that are not open, some at once where that does not block this thread. */
-  *openAll(): Steps<void> {
-    const { shards } = this.files;
-    const missing = [...shards.keys()].filter((shard) => !this.#open.has(shard));
+  /** Opens those of the shards that are not open, some at once where that does not block this thread. */
+  *openAll(shards: Iterable<number> = this.files.shards.keys()): Steps<void> {
+    this.requireOpen();
+    const missing = [...shards].filter((shard) => !this.opened.has(shard));
     yield* forEach(missing, (shard) => this.#openNew(shard));
   }
 
@@ -78,12 +93,12 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
     const { path } = this.files.shards[shard] as ShardFile;
     const file = yield* this.#openFile(path);
     // Others had their turn meanwhile.
-    const other = this.#open.get(shard);
-    if (other !== undefined || this.#closed) file.close();
+    const other = this.opened.get(shard);
+    if (other !== undefined || !this.#isOpen) file.close();
     this.requireOpen();
     if (other !== undefined) return other;
-    this.#open.set(shard, file);
-    this.#isRead ||= hasReadStorage(file);
+    this.#shared.open.set(shard, file);
+    this.#shared.isRead ||= hasReadStorage(file);
     return file;
   }
 
@@ -95,40 +110,43 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
   /** Length of a shard in bytes, without opening it. */
   byteLength(shard: number): number {
     const { path } = this.files.shards[shard] as ShardFile;
-    return this.#open.get(shard)?.byteLength ?? statSync(path).size;
+    return this.opened.get(shard)?.byteLength ?? statSync(path).size;
   }
 
-  /** While `work` goes on, `close` leaves the shards open, unless it detaches. */
-  async use<Result>(work: () => Promise<Result>): Promise<Result> {
-    this.#users++;
+  /** Work with shards of its own: `close` of these leaves them open until it is done, unless it detaches. */
+  async use<Result>(work: (shards: LazyShards<Opened>) => Promise<Result>): Promise<Result> {
+    this.requireOpen();
+    const shards = new LazyShards(this.files, this.#openFile, this.#shared);
     try {
-      return await work();
+      return await work(shards);
     } finally {
-      this.#users--;
-      if (this.#closed && this.#users === 0) this.#closeFiles({});
+      shards.close({});
     }
   }
 
   /** Closes all open shards, as `SafetensorsFile.close`. */
   close(options: CloseOptions): void {
+    const shared = this.#shared;
+    if (!this.#closed) shared.users--;
     this.#closed = true;
-    if (this.#users === 0 || options.detach === true) this.#closeFiles(options);
+    shared.isDetached ||= options.detach === true;
+    if (shared.users === 0 || shared.isDetached) closeFiles(shared.open, options);
   }
+}
 
-  #closeFiles(options: CloseOptions): void {
-    const files = [...this.#open.values()];
-    this.#open.clear();
-    const errors: unknown[] = [];
-    for (const file of files) {
-      try {
-        file.close(options);
-      } catch (error) {
-        // The others are closed all the same.
-        errors.push(error);
-      }
+/** Closes all of the files, also when that fails for one. */
+function closeFiles(open: Map<number, Shard>, options: CloseOptions): void {
+  const files = [...open.values()];
+  open.clear();
+  const errors: unknown[] = [];
+  for (const file of files) {
+    try {
+      file.close(options);
+    } catch (error) {
+      errors.push(error);
     }
-    if (errors.length > 0) throw errors[0];
   }
+  if (errors.length > 0) throw errors[0];
 }
 
 function hasReadStorage({ storage }: Shard): boolean {

@@ -1,7 +1,19 @@
 /** Fetches from several shards one after the other, with one progress and one abort. */
 
+import { runAsync, type Steps } from '../io/steps.js';
 import { Transfer, type TransferOptions } from '../io/transfer.js';
+import { SLICE_SIZE } from '../json/slices.js';
+import type { Tensor } from '../tensor/tensor.js';
 import type { Shard } from './shard.js';
+
+/** A tensor in its open shard. */
+export interface TensorInFile {
+  readonly file: Shard;
+  /** Name in the shard: for an alias that of the kept tensor. */
+  readonly name: string;
+  /** Length in bytes. */
+  readonly byteLength: number;
+}
 
 /** What to fetch from one shard. */
 export interface ShardWork {
@@ -10,6 +22,21 @@ export interface ShardWork {
   readonly names: readonly string[] | undefined;
   /** Length of the tensors in bytes: the shard's share of the progress. */
   readonly byteLength: number;
+}
+
+/** What to fetch for some tensors, by shard; each tensor once, even if several names mean it. */
+export function* worksOf(places: ReadonlyMap<string, TensorInFile>): Steps<ShardWork[]> {
+  const lengthsByFile = new Map<Shard, Map<string, number>>();
+  let count = 0;
+  for (const { file, name, byteLength } of places.values()) {
+    if (count++ % SLICE_SIZE === 0) yield;
+    const lengths = lengthsByFile.get(file) ?? new Map<string, number>();
+    lengthsByFile.set(file, lengths.set(name, byteLength));
+  }
+  return Array.from(lengthsByFile, ([file, lengths]) => {
+    const byteLength = [...lengths.values()].reduce((sum, length) => sum + length, 0);
+    return { file, names: [...lengths.keys()], byteLength };
+  });
 }
 
 /**
@@ -38,4 +65,35 @@ export async function transferShards<Work extends Pick<ShardWork, 'byteLength'>>
     });
   }
   transfer.finish();
+}
+
+/** Reads tensors, each into memory of its own; by the names of the places, in their order. */
+export async function readPlaces(
+  places: ReadonlyMap<string, TensorInFile>,
+  options: TransferOptions,
+): Promise<Map<string, Tensor>> {
+  const works = await runAsync(worksOf(places), options.signal);
+  const read = new Map<Shard, Map<string, Tensor>>();
+  await transferShards(
+    works,
+    options,
+    () => {},
+    async ({ file, names }, shardOptions) => {
+      read.set(file, await file.readTensors(names, shardOptions));
+    },
+  );
+  // All bytes have arrived: an abort has nothing to end.
+  return await runAsync(tensorsAt(places, read), undefined);
+}
+
+function* tensorsAt(
+  places: ReadonlyMap<string, TensorInFile>,
+  read: ReadonlyMap<Shard, ReadonlyMap<string, Tensor>>,
+): Steps<Map<string, Tensor>> {
+  const tensors = new Map<string, Tensor>();
+  for (const [wanted, { file, name }] of places) {
+    if (tensors.size % SLICE_SIZE === 0) yield;
+    tensors.set(wanted, read.get(file)?.get(name) as Tensor);
+  }
+  return tensors;
 }

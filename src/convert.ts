@@ -11,6 +11,7 @@ export type { CopiedFiles, OtherFilesOptions } from './checkpoint/write/other-fi
 export type {
   CheckpointPlan,
   DryRun,
+  MaybeDryRun,
   PlannedFile,
   SharedTensors,
   WritePlan,
@@ -77,7 +78,6 @@ export type { PathLike } from './io/paths.js';
 export type { TransferOptions, TransferProgress } from './io/transfer.js';
 export type { LockOptions } from './replacement/locks.js';
 export type { SaveSyncOptions } from './save/save.js';
-export type { CastReport } from './selection/cast-report.js';
 export type {
   SelectableInfo,
   SelectedAs,
@@ -85,6 +85,7 @@ export type {
   TensorChoice,
 } from './selection/options.js';
 export { SelectionError } from './selection/selection-error.js';
+export type { SelectionReport } from './selection/selection-report.js';
 export type { SharedMode } from './shards/shared-tensors.js';
 export type { CheckpointCheck } from './shards/verification-error.js';
 export type { StorageOptions } from './storage/open.js';

@@ -19,6 +19,7 @@ export type { CopiedFiles, OtherFilesOptions } from './checkpoint/write/other-fi
 export type {
   CheckpointPlan,
   DryRun,
+  MaybeDryRun,
   PlannedFile,
   SharedTensors,
   WritePlan,
@@ -98,7 +99,6 @@ export {
   type WriterData,
   type WriterOptions,
 } from './save/writer.js';
-export type { CastReport } from './selection/cast-report.js';
 export type {
   SelectableInfo,
   SelectedAs,
@@ -106,6 +106,7 @@ export type {
   TensorChoice,
 } from './selection/options.js';
 export { SelectionError } from './selection/selection-error.js';
+export type { SelectionReport } from './selection/selection-report.js';
 export type { SharedMode } from './shards/shared-tensors.js';
 export {
   type Sized,

@@ -4,7 +4,7 @@
  * @packageDocumentation
  */
 
-export type { DryRun, PlannedFile, WritePlan } from './checkpoint/write/plan.js';
+export type { DryRun, MaybeDryRun, PlannedFile, WritePlan } from './checkpoint/write/plan.js';
 export { type DownloadOptions, download } from './download/download.js';
 export type {
   DownloadedFile,
@@ -89,7 +89,6 @@ export { parseSafetensorsMetadata } from './remote/node/parse-safetensors-metada
 export type { RemoteOptions } from './remote/open.js';
 export type { Fetch } from './remote/session.js';
 export type { LockOptions } from './replacement/locks.js';
-export type { CastReport } from './selection/cast-report.js';
 export type {
   SelectableInfo,
   SelectedAs,
@@ -97,6 +96,7 @@ export type {
   TensorChoice,
 } from './selection/options.js';
 export { SelectionError } from './selection/selection-error.js';
+export type { SelectionReport } from './selection/selection-report.js';
 export {
   type CheckpointCheck,
   type CheckpointProblem,

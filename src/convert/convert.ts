@@ -3,12 +3,16 @@
 import {
   WRITE_OPTIONS,
   type WriteCheckpointOptions,
-  type WriteOrPlanOptions,
   type WrittenCheckpoint,
 } from '../checkpoint/write/execute-plan.js';
 import { type CheckpointLayoutOptions, LAYOUT_OPTIONS } from '../checkpoint/write/layout.js';
 import type { CopiedFiles, OtherFilesOptions } from '../checkpoint/write/other-files.js';
-import type { CheckpointPlan, DryRun, SharedTensors } from '../checkpoint/write/plan.js';
+import type {
+  CheckpointPlan,
+  DryRun,
+  MaybeDryRun,
+  SharedTensors,
+} from '../checkpoint/write/plan.js';
 import { rewriteFile, rewriteFolder } from '../checkpoint/write/rewrite.js';
 import type { CheckpointSource } from '../checkpoint/write/source.js';
 import {
@@ -25,8 +29,8 @@ import { requireLittleEndianHost } from '../format/dtype.js';
 import { encodeMetadata, type MetadataInput } from '../format/header-writer.js';
 import { pathText } from '../io/paths.js';
 import { requireTransferOptions } from '../io/transfer.js';
-import type { CastReport } from '../selection/cast-report.js';
 import { readSelection, SELECTION_OPTIONS, type SelectionOptions } from '../selection/options.js';
+import type { SelectionReport } from '../selection/selection-report.js';
 import { SHARD_EXTENSION } from '../shards/shard-paths.js';
 import type { SharedMode } from '../shards/shared-tensors.js';
 import type { StorageOptions } from '../storage/open.js';
@@ -78,7 +82,7 @@ const CONVERT_OPTIONS: OptionNames<ConversionOptions> = {
 /** Result of {@link convert}. */
 export interface ConvertedCheckpoint
   extends WrittenCheckpoint,
-    CastReport,
+    SelectionReport,
     CopiedFiles,
     SharedTensors {
   /** The keys that lead to the state dict in a checkpoint of torch: as given, or chosen; empty otherwise. */
@@ -141,10 +145,27 @@ export async function convert(
   target: string | URL,
   options: Omit<ConversionOptions, 'dryRun'> & DryRun,
 ): Promise<ConversionPlan>;
+/**
+ * The same, where only the running program knows whether it is a dry run.
+ *
+ * @throws As without `dryRun`
+ *
+ * @example
+ * ```ts
+ * const dryRun = process.env['DRY_RUN'] !== undefined;
+ * const { root } = await convert('model.ckpt', 'converted-or-not', { dryRun });
+ * console.log(root); // → [ 'state_dict' ]
+ * ```
+ */
 export async function convert(
   source: string | URL,
   target: string | URL,
-  options: Omit<ConversionOptions, 'dryRun'> & WriteOrPlanOptions = {},
+  options: Omit<ConversionOptions, 'dryRun'> & MaybeDryRun,
+): Promise<ConvertedCheckpoint | ConversionPlan>;
+export async function convert(
+  source: string | URL,
+  target: string | URL,
+  options: Omit<ConversionOptions, 'dryRun'> & MaybeDryRun = {},
 ): Promise<ConvertedCheckpoint | ConversionPlan> {
   requireLittleEndianHost();
   requireOptions(options, CONVERT_OPTIONS);

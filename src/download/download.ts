@@ -1,6 +1,6 @@
 /** `download`: files of a remote checkpoint onto this machine. */
 
-import type { DryRun } from '../checkpoint/write/plan.js';
+import type { DryRun, MaybeDryRun } from '../checkpoint/write/plan.js';
 import {
   argumentRangeError,
   argumentTypeError,
@@ -129,10 +129,28 @@ export async function download(
   target: string | URL,
   options: Omit<DownloadOptions, 'dryRun'> & DryRun,
 ): Promise<DownloadPlan>;
+/**
+ * The same, where only the running program knows whether it is a dry run.
+ *
+ * @throws As without `dryRun`
+ *
+ * @example
+ * ```ts
+ * const dryRun = process.env['DRY_RUN'] !== undefined;
+ * const source = 'https://models.example/my-model/model.safetensors.index.json';
+ * const { files } = await download(source, 'downloaded-or-not', { dryRun });
+ * console.log(files.length); // → 3
+ * ```
+ */
 export async function download(
   source: string | URL,
   target: string | URL,
-  options: Omit<DownloadOptions, 'dryRun'> & { readonly dryRun?: boolean | undefined } = {},
+  options: Omit<DownloadOptions, 'dryRun'> & MaybeDryRun,
+): Promise<DownloadResult | DownloadPlan>;
+export async function download(
+  source: string | URL,
+  target: string | URL,
+  options: Omit<DownloadOptions, 'dryRun'> & MaybeDryRun = {},
 ): Promise<DownloadResult | DownloadPlan> {
   if (typeof source !== 'string' && !isUrl(source)) {
     throw argumentTypeError('source', 'a URL or hf://org/name', source);

@@ -51,7 +51,7 @@ export async function planTensors(
   return {
     ...beside,
     commit: source.hub?.commit ?? null,
-    casts: selected.report,
+    report: selected.report,
     weights,
     index: plannedIndex(checkpoint),
     tensorsIn: async ({ name }) => namesIn.get(name) ?? null,

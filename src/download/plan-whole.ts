@@ -5,7 +5,7 @@ import { checkFileStart } from '../format/file-start.js';
 import type { HttpFile } from '../remote/http-file.js';
 import { readRemoteHeader } from '../remote/read-header.js';
 import { ofEach } from '../remote/scope.js';
-import { reportOf } from '../selection/cast-report.js';
+import { emptyReport } from '../selection/selection-report.js';
 import { encodeIndex } from '../shards/checkpoint-index-writer.js';
 import { SHARD_EXTENSION } from '../shards/shard-paths.js';
 import { findModel, type ModelFile, otherFiles, type PlaceOf } from './model-files.js';
@@ -36,13 +36,13 @@ export async function planWhole(
   }
   const { others, skipped } = await otherFiles(source, placeOf, signal);
   const { commit = null } = source.hub ?? {};
-  const casts = reportOf([], new Map());
   const tensorsIn: WantedFiles['tensorsIn'] = async (wanted, ends) => {
     const { file, name } = weights.find((each) => each === wanted) as SourceFile;
     const isNamed = [name, placeOf(wanted)].some((path) => path.endsWith(SHARD_EXTENSION));
     return isNamed ? await tensorNamesIn(file, ends) : null;
   };
-  return { commit, weights, others, index: indexOf(model), skipped, casts, tensorsIn };
+  const plan = { commit, weights, others, index: indexOf(model), skipped, tensorsIn };
+  return { ...plan, report: emptyReport() };
 }
 
 function requireHttp({ file, byteLength, isXetOnly }: SourceFile): void {

@@ -13,8 +13,8 @@ import { Transfer, type TransferOptions } from '../io/transfer.js';
 import { ofEach, withScope } from '../remote/scope.js';
 import { type SessionSettings, sourceSession } from '../remote/source.js';
 import { requireReplaceableFile } from '../save/replace-file.js';
-import type { CastReport } from '../selection/cast-report.js';
 import { selectsAll } from '../selection/options.js';
+import type { SelectionReport } from '../selection/selection-report.js';
 import { pathObjection } from '../shards/shard-paths.js';
 import { CacheFolder } from './cache-target.js';
 import { downloadToFile } from './file-target.js';
@@ -61,13 +61,14 @@ export interface PlannedDownload extends DownloadedFile, PlannedFile {}
 /** What `download` would do, as `dryRun: true` gives it. */
 export interface DownloadPlan
   extends WritePlan,
-    Pick<DownloadResult, 'path' | 'commit' | 'byteLength' | 'skipped' | 'cast' | 'uncast'> {
+    Pick<DownloadResult, 'path' | 'commit' | 'byteLength' | 'skipped'>,
+    Omit<SelectionReport, 'overflowed'> {
   /** All files, whether they are there already or not: those with tensors, their index, and others. */
   readonly files: readonly PlannedDownload[];
 }
 
 /** What `download` has done. */
-export interface DownloadResult extends CastReport {
+export interface DownloadResult extends SelectionReport {
   /** The file or folder: what `openCheckpoint` opens. In the Hub's cache, that of the snapshot. */
   readonly path: string;
   /** All files, whether they were received now or not: those with tensors, their index, and others. */
@@ -271,17 +272,17 @@ async function planOf(
   deleted: readonly string[],
   signal: AbortSignal,
 ): Promise<DownloadPlan> {
-  const { commit, index, skipped, casts, weights } = plan;
+  const { commit, index, skipped, report, weights } = plan;
   const planned = async (file: WantedFile, ends: AbortSignal): Promise<PlannedDownload> => {
     const { name, byteLength } = file;
     const tensors = weights.includes(file) ? await plan.tensorsIn(file, ends) : null;
     return { name, path: placeOf(file), byteLength, tensors };
   };
   const files = await ofEach(allFiles(plan), QUESTIONS_AT_ONCE, planned, signal);
-  const { cast, uncast } = casts;
+  const { leftOut, cast, uncast } = report;
   const byteLength = lengthOf(allFiles(plan));
   const facts = { path, commit, index: index?.name ?? null, byteLength };
-  return { ...facts, files, deleted, skipped, cast, uncast };
+  return { ...facts, files, deleted, skipped, leftOut, cast, uncast };
 }
 
 function resultOf(
@@ -291,7 +292,7 @@ function resultOf(
   received: ReceivedBytes & { readonly deleted?: string[]; readonly undeleted?: string[] },
 ): DownloadResult {
   const files = allFiles(plan);
-  const { commit, skipped, casts } = plan;
+  const { commit, skipped, report } = plan;
   return {
     path,
     files: files.map((file) => ({
@@ -305,6 +306,6 @@ function resultOf(
     undeleted: [],
     ...received,
     skipped,
-    ...casts,
+    ...report,
   };
 }

@@ -3,7 +3,7 @@
 import type { Transfer } from '../io/transfer.js';
 import type { RemoteFile } from '../remote/remote-file.js';
 import type { Replacement } from '../replacement/replacement.js';
-import type { CastReport } from '../selection/cast-report.js';
+import type { SelectionReport } from '../selection/selection-report.js';
 
 /** Bytes of a remote file, from `begin` to `end`. */
 export interface RemoteRange {
@@ -74,7 +74,7 @@ export interface WantedFile extends WantedFacts {
 /** What is to be downloaded into a folder. */
 export interface WantedFiles {
   /** Filled while the files are received. */
-  readonly casts: CastReport;
+  readonly report: SelectionReport;
   /** The commit that the files are of; null when they are not of the Hub. */
   readonly commit: string | null;
   /** Files with tensors. */

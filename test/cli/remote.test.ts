@@ -113,6 +113,10 @@ describe('of a server', () => {
     const planned = JSON.parse(await printed([...parted, '--dry-run', '--json']));
     const { byteLength, path } = JSON.parse(await printed([...parted, '--json']));
     expect(planned.byteLength).toBeGreaterThan(0);
+    expect(planned.leftOut).toHaveLength(3);
+    expect(await printed([...parted, '--dry-run'])).toMatch(
+      /^would leave out 3 tensors: model\.layers\.0\..*, /m,
+    );
     expect(byteLength).toBe(planned.byteLength);
     expect(JSON.parse(await printed(['inspect', path, '--filter', '*', '--json'])).tensors).toEqual(
       expect.not.arrayContaining([

@@ -14,6 +14,7 @@ import { fileBytes, temporaryPath } from '../support/make-file.js';
 import {
   expectSameAsPlanned,
   layouts,
+  leftOutOf,
   models,
   newPath,
   newTarget,
@@ -67,6 +68,7 @@ describe('a dry run', () => {
             target,
             () => download(url, target, { ...options, ...dry }),
             () => download(url, target, { ...options, ...fast }),
+            leftOutOf(model, selection),
           );
         },
       ),

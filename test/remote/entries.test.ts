@@ -7,7 +7,7 @@ import { textOf } from '../support/source-tree.js';
 /** What only Node has. */
 const CALLS = ['SelectionError', 'download'];
 const TYPES = [
-  'CastReport',
+  'SelectionReport',
   'CastTarget',
   'DownloadOptions',
   'DownloadPlan',

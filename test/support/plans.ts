@@ -31,12 +31,14 @@ const FOUND_OUT = ['undeleted', 'overflowed', 'receivedByteLength', 'presentByte
 
 /**
  * Makes a plan, which must leave `target` as it was, then does the work. Expects that both fail in one way, or that
- * every fact of the plan is one of the result, and every planned file is there as it was planned.
+ * every fact of the plan is one of the result, and every planned file is there as it was planned. With `leftOut`
+ * these are the names that a selection leaves out.
  */
 export async function expectSameAsPlanned(
   target: string,
   plan: () => Promise<object>,
   work: () => Promise<{ readonly path: string; readonly files: readonly unknown[] }>,
+  leftOut?: readonly string[],
 ): Promise<void> {
   const before = stateOf(target);
   const planned = await plan().catch((error: unknown) => error);
@@ -51,6 +53,9 @@ export async function expectSameAsPlanned(
   }
   const { files, index, ...rest } = planned as Plan & { readonly index: string | null };
   const { files: written, ...result } = done as { readonly files: readonly unknown[] };
+  if (leftOut !== undefined) {
+    expect(Object(planned).leftOut.toSorted()).toEqual(leftOut.toSorted());
+  }
   for (const key of FOUND_OUT) delete (result as Record<string, unknown>)[key];
   // `download` has it among its files.
   expect({ index, ...rest }).toEqual({ index, ...result });
@@ -100,6 +105,14 @@ export const selections = fc.record({
   names: fc.constantFrom(undefined, (name: string) => name < 'd'),
   rename: fc.constantFrom(undefined, (name: string) => `model.${name}`),
 } as const);
+
+/** Names of a model that a selection leaves out. */
+export function leftOutOf(
+  model: ReadonlyMap<string, unknown>,
+  { names }: { readonly names?: ((name: string) => boolean) | undefined },
+): string[] {
+  return [...model.keys()].filter((name) => names?.(name) === false);
+}
 
 /** What the target has before. */
 export const olds = fc.subarray([

@@ -16,7 +16,7 @@ import { writeLayout } from '../../save/tensor-writes.js';
 import { FolderReplacement } from './folder-replacement.js';
 import type { CheckpointLayout, LaidOutFile } from './layout.js';
 import { copyOtherFile, type OtherFile } from './other-files.js';
-import type { DryRun } from './plan.js';
+import type { DryRun, MaybeDryRun } from './plan.js';
 
 /** How a checkpoint is written. */
 export interface WriteCheckpointOptions
@@ -28,9 +28,7 @@ export interface WriteCheckpointOptions
 }
 
 /** The same of a call that may be a dry run. */
-export type WriteOrPlanOptions = Omit<WriteCheckpointOptions, 'dryRun'> & {
-  readonly dryRun?: boolean | undefined;
-};
+export type WriteOrPlanOptions = Omit<WriteCheckpointOptions, 'dryRun'> & MaybeDryRun;
 
 /** Names of the options. */
 export const WRITE_OPTIONS: OptionNames<WriteCheckpointOptions> = {

@@ -17,6 +17,12 @@ export interface DryRun {
   readonly dryRun: true;
 }
 
+/** The same, where a program finds out while it runs whether to ask for the plan. */
+export interface MaybeDryRun {
+  /** With true as {@link DryRun}; otherwise the call does what it says. */
+  readonly dryRun?: boolean | undefined;
+}
+
 /** A file that would be written. */
 export interface PlannedFile {
   /** Its name in the folder. */

@@ -3,21 +3,20 @@
 import { type OptionNames, requireOptions } from '../../errors/arguments.js';
 import type { TensorInfo } from '../../file/facts.js';
 import { requireLittleEndianHost } from '../../format/dtype.js';
-import type { CastReport } from '../../selection/cast-report.js';
 import {
   readSelection,
   SELECTION_OPTIONS,
   type SelectionOptions,
 } from '../../selection/options.js';
+import type { SelectionReport } from '../../selection/selection-report.js';
 import {
   WRITE_OPTIONS,
   type WriteCheckpointOptions,
-  type WriteOrPlanOptions,
   type WrittenCheckpoint,
 } from './execute-plan.js';
 import { type CheckpointLayoutOptions, LAYOUT_OPTIONS } from './layout.js';
 import type { CopiedFiles, OtherFilesOptions } from './other-files.js';
-import type { CheckpointPlan, DryRun } from './plan.js';
+import type { CheckpointPlan, DryRun, MaybeDryRun } from './plan.js';
 import { rewriteFolder } from './rewrite.js';
 import { openSafetensorsSource } from './safetensors-source.js';
 import type { CheckpointSource } from './source.js';
@@ -37,7 +36,7 @@ const RESHARD_OPTIONS: OptionNames<ReshardOptions> = {
 };
 
 /** Result of {@link reshard}. */
-export interface ReshardedCheckpoint extends WrittenCheckpoint, CastReport, CopiedFiles {
+export interface ReshardedCheckpoint extends WrittenCheckpoint, SelectionReport, CopiedFiles {
   /** Keys of metadata for which files of the source have different values that were not all kept. */
   readonly conflicts: readonly string[];
 }
@@ -116,10 +115,27 @@ export async function reshard(
   target: string | URL,
   options: Omit<ReshardOptions, 'dryRun'> & DryRun,
 ): Promise<ReshardPlan>;
+/**
+ * The same, where only the running program knows whether it is a dry run.
+ *
+ * @throws As without `dryRun`
+ *
+ * @example
+ * ```ts
+ * const dryRun = process.env['DRY_RUN'] !== undefined;
+ * const { totalSize } = await reshard('my-model', 'written-or-not', { dryRun });
+ * console.log(totalSize); // → 80
+ * ```
+ */
 export async function reshard(
   source: string | URL,
   target: string | URL,
-  options: Omit<ReshardOptions, 'dryRun'> & WriteOrPlanOptions = {},
+  options: Omit<ReshardOptions, 'dryRun'> & MaybeDryRun,
+): Promise<ReshardedCheckpoint | ReshardPlan>;
+export async function reshard(
+  source: string | URL,
+  target: string | URL,
+  options: Omit<ReshardOptions, 'dryRun'> & MaybeDryRun = {},
 ): Promise<ReshardedCheckpoint | ReshardPlan> {
   requireLittleEndianHost();
   requireOptions(options, RESHARD_OPTIONS);

@@ -4,8 +4,8 @@ import { basename, dirname } from 'node:path';
 import { requireBoolean } from '../../errors/arguments.js';
 import { requireMakeableFolder } from '../../replacement/made-folders.js';
 import { replaceFile, requireReplaceableFile } from '../../save/replace-file.js';
-import type { CastReport } from '../../selection/cast-report.js';
 import type { SelectableInfo } from '../../selection/options.js';
+import type { SelectionReport } from '../../selection/selection-report.js';
 import type { RewrittenMetadata } from '../../shards/metadata.js';
 import {
   type WriteOrPlanOptions,
@@ -36,7 +36,7 @@ export interface RewriteOptions<Info extends SelectableInfo>
 }
 
 /** What is known before anything is written. */
-interface RewriteFacts extends SharedTensors, CopiedFiles, Pick<CastReport, 'cast' | 'uncast'> {
+interface RewriteFacts extends SharedTensors, CopiedFiles, Omit<SelectionReport, 'overflowed'> {
   /** Keys of metadata for which files of the source have different values that were not all kept. */
   readonly conflicts: readonly string[];
 }
@@ -45,7 +45,7 @@ interface RewriteFacts extends SharedTensors, CopiedFiles, Pick<CastReport, 'cas
 export interface Rewritten
   extends WrittenCheckpoint,
     RewriteFacts,
-    Pick<CastReport, 'overflowed'> {}
+    Pick<SelectionReport, 'overflowed'> {}
 
 /** The same of a dry run. */
 export interface RewritePlan extends CheckpointPlan, RewriteFacts {}
@@ -140,7 +140,7 @@ function rewriteFacts<Info extends SelectableInfo>(
   { unrecorded, conflicts }: RewrittenMetadata,
   { files, skipped }: OtherFiles,
 ): RewriteFacts {
-  const { cast, uncast } = report;
+  const { leftOut, cast, uncast } = report;
   const copied = files.map(({ name }) => name);
-  return { cast, uncast, dropped, unrecorded, overlaps, conflicts, copied, skipped };
+  return { leftOut, cast, uncast, dropped, unrecorded, overlaps, conflicts, copied, skipped };
 }

@@ -10,7 +10,6 @@ import { planSharing, type SharedMode, type SharingPlan } from '../../shards/sha
 import {
   WRITE_OPTIONS,
   type WriteCheckpointOptions,
-  type WriteOrPlanOptions,
   type WrittenCheckpoint,
   writeCheckpoint,
 } from './execute-plan.js';
@@ -21,7 +20,13 @@ import {
   tableOf,
 } from './layout.js';
 import { inLockedFolder } from './locked-folder.js';
-import { type CheckpointPlan, type DryRun, planCheckpoint, type SharedTensors } from './plan.js';
+import {
+  type CheckpointPlan,
+  type DryRun,
+  type MaybeDryRun,
+  planCheckpoint,
+  type SharedTensors,
+} from './plan.js';
 import { memoryOfEntry } from './tensor-memory.js';
 
 /** Options of {@link saveCheckpoint}. */
@@ -103,10 +108,28 @@ export async function saveCheckpoint(
   tensors: NamedValues<TensorInput>,
   options: Omit<SaveCheckpointOptions, 'dryRun'> & DryRun,
 ): Promise<SaveCheckpointPlan>;
+/**
+ * The same, where only the running program knows whether it is a dry run.
+ *
+ * @throws As without `dryRun`
+ *
+ * @example
+ * ```ts
+ * const dryRun = process.env['DRY_RUN'] !== undefined;
+ * const tensors = loadFile('model.safetensors');
+ * const { totalSize } = await saveCheckpoint('saved-or-not', tensors, { dryRun });
+ * console.log(totalSize); // → 80
+ * ```
+ */
 export async function saveCheckpoint(
   folder: string | URL,
   tensors: NamedValues<TensorInput>,
-  options: Omit<SaveCheckpointOptions, 'dryRun'> & WriteOrPlanOptions = {},
+  options: Omit<SaveCheckpointOptions, 'dryRun'> & MaybeDryRun,
+): Promise<SavedCheckpoint | SaveCheckpointPlan>;
+export async function saveCheckpoint(
+  folder: string | URL,
+  tensors: NamedValues<TensorInput>,
+  options: Omit<SaveCheckpointOptions, 'dryRun'> & MaybeDryRun = {},
 ): Promise<SavedCheckpoint | SaveCheckpointPlan> {
   requireLittleEndianHost();
   requireOptions(options, SAVE_CHECKPOINT_OPTIONS);

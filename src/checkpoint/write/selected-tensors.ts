@@ -4,9 +4,14 @@ import type { Dtype } from '../../format/dtype.js';
 import { elementCountOf } from '../../format/tensor-spec.js';
 import { type FilePayload, type MadePayload, madePayload } from '../../save/tensor-input.js';
 import { byteLengthOf, CastMemory, castFill } from '../../selection/cast-bytes.js';
-import { type CastReport, counterOf, reportOf } from '../../selection/cast-report.js';
 import { type SelectableInfo, type SelectionOptions, selectsAll } from '../../selection/options.js';
 import { type Selected, Selection } from '../../selection/select.js';
+import {
+  counterOf,
+  emptyReport,
+  reportOf,
+  type SelectionReport,
+} from '../../selection/selection-report.js';
 import {
   type RewrittenMetadata,
   rewrittenMetadata,
@@ -35,7 +40,7 @@ export interface SelectedTensors<Info extends SelectableInfo> {
   readonly dropped: ReadonlyMap<string, string>;
   readonly overlaps: readonly (readonly string[])[];
   /** Filled while the tensors are written. */
-  readonly report: CastReport;
+  readonly report: SelectionReport;
   metadataOf(split: SplitSummary): RewrittenMetadata;
 }
 
@@ -56,12 +61,13 @@ export function selectTensors<Info extends SelectableInfo>(
     const metadata = source.metadataOf();
     const metadataOf = (split: SplitSummary): RewrittenMetadata =>
       rewrittenMetadata({ source: metadata, given, dropped }, split);
-    const report = reportOf([], new Map());
-    return { table, tensors: [], dropped, overlaps, report, metadataOf };
+    return { table, tensors: [], dropped, overlaps, report: emptyReport(), metadataOf };
   }
   const listed = source.list();
   const selection = new Selection<Info>(choices.selection, listed);
   const selected = selection.of(listed.tensors, listed.unselectable);
+  const taken = new Set(selected.map(({ tensor }) => tensor.name));
+  const leftOut = Array.from(listed.names()).filter((name) => !taken.has(name));
   const overflowed = new Map<string, number>();
   const entries = selectedEntries(selected, overflowed);
   // Nobody looks at copies.
@@ -77,7 +83,7 @@ export function selectTensors<Info extends SelectableInfo>(
     tensors,
     dropped,
     overlaps,
-    report: reportOf(kept, overflowed),
+    report: reportOf(kept, leftOut, overflowed),
     metadataOf: (split) => rewrittenMetadata({ source: metadata, given, dropped }, split),
   };
 }

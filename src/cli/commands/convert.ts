@@ -24,7 +24,7 @@ export const convertCommand: Command = {
     const maxShardSize = shardSizeOf(options);
     const torch = torchChoices(options);
     await write(context, options, { source, target, label: 'converting' }, (selected) =>
-      convertLocal(source, target, { ...torch, maxShardSize, ...selected }, options),
+      convertLocal(source, target, { ...torch, maxShardSize, ...selected }),
     );
     return 'done';
   },

@@ -12,6 +12,7 @@ import {
   DRY_RUN,
   deletedLines,
   isDryRun,
+  leftOutLines,
   SELECTION,
   SHARD_SIZE,
   selecting,
@@ -32,13 +33,18 @@ interface DownloadCommandResult {
   readonly presentByteLength: number;
   /** Names of files of an earlier checkpoint that were deleted, or would be. */
   readonly deleted: readonly string[];
+  /** Names of the tensors that `--filter` and `--exclude` left out. */
+  readonly leftOut: readonly string[];
   /** Names of tensors that were not cast because they belong to quantized weights. */
   readonly uncast: readonly string[];
 }
 
+/** Of a dry run. */
+const NOTHING_RECEIVED = { receivedByteLength: 0, presentByteLength: 0 };
+
 function downloadLines(result: DownloadCommandResult, style: Style): readonly string[] {
   const { path, dryRun, commit, files, byteLength } = result;
-  const { receivedByteLength, presentByteLength, deleted, uncast } = result;
+  const { receivedByteLength, presentByteLength, deleted, leftOut, uncast } = result;
   const amounts = dryRun
     ? 'nothing fetched (--dry-run)'
     : `${bytesText(receivedByteLength)} received, ${bytesText(presentByteLength)} were there`;
@@ -48,6 +54,7 @@ function downloadLines(result: DownloadCommandResult, style: Style): readonly st
     ...files.map(
       (file) => `  ${visible(file.name, SHOWN_NAME_LENGTH)}  ${bytesText(file.byteLength)}`,
     ),
+    ...leftOutLines(leftOut, dryRun),
     ...uncastLines(uncast),
     ...deletedLines(deleted, dryRun),
   ];
@@ -105,24 +112,23 @@ export const downloadCommand: Command = {
     const remote = await import('../../remote.js');
     const progress = progressOn(stderr, 'downloading');
     const { onProgress } = progress;
-    const downloaded = await selecting(options, async (selection) => {
-      const choices = { ...selection, maxShardSize, signal, onProgress };
-      if (!dryRun) return await remote.download(source, target, choices);
-      const plan = await remote.download(source, target, { ...choices, dryRun });
-      return { ...plan, receivedByteLength: 0, presentByteLength: 0 };
-    })
+    const choices = { maxShardSize, signal, onProgress, dryRun };
+    const downloaded = await selecting(options, (selection) =>
+      remote.download(source, target, { ...selection, ...choices }),
+    )
       .catch((error: unknown) => {
         throw signal.aborted ? interruptedDownload(target) : error;
       })
       .finally(() => progress.end());
-    const { path, commit, files, byteLength, deleted, uncast } = downloaded;
-    const { receivedByteLength, presentByteLength } = downloaded;
+    const { path, commit, files, byteLength, deleted, leftOut, uncast } = downloaded;
+    const received = 'receivedByteLength' in downloaded ? downloaded : NOTHING_RECEIVED;
+    const { receivedByteLength, presentByteLength } = received;
     printResult<DownloadCommandResult>(
       context,
       options,
       {
         ...{ source, path, dryRun, commit, byteLength },
-        ...{ receivedByteLength, presentByteLength, deleted, uncast },
+        ...{ receivedByteLength, presentByteLength, deleted, leftOut, uncast },
         // One file has the name that it got here.
         files: files.map(({ name, path: at, byteLength: length }) => {
           return { name: at === path ? basename(path) : name, byteLength: length };

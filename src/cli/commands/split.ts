@@ -3,15 +3,7 @@
 import { reshard } from '../../index.js';
 import { isRemote, localPath } from '../sources/open-source.js';
 import { type Command, type CommandOptions, UsageError } from './command.js';
-import {
-  convertLocal,
-  DRY_RUN,
-  isDryRun,
-  SELECTION,
-  SHARD_SIZE,
-  shardSizeOf,
-  write,
-} from './written.js';
+import { convertLocal, DRY_RUN, SELECTION, SHARD_SIZE, shardSizeOf, write } from './written.js';
 
 const OTHER_FILES: CommandOptions = {
   'copy-other-files': { type: 'boolean', help: 'config, tokenizer and other files, too' },
@@ -38,12 +30,9 @@ export const splitCommand: Command = {
     const source = requireHere(from);
     const maxShardSize = shardSizeOf(options);
     const copyOtherFiles = options['copy-other-files'] === true;
-    await write(context, options, { source, target, label: 'writing' }, (selected) => {
-      const choices = { maxShardSize, copyOtherFiles, ...selected };
-      return isDryRun(options)
-        ? reshard(source, target, { ...choices, dryRun: true })
-        : reshard(source, target, choices);
-    });
+    await write(context, options, { source, target, label: 'writing' }, (selected) =>
+      reshard(source, target, { maxShardSize, copyOtherFiles, ...selected }),
+    );
     return 'done';
   },
 };
@@ -61,13 +50,12 @@ export const mergeCommand: Command = {
     const isFile = target.endsWith('.safetensors');
     const copyOtherFiles = options['copy-other-files'] === true;
     if (isFile && copyOtherFiles) throw new UsageError('other files are copied into a folder only');
-    await write(context, options, { source, target, label: 'writing' }, async (selected) => {
-      if (isFile) return await convertLocal(source, target, selected, options);
-      const choices = { maxShardSize: Number.POSITIVE_INFINITY, copyOtherFiles, ...selected };
-      return isDryRun(options)
-        ? await reshard(source, target, { ...choices, dryRun: true })
-        : await reshard(source, target, choices);
-    });
+    const maxShardSize = Number.POSITIVE_INFINITY;
+    await write(context, options, { source, target, label: 'writing' }, (selected) =>
+      isFile
+        ? convertLocal(source, target, selected)
+        : reshard(source, target, { maxShardSize, copyOtherFiles, ...selected }),
+    );
     return 'done';
   },
 };

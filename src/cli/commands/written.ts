@@ -1,6 +1,11 @@
 /** What the commands that write checkpoints have in common: options, plans, and saying what was written. */
 
-import type { ConversionOptions, ConversionPlan, ConvertedCheckpoint } from '../../convert.js';
+import type {
+  ConversionOptions,
+  ConversionPlan,
+  ConvertedCheckpoint,
+  MaybeDryRun,
+} from '../../convert.js';
 import { CAST_TARGETS, type CastTarget } from '../../float32/cast.js';
 import { type PlannedFile, splitStateDictIntoShards } from '../../index.js';
 import { bytesText, plural } from '../output/numbers.js';
@@ -18,7 +23,7 @@ import {
 } from './command.js';
 
 /** Of names in one line. */
-const SHOWN_UNCAST_NAMES = 8;
+const SHOWN_NAMES = 8;
 
 /** Which names a command is about. */
 export const FILTER: CommandOptions = {
@@ -83,23 +88,30 @@ export function isDryRun(options: OptionValues): boolean {
 export async function convertLocal(
   source: string,
   target: string,
-  choices: ConversionOptions,
-  options: OptionValues,
+  choices: Omit<ConversionOptions, 'dryRun'> & MaybeDryRun,
 ): Promise<ConvertedCheckpoint | ConversionPlan> {
   const { convert } = await import('../../convert.js');
-  return isDryRun(options)
-    ? await convert(source, target, { ...choices, dryRun: true })
-    : await convert(source, target, choices);
+  return await convert(source, target, choices);
+}
+
+/** Names in one line, as many as are read. */
+function someNames(names: readonly string[]): string {
+  const shown = names.slice(0, SHOWN_NAMES).map((name) => visible(name, SHOWN_NAME_LENGTH));
+  const left = names.length - shown.length;
+  return [...shown, ...(left === 0 ? [] : [`and ${left} more (--json has all)`])].join(', ');
 }
 
 /** Says which tensors `--dtype` has left as they are. */
 export function uncastLines(names: readonly string[]): string[] {
   if (names.length === 0) return [];
-  const shown = names.slice(0, SHOWN_UNCAST_NAMES).map((name) => visible(name, SHOWN_NAME_LENGTH));
-  const left = names.length - shown.length;
-  const more = left === 0 ? [] : [`and ${left} more (--json has all)`];
   const what = `${plural(names.length, 'tensor')} not cast`;
-  return [`${what}, as parts of quantized weights: ${[...shown, ...more].join(', ')}`];
+  return [`${what}, as parts of quantized weights: ${someNames(names)}`];
+}
+
+/** Says which tensors a command would leave out, as `--filter` and `--exclude` say. */
+export function leftOutLines(names: readonly string[], isDry: boolean): string[] {
+  if (names.length === 0 || !isDry) return [];
+  return [`would leave out ${plural(names.length, 'tensor')}: ${someNames(names)}`];
 }
 
 function namesText(names: readonly string[]): string {
@@ -177,6 +189,8 @@ export interface WrittenResult {
   readonly byteLength: number;
   /** Names of files of an earlier checkpoint that were deleted. */
   readonly deleted: readonly string[];
+  /** Names of the tensors that `--filter` and `--exclude` left out. */
+  readonly leftOut: readonly string[];
   /** How many tensors were cast; with `--dry-run` the same. */
   readonly castCount: number;
   /** Names of tensors that were not cast because they belong to quantized weights. */
@@ -201,6 +215,7 @@ interface WrittenOutcome extends Converted {
   readonly index: string | null;
   readonly totalSize: number;
   readonly deleted: readonly string[];
+  readonly leftOut: readonly string[];
   readonly cast: readonly string[];
   readonly uncast: readonly string[];
   /** Only of what was written. */
@@ -216,18 +231,21 @@ export async function write(
     choices: ChosenSelection & {
       signal: AbortSignal;
       onProgress: ReturnType<typeof progressOn>['onProgress'];
+      dryRun: boolean;
     },
   ) => Promise<WrittenOutcome>,
 ): Promise<void> {
   const progress = progressOn(context.stderr, label);
-  const transfer = { signal: context.signal, onProgress: progress.onProgress };
+  const dryRun = isDryRun(options);
+  const choices = { signal: context.signal, onProgress: progress.onProgress, dryRun };
   const outcome = await selecting(options, (selection) =>
-    work({ ...selection, ...transfer }),
+    work({ ...selection, ...choices }),
   ).finally(() => progress.end());
-  const { files, index, totalSize, deleted, cast, uncast, overflowed, root, dropped } = outcome;
+  const { files, index, totalSize, deleted, cast, uncast, leftOut, overflowed } = outcome;
+  const { root, dropped } = outcome;
   printWritten(context, options, {
-    ...{ source, target, dryRun: isDryRun(options), files: tensorFiles(files), index, deleted },
-    ...{ byteLength: totalSize, castCount: cast.length, uncast },
+    ...{ source, target, dryRun, files: tensorFiles(files), index, deleted },
+    ...{ byteLength: totalSize, leftOut, castCount: cast.length, uncast },
     overflowed: Object.fromEntries(overflowed ?? []),
     ...(root === undefined ? {} : { root }),
     ...(dropped === undefined ? {} : { dropped: Object.fromEntries(dropped) }),
@@ -245,7 +263,7 @@ function tensorFiles(files: WrittenOutcome['files']): string[] {
 function printWritten(context: CommandContext, options: OptionValues, result: WrittenResult): void {
   printResult(context, options, result, (written, style) => {
     const { target, dryRun, files, byteLength, deleted, castCount, uncast, overflowed } = written;
-    const { root = [], dropped = {} } = written;
+    const { leftOut, root = [], dropped = {} } = written;
     const tooLarge = Object.entries(overflowed);
     const tied = Object.entries(dropped).map((pair) => `${pair[0]}, as ${pair[1]}`);
     return [
@@ -253,6 +271,7 @@ function printWritten(context: CommandContext, options: OptionValues, result: Wr
       ...files.map((name) => `  ${visible(name, SHOWN_NAME_LENGTH)}`),
       ...(root.length === 0 ? [] : [`root: ${visible(root.join('.'), SHOWN_NAME_LENGTH)}`]),
       ...(tied.length === 0 ? [] : [`written once: ${namesText(tied)}`]),
+      ...leftOutLines(leftOut, dryRun),
       ...(castCount === 0 ? [] : [`${plural(castCount, 'tensor')} cast`]),
       ...uncastLines(uncast),
       ...tooLarge.map(([name, count]) =>

@@ -5,6 +5,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { convert } from '../../../src/convert.js';
 import {
+  type MaybeDryRun,
   reshard,
   type SaveCheckpointOptions,
   saveCheckpoint,
@@ -15,6 +16,7 @@ import { temporaryPath } from '../../support/make-file.js';
 import {
   expectSameAsPlanned,
   layouts,
+  leftOutOf,
   models,
   newPath,
   newTarget,
@@ -70,6 +72,7 @@ describe('a dry run', () => {
             target,
             () => write(source, target, { ...options, ...dry }),
             () => write(source, target, { ...options, ...fast }),
+            leftOutOf(model, selection),
           );
         },
       ),
@@ -105,6 +108,42 @@ describe('a dry run', () => {
     const plan = await saveCheckpoint(temporaryPath('tied'), tensors, options);
     expect([tensorFiles(plan), plan.totalSize]).toEqual([['model.safetensors'], 400_000]);
     expect(plan.dropped).toEqual(new Map([['lm_head.weight', 'embed.weight']]));
+  });
+
+  it('names what is left out, by whichever option, without its aliases', async () => {
+    const source = temporaryPath('source');
+    const tensors = { a: filled(1, 1), b: filled(2, 2), c: filled(3, 3) };
+    await saveCheckpoint(source, tensors, { ...fast, metadata: { alias: 'c' } });
+    for (const [selection, leftOut] of [
+      [{}, []],
+      [{ dtype: 'F16' }, []],
+      [{ names: ['alias'] }, ['a', 'b']],
+      [{ select: (name: string) => name !== 'b' && { name: `new.${name}` } }, ['b']],
+    ] as const) {
+      for (const write of [reshard, convert]) {
+        const plan = await write(source, temporaryPath('planned'), { ...selection, ...dry });
+        expect(plan.leftOut).toEqual(leftOut);
+      }
+    }
+  });
+
+  it('may be told by a variable', async () => {
+    const source = temporaryPath('one.safetensors');
+    await saveFile(source, { a: filled(1, 1) }, fast);
+    for (const dryRun of [true, false]) {
+      const target = temporaryPath(`target-${dryRun}`);
+      const options: MaybeDryRun = { dryRun };
+      const results = [
+        await saveCheckpoint(join(target, '1'), { a: filled(1, 1) }, { ...fast, ...options }),
+        await reshard(source, join(target, '2'), { ...fast, ...options }),
+        await convert(source, join(target, '3'), { ...fast, ...options }),
+      ];
+      for (const { files } of results) {
+        const [file] = files;
+        expect(typeof file).toBe(dryRun ? 'object' : 'string');
+      }
+      expect(existsSync(target)).toBe(!dryRun);
+    }
   });
 
   it('reads no stream', async () => {

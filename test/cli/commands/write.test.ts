@@ -216,7 +216,11 @@ describe('convert', () => {
     expect((await convert('--filter', '*.w', '--filter', 'c.*')).stderr).toMatch(advice);
     const target = temporaryPath('out.safetensors');
     const args = ['convert', path, target, '--filter', 'a.*', '--filter', 'b.*'];
-    for (const dry of [['--dry-run'], []]) await printed([...args, '--exclude', '*.x', ...dry]);
+    const plan = await printed([...args, '--exclude', '*.x', '--dry-run']);
+    expect(plan).toContain('\nwould leave out 2 tensors: b.x, c.x\n');
+    const json = JSON.parse(await printed([...args, '--exclude', '*.x', '--dry-run', '--json']));
+    expect(json.leftOut).toEqual(['b.x', 'c.x']);
+    expect(await printed([...args, '--exclude', '*.x'])).not.toContain('leave');
     expect(await names(target)).toEqual(['a.w', 'b.w']);
     const left = temporaryPath('out.safetensors');
     await printed(['convert', path, left, '--exclude', '*.x', '--exclude', 'a.*']);

@@ -1,9 +1,11 @@
-/** What casts have done to tensors. */
+/** What a selection has done to the tensors of a source. */
 
 import type { Selected } from './select.js';
 
-/** Which tensors were cast, and what was lost. */
-export interface CastReport {
+/** Which tensors were left out, which were cast, and what was lost. */
+export interface SelectionReport {
+  /** Names in the source of the tensors that `names` or `select` left out; without aliases. */
+  readonly leftOut: readonly string[];
   /** New names of the tensors that were cast. */
   readonly cast: readonly string[];
   /**
@@ -19,12 +21,19 @@ export interface CastReport {
   readonly overflowed: ReadonlyMap<string, number>;
 }
 
+/** The report where all tensors are taken as they are. */
+export function emptyReport(): SelectionReport {
+  return reportOf([], [], new Map());
+}
+
 /** The report of tensors that are to be written; `overflowed` is filled while they are. */
 export function reportOf(
   selected: readonly Selected<unknown>[],
+  leftOut: readonly string[],
   overflowed: ReadonlyMap<string, number>,
-): CastReport {
+): SelectionReport {
   return {
+    leftOut,
     cast: selected.flatMap(({ name, cast }) => (cast === null ? [] : name)),
     uncast: selected.flatMap(({ name, isUncast }) => (isUncast ? name : [])),
     overflowed,

@@ -14,6 +14,7 @@ const TYPES = [
   'DownloadResult',
   'DownloadedFile',
   'DryRun',
+  'MaybeDryRun',
   'LockOptions',
   'NamedValues',
   'PlannedDownload',

@@ -15,6 +15,8 @@ export interface ReplaceOptions extends TransferOptions {
   readonly durable: boolean;
   /** Whether to read what was written again, and compare it, before the new file takes its place. */
   readonly verify: boolean;
+  /** Closes files that the caller opened, when nothing more is read: Windows replaces no open file. */
+  readonly closeSources?: () => void;
 }
 
 /**
@@ -41,7 +43,7 @@ export async function replaceFile(
   options: ReplaceOptions,
 ): Promise<void> {
   const { location, label } = locate(path);
-  const { durable, verify } = options;
+  const { durable, verify, closeSources } = options;
   const { byteLength } = layout;
   const transfer = new Transfer(byteLength, options);
   transfer.signal?.throwIfAborted();
@@ -52,6 +54,8 @@ export async function replaceFile(
       await writeLayout(replacement, layout, sources, transfer, { verify });
       sources.verify();
       transfer.finish();
+      sources.end();
+      closeSources?.();
       await replacement.commit(transfer.signal);
     } finally {
       replacement.discard();

@@ -2,13 +2,8 @@
 
 import type { Cast } from '../float32/cast.js';
 import { castOnPool } from '../float32/kernels.js';
-import { DTYPES, type Dtype } from '../format/dtype.js';
+import { DTYPES } from '../format/dtype.js';
 import type { AsyncFill } from '../storage/made.js';
-
-/** Length of so many elements of a dtype that has whole bytes. */
-export function byteLengthOf(dtype: Dtype, elementCount: number): number {
-  return (elementCount * DTYPES[dtype].bits) / 8;
-}
 
 /** Memory for elements that are to be cast; pieces that are cast one after the other share it. */
 export class CastMemory {
@@ -40,7 +35,7 @@ export function castFill(
   memory: CastMemory,
   onTooLarge: (count: number) => void,
 ): AsyncFill {
-  const [sourceBytes, targetBytes] = [byteLengthOf(from, 1), byteLengthOf(to, 1)];
+  const [sourceBytes, targetBytes] = [DTYPES[from].bits / 8, DTYPES[to].bits / 8];
   return async (target, begin) => {
     const bytes = memory.take((target.length / targetBytes) * sourceBytes);
     try {

@@ -10,6 +10,7 @@ import {
   totalByteLength,
 } from '../../io/transfer.js';
 import { LOCK_OPTIONS, type LockOptions } from '../../replacement/locks.js';
+import type { ReplaceOptions } from '../../save/replace-file.js';
 import type { SaveSyncOptions } from '../../save/save.js';
 import { BorrowedFiles } from '../../save/source-files.js';
 import { writeLayout } from '../../save/tensor-writes.js';
@@ -58,13 +59,11 @@ export interface WrittenCheckpoint {
 const WRITTEN_AT_ONCE = 2;
 
 /** What some writers of checkpoints want besides. */
-interface Extras {
+interface Extras extends Pick<ReplaceOptions, 'closeSources'> {
   /** Copied last; they take their places with the checkpoint. */
   readonly otherFiles?: readonly OtherFile[];
   /** Whether what is written of tensors is read again and compared before any file takes its place. */
   readonly verify?: boolean;
-  /** Closes files that the caller opened, when nothing more is read: Windows replaces no open file. */
-  readonly closeSources?: () => void;
 }
 
 /**

@@ -1,4 +1,4 @@
-/** Plans a checkpoint before anything of it is written: its files, their headers, the index. */
+/** Lays out a checkpoint before anything of it is written: its files, their headers, the index. */
 
 import { argumentRangeError, type OptionNames } from '../../errors/arguments.js';
 import { FormatError, refuseTensor } from '../../errors/errors.js';

@@ -115,8 +115,9 @@ export async function rewriteFile<Info extends SelectableInfo>(
       return { path, files, index: null, totalSize, deleted: [], ...facts };
     }
     await source.verify?.(selected.tensors, signal);
+    const closeSources = (): void => source.close();
     await inMadeFolder(dirname(path), durable, () =>
-      replaceFile(path, layout, file.samples, { ...options, durable }),
+      replaceFile(path, layout, file.samples, { ...options, durable, closeSources }),
     );
     const written = { path, files: [name], index: null, totalSize, deleted: [], undeleted: [] };
     return { ...written, ...facts, overflowed: selected.report.overflowed };

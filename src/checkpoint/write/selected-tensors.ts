@@ -1,9 +1,9 @@
 /** From the tensors of a source to those that are written: left out, renamed, cast, each once. */
 
 import type { Dtype } from '../../format/dtype.js';
-import { elementCountOf } from '../../format/tensor-spec.js';
+import { tensorByteLength } from '../../format/tensor-spec.js';
 import { type FilePayload, type MadePayload, madePayload } from '../../save/tensor-input.js';
-import { byteLengthOf, CastMemory, castFill } from '../../selection/cast-bytes.js';
+import { CastMemory, castFill } from '../../selection/cast-bytes.js';
 import { type SelectableInfo, type SelectionOptions, selectsAll } from '../../selection/options.js';
 import { type Selected, Selection } from '../../selection/select.js';
 import {
@@ -97,7 +97,7 @@ function selectedEntries(
   return selected.map(({ tensor, name, cast }) => {
     const { shape } = tensor.info;
     const dtype = cast?.to ?? tensor.info.dtype;
-    const byteLength = byteLengthOf(dtype, elementCountOf(shape));
+    const byteLength = tensorByteLength({ dtype, shape });
     const payload = tensor.payload;
     if (cast === null) return { name, dtype, shape, byteLength, payload };
     const made = madeOf(payload);

@@ -1,5 +1,5 @@
 /**
- * Read what you need of a checkpoint that is somewhere else.
+ * Read what you need of a remote checkpoint.
  *
  * @packageDocumentation
  */

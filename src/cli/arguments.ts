@@ -58,7 +58,7 @@ export function parseArguments(args: readonly string[], command: Command): Parse
   return { positionals, options: values };
 }
 
-/** Says which argument is missing, or needless, by the names that the usage gives them. */
+/** Names the missing or unexpected argument as the usage does. */
 function checkCount(
   given: readonly string[],
   { usage, positionals: [least, most] }: Command,

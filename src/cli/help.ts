@@ -6,7 +6,7 @@ import type { Command, CommandOptions } from './commands/command.js';
 import type { Style } from './output/style.js';
 import { factLines, GAP } from './output/table.js';
 
-/** What the commands call what they read. */
+/** What SOURCE means in every command. */
 const SOURCES =
   'SOURCE is a file, a folder, an index, a URL, hf://org/name, or the id of a repository in the cache of ' +
   'the Hugging Face Hub on this machine.';

@@ -12,7 +12,7 @@ const USUAL_COLUMNS = 80;
 const SIGNAL_EXIT_CODE = 128;
 const SIGNALS = { SIGINT: 2, SIGPIPE: 13, SIGTERM: 15 };
 
-/** A reader that has seen enough, such as `head`, closes the pipe: we end as other programs do. */
+/** A reader such as `head` closes the pipe early: ends as other programs do. */
 function endQuietly(error: NodeJS.ErrnoException): void {
   if (error.code !== 'EPIPE') throw error;
   process.exit(SIGNAL_EXIT_CODE + SIGNALS.SIGPIPE);
@@ -33,7 +33,7 @@ function plainOutput(fd: 1 | 2): Output {
       }
     } catch (error) {
       if (!isSystemError(error, 'EAGAIN')) endQuietly(error as NodeJS.ErrnoException);
-      // A pipe that does not wait, and is full: the stream keeps this, and what comes after it.
+      // The pipe is full and non-blocking: the stream buffers this text and all that follows.
       stream = standardStream(fd);
     }
     stream?.write(bytes);
@@ -59,7 +59,7 @@ function isDevice(fd: 1 | 2): boolean {
 function outputOf(fd: 1 | 2): Output {
   const stream = isDevice(fd) ? standardStream(fd) : undefined;
   if (stream?.isTTY !== true) return plainOutput(fd);
-  // An empty NO_COLOR is none.
+  // An empty NO_COLOR counts as unset.
   const wantsColors = !process.env['NO_COLOR'];
   return {
     write: (text) => stream.write(text),

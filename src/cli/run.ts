@@ -113,11 +113,11 @@ function report(error: unknown, args: readonly string[], { stderr }: CommandCont
   return isUsage || ARGUMENT_CODES.includes(code) ? WRONG_USE : FAILED;
 }
 
-/** How to go on after an error, with what the command has. */
+/** How to go on after an error, by an option of the command. */
 function adviceOn(error: unknown, [name = '']: readonly string[]): string {
   const options = Object.hasOwn(COMMANDS, name) ? COMMANDS[name]?.options : undefined;
   const { code, syscall, errors } = Object(error) as Record<string, unknown>;
-  // Whether the folder is looked for or made: a file is at its place, or at that of one above.
+  // A file stands where a folder is looked for or made, or where one above it must be.
   if (code === 'ENOTDIR' || (code === 'EEXIST' && syscall === 'mkdir')) {
     return '; expected a folder there, found a file';
   }

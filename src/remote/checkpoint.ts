@@ -104,7 +104,7 @@ export interface FetchLimits {
 const UNCLONEABLE = uncloneable('A RemoteCheckpoint', 'post its source, and open that there');
 
 /**
- * An open checkpoint that is somewhere else, made by `openRemote`: one file, or the shards that an index
+ * An open remote checkpoint, made by `openRemote`: one file, or the shards that an index
  * names. What opening has fetched, the index or the header of the only file, answers `keys`, `has`, `size`,
  * `metadata` and `shards`. Everything else is a promise: the header of a shard is fetched when it is first
  * needed, tensors by every call anew. A tensor has memory of its own, which nothing else refers to.

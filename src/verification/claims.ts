@@ -34,7 +34,7 @@ export function hasClaim(path: string, metadata: ReadonlyMap<string, string>): b
 /**
  * The claims of a file's metadata and of the cache that it is in.
  *
- * @param path null for a file that is somewhere else
+ * @param path null for a remote file
  */
 export function claimsOf(
   path: string | null,

@@ -1,11 +1,11 @@
-/** What a command is, and what the process gives it. */
+/** The interface of a command, and the context in which it runs. */
 
 import { nearNames } from '../../errors/near-names.js';
 import type { Output } from '../output/output.js';
 import { type Style, styleOf } from '../output/style.js';
 import { visibleJson } from '../output/visible.js';
 
-/** What the process gives a command. Tests give their own. */
+/** Streams and signal of the process; tests pass their own. */
 export interface CommandContext {
   readonly stdout: Output;
   readonly stderr: Output;
@@ -31,7 +31,7 @@ export type OptionValues = Readonly<
   Record<string, string | boolean | readonly (string | boolean)[] | undefined>
 >;
 
-/** The texts that an option was given, in order; none when it was not. */
+/** The texts of an option, in order; empty when the option is not given. */
 export function optionTexts(options: OptionValues, name: string): string[] {
   return [options[name] ?? []].flat().map(String);
 }
@@ -60,7 +60,7 @@ export interface Command {
 /** Wrong use of a command: exit code 2. */
 export class UsageError extends Error {}
 
-/** Suggests names close to an unknown one; empty when there are none. */
+/** Suggests names close to an unknown one; empty when no name is close. */
 export function nearHint(name: string, names: Iterable<string>, prefix = ''): string {
   const near = nearNames(name, names);
   return near.length === 0 ? '' : `; did you mean ${near.map((one) => prefix + one).join(', ')}?`;
@@ -92,12 +92,12 @@ export function requireAction<Action extends string>(
   throw new UsageError(`${command} has no ${JSON.stringify(word)}${hint}`);
 }
 
-/** Throws a UsageError for what is missing, by the name that the help gives it. */
+/** Throws a UsageError when an argument is missing; `name` is its name in the help. */
 export function requireGiven(name: string, value: string | undefined): asserts value is string {
   if (value === undefined) throw new UsageError(`${name} is missing`);
 }
 
-/** The signal has ended a command: says how to go on. */
+/** A signal ended a command; the message says how to continue. */
 export class InterruptedError extends Error {}
 
 /** Throws a UsageError unless the value is one of these. */
@@ -110,13 +110,13 @@ export function requireChoice<Choice extends string>(
   throw new UsageError(`--${option} takes ${choices.join(', ')}`);
 }
 
-/** Throws a UsageError for arguments that nothing takes. */
+/** Throws a UsageError when there are arguments left. */
 export function requireNone(args: readonly string[]): void {
   if (args.length > 0) throw new UsageError(`unexpected argument ${JSON.stringify(args[0])}`);
 }
 
 /**
- * Prints a result: as JSON, or by a printer of lines. Both are of the same object, so they cannot disagree.
+ * Prints a result as JSON or as lines. Both come from the same object, so they cannot disagree.
  */
 export function printResult<Result>(
   { stdout }: CommandContext,

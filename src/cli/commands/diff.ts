@@ -56,7 +56,7 @@ interface Pair {
   readonly a: TensorEntry;
   readonly b: TensorEntry;
   readonly changed: 'dtype' | 'shape' | 'dtype and shape' | undefined;
-  /** Whether the bytes are read; without them the difference is known. */
+  /** Whether the bytes must be read to know the difference. */
   readonly isRead: boolean;
 }
 
@@ -69,7 +69,7 @@ function pairOf(a: TensorEntry, b: TensorEntry, { isQuick, hasValues }: Comparis
   return { name: a.name, a, b, changed: isSame ? undefined : changed, isRead };
 }
 
-/** Gives a tensor of both sources. */
+/** Reads a tensor from both sources. */
 type ReadBoth = (name: string) => Promise<readonly [Tensor, Tensor]>;
 
 async function comparePair(
@@ -110,7 +110,7 @@ async function compareCommon(
     for (const pair of pairs) {
       const length = lengthOf(pair);
       let own = 0;
-      // Values of tensors with other bytes are read once more, from the start.
+      // When the bytes differ, comparing values reads the tensor again from its start.
       const work = new LongWork(signal, (more) => {
         own = Math.min(length, own + more);
         progress.onProgress({ bytes: before + own, totalBytes });
@@ -137,7 +137,7 @@ async function compareSources(
   for (const [name, a] of inA) {
     const b = inB.get(name);
     if (b === undefined) continue;
-    // One that cannot be had says why.
+    // Throws the reason why safetensors cannot hold the tensor.
     if (a === null) await findTensor(first, name, signal);
     if (b === null) await findTensor(second, name, signal);
     if (a !== null && b !== null) pairs.push(pairOf(a, b, comparison));

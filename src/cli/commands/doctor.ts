@@ -1,4 +1,4 @@
-/** `doctor`: what this machine is, as far as it matters here. */
+/** `doctor`: environment report: version, mapping, Hub settings. */
 
 import { readdirSync } from 'node:fs';
 import { ADDON_VARIABLE, namedFile } from '../../addon/location.js';
@@ -26,7 +26,7 @@ interface DoctorResult {
     /** Whether there is a token, never which. */
     readonly hasToken: boolean;
     readonly cache: string;
-    /** Repositories in it; null when there is no folder that can be read. */
+    /** Number of repositories in the folder; null when the folder is missing or unreadable. */
     readonly cachedRepositories: number | null;
   };
 }

@@ -39,7 +39,7 @@ interface DownloadCommandResult {
   readonly uncast: readonly string[];
 }
 
-/** Of a dry run. */
+/** A dry run receives nothing. */
 const NOTHING_RECEIVED = { receivedByteLength: 0, presentByteLength: 0 };
 
 function downloadLines(result: DownloadCommandResult, style: Style): readonly string[] {
@@ -60,14 +60,14 @@ function downloadLines(result: DownloadCommandResult, style: Style): readonly st
   ];
 }
 
-/** Parts received, as `download` names them. */
+/** Names of partial files of `download`. */
 const PARTIAL = /^\.safetensors-mmap-[0-9a-f]{16}-[0-9a-f]{16}\.incomplete$/;
 
 function isFolder(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 }
 
-/** Whether a download that was interrupted has left something to go on with. */
+/** Whether an interrupted download left partial files to continue. */
 function hasParts(target: string): boolean {
   if (target === 'cache') return true;
   try {
@@ -129,7 +129,7 @@ export const downloadCommand: Command = {
       {
         ...{ source, path, dryRun, commit, byteLength },
         ...{ receivedByteLength, presentByteLength, deleted, leftOut, uncast },
-        // One file has the name that it got here.
+        // A single file is listed by its name in the target.
         files: files.map(({ name, path: at, byteLength: length }) => {
           return { name: at === path ? basename(path) : name, byteLength: length };
         }),

@@ -125,7 +125,7 @@ function hashLines(file: HashedFile, style: Style): string[] {
       style.dim,
     ),
     ...claims.map((claim) => claimText(claim, style)),
-    // As sha256sum prints them. Names are not cut: what is left beside the digits would not tell them apart.
+    // As sha256sum prints them. Names stay whole: beside the digits, cut ones would look alike.
     ...Object.entries(tensors).map(
       ([name, hash]) => `${hash}  ${visible(name, SHOWN_NAME_LENGTH)}`,
     ),

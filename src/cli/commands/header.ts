@@ -1,11 +1,11 @@
-/** `header`: the JSON of headers as it stands in the files. */
+/** `header`: the raw JSON of the headers. */
 
 import type { ShardHeader } from '../../index.js';
 import { visibleJson } from '../output/visible.js';
 import { closeSource, openSource, requireSafetensors } from '../sources/open-source.js';
 import type { Command } from './command.js';
 
-/** The header of one file as it stands there; of several an object of them by file, as they stand there. */
+/** The raw header of a single file; of several files an object with the raw header of each by its name. */
 function joinedHeaders(headers: readonly ShardHeader[]): string {
   const [only] = headers;
   if (only !== undefined && headers.length === 1) return only.text.trimEnd();
@@ -26,7 +26,7 @@ export const headerCommand: Command = {
     try {
       const { checkpoint } = requireSafetensors(opened);
       const text = joinedHeaders(await checkpoint.headers({ signal }));
-      // A program gets the bytes of the file; a terminal, and whoever asks for JSON, the same with escapes.
+      // A pipe gets the bytes of the file; terminals and --json get control characters as escapes.
       if (options['json'] === true) stdout.write(`${visibleJson(text).replaceAll('\n', ' ')}\n`);
       else stdout.write(`${stdout.isTerminal ? visibleJson(text) : text}\n`);
     } finally {

@@ -82,12 +82,12 @@ function warningsOf({ dtypes, passedOver }: Listing): string[] {
   ];
 }
 
-/** Code units suffice: only that it is the same order every time counts. */
+/** By code units: the order only has to be stable. */
 function byName(a: ListedTensor, b: ListedTensor): number {
   return a.name < b.name ? -1 : a.name > b.name ? 1 : 0;
 }
 
-/** Those that `--filter` names. */
+/** The tensors that match `--filter`. */
 function filtered<Named extends { readonly name: string }>(
   tensors: readonly Named[],
   { filter }: View,
@@ -281,7 +281,7 @@ function modelLines(
     ...factLines(facts, style.dim),
     ...warnings.map((text) => style.warning(`warning: ${visible(text, SHOWN_NAME_LENGTH)}`)),
     ...(metadata === null ? [] : metadataLines(metadata, style, width)),
-    // A tree does not say in which file a tensor is, and of a large model these would come first.
+    // A tree doesn't name files, and a large model's list of files would push it down.
     ...(tree === undefined ? numberedFiles(model, style, width) : []),
     // The first row has the titles.
     ...(rows.length === 1 ? [] : ['', ...rows]),
@@ -289,7 +289,7 @@ function modelLines(
   ];
 }
 
-/** Of so many tensors that cannot be had the reasons are shown. */
+/** Tensors whose reasons are shown, of those that safetensors cannot hold. */
 const SHOWN_LEFT_OUT = 20;
 
 function leftOutLines(

@@ -17,7 +17,7 @@ import {
   UsageError,
 } from './command.js';
 
-/** What an edit did, as `--json` has it. */
+/** The result of an edit, as `--json` prints it. */
 interface EditResult {
   readonly path: string;
   /** Whether anything was written, and how; `dryRun` when nothing was because of `--dry-run`. */
@@ -30,7 +30,7 @@ interface EditResult {
   readonly missing: readonly string[];
 }
 
-/** The path of a file that can be changed. Throws a UsageError for what is not on this machine. */
+/** The path of a local file. Throws a UsageError for a remote one. */
 export function requireLocal(source: string): string {
   if (!isRemote(source)) return localPath(source);
   throw new UsageError('expected a file of this machine, since it is changed');

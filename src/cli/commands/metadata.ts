@@ -24,7 +24,7 @@ const SHOWN_WHOLE_VALUE_LENGTH = 2000;
 interface GetResult {
   readonly source: string;
   readonly metadata: Readonly<Record<string, string>>;
-  /** Keys that were asked for and are not there. */
+  /** Requested keys that the metadata lack. */
   readonly missing: readonly string[];
 }
 
@@ -43,7 +43,7 @@ const get: Action = async (context, options, source, keys) => {
   const found = wanted.filter((key) => metadata.has(key));
   const [only] = found;
   if (only !== undefined && wanted.length === 1 && keys.length === 1 && options['json'] !== true) {
-    // A program gets the value as it is.
+    // A pipe gets the raw value.
     const value = metadata.get(only) as string;
     stdout.write(`${stdout.isTerminal ? visible(value) : value}\n`);
     return 'done';
@@ -118,7 +118,7 @@ function readObject(path: string): Record<string, string> {
   throw new UsageError(`${path}: expected an object of strings, found ${typeof other[1]}${where}`);
 }
 
-/** Takes away what strangers need not know. */
+/** Removes training data and local paths. */
 const strip: Action = async (context, options, source, args) => {
   requireNone(args);
   const path = requireLocal(source);
@@ -142,7 +142,7 @@ const METADATA_ACTIONS: Readonly<Record<string, Action>> = {
 /** Actions that change nothing, and take any source. */
 const READING: readonly string[] = ['get', 'export'];
 
-/** Which has actions of its own. */
+/** A word with actions of its own. */
 const MODELSPEC = 'modelspec';
 
 export const metadataCommand: Command = {

@@ -28,7 +28,7 @@ import { editFile, requireLocal } from './metadata-edit.js';
 
 const THUMBNAIL = `${MODELSPEC_PREFIX}thumbnail`;
 
-/** The metadata of a source of safetensors; empty when there are none. */
+/** The metadata of a safetensors source; empty when it has no metadata. */
 export async function sourceMetadata(
   source: string,
   signal: AbortSignal,
@@ -149,7 +149,7 @@ async function thumbnail(
     context.stderr.write(`${visible(source)}: ${found}\n`);
     return 'no';
   }
-  // The target is new: an existing file is not what anybody means by it.
+  // Refuses an existing file: overwriting it is hardly meant.
   writeFileSync(target, image.bytes, { flag: 'wx' });
   const result: ThumbnailResult = {
     ...{ source, target, type: image.type },

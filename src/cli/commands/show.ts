@@ -20,7 +20,7 @@ import {
 import { isByteSized, valueTexts } from '../sources/values.js';
 import { type Command, type CommandContext, printResult, UsageError } from './command.js';
 
-/** As numpy has it: an array of more has more brackets than anybody reads. */
+/** NumPy's limit; more brackets would be unreadable. */
 const MAX_DIMENSIONS = 64;
 
 const BINS = 20;
@@ -75,7 +75,7 @@ function sliceOf(text: unknown): SliceIndex[] {
   return typeof text === 'string' ? parseSlice(text) : [];
 }
 
-/** The slice, in parts: all of what is asked for, or the corners of it that are shown. */
+/** The text of a slice: of all its values, or of the corners that are shown. */
 async function valuesText(found: FoundTensor, whole: () => Promise<Tensor>): Promise<string> {
   const { shape, dtype } = found;
   if (shape.includes(0)) return '[]';
@@ -85,7 +85,7 @@ async function valuesText(found: FoundTensor, whole: () => Promise<Tensor>): Pro
       `up to ${MAX_DIMENSIONS} dimensions are shown, found ${found}: pass a --slice`,
     );
   }
-  // Corners of packed tensors could begin inside of a byte.
+  // A corner of a packed tensor could begin inside a byte.
   if (isSummarized(shape) && !isByteSized(dtype)) {
     throw new UsageError(`${dtype} is shown up to 1000 elements: pass a --slice, or --stats`);
   }
@@ -117,7 +117,7 @@ function statisticsLines(stats: Statistics, style: Style): string[] {
 }
 
 function histogramLines({ min, max, counts: all }: Histogram, style: Style): string[] {
-  // All ranges of one value are the first.
+  // When all values are equal, they are in the first range.
   const counts = min === max ? all.slice(0, 1) : all;
   const most = Math.max(...counts);
   const step = (max - min) / counts.length;
@@ -141,7 +141,7 @@ function showLines(result: ShowResult, style: Style): readonly string[] {
   ];
 }
 
-/** The statistics of a tensor, and its histogram, for which all values are read once more. */
+/** The statistics of a tensor, and its histogram, which reads all values again. */
 async function statsAndHistogram(
   tensor: Tensor,
   hasHistogram: boolean,

@@ -9,7 +9,7 @@ const OTHER_FILES: CommandOptions = {
   'copy-other-files': { type: 'boolean', help: 'config, tokenizer and other files, too' },
 };
 
-/** The path of a source that is read where it is. Throws a UsageError for what is somewhere else. */
+/** The path of a local source. Throws a UsageError for a remote one. */
 export function requireHere(source: string): string {
   if (!isRemote(source)) return localPath(source);
   throw new UsageError(

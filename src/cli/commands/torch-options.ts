@@ -16,7 +16,7 @@ export const TORCH_OPTIONS: CommandOptions = {
   },
 };
 
-/** How the options open a file of torch. Throws a UsageError for what they do not take. */
+/** The options for opening a file of torch. Throws a UsageError for a wrong value. */
 export function torchChoices({ root, 'unknown-globals': unknown }: OptionValues): TorchChoices {
   if (unknown !== undefined && unknown !== 'placeholder') {
     throw new UsageError('--unknown-globals takes placeholder');

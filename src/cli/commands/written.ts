@@ -22,7 +22,7 @@ import {
   UsageError,
 } from './command.js';
 
-/** Of names in one line. */
+/** Names that are shown in one line. */
 const SHOWN_NAMES = 8;
 
 /** Which names a command is about. */
@@ -60,10 +60,10 @@ export const SHARD_SIZE: CommandOptions = {
   },
 };
 
-/** Bytes alone, as `split -b` takes them. */
+/** A number of bytes without a unit, as `split -b` takes it. */
 const PLAIN_NUMBER = /^\d+$/;
 
-/** The size that `--max-shard-size` gives; undefined when it is not given. Throws a UsageError for what is no size. */
+/** The size of `--max-shard-size`; undefined without the option. Throws a UsageError for text that is no size. */
 export function shardSizeOf({ 'max-shard-size': size }: OptionValues): string | number | undefined {
   if (typeof size !== 'string') return undefined;
   const parsed = PLAIN_NUMBER.test(size) ? Number(size) : size;
@@ -94,7 +94,7 @@ export async function convertLocal(
   return await convert(source, target, choices);
 }
 
-/** Names in one line, as many as are read. */
+/** Names in one line; of many only the first. */
 function someNames(names: readonly string[]): string {
   const shown = names.slice(0, SHOWN_NAMES).map((name) => visible(name, SHOWN_NAME_LENGTH));
   const left = names.length - shown.length;
@@ -155,7 +155,7 @@ function nothingChosen(options: OptionValues): UsageError {
 /**
  * Does work on the tensors that the options choose.
  *
- * @throws UsageError when they choose none; whatever the work throws
+ * @throws UsageError when they choose no tensor; errors of the work
  */
 export async function selecting<Result>(
   options: OptionValues,
@@ -172,7 +172,7 @@ export async function selecting<Result>(
   try {
     return await work({ ...rest, names: noted });
   } catch (error) {
-    // The functions that write call the option by its name there.
+    // The library's message names its own option, `names`.
     const isNone = Object(error).code === 'ERR_OUT_OF_RANGE' && isAsked && !isAny;
     throw isNone ? nothingChosen(options) : error;
   }
@@ -203,7 +203,7 @@ export interface WrittenResult {
   readonly dropped?: Readonly<Record<string, string>>;
 }
 
-/** What the function `convert` finds out, and the others do not. */
+/** What only the function `convert` reports. */
 interface Converted {
   readonly root?: readonly (string | number)[];
   readonly dropped?: ReadonlyMap<string, string>;
@@ -218,7 +218,7 @@ interface WrittenOutcome extends Converted {
   readonly leftOut: readonly string[];
   readonly cast: readonly string[];
   readonly uncast: readonly string[];
-  /** Only of what was written. */
+  /** Missing in a plan. */
   readonly overflowed?: ReadonlyMap<string, number>;
 }
 

@@ -1,6 +1,6 @@
 /** Stability AI's ModelSpec, version 1.0.1: which keys the metadata of a model should have, and their forms. */
 
-/** Every key of the specification begins so. */
+/** Prefix of every key of the specification. */
 export const MODELSPEC_PREFIX = 'modelspec.';
 
 /** The version that is checked, and written. */
@@ -74,7 +74,7 @@ const TEXT_ARCHITECTURE = /^(?:gpt|llama|mistral|qwen(?!-image)|gemma|phi|stable
 /** Image models of the specification's list; those beyond it that take any resolution are not known to have one. */
 const FIXED_RESOLUTION = /^stable-(?:diffusion|video-diffusion|cascade)/;
 
-/** Something that the metadata lack, or have in another form. */
+/** A missing or malformed key. */
 export interface ModelspecProblem {
   /** With the prefix. */
   readonly key: string;

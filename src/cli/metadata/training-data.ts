@@ -1,6 +1,6 @@
 /** What trainers leave in the metadata of a file: settings, names of data, paths of their machines. */
 
-/** kohya's scripts, and those that follow them, begin their keys so. */
+/** Prefix of the keys of kohya's scripts and their successors. */
 const TRAINING_KEY = /^ss_/;
 
 /** What programs need to use such a file; kohya's scripts write these with `--no_metadata`, too. */
@@ -17,7 +17,7 @@ const NEEDED_KEYS: readonly string[] = [
 const LOCAL_PATH =
   /(?:^|[^\w.:/])(?:file:\/\/|\/(?:home|Users|Volumes|root|mnt|media|workspace|content|kaggle|data|tmp|var|opt)\/|~\/|[A-Za-z]:[\\/]|\\\\\w)/;
 
-/** Why a value is taken away; null when it stays. */
+/** Why a value is removed; null when it stays. */
 export function strippedAs(key: string, value: string): 'training' | 'path' | null {
   if (TRAINING_KEY.test(key) && !NEEDED_KEYS.includes(key)) return 'training';
   return !value.startsWith('data:') && LOCAL_PATH.test(value) ? 'path' : null;

@@ -3,7 +3,7 @@
 /** Eighths of a character's width. */
 const EIGHTHS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 
-/** A bar for a share from 0 to 1, `width` characters at most. What is not nothing is seen. */
+/** A bar for a share from 0 to 1, of at most `width` characters. A share above 0 shows at least an eighth of one. */
 export function bar(share: number, width: number): string {
   if (!(share > 0)) return '';
   const eighths = Math.max(1, Math.round(Math.min(share, 1) * width * 8));

@@ -4,11 +4,11 @@
 const BYTE_UNITS = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'];
 const COUNT_UNITS = ['', 'k', 'M', 'B', 'T'];
 
-/** Three significant digits, and the largest unit of which there is at least one. */
+/** Three significant digits in the largest unit that fits at least once. */
 function scaled(value: number, units: readonly string[]): string {
   let unit = 0;
   let left = value;
-  // 999.9 would be shown as 1000.
+  // Rounding would show 999.9 as 1000.
   while (left >= 999.5 && unit < units.length - 1) {
     left /= 1000;
     unit++;

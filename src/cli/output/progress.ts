@@ -1,11 +1,11 @@
-/** The progress of work that takes its time: a line on the terminal that is written over. */
+/** The progress of long work: a line on the terminal that overwrites itself. */
 
 import { bar } from './bar.js';
 import { bytesText } from './numbers.js';
 import type { Output } from './output.js';
 import { cutEnd } from './width.js';
 
-/** Work that is done by then shows nothing. */
+/** Shorter work shows no progress. */
 const SILENT_MS = 1000;
 /** Often enough to be read. */
 const INTERVAL_MS = 100;
@@ -28,7 +28,7 @@ function timeText(seconds: number): string {
 }
 
 /**
- * Progress on an output, nothing unless that is a terminal.
+ * Progress on a terminal; no text on any other output.
  *
  * @param now milliseconds since some moment
  */

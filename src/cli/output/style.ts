@@ -2,7 +2,7 @@
 
 import { styleText } from 'node:util';
 
-/** Marks text. Without colours every mark is none. */
+/** Marks text; identity functions when colours are off. */
 export interface Style {
   readonly bold: (text: string) => string;
   readonly dim: (text: string) => string;
@@ -14,12 +14,12 @@ export interface Style {
 
 type Format = Parameters<typeof styleText>[0];
 
-/** The marks for an output that has colours, or has none. */
+/** The marks for an output with or without colours. */
 export function styleOf(hasColors: boolean): Style {
   const mark =
     (format: Format) =>
     (text: string): string =>
-      // Whether the output has colours is decided already.
+      // The output has already decided whether it shows colours.
       hasColors && text !== '' ? styleText(format, text, { validateStream: false }) : text;
   return {
     bold: mark('bold'),

@@ -26,7 +26,7 @@ export interface TreeNode {
   readonly children: readonly TreeNode[];
 }
 
-/** Deeper parts of a name are one: nobody reads such a tree, and the walk is recursive. */
+/** Joins deeper parts of a name: such a tree is unreadable, and the walk recurses. */
 const MAX_TREE_DEPTH = 32;
 
 const NUMBERED_SEGMENT = /^\d+[./]?$/;

@@ -1,9 +1,9 @@
-/** An array in parts. */
+/** Cuts an array into boxes. */
 
 import { elementCountOf } from '../../format/tensor-spec.js';
 import { cut } from '../../io/pieces.js';
 
-/** The parts of an array that follow each other in memory, of at most so many elements. */
+/** Boxes of at most `maxElements` elements that follow each other in memory. */
 export function* boxesOf(
   shape: readonly number[],
   maxElements: number,

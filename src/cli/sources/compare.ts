@@ -11,14 +11,14 @@ const WINDOW = 2 ** 22;
 /** Elements that are added up at a time: one unusual value among them makes all of them slow. */
 const BLOCK = 2 ** 12;
 
-/** Of C64 real and imaginary parts are values of their own. */
+/** How two tensors differ; C64 counts real and imaginary parts separately. */
 export interface ValueDifference {
   readonly elements: number;
-  /** How many are not equal. Two NaN are equal, and so are 0 and -0. */
+  /** How many values differ. Two NaN are equal, and so are 0 and -0. */
   readonly differing: number;
-  /** Of those that are numbers in both; null when there are none. */
+  /** Greatest absolute error where both values are numbers; null without such values. */
   readonly maxError: number | null;
-  /** Of all values that are finite in both; null when one side is all zeros. */
+  /** Cosine similarity of the values that are finite in both; null when one side has only zeros. */
   readonly cosine: number | null;
 }
 
@@ -69,7 +69,7 @@ function addPairs(
     squaresA += p * p;
     squaresB += q * q;
   }
-  // An infinity or NaN among the values shows here.
+  // An infinity or NaN among the values makes the sums infinite or NaN.
   if (!Number.isFinite(squaresA + squaresB)) {
     addUnusualPairs(sums, x, y, begin, end);
     return;
@@ -82,7 +82,7 @@ function addPairs(
   sums.squaresB += squaresB;
 }
 
-/** Adds the pairs [begin, end), of which some are no numbers or not finite: five times as slow. */
+/** Adds the pairs [begin, end) when some are NaN or infinite: five times as slow. */
 function addUnusualPairs(
   sums: Sums,
   x: ArrayLike<number>,
@@ -95,7 +95,7 @@ function addUnusualPairs(
     const q = y[i] as number;
     if (p !== q && !(Number.isNaN(p) && Number.isNaN(q))) sums.differing++;
     const error = Math.abs(p - q);
-    // Not for NaN, nor for two infinities, which are equal.
+    // Skips NaN and equal infinities.
     if (!Number.isNaN(error)) {
       sums.compared++;
       if (error > sums.maxError) sums.maxError = error;
@@ -108,7 +108,7 @@ function addUnusualPairs(
   }
 }
 
-/** Compares the values, whatever the dtypes. */
+/** Compares the values of two tensors of any dtypes. */
 export async function compareValues(
   a: Tensor,
   b: Tensor,

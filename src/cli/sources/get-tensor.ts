@@ -1,4 +1,4 @@
-/** One tensor, or a part of it, of whatever holds tensors. */
+/** All tensors of a source by name; one tensor, or a slice of it. */
 
 import type { SliceIndex, Tensor, TensorEntry, TransferProgress } from '../../index.js';
 import { foreignSource, type OpenedSource } from './open-source.js';
@@ -7,7 +7,7 @@ type OnProgress = (progress: TransferProgress) => void;
 
 const READABLE = 'a file or checkpoint whose tensors can be read';
 
-/** A tensor whose parts can be had. */
+/** A tensor that can be sliced. */
 export interface FoundTensor {
   readonly dtype: Tensor['dtype'];
   readonly shape: readonly number[];
@@ -15,7 +15,7 @@ export interface FoundTensor {
 }
 
 /**
- * Finds a tensor. Of a remote one only what is sliced is fetched.
+ * Finds a tensor. Slicing a remote tensor fetches only the slice.
  *
  * @throws TensorNotFoundError; ForeignFormatError for a source whose tensors cannot be read
  */

@@ -1,4 +1,4 @@
-/** The files of a source, to be hashed: those of this machine are read, others fetched. */
+/** The files of a source that are hashed: reads local files, fetches remote ones. */
 
 import { dirname, join } from 'node:path';
 import { type Checkpoint, type ShardHeader, VerificationError } from '../../index.js';
@@ -13,7 +13,7 @@ import {
 import { hashedLayout } from '../../verification/legacy-place.js';
 import { remotePieces } from './remote-pieces.js';
 
-/** A file of safetensors that can be hashed. */
+/** A safetensors file that can be hashed. */
 export interface HashableFile extends Pick<ShardHeader, 'file' | 'metadata'> {
   /** Null for a remote file. */
   readonly path: string | null;
@@ -37,7 +37,7 @@ function hashable(
   };
 }
 
-/** Files of this machine. */
+/** The files of a local checkpoint. */
 export async function localFiles(
   checkpoint: Checkpoint,
   signal: AbortSignal,
@@ -50,7 +50,7 @@ export async function localFiles(
 }
 
 /**
- * Remote files. Their bytes are fetched by the names of their tensors.
+ * The files of a remote checkpoint. Hashing fetches their bytes by the names of their tensors.
  *
  * @throws VerificationError `SAFETENSORS_INDEX_MISMATCH` for tensors that the index does not name
  */

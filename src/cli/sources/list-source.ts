@@ -1,4 +1,4 @@
-/** Lists whatever one model was found, by its headers. */
+/** Lists the tensors and files of one model. */
 
 import { statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -14,11 +14,11 @@ import type { RemoteCheckpoint } from '../../remote.js';
 import { countByDtype, type LeftOutTensor, type ListedTensor, type Listing } from './listing.js';
 import { foreignSource, type OpenedSource } from './open-source.js';
 
-/** What was found, unless it is a pipeline of several models. */
+/** An open source, but not a pipeline of several models. */
 export type OneModel = Exclude<OpenedSource, { kind: 'pipeline' }>;
 
 /**
- * Lists a model by its headers.
+ * Lists a model; reads headers alone.
  *
  * @throws ForeignFormatError for a GGUF file
  */
@@ -32,7 +32,7 @@ export async function listSource(opened: OneModel, signal: AbortSignal): Promise
     const tensors = headers.flatMap((header) => header.tensors);
     return { ...listingOf(checkpoint, headers, tensors, checkpoint.summary()), passedOver };
   }
-  // Those that the index names: it rejects when one of them is not there.
+  // Only tensors of the index; rejects when a file lacks one of them.
   const tensors = await checkpoint.tensors({ signal });
   return listingOf(checkpoint, headers, tensors, await checkpoint.summary({ signal }));
 }
@@ -60,7 +60,7 @@ function listed(entry: TensorEntry, dataStart: number): ListedTensor {
   return { name, dtype, shape, byteLength, offset: dataStart + dataOffsets[0], file };
 }
 
-/** An element is a parameter. */
+/** Lists a file of torch or NumPy; counts every element as a parameter. */
 async function listForeign(
   checkpoint: Checkpoint,
   format: 'torch' | 'numpy',
@@ -83,7 +83,7 @@ async function listForeign(
   };
 }
 
-/** The reason is the message without the file and the tensor, which stand before it. */
+/** The reason is the message without the names of file and tensor at its start. */
 function leftOutTensor({ message, tensor = '' }: ForeignFormatError): LeftOutTensor {
   const begin = message.indexOf(': expected ');
   return { name: tensor, reason: begin === -1 ? message : message.slice(begin + 2) };

@@ -1,4 +1,4 @@
-/** What a source holds, whatever its format: the interface of everything that lists. */
+/** The tensors and files of a source of any format, as `inspect` shows them. */
 
 import { elementCountOf } from '../../format/tensor-spec.js';
 
@@ -8,7 +8,7 @@ export interface ListedTensor {
   readonly dtype: string;
   readonly shape: readonly number[];
   readonly byteLength: number;
-  /** Position of the first of the bytes of its file that it has, or is made of. */
+  /** Position in its file of the first of its bytes, or of the bytes that it is made of. */
   readonly offset: number;
   /** Name of its file. */
   readonly file: string;
@@ -30,7 +30,7 @@ export interface ListedFile {
   readonly parameters: number;
 }
 
-/** A tensor that the source has, and that safetensors cannot hold. */
+/** A tensor of the source that safetensors cannot hold. */
 export interface LeftOutTensor {
   readonly name: string;
   readonly reason: string;
@@ -45,13 +45,13 @@ export interface Listing {
   /** Shard by shard, in the order of their bytes. */
   readonly tensors: readonly ListedTensor[];
   readonly parameters: number;
-  /** What the metadata say about the number of parameters; null when they don't. */
+  /** Number of parameters by the metadata; null when the metadata don't tell it. */
   readonly totalParameters: number | null;
-  /** The method of quantization by which packed values were counted; null if none. */
+  /** The method of quantization by which packed values were counted; null without quantization. */
   readonly quantization: string | null;
   readonly dtypes: ReadonlyMap<string, ListedCounts>;
   readonly metadata: ReadonlyMap<string, string> | null;
-  /** Tensors that are not among the others. */
+  /** Tensors that `tensors` lacks, because safetensors cannot hold them. */
   readonly leftOut: readonly LeftOutTensor[];
   /** Names of files beside it that another tool might open instead. */
   readonly passedOver: readonly string[];

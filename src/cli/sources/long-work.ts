@@ -1,9 +1,9 @@
-/** Work that goes over many bytes without waiting for anything. */
+/** Work on many bytes that never waits for the system. */
 
-/** Signals and the progress have their turn after so many bytes: a few milliseconds. */
+/** After so many bytes, a few milliseconds, the event loop gets a turn. */
 const TURN_BYTE_LENGTH = 4 * 2 ** 20;
 
-/** Says how far the work is, and lets it be ended. */
+/** Reports progress, and ends the work when the signal aborts. */
 export class LongWork {
   readonly #signal: AbortSignal;
   readonly #onBytes: (byteLength: number) => void;

@@ -1,4 +1,4 @@
-/** What a source means: a path, a URL, an id; and what is there. */
+/** Opens sources: a path, a URL or an id, in any format that the library reads. */
 
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -21,7 +21,7 @@ export interface Component {
   readonly checkpoint: Checkpoint;
 }
 
-/** What was found. Whoever opened it closes it. */
+/** An open source. The caller closes it. */
 export type OpenedSource =
   | { readonly kind: 'local'; readonly checkpoint: Checkpoint }
   | { readonly kind: 'torch' | 'numpy'; readonly checkpoint: Checkpoint }
@@ -33,13 +33,13 @@ export type OpenedSource =
       readonly components: readonly Component[];
     };
 
-/** What is not safetensors, and known. */
+/** A format besides safetensors that the library recognises. */
 type OtherFormat = 'torch' | 'numpy' | 'gguf';
 
-/** The end of the path of an index of a checkpoint of torch. */
+/** The end of the path of a torch checkpoint's index. */
 const TORCH_INDEX = '.bin.index.json';
 
-/** How files of torch are opened. */
+/** Options for opening files of torch. */
 export type TorchChoices = Pick<OpenTorchOptions, 'root' | 'unknownGlobals'>;
 
 /** The variant in the name of a model's file. */
@@ -50,19 +50,19 @@ export function isRemote(source: string): boolean {
   return URL_TEXT.test(source) && !source.toLowerCase().startsWith('file:');
 }
 
-/** The path that a source of this machine means. */
+/** The path of a local source. */
 export function localPath(source: string): string {
   return URL_TEXT.test(source) ? fileURLToPath(source) : source;
 }
 
-/** The path of a source, or the id of one in the Hub's cache; null for what is fetched. */
+/** The path of a local source, or the id of a cached one; null for a source that is fetched. */
 export function pathOf(source: string): string | null {
   if (!isRemote(source)) return localPath(source);
   return source.startsWith('hf://') && hubSettings().isOffline ? source : null;
 }
 
 /**
- * Opens a source. Nothing is mapped: the options say how tensors will be used.
+ * Opens a source. The caller chooses the storage: mapped or read.
  *
  * @throws Whatever `openCheckpoint`, `openRemote`, `openTorchCheckpoint` and `openNumpy` throw
  */
@@ -96,7 +96,7 @@ const FOREIGN: Readonly<Record<'torch' | 'numpy' | 'gguf' | 'pipeline', string>>
   pipeline: 'a pipeline of several models',
 };
 
-/** The error for a source of another kind than the command can use. */
+/** The error for a source of a kind that the command cannot use. */
 export function foreignSource(
   opened: Extract<OpenedSource, { readonly kind: keyof typeof FOREIGN }>,
   expected: string,
@@ -107,7 +107,7 @@ export function foreignSource(
 }
 
 /**
- * What was found, when it is one model of safetensors.
+ * The open source, if it is one safetensors model.
  *
  * @throws ForeignFormatError for anything else
  */
@@ -130,7 +130,7 @@ export async function openAddress(source: string, signal: AbortSignal): Promise<
   return await openRemote(source, { signal });
 }
 
-/** The format at a path, unless it is safetensors or none that the library knows. */
+/** The format of the file at a path; undefined for safetensors, folders and unknown formats. */
 export function otherFormatAt(path: string): OtherFormat | undefined {
   if (path.endsWith(TORCH_INDEX)) return 'torch';
   try {
@@ -141,10 +141,10 @@ export function otherFormatAt(path: string): OtherFormat | undefined {
   return undefined;
 }
 
-/** The format of a file, by the error of `openCheckpoint`, which says what its first bytes are. */
+/** The format of a file by the error of `openCheckpoint`, which names the format of the first bytes. */
 function otherFormatOf(path: string, error: SafetensorsError): OtherFormat | undefined {
   const { foundFormat } = error;
-  // Of a folder or an id it says what a file of it is.
+  // For a folder or an id the error is about a file inside.
   if (error.path !== path) return undefined;
   if (foundFormat === 'zip') return /\.npz$/i.test(path) ? 'numpy' : 'torch';
   if (foundFormat === 'pickle') return 'torch';
@@ -179,7 +179,7 @@ function openPipeline(
   return { kind: 'pipeline', path: folder, components };
 }
 
-/** Names in a folder; none of what is no folder. */
+/** Names in a folder; empty when the path is no readable folder. */
 function folderNames(folder: string): string[] {
   try {
     return readdirSync(folder);
@@ -188,7 +188,7 @@ function folderNames(folder: string): string[] {
   }
 }
 
-/** Undefined for what has no weights. */
+/** Opens a component; undefined for a folder without weights. */
 function openComponent(
   folder: string,
   storage: 'mmap' | 'read' | undefined,

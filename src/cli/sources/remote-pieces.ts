@@ -1,4 +1,4 @@
-/** The bytes of remote files from their start to their end, in little memory. */
+/** Fetches a remote file from its start to its end, in little memory. */
 
 import { Buffer } from 'node:buffer';
 import { DTYPES, type ShardHeader, type TensorEntry } from '../../index.js';
@@ -6,13 +6,13 @@ import { merge, type Part } from '../../io/pieces.js';
 import type { RemoteCheckpoint } from '../../remote.js';
 import { boxesOf } from './boxes.js';
 
-/** Fetched at once, by several requests; the next ones are under way while these are used. */
+/** Bytes of one fetch, by several requests; the next fetch runs while these bytes are used. */
 const FETCH_BYTE_LENGTH = 16 * 2 ** 20;
 
 /** Fetches bytes that are beside each other, in order. */
 type FetchParts = () => Promise<readonly Uint8Array[]>;
 
-/** Tensors that follow each other, together while they are small, in parts when they are large. */
+/** Fetches small neighbours together, and large tensors in boxes. */
 function* fetchesOf(
   checkpoint: RemoteCheckpoint,
   tensors: readonly TensorEntry[],
@@ -31,7 +31,7 @@ function* fetchesOf(
   for (const { parts, byteLength } of merge(ranges, limits)) {
     const { name, dtype, shape } = (parts[0] as Part<TensorEntry>).range;
     const { bits } = DTYPES[dtype];
-    // Parts of packed tensors could begin inside of a byte.
+    // A box of a packed tensor could begin inside a byte.
     if (byteLength <= FETCH_BYTE_LENGTH || bits % 8 !== 0) {
       yield together(parts.map(({ range }) => range.name));
       continue;
@@ -43,8 +43,7 @@ function* fetchesOf(
 }
 
 /**
- * The bytes of a shard, of which all tensors are known: the header, then the tensors, which the format allows no gaps
- * between.
+ * The bytes of a shard: prefix, header, then the tensors; the format allows no gaps between them.
  */
 export async function* remotePieces(
   checkpoint: RemoteCheckpoint,
@@ -60,7 +59,7 @@ export async function* remotePieces(
   const start = (): Promise<readonly Uint8Array[]> | undefined => {
     const { value } = fetches.next() as { value: FetchParts | undefined };
     const fetched = value?.();
-    // Awaited when its turn comes; it may fail before.
+    // It may fail before its turn comes, when nothing awaits it yet.
     fetched?.catch(() => {});
     return fetched;
   };

@@ -1,16 +1,16 @@
-/** What the values of a tensor are like, as a whole. */
+/** Statistics and histogram of a tensor's values. */
 
 import type { Tensor } from '../../index.js';
 import type { LongWork } from './long-work.js';
 import { valueNumbers, valueWindows } from './values.js';
 
-/** Numbers that are not finite are counted, and not part of the others; those are null when there are none. */
+/** NaN and infinities are counted, and left out of min, max, mean and std, which are null without finite values. */
 export interface Statistics {
   readonly elements: number;
   readonly min: number | null;
   readonly max: number | null;
   readonly mean: number | null;
-  /** Of all values, not an estimate: divided by their number. */
+  /** Of the population: divided by the number of values. */
   readonly std: number | null;
   readonly nan: number;
   readonly infinite: number;
@@ -67,7 +67,7 @@ export async function statisticsOf(tensor: Tensor, work: LongWork): Promise<Stat
   };
 }
 
-/** Null when no value is finite. */
+/** Counts finite values in `bins` ranges; null without finite values. */
 export async function histogramOf(
   tensor: Tensor,
   { min, max }: Pick<Statistics, 'min' | 'max'>,

@@ -1,4 +1,4 @@
-/** Dtypes that older versions of torch lack: who opens the file there gets an error. */
+/** Dtypes that older versions of torch lack: opening the file there fails. */
 
 /**
  * Since which version torch has them. From 2.1 and 2.3: `safetensors/torch.py` of safetensors 0.8.0, which

@@ -1,4 +1,4 @@
-/** Values of tensors as numbers, and which of them are shown. */
+/** Values of tensors as numbers and as texts, and tensors in windows. */
 
 import { DTYPES, type Dtype, fromFloat32, type Tensor } from '../../index.js';
 import {
@@ -27,7 +27,7 @@ const FLOAT16_FORM: FloatForm = {
   largeScalar: 1e3,
 };
 
-/** NumPy has no form for the others: they are shown as the float32 that they become. */
+/** NumPy has no form for other dtypes: their values are shown as float32. */
 function formOf(dtype: Dtype): FloatForm {
   if (dtype === 'F64') return FLOAT64_FORM;
   return dtype === 'F16' ? FLOAT16_FORM : FLOAT32_FORM;
@@ -79,12 +79,12 @@ function aligned(texts: readonly string[]): string[] {
   return texts.map((text) => text.padStart(width));
 }
 
-/** Whether a slice of it may begin anywhere: packed elements begin inside of bytes. */
+/** Whether a slice may begin at any element: packed elements may begin inside a byte. */
 export function isByteSized(dtype: Dtype): boolean {
   return DTYPES[dtype].bits % 8 === 0;
 }
 
-/** Tensors of one shape, cut alike into windows, so that converting them takes little memory. */
+/** Cuts tensors of one shape into the same windows, which take little memory to convert. */
 export function* valueWindows<Tensors extends readonly [Tensor, ...Tensor[]]>(
   ...tensors: Tensors
 ): Generator<Tensors> {

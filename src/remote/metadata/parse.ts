@@ -1,4 +1,4 @@
-/** Reads index and headers of a model that is somewhere else, for `parseSafetensorsMetadata`. */
+/** Reads index and headers of a remote model, for `parseSafetensorsMetadata`. */
 
 import { RemoteError } from '../../errors/errors.js';
 import type { HubSettings } from '../../hub/settings.js';

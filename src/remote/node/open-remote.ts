@@ -7,7 +7,7 @@ import type { RemoteCheckpoint } from '../checkpoint.js';
 import { openRemoteIn, type RemoteOptions } from '../open.js';
 
 /**
- * Opens a checkpoint that is somewhere else: one request for a file, which brings its header, or for an
+ * Opens a remote checkpoint: one request for a file, which brings its header, or for an
  * index; a second one only for a header of more than 100 000 bytes. Of the tensors nothing is fetched.
  *
  * `source` is the URL of a `.safetensors` file or of an index, on any server that answers ranges; a

@@ -31,6 +31,9 @@ def is_allowed(module, name):
 
 
 def find(importer, module, name):
+    if not module:
+        # It is asked for, but Python imports nothing.
+        raise ValueError("Empty module name")
     noted.add((module, name))
     return importer(module, name) if is_allowed(module, name) else Inert
 

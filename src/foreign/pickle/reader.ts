@@ -155,6 +155,11 @@ export class PickleReader {
     }
   }
 
+  /** Whether the line ends before the bytes do. */
+  get hasLine(): boolean {
+    return this.#lineEnd() < this.#bytes.length;
+  }
+
   /** A line of text, without its end. */
   line(): string {
     const begin = this.at;
@@ -169,8 +174,8 @@ export class PickleReader {
 
   /** The same; where the bytes end first, all but the last of them, if there are any: so Python's own reader does. */
   lineOrRest(): string {
+    if (this.hasLine) return this.line();
     const { length } = this.#bytes;
-    if (this.#lineEnd() < length) return this.line();
     const text = this.text(Math.max(length - 1 - this.at, 0));
     this.at = length;
     return text;

@@ -22,6 +22,8 @@ export interface ScannedPickle {
   readonly result: KnownValue;
   /** Whether something is called, whatever that is. */
   readonly hasCalls: boolean;
+  /** Whether the bytes end within the names of a global: Python's own reader asks for what there is of them. */
+  readonly isCutInGlobal: boolean;
   /** Why the pickle is not well formed, or was not walked over to its end. */
   readonly problem?: string;
   /** Whether the problem is a limit: Python may go on. */
@@ -50,6 +52,7 @@ export function scanOpcodes(
     end: walk.reader.at,
     result: walk.result,
     hasCalls: walk.hasCalls,
+    isCutInGlobal: walk.isCutInGlobal,
   };
   if (failure === undefined) return found;
   const isLimit = failure.code !== 'SAFETENSORS_INVALID_PICKLE';
@@ -62,17 +65,20 @@ export function scanOpcodes(
  * letter of an opcode, such as `import os`, names nothing.
  */
 export function mayRun(scanned: ScannedPickle): boolean {
-  const { problem, isLimit, globals, oddOpcodes, hasCalls } = scanned;
+  const { problem, isLimit, globals, oddOpcodes, hasCalls, isCutInGlobal } = scanned;
   return (
     isLimit === true ||
     (hasCalls && oddOpcodes.some(({ isHidden }) => isHidden)) ||
-    globals.some(({ module, name }) => problem === undefined || areWords(module, name))
+    globals.some((global) => problem === undefined || areWords(global, isCutInGlobal))
   );
 }
 
-/** The name is empty where the file ends behind the module, which Python's own reader has imported by then. */
-function areWords(module: string, name: string): boolean {
-  return WORDS.test(module) && (name === '' || WORDS.test(name));
+/**
+ * Whether these may be the names of something. Python imports no module without a name; but where the file ends within
+ * the names, its own reader asks for what there is of them, even for nothing.
+ */
+function areWords({ module, name }: NamedGlobal, isCut: boolean): boolean {
+  return (module !== '' || isCut) && WORDS.test(module) && WORDS.test(name);
 }
 
-const WORDS = /^[\p{L}\p{N}_.<>-]+$/u;
+const WORDS = /^[\p{L}\p{N}_.<>-]*$/u;

@@ -79,6 +79,8 @@ export class Walk {
   result: KnownValue;
   /** Whether something is called, whatever that is. */
   hasCalls: boolean = false;
+  /** Whether the bytes end within the names of a global: Python's own reader asks for what there is of them. */
+  isCutInGlobal: boolean = false;
   readonly #context: ScanContext;
   readonly #stack: KnownValue[] = [];
   /** Lengths that the stack had at the marks that are open. */
@@ -267,6 +269,7 @@ export class Walk {
     this.#checkLongLine(MODULE);
     const module = this.reader.lineOrRest();
     if (!MODULE.test(module)) this.#fail('expected the name of a module, found other text');
+    this.isCutInGlobal = !this.reader.hasLine;
     return this.#nameGlobal(module, this.reader.lineOrRest());
   }
 

@@ -108,8 +108,12 @@ it.each([
   ['the module ends the file, and there is no name', 'cantigravityX', 'antigravity', ''],
   ['the line of the module ends the file', 'cantigravity\n', 'antigravity', ''],
   ['an instance of it', 'iantigravity\n', 'antigravity', ''],
+  ['nothing follows the opcode', 'c', '', ''],
+  ['nothing follows the opcode of an instance, in a text', 'ia', '', ''],
+  ['the line of the module is empty, and ends the file', '(i\n', '', ''],
+  ['the name ends the file behind an empty line', 'c\nabc', '', 'ab'],
   ['no words, in a whole pickle with text behind it', 'ca b\nc d\n)R.text', 'a b', 'c d'],
-])("which Python's own reader imports: %s", (_, text, module, name) => {
+])("which Python's own reader asks for: %s", (_, text, module, name) => {
   const { verdict, globals } = scan(Buffer.from(text));
   expect(verdict).not.toMatch(/^(safe|no-pickle)$/);
   expect(globals).toEqual([expect.objectContaining({ module, name })]);
@@ -121,6 +125,9 @@ it('in no text that begins as a pickle may', () => {
     '<c!DOCTYPE html>',
     'c!DOCTYPE html><html>',
     'import os\n',
+    // Python imports nothing from a module without a name: a column of a table.
+    'c\n1\n2\n',
+    'i\n\nmiddle',
   ]) {
     expect(scan(Buffer.from(text)), text).toMatchObject({ verdict: 'no-pickle', globals: [] });
   }

@@ -2,8 +2,11 @@
 
 import { Frames } from './frames.js';
 import {
+  isBytes,
   isUnicode,
   type KnownValue,
+  knownBytes,
+  knownResult,
   knownTuple,
   MAX_TUPLE_LENGTH,
   type NamedGlobal,
@@ -50,7 +53,7 @@ const MAX_GLOBAL_LENGTH = 4096;
 /** What a tuple takes of memory whose items are known. */
 const TUPLE_BYTE_LENGTH = 96;
 
-/** Longest integer whose value is known. */
+/** Longest integer whose value is known if it is no safe one. */
 const MAX_INTEGER_BYTE_LENGTH = 10;
 
 const NOT_WRITTEN = 'which no pickler writes';
@@ -62,7 +65,7 @@ const MODULE = /^[^.\0-\x1f"{}[\]:,]*(\.|$)/;
 
 /** Opcodes that call a function or a method, or make an instance. */
 const CALLS: ReadonlySet<number> = new Set([
-  ...[op.REDUCE, op.BUILD, op.NEWOBJ, op.NEWOBJ_EX, op.INST, op.OBJ],
+  ...[op.BUILD, op.NEWOBJ, op.NEWOBJ_EX, op.INST, op.OBJ],
   ...[op.APPEND, op.APPENDS, op.SETITEM, op.SETITEMS, op.ADDITEMS],
 ]);
 
@@ -162,6 +165,12 @@ export class Walk {
         this.#notePersistentId(this.#pop(1)[0]);
         this.#push(undefined);
         break;
+      case op.REDUCE: {
+        this.hasCalls = true;
+        const [callee, args] = this.#pop(2);
+        this.#push(knownResult(callee, args));
+        break;
+      }
       case op.STACK_GLOBAL: {
         const [module, name] = this.#pop(2);
         this.#push(this.#nameGlobal(module, name));
@@ -210,8 +219,11 @@ export class Walk {
   /** What has its length before it. */
   #readLong(code: number, byteLength: number): KnownValue {
     const { reader } = this;
-    if (code === op.LONG1 && byteLength <= MAX_INTEGER_BYTE_LENGTH) {
-      return reader.integer(byteLength);
+    if (code === op.LONG1) {
+      const integer = reader.integer(byteLength);
+      // A short number may be spelt long.
+      const isShort = typeof integer === 'number' || byteLength <= MAX_INTEGER_BYTE_LENGTH;
+      return isShort ? integer : undefined;
     }
     // No name of a global is longer.
     if (byteLength <= MAX_GLOBAL_LENGTH) {
@@ -223,6 +235,7 @@ export class Walk {
       if (code === op.BINSTRING || code === op.SHORT_BINSTRING) {
         return plainText(reader.take(byteLength));
       }
+      if (isBytes(code)) return knownBytes(reader.take(byteLength));
     }
     reader.skip(byteLength);
     return undefined;

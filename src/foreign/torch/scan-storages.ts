@@ -1,8 +1,8 @@
 /** The storages that a pickle names while it is walked over: what accounts for the bytes beside it. */
 
 import { ForeignFormatError } from '../../errors/errors.js';
-import type { KnownValue } from '../pickle/known-values.js';
-import { PickleMap, type PickleValue } from '../pickle/values.js';
+import { KnownBytes, type KnownValue } from '../pickle/known-values.js';
+import { PickleBytes, PickleMap, type PickleValue } from '../pickle/values.js';
 import { allowedGlobal } from './globals.js';
 import type { ScanNotes } from './scan-notes.js';
 import { StorageIds } from './storage-ids.js';
@@ -58,6 +58,8 @@ function isGlobal(value: KnownValue): value is Extract<KnownValue, { readonly mo
 function pickleValueOf(known: KnownValue): PickleValue {
   if (known === undefined) return new PickleMap();
   if (Array.isArray(known)) return known.map(pickleValueOf);
+  if (known instanceof KnownBytes)
+    return new PickleBytes(new Uint8Array(Buffer.from(known.characters)));
   if (isGlobal(known)) return allowedGlobal(known.module, known.name) ?? new PickleMap();
   return known as PickleValue;
 }

@@ -9,6 +9,9 @@ import { TorchStorage, TorchStorageView } from './values.js';
 /** Keys are numbers in practice; they become names of records. */
 const KEY = /^[0-9A-Za-z_.-]{1,64}$/;
 
+/** No device has a longer name. */
+const LONGEST_TEXT = 1000;
+
 /** The storages that a checkpoint's pickle names. */
 export class StorageIds {
   /** By key, in the order in which they are named first. */
@@ -82,10 +85,13 @@ export class StorageIds {
   }
 }
 
-/** Python 2 has bytes in the place of texts. */
+/** Torch takes bytes for a text when they are ASCII; a bytearray it does not. */
 function idText(value: PickleValue | undefined): string | undefined {
-  if (value instanceof PickleBytes) return String.fromCharCode(...value.bytes.subarray(0, 100));
-  return typeof value === 'string' ? value : undefined;
+  if (typeof value === 'string') return value.length <= LONGEST_TEXT ? value : undefined;
+  if (!(value instanceof PickleBytes) || value.isMutable) return undefined;
+  const { bytes } = value;
+  const isText = bytes.length <= LONGEST_TEXT && bytes.every((byte) => byte < 0x80);
+  return isText ? String.fromCharCode(...bytes) : undefined;
 }
 
 /** Lengths are exact even in bytes. */

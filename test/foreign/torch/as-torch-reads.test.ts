@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
+import { scanPickle } from '../../../src/foreign/torch/scan-file.js';
 import { Random } from '../../support/random.js';
 import { writeArchive } from '../made-archive.js';
 import { pickle2, unicode } from '../pickle/pickle-bytes.js';
@@ -11,6 +12,11 @@ import { dict, legacyFile, tensor } from './legacy-file.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'safetensors-as-torch-'));
 afterAll(() => rmSync(folder, { recursive: true }));
+
+/** Bytes as Python 3 writes them in protocol 2. */
+function encoded(characters: string, codec = 'latin1'): string {
+  return `c_codecs\nencode\n${unicode(characters)}${unicode(codec)}\x86R`;
+}
 
 /** The tensor with metadata as the last of its arguments. */
 function withMetadata(entries: string): string {
@@ -148,8 +154,7 @@ describe('the state of a tensor', () => {
 });
 
 it('a storage is named by a text: bytes would name another record in torch', () => {
-  const bytes = `c_codecs\nencode\n${unicode('0')}${unicode('latin1')}\x86R`;
-  for (const key of [bytes, 'K\0', 'N']) {
+  for (const key of [encoded('0'), 'K\0', 'N']) {
     const open = (): unknown =>
       openLegacy([unicode('w'), tensor('0', [2]).replace(unicode('0'), key)]);
     expect(open).toThrow(
@@ -158,8 +163,27 @@ it('a storage is named by a text: bytes would name another record in torch', () 
   }
 });
 
+it.each([
+  ['a location of bytes', unicode('cpu'), 'C\x03cpu'],
+  ['one of protocol 2', unicode('cpu'), encoded('cpu')],
+  ['another name of the codec', unicode('cpu'), encoded('cpu', 'latin-1')],
+  ['bytes of 8 bytes of length', unicode('cpu'), '\x8e\x03\0\0\0\0\0\0\0cpu'],
+  ['bytes for the word storage', unicode('storage'), encoded('storage')],
+  ['a length in more bytes than it needs', 'K\x02NtQ', `\x8a\x14\x02${'\0'.repeat(19)}NtQ`],
+])(
+  'bytes of ASCII are a text where torch decodes them, to a scan as well: %s',
+  (_, text, other) => {
+    const path = legacyFile(dict([unicode('w'), tensor('0', [2]).replace(text, other)]), { 0: 2 });
+    using checkpoint = openTorchCheckpoint(path);
+    expect(checkpoint.keys()).toEqual(['w']);
+    expect(scanPickle(path)).toMatchObject({ verdict: 'safe', findings: [], problems: [] });
+  },
+);
+
 it('a storage has a location by a text: torch finds no device by anything else', () => {
-  for (const location of ['N', ')', 'K\0']) {
+  const byteArray = `cbuiltins\nbytearray\n${unicode('cpu')}${unicode('latin1')}\x86R`;
+  const others = ['C\x01\xff', encoded('\xc3\xa9'), byteArray, `X\xe9\x03\0\0${'c'.repeat(1001)}`];
+  for (const location of ['N', ')', 'K\0', ...others]) {
     const open = (): unknown =>
       openLegacy([unicode('w'), tensor('0', [2]).replace(unicode('cpu'), location)]);
     expect(open).toThrow(

@@ -15,13 +15,18 @@ import {
 import { compareReadings, compareWithPython, readForeign } from '../foreign-reading.js';
 import { type Corpus, type Place, Problem, type Target } from '../target.js';
 
-/**
- * Findings about what stands in an archive beside the checkpoint: the checkpoint is read without a look at it. And
- * checksums: those of storages are compared on request, those of torch's short records by the scan alone.
- */
-const BESIDE: readonly string[] = [
-  ...['unread-entry', 'nested-archive', 'comment', 'extra-field', 'checksum'],
-];
+/** Of the records of an archive those that are read when it is opened; storages are read when they are asked for. */
+const READ = /^[^/]*\/(data\.pkl|version|\.data\/version|byteorder)$/;
+const STORAGE = /^[^/]*\/data\//;
+
+/** Findings about bytes of the archive that are not looked at, and checksums: those of storages are compared on request. */
+const ANYWHERE: readonly string[] = ['comment', 'extra-field', 'checksum', 'nested-archive'];
+
+/** Findings about what stands in an archive beside the checkpoint: they must be about a record that is not read. */
+const BESIDE: readonly string[] = ['unread-entry', 'code'];
+
+/** The entry that a problem is about: how it begins. */
+const PROBLEM = /^(?:entry "([^"]*)"|byte \d+ of ([^:]*)):/;
 
 function make(random: Random, corpus: Corpus): Buffer {
   return random.do(
@@ -35,16 +40,30 @@ function make(random: Random, corpus: Corpus): Buffer {
   );
 }
 
-/** What is read without a question has nothing to be afraid of, but for what is not read. */
+/**
+ * What is read without a question has nothing to be afraid of, but for what is not read: of a scan's findings, problems
+ * and names none is about a record that was read, and it is no program.
+ */
 export function compareWithScan(
   code: string | undefined,
-  { verdict, findings, globals }: ScanReport,
+  { verdict, format, findings, problems, globals }: ScanReport,
 ): void {
   if (code !== undefined) return;
-  const isBeside = findings.every(({ kind }) => BESIDE.includes(kind));
-  const isSafe = verdict === 'safe' || (verdict === 'suspicious' && isBeside);
-  if (isSafe && globals.every(({ kind }) => kind === 'allowed')) return;
-  throw new Problem(`opened, but ${verdict}: ${JSON.stringify(findings)}`);
+  const isBeside = (entry: string | undefined): boolean => entry !== undefined && !READ.test(entry);
+  const isExplained =
+    findings.every(
+      ({ kind, entry }) => ANYWHERE.includes(kind) || (BESIDE.includes(kind) && isBeside(entry)),
+    ) &&
+    problems.every((problem) => {
+      const [, entry, part] = PROBLEM.exec(problem) ?? [];
+      const name = entry ?? part;
+      return isBeside(name) && !STORAGE.test(name as string);
+    }) &&
+    globals.every(({ kind, entry }) => kind === 'allowed' || isBeside(entry));
+  if (isExplained && verdict !== 'no-pickle' && format !== 'TorchScript') return;
+  throw new Problem(
+    `opened, but ${verdict}: ${JSON.stringify({ format, findings, problems, globals })}`,
+  );
 }
 
 function check(input: Buffer, place: Place): string {

@@ -13,6 +13,7 @@ import type { Steps } from '../io/steps.js';
 import { SLICE_SIZE } from '../json/slices.js';
 import type { TensorPlace } from '../shards/aliases.js';
 import { CheckpointContents } from '../shards/contents.js';
+import type { ShardFile } from './find-files.js';
 import type { LazyShards } from './lazy-shards.js';
 import { contentsOf, isOther, type Shard, verifiedContents } from './shard.js';
 import { type ShardWork, type TensorInFile, worksOf } from './transfer-shards.js';
@@ -118,14 +119,15 @@ export class Catalog {
     return lists;
   }
 
-  /** The headers of all shards of safetensors; opens all shards. */
+  /** The headers of all shards of safetensors; empty for other formats. */
   *headers(): Steps<ShardHeader[]> {
-    yield* this.#shards.openAll();
     const headers: ShardHeader[] = [];
-    for (const [shard, { name }] of this.#shards.files.shards.entries()) {
-      const file = this.#shards.open(shard);
-      if (!isOther(file)) headers.push(yield* shardHeader(SafetensorsFile.headerOf(file), name));
-    }
+    const { shards } = this.#shards.files;
+    yield* this.#shards.lendEach(function* (file, shard) {
+      if (isOther(file)) return;
+      const { name } = shards[shard] as ShardFile;
+      headers[shard] = yield* shardHeader(SafetensorsFile.headerOf(file), name);
+    });
     return headers;
   }
 

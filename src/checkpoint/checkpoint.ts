@@ -175,8 +175,8 @@ export class Checkpoint implements TensorSource, Iterable<[string, Tensor]> {
 
   /**
    * The headers of all shards, in the order of `shards`: JSON, metadata and tensors of each, whatever the index says.
-   * A new array of new frozen objects; empty for torch and NumPy, which have no such headers. Opens every shard,
-   * without stalling the event loop.
+   * A new array of new frozen objects; empty for torch and NumPy, which have no such headers. Opens shards that are
+   * not open, and closes those again, without stalling the event loop.
    *
    * @throws FormatError when a shard is bad; `signal.reason`
    *

@@ -89,6 +89,27 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
     yield* forEach(missing, (shard) => this.#openNew(shard));
   }
 
+  /**
+   * Does work with every shard, with some at once where that does not block this thread. Closes those again that were
+   * not open: there may be more shards than descriptors.
+   */
+  *lendEach(work: (file: Opened, shard: number) => Steps<unknown>): Steps<void> {
+    yield* forEach([...this.files.shards.keys()], (shard) => this.#lend(shard, work));
+  }
+
+  *#lend(shard: number, work: (file: Opened, shard: number) => Steps<unknown>): Steps<void> {
+    this.requireOpen();
+    const open = this.opened.get(shard);
+    const { path } = this.files.shards[shard] as ShardFile;
+    const file = open ?? (yield* this.#openFile(path));
+    try {
+      this.requireOpen();
+      yield* work(file, shard);
+    } finally {
+      if (open === undefined) file.close();
+    }
+  }
+
   *#openNew(shard: number): Steps<Opened> {
     const { path } = this.files.shards[shard] as ShardFile;
     const file = yield* this.#openFile(path);

@@ -1,6 +1,6 @@
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { Checkpoint as CheckpointClass } from '../../src/checkpoint/checkpoint.js';
 import { SafetensorsFile } from '../../src/file/file.js';
 import { type Checkpoint, openCheckpoint, SafetensorsError, safeOpen } from '../../src/index.js';
@@ -67,6 +67,21 @@ describe('a checkpoint', () => {
     await expect(checkpoint.headers({ names: [] } as never)).rejects.toThrow(TypeError);
     checkpoint.close();
     await expect(checkpoint.headers()).rejects.toMatchObject({ code: 'SAFETENSORS_FILE_CLOSED' });
+  });
+
+  it('keeps no file open for headers', async () => {
+    const checkpoint = twoShards();
+    const closed = vi.spyOn(SafetensorsFile.prototype, 'close');
+    expect(await checkpoint.headers()).toHaveLength(2);
+    expect(closed).toHaveBeenCalledTimes(2);
+    checkpoint.getTensor('embed');
+    expect(await checkpoint.headers()).toHaveLength(2);
+    expect(closed).toHaveBeenCalledTimes(3);
+    closed.mockRestore();
+    expect(checkpoint.getTensor('embed').data.length).toBeGreaterThan(0);
+    const listing = checkpoint.headers();
+    checkpoint.close();
+    await expect(listing).rejects.toMatchObject({ code: 'SAFETENSORS_FILE_CLOSED' });
   });
 
   it('gives headers of a bad file as the error of that', async () => {

@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import { type CheckpointLayout, layOutCheckpoint } from '../checkpoint/write/layout.js';
 import { selectTensors } from '../checkpoint/write/selected-tensors.js';
+import { runAsync } from '../io/steps.js';
 import type { WritableLayout } from '../save/tensor-writes.js';
 import type { SelectionOptions } from '../selection/options.js';
 import { findModel, otherFiles, type PlaceOf } from './model-files.js';
@@ -32,8 +33,9 @@ export async function planTensors(
   const model = await findModel(source, placeOf, signal);
   const remote = await readRemoteTensors(source, model, selection, signal);
   const choices = { selection, shared: 'copy', metadata: new Map() } as const;
-  const selected = selectTensors(remote, choices);
-  const checkpoint = layOutCheckpoint(selected.table, { maxShardSize }, selected.metadataOf);
+  const selected = await runAsync(selectTensors(remote, choices), signal);
+  const layout = layOutCheckpoint(selected.table, { maxShardSize }, selected.metadataOf);
+  const checkpoint = await runAsync(layout, signal);
   const tensors = selected.tensors as readonly RemoteTensor[];
   const byName = new Map(tensors.map((tensor, number) => [selected.table.name(number), tensor]));
   const namesIn = new Map<string, readonly string[]>();

@@ -3,6 +3,7 @@
 import type { CheckpointSource, SourceTensor } from '../checkpoint/write/source.js';
 import { type TensorInfo, tensorInfo } from '../file/facts.js';
 import type { Header } from '../format/header.js';
+import { here } from '../io/steps.js';
 import { packedWeightOf } from '../quantized/packed-weights.js';
 import { readRemoteHeader } from '../remote/read-header.js';
 import { ofEach } from '../remote/scope.js';
@@ -99,7 +100,7 @@ export async function readRemoteTensors(
   return {
     path,
     table: null,
-    list: () => ({ ...names, tensors, unselectable: [] }),
+    list: () => here(() => ({ ...names, tensors, unselectable: [] })),
     metadataOf: (some = tensors) => {
       const used = new Set((some as readonly RemoteTensor[]).map(({ shard }) => shard.header));
       return { files: Array.from(used, ({ metadata }) => metadata), index: parsed };

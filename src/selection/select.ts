@@ -19,6 +19,7 @@ import { nearNames } from '../errors/near-names.js';
 import { CAST_SOURCES, CAST_TARGETS, type Cast, castOf, isCastSource } from '../float32/cast.js';
 import { DTYPE_NAMES, type Dtype } from '../format/dtype.js';
 import { nameProblem } from '../format/header-writer.js';
+import { SLICE_SIZE, type Slices } from '../json/slices.js';
 import { packedWeightOf } from '../quantized/packed-weights.js';
 import {
   notADtype,
@@ -123,29 +124,34 @@ export class Selection<Info extends SelectableInfo> {
   }
 
   /**
-   * Asks about every tensor, or those of `names`. An unselectable one that is not left out is a problem. Of a
+   * Asks about every tensor, or those of `names`, in slices. An unselectable one that is not left out is a problem. Of a
    * source without tensors nothing is selected. The tensors must include those that tell what is quantized.
    *
    * @throws The problem that there is with a name or a cast; SelectionError for several
    * @throws RangeError `ERR_OUT_OF_RANGE` when all tensors are left out
    * @throws TypeError `ERR_INVALID_ARG_TYPE` for what a function of the caller returns; what that throws
    */
-  of<Tensor extends Selectable<WithDtype<Info>>>(
+  *of<Tensor extends Selectable<WithDtype<Info>>>(
     tensors: readonly Tensor[],
     unselectable: readonly Unselectable<Info>[] = [],
-  ): Selected<Tensor>[] {
+  ): Slices<Selected<Tensor>[]> {
     const problems = [...this.#problems];
     for (const { name, info, problem } of unselectable) {
       if (this.#askFor(name, info) !== false) problems.push(problem);
     }
     const selected: Selected<Tensor>[] = [];
     const givenTo = new Map<string, string>();
-    const dtypes = new Map(
-      this.castsAll ? tensors.map(({ name, info }) => [name, info.dtype]) : [],
-    );
+    const dtypes = new Map<string, Dtype>();
+    if (this.castsAll) {
+      for (const { name, info } of tensors) {
+        if (dtypes.size % SLICE_SIZE === 0) yield;
+        dtypes.set(name, info.dtype);
+      }
+    }
     const isPacked = (name: string): boolean =>
       packedWeightOf(name, (other) => dtypes.get(other)) !== null;
-    for (const tensor of tensors) {
+    for (const [i, tensor] of tensors.entries()) {
+      if (i % SLICE_SIZE === 0) yield;
       const { name, info } = tensor;
       const as = this.#askFor(name, info);
       if (as === false) continue;

@@ -1,6 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { TensorNotFoundError } from '../../src/errors/errors.js';
 import type { Dtype } from '../../src/format/dtype.js';
+import { inOneGo } from '../../src/json/slices.js';
 import {
   readSelection,
   type SelectableInfo,
@@ -34,11 +35,9 @@ function selectionOf(options: Options): Selection<SelectableInfo> {
 
 /** Old name, new name and cast of what is selected. */
 function select(options: Options): string[] {
-  return selectionOf(options)
-    .of(tensors)
-    .map(({ tensor, name, cast }) =>
-      [tensor.name, name, cast === null ? '' : `${cast.from}-${cast.to}`].join(' ').trim(),
-    );
+  return inOneGo(selectionOf(options).of(tensors)).map(({ tensor, name, cast }) =>
+    [tensor.name, name, cast === null ? '' : `${cast.from}-${cast.to}`].join(' ').trim(),
+  );
 }
 
 function errorOf(call: () => unknown): unknown {
@@ -208,7 +207,9 @@ it('nothing at all is refused', () => {
 
 it('of a source without tensors nothing is selected, whatever is asked of all', () => {
   const empty = (options: Options): unknown =>
-    new Selection(readSelection(options), selectionSource(new Set(), null, 'model.bin')).of([]);
+    inOneGo(
+      new Selection(readSelection(options), selectionSource(new Set(), null, 'model.bin')).of([]),
+    );
   for (const options of [{}, { dtype: 'F16' }, { names: () => false }] as const) {
     expect(empty(options)).toEqual([]);
   }
@@ -222,11 +223,12 @@ it('tensors that cannot be taken are a problem when they are not left out', () =
   const odd = [{ name: 'odd', info: { dtype: null, shape: [] }, problem }];
   const source = selectionSource(new Set(['a', 'odd']), null, 'model.bin');
   const chosen = (options: SelectionOptions<SelectableInfo>): string[] =>
-    new Selection(options, source).of(tensors, odd).map(({ name }) => name);
+    inOneGo(new Selection(options, source).of(tensors, odd)).map(({ name }) => name);
   expect(() => chosen({})).toThrow(problem);
   expect(() => chosen({ names: ['a', 'odd'] })).toThrow(problem);
   expect(() => chosen({ names: ['odd', 'none'] })).toThrow(SelectionError);
-  expect(() => new Selection({ select: () => false }, source).of([], odd)).toThrow(RangeError);
+  const nothing = new Selection({ select: () => false }, source).of([], odd);
+  expect(() => inOneGo(nothing)).toThrow(RangeError);
   expect(chosen({ names: ['a'] })).toEqual(['a']);
   expect(chosen({ names: (_, { dtype }) => dtype !== null })).toEqual(['a']);
   expect(chosen({ select: (name) => (name === 'odd' ? false : { name: 'b' }) })).toEqual(['b']);
@@ -275,7 +277,7 @@ describe('metadata', () => {
 
   function metadataOf(options: Options): [string, string][] {
     const selection = selectionOf(options);
-    return [...(selection.metadataOf(selection.of(tensors))(metadata) ?? [])];
+    return [...(selection.metadataOf(inOneGo(selection.of(tensors)))(metadata) ?? [])];
   }
 
   it('names the new names of tensors that have aliases', () => {

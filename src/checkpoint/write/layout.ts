@@ -3,6 +3,7 @@
 import { argumentRangeError, type OptionNames } from '../../errors/arguments.js';
 import { FormatError, refuseTensor } from '../../errors/errors.js';
 import { layOut, type MetadataInput } from '../../format/header-writer.js';
+import type { Slices } from '../../json/slices.js';
 import type { Payload, WriteEntry } from '../../save/tensor-input.js';
 import type { WritableLayout } from '../../save/tensor-writes.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../../shards/checkpoint-index.js';
@@ -116,11 +117,11 @@ function layoutPattern({ filenamePattern, variant }: CheckpointLayoutOptions): F
  * @throws FormatError `SAFETENSORS_INDEX_TOO_LARGE` for an index that no reader accepts
  * @throws TypeError, RangeError for unusable options
  */
-export function layOutCheckpoint<Metadata extends LaidOutMetadata, Layout>(
+export function* layOutCheckpoint<Metadata extends LaidOutMetadata, Layout>(
   tensors: TensorTable<Layout>,
   options: CheckpointLayoutOptions,
   metadataOf: (split: SplitSummary) => Metadata,
-): CheckpointLayout<Metadata, Layout> {
+): Slices<CheckpointLayout<Metadata, Layout>> {
   const pattern = layoutPattern(options);
   const limit = parseByteSize(options.maxShardSize ?? DEFAULT_MAX_SHARD_SIZE, 'maxShardSize');
   const shards = splitByteLengths(tensors.byteLengths, limit);
@@ -130,9 +131,11 @@ export function layOutCheckpoint<Metadata extends LaidOutMetadata, Layout>(
   const split = { isSharded, metadata: { total_size: totalSize } };
   const metadata = metadataOf(split);
   const nameOf = (shard: number): string => pattern.filename(shard + 1, shards.length);
-  const files = shards.map((numbers, shard) => {
-    return { name: nameOf(shard), layout: tensors.layOut(numbers, metadata.file) };
-  });
+  const files: LaidOutFile<Layout>[] = [];
+  for (const [shard, numbers] of shards.entries()) {
+    yield;
+    files.push({ name: nameOf(shard), layout: tensors.layOut(numbers, metadata.file) });
+  }
   const metadataOfIndex: ReadonlyMap<string, IndexValue> =
     metadata.index ??
     new Map<string, IndexValue>([['total_size', totalSize], ...(metadata.file ?? [])]);
@@ -144,6 +147,7 @@ export function layOutCheckpoint<Metadata extends LaidOutMetadata, Layout>(
     }
     return text.encoded();
   };
+  yield;
   const index = isSharded ? indexOf((filename) => filename) : null;
   if (index !== null) requireIndexLength(index.byteLength);
   const { samples } = tensors;

@@ -2,6 +2,7 @@
 
 import { basename, dirname } from 'node:path';
 import { requireBoolean } from '../../errors/arguments.js';
+import { runAsync } from '../../io/steps.js';
 import { requireMakeableFolder } from '../../replacement/made-folders.js';
 import { replaceFile, requireReplaceableFile } from '../../save/replace-file.js';
 import type { SelectableInfo } from '../../selection/options.js';
@@ -72,8 +73,9 @@ export async function rewriteFolder<Info extends SelectableInfo>(
       const others = copyOtherFiles
         ? findOtherFiles(dirname(path), folder, basename(path))
         : NO_OTHER_FILES;
-      const selected = selectTensors(source, options);
-      const checkpoint = layOutCheckpoint(selected.table, options, selected.metadataOf);
+      const selected = await runAsync(selectTensors(source, options), signal);
+      const layout = layOutCheckpoint(selected.table, options, selected.metadataOf);
+      const checkpoint = await runAsync(layout, signal);
       const facts = rewriteFacts(selected, checkpoint.metadata, others);
       if (options.dryRun === true) {
         return { ...planCheckpoint(folder, checkpoint, others.files), ...facts };
@@ -103,7 +105,7 @@ export async function rewriteFile<Info extends SelectableInfo>(
   requireBoolean('durable', durable);
   requireBoolean('dryRun', dryRun);
   return await withSource(open, async (source) => {
-    const selected = selectTensors(source, options);
+    const selected = await runAsync(selectTensors(source, options), signal);
     const file = layOutFile(selected.table, selected.metadataOf);
     const { layout, totalSize } = file;
     const facts = rewriteFacts(selected, file.metadata, NO_OTHER_FILES);

@@ -4,6 +4,7 @@ import { argumentRangeError, type OptionNames, requireOptions } from '../../erro
 import { type NamedValues, pairsOf } from '../../errors/named-values.js';
 import { requireLittleEndianHost } from '../../format/dtype.js';
 import { encodeMetadata, type MetadataInput } from '../../format/header-writer.js';
+import { runSync } from '../../io/steps.js';
 import { readTensorsAndStreams, type TensorInput } from '../../save/tensor-input.js';
 import { checkpointMetadata } from '../../shards/metadata.js';
 import { planSharing, type SharedMode, type SharingPlan } from '../../shards/shared-tensors.js';
@@ -141,9 +142,11 @@ export async function saveCheckpoint(
   const { shared = 'copy' } = options;
   const { dropped, overlaps } = recordable(planSharing(memories, shared), shared, metadata);
   const kept = entries.filter(({ name }) => !dropped.has(name));
-  const checkpoint = layOutCheckpoint(tableOf(kept), options, (split) =>
+  // In the turn of the call, which has looked at the memory of the tensors.
+  const layout = layOutCheckpoint(tableOf(kept), options, (split) =>
     checkpointMetadata(split, metadata, dropped),
   );
+  const checkpoint = runSync(layout);
   const { unrecorded } = checkpoint.metadata;
   return await inLockedFolder(folder, options, async (locked) => {
     const shared = { dropped, unrecorded, overlaps };

@@ -2,6 +2,8 @@
 
 import type { Dtype } from '../../format/dtype.js';
 import { tensorByteLength } from '../../format/tensor-spec.js';
+import type { Steps } from '../../io/steps.js';
+import { SLICE_SIZE, type Slices } from '../../json/slices.js';
 import { type FilePayload, type MadePayload, madePayload } from '../../save/tensor-input.js';
 import { CastMemory, castFill } from '../../selection/cast-bytes.js';
 import { type SelectableInfo, type SelectionOptions, selectsAll } from '../../selection/options.js';
@@ -49,10 +51,10 @@ export interface SelectedTensors<Info extends SelectableInfo> {
  *
  * @throws As `Selection.of` and `planSharing`
  */
-export function selectTensors<Info extends SelectableInfo>(
+export function* selectTensors<Info extends SelectableInfo>(
   source: CheckpointSource<Info>,
   choices: Choices<Info>,
-): SelectedTensors<Info> {
+): Steps<SelectedTensors<Info>> {
   const { shared, metadata: given } = choices;
   const { table } = source;
   if (table !== null && selectsAll(choices.selection)) {
@@ -63,13 +65,13 @@ export function selectTensors<Info extends SelectableInfo>(
       rewrittenMetadata({ source: metadata, given, dropped }, split);
     return { table, tensors: [], dropped, overlaps, report: emptyReport(), metadataOf };
   }
-  const listed = source.list();
+  const listed = yield* source.list();
   const selection = new Selection<Info>(choices.selection, listed);
-  const selected = selection.of(listed.tensors, listed.unselectable);
+  const selected = yield* selection.of(listed.tensors, listed.unselectable);
   const taken = new Set(selected.map(({ tensor }) => tensor.name));
   const leftOut = Array.from(listed.names()).filter((name) => !taken.has(name));
   const overflowed = new Map<string, number>();
-  const entries = selectedEntries(selected, overflowed);
+  const entries = yield* selectedEntries(selected, overflowed);
   // Nobody looks at copies.
   const memories = shared === 'copy' ? [] : memoriesOf(selected);
   const { dropped, overlaps } = planSharing(memories, shared, 'order');
@@ -89,12 +91,12 @@ export function selectTensors<Info extends SelectableInfo>(
 }
 
 /** The tensors under their new names, as their new dtypes. `overflowed` is filled while they are written. */
-function selectedEntries(
+function* selectedEntries(
   selected: readonly Selected<SourceTensor>[],
   overflowed: Map<string, number>,
-): AnyEntry[] {
+): Slices<AnyEntry[]> {
   const memory = new CastMemory();
-  return selected.map(({ tensor, name, cast }) => {
+  const entryOf = ({ tensor, name, cast }: Selected<SourceTensor>): AnyEntry => {
     const { shape } = tensor.info;
     const dtype = cast?.to ?? tensor.info.dtype;
     const byteLength = tensorByteLength({ dtype, shape });
@@ -103,7 +105,13 @@ function selectedEntries(
     const made = madeOf(payload);
     const fill = castFill(made.fill, cast, memory, counterOf(overflowed, name));
     return { name, dtype, shape, byteLength, payload: { ...made, fill } };
-  });
+  };
+  const entries: AnyEntry[] = [];
+  for (const each of selected) {
+    if (entries.length % SLICE_SIZE === 0) yield;
+    entries.push(entryOf(each));
+  }
+  return entries;
 }
 
 /** Bytes of a file as bytes that are put into memory. */

@@ -1,6 +1,7 @@
 /** What a checkpoint is written from, whatever its format and wherever it is. */
 
 import type { Dtype } from '../../format/dtype.js';
+import type { Steps } from '../../io/steps.js';
 import type { FilePayload, MadePayload } from '../../save/tensor-input.js';
 import type { SelectableInfo } from '../../selection/options.js';
 import type { SelectionSource, Unselectable } from '../../selection/select.js';
@@ -34,7 +35,7 @@ export interface CheckpointSource<Info extends SelectableInfo = SelectableInfo> 
   /** All tensors as they are, of which no objects need to be made; null when there is no such table. */
   readonly table: TensorTable | null;
   /** All tensors one by one. */
-  list(): ListedTensors<Info>;
+  list(): Steps<ListedTensors<Info>>;
   /** Metadata of the files that have these tensors, all by default, and of the index; null for formats without. */
   metadataOf(tensors?: readonly SourceTensor<Info>[]): SourceMetadata | null;
   /** Checks the bytes of tensors that are about to be written, as far as the writing does not. */

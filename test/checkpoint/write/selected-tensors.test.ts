@@ -1,0 +1,39 @@
+import { expect, it } from 'vitest';
+import { layOutCheckpoint } from '../../../src/checkpoint/write/layout.js';
+import { openSafetensorsSource } from '../../../src/checkpoint/write/safetensors-source.js';
+import { selectTensors } from '../../../src/checkpoint/write/selected-tensors.js';
+import type { Steps } from '../../../src/io/steps.js';
+import { writeTemporary } from '../../support/make-file.js';
+
+/** Does the work, and counts the places where the event loop may turn. */
+function counted<Result>(steps: Steps<Result>): { result: Result; turns: number } {
+  let turns = 0;
+  let next = steps.next();
+  while (next.done !== true) {
+    if (next.value === undefined) turns++;
+    next = steps.next(next.value?.sync());
+  }
+  return { result: next.value, turns };
+}
+
+it('lists, selects and lays out many tensors in turns', async () => {
+  const count = 3000;
+  const path = writeTemporary(
+    Array.from({ length: count }, (_, i) => ({ name: `t${i}`, dtype: 'F32', shape: [1] })),
+  );
+  const source = await openSafetensorsSource(path, { isNamed: false, signal: undefined });
+  try {
+    const selection = { rename: (name: string) => `${name}.x`, dtype: 'BF16' } as const;
+    const choices = { selection, shared: 'copy', metadata: new Map() } as const;
+    const { result: selected, turns } = counted(selectTensors(source, choices));
+    expect(selected.report.cast).toHaveLength(count);
+    // Listed, looked at for what is quantized, selected, made entries.
+    expect(turns).toBeGreaterThanOrEqual(4 * Math.floor(count / 256));
+    const options = { maxShardSize: 200 };
+    const laidOut = counted(layOutCheckpoint(selected.table, options, selected.metadataOf));
+    expect(laidOut.result.files).toHaveLength(count / 100);
+    expect(laidOut.turns).toBeGreaterThanOrEqual(count / 100);
+  } finally {
+    source.close();
+  }
+});

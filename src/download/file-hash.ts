@@ -16,7 +16,8 @@ export function beginHash(expected: string | null, byteLength: number): Hash {
 }
 
 /**
- * Adds the first bytes of a file. Returns how many there were, fewer when the file is shorter.
+ * Adds the first bytes of a file. Returns how many there were, fewer when the file is shorter. One hash, of any start:
+ * `verification/hash-file` computes all hashes that models are known by, of whole files, in two threads.
  *
  * @throws `signal.reason`; errors of the system
  */

@@ -61,6 +61,7 @@ export function castInTypeScript(
   const values = new Float32Array(Math.min(count, BLOCK_LENGTH));
   const patterns = new (targetBytes === 2 ? Uint16Array : Uint8Array)(values.length);
   let tooLarge = 0;
+  // This room may not import `io`, which has `cut`.
   for (let first = 0; first < count; first += BLOCK_LENGTH) {
     const length = Math.min(BLOCK_LENGTH, count - first);
     const part = bytes.subarray(first * sourceBytes, (first + length) * sourceBytes);

@@ -66,6 +66,7 @@ export function convertToFloat32(dtype: Dtype, bytes: Uint8Array, output: Float3
   }
   const block = new Uint8Array(Math.min(WIDENED_LENGTH, bytes.length));
   const valuesPerByte = output.length / bytes.length;
+  // This room may not import `io`, which has `cut`.
   for (let begin = 0; begin < bytes.length; begin += WIDENED_LENGTH) {
     const part = bytes.subarray(begin, begin + WIDENED_LENGTH);
     block.set(part);

@@ -1,6 +1,6 @@
 /** Copies strided bytes of a storage that has to read them: few reads, and few bytes that nobody needs. */
 
-import { CACHED_BYTE_LENGTH } from '../io/pieces.js';
+import { CACHED_BYTE_LENGTH, cut } from '../io/pieces.js';
 import type { Steps } from '../io/steps.js';
 import type { Storage } from '../storage/storage.js';
 import { gather, ONCE } from '../tensor/gather.js';
@@ -34,7 +34,8 @@ export function* readStrided(
   to: number,
 ): Steps<void> {
   const bySteps = loops.toSorted((a, b) => a.from - b.from);
-  // The inner loops whose rounds are near each other make a stretch, which is read as a whole.
+  // The inner loops whose rounds are near each other make a stretch, which is read as a whole. Unlike
+  // `nearByteLength` of `remote/fetch-plan`, which goes by nesting, this goes by strides, and what it reads fits into a cache.
   let stretch = runByteLength;
   const inner = new Set<StridedLoop>();
   for (const loop of bySteps) {
@@ -60,8 +61,8 @@ export function* readStrided(
     1 + Math.max(0, Math.floor((CACHED_BYTE_LENGTH - stretch) / pitch)),
   );
   for (const { from, to: at } of rounds(others, position, to)) {
-    for (let done = 0; done < batched.count; done += most) {
-      const count = Math.min(most, batched.count - done);
+    for (const { begin: done, end } of cut(0, batched.count, most)) {
+      const count = end - done;
       const begin = from + done * batched.from;
       scratch ??= new Uint8Array(CACHED_BYTE_LENGTH);
       if (isNear) {

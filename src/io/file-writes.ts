@@ -132,6 +132,7 @@ async function copyRange(
   }
   if (done === byteLength) return;
   const buffer = new Uint8Array(Math.min(byteLength - done, BUFFER_BYTE_LENGTH));
+  // Not by `cut`: a read may give less than it was asked for.
   while (done < byteLength) {
     const length = Math.min(byteLength - done, buffer.byteLength);
     const { bytesRead } = await readAsync(file, buffer, 0, length, position + done);

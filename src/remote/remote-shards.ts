@@ -112,6 +112,7 @@ export class RemoteShards {
       try {
         return await this.header(shard, ends);
       } catch (error) {
+        // As `isOfFile` of `checkpoint/verify`, which needs Node; a request gives no errors of the system.
         const isOfFile = error instanceof SafetensorsError && !(error instanceof FileClosedError);
         if (!isOfFile) throw error;
         return this.source.withoutSecrets(error) as SafetensorsError;

@@ -83,15 +83,14 @@ export function describeNpz(
   const { maxEntries = MAX_ENTRIES } = options;
   const { entries } = readArchive(file, context, { ...options, maxEntries });
   const starts = new ArrayStarts(windowReader(file), maxEntries);
-  const names = new Set<string>();
   const arrays: { readonly array: CheckedArray; readonly entry: ArchiveEntry }[] = [];
   const problems = readEach(entries.values(), entries.size, (entry) => {
     const name = entry.name.replace(/\.npy$/, '');
-    if (names.has(name)) {
+    // NumPy looks for an entry of the name first, then for one with .npy.
+    if (name !== entry.name && entries.has(name)) {
       const message = `expected one array of the name ${quoteName(name)}, found two: with and without .npy`;
       throw new ForeignFormatError('SAFETENSORS_INVALID_ARCHIVE', message, context);
     }
-    names.add(name);
     const arrayContext = { ...context, tensor: name };
     const start = starts.of(entry, arrayContext);
     const array = checkArray(name, start, entry.byteLength, options, arrayContext);

@@ -169,6 +169,30 @@ test('an archive of no arrays is refused as what it is', () => {
   expect(() => openNumpy(path)).toThrow('an empty zip archive');
 });
 
+test.each([
+  ['w', 'w.npy'],
+  ['w.npy', 'w'],
+  ['w.npy', 'w.npy.npy'],
+  ['w.npy.npy', 'v', 'w.npy'],
+])('an archive of %s and %s is refused: NumPy finds two arrays by one name', (...names) => {
+  const data = npy(headerOf('<f4', '(6,)'), Buffer.alloc(24));
+  const files = names.map((name) => ({ name, data, isDeflated: false }));
+  const path = written(writeArchive(files, new Random(1, 0)), 'names.npz');
+  expect(() => openNumpy(path)).toThrow(
+    expect.objectContaining({
+      code: 'SAFETENSORS_INVALID_ARCHIVE',
+      message: expect.stringContaining('with and without .npy'),
+    }),
+  );
+});
+
+test('an array whose own name ends so is called so', () => {
+  const data = npy(headerOf('<f4', '(6,)'), Buffer.alloc(24));
+  const files = [{ name: 'w.npy.npy', data, isDeflated: false }];
+  using file = openNumpy(written(writeArchive(files, new Random(1, 0)), 'name.npz'));
+  expect(file.keys()).toEqual(['w.npy']);
+});
+
 describe('options', () => {
   const path = (): string => written(npy(headerOf('<f4', '(6,)'), Buffer.alloc(24)));
 

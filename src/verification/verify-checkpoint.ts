@@ -6,7 +6,12 @@ import { type CheckpointFiles, namedFiles, type ShardFile } from '../checkpoint/
 import { findCheckpoint, findFolder } from '../checkpoint/open.js';
 import { modelsOf } from '../checkpoint/pipeline.js';
 import { isOfFile, verifyHeaders } from '../checkpoint/verify.js';
-import { type OptionNames, requireBoolean, requireOptions } from '../errors/arguments.js';
+import {
+  argumentTypeError,
+  type OptionNames,
+  requireBoolean,
+  requireOptions,
+} from '../errors/arguments.js';
 import { SafetensorsError } from '../errors/errors.js';
 import { readFileHeader } from '../file/read-header.js';
 import type { Header } from '../format/header.js';
@@ -140,7 +145,7 @@ async function verifyOpened(
   let source: VerifiableSource | undefined;
   let problems: readonly CheckpointProblem[] = [];
   try {
-    source = await open();
+    source = requireVerifiable(await open());
     await source.verify({ signal, onProgress });
   } catch (error) {
     problems = problemsOf(error);
@@ -148,6 +153,12 @@ async function verifyOpened(
     source?.close();
   }
   return { ok: problems.length === 0, checks: source?.checks ?? ['headers'], problems };
+}
+
+function requireVerifiable(source: VerifiableSource): VerifiableSource {
+  const { verify, close, checks } = (source ?? {}) as Partial<VerifiableSource>;
+  if (typeof verify === 'function' && typeof close === 'function' && checks) return source;
+  throw argumentTypeError('what source() opens', 'an open checkpoint', source);
 }
 
 /** The problems that an error holds, or is; throws what says nothing of the files. */

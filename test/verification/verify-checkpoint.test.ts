@@ -140,6 +140,14 @@ describe('verifyCheckpoint', () => {
 describe('verifyCheckpoint with a function', () => {
   const fixture = (name: string): string => join(root, 'test/fixtures/torch', name);
 
+  it('refuses a function that opens no checkpoint', async () => {
+    for (const opened of [undefined, null, 7, {}, { verify: () => {} }]) {
+      await expect(verifyCheckpoint(() => opened as never)).rejects.toMatchObject({
+        code: 'ERR_INVALID_ARG_TYPE',
+      });
+    }
+  });
+
   it('verifies what it opens, and closes it', async () => {
     const checkpoint = openTorchCheckpoint(fixture('zip-state-dict.pt'));
     expect(await verifyCheckpoint(async () => checkpoint)).toEqual({

@@ -3,7 +3,8 @@
 import { statSync } from 'node:fs';
 import { FileClosedError } from '../errors/errors.js';
 import type { CloseOptions, SafetensorsFile } from '../file/file.js';
-import { forEach, runSync, type Steps } from '../io/steps.js';
+import { Slots } from '../io/pieces.js';
+import { forEach, runAsync, runSync, type Steps, step } from '../io/steps.js';
 import type { StorageKind } from '../storage/storage.js';
 import type { CheckpointFiles, ShardFile } from './find-files.js';
 import type { Shard } from './shard.js';
@@ -14,10 +15,18 @@ class SharedFiles<Opened extends Shard> {
   isRead: boolean;
   isDetached = false;
   users = 0;
+  /** By shards: one call at a time opens a shard. The others wait, so that they need no descriptors. */
+  readonly #turns = new Map<number, Slots>();
 
   constructor(opened: readonly Opened[] = []) {
     this.open = new Map(opened.entries());
     this.isRead = opened.some(hasReadStorage);
+  }
+
+  turnsOf(shard: number): Slots {
+    const turns = this.#turns.get(shard) ?? new Slots(1);
+    this.#turns.set(shard, turns);
+    return turns;
   }
 }
 
@@ -86,7 +95,7 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
   *openAll(shards: Iterable<number> = this.files.shards.keys()): Steps<void> {
     this.requireOpen();
     const missing = [...shards].filter((shard) => !this.opened.has(shard));
-    yield* forEach(missing, (shard) => this.#openNew(shard));
+    yield* forEach(missing, (shard) => this.#inTurn(shard, () => this.#openNew(shard)));
   }
 
   /**
@@ -94,7 +103,18 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
    * not open: there may be more shards than descriptors.
    */
   *lendEach(work: (file: Opened, shard: number) => Steps<unknown>): Steps<void> {
-    yield* forEach([...this.files.shards.keys()], (shard) => this.#lend(shard, work));
+    yield* forEach([...this.files.shards.keys()], (shard) =>
+      this.#inTurn(shard, () => this.#lend(shard, work)),
+    );
+  }
+
+  /** Does steps with a shard when no other call does; at once where waiting would block this thread. */
+  *#inTurn(shard: number, steps: () => Steps<unknown>): Steps<void> {
+    yield* step({
+      sync: () => void runSync(steps()),
+      async: (signal) =>
+        this.#shared.turnsOf(shard).run(async () => void (await runAsync(steps(), signal))),
+    });
   }
 
   *#lend(shard: number, work: (file: Opened, shard: number) => Steps<unknown>): Steps<void> {
@@ -111,9 +131,12 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
   }
 
   *#openNew(shard: number): Steps<Opened> {
+    this.requireOpen();
+    const open = this.opened.get(shard);
+    if (open !== undefined) return open;
     const { path } = this.files.shards[shard] as ShardFile;
     const file = yield* this.#openFile(path);
-    // Others had their turn meanwhile.
+    // A call that does not wait may have opened it meanwhile.
     const other = this.opened.get(shard);
     if (other !== undefined || !this.#isOpen) file.close();
     this.requireOpen();

@@ -6,6 +6,7 @@ import { Catalog } from '../../src/checkpoint/catalog.js';
 import { Checkpoint } from '../../src/checkpoint/checkpoint.js';
 import { LazyShards } from '../../src/checkpoint/lazy-shards.js';
 import { findCheckpoint } from '../../src/checkpoint/open.js';
+import type { SafetensorsFile } from '../../src/file/file.js';
 import { openFile } from '../../src/file/open.js';
 import { saveCheckpoint, type Tensor } from '../../src/index.js';
 import { runSync, type Steps } from '../../src/io/steps.js';
@@ -16,6 +17,21 @@ const names = Array.from({ length: COUNT }, (_, i) => `t${String(i).padStart(2, 
 
 let shards: LazyShards;
 let checkpoint: Checkpoint;
+/** How many files were opened, and how many were open at once. */
+let [opened, openNow, mostOpen] = [0, 0, 0];
+
+/** Counts from before the system is asked, as a descriptor is taken then. */
+function* countedOpen(path: string): Steps<SafetensorsFile> {
+  opened++;
+  mostOpen = Math.max(mostOpen, ++openNow);
+  const file = yield* openFile(path, {});
+  const close = file.close.bind(file);
+  file.close = (options) => {
+    openNow--;
+    close(options);
+  };
+  return file;
+}
 
 async function open(count: number, maxShardSize: number): Promise<void> {
   const folder = dirname(temporaryPath('model.safetensors'));
@@ -27,7 +43,8 @@ async function open(count: number, maxShardSize: number): Promise<void> {
     maxShardSize,
     durable: false,
   });
-  shards = new LazyShards(runSync(findCheckpoint(folder, {})), (path) => openFile(path, {}));
+  shards = new LazyShards(runSync(findCheckpoint(folder, {})), countedOpen);
+  [opened, openNow, mostOpen] = [0, 0, 0];
   checkpoint = Checkpoint.of(shards);
 }
 
@@ -130,4 +147,25 @@ it('knows all names before it opens a shard', async () => {
   }
   expect(shards.opened.size).toBe(0);
   checkpoint.close();
+});
+
+describe('many calls at once', () => {
+  const calls = (call: () => Promise<unknown>): Promise<unknown> =>
+    Promise.all(Array.from({ length: 100 }, call));
+
+  it.each<[string, () => Promise<unknown>]>([
+    ['tensors', () => checkpoint.tensors()],
+    ['readTensors', () => checkpoint.readTensors()],
+    ['readTensors of names', () => checkpoint.readTensors(names)],
+    ['prefetch', () => checkpoint.prefetch()],
+  ])('of %s open each shard once', async (_, call) => {
+    await calls(call);
+    expect(opened).toBe(COUNT);
+  });
+
+  it('of headers open one file of each shard at a time, and leave none open', async () => {
+    await calls(() => checkpoint.headers());
+    expect(mostOpen).toBeLessThanOrEqual(COUNT);
+    expect(openNow).toBe(0);
+  });
 });

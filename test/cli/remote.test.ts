@@ -2,6 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { serialize } from '../../src/index.js';
 import { FileServer } from '../download/file-server.js';
 import { filesOf, TWO_SHARDS, writeCheckpoint } from '../support/make-checkpoint.js';
 import { fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
@@ -48,6 +49,25 @@ describe('of a server', () => {
     const there = await call(['diff', server.url(INDEX), path, '--quick']);
     expect(there.stdout).toBe(here.stdout);
     expect(there.stdout).toContain('- embed\n- a.weight\n- b.weight\n- b.bias\n');
+  });
+
+  it('download says how many elements are too large for the new dtype, as convert does', async () => {
+    const data = Float32Array.of(1, 1e6, -1e6);
+    const bytes = serialize({ a: { dtype: 'F32', shape: [3], data } });
+    server.files.set('large.safetensors', { bytes, tag: '"large"' });
+    const download = (name: string, ...options: string[]): Promise<string> =>
+      printed([
+        ...['download', server.url('large.safetensors'), temporaryPath(name)],
+        ...['--dtype', 'F16', ...options],
+      ]);
+    expect(await download('a.safetensors')).toContain(
+      '1 tensor cast\nwarning: a: 2 elements too large for the new dtype\n',
+    );
+    expect(JSON.parse(await download('b.safetensors', '--json'))).toMatchObject({
+      castCount: 1,
+      uncast: [],
+      overflowed: { a: 2 },
+    });
   });
 
   it('header, metadata and verify read headers alone', async () => {
@@ -101,8 +121,8 @@ describe('of a server', () => {
     expect(existsSync(chosen)).toBe(false);
     expect(chosenPlan).toMatchObject({ dryRun: true, files: [{ name: 'chosen.safetensors' }] });
     const written = JSON.parse(await printed(choice));
-    const { receivedByteLength } = written;
-    expect(written).toEqual({ ...chosenPlan, dryRun: false, receivedByteLength });
+    const { receivedByteLength, overflowed } = written;
+    expect(written).toEqual({ ...chosenPlan, dryRun: false, receivedByteLength, overflowed });
     // 64 + 128 + 8 elements of two bytes, behind a header.
     expect(statSync(chosen).size).toBe(written.byteLength);
     expect(written.byteLength).toBeGreaterThan(400);

@@ -9,6 +9,9 @@ import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
 import { isRemote } from '../sources/open-source.js';
 import { type Command, InterruptedError, printResult, UsageError } from './command.js';
 import {
+  type CastResult,
+  castLines,
+  castResult,
   DRY_RUN,
   deletedLines,
   isDryRun,
@@ -17,11 +20,10 @@ import {
   SHARD_SIZE,
   selecting,
   shardSizeOf,
-  uncastLines,
 } from './written.js';
 
 /** What was downloaded, or would be, as `--json` has it. */
-interface DownloadCommandResult {
+interface DownloadCommandResult extends CastResult {
   readonly source: string;
   /** The file or folder that was made. */
   readonly path: string;
@@ -35,8 +37,6 @@ interface DownloadCommandResult {
   readonly deleted: readonly string[];
   /** Names of the tensors that `--filter` and `--exclude` left out. */
   readonly leftOut: readonly string[];
-  /** Names of tensors that were not cast because they belong to quantized weights. */
-  readonly uncast: readonly string[];
 }
 
 /** A dry run receives nothing. */
@@ -44,7 +44,7 @@ const NOTHING_RECEIVED = { receivedByteLength: 0, presentByteLength: 0 };
 
 function downloadLines(result: DownloadCommandResult, style: Style): readonly string[] {
   const { path, dryRun, commit, files, byteLength } = result;
-  const { receivedByteLength, presentByteLength, deleted, leftOut, uncast } = result;
+  const { receivedByteLength, presentByteLength, deleted, leftOut } = result;
   const amounts = dryRun
     ? 'nothing fetched (--dry-run)'
     : `${bytesText(receivedByteLength)} received, ${bytesText(presentByteLength)} were there`;
@@ -55,7 +55,7 @@ function downloadLines(result: DownloadCommandResult, style: Style): readonly st
       (file) => `  ${visible(file.name, SHOWN_NAME_LENGTH)}  ${bytesText(file.byteLength)}`,
     ),
     ...leftOutLines(leftOut, dryRun),
-    ...uncastLines(uncast),
+    ...castLines(result, style),
     ...deletedLines(deleted, dryRun),
   ];
 }
@@ -120,7 +120,7 @@ export const downloadCommand: Command = {
         throw signal.aborted ? interruptedDownload(target) : error;
       })
       .finally(() => progress.end());
-    const { path, commit, files, byteLength, deleted, leftOut, uncast } = downloaded;
+    const { path, commit, files, byteLength, deleted, leftOut } = downloaded;
     const received = 'receivedByteLength' in downloaded ? downloaded : NOTHING_RECEIVED;
     const { receivedByteLength, presentByteLength } = received;
     printResult<DownloadCommandResult>(
@@ -128,7 +128,8 @@ export const downloadCommand: Command = {
       options,
       {
         ...{ source, path, dryRun, commit, byteLength },
-        ...{ receivedByteLength, presentByteLength, deleted, leftOut, uncast },
+        ...{ receivedByteLength, presentByteLength, deleted, leftOut },
+        ...castResult(downloaded),
         // A single file is listed by its name in the target.
         files: files.map(({ name, path: at, byteLength: length }) => {
           return { name: at === path ? basename(path) : name, byteLength: length };

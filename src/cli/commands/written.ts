@@ -10,6 +10,7 @@ import { CAST_TARGETS, type CastTarget } from '../../float32/cast.js';
 import { type PlannedFile, splitStateDictIntoShards } from '../../index.js';
 import { bytesText, plural } from '../output/numbers.js';
 import { progressOn } from '../output/progress.js';
+import type { Style } from '../output/style.js';
 import { SHOWN_NAME_LENGTH, visible } from '../output/visible.js';
 import { namesTest } from '../sources/glob.js';
 import {
@@ -101,11 +102,37 @@ function someNames(names: readonly string[]): string {
   return [...shown, ...(left === 0 ? [] : [`and ${left} more (--json has all)`])].join(', ');
 }
 
-/** Says which tensors `--dtype` has left as they are. */
-export function uncastLines(names: readonly string[]): string[] {
-  if (names.length === 0) return [];
-  const what = `${plural(names.length, 'tensor')} not cast`;
-  return [`${what}, as parts of quantized weights: ${someNames(names)}`];
+/** What `--dtype` has done, or would do, as `--json` has it. */
+export interface CastResult {
+  /** How many tensors were cast; with `--dry-run` the same. */
+  readonly castCount: number;
+  /** Names of tensors that were not cast because they belong to quantized weights. */
+  readonly uncast: readonly string[];
+  /** By tensor, how many elements were too large for the new dtype. */
+  readonly overflowed: Readonly<Record<string, number>>;
+}
+
+/** What `--json` has of a library's report; a plan does not know what overflows. */
+export function castResult({
+  cast,
+  uncast,
+  overflowed = new Map(),
+}: Pick<WrittenOutcome, 'cast' | 'uncast' | 'overflowed'>): CastResult {
+  return { castCount: cast.length, uncast, overflowed: Object.fromEntries(overflowed) };
+}
+
+/** Says what `--dtype` has done, and which tensors it has left as they are. */
+export function castLines({ castCount, uncast, overflowed }: CastResult, style: Style): string[] {
+  const left = `${plural(uncast.length, 'tensor')} not cast, as parts of quantized weights`;
+  return [
+    ...(castCount === 0 ? [] : [`${plural(castCount, 'tensor')} cast`]),
+    ...(uncast.length === 0 ? [] : [`${left}: ${someNames(uncast)}`]),
+    ...Object.entries(overflowed).map(([name, count]) =>
+      style.warning(
+        `warning: ${visible(name, SHOWN_NAME_LENGTH)}: ${plural(count, 'element')} too large for the new dtype`,
+      ),
+    ),
+  ];
 }
 
 /** Says which tensors a command would leave out, as `--filter` and `--exclude` say. */
@@ -179,7 +206,7 @@ export async function selecting<Result>(
 }
 
 /** What was written, or would be, as `--json` has it. */
-export interface WrittenResult {
+export interface WrittenResult extends CastResult {
   readonly source: string;
   readonly target: string;
   readonly dryRun: boolean;
@@ -191,12 +218,6 @@ export interface WrittenResult {
   readonly deleted: readonly string[];
   /** Names of the tensors that `--filter` and `--exclude` left out. */
   readonly leftOut: readonly string[];
-  /** How many tensors were cast; with `--dry-run` the same. */
-  readonly castCount: number;
-  /** Names of tensors that were not cast because they belong to quantized weights. */
-  readonly uncast: readonly string[];
-  /** By tensor, how many elements were too large for the new dtype. */
-  readonly overflowed: Readonly<Record<string, number>>;
   /** Of `convert`, and `merge` into a file: the keys that led to the state dict. */
   readonly root?: readonly (string | number)[];
   /** Of the same: by name that was not written, the name of the same tensor that was. */
@@ -241,12 +262,10 @@ export async function write(
   const outcome = await selecting(options, (selection) =>
     work({ ...selection, ...choices }),
   ).finally(() => progress.end());
-  const { files, index, totalSize, deleted, cast, uncast, leftOut, overflowed } = outcome;
-  const { root, dropped } = outcome;
+  const { files, index, totalSize, deleted, leftOut, root, dropped } = outcome;
   printWritten(context, options, {
     ...{ source, target, dryRun, files: tensorFiles(files), index, deleted },
-    ...{ byteLength: totalSize, leftOut, castCount: cast.length, uncast },
-    overflowed: Object.fromEntries(overflowed ?? []),
+    ...{ byteLength: totalSize, leftOut, ...castResult(outcome) },
     ...(root === undefined ? {} : { root }),
     ...(dropped === undefined ? {} : { dropped: Object.fromEntries(dropped) }),
   });
@@ -262,9 +281,8 @@ function tensorFiles(files: WrittenOutcome['files']): string[] {
 
 function printWritten(context: CommandContext, options: OptionValues, result: WrittenResult): void {
   printResult(context, options, result, (written, style) => {
-    const { target, dryRun, files, byteLength, deleted, castCount, uncast, overflowed } = written;
+    const { target, dryRun, files, byteLength, deleted } = written;
     const { leftOut, root = [], dropped = {} } = written;
-    const tooLarge = Object.entries(overflowed);
     const tied = Object.entries(dropped).map((pair) => `${pair[0]}, as ${pair[1]}`);
     return [
       `${style.bold(visible(target, SHOWN_NAME_LENGTH))}: ${dryRun ? 'would have ' : ''}${plural(files.length, 'file')}, ${bytesText(byteLength)} of tensors`,
@@ -272,13 +290,7 @@ function printWritten(context: CommandContext, options: OptionValues, result: Wr
       ...(root.length === 0 ? [] : [`root: ${visible(root.join('.'), SHOWN_NAME_LENGTH)}`]),
       ...(tied.length === 0 ? [] : [`written once: ${namesText(tied)}`]),
       ...leftOutLines(leftOut, dryRun),
-      ...(castCount === 0 ? [] : [`${plural(castCount, 'tensor')} cast`]),
-      ...uncastLines(uncast),
-      ...tooLarge.map(([name, count]) =>
-        style.warning(
-          `warning: ${visible(name, SHOWN_NAME_LENGTH)}: ${plural(count, 'element')} too large for the new dtype`,
-        ),
-      ),
+      ...castLines(written, style),
       ...deletedLines(deleted, dryRun),
     ];
   });

@@ -166,7 +166,7 @@ async function hubFiles(
   return {
     path: isFolder ? repository.pageOf(path) : shown,
     name: isFolder ? null : last,
-    entries: isFolder ? await folders.list(prefix, signal) : null,
+    entries: isFolder ? [...(await folders.list(prefix, signal)).values()] : null,
     hub: { address, commit, prefix },
     find: async (name, signal) => {
       requireInside(name, shown);
@@ -190,30 +190,37 @@ async function hubFiles(
   };
 }
 
+/** What is directly in a folder, by path. */
+type FolderList = ReadonlyMap<string, RepositoryEntry>;
+
 /** Lists of folders, each asked for once. */
 class FolderLists {
   readonly #repository: HubRepository;
-  readonly #lists = new Map<string, Promise<RepositoryEntry[]>>();
+  readonly #lists = new Map<string, Promise<FolderList>>();
 
   constructor(repository: HubRepository) {
     this.#repository = repository;
   }
 
   /** What is directly in a folder, each once, whatever the list repeats. */
-  async list(prefix: string, signal: AbortSignal): Promise<RepositoryEntry[]> {
-    const listed = this.#lists.get(prefix) ?? this.#repository.list(prefix.slice(0, -1), signal);
+  async list(prefix: string, signal: AbortSignal): Promise<FolderList> {
+    const listed = this.#lists.get(prefix) ?? this.#ask(prefix, signal);
     this.#lists.set(prefix, listed);
-    const here = (await listed).filter(({ path }) => splitPath(path)[0] === prefix);
-    return [...new Map(here.map((entry) => [entry.path, entry])).values()];
+    return await listed;
   }
 
   /** A file or folder; throws RemoteError `SAFETENSORS_REMOTE_NOT_FOUND`. */
   async find(prefix: string, name: string, signal: AbortSignal): Promise<RepositoryEntry> {
-    const entries = await this.list(prefix, signal);
-    const found = entries.find(({ path }) => path === prefix + name);
+    const found = (await this.list(prefix, signal)).get(prefix + name);
     if (found !== undefined) return found;
     const path = this.#repository.file(prefix + name).path;
     const message = 'the list of the repository has no such file';
     throw new RemoteError('SAFETENSORS_REMOTE_NOT_FOUND', message, { path });
+  }
+
+  async #ask(prefix: string, signal: AbortSignal): Promise<FolderList> {
+    const entries = await this.#repository.list(prefix.slice(0, -1), signal);
+    const here = entries.filter(({ path }) => splitPath(path)[0] === prefix);
+    return new Map(here.map((entry) => [entry.path, entry]));
   }
 }

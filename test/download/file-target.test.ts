@@ -89,6 +89,7 @@ it('copies one file of the Hub, and leaves nothing beside it', async () => {
     cast: [],
     uncast: [],
     overflowed: new Map(),
+    leftOut: [],
   });
   expect([isWhole(), namesIn(folder)]).toEqual([true, ['my.safetensors']]);
   const again = await downloadFrom(hub(), source, path);

@@ -1,7 +1,6 @@
 /** Compares the headers of all files of a checkpoint with its index. */
 
 import { basename } from 'node:path';
-import { FileClosedError, SafetensorsError } from '../errors/errors.js';
 import { SafetensorsFile } from '../file/file.js';
 import type { Header } from '../format/header.js';
 import { here, runAsync, type Steps } from '../io/steps.js';
@@ -10,6 +9,7 @@ import { IndexCheck } from '../shards/checkpoint-index-check.js';
 import {
   type CheckpointCheck,
   type CheckpointProblem,
+  isOfFile,
   problemOf,
   VerificationError,
 } from '../shards/verification-error.js';
@@ -17,17 +17,6 @@ import type { CheckpointFiles } from './find-files.js';
 import type { LazyShards } from './lazy-shards.js';
 import { isOther, type OtherShard, type Shard } from './shard.js';
 import { transferShards } from './transfer-shards.js';
-
-/** Errors that are not the file's, but the process's or the machine's. */
-const OF_THE_PROCESS: readonly unknown[] = ['EMFILE', 'ENFILE', 'ENOMEM'];
-
-/** Whether an error says what is wrong with a file, rather than with the process that reads it. */
-export function isOfFile(error: unknown): error is Error {
-  if (error instanceof FileClosedError) return false;
-  if (error instanceof SafetensorsError) return true;
-  const { syscall, code } = Object(error) as NodeJS.ErrnoException;
-  return syscall !== undefined && !OF_THE_PROCESS.includes(code);
-}
 
 /**
  * Everything that is wrong with headers and index: names, shards and total size. `headerOf` gives the header of a

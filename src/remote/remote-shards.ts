@@ -1,7 +1,6 @@
 /** The shards of a remote checkpoint: headers, each fetched once, when it is first needed. */
 
-import { FileClosedError, SafetensorsError } from '../errors/errors.js';
-import type { Header } from '../format/header.js';
+import { Header } from '../format/header.js';
 import { MAX_CONFIG_BYTE_LENGTH } from '../hub/parameter-count.js';
 import { Slots } from '../io/pieces.js';
 import { inTurns } from '../json/slices.js';
@@ -12,7 +11,7 @@ import {
   indexSlices,
 } from '../shards/checkpoint-index.js';
 import { IndexCheck } from '../shards/checkpoint-index-check.js';
-import type { CheckpointProblem } from '../shards/verification-error.js';
+import { type CheckpointProblem, isOfFile } from '../shards/verification-error.js';
 import { requireInside } from './found-file.js';
 import { type FetchedHeader, fetchHeader, parseFetched } from './read-header.js';
 import type { RemoteFile, RemoteSource } from './remote-file.js';
@@ -112,15 +111,13 @@ export class RemoteShards {
       try {
         return await this.header(shard, ends);
       } catch (error) {
-        // As `isOfFile` of `checkpoint/verify`, which needs Node; a request gives no errors of the system.
-        const isOfFile = error instanceof SafetensorsError && !(error instanceof FileClosedError);
-        if (!isOfFile) throw error;
-        return this.source.withoutSecrets(error) as SafetensorsError;
+        if (!isOfFile(error)) throw error;
+        return this.source.withoutSecrets(error) as Error;
       }
     }, signal);
     for (const [shard, one] of found.entries()) {
-      if (one instanceof SafetensorsError) check.addUnreadable(shard, one);
-      else check.add(shard, one);
+      if (one instanceof Header) check.add(shard, one);
+      else check.addUnreadable(shard, one);
     }
     return check.finish();
   }

@@ -15,22 +15,41 @@ export type CheckpointCheck = 'headers' | 'index' | 'hashes' | 'checksums';
 export interface CheckpointProblem {
   /**
    * The file, as the index names it; the index or the only file by its own name. Of what could not be opened by a
-   * function its path or address.
+   * function its path or address, empty where the error names none.
    */
   readonly file: string;
   /** The tensor; null where the file as a whole is wrong. */
   readonly tensor: string | null;
   /** As errors of this package have it, or the system's, such as `ENOENT`. */
   readonly code: string;
-  /** What was expected and what was found, without the code. */
+  /** What was expected and what was found, without the code and the path. Texts of the system name the path. */
   readonly message: string;
 }
 
-/** What an error says is wrong with a file. Those of the system begin with their code. */
+/** Codes of errors that are not the file's, but the process's or the machine's. */
+const OF_THE_PROCESS: readonly unknown[] = [
+  'EMFILE',
+  'ENFILE',
+  'ENOMEM',
+  'SAFETENSORS_FILE_CLOSED',
+  'SAFETENSORS_NOT_IN_CACHE',
+];
+
+/** Whether an error says what is wrong with a file, rather than with the process that reads it. */
+export function isOfFile(error: unknown): error is Error {
+  const { syscall, code } = Object(error) as NodeJS.ErrnoException;
+  const isKnown = error instanceof SafetensorsError || syscall !== undefined;
+  return isKnown && !OF_THE_PROCESS.includes(code);
+}
+
+/** What an error says is wrong with a file. It begins with the path, one of the system with its code. */
 export function problemOf(file: string, error: Error): CheckpointProblem {
-  const { code, message } = error as NodeJS.ErrnoException;
-  const tensor = error instanceof SafetensorsError ? (error.tensor ?? null) : null;
-  return { file, tensor, code: String(code), message: message.replace(`${code}: `, '') };
+  const { code, path, message } = error as NodeJS.ErrnoException;
+  const isOwn = error instanceof SafetensorsError;
+  const tensor = isOwn ? (error.tensor ?? null) : null;
+  const start = `${isOwn ? path : code}: `;
+  const text = message.startsWith(start) ? message.slice(start.length) : message;
+  return { file, tensor, code: String(code), message: text };
 }
 
 /** What was expected, by the code of the error. */
@@ -74,8 +93,9 @@ export class VerificationError extends FormatError {
   }
 }
 
-function problemText({ code, message }: CheckpointProblem): string {
-  return code.startsWith('SAFETENSORS_') ? message : `${code}: ${message}`;
+function problemText({ file, code, message }: CheckpointProblem): string {
+  const text = code.startsWith('SAFETENSORS_') ? message : `${code}: ${message}`;
+  return `${file}: ${text}`;
 }
 
 // As in `errors.ts`: bundlers that minify give it a short name.

@@ -5,7 +5,7 @@ import { basename, join } from 'node:path';
 import { type CheckpointFiles, namedFiles, type ShardFile } from '../checkpoint/find-files.js';
 import { findCheckpoint, findFolder } from '../checkpoint/open.js';
 import { modelsOf } from '../checkpoint/pipeline.js';
-import { isOfFile, verifyHeaders } from '../checkpoint/verify.js';
+import { verifyHeaders } from '../checkpoint/verify.js';
 import {
   argumentTypeError,
   type OptionNames,
@@ -28,15 +28,13 @@ import {
 import {
   type CheckpointCheck,
   type CheckpointProblem,
+  isOfFile,
   problemOf,
   VerificationError,
 } from '../shards/verification-error.js';
 import { type Claim, claimsOf, HUB_CACHE, hasClaim } from './claims.js';
 import { hashFile } from './hash-file.js';
 import { hashedLayout } from './legacy-place.js';
-
-/** Says nothing of a file. */
-const NOT_IN_CACHE = 'SAFETENSORS_NOT_IN_CACHE';
 
 /** Options of {@link verifyCheckpoint}. */
 export interface VerifyOptions extends TransferOptions {
@@ -164,10 +162,13 @@ function requireVerifiable(source: VerifiableSource): VerifiableSource {
 /** The problems that an error holds, or is; throws what says nothing of the files. */
 function problemsOf(error: unknown): readonly CheckpointProblem[] {
   if (error instanceof VerificationError) return error.problems;
-  if (!(error instanceof SafetensorsError) || error.code === NOT_IN_CACHE) throw error;
-  const { path = '' } = error;
-  const problem = problemOf(path, error);
-  return [{ ...problem, message: problem.message.replace(`${path}: `, '') }];
+  if (!isOwnOfFile(error)) throw error;
+  return [problemOf(error.path ?? '', error)];
+}
+
+/** An error of the system means that nothing can be opened at the path. */
+function isOwnOfFile(error: unknown): error is SafetensorsError {
+  return error instanceof SafetensorsError && isOfFile(error);
 }
 
 /** Adds what is found in one model, or in each of a pipeline. `prefix` stands before the names of its files. */
@@ -181,9 +182,8 @@ function* verifyModel(
   try {
     files = yield* findCheckpoint(source, { variant, revision });
   } catch (error) {
-    if (!(error instanceof SafetensorsError)) throw error;
+    if (!isOwnOfFile(error)) throw error;
     const { code, path = source } = error;
-    if (code === NOT_IN_CACHE) throw error;
     if (code === 'SAFETENSORS_DIFFUSERS_PIPELINE') {
       const pipeline = yield* findFolder(source, revision);
       for (const model of yield* modelsOf(pipeline)) {

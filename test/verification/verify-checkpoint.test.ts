@@ -3,7 +3,12 @@ import { rmSync, truncateSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { openNumpy, openTorchCheckpoint } from '../../src/convert.js';
-import { openCheckpoint, VerificationError, verifyCheckpoint } from '../../src/index.js';
+import {
+  FormatError,
+  openCheckpoint,
+  VerificationError,
+  verifyCheckpoint,
+} from '../../src/index.js';
 import { openRemote } from '../../src/remote.js';
 import { FileServer } from '../download/file-server.js';
 import { HubCache } from '../support/hub-cache.js';
@@ -188,10 +193,28 @@ describe('verifyCheckpoint with a function', () => {
     });
   });
 
+  it('tells messages as they are, without a path that stands before them', async () => {
+    const told = async (error: Error): Promise<unknown> =>
+      (await verifyCheckpoint(() => Promise.reject(error))).problems;
+    const code = 'SAFETENSORS_INVALID_OFFSET';
+    const message = 'expected x: found y: x';
+    expect(await told(new FormatError(code, message))).toEqual([
+      { file: '', tensor: null, code, message },
+    ]);
+    expect(await told(new FormatError(code, message, { path: 'x', tensor: 't' }))).toEqual([
+      { file: 'x', tensor: 't', code, message: `tensor "t": ${message}` },
+    ]);
+  });
+
   it('rejects with what is no problem of the files', async () => {
     const missing = fixture('missing.pt');
     await expect(verifyCheckpoint(() => openTorchCheckpoint(missing))).rejects.toMatchObject({
       code: 'ENOENT',
+    });
+    const closed = openCheckpoint(writeCheckpoint(TWO_SHARDS));
+    closed.close();
+    await expect(verifyCheckpoint(() => closed)).rejects.toMatchObject({
+      code: 'SAFETENSORS_FILE_CLOSED',
     });
     const own = new Error('mine');
     await expect(verifyCheckpoint(() => Promise.reject(own))).rejects.toBe(own);

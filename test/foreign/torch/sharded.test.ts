@@ -60,7 +60,7 @@ test.each([0, 1])('a wrong one in shard %i is found', async (wrong) => {
         file: `${wrong + 1}.bin`,
         tensor: null,
         code: 'SAFETENSORS_CHECKSUM_MISMATCH',
-        message: expect.stringMatching(/entry "\S+\/data\/0": expected the CRC-32/),
+        message: expect.stringMatching(/^entry "\S+\/data\/0": expected the CRC-32/),
       },
     ],
   });

@@ -22,6 +22,7 @@ export {
   type ConvertedCheckpoint,
   convert,
 } from './convert/convert.js';
+export { type DetectedFormat, detectFormat } from './convert/detect-format.js';
 export type { SourceTensorInfo } from './convert/source.js';
 export {
   type ErrorCode,

@@ -1,9 +1,10 @@
 /** Every command that reads says the same of a model, wherever it is. */
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { cpSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { FileServer } from '../download/file-server.js';
+import { fixturePath } from '../foreign/torch/fixtures.js';
 import { useHub } from '../support/hub-environment.js';
 import { HubServer } from '../support/hub-server.js';
 import {
@@ -173,6 +174,26 @@ describe('a GGUF file', () => {
       expect(code).toBe(1);
     },
   );
+});
+
+describe('torch and NumPy are known by their first bytes, as `convert` knows them', () => {
+  const torch = fixturePath('zip-state-dict.pt');
+  const arrays = fixturePath('np-savez.npz');
+  it.each([
+    ['arrays.zip', arrays, 'numpy', false],
+    ['plain.npz', torch, 'torch', false],
+    ['pytorch_model.bin', torch, 'torch', true],
+  ])('%s', async (name, from, format, isByFolder) => {
+    const path = temporaryPath(name);
+    cpSync(from, path);
+    const source = isByFolder ? dirname(path) : path;
+    expect(JSON.parse(await printed(['inspect', source, '--json']))).toMatchObject({
+      format,
+      path,
+    });
+    expect(await printed(['verify', source])).toBe('no problems; checked: headers, checksums\n');
+    await printed(['convert', source, temporaryPath('target.safetensors'), '--dry-run']);
+  });
 });
 
 describe('a private repository', () => {

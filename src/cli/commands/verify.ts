@@ -7,9 +7,9 @@ import type { Style } from '../output/style.js';
 import { visible } from '../output/visible.js';
 import {
   foreignSource,
+  formatAt,
   openAddress,
   openOtherFormat,
-  otherFormatAt,
   pathOf,
 } from '../sources/open-source.js';
 import { type Command, type CommandContext, printResult } from './command.js';
@@ -30,12 +30,12 @@ async function verifySource(
 ): Promise<VerificationReport> {
   const path = pathOf(source);
   if (path === null) return await verifyCheckpoint(() => openAddress(source, signal), { signal });
-  const format = otherFormatAt(path);
-  if (format === 'gguf') throw foreignSource({ kind: format, path }, 'a file that can be verified');
-  const isOther = format !== undefined;
+  const found = await formatAt(path);
+  if (found.kind === 'gguf') throw foreignSource(found, 'a file that can be verified');
+  const isOther = found.kind !== 'safetensors';
   const progress = progressOn(stderr, isOther ? 'verifying' : 'hashing');
   const { onProgress } = progress;
-  const what = isOther ? async () => (await openOtherFormat(path, format)).checkpoint : path;
+  const what = isOther ? async () => (await openOtherFormat(found)).checkpoint : path;
   return await verifyCheckpoint(what, { hashes, signal, onProgress }).finally(() => progress.end());
 }
 

@@ -33,11 +33,11 @@ export type OpenedSource =
       readonly components: readonly Component[];
     };
 
-/** A format besides safetensors that the library recognises. */
-type OtherFormat = 'torch' | 'numpy' | 'gguf';
-
-/** The end of the path of a torch checkpoint's index. */
-const TORCH_INDEX = '.bin.index.json';
+/** What is at a path, and the path of what is to be opened. */
+export type FoundAt =
+  | { readonly kind: 'safetensors'; readonly path: string }
+  | { readonly kind: 'torch' | 'numpy'; readonly path: string }
+  | { readonly kind: 'gguf'; readonly path: string };
 
 /** Options for opening files of torch. */
 export type TorchChoices = Pick<OpenTorchOptions, 'root' | 'unknownGlobals'>;
@@ -77,15 +77,16 @@ export async function openSource(
   const { signal, storage, torch } = options;
   const path = pathOf(source);
   if (path === null) return { kind: 'remote', checkpoint: await openAddress(source, signal) };
-  if (path.endsWith(TORCH_INDEX)) return await openOtherFormat(path, 'torch', torch);
+  const found = await formatAt(path);
+  if (found.kind === 'gguf') return found;
+  if (found.kind !== 'safetensors') return await openOtherFormat(found, torch);
   try {
     return { kind: 'local', checkpoint: openCheckpoint(path, { storage }) };
   } catch (error) {
-    if (!(error instanceof SafetensorsError)) throw error;
-    if (error.code === 'SAFETENSORS_DIFFUSERS_PIPELINE') return openPipeline(path, storage, error);
-    const kind = otherFormatOf(path, error);
-    if (kind === undefined) throw error;
-    return kind === 'gguf' ? { kind, path } : await openOtherFormat(path, kind, torch);
+    const isPipeline =
+      error instanceof SafetensorsError && error.code === 'SAFETENSORS_DIFFUSERS_PIPELINE';
+    if (!isPipeline) throw error;
+    return openPipeline(path, storage, error);
   }
 }
 
@@ -130,31 +131,17 @@ export async function openAddress(source: string, signal: AbortSignal): Promise<
   return await openRemote(source, { signal });
 }
 
-/** The format of the file at a path; undefined for safetensors, folders and unknown formats. */
-export function otherFormatAt(path: string): OtherFormat | undefined {
-  if (path.endsWith(TORCH_INDEX)) return 'torch';
-  try {
-    openCheckpoint(path, { storage: 'read' }).close();
-  } catch (error) {
-    if (error instanceof SafetensorsError) return otherFormatOf(path, error);
-  }
-  return undefined;
-}
-
-/** The format of a file by the error of `openCheckpoint`, which names the format of the first bytes. */
-function otherFormatOf(path: string, error: SafetensorsError): OtherFormat | undefined {
-  const { foundFormat } = error;
-  // For a folder or an id the error is about a file inside.
-  if (error.path !== path) return undefined;
-  if (foundFormat === 'zip') return /\.npz$/i.test(path) ? 'numpy' : 'torch';
-  if (foundFormat === 'pickle') return 'torch';
-  return foundFormat === 'numpy' || foundFormat === 'gguf' ? foundFormat : undefined;
+/** What is at a path. */
+export async function formatAt(path: string): Promise<FoundAt> {
+  const { detectFormat } = await import('../../convert.js');
+  const { path: found, format, foundFormat } = await detectFormat(path);
+  // The error of `openCheckpoint` names the other formats.
+  return { kind: foundFormat === 'gguf' ? foundFormat : (format ?? 'safetensors'), path: found };
 }
 
 /** Opens a file of torch or NumPy. */
 export async function openOtherFormat(
-  path: string,
-  kind: 'torch' | 'numpy',
+  { kind, path }: Extract<FoundAt, { readonly kind: 'torch' | 'numpy' }>,
   torch?: TorchChoices,
 ): Promise<Extract<OpenedSource, { readonly kind: 'torch' | 'numpy' }>> {
   const { openNumpy, openTorchCheckpoint } = await import('../../convert.js');

@@ -1,0 +1,125 @@
+/** What a checkpoint of this machine is. The first bytes of a file say it, not its name. */
+
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { findCheckpoint } from '../checkpoint/open.js';
+import type { FoundFormat } from '../errors/found-format.js';
+import { fileKindOf } from '../foreign/file-kind.js';
+import { lookInto } from '../foreign/open-file.js';
+import { firstEntryName } from '../foreign/zip/local-header.js';
+import { foreignFormatOf } from '../format/foreign-formats.js';
+import { pathText } from '../io/paths.js';
+import { runAsync } from '../io/steps.js';
+import { hasCode } from '../io/system-errors.js';
+import { isConvertibleName } from '../shards/file-choice.js';
+
+/** What {@link detectFormat} has found. */
+export interface DetectedFormat {
+  /** What to open: the path that was given, or that of a file of torch or NumPy in the folder that was given. */
+  readonly path: string;
+  /**
+   * Who opens it: `openCheckpoint`, `openTorchCheckpoint` or `openNumpy`. `safetensors` also of what has no mark of
+   * any format: the error of `openCheckpoint` says what is wrong with it. Null when nobody does.
+   */
+  readonly format: 'safetensors' | 'torch' | 'numpy' | null;
+  /** The format of the file, as errors have it; null where that is not known. */
+  readonly foundFormat: FoundFormat | null;
+}
+
+/** Names that checkpoints of torch have in folders; an index comes before a file. */
+const TORCH_NAMES: readonly string[] = [
+  'pytorch_model.bin.index.json',
+  'diffusion_pytorch_model.bin.index.json',
+  'pytorch_model.bin',
+  'diffusion_pytorch_model.bin',
+];
+const TORCH_INDEX = /\.bin\.index\.json$/;
+
+/**
+ * Tells the format of a file, an index, a folder, or a repository in the Hub's cache, by the first 64 KiB of a file,
+ * whatever its name. In a folder a safetensors checkpoint comes before one of torch by its usual name
+ * (`pytorch_model.bin` or its index, `diffusion_pytorch_model.bin`), and that before the only other file of torch or
+ * NumPy. Keeps nothing open. What cannot be found or read has the format of those whose error says why.
+ *
+ * @throws TypeError when `source` is neither a path nor a `file:` URL
+ *
+ * @example
+ * ```ts
+ * const { format, path } = await detectFormat('model.ckpt');
+ * console.log(format, path); // → torch model.ckpt
+ * ```
+ */
+export async function detectFormat(source: string | URL): Promise<DetectedFormat> {
+  const path = pathText('source', source);
+  const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+  if (!isFolder) return formatOfFile(path);
+  const other = otherIn(path);
+  return other === undefined || (await isSafetensors(path))
+    ? safetensors(path)
+    : formatOfFile(other);
+}
+
+/** Whether there are files of safetensors in a folder, right or wrong. */
+async function isSafetensors(folder: string): Promise<boolean> {
+  try {
+    await runAsync(findCheckpoint(folder, {}), undefined);
+    return true;
+  } catch (error) {
+    return !hasCode(error, ['SAFETENSORS_CHECKPOINT_NOT_FOUND']);
+  }
+}
+
+/** The checkpoint of torch in a folder, by its usual name, or the only file of another format. */
+function otherIn(folder: string): string | undefined {
+  const names = namesIn(folder);
+  const usual = TORCH_NAMES.find((name) => names.includes(name));
+  const others = names.filter(isConvertibleName);
+  const name = usual ?? (others.length === 1 ? others[0] : undefined);
+  return name === undefined ? undefined : join(folder, name);
+}
+
+/** None where the folder cannot be read. */
+function namesIn(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
+
+function safetensors(path: string): DetectedFormat {
+  return { path, format: 'safetensors', foundFormat: null };
+}
+
+function formatOfFile(path: string): DetectedFormat {
+  if (TORCH_INDEX.test(path)) return { path, format: 'torch', foundFormat: 'checkpoint-index' };
+  const found = statSync(path, { throwIfNoEntry: false });
+  // Not the id of a repository.
+  if (found === undefined && isConvertibleName(path)) {
+    return { path, format: 'torch', foundFormat: null };
+  }
+  if (path.endsWith('.json') || found?.isFile() !== true) return safetensors(path);
+  try {
+    return lookInto(path, (start) => ({ path, ...formatOfStart(path, start) }));
+  } catch {
+    return safetensors(path);
+  }
+}
+
+function formatOfStart(path: string, start: Uint8Array): Omit<DetectedFormat, 'path'> {
+  const kind = fileKindOf(start);
+  if (kind === 'safetensors') return { format: kind, foundFormat: kind };
+  const foundFormat = foreignFormatOf(start)?.format ?? null;
+  if (kind === 'npy') return { format: 'numpy', foundFormat };
+  if (kind === 'pickle') return { format: 'torch', foundFormat };
+  if (kind === undefined) {
+    // No header is of 2^48 bytes.
+    const isTooLong = (start[6] ?? 0) !== 0 || (start[7] ?? 0) !== 0;
+    return { format: isTooLong || foundFormat !== null ? null : 'safetensors', foundFormat };
+  }
+  // Who opens the archive reads its directory. Arrays of NumPy are usually called so, and records of torch have a
+  // folder.
+  const name = firstEntryName(start);
+  const isNumpy = name.endsWith('.npy') || (/\.npz$/i.test(path) && !name.includes('/'));
+  return { format: isNumpy ? 'numpy' : 'torch', foundFormat };
+}

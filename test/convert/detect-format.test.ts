@@ -1,0 +1,100 @@
+import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { detectFormat } from '../../src/convert.js';
+import { saveFile } from '../../src/index.js';
+import { fixturePath } from '../foreign/torch/fixtures.js';
+import { temporaryPath } from '../support/make-file.js';
+import { filled } from '../support/saved-tensors.js';
+
+const TORCH = fixturePath('zip-state-dict.pt');
+const ARRAYS = fixturePath('np-savez.npz');
+
+/** A copy of a file under another name. */
+function called(name: string, from: string): string {
+  const path = temporaryPath(name);
+  cpSync(from, path);
+  return path;
+}
+
+function written(name: string, bytes: Uint8Array | string): string {
+  const path = temporaryPath(name);
+  writeFileSync(path, bytes);
+  return path;
+}
+
+/** A folder with files of that content, by name. */
+function folderOf(files: Readonly<Record<string, string>>): string {
+  const folder = temporaryPath('source');
+  mkdirSync(folder);
+  for (const [name, from] of Object.entries(files)) cpSync(from, join(folder, name));
+  return folder;
+}
+
+describe('of a file the first bytes say it, not the name', () => {
+  it.each<[what: string, path: () => string, format: string | null, found: string | null]>([
+    ['torch', () => TORCH, 'torch', 'zip'],
+    ['torch called .npz', () => called('plain.npz', TORCH), 'torch', 'zip'],
+    ['NumPy called .zip', () => called('arrays.zip', ARRAYS), 'numpy', 'zip'],
+    ['an array called .bin', () => called('a.bin', fixturePath('np-f4.npy')), 'numpy', 'numpy'],
+    [
+      'safetensors called .bin',
+      () => fixturePath('safetensors-as-bin.bin'),
+      'safetensors',
+      'safetensors',
+    ],
+    [
+      'GGUF called .safetensors',
+      () => written('a.safetensors', 'GGUF\x03'.padEnd(100, '\0')),
+      null,
+      'gguf',
+    ],
+    [
+      'a header too long to be one',
+      () => written('a.safetensors', Buffer.alloc(16, 0xfe)),
+      null,
+      null,
+    ],
+    ['nothing', () => written('a.bin', ''), 'safetensors', null],
+    ['an index', () => written('model.safetensors.index.json', '{}'), 'safetensors', null],
+    ['an index of torch', () => written('x.bin.index.json', '{}'), 'torch', 'checkpoint-index'],
+  ])('%s', async (_, made, format, foundFormat) => {
+    const path = made();
+    expect(await detectFormat(path)).toEqual({ path, format, foundFormat });
+    expect(await detectFormat(pathToFileURL(path))).toEqual({ path, format, foundFormat });
+  });
+});
+
+describe('of a folder', () => {
+  it.each([
+    ['pytorch_model.bin', 'torch'],
+    ['diffusion_pytorch_model.bin', 'torch'],
+    ['only.pt', 'torch'],
+    ['only.npz', 'numpy'],
+  ])('%s is found', async (name, format) => {
+    const folder = folderOf({ [name]: format === 'numpy' ? ARRAYS : TORCH });
+    const path = join(folder, name);
+    expect(await detectFormat(folder)).toEqual({ path, format, foundFormat: 'zip' });
+  });
+
+  it('safetensors come first, broken ones too', async () => {
+    const folder = folderOf({ 'pytorch_model.bin': TORCH });
+    const safetensors = { path: folder, format: 'safetensors', foundFormat: null };
+    await saveFile(join(folder, 'model.safetensors'), { c: filled(3, 0) }, { durable: false });
+    expect(await detectFormat(folder)).toEqual(safetensors);
+    writeFileSync(join(folder, 'model.safetensors.index.json'), 'no index');
+    expect(await detectFormat(folder)).toEqual(safetensors);
+  });
+
+  it('nothing is chosen among several', async () => {
+    const folder = folderOf({ 'a.pt': TORCH, 'b.npz': ARRAYS });
+    expect(await detectFormat(folder)).toMatchObject({ path: folder, format: 'safetensors' });
+  });
+});
+
+it('what is not there is left to the function whose error says so', async () => {
+  expect(await detectFormat('org/name')).toMatchObject({ format: 'safetensors' });
+  expect(await detectFormat(temporaryPath('missing.pt'))).toMatchObject({ format: 'torch' });
+  await expect(detectFormat(1 as never)).rejects.toThrow(TypeError);
+});

@@ -62,9 +62,3 @@ function joinedProblem(
     first.path === undefined ? {} : { path: first.path },
   );
 }
-
-/** Throws the problem of a tensor, if there is one. */
-export function throwProblemOf(name: string, problems: readonly ForeignFormatError[]): void {
-  const problem = problems.find(({ tensor }) => tensor === name);
-  if (problem !== undefined) throw problem;
-}

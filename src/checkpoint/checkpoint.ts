@@ -185,8 +185,8 @@ export class Checkpoint implements TensorSource, Iterable<[string, Tensor]> {
    * for (const { file, text, dataStart } of await openCheckpoint('my-model').headers()) {
    *   console.log(file, Object.keys(JSON.parse(text)), dataStart);
    * }
-   * // → model-00001-of-00002.safetensors [ 'embed.weight' ] 80
-   * // → model-00002-of-00002.safetensors [ 'norm.weight' ] 80
+   * // → model-00001-of-00002.safetensors [ 'embed.weight' ] 77
+   * // → model-00002-of-00002.safetensors [ 'norm.weight' ] 73
    * ```
    */
   async headers(options: ListingOptions = {}): Promise<ShardHeader[]> {

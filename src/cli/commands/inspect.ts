@@ -10,11 +10,11 @@ import { cutLines } from '../output/width.js';
 import { namesTest } from '../sources/glob.js';
 import { listSource } from '../sources/list-source.js';
 import type {
-  LeftOutTensor,
   ListedCounts,
   ListedFile,
   ListedTensor,
   Listing,
+  UnsupportedTensor,
 } from '../sources/listing.js';
 import { closeSource, openSource, type TorchChoices } from '../sources/open-source.js';
 import { lackingDtypes } from '../sources/torch-dtypes.js';
@@ -51,7 +51,7 @@ interface ModelResult {
   readonly files: readonly ListedFile[];
   readonly metadata: Readonly<Record<string, string>> | null;
   readonly warnings: readonly string[];
-  readonly leftOut: readonly LeftOutTensor[];
+  readonly unsupported: readonly UnsupportedTensor[];
   readonly tensors?: readonly ListedTensor[];
   readonly tree?: readonly TreeResult[];
 }
@@ -124,7 +124,7 @@ function modelResult(listing: Listing, view: View): ModelResult {
     files,
     metadata: metadata === null ? null : Object.fromEntries(metadata),
     warnings: warningsOf(listing),
-    leftOut: filtered(listing.leftOut, view),
+    unsupported: filtered(listing.unsupported, view),
     ...(view.isTree ? { tree: treeOf(tensors).map(treeResult) } : { tensors }),
   };
 }
@@ -263,7 +263,7 @@ function modelLines(
   width: number | null,
 ): string[] {
   const { format, files, byteLength, tensorCount, parameters, totalParameters } = model;
-  const { quantization, dtypes, metadata, warnings, leftOut, tree } = model;
+  const { quantization, dtypes, metadata, warnings, unsupported, tree } = model;
   const facts: (readonly [string, string])[] = [
     ['format', `${format}, ${plural(files.length, 'file')}, ${bytesText(byteLength)}`],
     ['tensors', groupedText(tensorCount)],
@@ -285,27 +285,27 @@ function modelLines(
     ...(tree === undefined ? numberedFiles(model, style, width) : []),
     // The first row has the titles.
     ...(rows.length === 1 ? [] : ['', ...rows]),
-    ...leftOutLines(leftOut, style, width),
+    ...unsupportedLines(unsupported, style, width),
   ];
 }
 
 /** Tensors whose reasons are shown, of those that safetensors cannot hold. */
-const SHOWN_LEFT_OUT = 20;
+const SHOWN_UNSUPPORTED = 20;
 
-function leftOutLines(
-  leftOut: readonly LeftOutTensor[],
+function unsupportedLines(
+  unsupported: readonly UnsupportedTensor[],
   style: Style,
   width: number | null,
 ): readonly string[] {
-  if (leftOut.length === 0) return [];
-  const facts = leftOut.slice(0, SHOWN_LEFT_OUT).map(({ name, reason }) => {
+  if (unsupported.length === 0) return [];
+  const facts = unsupported.slice(0, SHOWN_UNSUPPORTED).map(({ name, reason }) => {
     return [
       INDENT + visible(name, SHOWN_NAME_LENGTH),
       visible(reason, SHOWN_VALUE_LENGTH),
     ] as const;
   });
-  const title = `${plural(leftOut.length, 'tensor')} that safetensors cannot hold`;
-  const more = leftOut.length - facts.length;
+  const title = `${plural(unsupported.length, 'tensor')} that safetensors cannot hold`;
+  const more = unsupported.length - facts.length;
   return [
     '',
     style.warning(title),
@@ -321,8 +321,8 @@ function modelResults(result: InspectResult): readonly ModelResult[] {
   return 'components' in result ? Object.values(result.components) : [result];
 }
 
-function hasTensors({ tensors, tree, leftOut }: ModelResult): boolean {
-  return (tensors ?? tree ?? []).length + leftOut.length > 0;
+function hasTensors({ tensors, tree, unsupported }: ModelResult): boolean {
+  return (tensors ?? tree ?? []).length + unsupported.length > 0;
 }
 
 function inspectLines(

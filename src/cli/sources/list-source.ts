@@ -11,7 +11,12 @@ import type {
   TensorEntry,
 } from '../../index.js';
 import type { RemoteCheckpoint } from '../../remote.js';
-import { countByDtype, type LeftOutTensor, type ListedTensor, type Listing } from './listing.js';
+import {
+  countByDtype,
+  type ListedTensor,
+  type Listing,
+  type UnsupportedTensor,
+} from './listing.js';
 import { foreignSource, type OpenedSource } from './open-source.js';
 
 /** An open source, but not a pipeline of several models. */
@@ -46,7 +51,7 @@ function listingOf(
   const starts = new Map(headers.map(({ file, dataStart }) => [file, dataStart]));
   return {
     ...{ format: 'safetensors', path, metadata, parameters, totalParameters, quantization, dtypes },
-    ...{ leftOut: [], passedOver: [] },
+    ...{ unsupported: [], passedOver: [] },
     files: Array.from(shards, ([name, counts]) => {
       const { tensors, parameters, byteLength } = counts;
       return { name, byteLength: (starts.get(name) ?? 0) + byteLength, tensors, parameters };
@@ -78,13 +83,13 @@ async function listForeign(
   });
   return {
     ...{ format, path, files, tensors, dtypes: countByDtype(tensors) },
-    ...{ parameters: parametersIn(tensors), leftOut: problems.map(leftOutTensor) },
+    ...{ parameters: parametersIn(tensors), unsupported: problems.map(unsupportedTensor) },
     ...{ totalParameters: null, quantization: null, metadata: null, passedOver: [] },
   };
 }
 
 /** The reason is the message without the names of file and tensor at its start. */
-function leftOutTensor({ message, tensor = '' }: ForeignFormatError): LeftOutTensor {
+function unsupportedTensor({ message, tensor = '' }: ForeignFormatError): UnsupportedTensor {
   const begin = message.indexOf(': expected ');
   return { name: tensor, reason: begin === -1 ? message : message.slice(begin + 2) };
 }

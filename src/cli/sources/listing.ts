@@ -31,7 +31,7 @@ export interface ListedFile {
 }
 
 /** A tensor of the source that safetensors cannot hold. */
-export interface LeftOutTensor {
+export interface UnsupportedTensor {
   readonly name: string;
   readonly reason: string;
 }
@@ -52,7 +52,7 @@ export interface Listing {
   readonly dtypes: ReadonlyMap<string, ListedCounts>;
   readonly metadata: ReadonlyMap<string, string> | null;
   /** Tensors that `tensors` lacks, because safetensors cannot hold them. */
-  readonly leftOut: readonly LeftOutTensor[];
+  readonly unsupported: readonly UnsupportedTensor[];
   /** Names of files beside it that another tool might open instead. */
   readonly passedOver: readonly string[];
 }

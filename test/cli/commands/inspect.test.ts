@@ -114,13 +114,16 @@ describe('inspect', () => {
     const json = JSON.parse(await printed(['inspect', path, '--json']));
     expect(json).toMatchObject({
       tensorCount: 1,
-      leftOut: [
+      unsupported: [
         { name: 'x\u001b', reason },
         { name: 'y', reason },
       ],
     });
     const filtered = await printed(['inspect', path, '--filter', 'y', '--json']);
-    expect(JSON.parse(filtered)).toMatchObject({ tensors: [], leftOut: [{ name: 'y', reason }] });
+    expect(JSON.parse(filtered)).toMatchObject({
+      tensors: [],
+      unsupported: [{ name: 'y', reason }],
+    });
     expect(await printed(['inspect', path, '--filter', 'w'])).not.toContain('cannot hold');
     expect(await printed(['show', path, 'w'])).toContain('[0. 1.]');
     expect((await call(['show', path, 'y'])).stderr).toContain(reason);

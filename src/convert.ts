@@ -5,6 +5,7 @@
  */
 
 export type { Checkpoint, CheckpointFacts } from './checkpoint/checkpoint.js';
+export type { VerifiableSource, VerifyBytesOptions } from './checkpoint/verify.js';
 export type { WriteCheckpointOptions, WrittenCheckpoint } from './checkpoint/write/execute-plan.js';
 export type { CheckpointLayoutOptions } from './checkpoint/write/layout.js';
 export type { CopiedFiles, OtherFilesOptions } from './checkpoint/write/other-files.js';
@@ -58,6 +59,7 @@ export type { TorchCheckpoint } from './foreign/torch/checkpoint.js';
 export {
   type OpenTorchOptions,
   openTorchCheckpoint,
+  openTorchToVerify,
   type TorchLimits,
 } from './foreign/torch/open.js';
 export type { ComplexValue, PlainValue, UnknownObject } from './foreign/torch/plain-values.js';

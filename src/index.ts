@@ -13,6 +13,7 @@ export {
   openCheckpoint,
   openCheckpointAsync,
 } from './checkpoint/open.js';
+export type { VerifiableSource, VerifyBytesOptions } from './checkpoint/verify.js';
 export type { WriteCheckpointOptions, WrittenCheckpoint } from './checkpoint/write/execute-plan.js';
 export type { CheckpointLayoutOptions } from './checkpoint/write/layout.js';
 export type { CopiedFiles, OtherFilesOptions } from './checkpoint/write/other-files.js';
@@ -131,7 +132,6 @@ export type { TakeAsyncOptions, TakeOptions } from './tensor/take.js';
 export type { Tensor, TensorOf } from './tensor/tensor.js';
 export type { ViewConstructor, ViewOptions } from './tensor/view-types.js';
 export {
-  type VerifiableSource,
   type VerificationReport,
   type VerifyOptions,
   verifyCheckpoint,

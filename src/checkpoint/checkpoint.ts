@@ -36,7 +36,12 @@ import type { LazyShards } from './lazy-shards.js';
 import type { Shard } from './shard.js';
 import { summarize } from './summary.js';
 import { readPlaces, transferShards } from './transfer-shards.js';
-import { checksOf, verifyShards } from './verify.js';
+import {
+  checksOf,
+  type VerifiableSource,
+  type VerifyBytesOptions,
+  verifyShards,
+} from './verify.js';
 
 /** What {@link Checkpoint.toJSON} gives; once `ok` is false only the first three. */
 export interface CheckpointFacts {
@@ -76,7 +81,7 @@ const UNCLONEABLE = uncloneable('A Checkpoint', 'post its path, and open that th
  * checkpoint.close();
  * ```
  */
-export class Checkpoint implements TensorSource, Iterable<[string, Tensor]> {
+export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[string, Tensor]> {
   /** @internal */
   readonly uncloneable: symbol = UNCLONEABLE;
   readonly #shards: LazyShards<Shard>;
@@ -397,7 +402,7 @@ export class Checkpoint implements TensorSource, Iterable<[string, Tensor]> {
    *
    * Of torch and NumPy, whose headers and index are checked when they are opened, it reads all bytes of an archive's
    * storages or arrays, and compares their CRC-32 with the archive's. Using tensors does not, except for what is
-   * deflated. Resolves at once for files without checksums.
+   * deflated. Resolves at once for files without checksums, and with `checksums: false`.
    *
    * @throws VerificationError `SAFETENSORS_INDEX_MISMATCH` or `SAFETENSORS_CHECKSUM_MISMATCH` with all `problems`
    * @throws FileChangedError, FileClosedError; Error Node's own `EMFILE` and the like; `signal.reason`
@@ -409,9 +414,7 @@ export class Checkpoint implements TensorSource, Iterable<[string, Tensor]> {
    * console.log(checkpoint.ok); // → true
    * ```
    */
-  async verify(options: TransferOptions = {}): Promise<void> {
-    requireOptions(options, TRANSFER_OPTIONS);
-    requireTransferOptions(options);
+  async verify(options: VerifyBytesOptions = {}): Promise<void> {
     await verifyShards(this.#shards, options);
   }
 

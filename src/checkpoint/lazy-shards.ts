@@ -18,9 +18,9 @@ class SharedFiles<Opened extends Shard> {
   /** By shards: one call at a time opens a shard. The others wait, so that they need no descriptors. */
   readonly #turns = new Map<number, Slots>();
 
-  constructor(opened: readonly Opened[] = []) {
-    this.open = new Map(opened.entries());
-    this.isRead = opened.some(hasReadStorage);
+  constructor(opened: Iterable<readonly [shard: number, file: Opened]> = []) {
+    this.open = new Map(opened);
+    this.isRead = [...this.open.values()].some(hasReadStorage);
   }
 
   turnsOf(shard: number): Slots {
@@ -50,10 +50,10 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
     shared.users++;
   }
 
-  /** Shards that are all open, in the order of the files. */
+  /** Shards of which these are open, by their positions; others cannot be opened. */
   static ofOpen<Opened extends Shard>(
     files: CheckpointFiles,
-    opened: readonly Opened[],
+    opened: Iterable<readonly [shard: number, file: Opened]>,
   ): LazyShards<Opened> {
     const none = (path: string): never => {
       throw new FileClosedError({ path });

@@ -22,6 +22,9 @@ export interface OtherShard
   /** Its tensors that can be had. Throws when the file is closed. */
   readonly contents: FileContents;
 
+  /** Whether it has checksums, which `verifyBytes` compares. */
+  readonly hasChecksums: boolean;
+
   /** Throws when the file is closed or has changed. */
   verify(): void;
 

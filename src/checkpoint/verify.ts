@@ -1,10 +1,11 @@
 /** Compares the headers of all files of a checkpoint with its index. */
 
 import { basename } from 'node:path';
+import { type OptionNames, requireBoolean, requireOptions } from '../errors/arguments.js';
 import { SafetensorsFile } from '../file/file.js';
 import type { Header } from '../format/header.js';
 import { here, runAsync, type Steps } from '../io/steps.js';
-import type { TransferOptions } from '../io/transfer.js';
+import { requireTransferOptions, TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
 import { IndexCheck } from '../shards/checkpoint-index-check.js';
 import {
   type CheckpointCheck,
@@ -17,6 +18,33 @@ import type { CheckpointFiles } from './find-files.js';
 import type { LazyShards } from './lazy-shards.js';
 import { isOther, type OtherShard, type Shard } from './shard.js';
 import { transferShards } from './transfer-shards.js';
+
+/** Options of {@link Checkpoint.verify}. */
+export interface VerifyBytesOptions extends TransferOptions {
+  /**
+   * Whether bytes are read whose checksums an archive of torch or NumPy has, and compared with these; `true` by
+   * default.
+   */
+  readonly checksums?: boolean | undefined;
+}
+
+const VERIFY_BYTES_OPTIONS: OptionNames<VerifyBytesOptions> = {
+  ...TRANSFER_OPTIONS,
+  checksums: true,
+};
+
+/** What is verified when it is open: `Checkpoint`, `TorchCheckpoint` and `RemoteCheckpoint` are such. */
+export interface VerifiableSource {
+  /** What `verify` looks at. */
+  readonly checks: readonly CheckpointCheck[];
+  /**
+   * Rejects with a `VerificationError` that has all problems. Options besides `signal` are for those whose `checks`
+   * have `'checksums'`.
+   */
+  verify(options?: VerifyBytesOptions): Promise<void>;
+  /** Closes it. */
+  close(): void;
+}
 
 /**
  * Everything that is wrong with headers and index: names, shards and total size. `headerOf` gives the header of a
@@ -43,31 +71,38 @@ export function* verifyHeaders(
 
 /** What `verifyShards` looks at. */
 export function checksOf(shards: LazyShards<Shard>): readonly CheckpointCheck[] {
-  if ([...shards.opened.values()].some(isOther)) return ['headers', 'checksums'];
-  return shards.files.index === null ? ['headers'] : ['headers', 'index'];
+  const checks: CheckpointCheck[] =
+    shards.files.index === null ? ['headers'] : ['headers', 'index'];
+  const hasChecksums = [...shards.opened.values()].some((one) => isOther(one) && one.hasChecksums);
+  return hasChecksums ? [...checks, 'checksums'] : checks;
 }
 
 /**
  * Checks what opening leaves out: of safetensors headers and index, of other formats the checksums. Their index was
- * compared when they were opened.
+ * compared when they were opened; `found` is what was wrong then.
  *
  * @throws As `Checkpoint.verify`
  */
 export async function verifyShards(
   shards: LazyShards<Shard>,
-  options: TransferOptions,
+  options: VerifyBytesOptions,
+  found: readonly CheckpointProblem[] = [],
 ): Promise<void> {
+  requireOptions(options, VERIFY_BYTES_OPTIONS);
+  requireTransferOptions(options);
+  requireBoolean('checksums', options.checksums ?? true);
   shards.requireOpen();
   const { path } = shards.files;
   const others = [...shards.opened].filter((each): each is [number, OtherShard] =>
     isOther(each[1]),
   );
-  const problems =
-    others.length > 0
-      ? await verifyBytes(shards, others, options)
-      : await runAsync(verifyHeaders(shards.files, headersOf(shards)), options.signal);
+  const isOfOthers = others.length > 0 || found.length > 0;
+  const problems = isOfOthers
+    ? [...found, ...(await verifyBytes(shards, others, options))]
+    : await runAsync(verifyHeaders(shards.files, headersOf(shards)), options.signal);
   if (problems.length === 0) return;
-  const code = others.length > 0 ? 'SAFETENSORS_CHECKSUM_MISMATCH' : 'SAFETENSORS_INDEX_MISMATCH';
+  const isOfBytes = isOfOthers && found.length === 0;
+  const code = isOfBytes ? 'SAFETENSORS_CHECKSUM_MISMATCH' : 'SAFETENSORS_INDEX_MISMATCH';
   throw new VerificationError(problems, path, code);
 }
 
@@ -79,9 +114,14 @@ function headersOf(shards: LazyShards<Shard>): (shard: number) => Steps<Header> 
 async function verifyBytes(
   shards: LazyShards<Shard>,
   others: readonly (readonly [shard: number, file: OtherShard])[],
-  options: TransferOptions,
+  { checksums = true, ...options }: VerifyBytesOptions,
 ): Promise<CheckpointProblem[]> {
   const problems: CheckpointProblem[] = [];
+  if (!checksums) {
+    options.signal?.throwIfAborted();
+    for (const [, file] of others) file.verify();
+    return problems;
+  }
   const works = others.map(([shard, file]) => {
     return { file, name: shards.files.shards[shard]?.name ?? '', byteLength: file.byteLength };
   });

@@ -63,6 +63,10 @@ export class ForeignShard implements OtherShard {
     return this.#contents;
   }
 
+  get hasChecksums(): boolean {
+    return this.#archive.entries.some(({ crc32 }) => crc32 !== null);
+  }
+
   /** The storage of the whole file, and the entries that its tensors' bytes come from. */
   get archive(): readonly [LendingStorage, ArchiveContent] {
     // Whatever is opened by its path lends its descriptor.

@@ -51,10 +51,7 @@ export interface RemoteCallOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/**
- * Options of {@link RemoteCheckpoint.getTensor}, {@link RemoteCheckpoint.getPartition} and
- * {@link RemoteCheckpoint.verify}.
- */
+/** Options of {@link RemoteCheckpoint.getTensor} and {@link RemoteCheckpoint.getPartition}. */
 export interface RemoteReadOptions extends RemoteCallOptions {
   /**
    * Called at most ten times a second while bytes arrive, and once when all have. An error that it
@@ -273,13 +270,11 @@ export class RemoteCheckpoint implements TensorSource {
   /**
    * Checks what opening leaves out: the header of every shard, that the index and the shards name the same tensors
    * and none twice, and `total_size`. Fetches the headers of all shards, and goes on after those that cannot be had.
-   * `onProgress` has nothing to count.
    *
    * @throws VerificationError `SAFETENSORS_INDEX_MISMATCH` with all `problems`; `signal.reason`
    */
-  async verify(options: RemoteReadOptions = {}): Promise<void> {
-    requireOptions(options, READ_OPTIONS);
-    requireTransferOptions(options);
+  async verify(options: RemoteCallOptions = {}): Promise<void> {
+    requireOptions(options, CALL_OPTIONS);
     const problems = await this.#run(options, ({ signal }) => this.#shards.problems(signal));
     if (problems.length > 0) throw new VerificationError(problems, this.path);
   }

@@ -5,6 +5,12 @@ import type { Header } from '../format/header.js';
 import type { CheckpointIndex } from './checkpoint-index.js';
 import { type CheckpointProblem, problemOf } from './verification-error.js';
 
+/** A tensor that is not in the shard that the index names. */
+export function missingTensor(file: string, tensor: string): CheckpointProblem {
+  const message = `tensor ${quoteName(tensor)} is not in ${quoteName(file)}`;
+  return { file, tensor, code: 'SAFETENSORS_INDEX_MISMATCH', message };
+}
+
 /** One comparison: every shard is added once, then `finish` tells the problems. */
 export class IndexCheck {
   readonly #index: CheckpointIndex | null;
@@ -49,8 +55,7 @@ export class IndexCheck {
     const shardName = quoteName(file);
     for (const [i, entry] of index.entriesOf(shard).entries()) {
       if (places[i] !== -1) continue;
-      const name = index.name(entry);
-      this.#add(file, name, `tensor ${quoteName(name)} is not in ${shardName}`);
+      this.#problems.push(missingTensor(file, index.name(entry)));
     }
     for (let entry = 0; entry < header.size; entry++) {
       const name = header.name(entry);

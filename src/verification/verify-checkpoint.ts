@@ -5,7 +5,7 @@ import { basename, join } from 'node:path';
 import { type CheckpointFiles, namedFiles, type ShardFile } from '../checkpoint/find-files.js';
 import { findCheckpoint, findFolder } from '../checkpoint/open.js';
 import { modelsOf } from '../checkpoint/pipeline.js';
-import { verifyHeaders } from '../checkpoint/verify.js';
+import { type VerifiableSource, verifyHeaders } from '../checkpoint/verify.js';
 import {
   argumentTypeError,
   type OptionNames,
@@ -39,13 +39,13 @@ import { hashedLayout } from './legacy-place.js';
 /** Options of {@link verifyCheckpoint}. */
 export interface VerifyOptions extends TransferOptions {
   /**
-   * Whether hashes are compared that files claim, for which these are read whole; `true` by default. As the next two
-   * for paths alone.
+   * Whether bytes are read and compared: with the hashes that files claim, and of archives of torch and NumPy with
+   * their checksums; `true` by default.
    */
   readonly hashes?: boolean | undefined;
-  /** As for `openCheckpoint`. */
+  /** As for `openCheckpoint`; of a path only, since a function chooses by itself. */
   readonly variant?: string | undefined;
-  /** As for `openCheckpoint`. */
+  /** As for `openCheckpoint`; of a path only. */
   readonly revision?: string | undefined;
 }
 
@@ -64,16 +64,6 @@ export interface VerificationReport {
   readonly checks: readonly CheckpointCheck[];
   /** File by file; in a pipeline of several models with the folder before the name of the file. */
   readonly problems: readonly CheckpointProblem[];
-}
-
-/** What is verified when it is open: `Checkpoint`, `TorchCheckpoint` and `RemoteCheckpoint` are such. */
-export interface VerifiableSource {
-  /** What `verify` looks at. */
-  readonly checks: readonly CheckpointCheck[];
-  /** Rejects with a `VerificationError` that has all problems. */
-  verify(options?: TransferOptions): Promise<void>;
-  /** Closes it. */
-  close(): void;
 }
 
 /** A file whose header is right. */
@@ -101,7 +91,9 @@ interface Found {
  * claims are read once, in pieces of 4 MiB.
  *
  * A function opens anything else: with `openTorchCheckpoint`, `openNumpy` or `openRemote`. What it opens is verified by
- * `verify()`, and closed; an error of this package with which it fails is the problem.
+ * `verify()`, and closed; an error of this package with which it fails is the problem, or has all problems. Pass
+ * safetensors on this machine by its path, and torch with `openTorchToVerify`: `openCheckpoint` and
+ * `openTorchCheckpoint` stop at the first shard that is missing or bad.
  *
  * @throws Error what is no problem of the files: Node's own `ENOENT` where nothing is at the path, `EMFILE` and the
  *   like; `SAFETENSORS_NOT_IN_CACHE`; `signal.reason`
@@ -137,20 +129,26 @@ export async function verifyCheckpoint(
 
 async function verifyOpened(
   open: () => VerifiableSource | Promise<VerifiableSource>,
-  { signal, onProgress }: TransferOptions,
+  { hashes = true, signal, onProgress, variant, revision }: VerifyOptions,
 ): Promise<VerificationReport> {
+  for (const [name, value] of Object.entries({ variant, revision })) {
+    if (value !== undefined) throw argumentTypeError(name, 'undefined with a function', value);
+  }
   signal?.throwIfAborted();
   let source: VerifiableSource | undefined;
   let problems: readonly CheckpointProblem[] = [];
   try {
     source = requireVerifiable(await open());
-    await source.verify({ signal, onProgress });
+    const hasChecksums = source.checks.includes('checksums');
+    await source.verify(hasChecksums ? { signal, onProgress, checksums: hashes } : { signal });
   } catch (error) {
     problems = problemsOf(error);
   } finally {
     source?.close();
   }
-  return { ok: problems.length === 0, checks: source?.checks ?? ['headers'], problems };
+  const { checks = ['headers'] } = source ?? {};
+  const compared = checks.filter((check) => hashes || check !== 'checksums');
+  return { ok: problems.length === 0, checks: compared, problems };
 }
 
 function requireVerifiable(source: VerifiableSource): VerifiableSource {

@@ -71,7 +71,7 @@ function openRaw(options: { storage?: 'mmap' | 'read' } = {}): { path: string; f
       ),
       tensorOf('transposed', [1, 4], [4, 3]),
     ]);
-    return Checkpoint.of(LazyShards.ofOpen(singleFile(path), [shard]));
+    return Checkpoint.of(LazyShards.ofOpen(singleFile(path), [[0, shard]]));
   });
   return { path, file };
 }

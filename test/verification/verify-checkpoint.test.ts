@@ -193,6 +193,30 @@ describe('verifyCheckpoint with a function', () => {
     });
   });
 
+  it('reads no bytes without hashes, and claims no checksums where there are none', async () => {
+    const wrong = fixture('np-x-npz-crc.npz');
+    const quick = await verifyCheckpoint(() => openNumpy(wrong), { hashes: false });
+    expect(quick).toEqual({ ok: true, checks: ['headers'], problems: [] });
+    const legacy = await verifyCheckpoint(() => openTorchCheckpoint(fixture('legacy-basic.pt')));
+    expect(legacy).toEqual({ ok: true, checks: ['headers'], problems: [] });
+  });
+
+  it('refuses a variant and a revision, which a function chooses by itself', async () => {
+    const open = vi.fn();
+    for (const options of [{ variant: 'fp16' }, { revision: 'main' }]) {
+      await expect(verifyCheckpoint(open, options)).rejects.toThrow(TypeError);
+    }
+    expect(open).not.toHaveBeenCalled();
+  });
+
+  it('has all problems that an error holds', async () => {
+    const problems = ['a', 'b'].map((file) => {
+      return { file, tensor: null, code: 'ENOENT', message: 'no such file' };
+    });
+    const error = new VerificationError(problems, 'index');
+    expect(await verifyCheckpoint(() => Promise.reject(error))).toMatchObject({ problems });
+  });
+
   it('tells messages as they are, without a path that stands before them', async () => {
     const told = async (error: Error): Promise<unknown> =>
       (await verifyCheckpoint(() => Promise.reject(error))).problems;
@@ -295,6 +319,8 @@ describe('problems', () => {
     const report = await verifyCheckpoint(() => opened, { onProgress: () => {} });
     expect(report.checks).toEqual(['headers', 'index']);
     expect(report.problems).toEqual((error as VerificationError).problems);
+    const noBytes = { onProgress: () => {} } as never;
+    await expect(checkpoint.verify(noBytes)).rejects.toThrow(TypeError);
     expect(opened.ok).toBe(false);
     expect((error as VerificationError).problems).toMatchObject([
       { file: FIRST, code: 'SAFETENSORS_REMOTE_NOT_FOUND' },

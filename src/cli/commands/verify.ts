@@ -1,15 +1,15 @@
 /** `verify`: everything that is wrong with a checkpoint. */
 
-import { type VerificationReport, verifyCheckpoint } from '../../index.js';
+import { type VerifiableSource, type VerificationReport, verifyCheckpoint } from '../../index.js';
 import { plural } from '../output/numbers.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { visible } from '../output/visible.js';
 import {
+  type FoundAt,
   foreignSource,
   formatAt,
   openAddress,
-  openOtherFormat,
   pathOf,
 } from '../sources/open-source.js';
 import { type Command, type CommandContext, printResult } from './command.js';
@@ -35,8 +35,17 @@ async function verifySource(
   const isOther = found.kind !== 'safetensors';
   const progress = progressOn(stderr, isOther ? 'verifying' : 'hashing');
   const { onProgress } = progress;
-  const what = isOther ? async () => (await openOtherFormat(found)).checkpoint : path;
+  const what = isOther ? () => openToVerify(found) : path;
   return await verifyCheckpoint(what, { hashes, signal, onProgress }).finally(() => progress.end());
+}
+
+/** Opens what is of torch or NumPy. */
+async function openToVerify({
+  kind,
+  path,
+}: Extract<FoundAt, { readonly kind: 'torch' | 'numpy' }>): Promise<VerifiableSource> {
+  const { openNumpy, openTorchToVerify } = await import('../../convert.js');
+  return kind === 'torch' ? openTorchToVerify(path) : openNumpy(path);
 }
 
 function verifyLines({ ok, checks, problems }: VerifyResult, style: Style): readonly string[] {

@@ -140,7 +140,7 @@ export async function formatAt(path: string): Promise<FoundAt> {
 }
 
 /** Opens a file of torch or NumPy. */
-export async function openOtherFormat(
+async function openOtherFormat(
   { kind, path }: Extract<FoundAt, { readonly kind: 'torch' | 'numpy' }>,
   torch?: TorchChoices,
 ): Promise<Extract<OpenedSource, { readonly kind: 'torch' | 'numpy' }>> {

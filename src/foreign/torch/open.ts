@@ -2,6 +2,7 @@
 
 import { singleFile } from '../../checkpoint/find-files.js';
 import { LazyShards } from '../../checkpoint/lazy-shards.js';
+import type { VerifiableSource } from '../../checkpoint/verify.js';
 import {
   argumentRangeError,
   argumentTypeError,
@@ -23,7 +24,7 @@ import { TorchCheckpoint } from './checkpoint.js';
 import { readLegacyStream } from './legacy-stream.js';
 import { plainValueOf } from './plain-values.js';
 import { chooseRoot, named, type RootKeys, stateDictAt, tensorsIn } from './roots.js';
-import { openSharded, type TorchFile } from './sharded.js';
+import { openSharded, openShardsToVerify, type TorchFile } from './sharded.js';
 import { checkTorchTensors, spendTensors } from './tensors.js';
 import { type ReadOptions, readZipCheckpoint } from './zip-checkpoint.js';
 
@@ -91,23 +92,52 @@ export function openTorchCheckpoint(
   path: PathLike,
   options: OpenTorchOptions = {},
 ): TorchCheckpoint {
+  const open = opener(options);
+  const { label } = locate(path);
+  if (isIndex(label)) return openSharded(label, options.maxIndexByteLength, open);
+  const { shard, facts } = open(path);
+  return new TorchCheckpoint(LazyShards.ofOpen(singleFile(label), [[0, shard]]), facts);
+}
+
+/**
+ * Opens the same for `verifyCheckpoint` alone. Of a checkpoint in several files all problems are told then: shards that
+ * are missing or cannot be opened, tensors that are not in the shards that the index names, and wrong checksums of the
+ * others, where `openTorchCheckpoint` throws the first of them.
+ *
+ * @throws As `openTorchCheckpoint`, but nothing of a shard
+ *
+ * @example
+ * ```ts
+ * const { ok, problems } = await verifyCheckpoint(() => openTorchToVerify('model.ckpt'));
+ * console.log(ok, problems); // → true []
+ * ```
+ */
+export function openTorchToVerify(
+  path: PathLike,
+  options: OpenTorchOptions = {},
+): VerifiableSource {
+  const { label } = locate(path);
+  if (!isIndex(label)) return openTorchCheckpoint(path, options);
+  return openShardsToVerify(label, options.maxIndexByteLength, opener(options));
+}
+
+/** Whether a path is that of an index. */
+function isIndex(label: string): boolean {
+  return label.endsWith('.index.json');
+}
+
+/** Opens single files with these options. */
+function opener(options: OpenTorchOptions): (path: PathLike) => TorchFile {
   requireOptions(options, OPEN_TORCH_OPTIONS);
   requireLimits(options);
-  const { unknownGlobals = 'refuse', maxIndexByteLength } = options;
+  const { unknownGlobals = 'refuse' } = options;
   if (unknownGlobals !== 'refuse' && unknownGlobals !== 'placeholder') {
     throw argumentRangeError('unknownGlobals', "'refuse' or 'placeholder'", unknownGlobals);
   }
   const reading = { pickle: allPickleLimits(options), archive: options, unknownGlobals };
   const root = rootOf(options.root);
-  const open = (file: PathLike): TorchFile => openOne(file, options, reading, root);
-  const { label } = locate(path);
-  if (label.endsWith(INDEX_EXTENSION)) return openSharded(label, maxIndexByteLength, open);
-  const { shard, facts } = open(path);
-  return new TorchCheckpoint(LazyShards.ofOpen(singleFile(label), [shard]), facts);
+  return (path) => openOne(path, options, reading, root);
 }
-
-/** The end of an index's name. */
-const INDEX_EXTENSION = '.index.json';
 
 function openOne(
   path: PathLike,

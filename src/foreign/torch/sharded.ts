@@ -1,10 +1,13 @@
 /** Checkpoints of torch in several files, by their index. */
 
-import { indexedFiles } from '../../checkpoint/find-files.js';
+import { indexedFiles, namedFiles } from '../../checkpoint/find-files.js';
 import { LazyShards } from '../../checkpoint/lazy-shards.js';
+import { checksOf, type VerifiableSource, verifyShards } from '../../checkpoint/verify.js';
 import { type ForeignFormatError, FormatError, quoteName } from '../../errors/errors.js';
 import { runSync } from '../../io/steps.js';
 import type { CheckpointIndex } from '../../shards/checkpoint-index.js';
+import { missingTensor } from '../../shards/checkpoint-index-check.js';
+import { type CheckpointProblem, isOfFile, problemOf } from '../../shards/verification-error.js';
 import type { ForeignShard } from '../foreign-shard.js';
 import { TorchCheckpoint, type TorchFacts } from './checkpoint.js';
 
@@ -39,11 +42,61 @@ export function openSharded(
       problems: shardProblems(files.index as CheckpointIndex, opened, path),
     };
     const shards = opened.map(({ shard }) => shard);
-    return new TorchCheckpoint(LazyShards.ofOpen(files, shards), facts);
+    return new TorchCheckpoint(LazyShards.ofOpen(files, shards.entries()), facts);
   } catch (error) {
     for (const { shard } of opened) shard.close();
     throw error;
   }
+}
+
+/**
+ * Opens an index and those of its shards that can be opened. What is wrong with the others is told by `verify`.
+ *
+ * @throws FormatError for a bad index; Error Node's own `EMFILE` and the like
+ */
+export function openShardsToVerify(
+  path: string,
+  maxIndexByteLength: number | undefined,
+  open: (path: string) => TorchFile,
+): VerifiableSource {
+  const options = { maxIndexByteLength, shardExtension: TORCH_SHARD_EXTENSION };
+  const files = runSync(namedFiles(path, options));
+  const opened = new Map<number, ForeignShard>();
+  const shards = (): LazyShards<ForeignShard> => LazyShards.ofOpen(files, opened);
+  const problems: CheckpointProblem[] = [];
+  for (const [i, { name, path: shardPath }] of files.shards.entries()) {
+    try {
+      const file = open(shardPath);
+      opened.set(i, file.shard);
+      for (const tensor of missingIn(files.index as CheckpointIndex, i, file)) {
+        problems.push(missingTensor(name, tensor));
+      }
+    } catch (error) {
+      if (!isOfFile(error)) {
+        shards().close({});
+        throw error;
+      }
+      problems.push(problemOf(name, error));
+    }
+  }
+  const toVerify = shards();
+  return {
+    checks: checksOf(toVerify),
+    verify: (verifying = {}) => verifyShards(toVerify, verifying, problems),
+    close: () => toVerify.close({}),
+  };
+}
+
+/** Names of tensors that the index says are in a shard, and that are not. */
+function missingIn(
+  index: CheckpointIndex,
+  shard: number,
+  { shard: file, facts }: TorchFile,
+): string[] {
+  const places = index.placesIn(shard, file.contents);
+  const names = Array.from(index.entriesOf(shard), (entry) => index.name(entry));
+  const leftOut = new Set(facts.problems.map(({ tensor }) => tensor));
+  return names.filter((name, i) => places[i] === -1 && !leftOut.has(name));
 }
 
 /**
@@ -63,11 +116,7 @@ function shardProblems(
   const problems = files.flatMap(({ facts }, i) =>
     facts.problems.filter(({ tensor }) => shardOf(tensor) === i),
   );
-  const leftOut = new Set(problems.map(({ tensor }) => tensor));
-  const missing = index.names().filter((name) => {
-    const { shard } = files[shardOf(name)] as TorchFile;
-    return shard.contents.find(name) === -1 && !leftOut.has(name);
-  });
+  const missing = files.flatMap((file, i) => missingIn(index, i, file));
   const [first] = missing;
   if (first === undefined) return problems;
   const { shard } = files[shardOf(first)] as TorchFile;

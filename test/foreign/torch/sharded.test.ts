@@ -1,13 +1,17 @@
 /** Checkpoints of torch in several files: their checksums, with one progress; their problems, with one error. */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { inspect } from 'node:util';
 import { expect, test, vi } from 'vitest';
-import { FileClosedError } from '../../../src/errors/errors.js';
+import { FileClosedError, FormatError } from '../../../src/errors/errors.js';
 import { ForeignShard } from '../../../src/foreign/foreign-shard.js';
 import type { TorchCheckpoint } from '../../../src/foreign/torch/checkpoint.js';
-import { openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
+import { openTorchCheckpoint, openTorchToVerify } from '../../../src/foreign/torch/open.js';
 import { VerificationError } from '../../../src/shards/verification-error.js';
+import {
+  type VerifyOptions,
+  verifyCheckpoint,
+} from '../../../src/verification/verify-checkpoint.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { fixturePath } from './fixtures.js';
 
@@ -23,13 +27,18 @@ function damaged(): typeof right {
 
 /** A checkpoint of these files, of which each is to give one tensor. */
 function sharded(...files: readonly (typeof right)[]): TorchCheckpoint {
+  return openTorchCheckpoint(indexOf(...files));
+}
+
+/** The index of such a checkpoint. */
+function indexOf(...files: readonly (typeof right)[]): string {
   const index = temporaryPath('pytorch_model.bin.index.json');
   const names = ['l1.weight', 'l1.bias'];
   const weightMap = Object.fromEntries(files.map((_, i) => [names[i], `${i + 1}.bin`]));
   for (const [i, bytes] of files.entries())
     writeFileSync(join(dirname(index), `${i + 1}.bin`), bytes);
   writeFileSync(index, JSON.stringify({ metadata: {}, weight_map: weightMap }));
-  return openTorchCheckpoint(index);
+  return index;
 }
 
 test('right ones pass, and progress is that of all shards', async () => {
@@ -71,6 +80,50 @@ test('those of all shards are found, and told by one error', async () => {
   const error = await checkpoint.verify().catch((reason: unknown) => reason);
   expect(error).toBeInstanceOf(VerificationError);
   expect((error as VerificationError).problems.map(({ file }) => file)).toEqual(['1.bin', '2.bin']);
+});
+
+test('all that is wrong is told, whatever shards are missing, bad or lack tensors', async () => {
+  const index = indexOf(right, damaged(), right, right);
+  const folder = dirname(index);
+  const weightMap = {
+    'l1.weight': '1.bin',
+    'l1.bias': '2.bin',
+    gone: '2.bin',
+    x: '3.bin',
+    y: '4.bin',
+  };
+  writeFileSync(index, JSON.stringify({ metadata: {}, weight_map: weightMap }));
+  rmSync(join(folder, '3.bin'));
+  writeFileSync(join(folder, '4.bin'), 'junk');
+  const told = async (options: VerifyOptions): Promise<unknown[]> => {
+    const { checks, problems } = await verifyCheckpoint(() => openTorchToVerify(index), options);
+    return [checks, problems.map(({ file, tensor, code }) => [file, tensor, code])];
+  };
+  const ofHeaders = [
+    ['2.bin', 'gone', 'SAFETENSORS_INDEX_MISMATCH'],
+    ['3.bin', null, 'ENOENT'],
+    ['4.bin', null, 'SAFETENSORS_FOREIGN_FORMAT'],
+  ];
+  const ofBytes = ['2.bin', null, 'SAFETENSORS_CHECKSUM_MISMATCH'];
+  const seen: number[] = [];
+  expect(await told({ onProgress: ({ bytes }) => seen.push(bytes) })).toEqual([
+    ['headers', 'index', 'checksums'],
+    [...ofHeaders, ofBytes],
+  ]);
+  expect(seen.at(-1)).toBe(2 * right.length);
+  expect(await told({ hashes: false })).toEqual([['headers', 'index'], ofHeaders]);
+});
+
+test('what is right has no problems, of one file or several', async () => {
+  for (const path of [indexOf(right, right), fixturePath('zip-state-dict.pt')]) {
+    expect((await verifyCheckpoint(() => openTorchToVerify(path))).problems).toEqual([]);
+  }
+  const closed = openTorchToVerify(indexOf(right));
+  closed.close();
+  await expect(closed.verify()).rejects.toThrow(FileClosedError);
+  const bad = indexOf(right);
+  writeFileSync(bad, '{');
+  expect(() => openTorchToVerify(bad)).toThrow(FormatError);
 });
 
 test('an abort reaches the shards; a closed checkpoint has none', async () => {

@@ -6,7 +6,7 @@ import type { ArchiveContent } from '../foreign/checksums.js';
 import type { ForeignTensor } from '../foreign/foreign-tensor.js';
 import type { RootKeys } from '../foreign/torch/roots.js';
 import type { Dtype } from '../format/dtype.js';
-import { here } from '../io/steps.js';
+import { forEachInSlices, mapInSlices } from '../json/slices.js';
 import { selectionSource } from '../selection/select.js';
 import type { LendingStorage } from '../storage/storage.js';
 import { SourceBytes } from './source-bytes.js';
@@ -62,17 +62,19 @@ export function conversionSource(source: OpenSource, verify: boolean): Conversio
     path,
     root,
     table: null,
-    list: () =>
-      here(() => {
-        const tensors = source.tensors.map(tensorOf);
-        const unselectable = source.problems.map((problem) => ({
-          name: problem.tensor as string,
-          info: { dtype: null, shape: [] },
-          problem,
-        }));
-        const names = new Set([...tensors, ...unselectable].map(({ name }) => name));
-        return { ...selectionSource(names, null, path), tensors, unselectable };
-      }),
+    *list() {
+      const tensors = yield* mapInSlices(source.tensors, tensorOf);
+      const unselectable = yield* mapInSlices(source.problems, (problem) => ({
+        name: problem.tensor as string,
+        info: { dtype: null, shape: [] },
+        problem,
+      }));
+      const names = new Set<string>();
+      for (const some of [tensors, unselectable]) {
+        yield* forEachInSlices<{ readonly name: string }>(some, ({ name }) => void names.add(name));
+      }
+      return { ...selectionSource(names, null, path), tensors, unselectable };
+    },
     metadataOf: () => null,
     verify: async (tensors: readonly ConvertedTensor[], signal) => {
       const written = tensors.map(({ memory }) => memory);

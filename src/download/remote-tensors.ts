@@ -3,7 +3,8 @@
 import type { CheckpointSource, SourceTensor } from '../checkpoint/write/source.js';
 import { type TensorInfo, tensorInfo } from '../file/facts.js';
 import type { Header } from '../format/header.js';
-import { here } from '../io/steps.js';
+import { here, runAsync } from '../io/steps.js';
+import { mapInSlices, type Slices } from '../json/slices.js';
 import { packedWeightOf } from '../quantized/packed-weights.js';
 import { readRemoteHeader } from '../remote/read-header.js';
 import { ofEach } from '../remote/scope.js';
@@ -162,18 +163,23 @@ async function chosenTensorsIn(
   await shards.read(numbers, signal);
   const tellsPacked = castsAll || contents.metadata?.has(TOTAL_PARAMETERS);
   if (listed !== null && tellsPacked) await readPackedWeights(shards, contents, listed, signal);
-  return shards.readNumbers.flatMap((number) => {
+  return await runAsync(tensorsIn(shards, contents), signal);
+}
+
+function* tensorsIn(shards: ShardHeaders, contents: CheckpointContents): Slices<RemoteTensor[]> {
+  const found: RemoteTensor[][] = [];
+  for (const number of shards.readNumbers) {
     const shard = shards.at(number);
     const { header } = shard;
-    const names = contents.namesIn(number, header);
-    const entries = names.map((name) => {
+    const entries = yield* mapInSlices(contents.namesIn(number, header), (name) => {
       const entry = header.find(name);
       if (entry === -1) throw contents.missing(number, name);
       return entry;
     });
     entries.sort((a, b) => a - b);
-    return entries.map((entry) => new RemoteTensor(shard, entry));
-  });
+    found.push(yield* mapInSlices(entries, (entry) => new RemoteTensor(shard, entry)));
+  }
+  return found.flat();
 }
 
 /** Reads the headers of the shards that may have quantized weights to which these tensors belong. */

@@ -9,6 +9,40 @@ export type Slices<Result> = Generator<undefined, Result, unknown>;
 /** Entries of a text in a slice: some 0.1 ms of work, 3 ms before the engine has compiled it. */
 export const SLICE_SIZE = 256;
 
+/** Does the work for every item, in slices. */
+export function* forEachInSlices<Item>(
+  items: Iterable<Item>,
+  work: (item: Item) => void,
+): Slices<void> {
+  let count = 0;
+  for (const item of items) {
+    if (count++ % SLICE_SIZE === 0) yield;
+    work(item);
+  }
+}
+
+/** What the work gives for every item, in slices. */
+export function* mapInSlices<Item, Result>(
+  items: Iterable<Item>,
+  work: (item: Item) => Result,
+): Slices<Result[]> {
+  const results: Result[] = [];
+  yield* forEachInSlices(items, (item) => void results.push(work(item)));
+  return results;
+}
+
+/** The items that are chosen, in slices. */
+export function* filterInSlices<Item>(
+  items: Iterable<Item>,
+  isChosen: (item: Item) => boolean,
+): Slices<Item[]> {
+  const chosen: Item[] = [];
+  yield* forEachInSlices(items, (item) => {
+    if (isChosen(item)) chosen.push(item);
+  });
+  return chosen;
+}
+
 /** Does all of the work now. */
 export function inOneGo<Result>(work: Slices<Result>): Result {
   let next = work.next();

@@ -19,7 +19,7 @@ import { nearNames } from '../errors/near-names.js';
 import { CAST_SOURCES, CAST_TARGETS, type Cast, castOf, isCastSource } from '../float32/cast.js';
 import { DTYPE_NAMES, type Dtype } from '../format/dtype.js';
 import { nameProblem } from '../format/header-writer.js';
-import { SLICE_SIZE, type Slices } from '../json/slices.js';
+import { forEachInSlices, SLICE_SIZE, type Slices } from '../json/slices.js';
 import { packedWeightOf } from '../quantized/packed-weights.js';
 import {
   notADtype,
@@ -184,11 +184,15 @@ export class Selection<Info extends SelectableInfo> {
    * tensor, and is renamed as `rename` says; `total_parameters` of a part is counted anew, or left out when
    * nobody can tell it; the rest stays.
    */
-  metadataOf(
+  *metadataOf(
     selected: readonly Selected<Selectable<WithDtype<Info>>>[],
-  ): (metadata: ReadonlyMap<string, string> | null) => Map<string, string> | null {
-    const newNames = new Map(selected.map(({ tensor, name }) => [tensor.name, name]));
-    const taken = new Set(newNames.values());
+  ): Slices<(metadata: ReadonlyMap<string, string> | null) => Map<string, string> | null> {
+    const newNames = new Map<string, string>();
+    const taken = new Set<string>();
+    yield* forEachInSlices(selected, ({ tensor, name }) => {
+      newNames.set(tensor.name, name);
+      taken.add(name);
+    });
     return (metadata) => {
       if (metadata === null) return null;
       const result = new Map<string, string>();

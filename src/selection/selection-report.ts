@@ -1,5 +1,6 @@
 /** What a selection has done to the tensors of a source. */
 
+import { forEachInSlices, type Slices } from '../json/slices.js';
 import type { Selected } from './select.js';
 
 /** Which tensors were left out, which were cast, and what was lost. */
@@ -23,21 +24,21 @@ export interface SelectionReport {
 
 /** The report where all tensors are taken as they are. */
 export function emptyReport(): SelectionReport {
-  return reportOf([], [], new Map());
+  return { leftOut: [], cast: [], uncast: [], overflowed: new Map() };
 }
 
 /** The report of tensors that are to be written; `overflowed` is filled while they are. */
-export function reportOf(
+export function* reportOf(
   selected: readonly Selected<unknown>[],
   leftOut: readonly string[],
   overflowed: ReadonlyMap<string, number>,
-): SelectionReport {
-  return {
-    leftOut,
-    cast: selected.flatMap(({ name, cast }) => (cast === null ? [] : name)),
-    uncast: selected.flatMap(({ name, isUncast }) => (isUncast ? name : [])),
-    overflowed,
-  };
+): Slices<SelectionReport> {
+  const [casts, uncast]: [string[], string[]] = [[], []];
+  yield* forEachInSlices(selected, ({ name, cast, isUncast }) => {
+    if (cast !== null) casts.push(name);
+    if (isUncast) uncast.push(name);
+  });
+  return { leftOut, cast: casts, uncast, overflowed };
 }
 
 /** What a cast of this tensor reports to: adds to `overflowed`. */

@@ -8,6 +8,7 @@ import { quoteName, SafetensorsError } from '../errors/errors.js';
 import { DTYPE_NAMES, DTYPES, type Dtype } from '../format/dtype.js';
 import { elementCountOf } from '../format/tensor-spec.js';
 import { compareCodePoints } from '../json/code-point-order.js';
+import { filterInSlices, forEachInSlices, type Slices } from '../json/slices.js';
 
 /**
  * What to do with tensors that share memory.
@@ -57,49 +58,54 @@ const SHOWN_ITEMS = 5;
  * Says which tensors to write. Of several names for one tensor the first by code points is kept; with
  * `dedupe` and `'order'` that of the first tensor. Lists of names are sorted by code points. Memory without
  * bytes is never shared; tensors without elements share none except in the mode `python`. Takes as long as
- * sorting the tensors.
+ * sorting the tensors, in slices; those of one memory are sorted in one go.
  *
  * @throws SafetensorsError `SAFETENSORS_SHARED_TENSORS` in the modes `error` and `python`
  * @throws RangeError `ERR_OUT_OF_RANGE` for an unknown mode or dtype
  */
-export function planSharing(
+export function* planSharing(
   tensors: readonly TensorMemory[],
   mode: SharedMode,
   firstBy: FirstBy = 'name',
-): SharingPlan {
+): Slices<SharingPlan> {
   if (!MODES.includes(mode)) throw argumentRangeError('shared', `one of ${MODES.join(', ')}`, mode);
-  if (mode === 'error') refuseShared(tensors);
+  if (mode === 'error') yield* refuseShared(tensors);
   const dropped = new Map<string, string>();
-  if (mode === 'python') dropAsPython(tensors, dropped);
+  if (mode === 'python') yield* dropAsPython(tensors, dropped);
   const overlaps: string[][] = [];
   if (mode === 'dedupe') {
-    for (const extents of extentsByStorage(tensors.filter(hasElements))) {
-      for (const names of overlapsOf(dropAliases(extents, firstBy, dropped))) overlaps.push(names);
+    const touching = yield* filterInSlices(tensors, hasElements);
+    for (const extents of yield* extentsByStorage(touching)) {
+      yield;
+      const written = yield* dropAliases(extents, firstBy, dropped);
+      for (const names of overlapsOf(written)) overlaps.push(names);
     }
   }
   return { dropped, overlaps };
 }
 
 /** Returns the extents that are written; records those that mean the same as one of them. */
-function dropAliases(
+function* dropAliases(
   extents: readonly Extent[],
   firstBy: FirstBy,
   dropped: Map<string, string>,
-): Extent[] {
+): Slices<Extent[]> {
   if (extents.length === 1) return [...extents];
   const aliases = new Map<string, Extent[]>();
-  for (const extent of extents) {
+  yield* forEachInSlices(extents, (extent) => {
     const key = aliasKeyOf(extent.memory);
     const equal = aliases.get(key);
     if (equal === undefined) aliases.set(key, [extent]);
     else equal.push(extent);
-  }
-  return [...aliases.values()].flatMap((equal) => {
+  });
+  const written: Extent[] = [];
+  yield* forEachInSlices(aliases.values(), (equal) => {
     const names = sortedNames(equal);
     const kept = (firstBy === 'name' ? names[0] : equal[0]?.memory.name) as string;
     record(names, kept, dropped);
-    return equal.filter(({ memory }) => memory.name === kept);
+    for (const extent of equal) if (extent.memory.name === kept) written.push(extent);
   });
+  return written;
 }
 
 /** Equal for tensors of one memory with the same elements in the same places, and for no others. */
@@ -115,18 +121,26 @@ function aliasKeyOf({ byteOffset, dtype, shape, strides }: TensorMemory): string
   return `${byteOffset} ${dtype} ${shape} ${steps}`;
 }
 
-function refuseShared(tensors: readonly TensorMemory[]): void {
-  const storages = extentsByStorage(tensors.filter(hasElements));
-  const shared = Array.from(storages, overlapsOf).flat();
+function* refuseShared(tensors: readonly TensorMemory[]): Slices<void> {
+  const storages = yield* extentsByStorage(yield* filterInSlices(tensors, hasElements));
+  const shared: string[][] = [];
+  for (const extents of storages) {
+    yield;
+    for (const names of overlapsOf(extents)) shared.push(names);
+  }
   if (shared.length === 0) return;
   throw sharedTensorsError(
     `tensors share memory: ${listGroups(shared)}; 'dedupe' writes equal ones once, 'copy' writes all`,
   );
 }
 
-function dropAsPython(tensors: readonly TensorMemory[], dropped: Map<string, string>): void {
+function* dropAsPython(
+  tensors: readonly TensorMemory[],
+  dropped: Map<string, string>,
+): Slices<void> {
   const uncovered: string[][] = [];
-  for (const extents of extentsByStorage(tensors)) {
+  for (const extents of yield* extentsByStorage(tensors)) {
+    yield;
     if (extents.length > 1) for (const { memory } of extents) requireFlat(memory);
     for (const group of connectedAsPython(extents)) {
       const [kept] = sortedNames(group.filter(({ memory }) => coversStorage(memory)));
@@ -177,15 +191,15 @@ interface Extent {
  *
  * @throws RangeError `ERR_OUT_OF_RANGE` for an unknown dtype
  */
-function extentsByStorage(tensors: readonly TensorMemory[]): Iterable<Extent[]> {
+function* extentsByStorage(tensors: readonly TensorMemory[]): Slices<Iterable<Extent[]>> {
   const storages = new Map<unknown, Extent[]>();
-  for (const memory of tensors) {
-    if (memory.storageByteLength === 0) continue;
+  yield* forEachInSlices(tensors, (memory) => {
+    if (memory.storageByteLength === 0) return;
     const extent = memoryExtent(memory);
     const extents = storages.get(memory.storage);
     if (extents === undefined) storages.set(memory.storage, [extent]);
     else extents.push(extent);
-  }
+  });
   return storages.values();
 }
 

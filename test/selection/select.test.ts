@@ -277,7 +277,7 @@ describe('metadata', () => {
 
   function metadataOf(options: Options): [string, string][] {
     const selection = selectionOf(options);
-    return [...(selection.metadataOf(inOneGo(selection.of(tensors)))(metadata) ?? [])];
+    return [...(inOneGo(selection.metadataOf(inOneGo(selection.of(tensors))))(metadata) ?? [])];
   }
 
   it('names the new names of tensors that have aliases', () => {
@@ -300,6 +300,6 @@ describe('metadata', () => {
     ]);
     const rename = { 'model.norm': 'lm_head' };
     expect(metadataOf({ rename }).map(([key]) => key)).toEqual(['format', 'model.ids', 'note']);
-    expect(selectionOf({}).metadataOf([])(null)).toBeNull();
+    expect(inOneGo(selectionOf({}).metadataOf([]))(null)).toBeNull();
   });
 });

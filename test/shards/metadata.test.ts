@@ -1,5 +1,6 @@
 /** Metadata, and all of saving that needs no disk: what is dropped, split, named and recorded. */
 import { describe, expect, it } from 'vitest';
+import { inOneGo } from '../../src/json/slices.js';
 import { encodeIndex } from '../../src/shards/checkpoint-index-writer.js';
 import { DEFAULT_FILENAME_PATTERN, FilenamePattern } from '../../src/shards/file-names.js';
 import { checkpointMetadata, reshardMetadata } from '../../src/shards/metadata.js';
@@ -31,7 +32,7 @@ const STATE_DICTS: Readonly<Record<string, TensorMemory[]>> = {
 function save(input: (typeof shardingCases.save)[number]['input']): Map<string, unknown> {
   const tensors = STATE_DICTS[input.state_dict] ?? [];
   const isPickle = input.safe_serialization === false;
-  const { dropped } = planSharing(tensors, isPickle ? 'copy' : 'python');
+  const { dropped } = inOneGo(planSharing(tensors, isPickle ? 'copy' : 'python'));
   const pattern =
     input.filename_pattern ?? (isPickle ? 'pytorch_model{suffix}.bin' : DEFAULT_FILENAME_PATTERN);
   const split = splitStateDictIntoShards(

@@ -2,9 +2,12 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { SafetensorsError } from '../../src/errors/errors.js';
 import type { Dtype } from '../../src/format/dtype.js';
+import { inOneGo } from '../../src/json/slices.js';
 import {
-  planSharing,
+  type FirstBy,
+  planSharing as planInSlices,
   type SharedMode,
+  type SharingPlan,
   type TensorMemory,
 } from '../../src/shards/shared-tensors.js';
 import { findPython, isSkipped, titleWith } from '../support/python.js';
@@ -17,6 +20,14 @@ import {
 } from './sharding-cases.js';
 
 const REFUSAL = expect.objectContaining({ code: 'SAFETENSORS_SHARED_TENSORS' });
+
+function planSharing(
+  tensors: readonly TensorMemory[],
+  mode: SharedMode,
+  firstBy?: FirstBy,
+): SharingPlan {
+  return inOneGo(planInSlices(tensors, mode, firstBy));
+}
 
 /** Names that are written, in the order of the tensors. */
 function keptOf(tensors: readonly TensorMemory[], mode: SharedMode): string[] {

@@ -3,7 +3,7 @@
 import { argumentRangeError, type OptionNames } from '../../errors/arguments.js';
 import { FormatError, refuseTensor } from '../../errors/errors.js';
 import { layOut, type MetadataInput } from '../../format/header-writer.js';
-import type { Slices } from '../../json/slices.js';
+import { forEachInSlices, type Slices } from '../../json/slices.js';
 import type { Payload, WriteEntry } from '../../save/tensor-input.js';
 import type { WritableLayout } from '../../save/tensor-writes.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../../shards/checkpoint-index.js';
@@ -75,8 +75,8 @@ export interface TensorTable<Layout = WritableLayout> {
  *
  * @throws InvalidTensorError for a name that comes twice
  */
-export function tableOf(entries: readonly AnyEntry[]): TensorTable {
-  requireNamesOnce(entries);
+export function* tableOf(entries: readonly AnyEntry[]): Slices<TensorTable> {
+  yield* requireNamesOnce(entries);
   const entry = (number: number): AnyEntry => entries[number] as AnyEntry;
   return {
     byteLengths: Float64Array.from(entries, ({ byteLength }) => byteLength),
@@ -192,12 +192,10 @@ function requireIndexLength(byteLength: number): void {
 }
 
 /** Throws InvalidTensorError for a name that comes twice, even if it were in two files. */
-function requireNamesOnce(entries: readonly AnyEntry[]): void {
+function* requireNamesOnce(entries: readonly AnyEntry[]): Slices<void> {
   const names = new Set<string>();
-  for (const { name: tensor } of entries) {
-    if (names.has(tensor)) {
-      refuseTensor('expected every name once, found it twice', tensor);
-    }
-    names.add(tensor);
-  }
+  yield* forEachInSlices(entries, ({ name }) => {
+    if (names.has(name)) refuseTensor('expected every name once, found it twice', name);
+    names.add(name);
+  });
 }

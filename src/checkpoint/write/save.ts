@@ -140,10 +140,14 @@ export async function saveCheckpoint(
   const entries = readTensorsAndStreams(given);
   const memories = entries.map((entry, i) => memoryOfEntry(entry, given[i]?.[1]));
   const { shared = 'copy' } = options;
-  const { dropped, overlaps } = recordable(planSharing(memories, shared), shared, metadata);
+  const { dropped, overlaps } = recordable(
+    runSync(planSharing(memories, shared)),
+    shared,
+    metadata,
+  );
   const kept = entries.filter(({ name }) => !dropped.has(name));
   // In the turn of the call, which has looked at the memory of the tensors.
-  const layout = layOutCheckpoint(tableOf(kept), options, (split) =>
+  const layout = layOutCheckpoint(runSync(tableOf(kept)), options, (split) =>
     checkpointMetadata(split, metadata, dropped),
   );
   const checkpoint = runSync(layout);

@@ -3,7 +3,7 @@
 import type { Dtype } from '../../format/dtype.js';
 import { tensorByteLength } from '../../format/tensor-spec.js';
 import type { Steps } from '../../io/steps.js';
-import { SLICE_SIZE, type Slices } from '../../json/slices.js';
+import { filterInSlices, forEachInSlices, mapInSlices, type Slices } from '../../json/slices.js';
 import { type FilePayload, type MadePayload, madePayload } from '../../save/tensor-input.js';
 import { CastMemory, castFill } from '../../selection/cast-bytes.js';
 import { type SelectableInfo, type SelectionOptions, selectsAll } from '../../selection/options.js';
@@ -59,7 +59,7 @@ export function* selectTensors<Info extends SelectableInfo>(
   const { table } = source;
   if (table !== null && selectsAll(choices.selection)) {
     // Tensors of such a source share no bytes.
-    const { dropped, overlaps } = planSharing([], shared);
+    const { dropped, overlaps } = yield* planSharing([], shared);
     const metadata = source.metadataOf();
     const metadataOf = (split: SplitSummary): RewrittenMetadata =>
       rewrittenMetadata({ source: metadata, given, dropped }, split);
@@ -68,24 +68,27 @@ export function* selectTensors<Info extends SelectableInfo>(
   const listed = yield* source.list();
   const selection = new Selection<Info>(choices.selection, listed);
   const selected = yield* selection.of(listed.tensors, listed.unselectable);
-  const taken = new Set(selected.map(({ tensor }) => tensor.name));
-  const leftOut = Array.from(listed.names()).filter((name) => !taken.has(name));
+  const taken = new Set<string>();
+  yield* forEachInSlices(selected, ({ tensor }) => void taken.add(tensor.name));
+  const leftOut = yield* filterInSlices(listed.names(), (name) => !taken.has(name));
   const overflowed = new Map<string, number>();
   const entries = yield* selectedEntries(selected, overflowed);
   // Nobody looks at copies.
-  const memories = shared === 'copy' ? [] : memoriesOf(selected);
-  const { dropped, overlaps } = planSharing(memories, shared, 'order');
-  const keptOf = <Named extends { readonly name: string }>(all: readonly Named[]) =>
-    dropped.size === 0 ? all : all.filter(({ name }) => !dropped.has(name));
-  const kept = keptOf(selected);
-  const tensors = kept.map(({ tensor }) => tensor);
-  const metadata = selectedMetadata(source.metadataOf(tensors), selection.metadataOf(selected));
+  const memories = shared === 'copy' ? [] : yield* memoriesOf(selected);
+  const { dropped, overlaps } = yield* planSharing(memories, shared, 'order');
+  const isKept = ({ name }: { readonly name: string }): boolean => !dropped.has(name);
+  const kept = yield* filterInSlices(selected, isKept);
+  const tensors = yield* mapInSlices(kept, ({ tensor }) => tensor);
+  const metadata = selectedMetadata(
+    source.metadataOf(tensors),
+    yield* selection.metadataOf(selected),
+  );
   return {
-    table: tableOf(keptOf(entries)),
+    table: yield* tableOf(yield* filterInSlices(entries, isKept)),
     tensors,
     dropped,
     overlaps,
-    report: reportOf(kept, leftOut, overflowed),
+    report: yield* reportOf(kept, leftOut, overflowed),
     metadataOf: (split) => rewrittenMetadata({ source: metadata, given, dropped }, split),
   };
 }
@@ -106,12 +109,7 @@ function* selectedEntries(
     const fill = castFill(made.fill, cast, memory, counterOf(overflowed, name));
     return { name, dtype, shape, byteLength, payload: { ...made, fill } };
   };
-  const entries: AnyEntry[] = [];
-  for (const each of selected) {
-    if (entries.length % SLICE_SIZE === 0) yield;
-    entries.push(entryOf(each));
-  }
-  return entries;
+  return yield* mapInSlices(selected, entryOf);
 }
 
 /** Bytes of a file as bytes that are put into memory. */
@@ -122,7 +120,7 @@ function madeOf(payload: FilePayload | MadePayload): MadePayload {
 }
 
 /** Tensors that are cast share bytes only with those that are cast to the same dtype. */
-function memoriesOf(selected: readonly Selected<SourceTensor>[]): TensorMemory[] {
+function* memoriesOf(selected: readonly Selected<SourceTensor>[]): Slices<TensorMemory[]> {
   const storages = new Map<unknown, Map<Dtype, object>>();
   const storageOf = (storage: unknown, to: Dtype): object => {
     const casts = storages.get(storage) ?? new Map<Dtype, object>();
@@ -131,7 +129,7 @@ function memoriesOf(selected: readonly Selected<SourceTensor>[]): TensorMemory[]
     casts.set(to, cast);
     return cast;
   };
-  return selected.map(({ tensor: { memory }, name, cast }) => {
+  return yield* mapInSlices(selected, ({ tensor: { memory }, name, cast }) => {
     const storage = cast === null ? memory.storage : storageOf(memory.storage, cast.to);
     return { ...memory, name, storage };
   });

@@ -138,8 +138,8 @@ export class Catalog {
   }
 
   /**
-   * Where tensors are: those named, in the order given, or all in that of `tensors`; opens their shards, when all
-   * names are known.
+   * Where tensors are: those named, in the order given, or all in that of `tensors`. Opens their shards, but
+   * none if a name is unknown.
    */
   *places(names: readonly string[] | undefined): Steps<Map<string, TensorInFile>> {
     this.#shards.requireOpen();

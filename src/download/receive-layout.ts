@@ -49,7 +49,7 @@ export async function receiveLayout(
     }
     if (size > 0) target.truncate(0);
   }
-  // Without a version nobody notes it.
+  // A hash is noted only for a known version: no other can be recognized later.
   const hash = version === null ? undefined : beginHash(null, byteLength);
   try {
     await OrderedBytes.use(ranges, signal, async (bytes) => {

@@ -11,7 +11,7 @@ import type { StepFill } from '../storage/made.js';
  */
 const MAX_BLOCK_BYTE_LENGTH = 16 * 2 ** 20;
 
-/** A block is at most so many times as long as what was read before it: who reads little gets little. */
+/** Caps read-ahead at this many times what was read so far. */
 const GROWTH = 4;
 
 interface Block {

@@ -56,7 +56,7 @@ function readToken(environment: Environment): string | undefined {
   try {
     return cleanToken(readFileSync(path, 'utf8'));
   } catch {
-    // Most machines have none. One that cannot be read is none: the server says when it wants one.
+    // A missing or unreadable file means no token: the server asks for one when it needs it.
     return undefined;
   }
 }

@@ -62,7 +62,7 @@ export class HttpFile implements RemoteFile {
   #version: FileVersion | undefined;
   /** What is said of an answer that calls itself a web page, until its first bytes were seen. */
   #page: (() => RemoteError) | undefined;
-  /** The URL on another host to which the last redirect has led. Usually it is signed, and ends. */
+  /** The URL on another host to which the last redirect has led. Usually a signed URL that expires. */
   #location: URL | undefined;
 
   /** Asks nothing yet. */

@@ -124,7 +124,7 @@ interface UrlSource extends FoundFile {
   readonly folder: { file(name: string): HttpFile };
 }
 
-/** A file at a URL; the others of its folder have the same query, which may be what lets us in. */
+/** A file at a URL. Siblings reuse the query string: it may carry the signature. */
 export function urlSource(session: Session, url: URL): UrlSource {
   const fileAt = (at: URL): HttpFile =>
     new HttpFile(session, {

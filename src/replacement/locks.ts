@@ -137,7 +137,7 @@ export async function inTurn<Result>(
   const ended = new Promise<void>((resolve) => {
     end = resolve;
   });
-  // Who leaves the queue lets nobody pass.
+  // Giving up must not let a later waiter start early.
   const queue = earlier === undefined ? ended : Promise.all([earlier, ended]).then(() => {});
   queues.set(key, queue);
   void queue.then(() => {

@@ -13,7 +13,7 @@ export interface Claim {
   readonly claimed: string;
   /** What it is. */
   readonly found: string;
-  /** Null when it is another one, but not because of the tensors. */
+  /** Whether the hash matches; null if it differs only in metadata. */
   readonly ok: boolean | null;
 }
 

@@ -99,7 +99,7 @@ function doctorLines(result: DoctorResult, style: Style): readonly string[] {
 }
 
 export const doctorCommand: Command = {
-  summary: 'what this machine is, as far as it matters here',
+  summary: 'environment report: version, mapping, Hub settings',
   usage: 'doctor',
   description:
     "Whether files are mapped here, and why not; the Hub's address, its cache, and whether there is a token, which is " +

@@ -134,7 +134,7 @@ function editLines(
     ...(isWritten
       ? [
           style.dim(
-            'hashes of the whole file are others now (SHA-256, AutoV2, CRC32); those of the tensors are not',
+            'the hashes of the file have changed (SHA-256, AutoV2, CRC32); those of the tensors have not',
           ),
         ]
       : []),

@@ -96,7 +96,7 @@ export function describeByte(
   return `byte 0x${byte.toString(16).padStart(2, '0')}`;
 }
 
-/** Bytes of a text that are decoded at a time. */
+/** Bytes of a text that are decoded at a time. This room is below `io`, whose `cut` it cannot take. */
 const DECODED_BYTE_LENGTH = 2 ** 20;
 
 /** A text whose bytes were checked. */

@@ -2,6 +2,7 @@
 
 import { Buffer } from 'node:buffer';
 import type { Tensor } from '../../index.js';
+import { cut } from '../../io/pieces.js';
 import type { LongWork } from './long-work.js';
 import { valueNumbers, valueWindows } from './values.js';
 
@@ -121,9 +122,7 @@ export async function compareValues(
     const x = valueNumbers(partA);
     const y = valueNumbers(partB);
     elements += x.length;
-    for (let begin = 0; begin < x.length; begin += BLOCK) {
-      addPairs(sums, x, y, begin, Math.min(begin + BLOCK, x.length));
-    }
+    for (const { begin, end } of cut(0, x.length, BLOCK)) addPairs(sums, x, y, begin, end);
     // Rounded to doubles, different integers of 64 bits can be equal.
     if (areBig) sums.differing += hiddenDifferences(partA, partB, x, y);
     await work.did(partA.byteLength);

@@ -3,6 +3,7 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { findCheckpoint } from '../checkpoint/open.js';
+import { SafetensorsError } from '../errors/errors.js';
 import type { FoundFormat } from '../errors/found-format.js';
 import { fileKindOf } from '../foreign/file-kind.js';
 import { lookInto } from '../foreign/open-file.js';
@@ -10,7 +11,7 @@ import { firstEntryName } from '../foreign/zip/local-header.js';
 import { foreignFormatOf } from '../format/foreign-formats.js';
 import { pathText } from '../io/paths.js';
 import { runAsync } from '../io/steps.js';
-import { hasCode } from '../io/system-errors.js';
+import { aboutFile, hasCode } from '../io/system-errors.js';
 import { isConvertibleName } from '../shards/file-choice.js';
 
 /** What {@link detectFormat} has found. */
@@ -39,9 +40,10 @@ const TORCH_INDEX = /\.bin\.index\.json$/;
  * Tells the format of a file, an index, a folder, or a repository in the Hub's cache, by the first 64 KiB of a file,
  * whatever its name. In a folder a safetensors checkpoint comes before one of torch by its usual name
  * (`pytorch_model.bin` or its index, `diffusion_pytorch_model.bin`), and that before the only other file of torch or
- * NumPy. Keeps nothing open. What cannot be found or read has the format of those whose error says why.
+ * NumPy. Keeps nothing open. What cannot be found has the format of those whose error says why.
  *
- * @throws TypeError when `source` is neither a path nor a `file:` URL
+ * @throws TypeError when `source` is neither a path nor a `file:` URL; Error Node's own, such as `EACCES` or `EMFILE`,
+ *   for what cannot be read
  *
  * @example
  * ```ts
@@ -65,7 +67,8 @@ async function isSafetensors(folder: string): Promise<boolean> {
     await runAsync(findCheckpoint(folder, {}), undefined);
     return true;
   } catch (error) {
-    return !hasCode(error, ['SAFETENSORS_CHECKPOINT_NOT_FOUND']);
+    if (!(error instanceof SafetensorsError)) throw error;
+    return error.code !== 'SAFETENSORS_CHECKPOINT_NOT_FOUND';
   }
 }
 
@@ -78,12 +81,13 @@ function otherIn(folder: string): string | undefined {
   return name === undefined ? undefined : join(folder, name);
 }
 
-/** None where the folder cannot be read. */
+/** None where we may not read the folder: files in it can be opened by their usual names. */
 function namesIn(folder: string): readonly string[] {
   try {
     return readdirSync(folder);
-  } catch {
-    return [];
+  } catch (error) {
+    if (hasCode(error, ['EACCES', 'EPERM'])) return [];
+    throw aboutFile(error, folder);
   }
 }
 
@@ -101,7 +105,8 @@ function formatOfFile(path: string): DetectedFormat {
   if (path.endsWith('.json') || found?.isFile() !== true) return safetensors(path);
   try {
     return lookInto(path, (start) => ({ path, ...formatOfStart(path, start) }));
-  } catch {
+  } catch (error) {
+    if (!(error instanceof SafetensorsError)) throw error;
     return safetensors(path);
   }
 }

@@ -30,11 +30,11 @@ async function verifySource(
 ): Promise<VerificationReport> {
   const path = pathOf(source);
   if (path === null) return await verifyCheckpoint(() => openAddress(source, signal), { signal });
-  const found = await formatAt(path).catch((error: unknown) => (): never => {
+  const found = await formatAt(path).catch((error: unknown): FoundAt => {
+    // A file that we may not read is a problem, which the report has.
+    if (['EACCES', 'EPERM'].includes(Object(error).code)) return { kind: 'safetensors', path };
     throw error;
   });
-  // What cannot be read is a problem, too.
-  if (typeof found === 'function') return await verifyCheckpoint(found, { signal });
   if (found.kind === 'gguf') throw foreignSource(found, 'a file that can be verified');
   const isOther = found.kind !== 'safetensors';
   const progress = progressOn(stderr, isOther ? 'verifying' : 'hashing');

@@ -116,7 +116,9 @@ describe('verify', () => {
     async () => {
       const folder = writeCheckpoint({ ...TWO_SHARDS, metadata: {} });
       chmodSync(join(folder, FIRST), 0);
-      expect((await verified(folder)).problems).toMatchObject([{ file: FIRST, code: 'EACCES' }]);
+      const unreadable = [{ file: FIRST, code: 'EACCES' }];
+      expect((await verified(folder)).problems).toMatchObject(unreadable);
+      expect((await verified(join(folder, FIRST))).problems).toMatchObject(unreadable);
     },
   );
 

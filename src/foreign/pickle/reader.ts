@@ -127,8 +127,7 @@ export class PickleReader {
   /** UTF-8 of that many bytes. */
   text(byteLength: number): string {
     const begin = this.skip(byteLength);
-    const short =
-      byteLength <= SHORT_TEXT_LENGTH ? shortText(this.#bytes, begin, byteLength) : undefined;
+    const short = shortText(this.#bytes, begin, byteLength);
     if (short !== undefined) return short;
     try {
       return decoder.decode(this.#bytes.subarray(begin, this.at));
@@ -142,8 +141,10 @@ export class PickleReader {
    * takes, are not kept.
    */
   looseText(byteLength: number): string | undefined {
-    const bytes = this.take(byteLength);
-    const whole = bytes.slice();
+    const begin = this.skip(byteLength);
+    const short = shortText(this.#bytes, begin, byteLength);
+    if (short !== undefined) return short;
+    const whole = this.#bytes.slice(begin, this.at);
     for (let at = 0; at + 2 < whole.length; at++) {
       const isHalf = whole[at] === 0xed && ((whole[at + 1] as number) & 0xe0) === 0xa0;
       if (isHalf) whole.set(REPLACEMENT, at);
@@ -232,8 +233,9 @@ export class PickleReader {
   }
 }
 
-/** The text of the bytes if all of them are ASCII. */
+/** The text of the bytes if they are few, and all of them ASCII. */
 function shortText(bytes: Uint8Array, begin: number, length: number): string | undefined {
+  if (length > SHORT_TEXT_LENGTH) return undefined;
   // V8 takes arguments from an array twice as fast as from a view.
   const codes = new Array<number>(length);
   for (let i = 0; i < length; i++) {

@@ -1,5 +1,6 @@
 /** Waits for promises of the caller's code, which may never settle, until a signal ends the wait. */
 
+import { argumentTypeError } from '../errors/arguments.js';
 import { isAsyncIterable } from '../errors/brand-checks.js';
 import { whenAborted } from './abort-listeners.js';
 
@@ -21,6 +22,8 @@ export async function untilAborted<Value>(
 /**
  * The items of an iterable, as `for await` gives them, except that the signal ends every wait. Leaving
  * before the last item closes the iterator, as `for await` does; after an abort without waiting for it.
+ *
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for an iterator that gives no objects; what it throws; `signal.reason`
  */
 export async function* itemsUntilAborted<Item>(
   items: AsyncIterable<Item> | Iterable<Item>,
@@ -30,11 +33,15 @@ export async function* itemsUntilAborted<Item>(
     ? items[Symbol.asyncIterator]()
     : items[Symbol.iterator]();
   let isDone = false;
-  // An iterator that throws has closed itself.
+  // An iterator that throws, or gives no object, has closed itself.
   const next = async (): Promise<IteratorResult<Item>> => {
     let result: IteratorResult<Item> | undefined;
     try {
-      result = await iterator.next();
+      const given = await iterator.next();
+      if (Object(given) !== given) {
+        throw argumentTypeError('what the iterator gives', 'an object', given);
+      }
+      result = given;
       return result;
     } finally {
       isDone = result === undefined || result.done === true;

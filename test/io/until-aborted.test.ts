@@ -57,6 +57,18 @@ describe('itemsUntilAborted', () => {
     }
   });
 
+  test('one that gives no objects is refused, and not closed', async () => {
+    for (const given of [undefined, null, 5]) {
+      const log: string[] = [];
+      const items = {
+        [Symbol.iterator]: () => ({ next: () => given, return: () => log.push('return') }),
+      };
+      const found = itemsUntilAborted(items as unknown as Iterable<number>, undefined).next();
+      await expect(found).rejects.toMatchObject({ code: 'ERR_INVALID_ARG_TYPE' });
+      expect(log).toEqual([]);
+    }
+  });
+
   test('one that is left early is closed, and waited for', async () => {
     const log: string[] = [];
     for await (const item of itemsUntilAborted(counting(log), undefined)) if (item === 3) break;

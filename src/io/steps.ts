@@ -3,7 +3,7 @@
  * thread, `runAsync` hands the calls to the thread pool and lets the event loop turn in between.
  */
 
-import { setImmediate } from 'node:timers/promises';
+import { isTurnDue, nextTurn } from '../json/slices.js';
 import { limit, Slots } from './pieces.js';
 
 /** A call of the system in both ways. */
@@ -76,26 +76,6 @@ export async function runAsync<Result>(
     signal?.throwIfAborted();
     throw error;
   }
-}
-
-/** The event loop gets a turn after this much work. */
-const LONGEST_TURN_MS = 5;
-
-/** When the last turn that somebody waited for began, and the one that is waited for. */
-let turnBeganAt = 0;
-let waitedFor: Promise<void> | undefined;
-
-function isTurnDue(): boolean {
-  return performance.now() - turnBeganAt >= LONGEST_TURN_MS;
-}
-
-/** One turn for all work under way: each could otherwise fill a turn of its own length. */
-function nextTurn(): Promise<void> {
-  waitedFor ??= setImmediate().then(() => {
-    waitedFor = undefined;
-    turnBeganAt = performance.now();
-  });
-  return waitedFor;
 }
 
 /** Leaves one of the pool's four threads to the rest of the program. */

@@ -53,23 +53,33 @@ export function inOneGo<Result>(work: Slices<Result>): Result {
 /** The event loop gets a turn after this much work. */
 const LONGEST_TURN_MS = 5;
 
-/** When the last turn began, and the next one, for which all work under way waits together. */
+/** When the last turn that somebody waited for began, and the one that is waited for. */
 let turnBeganAt = 0;
-let nextTurn: Promise<void> | undefined;
+let waitedFor: Promise<void> | undefined;
 
-/**
- * Does the work in turns, between which the event loop goes on. Rejects with the signal's reason once that
- * is aborted. As `runAsync` in `io/steps`, without anything of Node.
- */
+/** Node's way to the next turn takes no millisecond; browsers have none of that name. */
+const soon: (callback: () => void) => unknown = globalThis.setImmediate ?? setTimeout;
+
+/** Whether work has gone on for so long that the event loop should get a turn. */
+export function isTurnDue(): boolean {
+  return performance.now() - turnBeganAt >= LONGEST_TURN_MS;
+}
+
+/** One turn for all work under way: each could otherwise fill a turn of its own length. */
+export function nextTurn(): Promise<void> {
+  waitedFor ??= new Promise<void>((resolve) => void soon(resolve)).then(() => {
+    waitedFor = undefined;
+    turnBeganAt = performance.now();
+  });
+  return waitedFor;
+}
+
+/** Does the work in turns, between which the event loop goes on. Rejects with the signal's reason once that is aborted. */
 export async function inTurns<Result>(work: Slices<Result>, signal: AbortSignal): Promise<Result> {
   let next = work.next();
   while (next.done !== true) {
-    if (performance.now() - turnBeganAt >= LONGEST_TURN_MS) {
-      nextTurn ??= new Promise((resolve) => setTimeout(resolve)).then(() => {
-        nextTurn = undefined;
-        turnBeganAt = performance.now();
-      });
-      await nextTurn;
+    if (isTurnDue()) {
+      await nextTurn();
       signal.throwIfAborted();
     }
     next = work.next();

@@ -14,6 +14,11 @@ export function hasWeightsExtension(name: string): boolean {
   return WEIGHTS.test(name);
 }
 
+/** What torch writes, and who reads it. */
+const TORCH = /\.(?:bin|pt|pth|ckpt)$/;
+const TORCH_HINT =
+  ', a file of torch: openTorchCheckpoint of safetensors-mmap/convert opens its index';
+
 // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what is looked for
 const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f]/;
 
@@ -69,7 +74,8 @@ export function checkShardName(
   const found = pathObjection(name) ?? (name.endsWith(extension) ? null : 'another extension');
   if (found !== null) {
     const expected = `a shard's name to be a relative path that ends with ${extension}`;
-    const message = `expected ${expected}, found ${found} in ${quoteName(name)}`;
+    const hint = TORCH.test(name) ? TORCH_HINT : '';
+    const message = `expected ${expected}, found ${found} in ${quoteName(name)}${hint}`;
     throw new FormatError('SAFETENSORS_UNSAFE_SHARD_NAME', message, context);
   }
   return name

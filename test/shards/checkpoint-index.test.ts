@@ -197,4 +197,12 @@ describe('parseCheckpointIndex', () => {
       'SAFETENSORS_UNSAFE_SHARD_NAME',
     );
   });
+
+  it('says who opens the index of a checkpoint of torch', () => {
+    const index = '{"weight_map":{"a":"pytorch_model-00001-of-00002.bin"}}';
+    expect(() => parseText(index)).toThrow('openTorchCheckpoint of safetensors-mmap/convert');
+    const other = '{"weight_map":{"a":"pytorch_model-00001-of-00002.xyz"}}';
+    expect(() => parseText(other)).toThrow(/in "pytorch_model-00001-of-00002\.xyz"/);
+    expect(() => parseText(other)).not.toThrow('openTorchCheckpoint');
+  });
 });

@@ -236,6 +236,18 @@ describe('what only this project refuses comes after what the reference refuses'
   test.each([
     ['an empty tensor with a dimension of 2^53', oversized, 0, 'VALIDATION_OVERFLOW'],
     ['the same with bytes behind it', oversized, 1, 'METADATA_INCOMPLETE_BUFFER'],
+    [
+      'an overflow before a zero, which the reference refuses too',
+      { ...oversized, shape: '[1099511627776,1099511627776,0]' },
+      0,
+      'VALIDATION_OVERFLOW',
+    ],
+    [
+      'a zero before an overflow',
+      { ...oversized, shape: '[1099511627776,0,1099511627776]' },
+      0,
+      null,
+    ],
     ['the largest safe dimension', { ...oversized, shape: '[0,9007199254740991]' }, 0, null],
     [
       'a size whose bits only seem whole when they are rounded',

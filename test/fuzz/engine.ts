@@ -8,7 +8,7 @@ import { peakGrowth, within } from './budget.js';
 import type { Coverage } from './coverage.js';
 import { keep, mendedInputs, signatureOf } from './finds.js';
 import { minimise } from './minimise.js';
-import type { Asked, Oracle, PythonAnswer } from './oracle.js';
+import type { Asked, Oracle } from './oracle.js';
 import type { Corpus, Place, Target } from './target.js';
 
 /** When a run ends: whichever comes first. */
@@ -159,11 +159,11 @@ export class Run {
     };
   }
 
-  async #one(input: Buffer, about: string, isAsked?: true): Promise<void> {
+  async #one(input: Buffer, about: string, isAsked = false): Promise<void> {
     this.#inputs++;
     try {
       const isInTurn = this.#inputs % this.#target.asksPythonOf === 0;
-      const outcome = await this.#check(input, isAsked || isInTurn ? this.#queue : undefined);
+      const outcome = await this.#check(input, this.#queue, isAsked || isInTurn);
       this.#outcomes.set(outcome, (this.#outcomes.get(outcome) ?? 0) + 1);
     } catch (error) {
       await this.#found(input, about, error as Error);
@@ -171,20 +171,20 @@ export class Run {
     if (this.#queue.length >= ASKED_TOGETHER) await this.#flush();
   }
 
-  async #check(input: Buffer, queue: Asked[] | undefined): Promise<string> {
+  async #check(input: Buffer, queue: Asked[] | undefined, isAsked: boolean): Promise<string> {
     this.#box.write(input);
     const asked: Asked[] = [];
     const outcome = await within(this.#target.budget, () => {
       asked.length = 0;
       return this.#target.check(input, this.#placeFor(input, asked));
     });
-    queue?.push(...asked);
+    queue?.push(...asked.filter(({ isTelling }) => isAsked || isTelling));
     return outcome;
   }
 
   /** Of a batch that reached new code: keeps the inputs that did, found by halves. */
   async #keepNew(batch: readonly Buffer[]): Promise<void> {
-    for (const input of batch) await this.#check(input, undefined).catch(() => {});
+    for (const input of batch) await this.#check(input, undefined, false).catch(() => {});
     const [first] = batch;
     if (batch.length === 1 && first !== undefined) {
       if (this.#coverage.takeInput()) this.#corpus.add(first);
@@ -202,9 +202,9 @@ export class Run {
         writeFileSync(path, bytes);
         return path;
       },
-      ask: (reader, judge) => {
+      ask: (reader, judge, isTelling = false) => {
         if (this.#oracle === undefined) return;
-        queue?.push({ input, reader, judge: judge as (answer: PythonAnswer<unknown>) => void });
+        queue?.push({ input, reader, judge: judge as Asked['judge'], isTelling });
       },
     };
   }
@@ -224,7 +224,7 @@ export class Run {
   async #errorOf(input: Buffer): Promise<Error | undefined> {
     const queue: Asked[] = [];
     try {
-      await this.#check(input, queue);
+      await this.#check(input, queue, true);
       this.#box.write(undefined);
       return (await this.#oracle?.judge(queue))?.[0]?.[1];
     } catch (error) {

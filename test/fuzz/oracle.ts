@@ -14,6 +14,8 @@ export interface Asked {
   readonly input: Buffer;
   readonly reader: string;
   readonly judge: (answer: PythonAnswer<unknown>) => void;
+  /** Whether it is put to Python out of turn. */
+  readonly isTelling: boolean;
 }
 
 /** Python, if it is there. */

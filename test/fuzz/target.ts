@@ -31,8 +31,15 @@ export interface Place {
   readonly folder: string;
   /** Writes the input into a file, and gives its path; the next call overwrites it. */
   file(input: Buffer): string;
-  /** Asks Python about the input, with others; the judge throws when the answer is wrong. No Python: never asked. */
-  ask<Found>(reader: string, judge: (answer: PythonAnswer<Found>) => void): void;
+  /**
+   * Asks Python about the input, with others; the judge throws when the answer is wrong. No Python: never asked. One of
+   * `asksPythonOf` inputs is, and those that are telling.
+   */
+  ask<Found>(
+    reader: string,
+    judge: (answer: PythonAnswer<Found>) => void,
+    isTelling?: boolean,
+  ): void;
 }
 
 /** One kind of input, and what must come of it. */

@@ -1,6 +1,10 @@
-/** Slices and rows of tensors, beside numpy: the same values, or both refuse. */
+/**
+ * Slices and rows of tensors, beside numpy: the same values, or both refuse. Packed dtypes, which numpy has not, beside
+ * the same slice of numbers.
+ */
 import { createHash } from 'node:crypto';
 import {
+  DTYPES,
   parse,
   parseSlice,
   type RowIndices,
@@ -26,6 +30,11 @@ interface Answer {
   readonly shape: readonly number[];
   readonly sha256: string;
 }
+
+/** Some elements share bytes: two of 4 bits one, four of 6 bits three. */
+const PACKED = ['F4', 'F6_E3M2'] as const;
+
+const MISALIGNED = 'SAFETENSORS_MISALIGNED_SLICE';
 
 /** Larger tensors show nothing that smaller ones do not. */
 const MAX_ELEMENTS = 4096;
@@ -59,7 +68,7 @@ function makeItem(size: number, random: Random): Tree {
 function make(random: Random, corpus: Corpus): Buffer {
   if (random.chance(0.4))
     return TREE.mutate(corpus.pick(random), corpus.pick(random), random, WORDS);
-  const shape = Array.from({ length: random.below(5) }, () => random.below(6));
+  const shape = Array.from({ length: random.below(5) }, () => random.pick([0, 1, 2, 3, 4, 5, 8]));
   const items: Tree[] = shape.slice(random.below(2)).map((size) => makeItem(size, random));
   if (random.chance(0.3)) items.splice(random.below(items.length + 1), random.below(3), '...');
   if (random.chance(0.05)) items.push(null);
@@ -149,6 +158,55 @@ function saysTheSame({ index = [], text = '' }: Question): boolean {
   });
 }
 
+/** The tensor, or the code of the error. */
+function outcomeOf(ask: () => Tensor): Tensor | string {
+  try {
+    return ask();
+  } catch (error) {
+    return codeOf(error);
+  }
+}
+
+/** Where elements stand side by side: the first of them, and the one behind the last. */
+function runsOf(elements: Uint16Array): [first: number, end: number][] {
+  const runs: [number, number][] = [];
+  for (const element of elements) {
+    const last = runs.at(-1);
+    if (last?.[1] === element) last[1]++;
+    else runs.push([element, element + 1]);
+  }
+  return runs;
+}
+
+/**
+ * The numbers that are selected say which elements of a packed tensor are: their bytes, or a refusal when they begin or
+ * end within one. Whether rows do is a matter of the tensor, whatever rows are asked for.
+ */
+function checkPacked(question: Question, count: number, numbers: Tensor | string): void {
+  for (const dtype of PACKED) {
+    const share = DTYPES[dtype].bits / 8;
+    if (!Number.isInteger(count * share)) continue;
+    const data = Uint8Array.from({ length: count * share }, (_, i) => 37 * i + 11);
+    const { shape } = question;
+    const tensor = parse(serialize({ t: { dtype, shape, data } })).getTensor('t');
+    const rowLength = count === 0 ? 0 : count / (shape[0] ?? 1);
+    const isWhole = question.rows === undefined || Number.isInteger(rowLength * share);
+    let expected: Uint8Array | string = isWhole ? String(numbers) : MISALIGNED;
+    if (isWhole && typeof numbers !== 'string') {
+      const runs = runsOf(numbers.data as Uint16Array).map((run) => run.map((at) => at * share));
+      expected = runs.flat().every(Number.isInteger)
+        ? Uint8Array.from(runs.flatMap(([first, end]) => [...data.subarray(first, end)]))
+        : MISALIGNED;
+    }
+    for (const ask of answersOf(tensor, question)) {
+      const outcome = outcomeOf(ask);
+      const found = typeof outcome === 'string' ? outcome : outcome.bytes;
+      if (String(found) === String(expected)) continue;
+      throw new Problem(`${dtype}: '${expected}' is expected, found '${found}'`);
+    }
+  }
+}
+
 function check(input: Buffer, place: Place): string {
   const question = treeOf(input);
   if (!isQuestion(question)) return 'no question';
@@ -156,17 +214,15 @@ function check(input: Buffer, place: Place): string {
   const count = shape.reduce((product, size) => product * size, 1);
   const data = Uint16Array.from({ length: count }, (_, i) => i);
   const tensor = parse(serialize({ t: { dtype: 'U16', shape, data } })).getTensor('t');
-  const [first = '', ...others] = answersOf(tensor, question).map((ask) => {
-    try {
-      return answerOf(ask());
-    } catch (error) {
-      return codeOf(error);
-    }
+  const outcomes = answersOf(tensor, question).map(outcomeOf);
+  const [first = '', ...others] = outcomes.map((outcome) => {
+    return typeof outcome === 'string' ? outcome : answerOf(outcome);
   });
   for (const other of others) {
     if (JSON.stringify(other) === JSON.stringify(first)) continue;
     throw new Problem(`one way gives ${JSON.stringify(first)}, another ${JSON.stringify(other)}`);
   }
+  checkPacked(question, count, outcomes[0] ?? '');
   // Whatever is no index in JavaScript, such as a text, may be one in numpy.
   if (first !== 'ERR_INVALID_ARG_TYPE' && saysTheSame(question)) {
     place.ask<Answer>('slice', (answer) => judge(first, answer));

@@ -3,6 +3,7 @@
 import { argumentRangeError, argumentTypeError } from '../errors/arguments.js';
 import { isFloat32Array, plainFloat32Array } from '../errors/brand-checks.js';
 import type { Dtype } from '../format/dtype.js';
+import { nextTurn } from '../json/turns.js';
 import { type CastSource, type CastTarget, castInTypeScript } from './cast.js';
 import { convertToFloat32 } from './to-float32.js';
 
@@ -28,11 +29,6 @@ let provided: () => Float32Kernels | undefined = () => undefined;
 /** Sets the function that every conversion asks for kernels. In a browser there is none. */
 export function provideKernels(provider: () => Float32Kernels | undefined): void {
   provided = provider;
-}
-
-/** Gives the event loop a turn; browsers have no `setImmediate`. */
-export function nextTurn(): Promise<void> {
-  return new Promise((resolve) => (globalThis.setImmediate ?? setTimeout)(resolve));
 }
 
 /**

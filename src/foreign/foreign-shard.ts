@@ -1,6 +1,5 @@
 /** An open file of another format, as a checkpoint has it in the place of a safetensors file. */
 
-import { setImmediate } from 'node:timers/promises';
 import type { OtherShard } from '../checkpoint/shard.js';
 import { type ForeignFormatError, TensorNotFoundError } from '../errors/errors.js';
 import { type TensorInfo, tensorInfo } from '../file/facts.js';
@@ -9,6 +8,7 @@ import { prefetch } from '../file/prefetch.js';
 import { readTensors } from '../file/read-tensors.js';
 import { allSettled } from '../io/all-settled.js';
 import { requireTransferOptions, type TransferOptions } from '../io/transfer.js';
+import { nextTurn } from '../json/turns.js';
 import { MadeStorage } from '../storage/made.js';
 import {
   type LendingStorage,
@@ -204,7 +204,7 @@ async function copyAll(
 
 /** Lets the event loop turn. Throws the signal's reason when it was aborted. */
 async function turnUnlessAborted(signal: AbortSignal | undefined): Promise<void> {
-  await setImmediate();
+  await nextTurn();
   signal?.throwIfAborted();
 }
 

@@ -3,8 +3,11 @@
  * thread, `runAsync` hands the calls to the thread pool and lets the event loop turn in between.
  */
 
-import { isTurnDue, nextTurn } from '../json/slices.js';
+import { setImmediate } from 'node:timers/promises';
+import { provideTurns, turnWhenDue } from '../json/turns.js';
 import { limit, Slots } from './pieces.js';
+
+provideTurns(setImmediate);
 
 /** A call of the system in both ways. */
 export interface Call<Result> {
@@ -61,8 +64,12 @@ export async function runAsync<Result>(
       const call = next.value;
       let answer: unknown;
       try {
-        if (call !== undefined) answer = await call.async(signal);
-        else if (isTurnDue()) await nextTurn();
+        if (call !== undefined) {
+          answer = await call.async(signal);
+        } else {
+          const turn = turnWhenDue();
+          if (turn !== undefined) await turn;
+        }
         if (call?.isKept !== true) signal?.throwIfAborted();
       } catch (error) {
         next = steps.throw(error);

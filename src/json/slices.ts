@@ -3,6 +3,8 @@
  * has no need to do so calls `inOneGo`.
  */
 
+import { turnWhenDue } from './turns.js';
+
 /** Work that is not finished before its generator returns. */
 export type Slices<Result> = Generator<undefined, Result, unknown>;
 
@@ -50,36 +52,13 @@ export function inOneGo<Result>(work: Slices<Result>): Result {
   return next.value;
 }
 
-/** The event loop gets a turn after this much work. */
-const LONGEST_TURN_MS = 5;
-
-/** When the last turn that somebody waited for began, and the one that is waited for. */
-let turnBeganAt = 0;
-let waitedFor: Promise<void> | undefined;
-
-/** Node's way to the next turn takes no millisecond; browsers have none of that name. */
-const soon: (callback: () => void) => unknown = globalThis.setImmediate ?? setTimeout;
-
-/** Whether work has gone on for so long that the event loop should get a turn. */
-export function isTurnDue(): boolean {
-  return performance.now() - turnBeganAt >= LONGEST_TURN_MS;
-}
-
-/** One turn for all work under way: each could otherwise fill a turn of its own length. */
-export function nextTurn(): Promise<void> {
-  waitedFor ??= new Promise<void>((resolve) => void soon(resolve)).then(() => {
-    waitedFor = undefined;
-    turnBeganAt = performance.now();
-  });
-  return waitedFor;
-}
-
 /** Does the work in turns, between which the event loop goes on. Rejects with the signal's reason once that is aborted. */
 export async function inTurns<Result>(work: Slices<Result>, signal: AbortSignal): Promise<Result> {
   let next = work.next();
   while (next.done !== true) {
-    if (isTurnDue()) {
-      await nextTurn();
+    const turn = turnWhenDue();
+    if (turn !== undefined) {
+      await turn;
       signal.throwIfAborted();
     }
     next = work.next();

@@ -5,11 +5,11 @@
 
 import { RemoteError } from '../errors/errors.js';
 import { allocate } from '../errors/out-of-memory.js';
-import { nextTurn } from '../float32/kernels.js';
 import { whenAborted } from '../io/abort-listeners.js';
 import { type ByteRange, limit, Slots } from '../io/pieces.js';
 import { Transfer, type TransferOptions } from '../io/transfer.js';
 import { untilAborted } from '../io/until-aborted.js';
+import { nextTurn } from '../json/turns.js';
 import { gather } from '../tensor/gather.js';
 import { extentOf } from '../tensor/strided-copy.js';
 import {

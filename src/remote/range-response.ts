@@ -61,7 +61,8 @@ function noRanges(found: string): RangeObjection {
 
 /**
  * Compares status and headers with what was asked. A whole file (200) is as good as a range when it begins
- * where the range does and is no longer. An empty file has no ranges: 416 with a total of 0.
+ * where the range does and is no longer, unless Content-Range says that the body is a part of the file. An empty
+ * file has no ranges: 416 with a total of 0.
  */
 export function readRangeHead(
   status: number,
@@ -82,6 +83,11 @@ export function readRangeHead(
   }
   if (status !== 200) return badResponse('206 Partial Content', `status ${status}`);
   const total = wholeNumberOf(contentLength);
+  const part = contentRangeOf(headers);
+  if (part !== undefined && part.end - part.begin < part.total) {
+    const found = `200 with Content-Range: ${headers.get('content-range')}`;
+    return badResponse('206 Partial Content for a part of a file', found);
+  }
   if (total === undefined) return noRanges('200 with a file of unknown length');
   if (asked.begin > 0 || total > asked.end) return noRanges(`200 with all ${total} bytes`);
   return { begin: 0, end: total, total };

@@ -356,6 +356,20 @@ describe('requests', () => {
     expect(events).toEqual(['cancelled']);
   });
 
+  it('take no part for the whole file: 200 with the Content-Range of a part', async () => {
+    const headers = { 'Content-Length': '512', 'Content-Range': 'bytes 0-511/12136' };
+    const ownFetch: typeof fetch = async () => new Response(new Uint8Array(512), { headers });
+    const { file } = await open('https://models.example/m.safetensors', { fetch: ownFetch });
+    await expect(file.readStart(512)).rejects.toMatchObject({
+      code: 'SAFETENSORS_BAD_RESPONSE',
+      message: expect.stringContaining('200 with Content-Range: bytes 0-511/12136'),
+    });
+    const whole = { 'Content-Length': '512', 'Content-Range': 'bytes 0-511/512' };
+    const answer: typeof fetch = async () => new Response(new Uint8Array(512), { headers: whole });
+    const { file: all } = await open('https://models.example/m.safetensors', { fetch: answer });
+    expect((await all.readStart(512)).bytes).toHaveLength(512);
+  });
+
   it('to a host that does not exist fail at once', async () => {
     const { file } = await open('http://no-such-host.invalid/m.safetensors');
     const error = await file.readStart(10).catch((error: unknown) => error);

@@ -1,8 +1,8 @@
 /** Opens sources: a path, a URL or an id, in any format that the library reads. */
 
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { modelsOf } from '../../checkpoint/pipeline.js';
 import type { OpenTorchOptions } from '../../convert.js';
 import { hubSettings } from '../../hub/environment.js';
 import { URL_TEXT } from '../../hub/ids.js';
@@ -12,7 +12,6 @@ import {
   openCheckpoint,
   SafetensorsError,
 } from '../../index.js';
-import { runSync } from '../../io/steps.js';
 import type { RemoteCheckpoint } from '../../remote.js';
 
 /** A model of a diffusers pipeline. */
@@ -42,6 +41,9 @@ export type FoundAt =
 
 /** Options for opening files of torch. */
 export type TorchChoices = Pick<OpenTorchOptions, 'root' | 'unknownGlobals'>;
+
+/** The variant in the name of a model's file. */
+const VARIANT = /^(?:diffusion_pytorch_)?model\.([^.]+)\.safetensors(?:\.index\.json)?$/;
 
 /** Whether a source is remote. */
 export function isRemote(source: string): boolean {
@@ -149,17 +151,46 @@ async function openOtherFormat(
   };
 }
 
-/** The models of a pipeline, each opened in the way that is preferred. */
+/** The models of a pipeline, each as `openCheckpoint` chooses, else by its only variant. */
 function openPipeline(
   folder: string,
   storage: 'mmap' | 'read' | undefined,
   error: SafetensorsError,
 ): OpenedSource {
   const components: Component[] = [];
-  for (const { path, variant } of runSync(modelsOf(folder))) {
-    const [name] = path.split('/') as [string];
-    components.push({ name, checkpoint: openCheckpoint(join(folder, path), { storage, variant }) });
+  for (const name of folderNames(folder).sort()) {
+    const checkpoint = openComponent(join(folder, name), storage);
+    if (checkpoint !== undefined) components.push({ name, checkpoint });
   }
   if (components.length === 0) throw error;
   return { kind: 'pipeline', path: folder, components };
+}
+
+/** Names in a folder; empty when the path is no readable folder. */
+function folderNames(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
+
+/** Opens a component; undefined for a folder without weights. */
+function openComponent(
+  folder: string,
+  storage: 'mmap' | 'read' | undefined,
+): Checkpoint | undefined {
+  const names = folderNames(folder);
+  if (names.length === 0) return undefined;
+  const variants = names.map((name) => VARIANT.exec(name)?.[1]).filter((name) => name);
+  for (const variant of [undefined, ...new Set(variants)]) {
+    try {
+      return openCheckpoint(folder, { storage, variant });
+    } catch (error) {
+      const isMissing =
+        error instanceof SafetensorsError && error.code === 'SAFETENSORS_CHECKPOINT_NOT_FOUND';
+      if (!isMissing) throw error;
+    }
+  }
+  return undefined;
 }

@@ -158,9 +158,14 @@ function openPipeline(
   error: SafetensorsError,
 ): OpenedSource {
   const components: Component[] = [];
-  for (const name of folderNames(folder).sort()) {
-    const checkpoint = openComponent(join(folder, name), storage);
-    if (checkpoint !== undefined) components.push({ name, checkpoint });
+  try {
+    for (const name of folderNames(folder).sort()) {
+      const checkpoint = openComponent(join(folder, name), storage);
+      if (checkpoint !== undefined) components.push({ name, checkpoint });
+    }
+  } catch (broken) {
+    for (const { checkpoint } of components) checkpoint.close();
+    throw broken;
   }
   if (components.length === 0) throw error;
   return { kind: 'pipeline', path: folder, components };

@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
@@ -205,6 +205,17 @@ describe('inspect', () => {
     writeBelow(folder, 'scheduler/scheduler_config.json', '{}');
     const text = await shown(folder, ['inspect', folder], { columns: 80 });
     await expect(text).toMatchFileSnapshot(golden('inspect-pipeline'));
+    const { components } = JSON.parse(await printed(['inspect', folder, '--json']));
+    expect(Object.keys(components)).toEqual(['text_encoder', 'unet']);
+  });
+
+  it('lists the model of a variant where the usual file leads nowhere', async () => {
+    const folder = temporaryPath('half-a-pipeline');
+    const bytes = fileBytes([{ name: 'w', dtype: 'F16', shape: [2, 2] }]);
+    writeBelow(folder, 'model_index.json', '{}');
+    writeBelow(folder, 'unet/diffusion_pytorch_model.safetensors', bytes);
+    writeBelow(folder, 'text_encoder/model.fp16.safetensors', bytes);
+    symlinkSync('nowhere', join(folder, 'text_encoder', 'model.safetensors'));
     const { components } = JSON.parse(await printed(['inspect', folder, '--json']));
     expect(Object.keys(components)).toEqual(['text_encoder', 'unet']);
   });

@@ -83,13 +83,13 @@ export function readRangeHead(
   }
   if (status !== 200) return badResponse('206 Partial Content', `status ${status}`);
   const total = wholeNumberOf(contentLength);
+  if (total === undefined) return noRanges('200 with a file of unknown length');
+  if (asked.begin > 0 || total > asked.end) return noRanges(`200 with all ${total} bytes`);
   const part = contentRangeOf(headers);
-  if (part !== undefined && part.end - part.begin < part.total) {
+  if (part !== undefined && part.total !== total) {
     const found = `200 with Content-Range: ${headers.get('content-range')}`;
     return badResponse('206 Partial Content for a part of a file', found);
   }
-  if (total === undefined) return noRanges('200 with a file of unknown length');
-  if (asked.begin > 0 || total > asked.end) return noRanges(`200 with all ${total} bytes`);
   return { begin: 0, end: total, total };
 }
 

@@ -28,6 +28,11 @@ const WORDS: readonly string[] = [
   'F4', 'U8', '1:2', '...', '5GB', 'read', 'mmap', 'https://example.org/m', 'hf://org/model', 'org/model', '\0', '\ud800',
 ]; // biome-ignore format: a table
 
+/** Where integers of 32 bits, and of doubles, end. */
+const LARGE: readonly number[] = [
+  2 ** 31 - 1, 2 ** 31, -(2 ** 31), 2 ** 32, Number.MAX_SAFE_INTEGER,
+]; // biome-ignore format: a table
+
 let tensors: Record<string, core.NewTensor<core.TensorBytes>>;
 
 function writeFiles(): void {
@@ -165,7 +170,7 @@ function anyArgument(random: Random, depth = 0): Tree {
     () => ({ $: random.pick([...Object.keys(ODD_VALUES), ...Object.keys(SUBJECTS)]) }),
     () => ({ $: random.pick(Object.keys(ODD_VALUES)) }),
     () => random.pick(WORDS),
-    () => random.pick([null, true, false, 0, 1, -1, 2.5, 2 ** 40, -7]),
+    () => random.pick([null, true, false, 0, 1, -1, 2.5, 2 ** 40, -7, ...LARGE]),
     () =>
       depth > 2
         ? null
@@ -180,9 +185,12 @@ function anyArgument(random: Random, depth = 0): Tree {
 function make(random: Random, corpus: Corpus): Buffer {
   if (random.chance(0.4))
     return TREE.mutate(corpus.pick(random), corpus.pick(random), random, WORDS);
-  const args = Array.from({ length: random.below(4) }, () => anyArgument(random));
+  const areLarge = random.chance(0.15);
+  const args = Array.from({ length: random.below(4) }, () => {
+    return areLarge ? random.pick([0, ...LARGE]) : anyArgument(random);
+  });
   // Most calls go further when their first argument is right.
-  if (random.chance(0.5))
+  if (random.chance(areLarge ? 0.1 : 0.5))
     args[0] = random.pick(['model.safetensors', 'model.pt', 'new.safetensors', 't', '.']);
   return inputOf({ call: random.pick([...calls.keys()]), args });
 }
@@ -220,15 +228,32 @@ async function use(result: unknown): Promise<void> {
   close(value);
 }
 
+/** What writes files, and reserves the space for them first: here that is memory. */
+const WRITES = /save|convert|reshard|edit|riter|download/i;
+
+/** More elements than these are too many to reserve; a disk that could hold so many does not exist. */
+const [MANY, TOO_MANY] = [2 ** 24, 2 ** 48];
+
+function reservesMuch(call: string, args: readonly Tree[]): boolean {
+  let isMuch = false;
+  JSON.stringify(args, (key, value: unknown) => {
+    const sizes = key === 'shape' && Array.isArray(value) ? value : [];
+    const count = sizes.reduce((product: number, size) => product * Number(size), 1);
+    if (count >= MANY && count < TOO_MANY) isMuch = true;
+    return value;
+  });
+  return isMuch && WRITES.test(call);
+}
+
 async function check(input: Buffer): Promise<string> {
   const { call = '', args = [] } = Object(treeOf(input)) as { call?: string; args?: Tree[] };
   const text = input.toString();
   const run = calls.get(call);
-  // Paths stay in the folder. Space for a new file is reserved, which takes that much memory here.
+  // Paths stay in the folder.
   if (
     run === undefined ||
-    /\b\d{8,10}\b/.test(text) ||
     !Array.isArray(args) ||
+    reservesMuch(call, args) ||
     /"\/|\.\.|\.\\u|~/.test(text.replaceAll('"..."', ''))
   ) {
     return 'no call';
@@ -245,7 +270,7 @@ async function check(input: Buffer): Promise<string> {
   }
   await nextTurn();
   for (const error of late) refuse(`${call}, later,`, error);
-  if (/save|convert|reshard|edit|riter|download/i.test(call)) writeFiles();
+  if (WRITES.test(call)) writeFiles();
   return outcome;
 }
 

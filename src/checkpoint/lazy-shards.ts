@@ -3,30 +3,46 @@
 import { statSync } from 'node:fs';
 import { FileClosedError } from '../errors/errors.js';
 import type { CloseOptions, SafetensorsFile } from '../file/file.js';
-import { Slots } from '../io/pieces.js';
-import { forEach, runAsync, runSync, type Steps, step } from '../io/steps.js';
+import { forEach, here, runAsync, runSync, type Steps, step } from '../io/steps.js';
+import { untilAborted } from '../io/until-aborted.js';
 import type { StorageKind } from '../storage/storage.js';
 import type { CheckpointFiles, ShardFile } from './find-files.js';
 import type { Shard } from './shard.js';
 
+/** A shard that calls under way work with, or wait for. */
+interface ShardInUse<Opened> {
+  calls: number;
+  /** A file that the last of these calls closes: there may be more shards than descriptors. */
+  file?: Opened | undefined;
+  /** The opening by one of these calls. The others wait until it settles, so that they need no descriptors. */
+  opening?: Promise<unknown> | undefined;
+}
+
 /** Open files by their shards, and for how many they are open. */
 class SharedFiles<Opened extends Shard> {
+  /** Those that stay open. */
   readonly open: Map<number, Opened>;
+  readonly inUse: Map<number, ShardInUse<Opened>> = new Map();
   isRead: boolean;
   isDetached = false;
   users = 0;
-  /** By shards: one call at a time opens a shard. The others wait, so that they need no descriptors. */
-  readonly #turns = new Map<number, Slots>();
 
   constructor(opened: Iterable<readonly [shard: number, file: Opened]> = []) {
     this.open = new Map(opened);
     this.isRead = [...this.open.values()].some(hasReadStorage);
   }
 
-  turnsOf(shard: number): Slots {
-    const turns = this.#turns.get(shard) ?? new Slots(1);
-    this.#turns.set(shard, turns);
-    return turns;
+  find(shard: number): Opened | undefined {
+    return this.open.get(shard) ?? this.inUse.get(shard)?.file;
+  }
+
+  /** Leaves the file of a shard open. */
+  keep(shard: number, file: Opened): Opened {
+    const use = this.inUse.get(shard);
+    if (use?.file === file) use.file = undefined;
+    this.open.set(shard, file);
+    this.isRead ||= hasReadStorage(file);
+    return file;
   }
 }
 
@@ -88,62 +104,79 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
   /** The open shard; opened now when it was not. */
   open(shard: number): Opened {
     this.requireOpen();
-    return this.opened.get(shard) ?? runSync(this.#openNew(shard));
+    const open = this.opened.get(shard);
+    if (open !== undefined) return open;
+    const file = this.#shared.find(shard) ?? runSync(this.#openFile(this.#pathOf(shard)));
+    return this.#shared.keep(shard, file);
   }
 
   /** Opens those of the shards that are not open, some at once where that does not block this thread. */
   *openAll(shards: Iterable<number> = this.files.shards.keys()): Steps<void> {
     this.requireOpen();
     const missing = [...shards].filter((shard) => !this.opened.has(shard));
-    yield* forEach(missing, (shard) => this.#inTurn(shard, () => this.#openNew(shard)));
+    const keep = (file: Opened, shard: number) => here(() => this.#shared.keep(shard, file));
+    yield* forEach(missing, (shard) => this.#lend(shard, keep));
   }
 
   /**
    * Does work with every shard, with some at once where that does not block this thread. Closes those again that were
-   * not open: there may be more shards than descriptors.
+   * not open, when no other call works with them.
    */
   *lendEach(work: (file: Opened, shard: number) => Steps<unknown>): Steps<void> {
-    yield* forEach([...this.files.shards.keys()], (shard) =>
-      this.#inTurn(shard, () => this.#lend(shard, work)),
-    );
-  }
-
-  /** Does steps with a shard when no other call does; at once where waiting would block this thread. */
-  *#inTurn(shard: number, steps: () => Steps<unknown>): Steps<void> {
-    yield* step({
-      sync: () => void runSync(steps()),
-      async: (signal) =>
-        this.#shared.turnsOf(shard).run(async () => void (await runAsync(steps(), signal))),
-    });
+    yield* forEach([...this.files.shards.keys()], (shard) => this.#lend(shard, work));
   }
 
   *#lend(shard: number, work: (file: Opened, shard: number) => Steps<unknown>): Steps<void> {
     this.requireOpen();
-    const open = this.opened.get(shard);
-    const { path } = this.files.shards[shard] as ShardFile;
-    const file = open ?? (yield* this.#openFile(path));
+    const { inUse } = this.#shared;
+    const use = inUse.get(shard) ?? { calls: 0 };
+    inUse.set(shard, use);
+    use.calls++;
     try {
+      const file = this.#shared.find(shard) ?? (yield* this.#openFor(use, shard));
       this.requireOpen();
       yield* work(file, shard);
     } finally {
-      if (open === undefined) file.close();
+      use.calls--;
+      if (use.calls === 0) {
+        inUse.delete(shard);
+        use.file?.close();
+      }
     }
   }
 
-  *#openNew(shard: number): Steps<Opened> {
+  /** Opens a shard when no other call does; at once where waiting would block this thread. */
+  #openFor(use: ShardInUse<Opened>, shard: number): Steps<Opened> {
+    return step({
+      sync: () => runSync(this.#openNew(use, shard)),
+      async: async (signal) => {
+        while (use.opening !== undefined) {
+          await untilAborted(use.opening, signal);
+          const file = this.#shared.find(shard);
+          if (file !== undefined) return file;
+        }
+        const opening = runAsync(this.#openNew(use, shard), signal);
+        const end = (): void => {
+          use.opening = undefined;
+        };
+        use.opening = opening.then(end, end);
+        return await opening;
+      },
+    });
+  }
+
+  *#openNew(use: ShardInUse<Opened>, shard: number): Steps<Opened> {
     this.requireOpen();
-    const open = this.opened.get(shard);
-    if (open !== undefined) return open;
-    const { path } = this.files.shards[shard] as ShardFile;
-    const file = yield* this.#openFile(path);
+    const file = yield* this.#openFile(this.#pathOf(shard));
     // A call that does not wait may have opened it meanwhile.
-    const other = this.opened.get(shard);
-    if (other !== undefined || !this.#isOpen) file.close();
-    this.requireOpen();
-    if (other !== undefined) return other;
-    this.#shared.open.set(shard, file);
-    this.#shared.isRead ||= hasReadStorage(file);
-    return file;
+    const other = this.#shared.find(shard);
+    if (other === undefined) use.file = file;
+    else file.close();
+    return other ?? file;
+  }
+
+  #pathOf(shard: number): string {
+    return (this.files.shards[shard] as ShardFile).path;
   }
 
   /** All shards; each is opened when its turn comes. */
@@ -153,8 +186,7 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
 
   /** Length of a shard in bytes, without opening it. */
   byteLength(shard: number): number {
-    const { path } = this.files.shards[shard] as ShardFile;
-    return this.opened.get(shard)?.byteLength ?? statSync(path).size;
+    return this.opened.get(shard)?.byteLength ?? statSync(this.#pathOf(shard)).size;
   }
 
   /** Work with shards of its own: `close` of these leaves them open until it is done, unless it detaches. */

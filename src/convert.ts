@@ -5,7 +5,7 @@
  */
 
 export type { Checkpoint, CheckpointFacts } from './checkpoint/checkpoint.js';
-export type { VerifiableSource, VerifyBytesOptions } from './checkpoint/verify.js';
+export type { VerifiableSource } from './checkpoint/verify.js';
 export type { WriteCheckpointOptions, WrittenCheckpoint } from './checkpoint/write/execute-plan.js';
 export type { CheckpointLayoutOptions } from './checkpoint/write/layout.js';
 export type { CopiedFiles, OtherFilesOptions } from './checkpoint/write/other-files.js';
@@ -48,6 +48,7 @@ export type { ShardHeader, TensorEntry, TensorInfo } from './file/facts.js';
 export type { CloseOptions } from './file/file.js';
 export type { StreamOptions } from './file/stream.js';
 export type { ListingOptions, TensorSource } from './file/tensor-source.js';
+export type { VerifyBytesOptions } from './file/verify-options.js';
 export type { CastTarget } from './float32/cast.js';
 export type { ForeignLimits } from './foreign/limits.js';
 export type { VoidDtype } from './foreign/numpy/item-types.js';

@@ -13,7 +13,7 @@ export {
   openCheckpoint,
   openCheckpointAsync,
 } from './checkpoint/open.js';
-export type { VerifiableSource, VerifyBytesOptions } from './checkpoint/verify.js';
+export type { VerifiableSource } from './checkpoint/verify.js';
 export type { WriteCheckpointOptions, WrittenCheckpoint } from './checkpoint/write/execute-plan.js';
 export type { CheckpointLayoutOptions } from './checkpoint/write/layout.js';
 export type { CopiedFiles, OtherFilesOptions } from './checkpoint/write/other-files.js';
@@ -71,6 +71,7 @@ export {
 } from './file/open.js';
 export type { StreamOptions } from './file/stream.js';
 export type { ListingOptions, TensorSource } from './file/tensor-source.js';
+export type { VerifyBytesOptions } from './file/verify-options.js';
 export type { CastTarget } from './float32/cast.js';
 export { type FloatData, type FloatDtype, fromFloat32 } from './float32/from-float32.js';
 export {

@@ -24,6 +24,7 @@ export {
 export type { FoundFormat } from './errors/found-format.js';
 export type { ShardHeader, TensorEntry, TensorInfo } from './file/facts.js';
 export type { ListingOptions, TensorSource } from './file/tensor-source.js';
+export type { VerifyBytesOptions } from './file/verify-options.js';
 export type {
   Dtype,
   TensorData,

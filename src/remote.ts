@@ -33,6 +33,7 @@ export type { FoundFormat } from './errors/found-format.js';
 export type { NamedValues } from './errors/named-values.js';
 export type { ShardHeader, TensorEntry, TensorInfo } from './file/facts.js';
 export type { ListingOptions, TensorSource } from './file/tensor-source.js';
+export type { VerifyBytesOptions } from './file/verify-options.js';
 export type { CastTarget } from './float32/cast.js';
 export type {
   Dtype,

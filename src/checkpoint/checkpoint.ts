@@ -21,6 +21,7 @@ import {
   streamTensors,
 } from '../file/stream.js';
 import { LISTING_OPTIONS, type ListingOptions, type TensorSource } from '../file/tensor-source.js';
+import type { VerifyBytesOptions } from '../file/verify-options.js';
 import { tensorByteLength } from '../format/tensor-spec.js';
 import type { CheckpointSummary } from '../hub/parameter-count.js';
 import { runAsync } from '../io/steps.js';
@@ -36,12 +37,7 @@ import type { LazyShards } from './lazy-shards.js';
 import type { Shard } from './shard.js';
 import { summarize } from './summary.js';
 import { readPlaces, transferShards } from './transfer-shards.js';
-import {
-  checksOf,
-  type VerifiableSource,
-  type VerifyBytesOptions,
-  verifyShards,
-} from './verify.js';
+import { checksOf, type VerifiableSource, verifyShards } from './verify.js';
 
 /** What {@link Checkpoint.toJSON} gives; once `ok` is false only the first three. */
 export interface CheckpointFacts {

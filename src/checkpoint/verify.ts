@@ -1,11 +1,10 @@
 /** Compares the headers of all files of a checkpoint with its index. */
 
 import { basename } from 'node:path';
-import { type OptionNames, requireBoolean, requireOptions } from '../errors/arguments.js';
 import { SafetensorsFile } from '../file/file.js';
+import { requireVerifyBytesOptions, type VerifyBytesOptions } from '../file/verify-options.js';
 import type { Header } from '../format/header.js';
 import { here, runAsync, type Steps } from '../io/steps.js';
-import { requireTransferOptions, TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
 import { IndexCheck } from '../shards/checkpoint-index-check.js';
 import {
   type CheckpointCheck,
@@ -19,27 +18,13 @@ import type { LazyShards } from './lazy-shards.js';
 import { isOther, type OtherShard, type Shard } from './shard.js';
 import { transferShards } from './transfer-shards.js';
 
-/** Options of {@link Checkpoint.verify}. */
-export interface VerifyBytesOptions extends TransferOptions {
-  /**
-   * Whether bytes are read whose checksums an archive of torch or NumPy has, and compared with these; `true` by
-   * default.
-   */
-  readonly checksums?: boolean | undefined;
-}
-
-const VERIFY_BYTES_OPTIONS: OptionNames<VerifyBytesOptions> = {
-  ...TRANSFER_OPTIONS,
-  checksums: true,
-};
-
 /** What is verified when it is open: `Checkpoint`, `TorchCheckpoint` and `RemoteCheckpoint` are such. */
 export interface VerifiableSource {
   /** What `verify` looks at. */
   readonly checks: readonly CheckpointCheck[];
   /**
-   * Rejects with a `VerificationError` that has all problems. Options besides `signal` are for those whose `checks`
-   * have `'checksums'`.
+   * Rejects with a `VerificationError` that has all problems. Without `'checksums'` in `checks` there are no bytes to
+   * read: options besides `signal` change nothing.
    */
   verify(options?: VerifyBytesOptions): Promise<void>;
   /** Closes it. */
@@ -88,9 +73,7 @@ export async function verifyShards(
   options: VerifyBytesOptions,
   found: readonly CheckpointProblem[] = [],
 ): Promise<void> {
-  requireOptions(options, VERIFY_BYTES_OPTIONS);
-  requireTransferOptions(options);
-  requireBoolean('checksums', options.checksums ?? true);
+  requireVerifyBytesOptions(options);
   shards.requireOpen();
   const { path } = shards.files;
   const others = [...shards.opened].filter((each): each is [number, OtherShard] =>

@@ -24,6 +24,7 @@ import {
   tensorInfo,
 } from '../file/facts.js';
 import type { TensorSource } from '../file/tensor-source.js';
+import { requireVerifyBytesOptions, type VerifyBytesOptions } from '../file/verify-options.js';
 import type { Header } from '../format/header.js';
 import { type CheckpointSummary, countParameters } from '../hub/parameter-count.js';
 import { requireTransferOptions, type TransferProgress } from '../io/transfer.js';
@@ -270,11 +271,12 @@ export class RemoteCheckpoint implements TensorSource {
   /**
    * Checks what opening leaves out: the header of every shard, that the index and the shards name the same tensors
    * and none twice, and `total_size`. Fetches the headers of all shards, and goes on after those that cannot be had.
+   * Reads no other bytes: options besides `signal` change nothing.
    *
    * @throws VerificationError `SAFETENSORS_INDEX_MISMATCH` with all `problems`; `signal.reason`
    */
-  async verify(options: RemoteCallOptions = {}): Promise<void> {
-    requireOptions(options, CALL_OPTIONS);
+  async verify(options: VerifyBytesOptions = {}): Promise<void> {
+    requireVerifyBytesOptions(options);
     const problems = await this.#run(options, ({ signal }) => this.#shards.problems(signal));
     if (problems.length > 0) throw new VerificationError(problems, this.path);
   }

@@ -7,7 +7,7 @@ import { type CheckpointProblem, problemOf } from './verification-error.js';
 
 /** A tensor that is not in the shard that the index names. */
 export function missingTensor(file: string, tensor: string): CheckpointProblem {
-  const message = `tensor ${quoteName(tensor)} is not in ${quoteName(file)}`;
+  const message = `tensor ${quoteName(tensor)} is not there, but the index says so`;
   return { file, tensor, code: 'SAFETENSORS_INDEX_MISMATCH', message };
 }
 
@@ -52,7 +52,6 @@ export class IndexCheck {
     // Names are unique on both sides: when all were found and the numbers are equal, none is left.
     if (isComplete && places.length === header.size) return;
     const file = index.shards[shard] as string;
-    const shardName = quoteName(file);
     for (const [i, entry] of index.entriesOf(shard).entries()) {
       if (places[i] !== -1) continue;
       this.#problems.push(missingTensor(file, index.name(entry)));
@@ -66,8 +65,8 @@ export class IndexCheck {
       const other = quoteName(index.shards[own] ?? '');
       const message =
         own === -1
-          ? `${tensor} of ${shardName} is not in the index`
-          : `${tensor} is in ${shardName}, but the index says ${other}`;
+          ? `${tensor} is there, but not in the index`
+          : `${tensor} is there, but the index says ${other}`;
       this.#add(file, name, message);
     }
   }

@@ -42,7 +42,10 @@ export function isOfFile(error: unknown): error is Error {
   return isKnown && !OF_THE_PROCESS.includes(code);
 }
 
-/** What an error says is wrong with a file. It begins with the path, one of the system with its code. */
+/**
+ * What an error says is wrong with a file. Our messages begin with the path, system messages with the code; both are
+ * removed.
+ */
 export function problemOf(file: string, error: Error): CheckpointProblem {
   const { code, path, message } = error as NodeJS.ErrnoException;
   const isOwn = error instanceof SafetensorsError;

@@ -138,22 +138,23 @@ async function verifyOpened(
   let source: VerifiableSource | undefined;
   let problems: readonly CheckpointProblem[] = [];
   try {
-    source = requireVerifiable(await open());
-    const hasChecksums = source.checks.includes('checksums');
-    await source.verify(hasChecksums ? { signal, onProgress, checksums: hashes } : { signal });
+    source = await open();
+    requireVerifiable(source);
+    await source.verify({ signal, onProgress, checksums: hashes });
   } catch (error) {
     problems = problemsOf(error);
   } finally {
-    source?.close();
+    if (typeof source?.close === 'function') source.close();
   }
   const { checks = ['headers'] } = source ?? {};
   const compared = checks.filter((check) => hashes || check !== 'checksums');
   return { ok: problems.length === 0, checks: compared, problems };
 }
 
-function requireVerifiable(source: VerifiableSource): VerifiableSource {
-  const { verify, close, checks } = (source ?? {}) as Partial<VerifiableSource>;
-  if (typeof verify === 'function' && typeof close === 'function' && checks) return source;
+function requireVerifiable(source: Partial<VerifiableSource> | null | undefined): void {
+  const { verify, close, checks } = source ?? {};
+  const isOpen = typeof verify === 'function' && typeof close === 'function';
+  if (isOpen && Array.isArray(checks)) return;
   throw argumentTypeError('what source() opens', 'an open checkpoint', source);
 }
 

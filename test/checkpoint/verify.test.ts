@@ -22,13 +22,17 @@ describe('verify', () => {
     [
       'a stray tensor',
       { ...weightMap, embed: undefined },
-      `tensor "embed" of "${FIRST}" is not in the index`,
+      `${FIRST}: tensor "embed" is there, but not in the index`,
     ],
-    ['a tensor that is nowhere', { ...weightMap, c: SECOND }, `tensor "c" is not in "${SECOND}"`],
+    [
+      'a tensor that is nowhere',
+      { ...weightMap, c: SECOND },
+      `${SECOND}: tensor "c" is not there, but the index says so`,
+    ],
     [
       'a tensor of another shard',
       { ...weightMap, embed: SECOND },
-      `tensor "embed" is in "${FIRST}", but the index says "${SECOND}"`,
+      `${FIRST}: tensor "embed" is there, but the index says "${SECOND}"`,
     ],
   ])('finds %s', async (_, map, message) => {
     const checkpoint = twoShards({ ...TWO_SHARDS, weightMap: map as Record<string, string> });
@@ -40,7 +44,7 @@ describe('verify', () => {
     const map = { ...weightMap, 'a.weight': 'third.safetensors' };
     const text = await complaint(twoShards({ metadata: {}, shards, weightMap: map }));
     expect(text).toContain('found 2 problems');
-    expect(text).toContain('"embed" is in "third.safetensors", but the index says');
+    expect(text).toContain('third.safetensors: tensor "embed" is there, but the index says');
   });
 
   it('finds a wrong total_size, and takes it as any spelling of a number', async () => {

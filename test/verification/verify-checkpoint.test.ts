@@ -6,6 +6,8 @@ import { openNumpy, openTorchCheckpoint } from '../../src/convert.js';
 import {
   FormatError,
   openCheckpoint,
+  safeOpen,
+  type VerifiableSource,
   VerificationError,
   verifyCheckpoint,
 } from '../../src/index.js';
@@ -146,11 +148,19 @@ describe('verifyCheckpoint with a function', () => {
   const fixture = (name: string): string => join(root, 'test/fixtures/torch', name);
 
   it('refuses a function that opens no checkpoint', async () => {
-    for (const opened of [undefined, null, 7, {}, { verify: () => {} }]) {
+    const all = { verify: () => {}, close: () => {} };
+    const checks = { ...all, checks: 1 };
+    for (const opened of [undefined, null, 7, {}, { verify: () => {} }, all, checks]) {
       await expect(verifyCheckpoint(() => opened as never)).rejects.toMatchObject({
         code: 'ERR_INVALID_ARG_TYPE',
       });
     }
+  });
+
+  it('closes what it refuses', async () => {
+    const file = safeOpen(writeTemporary([{ name: 'a', dtype: 'U8', shape: [1] }]));
+    await expect(verifyCheckpoint(() => file as never)).rejects.toThrow(TypeError);
+    expect(file.ok).toBe(false);
   });
 
   it('verifies what it opens, and closes it', async () => {
@@ -290,6 +300,11 @@ describe('problems', () => {
     ['a wrong total_size', { ...TWO_SHARDS, metadata: { total_size: 35.0 } }],
   ];
 
+  it.each(cases)('have messages that do not repeat the file: %s', async (_, wrong) => {
+    const { problems } = await verifyCheckpoint(writeCheckpoint(wrong));
+    for (const { file, message } of problems) expect(message).not.toContain(file);
+  });
+
   it.each(cases)(
     'are the same of a path, an open and a remote checkpoint: %s',
     async (_, wrong) => {
@@ -319,8 +334,10 @@ describe('problems', () => {
     const report = await verifyCheckpoint(() => opened, { onProgress: () => {} });
     expect(report.checks).toEqual(['headers', 'index']);
     expect(report.problems).toEqual((error as VerificationError).problems);
-    const noBytes = { onProgress: () => {} } as never;
-    await expect(checkpoint.verify(noBytes)).rejects.toThrow(TypeError);
+    const source: VerifiableSource = checkpoint;
+    const noBytes = { onProgress: () => {}, checksums: false };
+    await expect(source.verify(noBytes)).rejects.toEqual(error);
+    await expect(source.verify({ checksums: 1 as never })).rejects.toThrow(TypeError);
     expect(opened.ok).toBe(false);
     expect((error as VerificationError).problems).toMatchObject([
       { file: FIRST, code: 'SAFETENSORS_REMOTE_NOT_FOUND' },

@@ -14,6 +14,7 @@ import { statAnything, statPath } from '../io/file-calls.js';
 import { pathText } from '../io/paths.js';
 import { runAsync, runSync, type Steps } from '../io/steps.js';
 import { hasCode } from '../io/system-errors.js';
+import { isIndexPath } from '../shards/file-choice.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { Checkpoint } from './checkpoint.js';
 import { type CheckpointFiles, indexedFiles, selectInFolder, singleFile } from './find-files.js';
@@ -219,7 +220,7 @@ function* findFiles(
   pathTo: PathTo = (relative) => join(path, relative),
 ): Steps<CheckpointFiles> {
   if (!(yield* statPath(path)).isDirectory()) {
-    return path.endsWith('.json') ? yield* indexedFiles(path, options) : singleFile(path);
+    return isIndexPath(path) ? yield* indexedFiles(path, options) : singleFile(path);
   }
   try {
     return yield* selectInFolder(path, options);

@@ -12,7 +12,8 @@ import { foreignFormatOf } from '../format/foreign-formats.js';
 import { pathText } from '../io/paths.js';
 import { runAsync } from '../io/steps.js';
 import { aboutFile, hasCode } from '../io/system-errors.js';
-import { isConvertibleName } from '../shards/file-choice.js';
+import { isConvertibleName, isIndexPath } from '../shards/file-choice.js';
+import { TORCH_SHARD_EXTENSION } from '../shards/shard-paths.js';
 
 /** What {@link detectFormat} has found. */
 export interface DetectedFormat {
@@ -34,7 +35,10 @@ const TORCH_NAMES: readonly string[] = [
   'pytorch_model.bin',
   'diffusion_pytorch_model.bin',
 ];
-const TORCH_INDEX = /\.bin\.index\.json$/;
+/** The name of an index of torch: with a variant, too. */
+const TORCH_INDEX = /\.bin\.index\.(?:[^/\\]*\.)?json$/;
+/** In an index, the name of the first shard. */
+const FIRST_SHARD = /"weight_map"\s*:\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*"((?:[^"\\]|\\.)*)"/s;
 
 /**
  * Tells the format of a file, an index, a folder, or a repository in the Hub's cache, by the first 64 KiB of a file,
@@ -96,19 +100,26 @@ function safetensors(path: string): DetectedFormat {
 }
 
 function formatOfFile(path: string): DetectedFormat {
-  if (TORCH_INDEX.test(path)) return { path, format: 'torch', foundFormat: 'checkpoint-index' };
   const found = statSync(path, { throwIfNoEntry: false });
   // Not the id of a repository.
-  if (found === undefined && isConvertibleName(path)) {
+  if (found === undefined && (isConvertibleName(path) || TORCH_INDEX.test(path))) {
     return { path, format: 'torch', foundFormat: null };
   }
-  if (path.endsWith('.json') || found?.isFile() !== true) return safetensors(path);
+  if (found?.isFile() !== true) return safetensors(path);
+  const formatOf = isIndexPath(path) ? formatOfIndex : formatOfStart;
   try {
-    return lookInto(path, (start) => ({ path, ...formatOfStart(path, start) }));
+    return lookInto(path, (start) => ({ path, ...formatOf(path, start) }));
   } catch (error) {
     if (!(error instanceof SafetensorsError)) throw error;
     return safetensors(path);
   }
+}
+
+/** The shards say it; the name does where their first name is not at the start. */
+function formatOfIndex(path: string, start: Uint8Array): Omit<DetectedFormat, 'path'> {
+  const [, shard] = FIRST_SHARD.exec(new TextDecoder().decode(start)) ?? [];
+  const isTorch = shard?.endsWith(TORCH_SHARD_EXTENSION) ?? TORCH_INDEX.test(path);
+  return { format: isTorch ? 'torch' : 'safetensors', foundFormat: 'checkpoint-index' };
 }
 
 function formatOfStart(path: string, start: Uint8Array): Omit<DetectedFormat, 'path'> {

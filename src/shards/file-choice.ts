@@ -67,6 +67,11 @@ export function indexesAmong(present: readonly string[]): string[] {
   return present.filter((name) => INDEX_NAME.test(name));
 }
 
+/** Whether a path is opened as an index, of whatever format: of safetensors and torch no other file is JSON. */
+export function isIndexPath(path: string): boolean {
+  return path.endsWith('.json');
+}
+
 /** Whether a file of this name may be of torch or NumPy, which `safetensors-mmap/convert` opens. */
 export function isConvertibleName(name: string): boolean {
   return CONVERTIBLE_NAME.test(name);

@@ -5,6 +5,9 @@ import { type ErrorContext, FormatError, quoteName } from '../errors/errors.js';
 /** The end of every shard's name, but for shards of other formats. */
 export const SHARD_EXTENSION = '.safetensors';
 
+/** The end of the names of torch's shards. */
+export const TORCH_SHARD_EXTENSION = '.bin';
+
 /** Extensions of weights, in whatever format. */
 const WEIGHTS =
   /\.(?:safetensors|bin|pt|pth|ckpt|gguf|ggml|onnx(?:[._]data(?:_\d+)?)?|h5|keras|msgpack|ot|tflite|npz)$/i;
@@ -14,8 +17,6 @@ export function hasWeightsExtension(name: string): boolean {
   return WEIGHTS.test(name);
 }
 
-/** What torch writes, and who reads it. */
-const TORCH = /\.(?:bin|pt|pth|ckpt)$/;
 const TORCH_HINT =
   ', a file of torch: openTorchCheckpoint of safetensors-mmap/convert opens its index';
 
@@ -61,6 +62,11 @@ export function urlPathObjection(path: string): string | null {
   return 'percent signs that are encoded over and over';
 }
 
+/** Whether an index is not a file of this machine. */
+function isAddress(path = ''): boolean {
+  return path.includes('://');
+}
+
 /**
  * Checks the name of a shard and drops its `.` parts: one file has one name.
  *
@@ -71,10 +77,13 @@ export function checkShardName(
   context: ErrorContext,
   extension: string = SHARD_EXTENSION,
 ): string {
-  const found = pathObjection(name) ?? (name.endsWith(extension) ? null : 'another extension');
+  const objection = pathObjection(name);
+  const found = objection ?? (name.endsWith(extension) ? null : 'another extension');
   if (found !== null) {
     const expected = `a shard's name to be a relative path that ends with ${extension}`;
-    const hint = TORCH.test(name) ? TORCH_HINT : '';
+    // Of torch's shards this is never said when torch's opener asks, nor of what it cannot open.
+    const isOfTorch = objection === null && name.endsWith(TORCH_SHARD_EXTENSION);
+    const hint = isOfTorch && !isAddress(context.path) ? TORCH_HINT : '';
     const message = `expected ${expected}, found ${found} in ${quoteName(name)}${hint}`;
     throw new FormatError('SAFETENSORS_UNSAFE_SHARD_NAME', message, context);
   }

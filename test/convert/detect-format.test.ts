@@ -57,8 +57,34 @@ describe('of a file the first bytes say it, not the name', () => {
       null,
     ],
     ['nothing', () => written('a.bin', ''), 'safetensors', null],
-    ['an index', () => written('model.safetensors.index.json', '{}'), 'safetensors', null],
+    [
+      'an index',
+      () => written('model.safetensors.index.json', '{}'),
+      'safetensors',
+      'checkpoint-index',
+    ],
     ['an index of torch', () => written('x.bin.index.json', '{}'), 'torch', 'checkpoint-index'],
+    [
+      'an index of a variant of torch',
+      () => written('pytorch_model.bin.index.fp16.json', '{}'),
+      'torch',
+      'checkpoint-index',
+    ],
+    ...['w.index.json', 'w.json', 'model.safetensors.index.json'].map(
+      (name) =>
+        [
+          `an index of shards of torch called ${name}`,
+          () => written(name, '{"metadata":{},"weight_map":{"a\\"":"a.bin"}}'),
+          'torch',
+          'checkpoint-index',
+        ] as [string, () => string, string, string],
+    ),
+    [
+      'an index of safetensors called as one of torch',
+      () => written('x.bin.index.json', '{"weight_map":{"a":"a.safetensors"}}'),
+      'safetensors',
+      'checkpoint-index',
+    ],
   ])('%s', async (_, made, format, foundFormat) => {
     const path = made();
     expect(await detectFormat(path)).toEqual({ path, format, foundFormat });

@@ -205,4 +205,16 @@ describe('parseCheckpointIndex', () => {
     expect(() => parseText(other)).toThrow(/in "pytorch_model-00001-of-00002\.xyz"/);
     expect(() => parseText(other)).not.toThrow('openTorchCheckpoint');
   });
+
+  it.each([
+    ['what torch would refuse, too', '../b.bin', {}],
+    ['an absolute path', '/abs/b.bin', {}],
+    ['another extension of torch', 'a.pt', {}],
+    ['of the opener of torch', 'a.pt', { shardExtension: '.bin' }],
+    ['of an index that is elsewhere', 'b.bin', { path: 'https://models.example/x.index.json' }],
+  ])('names nobody who would refuse it: %s', (_, shard, options) => {
+    const open = () => parseText(`{"weight_map":{"a":"${shard}"}}`, options);
+    expect(codeOf(open)).toBe('SAFETENSORS_UNSAFE_SHARD_NAME');
+    expect(open).not.toThrow('opens its index');
+  });
 });

@@ -11,6 +11,7 @@ import {
 } from '../../errors/arguments.js';
 import type { ErrorContext } from '../../errors/errors.js';
 import { locate, type PathLike } from '../../io/paths.js';
+import { isIndexPath } from '../../shards/file-choice.js';
 import type { StorageOptions } from '../../storage/open.js';
 import { fileKindOf, otherKind } from '../file-kind.js';
 import { ForeignShard } from '../foreign-shard.js';
@@ -94,7 +95,7 @@ export function openTorchCheckpoint(
 ): TorchCheckpoint {
   const open = opener(options);
   const { label } = locate(path);
-  if (isIndex(label)) return openSharded(label, options.maxIndexByteLength, open);
+  if (isIndexPath(label)) return openSharded(label, options.maxIndexByteLength, open);
   const { shard, facts } = open(path);
   return new TorchCheckpoint(LazyShards.ofOpen(singleFile(label), [[0, shard]]), facts);
 }
@@ -117,13 +118,8 @@ export function openTorchToVerify(
   options: OpenTorchOptions = {},
 ): VerifiableSource {
   const { label } = locate(path);
-  if (!isIndex(label)) return openTorchCheckpoint(path, options);
+  if (!isIndexPath(label)) return openTorchCheckpoint(path, options);
   return openShardsToVerify(label, options.maxIndexByteLength, opener(options));
-}
-
-/** Whether a path is that of an index. */
-function isIndex(label: string): boolean {
-  return label.endsWith('.index.json');
 }
 
 /** Opens single files with these options. */

@@ -7,12 +7,10 @@ import { type ForeignFormatError, FormatError, quoteName } from '../../errors/er
 import { runSync } from '../../io/steps.js';
 import type { CheckpointIndex } from '../../shards/checkpoint-index.js';
 import { missingTensor } from '../../shards/checkpoint-index-check.js';
+import { TORCH_SHARD_EXTENSION } from '../../shards/shard-paths.js';
 import { type CheckpointProblem, isOfFile, problemOf } from '../../shards/verification-error.js';
 import type { ForeignShard } from '../foreign-shard.js';
 import { TorchCheckpoint, type TorchFacts } from './checkpoint.js';
-
-/** Shards of torch end so. */
-const TORCH_SHARD_EXTENSION = '.bin';
 
 /** An open file, and what it has beside its tensors. */
 export interface TorchFile {

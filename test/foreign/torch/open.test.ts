@@ -2,11 +2,13 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
+import { detectFormat } from '../../../src/convert/detect-format.js';
 import { FileClosedError, TensorNotFoundError } from '../../../src/errors/errors.js';
 import { TorchCheckpoint } from '../../../src/foreign/torch/checkpoint.js';
 import { openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
 import { scanPickle } from '../../../src/foreign/torch/scan-file.js';
 import { readArchive } from '../../../src/foreign/zip/read-archive.js';
+import { printed } from '../../cli/call.js';
 import { unicode } from '../pickle/pickle-bytes.js';
 import { readerOf } from '../zip/archives.js';
 import { fixturePath, scanFixture } from './fixtures.js';
@@ -357,6 +359,18 @@ describe('a checkpoint in several files', () => {
     expect([checkpoint.ok, () => checkpoint.keys()][0]).toBe(false);
     expect(() => checkpoint.getTensor('other')).toThrow(FileClosedError);
   });
+
+  it.each(['pytorch_model.bin.index.fp16.json', 'w.json'])(
+    'is opened by an index called %s, and listed by the command line',
+    async (name) => {
+      const path = join(folder, name);
+      write({ 'l1.weight': shard(1) }, path);
+      using checkpoint = openTorchCheckpoint(path);
+      expect(checkpoint.keys()).toEqual(['l1.weight']);
+      expect(await detectFormat(path)).toMatchObject({ path, format: 'torch' });
+      expect(await printed(['inspect', path])).toContain('l1.weight');
+    },
+  );
 
   it('is refused when a shard is missing, lies elsewhere or lacks a tensor', () => {
     const code = (map: Record<string, string>): string => {

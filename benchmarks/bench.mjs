@@ -21,7 +21,7 @@ const HELP = `usage: npm run bench [-- OPTIONS]
 
 Measures this package beside other readers and writers and prints Markdown.
   --size SIZE   size of the model file (1GB); every format has a copy of its own
-  --rounds N    fresh processes per reader, of which the median counts (3); short ones have more
+  --rounds N    fresh processes per reader, of which the median counts (3; with --compare 20, at least 11)
   --only NAMES  some trials, separated by commas:
                 ${NAMES.join(', ')}
   --save        also put the tables and targets of this run into benchmarks/results, and what
@@ -29,7 +29,7 @@ Measures this package beside other readers and writers and prints Markdown.
                 tables, the targets alone
   --compare COMMIT
                 instead, this package as it is in the folder and in the commit, in turns: which is
-                faster, and by how much (256MB, 20 rounds)
+                faster, and by how much; models of 256MB unless told
   --try         instead, all trials once at a tiny size: whether they run; the figures mean nothing
 SAFETENSORS_PYTHON names the Python to compare with (else .venv/bin/python, else python3).`;
 

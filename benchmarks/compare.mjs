@@ -51,14 +51,19 @@ export function judge(before, after) {
 }
 
 /** Makes the tree of a commit, with the packages of this folder, compiled; the programs that are measured are ours. */
-async function buildTree(commit, tree) {
+async function buildTree(commit, tree, rounds) {
   const run = (cwd, file, ...args) => {
     const { status, stderr, error } = spawnSync(file, args, { cwd, encoding: 'utf8' });
     const failure = error?.message ?? stderr.trim().split('\n').at(-1);
     if (status !== 0) throw new UsageError(`${file} ${args.join(' ')}: ${failure}`);
   };
-  run(ROOT_FOLDER, 'git', 'rev-parse', '--quiet', '--verify', `${commit}^{commit}`);
-  showProgress(`compiling ${commit}`);
+  const { status } = spawnSync('git', ['cat-file', '-e', `${commit}^{commit}`], {
+    cwd: ROOT_FOLDER,
+  });
+  if (status !== 0) throw new UsageError(`there is no commit ${commit}`);
+  console.error(
+    `bench: compiling ${commit}, then ${rounds} rounds of each contender before its rows`,
+  );
   await mkdir(tree);
   run(ROOT_FOLDER, 'git', 'archive', '--output', `${tree}.tar`, commit);
   run(tree, 'tar', '-xf', `${tree}.tar`);
@@ -93,7 +98,7 @@ function cellsOf(before, after, reasons) {
 /** Compares all contenders of the trials that run this package, and prints a line for each figure. */
 export async function compareTrees(commit, trials, bench) {
   const tree = join(bench.folder, 'other-tree');
-  await buildTree(commit, tree);
+  await buildTree(commit, tree, bench.rounds);
   const head = ['trial: contender, figure', commit, 'now', 'change', '99.9 % between', 'verdict'];
   console.log(`| ${head.join(' | ')} |\n| --- | --: | --: | --: | --: | --- |`);
   const order = ([a, b], round) => (round % 2 === 0 ? [a, b, b, a] : [b, a, a, b]);

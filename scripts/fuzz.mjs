@@ -3,7 +3,7 @@
  * it, and watches its process. An input that ends the process, or that it does not come back from, is kept.
  */
 import { spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
@@ -15,6 +15,12 @@ const library = join(root, 'build');
 
 /** An input that takes longer than this, in seconds, is one that hangs. */
 const MAX_SECONDS = 120;
+
+/** Linux has files in memory here: a million small ones are written. */
+const MEMORY = '/dev/shm';
+
+/** Exit code by convention for a program that was interrupted. */
+const INTERRUPTED = 130;
 
 /** The modules keep their addresses, and the library is that of `build/`: harnesses know public names alone. */
 const places = {
@@ -57,6 +63,10 @@ await build({
   plugins: [places],
 });
 
+// Removed here, however the process ends.
+const scratch = mkdtempSync(
+  join(existsSync(MEMORY) ? MEMORY : tmpdir(), `safetensors-fuzz-${process.pid}-`),
+);
 const box = join(folder, 'input');
 writeFileSync(box, Buffer.alloc(12));
 const child = spawn(
@@ -68,6 +78,7 @@ const child = spawn(
     env: {
       ...process.env,
       SAFETENSORS_FUZZ_BOX: box,
+      SAFETENSORS_FUZZ_FOLDER: scratch,
       SAFETENSORS_FUZZ_LIBRARY: library,
       HF_HUB_OFFLINE: '1',
       HF_HOME: join(folder, 'hub'),
@@ -112,6 +123,6 @@ child.on('close', (code, signal) => {
     console.error(`FOUND: an input ended the process (${signal ?? code})`);
     console.error(`kept: npm run fuzz -- ${found.target} --input ${path}`);
   }
-  rmSync(folder, { recursive: true });
-  process.exitCode = code ?? 3;
+  for (const own of [folder, scratch]) rmSync(own, { recursive: true, force: true });
+  process.exitCode = isStopped ? INTERRUPTED : (code ?? 3);
 });

@@ -47,6 +47,7 @@ test.each([
   ['bench --size 10', /^bench: --size must be a size of 1\.00 MB or more, .* but is "10"\n$/],
   ['bench --rounds 0', /^bench: --rounds must be a whole number of 1 or more, but is "0"\n$/],
   ['bench --compare HEAD --rounds 9', /^bench: --rounds must be .* of 11 or more, .*\n$/],
+  ['bench --compare nosuch --size 2MB', /^bench: there is no commit nosuch\n$/],
   ['bench --only cold,nothing', /^bench: --only must name some of process-start, headers, .*\n$/],
   ['bench --compare HEAD --save', /^bench: takes either --save or --compare\n$/],
   ['bench --json', /^bench: Unknown option '--json'.*\n$/],

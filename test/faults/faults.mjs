@@ -1,7 +1,6 @@
-// `npm run faults`: what comes of calls of the system that fail (`calls`), of a loss of power (`power`) and of
-// kills (`kills`); all unless told. `--only save,edit` chooses groups of operations; `--quick` tries fewer faults.
+// `npm run faults`: what comes of calls of the system that fail, of a loss of power and of kills.
 import process from 'node:process';
-import { parseArgs } from 'node:util';
+import { readOptions, refuse } from '../support/options.mjs';
 import { failCalls } from './calls.mjs';
 import { kill } from './kills.mjs';
 import { OPERATIONS } from './operations.mjs';
@@ -9,20 +8,25 @@ import { losePower } from './power.mjs';
 
 const PARTS = { calls: failCalls, power: losePower, kills: kill };
 
-function refuse(text) {
-  console.error(`faults: ${text}`);
-  process.exit(2);
-}
+const GROUPS = [...new Set(OPERATIONS.map(({ group }) => group))];
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: { only: { type: 'string' }, quick: { type: 'boolean', default: false } },
+const USAGE = `npm run faults [-- calls power kills] [--only GROUPS] [--quick]
+  calls          calls of the system that fail; each part unless told
+  power          a loss of power
+  kills          processes that are killed
+  --only GROUPS  some operations, separated by commas: ${GROUPS.join(', ')}
+  --quick        fewer faults`;
+
+const { values, positionals } = readOptions('faults', USAGE, {
+  only: { type: 'string' },
+  quick: { type: 'boolean', default: false },
 });
 const parts = positionals.length === 0 ? Object.keys(PARTS) : positionals;
-for (const part of parts) if (!(part in PARTS)) refuse(`there is no part ${part}`);
+for (const part of parts)
+  if (!Object.hasOwn(PARTS, part)) refuse('faults', `there is no part ${part}`);
 const groups = values.only?.split(',');
 for (const group of groups ?? []) {
-  if (!OPERATIONS.some((each) => each.group === group)) refuse(`there is no group ${group}`);
+  if (!GROUPS.includes(group)) refuse('faults', `there is no group ${group}`);
 }
 const chosen = OPERATIONS.filter(({ group }) => groups?.includes(group) ?? true);
 for (const part of parts) {

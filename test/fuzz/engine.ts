@@ -16,6 +16,8 @@ export interface RunOptions {
   readonly seed: number;
   readonly seconds: number;
   readonly inputs: number;
+  /** The seeds, and nothing else. */
+  readonly isAlone: boolean;
 }
 
 /** What a run came to. */
@@ -123,11 +125,13 @@ export class Run {
   }
 
   /** Inputs that once went wrong, and the seeds; then as many others as the options say. */
-  async go({ seed, seconds, inputs: count }: RunOptions): Promise<RunResult> {
+  async go({ seed, seconds, inputs, isAlone }: RunOptions): Promise<RunResult> {
     const began = performance.now();
     await this.#target.begin?.(this.#placeFor(Buffer.alloc(0), undefined));
     peakGrowth();
-    for (const [name, input] of mendedInputs(this.#target.name)) await this.#one(input, name, true);
+    const count = isAlone ? 0 : inputs;
+    const mended = isAlone ? [] : mendedInputs(this.#target.name);
+    for (const [name, input] of mended) await this.#one(input, name, true);
     for (const [i, input] of this.#target.seeds().entries())
       await this.#one(input, `seed ${i}`, true);
     this.#coverage.takeSeeds();

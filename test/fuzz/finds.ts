@@ -20,7 +20,11 @@ export function mendedInputs(target: string): (readonly [name: string, input: Bu
 /** What an error is about, without the parts that differ from input to input. */
 export function signatureOf(error: Error): string {
   const where = error.name === 'Problem' ? '' : (error.stack?.match(/\n\s+at .*/)?.[0] ?? '');
-  const about = error.message.split('\n', 1)[0]?.replaceAll(/'[^']*'|"[^"]*"|[\d.]+/g, '…');
+  const about = error.message
+    .split('\n', 1)[0]
+    ?.replaceAll(/'[^']*'|"[^"]*"|-?[\d.]+/g, '…')
+    // Lists, of any length.
+    .replaceAll(/\[[…,\s[\]]*\]/g, '[…]');
   return `${error.name}: ${about?.slice(0, 160)}${where}`;
 }
 

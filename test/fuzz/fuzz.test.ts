@@ -2,13 +2,15 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { type ScanReport, scanPickle } from 'safetensors-mmap/convert';
 import { describe, expect, it } from 'vitest';
 import { fixturePath } from '../foreign/torch/fixtures.js';
-import { MENDED } from './finds.js';
+import { MENDED, signatureOf } from './finds.js';
+import { Problem } from './target.js';
 import { compareWithScan } from './targets/torch.js';
 
 const SCRIPT = fileURLToPath(new URL('../../scripts/fuzz.mjs', import.meta.url));
@@ -103,4 +105,39 @@ it('an input that was found is checked alone', async () => {
   const { code, output } = await fuzz('header', '--input', input);
   expect(output).toMatch(/SAFETENSORS_HEADER_TOO_LARGE 1|SAFETENSORS_INVALID_HEADER_LENGTH 1/);
   expect(code).toBe(0);
+  const mended = await fuzz('slices', '--input', join(MENDED, 'slices/boolean'));
+  expect(mended.output).toMatch(/^slices: 1 inputs/m);
+});
+
+it.each([
+  ['header --seconds abc', '--seconds must be a number of 0 or more, but is "abc"'],
+  ['header --seed 1.5', '--seed must be a whole number of 0 or more, but is "1.5"'],
+  ['header --secs 1', "Unknown option '--secs'"],
+  ['header --input /no/such/file', 'there is no file /no/such/file'],
+  ['headers', 'no target headers'],
+  ['--seed 1', 'TARGET is missing'],
+])('%j is refused', async (line, message) => {
+  const { code, output } = await fuzz(...line.split(' '));
+  expect(output).toContain(`fuzz: ${message}`);
+  expect(output).not.toMatch(/^ +at /m);
+  expect(code).toBe(2);
+});
+
+it('leaves nothing when it is interrupted', { timeout: 60_000 }, async () => {
+  const child = spawn(process.execPath, [SCRIPT, 'header'], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  await once(child.stdout, 'data');
+  child.kill('SIGINT');
+  expect((await once(child, 'close'))[0]).toBe(130);
+  const places = ['/dev/shm', tmpdir()].filter((place) => existsSync(place));
+  const left = places.flatMap((place) => readdirSync(place)).join();
+  expect(left).not.toContain(`safetensors-fuzz-${child.pid}-`);
+});
+
+it('finds that differ in numbers, texts and lengths of lists alone are one', () => {
+  const signature = (message: string) => signatureOf(new Problem(message));
+  const one = signature('one way gives {"shape":[0],"sha256":"ab"}, another ERR');
+  expect(signature('one way gives {"shape":[-1,0,3],"sha256":"c"}, another ERR')).toBe(one);
+  expect(signature('one way gives {"shape":[]}, another ERR')).not.toBe(one);
 });

@@ -9,6 +9,7 @@ casts    numbers as words of float32: as they are read, and after they were roun
 
 import hashlib
 import json
+import sys
 import zipfile
 
 import ml_dtypes
@@ -119,7 +120,13 @@ def read_casts(path):
     return found
 
 
+def tell_whose_error(kind, error, _):
+    """What an input makes Python itself say, such as at the end of a bytearray, is no find."""
+    print(f"Python, of an input (no find): {kind.__name__}: {error}", file=sys.stderr)
+
+
 if __name__ == "__main__":
+    sys.excepthook = tell_whose_error
     limit_memory()
     read_foreign.serve(
         {

@@ -1,20 +1,21 @@
 /** Waits for promises that must settle. */
-import { setTimeout as after } from 'node:timers/promises';
 import { Problem } from './target.js';
 
-/** A promise that takes longer, in milliseconds, is one that never settles. */
-const MAX_MILLISECONDS = 20_000;
+/** A promise that takes longer is one that never settles. */
+const MAX_SECONDS = 20;
 
-/** What the promise gives; throws when it never does. */
+/** What the promise gives; throws when it never does. Seconds are counted, since the process may be stopped for a while. */
 export async function settled<Value>(promise: Promise<Value>, about: string): Promise<Value> {
-  const alarm = new AbortController();
-  const late = after(MAX_MILLISECONDS, undefined, { signal: alarm.signal }).then(() => {
-    throw new Problem(`${about} never settles`);
+  let watch: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    let seconds = 0;
+    watch = setInterval(() => {
+      if (++seconds > MAX_SECONDS) reject(new Problem(`${about} never settles`));
+    }, 1000);
   });
-  late.catch(() => {});
   try {
     return await Promise.race([promise, late]);
   } finally {
-    alarm.abort();
+    clearInterval(watch);
   }
 }

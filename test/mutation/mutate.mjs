@@ -4,13 +4,21 @@
  * program (then it belongs into equivalents.json, with the reason), or it is in code that nobody needs.
  * ROOM is a folder of `src`, or `header`: headers and the JSON reader they need, every fault.
  */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import process from 'node:process';
-import { parseArgs } from 'node:util';
 import { createVitest } from 'vitest/node';
 import { Random } from '../soak/random.mjs';
+import { readOptions, refuse } from '../support/options.mjs';
 import { coverageOf, isUsable, planOf } from './coverage.mjs';
 import { guard } from './guard.mjs';
 import { isKnown, mutantsOf, withSwitches } from './mutants.mjs';
@@ -19,14 +27,21 @@ import { ROOT, rooms, sourcesOf, testsOf } from './rooms.mjs';
 /** A process that has nothing to say for this long is ended: it loads all tests of a room, or runs those of one mutant. */
 const PATIENCE_MS = 120_000;
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: { count: { type: 'string' }, seed: { type: 'string', default: '1' } },
+const USAGE = `npm run mutate -- ROOM [--count N] [--seed S]
+  ROOM       ${rooms().join(', ')}
+  --count N  faults: 500 unless told, for header all
+  --seed S   chooses others; 1 unless told
+Half an hour to some hours. survivors.md has the list; after Ctrl-C, as far as it is known.`;
+
+const PROGRESS_MS = 30_000;
+
+const { values, positionals } = readOptions('mutate', USAGE, {
+  count: { type: 'string', number: 'whole', least: 1 },
+  seed: { type: 'string', number: 'whole', default: '1' },
 });
 const [room] = positionals;
-if (!rooms().includes(room)) {
-  console.error(`ROOM is one of ${rooms().join(', ')}`);
-  process.exit(2);
+if (positionals.length !== 1 || !rooms().includes(room)) {
+  refuse('mutate', `ROOM must be one of ${rooms().join(', ')}`);
 }
 const sources = sourcesOf(room);
 const tests = testsOf(room);
@@ -36,18 +51,25 @@ function chosenMutants() {
   const all = sources
     .flatMap((path) => mutantsOf(path, readFileSync(join(ROOT, path), 'utf8')))
     .filter((mutant) => !isKnown(equivalents, mutant));
-  const random = new Random(Number(values.seed));
-  const count = Number(values.count ?? (room === 'header' ? all.length : 500));
+  const random = new Random(values.seed);
+  const count = values.count ?? (room === 'header' ? all.length : 500);
   const order = all.map((mutant) => [random.unit(), mutant]).sort(([a], [b]) => a - b);
   const chosen = order.slice(0, count).map(([, mutant], id) => ({ ...mutant, id }));
   console.log(`${room}: ${chosen.length} of ${all.length} faults, seed ${values.seed}`);
   return chosen;
 }
 
+const started = Date.now();
 const mutants = chosenMutants();
 const scratch = mkdtempSync(join(tmpdir(), 'safetensors-mutants-'));
 process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));
-for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1));
+for (const signal of ['SIGINT', 'SIGTERM']) {
+  process.once(signal, () => {
+    takeResults(written().slice(1));
+    report('interrupted');
+    process.exit(1);
+  });
+}
 process.env.MUTATION_JOB = join(scratch, 'job.json');
 process.env.TMPDIR = join(scratch, 'temporary');
 mkdirSync(process.env.TMPDIR);
@@ -82,6 +104,7 @@ const vitest = await createVitest(
 const specifications = await vitest.globTestSpecifications(tests);
 
 function written() {
+  if (!existsSync(log)) return [];
   return readFileSync(log, 'utf8')
     .split('\n')
     .filter((line) => line.endsWith('}'))
@@ -110,30 +133,39 @@ async function session(paths, job = {}) {
   return { ended: stop() ?? 'a crash', entries: written().slice(1) };
 }
 
+/** Those that no test reaches. */
+const unreached = new Set();
+
 /** The test that has noticed a mutant, or what has ended its process; undefined for a survivor. */
 const verdicts = new Map();
 
-/** Runs mutants one after the other in one process. Gives those that must be run alone as well. */
+/** Those that are run one after the other in one process, and those of them that must be run alone as well. */
+const rest = [];
+const unclear = [];
+
+/** What the process in which they are run has said of them, in their order. Gives how many. */
+function takeResults(entries) {
+  const results = entries.filter(({ isClean }) => isClean !== undefined);
+  for (const { failed, isClean } of rest.length === 0 ? [] : results) {
+    const plan = rest.shift();
+    if (!isClean || (failed === undefined && plan.alone !== undefined)) unclear.push(plan);
+    else verdicts.set(plan.id, failed);
+  }
+  return results.length;
+}
+
 async function runTogether(plans) {
-  const rest = [...plans];
-  const unclear = [];
+  rest.push(...plans);
   const paths = new Set(rest.flatMap(({ rounds }) => rounds.map(({ path }) => path)));
   while (rest.length > 0) {
     const { entries, ended } = await session([...paths], { mutants: rest });
     const began = entries.filter((entry) => entry.began === true);
-    const results = entries.filter(({ isClean }) => isClean !== undefined);
     if (began.length === 0) throw new Error(`no tests could be run: ${ended}`);
-    for (const { failed, isClean } of results) {
-      const plan = rest.shift();
-      if (!isClean || (failed === undefined && plan.alone !== undefined)) unclear.push(plan);
-      else verdicts.set(plan.id, failed);
-    }
-    if (began.length > results.length) verdicts.set(rest.shift().id, ended);
+    if (began.length > takeResults(entries)) verdicts.set(rest.shift().id, ended);
     console.log(
-      `${plans.length - rest.length} of ${plans.length}, ${unclear.length} to be run alone`,
+      `${plans.length - rest.length} of ${plans.length} have run, ${unclear.length} to be run alone`,
     );
   }
-  return unclear;
 }
 
 async function runAlone({ id, limit, rounds, alone = rounds }) {
@@ -150,49 +182,72 @@ function partition(list, isFirst) {
   return [list.filter(isFirst), list.filter((item) => !isFirst(item))];
 }
 
-const started = Date.now();
+/** Writes the list of survivors, of those faults that have run. */
+function report(how) {
+  const noticed = {};
+  for (const failed of verdicts.values()) {
+    const kind = failed?.startsWith('test/') ? 'a test' : failed;
+    if (kind !== undefined) noticed[kind] = (noticed[kind] ?? 0) + 1;
+  }
+  const judged = mutants.filter(({ id }) => verdicts.has(id) || unreached.has(id));
+  const survivors = judged
+    .filter(({ id }) => verdicts.get(id) === undefined)
+    .sort((a, b) => a.path.localeCompare(b.path) || a.start - b.start);
+  const list = survivors.map(({ id, path, line, place, lineText, fault }) => {
+    const why = unreached.has(id) ? ' (no test comes here)' : '';
+    return `- [ ] \`${path}:${line}\`, ${place || 'outside of functions'}: \`${fault}\` in \`${lineText}\`${why}`;
+  });
+  const minutes = ((Date.now() - started) / 60_000).toFixed(1);
+  const count = `${survivors.length} of ${judged.length} survived`;
+  const lacking =
+    judged.length < mutants.length ? `, ${mutants.length - judged.length} not run` : '';
+  const summary = `${count}${lacking}, noticed: ${JSON.stringify(noticed)}, ${minutes} minutes`;
+  writeFileSync(
+    'survivors.md',
+    `# Survivors of ${room}, seed ${values.seed}, ${how}\n\n${summary}\n\n${list.join('\n')}\n`,
+  );
+  console.log(`${how}: ${summary}; survivors.md has the list`);
+}
+
 const everything = await session(specifications.map(({ moduleId }) => moduleId));
 const coverage = coverageOf(everything.entries);
 if (coverage.length < specifications.length) {
   throw new Error(`without a fault, the tests do not end: ${everything.ended}`);
 }
-console.log('tests that are left out, since they are slow or fail in one process with others:');
-for (const { path, name, state, ms } of coverage.flatMap((file) => file.tests)) {
-  if (isUsable({ state, ms }) || state === 'skip') continue;
+const leftOut = coverage
+  .flatMap((file) => file.tests)
+  .filter((each) => !isUsable(each) && each.state !== 'skip');
+console.log(`${leftOut.length} tests are left out, since they are slow or fail beside others`);
+for (const { path, name, state, ms } of leftOut) {
   console.log(`  ${relative(ROOT, path)}: ${name}: ${state}, ${Math.round(ms)} ms`);
 }
 const plans = mutants.map(({ id, path }) => {
   const siblings = mutants.filter((other) => other.path === path).map((other) => other.id);
   return planOf(id, coverage, siblings);
 });
-const unreached = new Set(
-  plans.filter(({ rounds, alone = [] }) => rounds.length + alone.length === 0).map(({ id }) => id),
-);
+for (const { id, rounds, alone = [] } of plans) {
+  if (rounds.length + alone.length === 0) unreached.add(id);
+}
 const [inTests, inLoading] = partition(
   plans.filter(({ id }) => !unreached.has(id)),
   ({ rounds }) => rounds.length > 0,
 );
-const unclear = await runTogether(inTests);
-for (const plan of [...inLoading, ...unclear]) await runAlone(plan);
-await vitest.close();
-
-const noticed = {};
-for (const failed of verdicts.values()) {
-  const kind = failed?.startsWith('test/') ? 'a test' : failed;
-  if (kind !== undefined) noticed[kind] = (noticed[kind] ?? 0) + 1;
-}
-const survivors = mutants
-  .filter(({ id }) => verdicts.get(id) === undefined)
-  .sort((a, b) => a.path.localeCompare(b.path) || a.start - b.start);
-const list = survivors.map(({ id, path, line, place, lineText, fault }) => {
-  const why = unreached.has(id) ? ' (no test comes here)' : '';
-  return `- [ ] \`${path}:${line}\`, ${place || 'outside of functions'}: \`${fault}\` in \`${lineText}\`${why}`;
-});
-const minutes = ((Date.now() - started) / 60_000).toFixed(1);
-const summary = `${survivors.length} of ${mutants.length} survived, noticed: ${JSON.stringify(noticed)}, ${minutes} minutes`;
-writeFileSync(
-  'survivors.md',
-  `# Survivors of ${room}, seed ${values.seed}\n\n${summary}\n\n${list.join('\n')}\n`,
+console.log(
+  `${inTests.length} are run in one process, ${inLoading.length} alone, ${unreached.size} no test reaches`,
 );
-console.log(summary);
+const progress = setInterval(() => {
+  const count = written().filter(({ isClean }) => isClean !== undefined).length;
+  console.log(
+    `  ${((Date.now() - started) / 60_000).toFixed(1)} minutes: ${count} in this process`,
+  );
+}, PROGRESS_MS);
+await runTogether(inTests);
+const single = [...inLoading, ...unclear];
+for (const [i, plan] of single.entries()) {
+  await runAlone(plan);
+  console.log(`${i + 1} of ${single.length} have run alone`);
+}
+clearInterval(progress);
+await vitest.close();
+report('finished');
 process.exitCode = 0;

@@ -9,11 +9,11 @@
  * `threads`: `threads.cc`, compiled with the addon's sources and ThreadSanitizer. Node itself is too noisy.
  */
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
-import { parseArgs } from 'node:util';
+import { readOptions, refuse } from '../support/options.mjs';
 import { addonParts, compile, folder, root, runtimeLibrary } from './compile.mjs';
 import { collectFindings } from './reports.mjs';
 
@@ -115,11 +115,19 @@ async function checkThreads(seconds) {
   }
 }
 
-const { values, positionals } = parseArgs({
-  options: { quick: { type: 'boolean', default: false } },
-  allowPositionals: true,
+const USAGE = `npm run sanitize [-- addresses | threads] [--quick] [PATHS]
+  addresses  tests with AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer
+  threads    many environments at once, with ThreadSanitizer; both unless told
+  --quick    half a minute
+  PATHS      of tests, for addresses, such as test/save`;
+
+const { values, positionals } = readOptions('sanitize', USAGE, {
+  quick: { type: 'boolean', default: false },
 });
 const paths = positionals.filter((word) => word !== 'addresses' && word !== 'threads');
+for (const path of paths) {
+  if (!existsSync(join(root, path))) refuse('sanitize', `there is no part and no test ${path}`);
+}
 const parts = positionals.filter((word) => !paths.includes(word));
 const tests = paths.length > 0 ? paths : values.quick ? QUICK_TESTS : TESTS;
 const isWanted = (part) => parts.length === 0 || parts.includes(part);

@@ -42,6 +42,16 @@ const RAN_LONGEST = 250;
 const ASLEEP_SHARE = 0.05;
 const PRESSURE = 0.4;
 
+/** A ruling as a line: both figures in the same unit. */
+export function lineOf({ title, found, allowed, isLeast, isBroken }) {
+  const isLarge = Math.max(Math.abs(found), Math.abs(allowed)) >= MB;
+  const [foundText, allowedText] = [found, allowed].map((value) =>
+    isLarge ? `${(value / MB).toFixed(1)} MB` : String(Number(value.toPrecision(3))),
+  );
+  const bound = isLeast ? 'at least' : 'at most';
+  return `${isBroken ? 'BROKEN' : 'ok    '} ${title}: ${foundText}, ${bound} ${allowedText}`;
+}
+
 export function median(values) {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length >> 1;
@@ -89,7 +99,8 @@ export function judge(rests) {
   const warmUp = Math.min(WARM_UP_SECONDS, length * WARM_UP_SHARE);
   const kept = rests.filter(({ seconds }) => seconds >= warmUp);
   if (kept.length < LEAST_RESTS) {
-    return [{ title: 'rests', found: kept.length, allowed: LEAST_RESTS, isBroken: true }];
+    const [found, allowed] = [kept.length, LEAST_RESTS];
+    return [{ title: 'rests', found, allowed, isLeast: true, isBroken: true }];
   }
   const grown = Object.entries(RULES).map(([key, { title, allowed, isKept }]) => {
     const points = kept.map((rest) => [rest.seconds, rest[key]]);

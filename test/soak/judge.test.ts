@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { growth, judge, leastGrowth } from './judge.mjs';
+import { growth, judge, leastGrowth, lineOf } from './judge.mjs';
 
 const MB = 2 ** 20;
 
@@ -84,4 +84,11 @@ it('sees what is kept, however the figure goes up and down', () => {
     Array.from({ length: 21 }, (_, i) => [i, 29 + ((i * 7) % 3) + (i >= 15 ? leaked : 0)]);
   expect(leastGrowth(points(0))).toBe(0);
   expect(leastGrowth(points(1))).toBe(1);
+});
+
+it('shows figures in one unit, and whether they must be at most or at least', () => {
+  const ruling = { title: 'buffers', found: 181_000, allowed: 24 * MB, isBroken: false };
+  expect(lineOf(ruling)).toBe('ok     buffers: 0.2 MB, at most 24.0 MB');
+  const [rests] = judge([{ seconds: 1 }]);
+  expect(rests && lineOf(rests)).toBe('BROKEN rests: 1, at least 6');
 });

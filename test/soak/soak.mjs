@@ -9,8 +9,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
-import { judge, median } from './judge.mjs';
+import { readOptions } from '../support/options.mjs';
+import { judge, lineOf, median } from './judge.mjs';
 import { draw } from './picture.mjs';
 import { mappingFigures, pressureTotal, processFigures } from './process-figures.mjs';
 
@@ -32,15 +32,17 @@ const END_MS = 20_000;
 
 const SHOWN_ERRORS = 10;
 
-const { values } = parseArgs({
-  options: {
-    minutes: { type: 'string', default: '60' },
-    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
-    picture: { type: 'string', default: 'soak.svg' },
-  },
+const USAGE = `npm run soak [-- --minutes N] [--seed S] [--picture FILE]
+  --minutes N     60 unless told; on a busy machine a short run takes up to ${LONGEST} times as long, for ${LEAST_RESTS} rests
+  --seed S        repeats the choices, not their times
+  --picture FILE  soak.svg unless told`;
+
+const { values } = readOptions('soak', USAGE, {
+  minutes: { type: 'string', number: 'any', least: 0.1, default: '60' },
+  seed: { type: 'string', number: 'whole', default: String(Date.now() % 1_000_000) },
+  picture: { type: 'string', default: 'soak.svg' },
 });
-const minutes = Number(values.minutes);
-const seed = Number(values.seed);
+const { minutes, seed } = values;
 
 function pathOf(name) {
   return fileURLToPath(new URL(name, import.meta.url));
@@ -85,11 +87,14 @@ const busy = [];
 const rests = [];
 const errors = [];
 let last;
+let lastShare = 0;
 let isOver = false;
 let busySince = [];
 // Counted by samples: a machine that stands still takes none.
 let silentMs = 0;
 let lastRest = { seconds: 0, pressure: pressureTotal() };
+
+console.log(`soak: --seed ${seed}, ${minutes} minutes`);
 
 const sampler = setInterval(() => {
   try {
@@ -125,6 +130,10 @@ subject.on('message', (message) => {
   lastRest = now;
   busySince = [];
   const share = now.seconds / (minutes * 60);
+  if (Math.floor(10 * share) > Math.floor(10 * lastShare)) {
+    console.log(`${Math.round(now.seconds)} s, ${rests.length} rests, ${errors.length} errors`);
+  }
+  lastShare = share;
   isOver =
     share >= LONGEST || (share >= 1 && rests.length >= LEAST_RESTS) || errors.length > SHOWN_ERRORS;
   subject.send({ isOver });
@@ -147,18 +156,10 @@ console.log(`temporary files left by workers that were ended: ${last?.leftBehind
 console.log(
   `descriptors at work: at most ${Math.max(...busy.map(({ descriptors }) => descriptors))} of ${DESCRIPTORS}`,
 );
-for (const { title: rule, found, allowed, isBroken } of verdict) {
-  console.log(
-    `${isBroken ? 'BROKEN' : 'ok    '} ${rule}: ${format(found)}, at most ${format(allowed)}`,
-  );
-}
+for (const ruling of verdict) console.log(lineOf(ruling));
 for (const error of errors.slice(0, SHOWN_ERRORS)) console.log(`ERROR ${error}`);
 const isBroken = errors.length > 0 || verdict.some((rule) => rule.isBroken);
-console.log(isBroken ? `soak failed: ${errors.length} errors` : 'soak passed');
+console.log(`drawn: ${values.picture}`);
+const broken = verdict.filter((rule) => rule.isBroken).length;
+console.log(isBroken ? `soak failed: ${errors.length} errors, ${broken} broken` : 'soak passed');
 process.exitCode = isBroken ? 1 : 0;
-
-function format(value) {
-  return Math.abs(value) >= 2 ** 20
-    ? `${(value / 2 ** 20).toFixed(1)} MB`
-    : String(Number(value.toPrecision(3)));
-}

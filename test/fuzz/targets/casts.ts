@@ -71,11 +71,26 @@ function toFloat32(
   return file.getTensor('t').toFloat32();
 }
 
-function judge(here: Rounded, { found, error }: PythonAnswer<Rounded>): void {
+/** Says of the first number that differs what it was, and the bits of the float32 that came of it. */
+function judge(
+  dtype: string,
+  bytes: Uint8Array,
+  here: Rounded,
+  { found, error }: PythonAnswer<Rounded>,
+): void {
   if (found === undefined) throw new Problem(`Python: ${error}`);
   for (const [name, words] of Object.entries(here)) {
-    if (found[name] === words) continue;
-    throw new Problem(`${name} differs\nhere   ${words}\nPython ${found[name]}`);
+    const theirs = found[name]?.split(',') ?? [];
+    const ours = words.split(',');
+    const at = ours.findIndex((word, i) => word !== theirs[i]);
+    if (at === -1) continue;
+    const size = bytes.length / ours.length;
+    const item = Buffer.from(bytes.subarray(at * size, (at + 1) * size)).toReversed();
+    const way = name === 'toFloat32' ? `${dtype} to F32` : `${dtype} to F32, to ${name}, to F32`;
+    throw new Problem(
+      `${way} differs\nof the bits ${Buffer.from(item).toString('hex')}: ` +
+        `here the bits ${ours[at]}, in Python ${theirs[at]}`,
+    );
   }
 }
 
@@ -102,7 +117,7 @@ function check(input: Buffer, place: Place): string {
       throw new Problem(`${target}: ${rounded[i]} becomes ${read[i]}, and that ${again[i]}`);
     }
   }
-  place.ask<Rounded>('casts', (answer) => judge(here, answer));
+  place.ask<Rounded>('casts', (answer) => judge(dtype, bytes, here, answer));
   return dtype;
 }
 

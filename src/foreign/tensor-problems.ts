@@ -25,7 +25,7 @@ export function readEach<Item>(
   read: (item: Item) => void,
   spend: (byteLength: number) => void = () => {},
 ): ForeignFormatError[] {
-  const leftOut: ForeignFormatError[] = [];
+  const unsupported: ForeignFormatError[] = [];
   const problems: ForeignFormatError[] = [];
   let done = 0;
   for (const item of items) {
@@ -35,12 +35,12 @@ export function readEach<Item>(
     } catch (error) {
       if (!(error instanceof ForeignFormatError) || error.tensor === undefined) throw error;
       spend(PROBLEM_BYTE_LENGTH);
-      if (error.code === 'SAFETENSORS_UNSUPPORTED_TENSOR') leftOut.push(error);
+      if (error.code === 'SAFETENSORS_UNSUPPORTED_TENSOR') unsupported.push(error);
       else if (problems.push(error) === MAX_PROBLEMS) break;
     }
   }
   const [first, ...others] = problems;
-  if (first === undefined) return leftOut;
+  if (first === undefined) return unsupported;
   throw others.length === 0 && done === count
     ? first
     : joinedProblem(first, problems, count - done);

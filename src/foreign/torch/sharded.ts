@@ -93,8 +93,8 @@ function missingIn(
 ): string[] {
   const places = index.placesIn(shard, file.contents);
   const names = Array.from(index.entriesOf(shard), (entry) => index.name(entry));
-  const leftOut = new Set(facts.problems.map(({ tensor }) => tensor));
-  return names.filter((name, i) => places[i] === -1 && !leftOut.has(name));
+  const unsupported = new Set(facts.problems.map(({ tensor }) => tensor));
+  return names.filter((name, i) => places[i] === -1 && !unsupported.has(name));
 }
 
 /**

@@ -10,7 +10,7 @@ import { SafetensorsFile } from '../file/file.js';
 import type { FileContents } from '../format/file-contents.js';
 import { tensorByteLength } from '../format/tensor-spec.js';
 import type { Steps } from '../io/steps.js';
-import { SLICE_SIZE } from '../json/slices.js';
+import { forEachInSlices, mapInSlices } from '../json/slices.js';
 import type { TensorPlace } from '../shards/aliases.js';
 import { CheckpointContents } from '../shards/contents.js';
 import type { ShardFile } from './find-files.js';
@@ -157,20 +157,15 @@ export class Catalog {
   }
 
   *#placesOf(names: readonly string[]): Steps<Map<string, TensorInFile>> {
-    const found: [wanted: string, place: TensorPlace][] = [];
-    for (const [i, wanted] of names.entries()) {
-      if (i % SLICE_SIZE === 0) yield;
-      found.push([wanted, this.#placeOf(wanted)]);
-    }
-    yield* this.#shards.openAll(new Set(found.map(([, { shard }]) => shard)));
+    const found = yield* mapInSlices(names, (wanted) => ({ wanted, place: this.#placeOf(wanted) }));
+    yield* this.#shards.openAll(new Set(found.map(({ place }) => place.shard)));
     const places = new Map<string, TensorInFile>();
     const placeIn = (file: Shard, name: string): TensorInFile => {
       return { file, name, byteLength: tensorByteLength(file.info(name)) };
     };
-    for (const [i, [wanted, place]] of found.entries()) {
-      if (i % SLICE_SIZE === 0) yield;
+    yield* forEachInSlices(found, ({ wanted, place }) => {
       places.set(wanted, this.#lookUpAt(place, wanted, placeIn));
-    }
+    });
     return places;
   }
 

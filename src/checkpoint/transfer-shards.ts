@@ -2,7 +2,7 @@
 
 import { runAsync, type Steps } from '../io/steps.js';
 import { Transfer, type TransferOptions } from '../io/transfer.js';
-import { SLICE_SIZE } from '../json/slices.js';
+import { forEachInSlices } from '../json/slices.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { Shard } from './shard.js';
 
@@ -27,12 +27,10 @@ export interface ShardWork {
 /** What to fetch for some tensors, by shard; each tensor once, even if several names mean it. */
 export function* worksOf(places: ReadonlyMap<string, TensorInFile>): Steps<ShardWork[]> {
   const lengthsByFile = new Map<Shard, Map<string, number>>();
-  let count = 0;
-  for (const { file, name, byteLength } of places.values()) {
-    if (count++ % SLICE_SIZE === 0) yield;
+  yield* forEachInSlices(places.values(), ({ file, name, byteLength }) => {
     const lengths = lengthsByFile.get(file) ?? new Map<string, number>();
     lengthsByFile.set(file, lengths.set(name, byteLength));
-  }
+  });
   return Array.from(lengthsByFile, ([file, lengths]) => {
     const byteLength = [...lengths.values()].reduce((sum, length) => sum + length, 0);
     return { file, names: [...lengths.keys()], byteLength };
@@ -91,9 +89,8 @@ function* tensorsAt(
   read: ReadonlyMap<Shard, ReadonlyMap<string, Tensor>>,
 ): Steps<Map<string, Tensor>> {
   const tensors = new Map<string, Tensor>();
-  for (const [wanted, { file, name }] of places) {
-    if (tensors.size % SLICE_SIZE === 0) yield;
+  yield* forEachInSlices(places, ([wanted, { file, name }]) => {
     tensors.set(wanted, read.get(file)?.get(name) as Tensor);
-  }
+  });
   return tensors;
 }

@@ -4,7 +4,7 @@ import type { Dtype } from '../format/dtype.js';
 import type { FileContents } from '../format/file-contents.js';
 import type { Header } from '../format/header.js';
 import { tensorByteLength } from '../format/tensor-spec.js';
-import { SLICE_SIZE, type Slices } from '../json/slices.js';
+import { mapInSlices, type Slices } from '../json/slices.js';
 import { utf8Text } from '../json/utf8.js';
 import type { StorageKind } from '../storage/storage.js';
 
@@ -51,15 +51,12 @@ export function* tensorEntries(
   file: string,
   entries: Iterable<number>,
 ): Slices<TensorEntry[]> {
-  const listed: TensorEntry[] = [];
-  for (const entry of entries) {
-    if (listed.length % SLICE_SIZE === 0) yield;
+  return yield* mapInSlices(entries, (entry) => {
     const { dtype, shape, dataOffsets } = tensorInfo(contents, entry);
     const byteLength = tensorByteLength({ dtype, shape });
     const name = contents.name(entry);
-    listed.push(Object.freeze({ name, file, dtype, shape, dataOffsets, byteLength }));
-  }
-  return listed;
+    return Object.freeze({ name, file, dtype, shape, dataOffsets, byteLength });
+  });
 }
 
 /** The header of a file, in the list that `headers()` of a checkpoint gives. */

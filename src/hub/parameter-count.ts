@@ -116,6 +116,7 @@ export function* parametersByDtype(
   const multiplier = multiplierOver(shards, index, usable(quantizationOf(config), shards));
   const counts = new Map<Dtype, number>();
   for (const { header } of shards) {
+    // Entries are numbers in columns: there are no items for `forEachInSlices`.
     for (let entry = 0; entry < header.size; entry++) {
       if (entry % SLICE_SIZE === 0) yield;
       const dtype = header.dtype(entry);

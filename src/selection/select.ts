@@ -19,7 +19,7 @@ import { nearNames } from '../errors/near-names.js';
 import { CAST_SOURCES, CAST_TARGETS, type Cast, castOf, isCastSource } from '../float32/cast.js';
 import { DTYPE_NAMES, type Dtype } from '../format/dtype.js';
 import { nameProblem } from '../format/header-writer.js';
-import { forEachInSlices, SLICE_SIZE, type Slices } from '../json/slices.js';
+import { forEachInSlices, type Slices } from '../json/slices.js';
 import { packedWeightOf } from '../quantized/packed-weights.js';
 import {
   notADtype,
@@ -143,18 +143,14 @@ export class Selection<Info extends SelectableInfo> {
     const givenTo = new Map<string, string>();
     const dtypes = new Map<string, Dtype>();
     if (this.castsAll) {
-      for (const { name, info } of tensors) {
-        if (dtypes.size % SLICE_SIZE === 0) yield;
-        dtypes.set(name, info.dtype);
-      }
+      yield* forEachInSlices(tensors, ({ name, info }) => void dtypes.set(name, info.dtype));
     }
     const isPacked = (name: string): boolean =>
       packedWeightOf(name, (other) => dtypes.get(other)) !== null;
-    for (const [i, tensor] of tensors.entries()) {
-      if (i % SLICE_SIZE === 0) yield;
+    yield* forEachInSlices(tensors, (tensor) => {
       const { name, info } = tensor;
       const as = this.#askFor(name, info);
-      if (as === false) continue;
+      if (as === false) return;
       const { name: newName = name, dtype = info.dtype } = as;
       const cast = castOf(info.dtype, dtype);
       if (cast === undefined) problems.push(this.#impossibleCast(name, info.dtype, dtype));
@@ -165,7 +161,7 @@ export class Selection<Info extends SelectableInfo> {
       if (problem !== undefined) problems.push(this.#problem(problem, name));
       const isUncast = this.castsAll && cast != null && isPacked(name);
       selected.push({ tensor, name: newName, cast: isUncast ? null : (cast ?? null), isUncast });
-    }
+    });
     throwTogether(problems, this.#source.path);
     this.#asked = tensors;
     this.#isPart = this.names !== null || selected.length < tensors.length + unselectable.length;

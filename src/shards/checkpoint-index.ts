@@ -77,6 +77,7 @@ function* nameTableOf(parser: IndexParser): Slices<NameTable> {
   const nameHash = new Uint32Array(size);
   const names = new NameTable(reader.bytes, nameAt, nameHash, size);
   const hashKey = processHashKey(reader.bytes.length);
+  // Entries are numbers in columns: there are no items for `forEachInSlices`.
   for (let entry = 0; entry < size; entry++) {
     if (entry % SLICE_SIZE === 0) yield;
     reader.at = (nameAt[entry] as number) - 1;

@@ -2,7 +2,7 @@
 
 import { type TensorInfo, tensorInfo } from '../../file/facts.js';
 import { runAsync } from '../../io/steps.js';
-import { SLICE_SIZE, type Slices } from '../../json/slices.js';
+import { mapInSlices, type Slices } from '../../json/slices.js';
 import type { FilePayload } from '../../save/tensor-input.js';
 import { selectionSource } from '../../selection/select.js';
 import type { SourceMetadata } from '../../shards/metadata.js';
@@ -54,14 +54,12 @@ function* listOf(
   { files, index }: SourceMetadata,
   path: string,
 ): Slices<ListedTensors<TensorInfo>> {
-  const tensors: HeaderTensor[] = [];
   const names = new Set<string>();
-  for (const number of table.byteLengths.keys()) {
-    if (number % SLICE_SIZE === 0) yield;
+  const tensors = yield* mapInSlices(table.byteLengths.keys(), (number) => {
     const tensor = new HeaderTensor(table, number);
-    tensors.push(tensor);
     names.add(tensor.name);
-  }
+    return tensor;
+  });
   // The metadata that may name aliases, as with `openCheckpoint`.
   const aliases = index === null ? (files[0] ?? null) : index.metadata;
   return { ...selectionSource(names, aliases, path), tensors, unselectable: [] };

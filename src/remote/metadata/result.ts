@@ -10,7 +10,7 @@ import {
   declaredParameters,
   parametersByDtype,
 } from '../../hub/parameter-count.js';
-import { SLICE_SIZE, type Slices } from '../../json/slices.js';
+import { forEachInSlices, type Slices } from '../../json/slices.js';
 import type { CheckpointIndex } from '../../shards/checkpoint-index.js';
 
 /** What a header says about a tensor. */
@@ -193,11 +193,10 @@ function* weightMapRecord(index: CheckpointIndex): Slices<Record<string, string>
   const names = index.names();
   const map: Record<string, string> = Object.create(null);
   let length = 0;
-  for (const [entry, name] of names.entries()) {
-    if (entry % SLICE_SIZE === 0) yield;
+  yield* forEachInSlices(names.entries(), ([entry, name]) => {
     const shard = index.shards[index.shardOf(entry)] as string;
     length += name.length + shard.length;
     map[name] = shard;
-  }
+  });
   return length > MAX_WEIGHT_MAP_LENGTH ? null : map;
 }

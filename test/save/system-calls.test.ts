@@ -1,0 +1,251 @@
+/** What saves and edits ask of the system: what they sync, read and close, and what it may answer. */
+import fs from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
+import { constants } from 'node:os';
+import { dirname } from 'node:path';
+import process from 'node:process';
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { layOut } from '../../src/format/header-writer.js';
+import {
+  createWriter,
+  editMetadata,
+  safeOpen,
+  saveFile,
+  saveFileSync,
+  serialize,
+  type Tensor,
+} from '../../src/index.js';
+import { MAX_LOCK_TRIES } from '../../src/replacement/locks.js';
+import { replaceFile } from '../../src/save/replace-file.js';
+import { readTensorsAndStreams } from '../../src/save/tensor-input.js';
+import { countedBytes, temporaryPath } from '../support/make-file.js';
+
+const A = { dtype: 'U8', shape: [3], data: countedBytes(3) } as const;
+const isLinux = process.platform === 'linux';
+
+let path: string;
+
+beforeEach(() => {
+  path = temporaryPath('model.safetensors');
+});
+
+type Call = (...args: never[]) => unknown;
+
+/** Calls `instead` in the place of a function of `node:fs`; that gets the function itself, too. */
+function intercept<Name extends keyof typeof fs>(
+  name: Name,
+  instead: (own: Call, args: never[]) => unknown,
+): void {
+  const own = fs[name] as Call;
+  vi.spyOn(fs, name as never).mockImplementation(((...args: never[]) =>
+    instead(own, args)) as never);
+  syncBuiltinESMExports();
+  onTestFinished(() => {
+    vi.restoreAllMocks();
+    syncBuiltinESMExports();
+  });
+}
+
+/** Counts the calls of some functions of `node:fs`. */
+function count(...names: (keyof typeof fs)[]): () => number {
+  let calls = 0;
+  for (const name of names) {
+    intercept(name, (own, args) => {
+      calls++;
+      return own(...args);
+    });
+  }
+  return () => calls;
+}
+
+function systemError(code: 'EIO' | 'EACCES'): Error {
+  return Object.assign(new Error(`${code}: as if`), {
+    code,
+    errno: -constants.errno[code],
+    syscall: 'write',
+  });
+}
+
+const names = (): string[] => fs.readdirSync(dirname(path)).sort();
+
+/** How many descriptors are open on a file. */
+function descriptorsOf(file: string): number {
+  return fs.readdirSync('/proc/self/fd').filter((fd) => {
+    try {
+      return fs.readlinkSync(`/proc/self/fd/${fd}`) === file;
+    } catch {
+      return false;
+    }
+  }).length;
+}
+
+type Options = { durable?: boolean };
+
+const writers: [string, (options: Options) => unknown][] = [
+  ['saveFile', (options) => saveFile(path, { A }, options)],
+  ['saveFileSync', (options) => saveFileSync(path, { A }, options)],
+  [
+    'createWriter',
+    async (options) => {
+      const writer = await createWriter(path, { A }, options);
+      await writer.write('A', A.data);
+      await writer.close();
+    },
+  ],
+  ['editMetadata', (options) => editMetadata(path, { k: '1' }, options)],
+  [
+    'editMetadata in place',
+    (options) => editMetadata(path, { k: '' }, { ...options, inPlace: true }),
+  ],
+];
+
+describe.each(writers)('%s', (_, write) => {
+  beforeEach(() => {
+    fs.writeFileSync(path, serialize({ A }, { metadata: { k: 'x' } }));
+  });
+
+  test('syncs by default, and not when it need not be durable', async () => {
+    const syncs = count('fsync', 'fsyncSync');
+    await write({ durable: false });
+    expect(syncs()).toBe(0);
+    fs.writeFileSync(path, serialize({ A }, { metadata: { k: 'x' } }));
+    await write({});
+    expect(syncs()).toBeGreaterThan(0);
+  });
+});
+
+test('what was written is not read again', async () => {
+  const reads = count('read', 'readSync');
+  await saveFile(path, { A });
+  saveFileSync(path, { A });
+  expect(reads()).toBe(0);
+});
+
+describe.runIf(isLinux)('descriptors of a source', () => {
+  const source = (): string => temporaryPath('source');
+  let tensor: Tensor;
+  let before: number;
+
+  beforeEach(() => {
+    saveFileSync(source(), { A });
+    tensor = safeOpen(source()).getTensor('A');
+    before = descriptorsOf(source());
+  });
+
+  test('are given back before the new file takes its place: Windows replaces no open file', async () => {
+    const seen: unknown[] = [];
+    intercept('rename', (own, args) => {
+      seen.push(descriptorsOf(source()));
+      return own(...args);
+    });
+    const layout = layOut(readTensorsAndStreams({ tensor }), {});
+    const entries = layout.placed.map(({ spec }) => spec);
+    const closeSources = (): unknown => seen.push('closed');
+    await replaceFile(path, layout, entries, { durable: false, verify: false, closeSources });
+    expect(seen).toEqual(['closed', before]);
+  });
+
+  test('are given back when saving fails', async () => {
+    const data = (): never => {
+      throw new Error('no more');
+    };
+    const last = { dtype: 'U8', shape: [1], data } as const;
+    await expect(saveFile(path, { tensor, last })).rejects.toThrow('no more');
+    expect(descriptorsOf(source())).toBe(before);
+    saveFileSync(path, { tensor });
+    expect(descriptorsOf(source())).toBe(before);
+  });
+
+  test('a source that changes while saveFileSync writes ends it, and the old file stays', () => {
+    fs.writeFileSync(path, 'old');
+    intercept('writeSync', (own, args) => {
+      fs.appendFileSync(source(), 'x');
+      return own(...args);
+    });
+    const code = 'SAFETENSORS_FILE_CHANGED';
+    expect(() => saveFileSync(path, { tensor })).toThrow(expect.objectContaining({ code }));
+    expect(fs.readFileSync(path, 'utf8')).toBe('old');
+    expect(names()).toEqual(['model.safetensors', 'source']);
+  });
+});
+
+test('an error of writing ends saveFileSync, and the old file stays', () => {
+  fs.writeFileSync(path, 'old');
+  intercept('writeSync', () => {
+    throw systemError('EIO');
+  });
+  expect(() => saveFileSync(path, { A })).toThrow(expect.objectContaining({ code: 'EIO', path }));
+  expect(fs.readFileSync(path, 'utf8')).toBe('old');
+  expect(names()).toEqual(['model.safetensors']);
+});
+
+describe('a writer', () => {
+  test('whose header cannot be written leaves nothing', async () => {
+    intercept('writev', (_, args) => {
+      const done = args.at(-1) as unknown as (error: Error) => void;
+      done(systemError('EIO'));
+    });
+    await expect(createWriter(path, { A })).rejects.toMatchObject({ code: 'EIO', path });
+    expect(names()).toEqual([]);
+  });
+
+  test('that is closed goes on when it is aborted then', async () => {
+    const writer = await createWriter(path, { A });
+    await writer.write('A', A.data);
+    const aborts: Promise<void>[] = [];
+    intercept('fsync', (own, args) => {
+      aborts.push(writer.abort());
+      return own(...args);
+    });
+    await writer.close();
+    await Promise.all(aborts);
+    expect(aborts).not.toHaveLength(0);
+    expect(fs.readFileSync(path)).toEqual(Buffer.from(serialize({ A })));
+  });
+});
+
+describe('an edit', () => {
+  beforeEach(() => {
+    fs.writeFileSync(path, serialize({ A }, { metadata: { k: 'x' } }));
+  });
+
+  test('needs no right to write to a file that it replaces', async () => {
+    // As the system answers those who may read the file only.
+    intercept('openSync', (own, args) => {
+      const [opened, flags] = args as unknown as [unknown, unknown];
+      const isWriting = typeof flags === 'number' && (flags & fs.constants.O_RDWR) !== 0;
+      if (isWriting && String(opened) === path) throw systemError('EACCES');
+      return own(...args);
+    });
+    const inPlace = editMetadata(path, { k: '' }, { inPlace: true });
+    await expect(inPlace).rejects.toMatchObject({ code: 'EACCES', path });
+    expect(await editMetadata(path, { k: 'y' })).toMatchObject({ method: 'rewritten' });
+  });
+
+  test('knows files whose numbers are no numbers of JavaScript', async () => {
+    const large = (own: Call, args: never[]): unknown => {
+      const stats = own(...args) as fs.BigIntStats | fs.Stats | undefined;
+      if (typeof stats?.ino === 'bigint') stats.ino += 2n ** 60n;
+      else if (stats !== undefined) stats.ino = Number(stats.ino) + 2 ** 60;
+      return stats;
+    };
+    intercept('statSync', large);
+    intercept('fstatSync', large);
+    expect(await editMetadata(path, { k: 'y' })).toMatchObject({ method: 'rewritten' });
+  });
+
+  test('gives up a file that is replaced again and again', async () => {
+    // Each time that it is looked for there is another one.
+    let replaced = 0;
+    intercept('statSync', (own, args) => {
+      const stats = own(...args) as fs.BigIntStats;
+      if (String(args[0]) === path && replaced < 2 * MAX_LOCK_TRIES)
+        stats.ino += BigInt(++replaced);
+      return stats;
+    });
+    const edit = editMetadata(path, { k: 'y' });
+    await expect(edit).rejects.toMatchObject({ code: 'SAFETENSORS_FILE_CHANGED', path });
+    expect(replaced).toBeGreaterThanOrEqual(MAX_LOCK_TRIES);
+    expect(replaced).toBeLessThan(2 * MAX_LOCK_TRIES);
+  });
+});

@@ -196,6 +196,13 @@ describe.each([false, true])('inPlace: %s', (inPlace) => {
     expect(names()).toEqual(['model.safetensors']);
   });
 
+  test('a file that is removed meanwhile stays away', async () => {
+    const edit = editMetadata(path, { b: null }, { inPlace });
+    unlinkSync(path);
+    await expect(edit).rejects.toMatchObject({ code: 'SAFETENSORS_FILE_CHANGED', path });
+    expect(names()).toEqual([]);
+  });
+
   test('bad files and bad arguments are refused', async () => {
     const edit = (changes: unknown, options: unknown = {}): Promise<MetadataEdit> =>
       editMetadata(path, changes as never, { inPlace, ...(options as object) });
@@ -209,6 +216,11 @@ describe.each([false, true])('inPlace: %s', (inPlace) => {
     await expect(edit({}, { durable: 1 })).rejects.toMatchObject({ code: 'ERR_INVALID_ARG_TYPE' });
     await expect(edit({}, { inPlace: 1 })).rejects.toMatchObject({ code: 'ERR_INVALID_ARG_TYPE' });
     await expect(edit({}, { signal: 1 })).rejects.toMatchObject({ code: 'ERR_INVALID_ARG_TYPE' });
+    await expect(edit({}, { inplace: true })).rejects.toThrow('did you mean inPlace?');
+    await expect(edit({}, { lockTimeout: '1' })).rejects.toMatchObject({
+      code: 'ERR_INVALID_ARG_TYPE',
+    });
+    await expect(edit({}, { lockTimeout: -1 })).rejects.toMatchObject({ code: 'ERR_OUT_OF_RANGE' });
     await expect(editMetadata(path, {}, null as never)).rejects.toBeInstanceOf(TypeError);
     await expect(editMetadata(1 as never, {})).rejects.toBeInstanceOf(TypeError);
     expect(readFileSync(path)).toEqual(before);
@@ -313,6 +325,29 @@ describe('in a new file', () => {
     expect(file.metadata?.get('b')).toBe('1');
     file.close();
     expect(metadataOf(path)).toEqual({ format: 'pt', b: '2' });
+  });
+});
+
+describe('a new file does not take the place', () => {
+  const ends: [string, string, () => void][] = [
+    ['of one that changed when all was written', 'FILE_CHANGED', () => appendFileSync(path, 'x')],
+    [
+      'when there is a backup by then',
+      'EDIT_INTERRUPTED',
+      () => writeFileSync(`${path}.header-backup`, 'old'),
+    ],
+  ];
+  test.each(ends)('%s', async (_, end, change) => {
+    let expected: Buffer | undefined;
+    const onProgress = ({ bytes, totalBytes }: { bytes: number; totalBytes: number }): void => {
+      if (bytes < totalBytes) return;
+      change();
+      expected = readFileSync(path);
+    };
+    const edit = editMetadata(path, { b: null }, { onProgress });
+    await expect(edit).rejects.toMatchObject({ code: `SAFETENSORS_${end}`, path });
+    expect(readFileSync(path)).toEqual(expected);
+    expect(names().filter((name) => name.endsWith('.tmp'))).toEqual([]);
   });
 });
 

@@ -1,5 +1,5 @@
 import { constants } from 'node:buffer';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
@@ -9,10 +9,12 @@ import {
   type NewTensor,
   parse,
   type SafetensorsFile,
+  safeOpen,
   serialize,
   type TensorBytes,
 } from '../../src/index.js';
 import { thrownBy } from '../format/header-files.js';
+import { temporaryPath } from '../support/make-file.js';
 import { arbitraryTensor, arbitraryTensors } from './arbitrary-tensors.js';
 
 interface SerializerCase {
@@ -231,6 +233,20 @@ describe('serialize', () => {
     expect(bytes.buffer.byteLength).toBe(bytes.length);
     data[0] = 3;
     expect(parse(bytes).getTensor('a').data).toEqual(new Float32Array([1, 2]));
+  });
+
+  test.each(['mmap', 'read'] as const)('takes tensors of an open file (%s)', (storage) => {
+    const tensors = {
+      a: { dtype: 'F32', shape: [3], data: Float32Array.of(1, 2, 3) },
+      b: { dtype: 'U8', shape: [5], data: Uint8Array.of(4, 5, 6, 7, 8) },
+    } as const;
+    const path = temporaryPath('model.safetensors');
+    writeFileSync(path, serialize(tensors));
+    using file = safeOpen(path, { storage });
+    expect(serialize(file)).toEqual(serialize(tensors));
+    // One from memory, one from the file.
+    file.getTensor('a').data;
+    expect(serialize(file)).toEqual(serialize(tensors));
   });
 
   test('more bytes than one buffer or the address space holds are an error', () => {

@@ -45,6 +45,15 @@ describe('viewOf', () => {
     expect(() => view('I32', Float32Array.of(1))).toThrow(/found a Float32Array$/);
   });
 
+  test.each([
+    ['F32', 'a Float32Array, or raw bytes as Uint8Array'],
+    ['U8', 'a Uint8Array'],
+  ] as const)('says what %s takes', (dtype, expected) => {
+    expect(() => view(dtype, Int32Array.of(1))).toThrow(
+      `expected the data of ${dtype} to be ${expected}, found a Int32Array`,
+    );
+  });
+
   test('points from nested arrays to a flat one', () => {
     expect(() => view('F32', [[1, 2]])).toThrow(/Float32Array\.from\(values\.flat\(Infinity\)\)/);
   });

@@ -284,6 +284,14 @@ describe('close', () => {
     expect(safeOpen(path).size).toBe(8);
   });
 
+  test('names the only one that is missing', async () => {
+    await using writer = await create();
+    await writer.write('a', A);
+    await expect(writer.close()).rejects.toThrow(
+      /: expected all 2 tensors to be written, but 1 are not: "b"$/,
+    );
+  });
+
   test('waits for the writes under way', async () => {
     const writer = await create();
     const slow = async function* (): AsyncGenerator<Uint8Array> {
@@ -311,6 +319,7 @@ describe('close', () => {
     await expect(writer.close()).rejects.toMatchObject(closed);
     await writer.abort();
     await writer[Symbol.asyncDispose]();
+    await expect(writer.write('a', A)).rejects.toMatchObject(closed);
     expect(readFileSync(path)).toEqual(Buffer.from(WHOLE));
   });
 });
@@ -359,6 +368,20 @@ describe('abort', () => {
     expect(await results).toEqual([rejected, rejected, rejected]);
     expect(ends).toEqual(['ended']);
     expect(await closing).toMatchObject(aborted);
+  });
+
+  test('leaves nothing at once when nothing is under way, else when that has ended', async () => {
+    const idle = await create();
+    const ending = idle.abort();
+    expect(names()).toEqual([]);
+    await ending;
+    const writer = await create();
+    const write = writer.write('a', new Readable({ read() {} }));
+    const failed = expect(write).rejects.toMatchObject(aborted);
+    const aborting = writer.abort();
+    expect(names()).toHaveLength(1);
+    await Promise.all([failed, aborting]);
+    expect(names()).toEqual([]);
   });
 
   test('is what `await using` does, unless the writer is closed', async () => {

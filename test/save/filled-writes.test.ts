@@ -1,6 +1,7 @@
-import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, writeFileSync, writeSync } from 'node:fs';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { layOut } from '../../src/format/header-writer.js';
+import { safeOpen } from '../../src/index.js';
 import * as fileWrites from '../../src/io/file-writes.js';
 import { Transfer } from '../../src/io/transfer.js';
 import { serialize } from '../../src/save/serialize.js';
@@ -59,13 +60,14 @@ test.each([0, 1, 2 ** 20 - 1, 2 ** 20, data.length - 1])(
     await expect(write(true)).rejects.toMatchObject({
       code: 'SAFETENSORS_VERIFICATION_FAILED',
       tensor: 'a',
-      message: expect.stringContaining(`byte ${at} of`),
+      message: expect.stringContaining(`byte ${at} of the new file's tensor is not`),
     });
   },
 );
 
 test.each([
   ['of a tensor that is written with its neighbour', 3_000_001, 'b'],
+  ['that is the first of its tensor', 3_000_000, 'b'],
   ['of a stream', 3_000_005, 'c'],
 ])('so is one %s', async (_, at, tensor) => {
   breakByte(dataStart + at);
@@ -83,6 +85,18 @@ test('so is one of the header', async () => {
 test('nobody looks when nothing is verified', async () => {
   breakByte(9);
   await write(false);
+});
+
+test('what is verified may come from a file', async () => {
+  const source = temporaryPath('source.safetensors');
+  writeFileSync(source, serialize({ a: tensors.a, b: tensors.b }));
+  using file = safeOpen(source);
+  const copied = layOut(readTensorsAndStreams(file), {});
+  const sources = new BorrowedFiles(copied.placed.map(({ spec }) => spec));
+  const transfer = new Transfer(copied.byteLength, {});
+  await writeLayout({ fd, path }, copied, sources, transfer, { verify: true });
+  sources.end();
+  expect(readFileSync(path).equals(readFileSync(source))).toBe(true);
 });
 
 test.each([false, true])('pieces are made in their order, once, verified: %s', async (verify) => {
@@ -137,6 +151,42 @@ test('all bytes are heard in their order, whichever way they go and whichever ar
   );
   expect(count).toBe(5);
   expect(Buffer.concat(heard).equals(readFileSync(path))).toBe(true);
+});
+
+test('every tensor is asked for its own bytes and no others, one without bytes for none', async () => {
+  const asked: [name: string, begin: number, byteLength: number][] = [];
+  const lengths = { a: 3_000_000, b: 1, c: 0, d: 7 };
+  const entries = Object.entries(lengths).map(([name, byteLength]) => {
+    const fill = (target: Uint8Array, begin: number): void => {
+      asked.push([name, begin, target.length]);
+      target.fill(name.charCodeAt(0));
+    };
+    const payload: MadePayload = { kind: 'made', fill, verify: () => {}, storage: undefined };
+    return { name, dtype: 'U8', shape: [byteLength], byteLength, payload } as const;
+  });
+  const made = layOut(entries, {});
+  await writeLayout({ fd, path }, made, new BorrowedFiles([]), new Transfer(3_000_008, {}));
+  expect(asked).toEqual([
+    ['a', 0, 2 ** 20],
+    ['a', 2 ** 20, 2 ** 20],
+    ['a', 2 ** 21, 3_000_000 - 2 ** 21],
+    ['b', 0, 1],
+    ['d', 0, 7],
+  ]);
+  const written = readFileSync(path).subarray(made.header.length);
+  expect(written.equals(Buffer.from(`${'a'.repeat(3_000_000)}bddddddd`))).toBe(true);
+});
+
+test('who only hears what is written need not be able to read it', async () => {
+  const target = openSync(temporaryPath('write-only'), 'w');
+  let heard = 0;
+  const onBytes = (bytes: Uint8Array): void => {
+    heard += bytes.length;
+  };
+  const transfer = new Transfer(layout.byteLength, {});
+  await writeLayout({ fd: target, path }, layout, new BorrowedFiles([]), transfer, { onBytes });
+  closeSync(target);
+  expect(heard).toBe(layout.byteLength);
 });
 
 test('an error of the making ends what waits to be heard', async () => {

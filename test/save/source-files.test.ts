@@ -9,15 +9,18 @@ import {
 } from 'node:fs';
 import { dirname } from 'node:path';
 import process from 'node:process';
-import { beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import {
+  FileChangedError,
   type NewTensor,
+  parse,
   type SafetensorsFile,
   safeOpen,
   saveFile,
   saveFileSync,
   serialize,
   type Tensor,
+  type TensorBytes,
   type TensorStream,
 } from '../../src/index.js';
 import { BorrowedFiles } from '../../src/save/source-files.js';
@@ -97,6 +100,20 @@ describe.each(['mmap', 'read'] as const)('what was changed in memory is saved (%
     }
     // Neither did a write reach the file.
     expect(readFileSync(source).equals(before)).toBe(true);
+    file.close();
+  });
+
+  test('a slice of a tensor is saved from the file, and from memory', async () => {
+    const file = safeOpen(source, { storage });
+    const row = file.getTensor('y').slice(1);
+    const part = row.slice([10, 20]);
+    const first = serialize({ row, part });
+    row.data;
+    for (const bytes of [first, serialize({ row, part })]) {
+      const saved = parse(bytes);
+      expect(saved.getTensor('row').data).toEqual(values.slice(COUNT / 2));
+      expect(saved.getTensor('part').data).toEqual(values.slice(COUNT / 2 + 10, COUNT / 2 + 20));
+    }
     file.close();
   });
 
@@ -229,6 +246,85 @@ describe('memory that is taken away meanwhile', () => {
     expect(readdirSync(dirname(target))).toEqual([]);
   });
 });
+
+describe('an error of writing', () => {
+  const failed = (): Error => Object.assign(new Error('bad address'), { code: 'EFAULT' });
+
+  function used(path: string): [string, Tensor][] {
+    const file = safeOpen(path);
+    onTestFinished(() => file.close());
+    return Array.from(file, ([name, tensor]) => {
+      tensor.data;
+      return [`${path} ${name}`, tensor];
+    });
+  }
+
+  function borrowed(tensors: [string, Tensor | NewTensor<TensorBytes>][]): BorrowedFiles {
+    const sources = new BorrowedFiles(memoryEntries(tensors));
+    onTestFinished(() => sources.end());
+    return sources;
+  }
+
+  test('other than EFAULT is what it is', () => {
+    const error = new Error('else');
+    expect(borrowed(used(source)).explain(error)).toBe(error);
+  });
+
+  test('is explained by what has become of the file', () => {
+    const sources = borrowed(used(source));
+    appendFileSync(source, 'x');
+    expect(sources.explain(failed())).toMatchObject({
+      code: 'SAFETENSORS_FILE_CHANGED',
+      path: source,
+      message: expect.stringContaining('the file changed while it was read'),
+    });
+  });
+
+  test('is memory that is gone, whatever the file looks like, and names the only file', () => {
+    const other = `${source}.2`;
+    saveFileSync(other, tensors, { durable: false });
+    const own = { dtype: 'U8', shape: [1], data: Uint8Array.of(1) } as const;
+    const one = [...used(source), ['own', own]] as [string, Tensor][];
+    const ways: [[string, Tensor][], string | undefined][] = [
+      [one, source],
+      [[...one, ...used(other)], undefined],
+    ];
+    for (const [given, path] of ways) {
+      const cause = failed();
+      const found = borrowed(given).explain(cause) as FileChangedError;
+      expect(found).toBeInstanceOf(FileChangedError);
+      expect(found.message).toContain('the file was cut short');
+      expect(found.path).toBe(path);
+      expect(found.cause).toBe(cause);
+    }
+  });
+});
+
+test('a descriptor whose file cannot be asked is given back', () => {
+  let given = 0;
+  const lent = { fd: 2 ** 20, giveBack: () => given++ };
+  const storage = { path: source, canLend: true, verify: () => {}, lend: () => lent };
+  const payload = { kind: 'file', position: 0, storage: storage as never } as const;
+  expect(() => new BorrowedFiles([{ payload }])).toThrow(
+    expect.objectContaining({ code: 'EBADF', path: source }),
+  );
+  expect(given).toBe(1);
+});
+
+test.runIf(process.platform === 'linux')(
+  'descriptors are given back when a later file has changed',
+  () => {
+    const other = `${source}.2`;
+    saveFileSync(other, tensors, { durable: false });
+    const [x, y] = [safeOpen(source).getTensor('x'), safeOpen(other).getTensor('y')];
+    appendFileSync(other, 'x');
+    const before = readdirSync('/proc/self/fd').length;
+    expect(() => new BorrowedFiles(memoryEntries({ x, y }))).toThrow(
+      expect.objectContaining({ code: 'SAFETENSORS_FILE_CHANGED', path: other }),
+    );
+    expect(readdirSync('/proc/self/fd').length).toBe(before);
+  },
+);
 
 test.runIf(process.platform === 'linux')(
   'descriptors are lent once per file, and given back',

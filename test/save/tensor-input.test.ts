@@ -1,13 +1,25 @@
 import { describe, expect, test } from 'vitest';
-import { InvalidTensorError, parse, serialize, type TensorBytes } from '../../src/index.js';
+import {
+  InvalidTensorError,
+  parse,
+  safeOpen,
+  serialize,
+  type TensorBytes,
+} from '../../src/index.js';
 import {
   type MemoryPayload,
+  madePayload,
   memoryEntries,
   readTensorsAndStreams,
   type TensorInput,
 } from '../../src/save/tensor-input.js';
+import { MadeStorage } from '../../src/storage/made.js';
+import type { LendingStorage, Storage } from '../../src/storage/storage.js';
+import { StorageRange } from '../../src/tensor/storage-range.js';
+import { TensorOf } from '../../src/tensor/tensor.js';
+import { viewed } from '../foreign/storages.js';
 import { thrownBy } from '../format/header-files.js';
-import { fileBytes } from '../support/make-file.js';
+import { countedBytes, fileBytes, writeTemporary } from '../support/make-file.js';
 
 function payloadOf(tensor: TensorInput<TensorBytes>) {
   const [entry] = memoryEntries({ x: tensor });
@@ -83,6 +95,59 @@ describe('new tensors', () => {
     expect(() => memoryEntries({ x: new Uint8Array(3) as never })).toThrow(
       /tensor "x" must be a Tensor or { dtype, shape, data }, but is an instance of Uint8Array/,
     );
+  });
+});
+
+describe('tensors', () => {
+  const values = countedBytes(12);
+
+  test('of parsed bytes are views of them, in pieces too', () => {
+    const bytes = serialize({ b: { dtype: 'U8', shape: [12], data: values } });
+    const tensor = parse(bytes).getTensor('b').slice([2, null]);
+    const payload = payloadOf(tensor) as MemoryPayload;
+    expect(payload.window(3, 7)).toEqual(Uint8Array.of(6, 7, 8, 9));
+    expect(payload.window(0, 10).buffer).toBe(bytes.buffer);
+  });
+
+  test('of bytes that were transferred are refused, before and while they are written', () => {
+    const bytes = serialize({ b: { dtype: 'U8', shape: [12], data: values } });
+    const tensor = parse(bytes).getTensor('b');
+    const payload = payloadOf(tensor) as MemoryPayload;
+    structuredClone(bytes.buffer, { transfer: [bytes.buffer] });
+    const gone = expect.objectContaining({
+      code: 'SAFETENSORS_INVALID_TENSOR_VIEW',
+      tensor: 'x',
+      message: expect.stringContaining('its buffer was transferred or resized'),
+    });
+    expect(() => payload.window(0, 12)).toThrow(gone);
+    expect(() => payloadOf(tensor)).toThrow(gone);
+  });
+
+  test('whose bytes are made are asked for in pieces, none of them for the whole tensor', () => {
+    const asked: [position: number, byteLength: number][] = [];
+    const source = viewed(new Uint8Array(64));
+    const storage = new MadeStorage(64, source, (target, position) => {
+      asked.push([position, target.length]);
+      target.set(countedBytes(64).subarray(position, position + target.length));
+    });
+    const tensor = TensorOf.of('t', 'U8', [40], new StorageRange(storage, 't', 8, 48), 4);
+    const payload = payloadOf(tensor) as MemoryPayload;
+    expect(asked.reduce((sum, [, length]) => sum + length, 0)).toBeLessThan(40);
+    asked.length = 0;
+    expect(payload.window(2, 5)).toEqual(Uint8Array.of(15, 16, 17));
+    expect(asked).toEqual([[14, 3]]);
+  });
+
+  test('that are made name the file behind them, if there is one', () => {
+    const made = (storage: Storage): Storage =>
+      new MadeStorage(4, { storage, begin: 0, byteLength: 4 }, () => {});
+    const memory = viewed(new Uint8Array(4)).storage;
+    expect(madePayload(made(made(memory)), () => {}).storage).toBeUndefined();
+    using file = safeOpen(writeTemporary([{ name: 'b', dtype: 'U8', shape: [3] }]));
+    const { mappedFile } = TensorOf.sourceOf(file.getTensor('b'));
+    expect(mappedFile).toBeDefined();
+    const lending = mappedFile as LendingStorage;
+    expect(madePayload(made(made(lending)), () => {}).storage).toBe(lending);
   });
 });
 

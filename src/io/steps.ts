@@ -7,7 +7,8 @@ import { setImmediate } from 'node:timers/promises';
 import { provideTurns, turnWhenDue } from '../json/turns.js';
 import { limit, Slots } from './pieces.js';
 
-provideTurns(setImmediate);
+// Taken when it is needed: the import of the package asks for no module of Node.
+provideTurns(() => setImmediate());
 
 /** A call of the system in both ways. */
 export interface Call<Result> {

@@ -8,7 +8,7 @@ import {
   requireString,
 } from '../errors/arguments.js';
 import { OPEN_OPTIONS, type OpenOptions, openFile } from '../file/open.js';
-import { findInHubCache, notInCache } from '../hub/cache.js';
+import { findInHubCache, isCached, notInCache } from '../hub/cache.js';
 import { hubUri, isHubUri, parseHubId } from '../hub/ids.js';
 import { statAnything, statPath } from '../io/file-calls.js';
 import { pathText } from '../io/paths.js';
@@ -204,6 +204,12 @@ export function* findCheckpoint(
 /** Whether something is there, which comes before an id. */
 function* isPath(text: string): Steps<boolean> {
   return !isHubUri(text) && (yield* statAnything(text)) !== undefined;
+}
+
+/** Whether what is no path is the id of a repository that `openCheckpoint` looks into. */
+export function* isCachedId(text: string): Steps<boolean> {
+  const id = isHubUri(text) ? null : parseHubId(text);
+  return isHubUri(text) || (id !== null && (yield* isCached(id)));
 }
 
 /** The folder that a path, or the id of a repository in the Hub's cache, means. */

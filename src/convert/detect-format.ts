@@ -1,18 +1,21 @@
-/** What a checkpoint of this machine is. The first bytes of a file say it, not its name. */
+/** What a checkpoint of this machine is: by the first bytes of a file, and by names only where these do not tell. */
 
-import { readdirSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
-import { findCheckpoint } from '../checkpoint/open.js';
+import { lastingNames } from '../checkpoint/find-files.js';
+import { isCachedId } from '../checkpoint/open.js';
+import { modelsOf } from '../checkpoint/pipeline.js';
 import { SafetensorsError } from '../errors/errors.js';
 import type { FoundFormat } from '../errors/found-format.js';
-import { fileKindOf } from '../foreign/file-kind.js';
+import { fileKindOf, isSafetensorsStart } from '../foreign/file-kind.js';
 import { lookInto } from '../foreign/open-file.js';
 import { firstEntryName } from '../foreign/zip/local-header.js';
 import { foreignFormatOf } from '../format/foreign-formats.js';
 import { pathText } from '../io/paths.js';
-import { runAsync } from '../io/steps.js';
+import { runSync } from '../io/steps.js';
 import { aboutFile, hasCode } from '../io/system-errors.js';
-import { isConvertibleName, isIndexPath } from '../shards/file-choice.js';
+import { hasCheckpoint, isConvertibleName, isIndexPath } from '../shards/file-choice.js';
+import { PIPELINE_FILE } from '../shards/file-names.js';
 import { TORCH_SHARD_EXTENSION } from '../shards/shard-paths.js';
 
 /** What {@link detectFormat} has found. */
@@ -21,10 +24,13 @@ export interface DetectedFormat {
   readonly path: string;
   /**
    * Who opens it: `openCheckpoint`, `openTorchCheckpoint` or `openNumpy`. `safetensors` also of what has no mark of
-   * any format: the error of `openCheckpoint` says what is wrong with it. Null when nobody does.
+   * any format: the error of `openCheckpoint` says what is wrong with it. Null for other formats.
    */
   readonly format: 'safetensors' | 'torch' | 'numpy' | null;
-  /** The format of the file, as errors have it; null where that is not known. */
+  /**
+   * The format of the file, as errors have it: `checkpoint-index` of any index. Null of folders and of ids that
+   * `openCheckpoint` opens, and where it is not known.
+   */
   readonly foundFormat: FoundFormat | null;
 }
 
@@ -41,10 +47,15 @@ const TORCH_INDEX = /\.bin\.index\.(?:[^/\\]*\.)?json$/;
 const FIRST_SHARD = /"weight_map"\s*:\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*"((?:[^"\\]|\\.)*)"/s;
 
 /**
- * Tells the format of a file, an index, a folder, or a repository in the Hub's cache, by the first 64 KiB of a file,
- * whatever its name. In a folder a safetensors checkpoint comes before one of torch by its usual name
+ * Tells the format of a file or of what a folder has, by the first 64 KiB of a file. The name counts where these do not
+ * tell: of archives whose first entry tells not who wrote them, and of an index (`.json`) that names no shard so
+ * early. In a folder a safetensors checkpoint comes, by the names alone, before one of torch by its usual name
  * (`pytorch_model.bin` or its index, `diffusion_pytorch_model.bin`), and that before the only other file of torch or
- * NumPy. Keeps nothing open. What cannot be found has the format of those whose error says why.
+ * NumPy. The id of a repository in the Hub's cache is always `safetensors`: none of its files is looked at. What is not
+ * there has the format of those whose error says so, by its name.
+ *
+ * Reads on the calling thread, before it returns: at most the names in the folder and 64 KiB. Of a folder of a pipeline
+ * with such other files also the names in its folders. Keeps nothing open.
  *
  * @throws TypeError when `source` is neither a path nor a `file:` URL; Error Node's own, such as `EACCES` or `EMFILE`,
  *   for what cannot be read
@@ -59,26 +70,22 @@ export async function detectFormat(source: string | URL): Promise<DetectedFormat
   const path = pathText('source', source);
   const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
   if (!isFolder) return formatOfFile(path);
-  const other = otherIn(path);
-  return other === undefined || (await isSafetensors(path))
+  const names = namesIn(path);
+  const other = otherIn(path, names);
+  return other === undefined || isSafetensors(path, names)
     ? safetensors(path)
     : formatOfFile(other);
 }
 
-/** Whether there are files of safetensors in a folder, right or wrong. */
-async function isSafetensors(folder: string): Promise<boolean> {
-  try {
-    await runAsync(findCheckpoint(folder, {}), undefined);
-    return true;
-  } catch (error) {
-    if (!(error instanceof SafetensorsError)) throw error;
-    return error.code !== 'SAFETENSORS_CHECKPOINT_NOT_FOUND';
-  }
+/** Whether `openCheckpoint` has something to open, right or wrong: by names alone, since it reads the index itself. */
+function isSafetensors(folder: string, names: readonly string[]): boolean {
+  return (
+    hasCheckpoint(names) || (names.includes(PIPELINE_FILE) && runSync(modelsOf(folder)).length > 0)
+  );
 }
 
 /** The checkpoint of torch in a folder, by its usual name, or the only file of another format. */
-function otherIn(folder: string): string | undefined {
-  const names = namesIn(folder);
+function otherIn(folder: string, names: readonly string[]): string | undefined {
   const usual = TORCH_NAMES.find((name) => names.includes(name));
   const others = names.filter(isConvertibleName);
   const name = usual ?? (others.length === 1 ? others[0] : undefined);
@@ -88,7 +95,7 @@ function otherIn(folder: string): string | undefined {
 /** None where we may not read the folder: files in it can be opened by their usual names. */
 function namesIn(folder: string): readonly string[] {
   try {
-    return readdirSync(folder);
+    return runSync(lastingNames(folder));
   } catch (error) {
     if (hasCode(error, ['EACCES', 'EPERM'])) return [];
     throw aboutFile(error, folder);
@@ -101,8 +108,8 @@ function safetensors(path: string): DetectedFormat {
 
 function formatOfFile(path: string): DetectedFormat {
   const found = statSync(path, { throwIfNoEntry: false });
-  // Not the id of a repository.
-  if (found === undefined && (isConvertibleName(path) || TORCH_INDEX.test(path))) {
+  const isTorchName = isConvertibleName(path) || TORCH_INDEX.test(path);
+  if (found === undefined && isTorchName && !runSync(isCachedId(path))) {
     return { path, format: 'torch', foundFormat: null };
   }
   if (found?.isFile() !== true) return safetensors(path);
@@ -123,8 +130,9 @@ function formatOfIndex(path: string, start: Uint8Array): Omit<DetectedFormat, 'p
 }
 
 function formatOfStart(path: string, start: Uint8Array): Omit<DetectedFormat, 'path'> {
+  // A header may be as long as an archive begins: no other bytes of an archive are such.
+  if (isSafetensorsStart(start)) return { format: 'safetensors', foundFormat: 'safetensors' };
   const kind = fileKindOf(start);
-  if (kind === 'safetensors') return { format: kind, foundFormat: kind };
   const foundFormat = foreignFormatOf(start)?.format ?? null;
   if (kind === 'npy') return { format: 'numpy', foundFormat };
   if (kind === 'pickle') return { format: 'torch', foundFormat };

@@ -11,6 +11,14 @@ const FIRST_PROTOCOL = 2;
 const LAST_PROTOCOL = 5;
 
 /**
+ * Whether a file begins as one of safetensors: the JSON follows its length, which is below 2^32. In an archive these would
+ * be version 0, no flags, and a method that there is not; but torch, which believes the directory, would read it.
+ */
+export function isSafetensorsStart(head: Uint8Array): boolean {
+  return /^.{4}\0{4}\{[\s"}]/s.test(String.fromCharCode(...head.subarray(0, 10)));
+}
+
+/**
  * The kind by the first bytes, as torch decides; undefined for any other. The length of a header may begin as a
  * pickle does: 640 is 0x0280. No pickle goes on with zeros.
  */
@@ -18,8 +26,7 @@ export function fileKindOf(head: Uint8Array): FileKind | undefined {
   const text = String.fromCharCode(...head.subarray(0, 9));
   if (text.startsWith('PK\x03\x04')) return 'zip';
   if (text.startsWith('\x93NUMPY')) return 'npy';
-  // The JSON follows its length, which is below 2^32.
-  if (text[8] === '{' && text.slice(4, 8) === '\0\0\0\0') return 'safetensors';
+  if (isSafetensorsStart(head)) return 'safetensors';
   const [first, protocol = 0] = head;
   const isPickle =
     first === PROTO_OPCODE && protocol >= FIRST_PROTOCOL && protocol <= LAST_PROTOCOL;

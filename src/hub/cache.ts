@@ -60,6 +60,15 @@ export function hubCacheFolder(environment: Environment = process.env): string {
   return join(hubHomeFolder(environment), 'hub');
 }
 
+function repositoryOf({ cacheName }: HubId): string {
+  return join(hubCacheFolder(), cacheName);
+}
+
+/** Whether a repository is in the cache, with this revision or another. */
+export function* isCached(id: HubId): Steps<boolean> {
+  return yield* exists(repositoryOf(id));
+}
+
 /**
  * The snapshot's folder, or the file or folder in it that the id names. `label` is the id as the
  * caller gave it; `revision` wins over the id's own, and without both it is `main`.
@@ -71,11 +80,10 @@ export function* findInHubCache(id: HubId, label: string, revision?: string): St
   const wanted = revision ?? id.revision ?? 'main';
   requireRevision(wanted);
   const named = { ...id, revision: wanted };
-  const cache = hubCacheFolder();
-  const repository = join(cache, id.cacheName);
+  const repository = repositoryOf(id);
   // Most likely a mistyped path: how the cache is laid out does not help.
-  if (!isHubUri(label) && !(yield* exists(repository))) {
-    const message = `no such file or folder, nor a repository of that name in the Hub's cache ${cache}`;
+  if (!isHubUri(label) && !(yield* isCached(id))) {
+    const message = `no such file or folder, nor a repository of that name in the Hub's cache ${hubCacheFolder()}`;
     fail(named, label, message);
   }
   const commit = isCommit(wanted) ? wanted : yield* readRef(repository, named, label);

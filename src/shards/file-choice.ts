@@ -62,6 +62,12 @@ export function chooseFiles(present: readonly string[], variant: string | undefi
   return usualFiles(present, variant) ?? only;
 }
 
+/** Whether files of these names make a checkpoint, right or wrong, that is chosen without a variant. */
+export function hasCheckpoint(present: readonly string[]): boolean {
+  const { indexes, single = onlyWholeFile(present) } = chooseFiles(present, undefined);
+  return indexes.length > 0 || single !== undefined;
+}
+
 /** The names of indexes. */
 export function indexesAmong(present: readonly string[]): string[] {
   return present.filter((name) => INDEX_NAME.test(name));
@@ -115,8 +121,7 @@ export interface WayToOpen {
 export function waysToOpen(names: readonly string[]): WayToOpen[] {
   const variants = variantsAmong(names).map((variant) => ({ variant }));
   if (usualFiles(names, undefined) !== undefined) return [{}, ...variants];
-  const { indexes } = chooseFiles(names, undefined);
-  if (indexes.length > 0 || onlyWholeFile(names) !== undefined) return [{}];
+  if (hasCheckpoint(names)) return [{}];
   if (variants.length > 0) return variants;
   const files = [...indexesAmong(names), ...wholeFiles(names)];
   return files.filter((name) => !NUMBERED_SHARD.test(name)).map((file) => ({ file }));

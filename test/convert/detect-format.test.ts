@@ -1,7 +1,7 @@
-import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { detectFormat } from '../../src/convert.js';
 import { saveFile } from '../../src/index.js';
 import { fixturePath } from '../foreign/torch/fixtures.js';
@@ -113,10 +113,34 @@ describe('of a folder', () => {
     expect(await detectFormat(folder)).toEqual(safetensors);
   });
 
+  it('an index is not read: who opens it has the limit', async () => {
+    const folder = folderOf({ 'pytorch_model.bin': TORCH });
+    // A link to nothing cannot be read.
+    symlinkSync('nothing', join(folder, 'model.safetensors.index.json'));
+    expect(await detectFormat(folder)).toMatchObject({ path: folder, format: 'safetensors' });
+  });
+
   it('nothing is chosen among several', async () => {
     const folder = folderOf({ 'a.pt': TORCH, 'b.npz': ARRAYS });
     expect(await detectFormat(folder)).toMatchObject({ path: folder, format: 'safetensors' });
   });
+});
+
+it('a header as long as an archive begins is one of safetensors', async () => {
+  const start = Buffer.from('PK\x03\x04\0\0\0\0{"a":{"dtype":"U8"');
+  expect((await detectFormat(written('a.safetensors', start))).format).toBe('safetensors');
+  start[9] = 0;
+  expect((await detectFormat(written('b.safetensors', start))).format).toBe('torch');
+});
+
+it('an id in the cache is one, whatever it ends with', async () => {
+  const cache = temporaryPath('hub');
+  vi.stubEnv('HF_HUB_CACHE', cache);
+  expect((await detectFormat('org/waifu.ckpt')).format).toBe('torch');
+  mkdirSync(join(cache, 'models--org--waifu.ckpt'), { recursive: true });
+  expect((await detectFormat('org/waifu.ckpt')).format).toBe('safetensors');
+  expect((await detectFormat('hf://org/other/a.bin')).format).toBe('safetensors');
+  vi.unstubAllEnvs();
 });
 
 it('what is not there is left to the function whose error says so', async () => {

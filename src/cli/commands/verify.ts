@@ -1,6 +1,7 @@
 /** `verify`: everything that is wrong with a checkpoint. */
 
 import { type VerifiableSource, type VerificationReport, verifyCheckpoint } from '../../index.js';
+import { isOfFile } from '../../shards/verification-error.js';
 import { plural } from '../output/numbers.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
@@ -31,8 +32,8 @@ async function verifySource(
   const path = pathOf(source);
   if (path === null) return await verifyCheckpoint(() => openAddress(source, signal), { signal });
   const found = await formatAt(path).catch((error: unknown): FoundAt => {
-    // A file that we may not read is a problem, which the report has.
-    if (['EACCES', 'EPERM'].includes(Object(error).code)) return { kind: 'safetensors', path };
+    // Whatever was to be in a file that cannot be read: that is the problem, which the report has.
+    if (isOfFile(error)) return { kind: 'safetensors', path: Object(error).path ?? path };
     throw error;
   });
   if (found.kind === 'gguf') throw foreignSource(found, 'a file that can be verified');

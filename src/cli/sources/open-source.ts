@@ -3,6 +3,7 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { detectFormat } from '../../convert/detect-format.js';
 import type { OpenTorchOptions } from '../../convert.js';
 import { hubSettings } from '../../hub/environment.js';
 import { URL_TEXT } from '../../hub/ids.js';
@@ -133,7 +134,6 @@ export async function openAddress(source: string, signal: AbortSignal): Promise<
 
 /** What is at a path. */
 export async function formatAt(path: string): Promise<FoundAt> {
-  const { detectFormat } = await import('../../convert.js');
   const { path: found, format, foundFormat } = await detectFormat(path);
   // The error of `openCheckpoint` names the other formats.
   return { kind: foundFormat === 'gguf' ? foundFormat : (format ?? 'safetensors'), path: found };

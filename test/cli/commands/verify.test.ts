@@ -1,4 +1,12 @@
-import { chmodSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../../support/make-checkpoint.js';
@@ -119,6 +127,21 @@ describe('verify', () => {
       const unreadable = [{ file: FIRST, code: 'EACCES' }];
       expect((await verified(folder)).problems).toMatchObject(unreadable);
       expect((await verified(join(folder, FIRST))).problems).toMatchObject(unreadable);
+    },
+  );
+
+  // The system lets nobody read it, not even root.
+  it.runIf(existsSync('/sys/bus/platform/uevent'))(
+    'names the file of a folder that cannot be read',
+    async () => {
+      const folder = temporaryPath('torch');
+      mkdirSync(folder);
+      symlinkSync('/sys/bus/platform/uevent', join(folder, 'pytorch_model.bin'));
+      const { code, problems } = await verified(folder);
+      expect(code).toBe(1);
+      expect(problems).toMatchObject([
+        { file: 'pytorch_model.bin', code: expect.stringMatching(/^(?:EACCES|EIO)$/) },
+      ]);
     },
   );
 

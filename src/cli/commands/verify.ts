@@ -40,7 +40,7 @@ async function verifySource(
   const isOther = found.kind !== 'safetensors';
   const progress = progressOn(stderr, isOther ? 'verifying' : 'hashing');
   const { onProgress } = progress;
-  const what = isOther ? () => openToVerify(found) : path;
+  const what = isOther ? () => openToVerify(found) : found.path;
   return await verifyCheckpoint(what, { hashes, signal, onProgress }).finally(() => progress.end());
 }
 

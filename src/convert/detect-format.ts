@@ -1,4 +1,4 @@
-/** What a checkpoint of this machine is: by the first bytes of a file, and by names only where these do not tell. */
+/** Tells the format of a local checkpoint: by the first bytes of a file, and by names only where these do not tell. */
 
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,13 +23,13 @@ export interface DetectedFormat {
   /** What to open: the path that was given, or that of a file of torch or NumPy in the folder that was given. */
   readonly path: string;
   /**
-   * Who opens it: `openCheckpoint`, `openTorchCheckpoint` or `openNumpy`. `safetensors` also of what has no mark of
-   * any format: the error of `openCheckpoint` says what is wrong with it. Null for other formats.
+   * Which function opens it: `openCheckpoint`, `openTorchCheckpoint` or `openNumpy`. Also `safetensors` for a file
+   * without the mark of any format: the error of `openCheckpoint` says what is wrong with it. Null for other formats.
    */
   readonly format: 'safetensors' | 'torch' | 'numpy' | null;
   /**
-   * The format of the file, as errors have it: `checkpoint-index` of any index. Null of folders and of ids that
-   * `openCheckpoint` opens, and where it is not known.
+   * The format of the file, by the name that errors use: `checkpoint-index` for any index. Null for folders and ids
+   * that `openCheckpoint` opens, and where it is not known.
    */
   readonly foundFormat: FoundFormat | null;
 }
@@ -47,15 +47,18 @@ const TORCH_INDEX = /\.bin\.index\.(?:[^/\\]*\.)?json$/;
 const FIRST_SHARD = /"weight_map"\s*:\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*"((?:[^"\\]|\\.)*)"/s;
 
 /**
- * Tells the format of a file or of what a folder has, by the first 64 KiB of a file. The name counts where these do not
- * tell: of archives whose first entry tells not who wrote them, and of an index (`.json`) that names no shard so
- * early. In a folder a safetensors checkpoint comes, by the names alone, before one of torch by its usual name
- * (`pytorch_model.bin` or its index, `diffusion_pytorch_model.bin`), and that before the only other file of torch or
- * NumPy. The id of a repository in the Hub's cache is always `safetensors`: none of its files is looked at. What is not
- * there has the format of those whose error says so, by its name.
+ * Tells the format of a file, an index, a folder, or a repository in the Hub's cache.
  *
- * Reads on the calling thread, before it returns: at most the names in the folder and 64 KiB. Of a folder of a pipeline
- * with such other files also the names in its folders. Keeps nothing open.
+ * - Of a file the first 64 KiB decide. Its name counts where these do not tell: for an archive whose first entry may be
+ *   of torch or of NumPy, and for an index (`.json`) whose first shard is not named so early.
+ * - In a folder the names decide: a safetensors checkpoint comes before a torch checkpoint of a usual name
+ *   (`pytorch_model.bin` or its index, `diffusion_pytorch_model.bin`), and that before the only other file of torch or
+ *   NumPy.
+ * - A repository in the Hub's cache is always `safetensors`: none of its files is read.
+ * - For a path that does not exist the name decides which function's error says so.
+ *
+ * Reads on the calling thread, before it returns: at most the names in the folder and 64 KiB. In the folder of a
+ * pipeline that also has such other files, the names in its folders too. Keeps nothing open.
  *
  * @throws TypeError when `source` is neither a path nor a `file:` URL; Error Node's own, such as `EACCES` or `EMFILE`,
  *   for what cannot be read
@@ -130,7 +133,7 @@ function formatOfIndex(path: string, start: Uint8Array): Omit<DetectedFormat, 'p
 }
 
 function formatOfStart(path: string, start: Uint8Array): Omit<DetectedFormat, 'path'> {
-  // A header may be as long as an archive begins: no other bytes of an archive are such.
+  // First, since the length of a header may be the mark of an archive.
   if (isSafetensorsStart(start)) return { format: 'safetensors', foundFormat: 'safetensors' };
   const kind = fileKindOf(start);
   const foundFormat = foreignFormatOf(start)?.format ?? null;

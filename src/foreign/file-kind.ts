@@ -11,8 +11,8 @@ const FIRST_PROTOCOL = 2;
 const LAST_PROTOCOL = 5;
 
 /**
- * Whether a file begins as one of safetensors: the JSON follows its length, which is below 2^32. In an archive these would
- * be version 0, no flags, and a method that there is not; but torch, which believes the directory, would read it.
+ * Whether a file begins as a safetensors file: a length below 2^32, then JSON. An archive that begins so would have a
+ * compression method that does not exist. Torch reads such an archive all the same, since it believes the directory.
  */
 export function isSafetensorsStart(head: Uint8Array): boolean {
   return /^.{4}\0{4}\{[\s"}]/s.test(String.fromCharCode(...head.subarray(0, 10)));

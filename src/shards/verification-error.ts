@@ -7,7 +7,9 @@ const SHOWN_VERIFICATION_PROBLEMS = 20;
 
 /**
  * What was looked at: `headers`; `index` where there is one; `hashes` that files claim; `checksums` in archives of
- * torch and NumPy.
+ * torch and NumPy. `index` of a safetensors checkpoint compares both ways, and `total_size`. Of a torch checkpoint it
+ * means that each shard has the tensors that the index names: its writers count `total_size` in different ways, and
+ * shards may have more.
  */
 export type CheckpointCheck = 'headers' | 'index' | 'hashes' | 'checksums';
 

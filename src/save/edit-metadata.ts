@@ -268,8 +268,11 @@ async function overwrite(edit: Edit): Promise<MetadataEdit> {
   const after = fileStart(json, length);
   const edited = await runAsync(parseStart(after, file.byteLength, { path }), options.signal);
   const transfer = new Transfer(after.byteLength, options);
-  options.signal?.throwIfAborted();
-  const isUnchanged = (): void => check.placeAndContent(target.path);
+  const isUnchanged = (): void => {
+    // From here on, an abort has to write the old header back.
+    options.signal?.throwIfAborted();
+    check.placeAndContent(target.path);
+  };
   await overwriteHeader({ target, file, before, after, check: isUnchanged, durable }, transfer);
   // A file that has taken the place meanwhile knows nothing of the edit.
   check.place(target.path);

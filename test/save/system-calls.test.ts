@@ -220,6 +220,20 @@ describe('an edit', () => {
     expect(await editMetadata(path, { k: 'y' })).toMatchObject({ method: 'rewritten' });
   });
 
+  test('in place that is aborted before the first byte does not touch the file', async () => {
+    fs.utimesSync(path, 1, 1);
+    const controller = new AbortController();
+    // Of the backup.
+    intercept('fsync', (own, args) => {
+      controller.abort(new Error('enough'));
+      return own(...args);
+    });
+    const options = { inPlace: true, signal: controller.signal };
+    await expect(editMetadata(path, { k: '' }, options)).rejects.toThrow('enough');
+    expect(fs.statSync(path).mtimeMs).toBe(1000);
+    expect(names()).toEqual(['model.safetensors']);
+  });
+
   test('knows files whose numbers are no numbers of JavaScript', async () => {
     const large = (own: Call, args: never[]): unknown => {
       const stats = own(...args) as fs.BigIntStats | fs.Stats | undefined;

@@ -4,7 +4,8 @@ import { syncBuiltinESMExports } from 'node:module';
 import { constants } from 'node:os';
 import { dirname } from 'node:path';
 import process from 'node:process';
-import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { addon } from '../../src/addon/addon.js';
 import { layOut } from '../../src/format/header-writer.js';
 import {
   createWriter,
@@ -36,7 +37,9 @@ const functions = fs as unknown as Record<string, Call>;
 /** Calls `instead` in the place of a function of `node:fs`; that gets the function itself, too. */
 function intercept(name: string, instead: (own: Call, args: never[]) => unknown): void {
   const own = functions[name] as Call;
-  functions[name] = (...args) => instead(own, args);
+  const call: Call = (...args) => instead(own, args);
+  // What the function has of its own says how it is promisified.
+  functions[name] = Object.defineProperties(call, Object.getOwnPropertyDescriptors(own));
   syncBuiltinESMExports();
   onTestFinished(() => {
     functions[name] = own;
@@ -117,6 +120,41 @@ test('what was written is not read again', async () => {
   await saveFile(path, { A });
   saveFileSync(path, { A });
   expect(reads()).toBe(0);
+});
+
+/** Notes what is written on the thread pool: the views of each call. */
+function noteWrites(): Uint8Array[][] {
+  const calls: Uint8Array[][] = [];
+  intercept('writev', (own, args) => {
+    calls.push([...(args[1] as unknown as Uint8Array[])]);
+    return own(...args);
+  });
+  return calls;
+}
+
+describe('a stream', () => {
+  const save = (pieces: readonly Uint8Array[]): Promise<void> => {
+    const byteLength = pieces.reduce((sum, piece) => sum + piece.byteLength, 0);
+    const x = { dtype: 'U8', shape: [byteLength], data: () => pieces } as const;
+    return saveFile(path, { x }, { durable: false });
+  };
+
+  test('of short pieces is written by the MiB', async () => {
+    const calls = noteWrites();
+    await save(Array.from({ length: 40 }, () => new Uint8Array(2 ** 16)));
+    const [, ...lengths] = calls.map((views) => views.map(({ byteLength }) => byteLength));
+    expect(lengths).toEqual([[2 ** 20], [2 ** 20], [2 ** 19]]);
+  });
+
+  test('of longer pieces is written from their memory', async () => {
+    const calls = noteWrites();
+    const pieces = [new Uint8Array(2 ** 20), new Uint8Array(2 ** 20 + 1)];
+    await save(pieces);
+    const [, ...buffers] = calls.map((views) => views.map(({ buffer }) => buffer));
+    expect(buffers.map(([buffer]) => pieces.findIndex((piece) => piece.buffer === buffer))).toEqual(
+      [0, 1],
+    );
+  });
 });
 
 describe.runIf(isLinux)('descriptors of a source', () => {
@@ -232,6 +270,29 @@ describe('an edit', () => {
     await expect(editMetadata(path, { k: '' }, options)).rejects.toThrow('enough');
     expect(fs.statSync(path).mtimeMs).toBe(1000);
     expect(names()).toEqual(['model.safetensors']);
+  });
+
+  test('closes the old file once where it must be closed before, as on Windows', async () => {
+    const { platform } = process;
+    Object.defineProperty(process, 'platform', { value: 'win32' });
+    onTestFinished(() => void Object.defineProperty(process, 'platform', { value: platform }));
+    // Nor can names be exchanged there.
+    const native = addon() ?? { exchangeFiles: () => {} };
+    const exchange = vi.spyOn(native, 'exchangeFiles').mockImplementation(() => {
+      throw systemError('EACCES');
+    });
+    onTestFinished(() => exchange.mockRestore());
+    const other = temporaryPath('other');
+    fs.writeFileSync(other, '');
+    const opened: number[] = [];
+    intercept('renameSync', (own, args) => {
+      // One of these gets the number that the descriptor of the old file had.
+      for (let i = 0; i < 16; i++) opened.push(fs.openSync(other, 'r'));
+      return own(...args);
+    });
+    await editMetadata(path, { k: 'y' }, { durable: false });
+    expect(opened).toHaveLength(16);
+    for (const fd of opened) expect(() => fs.closeSync(fd)).not.toThrow();
   });
 
   test('knows files whose numbers are no numbers of JavaScript', async () => {

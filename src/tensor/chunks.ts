@@ -36,11 +36,10 @@ export function chunkByteLength(
   const { bits } = DTYPES[dtype];
   // Elements of 4 bits end on a byte after every second one, those of 6 bits after every fourth.
   const groupByteLength = bits / Math.min(bits & -bits, 8);
-  const unit =
-    Number.isInteger(rowByteLength) && rowByteLength <= limit ? rowByteLength : groupByteLength;
-  if (limit < Math.max(unit, 1)) {
-    throw argumentRangeError('maxByteLength', `at least ${unit || 1} bytes`, limit);
-  }
+  const hasRows = Number.isInteger(rowByteLength) && rowByteLength <= limit;
+  // The rows of a tensor without bytes have none.
+  const unit = Math.max(hasRows ? rowByteLength : groupByteLength, 1);
+  if (limit < unit) throw argumentRangeError('maxByteLength', `at least ${unit} bytes`, limit);
   const longest = Math.min(limit, maxBufferByteLength);
-  return longest - (longest % (unit || 1));
+  return longest - (longest % unit);
 }

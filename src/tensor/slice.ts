@@ -119,7 +119,7 @@ function selectAll(
   context: ErrorContext,
 ): SelectedAxis[] {
   const ellipsis = index.indexOf('...');
-  const second = ellipsis < 0 ? -1 : index.indexOf('...', ellipsis + 1);
+  const second = index.indexOf('...', ellipsis + 1);
   if (second >= 0) {
     throw argumentRangeError(`index[${second}]`, "no second '...'", '...');
   }
@@ -187,14 +187,15 @@ function selectRange(range: readonly unknown[], at: number, size: number): Selec
   const givenStart = integerOrNull(range[0], 'start', at);
   const givenStop = integerOrNull(range[1], 'stop', at);
   // A range that goes down ends before position 0; no given number can say that.
-  const lowest = step > 0 ? 0 : -1;
-  const highest = step > 0 ? size : size - 1;
+  const isUp = step > 0;
+  const lowest = isUp ? 0 : -1;
+  const highest = isUp ? size : size - 1;
   const clamp = (bound: number): number =>
     Math.min(Math.max(bound < 0 ? bound + size : bound, lowest), highest);
-  const start = givenStart === null ? (step > 0 ? lowest : highest) : clamp(givenStart);
-  const stop = givenStop === null ? (step > 0 ? highest : lowest) : clamp(givenStop);
-  const span = step > 0 ? stop - start : start - stop;
-  if (span <= 0) return { start: 0, step: 1, count: 0, kept: true };
+  const start = givenStart === null ? (isUp ? lowest : highest) : clamp(givenStart);
+  const stop = givenStop === null ? (isUp ? highest : lowest) : clamp(givenStop);
+  const span = isUp ? stop - start : start - stop;
+  if (span <= 0) return { start, step, count: 0, kept: true };
   // Exact for every safe integer: the division has no remainder.
   const last = span - 1;
   const count = 1 + (last - (last % Math.abs(step))) / Math.abs(step);

@@ -85,9 +85,8 @@ export function stridedCopy(
   };
 }
 
-/** The smallest range of the source that holds every byte of the copy; `{0, 0}` when it has none. */
+/** The smallest range of the source that holds every byte of the copy; empty when it has none. */
 export function extentOf(copy: StridedCopy): ByteRange {
-  if (copy.byteLength === 0) return { begin: 0, end: 0 };
   let begin = copy.byteOffset;
   let end = copy.byteOffset + copy.runByteLength;
   for (const { count, from } of copy.loops) {

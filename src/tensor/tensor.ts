@@ -290,7 +290,8 @@ export class TensorOf<D extends Dtype> {
    */
   get isAligned(): boolean {
     const itemLength = DTYPES[this.dtype].data.BYTES_PER_ELEMENT;
-    return (this.#source.address + this.#offset) % itemLength === 0;
+    // Slices begin at whole elements: the source decides.
+    return this.#source.address % itemLength === 0;
   }
 
   /**

@@ -9,6 +9,7 @@ import {
   SafetensorsError,
   type SafetensorsFile,
   safeOpen,
+  type Tensor,
 } from '../../src/index.js';
 import { countedBytes, fileBytes, temporaryPath } from '../support/make-file.js';
 import { type Opener, openers } from './openers.js';
@@ -112,6 +113,29 @@ describe.each([...openers, ['memory', overBuffer] as const])('%s (%#)', (kind, o
     expect(Array.from(tensor.slice(0, [null, null, -1]).bytes)).toEqual([5, 6, 3, 4, 1, 2]);
   });
 
+  test('shapes are frozen: those of the file, of slices and of copies', () => {
+    const tensor = open([{ name: 't', dtype: 'U8', shape: [4, 3] }]).getTensor('t');
+    const made = [tensor, tensor.slice([1, 3]), tensor.slice(null, 1), tensor.copy()];
+    for (const { shape } of [...made, tensor.take([0])]) expect(Object.isFrozen(shape)).toBe(true);
+  });
+
+  test.each<[string, (tensor: Tensor, options: object) => unknown]>([
+    ['view', (tensor, options) => tensor.view(Uint8Array, options)],
+    ['toFloat32', (tensor, options) => tensor.toFloat32(options)],
+    ['toFloat32Async', (tensor, options) => tensor.toFloat32Async(options)],
+    ['take', (tensor, options) => tensor.take([0], options)],
+    ['takeAsync', (tensor, options) => tensor.takeAsync([0], options)],
+    ['takeFloat32', (tensor, options) => tensor.takeFloat32([0], options)],
+    ['takeFloat32Async', (tensor, options) => tensor.takeFloat32Async([0], options)],
+    ['chunks', (tensor, options) => [...tensor.chunks(options)]],
+  ])('%s takes no option that it does not know', async (_, use) => {
+    const tensor = open([{ name: 't', dtype: 'U8', shape: [4] }]).getTensor('t');
+    await expect((async () => use(tensor, { other: 1 }))()).rejects.toMatchObject({
+      code: 'ERR_INVALID_ARG_VALUE',
+      message: expect.stringContaining('there is no option "other"'),
+    });
+  });
+
   test('as gives the tensor itself, or throws what it is', () => {
     const file = open([{ name: 't', dtype: 'BF16', shape: [4] }]);
     const tensor = file.getTensor('t');
@@ -170,6 +194,9 @@ describe.each([...openers, ['memory', overBuffer] as const])('%s (%#)', (kind, o
     expect(lengths(5)).toEqual([4, 4, 4, 4, 4, 4, 4, 2]);
     expect(() => lengths(1)).toThrow(RangeError);
     expect(() => lengths(1.5)).toThrow(TypeError);
+    expect(() => [...tensor.slice([0, 0]).chunks({ maxByteLength: 0 })]).toThrow(
+      'maxByteLength must be at least 1 bytes, but is 0',
+    );
     for (const chunk of tensor.chunks({ maxByteLength: 7 })) {
       expect(chunk.constructor).toBe(Uint8Array);
     }

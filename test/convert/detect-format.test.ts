@@ -1,10 +1,11 @@
-import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, it, vi } from 'vitest';
 import { detectFormat } from '../../src/convert.js';
 import { saveFile } from '../../src/index.js';
 import { fixturePath } from '../foreign/torch/fixtures.js';
+import { intercept, systemError } from '../support/intercept.js';
 import { temporaryPath } from '../support/make-file.js';
 import { filled } from '../support/saved-tensors.js';
 
@@ -54,6 +55,21 @@ describe('of a file the first bytes say it, not the name', () => {
       'a header too long to be one',
       () => written('a.safetensors', Buffer.alloc(16, 0xfe)),
       null,
+      null,
+    ],
+    ...[6, 7].map(
+      (at) =>
+        [
+          `a header whose length has a bit in byte ${at}`,
+          () => written('a.safetensors', Buffer.alloc(16).fill(1, at, at + 1)),
+          null,
+          null,
+        ] as [string, () => string, null, null],
+    ),
+    [
+      'a short header that is none',
+      () => written('a.safetensors', Buffer.from('\x08\0\0\0\0\0\0\0nonsense')),
+      'safetensors',
       null,
     ],
     ['nothing', () => written('a.bin', ''), 'safetensors', null],
@@ -120,9 +136,58 @@ describe('of a folder', () => {
     expect(await detectFormat(folder)).toMatchObject({ path: folder, format: 'safetensors' });
   });
 
+  it('a pipeline comes first when it has a model', async () => {
+    const folder = folderOf({ 'pytorch_model.bin': TORCH });
+    mkdirSync(join(folder, 'unet'));
+    const model = join(folder, 'unet/diffusion_pytorch_model.safetensors');
+    const format = async (): Promise<unknown> => (await detectFormat(folder)).format;
+    writeFileSync(join(folder, 'model_index.json'), '{}');
+    expect(await format()).toBe('torch');
+    await saveFile(model, { c: filled(3, 0) }, { durable: false });
+    expect(await format()).toBe('safetensors');
+    rmSync(join(folder, 'model_index.json'));
+    expect(await format()).toBe('torch');
+  });
+
   it('nothing is chosen among several', async () => {
     const folder = folderOf({ 'a.pt': TORCH, 'b.npz': ARRAYS });
     expect(await detectFormat(folder)).toMatchObject({ path: folder, format: 'safetensors' });
+  });
+});
+
+describe('what cannot be read', () => {
+  it.each(['EACCES', 'EPERM'] as const)('%s of a folder leaves it to safetensors', async (code) => {
+    const path = folderOf({ 'only.pt': TORCH });
+    intercept('readdirSync', () => {
+      throw systemError(code);
+    });
+    expect(await detectFormat(path)).toEqual({ path, format: 'safetensors', foundFormat: null });
+  });
+
+  it('any other error of a folder is thrown', async () => {
+    const path = folderOf({ 'only.pt': TORCH });
+    intercept('readdirSync', () => {
+      throw systemError('EIO');
+    });
+    await expect(detectFormat(path)).rejects.toMatchObject({ code: 'EIO', path });
+  });
+
+  it('an error of a file is thrown', async () => {
+    const path = called('a.pt', TORCH);
+    intercept('openSync', () => {
+      throw systemError('EACCES');
+    });
+    await expect(detectFormat(path)).rejects.toMatchObject({ code: 'EACCES' });
+  });
+
+  it('what is no file any more is left to safetensors', async () => {
+    const path = called('a.pt', TORCH);
+    intercept('openSync', (own, args) => {
+      rmSync(path);
+      mkdirSync(path);
+      return own(...args);
+    });
+    expect(await detectFormat(path)).toEqual({ path, format: 'safetensors', foundFormat: null });
   });
 });
 

@@ -1,7 +1,5 @@
 /** What saves and edits ask of the system: what they sync, read and close, and what it may answer. */
 import fs from 'node:fs';
-import { syncBuiltinESMExports } from 'node:module';
-import { constants } from 'node:os';
 import { dirname } from 'node:path';
 import process from 'node:process';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
@@ -19,6 +17,7 @@ import {
 import { MAX_LOCK_TRIES } from '../../src/replacement/locks.js';
 import { replaceFile } from '../../src/save/replace-file.js';
 import { readTensorsAndStreams } from '../../src/save/tensor-input.js';
+import { type Call, intercept, systemError } from '../support/intercept.js';
 import { countedBytes, temporaryPath } from '../support/make-file.js';
 
 const A = { dtype: 'U8', shape: [3], data: countedBytes(3) } as const;
@@ -30,23 +29,6 @@ beforeEach(() => {
   path = temporaryPath('model.safetensors');
 });
 
-type Call = (...args: never[]) => unknown;
-
-const functions = fs as unknown as Record<string, Call>;
-
-/** Calls `instead` in the place of a function of `node:fs`; that gets the function itself, too. */
-function intercept(name: string, instead: (own: Call, args: never[]) => unknown): void {
-  const own = functions[name] as Call;
-  const call: Call = (...args) => instead(own, args);
-  // What the function has of its own says how it is promisified.
-  functions[name] = Object.defineProperties(call, Object.getOwnPropertyDescriptors(own));
-  syncBuiltinESMExports();
-  onTestFinished(() => {
-    functions[name] = own;
-    syncBuiltinESMExports();
-  });
-}
-
 /** Counts the calls of some functions of `node:fs`. */
 function count(...names: string[]): () => number {
   let calls = 0;
@@ -57,14 +39,6 @@ function count(...names: string[]): () => number {
     });
   }
   return () => calls;
-}
-
-function systemError(code: 'EIO' | 'EACCES'): Error {
-  return Object.assign(new Error(`${code}: as if`), {
-    code,
-    errno: -constants.errno[code],
-    syscall: 'write',
-  });
 }
 
 const names = (): string[] => fs.readdirSync(dirname(path)).sort();

@@ -6,7 +6,8 @@ import process from 'node:process';
 import { MessageChannel, Worker } from 'node:worker_threads';
 import { describe, expect, test } from 'vitest';
 import { DTYPES, type Dtype, mappingStatus, safeOpen } from '../../src/index.js';
-import { copyFrom } from '../../src/tensor/copies.js';
+import { copyFrom, gatherFrom } from '../../src/tensor/copies.js';
+import { planSlice } from '../../src/tensor/slice.js';
 import type { StorageRange } from '../../src/tensor/storage-range.js';
 import { TensorOf } from '../../src/tensor/tensor.js';
 import { countedBytes, writeSparse, writeTemporary } from '../support/make-file.js';
@@ -137,6 +138,26 @@ test('a file that is cut short while it is copied is an error', () => {
     },
   };
   expect(() => copyFrom(source as StorageRange, 0, whole.byteLength)).toThrow(
+    expect.objectContaining({ code: 'SAFETENSORS_FILE_CHANGED' }),
+  );
+});
+
+test('a file that is cut short while a slice is gathered is an error', () => {
+  const path = writeTemporary([{ name: 't', dtype: 'F32', shape: [4096, 4] }]);
+  using file = safeOpen(path);
+  const whole = TensorOf.sourceOf(file.getTensor('t'));
+  const memory = whole.resolve();
+  const source: Pick<StorageRange, 'verify' | 'allocate' | 'isShareable' | 'resolve'> = {
+    verify: () => whole.verify(),
+    allocate: (length) => whole.allocate(length),
+    isShareable: true,
+    resolve: () => {
+      truncateSync(path, 1000);
+      return memory;
+    },
+  };
+  const column = planSlice([4096, 4], [null, 1], 32);
+  expect(() => gatherFrom(source as StorageRange, 0, column)).toThrow(
     expect.objectContaining({ code: 'SAFETENSORS_FILE_CHANGED' }),
   );
 });

@@ -113,6 +113,23 @@ describe('gather', () => {
     );
   });
 
+  it('leaves out what other pieces bring, up to the last byte', () => {
+    for (const runByteLength of [1, 2, 4, 12, 132]) {
+      const step = 2 * runByteLength;
+      const source = bytesOf(4 * step);
+      const target = new Uint8Array(4 * step).fill(77);
+      const loops = [{ count: 3, from: step, to: step }];
+      gather(
+        { byteLength: 3 * runByteLength, byteOffset: 0, runByteLength, loops },
+        source,
+        0,
+        target,
+      );
+      const isCopied = (at: number) => at < 3 * step && at % step < runByteLength;
+      expect(target).toEqual(source.map((byte, at) => (isCopied(at) ? byte : 77)));
+    }
+  });
+
   it('touches nothing when nothing is selected', () => {
     const plan = planSlice([3, 0], [], 32);
     expect(extentOf(plan)).toEqual({ begin: 0, end: 0 });

@@ -115,6 +115,7 @@ test('a file that is cut short while rows are copied is an error', async () => {
     using file = safeOpen(path);
     const { dtype, shape, byteLength } = file.getTensor('t');
     const source = TensorOf.sourceOf(file.getTensor('t'));
+    source.resolve();
     const taking = takeBytes(
       { dtype, shape, byteLength, source, byteOffset: 0 },
       [4000],
@@ -188,15 +189,26 @@ test('pages of all rows are asked for, of at most 1024 ranges at once', async ()
   expect(rows.every((row) => taken.has(row * rowByteLength))).toBe(true);
 });
 
-test('nothing is written once the file has changed', () => {
-  const path = writeTemporary(entries);
-  using file = safeOpen(path);
-  const tensor = file.getTensor('t');
-  const into = new Uint8Array(1000).fill(7);
-  writeFileSync(path, fileBytes([{ ...entries[0], name: 'u' }]));
-  utimesSync(path, 1, 1);
-  expect(() => tensor.take([3], { into })).toThrow(
-    expect.objectContaining({ code: 'SAFETENSORS_FILE_CHANGED' }),
-  );
-  expect(into.every((byte) => byte === 7)).toBe(true);
-});
+test.each([
+  ['mmap', 'was read before'],
+  ['mmap', 'nobody has looked at'],
+  ['read', 'was read before'],
+  ['read', 'nobody has looked at'],
+] as const)(
+  'nothing is written once the file has changed: %s, a tensor that %s',
+  async (storage, state) => {
+    const path = writeTemporary(entries);
+    using file = safeOpen(path, { storage });
+    const tensor = file.getTensor('t');
+    if (state === 'was read before') void tensor.bytes;
+    writeFileSync(path, fileBytes([{ ...entries[0], name: 'u' }]));
+    utimesSync(path, 1, 1);
+    for (const how of ['take', 'takeAsync'] as const) {
+      const into = new Uint8Array(1000).fill(7);
+      await expect(async () => tensor[how]([3], { into })).rejects.toMatchObject({
+        code: 'SAFETENSORS_FILE_CHANGED',
+      });
+      expect(into.every((byte) => byte === 7)).toBe(true);
+    }
+  },
+);

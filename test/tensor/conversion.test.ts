@@ -1,6 +1,11 @@
-import { writeFileSync } from 'node:fs';
-import { describe, expect, test } from 'vitest';
+import { truncateSync, writeFileSync } from 'node:fs';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { addon } from '../../src/addon/addon.js';
+import { castInTypeScript } from '../../src/float32/cast.js';
+import { provideKernels } from '../../src/float32/kernels.js';
+import { convertToFloat32 } from '../../src/float32/to-float32.js';
 import { DTYPES, type Dtype } from '../../src/index.js';
+import { nextTurn } from '../../src/json/turns.js';
 import { type Entry, fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
 import { measureInChild } from '../support/run-child.js';
 import { openers } from './openers.js';
@@ -26,11 +31,23 @@ function sameBits(values: Float32Array, expected: Float32Array): boolean {
   return Buffer.compare(bytesOf(values), bytesOf(expected)) === 0;
 }
 
+/** Until the end of the test, what threads do is this: it gets the number of values. */
+function replaceThreads(work: (valueCount: number) => Promise<void>): void {
+  onTestFinished(() => provideKernels(addon));
+  const kernels = {
+    convert: convertToFloat32,
+    convertAsync: (_dtype: Dtype, _bytes: Uint8Array, output: Float32Array) => work(output.length),
+    cast: castInTypeScript,
+    castAsync: async () => 0,
+  };
+  provideKernels(() => kernels);
+}
+
 function sharedArray(length: number): Float32Array<SharedArrayBuffer> {
   return new Float32Array(new SharedArrayBuffer(4 * length));
 }
 
-describe.each(openers)('%s', (_kind, open) => {
+describe.each(openers)('%s', (kind, open) => {
   test.each(Object.keys(DTYPES) as Dtype[])('%s equals toFloat32', async (dtype) => {
     // At an odd address, in two windows where windows are copied.
     const shape = [3, 2 ** 17];
@@ -107,13 +124,71 @@ describe.each(openers)('%s', (_kind, open) => {
     ).resolves.toHaveLength(MANY);
   });
 
+  describe('of nine windows where windows are copied', () => {
+    const shape = [9, 2 ** 18];
+    const openNine = () => open([{ name: 't', dtype: 'U8', shape }]).getTensor('t');
+
+    test('two are converted at once, and longer ones where nothing is copied', async () => {
+      const short = new Array(9).fill(2 ** 18);
+      const long = kind === 'memory' ? short : new Array(3).fill(3 * 2 ** 18);
+      for (const [into, expected] of [
+        [undefined, long],
+        [sharedArray(9 * 2 ** 18), long],
+        [new Float32Array(9 * 2 ** 18), short],
+      ] as const) {
+        const lengths: number[] = [];
+        let [running, atOnce] = [0, 0];
+        replaceThreads(async (valueCount) => {
+          lengths.push(valueCount);
+          atOnce = Math.max(atOnce, ++running);
+          await nextTurn();
+          running--;
+        });
+        await openNine().toFloat32Async({ into });
+        expect(lengths).toEqual(expected);
+        expect(atOnce).toBe(2);
+      }
+    });
+
+    test('none begins after an abort', async () => {
+      const controller = new AbortController();
+      const reason = new Error('enough');
+      let windows = 0;
+      replaceThreads(async () => {
+        windows++;
+        await nextTurn();
+        controller.abort(reason);
+      });
+      const into = new Float32Array(9 * 2 ** 18);
+      const conversion = openNine().toFloat32Async({ into, signal: controller.signal });
+      const ending = await conversion.then(
+        () => 'complete',
+        (error) => error,
+      );
+      expect(ending).toBe(reason);
+      expect(windows).toBe(2);
+    });
+  });
+
+  test.skipIf(kind === 'memory')('a file that changes meanwhile is an error', async () => {
+    const file = open([{ name: 't', dtype: 'U8', shape: [4] }]);
+    replaceThreads(async () => truncateSync(file.path as string, 10));
+    await expect(file.getTensor('t').toFloat32Async()).rejects.toMatchObject({
+      code: 'SAFETENSORS_FILE_CHANGED',
+    });
+    file.close();
+  });
+
   test('arguments are checked', async () => {
     const tensor = open([{ name: 't', dtype: 'C64', shape: [2] }]).getTensor('t');
     await expect(tensor.toFloat32Async({ into: new Float32Array(2) })).rejects.toThrow(
       'the length of into must be 4, one per value, but is 2',
     );
     await expect(tensor.toFloat32Async({ into: [1, 2, 3, 4] as never })).rejects.toThrow(TypeError);
-    await expect(tensor.toFloat32Async({ signal: {} as never })).rejects.toThrow(TypeError);
+    await expect(tensor.toFloat32Async({ signal: {} as never })).rejects.toMatchObject({
+      name: 'TypeError',
+      code: 'ERR_INVALID_ARG_TYPE',
+    });
     await expect(tensor.toFloat32Async({ into: new Float32Array(4) })).resolves.toHaveLength(4);
   });
 

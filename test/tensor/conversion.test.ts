@@ -3,7 +3,6 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { addon } from '../../src/addon/addon.js';
 import { castInTypeScript } from '../../src/float32/cast.js';
 import { provideKernels } from '../../src/float32/kernels.js';
-import { convertToFloat32 } from '../../src/float32/to-float32.js';
 import { DTYPES, type Dtype } from '../../src/index.js';
 import { nextTurn } from '../../src/json/turns.js';
 import { type Entry, fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
@@ -31,11 +30,11 @@ function sameBits(values: Float32Array, expected: Float32Array): boolean {
   return Buffer.compare(bytesOf(values), bytesOf(expected)) === 0;
 }
 
-/** Until the end of the test, what threads do is this. */
-function replaceThreads(work: (output: Float32Array, bytes: Uint8Array) => Promise<void>): void {
+/** Until the end of the test, conversions do this. */
+function replaceKernels(work: (output: Float32Array, bytes: Uint8Array) => Promise<void>): void {
   onTestFinished(() => provideKernels(addon));
   const kernels = {
-    convert: convertToFloat32,
+    convert: (_dtype: Dtype, bytes: Uint8Array, output: Float32Array) => void work(output, bytes),
     convertAsync: (_dtype: Dtype, bytes: Uint8Array, output: Float32Array) => work(output, bytes),
     cast: castInTypeScript,
     castAsync: async () => 0,
@@ -139,7 +138,7 @@ describe.each(openers)('%s', (kind, open) => {
         const lengths: number[] = [];
         let [running, atOnce] = [0, 0];
         const copies = new Set<ArrayBufferLike>();
-        replaceThreads(async (output, { buffer }) => {
+        replaceKernels(async (output, { buffer }) => {
           lengths.push(output.length);
           copies.add(buffer);
           atOnce = Math.max(atOnce, ++running);
@@ -158,7 +157,7 @@ describe.each(openers)('%s', (kind, open) => {
       const controller = new AbortController();
       const reason = new Error('enough');
       let windows = 0;
-      replaceThreads(async () => {
+      replaceKernels(async () => {
         windows++;
         await nextTurn();
         controller.abort(reason);
@@ -175,12 +174,14 @@ describe.each(openers)('%s', (kind, open) => {
   });
 
   test.skipIf(kind === 'memory')('a file that changes meanwhile is an error', async () => {
-    const file = open([{ name: 't', dtype: 'U8', shape: [4] }]);
-    replaceThreads(async () => truncateSync(file.path as string, 10));
-    await expect(file.getTensor('t').toFloat32Async()).rejects.toMatchObject({
-      code: 'SAFETENSORS_FILE_CHANGED',
-    });
-    file.close();
+    for (const how of ['toFloat32', 'toFloat32Async'] as const) {
+      const file = open([{ name: 't', dtype: 'U8', shape: [4] }]);
+      replaceKernels(async () => truncateSync(file.path as string, 10));
+      await expect(async () => file.getTensor('t')[how]()).rejects.toMatchObject({
+        code: 'SAFETENSORS_FILE_CHANGED',
+      });
+      file.close();
+    }
   });
 
   test('arguments are checked', async () => {

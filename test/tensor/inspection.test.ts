@@ -9,5 +9,6 @@ test('a tensor shows what it is, and only its name where it is too deep', () => 
   expect(inspect(tensor, options)).toBe(
     "Tensor { name: 't', dtype: 'U8', shape: [ 2 ], elementCount: 2, byteLength: 2 }",
   );
+  expect(inspect({ tensor }, { ...options, depth: 1 })).toContain("tensor: Tensor { name: 't', ");
   expect(inspect({ tensor }, { ...options, depth: 0 })).toBe('{ tensor: [Tensor] }');
 });

@@ -152,6 +152,7 @@ describe('planSlice', () => {
     const plan = planSlice(vast, ['...', [null, null, -2], -1], 64);
     expect(plan).toMatchObject({ elementCount: 0, byteLength: 0, byteOffset: 0, contiguous: true });
     expect(plan.shape.at(-1)).toBe((Number.MAX_SAFE_INTEGER + 1) / 2);
+    expect(planSlice(vast.toReversed(), [], 64)).toMatchObject({ elementCount: 0, byteLength: 0 });
     expect(planSlice([2 ** 53 - 1], [[null, null, 3]], 8).shape).toEqual([3002399751580331]);
     expect(planSlice([2 ** 53 - 1], [[null, null, -(2 ** 53) + 2]], 8).shape).toEqual([2]);
   });
@@ -268,6 +269,7 @@ it('two numbers too many point to a range', () => {
   );
   expect(() => planSlice([8], [2, 4, 6], 8)).toThrow(/of 1 dimensions$/);
   expect(() => planSlice([8], [4, 4], 8)).toThrow(/of 1 dimensions$/);
+  expect(() => planSlice([8], [4, 0], 8)).toThrow(/of 1 dimensions$/);
   expect(() => planSlice([8, 4], [2, 4], 8)).toThrow(/but is 4; a range is one index: \[2, 4\]$/);
   expect(() => planSlice([8, 4], [9, 1], 8)).toThrow(/but is 9$/);
 });

@@ -4,7 +4,9 @@
  */
 
 import type { Steps } from '../io/steps.js';
-import type { StepFill } from '../storage/made.js';
+
+/** Fills `target` with the bytes from `position` on, in short steps between which others may work. */
+export type StepFill = (target: Uint8Array, position: number) => Steps<void>;
 
 /**
  * Longest block. For each, all rows of a transposed matrix are read; in little memory there is no other way.

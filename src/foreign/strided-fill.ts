@@ -2,7 +2,7 @@
 
 import { CACHED_BYTE_LENGTH, cut } from '../io/pieces.js';
 import type { Steps } from '../io/steps.js';
-import type { StepFill, StorageBytes } from '../storage/made.js';
+import type { StorageBytes } from '../storage/made.js';
 import { gather } from '../tensor/gather.js';
 import {
   type CopyPiece,
@@ -12,7 +12,7 @@ import {
   stridedCopy,
   windowOf,
 } from '../tensor/strided-copy.js';
-import { readAhead } from './read-ahead.js';
+import { readAhead, type StepFill } from './read-ahead.js';
 import { isReading, readStrided } from './strided-reads.js';
 import type { TensorLayout } from './tensor-layout.js';
 import type { Change } from './value-changes.js';

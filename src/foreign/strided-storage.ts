@@ -1,7 +1,8 @@
 /** A strided tensor as a storage: its bytes are gathered when they are asked for. */
 
 import { runAsync, runSync } from '../io/steps.js';
-import { type AsyncFill, MadeStorage, type StepFill, type StorageBytes } from '../storage/made.js';
+import { type AsyncFill, MadeStorage, type StorageBytes } from '../storage/made.js';
+import type { StepFill } from './read-ahead.js';
 import { stridedFill } from './strided-fill.js';
 import type { TensorLayout } from './tensor-layout.js';
 import type { Change } from './value-changes.js';

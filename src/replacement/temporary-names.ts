@@ -4,7 +4,6 @@
  */
 
 import { createHash, randomBytes } from 'node:crypto';
-import type { ReplacementTarget } from './target.js';
 
 const PREFIX = '.safetensors-mmap-';
 
@@ -44,12 +43,9 @@ export function makeTemporaryName(): string {
 /**
  * Path of the file that holds the old header while it is overwritten: `<file>.header-backup`. Where
  * that name would be too long, it is `.safetensors-mmap-<32 hex digits>.header-backup`; the digits
- * begin the SHA-256 of the file's name.
+ * begin the SHA-256 of the file's name. `folder` ends with the separator.
  */
-export function headerBackupOf({
-  path,
-  folder,
-}: Pick<ReplacementTarget, 'path' | 'folder'>): Buffer {
+export function headerBackupOf({ path, folder }: { path: Buffer; folder: Buffer }): Buffer {
   const name = path.subarray(folder.byteLength);
   if (name.byteLength + BACKUP_EXTENSION.length <= MAX_FILE_NAME_BYTE_LENGTH) {
     return Buffer.concat([path, Buffer.from(BACKUP_EXTENSION)]);

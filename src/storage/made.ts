@@ -2,7 +2,6 @@
 
 import { FileClosedError } from '../errors/errors.js';
 import { allocate } from '../errors/out-of-memory.js';
-import type { Steps } from '../io/steps.js';
 import { emptyBuffers } from './empty-buffers.js';
 import type { BufferRange, Storage } from './storage.js';
 
@@ -18,9 +17,6 @@ export type Fill = (target: Uint8Array, position: number) => void;
 
 /** The same, at once or on other threads: then nobody may use `target` before the promise settles. */
 export type AsyncFill = (target: Uint8Array, position: number) => void | Promise<void>;
-
-/** The same, in short steps between which others may work. */
-export type StepFill = (target: Uint8Array, position: number) => Steps<void>;
 
 /**
  * Makes bytes of those of another storage, with which it is closed, and which its readers need. Every buffer

@@ -15,7 +15,9 @@ import {
 import { readAhead, type StepFill } from './read-ahead.js';
 import { isReading, readStrided } from './strided-reads.js';
 import type { TensorLayout } from './tensor-layout.js';
-import type { Change } from './value-changes.js';
+
+/** Changes whole items in place. They begin at an aligned address of their buffer. */
+export type Change = (items: Uint8Array) => void;
 
 /** A view of a mapping costs nothing; but not all runtimes make one of any length. */
 const MAX_VIEW_BYTE_LENGTH = 2 ** 30;

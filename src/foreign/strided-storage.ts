@@ -3,9 +3,8 @@
 import { runAsync, runSync } from '../io/steps.js';
 import { type AsyncFill, MadeStorage, type StorageBytes } from '../storage/made.js';
 import type { StepFill } from './read-ahead.js';
-import { stridedFill } from './strided-fill.js';
+import { type Change, stridedFill } from './strided-fill.js';
 import type { TensorLayout } from './tensor-layout.js';
-import type { Change } from './value-changes.js';
 
 /** The bytes of the tensor that a layout describes in the held bytes, in C order. */
 export class StridedStorage extends MadeStorage {

@@ -2,6 +2,7 @@
 
 import { type ErrorContext, ForeignFormatError } from '../errors/errors.js';
 import { DTYPES, type Dtype } from '../format/dtype.js';
+import type { Change } from './strided-fill.js';
 
 /** How the items of a file differ from the values of the tensor. */
 export interface ValueChanges {
@@ -12,9 +13,6 @@ export interface ValueChanges {
   /** torch's negative bit: all parts have the other sign. */
   readonly isNegative?: boolean | undefined;
 }
-
-/** Changes whole items in place. They begin at an aligned address of their buffer. */
-export type Change = (items: Uint8Array) => void;
 
 /**
  * The function that makes these changes; undefined when there is nothing to do.

@@ -7,6 +7,7 @@ import type { Storage } from '../../storage/storage.js';
 import type { ForeignTensor } from '../foreign-tensor.js';
 import type { MemoryBudget } from '../pickle/memory-budget.js';
 import type { PickleValue } from '../pickle/values.js';
+import type { Change } from '../strided-fill.js';
 import { tensorData } from '../tensor-data.js';
 import {
   checkLayout,
@@ -15,7 +16,7 @@ import {
   type TensorLayout,
 } from '../tensor-layout.js';
 import { readEach } from '../tensor-problems.js';
-import { type Change, changeOf } from '../value-changes.js';
+import { changeOf } from '../value-changes.js';
 import type { DescribedCheckpoint } from './described.js';
 import { TensorSearch } from './states.js';
 import {

@@ -8,7 +8,7 @@ export default mergeConfig(
     test: {
       setupFiles: ['test/sanitize/check-leaks.ts'],
       // About the path of the addon, which is another one here.
-      exclude: [...configDefaults.exclude, 'test/storage/mapping-status.test.ts'],
+      exclude: [...configDefaults.exclude, 'test/platform/storage/mapping-status.test.ts'],
       testTimeout: 900_000,
       hookTimeout: 900_000,
     },

@@ -1,3 +1,4 @@
+// Implements accounting.h.
 #include "accounting.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Hides the lengths of counted buffers from the engine's counter of external memory.
 #ifndef SAFETENSORS_MMAP_ACCOUNTING_H_
 #define SAFETENSORS_MMAP_ACCOUNTING_H_
 

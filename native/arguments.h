@@ -1,3 +1,4 @@
+// Mappings, sizes, ranges and arrays from JavaScript's values; results and failures for it.
 #ifndef SAFETENSORS_MMAP_ARGUMENTS_H_
 #define SAFETENSORS_MMAP_ARGUMENTS_H_
 
@@ -13,7 +14,7 @@
 // What the functions that JavaScript sees take and return.
 //
 // A function returns its result, or a negative errno, or the name of the first argument that it
-// cannot use; `src/addon/failures.ts` turns the last two into errors. All of this is called on the
+// cannot use; `src/platform/addon/failures.ts` turns the last two into errors. All of this is called on the
 // JavaScript thread of the environment.
 //
 // The calls to Node-API are raw ones wherever they can fail: in a worker that is being terminated

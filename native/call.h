@@ -1,3 +1,4 @@
+// Runs a call on the JavaScript thread, or as a promise on the thread pool.
 #ifndef SAFETENSORS_MMAP_CALL_H_
 #define SAFETENSORS_MMAP_CALL_H_
 

@@ -1,3 +1,4 @@
+// Implements cast.h.
 #include "cast.h"
 
 #include "cast_formats.h"

@@ -1,3 +1,4 @@
+// Kernels from one floating-point dtype to another: the choice of one, and the plain ones.
 #ifndef SAFETENSORS_MMAP_CAST_H_
 #define SAFETENSORS_MMAP_CAST_H_
 
@@ -8,7 +9,7 @@
 #include "processor.h"
 
 // Casts of packed little-endian elements to another floating-point dtype: F32, F64, F16 and BF16 to
-// F32, F16, BF16, F8_E4M3 and F8_E5M2. They give the same bits as src/float32/casts.ts. The kernels
+// F32, F16, BF16, F8_E4M3 and F8_E5M2. They give the same bits as src/tensor/float32/cast.ts. The kernels
 // are pure: any thread, any alignment, any count.
 
 // Writes `count` elements to `output`, which does not overlap the source. Returns how many were too

@@ -1,3 +1,4 @@
+// How float32 becomes the elements of a dtype, and the loops of a cast.
 #ifndef SAFETENSORS_MMAP_CAST_FORMATS_H_
 #define SAFETENSORS_MMAP_CAST_FORMATS_H_
 

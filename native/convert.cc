@@ -1,3 +1,4 @@
+// Implements convert.h.
 #include "convert.h"
 
 #include "value_formats.h"

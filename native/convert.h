@@ -1,3 +1,4 @@
+// Kernels to float32: the choice of one, and the plain ones.
 #ifndef SAFETENSORS_MMAP_CONVERT_H_
 #define SAFETENSORS_MMAP_CONVERT_H_
 
@@ -8,9 +9,9 @@
 
 // Conversion of packed little-endian elements to float32. The kernels are pure: any thread, any
 // alignment of source and output, any count. For every dtype of at most 16 bits they give the same
-// bits as src/float32/to-float32.ts.
+// bits as src/tensor/float32/to-float32.ts.
 
-// In the order of the table in src/format/dtype.ts: JavaScript passes the position.
+// In the order of the table in src/header/dtype.ts: JavaScript passes the position.
 enum class Dtype : uint32_t {
   kBool,
   kF4,

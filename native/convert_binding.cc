@@ -1,3 +1,4 @@
+// Implements convert_binding.h.
 #include "convert_binding.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+// Conversion and casts for JavaScript.
 #ifndef SAFETENSORS_MMAP_CONVERT_BINDING_H_
 #define SAFETENSORS_MMAP_CONVERT_BINDING_H_
 

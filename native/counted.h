@@ -1,3 +1,4 @@
+// References on an object that several owners share.
 #ifndef SAFETENSORS_MMAP_COUNTED_H_
 #define SAFETENSORS_MMAP_COUNTED_H_
 

@@ -1,3 +1,4 @@
+// What the addon keeps for the JavaScript of one thread.
 #ifndef SAFETENSORS_MMAP_ENVIRONMENT_H_
 #define SAFETENSORS_MMAP_ENVIRONMENT_H_
 

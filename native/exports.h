@@ -1,3 +1,4 @@
+// Adds functions to the addon's exports.
 #ifndef SAFETENSORS_MMAP_EXPORTS_H_
 #define SAFETENSORS_MMAP_EXPORTS_H_
 

@@ -1,3 +1,4 @@
+// Disk space for a file, and copies between files within the kernel.
 #ifndef SAFETENSORS_MMAP_FILE_COPY_H_
 #define SAFETENSORS_MMAP_FILE_COPY_H_
 

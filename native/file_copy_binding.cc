@@ -1,3 +1,4 @@
+// Implements file_copy_binding.h.
 #include "file_copy_binding.h"
 
 #include <array>

@@ -1,3 +1,4 @@
+// Copies between files, for JavaScript.
 #ifndef SAFETENSORS_MMAP_FILE_COPY_BINDING_H_
 #define SAFETENSORS_MMAP_FILE_COPY_BINDING_H_
 

@@ -1,3 +1,4 @@
+// Implements file_copy.h on Linux.
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>

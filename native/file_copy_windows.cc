@@ -1,3 +1,4 @@
+// Implements file_copy.h on Windows.
 #include <errno.h>
 
 #include "file_copy.h"

@@ -1,3 +1,4 @@
+// Implements file_descriptor.h on POSIX systems.
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+// Implements file_descriptor.h on Windows.
 #include <errno.h>
 
 #include <algorithm>

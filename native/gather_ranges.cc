@@ -1,3 +1,4 @@
+// Copies of many short ranges together, which file_copy.h declares.
 #include <errno.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Truncation guard: the SIGBUS handler and the registry of ranges.
 #ifndef SAFETENSORS_MMAP_GUARD_H_
 #define SAFETENSORS_MMAP_GUARD_H_
 

@@ -1,3 +1,4 @@
+// Implements guard.h on Linux.
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>

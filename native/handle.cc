@@ -1,3 +1,4 @@
+// Implements handle.h.
 #include "handle.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The object Mapping; ends handles that were dropped.
 #ifndef SAFETENSORS_MMAP_HANDLE_H_
 #define SAFETENSORS_MMAP_HANDLE_H_
 

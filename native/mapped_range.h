@@ -1,3 +1,4 @@
+// Maps a file copy-on-write, lays zeros over it, unmaps it.
 #ifndef SAFETENSORS_MMAP_MAPPED_RANGE_H_
 #define SAFETENSORS_MMAP_MAPPED_RANGE_H_
 

@@ -1,3 +1,4 @@
+// Implements mapped_range.h on POSIX systems.
 #include <errno.h>
 #include <sys/mman.h>
 

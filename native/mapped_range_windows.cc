@@ -1,3 +1,4 @@
+// Implements mapped_range.h on Windows.
 #include <errno.h>
 
 #include "mapped_range.h"

@@ -1,3 +1,4 @@
+// Implements mapping.h.
 #include "mapping.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+// One mapped file.
 #ifndef SAFETENSORS_MMAP_MAPPING_H_
 #define SAFETENSORS_MMAP_MAPPING_H_
 

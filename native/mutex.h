@@ -1,3 +1,4 @@
+// The system's mutex, without code of the C++ library.
 #ifndef SAFETENSORS_MMAP_MUTEX_H_
 #define SAFETENSORS_MMAP_MUTEX_H_
 

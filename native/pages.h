@@ -1,3 +1,4 @@
+// Pages of memory: where they begin and end, touching them.
 #ifndef SAFETENSORS_MMAP_PAGES_H_
 #define SAFETENSORS_MMAP_PAGES_H_
 

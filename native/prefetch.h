@@ -1,3 +1,4 @@
+// Brings pages into memory, counts those that are there.
 #ifndef SAFETENSORS_MMAP_PREFETCH_H_
 #define SAFETENSORS_MMAP_PREFETCH_H_
 

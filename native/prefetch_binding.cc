@@ -1,3 +1,4 @@
+// Implements prefetch_binding.h.
 #include "prefetch_binding.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+// Prefetching, for JavaScript.
 #ifndef SAFETENSORS_MMAP_PREFETCH_BINDING_H_
 #define SAFETENSORS_MMAP_PREFETCH_BINDING_H_
 

@@ -1,3 +1,4 @@
+// Implements prefetch.h on Linux.
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>

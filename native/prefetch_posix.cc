@@ -1,3 +1,4 @@
+// Implements prefetch.h on POSIX systems.
 #include <errno.h>
 #include <sys/mman.h>
 

@@ -1,3 +1,4 @@
+// Implements prefetch.h on Windows.
 #include <errno.h>
 
 #include "pages.h"

@@ -1,3 +1,4 @@
+// Implements processor.h.
 #include "processor.h"
 
 #if defined(__x86_64__) || defined(_M_X64)

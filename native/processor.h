@@ -1,3 +1,4 @@
+// Which instructions the processor has.
 #ifndef SAFETENSORS_MMAP_PROCESSOR_H_
 #define SAFETENSORS_MMAP_PROCESSOR_H_
 

@@ -1,3 +1,4 @@
+// Implements quarantine.h.
 #include "quarantine.h"
 
 #include "mutex.h"

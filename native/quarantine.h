@@ -1,3 +1,4 @@
+// Ranges of detached mappings, kept from reuse.
 #ifndef SAFETENSORS_MMAP_QUARANTINE_H_
 #define SAFETENSORS_MMAP_QUARANTINE_H_
 

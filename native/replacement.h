@@ -1,3 +1,4 @@
+// Locks of files and folders, an exchange of two names, access control lists.
 #ifndef SAFETENSORS_MMAP_REPLACEMENT_H_
 #define SAFETENSORS_MMAP_REPLACEMENT_H_
 

@@ -1,3 +1,4 @@
+// Implements replacement_binding.h.
 #include "replacement_binding.h"
 
 #include <array>

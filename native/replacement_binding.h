@@ -1,3 +1,4 @@
+// Locks and exchanges of names, for JavaScript.
 #ifndef SAFETENSORS_MMAP_REPLACEMENT_BINDING_H_
 #define SAFETENSORS_MMAP_REPLACEMENT_BINDING_H_
 

@@ -1,3 +1,4 @@
+// Implements replacement.h on Linux.
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/file.h>

@@ -1,3 +1,4 @@
+// Implements replacement.h on POSIX systems.
 #include <errno.h>
 #include <sys/file.h>
 

@@ -1,3 +1,4 @@
+// Implements replacement.h on Windows.
 #include <errno.h>
 
 #include "replacement.h"

@@ -1,3 +1,4 @@
+// Implements system_handle_windows.h on Windows.
 #include "system_handle_windows.h"
 
 #include <errno.h>

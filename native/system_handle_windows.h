@@ -1,3 +1,4 @@
+// Handles of Windows: their owner, those of descriptors; errors of Windows.
 #ifndef SAFETENSORS_MMAP_SYSTEM_HANDLE_WINDOWS_H_
 #define SAFETENSORS_MMAP_SYSTEM_HANDLE_WINDOWS_H_
 

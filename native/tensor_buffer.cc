@@ -1,3 +1,4 @@
+// Implements tensor_buffer.h.
 #include "tensor_buffer.h"
 
 #include <atomic>

@@ -1,3 +1,4 @@
+// ArrayBuffers over a mapping: uncounted ones, else external ones of Node-API.
 #ifndef SAFETENSORS_MMAP_TENSOR_BUFFER_H_
 #define SAFETENSORS_MMAP_TENSOR_BUFFER_H_
 

@@ -1,3 +1,4 @@
+// Implements uncounted_buffer.h.
 #include "uncounted_buffer.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+// ArrayBuffers that V8 does not count, by functions of V8; the test of these.
 #ifndef SAFETENSORS_MMAP_UNCOUNTED_BUFFER_H_
 #define SAFETENSORS_MMAP_UNCOUNTED_BUFFER_H_
 
@@ -12,7 +13,7 @@
 // An external buffer of Node-API is counted, and the engine collects garbage for it; for one above
 // 64 MB `Accounting` cannot prevent that. V8 exempts memory whose deleter is its own
 // `EmptyDeleter`. Node-API cannot make such a buffer, so this calls six functions of V8 by their
-// names. Whether to try is decided by `src/addon/uncounted-buffers.ts`, which lists the runtimes
+// names. Whether to try is decided by `src/platform/addon/uncounted-buffers.ts`, which lists the runtimes
 // where this was tested.
 //
 // Belongs to an `Environment`. On its JavaScript thread. Takes no part in `Accounting`.

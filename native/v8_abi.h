@@ -1,3 +1,4 @@
+// Those functions, and GNU's shared and unique pointers as V8 lays them out.
 #ifndef SAFETENSORS_MMAP_V8_ABI_H_
 #define SAFETENSORS_MMAP_V8_ABI_H_
 

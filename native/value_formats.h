@@ -1,3 +1,4 @@
+// How the elements of each dtype become float32.
 #ifndef SAFETENSORS_MMAP_VALUE_FORMATS_H_
 #define SAFETENSORS_MMAP_VALUE_FORMATS_H_
 

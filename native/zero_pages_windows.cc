@@ -1,3 +1,4 @@
+// Implements zero_pages_windows.h on Windows.
 #include "zero_pages_windows.h"
 
 #include <errno.h>

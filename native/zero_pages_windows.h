@@ -1,3 +1,4 @@
+// Zeros without memory, which Windows lacks: by a handler of faults.
 #ifndef SAFETENSORS_MMAP_ZERO_PAGES_WINDOWS_H_
 #define SAFETENSORS_MMAP_ZERO_PAGES_WINDOWS_H_
 

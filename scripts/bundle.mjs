@@ -56,12 +56,12 @@ module.exports = Object.create(new Proxy({}, { get }));`;
   },
 };
 
-/** A bundle in lib/ is one folder below the package's root, the module that names the addon two. */
+/** A bundle in lib/ is one folder below the package's root, the module that names the addon three. */
 const addonLocation = {
   name: 'addon-location',
   transform(source, id) {
     if (!/addon[\\/]location\.ts$/.test(id)) return null;
-    const code = source.replaceAll('../../', '../');
+    const code = source.replaceAll('../../../', '../');
     if (code === source) throw new Error(`${id}: the addon is not where it was`);
     return { code, map: null };
   },

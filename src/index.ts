@@ -4,39 +4,6 @@
  * @packageDocumentation
  */
 
-export type { BufferCounting } from './addon/uncounted-buffers.js';
-export type { Checkpoint, CheckpointFacts } from './checkpoint/checkpoint.js';
-export {
-  loadCheckpoint,
-  type OpenCheckpointAsyncOptions,
-  type OpenCheckpointOptions,
-  openCheckpoint,
-  openCheckpointAsync,
-} from './checkpoint/open.js';
-export type { VerifiableSource } from './checkpoint/verify.js';
-export type { WriteCheckpointOptions, WrittenCheckpoint } from './checkpoint/write/execute-plan.js';
-export type { CheckpointLayoutOptions } from './checkpoint/write/layout.js';
-export type { CopiedFiles, OtherFilesOptions } from './checkpoint/write/other-files.js';
-export type {
-  CheckpointPlan,
-  DryRun,
-  MaybeDryRun,
-  PlannedFile,
-  SharedTensors,
-  WritePlan,
-} from './checkpoint/write/plan.js';
-export {
-  type ReshardedCheckpoint,
-  type ReshardOptions,
-  type ReshardPlan,
-  reshard,
-} from './checkpoint/write/reshard.js';
-export {
-  type SaveCheckpointOptions,
-  type SaveCheckpointPlan,
-  type SavedCheckpoint,
-  saveCheckpoint,
-} from './checkpoint/write/save.js';
 export {
   type ErrorCode,
   type ErrorContext,
@@ -58,8 +25,17 @@ export {
 } from './errors/errors.js';
 export type { FoundFormat } from './errors/found-format.js';
 export type { NamedValues } from './errors/named-values.js';
-export type { FileFacts, ShardHeader, TensorEntry, TensorInfo } from './file/facts.js';
+export type { Checkpoint, CheckpointFacts } from './file/checkpoint/checkpoint.js';
+export {
+  loadCheckpoint,
+  type OpenCheckpointAsyncOptions,
+  type OpenCheckpointOptions,
+  openCheckpoint,
+  openCheckpointAsync,
+} from './file/checkpoint/open.js';
+export type { VerifiableSource } from './file/checkpoint/verify.js';
 export type { CloseOptions, SafetensorsFile } from './file/file.js';
+export type { CheckpointSummary, DtypeCounts, TensorCounts } from './file/hub/parameter-count.js';
 export {
   loadFile,
   type OpenAsyncOptions,
@@ -69,11 +45,28 @@ export {
   safeOpen,
   safeOpenAsync,
 } from './file/open.js';
+export type { SharedMode } from './file/shards/shared-tensors.js';
+export {
+  type Sized,
+  type SplitOptions,
+  type SplitSummary,
+  type StateDictSplit,
+  splitStateDictIntoShards,
+} from './file/shards/split.js';
+export {
+  type CheckpointCheck,
+  type CheckpointProblem,
+  VerificationError,
+} from './file/shards/verification-error.js';
+export type { FileFacts, ShardHeader, TensorEntry, TensorInfo } from './file/source/facts.js';
+export type { ListingOptions, TensorSource } from './file/source/tensor-source.js';
+export type { VerifyBytesOptions } from './file/source/verify-options.js';
 export type { StreamOptions } from './file/stream.js';
-export type { ListingOptions, TensorSource } from './file/tensor-source.js';
-export type { VerifyBytesOptions } from './file/verify-options.js';
-export type { CastTarget } from './float32/cast.js';
-export { type FloatData, type FloatDtype, fromFloat32 } from './float32/from-float32.js';
+export {
+  type VerificationReport,
+  type VerifyOptions,
+  verifyCheckpoint,
+} from './file/verification/verify-checkpoint.js';
 export {
   DTYPES,
   type Dtype,
@@ -81,59 +74,75 @@ export {
   type TensorData,
   type TensorDataConstructor,
   type TypedArray,
-} from './format/dtype.js';
-export type { HeaderOptions, MetadataInput } from './format/header-writer.js';
-export type { MetadataChanges } from './format/metadata-changes.js';
-export type { TensorSpec } from './format/tensor-spec.js';
-export type { CheckpointSummary, DtypeCounts, TensorCounts } from './hub/parameter-count.js';
-export type { PathLike } from './io/paths.js';
-export type { TransferOptions, TransferProgress } from './io/transfer.js';
-export type { LockOptions } from './replacement/locks.js';
-export { type EditMetadataOptions, editMetadata, type MetadataEdit } from './save/edit-metadata.js';
-export { type SaveOptions, type SaveSyncOptions, saveFile, saveFileSync } from './save/save.js';
-export { serialize } from './save/serialize.js';
-export type { TensorBytes } from './save/tensor-bytes.js';
-export type { NewTensor, TensorInput } from './save/tensor-input.js';
-export type { TensorPieces, TensorStream } from './save/tensor-stream.js';
+} from './header/dtype.js';
+export type { HeaderOptions, MetadataInput } from './header/header-writer.js';
+export type { MetadataChanges } from './header/metadata-changes.js';
+export type { TensorSpec } from './header/tensor-spec.js';
+export type { BufferCounting } from './platform/addon/uncounted-buffers.js';
+export type { PathLike } from './platform/io/paths.js';
+export { type MappingStatus, mappingStatus } from './platform/storage/mapping-status.js';
+export type { TransferOptions, TransferProgress } from './platform/transfer/transfer.js';
+export type { ChunksOptions } from './tensor/chunks.js';
+export type { ConvertAsyncOptions, ConvertOptions } from './tensor/conversion.js';
+export type { CastTarget } from './tensor/float32/cast.js';
+export { type FloatData, type FloatDtype, fromFloat32 } from './tensor/float32/from-float32.js';
+export type { Partition } from './tensor/partition.js';
+export type { RowIndices } from './tensor/rows.js';
+export { parseSlice, type SliceIndex } from './tensor/slice.js';
+export type { StorageKind } from './tensor/storage/storage.js';
+export type { TakeAsyncOptions, TakeOptions } from './tensor/take.js';
+export type { Tensor, TensorOf } from './tensor/tensor.js';
+export type { ViewConstructor, ViewOptions } from './tensor/view-types.js';
+export type { WriteCheckpointOptions, WrittenCheckpoint } from './write/checkpoint/execute-plan.js';
+export type { CheckpointLayoutOptions } from './write/checkpoint/layout.js';
+export type { CopiedFiles, OtherFilesOptions } from './write/checkpoint/other-files.js';
+export type {
+  CheckpointPlan,
+  DryRun,
+  MaybeDryRun,
+  PlannedFile,
+  SharedTensors,
+  WritePlan,
+} from './write/checkpoint/plan.js';
+export {
+  type ReshardedCheckpoint,
+  type ReshardOptions,
+  type ReshardPlan,
+  reshard,
+} from './write/checkpoint/reshard.js';
+export {
+  type SaveCheckpointOptions,
+  type SaveCheckpointPlan,
+  type SavedCheckpoint,
+  saveCheckpoint,
+} from './write/checkpoint/save.js';
+export type { TensorBytes } from './write/input/tensor-bytes.js';
+export type { NewTensor, TensorInput } from './write/input/tensor-input.js';
+export type { TensorPieces, TensorStream } from './write/input/tensor-stream.js';
+export type { LockOptions } from './write/replacement/locks.js';
+export {
+  type EditMetadataOptions,
+  editMetadata,
+  type MetadataEdit,
+} from './write/save/edit-metadata.js';
+export {
+  type SaveOptions,
+  type SaveSyncOptions,
+  saveFile,
+  saveFileSync,
+} from './write/save/save.js';
+export { serialize } from './write/save/serialize.js';
 export {
   createWriter,
   type SafetensorsWriter,
   type WriterData,
   type WriterOptions,
-} from './save/writer.js';
+} from './write/save/writer.js';
 export type {
   SelectableInfo,
   SelectedAs,
   SelectionOptions,
   TensorChoice,
-} from './selection/options.js';
-export { SelectionError } from './selection/selection-error.js';
-export type { SelectionReport } from './selection/selection-report.js';
-export type { SharedMode } from './shards/shared-tensors.js';
-export {
-  type Sized,
-  type SplitOptions,
-  type SplitSummary,
-  type StateDictSplit,
-  splitStateDictIntoShards,
-} from './shards/split.js';
-export {
-  type CheckpointCheck,
-  type CheckpointProblem,
-  VerificationError,
-} from './shards/verification-error.js';
-export { type MappingStatus, mappingStatus } from './storage/mapping-status.js';
-export type { StorageKind } from './storage/storage.js';
-export type { ChunksOptions } from './tensor/chunks.js';
-export type { ConvertAsyncOptions, ConvertOptions } from './tensor/conversion.js';
-export type { Partition } from './tensor/partition.js';
-export type { RowIndices } from './tensor/rows.js';
-export { parseSlice, type SliceIndex } from './tensor/slice.js';
-export type { TakeAsyncOptions, TakeOptions } from './tensor/take.js';
-export type { Tensor, TensorOf } from './tensor/tensor.js';
-export type { ViewConstructor, ViewOptions } from './tensor/view-types.js';
-export {
-  type VerificationReport,
-  type VerifyOptions,
-  verifyCheckpoint,
-} from './verification/verify-checkpoint.js';
+} from './write/selection/options.js';
+export { SelectionError } from './write/selection/selection-error.js';
+export type { SelectionReport } from './write/selection/selection-report.js';

@@ -22,16 +22,21 @@ export {
   TensorNotFoundError,
 } from './errors/errors.js';
 export type { FoundFormat } from './errors/found-format.js';
-export type { ShardHeader, TensorEntry, TensorInfo } from './file/facts.js';
-export type { ListingOptions, TensorSource } from './file/tensor-source.js';
-export type { VerifyBytesOptions } from './file/verify-options.js';
+export type { CheckpointSummary, DtypeCounts, TensorCounts } from './file/hub/parameter-count.js';
+export {
+  type CheckpointCheck,
+  type CheckpointProblem,
+  VerificationError,
+} from './file/shards/verification-error.js';
+export type { ShardHeader, TensorEntry, TensorInfo } from './file/source/facts.js';
+export type { ListingOptions, TensorSource } from './file/source/tensor-source.js';
+export type { VerifyBytesOptions } from './file/source/verify-options.js';
 export type {
   Dtype,
   TensorData,
   TypedArray,
-} from './format/dtype.js';
-export type { CheckpointSummary, DtypeCounts, TensorCounts } from './hub/parameter-count.js';
-export type { TransferOptions, TransferProgress } from './io/transfer.js';
+} from './header/dtype.js';
+export type { TransferOptions, TransferProgress } from './platform/transfer/transfer.js';
 export { openRemote } from './remote/browser.js';
 export type { ByteSource } from './remote/byte-source.js';
 export type {
@@ -79,11 +84,6 @@ export type {
 } from './remote/metadata/result.js';
 export type { RemoteOptions } from './remote/open.js';
 export type { Fetch } from './remote/session.js';
-export {
-  type CheckpointCheck,
-  type CheckpointProblem,
-  VerificationError,
-} from './shards/verification-error.js';
 export type { ChunksOptions } from './tensor/chunks.js';
 export type { ConvertAsyncOptions, ConvertOptions } from './tensor/conversion.js';
 export type { Partition } from './tensor/partition.js';

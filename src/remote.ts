@@ -4,14 +4,6 @@
  * @packageDocumentation
  */
 
-export type { DryRun, MaybeDryRun, PlannedFile, WritePlan } from './checkpoint/write/plan.js';
-export { type DownloadOptions, download } from './download/download.js';
-export type {
-  DownloadedFile,
-  DownloadPlan,
-  DownloadResult,
-  PlannedDownload,
-} from './download/run-download.js';
 export {
   type ErrorCode,
   type ErrorContext,
@@ -31,17 +23,21 @@ export {
 } from './errors/errors.js';
 export type { FoundFormat } from './errors/found-format.js';
 export type { NamedValues } from './errors/named-values.js';
-export type { ShardHeader, TensorEntry, TensorInfo } from './file/facts.js';
-export type { ListingOptions, TensorSource } from './file/tensor-source.js';
-export type { VerifyBytesOptions } from './file/verify-options.js';
-export type { CastTarget } from './float32/cast.js';
+export type { CheckpointSummary, DtypeCounts, TensorCounts } from './file/hub/parameter-count.js';
+export {
+  type CheckpointCheck,
+  type CheckpointProblem,
+  VerificationError,
+} from './file/shards/verification-error.js';
+export type { ShardHeader, TensorEntry, TensorInfo } from './file/source/facts.js';
+export type { ListingOptions, TensorSource } from './file/source/tensor-source.js';
+export type { VerifyBytesOptions } from './file/source/verify-options.js';
 export type {
   Dtype,
   TensorData,
   TypedArray,
-} from './format/dtype.js';
-export type { CheckpointSummary, DtypeCounts, TensorCounts } from './hub/parameter-count.js';
-export type { TransferOptions, TransferProgress } from './io/transfer.js';
+} from './header/dtype.js';
+export type { TransferOptions, TransferProgress } from './platform/transfer/transfer.js';
 export type { ByteSource } from './remote/byte-source.js';
 export type {
   RemoteCallOptions,
@@ -51,6 +47,13 @@ export type {
   RemoteTensorsOptions,
 } from './remote/checkpoint.js';
 export type { HeadersInput } from './remote/credentials.js';
+export { type DownloadOptions, download } from './remote/download/download.js';
+export type {
+  DownloadedFile,
+  DownloadPlan,
+  DownloadResult,
+  PlannedDownload,
+} from './remote/download/run-download.js';
 export {
   DIFFUSERS_SAFETENSORS_FILE,
   DIFFUSERS_SAFETENSORS_INDEX_FILE,
@@ -89,25 +92,22 @@ export { openRemote } from './remote/node/open-remote.js';
 export { parseSafetensorsMetadata } from './remote/node/parse-safetensors-metadata.js';
 export type { RemoteOptions } from './remote/open.js';
 export type { Fetch } from './remote/session.js';
-export type { LockOptions } from './replacement/locks.js';
-export type {
-  SelectableInfo,
-  SelectedAs,
-  SelectionOptions,
-  TensorChoice,
-} from './selection/options.js';
-export { SelectionError } from './selection/selection-error.js';
-export type { SelectionReport } from './selection/selection-report.js';
-export {
-  type CheckpointCheck,
-  type CheckpointProblem,
-  VerificationError,
-} from './shards/verification-error.js';
 export type { ChunksOptions } from './tensor/chunks.js';
 export type { ConvertAsyncOptions, ConvertOptions } from './tensor/conversion.js';
+export type { CastTarget } from './tensor/float32/cast.js';
 export type { Partition } from './tensor/partition.js';
 export type { RowIndices } from './tensor/rows.js';
 export { parseSlice, type SliceIndex } from './tensor/slice.js';
 export type { TakeAsyncOptions, TakeOptions } from './tensor/take.js';
 export type { Tensor, TensorOf } from './tensor/tensor.js';
 export type { ViewConstructor, ViewOptions } from './tensor/view-types.js';
+export type { DryRun, MaybeDryRun, PlannedFile, WritePlan } from './write/checkpoint/plan.js';
+export type { LockOptions } from './write/replacement/locks.js';
+export type {
+  SelectableInfo,
+  SelectedAs,
+  SelectionOptions,
+  TensorChoice,
+} from './write/selection/options.js';
+export { SelectionError } from './write/selection/selection-error.js';
+export type { SelectionReport } from './write/selection/selection-report.js';

@@ -1,3 +1,4 @@
+// Reads every byte of a range: the same loop for every rival.
 #include "touch.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-// The files that the package ships, in the order of SHIPPED_PLATFORMS in src/addon/location.ts.
+// The files that the package ships, in the order of SHIPPED_PLATFORMS in src/platform/addon/location.ts.
 //
 // One file for Linux serves GNU's C library and musl. It is compiled with the headers of musl, whose
 // names have no versions, and whose structures are the kernel's, as GNU's are on these processors.

@@ -1,6 +1,6 @@
 /** From arguments to an exit code. */
 
-import { VERSION } from '../addon/version.js';
+import { VERSION } from '../platform/addon/version.js';
 import { COMMON_OPTIONS, parseArguments } from './arguments.js';
 import { COMMANDS } from './command-table.js';
 import { type CommandContext, InterruptedError, nearHint, UsageError } from './commands/command.js';

@@ -17,15 +17,22 @@ import {
 import { TensorNotFoundError } from '../errors/errors.js';
 import { nearNames } from '../errors/near-names.js';
 import { uncloneable } from '../errors/uncloneable.js';
-import type { Header } from '../format/header.js';
-import type { FileRange } from '../io/pieces.js';
-import { runAsync } from '../io/steps.js';
-import { TRANSFER_OPTIONS, type TransferOptions } from '../io/transfer.js';
-import { requireOpen, type Storage, type StorageKind, verifyOpen } from '../storage/storage.js';
+import type { Header } from '../header/header.js';
+import { runAsync } from '../platform/io/steps.js';
+import { TRANSFER_OPTIONS, type TransferOptions } from '../platform/transfer/transfer.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
+import type { FileRange } from '../tensor/pieces.js';
 import type { SliceIndex } from '../tensor/slice.js';
+import {
+  requireOpen,
+  type Storage,
+  type StorageKind,
+  verifyOpen,
+} from '../tensor/storage/storage.js';
 import { StorageRange } from '../tensor/storage-range.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
+import { prefetch } from './prefetch.js';
+import { readTensors } from './read-tensors.js';
 import {
   type FileFacts,
   fileFacts,
@@ -34,16 +41,14 @@ import {
   type TensorInfo,
   tensorEntries,
   tensorInfo,
-} from './facts.js';
-import { prefetch } from './prefetch.js';
-import { readTensors } from './read-tensors.js';
+} from './source/facts.js';
+import { LISTING_OPTIONS, type ListingOptions, type TensorSource } from './source/tensor-source.js';
 import {
   requireStreamOptions,
   type StreamOptions,
   type StreamSource,
   streamTensors,
 } from './stream.js';
-import { LISTING_OPTIONS, type ListingOptions, type TensorSource } from './tensor-source.js';
 
 /** Options of {@link SafetensorsFile.close}. */
 export interface CloseOptions {

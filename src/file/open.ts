@@ -11,25 +11,25 @@ import {
 } from '../errors/arguments.js';
 import { isUint8Array, plainBytes } from '../errors/brand-checks.js';
 import { SafetensorsError } from '../errors/errors.js';
-import { requireLittleEndianHost } from '../format/dtype.js';
-import { HEAD_BYTE_LENGTH } from '../format/foreign-formats.js';
+import { requireLittleEndianHost } from '../header/dtype.js';
+import { HEAD_BYTE_LENGTH } from '../header/foreign-formats.js';
 import {
   type ParseHeaderOptions,
   PREFIX_BYTE_LENGTH,
   parseHeader,
   readHeaderLength,
-} from '../format/header.js';
-import { isHubUri, parseHubId } from '../hub/ids.js';
-import { closeFile, statPath } from '../io/file-calls.js';
-import { type OpenedFile, openRegularFile } from '../io/opened-file.js';
-import { locate, type PathLike } from '../io/paths.js';
-import { runAsync, runSync, type Steps } from '../io/steps.js';
-import { hasCode, withAdvice } from '../io/system-errors.js';
-import type { FileBackedStorage } from '../storage/file-backed.js';
-import { MemoryStorage } from '../storage/memory.js';
-import { openStorage } from '../storage/open.js';
+} from '../header/header.js';
+import { closeFile, statPath } from '../platform/io/file-calls.js';
+import { type OpenedFile, openRegularFile } from '../platform/io/opened-file.js';
+import { locate, type PathLike } from '../platform/io/paths.js';
+import { runAsync, runSync, type Steps } from '../platform/io/steps.js';
+import { hasCode, withAdvice } from '../platform/io/system-errors.js';
+import type { FileBackedStorage } from '../platform/storage/file-backed.js';
+import { openStorage } from '../platform/storage/open.js';
+import { MemoryStorage } from '../tensor/storage/memory.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { SafetensorsFile } from './file.js';
+import { isHubUri, parseHubId } from './hub/ids.js';
 import { readFileHeader } from './read-header.js';
 
 /** Options of {@link parse}. */

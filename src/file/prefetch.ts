@@ -1,9 +1,9 @@
 /** Brings the bytes of tensors into memory before they are used, off the event loop. */
 
-import { readRanges } from '../io/parallel-reads.js';
-import { type ByteRange, cut, type FileRange, merge, Slots } from '../io/pieces.js';
-import { Transfer, type TransferOptions, totalByteLength } from '../io/transfer.js';
-import { type Storage, verifyOpen } from '../storage/storage.js';
+import { readRanges } from '../platform/io/parallel-reads.js';
+import { Transfer, type TransferOptions, totalByteLength } from '../platform/transfer/transfer.js';
+import { type ByteRange, cut, type FileRange, merge, Slots } from '../tensor/pieces.js';
+import { type Storage, verifyOpen } from '../tensor/storage/storage.js';
 import type { StorageRange } from '../tensor/storage-range.js';
 
 /**

@@ -3,16 +3,16 @@
  * rewritten between the two reads is refused.
  */
 
-import { HEAD_BYTE_LENGTH } from '../format/foreign-formats.js';
+import { HEAD_BYTE_LENGTH } from '../header/foreign-formats.js';
 import {
   type Header,
   type ParseHeaderOptions,
   PREFIX_BYTE_LENGTH,
   parseStart,
   readHeaderLength,
-} from '../format/header.js';
-import { type OpenedFile, readBytesOf, readFully } from '../io/opened-file.js';
-import type { Steps } from '../io/steps.js';
+} from '../header/header.js';
+import { type OpenedFile, readBytesOf, readFully } from '../platform/io/opened-file.js';
+import type { Steps } from '../platform/io/steps.js';
 
 /** A header that was read and checked, and the bytes that it was read from. */
 export interface ReadHeader {

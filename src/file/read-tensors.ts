@@ -1,13 +1,13 @@
 /** Reads tensors into memory that belongs to the caller, independent of the file. */
 
 import { allocate } from '../errors/out-of-memory.js';
-import type { Dtype } from '../format/dtype.js';
-import { changeCheck } from '../io/opened-file.js';
-import { readRanges } from '../io/parallel-reads.js';
-import type { FileRange } from '../io/pieces.js';
-import { runAsync, type Steps } from '../io/steps.js';
-import { Transfer, type TransferOptions } from '../io/transfer.js';
-import { type Storage, verifyOpen } from '../storage/storage.js';
+import type { Dtype } from '../header/dtype.js';
+import { changeCheck } from '../platform/io/opened-file.js';
+import { readRanges } from '../platform/io/parallel-reads.js';
+import { runAsync, type Steps } from '../platform/io/steps.js';
+import { Transfer, type TransferOptions } from '../platform/transfer/transfer.js';
+import type { FileRange } from '../tensor/pieces.js';
+import { type Storage, verifyOpen } from '../tensor/storage/storage.js';
 import { requireBuffer } from '../tensor/storage-range.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
 

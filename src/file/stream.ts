@@ -7,9 +7,9 @@ import {
   requireOptions,
   requireSignal,
 } from '../errors/arguments.js';
-import { merge } from '../io/pieces.js';
-import type { TransferOptions } from '../io/transfer.js';
-import { untilAborted } from '../io/until-aborted.js';
+import type { TransferOptions } from '../platform/transfer/transfer.js';
+import { untilAborted } from '../platform/transfer/until-aborted.js';
+import { merge } from '../tensor/pieces.js';
 import type { Tensor } from '../tensor/tensor.js';
 
 /** Options of `SafetensorsFile.stream` and `Checkpoint.stream`. */

@@ -2,18 +2,18 @@
 
 import { crc32 } from 'node:zlib';
 import { ForeignFormatError } from '../errors/errors.js';
-import { allSettled } from '../io/all-settled.js';
-import { readBytesOf, readFully } from '../io/opened-file.js';
-import { CACHED_BYTE_LENGTH, cut, Slots } from '../io/pieces.js';
-import { runAsync } from '../io/steps.js';
-import { Transfer, type TransferOptions } from '../io/transfer.js';
-import type { AsyncFill } from '../storage/made.js';
-import { type LendingStorage, verifyOpen } from '../storage/storage.js';
-import { storageFill } from '../storage/storage-fill.js';
+import { readBytesOf, readFully } from '../platform/io/opened-file.js';
+import { runAsync } from '../platform/io/steps.js';
+import { storageFill } from '../platform/storage/storage-fill.js';
+import { allSettled } from '../platform/transfer/all-settled.js';
+import { Transfer, type TransferOptions } from '../platform/transfer/transfer.js';
+import { CACHED_BYTE_LENGTH, cut, Slots } from '../tensor/pieces.js';
+import type { AsyncFill } from '../tensor/storage/made.js';
+import { type LendingStorage, verifyOpen } from '../tensor/storage/storage.js';
 import { storageReader } from './open-file.js';
+import { readEntry, requireCrc32 } from './read-entry.js';
 import type { ArchiveEntry } from './zip/archive.js';
 import type { ArchiveLimits } from './zip/limits.js';
-import { readEntry, requireCrc32 } from './zip/read-entry.js';
 
 /** While one piece is added up, the next ones are read. */
 const CHECKED_AT_ONCE = 3;

@@ -1,7 +1,7 @@
 /** What a file is by its first bytes. Its name decides nothing: scanners that believed names were deceived. */
 
 import { type ErrorContext, ForeignFormatError } from '../errors/errors.js';
-import { foreignFormatOf } from '../format/foreign-formats.js';
+import { foreignFormatOf } from '../header/foreign-formats.js';
 
 /** The kinds of files that are read. */
 export type FileKind = 'zip' | 'pickle' | 'npy' | 'safetensors';

@@ -1,27 +1,27 @@
 /** An open file of another format, as a checkpoint has it in the place of a safetensors file. */
 
-import type { OtherShard } from '../checkpoint/shard.js';
 import { type ForeignFormatError, TensorNotFoundError } from '../errors/errors.js';
-import { type TensorInfo, tensorInfo } from '../file/facts.js';
+import type { OtherShard } from '../file/checkpoint/shard.js';
 import type { CloseOptions } from '../file/file.js';
 import { prefetch } from '../file/prefetch.js';
 import { readTensors } from '../file/read-tensors.js';
-import { allSettled } from '../io/all-settled.js';
-import { requireTransferOptions, type TransferOptions } from '../io/transfer.js';
-import { nextTurn } from '../json/turns.js';
-import { MadeStorage } from '../storage/made.js';
+import { type TensorInfo, tensorInfo } from '../file/source/facts.js';
+import { nextTurn } from '../header/json/turns.js';
+import { allSettled } from '../platform/transfer/all-settled.js';
+import { requireTransferOptions, type TransferOptions } from '../platform/transfer/transfer.js';
+import { MadeStorage } from '../tensor/storage/made.js';
 import {
   type LendingStorage,
   requireOpen,
   type Storage,
   type StorageKind,
   verifyOpen,
-} from '../storage/storage.js';
+} from '../tensor/storage/storage.js';
 import { StorageRange } from '../tensor/storage-range.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
 import { type ArchiveContent, verifyEntries } from './checksums.js';
-import { ForeignContents } from './foreign-contents.js';
-import { type ForeignTensor, heldRange } from './foreign-tensor.js';
+import { ForeignContents } from './tensors/foreign-contents.js';
+import { type ForeignTensor, heldRange } from './tensors/foreign-tensor.js';
 
 /** Contiguous little-endian tensors that are not compressed are views of the file; all others are made on first use. */
 export class ForeignShard implements OtherShard {

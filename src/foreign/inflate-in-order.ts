@@ -2,13 +2,13 @@
 
 import { Readable } from 'node:stream';
 import { crc32, createInflateRaw } from 'node:zlib';
-import { cut } from '../io/pieces.js';
-import type { AsyncFill } from '../storage/made.js';
-import type { Storage } from '../storage/storage.js';
-import { storageFill } from '../storage/storage-fill.js';
+import { storageFill } from '../platform/storage/storage-fill.js';
+import { cut } from '../tensor/pieces.js';
+import type { AsyncFill } from '../tensor/storage/made.js';
+import type { Storage } from '../tensor/storage/storage.js';
+import { brokenEntry, requireCrc32, requireInflatable } from './read-entry.js';
 import type { ArchiveEntry } from './zip/archive.js';
 import type { ArchiveLimits } from './zip/limits.js';
-import { brokenEntry, requireCrc32, requireInflatable } from './zip/read-entry.js';
 
 /** Deflated bytes that are read at once, and inflated bytes of a chunk. */
 const CHUNK_BYTE_LENGTH = 2 ** 18;

@@ -1,12 +1,17 @@
 /** Deflated entries of an archive as storages: inflated when their bytes are asked for. */
 
-import { type AsyncFill, type Fill, MadeStorage, type StorageBytes } from '../storage/made.js';
-import type { Storage } from '../storage/storage.js';
+import {
+  type AsyncFill,
+  type Fill,
+  MadeStorage,
+  type StorageBytes,
+} from '../tensor/storage/made.js';
+import type { Storage } from '../tensor/storage/storage.js';
 import { inflateInOrder } from './inflate-in-order.js';
 import { storageReader } from './open-file.js';
+import { readEntry } from './read-entry.js';
 import type { ArchiveEntry } from './zip/archive.js';
 import type { ArchiveLimits } from './zip/limits.js';
-import { readEntry } from './zip/read-entry.js';
 
 /** A deflated entry. Its windows are made of all its bytes, which are inflated first. */
 export class InflatedStorage extends MadeStorage {

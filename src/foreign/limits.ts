@@ -1,7 +1,7 @@
 /** What reading a file of another format may cost. */
 
 import { type OptionNames, requireInteger } from '../errors/arguments.js';
-import type { LayoutLimits } from './tensor-layout.js';
+import type { LayoutLimits } from './tensors/tensor-layout.js';
 import { ARCHIVE_LIMITS, type ArchiveLimits } from './zip/limits.js';
 
 /** Limits of archives and of single tensors. */

@@ -3,13 +3,18 @@
 import { argumentRangeError, type OptionNames, requireBoolean } from '../errors/arguments.js';
 import type { ErrorContext } from '../errors/errors.js';
 import { allocate } from '../errors/out-of-memory.js';
-import { requireLittleEndianHost } from '../format/dtype.js';
-import { closeFile } from '../io/file-calls.js';
-import { type OpenedFile, openRegularFile, readBytesOf, readFully } from '../io/opened-file.js';
-import { locate, type PathLike } from '../io/paths.js';
-import { runSync } from '../io/steps.js';
-import { openStorage, type StorageOptions } from '../storage/open.js';
-import type { Storage } from '../storage/storage.js';
+import { requireLittleEndianHost } from '../header/dtype.js';
+import { closeFile } from '../platform/io/file-calls.js';
+import {
+  type OpenedFile,
+  openRegularFile,
+  readBytesOf,
+  readFully,
+} from '../platform/io/opened-file.js';
+import { locate, type PathLike } from '../platform/io/paths.js';
+import { runSync } from '../platform/io/steps.js';
+import { openStorage, type StorageOptions } from '../platform/storage/open.js';
+import type { Storage } from '../tensor/storage/storage.js';
 import type { ByteReader } from './zip/archive.js';
 
 /** Names of the options that say how a file is reached. */

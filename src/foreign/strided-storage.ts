@@ -1,10 +1,10 @@
 /** A strided tensor as a storage: its bytes are gathered when they are asked for. */
 
-import { runAsync, runSync } from '../io/steps.js';
-import { type AsyncFill, MadeStorage, type StorageBytes } from '../storage/made.js';
-import type { StepFill } from './read-ahead.js';
-import { type Change, stridedFill } from './strided-fill.js';
-import type { TensorLayout } from './tensor-layout.js';
+import { runAsync, runSync } from '../platform/io/steps.js';
+import { type AsyncFill, MadeStorage, type StorageBytes } from '../tensor/storage/made.js';
+import type { StepFill } from './tensors/read-ahead.js';
+import { type Change, stridedFill } from './tensors/strided-fill.js';
+import type { TensorLayout } from './tensors/tensor-layout.js';
 
 /** The bytes of the tensor that a layout describes in the held bytes, in C order. */
 export class StridedStorage extends MadeStorage {

@@ -1,9 +1,9 @@
 /** The bytes of a tensor as safetensors has them: those of the file where these are the same, else made. */
 
-import type { StorageBytes } from '../storage/made.js';
-import type { Change } from './strided-fill.js';
+import type { StorageBytes } from '../tensor/storage/made.js';
 import { StridedStorage } from './strided-storage.js';
-import { isContiguous, type TensorLayout } from './tensor-layout.js';
+import type { Change } from './tensors/strided-fill.js';
+import { isContiguous, type TensorLayout } from './tensors/tensor-layout.js';
 
 /**
  * The bytes of the tensor that the layout describes in the held bytes. Nothing is read. A contiguous tensor

@@ -1,8 +1,8 @@
 /** What has to be done to items before they are those of a tensor: byte order, signs, conjugates. */
 
 import { type ErrorContext, ForeignFormatError } from '../errors/errors.js';
-import { DTYPES, type Dtype } from '../format/dtype.js';
-import type { Change } from './strided-fill.js';
+import { DTYPES, type Dtype } from '../header/dtype.js';
+import type { Change } from './tensors/strided-fill.js';
 
 /** How the items of a file differ from the values of the tensor. */
 export interface ValueChanges {

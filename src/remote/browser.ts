@@ -1,6 +1,6 @@
 /** `openRemote` in browsers. */
 
-import { DEFAULT_HUB_SETTINGS } from '../hub/settings.js';
+import { DEFAULT_HUB_SETTINGS } from '../file/hub/settings.js';
 import type { ByteSource } from './byte-source.js';
 import type { RemoteCheckpoint } from './checkpoint.js';
 import { openRemoteIn, type RemoteOptions, type RemoteRuntime } from './open.js';

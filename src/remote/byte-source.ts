@@ -3,7 +3,7 @@
 import { argumentTypeError } from '../errors/arguments.js';
 import { isUint8Array, plainBytes, tagOf } from '../errors/brand-checks.js';
 import { FileChangedError, RemoteError } from '../errors/errors.js';
-import { untilAborted } from '../io/until-aborted.js';
+import { untilAborted } from '../platform/transfer/until-aborted.js';
 import type { FileStart, ReadRangeOptions, RemoteFile, RemoteSource } from './remote-file.js';
 import { withScope } from './scope.js';
 

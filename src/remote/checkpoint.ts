@@ -15,6 +15,9 @@ import {
 } from '../errors/arguments.js';
 import { FileChangedError, FileClosedError } from '../errors/errors.js';
 import { uncloneable } from '../errors/uncloneable.js';
+import { type CheckpointSummary, countParameters } from '../file/hub/parameter-count.js';
+import { CheckpointContents } from '../file/shards/contents.js';
+import { type CheckpointCheck, VerificationError } from '../file/shards/verification-error.js';
 import {
   type ShardHeader,
   shardHeader,
@@ -22,15 +25,15 @@ import {
   type TensorInfo,
   tensorEntries,
   tensorInfo,
-} from '../file/facts.js';
-import type { TensorSource } from '../file/tensor-source.js';
-import { requireVerifyBytesOptions, type VerifyBytesOptions } from '../file/verify-options.js';
-import type { Header } from '../format/header.js';
-import { type CheckpointSummary, countParameters } from '../hub/parameter-count.js';
-import { requireTransferOptions, type TransferProgress } from '../io/transfer.js';
-import { inTurns } from '../json/slices.js';
-import { CheckpointContents } from '../shards/contents.js';
-import { type CheckpointCheck, VerificationError } from '../shards/verification-error.js';
+} from '../file/source/facts.js';
+import type { TensorSource } from '../file/source/tensor-source.js';
+import {
+  requireVerifyBytesOptions,
+  type VerifyBytesOptions,
+} from '../file/source/verify-options.js';
+import type { Header } from '../header/header.js';
+import { inTurns } from '../header/json/slices.js';
+import { requireTransferOptions, type TransferProgress } from '../platform/transfer/transfer.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import { type Partition, planPartition } from '../tensor/partition.js';
 import type { SliceIndex } from '../tensor/slice.js';

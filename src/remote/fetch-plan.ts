@@ -9,7 +9,7 @@ import {
   type MergeLimits,
   merge,
   type Part,
-} from '../io/pieces.js';
+} from '../tensor/pieces.js';
 import { extentOf, type StridedCopy, splitCopy } from '../tensor/strided-copy.js';
 import type { RemoteFile } from './remote-file.js';
 

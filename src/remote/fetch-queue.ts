@@ -5,12 +5,12 @@
 
 import { RemoteError } from '../errors/errors.js';
 import { allocate } from '../errors/out-of-memory.js';
-import { whenAborted } from '../io/abort-listeners.js';
-import { type ByteRange, limit, Slots } from '../io/pieces.js';
-import { Transfer, type TransferOptions } from '../io/transfer.js';
-import { untilAborted } from '../io/until-aborted.js';
-import { nextTurn } from '../json/turns.js';
+import { nextTurn } from '../header/json/turns.js';
+import { whenAborted } from '../platform/transfer/abort-listeners.js';
+import { Transfer, type TransferOptions } from '../platform/transfer/transfer.js';
+import { untilAborted } from '../platform/transfer/until-aborted.js';
 import { gather } from '../tensor/gather.js';
+import { type ByteRange, limit, Slots } from '../tensor/pieces.js';
 import { extentOf } from '../tensor/strided-copy.js';
 import {
   type FetchPiece,

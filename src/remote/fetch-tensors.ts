@@ -1,7 +1,7 @@
 /** Tensors, and parts of them, as bytes to fetch; and the tensors over what has come. */
 
-import { DTYPES } from '../format/dtype.js';
-import type { Header } from '../format/header.js';
+import { DTYPES } from '../header/dtype.js';
+import type { Header } from '../header/header.js';
 import { planSlice, type SliceIndex } from '../tensor/slice.js';
 import { requireBuffer } from '../tensor/storage-range.js';
 import type { StridedCopy } from '../tensor/strided-copy.js';

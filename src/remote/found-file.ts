@@ -1,7 +1,7 @@
 /** A file that was found, and which paths of files beside it are safe. */
 
 import { FormatError, quoteName } from '../errors/errors.js';
-import { urlPathObjection } from '../shards/shard-paths.js';
+import { urlPathObjection } from '../file/shards/shard-paths.js';
 import type { RemoteSource } from './remote-file.js';
 
 /** A source that nobody has to close. */

@@ -1,9 +1,9 @@
 /** Addresses on the Hub: pages as copied from a browser, and where files and lists of files are. */
 
 import { argumentRangeError } from '../errors/arguments.js';
-import { FILE_NAME, type HubId, isRepositoryName, REPOSITORY_KINDS } from '../hub/ids.js';
-import { DEFAULT_ENDPOINT } from '../hub/settings.js';
-import { pathObjection } from '../shards/shard-paths.js';
+import { FILE_NAME, type HubId, isRepositoryName, REPOSITORY_KINDS } from '../file/hub/ids.js';
+import { DEFAULT_ENDPOINT } from '../file/hub/settings.js';
+import { pathObjection } from '../file/shards/shard-paths.js';
 
 /** The short name of the Hub in links. */
 const SHORT_HOST = 'https://hf.co';

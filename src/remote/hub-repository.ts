@@ -1,7 +1,7 @@
 /** A repository on the Hub: its files, all of the commit that answers first. */
 
 import { FileChangedError } from '../errors/errors.js';
-import { type HubId, isCommit } from '../hub/ids.js';
+import { type HubId, isCommit } from '../file/hub/ids.js';
 import { type FileAddress, HttpFile } from './http-file.js';
 import { apiUrl, fileUrl, type HubQuestion, pageUrl } from './hub-address.js';
 import { type Answer, readPieces, refused, request } from './request.js';

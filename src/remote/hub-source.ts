@@ -1,10 +1,10 @@
 /** Finds the model's file in a repository on the Hub. */
 
 import { quoteNames, RemoteError, SafetensorsError } from '../errors/errors.js';
-import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../shards/checkpoint-index.js';
-import { chooseFiles, onlyWholeFile } from '../shards/file-choice.js';
-import { PIPELINE_FILE } from '../shards/file-names.js';
-import { hasWeightsExtension } from '../shards/shard-paths.js';
+import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../file/shards/checkpoint-index.js';
+import { chooseFiles, onlyWholeFile } from '../file/shards/file-choice.js';
+import { PIPELINE_FILE } from '../file/shards/file-names.js';
+import { hasWeightsExtension } from '../file/shards/shard-paths.js';
 import { type FoundFile, foundKindOf, requireInside } from './found-file.js';
 import type { HubAddress } from './hub-address.js';
 import { HubRepository, type RepositoryEntry } from './hub-repository.js';

@@ -9,8 +9,8 @@ import {
   requireSignal,
 } from '../errors/arguments.js';
 import { isUrl } from '../errors/brand-checks.js';
-import { requireLittleEndianHost } from '../format/dtype.js';
-import type { HubSettings } from '../hub/settings.js';
+import type { HubSettings } from '../file/hub/settings.js';
+import { requireLittleEndianHost } from '../header/dtype.js';
 import { type ByteSource, byteSourceOf } from './byte-source.js';
 import { RemoteCheckpoint } from './checkpoint.js';
 import type { HeadersInput } from './credentials.js';

@@ -1,15 +1,15 @@
 /** The header of a remote file: one request in nearly all cases, a second one for a long header. */
 
 import { allocate } from '../errors/out-of-memory.js';
-import { HEAD_BYTE_LENGTH } from '../format/foreign-formats.js';
+import { HEAD_BYTE_LENGTH } from '../header/foreign-formats.js';
 import {
   type Header,
   type ParseHeaderOptions,
   PREFIX_BYTE_LENGTH,
   parseStart,
   readHeaderLength,
-} from '../format/header.js';
-import { inTurns } from '../json/slices.js';
+} from '../header/header.js';
+import { inTurns } from '../header/json/slices.js';
 import type { RemoteFile } from './remote-file.js';
 
 /**

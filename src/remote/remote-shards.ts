@@ -1,17 +1,17 @@
 /** The shards of a remote checkpoint: headers, each fetched once, when it is first needed. */
 
-import { Header } from '../format/header.js';
-import { MAX_CONFIG_BYTE_LENGTH } from '../hub/parameter-count.js';
-import { Slots } from '../io/pieces.js';
-import { inTurns } from '../json/slices.js';
+import { MAX_CONFIG_BYTE_LENGTH } from '../file/hub/parameter-count.js';
 import {
   type CheckpointIndex,
   checkIndexByteLength,
   DEFAULT_MAX_INDEX_BYTE_LENGTH,
   indexSlices,
-} from '../shards/checkpoint-index.js';
-import { IndexCheck } from '../shards/checkpoint-index-check.js';
-import { type CheckpointProblem, isOfFile } from '../shards/verification-error.js';
+} from '../file/shards/checkpoint-index.js';
+import { IndexCheck } from '../file/shards/checkpoint-index-check.js';
+import { type CheckpointProblem, isOfFile } from '../file/shards/verification-error.js';
+import { Header } from '../header/header.js';
+import { inTurns } from '../header/json/slices.js';
+import { Slots } from '../tensor/pieces.js';
 import { requireInside } from './found-file.js';
 import { type FetchedHeader, fetchHeader, parseFetched } from './read-header.js';
 import type { RemoteFile, RemoteSource } from './remote-file.js';

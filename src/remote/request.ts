@@ -1,9 +1,9 @@
 /** One request: follows redirects by hand, so that credentials stay where they belong. */
 
 import type { RemoteError } from '../errors/errors.js';
-import { isCommit } from '../hub/ids.js';
-import { whenAborted } from '../io/abort-listeners.js';
-import { untilAborted } from '../io/until-aborted.js';
+import { isCommit } from '../file/hub/ids.js';
+import { whenAborted } from '../platform/transfer/abort-listeners.js';
+import { untilAborted } from '../platform/transfer/until-aborted.js';
 import { connectionAdvice, isProxyLogin } from './connection-advice.js';
 import { passingMessage, refusalOf } from './response-errors.js';
 import { isPassingCause, isPassingStatus, PassingFailure, retryAfterOf } from './retries.js';

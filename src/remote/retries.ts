@@ -1,7 +1,7 @@
 /** What is tried again, how often, and when. */
 
 import type { RemoteError } from '../errors/errors.js';
-import { untilAborted } from '../io/until-aborted.js';
+import { untilAborted } from '../platform/transfer/until-aborted.js';
 import { type ConnectionCause, isProxyLogin } from './connection-advice.js';
 
 /** So many times a request is sent in all. */

@@ -1,8 +1,8 @@
 /** Signals of work that has several reasons to end. */
 
-import { whenAborted } from '../io/abort-listeners.js';
-import { limit, Slots } from '../io/pieces.js';
-import { untilAborted } from '../io/until-aborted.js';
+import { whenAborted } from '../platform/transfer/abort-listeners.js';
+import { untilAborted } from '../platform/transfer/until-aborted.js';
+import { limit, Slots } from '../tensor/pieces.js';
 
 /**
  * Does work with a signal that is aborted when one of the given ones is, by the work itself, and as soon as

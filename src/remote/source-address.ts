@@ -2,7 +2,7 @@
 
 import { argumentRangeError } from '../errors/arguments.js';
 import { RemoteError } from '../errors/errors.js';
-import { isHubUri, parseHubId, URL_TEXT } from '../hub/ids.js';
+import { isHubUri, parseHubId, URL_TEXT } from '../file/hub/ids.js';
 import { type HubAddress, parseHubUrl } from './hub-address.js';
 import { parseHttpUrl } from './safe-urls.js';
 

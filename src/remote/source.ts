@@ -1,7 +1,7 @@
 /** Finds the files that a URL, a page of the Hub or an `hf://` id means. */
 
 import { RemoteError } from '../errors/errors.js';
-import type { HubSettings } from '../hub/settings.js';
+import type { HubSettings } from '../file/hub/settings.js';
 import { type CallerCredentials, Credentials } from './credentials.js';
 import { type FoundFile, foundKindOf, requireInside } from './found-file.js';
 import { HttpFile } from './http-file.js';

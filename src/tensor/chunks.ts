@@ -1,7 +1,7 @@
 /** How long the pieces are in which `Tensor.chunks` gives a tensor's bytes. */
 
 import { argumentRangeError, argumentTypeError, type OptionNames } from '../errors/arguments.js';
-import { DTYPES, type Dtype } from '../format/dtype.js';
+import { DTYPES, type Dtype } from '../header/dtype.js';
 
 /**
  * Small enough for every runtime's buffers, and for the parts of Node that refuse views of 2 GiB and

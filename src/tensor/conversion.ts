@@ -11,10 +11,10 @@
 
 import { type OptionNames, requireSignal } from '../errors/arguments.js';
 import { isSharedArrayBuffer } from '../errors/brand-checks.js';
-import { convertOnPool, hasPool, requireInto } from '../float32/kernels.js';
-import { valueCountOf } from '../float32/to-float32.js';
-import { DTYPES, type Dtype } from '../format/dtype.js';
-import { cut, limit, Slots } from '../io/pieces.js';
+import { DTYPES, type Dtype } from '../header/dtype.js';
+import { convertOnPool, hasPool, requireInto } from './float32/kernels.js';
+import { valueCountOf } from './float32/to-float32.js';
+import { cut, limit, Slots } from './pieces.js';
 import type { StorageRange } from './storage-range.js';
 
 /**

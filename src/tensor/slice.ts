@@ -10,7 +10,7 @@ import {
   requireString,
 } from '../errors/arguments.js';
 import { type ErrorContext, SliceError } from '../errors/errors.js';
-import { elementCountOf } from '../format/tensor-spec.js';
+import { elementCountOf } from '../header/tensor-spec.js';
 import { type StridedCopy, stridedCopy } from './strided-copy.js';
 
 /**

@@ -10,7 +10,7 @@ import {
   isLending,
   type LendingStorage,
   type Storage,
-} from '../storage/storage.js';
+} from './storage/storage.js';
 
 /**
  * Throws when the runtime cannot make a buffer of that many bytes; `tensor` is named in the error, and

@@ -7,7 +7,7 @@
  * of the result. `gather` copies.
  */
 
-import { type ByteRange, cut } from '../io/pieces.js';
+import { type ByteRange, cut } from './pieces.js';
 
 /** One loop of a strided copy: what one round adds to the two positions, in bytes. */
 export interface StridedLoop {

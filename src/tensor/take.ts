@@ -14,11 +14,11 @@ import {
 } from '../errors/arguments.js';
 import { isTypedArray, plainBytes, tagOf } from '../errors/brand-checks.js';
 import { SafetensorsError } from '../errors/errors.js';
-import { requireInto, toFloat32 } from '../float32/kernels.js';
-import { valueCountOf } from '../float32/to-float32.js';
-import { DTYPES, type Dtype, type TypedArray } from '../format/dtype.js';
-import { cut } from '../io/pieces.js';
-import { nextTurn } from '../json/turns.js';
+import { DTYPES, type Dtype, type TypedArray } from '../header/dtype.js';
+import { nextTurn } from '../header/json/turns.js';
+import { requireInto, toFloat32 } from './float32/kernels.js';
+import { valueCountOf } from './float32/to-float32.js';
+import { cut } from './pieces.js';
 import { planRows, type RowIndices, type RowPlan } from './rows.js';
 import type { StorageRange } from './storage-range.js';
 import { arraysOf } from './view-types.js';

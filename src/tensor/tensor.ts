@@ -13,15 +13,10 @@ import {
 } from '../errors/arguments.js';
 import { SafetensorsError } from '../errors/errors.js';
 import { uncloneable } from '../errors/uncloneable.js';
-import { requireInto, toFloat32 } from '../float32/kernels.js';
-import { valueCountOf } from '../float32/to-float32.js';
-import { DTYPE_NAMES, DTYPES, type Dtype, type TensorData } from '../format/dtype.js';
-import { dtypeOfOtherName } from '../format/dtype-names.js';
-import type { Header } from '../format/header.js';
-import { elementCountOf } from '../format/tensor-spec.js';
-import { cut } from '../io/pieces.js';
-import { MemoryStorage } from '../storage/memory.js';
-import type { Storage } from '../storage/storage.js';
+import { DTYPE_NAMES, DTYPES, type Dtype, type TensorData } from '../header/dtype.js';
+import { dtypeOfOtherName } from '../header/dtype-names.js';
+import type { Header } from '../header/header.js';
+import { elementCountOf } from '../header/tensor-spec.js';
 import { CHUNKS_OPTIONS, type ChunksOptions, chunkByteLength } from './chunks.js';
 import {
   CONVERT_ASYNC_OPTIONS,
@@ -31,9 +26,14 @@ import {
   convertOnPoolInWindows,
 } from './conversion.js';
 import { copyFrom, gatherFrom } from './copies.js';
+import { requireInto, toFloat32 } from './float32/kernels.js';
+import { valueCountOf } from './float32/to-float32.js';
 import { INSPECT, type Inspect, showFacts } from './inspection.js';
+import { cut } from './pieces.js';
 import type { RowIndices } from './rows.js';
 import { planSlice, type SliceIndex } from './slice.js';
+import { MemoryStorage } from './storage/memory.js';
+import type { Storage } from './storage/storage.js';
 import { StorageRange } from './storage-range.js';
 import {
   fillInTurns,

@@ -5,7 +5,7 @@
 
 import { argumentTypeError, type OptionNames } from '../errors/arguments.js';
 import { type ErrorContext, SafetensorsError } from '../errors/errors.js';
-import { DTYPES, type Dtype } from '../format/dtype.js';
+import { DTYPES, type Dtype } from '../header/dtype.js';
 
 /** Any constructor of a typed array: a built-in one, or `Float16Array`. */
 export interface ViewConstructor<View> {

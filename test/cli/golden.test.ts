@@ -6,7 +6,7 @@ import { stripVTControlCharacters } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { COMMANDS } from '../../src/cli/command-table.js';
 import { saveFileSync } from '../../src/index.js';
-import { FileServer } from '../download/file-server.js';
+import { FileServer } from '../remote/download/file-server.js';
 import { useHub } from '../support/hub-environment.js';
 import { TWO_SHARDS, writeCheckpoint } from '../support/make-checkpoint.js';
 import { fileBytes } from '../support/make-file.js';

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { serialize } from '../../src/index.js';
-import { FileServer } from '../download/file-server.js';
+import { FileServer } from '../remote/download/file-server.js';
 import { filesOf, TWO_SHARDS, writeCheckpoint } from '../support/make-checkpoint.js';
 import { fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
 import { call, printed } from './call.js';

@@ -3,8 +3,8 @@ import { cpSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { FileServer } from '../download/file-server.js';
 import { fixturePath } from '../foreign/torch/fixtures.js';
+import { FileServer } from '../remote/download/file-server.js';
 import { useHub } from '../support/hub-environment.js';
 import { HubServer } from '../support/hub-server.js';
 import {

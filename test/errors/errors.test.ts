@@ -12,7 +12,7 @@ import {
   SliceError,
   TensorNotFoundError,
 } from '../../src/errors/errors.js';
-import { SelectionError } from '../../src/selection/selection-error.js';
+import { SelectionError } from '../../src/write/selection/selection-error.js';
 import { parse, textOf, walk } from '../support/source-tree.js';
 
 /** Texts of a union type, by default of codes, without those of the unions it includes. */

@@ -1,7 +1,8 @@
+/** Compares a file with what Python read from it. */
 import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { expect } from 'vitest';
-import { elementCountOf } from '../../src/format/tensor-spec.js';
+import { elementCountOf } from '../../src/header/tensor-spec.js';
 import type { SafetensorsFile, Tensor } from '../../src/index.js';
 
 /** What Python reads from one tensor. */

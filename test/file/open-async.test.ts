@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { openCheckpointAsync, safeOpenAsync } from '../../src/index.js';
-import { bytesOf, cases } from '../format/header-cases.js';
+import { bytesOf, cases } from '../header/header-cases.js';
 import { openBoth } from '../support/both-ways.js';
 import { TWO_SHARDS, writeBelow, writeCheckpoint } from '../support/make-checkpoint.js';
 import { temporaryPath, writeTemporary } from '../support/make-file.js';

@@ -4,10 +4,10 @@ import { crc32 } from 'node:zlib';
 import { expect, test } from 'vitest';
 import { verifyEntries } from '../../src/foreign/checksums.js';
 import type { ArchiveEntry } from '../../src/foreign/zip/archive.js';
-import { openRegularFile } from '../../src/io/opened-file.js';
-import { runSync } from '../../src/io/steps.js';
-import { openStorage } from '../../src/storage/open.js';
-import type { LendingStorage } from '../../src/storage/storage.js';
+import { openRegularFile } from '../../src/platform/io/opened-file.js';
+import { runSync } from '../../src/platform/io/steps.js';
+import { openStorage } from '../../src/platform/storage/open.js';
+import type { LendingStorage } from '../../src/tensor/storage/storage.js';
 import { temporaryPath } from '../support/make-file.js';
 
 const bytes = Uint8Array.from({ length: 9_000_000 }, (_, i) => (i * 7) & 0xff);

@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { scanPickle } from '../../src/foreign/torch/scan-file.js';
+import { scanPickle } from '../../src/foreign/scan/scan-file.js';
 import { text } from './pickle-mutations.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'safetensors-scan-'));

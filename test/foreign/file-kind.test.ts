@@ -2,8 +2,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { fileKindOf } from '../../src/foreign/file-kind.js';
+import { scanPickle } from '../../src/foreign/scan/scan-file.js';
 import { openTorchCheckpoint } from '../../src/foreign/torch/open.js';
-import { scanPickle } from '../../src/foreign/torch/scan-file.js';
 import { serialize } from '../../src/index.js';
 import { temporaryPath } from '../support/make-file.js';
 import { fixturePath } from './torch/fixtures.js';

@@ -3,15 +3,15 @@ import { readdirSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import process from 'node:process';
 import { crc32, deflateRawSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
-import { Checkpoint } from '../../src/checkpoint/checkpoint.js';
-import { singleFile } from '../../src/checkpoint/find-files.js';
-import { LazyShards } from '../../src/checkpoint/lazy-shards.js';
+import { Checkpoint } from '../../src/file/checkpoint/checkpoint.js';
+import { singleFile } from '../../src/file/checkpoint/find-files.js';
+import { LazyShards } from '../../src/file/checkpoint/lazy-shards.js';
 import { ForeignShard } from '../../src/foreign/foreign-shard.js';
-import type { ForeignTensor } from '../../src/foreign/foreign-tensor.js';
 import { InflatedEntries } from '../../src/foreign/inflated-data.js';
 import { openForeign } from '../../src/foreign/open-file.js';
 import { tensorData } from '../../src/foreign/tensor-data.js';
-import { checkLayout } from '../../src/foreign/tensor-layout.js';
+import type { ForeignTensor } from '../../src/foreign/tensors/foreign-tensor.js';
+import { checkLayout } from '../../src/foreign/tensors/tensor-layout.js';
 import {
   FileChangedError,
   FileClosedError,

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { inflateInOrder } from '../../src/foreign/inflate-in-order.js';
 import type { ArchiveEntry } from '../../src/foreign/zip/archive.js';
 import type { ArchiveLimits } from '../../src/foreign/zip/limits.js';
-import { MemoryStorage } from '../../src/storage/memory.js';
+import { MemoryStorage } from '../../src/tensor/storage/memory.js';
 
 // Longer than a chunk, deflated too: half of it is hardly compressible.
 const content = Buffer.alloc(3_000_000, 'weights ');

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { ForeignShard } from '../../src/foreign/foreign-shard.js';
 import { InflatedEntries } from '../../src/foreign/inflated-data.js';
 import { tensorData } from '../../src/foreign/tensor-data.js';
-import type { Storage } from '../../src/storage/storage.js';
+import type { Storage } from '../../src/tensor/storage/storage.js';
 
 const VALUES = Uint8Array.from({ length: 6 }, (_, i) => i);
 const DEFLATED = new Uint8Array(deflateRawSync(VALUES));

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, describe, expect, it } from 'vitest';
-import { scanPickle } from '../../src/foreign/torch/scan-file.js';
+import { scanPickle } from '../../src/foreign/scan/scan-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../support/python.js';
 import { hostileFiles } from './hostile-corpus.js';
 

@@ -1,6 +1,6 @@
 /** Bytes in memory behind both kinds of storages. */
-import { MadeStorage, type StorageBytes } from '../../src/storage/made.js';
-import { MemoryStorage } from '../../src/storage/memory.js';
+import { MadeStorage, type StorageBytes } from '../../src/tensor/storage/made.js';
+import { MemoryStorage } from '../../src/tensor/storage/memory.js';
 
 /** A storage that gives views, as a mapping does. */
 export function viewed(bytes: Uint8Array<ArrayBuffer>): StorageBytes {

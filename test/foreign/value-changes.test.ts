@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { ForeignFormatError } from '../../src/errors/errors.js';
 import { changeOf, type ValueChanges } from '../../src/foreign/value-changes.js';
-import type { Dtype } from '../../src/format/dtype.js';
+import type { Dtype } from '../../src/header/dtype.js';
 
 function changed<View extends ArrayBufferView<ArrayBuffer>>(
   dtype: Dtype,

@@ -47,7 +47,7 @@ export interface Target {
   readonly name: string;
   /** One line for `--list`. */
   readonly about: string;
-  /** Modules of the library, such as `format/header`, whose coverage is reported. */
+  /** Modules of the library, such as `header/header`, whose coverage is reported. */
   readonly sources: RegExp;
   readonly form: Form;
   readonly budget: Budget;

@@ -83,7 +83,7 @@ describe('a program with switches', () => {
   });
 
   it('can be compiled, whatever the source', () => {
-    for (const path of filesBelow('src/json').filter((name) => name.endsWith('.ts'))) {
+    for (const path of filesBelow('src/header/json').filter((name) => name.endsWith('.ts'))) {
       const text = textOf(path);
       const mutants = mutantsOf(path, text).map((mutant, id) => ({ ...mutant, id }));
       const { diagnostics } = ts.transpileModule(withSwitches(text, mutants), {

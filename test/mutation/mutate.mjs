@@ -2,7 +2,7 @@
  * `npm run mutate -- ROOM [--count N] [--seed S]`: puts small faults into the sources of a room, one at a time, and runs
  * those tests of the room that reach them. A fault that no test notices is a survivor: it lacks a test, or is the same
  * program (then it belongs into equivalents.json, with the reason), or it is in code that nobody needs.
- * ROOM is a folder of `src`, or `header`: headers and the JSON reader they need, every fault.
+ * ROOM is a folder of `src`. Of `header`, with the JSON reader that it needs, every fault is put in.
  */
 import {
   existsSync,

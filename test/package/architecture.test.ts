@@ -1,40 +1,47 @@
-/** Holds the tree to ARCHITECTURE.md: rooms, arrows, one line per file, sizes. */
-import { basename, dirname, posix } from 'node:path';
+/** Holds the tree to ARCHITECTURE.md: rooms in a line, arrows of folders, ways of data; and to the sizes of files. */
+import { execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { basename, dirname, join, posix } from 'node:path';
+import process from 'node:process';
 import ts from 'typescript';
 import { describe, expect, it } from 'vitest';
 import {
-  arrowsOf,
+  type Folder,
   filesBelow,
+  foldersOf,
   type Import,
   importsOf,
   parse,
-  type Room,
   roomsOf,
+  root,
+  stepsOf,
   textOf,
   walk,
 } from '../support/source-tree.js';
 
 const MAXIMUM_LINES = 400;
+const MAXIMUM_PAGE_LINES = 200;
 
 const page = textOf('ARCHITECTURE.md');
-const rooms = new Map(roomsOf(page).map((room) => [room.name, room]));
+const rooms = roomsOf(page);
+const folders = new Map(foldersOf(page).map((folder) => [folder.name, folder]));
 const sources = filesBelow('src').filter((path) => path.endsWith('.ts'));
 const entries = sources.filter((path) => dirname(path) === 'src');
-const inRooms = sources.filter((path) => !entries.includes(path));
+const inFolders = sources.filter((path) => !entries.includes(path));
 
-/** The room of a file; of an entry point its name, as the table has it where a room is built on it. */
-function roomNameOf(path: string): string {
+/** The folder of a file; of an entry point its name, as the table has it where a folder is built on it. */
+function folderNameOf(path: string): string {
   return entries.includes(path) ? basename(path) : dirname(path).replace(/^src\/?/, '');
 }
 
-function roomOf(path: string): Room {
-  const room = rooms.get(roomNameOf(path));
-  if (room === undefined) throw new Error(`the room of ${path} is not in the table`);
-  return room;
+function folderOf(path: string): Folder {
+  const folder = folders.get(folderNameOf(path));
+  if (folder === undefined) throw new Error(`the folder of ${path} is not in the table`);
+  return folder;
 }
 
 function isFreeOfNode(path: string): boolean {
-  return !roomOf(path).mayUseNode(basename(path, '.ts'));
+  return !folderOf(path).usesNode;
 }
 
 /** The source file that a relative import means; undefined for packages and `node:` modules. */
@@ -45,15 +52,15 @@ function targetOf(path: string, { module }: Import): string | undefined {
 
 /** Says why an import breaks the table, or nothing. */
 function objection(path: string, found: Import): string | undefined {
-  const room = roomOf(path);
+  const folder = folderOf(path);
   const target = targetOf(path, found);
   if (target === undefined) {
-    const isBuiltin = found.module.startsWith('node:') && !isFreeOfNode(path);
-    if (isBuiltin || room.packages.has(found.module)) return undefined;
+    const isBuiltin = found.module.startsWith('node:') && folder.usesNode;
+    if (isBuiltin || folder.packages.has(found.module)) return undefined;
     return `${path} imports '${found.module}'`;
   }
-  const other = roomNameOf(target);
-  if (other !== room.name && !room.uses.has(other)) return `${path} imports ${target}`;
+  const other = folderNameOf(target);
+  if (other !== folder.name && !folder.uses.has(other)) return `${path} imports ${target}`;
   if (found.types === null && isFreeOfNode(path) && !isFreeOfNode(target)) {
     return `${path} is free of node:, ${target} is not`;
   }
@@ -61,26 +68,36 @@ function objection(path: string, found: Import): string | undefined {
 }
 
 describe('rooms', () => {
-  it('are the folders of src', () => {
-    const folders = new Set(inRooms.map(roomNameOf));
-    expect([...rooms.keys()].toSorted()).toEqual([...folders].toSorted());
-    expect(rooms.size).toBeGreaterThan(10);
+  it('are the top folders of src, each with a row and in a line', () => {
+    const found = new Set(inFolders.map((path) => path.split('/')[1]));
+    expect(rooms.toSorted()).toEqual([...found].toSorted());
+    expect(/^ {2}(.* --> .*)$/m.exec(page)?.[1]?.split(' --> ')).toEqual(rooms);
+  });
+
+  it('have their folders together, in the order of the rooms', () => {
+    const order = [...folders.values()].map(({ room }) => rooms.indexOf(room));
+    expect(order).toEqual(order.toSorted((a, b) => a - b));
+  });
+});
+
+describe('folders', () => {
+  it('are those of src', () => {
+    const found = new Set(inFolders.map(folderNameOf));
+    expect([...folders.keys()].toSorted()).toEqual([...found].toSorted());
   });
 
   it('import only from those above them in the table', () => {
-    // Entry points only re-export; rooms that are built on them are below all others.
-    const above = new Set(entries.map(roomNameOf));
-    for (const { name, uses } of rooms.values()) {
-      expect(
-        [...uses].filter((other) => !above.has(other)),
-        name,
-      ).toEqual([]);
+    // Entry points only re-export; folders that are built on them are below all others.
+    const above = new Set(entries.map(folderNameOf));
+    for (const { name, uses } of folders.values()) {
+      const below = [...uses].filter((other) => !above.has(other));
+      expect(below, name).toEqual([]);
       above.add(name);
     }
   });
 
   it('respect the table with every import', () => {
-    const objections = inRooms.flatMap((path) =>
+    const objections = inFolders.flatMap((path) =>
       importsOf(path).map((found) => objection(path, found)),
     );
     expect([...new Set(objections)].filter((text) => text !== undefined)).toEqual([]);
@@ -88,35 +105,36 @@ describe('rooms', () => {
 
   it('are allowed nothing that they do not use', () => {
     const used = new Set(
-      inRooms.flatMap((path) =>
+      inFolders.flatMap((path) =>
         importsOf(path).map((found) => {
           const target = targetOf(path, found);
-          const other = found.module.startsWith('node:') ? 'node:' : found.module;
-          return `${roomNameOf(path)} ${target === undefined ? other : roomNameOf(target)}`;
+          return `${folderNameOf(path)} ${target === undefined ? found.module : folderNameOf(target)}`;
         }),
       ),
     );
-    const allowed = [...rooms.values()].flatMap(({ name, uses, packages, usesNode }) =>
-      [...uses, ...packages, ...(usesNode ? ['node:'] : [])].map((other) => `${name} ${other}`),
+    const allowed = [...folders.values()].flatMap(({ name, uses, packages }) =>
+      [...uses, ...packages].map((other) => `${name} ${other}`),
     );
     expect(allowed.filter((text) => !used.has(text))).toEqual([]);
-    const named = [...rooms.values()].flatMap(({ name, exceptions }) =>
-      [...exceptions].map((stem) => `src/${name}/${stem}.ts`),
-    );
-    expect(named.filter((path) => !sources.includes(path))).toEqual([]);
   });
 
-  it('have a graph that says the same as the table', () => {
-    const reached = (from: string): Set<string> => {
-      const next = arrowsOf(page).flatMap(([room, other]) => (room === from ? [other] : []));
-      return new Set(next.flatMap((other) => [other, ...reached(other)]));
+  it('are said to be free of node: when they are', () => {
+    const free = new Map<string, boolean>();
+    const isFree = (path: string): boolean => {
+      const known = free.get(path);
+      if (known !== undefined) return known;
+      free.set(path, true);
+      const found = importsOf(path).filter(({ types }) => types === null);
+      const targets = found.map((one) => targetOf(path, one) ?? one.module);
+      const result = targets.every((target) =>
+        sources.includes(target) ? isFree(target) : !target.startsWith('node:'),
+      );
+      free.set(path, result);
+      return result;
     };
-    for (const [from, to] of arrowsOf(page)) {
-      expect([...(rooms.get(from)?.uses ?? [])], from).toContain(to);
-    }
-    for (const { name, uses } of rooms.values()) {
-      expect([...reached(name)], name).toEqual(expect.arrayContaining([...uses]));
-    }
+    const onNode = new Set(inFolders.filter((path) => !isFree(path)).map(folderNameOf));
+    const said = [...folders.values()].filter(({ usesNode }) => usesNode).map(({ name }) => name);
+    expect(said.toSorted()).toEqual([...onNode].toSorted());
   });
 
   it('have no cycles of files, not even of types', () => {
@@ -152,8 +170,8 @@ describe('rooms', () => {
     const locations = sourcesWith(
       (node) => ts.isStringLiteralLike(node) && node.text.endsWith('.node'),
     );
-    expect(loaders).toEqual(['src/addon/load.ts']);
-    expect(locations).toEqual(['src/addon/location.ts']);
+    expect(loaders).toEqual(['src/platform/addon/load.ts']);
+    expect(locations).toEqual(['src/platform/addon/location.ts']);
   });
 });
 
@@ -173,7 +191,7 @@ describe('source files', () => {
   }
 
   it('without node: do not know Buffer and process', () => {
-    const pure = inRooms.filter(isFreeOfNode);
+    const pure = inFolders.filter(isFreeOfNode);
     expect(pure.length).toBeGreaterThan(40);
     expect(pure.flatMap((path) => uses(path, 'Buffer', 'process'))).toEqual([]);
   });
@@ -200,7 +218,7 @@ describe('source files', () => {
     expect(library.flatMap((path) => uses(path, ...forbidden))).toEqual([]);
   });
 
-  it('of entry points only re-export, and each has its row in the table', () => {
+  it('of entry points only re-export', () => {
     const others = entries.flatMap((path) =>
       parse(path).statements.filter(
         (statement) =>
@@ -208,8 +226,7 @@ describe('source files', () => {
       ),
     );
     expect(others.map((statement) => statement.getText())).toEqual([]);
-    const rows = Array.from(page.matchAll(/^\| `([\w-]+\.ts)` \| [^|]+ \| all rooms/gm));
-    expect(rows.map(([, file]) => `src/${file}`).toSorted()).toEqual(entries.toSorted());
+    expect(entries.filter((path) => !page.includes(`\`${basename(path)}\``))).toEqual([]);
   });
 
   it('that browsers get have no node: modules', () => {
@@ -228,34 +245,48 @@ describe('source files', () => {
   });
 });
 
+describe('the page', () => {
+  it(`has at most ${MAXIMUM_PAGE_LINES} lines`, () => {
+    expect(page.split('\n').length - 1).toBeLessThanOrEqual(MAXIMUM_PAGE_LINES);
+  });
+
+  it('leads through files that are there', () => {
+    const steps = stepsOf(page);
+    expect(steps.length).toBeGreaterThan(50);
+    expect(steps.filter((step) => !sources.includes(`src/${step}.ts`))).toEqual([]);
+  });
+
+  it('names only files and folders that are there', () => {
+    const text = page.replace(/^```.*?^```$/gms, '').replace(/^\|.*$/gm, '');
+    const names = Array.from(text.matchAll(/`([\w-]+\/[\w./-]+)`/g), ([, name = '']) => name);
+    const there = ['', '.ts', '.h'].flatMap((end) => names.filter((name) => isThere(name + end)));
+    expect(names.length).toBeGreaterThan(10);
+    expect(names.filter((name) => !there.includes(name))).toEqual([]);
+  });
+});
+
+/** Whether the package or `src` has such a file or folder. */
+function isThere(name: string): boolean {
+  return [name, `src/${name}`].some((path) => existsSync(join(root, path)));
+}
+
 describe('files', () => {
-  it('of src each have their line below the heading of their room, and nothing else has', () => {
-    const sections = page.split(/^### /m).slice(1);
-    const listed = sections.flatMap((section) => {
-      const [, room] = /^`([\w/-]+)\/`\n/.exec(section) ?? [];
-      const files = section.split(/^## /m)[0]?.matchAll(/^\| `([\w-]+\.ts)` \| \S/gm) ?? [];
-      return Array.from(files, ([, file]) => `src/${room}/${file}`);
-    });
-    expect(listed.toSorted()).toEqual(inRooms.toSorted());
+  it('begin with a sentence that `npm run map` prints', () => {
+    for (const folder of ['src', 'native', 'scripts', 'benchmarks', 'test']) {
+      const map = execFileSync(process.execPath, ['scripts/map.mjs', folder], {
+        cwd: root,
+        encoding: 'utf8',
+      });
+      const rows = map.split('\n').filter((line) => line.startsWith('  '));
+      expect(rows.length, folder).toBeGreaterThan(10);
+      expect(
+        rows.filter((row) => !/^ {2}\S+ +\S/.test(row)),
+        folder,
+      ).toEqual([]);
+    }
   });
 
-  it('of native and the helpers of tests each have their line in the page, and nothing else has', () => {
-    const helpers = filesBelow('test').filter(
-      (path) => /(?<!\.test)\.ts$/.test(path) && !path.startsWith('test/fixtures/'),
-    );
-    expect(helpers.length).toBeGreaterThan(5);
-    const [, native = ''] = page.split(/^## native$/m);
-    const rows = native.split(/^## /m)[0]?.match(/^\| `.*?(?= \| )/gm) ?? [];
-    const listed = [
-      ...rows.flatMap((row) =>
-        Array.from(row.matchAll(/`([^`]+)`/g), ([, file]) => `native/${file}`),
-      ),
-      ...Array.from(page.matchAll(/^\| `(test\/[\w/-]+\.ts)` \| \S/gm), ([, path]) => path),
-    ];
-    expect(listed.toSorted()).toEqual([...filesBelow('native'), ...helpers].toSorted());
-  });
-
-  it('of tests lie in the rooms of what they test', () => {
+  it('of tests lie in the folders of what they test', () => {
     const others = [
       'package',
       'benchmarks',
@@ -266,10 +297,10 @@ describe('files', () => {
       'mutation',
       'faults',
     ];
-    const folders = filesBelow('test')
+    const found = filesBelow('test')
       .filter((path) => path.endsWith('.test.ts'))
       .map((path) => dirname(path).replace(/^test\/?/, ''));
-    const unknown = folders.filter((folder) => !rooms.has(folder) && !others.includes(folder));
+    const unknown = found.filter((folder) => !folders.has(folder) && !others.includes(folder));
     expect([...new Set(unknown)]).toEqual([]);
   });
 

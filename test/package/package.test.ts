@@ -17,7 +17,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { SHIPPED_PLATFORMS } from '../../src/addon/location.js';
+import { SHIPPED_PLATFORMS } from '../../src/platform/addon/location.js';
 import { expectSameAsPython, MODEL, TENSOR } from '../support/deployed-app.js';
 import {
   addNodeTypes,

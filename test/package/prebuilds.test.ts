@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 import { afterAll, describe, expect, it } from 'vitest';
-import { SHIPPED_PLATFORMS } from '../../src/addon/location.js';
+import { SHIPPED_PLATFORMS } from '../../src/platform/addon/location.js';
 import { hasLinkersSignature, readBinary } from '../support/binaries.js';
 import { pack } from '../support/installed-package.js';
 import { root, textOf } from '../support/source-tree.js';

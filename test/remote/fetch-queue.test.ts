@@ -4,10 +4,10 @@ import { RemoteError } from '../../src/errors/errors.js';
 import { parse, type Tensor } from '../../src/index.js';
 import type { RemoteCheckpoint } from '../../src/remote/checkpoint.js';
 import { openRemote } from '../../src/remote.js';
-import { FileServer } from '../download/file-server.js';
 import { type CountedFiles, countedCheckpoint, countedFile } from '../support/counted-source.js';
 import { TWO_SHARDS } from '../support/make-checkpoint.js';
 import { type Entry, fileBytes } from '../support/make-file.js';
+import { FileServer } from './download/file-server.js';
 
 const MIB = 2 ** 20;
 

@@ -13,11 +13,11 @@ import {
 import { openRemote } from '../../src/remote/browser.js';
 import { FETCHED_PIECE_BYTE_LENGTH } from '../../src/remote/fetch-plan.js';
 import { FIRST_BYTE_LENGTH } from '../../src/remote/read-header.js';
-import { arbitraryTensor, arbitraryTensors } from '../save/arbitrary-tensors.js';
 import { type CountedFiles, countedCheckpoint, countedFile } from '../support/counted-source.js';
 import { TWO_SHARDS } from '../support/make-checkpoint.js';
 import { type Entry, fileBytes, temporaryPath } from '../support/make-file.js';
 import { shapeAndIndex } from '../tensor/slice-oracle.js';
+import { arbitraryTensor, arbitraryTensors } from '../write/save/arbitrary-tensors.js';
 
 const FILE = 'model.safetensors';
 const MIB = 2 ** 20;

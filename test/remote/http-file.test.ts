@@ -3,7 +3,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { DEFAULT_HUB_SETTINGS } from '../../src/hub/settings.js';
+import { DEFAULT_HUB_SETTINGS } from '../../src/file/hub/settings.js';
 import type { RemoteSource } from '../../src/remote/remote-file.js';
 import { type ResolveOptions, resolveSource } from '../../src/remote/source.js';
 

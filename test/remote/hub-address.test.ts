@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { DEFAULT_ENDPOINT } from '../../src/hub/settings.js';
+import { DEFAULT_ENDPOINT } from '../../src/file/hub/settings.js';
 import { apiUrl, fileUrl, pageUrl, parseHubUrl } from '../../src/remote/hub-address.js';
 
 const MIRROR = 'https://mirror.example/hf';

@@ -1,6 +1,6 @@
 /** Which file of a repository is opened, and by how many requests. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { DEFAULT_HUB_SETTINGS, type HubSettings } from '../../src/hub/settings.js';
+import { DEFAULT_HUB_SETTINGS, type HubSettings } from '../../src/file/hub/settings.js';
 import type { RemoteSource } from '../../src/remote/remote-file.js';
 import { type ResolveOptions, resolveSource } from '../../src/remote/source.js';
 import { FormatError, openRemote } from '../../src/remote.js';

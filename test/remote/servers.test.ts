@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { DEFAULT_HUB_SETTINGS } from '../../src/hub/settings.js';
+import { DEFAULT_HUB_SETTINGS } from '../../src/file/hub/settings.js';
 import { loadFile } from '../../src/index.js';
 import type { RemoteSource } from '../../src/remote/remote-file.js';
 import { resolveSource } from '../../src/remote/source.js';

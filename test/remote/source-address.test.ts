@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { DEFAULT_ENDPOINT } from '../../src/hub/settings.js';
+import { DEFAULT_ENDPOINT } from '../../src/file/hub/settings.js';
 import { parseSource, requireEndpoint } from '../../src/remote/source-address.js';
 
 const parse = (text: string): ReturnType<typeof parseSource> => parseSource(text, DEFAULT_ENDPOINT);

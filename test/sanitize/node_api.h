@@ -1,3 +1,4 @@
+// Node-API for the harness of threads: what the addon calls, without Node.
 #ifndef SAFETENSORS_MMAP_TEST_NODE_API_H_
 #define SAFETENSORS_MMAP_TEST_NODE_API_H_
 

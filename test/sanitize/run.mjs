@@ -17,11 +17,18 @@ import { readOptions, refuse } from '../support/options.mjs';
 import { addonParts, compile, folder, root, runtimeLibrary } from './compile.mjs';
 import { collectFindings } from './reports.mjs';
 
-const TESTS = ['test/addon', 'test/storage', 'test/file', 'test/save', 'processes.test.ts'];
+const TESTS = [
+  'test/platform/addon',
+  'test/platform/storage',
+  'test/tensor/storage',
+  'test/file',
+  'test/write/save',
+  'processes.test.ts',
+];
 
 /** What fits into half a minute: each kind of call, faults in mapped pages, workers. */
 const QUICK_TESTS = ['binding', 'file-copy', 'guard', 'prefetch', 'replacement'].map(
-  (name) => `test/addon/${name}.test.ts`,
+  (name) => `test/platform/addon/${name}.test.ts`,
 );
 
 /** Tests of what AddressSanitizer changes: it keeps freed memory, and takes no memory at all as if it were there. */

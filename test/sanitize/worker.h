@@ -1,3 +1,4 @@
+// An environment with a thread of its own, as a worker has it.
 #ifndef SAFETENSORS_MMAP_TEST_WORKER_H_
 #define SAFETENSORS_MMAP_TEST_WORKER_H_
 

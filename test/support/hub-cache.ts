@@ -1,3 +1,4 @@
+/** The Hub's cache in a temporary folder, with and without a store that repositories share. */
 import { createHash } from 'node:crypto';
 import { chmodSync, existsSync, mkdirSync, symlinkSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';

@@ -1,3 +1,4 @@
+/** Takes what the machine is told about the Hub out of the environment of a test. */
 import { vi } from 'vitest';
 import { temporaryPath } from './make-file.js';
 

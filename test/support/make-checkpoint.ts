@@ -1,3 +1,4 @@
+/** Makes small checkpoints for tests. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach } from 'vitest';

@@ -1,3 +1,4 @@
+/** Drops a file from the page cache. */
 import { execFileSync } from 'node:child_process';
 
 /**

@@ -1,3 +1,4 @@
+/** Finds the Python of the oracle tests, and runs it. */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

@@ -1,3 +1,4 @@
+/** What a saved checkpoint holds. */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {

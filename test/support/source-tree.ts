@@ -1,4 +1,4 @@
-/** What the architecture test knows about the tree: files, imports, and the page's table of rooms. */
+/** What the architecture test knows about the tree: files, imports, and the page's tables. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -88,48 +88,48 @@ function typeNamesOf(node: ts.ImportDeclaration | ts.ExportDeclaration): string[
   return named.elements.map((element) => (element.propertyName ?? element.name).text);
 }
 
-/** One row of the page's table of rooms. */
-export interface Room {
-  /** Folder below `src`, such as `checkpoint/write`. */
+/** One row of the page's table of folders. */
+export interface Folder {
+  /** Path below `src`, such as `header/json`. */
   readonly name: string;
-  /** Rooms that may be imported besides its own. */
+  /** The room that it belongs to, such as `header`. */
+  readonly room: string;
+  /** Folders and entry points that may be imported. */
   readonly uses: ReadonlySet<string>;
   /** Packages that may be imported; they are bundled. */
   readonly packages: ReadonlySet<string>;
-  /** Whether files of the room, all or some, may import `node:` modules. */
+  /** Whether its files may import `node:` modules, themselves or by way of others. */
   readonly usesNode: boolean;
-  /** Files, without ending, that the column about `node:` modules names. */
-  readonly exceptions: ReadonlySet<string>;
-  /** Whether a file, without ending, may import `node:` modules. */
-  mayUseNode(stem: string): boolean;
 }
 
-const ROOM_ROW = /^\| `([\w/-]+)\/` \| [^|]+ \| ([^|]*) \| ([^|]*) \|$/gm;
-const ARROW = /^ {2}([\w/-]+) --> ([\w/.-]+)$/gm;
+const ROOM_ROW = /^\| `([\w-]+)` \| [^|]+ \|$/gm;
+const FOLDER_ROW = /^\| `([\w/-]+)\/` \| [^|]+ \| ([^|]*) \| (yes|no) \|$/gm;
+const STEP = /^([a-z][\w/-]*(?:, [a-z][\w/-]*)*) {2}/gm;
 
-function quoted(text: string): Set<string> {
-  return new Set(Array.from(text.matchAll(/`([^`]+)`/g), ([, name = '']) => name));
+/** The rooms of the table `| room | what it is for |`, in its order. */
+export function roomsOf(page: string): string[] {
+  return Array.from(page.matchAll(ROOM_ROW), ([, name = '']) => name);
 }
 
 /**
- * Parses the table `| room | what it is for | imports from | node: modules |`. The last column says
- * `no`, `yes`, or `yes, but not` or `only` and files of the room. Packages are those that are installed for
+ * Parses the table `| folder | what it is for | imports from | node: |`. Packages are those that are installed for
  * development.
  */
-export function roomsOf(page: string): Room[] {
+export function foldersOf(page: string): Folder[] {
   const { devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-  return Array.from(page.matchAll(ROOM_ROW), ([, name = '', uses = '', node = '']) => {
-    const exceptions = quoted(node);
-    const isRule = node.startsWith('yes');
-    const usesNode = isRule || node.startsWith('only');
-    const mayUseNode = (stem: string): boolean => usesNode && exceptions.has(stem) !== isRule;
-    const [packages, used] = [new Set<string>(), new Set<string>()];
-    for (const other of quoted(uses)) (other in devDependencies ? packages : used).add(other);
-    return { name, uses: used, packages, usesNode, exceptions, mayUseNode };
+  return Array.from(page.matchAll(FOLDER_ROW), ([, name = '', imports = '', node]) => {
+    const [packages, uses] = [new Set<string>(), new Set<string>()];
+    for (const [, other = ''] of imports.matchAll(/`([^`]+)`/g)) {
+      (other in devDependencies ? packages : uses).add(other);
+    }
+    return { name, room: name.replace(/\/.*/, ''), uses, packages, usesNode: node === 'yes' };
   });
 }
 
-/** The arrows of the page's graph: what a room imports, without what follows from other arrows. */
-export function arrowsOf(page: string): [from: string, to: string][] {
-  return Array.from(page.matchAll(ARROW), ([, from = '', to = '']) => [from, to]);
+/** The files that the page's ways of data lead through, without endings. */
+export function stepsOf(page: string): string[] {
+  const blocks = page.matchAll(/^```(?:\n|mermaid\n)(.*?)^```$/gms);
+  return Array.from(blocks, ([, text = '']) =>
+    Array.from(text.matchAll(STEP), ([, names = '']) => names.split(', ')),
+  ).flat(2);
 }

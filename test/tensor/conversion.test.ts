@@ -1,10 +1,10 @@
 import { truncateSync, writeFileSync } from 'node:fs';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { addon } from '../../src/addon/addon.js';
-import { castInTypeScript } from '../../src/float32/cast.js';
-import { provideKernels } from '../../src/float32/kernels.js';
+import { nextTurn } from '../../src/header/json/turns.js';
 import { DTYPES, type Dtype } from '../../src/index.js';
-import { nextTurn } from '../../src/json/turns.js';
+import { addon } from '../../src/platform/addon/addon.js';
+import { castInTypeScript } from '../../src/tensor/float32/cast.js';
+import { provideKernels } from '../../src/tensor/float32/kernels.js';
 import { type Entry, fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
 import { measureInChild } from '../support/run-child.js';
 import { openers } from './openers.js';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { elementCountOf } from '../../src/format/tensor-spec.js';
+import { elementCountOf } from '../../src/header/tensor-spec.js';
 import { gather } from '../../src/tensor/gather.js';
 import { planSlice } from '../../src/tensor/slice.js';
 import { extentOf, splitCopy, stridedCopy } from '../../src/tensor/strided-copy.js';

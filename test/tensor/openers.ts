@@ -1,3 +1,4 @@
+/** Opens the same tensors with every kind of storage. */
 import { parse, type SafetensorsFile, safeOpen } from '../../src/index.js';
 import { type Entry, type FileOptions, fileBytes, writeTemporary } from '../support/make-file.js';
 

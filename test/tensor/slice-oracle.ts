@@ -1,3 +1,4 @@
+/** A naive implementation of slicing, to compare with. */
 import fc from 'fast-check';
 import type { SliceIndex } from '../../src/tensor/slice.js';
 

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { elementCountOf } from '../../src/format/tensor-spec.js';
+import { elementCountOf } from '../../src/header/tensor-spec.js';
 import { gather } from '../../src/tensor/gather.js';
 import { parseSlice, planSlice, type SliceIndex } from '../../src/tensor/slice.js';
 import { naivePositions, shapeAndIndex } from './slice-oracle.js';

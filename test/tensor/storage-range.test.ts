@@ -1,8 +1,8 @@
 /** Which bytes of a tensor may be taken from its file, and which only from memory. */
 import { readdirSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { describe, expect, test, vi } from 'vitest';
-import { layOut } from '../../src/format/header-writer.js';
-import { readSpec } from '../../src/format/tensor-spec.js';
+import { layOut } from '../../src/header/header-writer.js';
+import { readSpec } from '../../src/header/tensor-spec.js';
 import {
   FileClosedError,
   loadFile,
@@ -13,17 +13,17 @@ import {
   type Tensor,
   type TensorBytes,
 } from '../../src/index.js';
+import { emptyBuffers } from '../../src/tensor/storage/empty-buffers.js';
+import { MadeStorage } from '../../src/tensor/storage/made.js';
+import { MemoryStorage } from '../../src/tensor/storage/memory.js';
+import type { Storage } from '../../src/tensor/storage/storage.js';
+import { StorageRange } from '../../src/tensor/storage-range.js';
 import {
   type MemoryPayload,
   memoryEntries,
   type TensorInput,
-} from '../../src/save/tensor-input.js';
-import { emptyBuffers } from '../../src/storage/empty-buffers.js';
-import { MadeStorage } from '../../src/storage/made.js';
-import { MemoryStorage } from '../../src/storage/memory.js';
-import type { Storage } from '../../src/storage/storage.js';
-import { StorageRange } from '../../src/tensor/storage-range.js';
-import { thrownBy } from '../format/header-files.js';
+} from '../../src/write/input/tensor-input.js';
+import { thrownBy } from '../header/header-files.js';
 import { countedBytes, fileBytes, temporaryPath, writeTemporary } from '../support/make-file.js';
 
 const entries = [

@@ -3,7 +3,7 @@ import { truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import process from 'node:process';
 import { describe, expect, test } from 'vitest';
 import { safeOpen, type Tensor } from '../../src/index.js';
-import { MemoryStorage } from '../../src/storage/memory.js';
+import { MemoryStorage } from '../../src/tensor/storage/memory.js';
 import { StorageRange } from '../../src/tensor/storage-range.js';
 import { fillInTurns, fillNow, takeBytes } from '../../src/tensor/take.js';
 import { TensorOf } from '../../src/tensor/tensor.js';

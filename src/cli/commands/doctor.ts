@@ -1,12 +1,12 @@
 /** `doctor`: environment report: version, mapping, Hub settings. */
 
 import { readdirSync } from 'node:fs';
-import { ADDON_VARIABLE, namedFile } from '../../addon/location.js';
-import type { BufferCounting } from '../../addon/uncounted-buffers.js';
-import { VERSION } from '../../addon/version.js';
-import { hubCacheFolder } from '../../hub/cache.js';
-import { hubSettings } from '../../hub/environment.js';
+import { hubCacheFolder } from '../../file/cache/cache.js';
+import { hubSettings } from '../../file/cache/environment.js';
 import { type MappingStatus, mappingStatus } from '../../index.js';
+import { ADDON_VARIABLE, namedFile } from '../../platform/addon/location.js';
+import type { BufferCounting } from '../../platform/addon/uncounted-buffers.js';
+import { VERSION } from '../../platform/addon/version.js';
 import { groupedText } from '../output/numbers.js';
 import type { Style } from '../output/style.js';
 import { factLines } from '../output/table.js';

@@ -1,7 +1,7 @@
 /** `hash`: the hashes that models are known by. */
 
-import { type Claim, claimsOf } from '../../verification/claims.js';
-import type { HashOptions } from '../../verification/hash-file.js';
+import { type Claim, claimsOf } from '../../file/verification/claims.js';
+import type { HashOptions } from '../../file/verification/hash-file.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';
 import { factLines } from '../output/table.js';

@@ -1,7 +1,7 @@
 /** `verify`: everything that is wrong with a checkpoint. */
 
+import { isOfFile } from '../../file/shards/verification-error.js';
 import { type VerifiableSource, type VerificationReport, verifyCheckpoint } from '../../index.js';
-import { isOfFile } from '../../shards/verification-error.js';
 import { plural } from '../output/numbers.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';

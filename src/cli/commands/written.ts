@@ -6,8 +6,8 @@ import type {
   ConvertedCheckpoint,
   MaybeDryRun,
 } from '../../convert.js';
-import { CAST_TARGETS, type CastTarget } from '../../float32/cast.js';
 import { type PlannedFile, splitStateDictIntoShards } from '../../index.js';
+import { CAST_TARGETS, type CastTarget } from '../../tensor/float32/cast.js';
 import { bytesText, plural } from '../output/numbers.js';
 import { progressOn } from '../output/progress.js';
 import type { Style } from '../output/style.js';

@@ -1,7 +1,7 @@
 /** Cuts an array into boxes. */
 
-import { elementCountOf } from '../../format/tensor-spec.js';
-import { cut } from '../../io/pieces.js';
+import { elementCountOf } from '../../header/tensor-spec.js';
+import { cut } from '../../tensor/pieces.js';
 
 /** Boxes of at most `maxElements` elements that follow each other in memory. */
 export function* boxesOf(

@@ -2,7 +2,7 @@
 
 import { Buffer } from 'node:buffer';
 import type { Tensor } from '../../index.js';
-import { cut } from '../../io/pieces.js';
+import { cut } from '../../tensor/pieces.js';
 import type { LongWork } from './long-work.js';
 import { valueNumbers, valueWindows } from './values.js';
 

@@ -1,6 +1,6 @@
 /** Patterns for names of tensors. */
 
-import { globTest, type NameTest } from '../../hub/module-patterns.js';
+import { globTest, type NameTest } from '../../file/hub/module-patterns.js';
 
 /**
  * A test of whole names: those that match one of the filters, or all when there are none, without those that match

@@ -1,16 +1,16 @@
 /** The files of a source that are hashed: reads local files, fetches remote ones. */
 
 import { dirname, join } from 'node:path';
-import { type Checkpoint, type ShardHeader, VerificationError } from '../../index.js';
-import type { RemoteCheckpoint } from '../../remote.js';
 import {
   type FileHashes,
   type HashedLayout,
   type HashOptions,
   hashFile,
   hashPieces,
-} from '../../verification/hash-file.js';
-import { hashedLayout } from '../../verification/legacy-place.js';
+} from '../../file/verification/hash-file.js';
+import { hashedLayout } from '../../file/verification/legacy-place.js';
+import { type Checkpoint, type ShardHeader, VerificationError } from '../../index.js';
+import type { RemoteCheckpoint } from '../../remote.js';
 import { remotePieces } from './remote-pieces.js';
 
 /** A safetensors file that can be hashed. */

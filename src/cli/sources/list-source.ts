@@ -2,7 +2,7 @@
 
 import { statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { elementCountOf } from '../../format/tensor-spec.js';
+import { elementCountOf } from '../../header/tensor-spec.js';
 import type {
   Checkpoint,
   CheckpointSummary,

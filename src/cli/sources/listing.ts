@@ -1,6 +1,6 @@
 /** The tensors and files of a source of any format, as `inspect` shows them. */
 
-import { elementCountOf } from '../../format/tensor-spec.js';
+import { elementCountOf } from '../../header/tensor-spec.js';
 
 /** A tensor, without its bytes. */
 export interface ListedTensor {

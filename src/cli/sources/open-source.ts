@@ -3,10 +3,9 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { detectFormat } from '../../convert/detect-format.js';
 import type { OpenTorchOptions } from '../../convert.js';
-import { hubSettings } from '../../hub/environment.js';
-import { URL_TEXT } from '../../hub/ids.js';
+import { hubSettings } from '../../file/cache/environment.js';
+import { URL_TEXT } from '../../file/hub/ids.js';
 import {
   type Checkpoint,
   ForeignFormatError,
@@ -14,6 +13,7 @@ import {
   SafetensorsError,
 } from '../../index.js';
 import type { RemoteCheckpoint } from '../../remote.js';
+import { detectFormat } from '../../write/convert/detect-format.js';
 
 /** A model of a diffusers pipeline. */
 export interface Component {

@@ -2,8 +2,8 @@
 
 import { Buffer } from 'node:buffer';
 import { DTYPES, type ShardHeader, type TensorEntry } from '../../index.js';
-import { merge, type Part } from '../../io/pieces.js';
 import type { RemoteCheckpoint } from '../../remote.js';
+import { merge, type Part } from '../../tensor/pieces.js';
 import { boxesOf } from './boxes.js';
 
 /** Bytes of one fetch, by several requests; the next fetch runs while these bytes are used. */

@@ -1,20 +1,20 @@
 /** The arrays of a file: of an `.npy` file the only one, of an `.npz` archive its members. */
 
 import { type ErrorContext, ForeignFormatError, quoteName } from '../../errors/errors.js';
-import type { StorageBytes } from '../../storage/made.js';
-import type { Storage } from '../../storage/storage.js';
-import type { ForeignTensor } from '../foreign-tensor.js';
+import type { StorageBytes } from '../../tensor/storage/made.js';
+import type { Storage } from '../../tensor/storage/storage.js';
 import { InflatedEntries } from '../inflated-data.js';
 import type { ForeignLimits } from '../limits.js';
-import type { Change } from '../strided-fill.js';
+import { inflateStart } from '../read-entry.js';
 import { tensorData } from '../tensor-data.js';
-import { checkLayout, type TensorLayout } from '../tensor-layout.js';
-import { readEach } from '../tensor-problems.js';
+import type { ForeignTensor } from '../tensors/foreign-tensor.js';
+import type { Change } from '../tensors/strided-fill.js';
+import { checkLayout, type TensorLayout } from '../tensors/tensor-layout.js';
+import { readEach } from '../tensors/tensor-problems.js';
 import { changeOf } from '../value-changes.js';
 import type { ArchiveEntry, ByteReader } from '../zip/archive.js';
 import { MAX_DEFLATE_RATIO } from '../zip/limits.js';
 import { readArchive } from '../zip/read-archive.js';
-import { inflateStart } from '../zip/read-entry.js';
 import { type Read, windowReader } from '../zip/window-reader.js';
 import type { VoidDtype } from './item-types.js';
 import {

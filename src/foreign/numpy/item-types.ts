@@ -1,6 +1,6 @@
 /** Types of NumPy's items, and the dtypes of safetensors that hold them. */
 
-import type { Dtype } from '../../format/dtype.js';
+import type { Dtype } from '../../header/dtype.js';
 
 /** Dtypes that NumPy knows only by packages, and forgets when it saves them. */
 export type VoidDtype = Extract<Dtype, 'BF16' | `F8_${string}`>;

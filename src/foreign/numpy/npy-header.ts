@@ -2,7 +2,7 @@
 
 import { isUtf8 } from 'node:buffer';
 import { type ErrorContext, ForeignFormatError } from '../../errors/errors.js';
-import { DTYPES, type Dtype } from '../../format/dtype.js';
+import { DTYPES, type Dtype } from '../../header/dtype.js';
 import { itemTypeOf, type VoidDtype } from './item-types.js';
 import { type Integer, type PythonLiteral, parseDictionary } from './literal.js';
 

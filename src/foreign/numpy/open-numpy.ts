@@ -1,11 +1,11 @@
 /** Opens arrays of NumPy. */
 
-import { Checkpoint } from '../../checkpoint/checkpoint.js';
-import { singleFile } from '../../checkpoint/find-files.js';
-import { LazyShards } from '../../checkpoint/lazy-shards.js';
 import { argumentRangeError, type OptionNames, requireOptions } from '../../errors/arguments.js';
-import { locate, type PathLike } from '../../io/paths.js';
-import type { StorageOptions } from '../../storage/open.js';
+import { Checkpoint } from '../../file/checkpoint/checkpoint.js';
+import { singleFile } from '../../file/checkpoint/find-files.js';
+import { LazyShards } from '../../file/checkpoint/lazy-shards.js';
+import { locate, type PathLike } from '../../platform/io/paths.js';
+import type { StorageOptions } from '../../platform/storage/open.js';
 import { fileKindOf, otherKind } from '../file-kind.js';
 import { ForeignShard } from '../foreign-shard.js';
 import { FOREIGN_LIMITS, type ForeignLimits, requireLimits } from '../limits.js';

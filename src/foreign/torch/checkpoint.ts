@@ -1,12 +1,12 @@
 /** An open checkpoint of torch. */
 
-import { Checkpoint } from '../../checkpoint/checkpoint.js';
-import type { LazyShards } from '../../checkpoint/lazy-shards.js';
 import type { ForeignFormatError } from '../../errors/errors.js';
 import { uncloneable } from '../../errors/uncloneable.js';
+import { Checkpoint } from '../../file/checkpoint/checkpoint.js';
+import type { LazyShards } from '../../file/checkpoint/lazy-shards.js';
 import type { ForeignShard } from '../foreign-shard.js';
-import type { PlainValue } from './plain-values.js';
-import type { RootKeys } from './roots.js';
+import type { PlainValue } from './state-dict/plain-values.js';
+import type { RootKeys } from './state-dict/roots.js';
 
 /** What a checkpoint has beside its tensors. */
 export interface TorchFacts {

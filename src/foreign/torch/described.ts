@@ -1,11 +1,11 @@
 /** A checkpoint that was read, before its file is mapped: tensors as the pickle says them, places of storages. */
 
 import { type ErrorContext, ForeignFormatError } from '../../errors/errors.js';
-import type { StorageBytes } from '../../storage/made.js';
-import type { Storage } from '../../storage/storage.js';
+import type { StorageBytes } from '../../tensor/storage/made.js';
+import type { Storage } from '../../tensor/storage/storage.js';
 import type { ArchiveContent } from '../checksums.js';
 import type { PickleValue } from '../pickle/values.js';
-import type { TorchStorage } from './values.js';
+import type { TorchStorage } from './state-dict/values.js';
 
 /** What a checkpoint's pickle and its directory say. */
 export interface DescribedCheckpoint {

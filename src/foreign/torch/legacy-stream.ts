@@ -4,15 +4,15 @@
  */
 
 import { type ErrorContext, ForeignFormatError, quoteName } from '../../errors/errors.js';
-import { HEAD_BYTE_LENGTH, isTarArchive } from '../../format/foreign-formats.js';
+import { HEAD_BYTE_LENGTH, isTarArchive } from '../../header/foreign-formats.js';
 import type { PickleContext } from '../pickle/limits.js';
 import { readPickle } from '../pickle/machine.js';
 import { PickleList, PickleMap, type PickleValue } from '../pickle/values.js';
 import type { ByteReader } from '../zip/archive.js';
-import { noPersistentIds, type PersistentIds, TorchHost } from './builders.js';
 import { type DescribedCheckpoint, invalidTorch } from './described.js';
-import { StorageIds } from './storage-ids.js';
-import type { TorchStorage } from './values.js';
+import { noPersistentIds, type PersistentIds, TorchHost } from './state-dict/builders.js';
+import { StorageIds } from './state-dict/storage-ids.js';
+import type { TorchStorage } from './state-dict/values.js';
 import type { ReadOptions } from './zip-checkpoint.js';
 
 /** What the first two pickles are. */

@@ -1,8 +1,5 @@
 /** Opens checkpoints of torch. */
 
-import { singleFile } from '../../checkpoint/find-files.js';
-import { LazyShards } from '../../checkpoint/lazy-shards.js';
-import type { VerifiableSource } from '../../checkpoint/verify.js';
 import {
   argumentRangeError,
   argumentTypeError,
@@ -10,9 +7,12 @@ import {
   requireOptions,
 } from '../../errors/arguments.js';
 import type { ErrorContext } from '../../errors/errors.js';
-import { locate, type PathLike } from '../../io/paths.js';
-import { isIndexPath } from '../../shards/file-choice.js';
-import type { StorageOptions } from '../../storage/open.js';
+import { singleFile } from '../../file/checkpoint/find-files.js';
+import { LazyShards } from '../../file/checkpoint/lazy-shards.js';
+import type { VerifiableSource } from '../../file/checkpoint/verify.js';
+import { isIndexPath } from '../../file/shards/file-choice.js';
+import { locate, type PathLike } from '../../platform/io/paths.js';
+import type { StorageOptions } from '../../platform/storage/open.js';
 import { fileKindOf, otherKind } from '../file-kind.js';
 import { ForeignShard } from '../foreign-shard.js';
 import { FOREIGN_LIMITS, type ForeignLimits, requireLimits } from '../limits.js';
@@ -20,12 +20,12 @@ import { openForeign, STORAGE_OPTIONS } from '../open-file.js';
 import { allPickleLimits, type PickleLimits } from '../pickle/limits.js';
 import { MemoryBudget } from '../pickle/memory-budget.js';
 import type { PickleValue } from '../pickle/values.js';
-import type { UnknownGlobals } from './builders.js';
 import { TorchCheckpoint } from './checkpoint.js';
 import { readLegacyStream } from './legacy-stream.js';
-import { plainValueOf } from './plain-values.js';
-import { chooseRoot, named, type RootKeys, stateDictAt, tensorsIn } from './roots.js';
 import { openSharded, openShardsToVerify, type TorchFile } from './sharded.js';
+import type { UnknownGlobals } from './state-dict/builders.js';
+import { plainValueOf } from './state-dict/plain-values.js';
+import { chooseRoot, named, type RootKeys, stateDictAt, tensorsIn } from './state-dict/roots.js';
 import { checkTorchTensors, spendTensors } from './tensors.js';
 import { type ReadOptions, readZipCheckpoint } from './zip-checkpoint.js';
 

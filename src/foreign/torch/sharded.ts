@@ -1,14 +1,18 @@
 /** Checkpoints of torch in several files, by their index. */
 
-import { indexedFiles, namedFiles } from '../../checkpoint/find-files.js';
-import { LazyShards } from '../../checkpoint/lazy-shards.js';
-import { checksOf, type VerifiableSource, verifyShards } from '../../checkpoint/verify.js';
 import { type ForeignFormatError, FormatError, quoteName } from '../../errors/errors.js';
-import { runSync } from '../../io/steps.js';
-import type { CheckpointIndex } from '../../shards/checkpoint-index.js';
-import { missingTensor } from '../../shards/checkpoint-index-check.js';
-import { TORCH_SHARD_EXTENSION } from '../../shards/shard-paths.js';
-import { type CheckpointProblem, isOfFile, problemOf } from '../../shards/verification-error.js';
+import { indexedFiles, namedFiles } from '../../file/checkpoint/find-files.js';
+import { LazyShards } from '../../file/checkpoint/lazy-shards.js';
+import { checksOf, type VerifiableSource, verifyShards } from '../../file/checkpoint/verify.js';
+import type { CheckpointIndex } from '../../file/shards/checkpoint-index.js';
+import { missingTensor } from '../../file/shards/checkpoint-index-check.js';
+import { TORCH_SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
+import {
+  type CheckpointProblem,
+  isOfFile,
+  problemOf,
+} from '../../file/shards/verification-error.js';
+import { runSync } from '../../platform/io/steps.js';
 import type { ForeignShard } from '../foreign-shard.js';
 import { TorchCheckpoint, type TorchFacts } from './checkpoint.js';
 

@@ -1,31 +1,31 @@
 /** Tensors of a checkpoint, checked: what is known of them, and where their bytes are. */
 
 import { type ErrorContext, ForeignFormatError } from '../../errors/errors.js';
-import type { Dtype } from '../../format/dtype.js';
-import type { StorageBytes } from '../../storage/made.js';
-import type { Storage } from '../../storage/storage.js';
-import type { ForeignTensor } from '../foreign-tensor.js';
+import type { Dtype } from '../../header/dtype.js';
+import type { StorageBytes } from '../../tensor/storage/made.js';
+import type { Storage } from '../../tensor/storage/storage.js';
 import type { MemoryBudget } from '../pickle/memory-budget.js';
 import type { PickleValue } from '../pickle/values.js';
-import type { Change } from '../strided-fill.js';
 import { tensorData } from '../tensor-data.js';
+import type { ForeignTensor } from '../tensors/foreign-tensor.js';
+import type { Change } from '../tensors/strided-fill.js';
 import {
   checkLayout,
   isContiguous,
   type LayoutLimits,
   type TensorLayout,
-} from '../tensor-layout.js';
-import { readEach } from '../tensor-problems.js';
+} from '../tensors/tensor-layout.js';
+import { readEach } from '../tensors/tensor-problems.js';
 import { changeOf } from '../value-changes.js';
 import type { DescribedCheckpoint } from './described.js';
-import { TensorSearch } from './states.js';
+import { TensorSearch } from './state-dict/states.js';
 import {
   type AnyTensor,
   RefusedTensor,
   TorchSize,
   TorchStorage,
   type TorchTensor,
-} from './values.js';
+} from './state-dict/values.js';
 
 /** A tensor that can be read. */
 interface CheckedTensor {

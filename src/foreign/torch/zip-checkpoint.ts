@@ -4,14 +4,14 @@ import { type ErrorContext, ForeignFormatError, quoteName } from '../../errors/e
 import { InflatedEntries } from '../inflated-data.js';
 import type { AllPickleLimits } from '../pickle/limits.js';
 import { readPickle } from '../pickle/machine.js';
+import { readEntry } from '../read-entry.js';
 import type { Archive, ArchiveEntry, ByteReader } from '../zip/archive.js';
 import type { ArchiveLimits } from '../zip/limits.js';
 import { readArchive } from '../zip/read-archive.js';
-import { readEntry } from '../zip/read-entry.js';
-import { TorchHost, type UnknownGlobals } from './builders.js';
 import { type DescribedCheckpoint, invalidTorch } from './described.js';
-import { StorageIds } from './storage-ids.js';
-import type { TorchStorage } from './values.js';
+import { TorchHost, type UnknownGlobals } from './state-dict/builders.js';
+import { StorageIds } from './state-dict/storage-ids.js';
+import type { TorchStorage } from './state-dict/values.js';
 
 /** How a checkpoint is read. */
 export interface ReadOptions {

@@ -1,6 +1,6 @@
 /** `parseSafetensorsMetadata` in browsers. */
 
-import { DEFAULT_HUB_SETTINGS } from '../../hub/settings.js';
+import { DEFAULT_HUB_SETTINGS } from '../../file/hub/settings.js';
 import { type ParseSafetensorsMetadataParams, requireParams } from './params.js';
 import { parseRemote } from './parse.js';
 import type { CountedParseFromRepo, SafetensorsParseFromRepo } from './result.js';

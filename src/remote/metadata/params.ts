@@ -10,8 +10,8 @@ import {
   requireSignal,
   requireString,
 } from '../../errors/arguments.js';
-import { isRepositoryName, requireRevision } from '../../hub/ids.js';
-import { pathObjection } from '../../shards/shard-paths.js';
+import { isRepositoryName, requireRevision } from '../../file/hub/ids.js';
+import { pathObjection } from '../../file/shards/shard-paths.js';
 import type { ByteSource } from '../byte-source.js';
 import type { Fetch } from '../session.js';
 import { RE_SAFETENSORS_FILE, RE_SAFETENSORS_INDEX_FILE } from './file-names.js';

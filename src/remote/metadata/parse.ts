@@ -1,8 +1,8 @@
 /** Reads index and headers of a remote model, for `parseSafetensorsMetadata`. */
 
 import { RemoteError } from '../../errors/errors.js';
-import type { HubSettings } from '../../hub/settings.js';
-import { inTurns } from '../../json/slices.js';
+import type { HubSettings } from '../../file/hub/settings.js';
+import { inTurns } from '../../header/json/slices.js';
 import { HubRepository } from '../hub-repository.js';
 import { isNotFound, sourceOfPath } from '../hub-source.js';
 import { findSource } from '../open.js';

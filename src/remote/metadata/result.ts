@@ -3,15 +3,15 @@
  * gives them. Strangers choose the keys, `__proto__` among them, so the objects have no prototype.
  */
 
-import type { Dtype } from '../../format/dtype.js';
-import type { Header } from '../../format/header.js';
 import {
   type CountedShard,
   declaredParameters,
   parametersByDtype,
-} from '../../hub/parameter-count.js';
-import { forEachInSlices, type Slices } from '../../json/slices.js';
-import type { CheckpointIndex } from '../../shards/checkpoint-index.js';
+} from '../../file/hub/parameter-count.js';
+import type { CheckpointIndex } from '../../file/shards/checkpoint-index.js';
+import type { Dtype } from '../../header/dtype.js';
+import type { Header } from '../../header/header.js';
+import { forEachInSlices, type Slices } from '../../header/json/slices.js';
 
 /** What a header says about a tensor. */
 export interface SafetensorsTensorInfo {

@@ -1,7 +1,7 @@
 /** `openRemote` in Node. */
 
 import { constants } from 'node:buffer';
-import { hubSettings } from '../../hub/environment.js';
+import { hubSettings } from '../../file/cache/environment.js';
 import type { ByteSource } from '../byte-source.js';
 import type { RemoteCheckpoint } from '../checkpoint.js';
 import { openRemoteIn, type RemoteOptions } from '../open.js';

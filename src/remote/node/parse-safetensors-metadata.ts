@@ -1,12 +1,12 @@
 /** `parseSafetensorsMetadata` in Node. */
 
-import { openShards } from '../../checkpoint/open.js';
-import { readConfig } from '../../checkpoint/summary.js';
 import { isUrl } from '../../errors/brand-checks.js';
+import { hubSettings } from '../../file/cache/environment.js';
+import { openShards } from '../../file/checkpoint/open.js';
+import { readConfig } from '../../file/checkpoint/summary.js';
 import { SafetensorsFile } from '../../file/file.js';
-import { hubSettings } from '../../hub/environment.js';
-import { URL_TEXT } from '../../hub/ids.js';
-import { runAsync, type Steps } from '../../io/steps.js';
+import { URL_TEXT } from '../../file/hub/ids.js';
+import { runAsync, type Steps } from '../../platform/io/steps.js';
 import { type ParseSafetensorsMetadataParams, requireParams } from '../metadata/params.js';
 import { parseRemote } from '../metadata/parse.js';
 import {

@@ -10,7 +10,7 @@ import {
 import { dirname, join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
-import { hashFile } from '../../../src/verification/hash-file.js';
+import { hashFile } from '../../../src/file/verification/hash-file.js';
 import { TWO_SHARDS, writeCheckpoint } from '../../support/make-checkpoint.js';
 import {
   type Entry,

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { boxesOf } from '../../../src/cli/sources/boxes.js';
-import { FileServer } from '../../download/file-server.js';
+import { FileServer } from '../../remote/download/file-server.js';
 import { filesOf, TWO_SHARDS } from '../../support/make-checkpoint.js';
 import { type Entry, fileBytes, writeSparse, writeTemporary } from '../../support/make-file.js';
 import { call, printed } from '../call.js';

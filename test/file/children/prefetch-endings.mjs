@@ -1,10 +1,10 @@
 // What may happen to a file while it is prefetched. Prints how the promise ended, if it did.
 import { truncateSync } from 'node:fs';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
-import { loadAddon } from '../../../build/addon/load.js';
 import { safeOpen } from '../../../build/index.js';
-import { openRegularFile } from '../../../build/io/opened-file.js';
-import { runSync } from '../../../build/io/steps.js';
+import { loadAddon } from '../../../build/platform/addon/load.js';
+import { openRegularFile } from '../../../build/platform/io/opened-file.js';
+import { runSync } from '../../../build/platform/io/steps.js';
 import { collect, counters } from '../../support/process-memory.mjs';
 
 const [path, ending] = isMainThread ? process.argv.slice(2) : [workerData, 'wait'];

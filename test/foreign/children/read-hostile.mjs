@@ -3,8 +3,8 @@ import { writeFileSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
 import { SafetensorsError } from '../../../build/errors/errors.js';
 import { openNumpy } from '../../../build/foreign/numpy/open-numpy.js';
+import { scanPickle } from '../../../build/foreign/scan/scan-file.js';
 import { openTorchCheckpoint } from '../../../build/foreign/torch/open.js';
-import { scanPickle } from '../../../build/foreign/torch/scan-file.js';
 import { processStatus } from '../../support/process-memory.mjs';
 
 const READERS = [

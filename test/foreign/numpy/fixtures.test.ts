@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { ForeignFormatError } from '../../../src/errors/errors.js';
+import { VerificationError } from '../../../src/file/shards/verification-error.js';
 import { type OpenNumpyOptions, openNumpy } from '../../../src/foreign/numpy/open-numpy.js';
-import { VerificationError } from '../../../src/shards/verification-error.js';
 import { FIXTURES, type Fixture, pathOf } from '../torch-fixtures.js';
 
 const fixtures = FIXTURES.filter(({ family }) => family === 'numpy');

@@ -2,12 +2,12 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { detectFormat } from '../../../src/convert/detect-format.js';
 import { FileClosedError, TensorNotFoundError } from '../../../src/errors/errors.js';
+import { scanPickle } from '../../../src/foreign/scan/scan-file.js';
 import { TorchCheckpoint } from '../../../src/foreign/torch/checkpoint.js';
 import { openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
-import { scanPickle } from '../../../src/foreign/torch/scan-file.js';
 import { readArchive } from '../../../src/foreign/zip/read-archive.js';
+import { detectFormat } from '../../../src/write/convert/detect-format.js';
 import { printed } from '../../cli/call.js';
 import { unicode } from '../pickle/pickle-bytes.js';
 import { readerOf } from '../zip/archives.js';

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, it } from 'vitest';
+import { scanPickle } from '../../../src/foreign/scan/scan-file.js';
 import { openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
-import { scanPickle } from '../../../src/foreign/torch/scan-file.js';
 import { findPython, runPython } from '../../support/python.js';
 
 interface ExpectedTensor {

@@ -4,14 +4,14 @@ import { dirname, join } from 'node:path';
 import { inspect } from 'node:util';
 import { expect, test, vi } from 'vitest';
 import { FileClosedError, FormatError } from '../../../src/errors/errors.js';
-import { ForeignShard } from '../../../src/foreign/foreign-shard.js';
-import type { TorchCheckpoint } from '../../../src/foreign/torch/checkpoint.js';
-import { openTorchCheckpoint, openTorchToVerify } from '../../../src/foreign/torch/open.js';
-import { VerificationError } from '../../../src/shards/verification-error.js';
+import { VerificationError } from '../../../src/file/shards/verification-error.js';
 import {
   type VerifyOptions,
   verifyCheckpoint,
-} from '../../../src/verification/verify-checkpoint.js';
+} from '../../../src/file/verification/verify-checkpoint.js';
+import { ForeignShard } from '../../../src/foreign/foreign-shard.js';
+import type { TorchCheckpoint } from '../../../src/foreign/torch/checkpoint.js';
+import { openTorchCheckpoint, openTorchToVerify } from '../../../src/foreign/torch/open.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { fixturePath } from './fixtures.js';
 

@@ -5,7 +5,7 @@ import { ForeignFormatError } from '../../../src/errors/errors.js';
 import {
   isDictAttribute,
   isTensorAttribute,
-} from '../../../src/foreign/torch/tensor-attributes.js';
+} from '../../../src/foreign/torch/state-dict/tensor-attributes.js';
 import type { Tensor } from '../../../src/tensor/tensor.js';
 import { findPython, isSkipped, runPython, titleWith } from '../../support/python.js';
 import { text } from '../pickle-mutations.js';

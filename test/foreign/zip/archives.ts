@@ -1,8 +1,8 @@
 /** Archives in memory: readers of them, and their files as this package reads them. */
 
+import { readEntry } from '../../../src/foreign/read-entry.js';
 import type { ByteReader } from '../../../src/foreign/zip/archive.js';
 import { readArchive } from '../../../src/foreign/zip/read-archive.js';
-import { readEntry } from '../../../src/foreign/zip/read-entry.js';
 
 /** A reader that knows when it is asked for what is not there. */
 export function readerOf(bytes: Uint8Array): ByteReader {

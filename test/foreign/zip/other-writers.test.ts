@@ -9,7 +9,7 @@ import { findPython, isSkipped, runPython, titleWith } from '../../support/pytho
 import { filesOf } from './archives.js';
 
 const python = findPython();
-if (isSkipped(python)) process.stderr.write(`foreign/zip: skipped: ${python.missing}\n`);
+if (isSkipped(python)) process.stderr.write(`foreign: skipped: ${python.missing}\n`);
 
 const SCRIPT = `
 import json, os, random, sys, zipfile

@@ -124,7 +124,7 @@ function check(input: Buffer, place: Place): string {
 export const casts: Target = {
   name: 'casts',
   about: 'toFloat32 of every dtype and fromFloat32, with ml_dtypes and torch',
-  sources: /^float32\//,
+  sources: /^tensor\/float32\//,
   form: BYTES,
   budget: { milliseconds: 1000, byteLength: 64 * 2 ** 20 },
   batchLength: 500,

@@ -126,7 +126,7 @@ export const index: Target = {
   name: 'index',
   about: 'the index of a checkpoint, opened both ways, with JSON.parse',
   sources:
-    /^(shards\/(checkpoint-index|contents|shard-paths)|checkpoint\/(open|catalog|find-files|lazy-shards))/,
+    /^file\/(shards\/(checkpoint-index|contents|shard-paths)|checkpoint\/(open|catalog|find-files|lazy-shards))/,
   form: BYTES,
   budget: { milliseconds: 1000, byteLength: 64 * 2 ** 20 },
   batchLength: 300,

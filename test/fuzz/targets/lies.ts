@@ -298,7 +298,7 @@ async function check(input: Buffer): Promise<string> {
 export const lies: Target = {
   name: 'lies',
   about: 'answers of a server that lies, to openRemote, parseSafetensorsMetadata and download',
-  sources: /^(remote|download)\//,
+  sources: /^remote\//,
   form: TREE,
   budget: { milliseconds: 1000, byteLength: 200 * 2 ** 20 },
   batchLength: 100,

@@ -67,7 +67,7 @@ function check(input: Buffer, place: Place): string {
 export const scan: Target = {
   name: 'scan',
   about: 'scanPickle, with a Python that notes what it would import and call',
-  sources: /^foreign\/(torch\/scan|pickle\/(walk|scan|forbidden)|file-kind)/,
+  sources: /^foreign\/(scan\/|pickle\/(walk|scan|forbidden)|file-kind)/,
   form: BYTES,
   budget: { milliseconds: 1000, byteLength: 200 * 2 ** 20 },
   batchLength: 200,

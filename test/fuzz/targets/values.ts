@@ -277,7 +277,7 @@ async function check(input: Buffer): Promise<string> {
 export const values: Target = {
   name: 'values',
   about: 'values of any kind for every exported function and method',
-  sources: /^(errors|tensor|file|save|checkpoint|selection|convert|download|io|storage|shards)\//,
+  sources: /^(errors|tensor|platform|file|write|remote\/download)\//,
   form: TREE,
   budget: { milliseconds: 1000, byteLength: 200 * 2 ** 20 },
   batchLength: 200,

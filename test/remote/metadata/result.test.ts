@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { parseHeader } from '../../../src/format/header.js';
-import { inOneGo } from '../../../src/json/slices.js';
+import { parseCheckpointIndex } from '../../../src/file/shards/checkpoint-index.js';
+import { parseHeader } from '../../../src/header/header.js';
+import { inOneGo } from '../../../src/header/json/slices.js';
 import { headerRecord, indexRecord } from '../../../src/remote/metadata/result.js';
-import { parseCheckpointIndex } from '../../../src/shards/checkpoint-index.js';
 
 const encoder = new TextEncoder();
 

@@ -1,0 +1,145 @@
+/** The Hub's cache on this machine: finds what was downloaded before. Never uses the network. */
+
+import { homedir } from 'node:os';
+import { join, sep } from 'node:path';
+import { SafetensorsError } from '../../errors/errors.js';
+import { exists, realPath, statAnything } from '../../platform/io/file-calls.js';
+import { readText } from '../../platform/io/small-files.js';
+import type { Steps } from '../../platform/io/steps.js';
+import {
+  type HubId,
+  hubDownloadText,
+  isCommit,
+  isHubUri,
+  ownDownloadCommand,
+  requireRevision,
+} from '../hub/ids.js';
+import { blobsOf, isBelow, leadsToBlob } from './cache-layout.js';
+
+/** Environment variables by name. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** An id and the revision that is looked for. */
+type NamedRevision = HubId & { readonly revision: string };
+
+/** A ref file holds one commit; a longer file is not a ref. */
+const MAX_REF_BYTE_LENGTH = 1024;
+
+/** Expands `~` and `$VARIABLES` as Python does, but not `~user`; unset variables stay as they are. */
+export function expand(path: string, environment: Environment): string {
+  const absolute = /^~(?=$|[/\\])/.test(path) ? homeOf(environment) + path.slice(1) : path;
+  // An environment inherits from Object: `toString` is not a variable.
+  const lookUp = (reference: string, name: string): string =>
+    (Object.hasOwn(environment, name) ? environment[name] : undefined) ?? reference;
+  const expanded = absolute.replace(/\$(?:(\w+)|\{([^}]*)\})/g, (reference, bare, braced) =>
+    lookUp(reference, bare ?? braced),
+  );
+  return sep === '\\' ? expanded.replace(/%([^%]+)%/g, lookUp) : expanded;
+}
+
+function homeOf(environment: Environment): string {
+  return environment[sep === '\\' ? 'USERPROFILE' : 'HOME'] || homedir();
+}
+
+/** The folder of the Hub's tools: `HF_HOME`, else `huggingface` in `XDG_CACHE_HOME`, else in `~/.cache`. */
+export function hubHomeFolder(environment: Environment): string {
+  const { HF_HOME, XDG_CACHE_HOME } = environment;
+  const root = XDG_CACHE_HOME || join(homeOf(environment), '.cache');
+  return expand(HF_HOME || join(root, 'huggingface'), environment);
+}
+
+/**
+ * The folder of the cache. As in the Python library, these variables are tried in this order:
+ * `HF_HUB_CACHE`, `HUGGINGFACE_HUB_CACHE`, `HF_HOME`, `XDG_CACHE_HOME`; then `~/.cache`. An empty
+ * variable counts as unset.
+ */
+export function hubCacheFolder(environment: Environment = process.env): string {
+  const { HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE } = environment;
+  const cache = HF_HUB_CACHE || HUGGINGFACE_HUB_CACHE;
+  if (cache) return expand(cache, environment);
+  return join(hubHomeFolder(environment), 'hub');
+}
+
+function repositoryOf({ cacheName }: HubId): string {
+  return join(hubCacheFolder(), cacheName);
+}
+
+/** Whether a repository is in the cache, with this revision or another. */
+export function* isCached(id: HubId): Steps<boolean> {
+  return yield* exists(repositoryOf(id));
+}
+
+/**
+ * The snapshot's folder, or the file or folder in it that the id names. `label` is the id as the
+ * caller gave it; `revision` wins over the id's own, and without both it is `main`.
+ *
+ * @throws SafetensorsError `SAFETENSORS_NOT_IN_CACHE`, which says what was looked for and where
+ * @throws RangeError `ERR_OUT_OF_RANGE` for a revision that is not a name
+ */
+export function* findInHubCache(id: HubId, label: string, revision?: string): Steps<string> {
+  const wanted = revision ?? id.revision ?? 'main';
+  requireRevision(wanted);
+  const named = { ...id, revision: wanted };
+  const repository = repositoryOf(id);
+  // Most likely a mistyped path: how the cache is laid out does not help.
+  if (!isHubUri(label) && !(yield* isCached(id))) {
+    const message = `no such file or folder, nor a repository of that name in the Hub's cache ${hubCacheFolder()}`;
+    fail(named, label, message);
+  }
+  const commit = isCommit(wanted) ? wanted : yield* readRef(repository, named, label);
+  const snapshot = join(repository, 'snapshots', commit);
+  if (!(yield* exists(snapshot))) {
+    fail(
+      named,
+      label,
+      `expected revision ${wanted} in the Hub's cache, found no folder ${snapshot}`,
+    );
+  }
+  if (id.path === '') return snapshot;
+  const path = join(snapshot, id.path);
+  if (!(yield* exists(path))) {
+    const note = (yield* exists(join(repository, '.no_exist', commit, id.path)))
+      ? '; the cache has noted that the repository has no such file'
+      : '';
+    fail(
+      named,
+      label,
+      `expected ${id.path} of revision ${wanted} in the Hub's cache, found no ${path}${note}`,
+    );
+  }
+  const [root, real] = [yield* realPath(repository), yield* realPath(path)];
+  if (!isBelow(real, root) && !(yield* leadsToBlob(path, real, yield* blobsOf(root)))) {
+    fail(named, label, `expected a file of the Hub's cache, found a link out of it at ${path}`);
+  }
+  return path;
+}
+
+function* readRef(repository: string, named: NamedRevision, label: string): Steps<string> {
+  const { revision } = named;
+  const path = join(repository, 'refs', revision);
+  const stats = yield* statAnything(path);
+  if (stats === undefined || !stats.isFile()) {
+    fail(named, label, `expected revision ${revision} in the Hub's cache, found no ${path}`);
+  }
+  const commit = stats.size > MAX_REF_BYTE_LENGTH ? '' : (yield* readText(path)).trim();
+  if (!isCommit(commit)) {
+    fail(named, label, `expected the hash of a commit in ${path}, found none`);
+  }
+  return commit;
+}
+
+/** The error for a checkpoint that should be in the cache. */
+export function notInCache(
+  id: HubId,
+  label: string,
+  message: string,
+  cause?: unknown,
+): SafetensorsError {
+  const advice = `\`${hubDownloadText(id)}\` fetches it${ownDownloadCommand(id)}`;
+  const context = { path: label, cause };
+  return new SafetensorsError('SAFETENSORS_NOT_IN_CACHE', `${message}; ${advice}`, context);
+}
+
+function fail(id: HubId, label: string, message: string): never {
+  throw notInCache(id, label, message);
+}

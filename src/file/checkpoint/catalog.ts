@@ -1,0 +1,182 @@
+/**
+ * Which tensors a checkpoint has, and where: by the index, and by the shards where that does not
+ * suffice.
+ */
+
+import { requireString } from '../../errors/arguments.js';
+import { type SafetensorsError, TensorNotFoundError } from '../../errors/errors.js';
+import type { FileContents } from '../../header/file-contents.js';
+import { forEachInSlices, mapInSlices } from '../../header/json/slices.js';
+import { tensorByteLength } from '../../header/tensor-spec.js';
+import type { Steps } from '../../platform/io/steps.js';
+import { SafetensorsFile } from '../file.js';
+import type { TensorPlace } from '../shards/aliases.js';
+import { CheckpointContents } from '../shards/contents.js';
+import { type ShardHeader, shardHeader, type TensorEntry, tensorEntries } from '../source/facts.js';
+import type { ShardFile } from './find-files.js';
+import type { LazyShards } from './lazy-shards.js';
+import { contentsOf, isOther, type Shard, verifiedContents } from './shard.js';
+import { type ShardWork, type TensorInFile, worksOf } from './transfer-shards.js';
+
+/** The tensors of an open checkpoint. Everything throws FileClosedError when it is closed. */
+export class Catalog {
+  readonly #shards: LazyShards<Shard>;
+  readonly #contents: CheckpointContents;
+
+  /** Without an index there is one shard, whose contents replace the index. `problems` as for `CheckpointContents`. */
+  constructor(shards: LazyShards<Shard>, problems: readonly SafetensorsError[]) {
+    this.#shards = shards;
+    const { index, path } = shards.files;
+    const only = (): FileContents => contentsOf(shards.open(0));
+    this.#contents = new CheckpointContents(index, path, only, problems);
+  }
+
+  /** Number of tensors; by the index, if there is one. */
+  get size(): number {
+    this.#shards.requireOpen();
+    return this.#contents.size;
+  }
+
+  /** The index's metadata, else the single file's. */
+  get metadata(): ReadonlyMap<string, string> | null {
+    this.#shards.requireOpen();
+    return this.#contents.metadata;
+  }
+
+  /** Names sorted by their UTF-8 bytes. */
+  keys(): string[] {
+    this.#shards.requireOpen();
+    return this.#contents.keys();
+  }
+
+  /** Shard and name there of a tensor or an alias, by the index if there is one; null for neither. */
+  find(name: string): TensorPlace | null {
+    requireString('name', name);
+    this.#shards.requireOpen();
+    return this.#contents.find(name);
+  }
+
+  /**
+   * Opens the shard of a tensor or an alias, and returns what `use` returns for it, with its name in
+   * the shard.
+   *
+   * @throws TensorNotFoundError; FormatError `SAFETENSORS_INDEX_MISMATCH` when it is not in its shard
+   */
+  lookUp<Result>(wanted: string, use: (file: Shard, name: string) => Result): Result {
+    return this.#lookUpAt(this.#placeOf(wanted), wanted, use);
+  }
+
+  /** The same of a tensor whose place is known. */
+  #lookUpAt<Result>(
+    { shard, name }: TensorPlace,
+    wanted: string,
+    use: (file: Shard, name: string) => Result,
+  ): Result {
+    const file = this.#shards.open(shard);
+    try {
+      return use(file, name);
+    } catch (error) {
+      if (!(error instanceof TensorNotFoundError)) throw error;
+      if (this.#hasIndex) throw this.#contents.missing(shard, name);
+      throw this.#contents.notFound(wanted);
+    }
+  }
+
+  /**
+   * As `find`. Without an index, a name that cannot be an alias is left for the file to look up.
+   *
+   * @throws TensorNotFoundError
+   */
+  #placeOf(wanted: string): TensorPlace {
+    requireString('name', wanted);
+    const isPlain = !this.#hasIndex && this.metadata?.has(wanted) !== true;
+    const found = isPlain ? { shard: 0, name: wanted } : this.find(wanted);
+    if (found === null) throw this.#contents.notFound(wanted);
+    return found;
+  }
+
+  get #hasIndex(): boolean {
+    return this.#shards.files.index !== null;
+  }
+
+  /** The names that a shard has, in its order; opens it. */
+  namesIn(shard: number): string[] {
+    return this.#contents.namesIn(shard, this.#contentsOf(shard));
+  }
+
+  /** All tensors, shard by shard, in the order of each; opens all shards. */
+  *tensors(): Steps<TensorEntry[]> {
+    return (yield* this.#tensorsByShard()).flat();
+  }
+
+  *#tensorsByShard(): Steps<TensorEntry[][]> {
+    yield* this.#shards.openAll();
+    const lists: TensorEntry[][] = [];
+    for (const [shard, { name }] of this.#shards.files.shards.entries()) {
+      const contents = this.#contentsOf(shard);
+      lists.push(yield* tensorEntries(contents, name, this.#contents.entriesIn(shard, contents)));
+    }
+    return lists;
+  }
+
+  /** The headers of all shards of safetensors; empty for other formats. */
+  *headers(): Steps<ShardHeader[]> {
+    const headers: ShardHeader[] = [];
+    const { shards } = this.#shards.files;
+    yield* this.#shards.lendEach(function* (file, shard) {
+      if (isOther(file)) return;
+      const { name } = shards[shard] as ShardFile;
+      headers[shard] = yield* shardHeader(SafetensorsFile.headerOf(file), name);
+    });
+    return headers;
+  }
+
+  /** What an only file says is there whether it has changed or not. */
+  #contentsOf(shard: number): FileContents {
+    const file = this.#shards.open(shard);
+    return this.#hasIndex ? verifiedContents(file) : contentsOf(file);
+  }
+
+  /**
+   * Where tensors are: those named, in the order given, or all in that of `tensors`. Opens their shards, but
+   * none if a name is unknown.
+   */
+  *places(names: readonly string[] | undefined): Steps<Map<string, TensorInFile>> {
+    this.#shards.requireOpen();
+    return yield* names === undefined ? this.#allPlaces() : this.#placesOf(names);
+  }
+
+  *#allPlaces(): Steps<Map<string, TensorInFile>> {
+    const places = new Map<string, TensorInFile>();
+    for (const [shard, tensors] of (yield* this.#tensorsByShard()).entries()) {
+      const file = this.#shards.open(shard);
+      for (const { name, byteLength } of tensors) places.set(name, { file, name, byteLength });
+      yield;
+    }
+    return places;
+  }
+
+  *#placesOf(names: readonly string[]): Steps<Map<string, TensorInFile>> {
+    const found = yield* mapInSlices(names, (wanted) => ({ wanted, place: this.#placeOf(wanted) }));
+    yield* this.#shards.openAll(new Set(found.map(({ place }) => place.shard)));
+    const places = new Map<string, TensorInFile>();
+    const placeIn = (file: Shard, name: string): TensorInFile => {
+      return { file, name, byteLength: tensorByteLength(file.info(name)) };
+    };
+    yield* forEachInSlices(found, ({ wanted, place }) => {
+      places.set(wanted, this.#lookUpAt(place, wanted, placeIn));
+    });
+    return places;
+  }
+
+  /** What to fetch for these tensors, all by default; opens their shards. */
+  *works(names: readonly string[] | undefined): Steps<ShardWork[]> {
+    if (names !== undefined) return yield* worksOf(yield* this.places(names));
+    yield* this.#shards.openAll();
+    return Array.from(this.#shards, (file) => {
+      verifiedContents(file);
+      const dataStart = isOther(file) ? 0 : file.dataStart;
+      return { file, names: undefined, byteLength: file.byteLength - dataStart };
+    });
+  }
+}

@@ -1,0 +1,482 @@
+/**
+ * An open checkpoint: any number of shards with the interface of one file.
+ *
+ * File length: one class, whose members share its shards; more than half of the lines are what users read about them.
+ */
+
+import {
+  requireBoolean,
+  requireNames,
+  requireOptions,
+  requireSignal,
+} from '../../errors/arguments.js';
+import type { ForeignFormatError } from '../../errors/errors.js';
+import { uncloneable } from '../../errors/uncloneable.js';
+import { tensorByteLength } from '../../header/tensor-spec.js';
+import { runAsync } from '../../platform/io/steps.js';
+import {
+  requireTransferOptions,
+  TRANSFER_OPTIONS,
+  type TransferOptions,
+} from '../../platform/transfer/transfer.js';
+import { INSPECT, type Inspect, showFacts } from '../../tensor/inspection.js';
+import { type Partition, planPartition } from '../../tensor/partition.js';
+import type { SliceIndex } from '../../tensor/slice.js';
+import type { StorageKind } from '../../tensor/storage/storage.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import { CLOSE_OPTIONS, type CloseOptions } from '../file.js';
+import type { CheckpointSummary } from '../hub/parameter-count.js';
+import type { CheckpointCheck } from '../shards/verification-error.js';
+import type { ShardHeader, TensorEntry, TensorInfo } from '../source/facts.js';
+import {
+  LISTING_OPTIONS,
+  type ListingOptions,
+  type TensorSource,
+} from '../source/tensor-source.js';
+import type { VerifyBytesOptions } from '../source/verify-options.js';
+import {
+  requireStreamOptions,
+  type StreamOptions,
+  type StreamSource,
+  streamTensors,
+} from '../stream.js';
+import { Catalog } from './catalog.js';
+import type { LazyShards } from './lazy-shards.js';
+import type { Shard } from './shard.js';
+import { summarize } from './summary.js';
+import { readPlaces, transferShards } from './transfer-shards.js';
+import { checksOf, type VerifiableSource, verifyShards } from './verify.js';
+
+/** What {@link Checkpoint.toJSON} gives; once `ok` is false only the first three. */
+export interface CheckpointFacts {
+  /** As `Checkpoint.path`. */
+  readonly path: string;
+  /** As `Checkpoint.shards`. */
+  readonly shards: readonly string[];
+  /** As `Checkpoint.ok`. */
+  readonly ok: boolean;
+  /** As `Checkpoint.size`. */
+  readonly size?: number;
+  /** As `Checkpoint.metadata`, as an object. */
+  readonly metadata?: Readonly<Record<string, string>> | null;
+}
+
+const UNCLONEABLE = uncloneable('A Checkpoint', 'post its path, and open that there');
+
+/**
+ * An open checkpoint: one file, or the shards that an index names. `openCheckpoint` opens those of safetensors, each
+ * shard when it is first needed; it stays open until `close()`. `openTorchCheckpoint` and `openNumpy` open those of
+ * other formats, whose tensors are ordinary ones, too: contiguous little-endian tensors that are not compressed are
+ * views of the mapped file; all others are made when their bytes are first used: gathered, swapped or inflated.
+ *
+ * A writer that drops a tensor because another one shares its memory records `dropped: kept` in the
+ * metadata. Every method that takes names accepts the dropped name as an alias of the kept tensor;
+ * `keys()`, `size` and iteration leave aliases out.
+ *
+ * After `close()` everything but `path`, `shards`, `passedOver`, `storage`, `problems`, `checks`, `ok` and `close()` itself
+ * throws `SAFETENSORS_FILE_CLOSED`; tensors that were handed out stay valid.
+ *
+ * @example
+ * ```ts
+ * const checkpoint = openCheckpoint('my-model');
+ * console.log(checkpoint.size, checkpoint.shards.length); // → 2 2
+ * const norm = checkpoint.getTensor('norm.weight'); // opens the shard that has it
+ * console.log(norm.data); // → Float32Array(4) [ 0, 0, 0, 0 ]
+ * checkpoint.close();
+ * ```
+ */
+export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[string, Tensor]> {
+  /** @internal */
+  readonly uncloneable: symbol = UNCLONEABLE;
+  readonly #shards: LazyShards<Shard>;
+  readonly #catalog: Catalog;
+  readonly #problems: readonly ForeignFormatError[];
+  readonly #checks: readonly CheckpointCheck[];
+
+  /** Only functions that open checkpoints make them. */
+  protected constructor(shards: never);
+  /** @internal */
+  protected constructor(shards: LazyShards<Shard>, problems: readonly ForeignFormatError[]);
+  protected constructor(shards: LazyShards<Shard>, problems: readonly ForeignFormatError[] = []) {
+    this.#shards = shards;
+    this.#catalog = new Catalog(shards, problems);
+    this.#problems = Object.freeze([...problems]);
+    this.#checks = Object.freeze(checksOf(shards));
+  }
+
+  /**
+   * @internal Takes ownership of the shards. `problems` are the errors of tensors that the index, or the only file,
+   * has and that cannot be had.
+   */
+  static of(shards: LazyShards<Shard>, problems: readonly ForeignFormatError[] = []): Checkpoint {
+    return new Checkpoint(shards, problems);
+  }
+
+  /** @internal The open shards, each with the names that the checkpoint has of it, in the order of their bytes. */
+  static partsOf(checkpoint: Checkpoint): [Shard, string[]][] {
+    return Array.from(checkpoint.#shards, (file, i) => [file, checkpoint.#catalog.namesIn(i)]);
+  }
+
+  /** Path of the index, or of the only file, as text. */
+  get path(): string {
+    return this.#shards.files.path;
+  }
+
+  /** Names of the shards, relative to the folder of `path`, in the order of the index. */
+  get shards(): readonly string[] {
+    return this.#shards.files.shards.map((shard) => shard.name);
+  }
+
+  /**
+   * Names of files in the same folder that another tool might open instead: a single file beside an
+   * index, or beside a single file an index whose shards are not all there. Empty for the path of a
+   * file or an index.
+   */
+  get passedOver(): readonly string[] {
+    return this.#shards.files.passedOver;
+  }
+
+  /**
+   * Where bytes come from: `'read'`, positioned reads into ordinary memory, when that is so of a shard that was
+   * opened; otherwise `'mmap'`.
+   */
+  get storage(): StorageKind {
+    return this.#shards.storage;
+  }
+
+  /**
+   * Why other tensors of a checkpoint of torch or NumPy cannot be had: safetensors has nothing to hold them. Each error
+   * has the name as `tensor` and the code `SAFETENSORS_UNSUPPORTED_TENSOR`; `getTensor` of that name throws it. Empty
+   * for nearly all files; the same after `close()`.
+   */
+  get problems(): readonly ForeignFormatError[] {
+    return this.#problems;
+  }
+
+  /** What `verify()` looks at; the same after `close()`. */
+  get checks(): readonly CheckpointCheck[] {
+    return this.#checks;
+  }
+
+  /** False once a tensor was refused because an open shard changed, and after `close()`. */
+  get ok(): boolean {
+    return this.#shards.ok;
+  }
+
+  /** Number of tensors, without those of `problems`; by the index, if there is one. */
+  get size(): number {
+    return this.#catalog.size;
+  }
+
+  /** Length of all shards in bytes, headers included. Opens no shard, but asks the system about each. */
+  byteLength(): number {
+    this.#shards.requireOpen();
+    return this.shards.reduce((sum, _, shard) => sum + this.#shards.byteLength(shard), 0);
+  }
+
+  /**
+   * The metadata of the index or of the single file; null when there is none. Values of an index that
+   * are not strings, such as `total_size`, are given as their JSON text. Don't modify it.
+   */
+  get metadata(): ReadonlyMap<string, string> | null {
+    return this.#catalog.metadata;
+  }
+
+  /**
+   * The headers of all shards, in the order of `shards`: JSON, metadata and tensors of each, whatever the index says.
+   * A new array of new frozen objects; empty for torch and NumPy, which have no such headers. Opens shards that are
+   * not open, and closes those again, without stalling the event loop.
+   *
+   * @throws FormatError when a shard is bad; `signal.reason`
+   *
+   * @example
+   * ```ts
+   * for (const { file, text, dataStart } of await openCheckpoint('my-model').headers()) {
+   *   console.log(file, Object.keys(JSON.parse(text)), dataStart);
+   * }
+   * // → model-00001-of-00002.safetensors [ 'embed.weight' ] 77
+   * // → model-00002-of-00002.safetensors [ 'norm.weight' ] 73
+   * ```
+   */
+  async headers(options: ListingOptions = {}): Promise<ShardHeader[]> {
+    requireOptions(options, LISTING_OPTIONS);
+    requireSignal(options.signal);
+    this.#shards.requireOpen();
+    return await runAsync(this.#catalog.headers(), options.signal);
+  }
+
+  /** Names sorted by their UTF-8 bytes; a new array. With an index it opens no shard. */
+  keys(): string[] {
+    return this.#catalog.keys();
+  }
+
+  /**
+   * Names shard by shard, in the order of the tensors' bytes; a new array. Opens every shard.
+   *
+   * @throws FormatError `SAFETENSORS_INDEX_MISMATCH` when the index names a tensor that is not there
+   */
+  offsetKeys(): string[] {
+    this.#shards.requireOpen();
+    return this.shards.flatMap((_, shard) => this.#catalog.namesIn(shard));
+  }
+
+  /** Whether there is a tensor or an alias of that name; by the index if there is one. */
+  has(name: string): boolean {
+    return this.#catalog.find(name) !== null;
+  }
+
+  /**
+   * Dtype, shape and place in its shard of a tensor; a new frozen object. Opens that shard only.
+   *
+   * @throws TensorNotFoundError; ForeignFormatError `SAFETENSORS_UNSUPPORTED_TENSOR` for a tensor of `problems`;
+   *   FormatError also when the shard is bad, and
+   *   `SAFETENSORS_INDEX_MISMATCH` when the index names a tensor that is not there
+   */
+  info(name: string): TensorInfo {
+    return this.#catalog.lookUp(name, (file, ownName) => file.info(ownName));
+  }
+
+  /**
+   * What the headers say of all tensors, as `offsetKeys` gives them; a new array of new frozen objects. Opens every
+   * shard, without stalling the event loop.
+   *
+   * @throws FormatError when a shard is bad, and `SAFETENSORS_INDEX_MISMATCH` when the index names a tensor that is
+   *   not there; `signal.reason`
+   *
+   * @example
+   * ```ts
+   * for (const { name, file, dataOffsets } of await openCheckpoint('my-model').tensors()) {
+   *   console.log(name, file, dataOffsets);
+   * }
+   * // → embed.weight model-00001-of-00002.safetensors [ 0, 64 ]
+   * // → norm.weight model-00002-of-00002.safetensors [ 0, 16 ]
+   * ```
+   */
+  async tensors(options: ListingOptions = {}): Promise<TensorEntry[]> {
+    requireOptions(options, LISTING_OPTIONS);
+    requireSignal(options.signal);
+    this.#shards.requireOpen();
+    return await runAsync(this.#catalog.tensors(), options.signal);
+  }
+
+  /**
+   * A tensor, the same object on every call; for an alias the kept tensor. Opens only its shard, and
+   * reads none of the data: see `SafetensorsFile.getTensor`.
+   *
+   * @throws As `info`, and FileChangedError, FileClosedError
+   */
+  getTensor(name: string): Tensor {
+    return this.#catalog.lookUp(name, (file, ownName) => file.getTensor(ownName));
+  }
+
+  /** Several tensors by name, in the order given; all, as `offsetKeys` gives them, without an argument. */
+  getTensors(names: Iterable<string> = this.offsetKeys()): Map<string, Tensor> {
+    requireNames(names);
+    return new Map(Array.from(names, (name) => [name, this.getTensor(name)]));
+  }
+
+  /** A part of a tensor: `getTensor(name).slice(...index)`. */
+  getSlice(name: string, ...index: readonly SliceIndex[]): Tensor {
+    return this.getTensor(name).slice(...index);
+  }
+
+  /**
+   * One rank's part of a tensor along a dimension, the first by default: part `rank` of `worldSize`
+   * equal parts. Along the first dimension it is a view of the tensor's memory, and only its bytes are
+   * read; along another one it is gathered into memory of its own at once.
+   *
+   * The dimension's length must be divisible by `worldSize`. Packed 4- and 6-bit dtypes must be cut
+   * on bytes.
+   *
+   * @throws SliceError `SAFETENSORS_NOT_DIVISIBLE`, `SAFETENSORS_SLICE_OUT_OF_RANGE` when there is no
+   *   such dimension, `SAFETENSORS_MISALIGNED_SLICE`
+   *
+   * @example
+   * ```ts
+   * const checkpoint = openCheckpoint('my-model');
+   * const half = checkpoint.getPartition('embed.weight', { rank: 1, worldSize: 2 });
+   * console.log(half.shape, half.toFloat32()[0]); // → [ 4, 4 ] 4
+   * ```
+   */
+  getPartition(name: string, partition: Partition): Tensor {
+    const tensor = this.getTensor(name);
+    const context = { path: this.path, tensor: name };
+    return tensor.slice(...planPartition(tensor.shape, partition, context));
+  }
+
+  /** All tensors as `[name, tensor]`, shard by shard, each opened when its turn comes. */
+  *[Symbol.iterator](): Generator<[string, Tensor], void, void> {
+    this.#shards.requireOpen();
+    for (const name of this.#namesByShard()) yield [name, this.getTensor(name)];
+  }
+
+  /**
+   * Fetches the bytes of the named tensors, of all by default, shard by shard, without blocking the
+   * event loop: as `SafetensorsFile.prefetch`. Opens the shards of these tensors first, between other events. What has to be gathered,
+   * swapped or inflated is only done on first use; with `storage: 'read'` it is done here, between other events.
+   *
+   * @throws As `info`, and as `SafetensorsFile.prefetch`
+   */
+  async prefetch(names?: Iterable<string>, options: TransferOptions = {}): Promise<void> {
+    requireOptions(options, TRANSFER_OPTIONS);
+    requireTransferOptions(options);
+    this.#shards.requireOpen();
+    const steps = this.#catalog.works(listOf(names));
+    const works = await runAsync(steps, options.signal);
+    const check = (): void => this.#shards.requireOpen();
+    await transferShards(works, options, check, (work, shardOptions) =>
+      work.file.prefetch(work.names, shardOptions),
+    );
+  }
+
+  /**
+   * All tensors shard by shard, or those named, while the next ones are fetched: as
+   * `SafetensorsFile.stream`. Without names a shard is opened when its turn comes.
+   *
+   * @throws As `info`, and as `SafetensorsFile.stream`
+   *
+   * @example
+   * ```ts
+   * for await (const [name, tensor] of openCheckpoint('my-model').stream()) {
+   *   console.log(name, tensor.toFloat32().length);
+   * }
+   * // → embed.weight 32
+   * // → norm.weight 4
+   * ```
+   */
+  stream(options: StreamOptions = {}): AsyncGenerator<[string, Tensor], void, void> {
+    requireStreamOptions(options);
+    this.#shards.requireOpen();
+    const names = options.names === undefined ? undefined : [...options.names];
+    for (const name of names ?? []) this.info(name);
+    const source: StreamSource = {
+      byteLength: (name) => tensorByteLength(this.info(name)),
+      isCopied: (name) => this.#catalog.lookUp(name, (file) => file.storage === 'read'),
+      getTensor: (name) => this.getTensor(name),
+      prefetch: (some, transfer) => this.prefetch(some, transfer),
+      readTensors: (some, transfer) => this.readTensors(some, transfer),
+    };
+    return streamTensors(source, names ?? this.#namesByShard(), options);
+  }
+
+  /**
+   * How many bytes of the shards, or of one tensor, are in memory now; null when the system does not
+   * tell. As `SafetensorsFile.residency`; without a name it opens every shard.
+   *
+   * @throws As `info`, and FileChangedError, FileClosedError
+   */
+  residency(name?: string): number | null {
+    if (name !== undefined) {
+      return this.#catalog.lookUp(name, (file, ownName) => file.residency(ownName));
+    }
+    this.#shards.requireOpen();
+    let sum = 0;
+    for (const file of this.#shards) {
+      const bytes = file.residency();
+      if (bytes === null) return null;
+      sum += bytes;
+    }
+    return sum;
+  }
+
+  /**
+   * Reads the named tensors, all by default, into ordinary memory that belongs to the caller, shard by
+   * shard: as `SafetensorsFile.readTensors`. In the order given; without an argument as `offsetKeys`. `close()`
+   * does not affect it, but `close({ detach: true })` ends it before the next shard.
+   *
+   * @throws As `info`, and as `SafetensorsFile.readTensors`
+   */
+  async readTensors(
+    names?: Iterable<string>,
+    options: TransferOptions = {},
+  ): Promise<Map<string, Tensor>> {
+    requireOptions(options, TRANSFER_OPTIONS);
+    requireTransferOptions(options);
+    const wanted = listOf(names);
+    return await this.#shards.use(async (shards) => {
+      const catalog = new Catalog(shards, this.#problems);
+      return await readPlaces(await runAsync(catalog.places(wanted), options.signal), options);
+    });
+  }
+
+  /**
+   * Checks what opening leaves out: the header of every shard, that the index and the shards name the
+   * same tensors and none twice, and `total_size`. Opens every shard. They stay open: what was checked
+   * is what is read later. `onProgress` has nothing to count.
+   *
+   * Of torch and NumPy, whose headers and index are checked when they are opened, it reads all bytes of an archive's
+   * storages or arrays, and compares their CRC-32 with the archive's. Using tensors does not, except for what is
+   * deflated. Resolves at once for files without checksums, and with `checksums: false`.
+   *
+   * @throws VerificationError `SAFETENSORS_INDEX_MISMATCH` or `SAFETENSORS_CHECKSUM_MISMATCH` with all `problems`
+   * @throws FileChangedError, FileClosedError; Error Node's own `EMFILE` and the like; `signal.reason`
+   *
+   * @example
+   * ```ts
+   * const checkpoint = openCheckpoint('my-model');
+   * await checkpoint.verify();
+   * console.log(checkpoint.ok); // → true
+   * ```
+   */
+  async verify(options: VerifyBytesOptions = {}): Promise<void> {
+    await verifyShards(this.#shards, options);
+  }
+
+  /**
+   * Tensors, parameters and bytes per dtype and by shard, counted as the Hub does. Opens every shard.
+   *
+   * @example
+   * ```ts
+   * const { parameters, dtypes } = openCheckpoint('my-model').summary();
+   * console.log(parameters, dtypes.get('BF16')?.byteLength); // → 36 64
+   * ```
+   */
+  summary(): CheckpointSummary {
+    return summarize(this.#shards);
+  }
+
+  /** Names as `offsetKeys` gives them; each shard is opened when its turn comes. */
+  *#namesByShard(): Generator<string, void, void> {
+    for (let shard = 0; shard < this.shards.length; shard++) yield* this.#catalog.namesIn(shard);
+  }
+
+  /** What the checkpoint is, for `JSON.stringify`: no tensors. Opens no shard, and does not throw. */
+  toJSON(): CheckpointFacts {
+    const { path, shards, ok } = this;
+    if (!ok) return { path, shards, ok };
+    const { size, metadata } = this;
+    return {
+      path,
+      shards,
+      ok,
+      size,
+      metadata: metadata === null ? null : Object.fromEntries(metadata),
+    };
+  }
+
+  /** @internal For `console.log`. */
+  [INSPECT](depth: number, options: object, inspect: Inspect): string {
+    const { length } = this.#problems;
+    const facts = length === 0 ? this.toJSON() : { ...this.toJSON(), problems: length };
+    return showFacts(this.constructor.name, facts, depth, options, inspect);
+  }
+
+  /** Closes every shard: as `SafetensorsFile.close`. */
+  close(options: CloseOptions = {}): void {
+    requireOptions(options, CLOSE_OPTIONS);
+    const { detach = false } = options;
+    requireBoolean('detach', detach);
+    this.#shards.close(options);
+  }
+
+  /** For `using checkpoint = openCheckpoint(path)`: as `close()`, at the end of the block. */
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
+
+/** The names as they are now: work between other events must not see later changes. */
+function listOf(names: Iterable<string> | undefined): string[] | undefined {
+  if (names !== undefined) requireNames(names);
+  return names && [...names];
+}

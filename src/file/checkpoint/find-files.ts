@@ -1,0 +1,216 @@
+/** Finds the files of a checkpoint: chooses in a folder, and looks for the shards of an index. */
+
+import { basename, dirname, join } from 'node:path';
+import { argumentRangeError } from '../../errors/arguments.js';
+import { FormatError, quoteName, quoteNames, SafetensorsError } from '../../errors/errors.js';
+import {
+  closeFile,
+  exists,
+  listFolder,
+  NOTHING_THERE,
+  realPath,
+} from '../../platform/io/file-calls.js';
+import { openRegularFile, readBytesOf, readFully } from '../../platform/io/opened-file.js';
+import { forEach, runSync, type Steps } from '../../platform/io/steps.js';
+import { hasCode } from '../../platform/io/system-errors.js';
+import { isInterimName } from '../../platform/io/temporary-names.js';
+import { blobsOf, isBelow, leadsToBlob, repositoryAround } from '../cache/cache-layout.js';
+import {
+  type CheckpointIndex,
+  checkIndexByteLength,
+  indexSlices,
+  type ParseIndexOptions,
+} from '../shards/checkpoint-index.js';
+import {
+  chooseFiles,
+  indexesAmong,
+  isConvertibleName,
+  isOfVariant,
+  onlyWholeFile,
+  wholeFiles,
+} from '../shards/file-choice.js';
+import { pathObjection } from '../shards/shard-paths.js';
+
+/** One file of a checkpoint. */
+export interface ShardFile {
+  /** Name as in the index, without `.` parts; the file's name when there is no index. */
+  readonly name: string;
+  readonly path: string;
+}
+
+/** A checkpoint that was found. */
+export interface CheckpointFiles {
+  /** The index, or the only file. */
+  readonly path: string;
+  readonly index: CheckpointIndex | null;
+  readonly shards: readonly ShardFile[];
+  /** Names of an index or a single file in the same folder that could have been opened instead. */
+  readonly passedOver: readonly string[];
+}
+
+/** Options of the choice. */
+export interface SelectOptions extends Omit<ParseIndexOptions, 'path'> {
+  /** Such as `fp16` in `model.fp16.safetensors`; other files are ignored. */
+  readonly variant?: string | undefined;
+}
+
+/** The checkpoint of one file, whatever its name. */
+export function singleFile(path: string, passedOver: readonly string[] = []): CheckpointFiles {
+  return { path, index: null, shards: [{ name: basename(path), path }], passedOver };
+}
+
+/** Reads an index whose length was checked before. */
+function* readIndex(path: string, options: ParseIndexOptions): Steps<CheckpointIndex> {
+  const file = yield* openRegularFile(path, path);
+  try {
+    checkIndexByteLength(file.byteLength, { ...options, path });
+    const json = new Uint8Array(file.byteLength);
+    yield* readFully(readBytesOf(file), json, 0, path);
+    return yield* indexSlices(json, { ...options, path });
+  } finally {
+    yield* closeFile(file.fd);
+  }
+}
+
+/** Names of the shards of an index; undefined when it cannot be read. */
+export function shardNamesOf(path: string): readonly string[] | undefined {
+  try {
+    return runSync(readIndex(path, {})).shards;
+  } catch {
+    return undefined;
+  }
+}
+
+/** An index, and the names of the shards that are missing. */
+interface FoundIndex {
+  readonly files: CheckpointFiles;
+  readonly missing: readonly string[];
+}
+
+function* findShards(path: string, options: ParseIndexOptions): Steps<FoundIndex> {
+  const index = yield* readIndex(path, options);
+  const folder = dirname(path);
+  const isInside = yield* insideOf(folder);
+  const shards = index.shards.map((name) => ({ name, path: join(folder, name) }));
+  const isMissing = new Set<string>();
+  yield* forEach(shards, function* (shard) {
+    try {
+      if (!(yield* isInside(shard.path))) refuseLink(path, shard.name);
+    } catch (error) {
+      if (!hasCode(error, NOTHING_THERE)) throw error;
+      isMissing.add(shard.name);
+    }
+  });
+  const missing = index.shards.filter((name) => isMissing.has(name));
+  return { files: { path, index, shards, passedOver: [] }, missing };
+}
+
+/** The checkpoint of an index; every shard must be there. */
+export function* indexedFiles(path: string, options: ParseIndexOptions): Steps<CheckpointFiles> {
+  return complete(yield* findShards(path, options));
+}
+
+/** The checkpoint of an index, whether its shards are there or not. */
+export function* namedFiles(path: string, options: ParseIndexOptions): Steps<CheckpointFiles> {
+  return (yield* findShards(path, options)).files;
+}
+
+function complete({ files, missing }: FoundIndex): CheckpointFiles {
+  if (missing.length === 0) return files;
+  const message = `expected ${files.shards.length} shards, found ${missing.length} of them missing: ${quoteNames(missing)}`;
+  throw new SafetensorsError('SAFETENSORS_MISSING_SHARDS', message, { path: files.path });
+}
+
+/** Throws for a link that leads out of the folder of a checkpoint. */
+export function refuseLink(path: string, name: string): never {
+  const message = `expected the files of a checkpoint to stay in its folder, found a link out of it: ${quoteName(name)}`;
+  throw new FormatError('SAFETENSORS_UNSAFE_SHARD_NAME', message, { path });
+}
+
+/**
+ * A test whether a file is inside a folder when links are followed. In a snapshot of the Hub's cache,
+ * files are links to the blobs of the same repository; these count as inside.
+ */
+export function* insideOf(folder: string): Steps<(path: string) => Steps<boolean>> {
+  const root = yield* realPath(folder);
+  const repository = repositoryAround(root);
+  const blobs = repository === undefined ? undefined : yield* blobsOf(repository);
+  return function* (path) {
+    const real = yield* realPath(path);
+    if (isBelow(real, root)) return true;
+    return blobs !== undefined && (yield* leadsToBlob(path, real, blobs));
+  };
+}
+
+/** The names in a folder, without those that files of a save have for a moment. */
+export function* lastingNames(folder: string): Steps<string[]> {
+  return (yield* listFolder(folder)).filter((name) => !isInterimName(name));
+}
+
+/**
+ * Chooses in a folder: the model's index if all its shards are there, else its single file, else the
+ * only index of another name, else the only safetensors file.
+ *
+ * @throws SafetensorsError `SAFETENSORS_MISSING_SHARDS`, `SAFETENSORS_CHECKPOINT_NOT_FOUND`
+ * @throws FormatError for a bad index, and `SAFETENSORS_UNSAFE_SHARD_NAME` for a link out of the folder
+ */
+export function* selectInFolder(folder: string, options: SelectOptions): Steps<CheckpointFiles> {
+  const { variant } = options;
+  if (variant !== undefined && (pathObjection(variant) !== null || variant.includes('/'))) {
+    throw argumentRangeError('variant', 'a part of a file name, such as fp16', variant);
+  }
+  const isInside = yield* insideOf(folder);
+  const present = (yield* lastingNames(folder)).filter((name) => isOfVariant(name, variant));
+  let { indexes, single } = chooseFiles(present, variant);
+  if (single !== undefined && !(yield* exists(join(folder, single)))) {
+    const others = present.filter((name) => name !== single);
+    ({ indexes, single } = chooseFiles(others, variant));
+  }
+  let incomplete: FoundIndex | undefined;
+  for (const name of indexes) {
+    const path = join(folder, name);
+    if (!(yield* isInside(path))) refuseLink(folder, name);
+    const found = yield* findShards(path, options);
+    const named = found.files.shards.some((shard) => shard.name === single);
+    const passedOver = single !== undefined && !named ? [single] : [];
+    if (found.missing.length === 0) return { ...found.files, passedOver };
+    incomplete ??= found;
+  }
+  single ??= onlyFile(folder, present, incomplete, variant);
+  if (!(yield* isInside(join(folder, single)))) refuseLink(folder, single);
+  const passedOver = incomplete === undefined ? [] : [basename(incomplete.files.path)];
+  return singleFile(join(folder, single), passedOver);
+}
+
+/**
+ * The only safetensors file of a folder. Throws for half a model: a shard that an incomplete index
+ * names, or a numbered file without an index, such as a save under way has.
+ */
+function onlyFile(
+  folder: string,
+  present: readonly string[],
+  incomplete: FoundIndex | undefined,
+  variant: string | undefined,
+): string {
+  const ofVariant = variant === undefined ? '' : ` of the variant ${variant}`;
+  const names = wholeFiles(present);
+  if (incomplete !== undefined) {
+    const isShard = incomplete.files.shards.some((shard) => shard.name === names[0]);
+    if (names.length !== 1 || isShard) complete(incomplete);
+  }
+  const only = onlyWholeFile(present);
+  if (only !== undefined) return only;
+  const found = [...indexesAmong(present), ...names].sort();
+  const others = present.filter(isConvertibleName).sort();
+  const hint =
+    others.length === 0
+      ? ''
+      : `, but files that safetensors-mmap/convert opens by their paths: ${quoteNames(others)}`;
+  const message =
+    found.length === 0
+      ? `expected a checkpoint in the folder, found no safetensors file or index${ofVariant}${hint}`
+      : found.length === 1
+        ? `expected a whole checkpoint in the folder, found a shard without its index: ${quoteNames(found)}`
+        : `expected one checkpoint in the folder, found several to choose from: ${quoteNames(found)}; open one of them`;
+  throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path: folder });
+}

@@ -1,0 +1,230 @@
+/** The shards of a checkpoint, each opened once, when it is first needed. */
+
+import { statSync } from 'node:fs';
+import { FileClosedError } from '../../errors/errors.js';
+import { forEach, here, runAsync, runSync, type Steps, step } from '../../platform/io/steps.js';
+import { untilAborted } from '../../platform/transfer/until-aborted.js';
+import type { StorageKind } from '../../tensor/storage/storage.js';
+import type { CloseOptions, SafetensorsFile } from '../file.js';
+import type { CheckpointFiles, ShardFile } from './find-files.js';
+import type { Shard } from './shard.js';
+
+/** A shard that calls under way work with, or wait for. */
+interface ShardInUse<Opened> {
+  calls: number;
+  /** A file that the last of these calls closes: there may be more shards than descriptors. */
+  file?: Opened | undefined;
+  /** The opening by one of these calls. The others wait until it settles, so that they need no descriptors. */
+  opening?: Promise<unknown> | undefined;
+}
+
+/** Open files by their shards, and for how many they are open. */
+class SharedFiles<Opened extends Shard> {
+  /** Those that stay open. */
+  readonly open: Map<number, Opened>;
+  readonly inUse: Map<number, ShardInUse<Opened>> = new Map();
+  isRead: boolean;
+  isDetached = false;
+  users = 0;
+
+  constructor(opened: Iterable<readonly [shard: number, file: Opened]> = []) {
+    this.open = new Map(opened);
+    this.isRead = [...this.open.values()].some(hasReadStorage);
+  }
+
+  find(shard: number): Opened | undefined {
+    return this.open.get(shard) ?? this.inUse.get(shard)?.file;
+  }
+
+  /** Leaves the file of a shard open. */
+  keep(shard: number, file: Opened): Opened {
+    const use = this.inUse.get(shard);
+    if (use?.file === file) use.file = undefined;
+    this.open.set(shard, file);
+    this.isRead ||= hasReadStorage(file);
+    return file;
+  }
+}
+
+/** Shards by their position in `CheckpointFiles.shards`. */
+export class LazyShards<Opened extends Shard = SafetensorsFile> {
+  /** The files that were found. */
+  readonly files: CheckpointFiles;
+  readonly #openFile: (path: string) => Steps<Opened>;
+  readonly #shared: SharedFiles<Opened>;
+  #closed = false;
+
+  /** `shared` are those that are open already; the last user closes them. */
+  constructor(
+    files: CheckpointFiles,
+    openFile: (path: string) => Steps<Opened>,
+    shared: SharedFiles<Opened> = new SharedFiles(),
+  ) {
+    this.files = files;
+    this.#openFile = openFile;
+    this.#shared = shared;
+    shared.users++;
+  }
+
+  /** Shards of which these are open, by their positions; others cannot be opened. */
+  static ofOpen<Opened extends Shard>(
+    files: CheckpointFiles,
+    opened: Iterable<readonly [shard: number, file: Opened]>,
+  ): LazyShards<Opened> {
+    const none = (path: string): never => {
+      throw new FileClosedError({ path });
+    };
+    return new LazyShards(files, none, new SharedFiles(opened));
+  }
+
+  /** Where bytes come from, as far as shards were opened: `'read'` when that is so of one of them. */
+  get storage(): StorageKind {
+    return this.#shared.isRead ? 'read' : 'mmap';
+  }
+
+  /** Those that are open, by their positions. */
+  get opened(): ReadonlyMap<number, Opened> {
+    return this.#shared.open;
+  }
+
+  /** False when an open shard has changed, and after `close`. */
+  get ok(): boolean {
+    return this.#isOpen && [...this.opened.values()].every((file) => file.ok);
+  }
+
+  /** Throws FileClosedError after `close`. */
+  requireOpen(): void {
+    if (!this.#isOpen) throw new FileClosedError({ path: this.files.path });
+  }
+
+  get #isOpen(): boolean {
+    return !this.#closed && !this.#shared.isDetached;
+  }
+
+  /** The open shard; opened now when it was not. */
+  open(shard: number): Opened {
+    this.requireOpen();
+    const open = this.opened.get(shard);
+    if (open !== undefined) return open;
+    const file = this.#shared.find(shard) ?? runSync(this.#openFile(this.#pathOf(shard)));
+    return this.#shared.keep(shard, file);
+  }
+
+  /** Opens those of the shards that are not open, some at once where that does not block this thread. */
+  *openAll(shards: Iterable<number> = this.files.shards.keys()): Steps<void> {
+    this.requireOpen();
+    const missing = [...shards].filter((shard) => !this.opened.has(shard));
+    const keep = (file: Opened, shard: number) => here(() => this.#shared.keep(shard, file));
+    yield* forEach(missing, (shard) => this.#lend(shard, keep));
+  }
+
+  /**
+   * Does work with every shard, with some at once where that does not block this thread. Closes those again that were
+   * not open, when no other call works with them.
+   */
+  *lendEach(work: (file: Opened, shard: number) => Steps<unknown>): Steps<void> {
+    yield* forEach([...this.files.shards.keys()], (shard) => this.#lend(shard, work));
+  }
+
+  *#lend(shard: number, work: (file: Opened, shard: number) => Steps<unknown>): Steps<void> {
+    this.requireOpen();
+    const { inUse } = this.#shared;
+    const use = inUse.get(shard) ?? { calls: 0 };
+    inUse.set(shard, use);
+    use.calls++;
+    try {
+      const file = this.#shared.find(shard) ?? (yield* this.#openFor(use, shard));
+      this.requireOpen();
+      yield* work(file, shard);
+    } finally {
+      use.calls--;
+      if (use.calls === 0) {
+        inUse.delete(shard);
+        use.file?.close();
+      }
+    }
+  }
+
+  /** Opens a shard when no other call does; at once where waiting would block this thread. */
+  #openFor(use: ShardInUse<Opened>, shard: number): Steps<Opened> {
+    return step({
+      sync: () => runSync(this.#openNew(use, shard)),
+      async: async (signal) => {
+        while (use.opening !== undefined) {
+          await untilAborted(use.opening, signal);
+          const file = this.#shared.find(shard);
+          if (file !== undefined) return file;
+        }
+        const opening = runAsync(this.#openNew(use, shard), signal);
+        const end = (): void => {
+          use.opening = undefined;
+        };
+        use.opening = opening.then(end, end);
+        return await opening;
+      },
+    });
+  }
+
+  *#openNew(use: ShardInUse<Opened>, shard: number): Steps<Opened> {
+    this.requireOpen();
+    const file = yield* this.#openFile(this.#pathOf(shard));
+    // A call that does not wait may have opened it meanwhile.
+    const other = this.#shared.find(shard);
+    if (other === undefined) use.file = file;
+    else file.close();
+    return other ?? file;
+  }
+
+  #pathOf(shard: number): string {
+    return (this.files.shards[shard] as ShardFile).path;
+  }
+
+  /** All shards; each is opened when its turn comes. */
+  *[Symbol.iterator](): Generator<Opened, void, void> {
+    for (let shard = 0; shard < this.files.shards.length; shard++) yield this.open(shard);
+  }
+
+  /** Length of a shard in bytes, without opening it. */
+  byteLength(shard: number): number {
+    return this.opened.get(shard)?.byteLength ?? statSync(this.#pathOf(shard)).size;
+  }
+
+  /** Work with shards of its own: `close` of these leaves them open until it is done, unless it detaches. */
+  async use<Result>(work: (shards: LazyShards<Opened>) => Promise<Result>): Promise<Result> {
+    this.requireOpen();
+    const shards = new LazyShards(this.files, this.#openFile, this.#shared);
+    try {
+      return await work(shards);
+    } finally {
+      shards.close({});
+    }
+  }
+
+  /** Closes all open shards, as `SafetensorsFile.close`. */
+  close(options: CloseOptions): void {
+    const shared = this.#shared;
+    if (!this.#closed) shared.users--;
+    this.#closed = true;
+    shared.isDetached ||= options.detach === true;
+    if (shared.users === 0 || shared.isDetached) closeFiles(shared.open, options);
+  }
+}
+
+/** Closes all of the files, also when that fails for one. */
+function closeFiles(open: Map<number, Shard>, options: CloseOptions): void {
+  const files = [...open.values()];
+  open.clear();
+  const errors: unknown[] = [];
+  for (const file of files) {
+    try {
+      file.close(options);
+    } catch (error) {
+      errors.push(error);
+    }
+  }
+  if (errors.length > 0) throw errors[0];
+}
+
+function hasReadStorage({ storage }: Shard): boolean {
+  return storage === 'read';
+}

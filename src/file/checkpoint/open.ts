@@ -1,0 +1,257 @@
+/** Opens checkpoints: by a folder, an index, a file, or the id of a repository on the Hub. */
+
+import { join } from 'node:path';
+import {
+  type OptionNames,
+  requireOptions,
+  requireSignal,
+  requireString,
+} from '../../errors/arguments.js';
+import { statAnything, statPath } from '../../platform/io/file-calls.js';
+import { pathText } from '../../platform/io/paths.js';
+import { runAsync, runSync, type Steps } from '../../platform/io/steps.js';
+import { hasCode } from '../../platform/io/system-errors.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import { findInHubCache, isCached, notInCache } from '../cache/cache.js';
+import { hubUri, isHubUri, parseHubId } from '../hub/ids.js';
+import { OPEN_OPTIONS, type OpenOptions, openFile } from '../open.js';
+import { isIndexPath } from '../shards/file-choice.js';
+import { Checkpoint } from './checkpoint.js';
+import { type CheckpointFiles, indexedFiles, selectInFolder, singleFile } from './find-files.js';
+import { LazyShards } from './lazy-shards.js';
+import { type PathTo, pipelineError } from './pipeline.js';
+
+/** Codes for a folder in which something is missing, such as the blob behind a link. */
+const INCOMPLETE: readonly string[] = [
+  'SAFETENSORS_CHECKPOINT_NOT_FOUND',
+  'SAFETENSORS_MISSING_SHARDS',
+  'ENOENT',
+];
+
+/** Options of {@link openCheckpoint} and {@link loadCheckpoint}; options of files apply to every shard. */
+export interface OpenCheckpointOptions extends OpenOptions {
+  /**
+   * Opens only files of a variant in a folder: with `fp16`, `model.fp16.safetensors` or the index
+   * `model.safetensors.index.fp16.json`. Not needed with the path of a file or an index.
+   */
+  readonly variant?: string | undefined;
+  /** Branch, tag, ref or commit of a repository in the Hub's cache; `main` by default. */
+  readonly revision?: string | undefined;
+  /** Longest index accepted, in bytes; 104 857 600 by default. */
+  readonly maxIndexByteLength?: number | undefined;
+}
+
+const OPEN_CHECKPOINT_OPTIONS: OptionNames<OpenCheckpointOptions> = {
+  ...OPEN_OPTIONS,
+  variant: true,
+  revision: true,
+  maxIndexByteLength: true,
+};
+
+/** Options of {@link openCheckpointAsync}. */
+export interface OpenCheckpointAsyncOptions extends OpenCheckpointOptions {
+  /** Aborts the opening: the promise rejects with `signal.reason`, and nothing stays open. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+const OPEN_CHECKPOINT_ASYNC_OPTIONS: OptionNames<OpenCheckpointAsyncOptions> = {
+  ...OPEN_CHECKPOINT_OPTIONS,
+  signal: true,
+};
+
+/**
+ * Opens a checkpoint: a folder, an index, a single file, or a repository (`org/name`, `name`,
+ * `org/name@revision`, `hf://org/name@revision/path`) that is in the Hub's cache on this machine;
+ * nothing is downloaded. An existing path wins over a repository of that name.
+ *
+ * In a folder it takes the index if all its shards are there, else the single file
+ * `model.safetensors`, or those of a diffusers model, `diffusion_pytorch_model.safetensors`, else the
+ * only index or safetensors file of another name. Shards without an
+ * index are ignored beside the single file that has their name without the numbers. Opening reads and
+ * checks the index and looks for the shards, but opens none: headers are checked when a shard is first
+ * used, or all by `verify()`. A single file is opened and checked at once. Opening is synchronous: it
+ * reads a few files and is as fast as `safeOpen`.
+ *
+ * @throws FormatError for a bad index or file; `SAFETENSORS_UNSAFE_SHARD_NAME` for shards outside of
+ *   the folder, by name or by a symbolic link (links to the blobs of the Hub's cache are allowed)
+ * @throws SafetensorsError `SAFETENSORS_MISSING_SHARDS` with all that are missing,
+ *   `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_NOT_IN_CACHE`; `SAFETENSORS_DIFFUSERS_PIPELINE` for
+ *   a folder of several models, with the call that opens each
+ * @throws Error Node's own `ENOENT`, `EACCES` and the like
+ *
+ * @example
+ * ```ts
+ * const checkpoint = openCheckpoint('my-model');
+ * console.log(checkpoint.keys()); // → [ 'embed.weight', 'norm.weight' ]
+ * checkpoint.close();
+ * ```
+ */
+export function openCheckpoint(
+  path: string | URL,
+  options: OpenCheckpointOptions = {},
+): Checkpoint {
+  requireOptions(options, OPEN_CHECKPOINT_OPTIONS);
+  const shards = shardsOf(runSync(findCheckpoint(path, options)), options);
+  if (shards.files.index === null) shards.open(0);
+  return Checkpoint.of(shards);
+}
+
+/**
+ * As {@link openCheckpoint}, without stalling the event loop, and with every shard opened: files are looked
+ * for, opened and read on the thread pool, and long headers and indexes are parsed in turns of some
+ * milliseconds. No later call waits for a header.
+ *
+ * What `openCheckpoint` finds out at the first use of a shard rejects here: a shard that is bad, or that
+ * cannot be opened. Every shard takes a descriptor. An error or an abort leaves nothing open.
+ *
+ * @throws As {@link openCheckpoint} and {@link safeOpen}, by rejecting; `signal.reason` when it was
+ *   aborted
+ *
+ * @example
+ * ```ts
+ * const signal = AbortSignal.timeout(60_000);
+ * const checkpoint = await openCheckpointAsync('my-model', { signal });
+ * console.log(checkpoint.getTensor('norm.weight').shape); // → [ 4 ]
+ * checkpoint.close();
+ * ```
+ */
+export async function openCheckpointAsync(
+  path: string | URL,
+  options: OpenCheckpointAsyncOptions = {},
+): Promise<Checkpoint> {
+  requireOptions(options, OPEN_CHECKPOINT_ASYNC_OPTIONS);
+  requireSignal(options.signal);
+  return Checkpoint.of(await runAsync(openShards(path, options), options.signal));
+}
+
+/** Finds a checkpoint and opens all of its shards. The caller closes them. */
+export function* openShards(path: string | URL, options: OpenCheckpointOptions): Steps<LazyShards> {
+  const shards = shardsOf(yield* findCheckpoint(path, options), options);
+  try {
+    yield* shards.openAll();
+  } catch (error) {
+    shards.close({});
+    throw error;
+  }
+  return shards;
+}
+
+/**
+ * All tensors of a checkpoint by name, shard by shard: those that the shards have, whatever else the
+ * index names; of a name that is in several shards, the one that the index means. Opens the checkpoint,
+ * takes all tensors, and closes it, as `loadFile` does. Aliases are left out, as in `keys()`.
+ *
+ * @throws As {@link openCheckpoint}, and `SAFETENSORS_TENSOR_TOO_LARGE` as `loadFile`
+ *
+ * @example
+ * ```ts
+ * const tensors = loadCheckpoint('my-model');
+ * console.log(tensors.get('embed.weight')?.shape); // → [ 8, 4 ]
+ * ```
+ */
+export function loadCheckpoint(
+  path: string | URL,
+  options: OpenCheckpointOptions = {},
+): Map<string, Tensor> {
+  requireOptions(options, OPEN_CHECKPOINT_OPTIONS);
+  const shards = shardsOf(runSync(findCheckpoint(path, options)), options);
+  try {
+    const tensors = takeAll(shards);
+    // A buffer that is made before the shard is closed outlives it.
+    for (const tensor of tensors.values()) tensor.buffer;
+    shards.close({});
+    return tensors;
+  } catch (error) {
+    // Otherwise tensors that nobody got would keep files open.
+    shards.close({ detach: true });
+    throw error;
+  }
+}
+
+/** Every tensor that a shard has; of several with one name, the one that the index means. */
+function takeAll(shards: LazyShards): Map<string, Tensor> {
+  const { index } = shards.files;
+  const tensors = new Map<string, Tensor>();
+  let shard = 0;
+  for (const file of shards) {
+    for (const [name, tensor] of file) {
+      const isMeant = !tensors.has(name) || index?.shardOf(index.find(name)) === shard;
+      if (isMeant) tensors.set(name, tensor);
+    }
+    shard++;
+  }
+  return tensors;
+}
+
+/** Shards that are all opened with the same options, of which some may be for others. */
+function shardsOf(files: CheckpointFiles, options: OpenOptions): LazyShards {
+  return new LazyShards(files, (path) => openFile(path, options));
+}
+
+/** The files that `openCheckpoint` opens. */
+export function* findCheckpoint(
+  path: string | URL,
+  options: OpenCheckpointOptions,
+): Steps<CheckpointFiles> {
+  for (const name of ['variant', 'revision'] as const) {
+    const value = options[name];
+    if (value !== undefined) requireString(name, value);
+  }
+  const text = pathText('path', path);
+  return yield* (yield* isPath(text)) ? findFiles(text, options) : findCached(text, options);
+}
+
+/** Whether something is there, which comes before an id. */
+function* isPath(text: string): Steps<boolean> {
+  return !isHubUri(text) && (yield* statAnything(text)) !== undefined;
+}
+
+/** Whether what is no path is the id of a repository that `openCheckpoint` looks into. */
+export function* isCachedId(text: string): Steps<boolean> {
+  const id = isHubUri(text) ? null : parseHubId(text);
+  return isHubUri(text) || (id !== null && (yield* isCached(id)));
+}
+
+/** The folder that a path, or the id of a repository in the Hub's cache, means. */
+export function* findFolder(text: string, revision: string | undefined): Steps<string> {
+  const id = (yield* isPath(text)) ? null : parseHubId(text);
+  return id === null ? text : yield* findInHubCache(id, text, revision);
+}
+
+/** What exists at a path, which is the caller's or, with `label` and `pathTo`, in the cache. */
+function* findFiles(
+  path: string,
+  options: OpenCheckpointOptions,
+  label: string = path,
+  pathTo: PathTo = (relative) => join(path, relative),
+): Steps<CheckpointFiles> {
+  if (!(yield* statPath(path)).isDirectory()) {
+    return isIndexPath(path) ? yield* indexedFiles(path, options) : singleFile(path);
+  }
+  try {
+    return yield* selectInFolder(path, options);
+  } catch (error) {
+    if (!hasCode(error, ['SAFETENSORS_CHECKPOINT_NOT_FOUND'])) throw error;
+    throw (yield* pipelineError(path, label, pathTo)) ?? error;
+  }
+}
+
+function* findCached(text: string, options: OpenCheckpointOptions): Steps<CheckpointFiles> {
+  const id = parseHubId(text);
+  // Not an id either: Node's own error says that nothing is there.
+  if (id === null) return yield* findFiles(text, options);
+  const found = yield* findInHubCache(id, text, options.revision);
+  const wanted = { ...id, revision: options.revision ?? id.revision };
+  try {
+    const pathTo: PathTo = (relative) => hubUri(wanted, relative) ?? join(found, relative);
+    return yield* findFiles(found, options, text, pathTo);
+  } catch (error) {
+    if (!hasCode(error, INCOMPLETE)) throw error;
+    throw notInCache(
+      wanted,
+      text,
+      `the Hub's cache is incomplete: ${(error as Error).message}`,
+      error,
+    );
+  }
+}

@@ -1,0 +1,77 @@
+/** A pipeline of diffusers is a folder of models. Finds the models, and says how each is opened. */
+
+import { join } from 'node:path';
+import { SafetensorsError } from '../../errors/errors.js';
+import type { Steps } from '../../platform/io/steps.js';
+import { type WayToOpen, waysToOpen } from '../shards/file-choice.js';
+import { PIPELINE_FILE } from '../shards/file-names.js';
+import { lastingNames } from './find-files.js';
+
+/** Most names in the folder that are looked at. Pipelines have about ten folders and as many files. */
+const MAX_NAMES = 1000;
+
+/** Most components that a message lists. */
+const SHOWN_COMPONENTS = 20;
+
+/** Most ways to open one of them that it lists. */
+const SHOWN_WAYS = 5;
+
+/** What a caller passes to open a file or folder of the pipeline, given by its path in there. */
+export type PathTo = (relative: string) => string;
+
+/**
+ * The error for a folder without a checkpoint that is a pipeline: it lists every folder that holds
+ * weights, and the calls that open it. Undefined for other folders, and for a pipeline without weights.
+ */
+export function* pipelineError(
+  folder: string,
+  label: string,
+  pathTo: PathTo,
+): Steps<SafetensorsError | undefined> {
+  const names = yield* namesIn(folder);
+  if (!names.includes(PIPELINE_FILE)) return undefined;
+  const components: string[] = [];
+  for (const name of names.slice(0, MAX_NAMES)) {
+    const ways = waysToOpen(yield* namesIn(join(folder, name)));
+    if (ways.length > 0) components.push(callsFor(name, ways, pathTo));
+  }
+  if (components.length === 0) return undefined;
+  const shown = components.slice(0, SHOWN_COMPONENTS).join(', ');
+  const more = components.length > SHOWN_COMPONENTS ? ' and more' : '';
+  const beside = waysToOpen(names);
+  const message =
+    'expected one checkpoint in the folder, found a diffusers pipeline, which has several; open one of ' +
+    `them: ${shown}${more}${beside.length === 0 ? '' : `; beside them: ${callsFor('', beside, pathTo)}`}`;
+  return new SafetensorsError('SAFETENSORS_DIFFUSERS_PIPELINE', message, { path: label });
+}
+
+/** Models of a pipeline, by the paths of their folders or files in it; each is opened in the preferred way. */
+export function* modelsOf(folder: string): Steps<{ path: string; variant: string | undefined }[]> {
+  const models: { path: string; variant: string | undefined }[] = [];
+  for (const name of (yield* namesIn(folder)).slice(0, MAX_NAMES)) {
+    const [way] = waysToOpen(yield* namesIn(join(folder, name)));
+    if (way === undefined) continue;
+    const { file, variant } = way;
+    models.push({ path: file === undefined ? name : `${name}/${file}`, variant });
+  }
+  return models;
+}
+
+/** The calls that open a folder of the pipeline, or the pipeline's own files. */
+function callsFor(folder: string, ways: readonly WayToOpen[], pathTo: PathTo): string {
+  const calls = ways.slice(0, SHOWN_WAYS).map(({ file, variant }) => {
+    const path = JSON.stringify(pathTo([folder, file].filter(Boolean).join('/')));
+    const options = variant === undefined ? '' : `, { variant: ${JSON.stringify(variant)} }`;
+    return `openCheckpoint(${path}${options})`;
+  });
+  return calls.join(' or ');
+}
+
+/** Names in a folder; none when it is no folder or cannot be read. */
+function* namesIn(folder: string): Steps<string[]> {
+  try {
+    return (yield* lastingNames(folder)).sort();
+  } catch {
+    return [];
+  }
+}

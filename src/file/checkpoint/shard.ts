@@ -1,0 +1,57 @@
+/** One open file of a checkpoint, whatever its format. */
+
+import type { FileContents } from '../../header/file-contents.js';
+import type { TransferOptions } from '../../platform/transfer/transfer.js';
+import { SafetensorsFile } from '../file.js';
+
+/** What a checkpoint needs of an open file of another format. */
+export interface OtherShard
+  extends Pick<
+    SafetensorsFile,
+    | 'path'
+    | 'storage'
+    | 'ok'
+    | 'byteLength'
+    | 'info'
+    | 'getTensor'
+    | 'prefetch'
+    | 'residency'
+    | 'readTensors'
+    | 'close'
+  > {
+  /** Its tensors that can be had. Throws when the file is closed. */
+  readonly contents: FileContents;
+
+  /** Whether it has checksums, which `verifyBytes` compares. */
+  readonly hasChecksums: boolean;
+
+  /** Throws when the file is closed or has changed. */
+  verify(): void;
+
+  /**
+   * Reads all bytes that have checksums, and compares these; reports what is wrong, and goes on.
+   *
+   * @throws FileChangedError, FileClosedError, `signal.reason`
+   */
+  verifyBytes(options: TransferOptions, report: (problem: Error) => void): Promise<void>;
+}
+
+/** An open file: of safetensors, or of another format in its place. */
+export type Shard = SafetensorsFile | OtherShard;
+
+/** Whether a file is of another format. */
+export function isOther(shard: Shard): shard is OtherShard {
+  return !(shard instanceof SafetensorsFile);
+}
+
+/** Which tensors an open file has, whether it has changed or not. */
+export function contentsOf(shard: Shard): FileContents {
+  return isOther(shard) ? shard.contents : SafetensorsFile.headerOf(shard);
+}
+
+/** The same if it has not changed. */
+export function verifiedContents(shard: Shard): FileContents {
+  if (!isOther(shard)) return SafetensorsFile.contentOf(shard).header;
+  shard.verify();
+  return shard.contents;
+}

@@ -1,0 +1,96 @@
+/** Fetches from several shards one after the other, with one progress and one abort. */
+
+import { forEachInSlices } from '../../header/json/slices.js';
+import { runAsync, type Steps } from '../../platform/io/steps.js';
+import { Transfer, type TransferOptions } from '../../platform/transfer/transfer.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import type { Shard } from './shard.js';
+
+/** A tensor in its open shard. */
+export interface TensorInFile {
+  readonly file: Shard;
+  /** Name in the shard: for an alias that of the kept tensor. */
+  readonly name: string;
+  /** Length in bytes. */
+  readonly byteLength: number;
+}
+
+/** What to fetch from one shard. */
+export interface ShardWork {
+  readonly file: Shard;
+  /** Undefined for all tensors. */
+  readonly names: readonly string[] | undefined;
+  /** Length of the tensors in bytes: the shard's share of the progress. */
+  readonly byteLength: number;
+}
+
+/** What to fetch for some tensors, by shard; each tensor once, even if several names mean it. */
+export function* worksOf(places: ReadonlyMap<string, TensorInFile>): Steps<ShardWork[]> {
+  const lengthsByFile = new Map<Shard, Map<string, number>>();
+  yield* forEachInSlices(places.values(), ({ file, name, byteLength }) => {
+    const lengths = lengthsByFile.get(file) ?? new Map<string, number>();
+    lengthsByFile.set(file, lengths.set(name, byteLength));
+  });
+  return Array.from(lengthsByFile, ([file, lengths]) => {
+    const byteLength = [...lengths.values()].reduce((sum, length) => sum + length, 0);
+    return { file, names: [...lengths.keys()], byteLength };
+  });
+}
+
+/**
+ * Moves every shard's tensors by `move`, in this order. A shard uses all the threads that transfers
+ * may use: several shards at once would not be faster.
+ */
+export async function transferShards<Work extends Pick<ShardWork, 'byteLength'>>(
+  works: readonly Work[],
+  options: TransferOptions,
+  requireOpen: () => void,
+  move: (work: Work, options: TransferOptions) => Promise<void>,
+): Promise<void> {
+  const totalBytes = works.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  const transfer = new Transfer(totalBytes, options, requireOpen);
+  for (const work of works) {
+    let arrived = 0;
+    await move(work, {
+      signal: options.signal,
+      // A shard's own total has the gaps that it fetches too, and lacks what it has already.
+      onProgress: (shard) => {
+        const share = shard.totalBytes === 0 ? 1 : shard.bytes / shard.totalBytes;
+        const bytes = Math.floor(work.byteLength * share);
+        transfer.advance(bytes - arrived);
+        arrived = bytes;
+      },
+    });
+  }
+  transfer.finish();
+}
+
+/** Reads tensors, each into memory of its own; by the names of the places, in their order. */
+export async function readPlaces(
+  places: ReadonlyMap<string, TensorInFile>,
+  options: TransferOptions,
+): Promise<Map<string, Tensor>> {
+  const works = await runAsync(worksOf(places), options.signal);
+  const read = new Map<Shard, Map<string, Tensor>>();
+  await transferShards(
+    works,
+    options,
+    () => {},
+    async ({ file, names }, shardOptions) => {
+      read.set(file, await file.readTensors(names, shardOptions));
+    },
+  );
+  // All bytes have arrived: an abort has nothing to end.
+  return await runAsync(tensorsAt(places, read), undefined);
+}
+
+function* tensorsAt(
+  places: ReadonlyMap<string, TensorInFile>,
+  read: ReadonlyMap<Shard, ReadonlyMap<string, Tensor>>,
+): Steps<Map<string, Tensor>> {
+  const tensors = new Map<string, Tensor>();
+  yield* forEachInSlices(places, ([wanted, { file, name }]) => {
+    tensors.set(wanted, read.get(file)?.get(name) as Tensor);
+  });
+  return tensors;
+}

@@ -1,0 +1,183 @@
+/**
+ * Counts tensors, parameters and bytes of a checkpoint per dtype and shard, as the Hub does: by the
+ * headers, the index and the parsed `config.json`, wherever these come from.
+ */
+
+import type { Dtype } from '../../header/dtype.js';
+import type { FileContents } from '../../header/file-contents.js';
+import { SLICE_SIZE, type Slices } from '../../header/json/slices.js';
+import { elementCountOf, tensorByteLength } from '../../header/tensor-spec.js';
+import type { CheckpointIndex } from '../shards/checkpoint-index.js';
+import { type Multiplier, type Quantization, quantizationOf } from './quantization.js';
+
+/** As on the Hub: a longer `config.json` counts as none. */
+export const MAX_CONFIG_BYTE_LENGTH = 10_000_000;
+
+/** Most work for a configuration: the cost of its patterns times bytes of headers. */
+const MAX_MATCHING_WORK = 1e10;
+
+/** Counts of some tensors. */
+export interface TensorCounts {
+  /** Number of tensors, including those without parameters. */
+  readonly tensors: number;
+  /** Number of parameters by the Hub's rules: packed values count one by one, scalars and scales not. */
+  readonly parameters: number;
+  /** Length of the tensors in bytes. */
+  readonly byteLength: number;
+}
+
+/** Counts of a shard, or of a whole checkpoint. */
+export interface DtypeCounts extends TensorCounts {
+  /** The same for every dtype that occurs. */
+  readonly dtypes: ReadonlyMap<Dtype, TensorCounts>;
+}
+
+/** Result of `Checkpoint.summary`. */
+export interface CheckpointSummary extends DtypeCounts {
+  /** The same for every shard, by its name. */
+  readonly shards: ReadonlyMap<string, DtypeCounts>;
+  /**
+   * `total_parameters` of the metadata, at most `parameters`; null when there is none. It counts tied
+   * tensors once.
+   */
+  readonly totalParameters: number | null;
+  /** The method of quantization in `config.json`, by which packed values were counted; null if none. */
+  readonly quantization: string | null;
+}
+
+/** A shard to be counted. */
+export interface CountedShard {
+  readonly name: string;
+  readonly header: FileContents;
+}
+
+class Counter implements DtypeCounts {
+  tensors = 0;
+  parameters = 0;
+  byteLength = 0;
+  readonly dtypes = new Map<Dtype, { tensors: number; parameters: number; byteLength: number }>();
+
+  add(dtype: Dtype, tensors: number, parameters: number, byteLength: number): void {
+    const counts = this.dtypes.get(dtype) ?? { tensors: 0, parameters: 0, byteLength: 0 };
+    this.dtypes.set(dtype, counts);
+    for (const sum of [this, counts]) {
+      sum.tensors += tensors;
+      sum.parameters += parameters;
+      sum.byteLength += byteLength;
+    }
+  }
+
+  addAll(other: Counter): void {
+    for (const [dtype, { tensors, parameters, byteLength }] of other.dtypes) {
+      this.add(dtype, tensors, parameters, byteLength);
+    }
+  }
+}
+
+/**
+ * Counts what the headers say.
+ *
+ * @param index null for a single file
+ * @param config the parsed `config.json`; undefined when there is none
+ */
+export function countParameters(
+  shards: readonly CountedShard[],
+  index: CheckpointIndex | null,
+  config: unknown,
+): CheckpointSummary {
+  const quantization = usable(quantizationOf(config), shards);
+  const multiplier = multiplierOver(shards, index, quantization);
+  const total = new Counter();
+  const byShard = new Map<string, DtypeCounts>();
+  for (const { name, header } of shards) {
+    const counter = count(header, multiplier);
+    total.addAll(counter);
+    byShard.set(name, { ...counter });
+  }
+  const { tensors, parameters, byteLength, dtypes } = total;
+  const metadata = index === null ? shards[0]?.header.metadata : index.metadata;
+  return {
+    tensors,
+    parameters,
+    byteLength,
+    dtypes,
+    shards: byShard,
+    totalParameters: declaredParameters(metadata?.get('total_parameters'), parameters) || null,
+    quantization: quantization === null ? null : (quantization.method ?? 'unknown'),
+  };
+}
+
+/** Parameters by dtype; dtypes whose tensors all count as none are left out. Arguments as above. */
+export function* parametersByDtype(
+  shards: readonly CountedShard[],
+  index: CheckpointIndex | null,
+  config: unknown,
+): Slices<Map<Dtype, number>> {
+  const multiplier = multiplierOver(shards, index, usable(quantizationOf(config), shards));
+  const counts = new Map<Dtype, number>();
+  for (const { header } of shards) {
+    // Entries are numbers in columns: there are no items for `forEachInSlices`.
+    for (let entry = 0; entry < header.size; entry++) {
+      if (entry % SLICE_SIZE === 0) yield;
+      const dtype = header.dtype(entry);
+      const parameters = tensorParameters(header, entry, dtype, multiplier);
+      if (parameters !== null) counts.set(dtype, (counts.get(dtype) ?? 0) + parameters);
+    }
+  }
+  return counts;
+}
+
+function multiplierOver(
+  shards: readonly CountedShard[],
+  index: CheckpointIndex | null,
+  quantization: Quantization | null,
+): Multiplier {
+  if (quantization === null) return () => 1;
+  return quantization.multiplier((name) => {
+    const entry = index === null ? -1 : index.find(name);
+    if (index !== null && entry === -1) return undefined;
+    const { header } = shards[index === null ? 0 : index.shardOf(entry)] as CountedShard;
+    const found = header.find(name);
+    return found === -1 ? undefined : header.dtype(found);
+  });
+}
+
+function count(header: FileContents, multiplier: Multiplier): Counter {
+  const counter = new Counter();
+  for (let entry = 0; entry < header.size; entry++) {
+    const dtype = header.dtype(entry);
+    const byteLength = tensorByteLength({ dtype, shape: header.shape(entry) });
+    counter.add(dtype, 1, tensorParameters(header, entry, dtype, multiplier) ?? 0, byteLength);
+  }
+  return counter;
+}
+
+/** Null for a tensor that holds no parameters of the model, such as scales. */
+function tensorParameters(
+  header: FileContents,
+  entry: number,
+  dtype: Dtype,
+  multiplier: Multiplier,
+): number | null {
+  // Exponents are only ever scales of other tensors.
+  if (dtype === 'F8_E8M0') return null;
+  const shape = header.shape(entry);
+  if (shape.length === 0) return null;
+  const perElement = multiplier({ name: header.name(entry), dtype });
+  return perElement === 0 ? null : Math.round(elementCountOf(shape) * perElement);
+}
+
+/** What metadata say about the number of parameters, at most `counted`; null when they don't. */
+export function declaredParameters(value: unknown, counted: number): number | null {
+  const declared = typeof value === 'number' ? value : Number.parseInt(String(value), 10);
+  return Number.isFinite(declared) && declared >= 0 ? Math.min(declared, counted) : null;
+}
+
+function usable(
+  quantization: Quantization | null,
+  shards: readonly CountedShard[],
+): Quantization | null {
+  if (quantization === null) return null;
+  const bytes = shards.reduce((sum, { header }) => sum + header.json.length, 0);
+  return quantization.matchingCost * bytes > MAX_MATCHING_WORK ? null : quantization;
+}

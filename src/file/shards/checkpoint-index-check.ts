@@ -1,0 +1,85 @@
+/** Compares an index with the headers of its shards, both ways, wherever these come from. */
+
+import { quoteName } from '../../errors/errors.js';
+import type { Header } from '../../header/header.js';
+import type { CheckpointIndex } from './checkpoint-index.js';
+import { type CheckpointProblem, problemOf } from './verification-error.js';
+
+/** A tensor that is not in the shard that the index names. */
+export function missingTensor(file: string, tensor: string): CheckpointProblem {
+  const message = `tensor ${quoteName(tensor)} is not there, but the index says so`;
+  return { file, tensor, code: 'SAFETENSORS_INDEX_MISMATCH', message };
+}
+
+/** One comparison: every shard is added once, then `finish` tells the problems. */
+export class IndexCheck {
+  readonly #index: CheckpointIndex | null;
+  readonly #name: string;
+  readonly #problems: CheckpointProblem[] = [];
+  #byteLength = 0;
+  #hasUnreadable = false;
+
+  /**
+   * Without an index there is nothing to compare, but the only file can be unreadable. `name` is that of the index
+   * or of the only file.
+   */
+  constructor(index: CheckpointIndex | null, name: string) {
+    this.#index = index;
+    this.#name = name;
+  }
+
+  /** A shard, by its position in the index. */
+  add(shard: number, header: Header): void {
+    this.#byteLength += header.dataByteLength;
+    if (this.#index !== null) this.#compareNames(this.#index, shard, header);
+  }
+
+  /** A shard whose header could not be read. */
+  addUnreadable(shard: number, error: Error): void {
+    this.#hasUnreadable = true;
+    this.#problems.push(problemOf(this.#index?.shards[shard] ?? this.#name, error));
+  }
+
+  /** To be called when all shards were added. */
+  finish(): CheckpointProblem[] {
+    this.#compareSize(this.#index?.metadata?.get('total_size') ?? '');
+    return this.#problems;
+  }
+
+  #compareNames(index: CheckpointIndex, shard: number, header: Header): void {
+    const places = index.placesIn(shard, header);
+    const isComplete = !places.includes(-1);
+    // Names are unique on both sides: when all were found and the numbers are equal, none is left.
+    if (isComplete && places.length === header.size) return;
+    const file = index.shards[shard] as string;
+    for (const [i, entry] of index.entriesOf(shard).entries()) {
+      if (places[i] !== -1) continue;
+      this.#problems.push(missingTensor(file, index.name(entry)));
+    }
+    for (let entry = 0; entry < header.size; entry++) {
+      const name = header.name(entry);
+      const indexed = index.find(name);
+      const own = indexed === -1 ? -1 : index.shardOf(indexed);
+      if (own === shard) continue;
+      const tensor = `tensor ${quoteName(name)}`;
+      const other = quoteName(index.shards[own] ?? '');
+      const message =
+        own === -1
+          ? `${tensor} is there, but not in the index`
+          : `${tensor} is there, but the index says ${other}`;
+      this.#add(file, name, message);
+    }
+  }
+
+  /** Some writers spell the number as 5.0, or as a string; text that is no number tells nothing. */
+  #compareSize(totalSize: string): void {
+    const size = totalSize.trim() === '' ? Number.NaN : Number(totalSize);
+    if (this.#hasUnreadable || Number.isNaN(size) || size === this.#byteLength) return;
+    const message = `total_size is ${totalSize}, but the tensors have ${this.#byteLength} bytes`;
+    this.#add(this.#name, null, message);
+  }
+
+  #add(file: string, tensor: string | null, message: string): void {
+    this.#problems.push({ file, tensor, code: 'SAFETENSORS_INDEX_MISMATCH', message });
+  }
+}

@@ -1,0 +1,94 @@
+/** Which relative paths from strangers are safe: of shards, of files on the Hub, of variants; what extensions tell. */
+
+import { type ErrorContext, FormatError, quoteName } from '../../errors/errors.js';
+
+/** The end of every shard's name, but for shards of other formats. */
+export const SHARD_EXTENSION = '.safetensors';
+
+/** The end of the names of torch's shards. */
+export const TORCH_SHARD_EXTENSION = '.bin';
+
+/** Extensions of weights, in whatever format. */
+const WEIGHTS =
+  /\.(?:safetensors|bin|pt|pth|ckpt|gguf|ggml|onnx(?:[._]data(?:_\d+)?)?|h5|keras|msgpack|ot|tflite|npz)$/i;
+
+/** Whether a file of this name holds weights, in whatever format. */
+export function hasWeightsExtension(name: string): boolean {
+  return WEIGHTS.test(name);
+}
+
+const TORCH_HINT =
+  ', a file of torch: openTorchCheckpoint of safetensors-mmap/convert opens its index';
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: those are what is looked for
+const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f]/;
+
+/**
+ * What is wrong with a relative path, by the rules of both POSIX and Windows; null when it stays below
+ * the folder that it is joined to. Symbolic links that lead out are checked elsewhere.
+ */
+export function pathObjection(path: string): string | null {
+  if (path === '') return 'an empty name';
+  if (CONTROL_CHARACTER.test(path)) return 'a control character';
+  if (path.includes('\\')) return 'a backslash';
+  if (path.includes(':')) return 'a colon';
+  if (!path.isWellFormed()) return 'a lone surrogate';
+  const parts = path.split('/');
+  if (parts[0] === '') return 'an absolute path';
+  if (parts.includes('')) return 'an empty part';
+  if (parts.includes('..')) return 'a ".." part';
+  return null;
+}
+
+/** Decoding a path of a URL so often finds all that a server could find. */
+const MAX_DECODINGS = 8;
+
+/**
+ * As `pathObjection`, of a path that becomes part of a URL: it must stay below its folder also for servers
+ * that decode `%2e%2e%2f`, however often.
+ */
+export function urlPathObjection(path: string): string | null {
+  let decoded = path;
+  for (let count = 0; count < MAX_DECODINGS; count++) {
+    const objection = pathObjection(decoded);
+    if (objection !== null) return objection;
+    const before = decoded;
+    // Only ASCII characters can lead elsewhere. `decodeURIComponent` decodes none if one is malformed.
+    decoded = before.replace(/%([0-7][\da-f])/gi, (_, digits: string) =>
+      String.fromCharCode(Number.parseInt(digits, 16)),
+    );
+    if (decoded === before) return null;
+  }
+  return 'percent signs that are encoded over and over';
+}
+
+/** Whether an index is not a file of this machine. */
+function isAddress(path = ''): boolean {
+  return path.includes('://');
+}
+
+/**
+ * Checks the name of a shard and drops its `.` parts: one file has one name.
+ *
+ * @throws FormatError `SAFETENSORS_UNSAFE_SHARD_NAME`; the context names index and tensor
+ */
+export function checkShardName(
+  name: string,
+  context: ErrorContext,
+  extension: string = SHARD_EXTENSION,
+): string {
+  const objection = pathObjection(name);
+  const found = objection ?? (name.endsWith(extension) ? null : 'another extension');
+  if (found !== null) {
+    const expected = `a shard's name to be a relative path that ends with ${extension}`;
+    // Of torch's shards this is never said when torch's opener asks, nor of what it cannot open.
+    const isOfTorch = objection === null && name.endsWith(TORCH_SHARD_EXTENSION);
+    const hint = isOfTorch && !isAddress(context.path) ? TORCH_HINT : '';
+    const message = `expected ${expected}, found ${found} in ${quoteName(name)}${hint}`;
+    throw new FormatError('SAFETENSORS_UNSAFE_SHARD_NAME', message, context);
+  }
+  return name
+    .split('/')
+    .filter((part) => part !== '.')
+    .join('/');
+}

@@ -1,0 +1,107 @@
+/** What is wrong with a checkpoint: as data, and as one error. */
+
+import { FormatError, SafetensorsError } from '../../errors/errors.js';
+
+/** A message shows this many problems. */
+const SHOWN_VERIFICATION_PROBLEMS = 20;
+
+/**
+ * What was looked at: `headers`; `index` where there is one; `hashes` that files claim; `checksums` in archives of
+ * torch and NumPy. `index` of a safetensors checkpoint compares both ways, and `total_size`. Of a torch checkpoint it
+ * means that each shard has the tensors that the index names: its writers count `total_size` in different ways, and
+ * shards may have more.
+ */
+export type CheckpointCheck = 'headers' | 'index' | 'hashes' | 'checksums';
+
+/** Something that is wrong with a checkpoint. */
+export interface CheckpointProblem {
+  /**
+   * The file, as the index names it; the index or the only file by its own name. Of what could not be opened by a
+   * function its path or address, empty where the error names none.
+   */
+  readonly file: string;
+  /** The tensor; null where the file as a whole is wrong. */
+  readonly tensor: string | null;
+  /** As errors of this package have it, or the system's, such as `ENOENT`. */
+  readonly code: string;
+  /** What was expected and what was found, without the code and the path. Texts of the system name the path. */
+  readonly message: string;
+}
+
+/** Codes of errors that are not the file's, but the process's or the machine's. */
+const OF_THE_PROCESS: readonly unknown[] = [
+  'EMFILE',
+  'ENFILE',
+  'ENOMEM',
+  'SAFETENSORS_FILE_CLOSED',
+  'SAFETENSORS_NOT_IN_CACHE',
+];
+
+/** Whether an error says what is wrong with a file, rather than with the process that reads it. */
+export function isOfFile(error: unknown): error is Error {
+  const { syscall, code } = Object(error) as NodeJS.ErrnoException;
+  const isKnown = error instanceof SafetensorsError || syscall !== undefined;
+  return isKnown && !OF_THE_PROCESS.includes(code);
+}
+
+/**
+ * What an error says is wrong with a file. Our messages begin with the path, system messages with the code; both are
+ * removed.
+ */
+export function problemOf(file: string, error: Error): CheckpointProblem {
+  const { code, path, message } = error as NodeJS.ErrnoException;
+  const isOwn = error instanceof SafetensorsError;
+  const tensor = isOwn ? (error.tensor ?? null) : null;
+  const start = `${isOwn ? path : code}: `;
+  const text = message.startsWith(start) ? message.slice(start.length) : message;
+  return { file, tensor, code: String(code), message: text };
+}
+
+/** What was expected, by the code of the error. */
+const EXPECTED = {
+  SAFETENSORS_INDEX_MISMATCH: 'index and shards to agree',
+  SAFETENSORS_CHECKSUM_MISMATCH: 'bytes of which the checksums are',
+} as const;
+
+/**
+ * The files of a checkpoint do not agree with each other or cannot be read, or those of torch or NumPy have other
+ * bytes than their checksums say. The message shows the first problems.
+ *
+ * @example
+ * ```ts
+ * await saveFile('my-model/model-00001-of-00002.safetensors', {});
+ * try {
+ *   await openCheckpoint('my-model').verify();
+ * } catch (error) {
+ *   if (error instanceof VerificationError) console.log(error.problems.map(({ tensor }) => tensor));
+ *   // → [ 'embed.weight', null ]
+ * }
+ * ```
+ */
+export class VerificationError extends FormatError {
+  declare readonly code: 'SAFETENSORS_INDEX_MISMATCH' | 'SAFETENSORS_CHECKSUM_MISMATCH';
+  /** All problems. */
+  readonly problems: readonly CheckpointProblem[];
+
+  /** `path` is that of the index, or of the only file. */
+  constructor(
+    problems: readonly CheckpointProblem[],
+    path: string,
+    code: VerificationError['code'] = 'SAFETENSORS_INDEX_MISMATCH',
+  ) {
+    const shown = problems.slice(0, SHOWN_VERIFICATION_PROBLEMS).map(problemText).join('; ');
+    const more = problems.length - SHOWN_VERIFICATION_PROBLEMS;
+    const rest = more > 0 ? `; and ${more} more` : '';
+    const count = problems.length === 1 ? '1 problem' : `${problems.length} problems`;
+    super(code, `expected ${EXPECTED[code]}, found ${count}: ${shown}${rest}`, { path });
+    this.problems = problems;
+  }
+}
+
+function problemText({ file, code, message }: CheckpointProblem): string {
+  const text = code.startsWith('SAFETENSORS_') ? message : `${code}: ${message}`;
+  return `${file}: ${text}`;
+}
+
+// As in `errors.ts`: bundlers that minify give it a short name.
+Object.defineProperty(VerificationError, 'name', { value: 'VerificationError' });

@@ -1,0 +1,122 @@
+/** What an open file says of itself and its tensors. */
+
+import type { Dtype } from '../../header/dtype.js';
+import type { FileContents } from '../../header/file-contents.js';
+import type { Header } from '../../header/header.js';
+import { mapInSlices, type Slices } from '../../header/json/slices.js';
+import { utf8Text } from '../../header/json/utf8.js';
+import { tensorByteLength } from '../../header/tensor-spec.js';
+import type { StorageKind } from '../../tensor/storage/storage.js';
+
+/** What is known of one tensor without its bytes. */
+export interface TensorInfo {
+  /** Dtype, as safetensors spells it. */
+  readonly dtype: Dtype;
+  /** Dimensions in elements, outermost first; empty for a scalar. */
+  readonly shape: readonly number[];
+  /**
+   * Offset of the first byte and of the byte after the last, from the end of the header. In files of torch and
+   * NumPy, from the start of the file: of the bytes that the tensor has there or is made of, which may be of another
+   * length, because they are compressed, strided or shared with other tensors.
+   */
+  readonly dataOffsets: readonly [begin: number, end: number];
+}
+
+/** What is known of one entry of a file; a new frozen object. */
+export function tensorInfo(contents: FileContents, entry: number): TensorInfo {
+  return Object.freeze({
+    dtype: contents.dtype(entry),
+    shape: contents.shape(entry),
+    dataOffsets: Object.freeze([contents.begin(entry), contents.end(entry)] as const),
+  });
+}
+
+/** A tensor in the list that `tensors()` gives. */
+export interface TensorEntry extends TensorInfo {
+  /** Its name, in the file and for `getTensor`. */
+  readonly name: string;
+  /** Name of its file: as `shards` has it, or the last part of the path; empty for parsed bytes. */
+  readonly file: string;
+  /** Length of its bytes. */
+  readonly byteLength: number;
+}
+
+/**
+ * What is known of some entries of a file; new frozen objects.
+ *
+ * @param file the name of the file
+ */
+export function* tensorEntries(
+  contents: FileContents,
+  file: string,
+  entries: Iterable<number>,
+): Slices<TensorEntry[]> {
+  return yield* mapInSlices(entries, (entry) => {
+    const { dtype, shape, dataOffsets } = tensorInfo(contents, entry);
+    const byteLength = tensorByteLength({ dtype, shape });
+    const name = contents.name(entry);
+    return Object.freeze({ name, file, dtype, shape, dataOffsets, byteLength });
+  });
+}
+
+/** The header of a file, in the list that `headers()` of a checkpoint gives. */
+export interface ShardHeader {
+  /** Name of the file, as `shards` has it. */
+  readonly file: string;
+  /** The JSON as it stands in the file, with the spaces at its end. */
+  readonly text: string;
+  /** Where the tensor data begins in the file, in bytes: `dataOffsets` count from there. */
+  readonly dataStart: number;
+  /** The `__metadata__` of this file; null when there is none. Don't modify it. */
+  readonly metadata: ReadonlyMap<string, string> | null;
+  /** All tensors of the file, whatever the index says, in the order of their bytes. */
+  readonly tensors: readonly TensorEntry[];
+}
+
+/**
+ * A header as data; a new frozen object.
+ *
+ * @param file the name of the file
+ */
+export function* shardHeader(header: Header, file: string): Slices<ShardHeader> {
+  const text = yield* utf8Text(header.json);
+  const { dataStart, metadata } = header;
+  const tensors = yield* tensorEntries(header, file, Array(header.size).keys());
+  return Object.freeze({ file, text, dataStart, metadata, tensors });
+}
+
+/** What `SafetensorsFile.toJSON` gives; of a closed file only the first three. */
+export interface FileFacts {
+  /** As `SafetensorsFile.path`. */
+  readonly path: string | undefined;
+  /** As `SafetensorsFile.storage`. */
+  readonly storage: StorageKind;
+  /** As `SafetensorsFile.ok`. */
+  readonly ok: boolean;
+  /** As `SafetensorsFile.size`. */
+  readonly size?: number;
+  /** As `SafetensorsFile.byteLength`. */
+  readonly byteLength?: number;
+  /** As `SafetensorsFile.metadata`, as an object. */
+  readonly metadata?: Readonly<Record<string, string>> | null;
+}
+
+/** The facts that a closed file still has. */
+export function handleFacts({
+  path,
+  storage,
+  ok,
+}: Pick<FileFacts, 'path' | 'storage' | 'ok'>): FileFacts {
+  return { path, storage, ok };
+}
+
+/** All facts, of an open file. */
+export function fileFacts(
+  file: Omit<Required<FileFacts>, 'metadata'> & {
+    readonly metadata: ReadonlyMap<string, string> | null;
+  },
+): FileFacts {
+  const { size, byteLength, metadata } = file;
+  const values = metadata === null ? null : Object.fromEntries(metadata);
+  return { ...handleFacts(file), size, byteLength, metadata: values };
+}

@@ -1,0 +1,70 @@
+/** What every open handle has in common, whatever the format and wherever the files are. */
+
+import type { OptionNames } from '../../errors/arguments.js';
+import type { TransferOptions } from '../../platform/transfer/transfer.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import type { TensorEntry } from './facts.js';
+
+/** Options of {@link TensorSource.tensors}. */
+export interface ListingOptions {
+  /** Ends the listing, which rejects with `signal.reason`. What was opened for it stays open. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Names of the options. */
+export const LISTING_OPTIONS: OptionNames<ListingOptions> = { signal: true };
+
+/**
+ * Named tensors: what `SafetensorsFile`, `Checkpoint` and `RemoteCheckpoint` are, for functions that do not care
+ * where tensors come from. Members answer at once, methods that may have to wait give promises; neither does both.
+ *
+ * @example
+ * ```ts
+ * async function largest(source: TensorSource): Promise<Tensor | undefined> {
+ *   const entries = await source.tensors();
+ *   const [first] = entries.toSorted((a, b) => b.byteLength - a.byteLength);
+ *   if (first === undefined) return undefined;
+ *   return (await source.readTensors([first.name])).get(first.name);
+ * }
+ *
+ * console.log((await largest(safeOpen('model.safetensors')))?.name); // → embed.weight
+ * console.log((await largest(openCheckpoint('my-model')))?.name); // → embed.weight
+ * ```
+ */
+export interface TensorSource {
+  /** Path or address of the file or the index, as text; undefined for parsed bytes. */
+  readonly path: string | undefined;
+  /** False once something was found to have changed, and after `close()`. */
+  readonly ok: boolean;
+  /** Number of tensors. */
+  readonly size: number;
+  /** Metadata of the index or of the only file; null when there is none. Don't modify it. */
+  readonly metadata: ReadonlyMap<string, string> | null;
+
+  /** Names sorted by their UTF-8 bytes; a new array. */
+  keys(): string[];
+
+  /** Whether there is a tensor, or an alias of one, of that name. */
+  has(name: string): boolean;
+
+  /**
+   * Everything that is known of all tensors without their bytes, file by file, in the order of the tensors' bytes;
+   * a new array of new frozen objects. Opens, or fetches the headers of, all files, without stalling the event loop.
+   *
+   * @throws FileClosedError; FormatError when a file is bad, and `SAFETENSORS_INDEX_MISMATCH` when the index names a
+   *   tensor that is not there; `signal.reason`
+   */
+  tensors(options?: ListingOptions): Promise<TensorEntry[]>;
+
+  /**
+   * Reads the named tensors, all by default, into memory that belongs to the caller alone, without stalling the
+   * event loop. In the order given; all of them in the order of `tensors()`.
+   *
+   * @throws TensorNotFoundError, FileChangedError, FileClosedError; `SAFETENSORS_TENSOR_TOO_LARGE` before anything
+   *   is read; `SAFETENSORS_OUT_OF_MEMORY`; `signal.reason`
+   */
+  readTensors(names?: Iterable<string>, options?: TransferOptions): Promise<Map<string, Tensor>>;
+
+  /** Closes the handle; closing twice is harmless. Tensors that were handed out stay valid. */
+  close(): void;
+}

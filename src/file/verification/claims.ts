@@ -1,0 +1,62 @@
+/** What a file says about its own hashes, and whether that is so. */
+
+import { cachedSha256, SHA256 } from '../cache/cache-layout.js';
+import type { FileHashes } from './hash-file.js';
+
+/** Who claims the name of a blob. */
+export const HUB_CACHE = 'Hub cache';
+
+/** A hash that somebody claims. */
+export interface Claim {
+  /** Who: a key of the metadata, or `Hub cache`. */
+  readonly by: string;
+  readonly claimed: string;
+  /** What it is. */
+  readonly found: string;
+  /** Whether the hash matches; null if it differs only in metadata. */
+  readonly ok: boolean | null;
+}
+
+const MODELSPEC_HASH = 'modelspec.hash_sha256';
+const MODEL_HASH = 'sshs_model_hash';
+export const LEGACY_HASH = 'sshs_legacy_hash';
+
+/** Whether anything is claimed of a file, of this machine. */
+export function hasClaim(path: string, metadata: ReadonlyMap<string, string>): boolean {
+  return (
+    metadata.has(MODELSPEC_HASH) ||
+    metadata.has(LEGACY_HASH) ||
+    SHA256.test(metadata.get(MODEL_HASH)?.toLowerCase() ?? '') ||
+    cachedSha256(path) !== null
+  );
+}
+
+/**
+ * The claims of a file's metadata and of the cache that it is in.
+ *
+ * @param path null for a remote file
+ */
+export function claimsOf(
+  path: string | null,
+  metadata: ReadonlyMap<string, string>,
+  { sha256, dataSha256, legacy }: FileHashes,
+): Claim[] {
+  const claims: Claim[] = [];
+  const check = (by: string, claimed: string | null | undefined, digits: string): void => {
+    if (typeof claimed === 'string')
+      claims.push({ by, claimed, found: digits, ok: claimed.toLowerCase() === digits });
+  };
+  check(MODELSPEC_HASH, metadata.get(MODELSPEC_HASH), `0x${dataSha256}`);
+  // Some trainers write shorter ones, of other bytes.
+  const model = metadata.get(MODEL_HASH)?.toLowerCase() ?? '';
+  if (SHA256.test(model)) check(MODEL_HASH, model, dataSha256);
+  const claimedLegacy = metadata.get(LEGACY_HASH);
+  if (claimedLegacy !== undefined && legacy !== null) {
+    const isSame = claimedLegacy.toLowerCase() === legacy;
+    // It moves with the length of the `ss_` keys: where the tensors are right, those were changed.
+    const ok = isSame || (model === dataSha256 ? null : false);
+    claims.push({ by: LEGACY_HASH, claimed: claimedLegacy, found: legacy, ok });
+  }
+  if (path !== null) check(HUB_CACHE, cachedSha256(path), sha256);
+  return claims;
+}

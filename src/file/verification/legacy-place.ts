@@ -1,0 +1,42 @@
+/** Which bytes of a file are hashed by themselves, with those of kohya's `sshs_legacy_hash`. */
+
+import { Buffer } from 'node:buffer';
+import { PREFIX_BYTE_LENGTH } from '../../header/header.js';
+import type { ShardHeader, TensorEntry } from '../source/facts.js';
+import { LEGACY_HASH } from './claims.js';
+import { AUTO_V1_BEGIN, type HashedLayout, type HashedRange } from './hash-file.js';
+
+/** Writers of safetensors fill the header up with spaces, so that the tensors are aligned. */
+const ALIGNMENT = 8;
+
+/** The layout of a file by its header, of which these tensors are hashed by themselves, too. */
+export function hashedLayout(
+  { dataStart, text, metadata }: Pick<ShardHeader, 'dataStart' | 'text' | 'metadata'>,
+  tensors: readonly TensorEntry[] = [],
+): HashedLayout {
+  const hasLegacy = metadata?.has(LEGACY_HASH) === true;
+  const ranges = tensors.map(({ name, dataOffsets: [begin, end] }): HashedRange => {
+    return { name, begin: dataStart + begin, end: dataStart + end };
+  });
+  return { dataStart, legacyBegin: hasLegacy ? legacyPlace(text) : null, ranges };
+}
+
+/**
+ * The position in the file. The hash is the AutoV1 of another file: the trainer makes one in memory that has the
+ * same tensors, but of the metadata only the keys that begin with `ss_`, as `safetensors.torch.save` writes it.
+ * Null when its header ends behind the bytes of AutoV1's start: the order of the keys in it is not known.
+ */
+export function legacyPlace(headerText: string): number | null {
+  const header = JSON.parse(headerText) as Record<string, object> & { __metadata__?: object };
+  const metadata = Object.entries(header.__metadata__ ?? {}).filter(([key]) => /^ss_/.test(key));
+  const members = Object.entries(header).map(([name, entry]) => {
+    const value = name === '__metadata__' ? Object.fromEntries(metadata) : entry;
+    return `${JSON.stringify(name)}:${JSON.stringify(value)}`;
+  });
+  if (header.__metadata__ === undefined) members.push('"__metadata__":{}');
+  const byteLength = Buffer.byteLength(`{${members.join(',')}}`);
+  const dataStart = PREFIX_BYTE_LENGTH + Math.ceil(byteLength / ALIGNMENT) * ALIGNMENT;
+  if (dataStart > AUTO_V1_BEGIN) return null;
+  const ownStart = PREFIX_BYTE_LENGTH + Buffer.byteLength(headerText);
+  return ownStart + AUTO_V1_BEGIN - dataStart;
+}

@@ -1,0 +1,254 @@
+/** Everything that is wrong with a checkpoint: of this machine by its path, of others by what opens them. */
+
+import { realpathSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import {
+  argumentTypeError,
+  type OptionNames,
+  requireBoolean,
+  requireOptions,
+} from '../../errors/arguments.js';
+import { SafetensorsError } from '../../errors/errors.js';
+import type { Header } from '../../header/header.js';
+import { closeFile } from '../../platform/io/file-calls.js';
+import { openRegularFile } from '../../platform/io/opened-file.js';
+import { pathText } from '../../platform/io/paths.js';
+import { runAsync, type Steps } from '../../platform/io/steps.js';
+import {
+  requireTransferOptions,
+  TRANSFER_OPTIONS,
+  Transfer,
+  type TransferOptions,
+} from '../../platform/transfer/transfer.js';
+import { type CheckpointFiles, namedFiles, type ShardFile } from '../checkpoint/find-files.js';
+import { findCheckpoint, findFolder } from '../checkpoint/open.js';
+import { modelsOf } from '../checkpoint/pipeline.js';
+import { type VerifiableSource, verifyHeaders } from '../checkpoint/verify.js';
+import { readFileHeader } from '../read-header.js';
+import {
+  type CheckpointCheck,
+  type CheckpointProblem,
+  isOfFile,
+  problemOf,
+  VerificationError,
+} from '../shards/verification-error.js';
+import { type Claim, claimsOf, HUB_CACHE, hasClaim } from './claims.js';
+import { hashFile } from './hash-file.js';
+import { hashedLayout } from './legacy-place.js';
+
+/** Options of {@link verifyCheckpoint}. */
+export interface VerifyOptions extends TransferOptions {
+  /**
+   * Whether bytes are read and compared: with the hashes that files claim, and of archives of torch and NumPy with
+   * their checksums; `true` by default.
+   */
+  readonly hashes?: boolean | undefined;
+  /** As for `openCheckpoint`; of a path only, since a function chooses by itself. */
+  readonly variant?: string | undefined;
+  /** As for `openCheckpoint`; of a path only. */
+  readonly revision?: string | undefined;
+}
+
+const VERIFY_OPTIONS: OptionNames<VerifyOptions> = {
+  ...TRANSFER_OPTIONS,
+  hashes: true,
+  variant: true,
+  revision: true,
+};
+
+/** What {@link verifyCheckpoint} has found. */
+export interface VerificationReport {
+  /** Whether there are no problems. */
+  readonly ok: boolean;
+  /** What was looked at. */
+  readonly checks: readonly CheckpointCheck[];
+  /** File by file; in a pipeline of several models with the folder before the name of the file. */
+  readonly problems: readonly CheckpointProblem[];
+}
+
+/** A file whose header is right. */
+interface GoodFile {
+  /** As problems name it. */
+  readonly name: string;
+  readonly path: string;
+  readonly header: Header;
+  readonly byteLength: number;
+}
+
+/** What was found so far. */
+interface Found {
+  readonly problems: CheckpointProblem[];
+  readonly good: GoodFile[];
+  hasIndex: boolean;
+}
+
+/**
+ * Lists everything that is wrong with a checkpoint, and goes on after each problem.
+ *
+ * A path means a safetensors file, a checkpoint, a pipeline of diffusers or a repository in the Hub's cache: headers,
+ * index and shards both ways, `total_size`, shards that are missing or cannot be read, and the hashes that metadata
+ * (`modelspec.hash_sha256`, `sshs_model_hash`, `sshs_legacy_hash`) and the Hub's cache claim. Maps nothing; files with
+ * claims are read once, in pieces of 4 MiB.
+ *
+ * A function opens anything else: with `openTorchCheckpoint`, `openNumpy` or `openRemote`. What it opens is verified by
+ * `verify()`, and closed; an error of this package with which it fails is the problem, or has all problems. Pass
+ * safetensors on this machine by its path, and torch with `openTorchToVerify`: `openCheckpoint` and
+ * `openTorchCheckpoint` stop at the first shard that is missing or bad.
+ *
+ * @throws Error what is no problem of the files: Node's own `ENOENT` where nothing is at the path, `EMFILE` and the
+ *   like; `SAFETENSORS_NOT_IN_CACHE`; `signal.reason`
+ *
+ * @example
+ * ```ts
+ * const { ok, problems } = await verifyCheckpoint('my-model');
+ * for (const { file, code, message } of problems) console.log(file, code, message);
+ * console.log(ok); // → true
+ *
+ * const { checks } = await verifyCheckpoint(() => openTorchCheckpoint('model.ckpt'));
+ * console.log(checks); // → [ 'headers', 'checksums' ]
+ * ```
+ */
+export async function verifyCheckpoint(
+  source: string | URL | (() => VerifiableSource | Promise<VerifiableSource>),
+  options: VerifyOptions = {},
+): Promise<VerificationReport> {
+  requireOptions(options, VERIFY_OPTIONS);
+  requireTransferOptions(options);
+  const { hashes = true, signal } = options;
+  requireBoolean('hashes', hashes);
+  if (typeof source === 'function') return await verifyOpened(source, options);
+  const found: Found = { problems: [], good: [], hasIndex: false };
+  await runAsync(verifyModel('', pathText('source', source), options, found), signal);
+  const { problems, good, hasIndex } = found;
+  if (hashes) await verifyHashes(good, problems, options);
+  const checks: CheckpointCheck[] = ['headers'];
+  if (hasIndex) checks.push('index');
+  if (hashes) checks.push('hashes');
+  return { ok: problems.length === 0, checks, problems };
+}
+
+async function verifyOpened(
+  open: () => VerifiableSource | Promise<VerifiableSource>,
+  { hashes = true, signal, onProgress, variant, revision }: VerifyOptions,
+): Promise<VerificationReport> {
+  for (const [name, value] of Object.entries({ variant, revision })) {
+    if (value !== undefined) throw argumentTypeError(name, 'undefined with a function', value);
+  }
+  signal?.throwIfAborted();
+  let source: VerifiableSource | undefined;
+  let problems: readonly CheckpointProblem[] = [];
+  try {
+    source = await open();
+    requireVerifiable(source);
+    await source.verify({ signal, onProgress, checksums: hashes });
+  } catch (error) {
+    problems = problemsOf(error);
+  } finally {
+    if (typeof source?.close === 'function') source.close();
+  }
+  const { checks = ['headers'] } = source ?? {};
+  const compared = checks.filter((check) => hashes || check !== 'checksums');
+  return { ok: problems.length === 0, checks: compared, problems };
+}
+
+function requireVerifiable(source: Partial<VerifiableSource> | null | undefined): void {
+  const { verify, close, checks } = source ?? {};
+  const isOpen = typeof verify === 'function' && typeof close === 'function';
+  if (isOpen && Array.isArray(checks)) return;
+  throw argumentTypeError('what source() opens', 'an open checkpoint', source);
+}
+
+/** The problems that an error holds, or is; throws what says nothing of the files. */
+function problemsOf(error: unknown): readonly CheckpointProblem[] {
+  if (error instanceof VerificationError) return error.problems;
+  if (!isOwnOfFile(error)) throw error;
+  return [problemOf(error.path ?? '', error)];
+}
+
+/** An error of the system means that nothing can be opened at the path. */
+function isOwnOfFile(error: unknown): error is SafetensorsError {
+  return error instanceof SafetensorsError && isOfFile(error);
+}
+
+/** Adds what is found in one model, or in each of a pipeline. `prefix` stands before the names of its files. */
+function* verifyModel(
+  prefix: string,
+  source: string,
+  { variant, revision }: Pick<VerifyOptions, 'variant' | 'revision'>,
+  found: Found,
+): Steps<void> {
+  let files: CheckpointFiles;
+  try {
+    files = yield* findCheckpoint(source, { variant, revision });
+  } catch (error) {
+    if (!isOwnOfFile(error)) throw error;
+    const { code, path = source } = error;
+    if (code === 'SAFETENSORS_DIFFUSERS_PIPELINE') {
+      const pipeline = yield* findFolder(source, revision);
+      for (const model of yield* modelsOf(pipeline)) {
+        const folder = model.path.split('/', 1)[0];
+        yield* verifyModel(`${folder}/`, join(pipeline, model.path), model, found);
+      }
+      return;
+    }
+    if (code !== 'SAFETENSORS_MISSING_SHARDS') {
+      found.problems.push(problemOf(prefix + basename(path), error));
+      return;
+    }
+    files = yield* namedFiles(path, {});
+  }
+  found.hasIndex ||= files.index !== null;
+  const problems = yield* verifyHeaders(files, function* (shard) {
+    const file = yield* readShard(prefix, files.shards[shard] as ShardFile);
+    found.good.push(file);
+    return file.header;
+  });
+  // One by one: they can be more than a call takes arguments.
+  for (const problem of problems) {
+    found.problems.push({ ...problem, file: prefix + problem.file });
+  }
+}
+
+/** Opens a shard, reads its header, and closes it: there may be more shards than descriptors. */
+function* readShard(prefix: string, { name, path }: ShardFile): Steps<GoodFile> {
+  const file = yield* openRegularFile(path, path);
+  try {
+    const { header } = yield* readFileHeader(file, { path });
+    return { name: prefix + name, path, header, byteLength: file.byteLength };
+  } finally {
+    yield* closeFile(file.fd);
+  }
+}
+
+/** Adds the claims that are wrong, and files that cannot be read to their ends. */
+async function verifyHashes(
+  files: readonly GoodFile[],
+  problems: CheckpointProblem[],
+  options: TransferOptions,
+): Promise<void> {
+  const claimed = files
+    .map((file) => ({ ...file, metadata: file.header.metadata ?? new Map<string, string>() }))
+    .filter(({ path, metadata }) => hasClaim(path, metadata));
+  const totalBytes = claimed.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  const transfer = new Transfer(totalBytes, options);
+  const { signal = new AbortController().signal } = options;
+  const hashing = { signal, onBytes: (bytes: number) => transfer.advance(bytes) };
+  for (const { name, path, header, metadata } of claimed) {
+    try {
+      const hashes = await hashFile(path, hashedLayout(header), hashing);
+      for (const claim of claimsOf(path, metadata, hashes)) {
+        if (claim.ok === false) problems.push(wrongClaim(name, path, claim));
+      }
+    } catch (error) {
+      if (!isOfFile(error)) throw error;
+      problems.push(problemOf(name, error));
+    }
+  }
+  transfer.finish();
+}
+
+function wrongClaim(file: string, path: string, { by, claimed, found }: Claim): CheckpointProblem {
+  const advice = by === HUB_CACHE ? `; delete ${realpathSync(path)}, and download it again` : '';
+  const message = `${by} claims ${claimed}, found ${found}${advice}`;
+  return { file, tensor: null, code: 'SAFETENSORS_VERIFICATION_FAILED', message };
+}

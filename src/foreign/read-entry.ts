@@ -1,0 +1,133 @@
+/** The bytes of an entry, checked against its CRC-32; inflated where they are deflated. */
+
+import { constants, crc32, inflateRawSync } from 'node:zlib';
+import { type ErrorContext, ForeignFormatError, quoteName } from '../errors/errors.js';
+import { outOfMemory } from '../errors/out-of-memory.js';
+import type { ArchiveEntry, ByteReader } from './zip/archive.js';
+import { type ArchiveLimits, DEFAULT_LIMITS, MAX_DEFLATE_RATIO } from './zip/limits.js';
+
+/** The least that zlib accepts, and the most: it counts the bytes of a chunk in 32 bits. */
+const SHORTEST_CHUNK = 64;
+const LONGEST_CHUNK = 2 ** 32 - 1;
+
+/**
+ * All bytes of an entry.
+ *
+ * @throws ForeignFormatError `SAFETENSORS_CHECKSUM_MISMATCH`; `SAFETENSORS_INVALID_ARCHIVE` when it inflates
+ *   to more or fewer bytes than it declares; `SAFETENSORS_FOREIGN_LIMIT` before a longer one is inflated
+ * @throws SafetensorsError `SAFETENSORS_OUT_OF_MEMORY`
+ */
+export function readEntry(
+  file: ByteReader,
+  entry: ArchiveEntry,
+  context: ErrorContext,
+  limits: ArchiveLimits = {},
+): Uint8Array<ArrayBuffer> {
+  const stored = file.read(entry.begin, entry.end);
+  const bytes = entry.method === 'stored' ? stored : inflate(stored, entry, context, limits);
+  if (entry.crc32 !== null) requireCrc32(entry, crc32(bytes), context);
+  return bytes;
+}
+
+/** Throws `SAFETENSORS_CHECKSUM_MISMATCH` unless the CRC-32 of its bytes is the one that the entry has, if any. */
+export function requireCrc32(entry: ArchiveEntry, found: number, context: ErrorContext): void {
+  if (entry.crc32 === null || found === entry.crc32) return;
+  const message = `entry ${quoteName(entry.name)}: expected the CRC-32 ${entry.crc32}, found ${found}`;
+  throw new ForeignFormatError('SAFETENSORS_CHECKSUM_MISMATCH', message, context);
+}
+
+/**
+ * To be called before memory is taken for what an entry says that it inflates to.
+ *
+ * @throws ForeignFormatError `SAFETENSORS_INVALID_ARCHIVE` when its bytes are too few for that;
+ *   `SAFETENSORS_FOREIGN_LIMIT` when it is more than the limit
+ */
+export function requireInflatable(
+  entry: ArchiveEntry,
+  limits: ArchiveLimits,
+  context: ErrorContext,
+): void {
+  const { name, byteLength, begin, end } = entry;
+  const most = (end - begin) * MAX_DEFLATE_RATIO;
+  if (byteLength > most) throw brokenEntry(entry, `bytes for at most ${most}`, context);
+  const { maxInflatedByteLength = DEFAULT_LIMITS.maxInflatedByteLength } = limits;
+  if (byteLength <= maxInflatedByteLength) return;
+  const message = `entry ${quoteName(name)}: expected at most ${maxInflatedByteLength} bytes (maxInflatedByteLength), found ${byteLength}`;
+  throw new ForeignFormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
+}
+
+/** The error for a deflated entry that does not inflate to what the directory says. */
+export function brokenEntry(
+  { name, begin, end, byteLength }: ArchiveEntry,
+  found: string,
+  context: ErrorContext,
+  cause?: unknown,
+): ForeignFormatError {
+  const expected = `expected ${end - begin} bytes that inflate to ${byteLength}`;
+  const message = `entry ${quoteName(name)}: ${expected}, found ${found}`;
+  return new ForeignFormatError('SAFETENSORS_INVALID_ARCHIVE', message, { ...context, cause });
+}
+
+function inflate(
+  stored: Uint8Array,
+  entry: ArchiveEntry,
+  context: ErrorContext,
+  limits: ArchiveLimits,
+): Uint8Array<ArrayBuffer> {
+  requireInflatable(entry, limits, context);
+  const { byteLength } = entry;
+  let inflated: Inflated;
+  try {
+    // One chunk: several would be put together, in twice the memory.
+    const chunkSize = Math.min(Math.max(byteLength, SHORTEST_CHUNK), LONGEST_CHUNK);
+    const maxOutputLength = Math.max(byteLength, 1);
+    const options = { info: true, chunkSize, maxOutputLength };
+    inflated = inflateRawSync(stored, options) as unknown as Inflated;
+  } catch (error) {
+    const { code, name } = error as NodeJS.ErrnoException;
+    if (code === 'ERR_BUFFER_TOO_LARGE') throw brokenEntry(entry, 'more', context, error);
+    if (code === 'Z_DATA_ERROR' || code === 'Z_BUF_ERROR') {
+      throw brokenEntry(entry, 'broken ones', context, error);
+    }
+    // The system has no memory, or the runtime makes no buffer of that length.
+    if (name === 'RangeError') throw outOfMemory(byteLength, { ...context, cause: error });
+    throw error;
+  }
+  const { buffer, engine } = inflated;
+  if (buffer.length !== byteLength) throw brokenEntry(entry, `${buffer.length}`, context);
+  if (engine.bytesWritten !== stored.length) {
+    throw brokenEntry(entry, `an end after ${engine.bytesWritten}`, context);
+  }
+  return new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.length);
+}
+
+/** What zlib returns with `info`: `bytesWritten` counts the input that it used. */
+interface Inflated {
+  readonly buffer: Buffer<ArrayBuffer>;
+  readonly engine: { readonly bytesWritten: number };
+}
+
+/**
+ * The first bytes of a deflated entry: those that the first of its stored bytes give.
+ *
+ * @throws ForeignFormatError `SAFETENSORS_FOREIGN_LIMIT` when these are more than `most`
+ */
+export function inflateStart(
+  stored: Uint8Array,
+  most: number,
+  entry: ArchiveEntry,
+  context: ErrorContext,
+): Uint8Array {
+  try {
+    const options = { finishFlush: constants.Z_SYNC_FLUSH, maxOutputLength: most };
+    return inflateRawSync(stored, options);
+  } catch (cause) {
+    const isLong = (cause as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE';
+    const code = isLong ? 'SAFETENSORS_FOREIGN_LIMIT' : 'SAFETENSORS_INVALID_ARCHIVE';
+    const expected = isLong
+      ? `expected ${stored.length} bytes that inflate to at most ${most}, found more`
+      : 'expected deflated bytes, found broken ones';
+    const message = `entry ${quoteName(entry.name)}: ${expected}`;
+    throw new ForeignFormatError(code, message, { ...context, cause });
+  }
+}

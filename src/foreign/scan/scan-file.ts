@@ -1,0 +1,114 @@
+/**
+ * What a file with pickles holds, found without building anything of it. Every byte must be claimed by a reader
+ * that understands it: the structure of an archive, a pickle from its first opcode to its last, storages of which
+ * the pickle says the length, a header and its numbers. What nobody claims is a finding.
+ */
+
+import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
+import {
+  describeForeignFormat,
+  HEAD_BYTE_LENGTH,
+  isTarArchive,
+} from '../../header/foreign-formats.js';
+import type { PathLike } from '../../platform/io/paths.js';
+import { fileKindOf } from '../file-kind.js';
+import { lookInto } from '../open-file.js';
+import { allPickleLimits, type PickleLimits } from '../pickle/limits.js';
+import { mayRun } from '../pickle/scan.js';
+import type { ByteReader } from '../zip/archive.js';
+import { ARCHIVE_LIMITS, type ArchiveLimits } from '../zip/limits.js';
+import { scanArchive } from './scan-archive.js';
+import { scanArrays } from './scan-array.js';
+import { ScanNotes } from './scan-notes.js';
+import { archiveAtEnd, scanOther } from './scan-other.js';
+import type { ScanReport } from './scan-report.js';
+import { isPickleAt, scanStream } from './scan-stream.js';
+
+/** Options of {@link scanPickle}. */
+export interface ScanOptions extends PickleLimits, ArchiveLimits {
+  /**
+   * Whether to compare the checksums of all entries of an archive, for which all of it is read; by default
+   * only those of pickles.
+   */
+  readonly checksums?: boolean | undefined;
+}
+
+const SCAN_OPTIONS: OptionNames<ScanOptions> = {
+  ...ARCHIVE_LIMITS,
+  maxPickleByteLength: true,
+  maxOpcodes: true,
+  maxDepth: true,
+  maxPickleMemoryByteLength: true,
+  checksums: true,
+};
+
+/** An archive without entries begins with its end record. */
+const EMPTY_ARCHIVE = 'PK\x05\x06';
+
+/**
+ * Says what a file with pickles would ask for if it was loaded: every class and function that it names,
+ * what was not understood, and a verdict. Builds nothing, runs nothing, and understands also files that
+ * `openTorchCheckpoint` refuses: pickles of all protocols, archives with contradictions.
+ *
+ * The verdict is `safe`, or `no-pickle`, only when every byte of the file was accounted for.
+ *
+ * @throws Error Node's own `ENOENT`, `EACCES` and the like; SafetensorsError
+ *   `SAFETENSORS_NOT_A_REGULAR_FILE`
+ *
+ * @example
+ * ```ts
+ * const { verdict, globals } = scanPickle('stranger.pt');
+ * console.log(verdict); // → suspicious
+ * for (const { module, name, kind } of globals) console.log(`${module}.${name}`, kind);
+ * // → posix.system hostile
+ * ```
+ */
+export function scanPickle(path: PathLike, options: ScanOptions = {}): ScanReport {
+  requireOptions(options, SCAN_OPTIONS);
+  const { checksums = false } = options;
+  requireBoolean('checksums', checksums);
+  const limits = allPickleLimits(options);
+  return lookInto(path, (start, file) => {
+    const notes = new ScanNotes(limits);
+    if (isTarArchive(start.subarray(0, HEAD_BYTE_LENGTH))) {
+      const message = 'a tar archive by its first 512 bytes, which full torch.load opens';
+      notes.add('unread-archive', message, 0);
+    }
+    if (fileKindOf(start) === 'zip' || startText(start, 4) === EMPTY_ARCHIVE) {
+      scanArchive(file, { ...options, checksums }, notes);
+    } else {
+      scanPlainFile(start, file, notes);
+    }
+    return notes.report(otherFormat(start));
+  });
+}
+
+/** A file that is no archive. */
+function scanPlainFile(start: Uint8Array, file: ByteReader, notes: ScanNotes): void {
+  const archiveEnd = archiveAtEnd(file);
+  if (archiveEnd !== undefined) {
+    const message = 'the end of a zip archive, which other readers look for at the end of a file';
+    notes.add('nested-archive', message, archiveEnd);
+  }
+  const kind = fileKindOf(start);
+  if (kind === 'npy') {
+    scanArrays(file, notes);
+    return;
+  }
+  const head = file.read(0, Math.min(file.byteLength, notes.limits.maxPickleByteLength + 1));
+  const source = { bytes: head, byteLength: file.byteLength, entry: undefined };
+  const isMarked = kind !== 'safetensors' && isPickleAt(head, 0);
+  const first = notes.walk(source, 0);
+  const isWhole = first.problem === undefined && first.end === file.byteLength;
+  if (isMarked || isWhole || mayRun(first)) scanStream(file, source, first, notes);
+  else scanOther(start, head, file, notes);
+}
+
+function startText(start: Uint8Array, byteLength: number): string {
+  return String.fromCharCode(...start.subarray(0, byteLength));
+}
+
+function otherFormat(start: Uint8Array): string {
+  if (fileKindOf(start) === 'safetensors') return 'a safetensors file';
+  return describeForeignFormat(start.subarray(0, HEAD_BYTE_LENGTH)) ?? 'unknown';
+}

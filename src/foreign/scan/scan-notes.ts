@@ -1,0 +1,208 @@
+/** What is noted of a file while it is scanned, and what looking at it may still cost. */
+
+import { ForeignFormatError, quoteName } from '../../errors/errors.js';
+import type { AllPickleLimits } from '../pickle/limits.js';
+import { type ScannedPickle, scanOpcodes } from '../pickle/scan.js';
+import type { ScanContext } from '../pickle/walk.js';
+import { adviceFor, allowedGlobal, isHostileGlobal } from '../torch/state-dict/globals.js';
+import { MAX_DEFLATE_RATIO } from '../zip/limits.js';
+import type {
+  ScanFinding,
+  ScanFindingKind,
+  ScannedGlobal,
+  ScanReport,
+  ScanVerdict,
+} from './scan-report.js';
+
+/** TorchScript is a program, whatever its pickles name. */
+const TORCH_SCRIPT_ADVICE = 'load it with torch.jit.load and save its state_dict()';
+
+/** Most pickles in a file, and most globals and findings of all of them: with more the scan ends. */
+const MAX_PICKLES = 1000;
+const MAX_FINDINGS_LISTED = 10_000;
+
+/** What inflating the starts of all entries may give, and how many deflated bytes that may take. */
+const MAX_STARTS_BYTE_LENGTH = 2 ** 29;
+
+/** What the headers of all arrays may take: of 131 000 as NumPy writes them. */
+const MAX_HEADERS_BYTE_LENGTH = 2 ** 24;
+
+/** Bytes with pickles in them: all of a file, its start, or an entry. */
+export interface PickleSource {
+  readonly bytes: Uint8Array;
+  /** Where the file or entry ends that these bytes are the start of. */
+  readonly byteLength: number;
+  readonly entry: string | undefined;
+}
+
+/** A pickle, and where it has persistent ids that nobody asked for. */
+export interface WalkedPickle extends ScannedPickle {
+  readonly strayIds: readonly number[];
+}
+
+/** The notes of one file. */
+export class ScanNotes {
+  readonly limits: AllPickleLimits;
+  readonly #globals: ScannedGlobal[] = [];
+  readonly #findings: ScanFinding[] = [];
+  readonly #problems: string[] = [];
+  #pickleCount = 0;
+  #isFull = false;
+  /** What all pickles together may still take. */
+  #opcodesLeft: number;
+  #byteLengthLeft: number;
+  #startsLeft: number = MAX_STARTS_BYTE_LENGTH;
+  #headersLeft: number = MAX_HEADERS_BYTE_LENGTH;
+  /** Whether the file is an archive of a program. */
+  isTorchScript = false;
+
+  constructor(limits: AllPickleLimits) {
+    this.limits = limits;
+    this.#opcodesLeft = limits.maxOpcodes;
+    this.#byteLengthLeft = limits.maxPickleByteLength;
+  }
+
+  report(format: string): ScanReport {
+    return {
+      verdict: this.#verdict(),
+      format: this.isTorchScript ? 'TorchScript' : format,
+      pickleCount: this.#pickleCount,
+      globals: this.#globals,
+      findings: this.#findings,
+      problems: this.#problems,
+      advice: this.isTorchScript ? TORCH_SCRIPT_ADVICE : adviceFor(this.#globals),
+    };
+  }
+
+  #verdict(): ScanVerdict {
+    // Only damage explains that a file ends too soon.
+    const isOdd = this.#findings.some(({ kind }) => kind !== 'cut-short');
+    if (isOdd || this.#globals.some(({ kind }) => kind === 'hostile')) return 'suspicious';
+    if (this.#problems.length > 0 || this.#findings.length > 0) return 'malformed';
+    if (this.#globals.some(({ kind }) => kind === 'unknown')) return 'needs-code';
+    return this.#pickleCount > 0 ? 'safe' : 'no-pickle';
+  }
+
+  add(kind: ScanFindingKind, message: string, position: number, entry?: string): void {
+    if (this.#isFull) return;
+    if (this.#globals.length + this.#findings.length >= MAX_FINDINGS_LISTED) {
+      this.#isFull = true;
+      const full = 'found more than is listed';
+      this.#findings.push({ kind: 'limit', message: full, position, entry });
+      return;
+    }
+    this.#findings.push({ kind, message, position, entry });
+  }
+
+  addProblem(problem: string): void {
+    if (this.#problems.length < MAX_FINDINGS_LISTED) this.#problems.push(problem);
+  }
+
+  /** An error of a reader: a limit, a wrong checksum, or damage. */
+  addError({ code, message }: ForeignFormatError, position: number, entry?: string): void {
+    if (code === 'SAFETENSORS_FOREIGN_LIMIT') this.add('limit', message, position, entry);
+    else if (code === 'SAFETENSORS_CHECKSUM_MISMATCH') {
+      this.add('checksum', message, position, entry);
+    } else this.addProblem(message);
+  }
+
+  /** Takes so many bytes of an entry from what may be looked at as pickles. */
+  spendBytes(byteLength: number, entry: string): void {
+    this.#byteLengthLeft -= byteLength;
+    if (this.#byteLengthLeft < 0) throw tooLong('with it the pickles are', entry);
+  }
+
+  /** Lets `inflate` make the start of an entry of so many deflated bytes; of at most so many. */
+  spendStart(
+    entry: string,
+    deflatedByteLength: number,
+    inflate: (most: number) => Uint8Array,
+  ): Uint8Array {
+    if (this.#startsLeft <= 0) throw tooLong('the starts of its entries are', entry);
+    // Bytes that are broken at last do not say what became of those before them.
+    let spent = MAX_DEFLATE_RATIO * deflatedByteLength;
+    try {
+      const start = inflate(this.#startsLeft);
+      spent = Math.max(start.length, deflatedByteLength);
+      return start;
+    } finally {
+      this.#startsLeft -= spent;
+    }
+  }
+
+  /** Counts the header of an array; false when all of them are longer than is looked at. */
+  spendHeader(byteLength: number): boolean {
+    this.#headersLeft -= byteLength;
+    return this.#headersLeft >= 0;
+  }
+
+  /** Walks over the pickle at a byte, and notes nothing but what `notePersistentId` does. */
+  walk(
+    { bytes, byteLength, entry }: PickleSource,
+    begin: number,
+    notePersistentId?: ScanContext['notePersistentId'],
+  ): WalkedPickle {
+    const strayIds: number[] = [];
+    const noteStray = (_: unknown, at: number): void => {
+      if (strayIds.length < MAX_FINDINGS_LISTED) strayIds.push(at);
+    };
+    const limits = { ...this.limits, maxOpcodes: Math.max(1, this.#opcodesLeft) };
+    const part = entry === undefined ? {} : { part: entry };
+    const note = notePersistentId ?? noteStray;
+    const context = { ...part, fileEnd: byteLength, notePersistentId: note };
+    const scanned = scanOpcodes(bytes, begin, limits, context);
+    this.#opcodesLeft -= scanned.opcodeCount;
+    return { ...scanned, strayIds };
+  }
+
+  /** Notes what a walk found. */
+  addPickle(scanned: WalkedPickle, entry: string | undefined): void {
+    if (this.#pickleCount >= MAX_PICKLES) {
+      this.add('limit', `found more than ${MAX_PICKLES} pickles`, scanned.end, entry);
+      this.#isFull = true;
+      return;
+    }
+    this.#pickleCount++;
+    for (const { module, name, position } of scanned.globals) {
+      if (this.#globals.length + this.#findings.length >= MAX_FINDINGS_LISTED) {
+        this.add('limit', 'found more globals than are listed', position, entry);
+        break;
+      }
+      this.#globals.push({ module, name, position, entry, kind: kindOfGlobal(module, name) });
+    }
+    for (const { name, position, message } of scanned.oddOpcodes) {
+      this.add('opcode', `the opcode ${name}, ${message}`, position, entry);
+    }
+    for (const at of scanned.strayIds) {
+      this.add('persistent-id', 'expected no persistent id, found one', at, entry);
+    }
+    const { problem } = scanned;
+    if (problem === undefined) return;
+    if (scanned.isLimit === true) {
+      this.add('limit', problem, scanned.end, entry);
+      return;
+    }
+    this.addProblem(problem);
+    // As joblib keeps arrays within a pickle.
+    if (scanned.globals.some(({ module, name }) => kindOfGlobal(module, name) !== 'allowed')) {
+      const message = 'bytes that are no opcodes: a class that the pickle names may read them';
+      this.add('unread-bytes', message, scanned.end, entry);
+    }
+  }
+
+  /** Whether nothing more is noted: the verdict stands. */
+  get isFull(): boolean {
+    return this.#isFull;
+  }
+}
+
+/** The error of an entry that is not looked at, since others have taken what may be spent. */
+export function tooLong(what: string, entry: string): ForeignFormatError {
+  const message = `entry ${quoteName(entry)}: ${what} longer than is looked at`;
+  return new ForeignFormatError('SAFETENSORS_FOREIGN_LIMIT', message);
+}
+
+function kindOfGlobal(module: string, name: string): ScannedGlobal['kind'] {
+  if (allowedGlobal(module, name) !== undefined) return 'allowed';
+  return isHostileGlobal(module, name) ? 'hostile' : 'unknown';
+}

@@ -1,0 +1,65 @@
+/** The storages that a pickle names while it is walked over: what accounts for the bytes beside it. */
+
+import { ForeignFormatError } from '../../errors/errors.js';
+import { KnownBytes, type KnownValue } from '../pickle/known-values.js';
+import { PickleBytes, PickleMap, type PickleValue } from '../pickle/values.js';
+import { allowedGlobal } from '../torch/state-dict/globals.js';
+import { StorageIds } from '../torch/state-dict/storage-ids.js';
+import type { ScanNotes } from './scan-notes.js';
+
+/** As many as an archive has entries. */
+const MAX_STORAGES = 200_000;
+
+/** How torch before 1.6 kept the classes of whole modules: with their source, which is only compared. */
+const MODULE_TAG = 'module';
+const MODULE_LENGTH = 4;
+
+/** The storages of one pickle. */
+export class NamedStorages {
+  readonly ids: StorageIds;
+  readonly #isLegacy: boolean;
+  readonly #notes: ScanNotes;
+  readonly #entry: string | undefined;
+
+  constructor(isLegacy: boolean, notes: ScanNotes, entry: string | undefined) {
+    this.ids = new StorageIds(isLegacy, entry === undefined ? {} : { part: entry });
+    this.#isLegacy = isLegacy;
+    this.#notes = notes;
+    this.#entry = entry;
+  }
+
+  /** Notes a persistent id: as a storage, else as a finding. */
+  readonly note = (id: KnownValue, at: number): void => {
+    if (this.#isLegacy && isModule(id)) return;
+    if (this.ids.storages.size >= MAX_STORAGES) {
+      this.#notes.add('limit', `found more than ${MAX_STORAGES} storages`, at, this.#entry);
+      return;
+    }
+    try {
+      this.ids.resolve(pickleValueOf(id), at);
+    } catch (error) {
+      if (!(error instanceof ForeignFormatError)) throw error;
+      this.#notes.add('persistent-id', error.message, at, this.#entry);
+    }
+  };
+}
+
+function isModule(id: KnownValue): boolean {
+  if (!Array.isArray(id)) return false;
+  const [tag, type] = id as readonly KnownValue[];
+  return tag === MODULE_TAG && id.length === MODULE_LENGTH && isGlobal(type);
+}
+
+function isGlobal(value: KnownValue): value is Extract<KnownValue, { readonly module: string }> {
+  return typeof value === 'object' && value !== null && 'module' in value;
+}
+
+/** What is not known is a dict: no part of a persistent id is one. */
+function pickleValueOf(known: KnownValue): PickleValue {
+  if (known === undefined) return new PickleMap();
+  if (Array.isArray(known)) return known.map(pickleValueOf);
+  if (known instanceof KnownBytes)
+    return new PickleBytes(new Uint8Array(Buffer.from(known.characters)));
+  if (isGlobal(known)) return allowedGlobal(known.module, known.name) ?? new PickleMap();
+  return known as PickleValue;
+}

@@ -1,0 +1,239 @@
+/**
+ * What calls of allowed globals make: data, and tensors without bytes. These are all functions that a
+ * checkpoint can have called.
+ */
+
+import { ForeignFormatError, quoteName } from '../../../errors/errors.js';
+import type { PickleHost } from '../../pickle/host.js';
+import type { NamedGlobal } from '../../pickle/known-values.js';
+import { type PickleContext, pickleError, placeText } from '../../pickle/limits.js';
+import {
+  PickleGlobal,
+  PickleMap,
+  type PickleTuple,
+  type PickleValue,
+  Placeholder,
+} from '../../pickle/values.js';
+import type { TorchDtype } from './dtypes.js';
+import {
+  adviceFor,
+  allowedGlobal,
+  isHostileGlobal,
+  isPlainPickle,
+  PLAIN_PICKLE,
+  TorchGlobal,
+} from './globals.js';
+import { plainValue } from './plain-builders.js';
+import { builtOldTensor, refusedTensor } from './refused-builders.js';
+import { attributesIn } from './states.js';
+import { isDictAttribute, isTensorAttribute } from './tensor-attributes.js';
+import {
+  type AnyTensor,
+  isStorage,
+  isTensor,
+  OldTensor,
+  RefusedTensor,
+  storageDtype,
+  TorchTensor,
+} from './values.js';
+
+/** What becomes of globals that are not allowed: the file is refused, or they stay as inert data. */
+export type UnknownGlobals = 'refuse' | 'placeholder';
+
+/** What a persistent id stands for. */
+export type PersistentIds = (id: PickleValue, at: number) => PickleValue;
+
+/** Refuses all: for pickles that have no storages. */
+export function noPersistentIds(context: PickleContext): PersistentIds {
+  return (_, at) => {
+    throw pickleError('expected no persistent id, found one', at, context);
+  };
+}
+
+/** More than any object has: all of them are looked at for each that has them. */
+const MAX_ATTRIBUTES = 256;
+
+/** Answers the pickle machine for torch's checkpoints. */
+export class TorchHost implements PickleHost {
+  readonly #unknownGlobals: UnknownGlobals;
+  readonly #persistentIds: PersistentIds;
+  readonly #context: PickleContext;
+  /** States that were looked at: of what they are, and how many attributes they had. */
+  readonly #harmless = new Map<PickleMap, string>();
+
+  /** The context is that of the pickle. */
+  constructor(
+    persistentIds: PersistentIds,
+    unknownGlobals: UnknownGlobals,
+    context: PickleContext,
+  ) {
+    this.#persistentIds = persistentIds;
+    this.#unknownGlobals = unknownGlobals;
+    this.#context = context;
+  }
+
+  global(module: string, name: string): PickleGlobal | undefined {
+    const known = allowedGlobal(module, name);
+    if (known !== undefined || this.#unknownGlobals === 'refuse') return known;
+    return isHostileGlobal(module, name) ? undefined : new PickleGlobal(module, name, true);
+  }
+
+  advice(globals: readonly NamedGlobal[]): string | undefined {
+    return adviceFor(globals);
+  }
+
+  persistent(id: PickleValue, at: number): PickleValue {
+    return this.#persistentIds(id, at);
+  }
+
+  /** The attributes of a state dict (`_metadata`) are left out. */
+  build(target: PickleValue, state: PickleValue, at: number): PickleValue {
+    const old = target instanceof OldTensor ? builtOldTensor(target, state) : undefined;
+    if (old !== undefined) return old;
+    if (target instanceof PickleMap && target.kind !== 'dict' && state instanceof PickleMap) {
+      this.#requireHarmless(state, isDictAttribute, 'a dict', at);
+      return target;
+    }
+    throw pickleError('expected a state only of an OrderedDict, found another', at, this.#context);
+  }
+
+  /** What a state sets is left out: it must not change what the object is in torch. */
+  #requireHarmless(
+    state: PickleMap,
+    isOwn: (name: string) => boolean,
+    owner: string,
+    at: number,
+  ): void {
+    if (state.size > MAX_ATTRIBUTES) this.#refuse(`a state of ${state.size} attributes`, at);
+    // Tensors may share a state, and no key of a dict goes away.
+    if (state.size === 0) return;
+    if (this.#harmless.get(state) === `${owner} ${state.size}`) return;
+    this.#harmless.set(state, `${owner} ${state.size}`);
+    for (const [key] of state) {
+      if (typeof key !== 'string') this.#refuse(`a state of ${owner} without a name`, at);
+      if (isOwn(key)) this.#refuse(`a state that sets ${quoteName(key)}, which ${owner} has`, at);
+    }
+  }
+
+  call(callee: PickleGlobal, args: PickleTuple, at: number, isNew: boolean): PickleValue {
+    const { kind, name } = callee as TorchGlobal;
+    if (kind === 'refused') {
+      return refusedTensor(callee, args) ?? this.#refuse(`other arguments of ${name}`, at);
+    }
+    if (kind === 'tensor' && name === 'Parameter') return this.#wrapped(args, 1, 2, at);
+    if (kind !== 'builder') return this.#refuse(`a call of ${callee.path}`, at);
+    // Python would leave most of them unread, and no pickler writes any.
+    if (isNew && args.length > 0) return this.#refuse(`arguments of a new ${callee.path}`, at);
+    return this.#build(name, args, at);
+  }
+
+  #build(name: string, args: PickleTuple, at: number): PickleValue {
+    switch (name) {
+      case '_rebuild_tensor':
+        return this.#tensor(args, 4, 4, at);
+      case '_rebuild_tensor_v2':
+        return this.#tensor(args, 6, 7, at);
+      case '_rebuild_tensor_v3':
+        this.#requireCount(args, 7, 8, at);
+        return this.#tensor([...args.slice(0, 6), ...args.slice(7)], 6, 7, at, args[6] ?? null);
+      case '_rebuild_parameter':
+        return this.#wrapped(args, 3, 3, at);
+      case '_rebuild_parameter_with_state':
+        return this.#withState(this.#wrapped(args, 4, 4, at), args[3] ?? null, at);
+      case '_rebuild_from_type_v2':
+        return this.#ofType(args, at);
+      default:
+        return plainValue(name, args) ?? this.#refuse(`other arguments of ${name}`, at);
+    }
+  }
+
+  /** (storage, offset, size, strides, requires_grad, hooks, metadata); the dtype of v3 apart. */
+  #tensor(
+    args: PickleTuple,
+    fewest: number,
+    most: number,
+    at: number,
+    given?: PickleValue,
+  ): TorchTensor {
+    this.#requireCount(args, fewest, most, at);
+    const [storage, offset = null, shape = null, strides = null] = args;
+    if (!isStorage(storage)) {
+      if (storage instanceof Placeholder && isPlainPickle(storage.global)) {
+        const message = `expected a checkpoint of torch, found one that ${PLAIN_PICKLE}`;
+        throw new ForeignFormatError('SAFETENSORS_FOREIGN_FORMAT', message, this.#context);
+      }
+      return this.#refuse('a tensor without a storage', at);
+    }
+    const bits = this.#bitsOf(args[6] ?? null, at);
+    const dtype = given === undefined ? storageDtype(storage) : dtypeOf(given);
+    if (dtype === null) return this.#refuse('a tensor without a dtype', at);
+    return new TorchTensor(storage, dtype, [offset, shape, strides], bits);
+  }
+
+  /**
+   * What torch has not done yet, and notes beside the tensor. It sets a bit that is named, even to false, but
+   * writes only true.
+   */
+  #bitsOf(metadata: PickleValue, at: number): { isConjugate: boolean; isNegative: boolean } {
+    const bits = { isConjugate: false, isNegative: false };
+    if (metadata === null) return bits;
+    if (!(metadata instanceof PickleMap)) return this.#refuse('other metadata of a tensor', at);
+    for (const [key, value] of metadata) {
+      if (typeof key !== 'string') return this.#refuse('metadata without a name', at);
+      if (value !== true) return this.#refuse(`another value of ${quoteName(key)}`, at);
+      if (key === 'conj') bits.isConjugate = true;
+      if (key === 'neg') bits.isNegative = true;
+    }
+    return bits;
+  }
+
+  /** Parameters and the like: the tensor that comes first. */
+  #wrapped(args: PickleTuple, fewest: number, most: number, at: number): AnyTensor {
+    this.#requireCount(args, fewest, most, at);
+    const [tensor] = args;
+    return isTensor(tensor) ? tensor : this.#refuse('a parameter without a tensor', at);
+  }
+
+  /** A tensor that is given attributes. */
+  #withState(tensor: AnyTensor, state: PickleValue, at: number): AnyTensor {
+    const attributes = attributesIn(state);
+    if (attributes === undefined) return this.#refuse('another state of a tensor', at);
+    for (const some of attributes) this.#requireHarmless(some, isTensorAttribute, 'a tensor', at);
+    // The tensor itself may have a name of its own, without attributes.
+    return tensor instanceof TorchTensor ? tensor.withAttributes(attributes) : tensor;
+  }
+
+  /** (function, class, arguments, state): a tensor with attributes, which are left out. */
+  #ofType(args: PickleTuple, at: number): AnyTensor {
+    this.#requireCount(args, 4, 4, at);
+    const [callee, type, inner, state = null] = args;
+    if (type instanceof PickleGlobal && type.isUnknown) {
+      const found = `one of the subclass ${type.path}; save x.as_subclass(torch.Tensor)`;
+      return new RefusedTensor(found, []);
+    }
+    const isTensorType = type instanceof TorchGlobal && type.kind === 'tensor';
+    if (!isTensorType || !(callee instanceof TorchGlobal) || !Array.isArray(inner)) {
+      return this.#refuse('a tensor of another class', at);
+    }
+    if (callee.name === '_rebuild_from_type_v2') return this.#refuse('a type within a type', at);
+    const made = this.call(callee, inner, at, false);
+    if (!isTensor(made)) return this.#refuse('a class of tensors without a tensor', at);
+    return this.#withState(made, state, at);
+  }
+
+  #requireCount(args: PickleTuple, fewest: number, most: number, at: number): void {
+    if (args.length < fewest || args.length > most) this.#refuse(`${args.length} arguments`, at);
+  }
+
+  #refuse(found: string, at: number): never {
+    throw new ForeignFormatError(
+      'SAFETENSORS_INVALID_TORCH_CHECKPOINT',
+      `${placeText(at, this.#context)}: expected a call as torch writes it, found ${found}`,
+      this.#context,
+    );
+  }
+}
+
+function dtypeOf(value: PickleValue): TorchDtype | null {
+  return value instanceof TorchGlobal && value.kind === 'dtype' ? value.dtype : null;
+}

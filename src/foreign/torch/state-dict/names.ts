@@ -1,0 +1,76 @@
+/** Names of tensors: the keys that lead to them, joined by dots. */
+
+import { type ErrorContext, ForeignFormatError, quoteName } from '../../../errors/errors.js';
+import type { MemoryBudget } from '../../pickle/memory-budget.js';
+import type { PickleValue } from '../../pickle/values.js';
+import { TorchGlobal } from './globals.js';
+import { keyText } from './python-text.js';
+
+/** A place in a checkpoint: a key in the place before; undefined for the outermost value. */
+export interface Place {
+  readonly parent: Place | undefined;
+  readonly key: PickleValue;
+  /** Number of keys that lead here. */
+  readonly depth: number;
+  /** The keys that lead here, joined by dots. */
+  readonly name: string;
+}
+
+/** What a place takes of memory, beside its name, which is two bytes wide at most. */
+const PLACE_BYTE_LENGTH = 256;
+
+/**
+ * The place of a key, within the place before. Its name counts before it is made: keys may be long, and shared.
+ *
+ * @throws ForeignFormatError for a class or function of torch as a key, whose text in Python is not the same twice
+ */
+export function placeAt(
+  parent: Place | undefined,
+  key: PickleValue,
+  depth: number,
+  memory: MemoryBudget,
+  context: ErrorContext,
+): Place {
+  const nameless = namelessIn(key);
+  if (nameless !== undefined) {
+    throw new ForeignFormatError(
+      'SAFETENSORS_INVALID_TORCH_CHECKPOINT',
+      `expected keys whose text is a name, found ${nameless.path}`,
+      context,
+    );
+  }
+  const text = keyText(key);
+  if (parent === undefined) {
+    memory.spend(PLACE_BYTE_LENGTH);
+    return { parent, key, depth, name: text };
+  }
+  memory.spend(PLACE_BYTE_LENGTH + 2 * (parent.name.length + 1 + text.length));
+  return { parent, key, depth, name: `${parent.name}.${text}` };
+}
+
+/** The keys that lead to a place. */
+export function keysOf(place: Place | undefined): PickleValue[] {
+  const keys: PickleValue[] = [];
+  for (let at = place; at !== undefined; at = at.parent) keys.push(at.key);
+  return keys.reverse();
+}
+
+function namelessIn(key: PickleValue): TorchGlobal | undefined {
+  if (Array.isArray(key)) return key.map(namelessIn).find((found) => found !== undefined);
+  return key instanceof TorchGlobal && key.kind !== 'dtype' ? key : undefined;
+}
+
+/** A message shows so many keys. */
+const SHOWN_KEYS = 4;
+
+/** The keys that lead to a place, for messages. */
+export function showKeys(place: Place | undefined): string {
+  const keys = keysOf(place);
+  const more = keys.length > SHOWN_KEYS ? `, … ${keys.length} in all` : '';
+  return `[${keys.slice(0, SHOWN_KEYS).map(showKey).join(', ')}${more}]`;
+}
+
+/** A key as it is passed in a root, for messages: numbers without quotation marks. */
+export function showKey(key: PickleValue): string {
+  return typeof key === 'number' ? `${key}` : quoteName(keyText(key));
+}

@@ -1,0 +1,221 @@
+/** The values beside the tensors, as plain data. */
+
+import { ForeignFormatError } from '../../../errors/errors.js';
+import type { PickleContext } from '../../pickle/limits.js';
+import type { MemoryBudget } from '../../pickle/memory-budget.js';
+import {
+  PickleBytes,
+  PickleFloat,
+  PickleGlobal,
+  PickleList,
+  PickleMap,
+  PickleSet,
+  type PickleValue,
+  Placeholder,
+} from '../../pickle/values.js';
+import { showKey } from './names.js';
+import {
+  ComplexNumber,
+  isTensor,
+  TorchDevice,
+  TorchSize,
+  TorchStorage,
+  TorchStorageView,
+} from './values.js';
+
+/** One of Python's complex numbers. */
+export interface ComplexValue {
+  /** The real part. */
+  readonly real: number;
+  /** The imaginary part. */
+  readonly imag: number;
+}
+
+/** What an unknown global would have made: nothing of it was run. */
+export interface UnknownObject {
+  /** Module and name of the class or function, such as `argparse.Namespace`. */
+  readonly global: string;
+  /** What it was to be called with. */
+  readonly args: readonly PlainValue[];
+  /** The state that it was to be given, such as its attributes; null when there was none. */
+  readonly state: PlainValue;
+  /** What was to be appended to it. */
+  readonly items: readonly PlainValue[];
+  /** What was to be set in it. */
+  readonly entries: ReadonlyMap<PlainValue, PlainValue>;
+}
+
+/**
+ * A value of a checkpoint as plain data. Dicts are Maps, lists and tuples arrays, integers beyond 2^53
+ * bigints; dtypes, devices and layouts are texts such as `torch.float32`. A value may hold itself.
+ */
+export type PlainValue =
+  | null
+  | boolean
+  | number
+  | bigint
+  | string
+  | Uint8Array
+  | readonly PlainValue[]
+  | ReadonlyMap<PlainValue, PlainValue>
+  | ReadonlySet<PlainValue>
+  | ComplexValue
+  | UnknownObject;
+
+/** What plain values take of memory, by estimate. */
+const PLAIN_COST = {
+  array: 112,
+  item: 12,
+  map: 320,
+  entry: 160,
+  complex: 64,
+  unknown: 448,
+} as const;
+
+/** Lists up to this length are looked through each time they are met. */
+const SHORT_LIST_LENGTH = 16;
+
+/** Asks for the parts of a value as plain data, one by one, and puts them into it. */
+type Filling = Generator<PickleValue, void, PlainValue>;
+
+/**
+ * Makes plain data of a value. Tensors and storages are left out of dicts; in lists there is null.
+ *
+ * @throws ForeignFormatError `SAFETENSORS_FOREIGN_LIMIT` when values nest deeper than `maxDepth`, or take more
+ *   memory than is left
+ */
+export function plainValueOf(
+  value: PickleValue,
+  maxDepth: number,
+  memory: MemoryBudget,
+  context: PickleContext,
+): PlainValue {
+  const made = new Map<PickleValue, PlainValue>();
+  /** What is being filled, outermost first: on a stack of its own, since values nest as deep as a caller allows. */
+  const open: { readonly value: PlainValue; readonly filling: Filling }[] = [];
+  /** A value; what it holds comes next. */
+  const begin = (part: PickleValue): PlainValue => {
+    if (isPlain(part)) return part;
+    if (part instanceof PickleFloat) return part.value;
+    if (part instanceof PickleBytes) return part.bytes;
+    if (part instanceof PickleGlobal) return part.path;
+    if (part instanceof TorchDevice) return part.text;
+    if (part instanceof ComplexNumber) {
+      memory.spend(PLAIN_COST.complex);
+      return { real: part.real, imag: part.imag };
+    }
+    const known = made.get(part);
+    if (known !== undefined) return known;
+    if (open.length > maxDepth) {
+      const message = `values nest deeper than maxDepth allows, ${maxDepth}`;
+      throw new ForeignFormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
+    }
+    /** Noted before its parts are made: one of them may be itself. */
+    const note = <Made extends PlainValue>(result: Made, filling?: Filling): Made => {
+      made.set(part, result);
+      if (filling !== undefined) open.push({ value: result, filling });
+      return result;
+    };
+    if (part instanceof PickleMap) {
+      const map = new Map<PlainValue, PlainValue>();
+      return note(map, fillMap(map, part, memory, context));
+    }
+    if (part instanceof PickleSet) {
+      const set = new Set<PlainValue>();
+      return note(set, fillSet(set, part, memory));
+    }
+    if (part instanceof PickleList || Array.isArray(part)) {
+      const items: readonly PickleValue[] = Array.isArray(part) ? part : part.items;
+      if (!items.every(isPlain)) {
+        const array: PlainValue[] = [];
+        return note(array, fillArray(array, items, memory));
+      }
+      if (items instanceof TorchSize) return note(Array.from(items as PlainValue[]));
+      // Lists of millions of numbers are not copied; long ones are looked through once.
+      return items.length > SHORT_LIST_LENGTH ? note(items) : items;
+    }
+    if (!(part instanceof Placeholder)) return null;
+    const object = {
+      global: part.global.path,
+      args: [] as PlainValue[],
+      state: null as PlainValue,
+      items: [] as PlainValue[],
+      entries: new Map<PlainValue, PlainValue>(),
+    };
+    return note(object, fillUnknown(object, part, memory, context));
+  };
+  const whole = begin(value);
+  let last = whole;
+  for (let top = open.at(-1); top !== undefined; top = open.at(-1)) {
+    const next = top.filling.next(last);
+    if (next.done === true) open.pop();
+    last = next.done === true ? top.value : begin(next.value);
+  }
+  return whole;
+}
+
+function* fillArray(
+  array: PlainValue[],
+  items: readonly PickleValue[],
+  memory: MemoryBudget,
+): Filling {
+  memory.spend(PLAIN_COST.array + PLAIN_COST.item * items.length);
+  for (const item of items) array.push(isPlain(item) ? item : yield item);
+}
+
+function* fillMap(
+  map: Map<PlainValue, PlainValue>,
+  entries: PickleMap,
+  memory: MemoryBudget,
+  context: PickleContext,
+): Filling {
+  memory.spend(PLAIN_COST.map);
+  for (const [key, item] of entries) {
+    if (isBytesOfTensors(item)) continue;
+    memory.spend(PLAIN_COST.entry);
+    const plainKey = isPlain(key) ? key : yield key;
+    if (map.has(plainKey)) {
+      const message = `two keys of a dict that Python tells apart are one here: ${showKey(key)}`;
+      throw new ForeignFormatError('SAFETENSORS_DUPLICATE_NAME', message, context);
+    }
+    map.set(plainKey, isPlain(item) ? item : yield item);
+  }
+}
+
+function* fillSet(set: Set<PlainValue>, items: PickleSet, memory: MemoryBudget): Filling {
+  memory.spend(PLAIN_COST.map);
+  for (const item of items) {
+    memory.spend(PLAIN_COST.entry);
+    set.add(isPlain(item) ? item : yield item);
+  }
+}
+
+/** An {@link UnknownObject} that is being made. */
+interface UnknownParts {
+  readonly args: PlainValue[];
+  state: PlainValue;
+  readonly items: PlainValue[];
+  readonly entries: Map<PlainValue, PlainValue>;
+}
+
+function* fillUnknown(
+  object: UnknownParts,
+  part: Placeholder,
+  memory: MemoryBudget,
+  context: PickleContext,
+): Filling {
+  memory.spend(PLAIN_COST.unknown);
+  yield* fillArray(object.args, part.args, memory);
+  object.state = yield part.state;
+  if (!part.isFilled) return;
+  yield* fillArray(object.items, part.items.items, memory);
+  yield* fillMap(object.entries, part.entries, memory, context);
+}
+
+function isPlain(value: PickleValue): value is null | boolean | number | bigint | string {
+  return value === null || typeof value !== 'object';
+}
+
+function isBytesOfTensors(value: PickleValue): boolean {
+  return isTensor(value) || value instanceof TorchStorage || value instanceof TorchStorageView;
+}

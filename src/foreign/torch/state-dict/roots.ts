@@ -1,0 +1,287 @@
+/** Which part of a checkpoint is the state dict, and the tensors in it. */
+
+import { ForeignFormatError } from '../../../errors/errors.js';
+import type { PickleContext } from '../../pickle/limits.js';
+import type { MemoryBudget } from '../../pickle/memory-budget.js';
+import { PickleList, PickleMap, type PickleValue, Placeholder } from '../../pickle/values.js';
+import { readEach } from '../../tensors/tensor-problems.js';
+import { keysOf, type Place, placeAt, showKey, showKeys } from './names.js';
+import { keyText } from './python-text.js';
+import { type AnyTensor, isTensor, partsOf, RefusedTensor } from './values.js';
+
+/** Keys that lead into a checkpoint: texts of dicts, numbers of lists and dicts. */
+export type RootKeys = readonly (string | number)[];
+
+/** A tensor and where it is. */
+export interface PlacedTensor {
+  readonly place: Place | undefined;
+  readonly tensor: AnyTensor;
+  /** What it is in: a dict or the outermost value, a list or tuple, an unknown object. */
+  readonly within: 'map' | 'list' | 'object';
+}
+
+/** Most items of a list that is looked through each time it is met. */
+const SHORT_SEQUENCE_LENGTH = 16;
+
+/** A message lists at most so many candidates. */
+const SHOWN_CANDIDATES = 12;
+
+/**
+ * All tensors in a value, in the order of its keys. A list, tuple or dict that is there several times is
+ * walked once, a tensor counts under each of its names.
+ *
+ * @throws ForeignFormatError `SAFETENSORS_FOREIGN_LIMIT` when values nest deeper than `maxDepth`, or names take
+ *   more memory than is left
+ */
+export function tensorsIn(
+  root: PickleValue,
+  maxDepth: number,
+  memory: MemoryBudget,
+  context: PickleContext,
+): PlacedTensor[] {
+  const found: PlacedTensor[] = [];
+  if (isTensor(root)) return [{ place: undefined, tensor: root, within: 'map' }];
+  const seen = new Set<PickleValue>([root]);
+  const open: OpenContainer[] = [];
+  const outermost = isContainer(root) ? childrenOf(root) : undefined;
+  if (outermost !== undefined) {
+    open.push({ place: undefined, isMap: true, owner: undefined, children: outermost });
+  }
+  for (let top = open.at(-1); top !== undefined; top = open.at(-1)) {
+    const next = top.children.next();
+    if (next.done === true) {
+      open.pop();
+      continue;
+    }
+    const [key, value, owner = top.owner] = next.value;
+    if (!isObject(value)) continue;
+    if (isTensor(value)) {
+      const place = placeAt(top.place, key, open.length, memory, context);
+      const tensor = owner === undefined ? value : tensorWithin(owner, value);
+      const within = owner !== undefined ? 'object' : top.isMap ? 'map' : 'list';
+      found.push({ place, tensor, within });
+    } else if (isContainer(value) && !isShortAndPlain(value) && !seen.has(value)) {
+      seen.add(value);
+      if (open.length >= maxDepth) throw tooDeep(maxDepth, context);
+      const children = childrenOf(value);
+      if (children === undefined) continue;
+      const place = placeAt(top.place, key, open.length, memory, context);
+      open.push({ place, isMap: isMapping(value), owner, children });
+    }
+  }
+  return found;
+}
+
+/** A value that is walked through. */
+interface OpenContainer {
+  readonly place: Place | undefined;
+  readonly isMap: boolean;
+  /** The unknown object in whose arguments or state it is. */
+  readonly owner: Placeholder | undefined;
+  readonly children: Iterator<Child>;
+}
+
+/** A key, a value, and the unknown object whose argument or attribute this is. */
+type Child = readonly [PickleValue, PickleValue, Placeholder?];
+
+function isMapping(value: PickleValue): boolean {
+  return (
+    value instanceof PickleMap ||
+    (value instanceof Placeholder && value.isFilled && value.entries.size > 0)
+  );
+}
+
+/** It would be lost without its object. */
+function tensorWithin({ global }: Placeholder, tensor: AnyTensor): RefusedTensor {
+  const found = `a tensor in an object of ${global.path}, which is not made; save it under a key of its own`;
+  return new RefusedTensor(found, partsOf(tensor));
+}
+
+function isContainer(value: PickleValue): boolean {
+  return (
+    value instanceof Placeholder ||
+    Array.isArray(value) ||
+    value instanceof PickleList ||
+    value instanceof PickleMap
+  );
+}
+
+/** Keys and values of what may hold tensors; undefined when nothing in it is more than a number or a text. */
+function childrenOf(value: PickleValue): Iterator<Child> | undefined {
+  if (value instanceof PickleMap) return value.size === 0 ? undefined : value[Symbol.iterator]();
+  if (value instanceof Placeholder) return attributesOf(value);
+  const items = value instanceof PickleList ? value.items : value;
+  // Most arrays are shapes, and lists of millions of numbers are walked fast.
+  const hasObjects = Array.isArray(items) && items.some((item) => isObject(item));
+  return hasObjects ? items.entries() : undefined;
+}
+
+/** Whether there is nothing to be found in a list or tuple, and that is seen faster than remembered. */
+function isShortAndPlain(value: PickleValue): boolean {
+  const items = value instanceof PickleList ? value.items : value;
+  return Array.isArray(items) && items.length <= SHORT_SEQUENCE_LENGTH && !items.some(isObject);
+}
+
+/** What is set in an unknown kind of dict or list, such as a defaultdict, is its own; the rest is its object's. */
+function* attributesOf(object: Placeholder): Generator<Child, void, void> {
+  const { args, state } = object;
+  if (object.isFilled) {
+    yield* object.entries;
+    yield* object.items.items.entries();
+  }
+  for (const [key, value] of args.entries()) yield [key, value, object];
+  if (!(state instanceof PickleMap)) yield ['state', state, object];
+  else for (const [key, value] of state) yield [key, value, object];
+}
+
+function isObject(value: PickleValue): value is PickleValue & object {
+  return typeof value === 'object' && value !== null;
+}
+
+/**
+ * The keys of the part to be read. The checkpoint itself when it has tensors under its own keys; else the only
+ * one of the outermost dicts that have. Lists count where no dict has tensors.
+ *
+ * @throws ForeignFormatError `SAFETENSORS_AMBIGUOUS_ROOT` with the candidates
+ */
+export function chooseRoot(tensors: readonly PlacedTensor[], context: PickleContext): RootKeys {
+  const [first, ...others] = outermost(tensors);
+  if (first === undefined) return [];
+  if (others.length > 0) {
+    throw new ForeignFormatError(
+      'SAFETENSORS_AMBIGUOUS_ROOT',
+      `expected one state dict, found several: ${listCandidates([first, ...others])}; pass the keys of one as root, or [] for all`,
+      context,
+    );
+  }
+  return keysOf(first.place).map((key) => (typeof key === 'number' ? key : keyText(key)));
+}
+
+interface Candidate {
+  readonly place: Place | undefined;
+  count: number;
+}
+
+/** The parts that have tensors under their own keys, of those the ones with the fewest keys to them. */
+function outermost(tensors: readonly PlacedTensor[]): Candidate[] {
+  const inMaps = tensors.filter(({ within }) => within === 'map');
+  const counted = inMaps.length > 0 ? inMaps : tensors.filter(({ within }) => within === 'list');
+  let fewest = Number.POSITIVE_INFINITY;
+  for (const { place } of counted) fewest = Math.min(fewest, place?.depth ?? 0);
+  const candidates = new Map<Place | undefined, Candidate>();
+  for (const { place } of counted) {
+    if ((place?.depth ?? 0) > fewest) continue;
+    const parent = place?.parent;
+    const candidate = candidates.get(parent) ?? { place: parent, count: 0 };
+    candidate.count++;
+    candidates.set(parent, candidate);
+  }
+  return [...candidates.values()];
+}
+
+function listCandidates(candidates: readonly Candidate[]): string {
+  const shown = candidates.slice(0, SHOWN_CANDIDATES).map(({ place, count }) => {
+    return `${showKeys(place)} (${count} tensors)`;
+  });
+  const more = candidates.length - shown.length;
+  return shown.join(', ') + (more > 0 ? ` and ${more} more` : '');
+}
+
+/**
+ * The tensors of the state dict at the keys. An empty dict is one too.
+ *
+ * @throws ForeignFormatError `SAFETENSORS_AMBIGUOUS_ROOT` when there is nothing, or no tensor in it
+ */
+export function stateDictAt(
+  root: PickleValue,
+  keys: RootKeys,
+  maxDepth: number,
+  memory: MemoryBudget,
+  context: PickleContext,
+): PlacedTensor[] {
+  const value = valueAt(root, keys, context);
+  const tensors = tensorsIn(value, maxDepth, memory, context);
+  if (tensors.length > 0 || (value instanceof PickleMap && value.size === 0)) return tensors;
+  const message = `expected tensors at the root ${JSON.stringify(keys)}, found none`;
+  throw new ForeignFormatError('SAFETENSORS_AMBIGUOUS_ROOT', message, context);
+}
+
+function valueAt(root: PickleValue, keys: RootKeys, context: PickleContext): PickleValue {
+  let value: PickleValue | undefined = root;
+  for (const [i, key] of keys.entries()) {
+    const parent: PickleValue = value;
+    value = childAt(parent, key);
+    if (value !== undefined) continue;
+    const path = JSON.stringify(keys.slice(0, i + 1));
+    throw new ForeignFormatError(
+      'SAFETENSORS_AMBIGUOUS_ROOT',
+      `expected something at the root ${path}, found nothing; ${listKeys(parent)}`,
+      context,
+    );
+  }
+  return value;
+}
+
+/** What can be passed as the next key. */
+function listKeys(value: PickleValue): string {
+  const items = value instanceof PickleList ? value.items : value;
+  if (Array.isArray(items)) return `there are the items 0 to ${items.length - 1}`;
+  const map = value instanceof Placeholder && value.isFilled ? value.entries : value;
+  const keys = map instanceof PickleMap ? Array.from(map, ([key]) => showKey(key)) : [];
+  if (keys.length === 0) return 'there are no keys';
+  const more = keys.length > SHOWN_CANDIDATES ? ` and ${keys.length - SHOWN_CANDIDATES} more` : '';
+  return `there are the keys ${keys.slice(0, SHOWN_CANDIDATES).join(', ')}${more}`;
+}
+
+function childAt(value: PickleValue, key: string | number): PickleValue | undefined {
+  // Of an unknown object what was set in it or appended to it.
+  if (value instanceof Placeholder) {
+    if (!value.isFilled) return undefined;
+    const entry = childAt(value.entries, key);
+    return entry === undefined ? childAt(value.items, key) : entry;
+  }
+  if (value instanceof PickleMap) {
+    if (typeof key === 'number') return value.get(key);
+    // Keys that are no texts are named by their text.
+    return value.get(key) ?? [...value].find(([other]) => keyText(other) === key)?.[1];
+  }
+  const items = value instanceof PickleList ? value.items : value;
+  // So are items: a text is what the command line has.
+  const index = Number(key);
+  return Array.isArray(items) && `${index}` === `${key}` ? items[index] : undefined;
+}
+
+function tooDeep(maxDepth: number, context: PickleContext): ForeignFormatError {
+  const message = `values nest deeper than maxDepth allows, ${maxDepth}`;
+  return new ForeignFormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
+}
+
+/**
+ * The tensors under names.
+ *
+ * @throws ForeignFormatError `SAFETENSORS_DUPLICATE_NAME` when two have one name
+ */
+export function named(
+  tensors: readonly PlacedTensor[],
+  context: PickleContext,
+): Map<string, AnyTensor> {
+  const byName = new Map<string, AnyTensor>();
+  readEach(tensors, tensors.length, ({ place, tensor }) => {
+    const { name } = place ?? { name: '' };
+    if (byName.has(name)) throw nameTwice(name, place, context);
+    byName.set(name, tensor);
+  });
+  return byName;
+}
+
+function nameTwice(
+  name: string,
+  place: Place | undefined,
+  context: PickleContext,
+): ForeignFormatError {
+  return new ForeignFormatError(
+    'SAFETENSORS_DUPLICATE_NAME',
+    `two paths of keys give this name: ${showKeys(place)} is the second; pass as root what has only one of them`,
+    { ...context, tensor: name },
+  );
+}

@@ -1,0 +1,253 @@
+/**
+ * The header of a file to be written, and the place of every tensor: the same bytes that the reference
+ * writes, in whatever order tensors and metadata are given.
+ */
+
+import {
+  argumentRangeError,
+  argumentTypeError,
+  type OptionNames,
+  requireString,
+} from '../errors/arguments.js';
+import {
+  type ErrorContext,
+  InvalidTensorError,
+  quoteName,
+  refuseTensor,
+} from '../errors/errors.js';
+import { type NamedValues, pairsOf } from '../errors/named-values.js';
+import { DTYPE_NAMES, type Dtype } from './dtype.js';
+import { DEFAULT_MAX_HEADER_BYTE_LENGTH, PREFIX_BYTE_LENGTH } from './header.js';
+import { METADATA_NAME } from './header-parser.js';
+import { compareCodePoints, sortByName } from './json/code-point-order.js';
+import { EncodedText } from './json/encoded-text.js';
+import type { TensorFacts } from './tensor-spec.js';
+
+/** The data begins at a multiple of this many bytes, which aligns every tensor. */
+export const MIN_ALIGNMENT = 8;
+
+/** The padding is part of the header, whose length is limited: the largest power of two that fits. */
+const MAX_ALIGNMENT = 2 ** 26;
+
+/** With more data, positions behind the longest header would not be exact numbers. */
+const MAX_DATA_BYTE_LENGTH =
+  Number.MAX_SAFE_INTEGER - PREFIX_BYTE_LENGTH - DEFAULT_MAX_HEADER_BYTE_LENGTH;
+
+const LONE_SURROGATE = /\p{Surrogate}/u;
+
+export const SPACE = 0x20;
+
+const RANKS: ReadonlyMap<Dtype, number> = new Map(DTYPE_NAMES.map((name, rank) => [name, rank]));
+
+/** Metadata to be written: strings by key, as a Map, pairs or a plain object. */
+export type MetadataInput = NamedValues<string>;
+
+/** What a header holds beside the tensors. */
+export interface HeaderOptions {
+  /** Written sorted by key; `file.metadata` can be given as it is. Null writes none. */
+  readonly metadata?: MetadataInput | null | undefined;
+  /** The tensor data begins at a multiple of this many bytes: a power of two, at least 8. */
+  readonly alignment?: number | undefined;
+  /** Spaces at the end of the header, in bytes, at least: room for later changes of the metadata. */
+  readonly reserve?: number | undefined;
+}
+
+/** Names of the options. */
+export const HEADER_OPTIONS: OptionNames<HeaderOptions> = {
+  metadata: true,
+  alignment: true,
+  reserve: true,
+};
+
+/** Where a tensor goes, in bytes from the start of the data. */
+export interface Placed<Spec> {
+  readonly spec: Spec;
+  readonly begin: number;
+  readonly end: number;
+}
+
+/** A file without its data. */
+export interface Layout<Spec> {
+  /** The first bytes of the file: the header's length, its JSON and the padding. */
+  readonly header: Uint8Array<ArrayBuffer>;
+  /** The tensors in the order of their bytes, without gaps. */
+  readonly placed: readonly Placed<Spec>[];
+  /** Length of the whole file in bytes. */
+  readonly byteLength: number;
+}
+
+/**
+ * Lays out a file.
+ *
+ * @throws InvalidTensorError for a tensor or metadata that cannot be written, and
+ *   `SAFETENSORS_HEADER_TOO_LARGE` for more than 100 000 000 bytes of header
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for names and metadata that are not strings
+ * @throws TypeError, RangeError `ERR_OUT_OF_RANGE` for values that options cannot have; callers refuse
+ *   options that there are not
+ */
+export function layOut<Spec extends TensorFacts>(
+  specs: Iterable<Spec>,
+  options: HeaderOptions = {},
+): Layout<Spec> {
+  const alignment = alignmentOf(options);
+  const reserve = reserveOf(options);
+  const placed = place(specs);
+  const header = frameHeader(encodeHeader(placed, options.metadata), alignment, reserve);
+  return { header, placed, byteLength: header.byteLength + (placed.at(-1)?.end ?? 0) };
+}
+
+/** The first bytes of a file: the length of the header, its JSON and the padding. */
+export function frameHeader(
+  json: EncodedText,
+  alignment: number = MIN_ALIGNMENT,
+  reserve = 0,
+): Uint8Array<ArrayBuffer> {
+  const jsonEnd = PREFIX_BYTE_LENGTH + json.byteLength;
+  const byteLength = Math.ceil((jsonEnd + reserve) / alignment) * alignment;
+  requireHeaderLength(byteLength - PREFIX_BYTE_LENGTH);
+  const header = new Uint8Array(byteLength);
+  new DataView(header.buffer).setUint32(0, byteLength - PREFIX_BYTE_LENGTH, true);
+  json.copyTo(header.subarray(PREFIX_BYTE_LENGTH));
+  return header.fill(SPACE, jsonEnd);
+}
+
+/**
+ * Metadata as the JSON object of a header, keys sorted.
+ *
+ * @throws InvalidTensorError for a key given twice or a lone surrogate, naming the key, and
+ *   `SAFETENSORS_HEADER_TOO_LARGE`
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for values that are not strings
+ */
+export function encodeMetadata(metadata: MetadataInput): string {
+  const values = new Map<string, string>();
+  let leastByteLength = 0;
+  for (const [key, value] of pairsOf(metadata, 'metadata')) {
+    if (typeof value !== 'string') {
+      throw argumentTypeError(`metadata ${quoteName(key)}`, 'a string', value);
+    }
+    if (LONE_SURROGATE.test(key) || LONE_SURROGATE.test(value)) {
+      const found = 'found a lone surrogate in the key or the value';
+      refuseTensor(`metadata ${quoteName(key)}: expected Unicode text, ${found}`);
+    }
+    if (values.has(key))
+      refuseTensor(`metadata ${quoteName(key)}: expected every key once, found it twice`);
+    values.set(key, value);
+    // Too much is refused before it is kept and sorted.
+    leastByteLength += key.length + value.length;
+    requireHeaderLength(leastByteLength);
+  }
+  let text = '';
+  for (const key of [...values.keys()].sort(compareCodePoints)) {
+    text += `${text === '' ? '' : ','}${JSON.stringify(key)}:${JSON.stringify(values.get(key))}`;
+    requireHeaderLength(text.length);
+  }
+  return `{${text}}`;
+}
+
+function alignmentOf({ alignment = MIN_ALIGNMENT }: HeaderOptions): number {
+  if (typeof alignment !== 'number') throw argumentTypeError('alignment', 'a number', alignment);
+  const isInRange = Number.isInteger(alignment) && alignment >= 1 && alignment <= MAX_ALIGNMENT;
+  if (!isInRange || (alignment & (alignment - 1)) !== 0) {
+    throw argumentRangeError('alignment', `a power of two up to ${MAX_ALIGNMENT}`, alignment);
+  }
+  return Math.max(alignment, MIN_ALIGNMENT);
+}
+
+function reserveOf({ reserve = 0 }: HeaderOptions): number {
+  if (typeof reserve !== 'number') throw argumentTypeError('reserve', 'a number', reserve);
+  if (!Number.isSafeInteger(reserve) || reserve < 0) {
+    throw argumentRangeError('reserve', 'a number of bytes, 0 or more', reserve);
+  }
+  return reserve;
+}
+
+/** Sorts by dtype rank, descending, then by name: every tensor is then aligned to its element. */
+function place<Spec extends TensorFacts>(specs: Iterable<Spec>): Placed<Spec>[] {
+  const byRank: Spec[][] = DTYPE_NAMES.map(() => []);
+  const names = new Set<string>();
+  let leastByteLength = 0;
+  for (const spec of specs) {
+    requireName(spec.name);
+    // A character takes at least one byte, a dimension with its comma two. Too much is refused before
+    // it is sorted and put together.
+    leastByteLength += spec.name.length + 2 * spec.shape.length;
+    requireHeaderLength(leastByteLength);
+    if (names.size === names.add(spec.name).size) {
+      refuseTensor('expected every name once, found it twice', spec.name);
+    }
+    byRank[RANKS.get(spec.dtype) as number]?.push(spec);
+  }
+  const placed: Placed<Spec>[] = [];
+  let begin = 0;
+  for (const group of byRank.reverse()) {
+    sortByName(group, ({ name }) => name);
+    for (const spec of group) {
+      const { byteLength } = spec;
+      const end = begin + byteLength;
+      requireDataByteLength(end, spec);
+      placed.push({ spec, begin, end });
+      begin = end;
+    }
+  }
+  return placed;
+}
+
+/** Throws InvalidTensorError for more data than positions can tell; the last tensor may be left out. */
+export function requireDataByteLength(byteLength: number, last?: TensorFacts): void {
+  if (byteLength <= MAX_DATA_BYTE_LENGTH) return;
+  const at = last === undefined ? '' : ` at this tensor of ${last.byteLength} bytes`;
+  const message = `expected at most ${MAX_DATA_BYTE_LENGTH} bytes of tensor data, found more${at}`;
+  refuseTensor(message, last?.name);
+}
+
+function requireName(name: string): void {
+  requireString('the name of a tensor', name);
+  const problem = nameProblem(name);
+  if (problem !== undefined) refuseTensor(problem, name);
+}
+
+/** Why no tensor can have a name; undefined for one that it can have. */
+export function nameProblem(name: string): string | undefined {
+  if (name === METADATA_NAME) return 'expected another name: this one stands for the metadata';
+  if (!LONE_SURROGATE.test(name)) return undefined;
+  return 'expected Unicode text as its name, found a lone surrogate';
+}
+
+function encodeHeader(
+  placed: readonly Placed<TensorFacts>[],
+  metadata: MetadataInput | null | undefined,
+): EncodedText {
+  const text = new EncodedText(requireHeaderLength);
+  let separator = appendMetadata(text, metadata);
+  for (const { spec, begin, end } of placed) {
+    const { name, dtype, shape } = spec;
+    text.append(
+      `${separator}${JSON.stringify(name)}:{"dtype":"${dtype}","shape":[${shape.join()}],` +
+        `"data_offsets":[${begin},${end}]}`,
+    );
+    separator = ',';
+  }
+  text.append(separator === '{' ? '{}' : '}');
+  return text;
+}
+
+/** Begins a header with its metadata, if there is any; gives what comes before the next entry. */
+export function appendMetadata(
+  text: EncodedText,
+  metadata: MetadataInput | null | undefined,
+): string {
+  if (metadata === null || metadata === undefined) return '{';
+  text.append(`{${JSON.stringify(METADATA_NAME)}:${encodeMetadata(metadata)}`);
+  return ',';
+}
+
+/** Throws for a header that is too long; `byteLength` is its length, or a lower bound of it. */
+export function requireHeaderLength(byteLength: number, context?: ErrorContext): void {
+  if (byteLength <= DEFAULT_MAX_HEADER_BYTE_LENGTH) return;
+  throw new InvalidTensorError(
+    'SAFETENSORS_HEADER_TOO_LARGE',
+    `expected a header of at most ${DEFAULT_MAX_HEADER_BYTE_LENGTH} bytes, found ${byteLength} or ` +
+      'more: write fewer or shorter names, less metadata, or several files',
+    context,
+  );
+}

@@ -1,0 +1,360 @@
+/** The addon's functions in TypeScript: passes arguments on, throws what `failures` makes of results. */
+
+import { DTYPE_NAMES, type Dtype } from '../../header/dtype.js';
+import type { CastSource, CastTarget } from '../../tensor/float32/cast.js';
+import { type Failure, failure } from './failures.js';
+
+declare const mappingBrand: unique symbol;
+
+/** A file mapped copy-on-write; an opaque object of the addon. Collecting it releases it. */
+export interface Mapping {
+  /** Only the addon makes mappings. */
+  readonly [mappingBrand]: never;
+}
+
+/** Instructions that a conversion may use; `best` are those of the processor. Only tests choose. */
+export type ConversionLevel = 'best' | 'plain' | 'avx2';
+
+/** In the order of the addon's own enumeration. */
+const LEVELS: readonly ConversionLevel[] = ['best', 'plain', 'avx2'];
+
+/**
+ * What the addon can do. An argument that it cannot use is a `TypeError` or `RangeError`; a failure
+ * of the system is an error with `code`, `errno` and `syscall`, like those of `node:fs`. Functions
+ * that return a promise reject with either, and with `ECANCELED` when the work was cancelled.
+ */
+export interface Addon {
+  /**
+   * One number, which changes when the guard finds that a file mapped by this process was cut short,
+   * on whatever thread: a look instead of a call.
+   */
+  readonly truncations: Uint32Array;
+  /**
+   * Maps `byteLength` > 0 bytes of a regular file from its start, readable and writable; writes stay
+   * private to this mapping. It holds a duplicate of `fd` until it is unmapped; `fd` stays the
+   * caller's. With `guard`, where there is one (Linux), a page that a truncation took away reads as
+   * zeros instead of killing the process. `path` is for errors.
+   */
+  mapFile(fd: number, byteLength: number, guard: boolean, path?: string): Mapping;
+  /**
+   * Makes an external ArrayBuffer over `byteLength` > 0 bytes of the mapping from `byteOffset`, at
+   * any address, without a copy. It keeps the mapping alive until it is collected. The caller has
+   * checked that the runtime can make a buffer of that size. `EBADF` when the mapping was released.
+   */
+  tensorBuffer(mapping: Mapping, byteOffset: number, byteLength: number): ArrayBuffer;
+  /**
+   * Writes what the kept descriptor says about the file now, and what the guard saw, into `state`,
+   * an array of four: size in bytes, modification time in whole seconds and in nanoseconds within
+   * the second, and 1 when a reader has hit a page that is gone (else 0). Only the last one after
+   * `closeFile`. `EBADF` when the mapping was released.
+   */
+  readFileState(mapping: Mapping, state: Float64Array): void;
+  /**
+   * Reads bytes of the file from `position` into `target`, of at least one byte. They come from the
+   * descriptor: what the file holds, whatever was written to the mapping. Returns how many; 0 at the
+   * file's end. `EBADF` when the mapping was released.
+   */
+  readBytes(mapping: Mapping, position: number, target: Uint8Array): number;
+  /**
+   * Brings the pages of `byteLength` > 0 bytes of the mapping from `byteOffset` into memory and into
+   * the page table, on the thread pool. Nothing is copied, and reading them afterwards does not wait
+   * for the disk. Keeps the mapping until it is done, also when that is released or detached
+   * meanwhile. `EIO` when a page cannot be read, such as after the end of a file that was cut
+   * short; `EBADF` when the mapping was released.
+   */
+  populate(mapping: Mapping, byteOffset: number, byteLength: number): Promise<void>;
+  /**
+   * The same for up to 1 024 ranges, which the disk reads together. `ranges` holds offset and length > 0
+   * of each.
+   */
+  populateRanges(mapping: Mapping, ranges: Float64Array): Promise<void>;
+  /**
+   * Counts how many of `byteLength` > 0 bytes of the mapping from `byteOffset` are in memory; null
+   * where the kernel does not tell. `EBADF` when the mapping was released.
+   */
+  residentBytes(mapping: Mapping, byteOffset: number, byteLength: number): number | null;
+  /**
+   * Makes a second descriptor of the mapped file, which outlives the mapping. The caller closes it
+   * with `closeDescriptor`; the end of a worker does when that comes first. `EBADF` when the mapping
+   * was released.
+   */
+  duplicateDescriptor(mapping: Mapping): number;
+  /** Closes a descriptor made by `duplicateDescriptor`. */
+  closeDescriptor(fd: number): void;
+  /**
+   * Closes the mapping's descriptor: nothing can ask for the file's size or bytes any more. The rest is
+   * as before, until the mapping is released. May be called again.
+   */
+  closeFile(mapping: Mapping): void;
+  /**
+   * Ends the handle and closes its descriptor. Buffers handed out stay valid. The file is unmapped when
+   * the last of them is collected, at once when there is none. May be called again.
+   */
+  release(mapping: Mapping): void;
+  /**
+   * Collects garbage (in Node; elsewhere the engine does when it likes), and releases all mappings of
+   * this thread whose objects are garbage. Without this call they are released after a turn of the
+   * event loop.
+   */
+  releaseDropped(): void;
+  /**
+   * Ends the handle and empties `buffers`, which must be the mapping's: file and memory are free at
+   * once. Whoever still has the bare address (a buffer that is not among them or was moved with
+   * `transfer()`, work on the thread pool) reads zeros. Does nothing when the handle has ended
+   * already. On Node 24 and newer a buffer that was marked by `markAsUntransferable` ends the process.
+   *
+   * `emptied` is how many further buffers of the mapping the caller has emptied. When these and
+   * `buffers` are all that there are, addresses can be freed before the finalizers have run.
+   */
+  detach(mapping: Mapping, buffers: readonly ArrayBuffer[], emptied?: number): void;
+  /**
+   * Converts packed elements, at any alignment, to float32 on this thread. `output` has a value for
+   * every element of `bytes`, two for one of C64. `ENOTSUP` when the processor lacks the level.
+   */
+  convert(dtype: Dtype, bytes: Uint8Array, output: Float32Array, level?: ConversionLevel): void;
+  /**
+   * The same on a thread of the pool. Both arrays are kept alive. Nobody may detach or resize their
+   * buffers until the promise settles, or the thread reads or writes memory that is gone.
+   */
+  convertAsync(dtype: Dtype, bytes: Uint8Array, output: Float32Array): Promise<void>;
+  /**
+   * Casts packed little-endian elements of F32, F64, F16 or BF16 to another dtype: F32, F16, BF16, F8_E4M3
+   * or F8_E5M2. At any alignment; not over the same memory. Returns how many were too large for it.
+   */
+  cast(
+    from: CastSource,
+    to: CastTarget,
+    bytes: Uint8Array,
+    output: Uint8Array,
+    level?: ConversionLevel,
+  ): number;
+  /** The same on the pool, under the terms of `convertAsync`. */
+  castAsync(
+    from: CastSource,
+    to: CastTarget,
+    bytes: Uint8Array,
+    output: Uint8Array,
+  ): Promise<number>;
+  /**
+   * Gives a file disk space for its first `byteLength` > 0 bytes, and makes it that long if it is
+   * shorter; new bytes read as zeros. `ENOSPC`, `EDQUOT` and `EFBIG` say that there is no room,
+   * `ENOTSUP` and others that the system or the file system cannot reserve it.
+   */
+  allocate(fd: number, byteLength: number): void;
+  /** The same on a thread of the pool; `fd` stays open until the promise settles. */
+  allocateAsync(fd: number, byteLength: number): Promise<void>;
+  /**
+   * Copies up to `byteLength` > 0 bytes from one file to another within the kernel, on a thread of
+   * the pool; both descriptors stay open until the promise settles. Resolves with how many bytes; 0
+   * at the source's end. `ENOTSUP` where the system cannot, `EXDEV`, `EINVAL` and others where it
+   * does not for these two files.
+   */
+  copyFileRangeAsync(
+    sourceFd: number,
+    sourcePosition: number,
+    targetFd: number,
+    targetPosition: number,
+    byteLength: number,
+  ): Promise<number>;
+  /**
+   * Copies up to 1 024 ranges, 16 MiB in all, one after the other through a buffer, on a thread of
+   * the pool; all descriptors stay open until the promise settles. `ranges` holds descriptor,
+   * position and length > 0 of each. Resolves with how many bytes: fewer where a source ends or an
+   * error came after some of them. `ENOTSUP` where the system cannot.
+   */
+  gatherRangesAsync(
+    ranges: Float64Array,
+    targetFd: number,
+    targetPosition: number,
+  ): Promise<number>;
+  /**
+   * Locks a file or a folder for this descriptor until it is closed, without waiting: `EAGAIN` when
+   * another descriptor has the lock, in this process or another. Only those who ask for the lock are
+   * kept out. `ENOLCK`, `EBADF`, `ENOTSUP` and others where the file system has no locks.
+   */
+  lockFile(fd: number): void;
+  /**
+   * Exchanges two paths, of one file system, in one step. Both must exist. `ENOTSUP`, `EINVAL`,
+   * `ENOSYS` and others where the system or the file system cannot.
+   */
+  exchangeFiles(path: Uint8Array, otherPath: Uint8Array): void;
+  /**
+   * Gives the file of a descriptor the access control list of the file at `path`, or takes it away when
+   * that has none. Returns whether there is a list. `ENOTSUP` where there are no such lists.
+   */
+  copyAccessList(path: Uint8Array, fd: number): boolean;
+}
+
+/** A count, or 0 where there is no result; or a failure. */
+type NativeOutcome = number | Failure;
+
+/** The addon itself: its functions return a result or a {@link Failure}. */
+export interface AddonExports {
+  version(): string;
+  compensateExternalMemory(): 0;
+  uncountBuffers(maxByteLength: number): NativeOutcome;
+  externalBuffersAllowed(): boolean;
+  descriptorsWork(): boolean;
+  truncations(): ArrayBuffer | Failure;
+  mapFile(fd: number, byteLength: number, guard: boolean): Mapping | Failure;
+  tensorBuffer(mapping: Mapping, byteOffset: number, byteLength: number): ArrayBuffer | Failure;
+  readFileState(mapping: Mapping, state: Float64Array): NativeOutcome;
+  readBytes(mapping: Mapping, position: number, target: Uint8Array): NativeOutcome;
+  populate(mapping: Mapping, byteOffset: number, byteLength: number): Promise<number> | Failure;
+  populateRanges(mapping: Mapping, ranges: Float64Array): Promise<number> | Failure;
+  residentBytes(mapping: Mapping, byteOffset: number, byteLength: number): NativeOutcome | null;
+  duplicateDescriptor(mapping: Mapping): NativeOutcome;
+  closeDescriptor(fd: number): NativeOutcome;
+  closeFile(mapping: Mapping): NativeOutcome;
+  release(mapping: Mapping): NativeOutcome;
+  releaseDropped(): 0;
+  detach(mapping: Mapping, buffers: readonly ArrayBuffer[], emptied: number): NativeOutcome;
+  convert(dtype: number, bytes: Uint8Array, output: Float32Array, level: number): NativeOutcome;
+  convertAsync(
+    dtype: number,
+    bytes: Uint8Array,
+    output: Float32Array,
+    level: number,
+  ): Promise<number> | Failure;
+  cast(
+    from: number,
+    to: number,
+    bytes: Uint8Array,
+    output: Uint8Array,
+    level: number,
+  ): NativeOutcome;
+  castAsync(
+    from: number,
+    to: number,
+    bytes: Uint8Array,
+    output: Uint8Array,
+    level: number,
+  ): Promise<number> | Failure;
+  allocate(fd: number, byteLength: number): NativeOutcome;
+  allocateAsync(fd: number, byteLength: number): Promise<number> | Failure;
+  copyFileRangeAsync(
+    sourceFd: number,
+    sourcePosition: number,
+    targetFd: number,
+    targetPosition: number,
+    byteLength: number,
+  ): Promise<number> | Failure;
+  gatherRangesAsync(
+    ranges: Float64Array,
+    targetFd: number,
+    targetPosition: number,
+  ): Promise<number> | Failure;
+  lockFile(fd: number): NativeOutcome;
+  exchangeFiles(path: Uint8Array, otherPath: Uint8Array): NativeOutcome;
+  copyAccessList(path: Uint8Array, fd: number): NativeOutcome;
+}
+
+/** The addon with its failures thrown. */
+export function bind(exports: AddonExports): Addon {
+  const truncations = exports.truncations();
+  if (typeof truncations !== 'object') throw failure(truncations, 'truncations', {});
+  return {
+    truncations: new Uint32Array(truncations),
+    mapFile(fd, byteLength, guard, path) {
+      const result = exports.mapFile(fd, byteLength, guard);
+      if (typeof result === 'object') return result;
+      throw failure(result, 'mmap', { fd, byteLength, guard }, path);
+    },
+    tensorBuffer(mapping, byteOffset, byteLength) {
+      const result = exports.tensorBuffer(mapping, byteOffset, byteLength);
+      if (typeof result === 'object') return result;
+      throw failure(result, 'tensorBuffer', { mapping, byteOffset, byteLength });
+    },
+    readFileState(mapping, state) {
+      countOf(exports.readFileState(mapping, state), 'fstat', { mapping, state });
+    },
+    readBytes(mapping, position, target) {
+      const result = exports.readBytes(mapping, position, target);
+      return countOf(result, 'pread', { mapping, position, target });
+    },
+    async populate(mapping, byteOffset, byteLength) {
+      const result = await exports.populate(mapping, byteOffset, byteLength);
+      countOf(result, 'madvise', { mapping, byteOffset, byteLength });
+    },
+    async populateRanges(mapping, ranges) {
+      const result = await exports.populateRanges(mapping, ranges);
+      countOf(result, 'madvise', { mapping, ranges });
+    },
+    residentBytes(mapping, byteOffset, byteLength) {
+      const result = exports.residentBytes(mapping, byteOffset, byteLength);
+      if (result === null) return null;
+      return countOf(result, 'mincore', { mapping, byteOffset, byteLength });
+    },
+    duplicateDescriptor(mapping) {
+      return countOf(exports.duplicateDescriptor(mapping), 'fcntl', { mapping });
+    },
+    closeDescriptor(fd) {
+      countOf(exports.closeDescriptor(fd), 'close', { fd });
+    },
+    closeFile(mapping) {
+      countOf(exports.closeFile(mapping), 'close', { mapping });
+    },
+    release(mapping) {
+      countOf(exports.release(mapping), 'munmap', { mapping });
+    },
+    releaseDropped() {
+      exports.releaseDropped();
+    },
+    detach(mapping, buffers, emptied = 0) {
+      const result = exports.detach(mapping, buffers, emptied);
+      countOf(result, 'mmap', { mapping, buffers, emptied });
+    },
+    convert(dtype, bytes, output, level = 'best') {
+      const code = DTYPE_NAMES.indexOf(dtype);
+      const result = exports.convert(code, bytes, output, LEVELS.indexOf(level));
+      countOf(result, 'convert', { dtype, bytes, output, level });
+    },
+    async convertAsync(dtype, bytes, output) {
+      const code = DTYPE_NAMES.indexOf(dtype);
+      const result = await exports.convertAsync(code, bytes, output, LEVELS.indexOf('best'));
+      countOf(result, 'convert', { dtype, bytes, output });
+    },
+    cast(from, to, bytes, output, level = 'best') {
+      const [fromCode, toCode] = [DTYPE_NAMES.indexOf(from), DTYPE_NAMES.indexOf(to)];
+      const result = exports.cast(fromCode, toCode, bytes, output, LEVELS.indexOf(level));
+      return countOf(result, 'cast', { from, to, bytes, output, level });
+    },
+    async castAsync(from, to, bytes, output) {
+      const [fromCode, toCode] = [DTYPE_NAMES.indexOf(from), DTYPE_NAMES.indexOf(to)];
+      const best = LEVELS.indexOf('best');
+      const result = await exports.castAsync(fromCode, toCode, bytes, output, best);
+      return countOf(result, 'cast', { from, to, bytes, output });
+    },
+    allocate(fd, byteLength) {
+      countOf(exports.allocate(fd, byteLength), 'fallocate', { fd, byteLength });
+    },
+    async allocateAsync(fd, byteLength) {
+      countOf(await exports.allocateAsync(fd, byteLength), 'fallocate', { fd, byteLength });
+    },
+    async copyFileRangeAsync(...args) {
+      const [sourceFd, sourcePosition, targetFd, targetPosition, byteLength] = args;
+      const result = await exports.copyFileRangeAsync(...args);
+      const named = { sourceFd, sourcePosition, targetFd, targetPosition, byteLength };
+      return countOf(result, 'copy_file_range', named);
+    },
+    async gatherRangesAsync(ranges, targetFd, targetPosition) {
+      const result = await exports.gatherRangesAsync(ranges, targetFd, targetPosition);
+      return countOf(result, 'pwrite', { ranges, targetFd, targetPosition });
+    },
+    lockFile(fd) {
+      countOf(exports.lockFile(fd), 'flock', { fd });
+    },
+    exchangeFiles(path, otherPath) {
+      countOf(exports.exchangeFiles(path, otherPath), 'renameat2', { path, otherPath });
+    },
+    copyAccessList(path, fd) {
+      return countOf(exports.copyAccessList(path, fd), 'fsetxattr', { path, fd }) === 1;
+    },
+  };
+}
+
+/** The count of an outcome; throws a failure as an error. */
+function countOf(result: NativeOutcome, syscall: string, args: Record<string, unknown>): number {
+  if (typeof result === 'number' && result >= 0) return result;
+  throw failure(result, syscall, args);
+}

@@ -1,0 +1,165 @@
+/** Where the addon's file is. */
+
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import process from 'node:process';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+
+/** The environment variable that names the file, for programs whose bundler leaves it behind. */
+export const ADDON_VARIABLE = 'SAFETENSORS_MMAP_ADDON';
+
+/** Operating system and processor, as the folders of `prebuilds/` are called. */
+export const PLATFORM: string = `${process.platform}-${process.arch}`;
+
+/** The platforms that the package has a file for. That for Linux fits GNU's C library and musl. */
+export const SHIPPED_PLATFORMS: readonly string[] = [
+  'linux-x64',
+  'linux-arm64',
+  'darwin-x64',
+  'darwin-arm64',
+  'win32-x64',
+  'win32-arm64',
+];
+
+/** The same in a bundle and in the package: its name where nobody gave it another. */
+const FILE = 'safetensors-mmap.node';
+
+/** From this module to the file. scripts/bundle.mjs changes all such paths: lib/ is two folders less deep. */
+const SHIPPED_FILE: string = `../../../prebuilds/${PLATFORM}/${FILE}`;
+
+/**
+ * The file, for bundlers and file tracers: they recognise `new URL` of a literal and `import.meta.url`, take
+ * the file along, and put its new address here. Every literal names a file that the package may have.
+ * None must stop a build when it is missing, such as in a package made from a clone: Turbopack asks for
+ * `try` in this very function; webpack knows nothing of the kind, is told to leave these alone, and looks
+ * at `webpackFile`.
+ */
+function literalFile(): URL | undefined {
+  try {
+    switch (PLATFORM) {
+      case 'linux-x64':
+        return new URL(
+          /* webpackIgnore: true */ '../../../prebuilds/linux-x64/safetensors-mmap.node',
+          import.meta.url,
+        );
+      case 'linux-arm64':
+        return new URL(
+          /* webpackIgnore: true */ '../../../prebuilds/linux-arm64/safetensors-mmap.node',
+          import.meta.url,
+        );
+      case 'darwin-x64':
+        return new URL(
+          /* webpackIgnore: true */ '../../../prebuilds/darwin-x64/safetensors-mmap.node',
+          import.meta.url,
+        );
+      case 'darwin-arm64':
+        return new URL(
+          /* webpackIgnore: true */ '../../../prebuilds/darwin-arm64/safetensors-mmap.node',
+          import.meta.url,
+        );
+      case 'win32-x64':
+        return new URL(
+          /* webpackIgnore: true */ '../../../prebuilds/win32-x64/safetensors-mmap.node',
+          import.meta.url,
+        );
+      case 'win32-arm64':
+        return new URL(
+          /* webpackIgnore: true */ '../../../prebuilds/win32-arm64/safetensors-mmap.node',
+          import.meta.url,
+        );
+      default:
+        return undefined;
+    }
+  } catch {
+    return undefined;
+  }
+}
+
+declare const __webpack_require__: unknown;
+
+/**
+ * The program is a bundle by webpack, or by what does as webpack. `import.meta.webpack` would tell too, but
+ * transforms to CommonJS, as Jest has them, leave it as it is.
+ */
+const IN_WEBPACK: boolean = typeof __webpack_require__ === 'function';
+
+/**
+ * The same for webpack, since 5.100: of a path that it does not know it takes whatever files there are, and
+ * throws here for others. Then it has a path from the bundle's folder, or an address.
+ */
+function webpackFile(): URL | undefined {
+  if (!IN_WEBPACK) return undefined;
+  try {
+    const file = new URL(`../../../prebuilds/${PLATFORM}/safetensors-mmap.node`, import.meta.url);
+    return new URL(/* webpackIgnore: true */ file, import.meta.url);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Where the file of a bundle is that no bundler took along. */
+function fileBeside(here: string): URL {
+  try {
+    // The address of a bundle by webpack is here, and nowhere else.
+    return new URL(/* webpackIgnore: true */ 'safetensors-mmap.node', import.meta.url);
+  } catch {
+    return new URL(FILE, here);
+  }
+}
+
+/**
+ * Where this is the package's own module, not somebody's bundle: the package's file. A bundle must not
+ * load native code from folders around its own, which may be somebody else's.
+ */
+function fileOfPackage(here: string): URL | undefined {
+  // webpack says where the module was when the bundle was made.
+  if (IN_WEBPACK) return undefined;
+  if (!/\/(?:lib\/index|addon\/location)\.[jt]s$/.test(new URL(here).pathname)) return undefined;
+  try {
+    const { name } = JSON.parse(readFileSync(new URL('../../../package.json', here), 'utf8'));
+    return name === 'safetensors-mmap' ? new URL(SHIPPED_FILE, here) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * The address of this module, or of the bundle that it is in. esbuild leaves `import.meta` empty in CommonJS,
+ * where there is a file name instead.
+ */
+function ownAddress(): string | undefined {
+  if (import.meta.url !== undefined) return import.meta.url;
+  return typeof __filename === 'string' ? pathToFileURL(__filename).href : undefined;
+}
+
+/** The file that the environment names. Deno throws where it forbids to read the environment. */
+export function namedFile(): string | undefined {
+  try {
+    return process.env[ADDON_VARIABLE];
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * The addon's path, whether or not there is a file: that of the environment, that of a bundler which took
+ * the file along, the package's, or the one beside a bundle. Undefined in a bundle that does not know its
+ * own place.
+ */
+export function addonPath(): string | undefined {
+  const named = namedFile();
+  if (named) return resolve(named);
+  const here = ownAddress();
+  if (here === undefined) return undefined;
+  try {
+    const beside = fileBeside(here);
+    const unmoved = [new URL(SHIPPED_FILE, here).href, new URL(SHIPPED_FILE, beside).href];
+    const moved = (file: URL | undefined): boolean =>
+      file !== undefined && !unmoved.includes(file.href);
+    const followed = [literalFile(), webpackFile()].find(moved);
+    return fileURLToPath(followed ?? fileOfPackage(here) ?? beside);
+  } catch {
+    // Such as a module of an address that is not a file's.
+    return undefined;
+  }
+}

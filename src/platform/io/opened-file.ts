@@ -1,0 +1,135 @@
+/**
+ * Opens regular files, reads them at a position, and notices every change while they are copied.
+ * `platform/storage/file-backed` has the tolerant check of open files.
+ */
+
+import { constants, type StatsBase } from 'node:fs';
+import { FileChangedError, SafetensorsError } from '../../errors/errors.js';
+import { retryWithoutDropped } from './dropped-files.js';
+import { closeFile, openPath, readOnce, statOpened, statPath, statsOf } from './file-calls.js';
+import type { ReadFile } from './pool-calls.js';
+import type { Steps } from './steps.js';
+import { hasCode } from './system-errors.js';
+
+/** What `requireRegularFile` looks at. */
+type KindOfFile = StatsBase<number | bigint>;
+
+/** Most bytes of one read call: Node refuses lengths of 2 GiB and above. */
+const MAX_READ_BYTE_LENGTH = 2 ** 30;
+
+/** A file opened by a path. */
+export interface OpenedFile extends ReadFile {
+  readonly path: string;
+  /** Its size when it was opened, in bytes. */
+  readonly byteLength: number;
+  /** Its modification time when it was opened, in nanoseconds. */
+  readonly mtimeNs: bigint;
+}
+
+function describeKind(stats: KindOfFile): string {
+  if (stats.isDirectory()) return 'a directory';
+  if (stats.isFIFO()) return 'a named pipe (FIFO)';
+  if (stats.isCharacterDevice()) return 'a character device';
+  if (stats.isBlockDevice()) return 'a block device';
+  return stats.isSocket() ? 'a socket' : 'not a regular file';
+}
+
+/** Throws `SAFETENSORS_NOT_A_REGULAR_FILE` for anything else. `label` names it in the message. */
+export function requireRegularFile(stats: KindOfFile, label: string): void {
+  if (stats.isFile()) return;
+  const message = `expected a regular file, found ${describeKind(stats)}`;
+  throw new SafetensorsError('SAFETENSORS_NOT_A_REGULAR_FILE', message, { path: label });
+}
+
+/**
+ * Opens a regular file, for reading unless the flag says otherwise. `label` names it in messages. The
+ * caller closes the descriptor.
+ *
+ * O_NONBLOCK keeps a FIFO without a writer from hanging the process. It has no effect on regular
+ * files.
+ *
+ * @throws `SAFETENSORS_NOT_A_REGULAR_FILE`; Node's own errors such as `ENOENT` and `EACCES`
+ */
+export function* openRegularFile(
+  path: string | Buffer,
+  label: string,
+  flag: number = constants.O_RDONLY,
+): Steps<OpenedFile> {
+  const fd = yield* openWithoutWaiting(path, label, flag);
+  try {
+    const stats = yield* statOpened({ fd, path: label });
+    requireRegularFile(stats, label);
+    return { fd, path: label, byteLength: Number(stats.size), mtimeNs: stats.mtimeNs };
+  } catch (error) {
+    yield* closeFile(fd);
+    throw error;
+  }
+}
+
+function* openWithoutWaiting(path: string | Buffer, label: string, flag: number): Steps<number> {
+  try {
+    // Windows has no O_NONBLOCK, and no FIFOs in the file system either.
+    return yield* retryWithoutDropped(() => openPath(path, flag | (constants.O_NONBLOCK ?? 0)));
+  } catch (error) {
+    // A socket cannot be opened at all.
+    if (hasCode(error, ['ENXIO'])) requireRegularFile(yield* statPath(path), label);
+    throw error;
+  }
+}
+
+/** Reads from `position` into the start of `target`. Returns the bytes read, 0 at the file's end. */
+export type ReadBytes = (target: Uint8Array, position: number) => Steps<number>;
+
+/** Reads through the descriptor. */
+export function readBytesOf(file: ReadFile): ReadBytes {
+  return (target, position) =>
+    readOnce(file, target, Math.min(target.byteLength, MAX_READ_BYTE_LENGTH), position);
+}
+
+/** The error of a read that met the end of the file too early. Both are positions in the file. */
+export function cutShort(
+  path: string | undefined,
+  expected: number,
+  found: number,
+): FileChangedError {
+  return new FileChangedError(
+    `the file was cut short: expected at least ${expected} bytes, found ${found}`,
+    { path },
+  );
+}
+
+/**
+ * Returns a function that throws FileChangedError once the file has another size or modification time
+ * than now: a copy must not be half old, half new.
+ */
+export function changeCheck(file: ReadFile): () => void {
+  const { path } = file;
+  const { size, mtimeNs } = statsOf(file);
+  return () => {
+    const now = statsOf(file);
+    if (now.size === size && now.mtimeNs === mtimeNs) return;
+    const expected = `${size} bytes, modified at ${mtimeNs} ns`;
+    const found = `${now.size} bytes, modified at ${now.mtimeNs} ns`;
+    throw new FileChangedError(
+      `the file changed while it was read: expected ${expected}, found ${found}; open it again`,
+      { path },
+    );
+  };
+}
+
+/** Fills `target` from `position`. Throws FileChangedError when the file ends before. */
+export function* readFully(
+  read: ReadBytes,
+  target: Uint8Array,
+  position: number,
+  path: string | undefined,
+): Steps<void> {
+  let done = 0;
+  while (done < target.byteLength) {
+    const count = yield* read(target.subarray(done), position + done);
+    if (count === 0) {
+      throw cutShort(path, position + target.byteLength, position + done);
+    }
+    done += count;
+  }
+}

@@ -1,0 +1,180 @@
+/** Writes many ranges of a file, from memory and from other files, in large pieces. */
+
+import { argumentRangeError } from '../../errors/arguments.js';
+import { cut, type FileRange, merge, type Part, type Piece, Slots } from '../../tensor/pieces.js';
+import { MAX_VIEWS } from '../transfer/byte-views.js';
+import type { PieceMover } from '../transfer/transfer.js';
+import {
+  type CopiedRange,
+  copyRanges,
+  type WrittenFile,
+  writeViewSync,
+  writeViews,
+} from './file-writes.js';
+import { readBytesOf, readFully } from './opened-file.js';
+import type { ReadFile } from './pool-calls.js';
+import { runSync } from './steps.js';
+
+/**
+ * Bytes per write call. Measured with 1 to 16 MiB: from 4 MiB on, longer calls are not faster, and an
+ * abort waits for the call.
+ */
+const WRITE_BYTE_LENGTH = 8 * 2 ** 20;
+
+/** Bytes per copy. Measured with 16 to 256 MiB: no difference; an abort waits for the copy. */
+const COPY_BYTE_LENGTH = 64 * 2 ** 20;
+
+/**
+ * Ranges up to this length share a piece even when their sources are apart: a separate copy costs about
+ * 50 µs each. Measured with runs of 4 to 250 KiB: half the processor time of 64 KiB; 1 MiB gains nothing.
+ */
+const SHORT_BYTE_LENGTH = 256 * 2 ** 10;
+
+/** Most bytes of short ranges in a piece: they go through memory. */
+const MAX_SHORT_RANGES_BYTE_LENGTH = 4 * 2 ** 20;
+
+/** Most short ranges in a piece. */
+const MAX_SHORT_RANGES = 1024;
+
+/**
+ * Shared by all files of the thread. The system runs one write to a file at a time; a second one
+ * waits in the pool, ready to go on. A third gains nothing.
+ */
+const slots = new Slots(2);
+
+/** Bytes of another file, from `position` on. */
+interface FileSource {
+  readonly file: ReadFile;
+  readonly position: number;
+}
+
+/**
+ * Gives the bytes [begin, end) of a range when they are about to be written. Their memory must stay
+ * until they are.
+ */
+type MemorySource = (begin: number, end: number) => Uint8Array;
+
+/** A range of the new file, and where its bytes come from. */
+export interface Write extends FileRange {
+  readonly source: MemorySource | FileSource;
+}
+
+/** The write of bytes that are in memory. */
+export function writeFrom(bytes: Uint8Array, position: number): Write {
+  const { byteLength } = bytes;
+  return { position, byteLength, source: (begin, end) => bytes.subarray(begin, end) };
+}
+
+/** A part of a write: the bytes that follow its first `done`. */
+interface WritePart extends Write {
+  readonly done: number;
+}
+
+/** Whether it begins where the piece ends. */
+function isBehind(piece: FileRange, { position }: FileRange): boolean {
+  return piece.position + piece.byteLength === position;
+}
+
+/** Ranges that follow each other both in the new file and in another one are one copy. */
+function* joinedCopies(writes: Iterable<Write>): Generator<Write, void, void> {
+  const joins = (piece: Piece<Write>, write: Write): boolean => {
+    const [first] = piece.parts as [Part<Write>];
+    const { source } = first.range;
+    if (typeof source === 'function' || typeof write.source === 'function') return false;
+    return (
+      isBehind(piece, write) &&
+      source.file.fd === write.source.file.fd &&
+      source.position + piece.byteLength === write.source.position
+    );
+  };
+  for (const { position, byteLength, parts } of merge(writes, { joins })) {
+    const [first] = parts as [Part<Write>];
+    yield { position, byteLength, source: first.range.source };
+  }
+}
+
+/** Cuts are at multiples of a length, which are multiples of a page. */
+function* writeParts(writes: Iterable<Write>): Generator<WritePart, void, void> {
+  for (const { position, byteLength, source } of joinedCopies(writes)) {
+    const length = typeof source === 'function' ? WRITE_BYTE_LENGTH : COPY_BYTE_LENGTH;
+    for (const { begin, end } of cut(position, position + byteLength, length, 0)) {
+      yield { position: begin, byteLength: end - begin, source, done: begin - position };
+    }
+  }
+}
+
+/** Whether a part can be written by the same call as the ones before it. */
+function joins(piece: Piece<WritePart>, part: WritePart): boolean {
+  const { parts, byteLength } = piece;
+  const { range: last } = parts.at(-1) as Part<WritePart>;
+  if (!isBehind(piece, part)) return false;
+  if (typeof part.source === 'function') {
+    const isFull = part.position % WRITE_BYTE_LENGTH === 0 || parts.length === MAX_VIEWS;
+    return typeof last.source === 'function' && !isFull;
+  }
+  return (
+    typeof last.source !== 'function' &&
+    last.byteLength <= SHORT_BYTE_LENGTH &&
+    part.byteLength <= SHORT_BYTE_LENGTH &&
+    part.position % COPY_BYTE_LENGTH !== 0 &&
+    byteLength + part.byteLength <= MAX_SHORT_RANGES_BYTE_LENGTH &&
+    parts.length < MAX_SHORT_RANGES
+  );
+}
+
+/** Too few bytes, such as those of a buffer detached meanwhile, would leave a hole in the file. */
+function take(source: MemorySource, begin: number, end: number): Uint8Array {
+  const view = source(begin, end);
+  if (view.byteLength === end - begin) return view;
+  throw argumentRangeError('the length of the bytes to write', `${end - begin}`, view.byteLength);
+}
+
+/**
+ * Writes the ranges, which must not overlap and are best given in the order of the file. All
+ * descriptors must stay open until the promise settles. Only the pieces under way take memory.
+ *
+ * @throws FileChangedError when a file ends before a range of it does; errors of the system, with
+ * the target's path
+ */
+export async function writePieces(
+  target: WrittenFile,
+  writes: Iterable<Write>,
+  transfer: PieceMover,
+): Promise<void> {
+  await transfer.run(merge(writeParts(writes), { joins }), slots, async (piece) => {
+    const views: Uint8Array[] = [];
+    const ranges: CopiedRange[] = [];
+    for (const { range } of piece.parts) {
+      const { source, done, byteLength } = range;
+      if (typeof source === 'function') views.push(take(source, done, done + byteLength));
+      else ranges.push({ file: source.file, position: source.position + done, byteLength });
+    }
+    if (ranges.length === 0) await writeViews(target, views, piece.position);
+    else await copyRanges(ranges, target, piece.position);
+    return piece.byteLength;
+  });
+}
+
+/**
+ * Writes the ranges on this thread, one after the other, those of files through a buffer.
+ *
+ * @throws As {@link writePieces}
+ */
+export function writePiecesSync(target: WrittenFile, writes: Iterable<Write>): void {
+  for (const { position, byteLength, source } of writes) {
+    const memory = typeof source === 'function' ? source : throughBuffer(source, byteLength);
+    for (const { begin, end } of cut(0, byteLength, WRITE_BYTE_LENGTH)) {
+      writeViewSync(target, take(memory, begin, end), position + begin);
+    }
+  }
+}
+
+/** Reads a file as if it were memory. Every call overwrites what the one before gave. */
+function throughBuffer({ file, position }: FileSource, byteLength: number): MemorySource {
+  const buffer = new Uint8Array(Math.min(byteLength, WRITE_BYTE_LENGTH));
+  return (begin, end) => {
+    const view = buffer.subarray(0, end - begin);
+    runSync(readFully(readBytesOf(file), view, position + begin, file.path));
+    return view;
+  };
+}

@@ -1,0 +1,183 @@
+/** What the mapped and the reading storage share: change detection, and the buffers handed out. */
+
+import { constants } from 'node:buffer';
+import process from 'node:process';
+import { FileChangedError, FileClosedError } from '../../errors/errors.js';
+import type { BufferRange, LendingStorage, LentDescriptor } from '../../tensor/storage/storage.js';
+import { type OpenedFile, type ReadBytes, readFully } from '../io/opened-file.js';
+import { runSync } from '../io/steps.js';
+
+/** How a file compares with what it was when its header was last checked. */
+export type FileState = 'same' | 'touched' | 'truncated' | { byteLength: number };
+
+/** For so long `verifyOften` trusts the last answer of the system, in nanoseconds. */
+const TRUSTED_NS = 1_000_000n;
+
+// Taken once, before a test can replace it by a clock that stands still. Not `performance`, for which
+// Node would load eleven modules at the start. A process that is made up for a `vm` context may lack it:
+// there the import works, and opening files does not.
+const now = process.hrtime?.bigint;
+
+/** A storage over an open descriptor. Subclasses reach the bytes and release the descriptor. */
+export abstract class FileBackedStorage implements LendingStorage {
+  abstract readonly kind: 'mmap' | 'read';
+  abstract readonly zeroCopy: boolean;
+  readonly path: string;
+  readonly byteLength: number;
+  readonly maxBufferByteLength: number = constants.MAX_LENGTH;
+  #ok = true;
+  #closed = false;
+  #ended = false;
+  #readers = 0;
+  #askedAt = -TRUSTED_NS;
+  /** All bytes before the tensor data, when the file was opened. */
+  readonly #start: Uint8Array;
+  // Strong references, until the handle is closed: a tensor's buffer is the same on every call.
+  #kept: ArrayBuffer[] = [];
+  // Weak references: windows are many and short-lived, but a detaching close must find those alive.
+  readonly #passing = new Set<WeakRef<ArrayBuffer>>();
+  #prunePassingAt = 64;
+
+  /** Keeps `start`, the bytes before the tensor data, to compare them in `verify`. */
+  constructor(file: OpenedFile, start: Uint8Array) {
+    this.path = file.path;
+    this.byteLength = file.byteLength;
+    this.#start = start;
+  }
+
+  get ok(): boolean {
+    return this.#ok;
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  abstract readonly canLend: boolean;
+
+  abstract addressOf(position: number): number;
+
+  /** Positioned reads of the file, into ordinary memory. */
+  protected abstract readonly read: ReadBytes;
+
+  abstract lend(): LentDescriptor;
+
+  abstract residentBytes(begin: number, end: number): number | null;
+
+  /** A new buffer with the bytes [begin, end), at least one. */
+  protected abstract makeBuffer(begin: number, end: number): ArrayBuffer;
+
+  /** Whether something happened since `inspect` that it would find, as far as that costs no call. */
+  protected abstract isSuspicious(): boolean;
+
+  /** Compares size and modification time with those remembered; a guard's mark counts as truncated. */
+  protected abstract inspect(): FileState;
+
+  /** Remembers the modification time that the last `inspect` saw. */
+  protected abstract rememberTime(): void;
+
+  /** Frees what readers don't need, when the file is closed. */
+  protected abstract releaseFile(): void;
+
+  /** Frees all, and empties the buffers in `detached`. */
+  protected abstract release(detached: readonly ArrayBuffer[] | undefined): void;
+
+  addReader(): void {
+    this.#readers++;
+  }
+
+  removeReader(): void {
+    this.#readers--;
+    if (this.#closed && this.#readers === 0) this.#end(undefined);
+  }
+
+  bytes(begin: number, end: number, filled?: ArrayBuffer): BufferRange {
+    this.#verifyHandingOut();
+    const buffer = filled ?? this.makeBuffer(begin, end);
+    if (!this.#closed) this.#kept.push(buffer);
+    return { buffer, byteOffset: 0 };
+  }
+
+  window(begin: number, end: number): Uint8Array<ArrayBuffer> {
+    this.#verifyHandingOut();
+    const buffer = this.makeBuffer(begin, end);
+    if (!this.#closed) this.#passing.add(new WeakRef(buffer));
+    if (this.#passing.size >= this.#prunePassingAt) this.#prunePassing();
+    return new Uint8Array(buffer);
+  }
+
+  hold(begin: number, end: number): Uint8Array<ArrayBuffer> {
+    this.verify();
+    return new Uint8Array(this.makeBuffer(begin, end));
+  }
+
+  verify(): void {
+    if (this.#ended) throw new FileClosedError({ path: this.path });
+    if (!this.#ok) this.#fail('the file changed after it was opened');
+    this.#askedAt = now();
+    const state = this.inspect();
+    if (state === 'same') return;
+    if (state === 'touched') {
+      // Tools touch files without changing them; the header tells whether this is another file.
+      // Not from the mapping, to which users write.
+      const start = new Uint8Array(this.#start.byteLength);
+      runSync(readFully(this.read, start, 0, this.path));
+      if (Buffer.compare(this.#start, start) === 0) {
+        this.rememberTime();
+        return;
+      }
+      this.#fail('the file was rewritten after it was opened: its header is another');
+    }
+    if (state === 'truncated') this.#fail('the file was cut short while it was being read');
+    this.#fail(
+      `the file changed after it was opened: expected ${this.byteLength} bytes, found ${state.byteLength}`,
+    );
+  }
+
+  verifyOften(): void {
+    if (this.#ended || !this.#ok || this.isSuspicious() || now() - this.#askedAt >= TRUSTED_NS) {
+      this.verify();
+    }
+  }
+
+  close(detach: boolean): void {
+    if (this.#closed) return;
+    if (detach || this.#readers === 0) {
+      this.#end(detach ? [...this.#kept, ...this.#alivePassing()] : undefined);
+    } else {
+      this.releaseFile();
+    }
+    this.#closed = true;
+    this.#kept = [];
+    this.#passing.clear();
+  }
+
+  #end(detached: readonly ArrayBuffer[] | undefined): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.release(detached);
+  }
+
+  #verifyHandingOut(): void {
+    if (this.zeroCopy) this.verifyOften();
+    else this.verify();
+  }
+
+  #fail(message: string): never {
+    this.#ok = false;
+    throw new FileChangedError(`${message}; open it again`, { path: this.path });
+  }
+
+  #alivePassing(): ArrayBuffer[] {
+    return [...this.#passing].map((ref) => ref.deref()).filter((buffer) => buffer !== undefined);
+  }
+
+  #prunePassing(): void {
+    for (const ref of this.#passing) if (ref.deref() === undefined) this.#passing.delete(ref);
+    this.#prunePassingAt = 2 * this.#passing.size + 64;
+  }
+}

@@ -1,0 +1,178 @@
+/** A file mapped copy-on-write: every buffer is a view of the mapping; opening reads nothing. */
+
+import process from 'node:process';
+import { FileChangedError } from '../../errors/errors.js';
+import { emptyBuffers } from '../../tensor/storage/empty-buffers.js';
+import { type LentDescriptor, requireOpen } from '../../tensor/storage/storage.js';
+import type { Addon, Mapping } from '../addon/load.js';
+import { retryWithoutDropped } from '../io/dropped-files.js';
+import { closeQuietly } from '../io/file-calls.js';
+import { type OpenedFile, openRegularFile, type ReadBytes } from '../io/opened-file.js';
+import { here, runSync } from '../io/steps.js';
+import { namingFile } from '../io/system-errors.js';
+import { FileBackedStorage, type FileState } from './file-backed.js';
+
+/** Slots of the state that the addon writes. */
+const SIZE = 0;
+const SECONDS = 1;
+const NANOSECONDS = 2;
+const TRUNCATED = 3;
+
+const SECOND_NS = 1_000_000_000n;
+const MILLISECOND_NS = 1_000_000n;
+
+/** Closes a duplicate, through which nothing was written. */
+function giveBack(addon: Addon, fd: number): void {
+  try {
+    addon.closeDescriptor(fd);
+  } catch {
+    // The system has freed the number.
+  }
+}
+
+/** Owns a mapping, which in turn owns a descriptor until the file is closed. */
+export class MappedStorage extends FileBackedStorage {
+  readonly kind = 'mmap';
+  readonly zeroCopy = true;
+  protected readonly read: ReadBytes = (target, position) =>
+    here(() => this.#named(() => this.#addon.readBytes(this.#mapping, position, target)));
+  readonly #addon: Addon;
+  readonly #mapping: Mapping;
+  readonly #state = new Float64Array(4);
+  #truncations = 0;
+  #seconds: number;
+  #nanoseconds: number;
+
+  /**
+   * Takes ownership of a mapping of the file; the descriptor stays the caller's. `start` is all bytes
+   * before the tensor data.
+   */
+  constructor(file: OpenedFile, start: Uint8Array, addon: Addon, mapping: Mapping) {
+    super(file, start);
+    this.#addon = addon;
+    this.#mapping = mapping;
+    // The remainder of a time before 1970 is negative.
+    const nanoseconds = ((file.mtimeNs % SECOND_NS) + SECOND_NS) % SECOND_NS;
+    this.#seconds = Number((file.mtimeNs - nanoseconds) / SECOND_NS);
+    this.#nanoseconds = Number(nanoseconds);
+  }
+
+  /** A mapping begins at a page: the position alone decides. */
+  addressOf(position: number): number {
+    return position;
+  }
+
+  populate(begin: number, end: number): Promise<void> {
+    return this.#onPool(() => this.#addon.populate(this.#mapping, begin, end - begin));
+  }
+
+  populateRanges(ranges: Float64Array): Promise<void> {
+    return this.#onPool(() => this.#addon.populateRanges(this.#mapping, ranges));
+  }
+
+  get canLend(): boolean {
+    return !this.closed;
+  }
+
+  lend(): LentDescriptor {
+    requireOpen(this);
+    // Deno's `node:fs` knows no descriptors but those that it has opened itself.
+    if (process.versions['deno'] !== undefined) return this.#openAgain();
+    const addon = this.#addon;
+    const duplicate = () => here(() => this.#named(() => addon.duplicateDescriptor(this.#mapping)));
+    const fd = runSync(retryWithoutDropped(duplicate));
+    return { fd, giveBack: () => giveBack(addon, fd) };
+  }
+
+  /** Opens what the path leads to. It must still be the file that is mapped. */
+  #openAgain(): LentDescriptor {
+    this.verify();
+    const { fd, byteLength, mtimeNs } = runSync(openRegularFile(this.path, this.path));
+    const difference = mtimeNs - BigInt(this.#seconds) * SECOND_NS - BigInt(this.#nanoseconds);
+    // Deno knows milliseconds.
+    const isSameTime = difference > -MILLISECOND_NS && difference < MILLISECOND_NS;
+    if (byteLength === this.byteLength && isSameTime) {
+      return { fd, giveBack: () => closeQuietly(fd) };
+    }
+    closeQuietly(fd);
+    throw new FileChangedError(
+      'another file has taken the place of the open one; Deno cannot copy from that any more: open it again',
+      { path: this.path },
+    );
+  }
+
+  residentBytes(begin: number, end: number): number | null {
+    if (begin === end) return 0;
+    return this.#named(() => this.#addon.residentBytes(this.#mapping, begin, end - begin));
+  }
+
+  /** One piece of work on the thread pool; close() does not wait for it. */
+  async #onPool(work: () => Promise<void>): Promise<void> {
+    this.verify();
+    let unreadable: unknown;
+    try {
+      await work();
+    } catch (error) {
+      unreadable = error;
+    }
+    // When the file was detached or cut short meanwhile, that is the error to report.
+    this.verify();
+    if (unreadable !== undefined) throw namingFile(unreadable, this.path);
+  }
+
+  /** A call of the addon, whose errors name no file. */
+  #named<Result>(call: () => Result): Result {
+    try {
+      return call();
+    } catch (error) {
+      throw namingFile(error, this.path);
+    }
+  }
+
+  protected makeBuffer(begin: number, end: number): ArrayBuffer {
+    return this.#addon.tensorBuffer(this.#mapping, begin, end - begin);
+  }
+
+  protected isSuspicious(): boolean {
+    return this.#addon.truncations[0] !== this.#truncations;
+  }
+
+  protected inspect(): FileState {
+    const state = this.#state;
+    this.#truncations = this.#addon.truncations[0] as number;
+    this.#named(() => this.#addon.readFileState(this.#mapping, state));
+    if (state[TRUNCATED] !== 0) return 'truncated';
+    // There is no descriptor to ask.
+    if (this.closed) return 'same';
+    const byteLength = state[SIZE] as number;
+    if (byteLength !== this.byteLength) return { byteLength };
+    return state[SECONDS] === this.#seconds && state[NANOSECONDS] === this.#nanoseconds
+      ? 'same'
+      : 'touched';
+  }
+
+  protected rememberTime(): void {
+    this.#seconds = this.#state[SECONDS] as number;
+    this.#nanoseconds = this.#state[NANOSECONDS] as number;
+  }
+
+  protected releaseFile(): void {
+    try {
+      // The last look: `ok` tells the readers what it finds.
+      this.verify();
+    } catch {
+      // Closing does not throw.
+    }
+    this.#addon.closeFile(this.#mapping);
+  }
+
+  protected release(detached: readonly ArrayBuffer[] | undefined): void {
+    if (detached === undefined) {
+      this.#addon.release(this.#mapping);
+      return;
+    }
+    const left: ArrayBuffer[] = [];
+    const emptied = emptyBuffers(detached, (buffer) => left.push(buffer));
+    this.#named(() => this.#addon.detach(this.#mapping, left, emptied));
+  }
+}

@@ -1,0 +1,139 @@
+/** Positioned reads into ordinary buffers, for files that cannot or should not be mapped. */
+
+import { FileChangedError, FileClosedError } from '../../errors/errors.js';
+import { allocate } from '../../errors/out-of-memory.js';
+import { emptyBuffers } from '../../tensor/storage/empty-buffers.js';
+import type { LentDescriptor } from '../../tensor/storage/storage.js';
+import { closeQuietly, statsOf } from '../io/file-calls.js';
+import {
+  type OpenedFile,
+  openRegularFile,
+  type ReadBytes,
+  readBytesOf,
+  readFully,
+} from '../io/opened-file.js';
+import {
+  addSpare,
+  isSameFile,
+  removeSpare,
+  type SpareDescriptor,
+} from '../io/spare-descriptors.js';
+import { runSync } from '../io/steps.js';
+import { FileBackedStorage, type FileState } from './file-backed.js';
+
+function closeDescriptor(descriptor: SpareDescriptor): void {
+  removeSpare(descriptor);
+  if (descriptor.fd !== -1) closeQuietly(descriptor.fd);
+}
+
+// Closes the descriptor of a storage that is collected before it has ended: its file was dropped without
+// close(), or was closed, and its last tensor dropped. The held value does not lead to the storage, which
+// would never be collected.
+const descriptors = new FinalizationRegistry<SpareDescriptor>(closeDescriptor);
+
+/** Owns the descriptor; every buffer is a copy, independent of the file. */
+export class ReadStorage extends FileBackedStorage {
+  readonly kind = 'read';
+  readonly zeroCopy = false;
+  protected readonly read: ReadBytes = (target, position) =>
+    readBytesOf({ fd: this.#openDescriptor(), path: this.path })(target, position);
+  readonly #descriptor: SpareDescriptor;
+  #time: bigint;
+  #seenTime: bigint;
+
+  /** Takes ownership of the descriptor; `start` is all bytes before the tensor data. */
+  constructor(file: OpenedFile, start: Uint8Array) {
+    super(file, start);
+    this.#descriptor = { fd: file.fd, path: file.path, identity: undefined, lent: 0 };
+    this.#time = file.mtimeNs;
+    this.#seenTime = file.mtimeNs;
+    descriptors.register(this, this.#descriptor, this);
+  }
+
+  /** Every buffer is a new one and begins at an aligned address. */
+  addressOf(_position: number): number {
+    return 0;
+  }
+
+  readInto(target: Uint8Array, position: number): void {
+    // Another file may have the descriptor's number by now.
+    if (this.ended) throw new FileClosedError({ path: this.path });
+    runSync(readFully(this.read, target, position, this.path));
+  }
+
+  get canLend(): boolean {
+    return !this.ended;
+  }
+
+  /** The storage's own descriptor, which is closed when all that were lent are given back. */
+  lend(): LentDescriptor {
+    if (this.ended) throw new FileClosedError({ path: this.path });
+    const fd = this.#openDescriptor();
+    this.#descriptor.lent++;
+    const giveBack = (): void => {
+      this.#descriptor.lent--;
+      if (this.ended) this.#closeUnused();
+    };
+    return { fd, giveBack };
+  }
+
+  /** Unknown: the bytes are copied in any case, whether the file's pages are in memory or not. */
+  residentBytes(_begin: number, _end: number): null {
+    return null;
+  }
+
+  protected makeBuffer(begin: number, end: number): ArrayBuffer {
+    const bytes = allocate(Uint8Array, end - begin, { path: this.path });
+    this.readInto(bytes, begin);
+    return bytes.buffer;
+  }
+
+  protected isSuspicious(): boolean {
+    return false;
+  }
+
+  protected inspect(): FileState {
+    const { size, mtimeNs } = statsOf({ fd: this.#openDescriptor(), path: this.path });
+    this.#seenTime = mtimeNs;
+    if (size !== BigInt(this.byteLength)) return { byteLength: Number(size) };
+    return mtimeNs === this.#time ? 'same' : 'touched';
+  }
+
+  protected rememberTime(): void {
+    this.#time = this.#seenTime;
+  }
+
+  /** Readers need the descriptor, too: it goes only when the process has no other one. */
+  protected releaseFile(): void {
+    addSpare(this.#descriptor);
+  }
+
+  protected release(detached: readonly ArrayBuffer[] | undefined): void {
+    this.#closeUnused();
+    // The clone gets the memory, and is garbage at once.
+    emptyBuffers(detached ?? [], (buffer) => structuredClone(buffer, { transfer: [buffer] }));
+  }
+
+  #closeUnused(): void {
+    if (this.#descriptor.lent > 0) return;
+    descriptors.unregister(this);
+    closeDescriptor(this.#descriptor);
+  }
+
+  /** The descriptor; opened again by the path when it was given up. */
+  #openDescriptor(): number {
+    const descriptor = this.#descriptor;
+    if (descriptor.fd !== -1) return descriptor.fd;
+    const { fd } = runSync(openRegularFile(descriptor.path, this.path));
+    const { identity } = descriptor;
+    if (identity !== undefined && isSameFile(statsOf({ fd, path: this.path }), identity)) {
+      descriptor.fd = fd;
+      return fd;
+    }
+    closeQuietly(fd);
+    throw new FileChangedError(
+      'another file has taken the place of the closed one, whose descriptor was needed elsewhere: open it again',
+      { path: this.path },
+    );
+  }
+}

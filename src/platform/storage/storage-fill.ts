@@ -1,0 +1,30 @@
+/** The bytes of a storage for those who fill memory of their own, off the event loop where that can be. */
+
+import type { AsyncFill } from '../../tensor/storage/made.js';
+import { isLending, type Storage } from '../../tensor/storage/storage.js';
+import { readBytesOf, readFully } from '../io/opened-file.js';
+import { runAsync } from '../io/steps.js';
+
+/**
+ * Fills memory with the bytes from `begin` of a storage on. Bytes of a file are read on the thread pool; others
+ * are copied or made on this thread. The caller looks for changes afterwards.
+ */
+export function storageFill(storage: Storage, begin: number): AsyncFill {
+  if (isLending(storage)) {
+    const { path } = storage;
+    return async (target, position) => {
+      const lent = storage.lend();
+      try {
+        const read = readBytesOf({ fd: lent.fd, path });
+        await runAsync(readFully(read, target, begin + position, path), undefined);
+      } finally {
+        lent.giveBack();
+      }
+    };
+  }
+  return (target, position) => {
+    const at = begin + position;
+    if (storage.readInto === undefined) target.set(storage.window(at, at + target.length));
+    else storage.readInto(target, at);
+  };
+}

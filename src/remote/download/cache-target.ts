@@ -1,0 +1,262 @@
+/**
+ * Downloads files of the Hub into its cache on this machine, as its Python library lays it out: blobs by
+ * their hashes, links to them in the snapshot of the commit, and the commit of a branch.
+ */
+
+import { existsSync, lstatSync, openSync } from 'node:fs';
+import { copyFile, rename, rm, symlink } from 'node:fs/promises';
+import { basename, dirname, join, relative, sep } from 'node:path';
+import { RemoteError } from '../../errors/errors.js';
+import { hubCacheFolder } from '../../file/cache/cache.js';
+import { ownByteLength } from '../../file/cache/cache-layout.js';
+import { requireRevision } from '../../file/hub/ids.js';
+import { closeQuietly, linkAt, statAnything } from '../../platform/io/file-calls.js';
+import { readText, writeNewFile } from '../../platform/io/small-files.js';
+import { runAsync, runSync } from '../../platform/io/steps.js';
+import { aboutFile, hasCode } from '../../platform/io/system-errors.js';
+import { makeTemporaryName } from '../../platform/io/temporary-names.js';
+import { syncFolders, syncMade } from '../../write/replacement/folder-sync.js';
+import { innerPath, makeInnerFolders } from '../../write/replacement/inner-paths.js';
+import { inTurn, waitForLock } from '../../write/replacement/locks.js';
+import { makeFolder } from '../../write/replacement/made-folders.js';
+import { Replacement } from '../../write/replacement/replacement.js';
+import { missingByteLength, requireFreeSpace } from './free-space.js';
+import { type ReceivedBytes, receiveAll } from './receive-all.js';
+import type { SourceFiles } from './source-files.js';
+import type { TargetOptions } from './target-options.js';
+import type { DownloadScope, WantedFile, WantedFiles } from './wanted-file.js';
+
+/** Says to backup programs that what is in the folder can be had again. */
+const CACHE_TAG = `Signature: 8a477f597d28d172789f06886806bc55
+# This file is a cache directory tag.
+# For information about cache directory tags, see https://bford.info/cachedir/
+`;
+
+/** Users of one group share a cache, as they do with the Python library. */
+const LOCK_MODE = 0o664;
+
+/** Where the files of a snapshot go. */
+export class CacheFolder {
+  readonly #root: string;
+  readonly #repository: string;
+  readonly #locks: string;
+  /** The source's folder in the snapshot. */
+  readonly snapshot: string;
+  readonly #ref: string | undefined;
+  readonly #commit: string;
+
+  /**
+   * Of a source on the Hub.
+   *
+   * @throws RangeError `ERR_OUT_OF_RANGE` for a revision that is not a name: it is part of a path here
+   */
+  constructor({ address, commit, prefix }: NonNullable<SourceFiles['hub']>) {
+    const { cacheName, revision = 'main' } = address.id;
+    requireRevision(revision);
+    this.#root = hubCacheFolder();
+    this.#repository = join(this.#root, cacheName);
+    this.#locks = join(this.#root, '.locks', cacheName);
+    this.snapshot = join(this.#repository, 'snapshots', commit, prefix);
+    this.#ref = revision === commit ? undefined : join(this.#repository, 'refs', revision);
+    this.#commit = commit;
+  }
+
+  /** Where a file is found. */
+  pathOf({ name }: Pick<WantedFile, 'name'>): string {
+    return join(this.snapshot, name);
+  }
+
+  /**
+   * Receives all files, then links them into the snapshot, and names its commit as that of the revision.
+   *
+   * @throws SafetensorsError `SAFETENSORS_LOCKED`; FormatError `SAFETENSORS_UNSAFE_SHARD_NAME` for folders
+   *   that are links; RemoteError; errors of the system
+   */
+  async fill(
+    { weights, others, index }: WantedFiles,
+    options: TargetOptions,
+    scope: DownloadScope,
+  ): Promise<ReceivedBytes> {
+    const files = [...weights, ...others, ...(index === null ? [] : [index])];
+    const blobs = join(this.#repository, 'blobs');
+    // Nothing is touched then: others may have filled a cache that can only be read.
+    if (files.every((file) => this.#isLinked(file))) {
+      scope.transfer.finish();
+      await this.#writeRef(options);
+      const presentByteLength = files.reduce((sum, { byteLength }) => sum + byteLength, 0);
+      return { receivedByteLength: 0, presentByteLength };
+    }
+    const made = makeFolder(this.#repository);
+    makeFolder(this.#locks);
+    // Before anything is fetched.
+    const places = files.map((file) => this.pathOf(file));
+    for (const path of [...places, this.#ref ?? blobs]) {
+      innerPath(this.#repository, this.#nameOf(path));
+    }
+    this.#makeFolders(join(blobs, 'any'));
+    await writeNew(join(this.#root, 'CACHEDIR.TAG'), CACHE_TAG);
+    const missing = files.filter((file) => !this.#isThere(file));
+    const needed = missing.reduce(
+      (sum, file) => sum + missingByteLength(file.byteLength, this.#partialOf(file)),
+      0,
+    );
+    await requireFreeSpace(blobs, needed, this.#repository);
+    const received = await receiveAll(files, scope, (file) => this.#receive(file, options, scope));
+    for (const file of files) await this.#link(file);
+    if (options.durable) {
+      await syncMade(this.#repository, made);
+      // The ref names what is on the disk.
+      await this.#sync([...places, join(blobs, 'any')]);
+    }
+    await this.#writeRef(options);
+    return received;
+  }
+
+  #blobOf({ hash, name }: WantedFile): string {
+    if (hash !== null) return join(this.#repository, 'blobs', hash);
+    const message = `expected the hash of ${name} from the Hub, by which its cache names files, found none`;
+    throw new RemoteError('SAFETENSORS_BAD_RESPONSE', message, { path: this.#repository });
+  }
+
+  #partialOf(file: WantedFile): string {
+    return `${this.#blobOf(file)}.incomplete`;
+  }
+
+  /** Whether the cache has a file. Its name says what is in it. */
+  #isThere(file: WantedFile): boolean {
+    const blob = runSync(ownByteLength(this.#blobOf(file), this.#repository));
+    return blob === file.byteLength || this.#isInSnapshot(file);
+  }
+
+  /** Whether a file is where it is found, and nothing of it is left over. */
+  #isLinked(file: WantedFile): boolean {
+    const isLink = runSync(linkAt(this.pathOf(file))) === this.#linkTo(file);
+    return (
+      (isLink ? this.#isThere(file) : this.#isInSnapshot(file)) &&
+      !existsSync(this.#partialOf(file))
+    );
+  }
+
+  /** What the link of a file in the snapshot says. */
+  #linkTo(file: WantedFile): string {
+    return relative(dirname(this.pathOf(file)), this.#blobOf(file));
+  }
+
+  /** Whether the snapshot has the file itself, as where there are no links. */
+  #isInSnapshot(file: WantedFile): boolean {
+    const stats = lstatSync(this.pathOf(file), { throwIfNoEntry: false });
+    return stats?.isFile() === true && stats.size === file.byteLength;
+  }
+
+  async #receive(
+    file: WantedFile,
+    { durable, lockTimeout }: TargetOptions,
+    scope: DownloadScope,
+  ): Promise<ReceivedBytes> {
+    const { transfer, signal } = scope;
+    const blob = this.#blobOf(file);
+    return await inTurn(blob, signal, async () => {
+      const lock = openSync(join(this.#locks, `${file.hash}.lock`), 'a', LOCK_MODE);
+      try {
+        await waitForLock(lock, blob, { lockTimeout, signal });
+        if (this.#isThere(file)) {
+          // Others, such as the Python library, do not go on with what we have begun.
+          await rm(this.#partialOf(file), { force: true });
+          transfer.advance(file.byteLength);
+          return { receivedByteLength: 0, presentByteLength: file.byteLength };
+        }
+        const replacement = await Replacement.open(blob, blob, {
+          byteLength: 0,
+          durable,
+          temporaryName: basename(this.#partialOf(file)),
+          isKept: true,
+          isBlob: true,
+        });
+        try {
+          const { hash, ...received } = await file.receive(replacement, blob, scope);
+          await replacement.commit(signal);
+          return received;
+        } finally {
+          replacement.discard();
+        }
+      } finally {
+        closeQuietly(lock);
+      }
+    });
+  }
+
+  /** Puts a link to the blob into the snapshot; where there are no links, a copy. */
+  async #link(file: WantedFile): Promise<void> {
+    const blob = this.#blobOf(file);
+    const path = this.pathOf(file);
+    const link = this.#linkTo(file);
+    if (this.#isInSnapshot(file) || runSync(linkAt(path)) === link) return;
+    this.#makeFolders(path);
+    // A link to elsewhere, or another file than the commit has.
+    await rm(path, { force: true });
+    try {
+      await symlink(link, path);
+    } catch (error) {
+      // Another process was faster.
+      if (hasCode(error, ['EEXIST'])) return;
+      // Node would name what the link says.
+      if (!hasCode(error, ['EPERM', 'ENOTSUP', 'ENOSYS', 'EINVAL'])) throw aboutFile(error, path);
+      await this.#place(path, (temporary) => copyFile(blob, temporary));
+    }
+  }
+
+  /** Names the commit as that of the revision, unless it has that name already. */
+  async #writeRef({ durable }: TargetOptions): Promise<void> {
+    const path = this.#ref;
+    if (path === undefined || (await hasText(path, this.#commit))) return;
+    this.#makeFolders(path);
+    await this.#place(path, (temporary) => writeNewFile(temporary, this.#commit, { durable }));
+    if (durable) await this.#sync([path]);
+  }
+
+  /** Syncs the folders of files in the repository. */
+  async #sync(paths: readonly string[]): Promise<void> {
+    await syncFolders(
+      this.#repository,
+      paths.map((path) => this.#nameOf(path)),
+    );
+  }
+
+  /** Makes the folders of a file. A link among them is refused: what is behind it would not open. */
+  #makeFolders(path: string): void {
+    makeInnerFolders(this.#repository, this.#nameOf(path));
+  }
+
+  /** The path of a file in the repository, with `/`. */
+  #nameOf(path: string): string {
+    return relative(this.#repository, path).split(sep).join('/');
+  }
+
+  /** Writes a file in one step. Until then it is where no program looks for files of a snapshot, or for refs. */
+  async #place(path: string, write: (temporary: string) => Promise<void>): Promise<void> {
+    const temporary = join(this.#repository, makeTemporaryName());
+    try {
+      await write(temporary);
+      await rename(temporary, path);
+    } finally {
+      await rm(temporary, { force: true });
+    }
+  }
+}
+
+/** Whether a file has that text. */
+async function hasText(path: string, text: string): Promise<boolean> {
+  return (
+    runSync(statAnything(path))?.size === text.length &&
+    (await runAsync(readText(path), undefined)) === text
+  );
+}
+
+/** Writes a file unless there is one. */
+async function writeNew(path: string, text: string): Promise<void> {
+  try {
+    await writeNewFile(path, text, { durable: false });
+  } catch (error) {
+    if (!hasCode(error, ['EEXIST'])) throw error;
+  }
+}

@@ -1,0 +1,187 @@
+/** `download`: files of a remote checkpoint onto this machine. */
+
+import {
+  argumentRangeError,
+  argumentTypeError,
+  type OptionNames,
+  requireBoolean,
+  requireOptions,
+  requireString,
+} from '../../errors/arguments.js';
+import { isUrl } from '../../errors/brand-checks.js';
+import { hubSettings } from '../../file/cache/environment.js';
+import { parseByteSize } from '../../file/shards/sizes.js';
+import {
+  requireTransferOptions,
+  TRANSFER_OPTIONS,
+  type TransferOptions,
+} from '../../platform/transfer/transfer.js';
+import type { DryRun, MaybeDryRun } from '../../write/checkpoint/plan.js';
+import {
+  LOCK_OPTIONS,
+  type LockOptions,
+  requireLockTimeout,
+} from '../../write/replacement/locks.js';
+import {
+  readSelection,
+  SELECTION_OPTIONS,
+  type SelectionOptions,
+} from '../../write/selection/options.js';
+import type { HeadersInput } from '../credentials.js';
+import { type DownloadPlan, type DownloadResult, runDownload } from './run-download.js';
+
+/** Options of {@link download}. */
+export interface DownloadOptions extends TransferOptions, LockOptions, SelectionOptions {
+  /**
+   * For the server of `source` alone, and over `https:` or to this machine alone. For the Hub that of
+   * `HF_TOKEN` or of the token file by default; false sends none.
+   */
+  readonly token?: string | false | undefined;
+  /** More headers, for the server of `source` alone. */
+  readonly headers?: HeadersInput | undefined;
+  /** Sends the requests; the runtime's own by default. */
+  readonly fetch?: typeof globalThis.fetch | undefined;
+  /**
+   * What the contents of the source are known by, such as the id of a version, where no hash of the Hub tells:
+   * with the length of a file it replaces its URL, ETag and `Last-Modified`. Downloads with one identity to one
+   * target go on with each other's bytes, also without a strong ETag. Pass another one for other contents;
+   * none is empty.
+   */
+  readonly identity?: string | undefined;
+  /**
+   * Bytes of tensors per file, as for `saveCheckpoint`: the tensors are written anew, in files of that size,
+   * into a folder. By default files keep their size, and chosen tensors are split at `'5GB'`, except those of
+   * a source that is one file.
+   */
+  readonly maxShardSize?: number | string | undefined;
+  /** False syncs nothing: a loss of power may leave files without their content. True by default. */
+  readonly durable?: boolean | undefined;
+  /** With true the call gives its plan, and writes nothing: {@link DryRun}. */
+  readonly dryRun?: false | undefined;
+}
+
+const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
+  ...TRANSFER_OPTIONS,
+  ...LOCK_OPTIONS,
+  ...SELECTION_OPTIONS,
+  token: true,
+  headers: true,
+  fetch: true,
+  identity: true,
+  maxShardSize: true,
+  durable: true,
+  dryRun: true,
+};
+
+/**
+ * Downloads a model, or one of its files, byte for byte. Of a repository on the Hub, or of a folder in one, it
+ * takes the checkpoint that `openCheckpoint` would open and the files beside it that hold no weights
+ * (`config.json`, tokenizer, README …); of the URL or id of an index the index and its shards; of any other
+ * URL or id the one file. `source` is as for `openRemote`.
+ *
+ * One file goes to the path `target`, or under its own name into `target` when that is a folder; everything
+ * else into the folder `target`, which is made when it is missing. `'cache'` is the Hub's cache on this
+ * machine, as the Hub's Python library lays it out: `openCheckpoint('org/name')`, transformers and others find
+ * the model there.
+ *
+ * Every file is compared with the hash that the Hub has of it. Without the Hub its length and its strong
+ * ETag must stay the same from the first byte to the last. The target is replaced when all files are
+ * complete, as `saveFile` and `saveCheckpoint` do; other files in the folder stay.
+ *
+ * A download that broke is continued by calling it again: what was received is kept beside the target, in
+ * files `.safetensors-mmap-….incomplete`. It is used again for the same contents only: those of the hash that
+ * the Hub tells, and what has another one in the end is fetched once more; elsewhere those of the same URL but
+ * for its signature, strong ETag, length and `Last-Modified`, or of `identity`. Without hash, strong ETag and
+ * `identity` nothing is kept. What is there and right already is not fetched. Up to three files are under
+ * way at a time, in pieces of 4 MiB, three of each: buffers of 36 MiB at most.
+ *
+ * With `names` or `select` only these tensors are fetched, and written with headers of their own, as
+ * `saveFile` and `saveCheckpoint` write: to a path when the source is one file, else into a folder. With
+ * `rename`, `dtype` or `select` they get other names, or are cast as they arrive. Files beside the weights
+ * come along, as they are, when no tensor is left out. `overflowed` counts what is received now. After an error only
+ * files that were whole are used again: one that broke begins anew. Buffers are of 48 MiB at most, and of as much more
+ * as the tensors had before a cast: 24 MiB from F32 to F16, 96 MiB from F64 to F8.
+ *
+ * @throws TensorNotFoundError, InvalidTensorError, SelectionError and SafetensorsError
+ *   `SAFETENSORS_DTYPE_MISMATCH` as `reshard`, for names and casts that there are not; FormatError for files that are not safetensors
+ * @throws RemoteError whose code says why a file cannot be had, `SAFETENSORS_XET_ONLY` among them, or
+ *   `SAFETENSORS_BAD_RESPONSE` for a file that twice had another hash than the Hub says
+ * @throws FileChangedError when a file changes on the server meanwhile
+ * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_DIFFUSERS_PIPELINE` for a repository
+ *   without one checkpoint; `SAFETENSORS_LOCKED`, and others as `saveCheckpoint`
+ * @throws Error Node's own `ENOSPC`, before anything is fetched, `EACCES` and the like; `signal.reason`
+ *
+ * @example
+ * ```ts
+ * const source = 'https://models.example/my-model/model.safetensors.index.json';
+ * const { files, receivedByteLength } = await download(source, 'downloaded');
+ * console.log(files.length, receivedByteLength > 0); // → 3 true
+ * console.log(openCheckpoint('downloaded').keys()); // → [ 'embed.weight', 'norm.weight' ]
+ * ```
+ */
+export async function download(
+  source: string | URL,
+  target: string | URL,
+  options?: DownloadOptions,
+): Promise<DownloadResult>;
+/**
+ * The same as a dry run: says what would be downloaded, and writes nothing. Asks for lists, indexes and headers alone.
+ *
+ * @throws As without `dryRun`
+ *
+ * @example
+ * ```ts
+ * const source = 'https://models.example/my-model/model.safetensors.index.json';
+ * const { files, index, cast } = await download(source, 'planned', { dtype: 'F16', dryRun: true });
+ * console.log(files[0]?.tensors, index, cast.length); // → [ 'embed.weight', 'norm.weight' ] null 2
+ * ```
+ */
+export async function download(
+  source: string | URL,
+  target: string | URL,
+  options: Omit<DownloadOptions, 'dryRun'> & DryRun,
+): Promise<DownloadPlan>;
+/**
+ * The same, where only the running program knows whether it is a dry run.
+ *
+ * @throws As without `dryRun`
+ *
+ * @example
+ * ```ts
+ * const dryRun = process.env['DRY_RUN'] !== undefined;
+ * const source = 'https://models.example/my-model/model.safetensors.index.json';
+ * const { files } = await download(source, 'downloaded-or-not', { dryRun });
+ * console.log(files.length); // → 3
+ * ```
+ */
+export async function download(
+  source: string | URL,
+  target: string | URL,
+  options: Omit<DownloadOptions, 'dryRun'> & MaybeDryRun,
+): Promise<DownloadResult | DownloadPlan>;
+export async function download(
+  source: string | URL,
+  target: string | URL,
+  options: Omit<DownloadOptions, 'dryRun'> & MaybeDryRun = {},
+): Promise<DownloadResult | DownloadPlan> {
+  if (typeof source !== 'string' && !isUrl(source)) {
+    throw argumentTypeError('source', 'a URL or hf://org/name', source);
+  }
+  requireOptions(options, DOWNLOAD_OPTIONS);
+  const { durable = true, dryRun = false, identity } = options;
+  requireBoolean('durable', durable);
+  requireBoolean('dryRun', dryRun);
+  if (identity !== undefined) requireString('identity', identity);
+  if (identity === '') throw argumentRangeError('identity', 'the id of a version', identity);
+  requireLockTimeout(options);
+  requireTransferOptions(options);
+  const selection = readSelection(options);
+  const { maxShardSize } = options;
+  if (maxShardSize !== undefined) parseByteSize(maxShardSize, 'maxShardSize');
+  return await runDownload(
+    source,
+    target,
+    { ...options, ...selection, durable, dryRun },
+    hubSettings(),
+  );
+}

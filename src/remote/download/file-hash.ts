@@ -1,0 +1,41 @@
+/** The hashes by which the Hub names the contents of files. */
+
+import { createHash, type Hash } from 'node:crypto';
+import { type ReadFile, readAsync } from '../../platform/io/pool-calls.js';
+
+/** Read and hashed at a time: 2 to 8 ms of work, between which the event loop turns. */
+const BLOCK_BYTE_LENGTH = 2 ** 22;
+
+/**
+ * Begins a hash of the kind that `expected` is, over a file of that length: the Hub names large files by
+ * their SHA-256, and others as git does. Without one it is SHA-256.
+ */
+export function beginHash(expected: string | null, byteLength: number): Hash {
+  const isGit = expected?.length === 40;
+  return isGit ? createHash('sha1').update(`blob ${byteLength}\0`) : createHash('sha256');
+}
+
+/**
+ * Adds the first bytes of a file. Returns how many there were, fewer when the file is shorter. One hash, of any start:
+ * `file/verification/hash-file` computes all hashes that models are known by, of whole files, in two threads.
+ *
+ * @throws `signal.reason`; errors of the system
+ */
+export async function hashStart(
+  hash: Hash,
+  file: ReadFile,
+  byteLength: number,
+  signal: AbortSignal | undefined,
+): Promise<number> {
+  const block = new Uint8Array(Math.min(byteLength, BLOCK_BYTE_LENGTH));
+  let done = 0;
+  while (done < byteLength) {
+    signal?.throwIfAborted();
+    const length = Math.min(byteLength - done, block.length);
+    const { bytesRead } = await readAsync(file, block, 0, length, done);
+    if (bytesRead === 0) break;
+    hash.update(block.subarray(0, bytesRead));
+    done += bytesRead;
+  }
+  return done;
+}

@@ -1,0 +1,82 @@
+/** Downloads one file to a path. */
+
+import { basename, dirname, join } from 'node:path';
+import { statsOf } from '../../platform/io/file-calls.js';
+import { hasCode } from '../../platform/io/system-errors.js';
+import { isOpenedAt } from '../../write/replacement/exchange.js';
+import { inTurn, waitForLock } from '../../write/replacement/locks.js';
+import { Replacement } from '../../write/replacement/replacement.js';
+import { resolveTarget } from '../../write/replacement/target.js';
+import { requireFreeSpace } from './free-space.js';
+import { deleteOtherPartials, isAlreadyThere, note, partialNameOf } from './partial-files.js';
+import type { ReceivedBytes } from './receive-all.js';
+import type { TargetOptions } from './target-options.js';
+import type { DownloadScope, WantedFile } from './wanted-file.js';
+
+/**
+ * Downloads a file to a path, in place of what is there. The temporary file is locked: another process
+ * that wants the same file of the same version there waits, and finds it done.
+ *
+ * @throws As `saveFile`, `SAFETENSORS_LOCKED`
+ */
+export async function downloadToFile(
+  planned: WantedFile,
+  path: string,
+  options: TargetOptions,
+  scope: DownloadScope,
+): Promise<ReceivedBytes> {
+  const { path: real } = resolveTarget(path, path);
+  const realPath = real.toString();
+  return await inTurn(realPath, scope.signal, async () => {
+    for (;;) {
+      const received = await tryToReceive(planned, path, realPath, options, scope);
+      if (received !== undefined) return received;
+    }
+  });
+}
+
+/** Undefined when another process has moved the temporary file away while this one waited for it. */
+async function tryToReceive(
+  planned: WantedFile,
+  path: string,
+  realPath: string,
+  options: TargetOptions,
+  scope: DownloadScope,
+): Promise<ReceivedBytes | undefined> {
+  const { transfer, signal } = scope;
+  const { byteLength } = planned;
+  if (await isAlreadyThere(realPath, planned, signal)) {
+    transfer.finish();
+    return { receivedByteLength: 0, presentByteLength: byteLength };
+  }
+  const { durable, lockTimeout } = options;
+  const [folder, name] = [dirname(realPath), basename(realPath)];
+  await deleteOtherPartials(folder, name, planned);
+  const temporaryName = partialNameOf(name, planned);
+  const isKept = temporaryName !== undefined;
+  const replacement = await Replacement.open(path, path, {
+    byteLength: isKept ? 0 : byteLength,
+    durable,
+    temporaryName,
+    isKept,
+  });
+  try {
+    if (isKept) {
+      await waitForLock(replacement.fd, path, { lockTimeout, signal });
+      if (!isOpenedAt(join(folder, temporaryName), replacement.fd)) return undefined;
+      const { size } = statsOf(replacement);
+      await requireFreeSpace(folder, byteLength - Number(size), path);
+    }
+    const { hash, ...received } = await planned.receive(replacement, realPath, scope);
+    await note(realPath, planned, hash);
+    transfer.finish();
+    await replacement.commit(signal);
+    return received;
+  } catch (error) {
+    // The lock ends before the rename: another process had the file then, and has put it into its place.
+    if (!isKept || !hasCode(error, ['ENOENT'])) throw error;
+    return undefined;
+  } finally {
+    replacement.discard();
+  }
+}

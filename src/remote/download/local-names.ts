@@ -1,0 +1,78 @@
+/**
+ * Names that a repository may have and this system may not: long ones, reserved ones, and two that it takes for
+ * one.
+ */
+
+import { Buffer } from 'node:buffer';
+import { lstatSync } from 'node:fs';
+import process from 'node:process';
+import { FormatError, quoteName } from '../../errors/errors.js';
+import { hasCode } from '../../platform/io/system-errors.js';
+
+/** What Windows keeps for devices, takes away from the end of a name, or has in none. */
+const RESERVED =
+  /^(?:con|prn|aux|nul|conin\$|conout\$|com[1-9¹²³]|lpt[1-9¹²³])(?:\..*)?$|[. ]$|[<>"|?*]/i;
+
+/** The longest part of a path: in UTF-16 units on Windows, elsewhere in bytes. Temporary names are shorter. */
+const MAX_NAME_LENGTH = 255;
+
+function isTooLong(path: string, platform: string): boolean {
+  const lengthOf = (part: string): number =>
+    platform === 'win32' ? part.length : Buffer.byteLength(part);
+  return path.split('/').some((part) => lengthOf(part) > MAX_NAME_LENGTH);
+}
+
+/**
+ * Whether a name, or the path that it would have, is longer than this system takes: some file systems take less
+ * than others.
+ */
+export function isTooLongHere(
+  name: string,
+  path: string,
+  platform: string = process.platform,
+): boolean {
+  if (isTooLong(name, platform)) return true;
+  try {
+    lstatSync(path, { throwIfNoEntry: false });
+    return false;
+  } catch (error) {
+    return hasCode(error, ['ENAMETOOLONG']);
+  }
+}
+
+/** Systems whose file systems usually do not tell `A` from `a`. */
+const FOLDING: readonly string[] = ['win32', 'darwin'];
+
+/**
+ * Throws unless files of these paths, of which none comes twice, can lie in one folder side by side. Elsewhere
+ * than on Windows and macOS all can that are not too long.
+ *
+ * @throws FormatError `SAFETENSORS_UNSAFE_SHARD_NAME`; `path` is that of the source
+ */
+export function requireLocalNames(
+  names: Iterable<string>,
+  path: string,
+  platform: string = process.platform,
+): void {
+  const fail = (message: string): never => {
+    throw new FormatError('SAFETENSORS_UNSAFE_SHARD_NAME', message, { path });
+  };
+  const seen = new Map<string, string>();
+  for (const name of names) {
+    if (isTooLong(name, platform)) {
+      fail(`expected names of at most ${MAX_NAME_LENGTH} bytes, found ${quoteName(name)}`);
+    }
+    if (platform === 'win32' && name.split('/').some((part) => RESERVED.test(part))) {
+      fail(`expected names that Windows can have, found ${quoteName(name)}`);
+    }
+    if (!FOLDING.includes(platform)) continue;
+    // Some letters have one capital: `ſ` and `s`, `ς` and `σ`.
+    const folded = name.normalize().toUpperCase().toLowerCase();
+    const other = seen.get(folded);
+    if (other !== undefined) {
+      const found = `${quoteName(other)} and ${quoteName(name)}`;
+      fail(`expected names that differ in more than case here, found ${found}`);
+    }
+    seen.set(folded, name);
+  }
+}

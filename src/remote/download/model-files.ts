@@ -1,0 +1,90 @@
+/** Which of a source's files make the model, and which lie beside it. */
+
+import { RemoteError } from '../../errors/errors.js';
+import {
+  type CheckpointIndex,
+  checkIndexByteLength,
+  DEFAULT_MAX_INDEX_BYTE_LENGTH,
+  parseCheckpointIndex,
+} from '../../file/shards/checkpoint-index.js';
+import { urlPathObjection } from '../../file/shards/shard-paths.js';
+import { readSmallFile } from '../../platform/io/small-files.js';
+import { runAsync } from '../../platform/io/steps.js';
+import { isOtherName, MAX_OTHER_BYTE_LENGTH } from '../../write/checkpoint/other-files.js';
+import { chooseAmong, namesAmong } from '../hub-source.js';
+import { beginHash } from './file-hash.js';
+import { isTooLongHere } from './local-names.js';
+import { isAlreadyThere } from './partial-files.js';
+import { isIndexName, type SourceFile, type SourceFiles } from './source-files.js';
+import type { WantedFile } from './wanted-file.js';
+
+/** Where a file of a plan is, if it was downloaded before. */
+export type PlaceOf = (file: Pick<WantedFile, 'name'>) => string;
+
+/** The file of the model, or its index. */
+export interface ModelFile {
+  readonly file: SourceFile;
+  /** Null when `file` is not an index. */
+  readonly index: {
+    readonly bytes: Uint8Array<ArrayBuffer>;
+    readonly parsed: CheckpointIndex;
+  } | null;
+}
+
+/**
+ * Finds the file that the source names, or chooses in a folder, and reads it when it is an index.
+ *
+ * @throws As `SourceFiles.find`; FormatError for a bad index; SafetensorsError
+ *   `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_DIFFUSERS_PIPELINE`
+ */
+export async function findModel(
+  source: SourceFiles,
+  placeOf: PlaceOf,
+  signal: AbortSignal,
+): Promise<ModelFile> {
+  const folder = source.hub?.prefix.slice(0, -1) ?? '';
+  const names = namesAmong(source.entries ?? [], folder);
+  const name = source.name ?? chooseAmong(names, source.path);
+  const file = await source.find(name, signal);
+  if (!isIndexName(name)) return { file, index: null };
+  const bytes = await indexBytesOf(file, placeOf(file), signal);
+  return { file, index: { bytes, parsed: parseCheckpointIndex(bytes, { path: file.file.path }) } };
+}
+
+/** The files of a list that are neither weights nor hidden. */
+export async function otherFiles(
+  source: SourceFiles,
+  placeOf: PlaceOf,
+  signal: AbortSignal,
+): Promise<{ others: SourceFile[]; skipped: string[] }> {
+  const others: SourceFile[] = [];
+  const skipped: string[] = [];
+  for (const { path, isFolder, byteLength } of source.entries ?? []) {
+    const name = path.slice(path.lastIndexOf('/') + 1);
+    if (isFolder || !isOtherName(name)) continue;
+    const isCarried =
+      byteLength <= MAX_OTHER_BYTE_LENGTH &&
+      urlPathObjection(name) === null &&
+      !isTooLongHere(name, placeOf({ name }));
+    if (isCarried) others.push(await source.find(name, signal));
+    else skipped.push(name);
+  }
+  return { others, skipped };
+}
+
+/** The bytes of an index: of the file that an earlier download left, else of the source. */
+async function indexBytesOf(
+  { file, hash, ...planned }: SourceFile,
+  place: string,
+  signal: AbortSignal,
+): Promise<Uint8Array<ArrayBuffer>> {
+  const isThere = hash !== null && (await isAlreadyThere(place, { ...planned, hash }, signal));
+  if (isThere) return Uint8Array.from(await runAsync(readSmallFile(place), undefined));
+  const { path } = file;
+  const { bytes, fileByteLength } = await file.readStart(DEFAULT_MAX_INDEX_BYTE_LENGTH, signal);
+  checkIndexByteLength(fileByteLength, { path });
+  const found = beginHash(hash, bytes.length).update(bytes).digest('hex');
+  if (hash === null || found === hash) return bytes;
+  const message = `expected a file with the hash ${hash}, as the Hub says, found ${found}`;
+  throw new RemoteError('SAFETENSORS_BAD_RESPONSE', message, { path });
+}

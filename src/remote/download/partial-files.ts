@@ -1,0 +1,145 @@
+/** What downloads leave beside a file: what was received of it so far, and a record of what was finished. */
+
+import { constants, openSync } from 'node:fs';
+import { readdir, rm } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { closeQuietly, openPath, removeFile, statOpened } from '../../platform/io/file-calls.js';
+import { readOpened, writeNewFile } from '../../platform/io/small-files.js';
+import { runAsync } from '../../platform/io/steps.js';
+import { hasCode } from '../../platform/io/system-errors.js';
+import { DownloadNames } from '../../platform/io/temporary-names.js';
+import { tryToLock } from '../../write/replacement/locks.js';
+import { beginHash, hashStart } from './file-hash.js';
+import type { WantedFacts } from './wanted-file.js';
+
+/** What the record of a file says. */
+interface DownloadRecord {
+  /** As `WantedFacts.version`. */
+  readonly version: string;
+  /** SHA-256 of the file. */
+  readonly hash: string;
+}
+
+/** Longer ones are not ours. */
+const MAX_RECORD_BYTE_LENGTH = 65_536;
+
+/**
+ * Name of the temporary file for a file by its path below the target's folder, in which both are; undefined
+ * when nobody could tell later what is in it.
+ */
+export function partialNameOf(name: string, { version }: WantedFacts): string | undefined {
+  return version === null ? undefined : new DownloadNames(name).partial(version);
+}
+
+/** Deletes what earlier downloads received of other versions, unless they are under way. */
+export async function deleteOtherPartials(
+  folder: string,
+  name: string,
+  planned: WantedFacts,
+): Promise<void> {
+  const names = new DownloadNames(name);
+  const kept = partialNameOf(name, planned);
+  const others = (await readdir(folder)).filter((name) => names.isPartial(name) && name !== kept);
+  for (const name of others) deleteIdle(join(folder, name));
+}
+
+/** Deletes a partial file under its lock: who opened it before and waits for that finds it gone, and begins anew. */
+function deleteIdle(path: string): void {
+  let fd: number;
+  try {
+    fd = openSync(path, 'r+');
+  } catch {
+    return;
+  }
+  try {
+    if (tryToLock(fd, path)) removeFile(path);
+  } finally {
+    closeQuietly(fd);
+  }
+}
+
+/**
+ * Whether the planned file is at the path: of its length, and with the hash that the Hub tells or that an
+ * earlier download of this version has noted. Reads all of it.
+ */
+export async function isAlreadyThere(
+  path: string,
+  planned: WantedFacts,
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  const { byteLength } = planned;
+  const expected = planned.hash ?? (await notedHash(path, planned));
+  if (expected === undefined) return false;
+  const fd = await openIfThere(path);
+  if (fd === undefined) return false;
+  try {
+    const file = { fd, path };
+    const stats = await runAsync(statOpened(file), undefined);
+    if (!stats.isFile() || Number(stats.size) !== byteLength) return false;
+    const hash = beginHash(expected, byteLength);
+    await hashStart(hash, file, byteLength, signal);
+    return hash.digest('hex') === expected;
+  } finally {
+    closeQuietly(fd);
+  }
+}
+
+/** Opens what is at a path, for reading. A FIFO without a writer does not hang. */
+async function openIfThere(path: string): Promise<number | undefined> {
+  const flags = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
+  try {
+    return await runAsync(openPath(path, flags), undefined);
+  } catch (error) {
+    if (hasCode(error, ['ENOENT', 'ENOTDIR', 'ENXIO', 'ENAMETOOLONG'])) return undefined;
+    throw error;
+  }
+}
+
+/** The hash that a record has for this version. */
+export async function notedHash(
+  path: string,
+  { version }: WantedFacts,
+): Promise<string | undefined> {
+  if (version === null) return undefined;
+  const fd = await openIfThere(recordPath(path)).catch(() => undefined);
+  if (fd === undefined) return undefined;
+  try {
+    const file = { fd, path };
+    const stats = await runAsync(statOpened(file), undefined);
+    if (!stats.isFile() || stats.size > MAX_RECORD_BYTE_LENGTH) return undefined;
+    const text = (await runAsync(readOpened(file), undefined)).toString();
+    const record: Partial<DownloadRecord> = Object(JSON.parse(text));
+    return record.version === version ? record.hash : undefined;
+  } catch {
+    // Not one of ours.
+    return undefined;
+  } finally {
+    closeQuietly(fd);
+  }
+}
+
+/**
+ * Notes what is about to be put at the path, where no hash of the Hub tells it later; otherwise removes the
+ * record of what was there. Without a record, and with a wrong one, the file is fetched again: what hinders it, such
+ * as a folder of its name, does not matter.
+ */
+export async function note(path: string, planned: WantedFacts, hash: string): Promise<void> {
+  const { version } = planned;
+  if (planned.hash !== null || version === null) return await forget(path);
+  const record: DownloadRecord = { version, hash };
+  await forget(path);
+  try {
+    await writeNewFile(recordPath(path), `${JSON.stringify(record)}\n`, { durable: false });
+  } catch {
+    // Another download of the file may have just noted its own.
+  }
+}
+
+/** Removes the record of a file, if that is possible. */
+export async function forget(path: string): Promise<void> {
+  await rm(recordPath(path), { force: true }).catch(() => {});
+}
+
+function recordPath(path: string): string {
+  return join(dirname(path), new DownloadNames(basename(path)).record);
+}

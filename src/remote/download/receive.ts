@@ -1,0 +1,86 @@
+/** Receives a planned file into a temporary file: goes on where an earlier try stopped, and checks it. */
+
+import { RemoteError } from '../../errors/errors.js';
+import { statsOf } from '../../platform/io/file-calls.js';
+import { writeViews } from '../../platform/io/file-writes.js';
+import type { Transfer } from '../../platform/transfer/transfer.js';
+import type { Replacement } from '../../write/replacement/replacement.js';
+import { fetchAhead } from './fetch-ahead.js';
+import { beginHash, hashStart } from './file-hash.js';
+import { piecesFrom } from './pieces.js';
+import type {
+  DownloadScope,
+  ReceivedFile,
+  WantedFacts,
+  WantedIndex,
+  WholeFile,
+} from './wanted-file.js';
+
+/**
+ * Fills the temporary file. With a hash to compare with, a file that turns out wrong is received once more
+ * from its start.
+ *
+ * @throws RemoteError, FileChangedError; `SAFETENSORS_BAD_RESPONSE` for a file with another hash than the
+ *   Hub tells; errors of the system; the signal's reason
+ */
+export async function receiveFile(
+  planned: WholeFile,
+  target: Replacement,
+  { transfer, signal }: Pick<DownloadScope, 'transfer' | 'signal'>,
+): Promise<ReceivedFile> {
+  const first = await receive(planned, target, transfer, signal);
+  if (planned.hash === null || first.hash === planned.hash) return first;
+  target.truncate(0);
+  transfer.advance(-planned.byteLength);
+  const second = await receive(planned, target, transfer, signal);
+  if (second.hash === planned.hash) {
+    return { ...second, receivedByteLength: first.receivedByteLength + second.receivedByteLength };
+  }
+  target.giveUp();
+  const message = `expected a file with the hash ${planned.hash}, as the Hub says, found ${second.hash}`;
+  throw new RemoteError('SAFETENSORS_BAD_RESPONSE', message, { path: target.path });
+}
+
+/** An index whose bytes are known already. */
+export function knownFile(
+  facts: Omit<WantedFacts, 'byteLength'>,
+  given: Uint8Array,
+  interimIndex: WantedIndex['interimIndex'],
+): WantedIndex {
+  const bytes = Uint8Array.from(given);
+  const whole = { ...facts, byteLength: bytes.length, segments: [{ file: null, bytes }] };
+  return {
+    ...whole,
+    bytes,
+    interimIndex,
+    receive: (target, _, scope) => receiveFile(whole, target, scope),
+  };
+}
+
+async function receive(
+  planned: WholeFile,
+  target: Replacement,
+  transfer: Transfer,
+  signal: AbortSignal,
+): Promise<ReceivedFile> {
+  const { byteLength, hash: expected } = planned;
+  const hash = beginHash(expected, byteLength);
+  const size = Number(statsOf(target).size);
+  const isUsable = planned.version !== null && size <= byteLength;
+  const kept = isUsable ? size : 0;
+  const presentByteLength = await hashStart(hash, target, kept, signal);
+  if (presentByteLength < size) target.truncate(presentByteLength);
+  transfer.advance(presentByteLength);
+  let position = presentByteLength;
+  await fetchAhead(piecesFrom(planned, position), {
+    signal,
+    advance: (arrived) => transfer.advance(arrived),
+    use: async (bytes) => {
+      await writeViews(target, [bytes], position);
+      hash.update(bytes);
+      position += bytes.length;
+    },
+  });
+  const receivedByteLength = position - presentByteLength;
+  return { hash: hash.digest('hex'), receivedByteLength, presentByteLength };
+}

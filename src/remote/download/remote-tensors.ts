@@ -1,0 +1,210 @@
+/** The tensors of a remote checkpoint, as far as the headers of its shards are needed. */
+
+import type { CheckpointIndex } from '../../file/shards/checkpoint-index.js';
+import { CheckpointContents } from '../../file/shards/contents.js';
+import type { TensorMemory } from '../../file/shards/shared-tensors.js';
+import { type TensorInfo, tensorInfo } from '../../file/source/facts.js';
+import type { Header } from '../../header/header.js';
+import { mapInSlices, type Slices } from '../../header/json/slices.js';
+import { here, runAsync } from '../../platform/io/steps.js';
+import type { CheckpointSource, SourceTensor } from '../../write/checkpoint/source.js';
+import type { MadePayload } from '../../write/input/tensor-input.js';
+import type { SelectionOptions } from '../../write/selection/options.js';
+import { packedWeightOf } from '../../write/selection/packed-weights.js';
+import { Selection, type SelectionSource } from '../../write/selection/select.js';
+import { TOTAL_PARAMETERS } from '../../write/selection/total-parameters.js';
+import { readRemoteHeader } from '../read-header.js';
+import { ofEach } from '../scope.js';
+import type { ModelFile } from './model-files.js';
+import type { OrderedBytes } from './ordered-bytes.js';
+import { QUESTIONS_AT_ONCE, type SourceFile, type SourceFiles } from './source-files.js';
+import type { RemoteRange } from './wanted-file.js';
+
+/** A file of the source and its header. */
+interface ChosenShard {
+  readonly file: SourceFile;
+  readonly header: Header;
+}
+
+/** A tensor of a shard. */
+export class RemoteTensor implements SourceTensor<TensorInfo> {
+  readonly shard: ChosenShard;
+  readonly name: string;
+  readonly info: TensorInfo;
+  /** Where the next bytes of the tensor are taken from, while its file is received. */
+  bytes: OrderedBytes | undefined;
+
+  constructor(shard: ChosenShard, entry: number) {
+    this.shard = shard;
+    this.name = shard.header.name(entry);
+    this.info = tensorInfo(shard.header, entry);
+  }
+
+  /** Where its bytes are. */
+  get range(): RemoteRange {
+    const { file, header } = this.shard;
+    const [begin, end] = this.info.dataOffsets;
+    return { file: file.file, begin: header.dataStart + begin, end: header.dataStart + end };
+  }
+
+  /** The format has no tensors that share bytes. */
+  get memory(): TensorMemory {
+    const { name, info } = this;
+    const { dtype, shape, dataOffsets } = info;
+    const storageByteLength = dataOffsets[1] - dataOffsets[0];
+    return { name, dtype, shape, storage: this, storageByteLength, byteOffset: 0 };
+  }
+
+  /** Bytes that are taken in the order of the file: the writer asks for them in no other. */
+  get payload(): MadePayload {
+    return {
+      kind: 'made',
+      fill: (target) => (this.bytes as OrderedBytes).take(target),
+      // The version of every answer is compared.
+      verify: () => {},
+      storage: undefined,
+    };
+  }
+}
+
+/** A remote checkpoint of which tensors can be selected. */
+export interface RemoteTensors extends CheckpointSource<TensorInfo> {
+  /** Whether these are all tensors of the checkpoint. */
+  isAll(tensors: readonly SourceTensor<TensorInfo>[]): boolean;
+}
+
+/**
+ * Asks for the headers of the shards that have the selected tensors; a function is asked about the tensors of all
+ * shards.
+ *
+ * @throws As `SourceFiles.find`; FormatError
+ */
+export async function readRemoteTensors(
+  source: SourceFiles,
+  { file, index }: ModelFile,
+  options: SelectionOptions<TensorInfo>,
+  signal: AbortSignal,
+): Promise<RemoteTensors> {
+  const parsed: CheckpointIndex | null = index?.parsed ?? null;
+  const { path } = file.file;
+  const shards = new ShardHeaders(source, parsed?.shards ?? [file.name]);
+  if (parsed === null) await shards.read([0], signal);
+  const contents = new CheckpointContents(parsed, path, () => shards.at(0).header);
+  const names: SelectionSource = {
+    path,
+    names: () => contents.keys(),
+    tensorOf: (name) => contents.find(name)?.name,
+    notFound: (name) => contents.notFound(name),
+  };
+  const selection = new Selection(options, names);
+  const tensors = await chosenTensorsIn(shards, contents, selection, signal);
+  return {
+    path,
+    table: null,
+    list: () => here(() => ({ ...names, tensors, unselectable: [] })),
+    metadataOf: (some = tensors) => {
+      const used = new Set((some as readonly RemoteTensor[]).map(({ shard }) => shard.header));
+      return { files: Array.from(used, ({ metadata }) => metadata), index: parsed };
+    },
+    isAll: (some) => selection.names === null && some.length === tensors.length,
+    close: () => {},
+  };
+}
+
+/** The headers of the shards, each asked for when it is needed. */
+class ShardHeaders {
+  readonly #source: SourceFiles;
+  readonly #names: readonly string[];
+  readonly #shards = new Map<number, ChosenShard>();
+
+  constructor(source: SourceFiles, names: readonly string[]) {
+    this.#source = source;
+    this.#names = names;
+  }
+
+  /** Numbers of all shards. */
+  get numbers(): number[] {
+    return [...this.#names.keys()];
+  }
+
+  /** A shard whose header was read. */
+  at(number: number): ChosenShard {
+    return this.#shards.get(number) as ChosenShard;
+  }
+
+  /** Numbers of the shards whose headers were read, in order. */
+  get readNumbers(): number[] {
+    return this.numbers.filter((number) => this.#shards.has(number));
+  }
+
+  /** Reads the headers of shards by their numbers. */
+  async read(numbers: Iterable<number>, signal: AbortSignal): Promise<void> {
+    const missing = [...new Set(numbers)].filter((number) => !this.#shards.has(number));
+    const read = async (number: number, ends: AbortSignal): Promise<void> => {
+      const file = await this.#source.find(this.#names[number] as string, ends);
+      const header = await readRemoteHeader(file.file, undefined, ends);
+      this.#shards.set(number, { file, header });
+    };
+    await ofEach(missing, QUESTIONS_AT_ONCE, read, signal);
+  }
+}
+
+/**
+ * The tensors of all shards, or at least those that are listed and what tells whether these are quantized; shard
+ * by shard, each in the order of its bytes.
+ */
+async function chosenTensorsIn(
+  shards: ShardHeaders,
+  contents: CheckpointContents,
+  { names: listed, castsAll }: Pick<Selection<TensorInfo>, 'names' | 'castsAll'>,
+  signal: AbortSignal,
+): Promise<RemoteTensor[]> {
+  const numbers = listed === null ? shards.numbers : [...listed].map((n) => contents.shardOf(n));
+  await shards.read(numbers, signal);
+  const tellsPacked = castsAll || contents.metadata?.has(TOTAL_PARAMETERS);
+  if (listed !== null && tellsPacked) await readPackedWeights(shards, contents, listed, signal);
+  return await runAsync(tensorsIn(shards, contents), signal);
+}
+
+function* tensorsIn(shards: ShardHeaders, contents: CheckpointContents): Slices<RemoteTensor[]> {
+  const found: RemoteTensor[][] = [];
+  for (const number of shards.readNumbers) {
+    const shard = shards.at(number);
+    const { header } = shard;
+    const entries = yield* mapInSlices(contents.namesIn(number, header), (name) => {
+      const entry = header.find(name);
+      if (entry === -1) throw contents.missing(number, name);
+      return entry;
+    });
+    entries.sort((a, b) => a - b);
+    found.push(yield* mapInSlices(entries, (entry) => new RemoteTensor(shard, entry)));
+  }
+  return found.flat();
+}
+
+/** Reads the headers of the shards that may have quantized weights to which these tensors belong. */
+async function readPackedWeights(
+  shards: ShardHeaders,
+  contents: CheckpointContents,
+  names: ReadonlySet<string>,
+  signal: AbortSignal,
+): Promise<void> {
+  for (;;) {
+    const unread = new Set<number>();
+    const read = new Set(shards.readNumbers);
+    const dtypeOf = (name: string): string | undefined => {
+      const number = contents.shardOf(name);
+      if (number === -1) return undefined;
+      if (read.has(number)) {
+        const { header } = shards.at(number);
+        const entry = header.find(name);
+        return entry === -1 ? undefined : header.dtype(entry);
+      }
+      unread.add(number);
+      return undefined;
+    };
+    for (const name of names) packedWeightOf(name, dtypeOf);
+    if (unread.size === 0) return;
+    await shards.read(unread, signal);
+  }
+}

@@ -1,0 +1,311 @@
+/** One download, from what its source is to what its target has. */
+
+import { lstatSync, statSync } from 'node:fs';
+import { dirname, join, sep } from 'node:path';
+import { argumentRangeError } from '../../errors/arguments.js';
+import type { HubSettings } from '../../file/hub/settings.js';
+import { pathObjection } from '../../file/shards/shard-paths.js';
+import { pathText } from '../../platform/io/paths.js';
+import { aboutFile, systemError } from '../../platform/io/system-errors.js';
+import { Transfer, type TransferOptions } from '../../platform/transfer/transfer.js';
+import { inLockedFolder } from '../../write/checkpoint/locked-folder.js';
+import { wouldDelete } from '../../write/checkpoint/old-files.js';
+import type { PlannedFile, WritePlan } from '../../write/checkpoint/plan.js';
+import { requireReplaceableFile } from '../../write/save/replace-file.js';
+import { selectsAll } from '../../write/selection/options.js';
+import type { SelectionReport } from '../../write/selection/selection-report.js';
+import { ofEach, withScope } from '../scope.js';
+import { type SessionSettings, sourceSession } from '../source.js';
+import { CacheFolder } from './cache-target.js';
+import { downloadToFile } from './file-target.js';
+import { downloadToFolder, patternOf } from './folder-target.js';
+import { requireLocalNames } from './local-names.js';
+import type { PlaceOf } from './model-files.js';
+import { planTensors, type TensorsOptions } from './plan-tensors.js';
+import { planWhole } from './plan-whole.js';
+import type { ReceivedBytes } from './receive-all.js';
+import {
+  findSourceFiles,
+  type IdentityOptions,
+  isIndexName,
+  QUESTIONS_AT_ONCE,
+  type SourceFiles,
+} from './source-files.js';
+import type { TargetOptions } from './target-options.js';
+import type { DownloadScope, WantedFile, WantedFiles } from './wanted-file.js';
+
+/** Options of one download. */
+export interface RunOptions
+  extends TransferOptions,
+    TargetOptions,
+    SessionSettings,
+    IdentityOptions,
+    TensorsOptions {}
+
+/** The same of one that may be a dry run. */
+type RunOrPlanOptions = RunOptions & { readonly dryRun?: boolean };
+
+/** A file that was downloaded, or was there already. */
+export interface DownloadedFile {
+  /** Its path below the folder of the source, with `/`. */
+  readonly name: string;
+  /** Where it is. */
+  readonly path: string;
+  /** Its length in bytes. */
+  readonly byteLength: number;
+}
+
+/** A file that would be downloaded. */
+export interface PlannedDownload extends DownloadedFile, PlannedFile {}
+
+/** What `download` would do, as `dryRun: true` gives it. */
+export interface DownloadPlan
+  extends WritePlan,
+    Pick<DownloadResult, 'path' | 'commit' | 'byteLength' | 'skipped'>,
+    Omit<SelectionReport, 'overflowed'> {
+  /** All files, whether they are there already or not: those with tensors, their index, and others. */
+  readonly files: readonly PlannedDownload[];
+}
+
+/** What `download` has done. */
+export interface DownloadResult extends SelectionReport {
+  /** The file or folder: what `openCheckpoint` opens. In the Hub's cache, that of the snapshot. */
+  readonly path: string;
+  /** All files, whether they were received now or not: those with tensors, their index, and others. */
+  readonly files: readonly DownloadedFile[];
+  /** The commit that they are of; null when they are not of the Hub. */
+  readonly commit: string | null;
+  /** Length of all files in bytes. */
+  readonly byteLength: number;
+  /** Bytes of the files that were received now. */
+  readonly receivedByteLength: number;
+  /** Bytes that were there already: whole files, and what a download that broke had received. */
+  readonly presentByteLength: number;
+  /** Names of files of an earlier checkpoint in the folder that were deleted. */
+  readonly deleted: readonly string[];
+  /** Names of such files that could not be deleted. */
+  readonly undeleted: readonly string[];
+  /**
+   * Names of files beside the weights that were left out: longer than 256 MiB, or names that are unsafe or too
+   * long here.
+   */
+  readonly skipped: readonly string[];
+}
+
+/** The name of the target that is the Hub's cache. */
+const CACHE = 'cache';
+
+/** Downloads, or plans it. Whatever happens, nothing is left open. */
+export async function runDownload(
+  source: string | URL,
+  target: string | URL,
+  options: RunOptions & { readonly dryRun: boolean },
+  settings: HubSettings,
+): Promise<DownloadResult | DownloadPlan>;
+export async function runDownload(
+  source: string | URL,
+  target: string | URL,
+  options: RunOptions,
+  settings: HubSettings,
+): Promise<DownloadResult>;
+export async function runDownload(
+  source: string | URL,
+  target: string | URL,
+  options: RunOrPlanOptions,
+  settings: HubSettings,
+): Promise<DownloadResult | DownloadPlan> {
+  const path = pathText('target', target);
+  const opened = sourceSession(source, options, settings);
+  try {
+    return await withScope([options.signal], async (scope) => {
+      const found = await findSourceFiles(opened, options, scope.signal);
+      if (target === CACHE) return await toCache(found, options, scope);
+      const isOneFile = found.name !== null && !isIndexName(found.name);
+      if (isOneFile && options.maxShardSize === undefined) {
+        return await toFile(found, path, options, scope);
+      }
+      return await inLockedFolder(path, { ...options, signal: scope.signal }, (folder) =>
+        toFolder(found, folder, options, scope),
+      );
+    });
+  } catch (error) {
+    throw opened.session.withoutSecrets(error);
+  } finally {
+    opened.session.close();
+  }
+}
+
+async function toCache(
+  source: SourceFiles,
+  options: RunOrPlanOptions,
+  scope: AbortController,
+): Promise<DownloadResult | DownloadPlan> {
+  if (source.hub === null) {
+    throw argumentRangeError('target', "a path, since 'cache' is for sources on the Hub", CACHE);
+  }
+  if (!isWhole(options)) {
+    const expected = "a path, since 'cache' is for whole files, whose tensors stay as they are";
+    throw argumentRangeError('target', expected, CACHE);
+  }
+  const cache = new CacheFolder(source.hub);
+  const placeOf: PlaceOf = (file) => cache.pathOf(file);
+  const plan = await planWhole(source, placeOf, scope.signal);
+  requirePlannedNames(plan, source);
+  const [only] = plan.weights;
+  const isFile = source.name !== null && only !== undefined && plan.index === null;
+  const path = isFile ? placeOf(only) : cache.snapshot;
+  if (options.dryRun === true) return await planOf(plan, path, placeOf, [], scope.signal);
+  const received = await cache.fill(plan, options, scopeOf(allFiles(plan), options, scope));
+  return resultOf(plan, path, placeOf, received);
+}
+
+/**
+ * The path that one file gets: in a folder that is there, by the name that the source has. A link of that name is
+ * refused: only who names the path of a link means where it leads.
+ */
+function filePath(target: string, { name, path: source }: SourceFiles): string {
+  const isFolder = statSync(target, { throwIfNoEntry: false })?.isDirectory() === true;
+  if (!isFolder) {
+    if (!target.endsWith('/') && !target.endsWith(sep)) return target;
+    const expected = 'the path of a file, or a folder that is there, since the source is one file';
+    throw argumentRangeError('target', expected, target);
+  }
+  if (name === null || pathObjection(name) !== null) {
+    const expected = 'the path of a file, since the source has no name that a file can have';
+    throw argumentRangeError('target', expected, target);
+  }
+  requireLocalNames([name], source);
+  const path = join(target, name);
+  if (lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() !== true) return path;
+  const expected = 'a folder without a link of the name that the file gets, or the path of a file';
+  throw argumentRangeError('target', expected, path);
+}
+
+async function toFile(
+  source: SourceFiles,
+  target: string,
+  options: RunOrPlanOptions,
+  scope: AbortController,
+): Promise<DownloadResult | DownloadPlan> {
+  const path = filePath(target, source);
+  const oneFile = { ...options, maxShardSize: Number.POSITIVE_INFINITY };
+  const plan = isWhole(options)
+    ? await planWhole(source, () => path, scope.signal)
+    : await planTensors(source, oneFile, () => path, scope.signal);
+  if (options.dryRun === true) {
+    requireFolder(dirname(path), path);
+    requireReplaceableFile(path);
+    return await planOf(plan, path, () => path, [], scope.signal);
+  }
+  const file = plan.weights[0] as WantedFile;
+  const received = await downloadToFile(file, path, options, scopeOf([file], options, scope));
+  return resultOf(plan, path, () => path, received);
+}
+
+/** Throws as making a file in the folder would. */
+function requireFolder(folder: string, path: string): void {
+  let isFolder: boolean;
+  try {
+    isFolder = statSync(folder).isDirectory();
+  } catch (error) {
+    throw aboutFile(error, path, 'open');
+  }
+  if (!isFolder) throw systemError('ENOTDIR', 'open', path);
+}
+
+async function toFolder(
+  source: SourceFiles,
+  folder: string,
+  options: RunOrPlanOptions,
+  scope: AbortController,
+): Promise<DownloadResult | DownloadPlan> {
+  const placeOf: PlaceOf = ({ name }) => join(folder, name);
+  const plan = isWhole(options)
+    ? await planWhole(source, placeOf, scope.signal)
+    : await planTensors(source, options, placeOf, scope.signal);
+  requirePlannedNames(plan, source);
+  if (options.dryRun === true) {
+    const names = allFiles(plan).map(({ name }) => name);
+    const deleted = wouldDelete(folder, patternOf(plan), names);
+    return await planOf(plan, folder, placeOf, deleted, scope.signal);
+  }
+  const files = [...plan.weights, ...plan.others];
+  const received = await downloadToFolder(plan, folder, options, scopeOf(files, options, scope));
+  return resultOf(plan, folder, placeOf, received);
+}
+
+function requirePlannedNames(plan: WantedFiles, { path }: SourceFiles): void {
+  requireLocalNames(
+    allFiles(plan).map(({ name }) => name),
+    path,
+  );
+}
+
+/** Whether files are copied, not written anew. */
+function isWhole(options: TensorsOptions): boolean {
+  return selectsAll(options) && options.maxShardSize === undefined;
+}
+
+function allFiles({ weights, others, index }: WantedFiles): WantedFile[] {
+  return [...weights, ...(index === null ? [] : [index]), ...others];
+}
+
+function scopeOf(
+  files: readonly WantedFile[],
+  { onProgress }: RunOptions,
+  scope: AbortController,
+): DownloadScope {
+  const { signal } = scope;
+  const transfer = new Transfer(lengthOf(files), { signal, onProgress });
+  return { transfer, signal, abort: (reason) => scope.abort(reason) };
+}
+
+function lengthOf(files: readonly WantedFile[]): number {
+  return files.reduce((sum, { byteLength }) => sum + byteLength, 0);
+}
+
+/** What the download of these files would do. */
+async function planOf(
+  plan: WantedFiles,
+  path: string,
+  placeOf: PlaceOf,
+  deleted: readonly string[],
+  signal: AbortSignal,
+): Promise<DownloadPlan> {
+  const { commit, index, skipped, report, weights } = plan;
+  const planned = async (file: WantedFile, ends: AbortSignal): Promise<PlannedDownload> => {
+    const { name, byteLength } = file;
+    const tensors = weights.includes(file) ? await plan.tensorsIn(file, ends) : null;
+    return { name, path: placeOf(file), byteLength, tensors };
+  };
+  const files = await ofEach(allFiles(plan), QUESTIONS_AT_ONCE, planned, signal);
+  const { leftOut, cast, uncast } = report;
+  const byteLength = lengthOf(allFiles(plan));
+  const facts = { path, commit, index: index?.name ?? null, byteLength };
+  return { ...facts, files, deleted, skipped, leftOut, cast, uncast };
+}
+
+function resultOf(
+  plan: WantedFiles,
+  path: string,
+  placeOf: PlaceOf,
+  received: ReceivedBytes & { readonly deleted?: string[]; readonly undeleted?: string[] },
+): DownloadResult {
+  const files = allFiles(plan);
+  const { commit, skipped, report } = plan;
+  return {
+    path,
+    files: files.map((file) => ({
+      name: file.name,
+      path: placeOf(file),
+      byteLength: file.byteLength,
+    })),
+    commit,
+    byteLength: lengthOf(files),
+    deleted: [],
+    undeleted: [],
+    ...received,
+    skipped,
+    ...report,
+  };
+}

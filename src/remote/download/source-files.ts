@@ -1,0 +1,226 @@
+/** What a source has: a file, an index with its shards, or a folder of a repository with its list. */
+
+import { RemoteError } from '../../errors/errors.js';
+import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../../file/shards/checkpoint-index.js';
+import { indexesAmong } from '../../file/shards/file-choice.js';
+import { pathObjection } from '../../file/shards/shard-paths.js';
+import { HEAD_BYTE_LENGTH } from '../../header/foreign-formats.js';
+import { requireInside } from '../found-file.js';
+import type { HttpFile } from '../http-file.js';
+import type { HubAddress } from '../hub-address.js';
+import { HubRepository, type RepositoryEntry } from '../hub-repository.js';
+import { FIRST_BYTE_LENGTH } from '../read-header.js';
+import type { FileStart } from '../remote-file.js';
+import { shownUrl } from '../safe-urls.js';
+import type { Session } from '../session.js';
+import { type SourceSession, urlSource } from '../source.js';
+import { receiveFile } from './receive.js';
+import { versionOf } from './source-identity.js';
+import type { WantedFile } from './wanted-file.js';
+
+/** Larger files of its Xet storage the Hub gives out by its own protocol only. */
+const MAX_XET_BYTE_LENGTH = 50_000_000_000;
+
+/** Requests about files at a time. More have made the Hub refuse some. */
+export const QUESTIONS_AT_ONCE = 16;
+
+/** A whole file of the source. */
+export interface SourceFile extends WantedFile {
+  readonly file: HttpFile;
+  /** Whether only parts of it can be had without the Hub's Xet protocol. */
+  readonly isXetOnly: boolean;
+  /** Its first bytes; null where a hash tells what it is. */
+  readonly start: Uint8Array | null;
+}
+
+/** What a source has. */
+export interface SourceFiles {
+  /** For messages: without credentials, query and fragment. */
+  readonly path: string;
+  /** The file, or the index, that the source names; null for a folder. */
+  readonly name: string | null;
+  /** What is directly in the folder; null where nobody lists it. */
+  readonly entries: readonly RepositoryEntry[] | null;
+  /** Where it is on the Hub; null for other sources. */
+  readonly hub: {
+    readonly address: HubAddress;
+    readonly commit: string;
+    /** Path of the folder in the repository, with a slash at its end; empty for all of it. */
+    readonly prefix: string;
+  } | null;
+  /**
+   * A file by its path below the folder. Of the Hub it asks for the list of its folder; where that has no
+   * hash, and of other servers, for the first bytes.
+   *
+   * @throws RemoteError; FormatError `SAFETENSORS_UNSAFE_SHARD_NAME`
+   */
+  find(name: string, signal: AbortSignal): Promise<SourceFile>;
+}
+
+/** What the caller knows of a source. */
+export interface IdentityOptions {
+  /** What files without a hash are known by, in place of their URL, ETag and `Last-Modified`. */
+  readonly identity?: string | undefined;
+}
+
+/** Finds out what the source is. */
+export async function findSourceFiles(
+  { address, session }: SourceSession,
+  { identity }: IdentityOptions,
+  signal: AbortSignal,
+): Promise<SourceFiles> {
+  if (address.hub === null) return urlFiles(session, address.url, identity);
+  const { endpoint, id } = address.hub;
+  const repository = new HubRepository(session, endpoint, id);
+  return await hubFiles(repository, address.hub, identity, signal);
+}
+
+/** Whether a file of this name is an index. */
+export function isIndexName(name: string): boolean {
+  return indexesAmong([name]).length > 0;
+}
+
+/** Folder, with a slash at its end unless it is empty, and name. */
+function splitPath(path: string): [prefix: string, name: string] {
+  const end = path.lastIndexOf('/') + 1;
+  return [path.slice(0, end), path.slice(end)];
+}
+
+/** A file of that length, all of whose bytes are wanted. */
+function wholeFile(
+  file: HttpFile,
+  facts: Pick<SourceFile, 'name' | 'byteLength' | 'hash' | 'version' | 'isXetOnly' | 'start'>,
+): SourceFile {
+  const segments = [{ file, begin: 0, end: facts.byteLength }];
+  const whole = { ...facts, segments };
+  return { ...facts, file, receive: (target, _, scope) => receiveFile(whole, target, scope) };
+}
+
+/** The name of the file at a URL; as it stands there when it would be none of a file once decoded. */
+function fileNameOf({ pathname }: URL): string {
+  const [, encoded] = splitPath(pathname);
+  try {
+    const name = decodeURIComponent(encoded);
+    return pathObjection(name) === null && !name.includes('/') ? name : encoded;
+  } catch {
+    return encoded;
+  }
+}
+
+function urlFiles(session: Session, url: URL, identity: string | undefined): SourceFiles {
+  const { file, folder } = urlSource(session, url);
+  const name = fileNameOf(url);
+  return {
+    path: shownUrl(url),
+    name,
+    entries: null,
+    hub: null,
+    find: async (wanted, signal) => {
+      const found = wanted === name ? file : folder.file(wanted);
+      const { bytes, fileByteLength } = await firstBytesOf(found, wanted, signal);
+      const version = versionOf(found, wanted, identity);
+      const facts = { name: wanted, byteLength: fileByteLength, hash: null, version };
+      return wholeFile(found, { ...facts, isXetOnly: false, start: bytes });
+    },
+  };
+}
+
+/**
+ * Length of a file, and the first bytes, by which formats are told. A server that sends whole files only is asked for
+ * as much as `openRemote` asks for: a small file comes. A web page in its place is refused.
+ */
+async function firstBytesOf(file: HttpFile, name: string, signal: AbortSignal): Promise<FileStart> {
+  const { bytes, fileByteLength } = await firstBytes(file, name, signal);
+  const start = { bytes: bytes.slice(0, HEAD_BYTE_LENGTH), fileByteLength };
+  file.requireNoPage(start);
+  return start;
+}
+
+async function firstBytes(file: HttpFile, name: string, signal: AbortSignal): Promise<FileStart> {
+  try {
+    return await file.readStart(HEAD_BYTE_LENGTH, signal);
+  } catch (error) {
+    const { code, status } = Object(error);
+    // All of a page may be a file that only calls itself one.
+    const isWhole = code === 'SAFETENSORS_BAD_RESPONSE' && status === 200;
+    if (code !== 'SAFETENSORS_RANGES_UNSUPPORTED' && !isWhole) throw error;
+    const byteLength = isIndexName(name) ? DEFAULT_MAX_INDEX_BYTE_LENGTH : FIRST_BYTE_LENGTH;
+    return await file.readStart(byteLength, signal);
+  }
+}
+
+async function hubFiles(
+  repository: HubRepository,
+  address: HubAddress,
+  identity: string | undefined,
+  signal: AbortSignal,
+): Promise<SourceFiles> {
+  const commit = await repository.pinCommit(signal);
+  const folders = new FolderLists(repository);
+  const { path } = address.id;
+  const [above, last] = splitPath(path);
+  const named = path === '' ? undefined : await folders.find(above, last, signal);
+  const isFolder = named === undefined || named.isFolder;
+  const prefix = !isFolder ? above : path === '' ? '' : `${path}/`;
+  const shown = repository.file(path).path;
+  return {
+    path: isFolder ? repository.pageOf(path) : shown,
+    name: isFolder ? null : last,
+    entries: isFolder ? [...(await folders.list(prefix, signal)).values()] : null,
+    hub: { address, commit, prefix },
+    find: async (name, signal) => {
+      requireInside(name, shown);
+      const [below, last] = splitPath(prefix + name);
+      const entry = await folders.find(below, last, signal);
+      const file = repository.file(entry.path);
+      const { hash, isXet } = entry;
+      // Without a hash nothing but the file itself tells whether the list has the right length.
+      const start = hash === '' ? await firstBytesOf(file, name, signal) : null;
+      const byteLength = start?.fileByteLength ?? entry.byteLength;
+      const isXetOnly = isXet && byteLength > MAX_XET_BYTE_LENGTH;
+      const facts = {
+        name,
+        byteLength,
+        hash: hash || null,
+        isXetOnly,
+        start: start?.bytes ?? null,
+      };
+      return wholeFile(file, { ...facts, version: hash || versionOf(file, name, identity) });
+    },
+  };
+}
+
+/** What is directly in a folder, by path. */
+type FolderList = ReadonlyMap<string, RepositoryEntry>;
+
+/** Lists of folders, each asked for once. */
+class FolderLists {
+  readonly #repository: HubRepository;
+  readonly #lists = new Map<string, Promise<FolderList>>();
+
+  constructor(repository: HubRepository) {
+    this.#repository = repository;
+  }
+
+  /** What is directly in a folder, each once, whatever the list repeats. */
+  async list(prefix: string, signal: AbortSignal): Promise<FolderList> {
+    const listed = this.#lists.get(prefix) ?? this.#ask(prefix, signal);
+    this.#lists.set(prefix, listed);
+    return await listed;
+  }
+
+  /** A file or folder; throws RemoteError `SAFETENSORS_REMOTE_NOT_FOUND`. */
+  async find(prefix: string, name: string, signal: AbortSignal): Promise<RepositoryEntry> {
+    const found = (await this.list(prefix, signal)).get(prefix + name);
+    if (found !== undefined) return found;
+    const path = this.#repository.file(prefix + name).path;
+    const message = 'the list of the repository has no such file';
+    throw new RemoteError('SAFETENSORS_REMOTE_NOT_FOUND', message, { path });
+  }
+
+  async #ask(prefix: string, signal: AbortSignal): Promise<FolderList> {
+    const entries = await this.#repository.list(prefix.slice(0, -1), signal);
+    const here = entries.filter(({ path }) => splitPath(path)[0] === prefix);
+    return new Map(here.map((entry) => [entry.path, entry]));
+  }
+}

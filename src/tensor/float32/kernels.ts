@@ -1,0 +1,111 @@
+/** Converts to float32, and casts, by the fastest way there is: kernels that were provided, else TypeScript. */
+
+import { argumentRangeError, argumentTypeError } from '../../errors/arguments.js';
+import { isFloat32Array, plainFloat32Array } from '../../errors/brand-checks.js';
+import type { Dtype } from '../../header/dtype.js';
+import { nextTurn } from '../../header/json/turns.js';
+import { type CastSource, type CastTarget, castInTypeScript } from './cast.js';
+import { convertToFloat32 } from './to-float32.js';
+
+/** Kernels that are faster than TypeScript. The arrays are as for {@link toFloat32}. */
+export interface Float32Kernels {
+  /** Converts on this thread. */
+  convert(dtype: Dtype, bytes: Uint8Array, output: Float32Array): void;
+  /** Converts on a thread of a pool. */
+  convertAsync(dtype: Dtype, bytes: Uint8Array, output: Float32Array): Promise<void>;
+  /** Casts on this thread. */
+  cast(from: CastSource, to: CastTarget, bytes: Uint8Array, output: Uint8Array): number;
+  /** Casts on a thread of a pool. */
+  castAsync(
+    from: CastSource,
+    to: CastTarget,
+    bytes: Uint8Array,
+    output: Uint8Array,
+  ): Promise<number>;
+}
+
+let provided: () => Float32Kernels | undefined = () => undefined;
+
+/** Sets the function that every conversion asks for kernels. In a browser there is none. */
+export function provideKernels(provider: () => Float32Kernels | undefined): void {
+  provided = provider;
+}
+
+/**
+ * Converts packed elements, at any alignment, on this thread.
+ *
+ * @param output as many values as the elements have, two for one of C64
+ */
+export function toFloat32(dtype: Dtype, bytes: Uint8Array, output: Float32Array): void {
+  const kernels = provided();
+  if (kernels === undefined) convertToFloat32(dtype, bytes, output);
+  else kernels.convert(dtype, bytes, output);
+}
+
+/**
+ * Casts packed elements to another dtype, at any alignment, on this thread. Returns how many were too large
+ * for it, as `castInTypeScript` does.
+ */
+export function cast(
+  from: CastSource,
+  to: CastTarget,
+  bytes: Uint8Array,
+  output: Uint8Array,
+): number {
+  const kernels = provided();
+  return kernels === undefined
+    ? castInTypeScript(from, to, bytes, output)
+    : kernels.cast(from, to, bytes, output);
+}
+
+/** Whether `convertOnPool` has threads to work on. */
+export function hasPool(): boolean {
+  return provided() !== undefined;
+}
+
+/**
+ * The same on a thread of the pool. Without kernels it is done on this thread, and the promise settles
+ * in a later turn of the event loop.
+ *
+ * A pool thread works on bare addresses. The memory of both arrays must not be detached or resized
+ * before the promise settles: no other code may know their buffers.
+ */
+export async function convertOnPool(
+  dtype: Dtype,
+  bytes: Uint8Array,
+  output: Float32Array,
+): Promise<void> {
+  const kernels = provided();
+  if (kernels !== undefined) return kernels.convertAsync(dtype, bytes, output);
+  convertToFloat32(dtype, bytes, output);
+  await nextTurn();
+}
+
+/** As {@link cast}, on a thread of the pool where there is one, under the terms of `convertOnPool`. */
+export async function castOnPool(
+  from: CastSource,
+  to: CastTarget,
+  bytes: Uint8Array,
+  output: Uint8Array,
+): Promise<number> {
+  const kernels = provided();
+  if (kernels !== undefined) return await kernels.castAsync(from, to, bytes, output);
+  const tooLarge = castInTypeScript(from, to, bytes, output);
+  await nextTurn();
+  return tooLarge;
+}
+
+/**
+ * Checks the array that a caller gives for the result. Returns an array of our own over its memory:
+ * the caller's may be of a subclass whose getters lie.
+ *
+ * @throws TypeError `ERR_INVALID_ARG_TYPE`, RangeError `ERR_OUT_OF_RANGE` for another length
+ */
+export function requireInto(into: Float32Array, valueCount: number): Float32Array {
+  if (!isFloat32Array(into)) throw argumentTypeError('into', 'a Float32Array', into);
+  const values = plainFloat32Array(into);
+  if (values.length !== valueCount) {
+    throw argumentRangeError('the length of into', `${valueCount}, one per value`, values.length);
+  }
+  return values;
+}

@@ -1,0 +1,137 @@
+/**
+ * Where the bytes of an open file come from: a mapping, positioned reads, or memory that the caller
+ * already has, behind one interface. A storage knows positions (bytes from the start of the file),
+ * never tensors.
+ */
+
+import { type FileChangedError, FileClosedError } from '../../errors/errors.js';
+
+/** How a file's bytes are reached: mapped, read on demand, or given by the caller. */
+export type StorageKind = 'mmap' | 'read' | 'memory';
+
+/** A place in memory: `byteOffset` bytes into `buffer`. */
+export interface BufferRange {
+  readonly buffer: ArrayBuffer;
+  readonly byteOffset: number;
+}
+
+/** A descriptor of a storage's file that stays open until it is given back, even after `close`. */
+export interface LentDescriptor {
+  readonly fd: number;
+  /** Call it once, when nothing reads from the descriptor any more. */
+  giveBack(): void;
+}
+
+/**
+ * Bytes of one open file. What is asked of the file ends with `close`; tensors that were handed out have
+ * readers, which go on until they are collected, or until `ended`. Then methods throw `FileClosedError`.
+ */
+export interface Storage {
+  readonly kind: StorageKind;
+  /** The file, as named in messages. */
+  readonly path: string | undefined;
+  /** Length of the file in bytes, as it was at open. */
+  readonly byteLength: number;
+  /** Longest buffer this runtime can make, in bytes. */
+  readonly maxBufferByteLength: number;
+  /** False once the file was found cut short or rewritten; never true again. */
+  readonly ok: boolean;
+  /** True after `close`: see {@link requireOpen}. */
+  readonly closed: boolean;
+  /** True when no bytes can be had any more: after a detaching `close`, and when it leaves no readers. */
+  readonly ended: boolean;
+  /** True when asking for more bytes than needed costs nothing. */
+  readonly zeroCopy: boolean;
+
+  /** Counts somebody who may ask for bytes at any time, even after `close`: a tensor, or a part of one. */
+  addReader(): void;
+
+  /** Takes a reader back who has got its bytes from a storage that copies. */
+  removeReader(): void;
+
+  /** Distance from an aligned address at which a buffer made for `position` begins, in bytes. */
+  addressOf(position: number): number;
+
+  /**
+   * The bytes [begin, end), at least one, which the caller may keep and hand out: a view for `mmap`
+   * and `memory`, a new copy for `read`. They stay valid until `close` detaches them.
+   * `filled` is a buffer into which the caller of a `read` storage has read them already.
+   */
+  bytes(begin: number, end: number, filled?: ArrayBuffer): BufferRange;
+
+  /** As `bytes`, for passing use: the storage does not keep the buffer alive. */
+  window(begin: number, end: number): Uint8Array<ArrayBuffer>;
+
+  /**
+   * Reads bytes from `position` into `target` until it is full, without looking for changes: call
+   * `verify` before and after. Only storages that copy have it.
+   */
+  readInto?(target: Uint8Array, position: number): void;
+
+  /**
+   * Brings the pages of [begin, end) into memory, off the event loop. Rejects with what `verify` throws,
+   * and with `EIO` when a page cannot be read. Only mapped storages have it.
+   */
+  populate?(begin: number, end: number): Promise<void>;
+
+  /**
+   * The same for up to 1 024 ranges, which the disk reads together. `ranges` holds begin and length > 0
+   * of each.
+   */
+  populateRanges?(ranges: Float64Array): Promise<void>;
+
+  /** A descriptor for positioned reads. Only storages over a file have it; see `canLend`. */
+  lend?(): LentDescriptor;
+
+  /** How many of the bytes [begin, end) are in memory; null when that cannot be known. */
+  residentBytes(begin: number, end: number): number | null;
+
+  /**
+   * As `window`, for work on other threads: memory that nobody but the caller can detach, not even a
+   * detaching `close`. Never hand it out. Undefined when all memory belongs to somebody else. Call
+   * `verify` afterwards to learn whether the file was still good.
+   */
+  hold(begin: number, end: number): Uint8Array<ArrayBuffer> | undefined;
+
+  /**
+   * Throws {@link FileChangedError} when the file is no longer the one whose header was checked. Of a mapped
+   * file that was closed it finds only what the truncation guard saw, and what `close` found.
+   */
+  verify(): void;
+
+  /**
+   * The same for calls that only hand out: asks the system when a millisecond has passed since it was
+   * last asked. What the truncation guard saw, and what `verify` found, is noticed at once.
+   */
+  verifyOften(): void;
+
+  /**
+   * Ends what is asked of the file; the first call counts. Frees what the readers don't need: the
+   * descriptor of a mapped file, and everything when there are none. With `detach`, empties all buffers
+   * handed out and frees all at once.
+   */
+  close(detach: boolean): void;
+}
+
+/** A storage over a file, whose bytes can also be read by a descriptor. */
+export interface LendingStorage extends Storage {
+  /** Whether the descriptor is still there. */
+  readonly canLend: boolean;
+  lend(): LentDescriptor;
+}
+
+/** Whether a storage is over a file. */
+export function isLending(storage: Storage): storage is LendingStorage {
+  return storage.lend !== undefined;
+}
+
+/** Throws FileClosedError after `close`, for whatever is asked of the file and not of a tensor. */
+export function requireOpen({ closed, path }: Pick<Storage, 'closed' | 'path'>): void {
+  if (closed) throw new FileClosedError({ path });
+}
+
+/** As `verify`, for whatever is asked of the file. */
+export function verifyOpen(storage: Storage): void {
+  requireOpen(storage);
+  storage.verify();
+}

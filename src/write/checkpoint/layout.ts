@@ -1,0 +1,205 @@
+/** Lays out a checkpoint before anything of it is written: its files, their headers, the index. */
+
+import { argumentRangeError, type OptionNames } from '../../errors/arguments.js';
+import { FormatError, refuseTensor } from '../../errors/errors.js';
+import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../../file/shards/checkpoint-index.js';
+import {
+  IndexText,
+  type IndexValue,
+  type JsonString,
+} from '../../file/shards/checkpoint-index-writer.js';
+import { DEFAULT_FILENAME_PATTERN, FilenamePattern } from '../../file/shards/file-names.js';
+import type { CheckpointMetadata } from '../../file/shards/metadata.js';
+import { SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
+import { parseByteSize } from '../../file/shards/sizes.js';
+import {
+  DEFAULT_MAX_SHARD_SIZE,
+  type SplitSummary,
+  splitByteLengths,
+} from '../../file/shards/split.js';
+import { layOut, type MetadataInput } from '../../header/header-writer.js';
+import { forEachInSlices, type Slices } from '../../header/json/slices.js';
+import type { Payload, WriteEntry } from '../input/tensor-input.js';
+import type { WritableLayout } from '../save/tensor-writes.js';
+
+/** Any tensor that can be written. */
+export type AnyEntry = WriteEntry<Payload>;
+
+/** How a checkpoint is laid out. */
+export interface CheckpointLayoutOptions {
+  /**
+   * Bytes of tensors per file, as a number (`Infinity` for one file) or a text such as `'5GB'`,
+   * `'200 MB'` or `'1.5GiB'`; `'5GB'` by default. A larger tensor gets a file of its own.
+   */
+  readonly maxShardSize?: number | string | undefined;
+  /**
+   * A file name that ends in `.safetensors`, with `{suffix}` exactly once where the number goes;
+   * `'model{suffix}.safetensors'` by default.
+   */
+  readonly filenamePattern?: string | undefined;
+  /**
+   * Comes before the number: `fp16` makes `model.fp16-00001-of-00002.safetensors`, with the index
+   * `model.safetensors.index.fp16.json`, as transformers does.
+   */
+  readonly variant?: string | undefined;
+}
+
+/** Names of the options. */
+export const LAYOUT_OPTIONS: OptionNames<CheckpointLayoutOptions> = {
+  maxShardSize: true,
+  filenamePattern: true,
+  variant: true,
+};
+
+/** Metadata of every file, null for none, and of the index. */
+export interface LaidOutMetadata extends Pick<CheckpointMetadata, 'index'> {
+  readonly file: ReadonlyMap<string, string> | null;
+}
+
+/** A file to be written, by a layout that says where its bytes come from. */
+export interface LaidOutFile<Layout = WritableLayout> {
+  readonly name: string;
+  readonly layout: Layout;
+}
+
+/** Tensors by number, from 0. They need not be objects. */
+export interface TensorTable<Layout = WritableLayout> {
+  /** Length of every tensor in bytes. */
+  readonly byteLengths: Float64Array;
+  /** Name of a tensor, or where it stands. */
+  name(number: number): string | JsonString;
+  /** Lays out a file of these tensors; throws as `layOut`. */
+  layOut(numbers: readonly number[], metadata: MetadataInput | null): Layout;
+  /** All tensors, or at least one of every file that they come from. */
+  readonly samples: Iterable<Pick<AnyEntry, 'payload'>>;
+}
+
+/**
+ * A table of tensors that are objects already.
+ *
+ * @throws InvalidTensorError for a name that comes twice
+ */
+export function* tableOf(entries: readonly AnyEntry[]): Slices<TensorTable> {
+  yield* requireNamesOnce(entries);
+  const entry = (number: number): AnyEntry => entries[number] as AnyEntry;
+  return {
+    byteLengths: Float64Array.from(entries, ({ byteLength }) => byteLength),
+    name: (number) => entry(number).name,
+    layOut: (numbers, metadata) => layOut(numbers.map(entry), { metadata }),
+    samples: entries,
+  };
+}
+
+/** A checkpoint to be written. */
+export interface CheckpointLayout<Metadata = LaidOutMetadata, Layout = WritableLayout> {
+  readonly pattern: FilenamePattern;
+  /** What the files and the index have, and what is known of that. */
+  readonly metadata: Metadata;
+  readonly files: readonly LaidOutFile<Layout>[];
+  /** All tensors, or at least one of every file that they come from. */
+  readonly samples: Iterable<Pick<AnyEntry, 'payload'>>;
+  /** Bytes of the tensors. */
+  readonly totalSize: number;
+  /** The index; null for a single file. */
+  readonly index: Uint8Array | null;
+  /** An index in which files have other names; for a single file, too. */
+  interimIndex(nameOf: (filename: string) => string): Uint8Array;
+}
+
+/** The pattern that the options mean; throws as `FilenamePattern` does. */
+function layoutPattern({ filenamePattern, variant }: CheckpointLayoutOptions): FilenamePattern {
+  const pattern = new FilenamePattern(filenamePattern ?? DEFAULT_FILENAME_PATTERN, variant);
+  if (pattern.text.endsWith(SHARD_EXTENSION)) return pattern;
+  const expected = `a file name that ends in ${SHARD_EXTENSION}, as shards of an index must`;
+  throw argumentRangeError('filenamePattern', expected, filenamePattern);
+}
+
+/**
+ * Splits the tensors and lays out every file. Without tensors there is one file.
+ *
+ * @throws InvalidTensorError as `layOut`
+ * @throws FormatError `SAFETENSORS_INDEX_TOO_LARGE` for an index that no reader accepts
+ * @throws TypeError, RangeError for unusable options
+ */
+export function* layOutCheckpoint<Metadata extends LaidOutMetadata, Layout>(
+  tensors: TensorTable<Layout>,
+  options: CheckpointLayoutOptions,
+  metadataOf: (split: SplitSummary) => Metadata,
+): Slices<CheckpointLayout<Metadata, Layout>> {
+  const pattern = layoutPattern(options);
+  const limit = parseByteSize(options.maxShardSize ?? DEFAULT_MAX_SHARD_SIZE, 'maxShardSize');
+  const shards = splitByteLengths(tensors.byteLengths, limit);
+  const totalSize = totalOf(tensors.byteLengths);
+  if (shards.length === 0) shards.push([]);
+  const isSharded = shards.length > 1;
+  const split = { isSharded, metadata: { total_size: totalSize } };
+  const metadata = metadataOf(split);
+  const nameOf = (shard: number): string => pattern.filename(shard + 1, shards.length);
+  const files: LaidOutFile<Layout>[] = [];
+  for (const [shard, numbers] of shards.entries()) {
+    yield;
+    files.push({ name: nameOf(shard), layout: tensors.layOut(numbers, metadata.file) });
+  }
+  const metadataOfIndex: ReadonlyMap<string, IndexValue> =
+    metadata.index ??
+    new Map<string, IndexValue>([['total_size', totalSize], ...(metadata.file ?? [])]);
+  const indexOf = (filenameOf: (filename: string) => string): Uint8Array => {
+    const text = new IndexText(metadataOfIndex, tensors.byteLengths.length);
+    for (const [shard, numbers] of shards.entries()) {
+      const filename = filenameOf(nameOf(shard));
+      for (const number of numbers) text.add(tensors.name(number), filename);
+    }
+    return text.encoded();
+  };
+  yield;
+  const index = isSharded ? indexOf((filename) => filename) : null;
+  if (index !== null) requireIndexLength(index.byteLength);
+  const { samples } = tensors;
+  return { pattern, metadata, files, samples, totalSize, index, interimIndex: indexOf };
+}
+
+/** One file to be written. */
+export interface FileLayout<Metadata> extends Pick<CheckpointLayout, 'samples' | 'totalSize'> {
+  readonly metadata: Metadata;
+  readonly layout: WritableLayout;
+}
+
+/**
+ * Lays out one file of all tensors.
+ *
+ * @throws As {@link layOutCheckpoint}
+ */
+export function layOutFile<Metadata extends LaidOutMetadata>(
+  tensors: TensorTable,
+  metadataOf: (split: SplitSummary) => Metadata,
+): FileLayout<Metadata> {
+  const { byteLengths, samples } = tensors;
+  const totalSize = totalOf(byteLengths);
+  const metadata = metadataOf({ isSharded: false, metadata: { total_size: totalSize } });
+  const layout = tensors.layOut([...byteLengths.keys()], metadata.file);
+  return { layout, metadata, samples, totalSize };
+}
+
+function totalOf(byteLengths: Float64Array): number {
+  const total = byteLengths.reduce((sum, byteLength) => sum + byteLength, 0);
+  if (Number.isSafeInteger(total)) return total;
+  throw argumentRangeError('tensors', 'of at most 2^53 - 1 bytes together', total);
+}
+
+function requireIndexLength(byteLength: number): void {
+  if (byteLength <= DEFAULT_MAX_INDEX_BYTE_LENGTH) return;
+  throw new FormatError(
+    'SAFETENSORS_INDEX_TOO_LARGE',
+    `expected an index of at most ${DEFAULT_MAX_INDEX_BYTE_LENGTH} bytes, found ${byteLength}: write ` +
+      'one file, or shorter names, or less metadata',
+  );
+}
+
+/** Throws InvalidTensorError for a name that comes twice, even if it were in two files. */
+function* requireNamesOnce(entries: readonly AnyEntry[]): Slices<void> {
+  const names = new Set<string>();
+  yield* forEachInSlices(entries, ({ name }) => {
+    if (names.has(name)) refuseTensor('expected every name once, found it twice', name);
+    names.add(name);
+  });
+}

@@ -1,0 +1,149 @@
+/** Writes the tensors of a source anew, into a folder or a file: what `reshard` and `convert` do. */
+
+import { basename, dirname } from 'node:path';
+import { requireBoolean } from '../../errors/arguments.js';
+import type { RewrittenMetadata } from '../../file/shards/metadata.js';
+import { runAsync } from '../../platform/io/steps.js';
+import { requireMakeableFolder } from '../replacement/made-folders.js';
+import { replaceFile, requireReplaceableFile } from '../save/replace-file.js';
+import type { SelectableInfo } from '../selection/options.js';
+import type { SelectionReport } from '../selection/selection-report.js';
+import {
+  type WriteOrPlanOptions,
+  type WrittenCheckpoint,
+  writeCheckpoint,
+} from './execute-plan.js';
+import { type CheckpointLayoutOptions, layOutCheckpoint, layOutFile } from './layout.js';
+import { inLockedFolder, inMadeFolder } from './locked-folder.js';
+import {
+  type CopiedFiles,
+  findOtherFiles,
+  NO_OTHER_FILES,
+  type OtherFiles,
+  type OtherFilesOptions,
+} from './other-files.js';
+import { type CheckpointPlan, planCheckpoint, plannedFile, type SharedTensors } from './plan.js';
+import { type Choices, type SelectedTensors, selectTensors } from './selected-tensors.js';
+import type { CheckpointSource } from './source.js';
+
+/** What is written, and how. */
+export interface RewriteOptions<Info extends SelectableInfo>
+  extends Choices<Info>,
+    CheckpointLayoutOptions,
+    OtherFilesOptions,
+    WriteOrPlanOptions {
+  /** Whether checksums of the source are compared, and what was written is read again. */
+  readonly verify: boolean;
+}
+
+/** What is known before anything is written. */
+interface RewriteFacts extends SharedTensors, CopiedFiles, Omit<SelectionReport, 'overflowed'> {
+  /** Keys of metadata for which files of the source have different values that were not all kept. */
+  readonly conflicts: readonly string[];
+}
+
+/** What was written. */
+export interface Rewritten
+  extends WrittenCheckpoint,
+    RewriteFacts,
+    Pick<SelectionReport, 'overflowed'> {}
+
+/** The same of a dry run. */
+export interface RewritePlan extends CheckpointPlan, RewriteFacts {}
+
+/** Opens a source when it is needed. */
+type OpenCheckpointSource<Info extends SelectableInfo> = () => Promise<CheckpointSource<Info>>;
+
+/**
+ * Writes into a folder, which is locked before the source is read: both may be one folder, into which another
+ * process saves.
+ *
+ * @throws As `inLockedFolder`, `selectTensors`, `layOutCheckpoint` and `writeCheckpoint`; what `open` throws
+ */
+export async function rewriteFolder<Info extends SelectableInfo>(
+  target: string | URL,
+  open: OpenCheckpointSource<Info>,
+  options: RewriteOptions<Info>,
+): Promise<Rewritten | RewritePlan> {
+  const { copyOtherFiles = false, verify, signal } = options;
+  requireBoolean('copyOtherFiles', copyOtherFiles);
+  return await inLockedFolder(target, options, (folder) =>
+    withSource(open, async (source) => {
+      const { path } = source;
+      const others = copyOtherFiles
+        ? findOtherFiles(dirname(path), folder, basename(path))
+        : NO_OTHER_FILES;
+      const selected = await runAsync(selectTensors(source, options), signal);
+      const layout = layOutCheckpoint(selected.table, options, selected.metadataOf);
+      const checkpoint = await runAsync(layout, signal);
+      const facts = rewriteFacts(selected, checkpoint.metadata, others);
+      if (options.dryRun === true) {
+        return { ...planCheckpoint(folder, checkpoint, others.files), ...facts };
+      }
+      await source.verify?.(selected.tensors, signal);
+      const written = await writeCheckpoint(folder, checkpoint, options, {
+        otherFiles: others.files,
+        verify,
+        closeSources: () => source.close(),
+      });
+      return { ...written, ...facts, overflowed: selected.report.overflowed };
+    }),
+  );
+}
+
+/**
+ * Writes into the file of this path; folders above it are made.
+ *
+ * @throws As `selectTensors`, `layOutFile` and `replaceFile`; what `open` throws
+ */
+export async function rewriteFile<Info extends SelectableInfo>(
+  path: string,
+  open: OpenCheckpointSource<Info>,
+  options: RewriteOptions<Info>,
+): Promise<Rewritten | RewritePlan> {
+  const { durable = true, dryRun = false, signal } = options;
+  requireBoolean('durable', durable);
+  requireBoolean('dryRun', dryRun);
+  return await withSource(open, async (source) => {
+    const selected = await runAsync(selectTensors(source, options), signal);
+    const file = layOutFile(selected.table, selected.metadataOf);
+    const { layout, totalSize } = file;
+    const facts = rewriteFacts(selected, file.metadata, NO_OTHER_FILES);
+    const name = basename(path);
+    if (dryRun) {
+      requireMakeableFolder(dirname(path));
+      requireReplaceableFile(path);
+      const files = [plannedFile(name, layout)];
+      return { path, files, index: null, totalSize, deleted: [], ...facts };
+    }
+    await source.verify?.(selected.tensors, signal);
+    const closeSources = (): void => source.close();
+    await inMadeFolder(dirname(path), durable, () =>
+      replaceFile(path, layout, file.samples, { ...options, durable, closeSources }),
+    );
+    const written = { path, files: [name], index: null, totalSize, deleted: [], undeleted: [] };
+    return { ...written, ...facts, overflowed: selected.report.overflowed };
+  });
+}
+
+async function withSource<Info extends SelectableInfo, Result>(
+  open: OpenCheckpointSource<Info>,
+  work: (source: CheckpointSource<Info>) => Promise<Result>,
+): Promise<Result> {
+  const source = await open();
+  try {
+    return await work(source);
+  } finally {
+    source.close();
+  }
+}
+
+function rewriteFacts<Info extends SelectableInfo>(
+  { dropped, overlaps, report }: SelectedTensors<Info>,
+  { unrecorded, conflicts }: RewrittenMetadata,
+  { files, skipped }: OtherFiles,
+): RewriteFacts {
+  const { leftOut, cast, uncast } = report;
+  const copied = files.map(({ name }) => name);
+  return { leftOut, cast, uncast, dropped, unrecorded, overlaps, conflicts, copied, skipped };
+}

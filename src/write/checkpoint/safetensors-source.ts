@@ -1,0 +1,93 @@
+/** A safetensors checkpoint on this machine as what another one is written from. */
+
+import { openShards } from '../../file/checkpoint/open.js';
+import type { SourceMetadata } from '../../file/shards/metadata.js';
+import type { TensorMemory } from '../../file/shards/shared-tensors.js';
+import { type TensorInfo, tensorInfo } from '../../file/source/facts.js';
+import { mapInSlices, type Slices } from '../../header/json/slices.js';
+import { runAsync } from '../../platform/io/steps.js';
+import type { FilePayload } from '../input/tensor-input.js';
+import { selectionSource } from '../selection/select.js';
+import type { CheckpointSource, ListedTensors, SourceTensor } from './source.js';
+import { SourceTensors } from './source-tensors.js';
+
+/** How a source is opened. */
+interface SafetensorsSourceOptions {
+  readonly maxIndexByteLength?: number | undefined;
+  /** Whether errors of the writing name tensors, which are then written one by one. */
+  readonly isNamed: boolean;
+  readonly signal: AbortSignal | undefined;
+}
+
+/**
+ * Opens anything that `openCheckpoint` opens, with all shards.
+ *
+ * @throws As `openCheckpoint`; FormatError `SAFETENSORS_INDEX_MISMATCH` for a name of the index that no shard has;
+ *   `signal.reason`
+ */
+export async function openSafetensorsSource(
+  path: string | URL,
+  { maxIndexByteLength, isNamed, signal }: SafetensorsSourceOptions,
+): Promise<CheckpointSource<TensorInfo>> {
+  // No need to map files that are only copied: their pages would count as memory of the process.
+  const options = { maxIndexByteLength, storage: 'read' } as const;
+  const shards = await runAsync(openShards(path, options), signal);
+  try {
+    const table = new SourceTensors(shards, isNamed);
+    const { index, path: label } = shards.files;
+    const metadata: SourceMetadata = { files: Array.from(shards, (file) => file.metadata), index };
+    return {
+      path: label,
+      table,
+      list: () => listOf(table, metadata, label),
+      metadataOf: () => metadata,
+      close: () => shards.close({}),
+    };
+  } catch (error) {
+    shards.close({});
+    throw error;
+  }
+}
+
+function* listOf(
+  table: SourceTensors,
+  { files, index }: SourceMetadata,
+  path: string,
+): Slices<ListedTensors<TensorInfo>> {
+  const names = new Set<string>();
+  const tensors = yield* mapInSlices(table.byteLengths.keys(), (number) => {
+    const tensor = new HeaderTensor(table, number);
+    names.add(tensor.name);
+    return tensor;
+  });
+  // The metadata that may name aliases, as with `openCheckpoint`.
+  const aliases = index === null ? (files[0] ?? null) : index.metadata;
+  return { ...selectionSource(names, aliases, path), tensors, unselectable: [] };
+}
+
+/** A tensor by its number. The format has none that share bytes. */
+class HeaderTensor implements SourceTensor<TensorInfo> {
+  readonly name: string;
+  readonly info: TensorInfo;
+  readonly #table: SourceTensors;
+  readonly #number: number;
+
+  constructor(table: SourceTensors, number: number) {
+    const [header, entry] = [table.header(number), table.entry(number)];
+    this.name = header.name(entry);
+    this.info = tensorInfo(header, entry);
+    this.#table = table;
+    this.#number = number;
+  }
+
+  get memory(): TensorMemory {
+    const { name, info } = this;
+    const storageByteLength = this.#table.byteLengths[this.#number] as number;
+    const { dtype, shape } = info;
+    return { name, dtype, shape, storage: this, storageByteLength, byteOffset: 0 };
+  }
+
+  get payload(): FilePayload {
+    return this.#table.payload(this.#number);
+  }
+}

@@ -1,0 +1,194 @@
+/** `saveCheckpoint`: writes a state dict as one file, or as shards with an index. */
+
+import { argumentRangeError, type OptionNames, requireOptions } from '../../errors/arguments.js';
+import { type NamedValues, pairsOf } from '../../errors/named-values.js';
+import { checkpointMetadata } from '../../file/shards/metadata.js';
+import {
+  planSharing,
+  type SharedMode,
+  type SharingPlan,
+} from '../../file/shards/shared-tensors.js';
+import { requireLittleEndianHost } from '../../header/dtype.js';
+import { encodeMetadata, type MetadataInput } from '../../header/header-writer.js';
+import { runSync } from '../../platform/io/steps.js';
+import { readTensorsAndStreams, type TensorInput } from '../input/tensor-input.js';
+import {
+  WRITE_OPTIONS,
+  type WriteCheckpointOptions,
+  type WrittenCheckpoint,
+  writeCheckpoint,
+} from './execute-plan.js';
+import {
+  type CheckpointLayoutOptions,
+  LAYOUT_OPTIONS,
+  layOutCheckpoint,
+  tableOf,
+} from './layout.js';
+import { inLockedFolder } from './locked-folder.js';
+import {
+  type CheckpointPlan,
+  type DryRun,
+  type MaybeDryRun,
+  planCheckpoint,
+  type SharedTensors,
+} from './plan.js';
+import { memoryOfEntry } from './tensor-memory.js';
+
+/** Options of {@link saveCheckpoint}. */
+export interface SaveCheckpointOptions extends CheckpointLayoutOptions, WriteCheckpointOptions {
+  /**
+   * Strings by key. A single file gets them besides `format: pt`, which they may overwrite; with several
+   * files the index gets them, after `total_size`.
+   */
+  readonly metadata?: MetadataInput | null | undefined;
+  /**
+   * What to do with tensors that share memory. By default, `copy`, all are written, and every reader
+   * finds every name. `dedupe` writes equal tensors once and records the other names in the metadata:
+   * `openCheckpoint` finds them there, and so do other readers that know of this.
+   */
+  readonly shared?: SharedMode | undefined;
+}
+
+const SAVE_CHECKPOINT_OPTIONS: OptionNames<SaveCheckpointOptions> = {
+  ...LAYOUT_OPTIONS,
+  ...WRITE_OPTIONS,
+  metadata: true,
+  shared: true,
+};
+
+/** Result of {@link saveCheckpoint}. */
+export interface SavedCheckpoint extends WrittenCheckpoint, SharedTensors {}
+
+/** The same with `dryRun: true`. */
+export interface SaveCheckpointPlan extends CheckpointPlan, SharedTensors {}
+
+/**
+ * Writes a state dict into a folder, off the event loop: as `model.safetensors`, or in shards with an
+ * index when it is larger than `maxShardSize`. Files and index are those of `huggingface_hub`. A
+ * missing folder is created, with those above it.
+ *
+ * Everything is written to temporary files first. Then the new files are renamed into place: at every
+ * moment the folder has a whole checkpoint, the old one or the new one, even if their files have the
+ * same names. A save that fails before leaves the old one. A killed process leaves one of the two, and
+ * temporary files, which the next save deletes. Last, files of an earlier checkpoint are deleted: those
+ * that the pattern can have named, and no others. The disk needs room for both checkpoints. Links in
+ * the folder are replaced, not followed. Files that are open or mapped keep their content, even when
+ * the tensors come from them.
+ *
+ * At most two files are under way at a time, and two pieces of them. Tensors and streams are as in `saveFile`;
+ * streams are read in the order of the files. Saves into one folder wait for each other, those of other
+ * processes and threads for up to `lockTimeout`: the folder is locked, until the process dies at the
+ * latest. Where the file system has no locks (NFS) or there is no addon, don't run two at the same time.
+ *
+ * @throws As `saveFile`, and `SAFETENSORS_LOCKED`, and `SAFETENSORS_SHARED_TENSORS` with `error` and `python`; RangeError also
+ *   without any tensors; FormatError `SAFETENSORS_INDEX_TOO_LARGE`
+ *
+ * @example
+ * ```ts
+ * const tensors = loadFile('model.safetensors');
+ * const { files, index } = await saveCheckpoint('saved', tensors, { maxShardSize: '64B' });
+ * console.log(files.length, index); // → 2 model.safetensors.index.json
+ * ```
+ */
+export async function saveCheckpoint(
+  folder: string | URL,
+  tensors: NamedValues<TensorInput>,
+  options?: SaveCheckpointOptions,
+): Promise<SavedCheckpoint>;
+/**
+ * The same as a dry run: says what would be written, and writes nothing.
+ *
+ * @throws As without `dryRun`
+ *
+ * @example
+ * ```ts
+ * const tensors = loadFile('model.safetensors');
+ * const options = { maxShardSize: '64B', dryRun: true } as const;
+ * const { files, totalSize } = await saveCheckpoint('planned', tensors, options);
+ * console.log(files[0]?.tensors, totalSize); // → [ 'norm.weight' ] 80
+ * ```
+ */
+export async function saveCheckpoint(
+  folder: string | URL,
+  tensors: NamedValues<TensorInput>,
+  options: Omit<SaveCheckpointOptions, 'dryRun'> & DryRun,
+): Promise<SaveCheckpointPlan>;
+/**
+ * The same, where only the running program knows whether it is a dry run.
+ *
+ * @throws As without `dryRun`
+ *
+ * @example
+ * ```ts
+ * const dryRun = process.env['DRY_RUN'] !== undefined;
+ * const tensors = loadFile('model.safetensors');
+ * const { totalSize } = await saveCheckpoint('saved-or-not', tensors, { dryRun });
+ * console.log(totalSize); // → 80
+ * ```
+ */
+export async function saveCheckpoint(
+  folder: string | URL,
+  tensors: NamedValues<TensorInput>,
+  options: Omit<SaveCheckpointOptions, 'dryRun'> & MaybeDryRun,
+): Promise<SavedCheckpoint | SaveCheckpointPlan>;
+export async function saveCheckpoint(
+  folder: string | URL,
+  tensors: NamedValues<TensorInput>,
+  options: Omit<SaveCheckpointOptions, 'dryRun'> & MaybeDryRun = {},
+): Promise<SavedCheckpoint | SaveCheckpointPlan> {
+  requireLittleEndianHost();
+  requireOptions(options, SAVE_CHECKPOINT_OPTIONS);
+  const given = [...pairsOf(tensors, 'tensors')];
+  if (given.length === 0) throw argumentRangeError('tensors', 'at least one tensor', given);
+  const metadata = metadataOf(options);
+  const entries = readTensorsAndStreams(given);
+  const memories = entries.map((entry, i) => memoryOfEntry(entry, given[i]?.[1]));
+  const { shared = 'copy' } = options;
+  const { dropped, overlaps } = recordable(
+    runSync(planSharing(memories, shared)),
+    shared,
+    metadata,
+  );
+  const kept = entries.filter(({ name }) => !dropped.has(name));
+  // In the turn of the call, which has looked at the memory of the tensors.
+  const layout = layOutCheckpoint(runSync(tableOf(kept)), options, (split) =>
+    checkpointMetadata(split, metadata, dropped),
+  );
+  const checkpoint = runSync(layout);
+  const { unrecorded } = checkpoint.metadata;
+  return await inLockedFolder(folder, options, async (locked) => {
+    const shared = { dropped, unrecorded, overlaps };
+    if (options.dryRun === true) return { ...planCheckpoint(locked, checkpoint), ...shared };
+    return { ...(await writeCheckpoint(locked, checkpoint, options)), ...shared };
+  });
+}
+
+/** Checked here, because an index accepts more than headers do. */
+function metadataOf({
+  metadata,
+}: Pick<SaveCheckpointOptions, 'metadata'>): ReadonlyMap<string, string> {
+  if (metadata === null || metadata === undefined) return new Map();
+  const pairs = [...pairsOf(metadata, 'metadata')];
+  encodeMetadata(pairs);
+  return new Map(pairs);
+}
+
+/** Keys with a meaning of their own, in a file or in an index. */
+const OWN_KEYS: ReadonlySet<string> = new Set(['format', 'total_size']);
+
+/** With `dedupe` a name is dropped only if the metadata can record which tensor replaces it. */
+function recordable(
+  plan: SharingPlan,
+  mode: SharedMode,
+  metadata: ReadonlyMap<string, string>,
+): SharingPlan {
+  if (mode !== 'dedupe') return plan;
+  const dropped = new Map(plan.dropped);
+  const overlaps = [...plan.overlaps];
+  for (const [name, kept] of plan.dropped) {
+    if (!OWN_KEYS.has(name) && !metadata.has(name)) continue;
+    dropped.delete(name);
+    overlaps.push([name, kept]);
+  }
+  return { dropped, overlaps };
+}

@@ -1,0 +1,185 @@
+/**
+ * All tensors of a safetensors checkpoint, straight from its headers: no objects and no strings for a hundred
+ * thousand tensors.
+ */
+
+import type { LazyShards } from '../../file/checkpoint/lazy-shards.js';
+import { SafetensorsFile } from '../../file/file.js';
+import type { CheckpointIndex } from '../../file/shards/checkpoint-index.js';
+import type { JsonString } from '../../file/shards/checkpoint-index-writer.js';
+import { missingTensor } from '../../file/shards/contents.js';
+import type { Header } from '../../header/header.js';
+import { type HeaderEntries, layOutEntries } from '../../header/header-copy.js';
+import type { MetadataInput } from '../../header/header-writer.js';
+import type { LendingStorage } from '../../tensor/storage/storage.js';
+import type { FilePayload } from '../input/tensor-input.js';
+import type { WritableLayout } from '../save/tensor-writes.js';
+import type { TensorTable } from './layout.js';
+
+/** A shard. */
+interface SourceShard {
+  readonly header: Header;
+  readonly storage: LendingStorage;
+}
+
+/** Bytes of neighbouring tensors, and their place in the data of the new file. */
+interface PlacedRun {
+  readonly begin: number;
+  readonly spec: {
+    readonly byteLength: number;
+    readonly payload: FilePayload;
+    /** Of a run of one tensor. */
+    readonly name?: string;
+  };
+}
+
+/**
+ * Every tensor that a shard has; of several with one name, the one that the index means. Shard by
+ * shard, in the order of each file.
+ */
+export class SourceTensors implements TensorTable, HeaderEntries {
+  readonly byteLengths: Float64Array;
+  readonly #shards: readonly SourceShard[];
+  /** The shard of every tensor. */
+  readonly #shardOf: Uint32Array;
+  /** Its entry in the shard's header. */
+  readonly #entryOf: Uint32Array;
+
+  readonly #isNamed: boolean;
+
+  /**
+   * Opens all shards, which must stay open. Named, every tensor is a run of its own, which errors name.
+   *
+   * @throws FormatError `SAFETENSORS_INDEX_MISMATCH` for a name of the index that no shard has
+   */
+  constructor(shards: LazyShards, isNamed: boolean) {
+    this.#isNamed = isNamed;
+    this.#shards = Array.from(shards, (file) => {
+      const { header, storage } = SafetensorsFile.contentOf(file);
+      // Whatever is opened by its path lends its descriptor.
+      return { header, storage: storage as LendingStorage };
+    });
+    const isTaken = takenEntries(this.#shards, shards);
+    const capacity = this.#shards.reduce((sum, { header }) => sum + header.size, 0);
+    const byteLengths = new Float64Array(capacity);
+    this.#shardOf = new Uint32Array(capacity);
+    this.#entryOf = new Uint32Array(capacity);
+    let size = 0;
+    for (const [shard, { header }] of this.#shards.entries()) {
+      const taken = isTaken[shard] as Uint8Array;
+      for (let entry = 0; entry < header.size; entry++) {
+        if (taken[entry] !== 1) continue;
+        byteLengths[size] = header.end(entry) - header.begin(entry);
+        this.#shardOf[size] = shard;
+        this.#entryOf[size] = entry;
+        size++;
+      }
+    }
+    this.byteLengths = byteLengths.subarray(0, size);
+  }
+
+  header(number: number): Header {
+    return this.#shard(number).header;
+  }
+
+  entry(number: number): number {
+    return this.#entryOf[number] as number;
+  }
+
+  name(number: number): JsonString {
+    const { header } = this.#shard(number);
+    return { text: header.source, start: header.nameAt(this.entry(number)) };
+  }
+
+  /** Where the bytes of a tensor are. */
+  payload(number: number): FilePayload {
+    const { header, storage } = this.#shard(number);
+    const position = header.dataStart + header.begin(this.entry(number));
+    return { kind: 'file', storage, position };
+  }
+
+  /** Keeps four bytes per tensor. */
+  layOut(numbers: readonly number[], metadata: MetadataInput | null): WritableLayout {
+    const { header, numbers: order, byteLength } = layOutEntries(this, numbers, metadata);
+    return { header, byteLength, placed: { [Symbol.iterator]: () => this.#runs(order) } };
+  }
+
+  get samples(): { readonly payload: FilePayload }[] {
+    const used = this.#shards.filter(({ header }) => header.size > 0);
+    return used.map(({ header, storage }) => ({
+      payload: { kind: 'file', storage, position: header.dataStart },
+    }));
+  }
+
+  /** Unless they are named, tensors whose bytes follow each other in a shard are one run. */
+  *#runs(numbers: Uint32Array): Generator<PlacedRun, void, void> {
+    let begin = 0;
+    for (let i = 0; i < numbers.length; ) {
+      const first = numbers[i] as number;
+      const start = this.header(first).begin(this.entry(first));
+      let end = start;
+      do {
+        end = this.header(first).end(this.entry(numbers[i] as number));
+        i++;
+      } while (i < numbers.length && this.#continues(numbers[i] as number, first, end));
+      const payload = this.payload(first);
+      const name = this.#isNamed ? { name: this.header(first).name(this.entry(first)) } : {};
+      yield { begin, spec: { byteLength: end - start, payload, ...name } };
+      begin += end - start;
+    }
+  }
+
+  /** Whether a tensor stands in the shard of another and begins at this offset. */
+  #continues(number: number, other: number, offset: number): boolean {
+    if (this.#isNamed || this.#shardOf[number] !== this.#shardOf[other]) return false;
+    return this.header(number).begin(this.entry(number)) === offset;
+  }
+
+  #shard(number: number): SourceShard {
+    return this.#shards[this.#shardOf[number] as number] as SourceShard;
+  }
+}
+
+/** 1 for every entry of a shard that is to be taken. */
+function takenEntries(shards: readonly SourceShard[], files: LazyShards): Uint8Array[] {
+  const { index, path } = files.files;
+  const { meant, missing } = meantByIndex(shards, index);
+  if (index === null) return meant;
+  const strays = new Set<string>();
+  for (const [shard, { header }] of shards.entries()) {
+    const taken = meant[shard] as Uint8Array;
+    for (let entry = taken.indexOf(0); entry !== -1; entry = taken.indexOf(0, entry + 1)) {
+      const name = header.name(entry);
+      const isElsewhere = index.find(name) !== -1 && !missing.has(name);
+      if (!isElsewhere && strays.size !== strays.add(name).size) taken[entry] = 1;
+    }
+  }
+  for (const [name, shard] of missing) {
+    if (!strays.has(name)) throw missingTensor(path, index.shards[shard] as string, name);
+  }
+  return meant;
+}
+
+/**
+ * 1 for every entry of a shard that the index names there; and the names that the index has and the
+ * shard lacks, with the shard.
+ */
+function meantByIndex(
+  shards: readonly SourceShard[],
+  index: CheckpointIndex | null,
+): { meant: Uint8Array[]; missing: Map<string, number> } {
+  const missing = new Map<string, number>();
+  const meant = shards.map(({ header }, shard) => {
+    const isMeant = new Uint8Array(header.size);
+    if (index === null) return isMeant.fill(1);
+    const entries = index.entriesOf(shard);
+    const places = index.placesIn(shard, header);
+    for (let i = 0; i < places.length; i++) {
+      const place = places[i] as number;
+      if (place === -1) missing.set(index.name(entries[i] as number), shard);
+      else isMeant[place] = 1;
+    }
+    return isMeant;
+  });
+  return { meant, missing };
+}

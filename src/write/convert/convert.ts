@@ -1,0 +1,214 @@
+/** `convert`: checkpoints of torch, arrays of NumPy and safetensors to safetensors. */
+
+import {
+  argumentRangeError,
+  type OptionNames,
+  requireBoolean,
+  requireOptions,
+} from '../../errors/arguments.js';
+import { pairsOf } from '../../errors/named-values.js';
+import { SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
+import type { SharedMode } from '../../file/shards/shared-tensors.js';
+import { OPEN_NUMPY_OPTIONS, type OpenNumpyOptions } from '../../foreign/numpy/open-numpy.js';
+import { OPEN_TORCH_OPTIONS, type OpenTorchOptions } from '../../foreign/torch/open.js';
+import type { RootKeys } from '../../foreign/torch/state-dict/roots.js';
+import { requireLittleEndianHost } from '../../header/dtype.js';
+import { encodeMetadata, type MetadataInput } from '../../header/header-writer.js';
+import { pathText } from '../../platform/io/paths.js';
+import type { StorageOptions } from '../../platform/storage/open.js';
+import { requireTransferOptions } from '../../platform/transfer/transfer.js';
+import {
+  WRITE_OPTIONS,
+  type WriteCheckpointOptions,
+  type WrittenCheckpoint,
+} from '../checkpoint/execute-plan.js';
+import { type CheckpointLayoutOptions, LAYOUT_OPTIONS } from '../checkpoint/layout.js';
+import type { CopiedFiles, OtherFilesOptions } from '../checkpoint/other-files.js';
+import type { CheckpointPlan, DryRun, MaybeDryRun, SharedTensors } from '../checkpoint/plan.js';
+import { rewriteFile, rewriteFolder } from '../checkpoint/rewrite.js';
+import type { CheckpointSource } from '../checkpoint/source.js';
+import { readSelection, SELECTION_OPTIONS, type SelectionOptions } from '../selection/options.js';
+import type { SelectionReport } from '../selection/selection-report.js';
+import { openConversionSource } from './open-source.js';
+import type { SourceTensorInfo } from './source.js';
+
+/** Options of {@link convert}. */
+export interface ConversionOptions
+  extends Omit<OpenTorchOptions, keyof StorageOptions>,
+    Omit<OpenNumpyOptions, keyof StorageOptions>,
+    SelectionOptions<SourceTensorInfo>,
+    CheckpointLayoutOptions,
+    OtherFilesOptions,
+    WriteCheckpointOptions {
+  /**
+   * Strings by key: as in `saveCheckpoint`. They win over what a safetensors source has.
+   */
+  readonly metadata?: MetadataInput | null | undefined;
+  /**
+   * What to do with tensors that share memory in a checkpoint of torch. By default, `dedupe`, equal ones are
+   * written once, under the name that comes first in the state dict, and the other names are recorded in the
+   * metadata; `copy` writes all.
+   */
+  readonly shared?: SharedMode | undefined;
+  /**
+   * Compares the checksums of what is taken of the source, and reads again what was written and compares it,
+   * all before the new files take their places. True by default.
+   */
+  readonly verify?: boolean | undefined;
+}
+
+const {
+  storage: _storage,
+  guard: _guard,
+  ...SOURCE_OPTIONS
+} = { ...OPEN_TORCH_OPTIONS, ...OPEN_NUMPY_OPTIONS };
+
+const CONVERT_OPTIONS: OptionNames<ConversionOptions> = {
+  ...SOURCE_OPTIONS,
+  ...SELECTION_OPTIONS,
+  ...LAYOUT_OPTIONS,
+  ...WRITE_OPTIONS,
+  copyOtherFiles: true,
+  metadata: true,
+  shared: true,
+  verify: true,
+};
+
+/** Result of {@link convert}. */
+export interface ConvertedCheckpoint
+  extends WrittenCheckpoint,
+    SelectionReport,
+    CopiedFiles,
+    SharedTensors {
+  /** The keys that lead to the state dict in a checkpoint of torch: as given, or chosen; empty otherwise. */
+  readonly root: RootKeys;
+}
+
+/** The same with `dryRun: true`: without what only a cast finds out. */
+export interface ConversionPlan
+  extends CheckpointPlan,
+    Omit<ConvertedCheckpoint, keyof WrittenCheckpoint | 'overflowed'> {}
+
+/**
+ * Converts a checkpoint to safetensors, off the event loop. Nothing of the source is run.
+ *
+ * `source` is a checkpoint of torch (`.pt`, `.pth`, `.bin`, `.ckpt`; its index when it is in several files),
+ * arrays of NumPy (`.npz`, `.npy`), a safetensors file, or a folder with one of these. Its first bytes say
+ * what it is. `target` is the path of a `.safetensors` file, or of a folder, which gets shards and an index
+ * when the tensors are larger than `maxShardSize`. Folders that are missing are made.
+ *
+ * Bytes go through memory in pieces of 1 MiB, on the thread pool: read, gathered, swapped, inflated or cast,
+ * written, read again and compared. Without `verify` the kernel copies what the source has as it stands. So
+ * little memory is needed, whatever the size: only a compressed storage of which a tensor is a part, or strided,
+ * is in memory as a whole. Files are always read, never mapped, as with `reshard`.
+ *
+ * A tensor that safetensors cannot hold is offered to `names` and `select` with the dtype null; it is no
+ * problem when it is left out. Everything that is wrong with names, dtypes and shapes is found before the first
+ * byte is written, and the new files take their places as with `saveFile` and `saveCheckpoint`: whole, or not
+ * at all. With `copyOtherFiles` a folder also gets what stands beside the source, as with `reshard`.
+ *
+ * @throws ForeignFormatError as `openTorchCheckpoint` and `openNumpy`; `SAFETENSORS_CHECKSUM_MISMATCH` when
+ *   the source has other bytes than its checksums say
+ * @throws SelectionError for several problems with what was selected; one alone is thrown as it is
+ * @throws SafetensorsError `SAFETENSORS_VERIFICATION_FAILED`, `SAFETENSORS_SHARED_TENSORS`; as `saveFile` and
+ *   `saveCheckpoint`
+ *
+ * @example
+ * ```ts
+ * const { files, root } = await convert('model.ckpt', 'converted.safetensors', { dtype: 'BF16' });
+ * console.log(files, root); // → [ 'converted.safetensors' ] [ 'state_dict' ]
+ * ```
+ */
+export async function convert(
+  source: string | URL,
+  target: string | URL,
+  options?: ConversionOptions,
+): Promise<ConvertedCheckpoint>;
+/**
+ * The same as a dry run: says what would be written, and writes nothing. No checksum is compared.
+ *
+ * @throws As without `dryRun`
+ *
+ * @example
+ * ```ts
+ * const { files, root } = await convert('model.ckpt', 'planned', { dryRun: true });
+ * console.log(files[0]?.name, root); // → model.safetensors [ 'state_dict' ]
+ * ```
+ */
+export async function convert(
+  source: string | URL,
+  target: string | URL,
+  options: Omit<ConversionOptions, 'dryRun'> & DryRun,
+): Promise<ConversionPlan>;
+/**
+ * The same, where only the running program knows whether it is a dry run.
+ *
+ * @throws As without `dryRun`
+ *
+ * @example
+ * ```ts
+ * const dryRun = process.env['DRY_RUN'] !== undefined;
+ * const { root } = await convert('model.ckpt', 'converted-or-not', { dryRun });
+ * console.log(root); // → [ 'state_dict' ]
+ * ```
+ */
+export async function convert(
+  source: string | URL,
+  target: string | URL,
+  options: Omit<ConversionOptions, 'dryRun'> & MaybeDryRun,
+): Promise<ConvertedCheckpoint | ConversionPlan>;
+export async function convert(
+  source: string | URL,
+  target: string | URL,
+  options: Omit<ConversionOptions, 'dryRun'> & MaybeDryRun = {},
+): Promise<ConvertedCheckpoint | ConversionPlan> {
+  requireLittleEndianHost();
+  requireOptions(options, CONVERT_OPTIONS);
+  const selection = readSelection(options);
+  requireTransferOptions(options);
+  const { verify = true, copyOtherFiles = false, shared = 'dedupe', signal } = options;
+  requireBoolean('verify', verify);
+  requireBoolean('copyOtherFiles', copyOtherFiles);
+  const metadata = givenMetadata(options);
+  const path = pathText('target', target);
+  const isFile = path.endsWith(SHARD_EXTENSION);
+  if (isFile) requireFileOptions(options);
+  let root: RootKeys = [];
+  const open = async (): Promise<CheckpointSource<SourceTensorInfo>> => {
+    const opened = await openConversionSource(source, options, { verify, signal });
+    root = opened.root ?? [];
+    return opened;
+  };
+  const choices = { ...options, selection, shared, metadata, verify };
+  const result = isFile
+    ? await rewriteFile(path, open, choices)
+    : await rewriteFolder(target, open, choices);
+  const { conflicts, ...converted } = result;
+  return { ...converted, root };
+}
+
+/** Options that have a meaning only where the target is a folder. */
+const FOLDER_OPTIONS = [
+  ...(Object.keys(LAYOUT_OPTIONS) as (keyof CheckpointLayoutOptions)[]),
+  'copyOtherFiles',
+] as const;
+
+/** Throws a RangeError `ERR_OUT_OF_RANGE` for options of folders. */
+function requireFileOptions(options: CheckpointLayoutOptions & OtherFilesOptions): void {
+  for (const name of FOLDER_OPTIONS) {
+    const value = options[name];
+    if (value === undefined || value === false) continue;
+    const expected = `left out where the target is a ${SHARD_EXTENSION} file, which is one file`;
+    throw argumentRangeError(name, expected, value);
+  }
+}
+
+/** Checked here, because an index accepts more than headers do. */
+function givenMetadata({
+  metadata,
+}: Pick<ConversionOptions, 'metadata'>): ReadonlyMap<string, string> {
+  if (metadata === null || metadata === undefined) return new Map();
+  const pairs = [...pairsOf(metadata, 'metadata')];
+  encodeMetadata(pairs);
+  return new Map(pairs);
+}

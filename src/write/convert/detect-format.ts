@@ -1,0 +1,152 @@
+/** Tells the format of a local checkpoint: by the first bytes of a file, and by names only where these do not tell. */
+
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { SafetensorsError } from '../../errors/errors.js';
+import type { FoundFormat } from '../../errors/found-format.js';
+import { lastingNames } from '../../file/checkpoint/find-files.js';
+import { isCachedId } from '../../file/checkpoint/open.js';
+import { modelsOf } from '../../file/checkpoint/pipeline.js';
+import { hasCheckpoint, isConvertibleName, isIndexPath } from '../../file/shards/file-choice.js';
+import { PIPELINE_FILE } from '../../file/shards/file-names.js';
+import { TORCH_SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
+import { fileKindOf, isSafetensorsStart } from '../../foreign/file-kind.js';
+import { lookInto } from '../../foreign/open-file.js';
+import { firstEntryName } from '../../foreign/zip/local-header.js';
+import { foreignFormatOf } from '../../header/foreign-formats.js';
+import { pathText } from '../../platform/io/paths.js';
+import { runSync } from '../../platform/io/steps.js';
+import { aboutFile, hasCode } from '../../platform/io/system-errors.js';
+
+/** What {@link detectFormat} has found. */
+export interface DetectedFormat {
+  /** What to open: the path that was given, or that of a file of torch or NumPy in the folder that was given. */
+  readonly path: string;
+  /**
+   * Which function opens it: `openCheckpoint`, `openTorchCheckpoint` or `openNumpy`. Also `safetensors` for a file
+   * without the mark of any format: the error of `openCheckpoint` says what is wrong with it. Null for other formats.
+   */
+  readonly format: 'safetensors' | 'torch' | 'numpy' | null;
+  /**
+   * The format of the file, by the name that errors use: `checkpoint-index` for any index. Null for folders and ids
+   * that `openCheckpoint` opens, and where it is not known.
+   */
+  readonly foundFormat: FoundFormat | null;
+}
+
+/** Names that checkpoints of torch have in folders; an index comes before a file. */
+const TORCH_NAMES: readonly string[] = [
+  'pytorch_model.bin.index.json',
+  'diffusion_pytorch_model.bin.index.json',
+  'pytorch_model.bin',
+  'diffusion_pytorch_model.bin',
+];
+/** The name of an index of torch: with a variant, too. */
+const TORCH_INDEX = /\.bin\.index\.(?:[^/\\]*\.)?json$/;
+/** In an index, the name of the first shard. */
+const FIRST_SHARD = /"weight_map"\s*:\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*"((?:[^"\\]|\\.)*)"/s;
+
+/**
+ * Tells the format of a file, an index, a folder, or a repository in the Hub's cache.
+ *
+ * - Of a file the first 64 KiB decide. Its name counts where these do not tell: for an archive whose first entry may be
+ *   of torch or of NumPy, and for an index (`.json`) whose first shard is not named so early.
+ * - In a folder the names decide: a safetensors checkpoint comes before a torch checkpoint of a usual name
+ *   (`pytorch_model.bin` or its index, `diffusion_pytorch_model.bin`), and that before the only other file of torch or
+ *   NumPy.
+ * - A repository in the Hub's cache is always `safetensors`: none of its files is read.
+ * - For a path that does not exist the name decides which function's error says so.
+ *
+ * Reads on the calling thread, before it returns: at most the names in the folder and 64 KiB. In the folder of a
+ * pipeline that also has such other files, the names in its folders too. Keeps nothing open.
+ *
+ * @throws TypeError when `source` is neither a path nor a `file:` URL; Error Node's own, such as `EACCES` or `EMFILE`,
+ *   for what cannot be read
+ *
+ * @example
+ * ```ts
+ * const { format, path } = await detectFormat('model.ckpt');
+ * console.log(format, path); // → torch model.ckpt
+ * ```
+ */
+export async function detectFormat(source: string | URL): Promise<DetectedFormat> {
+  const path = pathText('source', source);
+  const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+  if (!isFolder) return formatOfFile(path);
+  const names = namesIn(path);
+  const other = otherIn(path, names);
+  return other === undefined || isSafetensors(path, names)
+    ? safetensors(path)
+    : formatOfFile(other);
+}
+
+/** Whether `openCheckpoint` has something to open, right or wrong: by names alone, since it reads the index itself. */
+function isSafetensors(folder: string, names: readonly string[]): boolean {
+  return (
+    hasCheckpoint(names) || (names.includes(PIPELINE_FILE) && runSync(modelsOf(folder)).length > 0)
+  );
+}
+
+/** The checkpoint of torch in a folder, by its usual name, or the only file of another format. */
+function otherIn(folder: string, names: readonly string[]): string | undefined {
+  const usual = TORCH_NAMES.find((name) => names.includes(name));
+  const others = names.filter(isConvertibleName);
+  const name = usual ?? (others.length === 1 ? others[0] : undefined);
+  return name === undefined ? undefined : join(folder, name);
+}
+
+/** None where we may not read the folder: files in it can be opened by their usual names. */
+function namesIn(folder: string): readonly string[] {
+  try {
+    return runSync(lastingNames(folder));
+  } catch (error) {
+    if (hasCode(error, ['EACCES', 'EPERM'])) return [];
+    throw aboutFile(error, folder);
+  }
+}
+
+function safetensors(path: string): DetectedFormat {
+  return { path, format: 'safetensors', foundFormat: null };
+}
+
+function formatOfFile(path: string): DetectedFormat {
+  const found = statSync(path, { throwIfNoEntry: false });
+  const isTorchName = isConvertibleName(path) || TORCH_INDEX.test(path);
+  if (found === undefined && isTorchName && !runSync(isCachedId(path))) {
+    return { path, format: 'torch', foundFormat: null };
+  }
+  if (found?.isFile() !== true) return safetensors(path);
+  const formatOf = isIndexPath(path) ? formatOfIndex : formatOfStart;
+  try {
+    return lookInto(path, (start) => ({ path, ...formatOf(path, start) }));
+  } catch (error) {
+    if (!(error instanceof SafetensorsError)) throw error;
+    return safetensors(path);
+  }
+}
+
+/** The shards say it; the name does where their first name is not at the start. */
+function formatOfIndex(path: string, start: Uint8Array): Omit<DetectedFormat, 'path'> {
+  const [, shard] = FIRST_SHARD.exec(new TextDecoder().decode(start)) ?? [];
+  const isTorch = shard?.endsWith(TORCH_SHARD_EXTENSION) ?? TORCH_INDEX.test(path);
+  return { format: isTorch ? 'torch' : 'safetensors', foundFormat: 'checkpoint-index' };
+}
+
+function formatOfStart(path: string, start: Uint8Array): Omit<DetectedFormat, 'path'> {
+  // First, since the length of a header may be the mark of an archive.
+  if (isSafetensorsStart(start)) return { format: 'safetensors', foundFormat: 'safetensors' };
+  const kind = fileKindOf(start);
+  const foundFormat = foreignFormatOf(start)?.format ?? null;
+  if (kind === 'npy') return { format: 'numpy', foundFormat };
+  if (kind === 'pickle') return { format: 'torch', foundFormat };
+  if (kind === undefined) {
+    // No header is of 2^48 bytes.
+    const isTooLong = (start[6] ?? 0) !== 0 || (start[7] ?? 0) !== 0;
+    return { format: isTooLong || foundFormat !== null ? null : 'safetensors', foundFormat };
+  }
+  // Who opens the archive reads its directory. Arrays of NumPy are usually called so, and records of torch have a
+  // folder.
+  const name = firstEntryName(start);
+  const isNumpy = name.endsWith('.npy') || (/\.npz$/i.test(path) && !name.includes('/'));
+  return { format: isNumpy ? 'numpy' : 'torch', foundFormat };
+}

@@ -1,0 +1,81 @@
+/** Opens what is to be converted. */
+
+import { Checkpoint } from '../../file/checkpoint/checkpoint.js';
+import { otherKind } from '../../foreign/file-kind.js';
+import type { ForeignShard } from '../../foreign/foreign-shard.js';
+import {
+  OPEN_NUMPY_OPTIONS,
+  type OpenNumpyOptions,
+  openNumpy,
+} from '../../foreign/numpy/open-numpy.js';
+import { lookInto } from '../../foreign/open-file.js';
+import {
+  OPEN_TORCH_OPTIONS,
+  type OpenTorchOptions,
+  openTorchCheckpoint,
+} from '../../foreign/torch/open.js';
+import type { RootKeys } from '../../foreign/torch/state-dict/roots.js';
+import { openSafetensorsSource } from '../checkpoint/safetensors-source.js';
+import { detectFormat } from './detect-format.js';
+import { type ConversionSource, conversionSource, type OpenSource } from './source.js';
+
+/** Options of all formats: a source may be any of them. */
+export type ConversionSourceOptions = OpenTorchOptions & OpenNumpyOptions;
+
+/** What the conversion says of its source. */
+interface ConversionOpening {
+  /** Whether checksums are compared, and errors of the writing name tensors. */
+  readonly verify: boolean;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** As `reshard`: no need to map files that are only copied; their pages would count as memory of the process. */
+const COPIED = { storage: 'read' } as const;
+
+/**
+ * Opens a file, an index, a folder, or a repository in the Hub's cache, as `detectFormat` says.
+ *
+ * @throws As `openCheckpoint`, `openTorchCheckpoint` and `openNumpy`; `signal.reason`
+ */
+export async function openConversionSource(
+  source: string | URL,
+  options: ConversionSourceOptions,
+  { verify, signal }: ConversionOpening,
+): Promise<ConversionSource> {
+  const { path, format } = await detectFormat(source);
+  if (format === 'safetensors') {
+    const { maxIndexByteLength } = options;
+    return await openSafetensorsSource(path, { maxIndexByteLength, isNamed: verify, signal });
+  }
+  if (format === 'torch') {
+    const chosen = { ...among(OPEN_TORCH_OPTIONS, options), ...COPIED };
+    const opened = openTorchCheckpoint(path, chosen);
+    return conversionSource(openFilesOf(opened, opened.root), verify);
+  }
+  if (format === null) {
+    throw lookInto(path, (start) => otherKind(start, 'a checkpoint or arrays', { path }));
+  }
+  const arrays = openNumpy(path, { ...among(OPEN_NUMPY_OPTIONS, options), ...COPIED });
+  return conversionSource(openFilesOf(arrays, undefined), verify);
+}
+
+/** Those of the options that have these names. */
+function among(
+  names: Readonly<Record<string, true>>,
+  options: ConversionSourceOptions,
+): ConversionSourceOptions {
+  return Object.fromEntries(Object.entries(options).filter(([name]) => Object.hasOwn(names, name)));
+}
+
+function openFilesOf(checkpoint: Checkpoint, root: RootKeys | undefined): OpenSource {
+  const parts = Checkpoint.partsOf(checkpoint) as [ForeignShard, string[]][];
+  const { path, problems } = checkpoint;
+  return {
+    ...{ path, problems, root },
+    tensors: parts.flatMap(([{ contents }, names]) =>
+      names.map((name) => contents.tensor(contents.find(name))),
+    ),
+    archives: new Map(parts.map(([{ archive }]) => archive)),
+    close: () => checkpoint.close(),
+  };
+}

@@ -1,0 +1,85 @@
+/** An open file of another format as what a checkpoint is written from. */
+
+import type { ForeignFormatError } from '../../errors/errors.js';
+import type { ArchiveContent } from '../../foreign/checksums.js';
+import type { ForeignTensor } from '../../foreign/tensors/foreign-tensor.js';
+import type { RootKeys } from '../../foreign/torch/state-dict/roots.js';
+import type { Dtype } from '../../header/dtype.js';
+import { forEachInSlices, mapInSlices } from '../../header/json/slices.js';
+import type { LendingStorage } from '../../tensor/storage/storage.js';
+import type { CheckpointSource, SourceTensor } from '../checkpoint/source.js';
+import { selectionSource } from '../selection/select.js';
+import { SourceBytes } from './source-bytes.js';
+
+/** What is known of a tensor of a source. */
+export interface SourceTensorInfo {
+  /** The dtype that safetensors has for it; null for a tensor that cannot be converted. */
+  readonly dtype: Dtype | null;
+  /** Dimensions in elements, outermost first; empty for a scalar, and for what cannot be converted. */
+  readonly shape: readonly number[];
+}
+
+/** Anything that can be converted. */
+export interface ConversionSource extends CheckpointSource<SourceTensorInfo> {
+  /** The keys that lead to the state dict of a checkpoint of torch; left out for other formats. */
+  readonly root?: RootKeys | undefined;
+}
+
+/** Open files of another format. */
+export interface OpenSource {
+  /** As given, for messages. */
+  readonly path: string;
+  /** In the order of their bytes, file by file; no two have one name. */
+  readonly tensors: readonly ForeignTensor[];
+  /** Why other tensors cannot be read; each has the tensor's name. */
+  readonly problems: readonly ForeignFormatError[];
+  readonly root: RootKeys | undefined;
+  /** Files that have checksums, and these. */
+  readonly archives: ReadonlyMap<LendingStorage, ArchiveContent>;
+  /** Closes all files. */
+  close(): void;
+}
+
+/** A tensor of another format. */
+interface ConvertedTensor extends SourceTensor<SourceTensorInfo> {
+  readonly memory: ForeignTensor;
+}
+
+/** Lets tensors be selected and written. With `verify` the checksums of files that have them are compared. */
+export function conversionSource(source: OpenSource, verify: boolean): ConversionSource {
+  const { path, root } = source;
+  const bytes = new SourceBytes(source.archives, verify);
+  const tensorOf = (memory: ForeignTensor): ConvertedTensor => {
+    const { name, dtype, shape } = memory;
+    return {
+      ...{ name, info: { dtype, shape }, memory },
+      get payload() {
+        return bytes.payloadOf(memory);
+      },
+    };
+  };
+  return {
+    path,
+    root,
+    table: null,
+    *list() {
+      const tensors = yield* mapInSlices(source.tensors, tensorOf);
+      const unselectable = yield* mapInSlices(source.problems, (problem) => ({
+        name: problem.tensor as string,
+        info: { dtype: null, shape: [] },
+        problem,
+      }));
+      const names = new Set<string>();
+      for (const some of [tensors, unselectable]) {
+        yield* forEachInSlices<{ readonly name: string }>(some, ({ name }) => void names.add(name));
+      }
+      return { ...selectionSource(names, null, path), tensors, unselectable };
+    },
+    metadataOf: () => null,
+    verify: async (tensors: readonly ConvertedTensor[], signal) => {
+      const written = tensors.map(({ memory }) => memory);
+      await bytes.verifyOthers(written, signal);
+    },
+    close: () => source.close(),
+  };
+}

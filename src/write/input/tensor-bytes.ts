@@ -1,0 +1,73 @@
+/** The bytes of a new tensor, in the forms that callers have in memory. */
+
+import { argumentTypeError } from '../../errors/arguments.js';
+import {
+  isAnyArrayBuffer,
+  isTypedArray,
+  memoryOf,
+  plainBytes,
+  tagOf,
+} from '../../errors/brand-checks.js';
+import { quoteName, refuseTensor } from '../../errors/errors.js';
+import { DTYPES, type Dtype, type TypedArray } from '../../header/dtype.js';
+import type { TensorFacts } from '../../header/tensor-spec.js';
+
+/**
+ * Bytes of a tensor, little endian, C order: the kind of typed array that `Tensor.data` is for its
+ * dtype, or raw bytes (Uint8Array, Buffer, ArrayBuffer, SharedArrayBuffer). F16 also takes a
+ * Float16Array, U8 a Uint8ClampedArray.
+ */
+export type TensorBytes = TypedArray | ArrayBufferLike;
+
+const FURTHER_ARRAYS: Readonly<Partial<Record<Dtype, string>>> = {
+  F16: 'Float16Array',
+  U8: 'Uint8ClampedArray',
+};
+
+/** Whether a value is bytes in memory, for whatever dtype. */
+export function isTensorBytes(value: unknown): value is TensorBytes {
+  return isTypedArray(value) || isAnyArrayBuffer(value);
+}
+
+/**
+ * The bytes as a view of its own, never a copy. Empty when the memory was detached.
+ *
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for what is not bytes
+ * @throws InvalidTensorError for a typed array of another dtype
+ */
+export function givenBytes(
+  { name, dtype }: Pick<TensorFacts, 'name' | 'dtype'>,
+  data: unknown,
+): Uint8Array {
+  if (!isTensorBytes(data)) {
+    const expected = `a typed array, an ArrayBuffer or a SharedArrayBuffer${hintForNumbers(dtype, data)}`;
+    throw argumentTypeError(`the data of tensor ${quoteName(name)}`, expected, data);
+  }
+  const tag = isTypedArray(data) ? tagOf(data) : 'Uint8Array';
+  const own = DTYPES[dtype].data.name;
+  if (tag !== own && tag !== 'Uint8Array' && tag !== FURTHER_ARRAYS[dtype]) {
+    const expected = own === 'Uint8Array' ? own : `${own}, or raw bytes as Uint8Array`;
+    const isConvertible = /^B?F/.test(dtype) && tag === 'Float32Array';
+    const hint = isConvertible ? `; fromFloat32(values, '${dtype}') converts` : '';
+    refuseTensor(`expected the data of ${dtype} to be a ${expected}, found a ${tag}${hint}`, name);
+  }
+  return plainBytes(data);
+}
+
+/** How numbers in arrays, nested or not, become bytes of the dtype. */
+function hintForNumbers(dtype: Dtype, data: unknown): string {
+  if (!Array.isArray(data) || data.some(isTensorBytes)) return '';
+  const values = 'values.flat(Infinity)';
+  const { name } = DTYPES[dtype].data;
+  if (name.startsWith('Big')) return `, such as ${name}.from(${values}, BigInt)`;
+  // Their typed arrays hold bit patterns.
+  const isPattern = /^B?F/.test(dtype) && name.startsWith('Uint');
+  if (isPattern) return `, such as fromFloat32(Float32Array.from(${values}), '${dtype}')`;
+  return `, such as ${name}.from(${values})`;
+}
+
+/** Whether the memory is known to be detached. Node 20 does not tell. */
+export function isDetached(data: TensorBytes): boolean {
+  const buffer: ArrayBufferLike & { readonly detached?: boolean } = memoryOf(data).buffer;
+  return buffer.detached === true;
+}

@@ -1,0 +1,204 @@
+/**
+ * Tensors as a caller gives them to be written. Finds whatever is wrong with one before anything is
+ * written, without touching its bytes.
+ */
+
+import { argumentTypeError } from '../../errors/arguments.js';
+import { FileClosedError, quoteName, refuseTensor } from '../../errors/errors.js';
+import { type NamedValues, pairsOf } from '../../errors/named-values.js';
+import { readSpec, type TensorFacts, type TensorSpec } from '../../header/tensor-spec.js';
+import { type AsyncFill, MadeStorage } from '../../tensor/storage/made.js';
+import { isLending, type LendingStorage, type Storage } from '../../tensor/storage/storage.js';
+import { type Tensor, TensorOf } from '../../tensor/tensor.js';
+import { givenBytes, isDetached, isTensorBytes, type TensorBytes } from './tensor-bytes.js';
+import { isTensorStream, readStream, type TensorStream } from './tensor-stream.js';
+
+/** A tensor that comes from no file. */
+export interface NewTensor<Data = TensorBytes | TensorStream> extends TensorSpec {
+  /**
+   * As many bytes as the shape needs; don't change them while they are written. Streams are for
+   * `saveFile` and `saveCheckpoint`.
+   */
+  readonly data: Data;
+}
+
+/** A tensor to be written: one of an open file or of parsed bytes, a slice of one, or a new one. */
+export type TensorInput<Data = TensorBytes | TensorStream> = Tensor | NewTensor<Data>;
+
+/** Bytes in memory that the caller can reach. */
+export interface MemoryPayload {
+  readonly kind: 'memory';
+  /**
+   * A view of the tensor's bytes [begin, end), no longer than one buffer of the runtime.
+   *
+   * @throws InvalidTensorError when the memory was detached or resized since
+   * @throws FileChangedError, FileClosedError when the view needs the open file
+   */
+  window(begin: number, end: number): Uint8Array;
+  /** Call it when all is read. Throws as `window` and {@link StorageRange.verify} do. */
+  verify(): void;
+  /** The file whose mapping the memory is, even when it is closed; undefined for other memory. */
+  readonly storage: LendingStorage | undefined;
+}
+
+/** Bytes in a file. Nobody has had them in memory, where they could have been changed. */
+export interface FilePayload {
+  readonly kind: 'file';
+  readonly storage: LendingStorage;
+  /** Position of the first byte in the file. */
+  readonly position: number;
+}
+
+/** Bytes that are made of those of a file, into memory of the writer. */
+export interface MadePayload extends Pick<MemoryPayload, 'verify' | 'storage'> {
+  readonly kind: 'made';
+  /**
+   * Puts the bytes from `begin` on into `target`. Is asked for one piece after the other, all of which begin
+   * and end at whole elements, before the last one is filled; for none twice.
+   *
+   * @throws FileChangedError, FileClosedError; what the making throws
+   */
+  readonly fill: AsyncFill;
+}
+
+/** Bytes that are produced when they are needed. */
+export interface StreamPayload {
+  readonly kind: 'stream';
+  /** As {@link readStream}. Call it once. */
+  open(signal?: AbortSignal): AsyncGenerator<Uint8Array, void, void>;
+}
+
+/** Where the bytes of a tensor are. */
+export type Payload = MemoryPayload | FilePayload | MadePayload | StreamPayload;
+
+/** A tensor that has passed all checks and can be written. */
+export interface WriteEntry<Bytes = MemoryPayload | FilePayload> extends TensorFacts {
+  readonly payload: Bytes;
+}
+
+/**
+ * Checks tensors whose bytes are in memory or in a file, in the order given. Names are left for the
+ * layout to check.
+ *
+ * @throws InvalidTensorError for an impossible dtype or shape, data of another length or dtype, and
+ *   detached memory
+ * @throws FileClosedError for a tensor of a file that was closed with `detach`
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for anything but tensors, and for streams
+ */
+export function memoryEntries(tensors: NamedValues<TensorInput<TensorBytes>>): WriteEntry[] {
+  return entriesOf(tensors, inMemory);
+}
+
+/** The same; streams are accepted. */
+export function readTensorsAndStreams(tensors: NamedValues<TensorInput>): WriteEntry<Payload>[] {
+  return entriesOf(tensors, payloadOf);
+}
+
+/**
+ * Where the bytes of a tensor are that was declared before.
+ *
+ * @throws InvalidTensorError for another dtype or shape than declared; FileClosedError as
+ *   {@link memoryEntries}
+ */
+export function payloadOfTensor(
+  { name, dtype, shape }: TensorFacts,
+  tensor: Tensor,
+): MemoryPayload | FilePayload {
+  const declared = `${dtype} of shape [${shape.join(', ')}]`;
+  const found = `${tensor.dtype} of shape [${tensor.shape.join(', ')}]`;
+  if (found !== declared) refuseTensor(`expected ${declared}, as declared, found ${found}`, name);
+  return ofTensor(name, tensor);
+}
+
+/** The payload of bytes that `fill` makes of those of a storage. */
+export function madePayload(source: Storage, fill: AsyncFill): MadePayload {
+  const storage = lendingSourceOf(source);
+  return { kind: 'made', fill, verify: () => source.verify(), storage };
+}
+
+/** The file from which bytes are made, if there is one. */
+function lendingSourceOf(storage: Storage): LendingStorage | undefined {
+  let found = storage;
+  while (found instanceof MadeStorage) found = found.source.storage;
+  return isLending(found) ? found : undefined;
+}
+
+/**
+ * Checks the data of a new tensor.
+ *
+ * @throws As {@link readTensorsAndStreams}
+ */
+export function payloadOf(facts: TensorFacts, data: unknown): MemoryPayload | StreamPayload {
+  if (!isTensorStream(data) || isTensorBytes(data)) return inMemory(facts, data);
+  return { kind: 'stream', open: (signal) => readStream(facts, data, signal) };
+}
+
+function entriesOf<Bytes>(
+  tensors: NamedValues<TensorInput<unknown>>,
+  bytesOf: (facts: TensorFacts, data: unknown) => Bytes,
+): WriteEntry<Bytes | MemoryPayload | FilePayload>[] {
+  return Array.from(pairsOf(tensors, 'tensors'), ([name, tensor]) => {
+    if (tensor instanceof TensorOf) {
+      const { dtype, shape, byteLength } = tensor;
+      return { name, dtype, shape, byteLength, payload: ofTensor(name, tensor) };
+    }
+    if (typeof tensor !== 'object' || tensor === null || isData(tensor)) {
+      const subject = `tensor ${quoteName(name)}`;
+      throw argumentTypeError(subject, 'a Tensor or { dtype, shape, data }', tensor);
+    }
+    const facts = readSpec(name, tensor);
+    return { ...facts, payload: bytesOf(facts, tensor.data) };
+  });
+}
+
+/** Whether somebody gave the data of a tensor without dtype and shape. */
+function isData(value: object): boolean {
+  return Array.isArray(value) || isTensorBytes(value);
+}
+
+function inMemory(facts: TensorFacts, data: unknown): MemoryPayload {
+  const { name, shape, dtype, byteLength } = facts;
+  const view = givenBytes(facts, data);
+  if (isDetached(data as TensorBytes)) failDetached(name, byteLength);
+  if (view.byteLength !== byteLength) {
+    if (view.byteLength === 0) failDetached(name, byteLength);
+    const expected = `expected ${byteLength} bytes for ${dtype} of shape [${shape.join(', ')}]`;
+    refuseTensor(`${expected}, found ${view.byteLength}`, name);
+  }
+  const verify = (): void => {
+    if (view.byteLength !== byteLength) failDetached(name, byteLength);
+  };
+  const window = (begin: number, end: number): Uint8Array => {
+    verify();
+    return view.subarray(begin, end);
+  };
+  return { kind: 'memory', window, verify, storage: undefined };
+}
+
+function ofTensor(name: string, tensor: Tensor): MemoryPayload | FilePayload {
+  const source = TensorOf.sourceOf(tensor);
+  const offset = TensorOf.offsetOf(tensor);
+  const { byteLength } = tensor;
+  if (source.isGone) throw new FileClosedError({ path: source.path, tensor: name });
+  const storage = source.untouchedFile;
+  if (storage !== undefined) return { kind: 'file', storage, position: source.position + offset };
+  // Otherwise it is too long for one buffer, or has to be made: then piece by piece.
+  const isWhole = source.isShareable;
+  const window = (begin: number, end: number): Uint8Array => {
+    if (!isWhole) return source.window(offset + begin, offset + end);
+    // The memory that the caller has, which stays when the file is closed.
+    const { buffer, byteOffset } = source.resolve();
+    const start = byteOffset + offset;
+    if (buffer.byteLength < start + byteLength) failDetached(name, byteLength);
+    return new Uint8Array(buffer, start + begin, end - begin);
+  };
+  window(0, Math.min(byteLength, 1));
+  return { kind: 'memory', window, verify: () => source.verify(), storage: source.mappedFile };
+}
+
+function failDetached(name: string, byteLength: number): never {
+  refuseTensor(
+    `expected ${byteLength} bytes, found none: its buffer was transferred or resized`,
+    name,
+  );
+}

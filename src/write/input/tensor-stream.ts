@@ -1,0 +1,72 @@
+/** Streams of a tensor's bytes, which need not all be in memory at once. */
+
+import { argumentTypeError } from '../../errors/arguments.js';
+import { isAsyncIterable, isIterable } from '../../errors/brand-checks.js';
+import { quoteName, refuseTensor } from '../../errors/errors.js';
+import type { TensorFacts } from '../../header/tensor-spec.js';
+import { itemsUntilAborted, untilAborted } from '../../platform/transfer/until-aborted.js';
+import { givenBytes, isTensorBytes, type TensorBytes } from './tensor-bytes.js';
+
+/** Pieces of a tensor's bytes, in order, of any length. */
+export type TensorPieces = Iterable<TensorBytes> | AsyncIterable<TensorBytes>;
+
+/**
+ * A stream; or a function, called once when the bytes are needed, that returns all of them, an
+ * iterable of pieces, or a promise of either.
+ */
+export type TensorStream =
+  | AsyncIterable<TensorBytes>
+  | (() => TensorBytes | TensorPieces | Promise<TensorBytes | TensorPieces>);
+
+/** The tensor that a stream fills. */
+type StreamedTensor = Pick<TensorFacts, 'name' | 'dtype' | 'byteLength'>;
+
+/** Whether a value is a stream. */
+export function isTensorStream(value: unknown): value is TensorStream {
+  return typeof value === 'function' || isAsyncIterable(value);
+}
+
+/**
+ * The bytes of a stream, piece by piece. The stream owns a piece, and may overwrite it once the next
+ * one is asked for. Leaving early ends the stream. The signal ends it even during a wait.
+ *
+ * @throws InvalidTensorError for more or fewer bytes than the tensor has; the piece that is too much
+ *   is not given. Also when a piece lost its memory before the next one was asked for
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for pieces that are not bytes; what the stream throws;
+ *   `signal.reason`
+ */
+export async function* readStream(
+  tensor: StreamedTensor,
+  stream: TensorStream,
+  signal?: AbortSignal,
+): AsyncGenerator<Uint8Array, void, void> {
+  let found = 0;
+  const pieces = await untilAborted(piecesOfStream(tensor, stream), signal);
+  for await (const piece of itemsUntilAborted(pieces, signal)) {
+    const bytes = givenBytes(tensor, piece);
+    found += bytes.byteLength;
+    if (found > tensor.byteLength) failStreamLength(tensor, `${found} or more`);
+    const { byteLength } = bytes;
+    yield bytes;
+    if (bytes.byteLength !== byteLength) {
+      refuseTensor(
+        `a piece of ${byteLength} bytes was transferred or resized before it was written`,
+        tensor.name,
+      );
+    }
+  }
+  if (found < tensor.byteLength) failStreamLength(tensor, String(found));
+}
+
+async function piecesOfStream(tensor: StreamedTensor, stream: TensorStream): Promise<TensorPieces> {
+  const given = typeof stream === 'function' ? await stream() : stream;
+  // First, because a typed array is also an iterable, of numbers.
+  if (isTensorBytes(given)) return [given];
+  if (isAsyncIterable(given) || isIterable(given)) return given;
+  const subject = `what the data function of tensor ${quoteName(tensor.name)} returns`;
+  throw argumentTypeError(subject, 'bytes or an iterable of bytes', given);
+}
+
+function failStreamLength({ name, byteLength }: StreamedTensor, found: string): never {
+  refuseTensor(`expected ${byteLength} bytes from its stream, found ${found}`, name);
+}

@@ -1,0 +1,71 @@
+/** Syncs folders, which makes a new, changed or removed name survive a loss of power. */
+
+import { fsyncSync, openSync } from 'node:fs';
+import { dirname, resolve, sep } from 'node:path';
+import process from 'node:process';
+import { closeQuietly } from '../../platform/io/file-calls.js';
+import { fsyncAsync } from '../../platform/io/pool-calls.js';
+import { aboutFile, hasCode } from '../../platform/io/system-errors.js';
+import { foldersOf } from './inner-paths.js';
+
+/** Errors for folders that we may not read, or that the file system does not sync. */
+const CANNOT_SYNC_FOLDER: readonly string[] = ['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP'];
+
+/** A descriptor for syncing; undefined where folders cannot be synced, such as on Windows. */
+function openToSync(folder: Buffer, label: string): number | undefined {
+  if (process.platform === 'win32') return undefined;
+  try {
+    return openSync(folder, 'r');
+  } catch (error) {
+    if (hasCode(error, CANNOT_SYNC_FOLDER)) return undefined;
+    throw aboutFile(error, label);
+  }
+}
+
+/** Syncs a folder where the system can. `label` names the file in messages. */
+export async function syncFolder(folder: Buffer, label: string): Promise<void> {
+  const fd = openToSync(folder, label);
+  if (fd === undefined) return;
+  try {
+    await fsyncAsync(fd);
+  } catch (error) {
+    if (!hasCode(error, CANNOT_SYNC_FOLDER)) throw aboutFile(error, label);
+  } finally {
+    closeQuietly(fd);
+  }
+}
+
+/** Syncs the folder and those between it and its files, by their names below it, with `/`; inner ones first. */
+export async function syncFolders(folder: string, names: Iterable<string>): Promise<void> {
+  const inner = new Set([...names].flatMap((name) => foldersOf(folder, name)));
+  for (const path of [folder, ...inner].reverse()) await syncNamed(path);
+}
+
+/**
+ * Syncs the names of folders that were made, from that of `folder` up to that of `made`. When nobody has made any now,
+ * syncs that of `folder`: a process that crashed may have made it and not synced.
+ */
+export async function syncMade(folder: string, made: string = folder): Promise<void> {
+  const top = dirname(resolve(made));
+  for (let above = dirname(resolve(folder)); ; above = dirname(above)) {
+    await syncNamed(above);
+    if (above === top) return;
+  }
+}
+
+async function syncNamed(folder: string): Promise<void> {
+  await syncFolder(Buffer.from(folder + sep), folder);
+}
+
+/** The same as `syncFolder` on this thread. */
+export function syncFolderSync(folder: Buffer, label: string): void {
+  const fd = openToSync(folder, label);
+  if (fd === undefined) return;
+  try {
+    fsyncSync(fd);
+  } catch (error) {
+    if (!hasCode(error, CANNOT_SYNC_FOLDER)) throw aboutFile(error, label);
+  } finally {
+    closeQuietly(fd);
+  }
+}

@@ -1,0 +1,292 @@
+/**
+ * A new file that takes the place of another, or of none, in one step: at every moment the path has
+ * the old file or the new one, whole.
+ *
+ * The bytes go to a temporary file in the same folder. It is left behind only when the process or the
+ * worker is killed, and can then be deleted.
+ */
+
+import {
+  closeSync,
+  constants,
+  fsyncSync,
+  ftruncateSync,
+  lstatSync,
+  openSync,
+  renameSync,
+} from 'node:fs';
+import process from 'node:process';
+import { SafetensorsError } from '../../errors/errors.js';
+import { addon } from '../../platform/addon/addon.js';
+import { closeQuietly, removeFile, removeQuietly } from '../../platform/io/file-calls.js';
+import type { WrittenFile } from '../../platform/io/file-writes.js';
+import { closeAsync, fsyncAsync, renameAsync } from '../../platform/io/pool-calls.js';
+import { aboutFile, hasCode } from '../../platform/io/system-errors.js';
+import { makeTemporaryName } from '../../platform/io/temporary-names.js';
+import { type OldFileCheck, replaceCheckedFile } from './exchange.js';
+import { syncFolder, syncFolderSync } from './folder-sync.js';
+import { type LikeFile, takeOver } from './permissions.js';
+import { resolveTarget } from './target.js';
+
+/** How a file is replaced. */
+interface ReplacementOptions {
+  /** Length of the new file. Disk space for it is reserved before anything is written. */
+  readonly byteLength: number;
+  /** Whether file and folder are synced, which makes the new file survive a loss of power. */
+  readonly durable: boolean;
+  /** Name of the temporary file, which must not exist; a new name by default. */
+  readonly temporaryName?: string | undefined;
+  /** The file whose owner and permissions the new one gets; the old file by default. */
+  readonly like?: LikeFile | undefined;
+  /**
+   * Whether the temporary file may be there already, and stays when the replacement fails: a download that
+   * broke goes on with it. Its length then tells how far it came, so give a `byteLength` of 0.
+   */
+  readonly isKept?: boolean | undefined;
+  /** Whether the target is a blob of the Hub's cache. A link in its place is replaced, not followed. */
+  readonly isBlob?: boolean | undefined;
+}
+
+/**
+ * Flags for a file that may be there, for reading and writing. Whoever made a link of its name is refused.
+ * Asked for when needed: the import must not need Node's modules.
+ */
+function keptFlags(): number {
+  return constants.O_RDWR | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0);
+}
+
+/**
+ * Opens a temporary file that may be there already. Whoever put another name of a file of ours in its place, by a
+ * link of either kind, would have that file overwritten: such a name is removed.
+ */
+function openKept(path: Buffer, mode: number): number {
+  const stats = lstatSync(path, { throwIfNoEntry: false });
+  if (stats !== undefined && !(stats.isFile() && stats.nlink === 1)) removeFile(path);
+  return openSync(path, keptFlags(), mode);
+}
+
+/** Errors of systems that cannot reserve space. They don't mean that the disk is full. */
+const CANNOT_ALLOCATE: readonly string[] = ['ENOTSUP', 'ENOSYS', 'EINVAL', 'EPERM'];
+
+/** What Windows answers when the target of a rename is open or mapped. */
+const IN_USE: readonly string[] = ['EPERM', 'EACCES', 'EBUSY'];
+
+/** What an error means to a caller who wanted to write `label`. */
+function replacementError(error: unknown, label: string): unknown {
+  if (process.platform !== 'win32' || !hasCode(error, IN_USE)) return aboutFile(error, label);
+  return new SafetensorsError(
+    'SAFETENSORS_TARGET_IN_USE',
+    'expected a file that can be replaced, found one that is open, mapped or protected; close it ' +
+      'with close({ detach: true }), end other programs that use it, and save again',
+    { path: label, cause: error },
+  );
+}
+
+/** One replacement under way. Ends with `commit` or `discard`. */
+export class Replacement implements WrittenFile {
+  /** The temporary file, for writing, and for reading what was written. */
+  readonly fd: number;
+  /** The target as the caller named it, for messages. */
+  readonly path: string;
+  /** The target, with all links followed. */
+  readonly realPath: Buffer;
+  readonly #folder: Buffer;
+  readonly #options: ReplacementOptions;
+  readonly #temporary: Buffer;
+  #isOpen = true;
+  #isRenamed = false;
+  #isKept: boolean;
+
+  private constructor(path: string | Buffer, label: string, options: ReplacementOptions) {
+    this.path = label;
+    this.#options = options;
+    const { isBlob, isKept = false } = options;
+    const { path: realPath, folder, stats } = resolveTarget(path, label, { isBlob });
+    this.realPath = realPath;
+    this.#isKept = isKept;
+    this.#folder = folder;
+    const old = stats === undefined ? undefined : { path: realPath, stats };
+    const { temporaryName = makeTemporaryName(), like = old } = options;
+    this.#temporary = Buffer.concat([folder, Buffer.from(temporaryName)]);
+    // At no moment may anybody read the new file who could not read the old one.
+    const mode = like === undefined ? 0o666 : like.stats.mode & 0o600;
+    try {
+      const temporary = this.#temporary;
+      this.fd = isKept ? openKept(temporary, mode) : openSync(temporary, 'wx+', mode);
+    } catch (error) {
+      throw aboutFile(error, label);
+    }
+    try {
+      if (like !== undefined) takeOver(this.fd, like);
+    } catch (error) {
+      throw this.#failed(error);
+    }
+  }
+
+  /**
+   * Makes the temporary file and reserves its space on the disk, on the thread pool. `label` is the
+   * path in messages.
+   *
+   * @throws `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_HUB_CACHE_BLOB`, `ENOSPC`, `EDQUOT`,
+   * `EFBIG`, errors of opening; nothing is left then
+   */
+  static async open(
+    path: string | Buffer,
+    label: string,
+    options: ReplacementOptions,
+  ): Promise<Replacement> {
+    const replacement = new Replacement(path, label, options);
+    try {
+      if (options.byteLength > 0) await addon()?.allocateAsync(replacement.fd, options.byteLength);
+    } catch (error) {
+      if (!hasCode(error, CANNOT_ALLOCATE)) throw replacement.#failed(error);
+    }
+    return replacement;
+  }
+
+  /** The same as `open` on this thread. */
+  static openSync(path: string | Buffer, label: string, options: ReplacementOptions): Replacement {
+    const replacement = new Replacement(path, label, options);
+    try {
+      if (options.byteLength > 0) addon()?.allocate(replacement.fd, options.byteLength);
+    } catch (error) {
+      if (!hasCode(error, CANNOT_ALLOCATE)) throw replacement.#failed(error);
+    }
+    return replacement;
+  }
+
+  /**
+   * Cuts off what the temporary file has behind so many bytes.
+   *
+   * @throws errors of the system
+   */
+  truncate(byteLength: number): void {
+    try {
+      ftruncateSync(this.fd, byteLength);
+    } catch (error) {
+      throw aboutFile(error, this.path);
+    }
+  }
+
+  /**
+   * Syncs and closes the temporary file. Call it when all bytes are written and no write is under way.
+   * `commit` does so by itself. A caller that writes many files before the first commit calls it to
+   * keep fewer descriptors open.
+   *
+   * @throws errors of the system; `signal.reason`. The temporary file is gone then
+   */
+  async finish(signal?: AbortSignal): Promise<void> {
+    if (!this.#isOpen) return;
+    try {
+      if (this.#options.durable) await fsyncAsync(this.fd);
+      this.#isOpen = false;
+      await closeAsync(this.fd);
+    } catch (error) {
+      throw this.#failed(error);
+    }
+    this.#require(() => signal?.throwIfAborted());
+  }
+
+  /**
+   * Puts the new file into its place. Call it when all bytes are written and no write is under way.
+   * Whatever fails, the path has one of the two files, whole, and the temporary file is gone.
+   *
+   * `signal` counts until the rename, since syncing a large file takes seconds. With `check`, only a
+   * file that passes it is replaced; `letGo` closes what the caller has open of that file.
+   *
+   * @throws `SAFETENSORS_TARGET_IN_USE` on Windows; errors of the system; `signal.reason`; what
+   *   `check` throws
+   */
+  async commit(
+    signal?: AbortSignal,
+    check?: OldFileCheck,
+    letGo: () => void = () => {},
+  ): Promise<void> {
+    await this.finish(signal);
+    if (check === undefined) {
+      await this.moveTo(this.realPath);
+    } else {
+      this.#require(() => check(this.realPath));
+      this.#replaceChecked(check, letGo);
+    }
+    if (this.#options.durable) await syncFolder(this.#folder, this.path);
+  }
+
+  /**
+   * Moves the finished file to another path of its folder, in place of what is there, a link too. The
+   * caller syncs the folder.
+   *
+   * @throws as `commit`
+   */
+  async moveTo(path: string | Buffer): Promise<void> {
+    try {
+      await renameAsync(this.#temporary, path);
+    } catch (error) {
+      throw this.#failed(error);
+    }
+    this.#isRenamed = true;
+  }
+
+  /** The same as `commit` on this thread. */
+  commitSync(): void {
+    const { durable } = this.#options;
+    try {
+      if (durable) fsyncSync(this.fd);
+      this.#isOpen = false;
+      closeSync(this.fd);
+    } catch (error) {
+      throw this.#failed(error);
+    }
+    this.#renameSync();
+    if (durable) syncFolderSync(this.#folder, this.path);
+  }
+
+  /**
+   * Closes and removes the temporary file, unless it is in its place or is kept. Call it when no write is
+   * under way. Never throws, so the caller sees the error that led here.
+   */
+  discard(): void {
+    if (this.#isOpen) closeQuietly(this.fd);
+    if (!this.#isRenamed && !this.#isKept) removeQuietly(this.#temporary);
+    this.#isOpen = false;
+  }
+
+  /** Gives up a temporary file that is kept: nobody should go on with it. */
+  giveUp(): void {
+    this.#isKept = false;
+  }
+
+  #renameSync(): void {
+    try {
+      renameSync(this.#temporary, this.realPath);
+    } catch (error) {
+      throw this.#failed(error);
+    }
+    this.#isRenamed = true;
+  }
+
+  #replaceChecked(check: OldFileCheck, letGo: () => void): void {
+    try {
+      // From here on the temporary path may lead to another's file.
+      this.#isRenamed = true;
+      replaceCheckedFile(this.#temporary, this.realPath, check, letGo);
+    } catch (error) {
+      throw this.#failed(error);
+    }
+  }
+
+  /** Passes on what the check throws as it is, even if it looks like an error of the system. */
+  #require(check: () => void): void {
+    try {
+      check();
+    } catch (reason) {
+      this.discard();
+      throw reason;
+    }
+  }
+
+  #failed(error: unknown): unknown {
+    this.discard();
+    return replacementError(error, this.path);
+  }
+}

@@ -1,0 +1,67 @@
+/** Gives a file a second name in place of another file, which keeps that name until then. */
+
+import { constants } from 'node:fs';
+import { link, rename, rm } from 'node:fs/promises';
+import { closeQuietly, openPath, statOpened } from '../../platform/io/file-calls.js';
+import { runAsync } from '../../platform/io/steps.js';
+import { hasCode } from '../../platform/io/system-errors.js';
+import { writePieces } from '../../platform/io/write-pieces.js';
+import { Transfer } from '../../platform/transfer/transfer.js';
+import type { Replacement } from './replacement.js';
+
+/** Why a system does not link a file, so that it is copied instead. */
+const LINK_REFUSALS: readonly string[] = [
+  'EPERM',
+  'EACCES',
+  'ENOTSUP',
+  'ENOSYS',
+  'EMLINK',
+  'EXDEV',
+];
+
+/** A second name that is about to be given. */
+interface SecondName {
+  readonly path: string;
+  /** A path in the same folder at which there is nothing. */
+  readonly temporaryPath: string;
+  /** Makes a file of that length for a copy. */
+  openCopy(byteLength: number): Promise<Replacement>;
+}
+
+/** Links the file where the file system can, else copies it. Syncs nothing but a copy's bytes. */
+export async function giveSecondName(source: string, name: SecondName): Promise<void> {
+  const { path, temporaryPath } = name;
+  try {
+    await link(source, temporaryPath);
+  } catch (error) {
+    if (!hasCode(error, LINK_REFUSALS)) throw error;
+    await copyTo(source, name);
+    return;
+  }
+  try {
+    await rename(temporaryPath, path);
+  } catch (error) {
+    await rm(temporaryPath, { force: true });
+    throw error;
+  }
+}
+
+async function copyTo(source: string, { path, openCopy }: SecondName): Promise<void> {
+  const fd = await runAsync(openPath(source, constants.O_RDONLY), undefined);
+  try {
+    const file = { fd, path: source };
+    const byteLength = Number((await runAsync(statOpened(file), undefined)).size);
+    const copy = await openCopy(byteLength);
+    try {
+      const from = { file, position: 0 };
+      const whole = { position: 0, byteLength, source: from };
+      await writePieces(copy, [whole], new Transfer(byteLength, {}));
+      await copy.finish();
+      await copy.moveTo(path);
+    } finally {
+      copy.discard();
+    }
+  } finally {
+    closeQuietly(fd);
+  }
+}

@@ -1,0 +1,285 @@
+/** Changes the metadata of a file, and nothing else. */
+
+import { type BigIntStats, constants, statSync } from 'node:fs';
+import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
+import { FileChangedError, SafetensorsError } from '../../errors/errors.js';
+import { readFileHeader } from '../../file/read-header.js';
+import { requireLittleEndianHost } from '../../header/dtype.js';
+import { type Header, parseStart } from '../../header/header.js';
+import {
+  changeMetadata,
+  fileStart,
+  grownByteLength,
+  type MetadataChanges,
+  spareByteLength,
+  withMetadata,
+} from '../../header/metadata-changes.js';
+import { closeQuietly, statsOf } from '../../platform/io/file-calls.js';
+import { changeCheck, type OpenedFile, openRegularFile } from '../../platform/io/opened-file.js';
+import { locate, type PathLike } from '../../platform/io/paths.js';
+import { runAsync, runSync } from '../../platform/io/steps.js';
+import { aboutFile } from '../../platform/io/system-errors.js';
+import { writeFrom, writePieces } from '../../platform/io/write-pieces.js';
+import {
+  requireTransferOptions,
+  TRANSFER_OPTIONS,
+  Transfer,
+  type TransferOptions,
+} from '../../platform/transfer/transfer.js';
+import { identityOf } from '../replacement/exchange.js';
+import { overwriteHeader, requireNoBackup } from '../replacement/header-overwrite.js';
+import {
+  inTurn,
+  LOCK_OPTIONS,
+  type LockOptions,
+  MAX_LOCK_TRIES,
+  requireLockTimeout,
+  tryToLock,
+  waitForLock,
+} from '../replacement/locks.js';
+import { Replacement } from '../replacement/replacement.js';
+import { type ReplacementTarget, resolveTarget } from '../replacement/target.js';
+
+/** Options of {@link editMetadata}. */
+export interface EditMetadataOptions extends TransferOptions, LockOptions {
+  /** True overwrites the header in the file itself, if the new one fits. False by default. */
+  readonly inPlace?: boolean | undefined;
+  /** False does not sync: the change may not survive a loss of power. True by default. */
+  readonly durable?: boolean | undefined;
+}
+
+const EDIT_OPTIONS: OptionNames<EditMetadataOptions> = {
+  ...TRANSFER_OPTIONS,
+  ...LOCK_OPTIONS,
+  inPlace: true,
+  durable: true,
+};
+
+/** What {@link editMetadata} did. */
+export interface MetadataEdit {
+  /**
+   * `'none'`: nothing was different, and nothing was written; `'rewritten'`: a new file took the place
+   * of the old one; `'inPlace'`: the header was overwritten.
+   */
+  readonly method: 'none' | 'rewritten' | 'inPlace';
+  /** The metadata that the file has now; null when it has none. */
+  readonly metadata: ReadonlyMap<string, string> | null;
+  /** Length of the header now, in bytes, without the 8 bytes before it. */
+  readonly headerByteLength: number;
+  /** Bytes of padding at the header's end: how much longer the metadata may become in place. */
+  readonly spareByteLength: number;
+}
+
+/** An edit under way. */
+interface Edit {
+  readonly target: ReplacementTarget;
+  readonly file: OpenedFile;
+  /** Closes the file, and ends the lock. */
+  readonly close: () => void;
+  readonly header: Header;
+  /** The new header, without padding. */
+  readonly json: Uint8Array;
+  readonly durable: boolean;
+  readonly options: TransferOptions;
+  /** Whether the file is what it was when its header was read. */
+  readonly check: SameFileCheck;
+}
+
+/**
+ * Sets and deletes keys of a file's metadata: `changes` has new values by key, and null for keys to
+ * delete. The rest of the header and the tensors stay as they are, byte for byte. Keys are written
+ * sorted. Deleting the last one leaves `{}`.
+ *
+ * By default the path has the old file or the new one at every moment, whole: the kernel copies the
+ * data to a temporary file in the same folder, which is then renamed. Links are followed. The header
+ * keeps its length if the new one fits; else the data begins at a multiple of the same power of two as
+ * before, from 8 bytes to 2 MiB.
+ *
+ * Edits of one file wait for each other, also those of other processes, so no edit undoes another. That
+ * takes a lock, which a process that dies leaves to the next one. Where the file system has no locks
+ * (NFS) or there is no addon, an edit that finds another file in place fails, but can miss one that comes
+ * at the last moment.
+ *
+ * `inPlace: true` overwrites the header if the padding at its end leaves room, and copies no data.
+ * **This is not crash-safe**: a process or machine that dies meanwhile leaves a header that is half old
+ * and half new. For that case the old header stands in `<file>.header-backup` until the new one is
+ * synced. `dd if=<file>.header-backup of=<file> conv=notrunc` puts it back; then delete the backup. For
+ * a name of more than 241 bytes the backup has a short name, which the error tells.
+ * Open handles of the file throw `SAFETENSORS_FILE_CHANGED` after the edit.
+ *
+ * @throws FormatError for a file that is not valid safetensors
+ * @throws InvalidTensorError for a key given twice or a lone surrogate, and
+ *   `SAFETENSORS_HEADER_TOO_LARGE`
+ * @throws SafetensorsError `SAFETENSORS_HEADER_FULL` when the header does not fit in place, with the
+ *   number of missing bytes; `SAFETENSORS_EDIT_INTERRUPTED` when there is a backup;
+ *   `SAFETENSORS_HUB_CACHE_BLOB`, `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_TARGET_IN_USE`,
+ *   `SAFETENSORS_LOCKED` when another process edits the file for longer than `lockTimeout`
+ * @throws FileChangedError when something else than an edit changes or replaces the file meanwhile
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for arguments of the wrong kind
+ * @throws Error Node's own `ENOENT`, `ENOSPC` and the like; `signal.reason` when it was aborted. The
+ *   file is as it was, except after an error of syncing the folder, which comes last
+ *
+ * @example
+ * ```ts
+ * const changes = { license: 'mit', format: null }; // sets one key, deletes the other
+ * const { method, metadata } = await editMetadata('model.safetensors', changes);
+ * console.log(method, metadata); // → rewritten Map(1) { 'license' => 'mit' }
+ * ```
+ */
+export async function editMetadata(
+  path: PathLike,
+  changes: MetadataChanges,
+  options: EditMetadataOptions = {},
+): Promise<MetadataEdit> {
+  const { inPlace, durable } = flagsOf(options);
+  const { location, label } = locate(path);
+  requireLittleEndianHost(label);
+  const edit = async (
+    target: ReplacementTarget,
+    file: OpenedFile,
+    close: () => void,
+  ): Promise<MetadataEdit> => {
+    requireNoBackup(target, label);
+    const check = sameFileCheck(file);
+    const { header } = await runAsync(readFileHeader(file), options.signal);
+    const metadata = changeMetadata(header.metadata, changes);
+    if (metadata === undefined) return outcome('none', header);
+    const json = withMetadata(header, metadata);
+    const ready: Edit = { target, file, close, header, json, durable, options, check };
+    return await (inPlace ? overwrite(ready) : rewrite(ready));
+  };
+  const key = resolveTarget(location, label).path.toString('latin1');
+  return await inTurn(key, options.signal, async () => {
+    for (let tries = 1; ; tries++) {
+      const target = resolveTarget(location, label);
+      const { fd } = openTarget(target, label, inPlace ? constants.O_RDWR : constants.O_RDONLY);
+      const close = closeOnce(fd);
+      try {
+        if (!tryToLock(fd, label)) await waitForLock(fd, label, options);
+        const stats = statsOf({ fd, path: label });
+        const { size, mtimeNs } = stats;
+        const file = { fd, path: label, byteLength: Number(size), mtimeNs };
+        // Whoever had the lock may have put another file here, which has a lock of its own.
+        if (isFileAt(target.path, stats) || tries === MAX_LOCK_TRIES)
+          return await edit(target, file, close);
+      } finally {
+        close();
+      }
+    }
+  });
+}
+
+function closeOnce(fd: number): () => void {
+  let isOpen = true;
+  return () => {
+    if (isOpen) closeQuietly(fd);
+    isOpen = false;
+  };
+}
+
+function flagsOf(options: EditMetadataOptions): { inPlace: boolean; durable: boolean } {
+  requireOptions(options, EDIT_OPTIONS);
+  requireTransferOptions(options);
+  requireLockTimeout(options);
+  const { inPlace = false, durable = true } = options;
+  requireBoolean('inPlace', inPlace);
+  requireBoolean('durable', durable);
+  return { inPlace, durable };
+}
+
+function openTarget(target: ReplacementTarget, label: string, access: number): OpenedFile {
+  try {
+    return runSync(openRegularFile(target.path, label, access));
+  } catch (error) {
+    throw aboutFile(error, label);
+  }
+}
+
+/** Whether a path leads to the file. */
+function isFileAt(path: Buffer, file: BigIntStats): boolean {
+  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return found !== undefined && identityOf(found) === identityOf(file);
+}
+
+/** What an edit relies on, checked again and again. */
+interface SameFileCheck {
+  /** Throws unless the path leads to the file that is edited. */
+  place(path: Buffer): void;
+  /** Throws if this file has another size or modification time, too. */
+  placeAndContent(path: Buffer): void;
+}
+
+function sameFileCheck({ fd, path: label }: OpenedFile): SameFileCheck {
+  const checkContent = changeCheck({ fd, path: label });
+  const stats = statsOf({ fd, path: label });
+  const place = (path: Buffer): void => {
+    if (isFileAt(path, stats)) return;
+    const message = 'another file took the place of this one while it was edited; edit it again';
+    throw new FileChangedError(message, { path: label });
+  };
+  const placeAndContent = (path: Buffer): void => {
+    checkContent();
+    place(path);
+  };
+  return { place, placeAndContent };
+}
+
+async function rewrite(edit: Edit): Promise<MetadataEdit> {
+  const { target, file, close, header, json, durable, options, check } = edit;
+  const { path } = file;
+  const start = fileStart(json, grownByteLength(header.json.byteLength, json.byteLength, path));
+  const byteLength = start.byteLength + header.dataByteLength;
+  // Checked as any other header.
+  const edited = await runAsync(parseStart(start, byteLength, { path }), options.signal);
+  const transfer = new Transfer(byteLength, options, () => check.placeAndContent(target.path));
+  const replacement = await Replacement.open(target.path, path, { byteLength, durable });
+  try {
+    const inFile = {
+      position: start.byteLength,
+      byteLength: header.dataByteLength,
+      source: { file, position: header.dataStart },
+    };
+    await writePieces(replacement, [writeFrom(start, 0), inFile], transfer);
+    const isUnchanged = (old: Buffer): void => {
+      check.placeAndContent(old);
+      requireNoBackup(target, path);
+    };
+    await replacement.commit(options.signal, isUnchanged, close);
+  } finally {
+    replacement.discard();
+  }
+  return outcome('rewritten', edited);
+}
+
+async function overwrite(edit: Edit): Promise<MetadataEdit> {
+  const { target, file, header, json, durable, options, check } = edit;
+  const { path } = file;
+  const length = header.json.byteLength;
+  if (json.byteLength > length) {
+    throw new SafetensorsError(
+      'SAFETENSORS_HEADER_FULL',
+      `expected a header of at most ${length} bytes, which is what the file has room for, found ` +
+        `${json.byteLength}: ${json.byteLength - length} bytes are missing; leave \`inPlace\` out, ` +
+        'or save with `reserve` to leave room',
+      { path },
+    );
+  }
+  const before = fileStart(header.json, length);
+  const after = fileStart(json, length);
+  const edited = await runAsync(parseStart(after, file.byteLength, { path }), options.signal);
+  const transfer = new Transfer(after.byteLength, options);
+  const isUnchanged = (): void => {
+    // From here on, an abort has to write the old header back.
+    options.signal?.throwIfAborted();
+    check.placeAndContent(target.path);
+  };
+  await overwriteHeader({ target, file, before, after, check: isUnchanged, durable }, transfer);
+  // A file that has taken the place meanwhile knows nothing of the edit.
+  check.place(target.path);
+  return outcome('inPlace', edited);
+}
+
+function outcome(method: MetadataEdit['method'], { json, metadata }: Header): MetadataEdit {
+  const { byteLength } = json;
+  return { method, metadata, headerByteLength: byteLength, spareByteLength: spareByteLength(json) };
+}

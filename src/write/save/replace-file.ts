@@ -1,0 +1,66 @@
+/** Writes one file by its layout, which then takes the place of an old one. */
+
+import { statSync } from 'node:fs';
+import { locate, type PathLike } from '../../platform/io/paths.js';
+import { Transfer, type TransferOptions } from '../../platform/transfer/transfer.js';
+import type { Payload } from '../input/tensor-input.js';
+import { Replacement } from '../replacement/replacement.js';
+import { resolveTarget } from '../replacement/target.js';
+import { BorrowedFiles } from './source-files.js';
+import { type WritableLayout, writeLayout } from './tensor-writes.js';
+
+/** How a file is replaced. */
+export interface ReplaceOptions extends TransferOptions {
+  /** Whether to sync file and folder. */
+  readonly durable: boolean;
+  /** Whether to read what was written again, and compare it, before the new file takes its place. */
+  readonly verify: boolean;
+  /** Closes files that the caller opened, when nothing more is read: Windows replaces no open file. */
+  readonly closeSources?: () => void;
+}
+
+/**
+ * Throws for a path at which no file can be replaced. There need not be one.
+ *
+ * @throws SafetensorsError as `Replacement.open`
+ */
+export function requireReplaceableFile(path: string): void {
+  if (statSync(path, { throwIfNoEntry: false }) !== undefined) resolveTarget(path, path);
+}
+
+/**
+ * Writes the file of the layout, off the event loop. `samples` are all tensors, or at least one of every file that
+ * they come from.
+ *
+ * @throws FileChangedError when a file that tensors come from has changed, or changes meanwhile
+ * @throws SafetensorsError as `Replacement.open`; `SAFETENSORS_VERIFICATION_FAILED`
+ * @throws Error of the system; what a stream throws; `signal.reason`
+ */
+export async function replaceFile(
+  path: PathLike,
+  layout: WritableLayout,
+  samples: Iterable<{ readonly payload: Payload }>,
+  options: ReplaceOptions,
+): Promise<void> {
+  const { location, label } = locate(path);
+  const { durable, verify, closeSources } = options;
+  const { byteLength } = layout;
+  const transfer = new Transfer(byteLength, options);
+  transfer.signal?.throwIfAborted();
+  const sources = new BorrowedFiles(samples);
+  try {
+    const replacement = await Replacement.open(location, label, { byteLength, durable });
+    try {
+      await writeLayout(replacement, layout, sources, transfer, { verify });
+      sources.verify();
+      transfer.finish();
+      sources.end();
+      closeSources?.();
+      await replacement.commit(transfer.signal);
+    } finally {
+      replacement.discard();
+    }
+  } finally {
+    sources.end();
+  }
+}

@@ -1,0 +1,122 @@
+/** Writes tensors and metadata to a file, which takes the place of an old one in one step. */
+
+import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
+import type { NamedValues } from '../../errors/named-values.js';
+import { requireLittleEndianHost } from '../../header/dtype.js';
+import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../../header/header-writer.js';
+import { locate, type PathLike } from '../../platform/io/paths.js';
+import { TRANSFER_OPTIONS, type TransferOptions } from '../../platform/transfer/transfer.js';
+import type { TensorBytes } from '../input/tensor-bytes.js';
+import { memoryEntries, readTensorsAndStreams, type TensorInput } from '../input/tensor-input.js';
+import { Replacement } from '../replacement/replacement.js';
+import { replaceFile } from './replace-file.js';
+import { BorrowedFiles } from './source-files.js';
+import { writeLayoutSync } from './tensor-writes.js';
+
+/** Options of {@link saveFileSync}. */
+export interface SaveSyncOptions extends HeaderOptions {
+  /**
+   * True syncs file and folder, so the new file survives a loss of power. False returns earlier, and a
+   * loss of power may leave a file without its content. True by default.
+   */
+  readonly durable?: boolean | undefined;
+}
+
+/** Options of {@link saveFile}. */
+export interface SaveOptions extends SaveSyncOptions, TransferOptions {}
+
+const SAVE_SYNC_OPTIONS: OptionNames<SaveSyncOptions> = { ...HEADER_OPTIONS, durable: true };
+const SAVE_OPTIONS: OptionNames<SaveOptions> = { ...SAVE_SYNC_OPTIONS, ...TRANSFER_OPTIONS };
+
+/**
+ * Writes tensors and metadata to a file, off the event loop. The bytes are those of `serialize`.
+ *
+ * They go to a temporary file in the same folder, which is then renamed: at every moment the path has
+ * the old file or the new one, whole. An error leaves the old file, except one of syncing the folder,
+ * which comes after the rename. Open and mapped files stay what they were, even when the tensors come
+ * from the file that is replaced. The new file gets the permissions of the old one, else those of the
+ * umask. Links are followed. Wrong arguments and a full disk are found before anything is written.
+ *
+ * Tensors of an open file whose bytes were never asked for are copied by the kernel. All others are
+ * written from memory, changes included; don't modify them until the promise settles. `data` of a new
+ * tensor can also be a stream, or a function that returns one. Streams are read one at a time, in the
+ * order of the file. A stream that fails or is left early is ended; a stream whose turn has not come is
+ * left alone.
+ *
+ * @throws InvalidTensorError `SAFETENSORS_INVALID_TENSOR_VIEW`, `SAFETENSORS_HEADER_TOO_LARGE` for
+ *   what cannot be written, including a stream with more or fewer bytes than its shape needs
+ * @throws FileChangedError when a file that tensors come from has changed since it was opened, or
+ *   changes meanwhile
+ * @throws FileClosedError for a tensor of a file that was closed with `detach`, before or meanwhile
+ * @throws SafetensorsError `SAFETENSORS_HUB_CACHE_BLOB`, `SAFETENSORS_NOT_A_REGULAR_FILE`,
+ *   `SAFETENSORS_TARGET_IN_USE` for a target that is not replaced
+ * @throws Error Node's own `ENOSPC`, `EDQUOT`, `EFBIG`, `EACCES`, `ENOENT` and the like, with the path
+ *   as it was given; `signal.reason` when it was aborted before the rename
+ * @throws TypeError, RangeError for arguments of the wrong kind
+ *
+ * @example
+ * ```ts
+ * const file = safeOpen('model.safetensors');
+ * await saveFile('new.safetensors', {
+ *   'embed.weight': file.getTensor('embed.weight'), // copied by the kernel
+ *   step: { dtype: 'I64', shape: [], data: BigInt64Array.of(7n) },
+ * });
+ * console.log(loadFile('new.safetensors').get('step')?.data); // → BigInt64Array(1) [ 7n ]
+ * ```
+ */
+export async function saveFile(
+  path: PathLike,
+  tensors: NamedValues<TensorInput>,
+  options: SaveOptions = {},
+): Promise<void> {
+  requireLittleEndianHost();
+  requireOptions(options, SAVE_OPTIONS);
+  const durable = durableOf(options);
+  const layout = layOut(readTensorsAndStreams(tensors), options);
+  const entries = layout.placed.map(({ spec }) => spec);
+  await replaceFile(path, layout, entries, { ...options, durable, verify: false });
+}
+
+/**
+ * The same on this thread, which waits for the disk meanwhile. Writes one tensor after the other, and
+ * reads those of open files through a buffer. Streams are a TypeError.
+ *
+ * @throws As {@link saveFile}
+ *
+ * @example
+ * ```ts
+ * const step = { dtype: 'I64', shape: [], data: BigInt64Array.of(7n) } as const;
+ * saveFileSync('new.safetensors', { step }, { metadata: { format: 'pt' } });
+ * console.log(loadFile('new.safetensors').get('step')?.data); // → BigInt64Array(1) [ 7n ]
+ * ```
+ */
+export function saveFileSync(
+  path: PathLike,
+  tensors: NamedValues<TensorInput<TensorBytes>>,
+  options: SaveSyncOptions = {},
+): void {
+  requireLittleEndianHost();
+  requireOptions(options, SAVE_SYNC_OPTIONS);
+  const { location, label } = locate(path);
+  const durable = durableOf(options);
+  const layout = layOut(memoryEntries(tensors), options);
+  const { byteLength, placed } = layout;
+  const sources = new BorrowedFiles(placed.map(({ spec }) => spec));
+  try {
+    const replacement = Replacement.openSync(location, label, { byteLength, durable });
+    try {
+      writeLayoutSync(replacement, layout, sources);
+      sources.verify();
+      replacement.commitSync();
+    } finally {
+      replacement.discard();
+    }
+  } finally {
+    sources.end();
+  }
+}
+
+function durableOf({ durable = true }: SaveSyncOptions): boolean {
+  requireBoolean('durable', durable);
+  return durable;
+}

@@ -1,0 +1,68 @@
+/** Writes tensors and metadata to memory, as a whole file. */
+
+import { constants } from 'node:buffer';
+import { argumentRangeError, requireOptions } from '../../errors/arguments.js';
+import type { NamedValues } from '../../errors/named-values.js';
+import { allocate } from '../../errors/out-of-memory.js';
+import { requireLittleEndianHost } from '../../header/dtype.js';
+import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../../header/header-writer.js';
+import { readBytesOf, readFully } from '../../platform/io/opened-file.js';
+import { runSync } from '../../platform/io/steps.js';
+import type { TensorBytes } from '../input/tensor-bytes.js';
+import { memoryEntries, type TensorInput } from '../input/tensor-input.js';
+import { BorrowedFiles } from './source-files.js';
+
+/**
+ * Tensors and metadata as the bytes of a safetensors file, in one buffer. `parse` reads them again.
+ * The bytes are those that the reference writes, with metadata sorted by key, so equal input in any
+ * order gives equal bytes.
+ *
+ * Every tensor is copied once, changes in its memory included. A tensor of a file whose bytes were
+ * never asked for is read straight into the result. An open `SafetensorsFile` can be passed as it is.
+ *
+ * @throws InvalidTensorError `SAFETENSORS_INVALID_TENSOR_VIEW`, `SAFETENSORS_HEADER_TOO_LARGE` for
+ *   what cannot be written, naming the tensor or the key
+ * @throws FileClosedError for a tensor of a file that was closed with `detach`
+ * @throws FileChangedError when the file of a tensor changed since it was opened
+ * @throws SafetensorsError `SAFETENSORS_OUT_OF_MEMORY` when the system has no memory for the result
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for arguments of the wrong kind
+ * @throws RangeError `ERR_OUT_OF_RANGE` for an unusable option, and when the result does not fit into
+ *   one buffer of the runtime
+ *
+ * @example
+ * ```ts
+ * const bytes = serialize({ steps: { dtype: 'I32', shape: [2], data: Int32Array.of(1, 2) } });
+ * console.log(parse(bytes).getTensor('steps').data); // → Int32Array(2) [ 1, 2 ]
+ * ```
+ */
+export function serialize(
+  tensors: NamedValues<TensorInput<TensorBytes>>,
+  options: HeaderOptions = {},
+): Uint8Array<ArrayBuffer> {
+  requireLittleEndianHost();
+  requireOptions(options, HEADER_OPTIONS);
+  const { header, placed, byteLength } = layOut(memoryEntries(tensors), options);
+  if (byteLength > constants.MAX_LENGTH) {
+    const expected = `at most ${constants.MAX_LENGTH} bytes, as one buffer of this runtime holds`;
+    throw argumentRangeError('the result', expected, byteLength);
+  }
+  const sources = new BorrowedFiles(placed.map(({ spec }) => spec));
+  try {
+    const result = allocate(Uint8Array, byteLength, {});
+    result.set(header);
+    const data = result.subarray(header.byteLength);
+    for (const { spec, begin, end } of placed) {
+      const { payload } = spec;
+      if (payload.kind === 'memory') {
+        data.set(payload.window(0, spec.byteLength), begin);
+        continue;
+      }
+      const file = sources.fileOf(payload);
+      runSync(readFully(readBytesOf(file), data.subarray(begin, end), payload.position, file.path));
+    }
+    sources.verify();
+    return result;
+  } finally {
+    sources.end();
+  }
+}

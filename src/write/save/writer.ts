@@ -1,0 +1,306 @@
+/** Writes a file tensor by tensor: all are declared first, then written in any order. */
+
+import {
+  argumentTypeError,
+  type OptionNames,
+  requireBoolean,
+  requireOptions,
+  requireString,
+} from '../../errors/arguments.js';
+import { isIterable } from '../../errors/brand-checks.js';
+import { quoteName, SafetensorsError, TensorNotFoundError } from '../../errors/errors.js';
+import { type NamedValues, pairsOf } from '../../errors/named-values.js';
+import { nearNames } from '../../errors/near-names.js';
+import { uncloneable } from '../../errors/uncloneable.js';
+import { requireLittleEndianHost } from '../../header/dtype.js';
+import {
+  HEADER_OPTIONS,
+  type HeaderOptions,
+  layOut,
+  type Placed,
+} from '../../header/header-writer.js';
+import { readSpec, type TensorFacts, type TensorSpec } from '../../header/tensor-spec.js';
+import { writeViews } from '../../platform/io/file-writes.js';
+import { locate, type PathLike } from '../../platform/io/paths.js';
+import { Transfer } from '../../platform/transfer/transfer.js';
+import { INSPECT, type Inspect, showFacts } from '../../tensor/inspection.js';
+import { type Tensor, TensorOf } from '../../tensor/tensor.js';
+import { isTensorBytes, type TensorBytes } from '../input/tensor-bytes.js';
+import { payloadOf, payloadOfTensor } from '../input/tensor-input.js';
+import type { TensorPieces, TensorStream } from '../input/tensor-stream.js';
+import { Replacement } from '../replacement/replacement.js';
+import { BorrowedFiles } from './source-files.js';
+import { writeTensors } from './tensor-writes.js';
+
+/** How many missing tensors an error names; it counts the others. */
+const MAX_LISTED_NAMES = 5;
+
+/** Options of {@link createWriter}. */
+export interface WriterOptions extends HeaderOptions {
+  /** False does not sync file and folder: a loss of power may undo the writing. True by default. */
+  readonly durable?: boolean | undefined;
+}
+
+const WRITER_OPTIONS: OptionNames<WriterOptions> = { ...HEADER_OPTIONS, durable: true };
+
+/**
+ * A tensor of another file; or bytes: in memory, which must not change until the write is done; in
+ * pieces of any length, such as an iterable, a stream or `tensor.chunks()`; or a function that returns
+ * either.
+ */
+export type WriterData = Tensor | TensorBytes | TensorPieces | TensorStream;
+
+/** A declared tensor and its state. */
+interface Slot extends Placed<TensorFacts> {
+  state: 'missing' | 'under way' | 'written';
+}
+
+/**
+ * Begins a file. `specs` declares all tensors by dtype and shape, and the header is written at once;
+ * `writer.write` then takes their bytes, in any order. They go to a temporary file beside the target,
+ * whose space on the disk is reserved first. `writer.close()` puts it into place; until then the path
+ * has the old file, or none. Links are followed, and an old file's permissions kept. The bytes are
+ * those of `serialize` with the same tensors.
+ *
+ * End a writer with `close()` or `abort()`; `await using` aborts one that is not closed.
+ *
+ * @throws InvalidTensorError for dtypes, shapes, names and metadata that cannot be written, and
+ *   `SAFETENSORS_HEADER_TOO_LARGE`
+ * @throws SafetensorsError `SAFETENSORS_HUB_CACHE_BLOB`, `SAFETENSORS_NOT_A_REGULAR_FILE`
+ * @throws TypeError `ERR_INVALID_ARG_TYPE`, RangeError `ERR_OUT_OF_RANGE` for unusable arguments
+ * @throws Error Node's own `ENOENT`, `ENOSPC` and the like. Nothing is left after an error
+ *
+ * @example
+ * ```ts
+ * const writer = await createWriter('new.safetensors', { weight: { dtype: 'F32', shape: [2] } });
+ * await writer.write('weight', Float32Array.of(1, 2));
+ * await writer.close();
+ * console.log(loadFile('new.safetensors').get('weight')?.data); // → Float32Array(2) [ 1, 2 ]
+ * ```
+ */
+export async function createWriter(
+  path: PathLike,
+  specs: NamedValues<TensorSpec>,
+  options: WriterOptions = {},
+): Promise<SafetensorsWriter> {
+  requireOptions(options, WRITER_OPTIONS);
+  const { durable = true } = options;
+  requireBoolean('durable', durable);
+  const { location, label } = locate(path);
+  requireLittleEndianHost(label);
+  const { header, placed, byteLength } = layOut(namedSpecs(specs), options);
+  const replacement = await Replacement.open(location, label, { byteLength, durable });
+  try {
+    await writeViews(replacement, [header], 0);
+  } catch (error) {
+    replacement.discard();
+    throw error;
+  }
+  return SafetensorsWriter.of(replacement, placed, header.byteLength);
+}
+
+function* namedSpecs(specs: NamedValues<TensorSpec>): Generator<TensorFacts, void, void> {
+  for (const [name, spec] of pairsOf(specs, 'specs')) {
+    if (typeof spec !== 'object' || spec === null) {
+      throw argumentTypeError(`the spec of tensor ${quoteName(name)}`, '{ dtype, shape }', spec);
+    }
+    yield readSpec(name, spec);
+  }
+}
+
+const UNCLONEABLE = uncloneable('A SafetensorsWriter', 'post the tensors to this thread instead');
+
+/**
+ * A file that is being written. {@link createWriter} makes one.
+ *
+ * @example
+ * ```ts
+ * const specs = { a: { dtype: 'U8', shape: [4] }, b: { dtype: 'U8', shape: [2] } } as const;
+ * await using writer = await createWriter('new.safetensors', specs); // aborts when not closed
+ * await writer.write('b', Uint8Array.of(5, 6)); // in any order
+ * await writer.write('a', [Uint8Array.of(1), Uint8Array.of(2, 3, 4)]); // in pieces
+ * await writer.close();
+ * console.log(loadFile('new.safetensors').get('a')?.data); // → Uint8Array(4) [ 1, 2, 3, 4 ]
+ * ```
+ */
+export class SafetensorsWriter {
+  /** @internal */
+  readonly uncloneable = UNCLONEABLE;
+  readonly #replacement: Replacement;
+  readonly #dataStart: number;
+  readonly #slots = new Map<string, Slot>();
+  readonly #pending = new Set<Promise<void>>();
+  readonly #abort = new AbortController();
+  #state: 'open' | 'being closed' | 'closed' | 'aborted' = 'open';
+
+  private constructor(
+    replacement: Replacement,
+    placed: readonly Placed<TensorFacts>[],
+    dataStart: number,
+  ) {
+    this.#replacement = replacement;
+    this.#dataStart = dataStart;
+    for (const place of placed) this.#slots.set(place.spec.name, { ...place, state: 'missing' });
+  }
+
+  /** @internal Takes ownership of a replacement whose header is written. */
+  static of(
+    replacement: Replacement,
+    placed: readonly Placed<TensorFacts>[],
+    dataStart: number,
+  ): SafetensorsWriter {
+    return new SafetensorsWriter(replacement, placed, dataStart);
+  }
+
+  /** The path as it was given, as text. */
+  get path(): string {
+    return this.#replacement.path;
+  }
+
+  /**
+   * Writes all bytes of a declared tensor: a tensor of its dtype and shape, which the kernel copies from
+   * its file, a typed array of its dtype, raw bytes, or a stream, of which no more than a piece and 1 MiB
+   * are in memory. Several writes may be under way. Each tensor is
+   * written once; after an error it may be tried again. A stream is always ended once its first piece
+   * was asked for; before that it is left alone.
+   *
+   * @throws InvalidTensorError for another number of bytes, a tensor of another dtype or shape, a typed
+   *   array of another dtype, and memory that was transferred meanwhile
+   * @throws FileChangedError, FileClosedError for a tensor whose file changed or was closed with `detach`
+   * @throws TensorNotFoundError for a name that was not declared, with near names
+   * @throws SafetensorsError `SAFETENSORS_ALREADY_WRITTEN` for a tensor that is written or under way;
+   *   `SAFETENSORS_WRITER_CLOSED` after `close()`, and when the writer is aborted meanwhile
+   * @throws TypeError `ERR_INVALID_ARG_TYPE` for what is not bytes; what a stream throws
+   * @throws Error Node's own `EIO`, `ENOSPC` and the like
+   */
+  async write(name: string, data: WriterData): Promise<void> {
+    this.#requireOpen();
+    const slot = this.#require(name);
+    const work = this.#fill(slot, data);
+    this.#pending.add(work);
+    try {
+      await work;
+    } finally {
+      this.#pending.delete(work);
+    }
+  }
+
+  /**
+   * Waits for the writes under way, then syncs the file and puts it into place.
+   *
+   * @throws SafetensorsError `SAFETENSORS_TENSORS_MISSING`, with names, when tensors are not written;
+   *   the writer stays open then. After any other error, such as `SAFETENSORS_TARGET_IN_USE` or one of
+   *   the system, nothing is left and the old file is as it was
+   */
+  async close(): Promise<void> {
+    this.#requireOpen();
+    this.#state = 'being closed';
+    await Promise.allSettled(this.#pending);
+    if (this.#state !== 'being closed') this.#failClosed();
+    const missing = [...this.#slots.values()].filter(({ state }) => state !== 'written');
+    if (missing.length > 0) {
+      this.#state = 'open';
+      this.#failMissing(missing);
+    }
+    this.#state = 'closed';
+    await this.#replacement.commit();
+  }
+
+  /**
+   * Gives up the file: writes under way reject, and nothing is left when the promise resolves. Does
+   * nothing after `close()` or `abort()`.
+   */
+  async abort(): Promise<void> {
+    if (this.#state === 'open' || this.#state === 'being closed') {
+      this.#state = 'aborted';
+      this.#abort.abort(this.#closedError());
+    }
+    if (this.#state !== 'aborted') return;
+    // Don't close the descriptor under a write.
+    if (this.#pending.size > 0) await Promise.allSettled(this.#pending);
+    this.#replacement.discard();
+  }
+
+  /** `await using writer = await createWriter(…)` aborts at the end of the block, unless closed. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.abort();
+  }
+
+  /** @internal For `console.log`. */
+  [INSPECT](depth: number, options: object, inspect: Inspect): string {
+    return showFacts('SafetensorsWriter', { path: this.path }, depth, options, inspect);
+  }
+
+  async #fill(slot: Slot, data: WriterData): Promise<void> {
+    const { spec, begin } = slot;
+    const { name, byteLength } = spec;
+    if (slot.state !== 'missing') {
+      const found = slot.state === 'written' ? 'found it written' : 'found its writing under way';
+      throw new SafetensorsError(
+        'SAFETENSORS_ALREADY_WRITTEN',
+        `expected every tensor to be written once, ${found}`,
+        { path: this.path, tensor: name },
+      );
+    }
+    const transfer = new Transfer(byteLength, { signal: this.#abort.signal });
+    slot.state = 'under way';
+    try {
+      const payload =
+        data instanceof TensorOf
+          ? payloadOfTensor(spec, data as Tensor)
+          : payloadOf(spec, dataOrStream(data));
+      const tensor = { byteLength, payload };
+      const sources = new BorrowedFiles([tensor]);
+      try {
+        const placed = [{ spec: tensor, begin }];
+        await writeTensors(this.#replacement, this.#dataStart, placed, sources, transfer);
+        sources.verify();
+      } finally {
+        sources.end();
+      }
+      slot.state = 'written';
+    } catch (error) {
+      slot.state = 'missing';
+      throw error;
+    }
+  }
+
+  #require(name: string): Slot {
+    requireString('name', name);
+    const slot = this.#slots.get(name);
+    if (slot !== undefined) return slot;
+    throw new TensorNotFoundError(name, nearNames(name, this.#slots.keys()), { path: this.path });
+  }
+
+  #requireOpen(): void {
+    if (this.#state !== 'open') this.#failClosed();
+  }
+
+  #failClosed(): never {
+    throw this.#closedError();
+  }
+
+  #closedError(): SafetensorsError {
+    const verb = this.#state === 'aborted' ? 'was' : 'is';
+    const message = `expected an open writer, but it ${verb} ${this.#state}`;
+    return new SafetensorsError('SAFETENSORS_WRITER_CLOSED', message, { path: this.path });
+  }
+
+  #failMissing(missing: readonly Slot[]): never {
+    const names = missing.slice(0, MAX_LISTED_NAMES).map(({ spec }) => quoteName(spec.name));
+    const others = missing.length - names.length;
+    throw new SafetensorsError(
+      'SAFETENSORS_TENSORS_MISSING',
+      `expected all ${this.#slots.size} tensors to be written, but ${missing.length} are not: ` +
+        `${names.join(', ')}${others > 0 ? ` and ${others} more` : ''}`,
+      { path: this.path },
+    );
+  }
+}
+
+/** Wraps a synchronous iterable, such as an array or `tensor.chunks()`, in a stream. */
+function dataOrStream(data: TensorBytes | TensorPieces | TensorStream): TensorBytes | TensorStream {
+  // First, because a typed array is also an iterable, of numbers.
+  if (isTensorBytes(data) || !isIterable(data)) return data;
+  return () => data;
+}

@@ -1,0 +1,49 @@
+/** A tensor's bytes as another dtype: cast while they are written, each piece on a thread of the pool. */
+
+import { DTYPES } from '../../header/dtype.js';
+import type { Cast } from '../../tensor/float32/cast.js';
+import { castOnPool } from '../../tensor/float32/kernels.js';
+import type { AsyncFill } from '../../tensor/storage/made.js';
+
+/** Memory for elements that are to be cast; pieces that are cast one after the other share it. */
+export class CastMemory {
+  readonly #free: Uint8Array[] = [];
+
+  /** Memory of the length, for one piece. */
+  take(byteLength: number): Uint8Array {
+    const free = this.#free.pop();
+    return free !== undefined && free.length >= byteLength
+      ? free.subarray(0, byteLength)
+      : new Uint8Array(byteLength);
+  }
+
+  /** Takes it back when nothing works on it any more. */
+  giveBack({ buffer }: Uint8Array): void {
+    this.#free.push(new Uint8Array(buffer));
+  }
+}
+
+/**
+ * Fills pieces of whole elements of the new dtype with what `fill` gives of the old one. Asks for one piece of
+ * it for each, in the order in which it is asked.
+ *
+ * @param onTooLarge hears of elements that were too large for the dtype, as `castInTypeScript` counts them
+ */
+export function castFill(
+  fill: AsyncFill,
+  { from, to }: Cast,
+  memory: CastMemory,
+  onTooLarge: (count: number) => void,
+): AsyncFill {
+  const [sourceBytes, targetBytes] = [DTYPES[from].bits / 8, DTYPES[to].bits / 8];
+  return async (target, begin) => {
+    const bytes = memory.take((target.length / targetBytes) * sourceBytes);
+    try {
+      await fill(bytes, (begin / targetBytes) * sourceBytes);
+      const tooLarge = await castOnPool(from, to, bytes, target);
+      if (tooLarge > 0) onTooLarge(tooLarge);
+    } finally {
+      memory.giveBack(bytes);
+    }
+  };
+}

@@ -1,0 +1,114 @@
+/** What a caller says of the tensors to take: which, under which names, as which dtypes. */
+
+import { argumentTypeError, type OptionNames, requireNames } from '../../errors/arguments.js';
+import { type NamedValues, pairsOf } from '../../errors/named-values.js';
+import type { TensorInfo } from '../../file/source/facts.js';
+import type { Dtype } from '../../header/dtype.js';
+import { dtypeOfOtherName } from '../../header/dtype-names.js';
+import { CAST_TARGETS, type CastTarget, isCastTarget } from '../../tensor/float32/cast.js';
+
+/** What is known of every tensor of a source. */
+export interface SelectableInfo {
+  /** Its dtype in the source; null for a tensor that cannot be taken. */
+  readonly dtype: Dtype | null;
+  /** Dimensions in elements, outermost first; empty for a scalar. */
+  readonly shape: readonly number[];
+}
+
+/** False leaves a tensor out; an object gives it a name and a dtype, by default those that it has. */
+export type SelectedAs =
+  | false
+  | {
+      /** Its new name. */
+      readonly name?: string;
+      /** Its new dtype. */
+      readonly dtype?: Dtype;
+    };
+
+/** Which tensors: by names or aliases, or by a function that says of each whether it is taken. */
+export type TensorChoice<Info extends SelectableInfo = TensorInfo> =
+  | Iterable<string>
+  | ((name: string, info: Info) => boolean);
+
+/** Which tensors are taken, and as what. All as they are by default. */
+export interface SelectionOptions<Info extends SelectableInfo = TensorInfo> {
+  /**
+   * The tensors to take, by their names or aliases, or by a function that gets name and info of every tensor.
+   */
+  readonly names?: TensorChoice<Info> | undefined;
+  /**
+   * New names: by a function that gets every name, or as a Map, pairs or an object with new names by old ones.
+   * Names that it does not have stay.
+   */
+  readonly rename?: ((name: string) => string) | NamedValues<string> | undefined;
+  /**
+   * Casts all tensors of F32, F64, F16 and BF16 to this dtype, as torch does it. Other dtypes stay: integers,
+   * BOOL, and what is quantized, such as F8. What is needed to read quantized weights stays as it is, too:
+   * scales, zero points, code books, told by the names and dtypes of all tensors of the source.
+   */
+  readonly dtype?: CastTarget | undefined;
+  /**
+   * In place of the three above: is called with name and info of every tensor, and returns false to leave it
+   * out, else an object with a new `name`, a `dtype` to cast it to, both or none.
+   */
+  readonly select?: ((name: string, info: Info) => SelectedAs) | undefined;
+}
+
+/** Names of the options. */
+export const SELECTION_OPTIONS: OptionNames<SelectionOptions<SelectableInfo>> = {
+  names: true,
+  rename: true,
+  dtype: true,
+  select: true,
+};
+
+/** Whether tensors are taken as they are, all of them. */
+export function selectsAll(options: SelectionOptions<never>): boolean {
+  return !Object.keys(SELECTION_OPTIONS).some((name) => options[name as 'names'] !== undefined);
+}
+
+/**
+ * The options, with what can be iterated once as a Map or an array.
+ *
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for options that cannot be used
+ */
+export function readSelection<Info extends SelectableInfo>({
+  names,
+  rename,
+  dtype,
+  select,
+}: SelectionOptions<Info>): SelectionOptions<Info> {
+  if (select !== undefined) {
+    if (typeof select !== 'function') throw argumentTypeError('select', 'a function', select);
+    for (const [name, value] of Object.entries({ names, rename, dtype })) {
+      const expected = 'left out where there is select, which says the same';
+      if (value !== undefined) throw argumentTypeError(name, expected, value);
+    }
+    return { select };
+  }
+  if (names !== undefined && typeof names !== 'function') requireNames(names);
+  if (dtype !== undefined && !isCastTarget(dtype)) throw notADtype('dtype', dtype, CAST_TARGETS);
+  const isList = rename !== undefined && typeof rename !== 'function';
+  return {
+    names: names === undefined || typeof names === 'function' ? names : [...names],
+    rename: isList ? renamesOf(rename) : rename,
+    dtype,
+  };
+}
+
+/** New names by old ones. */
+function renamesOf(rename: NamedValues<string>): Map<string, string> {
+  const renames = new Map<string, string>();
+  for (const [name, to] of pairsOf(rename, 'rename')) {
+    if (typeof to !== 'string') throw argumentTypeError('a new name of rename', 'a string', to);
+    renames.set(name, to);
+  }
+  return renames;
+}
+
+/** The error for a dtype that is none of these. */
+export function notADtype(what: string, dtype: unknown, known: readonly Dtype[]): TypeError {
+  const meant = typeof dtype === 'string' ? dtypeOfOtherName(dtype) : undefined;
+  const isKnown = meant !== undefined && known.includes(meant);
+  return argumentTypeError(what, isKnown ? `'${meant}'` : `one of ${known.join(', ')}`, dtype);
+}

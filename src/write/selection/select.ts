@@ -1,0 +1,315 @@
+/** Selects tensors: one implementation for all that write tensors of a source anew. */
+
+import {
+  argumentRangeError,
+  argumentTypeError,
+  requireBoolean,
+  requireOptions,
+  requireString,
+} from '../../errors/arguments.js';
+import { tagOf } from '../../errors/brand-checks.js';
+import {
+  InvalidTensorError,
+  quoteName,
+  SafetensorsError,
+  TensorNotFoundError,
+} from '../../errors/errors.js';
+import { pairsOf } from '../../errors/named-values.js';
+import { nearNames } from '../../errors/near-names.js';
+import { DTYPE_NAMES, type Dtype } from '../../header/dtype.js';
+import { nameProblem } from '../../header/header-writer.js';
+import { forEachInSlices, type Slices } from '../../header/json/slices.js';
+import {
+  CAST_SOURCES,
+  CAST_TARGETS,
+  type Cast,
+  castOf,
+  isCastSource,
+} from '../../tensor/float32/cast.js';
+import {
+  notADtype,
+  type SelectableInfo,
+  type SelectedAs,
+  type SelectionOptions,
+} from './options.js';
+import { packedWeightOf } from './packed-weights.js';
+import { SelectionError } from './selection-error.js';
+import { remainingParameters, TOTAL_PARAMETERS } from './total-parameters.js';
+
+/** What is asked of the source. */
+export interface SelectionSource {
+  /** The source, for errors. */
+  readonly path: string | undefined;
+  /** Names of all tensors, without aliases. */
+  names(): Iterable<string>;
+  /** The tensor that a name or an alias means; undefined when there is none. */
+  tensorOf(name: string): string | undefined;
+  /** The error for a name that is neither. */
+  notFound(name: string): SafetensorsError;
+}
+
+/** A source by the names of its tensors, and by metadata that may have aliases. */
+export function selectionSource(
+  names: ReadonlySet<string>,
+  metadata: ReadonlyMap<string, string> | null,
+  path: string | undefined,
+): SelectionSource {
+  return {
+    path,
+    names: () => names,
+    tensorOf: (name) => {
+      const found = names.has(name) ? name : metadata?.get(name);
+      return found !== undefined && names.has(found) ? found : undefined;
+    },
+    notFound: (name) => new TensorNotFoundError(name, nearNames(name, names), { path }),
+  };
+}
+
+/** A tensor of the source. */
+export interface Selectable<Info> {
+  readonly name: string;
+  readonly info: Info;
+}
+
+/** A tensor of the source that cannot be taken. */
+export interface Unselectable<Info> extends Selectable<Info> {
+  /** The error when it is not left out. */
+  readonly problem: SafetensorsError;
+}
+
+/** What is known of a tensor that has a dtype. */
+type WithDtype<Info> = Info & { readonly dtype: Dtype };
+
+/** A tensor that was selected. */
+export interface Selected<Tensor> {
+  readonly tensor: Tensor;
+  /** Its new name. */
+  readonly name: string;
+  /** Null for its own dtype. */
+  readonly cast: Cast | null;
+  /** Whether the option `dtype` does not cast it because it belongs to a quantized weight. */
+  readonly isUncast: boolean;
+}
+
+/** Names that were not found are compared with others up to this number. */
+const MAX_EXPLAINED = 20;
+
+/** Selects tensors of a source. */
+export class Selection<Info extends SelectableInfo> {
+  /** The names that the caller lists; null when there is no list. */
+  readonly names: ReadonlySet<string> | null;
+  /** Whether one dtype is for all tensors, which spares what belongs to quantized weights. */
+  readonly castsAll: boolean;
+  readonly #source: SelectionSource;
+  readonly #isChosen: (name: string, info: Info) => boolean;
+  readonly #selectedAs: (name: string, info: Info) => SelectedAs;
+  readonly #rename: (name: string) => string;
+  /** The option that chooses, and its name. */
+  readonly #choice: readonly [string, unknown];
+  readonly #problems: SafetensorsError[] = [];
+  /** The tensors that were asked about, and whether some were left out. */
+  #asked: readonly Selectable<WithDtype<Info>>[] = [];
+  #isPart = false;
+
+  /** Looks the listed names up. The options are those of a caller, as `readSelection` gives them. */
+  constructor(options: SelectionOptions<Info>, source: SelectionSource) {
+    const { names, rename, dtype, select } = options;
+    this.#source = source;
+    this.castsAll = dtype !== undefined;
+    this.#choice = select === undefined ? ['names', names] : ['select', select];
+    this.names = names === undefined || typeof names === 'function' ? null : this.#listed(names);
+    this.#isChosen = typeof names === 'function' ? checkedChoice(names) : () => true;
+    this.#rename = this.#renameOf(rename);
+    this.#selectedAs =
+      select === undefined
+        ? (name, info) => {
+            const isCast = dtype !== undefined && info.dtype !== null && isCastSource(info.dtype);
+            return { name: this.#rename(name), ...(isCast ? { dtype } : {}) };
+          }
+        : (name, info) => requireSelectedAs(name, select(name, info));
+  }
+
+  /**
+   * Asks about every tensor, or those of `names`, in slices. An unselectable one that is not left out is a problem. Of a
+   * source without tensors nothing is selected. The tensors must include those that tell what is quantized.
+   *
+   * @throws The problem that there is with a name or a cast; SelectionError for several
+   * @throws RangeError `ERR_OUT_OF_RANGE` when all tensors are left out
+   * @throws TypeError `ERR_INVALID_ARG_TYPE` for what a function of the caller returns; what that throws
+   */
+  *of<Tensor extends Selectable<WithDtype<Info>>>(
+    tensors: readonly Tensor[],
+    unselectable: readonly Unselectable<Info>[] = [],
+  ): Slices<Selected<Tensor>[]> {
+    const problems = [...this.#problems];
+    for (const { name, info, problem } of unselectable) {
+      if (this.#askFor(name, info) !== false) problems.push(problem);
+    }
+    const selected: Selected<Tensor>[] = [];
+    const givenTo = new Map<string, string>();
+    const dtypes = new Map<string, Dtype>();
+    if (this.castsAll) {
+      yield* forEachInSlices(tensors, ({ name, info }) => void dtypes.set(name, info.dtype));
+    }
+    const isPacked = (name: string): boolean =>
+      packedWeightOf(name, (other) => dtypes.get(other)) !== null;
+    yield* forEachInSlices(tensors, (tensor) => {
+      const { name, info } = tensor;
+      const as = this.#askFor(name, info);
+      if (as === false) return;
+      const { name: newName = name, dtype = info.dtype } = as;
+      const cast = castOf(info.dtype, dtype);
+      if (cast === undefined) problems.push(this.#impossibleCast(name, info.dtype, dtype));
+      const other = givenTo.get(newName);
+      if (other !== undefined) problems.push(this.#nameTwice(newName, [other, name]));
+      givenTo.set(newName, name);
+      const problem = nameProblem(newName);
+      if (problem !== undefined) problems.push(this.#problem(problem, name));
+      const isUncast = this.castsAll && cast != null && isPacked(name);
+      selected.push({ tensor, name: newName, cast: isUncast ? null : (cast ?? null), isUncast });
+    });
+    throwTogether(problems, this.#source.path);
+    this.#asked = tensors;
+    this.#isPart = this.names !== null || selected.length < tensors.length + unselectable.length;
+    const isEmpty = this.names === null && tensors.length + unselectable.length === 0;
+    if (selected.length === 0 && !isEmpty) throw this.#nothingLeft();
+    return selected;
+  }
+
+  #askFor(name: string, info: Info): SelectedAs {
+    const isTaken = this.names?.has(name) !== false && this.#isChosen(name, info);
+    return isTaken && this.#selectedAs(name, info);
+  }
+
+  /**
+   * What becomes of metadata of the source, with the tensors that were selected by `of`. An alias goes with its
+   * tensor, and is renamed as `rename` says; `total_parameters` of a part is counted anew, or left out when
+   * nobody can tell it; the rest stays.
+   */
+  *metadataOf(
+    selected: readonly Selected<Selectable<WithDtype<Info>>>[],
+  ): Slices<(metadata: ReadonlyMap<string, string> | null) => Map<string, string> | null> {
+    const newNames = new Map<string, string>();
+    const taken = new Set<string>();
+    yield* forEachInSlices(selected, ({ tensor, name }) => {
+      newNames.set(tensor.name, name);
+      taken.add(name);
+    });
+    return (metadata) => {
+      if (metadata === null) return null;
+      const result = new Map<string, string>();
+      for (const [key, value] of metadata) {
+        if (key === TOTAL_PARAMETERS && this.#isPart) {
+          const taken = selected.map(({ tensor }) => tensor);
+          const count = remainingParameters(taken, this.#asked, this.#source.names(), value);
+          if (count !== null) result.set(key, String(count));
+          continue;
+        }
+        if (!this.#isTensor(value) || this.#isTensor(key)) {
+          result.set(key, value);
+          continue;
+        }
+        const kept = newNames.get(value);
+        const alias = this.#rename(key);
+        if (kept !== undefined && !taken.has(alias)) result.set(alias, kept);
+      }
+      return result;
+    };
+  }
+
+  #nothingLeft(): RangeError {
+    const [what, choice] = this.#choice;
+    if (typeof choice !== 'function') {
+      return argumentRangeError(what, 'a choice of at least one tensor', choice);
+    }
+    return Object.assign(new RangeError(`${what} left out every tensor`), {
+      code: 'ERR_OUT_OF_RANGE',
+    });
+  }
+
+  #isTensor(name: string): boolean {
+    return this.#source.tensorOf(name) === name;
+  }
+
+  #listed(names: Iterable<string>): Set<string> {
+    const found = new Set<string>();
+    for (const name of names) {
+      requireString('name', name);
+      const tensor = this.#source.tensorOf(name);
+      if (tensor === undefined) this.#problems.push(this.#notFound(name));
+      else found.add(tensor);
+    }
+    return found;
+  }
+
+  #renameOf(rename: SelectionOptions<Info>['rename']): (name: string) => string {
+    if (rename === undefined) return (name) => name;
+    if (typeof rename === 'function') {
+      return (name) => {
+        const renamed = rename(name);
+        requireString(`what rename returns for ${quoteName(name)}`, renamed);
+        return renamed;
+      };
+    }
+    const renames = new Map(pairsOf(rename, 'rename'));
+    for (const name of renames.keys()) {
+      if (this.#source.tensorOf(name) === undefined) this.#problems.push(this.#notFound(name));
+    }
+    return (name) => renames.get(name) ?? name;
+  }
+
+  #notFound(name: string): SafetensorsError {
+    if (this.#problems.length < MAX_EXPLAINED) return this.#source.notFound(name);
+    return new TensorNotFoundError(name, [], { path: this.#source.path });
+  }
+
+  #problem(message: string, tensor: string): SafetensorsError {
+    const context = { path: this.#source.path, tensor };
+    return new InvalidTensorError('SAFETENSORS_INVALID_TENSOR_VIEW', message, context);
+  }
+
+  #nameTwice(name: string, tensors: readonly string[]): SafetensorsError {
+    const both = tensors.map(quoteName).join(' and ');
+    return this.#problem(`expected every name once, found it as the new name of ${both}`, name);
+  }
+
+  #impossibleCast(tensor: string, from: Dtype, to: Dtype): SafetensorsError {
+    const can = `${CAST_SOURCES.join(', ')} can be cast to ${CAST_TARGETS.join(', ')}`;
+    const message = `${from} cannot be cast to ${to}; ${can}`;
+    const context = { path: this.#source.path, tensor };
+    return new SafetensorsError('SAFETENSORS_DTYPE_MISMATCH', message, context);
+  }
+}
+
+/** A function of the caller as `names`, whose results are checked: a promise would take every tensor. */
+function checkedChoice<Info>(
+  isChosen: (name: string, info: Info) => boolean,
+): (name: string, info: Info) => boolean {
+  return (name, info) => {
+    const chosen = isChosen(name, info);
+    requireBoolean(`what names returns for ${quoteName(name)}`, chosen);
+    return chosen;
+  };
+}
+
+/** Throws a TypeError unless it is what `select` can return. */
+function requireSelectedAs(name: string, as: SelectedAs): SelectedAs {
+  if (as === false) return as;
+  if (tagOf(as) !== 'Object') {
+    throw argumentTypeError(`what select returns for ${quoteName(name)}`, 'false or an object', as);
+  }
+  requireOptions(as, { name: true, dtype: true });
+  if (as.name !== undefined)
+    requireString(`the name that select gives ${quoteName(name)}`, as.name);
+  if (as.dtype !== undefined && !DTYPE_NAMES.includes(as.dtype)) {
+    throw notADtype(`the dtype that select gives ${quoteName(name)}`, as.dtype, DTYPE_NAMES);
+  }
+  return as;
+}
+
+/** One problem is thrown as it is. */
+function throwTogether(problems: readonly SafetensorsError[], path: string | undefined): void {
+  const [first] = problems;
+  if (first === undefined) return;
+  throw problems.length === 1 ? first : new SelectionError(problems, { path });
+}

@@ -1,0 +1,29 @@
+// Prints how often each shard of a checkpoint is mapped after each kind of question.
+import { join } from 'node:path';
+import { openCheckpoint } from '../../../../lib/index.js';
+import { counters } from '../../../support/process-memory.mjs';
+
+const checkpoint = openCheckpoint(process.argv[2]);
+const mapped = () =>
+  checkpoint.shards.map((name) => counters(join(process.argv[2], name)).fileMappings);
+const result = { opened: mapped() };
+checkpoint.keys();
+result.keys = mapped();
+checkpoint.has('embed');
+checkpoint.has('none');
+result.has = mapped();
+checkpoint.byteLength();
+result.byteLength = mapped();
+checkpoint.metadata;
+result.metadata = mapped();
+checkpoint.info('b.bias');
+result.info = mapped();
+checkpoint.getTensor('b.weight').data;
+result.again = mapped();
+checkpoint.getTensors();
+result.all = mapped();
+await checkpoint.verify();
+result.verified = mapped();
+checkpoint.close({ detach: true });
+result.closed = mapped();
+console.log(JSON.stringify(result));

@@ -1,0 +1,143 @@
+/** Calls that need the same shard at once: who opens it, who waits, and what an abort ends. */
+import { setImmediate } from 'node:timers/promises';
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { CheckpointFiles } from '../../../src/file/checkpoint/find-files.js';
+import { LazyShards } from '../../../src/file/checkpoint/lazy-shards.js';
+import type { SafetensorsFile } from '../../../src/file/file.js';
+import { openFile } from '../../../src/file/open.js';
+import { here, runAsync, runSync, type Steps, step } from '../../../src/platform/io/steps.js';
+import { writeTemporary } from '../../support/make-file.js';
+
+/** The openings that wait to be let go on, and how many files are open. */
+let held: (() => void)[] = [];
+let [opened, openNow, mostOpen] = [0, 0, 0];
+let shards: LazyShards;
+
+/** Waits like a call of the system that takes long; on this thread it does not. */
+function* slowOpen(path: string): Steps<SafetensorsFile> {
+  opened++;
+  yield* step({
+    sync: () => {},
+    async: () => new Promise<void>((resolve) => void held.push(resolve)),
+  });
+  const file = yield* openFile(path, {});
+  mostOpen = Math.max(mostOpen, ++openNow);
+  const close = file.close.bind(file);
+  file.close = (options) => {
+    openNow--;
+    close(options);
+  };
+  return file;
+}
+
+beforeEach(() => {
+  held = [];
+  [opened, openNow, mostOpen] = [0, 0, 0];
+  const path = writeTemporary([{ name: 'a', dtype: 'U8', shape: [1] }]);
+  const only = [{ name: 'model.safetensors', path }];
+  const files: CheckpointFiles = { path, index: null, shards: only, passedOver: [] };
+  shards = new LazyShards(files, slowOpen);
+});
+
+function release(): void {
+  for (const resolve of held.splice(0)) resolve();
+}
+
+function openAll(signal?: AbortSignal): Promise<void> {
+  return runAsync(shards.openAll(), signal);
+}
+
+function lend(signal?: AbortSignal): Promise<void> {
+  return runAsync(
+    shards.lendEach((file) => here(() => file.keys())),
+    signal,
+  );
+}
+
+const reason = new Error('no longer wanted');
+
+describe.each([
+  ['openAll', openAll],
+  ['lendEach', lend],
+])('%s', (_, call) => {
+  it('ends at once when it is aborted while it waits for another call that opens', async () => {
+    const opening = lend();
+    const controller = new AbortController();
+    const waiting = call(controller.signal);
+    const after = call();
+    await setImmediate();
+    controller.abort(reason);
+    // Nothing is released: whoever waited for the opening would wait for ever.
+    await expect(waiting).rejects.toBe(reason);
+    expect(opened).toBe(1);
+    release();
+    await Promise.all([opening, after]);
+    shards.close({});
+    expect([opened, openNow]).toEqual([1, 0]);
+  });
+
+  it('opens the shard itself when the call that opened it is aborted', async () => {
+    const controller = new AbortController();
+    const opening = lend(controller.signal);
+    const waiting = [call(), call()];
+    await setImmediate();
+    controller.abort(reason);
+    release();
+    await expect(opening).rejects.toBe(reason);
+    await expect.poll(() => held.length).toBe(1);
+    expect(opened).toBe(2);
+    release();
+    await Promise.all(waiting);
+    shards.close({});
+    expect([opened, mostOpen, openNow]).toEqual([2, 1, 0]);
+  });
+
+  it('waits for nobody when the shard is open', async () => {
+    let end = (): void => {};
+    const ended = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    const work = (): Steps<void> => step({ sync: () => {}, async: () => ended });
+    const lent = runAsync(shards.lendEach(work), undefined);
+    await expect.poll(() => held.length).toBe(1);
+    release();
+    await expect.poll(() => openNow).toBe(1);
+    await call();
+    end();
+    await lent;
+    shards.close({});
+    expect([opened, openNow]).toEqual([1, 0]);
+  });
+});
+
+it('opens for a call that cannot wait, and closes what the other call opens then', async () => {
+  const opening = lend();
+  await setImmediate();
+  expect(shards.open(0).keys()).toEqual(['a']);
+  await lend();
+  expect(opened).toBe(2);
+  release();
+  await opening;
+  expect([openNow, shards.opened.size]).toEqual([1, 1]);
+  shards.close({});
+  expect(openNow).toBe(0);
+});
+
+it('keeps a file open that was lent, when a call wants it to stay', async () => {
+  const kept: SafetensorsFile[] = [];
+  const work = (file: SafetensorsFile): Steps<unknown> =>
+    here(() => kept.push(file, shards.open(0)));
+  runSync(shards.lendEach(work));
+  expect(kept[0]).toBe(kept[1]);
+  expect([opened, openNow]).toEqual([1, 1]);
+  shards.close({});
+  expect(openNow).toBe(0);
+});
+
+it('lends one file to calls at once, and closes it behind the last', async () => {
+  const calls = Array.from({ length: 100 }, () => lend());
+  await expect.poll(() => held.length).toBe(1);
+  release();
+  await Promise.all(calls);
+  expect([opened, openNow]).toEqual([1, 0]);
+});

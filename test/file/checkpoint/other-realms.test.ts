@@ -1,0 +1,40 @@
+import { pathToFileURL } from 'node:url';
+import { expect, test } from 'vitest';
+import {
+  loadCheckpoint,
+  type NamedValues,
+  openCheckpoint,
+  reshard,
+  saveCheckpoint,
+  type TensorInput,
+} from '../../../src/index.js';
+import { temporaryPath } from '../../support/make-file.js';
+import { foreign, foreignAbort, foreignUrl } from '../../support/other-realm.js';
+
+const tensors = foreign<NamedValues<TensorInput>>(`new Map([
+  ['a', { dtype: 'F32', shape: [2], data: Float32Array.of(1, 2) }],
+  ['b', { dtype: 'U8', shape: [2], data: Uint8Array.of(3, 4) }],
+])`);
+
+function urlOf(name: string): URL {
+  return foreignUrl(pathToFileURL(temporaryPath(name)));
+}
+
+test('tensors, URLs, names and signals of another realm', async () => {
+  const { signal, abort } = foreignAbort();
+  const { files } = await saveCheckpoint(urlOf('two'), tensors, { maxShardSize: '8B', signal });
+  expect(files).toHaveLength(2);
+  expect((await reshard(urlOf('two'), urlOf('one'), { signal })).files).toHaveLength(1);
+  for (const name of ['two', 'one']) {
+    expect([...loadCheckpoint(urlOf(name)).keys()].toSorted()).toEqual(['a', 'b']);
+    using checkpoint = openCheckpoint(urlOf(name));
+    expect(checkpoint.getTensor('a').data).toEqual(Float32Array.of(1, 2));
+    await checkpoint.prefetch(foreign("new Set(['a'])"), { signal });
+    const loaded = await checkpoint.readTensors(foreign("['b']"), { signal });
+    expect(loaded.get('b')?.data).toEqual(Uint8Array.of(3, 4));
+  }
+  const reason = new Error('enough');
+  abort(reason);
+  await expect(saveCheckpoint(urlOf('two'), tensors, { signal })).rejects.toBe(reason);
+  await expect(reshard(urlOf('two'), urlOf('three'), { signal })).rejects.toBe(reason);
+});

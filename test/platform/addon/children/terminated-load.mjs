@@ -1,0 +1,29 @@
+// Terminates workers at various moments while they load the addon. Prints 'some' when some of them,
+// but not all, had loaded it by then.
+import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
+import { loadAddon } from '../../../../build/platform/addon/load.js';
+
+const WORKERS = 60;
+// More than loading takes: some workers finish it.
+const LONGEST_DELAY_MS = 3;
+
+if (isMainThread) {
+  let loaded = 0;
+  for (let i = 0; i < WORKERS; i++) {
+    const begun = new Int32Array(new SharedArrayBuffer(4));
+    const worker = new Worker(new URL(import.meta.url), { workerData: begun });
+    worker.on('message', () => loaded++);
+    await new Promise((resolve) => worker.once('online', resolve));
+    // A message from the worker would come too late.
+    Atomics.wait(begun, 0, 0);
+    const end = performance.now() + (i / WORKERS) * LONGEST_DELAY_MS;
+    while (performance.now() < end);
+    await worker.terminate();
+  }
+  console.log(JSON.stringify(loaded > 0 && loaded < WORKERS ? 'some' : `${loaded} of ${WORKERS}`));
+} else {
+  Atomics.store(workerData, 0, 1);
+  Atomics.notify(workerData, 0);
+  loadAddon();
+  parentPort.postMessage('loaded');
+}

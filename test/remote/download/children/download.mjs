@@ -1,0 +1,19 @@
+// Downloads in a process of its own, which may be killed; prints what memory that took.
+import { readdirSync } from 'node:fs';
+import { download } from '../../../../lib/remote.js';
+import { processStatus } from '../../../support/process-memory.mjs';
+
+const [source, target, announce] = process.argv.slice(2);
+const before = processStatus('VmRSS');
+let isAnnounced = false;
+const { receivedByteLength, presentByteLength } = await download(source, target, {
+  durable: false,
+  onProgress: ({ bytes, totalBytes }) => {
+    if (isAnnounced || announce === undefined || bytes < totalBytes / 2) return;
+    isAnnounced = true;
+    console.log('half');
+  },
+});
+const grown = processStatus('VmHWM') - before;
+const descriptors = readdirSync('/proc/self/fd').length;
+console.log(JSON.stringify({ receivedByteLength, presentByteLength, grown, descriptors }));

@@ -1,0 +1,201 @@
+/** What a closed file holds: nothing, or what its tensors take. */
+import {
+  appendFileSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import process from 'node:process';
+import { describe, expect, test } from 'vitest';
+import { loadFile, safeOpen } from '../../../src/index.js';
+import { giveUpSpares } from '../../../src/platform/io/spare-descriptors.js';
+import { countedBytes, fileBytes, temporaryPath, writeTemporary } from '../../support/make-file.js';
+import { measureInChild } from '../../support/run-child.js';
+
+const entries = [{ name: 't', dtype: 'U8', shape: [2 ** 16] }] as const;
+const bytes = countedBytes(2 ** 16);
+const changed = expect.objectContaining({ code: 'SAFETENSORS_FILE_CHANGED' });
+
+const descriptors = (): number => readdirSync('/proc/self/fd').length;
+const mapped = (path: string): boolean => readFileSync('/proc/self/maps', 'utf8').includes(path);
+
+function replace(path: string, name: string): void {
+  const other = temporaryPath('other.safetensors');
+  writeFileSync(other, fileBytes([{ ...entries[0], name }]));
+  renameSync(other, path);
+}
+
+describe.runIf(process.platform === 'linux')('closing', () => {
+  test.each(['mmap', 'read'] as const)(
+    'without tensors frees all at once (%s)',
+    async (storage) => {
+      const before = descriptors();
+      const path = writeTemporary(entries);
+      const file = safeOpen(path, { storage });
+      file.info('t');
+      await file.prefetch();
+      await file.readTensors();
+      file.close();
+      expect([descriptors(), mapped(path)]).toEqual([before, false]);
+    },
+  );
+
+  test('a mapped file keeps the mapping and not the descriptor', () => {
+    const before = descriptors();
+    const path = writeTemporary(entries);
+    const file = safeOpen(path, { storage: 'mmap' });
+    const tensor = file.getTensor('t');
+    file.close();
+    expect([descriptors(), mapped(path)]).toEqual([before, true]);
+    expect(tensor.bytes).toEqual(bytes);
+  });
+
+  test('a file that is read keeps the descriptor until the last tensor has its bytes', () => {
+    const before = descriptors();
+    const file = safeOpen(writeTemporary(entries), { storage: 'read' });
+    const tensor = file.getTensor('t');
+    const row = tensor.slice([1, 3]);
+    file.close();
+    expect(descriptors()).toBe(before + 1);
+    expect(tensor.bytes).toEqual(bytes);
+    expect(descriptors()).toBe(before + 1);
+    expect(row.bytes).toEqual(bytes.subarray(1, 3));
+    expect(descriptors()).toBe(before);
+    expect(tensor.toFloat32()[2]).toBe(3);
+  });
+
+  test('loadFile leaves no descriptor', () => {
+    const before = descriptors();
+    const tensors = loadFile(writeTemporary(entries), { storage: 'read' });
+    expect(descriptors()).toBe(before);
+    expect(tensors.get('t')?.bytes).toEqual(bytes);
+  });
+});
+
+describe.each(['mmap', 'read'] as const)('a file that is gone (%s)', (storage) => {
+  test.each(['removed', 'replaced'])('%s after close: the tensor is what it was', (how) => {
+    const path = writeTemporary(entries);
+    const file = safeOpen(path, { storage });
+    const tensor = file.getTensor('t');
+    file.close();
+    if (how === 'replaced') replace(path, 'new');
+    else rmSync(path);
+    // Another file has the path: its descriptor is not given up.
+    giveUpSpares();
+    expect(tensor.slice([0, 9]).bytes).toEqual(bytes.subarray(0, 9));
+    expect(tensor.toFloat32()[2]).toBe(3);
+  });
+
+  test('changed before close: noticed, though nobody asked', () => {
+    const path = writeTemporary(entries);
+    const file = safeOpen(path, { storage });
+    const tensor = file.getTensor('t');
+    writeFileSync(path, fileBytes([{ ...entries[0], name: 'u' }]));
+    utimesSync(path, 1, 1);
+    file.close();
+    expect(() => tensor.toFloat32()).toThrow(changed);
+    expect(() => tensor.bytes).toThrow(changed);
+  });
+
+  test.runIf(process.platform === 'linux')(
+    'cut short after close: zeros in views, copies throw',
+    () => {
+      const path = writeTemporary(entries);
+      const file = safeOpen(path, { storage });
+      const [tensor, view] = [file.getTensor('t'), file.getSlice('t', [40_000, 40_010])];
+      if (storage === 'mmap') view.bytes;
+      file.close();
+      truncateSync(path, 4096);
+      if (storage === 'mmap') expect(view.bytes).toEqual(new Uint8Array(10));
+      expect(() => tensor.toFloat32()).toThrow(changed);
+      expect(() => tensor.copy()).toThrow(changed);
+      expect(() => tensor.slice([null, null, 2])).toThrow(changed);
+    },
+  );
+});
+
+describe('a descriptor that was given up', () => {
+  const opened = () => {
+    const path = writeTemporary(entries);
+    const file = safeOpen(path, { storage: 'read' });
+    const tensor = file.getTensor('t');
+    file.close();
+    return { path, tensor };
+  };
+
+  test.runIf(process.platform === 'linux')('is opened again by the path', () => {
+    const before = descriptors();
+    const { tensor } = opened();
+    expect(descriptors()).toBe(before + 1);
+    giveUpSpares();
+    expect(descriptors()).toBe(before);
+    expect(tensor.slice([5, 7]).bytes).toEqual(bytes.subarray(5, 7));
+    expect(descriptors()).toBe(before + 1);
+    expect(tensor.bytes).toEqual(bytes);
+    expect(descriptors()).toBe(before);
+  });
+
+  test('of a file that was replaced or changed since is an error', () => {
+    for (const change of [
+      (path: string) => replace(path, 't'),
+      (path: string) => appendFileSync(path, 'x'),
+    ]) {
+      const { path, tensor } = opened();
+      giveUpSpares();
+      change(path);
+      expect(() => tensor.bytes).toThrow(changed);
+    }
+  });
+
+  test('of a file that was removed since is an error of the system', () => {
+    const { path, tensor } = opened();
+    giveUpSpares();
+    rmSync(path);
+    expect(() => tensor.bytes).toThrow(expect.objectContaining({ code: 'ENOENT' }));
+  });
+
+  test('stays open while it is read from', async () => {
+    const path = writeTemporary(entries);
+    const file = safeOpen(path, { storage: 'read' });
+    file.getTensor('t');
+    const loading = file.readTensors();
+    file.close();
+    giveUpSpares();
+    rmSync(path);
+    expect((await loading).get('t')?.bytes).toEqual(bytes);
+  });
+});
+
+describe.runIf(process.platform === 'linux')(
+  '10 000 rounds under a limit of 256 descriptors',
+  () => {
+    const cases = ['mmap', 'read'].flatMap((storage) =>
+      ['touched', 'untouched'].flatMap((touch) =>
+        ['kept', 'dropped'].map((keep) => [storage, touch, keep] as const),
+      ),
+    );
+
+    test.each(cases)('storage %s, tensors %s and %s', async (storage, touch, keep) => {
+      const path = temporaryPath('small.safetensors');
+      writeFileSync(path, fileBytes([{ name: 't', dtype: 'U8', shape: [4] }]));
+      const args = [path, '10000', storage, touch, keep];
+      const child = 'tensor/storage/children/close-rounds.mjs';
+      const measured = measureInChild<Record<'rounds' | 'most' | 'mappings' | 'sum', number>>(
+        child,
+        args,
+        {
+          limits: '-n 256',
+        },
+      );
+      const { rounds, most, mappings, sum } = await measured;
+      expect([rounds, sum]).toEqual([10_000, keep === 'kept' ? 2000 : 0]);
+      expect(most).toBeLessThanOrEqual(256);
+      // Garbage is collected for 4 096 closed files.
+      if (touch === 'untouched' && keep === 'dropped') expect(mappings).toBeLessThan(4200);
+    });
+  },
+);

@@ -1,0 +1,81 @@
+/** What belongs to quantized weights stays as it is when the other tensors are cast. */
+import { copyFileSync, mkdirSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { convert } from '../../../src/convert.js';
+import { loadCheckpoint, openCheckpoint, reshard, saveCheckpoint } from '../../../src/index.js';
+import { temporaryPath } from '../../support/make-file.js';
+import { QUANTIZED_MODELS } from '../selection/quantized-models.js';
+
+const fast = { durable: false };
+const CASTS = ['BF16', 'F16', 'F32'] as const;
+
+/** The weights alone: nothing says that the model is quantized. */
+function withoutConfig(from: string): string {
+  const folder = temporaryPath('source');
+  mkdirSync(folder);
+  for (const name of readdirSync(from).filter((file) => file.startsWith('model'))) {
+    copyFileSync(join(from, name), join(folder, name));
+  }
+  return folder;
+}
+
+it.each(QUANTIZED_MODELS)('reshard and convert cast the rest of $id', async (model) => {
+  for (const source of [model.path, withoutConfig(model.path)]) {
+    const before = loadCheckpoint(source);
+    for (const dtype of CASTS) {
+      const isWide = (name: string): boolean =>
+        /^(B?F16|F32)$/.test(before.get(name)?.dtype ?? '') && before.get(name)?.dtype !== dtype;
+      const wide = [...before.keys()].filter(isWide).sort();
+      for (const write of [reshard, convert]) {
+        const target = temporaryPath('target');
+        const { cast, uncast } = await write(source, target, { ...fast, dtype });
+        expect([...cast].sort()).toEqual(wide.filter(model.isPlain));
+        expect([...uncast].sort()).toEqual(wide.filter((name) => !model.isPlain(name)));
+        const after = loadCheckpoint(target);
+        expect(after.size).toBe(before.size);
+        for (const [name, tensor] of before) {
+          const written = after.get(name);
+          if (model.isPlain(name) && isWide(name)) expect(written?.dtype).toBe(dtype);
+          else {
+            expect([name, written?.dtype, written?.shape]).toEqual([
+              name,
+              tensor.dtype,
+              tensor.shape,
+            ]);
+            expect(Buffer.compare(tensor.bytes, written?.bytes as Uint8Array)).toBe(0);
+          }
+        }
+      }
+    }
+  }
+});
+
+const values = Float32Array.of(1 / 3, 2 / 3);
+const MODEL = {
+  'm.weight': { dtype: 'F8_E4M3', shape: [2], data: Uint8Array.of(1, 2) },
+  'm.weight_scale_inv': { dtype: 'F32', shape: [2], data: values },
+  'other.scales': { dtype: 'F32', shape: [2], data: values },
+  'other.scale': { dtype: 'F32', shape: [2], data: values },
+} as const;
+
+it('tells a scale by a weight that is not chosen, or is in another file; other scales are cast', async () => {
+  const [source, target] = [temporaryPath('source'), temporaryPath('target')];
+  await saveCheckpoint(source, MODEL, { ...fast, maxShardSize: 8 });
+  const names = (name: string): boolean => name !== 'm.weight';
+  const rename = (name: string): string => `new.${name}`;
+  const { cast, uncast } = await reshard(source, target, { ...fast, names, rename, dtype: 'BF16' });
+  expect([...cast].sort()).toEqual(['new.other.scale', 'new.other.scales']);
+  expect(uncast).toEqual(['new.m.weight_scale_inv']);
+});
+
+it('casts what select names', async () => {
+  const [source, target] = [temporaryPath('source'), temporaryPath('target')];
+  await saveCheckpoint(source, MODEL, fast);
+  const select = (name: string): { dtype?: 'BF16' } =>
+    name.includes('scale_inv') ? { dtype: 'BF16' } : {};
+  const { cast, uncast } = await reshard(source, target, { ...fast, select });
+  expect([cast, uncast]).toEqual([['m.weight_scale_inv'], []]);
+  using checkpoint = openCheckpoint(target);
+  expect(checkpoint.info('m.weight_scale_inv').dtype).toBe('BF16');
+});

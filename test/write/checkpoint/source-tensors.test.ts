@@ -1,0 +1,42 @@
+/** The tensors of a checkpoint as bytes of its headers: which of them are written together. */
+import { afterEach, expect, it } from 'vitest';
+import { openShards } from '../../../src/file/checkpoint/open.js';
+import { saveCheckpoint } from '../../../src/index.js';
+import { runSync } from '../../../src/platform/io/steps.js';
+import { SourceTensors } from '../../../src/write/checkpoint/source-tensors.js';
+import { temporaryPath } from '../../support/make-file.js';
+import { equalTensors } from '../../support/saved-tensors.js';
+
+const opened: { close(options: object): void }[] = [];
+afterEach(() => {
+  for (const shards of opened.splice(0)) shards.close({});
+});
+
+/** Names and lengths of what is written one after the other, of all tensors in one file. */
+async function runsOf(isNamed: boolean): Promise<unknown[]> {
+  const source = temporaryPath('source');
+  const tensors = equalTensors(8, 'a', 'b', 'c');
+  await saveCheckpoint(source, tensors, { durable: false, maxShardSize: 16 });
+  const shards = runSync(openShards(source, { storage: 'read' }));
+  opened.push(shards);
+  const table = new SourceTensors(shards, isNamed);
+  const { placed } = table.layOut([...table.byteLengths.keys()], null);
+  return Array.from(placed, ({ begin, spec }) => {
+    return [begin, spec.byteLength, 'name' in spec ? spec.name : undefined];
+  });
+}
+
+it('joins neighbours of one shard', async () => {
+  expect(await runsOf(false)).toEqual([
+    [0, 16, undefined],
+    [16, 8, undefined],
+  ]);
+});
+
+it('keeps tensors apart that errors are to name', async () => {
+  expect(await runsOf(true)).toEqual([
+    [0, 8, 'a'],
+    [8, 8, 'b'],
+    [16, 8, 'c'],
+  ]);
+});

@@ -1,0 +1,162 @@
+/** Metadata of what was converted: whose keys win, and what goes into the index. */
+import { describe, expect, it } from 'vitest';
+import { openCheckpoint, safeOpen, saveCheckpoint, saveFile } from '../../../src/index.js';
+import { convert } from '../../../src/write/convert/convert.js';
+import { unicode } from '../../foreign/pickle/pickle-bytes.js';
+import { dict, legacyFile, tensor } from '../../foreign/torch/legacy-file.js';
+import { temporaryPath } from '../../support/make-file.js';
+import { filled } from '../../support/saved-tensors.js';
+
+const fast = { durable: false };
+const tensors = { a: filled(4, 0), b: filled(4, 1) };
+
+type Metadata = Record<string, string> | null;
+
+function plain(metadata: ReadonlyMap<string, string> | null): Metadata {
+  return metadata && Object.fromEntries(metadata);
+}
+
+/** Metadata of the index and of every file of a folder; of the only file twice. */
+function metadataIn(folder: string, files: readonly string[]): [Metadata, ...Metadata[]] {
+  using checkpoint = openCheckpoint(folder);
+  const ofFiles = files.map((name) => {
+    using file = safeOpen(`${folder}/${name}`);
+    return plain(file.metadata);
+  });
+  return [plain(checkpoint.metadata), ...ofFiles];
+}
+
+describe('of safetensors', () => {
+  const metadata = { note: 'old', kept: 'yes' };
+
+  async function source(): Promise<string> {
+    const path = temporaryPath('source.safetensors');
+    await saveFile(path, tensors, { ...fast, metadata: { format: 'pt', ...metadata } });
+    return path;
+  }
+
+  it('in one file, the keys of the caller win', async () => {
+    const target = temporaryPath('model.safetensors');
+    await convert(await source(), target, { ...fast, metadata: { note: 'new', more: 'given' } });
+    using file = safeOpen(target);
+    expect(plain(file.metadata)).toEqual({
+      format: 'pt',
+      note: 'new',
+      kept: 'yes',
+      more: 'given',
+    });
+  });
+
+  it('in several files, the keys of the caller are in the index, and win there', async () => {
+    const folder = temporaryPath('model');
+    const { files } = await convert(await source(), folder, {
+      ...fast,
+      maxShardSize: 16,
+      metadata: { note: 'new', more: 'given' },
+    });
+    expect(files).toHaveLength(2);
+    expect(metadataIn(folder, files)).toEqual([
+      { total_size: '32', note: 'new', kept: 'yes', more: 'given' },
+      { format: 'pt' },
+      { format: 'pt' },
+    ]);
+  });
+
+  it('of several files, the index keeps its keys', async () => {
+    const [from, folder] = [temporaryPath('source'), temporaryPath('model')];
+    await saveCheckpoint(from, tensors, { ...fast, maxShardSize: 16, metadata });
+    const { files } = await convert(from, folder, {
+      ...fast,
+      maxShardSize: 16,
+      metadata: { note: 'new' },
+    });
+    expect(metadataIn(folder, files)).toEqual([
+      { total_size: '32', note: 'new', kept: 'yes' },
+      { format: 'pt' },
+      { format: 'pt' },
+    ]);
+  });
+
+  describe.each([
+    ['one file', {}],
+    ['several files', { maxShardSize: 16 }],
+  ])('aliases in %s', (_, layout) => {
+    async function aliased(): Promise<string> {
+      const from = temporaryPath('source');
+      await saveCheckpoint(from, tensors, { ...fast, ...layout, metadata: { tied: 'a' } });
+      return from;
+    }
+
+    it('can be named', async () => {
+      const target = temporaryPath('model.safetensors');
+      await convert(await aliased(), target, { ...fast, names: ['tied'] });
+      using file = safeOpen(target);
+      expect(file.keys()).toEqual(['a']);
+    });
+
+    it('go with their tensors', async () => {
+      const target = temporaryPath('model.safetensors');
+      await convert(await aliased(), target, { ...fast, rename: (name) => `m.${name}` });
+      using file = safeOpen(target);
+      expect(plain(file.metadata)).toEqual({ format: 'pt', 'm.tied': 'm.a' });
+    });
+  });
+
+  it('without any, there is none', async () => {
+    const from = temporaryPath('source.safetensors');
+    await saveFile(from, tensors, fast);
+    const target = temporaryPath('model.safetensors');
+    await convert(from, target, fast);
+    using file = safeOpen(target);
+    expect(file.metadata).toBe(null);
+  });
+});
+
+describe('of torch', () => {
+  /** `a` and `b` are one tensor, `c` is another. */
+  function source(): string {
+    const tied = (name: string): [string, string] => [unicode(name), tensor('0', [2])];
+    return legacyFile(dict(tied('a'), tied('b'), [unicode('c'), tensor('1', [2])]), { 0: 2, 1: 2 });
+  }
+
+  it('in one file, the keys of the caller win over names and over the format', async () => {
+    const target = temporaryPath('model.safetensors');
+    const { dropped, unrecorded } = await convert(source(), target, {
+      ...fast,
+      metadata: { format: 'mine', b: 'given' },
+    });
+    using file = safeOpen(target);
+    expect(plain(file.metadata)).toEqual({ format: 'mine', b: 'given' });
+    expect([dropped, unrecorded]).toEqual([new Map([['b', 'a']]), ['b']]);
+  });
+
+  it('in several files, the keys of the caller and the names are in the index', async () => {
+    const folder = temporaryPath('model');
+    const { files, unrecorded } = await convert(source(), folder, {
+      ...fast,
+      maxShardSize: 8,
+      metadata: { note: 'given' },
+    });
+    expect(unrecorded).toEqual([]);
+    expect(metadataIn(folder, files)).toEqual([
+      { total_size: '16', note: 'given', b: 'a' },
+      { format: 'pt' },
+      { format: 'pt' },
+    ]);
+  });
+
+  it('in several files, a name that the caller uses is reported', async () => {
+    const { unrecorded } = await convert(source(), temporaryPath('model'), {
+      ...fast,
+      maxShardSize: 8,
+      metadata: { b: 'given' },
+    });
+    expect(unrecorded).toEqual(['b']);
+  });
+});
+
+it('that a header cannot hold is refused before anything is read', async () => {
+  const metadata = { note: 1 } as never;
+  const target = temporaryPath('model.safetensors');
+  await expect(convert('missing.pt', target, { ...fast, metadata })).rejects.toThrow(TypeError);
+});

@@ -1,0 +1,232 @@
+/** What `convert` opens: which files of a folder, which parts of them, within which limits; and that it closes them. */
+import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { safeOpen, saveCheckpoint, saveFile } from '../../../src/index.js';
+import { type ConversionOptions, convert } from '../../../src/write/convert/convert.js';
+import { writeArchive } from '../../foreign/made-archive.js';
+import { headerOf, npy } from '../../foreign/numpy/arrays.js';
+import { unicode } from '../../foreign/pickle/pickle-bytes.js';
+import { fixturePath } from '../../foreign/torch/fixtures.js';
+import { dict, legacyFile, tensor } from '../../foreign/torch/legacy-file.js';
+import { temporaryPath } from '../../support/make-file.js';
+import { Random } from '../../support/random.js';
+import { equalTensors, filled } from '../../support/saved-tensors.js';
+
+const fast = { durable: false };
+
+/** A checkpoint with tensors of these numbers of elements, which count from 0; below a key when it is given. */
+function torchFile(lengths: Readonly<Record<string, number>>, root?: string): string {
+  const names = Object.keys(lengths);
+  const tensors = names.map((name, i) => {
+    return [unicode(name), tensor(`${i}`, [lengths[name] as number])] as const;
+  });
+  const stateDict = dict(...tensors);
+  const storages = Object.fromEntries(Object.values(lengths).map((length, i) => [i, length]));
+  return legacyFile(root === undefined ? stateDict : dict([unicode(root), stateDict]), storages);
+}
+
+/** A folder with files of that content, by name. */
+function folderOf(files: Readonly<Record<string, string>>): string {
+  const folder = temporaryPath('source');
+  mkdirSync(folder);
+  for (const [name, from] of Object.entries(files)) cpSync(from, join(folder, name));
+  return folder;
+}
+
+/** Adds an index to a folder; gives its path. */
+function withIndex(
+  folder: string,
+  weightMap: Readonly<Record<string, string>>,
+  name = 'pytorch_model.bin.index.json',
+): string {
+  const path = join(folder, name);
+  writeFileSync(path, JSON.stringify({ metadata: {}, weight_map: weightMap }));
+  return path;
+}
+
+/** Lengths of the tensors that come out, by name; and the root. */
+async function converted(
+  source: string,
+  options: ConversionOptions = {},
+): Promise<{ lengths: Record<string, number>; root: readonly unknown[] }> {
+  const target = temporaryPath('model.safetensors');
+  const { root } = await convert(source, target, { ...fast, ...options });
+  using file = safeOpen(target);
+  const lengths = file.keys().map((name) => [name, file.info(name).shape[0] ?? 0]);
+  return { lengths: Object.fromEntries(lengths), root };
+}
+
+describe('of several files of torch', () => {
+  it('every tensor is taken from the shard that the index names, and no other', async () => {
+    const folder = folderOf({
+      '1.bin': torchFile({ a: 1, b: 2 }),
+      '2.bin': torchFile({ a: 3, c: 4 }),
+    });
+    const index = withIndex(folder, { a: '2.bin', b: '1.bin' });
+    const { lengths } = await converted(index);
+    expect(lengths).toEqual({ a: 3, b: 2 });
+  });
+
+  it('the root that was given is that of each, and the report names that of the first', async () => {
+    const folder = folderOf({
+      '1.bin': torchFile({ a: 1 }, 'model'),
+      '2.bin': torchFile({ b: 2 }, 'ema'),
+    });
+    const index = withIndex(folder, { a: '1.bin', b: '2.bin' });
+    expect(await converted(index)).toEqual({ lengths: { a: 1, b: 2 }, root: ['model'] });
+    await expect(converted(index, { root: 'model' })).rejects.toThrow(
+      /2\.bin: .*the root \["model"\]/,
+    );
+  });
+});
+
+it('the root is that of a checkpoint of torch, and other formats have none', async () => {
+  const { root } = await converted(torchFile({ a: 1 }, 'model'));
+  expect(root).toEqual(['model']);
+  const options = { rename: (name: string) => name || 'array' };
+  expect((await converted(fixturePath('np-f4.npy'), options)).root).toEqual([]);
+  expect((await converted(fixturePath('safetensors-as-bin.bin'))).root).toEqual([]);
+});
+
+describe('in a folder', () => {
+  const one = { a: 1 };
+  const two = { b: 2 };
+
+  it.each(['pytorch_model', 'diffusion_pytorch_model'])('%s.bin is found', async (name) => {
+    const folder = folderOf({ [`${name}.bin`]: torchFile(one), 'other.bin': torchFile(two) });
+    expect((await converted(folder)).lengths).toEqual(one);
+  });
+
+  it.each(['pytorch_model', 'diffusion_pytorch_model'])(
+    'the index of %s comes before a file',
+    async (name) => {
+      const folder = folderOf({ [`${name}.bin`]: torchFile(one), 'other.bin': torchFile(two) });
+      withIndex(folder, { b: 'other.bin' }, `${name}.bin.index.json`);
+      expect((await converted(folder)).lengths).toEqual(two);
+    },
+  );
+
+  it('safetensors come before torch', async () => {
+    const folder = folderOf({ 'pytorch_model.bin': torchFile(one) });
+    await saveFile(join(folder, 'model.safetensors'), { c: filled(3, 0) }, fast);
+    expect((await converted(folder)).lengths).toEqual({ c: 3 });
+  });
+
+  it('of several files without a usual name none is taken', async () => {
+    const folder = folderOf({ 'a.bin': torchFile(one), 'b.bin': torchFile(two) });
+    await expect(converted(folder)).rejects.toMatchObject({
+      code: 'SAFETENSORS_CHECKPOINT_NOT_FOUND',
+      message: expect.stringMatching(/opens by their paths: "a\.bin", "b\.bin"$/),
+    });
+  });
+});
+
+it('arrays of an .npz need not be called .npy', async () => {
+  const path = temporaryPath('arrays.npz');
+  const data = npy(headerOf('<f4', '(3,)'), Buffer.alloc(12));
+  writeFileSync(path, writeArchive([{ name: 'a', data, isDeflated: false }], new Random(1, 0)));
+  expect((await converted(path)).lengths).toEqual({ a: 3 });
+});
+
+describe('limits', () => {
+  const code = 'SAFETENSORS_FOREIGN_LIMIT';
+  const state = fixturePath('zip-state-dict.pt');
+  const arrays = fixturePath('np-savez.npz');
+  const deflated = fixturePath('np-savez-compressed.npz');
+
+  it.each<[format: string, source: string, ConversionOptions]>([
+    ['torch', state, { maxEntries: 1 }],
+    ['torch', state, { maxDirectoryByteLength: 1 }],
+    ['torch', fixturePath('zip-deflated.pt'), { maxInflatedByteLength: 1 }],
+    ['torch', state, { maxTensorByteLength: 1 }],
+    ['torch', state, { maxPickleByteLength: 1 }],
+    ['torch', state, { maxOpcodes: 1 }],
+    ['torch', state, { maxDepth: 1 }],
+    ['torch', state, { maxPickleMemoryByteLength: 1 }],
+    ['NumPy', arrays, { maxEntries: 1 }],
+    ['NumPy', arrays, { maxDirectoryByteLength: 1 }],
+    ['NumPy', deflated, { maxInflatedByteLength: 1 }],
+    ['NumPy', arrays, { maxTensorByteLength: 1 }],
+  ])('of %s, $2', async (_, source, options) => {
+    const [name = ''] = Object.keys(options);
+    await expect(converted(source, options)).rejects.toMatchObject({
+      code,
+      message: expect.stringContaining(name),
+    });
+  });
+
+  it('maxIndexByteLength is that of torch and of safetensors', async () => {
+    const torch = withIndex(folderOf({ '1.bin': torchFile({ a: 1 }) }), { a: '1.bin' });
+    const folder = temporaryPath('sharded');
+    const { path } = await saveCheckpoint(folder, equalTensors(16, 'a', 'b'), {
+      ...fast,
+      maxShardSize: 16,
+    });
+    for (const source of [torch, path, folder]) {
+      await expect(converted(source, { maxIndexByteLength: 1 })).rejects.toMatchObject({
+        code: 'SAFETENSORS_INDEX_TOO_LARGE',
+      });
+    }
+  });
+
+  it('unknownGlobals reaches torch, and voidDtype NumPy', async () => {
+    const source = fixturePath('zip-namespace.pt');
+    await expect(converted(source)).rejects.toThrow('argparse.Namespace');
+    await converted(source, { unknownGlobals: 'placeholder' });
+
+    const opaque = fixturePath('np-bf16-void.npy');
+    const rename = (): string => 'array';
+    await expect(converted(opaque, { rename })).rejects.toThrow('voidDtype');
+    const target = temporaryPath('array.safetensors');
+    await convert(opaque, target, { ...fast, rename, voidDtype: 'BF16' });
+    using file = safeOpen(target);
+    expect(file.info('array').dtype).toBe('BF16');
+  });
+});
+
+describe('the source is closed', () => {
+  const descriptors = (): number => readdirSync('/proc/self/fd').length;
+  const shards = (): Record<string, string> => ({
+    '1.bin': torchFile({ a: 1 }),
+    '2.bin': torchFile({ b: 2 }),
+  });
+  const sources: Record<string, () => string> = {
+    torch: () => torchFile({ a: 1 }),
+    'torch in two files': () => withIndex(folderOf(shards()), { a: '1.bin', b: '2.bin' }),
+    NumPy: () => fixturePath('np-savez.npz'),
+    safetensors: () => fixturePath('safetensors-as-bin.bin'),
+  };
+
+  it.each(Object.keys(sources))('at the end and after an error: %s', async (name) => {
+    const source = sources[name]?.() as string;
+    const before = descriptors();
+    await converted(source);
+    expect(descriptors()).toBe(before);
+    await expect(converted(source, { names: ['none'] })).rejects.toThrow('none');
+    expect(descriptors()).toBe(before);
+    const below = join(source, 'model.safetensors');
+    await expect(convert(source, below, fast)).rejects.toMatchObject({ code: 'EEXIST' });
+    expect(descriptors()).toBe(before);
+  });
+
+  it('when what it holds is damaged', async () => {
+    const damaged = legacyFile(dict([unicode('out'), tensor('0', [2], [9])]), { 0: 2 });
+    const lacking = withIndex(folderOf(shards()), { a: '1.bin', c: '2.bin' });
+    const folder = temporaryPath('sharded');
+    const { path, files } = await saveCheckpoint(folder, equalTensors(16, 'a', 'b'), {
+      ...fast,
+      maxShardSize: 16,
+    });
+    const index = readFileSync(path, 'utf8').replace('"b":', '"c":');
+    writeFileSync(path, index);
+    expect(files).toHaveLength(2);
+    const before = descriptors();
+    for (const source of [damaged, lacking, path]) {
+      await expect(converted(source)).rejects.toMatchObject({
+        code: expect.stringMatching(/^SAFETENSORS_IN/),
+      });
+      expect(descriptors()).toBe(before);
+    }
+  });
+});

@@ -1,0 +1,305 @@
+import { describe, expect, it, vi } from 'vitest';
+import { TensorNotFoundError } from '../../../src/errors/errors.js';
+import type { Dtype } from '../../../src/header/dtype.js';
+import { inOneGo } from '../../../src/header/json/slices.js';
+import {
+  readSelection,
+  type SelectableInfo,
+  type SelectionOptions,
+  selectsAll,
+} from '../../../src/write/selection/options.js';
+import { Selection, selectionSource } from '../../../src/write/selection/select.js';
+import { SelectionError } from '../../../src/write/selection/selection-error.js';
+
+type Options = SelectionOptions<SelectableInfo>;
+
+const tensors = [
+  ['model.embed', 'F32'],
+  ['model.ids', 'I64'],
+  ['model.norm', 'BF16'],
+  ['model.packed', 'F8_E4M3'],
+  ['model.mask', 'BOOL'],
+].map(([name, dtype]) => ({
+  name: name as string,
+  info: { dtype: dtype as Dtype, shape: [2] },
+}));
+
+const aliases = new Map([['lm_head', 'model.embed']]);
+
+const names = new Set(tensors.map(({ name }) => name));
+const source = selectionSource(names, aliases, 'model.bin');
+
+function selectionOf(options: Options): Selection<SelectableInfo> {
+  return new Selection(readSelection(options), source);
+}
+
+/** Old name, new name and cast of what is selected. */
+function select(options: Options): string[] {
+  return inOneGo(selectionOf(options).of(tensors)).map(({ tensor, name, cast }) =>
+    [tensor.name, name, cast === null ? '' : `${cast.from}-${cast.to}`].join(' ').trim(),
+  );
+}
+
+function errorOf(call: () => unknown): unknown {
+  try {
+    call();
+  } catch (error) {
+    return error;
+  }
+  throw new Error('nothing was thrown');
+}
+
+describe('the short forms', () => {
+  it('take all as it is by default', () => {
+    expect(select({})).toEqual(tensors.map(({ name }) => `${name} ${name}`));
+    expect([
+      selectsAll({}),
+      selectsAll({ names: undefined }),
+      selectsAll({ dtype: 'F16' }),
+    ]).toEqual([true, true, false]);
+  });
+
+  it('names: a list, in the order of the source, aliases too; or a function', () => {
+    expect(select({ names: new Set(['model.ids', 'lm_head']) })).toEqual([
+      'model.embed model.embed',
+      'model.ids model.ids',
+    ]);
+    const names = vi.fn((_name: string, { dtype }: SelectableInfo) => dtype === 'BOOL');
+    expect(select({ names })).toEqual(['model.mask model.mask']);
+    expect(names).toHaveBeenCalledTimes(5);
+  });
+
+  it('rename: a function, a Map or an object', () => {
+    const rename = (name: string): string => name.replace(/^model\./, '');
+    expect(select({ rename, names: ['model.ids'] })).toEqual(['model.ids ids']);
+    const renames = { 'model.ids': 'position', 'model.norm': 'model.ids' };
+    const expected = ['model.ids position', 'model.norm model.ids'];
+    const names = ['model.norm', 'model.ids'];
+    expect(select({ rename: renames, names })).toEqual(expected);
+    expect(select({ rename: new Map(Object.entries(renames)), names })).toEqual(expected);
+  });
+
+  it('are read once', () => {
+    const once = <Item>(item: Item): Iterator<Item> & Iterable<Item> => [item][Symbol.iterator]();
+    const rename = once(['model.ids', 'b'] as const);
+    expect(select({ names: once('model.ids'), rename })).toEqual(['model.ids b']);
+  });
+
+  it('dtype: casts floating-point tensors, and no other', () => {
+    expect(select({ dtype: 'BF16' })).toEqual([
+      'model.embed model.embed F32-BF16',
+      'model.ids model.ids',
+      'model.norm model.norm',
+      'model.packed model.packed',
+      'model.mask model.mask',
+    ]);
+  });
+});
+
+describe('select', () => {
+  it('drops, renames and casts', () => {
+    const given = vi.fn((name: string, { dtype, shape }: SelectableInfo) => {
+      expect(shape).toEqual([2]);
+      if (name === 'model.mask' || name === 'model.packed') return false;
+      if (dtype === 'F32') return { name: 'embed', dtype: 'F8_E4M3' as const };
+      return dtype === 'BF16' ? { dtype } : {};
+    });
+    expect(select({ select: given })).toEqual([
+      'model.embed embed F32-F8_E4M3',
+      'model.ids model.ids',
+      'model.norm model.norm',
+    ]);
+    expect(given).toHaveBeenCalledTimes(5);
+  });
+
+  it.each([
+    [undefined, /what select returns for "model.embed" must be false or an object, but is undef/],
+    [true, /must be false or an object, but is true/],
+    [null, /must be false or an object, but is null/],
+    [Promise.resolve({}), /must be false or an object, but is an instance of Promise/],
+    [[{}], /must be false or an object, but is an array of 1 items/],
+    [{ nmae: 'a' }, /no option "nmae"; the options are name, dtype/],
+    [{ name: 1 }, /the name that select gives "model.embed" must be a string/],
+    [{ dtype: 'bfloat16' }, /the dtype that select gives "model.embed" must be 'BF16', but is/],
+    [{ dtype: 'F17' }, /must be one of BOOL, /],
+  ])('returns nothing else: %o', (result, message) => {
+    const call = (): unknown => select({ select: () => result as never });
+    expect(call).toThrow(TypeError);
+    expect(call).toThrow(message);
+  });
+});
+
+describe('problems', () => {
+  it('are thrown alone as they are', () => {
+    const missing = errorOf(() => select({ names: ['model.embde'] }));
+    expect(missing).toBeInstanceOf(TensorNotFoundError);
+    expect(missing).toMatchObject({ message: expect.stringMatching(/did you mean "model.embed"/) });
+
+    const renamed = errorOf(() => select({ rename: { 'model.id': 'a' } }));
+    expect(renamed).toMatchObject({ code: 'SAFETENSORS_TENSOR_NOT_FOUND', tensor: 'model.id' });
+
+    const impossible = errorOf(() =>
+      select({ select: () => ({ dtype: 'F16' }), names: undefined }),
+    );
+    expect(impossible).toBeInstanceOf(SelectionError);
+
+    const cast = errorOf(() =>
+      select({ select: (name) => (name === 'model.ids' ? { dtype: 'F16' } : {}) }),
+    );
+    expect(cast).toMatchObject({
+      code: 'SAFETENSORS_DTYPE_MISMATCH',
+      path: 'model.bin',
+      tensor: 'model.ids',
+      message: expect.stringMatching(
+        /I64 cannot be cast to F16; F32, F64, F16, BF16 can be cast to F32/,
+      ),
+    });
+
+    const same = errorOf(() => select({ rename: { 'model.ids': 'model.norm' } }));
+    expect(same).toMatchObject({
+      code: 'SAFETENSORS_INVALID_TENSOR_VIEW',
+      tensor: 'model.norm',
+      message: expect.stringMatching(/the new name of "model.ids" and "model.norm"/),
+    });
+
+    const name = errorOf(() => select({ rename: { 'model.ids': '__metadata__' } }));
+    expect(name).toMatchObject({ code: 'SAFETENSORS_INVALID_TENSOR_VIEW', tensor: 'model.ids' });
+  });
+
+  it('are thrown together', () => {
+    const error = errorOf(() =>
+      select({
+        names: (name) => name !== 'model.mask',
+        rename: {
+          'model.embde': 'a',
+          'model.ids': 'b',
+          'model.norm': 'b',
+          'model.packed': '\ud800',
+        },
+      }),
+    );
+    expect(error).toBeInstanceOf(SelectionError);
+    const { errors, message, code, path } = error as SelectionError;
+    expect([code, path]).toEqual(['SAFETENSORS_INVALID_SELECTION', 'model.bin']);
+    expect(errors.map((problem) => problem.tensor)).toEqual(['model.embde', 'b', 'model.packed']);
+    expect(message.split('\n')).toHaveLength(4);
+    expect(message).toMatch(/the selection has 3 problems:\n- model.bin: tensor "model.embde": no/);
+  });
+
+  it('are shown up to a number', () => {
+    const missing = Array.from({ length: 30 }, (_, i) => `x${i}`);
+    const { errors, message } = errorOf(() => select({ names: missing })) as SelectionError;
+    expect(errors).toHaveLength(30);
+    expect(message).toMatch(/\n- and 10 more$/);
+  });
+});
+
+it('nothing at all is refused', () => {
+  for (const options of [{ names: [] }, { names: () => false }, { select: () => false as const }]) {
+    const error = errorOf(() => select(options));
+    expect(error).toBeInstanceOf(RangeError);
+    const [[name = '', choice] = []] = Object.entries(options);
+    const isList = typeof choice !== 'function';
+    const said = isList ? 'must be a choice of at least one tensor, but is a' : 'left out every';
+    expect(String(error)).toMatch(`${name} ${said}`);
+  }
+});
+
+it('of a source without tensors nothing is selected, whatever is asked of all', () => {
+  const empty = (options: Options): unknown =>
+    inOneGo(
+      new Selection(readSelection(options), selectionSource(new Set(), null, 'model.bin')).of([]),
+    );
+  for (const options of [{}, { dtype: 'F16' }, { names: () => false }] as const) {
+    expect(empty(options)).toEqual([]);
+  }
+  expect(() => empty({ names: [] })).toThrow(RangeError);
+  expect(() => empty({ names: ['a'] })).toThrow(TensorNotFoundError);
+});
+
+it('tensors that cannot be taken are a problem when they are not left out', () => {
+  const problem = new TensorNotFoundError('odd', [], {});
+  const tensors = [{ name: 'a', info: { dtype: 'F32', shape: [1] } }] as const;
+  const odd = [{ name: 'odd', info: { dtype: null, shape: [] }, problem }];
+  const source = selectionSource(new Set(['a', 'odd']), null, 'model.bin');
+  const chosen = (options: SelectionOptions<SelectableInfo>): string[] =>
+    inOneGo(new Selection(options, source).of(tensors, odd)).map(({ name }) => name);
+  expect(() => chosen({})).toThrow(problem);
+  expect(() => chosen({ names: ['a', 'odd'] })).toThrow(problem);
+  expect(() => chosen({ names: ['odd', 'none'] })).toThrow(SelectionError);
+  const nothing = new Selection({ select: () => false }, source).of([], odd);
+  expect(() => inOneGo(nothing)).toThrow(RangeError);
+  expect(chosen({ names: ['a'] })).toEqual(['a']);
+  expect(chosen({ names: (_, { dtype }) => dtype !== null })).toEqual(['a']);
+  expect(chosen({ select: (name) => (name === 'odd' ? false : { name: 'b' }) })).toEqual(['b']);
+});
+
+describe('the options', () => {
+  it.each([
+    [{ names: 'a' }, /names must be an iterable of strings, such as \["a"\]/],
+    [{ names: 5 }, /names/],
+    [{ rename: 'a' }, /rename must be a Map, an iterable of .* or a plain object/],
+    [{ rename: { a: 1 } }, /a new name of rename must be a string/],
+    [{ dtype: 'bfloat16' }, /dtype must be 'BF16', but is "bfloat16"/],
+    [{ dtype: 'I8' }, /dtype must be one of F32, F16, BF16, F8_E4M3, F8_E5M2/],
+    [{ select: {} }, /select must be a function/],
+    [{ select: () => ({}), names: ['a'] }, /names must be left out where there is select/],
+  ])('are refused: %o', (options, message) => {
+    expect(() => readSelection(options as never)).toThrow(TypeError);
+    expect(() => readSelection(options as never)).toThrow(message);
+  });
+
+  it.each([
+    ['a promise', Promise.resolve(false), 'an instance of Promise'],
+    ['nothing', undefined, 'undefined'],
+  ])('names does not return %s', (_, result, shown) => {
+    const choose = (): unknown => select({ names: () => result as never });
+    expect(choose).toThrow(TypeError);
+    expect(choose).toThrow(
+      `what names returns for "model.embed" must be a boolean, but is ${shown}`,
+    );
+  });
+
+  it('have functions whose results are checked', () => {
+    expect(() => select({ rename: () => 1 as never })).toThrow(
+      /what rename returns for "model.embed" must be a string/,
+    );
+  });
+});
+
+describe('metadata', () => {
+  const metadata = new Map([
+    ['format', 'pt'],
+    ['lm_head', 'model.embed'],
+    ['model.ids', 'model.norm'],
+    ['note', 'model.other'],
+  ]);
+
+  function metadataOf(options: Options): [string, string][] {
+    const selection = selectionOf(options);
+    return [...(inOneGo(selection.metadataOf(inOneGo(selection.of(tensors))))(metadata) ?? [])];
+  }
+
+  it('names the new names of tensors that have aliases', () => {
+    expect(metadataOf({})).toEqual([...metadata]);
+    expect(metadataOf({ rename: (name) => `x.${name}` })).toEqual([
+      ['format', 'pt'],
+      ['x.lm_head', 'x.model.embed'],
+      ['model.ids', 'model.norm'],
+      ['note', 'model.other'],
+    ]);
+    const renamed = metadataOf({ rename: { 'model.embed': 'e', lm_head: 'head' } });
+    expect(renamed[1]).toEqual(['head', 'e']);
+  });
+
+  it('loses an alias with its tensor, and to a tensor of that name', () => {
+    expect(metadataOf({ names: ['model.ids'] }).map(([key]) => key)).toEqual([
+      'format',
+      'model.ids',
+      'note',
+    ]);
+    const rename = { 'model.norm': 'lm_head' };
+    expect(metadataOf({ rename }).map(([key]) => key)).toEqual(['format', 'model.ids', 'note']);
+    expect(inOneGo(selectionOf({}).metadataOf([]))(null)).toBeNull();
+  });
+});

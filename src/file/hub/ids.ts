@@ -6,11 +6,11 @@
 import { argumentRangeError } from '../../errors/arguments.js';
 import { pathObjection } from '../shards/shard-paths.js';
 
-/** What an id names. */
+/** A parsed id. */
 export interface HubId {
   /** Name of the repository's folder in a cache, such as `models--org--name`. */
   readonly cacheName: string;
-  /** Branch, tag, ref or commit; undefined when the id names none. */
+  /** Branch, tag, ref or commit; undefined if the id names no revision. */
   readonly revision: string | undefined;
   /** Path of a file or folder in the repository; empty for all of it. */
   readonly path: string;
@@ -20,7 +20,7 @@ const COMMIT = /^[0-9a-f]{40}$/;
 
 const HUB_SCHEME = 'hf://';
 
-/** How the text of a URL begins. A scheme has two letters: one is a drive of Windows. */
+/** The start of a URL. A scheme has at least two letters: a single one is a drive of Windows. */
 export const URL_TEXT: RegExp = /^[a-z][a-z\d+.-]+:/i;
 
 /** Kinds of repositories. */
@@ -60,8 +60,8 @@ export function isHubUri(text: string): boolean {
 }
 
 /**
- * Parses an id; null for what cannot be one, such as any longer path, and for the name of a file. `argument`
- * is what errors call it.
+ * Parses an id; null for any other text, such as a longer path or the name of a file. Errors call it
+ * `argument`.
  *
  * @throws RangeError `ERR_OUT_OF_RANGE` for an `hf://` id that is malformed or would leave its folder
  */

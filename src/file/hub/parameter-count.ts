@@ -10,7 +10,7 @@ import { elementCountOf, tensorByteLength } from '../../header/tensor-spec.js';
 import type { CheckpointIndex } from '../shards/checkpoint-index.js';
 import { type Multiplier, type Quantization, quantizationOf } from './quantization.js';
 
-/** As on the Hub: a longer `config.json` counts as none. */
+/** As on the Hub: a longer `config.json` is ignored. */
 export const MAX_CONFIG_BYTE_LENGTH = 10_000_000;
 
 /** Most work for a configuration: the cost of its patterns times bytes of headers. */
@@ -37,11 +37,11 @@ export interface CheckpointSummary extends DtypeCounts {
   /** The same for every shard, by its name. */
   readonly shards: ReadonlyMap<string, DtypeCounts>;
   /**
-   * `total_parameters` of the metadata, at most `parameters`; null when there is none. It counts tied
+   * `total_parameters` of the metadata, at most `parameters`; null without that key. It counts tied
    * tensors once.
    */
   readonly totalParameters: number | null;
-  /** The method of quantization in `config.json`, by which packed values were counted; null if none. */
+  /** The method of quantization in `config.json`, by which packed values were counted; null without one. */
   readonly quantization: string | null;
 }
 
@@ -75,10 +75,10 @@ class Counter implements DtypeCounts {
 }
 
 /**
- * Counts what the headers say.
+ * Counts the parameters of headers.
  *
  * @param index null for a single file
- * @param config the parsed `config.json`; undefined when there is none
+ * @param config the parsed `config.json`; undefined without one
  */
 export function countParameters(
   shards: readonly CountedShard[],
@@ -107,7 +107,7 @@ export function countParameters(
   };
 }
 
-/** Parameters by dtype; dtypes whose tensors all count as none are left out. Arguments as above. */
+/** Parameters by dtype, without dtypes whose tensors all count 0. Arguments as above. */
 export function* parametersByDtype(
   shards: readonly CountedShard[],
   index: CheckpointIndex | null,
@@ -167,7 +167,7 @@ function tensorParameters(
   return perElement === 0 ? null : Math.round(elementCountOf(shape) * perElement);
 }
 
-/** What metadata say about the number of parameters, at most `counted`; null when they don't. */
+/** The number of parameters that the metadata claim, at most `counted`; null without a claim. */
 export function declaredParameters(value: unknown, counted: number): number | null {
   const declared = typeof value === 'number' ? value : Number.parseInt(String(value), 10);
   return Number.isFinite(declared) && declared >= 0 ? Math.min(declared, counted) : null;

@@ -15,13 +15,13 @@ export interface NamedDtype {
 /** Parameters per element; 0 for tensors that only serve to read others. */
 export type Multiplier = (tensor: NamedDtype) => number;
 
-/** What a configuration says about quantization. */
+/** The quantization that a configuration declares. */
 export interface Quantization {
-  /** Its `quant_method` in lower case; null when it names none. */
+  /** Its `quant_method` in lower case; null without one. */
   readonly method: string | null;
-  /** What comparing a name with all patterns costs, per character: one for a short pattern. */
+  /** Cost of comparing a name with all patterns, per character: 1 for a short pattern. */
   readonly matchingCost: number;
-  /** `dtypeOf` gives the dtype of any tensor of the model, undefined when there is none. */
+  /** `dtypeOf` gives the dtype of any tensor of the model, undefined for an unknown name. */
   multiplier(dtypeOf: (name: string) => Dtype | undefined): Multiplier;
 }
 
@@ -56,7 +56,7 @@ const FOUR_BIT = /(?:nv|mx)?fp4|u?int4|nf4/;
 /** The members of a JSON object. */
 type Fields = Readonly<Record<string, unknown>>;
 
-/** The fields of a JSON object; none of anything else. */
+/** The fields of a JSON object; empty for any other value. */
 function fieldsOf(value: unknown): Fields {
   const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
   return isObject ? (value as Fields) : {};
@@ -97,7 +97,7 @@ function bitsOfFormat(format: string | undefined): number | undefined {
   return text.includes('int2') ? 2 : undefined;
 }
 
-/** The quantization of a parsed `config.json`; null when it has none. */
+/** The quantization of a parsed `config.json`; null if it declares none. */
 export function quantizationOf(config: unknown): Quantization | null {
   const root = fieldsOf(config);
   const text = fieldsOf(root['text_config']);
@@ -261,7 +261,7 @@ const MLX_MODES: ReadonlyMap<string, { bits: readonly number[]; groups: readonly
     ['mxfp8', { bits: [8], groups: [32] }],
   ]);
 
-/** What the fields say, completed by the mode's defaults; null when MLX has no such packing. */
+/** The fields, completed by the mode's defaults; null if MLX has no such packing. */
 function mlxPackingOf(fields: Fields): MlxPacking | null {
   const mode = fields['mode'] ?? 'affine';
   if (typeof mode !== 'string') return null;

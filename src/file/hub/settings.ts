@@ -1,4 +1,4 @@
-/** What a machine is told about the Hub: where it is, who asks, whether it may be asked. */
+/** Settings of a machine for the Hub: endpoint, token, proxy, offline mode. */
 
 /** The Hub where nothing else is said. */
 export const DEFAULT_ENDPOINT = 'https://huggingface.co';
@@ -9,9 +9,9 @@ export interface HubSettings {
   readonly endpoint: string;
   /** Whether the Hub must not be asked. */
   readonly isOffline: boolean;
-  /** The token of the machine, for `endpoint` alone; undefined when there is none. May read a file. */
+  /** The token of the machine, for `endpoint` alone; undefined without a token. May read a file. */
   readToken(): string | undefined;
-  /** Name of the variable that names a proxy for a URL; undefined when there is none. */
+  /** Name of the variable that names a proxy for a URL; undefined without a proxy. */
   proxyFor?(url: URL): string | undefined;
 }
 

@@ -3,11 +3,11 @@
  * metadata, as `dropped: kept`. The dropped name then stands for the kept tensor.
  */
 
-/** What a lookup asks a checkpoint. */
+/** The questions of a lookup to a checkpoint. */
 export interface WrittenTensors {
   /** Metadata of the index, or of the only file. */
   readonly metadata: ReadonlyMap<string, string> | null;
-  /** Number of the shard that has a tensor; -1 when none is written under that name. */
+  /** Number of the shard that has a tensor; -1 if no tensor is written under that name. */
   shardOf(name: string): number;
 }
 
@@ -19,7 +19,7 @@ export interface TensorPlace {
   readonly name: string;
 }
 
-/** Finds a tensor by its name or an alias; null if there is none. Aliases of aliases don't count. */
+/** Finds a tensor by its name or an alias; null for an unknown name. Aliases of aliases don't count. */
 export function locateTensor(tensors: WrittenTensors, name: string): TensorPlace | null {
   const shard = tensors.shardOf(name);
   if (shard !== -1) return { shard, name };

@@ -11,7 +11,7 @@ export function missingTensor(file: string, tensor: string): CheckpointProblem {
   return { file, tensor, code: 'SAFETENSORS_INDEX_MISMATCH', message };
 }
 
-/** One comparison: every shard is added once, then `finish` tells the problems. */
+/** One comparison: add every shard once, then `finish` returns the problems. */
 export class IndexCheck {
   readonly #index: CheckpointIndex | null;
   readonly #name: string;

@@ -39,17 +39,17 @@ export class IndexParser {
   size = -1;
   /** Whether every name is greater than the one before; then none is repeated. */
   isSorted = true;
-  /** Position of the metadata's opening brace; -1 when there is none. */
+  /** Position of the metadata's opening brace; -1 without metadata. */
   metadataAt = -1;
-  /** Position of the text that the index has as its dtype, behind the quote; -1 when there is none. */
+  /** Position of the index's dtype, behind the opening quote; -1 if it names no dtype. */
   dtypeAt = -1;
   readonly #path: string | undefined;
   readonly #extension: string | undefined;
-  /** Shards by every spelling that was met, and by the one that stands for all. */
+  /** Shards by every spelling found so far, and by the normal spelling. */
   readonly #numbers = new Map<string, number>();
   /** The shard of the last entry. */
   #shard = -1;
-  /** What stood between the last two names: from the colon to the opening quote of the second. */
+  /** The bytes between the last two names: from the colon to the opening quote of the second. */
   #betweenAt = 0;
   #betweenEnd = 0;
 

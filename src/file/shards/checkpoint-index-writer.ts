@@ -4,7 +4,7 @@ import { argumentRangeError } from '../../errors/arguments.js';
 import { EncodedText } from '../../header/json/encoded-text.js';
 import { decodeString, encodeText, printableEnd, type Text } from '../../header/json/strings.js';
 
-/** What a value of the index's metadata can be; objects are Maps, which keep their order. */
+/** A value in the index's metadata; objects are Maps, which keep their order. */
 export type IndexValue =
   | string
   | number
@@ -13,7 +13,7 @@ export type IndexValue =
   | readonly IndexValue[]
   | ReadonlyMap<string, IndexValue>;
 
-/** What JSON.stringify leaves and Python escapes: everything that is not printable ASCII. */
+/** Characters that Python escapes and JSON.stringify does not: all but printable ASCII. */
 const NOT_ASCII = /[\u007f-\uffff]/g;
 const HAS_NOT_ASCII = /[\u007f-\uffff]/;
 
@@ -21,7 +21,7 @@ const INDEX_INDENT = '  ';
 const LINE_START = `\n${INDEX_INDENT}`;
 const NAME_START = LINE_START + INDEX_INDENT;
 
-/** What a tensor mostly takes, with a name of 50 to 60 characters. */
+/** Usual bytes per tensor, with a name of 50 to 60 characters. */
 const USUAL_LINE_BYTE_LENGTH = 110;
 
 /**
@@ -42,7 +42,7 @@ export function encodeIndex(
 /** The same, tensor by tensor. */
 export class IndexText {
   readonly #text: EncodedText;
-  /** What stands before the next name: the file of the name before, a comma, a new line. */
+  /** The text before the next name: the file of the name before, a comma, a new line. */
   #before = NAME_START;
   #encodedBefore = encodeText(NAME_START);
   #filename: string | undefined;

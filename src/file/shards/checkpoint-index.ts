@@ -71,7 +71,7 @@ export function* indexSlices(
   return new CheckpointIndex(parser, names);
 }
 
-/** The table of names that are not sorted; refuses one that comes twice. */
+/** The table of unsorted names; refuses duplicates. */
 function* nameTableOf(parser: IndexParser): Slices<NameTable> {
   const { reader, nameAt, size } = parser;
   const nameHash = new Uint32Array(size);
@@ -116,7 +116,7 @@ export class CheckpointIndex {
   }
 
   /**
-   * The metadata in the index's order; null when there is none. Strings as they are; any other value,
+   * The metadata in the index's order; null without metadata. Strings as they are; any other value,
    * such as `total_size`, as its JSON text. Decoded on first use.
    */
   get metadata(): ReadonlyMap<string, string> | null {
@@ -124,7 +124,7 @@ export class CheckpointIndex {
     return this.#metadata;
   }
 
-  /** What the index says of the dtype beside its metadata, which few do; null when there is no text. */
+  /** The dtype that a few indexes name beside their metadata; null without such a text. */
   get dtype(): string | null {
     return this.#dtypeAt === -1 ? null : decodeString(this.#reader.bytes, this.#dtypeAt);
   }
@@ -156,7 +156,7 @@ export class CheckpointIndex {
     return metadata;
   }
 
-  /** Entry of a tensor's name; -1 when there is none. */
+  /** Entry of a tensor's name; -1 if the index lacks it. */
   find(name: string): number {
     return this.#names.find(name);
   }
@@ -168,7 +168,7 @@ export class CheckpointIndex {
   }
 
   /**
-   * For each of `entriesOf` the entry of the shard's contents that has its name, -1 when none has. Writers
+   * For each of `entriesOf` the entry of the shard's contents that has its name, -1 if it is missing there. Writers
    * sort a shard by dtype, then by name, and the index by name: its entries go through the dtypes of the
    * shard in turns. So the entries after the last ones found in two dtypes are compared first; mostly no
    * lookup is needed.

@@ -1,4 +1,4 @@
-/** Which tensors a checkpoint has: by the index, else by the header of its only file. */
+/** The tensors of a checkpoint: by its index, else by the header of its only file. */
 
 import {
   FormatError,
@@ -17,7 +17,7 @@ export function missingTensor(path: string, shard: string, tensor: string): Form
   return new FormatError('SAFETENSORS_INDEX_MISMATCH', message, { path, tensor });
 }
 
-/** Answers what needs no shard but the only one. */
+/** Answers from the index, or from the header of the only file, without opening other shards. */
 export class CheckpointContents implements WrittenTensors {
   readonly #index: CheckpointIndex | null;
   readonly #path: string;
@@ -42,7 +42,7 @@ export class CheckpointContents implements WrittenTensors {
 
   /** Number of tensors. */
   get size(): number {
-    // The contents of a file are those that can be had.
+    // The contents of a file leave out tensors that cannot be read.
     return this.#index === null ? this.#only().size : this.#index.size - this.#problems.size;
   }
 
@@ -58,7 +58,7 @@ export class CheckpointContents implements WrittenTensors {
     return this.#problems.size === 0 ? names : names.filter((name) => !this.#problems.has(name));
   }
 
-  /** The shard of a name that is no alias; -1 when there is none. */
+  /** The shard of a name, not of an alias; -1 for an unknown name. */
   shardOf(name: string): number {
     const index = this.#index;
     if (index === null) return this.#only().find(name) === -1 ? -1 : 0;

@@ -2,22 +2,22 @@
 
 import { SHARD_EXTENSION } from './shard-paths.js';
 
-/** What transformers and diffusers call a model's files. */
+/** The usual names of a model's files: those of transformers and diffusers. */
 const USUAL_STEMS: readonly string[] = ['model', 'diffusion_pytorch_model'];
 
 const INDEX_NAME = /\.safetensors(?:\.index\.json|\.index\.[^/]*\.json)$/;
 
-/** A usual name with a variant; the index has it in one of two places. */
+/** A usual name with a variant; an index has the variant in one of two places. */
 const VARIANT_NAME =
   /^(?:model|diffusion_pytorch_model)\.(?:([^.]+)\.safetensors(?:\.index\.json)?|safetensors\.index\.([^.]+)\.json)$/;
 
-/** Extensions of what torch and NumPy write. */
+/** Extensions of the files that torch and NumPy write. */
 const CONVERTIBLE_NAME = /\.(?:bin|pt|pth|ckpt|npz|npy)$/;
 
-/** The name of one of several shards. */
+/** The name of a numbered shard. */
 const NUMBERED_SHARD = /-\d{5,}-of-(?!0*1\.)\d{5,}\.safetensors$/;
 
-/** What the name of a shard has more than that of the single file of the same pattern. */
+/** The part that a shard's name adds to the name of a single file of the same pattern. */
 const SHARD_NUMBER = /-\d{5,}-of-\d{5,}/;
 
 /** Files to be opened. */
@@ -41,7 +41,7 @@ function usualNames(stem: string, variant: string | undefined): FileChoice {
   };
 }
 
-/** The files of a variant that have usual names; undefined when there are none. */
+/** The usually named files of a variant; undefined if the folder has no such files. */
 function usualFiles(
   present: readonly string[],
   variant: string | undefined,
@@ -105,7 +105,7 @@ export function wholeFiles(present: readonly string[]): string[] {
   );
 }
 
-/** The only file among `wholeFiles`, if it is not one of several shards. */
+/** The only file among `wholeFiles`, unless it is a numbered shard. */
 export function onlyWholeFile(present: readonly string[]): string | undefined {
   const [only, ...more] = wholeFiles(present);
   return only === undefined || more.length > 0 || NUMBERED_SHARD.test(only) ? undefined : only;
@@ -117,7 +117,7 @@ export interface WayToOpen {
   readonly file?: string;
 }
 
-/** The ways to open a folder with files of these names, the preferred first; none without weights. */
+/** The ways to open a folder with files of these names, the preferred first; an empty list without weights. */
 export function waysToOpen(names: readonly string[]): WayToOpen[] {
   const variants = variantsAmong(names).map((variant) => ({ variant }));
   if (usualFiles(names, undefined) !== undefined) return [{}, ...variants];
@@ -127,7 +127,7 @@ export function waysToOpen(names: readonly string[]): WayToOpen[] {
   return files.filter((name) => !NUMBERED_SHARD.test(name)).map((file) => ({ file }));
 }
 
-/** The variants of which there are files with usual names. */
+/** The variants that have usually named files. */
 function variantsAmong(names: readonly string[]): string[] {
   const whole = names.filter((name) => !SHARD_NUMBER.test(name));
   const found = whole.map((name) => VARIANT_NAME.exec(name)?.slice(1).find(Boolean));

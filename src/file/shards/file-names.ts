@@ -13,12 +13,12 @@ const NUMBER_WIDTH = 5;
 
 const NUMBERED_END = new RegExp(`^-[0-9]{${NUMBER_WIDTH},}-of-[0-9]{${NUMBER_WIDTH},}$`);
 
-/** Marks a pipeline of diffusers, which has its models in folders. */
+/** Marks a pipeline of diffusers, which has each model in a folder. */
 export const PIPELINE_FILE = 'model_index.json';
 
 const INDEX_SUFFIX = '.index.json';
 
-/** What no part of a file name may hold: separators, drives, control characters, lone surrogates. */
+/** Forbidden in every part of a file name: separators, drives, control characters, lone surrogates. */
 const UNSAFE_IN_PATTERN = /[/\\:{}\p{Cc}\p{Surrogate}]/u;
 
 function paddedNumber(number: number): string {

@@ -8,7 +8,7 @@ import type { SplitSummary } from './split.js';
 export interface CheckpointMetadata {
   /** Of every file. */
   readonly file: ReadonlyMap<string, string>;
-  /** Of the index; null for a checkpoint of one file, which has none. */
+  /** Of the index; null for a checkpoint of one file, which has no index. */
   readonly index: ReadonlyMap<string, IndexValue> | null;
   /** Dropped names that could not be recorded because their key has another meaning. */
   readonly unrecorded: readonly string[];
@@ -44,7 +44,7 @@ export function checkpointMetadata(
   return { file: new Map([PYTORCH]), index, unrecorded };
 }
 
-/** Metadata of a file; null for none. */
+/** Metadata of a file; null if the file gets no metadata. */
 type FileMetadata = ReadonlyMap<string, string> | null;
 
 /** Metadata of an index as it was read. */
@@ -104,7 +104,7 @@ export interface SourceMetadata {
 
 /** Where a key of a checkpoint that is written anew comes from. */
 export interface MetadataSources {
-  /** Of the source, as far as its tensors were selected; null for formats that have none. */
+  /** Of the source, as far as its tensors were selected; null for formats without metadata. */
   readonly source: SourceMetadata | null;
   /** Of the caller; wins over the source's. */
   readonly given: ReadonlyMap<string, string>;
@@ -112,7 +112,7 @@ export interface MetadataSources {
   readonly dropped: ReadonlyMap<string, string>;
 }
 
-/** Metadata of the new files, and what could not be kept. */
+/** Metadata of the new files, and the keys that could not be kept. */
 export type RewrittenMetadata = ReshardedMetadata & Pick<CheckpointMetadata, 'unrecorded'>;
 
 /** Formats without metadata get that of `saveCheckpoint`, others keep what they have. */

@@ -1,4 +1,4 @@
-/** Which relative paths from strangers are safe: of shards, of files on the Hub, of variants; what extensions tell. */
+/** Checks relative paths from untrusted sources: of shards, of files on the Hub, of variants. */
 
 import { type ErrorContext, FormatError, quoteName } from '../../errors/errors.js';
 
@@ -20,11 +20,11 @@ export function hasWeightsExtension(name: string): boolean {
 const TORCH_HINT =
   ', a file of torch: openTorchCheckpoint of safetensors-mmap/convert opens its index';
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: those are what is looked for
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern looks for them
 const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f]/;
 
 /**
- * What is wrong with a relative path, by the rules of both POSIX and Windows; null when it stays below
+ * The objection to a relative path, by the rules of both POSIX and Windows; null when it stays below
  * the folder that it is joined to. Symbolic links that lead out are checked elsewhere.
  */
 export function pathObjection(path: string): string | null {
@@ -81,7 +81,7 @@ export function checkShardName(
   const found = objection ?? (name.endsWith(extension) ? null : 'another extension');
   if (found !== null) {
     const expected = `a shard's name to be a relative path that ends with ${extension}`;
-    // Of torch's shards this is never said when torch's opener asks, nor of what it cannot open.
+    // Not when the opener of torch asks, and not for an index that it cannot open either.
     const isOfTorch = objection === null && name.endsWith(TORCH_SHARD_EXTENSION);
     const hint = isOfTorch && !isAddress(context.path) ? TORCH_HINT : '';
     const message = `expected ${expected}, found ${found} in ${quoteName(name)}${hint}`;

@@ -40,10 +40,10 @@ export interface TensorMemory {
   readonly strides?: readonly number[];
 }
 
-/** What says which of several names for one tensor is the first: the names, or the order of the tensors. */
+/** Decides which of several names for one tensor comes first: the names, or the order of the tensors. */
 export type FirstBy = 'name' | 'order';
 
-/** What is written of tensors that share memory: all names but the dropped ones. */
+/** The tensors to write of those that share memory: all names but the dropped ones. */
 export interface SharingPlan {
   /** The name written in its place, by dropped name. */
   readonly dropped: Map<string, string>;
@@ -108,7 +108,7 @@ function* dropAliases(
   return written;
 }
 
-/** Equal for tensors of one memory with the same elements in the same places, and for no others. */
+/** Equal exactly for tensors of one memory with the same elements in the same places. */
 function aliasKeyOf({ byteOffset, dtype, shape, strides }: TensorMemory): string {
   const steps: (number | undefined)[] = [];
   let step = 1;
@@ -216,7 +216,7 @@ function elementSpanOf({ shape, strides }: TensorMemory): number {
   return shape.reduce((span, size, i) => span + (size - 1) * (strides[i] ?? 0), 1);
 }
 
-/** Without elements a tensor has no bytes that another one may have too. */
+/** A tensor without elements has no bytes to share. */
 function hasElements({ shape }: TensorMemory): boolean {
   return !shape.includes(0);
 }
@@ -243,7 +243,7 @@ function overlapsOf(extents: readonly Extent[]): string[][] {
 }
 
 /**
- * What Python takes for groups over common bytes: it compares with the end of the tensor before, not
+ * Groups over common bytes as Python forms them: it compares with the end of the tensor before, not
  * with the farthest end so far, so a short view inside of a long one hides what comes next.
  */
 function connectedAsPython(extents: readonly Extent[]): Extent[][] {

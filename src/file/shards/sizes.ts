@@ -45,9 +45,9 @@ function trimPythonBlanks(text: string): string {
  * Number of bytes that a number or a text means; parts of a byte are cut off. A text is a number
  * above 0 and a unit in upper or lower case: KB, MB, GB and TB are powers of 1000, KiB, MiB, GiB and
  * TiB of 1024, B is the byte. Gives the number that `huggingface_hub` gives for every positive size
- * it reads, if the digits are ASCII. `Infinity` means no limit. `name` is what the errors call the argument.
+ * it reads, if the digits are ASCII. `Infinity` means no limit. Errors call the argument `name`.
  *
- * @throws TypeError `ERR_INVALID_ARG_TYPE` for what is neither a number nor a text
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` unless it is a number or a string
  * @throws RangeError `ERR_OUT_OF_RANGE` for negative numbers, NaN, a text without one of these
  * units, a text whose number is not decimal, is zero or is not finite, and a text of more than 1000
  * characters

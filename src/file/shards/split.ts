@@ -32,7 +32,7 @@ export interface SplitOptions<T extends Sized> {
   /** A plain file name with `{suffix}` exactly once. Default `'model{suffix}.safetensors'`. */
   filenamePattern?: string;
   /**
-   * Key of the memory behind a tensor, compared as by a Map; null when it has none. Tensors with
+   * Key of the memory behind a tensor, compared as by a Map; null if it shares none. Tensors with
    * equal keys go into one shard and count once, by the size of the first. Default: no keys.
    */
   storageId?: (name: string, tensor: T) => unknown;
@@ -55,7 +55,7 @@ export interface SplitSummary {
   isSharded: boolean;
 }
 
-/** Which tensor goes into which file. */
+/** A split: the file of each tensor. */
 export interface StateDictSplit extends SplitSummary {
   /** Names of the tensors by file; files in their order, names as they follow in the file's shard. */
   filenameToTensors: Map<string, string[]>;
@@ -98,7 +98,7 @@ export function splitByteLengths(byteLengths: ArrayLike<number>, limit: number):
 /**
  * Splits a state dict into shards of at most `maxShardSize` bytes, with the result of
  * `split_state_dict_into_shards_factory` of `huggingface_hub`. Tensors are taken in their order.
- * One that is larger than the limit gets a shard of its own, which comes before the shard that is
+ * A tensor larger than the limit gets a shard of its own, which comes before the shard that is
  * being filled; later tensors still go into the latter. Further names of the same memory come last in
  * its shard. Strings, which bitsandbytes leaves in state dicts, are skipped. Without tensors there are
  * no files. Nothing is read or written; time and memory grow with the number of tensors.

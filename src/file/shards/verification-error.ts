@@ -1,4 +1,4 @@
-/** What is wrong with a checkpoint: as data, and as one error. */
+/** The problems of a checkpoint: as data, and as one error. */
 
 import { FormatError, SafetensorsError } from '../../errors/errors.js';
 
@@ -6,7 +6,7 @@ import { FormatError, SafetensorsError } from '../../errors/errors.js';
 const SHOWN_VERIFICATION_PROBLEMS = 20;
 
 /**
- * What was looked at: `headers`; `index` where there is one; `hashes` that files claim; `checksums` in archives of
+ * The checks that were made: `headers`; `index` where there is one; `hashes` that files claim; `checksums` in archives of
  * torch and NumPy. `index` of a safetensors checkpoint compares both ways, and `total_size`. Of a torch checkpoint it
  * means that each shard has the tensors that the index names: its writers count `total_size` in different ways, and
  * shards may have more.
@@ -16,8 +16,8 @@ export type CheckpointCheck = 'headers' | 'index' | 'hashes' | 'checksums';
 /** Something that is wrong with a checkpoint. */
 export interface CheckpointProblem {
   /**
-   * The file, as the index names it; the index or the only file by its own name. Of what could not be opened by a
-   * function its path or address, empty where the error names none.
+   * The file, as the index names it; the index or the only file by its own name. If a function failed to open the
+   * source, the path or address that its error names; empty without one.
    */
   readonly file: string;
   /** The tensor; null where the file as a whole is wrong. */
@@ -37,7 +37,7 @@ const OF_THE_PROCESS: readonly unknown[] = [
   'SAFETENSORS_NOT_IN_CACHE',
 ];
 
-/** Whether an error says what is wrong with a file, rather than with the process that reads it. */
+/** Whether an error is about the file, not about the process that reads it. */
 export function isOfFile(error: unknown): error is Error {
   const { syscall, code } = Object(error) as NodeJS.ErrnoException;
   const isKnown = error instanceof SafetensorsError || syscall !== undefined;
@@ -45,7 +45,7 @@ export function isOfFile(error: unknown): error is Error {
 }
 
 /**
- * What an error says is wrong with a file. Our messages begin with the path, system messages with the code; both are
+ * The text of an error about a file. Our messages begin with the path, system messages with the code; both are
  * removed.
  */
 export function problemOf(file: string, error: Error): CheckpointProblem {

@@ -14,8 +14,8 @@
 // What the functions that JavaScript sees take and return.
 //
 // A function returns its result, or a negative errno, or the name of the first argument that it
-// cannot use; `src/platform/addon/failures.ts` turns the last two into errors. All of this is called on the
-// JavaScript thread of the environment.
+// cannot use; `src/platform/addon/failures.ts` turns the last two into errors. All of this is
+// called on the JavaScript thread of the environment.
 //
 // The calls to Node-API are raw ones wherever they can fail: in a worker that is being terminated
 // they do, and the wrapper would then throw, which cannot be done there either. What is left of the

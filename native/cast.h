@@ -9,8 +9,8 @@
 #include "processor.h"
 
 // Casts of packed little-endian elements to another floating-point dtype: F32, F64, F16 and BF16 to
-// F32, F16, BF16, F8_E4M3 and F8_E5M2. They give the same bits as src/tensor/float32/cast.ts. The kernels
-// are pure: any thread, any alignment, any count.
+// F32, F16, BF16, F8_E4M3 and F8_E5M2. They give the same bits as src/tensor/float32/cast.ts. The
+// kernels are pure: any thread, any alignment, any count.
 
 // Writes `count` elements to `output`, which does not overlap the source. Returns how many were too
 // large for the dtype: finite ones that became infinite, and for F8_E4M3, which has no infinity,

@@ -1,5 +1,5 @@
-// Open files by descriptor: their owner, size and time, reads and writes. On Windows by functions that the
-// runtime exports.
+// Open files by descriptor: their owner, size and time, reads and writes. On Windows by functions
+// that the runtime exports.
 #ifndef SAFETENSORS_MMAP_FILE_DESCRIPTOR_H_
 #define SAFETENSORS_MMAP_FILE_DESCRIPTOR_H_
 

@@ -13,8 +13,8 @@
 // An external buffer of Node-API is counted, and the engine collects garbage for it; for one above
 // 64 MB `Accounting` cannot prevent that. V8 exempts memory whose deleter is its own
 // `EmptyDeleter`. Node-API cannot make such a buffer, so this calls six functions of V8 by their
-// names. Whether to try is decided by `src/platform/addon/uncounted-buffers.ts`, which lists the runtimes
-// where this was tested.
+// names. Whether to try is decided by `src/platform/addon/uncounted-buffers.ts`, which lists the
+// runtimes where this was tested.
 //
 // Belongs to an `Environment`. On its JavaScript thread. Takes no part in `Accounting`.
 class UncountedBuffers {

@@ -1,20 +1,27 @@
-/** Makes any window of a strided tensor's bytes in C order, without making the rest. */
+/** Makes any window of a strided tensor's bytes in C order, with few reads where the storage has no memory. */
 
 import type { Steps } from '../../platform/io/steps.js';
-import { gather } from '../../tensor/gather.js';
+import { gather, ONCE } from '../../tensor/gather.js';
 import { CACHED_BYTE_LENGTH, cut } from '../../tensor/pieces.js';
 import type { StorageBytes } from '../../tensor/storage/made.js';
+import type { Storage } from '../../tensor/storage/storage.js';
 import {
   type CopyPiece,
   extentOf,
   type StridedCopy,
+  type StridedLoop,
   splitCopy,
   stridedCopy,
   windowOf,
 } from '../../tensor/strided-copy.js';
 import { readAhead, type StepFill } from './read-ahead.js';
-import { isReading, readStrided } from './strided-reads.js';
 import type { TensorLayout } from './tensor-layout.js';
+
+/** A read takes as long as copying more bytes than that: where the next ones are nearer, all is read. */
+const MAX_STRIDED_GAP_BYTE_LENGTH = 8 * 1024;
+
+/** From this length on, bytes are read to where they belong. */
+const LONG_READ_BYTE_LENGTH = 4096;
 
 /** Changes whole items in place. They begin at an aligned address of their buffer. */
 export type Change = (items: Uint8Array) => void;
@@ -88,5 +95,95 @@ function* copyPiece(held: StorageBytes, piece: CopyPiece, target: Uint8Array): S
     const view = storage.window(start + begin, start + end);
     gather(part.copy, view, begin, target, targetByteOffset + part.targetByteOffset);
     yield;
+  }
+}
+
+/** A storage that copies into memory of the caller. */
+type ReadingStorage = Storage & Required<Pick<Storage, 'readInto'>>;
+
+/** Whether a storage has no memory of its own. */
+function isReading(storage: Storage): storage is ReadingStorage {
+  return storage.readInto !== undefined;
+}
+
+/** Used by all in turn: between two steps nobody needs what is in it. */
+let scratch: Uint8Array | undefined;
+
+/**
+ * Carries out a copy whose positions are those of the storage, and go up. A step reads one run, or at most as
+ * much as is copied to its places at once.
+ */
+function* readStrided(
+  storage: ReadingStorage,
+  { runByteLength, loops, byteOffset: position }: StridedCopy,
+  target: Uint8Array,
+  to: number,
+): Steps<void> {
+  const bySteps = loops.toSorted((a, b) => a.from - b.from);
+  // The inner loops whose rounds are near each other make a stretch, which is read as a whole. Unlike
+  // `nearByteLength` of `remote/fetch-plan`, which goes by nesting, this goes by strides, and what it reads fits into a cache.
+  let stretch = runByteLength;
+  const inner = new Set<StridedLoop>();
+  for (const loop of bySteps) {
+    const longer = stretch + (loop.count - 1) * loop.from;
+    if (loop.from - stretch > MAX_STRIDED_GAP_BYTE_LENGTH || longer > CACHED_BYTE_LENGTH) break;
+    stretch = longer;
+    inner.add(loop);
+  }
+  const outer = bySteps.filter((loop) => !inner.has(loop));
+  if (inner.size === 0 && (outer.length === 0 || runByteLength >= LONG_READ_BYTE_LENGTH)) {
+    for (const { from, to: at } of rounds(outer, position, to)) {
+      storage.readInto(target.subarray(at, at + runByteLength), from);
+      yield;
+    }
+    return;
+  }
+  const [batched = ONCE, ...others] = outer;
+  // Stretches near each other are read together, others one by one to stand side by side.
+  const isNear = batched.from - stretch <= MAX_STRIDED_GAP_BYTE_LENGTH;
+  const pitch = isNear ? batched.from : stretch;
+  const most = Math.min(
+    batched.count,
+    1 + Math.max(0, Math.floor((CACHED_BYTE_LENGTH - stretch) / pitch)),
+  );
+  for (const { from, to: at } of rounds(others, position, to)) {
+    for (const { begin: done, end } of cut(0, batched.count, most)) {
+      const count = end - done;
+      const begin = from + done * batched.from;
+      scratch ??= new Uint8Array(CACHED_BYTE_LENGTH);
+      if (isNear) {
+        storage.readInto(scratch.subarray(0, stretch + (count - 1) * pitch), begin);
+      } else {
+        for (let i = 0; i < count; i++) {
+          const part = scratch.subarray(i * stretch, (i + 1) * stretch);
+          storage.readInto(part, begin + i * batched.from);
+        }
+      }
+      const here = loops.flatMap((loop) => {
+        if (loop === batched) return count === 1 ? [] : [{ count, from: pitch, to: loop.to }];
+        return inner.has(loop) ? [loop] : [];
+      });
+      const byteLength = here.reduce((product, loop) => product * loop.count, runByteLength);
+      const copy = { byteLength, byteOffset: 0, runByteLength, loops: here };
+      gather(copy, scratch, 0, target, at + done * batched.to);
+      yield;
+    }
+  }
+}
+
+/** Where every round of the loops begins, the last of them outermost. */
+function* rounds(
+  loops: readonly StridedLoop[],
+  from: number,
+  to: number,
+): Generator<{ readonly from: number; readonly to: number }, void, void> {
+  const loop = loops.at(-1);
+  if (loop === undefined) {
+    yield { from, to };
+    return;
+  }
+  const inner = loops.slice(0, -1);
+  for (let i = 0; i < loop.count; i++) {
+    yield* rounds(inner, from + i * loop.from, to + i * loop.to);
   }
 }

@@ -1,4 +1,4 @@
-/** Deflated entries of an archive as storages: inflated whole when a window is asked for, or piece by piece in order. */
+/** Deflated entries of an archive as storages: inflated whole for a window, or piece by piece in order. */
 
 import { Readable } from 'node:stream';
 import { crc32, createInflateRaw } from 'node:zlib';

@@ -1,4 +1,4 @@
-/** How long the pieces are in which `Tensor.chunks` gives a tensor's bytes. */
+/** Computes the length of the pieces that `Tensor.chunks` yields. */
 
 import { argumentRangeError, argumentTypeError, type OptionNames } from '../errors/arguments.js';
 import { DTYPES, type Dtype } from '../header/dtype.js';
@@ -18,14 +18,14 @@ export interface ChunksOptions {
 /** Names of the options. */
 export const CHUNKS_OPTIONS: OptionNames<ChunksOptions> = { maxByteLength: true };
 
-/** The tensor that is cut. */
+/** The tensor to cut. */
 interface ChunkedTensor {
   readonly dtype: Dtype;
   readonly shape: readonly number[];
   readonly byteLength: number;
 }
 
-/** The length of as many whole rows, else whole elements, as fit into the limit. */
+/** Returns the length of as many whole rows as fit into the limit; of whole elements when no row fits. */
 export function chunkByteLength(
   { dtype, shape, byteLength }: ChunkedTensor,
   maxBufferByteLength: number,
@@ -34,10 +34,10 @@ export function chunkByteLength(
   if (!Number.isInteger(limit)) throw argumentTypeError('maxByteLength', 'an integer', limit);
   const rowByteLength = byteLength / (shape[0] || 1);
   const { bits } = DTYPES[dtype];
-  // Elements of 4 bits end on a byte after every second one, those of 6 bits after every fourth.
+  // Every second element of 4 bits ends on a byte boundary, every fourth of 6 bits.
   const groupByteLength = bits / Math.min(bits & -bits, 8);
   const hasRows = Number.isInteger(rowByteLength) && rowByteLength <= limit;
-  // The rows of a tensor without bytes have none.
+  // An empty tensor has rows of 0 bytes.
   const unit = Math.max(hasRows ? rowByteLength : groupByteLength, 1);
   if (limit < unit) throw argumentRangeError('maxByteLength', `at least ${unit} bytes`, limit);
   const longest = Math.min(limit, maxBufferByteLength);

@@ -3,7 +3,7 @@
  *
  * A pool thread works on bare addresses, and JavaScript can take a buffer's memory away at any time:
  * by transferring or resizing the buffer, or by closing a file with `detach`. Pool threads therefore
- * get only memory that nobody else can reach: a buffer of our own over the mapping, a new result that
+ * get only memory that no other code can reach: a buffer of our own over the mapping, a new result that
  * the caller does not have yet, shared memory. Everything else, such as the caller's array or a
  * source in ordinary memory, is copied from or to arrays of our own, in small windows on the
  * JavaScript thread, which checks it first.
@@ -18,8 +18,8 @@ import { cut, limit, Slots } from './pieces.js';
 import type { StorageRange } from './storage-range.js';
 
 /**
- * Windows of a tensor that are converted at once, each by a thread of the pool, of the four that there are by default: two saturate the memory of common
- * machines, and leave room for other work.
+ * Windows of a tensor that are converted at once, each on one of the pool's four threads (libuv's default): two
+ * saturate the memory bandwidth of common machines and leave threads for other work.
  */
 const CONVERTED_AT_ONCE = 2;
 
@@ -30,8 +30,8 @@ const CONVERTED_AT_ONCE = 2;
 const COPIED_WINDOW_LENGTH = 2 ** 18;
 
 /**
- * Most values per window when nothing is copied: some milliseconds of work, after which an abort is
- * noticed and others that wait for the pool get their turn. A multiple of the length above.
+ * Most values per window when nothing is copied: some milliseconds of work. Aborts are noticed between windows,
+ * and other work of the pool gets its turn. A multiple of the length above.
  */
 const DIRECT_WINDOW_LENGTH = 2 ** 23;
 
@@ -64,23 +64,22 @@ export const CONVERT_ASYNC_OPTIONS: OptionNames<ConvertAsyncOptions> = {
 export interface PackedElements {
   readonly dtype: Dtype;
   readonly source: StorageRange;
-  /** Where the first element is in the source, in bytes. */
+  /** Position of the first element in the source, in bytes. */
   readonly byteOffset: number;
 }
 
-/** Arrays that the next window uses again, made when they are needed. */
+/** Arrays that one window passes on to the next, made on first use. */
 interface Scratch {
   bytes?: Uint8Array<ArrayBuffer>;
   values?: Float32Array<ArrayBuffer>;
 }
 
 /**
- * Converts, and resolves with `into` or a new array. No thread works for it any more when the promise
- * settles.
+ * Converts and resolves with `into` or a new array. All threads have finished when the promise settles.
  *
- * Rejects with a `TypeError` or `RangeError` when an option cannot be used, or when `into` loses its
- * memory meanwhile; with the signal's reason when that is aborted; with `SAFETENSORS_TENSOR_TOO_LARGE`
- * or `SAFETENSORS_OUT_OF_MEMORY` when there can be no new array; with `SAFETENSORS_FILE_CLOSED` or
+ * Rejects with a `TypeError` or `RangeError` for an unusable option, or when `into` loses its memory
+ * meanwhile; with the signal's reason after an abort; with `SAFETENSORS_TENSOR_TOO_LARGE` or
+ * `SAFETENSORS_OUT_OF_MEMORY` when a new array cannot be made; with `SAFETENSORS_FILE_CLOSED` or
  * `SAFETENSORS_FILE_CHANGED` when the file is closed or changes meanwhile.
  *
  * @param valueCount number of values of the result
@@ -120,13 +119,13 @@ export async function convertOnPoolInWindows(
   return into ?? output;
 }
 
-/** As long as possible, but at least two windows per thread: none idles while another is busy. */
+/** Returns the longest window that still gives every thread two windows, so that threads finish together. */
 function directWindowLength(valueCount: number): number {
   const units = Math.ceil(valueCount / (2 * CONVERTED_AT_ONCE) / COPIED_WINDOW_LENGTH);
   return Math.min(Math.max(units, 1) * COPIED_WINDOW_LENGTH, DIRECT_WINDOW_LENGTH);
 }
 
-/** The memory of `output` must not be taken away before the promise settles. */
+/** The memory of `output` must not be detached before the promise settles. */
 async function convertWindow(
   { dtype, source, byteOffset }: PackedElements,
   firstValue: number,
@@ -141,7 +140,7 @@ async function convertWindow(
   source.verify();
 }
 
-/** A copy in an array that is used again. */
+/** Copies a window into an array that the next window reuses. */
 function copyOf(window: Uint8Array, scratch: Scratch): Uint8Array<ArrayBuffer> {
   if (scratch.bytes === undefined || scratch.bytes.length < window.length) {
     scratch.bytes = new Uint8Array(window.length);

@@ -1,10 +1,10 @@
-/** Copies of what a storage holds, in memory of their own. Both throw when the file changed meanwhile. */
+/** Copies bytes of a storage into new memory. Both functions throw when the file changed meanwhile. */
 
 import { gather } from './gather.js';
 import type { StorageRange } from './storage-range.js';
 import { extentOf, type StridedCopy, splitCopy } from './strided-copy.js';
 
-/** How many bytes of a tensor without a buffer are read at once to gather a slice. */
+/** Bytes read at once to gather a slice of a tensor that has no buffer yet. */
 const GATHER_WINDOW_BYTE_LENGTH = 2 ** 26;
 
 /** Copies `byteLength` bytes, from byte `offset` of the source on. */
@@ -20,7 +20,7 @@ export function copyFrom(
   return target;
 }
 
-/** Gathers the bytes that a plan selects of the tensor at byte `offset` of the source. */
+/** Gathers the bytes that a plan selects from the tensor at byte `offset` of the source. */
 export function gatherFrom(
   source: StorageRange,
   offset: number,

@@ -7,12 +7,12 @@ import { extentOf, type StridedCopy, type StridedLoop } from './strided-copy.js'
 const LONG_RUN_WORDS = 32;
 
 /**
- * Where the source runs across the result, as in a transposed matrix, squares of this many bytes are copied:
- * one of each side fits into the cache.
+ * Side of the tiles, in bytes, in which a source that runs across the result (a transposed matrix) is copied:
+ * a tile of the source and one of the result fit into the cache.
  */
 const TILE_BYTE_LENGTH = 128;
 
-/** A loop around a copy that is made once. */
+/** A loop of one round. */
 export const ONCE: StridedLoop = { count: 1, from: 0, to: 0 };
 
 /**
@@ -37,7 +37,7 @@ export function gather(
   }
   const first = copy.byteOffset - sourceByteOffset;
   let needed = targetByteOffset + copy.runByteLength;
-  // Every position is a sum of multiples of these numbers: the lowest bit of any of them aligns all.
+  // Every position is a sum of multiples of these numbers, so the lowest bit set in any of them aligns all.
   let bits = source.byteOffset | target.byteOffset | first | targetByteOffset | copy.runByteLength;
   for (const { count, from, to } of copy.loops) {
     needed += (count - 1) * to;
@@ -47,14 +47,14 @@ export function gather(
     throw argumentRangeError('target', `at least ${needed} bytes long`, target.length);
   }
 
-  // The widest words to which all is aligned, in which everything is counted from here on.
+  // The widest word that everything is aligned to. From here on, positions and lengths count words.
   const width = (bits & 1) !== 0 ? 1 : (bits & 2) !== 0 ? 2 : 4;
   const fromWords = wordsOfWidth(source, width);
   const toWords = wordsOfWidth(target, width);
   const outside = copy.loops.map(
     ({ count, from, to }): StridedLoop => ({ count, from: from / width, to: to / width }),
   );
-  // The inner loop writes side by side; the one around it is the one that reads so, if any does.
+  // The inner loop writes neighbouring words; the loop around it reads neighbouring words, if any loop does.
   const inner = outside.pop() ?? ONCE;
   const nearest = outside.reduce(
     (best, { from }, i) =>
@@ -74,7 +74,7 @@ export function gather(
   visit(0, first / width, targetByteOffset / width);
 }
 
-/** Words keep bit patterns, which floats might not. */
+/** Integers keep every bit pattern; floats may change NaNs. */
 type Words = Uint8Array | Uint16Array | Uint32Array;
 
 function wordsOfWidth({ buffer, byteOffset, length }: Uint8Array, width: 1 | 2 | 4): Words {
@@ -85,7 +85,7 @@ function wordsOfWidth({ buffer, byteOffset, length }: Uint8Array, width: 1 | 2 |
     : new Uint8Array(buffer, byteOffset, count);
 }
 
-/** Copies the runs of the two innermost loops, in tiles where these cross. */
+/** Copies the runs of the two innermost loops, in tiles where source and result cross. */
 function copyPlane(
   from: Words,
   fromAt: number,
@@ -97,7 +97,7 @@ function copyPlane(
 ): void {
   const isCrossed = Math.abs(outer.from) < Math.abs(inner.from);
   const tile = Math.max(1, Math.floor(TILE_BYTE_LENGTH / (run * from.BYTES_PER_ELEMENT)));
-  // Where both sides go in the same order, all is one tile.
+  // One tile is enough when source and result go in the same order.
   const [outerTile, innerTile] = isCrossed ? [tile, tile] : [outer.count, inner.count];
   for (let i = 0; i < outer.count; i += outerTile) {
     const outerEnd = Math.min(i + outerTile, outer.count);
@@ -125,7 +125,7 @@ function copyRow(
   let read = fromAt;
   let written = toAt;
   if (run === 1 && toStep === 1) {
-    // Side by side, as the words of slices are, is a tenth faster than the next loop.
+    // For neighbouring words, as in slices, this loop is a tenth faster than the next.
     for (let i = 0; i < count; i++, read += fromStep) to[toAt + i] = from[read] as number;
   } else if (run === 1) {
     for (let i = 0; i < count; i++, read += fromStep, written += toStep) {

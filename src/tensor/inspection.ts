@@ -1,12 +1,12 @@
-/** How `console.log` and Node's REPL show objects of this package: what they are, never their data. */
+/** Shows objects of this package in `console.log` and Node's REPL: their facts, never their data. */
 
-/** The name by which Node, Bun and Deno ask an object how to show it. */
+/** The method that Node, Bun and Deno call to show an object. */
 export const INSPECT: unique symbol = Symbol.for('nodejs.util.inspect.custom') as never;
 
 /** Shows a value, as `util.inspect` does. */
 export type Inspect = (value: unknown, options?: object) => string;
 
-/** The name of a class and facts, as `inspect` shows an object; the name alone where it is too deep. */
+/** Returns a class name with facts, as `inspect` shows an object; the name alone when nested too deep. */
 export function showFacts(
   name: string,
   facts: object,

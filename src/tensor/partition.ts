@@ -1,4 +1,4 @@
-/** Tensor parallelism: which part of a tensor belongs to one rank. */
+/** Tensor parallelism: finds the part of a tensor that belongs to one rank. */
 
 import {
   argumentTypeError,
@@ -9,7 +9,7 @@ import {
 import { type ErrorContext, SliceError } from '../errors/errors.js';
 import type { SliceIndex } from './slice.js';
 
-/** Which part of a tensor: rank `rank` of `worldSize` along a dimension. */
+/** One part of a tensor: that of rank `rank` out of `worldSize`, along a dimension. */
 export interface Partition {
   /** From 0 to `worldSize` - 1. */
   readonly rank: number;
@@ -22,12 +22,12 @@ export interface Partition {
 const PARTITION_NAMES: OptionNames<Partition> = { rank: true, worldSize: true, dim: true };
 
 /**
- * The index of a rank's part, for `slice`: positions `rank * n / worldSize` to
+ * Returns the index of a rank's part, for `slice`: positions `rank * n / worldSize` to
  * `(rank + 1) * n / worldSize` of the dimension, whose length n `worldSize` must divide. Parts of an
  * empty dimension are empty.
  *
- * @throws SliceError `SAFETENSORS_SLICE_OUT_OF_RANGE` when there is no such dimension (a scalar has
- *   none), `SAFETENSORS_NOT_DIVISIBLE`
+ * @throws SliceError `SAFETENSORS_SLICE_OUT_OF_RANGE` without such a dimension (a scalar has no
+ *   dimensions), `SAFETENSORS_NOT_DIVISIBLE`
  */
 export function planPartition(
   shape: readonly number[],

@@ -1,11 +1,11 @@
 /**
- * Work in pieces, wherever bytes are: `cut` ranges, `merge` neighbours, `limit` how many are under way.
+ * Work in pieces, for bytes of any origin: `cut` ranges, `merge` neighbours, `limit` the work under way.
  * All lengths and positions are in bytes.
  */
 
 /**
- * Bytes that are made, compared or added up in pieces of this length stay in a processor's cache between two steps. A
- * multiple of every element's length.
+ * Pieces of this length stay in the processor's cache between two steps of work on them. A multiple of every
+ * element's length.
  */
 export const CACHED_BYTE_LENGTH: number = 2 ** 20;
 
@@ -25,7 +25,7 @@ export interface ByteRange {
 
 /**
  * Cuts the bytes [begin, end) into ranges of `length` bytes, in order; the last one may be shorter. Cuts are at
- * multiples of `length` from `origin`, which may make the first one shorter, too. No bytes give no range.
+ * multiples of `length` from `origin`, so the first range may be shorter, too. An empty input gives no range.
  *
  * `cut(3, 12, 4)` gives [3, 7), [7, 11) and [11, 12); with 0 as `origin` it gives [3, 4), [4, 8) and [8, 12).
  */
@@ -48,29 +48,29 @@ export interface Part<Range> extends ByteRange {
   readonly range: Range;
 }
 
-/** Neighbours, in the order in which they were given. */
+/** Neighbours in the order given. */
 export interface Piece<Range> extends FileRange {
   readonly parts: readonly Part<Range>[];
 }
 
-/** A piece to which neighbours are added. */
+/** A piece while neighbours are being added. */
 interface GrowingPiece<Range> extends Piece<Range> {
   position: number;
   byteLength: number;
   readonly parts: Part<Range>[];
 }
 
-/** What may be one piece. */
+/** The limits of a piece. */
 export interface MergeLimits<Range> {
-  /** Longest piece, gaps included; only a range that cannot be cut is longer. No limit by default. */
+  /** Longest piece, gaps included; only an indivisible range may be longer. No limit by default. */
   readonly maxByteLength?: number | undefined;
-  /** Most bytes between two parts that belong to neither; 0 by default. */
+  /** Longest gap between two parts, in bytes; 0 by default. */
   readonly maxGap?: number | undefined;
   /** Most parts of a piece; no limit by default. */
   readonly maxParts?: number | undefined;
   /**
-   * A range is cut only at multiples of so many bytes from its start: 1, anywhere, by default; Infinity: not at
-   * all.
+   * A range is cut only at multiples of this many bytes from its start: 1 (anywhere) by default, Infinity for
+   * nowhere.
    */
   readonly unitOf?: ((range: Range) => number) | undefined;
   /** Whether the bytes of the range from `begin` on may follow the piece; always by default. */
@@ -78,9 +78,9 @@ export interface MergeLimits<Range> {
 }
 
 /**
- * Joins ranges that follow each other, in either direction, and are near each other; ranges that overlap are
- * near. A range is cut where a piece is full. The parts have every byte of every range once, in the order of
- * the ranges; a range of no bytes is a part, too. Of the ranges one more than was given is taken.
+ * Joins consecutive ranges that lie near each other in the file, before or behind; overlapping ranges are near.
+ * Cuts a range where a piece is full. The parts cover every byte of every range once, in the order of the ranges;
+ * an empty range is a part, too. Reads one range ahead of the pieces it has yielded.
  */
 export function* merge<Range extends FileRange>(
   ranges: Iterable<Range>,
@@ -103,7 +103,7 @@ export function* merge<Range extends FileRange>(
   if (piece !== undefined) yield piece;
 }
 
-/** How many bytes of the range from `begin` on the piece can take; -1 when it cannot take any part. */
+/** Returns how many bytes of the range, from `begin` on, the piece can take; -1 when it can take no part of it. */
 function roomFor<Range extends FileRange>(
   piece: Piece<Range>,
   range: Range,
@@ -118,13 +118,13 @@ function roomFor<Range extends FileRange>(
   if (joins?.(piece, range, begin) === false) return -1;
   const together = Math.max(pieceEnd, position + length) - Math.min(piece.position, position);
   if (together <= maxByteLength) return length;
-  // Only a range behind the piece is cut: then its next part follows.
+  // Only a range behind the piece is cut, because its next part then follows.
   if (position < pieceEnd) return -1;
   const room = wholeUnits(piece.position + maxByteLength - position, unitOf?.(range));
   return room > 0 ? room : -1;
 }
 
-/** How many bytes of the range from `begin` on are the first of a new piece. */
+/** Returns how many bytes of the range, from `begin` on, begin a new piece. */
 function firstLength<Range extends FileRange>(
   range: Range,
   begin: number,
@@ -157,12 +157,12 @@ interface Waiting {
   next: Waiting | undefined;
 }
 
-/** Limits how many pieces of work run at once. The others wait, first come, first served. */
+/** Limits how many pieces of work run at once. Further work waits, first come, first served. */
 export class Slots {
-  /** How many run at once. */
+  /** Number of pieces of work that run at once. */
   readonly size: number;
   #free: number;
-  // A linked list: a hundred thousand may wait, and taking the first out of an array moves all others.
+  // A linked list: a hundred thousand may wait, and shifting an array moves every item.
   #first: Waiting | undefined;
   #last: Waiting | undefined;
 
@@ -171,7 +171,7 @@ export class Slots {
     this.#free = size;
   }
 
-  /** Runs the work when a slot is free. It keeps the slot until its end, or until it calls `release`. */
+  /** Runs the work when a slot is free. The work keeps the slot until it ends or calls `release`. */
   async run(work: (release: () => void) => Promise<void>): Promise<void> {
     if (this.#free > 0) this.#free--;
     else await new Promise<void>((resolve) => this.#queue(resolve));
@@ -204,12 +204,12 @@ export class Slots {
 }
 
 /**
- * Works on items, begun in this order, as many at once as there are slots, which others may share. An error of
- * the work or of the items, an abort, or what `check` throws before an item is taken, stops the next items from
- * beginning; the promise rejects when none is under way any more.
+ * Works on items in their order, as many at once as there are slots (which other calls may share). An error of
+ * the work or of the iteration, an abort, or an error that `ends` throws before an item is taken, keeps further
+ * items from starting; the promise rejects when the items under way have ended.
  *
  * @param ends the caller's signal, or a function that throws when there is no point in going on
- * @throws What the first of the items that failed threw; `signal.reason`
+ * @throws The error of the first item that failed; `signal.reason`
  */
 export async function limit<Item>(
   items: Iterable<Item>,

@@ -1,4 +1,4 @@
-/** Which rows a list of indices takes of a tensor, by the rules of `numpy.take` along dimension 0. */
+/** Finds the rows that a list of indices takes from a tensor, by the rules of `numpy.take` along dimension 0. */
 
 import { argumentTypeError } from '../errors/arguments.js';
 import { isTypedArray, tagOf } from '../errors/brand-checks.js';
@@ -17,9 +17,9 @@ export type RowIndices =
   | BigInt64Array
   | BigUint64Array;
 
-/** Rows to take, worked out. */
+/** The rows to take, with all indices checked. */
 export interface RowPlan {
-  /** Positions along dimension 0, from 0 on; a copy, which stays when the caller's list changes. */
+  /** Positions along dimension 0, from 0 on; a copy, unaffected by later changes of the caller's list. */
   readonly rows: Float64Array;
   /** Length of one row in bytes. */
   readonly rowByteLength: number;
@@ -29,7 +29,7 @@ export interface RowPlan {
   readonly shape: readonly number[];
 }
 
-/** The tensor whose rows are taken. */
+/** The tensor to take rows from. */
 interface Table {
   readonly shape: readonly number[];
   readonly byteLength: number;
@@ -42,7 +42,7 @@ const INTEGER_ARRAY = /^(?:Big)?(?:Int|Uint)\d+(?:Clamped)?Array$/;
  *
  * @throws SliceError `SAFETENSORS_TOO_MANY_INDICES` for a scalar, `SAFETENSORS_MISALIGNED_SLICE` when
  *   rows of a packed dtype do not end on a byte, `SAFETENSORS_SLICE_OUT_OF_RANGE`
- * @throws TypeError `ERR_INVALID_ARG_TYPE` for what is no list of integers
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` unless the indices are a list of integers
  */
 export function planRows(table: Table, indices: RowIndices, context: ErrorContext): RowPlan {
   const [rowCount, ...rowShape] = table.shape;

@@ -1,6 +1,6 @@
 /**
- * Basic indexing by numpy's rules: from a shape and an index to the bytes that are selected, and
- * indices written as text, in the notation that stands between the brackets in numpy.
+ * Basic indexing by numpy's rules: turns a shape and an index into the selected bytes, and reads an index
+ * written as text, in the notation of numpy's brackets.
  */
 
 import {
@@ -14,9 +14,9 @@ import { elementCountOf } from '../header/tensor-spec.js';
 import { type StridedCopy, stridedCopy } from './strided-copy.js';
 
 /**
- * What to take of one dimension. A number takes one position and drops the dimension. `[start, stop]`
+ * The selection from one dimension. A number takes one position and drops the dimension. `[start, stop]`
  * or `[start, stop, step]` takes a range, in which `null` is an open end. `null` takes the whole
- * dimension (unlike numpy's `None`, it adds none). `'...'` stands for all dimensions that are not
+ * dimension (numpy's `None` adds a dimension; this does not). `'...'` stands for all dimensions not
  * named, and may occur once. Negative numbers count from the end.
  */
 export type SliceIndex =
@@ -25,20 +25,20 @@ export type SliceIndex =
   | '...'
   | readonly [start: number | null, stop: number | null, step?: number | null];
 
-/** A slice of a tensor, worked out: the result's shape, and where its bytes are. */
+/** A planned slice of a tensor: the result's shape, and where its bytes are. */
 export interface SlicePlan extends StridedCopy {
   /** Dimensions of the result, outermost first. */
   readonly shape: readonly number[];
   /** Number of elements of the result. */
   readonly elementCount: number;
   /**
-   * Whether the result is one run of the source, `byteLength` bytes from `byteOffset` on, which a view
-   * can show. True for empty results, whose `byteOffset` is 0.
+   * Whether the result is one run of the source (`byteLength` bytes from `byteOffset` on), so that a view
+   * is enough. True for empty results, whose `byteOffset` is 0.
    */
   readonly contiguous: boolean;
 }
 
-/** What an index takes of one dimension of the source. */
+/** The selection of one index from its dimension of the source. */
 interface SelectedAxis {
   readonly start: number;
   readonly step: number;
@@ -47,8 +47,8 @@ interface SelectedAxis {
 }
 
 /**
- * Works out a slice by numpy's rules: ranges are clamped, results may be empty, a negative step
- * reverses, and dimensions without an index are taken whole.
+ * Plans a slice by numpy's rules: ranges are clamped, results may be empty, a negative step reverses, and
+ * dimensions without an index are taken whole.
  *
  * The cost is linear in the rank and the number of indices; no element is read, and no memory is
  * allocated for elements.
@@ -58,7 +58,7 @@ interface SelectedAxis {
  * @param context the tensor, for errors
  * @throws SliceError `SLICE_OUT_OF_RANGE` for a number outside its dimension, `TOO_MANY_INDICES`,
  *   `MISALIGNED_SLICE` when a packed sub-byte dtype is cut inside a byte
- * @throws TypeError `ERR_INVALID_ARG_TYPE` for what is not an index
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` unless every index is one
  * @throws RangeError `ERR_OUT_OF_RANGE` for a step of 0 or a second `'...'`
  */
 export function planSlice(
@@ -97,9 +97,9 @@ export function planSlice(
 }
 
 /**
- * Two elements of 4 bits share a byte, four elements of 6 bits share three bytes. Every run starts
- * and ends on a byte when the first position, the strides and the run's length are all multiples of
- * that number of elements.
+ * Checks that every run of a packed dtype starts and ends on a byte. Two elements of 4 bits share a byte, four
+ * elements of 6 bits share three bytes: the first position, the strides and the run's length must all be
+ * multiples of that number of elements.
  */
 function requireWholeBytes(positions: number[], bits: number, context: ErrorContext): void {
   if (positions.every(Number.isInteger)) return;
@@ -137,13 +137,13 @@ function selectAll(
     if (dimension >= before && dimension < before + skipped) {
       return { start: 0, step: 1, count: size, kept: true };
     }
-    // The ellipsis itself takes one place in the list.
+    // The ellipsis itself occupies one place in the list.
     const at = dimension < before ? dimension : dimension - skipped + 1;
     return select(index, at, size, dimension, context);
   });
 }
 
-/** Two numbers are often meant as the ends of a range. */
+/** A hint for two numbers, which are often meant as the ends of a range. */
 function rangeHint(index: readonly SliceIndex[]): string {
   const [start, stop] = index;
   if (index.length !== 2 || typeof start !== 'number' || typeof stop !== 'number') return '';
@@ -186,7 +186,7 @@ function selectRange(range: readonly unknown[], at: number, size: number): Selec
   if (step === 0) throw argumentRangeError(`step of index[${at}]`, 'different from 0', step);
   const givenStart = integerOrNull(range[0], 'start', at);
   const givenStop = integerOrNull(range[1], 'stop', at);
-  // A range that goes down ends before position 0; no given number can say that.
+  // A descending range to the start ends before position 0, which no index can express.
   const isUp = step > 0;
   const lowest = isUp ? 0 : -1;
   const highest = isUp ? size : size - 1;
@@ -247,7 +247,7 @@ function parseInteger(digits: string, text: string): number {
   return Number(digits) + 0;
 }
 
-/** Without the blanks of Python's source code at both ends; `trim` takes others too. */
+/** Removes Python's blanks at both ends; `trim` would remove further characters. */
 function trimBlanks(text: string): string {
   return text.replace(/^[ \t]+|[ \t]+$/g, '');
 }

@@ -13,8 +13,8 @@ import {
 } from './storage/storage.js';
 
 /**
- * Throws when the runtime cannot make a buffer of that many bytes; `tensor` is named in the error, and
- * `advice` says what to use instead.
+ * Throws when the runtime cannot make a buffer of that many bytes. The error names `tensor`; `advice` says
+ * what to use instead.
  */
 export function requireBuffer(
   { maxBufferByteLength, path }: Pick<Storage, 'maxBufferByteLength' | 'path'>,
@@ -32,8 +32,8 @@ export function requireBuffer(
 }
 
 /**
- * The bytes [begin, end) of a storage that belong to one tensor. It is a reader of the storage: what the bytes
- * take stays when the file is closed.
+ * The bytes [begin, end) of a storage that belong to one tensor. It is a reader of the storage, so the bytes
+ * outlive the close of the file.
  */
 export class StorageRange {
   readonly #storage: Storage;
@@ -42,14 +42,14 @@ export class StorageRange {
   readonly #end: number;
   readonly #whole: StorageRange;
   #memory: BufferRange | undefined;
-  /** Only the whole's is used: over a mapping, the memory of a part is memory of the whole. */
+  /** Used on the whole range only: over a mapping, the memory of a part is memory of the whole. */
   #isHandedOut = false;
-  /** Until nothing more is asked of the storage. */
+  /** Set while the range is a reader of the storage. */
   #isReader = true;
 
   /**
-   * `whole` is the range of which this one is a part. The storage keeps the buffer of a whole tensor,
-   * which is the same on every call; it keeps no buffers of parts.
+   * `whole` is the range that contains this part. The storage keeps the buffer of a whole tensor, the same on
+   * every call; it keeps no buffers of parts.
    */
   constructor(storage: Storage, tensor: string, begin: number, end: number, whole?: StorageRange) {
     this.#storage = storage;
@@ -80,7 +80,7 @@ export class StorageRange {
     return this.#storage.addressOf(this.#begin);
   }
 
-  /** Whether slices should share this range's buffer: it can be made, and exists or costs nothing. */
+  /** Whether slices should share this range's buffer: it exists, or making it is possible and free. */
   get isShareable(): boolean {
     if (this.#end - this.#begin > this.#storage.maxBufferByteLength) return false;
     return this.#storage.zeroCopy || this.#resolved() !== undefined;
@@ -96,7 +96,7 @@ export class StorageRange {
     return this.#end - this.#begin;
   }
 
-  /** Whether there is a buffer with the bytes; `resolve` reads nothing then. */
+  /** Whether a buffer holds the bytes, so that `resolve` reads nothing. */
   get isResolved(): boolean {
     return this.#resolved() !== undefined;
   }
@@ -107,9 +107,9 @@ export class StorageRange {
   }
 
   /**
-   * The storage of a file that still has exactly these bytes, because nobody got memory in which to
-   * change them; undefined otherwise, and when there is no descriptor any more. Windows from a copying
-   * storage don't count: writing to one changes nothing.
+   * The storage of a file that still has exactly these bytes, because no writable memory was handed out;
+   * undefined otherwise, and once the descriptor is closed. Windows from a copying storage don't count:
+   * writing to one changes nothing.
    */
   get untouchedFile(): LendingStorage | undefined {
     const storage = this.#storage;
@@ -117,21 +117,21 @@ export class StorageRange {
     return isTouched || !isLending(storage) || !storage.canLend ? undefined : storage;
   }
 
-  /** The storage whose mapping the bytes are: changes of the file show in them. */
+  /** The storage whose mapping holds the bytes, so that changes of the file show in them. */
   get mappedFile(): LendingStorage | undefined {
     const storage = this.#storage;
     return storage.kind === 'mmap' && isLending(storage) ? storage : undefined;
   }
 
   /**
-   * The range whose memory the bytes are: the whole tensor's, of which parts are views; this one when
-   * a copying storage has read it separately.
+   * The range that owns the memory: the whole tensor's, of which parts are views; this range when a copying
+   * storage has read it separately.
    */
   get owner(): StorageRange {
     return this.#storage.zeroCopy || !this.isResolved ? this.#whole : this;
   }
 
-  /** Takes ownership of a buffer into which the bytes were read; ignores it if there is one by now. */
+  /** Takes ownership of a buffer with the bytes; ignores it when the range has got a buffer meanwhile. */
   adopt(buffer: ArrayBuffer): void {
     if (!this.isResolved) this.#settle(this.#storage.bytes(this.#begin, this.#end, buffer));
   }
@@ -147,7 +147,7 @@ export class StorageRange {
     });
   }
 
-  /** Where the bytes are in memory; the same place on every call until its buffer is detached. */
+  /** The place of the bytes in memory; the same on every call until the buffer is detached. */
   resolve(): BufferRange {
     this.#whole.#isHandedOut = true;
     const resolved = this.#resolved();
@@ -159,18 +159,18 @@ export class StorageRange {
 
   #settle(memory: BufferRange): BufferRange {
     this.#memory = memory;
-    // Over a mapping there will be other buffers with the same bytes, for passing use.
+    // A mapping will give further buffers over the same bytes for passing use.
     if (!this.#storage.zeroCopy) this.endReading();
     return memory;
   }
 
-  /** Nobody asks for bytes that are not there yet any more. */
+  /** Stops being a reader: no further bytes will be requested. */
   endReading(): void {
     if (this.#isReader) this.#storage.removeReader();
     this.#isReader = false;
   }
 
-  /** All bytes of the range, if slices should share its buffer. */
+  /** Returns all bytes of the range, if slices should share its buffer. */
   shared(): Uint8Array<ArrayBuffer> | undefined {
     if (!this.isShareable) return undefined;
     const { buffer, byteOffset } = this.resolve();
@@ -194,7 +194,7 @@ export class StorageRange {
 
   /**
    * Brings the pages of up to 1 024 parts into memory, off the event loop. `ranges` holds begin and length
-   * of each, and is overwritten. Does nothing where there is nothing to wait for.
+   * of each, and is overwritten. Does nothing for bytes that are in memory anyway.
    */
   async populate(ranges: Float64Array): Promise<void> {
     const storage = this.#storage;
@@ -203,15 +203,15 @@ export class StorageRange {
     try {
       await storage.populateRanges(ranges);
     } catch (error) {
-      // Memory that could not be detached is there when the file is closed meanwhile.
+      // Memory that cannot be detached stays when the file is closed meanwhile.
       if (!storage.ended || !this.isResolved) throw error;
     }
   }
 
   /**
-   * The bytes [begin, end), at least one, for work on other threads: memory that nobody else can
-   * detach. Undefined where that takes a copy: after `parse`, and for what `storage: 'read'` has read
-   * before.
+   * Returns the bytes [begin, end), at least one, for work on other threads: memory that no other code can
+   * detach. Undefined where that takes a copy: after `parse`, and for bytes that `storage: 'read'` has already
+   * read.
    */
   hold(begin: number, end: number): Uint8Array<ArrayBuffer> | undefined {
     if (!this.isHoldable) return undefined;
@@ -227,8 +227,8 @@ export class StorageRange {
   }
 
   /**
-   * Copies the bytes from `begin` on to `target`, which they fill. What a copying storage has not read
-   * yet is read right into it. Call `verify` before and after.
+   * Fills `target` with the bytes from `begin` on. A copying storage reads bytes that it does not have yet right
+   * into it. Call `verify` before and after.
    */
   copyTo(target: Uint8Array, begin: number): void {
     const storage = this.#storage;
@@ -245,8 +245,8 @@ export class StorageRange {
   }
 
   /**
-   * Throws when the file was detached or changed: a copy of the bytes may be wrong then. Copies that a reading
-   * storage has made are not checked when the file is closed.
+   * Throws when the file was detached or changed, because a copy of the bytes may then be wrong. Copies made
+   * by a reading storage are not checked once the file is closed.
    */
   verify(): void {
     const { ended, closed, zeroCopy } = this.#storage;
@@ -254,30 +254,30 @@ export class StorageRange {
     if (!isOwn || this.#resolved() === undefined) this.#storage.verify();
   }
 
-  /** A part of this range, `byteLength` bytes from `begin` on, with a buffer of its own. */
+  /** Returns a part of this range, `byteLength` bytes from `begin` on, with a buffer of its own. */
   part(begin: number, byteLength: number): StorageRange {
     const start = this.#begin + begin;
     return new StorageRange(this.#storage, this.#tensor, start, start + byteLength, this);
   }
 
   /**
-   * A new array for a copy. Throws when the runtime cannot make a buffer of that length, and when there
-   * is no memory for it.
+   * Returns a new array for a copy. Throws when the runtime cannot make a buffer of that length, and when
+   * memory runs out.
    */
   allocate(length: number): Uint8Array<ArrayBuffer> {
     requireBuffer(this.#storage, this.#tensor, length);
     return allocate(Uint8Array, length, this.context);
   }
 
-  /** The same for values. */
+  /** As above, for float32 values. */
   allocateFloats(length: number): Float32Array<ArrayBuffer> {
     requireBuffer(this.#storage, this.#tensor, length * Float32Array.BYTES_PER_ELEMENT);
     return allocate(Float32Array, length, this.context);
   }
 
   /**
-   * Throws when no buffer of that many bytes can be made. Checked before the engine is asked for one:
-   * Node 20 runs the finalizer of an external buffer that it then refuses.
+   * Throws when the runtime cannot make a buffer of that many bytes. Checked before calling the engine: Node 20
+   * runs the finalizer of an external buffer that it then refuses.
    */
   requireBufferOf(byteLength: number): void {
     requireBuffer(this.#storage, this.#tensor, byteLength);
@@ -291,7 +291,7 @@ export class StorageRange {
   #make(byteLength: number): BufferRange {
     if (byteLength === 0) {
       this.#storage.verify();
-      // Never an external buffer of no bytes: engines take that for a detached one.
+      // Never an empty external buffer: engines take it for a detached one.
       return { buffer: new ArrayBuffer(0), byteOffset: 0 };
     }
     return this.#named(byteLength, () =>
@@ -301,7 +301,7 @@ export class StorageRange {
     );
   }
 
-  /** What the storage gives. Storages know no tensors: this one is named where there is no memory. */
+  /** Calls the storage, and names the tensor (which storages do not know) when memory runs out. */
   #named<Memory>(byteLength: number, take: () => Memory): Memory {
     try {
       return take();

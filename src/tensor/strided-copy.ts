@@ -1,15 +1,15 @@
 /**
- * Strided copies: which bytes to take of a source, and where they belong; such as those that a slice selects
- * of a tensor, or a transposed tensor of another format. Everything is counted in bytes; dtypes play no role.
+ * Strided copies: which bytes to take from a source, and where they go, as for a slice of a tensor or for a
+ * transposed tensor of another format. Everything is counted in bytes; dtypes play no role.
  *
- * The source need not be in memory as a whole: `extentOf` tells which range is needed, `splitCopy` cuts a
- * copy into pieces whose ranges have a bounded length, and `windowOf` gives the part that makes some bytes
- * of the result. `gather` copies.
+ * The source need not be in memory as a whole: `extentOf` returns the range that is needed, `splitCopy` cuts a
+ * copy into pieces whose ranges have a bounded length, and `windowOf` returns the part for some bytes of
+ * the result. `gather` copies.
  */
 
 import { type ByteRange, cut } from './pieces.js';
 
-/** One loop of a strided copy: what one round adds to the two positions, in bytes. */
+/** One loop of a strided copy: the bytes that a round adds to each of the two positions. */
 export interface StridedLoop {
   /** Number of rounds, at least 2. */
   readonly count: number;
@@ -21,11 +21,10 @@ export interface StridedLoop {
 
 /**
  * Bytes to copy: runs of `runByteLength` bytes. The first run is at `byteOffset` of the source, the others
- * where the nested loops lead. The result of a whole copy is dense, in C order; a piece leaves out what
- * other pieces bring.
+ * where the nested loops lead. The result of a whole copy is dense, in C order; a piece fills its part of it.
  */
 export interface StridedCopy {
-  /** Number of bytes that are copied; 0 when nothing is selected. */
+  /** Number of bytes to copy; 0 for an empty selection. */
   readonly byteLength: number;
   /** Source position of the first byte of the result. */
   readonly byteOffset: number;
@@ -40,7 +39,7 @@ export interface StridedCopy {
 
 /** A part of a copy. */
 export interface CopyPiece {
-  /** What to copy. */
+  /** The copy that makes this part. */
   readonly copy: StridedCopy;
   /** Where its first byte belongs in the result. */
   readonly targetByteOffset: number;
@@ -49,7 +48,7 @@ export interface CopyPiece {
 const NOTHING: StridedCopy = { byteLength: 0, byteOffset: 0, runByteLength: 0, loops: [] };
 
 /**
- * The copy of items that lie apart to a dense result in C order.
+ * Plans the copy of items that lie apart into a dense result in C order.
  *
  * @param counts items per dimension, outermost first
  * @param strides distance of neighbours per dimension, in items; of any sign
@@ -62,9 +61,9 @@ export function stridedCopy(
   first: number,
   itemByteLength: number,
 ): StridedCopy {
-  // Before any product: beside a zero, counts may be so large that their product is infinite.
+  // Before any product: next to a zero, the other counts may be so large that their product is infinite.
   if (counts.includes(0)) return NOTHING;
-  // Innermost first. A loop whose steps are as long as all of the loop inside it is merged into that one.
+  // Innermost first. A loop whose step equals the whole extent of the loop inside it merges with that loop.
   const loops: { count: number; from: number; to: number }[] = [];
   let byteLength = itemByteLength;
   for (let axis = counts.length - 1; axis >= 0; axis--) {
@@ -85,7 +84,7 @@ export function stridedCopy(
   };
 }
 
-/** The smallest range of the source that holds every byte of the copy; empty when it has none. */
+/** Returns the smallest range of the source that holds every byte of the copy; empty for an empty copy. */
 export function extentOf(copy: StridedCopy): ByteRange {
   let begin = copy.byteOffset;
   let end = copy.byteOffset + copy.runByteLength;
@@ -130,7 +129,7 @@ export function* splitCopy(copy: StridedCopy, maxExtent: number): Generator<Copy
   }
 }
 
-/** The pieces of a whole copy that make the bytes [begin, end) of its result; the first byte of these is 0. */
+/** Yields the pieces of a whole copy that make the bytes [begin, end) of its result; targets count from `begin`. */
 export function* windowOf(
   copy: StridedCopy,
   begin: number,
@@ -159,7 +158,7 @@ export function* windowOf(
   yield* partOfRound(wholeEnd, wholeEnd * to, end);
 }
 
-/** The bytes [begin, end) of a copy without loops. */
+/** Returns the bytes [begin, end) of a copy without loops. */
 function partOfRun({ byteOffset }: StridedCopy, begin: number, end: number): CopyPiece {
   const byteLength = end - begin;
   return {
@@ -168,7 +167,7 @@ function partOfRun({ byteOffset }: StridedCopy, begin: number, end: number): Cop
   };
 }
 
-/** The rounds [begin, end) of one loop of a copy. */
+/** Returns the rounds [begin, end) of one loop of a copy. */
 function partOfLoop(copy: StridedCopy, loop: StridedLoop, begin: number, end: number): CopyPiece {
   const count = end - begin;
   return {

@@ -2,8 +2,8 @@
  * Gathers rows of a tensor: their bytes, or their values as float32.
  *
  * The rows follow each other in the result, which is filled window by window on the JavaScript thread.
- * Threads of the pool only wait for the disk; they never touch an array of the caller's. No row takes
- * memory of its own.
+ * Threads of the pool only wait for the disk; they never touch the caller's arrays. Rows are not allocated
+ * one by one.
  */
 
 import {
@@ -44,24 +44,24 @@ export const TAKE_OPTIONS: OptionNames<TakeOptions> = { into: true };
 /** Names of the options. */
 export const TAKE_ASYNC_OPTIONS: OptionNames<TakeAsyncOptions> = { ...TAKE_OPTIONS, signal: true };
 
-/** The tensor whose rows are taken. */
+/** The tensor to take rows from. */
 export interface RowTable {
   readonly dtype: Dtype;
   readonly shape: readonly number[];
   readonly byteLength: number;
   readonly source: StorageRange;
-  /** Where the tensor begins in the source, in bytes. */
+  /** Position of the tensor in the source, in bytes. */
   readonly byteOffset: number;
 }
 
-/** Rows and the array that they fill. */
+/** Rows and the array to fill with them. */
 export interface Taking<Output> {
   readonly table: RowTable;
   readonly plan: RowPlan;
   readonly output: Output;
   /**
-   * Fills the part of the output that the bytes [begin, end) of the rows make. Throws when the output
-   * has lost its memory.
+   * Fills the part of the output that belongs to the bytes [begin, end) of the rows. Throws when the output was
+   * detached.
    */
   readonly fill: (begin: number, end: number) => void;
 }
@@ -72,13 +72,13 @@ export interface Taking<Output> {
  */
 const ROWS_WINDOW_BYTE_LENGTH = 3 << 18;
 
-/** At most so many bytes of rows are asked of the disk at once: enough to keep it busy. */
+/** Most bytes of rows requested from the disk at once: enough to keep it busy. */
 const AHEAD_BYTE_LENGTH = 8 * 2 ** 20;
 
-/** So many ranges can be populated at once. */
+/** Most ranges that the storage populates at once. */
 const MAX_RANGES = 1024;
 
-/** So many rows make no more ranges: a window may cut the rows at its two ends. */
+/** Most rows of a window, so that the rows cut at its two ends stay within the number of ranges. */
 const MAX_ROWS = MAX_RANGES - 2;
 
 /** Rows to convert are collected in a block of this length, short enough for the processor's cache. */
@@ -87,7 +87,7 @@ const ROWS_BLOCK_BYTE_LENGTH = 3 << 16;
 /** Up to this many bytes, a loop is faster than a call of `TypedArray.set`. */
 const SHORT_RUN_BYTE_LENGTH = 64;
 
-/** The block of this thread, made on first use. Nobody keeps anything in it across events. */
+/** This thread's block, made on first use. Its content is not needed across events. */
 let block: Uint8Array<ArrayBuffer> | undefined;
 
 /**
@@ -150,7 +150,7 @@ export function takeFloats(
   return { table, plan, output, fill };
 }
 
-/** Fills the output at once. */
+/** Fills the output synchronously. */
 export function fillNow({ table, plan, fill }: Taking<unknown>): void {
   table.source.verify();
   const length = lengthWithin(ROWS_WINDOW_BYTE_LENGTH, plan);
@@ -159,9 +159,9 @@ export function fillNow({ table, plan, fill }: Taking<unknown>): void {
 }
 
 /**
- * Fills the output between other events, when the pages have come from the disk.
+ * Fills the output between other events, once the pages are in memory.
  *
- * Rejects with the signal's reason, and with what {@link fillNow} throws.
+ * Rejects with the signal's reason, and with the errors of {@link fillNow}.
  */
 export async function fillInTurns(
   { table, plan, fill }: Taking<unknown>,
@@ -193,19 +193,19 @@ function requireBytesInto(into: TypedArray, dtype: Dtype, source: StorageRange):
   throw new SafetensorsError('SAFETENSORS_DTYPE_MISMATCH', message, source.context);
 }
 
-/** Rows would be read when they are overwritten already. */
+/** Refuses an `into` over the tensor's own memory: rows would be overwritten before they are read. */
 function requireOtherMemory(output: Uint8Array | Float32Array, source: StorageRange): void {
   if (!source.isIn(output)) return;
   const found = `${output.byteLength} bytes of them`;
   throw argumentRangeError('into', 'memory other than the rows that are taken', found);
 }
 
-/** As many bytes as the limit allows, without making too many ranges. */
+/** Returns the bytes of a window: up to the limit, and without too many ranges. */
 function lengthWithin(limit: number, { rowByteLength }: RowPlan): number {
   return Math.min(limit, MAX_ROWS * rowByteLength);
 }
 
-/** Copies the bytes [begin, end) of the rows to `target`, which they fill. */
+/** Fills `target` with the bytes [begin, end) of the rows. */
 function copyRows(
   table: RowTable,
   plan: RowPlan,
@@ -231,7 +231,7 @@ function copyRows(
   }
 }
 
-/** The bytes [begin, end) of the rows: where they are, if they are together there, else in the block. */
+/** Returns the bytes [begin, end) of the rows: in place when they are contiguous, else gathered in the block. */
 function packedRows(table: RowTable, plan: RowPlan, begin: number, end: number): Uint8Array {
   if (runEnd(plan, begin, end) === end) {
     const from = placeOf(table, plan, begin);
@@ -244,7 +244,7 @@ function packedRows(table: RowTable, plan: RowPlan, begin: number, end: number):
   return packed;
 }
 
-/** Begin and length of each run that makes the bytes [begin, end) of the rows. */
+/** Returns begin and length of each run of the bytes [begin, end) of the rows. */
 function rowRanges(table: RowTable, plan: RowPlan, begin: number, end: number): Float64Array {
   const ranges = new Float64Array(2 * MAX_RANGES);
   let count = 0;
@@ -257,14 +257,14 @@ function rowRanges(table: RowTable, plan: RowPlan, begin: number, end: number): 
   return ranges.subarray(0, count);
 }
 
-/** The end of the bytes, of those up to `end`, that follow each other in the file from `position` on. */
+/** Returns where the run that starts at `position` ends: the bytes, up to `end`, that are contiguous in the file. */
 function runEnd({ rows, rowByteLength }: RowPlan, position: number, end: number): number {
   let row = Math.floor(position / rowByteLength) + 1;
   while (row * rowByteLength < end && rows[row] === (rows[row - 1] as number) + 1) row++;
   return Math.min(row * rowByteLength, end);
 }
 
-/** Where a byte of the rows is in the source. */
+/** Returns the position in the source of a byte of the rows. */
 function placeOf(
   { byteOffset }: RowTable,
   { rows, rowByteLength }: RowPlan,

@@ -1,5 +1,5 @@
 /**
- * One tensor: what the header says about it, and its bytes, which are reached on first use.
+ * One tensor: its facts from the header, and its bytes, which are read on first use.
  *
  * File length: one class, whose members share the tensor's bytes; nearly half of the lines are what users read about
  * them.
@@ -77,10 +77,10 @@ const UNCLONEABLE = uncloneable(
 /**
  * A tensor of one dtype, of an open file or of parsed bytes; or a slice of one.
  *
- * Nothing is read before `buffer`, `bytes`, `data`, `view`, `toFloat32`, `take`, `copy`, `chunks` or a
- * slice that has to be gathered is asked for. These throw `SAFETENSORS_FILE_CHANGED` when the file changed,
- * and `SAFETENSORS_FILE_CLOSED` when it was closed with `detach`. After `close()` a tensor is what it was
- * before, used or not; memory that was handed out stays valid for as long as it is referenced. Views of a
+ * Bytes are first read by `buffer`, `bytes`, `data`, `view`, `toFloat32`, `take`, `copy`, `chunks` or a slice
+ * that has to be gathered. These throw `SAFETENSORS_FILE_CHANGED` when the file changed,
+ * and `SAFETENSORS_FILE_CLOSED` when it was closed with `detach`. After `close()` a tensor goes on
+ * working, used before or not; memory that was handed out stays valid for as long as it is referenced. Views of a
  * file that was cut short read as zeros; copies (`copy`, `take`, `toFloat32`, gathered slices) are checked
  * and throw instead.
  *
@@ -110,7 +110,7 @@ export class TensorOf<D extends Dtype> {
   readonly #source: StorageRange;
   readonly #offset: number;
   readonly #header: Header | undefined;
-  /** Until it is asked for, the entry of the header that has it. */
+  /** The shape, or the header entry to read it from on first use. */
   #shape: readonly number[] | number;
   #data: TensorData<D> | undefined;
 
@@ -145,7 +145,7 @@ export class TensorOf<D extends Dtype> {
     return new TensorOf(name, dtype, elementCountOf(shape), shape, source, offset) as Tensor;
   }
 
-  /** @internal The tensor whose bytes are these; it is the only one that has them. */
+  /** @internal A tensor over these bytes, which no other tensor has. */
   static ofBytes(
     name: string,
     dtype: Dtype,
@@ -157,7 +157,7 @@ export class TensorOf<D extends Dtype> {
     return TensorOf.of(name, dtype, shape, new StorageRange(storage, name, 0, bytes.length));
   }
 
-  /** @internal The tensor of a header's entry, which is the whole source. Its shape is read on first use. */
+  /** @internal The tensor of a header entry; it covers the whole source. Its shape is read on first use. */
   static ofEntry(header: Header, entry: number, name: string, source: StorageRange): Tensor {
     const dtype = header.dtype(entry);
     const elementCount = (source.byteLength * 8) / DTYPES[dtype].bits;
@@ -170,7 +170,7 @@ export class TensorOf<D extends Dtype> {
     return this.#shape;
   }
 
-  /** What the tensor is, for `JSON.stringify`: none of its data. */
+  /** The tensor's facts for `JSON.stringify`, without its data. */
   toJSON(): Pick<TensorOf<D>, 'name' | 'dtype' | 'shape' | 'elementCount' | 'byteLength'> {
     const { name, dtype, shape, elementCount, byteLength } = this;
     return { name, dtype, shape, elementCount, byteLength };
@@ -181,12 +181,12 @@ export class TensorOf<D extends Dtype> {
     return showFacts('Tensor', this.toJSON(), depth, options, inspect);
   }
 
-  /** @internal Where its bytes come from. */
+  /** @internal The source of its bytes. */
   static sourceOf(tensor: Tensor): StorageRange {
     return tensor.#source;
   }
 
-  /** @internal Where the tensor begins in its source, in bytes. */
+  /** @internal Position of the tensor in its source, in bytes. */
   static offsetOf(tensor: Tensor): number {
     return tensor.#offset;
   }
@@ -197,13 +197,13 @@ export class TensorOf<D extends Dtype> {
    * The same object on every call.
    *
    * @throws SafetensorsError `SAFETENSORS_TENSOR_TOO_LARGE` above the runtime's limit (4 GiB on
-   *   Node 20); `chunks()` has no limit; `SAFETENSORS_OUT_OF_MEMORY` when it has to be read or gathered
+   *   Node 20); `chunks()` has no limit; `SAFETENSORS_OUT_OF_MEMORY` for bytes that must be read or gathered
    */
   get buffer(): ArrayBuffer {
     return this.#source.resolve().buffer;
   }
 
-  /** Where the tensor begins in `buffer`, in bytes. */
+  /** Position of the tensor in `buffer`, in bytes. */
   get byteOffset(): number {
     return this.#source.resolve().byteOffset + this.#offset;
   }
@@ -234,7 +234,7 @@ export class TensorOf<D extends Dtype> {
   }
 
   /**
-   * This tensor, whose type now says its dtype and the array in `data`.
+   * Returns this tensor, typed with its dtype and the array of `data`.
    *
    * @throws SafetensorsError `SAFETENSORS_DTYPE_MISMATCH` when it has another dtype
    *
@@ -262,7 +262,7 @@ export class TensorOf<D extends Dtype> {
    * has it. `docs/dtypes.md` lists them; `reinterpret` allows all others. A view; a copy where
    * `byteOffset` is not a multiple of the item's size, as can happen after `parse` and in slices.
    *
-   * @throws SafetensorsError `SAFETENSORS_DTYPE_MISMATCH` for arrays that the dtype does not have
+   * @throws SafetensorsError `SAFETENSORS_DTYPE_MISMATCH` for an array that cannot show the dtype
    * @throws RangeError `ERR_OUT_OF_RANGE` when the byte length is not a multiple of the item's
    *
    * @example
@@ -296,8 +296,8 @@ export class TensorOf<D extends Dtype> {
 
   /**
    * The values as a Float32Array: a copy, rounded to nearest even where float32 cannot hold a value.
-   * C64 gives real and imaginary parts in turn. `docs/dtypes.md` tells what overflow and NaN become
-   * for every dtype. Reusing an array by `into` is several times as fast as a new one, for which the
+   * C64 gives real and imaginary parts in turn. `docs/dtypes.md` lists the results of overflow and NaN for
+   * every dtype. Reusing an array by `into` is several times as fast as a new one, for which the
    * system has to provide memory first.
    *
    * @throws SafetensorsError `SAFETENSORS_TENSOR_TOO_LARGE`, `SAFETENSORS_OUT_OF_MEMORY`
@@ -331,9 +331,8 @@ export class TensorOf<D extends Dtype> {
    * A new array, or one over a SharedArrayBuffer, is fastest. Any other `into`, and the bytes of
    * `parse` and of `storage: 'read'`, are copied in small windows between other events.
    *
-   * Rejects with what `toFloat32` throws; with the signal's reason, within milliseconds, when it is
-   * aborted; with `SAFETENSORS_FILE_CHANGED` when the file changes meanwhile; and with
-   * `SAFETENSORS_FILE_CLOSED` when it is closed with `detach`; another `close()` does not matter. The
+   * Rejects with the errors of `toFloat32`; with the signal's reason within milliseconds of an abort; with
+   * `SAFETENSORS_FILE_CHANGED` when the file changes meanwhile; and with `SAFETENSORS_FILE_CLOSED` when it is closed with `detach`; a plain `close()` does not matter. The
    * content of `into` is undefined then, and no thread writes to it any more.
    *
    * @example
@@ -387,9 +386,9 @@ export class TensorOf<D extends Dtype> {
   }
 
   /**
-   * The tensor with memory of its own: `copy().buffer` has its bytes and no others, and neither the file
-   * nor other tensors know of it. It can be posted or transferred to another thread. Posting a view,
-   * such as `slice(42).bytes`, makes Node copy the whole tensor that it is a view of.
+   * Copies the tensor to memory of its own: `copy().buffer` has exactly its bytes, independent of the file and of
+   * other tensors. It can be posted or transferred to another thread. Posting a view, such as
+   * `slice(42).bytes`, makes Node copy the whole tensor behind it.
    *
    * @throws SafetensorsError `SAFETENSORS_TENSOR_TOO_LARGE`, `SAFETENSORS_OUT_OF_MEMORY`
    *
@@ -414,7 +413,7 @@ export class TensorOf<D extends Dtype> {
    *
    * @throws SliceError `SAFETENSORS_SLICE_OUT_OF_RANGE`, `SAFETENSORS_TOO_MANY_INDICES` for a scalar,
    *   `SAFETENSORS_MISALIGNED_SLICE` when rows of a packed sub-byte dtype do not end on a byte
-   * @throws TypeError `ERR_INVALID_ARG_TYPE` for indices that are not integers; see `into` for others
+   * @throws TypeError `ERR_INVALID_ARG_TYPE` unless the indices are integers; see `into` for others
    *
    * @example
    * ```ts
@@ -538,7 +537,7 @@ export class TensorOf<D extends Dtype> {
     return new type(this.bytes.slice().buffer, 0, length);
   }
 
-  /** A tensor of other bytes and another shape, alike in all else. */
+  /** Returns a tensor with the same name and dtype over other bytes and another shape. */
   #over(bytes: Uint8Array<ArrayBuffer>, shape: readonly number[]): TensorOf<D> {
     return TensorOf.ofBytes(this.name, this.dtype, shape, bytes, this.#source) as TensorOf<D>;
   }

@@ -1,5 +1,5 @@
 /**
- * Which typed arrays show the elements of a dtype. Arrays are told by their names, which are the same
+ * The typed arrays that show the elements of a dtype. Arrays are recognized by name, because names are the same
  * in every realm (`vm` contexts, Jest).
  */
 
@@ -16,7 +16,7 @@ export interface ViewConstructor<View> {
 
 /** Options of `Tensor.view`. */
 export interface ViewOptions {
-  /** Allows every typed array, whose items then need not be elements; false by default. */
+  /** Allows every typed array, even if its items are not the elements; false by default. */
   readonly reinterpret?: boolean | undefined;
 }
 
@@ -31,7 +31,7 @@ const INTEGER_VIEWS: Readonly<Record<number, readonly string[]>> = {
   64: ['BigUint64Array', 'BigInt64Array'],
 };
 
-/** Arrays of the same numbers as the dtype. */
+/** The arrays with the same numbers as the dtype. */
 const FLOATS: Readonly<Partial<Record<Dtype, string>>> = {
   F16: 'Float16Array',
   F32: 'Float32Array',
@@ -41,7 +41,7 @@ const FLOATS: Readonly<Partial<Record<Dtype, string>>> = {
 
 const ARRAY_NAMES = new Set([...Object.values(INTEGER_VIEWS).flat(), ...Object.values(FLOATS)]);
 
-/** The arrays that show the elements of a dtype, by name; bytes where these are packed. */
+/** Returns the names of the arrays that show the elements of a dtype; of byte arrays for packed dtypes. */
 export function arraysOf(dtype: Dtype): readonly string[] {
   const integers = INTEGER_VIEWS[DTYPES[dtype].bits] ?? ['Uint8Array'];
   const floats = FLOATS[dtype];
@@ -49,10 +49,10 @@ export function arraysOf(dtype: Dtype): readonly string[] {
 }
 
 /**
- * Checks what a caller gives as type of a view. With `reinterpret` every typed array will do.
+ * Checks the type that a caller gives for a view. `reinterpret` allows every typed array.
  *
- * @throws TypeError `ERR_INVALID_ARG_TYPE` for what makes no typed arrays
- * @throws SafetensorsError `SAFETENSORS_DTYPE_MISMATCH` for arrays of other elements
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` unless `type` makes typed arrays
+ * @throws SafetensorsError `SAFETENSORS_DTYPE_MISMATCH` for an array whose items are not the elements
  */
 export function requireViewType(
   type: unknown,
@@ -76,13 +76,13 @@ export function requireViewType(
   );
 }
 
-/** A Buffer is made by `Buffer.from`; `new Buffer` is deprecated. Bun's DataView has a length of elements. */
+/** Whether `new` makes an array of items: `new Buffer` is deprecated, and a DataView (of Bun, too) has no items. */
 function isViewConstructor(type: unknown): type is ViewConstructor<unknown> {
   if (typeof type !== 'function' || ['Buffer', 'DataView'].includes(type.name)) return false;
   return 'BYTES_PER_ELEMENT' in type && typeof type.BYTES_PER_ELEMENT === 'number';
 }
 
-/** The name of the built-in array that a class is or extends; its own name where it extends none. */
+/** Returns the name of the built-in array that a class is or extends; else the class's own name. */
 function arrayNameOf(type: ViewConstructor<unknown>): string {
   for (let base: unknown = type; typeof base === 'function'; base = Object.getPrototypeOf(base)) {
     if (ARRAY_NAMES.has(base.name)) return base.name;

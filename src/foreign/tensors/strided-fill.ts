@@ -17,10 +17,10 @@ import {
 import { readAhead, type StepFill } from './read-ahead.js';
 import type { TensorLayout } from './tensor-layout.js';
 
-/** A read takes as long as copying more bytes than that: where the next ones are nearer, all is read. */
+/** A read costs more than copying this many bytes: gaps up to this length are read along. */
 const MAX_STRIDED_GAP_BYTE_LENGTH = 8 * 1024;
 
-/** From this length on, bytes are read to where they belong. */
+/** From this length on, a run is read right into its place in the target. */
 const LONG_READ_BYTE_LENGTH = 4096;
 
 /** Changes whole items in place. They begin at an aligned address of their buffer. */
@@ -106,12 +106,12 @@ function isReading(storage: Storage): storage is ReadingStorage {
   return storage.readInto !== undefined;
 }
 
-/** Used by all in turn: between two steps nobody needs what is in it. */
+/** Shared by all reads: its content is not needed between two steps. */
 let scratch: Uint8Array | undefined;
 
 /**
- * Carries out a copy whose positions are those of the storage, and go up. A step reads one run, or at most as
- * much as is copied to its places at once.
+ * Carries out a copy with ascending positions in the storage. A step reads one run, or one block of the shared
+ * memory, and copies it to its places.
  */
 function* readStrided(
   storage: ReadingStorage,
@@ -120,8 +120,8 @@ function* readStrided(
   to: number,
 ): Steps<void> {
   const bySteps = loops.toSorted((a, b) => a.from - b.from);
-  // The inner loops whose rounds are near each other make a stretch, which is read as a whole. Unlike
-  // `nearByteLength` of `remote/fetch-plan`, which goes by nesting, this goes by strides, and what it reads fits into a cache.
+  // The inner loops with neighbouring rounds make a stretch, which is read as a whole. Unlike `nearByteLength` of
+  // `remote/fetch-plan`, which goes by nesting, this goes by strides; a stretch fits into the processor's cache.
   let stretch = runByteLength;
   const inner = new Set<StridedLoop>();
   for (const loop of bySteps) {

@@ -10,12 +10,12 @@ import { convertToFloat32 } from './to-float32.js';
 
 /** The dtypes that can be cast. */
 export const CAST_SOURCES = ['F32', 'F64', 'F16', 'BF16'] as const;
-/** The dtypes that they can be cast to. */
+/** The dtypes to cast to. */
 export const CAST_TARGETS: readonly CastTarget[] = ['F32', 'F16', 'BF16', 'F8_E4M3', 'F8_E5M2'];
 
 /** A dtype that can be cast. */
 export type CastSource = (typeof CAST_SOURCES)[number];
-/** A dtype that others can be cast to. */
+/** A dtype to cast to. */
 export type CastTarget = 'F32' | 'F16' | 'BF16' | 'F8_E4M3' | 'F8_E5M2';
 
 /** Whether elements of the dtype can be cast. */
@@ -28,24 +28,24 @@ export function isCastTarget(dtype: Dtype): dtype is CastTarget {
   return (CAST_TARGETS as readonly Dtype[]).includes(dtype);
 }
 
-/** From which dtype to which. */
+/** Source and target dtype. */
 export interface Cast {
   readonly from: CastSource;
   readonly to: CastTarget;
 }
 
-/** The cast from one dtype to another; null when they are the same, undefined when there is none. */
+/** Returns the cast from one dtype to another; null for the same dtype, undefined when no cast exists. */
 export function castOf(from: Dtype, to: Dtype): Cast | null | undefined {
   if (from === to) return null;
   return isCastSource(from) && isCastTarget(to) ? { from, to } : undefined;
 }
 
-/** Elements that are cast together. */
+/** Elements cast at a time. */
 const BLOCK_LENGTH = 4096;
 
 /**
- * Casts packed elements to another dtype. Returns how many were too large for it: finite ones that
- * became infinity, and for F8_E4M3, which has none, all that became its largest number.
+ * Casts packed elements to another dtype. Returns how many were too large: finite values that became infinity;
+ * for F8_E4M3, which lacks infinity, all values that became its largest number.
  *
  * @param bytes the elements, at any alignment
  * @param output room for as many of the other dtype, at any alignment; not over the same memory
@@ -61,7 +61,7 @@ export function castInTypeScript(
   const values = new Float32Array(Math.min(count, BLOCK_LENGTH));
   const patterns = new (targetBytes === 2 ? Uint16Array : Uint8Array)(values.length);
   let tooLarge = 0;
-  // This room may not import `io`, which has `cut`.
+  // A loop of its own: `cut` of tensor/pieces is above this folder.
   for (let first = 0; first < count; first += BLOCK_LENGTH) {
     const length = Math.min(BLOCK_LENGTH, count - first);
     const part = bytes.subarray(first * sourceBytes, (first + length) * sourceBytes);
@@ -69,7 +69,7 @@ export function castInTypeScript(
     convertToFloat32(from, part, block);
     const words = new Int32Array(values.buffer, 0, length);
     const infinite = from === 'F64' ? finishF64(part, words) : 0;
-    // F8_E4M3 has no infinity: these are counted when they are encoded.
+    // F8_E4M3 has no infinity; `encode` counts these.
     if (to !== 'F8_E4M3') tooLarge += infinite;
     const encoded = to === 'F32' ? block : patterns.subarray(0, length);
     if (to !== 'F32') tooLarge += encode(from, to, words, encoded as typeof patterns);
@@ -106,6 +106,6 @@ function encode(
 ): number {
   const format = SMALL_FLOATS[to];
   if (format !== undefined) return encodeSmallFloat(words, output, format);
-  // What torch makes of NaN.
+  // Torch's NaN.
   return encodeBF16(words, output, from === 'F16' ? 0x7fc0 : 0xffff);
 }

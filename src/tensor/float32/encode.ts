@@ -1,12 +1,12 @@
 /**
  * Rounds float32 values to narrower floating-point dtypes: once, to nearest, ties to even. Works on bit
- * patterns, and tells how many values were too large for the dtype: finite ones that became infinity or
- * NaN, and all that became the largest number.
+ * patterns, and counts the values too large for the dtype: finite values that became infinity or NaN, and all
+ * that became the largest number.
  */
 
 import type { SmallFloat } from './small-floats.js';
 
-/** Where bit patterns go, one per value. */
+/** The output: one bit pattern per value. */
 export type Patterns = Uint8Array | Uint16Array;
 
 const INFINITY_PATTERN = 0x7f800000;
@@ -15,7 +15,7 @@ const MAGNITUDE = 0x7fffffff;
 /**
  * Encodes float32 values, given as their bits, to BF16. Returns how many were too large.
  *
- * @param nan what every NaN becomes
+ * @param nan the pattern for every NaN
  */
 export function encodeBF16(words: Int32Array, output: Patterns, nan: number): number {
   let tooLarge = 0;
@@ -33,21 +33,21 @@ export function encodeBF16(words: Int32Array, output: Patterns, nan: number): nu
   return tooLarge;
 }
 
-/** An exponent alone: drops the sign and takes the nearest power of two, the larger one of a tie. */
+/** Encodes to F8_E8M0, an exponent alone: drops the sign and takes the nearest power of two, the larger in a tie. */
 export function encodeE8M0(words: Int32Array, output: Patterns): void {
   for (let i = 0; i < words.length; i++) {
     const word = words[i] as number;
     const exponent = (word >>> 23) & 0xff;
     const mantissa = word & 0x7fffff;
-    // A subnormal number has no leading 1: with half the mantissa it is 2^-127 itself, pattern 0.
+    // A subnormal number has no leading 1: half the mantissa means 2^-127 itself, pattern 0.
     const roundsUp = mantissa > 0x400000 || (mantissa === 0x400000 && exponent > 0);
     output[i] = roundsUp && exponent < 0xff ? exponent + 1 : exponent;
   }
 }
 
 /**
- * Positive patterns: of the largest finite number, of what is too large, and of NaN; and the bits of
- * NaN that come from the upper ones of its payload.
+ * Positive patterns: of the largest finite number, of values too large, and of NaN; and the bits of a NaN that
+ * come from the upper bits of its payload.
  */
 interface Limits {
   readonly largest: number;
@@ -75,14 +75,14 @@ function limitsOf(format: SmallFloat): Limits {
     case 'minus-zero':
       return { largest: allOnes, overflow: signBit, nan: signBit };
     case 'none':
-      // There is no NaN. XOR with the sign gives a zero of the other sign, as the oracle does.
+      // No NaN exists. XOR with the sign gives a zero of the opposite sign, as the oracle does.
       return { largest: allOnes, overflow: allOnes, nan: signBit };
   }
 }
 
 /**
- * A mantissa of 24 bits that is shifted right by this and rounded is 0. Also the largest shift with
- * which the sums below stay within 32 bits.
+ * A mantissa of 24 bits shifted right by this and rounded is 0. Also the largest shift that keeps the sums
+ * below within 32 bits.
  */
 const SHIFT_TO_ZERO = 25;
 
@@ -91,15 +91,15 @@ export function encodeSmallFloat(words: Int32Array, output: Patterns, format: Sm
   const { exponentBits, mantissaBits, bias, special } = format;
   const { largest, overflow, nan, payload = 0 } = limitsOf(format);
   const payloadShift = 23 - mantissaBits;
-  // Infinity is too large where there is none.
+  // A format without infinity counts it as too large.
   const counted = special === 'ieee' ? INFINITY_PATTERN - 1 : INFINITY_PATTERN;
   const signShift = 31 - exponentBits - mantissaBits;
   const signBit = 1 << (exponentBits + mantissaBits);
-  // The sign bit that zero and NaN can have.
+  // The sign bit of zero and NaN.
   const zeroSignBit = special === 'minus-zero' ? 0 : signBit;
 
-  // By the exponent of the float32: how far to shift its mantissa (with the leading 1), and what to
-  // add then. Rounding up may carry into the exponent, as it should.
+  // By the exponent of the float32: how far to shift its mantissa (with the leading 1), and the number to add
+  // then. Rounding up may carry into the exponent, as it should.
   const shifts = new Uint8Array(256);
   const bases = new Int32Array(256);
   for (let exponent = 0; exponent < 256; exponent++) {

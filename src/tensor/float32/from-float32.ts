@@ -1,7 +1,6 @@
 /**
  * Converts float32 values to the floating-point dtypes, rounding once, to nearest, ties to even.
- * Values that are too large become what they do in the implementation that `docs/dtypes.md` names for
- * each dtype.
+ * Values too large become the same as in the implementation that `docs/dtypes.md` names for each dtype.
  */
 
 import { argumentRangeError, argumentTypeError } from '../../errors/arguments.js';
@@ -16,10 +15,10 @@ import { SMALL_FLOATS } from './small-floats.js';
 /** The dtypes that float32 values can be converted to. */
 export type FloatDtype = Extract<Dtype, `F${string}` | 'BF16' | 'C64'>;
 
-/** The typed array that {@link fromFloat32} gives for a dtype: the same as that of `Tensor.data`. */
+/** The typed array that {@link fromFloat32} returns for a dtype: the type of `Tensor.data`. */
 export type FloatData<D extends FloatDtype> = TensorData<D>;
 
-/** How many values make whole elements and bytes, where it is more than one. */
+/** Number of values that make whole elements and bytes, where it is more than one. */
 const GROUP_LENGTHS: Readonly<Partial<Record<Dtype, number>>> = {
   F4: 2,
   F6_E2M3: 4,
@@ -33,8 +32,8 @@ const FLOAT_DTYPES: readonly string[] = [
 ];
 
 /**
- * The values as bit patterns of a dtype, the counterpart of `Tensor.toFloat32`: rounded to nearest,
- * ties to even, packed as `docs/dtypes.md` says. Two values, real and imaginary, make one element
+ * Converts values to bit patterns of a dtype, the counterpart of `Tensor.toFloat32`: rounds to nearest, ties to
+ * even, and packs as `docs/dtypes.md` says. Two values, real and imaginary, make one element
  * of C64. Values that are too large become infinity (F16, BF16, F8_E5M2), NaN (F8_E8M0, the FNUZ
  * formats) or the largest number (F8_E4M3, F6, F4). Integer dtypes and BOOL are refused: only the
  * caller knows how to scale and clamp.
@@ -42,7 +41,7 @@ const FLOAT_DTYPES: readonly string[] = [
  * @param values an even number for F4 and C64, a multiple of four for F6
  * @returns a new array; `new Uint8Array(result.buffer)` are the bytes of a tensor
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for another dtype, or values of another kind
- * @throws RangeError `ERR_OUT_OF_RANGE` for a number of values that does not make whole elements or
+ * @throws RangeError `ERR_OUT_OF_RANGE` unless the number of values makes whole elements and
  *   bytes
  *
  * @example

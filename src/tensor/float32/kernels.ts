@@ -1,4 +1,4 @@
-/** Converts to float32, and casts, by the fastest way there is: kernels that were provided, else TypeScript. */
+/** Converts to float32, and casts, by native kernels when they were provided, else in TypeScript. */
 
 import { argumentRangeError, argumentTypeError } from '../../errors/arguments.js';
 import { isFloat32Array, plainFloat32Array } from '../../errors/brand-checks.js';
@@ -7,7 +7,7 @@ import { nextTurn } from '../../header/json/turns.js';
 import { type CastSource, type CastTarget, castInTypeScript } from './cast.js';
 import { convertToFloat32 } from './to-float32.js';
 
-/** Kernels that are faster than TypeScript. The arrays are as for {@link toFloat32}. */
+/** Kernels faster than TypeScript. The arrays are as for {@link toFloat32}. */
 export interface Float32Kernels {
   /** Converts on this thread. */
   convert(dtype: Dtype, bytes: Uint8Array, output: Float32Array): void;
@@ -26,7 +26,7 @@ export interface Float32Kernels {
 
 let provided: () => Float32Kernels | undefined = () => undefined;
 
-/** Sets the function that every conversion asks for kernels. In a browser there is none. */
+/** Sets the function that provides the kernels for every conversion. Never called in a browser. */
 export function provideKernels(provider: () => Float32Kernels | undefined): void {
   provided = provider;
 }
@@ -58,17 +58,17 @@ export function cast(
     : kernels.cast(from, to, bytes, output);
 }
 
-/** Whether `convertOnPool` has threads to work on. */
+/** Whether `convertOnPool` has threads. */
 export function hasPool(): boolean {
   return provided() !== undefined;
 }
 
 /**
- * The same on a thread of the pool. Without kernels it is done on this thread, and the promise settles
+ * As {@link toFloat32}, on a thread of the pool. Without kernels it runs on this thread, and the promise settles
  * in a later turn of the event loop.
  *
  * A pool thread works on bare addresses. The memory of both arrays must not be detached or resized
- * before the promise settles: no other code may know their buffers.
+ * before the promise settles, so no other code may have their buffers.
  */
 export async function convertOnPool(
   dtype: Dtype,
@@ -81,7 +81,7 @@ export async function convertOnPool(
   await nextTurn();
 }
 
-/** As {@link cast}, on a thread of the pool where there is one, under the terms of `convertOnPool`. */
+/** As {@link cast}, on a thread of the pool if there are kernels, under the terms of `convertOnPool`. */
 export async function castOnPool(
   from: CastSource,
   to: CastTarget,
@@ -96,8 +96,8 @@ export async function castOnPool(
 }
 
 /**
- * Checks the array that a caller gives for the result. Returns an array of our own over its memory:
- * the caller's may be of a subclass whose getters lie.
+ * Checks the caller's array for the result. Returns a new array over its memory, because the caller's may be of a
+ * subclass whose getters lie.
  *
  * @throws TypeError `ERR_INVALID_ARG_TYPE`, RangeError `ERR_OUT_OF_RANGE` for another length
  */

@@ -8,8 +8,8 @@ export interface SmallFloat {
   readonly mantissaBits: number;
   readonly bias: number;
   /**
-   * What is not a finite number: as in IEEE 754; only all bits set, with any sign; only the pattern
-   * of minus zero; nothing.
+   * The patterns that are not finite numbers: as in IEEE 754; only all bits set, with any sign; only the pattern of
+   * minus zero; no pattern.
    */
   readonly special: 'ieee' | 'all-ones' | 'minus-zero' | 'none';
 }

@@ -15,8 +15,8 @@ import { decodeSmallFloat, SMALL_FLOATS } from './small-floats.js';
 type Kernel = (bytes: Uint8Array, output: Float32Array, dtype: Dtype) => void;
 
 /**
- * Misaligned input is converted from copies of this many bytes. A multiple of 3 and of 8: every dtype
- * has whole elements in a block.
+ * Misaligned input is copied in blocks of this many bytes. A multiple of 3 and of 8, so that a block has whole
+ * elements of every dtype.
  */
 const WIDENED_LENGTH = 3 << 14;
 
@@ -66,7 +66,7 @@ export function convertToFloat32(dtype: Dtype, bytes: Uint8Array, output: Float3
   }
   const block = new Uint8Array(Math.min(WIDENED_LENGTH, bytes.length));
   const valuesPerByte = output.length / bytes.length;
-  // This room may not import `io`, which has `cut`.
+  // A loop of its own: `cut` of tensor/pieces is above this folder.
   for (let begin = 0; begin < bytes.length; begin += WIDENED_LENGTH) {
     const part = bytes.subarray(begin, begin + WIDENED_LENGTH);
     block.set(part);
@@ -76,7 +76,7 @@ export function convertToFloat32(dtype: Dtype, bytes: Uint8Array, output: Float3
   }
 }
 
-/** Types that JavaScript has as numbers: storing into a Float32Array rounds once. */
+/** Converts dtypes that JavaScript reads as numbers: storing into a Float32Array rounds once. */
 function convertNumbers(bytes: Uint8Array, output: Float32Array, dtype: Dtype): void {
   const { data: Data } = DTYPES[dtype];
   const length = bytes.length / Data.BYTES_PER_ELEMENT;
@@ -198,7 +198,7 @@ function withStickyBit(low: number): number {
 
 const tables = new Map<Dtype, Int32Array>();
 
-/** Float32 patterns of all patterns of a dtype of at most 16 bits; made on first use and kept. */
+/** Returns the float32 pattern of every pattern of a dtype of at most 16 bits; made on first use and kept. */
 function decodingTable(dtype: Dtype): Int32Array {
   let table = tables.get(dtype);
   if (table === undefined) {

@@ -1,14 +1,14 @@
-/** Takes the memory of buffers away. */
+/** Detaches buffers, so that their memory is gone. */
 
 type BufferTransfer = (this: ArrayBuffer, byteLength: number) => ArrayBuffer;
 
-/** Node 20 does not have it. */
+/** Missing on Node 20. */
 const { transfer } = ArrayBuffer.prototype as { readonly transfer?: BufferTransfer };
 
 /**
- * Empties the buffers, each by `otherwise` where the language has no way. Returns how many the language
- * emptied. On Node 24 and newer a buffer that was marked by `markAsUntransferable` keeps its memory:
- * only this call reports that, while the engine's own interface ends the process.
+ * Empties the buffers with `ArrayBuffer.prototype.transfer`, or with `otherwise` where the runtime lacks it.
+ * Returns how many `transfer` emptied. On Node 24 and newer a buffer marked by `markAsUntransferable` keeps its
+ * memory: only `transfer` reports that, while the engine's own interface ends the process.
  */
 export function emptyBuffers(
   buffers: readonly ArrayBuffer[],
@@ -24,7 +24,7 @@ export function emptyBuffers(
         emptied++;
       }
     } catch {
-      // Marked, or without memory already.
+      // Marked as untransferable, or detached already.
     }
   }
   return emptied;

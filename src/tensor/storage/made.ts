@@ -1,4 +1,4 @@
-/** Bytes that no file has as they stand: gathered, swapped or inflated when they are asked for, each window for itself. */
+/** Bytes that are computed on demand, window by window: gathered, byte-swapped or inflated. */
 
 import { FileClosedError } from '../../errors/errors.js';
 import { allocate } from '../../errors/out-of-memory.js';
@@ -15,26 +15,26 @@ export interface StorageBytes {
 /** Fills `target` with the bytes from `position` on. */
 export type Fill = (target: Uint8Array, position: number) => void;
 
-/** The same, at once or on other threads: then nobody may use `target` before the promise settles. */
+/** As `Fill`, synchronously or on other threads: `target` must not be used before the promise settles. */
 export type AsyncFill = (target: Uint8Array, position: number) => void | Promise<void>;
 
 /**
- * Makes bytes of those of another storage, with which it is closed, and which its readers need. Every buffer
- * is a new one.
+ * Makes bytes from those of another storage. Both are closed together, and readers of this one are readers of
+ * the other. Every buffer is new.
  */
 export class MadeStorage implements Storage {
   readonly kind = 'read';
   readonly zeroCopy = false;
   readonly byteLength: number;
-  /** What the bytes are made of. */
+  /** The bytes that these are made from. */
   readonly source: StorageBytes;
   readonly #fill: Fill;
   #closed = false;
   #ended = false;
-  // Strong references, as those of a file: a detaching close must find the tensors' buffers.
+  // Strong references, as for a file: a detaching close must find the tensors' buffers.
   #kept: ArrayBuffer[] = [];
 
-  /** `fill` is called only for bytes within `byteLength`, and not after the source has ended. */
+  /** Calls `fill` only for bytes within `byteLength`, and never after the source has ended. */
   constructor(byteLength: number, source: StorageBytes, fill: Fill) {
     this.byteLength = byteLength;
     this.source = source;
@@ -69,7 +69,7 @@ export class MadeStorage implements Storage {
     this.source.storage.removeReader();
   }
 
-  /** Every buffer is a new one and begins at an aligned address. */
+  /** 0: every buffer is new and begins at an aligned address. */
   addressOf(_position: number): number {
     return 0;
   }
@@ -93,7 +93,7 @@ export class MadeStorage implements Storage {
     this.#fill(target, position);
   }
 
-  /** Unknown: the bytes are made in any case, whether those of the source are in memory or not. */
+  /** Null: the bytes are always computed, wherever those of the source are. */
   residentBytes(_begin: number, _end: number): null {
     return null;
   }
@@ -107,7 +107,7 @@ export class MadeStorage implements Storage {
     this.source.storage.verify();
   }
 
-  /** There is nothing to hand out that costs less than the question. */
+  /** Always asks the source: computing the bytes costs more than the check. */
   verifyOften(): void {
     this.verify();
   }

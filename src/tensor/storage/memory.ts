@@ -2,7 +2,7 @@
 
 import type { BufferRange, Storage } from './storage.js';
 
-/** Gives views of the memory; copies nothing, and closing frees nothing: it ends no tensor. */
+/** Returns views of the memory; copies nothing. Closing frees nothing and ends no tensor. */
 export class MemoryStorage implements Storage {
   readonly kind = 'memory';
   readonly path: string | undefined;
@@ -14,7 +14,7 @@ export class MemoryStorage implements Storage {
   closed = false;
   readonly #bytes: Uint8Array<ArrayBuffer>;
 
-  /** `maxBufferByteLength` is the length of the longest buffer that this runtime can make. */
+  /** `maxBufferByteLength` is the length of the longest buffer that the runtime can make. */
   constructor(bytes: Uint8Array<ArrayBuffer>, maxBufferByteLength: number, path?: string) {
     this.path = path;
     this.maxBufferByteLength = maxBufferByteLength;
@@ -38,7 +38,7 @@ export class MemoryStorage implements Storage {
     return this.#bytes.subarray(begin, end);
   }
 
-  /** Unknown: the system may have swapped the memory out. */
+  /** Null: the system may have swapped the memory out. */
   residentBytes(_begin: number, _end: number): null {
     return null;
   }

@@ -23,30 +23,30 @@ export interface LentDescriptor {
 }
 
 /**
- * Bytes of one open file. What is asked of the file ends with `close`; tensors that were handed out have
- * readers, which go on until they are collected, or until `ended`. Then methods throw `FileClosedError`.
+ * Bytes of one open file. `close` ends all calls on the file itself; tensors that were handed out are readers,
+ * which go on until they are collected, or until `ended`. After that, methods throw `FileClosedError`.
  */
 export interface Storage {
   readonly kind: StorageKind;
-  /** The file, as named in messages. */
+  /** The file's name in messages. */
   readonly path: string | undefined;
   /** Length of the file in bytes, as it was at open. */
   readonly byteLength: number;
   /** Longest buffer this runtime can make, in bytes. */
   readonly maxBufferByteLength: number;
-  /** False once the file was found cut short or rewritten; never true again. */
+  /** False once the file was found truncated or rewritten; never true again. */
   readonly ok: boolean;
   /** True after `close`: see {@link requireOpen}. */
   readonly closed: boolean;
-  /** True when no bytes can be had any more: after a detaching `close`, and when it leaves no readers. */
+  /** True when no bytes can be read any more: after a detaching `close`, or a `close` without readers. */
   readonly ended: boolean;
-  /** True when asking for more bytes than needed costs nothing. */
+  /** True when longer ranges than needed are free. */
   readonly zeroCopy: boolean;
 
-  /** Counts somebody who may ask for bytes at any time, even after `close`: a tensor, or a part of one. */
+  /** Adds a reader, which may ask for bytes at any time, even after `close`: a tensor, or a part of one. */
   addReader(): void;
 
-  /** Takes a reader back who has got its bytes from a storage that copies. */
+  /** Removes a reader that has got its bytes from a copying storage. */
   removeReader(): void;
 
   /** Distance from an aligned address at which a buffer made for `position` begins, in bytes. */
@@ -63,13 +63,13 @@ export interface Storage {
   window(begin: number, end: number): Uint8Array<ArrayBuffer>;
 
   /**
-   * Reads bytes from `position` into `target` until it is full, without looking for changes: call
-   * `verify` before and after. Only storages that copy have it.
+   * Fills `target` with the bytes from `position` on, without looking for changes: call `verify` before and
+   * after. Only copying storages have it.
    */
   readInto?(target: Uint8Array, position: number): void;
 
   /**
-   * Brings the pages of [begin, end) into memory, off the event loop. Rejects with what `verify` throws,
+   * Brings the pages of [begin, end) into memory, off the event loop. Rejects with the errors of `verify`,
    * and with `EIO` when a page cannot be read. Only mapped storages have it.
    */
   populate?(begin: number, end: number): Promise<void>;
@@ -83,39 +83,39 @@ export interface Storage {
   /** A descriptor for positioned reads. Only storages over a file have it; see `canLend`. */
   lend?(): LentDescriptor;
 
-  /** How many of the bytes [begin, end) are in memory; null when that cannot be known. */
+  /** Returns how many of the bytes [begin, end) are in memory; null when that is unknown. */
   residentBytes(begin: number, end: number): number | null;
 
   /**
-   * As `window`, for work on other threads: memory that nobody but the caller can detach, not even a
-   * detaching `close`. Never hand it out. Undefined when all memory belongs to somebody else. Call
-   * `verify` afterwards to learn whether the file was still good.
+   * As `window`, for work on other threads: memory that only the caller can detach, not even a detaching
+   * `close`. Never hand it out. Undefined when the memory is not the storage's own. Call `verify` afterwards
+   * to learn whether the file was still good.
    */
   hold(begin: number, end: number): Uint8Array<ArrayBuffer> | undefined;
 
   /**
-   * Throws {@link FileChangedError} when the file is no longer the one whose header was checked. Of a mapped
-   * file that was closed it finds only what the truncation guard saw, and what `close` found.
+   * Throws {@link FileChangedError} when the file is no longer the one whose header was checked. After the close
+   * of a mapped file it reports only changes found by the truncation guard or by `close`.
    */
   verify(): void;
 
   /**
-   * The same for calls that only hand out: asks the system when a millisecond has passed since it was
-   * last asked. What the truncation guard saw, and what `verify` found, is noticed at once.
+   * As `verify`, for calls that only hand out: asks the system at most once a millisecond. Changes that the
+   * truncation guard or `verify` found are reported at once.
    */
   verifyOften(): void;
 
   /**
-   * Ends what is asked of the file; the first call counts. Frees what the readers don't need: the
-   * descriptor of a mapped file, and everything when there are none. With `detach`, empties all buffers
-   * handed out and frees all at once.
+   * Ends calls on the file; only the first call counts. Frees whatever the readers don't need: the descriptor of a
+   * mapped file, and everything without readers. With `detach`, empties all buffers handed out and frees
+   * everything at once.
    */
   close(detach: boolean): void;
 }
 
 /** A storage over a file, whose bytes can also be read by a descriptor. */
 export interface LendingStorage extends Storage {
-  /** Whether the descriptor is still there. */
+  /** Whether the descriptor is still open. */
   readonly canLend: boolean;
   lend(): LentDescriptor;
 }
@@ -125,12 +125,12 @@ export function isLending(storage: Storage): storage is LendingStorage {
   return storage.lend !== undefined;
 }
 
-/** Throws FileClosedError after `close`, for whatever is asked of the file and not of a tensor. */
+/** Throws FileClosedError after `close`, for calls on the file rather than on a tensor. */
 export function requireOpen({ closed, path }: Pick<Storage, 'closed' | 'path'>): void {
   if (closed) throw new FileClosedError({ path });
 }
 
-/** As `verify`, for whatever is asked of the file. */
+/** As `verify`, for calls on the file. */
 export function verifyOpen(storage: Storage): void {
   requireOpen(storage);
   storage.verify();

@@ -1,4 +1,4 @@
-/** The bytes of a new tensor, in the forms that callers have in memory. */
+/** The bytes of a new tensor, in every form that callers may give. */
 
 import { argumentTypeError } from '../../errors/arguments.js';
 import {
@@ -24,15 +24,15 @@ const FURTHER_ARRAYS: Readonly<Partial<Record<Dtype, string>>> = {
   U8: 'Uint8ClampedArray',
 };
 
-/** Whether a value is bytes in memory, for whatever dtype. */
+/** Whether a value is bytes in memory, of any dtype. */
 export function isTensorBytes(value: unknown): value is TensorBytes {
   return isTypedArray(value) || isAnyArrayBuffer(value);
 }
 
 /**
- * The bytes as a view of its own, never a copy. Empty when the memory was detached.
+ * Returns a new view of the bytes, never a copy. Empty when the memory was detached.
  *
- * @throws TypeError `ERR_INVALID_ARG_TYPE` for what is not bytes
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` unless the value is bytes
  * @throws InvalidTensorError for a typed array of another dtype
  */
 export function givenBytes(
@@ -54,19 +54,19 @@ export function givenBytes(
   return plainBytes(data);
 }
 
-/** How numbers in arrays, nested or not, become bytes of the dtype. */
+/** A hint for numbers in arrays, nested or not: how to turn them into bytes of the dtype. */
 function hintForNumbers(dtype: Dtype, data: unknown): string {
   if (!Array.isArray(data) || data.some(isTensorBytes)) return '';
   const values = 'values.flat(Infinity)';
   const { name } = DTYPES[dtype].data;
   if (name.startsWith('Big')) return `, such as ${name}.from(${values}, BigInt)`;
-  // Their typed arrays hold bit patterns.
+  // The typed arrays of these dtypes hold bit patterns.
   const isPattern = /^B?F/.test(dtype) && name.startsWith('Uint');
   if (isPattern) return `, such as fromFloat32(Float32Array.from(${values}), '${dtype}')`;
   return `, such as ${name}.from(${values})`;
 }
 
-/** Whether the memory is known to be detached. Node 20 does not tell. */
+/** Whether the memory is known to be detached. Unknown on Node 20. */
 export function isDetached(data: TensorBytes): boolean {
   const buffer: ArrayBufferLike & { readonly detached?: boolean } = memoryOf(data).buffer;
   return buffer.detached === true;

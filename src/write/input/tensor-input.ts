@@ -1,6 +1,6 @@
 /**
- * Tensors as a caller gives them to be written. Finds whatever is wrong with one before anything is
- * written, without touching its bytes.
+ * Checks the tensors that a caller gives to be written: finds every fault before anything is written, without
+ * touching the bytes.
  */
 
 import { argumentTypeError } from '../../errors/arguments.js';
@@ -13,7 +13,7 @@ import { type Tensor, TensorOf } from '../../tensor/tensor.js';
 import { givenBytes, isDetached, isTensorBytes, type TensorBytes } from './tensor-bytes.js';
 import { isTensorStream, readStream, type TensorStream } from './tensor-stream.js';
 
-/** A tensor that comes from no file. */
+/** A new tensor, not from a file. */
 export interface NewTensor<Data = TensorBytes | TensorStream> extends TensorSpec {
   /**
    * As many bytes as the shape needs; don't change them while they are written. Streams are for
@@ -25,7 +25,7 @@ export interface NewTensor<Data = TensorBytes | TensorStream> extends TensorSpec
 /** A tensor to be written: one of an open file or of parsed bytes, a slice of one, or a new one. */
 export type TensorInput<Data = TensorBytes | TensorStream> = Tensor | NewTensor<Data>;
 
-/** Bytes in memory that the caller can reach. */
+/** Bytes in memory, within the caller's reach. */
 export interface MemoryPayload {
   readonly kind: 'memory';
   /**
@@ -35,13 +35,13 @@ export interface MemoryPayload {
    * @throws FileChangedError, FileClosedError when the view needs the open file
    */
   window(begin: number, end: number): Uint8Array;
-  /** Call it when all is read. Throws as `window` and {@link StorageRange.verify} do. */
+  /** Call it after the last read. Throws as `window` and {@link StorageRange.verify} do. */
   verify(): void;
-  /** The file whose mapping the memory is, even when it is closed; undefined for other memory. */
+  /** The file mapped at this memory, even after its close; undefined for other memory. */
   readonly storage: LendingStorage | undefined;
 }
 
-/** Bytes in a file. Nobody has had them in memory, where they could have been changed. */
+/** Bytes in a file that were never handed out, so that they cannot have been changed in memory. */
 export interface FilePayload {
   readonly kind: 'file';
   readonly storage: LendingStorage;
@@ -49,26 +49,26 @@ export interface FilePayload {
   readonly position: number;
 }
 
-/** Bytes that are made of those of a file, into memory of the writer. */
+/** Bytes computed from those of a file, into memory of the writer. */
 export interface MadePayload extends Pick<MemoryPayload, 'verify' | 'storage'> {
   readonly kind: 'made';
   /**
-   * Puts the bytes from `begin` on into `target`. Is asked for one piece after the other, all of which begin
-   * and end at whole elements, before the last one is filled; for none twice.
+   * Fills `target` with the bytes from `begin` on. The writer asks for the pieces in order, each once, without
+   * waiting for the one before; all begin and end at whole elements.
    *
-   * @throws FileChangedError, FileClosedError; what the making throws
+   * @throws FileChangedError, FileClosedError; errors of the computation
    */
   readonly fill: AsyncFill;
 }
 
-/** Bytes that are produced when they are needed. */
+/** Bytes produced on demand. */
 export interface StreamPayload {
   readonly kind: 'stream';
   /** As {@link readStream}. Call it once. */
   open(signal?: AbortSignal): AsyncGenerator<Uint8Array, void, void>;
 }
 
-/** Where the bytes of a tensor are. */
+/** The source of a tensor's bytes. */
 export type Payload = MemoryPayload | FilePayload | MadePayload | StreamPayload;
 
 /** A tensor that has passed all checks and can be written. */
@@ -77,25 +77,24 @@ export interface WriteEntry<Bytes = MemoryPayload | FilePayload> extends TensorF
 }
 
 /**
- * Checks tensors whose bytes are in memory or in a file, in the order given. Names are left for the
- * layout to check.
+ * Checks tensors whose bytes are in memory or in a file, in the order given. The layout checks their names.
  *
  * @throws InvalidTensorError for an impossible dtype or shape, data of another length or dtype, and
  *   detached memory
  * @throws FileClosedError for a tensor of a file that was closed with `detach`
- * @throws TypeError `ERR_INVALID_ARG_TYPE` for anything but tensors, and for streams
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for other values than tensors, and for streams
  */
 export function memoryEntries(tensors: NamedValues<TensorInput<TensorBytes>>): WriteEntry[] {
   return entriesOf(tensors, inMemory);
 }
 
-/** The same; streams are accepted. */
+/** As {@link memoryEntries}; accepts streams, too. */
 export function readTensorsAndStreams(tensors: NamedValues<TensorInput>): WriteEntry<Payload>[] {
   return entriesOf(tensors, payloadOf);
 }
 
 /**
- * Where the bytes of a tensor are that was declared before.
+ * Returns the source of the bytes of a tensor that was declared before.
  *
  * @throws InvalidTensorError for another dtype or shape than declared; FileClosedError as
  *   {@link memoryEntries}
@@ -110,13 +109,13 @@ export function payloadOfTensor(
   return ofTensor(name, tensor);
 }
 
-/** The payload of bytes that `fill` makes of those of a storage. */
+/** Returns the payload of bytes that `fill` computes from those of a storage. */
 export function madePayload(source: Storage, fill: AsyncFill): MadePayload {
   const storage = lendingSourceOf(source);
   return { kind: 'made', fill, verify: () => source.verify(), storage };
 }
 
-/** The file from which bytes are made, if there is one. */
+/** Returns the file behind computed bytes, if any. */
 function lendingSourceOf(storage: Storage): LendingStorage | undefined {
   let found = storage;
   while (found instanceof MadeStorage) found = found.source.storage;
@@ -151,7 +150,7 @@ function entriesOf<Bytes>(
   });
 }
 
-/** Whether somebody gave the data of a tensor without dtype and shape. */
+/** Whether a value is bare data, without dtype and shape. */
 function isData(value: object): boolean {
   return Array.isArray(value) || isTensorBytes(value);
 }
@@ -182,11 +181,11 @@ function ofTensor(name: string, tensor: Tensor): MemoryPayload | FilePayload {
   if (source.isGone) throw new FileClosedError({ path: source.path, tensor: name });
   const storage = source.untouchedFile;
   if (storage !== undefined) return { kind: 'file', storage, position: source.position + offset };
-  // Otherwise it is too long for one buffer, or has to be made: then piece by piece.
+  // Otherwise it is too long for one buffer, or has to be computed: piece by piece.
   const isWhole = source.isShareable;
   const window = (begin: number, end: number): Uint8Array => {
     if (!isWhole) return source.window(offset + begin, offset + end);
-    // The memory that the caller has, which stays when the file is closed.
+    // The memory handed out to the caller, which stays when the file is closed.
     const { buffer, byteOffset } = source.resolve();
     const start = byteOffset + offset;
     if (buffer.byteLength < start + byteLength) failDetached(name, byteLength);

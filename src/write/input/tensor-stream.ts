@@ -1,4 +1,4 @@
-/** Streams of a tensor's bytes, which need not all be in memory at once. */
+/** Reads a tensor's bytes from a stream, without all of them in memory at once. */
 
 import { argumentTypeError } from '../../errors/arguments.js';
 import { isAsyncIterable, isIterable } from '../../errors/brand-checks.js';
@@ -18,7 +18,7 @@ export type TensorStream =
   | AsyncIterable<TensorBytes>
   | (() => TensorBytes | TensorPieces | Promise<TensorBytes | TensorPieces>);
 
-/** The tensor that a stream fills. */
+/** The tensor that a stream is for. */
 type StreamedTensor = Pick<TensorFacts, 'name' | 'dtype' | 'byteLength'>;
 
 /** Whether a value is a stream. */
@@ -27,13 +27,12 @@ export function isTensorStream(value: unknown): value is TensorStream {
 }
 
 /**
- * The bytes of a stream, piece by piece. The stream owns a piece, and may overwrite it once the next
- * one is asked for. Leaving early ends the stream. The signal ends it even during a wait.
+ * Yields the bytes of a stream, piece by piece. The stream owns each piece and may overwrite it once the next is
+ * requested. Leaving early ends the stream; the signal ends it even during a wait.
  *
- * @throws InvalidTensorError for more or fewer bytes than the tensor has; the piece that is too much
- *   is not given. Also when a piece lost its memory before the next one was asked for
- * @throws TypeError `ERR_INVALID_ARG_TYPE` for pieces that are not bytes; what the stream throws;
- *   `signal.reason`
+ * @throws InvalidTensorError for more or fewer bytes than the tensor has; the surplus piece is not yielded. Also when
+ *   a piece was detached before the next was requested
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for pieces that are not bytes; errors of the stream; `signal.reason`
  */
 export async function* readStream(
   tensor: StreamedTensor,

@@ -1,4 +1,4 @@
-/** Puts a file in the place of one certain file, and of no other. */
+/** Replaces one certain file, and never another that has taken its place. */
 
 import { type BigIntStats, openSync, renameSync, statSync } from 'node:fs';
 import process from 'node:process';
@@ -6,19 +6,18 @@ import { addon } from '../../platform/addon/addon.js';
 import { closeQuietly, removeFile, removeQuietly, statsOf } from '../../platform/io/file-calls.js';
 import { tryToLock } from './locks.js';
 
-/** Throws when the file at a path is not the one that may be replaced, as it was. */
+/** Throws unless the file at a path is the one to be replaced, unchanged. */
 export type OldFileCheck = (path: Buffer) => void;
 
 /**
- * Moves a temporary file to `target`, in place of the file that has just passed the check. Another
- * process can replace that file at the last moment. So both files exchange their names where the system
- * can do that, and the check looks at the file that came out. When it is another one, it goes back: for
- * an instant the target has the new file, which is then gone. Elsewhere there is only a rename.
+ * Moves a temporary file to `target`, in place of the file that has just passed the check. Another process can
+ * replace that file at the last moment. So, where the system can, both files exchange their names, and the check
+ * looks at the file that came out. If that is a different file, it goes back: for an instant the target is the new
+ * file, which is then deleted. Other systems only rename.
  *
- * `letGo` closes what the caller has open of the old file. Windows, which replaces no open file, needs that
- * before the rename.
+ * `letGo` closes the caller's descriptors of the old file, because Windows cannot replace an open file.
  *
- * @throws what the check throws, and errors of the system; the temporary file is gone then
+ * @throws errors of the check and of the system; the temporary file is then deleted
  */
 export function replaceCheckedFile(
   temporary: Buffer,
@@ -46,8 +45,8 @@ export function replaceCheckedFile(
 }
 
 /**
- * Locks the new file until it is certain that it stays: whoever edits files locks them first. An edit that began
- * before the check would be undone with the new file, and its backup would be taken for that of the old file.
+ * Locks the new file until it is certain to stay; every edit takes that lock first. Otherwise an edit that began
+ * before the check would be undone with the new file, and its backup would pass for the old file's.
  */
 function lockNew(temporary: Buffer): number | undefined {
   let fd: number | undefined;
@@ -55,12 +54,12 @@ function lockNew(temporary: Buffer): number | undefined {
     fd = openSync(temporary, 'r');
     tryToLock(fd);
   } catch {
-    // Without a lock it is as on file systems that have none.
+    // Without a lock, as on file systems that lack locks.
   }
   return fd;
 }
 
-/** After an exchange: removes the old file, or puts it back if it is another one. */
+/** After an exchange: removes the old file, or puts a different file back. */
 function settle(temporary: Buffer, target: Buffer, check: OldFileCheck, newFile: string): void {
   try {
     check(temporary);
@@ -89,8 +88,8 @@ function renameChecked(
 }
 
 /**
- * Puts what came out back, in place of the new file. When another file was there, that one is newer
- * still: it goes back in turn.
+ * Puts the file that came out back, in place of the new file. If the target was replaced again meanwhile, that newest
+ * file goes back in turn.
  */
 function exchangeBack(temporary: Buffer, target: Buffer, newFile: string): void {
   let expected = newFile;
@@ -111,7 +110,7 @@ function identityAt(path: Buffer): string {
   return identityOf(statSync(path, { bigint: true }));
 }
 
-/** What tells a file from all others. */
+/** The identity of a file. */
 export function identityOf({ dev, ino }: BigIntStats): string {
   return `${dev}:${ino}`;
 }

@@ -1,4 +1,4 @@
-/** Syncs folders, which makes a new, changed or removed name survive a loss of power. */
+/** Syncs folders, so that new, changed and removed names survive a loss of power. */
 
 import { fsyncSync, openSync } from 'node:fs';
 import { dirname, resolve, sep } from 'node:path';
@@ -8,10 +8,10 @@ import { fsyncAsync } from '../../platform/io/pool-calls.js';
 import { aboutFile, hasCode } from '../../platform/io/system-errors.js';
 import { foldersOf } from './inner-paths.js';
 
-/** Errors for folders that we may not read, or that the file system does not sync. */
+/** Errors of folders without read permission, and of file systems that do not sync folders. */
 const CANNOT_SYNC_FOLDER: readonly string[] = ['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP'];
 
-/** A descriptor for syncing; undefined where folders cannot be synced, such as on Windows. */
+/** Opens a folder for syncing; undefined where folders cannot be synced, such as on Windows. */
 function openToSync(folder: Buffer, label: string): number | undefined {
   if (process.platform === 'win32') return undefined;
   try {
@@ -42,8 +42,8 @@ export async function syncFolders(folder: string, names: Iterable<string>): Prom
 }
 
 /**
- * Syncs the names of folders that were made, from that of `folder` up to that of `made`. When nobody has made any now,
- * syncs that of `folder`: a process that crashed may have made it and not synced.
+ * Syncs the names of new folders, from `folder` up to `made`. Without new folders, syncs the name of `folder`: a
+ * process that crashed may have made it without syncing.
  */
 export async function syncMade(folder: string, made: string = folder): Promise<void> {
   const top = dirname(resolve(made));
@@ -57,7 +57,7 @@ async function syncNamed(folder: string): Promise<void> {
   await syncFolder(Buffer.from(folder + sep), folder);
 }
 
-/** The same as `syncFolder` on this thread. */
+/** As `syncFolder`, on this thread. */
 export function syncFolderSync(folder: Buffer, label: string): void {
   const fd = openToSync(folder, label);
   if (fd === undefined) return;

@@ -1,7 +1,6 @@
 /**
- * Overwrites the header of a file in the file itself. A process that dies meanwhile leaves a header
- * that is half old and half new. So the old header stands in a backup beside the file until the new
- * one is on the disk.
+ * Overwrites the header of a file in place. If the process dies meanwhile, the header is half old and half new, so
+ * the old header stays in a backup beside the file until the new one is on the disk.
  */
 
 import { closeSync, linkSync, lstatSync, openSync, renameSync } from 'node:fs';
@@ -19,17 +18,17 @@ import type { ReplacementTarget } from './target.js';
 /** Errors of file systems without hard links. */
 const NO_HARD_LINKS: readonly string[] = ['EPERM', 'ENOTSUP', 'ENOSYS', 'EOPNOTSUPP'];
 
-/** What is overwritten, and how. */
+/** The header to overwrite, and how. */
 interface HeaderOverwrite {
   readonly target: ReplacementTarget;
   /** A descriptor on the target, for writing. The caller closes it. */
   readonly file: WrittenFile;
-  /** The first bytes of the file, and as many that replace them. */
+  /** The first bytes of the file, and as many to replace them. */
   readonly before: Uint8Array;
   readonly after: Uint8Array;
   /** Called right before the first byte is written. Throws when the file changed. */
   readonly check: () => void;
-  /** Whether backup, file and folder are synced. */
+  /** Whether to sync backup, file and folder. */
   readonly durable: boolean;
 }
 
@@ -49,15 +48,15 @@ function interruptedEdit(target: ReplacementTarget, label: string): SafetensorsE
   );
 }
 
-/** Throws `SAFETENSORS_EDIT_INTERRUPTED` when there is a backup: the header may be half old. */
+/** Throws `SAFETENSORS_EDIT_INTERRUPTED` when a backup exists: the header may be half old. */
 export function requireNoBackup(target: ReplacementTarget, label: string): void {
   const isThere = lstatSync(headerBackupOf(target), { throwIfNoEntry: false }) !== undefined;
   if (isThere) throw interruptedEdit(target, label);
 }
 
 /**
- * Gives the backup its name only when all of it is written: a backup is always whole. A link, unlike a
- * rename, fails when another edit has a backup.
+ * Gives the backup its name only after writing all of it, so that a backup is always whole. A link, unlike a rename,
+ * fails when another edit has a backup.
  */
 function publish(temporary: Buffer, backup: Buffer): void {
   try {
@@ -102,7 +101,7 @@ async function writeBack(overwrite: HeaderOverwrite): Promise<void> {
     if (durable) await fsyncAsync(file.fd);
     removeBackup(overwrite);
   } catch {
-    // The backup stays. The caller sees the error that came first.
+    // The backup stays. The caller gets the first error.
   }
 }
 
@@ -110,7 +109,7 @@ async function writeBack(overwrite: HeaderOverwrite): Promise<void> {
  * Overwrites the header. When that fails or is aborted, the old header is put back; when that fails
  * too, the backup stays.
  *
- * @throws `SAFETENSORS_EDIT_INTERRUPTED` when there is a backup already; errors of the system
+ * @throws `SAFETENSORS_EDIT_INTERRUPTED` when a backup exists already; errors of the system
  */
 export async function overwriteHeader(
   overwrite: HeaderOverwrite,

@@ -1,6 +1,6 @@
 /**
- * Paths inside a folder that is written into, by names that others have chosen: a link among their folders
- * would lead the bytes elsewhere, so it is refused.
+ * Builds paths below a target folder from names of a checkpoint or server. Refuses a link among the folders, because
+ * it would lead the bytes elsewhere.
  */
 
 import { lstatSync, mkdirSync } from 'node:fs';
@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { FormatError, quoteName } from '../../errors/errors.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 
-/** The folders between a folder and a file in it, outermost first; none for a file directly in it. */
+/** Returns the folders between a folder and a file in it, outermost first; empty for a file directly in it. */
 export function foldersOf(folder: string, name: string): string[] {
   const parts = name.split('/').slice(0, -1);
   return parts.map((_, last) => join(folder, ...parts.slice(0, last + 1)));
@@ -19,8 +19,8 @@ function isLinkHere(path: string): boolean {
 }
 
 /**
- * The path of a file by its name below a folder, with `/`. Ask right before every step that writes there: the
- * answer holds for that moment.
+ * Returns the path of a file by its name below a folder, with `/`. Call it right before every step that writes there:
+ * the answer holds only for that moment.
  *
  * @throws FormatError `SAFETENSORS_UNSAFE_SHARD_NAME` when a folder between the two is a link
  */
@@ -35,7 +35,7 @@ export function innerPath(folder: string, name: string): string {
 }
 
 /**
- * Makes the folders between a folder and a file in it. Those that were missing are added to `made`.
+ * Makes the folders between a folder and a file in it, and adds the new ones to `made`.
  *
  * @throws As `innerPath`; errors of the system
  */
@@ -47,7 +47,7 @@ export function makeInnerFolders(folder: string, name: string, made: string[] = 
     } catch (error) {
       if (!hasCode(error, ['EEXIST'])) throw error;
     }
-    // One at a time: the next one would be made where a link leads.
+    // One at a time, because a link would lead the next one elsewhere.
     innerPath(folder, name);
   }
 }

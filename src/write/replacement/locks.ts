@@ -1,8 +1,8 @@
 /**
- * Locks against other saves: of other processes by the system's advisory locks (flock), which end when
- * their process dies; of this thread by a queue.
+ * Locks against other saves: advisory locks of the system (flock) against other processes, released when the process
+ * dies; a queue within this thread.
  *
- * Where there is no addon, or the file system has no locks, every lock is granted.
+ * Without the addon, or on a file system without locks, every lock is granted.
  */
 
 import { setTimeout } from 'node:timers/promises';
@@ -15,8 +15,8 @@ import { untilAborted } from '../../platform/transfer/until-aborted.js';
 /** Options of calls that lock what they write: `editMetadata`, `saveCheckpoint` and `reshard`. */
 export interface LockOptions {
   /**
-   * Milliseconds to wait for a lock that another process or thread has; `Infinity` waits until it is
-   * free. 60 000 by default.
+   * Milliseconds to wait for a lock of another process or thread; `Infinity` waits until it is free. 60 000 by
+   * default.
    */
   readonly lockTimeout?: number | undefined;
 }
@@ -30,19 +30,19 @@ export const MAX_LOCK_TRIES = 1000;
 /** Names of the options. */
 export const LOCK_OPTIONS: OptionNames<LockOptions> = { lockTimeout: true };
 
-/** What ends a wait for a lock. */
+/** The limits of a wait for a lock. */
 interface LockWait extends LockOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A save of some gigabytes ends within it. */
+/** Long enough for a save of some gigabytes. */
 const DEFAULT_LOCK_TIMEOUT = 60_000;
 
-/** Milliseconds between two tries to get a lock, at first and at most. */
+/** Milliseconds between two tries for a lock, at first and at most. */
 const FIRST_PAUSE = 1;
 const LONGEST_PAUSE = 100;
 
-/** Errors of file systems without locks; `EBADF` is that of NFS for descriptors without writing. */
+/** Errors of file systems without locks; `EBADF` is the error of NFS for a read-only descriptor. */
 const CANNOT_LOCK: readonly string[] = [
   'ENOLCK',
   'EBADF',
@@ -63,8 +63,8 @@ export function requireLockTimeout({ lockTimeout }: LockOptions): void {
 }
 
 /**
- * Locks the file or folder of a descriptor until that is closed, unless another descriptor has the
- * lock. Returns whether it could. `label` names it in messages.
+ * Locks the file or folder of a descriptor until the descriptor is closed. Returns false when another descriptor has
+ * the lock. `label` names the file in messages.
  */
 export function tryToLock(fd: number, label?: string): boolean {
   try {
@@ -78,8 +78,8 @@ export function tryToLock(fd: number, label?: string): boolean {
 }
 
 /**
- * Locks as `tryToLock` does, when the lock is free. It asks again and again: a system call that waits
- * would hold a thread of the pool.
+ * Locks as `tryToLock` does, once the lock is free. Polls, because a waiting system call would block a thread of the
+ * pool.
  *
  * @throws SafetensorsError `SAFETENSORS_LOCKED` when time is up; `signal.reason`
  */
@@ -94,7 +94,7 @@ export async function waitForLock(
     if (tryToLock(fd, label)) return;
     const left = end - performance.now();
     if (left <= 0) throw locked(label, lockTimeout);
-    // Not all at the same time.
+    // Jitter: waiters should not poll at the same moment.
     await sleep(Math.min(pause * (0.5 + Math.random()), left), signal);
   }
 }
@@ -118,12 +118,12 @@ async function sleep(milliseconds: number, signal: AbortSignal | undefined): Pro
   }
 }
 
-/** The end of the last work in each queue, by its key. */
+/** The end of the last work in each queue, by key. */
 const queues = new Map<string, Promise<void>>();
 
 /**
- * Does work when all earlier work of this thread with the same key has ended; at once, synchronously,
- * when there is none. The key is the path without links of the file or folder.
+ * Runs work after all earlier work of this thread with the same key; synchronously when the queue is empty. The key
+ * is the real path of the file or folder.
  *
  * @throws `signal.reason` when that ends the wait; errors of the work
  */

@@ -1,12 +1,12 @@
-/** Folders that are made for files, and removed again when these do not come. */
+/** Makes folders for files, and removes them again when the files do not come. */
 
 import { existsSync, mkdirSync, rmdirSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { hasCode, systemError } from '../../platform/io/system-errors.js';
 
 /**
- * Makes the folder, and those above it; returns the topmost that it made. When it fails, it has made none. Node's
- * own way leaves those that it made, and says `ENOENT` for most errors.
+ * Makes a folder and its missing parents; returns the topmost new one. After an error no new folder is left. (Node's
+ * recursive `mkdir` leaves new folders behind, and reports most errors as `ENOENT`.)
  */
 export function makeFolder(folder: string): string | undefined {
   const missing: string[] = [];
@@ -17,7 +17,7 @@ export function makeFolder(folder: string): string | undefined {
   let made: string | undefined;
   try {
     for (const each of missing) if (madeNow(each)) made ??= each;
-    // What is there must be a folder, and another save may have just removed one.
+    // An existing path must be a folder; another save may have just removed one.
     const madeAgain = mkdirSync(folder, { recursive: true });
     return made ?? madeAgain;
   } catch (error) {
@@ -26,7 +26,7 @@ export function makeFolder(folder: string): string | undefined {
   }
 }
 
-/** Makes one folder; false when somebody else has just made it, or removed the one above. */
+/** Makes one folder; false when another process has just made it, or removed its parent. */
 function madeNow(folder: string): boolean {
   try {
     mkdirSync(folder);
@@ -37,23 +37,23 @@ function madeNow(folder: string): boolean {
   }
 }
 
-/** Removes the folder and those above it up to the one that was made, as far as they are empty. */
+/** Removes the empty folders from `folder` up to the topmost new one. */
 export function removeMade(folder: string, made: string | undefined): void {
   if (made === undefined) return;
   const top = resolve(made);
   for (let each = resolve(folder); each.startsWith(top); each = dirname(each)) removeEmpty(each);
 }
 
-/** Removes a folder, unless there is something in it. */
+/** Removes a folder if it is empty. */
 export function removeEmpty(folder: string): void {
   try {
     rmdirSync(folder);
   } catch {
-    // Somebody else has put something there.
+    // Another process has put a file there.
   }
 }
 
-/** Throws as making the folder would, and makes nothing. */
+/** Throws the errors of making the folder, without making it. */
 export function requireMakeableFolder(folder: string): void {
   const whole = resolve(folder);
   for (let path = whole; ; path = dirname(path)) {
@@ -66,7 +66,7 @@ export function requireMakeableFolder(folder: string): void {
   }
 }
 
-/** Undefined when nothing is there, or below a file. */
+/** Undefined when nothing exists at the path, or a parent is a file. */
 function isFolderAt(path: string): boolean | undefined {
   try {
     return statSync(path, { throwIfNoEntry: false })?.isDirectory();

@@ -1,41 +1,41 @@
 /**
- * Owner, permissions and access control list of a file that takes the place of another: those of the
- * old one, as far as the system lets us. Nobody but us may do more with the new file than with the old.
+ * Gives a new file the owner, permissions and access control list of the file that it replaces, as far as the system
+ * allows. No other user may do more with the new file than with the old one.
  */
 
 import { fchmodSync, fchownSync, type Stats } from 'node:fs';
 import { addon } from '../../platform/addon/addon.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 
-/** The file that a new one is like. */
+/** The facts of the old file to take over. */
 export interface LikeFile {
   readonly path: Buffer;
   readonly stats: Stats;
 }
 
-/** What of the old file the new one could keep. */
+/** The facts that the new file could take over. */
 interface Kept {
   readonly owner: boolean;
   readonly group: boolean;
-  /** Whether there is an access control list: undefined when that could not be copied. */
+  /** Whether the file has an access control list; undefined when the list could not be copied. */
   readonly list: boolean | undefined;
 }
 
 /** Errors of file systems without permissions, or with the same permissions for all files. */
 const CANNOT_CHANGE_MODE: readonly string[] = ['EPERM', 'ENOTSUP', 'ENOSYS'];
 
-/** Makes the file of the descriptor like another. */
+/** Gives the file of the descriptor another file's owner and permissions. */
 export function takeOver(fd: number, { path, stats }: LikeFile): void {
   const { uid, gid, mode } = stats;
-  // The owner first, since changing it clears permissions. They come last: with a list, those of the
-  // group limit what it grants.
+  // The owner first, because changing it clears permissions. Permissions last: with an access control list, those of
+  // the group limit what the list grants.
   const owner = tryToChangeOwner(fd, uid, gid);
   const group = owner || tryToChangeOwner(fd, -1, gid);
   const list = copyAccessList(path, fd);
   try {
     fchmodSync(fd, permissions(mode, { owner, group, list }));
   } catch (error) {
-    // Only file systems without permissions refuse this: the file is ours.
+    // The file is ours, so only file systems without permissions refuse this.
     if (!hasCode(error, CANNOT_CHANGE_MODE)) throw error;
   }
 }
@@ -49,21 +49,21 @@ function tryToChangeOwner(fd: number, uid: number, gid: number): boolean {
   }
 }
 
-/** Whether there is one; false without the addon, undefined when it could not be copied. */
+/** Copies the access control list, if the file has one. False without the addon; undefined when copying failed. */
 function copyAccessList(path: Buffer, fd: number): boolean | undefined {
   try {
     return addon()?.copyAccessList(path, fd) ?? false;
   } catch (error) {
-    // Systems without lists.
+    // Systems without access control lists.
     return hasCode(error, ['ENOTSUP', 'EOPNOTSUPP']) ? false : undefined;
   }
 }
 
 /**
- * Set-user-ID and set-group-ID bits go with the owner: they would mean another user. Without the old
- * group, our group and all others get what both the old group and others had. A member of our group
- * was one of the others, and a member of the old group becomes one. With an access control list, the
- * permissions of the group are not its own but the most that the list grants.
+ * Drops set-user-ID and set-group-ID bits when the owner changes, because they would then mean another user. When the
+ * old group cannot be kept, our group and all other users get only the rights that both the old group and other users
+ * had: a member of our group was an other user before, and a member of the old group becomes one. With an access
+ * control list, the group's permissions are the most that the list grants.
  */
 function permissions(mode: number, { owner, group, list }: Kept): number {
   if (list === undefined || (list && !group)) return mode & 0o700;

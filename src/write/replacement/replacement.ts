@@ -1,9 +1,9 @@
 /**
- * A new file that takes the place of another, or of none, in one step: at every moment the path has
- * the old file or the new one, whole.
+ * Writes a new file that replaces another, or is new at its path, in one step: at every moment the path has the old
+ * file or the new one, whole.
  *
- * The bytes go to a temporary file in the same folder. It is left behind only when the process or the
- * worker is killed, and can then be deleted.
+ * The bytes go to a temporary file in the same folder. Only a killed process or worker leaves it behind; it can then
+ * be deleted.
  */
 
 import {
@@ -28,19 +28,19 @@ import { syncFolder, syncFolderSync } from './folder-sync.js';
 import { type LikeFile, takeOver } from './permissions.js';
 import { resolveTarget } from './target.js';
 
-/** How a file is replaced. */
+/** Options of a replacement. */
 interface ReplacementOptions {
   /** Length of the new file. Disk space for it is reserved before anything is written. */
   readonly byteLength: number;
-  /** Whether file and folder are synced, which makes the new file survive a loss of power. */
+  /** Whether to sync file and folder, so that the new file survives a loss of power. */
   readonly durable: boolean;
   /** Name of the temporary file, which must not exist; a new name by default. */
   readonly temporaryName?: string | undefined;
   /** The file whose owner and permissions the new one gets; the old file by default. */
   readonly like?: LikeFile | undefined;
   /**
-   * Whether the temporary file may be there already, and stays when the replacement fails: a download that
-   * broke goes on with it. Its length then tells how far it came, so give a `byteLength` of 0.
+   * Whether the temporary file may exist already, and stays when the replacement fails, for a later download to
+   * continue. Its length is the progress, so give a `byteLength` of 0.
    */
   readonly isKept?: boolean | undefined;
   /** Whether the target is a blob of the Hub's cache. A link in its place is replaced, not followed. */
@@ -48,16 +48,16 @@ interface ReplacementOptions {
 }
 
 /**
- * Flags for a file that may be there, for reading and writing. Whoever made a link of its name is refused.
- * Asked for when needed: the import must not need Node's modules.
+ * Returns the flags to open an existing or new file for reading and writing; a symbolic link is refused. Computed on
+ * use, because the import must not need Node's modules.
  */
 function keptFlags(): number {
   return constants.O_RDWR | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0);
 }
 
 /**
- * Opens a temporary file that may be there already. Whoever put another name of a file of ours in its place, by a
- * link of either kind, would have that file overwritten: such a name is removed.
+ * Opens a temporary file that may exist already. A symbolic or hard link planted at its name would have another of
+ * our files overwritten, so such a name is removed.
  */
 function openKept(path: Buffer, mode: number): number {
   const stats = lstatSync(path, { throwIfNoEntry: false });
@@ -65,13 +65,13 @@ function openKept(path: Buffer, mode: number): number {
   return openSync(path, keptFlags(), mode);
 }
 
-/** Errors of systems that cannot reserve space. They don't mean that the disk is full. */
+/** Errors of systems that cannot reserve space, as opposed to a full disk. */
 const CANNOT_ALLOCATE: readonly string[] = ['ENOTSUP', 'ENOSYS', 'EINVAL', 'EPERM'];
 
-/** What Windows answers when the target of a rename is open or mapped. */
+/** Windows' errors when the target of a rename is open or mapped. */
 const IN_USE: readonly string[] = ['EPERM', 'EACCES', 'EBUSY'];
 
-/** What an error means to a caller who wanted to write `label`. */
+/** Explains an error to a caller who wanted to write `label`. */
 function replacementError(error: unknown, label: string): unknown {
   if (process.platform !== 'win32' || !hasCode(error, IN_USE)) return aboutFile(error, label);
   return new SafetensorsError(
@@ -108,7 +108,7 @@ export class Replacement implements WrittenFile {
     const old = stats === undefined ? undefined : { path: realPath, stats };
     const { temporaryName = makeTemporaryName(), like = old } = options;
     this.#temporary = Buffer.concat([folder, Buffer.from(temporaryName)]);
-    // At no moment may anybody read the new file who could not read the old one.
+    // At no moment may the new file be readable for a user who could not read the old one.
     const mode = like === undefined ? 0o666 : like.stats.mode & 0o600;
     try {
       const temporary = this.#temporary;
@@ -128,7 +128,7 @@ export class Replacement implements WrittenFile {
    * path in messages.
    *
    * @throws `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_HUB_CACHE_BLOB`, `ENOSPC`, `EDQUOT`,
-   * `EFBIG`, errors of opening; nothing is left then
+   * `EFBIG`, errors of opening; no file is left then
    */
   static async open(
     path: string | Buffer,
@@ -144,7 +144,7 @@ export class Replacement implements WrittenFile {
     return replacement;
   }
 
-  /** The same as `open` on this thread. */
+  /** As `open`, on this thread. */
   static openSync(path: string | Buffer, label: string, options: ReplacementOptions): Replacement {
     const replacement = new Replacement(path, label, options);
     try {
@@ -156,7 +156,7 @@ export class Replacement implements WrittenFile {
   }
 
   /**
-   * Cuts off what the temporary file has behind so many bytes.
+   * Truncates the temporary file to this many bytes.
    *
    * @throws errors of the system
    */
@@ -169,11 +169,10 @@ export class Replacement implements WrittenFile {
   }
 
   /**
-   * Syncs and closes the temporary file. Call it when all bytes are written and no write is under way.
-   * `commit` does so by itself. A caller that writes many files before the first commit calls it to
-   * keep fewer descriptors open.
+   * Syncs and closes the temporary file. Call it after the last write. `commit` does it by itself; a caller that
+   * writes many files before the first commit calls it to keep fewer descriptors open.
    *
-   * @throws errors of the system; `signal.reason`. The temporary file is gone then
+   * @throws errors of the system; `signal.reason`. The temporary file is then deleted
    */
   async finish(signal?: AbortSignal): Promise<void> {
     if (!this.#isOpen) return;
@@ -188,14 +187,13 @@ export class Replacement implements WrittenFile {
   }
 
   /**
-   * Puts the new file into its place. Call it when all bytes are written and no write is under way.
-   * Whatever fails, the path has one of the two files, whole, and the temporary file is gone.
+   * Puts the new file into its place. Call it after the last write. Whatever fails, the path has one of the two
+   * files, whole, and the temporary file is deleted.
    *
    * `signal` counts until the rename, since syncing a large file takes seconds. With `check`, only a
-   * file that passes it is replaced; `letGo` closes what the caller has open of that file.
+   * file that passes it is replaced; `letGo` closes the caller's descriptors of that file.
    *
-   * @throws `SAFETENSORS_TARGET_IN_USE` on Windows; errors of the system; `signal.reason`; what
-   *   `check` throws
+   * @throws `SAFETENSORS_TARGET_IN_USE` on Windows; errors of the system; `signal.reason`; errors of `check`
    */
   async commit(
     signal?: AbortSignal,
@@ -213,8 +211,8 @@ export class Replacement implements WrittenFile {
   }
 
   /**
-   * Moves the finished file to another path of its folder, in place of what is there, a link too. The
-   * caller syncs the folder.
+   * Moves the finished file to another path of its folder, replacing a file or link there. The caller syncs the
+   * folder.
    *
    * @throws as `commit`
    */
@@ -227,7 +225,7 @@ export class Replacement implements WrittenFile {
     this.#isRenamed = true;
   }
 
-  /** The same as `commit` on this thread. */
+  /** As `commit`, on this thread. */
   commitSync(): void {
     const { durable } = this.#options;
     try {
@@ -242,8 +240,8 @@ export class Replacement implements WrittenFile {
   }
 
   /**
-   * Closes and removes the temporary file, unless it is in its place or is kept. Call it when no write is
-   * under way. Never throws, so the caller sees the error that led here.
+   * Closes and removes the temporary file, unless it was committed or is kept. Call it when no write is under way.
+   * Never throws, so that the caller gets the first error.
    */
   discard(): void {
     if (this.#isOpen) closeQuietly(this.fd);
@@ -251,7 +249,7 @@ export class Replacement implements WrittenFile {
     this.#isOpen = false;
   }
 
-  /** Gives up a temporary file that is kept: nobody should go on with it. */
+  /** Gives up a kept temporary file, so that no later download continues it. */
   giveUp(): void {
     this.#isKept = false;
   }
@@ -267,7 +265,7 @@ export class Replacement implements WrittenFile {
 
   #replaceChecked(check: OldFileCheck, letGo: () => void): void {
     try {
-      // From here on the temporary path may lead to another's file.
+      // From here on the temporary path may lead to another process's file.
       this.#isRenamed = true;
       replaceCheckedFile(this.#temporary, this.realPath, check, letGo);
     } catch (error) {
@@ -275,7 +273,7 @@ export class Replacement implements WrittenFile {
     }
   }
 
-  /** Passes on what the check throws as it is, even if it looks like an error of the system. */
+  /** Passes an error of the check on unchanged, even if it looks like an error of the system. */
   #require(check: () => void): void {
     try {
       check();

@@ -1,4 +1,4 @@
-/** Gives a file a second name in place of another file, which keeps that name until then. */
+/** Gives a file a second name, replacing the file of that name in one step. */
 
 import { constants } from 'node:fs';
 import { link, rename, rm } from 'node:fs/promises';
@@ -9,7 +9,7 @@ import { writePieces } from '../../platform/io/write-pieces.js';
 import { Transfer } from '../../platform/transfer/transfer.js';
 import type { Replacement } from './replacement.js';
 
-/** Why a system does not link a file, so that it is copied instead. */
+/** Errors after which a file is copied instead of linked. */
 const LINK_REFUSALS: readonly string[] = [
   'EPERM',
   'EACCES',
@@ -19,16 +19,16 @@ const LINK_REFUSALS: readonly string[] = [
   'EXDEV',
 ];
 
-/** A second name that is about to be given. */
+/** The second name to give. */
 interface SecondName {
   readonly path: string;
-  /** A path in the same folder at which there is nothing. */
+  /** A free path in the same folder. */
   readonly temporaryPath: string;
   /** Makes a file of that length for a copy. */
   openCopy(byteLength: number): Promise<Replacement>;
 }
 
-/** Links the file where the file system can, else copies it. Syncs nothing but a copy's bytes. */
+/** Links the file where the file system can, else copies it. Syncs only the bytes of a copy. */
 export async function giveSecondName(source: string, name: SecondName): Promise<void> {
   const { path, temporaryPath } = name;
   try {

@@ -1,4 +1,4 @@
-/** Finds the file that a write is meant for: follows links, and refuses what must not be written. */
+/** Finds the target of a write: follows links, and refuses files that must not be written. */
 
 import { lstatSync, readlinkSync, type Stats } from 'node:fs';
 import { isAbsolute, resolve, sep, toNamespacedPath } from 'node:path';
@@ -9,13 +9,13 @@ import { MAX_LINKS, systemRealpath } from '../../platform/io/file-calls.js';
 import { requireRegularFile } from '../../platform/io/opened-file.js';
 import { aboutFile, hasCode, systemError } from '../../platform/io/system-errors.js';
 
-/** The file that is written or replaced. */
+/** The file to write or replace. */
 export interface ReplacementTarget {
   /** Its path without links, as bytes: a name need not be UTF-8. */
   readonly path: Buffer;
   /** The folder of `path`, with the separator. */
   readonly folder: Buffer;
-  /** The file that is there now. */
+  /** The existing file. */
   readonly stats: Stats | undefined;
 }
 
@@ -37,12 +37,12 @@ function toPath(path: ByteText): string | Buffer {
   return isWindows ? toBytes(path).toString() : toBytes(path);
 }
 
-/** As bytes that may be longer on Windows, too: `\\?\C:\…`. */
+/** As bytes, with the prefix `\\?\C:\…` for long paths of Windows. */
 function toLongPath(path: ByteText): Buffer {
   return isWindows ? Buffer.from(toNamespacedPath(toBytes(path).toString())) : toBytes(path);
 }
 
-/** Undoes that: `realpathSync` does not take it. */
+/** Removes that prefix, which `realpathSync` does not accept. */
 function toShortForm(path: ByteText): ByteText {
   return isWindows ? path.replace(/^\\\\\?\\(UNC\\)?/, (_, share) => (share ? '\\\\' : '')) : path;
 }
@@ -57,7 +57,7 @@ function resolvedPath(path: ByteText): ByteText {
   return toText(systemRealpath()(toPath(path), 'buffer'));
 }
 
-/** Where the link at `path` leads; undefined when there is none, and for what the next call objects to. */
+/** Returns where the link at `path` leads; undefined without a link, and for errors that the next call reports. */
 function linkOf(path: ByteText): ByteText | undefined {
   try {
     const link = toText(readlinkSync(toPath(path), 'buffer'));
@@ -67,7 +67,7 @@ function linkOf(path: ByteText): ByteText | undefined {
   }
 }
 
-/** A path, and where the links lead that are at it, one after the other. */
+/** Returns the path, then the target of each link in turn. */
 function followLinks(given: ByteText, label: string): [ByteText, ...ByteText[]] {
   const way: [ByteText, ...ByteText[]] = [given];
   for (let path = linkOf(given); path !== undefined; path = linkOf(path)) {
@@ -85,7 +85,7 @@ function inRealFolder(path: ByteText, label: string): ByteText {
   return real.endsWith(sep) ? real + name : real + sep + name;
 }
 
-/** The real path of a file that no link is at, or the one that a new file would get. */
+/** Returns the real path of a file that is not a link, or the future real path of a new file. */
 function realTarget(path: ByteText, label: string): ByteText {
   try {
     return resolvedPath(path);
@@ -95,7 +95,7 @@ function realTarget(path: ByteText, label: string): ByteText {
   return inRealFolder(path, label);
 }
 
-/** Whether a path without links is a blob, or in the store that all repositories share. */
+/** Whether a real path is a blob, or in the store that all repositories share. */
 function isInHubCache(path: ByteText): boolean {
   if (isBlobPath(path)) return true;
   return markersAbove(path).some(
@@ -104,8 +104,8 @@ function isInHubCache(path: ByteText): boolean {
 }
 
 /**
- * Refuses what the Hub's cache has, wherever the links of the cache lead in the end. The way counts as it is
- * written, too: the folder of the blobs may itself be a link.
+ * Refuses files of the Hub's cache, wherever the cache's links lead in the end. Checks every path on the way, too,
+ * because the folder of blobs may itself be a link.
  */
 function refuseHubBlob(way: readonly ByteText[], real: ByteText, label: string): void {
   const links = way.slice(0, -1).map((path) => inRealFolder(path, label));
@@ -121,9 +121,9 @@ function refuseHubBlob(way: readonly ByteText[], real: ByteText, label: string):
   );
 }
 
-/** Which target a path means. */
+/** Options for finding the target. */
 interface FindTargetOptions {
-  /** True for a blob of the Hub's cache: it may be one, and a link at the path is replaced, not followed. */
+  /** True allows a blob of the Hub's cache; a link at the path is then replaced, not followed. */
   readonly isBlob?: boolean | undefined;
 }
 
@@ -131,7 +131,7 @@ interface FindTargetOptions {
  * Follows `path` to its file, also through links to a file that does not exist yet. `label` is the
  * path in messages.
  *
- * @throws `SAFETENSORS_NOT_A_REGULAR_FILE`; `SAFETENSORS_HUB_CACHE_BLOB` unless it may be one; errors of
+ * @throws `SAFETENSORS_NOT_A_REGULAR_FILE`; `SAFETENSORS_HUB_CACHE_BLOB` unless allowed; errors of
  * the system, such as `ENOENT` for a folder that does not exist, or `ELOOP`
  */
 export function resolveTarget(
@@ -147,7 +147,7 @@ export function resolveTarget(
     const longPath = toLongPath(real);
     const [folder] = folderAndName(toText(longPath));
     const found = lstatSync(toPath(real), { throwIfNoEntry: false });
-    // A link is left only where it is to be replaced.
+    // A link is left only where it will be replaced.
     const stats = found?.isSymbolicLink() ? undefined : found;
     if (stats !== undefined) requireRegularFile(stats, label);
     if (!isBlob) refuseHubBlob(way, real, label);

@@ -1,4 +1,4 @@
-/** Changes the metadata of a file, and nothing else. */
+/** `editMetadata`: changes the metadata of a file and leaves its tensors alone. */
 
 import { type BigIntStats, constants, statSync } from 'node:fs';
 import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
@@ -55,18 +55,18 @@ const EDIT_OPTIONS: OptionNames<EditMetadataOptions> = {
   durable: true,
 };
 
-/** What {@link editMetadata} did. */
+/** The result of {@link editMetadata}. */
 export interface MetadataEdit {
   /**
-   * `'none'`: nothing was different, and nothing was written; `'rewritten'`: a new file took the place
-   * of the old one; `'inPlace'`: the header was overwritten.
+   * `'none'`: no value changed, and nothing was written; `'rewritten'`: a new file replaced the old one; `'inPlace'`:
+   * the header was overwritten.
    */
   readonly method: 'none' | 'rewritten' | 'inPlace';
-  /** The metadata that the file has now; null when it has none. */
+  /** The file's metadata after the edit; null without metadata. */
   readonly metadata: ReadonlyMap<string, string> | null;
-  /** Length of the header now, in bytes, without the 8 bytes before it. */
+  /** Length of the header after the edit, in bytes, without the 8-byte prefix. */
   readonly headerByteLength: number;
-  /** Bytes of padding at the header's end: how much longer the metadata may become in place. */
+  /** Bytes of padding at the header's end: room for longer metadata in place. */
   readonly spareByteLength: number;
 }
 
@@ -74,14 +74,14 @@ export interface MetadataEdit {
 interface Edit {
   readonly target: ReplacementTarget;
   readonly file: OpenedFile;
-  /** Closes the file, and ends the lock. */
+  /** Closes the file, which releases the lock. */
   readonly close: () => void;
   readonly header: Header;
   /** The new header, without padding. */
   readonly json: Uint8Array;
   readonly durable: boolean;
   readonly options: TransferOptions;
-  /** Whether the file is what it was when its header was read. */
+  /** Whether the file is unchanged since its header was read. */
   readonly check: SameFileCheck;
 }
 
@@ -95,16 +95,14 @@ interface Edit {
  * keeps its length if the new one fits; else the data begins at a multiple of the same power of two as
  * before, from 8 bytes to 2 MiB.
  *
- * Edits of one file wait for each other, also those of other processes, so no edit undoes another. That
- * takes a lock, which a process that dies leaves to the next one. Where the file system has no locks
- * (NFS) or there is no addon, an edit that finds another file in place fails, but can miss one that comes
- * at the last moment.
+ * Edits of one file wait for each other, across processes too, so that no edit undoes another. They use a lock, which
+ * the system releases when a process dies. On a file system without locks (NFS), or without the addon, an edit fails
+ * when it finds the file replaced, but it can miss a replacement at the last moment.
  *
- * `inPlace: true` overwrites the header if the padding at its end leaves room, and copies no data.
- * **This is not crash-safe**: a process or machine that dies meanwhile leaves a header that is half old
- * and half new. For that case the old header stands in `<file>.header-backup` until the new one is
- * synced. `dd if=<file>.header-backup of=<file> conv=notrunc` puts it back; then delete the backup. For
- * a name of more than 241 bytes the backup has a short name, which the error tells.
+ * `inPlace: true` overwrites the header if the padding at its end leaves room, and copies no data. **This is not
+ * crash-safe**: if the process or machine dies meanwhile, the header is half old and half new. The old header stays
+ * in `<file>.header-backup` until the new one is synced. `dd if=<file>.header-backup of=<file> conv=notrunc` puts it
+ * back; then delete the backup. For a name of more than 241 bytes the backup gets a short name, which the error gives.
  * Open handles of the file throw `SAFETENSORS_FILE_CHANGED` after the edit.
  *
  * @throws FormatError for a file that is not valid safetensors
@@ -114,7 +112,7 @@ interface Edit {
  *   number of missing bytes; `SAFETENSORS_EDIT_INTERRUPTED` when there is a backup;
  *   `SAFETENSORS_HUB_CACHE_BLOB`, `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_TARGET_IN_USE`,
  *   `SAFETENSORS_LOCKED` when another process edits the file for longer than `lockTimeout`
- * @throws FileChangedError when something else than an edit changes or replaces the file meanwhile
+ * @throws FileChangedError when the file is changed or replaced meanwhile, other than by an edit
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for arguments of the wrong kind
  * @throws Error Node's own `ENOENT`, `ENOSPC` and the like; `signal.reason` when it was aborted. The
  *   file is as it was, except after an error of syncing the folder, which comes last
@@ -159,7 +157,7 @@ export async function editMetadata(
         const stats = statsOf({ fd, path: label });
         const { size, mtimeNs } = stats;
         const file = { fd, path: label, byteLength: Number(size), mtimeNs };
-        // Whoever had the lock may have put another file here, which has a lock of its own.
+        // The previous holder of the lock may have put another file here, which has a lock of its own.
         if (isFileAt(target.path, stats) || tries === MAX_LOCK_TRIES)
           return await edit(target, file, close);
       } finally {
@@ -201,11 +199,11 @@ function isFileAt(path: Buffer, file: BigIntStats): boolean {
   return found !== undefined && identityOf(found) === identityOf(file);
 }
 
-/** What an edit relies on, checked again and again. */
+/** The conditions of an edit, checked again before each step. */
 interface SameFileCheck {
   /** Throws unless the path leads to the file that is edited. */
   place(path: Buffer): void;
-  /** Throws if this file has another size or modification time, too. */
+  /** Throws, too, if the file's size or modification time has changed. */
   placeAndContent(path: Buffer): void;
 }
 
@@ -229,7 +227,7 @@ async function rewrite(edit: Edit): Promise<MetadataEdit> {
   const { path } = file;
   const start = fileStart(json, grownByteLength(header.json.byteLength, json.byteLength, path));
   const byteLength = start.byteLength + header.dataByteLength;
-  // Checked as any other header.
+  // Checked like any header.
   const edited = await runAsync(parseStart(start, byteLength, { path }), options.signal);
   const transfer = new Transfer(byteLength, options, () => check.placeAndContent(target.path));
   const replacement = await Replacement.open(target.path, path, { byteLength, durable });
@@ -274,7 +272,7 @@ async function overwrite(edit: Edit): Promise<MetadataEdit> {
     check.placeAndContent(target.path);
   };
   await overwriteHeader({ target, file, before, after, check: isUnchanged, durable }, transfer);
-  // A file that has taken the place meanwhile knows nothing of the edit.
+  // A file put in its place meanwhile does not have the edit.
   check.place(target.path);
   return outcome('inPlace', edited);
 }

@@ -1,4 +1,4 @@
-/** Writes bytes that are put into memory first, piece by piece, and on request reads each piece again. */
+/** Writes bytes by way of buffers, piece by piece; with `verify`, reads each piece back and compares it. */
 
 import { SafetensorsError } from '../../errors/errors.js';
 import { type WrittenFile, writeViews } from '../../platform/io/file-writes.js';
@@ -20,8 +20,8 @@ import type { AsyncFill } from '../../tensor/storage/made.js';
 const MAX_PARTS = 1024;
 
 /**
- * Shared by all files of the thread. The system runs one write to a file at a time; meanwhile other pieces are
- * filled and compared. Measured with 3 to 5, for 1.6 GB: a fourth saves 7 %, a fifth gains nothing.
+ * Slots shared by all files of the thread. The system runs one write to a file at a time; meanwhile other pieces are
+ * filled and compared. Measured with 3 to 5 for 1.6 GB: the fourth saves 7 %, the fifth gains nothing.
  */
 const threadSlots = new Slots(4);
 
@@ -29,30 +29,30 @@ const threadSlots = new Slots(4);
 export interface FilledWrite {
   readonly position: number;
   readonly byteLength: number;
-  /** The tensor's name, where that is known. */
+  /** The tensor's name, if known. */
   readonly tensor: string | undefined;
-  /** Is asked for one piece after the other, before the last one is filled; for none twice. */
+  /** Called for the pieces in order, each once, without waiting for the one before. */
   readonly fill: AsyncFill;
 }
 
-/** Each write is cut at the same multiples of its own length; short neighbours are joined. */
+/** The limits of a piece: long writes are cut at fixed multiples, short neighbours are joined. */
 const PIECE_LIMITS: MergeLimits<FilledWrite> = {
   maxByteLength: CACHED_BYTE_LENGTH,
   maxParts: MAX_PARTS,
   unitOf: () => CACHED_BYTE_LENGTH,
 };
 
-/** How pieces are written. */
+/** Options of a write by pieces. */
 interface FilledWriting {
   readonly buffers: PieceBuffers;
   readonly verify?: boolean | undefined;
-  /** Hears the bytes of all writes in their order, each piece before it is written. */
+  /** Receives the bytes of all writes in order, each piece before it is written. */
   readonly onBytes?: ((bytes: Uint8Array) => void) | undefined;
-  /** How many are under way at a time; those of the thread by default. */
+  /** The slots for pieces under way; the thread's by default. */
   readonly slots?: Slots | undefined;
 }
 
-/** Memory of the length of a piece, used again and again. */
+/** Reused buffers of the length of a piece. */
 export class PieceBuffers {
   readonly #free: Uint8Array[] = [];
 
@@ -71,12 +71,12 @@ export class PieceBuffers {
 }
 
 /**
- * Writes what fills the buffers, which are used again for the next pieces. With `verify`, each piece is read
- * again as soon as it is written, and compared while it is still in the buffer: nothing is read or made twice.
+ * Fills buffers, writes them, and reuses them for the next pieces. With `verify`, each piece is read back as soon as
+ * it is written and compared while it is still in its buffer: no byte is read or computed twice.
  *
  * @param target open for reading, too, when it is verified
  * @throws SafetensorsError `SAFETENSORS_VERIFICATION_FAILED` for the first byte that differs
- * @throws What `fill` throws; errors of the system with the target's path; `signal.reason`
+ * @throws Errors of `fill`; errors of the system with the target's path; `signal.reason`
  */
 export async function writeFilled(
   target: WrittenFile,
@@ -84,13 +84,13 @@ export async function writeFilled(
   transfer: PieceMover,
   { buffers, verify = false, onBytes, slots = threadSlots }: FilledWriting,
 ): Promise<void> {
-  // Pieces begin in order, and may be full in another one.
+  // Pieces begin in order, but may be filled in any order.
   let heard = Promise.resolve();
   await transfer.run(merge(nonEmpty(writes), PIECE_LIMITS), slots, async (piece) => {
     const { position, parts, byteLength } = piece;
     await buffers.use(byteLength, async (bytes) => {
       let at = 0;
-      // All are asked for at once, so each tensor's in their order.
+      // Called for all parts at once, so for each tensor's in order.
       const filled = parts.map(async ({ range: write, begin, end }) => {
         const part = bytes.subarray(at, at + end - begin);
         at += end - begin;

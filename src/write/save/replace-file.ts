@@ -1,4 +1,4 @@
-/** Writes one file by its layout, which then takes the place of an old one. */
+/** Writes one file by its layout, then puts it in the place of the old one. */
 
 import { statSync } from 'node:fs';
 import { locate, type PathLike } from '../../platform/io/paths.js';
@@ -9,18 +9,18 @@ import { resolveTarget } from '../replacement/target.js';
 import { BorrowedFiles } from './source-files.js';
 import { type WritableLayout, writeLayout } from './tensor-writes.js';
 
-/** How a file is replaced. */
+/** Options of a replacement. */
 export interface ReplaceOptions extends TransferOptions {
   /** Whether to sync file and folder. */
   readonly durable: boolean;
-  /** Whether to read what was written again, and compare it, before the new file takes its place. */
+  /** Whether to read the new file back and compare it before it replaces the old one. */
   readonly verify: boolean;
-  /** Closes files that the caller opened, when nothing more is read: Windows replaces no open file. */
+  /** Closes the caller's files after the last read: Windows cannot replace an open file. */
   readonly closeSources?: () => void;
 }
 
 /**
- * Throws for a path at which no file can be replaced. There need not be one.
+ * Throws for a path at which no file can be written or replaced. The file need not exist.
  *
  * @throws SafetensorsError as `Replacement.open`
  */
@@ -29,12 +29,12 @@ export function requireReplaceableFile(path: string): void {
 }
 
 /**
- * Writes the file of the layout, off the event loop. `samples` are all tensors, or at least one of every file that
- * they come from.
+ * Writes the file of the layout, off the event loop. `samples` are all tensors, or at least one from every source
+ * file.
  *
  * @throws FileChangedError when a file that tensors come from has changed, or changes meanwhile
  * @throws SafetensorsError as `Replacement.open`; `SAFETENSORS_VERIFICATION_FAILED`
- * @throws Error of the system; what a stream throws; `signal.reason`
+ * @throws Errors of the system; errors of a stream; `signal.reason`
  */
 export async function replaceFile(
   path: PathLike,

@@ -1,4 +1,4 @@
-/** Writes tensors and metadata to a file, which takes the place of an old one in one step. */
+/** `saveFile`: writes tensors and metadata to a file, which replaces the old one in one step. */
 
 import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
 import type { NamedValues } from '../../errors/named-values.js';
@@ -31,25 +31,24 @@ const SAVE_OPTIONS: OptionNames<SaveOptions> = { ...SAVE_SYNC_OPTIONS, ...TRANSF
 /**
  * Writes tensors and metadata to a file, off the event loop. The bytes are those of `serialize`.
  *
- * They go to a temporary file in the same folder, which is then renamed: at every moment the path has
- * the old file or the new one, whole. An error leaves the old file, except one of syncing the folder,
- * which comes after the rename. Open and mapped files stay what they were, even when the tensors come
- * from the file that is replaced. The new file gets the permissions of the old one, else those of the
- * umask. Links are followed. Wrong arguments and a full disk are found before anything is written.
+ * They go to a temporary file in the same folder, which is then renamed: at every moment the path has the old file or
+ * the new one, whole. An error leaves the old file, except an error of syncing the folder, which comes after the
+ * rename. Open and mapped files keep their content, even when the tensors come from the file being replaced. The new
+ * file gets the permissions of the old one, else those of the umask. Links are followed. Wrong arguments and a full
+ * disk are found before anything is written.
  *
- * Tensors of an open file whose bytes were never asked for are copied by the kernel. All others are
- * written from memory, changes included; don't modify them until the promise settles. `data` of a new
- * tensor can also be a stream, or a function that returns one. Streams are read one at a time, in the
- * order of the file. A stream that fails or is left early is ended; a stream whose turn has not come is
- * left alone.
+ * The kernel copies tensors of an open file whose bytes were never read. All others are written from memory, changes
+ * included; don't modify them until the promise settles. `data` of a new tensor can also be a stream, or a function
+ * that returns one. Streams are read one at a time, in the order of the file. A stream that fails or is left early is
+ * ended; a stream whose turn has not come is left alone.
  *
- * @throws InvalidTensorError `SAFETENSORS_INVALID_TENSOR_VIEW`, `SAFETENSORS_HEADER_TOO_LARGE` for
- *   what cannot be written, including a stream with more or fewer bytes than its shape needs
+ * @throws InvalidTensorError `SAFETENSORS_INVALID_TENSOR_VIEW`, `SAFETENSORS_HEADER_TOO_LARGE` for a tensor that
+ *   cannot be written, including a stream with more or fewer bytes than its shape needs
  * @throws FileChangedError when a file that tensors come from has changed since it was opened, or
  *   changes meanwhile
  * @throws FileClosedError for a tensor of a file that was closed with `detach`, before or meanwhile
  * @throws SafetensorsError `SAFETENSORS_HUB_CACHE_BLOB`, `SAFETENSORS_NOT_A_REGULAR_FILE`,
- *   `SAFETENSORS_TARGET_IN_USE` for a target that is not replaced
+ *   `SAFETENSORS_TARGET_IN_USE` for a target that must not or cannot be replaced
  * @throws Error Node's own `ENOSPC`, `EDQUOT`, `EFBIG`, `EACCES`, `ENOENT` and the like, with the path
  *   as it was given; `signal.reason` when it was aborted before the rename
  * @throws TypeError, RangeError for arguments of the wrong kind
@@ -78,7 +77,7 @@ export async function saveFile(
 }
 
 /**
- * The same on this thread, which waits for the disk meanwhile. Writes one tensor after the other, and
+ * As {@link saveFile}, on this thread, which waits for the disk. Writes one tensor after the other, and
  * reads those of open files through a buffer. Streams are a TypeError.
  *
  * @throws As {@link saveFile}

@@ -1,4 +1,4 @@
-/** Writes tensors and metadata to memory, as a whole file. */
+/** `serialize`: writes tensors and metadata to memory, as a whole file. */
 
 import { constants } from 'node:buffer';
 import { argumentRangeError, requireOptions } from '../../errors/arguments.js';
@@ -13,18 +13,17 @@ import { memoryEntries, type TensorInput } from '../input/tensor-input.js';
 import { BorrowedFiles } from './source-files.js';
 
 /**
- * Tensors and metadata as the bytes of a safetensors file, in one buffer. `parse` reads them again.
- * The bytes are those that the reference writes, with metadata sorted by key, so equal input in any
- * order gives equal bytes.
+ * Returns tensors and metadata as the bytes of a safetensors file, in one buffer, for `parse` to read. The bytes are
+ * those of the reference, with metadata sorted by key, so equal input in any order gives equal bytes.
  *
- * Every tensor is copied once, changes in its memory included. A tensor of a file whose bytes were
- * never asked for is read straight into the result. An open `SafetensorsFile` can be passed as it is.
+ * Every tensor is copied once, changes in its memory included. A tensor of a file whose bytes were never read is read
+ * straight into the result. An open `SafetensorsFile` can be passed as it is.
  *
- * @throws InvalidTensorError `SAFETENSORS_INVALID_TENSOR_VIEW`, `SAFETENSORS_HEADER_TOO_LARGE` for
- *   what cannot be written, naming the tensor or the key
+ * @throws InvalidTensorError `SAFETENSORS_INVALID_TENSOR_VIEW`, `SAFETENSORS_HEADER_TOO_LARGE` for a tensor or
+ *   metadata that cannot be written, naming the tensor or the key
  * @throws FileClosedError for a tensor of a file that was closed with `detach`
  * @throws FileChangedError when the file of a tensor changed since it was opened
- * @throws SafetensorsError `SAFETENSORS_OUT_OF_MEMORY` when the system has no memory for the result
+ * @throws SafetensorsError `SAFETENSORS_OUT_OF_MEMORY` when memory for the result runs out
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for arguments of the wrong kind
  * @throws RangeError `ERR_OUT_OF_RANGE` for an unusable option, and when the result does not fit into
  *   one buffer of the runtime

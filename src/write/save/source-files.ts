@@ -1,6 +1,6 @@
 /**
- * The files that tensors to be written come from. Each lends its descriptor once, until all is
- * written. A file must not change meanwhile, or the result would be half old, half new.
+ * The source files of tensors to be written. Each lends its descriptor once, until the last write. A file must not
+ * change meanwhile, or the result would be half old, half new.
  */
 
 import { FileChangedError } from '../../errors/errors.js';
@@ -10,10 +10,10 @@ import { hasCode } from '../../platform/io/system-errors.js';
 import type { LendingStorage, LentDescriptor } from '../../tensor/storage/storage.js';
 import type { FilePayload, MadePayload, MemoryPayload, Payload } from '../input/tensor-input.js';
 
-/** A source file while it is read. */
+/** A source file during the reads. */
 interface LentFile extends ReadFile {
   readonly lent: LentDescriptor;
-  /** Throws when the file is not what it was. */
+  /** Throws when the file has changed. */
   readonly requireSame: () => void;
 }
 
@@ -23,7 +23,7 @@ export class BorrowedFiles {
   readonly #memory: (MemoryPayload | MadePayload)[] = [];
 
   /**
-   * Borrows the descriptors, and notes size and time of the files.
+   * Borrows the descriptors, and records size and modification time of the files.
    *
    * @throws FileChangedError for a file that changed since it was opened
    */
@@ -33,7 +33,7 @@ export class BorrowedFiles {
         if (payload.kind === 'stream') continue;
         if (payload.kind !== 'file') this.#memory.push(payload);
         const { storage } = payload;
-        // When the mapped file was closed, only its memory is left.
+        // A closed mapped file has only its memory left.
         const isNeeded = payload.kind === 'file' || storage?.canLend === true;
         if (storage !== undefined && isNeeded) this.#lend(storage);
       }
@@ -43,13 +43,13 @@ export class BorrowedFiles {
     }
   }
 
-  /** The open file that has a tensor's bytes. */
+  /** Returns the open file with a tensor's bytes. */
   fileOf({ storage }: FilePayload): ReadFile {
     return this.#files.get(storage) as LentFile;
   }
 
   /**
-   * Call it when the last byte is written.
+   * Checks the files again; call it after the last write.
    *
    * @throws FileChangedError when size or modification time of a file changed
    * @throws FileClosedError, InvalidTensorError when memory was detached meanwhile
@@ -60,8 +60,8 @@ export class BorrowedFiles {
   }
 
   /**
-   * What an error of writing means. `EFAULT` is memory that cannot be read: a mapping whose file was
-   * cut short. Returns any other error as it is.
+   * Explains an error of writing. `EFAULT` means memory that cannot be read: a mapping of a truncated file. Returns
+   * any other error as it is.
    */
   explain(error: unknown): unknown {
     if (!hasCode(error, ['EFAULT'])) return error;
@@ -76,7 +76,7 @@ export class BorrowedFiles {
     return new FileChangedError(message, { path, cause: error });
   }
 
-  /** Gives the descriptors back. Call it when nothing is under way. */
+  /** Gives the descriptors back. Call it when no read is under way. */
   end(): void {
     for (const { lent } of this.#files.values()) lent.giveBack();
     this.#files.clear();

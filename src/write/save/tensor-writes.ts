@@ -1,4 +1,4 @@
-/** Writes tensors to a file, each from where its bytes are: memory, another file, or made for it. */
+/** Writes tensors to a file, from memory, from another file, from a stream, or computed piece by piece. */
 
 import type { Layout, Placed } from '../../header/header-writer.js';
 import type { WrittenFile } from '../../platform/io/file-writes.js';
@@ -18,15 +18,15 @@ import { type FilledWrite, PieceBuffers, writeFilled } from './filled-writes.js'
 import type { BorrowedFiles } from './source-files.js';
 
 /**
- * Short pieces of a stream are joined up to this length: a write costs 100 µs, however short it is.
- * Measured with pieces of 64 KiB: three times as fast.
+ * Short pieces of a stream are joined up to this length, because even the shortest write costs 100 µs. Measured with
+ * pieces of 64 KiB: three times as fast.
  */
 const STREAM_WRITE_BYTE_LENGTH = 2 ** 20;
 
-/** Bytes that are there. */
+/** Bytes that exist, in memory or in a file. */
 type ReadyPayload = Exclude<Payload, MadePayload | StreamPayload>;
 
-/** Bytes that can be put into memory, piece by piece. */
+/** Bytes that can fill a buffer, piece by piece. */
 type FillingPayload = Exclude<Payload, StreamPayload>;
 
 /** Length and bytes of a tensor, or of several without a name. */
@@ -37,7 +37,7 @@ interface NamedBytes<Bytes> extends Pick<WriteEntry<Bytes>, 'byteLength' | 'payl
 /** A tensor's length and bytes, and its place in the data of the file. */
 type PlacedEntry<Bytes> = Pick<Placed<NamedBytes<Bytes>>, 'spec' | 'begin'>;
 
-/** A file to be written. Its tensors, in the order of the file, may be made one by one. */
+/** A file to be written. Its tensors, in the order of the file, may be generated one by one. */
 export interface WritableLayout extends Pick<Layout<never>, 'header' | 'byteLength'> {
   readonly placed: Iterable<PlacedEntry<Payload>>;
 }
@@ -55,13 +55,13 @@ function writeOf(
   return { position, byteLength, source };
 }
 
-/** How tensors get into a file: as their bytes are, by way of buffers, or as a stream. */
+/** The three ways into a file: as the bytes are, by way of buffers, or as a stream. */
 type Way = 'ready' | 'filled' | 'stream';
 
-/** A tensor that is written, and its way. */
+/** A tensor to be written, and its way. */
 interface Step<Bytes = Payload> {
   readonly spec: PlacedEntry<Bytes>['spec'];
-  /** Of the first byte in the file. */
+  /** Position of the first byte in the file. */
   readonly position: number;
 }
 
@@ -76,20 +76,20 @@ function fillOf(payload: FillingPayload, sources: BorrowedFiles): AsyncFill {
     runAsync(readFully(read, target, payload.position + begin, file.path), undefined);
 }
 
-/** How a file is written. */
+/** Options of writing a file. */
 export interface LayoutWriting {
-  /** Whether what was written is read again, and compared; false by default. */
+  /** Whether to read the file back and compare it; false by default. */
   readonly verify?: boolean | undefined;
-  /** Hears all bytes of the file in their order, as they are written. */
+  /** Receives all bytes of the file in order, as they are written. */
   readonly onBytes?: ((bytes: Uint8Array) => void) | undefined;
   /**
-   * How many pieces are filled at a time; those of the thread by default. Bytes that a server may be slow to give need
-   * their own: other files must not wait for it.
+   * The slots for pieces being filled; the thread's by default. Bytes from a server need slots of their own, so that
+   * other files do not wait for a slow server.
    */
   readonly slots?: Slots | undefined;
 }
 
-/** What takes tensors into one file. */
+/** Writes tensors into one file. */
 class TensorWriter {
   readonly #target: WrittenFile;
   readonly #sources: BorrowedFiles;
@@ -127,7 +127,7 @@ class TensorWriter {
     await this.#writeFilled([{ position, byteLength, tensor, fill }]);
   }
 
-  /** Writes all tensors; neighbours that go the same way are one piece of work. */
+  /** Writes all tensors; neighbours with the same way are one piece of work. */
   async write(steps: Iterable<Step>): Promise<void> {
     const waiting = steps[Symbol.iterator]();
     let next = waiting.next();
@@ -187,9 +187,9 @@ class TensorWriter {
 }
 
 /**
- * Writes a whole file, header and tensors; with `verify` it reads again what it has written, and compares it.
- * The transfer goes on afterwards, since several files can be one transfer. The caller verifies `sources`, the
- * files of the tensors, when all is written.
+ * Writes a whole file, header and tensors; with `verify` it reads the file back and compares it. Does not end the
+ * transfer, which can span several files. The caller verifies `sources`, the files of the tensors, after the last
+ * write.
  *
  * @throws As {@link writeTensors}; `SAFETENSORS_VERIFICATION_FAILED`
  */
@@ -206,13 +206,11 @@ export async function writeLayout(
 }
 
 /**
- * Writes tensors to their places after `dataStart`, the position of the data in the file. Opens one
- * stream at a time, when all before it is written. An error ends the open stream; those whose turn has
- * not come are left alone.
+ * Writes tensors to their places after `dataStart`, the position of the data in the file. Opens one stream at a time,
+ * after everything before it is written. An error ends the open stream; later streams are left alone.
  *
- * @throws FileChangedError when a source was cut short; InvalidTensorError for a stream of another
- *   length and for memory that was detached; errors of the system with the target's path; what a
- *   stream throws; `signal.reason`
+ * @throws FileChangedError when a source was truncated; InvalidTensorError for a stream of another length and for
+ *   detached memory; errors of the system with the target's path; errors of a stream; `signal.reason`
  */
 export async function writeTensors(
   target: WrittenFile,
@@ -242,8 +240,8 @@ async function writeAll(
 }
 
 /**
- * The same bytes, with short pieces copied into a buffer of that length. Asking for the next piece
- * gives the last one back to its stream, so it must be copied or written by then.
+ * Joins short pieces in a buffer. Requesting the next piece gives the last one back to its stream, so it must be
+ * copied or written by then.
  */
 async function* joinedPieces(
   pieces: AsyncIterable<Uint8Array>,
@@ -266,7 +264,7 @@ async function* joinedPieces(
   yield buffer.subarray(0, filled);
 }
 
-/** The same as `writeLayout` on this thread. */
+/** As `writeLayout`, on this thread. */
 export function writeLayoutSync(
   target: WrittenFile,
   { header, placed }: Layout<WriteEntry>,

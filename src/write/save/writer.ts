@@ -1,4 +1,4 @@
-/** Writes a file tensor by tensor: all are declared first, then written in any order. */
+/** `createWriter`: writes a file tensor by tensor, all declared first, then written in any order. */
 
 import {
   argumentTypeError,
@@ -32,7 +32,7 @@ import { Replacement } from '../replacement/replacement.js';
 import { BorrowedFiles } from './source-files.js';
 import { writeTensors } from './tensor-writes.js';
 
-/** How many missing tensors an error names; it counts the others. */
+/** Number of missing tensors that an error names; it counts the rest. */
 const MAX_LISTED_NAMES = 5;
 
 /** Options of {@link createWriter}. */
@@ -44,9 +44,8 @@ export interface WriterOptions extends HeaderOptions {
 const WRITER_OPTIONS: OptionNames<WriterOptions> = { ...HEADER_OPTIONS, durable: true };
 
 /**
- * A tensor of another file; or bytes: in memory, which must not change until the write is done; in
- * pieces of any length, such as an iterable, a stream or `tensor.chunks()`; or a function that returns
- * either.
+ * A tensor of another file; or bytes: in memory, which must not change until the write is done; in pieces of any
+ * length, such as an iterable, a stream or `tensor.chunks()`; or a function that returns one of these.
  */
 export type WriterData = Tensor | TensorBytes | TensorPieces | TensorStream;
 
@@ -56,16 +55,14 @@ interface Slot extends Placed<TensorFacts> {
 }
 
 /**
- * Begins a file. `specs` declares all tensors by dtype and shape, and the header is written at once;
- * `writer.write` then takes their bytes, in any order. They go to a temporary file beside the target,
- * whose space on the disk is reserved first. `writer.close()` puts it into place; until then the path
- * has the old file, or none. Links are followed, and an old file's permissions kept. The bytes are
- * those of `serialize` with the same tensors.
+ * Begins a file. `specs` declares all tensors by dtype and shape, and the header is written at once; `writer.write`
+ * then takes their bytes, in any order. They go to a temporary file beside the target; its disk space is reserved
+ * first. `writer.close()` renames it into place; until then the path has the old file, or no file. Links are
+ * followed, and an old file's permissions kept. The bytes are those of `serialize` with the same tensors.
  *
- * End a writer with `close()` or `abort()`; `await using` aborts one that is not closed.
+ * End a writer with `close()` or `abort()`; `await using` aborts it unless it was closed.
  *
- * @throws InvalidTensorError for dtypes, shapes, names and metadata that cannot be written, and
- *   `SAFETENSORS_HEADER_TOO_LARGE`
+ * @throws InvalidTensorError for invalid dtypes, shapes, names and metadata, and `SAFETENSORS_HEADER_TOO_LARGE`
  * @throws SafetensorsError `SAFETENSORS_HUB_CACHE_BLOB`, `SAFETENSORS_NOT_A_REGULAR_FILE`
  * @throws TypeError `ERR_INVALID_ARG_TYPE`, RangeError `ERR_OUT_OF_RANGE` for unusable arguments
  * @throws Error Node's own `ENOENT`, `ENOSPC` and the like. Nothing is left after an error
@@ -143,7 +140,7 @@ export class SafetensorsWriter {
     for (const place of placed) this.#slots.set(place.spec.name, { ...place, state: 'missing' });
   }
 
-  /** @internal Takes ownership of a replacement whose header is written. */
+  /** @internal Takes ownership of a replacement with its header written. */
   static of(
     replacement: Replacement,
     placed: readonly Placed<TensorFacts>[],
@@ -158,19 +155,18 @@ export class SafetensorsWriter {
   }
 
   /**
-   * Writes all bytes of a declared tensor: a tensor of its dtype and shape, which the kernel copies from
-   * its file, a typed array of its dtype, raw bytes, or a stream, of which no more than a piece and 1 MiB
-   * are in memory. Several writes may be under way. Each tensor is
-   * written once; after an error it may be tried again. A stream is always ended once its first piece
-   * was asked for; before that it is left alone.
+   * Writes all bytes of a declared tensor: a tensor of its dtype and shape, which the kernel copies from its file, a
+   * typed array of its dtype, raw bytes, or a stream, with at most one piece and 1 MiB in memory. Several writes may
+   * be under way. Each tensor is written once; after an error it may be tried again. A stream is always ended once
+   * its first piece was requested; before that it is left alone.
    *
    * @throws InvalidTensorError for another number of bytes, a tensor of another dtype or shape, a typed
    *   array of another dtype, and memory that was transferred meanwhile
    * @throws FileChangedError, FileClosedError for a tensor whose file changed or was closed with `detach`
-   * @throws TensorNotFoundError for a name that was not declared, with near names
+   * @throws TensorNotFoundError for an undeclared name, with similar names
    * @throws SafetensorsError `SAFETENSORS_ALREADY_WRITTEN` for a tensor that is written or under way;
    *   `SAFETENSORS_WRITER_CLOSED` after `close()`, and when the writer is aborted meanwhile
-   * @throws TypeError `ERR_INVALID_ARG_TYPE` for what is not bytes; what a stream throws
+   * @throws TypeError `ERR_INVALID_ARG_TYPE` for other values than bytes; errors of a stream
    * @throws Error Node's own `EIO`, `ENOSPC` and the like
    */
   async write(name: string, data: WriterData): Promise<void> {
@@ -188,9 +184,9 @@ export class SafetensorsWriter {
   /**
    * Waits for the writes under way, then syncs the file and puts it into place.
    *
-   * @throws SafetensorsError `SAFETENSORS_TENSORS_MISSING`, with names, when tensors are not written;
-   *   the writer stays open then. After any other error, such as `SAFETENSORS_TARGET_IN_USE` or one of
-   *   the system, nothing is left and the old file is as it was
+   * @throws SafetensorsError `SAFETENSORS_TENSORS_MISSING`, with names, when tensors are missing; the writer then
+   *   stays open. Any other error, such as `SAFETENSORS_TARGET_IN_USE` or an error of the system, leaves nothing
+   *   behind and the old file as it was
    */
   async close(): Promise<void> {
     this.#requireOpen();

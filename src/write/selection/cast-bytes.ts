@@ -1,15 +1,15 @@
-/** A tensor's bytes as another dtype: cast while they are written, each piece on a thread of the pool. */
+/** Casts a tensor's bytes to another dtype while they are written, each piece on a thread of the pool. */
 
 import { DTYPES } from '../../header/dtype.js';
 import type { Cast } from '../../tensor/float32/cast.js';
 import { castOnPool } from '../../tensor/float32/kernels.js';
 import type { AsyncFill } from '../../tensor/storage/made.js';
 
-/** Memory for elements that are to be cast; pieces that are cast one after the other share it. */
+/** Memory for elements to cast, shared by pieces that are cast one after the other. */
 export class CastMemory {
   readonly #free: Uint8Array[] = [];
 
-  /** Memory of the length, for one piece. */
+  /** Returns memory of this length for one piece. */
   take(byteLength: number): Uint8Array {
     const free = this.#free.pop();
     return free !== undefined && free.length >= byteLength
@@ -17,17 +17,17 @@ export class CastMemory {
       : new Uint8Array(byteLength);
   }
 
-  /** Takes it back when nothing works on it any more. */
+  /** Takes memory back that is no longer in use. */
   giveBack({ buffer }: Uint8Array): void {
     this.#free.push(new Uint8Array(buffer));
   }
 }
 
 /**
- * Fills pieces of whole elements of the new dtype with what `fill` gives of the old one. Asks for one piece of
- * it for each, in the order in which it is asked.
+ * Fills pieces of whole elements of the new dtype, cast from the elements that `fill` provides. Calls `fill` once per
+ * piece, in the order of its own calls.
  *
- * @param onTooLarge hears of elements that were too large for the dtype, as `castInTypeScript` counts them
+ * @param onTooLarge receives the number of elements too large for the dtype, as `castInTypeScript` counts them
  */
 export function castFill(
   fill: AsyncFill,

@@ -1,4 +1,4 @@
-/** What a caller says of the tensors to take: which, under which names, as which dtypes. */
+/** The options that select tensors: which, under which names, as which dtypes. */
 
 import { argumentTypeError, type OptionNames, requireNames } from '../../errors/arguments.js';
 import { type NamedValues, pairsOf } from '../../errors/named-values.js';
@@ -7,15 +7,15 @@ import type { Dtype } from '../../header/dtype.js';
 import { dtypeOfOtherName } from '../../header/dtype-names.js';
 import { CAST_TARGETS, type CastTarget, isCastTarget } from '../../tensor/float32/cast.js';
 
-/** What is known of every tensor of a source. */
+/** The facts of a tensor that callbacks receive. */
 export interface SelectableInfo {
-  /** Its dtype in the source; null for a tensor that cannot be taken. */
+  /** Dtype in the source; null for a tensor that cannot be taken. */
   readonly dtype: Dtype | null;
   /** Dimensions in elements, outermost first; empty for a scalar. */
   readonly shape: readonly number[];
 }
 
-/** False leaves a tensor out; an object gives it a name and a dtype, by default those that it has. */
+/** False leaves a tensor out; an object gives it a name and a dtype, each unchanged by default. */
 export type SelectedAs =
   | false
   | {
@@ -25,31 +25,31 @@ export type SelectedAs =
       readonly dtype?: Dtype;
     };
 
-/** Which tensors: by names or aliases, or by a function that says of each whether it is taken. */
+/** Names or aliases of tensors to take, or a predicate. */
 export type TensorChoice<Info extends SelectableInfo = TensorInfo> =
   | Iterable<string>
   | ((name: string, info: Info) => boolean);
 
-/** Which tensors are taken, and as what. All as they are by default. */
+/** Selects tensors, names and dtypes. By default, takes all tensors unchanged. */
 export interface SelectionOptions<Info extends SelectableInfo = TensorInfo> {
   /**
-   * The tensors to take, by their names or aliases, or by a function that gets name and info of every tensor.
+   * The tensors to take: their names or aliases, or a function that is called with name and info of every tensor.
    */
   readonly names?: TensorChoice<Info> | undefined;
   /**
-   * New names: by a function that gets every name, or as a Map, pairs or an object with new names by old ones.
-   * Names that it does not have stay.
+   * New names: a function that is called with every name, or a Map, pairs or an object from old to new names. Tensors
+   * not in it keep their names.
    */
   readonly rename?: ((name: string) => string) | NamedValues<string> | undefined;
   /**
-   * Casts all tensors of F32, F64, F16 and BF16 to this dtype, as torch does it. Other dtypes stay: integers,
-   * BOOL, and what is quantized, such as F8. What is needed to read quantized weights stays as it is, too:
-   * scales, zero points, code books, told by the names and dtypes of all tensors of the source.
+   * Casts all tensors of F32, F64, F16 and BF16 to this dtype, as torch does it. Other dtypes stay: integers, BOOL,
+   * and quantized ones such as F8. The companions of quantized weights stay, too: scales, zero points, code books,
+   * recognized by the names and dtypes of all tensors of the source.
    */
   readonly dtype?: CastTarget | undefined;
   /**
-   * In place of the three above: is called with name and info of every tensor, and returns false to leave it
-   * out, else an object with a new `name`, a `dtype` to cast it to, both or none.
+   * Replaces the three options above: a function that is called with name and info of every tensor. It returns false
+   * to leave the tensor out, else an object with a new `name`, a `dtype` to cast to, both, or neither.
    */
   readonly select?: ((name: string, info: Info) => SelectedAs) | undefined;
 }
@@ -62,15 +62,15 @@ export const SELECTION_OPTIONS: OptionNames<SelectionOptions<SelectableInfo>> = 
   select: true,
 };
 
-/** Whether tensors are taken as they are, all of them. */
+/** Whether all tensors are taken unchanged. */
 export function selectsAll(options: SelectionOptions<never>): boolean {
   return !Object.keys(SELECTION_OPTIONS).some((name) => options[name as 'names'] !== undefined);
 }
 
 /**
- * The options, with what can be iterated once as a Map or an array.
+ * Checks the options, and copies one-time iterables to a Map or an array.
  *
- * @throws TypeError `ERR_INVALID_ARG_TYPE` for options that cannot be used
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for unusable options
  */
 export function readSelection<Info extends SelectableInfo>({
   names,
@@ -106,7 +106,7 @@ function renamesOf(rename: NamedValues<string>): Map<string, string> {
   return renames;
 }
 
-/** The error for a dtype that is none of these. */
+/** Returns the error for a dtype outside of the list. */
 export function notADtype(what: string, dtype: unknown, known: readonly Dtype[]): TypeError {
   const meant = typeof dtype === 'string' ? dtypeOfOtherName(dtype) : undefined;
   const isKnown = meant !== undefined && known.includes(meant);

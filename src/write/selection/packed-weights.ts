@@ -1,16 +1,16 @@
 /**
- * Which tensors belong to a quantized weight: by the names and dtypes of what stands beside each other, since
- * a weight is quantized exactly when its companions are there. No configuration says it any better.
+ * Finds the tensors of quantized weights by names and dtypes: a weight is quantized exactly when its companions stand
+ * beside it. No configuration is more reliable.
  */
 
 import type { Dtype } from '../../header/dtype.js';
 
-/** The dtype of a tensor of the checkpoint, in any of its files; undefined for a name that it does not have. */
+/** Returns the dtype of a tensor in any file of the checkpoint; undefined for an unknown name. */
 export type DtypeOf = (name: string) => string | undefined;
 
 /**
- * Dtypes of values that are what they say: no weight in these is packed, unless a tensor beside it tells so. Integers
- * of 64 bits are ids, positions and counts.
+ * Dtypes of plain values: a weight in one of these is packed only if a tensor beside it says so. Integers of 64 bits
+ * are ids, positions and counts.
  */
 const PLAIN_DTYPES: ReadonlySet<string> = new Set<Dtype>([
   'F64',
@@ -23,11 +23,11 @@ const PLAIN_DTYPES: ReadonlySet<string> = new Set<Dtype>([
   'U64',
 ]);
 
-/** One way to name a packed weight and its companions. */
+/** A naming scheme of packed weights and their companions. */
 interface Naming {
-  /** Ends of the names of packed weights. */
+  /** Endings of the names of packed weights. */
   readonly weights: readonly string[];
-  /** Ends of the names of what these are read with, behind the same beginning. */
+  /** Endings of their companions' names, after the same beginning. */
   readonly companions: readonly string[];
 }
 
@@ -40,7 +40,7 @@ const MODULE_WEIGHTS: readonly string[] = [
   '.weight._data._data',
 ];
 
-/** What makes the keys of an attention; `wk` and `wkv_b` in Mistral's own files. */
+/** The key projections of an attention; `wk` and `wkv_b` in Mistral's own files. */
 const KEY_PROJECTIONS: readonly string[] = [
   'k_proj',
   'qkv_proj',
@@ -74,7 +74,7 @@ const NAMINGS: readonly Naming[] = [
       '_weight_global_scale',
     ],
   },
-  // What a module has once: of its weight, or of its activations.
+  // Companions that a module has once, for its weight or its activations.
   {
     weights: MODULE_WEIGHTS,
     companions: [
@@ -183,7 +183,7 @@ const NAMINGS: readonly Naming[] = [
   { weights: ['.B'], companions: ['.s', '.s_group', '.s_channel'] },
 ];
 
-/** Ends of names of weights whose bytes may be stored as a plain dtype, and the tensor beside them that says so. */
+/** Endings of weights whose packed bytes may be stored as a plain dtype, with the companion that says so. */
 const MARKS: readonly (readonly [weight: string, mark: string])[] = [
   ['', '.quant_state.bitsandbytes__nf4'],
   ['', '.quant_state.bitsandbytes__fp4'],
@@ -193,8 +193,8 @@ const MARKS: readonly (readonly [weight: string, mark: string])[] = [
 ];
 
 /**
- * Ends of names that say of themselves that the tensor belongs to a quantized weight, which ends in `.weight`. Where
- * that is not in the source, such as in one shard of several, the weight is taken to be packed.
+ * Endings that by themselves mean a companion of a quantized weight, whose name ends in `.weight`. When the weight is
+ * not in the source (one shard of several), it is assumed to be packed.
  */
 const CERTAIN_COMPANIONS: readonly string[] = [
   '.weight_scale',
@@ -208,7 +208,7 @@ const CERTAIN_COMPANIONS: readonly string[] = [
   '.weight.nested_quant_map',
 ];
 
-/** By the end of a companion's name: the ends of the names of weights. */
+/** Endings of weights by the ending of their companion. */
 const WEIGHTS_OF: ReadonlyMap<string, readonly string[]> = weightsOfCompanions();
 
 function weightsOfCompanions(): Map<string, string[]> {
@@ -222,16 +222,17 @@ function weightsOfCompanions(): Map<string, string[]> {
 }
 
 /**
- * The quantized weight that a tensor is needed to read: its scale, zero point, code book and the like. Of a weight
- * whose bytes are stored as a plain dtype, such as bitsandbytes' as BF16, the name itself. Null for all others,
- * weights of integers and small floats among them. A tensor that is merely called `scales` has no such weight
- * beside it. A name such as `m.weight_scale_inv` suffices where the source has no `m.weight`, whose name it gives.
+ * Returns the name of the quantized weight that a tensor belongs to, as its scale, zero point, code book and the
+ * like; for a packed weight stored as a plain dtype, such as BF16 of bitsandbytes, the name itself. Null for all
+ * other tensors, including weights of integers and small floats, and a tensor that is merely called `scales` without
+ * a weight beside it. A name such as `m.weight_scale_inv` is enough when the source has no `m.weight`, whose name is
+ * returned.
  *
  * @param name the name in the file; the weight may be in another file of the checkpoint
  */
 export function packedWeightOf(name: string, dtypeOf: DtypeOf): string | null {
   if (isMarked(name, dtypeOf)) return name;
-  // So that a tensor of no module, such as `weight`, has the end `.weight`, too.
+  // So that a tensor outside of modules, such as `weight`, has the ending `.weight`, too.
   const dotted = `.${name}`;
   for (const [companion, weights] of WEIGHTS_OF) {
     if (!dotted.endsWith(companion)) continue;
@@ -246,7 +247,7 @@ export function packedWeightOf(name: string, dtypeOf: DtypeOf): string | null {
   return missingWeightOf(name, dtypeOf);
 }
 
-/** The weight that is not in the source, by the name of its companion alone. */
+/** Returns the name of a weight missing from the source, from its companion's name alone. */
 function missingWeightOf(name: string, dtypeOf: DtypeOf): string | null {
   const dotted = `.${name}`;
   const end = CERTAIN_COMPANIONS.find((companion) => dotted.endsWith(companion));
@@ -255,7 +256,7 @@ function missingWeightOf(name: string, dtypeOf: DtypeOf): string | null {
   return dtypeOf(weight) === undefined ? weight : null;
 }
 
-/** Whether a tensor beside it says that its bytes are packed values, whatever its dtype. */
+/** Whether a tensor beside it marks its bytes as packed values, whatever its dtype. */
 function isMarked(name: string, dtypeOf: DtypeOf): boolean {
   return MARKS.some(([end, mark]) => {
     const start = name.slice(0, name.length - end.length);

@@ -1,4 +1,4 @@
-/** Selects tensors: one implementation for all that write tensors of a source anew. */
+/** Selects tensors of a source: one implementation for resharding, converting and downloading. */
 
 import {
   argumentRangeError,
@@ -36,19 +36,19 @@ import { packedWeightOf } from './packed-weights.js';
 import { SelectionError } from './selection-error.js';
 import { remainingParameters, TOTAL_PARAMETERS } from './total-parameters.js';
 
-/** What is asked of the source. */
+/** The facts of a source that a selection needs. */
 export interface SelectionSource {
   /** The source, for errors. */
   readonly path: string | undefined;
   /** Names of all tensors, without aliases. */
   names(): Iterable<string>;
-  /** The tensor that a name or an alias means; undefined when there is none. */
+  /** Returns the tensor for a name or an alias; undefined for an unknown name. */
   tensorOf(name: string): string | undefined;
-  /** The error for a name that is neither. */
+  /** Returns the error for an unknown name. */
   notFound(name: string): SafetensorsError;
 }
 
-/** A source by the names of its tensors, and by metadata that may have aliases. */
+/** Builds a source from the names of its tensors, and from metadata that may have aliases. */
 export function selectionSource(
   names: ReadonlySet<string>,
   metadata: ReadonlyMap<string, string> | null,
@@ -73,45 +73,45 @@ export interface Selectable<Info> {
 
 /** A tensor of the source that cannot be taken. */
 export interface Unselectable<Info> extends Selectable<Info> {
-  /** The error when it is not left out. */
+  /** The error to report unless the tensor is left out. */
   readonly problem: SafetensorsError;
 }
 
-/** What is known of a tensor that has a dtype. */
+/** The facts of a tensor with a dtype. */
 type WithDtype<Info> = Info & { readonly dtype: Dtype };
 
-/** A tensor that was selected. */
+/** A selected tensor. */
 export interface Selected<Tensor> {
   readonly tensor: Tensor;
   /** Its new name. */
   readonly name: string;
-  /** Null for its own dtype. */
+  /** Null keeps its dtype. */
   readonly cast: Cast | null;
-  /** Whether the option `dtype` does not cast it because it belongs to a quantized weight. */
+  /** Whether the option `dtype` spares it because it belongs to a quantized weight. */
   readonly isUncast: boolean;
 }
 
-/** Names that were not found are compared with others up to this number. */
+/** Up to this number of names, an unknown name is compared with all of them. */
 const MAX_EXPLAINED = 20;
 
 /** Selects tensors of a source. */
 export class Selection<Info extends SelectableInfo> {
-  /** The names that the caller lists; null when there is no list. */
+  /** The caller's list of names; null without a list. */
   readonly names: ReadonlySet<string> | null;
-  /** Whether one dtype is for all tensors, which spares what belongs to quantized weights. */
+  /** Whether one dtype is for all tensors, which spares quantized weights and their companions. */
   readonly castsAll: boolean;
   readonly #source: SelectionSource;
   readonly #isChosen: (name: string, info: Info) => boolean;
   readonly #selectedAs: (name: string, info: Info) => SelectedAs;
   readonly #rename: (name: string) => string;
-  /** The option that chooses, and its name. */
+  /** The selecting function, and the name of its option. */
   readonly #choice: readonly [string, unknown];
   readonly #problems: SafetensorsError[] = [];
-  /** The tensors that were asked about, and whether some were left out. */
+  /** The tensors asked about, and whether some were left out. */
   #asked: readonly Selectable<WithDtype<Info>>[] = [];
   #isPart = false;
 
-  /** Looks the listed names up. The options are those of a caller, as `readSelection` gives them. */
+  /** Looks up the listed names. Takes the options as `readSelection` returns them. */
   constructor(options: SelectionOptions<Info>, source: SelectionSource) {
     const { names, rename, dtype, select } = options;
     this.#source = source;
@@ -130,12 +130,12 @@ export class Selection<Info extends SelectableInfo> {
   }
 
   /**
-   * Asks about every tensor, or those of `names`, in slices. An unselectable one that is not left out is a problem. Of a
-   * source without tensors nothing is selected. The tensors must include those that tell what is quantized.
+   * Selects from all tensors, or from those of `names`, in slices. An unselectable tensor is a problem unless it is
+   * left out. An empty source gives an empty selection. The tensors must include the companions of quantized weights.
    *
-   * @throws The problem that there is with a name or a cast; SelectionError for several
+   * @throws The problem with a name or a cast; SelectionError for several
    * @throws RangeError `ERR_OUT_OF_RANGE` when all tensors are left out
-   * @throws TypeError `ERR_INVALID_ARG_TYPE` for what a function of the caller returns; what that throws
+   * @throws TypeError `ERR_INVALID_ARG_TYPE` for an unusable result of the caller's function; errors of that function
    */
   *of<Tensor extends Selectable<WithDtype<Info>>>(
     tensors: readonly Tensor[],
@@ -182,9 +182,9 @@ export class Selection<Info extends SelectableInfo> {
   }
 
   /**
-   * What becomes of metadata of the source, with the tensors that were selected by `of`. An alias goes with its
-   * tensor, and is renamed as `rename` says; `total_parameters` of a part is counted anew, or left out when
-   * nobody can tell it; the rest stays.
+   * Adapts the source's metadata to the tensors that `of` selected. An alias goes with its tensor, renamed by
+   * `rename`; `total_parameters` is counted anew for a part of the tensors, or left out when it cannot be known; the
+   * rest stays.
    */
   *metadataOf(
     selected: readonly Selected<Selectable<WithDtype<Info>>>[],
@@ -281,7 +281,7 @@ export class Selection<Info extends SelectableInfo> {
   }
 }
 
-/** A function of the caller as `names`, whose results are checked: a promise would take every tensor. */
+/** Wraps the caller's predicate to check its results: a promise would take every tensor. */
 function checkedChoice<Info>(
   isChosen: (name: string, info: Info) => boolean,
 ): (name: string, info: Info) => boolean {
@@ -292,7 +292,7 @@ function checkedChoice<Info>(
   };
 }
 
-/** Throws a TypeError unless it is what `select` can return. */
+/** Throws a TypeError unless the value is a valid result of `select`. */
 function requireSelectedAs(name: string, as: SelectedAs): SelectedAs {
   if (as === false) return as;
   if (tagOf(as) !== 'Object') {
@@ -307,7 +307,7 @@ function requireSelectedAs(name: string, as: SelectedAs): SelectedAs {
   return as;
 }
 
-/** One problem is thrown as it is. */
+/** Throws a single problem as it is. */
 function throwTogether(problems: readonly SafetensorsError[], path: string | undefined): void {
   const [first] = problems;
   if (first === undefined) return;

@@ -6,8 +6,8 @@ import { type ErrorContext, SafetensorsError } from '../../errors/errors.js';
 const SHOWN_SELECTION_PROBLEMS = 20;
 
 /**
- * Several tensors cannot be selected as asked: names that there are not, casts that there are not, one name
- * for two tensors. Nothing was written. One problem alone is thrown as it is.
+ * Several tensors cannot be selected as asked: unknown names, impossible casts, one name for two tensors. Nothing was
+ * written. A single problem is thrown as it is.
  *
  * @example
  * ```ts
@@ -24,7 +24,7 @@ export class SelectionError extends SafetensorsError {
   /** All problems. */
   readonly errors: readonly SafetensorsError[];
 
-  /** The message shows the first of the problems. */
+  /** The message shows the first problems. */
   constructor(errors: readonly SafetensorsError[], context?: ErrorContext) {
     const shown = errors.slice(0, SHOWN_SELECTION_PROBLEMS).map(({ message }) => `\n- ${message}`);
     const left = errors.length - shown.length;
@@ -35,5 +35,5 @@ export class SelectionError extends SafetensorsError {
   }
 }
 
-// As in `errors.ts`: bundlers that minify give it a short name.
+// As in `errors.ts`: minifiers would give it a short name.
 Object.defineProperty(SelectionError, 'name', { value: 'SelectionError' });

@@ -1,4 +1,4 @@
-/** `total_parameters` of a checkpoint's metadata, when only a part of its tensors is taken. */
+/** Counts `total_parameters` of a checkpoint's metadata anew when only some of its tensors are taken. */
 
 import type { Dtype } from '../../header/dtype.js';
 import { elementCountOf } from '../../header/tensor-spec.js';
@@ -16,13 +16,13 @@ export interface CountedTensor {
 }
 
 /**
- * The number of parameters in some tensors of a model: their elements, at most what the whole model declares,
- * since that counts tied tensors once. What quantized weights are read with counts as none. Null when there are
- * weights with several values per element: how many, the headers do not tell.
+ * Returns the number of parameters in some tensors of a model: their elements, at most the whole model's declared
+ * number, which counts tied tensors once. Companions of quantized weights don't count. Null with weights of several
+ * values per element, because the headers do not say how many.
  *
- * @param all the tensors of the source, or at least `taken` and the weights that these may belong to
- * @param names the names of all tensors of the source: what stands beside a weight tells whether it is packed
- * @param declared what the metadata say of all
+ * @param all the tensors of the source, or at least `taken` and the weights they may belong to
+ * @param names the names of all tensors of the source: a weight's neighbours show whether it is packed
+ * @param declared the number in the metadata of the whole model
  */
 export function remainingParameters(
   taken: readonly CountedTensor[],

@@ -19,16 +19,16 @@ import type { CheckpointLayout, LaidOutFile } from './layout.js';
 import { copyOtherFile, type OtherFile } from './other-files.js';
 import type { DryRun, MaybeDryRun } from './plan.js';
 
-/** How a checkpoint is written. */
+/** Options of writing a checkpoint. */
 export interface WriteCheckpointOptions
   extends TransferOptions,
     LockOptions,
     Pick<SaveSyncOptions, 'durable'> {
-  /** With true the call gives its plan, and writes nothing: {@link DryRun}. */
+  /** True returns the plan of the call and writes nothing: {@link DryRun}. */
   readonly dryRun?: false | undefined;
 }
 
-/** The same of a call that may be a dry run. */
+/** As above, for a call that may be a dry run. */
 export type WriteOrPlanOptions = Omit<WriteCheckpointOptions, 'dryRun'> & MaybeDryRun;
 
 /** Names of the options. */
@@ -39,36 +39,35 @@ export const WRITE_OPTIONS: OptionNames<WriteCheckpointOptions> = {
   dryRun: true,
 };
 
-/** What was written, and what is gone. */
+/** The files that were written, and those that were deleted. */
 export interface WrittenCheckpoint {
   /** Path of the index, or of the single file. */
   readonly path: string;
   /** Names of the files that hold tensors, in the order of their numbers. */
   readonly files: readonly string[];
-  /** Name of the index; null for a single file, which has none. */
+  /** Name of the index; null for a single file. */
   readonly index: string | null;
   /** Length of all tensors in bytes: `total_size` of the index. */
   readonly totalSize: number;
   /** Names of files of an earlier or an unfinished checkpoint that were deleted. */
   readonly deleted: readonly string[];
-  /** Names of such files that could not be deleted; Windows keeps files that are mapped. */
+  /** Names of such files that could not be deleted, such as mapped files on Windows. */
   readonly undeleted: readonly string[];
 }
 
 /** The system allows one write to a file at a time; a second file can be written or synced meanwhile. */
 const WRITTEN_AT_ONCE = 2;
 
-/** What some writers of checkpoints want besides. */
+/** Further options that some callers need. */
 interface Extras extends Pick<ReplaceOptions, 'closeSources'> {
-  /** Copied last; they take their places with the checkpoint. */
+  /** Files to copy last; they get their names with the checkpoint. */
   readonly otherFiles?: readonly OtherFile[];
-  /** Whether what is written of tensors is read again and compared before any file takes its place. */
+  /** Whether to read the tensors back and compare them before any file gets its name. */
   readonly verify?: boolean;
 }
 
 /**
- * Writes all files, then makes them the checkpoint of the folder, which is locked. Streams are read one
- * at a time.
+ * Writes all files, then makes them the checkpoint of the locked folder. Reads streams one at a time.
  */
 export async function writeCheckpoint(
   folder: string,

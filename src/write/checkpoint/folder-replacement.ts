@@ -1,14 +1,14 @@
 /**
- * Replaces the checkpoint in a folder. A reader that goes by the index, or by the single file where
- * there is no index, finds the whole old checkpoint or the whole new one at every moment.
+ * Replaces the checkpoint in a folder. At every moment a reader of the index (or of the single file, without an
+ * index) finds the whole old checkpoint or the whole new one.
  *
- * Everything is written to temporary files first. Then one step switches: the new index is renamed
- * into place, or an old index beside a single file is deleted. If an old index would name some of the
- * new files before that, the new files get interim names first. Then an index with these interim names
- * is renamed into place in that one step, and the files get their own names afterwards.
+ * Everything is written to temporary files first. Then one step switches: the new index is renamed into place, or an
+ * old index beside a single file is deleted. If an old index names some of the new files, they get interim names
+ * first; an index with the interim names is renamed into place in that one step, and the files get their own names
+ * afterwards.
  *
- * Other files, such as a config, get their names before the switch where the folder has no file of that
- * name, and after it where they replace one: the old checkpoint keeps its own until then.
+ * Other files, such as a config, get their names before the switch if the names are free, and after it if they
+ * replace a file: the old checkpoint keeps its files until then.
  */
 
 import { readdir, rm, unlink } from 'node:fs/promises';
@@ -24,57 +24,57 @@ import { Replacement } from '../replacement/replacement.js';
 import { giveSecondName } from '../replacement/second-name.js';
 import { oldFileOf, requireReplaceable, staleAmong } from './old-files.js';
 
-/** Files that an earlier checkpoint has left. */
+/** Stale files of an earlier checkpoint. */
 export interface StaleFiles {
-  /** Names of those that were deleted. */
+  /** Names of the deleted files. */
   readonly deleted: string[];
-  /** Names of those that could not be deleted. */
+  /** Names of the files that could not be deleted. */
   readonly undeleted: string[];
 }
 
-/** How the new files are written. */
+/** Options of the new files. */
 export interface FolderReplacementOptions {
   /** Whether to sync files and folder. */
   readonly durable: boolean;
 }
 
-/** What the folder's index becomes. */
+/** The folder's new index. */
 export interface NewIndexes {
-  /** Null for a single file, which has no index. */
+  /** Null for a single file. */
   readonly index: Uint8Array | null;
-  /** An index in which files have other names; for a single file, too. */
+  /** Builds an index with other file names; for a single file, too. */
   interimIndex(nameOf: (filename: string) => string): Uint8Array;
 }
 
 /** A file of tensors. */
 interface NewFile {
-  /** Its name in the end. */
+  /** Its final name. */
   readonly name: string;
-  /** Its name until the old file of its name is not needed any more. */
+  /** Its name until the old file of its final name is no longer needed. */
   readonly interim: string;
   readonly file: Replacement;
 }
 
-/** A file that holds no tensors. */
+/** A file without tensors. */
 interface OtherNewFile extends Pick<NewFile, 'name' | 'file'> {
-  /** Whether there is a file of its name. */
+  /** Whether the folder has a file of its name. */
   readonly isReplacing: boolean;
 }
 
-/** One replacement under way in a folder that is locked; ends with `discard`. */
+/** One replacement under way in a locked folder; ends with `discard`. */
 export class FolderReplacement {
   readonly #folder: string;
   readonly #pattern: FilenamePattern;
   readonly #durable: boolean;
   readonly #names: TemporaryNames;
-  /** A file of the old checkpoint: the new files get its owner and permissions. */
+  /** A file of the old checkpoint, whose owner and permissions the new files get. */
   #like: LikeFile | undefined;
   readonly #files: NewFile[] = [];
-  /** Names of files that stay what they are. */
+  /** Names of files to keep as they are. */
   readonly #kept = new Set<string>();
   readonly #otherFiles: OtherNewFile[] = [];
   readonly #indexes: Replacement[] = [];
-  /** Names of new files that no file had before. */
+  /** Names of new files that were free before. */
   readonly #placed = new Set<string>();
   #isSwitched = false;
 
@@ -86,11 +86,11 @@ export class FolderReplacement {
   }
 
   /**
-   * Deletes temporary files of this pattern that a killed process has left in the folder. `names` are
-   * the names that the new files will get.
+   * Deletes temporary files of this pattern that a killed process left in the folder. `names` are the names of the
+   * new files.
    *
-   * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_HUB_CACHE_BLOB` for what
-   *   must not be replaced; FormatError `SAFETENSORS_UNSAFE_SHARD_NAME` for names below a link; errors of the system
+   * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_HUB_CACHE_BLOB` for a path that must not
+   *   be replaced; FormatError `SAFETENSORS_UNSAFE_SHARD_NAME` for names below a link; errors of the system
    *   (`ENAMETOOLONG`, `EACCES` …)
    */
   static async open(
@@ -105,8 +105,8 @@ export class FolderReplacement {
   }
 
   /**
-   * Opens a new file of tensors for writing; finish it before `commit`. With `keptName` it goes on with the
-   * temporary file of that name, if there is one, and that stays when this replacement fails.
+   * Opens a new file of tensors for writing; finish it before `commit`. With `keptName` it continues an existing
+   * temporary file of that name, which stays when this replacement fails.
    */
   async create(name: string, byteLength: number, keptName?: string): Promise<Replacement> {
     const temporary = this.#names.next();
@@ -116,14 +116,13 @@ export class FolderReplacement {
     return file;
   }
 
-  /** Keeps a file of tensors that is there already: it belongs to the new checkpoint, too. */
+  /** Keeps an existing file of tensors, which belongs to the new checkpoint, too. */
   keep(name: string): void {
     this.#kept.add(name);
   }
 
   /**
-   * The same for a file that holds no tensors. When it replaces a file, it gets that one's owner and
-   * permissions.
+   * Opens a new file without tensors. When it replaces a file, it gets that file's owner and permissions.
    */
   async createOther(name: string, byteLength: number, keptName?: string): Promise<Replacement> {
     const old = oldFileOf(this.#folder, name);
@@ -133,11 +132,10 @@ export class FolderReplacement {
   }
 
   /**
-   * Makes the new files the checkpoint of the folder, and deletes files of an earlier one: those that
-   * the pattern owns.
+   * Makes the new files the checkpoint of the folder, and deletes files of an earlier one that match the pattern.
    *
-   * @throws SafetensorsError `SAFETENSORS_TARGET_IN_USE` on Windows; errors of the system. The folder
-   *   then has the old checkpoint or the new one, the latter perhaps under interim names
+   * @throws SafetensorsError `SAFETENSORS_TARGET_IN_USE` on Windows; errors of the system. The folder then has the
+   *   old checkpoint or the new one, which may still have interim names
    */
   async commit(indexes: NewIndexes): Promise<StaleFiles> {
     await this.#placeOtherFiles(false);
@@ -148,7 +146,7 @@ export class FolderReplacement {
     return stale;
   }
 
-  /** Deletes what was written, unless it is the folder's checkpoint by now. Never throws. */
+  /** Deletes the new files, unless they are the folder's checkpoint by now. Never throws. */
   async discard(): Promise<void> {
     for (const { file } of [...this.#files, ...this.#otherFiles]) file.discard();
     for (const index of this.#indexes) index.discard();
@@ -157,7 +155,7 @@ export class FolderReplacement {
     for (const name of this.#placed) await this.#remove(name);
   }
 
-  /** Gives their names to the other files that replace one, or to those that don't. */
+  /** Renames other files into place: those that replace a file, or those with free names. */
   async #placeOtherFiles(isReplacing: boolean): Promise<void> {
     const files = this.#otherFiles.filter((file) => file.isReplacing === isReplacing);
     for (const { name, file } of files) {
@@ -167,13 +165,13 @@ export class FolderReplacement {
     if (files.length > 0) await this.#sync();
   }
 
-  /** Switches to the new files; returns the names of old indexes that were deleted. */
+  /** Switches to the new files; returns the names of the deleted old indexes. */
   async #switch(newIndexes: NewIndexes): Promise<string[]> {
     const names = await readdir(this.#folder);
     const present = new Set(names.filter((name) => this.#pattern.owns(name)));
     const indexes = [...present].filter((name) => this.#pattern.isIndex(name));
     const isNeeded = this.#isInterimNeeded(present, indexes);
-    // Both indexes are written before the first name changes, because the disk may be full.
+    // Write both indexes before the first rename, because the disk may be full.
     const index = newIndexes.index === null ? undefined : await this.#writeIndex(newIndexes.index);
     if (isNeeded) {
       await this.#switchToInterim(newIndexes);
@@ -196,7 +194,7 @@ export class FolderReplacement {
     return index === undefined ? indexes : [];
   }
 
-  /** Whether an old index would name new files, all or some, once these have their names. */
+  /** Whether an old index would name any of the new files, once these have their names. */
   #isInterimNeeded(present: ReadonlySet<string>, indexes: readonly string[]): boolean {
     const names = new Set(this.#files.map(({ name }) => name));
     if (indexes.length > 0 && [...names].some((name) => present.has(name))) return true;
@@ -220,7 +218,7 @@ export class FolderReplacement {
     await this.#sync();
   }
 
-  /** Gives a file its own name; it keeps the interim one as a second name. */
+  /** Gives a file its final name; it keeps the interim name as a second one. */
   async #giveName({ name, interim }: NewFile): Promise<void> {
     const temporary = this.#names.next();
     await giveSecondName(join(this.#folder, interim), {
@@ -239,7 +237,7 @@ export class FolderReplacement {
     return index;
   }
 
-  /** Errors show the name that the file has in the end. */
+  /** Makes errors show the file's final name. */
   #open(
     temporary: TemporaryName,
     name: string,
@@ -269,7 +267,7 @@ export class FolderReplacement {
     }
   }
 
-  /** Refuses what must not be replaced, and deletes unfinished files that nobody is writing. */
+  /** Refuses files that must not be replaced, and deletes abandoned temporary files. */
   async #lookAt(newNames: Iterable<string>): Promise<void> {
     const names = await readdir(this.#folder);
     this.#like = requireReplaceable(this.#folder, names, this.#pattern, newNames);
@@ -278,7 +276,7 @@ export class FolderReplacement {
     }
   }
 
-  /** Deletes a file; whether it is gone. */
+  /** Deletes a file; returns whether it is gone. */
   async #remove(name: string): Promise<boolean> {
     try {
       await rm(this.#pathOf(name), { force: true });
@@ -288,7 +286,7 @@ export class FolderReplacement {
     }
   }
 
-  /** A file of the folder; throws when a link would lead out of it, at the last moment. */
+  /** Returns the path of a file of the folder; throws if, right now, a link would lead out of the folder. */
   #pathOf(name: string): string {
     return innerPath(this.#folder, name);
   }

@@ -1,4 +1,4 @@
-/** Lays out a checkpoint before anything of it is written: its files, their headers, the index. */
+/** Lays out a checkpoint before any write: its files, their headers, the index. */
 
 import { argumentRangeError, type OptionNames } from '../../errors/arguments.js';
 import { FormatError, refuseTensor } from '../../errors/errors.js';
@@ -22,10 +22,10 @@ import { forEachInSlices, type Slices } from '../../header/json/slices.js';
 import type { Payload, WriteEntry } from '../input/tensor-input.js';
 import type { WritableLayout } from '../save/tensor-writes.js';
 
-/** Any tensor that can be written. */
+/** A tensor to write, from any source. */
 export type AnyEntry = WriteEntry<Payload>;
 
-/** How a checkpoint is laid out. */
+/** Options of the layout. */
 export interface CheckpointLayoutOptions {
   /**
    * Bytes of tensors per file, as a number (`Infinity` for one file) or a text such as `'5GB'`,
@@ -33,13 +33,13 @@ export interface CheckpointLayoutOptions {
    */
   readonly maxShardSize?: number | string | undefined;
   /**
-   * A file name that ends in `.safetensors`, with `{suffix}` exactly once where the number goes;
+   * A file name that ends in `.safetensors`, with `{suffix}` exactly once, in place of the number;
    * `'model{suffix}.safetensors'` by default.
    */
   readonly filenamePattern?: string | undefined;
   /**
-   * Comes before the number: `fp16` makes `model.fp16-00001-of-00002.safetensors`, with the index
-   * `model.safetensors.index.fp16.json`, as transformers does.
+   * Stands before the number: `fp16` gives `model.fp16-00001-of-00002.safetensors`, and the index
+   * `model.safetensors.index.fp16.json`, as in transformers.
    */
   readonly variant?: string | undefined;
 }
@@ -51,33 +51,33 @@ export const LAYOUT_OPTIONS: OptionNames<CheckpointLayoutOptions> = {
   variant: true,
 };
 
-/** Metadata of every file, null for none, and of the index. */
+/** Metadata of every file (null for no metadata) and of the index. */
 export interface LaidOutMetadata extends Pick<CheckpointMetadata, 'index'> {
   readonly file: ReadonlyMap<string, string> | null;
 }
 
-/** A file to be written, by a layout that says where its bytes come from. */
+/** A file to be written, with the source of its bytes. */
 export interface LaidOutFile<Layout = WritableLayout> {
   readonly name: string;
   readonly layout: Layout;
 }
 
-/** Tensors by number, from 0. They need not be objects. */
+/** Tensors by number, from 0, which need not exist as objects. */
 export interface TensorTable<Layout = WritableLayout> {
   /** Length of every tensor in bytes. */
   readonly byteLengths: Float64Array;
   /** Name of a tensor, or where it stands. */
   name(number: number): string | JsonString;
-  /** Lays out a file of these tensors; throws as `layOut`. */
+  /** Lays out a file of these tensors. Throws as `layOut`. */
   layOut(numbers: readonly number[], metadata: MetadataInput | null): Layout;
-  /** All tensors, or at least one of every file that they come from. */
+  /** All tensors, or at least one from every source file. */
   readonly samples: Iterable<Pick<AnyEntry, 'payload'>>;
 }
 
 /**
- * A table of tensors that are objects already.
+ * Builds a table of tensors that exist as objects.
  *
- * @throws InvalidTensorError for a name that comes twice
+ * @throws InvalidTensorError for a name given twice
  */
 export function* tableOf(entries: readonly AnyEntry[]): Slices<TensorTable> {
   yield* requireNamesOnce(entries);
@@ -98,15 +98,15 @@ export interface CheckpointLayout<Metadata = LaidOutMetadata, Layout = WritableL
   readonly files: readonly LaidOutFile<Layout>[];
   /** All tensors, or at least one of every file that they come from. */
   readonly samples: Iterable<Pick<AnyEntry, 'payload'>>;
-  /** Bytes of the tensors. */
+  /** Length of all tensors in bytes. */
   readonly totalSize: number;
   /** The index; null for a single file. */
   readonly index: Uint8Array | null;
-  /** An index in which files have other names; for a single file, too. */
+  /** Builds an index with other file names; for a single file, too. */
   interimIndex(nameOf: (filename: string) => string): Uint8Array;
 }
 
-/** The pattern that the options mean; throws as `FilenamePattern` does. */
+/** Returns the pattern of file names for the options. Throws as `FilenamePattern`. */
 function layoutPattern({ filenamePattern, variant }: CheckpointLayoutOptions): FilenamePattern {
   const pattern = new FilenamePattern(filenamePattern ?? DEFAULT_FILENAME_PATTERN, variant);
   if (pattern.text.endsWith(SHARD_EXTENSION)) return pattern;
@@ -115,10 +115,10 @@ function layoutPattern({ filenamePattern, variant }: CheckpointLayoutOptions): F
 }
 
 /**
- * Splits the tensors and lays out every file. Without tensors there is one file.
+ * Splits the tensors into files and lays out each. An empty checkpoint has one file.
  *
  * @throws InvalidTensorError as `layOut`
- * @throws FormatError `SAFETENSORS_INDEX_TOO_LARGE` for an index that no reader accepts
+ * @throws FormatError `SAFETENSORS_INDEX_TOO_LARGE` for an index larger than readers accept
  * @throws TypeError, RangeError for unusable options
  */
 export function* layOutCheckpoint<Metadata extends LaidOutMetadata, Layout>(
@@ -165,7 +165,7 @@ export interface FileLayout<Metadata> extends Pick<CheckpointLayout, 'samples' |
 }
 
 /**
- * Lays out one file of all tensors.
+ * Lays out a single file of all tensors.
  *
  * @throws As {@link layOutCheckpoint}
  */
@@ -195,7 +195,7 @@ function requireIndexLength(byteLength: number): void {
   );
 }
 
-/** Throws InvalidTensorError for a name that comes twice, even if it were in two files. */
+/** Throws InvalidTensorError for a name given twice, even when split into two files. */
 function* requireNamesOnce(entries: readonly AnyEntry[]): Slices<void> {
   const names = new Set<string>();
   yield* forEachInSlices(entries, ({ name }) => {

@@ -1,4 +1,4 @@
-/** The folder that a checkpoint is written into: made if it is missing, and locked. */
+/** Makes the target folder of a checkpoint if it is missing, and locks it for a save. */
 
 import { constants, existsSync, openSync, statSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
@@ -21,7 +21,7 @@ import {
 import { makeFolder, removeMade, requireMakeableFolder } from '../replacement/made-folders.js';
 import type { WriteOrPlanOptions } from './execute-plan.js';
 
-/** Refuses a path that looks like a file's, unless there is a folder of that name. */
+/** Refuses a path that looks like a file name, unless a folder of that name exists. */
 function folderOf(target: string | URL): string {
   const folder = pathText('the folder', target);
   const isFolder = statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true;
@@ -36,18 +36,18 @@ function folderOf(target: string | URL): string {
   return folder;
 }
 
-/** A folder that nobody else saves into until its descriptor is closed. */
+/** A folder locked against other saves until its descriptor is closed. */
 interface LockedFolder {
-  /** Undefined on systems that open no folders. */
+  /** Undefined on systems that cannot open folders. */
   readonly fd: number | undefined;
-  /** The topmost folder that was made. */
+  /** The topmost new folder. */
   readonly made: string | undefined;
 }
 
 /**
- * Does work that writes a checkpoint into the folder, when no other save into it is under way, in any
- * process. Makes the folder, and those above it; when the work fails, removes those that it made. With `dryRun`
- * it only does the work, which must not need the folder.
+ * Runs work that writes a checkpoint into the folder, while no other save into it is under way in any process. Makes
+ * the folder and its missing parents, and removes the new ones when the work fails. With `dryRun` it only runs the
+ * work, which must not need the folder.
  *
  * @throws TypeError, RangeError for unusable options; SafetensorsError `SAFETENSORS_LOCKED`;
  *   `signal.reason`; errors of the system and of the work
@@ -68,7 +68,7 @@ export async function inLockedFolder<Result>(
     requireMakeableFolder(folder);
     return await work(folder);
   }
-  // Synchronous, so calls queue up in their order.
+  // Synchronous, so that calls queue in order.
   const madeBefore = makeFolder(folder);
   return await inTurn(keyOf(folder), signal, async () => {
     const lock = await lockFolder(folder, options, madeBefore);
@@ -81,8 +81,8 @@ export async function inLockedFolder<Result>(
 }
 
 /**
- * Does work that writes a file into a folder. Makes the folder, and those above it; when the work fails, removes
- * those that it made.
+ * Runs work that writes a file into a folder. Makes the folder and its missing parents, and removes the new ones when
+ * the work fails.
  */
 export async function inMadeFolder<Result>(
   folder: string,
@@ -92,7 +92,7 @@ export async function inMadeFolder<Result>(
   return await inFolder(folder, makeFolder(folder), durable, work);
 }
 
-/** The same in a folder that is there; `made` is the topmost of those that were made for it. */
+/** As above, in an existing folder; `made` is the topmost new folder. */
 async function inFolder<Result>(
   folder: string,
   made: string | undefined,
@@ -108,7 +108,7 @@ async function inFolder<Result>(
   }
 }
 
-/** The folder's path without links. Another save, which has failed, may have just removed it. */
+/** Returns the folder's real path; a failed save of another process may have just removed the folder. */
 function keyOf(folder: string): string {
   try {
     return systemRealpath()(folder);
@@ -117,7 +117,7 @@ function keyOf(folder: string): string {
   }
 }
 
-/** Locks the folder that has this path then: another save may have removed the one that was there. */
+/** Locks the folder now at this path; another save may have removed the previous one meanwhile. */
 async function lockFolder(
   folder: string,
   options: WriteOrPlanOptions,
@@ -133,7 +133,7 @@ async function lockFolder(
       const isThere = fd === undefined ? existsSync(folder) : isOpenedAt(folder, fd);
       if (isThere || tries === MAX_LOCK_TRIES) return { fd, made };
     } catch (error) {
-      // Another save may have the folder while this one only waits for it.
+      // Another save may hold the folder while this one waits.
       if ((error as NodeJS.ErrnoException | null)?.errno !== undefined) removeMade(folder, made);
       if (fd !== undefined) closeQuietly(fd);
       throw error;
@@ -142,7 +142,7 @@ async function lockFolder(
   }
 }
 
-/** Undefined when it cannot be locked: it is gone, we may not read it, or this is Windows. */
+/** Undefined when the folder cannot be locked: missing, without read permission, or on Windows. */
 function openFolder(folder: string): number | undefined {
   try {
     return openSync(folder, constants.O_RDONLY | (constants.O_DIRECTORY ?? 0));

@@ -1,4 +1,4 @@
-/** What a folder has of an earlier checkpoint: files that new ones replace, and files that are deleted last. */
+/** Finds files of an earlier checkpoint in a folder: those to be replaced, and those to be deleted last. */
 
 import { readdirSync, statSync } from 'node:fs';
 import type { FilenamePattern } from '../../file/shards/file-names.js';
@@ -9,22 +9,21 @@ import type { LikeFile } from '../replacement/permissions.js';
 import { resolveTarget } from '../replacement/target.js';
 
 /**
- * The file of a name, which a new one is to replace; undefined when there is none.
+ * Returns the existing file that a new one will replace; undefined if the name is free.
  *
- * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_HUB_CACHE_BLOB` for what must not
- *   be replaced; FormatError `SAFETENSORS_UNSAFE_SHARD_NAME` for a name below a link
+ * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_HUB_CACHE_BLOB` for a path that must not be
+ *   replaced; FormatError `SAFETENSORS_UNSAFE_SHARD_NAME` for a name below a link
  */
 export function oldFileOf(folder: string, name: string): LikeFile | undefined {
   const path = innerPath(folder, name);
-  // A link that leads nowhere is replaced like any other.
+  // A dangling link is replaced like any link.
   if (statSync(path, { throwIfNoEntry: false }) === undefined) return undefined;
   const { path: realPath, stats } = resolveTarget(path, path);
   return stats === undefined ? undefined : { path: realPath, stats };
 }
 
 /**
- * Looks at every file that a new checkpoint replaces or deletes. Gives one that belongs to the old checkpoint,
- * if there is one.
+ * Checks every file that a new checkpoint replaces or deletes. Returns one file of the old checkpoint, if any.
  *
  * @throws As {@link oldFileOf}
  */
@@ -43,7 +42,7 @@ export function requireReplaceable(
   return like;
 }
 
-/** Files that the new checkpoint does not have, in the order in which they are deleted. */
+/** Returns the files that are not in the new checkpoint, in the order of their deletion. */
 export function staleAmong(
   names: readonly string[],
   pattern: FilenamePattern,
@@ -58,7 +57,7 @@ export function staleAmong(
 }
 
 /**
- * The files that a checkpoint of these names would delete in the folder. Deletes none.
+ * Returns the files that a checkpoint of these names would delete in the folder. Deletes nothing.
  *
  * @throws As {@link oldFileOf}
  */
@@ -70,12 +69,12 @@ export function wouldDelete(
   const names = oldNames(folder);
   requireReplaceable(folder, names, pattern, newNames);
   const temporary = new TemporaryNames(pattern.text);
-  // Files that somebody was writing go without being told of.
+  // Abandoned temporary files are deleted without being reported.
   const finished = names.filter((name) => !temporary.isUnfinished(name));
   return staleAmong(finished, pattern, temporary, new Set(newNames));
 }
 
-/** None for a folder that is not there yet. */
+/** Empty for a folder that does not exist yet. */
 function oldNames(folder: string): string[] {
   try {
     return readdirSync(folder);

@@ -1,6 +1,6 @@
 /**
- * The files beside the weights of a checkpoint, such as `config.json` and those of the tokenizer: finds
- * them, and copies them into the folder of another checkpoint.
+ * Finds the files beside the weights of a checkpoint, such as `config.json` and the tokenizer's, and copies them into
+ * the folder of another checkpoint.
  */
 
 import { readdirSync, type Stats, statSync } from 'node:fs';
@@ -16,20 +16,19 @@ import { identityOf } from '../replacement/exchange.js';
 import type { FolderReplacement } from './folder-replacement.js';
 
 /**
- * Larger files are not carried along: they are weights in a format that is not known here. Tokenizers
- * have some 30 MB at most.
+ * Larger files are left out: they are weights in an unknown format. Tokenizers have some 30 MB at most.
  */
 export const MAX_OTHER_BYTE_LENGTH: number = 256 * 2 ** 20;
 
-/** The end of the name of an index, behind the extension of the weights. */
+/** The ending of the name of an index, after the extension of the weights. */
 const INDEX_END = /\.index(?:\.[^.]+)?\.json$/i;
 
-/** Whether a file of this name holds no weights, is no index of such, and is not hidden. */
+/** Whether a file name is neither of weights, nor of an index of weights, nor hidden. */
 export function isOtherName(name: string): boolean {
   return !name.startsWith('.') && !hasWeightsExtension(name.replace(INDEX_END, ''));
 }
 
-/** Whether files beside the weights are copied, too. */
+/** The option that copies files beside the weights. */
 export interface OtherFilesOptions {
   /**
    * Also copies the files beside the weights: `config.json`, tokenizer, chat template, README, license,
@@ -38,39 +37,39 @@ export interface OtherFilesOptions {
   readonly copyOtherFiles?: boolean | undefined;
 }
 
-/** Which files beside the weights were copied. */
+/** The result for files beside the weights. */
 export interface CopiedFiles {
-  /** Names of the files beside the weights that were copied. */
+  /** Names of the copied files. */
   readonly copied: readonly string[];
-  /** Names of folders, special files and files above 256 MiB in the source, which were not copied. */
+  /** Names in the source that were not copied: folders, special files and files above 256 MiB. */
   readonly skipped: readonly string[];
 }
 
-/** A file to be copied under its name. */
+/** A file to copy under its name. */
 export interface OtherFile {
   readonly name: string;
   readonly path: string;
-  /** Its length when it was found. */
+  /** Its length in bytes when it was found. */
   readonly byteLength: number;
 }
 
-/** The files beside the weights, by their place in the folder. */
+/** The files beside the weights. */
 export interface OtherFiles {
   readonly files: readonly OtherFile[];
-  /** Names of what cannot be carried along: folders, special files and large files. */
+  /** Names that are not copied: folders, special files and large files. */
   readonly skipped: readonly string[];
 }
 
-/** When none are to be copied. */
+/** The answer when nothing is to be copied. */
 export const NO_OTHER_FILES: OtherFiles = { files: [], skipped: [] };
 
 /**
- * The files directly in the folder `source` that hold no weights and whose names do not begin with a
- * dot. None when it is the folder `target`, where they are already. `except` is the name of one that does
- * hold weights: arrays of NumPy have the extension of other things, too.
+ * Finds the files directly in the folder `source` that hold no weights and whose names do not begin with a dot. Empty
+ * when `source` is the folder `target`. `except` is the name of a file of weights whose extension does not tell:
+ * NumPy's is used for other data, too.
  *
- * @throws FormatError `SAFETENSORS_UNSAFE_SHARD_NAME` for a link out of the folder; errors of the
- *   system, such as `ENOENT` for a link that leads nowhere
+ * @throws FormatError `SAFETENSORS_UNSAFE_SHARD_NAME` for a link out of the folder; errors of the system, such as
+ *   `ENOENT` for a dangling link
  */
 export function findOtherFiles(source: string, target: string, except?: string): OtherFiles {
   const files: OtherFile[] = [];
@@ -92,7 +91,7 @@ export function findOtherFiles(source: string, target: string, except?: string):
 }
 
 function isSameFolder(source: string, target: string): boolean {
-  // A dry run makes no folder.
+  // A dry run does not make the folder.
   const stats = statSync(target, { bigint: true, throwIfNoEntry: false });
   return (
     stats !== undefined && identityOf(stats) === identityOf(statSync(source, { bigint: true }))
@@ -104,9 +103,9 @@ function isCarried(stats: Stats): boolean {
 }
 
 /**
- * Copies a file, which takes its place with the new checkpoint.
+ * Copies a file to a temporary one, which gets its name with the new checkpoint.
  *
- * @throws FileChangedError when it changes meanwhile; errors of the system; `signal.reason`
+ * @throws FileChangedError when the file changes meanwhile; errors of the system; `signal.reason`
  */
 export async function copyOtherFile(
   { name, path }: OtherFile,

@@ -1,4 +1,4 @@
-/** What a call would write, as `dryRun: true` gives it: told from the layout that the call writes without it. */
+/** The result of `dryRun: true`: the plan of a call, computed from the layout that the call itself would write. */
 
 import { join } from 'node:path';
 import { parseStart } from '../../header/header.js';
@@ -8,18 +8,18 @@ import type { CheckpointLayout } from './layout.js';
 import { wouldDelete } from './old-files.js';
 import type { OtherFile } from './other-files.js';
 
-/** Asks for the plan of a call in place of what it does. */
+/** Asks for the plan of a call instead of its work. */
 export interface DryRun {
   /**
-   * Nothing is written, locked, made or deleted, and no stream is read; of sources only headers are. The result is
-   * what the same call would do, found out by the same code.
+   * Writes, locks, makes and deletes nothing; reads no streams, and only the headers of sources. The plan comes from
+   * the code that the call itself runs.
    */
   readonly dryRun: true;
 }
 
-/** The same, where a program finds out while it runs whether to ask for the plan. */
+/** As {@link DryRun}, for a flag known only at run time. */
 export interface MaybeDryRun {
-  /** With true as {@link DryRun}; otherwise the call does what it says. */
+  /** True as {@link DryRun}; otherwise the call does its work. */
   readonly dryRun?: boolean | undefined;
 }
 
@@ -29,21 +29,21 @@ export interface PlannedFile {
   readonly name: string;
   /** Its length in bytes, header included. */
   readonly byteLength: number;
-  /** Names of its tensors in the order of their bytes; null for an index, and for what is copied as it is. */
+  /** Names of its tensors in the order of their bytes; null for an index and for copied files. */
   readonly tensors: readonly string[] | null;
 }
 
-/** What every call with `dryRun: true` says. */
+/** The part of a plan that all calls share. */
 export interface WritePlan {
-  /** All files: those with tensors in the order of their numbers, then the index, then those that are copied. */
+  /** All files: those with tensors in the order of their numbers, then the index, then copied files. */
   readonly files: readonly PlannedFile[];
-  /** Name of the index; null for a single file, which has none. */
+  /** Name of the index; null for a single file. */
   readonly index: string | null;
   /** Names of files of an earlier or an unfinished checkpoint that would be deleted. */
   readonly deleted: readonly string[];
 }
 
-/** The same of a call that writes all tensors anew. */
+/** The plan of a call that writes all tensors anew. */
 export interface CheckpointPlan extends WritePlan {
   /** Path of the index, or of the single file. */
   readonly path: string;
@@ -51,27 +51,27 @@ export interface CheckpointPlan extends WritePlan {
   readonly totalSize: number;
 }
 
-/** Which tensors share memory, and what became of them. */
+/** Tensors that share memory, and how they are written. */
 export interface SharedTensors {
-  /** For every name that was not written, the name of the tensor that was. */
+  /** For every dropped name, the name of the tensor written in its place. */
   readonly dropped: ReadonlyMap<string, string>;
   /** Dropped names that are not in the metadata, because the key has another meaning there. */
   readonly unrecorded: readonly string[];
-  /** With `dedupe`: groups of names that have bytes in common, which were written more than once. */
+  /** With `dedupe`: groups of names with overlapping bytes, which were written more than once. */
   readonly overlaps: readonly (readonly string[])[];
 }
 
-/** A file as its layout has it. */
+/** A file of a layout. */
 export function plannedFile(name: string, { header, byteLength }: WritableLayout): PlannedFile {
   const parsed = runSync(parseStart(header, byteLength, { path: name }));
   return { name, byteLength, tensors: parsed.names() };
 }
 
 /**
- * The plan of a checkpoint that would be written into a folder, which need not be there.
+ * Returns the plan of writing a checkpoint into a folder, which need not exist.
  *
- * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_HUB_CACHE_BLOB` for what must not
- *   be replaced
+ * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_HUB_CACHE_BLOB` for a path that must not be
+ *   replaced
  */
 export function planCheckpoint(
   folder: string,

@@ -1,4 +1,4 @@
-/** `reshard`: a checkpoint in other files. */
+/** `reshard`: writes a checkpoint anew, in files of another size. */
 
 import { type OptionNames, requireOptions } from '../../errors/arguments.js';
 import type { TensorInfo } from '../../file/source/facts.js';
@@ -33,51 +33,48 @@ const RESHARD_OPTIONS: OptionNames<ReshardOptions> = {
 
 /** Result of {@link reshard}. */
 export interface ReshardedCheckpoint extends WrittenCheckpoint, SelectionReport, CopiedFiles {
-  /** Keys of metadata for which files of the source have different values that were not all kept. */
+  /** Keys of metadata with differing values in the source's files, not all of which were kept. */
   readonly conflicts: readonly string[];
 }
 
-/** The same with `dryRun: true`: without what only a cast finds out. */
+/** Result with `dryRun: true`: without the counts that only a cast can give. */
 export interface ReshardPlan
   extends CheckpointPlan,
     Omit<ReshardedCheckpoint, keyof WrittenCheckpoint | 'overflowed'> {}
 
 /**
- * Writes a checkpoint into a folder in files of another size: splits, merges (`maxShardSize:
- * Infinity` gives one file) or both. `source` is anything that `openCheckpoint` opens. The target may
- * be the folder of the source: the new files replace the old ones as in `saveCheckpoint`, which locks the
- * target, too.
+ * Writes a checkpoint into a folder in files of another size: splits, merges (`maxShardSize: Infinity` gives one
+ * file) or both. `source` is anything that `openCheckpoint` opens. The target may be the folder of the source: as
+ * with `saveCheckpoint`, the folder is locked and the new files replace the old ones.
  *
- * Tensors keep name, dtype, shape and bytes, shard by shard in the order of each file. A tensor that
- * a shard has and the index does not name is kept, too. The kernel copies the bytes from file to file,
- * neighbours together; short tensors from many places go through buffers of 4 MiB. Besides these,
- * memory is needed only for the old and new headers and the index: about 1.1 kB for a tensor with a
- * name of 50 characters.
+ * Tensors keep name, dtype, shape and bytes, shard by shard in the order of each file. A tensor of a shard that the
+ * index does not name is kept, too. The kernel copies the bytes from file to file, neighbours together; short tensors
+ * from many places go through buffers of 4 MiB. Besides these, memory is needed only for the old and new headers and
+ * the index: about 1.1 kB for a tensor with a name of 50 characters.
  *
- * Metadata: the keys of an index stay in the new index, with values of any type, and `total_size` is
- * computed anew. Merged into a single file they become strings, values that are not strings as their
- * JSON text, without `total_size`. When a single file is split, its metadata goes into the index, and
- * its `format` also into every shard. A key of the shards goes into every new file if all shards that
- * have it agree on its value, and is dropped if they don't. In a single file, shards win over the
- * index. Aliases stay aliases.
+ * Metadata: the keys of an index stay in the new index, with values of any type, and `total_size` is computed anew.
+ * Merged into a single file, values become strings (other types as their JSON text), without `total_size`. When a
+ * single file is split, its metadata goes into the index, and its `format` also into every shard. A key of the shards
+ * goes into every new file if all shards with that key agree on its value, else it is dropped. In a single file,
+ * shards win over the index. Aliases stay aliases.
  *
- * With `names`, `rename`, `dtype` or `select` only some tensors are taken, or under other names, or as
- * another dtype. They are cast on the thread pool, a megabyte at a time, rounded as torch does it.
- * Memory is then needed for every tensor's name and facts. The files beside the weights are copied as
- * they are: a `config.json` still names the old dtype. An alias goes with its tensor.
+ * `names`, `rename`, `dtype` and `select` take only some tensors, or give them other names or another dtype. Casts
+ * run on the thread pool, a megabyte at a time, and round as torch does. They need memory for every tensor's name and
+ * facts. Files beside the weights are copied unchanged: a `config.json` still names the old dtype. An alias goes with
+ * its tensor.
  *
- * With `copyOtherFiles` the target is a model that other programs load. From the folder of the index or
- * single file it takes all files but weights of any format (`.safetensors`, `.bin`, `.gguf`, `.onnx` …),
- * their indexes, and names that begin with a dot. Folders within are left out. In a snapshot of the Hub's
- * cache it follows the links to the blobs. As with `cp`, a file of that name in the target is replaced. Until
- * the new checkpoint is in place, the old one keeps its files.
+ * `copyOtherFiles` makes the target a model that other programs load. It copies all files from the folder of the
+ * index or single file, except weights of any format (`.safetensors`, `.bin`, `.gguf`, `.onnx` …), their indexes, and
+ * names that begin with a dot. Folders inside are left out. In a snapshot of the Hub's cache it follows the links to
+ * the blobs. As with `cp`, a file of the same name in the target is replaced. Until the new checkpoint is in place,
+ * the old one keeps its files.
  *
- * @throws As `openCheckpoint` and `saveCheckpoint`; FormatError `SAFETENSORS_INDEX_MISMATCH` when the
- *   index names a tensor that is not there; `SAFETENSORS_UNSAFE_SHARD_NAME` also for a link out of the
- *   folder among the other files, FileChangedError when one of them changes while it is copied
- * @throws TensorNotFoundError for a name that there is not, InvalidTensorError for a name that two tensors get,
- *   SafetensorsError `SAFETENSORS_DTYPE_MISMATCH` for a cast that there is not, SelectionError for several
- *   of these; all before anything is written
+ * @throws As `openCheckpoint` and `saveCheckpoint`; FormatError `SAFETENSORS_INDEX_MISMATCH` when the index names a
+ *   missing tensor; `SAFETENSORS_UNSAFE_SHARD_NAME` also for a link out of the folder among the other files,
+ *   FileChangedError when one of them changes while it is copied
+ * @throws TensorNotFoundError for an unknown name, InvalidTensorError for one new name for two tensors,
+ *   SafetensorsError `SAFETENSORS_DTYPE_MISMATCH` for an impossible cast, SelectionError for several of these; all
+ *   before the first write
  *
  * @example
  * ```ts
@@ -95,7 +92,7 @@ export async function reshard(
   options?: ReshardOptions,
 ): Promise<ReshardedCheckpoint>;
 /**
- * The same as a dry run: says what would be written, and writes nothing.
+ * As a dry run: returns the plan and writes nothing.
  *
  * @throws As without `dryRun`
  *
@@ -112,7 +109,7 @@ export async function reshard(
   options: Omit<ReshardOptions, 'dryRun'> & DryRun,
 ): Promise<ReshardPlan>;
 /**
- * The same, where only the running program knows whether it is a dry run.
+ * As above, for a `dryRun` known only at run time.
  *
  * @throws As without `dryRun`
  *

@@ -1,4 +1,4 @@
-/** Writes the tensors of a source anew, into a folder or a file: what `reshard` and `convert` do. */
+/** Writes the tensors of a source anew, into a folder or a file, for `reshard` and `convert`. */
 
 import { basename, dirname } from 'node:path';
 import { requireBoolean } from '../../errors/arguments.js';
@@ -26,37 +26,37 @@ import { type CheckpointPlan, planCheckpoint, plannedFile, type SharedTensors } 
 import { type Choices, type SelectedTensors, selectTensors } from './selected-tensors.js';
 import type { CheckpointSource } from './source.js';
 
-/** What is written, and how. */
+/** The tensors to write, and how. */
 export interface RewriteOptions<Info extends SelectableInfo>
   extends Choices<Info>,
     CheckpointLayoutOptions,
     OtherFilesOptions,
     WriteOrPlanOptions {
-  /** Whether checksums of the source are compared, and what was written is read again. */
+  /** Whether to compare the source's checksums and read the new files back. */
   readonly verify: boolean;
 }
 
-/** What is known before anything is written. */
+/** The facts known before the first write. */
 interface RewriteFacts extends SharedTensors, CopiedFiles, Omit<SelectionReport, 'overflowed'> {
-  /** Keys of metadata for which files of the source have different values that were not all kept. */
+  /** Keys of metadata with differing values in the source's files, not all of which were kept. */
   readonly conflicts: readonly string[];
 }
 
-/** What was written. */
+/** The result of the writes. */
 export interface Rewritten
   extends WrittenCheckpoint,
     RewriteFacts,
     Pick<SelectionReport, 'overflowed'> {}
 
-/** The same of a dry run. */
+/** The result of a dry run. */
 export interface RewritePlan extends CheckpointPlan, RewriteFacts {}
 
-/** Opens a source when it is needed. */
+/** Opens a source on demand. */
 type OpenCheckpointSource<Info extends SelectableInfo> = () => Promise<CheckpointSource<Info>>;
 
 /**
- * Writes into a folder, which is locked before the source is read: both may be one folder, into which another
- * process saves.
+ * Writes into a folder. Locks it before reading the source, because the source may be the same folder and another
+ * process may be saving into it.
  *
  * @throws As `inLockedFolder`, `selectTensors`, `layOutCheckpoint` and `writeCheckpoint`; what `open` throws
  */
@@ -92,7 +92,7 @@ export async function rewriteFolder<Info extends SelectableInfo>(
 }
 
 /**
- * Writes into the file of this path; folders above it are made.
+ * Writes into the file of this path, and makes missing folders above it.
  *
  * @throws As `selectTensors`, `layOutFile` and `replaceFile`; what `open` throws
  */

@@ -1,4 +1,4 @@
-/** A safetensors checkpoint on this machine as what another one is written from. */
+/** A local safetensors checkpoint as the source of a new one. */
 
 import { openShards } from '../../file/checkpoint/open.js';
 import type { SourceMetadata } from '../../file/shards/metadata.js';
@@ -11,16 +11,16 @@ import { selectionSource } from '../selection/select.js';
 import type { CheckpointSource, ListedTensors, SourceTensor } from './source.js';
 import { SourceTensors } from './source-tensors.js';
 
-/** How a source is opened. */
+/** Options of opening a source. */
 interface SafetensorsSourceOptions {
   readonly maxIndexByteLength?: number | undefined;
-  /** Whether errors of the writing name tensors, which are then written one by one. */
+  /** Whether errors of writing name the tensor; tensors are then written one by one. */
   readonly isNamed: boolean;
   readonly signal: AbortSignal | undefined;
 }
 
 /**
- * Opens anything that `openCheckpoint` opens, with all shards.
+ * Opens anything that `openCheckpoint` opens, with all its shards.
  *
  * @throws As `openCheckpoint`; FormatError `SAFETENSORS_INDEX_MISMATCH` for a name of the index that no shard has;
  *   `signal.reason`
@@ -29,7 +29,7 @@ export async function openSafetensorsSource(
   path: string | URL,
   { maxIndexByteLength, isNamed, signal }: SafetensorsSourceOptions,
 ): Promise<CheckpointSource<TensorInfo>> {
-  // No need to map files that are only copied: their pages would count as memory of the process.
+  // Read, not mapped: mapped pages of copied files would count as memory of the process.
   const options = { maxIndexByteLength, storage: 'read' } as const;
   const shards = await runAsync(openShards(path, options), signal);
   try {
@@ -65,7 +65,7 @@ function* listOf(
   return { ...selectionSource(names, aliases, path), tensors, unselectable: [] };
 }
 
-/** A tensor by its number. The format has none that share bytes. */
+/** A tensor by its number. In this format tensors never share bytes. */
 class HeaderTensor implements SourceTensor<TensorInfo> {
   readonly name: string;
   readonly info: TensorInfo;

@@ -37,14 +37,14 @@ import { memoryOfEntry } from './tensor-memory.js';
 /** Options of {@link saveCheckpoint}. */
 export interface SaveCheckpointOptions extends CheckpointLayoutOptions, WriteCheckpointOptions {
   /**
-   * Strings by key. A single file gets them besides `format: pt`, which they may overwrite; with several
-   * files the index gets them, after `total_size`.
+   * Strings by key. In a single file they stand beside `format: pt`, which they may overwrite; with several files
+   * they go into the index, after `total_size`.
    */
   readonly metadata?: MetadataInput | null | undefined;
   /**
-   * What to do with tensors that share memory. By default, `copy`, all are written, and every reader
-   * finds every name. `dedupe` writes equal tensors once and records the other names in the metadata:
-   * `openCheckpoint` finds them there, and so do other readers that know of this.
+   * How to write tensors that share memory. The default `copy` writes all, so every reader finds every name. `dedupe`
+   * writes equal tensors once and records the other names in the metadata, where `openCheckpoint` and other readers
+   * that support this find them.
    */
   readonly shared?: SharedMode | undefined;
 }
@@ -59,29 +59,28 @@ const SAVE_CHECKPOINT_OPTIONS: OptionNames<SaveCheckpointOptions> = {
 /** Result of {@link saveCheckpoint}. */
 export interface SavedCheckpoint extends WrittenCheckpoint, SharedTensors {}
 
-/** The same with `dryRun: true`. */
+/** Result of {@link saveCheckpoint} with `dryRun: true`. */
 export interface SaveCheckpointPlan extends CheckpointPlan, SharedTensors {}
 
 /**
- * Writes a state dict into a folder, off the event loop: as `model.safetensors`, or in shards with an
- * index when it is larger than `maxShardSize`. Files and index are those of `huggingface_hub`. A
- * missing folder is created, with those above it.
+ * Writes a state dict into a folder, off the event loop: as `model.safetensors`, or in shards with an index when it
+ * is larger than `maxShardSize`. Files and index are those of `huggingface_hub`. A missing folder is created, with
+ * its parents.
  *
- * Everything is written to temporary files first. Then the new files are renamed into place: at every
- * moment the folder has a whole checkpoint, the old one or the new one, even if their files have the
- * same names. A save that fails before leaves the old one. A killed process leaves one of the two, and
- * temporary files, which the next save deletes. Last, files of an earlier checkpoint are deleted: those
- * that the pattern can have named, and no others. The disk needs room for both checkpoints. Links in
- * the folder are replaced, not followed. Files that are open or mapped keep their content, even when
- * the tensors come from them.
+ * Everything is written to temporary files first. Then the new files are renamed into place: at every moment the
+ * folder has a whole checkpoint, the old one or the new one, even if their files have the same names. A save that
+ * fails before that leaves the old one. A killed process leaves one of the two, and temporary files, which the next
+ * save deletes. Last, files of an earlier checkpoint are deleted, but only those that match the pattern. The disk
+ * needs room for both checkpoints. Links in the folder are replaced, not followed. Files that are open or mapped keep
+ * their content, even when the tensors come from them.
  *
- * At most two files are under way at a time, and two pieces of them. Tensors and streams are as in `saveFile`;
- * streams are read in the order of the files. Saves into one folder wait for each other, those of other
- * processes and threads for up to `lockTimeout`: the folder is locked, until the process dies at the
- * latest. Where the file system has no locks (NFS) or there is no addon, don't run two at the same time.
+ * At most two files are under way at a time, with two pieces in all. Tensors and streams are as in `saveFile`;
+ * streams are read in the order of the files. Saves into one folder wait for each other; for those of other processes
+ * and threads, up to `lockTimeout`. The lock ends at the latest when the process dies. On a file system without locks
+ * (NFS), or without the addon, don't run two saves at the same time.
  *
- * @throws As `saveFile`, and `SAFETENSORS_LOCKED`, and `SAFETENSORS_SHARED_TENSORS` with `error` and `python`; RangeError also
- *   without any tensors; FormatError `SAFETENSORS_INDEX_TOO_LARGE`
+ * @throws As `saveFile`, and `SAFETENSORS_LOCKED`, and `SAFETENSORS_SHARED_TENSORS` with `error` and `python`;
+ *   RangeError also for an empty state dict; FormatError `SAFETENSORS_INDEX_TOO_LARGE`
  *
  * @example
  * ```ts
@@ -96,7 +95,7 @@ export async function saveCheckpoint(
   options?: SaveCheckpointOptions,
 ): Promise<SavedCheckpoint>;
 /**
- * The same as a dry run: says what would be written, and writes nothing.
+ * As a dry run: returns the plan and writes nothing.
  *
  * @throws As without `dryRun`
  *
@@ -114,7 +113,7 @@ export async function saveCheckpoint(
   options: Omit<SaveCheckpointOptions, 'dryRun'> & DryRun,
 ): Promise<SaveCheckpointPlan>;
 /**
- * The same, where only the running program knows whether it is a dry run.
+ * As above, for a `dryRun` known only at run time.
  *
  * @throws As without `dryRun`
  *
@@ -150,7 +149,7 @@ export async function saveCheckpoint(
     metadata,
   );
   const kept = entries.filter(({ name }) => !dropped.has(name));
-  // In the turn of the call, which has looked at the memory of the tensors.
+  // Synchronous, in the turn of the call: the tensors' memory was inspected there.
   const layout = layOutCheckpoint(runSync(tableOf(kept)), options, (split) =>
     checkpointMetadata(split, metadata, dropped),
   );
@@ -163,7 +162,7 @@ export async function saveCheckpoint(
   });
 }
 
-/** Checked here, because an index accepts more than headers do. */
+/** Checked here, because an index accepts more types than a header. */
 function metadataOf({
   metadata,
 }: Pick<SaveCheckpointOptions, 'metadata'>): ReadonlyMap<string, string> {
@@ -176,7 +175,7 @@ function metadataOf({
 /** Keys with a meaning of their own, in a file or in an index. */
 const OWN_KEYS: ReadonlySet<string> = new Set(['format', 'total_size']);
 
-/** With `dedupe` a name is dropped only if the metadata can record which tensor replaces it. */
+/** With `dedupe`, drops a name only if the metadata can record the tensor that replaces it. */
 function recordable(
   plan: SharingPlan,
   mode: SharedMode,

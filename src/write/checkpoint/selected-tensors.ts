@@ -1,4 +1,4 @@
-/** From the tensors of a source to those that are written: left out, renamed, cast, each once. */
+/** Turns the tensors of a source into those to write: selects, renames, casts, and writes shared ones once. */
 
 import {
   type RewrittenMetadata,
@@ -34,7 +34,7 @@ import {
 import { type AnyEntry, type TensorTable, tableOf } from './layout.js';
 import type { CheckpointSource, SourceTensor } from './source.js';
 
-/** What the caller wants of a source. */
+/** The caller's choices for a source. */
 export interface Choices<Info extends SelectableInfo> {
   readonly selection: SelectionOptions<Info>;
   readonly shared: SharedMode;
@@ -42,12 +42,12 @@ export interface Choices<Info extends SelectableInfo> {
   readonly metadata: ReadonlyMap<string, string>;
 }
 
-/** What is to be written. */
+/** The tensors to write. */
 export interface SelectedTensors<Info extends SelectableInfo> {
   readonly table: TensorTable;
-  /** The tensors of the source that become these; none when all are taken as they are. */
+  /** The selected tensors of the source; empty when all are taken unchanged. */
   readonly tensors: readonly SourceTensor<Info>[];
-  /** For every name that is not written, the name of the tensor that is. */
+  /** For every dropped name, the name of the tensor written in its place. */
   readonly dropped: ReadonlyMap<string, string>;
   readonly overlaps: readonly (readonly string[])[];
   /** Filled while the tensors are written. */
@@ -56,7 +56,7 @@ export interface SelectedTensors<Info extends SelectableInfo> {
 }
 
 /**
- * Selects tensors, and finds all that is wrong with the choices. A source that is taken as it is keeps its table.
+ * Selects tensors, and reports every problem with the choices. A source taken unchanged keeps its table.
  *
  * @throws As `Selection.of` and `planSharing`
  */
@@ -82,7 +82,7 @@ export function* selectTensors<Info extends SelectableInfo>(
   const leftOut = yield* filterInSlices(listed.names(), (name) => !taken.has(name));
   const overflowed = new Map<string, number>();
   const entries = yield* selectedEntries(selected, overflowed);
-  // Nobody looks at copies.
+  // The report does not list copies.
   const memories = shared === 'copy' ? [] : yield* memoriesOf(selected);
   const { dropped, overlaps } = yield* planSharing(memories, shared, 'order');
   const isKept = ({ name }: { readonly name: string }): boolean => !dropped.has(name);
@@ -102,7 +102,7 @@ export function* selectTensors<Info extends SelectableInfo>(
   };
 }
 
-/** The tensors under their new names, as their new dtypes. `overflowed` is filled while they are written. */
+/** Returns the tensors with new names and dtypes. `overflowed` is filled while they are written. */
 function* selectedEntries(
   selected: readonly Selected<SourceTensor>[],
   overflowed: Map<string, number>,
@@ -121,14 +121,14 @@ function* selectedEntries(
   return yield* mapInSlices(selected, entryOf);
 }
 
-/** Bytes of a file as bytes that are put into memory. */
+/** Turns bytes of a file into a payload that fills buffers. */
 function madeOf(payload: FilePayload | MadePayload): MadePayload {
   if (payload.kind === 'made') return payload;
   const { storage, position } = payload;
   return madePayload(storage, storageFill(storage, position));
 }
 
-/** Tensors that are cast share bytes only with those that are cast to the same dtype. */
+/** Cast tensors share bytes only with tensors cast to the same dtype. */
 function* memoriesOf(selected: readonly Selected<SourceTensor>[]): Slices<TensorMemory[]> {
   const storages = new Map<unknown, Map<Dtype, object>>();
   const storageOf = (storage: unknown, to: Dtype): object => {
@@ -144,7 +144,7 @@ function* memoriesOf(selected: readonly Selected<SourceTensor>[]): Slices<Tensor
   });
 }
 
-/** The metadata of the source that goes with the tensors that were selected. */
+/** Returns the source's metadata for the selected tensors. */
 function selectedMetadata(
   metadata: SourceMetadata | null,
   metadataOf: (metadata: ReadonlyMap<string, string> | null) => Map<string, string> | null,

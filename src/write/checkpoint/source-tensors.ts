@@ -1,6 +1,6 @@
 /**
- * All tensors of a safetensors checkpoint, straight from its headers: no objects and no strings for a hundred
- * thousand tensors.
+ * All tensors of a safetensors checkpoint, straight from its headers, without objects and strings per tensor: there
+ * may be a hundred thousand.
  */
 
 import type { LazyShards } from '../../file/checkpoint/lazy-shards.js';
@@ -28,14 +28,14 @@ interface PlacedRun {
   readonly spec: {
     readonly byteLength: number;
     readonly payload: FilePayload;
-    /** Of a run of one tensor. */
+    /** The name, for a run of one tensor. */
     readonly name?: string;
   };
 }
 
 /**
- * Every tensor that a shard has; of several with one name, the one that the index means. Shard by
- * shard, in the order of each file.
+ * Every tensor of every shard; of several with one name, the one that the index names. Shard by shard, in the order
+ * of each file.
  */
 export class SourceTensors implements TensorTable, HeaderEntries {
   readonly byteLengths: Float64Array;
@@ -48,7 +48,7 @@ export class SourceTensors implements TensorTable, HeaderEntries {
   readonly #isNamed: boolean;
 
   /**
-   * Opens all shards, which must stay open. Named, every tensor is a run of its own, which errors name.
+   * Opens all shards, which must stay open. With `named`, every tensor is a run of its own, so that errors can name it.
    *
    * @throws FormatError `SAFETENSORS_INDEX_MISMATCH` for a name of the index that no shard has
    */
@@ -56,7 +56,7 @@ export class SourceTensors implements TensorTable, HeaderEntries {
     this.#isNamed = isNamed;
     this.#shards = Array.from(shards, (file) => {
       const { header, storage } = SafetensorsFile.contentOf(file);
-      // Whatever is opened by its path lends its descriptor.
+      // A shard is opened by path, so it lends its descriptor.
       return { header, storage: storage as LendingStorage };
     });
     const isTaken = takenEntries(this.#shards, shards);
@@ -91,7 +91,7 @@ export class SourceTensors implements TensorTable, HeaderEntries {
     return { text: header.source, start: header.nameAt(this.entry(number)) };
   }
 
-  /** Where the bytes of a tensor are. */
+  /** Returns the source of a tensor's bytes. */
   payload(number: number): FilePayload {
     const { header, storage } = this.#shard(number);
     const position = header.dataStart + header.begin(this.entry(number));
@@ -111,7 +111,7 @@ export class SourceTensors implements TensorTable, HeaderEntries {
     }));
   }
 
-  /** Unless they are named, tensors whose bytes follow each other in a shard are one run. */
+  /** Without names, tensors with contiguous bytes in a shard are one run. */
   *#runs(numbers: Uint32Array): Generator<PlacedRun, void, void> {
     let begin = 0;
     for (let i = 0; i < numbers.length; ) {
@@ -129,7 +129,7 @@ export class SourceTensors implements TensorTable, HeaderEntries {
     }
   }
 
-  /** Whether a tensor stands in the shard of another and begins at this offset. */
+  /** Whether a tensor lies in the same shard as another and begins at this offset. */
   #continues(number: number, other: number, offset: number): boolean {
     if (this.#isNamed || this.#shardOf[number] !== this.#shardOf[other]) return false;
     return this.header(number).begin(this.entry(number)) === offset;
@@ -140,7 +140,7 @@ export class SourceTensors implements TensorTable, HeaderEntries {
   }
 }
 
-/** 1 for every entry of a shard that is to be taken. */
+/** Returns 1 for every entry of a shard to take. */
 function takenEntries(shards: readonly SourceShard[], files: LazyShards): Uint8Array[] {
   const { index, path } = files.files;
   const { meant, missing } = meantByIndex(shards, index);
@@ -161,8 +161,8 @@ function takenEntries(shards: readonly SourceShard[], files: LazyShards): Uint8A
 }
 
 /**
- * 1 for every entry of a shard that the index names there; and the names that the index has and the
- * shard lacks, with the shard.
+ * Returns 1 for every entry of a shard that the index names there, and the indexed names that the shard lacks, with
+ * the shard.
  */
 function meantByIndex(
   shards: readonly SourceShard[],

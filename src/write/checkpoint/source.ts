@@ -1,4 +1,4 @@
-/** What a checkpoint is written from, whatever its format and wherever it is. */
+/** The interface of a source of a new checkpoint, of any format and at any place. */
 
 import type { SourceMetadata } from '../../file/shards/metadata.js';
 import type { TensorMemory } from '../../file/shards/shared-tensors.js';
@@ -12,17 +12,17 @@ import type { TensorTable } from './layout.js';
 /** A tensor of a source. */
 export interface SourceTensor<Info extends SelectableInfo = SelectableInfo> {
   readonly name: string;
-  /** What functions of the caller see of it. */
+  /** The facts passed to the caller's functions. */
   readonly info: Info & { readonly dtype: Dtype };
-  /** Where its elements lie, to find tensors that share bytes. */
+  /** The place of its elements, to find tensors that share bytes. */
   readonly memory: TensorMemory;
-  /** Where its bytes are. */
+  /** The source of its bytes. */
   readonly payload: FilePayload | MadePayload;
 }
 
-/** Tensors of a source one by one, and the names by which they are found. */
+/** Tensors of a source one by one, and their names for a selection. */
 export interface ListedTensors<Info extends SelectableInfo> extends SelectionSource {
-  /** In the order in which they are written; no two have one name. */
+  /** In the order of the writes; names are unique. */
   readonly tensors: readonly SourceTensor<Info>[];
   /** Tensors that cannot be written. */
   readonly unselectable: readonly Unselectable<Info>[];
@@ -30,15 +30,15 @@ export interface ListedTensors<Info extends SelectableInfo> extends SelectionSou
 
 /** An open source. */
 export interface CheckpointSource<Info extends SelectableInfo = SelectableInfo> {
-  /** Its index or only file. */
+  /** Path of its index or only file. */
   readonly path: string;
-  /** All tensors as they are, of which no objects need to be made; null when there is no such table. */
+  /** All tensors unchanged, without an object each; null when the source has no such table. */
   readonly table: TensorTable | null;
-  /** All tensors one by one. */
+  /** Lists all tensors one by one. */
   list(): Steps<ListedTensors<Info>>;
-  /** Metadata of the files that have these tensors, all by default, and of the index; null for formats without. */
+  /** Metadata of the index and of the files with these tensors (all by default); null for formats without metadata. */
   metadataOf(tensors?: readonly SourceTensor<Info>[]): SourceMetadata | null;
-  /** Checks the bytes of tensors that are about to be written, as far as the writing does not. */
+  /** Checks the bytes of tensors about to be written, unless the writing itself checks them. */
   verify?(tensors: readonly SourceTensor<Info>[], signal: AbortSignal | undefined): Promise<void>;
   /** Closes all files. May be called again. */
   close(): void;

@@ -1,17 +1,17 @@
-/** Tells where the tensors to be written lie in memory, to find those that share it. */
+/** Locates the tensors to write in memory, to find those that share it. */
 
 import type { TensorMemory } from '../../file/shards/shared-tensors.js';
 import { type Tensor, TensorOf } from '../../tensor/tensor.js';
 import type { MemoryPayload } from '../input/tensor-input.js';
 import type { AnyEntry } from './layout.js';
 
-/** The identity of a tensor's memory, its length, and where the tensor begins in it. */
+/** The identity of a tensor's memory, its length, and the tensor's offset in it. */
 type MemoryPlace = Pick<TensorMemory, 'storage' | 'storageByteLength' | 'byteOffset'>;
 
 /**
- * The memory of a tensor; `given` is what the caller passed, `entry` what was read from that. For
- * tensors of a file and their slices it is the memory of the whole tensor; nothing of it is read, and
- * no buffer is made for it. A stream shares memory with nothing.
+ * Returns the memory of a tensor; `given` is the caller's value, `entry` the result of checking it. For tensors of a
+ * file and their slices it is the memory of the whole tensor, without reading it or making a buffer. A stream never
+ * shares memory.
  */
 export function memoryOfEntry(entry: AnyEntry, given: unknown): TensorMemory {
   const { name, dtype, shape } = entry;
@@ -33,8 +33,8 @@ function placeOfTensor(tensor: Tensor): MemoryPlace {
   const offset = source.position - owner.position + TensorOf.offsetOf(tensor);
   if (owner.isResolved) {
     const { buffer, byteOffset } = owner.resolve();
-    // The caller may have made other tensors from this buffer. A longer buffer, such as one with the
-    // bytes of a whole file, is not the tensor's memory.
+    // The caller may have made other tensors from this buffer. A longer buffer, such as the bytes of a whole file, is
+    // not the tensor's own memory.
     if (buffer.byteLength === owner.byteLength) {
       return {
         storage: buffer,

@@ -1,4 +1,4 @@
-/** `convert`: checkpoints of torch, arrays of NumPy and safetensors to safetensors. */
+/** `convert`: writes checkpoints of torch, arrays of NumPy and safetensors as safetensors. */
 
 import {
   argumentRangeError,
@@ -41,18 +41,17 @@ export interface ConversionOptions
     OtherFilesOptions,
     WriteCheckpointOptions {
   /**
-   * Strings by key: as in `saveCheckpoint`. They win over what a safetensors source has.
+   * Strings by key: as in `saveCheckpoint`. They win over the metadata of a safetensors source.
    */
   readonly metadata?: MetadataInput | null | undefined;
   /**
-   * What to do with tensors that share memory in a checkpoint of torch. By default, `dedupe`, equal ones are
-   * written once, under the name that comes first in the state dict, and the other names are recorded in the
-   * metadata; `copy` writes all.
+   * How to write tensors that share memory in a torch checkpoint. The default `dedupe` writes equal tensors once,
+   * under the first name in the state dict, and records the other names in the metadata; `copy` writes all.
    */
   readonly shared?: SharedMode | undefined;
   /**
-   * Compares the checksums of what is taken of the source, and reads again what was written and compares it,
-   * all before the new files take their places. True by default.
+   * Compares the checksums of the source's bytes, and reads the new files back and compares them, before they get
+   * their names. True by default.
    */
   readonly verify?: boolean | undefined;
 }
@@ -80,36 +79,36 @@ export interface ConvertedCheckpoint
     SelectionReport,
     CopiedFiles,
     SharedTensors {
-  /** The keys that lead to the state dict in a checkpoint of torch: as given, or chosen; empty otherwise. */
+  /** The keys that lead to the state dict in a torch checkpoint, given or chosen; empty for other formats. */
   readonly root: RootKeys;
 }
 
-/** The same with `dryRun: true`: without what only a cast finds out. */
+/** Result with `dryRun: true`: without the counts that only a cast can give. */
 export interface ConversionPlan
   extends CheckpointPlan,
     Omit<ConvertedCheckpoint, keyof WrittenCheckpoint | 'overflowed'> {}
 
 /**
- * Converts a checkpoint to safetensors, off the event loop. Nothing of the source is run.
+ * Converts a checkpoint to safetensors, off the event loop. Never runs code of the source.
  *
- * `source` is a checkpoint of torch (`.pt`, `.pth`, `.bin`, `.ckpt`; its index when it is in several files),
- * arrays of NumPy (`.npz`, `.npy`), a safetensors file, or a folder with one of these. Its first bytes say
- * what it is. `target` is the path of a `.safetensors` file, or of a folder, which gets shards and an index
- * when the tensors are larger than `maxShardSize`. Folders that are missing are made.
+ * `source` is a torch checkpoint (`.pt`, `.pth`, `.bin`, `.ckpt`; its index if it has several files), arrays of NumPy
+ * (`.npz`, `.npy`), a safetensors file, or a folder with one of these. Its first bytes decide its format. `target` is
+ * the path of a `.safetensors` file, or of a folder, which gets shards and an index when the tensors are larger than
+ * `maxShardSize`. Missing folders are made.
  *
- * Bytes go through memory in pieces of 1 MiB, on the thread pool: read, gathered, swapped, inflated or cast,
- * written, read again and compared. Without `verify` the kernel copies what the source has as it stands. So
- * little memory is needed, whatever the size: only a compressed storage of which a tensor is a part, or strided,
- * is in memory as a whole. Files are always read, never mapped, as with `reshard`.
+ * Bytes go through memory in pieces of 1 MiB, on the thread pool: read, gathered, swapped, inflated or cast, written,
+ * read back and compared. Without `verify` the kernel copies bytes that need no change. Memory stays small at any
+ * size; only a compressed storage is held whole, and only for a tensor that is a part of it or strided. Files are
+ * always read, never mapped, as with `reshard`.
  *
- * A tensor that safetensors cannot hold is offered to `names` and `select` with the dtype null; it is no
- * problem when it is left out. Everything that is wrong with names, dtypes and shapes is found before the first
- * byte is written, and the new files take their places as with `saveFile` and `saveCheckpoint`: whole, or not
- * at all. With `copyOtherFiles` a folder also gets what stands beside the source, as with `reshard`.
+ * `names` and `select` see a tensor that safetensors cannot hold with the dtype null; leaving it out avoids the
+ * error. All problems with names, dtypes and shapes are found before the first write, and the new files get their
+ * names as with `saveFile` and `saveCheckpoint`: whole, or not at all. With `copyOtherFiles` a folder also gets the
+ * files beside the source, as with `reshard`.
  *
- * @throws ForeignFormatError as `openTorchCheckpoint` and `openNumpy`; `SAFETENSORS_CHECKSUM_MISMATCH` when
- *   the source has other bytes than its checksums say
- * @throws SelectionError for several problems with what was selected; one alone is thrown as it is
+ * @throws ForeignFormatError as `openTorchCheckpoint` and `openNumpy`; `SAFETENSORS_CHECKSUM_MISMATCH` when bytes of
+ *   the source do not match their checksum
+ * @throws SelectionError for several problems with the selection; a single one is thrown as it is
  * @throws SafetensorsError `SAFETENSORS_VERIFICATION_FAILED`, `SAFETENSORS_SHARED_TENSORS`; as `saveFile` and
  *   `saveCheckpoint`
  *
@@ -125,7 +124,7 @@ export async function convert(
   options?: ConversionOptions,
 ): Promise<ConvertedCheckpoint>;
 /**
- * The same as a dry run: says what would be written, and writes nothing. No checksum is compared.
+ * As a dry run: returns the plan and writes nothing. Compares no checksums.
  *
  * @throws As without `dryRun`
  *
@@ -141,7 +140,7 @@ export async function convert(
   options: Omit<ConversionOptions, 'dryRun'> & DryRun,
 ): Promise<ConversionPlan>;
 /**
- * The same, where only the running program knows whether it is a dry run.
+ * As above, for a `dryRun` known only at run time.
  *
  * @throws As without `dryRun`
  *
@@ -187,13 +186,13 @@ export async function convert(
   return { ...converted, root };
 }
 
-/** Options that have a meaning only where the target is a folder. */
+/** Options that apply only when the target is a folder. */
 const FOLDER_OPTIONS = [
   ...(Object.keys(LAYOUT_OPTIONS) as (keyof CheckpointLayoutOptions)[]),
   'copyOtherFiles',
 ] as const;
 
-/** Throws a RangeError `ERR_OUT_OF_RANGE` for options of folders. */
+/** Throws a RangeError `ERR_OUT_OF_RANGE` for options that need a folder. */
 function requireFileOptions(options: CheckpointLayoutOptions & OtherFilesOptions): void {
   for (const name of FOLDER_OPTIONS) {
     const value = options[name];
@@ -203,7 +202,7 @@ function requireFileOptions(options: CheckpointLayoutOptions & OtherFilesOptions
   }
 }
 
-/** Checked here, because an index accepts more than headers do. */
+/** Checked here, because an index accepts more types than a header. */
 function givenMetadata({
   metadata,
 }: Pick<ConversionOptions, 'metadata'>): ReadonlyMap<string, string> {

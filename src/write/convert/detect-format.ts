@@ -1,4 +1,4 @@
-/** Tells the format of a local checkpoint: by the first bytes of a file, and by names only where these do not tell. */
+/** Detects the format of a local checkpoint, by the first bytes of a file and, where these are ambiguous, by names. */
 
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,36 +18,36 @@ import { pathText } from '../../platform/io/paths.js';
 import { runSync } from '../../platform/io/steps.js';
 import { aboutFile, hasCode } from '../../platform/io/system-errors.js';
 
-/** What {@link detectFormat} has found. */
+/** The result of {@link detectFormat}. */
 export interface DetectedFormat {
-  /** What to open: the path that was given, or that of a file of torch or NumPy in the folder that was given. */
+  /** The path to open: the given path, or that of a torch or NumPy file in the given folder. */
   readonly path: string;
   /**
-   * Which function opens it: `openCheckpoint`, `openTorchCheckpoint` or `openNumpy`. Also `safetensors` for a file
-   * without the mark of any format: the error of `openCheckpoint` says what is wrong with it. Null for other formats.
+   * The function that opens it: `openCheckpoint`, `openTorchCheckpoint` or `openNumpy`. `safetensors` also for a file
+   * without the mark of any format; the error of `openCheckpoint` then says why. Null for other formats.
    */
   readonly format: 'safetensors' | 'torch' | 'numpy' | null;
   /**
-   * The format of the file, by the name that errors use: `checkpoint-index` for any index. Null for folders and ids
-   * that `openCheckpoint` opens, and where it is not known.
+   * The format of the file, as errors name it: `checkpoint-index` for any index. Null for folders and ids that
+   * `openCheckpoint` opens, and for unknown formats.
    */
   readonly foundFormat: FoundFormat | null;
 }
 
-/** Names that checkpoints of torch have in folders; an index comes before a file. */
+/** Usual names of torch checkpoints in folders; an index comes before a file. */
 const TORCH_NAMES: readonly string[] = [
   'pytorch_model.bin.index.json',
   'diffusion_pytorch_model.bin.index.json',
   'pytorch_model.bin',
   'diffusion_pytorch_model.bin',
 ];
-/** The name of an index of torch: with a variant, too. */
+/** The name of a torch index, with or without a variant. */
 const TORCH_INDEX = /\.bin\.index\.(?:[^/\\]*\.)?json$/;
 /** In an index, the name of the first shard. */
 const FIRST_SHARD = /"weight_map"\s*:\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*"((?:[^"\\]|\\.)*)"/s;
 
 /**
- * Tells the format of a file, an index, a folder, or a repository in the Hub's cache.
+ * Detects the format of a file, an index, a folder, or a repository in the Hub's cache.
  *
  * - Of a file the first 64 KiB decide. Its name counts where these do not tell: for an archive whose first entry may be
  *   of torch or of NumPy, and for an index (`.json`) whose first shard is not named so early.
@@ -58,10 +58,10 @@ const FIRST_SHARD = /"weight_map"\s*:\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*"((?:[^"\\]
  * - For a path that does not exist the name decides which function's error says so.
  *
  * Reads on the calling thread, before it returns: at most the names in the folder and 64 KiB. In the folder of a
- * pipeline that also has such other files, the names in its folders too. Keeps nothing open.
+ * pipeline that also has such other files, the names in its folders too. Keeps no file open.
  *
  * @throws TypeError when `source` is neither a path nor a `file:` URL; Error Node's own, such as `EACCES` or `EMFILE`,
- *   for what cannot be read
+ *   for a path that cannot be read
  *
  * @example
  * ```ts
@@ -80,14 +80,14 @@ export async function detectFormat(source: string | URL): Promise<DetectedFormat
     : formatOfFile(other);
 }
 
-/** Whether `openCheckpoint` has something to open, right or wrong: by names alone, since it reads the index itself. */
+/** Whether `openCheckpoint` finds something to open, valid or not. Looks at names alone: it reads the index itself. */
 function isSafetensors(folder: string, names: readonly string[]): boolean {
   return (
     hasCheckpoint(names) || (names.includes(PIPELINE_FILE) && runSync(modelsOf(folder)).length > 0)
   );
 }
 
-/** The checkpoint of torch in a folder, by its usual name, or the only file of another format. */
+/** Returns the torch checkpoint in a folder, by its usual name, or the only file of another format. */
 function otherIn(folder: string, names: readonly string[]): string | undefined {
   const usual = TORCH_NAMES.find((name) => names.includes(name));
   const others = names.filter(isConvertibleName);
@@ -95,7 +95,7 @@ function otherIn(folder: string, names: readonly string[]): string | undefined {
   return name === undefined ? undefined : join(folder, name);
 }
 
-/** None where we may not read the folder: files in it can be opened by their usual names. */
+/** Empty without permission to read the folder: files in it can still be opened by their usual names. */
 function namesIn(folder: string): readonly string[] {
   try {
     return runSync(lastingNames(folder));
@@ -125,7 +125,7 @@ function formatOfFile(path: string): DetectedFormat {
   }
 }
 
-/** The shards say it; the name does where their first name is not at the start. */
+/** Decides by the first shard's name; by the index's own name if no shard is named near the start. */
 function formatOfIndex(path: string, start: Uint8Array): Omit<DetectedFormat, 'path'> {
   const [, shard] = FIRST_SHARD.exec(new TextDecoder().decode(start)) ?? [];
   const isTorch = shard?.endsWith(TORCH_SHARD_EXTENSION) ?? TORCH_INDEX.test(path);
@@ -133,18 +133,18 @@ function formatOfIndex(path: string, start: Uint8Array): Omit<DetectedFormat, 'p
 }
 
 function formatOfStart(path: string, start: Uint8Array): Omit<DetectedFormat, 'path'> {
-  // First, since the length of a header may be the mark of an archive.
+  // First, because a header's length may look like the mark of an archive.
   if (isSafetensorsStart(start)) return { format: 'safetensors', foundFormat: 'safetensors' };
   const kind = fileKindOf(start);
   const foundFormat = foreignFormatOf(start)?.format ?? null;
   if (kind === 'npy') return { format: 'numpy', foundFormat };
   if (kind === 'pickle') return { format: 'torch', foundFormat };
   if (kind === undefined) {
-    // No header is of 2^48 bytes.
+    // No header has 2^48 bytes.
     const isTooLong = (start[6] ?? 0) !== 0 || (start[7] ?? 0) !== 0;
     return { format: isTooLong || foundFormat !== null ? null : 'safetensors', foundFormat };
   }
-  // Who opens the archive reads its directory. Arrays of NumPy are usually called so, and records of torch have a
+  // Opening the archive reads its directory. NumPy's arrays usually have this ending; records of torch are in a
   // folder.
   const name = firstEntryName(start);
   const isNumpy = name.endsWith('.npy') || (/\.npz$/i.test(path) && !name.includes('/'));

@@ -1,4 +1,4 @@
-/** Opens what is to be converted. */
+/** Opens the source of a conversion, of any format. */
 
 import { Checkpoint } from '../../file/checkpoint/checkpoint.js';
 import { otherKind } from '../../foreign/file-kind.js';
@@ -19,17 +19,17 @@ import { openSafetensorsSource } from '../checkpoint/safetensors-source.js';
 import { detectFormat } from './detect-format.js';
 import { type ConversionSource, conversionSource, type OpenSource } from './source.js';
 
-/** Options of all formats: a source may be any of them. */
+/** Options of all formats together, because the source's format is not known beforehand. */
 export type ConversionSourceOptions = OpenTorchOptions & OpenNumpyOptions;
 
-/** What the conversion says of its source. */
+/** The conversion's own options for its source. */
 interface ConversionOpening {
-  /** Whether checksums are compared, and errors of the writing name tensors. */
+  /** Whether to compare checksums, and to name tensors in errors of writing. */
   readonly verify: boolean;
   readonly signal: AbortSignal | undefined;
 }
 
-/** As `reshard`: no need to map files that are only copied; their pages would count as memory of the process. */
+/** As in `reshard`: read, not mapped, because mapped pages of copied files would count as memory of the process. */
 const COPIED = { storage: 'read' } as const;
 
 /**
@@ -59,7 +59,7 @@ export async function openConversionSource(
   return conversionSource(openFilesOf(arrays, undefined), verify);
 }
 
-/** Those of the options that have these names. */
+/** Returns the options with these names. */
 function among(
   names: Readonly<Record<string, true>>,
   options: ConversionSourceOptions,

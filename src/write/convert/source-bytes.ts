@@ -1,4 +1,4 @@
-/** The bytes of a source's tensors, for those who write them: copied, made, or checked while they go by. */
+/** Provides the bytes of a source's tensors for writing: copied, computed, and checked on the way. */
 
 import { type ArchiveContent, checkedFill, verifyEntries } from '../../foreign/checksums.js';
 import { InflatedStorage } from '../../foreign/inflated-data.js';
@@ -10,7 +10,7 @@ import type { StorageBytes } from '../../tensor/storage/made.js';
 import { isLending, type LendingStorage, type Storage } from '../../tensor/storage/storage.js';
 import { type FilePayload, type MadePayload, madePayload } from '../input/tensor-input.js';
 
-/** What may stand before a tensor in its entry, such as a header of NumPy, to go through both in one pass. */
+/** Most bytes before a tensor in its entry, such as a header of NumPy, to read both in one pass. */
 const MAX_START_BYTE_LENGTH = 2 ** 16;
 
 /** The entries of a file in the order of their bytes. */
@@ -34,8 +34,8 @@ export class SourceBytes {
   }
 
   /**
-   * Where the bytes of a tensor are. Those that are the rest of an entry are taken from its start to its end: so
-   * what is deflated need not be in memory as a whole, and the checksum is compared without reading twice.
+   * Returns the source of a tensor's bytes. When they are the rest of an entry, the entry is read from start to end:
+   * so a deflated entry need not be in memory as a whole, and its checksum is compared without a second read.
    */
   payloadOf({ data }: ForeignTensor): FilePayload | MadePayload {
     const { storage, begin } = data;
@@ -54,8 +54,7 @@ export class SourceBytes {
   }
 
   /**
-   * Compares the checksums of the entries that these tensors come from, but for those that are compared when the
-   * tensors are written.
+   * Compares the checksums of these tensors' entries, except those compared during the writes.
    *
    * @throws As `verifyEntries`
    */
@@ -81,14 +80,14 @@ export class SourceBytes {
     }
   }
 
-  /** The entry whose checksum is compared when these bytes are written. */
+  /** Returns the entry whose checksum is compared while these bytes are written. */
   #checkedEntry(bytes: StorageBytes): ArchiveEntry | undefined {
     if (!this.#verify || !isLending(bytes.storage)) return undefined;
     const entry = this.#entryOf(bytes);
     return entry !== undefined && isRest(bytes, entry) ? entry : undefined;
   }
 
-  /** The stored or deflated entry that has the bytes: the last one that begins before them. */
+  /** Returns the stored or deflated entry with the bytes: the last one that begins at or before them. */
   #entryOf({ storage, begin }: StorageBytes): ArchiveEntry | undefined {
     const archive = this.#archives.get(storage);
     if (archive === undefined) return undefined;
@@ -103,7 +102,7 @@ export class SourceBytes {
   }
 }
 
-/** Whether these are the last bytes of an entry, and nearly all of it. */
+/** Whether these bytes reach to the end of an entry and are nearly all of it. */
 function isRest(
   { begin, byteLength }: Omit<StorageBytes, 'storage'>,
   entry: { readonly begin: number; readonly end: number },

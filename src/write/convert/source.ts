@@ -1,4 +1,4 @@
-/** An open file of another format as what a checkpoint is written from. */
+/** An open file of another format as the source of a checkpoint. */
 
 import type { ForeignFormatError } from '../../errors/errors.js';
 import type { ArchiveContent } from '../../foreign/checksums.js';
@@ -11,17 +11,17 @@ import type { CheckpointSource, SourceTensor } from '../checkpoint/source.js';
 import { selectionSource } from '../selection/select.js';
 import { SourceBytes } from './source-bytes.js';
 
-/** What is known of a tensor of a source. */
+/** The facts of a source's tensor. */
 export interface SourceTensorInfo {
-  /** The dtype that safetensors has for it; null for a tensor that cannot be converted. */
+  /** Its dtype in safetensors; null for a tensor that cannot be converted. */
   readonly dtype: Dtype | null;
-  /** Dimensions in elements, outermost first; empty for a scalar, and for what cannot be converted. */
+  /** Dimensions in elements, outermost first; empty for a scalar, and for a tensor that cannot be converted. */
   readonly shape: readonly number[];
 }
 
 /** Anything that can be converted. */
 export interface ConversionSource extends CheckpointSource<SourceTensorInfo> {
-  /** The keys that lead to the state dict of a checkpoint of torch; left out for other formats. */
+  /** The keys that lead to the state dict of a torch checkpoint; absent for other formats. */
   readonly root?: RootKeys | undefined;
 }
 
@@ -29,12 +29,12 @@ export interface ConversionSource extends CheckpointSource<SourceTensorInfo> {
 export interface OpenSource {
   /** As given, for messages. */
   readonly path: string;
-  /** In the order of their bytes, file by file; no two have one name. */
+  /** In the order of their bytes, file by file; names are unique. */
   readonly tensors: readonly ForeignTensor[];
-  /** Why other tensors cannot be read; each has the tensor's name. */
+  /** An error for every tensor that cannot be read, with its name. */
   readonly problems: readonly ForeignFormatError[];
   readonly root: RootKeys | undefined;
-  /** Files that have checksums, and these. */
+  /** The files with checksums, and their entries. */
   readonly archives: ReadonlyMap<LendingStorage, ArchiveContent>;
   /** Closes all files. */
   close(): void;
@@ -45,7 +45,7 @@ interface ConvertedTensor extends SourceTensor<SourceTensorInfo> {
   readonly memory: ForeignTensor;
 }
 
-/** Lets tensors be selected and written. With `verify` the checksums of files that have them are compared. */
+/** Makes the tensors of open files selectable and writable. `verify` compares checksums where a file has them. */
 export function conversionSource(source: OpenSource, verify: boolean): ConversionSource {
   const { path, root } = source;
   const bytes = new SourceBytes(source.archives, verify);

@@ -54,42 +54,7 @@ export type {
   DownloadResult,
   PlannedDownload,
 } from './remote/download/run-download.js';
-export {
-  DIFFUSERS_SAFETENSORS_FILE,
-  DIFFUSERS_SAFETENSORS_INDEX_FILE,
-  DIFFUSERS_WEIGHTS_SUBFOLDERS,
-  parseSafetensorsShardFilename,
-  RE_SAFETENSORS_FILE,
-  RE_SAFETENSORS_INDEX_FILE,
-  RE_SAFETENSORS_SHARD_FILE,
-  SAFETENSORS_FILE,
-  SAFETENSORS_INDEX_FILE,
-  type SafetensorsShardFileInfo,
-} from './remote/metadata/file-names.js';
-export type {
-  ParseSafetensorsMetadataParams,
-  RepoCredentials,
-  RepoDesignation,
-  RepoId,
-  RepositoryParams,
-  SharedParams,
-  SourceParams,
-} from './remote/metadata/params.js';
-export type {
-  CountedParseFromRepo,
-  Counts,
-  DeclaredParameters,
-  SafetensorsFileHeader,
-  SafetensorsIndexJson,
-  SafetensorsMetadata,
-  SafetensorsParseFromRepo,
-  SafetensorsShardedHeaders,
-  SafetensorsShards,
-  SafetensorsSingleFile,
-  SafetensorsTensorInfo,
-} from './remote/metadata/result.js';
 export { openRemote } from './remote/node/open-remote.js';
-export { parseSafetensorsMetadata } from './remote/node/parse-safetensors-metadata.js';
 export type { RemoteOptions } from './remote/open.js';
 export type { Fetch } from './remote/session.js';
 export type { ChunksOptions } from './tensor/chunks.js';

@@ -239,7 +239,7 @@ describe('source files', () => {
         visit(targetOf(path, found) ?? found.module);
       }
     };
-    visit('src/remote-browser.ts');
+    for (const path of ['src/remote-browser.ts', 'src/hub-browser.ts']) visit(path);
     expect(reached.size).toBeGreaterThan(30);
     expect([...reached].filter((path) => path.startsWith('node:'))).toEqual([]);
   });

@@ -78,7 +78,7 @@ describe.each([
   });
 
   // Who may write beside the folder of a bundle is not who may write the bundle.
-  it.each(['dist/app', 'lib/index'])('%s.js loads nothing from the folders around it', (name) => {
+  it.each(['dist/app', 'lib/core'])('%s.js loads nothing from the folders around it', (name) => {
     const moved = `${name}.js`;
     const app = makeApp();
     app.build(commands.replaceAll(bundle, moved).replaceAll('dist/', `${dirname(moved)}/`));

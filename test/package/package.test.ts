@@ -72,12 +72,14 @@ afterAll(() => {
 describe('the tarball', () => {
   it('holds the library, its types, the addon and the pages, and nothing else', () => {
     const expected = [
-      ...['index', 'remote', 'convert', 'cli'].flatMap((name) => [
+      ...['core', 'remote-core', 'remote', 'hub', 'convert', 'cli'].flatMap((name) => [
         `lib/${name}.js`,
         `lib/${name}.js.map`,
       ]),
       'lib/licences/get-east-asian-width.txt',
+      'lib/index.js',
       'lib/remote-browser.js',
+      'lib/hub-browser.js',
       ...filesBelow('docs'),
       ...filesBelow('benchmarks/results'),
       'ARCHITECTURE.md',
@@ -114,7 +116,7 @@ describe('the tarball', () => {
   });
 
   it('has a literal that bundlers see for every addon that is shipped, and no other', () => {
-    const bundle = readFileSync(join(folder, 'copy/lib/index.js'), 'utf8');
+    const bundle = readFileSync(join(folder, 'copy/lib/core.js'), 'utf8');
     // webpack stops at a file that is missing, unless it is told to leave the literal alone.
     const literals =
       /new URL\(\s*\/\* webpackIgnore: true \*\/\s*"\.\.\/([^"]+)",\s*import\.meta\.url\s*\)/g;

@@ -126,6 +126,7 @@ export function withImport(example: Example): Example {
   const imports = [
     ['index', 'safetensors-mmap'],
     ['remote', 'safetensors-mmap/remote'],
+    ['hub', 'safetensors-mmap/hub'],
     ['convert', 'safetensors-mmap/convert'],
   ].map(([entry, module]) => {
     const names = [...publicNames(entry).keys()].filter(

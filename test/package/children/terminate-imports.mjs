@@ -1,5 +1,5 @@
-// Terminates workers while they import the package, and others while they import a module as long as
-// that which does nothing. Prints how many descriptors of each are left behind.
+// Terminates workers while they import the package, which is an entry and its core, and others while they import
+// two modules of the same length that do nothing. Prints the files whose descriptors are left behind.
 import {
   mkdtempSync,
   readdirSync,
@@ -34,9 +34,12 @@ function openFiles() {
 
 if (isMainThread) {
   const folder = mkdtempSync(join(tmpdir(), 'safetensors-mmap-'));
-  const entry = fileURLToPath(new URL('../../../lib/index.js', import.meta.url));
+  const [entry, core] = ['index', 'core'].map((name) =>
+    fileURLToPath(new URL(`../../../lib/${name}.js`, import.meta.url)),
+  );
   const nothing = join(folder, 'nothing.mjs');
-  writeFileSync(nothing, '/'.repeat(readFileSync(entry).length));
+  writeFileSync(nothing, `import './nothing-core.mjs';${'/'.repeat(readFileSync(entry).length)}`);
+  writeFileSync(join(folder, 'nothing-core.mjs'), '/'.repeat(readFileSync(core).length));
   for (let i = 0; i < 60; i++) {
     // At different moments of the import.
     await Promise.all([entry, nothing].map((path) => terminate(path, i % 12)));

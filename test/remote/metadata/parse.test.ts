@@ -1,6 +1,6 @@
 import * as theirs from '@huggingface/hub';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import * as ours from '../../../src/remote.js';
+import * as ours from '../../../src/hub.js';
 import { useHub } from '../../support/hub-environment.js';
 import { HubServer } from '../../support/hub-server.js';
 import { REFUSED, REFUSED_HERE } from './refused-repositories.js';

@@ -1,0 +1,58 @@
+/**
+ * `safetensors-mmap/hub` in browsers, without Node's modules.
+ *
+ * @packageDocumentation
+ */
+
+export {
+  type ErrorCode,
+  type ErrorContext,
+  type ForeignFormatErrorCode,
+  FormatError,
+  type FormatErrorCode,
+  type InvalidTensorErrorCode,
+  RemoteError,
+  type RemoteErrorCode,
+  type RemoteErrorContext,
+  SafetensorsError,
+  type SliceErrorCode,
+} from './errors/errors.js';
+export type { FoundFormat } from './errors/found-format.js';
+export type { Dtype } from './header/dtype.js';
+export type { ByteSource } from './remote/byte-source.js';
+export { parseSafetensorsMetadata } from './remote/metadata/browser.js';
+export {
+  DIFFUSERS_SAFETENSORS_FILE,
+  DIFFUSERS_SAFETENSORS_INDEX_FILE,
+  DIFFUSERS_WEIGHTS_SUBFOLDERS,
+  parseSafetensorsShardFilename,
+  RE_SAFETENSORS_FILE,
+  RE_SAFETENSORS_INDEX_FILE,
+  RE_SAFETENSORS_SHARD_FILE,
+  SAFETENSORS_FILE,
+  SAFETENSORS_INDEX_FILE,
+  type SafetensorsShardFileInfo,
+} from './remote/metadata/file-names.js';
+export type {
+  ParseSafetensorsMetadataParams,
+  RepoCredentials,
+  RepoDesignation,
+  RepoId,
+  RepositoryParams,
+  SharedParams,
+  SourceParams,
+} from './remote/metadata/params.js';
+export type {
+  CountedParseFromRepo,
+  Counts,
+  DeclaredParameters,
+  SafetensorsFileHeader,
+  SafetensorsIndexJson,
+  SafetensorsMetadata,
+  SafetensorsParseFromRepo,
+  SafetensorsShardedHeaders,
+  SafetensorsShards,
+  SafetensorsSingleFile,
+  SafetensorsTensorInfo,
+} from './remote/metadata/result.js';
+export type { Fetch } from './remote/session.js';

@@ -9,16 +9,12 @@ export {
   type ErrorContext,
   FileChangedError,
   FileClosedError,
-  ForeignFormatError,
-  type ForeignFormatErrorCode,
   FormatError,
   type FormatErrorCode,
   InvalidTensorError,
   type InvalidTensorErrorCode,
   type RemoteErrorCode,
   SafetensorsError,
-  SliceError,
-  type SliceErrorCode,
   TensorNotFoundError,
 } from './errors/errors.js';
 export type { FoundFormat } from './errors/found-format.js';
@@ -50,7 +46,6 @@ export type { TorchCheckpoint } from './foreign/torch/checkpoint.js';
 export {
   type OpenTorchOptions,
   openTorchCheckpoint,
-  openTorchToVerify,
   type TorchLimits,
 } from './foreign/torch/open.js';
 export type { UnknownGlobals } from './foreign/torch/state-dict/builders.js';
@@ -72,7 +67,7 @@ export type { ConvertAsyncOptions, ConvertOptions } from './tensor/conversion.js
 export type { CastTarget } from './tensor/float32/cast.js';
 export type { Partition } from './tensor/partition.js';
 export type { RowIndices } from './tensor/rows.js';
-export { parseSlice, type SliceIndex } from './tensor/slice.js';
+export type { SliceIndex, SliceIndices } from './tensor/slice.js';
 export type { StorageKind } from './tensor/storage/storage.js';
 export type { TakeAsyncOptions, TakeOptions } from './tensor/take.js';
 export type { Tensor, TensorOf } from './tensor/tensor.js';

@@ -7,7 +7,6 @@
 export {
   type ErrorCode,
   type ErrorContext,
-  type ForeignFormatErrorCode,
   FormatError,
   type FormatErrorCode,
   type InvalidTensorErrorCode,
@@ -15,7 +14,6 @@ export {
   type RemoteErrorCode,
   type RemoteErrorContext,
   SafetensorsError,
-  type SliceErrorCode,
 } from './errors/errors.js';
 export type { FoundFormat } from './errors/found-format.js';
 export type { Dtype } from './header/dtype.js';

@@ -9,8 +9,6 @@ export {
   type ErrorContext,
   FileChangedError,
   FileClosedError,
-  ForeignFormatError,
-  type ForeignFormatErrorCode,
   FormatError,
   type FormatErrorCode,
   InvalidTensorError,
@@ -19,8 +17,6 @@ export {
   type RemoteErrorCode,
   type RemoteErrorContext,
   SafetensorsError,
-  SliceError,
-  type SliceErrorCode,
   TensorNotFoundError,
 } from './errors/errors.js';
 export type { FoundFormat } from './errors/found-format.js';
@@ -88,7 +84,7 @@ export type { CastTarget } from './tensor/float32/cast.js';
 export { type FloatData, type FloatDtype, fromFloat32 } from './tensor/float32/from-float32.js';
 export type { Partition } from './tensor/partition.js';
 export type { RowIndices } from './tensor/rows.js';
-export { parseSlice, type SliceIndex } from './tensor/slice.js';
+export type { SliceIndex, SliceIndices } from './tensor/slice.js';
 export type { StorageKind } from './tensor/storage/storage.js';
 export type { TakeAsyncOptions, TakeOptions } from './tensor/take.js';
 export type { Tensor, TensorOf } from './tensor/tensor.js';

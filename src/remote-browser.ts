@@ -9,7 +9,6 @@ export {
   type ErrorContext,
   FileChangedError,
   FileClosedError,
-  type ForeignFormatErrorCode,
   FormatError,
   type FormatErrorCode,
   type InvalidTensorErrorCode,
@@ -17,8 +16,6 @@ export {
   type RemoteErrorCode,
   type RemoteErrorContext,
   SafetensorsError,
-  SliceError,
-  type SliceErrorCode,
   TensorNotFoundError,
 } from './errors/errors.js';
 export type { FoundFormat } from './errors/found-format.js';
@@ -31,11 +28,7 @@ export {
 export type { ShardHeader, TensorEntry, TensorInfo } from './file/source/facts.js';
 export type { ListingOptions, TensorSource } from './file/source/tensor-source.js';
 export type { VerifyBytesOptions } from './file/source/verify-options.js';
-export type {
-  Dtype,
-  TensorData,
-  TypedArray,
-} from './header/dtype.js';
+export type { Dtype, TensorData, TypedArray } from './header/dtype.js';
 export type { TransferOptions, TransferProgress } from './platform/transfer/transfer.js';
 export { openRemote } from './remote/browser.js';
 export type { ByteSource } from './remote/byte-source.js';
@@ -53,7 +46,7 @@ export type { ChunksOptions } from './tensor/chunks.js';
 export type { ConvertAsyncOptions, ConvertOptions } from './tensor/conversion.js';
 export type { Partition } from './tensor/partition.js';
 export type { RowIndices } from './tensor/rows.js';
-export { parseSlice, type SliceIndex } from './tensor/slice.js';
+export type { SliceIndex, SliceIndices } from './tensor/slice.js';
 export type { TakeAsyncOptions, TakeOptions } from './tensor/take.js';
 export type { Tensor, TensorOf } from './tensor/tensor.js';
 export type { ViewConstructor, ViewOptions } from './tensor/view-types.js';

@@ -9,7 +9,10 @@
 import type { FoundFormat } from './found-format.js';
 import { shardNumbersOf } from './shard-numbers.js';
 
-/** Codes of a file that is not valid safetensors; they follow the reference's error variants. */
+/**
+ * Codes of a file that is not valid. Those of safetensors follow the reference's error variants; those from
+ * `SAFETENSORS_FOREIGN_FORMAT` on are of files of torch and NumPy.
+ */
 export type FormatErrorCode =
   | 'SAFETENSORS_HEADER_TOO_SMALL'
   | 'SAFETENSORS_HEADER_TOO_LARGE'
@@ -27,14 +30,18 @@ export type FormatErrorCode =
   | 'SAFETENSORS_INDEX_TOO_LARGE'
   | 'SAFETENSORS_UNSAFE_SHARD_NAME'
   | 'SAFETENSORS_INDEX_MISMATCH'
-  | 'SAFETENSORS_CHECKSUM_MISMATCH';
-
-/** Codes of an index that a tensor cannot satisfy. */
-export type SliceErrorCode =
-  | 'SAFETENSORS_SLICE_OUT_OF_RANGE'
-  | 'SAFETENSORS_TOO_MANY_INDICES'
-  | 'SAFETENSORS_MISALIGNED_SLICE'
-  | 'SAFETENSORS_NOT_DIVISIBLE';
+  | 'SAFETENSORS_CHECKSUM_MISMATCH'
+  | 'SAFETENSORS_FOREIGN_FORMAT'
+  | 'SAFETENSORS_INCOMPLETE_FILE'
+  | 'SAFETENSORS_INVALID_ARCHIVE'
+  | 'SAFETENSORS_INVALID_PICKLE'
+  | 'SAFETENSORS_FORBIDDEN_GLOBAL'
+  | 'SAFETENSORS_FOREIGN_LIMIT'
+  | 'SAFETENSORS_INVALID_TORCH_CHECKPOINT'
+  | 'SAFETENSORS_INVALID_NUMPY'
+  | 'SAFETENSORS_UNSUPPORTED_TENSOR'
+  | 'SAFETENSORS_AMBIGUOUS_ROOT'
+  | 'SAFETENSORS_DUPLICATE_NAME';
 
 /** Codes of what cannot be written. */
 export type InvalidTensorErrorCode =
@@ -57,32 +64,19 @@ export type RemoteErrorCode =
   | 'SAFETENSORS_UNSAFE_URL'
   | 'SAFETENSORS_XET_ONLY';
 
-/** Codes of files of other formats that cannot be read as data. */
-export type ForeignFormatErrorCode =
-  | 'SAFETENSORS_FOREIGN_FORMAT'
-  | 'SAFETENSORS_INCOMPLETE_FILE'
-  | 'SAFETENSORS_INVALID_ARCHIVE'
-  | 'SAFETENSORS_CHECKSUM_MISMATCH'
-  | 'SAFETENSORS_INVALID_PICKLE'
-  | 'SAFETENSORS_FORBIDDEN_GLOBAL'
-  | 'SAFETENSORS_FOREIGN_LIMIT'
-  | 'SAFETENSORS_INVALID_TORCH_CHECKPOINT'
-  | 'SAFETENSORS_INVALID_NUMPY'
-  | 'SAFETENSORS_UNSUPPORTED_TENSOR'
-  | 'SAFETENSORS_AMBIGUOUS_ROOT'
-  | 'SAFETENSORS_DUPLICATE_NAME';
-
 /** Every code that an error of this package can carry. */
 export type ErrorCode =
   | FormatErrorCode
-  | ForeignFormatErrorCode
-  | SliceErrorCode
   | InvalidTensorErrorCode
   | RemoteErrorCode
   | 'SAFETENSORS_TENSOR_NOT_FOUND'
   | 'SAFETENSORS_TENSOR_TOO_LARGE'
   | 'SAFETENSORS_OUT_OF_MEMORY'
   | 'SAFETENSORS_DTYPE_MISMATCH'
+  | 'SAFETENSORS_SLICE_OUT_OF_RANGE'
+  | 'SAFETENSORS_TOO_MANY_INDICES'
+  | 'SAFETENSORS_MISALIGNED_SLICE'
+  | 'SAFETENSORS_NOT_DIVISIBLE'
   | 'SAFETENSORS_INVALID_SELECTION'
   | 'SAFETENSORS_NOT_A_REGULAR_FILE'
   | 'SAFETENSORS_MAPPING_UNAVAILABLE'
@@ -179,7 +173,8 @@ export class SafetensorsError extends Error {
 }
 
 /**
- * The bytes are not a valid safetensors file; trying again does not help.
+ * The bytes are not a valid file of safetensors, torch or NumPy, or hold more than data; trying again does not help.
+ * Nothing of the file was run. `foundFormat` is the format of the file when it is another one than expected.
  *
  * @example
  * ```ts
@@ -193,7 +188,7 @@ export class SafetensorsError extends Error {
 export class FormatError extends SafetensorsError {
   declare readonly code: FormatErrorCode;
 
-  /** Takes only the codes of the format. */
+  /** Takes only the codes of formats. */
   constructor(code: FormatErrorCode, message: string, context?: ErrorContext) {
     super(code, message, context);
   }
@@ -226,28 +221,6 @@ export class TensorNotFoundError extends SafetensorsError {
         : ` in file ${shard.number} of ${shard.count} of a checkpoint; its folder or index has all tensors`;
     const message = `no such tensor${where}${hint}`;
     super('SAFETENSORS_TENSOR_NOT_FOUND', message, { ...context, tensor });
-  }
-}
-
-/**
- * An index does not fit the tensor's shape or dtype.
- *
- * @example
- * ```ts
- * const file = safeOpen('model.safetensors');
- * try {
- *   file.getSlice('norm.weight', 4);
- * } catch (error) {
- *   if (error instanceof SliceError) console.log(error.code); // → SAFETENSORS_SLICE_OUT_OF_RANGE
- * }
- * ```
- */
-export class SliceError extends SafetensorsError {
-  declare readonly code: SliceErrorCode;
-
-  /** Takes only the codes of slicing. */
-  constructor(code: SliceErrorCode, message: string, context?: ErrorContext) {
-    super(code, message, context);
   }
 }
 
@@ -361,40 +334,15 @@ export class RemoteError extends SafetensorsError {
   }
 }
 
-/**
- * A file of another format (PyTorch, NumPy) is not valid, is not only data, or has what safetensors
- * cannot hold. Nothing of it was run.
- *
- * @example
- * ```ts
- * try {
- *   openTorchCheckpoint('stranger.pt');
- * } catch (error) {
- *   if (error instanceof ForeignFormatError) console.log(error.code);
- *   // → SAFETENSORS_FORBIDDEN_GLOBAL
- * }
- * ```
- */
-export class ForeignFormatError extends SafetensorsError {
-  declare readonly code: ForeignFormatErrorCode;
-
-  /** Takes only the codes of other formats. */
-  constructor(code: ForeignFormatErrorCode, message: string, context?: ErrorContext) {
-    super(code, message, context);
-  }
-}
-
 // Bundlers that minify give classes short names, which logs would show.
 for (const [name, type] of Object.entries({
   SafetensorsError,
   FormatError,
   TensorNotFoundError,
-  SliceError,
   InvalidTensorError,
   FileClosedError,
   FileChangedError,
   RemoteError,
-  ForeignFormatError,
 })) {
   Object.defineProperty(type, 'name', { value: name });
 }

@@ -22,7 +22,7 @@ import { runAsync } from '../platform/io/steps.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../platform/transfer/transfer.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import type { FileRange } from '../tensor/pieces.js';
-import type { SliceIndex } from '../tensor/slice.js';
+import type { SliceIndices } from '../tensor/slice.js';
 import {
   requireOpen,
   type Storage,
@@ -276,7 +276,7 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
    * console.log(row.toFloat32()); // → Float32Array(4) [ 1, 1.25, 1.5, 1.75 ]
    * ```
    */
-  getSlice(name: string, ...index: readonly SliceIndex[]): Tensor {
+  getSlice(name: string, ...index: SliceIndices): Tensor {
     return this.getTensor(name).slice(...index);
   }
 

@@ -1,7 +1,7 @@
 /** Compares the bytes of an archive's entries with the checksums of its directory. */
 
 import { crc32 } from 'node:zlib';
-import { ForeignFormatError } from '../errors/errors.js';
+import { FormatError } from '../errors/errors.js';
 import { readBytesOf, readFully } from '../platform/io/opened-file.js';
 import { runAsync } from '../platform/io/steps.js';
 import { storageFill } from '../platform/storage/storage-fill.js';
@@ -36,14 +36,14 @@ interface CheckedPiece {
  * between pieces of 1 MiB, and within what is deflated never.
  *
  * @param report gets what is wrong with an entry, before the next one is looked at; by default that is thrown
- * @throws ForeignFormatError `SAFETENSORS_CHECKSUM_MISMATCH`; as `readEntry` for deflated ones
+ * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH`; as `readEntry` for deflated ones
  * @throws FileChangedError, FileClosedError, `signal.reason`
  */
 export async function verifyEntries(
   storage: LendingStorage,
   { entries: all, limits }: ArchiveContent,
   options: TransferOptions,
-  report: (problem: ForeignFormatError) => void = throwProblem,
+  report: (problem: FormatError) => void = throwProblem,
 ): Promise<void> {
   const entries = all.filter(({ crc32: expected }) => expected !== null);
   const { path } = storage;
@@ -53,7 +53,7 @@ export async function verifyEntries(
     try {
       work();
     } catch (error) {
-      if (!(error instanceof ForeignFormatError)) throw error;
+      if (!(error instanceof FormatError)) throw error;
       report(error);
     }
   };
@@ -91,7 +91,7 @@ export async function verifyEntries(
   }
 }
 
-function throwProblem(problem: ForeignFormatError): never {
+function throwProblem(problem: FormatError): never {
   throw problem;
 }
 

@@ -1,6 +1,6 @@
 /** What a file is by its first bytes. Its name decides nothing: scanners that believed names were deceived. */
 
-import { type ErrorContext, ForeignFormatError } from '../errors/errors.js';
+import { type ErrorContext, FormatError } from '../errors/errors.js';
 import { foreignFormatOf } from '../header/foreign-formats.js';
 
 /** The kinds of files that are read. */
@@ -34,11 +34,7 @@ export function fileKindOf(head: Uint8Array): FileKind | undefined {
 }
 
 /** The error for a file of another kind than `expected`, which completes "expected …". */
-export function otherKind(
-  head: Uint8Array,
-  expected: string,
-  context: ErrorContext,
-): ForeignFormatError {
+export function otherKind(head: Uint8Array, expected: string, context: ErrorContext): FormatError {
   const kind = fileKindOf(head);
   const found =
     kind === 'safetensors'
@@ -46,7 +42,7 @@ export function otherKind(
       : foreignFormatOf(head);
   const description =
     found?.description ?? (head.length === 0 ? 'an empty file' : 'something else');
-  return new ForeignFormatError(
+  return new FormatError(
     'SAFETENSORS_FOREIGN_FORMAT',
     `expected ${expected}, found ${description}`,
     { ...context, foundFormat: found?.format },

@@ -1,6 +1,6 @@
 /** An open file of another format, as a checkpoint has it in the place of a safetensors file. */
 
-import { type ForeignFormatError, TensorNotFoundError } from '../errors/errors.js';
+import { type FormatError, TensorNotFoundError } from '../errors/errors.js';
 import type { OtherShard } from '../file/checkpoint/shard.js';
 import type { CloseOptions } from '../file/file.js';
 import { prefetch } from '../file/prefetch.js';
@@ -134,7 +134,7 @@ export class ForeignShard implements OtherShard {
 
   async verifyBytes(
     options: TransferOptions,
-    report: (problem: ForeignFormatError) => void,
+    report: (problem: FormatError) => void,
   ): Promise<void> {
     requireOpen(this.#storage);
     const [storage, content] = this.archive;

@@ -1,7 +1,7 @@
 /** The bytes of an entry, checked against its CRC-32; inflated where they are deflated. */
 
 import { constants, crc32, inflateRawSync } from 'node:zlib';
-import { type ErrorContext, ForeignFormatError, quoteName } from '../errors/errors.js';
+import { type ErrorContext, FormatError, quoteName } from '../errors/errors.js';
 import { outOfMemory } from '../errors/out-of-memory.js';
 import type { ArchiveEntry, ByteReader } from './zip/archive.js';
 import { type ArchiveLimits, DEFAULT_LIMITS, MAX_DEFLATE_RATIO } from './zip/limits.js';
@@ -13,7 +13,7 @@ const LONGEST_CHUNK = 2 ** 32 - 1;
 /**
  * All bytes of an entry.
  *
- * @throws ForeignFormatError `SAFETENSORS_CHECKSUM_MISMATCH`; `SAFETENSORS_INVALID_ARCHIVE` when it inflates
+ * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH`; `SAFETENSORS_INVALID_ARCHIVE` when it inflates
  *   to more or fewer bytes than it declares; `SAFETENSORS_FOREIGN_LIMIT` before a longer one is inflated
  * @throws SafetensorsError `SAFETENSORS_OUT_OF_MEMORY`
  */
@@ -33,13 +33,13 @@ export function readEntry(
 export function requireCrc32(entry: ArchiveEntry, found: number, context: ErrorContext): void {
   if (entry.crc32 === null || found === entry.crc32) return;
   const message = `entry ${quoteName(entry.name)}: expected the CRC-32 ${entry.crc32}, found ${found}`;
-  throw new ForeignFormatError('SAFETENSORS_CHECKSUM_MISMATCH', message, context);
+  throw new FormatError('SAFETENSORS_CHECKSUM_MISMATCH', message, context);
 }
 
 /**
  * To be called before memory is taken for what an entry says that it inflates to.
  *
- * @throws ForeignFormatError `SAFETENSORS_INVALID_ARCHIVE` when its bytes are too few for that;
+ * @throws FormatError `SAFETENSORS_INVALID_ARCHIVE` when its bytes are too few for that;
  *   `SAFETENSORS_FOREIGN_LIMIT` when it is more than the limit
  */
 export function requireInflatable(
@@ -53,7 +53,7 @@ export function requireInflatable(
   const { maxInflatedByteLength = DEFAULT_LIMITS.maxInflatedByteLength } = limits;
   if (byteLength <= maxInflatedByteLength) return;
   const message = `entry ${quoteName(name)}: expected at most ${maxInflatedByteLength} bytes (maxInflatedByteLength), found ${byteLength}`;
-  throw new ForeignFormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
+  throw new FormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
 }
 
 /** The error for a deflated entry that does not inflate to what the directory says. */
@@ -62,10 +62,10 @@ export function brokenEntry(
   found: string,
   context: ErrorContext,
   cause?: unknown,
-): ForeignFormatError {
+): FormatError {
   const expected = `expected ${end - begin} bytes that inflate to ${byteLength}`;
   const message = `entry ${quoteName(name)}: ${expected}, found ${found}`;
-  return new ForeignFormatError('SAFETENSORS_INVALID_ARCHIVE', message, { ...context, cause });
+  return new FormatError('SAFETENSORS_INVALID_ARCHIVE', message, { ...context, cause });
 }
 
 function inflate(
@@ -110,7 +110,7 @@ interface Inflated {
 /**
  * The first bytes of a deflated entry: those that the first of its stored bytes give.
  *
- * @throws ForeignFormatError `SAFETENSORS_FOREIGN_LIMIT` when these are more than `most`
+ * @throws FormatError `SAFETENSORS_FOREIGN_LIMIT` when these are more than `most`
  */
 export function inflateStart(
   stored: Uint8Array,
@@ -128,6 +128,6 @@ export function inflateStart(
       ? `expected ${stored.length} bytes that inflate to at most ${most}, found more`
       : 'expected deflated bytes, found broken ones';
     const message = `entry ${quoteName(entry.name)}: ${expected}`;
-    throw new ForeignFormatError(code, message, { ...context, cause });
+    throw new FormatError(code, message, { ...context, cause });
   }
 }

@@ -1,6 +1,6 @@
 /** What has to be done to items before they are those of a tensor: byte order, signs, conjugates. */
 
-import { type ErrorContext, ForeignFormatError } from '../errors/errors.js';
+import { type ErrorContext, FormatError } from '../errors/errors.js';
 import { DTYPES, type Dtype } from '../header/dtype.js';
 import type { Change } from './tensors/strided-fill.js';
 
@@ -17,7 +17,7 @@ export interface ValueChanges {
 /**
  * The function that makes these changes; undefined when there is nothing to do.
  *
- * @throws ForeignFormatError `SAFETENSORS_UNSUPPORTED_TENSOR` for a dtype that has no sign or no conjugate
+ * @throws FormatError `SAFETENSORS_UNSUPPORTED_TENSOR` for a dtype that has no sign or no conjugate
  */
 export function changeOf(
   dtype: Dtype,
@@ -106,7 +106,7 @@ function wordsOf<Words>(
   return new Type(buffer, byteOffset, length / Type.BYTES_PER_ELEMENT);
 }
 
-function refusedChange(found: string, context: ErrorContext): ForeignFormatError {
+function refusedChange(found: string, context: ErrorContext): FormatError {
   const message = `expected values that can be written, found ${found}`;
-  return new ForeignFormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
+  return new FormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
 }

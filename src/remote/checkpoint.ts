@@ -36,7 +36,7 @@ import { inTurns } from '../header/json/slices.js';
 import { requireTransferOptions, type TransferProgress } from '../platform/transfer/transfer.js';
 import { INSPECT, type Inspect, showFacts } from '../tensor/inspection.js';
 import { type Partition, planPartition } from '../tensor/partition.js';
-import type { SliceIndex } from '../tensor/slice.js';
+import type { SliceIndex, SliceIndices } from '../tensor/slice.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { FetchQueue } from './fetch-queue.js';
 import {
@@ -406,7 +406,10 @@ export class RemoteCheckpoint implements TensorSource {
    */
   async getSlice(
     name: string,
-    ...args: readonly SliceIndex[] | readonly [...index: SliceIndex[], options: RemoteReadOptions]
+    ...args:
+      | SliceIndices
+      | readonly [...index: SliceIndex[], options: RemoteReadOptions]
+      | readonly [text: string, options: RemoteReadOptions]
   ): Promise<Tensor> {
     const [index, options] = splitOptions(args);
     requireOptions(options, READ_OPTIONS);
@@ -420,7 +423,7 @@ export class RemoteCheckpoint implements TensorSource {
    * One rank's part of a tensor along a dimension, in memory of its own, by the rules of
    * `Checkpoint.getPartition`; fetched as `getSlice` does.
    *
-   * @throws As `getSlice`; SliceError `SAFETENSORS_NOT_DIVISIBLE`
+   * @throws As `getSlice`; SafetensorsError `SAFETENSORS_NOT_DIVISIBLE`
    */
   async getPartition(
     name: string,
@@ -504,10 +507,10 @@ export class RemoteCheckpoint implements TensorSource {
 
 /** An index is an array, a number, a string or null; any other object behind them is options. */
 function splitOptions(
-  args: readonly (SliceIndex | RemoteReadOptions)[],
-): [index: readonly SliceIndex[], options: RemoteReadOptions] {
+  args: readonly (SliceIndex | string | RemoteReadOptions)[],
+): [index: SliceIndices, options: RemoteReadOptions] {
   const last = args.at(-1);
   const hasOptions = typeof last === 'object' && last !== null && !Array.isArray(last);
-  const index = (hasOptions ? args.slice(0, -1) : args) as readonly SliceIndex[];
+  const index = (hasOptions ? args.slice(0, -1) : args) as SliceIndices;
   return [index, hasOptions ? (last as RemoteReadOptions) : {}];
 }

@@ -2,7 +2,7 @@
 
 import { DTYPES } from '../header/dtype.js';
 import type { Header } from '../header/header.js';
-import { planSlice, type SliceIndex } from '../tensor/slice.js';
+import { planSlice, type SliceIndices } from '../tensor/slice.js';
 import { requireBuffer } from '../tensor/storage-range.js';
 import type { StridedCopy } from '../tensor/strided-copy.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
@@ -36,7 +36,7 @@ export function wantTensor(located: LocatedTensor, maxBufferByteLength: number):
 /** A slice of a tensor. */
 export function wantSlice(
   located: LocatedTensor,
-  index: readonly SliceIndex[],
+  index: SliceIndices,
   maxBufferByteLength: number,
 ): WantedTensor {
   const { name, header, entry, file } = located;

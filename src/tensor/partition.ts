@@ -6,7 +6,7 @@ import {
   requireInteger,
   requireOptions,
 } from '../errors/arguments.js';
-import { type ErrorContext, SliceError } from '../errors/errors.js';
+import { type ErrorContext, SafetensorsError } from '../errors/errors.js';
 import type { SliceIndex } from './slice.js';
 
 /** One part of a tensor: that of rank `rank` out of `worldSize`, along a dimension. */
@@ -26,7 +26,7 @@ const PARTITION_NAMES: OptionNames<Partition> = { rank: true, worldSize: true, d
  * `(rank + 1) * n / worldSize` of the dimension, whose length n `worldSize` must divide. Parts of an
  * empty dimension are empty.
  *
- * @throws SliceError `SAFETENSORS_SLICE_OUT_OF_RANGE` without such a dimension (a scalar has no
+ * @throws SafetensorsError `SAFETENSORS_SLICE_OUT_OF_RANGE` without such a dimension (a scalar has no
  *   dimensions), `SAFETENSORS_NOT_DIVISIBLE`
  */
 export function planPartition(
@@ -49,11 +49,11 @@ export function planPartition(
       shape.length === 0
         ? 'expected a tensor with dimensions, found a scalar'
         : `expected dim from ${-shape.length} to ${shape.length - 1}, found ${dim}`;
-    throw new SliceError('SAFETENSORS_SLICE_OUT_OF_RANGE', expected, context);
+    throw new SafetensorsError('SAFETENSORS_SLICE_OUT_OF_RANGE', expected, context);
   }
   if (length % worldSize !== 0) {
     const message = `expected the length of dimension ${position} to be divisible by worldSize ${worldSize}, found ${length}`;
-    throw new SliceError('SAFETENSORS_NOT_DIVISIBLE', message, context);
+    throw new SafetensorsError('SAFETENSORS_NOT_DIVISIBLE', message, context);
   }
   const part = length / worldSize;
   return [...Array<null>(position).fill(null), [rank * part, (rank + 1) * part]];

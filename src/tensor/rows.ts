@@ -2,7 +2,7 @@
 
 import { argumentTypeError } from '../errors/arguments.js';
 import { isTypedArray, tagOf } from '../errors/brand-checks.js';
-import { type ErrorContext, SliceError } from '../errors/errors.js';
+import { type ErrorContext, SafetensorsError } from '../errors/errors.js';
 import { allocate } from '../errors/out-of-memory.js';
 
 /** Positions along dimension 0, in any order, repeated or not; negative ones count from the end. */
@@ -40,7 +40,7 @@ const INTEGER_ARRAY = /^(?:Big)?(?:Int|Uint)\d+(?:Clamped)?Array$/;
 /**
  * Checks every index before anything is read.
  *
- * @throws SliceError `SAFETENSORS_TOO_MANY_INDICES` for a scalar, `SAFETENSORS_MISALIGNED_SLICE` when
+ * @throws SafetensorsError `SAFETENSORS_TOO_MANY_INDICES` for a scalar, `SAFETENSORS_MISALIGNED_SLICE` when
  *   rows of a packed dtype do not end on a byte, `SAFETENSORS_SLICE_OUT_OF_RANGE`
  * @throws TypeError `ERR_INVALID_ARG_TYPE` unless the indices are a list of integers
  */
@@ -48,12 +48,12 @@ export function planRows(table: Table, indices: RowIndices, context: ErrorContex
   const [rowCount, ...rowShape] = table.shape;
   if (rowCount === undefined) {
     const message = 'expected a tensor with dimensions, found a scalar, which has no rows';
-    throw new SliceError('SAFETENSORS_TOO_MANY_INDICES', message, context);
+    throw new SafetensorsError('SAFETENSORS_TOO_MANY_INDICES', message, context);
   }
   const rowByteLength = table.byteLength === 0 ? 0 : table.byteLength / rowCount;
   if (!Number.isInteger(rowByteLength)) {
     const message = `expected rows of whole bytes, found rows of ${rowByteLength} bytes`;
-    throw new SliceError('SAFETENSORS_MISALIGNED_SLICE', message, context);
+    throw new SafetensorsError('SAFETENSORS_MISALIGNED_SLICE', message, context);
   }
   const isArray = isTypedArray(indices) && INTEGER_ARRAY.test(tagOf(indices));
   if (!isArray && !Array.isArray(indices)) {
@@ -72,7 +72,7 @@ export function planRows(table: Table, indices: RowIndices, context: ErrorContex
           ? 'dimension 0 is empty'
           : `expected from ${-rowCount} to ${rowCount - 1} (dimension 0 has size ${rowCount})`;
       const message = `${expected}, found ${index} as indices[${i}]`;
-      throw new SliceError('SAFETENSORS_SLICE_OUT_OF_RANGE', message, context);
+      throw new SafetensorsError('SAFETENSORS_SLICE_OUT_OF_RANGE', message, context);
     }
     rows[i] = position < 0 ? position + rowCount : position;
   }

@@ -3,13 +3,8 @@
  * written as text, in the notation of numpy's brackets.
  */
 
-import {
-  argumentRangeError,
-  argumentTypeError,
-  describeValue,
-  requireString,
-} from '../errors/arguments.js';
-import { type ErrorContext, SliceError } from '../errors/errors.js';
+import { argumentRangeError, argumentTypeError, describeValue } from '../errors/arguments.js';
+import { type ErrorContext, SafetensorsError } from '../errors/errors.js';
 import { elementCountOf } from '../header/tensor-spec.js';
 import { type StridedCopy, stridedCopy } from './strided-copy.js';
 
@@ -24,6 +19,9 @@ export type SliceIndex =
   | null
   | '...'
   | readonly [start: number | null, stop: number | null, step?: number | null];
+
+/** What `slice` takes: an index per dimension, or one text in numpy's notation, such as `'-1, ::2'`. */
+export type SliceIndices = readonly SliceIndex[] | readonly [text: string];
 
 /** A planned slice of a tensor: the result's shape, and where its bytes are. */
 export interface SlicePlan extends StridedCopy {
@@ -54,20 +52,21 @@ interface SelectedAxis {
  * allocated for elements.
  *
  * @param shape dimensions of the source, C order, packed
+ * @param indices one per dimension, or one text
  * @param bits bits per element; with 4 or 6 every run must start and end on a whole byte
  * @param context the tensor, for errors
- * @throws SliceError `SLICE_OUT_OF_RANGE` for a number outside its dimension, `TOO_MANY_INDICES`,
+ * @throws SafetensorsError `SLICE_OUT_OF_RANGE` for a number outside its dimension, `TOO_MANY_INDICES`,
  *   `MISALIGNED_SLICE` when a packed sub-byte dtype is cut inside a byte
  * @throws TypeError `ERR_INVALID_ARG_TYPE` unless every index is one
- * @throws RangeError `ERR_OUT_OF_RANGE` for a step of 0 or a second `'...'`
+ * @throws RangeError `ERR_OUT_OF_RANGE` for a step of 0, a second `'...'`, or a text in another notation
  */
 export function planSlice(
   shape: readonly number[],
-  index: readonly SliceIndex[],
+  indices: SliceIndices,
   bits: number,
   context: ErrorContext = {},
 ): SlicePlan {
-  const selections = selectAll(shape, index, context);
+  const selections = selectAll(shape, indexOf(indices), context);
   const counts = selections.map(({ count }) => count);
   const strides = new Array<number>(shape.length);
   let first = 0;
@@ -104,7 +103,7 @@ export function planSlice(
 function requireWholeBytes(positions: number[], bits: number, context: ErrorContext): void {
   if (positions.every(Number.isInteger)) return;
   const group = 8 / (bits & -bits);
-  throw new SliceError(
+  throw new SafetensorsError(
     'SAFETENSORS_MISALIGNED_SLICE',
     `elements of ${bits} bits can only be sliced on whole bytes: runs must start at a multiple of ` +
       `${group} elements and be a multiple of ${group} long`,
@@ -125,7 +124,7 @@ function selectAll(
   }
   const named = ellipsis < 0 ? index.length : index.length - 1;
   if (named > shape.length) {
-    throw new SliceError(
+    throw new SafetensorsError(
       'SAFETENSORS_TOO_MANY_INDICES',
       `${named} indices for a tensor of ${shape.length} dimensions${rangeHint(index)}`,
       context,
@@ -162,7 +161,7 @@ function select(
   if (Number.isInteger(item)) {
     const position = item as number;
     if (position < -size || position >= size) {
-      throw new SliceError(
+      throw new SafetensorsError(
         'SAFETENSORS_SLICE_OUT_OF_RANGE',
         size === 0
           ? `index[${at}] is ${position}, but dimension ${dimension} is empty`
@@ -174,7 +173,7 @@ function select(
   }
   if (!Array.isArray(item) || item.length < 2 || item.length > 3) {
     const expected =
-      "an integer, null, '...', [start, stop] or [start, stop, step] (parseSlice reads text)";
+      "an integer, null, '...', [start, stop] or [start, stop, step], or all one text, such as '0:2, -1'";
     throw argumentTypeError(`index[${at}]`, expected, item);
   }
   return selectRange(item as readonly unknown[], at, size);
@@ -209,23 +208,21 @@ function integerOrNull(value: unknown, part: string, at: number): number | null 
 
 const INTEGER = /^[+-]?[0-9]+$/;
 
+/** Reads a text; any other index is left as it is. */
+function indexOf(indices: SliceIndices): readonly SliceIndex[] {
+  const [text] = indices;
+  const isText = indices.length === 1 && typeof text === 'string';
+  return isText ? parseSlice(text) : (indices as readonly SliceIndex[]);
+}
+
 /**
  * Reads a slice in numpy's notation: `'0:10, ::2'` gives `[[0, 10], [null, null, 2]]`, `':'` gives
  * `[null]`, `''` gives `[]`. Spaces are ignored, and one comma may stand at the end. There is no
  * `None`: indices do not add dimensions.
  *
- * @throws TypeError `ERR_INVALID_ARG_TYPE` when `text` is not a string
  * @throws RangeError `ERR_OUT_OF_RANGE` for another notation
- *
- * @example
- * ```ts
- * console.log(parseSlice('0:2, ::2')); // → [ [ 0, 2 ], [ null, null, 2 ] ]
- * const file = safeOpen('model.safetensors');
- * console.log(file.getSlice('embed.weight', ...parseSlice('0:2, ::2')).shape); // → [ 2, 2 ]
- * ```
  */
 export function parseSlice(text: string): SliceIndex[] {
-  requireString('slice', text);
   const items = text.split(',').map(trimBlanks);
   if (items.at(-1) === '') items.pop();
   return items.map((item) => parseItem(item, text));

@@ -31,7 +31,7 @@ import { valueCountOf } from './float32/to-float32.js';
 import { INSPECT, type Inspect, showFacts } from './inspection.js';
 import { cut } from './pieces.js';
 import type { RowIndices } from './rows.js';
-import { planSlice, type SliceIndex } from './slice.js';
+import { planSlice, type SliceIndices } from './slice.js';
 import { MemoryStorage } from './storage/memory.js';
 import type { Storage } from './storage/storage.js';
 import { StorageRange } from './storage-range.js';
@@ -356,12 +356,13 @@ export class TensorOf<D extends Dtype> {
 
   /**
    * A part of the tensor, by numpy's rules for basic indexing (see {@link SliceIndex}): one argument
-   * per dimension; dimensions without one are taken whole. A contiguous result shares the tensor's
+   * per dimension, or one text in numpy's notation, such as `'-1, ::2'`; dimensions without an index are taken
+   * whole. A contiguous result shares the tensor's
    * memory, and takes all of it along when it is posted to a worker: post a {@link copy}. (With
    * `storage: 'read'` it reads only its own bytes, unless the whole tensor was read
    * before.) Any other result is gathered into a buffer of its own at once.
    *
-   * @throws SliceError `SAFETENSORS_SLICE_OUT_OF_RANGE`, `SAFETENSORS_TOO_MANY_INDICES`, or
+   * @throws SafetensorsError `SAFETENSORS_SLICE_OUT_OF_RANGE`, `SAFETENSORS_TOO_MANY_INDICES`, or
    *   `SAFETENSORS_MISALIGNED_SLICE` when a packed sub-byte dtype would be cut within a byte
    *
    * @example
@@ -369,10 +370,11 @@ export class TensorOf<D extends Dtype> {
    * const tensor = safeOpen('model.safetensors').getTensor('embed.weight');
    * console.log(tensor.slice([2, 4]).shape); // → [ 2, 4 ]
    * console.log(tensor.slice(-1, [null, null, 2]).toFloat32()); // → Float32Array(2) [ 7, 7.5 ]
+   * console.log(tensor.slice('-1, ::2').toFloat32()); // → Float32Array(2) [ 7, 7.5 ]
    * ```
    */
-  slice<Self extends TensorOf<Dtype>>(this: Self, ...index: readonly SliceIndex[]): Self;
-  slice(...index: readonly SliceIndex[]): TensorOf<D> {
+  slice<Self extends TensorOf<Dtype>>(this: Self, ...index: SliceIndices): Self;
+  slice(...index: SliceIndices): TensorOf<D> {
     const plan = planSlice(this.shape, index, DTYPES[this.dtype].bits, this.#source.context);
     const offset = this.#offset + plan.byteOffset;
     if (!plan.contiguous || plan.byteLength === 0) {
@@ -411,7 +413,7 @@ export class TensorOf<D extends Dtype> {
    * gives them: a tensor of shape [n, ...] with memory of its own, or over that of `into`. All indices
    * are checked before anything is written. One call takes a fraction of the time of slices in a loop.
    *
-   * @throws SliceError `SAFETENSORS_SLICE_OUT_OF_RANGE`, `SAFETENSORS_TOO_MANY_INDICES` for a scalar,
+   * @throws SafetensorsError `SAFETENSORS_SLICE_OUT_OF_RANGE`, `SAFETENSORS_TOO_MANY_INDICES` for a scalar,
    *   `SAFETENSORS_MISALIGNED_SLICE` when rows of a packed sub-byte dtype do not end on a byte
    * @throws TypeError `ERR_INVALID_ARG_TYPE` unless the indices are integers; see `into` for others
    *

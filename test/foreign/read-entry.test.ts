@@ -2,7 +2,7 @@
 import { crc32, deflateRawSync } from 'node:zlib';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { ForeignFormatError, SafetensorsError } from '../../src/errors/errors.js';
+import { FormatError, SafetensorsError } from '../../src/errors/errors.js';
 import { inflateStart, readEntry } from '../../src/foreign/read-entry.js';
 import type { ArchiveEntry } from '../../src/foreign/zip/archive.js';
 import { readerOf } from './zip/archives.js';
@@ -23,7 +23,7 @@ function codeOf(read: () => unknown): string {
   try {
     read();
   } catch (error) {
-    if (error instanceof ForeignFormatError) return error.code;
+    if (error instanceof FormatError) return error.code;
     throw error;
   }
   return 'none';

@@ -1,6 +1,6 @@
 /** Byte order, signs and conjugates of items. */
 import { describe, expect, test } from 'vitest';
-import { ForeignFormatError } from '../../src/errors/errors.js';
+import { FormatError } from '../../src/errors/errors.js';
 import { changeOf, type ValueChanges } from '../../src/foreign/value-changes.js';
 import type { Dtype } from '../../src/header/dtype.js';
 
@@ -74,7 +74,7 @@ describe('signs', () => {
   });
 
   test('are refused where there are none', () => {
-    expect(() => changeOf('BOOL', { isNegative: true }, {})).toThrow(ForeignFormatError);
+    expect(() => changeOf('BOOL', { isNegative: true }, {})).toThrow(FormatError);
     expect(() => changeOf('F8_E4M3', { isNegative: true }, {})).toThrow('F8_E4M3');
     expect(() => changeOf('F32', { isConjugate: true }, {})).toThrow('F32');
   });

@@ -1,5 +1,7 @@
 /** The entries for Node and for browsers have the same names, but for what needs Node. */
 import { expect, it } from 'vitest';
+import * as hub from '../../src/hub.js';
+import * as hubBrowser from '../../src/hub-browser.js';
 import * as node from '../../src/remote.js';
 import * as browser from '../../src/remote-browser.js';
 import { textOf } from '../support/source-tree.js';
@@ -49,4 +51,10 @@ it('what can be called agrees, and is in the lists', () => {
   const names = Object.keys(node).sort();
   expect(names.filter((name) => !CALLS.includes(name))).toEqual(Object.keys(browser).sort());
   expect(namesIn('src/remote.ts')).toEqual(expect.arrayContaining(names));
+});
+
+it('the entries of hub agree', () => {
+  expect(namesIn('src/hub.ts').length).toBeGreaterThan(30);
+  expect(namesIn('src/hub.ts')).toEqual(namesIn('src/hub-browser.ts'));
+  expect(Object.keys(hub).sort()).toEqual(Object.keys(hubBrowser).sort());
 });

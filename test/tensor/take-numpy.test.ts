@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import process from 'node:process';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { parse, SliceError, serialize } from '../../src/index.js';
+import { parse, SafetensorsError, serialize } from '../../src/index.js';
 import { temporaryPath } from '../support/make-file.js';
 import { findPython, isSkipped, runPython, titleWith } from '../support/python.js';
 
@@ -53,7 +53,7 @@ print(json.dumps(answers))
         const rows = file.getTensor('t').take(indices).as('U32');
         return { shape: rows.shape, values: [...rows.data] };
       } catch (error) {
-        return { error: error instanceof SliceError };
+        return { error: error instanceof SafetensorsError };
       }
     });
     const expected = answers.map((answer) =>

@@ -201,7 +201,11 @@ describe.each(openers)('%s', (kind, open) => {
       await expect(tensor.takeFloat32Async(given, { into })).rejects.toEqual(matching);
       expect([...into]).toEqual([7, 7, 7, 7, 7, 7]);
     }
-    const outOfRange = { name: 'SliceError', code: 'SAFETENSORS_SLICE_OUT_OF_RANGE', ...about };
+    const outOfRange = {
+      name: 'SafetensorsError',
+      code: 'SAFETENSORS_SLICE_OUT_OF_RANGE',
+      ...about,
+    };
     const message = expect.stringMatching(
       /-4 to 3 \(dimension 0 has size 4\), found 4 as indices\[2\]$/,
     );

@@ -1,6 +1,6 @@
 /** `show`: the values of a tensor. */
 
-import { DTYPES, parseSlice, type SliceIndex, type Tensor } from '../../index.js';
+import { DTYPES, type SliceIndices, type Tensor } from '../../index.js';
 import { arrayText, isSummarized, shownRanges } from '../output/array-text.js';
 import { bar } from '../output/bar.js';
 import { bytesText, groupedText } from '../output/numbers.js';
@@ -71,8 +71,8 @@ async function shownTexts(
   return (index) => byIndex.get(index.join()) as string;
 }
 
-function sliceOf(text: unknown): SliceIndex[] {
-  return typeof text === 'string' ? parseSlice(text) : [];
+function sliceOf(text: unknown): SliceIndices {
+  return typeof text === 'string' ? [text] : [];
 }
 
 /** The text of a slice: of all its values, or of the corners that are shown. */

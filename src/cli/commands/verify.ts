@@ -49,8 +49,8 @@ async function openToVerify({
   kind,
   path,
 }: Extract<FoundAt, { readonly kind: 'torch' | 'numpy' }>): Promise<VerifiableSource> {
-  const { openNumpy, openTorchToVerify } = await import('../../convert.js');
-  return kind === 'torch' ? openTorchToVerify(path) : openNumpy(path);
+  const { openNumpy, openTorchCheckpoint } = await import('../../convert.js');
+  return kind === 'torch' ? openTorchCheckpoint(path, { toVerify: true }) : openNumpy(path);
 }
 
 function verifyLines({ ok, checks, problems }: VerifyResult, style: Style): readonly string[] {

@@ -1,6 +1,6 @@
 /** All tensors of a source by name; one tensor, or a slice of it. */
 
-import type { SliceIndex, Tensor, TensorEntry, TransferProgress } from '../../index.js';
+import type { SliceIndices, Tensor, TensorEntry, TransferProgress } from '../../index.js';
 import { foreignSource, type OpenedSource } from './open-source.js';
 
 type OnProgress = (progress: TransferProgress) => void;
@@ -11,13 +11,13 @@ const READABLE = 'a file or checkpoint whose tensors can be read';
 export interface FoundTensor {
   readonly dtype: Tensor['dtype'];
   readonly shape: readonly number[];
-  slice(index: readonly SliceIndex[], onProgress?: OnProgress): Promise<Tensor>;
+  slice(index: SliceIndices, onProgress?: OnProgress): Promise<Tensor>;
 }
 
 /**
  * Finds a tensor. Slicing a remote tensor fetches only the slice.
  *
- * @throws TensorNotFoundError; ForeignFormatError for a source whose tensors cannot be read
+ * @throws TensorNotFoundError; FormatError for a source whose tensors cannot be read
  */
 export async function findTensor(
   opened: OpenedSource,
@@ -28,7 +28,7 @@ export async function findTensor(
   if (opened.kind === 'remote') {
     const { checkpoint } = opened;
     const { dtype, shape } = await checkpoint.info(name, { signal });
-    const slice = (index: readonly SliceIndex[], onProgress?: OnProgress): Promise<Tensor> =>
+    const slice = (index: SliceIndices, onProgress?: OnProgress): Promise<Tensor> =>
       index.length === 0
         ? checkpoint.getTensor(name, { signal, onProgress })
         : checkpoint.getSlice(name, ...index, { signal, onProgress });
@@ -36,7 +36,7 @@ export async function findTensor(
   }
   const tensor = opened.checkpoint.getTensor(name);
   const { dtype, shape } = tensor;
-  const slice = async (index: readonly SliceIndex[]): Promise<Tensor> =>
+  const slice = async (index: SliceIndices): Promise<Tensor> =>
     index.length === 0 ? tensor : (tensor.slice(...index) as Tensor);
   return { dtype, shape, slice };
 }

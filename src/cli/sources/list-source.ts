@@ -6,7 +6,7 @@ import { elementCountOf } from '../../header/tensor-spec.js';
 import type {
   Checkpoint,
   CheckpointSummary,
-  ForeignFormatError,
+  FormatError,
   ShardHeader,
   TensorEntry,
 } from '../../index.js';
@@ -25,7 +25,7 @@ export type OneModel = Exclude<OpenedSource, { kind: 'pipeline' }>;
 /**
  * Lists a model; reads headers alone.
  *
- * @throws ForeignFormatError for a GGUF file
+ * @throws FormatError for a GGUF file
  */
 export async function listSource(opened: OneModel, signal: AbortSignal): Promise<Listing> {
   if (opened.kind === 'gguf') throw foreignSource(opened, 'a model of safetensors, torch or NumPy');
@@ -89,7 +89,7 @@ async function listForeign(
 }
 
 /** The reason is the message without the names of file and tensor at its start. */
-function unsupportedTensor({ message, tensor = '' }: ForeignFormatError): UnsupportedTensor {
+function unsupportedTensor({ message, tensor = '' }: FormatError): UnsupportedTensor {
   const begin = message.indexOf(': expected ');
   return { name: tensor, reason: begin === -1 ? message : message.slice(begin + 2) };
 }

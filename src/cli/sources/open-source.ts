@@ -6,12 +6,7 @@ import { fileURLToPath } from 'node:url';
 import type { OpenTorchOptions } from '../../convert.js';
 import { hubSettings } from '../../file/cache/environment.js';
 import { URL_TEXT } from '../../file/hub/ids.js';
-import {
-  type Checkpoint,
-  ForeignFormatError,
-  openCheckpoint,
-  SafetensorsError,
-} from '../../index.js';
+import { type Checkpoint, FormatError, openCheckpoint, SafetensorsError } from '../../index.js';
 import type { RemoteCheckpoint } from '../../remote.js';
 import { detectFormat } from '../../write/convert/detect-format.js';
 
@@ -102,16 +97,16 @@ const FOREIGN: Readonly<Record<'torch' | 'numpy' | 'gguf' | 'pipeline', string>>
 export function foreignSource(
   opened: Extract<OpenedSource, { readonly kind: keyof typeof FOREIGN }>,
   expected: string,
-): ForeignFormatError {
+): FormatError {
   const path = 'checkpoint' in opened ? opened.checkpoint.path : opened.path;
   const message = `expected ${expected}, found ${FOREIGN[opened.kind]}`;
-  return new ForeignFormatError('SAFETENSORS_FOREIGN_FORMAT', message, { path });
+  return new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, { path });
 }
 
 /**
  * The open source, if it is one safetensors model.
  *
- * @throws ForeignFormatError for anything else
+ * @throws FormatError for anything else
  */
 export function requireSafetensors(
   opened: OpenedSource,

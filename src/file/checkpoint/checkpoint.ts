@@ -10,7 +10,7 @@ import {
   requireOptions,
   requireSignal,
 } from '../../errors/arguments.js';
-import type { ForeignFormatError } from '../../errors/errors.js';
+import type { FormatError } from '../../errors/errors.js';
 import { uncloneable } from '../../errors/uncloneable.js';
 import { tensorByteLength } from '../../header/tensor-spec.js';
 import { runAsync } from '../../platform/io/steps.js';
@@ -21,7 +21,7 @@ import {
 } from '../../platform/transfer/transfer.js';
 import { INSPECT, type Inspect, showFacts } from '../../tensor/inspection.js';
 import { type Partition, planPartition } from '../../tensor/partition.js';
-import type { SliceIndex } from '../../tensor/slice.js';
+import type { SliceIndices } from '../../tensor/slice.js';
 import type { StorageKind } from '../../tensor/storage/storage.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { CLOSE_OPTIONS, type CloseOptions } from '../file.js';
@@ -90,14 +90,14 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   readonly uncloneable: symbol = UNCLONEABLE;
   readonly #shards: LazyShards<Shard>;
   readonly #catalog: Catalog;
-  readonly #problems: readonly ForeignFormatError[];
+  readonly #problems: readonly FormatError[];
   readonly #checks: readonly CheckpointCheck[];
 
   /** Only functions that open checkpoints make them. */
   protected constructor(shards: never);
   /** @internal */
-  protected constructor(shards: LazyShards<Shard>, problems: readonly ForeignFormatError[]);
-  protected constructor(shards: LazyShards<Shard>, problems: readonly ForeignFormatError[] = []) {
+  protected constructor(shards: LazyShards<Shard>, problems: readonly FormatError[]);
+  protected constructor(shards: LazyShards<Shard>, problems: readonly FormatError[] = []) {
     this.#shards = shards;
     this.#catalog = new Catalog(shards, problems);
     this.#problems = Object.freeze([...problems]);
@@ -108,7 +108,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    * @internal Takes ownership of the shards. `problems` are the errors of tensors that the index, or the only file,
    * has and that cannot be had.
    */
-  static of(shards: LazyShards<Shard>, problems: readonly ForeignFormatError[] = []): Checkpoint {
+  static of(shards: LazyShards<Shard>, problems: readonly FormatError[] = []): Checkpoint {
     return new Checkpoint(shards, problems);
   }
 
@@ -149,7 +149,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    * has the name as `tensor` and the code `SAFETENSORS_UNSUPPORTED_TENSOR`; `getTensor` of that name throws it. Empty
    * for nearly all files; the same after `close()`.
    */
-  get problems(): readonly ForeignFormatError[] {
+  get problems(): readonly FormatError[] {
     return this.#problems;
   }
 
@@ -228,7 +228,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   /**
    * Dtype, shape and place in its shard of a tensor; a new frozen object. Opens that shard only.
    *
-   * @throws TensorNotFoundError; ForeignFormatError `SAFETENSORS_UNSUPPORTED_TENSOR` for a tensor of `problems`;
+   * @throws TensorNotFoundError; FormatError `SAFETENSORS_UNSUPPORTED_TENSOR` for a tensor of `problems`;
    *   FormatError also when the shard is bad, and
    *   `SAFETENSORS_INDEX_MISMATCH` when the index names a tensor that is not there
    */
@@ -276,7 +276,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /** A part of a tensor: `getTensor(name).slice(...index)`. */
-  getSlice(name: string, ...index: readonly SliceIndex[]): Tensor {
+  getSlice(name: string, ...index: SliceIndices): Tensor {
     return this.getTensor(name).slice(...index);
   }
 
@@ -288,7 +288,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    * The dimension's length must be divisible by `worldSize`. Packed 4- and 6-bit dtypes must be cut
    * on bytes.
    *
-   * @throws SliceError `SAFETENSORS_NOT_DIVISIBLE`, `SAFETENSORS_SLICE_OUT_OF_RANGE` when there is no
+   * @throws SafetensorsError `SAFETENSORS_NOT_DIVISIBLE`, `SAFETENSORS_SLICE_OUT_OF_RANGE` when there is no
    *   such dimension, `SAFETENSORS_MISALIGNED_SLICE`
    *
    * @example

@@ -92,8 +92,8 @@ interface Found {
  *
  * A function opens anything else: with `openTorchCheckpoint`, `openNumpy` or `openRemote`. What it opens is verified by
  * `verify()`, and closed; an error of this package with which it fails is the problem, or has all problems. Pass
- * safetensors on this machine by its path, and torch with `openTorchToVerify`: `openCheckpoint` and
- * `openTorchCheckpoint` stop at the first shard that is missing or bad.
+ * safetensors on this machine by its path, and torch with `toVerify: true`: `openCheckpoint` and
+ * `openTorchCheckpoint` otherwise stop at the first shard that is missing or bad.
  *
  * @throws Error what is no problem of the files: Node's own `ENOENT` where nothing is at the path, `EMFILE` and the
  *   like; `SAFETENSORS_NOT_IN_CACHE`; `signal.reason`

@@ -1,6 +1,6 @@
 /** The arrays of a file: of an `.npy` file the only one, of an `.npz` archive its members. */
 
-import { type ErrorContext, ForeignFormatError, quoteName } from '../../errors/errors.js';
+import { type ErrorContext, FormatError, quoteName } from '../../errors/errors.js';
 import type { StorageBytes } from '../../tensor/storage/made.js';
 import type { Storage } from '../../tensor/storage/storage.js';
 import { InflatedEntries } from '../inflated-data.js';
@@ -48,7 +48,7 @@ export interface DescribedArrays {
   /** Those of an archive. */
   readonly entries: readonly ArchiveEntry[];
   /** Why other members cannot be read. */
-  readonly problems: readonly ForeignFormatError[];
+  readonly problems: readonly FormatError[];
   /** The arrays as tensors of the file whose storage this is. */
   tensorsIn(file: Storage): ForeignTensor[];
 }
@@ -90,7 +90,7 @@ export function describeNpz(
     // NumPy looks for an entry of the name first, then for one with .npy.
     if (name !== entry.name && entries.has(name)) {
       const message = `expected one array of the name ${quoteName(name)}, found two: with and without .npy`;
-      throw new ForeignFormatError('SAFETENSORS_INVALID_ARCHIVE', message, context);
+      throw new FormatError('SAFETENSORS_INVALID_ARCHIVE', message, context);
     }
     const arrayContext = { ...context, tensor: name };
     const start = starts.of(entry, arrayContext);
@@ -175,9 +175,9 @@ class ArrayStarts {
 }
 
 /** Of the whole archive: it is no problem of one array. */
-function tooMuch(what: string, average: number, { path }: ErrorContext): ForeignFormatError {
+function tooMuch(what: string, average: number, { path }: ErrorContext): FormatError {
   const message = `expected ${what} of at most ${average} bytes on average for each of maxEntries, found more`;
-  return new ForeignFormatError('SAFETENSORS_FOREIGN_LIMIT', message, { path });
+  return new FormatError('SAFETENSORS_FOREIGN_LIMIT', message, { path });
 }
 
 function checkArray(
@@ -193,7 +193,7 @@ function checkArray(
   const layout = checkLayout(given, held, options, 'SAFETENSORS_INVALID_NUMPY', context);
   if (layout.byteLength !== held) {
     const message = `expected ${layout.byteLength} bytes after the header, found ${held}`;
-    throw new ForeignFormatError('SAFETENSORS_INVALID_NUMPY', message, context);
+    throw new FormatError('SAFETENSORS_INVALID_NUMPY', message, context);
   }
   return { name, header, layout, change: changeOf(header.dtype, header, context) };
 }

@@ -1,7 +1,7 @@
 /** The header of a `.npy` array: magic, version, length, and a dictionary of three keys. */
 
 import { isUtf8 } from 'node:buffer';
-import { type ErrorContext, ForeignFormatError } from '../../errors/errors.js';
+import { type ErrorContext, FormatError } from '../../errors/errors.js';
 import { DTYPES, type Dtype } from '../../header/dtype.js';
 import { itemTypeOf, type VoidDtype } from './item-types.js';
 import { type Integer, type PythonLiteral, parseDictionary } from './literal.js';
@@ -57,7 +57,7 @@ export interface NpyFacts {
  * Parses a header whose items can be of any kind.
  *
  * @param start the array's first bytes, up to the end of its header, `maxByteLength`, or its own end
- * @throws ForeignFormatError `SAFETENSORS_INVALID_NUMPY`, `SAFETENSORS_FOREIGN_LIMIT`
+ * @throws FormatError `SAFETENSORS_INVALID_NUMPY`, `SAFETENSORS_FOREIGN_LIMIT`
  */
 export function parseNpyFacts(
   start: Uint8Array,
@@ -65,7 +65,7 @@ export function parseNpyFacts(
   maxByteLength: number = MAX_NPY_START_BYTE_LENGTH,
 ): NpyFacts {
   const refuse = (message: string): never => {
-    throw new ForeignFormatError('SAFETENSORS_INVALID_NUMPY', message, context);
+    throw new FormatError('SAFETENSORS_INVALID_NUMPY', message, context);
   };
   if (!isNpy(start)) refuse('expected an array of NumPy, which begins with \\x93NUMPY');
   const major = start[VERSION_AT] ?? 0;
@@ -77,7 +77,7 @@ export function parseNpyFacts(
   if (dataBegin > maxByteLength) {
     const most = maxByteLength - MAX_NPY_START_BYTE_LENGTH + MAX_HEADER_BYTE_LENGTH;
     const message = `expected a header of at most ${most} bytes, found one that ends at byte ${dataBegin}`;
-    throw new ForeignFormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
+    throw new FormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
   }
   if (dataBegin > start.length) {
     refuse(`expected a header up to byte ${dataBegin}, found ${start.length} bytes`);
@@ -114,7 +114,7 @@ function shapeOf(value: PythonLiteral | undefined): readonly Integer[] | undefin
 /**
  * Parses a header of numbers.
  *
- * @throws ForeignFormatError as `parseNpyFacts`; `SAFETENSORS_UNSUPPORTED_TENSOR` for items that safetensors
+ * @throws FormatError as `parseNpyFacts`; `SAFETENSORS_UNSUPPORTED_TENSOR` for items that safetensors
  *   cannot hold
  */
 export function parseNpyHeader(
@@ -126,12 +126,12 @@ export function parseNpyHeader(
   if (typeof descr !== 'string') {
     const message =
       'expected numbers, found records (a structured array); save their fields one by one';
-    throw new ForeignFormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
+    throw new FormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
   }
   const type = itemTypeOf(descr, voidDtype);
   if ('problem' in type) {
     const message = `expected numbers that safetensors can hold, found ${type.problem}`;
-    throw new ForeignFormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
+    throw new FormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
   }
   const { dtype, isBigEndian } = type;
   const itemByteLength = DTYPES[dtype].bits / 8;

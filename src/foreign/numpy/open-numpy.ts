@@ -40,7 +40,7 @@ export const OPEN_NUMPY_OPTIONS: OptionNames<OpenNumpyOptions> = {
  * first, or compressed are made when their bytes are first used. Of compressed arrays one at a time is kept
  * in memory.
  *
- * @throws ForeignFormatError `SAFETENSORS_FOREIGN_FORMAT`, `SAFETENSORS_INVALID_NUMPY`,
+ * @throws FormatError `SAFETENSORS_FOREIGN_FORMAT`, `SAFETENSORS_INVALID_NUMPY`,
  *   `SAFETENSORS_UNSUPPORTED_TENSOR`, `SAFETENSORS_INVALID_ARCHIVE`, `SAFETENSORS_FOREIGN_LIMIT`
  * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_MAPPING_UNAVAILABLE`
  * @throws Error Node's own `ENOENT`, `EACCES`, `ENOMEM` and the like

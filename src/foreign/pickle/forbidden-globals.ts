@@ -1,6 +1,6 @@
 /** The error for a pickle that names more than data. */
 
-import { ForeignFormatError, quoteName } from '../../errors/errors.js';
+import { FormatError, quoteName } from '../../errors/errors.js';
 import type { PickleHost } from './host.js';
 import type { NamedGlobal } from './known-values.js';
 import { type PickleContext, placeText } from './limits.js';
@@ -13,7 +13,7 @@ export function forbiddenGlobals(
   globals: readonly NamedGlobal[],
   host: PickleHost,
   context: PickleContext,
-): ForeignFormatError {
+): FormatError {
   const found = globals.filter(({ module, name }) => host.global(module, name) === undefined);
   const shown = found
     .slice(0, MAX_SHOWN_GLOBALS)
@@ -23,7 +23,7 @@ export function forbiddenGlobals(
     );
   if (found.length > shown.length) shown.push(`${found.length - shown.length} more`);
   const advice = host.advice?.(found);
-  return new ForeignFormatError(
+  return new FormatError(
     'SAFETENSORS_FORBIDDEN_GLOBAL',
     `the pickle names classes or functions that are not on torch's list of harmless ones: ${shown.join(', ')}; nothing of it was run` +
       (advice === undefined ? '' : `; ${advice}`),

@@ -1,7 +1,7 @@
 /** How much a pickle may ask for. Every limit is far above what checkpoints need. */
 
 import { requireInteger } from '../../errors/arguments.js';
-import { type ErrorContext, ForeignFormatError } from '../../errors/errors.js';
+import { type ErrorContext, FormatError } from '../../errors/errors.js';
 
 /** Most values on the stack: Python's pickles hand over a thousand at a time, but tuples are whole. */
 export const MAX_STACK_LENGTH: number = 2 ** 20;
@@ -52,12 +52,8 @@ export interface PickleContext extends ErrorContext {
 }
 
 /** The error of a pickle that is wrong at a byte. */
-export function pickleError(
-  message: string,
-  at: number,
-  context: PickleContext,
-): ForeignFormatError {
-  return new ForeignFormatError(
+export function pickleError(message: string, at: number, context: PickleContext): FormatError {
+  return new FormatError(
     'SAFETENSORS_INVALID_PICKLE',
     `${placeText(at, context)}: ${message}`,
     context,
@@ -65,14 +61,10 @@ export function pickleError(
 }
 
 /** The error of a pickle that goes on where its bytes end. */
-export function pickleEndError(
-  message: string,
-  at: number,
-  context: PickleContext,
-): ForeignFormatError {
+export function pickleEndError(message: string, at: number, context: PickleContext): FormatError {
   if (context.isUpToEnd !== true) return pickleError(message, at, context);
   const whole = `the file is incomplete: ${placeText(at, context)}: ${message}; fetch it again`;
-  return new ForeignFormatError('SAFETENSORS_INCOMPLETE_FILE', whole, context);
+  return new FormatError('SAFETENSORS_INCOMPLETE_FILE', whole, context);
 }
 
 /** The error of a pickle that asks for more than an option allows. */
@@ -81,8 +73,8 @@ export function pickleLimitError(
   limits: AllPickleLimits,
   at: number,
   context: PickleContext,
-): ForeignFormatError {
-  return new ForeignFormatError(
+): FormatError {
+  return new FormatError(
     'SAFETENSORS_FOREIGN_LIMIT',
     `${placeText(at, context)}: the pickle asks for more than ${option} allows, ${limits[option]}`,
     context,
@@ -90,12 +82,8 @@ export function pickleLimitError(
 }
 
 /** The error of a pickle that has too many of something for a walk over it. */
-export function pickleWalkError(
-  what: string,
-  at: number,
-  context: PickleContext,
-): ForeignFormatError {
-  return new ForeignFormatError(
+export function pickleWalkError(what: string, at: number, context: PickleContext): FormatError {
+  return new FormatError(
     'SAFETENSORS_FOREIGN_LIMIT',
     `${placeText(at, context)}: found too many ${what}`,
     context,

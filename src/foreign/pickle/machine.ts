@@ -3,7 +3,7 @@
  * is made by the host, from a fixed list, out of data.
  */
 
-import { ForeignFormatError } from '../../errors/errors.js';
+import { FormatError } from '../../errors/errors.js';
 import { forbiddenGlobals } from './forbidden-globals.js';
 import { Frames } from './frames.js';
 import type { PickleHost } from './host.js';
@@ -41,7 +41,7 @@ export interface ReadPickle {
 /**
  * Reads the pickle that begins at `begin`.
  *
- * @throws ForeignFormatError `SAFETENSORS_INVALID_PICKLE`, `SAFETENSORS_FOREIGN_LIMIT`;
+ * @throws FormatError `SAFETENSORS_INVALID_PICKLE`, `SAFETENSORS_FOREIGN_LIMIT`;
  *   `SAFETENSORS_FORBIDDEN_GLOBAL`, which lists all of them that the pickle names
  */
 export function readPickle(
@@ -329,7 +329,7 @@ class Machine {
   #memoize(index: number): void {
     const value = this.#top();
     if (index > MAX_MEMO_INDEX) {
-      throw new ForeignFormatError(
+      throw new FormatError(
         'SAFETENSORS_FOREIGN_LIMIT',
         `${placeText(this.#at, this.#context)}: expected a memo of at most ${MAX_MEMO_INDEX} values, found number ${index}`,
         this.#context,

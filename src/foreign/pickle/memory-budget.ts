@@ -1,6 +1,6 @@
 /** Counts the memory of what is made of a pickle, by estimate, before it is made. */
 
-import { ForeignFormatError } from '../../errors/errors.js';
+import { FormatError } from '../../errors/errors.js';
 import type { AllPickleLimits, PickleContext } from './limits.js';
 
 /** What the names, tensors and plain values of one pickle may still take: as much as its own values did. */
@@ -16,11 +16,11 @@ export class MemoryBudget {
     this.#left = maxPickleMemoryByteLength;
   }
 
-  /** Throws ForeignFormatError `SAFETENSORS_FOREIGN_LIMIT` when so many bytes are not left. */
+  /** Throws FormatError `SAFETENSORS_FOREIGN_LIMIT` when so many bytes are not left. */
   spend(byteLength: number): void {
     this.#left -= byteLength;
     if (this.#left >= 0) return;
-    throw new ForeignFormatError(
+    throw new FormatError(
       'SAFETENSORS_FOREIGN_LIMIT',
       `names and values of the checkpoint take more than maxPickleMemoryByteLength allows, ${this.#limit}`,
       this.#context,

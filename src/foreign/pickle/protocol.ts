@@ -7,7 +7,7 @@ import type { PickleReader } from './reader.js';
 const LOWEST_PROTOCOL = 2;
 export const HIGHEST_PROTOCOL = 5;
 
-/** Throws ForeignFormatError `SAFETENSORS_INVALID_PICKLE` for another protocol, or none. */
+/** Throws FormatError `SAFETENSORS_INVALID_PICKLE` for another protocol, or none. */
 export function readProtocol(reader: PickleReader): void {
   const begin = reader.at;
   const code = reader.byte();

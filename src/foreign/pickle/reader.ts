@@ -1,6 +1,6 @@
 /** Reads the bytes of a pickle: numbers, texts and lines, each checked against the end first. */
 
-import { ForeignFormatError } from '../../errors/errors.js';
+import { FormatError } from '../../errors/errors.js';
 import {
   type AllPickleLimits,
   type PickleContext,
@@ -195,7 +195,7 @@ export class PickleReader {
     let end = this.at;
     while (end < last && this.#bytes[end] !== LINE_FEED) end++;
     if (end < last || end === this.#bytes.length) return end;
-    throw new ForeignFormatError(
+    throw new FormatError(
       'SAFETENSORS_FOREIGN_LIMIT',
       `${placeText(this.at, this.#context)}: expected a line of at most ${MAX_LINE_LENGTH} bytes, found a longer one`,
       this.#context,

@@ -1,7 +1,7 @@
 /** Archives: every entry must be accounted for by the pickle, as an array, or by a name and a text that are known. */
 
 import { crc32 } from 'node:zlib';
-import { ForeignFormatError } from '../../errors/errors.js';
+import { FormatError } from '../../errors/errors.js';
 import { describeContainer } from '../../header/foreign-formats.js';
 import { cut } from '../../tensor/pieces.js';
 import { isNpy } from '../numpy/npy-header.js';
@@ -118,7 +118,7 @@ class ArchiveScan {
     try {
       scan();
     } catch (error) {
-      if (!(error instanceof ForeignFormatError)) throw error;
+      if (!(error instanceof FormatError)) throw error;
       if (entry.name.endsWith('data.pkl')) this.#isBroken = true;
       this.#notes.addError(error, entry.begin, entry.name);
     }

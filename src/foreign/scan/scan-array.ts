@@ -1,6 +1,6 @@
 /** Arrays of NumPy: a header, and exactly its numbers, or a pickle of objects. */
 
-import { ForeignFormatError } from '../../errors/errors.js';
+import { FormatError } from '../../errors/errors.js';
 import { itemLengthOf, OBJECTS } from '../numpy/item-lengths.js';
 import { isNpy, type NpyFacts, npyHeaderEnd, parseNpyFacts } from '../numpy/npy-header.js';
 import { mayRun } from '../pickle/scan.js';
@@ -67,7 +67,7 @@ export function scanArray(source: ArraySource, notes: ScanNotes): number | undef
   try {
     facts = parseNpyFacts(start, {}, MAX_SCANNED_START_BYTE_LENGTH);
   } catch (error) {
-    if (!(error instanceof ForeignFormatError)) throw error;
+    if (!(error instanceof FormatError)) throw error;
     const isLimit = error.code === 'SAFETENSORS_FOREIGN_LIMIT';
     notes.add(isLimit ? 'limit' : 'header', error.message, 0, entry);
     notePickle(source, end, notes, false);

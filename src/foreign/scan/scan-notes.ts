@@ -1,6 +1,6 @@
 /** What is noted of a file while it is scanned, and what looking at it may still cost. */
 
-import { ForeignFormatError, quoteName } from '../../errors/errors.js';
+import { FormatError, quoteName } from '../../errors/errors.js';
 import type { AllPickleLimits } from '../pickle/limits.js';
 import { type ScannedPickle, scanOpcodes } from '../pickle/scan.js';
 import type { ScanContext } from '../pickle/walk.js';
@@ -99,7 +99,7 @@ export class ScanNotes {
   }
 
   /** An error of a reader: a limit, a wrong checksum, or damage. */
-  addError({ code, message }: ForeignFormatError, position: number, entry?: string): void {
+  addError({ code, message }: FormatError, position: number, entry?: string): void {
     if (code === 'SAFETENSORS_FOREIGN_LIMIT') this.add('limit', message, position, entry);
     else if (code === 'SAFETENSORS_CHECKSUM_MISMATCH') {
       this.add('checksum', message, position, entry);
@@ -197,9 +197,9 @@ export class ScanNotes {
 }
 
 /** The error of an entry that is not looked at, since others have taken what may be spent. */
-export function tooLong(what: string, entry: string): ForeignFormatError {
+export function tooLong(what: string, entry: string): FormatError {
   const message = `entry ${quoteName(entry)}: ${what} longer than is looked at`;
-  return new ForeignFormatError('SAFETENSORS_FOREIGN_LIMIT', message);
+  return new FormatError('SAFETENSORS_FOREIGN_LIMIT', message);
 }
 
 function kindOfGlobal(module: string, name: string): ScannedGlobal['kind'] {

@@ -1,6 +1,6 @@
 /** The storages that a pickle names while it is walked over: what accounts for the bytes beside it. */
 
-import { ForeignFormatError } from '../../errors/errors.js';
+import { FormatError } from '../../errors/errors.js';
 import { KnownBytes, type KnownValue } from '../pickle/known-values.js';
 import { PickleBytes, PickleMap, type PickleValue } from '../pickle/values.js';
 import { allowedGlobal } from '../torch/state-dict/globals.js';
@@ -38,7 +38,7 @@ export class NamedStorages {
     try {
       this.ids.resolve(pickleValueOf(id), at);
     } catch (error) {
-      if (!(error instanceof ForeignFormatError)) throw error;
+      if (!(error instanceof FormatError)) throw error;
       this.#notes.add('persistent-id', error.message, at, this.#entry);
     }
   };

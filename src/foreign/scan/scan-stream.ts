@@ -1,6 +1,6 @@
 /** Pickles one after the other; of a legacy checkpoint five, and the storages behind them. */
 
-import { ForeignFormatError } from '../../errors/errors.js';
+import { FormatError } from '../../errors/errors.js';
 import { readPickle } from '../pickle/machine.js';
 import { mayRun } from '../pickle/scan.js';
 import { locateStorages, MAGIC_NUMBER, PROTOCOL_VERSION } from '../torch/legacy-stream.js';
@@ -69,7 +69,7 @@ function scanLegacyStream(
     const { end } = locateStorages(value, keys.end, storages.ids, file, {});
     noteTrailing(source, end, notes);
   } catch (error) {
-    if (!(error instanceof ForeignFormatError)) throw error;
+    if (!(error instanceof FormatError)) throw error;
     let needed = keys.end;
     for (const { byteLength } of storages.ids.storages.values()) needed += byteLength;
     if (needed > file.byteLength) notes.addProblem(error.message);

@@ -3,11 +3,7 @@
  * item. What a file says of it is checked here, in exact arithmetic, before any of the bytes is read.
  */
 
-import {
-  type ErrorContext,
-  ForeignFormatError,
-  type ForeignFormatErrorCode,
-} from '../../errors/errors.js';
+import { type ErrorContext, FormatError, type FormatErrorCode } from '../../errors/errors.js';
 
 /** A checked layout: every item lies within the bytes, and all numbers are safe integers. */
 export interface TensorLayout {
@@ -53,17 +49,17 @@ const FREE_BYTE_LENGTH = 64 * 1024;
  * Checks a layout against the length of the bytes that hold it.
  *
  * @param code of the errors about values that are wrong
- * @throws ForeignFormatError with that code; `SAFETENSORS_FOREIGN_LIMIT` when it is too large
+ * @throws FormatError with that code; `SAFETENSORS_FOREIGN_LIMIT` when it is too large
  */
 export function checkLayout(
   given: GivenLayout,
   heldByteLength: number,
   limits: LayoutLimits,
-  code: ForeignFormatErrorCode,
+  code: FormatErrorCode,
   context: ErrorContext,
 ): TensorLayout {
   const refuse = (message: string): never => {
-    throw new ForeignFormatError(code, message, context);
+    throw new FormatError(code, message, context);
   };
   const plain = plainLayout(given, heldByteLength, limits);
   if (plain !== undefined) return plain;
@@ -100,11 +96,11 @@ export function checkLayout(
   const { maxTensorByteLength = MAX_TENSOR_BYTE_LENGTH } = limits;
   if (byteLength > BigInt(maxTensorByteLength)) {
     const message = `expected at most ${maxTensorByteLength} bytes (maxTensorByteLength), found ${byteLength}`;
-    throw new ForeignFormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
+    throw new FormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
   }
   if (byteLength > BigInt(MAX_EXPANSION) * BigInt(heldByteLength) + BigInt(FREE_BYTE_LENGTH)) {
     const message = `expected at most ${MAX_EXPANSION} times the ${heldByteLength} bytes that hold it, found ${byteLength}`;
-    throw new ForeignFormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
+    throw new FormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
   }
   const sizes = shape.map(Number);
   const own = cStrides(sizes);

@@ -1,6 +1,6 @@
 /** Tensors of a file that cannot be read: some are left out, others end the reading, several of them reported together. */
 
-import { ForeignFormatError } from '../../errors/errors.js';
+import { FormatError } from '../../errors/errors.js';
 
 /** A message shows this many problems. */
 const SHOWN_PROBLEMS = 10;
@@ -16,7 +16,7 @@ const PROBLEM_BYTE_LENGTH = 1536;
  * others are read.
  *
  * @param spend counts memory before it is used
- * @throws ForeignFormatError of all other problems, or the first hundred of them: the code is that of the first;
+ * @throws FormatError of all other problems, or the first hundred of them: the code is that of the first;
  *   one that names no tensor, at once
  */
 export function readEach<Item>(
@@ -24,16 +24,16 @@ export function readEach<Item>(
   count: number,
   read: (item: Item) => void,
   spend: (byteLength: number) => void = () => {},
-): ForeignFormatError[] {
-  const unsupported: ForeignFormatError[] = [];
-  const problems: ForeignFormatError[] = [];
+): FormatError[] {
+  const unsupported: FormatError[] = [];
+  const problems: FormatError[] = [];
   let done = 0;
   for (const item of items) {
     done++;
     try {
       read(item);
     } catch (error) {
-      if (!(error instanceof ForeignFormatError) || error.tensor === undefined) throw error;
+      if (!(error instanceof FormatError) || error.tensor === undefined) throw error;
       spend(PROBLEM_BYTE_LENGTH);
       if (error.code === 'SAFETENSORS_UNSUPPORTED_TENSOR') unsupported.push(error);
       else if (problems.push(error) === MAX_PROBLEMS) break;
@@ -48,15 +48,15 @@ export function readEach<Item>(
 
 /** One error for all, each shown with its tensor. */
 function joinedProblem(
-  first: ForeignFormatError,
-  problems: readonly ForeignFormatError[],
+  first: FormatError,
+  problems: readonly FormatError[],
   notRead: number,
-): ForeignFormatError {
+): FormatError {
   const shown = problems.slice(0, SHOWN_PROBLEMS).map(({ message }) => `\n- ${message}`);
   const left = problems.length - shown.length;
   const more = left === 0 ? '' : `\n- and ${left} more`;
   const end = notRead === 0 ? '' : `; ${notRead} more were not looked at`;
-  return new ForeignFormatError(
+  return new FormatError(
     first.code,
     `${problems.length} tensors cannot be read${end}:${shown.join('')}${more}`,
     first.path === undefined ? {} : { path: first.path },

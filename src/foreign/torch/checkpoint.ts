@@ -1,6 +1,6 @@
 /** An open checkpoint of torch. */
 
-import type { ForeignFormatError } from '../../errors/errors.js';
+import type { FormatError } from '../../errors/errors.js';
 import { uncloneable } from '../../errors/uncloneable.js';
 import { Checkpoint } from '../../file/checkpoint/checkpoint.js';
 import type { LazyShards } from '../../file/checkpoint/lazy-shards.js';
@@ -13,7 +13,7 @@ export interface TorchFacts {
   readonly root: RootKeys;
   readonly values: PlainValue;
   /** Why other tensors cannot be had. */
-  readonly problems: readonly ForeignFormatError[];
+  readonly problems: readonly FormatError[];
 }
 
 const UNCLONEABLE = uncloneable('A TorchCheckpoint', 'post its path, and open that there');

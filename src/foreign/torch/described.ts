@@ -1,6 +1,6 @@
 /** A checkpoint that was read, before its file is mapped: tensors as the pickle says them, places of storages. */
 
-import { type ErrorContext, ForeignFormatError } from '../../errors/errors.js';
+import { type ErrorContext, FormatError } from '../../errors/errors.js';
 import type { StorageBytes } from '../../tensor/storage/made.js';
 import type { Storage } from '../../tensor/storage/storage.js';
 import type { ArchiveContent } from '../checksums.js';
@@ -19,6 +19,6 @@ export interface DescribedCheckpoint {
 }
 
 /** The error for a file that is no whole checkpoint of torch. */
-export function invalidTorch(message: string, context: ErrorContext): ForeignFormatError {
-  return new ForeignFormatError('SAFETENSORS_INVALID_TORCH_CHECKPOINT', message, context);
+export function invalidTorch(message: string, context: ErrorContext): FormatError {
+  return new FormatError('SAFETENSORS_INVALID_TORCH_CHECKPOINT', message, context);
 }

@@ -3,7 +3,7 @@
  * the number of its elements. Always little endian, whatever the third pickle says.
  */
 
-import { type ErrorContext, ForeignFormatError, quoteName } from '../../errors/errors.js';
+import { type ErrorContext, FormatError, quoteName } from '../../errors/errors.js';
 import { HEAD_BYTE_LENGTH, isTarArchive } from '../../header/foreign-formats.js';
 import type { PickleContext } from '../pickle/limits.js';
 import { readPickle } from '../pickle/machine.js';
@@ -28,7 +28,7 @@ const USUAL_HEAD_BYTE_LENGTH = 2 ** 20;
 /**
  * Reads the pickles and the lengths of the storages.
  *
- * @throws ForeignFormatError
+ * @throws FormatError
  */
 export function readLegacyStream(
   file: ByteReader,
@@ -40,14 +40,14 @@ export function readLegacyStream(
     const message =
       'expected a checkpoint of torch, found one that is a tar archive too: torch.load opens that, and runs what is in it';
     const found = { ...context, foundFormat: 'tar' } as const;
-    throw new ForeignFormatError('SAFETENSORS_FOREIGN_FORMAT', message, found);
+    throw new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, found);
   }
   if (file.byteLength > USUAL_HEAD_BYTE_LENGTH) {
     try {
       return readFromHead(file, file.read(0, USUAL_HEAD_BYTE_LENGTH), options, context);
     } catch (error) {
       // Perhaps only because the pickles go on.
-      if (!(error instanceof ForeignFormatError)) throw error;
+      if (!(error instanceof FormatError)) throw error;
     }
   }
   // One byte more: a pickle that goes on there is too long, and does not just end.
@@ -73,7 +73,7 @@ function readFromHead(
   const none = noPersistentIds(context);
   if (next(none) !== MAGIC_NUMBER) {
     const message = 'expected a checkpoint of torch, found a pickle of something else';
-    throw new ForeignFormatError('SAFETENSORS_FOREIGN_FORMAT', message, context);
+    throw new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, context);
   }
   if (next(none) !== PROTOCOL_VERSION) {
     throw invalidTorch(
@@ -115,7 +115,7 @@ export interface LocatedStorages {
  *
  * @param keys the fifth pickle, which lists them
  * @param begin where the first one begins
- * @throws ForeignFormatError unless each has the length that its persistent id says
+ * @throws FormatError unless each has the length that its persistent id says
  */
 export function locateStorages(
   keys: PickleValue,
@@ -162,7 +162,7 @@ function storageEnd(
   if (end > file.byteLength) {
     const expected = `${byteLength} bytes of storage ${quoteName(key)} from byte ${at + COUNT_BYTE_LENGTH} on`;
     const message = `the file is incomplete: expected ${expected}, found its end at byte ${file.byteLength}; fetch it again`;
-    throw new ForeignFormatError('SAFETENSORS_INCOMPLETE_FILE', message, context);
+    throw new FormatError('SAFETENSORS_INCOMPLETE_FILE', message, context);
   }
   const count = new DataView(file.read(at, at + COUNT_BYTE_LENGTH).buffer).getBigInt64(0, true);
   if (count === BigInt(elementCount)) return end;

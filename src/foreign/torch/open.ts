@@ -4,6 +4,7 @@ import {
   argumentRangeError,
   argumentTypeError,
   type OptionNames,
+  requireBoolean,
   requireOptions,
 } from '../../errors/arguments.js';
 import type { ErrorContext } from '../../errors/errors.js';
@@ -65,6 +66,24 @@ export const OPEN_TORCH_OPTIONS: OptionNames<OpenTorchOptions> = {
 };
 
 /**
+ * Opens a checkpoint for `verifyCheckpoint` alone. With an index the report then lists every problem: shards that are
+ * missing or cannot be opened, tensors missing from their shards, and wrong checksums of the other shards, where
+ * `openTorchCheckpoint` without `toVerify` throws the first problem.
+ *
+ * @throws As without `toVerify`, but no errors of a shard of several
+ *
+ * @example
+ * ```ts
+ * const open = () => openTorchCheckpoint('model.ckpt', { toVerify: true });
+ * const { ok, problems } = await verifyCheckpoint(open);
+ * console.log(ok, problems); // → true []
+ * ```
+ */
+export function openTorchCheckpoint(
+  path: PathLike,
+  options: OpenTorchOptions & { readonly toVerify: true },
+): VerifiableSource;
+/**
  * Opens a checkpoint that `torch.save` wrote (`.pt`, `.pth`, `.bin`, `.ckpt`): reads the directory and the
  * pickle as data, maps the file, reads none of the tensors. The pickle is never run: what is not on torch's
  * own list of harmless classes is refused by name.
@@ -74,7 +93,7 @@ export const OPEN_TORCH_OPTIONS: OptionNames<OpenTorchOptions> = {
  *
  * Of a checkpoint in several files pass the index (`pytorch_model.bin.index.json`): its shards are all opened.
  *
- * @throws ForeignFormatError when the file is no checkpoint, is incomplete or damaged, or is more than data
+ * @throws FormatError when the file is no checkpoint, is incomplete or damaged, or is more than data
  * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_MAPPING_UNAVAILABLE`
  * @throws Error Node's own `ENOENT`, `EACCES`, `ENOMEM` and the like
  *
@@ -89,37 +108,20 @@ export const OPEN_TORCH_OPTIONS: OptionNames<OpenTorchOptions> = {
  * console.log(all.has('optimizer_states.0.state.1.exp_avg')); // → true
  * ```
  */
+export function openTorchCheckpoint(path: PathLike, options?: OpenTorchOptions): TorchCheckpoint;
 export function openTorchCheckpoint(
   path: PathLike,
-  options: OpenTorchOptions = {},
-): TorchCheckpoint {
+  { toVerify = false, ...options }: OpenTorchOptions & { readonly toVerify?: boolean } = {},
+): VerifiableSource {
+  requireBoolean('toVerify', toVerify);
   const open = opener(options);
   const { label } = locate(path);
-  if (isIndexPath(label)) return openSharded(label, options.maxIndexByteLength, open);
+  if (isIndexPath(label)) {
+    const openAll = toVerify ? openShardsToVerify : openSharded;
+    return openAll(label, options.maxIndexByteLength, open);
+  }
   const { shard, facts } = open(path);
   return new TorchCheckpoint(LazyShards.ofOpen(singleFile(label), [[0, shard]]), facts);
-}
-
-/**
- * Opens the same for `verifyCheckpoint` alone. Of a checkpoint in several files all problems are told then: shards that
- * are missing or cannot be opened, tensors that are not in the shards that the index names, and wrong checksums of the
- * others, where `openTorchCheckpoint` throws the first of them.
- *
- * @throws As `openTorchCheckpoint`, but nothing of a shard
- *
- * @example
- * ```ts
- * const { ok, problems } = await verifyCheckpoint(() => openTorchToVerify('model.ckpt'));
- * console.log(ok, problems); // → true []
- * ```
- */
-export function openTorchToVerify(
-  path: PathLike,
-  options: OpenTorchOptions = {},
-): VerifiableSource {
-  const { label } = locate(path);
-  if (!isIndexPath(label)) return openTorchCheckpoint(path, options);
-  return openShardsToVerify(label, options.maxIndexByteLength, opener(options));
 }
 
 /** Opens single files with these options. */

@@ -1,6 +1,6 @@
 /** Checkpoints of torch in several files, by their index. */
 
-import { type ForeignFormatError, FormatError, quoteName } from '../../errors/errors.js';
+import { FormatError, quoteName } from '../../errors/errors.js';
 import { indexedFiles, namedFiles } from '../../file/checkpoint/find-files.js';
 import { LazyShards } from '../../file/checkpoint/lazy-shards.js';
 import { checksOf, type VerifiableSource, verifyShards } from '../../file/checkpoint/verify.js';
@@ -110,7 +110,7 @@ function shardProblems(
   index: CheckpointIndex,
   files: readonly TorchFile[],
   path: string,
-): ForeignFormatError[] {
+): FormatError[] {
   const shardOf = (name = ''): number => {
     const entry = index.find(name);
     return entry === -1 ? -1 : index.shardOf(entry);

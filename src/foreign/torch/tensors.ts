@@ -1,6 +1,6 @@
 /** Tensors of a checkpoint, checked: what is known of them, and where their bytes are. */
 
-import { type ErrorContext, ForeignFormatError } from '../../errors/errors.js';
+import { type ErrorContext, FormatError } from '../../errors/errors.js';
 import type { Dtype } from '../../header/dtype.js';
 import type { StorageBytes } from '../../tensor/storage/made.js';
 import type { Storage } from '../../tensor/storage/storage.js';
@@ -50,7 +50,7 @@ export function spendTensors(count: number, memory: MemoryBudget): void {
 /** Tensors that were checked. */
 export interface CheckedTensors {
   /** Why the others cannot be had. */
-  readonly problems: readonly ForeignFormatError[];
+  readonly problems: readonly FormatError[];
   /** Finds the bytes of those that can be read in the storage of the file. */
   readonly tensorsIn: (file: Storage) => ForeignTensor[];
 }
@@ -58,7 +58,7 @@ export interface CheckedTensors {
 /**
  * Checks all tensors.
  *
- * @throws ForeignFormatError as `readEach`
+ * @throws FormatError as `readEach`
  */
 export function checkTorchTensors(
   tensors: ReadonlyMap<string, AnyTensor>,
@@ -93,7 +93,7 @@ function checkTensor(
   context: ErrorContext,
 ): CheckedTensor {
   const unsupported = (message: string): never => {
-    throw new ForeignFormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
+    throw new FormatError('SAFETENSORS_UNSUPPORTED_TENSOR', message, context);
   };
   if (tensor instanceof RefusedTensor) {
     for (const part of tensor.parts) torchLayout(part, limits, context);
@@ -150,7 +150,7 @@ function integersOf(
   context: ErrorContext,
 ): readonly (number | bigint)[] {
   if (!Array.isArray(value)) {
-    throw new ForeignFormatError(INVALID, `expected ${what}, found another value`, context);
+    throw new FormatError(INVALID, `expected ${what}, found another value`, context);
   }
   for (const item of value) torchInteger(item, what, context);
   return value instanceof TorchSize ? Array.from(value as (number | bigint)[]) : value;
@@ -158,7 +158,7 @@ function integersOf(
 
 function torchInteger(value: PickleValue, what: string, context: ErrorContext): number | bigint {
   if (typeof value === 'number' || typeof value === 'bigint') return value;
-  throw new ForeignFormatError(INVALID, `expected ${what} of integers, found others`, context);
+  throw new FormatError(INVALID, `expected ${what} of integers, found others`, context);
 }
 
 function heldByteLength({ storage }: TorchTensor): number {

@@ -1,6 +1,6 @@
 /** Checkpoints as torch has written them since version 1.6: a zip archive of a pickle and storages. */
 
-import { type ErrorContext, ForeignFormatError, quoteName } from '../../errors/errors.js';
+import { type ErrorContext, FormatError, quoteName } from '../../errors/errors.js';
 import { InflatedEntries } from '../inflated-data.js';
 import type { AllPickleLimits } from '../pickle/limits.js';
 import { readPickle } from '../pickle/machine.js';
@@ -29,7 +29,7 @@ const LONGEST_NOTE = 64;
 /**
  * Reads the directory and the pickle.
  *
- * @throws ForeignFormatError
+ * @throws FormatError
  */
 export function readZipCheckpoint(
   file: ByteReader,
@@ -105,7 +105,7 @@ class Records {
     const entry = this.#find('data.pkl') as ArchiveEntry;
     const { maxPickleByteLength } = this.#options.pickle;
     if (entry.byteLength > maxPickleByteLength) {
-      throw new ForeignFormatError(
+      throw new FormatError(
         'SAFETENSORS_FOREIGN_LIMIT',
         `expected a pickle of at most ${maxPickleByteLength} bytes (maxPickleByteLength), found ${entry.byteLength}`,
         this.#context,
@@ -150,7 +150,7 @@ function rootFolder({ entries }: Archive, context: ErrorContext): string {
   throw foreign('a zip archive whose records are not below one folder', context);
 }
 
-function foreign(found: string, context: ErrorContext): ForeignFormatError {
+function foreign(found: string, context: ErrorContext): FormatError {
   const message = `expected a checkpoint of torch, found ${found}`;
-  return new ForeignFormatError('SAFETENSORS_FOREIGN_FORMAT', message, context);
+  return new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, context);
 }

@@ -1,6 +1,6 @@
 /** Reads the entries of a zip archive: refuses an irregular one, or lists its irregularities. */
 
-import { type ErrorContext, ForeignFormatError, quoteName } from '../../errors/errors.js';
+import { type ErrorContext, FormatError, quoteName } from '../../errors/errors.js';
 import type { Archive, ArchiveEntry, ByteReader } from './archive.js';
 import { type DirectoryEntry, readDirectory } from './directory.js';
 import { findDirectory } from './end-record.js';
@@ -23,7 +23,7 @@ const MAX_IRREGULARITIES = 1000;
 /**
  * Reads the directory and every header of an archive; of the entries' bytes none.
  *
- * @throws ForeignFormatError `SAFETENSORS_INVALID_ARCHIVE` at the first irregularity,
+ * @throws FormatError `SAFETENSORS_INVALID_ARCHIVE` at the first irregularity,
  *   `SAFETENSORS_INCOMPLETE_FILE` without an end record, `SAFETENSORS_FOREIGN_LIMIT`
  */
 export function readArchive(
@@ -48,16 +48,16 @@ export function inspectArchive(file: ByteReader, limits: ArchiveLimits = {}): In
   return { entries, irregularities };
 }
 
-function archiveError(found: Irregularity, context: ErrorContext): ForeignFormatError {
+function archiveError(found: Irregularity, context: ErrorContext): FormatError {
   const { kind, message, position, entry } = found;
   // Whoever reads an archive has seen that it begins as one.
   if (kind === 'cut-short') {
     const whole = `the file is incomplete: ${message}, at byte ${position}; fetch it again`;
-    return new ForeignFormatError('SAFETENSORS_INCOMPLETE_FILE', whole, context);
+    return new FormatError('SAFETENSORS_INCOMPLETE_FILE', whole, context);
   }
   const code = kind === 'limit' ? 'SAFETENSORS_FOREIGN_LIMIT' : 'SAFETENSORS_INVALID_ARCHIVE';
   const subject = entry === undefined ? '' : `entry ${quoteName(entry)}: `;
-  return new ForeignFormatError(code, `${subject}${message}, at byte ${position}`, context);
+  return new FormatError(code, `${subject}${message}, at byte ${position}`, context);
 }
 
 /**

@@ -106,7 +106,7 @@ export interface ConversionPlan
  * names as with `saveFile` and `saveCheckpoint`: whole, or not at all. With `copyOtherFiles` a folder also gets the
  * files beside the source, as with `reshard`.
  *
- * @throws ForeignFormatError as `openTorchCheckpoint` and `openNumpy`; `SAFETENSORS_CHECKSUM_MISMATCH` when bytes of
+ * @throws FormatError as `openTorchCheckpoint` and `openNumpy`; `SAFETENSORS_CHECKSUM_MISMATCH` when bytes of
  *   the source do not match their checksum
  * @throws SelectionError for several problems with the selection; a single one is thrown as it is
  * @throws SafetensorsError `SAFETENSORS_VERIFICATION_FAILED`, `SAFETENSORS_SHARED_TENSORS`; as `saveFile` and

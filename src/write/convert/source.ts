@@ -1,6 +1,6 @@
 /** An open file of another format as the source of a checkpoint. */
 
-import type { ForeignFormatError } from '../../errors/errors.js';
+import type { FormatError } from '../../errors/errors.js';
 import type { ArchiveContent } from '../../foreign/checksums.js';
 import type { ForeignTensor } from '../../foreign/tensors/foreign-tensor.js';
 import type { RootKeys } from '../../foreign/torch/state-dict/roots.js';
@@ -32,7 +32,7 @@ export interface OpenSource {
   /** In the order of their bytes, file by file; names are unique. */
   readonly tensors: readonly ForeignTensor[];
   /** An error for every tensor that cannot be read, with its name. */
-  readonly problems: readonly ForeignFormatError[];
+  readonly problems: readonly FormatError[];
   readonly root: RootKeys | undefined;
   /** The files with checksums, and their entries. */
   readonly archives: ReadonlyMap<LendingStorage, ArchiveContent>;

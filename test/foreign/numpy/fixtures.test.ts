@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { ForeignFormatError } from '../../../src/errors/errors.js';
+import { FormatError } from '../../../src/errors/errors.js';
 import { VerificationError } from '../../../src/file/shards/verification-error.js';
 import { type OpenNumpyOptions, openNumpy } from '../../../src/foreign/numpy/open-numpy.js';
 import { FIXTURES, type Fixture, pathOf } from '../torch-fixtures.js';
@@ -43,7 +43,7 @@ test.each(fixtures.filter(({ expect: outcome, id }) => outcome === 'refuse' && i
   '$id is refused: $error',
   async (fixture) => {
     const isOpened = fixture.error === 'ZIP_CRC_MISMATCH';
-    const Refusal = isOpened ? VerificationError : ForeignFormatError;
+    const Refusal = isOpened ? VerificationError : FormatError;
     await expect(contentOf(fixture)).rejects.toThrow(Refusal);
     expect(existsSync('PWNED')).toBe(false);
   },
@@ -53,5 +53,5 @@ test('bfloat16 without its name is refused, and read when the caller knows it', 
   const fixture = fixtures.find(({ id }) => id === 'np-bf16-void') as Fixture;
   await expect(contentOf(fixture)).rejects.toThrow('voidDtype');
   expect(await contentOf(fixture, { voidDtype: 'BF16' })).toEqual(expectedOf(fixture));
-  await expect(contentOf(fixture, { voidDtype: 'F8_E5M2' })).rejects.toThrow(ForeignFormatError);
+  await expect(contentOf(fixture, { voidDtype: 'F8_E5M2' })).rejects.toThrow(FormatError);
 });

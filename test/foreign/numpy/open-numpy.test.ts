@@ -1,6 +1,6 @@
 /** What openNumpy does with files that are wrong, options that are wrong, and large arrays. */
 import { describe, expect, test } from 'vitest';
-import { ForeignFormatError } from '../../../src/errors/errors.js';
+import { FormatError } from '../../../src/errors/errors.js';
 import { openNumpy } from '../../../src/foreign/numpy/open-numpy.js';
 import { fileBytes } from '../../support/make-file.js';
 import { Random } from '../../support/random.js';
@@ -12,7 +12,7 @@ function codeOf(open: () => unknown): string {
   try {
     open();
   } catch (error) {
-    if (error instanceof ForeignFormatError) return error.code;
+    if (error instanceof FormatError) return error.code;
     throw error;
   }
   return 'none';
@@ -142,7 +142,7 @@ describe('the header', () => {
       '__proto__',
       '<constructor',
     ]) {
-      expect(() => opened(descr)).toThrow(ForeignFormatError);
+      expect(() => opened(descr)).toThrow(FormatError);
     }
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ForeignFormatError } from '../../../src/errors/errors.js';
+import { FormatError } from '../../../src/errors/errors.js';
 import { allPickleLimits, type PickleLimits } from '../../../src/foreign/pickle/limits.js';
 import { readPickle } from '../../../src/foreign/pickle/machine.js';
 import {
@@ -28,11 +28,11 @@ function read(bytes: Uint8Array, limits: PickleLimits = {}): PickleValue {
   return value;
 }
 
-function refusal(bytes: Uint8Array, limits: PickleLimits = {}): ForeignFormatError {
+function refusal(bytes: Uint8Array, limits: PickleLimits = {}): FormatError {
   try {
     read(bytes, limits);
   } catch (error) {
-    if (error instanceof ForeignFormatError) return error;
+    if (error instanceof FormatError) return error;
     throw error;
   }
   throw new Error('nothing was refused');

@@ -1,6 +1,6 @@
 /** Layouts from strangers: nothing is read before every number is checked. */
 import { describe, expect, test } from 'vitest';
-import { ForeignFormatError } from '../../../src/errors/errors.js';
+import { FormatError } from '../../../src/errors/errors.js';
 import {
   checkLayout,
   type GivenLayout,
@@ -19,7 +19,7 @@ function codeOf(given: Partial<GivenLayout>, held?: number, limits?: object): st
   try {
     check(given, held, limits);
   } catch (error) {
-    if (error instanceof ForeignFormatError) return error.code;
+    if (error instanceof FormatError) return error.code;
     throw error;
   }
   return 'none';

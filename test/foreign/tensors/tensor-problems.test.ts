@@ -1,13 +1,13 @@
 /** A file may have more tensors that cannot be read than anybody wants to read of. */
 import { expect, it } from 'vitest';
-import type { ForeignFormatError } from '../../../src/errors/errors.js';
+import type { FormatError } from '../../../src/errors/errors.js';
 import { unicode } from '../pickle/pickle-bytes.js';
 import { dict, legacyFile, tensor } from '../torch/legacy-file.js';
 import { refusal } from '../torch/refusal.js';
 
 it('stops at a hundred problems, and says how many tensors it did not look at', () => {
   /** Tensors with as many dimensions as there may be, all of one size, and with the same strides. */
-  const open = (size: string, count: number): ForeignFormatError => {
+  const open = (size: string, count: number): FormatError => {
     const plain = tensor('0', [2]);
     const given = '(K\x02t(K\x01t';
     const first = plain.replace(given, `(${size.repeat(64)}tq\x09h\x09`);

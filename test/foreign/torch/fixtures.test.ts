@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync } from 'node:fs';
 import { afterAll, describe, expect, it } from 'vitest';
-import { ForeignFormatError } from '../../../src/errors/errors.js';
+import { FormatError } from '../../../src/errors/errors.js';
 import { openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
 import { type ExpectedTensor, type Fixture, fixturePath, fixtures } from './fixtures.js';
 
@@ -79,7 +79,7 @@ const LEFT_OUT: ReadonlyMap<string, string> = new Map([
 it.each(checkpoints.filter(({ id }) => LEFT_OUT.has(id)))('leaves out what $id has', (fixture) => {
   using checkpoint = read(fixture, 'mmap');
   expect(checkpoint.keys()).toEqual([]);
-  const [problem, ...others] = checkpoint.problems as readonly ForeignFormatError[];
+  const [problem, ...others] = checkpoint.problems as readonly FormatError[];
   expect(problem?.message).toContain(LEFT_OUT.get(fixture.id));
   expect(others).toEqual([]);
 });
@@ -90,7 +90,7 @@ it.each(
   }),
 )('refuses $id', (fixture) => {
   const error = refusal(fixture);
-  expect(error, String(error)).toBeInstanceOf(ForeignFormatError);
+  expect(error, String(error)).toBeInstanceOf(FormatError);
   expect((error as Error).message).toContain(fixture.file);
 });
 
@@ -99,7 +99,7 @@ it.each(checkpoints.filter((fixture) => fixture.expect === 'either'))(
   (fixture) => {
     const error = refusal(fixture);
     if (error !== undefined) {
-      expect(error, String(error)).toBeInstanceOf(ForeignFormatError);
+      expect(error, String(error)).toBeInstanceOf(FormatError);
       return;
     }
     using checkpoint = read(fixture, 'mmap');

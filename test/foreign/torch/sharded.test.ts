@@ -11,7 +11,7 @@ import {
 } from '../../../src/file/verification/verify-checkpoint.js';
 import { ForeignShard } from '../../../src/foreign/foreign-shard.js';
 import type { TorchCheckpoint } from '../../../src/foreign/torch/checkpoint.js';
-import { openTorchCheckpoint, openTorchToVerify } from '../../../src/foreign/torch/open.js';
+import { openTorchCheckpoint } from '../../../src/foreign/torch/open.js';
 import { temporaryPath } from '../../support/make-file.js';
 import { fixturePath } from './fixtures.js';
 
@@ -96,7 +96,10 @@ test('all that is wrong is told, whatever shards are missing, bad or lack tensor
   rmSync(join(folder, '3.bin'));
   writeFileSync(join(folder, '4.bin'), 'junk');
   const told = async (options: VerifyOptions): Promise<unknown[]> => {
-    const { checks, problems } = await verifyCheckpoint(() => openTorchToVerify(index), options);
+    const { checks, problems } = await verifyCheckpoint(
+      () => openTorchCheckpoint(index, { toVerify: true }),
+      options,
+    );
     return [checks, problems.map(({ file, tensor, code }) => [file, tensor, code])];
   };
   const ofHeaders = [
@@ -116,14 +119,16 @@ test('all that is wrong is told, whatever shards are missing, bad or lack tensor
 
 test('what is right has no problems, of one file or several', async () => {
   for (const path of [indexOf(right, right), fixturePath('zip-state-dict.pt')]) {
-    expect((await verifyCheckpoint(() => openTorchToVerify(path))).problems).toEqual([]);
+    expect(
+      (await verifyCheckpoint(() => openTorchCheckpoint(path, { toVerify: true }))).problems,
+    ).toEqual([]);
   }
-  const closed = openTorchToVerify(indexOf(right));
+  const closed = openTorchCheckpoint(indexOf(right), { toVerify: true });
   closed.close();
   await expect(closed.verify()).rejects.toThrow(FileClosedError);
   const bad = indexOf(right);
   writeFileSync(bad, '{');
-  expect(() => openTorchToVerify(bad)).toThrow(FormatError);
+  expect(() => openTorchCheckpoint(bad, { toVerify: true })).toThrow(FormatError);
 });
 
 test('an abort reaches the shards; a closed checkpoint has none', async () => {

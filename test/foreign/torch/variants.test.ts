@@ -1,7 +1,7 @@
 /** States, keys and storage names in all forms that torch reads: read alike here, or refused with a clear error. */
 import { createHash } from 'node:crypto';
 import { afterAll, describe, expect, it } from 'vitest';
-import { ForeignFormatError } from '../../../src/errors/errors.js';
+import { FormatError } from '../../../src/errors/errors.js';
 import {
   isDictAttribute,
   isTensorAttribute,
@@ -138,7 +138,7 @@ function readHere(path: string): Reading | undefined {
   };
   const error = readAll('torch', path, use, (name) => leftOut.push(name));
   if (error === undefined) return { facts, leftOut };
-  expect(error).toBeInstanceOf(ForeignFormatError);
+  expect(error).toBeInstanceOf(FormatError);
   return undefined;
 }
 

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { ForeignFormatError } from '../../../src/errors/errors.js';
+import { FormatError } from '../../../src/errors/errors.js';
 import { inspectArchive, readArchive } from '../../../src/foreign/zip/read-archive.js';
 import type { Random } from '../../support/random.js';
 import { writeArchive } from '../made-archive.js';
@@ -14,7 +14,7 @@ function outcome(bytes: Uint8Array): string | [string, string][] {
   try {
     return filesOf(bytes);
   } catch (error) {
-    if (error instanceof ForeignFormatError) return error.code;
+    if (error instanceof FormatError) return error.code;
     throw error;
   }
 }
@@ -165,7 +165,7 @@ describe('limits', () => {
   ])('%j refuses more, and the message names the option', (limits, option) => {
     const read = (): unknown =>
       readArchive(readerOf(named('zip-parameter-state')), { path: 'a.pt' }, limits);
-    expect(read).toThrow(ForeignFormatError);
+    expect(read).toThrow(FormatError);
     expect(read).toThrow(option);
     expect(read).toThrow('a.pt: ');
   });

@@ -6,9 +6,9 @@ import { createHash } from 'node:crypto';
 import {
   DTYPES,
   parse,
-  parseSlice,
   type RowIndices,
   type SliceIndex,
+  type SliceIndices,
   serialize,
   type Tensor,
 } from 'safetensors-mmap';
@@ -127,8 +127,7 @@ function answersOf(tensor: Tensor, { index, text, rows }: Question): (() => Tens
       () => tensor.take(isExact ? BigInt64Array.from(rows, BigInt) : typed),
     ].slice(0, isExact ? 3 : 1);
   }
-  const items = (): readonly SliceIndex[] =>
-    text === undefined ? (index ?? []) : parseSlice(text);
+  const items = (): SliceIndices => (text === undefined ? (index ?? []) : [text]);
   return [
     () => tensor.slice(...items()),
     // A copy has its bytes in order, whatever the slice.
@@ -149,7 +148,7 @@ function judge(here: Answer | string, { found, error }: PythonAnswer<Answer>): v
 
 /**
  * Whether Python gets what is asked here: a boolean is a mask in numpy, JSON writes 1e21 as a float, and `007`, which
- * parseSlice reads as 7, is no Python.
+ * reads as 7 here, is no Python.
  */
 function saysTheSame({ index = [], text = '' }: Question): boolean {
   if (/(?<!\d)0+[1-9]/.test(text)) return false;
@@ -232,7 +231,7 @@ function check(input: Buffer, place: Place): string {
 
 export const slices: Target = {
   name: 'slices',
-  about: 'slice, parseSlice and take, with numpy',
+  about: 'slice, of text too, and take, with numpy',
   sources: /^tensor\/(slice|gather|rows|take|storage-range|tensor)$/,
   form: TREE,
   budget: { milliseconds: 1000, byteLength: 64 * 2 ** 20 },

@@ -1,4 +1,5 @@
 // A page of a careful stranger: compiled, not run, with the types of browsers and none of Node.
+import { parseSafetensorsMetadata, type SafetensorsParseFromRepo } from 'safetensors-mmap/hub';
 import { openRemote, RemoteError, type Tensor } from 'safetensors-mmap/remote';
 
 export async function firstRow(dropped: File): Promise<Float32Array> {
@@ -23,3 +24,8 @@ export async function shapeAt(url: URL, token: string): Promise<readonly number[
 
 // @ts-expect-error no such option
 export const misspelt: unknown = openRemote('https://models.example/', { tokn: '' });
+
+export async function fileCount(repo: string): Promise<number> {
+  const parsed: SafetensorsParseFromRepo = await parseSafetensorsMetadata({ repo });
+  return parsed.sharded ? Object.keys(parsed.headers).length : 1;
+}

@@ -2,13 +2,16 @@
 // checkpoints, and prints what it saw as one line of JSON.
 import { openAsBlob } from 'node:fs';
 import { SafetensorsError, safeOpen } from 'safetensors-mmap';
+import { SafetensorsError as HubError, parseSafetensorsMetadata } from 'safetensors-mmap/hub';
 import { openRemote, SafetensorsError as SameError } from 'safetensors-mmap/remote';
 
 const checkpoint = await openRemote(await openAsBlob(process.argv[2]));
 const tensor = await checkpoint.getTensor(process.argv[3]);
+const { sharded } = await parseSafetensorsMetadata({ source: process.argv[2] });
+const isSame = [SameError, HubError].every((other) => other === SafetensorsError) && !sharded;
 console.log(
   JSON.stringify({
-    storage: SafetensorsError === SameError ? safeOpen(process.argv[2]).storage : 'two classes',
+    storage: isSame ? safeOpen(process.argv[2]).storage : 'two classes',
     dtype: tensor.dtype,
     shape: tensor.shape,
     hex: Buffer.from(tensor.bytes).toString('hex'),

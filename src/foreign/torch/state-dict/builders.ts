@@ -3,7 +3,7 @@
  * checkpoint can have called.
  */
 
-import { ForeignFormatError, quoteName } from '../../../errors/errors.js';
+import { FormatError, quoteName } from '../../../errors/errors.js';
 import type { PickleHost } from '../../pickle/host.js';
 import type { NamedGlobal } from '../../pickle/known-values.js';
 import { type PickleContext, pickleError, placeText } from '../../pickle/limits.js';
@@ -160,7 +160,7 @@ export class TorchHost implements PickleHost {
     if (!isStorage(storage)) {
       if (storage instanceof Placeholder && isPlainPickle(storage.global)) {
         const message = `expected a checkpoint of torch, found one that ${PLAIN_PICKLE}`;
-        throw new ForeignFormatError('SAFETENSORS_FOREIGN_FORMAT', message, this.#context);
+        throw new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, this.#context);
       }
       return this.#refuse('a tensor without a storage', at);
     }
@@ -226,7 +226,7 @@ export class TorchHost implements PickleHost {
   }
 
   #refuse(found: string, at: number): never {
-    throw new ForeignFormatError(
+    throw new FormatError(
       'SAFETENSORS_INVALID_TORCH_CHECKPOINT',
       `${placeText(at, this.#context)}: expected a call as torch writes it, found ${found}`,
       this.#context,

@@ -1,6 +1,6 @@
 /** Names of tensors: the keys that lead to them, joined by dots. */
 
-import { type ErrorContext, ForeignFormatError, quoteName } from '../../../errors/errors.js';
+import { type ErrorContext, FormatError, quoteName } from '../../../errors/errors.js';
 import type { MemoryBudget } from '../../pickle/memory-budget.js';
 import type { PickleValue } from '../../pickle/values.js';
 import { TorchGlobal } from './globals.js';
@@ -22,7 +22,7 @@ const PLACE_BYTE_LENGTH = 256;
 /**
  * The place of a key, within the place before. Its name counts before it is made: keys may be long, and shared.
  *
- * @throws ForeignFormatError for a class or function of torch as a key, whose text in Python is not the same twice
+ * @throws FormatError for a class or function of torch as a key, whose text in Python is not the same twice
  */
 export function placeAt(
   parent: Place | undefined,
@@ -33,7 +33,7 @@ export function placeAt(
 ): Place {
   const nameless = namelessIn(key);
   if (nameless !== undefined) {
-    throw new ForeignFormatError(
+    throw new FormatError(
       'SAFETENSORS_INVALID_TORCH_CHECKPOINT',
       `expected keys whose text is a name, found ${nameless.path}`,
       context,

@@ -1,6 +1,6 @@
 /** The values beside the tensors, as plain data. */
 
-import { ForeignFormatError } from '../../../errors/errors.js';
+import { FormatError } from '../../../errors/errors.js';
 import type { PickleContext } from '../../pickle/limits.js';
 import type { MemoryBudget } from '../../pickle/memory-budget.js';
 import {
@@ -81,7 +81,7 @@ type Filling = Generator<PickleValue, void, PlainValue>;
 /**
  * Makes plain data of a value. Tensors and storages are left out of dicts; in lists there is null.
  *
- * @throws ForeignFormatError `SAFETENSORS_FOREIGN_LIMIT` when values nest deeper than `maxDepth`, or take more
+ * @throws FormatError `SAFETENSORS_FOREIGN_LIMIT` when values nest deeper than `maxDepth`, or take more
  *   memory than is left
  */
 export function plainValueOf(
@@ -108,7 +108,7 @@ export function plainValueOf(
     if (known !== undefined) return known;
     if (open.length > maxDepth) {
       const message = `values nest deeper than maxDepth allows, ${maxDepth}`;
-      throw new ForeignFormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
+      throw new FormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
     }
     /** Noted before its parts are made: one of them may be itself. */
     const note = <Made extends PlainValue>(result: Made, filling?: Filling): Made => {
@@ -176,7 +176,7 @@ function* fillMap(
     const plainKey = isPlain(key) ? key : yield key;
     if (map.has(plainKey)) {
       const message = `two keys of a dict that Python tells apart are one here: ${showKey(key)}`;
-      throw new ForeignFormatError('SAFETENSORS_DUPLICATE_NAME', message, context);
+      throw new FormatError('SAFETENSORS_DUPLICATE_NAME', message, context);
     }
     map.set(plainKey, isPlain(item) ? item : yield item);
   }

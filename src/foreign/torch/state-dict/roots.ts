@@ -1,6 +1,6 @@
 /** Which part of a checkpoint is the state dict, and the tensors in it. */
 
-import { ForeignFormatError } from '../../../errors/errors.js';
+import { FormatError } from '../../../errors/errors.js';
 import type { PickleContext } from '../../pickle/limits.js';
 import type { MemoryBudget } from '../../pickle/memory-budget.js';
 import { PickleList, PickleMap, type PickleValue, Placeholder } from '../../pickle/values.js';
@@ -30,7 +30,7 @@ const SHOWN_CANDIDATES = 12;
  * All tensors in a value, in the order of its keys. A list, tuple or dict that is there several times is
  * walked once, a tensor counts under each of its names.
  *
- * @throws ForeignFormatError `SAFETENSORS_FOREIGN_LIMIT` when values nest deeper than `maxDepth`, or names take
+ * @throws FormatError `SAFETENSORS_FOREIGN_LIMIT` when values nest deeper than `maxDepth`, or names take
  *   more memory than is left
  */
 export function tensorsIn(
@@ -142,13 +142,13 @@ function isObject(value: PickleValue): value is PickleValue & object {
  * The keys of the part to be read. The checkpoint itself when it has tensors under its own keys; else the only
  * one of the outermost dicts that have. Lists count where no dict has tensors.
  *
- * @throws ForeignFormatError `SAFETENSORS_AMBIGUOUS_ROOT` with the candidates
+ * @throws FormatError `SAFETENSORS_AMBIGUOUS_ROOT` with the candidates
  */
 export function chooseRoot(tensors: readonly PlacedTensor[], context: PickleContext): RootKeys {
   const [first, ...others] = outermost(tensors);
   if (first === undefined) return [];
   if (others.length > 0) {
-    throw new ForeignFormatError(
+    throw new FormatError(
       'SAFETENSORS_AMBIGUOUS_ROOT',
       `expected one state dict, found several: ${listCandidates([first, ...others])}; pass the keys of one as root, or [] for all`,
       context,
@@ -190,7 +190,7 @@ function listCandidates(candidates: readonly Candidate[]): string {
 /**
  * The tensors of the state dict at the keys. An empty dict is one too.
  *
- * @throws ForeignFormatError `SAFETENSORS_AMBIGUOUS_ROOT` when there is nothing, or no tensor in it
+ * @throws FormatError `SAFETENSORS_AMBIGUOUS_ROOT` when there is nothing, or no tensor in it
  */
 export function stateDictAt(
   root: PickleValue,
@@ -203,7 +203,7 @@ export function stateDictAt(
   const tensors = tensorsIn(value, maxDepth, memory, context);
   if (tensors.length > 0 || (value instanceof PickleMap && value.size === 0)) return tensors;
   const message = `expected tensors at the root ${JSON.stringify(keys)}, found none`;
-  throw new ForeignFormatError('SAFETENSORS_AMBIGUOUS_ROOT', message, context);
+  throw new FormatError('SAFETENSORS_AMBIGUOUS_ROOT', message, context);
 }
 
 function valueAt(root: PickleValue, keys: RootKeys, context: PickleContext): PickleValue {
@@ -213,7 +213,7 @@ function valueAt(root: PickleValue, keys: RootKeys, context: PickleContext): Pic
     value = childAt(parent, key);
     if (value !== undefined) continue;
     const path = JSON.stringify(keys.slice(0, i + 1));
-    throw new ForeignFormatError(
+    throw new FormatError(
       'SAFETENSORS_AMBIGUOUS_ROOT',
       `expected something at the root ${path}, found nothing; ${listKeys(parent)}`,
       context,
@@ -251,15 +251,15 @@ function childAt(value: PickleValue, key: string | number): PickleValue | undefi
   return Array.isArray(items) && `${index}` === `${key}` ? items[index] : undefined;
 }
 
-function tooDeep(maxDepth: number, context: PickleContext): ForeignFormatError {
+function tooDeep(maxDepth: number, context: PickleContext): FormatError {
   const message = `values nest deeper than maxDepth allows, ${maxDepth}`;
-  return new ForeignFormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
+  return new FormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
 }
 
 /**
  * The tensors under names.
  *
- * @throws ForeignFormatError `SAFETENSORS_DUPLICATE_NAME` when two have one name
+ * @throws FormatError `SAFETENSORS_DUPLICATE_NAME` when two have one name
  */
 export function named(
   tensors: readonly PlacedTensor[],
@@ -274,12 +274,8 @@ export function named(
   return byName;
 }
 
-function nameTwice(
-  name: string,
-  place: Place | undefined,
-  context: PickleContext,
-): ForeignFormatError {
-  return new ForeignFormatError(
+function nameTwice(name: string, place: Place | undefined, context: PickleContext): FormatError {
+  return new FormatError(
     'SAFETENSORS_DUPLICATE_NAME',
     `two paths of keys give this name: ${showKeys(place)} is the second; pass as root what has only one of them`,
     { ...context, tensor: name },

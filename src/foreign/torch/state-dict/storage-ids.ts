@@ -1,6 +1,6 @@
 /** Persistent ids of checkpoints: each names a storage. */
 
-import { ForeignFormatError, quoteName } from '../../../errors/errors.js';
+import { FormatError, quoteName } from '../../../errors/errors.js';
 import { type PickleContext, placeText } from '../../pickle/limits.js';
 import { PickleBytes, type PickleValue } from '../../pickle/values.js';
 import { TorchGlobal } from './globals.js';
@@ -77,7 +77,7 @@ export class StorageIds {
   }
 
   #refuse(expected: string, found: string, at: number): never {
-    throw new ForeignFormatError(
+    throw new FormatError(
       'SAFETENSORS_INVALID_TORCH_CHECKPOINT',
       `${placeText(at, this.#context)}: expected ${expected}, found ${found}`,
       this.#context,

@@ -33,7 +33,7 @@ export type { ForeignLimits } from './foreign/limits.js';
 export type { VoidDtype } from './foreign/numpy/item-types.js';
 export { type OpenNumpyOptions, openNumpy } from './foreign/numpy/open-numpy.js';
 export type { PickleLimits } from './foreign/pickle/limits.js';
-export { type ScanOptions, scanPickle } from './foreign/scan/scan-file.js';
+export { type ScanLimits, type ScanOptions, scanPickle } from './foreign/scan/scan-file.js';
 export type {
   ScanFinding,
   ScanFindingKind,

@@ -6,6 +6,7 @@
 import { isAbortSignal, isIterable } from './brand-checks.js';
 import { quoteName } from './errors.js';
 import { nearNames } from './near-names.js';
+import { renamedOption } from './renamed-options.js';
 
 /** A value for a message: what it is, or the value itself where that is short. */
 export function describeValue(value: unknown): string {
@@ -54,9 +55,12 @@ export function requireOptions(options: unknown, names: Readonly<Record<string, 
 
 function unknownOption(name: string, names: Readonly<Record<string, true>>): TypeError {
   const known = Object.keys(names);
+  const renamed = renamedOption(name, names);
   // Python writes max_shard_size.
   const [near] = nearNames(name.replaceAll('_', ''), known);
-  const hint = near === undefined ? `the options are ${known.join(', ')}` : `did you mean ${near}?`;
+  const others =
+    near === undefined ? `the options are ${known.join(', ')}` : `did you mean ${near}?`;
+  const hint = renamed === undefined ? others : `it is ${renamed} now`;
   const message = `there is no option ${quoteName(name)}; ${hint}`;
   return Object.assign(new TypeError(message), { code: 'ERR_INVALID_ARG_VALUE' });
 }

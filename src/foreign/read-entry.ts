@@ -52,7 +52,7 @@ export function requireInflatable(
   if (byteLength > most) throw brokenEntry(entry, `bytes for at most ${most}`, context);
   const { maxInflatedByteLength = DEFAULT_LIMITS.maxInflatedByteLength } = limits;
   if (byteLength <= maxInflatedByteLength) return;
-  const message = `entry ${quoteName(name)}: expected at most ${maxInflatedByteLength} bytes (maxInflatedByteLength), found ${byteLength}`;
+  const message = `entry ${quoteName(name)}: expected at most ${maxInflatedByteLength} bytes (limits.maxInflatedByteLength), found ${byteLength}`;
   throw new FormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
 }
 

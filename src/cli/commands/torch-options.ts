@@ -1,5 +1,6 @@
 /** The options of commands that open files of torch. */
 
+import type { RootKeys } from '../../convert.js';
 import type { TorchChoices } from '../sources/open-source.js';
 import { type CommandOptions, type OptionValues, UsageError } from './command.js';
 
@@ -7,7 +8,7 @@ export const TORCH_OPTIONS: CommandOptions = {
   root: {
     type: 'string',
     value: 'KEYS',
-    help: 'where the state dict is in the file, such as state_dict or model.ema',
+    help: 'where the state dict is in the file, such as state_dict, model.ema or \'["a.b", 0]\'',
   },
   'unknown-globals': {
     type: 'string',
@@ -22,7 +23,17 @@ export function torchChoices({ root, 'unknown-globals': unknown }: OptionValues)
     throw new UsageError('--unknown-globals takes placeholder');
   }
   return {
-    ...(typeof root === 'string' ? { root: root.split('.') } : {}),
+    ...(typeof root === 'string' ? { root: rootOf(root) } : {}),
     ...(unknown === undefined ? {} : { unknownGlobals: unknown }),
   };
+}
+
+/** Reads a JSON array of keys; any other text is as for `openTorchCheckpoint`. */
+function rootOf(text: string): string | RootKeys {
+  if (!text.startsWith('[')) return text;
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new UsageError('--root takes keys with dots between them, or a JSON array of keys');
+  }
 }

@@ -176,7 +176,7 @@ class ArrayStarts {
 
 /** Of the whole archive: it is no problem of one array. */
 function tooMuch(what: string, average: number, { path }: ErrorContext): FormatError {
-  const message = `expected ${what} of at most ${average} bytes on average for each of maxEntries, found more`;
+  const message = `expected ${what} of at most ${average} bytes on average for each of limits.maxEntries, found more`;
   return new FormatError('SAFETENSORS_FOREIGN_LIMIT', message, { path });
 }
 

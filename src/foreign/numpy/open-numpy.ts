@@ -14,7 +14,9 @@ import { describeNpy, describeNpz } from './arrays.js';
 import { VOID_DTYPES, type VoidDtype } from './item-types.js';
 
 /** Options of {@link openNumpy}. */
-export interface OpenNumpyOptions extends ForeignLimits, StorageOptions {
+export interface OpenNumpyOptions extends StorageOptions {
+  /** Limits of what the file may cost; the defaults are far above what real ones need. */
+  readonly limits?: ForeignLimits | undefined;
   /**
    * What arrays of opaque items (`V2`, `V1`) are. NumPy saves bfloat16 and float8 of `ml_dtypes`, which JAX
    * uses, so and forgets their names; by default they are refused. It applies to all arrays whose items have
@@ -26,7 +28,7 @@ export interface OpenNumpyOptions extends ForeignLimits, StorageOptions {
 /** Names of the options. */
 export const OPEN_NUMPY_OPTIONS: OptionNames<OpenNumpyOptions> = {
   ...STORAGE_OPTIONS,
-  ...FOREIGN_LIMITS,
+  limits: true,
   voidDtype: true,
 };
 
@@ -54,7 +56,7 @@ export const OPEN_NUMPY_OPTIONS: OptionNames<OpenNumpyOptions> = {
  */
 export function openNumpy(path: PathLike, options: OpenNumpyOptions = {}): Checkpoint {
   requireOptions(options, OPEN_NUMPY_OPTIONS);
-  requireLimits(options);
+  const limits = requireLimits(options.limits, FOREIGN_LIMITS);
   const { voidDtype } = options;
   if (voidDtype !== undefined && !VOID_DTYPES.includes(voidDtype)) {
     throw argumentRangeError('voidDtype', `one of ${VOID_DTYPES.join(', ')}`, voidDtype);
@@ -64,9 +66,9 @@ export function openNumpy(path: PathLike, options: OpenNumpyOptions = {}): Check
     if (kind !== 'npy' && kind !== 'zip') throw otherKind(start, 'an array of NumPy', context);
     const arrays =
       kind === 'npy'
-        ? describeNpy(start, file, options, context)
-        : describeNpz(file, options, context);
-    const archive = { entries: arrays.entries, limits: options };
+        ? describeNpy(start, file, { ...limits, voidDtype }, context)
+        : describeNpz(file, { ...limits, voidDtype }, context);
+    const archive = { entries: arrays.entries, limits };
     const { problems } = arrays;
     return (storage) => {
       const shard = new ForeignShard(storage, arrays.tensorsIn(storage), archive);

@@ -1,6 +1,6 @@
 /** How much a pickle may ask for. Every limit is far above what checkpoints need. */
 
-import { requireInteger } from '../../errors/arguments.js';
+import type { OptionNames } from '../../errors/arguments.js';
 import { type ErrorContext, FormatError } from '../../errors/errors.js';
 
 /** Most values on the stack: Python's pickles hand over a thousand at a time, but tuples are whole. */
@@ -24,7 +24,7 @@ export interface PickleLimits {
 /** All limits. */
 export type AllPickleLimits = Readonly<Record<keyof PickleLimits, number>>;
 
-/** What holds for limits that are left out. */
+/** The defaults. */
 export const DEFAULT_PICKLE_LIMITS: AllPickleLimits = {
   maxPickleByteLength: 24 * 2 ** 20,
   maxOpcodes: 6_000_000,
@@ -32,13 +32,19 @@ export const DEFAULT_PICKLE_LIMITS: AllPickleLimits = {
   maxPickleMemoryByteLength: 64 * 2 ** 20,
 };
 
-/** The limits, with defaults for those that are left out. Throws unless each is a positive integer. */
+/** Names of the limits. */
+export const PICKLE_LIMITS: OptionNames<PickleLimits> = {
+  maxPickleByteLength: true,
+  maxOpcodes: true,
+  maxDepth: true,
+  maxPickleMemoryByteLength: true,
+};
+
+/** Returns the limits of pickles among some, with defaults for those that are left out. */
 export function allPickleLimits(limits: PickleLimits): AllPickleLimits {
   const all: Record<keyof PickleLimits, number> = { ...DEFAULT_PICKLE_LIMITS };
-  for (const name of Object.keys(DEFAULT_PICKLE_LIMITS) as (keyof PickleLimits)[]) {
-    const value = limits[name] ?? all[name];
-    requireInteger(name, value, 1, Number.MAX_SAFE_INTEGER);
-    all[name] = value;
+  for (const name of Object.keys(PICKLE_LIMITS) as (keyof PickleLimits)[]) {
+    all[name] = limits[name] ?? all[name];
   }
   return all;
 }
@@ -67,16 +73,16 @@ export function pickleEndError(message: string, at: number, context: PickleConte
   return new FormatError('SAFETENSORS_INCOMPLETE_FILE', whole, context);
 }
 
-/** The error of a pickle that asks for more than an option allows. */
+/** The error of a pickle that asks for more than a limit allows. */
 export function pickleLimitError(
-  option: keyof PickleLimits,
+  name: keyof PickleLimits,
   limits: AllPickleLimits,
   at: number,
   context: PickleContext,
 ): FormatError {
   return new FormatError(
     'SAFETENSORS_FOREIGN_LIMIT',
-    `${placeText(at, context)}: the pickle asks for more than ${option} allows, ${limits[option]}`,
+    `${placeText(at, context)}: the pickle asks for more than limits.${name} allows, ${limits[name]}`,
     context,
   );
 }

@@ -22,7 +22,7 @@ export class MemoryBudget {
     if (this.#left >= 0) return;
     throw new FormatError(
       'SAFETENSORS_FOREIGN_LIMIT',
-      `names and values of the checkpoint take more than maxPickleMemoryByteLength allows, ${this.#limit}`,
+      `names and values of the checkpoint take more than limits.maxPickleMemoryByteLength allows, ${this.#limit}`,
       this.#context,
     );
   }

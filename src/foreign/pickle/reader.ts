@@ -219,8 +219,8 @@ export class PickleReader {
   }
 
   /** An error about a limit that is passed at a position. */
-  limitError(option: keyof PickleLimits, at: number): Error {
-    return pickleLimitError(option, this.#limits, at, this.#context);
+  limitError(name: keyof PickleLimits, at: number): Error {
+    return pickleLimitError(name, this.#limits, at, this.#context);
   }
 
   #failAtEnd(byteLength: number): never {

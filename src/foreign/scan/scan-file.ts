@@ -12,8 +12,9 @@ import {
 } from '../../header/foreign-formats.js';
 import type { PathLike } from '../../platform/io/paths.js';
 import { fileKindOf } from '../file-kind.js';
+import { requireLimits } from '../limits.js';
 import { lookInto } from '../open-file.js';
-import { allPickleLimits, type PickleLimits } from '../pickle/limits.js';
+import { allPickleLimits, PICKLE_LIMITS, type PickleLimits } from '../pickle/limits.js';
 import { mayRun } from '../pickle/scan.js';
 import type { ByteReader } from '../zip/archive.js';
 import { ARCHIVE_LIMITS, type ArchiveLimits } from '../zip/limits.js';
@@ -24,8 +25,15 @@ import { archiveAtEnd, scanOther } from './scan-other.js';
 import type { ScanReport } from './scan-report.js';
 import { isPickleAt, scanStream } from './scan-stream.js';
 
+/** Limits of a scan, which reads no tensors. */
+export interface ScanLimits extends PickleLimits, ArchiveLimits {}
+
+const SCAN_LIMITS: OptionNames<ScanLimits> = { ...ARCHIVE_LIMITS, ...PICKLE_LIMITS };
+
 /** Options of {@link scanPickle}. */
-export interface ScanOptions extends PickleLimits, ArchiveLimits {
+export interface ScanOptions {
+  /** Limits of what the scan may cost; the defaults are far above what real files need. */
+  readonly limits?: ScanLimits | undefined;
   /**
    * Whether to compare the checksums of all entries of an archive, for which all of it is read; by default
    * only those of pickles.
@@ -34,11 +42,7 @@ export interface ScanOptions extends PickleLimits, ArchiveLimits {
 }
 
 const SCAN_OPTIONS: OptionNames<ScanOptions> = {
-  ...ARCHIVE_LIMITS,
-  maxPickleByteLength: true,
-  maxOpcodes: true,
-  maxDepth: true,
-  maxPickleMemoryByteLength: true,
+  limits: true,
   checksums: true,
 };
 
@@ -67,15 +71,15 @@ export function scanPickle(path: PathLike, options: ScanOptions = {}): ScanRepor
   requireOptions(options, SCAN_OPTIONS);
   const { checksums = false } = options;
   requireBoolean('checksums', checksums);
-  const limits = allPickleLimits(options);
+  const limits = requireLimits(options.limits, SCAN_LIMITS);
   return lookInto(path, (start, file) => {
-    const notes = new ScanNotes(limits);
+    const notes = new ScanNotes(allPickleLimits(limits));
     if (isTarArchive(start.subarray(0, HEAD_BYTE_LENGTH))) {
       const message = 'a tar archive by its first 512 bytes, which full torch.load opens';
       notes.add('unread-archive', message, 0);
     }
     if (fileKindOf(start) === 'zip' || startText(start, 4) === EMPTY_ARCHIVE) {
-      scanArchive(file, { ...options, checksums }, notes);
+      scanArchive(file, { ...limits, checksums }, notes);
     } else {
       scanPlainFile(start, file, notes);
     }

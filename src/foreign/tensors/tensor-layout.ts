@@ -95,7 +95,7 @@ export function checkLayout(
   const byteLength = count * BigInt(itemByteLength);
   const { maxTensorByteLength = MAX_TENSOR_BYTE_LENGTH } = limits;
   if (byteLength > BigInt(maxTensorByteLength)) {
-    const message = `expected at most ${maxTensorByteLength} bytes (maxTensorByteLength), found ${byteLength}`;
+    const message = `expected at most ${maxTensorByteLength} bytes (limits.maxTensorByteLength), found ${byteLength}`;
     throw new FormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
   }
   if (byteLength > BigInt(MAX_EXPANSION) * BigInt(heldByteLength) + BigInt(FREE_BYTE_LENGTH)) {

@@ -18,7 +18,7 @@ import { fileKindOf, otherKind } from '../file-kind.js';
 import { ForeignShard } from '../foreign-shard.js';
 import { FOREIGN_LIMITS, type ForeignLimits, requireLimits } from '../limits.js';
 import { openForeign, STORAGE_OPTIONS } from '../open-file.js';
-import { allPickleLimits, type PickleLimits } from '../pickle/limits.js';
+import { allPickleLimits, PICKLE_LIMITS, type PickleLimits } from '../pickle/limits.js';
 import { MemoryBudget } from '../pickle/memory-budget.js';
 import type { PickleValue } from '../pickle/values.js';
 import { TorchCheckpoint } from './checkpoint.js';
@@ -30,17 +30,26 @@ import { chooseRoot, named, type RootKeys, stateDictAt, tensorsIn } from './stat
 import { checkTorchTensors, spendTensors } from './tensors.js';
 import { type ReadOptions, readZipCheckpoint } from './zip-checkpoint.js';
 
-/** What a checkpoint may cost. The defaults are far above what real ones need. */
+/** Limits of a checkpoint of torch. The defaults are far above what real ones need. */
 export interface TorchLimits extends PickleLimits, ForeignLimits {
   /** Longest index of a checkpoint in several files, in bytes; 100 MiB by default. */
   readonly maxIndexByteLength?: number | undefined;
 }
 
+/** Names of the limits. */
+export const TORCH_LIMITS: OptionNames<TorchLimits> = {
+  ...FOREIGN_LIMITS,
+  ...PICKLE_LIMITS,
+  maxIndexByteLength: true,
+};
+
 /** Options of {@link openTorchCheckpoint}. */
-export interface OpenTorchOptions extends TorchLimits, StorageOptions {
+export interface OpenTorchOptions extends StorageOptions {
+  /** Limits of what the file may cost; the defaults are far above what real ones need. */
+  readonly limits?: TorchLimits | undefined;
   /**
-   * The keys that lead to the state dict, such as `'state_dict'` or `['optimizer_states', 0]`; `[]` takes all
-   * tensors of the file. By default the checkpoint itself when it has tensors under its own keys and no dict
+   * The keys that lead to the state dict: a text with dots between them, such as `'state_dict'` or `'model.ema'`, or an
+   * array, such as `['optimizer_states', 0]`, for numbers and for keys with dots; `[]` takes all tensors of the file. By default the checkpoint itself when it has tensors under its own keys and no dict
    * that has some too, else the only one of its outermost dicts that has.
    */
   readonly root?: string | RootKeys | undefined;
@@ -55,12 +64,7 @@ export interface OpenTorchOptions extends TorchLimits, StorageOptions {
 /** Names of the options. */
 export const OPEN_TORCH_OPTIONS: OptionNames<OpenTorchOptions> = {
   ...STORAGE_OPTIONS,
-  ...FOREIGN_LIMITS,
-  maxIndexByteLength: true,
-  maxPickleByteLength: true,
-  maxOpcodes: true,
-  maxDepth: true,
-  maxPickleMemoryByteLength: true,
+  limits: true,
   root: true,
   unknownGlobals: true,
 };
@@ -118,7 +122,7 @@ export function openTorchCheckpoint(
   const { label } = locate(path);
   if (isIndexPath(label)) {
     const openAll = toVerify ? openShardsToVerify : openSharded;
-    return openAll(label, options.maxIndexByteLength, open);
+    return openAll(label, options.limits?.maxIndexByteLength, open);
   }
   const { shard, facts } = open(path);
   return new TorchCheckpoint(LazyShards.ofOpen(singleFile(label), [[0, shard]]), facts);
@@ -127,12 +131,12 @@ export function openTorchCheckpoint(
 /** Opens single files with these options. */
 function opener(options: OpenTorchOptions): (path: PathLike) => TorchFile {
   requireOptions(options, OPEN_TORCH_OPTIONS);
-  requireLimits(options);
+  const limits = requireLimits(options.limits, TORCH_LIMITS);
   const { unknownGlobals = 'refuse' } = options;
   if (unknownGlobals !== 'refuse' && unknownGlobals !== 'placeholder') {
     throw argumentRangeError('unknownGlobals', "'refuse' or 'placeholder'", unknownGlobals);
   }
-  const reading = { pickle: allPickleLimits(options), archive: options, unknownGlobals };
+  const reading = { pickle: allPickleLimits(limits), archive: limits, unknownGlobals };
   const root = rootOf(options.root);
   return (path) => openOne(path, options, reading, root);
 }
@@ -162,7 +166,7 @@ function openOne(
     const { problems, tensorsIn: tensorsOf } = checkTorchTensors(
       tensors,
       described,
-      options,
+      options.limits ?? {},
       memory,
       context,
     );
@@ -180,10 +184,11 @@ function rootIn(value: PickleValue, { pickle }: ReadOptions, context: ErrorConte
 
 function rootOf(root: string | RootKeys | undefined): RootKeys | undefined {
   if (root === undefined) return undefined;
-  if (typeof root === 'string') return [root];
+  if (typeof root === 'string') return root.split('.');
   const isKeys =
     Array.isArray(root) &&
     root.every((key) => typeof key === 'string' || Number.isSafeInteger(key));
-  if (!isKeys) throw argumentTypeError('root', 'a key or an array of keys', root);
+  if (!isKeys)
+    throw argumentTypeError('root', 'keys with dots between them, or an array of keys', root);
   return root;
 }

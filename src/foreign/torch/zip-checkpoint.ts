@@ -107,7 +107,7 @@ class Records {
     if (entry.byteLength > maxPickleByteLength) {
       throw new FormatError(
         'SAFETENSORS_FOREIGN_LIMIT',
-        `expected a pickle of at most ${maxPickleByteLength} bytes (maxPickleByteLength), found ${entry.byteLength}`,
+        `expected a pickle of at most ${maxPickleByteLength} bytes (limits.maxPickleByteLength), found ${entry.byteLength}`,
         this.#context,
       );
     }

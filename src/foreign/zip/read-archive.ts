@@ -72,13 +72,13 @@ function walkArchive(file: ByteReader, limits: ArchiveLimits, report: Report): A
   const { maxDirectoryByteLength = DEFAULT_LIMITS.maxDirectoryByteLength } = limits;
   const position = place.begin;
   if (place.entryCount > maxEntries) {
-    const message = `expected at most ${maxEntries} entries (maxEntries), found ${place.entryCount}`;
+    const message = `expected at most ${maxEntries} entries (limits.maxEntries), found ${place.entryCount}`;
     report({ kind: 'limit', message, position });
     return [];
   }
   const directoryByteLength = place.end - place.begin;
   if (directoryByteLength > maxDirectoryByteLength) {
-    const message = `expected a directory of at most ${maxDirectoryByteLength} bytes (maxDirectoryByteLength), found ${directoryByteLength}`;
+    const message = `expected a directory of at most ${maxDirectoryByteLength} bytes (limits.maxDirectoryByteLength), found ${directoryByteLength}`;
     report({ kind: 'limit', message, position });
     return [];
   }

@@ -9,8 +9,14 @@ import {
 import { pairsOf } from '../../errors/named-values.js';
 import { SHARD_EXTENSION } from '../../file/shards/shard-paths.js';
 import type { SharedMode } from '../../file/shards/shared-tensors.js';
+import { requireLimits } from '../../foreign/limits.js';
 import { OPEN_NUMPY_OPTIONS, type OpenNumpyOptions } from '../../foreign/numpy/open-numpy.js';
-import { OPEN_TORCH_OPTIONS, type OpenTorchOptions } from '../../foreign/torch/open.js';
+import {
+  OPEN_TORCH_OPTIONS,
+  type OpenTorchOptions,
+  TORCH_LIMITS,
+  type TorchLimits,
+} from '../../foreign/torch/open.js';
 import type { RootKeys } from '../../foreign/torch/state-dict/roots.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
 import { encodeMetadata, type MetadataInput } from '../../header/header-writer.js';
@@ -40,6 +46,8 @@ export interface ConversionOptions
     CheckpointLayoutOptions,
     OtherFilesOptions,
     WriteCheckpointOptions {
+  /** Limits of what the source may cost; those that do not concern its format count for nothing. */
+  readonly limits?: TorchLimits | undefined;
   /**
    * Strings by key: as in `saveCheckpoint`. They win over the metadata of a safetensors source.
    */
@@ -165,6 +173,7 @@ export async function convert(
   requireOptions(options, CONVERT_OPTIONS);
   const selection = readSelection(options);
   requireTransferOptions(options);
+  requireLimits(options.limits, TORCH_LIMITS);
   const { verify = true, copyOtherFiles = false, shared = 'dedupe', signal } = options;
   requireBoolean('verify', verify);
   requireBoolean('copyOtherFiles', copyOtherFiles);

@@ -3,6 +3,7 @@
 import { Checkpoint } from '../../file/checkpoint/checkpoint.js';
 import { otherKind } from '../../foreign/file-kind.js';
 import type { ForeignShard } from '../../foreign/foreign-shard.js';
+import { FOREIGN_LIMITS } from '../../foreign/limits.js';
 import {
   OPEN_NUMPY_OPTIONS,
   type OpenNumpyOptions,
@@ -42,9 +43,10 @@ export async function openConversionSource(
   options: ConversionSourceOptions,
   { verify, signal }: ConversionOpening,
 ): Promise<ConversionSource> {
+  const { limits = {} } = options;
   const { path, format } = await detectFormat(source);
   if (format === 'safetensors') {
-    const { maxIndexByteLength } = options;
+    const { maxIndexByteLength } = limits;
     return await openSafetensorsSource(path, { maxIndexByteLength, isNamed: verify, signal });
   }
   if (format === 'torch') {
@@ -55,16 +57,22 @@ export async function openConversionSource(
   if (format === null) {
     throw lookInto(path, (start) => otherKind(start, 'a checkpoint or arrays', { path }));
   }
-  const arrays = openNumpy(path, { ...among(OPEN_NUMPY_OPTIONS, options), ...COPIED });
+  const chosen = {
+    ...among(OPEN_NUMPY_OPTIONS, options),
+    ...COPIED,
+    limits: among(FOREIGN_LIMITS, limits),
+  };
+  const arrays = openNumpy(path, chosen);
   return conversionSource(openFilesOf(arrays, undefined), verify);
 }
 
 /** Returns the options with these names. */
-function among(
+function among<Options extends object>(
   names: Readonly<Record<string, true>>,
-  options: ConversionSourceOptions,
-): ConversionSourceOptions {
-  return Object.fromEntries(Object.entries(options).filter(([name]) => Object.hasOwn(names, name)));
+  options: Options,
+): Options {
+  const chosen = Object.entries(options).filter(([name]) => Object.hasOwn(names, name));
+  return Object.fromEntries(chosen) as Options;
 }
 
 function openFilesOf(checkpoint: Checkpoint, root: RootKeys | undefined): OpenSource {

@@ -238,10 +238,12 @@ describe('inspect', () => {
     const ambiguous = await call(['inspect', path]);
     expect(ambiguous.code).toBe(1);
     expect(ambiguous.stderr).toContain('SAFETENSORS_AMBIGUOUS_ROOT');
-    for (const key of ['model', 'ema']) {
+    for (const key of ['model', 'ema', '["ema"]']) {
       const { tensors } = JSON.parse(await printed(['inspect', path, '--root', key, '--json']));
       expect(tensors.length).toBe(1);
     }
+    const broken = await call(['inspect', path, '--root', '["ema"']);
+    expect(broken).toMatchObject({ code: 2, stderr: expect.stringContaining('a JSON array') });
     const wrong = await call(['inspect', path, '--unknown-globals', 'all']);
     expect(wrong).toMatchObject({ code: 2, stdout: '' });
   });

@@ -119,7 +119,7 @@ describe('the header', () => {
     };
     const opened = (length: number, count: number, maxEntries?: number): unknown => {
       const path = written(archive(length, count), 'a.npz');
-      return codeOf(() => openNumpy(path, { maxEntries }).close());
+      return codeOf(() => openNumpy(path, { limits: { maxEntries } }).close());
     };
     expect(opened(9000, 100)).toBe('none');
     expect(opened(9000, 200, 200)).toBe('SAFETENSORS_FOREIGN_LIMIT');
@@ -199,30 +199,36 @@ describe('options', () => {
   test('that do not exist, or are of the wrong kind, are refused', () => {
     expect(() => openNumpy(path(), { allowPickle: true } as never)).toThrow('allowPickle');
     expect(() => openNumpy(path(), { voidDtype: 'F32' as never })).toThrow(RangeError);
-    expect(() => openNumpy(path(), { maxEntries: 0 })).toThrow(RangeError);
-    expect(() => openNumpy(path(), { maxTensorByteLength: '9' as never })).toThrow(TypeError);
+    expect(() => openNumpy(path(), { limits: { maxEntries: 0 } })).toThrow(RangeError);
+    expect(() => openNumpy(path(), { limits: { maxTensorByteLength: '9' as never } })).toThrow(
+      TypeError,
+    );
     expect(() => openNumpy(path(), { storage: 'memory' as never })).toThrow(RangeError);
   });
 
   test('limit the arrays of an archive', () => {
     const bytes = manyArrays(3);
     const path = written(bytes, 'arrays.npz');
-    expect(codeOf(() => openNumpy(path, { maxEntries: 2 }))).toBe('SAFETENSORS_FOREIGN_LIMIT');
-    expect(() => openNumpy(path, { maxEntries: 2 })).toThrow('maxEntries');
-    expect(openNumpy(path, { maxEntries: 3 }).size).toBe(3);
+    expect(codeOf(() => openNumpy(path, { limits: { maxEntries: 2 } }))).toBe(
+      'SAFETENSORS_FOREIGN_LIMIT',
+    );
+    expect(() => openNumpy(path, { limits: { maxEntries: 2 } })).toThrow('limits.maxEntries');
+    expect(openNumpy(path, { limits: { maxEntries: 3 } }).size).toBe(3);
     // So many are in the archive, as its end says.
     const end = bytes.length - 22;
     for (const at of [8, 10]) bytes.writeUInt16LE(40_001, end + at);
     const many = written(bytes, 'many.npz');
-    expect(() => openNumpy(many)).toThrow('at most 40000 entries (maxEntries), found 40001');
-    const larger = { maxEntries: 40_001 };
+    expect(() => openNumpy(many)).toThrow('at most 40000 entries (limits.maxEntries), found 40001');
+    const larger = { limits: { maxEntries: 40_001 } };
     expect(codeOf(() => openNumpy(many, larger))).toBe('SAFETENSORS_INVALID_ARCHIVE');
   });
 
   test('limit what an array may take', () => {
-    expect(codeOf(() => openNumpy(path(), { maxTensorByteLength: 23 }))).toBe(
+    expect(codeOf(() => openNumpy(path(), { limits: { maxTensorByteLength: 23 } }))).toBe(
       'SAFETENSORS_FOREIGN_LIMIT',
     );
-    expect(() => openNumpy(path(), { maxTensorByteLength: 23 })).toThrow('maxTensorByteLength');
+    expect(() => openNumpy(path(), { limits: { maxTensorByteLength: 23 } })).toThrow(
+      'limits.maxTensorByteLength',
+    );
   });
 });

@@ -58,6 +58,9 @@ describe('the root of a checkpoint', () => {
       root: ['optimizer_states', '0', 'state', '1'],
     });
     expect(texts.keys()).toEqual(checkpoint.keys());
+    using dotted = openTorchCheckpoint(lightning, { root: 'optimizer_states.0.state.1' });
+    expect(dotted.root).toEqual(['optimizer_states', '0', 'state', '1']);
+    expect(dotted.keys()).toEqual(checkpoint.keys());
     expect(refusal(lightning, { root: ['state_dict', 'x'] }).message).toContain(
       'the root ["state_dict","x"], found nothing',
     );
@@ -206,7 +209,7 @@ describe('values()', () => {
     const object = dict([unicode('w'), tensor('0', [2])], [unicode('deep'), nested]);
     const path = legacyFile(object, { 0: 2 });
     expect(refusal(path).message).toContain('maxDepth');
-    const limits = { maxDepth: DEPTH + 1, maxPickleMemoryByteLength: 2 ** 32 };
+    const limits = { limits: { maxDepth: DEPTH + 1, maxPickleMemoryByteLength: 2 ** 32 } };
     using checkpoint = openTorchCheckpoint(path, limits);
     let depth = 0;
     let value = (checkpoint.values() as Map<unknown, unknown>).get('deep');
@@ -324,12 +327,13 @@ describe('openTorchCheckpoint', () => {
     const wrong = (options: object) => () => openTorchCheckpoint(path, options);
     expect(wrong({ unknown: 1 })).toThrow(TypeError);
     expect(wrong({ unknownGlobals: 'allow' })).toThrow(RangeError);
-    expect(wrong({ maxDepth: 0 })).toThrow(RangeError);
-    expect(wrong({ maxEntries: 0 })).toThrow(RangeError);
-    expect(wrong({ maxTensorByteLength: '7' })).toThrow(TypeError);
-    expect(refusal(path, { maxPickleByteLength: 10 }).message).toContain('maxPickleByteLength');
-    expect(refusal(path, { maxEntries: 2 }).message).toContain('maxEntries');
-    expect(refusal(path, { maxTensorByteLength: 7 }).message).toContain('maxTensorByteLength');
+    expect(wrong({ limits: { maxDepth: 0 } })).toThrow(RangeError);
+    expect(wrong({ limits: { maxEntries: 0 } })).toThrow(RangeError);
+    expect(wrong({ limits: { maxTensorByteLength: '7' } })).toThrow(TypeError);
+    const low = { maxPickleByteLength: 10, maxEntries: 2, maxTensorByteLength: 7 };
+    for (const [name, limit] of Object.entries(low)) {
+      expect(refusal(path, { limits: { [name]: limit } }).message).toContain(`limits.${name}`);
+    }
   });
 });
 

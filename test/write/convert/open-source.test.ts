@@ -136,23 +136,41 @@ describe('limits', () => {
   const deflated = fixturePath('np-savez-compressed.npz');
 
   it.each<[format: string, source: string, ConversionOptions]>([
-    ['torch', state, { maxEntries: 1 }],
-    ['torch', state, { maxDirectoryByteLength: 1 }],
-    ['torch', fixturePath('zip-deflated.pt'), { maxInflatedByteLength: 1 }],
-    ['torch', state, { maxTensorByteLength: 1 }],
-    ['torch', state, { maxPickleByteLength: 1 }],
-    ['torch', state, { maxOpcodes: 1 }],
-    ['torch', state, { maxDepth: 1 }],
-    ['torch', state, { maxPickleMemoryByteLength: 1 }],
-    ['NumPy', arrays, { maxEntries: 1 }],
-    ['NumPy', arrays, { maxDirectoryByteLength: 1 }],
-    ['NumPy', deflated, { maxInflatedByteLength: 1 }],
-    ['NumPy', arrays, { maxTensorByteLength: 1 }],
+    ['torch', state, { limits: { maxEntries: 1 } }],
+    ['torch', state, { limits: { maxDirectoryByteLength: 1 } }],
+    ['torch', fixturePath('zip-deflated.pt'), { limits: { maxInflatedByteLength: 1 } }],
+    ['torch', state, { limits: { maxTensorByteLength: 1 } }],
+    ['torch', state, { limits: { maxPickleByteLength: 1 } }],
+    ['torch', state, { limits: { maxOpcodes: 1 } }],
+    ['torch', state, { limits: { maxDepth: 1 } }],
+    ['torch', state, { limits: { maxPickleMemoryByteLength: 1 } }],
+    ['NumPy', arrays, { limits: { maxEntries: 1 } }],
+    ['NumPy', arrays, { limits: { maxDirectoryByteLength: 1 } }],
+    ['NumPy', deflated, { limits: { maxInflatedByteLength: 1 } }],
+    ['NumPy', arrays, { limits: { maxTensorByteLength: 1 } }],
   ])('of %s, $2', async (_, source, options) => {
-    const [name = ''] = Object.keys(options);
+    const [name = ''] = Object.keys(options.limits ?? {});
     await expect(converted(source, options)).rejects.toMatchObject({
       code,
-      message: expect.stringContaining(name),
+      message: expect.stringContaining(`limits.${name}`),
+    });
+  });
+
+  it('are checked whatever the source, and have their names in errors', async () => {
+    const source = temporaryPath('none.safetensors');
+    const wrong = async (options: object): Promise<unknown> =>
+      await converted(source, options as ConversionOptions).catch((error: unknown) => error);
+    expect(await wrong({ limits: { maxDepth: 0 } })).toMatchObject({
+      code: 'ERR_OUT_OF_RANGE',
+      message: expect.stringMatching(/^limits\.maxDepth must be an integer from 1/),
+    });
+    expect(await wrong({ limits: 5 })).toMatchObject({ code: 'ERR_INVALID_ARG_TYPE' });
+    expect(await wrong({ limits: { maxDepht: 1 } })).toMatchObject({
+      message: 'there is no option "maxDepht"; did you mean maxDepth?',
+    });
+    expect(await wrong({ maxDepth: 1 })).toMatchObject({
+      code: 'ERR_INVALID_ARG_VALUE',
+      message: 'there is no option "maxDepth"; it is limits.maxDepth now',
     });
   });
 
@@ -164,7 +182,7 @@ describe('limits', () => {
       maxShardSize: 16,
     });
     for (const source of [torch, path, folder]) {
-      await expect(converted(source, { maxIndexByteLength: 1 })).rejects.toMatchObject({
+      await expect(converted(source, { limits: { maxIndexByteLength: 1 } })).rejects.toMatchObject({
         code: 'SAFETENSORS_INDEX_TOO_LARGE',
       });
     }

@@ -107,7 +107,7 @@ export function plainValueOf(
     const known = made.get(part);
     if (known !== undefined) return known;
     if (open.length > maxDepth) {
-      const message = `values nest deeper than maxDepth allows, ${maxDepth}`;
+      const message = `values nest deeper than limits.maxDepth allows, ${maxDepth}`;
       throw new FormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
     }
     /** Noted before its parts are made: one of them may be itself. */

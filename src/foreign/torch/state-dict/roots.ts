@@ -252,7 +252,7 @@ function childAt(value: PickleValue, key: string | number): PickleValue | undefi
 }
 
 function tooDeep(maxDepth: number, context: PickleContext): FormatError {
-  const message = `values nest deeper than maxDepth allows, ${maxDepth}`;
+  const message = `values nest deeper than limits.maxDepth allows, ${maxDepth}`;
   return new FormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
 }
 

@@ -6,10 +6,10 @@ import {
   type OptionNames,
   requireFunction,
   requireOptions,
-  requireString,
 } from '../../errors/arguments.js';
-import { isIterable } from '../../errors/brand-checks.js';
 import { quoteName } from '../../errors/errors.js';
+import { type NamedValues, pairsOf } from '../../errors/named-values.js';
+import { readSpec, type TensorSpec } from '../../header/tensor-spec.js';
 import { DEFAULT_FILENAME_PATTERN, FilenamePattern } from './file-names.js';
 import { parseByteSize } from './sizes.js';
 
@@ -23,7 +23,7 @@ export interface Sized {
 }
 
 /** Options of `splitStateDictIntoShards`. */
-export interface SplitOptions<T extends Sized> {
+export interface SplitOptions<T extends Sized | TensorSpec> {
   /**
    * Bytes of tensors per shard, as a number (`Infinity`: no limit) or a text such as `'5GB'`,
    * `'200 MB'` or `'1.5GiB'`. Default `'5GB'`.
@@ -97,13 +97,14 @@ export function splitByteLengths(byteLengths: ArrayLike<number>, limit: number):
 
 /**
  * Splits a state dict into shards of at most `maxShardSize` bytes, with the result of
- * `split_state_dict_into_shards_factory` of `huggingface_hub`. Tensors are taken in their order.
- * A tensor larger than the limit gets a shard of its own, which comes before the shard that is
+ * `split_state_dict_into_shards_factory` of `huggingface_hub`. Takes whatever `saveCheckpoint` takes, and
+ * anything else of a known size, in its order. A tensor larger than the limit gets a shard of its own, which comes before the shard that is
  * being filled; later tensors still go into the latter. Further names of the same memory come last in
  * its shard. Strings, which bitsandbytes leaves in state dicts, are skipped. Without tensors there are
  * no files. Nothing is read or written; time and memory grow with the number of tensors.
  *
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for arguments of other types and tensors without a size
+ * @throws InvalidTensorError for an impossible dtype or shape
  * @throws RangeError `ERR_OUT_OF_RANGE` for a size that means nothing, for a pattern that would give
  * two shards one name or is not a plain file name, for sizes that are not whole numbers of bytes or
  * together more than 2^53 - 1, and for a name that comes twice
@@ -115,8 +116,8 @@ export function splitByteLengths(byteLengths: ArrayLike<number>, limit: number):
  * console.log([...filenameToTensors.values()]); // → [ [ 'a' ], [ 'b' ] ]
  * ```
  */
-export function splitStateDictIntoShards<T extends Sized>(
-  tensors: Iterable<readonly [name: string, tensor: T | string]>,
+export function splitStateDictIntoShards<T extends Sized | TensorSpec>(
+  tensors: NamedValues<T | string>,
   options: SplitOptions<T> = {},
 ): StateDictSplit {
   requireOptions(options, SPLIT_OPTIONS);
@@ -129,7 +130,7 @@ export function splitStateDictIntoShards<T extends Sized>(
   const byteLengths: number[] = [];
   const groups = new Map<unknown, ShardGroup>();
   let total = 0;
-  for (const [name, tensor] of checkedPairs(tensors)) {
+  for (const [name, tensor] of pairsOf(tensors, 'tensors')) {
     if (typeof tensor === 'string') continue;
     const key = storageId?.(name, tensor) ?? null;
     const group = key === null ? undefined : groups.get(key);
@@ -175,19 +176,8 @@ function nameShards(shards: string[][], pattern: FilenamePattern, total: number)
   return { filenameToTensors, tensorToFilename, metadata: { total_size: total }, isSharded };
 }
 
-function* checkedPairs<T>(
-  tensors: Iterable<readonly [string, T]>,
-): Generator<readonly [string, T]> {
-  const expected = 'a Map or an iterable of pairs of name and tensor';
-  if (!isIterable(tensors)) throw argumentTypeError('tensors', expected, tensors);
-  for (const pair of tensors) {
-    if (!Array.isArray(pair)) throw argumentTypeError('tensors', expected, pair);
-    requireString('name', pair[0]);
-    yield pair;
-  }
-}
-
-function checkedByteLength(name: string, tensor: Sized): number {
+function checkedByteLength(name: string, tensor: Sized | TensorSpec): number {
+  if (isSpec(tensor)) return readSpec(name, tensor).byteLength;
   const byteLength = tensor?.byteLength;
   const subject = `byteLength of tensor ${quoteName(name)}`;
   if (typeof byteLength !== 'number') throw argumentTypeError(subject, 'a number', byteLength);
@@ -195,4 +185,11 @@ function checkedByteLength(name: string, tensor: Sized): number {
     throw argumentRangeError(subject, 'a number of bytes from 0 to 2^53 - 1', byteLength);
   }
   return byteLength;
+}
+
+/** Whether the size of a tensor is that of its dtype and shape alone. */
+function isSpec(tensor: Sized | TensorSpec | null): tensor is TensorSpec {
+  return (
+    typeof tensor === 'object' && tensor !== null && !('byteLength' in tensor) && 'dtype' in tensor
+  );
 }

@@ -1,6 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Sized, type SplitOptions, splitStateDictIntoShards } from '../../../src/index.js';
+import {
+  parse,
+  type Sized,
+  type SplitOptions,
+  saveCheckpoint,
+  serialize,
+  splitStateDictIntoShards,
+} from '../../../src/index.js';
+import { temporaryPath } from '../../support/make-file.js';
 import { foreign } from '../../support/other-realm.js';
 import { findPython, isSkipped, titleWith } from '../../support/python.js';
 import { askHub, type SplitAnswer, type SplitQuestion, shardingCases } from './sharding-cases.js';
@@ -238,8 +246,35 @@ describe('splitStateDictIntoShards', () => {
     expect(pairs.tensorToFilename.get('t199999')).toBe('model-10000-of-10000.safetensors');
   });
 
+  it('takes what saveCheckpoint takes', async () => {
+    const kept = parse(serialize({ kept: { dtype: 'U8', shape: [3], data: new Uint8Array(3) } }));
+    const tensors = {
+      kept: kept.getTensor('kept'),
+      made: { dtype: 'F32', shape: [2], data: new Float32Array(2) },
+      streamed: { dtype: 'BF16', shape: [2, 2], data: () => new Uint8Array(8) },
+    } as const;
+    const options = { maxShardSize: 8 };
+    for (const given of [tensors, new Map(Object.entries(tensors)), Object.entries(tensors)]) {
+      const { files, totalSize } = await saveCheckpoint(temporaryPath('split'), given, {
+        ...options,
+        dryRun: true,
+      });
+      const { filenameToTensors, metadata } = splitStateDictIntoShards(given, options);
+      expect(metadata.total_size).toBe(totalSize);
+      expect([...filenameToTensors.values()]).toEqual([['kept'], ['made'], ['streamed']]);
+      const planned = files.filter(({ tensors }) => tensors !== null);
+      expect([...filenameToTensors]).toEqual(planned.map(({ name, tensors }) => [name, tensors]));
+    }
+  });
+
   it.each<[string, unknown, SplitOptions<Sized>, string]>([
-    ['an object', { a: bytes(1) }, {}, 'ERR_INVALID_ARG_TYPE'],
+    ['a buffer', new Uint8Array(1), {}, 'ERR_INVALID_ARG_TYPE'],
+    [
+      'a dtype that does not exist',
+      { a: { dtype: 'F33', shape: [] } },
+      {},
+      'SAFETENSORS_INVALID_TENSOR_VIEW',
+    ],
     ['a text', 'ab', {}, 'ERR_INVALID_ARG_TYPE'],
     ['null', null, {}, 'ERR_INVALID_ARG_TYPE'],
     ['no pairs', ['ab'], {}, 'ERR_INVALID_ARG_TYPE'],

@@ -42,6 +42,7 @@ export type {
 export type { HeadersInput } from './remote/credentials.js';
 export type { RemoteOptions } from './remote/open.js';
 export type { Fetch } from './remote/session.js';
+export type { SourceChoice } from './remote/source.js';
 export type { ChunksOptions } from './tensor/chunks.js';
 export type { ConvertAsyncOptions, ConvertOptions } from './tensor/conversion.js';
 export type { Partition } from './tensor/partition.js';

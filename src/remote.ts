@@ -50,6 +50,7 @@ export type {
 export { openRemote } from './remote/node/open-remote.js';
 export type { RemoteOptions } from './remote/open.js';
 export type { Fetch } from './remote/session.js';
+export type { SourceChoice } from './remote/source.js';
 export type { ChunksOptions } from './tensor/chunks.js';
 export type { ConvertAsyncOptions, ConvertOptions } from './tensor/conversion.js';
 export type { CastTarget } from './tensor/float32/cast.js';

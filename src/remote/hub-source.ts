@@ -2,24 +2,33 @@
 
 import { quoteNames, RemoteError, SafetensorsError } from '../errors/errors.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../file/shards/checkpoint-index.js';
-import { chooseFiles, onlyWholeFile } from '../file/shards/file-choice.js';
+import {
+  chooseFiles,
+  isOfVariant,
+  onlyWholeFile,
+  usualFileNames,
+} from '../file/shards/file-choice.js';
 import { PIPELINE_FILE } from '../file/shards/file-names.js';
-import { hasWeightsExtension } from '../file/shards/shard-paths.js';
+import { hasWeightsExtension, SHARD_EXTENSION } from '../file/shards/shard-paths.js';
 import { type FoundFile, foundKindOf, requireInside } from './found-file.js';
 import type { HubAddress } from './hub-address.js';
 import { HubRepository, type RepositoryEntry } from './hub-repository.js';
 import type { FileStart, RemoteFile, RemoteFolder } from './remote-file.js';
 import type { Session } from './session.js';
 
-/** Most repositories have their model there. Where it is not, a list of the files says where it is. */
-const USUAL_NAME = 'model.safetensors';
+/** Most repositories have their model in this file. If not, a list of the files says where it is. */
+const USUAL_STEM = 'model';
 
 /** In a folder of a pipeline; its encoders are models of transformers. */
-const COMPONENT_NAME = 'diffusion_pytorch_model.safetensors';
+const COMPONENT_STEM = 'diffusion_pytorch_model';
 const ENCODER_FOLDER = /(?:encoder|checker)[^/]*$/;
 
-/** What else is asked for where there are no lists of files. */
-const FURTHER_NAMES = [USUAL_NAME, COMPONENT_NAME].flatMap((name) => [`${name}.index.json`, name]);
+/** How the model's file is found. */
+interface HubSourceOptions {
+  /** Bytes of the first request for a file. */
+  readonly startByteLength: number;
+  readonly variant?: string | undefined;
+}
 
 /**
  * Asks nothing for the path of a file. That of weights in another format is one, too: its first bytes will tell
@@ -31,7 +40,7 @@ const FURTHER_NAMES = [USUAL_NAME, COMPONENT_NAME].flatMap((name) => [`${name}.i
 export async function hubSource(
   session: Session,
   { endpoint, id, isFile }: HubAddress,
-  startByteLength: number,
+  { startByteLength, variant }: HubSourceOptions,
   signal: AbortSignal,
 ): Promise<FoundFile> {
   const repository = new HubRepository(session, endpoint, id);
@@ -49,14 +58,18 @@ export async function hubSource(
     return { file: withStart(file, byteLength, start), kind, folder };
   };
   const isComponent = path !== '' && !ENCODER_FOLDER.test(path);
-  const first = isComponent ? COMPONENT_NAME : USUAL_NAME;
+  const infix = variant === undefined ? '' : `.${variant}`;
+  const first = `${isComponent ? COMPONENT_STEM : USUAL_STEM}${infix}${SHARD_EXTENSION}`;
   try {
     return await open(first);
   } catch (error) {
     if (!isNotFound(error)) throw error;
     const names = await namesInFolder(repository, path, signal);
-    if (names !== null) return await open(chooseAmong(names, repository.pageOf(path), first));
-    for (const name of FURTHER_NAMES) {
+    if (names !== null) {
+      return await open(chooseAmong(names, repository.pageOf(path), variant, first));
+    }
+    // Where there are no lists of files.
+    for (const name of usualFileNames(variant)) {
       const found = name === first ? null : await open(name).catch(nullIfMissing);
       if (found !== null) return found;
     }
@@ -135,14 +148,20 @@ export function namesAmong(entries: readonly RepositoryEntry[], folder: string):
 }
 
 /**
- * The model's file or index by the names in a folder, whose page is at `path`; `missing` is not there after
- * all.
+ * The model's file or index by the names in a folder, whose page is at `path`, and the variant; `missing` is not
+ * there after all.
  *
  * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_DIFFUSERS_PIPELINE`
  */
-export function chooseAmong({ files, folders }: Names, path: string, missing?: string): string {
-  const { indexes, single } = chooseFiles(files, undefined);
-  const chosen = [indexes[0], single, onlyWholeFile(files)].find(
+export function chooseAmong(
+  { files, folders }: Names,
+  path: string,
+  variant: string | undefined,
+  missing?: string,
+): string {
+  const ofVariant = files.filter((name) => isOfVariant(name, variant));
+  const { indexes, single } = chooseFiles(ofVariant, variant);
+  const chosen = [indexes[0], single, onlyWholeFile(ofVariant)].find(
     (name) => name !== undefined && name !== missing,
   );
   if (chosen !== undefined) return chosen;
@@ -152,9 +171,10 @@ export function chooseAmong({ files, folders }: Names, path: string, missing?: s
     throw new SafetensorsError('SAFETENSORS_DIFFUSERS_PIPELINE', message, { path });
   }
   const weights = files.filter((name) => /\.safetensors(?:\.|$)/.test(name));
+  const wanted = variant === undefined ? '' : ` of the variant ${variant}`;
   const message =
     weights.length === 0
-      ? `expected a checkpoint, found no safetensors file or index; there is ${quoteNames([...files, ...folders]) || 'nothing'}`
-      : `expected one checkpoint, found several files to choose from: ${quoteNames(weights)}; open one of them`;
+      ? `expected a checkpoint${wanted}, found no safetensors file or index; there is ${quoteNames([...files, ...folders]) || 'nothing'}`
+      : `expected one checkpoint${wanted}, found several files to choose from: ${quoteNames(weights)}; open one of them`;
   throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path });
 }

@@ -9,6 +9,7 @@ import {
   requireSignal,
 } from '../errors/arguments.js';
 import { isUrl } from '../errors/brand-checks.js';
+import { noRevision } from '../file/hub/ids.js';
 import type { HubSettings } from '../file/hub/settings.js';
 import { requireLittleEndianHost } from '../header/dtype.js';
 import { type ByteSource, byteSourceOf } from './byte-source.js';
@@ -19,10 +20,10 @@ import type { RemoteSource } from './remote-file.js';
 import { RemoteShards } from './remote-shards.js';
 import { withScope } from './scope.js';
 import type { Fetch } from './session.js';
-import { resolveSource } from './source.js';
+import { resolveSource, type SourceChoice } from './source.js';
 
 /** Options of `openRemote`. */
-export interface RemoteOptions {
+export interface RemoteOptions extends SourceChoice {
   /**
    * Token that goes to the origin of `source` and to no other, and over plain `http:` only to this machine.
    * In Node, for sources on the Hub, that of `HF_TOKEN` or of the token file by default; false sends none.
@@ -47,6 +48,8 @@ const REMOTE_OPTIONS: OptionNames<RemoteOptions> = {
   signal: true,
   concurrency: true,
   maxHeaderByteLength: true,
+  variant: true,
+  revision: true,
 };
 
 /** Fills a fast line by pieces of 8 MiB. */
@@ -91,15 +94,17 @@ export async function openRemoteIn(
  */
 export async function findSource(
   source: string | URL | Blob | ByteSource,
-  { token, headers, fetch }: RemoteOptions,
+  { token, headers, fetch, variant, revision }: RemoteOptions,
   settings: HubSettings,
   signal: AbortSignal,
 ): Promise<RemoteSource> {
   if (typeof source === 'string' || isUrl(source)) {
-    const options = { token, headers, fetch, startByteLength: FIRST_BYTE_LENGTH };
+    const session = { token, headers, fetch };
+    const options = { ...session, variant, revision, startByteLength: FIRST_BYTE_LENGTH };
     return await resolveSource(source, options, settings, signal);
   }
   const found = byteSourceOf(source);
+  if (found !== null && revision !== undefined) throw noRevision('bytes', revision);
   if (found !== null) return found;
   const expected =
     'a URL, hf://org/name, a Blob, or an object with byteLength and read(begin, end, signal)';

@@ -2,7 +2,7 @@
 
 import { argumentRangeError } from '../errors/arguments.js';
 import { RemoteError } from '../errors/errors.js';
-import { isHubUri, parseHubId, URL_TEXT } from '../file/hub/ids.js';
+import { isHubUri, noRevision, parseHubId, revisionOf, URL_TEXT } from '../file/hub/ids.js';
 import { type HubAddress, parseHubUrl } from './hub-address.js';
 import { parseHttpUrl } from './safe-urls.js';
 
@@ -49,15 +49,21 @@ function hint(text: string, endpoint: string): string {
 }
 
 /**
- * Parses a source. `endpoint` has no slash at its end; its pages are known as those of the Hub are.
+ * Parses a source. `endpoint` has no slash at its end; its pages are known as those of the Hub are. `revision` is the
+ * caller's option.
  *
  * @throws RemoteError `SAFETENSORS_UNSAFE_URL` for other schemes and for URLs with a user name or password
  * @throws RangeError `ERR_OUT_OF_RANGE` for what is no URL, a malformed `hf://` id, and other pages of the Hub
  */
-export function parseSource(text: string, endpoint: string): SourceAddress {
+export function parseSource(
+  text: string,
+  endpoint: string,
+  revision: string | undefined,
+): SourceAddress {
   if (isHubUri(text)) {
     const id = parseHubId(text, 'source');
-    if (id !== null) return { hub: { endpoint, id, isFile: false }, url: null };
+    if (id !== null)
+      return { hub: withRevision({ endpoint, id, isFile: false }, revision), url: null };
   }
   if (!URL_TEXT.test(text)) {
     const expected = `the URL of a file or an index, or hf://org/name[@revision][/path] (${hint(text, endpoint)})`;
@@ -67,5 +73,11 @@ export function parseSource(text: string, endpoint: string): SourceAddress {
   const url = parseHttpUrl(text);
   if (typeof url === 'string') throw unsafe('the source', url);
   const hub = parseHubUrl(url, endpoint);
-  return hub === null ? { hub, url } : { hub, url: null };
+  if (hub !== null) return { hub: withRevision(hub, revision), url: null };
+  if (revision !== undefined) throw noRevision('a URL', revision);
+  return { hub, url };
+}
+
+function withRevision(hub: HubAddress, revision: string | undefined): HubAddress {
+  return { ...hub, id: { ...hub.id, revision: revisionOf(hub.id, revision) } };
 }

@@ -2,6 +2,7 @@
 
 import { RemoteError } from '../errors/errors.js';
 import type { HubSettings } from '../file/hub/settings.js';
+import { requireVariant } from '../file/shards/file-choice.js';
 import { type CallerCredentials, Credentials } from './credentials.js';
 import { type FoundFile, foundKindOf, requireInside } from './found-file.js';
 import { HttpFile } from './http-file.js';
@@ -22,8 +23,19 @@ export interface SessionSettings extends CallerCredentials {
   readonly firstDelayMs?: number | undefined;
 }
 
+/** What a caller chooses of a repository or a folder on the Hub. */
+export interface SourceChoice {
+  /**
+   * Takes the files of a variant in a repository or a folder: with `fp16`, `model.fp16.safetensors` or the index
+   * `model.safetensors.index.fp16.json`. Not needed with the address of a file or an index.
+   */
+  readonly variant?: string | undefined;
+  /** Branch, tag, ref or commit of the repository; that of the id, else `main`, by default. */
+  readonly revision?: string | undefined;
+}
+
 /** How a source is asked. */
-export interface ResolveOptions extends SessionSettings {
+export interface ResolveOptions extends SessionSettings, SourceChoice {
   /** Bytes of the first request for a file. */
   readonly startByteLength: number;
 }
@@ -45,7 +57,7 @@ export async function resolveSource(
   const { address, session } = sourceSession(source, options, settings);
   if (address.hub === null) return asSource(session, urlSource(session, address.url));
   try {
-    const found = await hubSource(session, address.hub, options.startByteLength, signal);
+    const found = await hubSource(session, address.hub, options, signal);
     return asSource(session, found);
   } catch (error) {
     session.close();
@@ -76,11 +88,13 @@ export interface SourceSession {
  */
 export function sourceSession(
   source: string | URL,
-  options: SessionSettings,
+  options: SessionSettings & SourceChoice,
   settings: HubSettings,
 ): SourceSession {
+  requireVariant(options.variant);
   const endpoint = requireEndpoint(settings.endpoint, 'HF_ENDPOINT');
-  const address = parseSource(typeof source === 'string' ? source : source.href, endpoint);
+  const text = typeof source === 'string' ? source : source.href;
+  const address = parseSource(text, endpoint, options.revision);
   return { address, session: openSession(address, options, settings) };
 }
 

@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { DEFAULT_ENDPOINT } from '../../src/file/hub/settings.js';
 import { parseSource, requireEndpoint } from '../../src/remote/source-address.js';
 
-const parse = (text: string): ReturnType<typeof parseSource> => parseSource(text, DEFAULT_ENDPOINT);
+const parse = (text: string, revision?: string): ReturnType<typeof parseSource> =>
+  parseSource(text, DEFAULT_ENDPOINT, revision);
 
 function failureOf(call: () => unknown): { code?: string; message: string } {
   try {
@@ -93,5 +94,28 @@ describe('an endpoint', () => {
       expect(code).toBe('SAFETENSORS_UNSAFE_URL');
       expect(message).toContain('HF_ENDPOINT');
     }
+  });
+});
+
+describe('the option revision', () => {
+  it('is that of an id or a page of the Hub', () => {
+    for (const text of [
+      'hf://org/name',
+      'hf://org/name@v1',
+      `${DEFAULT_ENDPOINT}/org/name/tree/v1`,
+    ]) {
+      expect(parse(text, 'v1').hub?.id.revision).toBe('v1');
+    }
+  });
+
+  it.each([
+    ['hf://org/name@v2', 'v1', 'revision must be "v2", as in the id, or left out, but is "v1"'],
+    ['https://models.example/a.safetensors', 'v1', 'revision must be left out for a URL'],
+    ['hf://org/name', '', 'revision must be the name of a branch'],
+    ['hf://org/name', '../x', 'revision must be the name of a branch'],
+    ['hf://org/name@', undefined, 'revision must be the name of a branch'],
+  ])('of %s is not %j', (text, revision, message) => {
+    expect(failureOf(() => parse(text, revision))).toMatchObject({ code: 'ERR_OUT_OF_RANGE' });
+    expect(failureOf(() => parse(text, revision)).message).toContain(message);
   });
 });

@@ -12,7 +12,7 @@ import {
   isCommit,
   isHubUri,
   ownDownloadCommand,
-  requireRevision,
+  revisionOf,
 } from '../hub/ids.js';
 import { blobsOf, isBelow, leadsToBlob } from './cache-layout.js';
 
@@ -71,14 +71,13 @@ export function* isCached(id: HubId): Steps<boolean> {
 
 /**
  * The snapshot's folder, or the file or folder in it that the id names. `label` is the id as the
- * caller gave it; `revision` wins over the id's own, and without both it is `main`.
+ * caller gave it. The revision is that of the id or the option `revision`, `main` without both.
  *
  * @throws SafetensorsError `SAFETENSORS_NOT_IN_CACHE`, which says what was looked for and where
- * @throws RangeError `ERR_OUT_OF_RANGE` for a revision that is not a name
+ * @throws RangeError `ERR_OUT_OF_RANGE` for a revision that is not a name, and for two that differ
  */
 export function* findInHubCache(id: HubId, label: string, revision?: string): Steps<string> {
-  const wanted = revision ?? id.revision ?? 'main';
-  requireRevision(wanted);
+  const wanted = revisionOf(id, revision) ?? 'main';
   const named = { ...id, revision: wanted };
   const repository = repositoryOf(id);
   // Most likely a mistyped path: how the cache is laid out does not help.

@@ -1,7 +1,6 @@
 /** Finds the files of a checkpoint: chooses in a folder, and looks for the shards of an index. */
 
 import { basename, dirname, join } from 'node:path';
-import { argumentRangeError } from '../../errors/arguments.js';
 import { FormatError, quoteName, quoteNames, SafetensorsError } from '../../errors/errors.js';
 import {
   closeFile,
@@ -27,9 +26,9 @@ import {
   isConvertibleName,
   isOfVariant,
   onlyWholeFile,
+  requireVariant,
   wholeFiles,
 } from '../shards/file-choice.js';
-import { pathObjection } from '../shards/shard-paths.js';
 
 /** One file of a checkpoint. */
 export interface ShardFile {
@@ -156,9 +155,7 @@ export function* lastingNames(folder: string): Steps<string[]> {
  */
 export function* selectInFolder(folder: string, options: SelectOptions): Steps<CheckpointFiles> {
   const { variant } = options;
-  if (variant !== undefined && (pathObjection(variant) !== null || variant.includes('/'))) {
-    throw argumentRangeError('variant', 'a part of a file name, such as fp16', variant);
-  }
+  requireVariant(variant);
   const isInside = yield* insideOf(folder);
   const present = (yield* lastingNames(folder)).filter((name) => isOfVariant(name, variant));
   let { indexes, single } = chooseFiles(present, variant);

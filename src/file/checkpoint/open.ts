@@ -13,9 +13,9 @@ import { runAsync, runSync, type Steps } from '../../platform/io/steps.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { findInHubCache, isCached, notInCache } from '../cache/cache.js';
-import { hubUri, isHubUri, parseHubId } from '../hub/ids.js';
+import { hubUri, isHubUri, noRevision, parseHubId, revisionOf } from '../hub/ids.js';
 import { OPEN_OPTIONS, type OpenOptions, openFile } from '../open.js';
-import { isIndexPath } from '../shards/file-choice.js';
+import { isIndexPath, requireVariant } from '../shards/file-choice.js';
 import { Checkpoint } from './checkpoint.js';
 import { type CheckpointFiles, indexedFiles, selectInFolder, singleFile } from './find-files.js';
 import { LazyShards } from './lazy-shards.js';
@@ -35,7 +35,7 @@ export interface OpenCheckpointOptions extends OpenOptions {
    * `model.safetensors.index.fp16.json`. Not needed with the path of a file or an index.
    */
   readonly variant?: string | undefined;
-  /** Branch, tag, ref or commit of a repository in the Hub's cache; `main` by default. */
+  /** Branch, tag, ref or commit of a repository in the Hub's cache; that of the id, else `main`, by default. */
   readonly revision?: string | undefined;
   /** Longest index accepted, in bytes; 104 857 600 by default. */
   readonly maxIndexByteLength?: number | undefined;
@@ -193,12 +193,13 @@ export function* findCheckpoint(
   path: string | URL,
   options: OpenCheckpointOptions,
 ): Steps<CheckpointFiles> {
-  for (const name of ['variant', 'revision'] as const) {
-    const value = options[name];
-    if (value !== undefined) requireString(name, value);
-  }
+  const { variant, revision } = options;
+  requireVariant(variant);
+  if (revision !== undefined) requireString('revision', revision);
   const text = pathText('path', path);
-  return yield* (yield* isPath(text)) ? findFiles(text, options) : findCached(text, options);
+  if (!(yield* isPath(text))) return yield* findCached(text, options);
+  if (revision !== undefined) throw noRevision('a file or folder on this machine', revision);
+  return yield* findFiles(text, options);
 }
 
 /** Whether something is there, which comes before an id. */
@@ -241,7 +242,7 @@ function* findCached(text: string, options: OpenCheckpointOptions): Steps<Checkp
   // Not an id either: Node's own error says that nothing is there.
   if (id === null) return yield* findFiles(text, options);
   const found = yield* findInHubCache(id, text, options.revision);
-  const wanted = { ...id, revision: options.revision ?? id.revision };
+  const wanted = { ...id, revision: revisionOf(id, options.revision) };
   try {
     const pathTo: PathTo = (relative) => hubUri(wanted, relative) ?? join(found, relative);
     return yield* findFiles(found, options, text, pathTo);

@@ -3,7 +3,8 @@
  * `hf://org/name@revision/path`; and the names of their folders in a cache.
  */
 
-import { argumentRangeError } from '../../errors/arguments.js';
+import { argumentRangeError, requireString } from '../../errors/arguments.js';
+import { quoteName } from '../../errors/errors.js';
 import { pathObjection } from '../shards/shard-paths.js';
 
 /** A parsed id. */
@@ -136,10 +137,32 @@ export function ownDownloadCommand(id: HubId): string {
   return `, as does \`npx safetensors-mmap download ${uri} cache\``;
 }
 
+/** The error for the option `revision` of something that has only one version. */
+export function noRevision(what: string, revision: string): RangeError {
+  return argumentRangeError('revision', `left out for ${what}, which has one version`, revision);
+}
+
 /** Throws a RangeError for a revision that cannot name a branch, tag, ref or commit. */
 export function requireRevision(revision: string): void {
   // A path would lose the part.
   const hasDot = revision.split('/').includes('.');
   if (pathObjection(revision) === null && !hasDot) return;
   throw argumentRangeError('revision', 'the name of a branch, tag, ref or commit', revision);
+}
+
+/**
+ * Returns the revision that an id and the option `revision` name together; undefined when neither does.
+ *
+ * @throws RangeError `ERR_OUT_OF_RANGE` for a text that cannot name a revision, and for an option that differs from
+ *   the id's revision
+ */
+export function revisionOf(
+  { revision }: Pick<HubId, 'revision'>,
+  option: string | undefined,
+): string | undefined {
+  if (option !== undefined) requireString('revision', option);
+  const wanted = option ?? revision;
+  if (wanted !== undefined) requireRevision(wanted);
+  if (revision === undefined || revision === wanted) return wanted;
+  throw argumentRangeError('revision', `${quoteName(revision)}, as in the id, or left out`, option);
 }

@@ -1,6 +1,7 @@
 /** Chooses the files of a model in a folder, by names alone. */
 
-import { SHARD_EXTENSION } from './shard-paths.js';
+import { argumentRangeError, requireString } from '../../errors/arguments.js';
+import { pathObjection, SHARD_EXTENSION } from './shard-paths.js';
 
 /** The usual names of a model's files: those of transformers and diffusers. */
 const USUAL_STEMS: readonly string[] = ['model', 'diffusion_pytorch_model'];
@@ -28,7 +29,22 @@ export interface FileChoice {
   readonly single: string | undefined;
 }
 
-function usualNames(stem: string, variant: string | undefined): FileChoice {
+/**
+ * Throws unless the option `variant` can be a part of a file name.
+ *
+ * @throws TypeError `ERR_INVALID_ARG_TYPE`, RangeError `ERR_OUT_OF_RANGE`
+ */
+export function requireVariant(variant: string | undefined): void {
+  if (variant === undefined) return;
+  requireString('variant', variant);
+  if (pathObjection(variant) === null && !variant.includes('/')) return;
+  throw argumentRangeError('variant', 'a part of a file name, such as fp16', variant);
+}
+
+function usualNames(
+  stem: string,
+  variant: string | undefined,
+): FileChoice & { readonly single: string } {
   if (variant === undefined) {
     return { indexes: [`${stem}.safetensors.index.json`], single: `${stem}.safetensors` };
   }
@@ -39,6 +55,14 @@ function usualNames(stem: string, variant: string | undefined): FileChoice {
     ],
     single: `${stem}.${variant}.safetensors`,
   };
+}
+
+/** The usual names of indexes and files of a variant, the preferred first. */
+export function usualFileNames(variant: string | undefined): string[] {
+  return USUAL_STEMS.flatMap((stem) => {
+    const { indexes, single } = usualNames(stem, variant);
+    return [...indexes, single];
+  });
 }
 
 /** The usually named files of a variant; undefined if the folder has no such files. */

@@ -28,10 +28,15 @@ import {
   type SelectionOptions,
 } from '../../write/selection/options.js';
 import type { HeadersInput } from '../credentials.js';
+import type { SourceChoice } from '../source.js';
 import { type DownloadPlan, type DownloadResult, runDownload } from './run-download.js';
 
 /** Options of {@link download}. */
-export interface DownloadOptions extends TransferOptions, LockOptions, SelectionOptions {
+export interface DownloadOptions
+  extends TransferOptions,
+    LockOptions,
+    SelectionOptions,
+    SourceChoice {
   /**
    * For the server of `source` alone, and over `https:` or to this machine alone. For the Hub that of
    * `HF_TOKEN` or of the token file by default; false sends none.
@@ -71,6 +76,8 @@ const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
   maxShardSize: true,
   durable: true,
   dryRun: true,
+  variant: true,
+  revision: true,
 };
 
 /**

@@ -44,7 +44,7 @@ export async function findModel(
 ): Promise<ModelFile> {
   const folder = source.hub?.prefix.slice(0, -1) ?? '';
   const names = namesAmong(source.entries ?? [], folder);
-  const name = source.name ?? chooseAmong(names, source.path);
+  const name = source.name ?? chooseAmong(names, source.path, source.variant);
   const file = await source.find(name, signal);
   if (!isIndexName(name)) return { file, index: null };
   const bytes = await indexBytesOf(file, placeOf(file), signal);

@@ -13,7 +13,7 @@ import { FIRST_BYTE_LENGTH } from '../read-header.js';
 import type { FileStart } from '../remote-file.js';
 import { shownUrl } from '../safe-urls.js';
 import type { Session } from '../session.js';
-import { type SourceSession, urlSource } from '../source.js';
+import { type SourceChoice, type SourceSession, urlSource } from '../source.js';
 import { receiveFile } from './receive.js';
 import { versionOf } from './source-identity.js';
 import type { WantedFile } from './wanted-file.js';
@@ -39,6 +39,8 @@ export interface SourceFiles {
   readonly path: string;
   /** The file, or the index, that the source names; null for a folder. */
   readonly name: string | null;
+  /** Which files of a folder make the model, as the caller says. */
+  readonly variant: string | undefined;
   /** What is directly in the folder; null where nobody lists it. */
   readonly entries: readonly RepositoryEntry[] | null;
   /** Where it is on the Hub; null for other sources. */
@@ -66,13 +68,13 @@ export interface IdentityOptions {
 /** Finds out what the source is. */
 export async function findSourceFiles(
   { address, session }: SourceSession,
-  { identity }: IdentityOptions,
+  { identity, variant }: IdentityOptions & SourceChoice,
   signal: AbortSignal,
 ): Promise<SourceFiles> {
   if (address.hub === null) return urlFiles(session, address.url, identity);
   const { endpoint, id } = address.hub;
   const repository = new HubRepository(session, endpoint, id);
-  return await hubFiles(repository, address.hub, identity, signal);
+  return await hubFiles(repository, address.hub, { identity, variant }, signal);
 }
 
 /** Whether a file of this name is an index. */
@@ -113,6 +115,7 @@ function urlFiles(session: Session, url: URL, identity: string | undefined): Sou
   return {
     path: shownUrl(url),
     name,
+    variant: undefined,
     entries: null,
     hub: null,
     find: async (wanted, signal) => {
@@ -152,7 +155,7 @@ async function firstBytes(file: HttpFile, name: string, signal: AbortSignal): Pr
 async function hubFiles(
   repository: HubRepository,
   address: HubAddress,
-  identity: string | undefined,
+  { identity, variant }: IdentityOptions & SourceChoice,
   signal: AbortSignal,
 ): Promise<SourceFiles> {
   const commit = await repository.pinCommit(signal);
@@ -166,6 +169,7 @@ async function hubFiles(
   return {
     path: isFolder ? repository.pageOf(path) : shown,
     name: isFolder ? null : last,
+    variant,
     entries: isFolder ? [...(await folders.list(prefix, signal)).values()] : null,
     hub: { address, commit, prefix },
     find: async (name, signal) => {

@@ -77,14 +77,18 @@ describe('a repository in the cache', () => {
       expect(await keysOf('org/name', { revision })).toEqual(['embed']);
     }
     expect(await keysOf('hf://org/name@refs/pr/1/s')).toEqual(['embed', 'a.weight']);
-    expect(await keysOf('hf://org/name@other', { revision: 'main' })).toEqual(['embed']);
+    expect(await keysOf('hf://org/name@main', { revision: 'main' })).toEqual(['embed']);
   });
 
   it('is found with its revision after an @', async () => {
     addCheckpoint();
     expect(await keysOf('org/name@main')).toEqual(['embed']);
     expect(await keysOf(`org/name@${COMMIT}`)).toEqual(['embed']);
-    expect(await keysOf('org/name@other', { revision: 'main' })).toEqual(['embed']);
+    for (const id of ['org/name@other', 'hf://org/name@other']) {
+      await expect(keysOf(id, { revision: 'main' })).rejects.toThrow(
+        'revision must be "other", as in the id, or left out, but is "main"',
+      );
+    }
   });
 
   it('gives way to a local path', async () => {

@@ -81,6 +81,7 @@ describe('a path', () => {
   it('and options are checked', async () => {
     expect(await codeOf(7 as never)).toBe('ERR_INVALID_ARG_TYPE');
     expect(await codeOf('x', { revision: 7 })).toBe('ERR_INVALID_ARG_TYPE');
+    expect(await codeOf(folderWith([]), { revision: 'main' })).toBe('ERR_OUT_OF_RANGE');
     expect(await codeOf(folderWith([]), { variant: '../x' })).toBe('ERR_OUT_OF_RANGE');
     expect(await codeOf(folderWith([]), { variant: '' })).toBe('ERR_OUT_OF_RANGE');
   });

@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { saveCheckpoint } from '../../../src/index.js';
+import { openCheckpoint, saveCheckpoint } from '../../../src/index.js';
 import {
   type DownloadPlan,
   type DownloadResult,
@@ -34,7 +34,23 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-const hub = useHub({ 'org/sharded': { files: SHARDED }, 'org/one': { files: SINGLE } });
+const VARIANTS = {
+  'model.safetensors': fileBytes([{ name: 'a', dtype: 'U8', shape: [1] }]),
+  'model.fp16.safetensors': fileBytes([{ name: 'half', dtype: 'U8', shape: [2] }]),
+};
+const hub = useHub({
+  'org/sharded': { files: SHARDED },
+  'org/one': { files: SINGLE },
+  'org/variants': { files: {}, revisions: { v1: VARIANTS } },
+});
+
+it('variant and revision choose what is downloaded', async () => {
+  const options = { variant: 'fp16', revision: 'v1', ...fast };
+  const target = temporaryPath('variant');
+  const { files } = await runDownload('hf://org/variants', target, options, settingsOf(hub()));
+  expect(files.map(({ name }) => name)).toEqual(['model.fp16.safetensors']);
+  expect(openCheckpoint(target, { variant: 'fp16' }).keys()).toEqual(['half']);
+});
 
 describe('a dry run', () => {
   it('says what is downloaded, whole or chosen', async () => {

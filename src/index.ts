@@ -113,7 +113,12 @@ export {
   saveCheckpoint,
 } from './write/checkpoint/save.js';
 export type { TensorBytes } from './write/input/tensor-bytes.js';
-export type { NewTensor, TensorInput } from './write/input/tensor-input.js';
+export type {
+  NamedTensors,
+  NamedTensorsInMemory,
+  NewTensor,
+  TensorInput,
+} from './write/input/tensor-input.js';
 export type { TensorPieces, TensorStream } from './write/input/tensor-stream.js';
 export type { LockOptions } from './write/replacement/locks.js';
 export {

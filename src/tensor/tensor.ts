@@ -54,7 +54,7 @@ import {
 } from './view-types.js';
 
 /**
- * A tensor of any dtype: a union, in which `dtype` tells what `data` is.
+ * A tensor: of one dtype, as `Tensor<'BF16'>`; by default of any, a union in which `dtype` tells what `data` is.
  *
  * @example
  * ```ts
@@ -67,7 +67,7 @@ import {
  * console.log(sum(safeOpen('model.safetensors').getTensor('norm.weight'))); // → 0
  * ```
  */
-export type Tensor = { [D in Dtype]: TensorOf<D> }[Dtype];
+export type Tensor<D extends Dtype = Dtype> = { [One in D]: TensorOf<One> }[D];
 
 const UNCLONEABLE = uncloneable(
   'A Tensor',
@@ -244,7 +244,7 @@ export class TensorOf<D extends Dtype> {
    * console.log(norm.data.reduce((sum, value) => sum + value, 0)); // → 0
    * ```
    */
-  as<Expected extends Dtype>(dtype: Expected): TensorOf<Expected> {
+  as<Expected extends Dtype>(dtype: Expected): Tensor<Expected> {
     requireString('dtype', dtype);
     if (!Object.hasOwn(DTYPES, dtype)) {
       const meant = dtypeOfOtherName(dtype);

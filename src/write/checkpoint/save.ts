@@ -1,17 +1,17 @@
 /** `saveCheckpoint`: writes a state dict as one file, or as shards with an index. */
 
 import { argumentRangeError, type OptionNames, requireOptions } from '../../errors/arguments.js';
-import { type NamedValues, pairsOf } from '../../errors/named-values.js';
+import { pairsOf } from '../../errors/named-values.js';
 import { checkpointMetadata } from '../../file/shards/metadata.js';
 import {
   planSharing,
   type SharedMode,
   type SharingPlan,
 } from '../../file/shards/shared-tensors.js';
-import { requireLittleEndianHost } from '../../header/dtype.js';
+import { type Dtype, requireLittleEndianHost } from '../../header/dtype.js';
 import { encodeMetadata, type MetadataInput } from '../../header/header-writer.js';
 import { runSync } from '../../platform/io/steps.js';
-import { readTensorsAndStreams, type TensorInput } from '../input/tensor-input.js';
+import { type NamedTensors, readTensorsAndStreams } from '../input/tensor-input.js';
 import {
   WRITE_OPTIONS,
   type WriteCheckpointOptions,
@@ -89,9 +89,12 @@ export interface SaveCheckpointPlan extends CheckpointPlan, SharedTensors {}
  * console.log(files.length, index); // → 2 model.safetensors.index.json
  * ```
  */
-export async function saveCheckpoint(
+export async function saveCheckpoint<
+  const D extends Dtype,
+  const ByName extends Readonly<Record<string, Dtype>>,
+>(
   folder: string | URL,
-  tensors: NamedValues<TensorInput>,
+  tensors: NamedTensors<D, ByName>,
   options?: SaveCheckpointOptions,
 ): Promise<SavedCheckpoint>;
 /**
@@ -107,9 +110,12 @@ export async function saveCheckpoint(
  * console.log(files[0]?.tensors, totalSize); // → [ 'norm.weight' ] 80
  * ```
  */
-export async function saveCheckpoint(
+export async function saveCheckpoint<
+  const D extends Dtype,
+  const ByName extends Readonly<Record<string, Dtype>>,
+>(
   folder: string | URL,
-  tensors: NamedValues<TensorInput>,
+  tensors: NamedTensors<D, ByName>,
   options: Omit<SaveCheckpointOptions, 'dryRun'> & DryRun,
 ): Promise<SaveCheckpointPlan>;
 /**
@@ -125,19 +131,25 @@ export async function saveCheckpoint(
  * console.log(totalSize); // → 80
  * ```
  */
-export async function saveCheckpoint(
+export async function saveCheckpoint<
+  const D extends Dtype,
+  const ByName extends Readonly<Record<string, Dtype>>,
+>(
   folder: string | URL,
-  tensors: NamedValues<TensorInput>,
+  tensors: NamedTensors<D, ByName>,
   options: Omit<SaveCheckpointOptions, 'dryRun'> & MaybeDryRun,
 ): Promise<SavedCheckpoint | SaveCheckpointPlan>;
-export async function saveCheckpoint(
+export async function saveCheckpoint<
+  const D extends Dtype,
+  const ByName extends Readonly<Record<string, Dtype>>,
+>(
   folder: string | URL,
-  tensors: NamedValues<TensorInput>,
+  tensors: NamedTensors<D, ByName>,
   options: Omit<SaveCheckpointOptions, 'dryRun'> & MaybeDryRun = {},
 ): Promise<SavedCheckpoint | SaveCheckpointPlan> {
   requireLittleEndianHost();
   requireOptions(options, SAVE_CHECKPOINT_OPTIONS);
-  const given = [...pairsOf(tensors, 'tensors')];
+  const given = [...pairsOf(tensors as NamedTensors, 'tensors')];
   if (given.length === 0) throw argumentRangeError('tensors', 'at least one tensor', given);
   const metadata = metadataOf(options);
   const entries = readTensorsAndStreams(given);

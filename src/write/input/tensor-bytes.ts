@@ -9,7 +9,7 @@ import {
   tagOf,
 } from '../../errors/brand-checks.js';
 import { quoteName, refuseTensor } from '../../errors/errors.js';
-import { DTYPES, type Dtype, type TypedArray } from '../../header/dtype.js';
+import { DTYPES, type Dtype, type TensorData, type TypedArray } from '../../header/dtype.js';
 import type { TensorFacts } from '../../header/tensor-spec.js';
 
 /**
@@ -17,7 +17,12 @@ import type { TensorFacts } from '../../header/tensor-spec.js';
  * dtype, or raw bytes (Uint8Array, Buffer, ArrayBuffer, SharedArrayBuffer). F16 also takes a
  * Float16Array, U8 a Uint8ClampedArray.
  */
-export type TensorBytes = TypedArray | ArrayBufferLike;
+export type TensorBytes<D extends Dtype = Dtype> =
+  | TensorData<D, ArrayBufferLike>
+  | Uint8Array
+  | ArrayBufferLike
+  | (D extends 'U8' ? Uint8ClampedArray : never)
+  | (D extends 'F16' ? TypedArray & { readonly [Symbol.toStringTag]: 'Float16Array' } : never);
 
 const FURTHER_ARRAYS: Readonly<Partial<Record<Dtype, string>>> = {
   F16: 'Float16Array',

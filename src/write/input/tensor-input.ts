@@ -6,6 +6,7 @@
 import { argumentTypeError } from '../../errors/arguments.js';
 import { FileClosedError, quoteName, refuseTensor } from '../../errors/errors.js';
 import { type NamedValues, pairsOf } from '../../errors/named-values.js';
+import type { Dtype } from '../../header/dtype.js';
 import { readSpec, type TensorFacts, type TensorSpec } from '../../header/tensor-spec.js';
 import { type AsyncFill, MadeStorage } from '../../tensor/storage/made.js';
 import { isLending, type LendingStorage, type Storage } from '../../tensor/storage/storage.js';
@@ -14,7 +15,9 @@ import { givenBytes, isDetached, isTensorBytes, type TensorBytes } from './tenso
 import { isTensorStream, readStream, type TensorStream } from './tensor-stream.js';
 
 /** A new tensor, not from a file. */
-export interface NewTensor<Data = TensorBytes | TensorStream> extends TensorSpec {
+export interface NewTensor<Data = TensorBytes | TensorStream, D extends Dtype = Dtype>
+  extends TensorSpec {
+  readonly dtype: D;
   /**
    * As many bytes as the shape needs; don't change them while they are written. Streams are for
    * `saveFile` and `saveCheckpoint`.
@@ -23,7 +26,33 @@ export interface NewTensor<Data = TensorBytes | TensorStream> extends TensorSpec
 }
 
 /** A tensor to be written: one of an open file or of parsed bytes, a slice of one, or a new one. */
-export type TensorInput<Data = TensorBytes | TensorStream> = Tensor | NewTensor<Data>;
+export type TensorInput<Data = TensorBytes | TensorStream, D extends Dtype = Dtype> =
+  | Tensor<D>
+  | NewTensor<Data, D>;
+
+/**
+ * Tensors by name: a Map, an iterable of pairs, or a plain object. Where the compiler knows a dtype, it checks that the
+ * data are an array of it. In a variable of its own write `{ dtype: 'F32' as const, … }`.
+ */
+export type NamedTensors<
+  D extends Dtype = Dtype,
+  ByName extends Readonly<Record<string, Dtype>> = Readonly<Record<string, Dtype>>,
+> =
+  | {
+      readonly [Name in keyof ByName]: TensorInput<
+        TensorBytes<ByName[Name]> | TensorStream,
+        ByName[Name]
+      >;
+    }
+  | Iterable<readonly [name: string, tensor: TensorInput<TensorBytes<D> | TensorStream, D>]>;
+
+/** As {@link NamedTensors}, without streams. */
+export type NamedTensorsInMemory<
+  D extends Dtype = Dtype,
+  ByName extends Readonly<Record<string, Dtype>> = Readonly<Record<string, Dtype>>,
+> =
+  | { readonly [Name in keyof ByName]: TensorInput<TensorBytes<ByName[Name]>, ByName[Name]> }
+  | Iterable<readonly [name: string, tensor: TensorInput<TensorBytes<D>, D>]>;
 
 /** Bytes in memory, within the caller's reach. */
 export interface MemoryPayload {

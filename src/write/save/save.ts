@@ -1,13 +1,17 @@
 /** `saveFile`: writes tensors and metadata to a file, which replaces the old one in one step. */
 
 import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
-import type { NamedValues } from '../../errors/named-values.js';
+import type { Dtype } from '../../header/dtype.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
 import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../../header/header-writer.js';
 import { locate, type PathLike } from '../../platform/io/paths.js';
 import { TRANSFER_OPTIONS, type TransferOptions } from '../../platform/transfer/transfer.js';
-import type { TensorBytes } from '../input/tensor-bytes.js';
-import { memoryEntries, readTensorsAndStreams, type TensorInput } from '../input/tensor-input.js';
+import {
+  memoryEntries,
+  type NamedTensors,
+  type NamedTensorsInMemory,
+  readTensorsAndStreams,
+} from '../input/tensor-input.js';
 import { Replacement } from '../replacement/replacement.js';
 import { replaceFile } from './replace-file.js';
 import { BorrowedFiles } from './source-files.js';
@@ -63,15 +67,14 @@ const SAVE_OPTIONS: OptionNames<SaveOptions> = { ...SAVE_SYNC_OPTIONS, ...TRANSF
  * console.log(loadFile('new.safetensors').get('step')?.data); // → BigInt64Array(1) [ 7n ]
  * ```
  */
-export async function saveFile(
-  path: PathLike,
-  tensors: NamedValues<TensorInput>,
-  options: SaveOptions = {},
-): Promise<void> {
+export async function saveFile<
+  const D extends Dtype,
+  const ByName extends Readonly<Record<string, Dtype>>,
+>(path: PathLike, tensors: NamedTensors<D, ByName>, options: SaveOptions = {}): Promise<void> {
   requireLittleEndianHost();
   requireOptions(options, SAVE_OPTIONS);
   const durable = durableOf(options);
-  const layout = layOut(readTensorsAndStreams(tensors), options);
+  const layout = layOut(readTensorsAndStreams(tensors as NamedTensors), options);
   const entries = layout.placed.map(({ spec }) => spec);
   await replaceFile(path, layout, entries, { ...options, durable, verify: false });
 }
@@ -89,16 +92,15 @@ export async function saveFile(
  * console.log(loadFile('new.safetensors').get('step')?.data); // → BigInt64Array(1) [ 7n ]
  * ```
  */
-export function saveFileSync(
-  path: PathLike,
-  tensors: NamedValues<TensorInput<TensorBytes>>,
-  options: SaveSyncOptions = {},
-): void {
+export function saveFileSync<
+  const D extends Dtype,
+  const ByName extends Readonly<Record<string, Dtype>>,
+>(path: PathLike, tensors: NamedTensorsInMemory<D, ByName>, options: SaveSyncOptions = {}): void {
   requireLittleEndianHost();
   requireOptions(options, SAVE_SYNC_OPTIONS);
   const { location, label } = locate(path);
   const durable = durableOf(options);
-  const layout = layOut(memoryEntries(tensors), options);
+  const layout = layOut(memoryEntries(tensors as NamedTensorsInMemory), options);
   const { byteLength, placed } = layout;
   const sources = new BorrowedFiles(placed.map(({ spec }) => spec));
   try {

@@ -2,14 +2,13 @@
 
 import { constants } from 'node:buffer';
 import { argumentRangeError, requireOptions } from '../../errors/arguments.js';
-import type { NamedValues } from '../../errors/named-values.js';
 import { allocate } from '../../errors/out-of-memory.js';
+import type { Dtype } from '../../header/dtype.js';
 import { requireLittleEndianHost } from '../../header/dtype.js';
 import { HEADER_OPTIONS, type HeaderOptions, layOut } from '../../header/header-writer.js';
 import { readBytesOf, readFully } from '../../platform/io/opened-file.js';
 import { runSync } from '../../platform/io/steps.js';
-import type { TensorBytes } from '../input/tensor-bytes.js';
-import { memoryEntries, type TensorInput } from '../input/tensor-input.js';
+import { memoryEntries, type NamedTensorsInMemory } from '../input/tensor-input.js';
 import { BorrowedFiles } from './source-files.js';
 
 /**
@@ -34,13 +33,16 @@ import { BorrowedFiles } from './source-files.js';
  * console.log(parse(bytes).getTensor('steps').data); // → Int32Array(2) [ 1, 2 ]
  * ```
  */
-export function serialize(
-  tensors: NamedValues<TensorInput<TensorBytes>>,
-  options: HeaderOptions = {},
-): Uint8Array<ArrayBuffer> {
+export function serialize<
+  const D extends Dtype,
+  const ByName extends Readonly<Record<string, Dtype>>,
+>(tensors: NamedTensorsInMemory<D, ByName>, options: HeaderOptions = {}): Uint8Array<ArrayBuffer> {
   requireLittleEndianHost();
   requireOptions(options, HEADER_OPTIONS);
-  const { header, placed, byteLength } = layOut(memoryEntries(tensors), options);
+  const { header, placed, byteLength } = layOut(
+    memoryEntries(tensors as NamedTensorsInMemory),
+    options,
+  );
   if (byteLength > constants.MAX_LENGTH) {
     const expected = `at most ${constants.MAX_LENGTH} bytes, as one buffer of this runtime holds`;
     throw argumentRangeError('the result', expected, byteLength);

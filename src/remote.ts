@@ -49,6 +49,7 @@ export type {
 } from './remote/download/run-download.js';
 export { openRemote } from './remote/node/open-remote.js';
 export type { RemoteOptions } from './remote/open.js';
+export type { RequestEvent } from './remote/request-event.js';
 export type { Fetch } from './remote/session.js';
 export type { SourceChoice } from './remote/source.js';
 export type { ChunksOptions } from './tensor/chunks.js';

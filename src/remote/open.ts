@@ -11,6 +11,7 @@ import {
 import { isUrl } from '../errors/brand-checks.js';
 import { noRevision } from '../file/hub/ids.js';
 import type { HubSettings } from '../file/hub/settings.js';
+import { requireVariant } from '../file/shards/file-choice.js';
 import { requireLittleEndianHost } from '../header/dtype.js';
 import { type ByteSource, byteSourceOf } from './byte-source.js';
 import { RemoteCheckpoint } from './checkpoint.js';
@@ -103,6 +104,7 @@ export async function findSource(
     const options = { ...session, variant, revision, startByteLength: FIRST_BYTE_LENGTH };
     return await resolveSource(source, options, settings, signal);
   }
+  requireVariant(variant);
   const found = byteSourceOf(source);
   if (found !== null && revision !== undefined) throw noRevision('bytes', revision);
   if (found !== null) return found;

@@ -62,6 +62,7 @@ export async function request(session: Session, asked: AskedUrl, tried: Try): Pr
   for (let hops = 0; hops <= MAX_REDIRECTS; hops++) {
     const headers = headersFor(session, url, isForeign, asked.range);
     const isAuthorized = headers.has('authorization');
+    tried.watched?.asked(url, asked.range);
     const response = await send(session, url, headers, path, tried);
     if (response.type === 'opaqueredirect') {
       session.hidesRedirects = true;
@@ -75,6 +76,7 @@ export async function request(session: Session, asked: AskedUrl, tried: Try): Pr
       linkedTag = response.headers.get('x-linked-etag') ?? linkedTag;
     }
     const { status } = response;
+    tried.watched?.answered(answeredBy, status);
     const location = REDIRECTS.includes(status) ? response.headers.get('location') : null;
     if (location === null) {
       if (isPassingStatus(status))

@@ -2,8 +2,10 @@
 
 import { FileClosedError, RemoteError, type RemoteErrorCode } from '../errors/errors.js';
 import type { FoundFormat } from '../errors/found-format.js';
+import type { RequestChannel } from '../file/hub/settings.js';
 import type { Credentials } from './credentials.js';
 import { redactError } from './redacted-errors.js';
+import { WatchedTry } from './request-event.js';
 import { FIRST_DELAY_MS, PassingFailure, Tries } from './retries.js';
 import { shownUrl } from './safe-urls.js';
 import { withScope } from './scope.js';
@@ -21,6 +23,8 @@ export interface SessionOptions {
   readonly credentials: Credentials;
   /** Name of the variable that names a proxy for a URL, where `fetch` is the runtime's own. */
   readonly proxyFor?: ((url: URL) => string | undefined) | undefined;
+  /** Where each try is announced when it has ended. */
+  readonly requestChannel?: RequestChannel | undefined;
   /** For tests: milliseconds until a request has stalled. */
   readonly stallMs?: number | undefined;
   /** For tests: milliseconds before the first retry. */
@@ -35,6 +39,8 @@ export interface Try {
   received(byteLength: number): void;
   /** Whether the try is at its end because it has stalled. */
   isStalled(): boolean;
+  /** Collects the facts of the try, if a program watches requests. */
+  readonly watched: WatchedTry | undefined;
 }
 
 /** What an error is about. */
@@ -57,6 +63,7 @@ export class Session {
   /** As in the options. */
   readonly proxyFor: (url: URL) => string | undefined;
   readonly #fetch: Fetch;
+  readonly #requestChannel: RequestChannel | undefined;
   readonly #stallMs: number;
   readonly #firstDelayMs: number;
   /** Ends what is under way, one function for each. */
@@ -64,10 +71,12 @@ export class Session {
   #isClosed = false;
 
   /** The session is open. */
-  constructor({ fetch, credentials, proxyFor, stallMs, firstDelayMs }: SessionOptions) {
+  constructor(options: SessionOptions) {
+    const { fetch, credentials, proxyFor, requestChannel, stallMs, firstDelayMs } = options;
     this.credentials = credentials;
     this.proxyFor = proxyFor ?? (() => undefined);
     this.#fetch = fetch;
+    this.#requestChannel = requestChannel;
     this.#stallMs = stallMs ?? STALL_MS;
     this.#firstDelayMs = firstDelayMs ?? FIRST_DELAY_MS;
   }
@@ -137,19 +146,27 @@ export class Session {
     try {
       return await withScope([closed.signal, signal], async (scope) => {
         const tries = new Tries(scope.signal, this.#firstDelayMs);
-        for (;;) {
+        for (let number = 1; ; number++) {
+          const watched = this.#watchedTry(number);
           const watch = new StallWatch(this.#stallMs);
           const before = kept();
           try {
-            return await withScope([scope.signal, watch.signal], ({ signal }) =>
+            const result = await withScope([scope.signal, watch.signal], ({ signal }) =>
               once({
                 signal,
-                received: (byteLength) => watch.received(byteLength),
+                received: (byteLength) => {
+                  watch.received(byteLength);
+                  watched?.received(byteLength);
+                },
                 isStalled: () => watch.signal.aborted,
+                watched,
               }),
             );
+            watched?.end(undefined, (error) => error);
+            return result;
           } catch (error) {
             const failure = watch.signal.aborted ? this.#stalled(path) : error;
+            watched?.end(failure, (failed) => this.withoutSecrets(failed));
             await tries.afterFailure(failure, kept() - before);
           } finally {
             watch.end();
@@ -161,6 +178,11 @@ export class Session {
     } finally {
       this.#ends.delete(end);
     }
+  }
+
+  #watchedTry(number: number): WatchedTry | undefined {
+    const channel = this.#requestChannel;
+    return channel?.hasSubscribers === true ? new WatchedTry(channel, number) : undefined;
   }
 
   #stalled(path: string): PassingFailure {

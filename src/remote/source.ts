@@ -129,7 +129,8 @@ export function openSession(
   );
   // A caller's own knows its proxies itself.
   const proxyFor = options.fetch === undefined ? settings.proxyFor : undefined;
-  return new Session({ fetch, credentials, proxyFor, stallMs, firstDelayMs });
+  const { requestChannel } = settings;
+  return new Session({ fetch, credentials, proxyFor, requestChannel, stallMs, firstDelayMs });
 }
 
 /** A file at a URL, and those beside it. */

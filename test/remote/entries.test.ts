@@ -21,6 +21,7 @@ const TYPES = [
   'NamedValues',
   'PlannedDownload',
   'PlannedFile',
+  'RequestEvent',
   'SelectableInfo',
   'SelectedAs',
   'SelectionOptions',

@@ -1,10 +1,14 @@
 /** The Hub's settings by environment variables and the token file, as its Python library reads them. */
 
+import { channel } from 'node:diagnostics_channel';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { DEFAULT_ENDPOINT, type HubSettings } from '../hub/settings.js';
 import { type Environment, expand, hubHomeFolder } from './cache.js';
+
+/** The name of the channel that announces remote requests. */
+const REQUEST_CHANNEL = 'safetensors-mmap:request';
 
 const YES = /^(?:1|ON|YES|TRUE)$/i;
 
@@ -29,6 +33,7 @@ export function hubSettings(environment: Environment = process.env): HubSettings
     isOffline: isOn(HF_HUB_OFFLINE) || isOn(TRANSFORMERS_OFFLINE),
     readToken: () => readToken(environment),
     proxyFor: (url) => proxyFor(url, environment),
+    requestChannel: channel(REQUEST_CHANNEL),
   };
 }
 

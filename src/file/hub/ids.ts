@@ -139,6 +139,7 @@ export function ownDownloadCommand(id: HubId): string {
 
 /** The error for the option `revision` of something that has only one version. */
 export function noRevision(what: string, revision: string): RangeError {
+  requireString('revision', revision);
   return argumentRangeError('revision', `left out for ${what}, which has one version`, revision);
 }
 

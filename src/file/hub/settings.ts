@@ -3,6 +3,14 @@
 /** The Hub where nothing else is said. */
 export const DEFAULT_ENDPOINT = 'https://huggingface.co';
 
+/** Where events go, such as a channel of `node:diagnostics_channel`. */
+export interface RequestChannel {
+  /** Events are made only when this is true. */
+  readonly hasSubscribers: boolean;
+  /** Hands an event to all subscribers. Does not throw their errors: Node reports them as uncaught exceptions. */
+  publish(event: unknown): void;
+}
+
 /** Settings of one call. */
 export interface HubSettings {
   /** URL of the Hub or of a mirror, as it was given. */
@@ -13,6 +21,8 @@ export interface HubSettings {
   readToken(): string | undefined;
   /** Name of the variable that names a proxy for a URL; undefined without a proxy. */
   proxyFor?(url: URL): string | undefined;
+  /** Where remote requests are announced: in Node a channel of `node:diagnostics_channel`. */
+  readonly requestChannel?: RequestChannel;
 }
 
 /** Where there is no environment, as in a browser. */

@@ -22,7 +22,12 @@ export type TensorBytes<D extends Dtype = Dtype> =
   | Uint8Array
   | ArrayBufferLike
   | (D extends 'U8' ? Uint8ClampedArray : never)
-  | (D extends 'F16' ? TypedArray & { readonly [Symbol.toStringTag]: 'Float16Array' } : never);
+  | (D extends 'F16'
+      ? TypedArray & {
+          /** Node 20 has no such array. */
+          readonly [Symbol.toStringTag]: 'Float16Array';
+        }
+      : never);
 
 const FURTHER_ARRAYS: Readonly<Partial<Record<Dtype, string>>> = {
   F16: 'Float16Array',

@@ -5,6 +5,7 @@ import { COMMON_OPTIONS, parseArguments } from './arguments.js';
 import { COMMANDS } from './command-table.js';
 import { type CommandContext, InterruptedError, nearHint, UsageError } from './commands/command.js';
 import { commandHelp, PROGRAM, programHelp } from './help.js';
+import { inOptionsOf } from './option-words.js';
 import type { Output } from './output/output.js';
 import { styleOf } from './output/style.js';
 import { visible } from './output/visible.js';
@@ -96,7 +97,9 @@ export function oneLine(message: string): string {
 function report(error: unknown, args: readonly string[], { stderr }: CommandContext): number {
   const { code, message = String(error), stack } = Object(error) as Record<string, unknown>;
   const isUsage = error instanceof UsageError;
-  const line = oneLine(String(message));
+  const [name = ''] = args;
+  const options = Object.hasOwn(COMMANDS, name) ? COMMANDS[name]?.options : undefined;
+  const line = inOptionsOf(options ?? {}, oneLine(String(message)));
   const text = isUsage
     ? `${line} (${PROGRAM} ${usageOf(args)} says more)`
     : line + adviceOn(error, args);

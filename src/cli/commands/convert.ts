@@ -1,7 +1,7 @@
 /** `convert`: checkpoints of torch and arrays of NumPy to safetensors. */
 
 import type { Command } from './command.js';
-import { requireHere } from './split.js';
+import { OTHER_FILES, requireHere } from './split.js';
 import { TORCH_OPTIONS, torchChoices } from './torch-options.js';
 import { convertLocal, DRY_RUN, SELECTION, SHARD_SIZE, shardSizeOf, write } from './written.js';
 
@@ -15,6 +15,7 @@ export const convertCommand: Command = {
   options: {
     ...SELECTION,
     ...SHARD_SIZE,
+    ...OTHER_FILES,
     ...TORCH_OPTIONS,
     ...DRY_RUN,
   },
@@ -23,8 +24,9 @@ export const convertCommand: Command = {
     const source = requireHere(from);
     const maxShardSize = shardSizeOf(options);
     const torch = torchChoices(options);
+    const copyOtherFiles = options['copy-other-files'] === true;
     await write(context, options, { source, target, label: 'converting' }, (selected) =>
-      convertLocal(source, target, { ...torch, maxShardSize, ...selected }),
+      convertLocal(source, target, { ...torch, maxShardSize, copyOtherFiles, ...selected }),
     );
     return 'done';
   },

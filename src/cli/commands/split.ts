@@ -5,7 +5,8 @@ import { isRemote, localPath } from '../sources/open-source.js';
 import { type Command, type CommandOptions, UsageError } from './command.js';
 import { convertLocal, DRY_RUN, SELECTION, SHARD_SIZE, shardSizeOf, write } from './written.js';
 
-const OTHER_FILES: CommandOptions = {
+/** Files beside the weights. */
+export const OTHER_FILES: CommandOptions = {
   'copy-other-files': { type: 'boolean', help: 'config, tokenizer and other files, too' },
 };
 
@@ -49,11 +50,10 @@ export const mergeCommand: Command = {
     const source = requireHere(from);
     const isFile = target.endsWith('.safetensors');
     const copyOtherFiles = options['copy-other-files'] === true;
-    if (isFile && copyOtherFiles) throw new UsageError('other files are copied into a folder only');
     const maxShardSize = Number.POSITIVE_INFINITY;
     await write(context, options, { source, target, label: 'writing' }, (selected) =>
       isFile
-        ? convertLocal(source, target, selected)
+        ? convertLocal(source, target, { copyOtherFiles, ...selected })
         : reshard(source, target, { maxShardSize, copyOtherFiles, ...selected }),
     );
     return 'done';

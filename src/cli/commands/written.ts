@@ -214,6 +214,8 @@ export interface WrittenResult extends CastResult {
   readonly index: string | null;
   /** Length of all tensors. */
   readonly byteLength: number;
+  /** Names of the files beside the weights that were copied. */
+  readonly copied: readonly string[];
   /** Names of files of an earlier checkpoint that were deleted. */
   readonly deleted: readonly string[];
   /** Names of the tensors that `--filter` and `--exclude` left out. */
@@ -235,6 +237,8 @@ interface WrittenOutcome extends Converted {
   readonly files: readonly (string | PlannedFile)[];
   readonly index: string | null;
   readonly totalSize: number;
+  /** Missing in a plan, whose files have them. */
+  readonly copied?: readonly string[];
   readonly deleted: readonly string[];
   readonly leftOut: readonly string[];
   readonly cast: readonly string[];
@@ -265,9 +269,18 @@ export async function write(
   const { files, index, totalSize, deleted, leftOut, root, dropped } = outcome;
   printWritten(context, options, {
     ...{ source, target, dryRun, files: tensorFiles(files), index, deleted },
-    ...{ byteLength: totalSize, leftOut, ...castResult(outcome) },
+    ...{ byteLength: totalSize, copied: copiedFiles(outcome), leftOut, ...castResult(outcome) },
     ...(root === undefined ? {} : { root }),
     ...(dropped === undefined ? {} : { dropped: Object.fromEntries(dropped) }),
+  });
+}
+
+/** Names of the files beside the weights: of a plan those that are neither index nor have tensors. */
+function copiedFiles({ copied, files, index }: WrittenOutcome): readonly string[] {
+  if (copied !== undefined) return copied;
+  return files.flatMap((file) => {
+    const isOther = typeof file !== 'string' && file.tensors === null && file.name !== index;
+    return isOther ? file.name : [];
   });
 }
 
@@ -282,13 +295,14 @@ function tensorFiles(files: WrittenOutcome['files']): string[] {
 function printWritten(context: CommandContext, options: OptionValues, result: WrittenResult): void {
   printResult(context, options, result, (written, style) => {
     const { target, dryRun, files, byteLength, deleted } = written;
-    const { leftOut, root = [], dropped = {} } = written;
+    const { copied, leftOut, root = [], dropped = {} } = written;
     const tied = Object.entries(dropped).map((pair) => `${pair[0]}, as ${pair[1]}`);
     return [
       `${style.bold(visible(target, SHOWN_NAME_LENGTH))}: ${dryRun ? 'would have ' : ''}${plural(files.length, 'file')}, ${bytesText(byteLength)} of tensors`,
       ...files.map((name) => `  ${visible(name, SHOWN_NAME_LENGTH)}`),
       ...(root.length === 0 ? [] : [`root: ${visible(root.join('.'), SHOWN_NAME_LENGTH)}`]),
       ...(tied.length === 0 ? [] : [`written once: ${namesText(tied)}`]),
+      ...(copied.length === 0 ? [] : [`${dryRun ? 'would copy' : 'copied'}: ${namesText(copied)}`]),
       ...leftOutLines(leftOut, dryRun),
       ...castLines(written, style),
       ...deletedLines(deleted, dryRun),

@@ -39,7 +39,10 @@ describe('split and merge', () => {
     const folder = writeCheckpoint(TWO_SHARDS);
     writeBelow(folder, 'config.json', '{}');
     const target = temporaryPath('merged');
-    await printed(['merge', folder, target, '--filter', 'b.*', '--copy-other-files']);
+    const merge = ['merge', folder, target, '--filter', 'b.*', '--copy-other-files', '--json'];
+    const planned = JSON.parse(await printed([...merge, '--dry-run']));
+    expect(planned.copied).toEqual(['config.json']);
+    expect(JSON.parse(await printed(merge))).toEqual({ ...planned, dryRun: false });
     expect(readdirSync(target).toSorted()).toEqual(['config.json', 'model.safetensors']);
     expect(await names(target)).toEqual(['b.bias', 'b.weight']);
     const path = writeTemporary(LAYERED);

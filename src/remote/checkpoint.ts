@@ -14,6 +14,7 @@ import {
   requireString,
 } from '../errors/arguments.js';
 import { FileChangedError, FileClosedError } from '../errors/errors.js';
+import { renameMethods } from '../errors/renamed-methods.js';
 import { uncloneable } from '../errors/uncloneable.js';
 import { type CheckpointSummary, countParameters } from '../file/hub/parameter-count.js';
 import { CheckpointContents } from '../file/shards/contents.js';
@@ -125,6 +126,10 @@ const UNCLONEABLE = uncloneable('A RemoteCheckpoint', 'post its source, and open
  * ```
  */
 export class RemoteCheckpoint implements TensorSource {
+  static {
+    renameMethods(RemoteCheckpoint, { getTensors: 'readTensors', headerTexts: 'headers' });
+  }
+
   /** @internal */
   readonly uncloneable = UNCLONEABLE;
   readonly #shards: RemoteShards;

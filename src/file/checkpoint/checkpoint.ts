@@ -11,6 +11,7 @@ import {
   requireSignal,
 } from '../../errors/arguments.js';
 import type { FormatError } from '../../errors/errors.js';
+import { renameMethods } from '../../errors/renamed-methods.js';
 import { uncloneable } from '../../errors/uncloneable.js';
 import { tensorByteLength } from '../../header/tensor-spec.js';
 import { runAsync } from '../../platform/io/steps.js';
@@ -86,6 +87,11 @@ const UNCLONEABLE = uncloneable('A Checkpoint', 'post its path, and open that th
  * ```
  */
 export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[string, Tensor]> {
+  static {
+    const renamed = { load: 'readTensors', headerTexts: 'headers', verifyChecksums: 'verify' };
+    renameMethods(Checkpoint, renamed);
+  }
+
   /** @internal */
   readonly uncloneable: symbol = UNCLONEABLE;
   readonly #shards: LazyShards<Shard>;

@@ -1,0 +1,36 @@
+import { expect, test } from 'vitest';
+import { openNumpy, openTorchCheckpoint } from '../../src/convert.js';
+import { openCheckpoint, parse, serialize } from '../../src/index.js';
+import { openRemote } from '../../src/remote.js';
+import { writeTemporary } from '../support/make-file.js';
+import { root } from '../support/source-tree.js';
+
+const newFile = (): string => writeTemporary([{ name: 't', dtype: 'U8', shape: [1] }]);
+const fixture = (name: string): string => `${root}test/fixtures/torch/${name}`;
+
+const local = { load: 'readTensors', headerTexts: 'headers', verifyChecksums: 'verify' };
+
+test.each<[name: string, open: () => unknown, renamed: Record<string, string>]>([
+  ['SafetensorsFile', () => parse(serialize({})), { load: 'readTensors' }],
+  ['Checkpoint', () => openCheckpoint(newFile()), local],
+  ['Checkpoint', () => openNumpy(fixture('np-savez.npz')), local],
+  ['Checkpoint', () => openTorchCheckpoint(fixture('zip-state-dict.pt')), local],
+  [
+    'RemoteCheckpoint',
+    () => openRemote(new Blob([serialize({})])),
+    { getTensors: 'readTensors', headerTexts: 'headers' },
+  ],
+])('%s says the new names of methods', async (name, open, renamed) => {
+  const opened = (await open()) as Record<string, () => unknown>;
+  for (const [old, now] of Object.entries(renamed)) {
+    expect(() => opened[old]?.()).toThrow(
+      expect.objectContaining({
+        name: 'TypeError',
+        code: 'ERR_METHOD_NOT_IMPLEMENTED',
+        message: `${name} has no method ${old}; it is ${now} now`,
+      }),
+    );
+    expect(typeof opened[now]).toBe('function');
+  }
+  expect(Object.keys(opened).filter((key) => key in renamed)).toEqual([]);
+});

@@ -26,9 +26,9 @@ export class SortedNames {
     while (begin < end) {
       const middle = (begin + end) >>> 1;
       const order = compareTexts(reader, start, this.#text, this.#nameAt[middle] as number);
-      if (order === 0) return middle;
       if (order < 0) end = middle;
-      else begin = middle + 1;
+      else if (order > 0) begin = middle + 1;
+      else return middle;
     }
     return -1;
   }

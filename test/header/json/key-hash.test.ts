@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { type HashKey, hashString, processHashKey } from '../../../src/header/json/key-hash.js';
 import { JsonReader } from '../../../src/header/json/reader.js';
 
@@ -86,4 +86,32 @@ test('the key of a process stays the same, and is another one for long headers',
     expect(new Set(processHashKey(length)).size).toBe(2);
     for (const word of processHashKey(length)) expect(word).toBe(word | 0);
   }
+});
+
+describe('the key of a new process', () => {
+  afterEach(() => {
+    vi.restoreAllMocks();
+    vi.resetModules();
+  });
+
+  test('has two words of 32 random bits', async () => {
+    vi.resetModules();
+    const { processHashKey: newKey } = await import('../../../src/header/json/key-hash.js');
+    vi.spyOn(Math, 'random').mockReturnValueOnce(0.3).mockReturnValueOnce(0.8);
+    expect(newKey(1000)).toEqual([1288490188, -858993460]);
+    expect(newKey(1000)).toEqual([1288490188, -858993460]);
+  });
+
+  test('is from Web Crypto for long headers, which is asked once for two words', async () => {
+    vi.resetModules();
+    const { processHashKey: newKey } = await import('../../../src/header/json/key-hash.js');
+    const random = vi.spyOn(crypto, 'getRandomValues').mockImplementation((words) => {
+      expect(words).toEqual(new Int32Array(2));
+      (words as Int32Array<ArrayBuffer>).set([7, -8]);
+      return words;
+    });
+    expect(newKey(1_000_000)).toEqual([7, -8]);
+    expect(newKey(1_000_000)).toEqual([7, -8]);
+    expect(random).toHaveBeenCalledTimes(1);
+  });
 });

@@ -3,6 +3,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import { nextTurn, turnWhenDue } from '../../../src/header/json/turns.js';
 
 afterEach(() => {
+  vi.restoreAllMocks();
   vi.unstubAllGlobals();
   vi.resetModules();
 });
@@ -22,6 +23,22 @@ describe('turnWhenDue', () => {
     expect(turnWhenDue()).toBe(turn);
     await turn;
     expect(turnWhenDue()).toBeUndefined();
+  });
+
+  test('is there from exactly 5 ms on', async () => {
+    vi.resetModules();
+    let now = 4.5;
+    vi.spyOn(globalThis.performance, 'now').mockImplementation(() => now);
+    const { turnWhenDue: due } = await import('../../../src/header/json/turns.js');
+    expect(due()).toBeUndefined();
+    now = 5;
+    const first = due();
+    expect(first).toBeInstanceOf(Promise);
+    await first;
+    now = 9.5;
+    expect(due()).toBeUndefined();
+    now = 10;
+    expect(due()).toBeInstanceOf(Promise);
   });
 });
 

@@ -1,5 +1,5 @@
 /**
- * An open safetensors file: names, facts of the header, and tensors, which are made on first use.
+ * An open safetensors file: its names, facts from the header, and tensors, made on first use.
  *
  * File length: one class, whose members share its header, storage and tensors; nearly half of the lines are what
  * users read about them.
@@ -54,10 +54,9 @@ import {
 /** Options of {@link SafetensorsFile.close}. */
 export interface CloseOptions {
   /**
-   * Ends the tensors, too: empties every buffer that was handed out, and frees memory and descriptor at
-   * once instead of when the last tensor or view is collected. The first detached buffer in a process
-   * makes all its loops over typed arrays slower, until it ends (1.05 to 1.9 times, depending on the
-   * version of Node).
+   * Ends the tensors, too: detaches every buffer that was handed out, and frees memory and descriptor at once instead
+   * of when the last tensor or view is collected. The first detached buffer in a process makes all its loops over
+   * typed arrays slower, until it ends (1.05 to 1.9 times, depending on the version of Node).
    */
   readonly detach?: boolean | undefined;
 }
@@ -65,7 +64,7 @@ export interface CloseOptions {
 /** Names of the options. */
 export const CLOSE_OPTIONS: OptionNames<CloseOptions> = { detach: true };
 
-/** What an open file consists of. */
+/** The parts of an open file. */
 interface FileContent {
   readonly header: Header;
   readonly storage: Storage;
@@ -76,8 +75,8 @@ const UNCLONEABLE = uncloneable('A SafetensorsFile', 'post its path, and open th
 /**
  * An open file, made by `safeOpen` or `parse`.
  *
- * After `close()` everything but `path`, `storage`, `ok` and `close()` itself throws
- * `SAFETENSORS_FILE_CLOSED`; tensors that were handed out stay valid.
+ * After `close()` all members but `path`, `storage`, `ok` and `close()` itself throw `SAFETENSORS_FILE_CLOSED`;
+ * tensors that were handed out stay valid.
  *
  * @example
  * ```ts
@@ -98,7 +97,7 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
   readonly uncloneable = UNCLONEABLE;
   readonly #storage: Storage;
   readonly #header: Header;
-  // Strong references: every call gives the same tensor with the same buffer, which keeps writes.
+  // Strong references: every call returns the same tensor with the same buffer, so writes to it stay.
   readonly #tensors = new Map<string, Tensor>();
 
   private constructor(storage: Storage, header: Header) {
@@ -111,7 +110,7 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
     return new SafetensorsFile(storage, header);
   }
 
-  /** @internal What the file consists of, if it has not changed; both stay the file's. */
+  /** @internal The file's parts, if it has not changed; the file keeps owning them. */
   static contentOf(file: SafetensorsFile): FileContent {
     verifyOpen(file.#storage);
     return { header: file.#header, storage: file.#storage };
@@ -152,7 +151,7 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
 
   /**
    * Where the tensor data begins in the file, in bytes. A tensor's place is this plus its `dataOffsets`,
-   * for whatever reads the file by position, such as the external data of an ONNX model.
+   * for programs that read the file by position, such as the external data of an ONNX model.
    *
    * @example
    * ```ts
@@ -178,7 +177,7 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
     return this.#openHeader().text;
   }
 
-  /** The header's `__metadata__`; null when there is none. Don't modify it. */
+  /** The header's `__metadata__`; null without metadata. Don't modify it. */
   get metadata(): ReadonlyMap<string, string> | null {
     return this.#openHeader().metadata;
   }
@@ -193,7 +192,7 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
     return this.#openHeader().names();
   }
 
-  /** Whether there is a tensor of that name. */
+  /** Whether a tensor has that name. */
   has(name: string): boolean {
     return this.#find(name) >= 0;
   }
@@ -214,7 +213,7 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
   }
 
   /**
-   * What the header says of all tensors, in file order; a new array of new frozen objects. Reads nothing of the file.
+   * The facts of all tensors, in file order; a new array of new frozen objects. Reads nothing of the file.
    *
    * @example
    * ```ts
@@ -231,14 +230,13 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
   }
 
   /**
-   * A tensor of the file, the same object on every call. Reads nothing: its bytes are reached when
-   * they are first used, without a copy unless `storage` is `'read'`. It stays valid after `close()`, used or
-   * not, and keeps what it needs of the file until it is collected.
+   * A tensor of the file, the same object on every call. Reads nothing: its bytes are reached on first use, without a
+   * copy unless `storage` is `'read'`. It stays valid after `close()`, used or not, and holds its part of the file
+   * until it is collected.
    *
-   * Checks that the file's size and modification time are still the same; if only the time differs,
-   * that the header is. A file that was overwritten in place throws here, instead of giving wrong
-   * numbers; one that was overwritten with the same header is not noticed. The system is asked at most
-   * once per millisecond.
+   * Checks that the file's size and modification time are still the same; if only the time differs, that the header
+   * is. A file overwritten in place throws here instead of giving wrong numbers, unless the new content has the same
+   * header. The system is asked at most once per millisecond.
    *
    * @throws TensorNotFoundError, FileChangedError, FileClosedError
    *
@@ -297,7 +295,7 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
   /**
    * Fetches the bytes of the named tensors, of all by default, without blocking the event loop:
    * brings their pages into memory and into the page table, on at most two threads of the pool for
-   * all files. Reading what fits into memory then does not wait for the disk, unless the system needs
+   * all files. Reads of bytes that fit into memory then don't wait for the disk, unless the system needs
    * the memory for something else meanwhile. Nothing is copied and nothing is pinned.
    *
    * With `storage: 'read'` the tensors are read into the buffers that they keep until `close()`;
@@ -364,8 +362,8 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
    * that were written to. Reading the rest waits for the disk. Asks the system about every page, which
    * takes about 12 ms per gigabyte.
    *
-   * Null where the system does not tell: on Linux for a file that this user neither owns nor may write
-   * to, on other systems always, and when the file is not mapped.
+   * Null where the system gives no answer: on Linux for a file that this user neither owns nor may write to, on other
+   * systems always, and for a file that is not mapped.
    *
    * @throws TensorNotFoundError, FileChangedError, FileClosedError
    */
@@ -413,13 +411,13 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
   }
 
   /**
-   * Closes the handle; closing twice is harmless, the first call counts. Tensors that were handed out, whether
-   * anybody has looked at them or not, their slices and views, and work that has begun stay valid until they are
-   * collected or done, and the mapping with them. With `detach` they end, and all is freed now.
+   * Closes the handle; closing twice is harmless, the first call counts. Tensors that were handed out, used or not,
+   * their slices and views, and work under way stay valid until they are collected or done, and the mapping with
+   * them. With `detach` they end, and everything is freed now.
    *
-   * Looks for changes of the file a last time; tensors of a mapped file find no later ones, but for one that
-   * was cut short. With `storage: 'read'` the descriptor stays open until all tensors have their bytes or are
-   * collected. After `parse` the memory is the caller's: `detach` ends nothing there.
+   * Looks for changes of the file a last time; tensors of a mapped file notice only truncation after that. With
+   * `storage: 'read'` the descriptor stays open until all tensors have their bytes or are collected. After `parse`
+   * the memory is the caller's: `detach` ends nothing there.
    *
    * @example
    * ```ts
@@ -442,7 +440,7 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
     this.close();
   }
 
-  /** What the file is, for `JSON.stringify`: no tensors and no data. Does not throw after `close()`. */
+  /** The file's facts for `JSON.stringify`, without tensors and data. Does not throw after `close()`. */
   toJSON(): FileFacts {
     return this.#storage.closed ? handleFacts(this) : fileFacts(this);
   }
@@ -468,7 +466,7 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
     throw new TensorNotFoundError(name, nearNames(name, this.#names()), { path: this.path });
   }
 
-  /** The entries of the names in the order given, each once; all entries without names. */
+  /** Returns the entries of the names in the order given, each once; all entries without names. */
   #entries(names: Iterable<string> | undefined): number[] {
     const { size } = this.#openHeader();
     if (names === undefined) return Array.from({ length: size }, (_, entry) => entry);
@@ -476,7 +474,7 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
     return [...new Set(Array.from(names, (name) => this.#require(name)))];
   }
 
-  /** Where a tensor's bytes are in the file. */
+  /** Returns the place of a tensor's bytes in the file. */
   #range(entry: number): FileRange {
     const { dataStart } = this.#header;
     const begin = this.#header.begin(entry);

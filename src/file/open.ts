@@ -48,8 +48,8 @@ export interface OpenOptions extends ParseOptions {
    */
   readonly storage?: 'mmap' | 'read' | undefined;
   /**
-   * Linux: whether to install a SIGBUS handler, with which reading beyond the end of a file that was
-   * cut short gives zeros instead of ending the process. True by default.
+   * Linux: whether to install a SIGBUS handler, so that reading beyond the end of a truncated file gives zeros
+   * instead of ending the process. True by default.
    */
   readonly guard?: boolean | undefined;
 }
@@ -95,8 +95,7 @@ export function safeOpen(path: PathLike, options: OpenOptions = {}): Safetensors
  * As {@link safeOpen}, without stalling the event loop: the file is opened and read on the thread pool,
  * and a long header is parsed in turns of some milliseconds. Same results, same errors.
  *
- * After an abort the call of the system that is under way is finished; then the promise rejects, and
- * nothing is open.
+ * After an abort the system call under way finishes; then the promise rejects, and no file stays open.
  *
  * @throws As {@link safeOpen}, by rejecting; `signal.reason` when it was aborted
  *
@@ -116,7 +115,7 @@ export async function safeOpenAsync(
   return await runAsync(openFile(path, options), options.signal);
 }
 
-/** Opens a file, with options of which some may be for others. */
+/** Opens a file; the options may have further ones. */
 export function* openFile(path: PathLike, options: OpenOptions): Steps<SafetensorsFile> {
   checkStorageOptions(options);
   const { location, label } = locate(path);
@@ -136,7 +135,7 @@ export function* openFile(path: PathLike, options: OpenOptions): Steps<Safetenso
   }
 }
 
-/** Opens the file; says so when the path is one that `openCheckpoint` opens. */
+/** Opens the file; the error names `openCheckpoint` for a path that it opens. */
 function* openHere(location: string | Buffer, label: string): Steps<OpenedFile> {
   try {
     return yield* openRegularFile(location, label);
@@ -156,7 +155,7 @@ function* openHere(location: string | Buffer, label: string): Steps<OpenedFile> 
 }
 
 /**
- * All tensors of a file by name, in file order. Opens the file, takes all tensors, and closes it. Over
+ * Returns all tensors of a file by name, in file order. Opens the file, takes all tensors, and closes it. Over
  * a mapping nothing is copied: pages are read when they are touched, and the mapping lasts until the
  * last tensor is collected.
  *
@@ -174,19 +173,19 @@ export function loadFile(path: PathLike, options: OpenOptions = {}): Map<string,
   const file = safeOpen(path, options);
   try {
     const tensors = file.getTensors();
-    // One that is too long for a buffer is an error now; and those of a reading storage are read.
+    // A tensor too long for a buffer throws now, and tensors of a reading storage are read.
     for (const tensor of tensors.values()) tensor.buffer;
     file.close();
     return tensors;
   } catch (error) {
-    // Otherwise tensors that nobody got would keep it open.
+    // Otherwise unused tensors would keep the file open.
     file.close({ detach: true });
     throw error;
   }
 }
 
 /**
- * Reads a whole file from memory; the result is as that of {@link safeOpen}. The header is copied.
+ * Opens a whole file in memory; the result is as that of {@link safeOpen}. The header is copied.
  * Tensors are views of `bytes`: writing to one changes `bytes`.
  *
  * @throws FormatError when the bytes are not valid safetensors
@@ -203,7 +202,7 @@ export function parse(bytes: Uint8Array, options: ParseOptions = {}): Safetensor
   requireOptions(options, PARSE_OPTIONS);
   if (!isUint8Array(bytes)) throw argumentTypeError('bytes', 'a Uint8Array', bytes);
   const limits = headerLimitsOf(options, undefined);
-  // A Buffer's `slice` would copy nothing. Shared memory is fine.
+  // `slice` of a Buffer would not copy. Shared memory is fine.
   const whole = plainBytes(bytes) as Uint8Array<ArrayBuffer>;
   const length = readHeaderLength(whole.subarray(0, HEAD_BYTE_LENGTH), whole.byteLength, limits);
   const json = whole.slice(PREFIX_BYTE_LENGTH, PREFIX_BYTE_LENGTH + length);

@@ -7,21 +7,21 @@ import { type Storage, verifyOpen } from '../tensor/storage/storage.js';
 import type { StorageRange } from '../tensor/storage-range.js';
 
 /**
- * Pages are fetched in windows of this length. Measured with 2 to 32 MiB: longer ones are not faster,
- * and an abort or a close waits for the end of a window.
+ * Length of a window of pages to fetch. Measured with 2 to 32 MiB: longer windows are not faster, and an abort or a
+ * close waits for the end of a window.
  */
 const WINDOW_BYTE_LENGTH = 4 * 2 ** 20;
 
-/** Gaps of up to this length are fetched too: that is cheaper than another call. */
+/** Gaps up to this length are fetched along, which is cheaper than another call. */
 const MAX_GAP_BYTE_LENGTH = 2 ** 16;
 
 /** The pool has four threads, which other work needs too. */
 const FETCHED_AT_ONCE = 2;
 
-/** Shared by all files of the thread. */
+/** Slots shared by all files of the thread. */
 const slots = new Slots(FETCHED_AT_ONCE);
 
-/** Cut at multiples of the window's length: no page belongs to two windows. */
+/** Windows are cut at multiples of their length, so that no page belongs to two. */
 function* windowsOf(ranges: readonly FileRange[]): Generator<ByteRange, void, void> {
   for (const { position, byteLength } of ranges) {
     yield* cut(position, position + byteLength, WINDOW_BYTE_LENGTH, 0);
@@ -29,8 +29,8 @@ function* windowsOf(ranges: readonly FileRange[]): Generator<ByteRange, void, vo
 }
 
 /**
- * Makes the sources readable without waiting: brings in the pages of `ranges`, which hold them. From a
- * copying storage each source is read into the buffer that it will hand out.
+ * Makes the sources readable without waiting: brings in the pages of `ranges`, which hold them. With a copying
+ * storage, reads each source into the buffer that it will hand out.
  *
  * @throws FileChangedError, FileClosedError, `SAFETENSORS_TENSOR_TOO_LARGE`,
  *   `SAFETENSORS_OUT_OF_MEMORY`, `signal.reason`

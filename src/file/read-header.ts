@@ -1,6 +1,6 @@
 /**
- * The header of a file, by positioned reads: first its length, then all of it. A file that is
- * rewritten between the two reads is refused.
+ * Reads the header of a file by positioned reads: first its length, then all of it. Refuses a file that is rewritten
+ * between the two reads.
  */
 
 import { HEAD_BYTE_LENGTH } from '../header/foreign-formats.js';
@@ -14,7 +14,7 @@ import {
 import { type OpenedFile, readBytesOf, readFully } from '../platform/io/opened-file.js';
 import type { Steps } from '../platform/io/steps.js';
 
-/** A header that was read and checked, and the bytes that it was read from. */
+/** A checked header, and its bytes. */
 export interface ReadHeader {
   readonly header: Header;
   /** All bytes before the tensor data. */
@@ -24,8 +24,7 @@ export interface ReadHeader {
 /**
  * Reads and checks the header, and nothing else.
  *
- * @throws FormatError, which says what the file looks like; FileChangedError when the file is rewritten
- *   meanwhile
+ * @throws FormatError with the format that the file looks like; FileChangedError when the file is rewritten meanwhile
  */
 export function* readFileHeader(
   file: OpenedFile,

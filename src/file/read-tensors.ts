@@ -1,4 +1,4 @@
-/** Reads tensors into memory that belongs to the caller, independent of the file. */
+/** Reads tensors into memory of the caller's own, independent of the file. */
 
 import { allocate } from '../errors/out-of-memory.js';
 import type { Dtype } from '../header/dtype.js';
@@ -11,7 +11,7 @@ import { type Storage, verifyOpen } from '../tensor/storage/storage.js';
 import { requireBuffer } from '../tensor/storage-range.js';
 import { type Tensor, TensorOf } from '../tensor/tensor.js';
 
-/** A tensor to read: what the header says, and where its bytes are in the file. */
+/** A tensor to read: its facts and the place of its bytes in the file. */
 export interface ReadEntry extends FileRange {
   readonly name: string;
   readonly dtype: Dtype;
@@ -19,8 +19,8 @@ export interface ReadEntry extends FileRange {
 }
 
 /**
- * The tensors by name, in the order given, each with a buffer of its own; from memory they are copied between
- * other events.
+ * Reads the tensors by name, in the order given, each into a buffer of its own; copies from memory between other
+ * events.
  *
  * @throws FileChangedError when size or modification time change meanwhile
  * @throws FileClosedError, `SAFETENSORS_TENSOR_TOO_LARGE`, `SAFETENSORS_OUT_OF_MEMORY`, `signal.reason`
@@ -51,7 +51,7 @@ export async function readTensors(
       lent.giveBack();
     }
   }
-  // A tensor without bytes was not read.
+  // An empty tensor was not read.
   const tensorOf = (entry: ReadEntry): Tensor => {
     const { name, dtype, shape } = entry;
     return TensorOf.ofBytes(name, dtype, shape, bytes.get(entry) ?? new Uint8Array(0), storage);

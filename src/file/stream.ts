@@ -1,4 +1,4 @@
-/** Tensors one after the other, while the next ones are fetched. */
+/** Yields tensors one after the other, while the next ones are fetched. */
 
 import {
   type OptionNames,
@@ -17,8 +17,8 @@ export interface StreamOptions {
   /** Which tensors, in this order; all of them in file order by default. */
   readonly names?: Iterable<string> | undefined;
   /**
-   * At most so many bytes are fetched, or being fetched, beyond the tensor that was handed out last;
-   * always the next tensor, however long it is. 128 MiB by default.
+   * Most bytes fetched, or being fetched, beyond the last tensor handed out; the next tensor is always fetched,
+   * however long. 128 MiB by default.
    */
   readonly aheadByteLength?: number | undefined;
   /** Ends the loop: its next turn throws `signal.reason`. */
@@ -34,14 +34,14 @@ const STREAM_OPTIONS: OptionNames<StreamOptions> = {
 
 const DEFAULT_AHEAD_BYTE_LENGTH = 128 * 2 ** 20;
 
-/** Tensors that are shorter together are fetched together: each fetch costs some 50 µs. */
+/** Tensors up to this length together are fetched together: each fetch costs some 50 µs. */
 const GROUP_BYTE_LENGTH = 4 * 2 ** 20;
 
-/** What is streamed: a file or a checkpoint. */
+/** The source of a stream: a file or a checkpoint. */
 export interface StreamSource {
   /** Length of a tensor in bytes. */
   byteLength(name: string): number;
-  /** Whether bytes are copied when they are handed out, and kept until the source is closed. */
+  /** Whether handing out copies the bytes and keeps them until the source is closed. */
   isCopied(name: string): boolean;
   getTensor(name: string): Tensor;
   prefetch(names: readonly string[], options: TransferOptions): Promise<void>;
@@ -56,11 +56,11 @@ interface Group {
 
 /** A group on its way. */
 interface FetchedGroup extends Group {
-  /** Gives the tensors by name when their bytes are there. */
+  /** Resolves with the tensors by name when their bytes have arrived. */
   readonly tensors: Promise<(name: string) => Tensor>;
 }
 
-/** Throws a TypeError when the options are of the wrong kind. */
+/** Throws a TypeError for unusable options. */
 export function requireStreamOptions(options: StreamOptions): void {
   requireOptions(options, STREAM_OPTIONS);
   const { names, aheadByteLength, signal } = options;
@@ -72,8 +72,8 @@ export function requireStreamOptions(options: StreamOptions): void {
 }
 
 /**
- * `[name, tensor]` in the order of the names, which are read as they are needed. Leaving the loop ends
- * the fetches under way, and waits for them.
+ * Yields `[name, tensor]` in the order of the names, which are read on demand. Leaving the loop ends the fetches
+ * under way, and waits for them.
  */
 export async function* streamTensors(
   source: StreamSource,
@@ -141,7 +141,7 @@ function fetchGroup(
     return (name) => source.getTensor(name);
   };
   const tensors = fetch();
-  // It is awaited when its turn comes; until then Node must not take a rejection for a forgotten one.
+  // Awaited in its turn; until then Node must not report a rejection as unhandled.
   tensors.catch(() => {});
   return tensors;
 }

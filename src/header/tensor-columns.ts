@@ -32,7 +32,8 @@ const SHORT_CAPACITY = mostTensors(SHORT_HEADER_BYTE_LENGTH);
 let spare: TensorColumns | null = null;
 
 /**
- * The rows, called entries. The arrays are filled up to `size`. They never grow: memory that is not touched costs nothing.
+ * The rows, called entries. The arrays are filled up to `size`. They never grow: memory that is not touched costs
+ * nothing.
  */
 export class TensorColumns {
   /** Position in the header behind the opening quote of the name. */

@@ -332,8 +332,9 @@ export class TensorOf<D extends Dtype> {
    * `parse` and of `storage: 'read'`, are copied in small windows between other events.
    *
    * Rejects with the errors of `toFloat32`; with the signal's reason within milliseconds of an abort; with
-   * `SAFETENSORS_FILE_CHANGED` when the file changes meanwhile; and with `SAFETENSORS_FILE_CLOSED` when it is closed with `detach`; a plain `close()` does not matter. The
-   * content of `into` is undefined then, and no thread writes to it any more.
+   * `SAFETENSORS_FILE_CHANGED` when the file changes meanwhile; and with `SAFETENSORS_FILE_CLOSED` when it is closed
+   * with `detach`; a plain `close()` does not matter. The content of `into` is undefined then, and no thread writes
+   * to it any more.
    *
    * @example
    * ```ts

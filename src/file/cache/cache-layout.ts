@@ -1,6 +1,6 @@
 /**
- * Where the Hub's cache has the bytes of its files: in the blobs of each repository, or in a store that all
- * repositories share. Links lead from a snapshot to a blob, and from a blob perhaps on to the store.
+ * Finds the bytes of files in the Hub's cache: in the blobs of each repository, or in a store that all repositories
+ * share. Links lead from a snapshot to a blob, and from a blob perhaps on to the store.
  *
  * ```
  * blobs/.huggingface-shared-blobs       says that this folder is the store, and of which layout
@@ -25,7 +25,7 @@ import { isRepositoryFolder } from '../hub/ids.js';
 
 const BLOBS = 'blobs';
 
-/** A store has this file, and only the text of a layout that is known here. */
+/** The marker of a store, and the texts of the known layouts. */
 const STORE_MARKER = '.huggingface-shared-blobs';
 /** Python writes it as text: on Windows with both characters that end a line there. */
 const STORE_LAYOUT = /^1\r?\n$/;
@@ -37,20 +37,20 @@ const STORE_ENTRY = /^([\da-f]{2})[/\\]\1[\da-f]{62}$/;
 /** A SHA-256 in hexadecimal digits. */
 export const SHA256: RegExp = /^[\da-f]{64}$/;
 
-/** Where the bytes of a repository's files are. */
+/** The places of a repository's bytes. */
 export interface RepositoryBlobs {
   /** Its own blobs. */
   readonly folder: string;
-  /** The store beside the repository; undefined when there is none. */
+  /** The store beside the repository, if any. */
   readonly store: string | undefined;
 }
 
-/** Whether a path without links is below a folder. */
+/** Whether a real path is below a folder. */
 export function isBelow(path: string, folder: string): boolean {
   return path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
 }
 
-/** The repository of a snapshot, by a path without links in it; undefined outside of snapshots. */
+/** Returns the repository of a snapshot, by a real path in it; undefined outside of snapshots. */
 export function repositoryAround(path: string): string | undefined {
   for (let at = path; dirname(at) !== at; at = dirname(at)) {
     const repository = dirname(dirname(at));
@@ -61,13 +61,13 @@ export function repositoryAround(path: string): string | undefined {
   return undefined;
 }
 
-/** The blobs of a repository, which is given by its path without links. */
+/** Returns the blobs of a repository, given by its real path. */
 export function* blobsOf(repository: string): Steps<RepositoryBlobs> {
   const store = join(dirname(repository), BLOBS);
   return { folder: join(repository, BLOBS), store: (yield* isStore(store)) ? store : undefined };
 }
 
-/** Neither the folder nor its marker may be a link: the store is not the Hub's then. */
+/** Neither the folder nor its marker may be a link: the Hub's store has none. */
 function* isStore(folder: string): Steps<boolean> {
   const marker = join(folder, STORE_MARKER);
   try {
@@ -76,7 +76,7 @@ function* isStore(folder: string): Steps<boolean> {
     if (stats?.isFile() !== true || stats.size > MAX_MARKER_BYTE_LENGTH) return false;
     return STORE_LAYOUT.test(yield* readText(marker));
   } catch {
-    // What cannot be read is no store. A repository that does not use it must not suffer.
+    // An unreadable folder does not count as a store: repositories that do not use it must still open.
     return false;
   }
 }
@@ -96,13 +96,13 @@ export function* leadsToBlob(
   const blob = yield* blobOn(path);
   if (blob === undefined || dirname(blob) !== folder) return false;
   const link = yield* linkAt(blob);
-  // Python has just put a file in the place of the link, or is about to.
+  // Python has just replaced the link by a file, or is about to.
   if (link === undefined) return true;
   // An entry must be a file, not another link.
   return (yield* statLink(resolve(folder, link)))?.isSymbolicLink() !== true;
 }
 
-/** The first blob of any repository on the way along the links at a path; undefined for none. */
+/** Follows the links at a path to the first blob of any repository; undefined without one. */
 function* blobOn(path: string): Steps<string | undefined> {
   let at = path;
   for (let links = 0; links <= MAX_LINKS; links++) {
@@ -110,7 +110,7 @@ function* blobOn(path: string): Steps<string | undefined> {
     if (isBlobPath(place)) return place;
     const link = yield* linkAt(place);
     if (link === undefined) return undefined;
-    // Not joined: what `..` means behind a link, the system knows.
+    // Not joined, because only the system resolves `..` behind a link.
     at = isAbsolute(link) ? link : dirname(place) + sep + link;
   }
   return undefined;
@@ -135,8 +135,8 @@ export function markersAbove(path: string): string[] {
 }
 
 /**
- * The SHA-256 by which the cache knows a file: the name of the first blob to which its links lead. Null
- * outside of the cache, and for small files, which are known by git's hash.
+ * Returns the SHA-256 of a file in the cache: the name of the first blob that its links lead to. Null outside of the
+ * cache, and for small files, whose blobs have git's hash as names.
  */
 export function cachedSha256(path: string): string | null {
   const name = basename(runSync(blobOn(path)) ?? '');
@@ -144,8 +144,8 @@ export function cachedSha256(path: string): string | null {
 }
 
 /**
- * The length of the file at a path of a repository; undefined when there is none, or when links lead to
- * bytes that are not the repository's.
+ * Returns the length of the file at a path of a repository; undefined without a file, or when links lead out of the
+ * repository.
  */
 export function* ownByteLength(path: string, repository: string): Steps<number | undefined> {
   try {

@@ -1,4 +1,4 @@
-/** The Hub's cache on this machine: finds what was downloaded before. Never uses the network. */
+/** Finds downloaded repositories in the Hub's cache on this machine. Never uses the network. */
 
 import { homedir } from 'node:os';
 import { join, sep } from 'node:path';
@@ -70,17 +70,17 @@ export function* isCached(id: HubId): Steps<boolean> {
 }
 
 /**
- * The snapshot's folder, or the file or folder in it that the id names. `label` is the id as the
+ * Returns the snapshot's folder, or the file or folder in it that the id names. `label` is the id as the
  * caller gave it. The revision is that of the id or the option `revision`, `main` without both.
  *
- * @throws SafetensorsError `SAFETENSORS_NOT_IN_CACHE`, which says what was looked for and where
+ * @throws SafetensorsError `SAFETENSORS_NOT_IN_CACHE`, with the missing path
  * @throws RangeError `ERR_OUT_OF_RANGE` for a revision that is not a name, and for two that differ
  */
 export function* findInHubCache(id: HubId, label: string, revision?: string): Steps<string> {
   const wanted = revisionOf(id, revision) ?? 'main';
   const named = { ...id, revision: wanted };
   const repository = repositoryOf(id);
-  // Most likely a mistyped path: how the cache is laid out does not help.
+  // Most likely a mistyped path, so the message leaves out the layout of the cache.
   if (!isHubUri(label) && !(yield* isCached(id))) {
     const message = `no such file or folder, nor a repository of that name in the Hub's cache ${hubCacheFolder()}`;
     fail(named, label, message);
@@ -127,7 +127,7 @@ function* readRef(repository: string, named: NamedRevision, label: string): Step
   return commit;
 }
 
-/** The error for a checkpoint that should be in the cache. */
+/** Returns the error for a checkpoint that should be in the cache. */
 export function notInCache(
   id: HubId,
   label: string,

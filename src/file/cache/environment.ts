@@ -1,4 +1,4 @@
-/** The Hub's settings by environment variables and the token file, as its Python library reads them. */
+/** Reads the Hub's settings from environment variables and the token file, as its Python library does. */
 
 import { channel } from 'node:diagnostics_channel';
 import { readFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ function isOn(value: string | undefined): boolean {
   return YES.test(value ?? '');
 }
 
-/** Without what copying leaves around a token and in it. */
+/** Removes line ends and spaces that copying leaves in a token. */
 function cleanToken(text: string | undefined): string | undefined {
   return text?.replace(/[\r\n]/g, '').trim() || undefined;
 }
@@ -24,7 +24,7 @@ function cleanToken(text: string | undefined): string | undefined {
 /**
  * Settings by `HF_ENDPOINT`, `HF_HUB_OFFLINE` and `TRANSFORMERS_OFFLINE`. The token is that of `HF_TOKEN`,
  * of the older `HUGGING_FACE_HUB_TOKEN`, or of the file `HF_TOKEN_PATH`, by default `token` in `HF_HOME`;
- * none with `HF_HUB_DISABLE_IMPLICIT_TOKEN`. Proxies are those of `HTTPS_PROXY` and its like.
+ * no token with `HF_HUB_DISABLE_IMPLICIT_TOKEN`. Proxies are those of `HTTPS_PROXY` and its like.
  */
 export function hubSettings(environment: Environment = process.env): HubSettings {
   const { HF_ENDPOINT, HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE } = environment;
@@ -37,7 +37,7 @@ export function hubSettings(environment: Environment = process.env): HubSettings
   };
 }
 
-/** The variable, in the spelling that is set, unless `NO_PROXY` names the host. */
+/** Returns the name of the proxy variable that is set, unless `NO_PROXY` names the host. */
 function proxyFor({ protocol, hostname }: URL, environment: Environment): string | undefined {
   const textOf = (name: string): string | undefined => environment[name]?.trim() || undefined;
   const named = `${protocol.slice(0, -1)}_proxy`;

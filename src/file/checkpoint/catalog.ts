@@ -1,6 +1,5 @@
 /**
- * Which tensors a checkpoint has, and where: by the index, and by the shards where that does not
- * suffice.
+ * The tensors of a checkpoint and their places: by the index, and by the shards where the index is not enough.
  */
 
 import { requireString } from '../../errors/arguments.js';
@@ -18,7 +17,7 @@ import type { LazyShards } from './lazy-shards.js';
 import { contentsOf, isOther, type Shard, verifiedContents } from './shard.js';
 import { type ShardWork, type TensorInFile, worksOf } from './transfer-shards.js';
 
-/** The tensors of an open checkpoint. Everything throws FileClosedError when it is closed. */
+/** The tensors of an open checkpoint. After its close every method throws FileClosedError. */
 export class Catalog {
   readonly #shards: LazyShards<Shard>;
   readonly #contents: CheckpointContents;
@@ -31,7 +30,7 @@ export class Catalog {
     this.#contents = new CheckpointContents(index, path, only, problems);
   }
 
-  /** Number of tensors; by the index, if there is one. */
+  /** Number of tensors; by the index, if any. */
   get size(): number {
     this.#shards.requireOpen();
     return this.#contents.size;
@@ -49,7 +48,7 @@ export class Catalog {
     return this.#contents.keys();
   }
 
-  /** Shard and name there of a tensor or an alias, by the index if there is one; null for neither. */
+  /** Returns the shard of a tensor or an alias, and its name there, by the index if any; null for other names. */
   find(name: string): TensorPlace | null {
     requireString('name', name);
     this.#shards.requireOpen();
@@ -60,13 +59,13 @@ export class Catalog {
    * Opens the shard of a tensor or an alias, and returns what `use` returns for it, with its name in
    * the shard.
    *
-   * @throws TensorNotFoundError; FormatError `SAFETENSORS_INDEX_MISMATCH` when it is not in its shard
+   * @throws TensorNotFoundError; FormatError `SAFETENSORS_INDEX_MISMATCH` when the shard lacks it
    */
   lookUp<Result>(wanted: string, use: (file: Shard, name: string) => Result): Result {
     return this.#lookUpAt(this.#placeOf(wanted), wanted, use);
   }
 
-  /** The same of a tensor whose place is known. */
+  /** As above, for a tensor of a known place. */
   #lookUpAt<Result>(
     { shard, name }: TensorPlace,
     wanted: string,
@@ -83,7 +82,7 @@ export class Catalog {
   }
 
   /**
-   * As `find`. Without an index, a name that cannot be an alias is left for the file to look up.
+   * As `find`. Without an index, leaves a name that cannot be an alias to the file.
    *
    * @throws TensorNotFoundError
    */
@@ -99,7 +98,7 @@ export class Catalog {
     return this.#shards.files.index !== null;
   }
 
-  /** The names that a shard has, in its order; opens it. */
+  /** Returns the names of a shard in its order; opens it. */
   namesIn(shard: number): string[] {
     return this.#contents.namesIn(shard, this.#contentsOf(shard));
   }
@@ -131,15 +130,15 @@ export class Catalog {
     return headers;
   }
 
-  /** What an only file says is there whether it has changed or not. */
+  /** The contents of an only file, even after it has changed. */
   #contentsOf(shard: number): FileContents {
     const file = this.#shards.open(shard);
     return this.#hasIndex ? verifiedContents(file) : contentsOf(file);
   }
 
   /**
-   * Where tensors are: those named, in the order given, or all in that of `tensors`. Opens their shards, but
-   * none if a name is unknown.
+   * Returns the places of the named tensors, in the order given, or of all in the order of `tensors`. Opens their
+   * shards, unless a name is unknown.
    */
   *places(names: readonly string[] | undefined): Steps<Map<string, TensorInFile>> {
     this.#shards.requireOpen();
@@ -169,7 +168,7 @@ export class Catalog {
     return places;
   }
 
-  /** What to fetch for these tensors, all by default; opens their shards. */
+  /** Plans what to fetch for these tensors, all by default; opens their shards. */
   *works(names: readonly string[] | undefined): Steps<ShardWork[]> {
     if (names !== undefined) return yield* worksOf(yield* this.places(names));
     yield* this.#shards.openAll();

@@ -48,7 +48,7 @@ import { summarize } from './summary.js';
 import { readPlaces, transferShards } from './transfer-shards.js';
 import { checksOf, type VerifiableSource, verifyShards } from './verify.js';
 
-/** What {@link Checkpoint.toJSON} gives; once `ok` is false only the first three. */
+/** The result of {@link Checkpoint.toJSON}; once `ok` is false only the first three. */
 export interface CheckpointFacts {
   /** As `Checkpoint.path`. */
   readonly path: string;
@@ -67,15 +67,15 @@ const UNCLONEABLE = uncloneable('A Checkpoint', 'post its path, and open that th
 /**
  * An open checkpoint: one file, or the shards that an index names. `openCheckpoint` opens those of safetensors, each
  * shard when it is first needed; it stays open until `close()`. `openTorchCheckpoint` and `openNumpy` open those of
- * other formats, whose tensors are ordinary ones, too: contiguous little-endian tensors that are not compressed are
- * views of the mapped file; all others are made when their bytes are first used: gathered, swapped or inflated.
+ * other formats, whose tensors are ordinary ones, too: uncompressed, contiguous little-endian tensors are views of
+ * the mapped file; all others are gathered, swapped or inflated when their bytes are first used.
  *
  * A writer that drops a tensor because another one shares its memory records `dropped: kept` in the
  * metadata. Every method that takes names accepts the dropped name as an alias of the kept tensor;
  * `keys()`, `size` and iteration leave aliases out.
  *
- * After `close()` everything but `path`, `shards`, `passedOver`, `storage`, `problems`, `checks`, `ok` and `close()` itself
- * throws `SAFETENSORS_FILE_CLOSED`; tensors that were handed out stay valid.
+ * After `close()` all members but `path`, `shards`, `passedOver`, `storage`, `problems`, `checks`, `ok` and `close()`
+ * itself throw `SAFETENSORS_FILE_CLOSED`; tensors that were handed out stay valid.
  *
  * @example
  * ```ts
@@ -111,14 +111,14 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /**
-   * @internal Takes ownership of the shards. `problems` are the errors of tensors that the index, or the only file,
-   * has and that cannot be had.
+   * @internal Takes ownership of the shards. `problems` are the errors of tensors of the index, or of the only file,
+   *   that cannot be read.
    */
   static of(shards: LazyShards<Shard>, problems: readonly FormatError[] = []): Checkpoint {
     return new Checkpoint(shards, problems);
   }
 
-  /** @internal The open shards, each with the names that the checkpoint has of it, in the order of their bytes. */
+  /** @internal The open shards, each with its tensors' names in the order of their bytes. */
   static partsOf(checkpoint: Checkpoint): [Shard, string[]][] {
     return Array.from(checkpoint.#shards, (file, i) => [file, checkpoint.#catalog.namesIn(i)]);
   }
@@ -135,7 +135,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
 
   /**
    * Names of files in the same folder that another tool might open instead: a single file beside an
-   * index, or beside a single file an index whose shards are not all there. Empty for the path of a
+   * index, or beside a single file an index with missing shards. Empty for the path of a
    * file or an index.
    */
   get passedOver(): readonly string[] {
@@ -143,28 +143,28 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /**
-   * Where bytes come from: `'read'`, positioned reads into ordinary memory, when that is so of a shard that was
-   * opened; otherwise `'mmap'`.
+   * Where bytes come from: `'read'`, positioned reads into ordinary memory, if an open shard is read; otherwise
+   * `'mmap'`.
    */
   get storage(): StorageKind {
     return this.#shards.storage;
   }
 
   /**
-   * Why other tensors of a checkpoint of torch or NumPy cannot be had: safetensors has nothing to hold them. Each error
-   * has the name as `tensor` and the code `SAFETENSORS_UNSUPPORTED_TENSOR`; `getTensor` of that name throws it. Empty
-   * for nearly all files; the same after `close()`.
+   * Errors for tensors of torch or NumPy that safetensors cannot hold. Each has the name as `tensor` and the code
+   * `SAFETENSORS_UNSUPPORTED_TENSOR`; `getTensor` of that name throws it. Empty for nearly all files; the same after
+   * `close()`.
    */
   get problems(): readonly FormatError[] {
     return this.#problems;
   }
 
-  /** What `verify()` looks at; the same after `close()`. */
+  /** The checks of `verify()`; the same after `close()`. */
   get checks(): readonly CheckpointCheck[] {
     return this.#checks;
   }
 
-  /** False once a tensor was refused because an open shard changed, and after `close()`. */
+  /** False once a tensor was refused because its shard changed, and after `close()`. */
   get ok(): boolean {
     return this.#shards.ok;
   }
@@ -181,8 +181,8 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /**
-   * The metadata of the index or of the single file; null when there is none. Values of an index that
-   * are not strings, such as `total_size`, are given as their JSON text. Don't modify it.
+   * The metadata of the index or of the single file; null without metadata. Values of an index that are not strings,
+   * such as `total_size`, are their JSON text. Don't modify it.
    */
   get metadata(): ReadonlyMap<string, string> | null {
     return this.#catalog.metadata;
@@ -226,7 +226,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     return this.shards.flatMap((_, shard) => this.#catalog.namesIn(shard));
   }
 
-  /** Whether there is a tensor or an alias of that name; by the index if there is one. */
+  /** Whether a tensor or an alias has that name; by the index, if any. */
   has(name: string): boolean {
     return this.#catalog.find(name) !== null;
   }
@@ -243,7 +243,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /**
-   * What the headers say of all tensors, as `offsetKeys` gives them; a new array of new frozen objects. Opens every
+   * The facts of all tensors, in the order of `offsetKeys`; a new array of new frozen objects. Opens every
    * shard, without stalling the event loop.
    *
    * @throws FormatError when a shard is bad, and `SAFETENSORS_INDEX_MISMATCH` when the index names a tensor that is
@@ -294,8 +294,8 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
    * The dimension's length must be divisible by `worldSize`. Packed 4- and 6-bit dtypes must be cut
    * on bytes.
    *
-   * @throws SafetensorsError `SAFETENSORS_NOT_DIVISIBLE`, `SAFETENSORS_SLICE_OUT_OF_RANGE` when there is no
-   *   such dimension, `SAFETENSORS_MISALIGNED_SLICE`
+   * @throws SafetensorsError `SAFETENSORS_NOT_DIVISIBLE`, `SAFETENSORS_SLICE_OUT_OF_RANGE` without such a dimension,
+   *   `SAFETENSORS_MISALIGNED_SLICE`
    *
    * @example
    * ```ts
@@ -317,9 +317,9 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /**
-   * Fetches the bytes of the named tensors, of all by default, shard by shard, without blocking the
-   * event loop: as `SafetensorsFile.prefetch`. Opens the shards of these tensors first, between other events. What has to be gathered,
-   * swapped or inflated is only done on first use; with `storage: 'read'` it is done here, between other events.
+   * Fetches the bytes of the named tensors, of all by default, shard by shard, without blocking the event loop: as
+   * `SafetensorsFile.prefetch`. Opens the shards of these tensors first, between other events. Gathering, swapping
+   * and inflating wait for the first use; with `storage: 'read'` they happen here, between other events.
    *
    * @throws As `info`, and as `SafetensorsFile.prefetch`
    */
@@ -406,13 +406,13 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 
   /**
-   * Checks what opening leaves out: the header of every shard, that the index and the shards name the
-   * same tensors and none twice, and `total_size`. Opens every shard. They stay open: what was checked
-   * is what is read later. `onProgress` has nothing to count.
+   * Makes the checks that opening leaves out: the header of every shard, that the index and the shards name the same
+   * tensors, each once, and `total_size`. Opens every shard and keeps it open, so that later reads are of checked
+   * files. `onProgress` is not called.
    *
    * Of torch and NumPy, whose headers and index are checked when they are opened, it reads all bytes of an archive's
-   * storages or arrays, and compares their CRC-32 with the archive's. Using tensors does not, except for what is
-   * deflated. Resolves at once for files without checksums, and with `checksums: false`.
+   * storages or arrays, and compares their CRC-32 with the archive's. Using tensors does not compare checksums,
+   * except of deflated entries. Resolves at once for files without checksums, and with `checksums: false`.
    *
    * @throws VerificationError `SAFETENSORS_INDEX_MISMATCH` or `SAFETENSORS_CHECKSUM_MISMATCH` with all `problems`
    * @throws FileChangedError, FileClosedError; Error Node's own `EMFILE` and the like; `signal.reason`
@@ -446,7 +446,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
     for (let shard = 0; shard < this.shards.length; shard++) yield* this.#catalog.namesIn(shard);
   }
 
-  /** What the checkpoint is, for `JSON.stringify`: no tensors. Opens no shard, and does not throw. */
+  /** The checkpoint's facts for `JSON.stringify`, without tensors. Opens no shard, and never throws. */
   toJSON(): CheckpointFacts {
     const { path, shards, ok } = this;
     if (!ok) return { path, shards, ok };
@@ -481,7 +481,7 @@ export class Checkpoint implements TensorSource, VerifiableSource, Iterable<[str
   }
 }
 
-/** The names as they are now: work between other events must not see later changes. */
+/** Copies the names, because work between other events must not see later changes. */
 function listOf(names: Iterable<string> | undefined): string[] | undefined {
   if (names !== undefined) requireNames(names);
   return names && [...names];

@@ -37,7 +37,7 @@ export interface ShardFile {
   readonly path: string;
 }
 
-/** A checkpoint that was found. */
+/** The files of a checkpoint. */
 export interface CheckpointFiles {
   /** The index, or the only file. */
   readonly path: string;
@@ -58,7 +58,7 @@ export function singleFile(path: string, passedOver: readonly string[] = []): Ch
   return { path, index: null, shards: [{ name: basename(path), path }], passedOver };
 }
 
-/** Reads an index whose length was checked before. */
+/** Reads an index of a checked length. */
 function* readIndex(path: string, options: ParseIndexOptions): Steps<CheckpointIndex> {
   const file = yield* openRegularFile(path, path);
   try {
@@ -71,7 +71,7 @@ function* readIndex(path: string, options: ParseIndexOptions): Steps<CheckpointI
   }
 }
 
-/** Names of the shards of an index; undefined when it cannot be read. */
+/** Returns the names of the shards of an index; undefined when it cannot be read. */
 export function shardNamesOf(path: string): readonly string[] | undefined {
   try {
     return runSync(readIndex(path, {})).shards;
@@ -104,12 +104,12 @@ function* findShards(path: string, options: ParseIndexOptions): Steps<FoundIndex
   return { files: { path, index, shards, passedOver: [] }, missing };
 }
 
-/** The checkpoint of an index; every shard must be there. */
+/** Finds the checkpoint of an index; every shard must exist. */
 export function* indexedFiles(path: string, options: ParseIndexOptions): Steps<CheckpointFiles> {
   return complete(yield* findShards(path, options));
 }
 
-/** The checkpoint of an index, whether its shards are there or not. */
+/** Finds the checkpoint of an index, with or without its shards. */
 export function* namedFiles(path: string, options: ParseIndexOptions): Steps<CheckpointFiles> {
   return (yield* findShards(path, options)).files;
 }
@@ -141,7 +141,7 @@ export function* insideOf(folder: string): Steps<(path: string) => Steps<boolean
   };
 }
 
-/** The names in a folder, without those that files of a save have for a moment. */
+/** Lists the names in a folder, without the temporary names of a save. */
 export function* lastingNames(folder: string): Steps<string[]> {
   return (yield* listFolder(folder)).filter((name) => !isInterimName(name));
 }
@@ -180,8 +180,8 @@ export function* selectInFolder(folder: string, options: SelectOptions): Steps<C
 }
 
 /**
- * The only safetensors file of a folder. Throws for half a model: a shard that an incomplete index
- * names, or a numbered file without an index, such as a save under way has.
+ * Returns the only safetensors file of a folder. Throws for half a model: a shard of an incomplete index, or a
+ * numbered file without an index, as during a save.
  */
 function onlyFile(
   folder: string,

@@ -1,4 +1,4 @@
-/** The shards of a checkpoint, each opened once, when it is first needed. */
+/** Opens the shards of a checkpoint, each once, on first use. */
 
 import { statSync } from 'node:fs';
 import { FileClosedError } from '../../errors/errors.js';
@@ -9,18 +9,18 @@ import type { CloseOptions, SafetensorsFile } from '../file.js';
 import type { CheckpointFiles, ShardFile } from './find-files.js';
 import type { Shard } from './shard.js';
 
-/** A shard that calls under way work with, or wait for. */
+/** A shard in use by calls under way. */
 interface ShardInUse<Opened> {
   calls: number;
-  /** A file that the last of these calls closes: there may be more shards than descriptors. */
+  /** A file that the last of these calls closes, because shards may outnumber descriptors. */
   file?: Opened | undefined;
-  /** The opening by one of these calls. The others wait until it settles, so that they need no descriptors. */
+  /** The opening by one of these calls. The others wait for it, so that they need no descriptors. */
   opening?: Promise<unknown> | undefined;
 }
 
-/** Open files by their shards, and for how many they are open. */
+/** Open files by shard, with the number of their users. */
 class SharedFiles<Opened extends Shard> {
-  /** Those that stay open. */
+  /** Files that stay open. */
   readonly open: Map<number, Opened>;
   readonly inUse: Map<number, ShardInUse<Opened>> = new Map();
   isRead: boolean;
@@ -54,7 +54,7 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
   readonly #shared: SharedFiles<Opened>;
   #closed = false;
 
-  /** `shared` are those that are open already; the last user closes them. */
+  /** `shared` are open files; the last user closes them. */
   constructor(
     files: CheckpointFiles,
     openFile: (path: string) => Steps<Opened>,
@@ -66,7 +66,7 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
     shared.users++;
   }
 
-  /** Shards of which these are open, by their positions; others cannot be opened. */
+  /** Makes shards of these open files, by position; others cannot be opened. */
   static ofOpen<Opened extends Shard>(
     files: CheckpointFiles,
     opened: Iterable<readonly [shard: number, file: Opened]>,
@@ -77,12 +77,12 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
     return new LazyShards(files, none, new SharedFiles(opened));
   }
 
-  /** Where bytes come from, as far as shards were opened: `'read'` when that is so of one of them. */
+  /** The storage of the opened shards: `'read'` when one of them is read. */
   get storage(): StorageKind {
     return this.#shared.isRead ? 'read' : 'mmap';
   }
 
-  /** Those that are open, by their positions. */
+  /** The open files, by position. */
   get opened(): ReadonlyMap<number, Opened> {
     return this.#shared.open;
   }
@@ -101,7 +101,7 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
     return !this.#closed && !this.#shared.isDetached;
   }
 
-  /** The open shard; opened now when it was not. */
+  /** Returns the shard, and opens it if needed. */
   open(shard: number): Opened {
     this.requireOpen();
     const open = this.opened.get(shard);
@@ -119,8 +119,8 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
   }
 
   /**
-   * Does work with every shard, with some at once where that does not block this thread. Closes those again that were
-   * not open, when no other call works with them.
+   * Runs work on every shard, on some at once where that does not block this thread. Closes the shards that it
+   * opened, unless another call uses them.
    */
   *lendEach(work: (file: Opened, shard: number) => Steps<unknown>): Steps<void> {
     yield* forEach([...this.files.shards.keys()], (shard) => this.#lend(shard, work));
@@ -210,7 +210,7 @@ export class LazyShards<Opened extends Shard = SafetensorsFile> {
   }
 }
 
-/** Closes all of the files, also when that fails for one. */
+/** Closes all files, even if closing one fails. */
 function closeFiles(open: Map<number, Shard>, options: CloseOptions): void {
   const files = [...open.values()];
   open.clear();

@@ -21,7 +21,7 @@ import { type CheckpointFiles, indexedFiles, selectInFolder, singleFile } from '
 import { LazyShards } from './lazy-shards.js';
 import { type PathTo, pipelineError } from './pipeline.js';
 
-/** Codes for a folder in which something is missing, such as the blob behind a link. */
+/** Codes for an incomplete folder, such as a missing blob behind a link. */
 const INCOMPLETE: readonly string[] = [
   'SAFETENSORS_CHECKPOINT_NOT_FOUND',
   'SAFETENSORS_MISSING_SHARDS',
@@ -101,8 +101,8 @@ export function openCheckpoint(
  * for, opened and read on the thread pool, and long headers and indexes are parsed in turns of some
  * milliseconds. No later call waits for a header.
  *
- * What `openCheckpoint` finds out at the first use of a shard rejects here: a shard that is bad, or that
- * cannot be opened. Every shard takes a descriptor. An error or an abort leaves nothing open.
+ * Errors that `openCheckpoint` throws at the first use of a shard reject here: a bad shard, or one that cannot be
+ * opened. Every shard takes a descriptor. An error or an abort leaves nothing open.
  *
  * @throws As {@link openCheckpoint} and {@link safeOpen}, by rejecting; `signal.reason` when it was
  *   aborted
@@ -137,9 +137,9 @@ export function* openShards(path: string | URL, options: OpenCheckpointOptions):
 }
 
 /**
- * All tensors of a checkpoint by name, shard by shard: those that the shards have, whatever else the
- * index names; of a name that is in several shards, the one that the index means. Opens the checkpoint,
- * takes all tensors, and closes it, as `loadFile` does. Aliases are left out, as in `keys()`.
+ * Returns all tensors of a checkpoint by name, shard by shard: those of the shards, whatever else the index names; of
+ * a name in several shards, the one that the index names. Opens the checkpoint, takes all tensors, and closes it, as
+ * `loadFile` does. Aliases are left out, as in `keys()`.
  *
  * @throws As {@link openCheckpoint}, and `SAFETENSORS_TENSOR_TOO_LARGE` as `loadFile`
  *
@@ -157,18 +157,18 @@ export function loadCheckpoint(
   const shards = shardsOf(runSync(findCheckpoint(path, options)), options);
   try {
     const tensors = takeAll(shards);
-    // A buffer that is made before the shard is closed outlives it.
+    // A buffer made before the shard is closed outlives it.
     for (const tensor of tensors.values()) tensor.buffer;
     shards.close({});
     return tensors;
   } catch (error) {
-    // Otherwise tensors that nobody got would keep files open.
+    // Otherwise unused tensors would keep files open.
     shards.close({ detach: true });
     throw error;
   }
 }
 
-/** Every tensor that a shard has; of several with one name, the one that the index means. */
+/** Every tensor of a shard; of several with one name, the one that the index names. */
 function takeAll(shards: LazyShards): Map<string, Tensor> {
   const { index } = shards.files;
   const tensors = new Map<string, Tensor>();
@@ -183,12 +183,12 @@ function takeAll(shards: LazyShards): Map<string, Tensor> {
   return tensors;
 }
 
-/** Shards that are all opened with the same options, of which some may be for others. */
+/** Shards opened with the same options, which may have further ones. */
 function shardsOf(files: CheckpointFiles, options: OpenOptions): LazyShards {
   return new LazyShards(files, (path) => openFile(path, options));
 }
 
-/** The files that `openCheckpoint` opens. */
+/** Finds the files that `openCheckpoint` opens. */
 export function* findCheckpoint(
   path: string | URL,
   options: OpenCheckpointOptions,
@@ -202,24 +202,24 @@ export function* findCheckpoint(
   return yield* findFiles(text, options);
 }
 
-/** Whether something is there, which comes before an id. */
+/** Whether the path exists: a path comes before an id. */
 function* isPath(text: string): Steps<boolean> {
   return !isHubUri(text) && (yield* statAnything(text)) !== undefined;
 }
 
-/** Whether what is no path is the id of a repository that `openCheckpoint` looks into. */
+/** Whether a text that is not a path is the id of a cached repository. */
 export function* isCachedId(text: string): Steps<boolean> {
   const id = isHubUri(text) ? null : parseHubId(text);
   return isHubUri(text) || (id !== null && (yield* isCached(id)));
 }
 
-/** The folder that a path, or the id of a repository in the Hub's cache, means. */
+/** Returns the folder of a path, or of an id of a repository in the Hub's cache. */
 export function* findFolder(text: string, revision: string | undefined): Steps<string> {
   const id = (yield* isPath(text)) ? null : parseHubId(text);
   return id === null ? text : yield* findInHubCache(id, text, revision);
 }
 
-/** What exists at a path, which is the caller's or, with `label` and `pathTo`, in the cache. */
+/** Finds the files at a path, which is the caller's or, with `label` and `pathTo`, in the cache. */
 function* findFiles(
   path: string,
   options: OpenCheckpointOptions,

@@ -1,4 +1,4 @@
-/** A pipeline of diffusers is a folder of models. Finds the models, and says how each is opened. */
+/** Finds the models of a diffusers pipeline, which is a folder of models, and the calls that open them. */
 
 import { join } from 'node:path';
 import { SafetensorsError } from '../../errors/errors.js';
@@ -7,16 +7,16 @@ import { type WayToOpen, waysToOpen } from '../shards/file-choice.js';
 import { PIPELINE_FILE } from '../shards/file-names.js';
 import { lastingNames } from './find-files.js';
 
-/** Most names in the folder that are looked at. Pipelines have about ten folders and as many files. */
+/** Most names to look at in the folder. Pipelines have about ten folders and as many files. */
 const MAX_NAMES = 1000;
 
 /** Most components that a message lists. */
 const SHOWN_COMPONENTS = 20;
 
-/** Most ways to open one of them that it lists. */
+/** Most ways to open a component that it lists. */
 const SHOWN_WAYS = 5;
 
-/** What a caller passes to open a file or folder of the pipeline, given by its path in there. */
+/** Returns the path that opens a file or folder of the pipeline, given by its path in the pipeline. */
 export type PathTo = (relative: string) => string;
 
 /**
@@ -67,7 +67,7 @@ function callsFor(folder: string, ways: readonly WayToOpen[], pathTo: PathTo): s
   return calls.join(' or ');
 }
 
-/** Names in a folder; none when it is no folder or cannot be read. */
+/** Lists the names in a folder; empty for other paths and unreadable folders. */
 function* namesIn(folder: string): Steps<string[]> {
   try {
     return (yield* lastingNames(folder)).sort();

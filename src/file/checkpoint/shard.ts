@@ -4,7 +4,7 @@ import type { FileContents } from '../../header/file-contents.js';
 import type { TransferOptions } from '../../platform/transfer/transfer.js';
 import { SafetensorsFile } from '../file.js';
 
-/** What a checkpoint needs of an open file of another format. */
+/** The interface of an open file of another format. */
 export interface OtherShard
   extends Pick<
     SafetensorsFile,
@@ -19,7 +19,7 @@ export interface OtherShard
     | 'readTensors'
     | 'close'
   > {
-  /** Its tensors that can be had. Throws when the file is closed. */
+  /** Its readable tensors. Throws when the file is closed. */
   readonly contents: FileContents;
 
   /** Whether it has checksums, which `verifyBytes` compares. */
@@ -29,7 +29,7 @@ export interface OtherShard
   verify(): void;
 
   /**
-   * Reads all bytes that have checksums, and compares these; reports what is wrong, and goes on.
+   * Reads all bytes with checksums and compares them; reports every difference.
    *
    * @throws FileChangedError, FileClosedError, `signal.reason`
    */
@@ -44,12 +44,12 @@ export function isOther(shard: Shard): shard is OtherShard {
   return !(shard instanceof SafetensorsFile);
 }
 
-/** Which tensors an open file has, whether it has changed or not. */
+/** The tensors of an open file, even after it has changed. */
 export function contentsOf(shard: Shard): FileContents {
   return isOther(shard) ? shard.contents : SafetensorsFile.headerOf(shard);
 }
 
-/** The same if it has not changed. */
+/** As above, unless the file has changed. */
 export function verifiedContents(shard: Shard): FileContents {
   if (!isOther(shard)) return SafetensorsFile.contentOf(shard).header;
   shard.verify();

@@ -1,4 +1,4 @@
-/** What a checkpoint holds, by the headers of its shards and the `config.json` beside them. */
+/** Summarizes a checkpoint by the headers of its shards and the `config.json` beside them. */
 
 import { dirname, join } from 'node:path';
 import { closeFile } from '../../platform/io/file-calls.js';
@@ -12,7 +12,7 @@ import {
 import type { LazyShards } from './lazy-shards.js';
 import { type Shard, verifiedContents } from './shard.js';
 
-/** Opens every shard and counts what it says of its tensors. */
+/** Opens every shard and counts its tensors. */
 export function summarize(shards: LazyShards<Shard>): CheckpointSummary {
   shards.requireOpen();
   const { index, path, shards: files } = shards.files;
@@ -23,7 +23,7 @@ export function summarize(shards: LazyShards<Shard>): CheckpointSummary {
   return countParameters(counted, index, runSync(readConfig(path)));
 }
 
-/** The parsed `config.json` beside a checkpoint; undefined when it cannot be read. */
+/** Reads the `config.json` beside a checkpoint; undefined when it cannot be read. */
 export function* readConfig(path: string): Steps<unknown> {
   try {
     const config = join(dirname(path), 'config.json');

@@ -15,7 +15,7 @@ export interface TensorInFile {
   readonly byteLength: number;
 }
 
-/** What to fetch from one shard. */
+/** The tensors to fetch from one shard. */
 export interface ShardWork {
   readonly file: Shard;
   /** Undefined for all tensors. */
@@ -24,7 +24,7 @@ export interface ShardWork {
   readonly byteLength: number;
 }
 
-/** What to fetch for some tensors, by shard; each tensor once, even if several names mean it. */
+/** Plans what to fetch for some tensors, by shard; each tensor once, even under several names. */
 export function* worksOf(places: ReadonlyMap<string, TensorInFile>): Steps<ShardWork[]> {
   const lengthsByFile = new Map<Shard, Map<string, number>>();
   yield* forEachInSlices(places.values(), ({ file, name, byteLength }) => {
@@ -53,7 +53,7 @@ export async function transferShards<Work extends Pick<ShardWork, 'byteLength'>>
     let arrived = 0;
     await move(work, {
       signal: options.signal,
-      // A shard's own total has the gaps that it fetches too, and lacks what it has already.
+      // A shard's own total includes gaps that it fetches, and lacks bytes that it has already.
       onProgress: (shard) => {
         const share = shard.totalBytes === 0 ? 1 : shard.bytes / shard.totalBytes;
         const bytes = Math.floor(work.byteLength * share);
@@ -80,7 +80,7 @@ export async function readPlaces(
       read.set(file, await file.readTensors(names, shardOptions));
     },
   );
-  // All bytes have arrived: an abort has nothing to end.
+  // All bytes have arrived, so an abort ends nothing.
   return await runAsync(tensorsAt(places, read), undefined);
 }
 

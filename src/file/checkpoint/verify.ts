@@ -18,13 +18,13 @@ import type { LazyShards } from './lazy-shards.js';
 import { isOther, type OtherShard, type Shard } from './shard.js';
 import { transferShards } from './transfer-shards.js';
 
-/** What is verified when it is open: `Checkpoint`, `TorchCheckpoint` and `RemoteCheckpoint` are such. */
+/** An open source to verify, such as `Checkpoint`, `TorchCheckpoint` and `RemoteCheckpoint`. */
 export interface VerifiableSource {
-  /** What `verify` looks at. */
+  /** The checks of `verify`. */
   readonly checks: readonly CheckpointCheck[];
   /**
-   * Rejects with a `VerificationError` that has all problems. Without `'checksums'` in `checks` there are no bytes to
-   * read: options besides `signal` change nothing.
+   * Rejects with a `VerificationError` that has all problems. Reads bytes only with `'checksums'` in `checks`;
+   * otherwise options besides `signal` change nothing.
    */
   verify(options?: VerifyBytesOptions): Promise<void>;
   /** Closes it. */
@@ -32,10 +32,10 @@ export interface VerifiableSource {
 }
 
 /**
- * Everything that is wrong with headers and index: names, shards and total size. `headerOf` gives the header of a
- * shard, by its position, or throws. The event loop may turn between shards.
+ * Finds every problem of headers and index: names, shards and total size. `headerOf` returns the header of a shard,
+ * by its position, or throws. The event loop may turn between shards.
  *
- * @throws Error what is not the fault of a file: FileClosedError, Node's own `EMFILE` and the like
+ * @throws Error for failures that are not a file's fault: FileClosedError, Node's own `EMFILE` and the like
  */
 export function* verifyHeaders(
   { index, path, shards }: CheckpointFiles,
@@ -54,7 +54,7 @@ export function* verifyHeaders(
   return check.finish();
 }
 
-/** What `verifyShards` looks at. */
+/** Returns the checks of `verifyShards`. */
 export function checksOf(shards: LazyShards<Shard>): readonly CheckpointCheck[] {
   const checks: CheckpointCheck[] =
     shards.files.index === null ? ['headers'] : ['headers', 'index'];
@@ -63,8 +63,8 @@ export function checksOf(shards: LazyShards<Shard>): readonly CheckpointCheck[] 
 }
 
 /**
- * Checks what opening leaves out: of safetensors headers and index, of other formats the checksums. Their index was
- * compared when they were opened; `found` is what was wrong then.
+ * Makes the checks that opening leaves out: headers and index of safetensors, checksums of other formats. Their index
+ * was compared when they were opened; `found` has the problems from then.
  *
  * @throws As `Checkpoint.verify`
  */

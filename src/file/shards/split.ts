@@ -97,11 +97,11 @@ export function splitByteLengths(byteLengths: ArrayLike<number>, limit: number):
 
 /**
  * Splits a state dict into shards of at most `maxShardSize` bytes, with the result of
- * `split_state_dict_into_shards_factory` of `huggingface_hub`. Takes whatever `saveCheckpoint` takes, and
- * anything else of a known size, in its order. A tensor larger than the limit gets a shard of its own, which comes before the shard that is
- * being filled; later tensors still go into the latter. Further names of the same memory come last in
- * its shard. Strings, which bitsandbytes leaves in state dicts, are skipped. Without tensors there are
- * no files. Nothing is read or written; time and memory grow with the number of tensors.
+ * `split_state_dict_into_shards_factory` of `huggingface_hub`. Takes whatever `saveCheckpoint` takes, and anything
+ * else of a known size, in its order. A tensor larger than the limit gets a shard of its own, which comes before the
+ * shard that is being filled; later tensors still go into the latter. Further names of the same memory come last in
+ * its shard. Strings, which bitsandbytes leaves in state dicts, are skipped. Without tensors there are no files.
+ * Nothing is read or written; time and memory grow with the number of tensors.
  *
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for arguments of other types and tensors without a size
  * @throws InvalidTensorError for an impossible dtype or shape

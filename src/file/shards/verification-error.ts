@@ -6,10 +6,10 @@ import { FormatError, SafetensorsError } from '../../errors/errors.js';
 const SHOWN_VERIFICATION_PROBLEMS = 20;
 
 /**
- * The checks that were made: `headers`; `index` where there is one; `hashes` that files claim; `checksums` in archives of
- * torch and NumPy. `index` of a safetensors checkpoint compares both ways, and `total_size`. Of a torch checkpoint it
- * means that each shard has the tensors that the index names: its writers count `total_size` in different ways, and
- * shards may have more.
+ * The checks that were made: `headers`; `index` where there is one; `hashes` that files claim; `checksums` in
+ * archives of torch and NumPy. `index` of a safetensors checkpoint compares both ways, and `total_size`. Of a torch
+ * checkpoint it means that each shard has the tensors that the index names: its writers count `total_size` in
+ * different ways, and shards may have more.
  */
 export type CheckpointCheck = 'headers' | 'index' | 'hashes' | 'checksums';
 

@@ -1,4 +1,4 @@
-/** What an open file says of itself and its tensors. */
+/** The facts of an open file and its tensors, as data. */
 
 import type { Dtype } from '../../header/dtype.js';
 import type { FileContents } from '../../header/file-contents.js';
@@ -8,21 +8,21 @@ import { utf8Text } from '../../header/json/utf8.js';
 import { tensorByteLength } from '../../header/tensor-spec.js';
 import type { StorageKind } from '../../tensor/storage/storage.js';
 
-/** What is known of one tensor without its bytes. */
+/** The facts of one tensor, without its bytes. */
 export interface TensorInfo {
   /** Dtype, as safetensors spells it. */
   readonly dtype: Dtype;
   /** Dimensions in elements, outermost first; empty for a scalar. */
   readonly shape: readonly number[];
   /**
-   * Offset of the first byte and of the byte after the last, from the end of the header. In files of torch and
-   * NumPy, from the start of the file: of the bytes that the tensor has there or is made of, which may be of another
-   * length, because they are compressed, strided or shared with other tensors.
+   * Offset of the first byte and of the byte after the last, from the end of the header. In files of torch and NumPy,
+   * from the start of the file, of the bytes that the tensor is made from; their length may differ when they are
+   * compressed, strided or shared with other tensors.
    */
   readonly dataOffsets: readonly [begin: number, end: number];
 }
 
-/** What is known of one entry of a file; a new frozen object. */
+/** Returns the facts of one entry of a file; a new frozen object. */
 export function tensorInfo(contents: FileContents, entry: number): TensorInfo {
   return Object.freeze({
     dtype: contents.dtype(entry),
@@ -31,7 +31,7 @@ export function tensorInfo(contents: FileContents, entry: number): TensorInfo {
   });
 }
 
-/** A tensor in the list that `tensors()` gives. */
+/** A tensor in the list of `tensors()`. */
 export interface TensorEntry extends TensorInfo {
   /** Its name, in the file and for `getTensor`. */
   readonly name: string;
@@ -42,7 +42,7 @@ export interface TensorEntry extends TensorInfo {
 }
 
 /**
- * What is known of some entries of a file; new frozen objects.
+ * Returns the facts of some entries of a file; new frozen objects.
  *
  * @param file the name of the file
  */
@@ -59,7 +59,7 @@ export function* tensorEntries(
   });
 }
 
-/** The header of a file, in the list that `headers()` of a checkpoint gives. */
+/** The header of a file, in the list of a checkpoint's `headers()`. */
 export interface ShardHeader {
   /** Name of the file, as `shards` has it. */
   readonly file: string;
@@ -67,14 +67,14 @@ export interface ShardHeader {
   readonly text: string;
   /** Where the tensor data begins in the file, in bytes: `dataOffsets` count from there. */
   readonly dataStart: number;
-  /** The `__metadata__` of this file; null when there is none. Don't modify it. */
+  /** The `__metadata__` of this file; null without metadata. Don't modify it. */
   readonly metadata: ReadonlyMap<string, string> | null;
   /** All tensors of the file, whatever the index says, in the order of their bytes. */
   readonly tensors: readonly TensorEntry[];
 }
 
 /**
- * A header as data; a new frozen object.
+ * Returns a header as data; a new frozen object.
  *
  * @param file the name of the file
  */
@@ -85,7 +85,7 @@ export function* shardHeader(header: Header, file: string): Slices<ShardHeader> 
   return Object.freeze({ file, text, dataStart, metadata, tensors });
 }
 
-/** What `SafetensorsFile.toJSON` gives; of a closed file only the first three. */
+/** The result of `SafetensorsFile.toJSON`; of a closed file only the first three. */
 export interface FileFacts {
   /** As `SafetensorsFile.path`. */
   readonly path: string | undefined;

@@ -1,4 +1,4 @@
-/** What every open handle has in common, whatever the format and wherever the files are. */
+/** The interface that all open handles share, whatever the format and wherever the files are. */
 
 import type { OptionNames } from '../../errors/arguments.js';
 import type { TransferOptions } from '../../platform/transfer/transfer.js';
@@ -7,7 +7,7 @@ import type { TensorEntry } from './facts.js';
 
 /** Options of {@link TensorSource.tensors}. */
 export interface ListingOptions {
-  /** Ends the listing, which rejects with `signal.reason`. What was opened for it stays open. */
+  /** Ends the listing, which rejects with `signal.reason`. Files opened for it stay open. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -15,8 +15,8 @@ export interface ListingOptions {
 export const LISTING_OPTIONS: OptionNames<ListingOptions> = { signal: true };
 
 /**
- * Named tensors: what `SafetensorsFile`, `Checkpoint` and `RemoteCheckpoint` are, for functions that do not care
- * where tensors come from. Members answer at once, methods that may have to wait give promises; neither does both.
+ * Named tensors: the interface of `SafetensorsFile`, `Checkpoint` and `RemoteCheckpoint`, for functions that take
+ * tensors from anywhere. Properties and synchronous methods never wait; methods that may wait return promises.
  *
  * @example
  * ```ts
@@ -34,31 +34,31 @@ export const LISTING_OPTIONS: OptionNames<ListingOptions> = { signal: true };
 export interface TensorSource {
   /** Path or address of the file or the index, as text; undefined for parsed bytes. */
   readonly path: string | undefined;
-  /** False once something was found to have changed, and after `close()`. */
+  /** False once a change of a file was noticed, and after `close()`. */
   readonly ok: boolean;
   /** Number of tensors. */
   readonly size: number;
-  /** Metadata of the index or of the only file; null when there is none. Don't modify it. */
+  /** Metadata of the index or of the only file; null without metadata. Don't modify it. */
   readonly metadata: ReadonlyMap<string, string> | null;
 
   /** Names sorted by their UTF-8 bytes; a new array. */
   keys(): string[];
 
-  /** Whether there is a tensor, or an alias of one, of that name. */
+  /** Whether a tensor, or an alias of one, has that name. */
   has(name: string): boolean;
 
   /**
-   * Everything that is known of all tensors without their bytes, file by file, in the order of the tensors' bytes;
-   * a new array of new frozen objects. Opens, or fetches the headers of, all files, without stalling the event loop.
+   * Lists the facts of all tensors, file by file, in the order of their bytes; a new array of new frozen objects.
+   * Opens all files, or fetches their headers, without stalling the event loop.
    *
    * @throws FileClosedError; FormatError when a file is bad, and `SAFETENSORS_INDEX_MISMATCH` when the index names a
-   *   tensor that is not there; `signal.reason`
+   *   missing tensor; `signal.reason`
    */
   tensors(options?: ListingOptions): Promise<TensorEntry[]>;
 
   /**
-   * Reads the named tensors, all by default, into memory that belongs to the caller alone, without stalling the
-   * event loop. In the order given; all of them in the order of `tensors()`.
+   * Reads the named tensors, all by default, into memory of the caller's own, without stalling the event loop. In the
+   * order given; without names in the order of `tensors()`.
    *
    * @throws TensorNotFoundError, FileChangedError, FileClosedError; `SAFETENSORS_TENSOR_TOO_LARGE` before anything
    *   is read; `SAFETENSORS_OUT_OF_MEMORY`; `signal.reason`

@@ -1,4 +1,4 @@
-/** Options of `verify()` of whatever is open: here or remote, with checksums or without. */
+/** Options of `verify()`, of local and remote checkpoints. */
 
 import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
 import {
@@ -10,8 +10,7 @@ import {
 /** Options of `verify()` of checkpoints. */
 export interface VerifyBytesOptions extends TransferOptions {
   /**
-   * Whether bytes are read whose checksums an archive of torch or NumPy has, and compared with these; `true` by
-   * default.
+   * Whether to read bytes that have checksums in an archive of torch or NumPy, and compare them; `true` by default.
    */
   readonly checksums?: boolean | undefined;
 }
@@ -21,7 +20,7 @@ const VERIFY_BYTES_OPTIONS: OptionNames<VerifyBytesOptions> = {
   checksums: true,
 };
 
-/** Throws a TypeError when the options are of the wrong kind. */
+/** Throws a TypeError for unusable options. */
 export function requireVerifyBytesOptions(options: VerifyBytesOptions): void {
   requireOptions(options, VERIFY_BYTES_OPTIONS);
   requireTransferOptions(options);

@@ -1,17 +1,17 @@
-/** What a file says about its own hashes, and whether that is so. */
+/** Compares a file with the hashes that its metadata and the Hub's cache claim. */
 
 import { cachedSha256, SHA256 } from '../cache/cache-layout.js';
 import type { FileHashes } from './hash-file.js';
 
-/** Who claims the name of a blob. */
+/** The claimant of a blob's name. */
 export const HUB_CACHE = 'Hub cache';
 
-/** A hash that somebody claims. */
+/** A claimed hash. */
 export interface Claim {
-  /** Who: a key of the metadata, or `Hub cache`. */
+  /** The claimant: a key of the metadata, or `Hub cache`. */
   readonly by: string;
   readonly claimed: string;
-  /** What it is. */
+  /** The computed hash. */
   readonly found: string;
   /** Whether the hash matches; null if it differs only in metadata. */
   readonly ok: boolean | null;
@@ -21,7 +21,7 @@ const MODELSPEC_HASH = 'modelspec.hash_sha256';
 const MODEL_HASH = 'sshs_model_hash';
 export const LEGACY_HASH = 'sshs_legacy_hash';
 
-/** Whether anything is claimed of a file, of this machine. */
+/** Whether a local file has claimed hashes. */
 export function hasClaim(path: string, metadata: ReadonlyMap<string, string>): boolean {
   return (
     metadata.has(MODELSPEC_HASH) ||
@@ -32,7 +32,7 @@ export function hasClaim(path: string, metadata: ReadonlyMap<string, string>): b
 }
 
 /**
- * The claims of a file's metadata and of the cache that it is in.
+ * Returns the claims of a file's metadata and of its cache.
  *
  * @param path null for a remote file
  */
@@ -47,13 +47,13 @@ export function claimsOf(
       claims.push({ by, claimed, found: digits, ok: claimed.toLowerCase() === digits });
   };
   check(MODELSPEC_HASH, metadata.get(MODELSPEC_HASH), `0x${dataSha256}`);
-  // Some trainers write shorter ones, of other bytes.
+  // Some trainers write shorter hashes, of other bytes.
   const model = metadata.get(MODEL_HASH)?.toLowerCase() ?? '';
   if (SHA256.test(model)) check(MODEL_HASH, model, dataSha256);
   const claimedLegacy = metadata.get(LEGACY_HASH);
   if (claimedLegacy !== undefined && legacy !== null) {
     const isSame = claimedLegacy.toLowerCase() === legacy;
-    // It moves with the length of the `ss_` keys: where the tensors are right, those were changed.
+    // This hash depends on the length of the `ss_` keys: with the right tensors, the keys were changed.
     const ok = isSame || (model === dataSha256 ? null : false);
     claims.push({ by: LEGACY_HASH, claimed: claimedLegacy, found: legacy, ok });
   }

@@ -1,43 +1,43 @@
-/** The hashes of a file that people look models up by, in one pass over its bytes. */
+/** Computes the hashes by which models are looked up, in one pass over a file. */
 
 import { createHash, type Hash } from 'node:crypto';
 import { open } from 'node:fs/promises';
 import { Worker } from 'node:worker_threads';
 import { crc32 } from 'node:zlib';
 
-/** AutoV1, the oldest of the hashes, is of these bytes of the file, and its first digits. */
+/** AutoV1, the oldest of the hashes, takes the first digits of the hash of these bytes. */
 export const AUTO_V1_BEGIN = 0x100000;
 const AUTO_V1_BYTE_LENGTH = 0x10000;
 const AUTO_V1_DIGITS = 8;
 
 const HASHED_PIECE_BYTE_LENGTH = 4 * 2 ** 20;
 
-/** Below it a thread of its own for the second hash takes longer to start than the hash takes. */
+/** Below this length, starting a thread for the second hash takes longer than the hash. */
 const WORKER_BYTE_LENGTH = 64 * 2 ** 20;
 
-/** Bytes [begin, end) of the file, to be hashed by themselves. */
+/** Bytes [begin, end) of the file to hash separately. */
 export interface HashedRange {
   readonly name: string;
   readonly begin: number;
   readonly end: number;
 }
 
-/** Which bytes of a file are hashed by themselves. */
+/** The parts of a file to hash separately. */
 export interface HashedLayout {
-  /** Where the header ends. */
+  /** Position of the end of the header. */
   readonly dataStart: number;
-  /** Where the bytes of `sshs_legacy_hash` begin; null for a file that has no such hash. */
+  /** Position of the bytes of `sshs_legacy_hash`; null for a file without such a hash. */
   readonly legacyBegin: number | null;
   /** Tensors, in the order of their bytes, without overlaps. */
   readonly ranges: readonly HashedRange[];
 }
 
-/** What was computed, in hexadecimal digits. */
+/** The hashes, in hexadecimal digits. */
 export interface FileHashes {
   readonly byteLength: number;
   /** Of the whole file. */
   readonly sha256: string;
-  /** Of the bytes behind the header. */
+  /** Of the bytes after the header. */
   readonly dataSha256: string;
   readonly autoV1: string;
   /** As AutoV1, of the bytes from `legacyBegin` on; null without it. */
@@ -53,7 +53,7 @@ export interface HashOptions {
   readonly onBytes: (byteLength: number) => void;
 }
 
-/** The program of the thread that hashes what is behind the header. It is text: the package is one file. */
+/** The program of the thread that hashes the bytes after the header. Text, so that bundles need no second file. */
 const DATA_HASHER = `
 const { parentPort, workerData: { path, begin } } = require('node:worker_threads');
 const { openSync, readSync } = require('node:fs');
@@ -66,17 +66,17 @@ for (let at = begin, read; (read = readSync(fd, bytes, 0, bytes.length, at)) > 0
 parentPort.postMessage(hash.digest('hex'));
 `;
 
-/** The part of [begin, end) of the file that a piece has, which begins at `at`; undefined for none. */
+/** Returns the part of [begin, end) of the file in a piece that begins at `at`; undefined without overlap. */
 function within(piece: Uint8Array, at: number, begin: number, end: number): Uint8Array | undefined {
   if (at >= end || at + piece.length <= begin) return undefined;
   return piece.subarray(Math.max(0, begin - at), Math.min(piece.length, end - at));
 }
 
-/** Hashes bytes that come in order, from the start of the file to its end. */
+/** Hashes bytes in order, from the start of the file to its end. */
 class FileHasher {
   readonly #layout: HashedLayout;
   readonly #whole = createHash('sha256');
-  /** Null where a thread of its own hashes these bytes. */
+  /** Null when a thread of its own hashes these bytes. */
   readonly #data: Hash | null;
   readonly #autoV1 = createHash('sha256');
   readonly #legacy = createHash('sha256');
@@ -106,7 +106,7 @@ class FileHasher {
     this.#at += piece.length;
   }
 
-  /** After the last byte; `ownThread` gives what that has hashed. */
+  /** Ends after the last byte; `ownThread` resolves with the thread's hash. */
   async digests(ownThread?: Promise<string>): Promise<FileHashes> {
     const short = (hash: Hash): string => hash.digest('hex').slice(0, AUTO_V1_DIGITS);
     return {
@@ -121,13 +121,13 @@ class FileHasher {
   }
 }
 
-/** Hashes what the piece, which begins at `at`, has of the bytes [begin, end) of the file. */
+/** Hashes the part of [begin, end) of the file in a piece that begins at `at`. */
 function updateWithin(hash: Hash, piece: Uint8Array, at: number, begin: number, end: number): void {
   const part = within(piece, at, begin, end);
   if (part !== undefined) hash.update(part);
 }
 
-/** Hashes a file of which the bytes come in pieces, in order. */
+/** Hashes a file from its pieces, in order. */
 export async function hashPieces(
   pieces: AsyncIterable<Uint8Array>,
   layout: HashedLayout,
@@ -143,8 +143,8 @@ export async function hashPieces(
 }
 
 /**
- * Reads the file once from its start to its end, and hashes it. The hash of the tensors has a thread of its own
- * when the file is long: one for the whole file takes as long as reading it.
+ * Reads the file once from start to end, and hashes it. For a long file, the hash of the tensors runs on a thread of
+ * its own, because one hash takes as long as reading.
  */
 export async function hashFile(
   path: string,
@@ -157,7 +157,7 @@ export async function hashFile(
     const { size } = await handle.stat();
     const isLong = size >= WORKER_BYTE_LENGTH;
     const ownThread = isLong ? hashData(path, layout.dataStart, abandoned.signal) : undefined;
-    // Awaited below; it may fail before.
+    // Awaited below, but it may fail earlier.
     ownThread?.catch(() => {});
     const hasher = new FileHasher(layout, !isLong);
     let at = 0;
@@ -173,7 +173,7 @@ export async function hashFile(
       signal.throwIfAborted();
       if (bytesRead === 0) break;
       at += bytesRead;
-      // The next piece is read while this one is hashed.
+      // Read the next piece while hashing this one.
       next = read(1 - i, at);
       hasher.update((buffers[i] as Uint8Array).subarray(0, bytesRead));
       onBytes(bytesRead);
@@ -185,7 +185,7 @@ export async function hashFile(
   }
 }
 
-/** Hashes of ranges, of which one is under way. */
+/** Hashes ranges, one at a time. */
 class RangeHashes {
   readonly #ranges: readonly HashedRange[];
   readonly #digests = new Map<string, string>();

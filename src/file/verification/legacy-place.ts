@@ -1,4 +1,4 @@
-/** Which bytes of a file are hashed by themselves, with those of kohya's `sshs_legacy_hash`. */
+/** Finds the bytes to hash separately, including those of kohya's `sshs_legacy_hash`. */
 
 import { Buffer } from 'node:buffer';
 import { PREFIX_BYTE_LENGTH } from '../../header/header.js';
@@ -6,10 +6,10 @@ import type { ShardHeader, TensorEntry } from '../source/facts.js';
 import { LEGACY_HASH } from './claims.js';
 import { AUTO_V1_BEGIN, type HashedLayout, type HashedRange } from './hash-file.js';
 
-/** Writers of safetensors fill the header up with spaces, so that the tensors are aligned. */
+/** Writers of safetensors pad the header with spaces, so that the tensors are aligned. */
 const ALIGNMENT = 8;
 
-/** The layout of a file by its header, of which these tensors are hashed by themselves, too. */
+/** Returns the layout of a file by its header, with these tensors to hash separately, too. */
 export function hashedLayout(
   { dataStart, text, metadata }: Pick<ShardHeader, 'dataStart' | 'text' | 'metadata'>,
   tensors: readonly TensorEntry[] = [],
@@ -22,9 +22,9 @@ export function hashedLayout(
 }
 
 /**
- * The position in the file. The hash is the AutoV1 of another file: the trainer makes one in memory that has the
- * same tensors, but of the metadata only the keys that begin with `ss_`, as `safetensors.torch.save` writes it.
- * Null when its header ends behind the bytes of AutoV1's start: the order of the keys in it is not known.
+ * Returns the position in the file. The hash is the AutoV1 of another file, which the trainer makes in memory: the
+ * same tensors, but only the metadata keys that begin with `ss_`, as `safetensors.torch.save` writes them. Null when
+ * its header ends after the first byte of AutoV1, because the order of its keys is unknown.
  */
 export function legacyPlace(headerText: string): number | null {
   const header = JSON.parse(headerText) as Record<string, object> & { __metadata__?: object };

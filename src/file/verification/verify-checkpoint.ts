@@ -1,4 +1,4 @@
-/** Everything that is wrong with a checkpoint: of this machine by its path, of others by what opens them. */
+/** `verifyCheckpoint`: lists every problem of a checkpoint, given by a path or by a function that opens it. */
 
 import { realpathSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -39,13 +39,13 @@ import { hashedLayout } from './legacy-place.js';
 /** Options of {@link verifyCheckpoint}. */
 export interface VerifyOptions extends TransferOptions {
   /**
-   * Whether bytes are read and compared: with the hashes that files claim, and of archives of torch and NumPy with
-   * their checksums; `true` by default.
+   * Whether to read bytes and compare them with the hashes that files claim, and with the checksums of archives of
+   * torch and NumPy; `true` by default.
    */
   readonly hashes?: boolean | undefined;
-  /** As for `openCheckpoint`; of a path only, since a function chooses by itself. */
+  /** As for `openCheckpoint`; only with a path, since a function chooses by itself. */
   readonly variant?: string | undefined;
-  /** As for `openCheckpoint`; of a path only. */
+  /** As for `openCheckpoint`; only with a path. */
   readonly revision?: string | undefined;
 }
 
@@ -56,26 +56,26 @@ const VERIFY_OPTIONS: OptionNames<VerifyOptions> = {
   revision: true,
 };
 
-/** What {@link verifyCheckpoint} has found. */
+/** The result of {@link verifyCheckpoint}. */
 export interface VerificationReport {
   /** Whether there are no problems. */
   readonly ok: boolean;
-  /** What was looked at. */
+  /** The checks that were made. */
   readonly checks: readonly CheckpointCheck[];
-  /** File by file; in a pipeline of several models with the folder before the name of the file. */
+  /** All problems, file by file; in a pipeline of several models file names include the folder. */
   readonly problems: readonly CheckpointProblem[];
 }
 
-/** A file whose header is right. */
+/** A file with a valid header. */
 interface GoodFile {
-  /** As problems name it. */
+  /** The file's name in problems. */
   readonly name: string;
   readonly path: string;
   readonly header: Header;
   readonly byteLength: number;
 }
 
-/** What was found so far. */
+/** The findings so far. */
 interface Found {
   readonly problems: CheckpointProblem[];
   readonly good: GoodFile[];
@@ -83,20 +83,20 @@ interface Found {
 }
 
 /**
- * Lists everything that is wrong with a checkpoint, and goes on after each problem.
+ * Lists every problem of a checkpoint.
  *
  * A path means a safetensors file, a checkpoint, a pipeline of diffusers or a repository in the Hub's cache: headers,
  * index and shards both ways, `total_size`, shards that are missing or cannot be read, and the hashes that metadata
  * (`modelspec.hash_sha256`, `sshs_model_hash`, `sshs_legacy_hash`) and the Hub's cache claim. Maps nothing; files with
  * claims are read once, in pieces of 4 MiB.
  *
- * A function opens anything else: with `openTorchCheckpoint`, `openNumpy` or `openRemote`. What it opens is verified by
- * `verify()`, and closed; an error of this package with which it fails is the problem, or has all problems. Pass
+ * A function opens anything else: with `openTorchCheckpoint`, `openNumpy` or `openRemote`. Its result is verified by
+ * `verify()`, and closed; an error of this package that it throws is the problem, or has all problems. Pass
  * safetensors on this machine by its path, and torch with `toVerify: true`: `openCheckpoint` and
  * `openTorchCheckpoint` otherwise stop at the first shard that is missing or bad.
  *
- * @throws Error what is no problem of the files: Node's own `ENOENT` where nothing is at the path, `EMFILE` and the
- *   like; `SAFETENSORS_NOT_IN_CACHE`; `signal.reason`
+ * @throws Error for other failures: Node's own `ENOENT` for a missing path, `EMFILE` and the like;
+ *   `SAFETENSORS_NOT_IN_CACHE`; `signal.reason`
  *
  * @example
  * ```ts
@@ -158,19 +158,19 @@ function requireVerifiable(source: Partial<VerifiableSource> | null | undefined)
   throw argumentTypeError('what source() opens', 'an open checkpoint', source);
 }
 
-/** The problems that an error holds, or is; throws what says nothing of the files. */
+/** Returns the problems in an error, or the error as one; rethrows an error that does not concern the files. */
 function problemsOf(error: unknown): readonly CheckpointProblem[] {
   if (error instanceof VerificationError) return error.problems;
   if (!isOwnOfFile(error)) throw error;
   return [problemOf(error.path ?? '', error)];
 }
 
-/** An error of the system means that nothing can be opened at the path. */
+/** An error of the system means that the path cannot be opened. */
 function isOwnOfFile(error: unknown): error is SafetensorsError {
   return error instanceof SafetensorsError && isOfFile(error);
 }
 
-/** Adds what is found in one model, or in each of a pipeline. `prefix` stands before the names of its files. */
+/** Adds the findings of one model, or of each model of a pipeline. `prefix` stands before file names. */
 function* verifyModel(
   prefix: string,
   source: string,
@@ -203,7 +203,7 @@ function* verifyModel(
     found.good.push(file);
     return file.header;
   });
-  // One by one: they can be more than a call takes arguments.
+  // One by one, because a call cannot take that many arguments.
   for (const problem of problems) {
     found.problems.push({ ...problem, file: prefix + problem.file });
   }
@@ -220,7 +220,7 @@ function* readShard(prefix: string, { name, path }: ShardFile): Steps<GoodFile> 
   }
 }
 
-/** Adds the claims that are wrong, and files that cannot be read to their ends. */
+/** Adds wrong claims, and files that cannot be read to the end. */
 async function verifyHashes(
   files: readonly GoodFile[],
   problems: CheckpointProblem[],

@@ -1,4 +1,7 @@
-/** Tensors of a file that cannot be read: some are left out, others end the reading, several of them reported together. */
+/**
+ * Tensors of a file that cannot be read: some are left out, others end the reading, several of them reported
+ * together.
+ */
 
 import { FormatError } from '../../errors/errors.js';
 

@@ -48,9 +48,10 @@ export interface OpenTorchOptions extends StorageOptions {
   /** Limits of what the file may cost; the defaults are far above what real ones need. */
   readonly limits?: TorchLimits | undefined;
   /**
-   * The keys that lead to the state dict: a text with dots between them, such as `'state_dict'` or `'model.ema'`, or an
-   * array, such as `['optimizer_states', 0]`, for numbers and for keys with dots; `[]` takes all tensors of the file. By default the checkpoint itself when it has tensors under its own keys and no dict
-   * that has some too, else the only one of its outermost dicts that has.
+   * The keys that lead to the state dict: a text with dots between them, such as `'state_dict'` or `'model.ema'`, or
+   * an array, such as `['optimizer_states', 0]`, for numbers and for keys with dots; `[]` takes all tensors of the
+   * file. By default the checkpoint itself when it has tensors under its own keys and no dict that has some too, else
+   * the only one of its outermost dicts that has.
    */
   readonly root?: string | RootKeys | undefined;
   /**

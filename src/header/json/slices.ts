@@ -52,7 +52,10 @@ export function inOneGo<Result>(work: Slices<Result>): Result {
   return next.value;
 }
 
-/** Does the work in turns, between which the event loop goes on. Rejects with the signal's reason once that is aborted. */
+/**
+ * Does the work in turns, between which the event loop goes on. Rejects with the signal's reason once that is
+ * aborted.
+ */
 export async function inTurns<Result>(work: Slices<Result>, signal: AbortSignal): Promise<Result> {
   let next = work.next();
   while (next.done !== true) {

@@ -109,8 +109,8 @@ const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
  * files that were whole are used again: one that broke begins anew. Buffers are of 48 MiB at most, and of as much more
  * as the tensors had before a cast: 24 MiB from F32 to F16, 96 MiB from F64 to F8.
  *
- * @throws TensorNotFoundError, InvalidTensorError, SelectionError and SafetensorsError
- *   `SAFETENSORS_DTYPE_MISMATCH` as `reshard`, for names and casts that there are not; FormatError for files that are not safetensors
+ * @throws TensorNotFoundError, InvalidTensorError, SelectionError and SafetensorsError `SAFETENSORS_DTYPE_MISMATCH`
+ *   as `reshard`, for names and casts that there are not; FormatError for files that are not safetensors
  * @throws RemoteError whose code says why a file cannot be had, `SAFETENSORS_XET_ONLY` among them, or
  *   `SAFETENSORS_BAD_RESPONSE` for a file that twice had another hash than the Hub says
  * @throws FileChangedError when a file changes on the server meanwhile

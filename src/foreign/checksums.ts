@@ -15,10 +15,10 @@ import { readEntry, requireCrc32 } from './read-entry.js';
 import type { ArchiveEntry } from './zip/archive.js';
 import type { ArchiveLimits } from './zip/limits.js';
 
-/** While one piece is added up, the next ones are read. */
+/** The next pieces are read while one is added up. */
 const CHECKED_AT_ONCE = 3;
 
-/** Entries, and what inflating one may cost. */
+/** Entries, and the limits for inflating one. */
 export interface ArchiveContent {
   readonly entries: readonly ArchiveEntry[];
   readonly limits: ArchiveLimits;
@@ -32,10 +32,10 @@ interface CheckedPiece {
 }
 
 /**
- * Reads all bytes of the entries that have checksums from the file on the thread pool; the event loop turns
- * between pieces of 1 MiB, and within what is deflated never.
+ * Reads all entries with checksums on the thread pool; the event loop turns between pieces of 1 MiB, but never within
+ * a deflated entry.
  *
- * @param report gets what is wrong with an entry, before the next one is looked at; by default that is thrown
+ * @param report receives the error of an entry before the next entry is read; by default it is thrown
  * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH`; as `readEntry` for deflated ones
  * @throws FileChangedError, FileClosedError, `signal.reason`
  */
@@ -75,7 +75,7 @@ export async function verifyEntries(
       const buffer = free.pop() ?? new Uint8Array(CACHED_BYTE_LENGTH);
       const bytes = buffer.subarray(0, end - begin);
       const reading = runAsync(readFully(read, bytes, begin, path), undefined);
-      // When an earlier piece fails, this one is still being read, from a descriptor that must stay.
+      // When an earlier piece fails, this one is still being read, so its descriptor must stay open.
       const piece = allSettled([reading, before]).then(() => {
         found = crc32(bytes, begin === entry.begin ? 0 : found);
         if (end === entry.end) check(() => requireCrc32(entry, found, { path }));
@@ -96,8 +96,8 @@ function throwProblem(problem: FormatError): never {
 }
 
 /**
- * Fills pieces with the bytes of a stored entry from position `begin` of the file on, and compares the checksum
- * with the last one. They are asked for in their order, each once.
+ * Fills pieces with the bytes of a stored entry from position `begin` of the file on, and compares the checksum with
+ * the last one. The pieces must be requested in order, each once.
  */
 export function checkedFill(
   storage: LendingStorage,

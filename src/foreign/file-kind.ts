@@ -1,4 +1,4 @@
-/** What a file is by its first bytes. Its name decides nothing: scanners that believed names were deceived. */
+/** Tells a file's kind by its first bytes. Names do not count: scanners that trusted them were deceived. */
 
 import { type ErrorContext, FormatError } from '../errors/errors.js';
 import { foreignFormatOf } from '../header/foreign-formats.js';
@@ -12,15 +12,15 @@ const LAST_PROTOCOL = 5;
 
 /**
  * Whether a file begins as a safetensors file: a length below 2^32, then JSON. An archive that begins so would have a
- * compression method that does not exist. Torch reads such an archive all the same, since it believes the directory.
+ * nonexistent compression method; torch reads such an archive all the same, since it trusts the directory.
  */
 export function isSafetensorsStart(head: Uint8Array): boolean {
   return /^.{4}\0{4}\{[\s"}]/s.test(String.fromCharCode(...head.subarray(0, 10)));
 }
 
 /**
- * The kind by the first bytes, as torch decides; undefined for any other. The length of a header may begin as a
- * pickle does: 640 is 0x0280. No pickle goes on with zeros.
+ * Returns the kind by the first bytes, as torch decides; undefined for other kinds. A header's length may look like
+ * the start of a pickle (640 is 0x0280), but no pickle goes on with zeros.
  */
 export function fileKindOf(head: Uint8Array): FileKind | undefined {
   const text = String.fromCharCode(...head.subarray(0, 9));
@@ -33,7 +33,7 @@ export function fileKindOf(head: Uint8Array): FileKind | undefined {
   return isPickle ? 'pickle' : undefined;
 }
 
-/** The error for a file of another kind than `expected`, which completes "expected …". */
+/** Returns the error for a file of another kind than `expected`, which completes "expected …". */
 export function otherKind(head: Uint8Array, expected: string, context: ErrorContext): FormatError {
   const kind = fileKindOf(head);
   const found =

@@ -1,4 +1,4 @@
-/** An open file of another format, as a checkpoint has it in the place of a safetensors file. */
+/** An open file of another format, in the place of a safetensors file of a checkpoint. */
 
 import { type FormatError, TensorNotFoundError } from '../errors/errors.js';
 import type { OtherShard } from '../file/checkpoint/shard.js';
@@ -23,15 +23,15 @@ import { type ArchiveContent, verifyEntries } from './checksums.js';
 import { ForeignContents } from './tensors/foreign-contents.js';
 import { type ForeignTensor, heldRange } from './tensors/foreign-tensor.js';
 
-/** Contiguous little-endian tensors that are not compressed are views of the file; all others are made on first use. */
+/** Uncompressed, contiguous little-endian tensors are views of the file; all others are made on first use. */
 export class ForeignShard implements OtherShard {
   readonly #storage: Storage;
   readonly #contents: ForeignContents;
   readonly #archive: ArchiveContent;
-  // Strong references: every call gives the same tensor with the same buffer, which keeps writes.
+  // Strong references: every call returns the same tensor with the same buffer, so writes to it stay.
   readonly #tensors = new Map<string, Tensor>();
 
-  /** Takes ownership of the storage. `archive` has the entries from which the tensors' bytes come. */
+  /** Takes ownership of the storage. `archive` has the entries of the tensors' bytes. */
   constructor(
     storage: Storage,
     tensors: readonly ForeignTensor[],
@@ -67,9 +67,9 @@ export class ForeignShard implements OtherShard {
     return this.#archive.entries.some(({ crc32 }) => crc32 !== null);
   }
 
-  /** The storage of the whole file, and the entries that its tensors' bytes come from. */
+  /** The storage of the whole file, and the entries of its tensors' bytes. */
   get archive(): readonly [LendingStorage, ArchiveContent] {
-    // Whatever is opened by its path lends its descriptor.
+    // A file opened by its path lends its descriptor.
     return [this.#storage as LendingStorage, this.#archive];
   }
 
@@ -119,7 +119,7 @@ export class ForeignShard implements OtherShard {
       .map(({ name, dtype, shape, data: { begin, byteLength } }) => {
         return { name, dtype, shape, position: begin, byteLength };
       });
-    // Both have what they need before the first turn: close() does not affect them.
+    // Both have everything before the first turn, so close() does not affect them.
     const reading = readTensors(this.#storage, entries, options);
     const making = copyAll(toMake, options.signal);
     await allSettled([reading, making]);
@@ -149,7 +149,7 @@ export class ForeignShard implements OtherShard {
 
   #entryOf(name: string): number {
     const entry = this.contents.find(name);
-    // The checkpoint knows near names, and the tensors that cannot be had.
+    // The checkpoint knows near names, and the unreadable tensors.
     if (entry === -1) throw new TensorNotFoundError(name, [], { path: this.path });
     return entry;
   }
@@ -158,7 +158,7 @@ export class ForeignShard implements OtherShard {
     return this.#contents.tensor(this.#entryOf(name));
   }
 
-  /** Those of the names in the order given, each once; all without names. */
+  /** Returns the names in the order given, each once; all names without an argument. */
   #chosen(names: Iterable<string> | undefined): readonly ForeignTensor[] {
     if (names === undefined) return this.contents.tensors;
     return Array.from(new Set(names), (name) => this.#require(name));
@@ -185,7 +185,7 @@ export class ForeignShard implements OtherShard {
   }
 }
 
-/** Copies tensors by name, one in each turn of the event loop, of which nothing else is asked. */
+/** Copies tensors by name, one in each turn of the event loop. */
 async function copyAll(
   tensors: readonly Tensor[],
   signal: AbortSignal | undefined,
@@ -208,7 +208,7 @@ async function turnUnlessAborted(signal: AbortSignal | undefined): Promise<void>
   signal?.throwIfAborted();
 }
 
-/** Closes what makes bytes, and what makes the bytes that these are made of. */
+/** Closes storages that compute bytes, together with those that they compute them from. */
 function closeMade(storage: Storage, detach: boolean): void {
   if (!(storage instanceof MadeStorage)) return;
   storage.close(detach);

@@ -16,12 +16,12 @@ import { brokenEntry, readEntry, requireCrc32, requireInflatable } from './read-
 import type { ArchiveEntry } from './zip/archive.js';
 import type { ArchiveLimits } from './zip/limits.js';
 
-/** Deflated bytes that are read at once, and inflated bytes of a chunk. */
+/** Deflated bytes to read at once, and inflated bytes of a chunk. */
 const CHUNK_BYTE_LENGTH = 2 ** 18;
 
-/** A deflated entry. Its windows are made of all its bytes, which are inflated first. */
+/** A deflated entry. Windows come from all its bytes, which are inflated first. */
 export class InflatedStorage extends MadeStorage {
-  /** The same bytes from `begin` on, for pieces that are asked for in their order: never all in memory. */
+  /** Returns the bytes from `begin` on for pieces in order, without all of them in memory. */
   readonly inOrder: (begin: number) => AsyncFill;
   readonly #forget: () => void;
 
@@ -44,8 +44,8 @@ export class InflatedStorage extends MadeStorage {
 }
 
 /**
- * The entries of one archive. Keeps the bytes of the entry that was inflated last, and of no other, until one of the
- * storages is closed: all are, together.
+ * The entries of one archive. Keeps only the bytes of the last inflated entry, until the storages are closed, which
+ * happens to all together.
  */
 export class InflatedEntries {
   readonly #archive: Storage;
@@ -58,7 +58,7 @@ export class InflatedEntries {
     this.#limits = limits;
   }
 
-  /** The bytes of an entry: of the file itself when it is stored, else made of it when asked for. */
+  /** Returns the bytes of an entry: of the file itself when stored, else inflated on demand. */
   dataOf(entry: ArchiveEntry): StorageBytes {
     const held = {
       storage: this.#archive,
@@ -80,7 +80,7 @@ export class InflatedEntries {
 
   #inflate(entry: ArchiveEntry): Uint8Array {
     if (this.#last?.entry !== entry) {
-      // The old one first: two of them may not fit into memory.
+      // Free the old one first: two of them may not fit into memory.
       this.#last = undefined;
       const context = { path: this.#archive.path };
       const bytes = readEntry(storageReader(this.#archive), entry, context, this.#limits);
@@ -91,8 +91,8 @@ export class InflatedEntries {
 }
 
 /**
- * Fills pieces with what an entry inflates to, from `begin` on, which is near its start. They are asked for in
- * their order, each once. Inflates on the thread pool; checks length and CRC-32 with the last piece.
+ * Fills pieces with the inflated bytes of an entry, from `begin` on, which is near its start. The pieces must be
+ * requested in order, each once. Inflates on the thread pool; checks length and CRC-32 with the last piece.
  *
  * @throws As `readEntry`
  */
@@ -124,7 +124,7 @@ function inflateInOrder(
     const isLast = begin + position + target.length === entry.byteLength;
     const piece = before.then(async () => {
       await take(target);
-      // The end of the chunks is where they are checked.
+      // The end of the chunks checks them.
       if (isLast) await next();
     });
     before = piece;
@@ -166,7 +166,7 @@ async function* inflatedChunks(
   requireCrc32(entry, found, context);
 }
 
-/** New memory for each: the inflater has it until it is used up. */
+/** Yields new memory each time, because the inflater keeps a chunk until it is used up. */
 async function* storedChunks(
   archive: Storage,
   { begin, end }: ArchiveEntry,

@@ -1,4 +1,4 @@
-/** Opens a file of another format: what describes the tensors is read into memory, then the file is mapped. */
+/** Opens a file of another format: reads the description of its tensors into memory, then maps the file. */
 
 import { argumentRangeError, type OptionNames, requireBoolean } from '../errors/arguments.js';
 import type { ErrorContext } from '../errors/errors.js';
@@ -17,15 +17,15 @@ import { openStorage, type StorageOptions } from '../platform/storage/open.js';
 import type { Storage } from '../tensor/storage/storage.js';
 import type { ByteReader } from './zip/archive.js';
 
-/** Names of the options that say how a file is reached. */
+/** Names of the options for the storage of a file. */
 export const STORAGE_OPTIONS: OptionNames<StorageOptions> = { storage: true, guard: true };
 
-/** A file whose times changed is still the same when it begins with the same bytes. */
+/** A file with a changed modification time is still the same if it begins with the same bytes. */
 const START_BYTE_LENGTH = 64 * 1024;
 
 /**
- * What the start of a file and the rest of it are. `parse` gets the first 64 KiB and a reader, and returns a
- * function that takes ownership of the storage.
+ * Parses a file: is called with the first 64 KiB and a reader, and returns a function that takes ownership of the
+ * storage.
  */
 export type ParseFile<Result> = (
   start: Uint8Array,
@@ -34,10 +34,10 @@ export type ParseFile<Result> = (
 ) => (storage: Storage) => Result;
 
 /**
- * Opens a file and parses it. All reads of `parse` are copies: a file that changes meanwhile cannot change
- * what was checked. When it throws, nothing stays open.
+ * Opens a file and parses it. All reads of `parse` are copies, so a change of the file cannot change checked bytes.
+ * After an error no file stays open.
  *
- * @throws SafetensorsError as `safeOpen`, but for the format; what `parse` throws
+ * @throws SafetensorsError as `safeOpen`, but for the format; errors of `parse`
  */
 export function openForeign<Result>(
   path: PathLike,
@@ -67,9 +67,9 @@ export function openForeign<Result>(
 }
 
 /**
- * Looks at a file that is not kept open; `look` gets what `parse` of {@link openForeign} gets.
+ * Looks at a file without keeping it open; `look` has the arguments of `parse` in {@link openForeign}.
  *
- * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`; Node's own errors; what `look` throws
+ * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`; Node's own errors; errors of `look`
  */
 export function lookInto<Result>(
   path: PathLike,
@@ -101,7 +101,7 @@ function fileReader(file: OpenedFile): ByteReader {
   };
 }
 
-/** Copies of what an open storage has. */
+/** Returns a reader that copies from an open storage. */
 export function storageReader(storage: Storage): ByteReader {
   return {
     byteLength: storage.byteLength,

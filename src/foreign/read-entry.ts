@@ -1,4 +1,4 @@
-/** The bytes of an entry, checked against its CRC-32; inflated where they are deflated. */
+/** Reads an entry of an archive, inflates it if deflated, and checks its CRC-32. */
 
 import { constants, crc32, inflateRawSync } from 'node:zlib';
 import { type ErrorContext, FormatError, quoteName } from '../errors/errors.js';
@@ -11,7 +11,7 @@ const SHORTEST_CHUNK = 64;
 const LONGEST_CHUNK = 2 ** 32 - 1;
 
 /**
- * All bytes of an entry.
+ * Returns all bytes of an entry.
  *
  * @throws FormatError `SAFETENSORS_CHECKSUM_MISMATCH`; `SAFETENSORS_INVALID_ARCHIVE` when it inflates
  *   to more or fewer bytes than it declares; `SAFETENSORS_FOREIGN_LIMIT` before a longer one is inflated
@@ -29,7 +29,7 @@ export function readEntry(
   return bytes;
 }
 
-/** Throws `SAFETENSORS_CHECKSUM_MISMATCH` unless the CRC-32 of its bytes is the one that the entry has, if any. */
+/** Throws `SAFETENSORS_CHECKSUM_MISMATCH` unless the CRC-32 of the bytes is that of the entry, if any. */
 export function requireCrc32(entry: ArchiveEntry, found: number, context: ErrorContext): void {
   if (entry.crc32 === null || found === entry.crc32) return;
   const message = `entry ${quoteName(entry.name)}: expected the CRC-32 ${entry.crc32}, found ${found}`;
@@ -37,7 +37,7 @@ export function requireCrc32(entry: ArchiveEntry, found: number, context: ErrorC
 }
 
 /**
- * To be called before memory is taken for what an entry says that it inflates to.
+ * Checks the inflated length that an entry declares, before memory is allocated for it.
  *
  * @throws FormatError `SAFETENSORS_INVALID_ARCHIVE` when its bytes are too few for that;
  *   `SAFETENSORS_FOREIGN_LIMIT` when it is more than the limit
@@ -56,7 +56,7 @@ export function requireInflatable(
   throw new FormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
 }
 
-/** The error for a deflated entry that does not inflate to what the directory says. */
+/** Returns the error for a deflated entry that disagrees with the directory. */
 export function brokenEntry(
   { name, begin, end, byteLength }: ArchiveEntry,
   found: string,
@@ -78,7 +78,7 @@ function inflate(
   const { byteLength } = entry;
   let inflated: Inflated;
   try {
-    // One chunk: several would be put together, in twice the memory.
+    // One chunk: joining several would take twice the memory.
     const chunkSize = Math.min(Math.max(byteLength, SHORTEST_CHUNK), LONGEST_CHUNK);
     const maxOutputLength = Math.max(byteLength, 1);
     const options = { info: true, chunkSize, maxOutputLength };
@@ -89,7 +89,7 @@ function inflate(
     if (code === 'Z_DATA_ERROR' || code === 'Z_BUF_ERROR') {
       throw brokenEntry(entry, 'broken ones', context, error);
     }
-    // The system has no memory, or the runtime makes no buffer of that length.
+    // Memory ran out, or the runtime cannot make a buffer of that length.
     if (name === 'RangeError') throw outOfMemory(byteLength, { ...context, cause: error });
     throw error;
   }
@@ -101,14 +101,14 @@ function inflate(
   return new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.length);
 }
 
-/** What zlib returns with `info`: `bytesWritten` counts the input that it used. */
+/** The result of zlib with `info`: `bytesWritten` counts the input used. */
 interface Inflated {
   readonly buffer: Buffer<ArrayBuffer>;
   readonly engine: { readonly bytesWritten: number };
 }
 
 /**
- * The first bytes of a deflated entry: those that the first of its stored bytes give.
+ * Inflates the first bytes of a deflated entry, from the first of its stored bytes.
  *
  * @throws FormatError `SAFETENSORS_FOREIGN_LIMIT` when these are more than `most`
  */

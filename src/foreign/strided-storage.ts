@@ -1,4 +1,4 @@
-/** A strided tensor as a storage: its bytes are gathered when they are asked for. */
+/** A strided tensor as a storage: gathers bytes on demand. */
 
 import { runAsync, runSync } from '../platform/io/steps.js';
 import { type AsyncFill, MadeStorage, type StorageBytes } from '../tensor/storage/made.js';
@@ -18,8 +18,8 @@ export class StridedStorage extends MadeStorage {
   }
 
   /**
-   * The same bytes from `begin` on, for pieces that are asked for in their order: gathered on this thread in
-   * short steps, between which the event loop turns.
+   * Returns the bytes from `begin` on for pieces in order, gathered on this thread in short steps, between which the
+   * event loop turns.
    */
   inOrder(begin: number): AsyncFill {
     const fill = this.#makeFill();

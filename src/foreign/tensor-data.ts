@@ -1,4 +1,4 @@
-/** The bytes of a tensor as safetensors has them: those of the file where these are the same, else made. */
+/** Provides a tensor's bytes in the form of safetensors: those of the file if they are the same, else computed. */
 
 import type { StorageBytes } from '../tensor/storage/made.js';
 import { StridedStorage } from './strided-storage.js';
@@ -6,8 +6,8 @@ import type { Change } from './tensors/strided-fill.js';
 import { isContiguous, type TensorLayout } from './tensors/tensor-layout.js';
 
 /**
- * The bytes of the tensor that the layout describes in the held bytes. Nothing is read. A contiguous tensor
- * without changes gives a part of what is held: over a mapping it will be read without a copy.
+ * Returns the bytes of the tensor that the layout describes in the held bytes. Reads nothing. A contiguous, unchanged
+ * tensor is a part of the held bytes: over a mapping it is read without a copy.
  */
 export function tensorData(
   held: StorageBytes,

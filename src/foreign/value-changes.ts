@@ -1,4 +1,4 @@
-/** What has to be done to items before they are those of a tensor: byte order, signs, conjugates. */
+/** Turns items of a file into values of a tensor: byte order, signs, conjugates. */
 
 import { type ErrorContext, FormatError } from '../errors/errors.js';
 import { DTYPES, type Dtype } from '../header/dtype.js';
@@ -15,7 +15,7 @@ export interface ValueChanges {
 }
 
 /**
- * The function that makes these changes; undefined when there is nothing to do.
+ * Returns the function that makes these changes; undefined without changes.
  *
  * @throws FormatError `SAFETENSORS_UNSUPPORTED_TENSOR` for a dtype that has no sign or no conjugate
  */

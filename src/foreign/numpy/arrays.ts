@@ -1,4 +1,4 @@
-/** The arrays of a file: of an `.npy` file the only one, of an `.npz` archive its members. */
+/** Reads the headers of a file's arrays: the only array of an `.npy`, the members of an `.npz`. */
 
 import { type ErrorContext, FormatError, quoteName } from '../../errors/errors.js';
 import type { StorageBytes } from '../../tensor/storage/made.js';
@@ -30,12 +30,12 @@ export interface ArrayOptions extends ForeignLimits {
 }
 
 /**
- * Most entries of an `.npz` by default. Each has a header to be parsed, which takes several times as long as
- * the entry of a checkpoint: 40 000 take about half a second and 100 MB.
+ * Most entries of an `.npz` by default. Each has a header to parse, which takes several times as long as an entry of
+ * a checkpoint: 40 000 take about half a second and 100 MB.
  */
 const MAX_ENTRIES = 40_000;
 
-/** An array whose header was read and checked. */
+/** An array with a checked header. */
 interface CheckedArray {
   readonly name: string;
   readonly header: NpyHeader;
@@ -47,13 +47,13 @@ interface CheckedArray {
 export interface DescribedArrays {
   /** Those of an archive. */
   readonly entries: readonly ArchiveEntry[];
-  /** Why other members cannot be read. */
+  /** Errors of unreadable members. */
   readonly problems: readonly FormatError[];
   /** The arrays as tensors of the file whose storage this is. */
   tensorsIn(file: Storage): ForeignTensor[];
 }
 
-/** The array of an `.npy` file, which has no name: its name is empty. */
+/** Describes the array of an `.npy` file; its name is empty. */
 export function describeNpy(
   start: Uint8Array,
   file: ByteReader,
@@ -73,8 +73,8 @@ export function describeNpy(
 }
 
 /**
- * The members of an `.npz` archive: of each only its header is read or inflated. The name is that of the
- * entry without `.npy`.
+ * Describes the members of an `.npz` archive; reads or inflates only their headers. Names are those of the entries
+ * without `.npy`.
  */
 export function describeNpz(
   file: ByteReader,
@@ -138,9 +138,9 @@ class ArrayStarts {
     this.#inflatedLeft = count * AVERAGE_INFLATED_BYTE_LENGTH;
   }
 
-  /** The first bytes of an entry, with the whole header if the entry has it. */
+  /** Returns the first bytes of an entry, with the whole header if the entry has it. */
   of(entry: ArchiveEntry, context: ErrorContext): Uint8Array {
-    // Deflated bytes are hardly more than what they become, unless somebody pads them.
+    // Deflated bytes are hardly more than the inflated ones, unless padded on purpose.
     const length = Math.min(entry.end - entry.begin, MAX_NPY_START_BYTE_LENGTH + 1024);
     let taken = Math.min(this.#usualByteLength, length);
     for (;;) {
@@ -174,7 +174,7 @@ class ArrayStarts {
   }
 }
 
-/** Of the whole archive: it is no problem of one array. */
+/** The error concerns the whole archive, not one array. */
 function tooMuch(what: string, average: number, { path }: ErrorContext): FormatError {
   const message = `expected ${what} of at most ${average} bytes on average for each of limits.maxEntries, found more`;
   return new FormatError('SAFETENSORS_FOREIGN_LIMIT', message, { path });
@@ -210,7 +210,7 @@ function tensorOf(
     dtype: header.dtype,
     shape: layout.shape,
     strides: layout.strides,
-    // No two arrays share memory.
+    // Arrays never share memory.
     storage: held,
     storageByteLength: layout.byteLength,
     byteOffset: 0,

@@ -1,20 +1,22 @@
-/** How long NumPy's items are, of whatever kind: an array is accounted for when its length is known. */
+/** Computes the length of NumPy's items of every kind: a scan needs the length of each array. */
 
 import type { PythonLiteral } from './literal.js';
 
-/** Kinds of items as NumPy spells them in headers, and nothing that it would understand besides. */
+/** Kinds of items in the exact spelling that NumPy writes in headers. */
 const NUMBER_KIND = /^[<>|=]?(?:b1|[iu][1248]|f(?:2|4|8|12|16)|c(?:8|16|24|32))$/;
 const TEXT_KIND = /^[<>|=]?([SUV])(\d{1,9})$/;
 const TIME = /^[<>=]?[Mm]8(?:\[\d{0,9}[A-Za-z]{1,7}(?:\/\d{1,9})?\])?$/;
 const OBJECT = /^\|?O$/;
 
-/** Characters of texts are in 4 bytes. */
+/** A character of a text takes 4 bytes. */
 const CHARACTER_BYTE_LENGTH = 4;
 
-/** What may be done with an item that has objects: they are in a pickle. */
+/** The answer for items with objects, which are in a pickle. */
 export const OBJECTS = 'objects';
 
-/** Bytes of an item; {@link OBJECTS} when it has some; undefined when it is spelt as NumPy does not. */
+/**
+ * Returns the bytes of an item; {@link OBJECTS} for items with objects; undefined for another spelling than NumPy's.
+ */
 export function itemLengthOf(descr: PythonLiteral): bigint | typeof OBJECTS | undefined {
   if (typeof descr === 'string') return lengthOfKind(descr);
   if (typeof descr !== 'object') return undefined;
@@ -42,7 +44,7 @@ function lengthOfKind(kind: string): bigint | typeof OBJECTS | undefined {
   return BigInt(digits) * BigInt(letter === 'U' ? CHARACTER_BYTE_LENGTH : 1);
 }
 
-/** A field: its name, or title and name; its kind; perhaps its shape. */
+/** A field: its name, or title and name; its kind; optionally its shape. */
 function lengthOfField(field: PythonLiteral): bigint | typeof OBJECTS | undefined {
   if (typeof field !== 'object' || !('tuple' in field)) return undefined;
   const [name, kind, shape = { tuple: [] }] = field.tuple;

@@ -2,7 +2,7 @@
 
 import type { Dtype } from '../../header/dtype.js';
 
-/** Dtypes that NumPy knows only by packages, and forgets when it saves them. */
+/** Dtypes that NumPy has only from packages, and loses when saving. */
 export type VoidDtype = Extract<Dtype, 'BF16' | `F8_${string}`>;
 
 /** All of them. */
@@ -32,7 +32,7 @@ const DTYPE_OF: ReadonlyMap<string, Dtype> = new Map([
   ['c8', 'C64'],
 ]);
 
-/** What is said of kinds that are not read. */
+/** Messages for unsupported kinds. */
 const REFUSED: Readonly<Record<string, string>> = {
   O: 'Python objects, which are a pickle; save an array of numbers instead',
   S: 'bytes',
@@ -49,10 +49,10 @@ export interface ItemType {
 }
 
 /**
- * The type that a `descr` means.
+ * Returns the type of a `descr`.
  *
- * @param voidDtype what opaque items of its length are
- * @returns what is in the way, to complete "found …", when safetensors has no such type
+ * @param voidDtype the dtype of opaque items of its length
+ * @returns the obstacle, to complete "found …", when safetensors has no such type
  */
 export function itemTypeOf(
   descr: string,

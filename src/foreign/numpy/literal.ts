@@ -1,4 +1,4 @@
-/** The part of Python's literals that headers of arrays are made of, read as text: nothing is evaluated. */
+/** Reads the Python literals of array headers as text. Evaluates nothing. */
 
 /** An integer: a bigint where a number may not be exact. */
 export type Integer = number | bigint;
@@ -6,12 +6,12 @@ export type Integer = number | bigint;
 /** A value of a header. */
 export type PythonLiteral = string | boolean | Integer | LiteralTuple | LiteralList;
 
-/** What stands in parentheses. */
+/** A tuple, in parentheses. */
 export interface LiteralTuple {
   readonly tuple: readonly PythonLiteral[];
 }
 
-/** What stands in brackets. */
+/** A list, in brackets. */
 export interface LiteralList {
   readonly list: readonly PythonLiteral[];
 }
@@ -20,11 +20,11 @@ export interface LiteralList {
 const TOKENS =
   /'[^'\\\n\r]*'|"[^"\\\n\r]*"|(?:True|False)\b|(?:0|[1-9]\d{0,19})L?\b|[[\](){}:,]|[ \t\n]+/gy;
 
-/** How deep lists and tuples go: records within records have two levels each. */
+/** Deepest nesting of lists and tuples: a record inside a record adds two levels. */
 const MAX_LITERAL_DEPTH = 32;
 
 /**
- * The dictionary of a header: pairs in their order.
+ * Parses the dictionary of a header into pairs in order.
  *
  * @param hasLong whether integers may end in an L, as Python 2 wrote long ones
  * @returns undefined when the text is anything else
@@ -34,7 +34,7 @@ export function parseDictionary(
   hasLong: boolean,
 ): (readonly [string, PythonLiteral])[] | undefined {
   const found = text.match(TOKENS) ?? [];
-  // To Python a line break before it would be the end of an empty line.
+  // Python takes a line break before it for the end of an empty line.
   if (found.join('') !== text || !/^[ \t]*\{/.test(text)) return undefined;
   const tokens = found.filter((token) => !/^[ \t\n]/.test(token));
   if (!hasLong && tokens.some((token) => /^\d+L/.test(token))) return undefined;
@@ -46,7 +46,7 @@ export function parseDictionary(
     return isNext;
   };
 
-  /** Items with commas between them, and perhaps one behind the last. */
+  /** Reads items with commas between them, and optionally one after the last. */
   const itemsTo = <T>(end: string, readItem: () => T | undefined): T[] | undefined => {
     const items: T[] = [];
     while (!skip(end)) {
@@ -67,7 +67,7 @@ export function parseDictionary(
     }
     if (skip('(')) {
       const tuple = itemsTo(')', () => readValue(depth - 1));
-      // One value in parentheses is no tuple without a comma.
+      // One value in parentheses is a tuple only with a comma.
       return tuple?.length === 1 && tokens[at - 2] !== ',' ? undefined : tuple && { tuple };
     }
     return scalarOf(tokens[at++]);
@@ -81,7 +81,7 @@ export function parseDictionary(
   return at === tokens.length ? pairs : undefined;
 }
 
-/** A text, a truth or an integer; undefined for marks, and behind the last token. */
+/** Reads a text, a truth value or an integer; undefined for punctuation and at the end. */
 function scalarOf(token: string = ''): string | boolean | Integer | undefined {
   if (/^['"]/.test(token)) return token.slice(1, -1);
   if (/^[TF]/.test(token)) return token === 'True';

@@ -10,7 +10,7 @@ const MAGIC = '\x93NUMPY';
 const VERSION_AT = MAGIC.length;
 const LENGTH_AT = VERSION_AT + 2;
 
-/** Above it NumPy's own readers refuse a header. */
+/** NumPy's own readers refuse longer headers. */
 const MAX_HEADER_BYTE_LENGTH = 10_000;
 
 /** The longest start of a file that holds a header. */
@@ -24,7 +24,7 @@ export interface NpyHeader {
   readonly shape: readonly Integer[];
   /** Distance of neighbours per dimension, in items: C or Fortran order. */
   readonly strides: readonly Integer[];
-  /** Where the items begin, in bytes from the start. */
+  /** Position of the items, in bytes from the start. */
   readonly dataBegin: number;
 }
 
@@ -34,7 +34,7 @@ export function isNpy(start: Uint8Array): boolean {
   return true;
 }
 
-/** How many bytes the header takes with all before it; undefined when `start` does not tell. */
+/** Returns the end of the header, in bytes from the start; undefined when `start` is too short. */
 export function npyHeaderEnd(start: Uint8Array): number | undefined {
   const isWide = start[VERSION_AT] !== 1;
   const begin = LENGTH_AT + (isWide ? 4 : 2);
@@ -44,7 +44,7 @@ export function npyHeaderEnd(start: Uint8Array): number | undefined {
   return begin + length;
 }
 
-/** What a header says, before it is asked which dtype its items have. */
+/** The facts of a header, before its items get a dtype. */
 export interface NpyFacts {
   readonly descr: PythonLiteral;
   readonly isFortran: boolean;
@@ -54,7 +54,7 @@ export interface NpyFacts {
 }
 
 /**
- * Parses a header whose items can be of any kind.
+ * Parses a header with items of any kind.
  *
  * @param start the array's first bytes, up to the end of its header, `maxByteLength`, or its own end
  * @throws FormatError `SAFETENSORS_INVALID_NUMPY`, `SAFETENSORS_FOREIGN_LIMIT`
@@ -112,7 +112,7 @@ function shapeOf(value: PythonLiteral | undefined): readonly Integer[] | undefin
 }
 
 /**
- * Parses a header of numbers.
+ * Parses a header of numeric items.
  *
  * @throws FormatError as `parseNpyFacts`; `SAFETENSORS_UNSUPPORTED_TENSOR` for items that safetensors
  *   cannot hold
@@ -139,14 +139,14 @@ export function parseNpyHeader(
   return { dtype, isBigEndian, itemByteLength, shape, strides, dataBegin };
 }
 
-/** The text of a header; empty when it is not UTF-8 although it should be. */
+/** Decodes the text of a header; empty when it should be UTF-8 and is not. */
 function decode(start: Uint8Array, begin: number, end: number, major: number): string {
   const bytes = Buffer.from(start.buffer, start.byteOffset + begin, end - begin);
   if (major < 3) return bytes.toString('latin1');
   return isUtf8(bytes) ? bytes.toString('utf8') : '';
 }
 
-/** Strides in items: the last dimension innermost, in Fortran order the first. */
+/** Returns strides in items: the last dimension innermost, in Fortran order the first. */
 function stridesOf(shape: readonly Integer[], isFortran: boolean): Integer[] {
   const sizes = isFortran ? shape : shape.toReversed();
   let stride: Integer = 1;

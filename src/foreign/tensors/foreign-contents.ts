@@ -1,4 +1,4 @@
-/** What is known of the tensors of a file of another format, in the place of a safetensors header. */
+/** The facts of the tensors of a file of another format, in the place of a safetensors header. */
 
 import type { Dtype } from '../../header/dtype.js';
 import type { FileContents } from '../../header/file-contents.js';
@@ -11,7 +11,7 @@ export class ForeignContents implements FileContents {
   readonly #tensors: readonly ForeignTensor[];
   readonly #entries: ReadonlyMap<string, number>;
 
-  /** No two tensors have one name. */
+  /** Names must be unique. */
   constructor(tensors: readonly ForeignTensor[]) {
     const placed = tensors.map((tensor) => ({ tensor, at: heldRange(tensor).position }));
     placed.sort((a, b) => a.at - b.at);
@@ -36,7 +36,7 @@ export class ForeignContents implements FileContents {
     return this.#entries.get(name) ?? -1;
   }
 
-  /** The tensor of an entry. */
+  /** Returns the tensor of an entry. */
   tensor(entry: number): ForeignTensor {
     return this.#tensors[entry] as ForeignTensor;
   }

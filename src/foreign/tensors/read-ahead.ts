@@ -1,15 +1,15 @@
 /**
- * Makes more than is asked for when windows follow one another: where neighbours lie far apart in the file, a
- * short window costs nearly as much as a long one.
+ * Reads ahead when windows follow one another: where neighbours lie far apart in the file, a short window costs
+ * nearly as much as a long one.
  */
 
 import type { Steps } from '../../platform/io/steps.js';
 
-/** Fills `target` with the bytes from `position` on, in short steps between which others may work. */
+/** Fills `target` with the bytes from `position` on, in short steps between which other work may run. */
 export type StepFill = (target: Uint8Array, position: number) => Steps<void>;
 
 /**
- * Longest block. For each, all rows of a transposed matrix are read; in little memory there is no other way.
+ * Longest block. Each block of a transposed matrix reads all its rows, which is the price of little memory.
  */
 const MAX_BLOCK_BYTE_LENGTH = 16 * 2 ** 20;
 
@@ -22,17 +22,17 @@ interface Block {
 }
 
 /**
- * Fills windows from a block where the last one ended, and makes the next block there. Other windows are made
- * by themselves. The block is kept until the last byte was read.
+ * Fills a window that begins where the last one ended from a block, and makes the next block there. Makes other
+ * windows by themselves. Keeps the block until its last byte was read.
  *
- * @param byteLength of all that can be asked for
+ * @param byteLength of all bytes
  * @param units lengths of items, rows and so on, in bytes, longest first, each a multiple of the next. Blocks
  *   begin at items and end at the longest ones that fit.
  */
 export function readAhead(fill: StepFill, byteLength: number, units: readonly number[]): StepFill {
   const itemByteLength = units.at(-1) ?? 1;
   let block: Block | undefined;
-  // The windows that followed one another so far.
+  // Bytes of the consecutive windows so far.
   let first = 0;
   let end = 0;
 

@@ -23,18 +23,18 @@ const MAX_STRIDED_GAP_BYTE_LENGTH = 8 * 1024;
 /** From this length on, a run is read right into its place in the target. */
 const LONG_READ_BYTE_LENGTH = 4096;
 
-/** Changes whole items in place. They begin at an aligned address of their buffer. */
+/** Changes whole items in place. The items begin at an aligned address. */
 export type Change = (items: Uint8Array) => void;
 
-/** A view of a mapping costs nothing; but not all runtimes make one of any length. */
+/** Longest view of a mapping: a view is free, but some runtimes limit its length. */
 const MAX_VIEW_BYTE_LENGTH = 2 ** 30;
 
-/** Runs of this length cost the same, whether a window has one of them or many. */
+/** From this length on, a run costs the same in a short window as in a long one. */
 const LONG_FILL_BYTE_LENGTH = 64 * 1024;
 
 /**
  * Fills windows of the tensor that the layout describes in the held bytes. Where neighbours lie far apart,
- * windows that follow one another come from longer ones.
+ * consecutive windows come from longer ones.
  *
  * @param change changes whole items in place, such as their byte order
  */
@@ -66,7 +66,7 @@ function changedItems(fill: StepFill, itemByteLength: number, change: Change): S
       yield* fillItems(target, position);
       return;
     }
-    // It begins or ends within an item, or lies where none could be changed as a number.
+    // The window begins or ends within an item, or is misaligned for its items.
     const begin = position - (position % itemByteLength);
     const items = new Uint8Array(Math.ceil((end - begin) / itemByteLength) * itemByteLength);
     yield* fillItems(items, begin);
@@ -74,7 +74,7 @@ function changedItems(fill: StepFill, itemByteLength: number, change: Change): S
   };
 }
 
-/** Whether windows that follow one another go through the same part of the storage again and again. */
+/** Whether consecutive windows go through the same part of the storage again and again. */
 function isScattered({ loops, runByteLength }: StridedCopy): boolean {
   if (runByteLength >= LONG_FILL_BYTE_LENGTH) return false;
   return loops.some(
@@ -139,7 +139,7 @@ function* readStrided(
     return;
   }
   const [batched = ONCE, ...others] = outer;
-  // Stretches near each other are read together, others one by one to stand side by side.
+  // Neighbouring stretches are read together; distant ones one by one, side by side in memory.
   const isNear = batched.from - stretch <= MAX_STRIDED_GAP_BYTE_LENGTH;
   const pitch = isNear ? batched.from : stretch;
   const most = Math.min(
@@ -171,7 +171,7 @@ function* readStrided(
   }
 }
 
-/** Where every round of the loops begins, the last of them outermost. */
+/** Yields the start of every round of the loops, the last of them outermost. */
 function* rounds(
   loops: readonly StridedLoop[],
   from: number,

@@ -1,6 +1,6 @@
 /**
- * Where the items of a tensor lie in the bytes that hold them: a shape, a distance per dimension, a first
- * item. What a file says of it is checked here, in exact arithmetic, before any of the bytes is read.
+ * The layout of a tensor's items in the bytes that hold them: a shape, a distance per dimension, a first item. Checks
+ * a file's layout in exact arithmetic, before any byte is read.
  */
 
 import { type ErrorContext, FormatError, type FormatErrorCode } from '../../errors/errors.js';
@@ -19,7 +19,7 @@ export interface TensorLayout {
   readonly byteLength: number;
 }
 
-/** A layout as a file says it: integers of any size. */
+/** A layout as a file declares it, in integers of any size. */
 export interface GivenLayout {
   readonly itemByteLength: number;
   readonly shape: readonly (number | bigint)[];
@@ -27,20 +27,20 @@ export interface GivenLayout {
   readonly offset: number | bigint;
 }
 
-/** What one tensor may cost. */
+/** Limits of one tensor. */
 export interface LayoutLimits {
   /** Most bytes of one tensor; 64 GiB by default. */
   readonly maxTensorByteLength?: number | undefined;
 }
 
-/** More than any real tensor has, and than NumPy and torch allow. */
+/** More dimensions than any real tensor has, and than NumPy and torch allow. */
 const MAX_RANK = 64;
 
 const MAX_TENSOR_BYTE_LENGTH = 64 * 2 ** 30;
 
 /**
- * An expanded tensor repeats items by strides of 0: a file of 24 bytes could ask for terabytes. Real ones
- * repeat a row or a number; what is small anyway may repeat it as often as it likes.
+ * An expanded tensor repeats items by strides of 0: a file of 24 bytes could ask for terabytes. Real files repeat a
+ * row or a number; small tensors may repeat items freely.
  */
 const MAX_EXPANSION = 1024;
 const FREE_BYTE_LENGTH = 64 * 1024;
@@ -48,7 +48,7 @@ const FREE_BYTE_LENGTH = 64 * 1024;
 /**
  * Checks a layout against the length of the bytes that hold it.
  *
- * @param code of the errors about values that are wrong
+ * @param code of errors about invalid values
  * @throws FormatError with that code; `SAFETENSORS_FOREIGN_LIMIT` when it is too large
  */
 export function checkLayout(
@@ -115,8 +115,8 @@ export function checkLayout(
 }
 
 /**
- * The layout of a contiguous tensor that is beyond doubt, as nearly all are; undefined for any other. It is
- * found in numbers, ten times as fast as in bigints.
+ * Returns the layout of an ordinary contiguous tensor, as nearly all are; undefined for any other. Computes in
+ * numbers, ten times as fast as in bigints.
  */
 function plainLayout(
   { itemByteLength, shape, strides, offset }: GivenLayout,
@@ -171,7 +171,7 @@ const MAX_SAFE = BigInt(Number.MAX_SAFE_INTEGER);
 /** The integers of torch and NumPy have 64 bits. */
 const MAX_INTEGER = 2n ** 63n - 1n;
 
-/** A message shows so many dimensions. */
+/** Most dimensions in a message. */
 const SHOWN_RANK = 8;
 
 function shownList(sizes: readonly bigint[]): string {

@@ -8,19 +8,18 @@ import { FormatError } from '../../errors/errors.js';
 /** A message shows this many problems. */
 const SHOWN_PROBLEMS = 10;
 
-/** So many are looked for: a hostile file may have millions. */
+/** Most problems to look for: a hostile file may have millions. */
 const MAX_PROBLEMS = 100;
 
-/** What the error of a tensor takes of memory. */
+/** Memory of a tensor's error, in bytes. */
 const PROBLEM_BYTE_LENGTH = 1536;
 
 /**
- * Reads so many tensors one by one. Those that safetensors cannot hold are left out, each with its reason, and the
- * others are read.
+ * Reads `count` tensors one by one. Leaves out those that safetensors cannot hold, each with its reason.
  *
  * @param spend counts memory before it is used
- * @throws FormatError of all other problems, or the first hundred of them: the code is that of the first;
- *   one that names no tensor, at once
+ * @throws FormatError for all other problems, or the first hundred, with the code of the first; for a problem without
+ *   a tensor, at once
  */
 export function readEach<Item>(
   items: Iterable<Item>,

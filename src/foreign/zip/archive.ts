@@ -1,4 +1,4 @@
-/** What a zip archive holds, as its readers pass it on. Nothing is ever extracted by name. */
+/** The contents of a zip archive, as data. Nothing is ever extracted by name. */
 
 /** Bytes of a file by position. */
 export interface ByteReader {
@@ -20,13 +20,13 @@ export interface ArchiveEntry {
   /** Length in bytes, uncompressed. */
   readonly byteLength: number;
   /**
-   * CRC-32 of the uncompressed bytes, as the directory says; nobody has compared it yet. Null in an archive
-   * without checksums, as torch writes it after `set_crc32_options(False)`: they are 0 of all its entries.
+   * CRC-32 of the uncompressed bytes, as declared in the directory and not yet compared. Null in an archive without
+   * checksums, where all are 0, as torch writes it after `set_crc32_options(False)`.
    */
   readonly crc32: number | null;
 }
 
-/** An archive of which there is only one reading. */
+/** An archive that all readers read alike. */
 export interface Archive {
   /** Its files by name, in the order of their bytes; folders are left out. */
   readonly entries: ReadonlyMap<string, ArchiveEntry>;

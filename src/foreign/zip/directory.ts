@@ -1,4 +1,4 @@
-/** The directory of an archive: what it says about each entry. */
+/** Reads the directory of an archive: the declared facts of each entry. */
 
 import type { ByteReader } from './archive.js';
 import type { DirectoryPlace } from './end-record.js';
@@ -10,7 +10,7 @@ import { MAX_DEFLATE_RATIO } from './limits.js';
 const DIRECTORY_SIGNATURE = 0x02014b50;
 const DIRECTORY_FIXED_BYTE_LENGTH = 46;
 
-/** A 32-bit field that has no room for its number. */
+/** The value of a 32-bit field that is too small for its number. */
 export const FULL_32 = 0xffffffff;
 
 /** How hard it was compressed (1, 2), sizes behind the data (3), a name in UTF-8 (11). */
@@ -27,7 +27,7 @@ const UNIX_LINK = 0xa000;
 const MAX_DEFLATE_EXPANSION = 2;
 const MAX_DEFLATE_OVERHEAD = 1024;
 
-/** What deflate writes for no bytes. Some tools deflate folders. */
+/** Deflate's output for empty input. Some tools deflate folders. */
 const EMPTY_DEFLATED = 2;
 
 const METHODS: ReadonlyMap<number, 'stored' | 'deflated'> = new Map([
@@ -35,19 +35,19 @@ const METHODS: ReadonlyMap<number, 'stored' | 'deflated'> = new Map([
   [8, 'deflated'],
 ]);
 
-/** What the directory says about an entry. */
+/** An entry as declared in the directory. */
 export interface DirectoryEntry {
   readonly name: string;
   readonly nameBytes: Uint8Array;
   readonly flags: number;
   readonly methodNumber: number;
-  /** Undefined for methods that are not read. */
+  /** Undefined for unsupported methods. */
   readonly method: 'stored' | 'deflated' | undefined;
   readonly crc32: number;
   /** Length of the bytes in the archive. */
   readonly storedByteLength: number;
   readonly byteLength: number;
-  /** Where its local header is, in bytes of the file. */
+  /** Position of its local header in the file. */
   readonly headerBegin: number;
 }
 
@@ -171,7 +171,7 @@ function readDirectoryEntry(
   };
 }
 
-/** Whether so many bytes can be inflated to so many, and a folder has none. */
+/** Whether the stored length can inflate to the declared one, and a folder is empty. */
 function mayBe(
   name: string,
   method: DirectoryEntry['method'],
@@ -185,7 +185,7 @@ function mayBe(
   return byteLength <= storedByteLength * MAX_DEFLATE_RATIO && storedByteLength <= most;
 }
 
-/** Sizes and place: those without room in their fields are in the zip64 field, in this order. */
+/** Reads sizes and position; numbers too large for their fields are in the zip64 field, in this order. */
 function wideNumbers(
   view: DataView,
   at: number,

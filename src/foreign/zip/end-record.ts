@@ -1,4 +1,4 @@
-/** The records at the end of an archive: where its directory is. */
+/** Finds the directory of an archive by the records at its end. */
 
 import type { ByteReader } from './archive.js';
 import { dataViewOf, uint64 } from './extra-fields.js';
@@ -14,19 +14,19 @@ const LOCATOR_BYTE_LENGTH = 20;
 
 const END64_SIGNATURE = 0x06064b50;
 const END64_BYTE_LENGTH = 56;
-/** The length that the record gives is without its first two fields. */
+/** The record's length field does not count its first two fields. */
 const END64_REST_BYTE_LENGTH = END64_BYTE_LENGTH - 12;
 
-/** Where the directory is, in bytes of the file, and what it holds. */
+/** Position of the directory in the file, and its number of entries. */
 export interface DirectoryPlace {
   readonly begin: number;
   readonly end: number;
   readonly entryCount: number;
-  /** What has to be added to positions in the archive: not 0 when something stands before it. */
+  /** The offset of positions in the archive: not 0 when bytes stand before it. */
   readonly shift: number;
 }
 
-/** What the end record says, in numbers of any width. */
+/** The fields of the end record, in numbers of any width. */
 interface EndFields {
   readonly disk: number;
   readonly directoryDisk: number;
@@ -36,7 +36,7 @@ interface EndFields {
   readonly offset: number;
 }
 
-/** Finds the directory. Undefined when there is none to be found. */
+/** Finds the directory; undefined when it cannot be found. */
 export function findDirectory(file: ByteReader, report: Report): DirectoryPlace | undefined {
   const tailLength = Math.min(
     file.byteLength,
@@ -146,7 +146,7 @@ function findWide(
   };
 }
 
-/** Both records say the same, or the shorter one says that it has no room. */
+/** Checks that both records agree, or that the shorter one refers to the longer. */
 function compare(end: EndFields, wide: EndFields, position: number, report: Report): void {
   const differs = (name: keyof EndFields, full: number): boolean =>
     end[name] !== wide[name] && end[name] !== full;

@@ -1,6 +1,6 @@
-/** Which names of entries are safe, and which readers do not tell apart. */
+/** Checks names of entries: whether they are safe, and which of them readers confuse. */
 
-/** Longest name in bytes: longer ones are no paths of any system. */
+/** Longest name in bytes: no system has longer paths. */
 const MAX_ENTRY_NAME_BYTE_LENGTH = 4096;
 
 // C0, DEL and C1.
@@ -11,10 +11,10 @@ const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f]/;
 const nameDecoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /**
- * Decodes a name: as UTF-8, whether the header calls it so or not. Info-ZIP does not mark names of Linux, and
+ * Decodes a name as UTF-8, whatever the header says. Info-ZIP does not mark names of Linux, and
  * torch looks for the bytes.
  *
- * @returns the name, or what is wrong with it
+ * @returns the name, or its fault
  */
 export function decodeName(
   bytes: Uint8Array,
@@ -34,7 +34,7 @@ export function decodeName(
   return problem === undefined ? { name } : { problem };
 }
 
-/** What is wrong with a name as a relative path; undefined when nothing is. */
+/** Returns the fault of a name as a relative path; undefined without a fault. */
 function entryNameProblem(name: string): string | undefined {
   if (name === '') return 'it is empty';
   if (CONTROL_CHARACTER.test(name)) return 'it has a control character';
@@ -52,7 +52,7 @@ export function isFolderName(name: string): boolean {
   return name.endsWith('/');
 }
 
-/** Equal for names that some readers, torch among them, do not tell apart. */
+/** Returns equal texts for names that some readers, torch among them, treat as equal. */
 export function foldCase(name: string): string {
   return name.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }

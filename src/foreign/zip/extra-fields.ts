@@ -7,7 +7,7 @@ const ZIP64 = 0x0001;
 const UNICODE_NAME = 0x7075;
 
 /**
- * The other fields that writers of archives use, and how long they are at most: padding of torch and of Android,
+ * Other fields of known writers, with their longest length: padding of torch and of Android,
  * times and owners of Info-ZIP and of Windows, the mark of jar.
  */
 const KNOWN_FIELDS: ReadonlyMap<number, number> = new Map([
@@ -24,17 +24,17 @@ const KNOWN_FIELDS: ReadonlyMap<number, number> = new Map([
 /** Version and CRC-32 stand before the name. */
 const UNICODE_NAME_AT = 5;
 
-/** What matters of the extra fields. */
+/** The extra fields that count. */
 export interface ExtraFields {
-  /** 64-bit numbers, without saying which ones. */
+  /** 64-bit numbers, without their meaning. */
   readonly zip64: DataView | undefined;
   /** UTF-8 of the name. */
   readonly unicodeName: Uint8Array | undefined;
-  /** The number of a field that no writer is known for; undefined when there is none. */
+  /** The number of an unknown field, if any. */
   readonly unknown: number | undefined;
 }
 
-/** Undefined when the fields do not fill the bytes exactly, or when one that matters comes twice. */
+/** Undefined when the fields do not fill the bytes exactly, or when one that counts comes twice. */
 export function parseExtraFields(bytes: Uint8Array): ExtraFields | undefined {
   let zip64: DataView | undefined;
   let unicodeName: Uint8Array | undefined;
@@ -59,7 +59,7 @@ export function parseExtraFields(bytes: Uint8Array): ExtraFields | undefined {
   return { zip64, unicodeName, unknown };
 }
 
-/** What is said of a field that no writer is known for. */
+/** Returns the message for an unknown field. */
 export function describeExtraField(id: number): string {
   return `expected extra fields that are known, found number 0x${id.toString(16)}, or a long one`;
 }
@@ -73,7 +73,7 @@ export function dataViewOf({ buffer, byteOffset, byteLength }: Uint8Array): Data
   return new DataView(buffer, byteOffset, byteLength);
 }
 
-/** An unsigned 64-bit number; above 2^53 the nearest one, which lies behind the end of any file. */
+/** Reads an unsigned 64-bit number; above 2^53 the nearest double, which lies beyond any file. */
 export function uint64(view: DataView, at: number): number {
   return Number(view.getBigUint64(at, true));
 }

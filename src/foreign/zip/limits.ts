@@ -1,4 +1,4 @@
-/** What reading an archive may cost. */
+/** Limits of reading an archive. */
 
 import type { OptionNames } from '../../errors/arguments.js';
 
@@ -12,7 +12,7 @@ export interface ArchiveLimits {
   readonly maxInflatedByteLength?: number | undefined;
 }
 
-/** Bytes that a deflated one becomes at most: deflate writes at least one bit for 129, two for a copy of 258. */
+/** Most bytes that one deflated byte becomes: deflate writes at least one bit for 129, two for a copy of 258. */
 export const MAX_DEFLATE_RATIO = 1032;
 
 /** Names of the limits. */

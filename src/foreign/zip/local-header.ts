@@ -1,4 +1,4 @@
-/** The header before an entry's bytes and the descriptor behind them: both must say what the directory says. */
+/** Checks the header before an entry's bytes and the descriptor after them against the directory. */
 
 import { type DirectoryEntry, FULL_32, isEqual } from './directory.js';
 import { dataViewOf, describeExtraField, parseExtraFields, uint64 } from './extra-fields.js';
@@ -10,17 +10,17 @@ const LOCAL_FIXED_BYTE_LENGTH = 30;
 
 const DESCRIPTOR_SIGNATURE = 0x08074b50;
 
-/** The CRC and the sizes stand behind the data. */
+/** The flag for CRC and sizes after the data. */
 const DESCRIPTOR_FLAG = 1 << 3;
 
-/** The name of the entry at the start of an archive, its bytes as characters; as far as `start` has it. */
+/** Returns the name of an archive's first entry, a character per byte, as far as `start` has it. */
 export function firstEntryName(start: Uint8Array): string {
   if (start.length < LOCAL_FIXED_BYTE_LENGTH) return '';
   const nameEnd = LOCAL_FIXED_BYTE_LENGTH + dataViewOf(start).getUint16(26, true);
   return String.fromCharCode(...start.subarray(LOCAL_FIXED_BYTE_LENGTH, nameEnd));
 }
 
-/** Where the bytes of an entry begin. Undefined when that cannot be known. */
+/** Returns the position of an entry's bytes; undefined when it cannot be known. */
 export function readLocalHeader(
   entry: DirectoryEntry,
   read: Read,
@@ -74,7 +74,7 @@ export function readLocalHeader(
   return dataBegin;
 }
 
-/** Whether a descriptor stands behind the bytes of the entry. */
+/** Whether a descriptor follows the bytes of the entry. */
 function hasDescriptor({ flags }: DirectoryEntry): boolean {
   return (flags & DESCRIPTOR_FLAG) !== 0;
 }
@@ -99,7 +99,7 @@ function sizesOf(fixed: DataView, zip64: DataView | undefined): [number, number]
 }
 
 /**
- * Checks what stands between the bytes of an entry and the next header: nothing, or the descriptor, with or
+ * Checks the bytes between an entry and the next header: none, or the descriptor, with or
  * without a signature, with sizes of 32 or 64 bits. Its length tells which.
  */
 export function readDescriptor(

@@ -10,18 +10,18 @@ import { type ArchiveLimits, DEFAULT_LIMITS } from './limits.js';
 import { readDescriptor, readLocalHeader } from './local-header.js';
 import { windowReader } from './window-reader.js';
 
-/** An archive, and everything that is irregular about it. */
+/** An archive, and its irregularities. */
 export interface InspectedArchive {
-  /** The files that can be read nevertheless, in the order of their bytes; names may come twice. */
+  /** The readable files, in the order of their bytes; names may repeat. */
   readonly entries: readonly ArchiveEntry[];
   readonly irregularities: readonly Irregularity[];
 }
 
-/** The most irregularities that are listed. */
+/** Most irregularities in a list. */
 const MAX_IRREGULARITIES = 1000;
 
 /**
- * Reads the directory and every header of an archive; of the entries' bytes none.
+ * Reads the directory and every header of an archive, but no entry's bytes.
  *
  * @throws FormatError `SAFETENSORS_INVALID_ARCHIVE` at the first irregularity,
  *   `SAFETENSORS_INCOMPLETE_FILE` without an end record, `SAFETENSORS_FOREIGN_LIMIT`
@@ -39,7 +39,7 @@ export function readArchive(
   return { entries: byName };
 }
 
-/** Reads as much as can be read, and lists what is irregular: the first thousand. Never throws for it. */
+/** Reads as much as can be read, and lists the first thousand irregularities. Never throws for them. */
 export function inspectArchive(file: ByteReader, limits: ArchiveLimits = {}): InspectedArchive {
   const irregularities: Irregularity[] = [];
   const entries = walkArchive(file, limits, (irregularity) => {
@@ -50,7 +50,7 @@ export function inspectArchive(file: ByteReader, limits: ArchiveLimits = {}): In
 
 function archiveError(found: Irregularity, context: ErrorContext): FormatError {
   const { kind, message, position, entry } = found;
-  // Whoever reads an archive has seen that it begins as one.
+  // The caller has seen that the file begins as an archive.
   if (kind === 'cut-short') {
     const whole = `the file is incomplete: ${message}, at byte ${position}; fetch it again`;
     return new FormatError('SAFETENSORS_INCOMPLETE_FILE', whole, context);

@@ -1,15 +1,15 @@
-/** Reads short ranges of a file in its order: headers of small entries lie close together. */
+/** Reads short ranges in the order of the file with few reads: headers of small entries lie close together. */
 
 import type { ByteReader } from './archive.js';
 
-/** Reads bytes of the file; undefined when they are not within it. Views of what is read for others too. */
+/** Returns bytes of the file as a view of shared memory; undefined for bytes outside of the file. */
 export type Read = (begin: number, end: number) => Uint8Array<ArrayBuffer> | undefined;
 
 /** A page; longer while windows follow one another. */
 const SHORT_WINDOW_BYTE_LENGTH = 4096;
 const MAX_WINDOW_BYTE_LENGTH = 64 * 1024;
 
-/** Reads ranges that come in the order of the file, with few reads of it. */
+/** Makes a reader for ranges in the order of the file. */
 export function windowReader(file: ByteReader): Read {
   let windowBegin = 0;
   let window = new Uint8Array(0);

@@ -6,10 +6,11 @@ import {
   chooseFiles,
   isOfVariant,
   onlyWholeFile,
+  usualFileName,
   usualFileNames,
 } from '../file/shards/file-choice.js';
 import { PIPELINE_FILE } from '../file/shards/file-names.js';
-import { hasWeightsExtension, SHARD_EXTENSION } from '../file/shards/shard-paths.js';
+import { hasWeightsExtension } from '../file/shards/shard-paths.js';
 import { type FoundFile, foundKindOf, requireInside } from './found-file.js';
 import type { HubAddress } from './hub-address.js';
 import { HubRepository, type RepositoryEntry } from './hub-repository.js';
@@ -58,8 +59,7 @@ export async function hubSource(
     return { file: withStart(file, byteLength, start), kind, folder };
   };
   const isComponent = path !== '' && !ENCODER_FOLDER.test(path);
-  const infix = variant === undefined ? '' : `.${variant}`;
-  const first = `${isComponent ? COMPONENT_STEM : USUAL_STEM}${infix}${SHARD_EXTENSION}`;
+  const first = usualFileName(isComponent ? COMPONENT_STEM : USUAL_STEM, variant);
   try {
     return await open(first);
   } catch (error) {

@@ -57,7 +57,12 @@ function usualNames(
   };
 }
 
-/** The usual names of indexes and files of a variant, the preferred first. */
+/** Returns the usual name of a single file: `model.safetensors`, or `model.fp16.safetensors` with a variant. */
+export function usualFileName(stem: string, variant: string | undefined): string {
+  return usualNames(stem, variant).single;
+}
+
+/** Returns the usual names of indexes and files of a variant, the preferred first. */
 export function usualFileNames(variant: string | undefined): string[] {
   return USUAL_STEMS.flatMap((stem) => {
     const { indexes, single } = usualNames(stem, variant);

@@ -59,7 +59,7 @@ export function scanArray(source: ArraySource, notes: ScanNotes): number | undef
     return undefined;
   }
   if (!notes.spendHeader(Math.min(end, MAX_SCANNED_START_BYTE_LENGTH))) {
-    notes.add('limit', 'the headers of all arrays are longer than is looked at', 0, entry);
+    notes.add('limit', 'the headers of all arrays are longer than the scan reads', 0, entry);
     return undefined;
   }
   if (end > start.length && end <= MAX_SCANNED_START_BYTE_LENGTH) start = source.start(end);

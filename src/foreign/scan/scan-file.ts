@@ -14,7 +14,7 @@ import type { PathLike } from '../../platform/io/paths.js';
 import { fileKindOf } from '../file-kind.js';
 import { requireLimits } from '../limits.js';
 import { lookInto } from '../open-file.js';
-import { allPickleLimits, PICKLE_LIMITS, type PickleLimits } from '../pickle/limits.js';
+import { allPickleLimits, type PickleLimits } from '../pickle/limits.js';
 import { mayRun } from '../pickle/scan.js';
 import type { ByteReader } from '../zip/archive.js';
 import { ARCHIVE_LIMITS, type ArchiveLimits } from '../zip/limits.js';
@@ -25,10 +25,16 @@ import { archiveAtEnd, scanOther } from './scan-other.js';
 import type { ScanReport } from './scan-report.js';
 import { isPickleAt, scanStream } from './scan-stream.js';
 
-/** Limits of a scan, which reads no tensors. */
-export interface ScanLimits extends PickleLimits, ArchiveLimits {}
+/** Limits of a scan, which reads no tensors and builds no values. */
+export interface ScanLimits
+  extends ArchiveLimits,
+    Pick<PickleLimits, 'maxPickleByteLength' | 'maxOpcodes'> {}
 
-const SCAN_LIMITS: OptionNames<ScanLimits> = { ...ARCHIVE_LIMITS, ...PICKLE_LIMITS };
+const SCAN_LIMITS: OptionNames<ScanLimits> = {
+  ...ARCHIVE_LIMITS,
+  maxPickleByteLength: true,
+  maxOpcodes: true,
+};
 
 /** Options of {@link scanPickle}. */
 export interface ScanOptions {

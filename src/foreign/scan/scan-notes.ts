@@ -109,7 +109,12 @@ export class ScanNotes {
   /** Takes so many bytes of an entry from what may be looked at as pickles. */
   spendBytes(byteLength: number, entry: string): void {
     this.#byteLengthLeft -= byteLength;
-    if (this.#byteLengthLeft < 0) throw tooLong('with it the pickles are', entry);
+    if (this.#byteLengthLeft < 0) {
+      throw limitError(
+        entry,
+        'with it, the pickles are longer than limits.maxPickleByteLength allows',
+      );
+    }
   }
 
   /** Lets `inflate` make the start of an entry of so many deflated bytes; of at most so many. */
@@ -198,8 +203,12 @@ export class ScanNotes {
 
 /** The error of an entry that is not looked at, since others have taken what may be spent. */
 export function tooLong(what: string, entry: string): FormatError {
-  const message = `entry ${quoteName(entry)}: ${what} longer than is looked at`;
-  return new FormatError('SAFETENSORS_FOREIGN_LIMIT', message);
+  return limitError(entry, `${what} longer than the scan reads`);
+}
+
+function limitError(entry: string, message: string): FormatError {
+  const text = `entry ${quoteName(entry)}: ${message}`;
+  return new FormatError('SAFETENSORS_FOREIGN_LIMIT', text);
 }
 
 function kindOfGlobal(module: string, name: string): ScannedGlobal['kind'] {

@@ -22,6 +22,30 @@ function zipTensor(key: string, size: readonly number[]): string {
 
 const ofTorch = fixtures.filter(({ family }) => family !== 'numpy');
 
+describe('limits of scanPickle', () => {
+  const path = fixturePath('zip-state-dict.pt');
+
+  it.each([
+    { maxEntries: 1 },
+    { maxDirectoryByteLength: 1 },
+    { maxPickleByteLength: 1 },
+    { maxOpcodes: 1 },
+  ])('%o', (limits) => {
+    const { verdict, findings, problems } = scanPickle(path, { limits });
+    expect(verdict).not.toBe('safe');
+    const [name = ''] = Object.keys(limits);
+    expect(JSON.stringify([findings, problems])).toContain(`limits.${name}`);
+  });
+
+  it('are checked', () => {
+    expect(() => scanPickle(path, { limits: { maxOpcodes: 0 } })).toThrow(
+      'limits.maxOpcodes must be',
+    );
+    const limits = { maxDepth: 1 } as object;
+    expect(() => scanPickle(path, { limits })).toThrow('there is no option "maxDepth"');
+  });
+});
+
 describe('scanPickle', () => {
   it.each(ofTorch.filter(({ armed }) => armed === true))(
     'finds the payload of $id, which runs in Python',

@@ -1,6 +1,6 @@
 /**
  * Checks of arguments. A programmer's mistake is a TypeError or a RangeError with one of Node's
- * codes; the message says what the argument is called, what was expected and what came.
+ * codes; the message has the argument's name, the expected value and the value found.
  */
 
 import { isAbortSignal, isIterable } from './brand-checks.js';
@@ -8,7 +8,7 @@ import { quoteName } from './errors.js';
 import { nearNames } from './near-names.js';
 import { renamedOption } from './renamed-options.js';
 
-/** A value for a message: what it is, or the value itself where that is short. */
+/** Describes a value for a message: its kind, or the value itself if short. */
 export function describeValue(value: unknown): string {
   if (typeof value === 'string') return quoteName(value);
   if (typeof value === 'bigint') return `${value}n`;
@@ -20,13 +20,13 @@ export function describeValue(value: unknown): string {
   return typeof value === 'function' ? 'a function' : String(value);
 }
 
-/** A TypeError for an argument of the wrong type. */
+/** Returns a TypeError for an argument of the wrong type. */
 export function argumentTypeError(name: string, expected: string, actual: unknown): TypeError {
   const message = `${name} must be ${expected}, but is ${describeValue(actual)}`;
   return Object.assign(new TypeError(message), { code: 'ERR_INVALID_ARG_TYPE' });
 }
 
-/** A RangeError for an argument of the right type with a wrong value. */
+/** Returns a RangeError for an argument of the right type with a wrong value. */
 export function argumentRangeError(name: string, expected: string, actual: unknown): RangeError {
   const message = `${name} must be ${expected}, but is ${describeValue(actual)}`;
   return Object.assign(new RangeError(message), { code: 'ERR_OUT_OF_RANGE' });
@@ -36,14 +36,14 @@ export function argumentRangeError(name: string, expected: string, actual: unkno
 export type OptionNames<Options> = { readonly [Name in keyof Required<Options>]: true };
 
 /**
- * Throws a TypeError unless `options` is an object that has none but these options: a misspelt one would
- * be ignored, and one that is undefined is.
+ * Throws a TypeError unless `options` is an object with these options only: a misspelt option would be ignored.
+ * Undefined options count as absent.
  */
 export function requireOptions(options: unknown, names: Readonly<Record<string, true>>): void {
   if (typeof options !== 'object' || options === null) {
     throw argumentTypeError('options', 'an object', options);
   }
-  // What an option was meant to hold. Its own keys are none, or one for every item.
+  // A value meant for an option: its own keys are absent, or one per item.
   if (isIterable(options) || isAbortSignal(options)) {
     const expected = `an object with ${Object.keys(names).join(', ')}`;
     throw argumentTypeError('options', expected, options);

@@ -1,18 +1,17 @@
 /**
- * Tells what a value is, and where an array's memory is. In a `vm` context, and so under Jest,
- * `instanceof` is false for objects of another realm: what Node's own modules throw and return, and
- * what the caller made elsewhere.
+ * Checks the kind of a value, and finds an array's memory. In a `vm` context, and so under Jest, `instanceof` is
+ * false for objects of another realm: errors and results of Node's own modules, and the caller's objects made
+ * elsewhere.
  *
- * Arrays and buffers are asked through the getters of the language's own prototypes. Those look at the
- * object itself, of whatever realm; an own property, or a getter of a subclass, could say anything,
- * and threads would then write to memory that nobody holds. Of other values the members that the
- * library uses are asked for.
+ * Arrays and buffers are read through the getters of the built-in prototypes, which look at the object itself, of any
+ * realm. An own property or a getter of a subclass could lie, and threads would then write to memory that is not
+ * held. Other values only need the members that the library uses.
  *
  * `SafetensorsError` and `Tensor` are classes of this library, which exist once in a realm. For them
  * `instanceof` is right.
  */
 
-/** A getter of a prototype as a function; it gives undefined for objects of another kind. */
+/** Returns a prototype's getter as a function; the result is undefined for objects of another kind. */
 function getterOf<Result>(
   prototype: object | undefined,
   name: PropertyKey,
@@ -36,12 +35,12 @@ const byteLengthOfBuffer = getterOf<number>(ArrayBuffer.prototype, 'byteLength')
 // Some browsers hide this kind.
 const byteLengthOfShared = getterOf<number>(globalThis.SharedArrayBuffer?.prototype, 'byteLength');
 
-/** The name by which a value goes, such as `Float16Array`. An object can give itself any name. */
+/** Returns the tag of a value, such as `Float16Array`. An object can choose any tag. */
 export function tagOf(value: unknown): string {
   return Object.prototype.toString.call(value).slice(8, -1);
 }
 
-/** Whether a value is a typed array, of whatever kind. */
+/** Whether a value is a typed array of any kind. */
 export function isTypedArray(value: unknown): value is ArrayBufferView {
   return kindOfArray(value) !== undefined;
 }
@@ -66,16 +65,16 @@ export function isAnyArrayBuffer(value: unknown): value is ArrayBufferLike {
   return byteLengthOfBuffer(value) !== undefined || isSharedArrayBuffer(value);
 }
 
-/** Where bytes are. */
+/** A place of bytes in memory. */
 export interface ArrayMemory {
   readonly buffer: ArrayBufferLike;
   readonly byteOffset: number;
   readonly byteLength: number;
 }
 
-/** The memory of a typed array or of a buffer. Empty when it was detached, or resized too far. */
+/** Returns the memory of a typed array or a buffer. Empty when it was detached, or resized too far. */
 export function memoryOf(array: ArrayBufferView | ArrayBufferLike): ArrayMemory {
-  // The getter that this asks throws for nothing. The others do, which takes long.
+  // This getter never throws; the others do, which is slow.
   if (isTypedArray(array)) {
     return {
       buffer: bufferOfArray(array) as ArrayBufferLike,
@@ -87,15 +86,15 @@ export function memoryOf(array: ArrayBufferView | ArrayBufferLike): ArrayMemory 
   return { buffer: array as ArrayBufferLike, byteOffset: 0, byteLength };
 }
 
-/** The same memory as an array without members of its own. */
+/** Returns the same memory as an array without own members. */
 export function plainFloat32Array(array: Float32Array): Float32Array {
   const { buffer, byteOffset, byteLength } = memoryOf(array);
-  // Over a detached buffer no array can be made.
+  // An array over a detached buffer cannot be made.
   if (byteLength === 0) return new Float32Array(0);
   return new Float32Array(buffer, byteOffset, byteLength / Float32Array.BYTES_PER_ELEMENT);
 }
 
-/** The bytes of a typed array or of a buffer, as an array without members of its own. */
+/** Returns the bytes of a typed array or a buffer, as an array without own members. */
 export function plainBytes(array: ArrayBufferView | ArrayBufferLike): Uint8Array {
   const { buffer, byteOffset, byteLength } = memoryOf(array);
   return byteLength === 0 ? new Uint8Array(0) : new Uint8Array(buffer, byteOffset, byteLength);

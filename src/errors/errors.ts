@@ -11,7 +11,7 @@ import { shardNumbersOf } from './shard-numbers.js';
 
 /**
  * Codes of a file that is not valid. Those of safetensors follow the reference's error variants; those from
- * `SAFETENSORS_FOREIGN_FORMAT` on are of files of torch and NumPy.
+ * `SAFETENSORS_FOREIGN_FORMAT` on belong to files of torch and NumPy.
  */
 export type FormatErrorCode =
   | 'SAFETENSORS_HEADER_TOO_SMALL'
@@ -43,12 +43,12 @@ export type FormatErrorCode =
   | 'SAFETENSORS_AMBIGUOUS_ROOT'
   | 'SAFETENSORS_DUPLICATE_NAME';
 
-/** Codes of what cannot be written. */
+/** Codes of tensors and metadata that cannot be written. */
 export type InvalidTensorErrorCode =
   | 'SAFETENSORS_INVALID_TENSOR_VIEW'
   | 'SAFETENSORS_HEADER_TOO_LARGE';
 
-/** Codes of what a server, or the way to it, has against a request. */
+/** Codes of failed requests. */
 export type RemoteErrorCode =
   | 'SAFETENSORS_REMOTE_NOT_FOUND'
   | 'SAFETENSORS_REPOSITORY_NOT_FOUND'
@@ -98,13 +98,13 @@ export type ErrorCode =
   | 'SAFETENSORS_WRITER_CLOSED'
   | 'SAFETENSORS_VERIFICATION_FAILED';
 
-/** What an error is about. */
+/** The subject of an error. */
 export interface ErrorContext {
   /** The file, as it was given by the caller. */
   path?: string | undefined;
   /** The tensor's name, unshortened. */
   tensor?: string | undefined;
-  /** What the file is instead. */
+  /** The actual format of the file. */
   foundFormat?: FoundFormat | undefined;
   /** The lower-level error that led to this one. */
   cause?: unknown;
@@ -116,13 +116,13 @@ const QUOTED_NAME_LENGTH = 120;
 /** How many names a message lists. */
 const LISTED_NAMES = 20;
 
-/** A name between quotes for a message: escaped as in JSON and cut to a bounded length. */
+/** Quotes a name for a message: escaped as in JSON and cut to a bounded length. */
 export function quoteName(name: string): string {
   if (name.length <= QUOTED_NAME_LENGTH) return JSON.stringify(name);
   return `${JSON.stringify(name.slice(0, QUOTED_NAME_LENGTH))}… (${name.length} characters)`;
 }
 
-/** Some of the names for a message, and how many more there are; empty for none. */
+/** Quotes some names for a message, with the number of the rest; empty without names. */
 export function quoteNames(names: readonly string[]): string {
   const shown = names.slice(0, LISTED_NAMES).map(quoteName).join(', ');
   const more = names.length - LISTED_NAMES;
@@ -130,7 +130,7 @@ export function quoteNames(names: readonly string[]): string {
 }
 
 /**
- * Base class of every error of this package that is not a programmer's mistake.
+ * Base class of every error of this package, except programmers' mistakes.
  *
  * @example
  * ```ts
@@ -149,7 +149,7 @@ export class SafetensorsError extends Error {
   declare readonly path?: string;
   /** The tensor the error is about. */
   declare readonly tensor?: string;
-  /** What the file is instead of the format that was expected, when its first bytes tell. */
+  /** The actual format of the file, when its first bytes tell. */
   declare readonly foundFormat?: FoundFormat;
 
   /** Puts the file and the tensor of the context before the message. */
@@ -195,8 +195,8 @@ export class FormatError extends SafetensorsError {
 }
 
 /**
- * The file has no tensor of that name; the message lists near names, and of a file that is one of several of a
- * checkpoint which it is.
+ * The file has no tensor of that name; the message lists near names, and the number of a file that is one of several
+ * of a checkpoint.
  *
  * @example
  * ```ts
@@ -240,7 +240,7 @@ export class TensorNotFoundError extends SafetensorsError {
 export class InvalidTensorError extends SafetensorsError {
   declare readonly code: InvalidTensorErrorCode;
 
-  /** Takes only the codes of what cannot be written. */
+  /** Takes only the codes of tensors and metadata that cannot be written. */
   constructor(code: InvalidTensorErrorCode, message: string, context?: ErrorContext) {
     super(code, message, context);
   }
@@ -291,13 +291,13 @@ export class FileClosedError extends SafetensorsError {
  * ```
  */
 export class FileChangedError extends SafetensorsError {
-  /** `message` says what was found against what was expected. */
+  /** `message` has what was expected and found. */
   constructor(message: string, context?: ErrorContext) {
     super('SAFETENSORS_FILE_CHANGED', message, context);
   }
 }
 
-/** What a RemoteError is about. */
+/** The subject of a RemoteError. */
 export interface RemoteErrorContext extends ErrorContext {
   /** Status of the last answer. */
   status?: number | undefined;
@@ -306,8 +306,8 @@ export interface RemoteErrorContext extends ErrorContext {
 }
 
 /**
- * A remote file cannot be had, or what came is not what was asked for. Neither the error nor its cause
- * holds a token, a header of the caller's or the query of a URL.
+ * A remote file cannot be read, or the answer does not fit the request. Neither the error nor its cause holds a
+ * token, a header of the caller's or the query of a URL.
  *
  * @example
  * ```ts
@@ -321,7 +321,7 @@ export interface RemoteErrorContext extends ErrorContext {
  */
 export class RemoteError extends SafetensorsError {
   declare readonly code: RemoteErrorCode;
-  /** Status of the last answer, when there was one. */
+  /** Status of the last answer, if any. */
   declare readonly status?: number;
   /** The URL that was asked last, after redirects: without credentials, query and fragment. */
   declare readonly url?: string;

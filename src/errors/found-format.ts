@@ -1,7 +1,7 @@
-/** Formats that a file has which is not of the one that was expected. */
+/** The formats found in files of an unexpected format. */
 
 /**
- * What a file is by its first bytes: `html` is a page of HTML or XML, as servers answer with instead of a file;
+ * The format of a file by its first bytes: `html` is a page of HTML or XML, as servers send instead of a file;
  * `json` any document of JSON, `checkpoint-index` the index of a checkpoint, and `json-header` the header of a
  * safetensors file without its length; `zeros` begins with zeros, as an interrupted download does.
  */

@@ -1,17 +1,17 @@
-/** Values by name, in any form that a caller may have: how tensors and metadata are given. */
+/** Values by name, in every form in which callers give tensors and metadata. */
 
 import { argumentTypeError, requireString } from './arguments.js';
 import { isIterable } from './brand-checks.js';
 
-/** A Map, an iterable of pairs, or a plain object, of which the own enumerable keys count. */
+/** A Map, an iterable of pairs, or a plain object with its own enumerable keys. */
 export type NamedValues<Value> =
   | Iterable<readonly [name: string, value: Value]>
   | Readonly<Record<string, Value>>;
 
 /**
- * The pairs in the order given; a name may come twice. `what` is the argument's name.
+ * Yields the pairs in the order given; a name may repeat. `what` is the argument's name.
  *
- * @throws TypeError `ERR_INVALID_ARG_TYPE` for anything else, and for a name that is not a string
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for other values, and for a name that is not a string
  */
 export function* pairsOf<Value>(
   values: NamedValues<Value>,
@@ -41,6 +41,6 @@ function notNamedValues(what: string, values: unknown): TypeError {
 function isPlainObject(values: unknown): boolean {
   if (typeof values !== 'object' || values === null) return false;
   const prototype = Object.getPrototypeOf(values);
-  // Every realm has its own Object.prototype, and only that has none itself.
+  // Every realm has its own Object.prototype, the only one without a prototype.
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }

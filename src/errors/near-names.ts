@@ -1,10 +1,10 @@
-/** Ranks the names that a caller gives by likeness to the one not found. */
+/** Ranks names by likeness to an unknown one. */
 
 /** Limits on the names that are compared: a hint is not worth much time. */
 const MAX_COMPARED_NAMES = 20_000;
 const MAX_COMPARED_LENGTH = 200;
 
-/** How many names an error shows. */
+/** Most names in an error. */
 const MAX_NEAR_NAMES = 3;
 
 /** Share of the longer name that must agree at the two ends. */
@@ -20,8 +20,8 @@ function agreement(a: string, b: string): number {
 }
 
 /**
- * The names most like `name`, best first, at most three: those that agree with it at both ends in
- * most characters, upper and lower case alike. Names above 200 characters are left out.
+ * Returns the names most like `name`, best first, at most three: those that agree with it in most characters at both
+ * ends, ignoring case. Leaves out names above 200 characters.
  */
 export function nearNames(name: string, names: Iterable<string>): string[] {
   if (name.length > MAX_COMPARED_LENGTH) return [];

@@ -1,4 +1,4 @@
-/** Arrays for results. Too little memory for one is an error with a code. */
+/** Allocates arrays for results. A lack of memory is an error with a code. */
 
 import { type ErrorContext, SafetensorsError } from './errors.js';
 
@@ -13,7 +13,7 @@ interface ArrayConstructor<Items> {
 /**
  * Makes an array of zeros. The caller has checked that the runtime can make one of that length.
  *
- * @throws SafetensorsError `SAFETENSORS_OUT_OF_MEMORY` when the system has no memory for it
+ * @throws SafetensorsError `SAFETENSORS_OUT_OF_MEMORY` when memory runs out
  */
 export function allocate<Items>(
   Type: ArrayConstructor<Items>,
@@ -28,15 +28,15 @@ export function allocate<Items>(
 }
 
 /**
- * The error to throw for one from code that knows no tensors: when `allocate` threw it, one that names the
- * tensor of the context; otherwise the same.
+ * Adds the tensor of the context to an error of `allocate` from code that knows no tensors; returns any other error
+ * as it is.
  */
 export function withTensor(error: unknown, byteLength: number, context: ErrorContext): unknown {
   const isAboutMemory = error instanceof SafetensorsError && error.code === OUT_OF_MEMORY;
   return isAboutMemory ? outOfMemory(byteLength, { ...context, cause: error.cause }) : error;
 }
 
-/** The error for a copy of so many bytes that there is no memory for. */
+/** Returns the error for a copy that does not fit into memory. */
 export function outOfMemory(byteLength: number, context: ErrorContext): SafetensorsError {
   return new SafetensorsError(
     OUT_OF_MEMORY,

@@ -1,4 +1,4 @@
-/** What somebody reads who posts an open file or a tensor to another thread. */
+/** The error message for posting an open file or a tensor to another thread. */
 
 /**
  * The value of the own property `uncloneable` of an object that cannot be cloned. Most of such an object is

@@ -1,4 +1,4 @@
-/** The addon's functions in TypeScript: passes arguments on, throws what `failures` makes of results. */
+/** The addon's functions in TypeScript: passes arguments on, and turns failures into errors. */
 
 import { DTYPE_NAMES, type Dtype } from '../../header/dtype.js';
 import type { CastSource, CastTarget } from '../../tensor/float32/cast.js';
@@ -19,21 +19,20 @@ export type ConversionLevel = 'best' | 'plain' | 'avx2';
 const LEVELS: readonly ConversionLevel[] = ['best', 'plain', 'avx2'];
 
 /**
- * What the addon can do. An argument that it cannot use is a `TypeError` or `RangeError`; a failure
+ * The addon's functions. An unusable argument is a `TypeError` or `RangeError`; a failure
  * of the system is an error with `code`, `errno` and `syscall`, like those of `node:fs`. Functions
  * that return a promise reject with either, and with `ECANCELED` when the work was cancelled.
  */
 export interface Addon {
   /**
-   * One number, which changes when the guard finds that a file mapped by this process was cut short,
-   * on whatever thread: a look instead of a call.
+   * One number, which changes when the guard finds a truncated mapping of this process, on any thread: reading it
+   * saves a call.
    */
   readonly truncations: Uint32Array;
   /**
-   * Maps `byteLength` > 0 bytes of a regular file from its start, readable and writable; writes stay
-   * private to this mapping. It holds a duplicate of `fd` until it is unmapped; `fd` stays the
-   * caller's. With `guard`, where there is one (Linux), a page that a truncation took away reads as
-   * zeros instead of killing the process. `path` is for errors.
+   * Maps `byteLength` > 0 bytes of a regular file from its start, readable and writable; writes stay private to this
+   * mapping. It holds a duplicate of `fd` until it is unmapped; `fd` stays the caller's. With `guard` (on Linux), a
+   * page lost to truncation reads as zeros instead of killing the process. `path` is for errors.
    */
   mapFile(fd: number, byteLength: number, guard: boolean, path?: string): Mapping;
   /**
@@ -43,34 +42,33 @@ export interface Addon {
    */
   tensorBuffer(mapping: Mapping, byteOffset: number, byteLength: number): ArrayBuffer;
   /**
-   * Writes what the kept descriptor says about the file now, and what the guard saw, into `state`,
+   * Writes the file's current facts, by the kept descriptor, and the guard's finding into `state`,
    * an array of four: size in bytes, modification time in whole seconds and in nanoseconds within
    * the second, and 1 when a reader has hit a page that is gone (else 0). Only the last one after
    * `closeFile`. `EBADF` when the mapping was released.
    */
   readFileState(mapping: Mapping, state: Float64Array): void;
   /**
-   * Reads bytes of the file from `position` into `target`, of at least one byte. They come from the
-   * descriptor: what the file holds, whatever was written to the mapping. Returns how many; 0 at the
-   * file's end. `EBADF` when the mapping was released.
+   * Reads bytes of the file from `position` into `target`, of at least one byte. They come from the descriptor: the
+   * file's content, whatever was written to the mapping. Returns how many; 0 at the file's end. `EBADF` when the
+   * mapping was released.
    */
   readBytes(mapping: Mapping, position: number, target: Uint8Array): number;
   /**
-   * Brings the pages of `byteLength` > 0 bytes of the mapping from `byteOffset` into memory and into
-   * the page table, on the thread pool. Nothing is copied, and reading them afterwards does not wait
-   * for the disk. Keeps the mapping until it is done, also when that is released or detached
-   * meanwhile. `EIO` when a page cannot be read, such as after the end of a file that was cut
-   * short; `EBADF` when the mapping was released.
+   * Brings the pages of `byteLength` > 0 bytes of the mapping from `byteOffset` into memory and into the page table,
+   * on the thread pool. Nothing is copied, and reading them afterwards does not wait for the disk. Keeps the mapping
+   * until it is done, even if that is released or detached meanwhile. `EIO` when a page cannot be read, such as after
+   * the end of a truncated file; `EBADF` when the mapping was released.
    */
   populate(mapping: Mapping, byteOffset: number, byteLength: number): Promise<void>;
   /**
-   * The same for up to 1 024 ranges, which the disk reads together. `ranges` holds offset and length > 0
+   * As above, for up to 1 024 ranges, which the disk reads together. `ranges` holds offset and length > 0
    * of each.
    */
   populateRanges(mapping: Mapping, ranges: Float64Array): Promise<void>;
   /**
-   * Counts how many of `byteLength` > 0 bytes of the mapping from `byteOffset` are in memory; null
-   * where the kernel does not tell. `EBADF` when the mapping was released.
+   * Counts how many of `byteLength` > 0 bytes of the mapping from `byteOffset` are in memory; null where the kernel
+   * gives no answer. `EBADF` when the mapping was released.
    */
   residentBytes(mapping: Mapping, byteOffset: number, byteLength: number): number | null;
   /**
@@ -82,29 +80,29 @@ export interface Addon {
   /** Closes a descriptor made by `duplicateDescriptor`. */
   closeDescriptor(fd: number): void;
   /**
-   * Closes the mapping's descriptor: nothing can ask for the file's size or bytes any more. The rest is
-   * as before, until the mapping is released. May be called again.
+   * Closes the mapping's descriptor: the file's size and bytes cannot be read any more. The rest works as before,
+   * until the mapping is released. May be called again.
    */
   closeFile(mapping: Mapping): void;
   /**
-   * Ends the handle and closes its descriptor. Buffers handed out stay valid. The file is unmapped when
-   * the last of them is collected, at once when there is none. May be called again.
+   * Ends the handle and closes its descriptor. Buffers handed out stay valid. The file is unmapped when the last of
+   * them is collected, or at once without any. May be called again.
    */
   release(mapping: Mapping): void;
   /**
-   * Collects garbage (in Node; elsewhere the engine does when it likes), and releases all mappings of
+   * Collects garbage (in Node; other engines choose the time), and releases all mappings of
    * this thread whose objects are garbage. Without this call they are released after a turn of the
    * event loop.
    */
   releaseDropped(): void;
   /**
-   * Ends the handle and empties `buffers`, which must be the mapping's: file and memory are free at
-   * once. Whoever still has the bare address (a buffer that is not among them or was moved with
-   * `transfer()`, work on the thread pool) reads zeros. Does nothing when the handle has ended
-   * already. On Node 24 and newer a buffer that was marked by `markAsUntransferable` ends the process.
+   * Ends the handle and empties `buffers`, which must be the mapping's: file and memory are free at once. Reads
+   * through a remaining address (a buffer that is not among them or was moved with `transfer()`, work on the thread
+   * pool) give zeros. Does nothing when the handle has ended already. On Node 24 and newer a buffer that was marked
+   * by `markAsUntransferable` ends the process.
    *
-   * `emptied` is how many further buffers of the mapping the caller has emptied. When these and
-   * `buffers` are all that there are, addresses can be freed before the finalizers have run.
+   * `emptied` is the number of further buffers of the mapping that the caller has emptied. If the mapping has no
+   * others, addresses can be freed before the finalizers have run.
    */
   detach(mapping: Mapping, buffers: readonly ArrayBuffer[], emptied?: number): void;
   /**
@@ -113,13 +111,13 @@ export interface Addon {
    */
   convert(dtype: Dtype, bytes: Uint8Array, output: Float32Array, level?: ConversionLevel): void;
   /**
-   * The same on a thread of the pool. Both arrays are kept alive. Nobody may detach or resize their
-   * buffers until the promise settles, or the thread reads or writes memory that is gone.
+   * As `convert`, on a thread of the pool. Keeps both arrays alive. Their buffers must not be detached or resized
+   * until the promise settles, or the thread uses freed memory.
    */
   convertAsync(dtype: Dtype, bytes: Uint8Array, output: Float32Array): Promise<void>;
   /**
    * Casts packed little-endian elements of F32, F64, F16 or BF16 to another dtype: F32, F16, BF16, F8_E4M3
-   * or F8_E5M2. At any alignment; not over the same memory. Returns how many were too large for it.
+   * or F8_E5M2. At any alignment; not over the same memory. Returns the number of elements too large for it.
    */
   cast(
     from: CastSource,
@@ -128,7 +126,7 @@ export interface Addon {
     output: Uint8Array,
     level?: ConversionLevel,
   ): number;
-  /** The same on the pool, under the terms of `convertAsync`. */
+  /** As `cast`, on the pool, under the terms of `convertAsync`. */
   castAsync(
     from: CastSource,
     to: CastTarget,
@@ -136,12 +134,12 @@ export interface Addon {
     output: Uint8Array,
   ): Promise<number>;
   /**
-   * Gives a file disk space for its first `byteLength` > 0 bytes, and makes it that long if it is
-   * shorter; new bytes read as zeros. `ENOSPC`, `EDQUOT` and `EFBIG` say that there is no room,
-   * `ENOTSUP` and others that the system or the file system cannot reserve it.
+   * Gives a file disk space for its first `byteLength` > 0 bytes, and makes it that long if it is shorter; new bytes
+   * read as zeros. `ENOSPC`, `EDQUOT` and `EFBIG` mean that room is lacking, `ENOTSUP` and others that the system or
+   * the file system cannot reserve it.
    */
   allocate(fd: number, byteLength: number): void;
-  /** The same on a thread of the pool; `fd` stays open until the promise settles. */
+  /** As above, on a thread of the pool; keep `fd` open until the promise settles. */
   allocateAsync(fd: number, byteLength: number): Promise<void>;
   /**
    * Copies up to `byteLength` > 0 bytes from one file to another within the kernel, on a thread of
@@ -168,9 +166,9 @@ export interface Addon {
     targetPosition: number,
   ): Promise<number>;
   /**
-   * Locks a file or a folder for this descriptor until it is closed, without waiting: `EAGAIN` when
-   * another descriptor has the lock, in this process or another. Only those who ask for the lock are
-   * kept out. `ENOLCK`, `EBADF`, `ENOTSUP` and others where the file system has no locks.
+   * Locks a file or a folder for this descriptor until it is closed, without waiting: `EAGAIN` when another
+   * descriptor has the lock, in this process or another. The lock is advisory. `ENOLCK`, `EBADF`, `ENOTSUP` and
+   * others where the file system has no locks.
    */
   lockFile(fd: number): void;
   /**
@@ -179,13 +177,13 @@ export interface Addon {
    */
   exchangeFiles(path: Uint8Array, otherPath: Uint8Array): void;
   /**
-   * Gives the file of a descriptor the access control list of the file at `path`, or takes it away when
-   * that has none. Returns whether there is a list. `ENOTSUP` where there are no such lists.
+   * Gives the file of a descriptor the access control list of the file at `path`, or removes it when that file has
+   * none. Returns whether that file has a list. `ENOTSUP` on systems without such lists.
    */
   copyAccessList(path: Uint8Array, fd: number): boolean;
 }
 
-/** A count, or 0 where there is no result; or a failure. */
+/** A count, 0 without a result, or a failure. */
 type NativeOutcome = number | Failure;
 
 /** The addon itself: its functions return a result or a {@link Failure}. */

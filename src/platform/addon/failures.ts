@@ -1,15 +1,14 @@
-/** Makes errors of what the addon returns when it fails. */
+/** Turns the addon's failures into errors. */
 
 import { argumentRangeError, argumentTypeError } from '../../errors/arguments.js';
 import { nodeErrno, systemErrorCode } from './errno.js';
 
 /**
- * What the addon returns instead of a result: a negative errno, or the name of an argument that it
- * cannot use.
+ * A failed call's result: a negative errno, or the name of an unusable argument.
  */
 export type Failure = number | string;
 
-/** The addon's arguments by name, and what each must be. */
+/** The addon's arguments by name, with the values that each accepts. */
 const EXPECTED_ARGUMENT: Readonly<Record<string, string>> = {
   fd: 'a file descriptor',
   sourceFd: 'a file descriptor',
@@ -38,7 +37,7 @@ const EXPECTED_ARGUMENT: Readonly<Record<string, string>> = {
   level: 'best, plain or avx2',
 };
 
-/** What to do when a file cannot be mapped, by the system's code. */
+/** Advice for files that cannot be mapped, by the system's code. */
 const MAPPING_ADVICE: Readonly<Record<string, string>> = {
   ENOMEM:
     "; raise the limit of the process's addresses (ulimit -v) or of its mappings " +
@@ -48,7 +47,7 @@ const MAPPING_ADVICE: Readonly<Record<string, string>> = {
     '; close files that are not needed any more, or raise the limit of descriptors (ulimit -n)',
 };
 
-/** `syscall` is what failed below the addon's function, `args` are the arguments it was given. */
+/** `syscall` is the call that failed inside the addon's function, `args` are the function's arguments. */
 export function failure(
   result: Failure,
   syscall: string,

@@ -9,7 +9,7 @@ import { VERSION } from './version.js';
 
 export type { Addon, ConversionLevel, Mapping } from './binding.js';
 
-/** Why there is no addon, and what helps. */
+/** The reason for a missing addon, and the remedy. */
 export interface AddonUnavailable {
   /** A clause that can follow "because". */
   readonly reason: string;
@@ -17,7 +17,7 @@ export interface AddonUnavailable {
   readonly remedy: string;
 }
 
-/** The addon, the file that it was loaded from, and how it makes buffers; or why there is none. */
+/** The addon, its file, and how it makes buffers; or the reason for its absence. */
 export type AddonLoad =
   | { readonly addon: Addon; readonly path: string; readonly buffers: BufferCounting }
   | AddonUnavailable;
@@ -35,7 +35,7 @@ function firstLine(message: string, path: string): string {
   return message.replace(`${path}: `, '').replace(/\n.*/s, '');
 }
 
-/** Says why a file could not be loaded. */
+/** Explains why a file could not be loaded. */
 function explain(error: unknown, path: string): AddonUnavailable {
   const { code, message = String(error) } = error as NodeJS.ErrnoException;
   if (code === 'ERR_DLOPEN_DISABLED') {
@@ -62,9 +62,9 @@ function explain(error: unknown, path: string): AddonUnavailable {
 let loaded: AddonLoad | undefined;
 
 /**
- * Loads the addon when it is first asked for, not at import: a program can name the file until then.
- * Later calls return the same answer. A file that cannot be loaded is tried again, since the cause may
- * pass, such as a lack of descriptors. Never throws.
+ * Loads the addon on first use, not at import, so that a program can name the file before. Later calls return the
+ * same answer, but a file that failed to load is tried again, because the cause (such as a lack of descriptors) may
+ * pass. Never throws.
  */
 export function loadAddon(): AddonLoad {
   if (loaded !== undefined) return loaded;
@@ -84,7 +84,7 @@ export function loadAddon(): AddonLoad {
 }
 
 function use(exports: AddonExports, path: string): AddonLoad {
-  // A bundle may have been built anew, and the addon beside it not; or this is quite another addon.
+  // A new bundle may lie beside an old addon, or beside a different one.
   if (typeof exports.version !== 'function' || exports.version() !== VERSION) {
     return {
       reason: `the addon at ${path} is not that of safetensors-mmap ${VERSION}`,
@@ -104,7 +104,7 @@ function use(exports: AddonExports, path: string): AddonLoad {
     };
   }
   const { bun, deno } = process.versions;
-  // Those two count external memory in ways of their own, which the addon leaves alone.
+  // These two count external memory in their own ways, which the addon does not change.
   if (bun === undefined && deno === undefined) exports.compensateExternalMemory();
   return { addon: bind(exports), path, buffers: uncountBuffers(exports) };
 }

@@ -1,4 +1,4 @@
-/** Where the addon's file is. */
+/** Finds the addon's file. */
 
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -11,7 +11,7 @@ export const ADDON_VARIABLE = 'SAFETENSORS_MMAP_ADDON';
 /** Operating system and processor, as the folders of `prebuilds/` are called. */
 export const PLATFORM: string = `${process.platform}-${process.arch}`;
 
-/** The platforms that the package has a file for. That for Linux fits GNU's C library and musl. */
+/** The platforms with a file in the package. The file for Linux fits GNU's C library and musl. */
 export const SHIPPED_PLATFORMS: readonly string[] = [
   'linux-x64',
   'linux-arm64',
@@ -21,18 +21,17 @@ export const SHIPPED_PLATFORMS: readonly string[] = [
   'win32-arm64',
 ];
 
-/** The same in a bundle and in the package: its name where nobody gave it another. */
+/** The file's default name, in a bundle as in the package. */
 const FILE = 'safetensors-mmap.node';
 
 /** From this module to the file. scripts/bundle.mjs changes all such paths: lib/ is two folders less deep. */
 const SHIPPED_FILE: string = `../../../prebuilds/${PLATFORM}/${FILE}`;
 
 /**
- * The file, for bundlers and file tracers: they recognise `new URL` of a literal and `import.meta.url`, take
- * the file along, and put its new address here. Every literal names a file that the package may have.
- * None must stop a build when it is missing, such as in a package made from a clone: Turbopack asks for
- * `try` in this very function; webpack knows nothing of the kind, is told to leave these alone, and looks
- * at `webpackFile`.
+ * The file, for bundlers and file tracers: they recognise `new URL` of a literal and `import.meta.url`, take the file
+ * along, and put its new address here. Every literal names a file that the package may have. A missing file must not
+ * stop a build, as in a package made from a clone: Turbopack asks for `try` in this very function; webpack has no
+ * such way, so it is told to ignore these and uses `webpackFile`.
  */
 function literalFile(): URL | undefined {
   try {
@@ -78,14 +77,14 @@ function literalFile(): URL | undefined {
 declare const __webpack_require__: unknown;
 
 /**
- * The program is a bundle by webpack, or by what does as webpack. `import.meta.webpack` would tell too, but
- * transforms to CommonJS, as Jest has them, leave it as it is.
+ * Whether the program is a bundle of webpack or of a compatible bundler. Not by `import.meta.webpack`, which
+ * transforms to CommonJS, as in Jest, leave in place.
  */
 const IN_WEBPACK: boolean = typeof __webpack_require__ === 'function';
 
 /**
- * The same for webpack, since 5.100: of a path that it does not know it takes whatever files there are, and
- * throws here for others. Then it has a path from the bundle's folder, or an address.
+ * As above for webpack, since 5.100: for a computed path it takes all existing files, and throws here for others. The
+ * result is a path from the bundle's folder, or an address.
  */
 function webpackFile(): URL | undefined {
   if (!IN_WEBPACK) return undefined;
@@ -97,10 +96,10 @@ function webpackFile(): URL | undefined {
   }
 }
 
-/** Where the file of a bundle is that no bundler took along. */
+/** Returns the file beside a bundle, for bundlers that did not take it along. */
 function fileBeside(here: string): URL {
   try {
-    // The address of a bundle by webpack is here, and nowhere else.
+    // Only this form has the address of a webpack bundle.
     return new URL(/* webpackIgnore: true */ 'safetensors-mmap.node', import.meta.url);
   } catch {
     return new URL(FILE, here);
@@ -108,11 +107,11 @@ function fileBeside(here: string): URL {
 }
 
 /**
- * Where this is the package's own module, not somebody's bundle: the package's file. A bundle must not
- * load native code from folders around its own, which may be somebody else's.
+ * Returns the package's file if this is the package's own module. A user's bundle must not load native code from
+ * folders around its own, which others may write.
  */
 function fileOfPackage(here: string): URL | undefined {
-  // webpack says where the module was when the bundle was made.
+  // webpack gives the module's place at build time.
   if (IN_WEBPACK) return undefined;
   if (!/\/(?:lib\/core|addon\/location)\.[jt]s$/.test(new URL(here).pathname)) return undefined;
   try {
@@ -132,7 +131,7 @@ function ownAddress(): string | undefined {
   return typeof __filename === 'string' ? pathToFileURL(__filename).href : undefined;
 }
 
-/** The file that the environment names. Deno throws where it forbids to read the environment. */
+/** Returns the file named by the environment. Deno throws without permission to read the environment. */
 export function namedFile(): string | undefined {
   try {
     return process.env[ADDON_VARIABLE];
@@ -142,9 +141,8 @@ export function namedFile(): string | undefined {
 }
 
 /**
- * The addon's path, whether or not there is a file: that of the environment, that of a bundler which took
- * the file along, the package's, or the one beside a bundle. Undefined in a bundle that does not know its
- * own place.
+ * Returns the addon's path, even if the file is missing: that of the environment, of a bundler that took the file
+ * along, of the package, or beside a bundle. Undefined in a bundle that does not know its own place.
  */
 export function addonPath(): string | undefined {
   const named = namedFile();
@@ -159,7 +157,7 @@ export function addonPath(): string | undefined {
     const followed = [literalFile(), webpackFile()].find(moved);
     return fileURLToPath(followed ?? fileOfPackage(here) ?? beside);
   } catch {
-    // Such as a module of an address that is not a file's.
+    // Such as a module with an address outside of the file system.
     return undefined;
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Decides whether V8 counts the buffers over a mapping. It takes counted ones for memory that it must win back: 894
+ * Decides whether V8 counts the buffers over a mapping. It treats counted buffers as memory to reclaim: 894
  * buffers of 134 MB, beside two million live objects, then take 9 to 11 s and 53 to 69 full collections. Uncounted
  * they take 1.4 to 7 ms and no collection (docs/performance.md).
  */
@@ -9,25 +9,25 @@ import process from 'node:process';
 import type { AddonExports } from './binding.js';
 import { systemErrorCode } from './errno.js';
 
-/** Whether V8 counts the buffers over a mapping as memory of its own, and if so, why. */
+/** Whether V8 counts the buffers over a mapping as its own memory, with the reason. */
 export type BufferCounting =
   | {
-      /** They cost V8 no garbage collection. */
+      /** Buffers cause no garbage collections. */
       readonly counted: false;
     }
   | {
-      /** V8 may collect garbage for them. */
+      /** V8 may collect garbage because of them. */
       readonly counted: true;
-      /** Why, as in "because …". */
+      /** The reason, as in "because …". */
       readonly reason: string;
     };
 
-/** The environment variable that has buffers counted, by any value but an empty one. */
+/** The environment variable that makes V8 count buffers, with any non-empty value. */
 export const COUNTED_VARIABLE = 'SAFETENSORS_MMAP_COUNTED_BUFFERS';
 
 /**
- * Where buffers that are not counted were tried: `process.versions.modules`, and the V8 of that Node.
- * A new version of Node belongs here after the tests of such buffers passed on it, with the sanitizer.
+ * The versions on which uncounted buffers were tested: `process.versions.modules`, and the V8 of that Node. Add a
+ * version of Node after the tests of such buffers passed on it, with the sanitizer.
  */
 const TRIED: ReadonlyMap<string, string> = new Map([
   ['115', '11.3'],
@@ -39,7 +39,7 @@ const TRIED: ReadonlyMap<string, string> = new Map([
 /** Settings of a build that change what V8 expects of us. */
 const SETTINGS = ['node_shared', 'v8_enable_sandbox', 'v8_enable_pointer_compression', 'asan'];
 
-/** What the addon answers instead of making such buffers. */
+/** The addon's answers when it refuses to make such buffers. */
 const REFUSAL_TEXTS: Readonly<Record<string, string>> = {
   ENOSYS:
     "others take Linux on x64, GNU's C library and a runtime that exports certain functions of V8",
@@ -47,7 +47,7 @@ const REFUSAL_TEXTS: Readonly<Record<string, string>> = {
   ENOMEM: 'there were too few addresses for a test',
 };
 
-/** Why buffers are counted, by what the runtime says of itself; undefined when nothing is against it. */
+/** Returns why this runtime must count buffers; undefined if it need not. */
 function reasonToCount(): string | undefined {
   const { release, versions } = process;
   const { modules, v8 } = versions;
@@ -66,7 +66,7 @@ function reasonToCount(): string | undefined {
   return undefined;
 }
 
-/** Has the addon make buffers that are not counted, where that works. */
+/** Lets the addon make uncounted buffers, where that works. */
 export function uncountBuffers(exports: AddonExports): BufferCounting {
   const reason = reasonToCount();
   if (reason !== undefined) return { counted: true, reason };

@@ -1,16 +1,16 @@
-/** Descriptors and addresses of files that were dropped without `close()`, or closed. */
+/** Frees descriptors and addresses of closed files, and of files dropped without `close()`, when they run out. */
 
 import { addon } from '../addon/addon.js';
 import { giveUpSpares } from './spare-descriptors.js';
 import type { Steps } from './steps.js';
 import { hasCode } from './system-errors.js';
 
-/** What the system answers when a process has no more descriptors, or no more addresses. */
+/** Errors of a process without free descriptors or addresses. */
 const NONE_LEFT: readonly string[] = ['EMFILE', 'ENOMEM'];
 
 /**
- * Runs `open`. When the process has no descriptor or no addresses left for it, collects garbage, takes
- * those of dropped files, and tries once more; then with those that closed files can do without.
+ * Runs `open`. Without free descriptors or addresses, collects garbage to free those of dropped files and tries once
+ * more; then frees those that closed files can spare.
  */
 export function* retryWithoutDropped<Result>(open: () => Steps<Result>): Steps<Result> {
   try {

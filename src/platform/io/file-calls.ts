@@ -28,13 +28,13 @@ import { closeAsync, type ReadFile, readAsync, readHere } from './pool-calls.js'
 import { type Steps, step } from './steps.js';
 import { hasCode, namingFile } from './system-errors.js';
 
-/** Most links that are followed one after the other, as on Linux. */
+/** Most links to follow in a row, as on Linux. */
 export const MAX_LINKS = 40;
 
-/** What the system answers when there is nothing at a path. */
+/** Errors of a missing path. */
 export const NOTHING_THERE: readonly string[] = ['ENOENT', 'ENOTDIR'];
 
-/** What it answers when what is there is no link; the latter on Windows. */
+/** Errors of a path that is not a link; the latter on Windows. */
 const NO_LINK: readonly string[] = ['EINVAL', 'UNKNOWN'];
 
 /** Opens a file; the caller closes the descriptor with `closeFile`. */
@@ -46,7 +46,7 @@ export function openPath(path: string | Buffer, flags: number): Steps<number> {
   });
 }
 
-/** Closes a descriptor that was read from, as `closeQuietly`. */
+/** Closes a descriptor after reading, as `closeQuietly`. */
 export function closeFile(fd: number): Steps<void> {
   return step({
     sync: () => closeQuietly(fd),
@@ -56,18 +56,18 @@ export function closeFile(fd: number): Steps<void> {
 }
 
 /**
- * Closes a descriptor of a file that was only read, was synced, or is thrown away: an error is of no use then.
- * The system frees the number whatever it answers.
+ * Closes a descriptor of a file that was only read, was synced, or is discarded, so that an error would not matter.
+ * The system frees the number even then.
  */
 export function closeQuietly(fd: number): void {
   try {
     closeSync(fd);
   } catch {
-    // A second call would close what has the number by then.
+    // A second call would close the next owner of the number.
   }
 }
 
-/** Deletes a file if it is there. `rmSync` of Node 26 gives errors without a useful code. */
+/** Deletes a file if it exists. `rmSync` of Node 26 throws errors without a useful code. */
 export function removeFile(path: string | Buffer): void {
   try {
     unlinkSync(path);
@@ -76,7 +76,7 @@ export function removeFile(path: string | Buffer): void {
   }
 }
 
-/** Deletes a file if it is there, after an error: the caller sees that one. */
+/** Deletes a file if it exists, after an error, which the caller gets. */
 export function removeQuietly(path: string | Buffer): void {
   try {
     removeFile(path);
@@ -85,7 +85,7 @@ export function removeQuietly(path: string | Buffer): void {
   }
 }
 
-/** What the file of a descriptor is like now. */
+/** Returns the current facts of a descriptor's file. */
 export function statOpened(file: ReadFile): Steps<BigIntStats> {
   return step({
     sync: () => statsOf(file),
@@ -121,12 +121,12 @@ export function readOnce(
   });
 }
 
-/** What is at a path, links followed. */
+/** Returns the facts of a path, with links followed. */
 export function statPath(path: string | Buffer): Steps<Stats> {
   return step({ sync: () => statSync(path), async: () => promisify(stat)(path) });
 }
 
-/** The same; undefined when nothing is there. */
+/** As above; undefined for a missing path. */
 export function* statAnything(path: string | Buffer): Steps<Stats | undefined> {
   try {
     return yield* statPath(path);
@@ -136,7 +136,7 @@ export function* statAnything(path: string | Buffer): Steps<Stats | undefined> {
   }
 }
 
-/** What is at a path, a link itself; undefined when nothing is there. */
+/** Returns the facts of a path, or of the link at it; undefined for a missing path. */
 export function* statLink(path: string): Steps<Stats | undefined> {
   try {
     return yield* step({ sync: () => lstatSync(path), async: () => promisify(lstat)(path) });
@@ -146,7 +146,7 @@ export function* statLink(path: string): Steps<Stats | undefined> {
   }
 }
 
-/** What the link at a path says; undefined when there is none. */
+/** Returns the target of the link at a path; undefined without a link. */
 export function* linkAt(path: string): Steps<string | undefined> {
   try {
     return yield* step({
@@ -160,25 +160,25 @@ export function* linkAt(path: string): Steps<string | undefined> {
 }
 
 /**
- * The function of `node:fs` that takes links out of a path. Windows' own way fails on drives whose driver
- * does not have it, such as some RAM disks, and in wine for long paths.
+ * Returns the function of `node:fs` that resolves links in a path. Windows' native one fails on drives without
+ * support for it, such as some RAM disks, and in wine for long paths.
  */
 export function systemRealpath(): typeof realpathSync.native {
   return process.platform === 'win32' ? realpathSync : realpathSync.native;
 }
 
-/** A path without links. */
+/** Returns the real path. */
 export function realPath(path: string): Steps<string> {
   const onPool = process.platform === 'win32' ? realpath : realpath.native;
   return step({ sync: () => systemRealpath()(path), async: () => promisify(onPool)(path) });
 }
 
-/** The names in a folder. */
+/** Lists the names in a folder. */
 export function listFolder(path: string): Steps<string[]> {
   return step({ sync: () => readdirSync(path), async: () => promisify(readdir)(path) });
 }
 
-/** Whether there is anything at a path; false also when the system does not tell. */
+/** Whether a path exists; false also when the system gives no answer. */
 export function exists(path: string): Steps<boolean> {
   return step({
     sync: () => existsSync(path),

@@ -26,7 +26,7 @@ export interface CopiedRange extends FileRange {
 /** Length of the buffer for bytes that the kernel does not copy. */
 const BUFFER_BYTE_LENGTH = 4 * 2 ** 20;
 
-/** The kernel's ways to say that it does not copy between these two files. */
+/** Errors of a kernel that cannot copy between these two files. */
 const REFUSALS: readonly string[] = [
   'ENOTSUP',
   'ENOSYS',
@@ -54,7 +54,7 @@ export async function writeViews(
     } catch (error) {
       throw aboutFile(error, target.path);
     }
-    // A system that writes nothing would be asked forever.
+    // A system that writes nothing would loop forever.
     if (bytesWritten === 0) throw systemError('EIO', 'write', target.path);
     left = withoutFirst(left, bytesWritten);
     at += bytesWritten;
@@ -89,7 +89,7 @@ export async function copyRanges(
   let gathered = 0;
   if (ranges.length > 1) {
     const gathering = addon()?.gatherRangesAsync(numbersOf(ranges), target.fd, targetPosition);
-    // What made this fail also makes the copy below fail, whose error names the file.
+    // The copy below fails, too, with an error that names the file.
     gathered = (await gathering?.catch(() => 0)) ?? 0;
   }
   let begin = 0;
@@ -110,7 +110,7 @@ function numbersOf(ranges: readonly CopiedRange[]): Float64Array {
   return numbers;
 }
 
-/** Copies a range within the kernel, and what the kernel does not copy through a buffer. */
+/** Copies a range within the kernel, and the part that the kernel does not copy through a buffer. */
 async function copyRange(
   { file, position, byteLength }: CopiedRange,
   target: WrittenFile,
@@ -132,7 +132,7 @@ async function copyRange(
   }
   if (done === byteLength) return;
   const buffer = new Uint8Array(Math.min(byteLength - done, BUFFER_BYTE_LENGTH));
-  // Not by `cut`: a read may give less than it was asked for.
+  // Not by `cut`: a read may return fewer bytes than requested.
   while (done < byteLength) {
     const length = Math.min(byteLength - done, buffer.byteLength);
     const { bytesRead } = await readAsync(file, buffer, 0, length, position + done);

@@ -11,7 +11,7 @@ import type { ReadFile } from './pool-calls.js';
 import type { Steps } from './steps.js';
 import { hasCode } from './system-errors.js';
 
-/** What `requireRegularFile` looks at. */
+/** The facts that `requireRegularFile` needs. */
 type KindOfFile = StatsBase<number | bigint>;
 
 /** Most bytes of one read call: Node refuses lengths of 2 GiB and above. */
@@ -34,7 +34,7 @@ function describeKind(stats: KindOfFile): string {
   return stats.isSocket() ? 'a socket' : 'not a regular file';
 }
 
-/** Throws `SAFETENSORS_NOT_A_REGULAR_FILE` for anything else. `label` names it in the message. */
+/** Throws `SAFETENSORS_NOT_A_REGULAR_FILE` unless the file is regular. `label` names it in the message. */
 export function requireRegularFile(stats: KindOfFile, label: string): void {
   if (stats.isFile()) return;
   const message = `expected a regular file, found ${describeKind(stats)}`;
@@ -86,7 +86,7 @@ export function readBytesOf(file: ReadFile): ReadBytes {
     readOnce(file, target, Math.min(target.byteLength, MAX_READ_BYTE_LENGTH), position);
 }
 
-/** The error of a read that met the end of the file too early. Both are positions in the file. */
+/** Returns the error of a read beyond the end of the file. Both arguments are positions in the file. */
 export function cutShort(
   path: string | undefined,
   expected: number,
@@ -117,7 +117,7 @@ export function changeCheck(file: ReadFile): () => void {
   };
 }
 
-/** Fills `target` from `position`. Throws FileChangedError when the file ends before. */
+/** Fills `target` from `position`. Throws FileChangedError when the file ends earlier. */
 export function* readFully(
   read: ReadBytes,
   target: Uint8Array,

@@ -13,10 +13,10 @@ const READ_BYTE_LENGTH = 4 * 2 ** 20;
 /** Leaves one of the pool's four threads to the rest of the program. */
 const READS_AT_ONCE = 3;
 
-/** Shared by all files of the thread. */
+/** Slots shared by all files of the thread. */
 const slots = new Slots(READS_AT_ONCE);
 
-/** Where the bytes of a tensor are. */
+/** The place of a tensor's bytes. */
 export interface TensorRange extends FileRange {
   readonly name: string;
 }
@@ -42,7 +42,7 @@ class Arrival<Range extends TensorRange> implements FileRange {
     return this.range.byteLength;
   }
 
-  /** Made when the turn to be read has come. */
+  /** Made right before reading. */
   get memory(): Uint8Array<ArrayBuffer> {
     const { name, byteLength } = this.range;
     this.#memory ??= allocate(Uint8Array, byteLength, { path: this.#path, tensor: name });
@@ -74,9 +74,8 @@ async function readViews(
 }
 
 /**
- * Reads the ranges, best given in the order of the file. `onRead` gets each with its buffer as soon as
- * that is full; ranges of no bytes are left out. The descriptor must stay open until the promise
- * settles.
+ * Reads the ranges, best given in the order of the file. `onRead` receives each with its buffer as soon as that is
+ * full; empty ranges are left out. The descriptor must stay open until the promise settles.
  *
  * @throws FileChangedError when the file ends before a range does
  * @throws SafetensorsError `SAFETENSORS_OUT_OF_MEMORY`

@@ -21,19 +21,19 @@ export function locate(path: PathLike): Location {
   return { location, label: location };
 }
 
-/** What is wrong with the text of a URL, or with a URL of another machine; undefined for paths. */
+/** Returns the fault of a URL given as text, or of a URL of another machine; undefined for paths. */
 function objectionTo(path: string | URL): string | undefined {
   const isText = typeof path === 'string';
   // The first use of a regular expression that ignores case takes 0.2 ms.
   if (isText && !path.includes('://')) return undefined;
   const [, scheme] = (isText ? /^([a-z][a-z\d+.-]+):\/\//i : /^(https?):/).exec(String(path)) ?? [];
-  // Ids of the Hub are for those who take them.
+  // Callers that accept ids of the Hub handle them.
   if (scheme === undefined || scheme === 'hf') return undefined;
   if (/^file$/i.test(scheme)) return 'be a path or a URL, new URL(…), not its text';
   return 'be on this machine';
 }
 
-/** The path as text. `name` is what the argument is called. Throws a TypeError unless it is a path. */
+/** Returns the path as text. `name` is the argument's name. Throws a TypeError unless it is a path. */
 export function pathText(
   name: string,
   path: string | URL,

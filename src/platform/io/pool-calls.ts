@@ -92,7 +92,7 @@ export async function closeAsync(fd: number): Promise<void> {
   else closeSync(fd);
 }
 
-/** Gives a file another name, in place of whatever has it. */
+/** Renames a file, replacing an existing file of that name. */
 export function renameAsync(from: string | Buffer, to: string | Buffer): Promise<void> {
   return promisify(rename)(from, to);
 }

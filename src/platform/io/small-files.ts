@@ -17,7 +17,7 @@ import { closeAsync, fsyncAsync, type ReadFile } from './pool-calls.js';
 import { runAsync, type Steps } from './steps.js';
 import { aboutFile } from './system-errors.js';
 
-/** All bytes of an open file, from the first one. */
+/** Returns all bytes of an open file. */
 export function* readOpened(file: ReadFile): Steps<Buffer> {
   const bytes = Buffer.alloc(Number((yield* statOpened(file)).size));
   let done = 0;
@@ -29,7 +29,7 @@ export function* readOpened(file: ReadFile): Steps<Buffer> {
   return bytes.subarray(0, done);
 }
 
-/** All bytes of a file. */
+/** Returns all bytes of a file. */
 export function* readSmallFile(path: string): Steps<Buffer> {
   const fd = yield* openPath(path, constants.O_RDONLY);
   try {
@@ -39,15 +39,15 @@ export function* readSmallFile(path: string): Steps<Buffer> {
   }
 }
 
-/** All bytes of a file as text, one character each. */
+/** Returns all bytes of a file as text, one character per byte. */
 export function* readText(path: string): Steps<string> {
   return (yield* readSmallFile(path)).toString('latin1');
 }
 
 /**
- * Writes a file where there is none, and syncs it when it is `durable`. When it fails, there is none.
+ * Writes a new file, and syncs it if `durable`. After an error no file is left.
  *
- * @throws `EEXIST` when something is there
+ * @throws `EEXIST` for an existing path
  */
 export async function writeNewFile(
   path: string,

@@ -1,41 +1,41 @@
-/** Descriptors of closed files of which tensors are left: given up when the process has no other ones. */
+/** Spare descriptors: those of closed files with live tensors, given up when the process runs out of others. */
 
 import { fstatSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { closeQuietly } from './file-calls.js';
 
-/** The descriptor of a file, which its owner opens again by the path after it was given up. */
+/** The descriptor of a file. After it is given up, its owner reopens the file by the path. */
 export interface SpareDescriptor {
-  /** -1 when it was given up. */
+  /** -1 after it was given up. */
   fd: number;
-  /** Absolute when it was given up. */
+  /** Absolute after it was given up. */
   path: string;
   /** The file that `path` must lead to then. */
   identity: FileIdentity | undefined;
-  /** How many read from it at the moment. */
+  /** Number of reads under way. */
   lent: number;
 }
 
-/** What tells files of a machine apart. */
+/** The identity of a file on a machine. */
 export interface FileIdentity {
   readonly dev: bigint;
   readonly ino: bigint;
 }
 
-/** Those of this thread, the oldest first. */
+/** The spare descriptors of this thread, the oldest first. */
 const spares = new Set<SpareDescriptor>();
 
-/** Lets a descriptor be given up. */
+/** Offers a descriptor to be given up. */
 export function addSpare(descriptor: SpareDescriptor): void {
   spares.add(descriptor);
 }
 
-/** Takes that back. */
+/** Withdraws the offer. */
 export function removeSpare(descriptor: SpareDescriptor): void {
   spares.delete(descriptor);
 }
 
-/** Closes those that nobody reads from, and whose path still leads to the same file. Whether there were any. */
+/** Closes idle spare descriptors whose path still leads to the same file. Returns whether it closed any. */
 export function giveUpSpares(): boolean {
   let count = 0;
   for (const spare of spares) {

@@ -1,13 +1,13 @@
 /**
- * Work that calls the system in places, written once for two ways: `runSync` does all of it on this
- * thread, `runAsync` hands the calls to the thread pool and lets the event loop turn in between.
+ * Work with system calls, written once for two ways: `runSync` runs all of it on this thread, `runAsync` hands the
+ * calls to the thread pool and lets the event loop turn in between.
  */
 
 import { setImmediate } from 'node:timers/promises';
 import { provideTurns, turnWhenDue } from '../../header/json/turns.js';
 import { limit, Slots } from '../../tensor/pieces.js';
 
-// Taken when it is needed: the import of the package asks for no module of Node.
+// Loaded on first use: importing the package must load no module of Node.
 provideTurns(() => setImmediate());
 
 /** A call of the system in both ways. */
@@ -15,13 +15,13 @@ export interface Call<Result> {
   readonly sync: () => Result;
   readonly async: (signal: AbortSignal | undefined) => Promise<Result>;
   /**
-   * True when the call opens or closes something. An abort does not end the work behind such a call,
-   * where nobody would know what it opened, but behind the next one.
+   * True when the call opens or closes something. An abort does not end the work after such a call, which would lose
+   * the open file, but after the next one.
    */
   readonly isKept?: boolean;
 }
 
-/** Work that yields its calls; undefined where the event loop may turn, as `Slices` do. */
+/** Work that yields its calls, or undefined where the event loop may turn, as `Slices` do. */
 export type Steps<Result> = Generator<Call<unknown> | undefined, Result, unknown>;
 
 /** A call as steps. */
@@ -80,7 +80,7 @@ export async function runAsync<Result>(
     }
     return next.value;
   } catch (error) {
-    // Steps may have made another error of the reason.
+    // Steps may have wrapped the reason in another error.
     signal?.throwIfAborted();
     throw error;
   }
@@ -90,9 +90,8 @@ export async function runAsync<Result>(
 const STEPS_AT_ONCE = 3;
 
 /**
- * Does steps for every item: one after the other on this thread, or some at once on the pool, begun in
- * this order. After an error no more begin; those under way end, and the error of the first of the items
- * that have one is thrown.
+ * Runs steps for every item: one after the other on this thread, or some at once on the pool, in this order. After an
+ * error no further item begins; those under way end, and the error of the first failed item is thrown.
  */
 export function* forEach<Item>(
   items: readonly Item[],

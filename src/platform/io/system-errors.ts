@@ -1,4 +1,4 @@
-/** Errors of system calls: makes them, tells their codes, names the file they are about. */
+/** Errors of system calls: makes them, checks their codes, adds the file's name. */
 
 import { getSystemErrorMap, types } from 'node:util';
 import { systemErrorCode } from '../addon/errno.js';
@@ -20,9 +20,9 @@ export function systemError(code: string, syscall: string, path: string): Error 
 }
 
 /**
- * Makes an error of a system call name the file that the caller knows: calls with a descriptor name no
- * file, and others would name the temporary file. Returns any other error as it is. `call` is named
- * instead of the system call that failed.
+ * Makes an error of a system call name the file that the caller knows: calls with a descriptor name no file, and
+ * others would name the temporary file. Returns any other error as it is. `call` replaces the name of the failed
+ * system call.
  */
 export function aboutFile(error: unknown, path: string, call?: string): unknown {
   if (!types.isNativeError(error)) return error;
@@ -34,13 +34,13 @@ export function aboutFile(error: unknown, path: string, call?: string): unknown 
   return Object.assign(named, { errno, code, syscall: call ?? syscall, path });
 }
 
-/** The same for an error that names no file yet; any other, and that of a file without a path, as it is. */
+/** As above, for an error without a file; returns other errors, and those of a file without a path, as they are. */
 export function namingFile(error: unknown, path: string | undefined): unknown {
   const isNamed = types.isNativeError(error) && (error as NodeJS.ErrnoException).path !== undefined;
   return isNamed || path === undefined ? error : aboutFile(error, path);
 }
 
-/** The same error, with advice at the end of its message. */
+/** Adds advice to the end of an error's message. */
 export function withAdvice(error: NodeJS.ErrnoException, advice: string): Error {
   const { code, errno, syscall, path } = error;
   const advised = new Error(`${error.message}; ${advice}`, { cause: error });

@@ -1,6 +1,6 @@
 /**
- * The names of files that exist for a while. All are made here. What a killed save of a checkpoint left
- * is recognised by its name, and its next save deletes it; a `.tmp` of a single file is not.
+ * Makes the names of all temporary files. The next save of a checkpoint recognizes files of a killed save by their
+ * names and deletes them, but not the `.tmp` of a single file.
  */
 
 import { createHash, randomBytes } from 'node:crypto';
@@ -10,12 +10,12 @@ const PREFIX = '.safetensors-mmap-';
 /** Extension of a file that is being written. */
 const WRITTEN_EXTENSION = '.tmp';
 
-/** Extension of interim names, which is that of all shards. */
+/** Extension of interim names, the same as of all shards. */
 const INTERIM_EXTENSION = '.safetensors';
 
 const BACKUP_EXTENSION = '.header-backup';
 
-/** Extensions of what a download keeps beside a file: the bytes received so far, and what it finished. */
+/** Extensions of a download's files: the bytes received so far, and the record of finished files. */
 const PARTIAL_EXTENSION = '.incomplete';
 const RECORD_EXTENSION = '.downloaded';
 
@@ -25,7 +25,7 @@ const MAX_FILE_NAME_BYTE_LENGTH = 255;
 const RANDOM = /^[0-9a-f]{16}$/;
 const INTERIM = /^\.safetensors-mmap-[0-9a-f]{8}-[0-9a-f]{16}\.safetensors$/;
 
-/** Names, without extension, of what this thread is writing: other saves must leave them alone. */
+/** Names, without extension, of files that this thread is writing: other saves must leave them alone. */
 const stemsInUse = new Set<string>();
 
 function randomDigits(): string {
@@ -60,7 +60,7 @@ function digitsOf(text: string | Buffer): string {
 }
 
 /**
- * Names of what a download keeps beside a file: `.safetensors-mmap-<16 hex digits>` for the file's own name,
+ * Names of a download's files beside a target: `.safetensors-mmap-<16 hex digits>` for the file's own name,
  * then `-<16 hex digits>.incomplete` for the version that is being received, or `.downloaded`.
  */
 export class DownloadNames {
@@ -71,27 +71,27 @@ export class DownloadNames {
     this.#stem = PREFIX + digitsOf(name);
   }
 
-  /** The file of what was received of a version. */
+  /** Returns the file for the received bytes of a version. */
   partial(version: string): string {
     return `${this.#stem}-${digitsOf(version)}${PARTIAL_EXTENSION}`;
   }
 
-  /** Whether a name is that of a partial file, of whatever version. */
+  /** Whether a name is that of a partial file, of any version. */
   isPartial(name: string): boolean {
     return name.startsWith(`${this.#stem}-`) && name.endsWith(PARTIAL_EXTENSION);
   }
 
-  /** The record of what was downloaded. */
+  /** Returns the record of the finished download. */
   get record(): string {
     return this.#stem + RECORD_EXTENSION;
   }
 }
 
-/** The names of one file of a checkpoint, which has one of them at a time. */
+/** The successive names of one file of a checkpoint. */
 export interface TemporaryName {
-  /** While it is written. */
+  /** During the writes. */
   readonly written: string;
-  /** While an index names it and it does not have its own name yet. */
+  /** While an index names it and its final name is taken. */
   readonly interim: string;
 }
 
@@ -122,7 +122,7 @@ export class TemporaryNames {
     return { written: stem + WRITTEN_EXTENSION, interim: stem + INTERIM_EXTENSION };
   }
 
-  /** Gives up all names. A file that still has one counts as left over. */
+  /** Gives up all names. A file that still has one counts as abandoned. */
   release(): void {
     for (const stem of this.#stems) stemsInUse.delete(stem);
   }

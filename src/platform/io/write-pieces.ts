@@ -37,8 +37,8 @@ const MAX_SHORT_RANGES_BYTE_LENGTH = 4 * 2 ** 20;
 const MAX_SHORT_RANGES = 1024;
 
 /**
- * Shared by all files of the thread. The system runs one write to a file at a time; a second one
- * waits in the pool, ready to go on. A third gains nothing.
+ * Slots shared by all files of the thread. The system runs one write to a file at a time; a second one waits in the
+ * pool, ready. A third gains nothing.
  */
 const slots = new Slots(2);
 
@@ -49,23 +49,22 @@ interface FileSource {
 }
 
 /**
- * Gives the bytes [begin, end) of a range when they are about to be written. Their memory must stay
- * until they are.
+ * Returns the bytes [begin, end) of a range right before they are written. Their memory must stay until then.
  */
 type MemorySource = (begin: number, end: number) => Uint8Array;
 
-/** A range of the new file, and where its bytes come from. */
+/** A range of the new file, and the source of its bytes. */
 export interface Write extends FileRange {
   readonly source: MemorySource | FileSource;
 }
 
-/** The write of bytes that are in memory. */
+/** The write of bytes in memory. */
 export function writeFrom(bytes: Uint8Array, position: number): Write {
   const { byteLength } = bytes;
   return { position, byteLength, source: (begin, end) => bytes.subarray(begin, end) };
 }
 
-/** A part of a write: the bytes that follow its first `done`. */
+/** A part of a write: the bytes after its first `done`. */
 interface WritePart extends Write {
   readonly done: number;
 }
@@ -169,7 +168,7 @@ export function writePiecesSync(target: WrittenFile, writes: Iterable<Write>): v
   }
 }
 
-/** Reads a file as if it were memory. Every call overwrites what the one before gave. */
+/** Reads a file as if it were memory. Every call overwrites the bytes of the last one. */
 function throughBuffer({ file, position }: FileSource, byteLength: number): MemorySource {
   const buffer = new Uint8Array(Math.min(byteLength, WRITE_BYTE_LENGTH));
   return (begin, end) => {

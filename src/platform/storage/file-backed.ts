@@ -1,4 +1,4 @@
-/** What the mapped and the reading storage share: change detection, and the buffers handed out. */
+/** The base of the mapped and the reading storage: detects changes, and keeps the buffers handed out. */
 
 import { constants } from 'node:buffer';
 import process from 'node:process';
@@ -7,10 +7,10 @@ import type { BufferRange, LendingStorage, LentDescriptor } from '../../tensor/s
 import { type OpenedFile, type ReadBytes, readFully } from '../io/opened-file.js';
 import { runSync } from '../io/steps.js';
 
-/** How a file compares with what it was when its header was last checked. */
+/** The state of a file since its header was last checked. */
 export type FileState = 'same' | 'touched' | 'truncated' | { byteLength: number };
 
-/** For so long `verifyOften` trusts the last answer of the system, in nanoseconds. */
+/** How long `verifyOften` trusts the last answer of the system, in nanoseconds. */
 const TRUSTED_NS = 1_000_000n;
 
 // Taken once, before a test can replace it by a clock that stands still. Not `performance`, for which
@@ -71,7 +71,7 @@ export abstract class FileBackedStorage implements LendingStorage {
   /** A new buffer with the bytes [begin, end), at least one. */
   protected abstract makeBuffer(begin: number, end: number): ArrayBuffer;
 
-  /** Whether something happened since `inspect` that it would find, as far as that costs no call. */
+  /** Whether a change since `inspect` is known without a system call. */
   protected abstract isSuspicious(): boolean;
 
   /** Compares size and modification time with those remembered; a guard's mark counts as truncated. */
@@ -80,10 +80,10 @@ export abstract class FileBackedStorage implements LendingStorage {
   /** Remembers the modification time that the last `inspect` saw. */
   protected abstract rememberTime(): void;
 
-  /** Frees what readers don't need, when the file is closed. */
+  /** Frees everything that readers don't need, when the file is closed. */
   protected abstract releaseFile(): void;
 
-  /** Frees all, and empties the buffers in `detached`. */
+  /** Frees everything, and empties the buffers in `detached`. */
   protected abstract release(detached: readonly ArrayBuffer[] | undefined): void;
 
   addReader(): void {

@@ -21,7 +21,7 @@ const TRUNCATED = 3;
 const SECOND_NS = 1_000_000_000n;
 const MILLISECOND_NS = 1_000_000n;
 
-/** Closes a duplicate, through which nothing was written. */
+/** Closes a duplicate that was only read from. */
 function giveBack(addon: Addon, fd: number): void {
   try {
     addon.closeDescriptor(fd);
@@ -76,7 +76,7 @@ export class MappedStorage extends FileBackedStorage {
 
   lend(): LentDescriptor {
     requireOpen(this);
-    // Deno's `node:fs` knows no descriptors but those that it has opened itself.
+    // Deno's `node:fs` knows only descriptors that it has opened itself.
     if (process.versions['deno'] !== undefined) return this.#openAgain();
     const addon = this.#addon;
     const duplicate = () => here(() => this.#named(() => addon.duplicateDescriptor(this.#mapping)));
@@ -84,7 +84,7 @@ export class MappedStorage extends FileBackedStorage {
     return { fd, giveBack: () => giveBack(addon, fd) };
   }
 
-  /** Opens what the path leads to. It must still be the file that is mapped. */
+  /** Opens the path, which must still lead to the mapped file. */
   #openAgain(): LentDescriptor {
     this.verify();
     const { fd, byteLength, mtimeNs } = runSync(openRegularFile(this.path, this.path));
@@ -115,7 +115,7 @@ export class MappedStorage extends FileBackedStorage {
     } catch (error) {
       unreadable = error;
     }
-    // When the file was detached or cut short meanwhile, that is the error to report.
+    // A detached or truncated file is the error to report.
     this.verify();
     if (unreadable !== undefined) throw namingFile(unreadable, this.path);
   }
@@ -142,7 +142,7 @@ export class MappedStorage extends FileBackedStorage {
     this.#truncations = this.#addon.truncations[0] as number;
     this.#named(() => this.#addon.readFileState(this.#mapping, state));
     if (state[TRUNCATED] !== 0) return 'truncated';
-    // There is no descriptor to ask.
+    // The descriptor is closed.
     if (this.closed) return 'same';
     const byteLength = state[SIZE] as number;
     if (byteLength !== this.byteLength) return { byteLength };
@@ -158,7 +158,7 @@ export class MappedStorage extends FileBackedStorage {
 
   protected releaseFile(): void {
     try {
-      // The last look: `ok` tells the readers what it finds.
+      // The last check: readers see its result in `ok`.
       this.verify();
     } catch {
       // Closing does not throw.

@@ -1,4 +1,4 @@
-/** Tells programs and people whether files are mapped here, and if not, why. */
+/** `mappingStatus`: whether files are mapped here, and the reason if not. */
 
 import process from 'node:process';
 import { loadAddon } from '../addon/load.js';
@@ -11,15 +11,15 @@ export type MappingStatus =
       readonly available: true;
       /** Path of the addon's file. */
       readonly addon: string;
-      /** Whether V8 counts the buffers over a mapping as memory of its own, and if so, why. */
+      /** Whether V8 counts the buffers over a mapping as its own memory, with the reason. */
       readonly buffers: BufferCounting;
     }
   | {
       /** Files are read. */
       readonly available: false;
-      /** Why not, as in "because …". */
+      /** The reason, as in "because …". */
       readonly reason: string;
-      /** What helps. */
+      /** The remedy. */
       readonly remedy: string;
     };
 
@@ -43,7 +43,7 @@ export function mappingStatus(): MappingStatus {
 
 const warned = new Set<string>();
 
-/** Warns once in this thread for every reason that a file is read although nobody asked for that. */
+/** Warns once per thread and reason when a file is read without `storage: 'read'`. */
 export function warnOfReading(path: string, reason: string, remedy: string): void {
   if (warned.has(reason)) return;
   warned.add(reason);

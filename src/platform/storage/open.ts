@@ -12,9 +12,9 @@ import { MappedStorage } from './mapped.js';
 import { warnOfReading } from './mapping-status.js';
 import { ReadStorage } from './read.js';
 
-/** Which storage the caller wants. */
+/** The options of a storage. */
 export interface StorageOptions {
-  /** By default the file is mapped; where it cannot be, a warning says why, and it is read. */
+  /** By default the file is mapped; if that fails, a warning gives the reason, and the file is read. */
   readonly storage?: 'mmap' | 'read' | undefined;
   /** Whether a mapping is guarded against truncation of the file; true by default. */
   readonly guard?: boolean | undefined;
@@ -29,8 +29,8 @@ const NO_MAPPINGS: AddonUnavailable = {
  * Maps the file or prepares to read it. Takes ownership of the descriptor and of `start`, all bytes before
  * the tensor data; when it throws, the descriptor is still the caller's.
  *
- * @throws SafetensorsError `SAFETENSORS_MAPPING_UNAVAILABLE` when a mapping was asked for by name
- * @throws Node's `ENOMEM` when there is no room for a mapping: reading would need even more memory
+ * @throws SafetensorsError `SAFETENSORS_MAPPING_UNAVAILABLE` when `storage: 'mmap'` cannot be had
+ * @throws Node's `ENOMEM` without room for a mapping: reading would need even more memory
  */
 export function* openStorage(
   file: OpenedFile,
@@ -44,7 +44,7 @@ export function* openStorage(
   try {
     mapping = yield* retryWithoutDropped(() => map(file, load.addon, options.guard ?? true));
   } catch (error) {
-    // Windows maps no more than there is.
+    // Windows cannot map beyond the end of the file.
     if (hasCode(error, ['ENODATA'])) throw cutShortMeanwhile(file, error);
     // Some network and FUSE file systems have no mappings.
     if (!hasCode(error, ['ENODEV'])) throw error;

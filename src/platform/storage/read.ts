@@ -56,7 +56,7 @@ export class ReadStorage extends FileBackedStorage {
   }
 
   readInto(target: Uint8Array, position: number): void {
-    // Another file may have the descriptor's number by now.
+    // Another file may have got the descriptor's number.
     if (this.ended) throw new FileClosedError({ path: this.path });
     runSync(readFully(this.read, target, position, this.path));
   }
@@ -65,7 +65,7 @@ export class ReadStorage extends FileBackedStorage {
     return !this.ended;
   }
 
-  /** The storage's own descriptor, which is closed when all that were lent are given back. */
+  /** The storage's own descriptor, closed when all loans are given back. */
   lend(): LentDescriptor {
     if (this.ended) throw new FileClosedError({ path: this.path });
     const fd = this.#openDescriptor();
@@ -77,7 +77,7 @@ export class ReadStorage extends FileBackedStorage {
     return { fd, giveBack };
   }
 
-  /** Unknown: the bytes are copied in any case, whether the file's pages are in memory or not. */
+  /** Null: the bytes are always copied, whether the file's pages are in memory or not. */
   residentBytes(_begin: number, _end: number): null {
     return null;
   }
@@ -103,7 +103,7 @@ export class ReadStorage extends FileBackedStorage {
     this.#time = this.#seenTime;
   }
 
-  /** Readers need the descriptor, too: it goes only when the process has no other one. */
+  /** Readers need the descriptor, too, so it is given up only when the process runs out of others. */
   protected releaseFile(): void {
     addSpare(this.#descriptor);
   }
@@ -120,7 +120,7 @@ export class ReadStorage extends FileBackedStorage {
     closeDescriptor(this.#descriptor);
   }
 
-  /** The descriptor; opened again by the path when it was given up. */
+  /** Returns the descriptor; reopens it by the path after it was given up. */
   #openDescriptor(): number {
     const descriptor = this.#descriptor;
     if (descriptor.fd !== -1) return descriptor.fd;

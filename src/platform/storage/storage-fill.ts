@@ -1,4 +1,4 @@
-/** The bytes of a storage for those who fill memory of their own, off the event loop where that can be. */
+/** Fills a caller's memory with the bytes of a storage, off the event loop where possible. */
 
 import type { AsyncFill } from '../../tensor/storage/made.js';
 import { isLending, type Storage } from '../../tensor/storage/storage.js';

@@ -1,4 +1,4 @@
-/** Listens to an abort signal once for all who wait: of more than ten listeners Node 20 warns. */
+/** Listens to an abort signal once for all waiters, because Node 20 warns of more than ten listeners. */
 
 interface Listening {
   readonly callbacks: Set<() => void>;
@@ -19,8 +19,8 @@ function listenTo(signal: AbortSignal): Listening {
 }
 
 /**
- * Calls back when the signal is aborted. The function that it gives ends that; the last one of a signal
- * leaves no listener.
+ * Calls back when the signal is aborted. The returned function cancels that; after the last one the signal has no
+ * listener.
  */
 export function whenAborted(signal: AbortSignal, callback: () => void): () => void {
   const { callbacks } = listenings.get(signal) ?? listenTo(signal);

@@ -1,9 +1,9 @@
-/** Work on memory of the caller. */
+/** Waits for all work on the caller's memory. */
 
 /**
- * Waits for all, also when one fails: until then some of it may still write into its part of the memory.
+ * Waits for all promises, even after a failure: until then, work may still write into its part of the memory.
  *
- * @throws What the first one that failed threw
+ * @throws The error of the first failed promise
  */
 export async function allSettled(work: readonly unknown[]): Promise<void> {
   for (const result of await Promise.allSettled(work)) {

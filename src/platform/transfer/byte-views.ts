@@ -1,9 +1,9 @@
-/** Lists of views, which one call fills or writes. */
+/** Lists of views that one call fills or writes. */
 
 /** Most views of one call: the systems' limit. */
 export const MAX_VIEWS = 1024;
 
-/** The views without their first `count` bytes. */
+/** Returns the views without their first `count` bytes. */
 export function withoutFirst(views: readonly Uint8Array[], count: number): Uint8Array[] {
   const rest: Uint8Array[] = [];
   let skipped = count;

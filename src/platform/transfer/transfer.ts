@@ -1,4 +1,4 @@
-/** A call of the user that moves bytes: progress, aborting, checks. */
+/** Moves bytes for a user's call: progress, aborts, checks. */
 
 import { type OptionNames, requireFunction, requireSignal } from '../../errors/arguments.js';
 import { limit, type Slots } from '../../tensor/pieces.js';
@@ -36,13 +36,13 @@ const PROGRESS_INTERVAL_MS = 100;
 /** Names of the options. */
 export const TRANSFER_OPTIONS: OptionNames<TransferOptions> = { signal: true, onProgress: true };
 
-/** Throws a TypeError when the options are of the wrong kind. */
+/** Throws a TypeError for unusable options. */
 export function requireTransferOptions(options: TransferOptions): void {
   requireSignal(options.signal);
   if (options.onProgress !== undefined) requireFunction('onProgress', options.onProgress);
 }
 
-/** Whatever can move pieces: a transfer, or a part of one. */
+/** A mover of pieces: a transfer, or a part of one. */
 export type PieceMover = Pick<Transfer, 'run'>;
 
 /** One call of the user that moves bytes, piece by piece. */
@@ -55,8 +55,8 @@ export class Transfer {
   #reportedAt: number;
 
   /**
-   * Throws a TypeError when the options are of the wrong kind. `check` is called before every piece
-   * and at the end, and throws when there is no point in going on.
+   * Throws a TypeError for unusable options. `check` is called before every piece and at the end; it throws to end
+   * the transfer.
    */
   constructor(totalBytes: number, options: TransferOptions, check: () => void = () => {}) {
     requireTransferOptions(options);
@@ -78,9 +78,9 @@ export class Transfer {
   }
 
   /**
-   * Moves all pieces, begun in this order, as many at once as there are slots, then calls `finish`.
-   * `move` resolves with the number of bytes that have arrived. An error or an abort stops the next
-   * pieces from beginning; the promise rejects when none is under way any more.
+   * Moves all pieces, begun in this order, as many at once as there are slots, then calls `finish`. `move` resolves
+   * with the number of bytes that have arrived. An error or an abort keeps further pieces from starting; the promise
+   * rejects when those under way have ended.
    */
   async run<Piece>(
     pieces: Iterable<Piece>,
@@ -91,7 +91,7 @@ export class Transfer {
     this.finish();
   }
 
-  /** Counts bytes that have arrived, and reports them when it is time. `run` does so by itself. */
+  /** Counts bytes that have arrived, and reports them in intervals. `run` does so by itself. */
   advance(bytes: number): void {
     this.#bytes += bytes;
     const now = performance.now();

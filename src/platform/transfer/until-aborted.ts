@@ -20,10 +20,11 @@ export async function untilAborted<Value>(
 }
 
 /**
- * The items of an iterable, as `for await` gives them, except that the signal ends every wait. Leaving
+ * Yields the items of an iterable like `for await`, except that the signal ends every wait. Leaving
  * before the last item closes the iterator, as `for await` does; after an abort without waiting for it.
  *
- * @throws TypeError `ERR_INVALID_ARG_TYPE` for an iterator that gives no objects; what it throws; `signal.reason`
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for an iterator whose results are not objects; errors of the iterator;
+ *   `signal.reason`
  */
 export async function* itemsUntilAborted<Item>(
   items: AsyncIterable<Item> | Iterable<Item>,
@@ -33,7 +34,7 @@ export async function* itemsUntilAborted<Item>(
     ? items[Symbol.asyncIterator]()
     : items[Symbol.iterator]();
   let isDone = false;
-  // An iterator that throws, or gives no object, has closed itself.
+  // An iterator that throws, or returns a non-object, has closed itself.
   const next = async (): Promise<IteratorResult<Item>> => {
     let result: IteratorResult<Item> | undefined;
     try {

@@ -1,8 +1,9 @@
 /**
- * `npm run mutate -- ROOM [--count N] [--seed S]`: puts small faults into the sources of a room, one at a time, and runs
+ * `npm run mutate -- ROOM [--file NAME] [--count N] [--seed S]`: puts small faults into the sources of a room, one at a time, and runs
  * those tests of the room that reach them. A fault that no test notices is a survivor: it lacks a test, or is the same
  * program (then it belongs into equivalents.json, with the reason), or it is in code that nobody needs.
- * ROOM is a folder of `src`. Of `header`, with the JSON reader that it needs, every fault is put in.
+ * ROOM is a folder of `src`. Of `header`, with the JSON reader that it needs, every fault is put in. NAME limits the
+ * faults to one file of the room; its tests are still those of the room.
  */
 import {
   existsSync,
@@ -14,7 +15,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, relative } from 'node:path';
+import { basename, join, relative } from 'node:path';
 import process from 'node:process';
 import { createVitest } from 'vitest/node';
 import { Random } from '../soak/random.mjs';
@@ -27,15 +28,17 @@ import { ROOT, rooms, sourcesOf, testsOf } from './rooms.mjs';
 /** A process that has nothing to say for this long is ended: it loads all tests of a room, or runs those of one mutant. */
 const PATIENCE_MS = 120_000;
 
-const USAGE = `npm run mutate -- ROOM [--count N] [--seed S]
-  ROOM       ${rooms().join(', ')}
-  --count N  faults: 500 unless told, for header all
-  --seed S   chooses others; 1 unless told
+const USAGE = `npm run mutate -- ROOM [--file NAME] [--count N] [--seed S]
+  ROOM         ${rooms().join(', ')}
+  --file NAME  puts them into NAME.ts alone
+  --count N    faults: 500 unless told, for header all
+  --seed S     chooses others; 1 unless told
 Half an hour to some hours. survivors.md has the list; after Ctrl-C, as far as it is known.`;
 
 const PROGRESS_MS = 30_000;
 
 const { values, positionals } = readOptions('mutate', USAGE, {
+  file: { type: 'string' },
   count: { type: 'string', number: 'whole', least: 1 },
   seed: { type: 'string', number: 'whole', default: '1' },
 });
@@ -43,7 +46,11 @@ const [room] = positionals;
 if (positionals.length !== 1 || !rooms().includes(room)) {
   refuse('mutate', `ROOM must be one of ${rooms().join(', ')}`);
 }
-const sources = sourcesOf(room);
+const sources = sourcesOf(room).filter(
+  (path) => values.file === undefined || basename(path, '.ts') === values.file,
+);
+const name = values.file === undefined ? room : `${room}/${values.file}`;
+if (sources.length === 0) refuse('mutate', `${room} has no file ${values.file}.ts`);
 const tests = testsOf(room);
 const equivalents = JSON.parse(readFileSync(new URL('equivalents.json', import.meta.url)));
 
@@ -55,7 +62,7 @@ function chosenMutants() {
   const count = values.count ?? (room === 'header' ? all.length : 500);
   const order = all.map((mutant) => [random.unit(), mutant]).sort(([a], [b]) => a - b);
   const chosen = order.slice(0, count).map(([, mutant], id) => ({ ...mutant, id }));
-  console.log(`${room}: ${chosen.length} of ${all.length} faults, seed ${values.seed}`);
+  console.log(`${name}: ${chosen.length} of ${all.length} faults, seed ${values.seed}`);
   return chosen;
 }
 
@@ -204,7 +211,7 @@ function report(how) {
   const summary = `${count}${lacking}, noticed: ${JSON.stringify(noticed)}, ${minutes} minutes`;
   writeFileSync(
     'survivors.md',
-    `# Survivors of ${room}, seed ${values.seed}, ${how}\n\n${summary}\n\n${list.join('\n')}\n`,
+    `# Survivors of ${name}, seed ${values.seed}, ${how}\n\n${summary}\n\n${list.join('\n')}\n`,
   );
   console.log(`${how}: ${summary}; survivors.md has the list`);
 }

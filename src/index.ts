@@ -75,7 +75,7 @@ export type { HeaderOptions, MetadataInput } from './header/header-writer.js';
 export type { MetadataChanges } from './header/metadata-changes.js';
 export type { TensorSpec } from './header/tensor-spec.js';
 export type { BufferCounting } from './platform/addon/uncounted-buffers.js';
-export type { PathLike } from './platform/io/paths.js';
+export type { PathLike, PathOrDescriptor } from './platform/io/paths.js';
 export { type MappingStatus, mappingStatus } from './platform/storage/mapping-status.js';
 export type { TransferOptions, TransferProgress } from './platform/transfer/transfer.js';
 export type { ChunksOptions } from './tensor/chunks.js';

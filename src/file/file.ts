@@ -121,7 +121,7 @@ export class SafetensorsFile implements TensorSource, Iterable<[string, Tensor]>
     return file.#openHeader();
   }
 
-  /** The path as it was given, as text; undefined for parsed bytes. */
+  /** The path as it was given, as text; `descriptor 3` for a descriptor, undefined for parsed bytes. */
   get path(): string | undefined {
     return this.#storage.path;
   }

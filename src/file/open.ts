@@ -1,4 +1,4 @@
-/** Opens files: by a path, all tensors at once, or bytes in memory. */
+/** Opens files: by a path or a descriptor, all tensors at once, or bytes in memory. */
 
 import { constants } from 'node:buffer';
 import {
@@ -19,9 +19,14 @@ import {
   parseHeader,
   readHeaderLength,
 } from '../header/header.js';
-import { closeFile, statPath } from '../platform/io/file-calls.js';
-import { type OpenedFile, openRegularFile } from '../platform/io/opened-file.js';
-import { locate, type PathLike } from '../platform/io/paths.js';
+import { statPath } from '../platform/io/file-calls.js';
+import {
+  borrowFile,
+  closeOwn,
+  type OpenedFile,
+  openRegularFile,
+} from '../platform/io/opened-file.js';
+import { locateOpen, type PathOrDescriptor } from '../platform/io/paths.js';
 import { runAsync, runSync, type Steps } from '../platform/io/steps.js';
 import { hasCode, withAdvice } from '../platform/io/system-errors.js';
 import type { FileBackedStorage } from '../platform/storage/file-backed.js';
@@ -75,9 +80,13 @@ const OPEN_ASYNC_OPTIONS: OptionNames<OpenAsyncOptions> = { ...OPEN_OPTIONS, sig
  * Opens a safetensors file: reads and checks the whole header, maps the file, reads none of its
  * data. Close the handle, or declare it with `using`.
  *
+ * A descriptor or `FileHandle` stays the caller's, and is not moved; messages call it `descriptor 3`. A file that is
+ * mapped does not need it any more when the call returns. One that is read (`storage: 'read'`, or no mapping) needs it
+ * until its last tensor is read.
+ *
  * @throws FormatError when the file is not valid safetensors; the message says what it looks like
  * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_MAPPING_UNAVAILABLE`
- * @throws Error Node's own `ENOENT`, `EACCES`, `ENOMEM` and the like
+ * @throws Error Node's own `ENOENT`, `EACCES`, `ENOMEM` and the like; `EBADF` for a closed descriptor
  *
  * @example
  * ```ts
@@ -86,7 +95,7 @@ const OPEN_ASYNC_OPTIONS: OptionNames<OpenAsyncOptions> = { ...OPEN_OPTIONS, sig
  * file.close();
  * ```
  */
-export function safeOpen(path: PathLike, options: OpenOptions = {}): SafetensorsFile {
+export function safeOpen(path: PathOrDescriptor, options: OpenOptions = {}): SafetensorsFile {
   requireOptions(options, OPEN_OPTIONS);
   return runSync(openFile(path, options));
 }
@@ -107,7 +116,7 @@ export function safeOpen(path: PathLike, options: OpenOptions = {}): Safetensors
  * ```
  */
 export async function safeOpenAsync(
-  path: PathLike,
+  path: PathOrDescriptor,
   options: OpenAsyncOptions = {},
 ): Promise<SafetensorsFile> {
   requireOptions(options, OPEN_ASYNC_OPTIONS);
@@ -116,11 +125,12 @@ export async function safeOpenAsync(
 }
 
 /** Opens a file; the options may have further ones. */
-export function* openFile(path: PathLike, options: OpenOptions): Steps<SafetensorsFile> {
+export function* openFile(path: PathOrDescriptor, options: OpenOptions): Steps<SafetensorsFile> {
   checkStorageOptions(options);
-  const { location, label } = locate(path);
-  const limits = headerLimitsOf(options, label);
-  const file = yield* openHere(location, label);
+  const given = locateOpen(path);
+  const limits = headerLimitsOf(options, given.label);
+  const file =
+    'fd' in given ? yield* borrowFile(given) : yield* openHere(given.location, given.label);
   let storage: FileBackedStorage | undefined;
   try {
     const { header, start } = yield* readFileHeader(file, limits);
@@ -129,7 +139,7 @@ export function* openFile(path: PathLike, options: OpenOptions): Steps<Safetenso
     yield;
     return SafetensorsFile.of(storage, header);
   } catch (error) {
-    if (storage === undefined) yield* closeFile(file.fd);
+    if (storage === undefined) yield* closeOwn(file);
     else storage.close(false);
     throw error;
   }
@@ -169,7 +179,7 @@ function* openHere(location: string | Buffer, label: string): Steps<OpenedFile> 
  * console.log(tensors.get('norm.weight')?.data); // → Float32Array(4) [ 0, 0, 0, 0 ]
  * ```
  */
-export function loadFile(path: PathLike, options: OpenOptions = {}): Map<string, Tensor> {
+export function loadFile(path: PathOrDescriptor, options: OpenOptions = {}): Map<string, Tensor> {
   const file = safeOpen(path, options);
   try {
     const tensors = file.getTensors();

@@ -39,7 +39,7 @@ describe('paths', () => {
     expect(file.getTensor('b').bytes).toEqual(countedBytes(3));
   });
 
-  test.each([[undefined], [3], [{}], [new Uint8Array(3)]])('%o is not a path', async (path) => {
+  test.each([[undefined], [true], [{}], [new Uint8Array(3)]])('%o is not a path', async (path) => {
     await expect(openBoth(path as never)).rejects.toThrow(
       expect.objectContaining({ name: 'TypeError', code: 'ERR_INVALID_ARG_TYPE' }),
     );

@@ -7,7 +7,7 @@ import {
   type OpenOptions,
   openCheckpoint,
   openCheckpointAsync,
-  type PathLike,
+  type PathOrDescriptor,
   type SafetensorsFile,
   safeOpen,
   safeOpenAsync,
@@ -46,7 +46,7 @@ async function sameOutcome<Opened extends Closable>(
 }
 
 /** `safeOpen`, and `safeOpenAsync` with the same outcome. */
-export function openBoth(path: PathLike, options?: OpenOptions): Promise<SafetensorsFile> {
+export function openBoth(path: PathOrDescriptor, options?: OpenOptions): Promise<SafetensorsFile> {
   return sameOutcome(
     () => safeOpen(path, options),
     () => safeOpenAsync(path, options),

@@ -7,7 +7,9 @@ import { constants, type StatsBase } from 'node:fs';
 import { FileChangedError, SafetensorsError } from '../../errors/errors.js';
 import { retryWithoutDropped } from './dropped-files.js';
 import { closeFile, openPath, readOnce, statOpened, statPath, statsOf } from './file-calls.js';
+import type { GivenDescriptor } from './paths.js';
 import type { ReadFile } from './pool-calls.js';
+import type { FileIdentity } from './spare-descriptors.js';
 import type { Steps } from './steps.js';
 import { hasCode } from './system-errors.js';
 
@@ -17,13 +19,20 @@ type KindOfFile = StatsBase<number | bigint>;
 /** Most bytes of one read call: Node refuses lengths of 2 GiB and above. */
 const MAX_READ_BYTE_LENGTH = 2 ** 30;
 
-/** A file opened by a path. */
+/** A file behind a descriptor of the caller's, who keeps and closes it. */
+interface Borrowed extends FileIdentity {
+  readonly handle: GivenDescriptor['handle'];
+}
+
+/** An open file. */
 export interface OpenedFile extends ReadFile {
   readonly path: string;
   /** Its size when it was opened, in bytes. */
   readonly byteLength: number;
   /** Its modification time when it was opened, in nanoseconds. */
   readonly mtimeNs: bigint;
+  /** Undefined when the descriptor is ours to close. */
+  readonly borrowed?: Borrowed | undefined;
 }
 
 function describeKind(stats: KindOfFile): string {
@@ -64,6 +73,24 @@ export function* openRegularFile(
     yield* closeFile(fd);
     throw error;
   }
+}
+
+/**
+ * Looks at a regular file behind a descriptor of the caller's, whose position is not moved.
+ *
+ * @throws `SAFETENSORS_NOT_A_REGULAR_FILE`; Node's `EBADF`
+ */
+export function* borrowFile({ fd, label, handle }: GivenDescriptor): Steps<OpenedFile> {
+  const stats = yield* statOpened({ fd, path: label });
+  requireRegularFile(stats, label);
+  const { dev, ino, mtimeNs } = stats;
+  const borrowed = { dev, ino, handle };
+  return { fd, path: label, byteLength: Number(stats.size), mtimeNs, borrowed };
+}
+
+/** Closes the descriptor of a file that was only read, unless it is the caller's. */
+export function* closeOwn({ fd, borrowed }: OpenedFile): Steps<void> {
+  if (borrowed === undefined) yield* closeFile(fd);
 }
 
 function* openWithoutWaiting(path: string | Buffer, label: string, flag: number): Steps<number> {

@@ -1,12 +1,19 @@
 /** Paths in the forms that callers give them. */
 
+import type { FileHandle } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { argumentTypeError } from '../../errors/arguments.js';
+import { argumentRangeError, argumentTypeError } from '../../errors/arguments.js';
 import { isUrl } from '../../errors/brand-checks.js';
 import { quoteName } from '../../errors/errors.js';
 
 /** A path as `node:fs` takes it; a Buffer for names that are not Unicode. */
 export type PathLike = string | Buffer | URL;
+
+/** A path, or a descriptor or `FileHandle` that stays the caller's. */
+export type PathOrDescriptor = PathLike | number | FileHandle;
+
+/** Highest descriptor that `node:fs` takes. */
+const MAX_DESCRIPTOR = 2 ** 31 - 1;
 
 /** A path for system calls, and its text for messages. */
 interface Location {
@@ -14,11 +21,46 @@ interface Location {
   readonly label: string;
 }
 
+/** A descriptor of the caller's, and its text for messages. */
+export interface GivenDescriptor {
+  readonly fd: number;
+  readonly label: string;
+  /** Node closes the descriptor of a handle that is collected. */
+  readonly handle: FileHandle | undefined;
+}
+
 /** Throws a TypeError for anything but a path. */
-export function locate(path: PathLike): Location {
+export function locate(path: PathLike, expected = 'a string, a Buffer or a file: URL'): Location {
   if (Buffer.isBuffer(path)) return { location: path, label: path.toString() };
-  const location = pathText('path', path, 'a string, a Buffer or a file: URL');
+  const location = pathText('path', path, expected);
   return { location, label: location };
+}
+
+/** As {@link locate}, and takes descriptors. Throws a RangeError for a closed FileHandle. */
+export function locateOpen(path: PathOrDescriptor): Location | GivenDescriptor {
+  const handle = isFileHandle(path) ? path : undefined;
+  if (handle === undefined && typeof path !== 'number') {
+    return locate(
+      path as PathLike,
+      'a string, a Buffer, a file: URL, a descriptor or a FileHandle',
+    );
+  }
+  const fd = handle?.fd ?? (path as number);
+  if (!Number.isInteger(fd) || fd < 0 || fd > MAX_DESCRIPTOR) {
+    const expected =
+      handle === undefined ? `a descriptor from 0 to ${MAX_DESCRIPTOR}` : 'an open FileHandle';
+    throw argumentRangeError('path', expected, path);
+  }
+  return { fd, label: `descriptor ${fd}`, handle };
+}
+
+function isFileHandle(path: PathOrDescriptor): path is FileHandle {
+  return (
+    typeof path === 'object' &&
+    path !== null &&
+    !ArrayBuffer.isView(path) &&
+    typeof (path as FileHandle).fd === 'number'
+  );
 }
 
 /** Returns the fault of a URL given as text, or of a URL of another machine; undefined for paths. */

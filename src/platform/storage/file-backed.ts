@@ -8,7 +8,7 @@ import { type OpenedFile, type ReadBytes, readFully } from '../io/opened-file.js
 import { runSync } from '../io/steps.js';
 
 /** The state of a file since its header was last checked. */
-export type FileState = 'same' | 'touched' | 'truncated' | { byteLength: number };
+export type FileState = 'same' | 'touched' | 'truncated' | 'replaced' | { byteLength: number };
 
 /** How long `verifyOften` trusts the last answer of the system, in nanoseconds. */
 const TRUSTED_NS = 1_000_000n;
@@ -132,6 +132,8 @@ export abstract class FileBackedStorage implements LendingStorage {
       }
       this.#fail('the file was rewritten after it was opened: its header is another');
     }
+    if (state === 'replaced')
+      this.#fail('its descriptor was closed, and leads to another file now');
     if (state === 'truncated') this.#fail('the file was cut short while it was being read');
     this.#fail(
       `the file changed after it was opened: expected ${this.byteLength} bytes, found ${state.byteLength}`,

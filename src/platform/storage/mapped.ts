@@ -21,6 +21,9 @@ const TRUNCATED = 3;
 const SECOND_NS = 1_000_000_000n;
 const MILLISECOND_NS = 1_000_000n;
 
+/** Deno's `node:fs` knows only descriptors that it has opened itself. */
+const IS_DENO = process.versions['deno'] !== undefined;
+
 /** Closes a duplicate that was only read from. */
 function giveBack(addon: Addon, fd: number): void {
   try {
@@ -39,6 +42,8 @@ export class MappedStorage extends FileBackedStorage {
   readonly #addon: Addon;
   readonly #mapping: Mapping;
   readonly #state = new Float64Array(4);
+  // Its label leads to no file.
+  readonly #isBorrowed: boolean;
   #truncations = 0;
   #seconds: number;
   #nanoseconds: number;
@@ -51,6 +56,7 @@ export class MappedStorage extends FileBackedStorage {
     super(file, start);
     this.#addon = addon;
     this.#mapping = mapping;
+    this.#isBorrowed = file.borrowed !== undefined;
     // The remainder of a time before 1970 is negative.
     const nanoseconds = ((file.mtimeNs % SECOND_NS) + SECOND_NS) % SECOND_NS;
     this.#seconds = Number((file.mtimeNs - nanoseconds) / SECOND_NS);
@@ -71,13 +77,12 @@ export class MappedStorage extends FileBackedStorage {
   }
 
   get canLend(): boolean {
-    return !this.closed;
+    return !this.closed && !(this.#isBorrowed && IS_DENO);
   }
 
   lend(): LentDescriptor {
     requireOpen(this);
-    // Deno's `node:fs` knows only descriptors that it has opened itself.
-    if (process.versions['deno'] !== undefined) return this.#openAgain();
+    if (IS_DENO) return this.#openAgain();
     const addon = this.#addon;
     const duplicate = () => here(() => this.#named(() => addon.duplicateDescriptor(this.#mapping)));
     const fd = runSync(retryWithoutDropped(duplicate));

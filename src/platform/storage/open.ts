@@ -3,8 +3,7 @@
 import { FileChangedError, SafetensorsError } from '../../errors/errors.js';
 import { type Addon, type AddonUnavailable, loadAddon, type Mapping } from '../addon/load.js';
 import { retryWithoutDropped } from '../io/dropped-files.js';
-import { closeFile } from '../io/file-calls.js';
-import type { OpenedFile } from '../io/opened-file.js';
+import { closeOwn, type OpenedFile } from '../io/opened-file.js';
 import { type Steps, step } from '../io/steps.js';
 import { hasCode } from '../io/system-errors.js';
 import type { FileBackedStorage } from './file-backed.js';
@@ -26,8 +25,8 @@ const NO_MAPPINGS: AddonUnavailable = {
 };
 
 /**
- * Maps the file or prepares to read it. Takes ownership of the descriptor and of `start`, all bytes before
- * the tensor data; when it throws, the descriptor is still the caller's.
+ * Maps the file or prepares to read it. Takes ownership of the descriptor, unless it is borrowed, and of `start`, all
+ * bytes before the tensor data; when it throws, the descriptor is still the caller's.
  *
  * @throws SafetensorsError `SAFETENSORS_MAPPING_UNAVAILABLE` when `storage: 'mmap'` cannot be had
  * @throws Node's `ENOMEM` without room for a mapping: reading would need even more memory
@@ -52,7 +51,7 @@ export function* openStorage(
   }
   const storage = new MappedStorage(file, start, load.addon, mapping);
   // Last, and by `fs`, which keeps a list of each worker's descriptors.
-  yield* closeFile(file.fd);
+  yield* closeOwn(file);
   return storage;
 }
 

@@ -31,23 +31,26 @@ function closeDescriptor(descriptor: SpareDescriptor): void {
 // would never be collected.
 const descriptors = new FinalizationRegistry<SpareDescriptor>(closeDescriptor);
 
-/** Owns the descriptor; every buffer is a copy, independent of the file. */
+/** Owns the descriptor, unless that is borrowed; every buffer is a copy, independent of the file. */
 export class ReadStorage extends FileBackedStorage {
   readonly kind = 'read';
   readonly zeroCopy = false;
   protected readonly read: ReadBytes = (target, position) =>
     readBytesOf({ fd: this.#openDescriptor(), path: this.path })(target, position);
   readonly #descriptor: SpareDescriptor;
+  // Keeps a FileHandle from being collected, which would close its descriptor.
+  readonly #borrowed: OpenedFile['borrowed'];
   #time: bigint;
   #seenTime: bigint;
 
-  /** Takes ownership of the descriptor; `start` is all bytes before the tensor data. */
+  /** Takes ownership of the descriptor, unless it is borrowed; `start` is all bytes before the tensor data. */
   constructor(file: OpenedFile, start: Uint8Array) {
     super(file, start);
     this.#descriptor = { fd: file.fd, path: file.path, identity: undefined, lent: 0 };
     this.#time = file.mtimeNs;
     this.#seenTime = file.mtimeNs;
-    descriptors.register(this, this.#descriptor, this);
+    this.#borrowed = file.borrowed;
+    if (file.borrowed === undefined) descriptors.register(this, this.#descriptor, this);
   }
 
   /** Every buffer is a new one and begins at an aligned address. */
@@ -93,7 +96,10 @@ export class ReadStorage extends FileBackedStorage {
   }
 
   protected inspect(): FileState {
-    const { size, mtimeNs } = statsOf({ fd: this.#openDescriptor(), path: this.path });
+    const stats = statsOf({ fd: this.#openDescriptor(), path: this.path });
+    const { size, mtimeNs } = stats;
+    // The caller has closed the descriptor, and its number was given away.
+    if (this.#borrowed !== undefined && !isSameFile(stats, this.#borrowed)) return 'replaced';
     this.#seenTime = mtimeNs;
     if (size !== BigInt(this.byteLength)) return { byteLength: Number(size) };
     return mtimeNs === this.#time ? 'same' : 'touched';
@@ -105,7 +111,7 @@ export class ReadStorage extends FileBackedStorage {
 
   /** Readers need the descriptor, too, so it is given up only when the process runs out of others. */
   protected releaseFile(): void {
-    addSpare(this.#descriptor);
+    if (this.#borrowed === undefined) addSpare(this.#descriptor);
   }
 
   protected release(detached: readonly ArrayBuffer[] | undefined): void {
@@ -115,7 +121,7 @@ export class ReadStorage extends FileBackedStorage {
   }
 
   #closeUnused(): void {
-    if (this.#descriptor.lent > 0) return;
+    if (this.#borrowed !== undefined || this.#descriptor.lent > 0) return;
     descriptors.unregister(this);
     closeDescriptor(this.#descriptor);
   }

@@ -143,7 +143,7 @@ const checks = {
 
   async 'bad arguments are TypeErrors of the context'() {
     for (const work of [
-      () => library.safeOpen(3),
+      () => library.safeOpen(true),
       () => library.openCheckpoint({}),
       () => library.saveCheckpoint([], { t: { dtype: 'U8', shape: [0], data: new Uint8Array(0) } }),
       () => library.saveFile(inFolder('a'), {}, { signal: {} }),

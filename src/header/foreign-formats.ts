@@ -13,6 +13,9 @@ const TAR_MARK_AT = 257;
 const TAR_SUM_BEGIN = 148;
 const TAR_SUM_END = 156;
 
+/** Digits as `int(text.strip() or "0", 8)` of Python takes them; a few more than those. */
+const OCTAL_NUMBER = /^[^!-~]*([+-]?)(?:0[oO])?([0-7_]*)[^!-~]*$/;
+
 const PICKLE = 'a Python pickle (a checkpoint of an old torch.save, or joblib)';
 const ZIP = 'a zip archive (as torch.save and numpy.savez write)';
 const NUMPY = 'a numpy array (.npy)';
@@ -95,7 +98,7 @@ function isOnnx([key, version = 0, next = 0]: Uint8Array): boolean {
 
 /**
  * Whether Python's `tarfile` opens what begins with these 512 bytes: by the sum of the header alone, of bytes or
- * of signed bytes, in whatever digits `int` takes. A mark is not needed.
+ * of signed bytes, in whatever digits `int` takes, or more. A mark is not needed.
  */
 export function isTarArchive(head: Uint8Array): boolean {
   if (head.length < HEAD_BYTE_LENGTH) return false;
@@ -111,15 +114,19 @@ export function isTarArchive(head: Uint8Array): boolean {
   return said === sum || said === signedSum;
 }
 
+/** The number in a field of a tar header; NaN when there is none. */
 function tarSum(field: Uint8Array): number {
-  const [first = 0, ...rest] = field;
-  // Numbers without room for their digits are in bytes.
-  if (first === 0x80) return rest.reduce((number, byte) => number * 0x100 + byte, 0);
-  if (first === 0xff) return rest.reduce((number, byte) => number * 0x100 + byte, 0) - 256 ** 7;
+  const [first] = field;
+  // Numbers without room for their digits are in bytes: exact as far as a sum can be.
+  if (first === 0x80 || first === 0xff) {
+    const sign = first === 0xff ? -1 : 0;
+    return field.subarray(1).reduce((number, byte) => number * 0x100 + byte, sign);
+  }
   const [text = ''] = String.fromCharCode(...field).split('\0');
-  const [, sign, digits] = /^\s*([+-]?)(?:0[oO]_?)?([0-7_]+)\s*$/.exec(text) ?? [];
-  if (digits === undefined) return Number.NaN;
-  const number = Number.parseInt(digits.replaceAll('_', ''), 8);
+  const match = OCTAL_NUMBER.exec(text);
+  if (match === null) return Number.NaN;
+  const [, sign, digits = ''] = match;
+  const number = Number.parseInt(digits.replaceAll('_', '') || '0', 8);
   return sign === '-' ? -number : number;
 }
 

@@ -119,9 +119,13 @@ export function* readUsualHeader(
   // A position in the text is one in the bytes. Bytes that are not UTF-8 match nothing.
   if (text.length !== bytes.length || text[0] !== '{') return null;
   const metadataAt = text.startsWith(METADATA_START) ? METADATA_START.length : -1;
-  const metadataEnd = metadataAt === -1 ? -1 : endOfMetadata(text, metadataAt);
-  if (metadataAt !== -1 && text[metadataEnd] !== ',') return null;
-  let at = metadataAt === -1 ? 1 : metadataEnd + 1;
+  let metadataEnd = -1;
+  let at = 1;
+  if (metadataAt !== -1) {
+    metadataEnd = endOfMetadata(text, metadataAt);
+    if (text[metadataEnd] !== ',') return null;
+    at = metadataEnd + 1;
+  }
 
   const columns = new UsualColumns(bytes.length);
   const { nameAt, shapeAt, kind, ends } = columns;

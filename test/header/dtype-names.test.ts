@@ -21,7 +21,16 @@ test.each([
   );
 });
 
-test.each(['', 'toString', 'torch.', 'string', 'float128', 'x.float32'])('%j is none', (name) => {
+test.each([
+  '',
+  'toString',
+  'constructor',
+  '__proto__',
+  'torch.',
+  'string',
+  'float128',
+  'x.float32',
+])('%j is none', (name) => {
   expect(dtypeOfOtherName(name)).toBeUndefined();
 });
 

@@ -1,7 +1,12 @@
 import { execFileSync } from 'node:child_process';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
-import { describeForeignFormat } from '../../src/header/foreign-formats.js';
+import {
+  describeContainer,
+  describeForeignFormat,
+  isTarArchive,
+  likeness,
+} from '../../src/header/foreign-formats.js';
 
 function latin1(text: string): Uint8Array {
   return Uint8Array.from(text, (character) => character.charCodeAt(0));
@@ -37,6 +42,8 @@ describe('describeForeignFormat', () => {
     ['\n <HTML lang=en>', /HTML/],
     ['\xef\xbb\xbf<?xml version="1.0"?><Error>', /XML/],
     ['\x08\x07\x12\x07pytorch', /^an ONNX model$/],
+    ['\x08\x03\x12\x07', /^an ONNX model$/],
+    ['\x08\x1f\x12\x07', /^an ONNX model$/],
     ['{"error":"Repository not found"}', /JSON document/],
     ['{"metadata":{"total_size":1},"weight_map":{}}', /index of a checkpoint/],
     ['{"t":{"dtype":"F32","shape":[2]', /without the length/],
@@ -46,12 +53,18 @@ describe('describeForeignFormat', () => {
     expect(describeForeignFormat(latin1(head))).toMatch(expected);
   });
 
-  test.each([[''], ['\x40\0\0\0\0\0\0\0{"t":'], ['random text'], ['PK'], ['GG'], ['\x08\x01\x12']])(
-    'nothing is said of %j',
-    (head) => {
-      expect(describeForeignFormat(latin1(head))).toBeNull();
-    },
-  );
+  test.each([
+    [''],
+    ['\x40\0\0\0\0\0\0\0{"t":'],
+    ['random text'],
+    ['PK'],
+    ['GG'],
+    ['\x08\x02\x12'],
+    ['\x08\x20\x12'],
+    ['\x08\x07'],
+  ])('nothing is said of %j', (head) => {
+    expect(describeForeignFormat(latin1(head))).toBeNull();
+  });
 
   test('only the first bytes are looked at', () => {
     const long = new Uint8Array(1 << 20).fill(0x20);
@@ -75,5 +88,114 @@ for o in ({'w': [1.0]}, [1], OrderedDict(w=1)):
         );
       }
     }
+  });
+});
+
+/** The first 512 bytes of a tar archive without a mark: bytes of one kind, and this field as their sum. */
+function tarHead(byte: number, field: string): Uint8Array {
+  const head = new Uint8Array(512).fill(byte);
+  head.set(latin1(field.padEnd(8, '\0')), 148);
+  return head;
+}
+
+/** The sum of 504 bytes, the field itself as blanks, plus `more`. */
+const sumOf = (byte: number, more = 0): number => 256 + 504 * byte + more;
+const octal = (number: number): string => number.toString(8);
+
+/** Heads, and whether their sum is right: one byte more or less is wrong in each. */
+const SUMS: readonly (readonly [string, number, string, boolean])[] = [
+  ['octal digits', 1, octal(sumOf(1)), true],
+  ['digits of one more', 1, octal(sumOf(1, 1)), false],
+  ['digits of one less', 1, octal(sumOf(1, -1)), false],
+  ['blanks around', 1, ` ${octal(sumOf(1))} `, true],
+  ['other blanks around', 1, `\x1c${octal(sumOf(1))}\x1f`, true],
+  ['a plus', 1, `+${octal(sumOf(1))}`, true],
+  ['a minus', 1, `-${octal(sumOf(1))}`, false],
+  ['a prefix', 1, `0o${octal(sumOf(1))}`, true],
+  ['a prefix and an underscore', 0, `0O_${octal(sumOf(0))}`, true],
+  ['underscores', 0, '4_0_0', true],
+  ['digits above seven', 0, '4008', false],
+  ['what follows a zero byte', 0, '400\x009', true],
+  ['no digits', 0, '', false],
+  ['unsigned bytes', 0xff, octal(sumOf(0xff)), true],
+  ['signed bytes', 0xff, `-${octal(-sumOf(-1))}`, true],
+  ['signed bytes without their sign', 0xff, octal(-sumOf(-1)), false],
+  ['unsigned bytes from 0x80', 0x80, octal(sumOf(0x80)), true],
+  ['signed bytes from 0x80', 0x80, `-${octal(-sumOf(-0x80))}`, true],
+  ['unsigned bytes up to 0x7f', 0x7f, octal(sumOf(0x7f)), true],
+  ['a binary number', 1, '\x80\0\0\0\0\0\x02\xf8', true],
+  ['a binary number of one more', 1, '\x80\0\0\0\0\0\x02\xf9', false],
+  ['a negative binary number', 0xff, '\xff\xff\xff\xff\xff\xff\xff\x08', true],
+  ['a negative binary number of one more', 0xff, '\xff\xff\xff\xff\xff\xff\xff\x09', false],
+  ['another first byte', 1, '\x81\0\0\0\0\0\x02\xf8', false],
+];
+
+describe('isTarArchive', () => {
+  test.each(SUMS)('by %s', (_, byte, field, expected) => {
+    const head = tarHead(byte, field);
+    expect(isTarArchive(head)).toBe(expected);
+    expect(isTarArchive(Buffer.concat([head, Buffer.alloc(9, 1)]))).toBe(expected);
+    expect(isTarArchive(head.subarray(0, 511))).toBe(false);
+  });
+
+  test('without digits the sum is zero, as a sum of signed bytes can be', () => {
+    const head = tarHead(0, '');
+    head.set([0x80, 0x80], 0);
+    expect(isTarArchive(head)).toBe(true);
+    head[511] = 1;
+    expect(isTarArchive(head)).toBe(false);
+    head.set(latin1('1'), 148);
+    expect(isTarArchive(head)).toBe(true);
+  });
+
+  test('a negative sum that is no multiple of eight', () => {
+    const head = tarHead(0xff, '\xff\xff\xff\xff\xff\xff\xff\x09');
+    head[0] = 0;
+    expect(isTarArchive(head)).toBe(true);
+  });
+
+  test.skipIf(!hasPython())('says of all of them what Python says', () => {
+    const heads = SUMS.map(([, byte, field]) => Buffer.from(tarHead(byte, field)).toString('hex'));
+    const program = `import sys, tarfile
+for line in sys.stdin:
+  head = bytes.fromhex(line)
+  try: print(int(tarfile.nti(head[148:156]) in tarfile.calc_chksums(head)))
+  except tarfile.HeaderError: print(0)`;
+    const output = execFileSync('python3', ['-c', program], {
+      input: heads.join('\n'),
+      encoding: 'utf8',
+    });
+    expect(output.trim().split('\n').map(Number)).toEqual(SUMS.map(([, , , is]) => Number(is)));
+  });
+});
+
+test.each([
+  ['PK\x03\x04', 'a zip archive (as torch.save and numpy.savez write)'],
+  ['\x1f\x8b', 'a gzip archive: unpack it first'],
+  ['\x89HDF\r\n\x1a\n', 'an HDF5 file (as Keras writes)'],
+  ['\x80\x02', undefined],
+  ['GGUF', undefined],
+  ['text', undefined],
+])('describeContainer of %j', (head, description) => {
+  expect(describeContainer(latin1(head))).toBe(description);
+});
+
+describe('likeness', () => {
+  const opener = ', which safetensors-mmap/convert opens; ';
+  test.each([
+    ['PK\x03\x04', 'zip', true],
+    ['\x80\x02', 'pickle', true],
+    ['\x93NUMPY', 'numpy', true],
+    ['PK\x05\x06', 'zip', false],
+    ['\x1f\x8b', 'gzip', false],
+  ])('of %j tells what opens it', (head, foundFormat, isOpened) => {
+    const { looks, context } = likeness(latin1(head), { path: 'a' });
+    expect(context).toEqual({ path: 'a', foundFormat });
+    expect(looks.endsWith(opener)).toBe(isOpened);
+    expect(looks).toMatch(/^looks like an? .*; $/);
+  });
+
+  test('of nothing that is known is empty', () => {
+    expect(likeness(latin1('text'), { path: 'a' })).toEqual({ looks: '', context: { path: 'a' } });
   });
 });

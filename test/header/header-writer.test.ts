@@ -1,6 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { encodeMetadata, type HeaderOptions, layOut } from '../../src/header/header-writer.js';
+import {
+  encodeMetadata,
+  type HeaderOptions,
+  layOut,
+  requireDataByteLength,
+} from '../../src/header/header-writer.js';
 import { readSpec, type TensorFacts } from '../../src/header/tensor-spec.js';
 import { type Dtype, InvalidTensorError, parse } from '../../src/index.js';
 import { thrownBy } from './header-files.js';
@@ -35,6 +40,17 @@ describe('layOut', () => {
         '"z":{"dtype":"F64","shape":[0],"data_offsets":[16,16]},' +
         '"a":{"dtype":"U8","shape":[3],"data_offsets":[16,19]}}    ',
     );
+  });
+
+  test('puts tensors of a dtype into the order of their names, by their bytes', () => {
+    for (const names of [
+      ['c', 'a', 'b', ''],
+      ['\ufb01', '\u{1f600}', 'a'],
+    ]) {
+      const { placed } = layOut(names.map((name) => spec(name)));
+      const expected = names.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+      expect(placed.map(({ spec: { name } }) => name)).toEqual(expected);
+    }
   });
 
   test('of nothing is an empty object', () => {
@@ -296,5 +312,28 @@ describe('encodeMetadata', () => {
 
   test.each(['text', 3, new ArrayBuffer(2)])('%o is no metadata', (metadata) => {
     expect(() => encodeMetadata(metadata as never)).toThrow(/^metadata must be a Map, an iterable/);
+  });
+});
+
+describe('requireDataByteLength', () => {
+  const most = Number.MAX_SAFE_INTEGER - 8 - LIMIT;
+
+  test('takes the most and refuses more', () => {
+    requireDataByteLength(most);
+    const error = thrownBy(() => requireDataByteLength(most + 1));
+    expect(error).toMatchObject({
+      code: 'SAFETENSORS_INVALID_TENSOR_VIEW',
+      message: `expected at most ${most} bytes of tensor data, found more`,
+    });
+    expect((error as InvalidTensorError).tensor).toBeUndefined();
+  });
+
+  test('names the tensor that is too much', () => {
+    expect(thrownBy(() => requireDataByteLength(most + 1, spec('b', 'U8', [7])))).toMatchObject({
+      tensor: 'b',
+      message: expect.stringMatching(
+        / bytes of tensor data, found more at this tensor of 7 bytes$/,
+      ),
+    });
   });
 });

@@ -36,7 +36,7 @@ function expectOwn(header: Header, count: number): void {
 
 describe('headers', () => {
   test('stay as they are while others are read', () => {
-    const counts = [3, KEPT, 2, KEPT + 1, 300, 1, 4];
+    const counts = [3, KEPT, 2, KEPT + 1, 300, 6000, 1, 4];
     const headers = counts.map((count) => inOneGo(begin(count)));
     for (const [i, count] of counts.entries()) expectOwn(headers[i] as Header, count);
   });
@@ -143,6 +143,51 @@ describe('tensors', () => {
       const work = columnsOf(swapped.with(i, before)).sortByOffsets();
       expect(work.next().done, `${i}`).toBe(isSame);
     }
+  });
+});
+
+describe('memory', () => {
+  const SHORT = 256 * 1024;
+  /** Room for 8000 rows. */
+  const LONG = 399_950;
+
+  test('of which three quarters or less are left is kept', () => {
+    for (const [byteLength, size] of [
+      [SHORT, 1311],
+      [LONG, 2000],
+      [LONG, 8000],
+    ] as const) {
+      const columns = TensorColumns.forHeader(byteLength);
+      columns.size = size;
+      expect(columns.keep()).toBe(columns);
+    }
+  });
+
+  test.each([1310, 1060, 1, 0])(
+    'of which more are left is used again, for %i rows a copy is kept',
+    (size) => {
+      const columns = TensorColumns.forHeader(SHORT);
+      columns.size = size;
+      columns.endLow.fill(7);
+      const kept = columns.keep();
+      expect(kept).not.toBe(columns);
+      expect([kept.size, kept.endLow.length, kept.endLow.every((end) => end === 7)]).toEqual([
+        size,
+        size,
+        true,
+      ]);
+      expect(TensorColumns.forHeader(10)).toBe(columns);
+      expect(TensorColumns.forHeader(10)).not.toBe(columns);
+    },
+  );
+
+  test('of a long header is not used for others', () => {
+    const columns = TensorColumns.forHeader(LONG);
+    expect(columns.nameAt.length).toBe(8000);
+    columns.size = 1999;
+    expect(columns.keep()).not.toBe(columns);
+    expect(TensorColumns.forHeader(10)).not.toBe(columns);
+    expect(TensorColumns.forHeader(SHORT + 1)).not.toBe(columns);
   });
 });
 

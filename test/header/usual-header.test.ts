@@ -2,9 +2,14 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { scanHeader } from '../../src/header/header.js';
+import { Header, scanHeader } from '../../src/header/header.js';
+import { JsonReader } from '../../src/header/json/reader.js';
 import { inOneGo } from '../../src/header/json/slices.js';
-import { MAX_USUAL_BYTE_LENGTH, readUsualHeader } from '../../src/header/usual-header.js';
+import {
+  MAX_USUAL_BYTE_LENGTH,
+  readUsualHeader,
+  type UsualHeader,
+} from '../../src/header/usual-header.js';
 import { thrownBy } from './header-files.js';
 
 const CHILD = fileURLToPath(new URL('children/compare-header-readers.mjs', import.meta.url));
@@ -17,6 +22,29 @@ function isTaken(header: string, dataByteLength = 2): boolean {
 
 /** A header of one tensor of two bytes, with other fields. */
 const one = (fields: string): string => `{"t":{${fields}}}`;
+
+/** Tensors of the most bytes whose bits a number counts, and one of the rest up to 2^53 - 1. */
+const LARGEST = Array.from({ length: 9 }, (_, i) => {
+  const most = 2 ** 50 - 1;
+  const end = Math.min((i + 1) * most, Number.MAX_SAFE_INTEGER);
+  const fields = `"dtype":"U8","shape":[${end - i * most}],"data_offsets":[${i * most},${end}]`;
+  return `"${i}":{${fields}}`;
+}).join();
+
+/** All that a header says. */
+function factsOf(header: Header): unknown {
+  const { metadata, metadataAt, metadataEnd, size } = header;
+  const tensors = Array.from({ length: size }, (_, entry) => ({
+    name: header.name(entry),
+    found: header.find(header.name(entry)),
+    nameAt: header.nameAt(entry),
+    dtype: header.dtype(entry),
+    shape: header.shape(entry),
+    shapeAt: header.shapeAt(entry),
+    offsets: [header.begin(entry), header.end(entry)],
+  }));
+  return { metadata, metadataAt, metadataEnd, tensors };
+}
 
 describe('headers as writers spell them are taken', () => {
   test.each([
@@ -35,8 +63,15 @@ describe('headers as writers spell them are taken', () => {
     ['five dimensions', one('"dtype":"F4","shape":[1,2,1,2,1],"data_offsets":[0,2]'), 2],
     ['nine dimensions', one('"dtype":"U8","shape":[1,1,1,1,1,1,1,1,2],"data_offsets":[0,2]'), 2],
     ['the largest size', one('"dtype":"U8","shape":[0,9007199254740991],"data_offsets":[0,0]'), 0],
+    ['the largest end', `{${LARGEST}}`, Number.MAX_SAFE_INTEGER],
   ])('%s', (_, header, dataByteLength) => {
     expect(isTaken(header, dataByteLength)).toBe(true);
+    const json = new TextEncoder().encode(header);
+    const usual = inOneGo(readUsualHeader(json, dataByteLength)) as UsualHeader;
+    const read = new Header(new JsonReader(json), usual, usual.names, dataByteLength);
+    const scanned = inOneGo(scanHeader(json, dataByteLength, {}));
+    expect(factsOf(read)).toEqual(factsOf(scanned));
+    for (let entry = 0; entry < read.size; entry++) expect(read.isUsual(entry)).toBe(true);
   });
 });
 
@@ -97,6 +132,7 @@ describe('all others are left to the scanner', () => {
     ['a key of metadata twice', `{"__metadata__":{"a":"b","a":"b"},"t":{${BASE}}}`],
     ['an escape in a key of metadata', `{"__metadata__":{"\\n":"b"},"t":{${BASE}}}`],
     ['a surrogate in the metadata', `{"__metadata__":{"a":"\\ud800"},"t":{${BASE}}}`],
+    ['metadata that are not ASCII', `{"__metadata__":{"a":"\u00e9"},"t":{${BASE}}}`],
     ['text behind the end', `${one(BASE)}}`],
   ])('%s', (_, header, dataByteLength = 2) => {
     expect(isTaken(header, dataByteLength)).toBe(false);

@@ -13,7 +13,8 @@ export interface Mutant {
 export interface Equivalent {
   in: string;
   line: string;
-  fault: string;
+  /** Those of that line that are the same program, for one reason. */
+  faults: string[];
   reason: string;
 }
 

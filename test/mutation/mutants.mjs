@@ -186,9 +186,9 @@ function switched(faults, inner) {
   return `(${faults.map(({ id, after }) => `__faults.at(${id}) ? ${after} : `).join('')}${inner})`;
 }
 
-/** Whether a fault is known to be the same program. It is known by names and texts: files may move, lines may shift. */
+/** Whether a fault is known to be the same program: by names and texts, since files may move and lines shift. */
 export function isKnown(equivalents, { place, lineText, fault }) {
   return equivalents.some(
-    (known) => known.in === place && known.line === lineText && known.fault === fault,
+    (known) => known.in === place && known.line === lineText && known.faults.includes(fault),
   );
 }

@@ -67,7 +67,7 @@ function findRepeatedKey(reader: JsonReader, objectAt: number, count: number): n
   const slots = new Uint32Array(slotCount(count));
   let waiting = 0;
   let repeatedAt = -1;
-  let hasNext = true;
+  let hasNext: boolean;
   reader.at = objectAt;
   reader.enter(CLOSE_BRACE);
   do {

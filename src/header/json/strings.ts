@@ -172,9 +172,12 @@ export function compareTexts(
   let at = 0;
   for (; at <= end; at += 4) {
     const word = left.view.getInt32(leftStart + at, true);
-    // Each number has the highest bit of a byte set where there is a quote or a backslash.
-    const quoted = ((word ^ 0x22222222) - 0x01010101) & ~(word ^ 0x22222222);
-    const escaped = ((word ^ 0x5c5c5c5c) - 0x01010101) & ~(word ^ 0x5c5c5c5c);
+    // Zero where there is a quote, or a backslash.
+    const unquoted = word ^ 0x22222222;
+    const unescaped = word ^ 0x5c5c5c5c;
+    // Each number has the highest bit of such a byte set.
+    const quoted = (unquoted - 0x01010101) & ~unquoted;
+    const escaped = (unescaped - 0x01010101) & ~unescaped;
     const isEnd = ((quoted | escaped) & 0x80808080) !== 0;
     if (isEnd || word !== right.view.getInt32(rightStart + at, true)) break;
   }

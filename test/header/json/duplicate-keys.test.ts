@@ -67,3 +67,15 @@ test('keys that differ are told apart, though parts of their hashes are the same
   expect(repeatedKeyOf(keys)).toBeUndefined();
   expect(repeatedKeyOf([...keys, '"99999"', '"0"'])).toBe('99999');
 });
+
+test('keys of the object before are forgotten', () => {
+  const reader = new JsonReader(encoder.encode('"a""b""a"'));
+  const [a, b, again] = [reader.readString(), reader.readString(), reader.readString()];
+  const keys = new ObjectKeys();
+  for (const start of [b, a]) keys.add(start);
+  keys.clear();
+  keys.add(again);
+  expect(keys.findRepeated(reader, 0)).toBe(-1);
+  keys.add(a);
+  expect(keys.findRepeated(reader, 0)).toBe(a);
+});

@@ -136,11 +136,20 @@ describe('numbers', () => {
     '1E0',
     '',
     'x',
+    '1234567890123456.0',
+    '1234567890123456e0',
+    '1234567890123456E0',
+    '0123456789012345678',
   ])('%s is no unsigned integer', (text) => {
     const reader = new JsonReader(encoder.encode(`${text} `));
     expect(() => reader.readUnsigned()).toThrow(FormatError);
   });
 });
+
+/** What stands around a byte: up to four letters, or up to four digits. */
+const NEIGHBOURS = ['az', '01'].flatMap(([first = '', last = '']) =>
+  Array.from({ length: 25 }, (_, i) => [first.repeat(i % 5), last.repeat(Math.floor(i / 5))]),
+);
 
 const anyText = fc.string({ unit: 'binary', maxLength: 20 });
 
@@ -182,11 +191,9 @@ describe('strings', () => {
 
   test('every byte is accepted where JSON accepts it, at every distance from the end', () => {
     for (let byte = 0; byte < 0x80; byte++) {
-      for (let before = 0; before < 5; before++) {
-        for (let after = 0; after < 5; after++) {
-          const text = `"${'a'.repeat(before)}${String.fromCharCode(byte)}${'z'.repeat(after)}"`;
-          expect(isAccepted(text), JSON.stringify(text)).toBe(isStrictJson(text));
-        }
+      for (const [before, after] of NEIGHBOURS) {
+        const text = `"${before}${String.fromCharCode(byte)}${after}"`;
+        expect(isAccepted(text), JSON.stringify(text)).toBe(isStrictJson(text));
       }
     }
   });
@@ -231,6 +238,11 @@ describe('strings', () => {
 test('messages say what was expected, what was found, and where', () => {
   expect(() => check('{"a" 1}')).toThrow('expected ":" after the key at header byte 5, found "1"');
   expect(() => check('[1')).toThrow('found the end of the header');
+  expect(() => check('"abc')).toThrow('expected the closing quote of a string at header byte 4');
+  expect(() => check('"\\udc00"')).toThrow(
+    'expected an escaped low surrogate to follow a high one',
+  );
+  expect(() => check('{1:2}')).toThrow('expected a key in double quotes at header byte 1');
   expect(() => check(Uint8Array.of(0x5b, 0xff))).toThrow(
     'expected UTF-8, found byte 0xff at header byte 1',
   );
@@ -265,15 +277,32 @@ describe('compareTexts', () => {
 });
 
 test('skipRepeated consumes what stands there again, whole, and nothing else', () => {
-  const text = 'abcdefgh|abcdefgh|abcdefgX|abcdefg';
-  for (let length = 1; length <= 8; length++) {
-    for (const at of [9, 18, 27]) {
-      const reader = new JsonReader(encoder.encode(text));
-      reader.at = at;
-      const isThere = text.startsWith(text.slice(0, length), at);
-      expect(reader.skipRepeated(0, length)).toBe(isThere);
-      expect(reader.at).toBe(isThere ? at + length : at);
+  const text = 'abcdefghijklm';
+  for (let length = 1; length <= text.length; length++) {
+    for (let other = 0; other <= length; other++) {
+      const again = `${text.slice(0, other)}X${text.slice(other + 1)}`;
+      const reader = new JsonReader(encoder.encode(`${text}|${again}`));
+      reader.at = 14;
+      const isThere = other === length;
+      expect(reader.skipRepeated(0, length), `${length} of ${again}`).toBe(isThere);
+      expect(reader.at).toBe(isThere ? 14 + length : 14);
     }
+    const cut = new JsonReader(encoder.encode(`${text}|${text.slice(0, length - 1)}`));
+    cut.at = 14;
+    expect(cut.skipRepeated(0, length)).toBe(false);
   }
   expect(new JsonReader(encoder.encode(text)).skipRepeated(3, 3)).toBe(false);
+});
+
+test.each([
+  ['1:', 1, 1],
+  ['12]', 12, 2],
+  ['999999999999999,', 999_999_999_999_999, 15],
+  ['1000000000000000,', -1, 0],
+  ['01,', -1, 0],
+  ['/', -1, 0],
+])('readShortUnsigned of %s', (text, value, at) => {
+  const reader = new JsonReader(encoder.encode(text));
+  expect(reader.readShortUnsigned()).toBe(value);
+  expect(reader.at).toBe(at);
 });

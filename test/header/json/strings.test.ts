@@ -115,17 +115,50 @@ describe('order', () => {
   });
 });
 
+describe('texts with much in common', () => {
+  /** The sign of comparing two strings with these bytes behind their quotes. */
+  function compare(left: string, right: string, leftTail = '', rightTail = leftTail): number {
+    const a = encodeText(`"${left}"${leftTail}`);
+    const b = encodeText(`"${right}"${rightTail}`);
+    return Math.sign(compareTexts(a, 1, b, 1));
+  }
+
+  test('are the same up to their quotes, though what follows begins the same', () => {
+    for (let length = 0; length < 9; length++) {
+      const text = 'layer.012'.slice(0, length);
+      expect(compare(text, text, ':{"dtype":"F32"', ':{"dtype":"F16"')).toBe(0);
+      expect(compare(text, text, '""""""""x', '""""""""y')).toBe(0);
+    }
+  });
+
+  test('may part inside an escape', () => {
+    for (let length = 0; length < 9; length++) {
+      const text = 'layer.012'.slice(0, length);
+      // The upper case of a digit comes before all lower ones.
+      expect(compare(`${text}\\u00E9`, `${text}\\u00e8`)).toBe(1);
+      expect(compare(`${text}\\u00e8`, `${text}\\u00E9`)).toBe(-1);
+    }
+  });
+
+  test('are not the same in reverse', () => {
+    expect(compare('abcd', 'dcba')).toBe(-1);
+    expect(compare('abcdx', 'dcbax')).toBe(-1);
+  });
+});
+
 describe('ends of strings', () => {
   /** One byte of each kind among others, at each place of a word, near to the end and far from it. */
   function* texts(): Generator<{ bytes: Uint8Array; byte: number; at: number; end: number }> {
     for (const byte of ALL_BYTES) {
       for (const before of [0, 1, 2, 3, 4, 7]) {
         for (const after of [0, 1, 4, 9]) {
-          const bytes = new Uint8Array(before + after + 3).fill(0x61);
-          const end = before + after + 2;
-          bytes[before + 1] = byte;
-          bytes[end] = 0x22;
-          yield { bytes, byte, at: before + 1, end };
+          for (const other of [0x61, 0x30]) {
+            const bytes = new Uint8Array(before + after + 3).fill(other);
+            const end = before + after + 2;
+            bytes[before + 1] = byte;
+            bytes[end] = 0x22;
+            yield { bytes, byte, at: before + 1, end };
+          }
         }
       }
     }

@@ -71,7 +71,10 @@ describe('checkUtf8', () => {
         for (const after of ['', 'a', 'abcd', 'éabcdef']) {
           const rest = new TextEncoder().encode(after);
           expect(wrongAt(Uint8Array.from([...before, ...rest]))).toBe(-1);
-          expect(wrongAt(Uint8Array.from([...before, 0xff, ...rest]))).toBe(before.length);
+          for (const wrong of [0xff, 0x80]) {
+            const bytes = Uint8Array.from([...before, wrong, ...rest]);
+            expect(wrongAt(bytes)).toBe(before.length);
+          }
         }
       }
     },

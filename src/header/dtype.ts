@@ -36,7 +36,7 @@ export interface TypedArray extends ArrayBufferView {
   readonly BYTES_PER_ELEMENT: number;
 }
 
-/** The typed array of `Tensor.data` for a dtype; for `Dtype` all that there are. */
+/** The typed array of `Tensor.data` for a dtype; the union of all of them for `Dtype`. */
 export type TensorData<
   D extends Dtype = Dtype,
   Memory extends ArrayBufferLike = ArrayBuffer,

@@ -1,10 +1,10 @@
-/** What is known of the tensors of a file before their bytes. */
+/** The names, dtypes, shapes and offsets of a file's tensors. */
 
 import type { Dtype } from './dtype.js';
 
 /**
- * Which tensors a file has: a `Header`, and what files of other formats have in its place. Tensors are entries,
- * numbered 0 to `size` - 1 in the order of their bytes in the file.
+ * Lists the tensors of a file: a `Header`, or its counterpart in other formats. Tensors are entries, numbered 0 to
+ * `size` - 1 in the order of their bytes in the file.
  */
 export interface FileContents {
   /** Number of tensors. */
@@ -32,9 +32,9 @@ export interface FileContents {
   /** Dimensions of an entry, outermost first; frozen. */
   shape(entry: number): readonly number[];
 
-  /** Offset of the first of the bytes that an entry's are, or are made of. */
+  /** Offset of the first byte that holds an entry, or that the entry is converted from. */
   begin(entry: number): number;
 
-  /** Offset behind the last of them. */
+  /** Offset behind the last of these bytes. */
   end(entry: number): number;
 }

@@ -1,4 +1,4 @@
-/** What the first bytes of a file must be, for files that are copied, not read. */
+/** Checks the first bytes of a file that is copied unread. */
 
 import { FormatError } from '../errors/errors.js';
 import { likeness } from './foreign-formats.js';
@@ -7,7 +7,7 @@ import { OPEN_BRACE } from './json/reader.js';
 import { describeByte } from './json/utf8.js';
 
 /**
- * Throws unless a file begins as safetensors files do: with a length that fits, and a brace. `head` as for
+ * Throws unless a file begins as safetensors files do: with a length that fits and a brace. `head` as for
  * `readHeaderLength`.
  *
  * @throws FormatError as `readHeaderLength`; `SAFETENSORS_INVALID_HEADER_START`

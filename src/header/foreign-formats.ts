@@ -3,17 +3,17 @@
 import type { ErrorContext } from '../errors/errors.js';
 import type { FoundFormat } from '../errors/found-format.js';
 
-/** First bytes of a file that are looked at; a tar archive has its mark at byte 257. */
+/** Bytes at the start of a file that tell its format; a tar archive has its mark at byte 257. */
 export const HEAD_BYTE_LENGTH = 512;
 
 const TAR_MARK = 'ustar';
 const TAR_MARK_AT = 257;
 
-/** The field of a tar header that has the sum of its bytes, itself counted as blanks. */
+/** The checksum field of a tar header; the sum counts the field itself as blanks. */
 const TAR_SUM_BEGIN = 148;
 const TAR_SUM_END = 156;
 
-/** Digits as `int(text.strip() or "0", 8)` of Python takes them; a few more than those. */
+/** An octal number as Python's `int(text.strip() or "0", 8)` reads it; slightly more lenient. */
 const OCTAL_NUMBER = /^[^!-~]*([+-]?)(?:0[oO])?([0-7_]*)[^!-~]*$/;
 
 const PICKLE = 'a Python pickle (a checkpoint of an old torch.save, or joblib)';
@@ -22,13 +22,13 @@ const NUMPY = 'a numpy array (.npy)';
 const GGML = 'a GGML file (the predecessor of GGUF)';
 const ARROW = 'an Arrow or Parquet file';
 
-/** Another format, and what completes "looks like …". */
+/** A recognised format; its description completes "looks like …". */
 export interface ForeignFormat {
   readonly format: FoundFormat;
   readonly description: string;
 }
 
-/** First bytes, one character per byte, the format and its description. */
+/** First bytes, one character per byte; format; description. */
 const PREFIXES: readonly (readonly [string, FoundFormat, string])[] = [
   [
     'version https://git-lfs',
@@ -60,13 +60,13 @@ const PREFIXES: readonly (readonly [string, FoundFormat, string])[] = [
   ['\0\0\0\0\0\0\0\0', 'zeros', 'a run of zeros (an interrupted download leaves such a file)'],
 ];
 
-/** Those that the entry for other formats may be able to open. */
+/** Descriptions of formats that `safetensors-mmap/convert` may be able to open. */
 const CONVERTIBLE: readonly string[] = [ZIP, PICKLE, NUMPY];
 
 /** Keys of the fields of an ONNX model that may follow the version of its format. */
 const ONNX_KEYS: readonly number[] = [0x12, 0x1a, 0x22, 0x28, 0x32, 0x3a, 0x42];
 
-/** The same for formats made of text. */
+/** Patterns of text formats, with format and description. */
 const TEXT_PATTERNS: readonly (readonly [RegExp, FoundFormat, string])[] = [
   [/^(\(dp?\d*\n|\(lp?\d*\n|c[A-Za-z_][\w.]*\n\w+\n)/, 'pickle', `${PICKLE}, in its old text form`],
   [
@@ -97,8 +97,8 @@ function isOnnx([key, version = 0, next = 0]: Uint8Array): boolean {
 }
 
 /**
- * Whether Python's `tarfile` opens what begins with these 512 bytes: by the sum of the header alone, of bytes or
- * of signed bytes, in whatever digits `int` takes, or more. A mark is not needed.
+ * Whether Python's `tarfile` opens what begins with these 512 bytes: it checks nothing but the header's sum, over
+ * unsigned or signed bytes, and needs no mark. May accept a few number spellings that Python refuses.
  */
 export function isTarArchive(head: Uint8Array): boolean {
   if (head.length < HEAD_BYTE_LENGTH) return false;
@@ -117,7 +117,7 @@ export function isTarArchive(head: Uint8Array): boolean {
 /** The number in a field of a tar header; NaN when there is none. */
 function tarSum(field: Uint8Array): number {
   const [first] = field;
-  // Numbers without room for their digits are in bytes: exact as far as a sum can be.
+  // A large number is stored in binary; the result is exact in the range of a sum.
   if (first === 0x80 || first === 0xff) {
     const sign = first === 0xff ? -1 : 0;
     return field.subarray(1).reduce((number, byte) => number * 0x100 + byte, sign);
@@ -130,7 +130,7 @@ function tarSum(field: Uint8Array): number {
   return sign === '-' ? -number : number;
 }
 
-/** Archives, compressed files and others that have files in them, with code perhaps. */
+/** Formats that contain other files, possibly with code. */
 const CONTAINERS: readonly FoundFormat[] = [
   'zip',
   'tar',
@@ -143,20 +143,20 @@ const CONTAINERS: readonly FoundFormat[] = [
   'xz',
 ];
 
-/** The archive, or the like, that begins with these bytes; undefined when none does. */
+/** Describes the archive or compressed file that begins with these bytes; undefined for anything else. */
 export function describeContainer(head: Uint8Array): string | undefined {
   const found = foreignFormatOf(head);
   return found !== null && CONTAINERS.includes(found.format) ? found.description : undefined;
 }
 
-/** What a file looks like, to complete "looks like …"; as `foreignFormatOf`. */
+/** Describes a file's format, to complete "looks like …"; null as for `foreignFormatOf`. */
 export function describeForeignFormat(head: Uint8Array): string | null {
   return foreignFormatOf(head)?.description ?? null;
 }
 
 /**
- * What a file looks like by its first bytes (512 suffice); null when nothing is recognised. Only for files that
- * are known not to be valid safetensors.
+ * Recognises a file's format by its first bytes (512 suffice); null if it knows none. Only for files that are known
+ * not to be valid safetensors.
  */
 export function foreignFormatOf(head: Uint8Array): ForeignFormat | null {
   const text = String.fromCharCode(...head.subarray(0, HEAD_BYTE_LENGTH));
@@ -175,8 +175,8 @@ export function foreignFormatOf(head: Uint8Array): ForeignFormat | null {
 }
 
 /**
- * What a file looks like, to begin a message with: it says more than what is wrong with it. The context of the error
- * gets it, too.
+ * Begins a message with the file's format, which tells more than the violated rule. Also adds the format to the
+ * error's context.
  */
 export function likeness(
   head: Uint8Array,

@@ -15,9 +15,9 @@ import { MAX_UINT64 } from './tensor-spec.js';
 const UNSAFE_HIGH = 2 ** 21;
 
 /**
- * Checks the tensors, which are sorted by their offsets; throws what the first of them, or the length
- * of the data, violates. All arithmetic is exact up to 2^64. Returns the first entry with a dimension
- * above 2^53 - 1, else -1: a JavaScript number cannot hold it, and the caller refuses it last.
+ * Checks the tensors, which are sorted by their offsets; throws the rule that the first bad tensor, or the length of
+ * the data, violates. All arithmetic is exact up to 2^64. Returns the first entry with a dimension above 2^53 - 1,
+ * which a JavaScript number cannot hold and the caller refuses last; else -1.
  */
 export function* checkTensors(
   reader: JsonReader,

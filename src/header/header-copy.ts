@@ -16,9 +16,9 @@ import { EncodedText } from './json/encoded-text.js';
 import { CLOSE_BRACKET } from './json/reader.js';
 import { compareTexts, encodeText, type Text, unescapedEnd } from './json/strings.js';
 
-/** Tensors by number, and where each stands. No two have one name. */
+/** Finds the header and entry of a tensor by its number. All names differ. */
 export interface HeaderEntries {
-  /** The header that has a tensor. */
+  /** The header that lists a tensor. */
   header(number: number): Header;
   /** Its entry in that header. */
   entry(number: number): number;
@@ -34,13 +34,13 @@ export interface CopiedLayout {
   readonly byteLength: number;
 }
 
-/** What an entry mostly takes, with a name of 50 to 60 characters. */
+/** Typical length of an entry, whose name has 50 to 60 characters. */
 const USUAL_ENTRY_BYTE_LENGTH = 160;
 
 const OFFSETS = encodeText(',"data_offsets":[');
 const SEPARATOR = encodeText(',');
 const SHAPE_END = encodeText(']}');
-/** What stands between name and shape, by the rank of the dtype. */
+/** The JSON between name and shape, by the rank of the dtype. */
 const DTYPE_TEXTS = DTYPE_NAMES.map((dtype) => encodeText(`:{"dtype":"${dtype}","shape":`));
 
 /**
@@ -68,7 +68,7 @@ export function layOutEntries(
   return { header, numbers: sorted, byteLength: header.byteLength + dataEnd };
 }
 
-/** Appends a tensor whose data begins at `begin`; gives their end. */
+/** Appends a tensor whose data begins at `begin`; returns the end of the data. */
 function appendEntry(
   text: EncodedText,
   entries: HeaderEntries,
@@ -95,7 +95,7 @@ function appendEntry(
   return end;
 }
 
-/** Without escapes a name is spelled as it would be written. */
+/** Copies the JSON of a name without escapes: the writer would spell it the same. */
 function appendName(text: EncodedText, header: Header, entry: number): void {
   const start = header.nameAt(entry);
   const end = unescapedEnd(header.json, start);

@@ -46,15 +46,15 @@ const DTYPE_KEYS = DTYPE_NAMES.map(keyBytes);
 const USUAL_FIELDS = FIELDS.map((key) => new ExpectedText(`"${key}":`));
 /** The usual start of a description, by the dtype's code. */
 const USUAL_STARTS = DTYPE_NAMES.map((name) => new ExpectedText(`{"dtype":"${name}","shape":[`));
-/** What usually stands between shape and offsets. */
+/** The usual text between shape and offsets. */
 const USUAL_OFFSETS = new ExpectedText('],"data_offsets":[');
 
-/** After an unusual description, so many are not tried as usual ones: a writer has one spelling. */
+/** Descriptions to read the slow way after an unusual one: a writer keeps to one spelling. */
 const UNTRIED_DESCRIPTIONS = 15;
 
-/** What the oldest draft of the format called the offsets. */
+/** Name of the offsets in the oldest draft of the format. */
 const OLD_DATA_OFFSETS = keyBytes('offsets');
-/** Its dtypes had the names of numpy and torch. */
+/** The draft's dtypes had the names of numpy and torch. */
 const OLD_DTYPE = /^(b?float|u?int)\d+$|^bool$/;
 const OLD_DRAFT = 'as in the oldest draft of the format, which no reader accepts any more';
 
@@ -62,13 +62,13 @@ const OLD_DRAFT = 'as in the oldest draft of the format, which no reader accepts
 const MAX_SAFE_INTEGER = Number.MAX_SAFE_INTEGER;
 const UNDERSCORE = 0x5f;
 
-/** Reads the header object and keeps where everything stands. */
+/** Reads the header object and notes the position of every part. */
 export class HeaderParser {
   /** The tensors, in the header's order. */
   columns: TensorColumns;
   /** Position of the metadata's value, an object or `null`; -1 when there is none. */
   metadataAt = -1;
-  /** Position behind that value. */
+  /** Position behind the metadata's value. */
   metadataEnd = -1;
   /** Position of the first repeated key of metadata or descriptions; -1 if there is none. */
   duplicateAt = -1;
@@ -76,7 +76,7 @@ export class HeaderParser {
   readonly #hashKey: HashKey;
   /** Keys of the metadata, or unknown keys of a description. */
   readonly #keys = new ObjectKeys();
-  /** Descriptions that are not tried as usual ones. */
+  /** Descriptions still to be read the slow way. */
   #untried = 0;
   /** The dtype of the last usual description. */
   #lastDtype = 0;

@@ -1,6 +1,6 @@
 /**
- * The header of a file to be written, and the place of every tensor: the same bytes that the reference
- * writes, in whatever order tensors and metadata are given.
+ * Lays out a file to be written: its header and the place of every tensor. Gives the reference's bytes for tensors
+ * and metadata in any order.
  */
 
 import {
@@ -42,13 +42,13 @@ const RANKS: ReadonlyMap<Dtype, number> = new Map(DTYPE_NAMES.map((name, rank) =
 /** Metadata to be written: strings by key, as a Map, pairs or a plain object. */
 export type MetadataInput = NamedValues<string>;
 
-/** What a header holds beside the tensors. */
+/** Contents of a header beside the tensors. */
 export interface HeaderOptions {
   /** Written sorted by key; `file.metadata` can be given as it is. Null writes none. */
   readonly metadata?: MetadataInput | null | undefined;
   /** The tensor data begins at a multiple of this many bytes: a power of two, at least 8. */
   readonly alignment?: number | undefined;
-  /** Spaces at the end of the header, in bytes, at least: room for later changes of the metadata. */
+  /** Least number of spaces at the end of the header, in bytes: room for later changes of the metadata. */
   readonly reserve?: number | undefined;
 }
 
@@ -82,8 +82,7 @@ export interface Layout<Spec> {
  * @throws InvalidTensorError for a tensor or metadata that cannot be written, and
  *   `SAFETENSORS_HEADER_TOO_LARGE` for more than 100 000 000 bytes of header
  * @throws TypeError `ERR_INVALID_ARG_TYPE` for names and metadata that are not strings
- * @throws TypeError, RangeError `ERR_OUT_OF_RANGE` for values that options cannot have; callers refuse
- *   options that there are not
+ * @throws TypeError, RangeError `ERR_OUT_OF_RANGE` for bad values of options; callers refuse unknown options
  */
 export function layOut<Spec extends TensorFacts>(
   specs: Iterable<Spec>,
@@ -132,7 +131,7 @@ export function encodeMetadata(metadata: MetadataInput): string {
     if (values.has(key))
       refuseTensor(`metadata ${quoteName(key)}: expected every key once, found it twice`);
     values.set(key, value);
-    // Too much is refused before it is kept and sorted.
+    // Refuse too much text before keeping and sorting it.
     leastByteLength += key.length + value.length;
     requireHeaderLength(leastByteLength);
   }
@@ -168,8 +167,8 @@ function place<Spec extends TensorFacts>(specs: Iterable<Spec>): Placed<Spec>[] 
   let leastByteLength = 0;
   for (const spec of specs) {
     requireName(spec.name);
-    // A character takes at least one byte, a dimension with its comma two. Too much is refused before
-    // it is sorted and put together.
+    // A character takes at least one byte, a dimension with its comma two. Refuse too long a header before sorting
+    // and joining its parts.
     leastByteLength += spec.name.length + 2 * spec.shape.length;
     requireHeaderLength(leastByteLength);
     if (names.size === names.add(spec.name).size) {
@@ -231,7 +230,7 @@ function encodeHeader(
   return text;
 }
 
-/** Begins a header with its metadata, if there is any; gives what comes before the next entry. */
+/** Begins a header with its metadata, if any; returns the separator before the next entry. */
 export function appendMetadata(
   text: EncodedText,
   metadata: MetadataInput | null | undefined,

@@ -76,7 +76,7 @@ export function readHeaderLength(
   return length;
 }
 
-/** Fails with what the file looks like; a length made of another format's first bytes would say nothing. */
+/** Names the foreign format, if known: a length read from that format's first bytes would be meaningless. */
 function failLength(
   code: FormatErrorCode,
   expected: string,
@@ -116,8 +116,8 @@ export function parseHeader(
 }
 
 /**
- * After so many bytes of headers in a process, the scanner reads all others: of many shards it reads the
- * most, so it had better get warm. With 163 shards it takes 60 ms of processor time, `readUsualHeader` 95.
+ * Once a process has read this many bytes of headers, the scanner reads the rest: it reads most of many shards, so it
+ * had better get warm. With 163 shards it takes 60 ms of processor time, `readUsualHeader` 95.
  */
 const EARLY_BYTE_LENGTH = 256 * 1024;
 
@@ -127,7 +127,7 @@ const EARLY_BYTE_LENGTH = 256 * 1024;
  */
 const FEW_TENSORS_BYTE_LENGTH = 32 * 1024;
 
-/** Bytes of headers that were read, or tried, in this process. */
+/** Bytes of headers that this process has read or tried to read. */
 let triedByteLength = 0;
 
 function* readHeader(
@@ -144,7 +144,7 @@ function* readHeader(
   return new Header(new JsonReader(json), usual, usual.names, dataByteLength);
 }
 
-/** The same for headers of any spelling. */
+/** Reads a header of any spelling, slice by slice. */
 export function* scanHeader(
   json: Uint8Array,
   dataByteLength: number,
@@ -155,7 +155,7 @@ export function* scanHeader(
   const reader = new JsonReader(json, context);
   const parser = new HeaderParser(reader);
   yield* parser.parse();
-  // Step 6: the order of the file; beside it the table of names.
+  // Step 6: sort the tensors into file order, and fill the table of names.
   yield* parser.columns.sortByOffsets();
   parser.columns = parser.columns.keep();
   const { columns } = parser;
@@ -163,7 +163,7 @@ export function* scanHeader(
   const repeatedNameAt = yield* addNames(names, columns);
   // Steps 7 and 8: places and sizes of the tensors, and the end of the file.
   const oversized = yield* checkTensors(reader, columns, dataByteLength, context);
-  // Step 9: what only this project refuses.
+  // Step 9: refuse headers that the reference accepts but this project doesn't.
   const duplicateAt = parser.duplicateAt === -1 ? repeatedNameAt : parser.duplicateAt;
   if (duplicateAt !== -1) {
     throw new FormatError(
@@ -215,8 +215,8 @@ function failStart(json: Uint8Array, given: ErrorContext): never {
 }
 
 /**
- * Fills the table; of several tensors with one name the last in the header stays. Returns the position
- * of a repeated name, or -1.
+ * Fills the table; of tensors with the same name the last in the header stays. Returns the position of a repeated
+ * name, or -1.
  */
 function* addNames(names: NameTable, columns: TensorColumns): Slices<number> {
   let repeatedAt = -1;
@@ -261,7 +261,7 @@ export class Header {
   readonly dataByteLength: number;
   /** Position of the value of `__metadata__` in `json`, an object or `null`; -1 without that key. */
   readonly metadataAt: number;
-  /** Position behind that value. */
+  /** Position behind the metadata's value. */
   readonly metadataEnd: number;
   readonly #reader: JsonReader;
   readonly #columns: TensorColumns | UsualColumns;
@@ -329,7 +329,7 @@ export class Header {
     return this.#names.findString(reader, start);
   }
 
-  /** Whether there is such an entry and its name is the string of `reader` that begins at `start`. */
+  /** Whether the entry exists and its name equals the string of `reader` that begins at `start`. */
   isNamed(entry: number, reader: JsonReader, start: number): boolean {
     if (entry >= this.size) return false;
     return compareTexts(this.#reader, this.#nameAt[entry] as number, reader, start) === 0;
@@ -370,7 +370,7 @@ export class Header {
     return this.#columns.shapeAt[entry] as number;
   }
 
-  /** Whether the JSON of an entry, from its name to its shape, is what this package writes. */
+  /** Whether this package would spell the entry's JSON, from name to shape, the same way. */
   isUsual(entry: number): boolean {
     return ((this.#columns.kind[entry] as number) & USUAL) !== 0;
   }

@@ -1,6 +1,5 @@
 /**
- * Changes a header's metadata. The JSON stays as it is, byte for byte, except for the value of
- * `__metadata__`: what other writers put there survives.
+ * Changes a header's metadata. All other bytes of the JSON stay the same, including fields that other writers added.
  */
 
 import { argumentTypeError } from '../errors/arguments.js';
@@ -98,7 +97,7 @@ export function fileStart(json: Uint8Array, byteLength: number): Uint8Array {
   return start;
 }
 
-/** Nothing but whitespace follows the last brace of a valid header. */
+/** Finds the last brace of a valid header: only whitespace follows it. */
 function contentEnd(json: Uint8Array): number {
   return json.lastIndexOf(CLOSE_BRACE) + 1;
 }

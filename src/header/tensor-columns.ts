@@ -1,4 +1,4 @@
-/** What a parsed header keeps per tensor: one row across several typed arrays, 29 bytes in all. */
+/** The facts that a parsed header keeps per tensor: one row across several typed arrays, 29 bytes in all. */
 
 import type { Slices } from './json/slices.js';
 
@@ -15,20 +15,20 @@ export const SUPERSEDED = 0x80;
 const MIN_TENSOR_BYTE_LENGTH = 50;
 
 const WORD_BYTE_LENGTH = 4;
-/** Columns of 32 bits; beside them there is one of a byte. */
+/** Columns of 32-bit words; one more column has a byte per row. */
 const WORD_COLUMNS = 7;
 const ROW_BYTE_LENGTH = WORD_COLUMNS * WORD_BYTE_LENGTH + 1;
 
-/** Most tensors that a header of that many bytes can have. */
+/** The most tensors that fit a header of this many bytes. */
 export function mostTensors(headerByteLength: number): number {
   return Math.floor(headerByteLength / MIN_TENSOR_BYTE_LENGTH) + 1;
 }
 
-/** Headers up to this length are read into the same memory, one after the other. */
+/** Headers up to this length share one piece of memory, one after the other. */
 const SHORT_HEADER_BYTE_LENGTH = 256 * 1024;
 const SHORT_CAPACITY = mostTensors(SHORT_HEADER_BYTE_LENGTH);
 
-/** That memory; null while a header is read into it, and when that header has kept it. */
+/** The shared memory; null while a header is read into it, or after a header has kept it. */
 let spare: TensorColumns | null = null;
 
 /**
@@ -55,7 +55,7 @@ export class TensorColumns {
   /** Entries in use. */
   size = 0;
 
-  /** Room for so many rows, in one piece of memory. */
+  /** Allocates room for `capacity` rows in one piece of memory. */
   private constructor(capacity: number) {
     const memory = new ArrayBuffer(capacity * ROW_BYTE_LENGTH);
     const words = (column: number): Uint32Array =>
@@ -150,8 +150,8 @@ export class TensorColumns {
   }
 
   /**
-   * The entries to keep: a copy without the room that is left, when that is more than three quarters. This
-   * object may then be used for another header.
+   * Returns the entries to keep: a trimmed copy if more than three quarters of the room are left. Another header may
+   * then reuse this object.
    */
   keep(): TensorColumns {
     const { size } = this;

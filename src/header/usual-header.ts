@@ -1,7 +1,7 @@
 /**
  * Headers of the usual spelling, fast from the first call: by regular expressions, which the engine compiles at their
  * second use. The scanner of `header-parser.ts` is interpreted until it has read thousands of tensors, and then takes
- * less time than this. What is taken here is valid; everything else is left to the scanner, which alone refuses
+ * less time than this. The headers accepted here are valid; all others go to the scanner, which alone refuses
  * headers. Without this a process opens its first file, of 147 tensors, in 8.2 instead of 2.5 ms.
  */
 
@@ -13,14 +13,14 @@ import { SLICE_SIZE, type Slices } from './json/slices.js';
 import { mostTensors, USUAL } from './tensor-columns.js';
 
 /**
- * Longer headers, of some 20 000 tensors, are the scanner's: there both take the same time in a fresh
- * process, and once the scanner is compiled it takes half or a quarter of this.
+ * The scanner reads longer headers, of some 20 000 tensors: there both take the same time in a fresh process, and
+ * once the scanner is compiled it takes half or a quarter of this.
  */
 export const MAX_USUAL_BYTE_LENGTH: number = 2 * 2 ** 20;
 
 /**
- * What `TensorColumns` keeps, of tensors that stand in the order of their bytes: one offset for each. Most
- * of the memory is never touched.
+ * The facts of `TensorColumns` for tensors in the order of their bytes: one offset for each. Most of the memory is
+ * never touched.
  */
 export class UsualColumns {
   /** Position in the header behind the opening quote of the name. */
@@ -54,7 +54,7 @@ export class UsualColumns {
   }
 }
 
-/** What stands in a header of the usual spelling. */
+/** Contents of a header of the usual spelling. */
 export interface UsualHeader {
   /** The tensors, in the order of their offsets. */
   readonly columns: UsualColumns;
@@ -65,7 +65,7 @@ export interface UsualHeader {
   readonly metadataEnd: number;
 }
 
-/** ASCII in a string that stands for itself: no quotes, backslashes or control characters. */
+/** ASCII that a JSON string contains literally: no quotes, backslashes or control characters. */
 const PLAIN_TEXT = '[ !#-[\\]-\\x7f]*';
 
 /** Name, layout and offsets of a tensor, and the comma or brace behind it. */
@@ -77,7 +77,7 @@ const LAYOUT = 2;
 const BEGIN = 3;
 const END_GROUP = 4;
 const NEXT = 5;
-/** What stands between dtype and dimensions. */
+/** The text between dtype and dimensions. */
 const LAYOUT_MIDDLE = '","shape":[';
 /** Where a shape begins, less the lengths of name and dtype: `":{"dtype":"","shape":`. */
 const SHAPE_DISTANCE = '":{"dtype":"","shape":'.length;
@@ -93,7 +93,7 @@ const DTYPE_CODES: ReadonlyMap<string, number> = new Map(
   DTYPE_NAMES.map((name, code) => [name, code]),
 );
 
-/** What dtype and shape of a tensor say. Most tensors share theirs with many others. */
+/** Facts that follow from dtype and shape. Many tensors share a layout. */
 interface SpelledLayout {
   /** Code of the dtype. */
   readonly code: number;

@@ -1,4 +1,4 @@
-/** Names that were decoded while they were read. */
+/** Names that were decoded during reading. */
 
 import type { JsonReader } from './reader.js';
 import { decodeString } from './strings.js';

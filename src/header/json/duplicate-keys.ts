@@ -19,7 +19,7 @@ export class ObjectKeys {
     this.#count = 0;
   }
 
-  /** Notes the key that begins at `start`. Keys known to differ from all others may be left out. */
+  /** Notes the key that begins at `start`. Callers may leave out keys that are known to be unique. */
   add(start: number): void {
     // A write behind the end of a typed array does nothing.
     this.#starts[this.#count++] = start;

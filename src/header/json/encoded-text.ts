@@ -1,4 +1,4 @@
-/** Puts long texts together as UTF-8, from strings and from what is UTF-8 already. */
+/** Joins long texts as UTF-8, from strings and from UTF-8 bytes. */
 
 import type { Text } from './strings.js';
 
@@ -24,10 +24,10 @@ export class EncodedText {
   #bytes: Uint8Array<ArrayBuffer>;
   #view: DataView;
   #byteLength = 0;
-  /** What was appended last and is not encoded yet. */
+  /** Appended text that is not encoded yet. */
   #text = '';
 
-  /** `onGrowth` gets the length in bytes whenever it has grown much; it may throw. */
+  /** Calls `onGrowth` with the length in bytes whenever the buffer grows or text was encoded; it may throw. */
   constructor(onGrowth?: (byteLength: number) => void, expectedByteLength = 1024) {
     this.#onGrowth = onGrowth;
     this.#bytes = new Uint8Array(expectedByteLength);

@@ -34,7 +34,7 @@ const ZERO = 0x30;
 const NINE = 0x39;
 const UPPER_E = 0x45;
 const LOWER_E = 0x65;
-/** What `peek` returns at the end of the text; no rule accepts it. */
+/** Returned by `peek` at the end of the text; no rule accepts it. */
 const NO_BYTE = -1;
 
 /** Integers of so many digits are exact as JavaScript numbers: 10^15 - 1 is below 2^53. */
@@ -88,7 +88,7 @@ export class JsonReader {
   readonly #context: ErrorContext;
   readonly #kind: TextKind;
 
-  /** For messages: `context` names the file, `kind` says what the text is. */
+  /** For messages: `context` names the file, `kind` the kind of text. */
   constructor(bytes: Uint8Array, context: ErrorContext = {}, kind: TextKind = HEADER_TEXT) {
     this.bytes = bytes;
     this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -157,7 +157,7 @@ export class JsonReader {
     return start;
   }
 
-  /** Consumes `literal` if the text goes on with exactly its bytes; whitespace is not skipped. */
+  /** Consumes `literal` if exactly its bytes follow; skips no whitespace. */
   skipLiteral(literal: ExpectedText): boolean {
     const { view, at } = this;
     const { places, words } = literal;
@@ -169,7 +169,7 @@ export class JsonReader {
     return true;
   }
 
-  /** Consumes the bytes that follow if they are the same as [begin, end), which were read before. */
+  /** Consumes the following bytes if they equal [begin, end), which were read before. */
   skipRepeated(begin: number, end: number): boolean {
     const { bytes, view, at } = this;
     const distance = at - begin;
@@ -192,8 +192,8 @@ export class JsonReader {
     this.isEscaped = false;
     for (;;) {
       while (at + 4 <= length) {
-        // Are these four bytes that stand for themselves? For such a byte all these numbers have
-        // their highest bit clear; for the first byte of another kind one of them has it set.
+        // Are all four bytes literal text? A literal byte leaves the highest bit clear in all these numbers; the
+        // first other byte sets it in one of them.
         const word = view.getInt32(at, true);
         const unquoted = (word ^ 0x22222222) - 0x01010101;
         const unescaped = (word ^ 0x5c5c5c5c) - 0x01010101;
@@ -249,10 +249,7 @@ export class JsonReader {
     return value;
   }
 
-  /**
-   * Consumes an integer of up to 15 digits that begins here and returns it; -1, and nothing is
-   * consumed, when anything else does.
-   */
+  /** Consumes an integer of up to 15 digits and returns it; returns -1 and consumes nothing if there is none. */
   readShortUnsigned(): number {
     const { bytes, at: start } = this;
     let at = start;
@@ -285,7 +282,7 @@ export class JsonReader {
     return (this.halves[1] as number) * 2 ** 32 + (this.halves[0] as number);
   }
 
-  /** Refuses the text: something else was expected at the present position. */
+  /** Refuses the text: `expected` is missing at the current position. */
   fail(expected: string): never {
     this.failAt(this.at, expected);
   }

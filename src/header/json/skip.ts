@@ -1,4 +1,4 @@
-/** Skips the values of ignored JSON fields, which must keep the same rules as all others. */
+/** Skips the values of ignored JSON fields; they must be valid JSON, too. */
 
 import {
   CLOSE_BRACE,
@@ -15,7 +15,7 @@ const MAX_JSON_DEPTH = 127;
 const FINITE_DIGITS = 308;
 /** A double's decimal expansion has no more significant digits than 767, halfway points included. */
 const SIGNIFICANT_DIGITS = 800;
-/** Exponents are cut off here: no header has enough digits to make up for more. */
+/** Caps exponents: no header has enough digits to make up for larger ones. */
 const MAX_EXPONENT = 1e12;
 
 const MINUS = 0x2d;
@@ -37,7 +37,7 @@ export function skipValue(reader: JsonReader, depth: number): void {
   else if (!skipNull(reader)) reader.fail('a JSON value');
 }
 
-/** Consumes `null` when it stands here. */
+/** Consumes `null` if it follows. */
 export function skipNull(reader: JsonReader): boolean {
   if (reader.peek() !== 0x6e) return false;
   skipWord(reader, 'null');
@@ -105,9 +105,8 @@ function digitsEnd(reader: JsonReader, start: number): number {
 }
 
 /**
- * Whether the number between two positions, without its sign, is below the largest
- * double. Its time
- * grows with the length and its memory does not, so a number of 100 MB is safe.
+ * Whether the number between two positions, without its sign, is below the largest double. Takes linear time and
+ * constant memory, so a number of 100 MB is safe.
  */
 function isFiniteNumber(bytes: Uint8Array, start: number, end: number): boolean {
   let digits = '';

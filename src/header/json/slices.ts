@@ -1,14 +1,14 @@
 /**
- * Work on long texts in slices: each `yield` is a place where the caller may let the event loop turn. Who
- * has no need to do so calls `inOneGo`.
+ * Work on long texts in slices: at each `yield` the caller may let the event loop turn, or go on at once with
+ * `inOneGo`.
  */
 
 import { turnWhenDue } from './turns.js';
 
-/** Work that is not finished before its generator returns. */
+/** Work in slices: its result is what the generator returns. */
 export type Slices<Result> = Generator<undefined, Result, unknown>;
 
-/** Entries of a text in a slice: some 0.1 ms of work, 3 ms before the engine has compiled it. */
+/** Entries of a text per slice: some 0.1 ms of work, 3 ms before the engine has compiled it. */
 export const SLICE_SIZE = 256;
 
 /** Does the work for every item, in slices. */
@@ -23,7 +23,7 @@ export function* forEachInSlices<Item>(
   }
 }
 
-/** What the work gives for every item, in slices. */
+/** Maps every item, in slices. */
 export function* mapInSlices<Item, Result>(
   items: Iterable<Item>,
   work: (item: Item) => Result,
@@ -33,7 +33,7 @@ export function* mapInSlices<Item, Result>(
   return results;
 }
 
-/** The items that are chosen, in slices. */
+/** Filters items, in slices. */
 export function* filterInSlices<Item>(
   items: Iterable<Item>,
   isChosen: (item: Item) => boolean,
@@ -53,7 +53,7 @@ export function inOneGo<Result>(work: Slices<Result>): Result {
 }
 
 /**
- * Does the work in turns, between which the event loop goes on. Rejects with the signal's reason once that is
+ * Does the work in turns and lets the event loop run between them. Rejects with the signal's reason once that is
  * aborted.
  */
 export async function inTurns<Result>(work: Slices<Result>, signal: AbortSignal): Promise<Result> {

@@ -1,10 +1,10 @@
-/** Names that a text has in their order: no table is needed to find them. */
+/** Names of a text that lists them in order: finding one needs no table. */
 
 import { nameReader } from './name-table.js';
 import { decodeStrings } from './string-lists.js';
 import { compareTexts, decodeString, type Text } from './strings.js';
 
-/** Finds names by bisection where they stand. */
+/** Finds names in place, by bisection. */
 export class SortedNames {
   readonly #text: Text;
   readonly #nameAt: Uint32Array;
@@ -43,7 +43,7 @@ export class SortedNames {
     return decodeStrings(this.#text.bytes, this.#nameAt, this.#nameAt.length);
   }
 
-  /** The same, since they are sorted by their UTF-8 bytes. */
+  /** The names of `names()`: they are already sorted by their UTF-8 bytes. */
   sortedNames(): string[] {
     return this.names();
   }

@@ -1,11 +1,10 @@
-/** Many strings of a text, decoded together. A string begins behind its opening quote, at its start. */
+/** Decodes many strings of a text together. A start is the position behind a string's opening quote. */
 
 import { SURROGATE, sortByName } from './code-point-order.js';
 import { decodeString } from './strings.js';
 
 /**
- * Bytes that are decoded at once. A string that is cut out of a piece keeps the whole piece in memory:
- * that is why a piece is not the whole text.
+ * Bytes that are decoded at once. A substring keeps its whole piece in memory, so a piece is only a part of the text.
  */
 const DECODED_PIECE_BYTE_LENGTH = 2 ** 16;
 
@@ -26,10 +25,10 @@ export function sortedStrings(bytes: Uint8Array, starts: Uint32Array, count: num
   return strings;
 }
 
-/** Cuts strings out of decoded pieces of the text, where these are nothing but ASCII without escapes. */
+/** Cuts strings out of decoded pieces of the text that are pure ASCII without escapes. */
 class PieceDecoder {
   readonly #bytes: Uint8Array;
-  /** Decoded pieces; empty where strings have to be decoded one by one. */
+  /** Decoded pieces; an empty piece means that its strings are decoded one by one. */
   readonly #pieces: (string | undefined)[];
   /** Whether a string has characters above U+FFFF. */
   hasSurrogates = false;
@@ -61,8 +60,8 @@ class PieceDecoder {
     const begin = number * DECODED_PIECE_BYTE_LENGTH;
     const bytes = this.#bytes.subarray(begin, begin + DECODED_PIECE_BYTE_LENGTH);
     const text = decoder.decode(bytes);
-    // Whatever is not ASCII takes more bytes than characters, but for bytes of a character that the
-    // piece's ends cut through; no string between two quotes of the piece has one of those.
+    // Non-ASCII text has more bytes than characters, unless the piece's ends cut through a character; no string
+    // between two quotes of the piece contains such a cut.
     const isPlain = text.length === bytes.length && !text.includes('\\');
     const piece = isPlain ? text : '';
     this.#pieces[number] = piece;

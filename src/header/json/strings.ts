@@ -1,13 +1,13 @@
 /**
- * Compares and decodes JSON strings where they stand. A position is that of the first byte behind the
- * opening quote; the string was checked before.
+ * Compares and decodes JSON strings in place. A position is that of the first byte behind the opening quote; the
+ * string was checked before.
  */
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const LETTER_U = 0x75;
 
-/** 1 for the bytes that stand for themselves inside a string. */
+/** 1 for bytes that a string contains literally. */
 export const PLAIN_BYTES: Uint8Array = new Uint8Array(256).fill(1, 0x20, 0x80);
 PLAIN_BYTES[QUOTE] = 0;
 PLAIN_BYTES[BACKSLASH] = 0;
@@ -193,12 +193,12 @@ export function unescapedEnd(bytes: Uint8Array, start: number): number {
   }
 }
 
-/** Position of the closing quote of a string that is printable ASCII without escapes; -1 of others. */
+/** Position of the closing quote of a string of printable ASCII without escapes; -1 for other strings. */
 export function printableEnd({ bytes, view }: Text, start: number): number {
   const wordsEnd = bytes.length - 4;
   let at = start;
   for (; at <= wordsEnd; at += 4) {
-    // Each number has the highest bit of a byte set where one of another kind stands first.
+    // The first byte of another kind sets its highest bit in one of these numbers.
     const word = view.getInt32(at, true);
     const unquoted = (word ^ 0x22222222) - 0x01010101;
     const unescaped = (word ^ 0x5c5c5c5c) - 0x01010101;

@@ -1,10 +1,10 @@
-/** Turns of the event loop: for work that would otherwise keep everything else waiting. */
+/** Gives the event loop turns during work that would otherwise block it. */
 
 /** Browsers have no \`setImmediate\`; a timer takes them a few milliseconds. */
 let provided = (): Promise<void> =>
   new Promise((resolve) => void (globalThis.setImmediate ?? setTimeout)(resolve));
 
-/** Sets what waits for a turn. Node has something that tests with faked timers do not fake. */
+/** Sets how to wait for a turn. Node's way survives tests with faked timers. */
 export function provideTurns(provider: () => Promise<void>): void {
   provided = provider;
 }
@@ -17,13 +17,13 @@ export function nextTurn(): Promise<void> {
 /** The event loop gets a turn after this much work. */
 const LONGEST_TURN_MS = 5;
 
-/** When the last turn that somebody waited for began, and the one that is waited for. */
+/** When the last turn began, and the promise of the next one. */
 let turnBeganAt = 0;
 let waitedFor: Promise<void> | undefined;
 
 /**
- * A turn when work in slices has gone on for long enough; undefined when it may go on. All such work waits for the
- * same turn: each could otherwise fill one of its own length.
+ * Returns a turn to wait for once work in slices has run long enough; undefined if it may go on. All such work waits
+ * for the same turn, else each task could fill a turn of its own.
  */
 export function turnWhenDue(): Promise<void> | undefined {
   if (performance.now() - turnBeganAt < LONGEST_TURN_MS) return undefined;

@@ -2,7 +2,7 @@
 import { type ErrorContext, FormatError, type FormatErrorCode } from '../../errors/errors.js';
 import type { Slices } from './slices.js';
 
-/** What a text is called in messages, and the codes of its errors. */
+/** The noun for a text in messages, and the codes of its errors. */
 export interface TextKind {
   readonly noun: string;
   readonly syntaxCode: FormatErrorCode;
@@ -96,10 +96,10 @@ export function describeByte(
   return `byte 0x${byte.toString(16).padStart(2, '0')}`;
 }
 
-/** Bytes of a text that are decoded at a time. This room is below `io`, whose `cut` it cannot take. */
+/** Bytes of a text that are decoded at a time. */
 const DECODED_BYTE_LENGTH = 2 ** 20;
 
-/** A text whose bytes were checked. */
+/** Decodes a text whose bytes were checked. */
 export function* utf8Text(bytes: Uint8Array): Slices<string> {
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
   let text = '';

@@ -1,14 +1,14 @@
-/** The error for a pickle that names more than data. */
+/** The error for a pickle that names forbidden globals. */
 
 import { FormatError, quoteName } from '../../errors/errors.js';
 import type { PickleHost } from './host.js';
 import type { NamedGlobal } from './known-values.js';
 import { type PickleContext, placeText } from './limits.js';
 
-/** A message lists at most so many globals. */
+/** Most globals that a message lists. */
 const MAX_SHOWN_GLOBALS = 20;
 
-/** Names every global that the host forbids, of all that the pickle has: people want to see all at once. */
+/** Lists every forbidden global of the pickle: people want to see all of them at once. */
 export function forbiddenGlobals(
   globals: readonly NamedGlobal[],
   host: PickleHost,

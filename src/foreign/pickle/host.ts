@@ -1,18 +1,18 @@
-/** What the pickle machine asks the format that it reads for. */
+/** The questions that the pickle machine asks its format. */
 
 import type { NamedGlobal } from './known-values.js';
 import type { PickleGlobal, PickleTuple, PickleValue } from './values.js';
 
-/** What the machine asks the format that it reads for. `at` is the byte of the opcode. */
+/** Answers the machine's questions for one format. `at` is the byte of the opcode. */
 export interface PickleHost {
-  /** A class or function by its exact names; undefined when it is forbidden. */
+  /** Returns the class or function with exactly these names; undefined if it is forbidden. */
   global(module: string, name: string): PickleGlobal | undefined;
-  /** What a call of a function or class gives; with `isNew`, what the class's `__new__` alone gives. */
+  /** Returns the result of calling a function or class; with `isNew`, that of the class's `__new__` alone. */
   call(callee: PickleGlobal, args: PickleTuple, at: number, isNew: boolean): PickleValue;
-  /** What an object becomes that is given a state. */
+  /** Returns the object with the given state applied. */
   build(target: PickleValue, state: PickleValue, at: number): PickleValue;
-  /** What a persistent id stands for. */
+  /** Returns the value of a persistent id. */
   persistent(id: PickleValue, at: number): PickleValue;
-  /** What to do about forbidden globals, for the message. */
+  /** Advice about forbidden globals, for the message. */
   advice?(globals: readonly NamedGlobal[]): string | undefined;
 }

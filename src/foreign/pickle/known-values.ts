@@ -1,4 +1,4 @@
-/** What a walk over a pickle knows of its values: what stands in the pickle as it is. */
+/** The values that a walk over a pickle knows: literals of the pickle. */
 
 import * as op from './opcodes.js';
 
@@ -6,7 +6,7 @@ import * as op from './opcodes.js';
 export interface NamedGlobal {
   readonly module: string;
   readonly name: string;
-  /** The byte of the opcode that names it. */
+  /** The byte of the opcode that names the global. */
   readonly position: number;
 }
 
@@ -14,13 +14,13 @@ export interface NamedGlobal {
 export class KnownBytes {
   readonly characters: string;
 
-  /** What they say. */
+  /** The bytes as a text. */
   constructor(characters: string) {
     this.characters = characters;
   }
 }
 
-/** Undefined is any other value. */
+/** A known value; undefined stands for any other. */
 export type KnownValue =
   | null
   | string
@@ -34,7 +34,7 @@ export type KnownValue =
 /** Longest tuple whose items are known: persistent ids have six. */
 export const MAX_TUPLE_LENGTH = 6;
 
-/** A tuple that may be a persistent id, or the view in one: of a few values, and no deeper. */
+/** A tuple that may be a persistent id, or the view in one: a few values, not nested. */
 export function knownTuple(items: readonly KnownValue[]): KnownValue {
   if (items.length > MAX_TUPLE_LENGTH) return undefined;
   const isFlat = (item: KnownValue): boolean => !Array.isArray(item);
@@ -43,12 +43,12 @@ export function knownTuple(items: readonly KnownValue[]): KnownValue {
     : undefined;
 }
 
-/** Whether an opcode has a text in UTF-8 behind its length. */
+/** Whether a length and UTF-8 text follow an opcode. */
 export function isUnicode(code: number): boolean {
   return code === op.BINUNICODE || code === op.SHORT_BINUNICODE || code === op.BINUNICODE8;
 }
 
-/** Whether an opcode has bytes behind their length. */
+/** Whether a length and bytes follow an opcode. */
 export function isBytes(code: number): boolean {
   return code === op.BINBYTES || code === op.SHORT_BINBYTES || code === op.BINBYTES8;
 }
@@ -58,7 +58,7 @@ export function knownBytes(bytes: Uint8Array): KnownBytes | undefined {
   return knownAscii(String.fromCharCode(...bytes));
 }
 
-/** What a call makes: bytes, as Python 3 spells them before protocol 3. Of all other calls nothing is known. */
+/** Returns the bytes that a call makes, as Python 3 spells them before protocol 3; undefined for all other calls. */
 export function knownResult(callee: KnownValue, args: KnownValue): KnownBytes | undefined {
   const isEncode =
     typeof callee === 'object' &&
@@ -82,7 +82,7 @@ export function plainText(bytes: Uint8Array): string | undefined {
   return /^[\x20-\x5b\x5d-\x7e]*$/.test(text) ? text : undefined;
 }
 
-/** The text between quotes; undefined when there are none, or more. */
+/** The text between quotes; undefined unless exactly two quotes enclose it. */
 export function unquoted(line: string): string | undefined {
   return /^'[^']*'$|^"[^"]*"$/.test(line) ? line.slice(1, -1) : undefined;
 }

@@ -1,4 +1,4 @@
-/** How much a pickle may ask for. Every limit is far above what checkpoints need. */
+/** Limits on the cost of a pickle. Every default is far above the needs of checkpoints. */
 
 import type { OptionNames } from '../../errors/arguments.js';
 import { type ErrorContext, FormatError } from '../../errors/errors.js';
@@ -6,7 +6,7 @@ import { type ErrorContext, FormatError } from '../../errors/errors.js';
 /** Most values on the stack: Python's pickles hand over a thousand at a time, but tuples are whole. */
 export const MAX_STACK_LENGTH: number = 2 ** 20;
 
-/** What a pickle may cost; see the defaults. */
+/** Limits on the cost of a pickle. */
 export interface PickleLimits {
   /** Longest pickle, in bytes; 24 MiB by default: 100 000 tensors take about 21. */
   readonly maxPickleByteLength?: number | undefined;
@@ -15,8 +15,8 @@ export interface PickleLimits {
   /** How deep lists, tuples and dicts may nest; 500 by default: real checkpoints stay below 20. */
   readonly maxDepth?: number | undefined;
   /**
-   * Most memory for all that the pickle makes, and again for the names, tensors and values that are made of it,
-   * in bytes, by estimate; 64 MiB by default, enough for 60 000 tensors.
+   * Most memory for the pickle's values, and the same again for the names, tensors and values made from them, in
+   * bytes, by estimate; 64 MiB by default, enough for 60 000 tensors.
    */
   readonly maxPickleMemoryByteLength?: number | undefined;
 }
@@ -40,7 +40,7 @@ export const PICKLE_LIMITS: OptionNames<PickleLimits> = {
   maxPickleMemoryByteLength: true,
 };
 
-/** Returns the limits of pickles among some, with defaults for those that are left out. */
+/** Picks the limits of pickles out of `limits`, with defaults for missing ones. */
 export function allPickleLimits(limits: PickleLimits): AllPickleLimits {
   const all: Record<keyof PickleLimits, number> = { ...DEFAULT_PICKLE_LIMITS };
   for (const name of Object.keys(PICKLE_LIMITS) as (keyof PickleLimits)[]) {
@@ -49,15 +49,15 @@ export function allPickleLimits(limits: PickleLimits): AllPickleLimits {
   return all;
 }
 
-/** Where a pickle lies, for messages. */
+/** The place of a pickle, for messages. */
 export interface PickleContext extends ErrorContext {
-  /** The record of an archive that it is; left out when its positions are those of the file. */
+  /** Name of the archive's record that is the pickle; left out if positions count from the start of the file. */
   readonly part?: string | undefined;
-  /** Whether the file ends where the bytes do: what a pickle lacks then, the file lacks. */
+  /** Whether the file ends with these bytes: a cut pickle then means a cut file. */
   readonly isUpToEnd?: boolean | undefined;
 }
 
-/** The error of a pickle that is wrong at a byte. */
+/** The error for a bad byte. */
 export function pickleError(message: string, at: number, context: PickleContext): FormatError {
   return new FormatError(
     'SAFETENSORS_INVALID_PICKLE',
@@ -66,14 +66,14 @@ export function pickleError(message: string, at: number, context: PickleContext)
   );
 }
 
-/** The error of a pickle that goes on where its bytes end. */
+/** The error for a pickle that continues beyond its bytes. */
 export function pickleEndError(message: string, at: number, context: PickleContext): FormatError {
   if (context.isUpToEnd !== true) return pickleError(message, at, context);
   const whole = `the file is incomplete: ${placeText(at, context)}: ${message}; fetch it again`;
   return new FormatError('SAFETENSORS_INCOMPLETE_FILE', whole, context);
 }
 
-/** The error of a pickle that asks for more than a limit allows. */
+/** The error for a pickle that exceeds a limit. */
 export function pickleLimitError(
   name: keyof PickleLimits,
   limits: AllPickleLimits,
@@ -87,7 +87,7 @@ export function pickleLimitError(
   );
 }
 
-/** The error of a pickle that has too many of something for a walk over it. */
+/** The error for a pickle with too many items for a walk. */
 export function pickleWalkError(what: string, at: number, context: PickleContext): FormatError {
   return new FormatError(
     'SAFETENSORS_FOREIGN_LIMIT',

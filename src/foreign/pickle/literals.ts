@@ -1,4 +1,4 @@
-/** Values that stand in a pickle as they are. */
+/** Literal values of a pickle. */
 
 import * as op from './opcodes.js';
 import type { PickleReader } from './reader.js';
@@ -12,7 +12,7 @@ import {
   type PickleValue,
 } from './values.js';
 
-/** The value that an opcode and what follows it say; undefined for opcodes that do something else. */
+/** Reads the literal of an opcode; undefined for opcodes without a literal. */
 export function readLiteral(code: number, reader: PickleReader): PickleValue | undefined {
   switch (code) {
     case op.NONE:

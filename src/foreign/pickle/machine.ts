@@ -1,6 +1,6 @@
 /**
- * The pickle machine: bytes in, data out. It imports nothing by name and calls nothing: what a pickle calls
- * is made by the host, from a fixed list, out of data.
+ * The pickle machine: bytes in, data out. It imports and calls nothing that the pickle names: the host builds the
+ * results of calls from data, for a fixed list of globals.
  */
 
 import { FormatError } from '../../errors/errors.js';
@@ -41,8 +41,8 @@ export interface ReadPickle {
 /**
  * Reads the pickle that begins at `begin`.
  *
- * @throws FormatError `SAFETENSORS_INVALID_PICKLE`, `SAFETENSORS_FOREIGN_LIMIT`;
- *   `SAFETENSORS_FORBIDDEN_GLOBAL`, which lists all of them that the pickle names
+ * @throws FormatError `SAFETENSORS_INVALID_PICKLE`, `SAFETENSORS_FOREIGN_LIMIT`; `SAFETENSORS_FORBIDDEN_GLOBAL`,
+ *   which lists all forbidden globals of the pickle
  */
 export function readPickle(
   bytes: Uint8Array,
@@ -57,7 +57,7 @@ export function readPickle(
 /** Python numbers what it memoizes from 0 on. */
 const MAX_MEMO_INDEX = 2 ** 24;
 
-/** More than hosts take; each may be copied. */
+/** Most arguments of a call, more than hosts need; the call may copy each. */
 const MAX_ARGUMENTS = 32;
 
 class Machine {
@@ -67,17 +67,17 @@ class Machine {
   readonly #host: PickleHost;
   readonly #limits: AllPickleLimits;
   readonly #context: PickleContext;
-  /** Values up to the height; what lies above was popped. */
+  /** The stack; values at `#height` and above were popped. */
   readonly #stack: PickleValue[] = [];
   #height = 0;
-  /** Lengths that the stack had at the marks that are open. */
+  /** Heights of the stack at the open marks. */
   readonly #marks: number[] = [];
-  /** Nothing below the last mark is reached. */
+  /** Height of the last mark: opcodes don't reach below it. */
   #floor = 0;
   readonly #memo = new PickleMemo<PickleValue>();
   readonly #frames = new Frames(() => this.#fail('expected a frame to end with an opcode'));
   #memoryLeft: number;
-  /** Where the opcode under way begins. */
+  /** The byte of the current opcode. */
   #at = 0;
 
   constructor(
@@ -264,7 +264,7 @@ class Machine {
     if (value === undefined) {
       this.#fail(`expected an opcode that makes data, found ${op.describeOpcode(code)}`);
     }
-    // What is two bytes wide in memory is at least two bytes of UTF-8.
+    // A string with two bytes per character in memory has at least that many bytes of UTF-8 for such characters.
     if (typeof value === 'string') this.#spend(COST.text + this.#reader.at - this.#at);
     else this.#spend(costOfLiteral(value));
     this.#push(value);

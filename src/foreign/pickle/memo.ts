@@ -1,26 +1,28 @@
-/** Values that a pickle has numbered, to name them again. */
+/** The memo: values that a pickle has numbered to refer to them again. */
 
 import { COST } from './memory-costs.js';
 
 /**
- * How many values a part of the memo has. In parts nothing is copied when the memo grows: one long array that
- * grows leaves three times as much behind as it has in it, and V8 may collect none of that in time.
+ * Values per part of the memo. Growing by parts copies nothing: a single growing array leaves garbage of three times
+ * its size, which V8 may not collect in time.
  */
 const PART_LENGTH = 2 ** 14;
 
-/** Python numbers what it memoizes from 0 on. Other numbers cost more, and no array is as long as they say. */
+/**
+ * Python numbers what it memoizes from 0 on. Other numbers go into a Map, so a large one doesn't make a long array.
+ */
 export class PickleMemo<Value> {
   readonly #parts: Value[][] = [];
   #length = 0;
-  /** Values whose number was not the next one. */
+  /** Values with other numbers than the next one. */
   readonly #sparse = new Map<number, Value>();
 
-  /** How many there are: the number that MEMOIZE gives. */
+  /** Count of the values: the number that MEMOIZE assigns next. */
   get size(): number {
     return this.#length + this.#sparse.size;
   }
 
-  /** Keeps a value, in place of one that had its number. Returns how many bytes that takes. */
+  /** Keeps a value; replaces the previous one with that number. Returns the bytes that it costs. */
   set(index: number, value: Value): number {
     if (index < this.#length) {
       this.#partOf(index)[index % PART_LENGTH] = value;
@@ -36,7 +38,7 @@ export class PickleMemo<Value> {
     return COST.sparseItem;
   }
 
-  /** The value of a number; undefined when there is none. */
+  /** The value of a number; undefined for an unknown number. */
   get(index: number): Value | undefined {
     return index < this.#length
       ? this.#partOf(index)[index % PART_LENGTH]

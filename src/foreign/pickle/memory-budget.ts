@@ -1,9 +1,12 @@
-/** Counts the memory of what is made of a pickle, by estimate, before it is made. */
+/** Counts the estimated memory of values built from a pickle before they are built. */
 
 import { FormatError } from '../../errors/errors.js';
 import type { AllPickleLimits, PickleContext } from './limits.js';
 
-/** What the names, tensors and plain values of one pickle may still take: as much as its own values did. */
+/**
+ * The memory left for the names, tensors and plain values of one pickle: at first as much as for the pickle's own
+ * values.
+ */
 export class MemoryBudget {
   readonly #limit: number;
   readonly #context: PickleContext;
@@ -16,7 +19,7 @@ export class MemoryBudget {
     this.#left = maxPickleMemoryByteLength;
   }
 
-  /** Throws FormatError `SAFETENSORS_FOREIGN_LIMIT` when so many bytes are not left. */
+  /** Throws FormatError `SAFETENSORS_FOREIGN_LIMIT` unless this many bytes are left. */
   spend(byteLength: number): void {
     this.#left -= byteLength;
     if (this.#left >= 0) return;

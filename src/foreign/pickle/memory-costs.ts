@@ -1,4 +1,4 @@
-/** How much memory values take, as it is counted before they are made. */
+/** The memory of values, counted before they are built. */
 
 import {
   PickleBytes,
@@ -9,7 +9,7 @@ import {
   type PickleValue,
 } from './values.js';
 
-/** What values take of memory, in bytes: about as much as in V8, for small ones rather more. */
+/** Memory of values in bytes: about as in V8, rather more for small values. */
 export const COST = {
   object: 48,
   tuple: 56,
@@ -18,34 +18,34 @@ export const COST = {
   set: 184,
   bytes: 288,
   float: 72,
-  /** A number that is no small integer. */
+  /** A number other than a small integer. */
   number: 16,
-  /** A global that is named. Picklers name each once. */
+  /** A named global. Picklers name each once. */
   global: 256,
   placeholder: 112,
   /** An item of a tuple. */
   item: 8,
-  /** A memoized value, of which an array grows by half of its length when it is full. */
+  /** A memoized value; a full array grows by half its length. */
   memoItem: 12,
-  /** An item of a list, which grows by half of its length when it is full; and the first one. */
+  /** An item of a list, whose full array grows by half its length; and the first item. */
   listItem: 16,
   firstListItem: 144,
   /**
-   * An entry of a dict or set, the first one, and one whose key is no text. A dict that grows is there twice,
-   * with places that nothing is in yet.
+   * An entry of a dict or set; the first entry; an entry whose key is not a string. A growing dict exists twice, with
+   * free places.
    */
   entry: 128,
   firstEntry: 128,
   oddKey: 256,
-  /** A memoized value whose number is not the next one. Picklers number one by one. */
+  /** A memoized value with any other number than the next. Picklers number one by one. */
   sparseItem: 256,
   text: 24,
   bigint: 288,
-  /** What a host makes of a call or of a persistent id. */
+  /** A host's result of a call or of a persistent id. */
   made: 80,
 } as const;
 
-/** What a call may take of memory that copies its argument. */
+/** Memory of a call that copies its argument. */
 export function costOfCopy(value: PickleValue): number {
   if (typeof value === 'string') return 2 * value.length;
   if (value instanceof PickleBytes) return value.bytes.length;
@@ -53,7 +53,7 @@ export function costOfCopy(value: PickleValue): number {
   return value instanceof PickleMap ? value.size * (COST.entry + COST.oddKey) : 0;
 }
 
-/** What a value takes that stands in the pickle as it is, and is no text. */
+/** Memory of a literal other than a string. */
 export function costOfLiteral(value: PickleValue): number {
   if (typeof value === 'number') return (value | 0) === value ? 0 : COST.number;
   if (typeof value === 'bigint') return COST.bigint;

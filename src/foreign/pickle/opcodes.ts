@@ -1,6 +1,6 @@
-/** The opcodes of pickle, protocols 0 to 5: what follows each in the bytes, and what it does to the stack. */
+/** The opcodes of pickle, protocols 0 to 5: their arguments in the bytes and their effect on the stack. */
 
-/** What follows an opcode: bytes of a fixed number, a text of a length before it, or lines. */
+/** Argument of an opcode: a fixed number of bytes, a text behind its length, or lines. */
 export type OpcodeArgument = 0 | 1 | 2 | 4 | 8 | 'text1' | 'text4' | 'text8' | 'line' | 'lines';
 
 /** One opcode. */
@@ -8,21 +8,20 @@ export interface Opcode {
   readonly code: number;
   readonly name: string;
   readonly argument: OpcodeArgument;
-  /** How many values it takes from the stack; `mark`: all above the last mark. */
+  /** Values that it pops from the stack; `mark`: all above the last mark. */
   readonly pops: number | 'mark';
-  /** Whether it puts a value there that is made anew; those that copy a value are not counted. */
+  /** Whether it pushes a new value; copies of a value don't count. */
   readonly pushes: 0 | 1;
   /**
-   * Set for opcodes that no pickler writes: `always` for extensions, out-of-band buffers and instances of classic
-   * classes; `old` for values as they were written before there was protocol 2, in pickles that say they are of a later
-   * one.
+   * Set for opcodes that picklers don't write: `always` for extensions, out-of-band buffers and instances of classic
+   * classes; `old` for spellings from before protocol 2 in pickles of a later protocol.
    */
   readonly oddity: 'always' | 'old' | undefined;
 }
 
 const table = new Array<Opcode | undefined>(256).fill(undefined);
 
-/** The opcodes by their number; undefined where there is none. */
+/** The opcodes by number; undefined for unknown numbers. */
 export const OPCODES: readonly (Opcode | undefined)[] = table;
 
 /** Puts an opcode into the table; returns its number. */
@@ -107,7 +106,7 @@ export const BYTEARRAY8: number = opcode(0x96, 'BYTEARRAY8', 'text8', 0, 1);
 opcode(0x97, 'NEXT_BUFFER', 0, 0, 1, 'always');
 opcode(0x98, 'READONLY_BUFFER', 0, 1, 1, 'always');
 
-/** What an opcode is called in messages. */
+/** Name of an opcode in messages. */
 export function describeOpcode(code: number): string {
   const number = `0x${code.toString(16).padStart(2, '0')}`;
   const name = OPCODES[code]?.name;

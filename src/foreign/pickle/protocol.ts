@@ -1,4 +1,4 @@
-/** The first opcode of a pickle, which says by which rules it was written. */
+/** The first opcode of a pickle, which names its protocol. */
 
 import { describeOpcode, PROTO } from './opcodes.js';
 import type { PickleReader } from './reader.js';
@@ -7,7 +7,7 @@ import type { PickleReader } from './reader.js';
 const LOWEST_PROTOCOL = 2;
 export const HIGHEST_PROTOCOL = 5;
 
-/** Throws FormatError `SAFETENSORS_INVALID_PICKLE` for another protocol, or none. */
+/** Throws FormatError `SAFETENSORS_INVALID_PICKLE` for an unknown or missing protocol. */
 export function readProtocol(reader: PickleReader): void {
   const begin = reader.at;
   const code = reader.byte();

@@ -22,17 +22,17 @@ const MAX_LINE_LENGTH = 4096;
 
 const LINE_FEED = 0x0a;
 
-/** UTF-8 of the character that stands for none. */
+/** UTF-8 of the replacement character. */
 const REPLACEMENT = Uint8Array.of(0xef, 0xbf, 0xbd);
 
-/** A position in the bytes of a pickle, which may be followed by others. */
+/** A position in the bytes of a pickle; other data may follow the pickle. */
 export class PickleReader {
   /** The next byte. */
   at: number;
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
   readonly #end: number;
-  /** Where the file ends that these bytes are the start of. */
+  /** End of the file that begins with these bytes. */
   readonly #fileEnd: number;
   readonly #limits: AllPickleLimits;
   readonly #context: PickleContext;
@@ -71,7 +71,7 @@ export class PickleReader {
     return this.#bytes.subarray(begin, this.at);
   }
 
-  /** Passes over the next bytes; returns where they begin. */
+  /** Skips the next bytes; returns the position of the first. */
   skip(byteLength: number): number {
     if (byteLength > this.#end - this.at) this.#failAtEnd(byteLength);
     const begin = this.at;
@@ -91,7 +91,7 @@ export class PickleReader {
     return this.#view.getUint32(this.skip(4), true);
   }
 
-  /** A length in 8 bytes. One that is no safe integer is far beyond the end. */
+  /** A length in 8 bytes. An unsafe integer is far beyond the end. */
   uint64(): number {
     return Number(this.#view.getBigUint64(this.skip(8), true));
   }
@@ -136,10 +136,7 @@ export class PickleReader {
     }
   }
 
-  /**
-   * A text that is not needed exactly: undefined when Python refuses it. Halves of surrogate pairs, which Python
-   * takes, are not kept.
-   */
+  /** An approximate text; undefined if Python refuses it. Replaces lone surrogates, which Python accepts. */
   looseText(byteLength: number): string | undefined {
     const begin = this.skip(byteLength);
     const short = shortText(this.#bytes, begin, byteLength);
@@ -173,7 +170,7 @@ export class PickleReader {
     return text;
   }
 
-  /** The same; where the bytes end first, all but the last of them, if there are any: so Python's own reader does. */
+  /** A line as Python's own reader returns it: if the bytes end within the line, all of them but the last. */
   lineOrRest(): string {
     if (this.hasLine) return this.line();
     const { length } = this.#bytes;
@@ -182,14 +179,14 @@ export class PickleReader {
     return text;
   }
 
-  /** The start of a line that is longer than lines are read; undefined when this one is not. */
+  /** The start of a line above the length limit; undefined for shorter lines. */
   longLine(): string | undefined {
     const start = this.#bytes.subarray(this.at, this.at + MAX_LINE_LENGTH);
     if (start.length < MAX_LINE_LENGTH || start.includes(LINE_FEED)) return undefined;
     return String.fromCharCode(...start);
   }
 
-  /** Where the line ends; the end of the bytes when it does not. */
+  /** Position of the line's end, or of the end of the bytes. */
   #lineEnd(): number {
     const last = Math.min(this.at + MAX_LINE_LENGTH, this.#bytes.length);
     let end = this.at;
@@ -202,7 +199,7 @@ export class PickleReader {
     );
   }
 
-  /** Passes over a line of any bytes. */
+  /** Skips a line of any bytes. */
   skipLine(): void {
     const end = this.#bytes.subarray(this.at, this.#end).indexOf(LINE_FEED);
     this.skip(end === -1 ? this.left + 1 : end + 1);
@@ -213,18 +210,18 @@ export class PickleReader {
     return pickleError(message, at, this.#context);
   }
 
-  /** An error about what goes on where the bytes end. */
+  /** An error about a pickle that continues beyond the bytes. */
   endError(message: string, at: number): Error {
     return pickleEndError(message, at, this.#context);
   }
 
-  /** An error about a limit that is passed at a position. */
+  /** An error about a limit that is exceeded at a position. */
   limitError(name: keyof PickleLimits, at: number): Error {
     return pickleLimitError(name, this.#limits, at, this.#context);
   }
 
   #failAtEnd(byteLength: number): never {
-    // There are more bytes, but not for this pickle.
+    // The bytes continue, but the pickle must end before.
     if (this.#end < this.#fileEnd && byteLength <= this.#fileEnd - this.at) {
       throw this.limitError('maxPickleByteLength', this.at);
     }
@@ -233,7 +230,7 @@ export class PickleReader {
   }
 }
 
-/** The text of the bytes if they are few, and all of them ASCII. */
+/** The text of a few bytes of pure ASCII. */
 function shortText(bytes: Uint8Array, begin: number, length: number): string | undefined {
   if (length > SHORT_TEXT_LENGTH) return undefined;
   // V8 takes arguments from an array twice as fast as from a view.

@@ -1,7 +1,6 @@
 /**
- * Walks over a pickle without building anything of it: which globals it names, which persistent ids, and which
- * opcodes no pickler writes. Knows the opcodes of all protocols, also those that the machine refuses. What Python
- * goes on with, the walk goes on with.
+ * Walks over a pickle without building its values and notes globals, persistent ids and opcodes that no pickler
+ * writes. Knows the opcodes of all protocols, also those that the machine refuses. Continues wherever Python would.
  */
 
 import type { SafetensorsError } from '../../errors/errors.js';
@@ -10,27 +9,27 @@ import { type AllPickleLimits, DEFAULT_PICKLE_LIMITS } from './limits.js';
 import { PickleReader } from './reader.js';
 import { type OddOpcode, type ScanContext, Walk } from './walk.js';
 
-/** What a walk over a pickle found. */
+/** Findings of a walk over a pickle. */
 export interface ScannedPickle {
   readonly globals: readonly NamedGlobal[];
   readonly oddOpcodes: readonly OddOpcode[];
   /** Opcodes that were walked over. */
   readonly opcodeCount: number;
-  /** The byte after the pickle, or that at which the walk had to end. */
+  /** The byte after the pickle, or the byte at which the walk had to stop. */
   readonly end: number;
   /** The value of the pickle. */
   readonly result: KnownValue;
-  /** Whether something is called, whatever that is. */
+  /** Whether the pickle calls anything. */
   readonly hasCalls: boolean;
-  /** Whether the bytes end within the names of a global: Python's own reader asks for what there is of them. */
+  /** Whether the bytes end within the names of a global: Python's own reader looks up the cut names. */
   readonly isCutInGlobal: boolean;
-  /** Why the pickle is not well formed, or was not walked over to its end. */
+  /** The reason why the pickle is malformed or the walk stopped early. */
   readonly problem?: string;
   /** Whether the problem is a limit: Python may go on. */
   readonly isLimit?: boolean;
 }
 
-/** Walks over the pickle that begins at `begin`. Never throws: what is wrong becomes the problem. */
+/** Walks over the pickle that begins at `begin`. Never throws: reports errors as `problem`. */
 export function scanOpcodes(
   bytes: Uint8Array,
   begin = 0,
@@ -60,9 +59,9 @@ export function scanOpcodes(
 }
 
 /**
- * Whether loading the pickle could have called or imported something: it names a global, calls what the walk cannot
- * name, or goes on where the walk ended. Names are words, unless the pickle is whole: a text that begins with the
- * letter of an opcode, such as `import os`, names nothing.
+ * Whether loading the pickle could have called or imported something: it names a global, calls something that the
+ * walk cannot name, or continues beyond the walk's end. In a broken pickle only words count as names: a text that
+ * begins with the letter of an opcode, such as `import os`, names nothing.
  */
 export function mayRun(scanned: ScannedPickle): boolean {
   const { problem, isLimit, globals, oddOpcodes, hasCalls, isCutInGlobal } = scanned;
@@ -74,8 +73,8 @@ export function mayRun(scanned: ScannedPickle): boolean {
 }
 
 /**
- * Whether these may be the names of something. Python imports no module without a name; but where the file ends within
- * the names, its own reader asks for what there is of them, even for nothing.
+ * Whether these may be the names of a global. Python imports no module with an empty name; but if the file ends
+ * within the names, Python's own reader looks up the rest, even if empty.
  */
 function areWords({ module, name }: NamedGlobal, isCut: boolean): boolean {
   return (module !== '' || isCut) && WORDS.test(module) && WORDS.test(name);

@@ -1,6 +1,6 @@
 /**
- * What a pickle builds: data alone. Nothing of it has a prototype or a key that the pickle chose.
- * Integers are numbers, those that are not safe bigints; tuples are arrays.
+ * The values that a pickle builds: pure data. No prototype or property name comes from the pickle. Safe integers are
+ * numbers, others bigints; tuples are arrays.
  */
 
 /** Anything on the stack of the machine. */
@@ -18,10 +18,10 @@ export type PickleValue =
   | PickleSet
   | PickleObject;
 
-/** A tuple; never written to after it was made. */
+/** A tuple; immutable. */
 export type PickleTuple = readonly PickleValue[];
 
-/** A floating-point number: 1.0 is no size, 1 is. */
+/** A floating-point number: 1.0 is not a size, 1 is. */
 export class PickleFloat {
   readonly value: number;
 
@@ -40,7 +40,7 @@ export class PickleBytes {
     this.bytes = bytes;
   }
 
-  /** Whether it is of a kind that cannot be a key. */
+  /** Whether the bytes are mutable and so cannot be a key. */
   get isMutable(): boolean {
     return false;
   }
@@ -58,9 +58,9 @@ export class PickleList {
   readonly items: PickleValue[] = [];
 }
 
-/** Values that hosts make of globals and calls. */
+/** Values that hosts build from globals and calls. */
 export abstract class PickleObject {
-  /** A text that is the same for objects that are equal as keys of a dict; undefined for those that are no keys. */
+  /** A text that is equal for objects that are equal as keys of a dict; undefined for objects that cannot be keys. */
   get keyText(): string | undefined {
     return undefined;
   }
@@ -70,10 +70,10 @@ export abstract class PickleObject {
 export class PickleGlobal extends PickleObject {
   readonly module: string;
   readonly name: string;
-  /** Whether it stands for something unknown: what is called by this name becomes a placeholder. */
+  /** Whether the global is unknown: calling it makes a placeholder. */
   readonly isUnknown: boolean;
 
-  /** Names as they stand in the pickle, or as Python 3 calls them. */
+  /** Module and name from the pickle, or their Python 3 spelling. */
   constructor(module: string, name: string, isUnknown = false) {
     super();
     this.module = module;
@@ -91,7 +91,7 @@ export class PickleGlobal extends PickleObject {
   }
 }
 
-/** What an unknown global would have made: what it was called with, and what was put into it. */
+/** Placeholder for the result of an unknown global: holds the arguments, state and contents. */
 export class Placeholder extends PickleObject {
   readonly global: PickleGlobal;
   readonly args: PickleTuple;
@@ -106,27 +106,27 @@ export class Placeholder extends PickleObject {
     this.args = args;
   }
 
-  /** What was appended to it, for unknown kinds of lists; made when it is first asked for. */
+  /** Appended items, for unknown kinds of lists; created on first use. */
   get items(): PickleList {
     this.#items ??= new PickleList();
     return this.#items;
   }
 
-  /** What was set in it, for unknown kinds of dicts; made when it is first asked for. */
+  /** Set entries, for unknown kinds of dicts; created on first use. */
   get entries(): PickleMap {
     this.#entries ??= new PickleMap();
     return this.#entries;
   }
 
-  /** Whether something was appended or set. */
+  /** Whether the placeholder has items or entries. */
   get isFilled(): boolean {
     return this.#items !== undefined || this.#entries !== undefined;
   }
 }
 
 /**
- * Keys that are no strings are compared by a text, of at most so many parts and together so many characters: a
- * pickle of a few bytes can use a long one a million times.
+ * Keys other than strings are compared by a text. These limits bound its parts and its total length: a pickle of a
+ * few bytes can use a long key a million times.
  */
 const MAX_KEY_PARTS = 16;
 const MAX_KEY_LENGTH = 320;
@@ -136,10 +136,10 @@ export class PickleMap {
   /** Its class in Python. */
   readonly kind: 'dict' | 'OrderedDict' | 'Counter';
   #entries: Map<PickleValue, PickleValue> | undefined;
-  /** The keys that are not strings, by what makes keys equal in Python. */
+  /** Keys other than strings, by the text that is equal for equal keys. */
   #others: Map<string, PickleValue> | undefined;
 
-  /** An empty one. */
+  /** Makes an empty dict. */
   constructor(kind: 'dict' | 'OrderedDict' | 'Counter' = 'dict') {
     this.kind = kind;
   }
@@ -148,7 +148,7 @@ export class PickleMap {
     return this.#entries?.size ?? 0;
   }
 
-  /** Sets a value; a key that is there already keeps its place. Returns false when it cannot be a key. */
+  /** Sets a value; an existing key keeps its place. Returns false if `key` cannot be a key. */
   set(key: PickleValue, value: PickleValue): boolean {
     this.#entries ??= new Map();
     if (typeof key === 'string' || isNotANumber(key)) {
@@ -192,7 +192,10 @@ export class PickleSet {
   }
 }
 
-/** A text that is the same for keys that Python takes for equal: 1, 1.0 and True. Undefined for no key. */
+/**
+ * A text that is equal for keys that Python regards as equal: 1, 1.0 and True. Undefined for values that cannot be
+ * keys.
+ */
 function keyIdentity(key: PickleValue): string | undefined {
   if (!Array.isArray(key)) return simpleKeyText(key);
   let text = '';

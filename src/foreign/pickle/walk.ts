@@ -1,4 +1,4 @@
-/** One walk over a pickle: its stack and its memo, with what is known of the values. */
+/** One walk over a pickle: the stack and the memo, as far as values are known. */
 
 import { Frames } from './frames.js';
 import {
@@ -20,25 +20,25 @@ import { HIGHEST_PROTOCOL } from './protocol.js';
 import type { PickleReader } from './reader.js';
 import { hasNumber, integerOf, isPlainNumber, memoNumberOf } from './text-numbers.js';
 
-/** An opcode that only attackers use, or use in this way. */
+/** An opcode, or a use of it, that only attackers write. */
 export interface OddOpcode {
   readonly name: string;
   readonly position: number;
-  /** What is odd about it. */
+  /** The oddity, for messages. */
   readonly message: string;
-  /** Whether it stands for something that the walk cannot name, which may be called. */
+  /** Whether its value has no name that the walk knows, and may be called. */
   readonly isHidden: boolean;
 }
 
-/** Where a pickle lies, and who is told of what is in it. */
+/** The place of a pickle and the listener for its persistent ids. */
 export interface ScanContext extends PickleContext {
-  /** Where the file ends that the bytes are the start of; the end of the bytes unless given. */
+  /** End of the file that begins with these bytes; the end of the bytes by default. */
   readonly fileEnd?: number | undefined;
-  /** Is told of every persistent id, and the byte of its opcode. */
+  /** Called with every persistent id and the byte of its opcode. */
   readonly notePersistentId?: ((id: KnownValue, at: number) => void) | undefined;
 }
 
-/** Most findings of a kind; with more the walk ends. */
+/** Most findings of a kind; the walk stops at more. */
 const MAX_FINDINGS = 10_000;
 
 /** Most memory for memoized values. */
@@ -50,15 +50,15 @@ const MAX_NAMINGS = 500_000;
 /** Longest text that can be the name of a global. */
 const MAX_GLOBAL_LENGTH = 4096;
 
-/** What a tuple takes of memory whose items are known. */
+/** Memory of a tuple whose items are known. */
 const TUPLE_BYTE_LENGTH = 96;
 
-/** Longest integer whose value is known if it is no safe one. */
+/** Longest unsafe integer whose value is known. */
 const MAX_INTEGER_BYTE_LENGTH = 10;
 
 const NOT_WRITTEN = 'which no pickler writes';
 
-/** What a number may be made of, and what the first part of a module's name is not made of. */
+/** Characters of numbers; characters that never occur in the first part of a module's name. */
 const NUMBER_LINE = /^[\s\d_+.eE-]*$/;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: no module has these in its name
 const MODULE = /^[^.\0-\x1f"{}[\]:,]*(\.|$)/;
@@ -69,29 +69,29 @@ const CALLS: ReadonlySet<number> = new Set([
   ...[op.APPEND, op.APPENDS, op.SETITEM, op.SETITEMS, op.ADDITEMS],
 ]);
 
-/** Opcodes by whose number a registry of the process is asked for a class. */
+/** Opcodes that look up a class by number in a registry of the process. */
 const EXTENSIONS: readonly string[] = ['EXT1', 'EXT2', 'EXT4'];
 
 /** Goes through the opcodes of one pickle. */
 export class Walk {
   readonly reader: PickleReader;
-  /** By module and name: each once, where it is named first. */
+  /** Globals by module and name, at their first occurrence. */
   readonly globals: Map<string, NamedGlobal> = new Map();
   readonly oddOpcodes: OddOpcode[] = [];
   opcodeCount: number = 0;
   result: KnownValue;
-  /** Whether something is called, whatever that is. */
+  /** Whether the pickle calls anything. */
   hasCalls: boolean = false;
-  /** Whether the bytes end within the names of a global: Python's own reader asks for what there is of them. */
+  /** Whether the bytes end within the names of a global: Python's own reader looks up the cut names. */
   isCutInGlobal: boolean = false;
   readonly #context: ScanContext;
   readonly #stack: KnownValue[] = [];
-  /** Lengths that the stack had at the marks that are open. */
+  /** Heights of the stack at the open marks. */
   readonly #marks: number[] = [];
   readonly #memo = new PickleMemo<KnownValue>();
   #memoByteLength = 0;
   #namingCount = 0;
-  /** Where the opcode under way begins. */
+  /** The byte of the current opcode. */
   #at = 0;
   #protocol = 0;
   readonly #frames = new Frames(() => this.#noteFrame());
@@ -150,7 +150,7 @@ export class Walk {
         this.#push(this.#top());
         break;
       case op.POP:
-        // Python takes a mark where there is nothing else.
+        // Python pops a mark if nothing else is left.
         this.#pop(this.#marks.at(-1) === this.#stack.length ? 'mark' : 1);
         break;
       case op.TUPLE:
@@ -186,7 +186,7 @@ export class Walk {
     }
   }
 
-  /** Passes over what follows the opcode; returns what the walk has to know of it. */
+  /** Skips the opcode's argument; returns the part that the walk needs. */
   #readArgument({ code, name, argument }: op.Opcode): KnownValue {
     const { reader } = this;
     switch (argument) {
@@ -216,7 +216,7 @@ export class Walk {
     return argument === 'text4' ? this.reader.uint32() : this.reader.uint64();
   }
 
-  /** What has its length before it. */
+  /** An argument behind its length. */
   #readLong(code: number, byteLength: number): KnownValue {
     const { reader } = this;
     if (code === op.LONG1) {

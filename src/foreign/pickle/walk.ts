@@ -221,11 +221,11 @@ export class Walk {
     const { reader } = this;
     if (code === op.LONG1) {
       const integer = reader.integer(byteLength);
-      // A short number may be spelt long.
+      // A small number may be spelled with many bytes.
       const isShort = typeof integer === 'number' || byteLength <= MAX_INTEGER_BYTE_LENGTH;
       return isShort ? integer : undefined;
     }
-    // No name of a global is longer.
+    // Longer texts cannot be names of globals.
     if (byteLength <= MAX_GLOBAL_LENGTH) {
       if (isUnicode(code)) {
         const text = reader.looseText(byteLength);
@@ -241,7 +241,7 @@ export class Walk {
     return undefined;
   }
 
-  /** What goes on to the end of the line. */
+  /** An argument that ends with its line. */
   #readLine(code: number, name: string): KnownValue {
     const { reader } = this;
     if (code === op.STRING || code === op.UNICODE) {
@@ -270,7 +270,7 @@ export class Walk {
     return index;
   }
 
-  /** Ends the walk at a line that is too long to be read here; no reader takes one that is not of the pattern. */
+  /** Ends the walk at a line above the length limit; readers refuse a line outside the pattern. */
   #checkLongLine(pattern: RegExp): void {
     const start = this.reader.longLine();
     if (start === undefined) return;
@@ -349,7 +349,7 @@ export class Walk {
     this.#stack.push(value);
   }
 
-  /** Takes the last values, at most as many as are ever looked at. */
+  /** Pops the last values, at most as many as the walk ever needs. */
   #pop(count: number | 'mark'): KnownValue[] {
     const begin = count === 'mark' ? (this.#marks.at(-1) ?? 0) : this.#stack.length - count;
     const taken = this.#stack.slice(Math.max(begin, 0), Math.max(begin, 0) + MAX_TUPLE_LENGTH + 1);
@@ -372,7 +372,7 @@ export class Walk {
     throw this.reader.error(message, this.#at);
   }
 
-  /** Ends a walk that costs too much: Python may go on. */
+  /** Ends a walk that costs too much: Python may continue. */
   #stop(what: string): never {
     throw pickleWalkError(what, this.#at, this.#context);
   }

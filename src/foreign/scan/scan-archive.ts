@@ -1,4 +1,4 @@
-/** Archives: every entry must be accounted for by the pickle, as an array, or by a name and a text that are known. */
+/** Scans archives: every entry must be a storage of the pickle, an array, or a known record with a known text. */
 
 import { crc32 } from 'node:zlib';
 import { FormatError } from '../../errors/errors.js';
@@ -16,12 +16,12 @@ import { hasKerasCode, KERAS_CODE } from './scan-other.js';
 import { NamedStorages } from './scan-storages.js';
 import { isPickleAt, noteTrailing } from './scan-stream.js';
 
-/** How an archive is scanned. */
+/** Options for scanning an archive. */
 export interface ArchiveScanOptions extends ArchiveLimits {
   readonly checksums: boolean;
 }
 
-/** Records that torch writes beside pickle and storages, and what is in them. */
+/** Records that torch writes beside pickle and storages, and their contents. */
 const RECORDS: ReadonlyMap<string, RegExp> = new Map([
   ['version', /^\d{1,9}\n?$/],
   ['.data/version', /^\d{1,9}\n?$/],
@@ -31,19 +31,19 @@ const RECORDS: ReadonlyMap<string, RegExp> = new Map([
   ['.data/serialization_id', /^\d{1,64}$/],
 ]);
 const LONGEST_RECORD = 64;
-/** Deflated ones may have flushes in them. */
+/** Deflated entries may contain flushes. */
 const LONGEST_STORED_RECORD = 1024;
 
-/** Torch counts storages; files of other names could be taken for what they are called. */
+/** Torch numbers storages; a file with another name could pass for what its name says. */
 const STORAGE_KEY = /^\d{1,20}$/;
 
-/** Programs by their names, and the folder of TorchScript. */
+/** Names of programs, and the folder of TorchScript. */
 const CODE_FILE = /\.(py|pyc|pyo|pyd|so|dll|dylib|sh|jar|class)$|(^|\/)code\//i;
 
-/** The first bytes of an entry: they tell what it is. */
+/** Number of an entry's first bytes that tell its format. */
 const ENTRY_START_BYTE_LENGTH = 512;
 
-/** Checksums are made in pieces of this length. */
+/** Length of the pieces for computing checksums. */
 const SCANNED_PIECE_BYTE_LENGTH = 8 * 2 ** 20;
 
 /** Scans an archive. */
@@ -60,13 +60,13 @@ class ArchiveScan {
   readonly #entries: readonly ArchiveEntry[];
   readonly #options: ArchiveScanOptions;
   readonly #notes: ScanNotes;
-  /** The folder of all entries, with the `/` behind it; undefined when there is none. */
+  /** The folder of all entries, with the `/` behind it; undefined without one. */
   readonly #folder: string | undefined;
   /** The storages that the pickle of a checkpoint names. */
   #storages: NamedStorages | undefined;
-  /** Whether that pickle is broken, so that nobody knows what it would have named. */
+  /** Whether that pickle is broken, so that its storages are unknown. */
   #isBroken = false;
-  /** Bytes of the archive that may still be compared with checksums: each once, unless entries overlap. */
+  /** Remaining bytes of the archive to compare with checksums: each byte once, unless entries overlap. */
   #comparableLeft: number;
 
   constructor(
@@ -87,7 +87,7 @@ class ArchiveScan {
     const checkpoint = this.#find('data.pkl');
     if (checkpoint !== undefined) {
       this.#guarded(checkpoint, () => {
-        // NumPy asks for no names.
+        // NumPy allows any name.
         if (isNpy(this.#startOf(checkpoint, ENTRY_START_BYTE_LENGTH))) this.#scanArray(checkpoint);
         else this.#scanCheckpoint(checkpoint);
       });
@@ -97,7 +97,7 @@ class ArchiveScan {
       this.#notes.add('code', 'TorchScript, which is a program', 0);
     }
     for (const entry of this.#entries) {
-      // With so many findings the verdict stands.
+      // The verdict is certain after this many findings.
       if (this.#notes.isFull) return;
       if (entry !== checkpoint) this.#guarded(entry, () => this.#scanEntry(entry));
     }
@@ -113,7 +113,7 @@ class ArchiveScan {
     return this.#entries.find((entry) => entry.name === name);
   }
 
-  /** Notes the errors of readers, and goes on with the next entry. */
+  /** Notes a reader's error and continues with the next entry. */
   #guarded(entry: ArchiveEntry, scan: () => void): void {
     try {
       scan();
@@ -139,14 +139,14 @@ class ArchiveScan {
     if (this.#options.checksums) this.#compareChecksum(entry);
   }
 
-  /** Whether the pickle names it as a storage of this length, by a number as torch does. */
+  /** Whether the entry is a storage of the pickle, with this length and a number as its name. */
   #isStorage({ name, byteLength }: ArchiveEntry): boolean {
     const prefix = `${this.#folder}data/`;
     const key = name.slice(prefix.length);
     const isNamed = name.startsWith(prefix) && STORAGE_KEY.test(key);
     if (this.#storages === undefined || !isNamed) return false;
     const storage = this.#storages.ids.storages.get(key);
-    // The damage of the pickle explains it.
+    // The damaged pickle explains the entry.
     return this.#isBroken || storage?.byteLength === byteLength;
   }
 
@@ -181,7 +181,7 @@ class ArchiveScan {
     this.#notes.add('trailing-bytes', 'bytes behind the items of an array', end, entry.name);
   }
 
-  /** Says what an entry is that nothing accounts for, unless it is a pickle without a mark. */
+  /** Notes an unexplained entry with its format, unless it is a pickle without a mark. */
   #noteUnread(entry: ArchiveEntry, start: Uint8Array): void {
     const { name, begin } = entry;
     const container = describeContainer(start);
@@ -207,7 +207,7 @@ class ArchiveScan {
     this.#notes.add('unread-entry', message, begin, name);
   }
 
-  /** The first bytes of an entry: at least so many, or all. */
+  /** The first bytes of an entry: at least `byteLength`, or all. */
   #startOf(entry: ArchiveEntry, byteLength: number): Uint8Array {
     const { begin, end, method, name } = entry;
     if (method === 'stored') return this.#file.read(begin, Math.min(end, begin + byteLength));
@@ -222,7 +222,7 @@ class ArchiveScan {
   }
 
   #bytesOf(entry: ArchiveEntry): Uint8Array {
-    // Its deflated bytes are read as a whole, too.
+    // Reads the deflated bytes as a whole, too.
     this.#notes.spendBytes(Math.max(entry.byteLength, entry.end - entry.begin), entry.name);
     return readEntry(this.#file, entry, {}, this.#options);
   }

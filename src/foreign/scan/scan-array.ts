@@ -1,4 +1,4 @@
-/** Arrays of NumPy: a header, and exactly its numbers, or a pickle of objects. */
+/** Scans NumPy arrays: a header and exactly its numbers, or a pickle of objects. */
 
 import { FormatError } from '../../errors/errors.js';
 import { itemLengthOf, OBJECTS } from '../numpy/item-lengths.js';
@@ -12,16 +12,16 @@ import { isPickleAt } from './scan-stream.js';
 export interface ArraySource {
   readonly entry: string | undefined;
   readonly byteLength: number;
-  /** The first bytes: at least so many, or all. */
+  /** The first bytes: at least `byteLength`, or all. */
   start(byteLength: number): Uint8Array;
-  /** As many bytes as may be looked at as pickles. */
+  /** The bytes that may be scanned as pickles. */
   head(): Uint8Array;
 }
 
-/** Headers are shorter, as NumPy writes them. */
+/** Longest usual header that NumPy writes. */
 const SCANNED_START_BYTE_LENGTH = 256;
 
-/** NumPy writes longer headers than it reads without being told: of records with very many fields. */
+/** Longest header of records with very many fields; by default NumPy refuses to read such headers. */
 const MAX_SCANNED_START_BYTE_LENGTH = 2 ** 16;
 
 /** Scans the arrays of a file, which `numpy.save` can write one after the other. */
@@ -49,7 +49,7 @@ export function scanArrays(file: ByteReader, notes: ScanNotes): void {
   }
 }
 
-/** Scans one array; returns where it ends, or undefined when that is not known. */
+/** Scans one array; returns its end, or undefined if the end is unknown. */
 export function scanArray(source: ArraySource, notes: ScanNotes): number | undefined {
   const { byteLength, entry } = source;
   let start = source.start(SCANNED_START_BYTE_LENGTH);
@@ -89,7 +89,7 @@ export function scanArray(source: ArraySource, notes: ScanNotes): number | undef
   return end + Number(length);
 }
 
-/** Notes the pickle behind a header; returns where it ends. */
+/** Notes the pickle behind a header; returns its end. */
 function notePickle(
   source: ArraySource,
   begin: number,
@@ -100,7 +100,7 @@ function notePickle(
   if (begin > bytes.length) return undefined;
   const { byteLength, entry } = source;
   const scanned = notes.walk({ bytes, byteLength, entry }, begin);
-  // Behind a header that was not understood are perhaps only numbers.
+  // An unknown header may be followed by plain numbers.
   if (isKnown || isPickleAt(bytes, begin) || mayRun(scanned)) notes.addPickle(scanned, entry);
   return scanned.problem === undefined ? scanned.end : undefined;
 }

@@ -1,7 +1,7 @@
 /**
- * What a file with pickles holds, found without building anything of it. Every byte must be claimed by a reader
- * that understands it: the structure of an archive, a pickle from its first opcode to its last, storages of which
- * the pickle says the length, a header and its numbers. What nobody claims is a finding.
+ * Scans a file for pickles without building their values. A reader must claim every byte: the structure of an
+ * archive, a pickle from its first opcode to its last, storages of the length that the pickle says, a header and its
+ * numbers. Unclaimed bytes are a finding.
  */
 
 import { type OptionNames, requireBoolean, requireOptions } from '../../errors/arguments.js';
@@ -38,11 +38,11 @@ const SCAN_LIMITS: OptionNames<ScanLimits> = {
 
 /** Options of {@link scanPickle}. */
 export interface ScanOptions {
-  /** Limits of what the scan may cost; the defaults are far above what real files need. */
+  /** Limits on the cost of the scan; the defaults are far above the needs of real files. */
   readonly limits?: ScanLimits | undefined;
   /**
-   * Whether to compare the checksums of all entries of an archive, for which all of it is read; by default
-   * only those of pickles.
+   * Whether to compare the checksums of all entries of an archive, which reads all of it; by default only those of
+   * pickles.
    */
   readonly checksums?: boolean | undefined;
 }
@@ -56,11 +56,11 @@ const SCAN_OPTIONS: OptionNames<ScanOptions> = {
 const EMPTY_ARCHIVE = 'PK\x05\x06';
 
 /**
- * Says what a file with pickles would ask for if it was loaded: every class and function that it names,
- * what was not understood, and a verdict. Builds nothing, runs nothing, and understands also files that
- * `openTorchCheckpoint` refuses: pickles of all protocols, archives with contradictions.
+ * Reports what loading a file with pickles would import: every class and function that it names, unknown contents,
+ * and a verdict. Builds and runs nothing. Also reads files that `openTorchCheckpoint` refuses: pickles of all
+ * protocols, archives with contradictions.
  *
- * The verdict is `safe`, or `no-pickle`, only when every byte of the file was accounted for.
+ * The verdict is `safe` or `no-pickle` only if every byte of the file is accounted for.
  *
  * @throws Error Node's own `ENOENT`, `EACCES` and the like; SafetensorsError
  *   `SAFETENSORS_NOT_A_REGULAR_FILE`
@@ -93,7 +93,7 @@ export function scanPickle(path: PathLike, options: ScanOptions = {}): ScanRepor
   });
 }
 
-/** A file that is no archive. */
+/** Scans a file other than an archive. */
 function scanPlainFile(start: Uint8Array, file: ByteReader, notes: ScanNotes): void {
   const archiveEnd = archiveAtEnd(file);
   if (archiveEnd !== undefined) {

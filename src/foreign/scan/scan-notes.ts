@@ -1,4 +1,4 @@
-/** What is noted of a file while it is scanned, and what looking at it may still cost. */
+/** Notes of a scan, and its remaining budgets. */
 
 import { FormatError, quoteName } from '../../errors/errors.js';
 import type { AllPickleLimits } from '../pickle/limits.js';
@@ -14,28 +14,28 @@ import type {
   ScanVerdict,
 } from './scan-report.js';
 
-/** TorchScript is a program, whatever its pickles name. */
+/** TorchScript is a program, regardless of its pickles. */
 const TORCH_SCRIPT_ADVICE = 'load it with torch.jit.load and save its state_dict()';
 
-/** Most pickles in a file, and most globals and findings of all of them: with more the scan ends. */
+/** Most pickles in a file, and most globals and findings of all its pickles: the scan stops at more. */
 const MAX_PICKLES = 1000;
 const MAX_FINDINGS_LISTED = 10_000;
 
-/** What inflating the starts of all entries may give, and how many deflated bytes that may take. */
+/** Budgets for inflating the starts of all entries: inflated and deflated bytes. */
 const MAX_STARTS_BYTE_LENGTH = 2 ** 29;
 
-/** What the headers of all arrays may take: of 131 000 as NumPy writes them. */
+/** Budget for the headers of all arrays: enough for 131 000 usual ones. */
 const MAX_HEADERS_BYTE_LENGTH = 2 ** 24;
 
-/** Bytes with pickles in them: all of a file, its start, or an entry. */
+/** Bytes that may contain pickles: a whole file, its start, or an entry. */
 export interface PickleSource {
   readonly bytes: Uint8Array;
-  /** Where the file or entry ends that these bytes are the start of. */
+  /** End of the file or entry that begins with these bytes. */
   readonly byteLength: number;
   readonly entry: string | undefined;
 }
 
-/** A pickle, and where it has persistent ids that nobody asked for. */
+/** A pickle, and the places of its unexpected persistent ids. */
 export interface WalkedPickle extends ScannedPickle {
   readonly strayIds: readonly number[];
 }
@@ -48,7 +48,7 @@ export class ScanNotes {
   readonly #problems: string[] = [];
   #pickleCount = 0;
   #isFull = false;
-  /** What all pickles together may still take. */
+  /** The remaining budget of all pickles. */
   #opcodesLeft: number;
   #byteLengthLeft: number;
   #startsLeft: number = MAX_STARTS_BYTE_LENGTH;
@@ -75,7 +75,7 @@ export class ScanNotes {
   }
 
   #verdict(): ScanVerdict {
-    // Only damage explains that a file ends too soon.
+    // A file that ends too soon is damaged, not suspicious.
     const isOdd = this.#findings.some(({ kind }) => kind !== 'cut-short');
     if (isOdd || this.#globals.some(({ kind }) => kind === 'hostile')) return 'suspicious';
     if (this.#problems.length > 0 || this.#findings.length > 0) return 'malformed';
@@ -98,7 +98,7 @@ export class ScanNotes {
     if (this.#problems.length < MAX_FINDINGS_LISTED) this.#problems.push(problem);
   }
 
-  /** An error of a reader: a limit, a wrong checksum, or damage. */
+  /** Notes a reader's error: a limit, a wrong checksum, or damage. */
   addError({ code, message }: FormatError, position: number, entry?: string): void {
     if (code === 'SAFETENSORS_FOREIGN_LIMIT') this.add('limit', message, position, entry);
     else if (code === 'SAFETENSORS_CHECKSUM_MISMATCH') {
@@ -106,7 +106,7 @@ export class ScanNotes {
     } else this.addProblem(message);
   }
 
-  /** Takes so many bytes of an entry from what may be looked at as pickles. */
+  /** Spends bytes of an entry from the budget for pickles. */
   spendBytes(byteLength: number, entry: string): void {
     this.#byteLengthLeft -= byteLength;
     if (this.#byteLengthLeft < 0) {
@@ -117,14 +117,14 @@ export class ScanNotes {
     }
   }
 
-  /** Lets `inflate` make the start of an entry of so many deflated bytes; of at most so many. */
+  /** Lets `inflate` make the start of an entry, within the budgets. */
   spendStart(
     entry: string,
     deflatedByteLength: number,
     inflate: (most: number) => Uint8Array,
   ): Uint8Array {
     if (this.#startsLeft <= 0) throw tooLong('the starts of its entries are', entry);
-    // Bytes that are broken at last do not say what became of those before them.
+    // An error at the end hides the inflated bytes before it.
     let spent = MAX_DEFLATE_RATIO * deflatedByteLength;
     try {
       const start = inflate(this.#startsLeft);
@@ -135,13 +135,13 @@ export class ScanNotes {
     }
   }
 
-  /** Counts the header of an array; false when all of them are longer than is looked at. */
+  /** Counts the header of an array; false once the budget is spent. */
   spendHeader(byteLength: number): boolean {
     this.#headersLeft -= byteLength;
     return this.#headersLeft >= 0;
   }
 
-  /** Walks over the pickle at a byte, and notes nothing but what `notePersistentId` does. */
+  /** Walks over the pickle at a byte; `notePersistentId` alone takes notes. */
   walk(
     { bytes, byteLength, entry }: PickleSource,
     begin: number,
@@ -160,7 +160,7 @@ export class ScanNotes {
     return { ...scanned, strayIds };
   }
 
-  /** Notes what a walk found. */
+  /** Notes the findings of a walk. */
   addPickle(scanned: WalkedPickle, entry: string | undefined): void {
     if (this.#pickleCount >= MAX_PICKLES) {
       this.add('limit', `found more than ${MAX_PICKLES} pickles`, scanned.end, entry);
@@ -188,20 +188,20 @@ export class ScanNotes {
       return;
     }
     this.addProblem(problem);
-    // As joblib keeps arrays within a pickle.
+    // joblib stores arrays within a pickle.
     if (scanned.globals.some(({ module, name }) => kindOfGlobal(module, name) !== 'allowed')) {
       const message = 'bytes that are no opcodes: a class that the pickle names may read them';
       this.add('unread-bytes', message, scanned.end, entry);
     }
   }
 
-  /** Whether nothing more is noted: the verdict stands. */
+  /** Whether the verdict is certain and notes have ended. */
   get isFull(): boolean {
     return this.#isFull;
   }
 }
 
-/** The error of an entry that is not looked at, since others have taken what may be spent. */
+/** The error for an entry that is not scanned because earlier entries have spent the budget. */
 export function tooLong(what: string, entry: string): FormatError {
   return limitError(entry, `${what} longer than the scan reads`);
 }

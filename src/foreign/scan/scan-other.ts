@@ -1,4 +1,4 @@
-/** Files that are no pickles, no archives of them and no arrays: formats without code, text, and all others. */
+/** Scans files without pickles: formats without code, text, and unknown formats. */
 
 import { isUtf8 } from 'node:buffer';
 import { FormatError } from '../../errors/errors.js';
@@ -9,18 +9,18 @@ import type { ByteReader } from '../zip/archive.js';
 import { END_BYTE_LENGTH } from '../zip/end-record.js';
 import type { ScanNotes } from './scan-notes.js';
 
-/** GGUF has its version behind the mark, in the byte order of the file. */
+/** A GGUF file's version follows its mark, in the byte order of the file. */
 const GGUF_MARK = 'GGUF';
 const HIGHEST_GGUF_VERSION = 3;
 
-/** A zip archive is found by its end record, which has a comment of at most 65 535 bytes. */
+/** A zip reader searches this many bytes for the end record, whose comment has at most 65 535 bytes. */
 const END_MARK = 0x06054b50;
 const DIRECTORY_MARK = 0x02014b50;
 const WIDE_LOCATOR_MARK = 0x07064b50;
 const WIDE_LOCATOR_BYTE_LENGTH = 20;
 const TAIL_BYTE_LENGTH = END_BYTE_LENGTH + 0xffff;
 
-/** Scans a file that nothing could be made of as a pickle. */
+/** Scans a file that is not a pickle. */
 export function scanOther(
   start: Uint8Array,
   head: Uint8Array,
@@ -61,7 +61,7 @@ function isGguf(start: Uint8Array): boolean {
   return version >= 1 && version <= HIGHEST_GGUF_VERSION;
 }
 
-/** Whether bytes are UTF-8 without control characters but those of layout. */
+/** Whether bytes are UTF-8 without control characters, except whitespace. */
 export function isText(bytes: Uint8Array): boolean {
   for (const byte of bytes) {
     const isLayout = byte === 0x09 || byte === 0x0a || byte === 0x0c || byte === 0x0d;
@@ -70,13 +70,13 @@ export function isText(bytes: Uint8Array): boolean {
   return isUtf8(bytes);
 }
 
-/** What is said of a configuration that makes Keras run code. */
+/** Finding for a configuration that makes Keras run code. */
 export const KERAS_CODE: string =
   'a layer of Keras that is Python code, or a function that Keras imports';
 
 /**
- * Whether a text is a configuration of Keras with a lambda, or with a class or function of another package: these
- * are imported when it is loaded.
+ * Whether a text is a Keras configuration with a lambda, or with a class or function of another package, which Keras
+ * would import.
  */
 export function hasKerasCode(bytes: Uint8Array): boolean {
   let left: unknown[];
@@ -98,7 +98,7 @@ export function hasKerasCode(bytes: Uint8Array): boolean {
   return false;
 }
 
-/** Where a zip archive ends that another reader may find at the end of a file; undefined without one. */
+/** End of a zip archive that another reader may find at the end of the file; undefined without one. */
 export function archiveAtEnd(file: ByteReader): number | undefined {
   const tailBegin = Math.max(0, file.byteLength - TAIL_BYTE_LENGTH);
   const tail = file.read(tailBegin, file.byteLength);

@@ -1,4 +1,4 @@
-/** What a scan says of a file. */
+/** The report of a scan. */
 
 import type { IrregularityKind } from '../zip/irregularity.js';
 
@@ -8,32 +8,32 @@ export interface ScannedGlobal {
   readonly module: string;
   /** The name in the module, such as `OrderedDict`. */
   readonly name: string;
-  /** The byte of the opcode that names it first, from the start of its pickle's entry or of the file. */
+  /** The byte of the first opcode that names it, from the start of the pickle's entry or of the file. */
   readonly position: number;
-  /** The entry of the archive that the pickle is; undefined when the file is no archive. */
+  /** The archive's entry with the pickle; undefined if the file is not an archive. */
   readonly entry: string | undefined;
   /**
    * - `allowed`: torch's restricted loader allows it
-   * - `unknown`: it does not, and code of some package would be needed
-   * - `hostile`: code is run by it
+   * - `unknown`: torch's loader refuses it; loading would need code of some package
+   * - `hostile`: it runs code
    */
   readonly kind: 'allowed' | 'unknown' | 'hostile';
 }
 
 /**
- * Something that was not understood, or that no careful writer writes: a kind of irregularity of archives, or
+ * Something unknown, or something that careful writers avoid: a kind of irregularity of archives, or
  *
- * - `opcode`: an opcode that no pickler writes, or not in this way
- * - `persistent-id`: a persistent id that is no storage of the checkpoint
- * - `trailing-bytes`: bytes behind the last thing that was understood
- * - `header`: a header of NumPy that is not spelt as NumPy does
+ * - `opcode`: an opcode, or a use of it, that picklers avoid
+ * - `persistent-id`: a persistent id other than a storage of the checkpoint
+ * - `trailing-bytes`: bytes behind the last known part
+ * - `header`: a NumPy header in another spelling than NumPy's
  * - `code`: Python code, or TorchScript
  * - `nested-archive`: an archive within the file
- * - `unread-archive`: an archive or a compressed file of a kind that is not read
- * - `unread-entry`: an entry of the archive that nothing in it accounts for
- * - `unread-bytes`: a file of no format that is known, storages that are not those of the pickle, or bytes in a
- *   pickle that only a class which it names may read
- * - `checksum`: a checksum that is wrong
+ * - `unread-archive`: an archive or a compressed file in a format that the scan cannot read
+ * - `unread-entry`: an unexplained entry of the archive
+ * - `unread-bytes`: a file of unknown format, storages that the pickle doesn't name, or bytes in a pickle that only a
+ *   class named there may read
+ * - `checksum`: a wrong checksum
  */
 export type ScanFindingKind =
   | 'opcode'
@@ -48,42 +48,43 @@ export type ScanFindingKind =
   | 'checksum'
   | IrregularityKind;
 
-/** One of these. */
+/** One finding. */
 export interface ScanFinding {
-  /** What it is. */
+  /** The kind of finding. */
   readonly kind: ScanFindingKind;
-  /** What was expected, or what was found. */
+  /** The expected or the found thing. */
   readonly message: string;
   /** In bytes, from the start of the entry for findings in a pickle, else of the file. */
   readonly position: number;
-  /** The entry of the archive that it is in; undefined when it is in none. */
+  /** The archive's entry with the finding; undefined outside of entries. */
   readonly entry: string | undefined;
 }
 
 /**
- * - `safe`: every byte of the file was accounted for, and its pickles name only globals that torch's restricted
- *   loader allows
- * - `no-pickle`: every byte was accounted for, and there is no pickle: safetensors, GGUF, arrays of numbers, text
- * - `needs-code`: globals that are not on its list, such as classes of other packages
- * - `suspicious`: globals by which code is run, or anything that was not understood; `findings` says what and where
- * - `malformed`: a file that is damaged or cut short
+ * - `safe`: every byte of the file is accounted for, and its pickles name only globals that torch's restricted loader
+ *   allows
+ * - `no-pickle`: every byte is accounted for, and none belongs to a pickle: safetensors, GGUF, arrays of numbers,
+ *   text
+ * - `needs-code`: the pickles name globals outside that list, such as classes of other packages
+ * - `suspicious`: globals that run code, or unknown contents; see `findings` for kind and place
+ * - `malformed`: the file is damaged or cut short
  */
 export type ScanVerdict = 'safe' | 'no-pickle' | 'needs-code' | 'suspicious' | 'malformed';
 
-/** What {@link scanPickle} found. */
+/** The result of {@link scanPickle}. */
 export interface ScanReport {
-  /** What to make of all this. */
+  /** The verdict. */
   readonly verdict: ScanVerdict;
-  /** What the file is by its first bytes. */
+  /** The file's format by its first bytes. */
   readonly format: string;
-  /** Number of pickles that were looked at. */
+  /** Number of scanned pickles. */
   readonly pickleCount: number;
   /** Every global, once for each pickle that names it. */
   readonly globals: readonly ScannedGlobal[];
-  /** What is odd, or was not understood. */
+  /** Odd or unknown contents. */
   readonly findings: readonly ScanFinding[];
-  /** Why the file, or a pickle in it, is malformed. */
+  /** The reason why the file, or a pickle in it, is malformed. */
   readonly problems: readonly string[];
-  /** What to do with files of this kind; undefined when there is nothing special to say. */
+  /** Advice for files of this kind; undefined if there is none. */
   readonly advice: string | undefined;
 }

@@ -1,4 +1,4 @@
-/** The storages that a pickle names while it is walked over: what accounts for the bytes beside it. */
+/** Collects the storages that a pickle names: they account for the bytes beside it. */
 
 import { FormatError } from '../../errors/errors.js';
 import { KnownBytes, type KnownValue } from '../pickle/known-values.js';
@@ -7,10 +7,10 @@ import { allowedGlobal } from '../torch/state-dict/globals.js';
 import { StorageIds } from '../torch/state-dict/storage-ids.js';
 import type { ScanNotes } from './scan-notes.js';
 
-/** As many as an archive has entries. */
+/** Most storages: as many as an archive can have entries. */
 const MAX_STORAGES = 200_000;
 
-/** How torch before 1.6 kept the classes of whole modules: with their source, which is only compared. */
+/** Persistent id of a whole module before torch 1.6: a class and its source, which torch only compares. */
 const MODULE_TAG = 'module';
 const MODULE_LENGTH = 4;
 
@@ -54,7 +54,7 @@ function isGlobal(value: KnownValue): value is Extract<KnownValue, { readonly mo
   return typeof value === 'object' && value !== null && 'module' in value;
 }
 
-/** What is not known is a dict: no part of a persistent id is one. */
+/** An empty dict stands for unknown values: no part of a persistent id is a dict. */
 function pickleValueOf(known: KnownValue): PickleValue {
   if (known === undefined) return new PickleMap();
   if (Array.isArray(known)) return known.map(pickleValueOf);

@@ -1,4 +1,4 @@
-/** Pickles one after the other; of a legacy checkpoint five, and the storages behind them. */
+/** Scans consecutive pickles; a legacy checkpoint has five, and storages behind them. */
 
 import { FormatError } from '../../errors/errors.js';
 import { readPickle } from '../pickle/machine.js';
@@ -9,13 +9,13 @@ import type { ByteReader } from '../zip/archive.js';
 import type { PickleSource, ScanNotes, WalkedPickle } from './scan-notes.js';
 import { NamedStorages } from './scan-storages.js';
 
-/** Whether bytes begin as a pickle of protocol 2 or later does; older ones have no mark. */
+/** Whether bytes begin with the mark of protocol 2 or later; older pickles have none. */
 export function isPickleAt(bytes: Uint8Array, at: number): boolean {
   const [first, protocol = 0] = bytes.subarray(at, at + 2);
   return first === 0x80 && protocol <= 5;
 }
 
-/** Scans a file that begins with this pickle. */
+/** Scans a file that begins with `first`. */
 export function scanStream(
   file: ByteReader,
   source: PickleSource,
@@ -78,7 +78,7 @@ function scanLegacyStream(
   }
 }
 
-/** Notes what stands behind the last pickle, and the pickle that this may be. */
+/** Notes the bytes behind the last pickle, and scans them as a pickle. */
 export function noteTrailing(
   source: PickleSource,
   at: number,

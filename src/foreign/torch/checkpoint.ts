@@ -8,11 +8,11 @@ import type { ForeignShard } from '../foreign-shard.js';
 import type { PlainValue } from './state-dict/plain-values.js';
 import type { RootKeys } from './state-dict/roots.js';
 
-/** What a checkpoint has beside its tensors. */
+/** Contents of a checkpoint beside its tensors. */
 export interface TorchFacts {
   readonly root: RootKeys;
   readonly values: PlainValue;
-  /** Why other tensors cannot be had. */
+  /** The reasons why the other tensors cannot be read. */
   readonly problems: readonly FormatError[];
 }
 
@@ -20,7 +20,7 @@ const UNCLONEABLE = uncloneable('A TorchCheckpoint', 'post its path, and open th
 
 /**
  * A checkpoint of torch, opened by `openTorchCheckpoint`: a `Checkpoint` of one file, or of the files that an index
- * names. Its tensors are those of the state dict at {@link root}; nothing of it was run.
+ * names. Its tensors are those of the state dict at {@link root}; opening it ran no code from the file.
  *
  * @example
  * ```ts
@@ -34,8 +34,8 @@ export class TorchCheckpoint extends Checkpoint {
   /** @internal */
   override readonly uncloneable: symbol = UNCLONEABLE;
   /**
-   * The keys that lead to the state dict, in the first file when there are several: as they were given, or chosen;
-   * empty for the whole checkpoint.
+   * The keys that lead to the state dict, given or chosen; of several files those of the first. Empty for the whole
+   * checkpoint.
    */
   readonly root: RootKeys;
   readonly #values: PlainValue;
@@ -48,9 +48,9 @@ export class TorchCheckpoint extends Checkpoint {
   }
 
   /**
-   * Everything in the checkpoint that is not a tensor, whatever the root: the epoch, hyperparameters, the
-   * state of an optimizer without its tensors. Of several files a Map by the names of the shards. The same object on
-   * every call, also after `close()`.
+   * Everything in the checkpoint but its tensors, whatever the root: the epoch, hyperparameters, an optimizer's state
+   * without its tensors. For several files a Map by shard name. Returns the same object on every call, also after
+   * `close()`.
    *
    * @example
    * ```ts

@@ -1,6 +1,6 @@
 /**
- * Checkpoints of torch before version 1.6: five pickles one after the other, then the storages, each behind
- * the number of its elements. Always little endian, whatever the third pickle says.
+ * Checkpoints of torch before version 1.6: five pickles one after the other, then the storages, each behind the
+ * number of its elements. Always little endian, regardless of the third pickle.
  */
 
 import { type ErrorContext, FormatError, quoteName } from '../../errors/errors.js';
@@ -15,7 +15,7 @@ import { StorageIds } from './state-dict/storage-ids.js';
 import type { TorchStorage } from './state-dict/values.js';
 import type { ReadOptions } from './zip-checkpoint.js';
 
-/** What the first two pickles are. */
+/** The values of the first two pickles. */
 export const MAGIC_NUMBER = 0x1950a86a20f9469cfc6cn;
 export const PROTOCOL_VERSION = 1001;
 
@@ -46,11 +46,11 @@ export function readLegacyStream(
     try {
       return readFromHead(file, file.read(0, USUAL_HEAD_BYTE_LENGTH), options, context);
     } catch (error) {
-      // Perhaps only because the pickles go on.
+      // The pickles may only continue beyond these bytes.
       if (!(error instanceof FormatError)) throw error;
     }
   }
-  // One byte more: a pickle that goes on there is too long, and does not just end.
+  // Read one byte more: a pickle that continues there is too long, not cut.
   const longest = Math.min(file.byteLength, options.pickle.maxPickleByteLength + 1);
   const isUpToEnd = longest === file.byteLength;
   return readFromHead(file, file.read(0, longest), options, { ...context, isUpToEnd });
@@ -104,7 +104,7 @@ function readFromHead(
   };
 }
 
-/** Where the bytes of each storage begin, and where the last ones end. */
+/** Start of each storage's bytes, and the end of the last. */
 export interface LocatedStorages {
   readonly begins: ReadonlyMap<TorchStorage, number>;
   readonly end: number;
@@ -114,7 +114,7 @@ export interface LocatedStorages {
  * Finds the storages behind the pickles.
  *
  * @param keys the fifth pickle, which lists them
- * @param begin where the first one begins
+ * @param begin start of the first storage
  * @throws FormatError unless each has the length that its persistent id says
  */
 export function locateStorages(

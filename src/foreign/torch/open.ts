@@ -30,7 +30,7 @@ import { chooseRoot, named, type RootKeys, stateDictAt, tensorsIn } from './stat
 import { checkTorchTensors, spendTensors } from './tensors.js';
 import { type ReadOptions, readZipCheckpoint } from './zip-checkpoint.js';
 
-/** Limits of a checkpoint of torch. The defaults are far above what real ones need. */
+/** Limits on the cost of a torch checkpoint. The defaults are far above the needs of real ones. */
 export interface TorchLimits extends PickleLimits, ForeignLimits {
   /** Longest index of a checkpoint in several files, in bytes; 100 MiB by default. */
   readonly maxIndexByteLength?: number | undefined;
@@ -45,19 +45,18 @@ export const TORCH_LIMITS: OptionNames<TorchLimits> = {
 
 /** Options of {@link openTorchCheckpoint}. */
 export interface OpenTorchOptions extends StorageOptions {
-  /** Limits of what the file may cost; the defaults are far above what real ones need. */
+  /** Limits on the cost of the file; the defaults are far above the needs of real checkpoints. */
   readonly limits?: TorchLimits | undefined;
   /**
    * The keys that lead to the state dict: a text with dots between them, such as `'state_dict'` or `'model.ema'`, or
    * an array, such as `['optimizer_states', 0]`, for numbers and for keys with dots; `[]` takes all tensors of the
-   * file. By default the checkpoint itself when it has tensors under its own keys and no dict that has some too, else
-   * the only one of its outermost dicts that has.
+   * file. By default the checkpoint itself if it has tensors under its own keys and no dict with tensors beside them,
+   * else the only outermost dict with tensors.
    */
   readonly root?: string | RootKeys | undefined;
   /**
-   * What becomes of classes and functions that are not on torch's own list: by default the file is refused;
-   * with `'placeholder'` they stay in `values()` as data. Names by which code is run are refused in any case.
-   * Nothing is ever run.
+   * How to treat classes and functions that are not on torch's own list: by default the file is refused; with
+   * `'placeholder'` they stay in `values()` as data. Names that run code are always refused, and nothing is ever run.
    */
   readonly unknownGlobals?: UnknownGlobals | undefined;
 }
@@ -89,16 +88,16 @@ export function openTorchCheckpoint(
   options: OpenTorchOptions & { readonly toVerify: true },
 ): VerifiableSource;
 /**
- * Opens a checkpoint that `torch.save` wrote (`.pt`, `.pth`, `.bin`, `.ckpt`): reads the directory and the
- * pickle as data, maps the file, reads none of the tensors. The pickle is never run: what is not on torch's
- * own list of harmless classes is refused by name.
+ * Opens a checkpoint that `torch.save` wrote (`.pt`, `.pth`, `.bin`, `.ckpt`): reads the directory and the pickle as
+ * data, maps the file, reads none of the tensors. Never runs the pickle, and refuses classes and functions that are
+ * not on torch's own list of harmless ones, by name.
  *
- * Tensors that safetensors cannot hold, such as sparse, quantized and complex128 ones, are not among its tensors:
- * `problems` has their names and reasons, and `getTensor` of one throws its own.
+ * Leaves out tensors that safetensors cannot hold, such as sparse, quantized and complex128 ones: `problems` has
+ * their names and reasons, and `getTensor` of such a name throws the reason.
  *
- * Of a checkpoint in several files pass the index (`pytorch_model.bin.index.json`): its shards are all opened.
+ * For a checkpoint in several files pass the index (`pytorch_model.bin.index.json`): opens all shards.
  *
- * @throws FormatError when the file is no checkpoint, is incomplete or damaged, or is more than data
+ * @throws FormatError if the file is not a checkpoint, is incomplete or damaged, or names forbidden globals
  * @throws SafetensorsError `SAFETENSORS_NOT_A_REGULAR_FILE`, `SAFETENSORS_MAPPING_UNAVAILABLE`
  * @throws Error Node's own `ENOENT`, `EACCES`, `ENOMEM` and the like
  *
@@ -161,7 +160,7 @@ function openOne(
     const values = plainValueOf(value, maxDepth, memory, context);
     const keys = root ?? rootIn(value, reading, context);
     const placed = stateDictAt(value, keys, maxDepth, memory, context);
-    // Before names are compared: what has too many tensors is refused early.
+    // Refuse too many tensors early, before comparing names.
     spendTensors(placed.length, memory);
     const tensors = named(placed, context);
     const { problems, tensorsIn: tensorsOf } = checkTorchTensors(
@@ -177,7 +176,7 @@ function openOne(
   });
 }
 
-/** What the search takes of memory is free again when it ends. */
+/** A budget of its own: the memory of the search is free again when it ends. */
 function rootIn(value: PickleValue, { pickle }: ReadOptions, context: ErrorContext): RootKeys {
   const memory = new MemoryBudget(pickle, context);
   return chooseRoot(tensorsIn(value, pickle.maxDepth, memory, context), context);

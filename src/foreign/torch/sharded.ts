@@ -1,4 +1,4 @@
-/** Checkpoints of torch in several files, by their index. */
+/** Opens torch checkpoints in several files by their index. */
 
 import { FormatError, quoteName } from '../../errors/errors.js';
 import { indexedFiles, namedFiles } from '../../file/checkpoint/find-files.js';
@@ -16,7 +16,7 @@ import { runSync } from '../../platform/io/steps.js';
 import type { ForeignShard } from '../foreign-shard.js';
 import { TorchCheckpoint, type TorchFacts } from './checkpoint.js';
 
-/** An open file, and what it has beside its tensors. */
+/** An open file and its contents beside the tensors. */
 export interface TorchFile {
   readonly shard: ForeignShard;
   readonly facts: TorchFacts;
@@ -52,7 +52,7 @@ export function openSharded(
 }
 
 /**
- * Opens an index and those of its shards that can be opened. What is wrong with the others is told by `verify`.
+ * Opens an index and as many of its shards as possible. `verify` reports the problems of the others.
  *
  * @throws FormatError for a bad index; Error Node's own `EMFILE` and the like
  */
@@ -89,7 +89,7 @@ export function openShardsToVerify(
   };
 }
 
-/** Names of tensors that the index says are in a shard, and that are not. */
+/** Names of tensors that the index places in a shard that lacks them. */
 function missingIn(
   index: CheckpointIndex,
   shard: number,
@@ -102,7 +102,8 @@ function missingIn(
 }
 
 /**
- * Why tensors that the index names cannot be had, in the order of the shards. A shard may have more than it names.
+ * The reasons why tensors of the index cannot be read, in the order of the shards. A shard may hold more tensors than
+ * the index names.
  *
  * @throws FormatError `SAFETENSORS_INDEX_MISMATCH`
  */

@@ -1,4 +1,4 @@
-/** Tensors of a checkpoint, checked: what is known of them, and where their bytes are. */
+/** Checks a checkpoint's tensors: their facts and the places of their bytes. */
 
 import { type ErrorContext, FormatError } from '../../errors/errors.js';
 import type { Dtype } from '../../header/dtype.js';
@@ -36,22 +36,22 @@ interface CheckedTensor {
   readonly change: Change | undefined;
 }
 
-/** What is known of a tensor takes so much memory, and so much more per dimension. */
+/** Memory of a tensor's facts, and more for each dimension. */
 const TENSOR_BYTE_LENGTH = 520;
 const DIMENSION_BYTE_LENGTH = 64;
 
 const INVALID = 'SAFETENSORS_INVALID_TORCH_CHECKPOINT';
 
-/** Counts what is known of so many tensors, but for their dimensions. */
+/** Counts the facts of `count` tensors, without their dimensions. */
 export function spendTensors(count: number, memory: MemoryBudget): void {
   memory.spend(count * TENSOR_BYTE_LENGTH);
 }
 
 /** Tensors that were checked. */
 export interface CheckedTensors {
-  /** Why the others cannot be had. */
+  /** The reasons why the others cannot be read. */
   readonly problems: readonly FormatError[];
-  /** Finds the bytes of those that can be read in the storage of the file. */
+  /** Finds the bytes of the readable tensors in the storage of the file. */
   readonly tensorsIn: (file: Storage) => ForeignTensor[];
 }
 
@@ -122,7 +122,7 @@ function checkTensor(
   return { name, tensor, dtype, layout, change };
 }
 
-/** Where the elements lie in the storage, checked against its length. */
+/** The place of the elements in the storage, checked against its length. */
 function torchLayout(
   tensor: TorchTensor,
   limits: LayoutLimits,
@@ -143,7 +143,7 @@ function isSwappedAlike({ storage, dtype }: TorchTensor): boolean {
   return whole.dtype === dtype || (whole.itemByteLength === 1 && dtype.itemByteLength === 1);
 }
 
-/** The tuple itself: it is never written to. */
+/** Returns the tuple itself: tuples are immutable. */
 function integersOf(
   value: PickleValue,
   what: string,
@@ -166,7 +166,7 @@ function heldByteLength({ storage }: TorchTensor): number {
   return storage.elementCount * storage.whole.itemByteLength;
 }
 
-/** Each storage is found once: what is inflated is kept by it. */
+/** Looks each storage up once and keeps its inflated bytes. */
 function placesOnce(
   place: (storage: TorchStorage) => StorageBytes,
 ): (storage: TorchStorage) => StorageBytes {
@@ -200,7 +200,7 @@ function mappedTensor(
     name,
     dtype,
     shape: isPacked ? [...shape.slice(0, -1), 2 * (shape.at(-1) as number)] : shape,
-    // What has other values than the memory shares it with none.
+    // A tensor whose values differ from the memory shares its bytes with no other.
     storage: isShareable ? whole : tensor,
     storageByteLength: isShareable ? whole.byteLength : layout.byteLength,
     byteOffset: isShareable ? begin + offset * itemByteLength : 0,

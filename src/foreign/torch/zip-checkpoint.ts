@@ -13,17 +13,17 @@ import { TorchHost, type UnknownGlobals } from './state-dict/builders.js';
 import { StorageIds } from './state-dict/storage-ids.js';
 import type { TorchStorage } from './state-dict/values.js';
 
-/** How a checkpoint is read. */
+/** Options for reading a checkpoint. */
 export interface ReadOptions {
   readonly pickle: AllPickleLimits;
   readonly archive: ArchiveLimits;
   readonly unknownGlobals: UnknownGlobals;
 }
 
-/** Versions of the archive's layout that are known; torch 2.13 writes 3 and reads as many. */
+/** Known versions of the archive's layout; torch 2.13 writes 3 and reads the same ones. */
 const HIGHEST_VERSION = 10;
 
-/** The records that are numbers or words. */
+/** Records that hold a number or a word. */
 const LONGEST_NOTE = 64;
 
 /**
@@ -90,7 +90,7 @@ class Records {
     throw invalidTorch(`expected ${expected}, found ${quoteName(text)}`, this.#context);
   }
 
-  /** Before torch 2.1 there was no record of it: then it is little. */
+  /** Little endian without the record, as before torch 2.1. */
   isBigEndian(): boolean {
     const record = this.#find('byteorder');
     const order = record === undefined ? 'little' : this.#note(record);
@@ -114,7 +114,7 @@ class Records {
     return { name: entry.name, bytes: this.#read(entry) };
   }
 
-  /** The record of a storage, which has exactly its bytes. */
+  /** The record of a storage, which must have its exact length. */
   entryOf({ key, byteLength }: TorchStorage): ArchiveEntry {
     const entry = this.#find(`data/${key}`);
     if (entry?.byteLength === byteLength) return entry;

@@ -1,6 +1,6 @@
 /**
- * What calls of allowed globals make: data, and tensors without bytes. These are all functions that a
- * checkpoint can have called.
+ * Builds the results of calls of allowed globals: data, and tensors without bytes. A checkpoint can call no other
+ * functions.
  */
 
 import { FormatError, quoteName } from '../../../errors/errors.js';
@@ -37,20 +37,20 @@ import {
   TorchTensor,
 } from './values.js';
 
-/** What becomes of globals that are not allowed: the file is refused, or they stay as inert data. */
+/** How to treat globals outside the list: refuse the file, or keep them as inert data. */
 export type UnknownGlobals = 'refuse' | 'placeholder';
 
-/** What a persistent id stands for. */
+/** Resolves a persistent id. */
 export type PersistentIds = (id: PickleValue, at: number) => PickleValue;
 
-/** Refuses all: for pickles that have no storages. */
+/** Refuses every persistent id: for pickles without storages. */
 export function noPersistentIds(context: PickleContext): PersistentIds {
   return (_, at) => {
     throw pickleError('expected no persistent id, found one', at, context);
   };
 }
 
-/** More than any object has: all of them are looked at for each that has them. */
+/** Most attributes of a state, more than real objects have: every object with the state looks at all of them. */
 const MAX_ATTRIBUTES = 256;
 
 /** Answers the pickle machine for torch's checkpoints. */
@@ -58,10 +58,10 @@ export class TorchHost implements PickleHost {
   readonly #unknownGlobals: UnknownGlobals;
   readonly #persistentIds: PersistentIds;
   readonly #context: PickleContext;
-  /** States that were looked at: of what they are, and how many attributes they had. */
+  /** Checked states: their kind and the count of their attributes. */
   readonly #harmless = new Map<PickleMap, string>();
 
-  /** The context is that of the pickle. */
+  /** `context` is the pickle's. */
   constructor(
     persistentIds: PersistentIds,
     unknownGlobals: UnknownGlobals,
@@ -97,7 +97,7 @@ export class TorchHost implements PickleHost {
     throw pickleError('expected a state only of an OrderedDict, found another', at, this.#context);
   }
 
-  /** What a state sets is left out: it must not change what the object is in torch. */
+  /** Leaves out the attributes that a state sets, which must not change the object's meaning in torch. */
   #requireHarmless(
     state: PickleMap,
     isOwn: (name: string) => boolean,
@@ -105,7 +105,7 @@ export class TorchHost implements PickleHost {
     at: number,
   ): void {
     if (state.size > MAX_ATTRIBUTES) this.#refuse(`a state of ${state.size} attributes`, at);
-    // Tensors may share a state, and no key of a dict goes away.
+    // Tensors may share a state, and dicts only grow.
     if (state.size === 0) return;
     if (this.#harmless.get(state) === `${owner} ${state.size}`) return;
     this.#harmless.set(state, `${owner} ${state.size}`);
@@ -122,7 +122,7 @@ export class TorchHost implements PickleHost {
     }
     if (kind === 'tensor' && name === 'Parameter') return this.#wrapped(args, 1, 2, at);
     if (kind !== 'builder') return this.#refuse(`a call of ${callee.path}`, at);
-    // Python would leave most of them unread, and no pickler writes any.
+    // Python would ignore most of them, and picklers write none.
     if (isNew && args.length > 0) return this.#refuse(`arguments of a new ${callee.path}`, at);
     return this.#build(name, args, at);
   }
@@ -171,7 +171,7 @@ export class TorchHost implements PickleHost {
   }
 
   /**
-   * What torch has not done yet, and notes beside the tensor. It sets a bit that is named, even to false, but
+   * Operations that torch has deferred and notes beside the tensor. Torch sets every named bit, even to false, but
    * writes only true.
    */
   #bitsOf(metadata: PickleValue, at: number): { isConjugate: boolean; isNegative: boolean } {
@@ -187,23 +187,23 @@ export class TorchHost implements PickleHost {
     return bits;
   }
 
-  /** Parameters and the like: the tensor that comes first. */
+  /** A parameter or the like: returns the tensor in its first argument. */
   #wrapped(args: PickleTuple, fewest: number, most: number, at: number): AnyTensor {
     this.#requireCount(args, fewest, most, at);
     const [tensor] = args;
     return isTensor(tensor) ? tensor : this.#refuse('a parameter without a tensor', at);
   }
 
-  /** A tensor that is given attributes. */
+  /** Applies attributes to a tensor. */
   #withState(tensor: AnyTensor, state: PickleValue, at: number): AnyTensor {
     const attributes = attributesIn(state);
     if (attributes === undefined) return this.#refuse('another state of a tensor', at);
     for (const some of attributes) this.#requireHarmless(some, isTensorAttribute, 'a tensor', at);
-    // The tensor itself may have a name of its own, without attributes.
+    // The same tensor may occur elsewhere without the attributes.
     return tensor instanceof TorchTensor ? tensor.withAttributes(attributes) : tensor;
   }
 
-  /** (function, class, arguments, state): a tensor with attributes, which are left out. */
+  /** (function, class, arguments, state): a tensor; leaves out its attributes. */
   #ofType(args: PickleTuple, at: number): AnyTensor {
     this.#requireCount(args, 4, 4, at);
     const [callee, type, inner, state = null] = args;

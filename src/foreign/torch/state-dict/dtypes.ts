@@ -1,14 +1,14 @@
-/** torch's dtypes and storage classes: how long an element is, and what safetensors calls it. */
+/** torch's dtypes and storage classes: the length of an element and the safetensors dtype. */
 
 import type { Dtype } from '../../../header/dtype.js';
 
 /** One of torch's dtypes. */
 export interface TorchDtype {
-  /** As torch spells it, without the module. */
+  /** torch's name without the module. */
   readonly name: string;
-  /** Bytes of an element; of two packed values for `float4_e2m1fn_x2`. */
+  /** Bytes per element; an element of `float4_e2m1fn_x2` is two packed values. */
   readonly itemByteLength: number;
-  /** The same dtype of safetensors; null where it has none. */
+  /** The safetensors dtype; null if there is none. */
   readonly dtype: Dtype | null;
 }
 

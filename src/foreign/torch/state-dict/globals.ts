@@ -1,15 +1,15 @@
 /**
- * The globals that torch's own restricted loader allows (torch 2.13), by exact name, and what each is to us.
- * Everything else is forbidden.
+ * The globals that torch's own restricted loader allows (torch 2.13), by exact name, and their role here. Everything
+ * else is forbidden.
  */
 
 import { PickleGlobal } from '../../pickle/values.js';
 import { OLD_TENSOR_CLASSES, STORAGE_CLASSES, TORCH_DTYPES, type TorchDtype } from './dtypes.js';
 
 /**
- * What may be done with an allowed global:
- * - `builder`: called, which gives data or a tensor
- * - `refused`: called, which gives what safetensors has no tensor for
+ * Role of an allowed global:
+ * - `builder`: calling it gives data or a tensor
+ * - `refused`: calling it gives a tensor that safetensors cannot hold
  * - `tensor`: named as the class of a tensor
  * - `storage`: named as the class of a storage
  * - `dtype`, `constant`: named
@@ -19,7 +19,7 @@ export type GlobalKind = 'builder' | 'refused' | 'tensor' | 'storage' | 'dtype' 
 /** A global of the list. */
 export class TorchGlobal extends PickleGlobal {
   readonly kind: GlobalKind;
-  /** Of dtypes, and of storages with elements; null for bytes without a dtype. */
+  /** The dtype, or that of a storage's elements; null for untyped bytes. */
   readonly dtype: TorchDtype | null;
 
   /** One row of the list. */
@@ -65,7 +65,7 @@ const QSCHEMES: readonly string[] = [
   'per_channel_affine_float_qparams',
 ];
 
-/** Where storages and old tensors had classes of the same names. */
+/** Modules in which storages and old tensors had classes of the same names. */
 const CLASS_MODULES: readonly string[] = [
   'torch',
   'torch.cuda',
@@ -103,10 +103,7 @@ const OLD_MODULES: ReadonlyMap<string, string> = new Map([
   ['torch.tensor', 'torch._tensor'],
 ]);
 
-/**
- * Modules by which code is run. A pickle that names them is hostile; to leave them out and convert the rest
- * would hide that.
- */
+/** Modules that run code. A pickle that names them is hostile; converting the rest would hide that. */
 const HOSTILE_MODULES: ReadonlySet<string> = new Set([
   'os',
   'posix',
@@ -145,7 +142,7 @@ const HOSTILE_MODULES: ReadonlySet<string> = new Set([
   'requests',
 ]);
 
-/** Names of `builtins` that are types of data. */
+/** Types of data in `builtins`. */
 const DATA_TYPES: ReadonlySet<string> = new Set([
   'bool',
   'bytes',
@@ -159,13 +156,13 @@ const DATA_TYPES: ReadonlySet<string> = new Set([
   'slice',
   'str',
   'tuple',
-  // Of Python 2, and so in pickles of protocol 2.
+  // Python 2's spelling, and so that of protocol 2.
   'long',
   'unicode',
   'xrange',
 ]);
 
-/** Functions by which files are written or code is run, in modules that have harmless names too. */
+/** Functions that write files or run code, in modules that also have harmless names. */
 const HOSTILE_NAMES: ReadonlyMap<string, ReadonlySet<string>> = new Map(
   Object.entries({
     io: ['open', 'open_code', 'FileIO'],
@@ -184,7 +181,7 @@ const HOSTILE_NAMES: ReadonlyMap<string, ReadonlySet<string>> = new Map(
   }).map(([module, names]) => [module, new Set(names)]),
 );
 
-/** Packages of which everything loads or runs code. */
+/** Packages in which everything loads or runs code. */
 const HOSTILE_PACKAGES: readonly string[] = [
   'torch.hub',
   'logging.config',
@@ -192,12 +189,12 @@ const HOSTILE_PACKAGES: readonly string[] = [
   'numpy.testing._private',
 ];
 
-/** The global of these exact names, if it is in the list. */
+/** The allowed global with exactly these names. */
 export function allowedGlobal(module: string, name: string): TorchGlobal | undefined {
   return ALLOWED.get(OLD_MODULES.get(module) ?? module)?.get(name);
 }
 
-/** Whether a global that is not in the list is named by hostile pickles only. */
+/** Whether only hostile pickles name this global, which is not on the list. */
 export function isHostileGlobal(module: string, name: string): boolean {
   const [top = ''] = module.split('.');
   if (HOSTILE_MODULES.has(top) || HOSTILE_NAMES.get(module)?.has(name.split('.')[0] ?? '') === true)
@@ -206,16 +203,16 @@ export function isHostileGlobal(module: string, name: string): boolean {
   return (OLD_MODULES.get(module) ?? module) === 'builtins' && !DATA_TYPES.has(name);
 }
 
-/** Whether it is the function by which pickle, used without torch.save, keeps storages within the pickle. */
+/** Whether the global is the function that puts storages into the pickle if `pickle` is used without torch.save. */
 export function isPlainPickle({ module, name }: { module: string; name: string }): boolean {
   return module === 'torch.storage' && name === '_load_from_bytes';
 }
 
-/** What a checkpoint with such a function is, and what to do. */
+/** Explains a checkpoint with such a function, and the remedy. */
 export const PLAIN_PICKLE =
   'pickle wrote, and not torch.save: load it in Python and save it with torch.save';
 
-/** What to do about forbidden globals; undefined when some of them are hostile, or there are none. */
+/** Advice about forbidden globals; undefined if any is hostile, or for an empty list. */
 export function adviceFor(
   globals: readonly { readonly module: string; readonly name: string }[],
 ): string | undefined {

@@ -16,13 +16,13 @@ export interface Place {
   readonly name: string;
 }
 
-/** What a place takes of memory, beside its name, which is two bytes wide at most. */
+/** Memory of a place beside its name, whose characters take at most two bytes. */
 const PLACE_BYTE_LENGTH = 256;
 
 /**
- * The place of a key, within the place before. Its name counts before it is made: keys may be long, and shared.
+ * The place of a key within the outer place. Counts the name before making it: keys may be long, and shared.
  *
- * @throws FormatError for a class or function of torch as a key, whose text in Python is not the same twice
+ * @throws FormatError for a class or function of torch as a key, whose Python text changes between runs
  */
 export function placeAt(
   parent: Place | undefined,
@@ -60,7 +60,7 @@ function namelessIn(key: PickleValue): TorchGlobal | undefined {
   return key instanceof TorchGlobal && key.kind !== 'dtype' ? key : undefined;
 }
 
-/** A message shows so many keys. */
+/** Most keys that a message shows. */
 const SHOWN_KEYS = 4;
 
 /** The keys that lead to a place, for messages. */
@@ -70,7 +70,7 @@ export function showKeys(place: Place | undefined): string {
   return `[${keys.slice(0, SHOWN_KEYS).map(showKey).join(', ')}${more}]`;
 }
 
-/** A key as it is passed in a root, for messages: numbers without quotation marks. */
+/** A key as an item of a root, for messages: numbers without quotation marks. */
 export function showKey(key: PickleValue): string {
   return typeof key === 'number' ? `${key}` : quoteName(keyText(key));
 }

@@ -1,4 +1,4 @@
-/** What calls of allowed globals make that is no tensor: dicts, sets, bytes, devices. */
+/** Builds the results of allowed calls that make no tensor: dicts, sets, bytes, devices. */
 
 import {
   PickleByteArray,
@@ -13,7 +13,7 @@ import {
 } from '../../pickle/values.js';
 import { ComplexNumber, TorchDevice, TorchSize } from './values.js';
 
-/** What calls that make no tensor give; undefined for other arguments than torch writes. */
+/** The builders by global; they return undefined for arguments that torch never writes. */
 export function plainValue(name: string, args: PickleTuple): PickleValue | undefined {
   switch (name) {
     case 'OrderedDict':
@@ -75,10 +75,10 @@ function size([sizes, ...others]: PickleTuple): TorchSize | undefined {
   return isSize ? TorchSize.from(sizes) : undefined;
 }
 
-/** A type, with or without a number, as torch spells it. */
+/** A device type with or without a number, in torch's spelling. */
 const DEVICE = /^([a-z_]{1,32})(?::(0|[1-9]\d{0,2}))?$/;
 
-/** To torch the next one is the number -128. */
+/** Largest number of a device: torch reads the next one as -128. */
 const LAST_DEVICE = 127;
 
 function device([text, index, ...others]: PickleTuple): TorchDevice | undefined {
@@ -90,7 +90,7 @@ function device([text, index, ...others]: PickleTuple): TorchDevice | undefined 
   return number >= 0 && number <= LAST_DEVICE ? new TorchDevice(type, number) : undefined;
 }
 
-/** As torch 2.13 has them. */
+/** The device types of torch 2.13. */
 const LAYOUTS: ReadonlySet<PickleValue> = new Set(
   [
     'strided',
@@ -115,7 +115,7 @@ function complex(args: PickleTuple): ComplexNumber | undefined {
   return isComplex ? new ComplexNumber(real, imag) : undefined;
 }
 
-/** Bytes, which protocol 2 has as a text with a character per byte. Other codecs are refused. */
+/** Bytes, which protocol 2 stores as a text with a character per byte. Refuses other codecs. */
 function latin1([text, codec, ...others]: PickleTuple): Uint8Array<ArrayBuffer> | undefined {
   if (typeof text !== 'string' || others.length > 0) return undefined;
   if (codec !== 'latin1' && codec !== 'latin-1') return undefined;

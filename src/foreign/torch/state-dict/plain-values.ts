@@ -31,17 +31,17 @@ export interface ComplexValue {
   readonly imag: number;
 }
 
-/** What an unknown global would have made: nothing of it was run. */
+/** Placeholder for the result of an unknown global, which was not run. */
 export interface UnknownObject {
   /** Module and name of the class or function, such as `argparse.Namespace`. */
   readonly global: string;
-  /** What it was to be called with. */
+  /** The arguments of the call. */
   readonly args: readonly PlainValue[];
-  /** The state that it was to be given, such as its attributes; null when there was none. */
+  /** The object's state, such as its attributes; null without one. */
   readonly state: PlainValue;
-  /** What was to be appended to it. */
+  /** The items to append. */
   readonly items: readonly PlainValue[];
-  /** What was to be set in it. */
+  /** The entries to set. */
   readonly entries: ReadonlyMap<PlainValue, PlainValue>;
 }
 
@@ -62,7 +62,7 @@ export type PlainValue =
   | ComplexValue
   | UnknownObject;
 
-/** What plain values take of memory, by estimate. */
+/** Memory of plain values, by estimate. */
 const PLAIN_COST = {
   array: 112,
   item: 12,
@@ -72,14 +72,14 @@ const PLAIN_COST = {
   unknown: 448,
 } as const;
 
-/** Lists up to this length are looked through each time they are met. */
+/** Lists up to this length are searched at every occurrence. */
 const SHORT_LIST_LENGTH = 16;
 
-/** Asks for the parts of a value as plain data, one by one, and puts them into it. */
+/** Requests the parts of a value as plain data, one by one, and inserts them. */
 type Filling = Generator<PickleValue, void, PlainValue>;
 
 /**
- * Makes plain data of a value. Tensors and storages are left out of dicts; in lists there is null.
+ * Converts a value to plain data. Leaves tensors and storages out of dicts, and puts null for them into lists.
  *
  * @throws FormatError `SAFETENSORS_FOREIGN_LIMIT` when values nest deeper than `maxDepth`, or take more
  *   memory than is left
@@ -91,9 +91,11 @@ export function plainValueOf(
   context: PickleContext,
 ): PlainValue {
   const made = new Map<PickleValue, PlainValue>();
-  /** What is being filled, outermost first: on a stack of its own, since values nest as deep as a caller allows. */
+  /**
+   * The containers being filled, outermost first. An explicit stack, since values nest as deep as the caller allows.
+   */
   const open: { readonly value: PlainValue; readonly filling: Filling }[] = [];
-  /** A value; what it holds comes next. */
+  /** Converts a value; its contents follow. */
   const begin = (part: PickleValue): PlainValue => {
     if (isPlain(part)) return part;
     if (part instanceof PickleFloat) return part.value;
@@ -110,7 +112,7 @@ export function plainValueOf(
       const message = `values nest deeper than limits.maxDepth allows, ${maxDepth}`;
       throw new FormatError('SAFETENSORS_FOREIGN_LIMIT', message, context);
     }
-    /** Noted before its parts are made: one of them may be itself. */
+    /** Note it before making its parts: it may contain itself. */
     const note = <Made extends PlainValue>(result: Made, filling?: Filling): Made => {
       made.set(part, result);
       if (filling !== undefined) open.push({ value: result, filling });
@@ -131,7 +133,7 @@ export function plainValueOf(
         return note(array, fillArray(array, items, memory));
       }
       if (items instanceof TorchSize) return note(Array.from(items as PlainValue[]));
-      // Lists of millions of numbers are not copied; long ones are looked through once.
+      // Don't copy lists of millions of numbers, and search long lists once.
       return items.length > SHORT_LIST_LENGTH ? note(items) : items;
     }
     if (!(part instanceof Placeholder)) return null;
@@ -190,7 +192,7 @@ function* fillSet(set: Set<PlainValue>, items: PickleSet, memory: MemoryBudget):
   }
 }
 
-/** An {@link UnknownObject} that is being made. */
+/** An {@link UnknownObject} under construction. */
 interface UnknownParts {
   readonly args: PlainValue[];
   state: PlainValue;

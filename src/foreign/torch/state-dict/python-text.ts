@@ -1,4 +1,4 @@
-/** Keys as Python shows them. */
+/** Python's text of keys. */
 
 import { PickleBytes, PickleFloat, PickleGlobal, type PickleValue } from '../../pickle/values.js';
 import { TorchDevice, TorchSize } from './values.js';
@@ -47,7 +47,7 @@ const SHORT_ESCAPES: ReadonlyMap<string, string> = new Map([
   ['\t', '\\t'],
 ]);
 
-/** What is not printable to Python: controls, code points without a character, and all blanks but the space. */
+/** Characters that Python doesn't print: controls, unassigned code points, and all blanks but the space. */
 const ESCAPED = /[\\\p{C}]|(?! )\p{Z}/gu;
 
 function shownText(text: string): string {
@@ -56,7 +56,7 @@ function shownText(text: string): string {
   );
 }
 
-/** By its number, in as few digits as there is a form for. */
+/** Escapes a character by its number, in the shortest form. */
 function pythonEscape(character: string): string {
   const hex = (character.codePointAt(0) as number).toString(16);
   if (hex.length <= 2) return `\\x${hex.padStart(2, '0')}`;
@@ -70,7 +70,7 @@ function shownBytes(bytes: Uint8Array): string {
   return `b${pythonQuoted(escaped)}`;
 }
 
-/** In single quotes, or in double ones where there are only single ones within. */
+/** Quotes a text: with double quotes if it contains only single ones, else with single quotes. */
 function pythonQuoted(escaped: string): string {
   if (escaped.includes("'") && !escaped.includes('"')) return `"${escaped}"`;
   return `'${escaped.replaceAll("'", "\\'")}'`;

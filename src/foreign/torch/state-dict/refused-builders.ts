@@ -1,4 +1,4 @@
-/** Calls that make tensors which safetensors does not have: what they are, and the dense tensors they are made of. */
+/** Calls that make tensors without a counterpart in safetensors: their kinds and the dense tensors inside. */
 
 import { PickleGlobal, type PickleTuple, type PickleValue } from '../../pickle/values.js';
 import { TorchGlobal } from './globals.js';
@@ -6,7 +6,7 @@ import { isStorage, OldTensor, RefusedTensor, storageDtype, TorchTensor } from '
 
 /** A kind of tensor, and its parts: undefined for other arguments than torch writes. */
 interface Kind {
-  /** What it is, to complete "found …". */
+  /** The kind, to complete "found …". */
   readonly found: string;
   readonly partsOf: (args: PickleTuple) => readonly TorchTensor[] | undefined;
 }
@@ -61,7 +61,7 @@ const KINDS: ReadonlyMap<string, Kind> = new Map<string, Kind>([
   ],
 ]);
 
-/** What a call makes of the arguments; undefined for others than torch writes. */
+/** Builds the result of a call; undefined for arguments that torch never writes. */
 export function refusedTensor(
   { name, path }: PickleGlobal,
   args: PickleTuple,
@@ -76,13 +76,13 @@ export function refusedTensor(
   return parts && new RefusedTensor(kind.found, parts);
 }
 
-/** What a tensor of an old class is with its state: storage, offset, shape, strides. */
+/** Builds a tensor of an old class from its state: storage, offset, shape, strides. */
 export function builtOldTensor({ kind }: OldTensor, state: PickleValue): RefusedTensor | undefined {
   const part = Array.isArray(state) && state.length === 4 ? denseTensor(state) : undefined;
   return part && new RefusedTensor(kind, [part]);
 }
 
-/** Storages of less than a byte for each element: their number says nothing of the length. */
+/** Storages with less than a byte per element: the count of elements doesn't give the length. */
 const PACKED: ReadonlySet<string> = new Set(['quint4x2', 'quint2x4']);
 
 /** (storage, offset, shape, strides, (scheme, …), requires_grad, hooks) */
@@ -95,7 +95,7 @@ function quantizedParts(args: PickleTuple): TorchTensor[] | undefined {
   return [...own, ...scheme.filter((part) => part instanceof TorchTensor)];
 }
 
-/** (layout, (indices, values, shape, …)); compressed ones have two kinds of indices. */
+/** (layout, (indices, values, shape, …)); compressed layouts have two kinds of indices. */
 function sparseParts([layout, data, ...others]: PickleTuple): TorchTensor[] | undefined {
   if (!(layout instanceof PickleGlobal) || others.length > 0) return undefined;
   if (!Array.isArray(data) || data.length < 3 || data.length > 4) return undefined;
@@ -108,7 +108,7 @@ function allTensors(values: PickleTuple): TorchTensor[] | undefined {
   return tensors.length === values.length ? tensors : undefined;
 }
 
-/** Of the first four arguments: storage, offset, shape, strides. */
+/** Builds a tensor from the first four arguments: storage, offset, shape, strides. */
 function denseTensor([storage, offset = null, shape = null, strides = null]: PickleTuple):
   | TorchTensor
   | undefined {

@@ -1,4 +1,4 @@
-/** Which part of a checkpoint is the state dict, and the tensors in it. */
+/** Finds the state dict of a checkpoint and its tensors. */
 
 import { FormatError } from '../../../errors/errors.js';
 import type { PickleContext } from '../../pickle/limits.js';
@@ -16,19 +16,19 @@ export type RootKeys = readonly (string | number)[];
 export interface PlacedTensor {
   readonly place: Place | undefined;
   readonly tensor: AnyTensor;
-  /** What it is in: a dict or the outermost value, a list or tuple, an unknown object. */
+  /** The kind of its container: a dict or the outermost value, a list or tuple, an unknown object. */
   readonly within: 'map' | 'list' | 'object';
 }
 
-/** Most items of a list that is looked through each time it is met. */
+/** Lists up to this length are searched at every occurrence. */
 const SHORT_SEQUENCE_LENGTH = 16;
 
-/** A message lists at most so many candidates. */
+/** Most candidates that a message lists. */
 const SHOWN_CANDIDATES = 12;
 
 /**
- * All tensors in a value, in the order of its keys. A list, tuple or dict that is there several times is
- * walked once, a tensor counts under each of its names.
+ * All tensors in a value, in the order of its keys. Walks a list, tuple or dict with several places once; a tensor
+ * counts under each of its names.
  *
  * @throws FormatError `SAFETENSORS_FOREIGN_LIMIT` when values nest deeper than `maxDepth`, or names take
  *   more memory than is left
@@ -72,11 +72,11 @@ export function tensorsIn(
   return found;
 }
 
-/** A value that is walked through. */
+/** A value to walk through. */
 interface OpenContainer {
   readonly place: Place | undefined;
   readonly isMap: boolean;
-  /** The unknown object in whose arguments or state it is. */
+  /** The unknown object whose arguments or state contain it. */
   readonly owner: Placeholder | undefined;
   readonly children: Iterator<Child>;
 }
@@ -91,7 +91,7 @@ function isMapping(value: PickleValue): boolean {
   );
 }
 
-/** It would be lost without its object. */
+/** Refuses a tensor inside an unknown object: it would be lost without that object. */
 function tensorWithin({ global }: Placeholder, tensor: AnyTensor): RefusedTensor {
   const found = `a tensor in an object of ${global.path}, which is not made; save it under a key of its own`;
   return new RefusedTensor(found, partsOf(tensor));
@@ -106,23 +106,26 @@ function isContainer(value: PickleValue): boolean {
   );
 }
 
-/** Keys and values of what may hold tensors; undefined when nothing in it is more than a number or a text. */
+/** Keys and values of a container that may hold tensors; undefined if it holds only numbers and texts. */
 function childrenOf(value: PickleValue): Iterator<Child> | undefined {
   if (value instanceof PickleMap) return value.size === 0 ? undefined : value[Symbol.iterator]();
   if (value instanceof Placeholder) return attributesOf(value);
   const items = value instanceof PickleList ? value.items : value;
-  // Most arrays are shapes, and lists of millions of numbers are walked fast.
+  // Most arrays are shapes, and this passes millions of numbers fast.
   const hasObjects = Array.isArray(items) && items.some((item) => isObject(item));
   return hasObjects ? items.entries() : undefined;
 }
 
-/** Whether there is nothing to be found in a list or tuple, and that is seen faster than remembered. */
+/** Whether a list or tuple holds nothing of interest and is short enough to check again each time. */
 function isShortAndPlain(value: PickleValue): boolean {
   const items = value instanceof PickleList ? value.items : value;
   return Array.isArray(items) && items.length <= SHORT_SEQUENCE_LENGTH && !items.some(isObject);
 }
 
-/** What is set in an unknown kind of dict or list, such as a defaultdict, is its own; the rest is its object's. */
+/**
+ * Entries and items of an unknown kind of dict or list, such as a defaultdict, count as its own; arguments and state
+ * belong to the object.
+ */
 function* attributesOf(object: Placeholder): Generator<Child, void, void> {
   const { args, state } = object;
   if (object.isFilled) {
@@ -139,8 +142,8 @@ function isObject(value: PickleValue): value is PickleValue & object {
 }
 
 /**
- * The keys of the part to be read. The checkpoint itself when it has tensors under its own keys; else the only
- * one of the outermost dicts that have. Lists count where no dict has tensors.
+ * The keys of the state dict. The checkpoint itself if it has tensors under its own keys; else the only outermost
+ * dict with tensors; else the only list with tensors.
  *
  * @throws FormatError `SAFETENSORS_AMBIGUOUS_ROOT` with the candidates
  */
@@ -162,7 +165,7 @@ interface Candidate {
   count: number;
 }
 
-/** The parts that have tensors under their own keys, of those the ones with the fewest keys to them. */
+/** The outermost parts that have tensors under their own keys. */
 function outermost(tensors: readonly PlacedTensor[]): Candidate[] {
   const inMaps = tensors.filter(({ within }) => within === 'map');
   const counted = inMaps.length > 0 ? inMaps : tensors.filter(({ within }) => within === 'list');
@@ -188,9 +191,9 @@ function listCandidates(candidates: readonly Candidate[]): string {
 }
 
 /**
- * The tensors of the state dict at the keys. An empty dict is one too.
+ * The tensors of the state dict at the keys. An empty dict counts as a state dict.
  *
- * @throws FormatError `SAFETENSORS_AMBIGUOUS_ROOT` when there is nothing, or no tensor in it
+ * @throws FormatError `SAFETENSORS_AMBIGUOUS_ROOT` if the keys lead nowhere, or to a value without tensors
  */
 export function stateDictAt(
   root: PickleValue,
@@ -222,7 +225,7 @@ function valueAt(root: PickleValue, keys: RootKeys, context: PickleContext): Pic
   return value;
 }
 
-/** What can be passed as the next key. */
+/** The possible next keys. */
 function listKeys(value: PickleValue): string {
   const items = value instanceof PickleList ? value.items : value;
   if (Array.isArray(items)) return `there are the items 0 to ${items.length - 1}`;
@@ -234,7 +237,7 @@ function listKeys(value: PickleValue): string {
 }
 
 function childAt(value: PickleValue, key: string | number): PickleValue | undefined {
-  // Of an unknown object what was set in it or appended to it.
+  // An unknown object offers its entries and items.
   if (value instanceof Placeholder) {
     if (!value.isFilled) return undefined;
     const entry = childAt(value.entries, key);
@@ -242,11 +245,11 @@ function childAt(value: PickleValue, key: string | number): PickleValue | undefi
   }
   if (value instanceof PickleMap) {
     if (typeof key === 'number') return value.get(key);
-    // Keys that are no texts are named by their text.
+    // Other keys than strings may be given as their text.
     return value.get(key) ?? [...value].find(([other]) => keyText(other) === key)?.[1];
   }
   const items = value instanceof PickleList ? value.items : value;
-  // So are items: a text is what the command line has.
+  // Items, too: the command line only has texts.
   const index = Number(key);
   return Array.isArray(items) && `${index}` === `${key}` ? items[index] : undefined;
 }
@@ -257,9 +260,9 @@ function tooDeep(maxDepth: number, context: PickleContext): FormatError {
 }
 
 /**
- * The tensors under names.
+ * Names the tensors.
  *
- * @throws FormatError `SAFETENSORS_DUPLICATE_NAME` when two have one name
+ * @throws FormatError `SAFETENSORS_DUPLICATE_NAME` if two tensors get the same name
  */
 export function named(
   tensors: readonly PlacedTensor[],

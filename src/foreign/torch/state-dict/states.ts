@@ -1,12 +1,12 @@
-/** States that a pickle gives to tensors: attributes beside the values, which are left out. */
+/** States that a pickle sets on tensors: attributes beside the values, which are left out. */
 
 import type { MemoryBudget } from '../../pickle/memory-budget.js';
 import { PickleList, PickleMap, type PickleValue, Placeholder } from '../../pickle/values.js';
 import { isTensor } from './values.js';
 
 /**
- * The dicts whose entries a state sets as attributes: the object's own, and that of the slots of its class.
- * Undefined when it is none as torch writes it.
+ * The dicts whose entries a state sets as attributes: the object's own, and that of the slots of its class. Undefined
+ * for a state that torch never writes.
  */
 export function attributesIn(state: PickleValue): PickleMap[] | undefined {
   const parts = Array.isArray(state) ? state : [state, null];
@@ -19,22 +19,22 @@ export function attributesIn(state: PickleValue): PickleMap[] | undefined {
   return dicts;
 }
 
-/** What values that are looked at take of memory, and those that hold others. */
+/** Memory of a searched value, and of a searched container. */
 const ITEM_BYTE_LENGTH = 8;
 const HOLDER_BYTE_LENGTH = 64;
 
-/** Finds tensors in attributes, at any depth. What several tensors have, and what has none, is looked through once. */
+/** Finds tensors in attributes, at any depth. Searches shared values, and values without tensors, once. */
 export class TensorSearch {
   readonly #known = new Map<PickleMap, boolean>();
   readonly #withoutTensors = new Set<PickleValue>();
   readonly #memory: MemoryBudget;
 
-  /** Counts all values that it looks at. */
+  /** Counts the memory of all searched values. */
   constructor(memory: MemoryBudget) {
     this.#memory = memory;
   }
 
-  /** Whether one of the attributes is a tensor, or holds one. */
+  /** Whether an attribute is or contains a tensor. */
   finds(attributes: readonly PickleMap[]): boolean {
     return attributes.some((dict) => {
       const found = this.#known.get(dict) ?? this.#search(dict);
@@ -66,7 +66,7 @@ function isHolder(value: PickleValue): boolean {
   return value instanceof PickleList || value instanceof PickleMap || value instanceof Placeholder;
 }
 
-/** What is directly in a value; nothing in what holds no others. */
+/** The direct contents of a container; empty for other values. */
 function* memberValues(value: PickleValue): Generator<PickleValue, void, void> {
   if (value instanceof PickleMap) {
     for (const [, item] of value) yield item;

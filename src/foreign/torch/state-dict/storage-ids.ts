@@ -9,15 +9,15 @@ import { TorchStorage, TorchStorageView } from './values.js';
 /** Keys are numbers in practice; they become names of records. */
 const KEY = /^[0-9A-Za-z_.-]{1,64}$/;
 
-/** No device has a longer name. */
+/** Longest name of a device. */
 const LONGEST_TEXT = 1000;
 
 /** The storages that a checkpoint's pickle names. */
 export class StorageIds {
-  /** By key, in the order in which they are named first. */
+  /** By key, in order of first mention. */
   readonly storages: Map<string, TorchStorage> = new Map();
   readonly #hasViews: boolean;
-  /** By key, in the legacy stream: what it names once it names ever after. */
+  /** Persistent ids by key, in the legacy stream: a key keeps its meaning. */
   readonly #views = new Map<string, TorchStorageView>();
   readonly #context: PickleContext;
 
@@ -37,11 +37,11 @@ export class StorageIds {
     if (!(type instanceof TorchGlobal) || type.kind !== 'storage') {
       return this.#refuse('the class of a storage', 'another value', at);
     }
-    // The names of bytes would be those of other records, which Python shows as b'0'.
+    // Python would name the records of a bytes key as b'0'.
     if (typeof name !== 'string' || !KEY.test(name)) {
       return this.#refuse('the key of a storage', 'another value', at);
     }
-    // It is not used, but torch finds no device by anything else.
+    // Unused here, but torch fails on any other location.
     if (idText(location) === undefined) {
       return this.#refuse(`the location of storage ${quoteName(name)}`, 'another value', at);
     }
@@ -85,7 +85,7 @@ export class StorageIds {
   }
 }
 
-/** Torch takes bytes for a text when they are ASCII; a bytearray it does not. */
+/** Torch accepts ASCII bytes as a text, but no bytearray. */
 function idText(value: PickleValue | undefined): string | undefined {
   if (typeof value === 'string') return value.length <= LONGEST_TEXT ? value : undefined;
   if (!(value instanceof PickleBytes) || value.isMutable) return undefined;

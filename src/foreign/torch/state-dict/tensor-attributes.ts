@@ -1,4 +1,4 @@
-/** What Python's tensors have: attributes that a state must not set, and those of dicts. */
+/** Attributes of Python's tensors and dicts that a state must not set. */
 
 /** Of `torch.nn.Parameter` in torch 2.13, without names of two underscores; `names` until torch 2.12. */
 const TENSOR_ATTRIBUTES: ReadonlySet<string> = new Set(
@@ -75,12 +75,12 @@ const DICT_ATTRIBUTES: ReadonlySet<string> = new Set(
   ).split(' '),
 );
 
-/** Whether tensors have an attribute of this name: to set it changes the tensor, or hides what it does. */
+/** Whether tensors have an attribute of this name: setting it changes the tensor or hides its behaviour. */
 export function isTensorAttribute(name: string): boolean {
   return name.startsWith('__') || TENSOR_ATTRIBUTES.has(name);
 }
 
-/** Whether dicts have one: set in a dict, it stands before the function of that name. */
+/** Whether dicts have an attribute of this name: setting it hides the method. */
 export function isDictAttribute(name: string): boolean {
   return name.startsWith('__') || DICT_ATTRIBUTES.has(name);
 }

@@ -1,18 +1,18 @@
-/** What a checkpoint's pickle builds beside plain data. Nothing here has bytes yet. */
+/** Values of a checkpoint's pickle beside plain data. None has bytes yet. */
 
 import { type PickleMap, PickleObject, type PickleValue } from '../../pickle/values.js';
 import type { TorchDtype } from './dtypes.js';
 
-/** A storage, as a persistent id says it. */
+/** A storage, described by a persistent id. */
 export class TorchStorage extends PickleObject {
   /** Its name in the checkpoint. */
   readonly key: string;
   /** Null for bytes without a dtype. */
   readonly dtype: TorchDtype | null;
-  /** Number of elements; of bytes without a dtype. */
+  /** Number of elements, or of bytes without a dtype. */
   readonly elementCount: number;
 
-  /** The length is that of the elements. */
+  /** `elementCount` counts elements. */
   constructor(key: string, dtype: TorchDtype | null, elementCount: number) {
     super();
     this.key = key;
@@ -29,14 +29,14 @@ export class TorchStorage extends PickleObject {
   }
 }
 
-/** A part of a storage that is named as a storage, as torch 0.3 wrote it. */
+/** A view into a storage, which torch 0.3 wrote as a storage of its own. */
 export class TorchStorageView extends PickleObject {
   readonly whole: TorchStorage;
   /** First element. */
   readonly begin: number;
   readonly elementCount: number;
 
-  /** The part lies within the whole. */
+  /** The view lies within the storage. */
   constructor(whole: TorchStorage, begin: number, elementCount: number) {
     super();
     this.whole = whole;
@@ -45,7 +45,7 @@ export class TorchStorageView extends PickleObject {
   }
 }
 
-/** A dense tensor, as the pickle says it: nothing of it has been checked. */
+/** A dense tensor as the pickle describes it, unchecked. */
 export class TorchTensor extends PickleObject {
   readonly storage: TorchStorage | TorchStorageView;
   readonly dtype: TorchDtype;
@@ -54,7 +54,7 @@ export class TorchTensor extends PickleObject {
   readonly strides: PickleValue;
   readonly isConjugate: boolean;
   readonly isNegative: boolean;
-  /** What a state has set in it; empty for nearly all. */
+  /** Attributes set by a state; empty for nearly all tensors. */
   readonly attributes: readonly PickleMap[];
 
   /** As `_rebuild_tensor_v2` takes it. */
@@ -84,11 +84,11 @@ export class TorchTensor extends PickleObject {
   }
 }
 
-/** A tensor of a kind that safetensors does not have. */
+/** A tensor of a kind without a counterpart in safetensors. */
 export class RefusedTensor extends PickleObject {
-  /** What it is, to complete "found …". */
+  /** The kind, to complete "found …". */
   readonly kind: string;
-  /** The dense tensors that it is made of: torch reads it only when it reads these. */
+  /** The dense tensors inside: torch reads the tensor only if it can read these. */
   readonly parts: readonly TorchTensor[];
 
   /** Parts are not checked yet. */
@@ -99,7 +99,7 @@ export class RefusedTensor extends PickleObject {
   }
 }
 
-/** One of a class of torch before 0.4, before it is given a state. */
+/** A tensor of a class from before torch 0.4, before its state is set. */
 export class OldTensor extends RefusedTensor {}
 
 /** One of Python's complex numbers. */
@@ -120,7 +120,7 @@ export class TorchDevice extends PickleObject {
   readonly type: string;
   readonly index: number | undefined;
 
-  /** Type and, of several of that type, its number. */
+  /** Type and, if there are several of the type, number. */
   constructor(type: string, index: number | undefined) {
     super();
     this.type = type;
@@ -137,18 +137,18 @@ export class TorchDevice extends PickleObject {
   }
 }
 
-/** A `torch.Size`: to Python a tuple that is shown in another way. */
+/** A `torch.Size`: a tuple with a different `repr`. */
 export class TorchSize extends Array<PickleValue> {}
 
 /** Any tensor, readable or not. */
 export type AnyTensor = TorchTensor | RefusedTensor;
 
-/** Whether a value is one. */
+/** Whether a value is a tensor, readable or not. */
 export function isTensor(value: PickleValue | undefined): value is AnyTensor {
   return value instanceof TorchTensor || value instanceof RefusedTensor;
 }
 
-/** The dense tensors that a tensor is made of. */
+/** The dense tensors inside a tensor. */
 export function partsOf(tensor: AnyTensor): readonly TorchTensor[] {
   return tensor instanceof TorchTensor ? [tensor] : tensor.parts;
 }
@@ -160,7 +160,7 @@ export function isStorage(
   return value instanceof TorchStorage || value instanceof TorchStorageView;
 }
 
-/** The dtype of a storage's elements; null for bytes without one. */
+/** The dtype of a storage's elements; null for untyped bytes. */
 export function storageDtype(storage: TorchStorage | TorchStorageView): TorchDtype | null {
   return storage instanceof TorchStorage ? storage.dtype : storage.whole.dtype;
 }

@@ -6,13 +6,13 @@ import type { RemoteCheckpoint } from './checkpoint.js';
 import { openRemoteIn, type RemoteOptions, type RemoteRuntime } from './open.js';
 
 const BROWSER: RemoteRuntime = {
-  // Browsers do not tell: for a buffer that is too long they say that there is no memory.
+  // Browsers don't tell the limit: they report too long a buffer as a lack of memory.
   maxBufferByteLength: Number.MAX_SAFE_INTEGER,
   hubSettings: DEFAULT_HUB_SETTINGS,
 };
 
 /**
- * As in Node, without what comes from its environment.
+ * As in Node, but without settings from the environment.
  *
  * @example
  * ```ts

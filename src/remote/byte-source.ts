@@ -1,4 +1,4 @@
-/** Files that are no address: a Blob, or whatever the caller can read ranges of. */
+/** Sources without an address: a Blob, or a reader of the caller's. */
 
 import { argumentTypeError } from '../errors/arguments.js';
 import { isUint8Array, plainBytes, tagOf } from '../errors/brand-checks.js';
@@ -8,8 +8,8 @@ import type { FileStart, ReadRangeOptions, RemoteFile, RemoteSource } from './re
 import { withScope } from './scope.js';
 
 /**
- * A file that the caller reads: an object of a store, by the store's own client, or a file of the
- * browser's private file system. It must stay the same while the checkpoint is open.
+ * A file that the caller reads: an object of a store through the store's own client, or a file of the browser's
+ * private file system. It must not change while the checkpoint is open.
  *
  * @example
  * ```ts
@@ -28,13 +28,13 @@ import { withScope } from './scope.js';
  * ```
  */
 export interface ByteSource {
-  /** What `path` and errors call it. */
+  /** Name of the file in `path` and errors. */
   readonly name?: string | undefined;
   /** Length of the whole file in bytes. */
   readonly byteLength: number;
   /**
-   * Resolves with exactly the bytes [begin, end), at least one, which are copied. Several calls may be
-   * under way at once. The signal is aborted when nobody waits for the bytes any more.
+   * Resolves with exactly the bytes [begin, end), at least one, which are copied. Several calls may be under way at
+   * once. The signal is aborted once the bytes are no longer needed.
    */
   read(begin: number, end: number, signal: AbortSignal): PromiseLike<Uint8Array>;
 }
@@ -52,14 +52,14 @@ function isByteSource(value: unknown): value is ByteSource {
   return Number.isSafeInteger(byteLength) && byteLength >= 0 && typeof read === 'function';
 }
 
-/** Throws a TypeError for a reader without a length, such as a `ContentLength` that the store left out. */
+/** Throws a TypeError for a reader without a length, such as a missing `ContentLength` of a store. */
 function requireLength(value: unknown): void {
   const { byteLength, read } = Object(value);
   if (typeof read !== 'function') return;
   throw argumentTypeError('byteLength of source', 'an integer of at least 0', byteLength);
 }
 
-/** What reading the Blob of a file fails with when that is not the same any more. */
+/** Name of the error for reading a Blob whose file has changed. */
 const CHANGED: readonly unknown[] = ['NotReadableError', 'NotFoundError'];
 
 /** A Blob as a source of bytes. */
@@ -79,9 +79,9 @@ function blobSource(blob: Blob, path: string): ByteSource {
 }
 
 /**
- * The source over a Blob or over a reader of the caller's; null for anything else.
+ * Wraps a Blob or a reader of the caller's; null for anything else.
  *
- * @throws TypeError `ERR_INVALID_ARG_TYPE` for a reader whose length is none
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for a reader without a valid length
  */
 export function byteSourceOf(value: unknown): RemoteSource | null {
   if (!isBlob(value) && !isByteSource(value)) {
@@ -97,7 +97,7 @@ export function byteSourceOf(value: unknown): RemoteSource | null {
   return { folder: null, file, kind: 'file', close: () => {}, withoutSecrets };
 }
 
-/** Reads a source, and checks what comes. */
+/** Reads a source and checks the result. */
 class ByteSourceFile implements RemoteFile {
   readonly path: string;
   readonly #source: ByteSource;
@@ -122,7 +122,7 @@ class ByteSourceFile implements RemoteFile {
   ): Promise<void> {
     this.#requireSame();
     const end = position + target.length;
-    // The caller's code gets a signal of its own: it may leave listeners on it.
+    // The caller's code gets a separate signal, on which it may leave listeners.
     const bytes: unknown = await withScope([signal], async (scope) =>
       untilAborted(this.#source.read(position, end, scope.signal), scope.signal),
     );

@@ -59,8 +59,8 @@ export interface RemoteCallOptions {
 /** Options of {@link RemoteCheckpoint.getTensor} and {@link RemoteCheckpoint.getPartition}. */
 export interface RemoteReadOptions extends RemoteCallOptions {
   /**
-   * Called at most ten times a second while bytes arrive, and once when all have. An error that it
-   * throws ends the call, which rejects with it.
+   * Called at most ten times a second while bytes arrive, and once when all have. An error from it ends the call,
+   * which rejects with that error.
    */
   readonly onProgress?: ((progress: TransferProgress) => void) | undefined;
 }
@@ -81,7 +81,7 @@ const TENSORS_OPTIONS: OptionNames<RemoteTensorsOptions> = {
   maxGapByteLength: true,
 };
 
-/** What {@link RemoteCheckpoint.toJSON} gives; once `ok` is false only the first three. */
+/** The result of {@link RemoteCheckpoint.toJSON}; only the first three once `ok` is false. */
 export interface RemoteCheckpointFacts {
   /** As `RemoteCheckpoint.path`. */
   readonly path: string;
@@ -95,7 +95,7 @@ export interface RemoteCheckpointFacts {
   readonly metadata?: Readonly<Record<string, string>> | null;
 }
 
-/** How a checkpoint fetches. */
+/** Settings for fetching. */
 export interface FetchLimits {
   /** Requests for tensors at a time. */
   readonly concurrency: number;
@@ -106,12 +106,12 @@ export interface FetchLimits {
 const UNCLONEABLE = uncloneable('A RemoteCheckpoint', 'post its source, and open that there');
 
 /**
- * An open remote checkpoint, made by `openRemote`: one file, or the shards that an index
- * names. What opening has fetched, the index or the header of the only file, answers `keys`, `has`, `size`,
- * `metadata` and `shards`. Everything else is a promise: the header of a shard is fetched when it is first
- * needed, tensors by every call anew. A tensor has memory of its own, which nothing else refers to.
+ * An open remote checkpoint, made by `openRemote`: one file, or the shards that an index names. Opening fetches the
+ * index or the only file's header, which answers `keys`, `has`, `size`, `metadata` and `shards`. All other methods
+ * return promises: they fetch the header of a shard on first use, and tensors anew by every call. A tensor owns its
+ * memory, which nothing else refers to.
  *
- * Names of dropped tensors stand for the kept ones, as in a `Checkpoint`.
+ * Names of dropped tensors are aliases of the kept ones, as in a `Checkpoint`.
  *
  * After `close()` everything but `path`, `shards`, `checks`, `ok` and `close()` itself throws or rejects with
  * `SAFETENSORS_FILE_CLOSED`; tensors stay valid.
@@ -161,12 +161,12 @@ export class RemoteCheckpoint implements TensorSource {
     return [...this.#shards.names];
   }
 
-  /** What `verify()` looks at; the same after `close()`. */
+  /** The checks of `verify()`; the same after `close()`. */
   get checks(): readonly CheckpointCheck[] {
     return this.#shards.index === null ? ['headers'] : ['headers', 'index'];
   }
 
-  /** False once a file was found to be another one than before, and after `close()`. */
+  /** False after `close()`, and once a file has changed on the server. */
   get ok(): boolean {
     return !this.#isChanged && !this.#closing.signal.aborted;
   }
@@ -178,8 +178,8 @@ export class RemoteCheckpoint implements TensorSource {
   }
 
   /**
-   * The metadata of the index or of the single file; null when there is none. Values of an index that
-   * are not strings, such as `total_size`, are given as their JSON text. Don't modify it.
+   * The metadata of the index or of the single file; null when there is none. Other values than strings in an index,
+   * such as `total_size`, are given as their JSON text. Don't modify it.
    */
   get metadata(): ReadonlyMap<string, string> | null {
     this.#closing.signal.throwIfAborted();
@@ -196,8 +196,8 @@ export class RemoteCheckpoint implements TensorSource {
   }
 
   /**
-   * The headers of all shards, as `Checkpoint.headers` gives them; a new array of new frozen objects. Fetches what of
-   * them is not known yet.
+   * The headers of all shards, as `Checkpoint.headers` gives them; a new array of new frozen objects. Fetches the
+   * headers that are not known yet.
    *
    * @throws FormatError when a shard is bad; `signal.reason`
    *
@@ -227,7 +227,7 @@ export class RemoteCheckpoint implements TensorSource {
     return this.#contents.keys();
   }
 
-  /** Whether there is a tensor or an alias of that name; by the index if there is one. */
+  /** Whether a tensor or an alias has that name, according to the index if there is one. */
   has(name: string): boolean {
     requireString('name', name);
     this.#closing.signal.throwIfAborted();
@@ -238,7 +238,7 @@ export class RemoteCheckpoint implements TensorSource {
    * Names shard by shard, in the order of the tensors' bytes; a new array. Fetches the headers of all
    * shards.
    *
-   * @throws FormatError `SAFETENSORS_INDEX_MISMATCH` when the index names a tensor that is not there
+   * @throws FormatError `SAFETENSORS_INDEX_MISMATCH` when the index names a missing tensor
    */
   async offsetKeys(options: RemoteCallOptions = {}): Promise<string[]> {
     requireOptions(options, CALL_OPTIONS);
@@ -249,11 +249,11 @@ export class RemoteCheckpoint implements TensorSource {
   }
 
   /**
-   * What the headers say of all tensors, as `offsetKeys` gives them; a new array of new frozen objects. Fetches the
-   * headers of all shards.
+   * Names, dtypes, shapes and places of all tensors, in the order of `offsetKeys`; a new array of new frozen objects.
+   * Fetches the headers of all shards.
    *
-   * @throws FormatError when a shard is bad, and `SAFETENSORS_INDEX_MISMATCH` when the index names a tensor that is
-   *   not there; `signal.reason`
+   * @throws FormatError when a shard is bad, and `SAFETENSORS_INDEX_MISMATCH` when the index names a missing tensor;
+   *   `signal.reason`
    *
    * @example
    * ```ts
@@ -277,9 +277,9 @@ export class RemoteCheckpoint implements TensorSource {
   }
 
   /**
-   * Checks what opening leaves out: the header of every shard, that the index and the shards name the same tensors
-   * and none twice, and `total_size`. Fetches the headers of all shards, and goes on after those that cannot be had.
-   * Reads no other bytes: options besides `signal` change nothing.
+   * Makes the checks that opening skips: the header of every shard, that index and shards name the same tensors and
+   * none twice, and `total_size`. Fetches the headers of all shards and continues after failures. Reads no other
+   * bytes: only the option `signal` has an effect.
    *
    * @throws VerificationError `SAFETENSORS_INDEX_MISMATCH` with all `problems`; `signal.reason`
    */
@@ -293,8 +293,8 @@ export class RemoteCheckpoint implements TensorSource {
    * Dtype, shape and place in its shard of a tensor; a new frozen object. Fetches the header of that
    * shard only.
    *
-   * @throws TensorNotFoundError; FormatError also when the shard is bad, and
-   *   `SAFETENSORS_INDEX_MISMATCH` when the index names a tensor that is not there
+   * @throws TensorNotFoundError; FormatError also when the shard is bad, and `SAFETENSORS_INDEX_MISMATCH` when the
+   *   index names a missing tensor
    *
    * @example
    * ```ts
@@ -336,9 +336,9 @@ export class RemoteCheckpoint implements TensorSource {
   }
 
   /**
-   * A tensor, fetched into memory of its own; for an alias the kept tensor. One request, several beside
-   * each other for a tensor of more than 8 MiB. Calls of the same turn of the event loop share requests where
-   * what they want is at most 64 KiB apart; an abort ends only its own call.
+   * A tensor, fetched into memory of its own; for an alias the kept tensor. One request, several beside each other
+   * for a tensor of more than 8 MiB. Calls in the same turn of the event loop share requests for bytes that are at
+   * most 64 KiB apart; an abort ends only its own call.
    *
    * @throws As `info`; `SAFETENSORS_TENSOR_TOO_LARGE` before anything is fetched,
    *   `SAFETENSORS_OUT_OF_MEMORY`, FileChangedError
@@ -396,9 +396,8 @@ export class RemoteCheckpoint implements TensorSource {
   }
 
   /**
-   * A part of a tensor, in memory of its own, by the rules of `Tensor.slice`. Fetches only the runs of
-   * bytes that it has; runs that are at most 64 KiB apart are fetched together, with what is between
-   * them. Options may follow the index.
+   * A part of a tensor, in memory of its own, by the rules of `Tensor.slice`. Fetches only the part's runs of bytes;
+   * joins runs that are at most 64 KiB apart with the bytes between them. Options may follow the index.
    *
    * @throws As `getTensor`, and as `Tensor.slice`
    *
@@ -444,7 +443,7 @@ export class RemoteCheckpoint implements TensorSource {
     });
   }
 
-  /** Fetches what is wanted of one tensor. */
+  /** Fetches a tensor or a part of it. */
   async #fetchOne(
     name: string,
     options: RemoteReadOptions,
@@ -484,7 +483,7 @@ export class RemoteCheckpoint implements TensorSource {
     }
   }
 
-  /** What the checkpoint is, for `JSON.stringify`: no tensors. Fetches nothing, and does not throw. */
+  /** Facts for `JSON.stringify`, without tensors. Fetches nothing and never throws. */
   toJSON(): RemoteCheckpointFacts {
     const { path, shards, ok } = this;
     if (!ok) return { path, shards, ok };
@@ -510,7 +509,7 @@ export class RemoteCheckpoint implements TensorSource {
   }
 }
 
-/** An index is an array, a number, a string or null; any other object behind them is options. */
+/** Tells options from indices: an index is an array, a number, a string or null. */
 function splitOptions(
   args: readonly (SliceIndex | string | RemoteReadOptions)[],
 ): [index: SliceIndices, options: RemoteReadOptions] {

@@ -1,4 +1,4 @@
-/** What may be behind a connection that failed, and what helps: certificates, proxies, the rules of browsers. */
+/** Advice for failed connections: certificates, proxies, the rules of browsers. */
 
 import { isLoopback } from './safe-urls.js';
 
@@ -8,7 +8,7 @@ export interface ConnectionCause {
   readonly message: string;
 }
 
-/** Codes for a certificate whose authority is not known here. */
+/** Codes for a certificate from an unknown authority. */
 const UNKNOWN_AUTHORITY =
   /^(?:DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_(?:VERIFY_LEAF_SIGNATURE|GET_ISSUER_CERT(?:_LOCALLY)?)|CERT_UNTRUSTED)$/;
 
@@ -23,8 +23,8 @@ const CODES: readonly (readonly [RegExp, string])[] = [
 ];
 
 /**
- * What Node says of a proxy that asks who we are: for a tunnel, and for plain http:, where it has a status 407 and
- * gives an error without message and code (Node 20 to 26).
+ * Node's errors for a proxy that demands authentication: for a tunnel, and for plain http:, where status 407 gives an
+ * error without message and code (Node 20 to 26).
  */
 const PROXY_LOGIN =
   /^Proxy response \(407\)|^TypeError: fetch failed$|^proxy authentication required$/;
@@ -33,17 +33,17 @@ export const PROXY_LOGIN_ADVICE: string =
   'a proxy on the way wants a user name and a password: put user:password@ before its host in the variable that ' +
   'names it (HTTPS_PROXY)';
 
-/** Whether a proxy has asked who we are, which another try does not change. */
+/** Whether a proxy has demanded authentication, so that retrying is useless. */
 export function isProxyLogin({ message }: ConnectionCause): boolean {
   return PROXY_LOGIN.test(message);
 }
 
-/** Where undici keeps what sends the requests of `fetch`, by the version of its interface. */
+/** Keys under which undici keeps the dispatcher of `fetch`, by interface version. */
 const DISPATCHERS = [1, 2, 3].map((version) => Symbol.for(`undici.globalDispatcher.${version}`));
 
 /**
- * Whether the `fetch` of this runtime, which has been called, goes through no proxy: Node's then has a plain
- * `Agent`. Seen on Node 20, 22, 24 and 26, with and without `NODE_USE_ENV_PROXY`. Other runtimes have none.
+ * Whether the `fetch` of this runtime, once called, uses no proxy: Node's then has a plain `Agent`. Seen on Node 20,
+ * 22, 24 and 26, with and without `NODE_USE_ENV_PROXY`. Other runtimes have none.
  */
 function goesDirectly(): boolean {
   const found = globalThis as unknown as Readonly<Record<symbol, object | undefined>>;
@@ -52,14 +52,14 @@ function goesDirectly(): boolean {
   return senders.length > 0 && senders.every((name) => name === 'Agent');
 }
 
-/** To a page a refusal by CORS looks like a broken connection. */
+/** CORS looks like a broken connection to a page. */
 function isOtherSite({ origin }: URL): boolean {
   const { location } = globalThis as { readonly location?: { readonly origin?: string } };
   return location?.origin !== undefined && location.origin !== origin;
 }
 
 /**
- * What to try after a connection to a URL has failed; empty when nothing is known.
+ * Advice after a connection to a URL has failed; empty if there is none.
  *
  * @param proxy the variable that names a proxy for the URL, if there is one
  */

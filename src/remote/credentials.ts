@@ -1,35 +1,35 @@
-/** Which requests get tokens and headers, and how these stay out of messages. */
+/** Decides which requests carry tokens and headers, and keeps these out of messages. */
 
 import { argumentTypeError } from '../errors/arguments.js';
 import { encodePath } from './hub-address.js';
 import { isLoopback } from './safe-urls.js';
 
-/** What `new Headers` takes. */
+/** The argument of `new Headers`. */
 export type HeadersInput = NonNullable<ConstructorParameters<typeof Headers>[0]>;
 
-/** Characters of a header's value that no token has: with one, `fetch` would show it in its error. */
+/** Characters that a token cannot contain: `fetch` would show the token in its error. */
 const NOT_IN_TOKENS = /[^\x21-\x7e]/;
 
-/** Shorter values are no secrets, and replacing them would garble messages. */
+/** Least length of a secret: replacing shorter values would garble messages. */
 const SHORTEST_SECRET = 4;
 
-/** Where `quoteName` has cut a name, which may be in the middle of a secret. */
+/** Mark of `quoteName` for a cut, which may lie inside a secret. */
 const CUT = '"… (';
 
-/** What a caller gives explicitly. */
+/** Credentials from the caller. */
 export interface CallerCredentials {
-  /** False instead of a token that nobody passed. */
+  /** False to send no token at all, not even that of the environment. */
   readonly token?: string | false | undefined;
   readonly headers?: HeadersInput | undefined;
 }
 
-/** A token that nobody passed, such as that of `HF_TOKEN`, and the one origin that it is for. */
+/** A token from the environment, such as `HF_TOKEN`, and its only origin. */
 export interface AmbientToken {
   readonly origin: string;
   readonly token: string;
 }
 
-/** Throws a TypeError, which does not show it, unless a token can stand in a header. */
+/** Throws a TypeError, without showing the token, unless a header can carry it. */
 export function requireToken(name: string, token: unknown): void {
   if (typeof token !== 'string') throw argumentTypeError(name, 'a string or false', token);
   if (token !== '' && !NOT_IN_TOKENS.test(token)) return;
@@ -48,9 +48,8 @@ function headersFrom(input: HeadersInput): Headers {
 }
 
 /**
- * The caller's token and headers, which go to the origin of the source alone, and a token of the
- * environment, which goes to the origin of the Hub alone. None goes over plain `http:`, except to this
- * machine.
+ * The caller's token and headers, sent to the origin of the source alone, and a token of the environment, sent to the
+ * origin of the Hub alone. Plain `http:` carries none of them, except to this machine.
  */
 export class Credentials {
   readonly #sourceOrigin: string;
@@ -69,7 +68,7 @@ export class Credentials {
     this.#ambient = ambient;
   }
 
-  /** The headers for a request that no other host has redirected. */
+  /** The headers for a request unless another host has redirected it. */
   headersFor(url: URL): Headers {
     if (url.protocol === 'http:' && !isLoopback(url)) return new Headers();
     const headers = new Headers(url.origin === this.#sourceOrigin ? this.#headers : []);
@@ -80,7 +79,7 @@ export class Credentials {
     return headers;
   }
 
-  /** A text without the secrets that it may repeat, and without the queries of URLs. */
+  /** Removes secrets, and the queries of URLs, from a text. */
   redact(text: string): string {
     return this.#spellings()
       .reduce((shown, secret) => cutBefore(shown.replaceAll(secret, '…'), secret), text)
@@ -88,7 +87,7 @@ export class Credentials {
       .replace(/(https?:\/\/)[^\s/@]*@/g, '$1');
   }
 
-  /** The secrets as messages spell them: plain, as in JSON, as in a URL; the longest first. */
+  /** The secrets in all spellings: plain, as in JSON, as in a URL; the longest first. */
   #spellings(): string[] {
     const values = Array.from(this.#headers, ([, value]) => value);
     const tokens = values.map((value) => value.replace(/^\S+ /, ''));
@@ -106,7 +105,7 @@ export class Credentials {
   }
 }
 
-/** A text without the beginnings of a secret where a name was cut within it. */
+/** Removes the beginning of a secret before the cut of a name. */
 function cutBefore(text: string, secret: string): string {
   const parts = text.split(CUT);
   const last = parts.pop() as string;
@@ -119,8 +118,8 @@ function cutBefore(text: string, secret: string): string {
 }
 
 /**
- * A word of a text, without query and fragment if a URL begins in it. One expression for both would look from
- * each `http://` of a long name to the end of that.
+ * Removes query and fragment from a word of a text if it contains a URL. A single expression would take quadratic
+ * time for a name of many `http://`.
  */
 function withoutQuery(word: string): string {
   const begin = word.search(/https?:\/\//);

@@ -26,16 +26,16 @@ import type { SourceFiles } from './source-files.js';
 import type { TargetOptions } from './target-options.js';
 import type { DownloadScope, WantedFile, WantedFiles } from './wanted-file.js';
 
-/** Says to backup programs that what is in the folder can be had again. */
+/** Tells backup programs that the folder's contents can be downloaded again. */
 const CACHE_TAG = `Signature: 8a477f597d28d172789f06886806bc55
 # This file is a cache directory tag.
 # For information about cache directory tags, see https://bford.info/cachedir/
 `;
 
-/** Users of one group share a cache, as they do with the Python library. */
+/** A group of users shares a cache, as with the Python library. */
 const LOCK_MODE = 0o664;
 
-/** Where the files of a snapshot go. */
+/** Places for the files of a snapshot. */
 export class CacheFolder {
   readonly #root: string;
   readonly #repository: string;
@@ -61,7 +61,7 @@ export class CacheFolder {
     this.#commit = commit;
   }
 
-  /** Where a file is found. */
+  /** The path at which readers find a file. */
   pathOf({ name }: Pick<WantedFile, 'name'>): string {
     return join(this.snapshot, name);
   }
@@ -79,7 +79,7 @@ export class CacheFolder {
   ): Promise<ReceivedBytes> {
     const files = [...weights, ...others, ...(index === null ? [] : [index])];
     const blobs = join(this.#repository, 'blobs');
-    // Nothing is touched then: others may have filled a cache that can only be read.
+    // Touch nothing then: the cache may be read-only and filled by others.
     if (files.every((file) => this.#isLinked(file))) {
       scope.transfer.finish();
       await this.#writeRef(options);
@@ -88,7 +88,7 @@ export class CacheFolder {
     }
     const made = makeFolder(this.#repository);
     makeFolder(this.#locks);
-    // Before anything is fetched.
+    // Check this before fetching anything.
     const places = files.map((file) => this.pathOf(file));
     for (const path of [...places, this.#ref ?? blobs]) {
       innerPath(this.#repository, this.#nameOf(path));
@@ -105,7 +105,7 @@ export class CacheFolder {
     for (const file of files) await this.#link(file);
     if (options.durable) {
       await syncMade(this.#repository, made);
-      // The ref names what is on the disk.
+      // Sync first: the ref must name files that are on the disk.
       await this.#sync([...places, join(blobs, 'any')]);
     }
     await this.#writeRef(options);
@@ -122,13 +122,13 @@ export class CacheFolder {
     return `${this.#blobOf(file)}.incomplete`;
   }
 
-  /** Whether the cache has a file. Its name says what is in it. */
+  /** Whether the cache has a file. A blob's name is the hash of its contents. */
   #isThere(file: WantedFile): boolean {
     const blob = runSync(ownByteLength(this.#blobOf(file), this.#repository));
     return blob === file.byteLength || this.#isInSnapshot(file);
   }
 
-  /** Whether a file is where it is found, and nothing of it is left over. */
+  /** Whether a file is in its place, without leftovers. */
   #isLinked(file: WantedFile): boolean {
     const isLink = runSync(linkAt(this.pathOf(file))) === this.#linkTo(file);
     return (
@@ -137,12 +137,12 @@ export class CacheFolder {
     );
   }
 
-  /** What the link of a file in the snapshot says. */
+  /** The text of a file's link in the snapshot. */
   #linkTo(file: WantedFile): string {
     return relative(dirname(this.pathOf(file)), this.#blobOf(file));
   }
 
-  /** Whether the snapshot has the file itself, as where there are no links. */
+  /** Whether the snapshot has the file itself, as on systems without links. */
   #isInSnapshot(file: WantedFile): boolean {
     const stats = lstatSync(this.pathOf(file), { throwIfNoEntry: false });
     return stats?.isFile() === true && stats.size === file.byteLength;
@@ -160,7 +160,7 @@ export class CacheFolder {
       try {
         await waitForLock(lock, blob, { lockTimeout, signal });
         if (this.#isThere(file)) {
-          // Others, such as the Python library, do not go on with what we have begun.
+          // Other programs, such as the Python library, don't continue our partial files.
           await rm(this.#partialOf(file), { force: true });
           transfer.advance(file.byteLength);
           return { receivedByteLength: 0, presentByteLength: file.byteLength };
@@ -185,27 +185,27 @@ export class CacheFolder {
     });
   }
 
-  /** Puts a link to the blob into the snapshot; where there are no links, a copy. */
+  /** Puts a link to the blob into the snapshot, or a copy on systems without links. */
   async #link(file: WantedFile): Promise<void> {
     const blob = this.#blobOf(file);
     const path = this.pathOf(file);
     const link = this.#linkTo(file);
     if (this.#isInSnapshot(file) || runSync(linkAt(path)) === link) return;
     this.#makeFolders(path);
-    // A link to elsewhere, or another file than the commit has.
+    // Replace a link to elsewhere, or a file that is not the commit's.
     await rm(path, { force: true });
     try {
       await symlink(link, path);
     } catch (error) {
       // Another process was faster.
       if (hasCode(error, ['EEXIST'])) return;
-      // Node would name what the link says.
+      // Node's error would name the link's text.
       if (!hasCode(error, ['EPERM', 'ENOTSUP', 'ENOSYS', 'EINVAL'])) throw aboutFile(error, path);
       await this.#place(path, (temporary) => copyFile(blob, temporary));
     }
   }
 
-  /** Names the commit as that of the revision, unless it has that name already. */
+  /** Writes the ref: the commit of the revision, unless it is already there. */
   async #writeRef({ durable }: TargetOptions): Promise<void> {
     const path = this.#ref;
     if (path === undefined || (await hasText(path, this.#commit))) return;
@@ -222,7 +222,7 @@ export class CacheFolder {
     );
   }
 
-  /** Makes the folders of a file. A link among them is refused: what is behind it would not open. */
+  /** Makes the folders of a file. Refuses a link among them: readers would not open files behind it. */
   #makeFolders(path: string): void {
     makeInnerFolders(this.#repository, this.#nameOf(path));
   }
@@ -232,7 +232,7 @@ export class CacheFolder {
     return relative(this.#repository, path).split(sep).join('/');
   }
 
-  /** Writes a file in one step. Until then it is where no program looks for files of a snapshot, or for refs. */
+  /** Writes a file in one step. Until then no program finds it among the files of a snapshot or the refs. */
   async #place(path: string, write: (temporary: string) => Promise<void>): Promise<void> {
     const temporary = join(this.#repository, makeTemporaryName());
     try {

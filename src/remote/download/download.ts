@@ -38,8 +38,8 @@ export interface DownloadOptions
     SelectionOptions,
     SourceChoice {
   /**
-   * For the server of `source` alone, and over `https:` or to this machine alone. For the Hub that of
-   * `HF_TOKEN` or of the token file by default; false sends none.
+   * Sent to the server of `source` alone, and only over `https:` or to this machine. For the Hub `HF_TOKEN` or the
+   * token file by default; false sends none.
    */
   readonly token?: string | false | undefined;
   /** More headers, for the server of `source` alone. */
@@ -47,10 +47,9 @@ export interface DownloadOptions
   /** Sends the requests; the runtime's own by default. */
   readonly fetch?: typeof globalThis.fetch | undefined;
   /**
-   * What the contents of the source are known by, such as the id of a version, where no hash of the Hub tells:
-   * with the length of a file it replaces its URL, ETag and `Last-Modified`. Downloads with one identity to one
-   * target go on with each other's bytes, also without a strong ETag. Pass another one for other contents;
-   * none is empty.
+   * Identifies the contents of the source, such as the id of a version, where the Hub gives no hash: with the length
+   * of a file it replaces URL, ETag and `Last-Modified`. Downloads with the same identity and target continue each
+   * other's bytes, even without a strong ETag. Pass a new identity for new contents; never an empty one.
    */
   readonly identity?: string | undefined;
   /**
@@ -59,9 +58,9 @@ export interface DownloadOptions
    * a source that is one file.
    */
   readonly maxShardSize?: number | string | undefined;
-  /** False syncs nothing: a loss of power may leave files without their content. True by default. */
+  /** False skips syncing: a loss of power may leave files without their contents. True by default. */
   readonly durable?: boolean | undefined;
-  /** With true the call gives its plan, and writes nothing: {@link DryRun}. */
+  /** True returns the plan, a {@link DryRun}, and writes nothing. */
   readonly dryRun?: false | undefined;
 }
 
@@ -81,38 +80,37 @@ const DOWNLOAD_OPTIONS: OptionNames<DownloadOptions> = {
 };
 
 /**
- * Downloads a model, or one of its files, byte for byte. Of a repository on the Hub, or of a folder in one, it
- * takes the checkpoint that `openCheckpoint` would open and the files beside it that hold no weights
- * (`config.json`, tokenizer, README …); of the URL or id of an index the index and its shards; of any other
- * URL or id the one file. `source` is as for `openRemote`.
+ * Downloads a model, or one of its files, byte for byte. For a repository on the Hub, or a folder in one, downloads
+ * the checkpoint that `openCheckpoint` would open and the files beside it without weights (`config.json`, tokenizer,
+ * README …); for the URL or id of an index the index and its shards; for any other URL or id one file. `source` is as
+ * for `openRemote`.
  *
- * One file goes to the path `target`, or under its own name into `target` when that is a folder; everything
- * else into the folder `target`, which is made when it is missing. `'cache'` is the Hub's cache on this
- * machine, as the Hub's Python library lays it out: `openCheckpoint('org/name')`, transformers and others find
- * the model there.
+ * One file goes to the path `target`, or under its own name into `target` when that is a folder; everything else goes
+ * into the folder `target`, which is created if missing. `'cache'` is the Hub's cache on this machine, as the Hub's
+ * Python library lays it out: `openCheckpoint('org/name')`, transformers and others find the model there.
  *
- * Every file is compared with the hash that the Hub has of it. Without the Hub its length and its strong
- * ETag must stay the same from the first byte to the last. The target is replaced when all files are
- * complete, as `saveFile` and `saveCheckpoint` do; other files in the folder stay.
+ * Compares every file with its hash on the Hub. Elsewhere its length and strong ETag must stay the same from the
+ * first byte to the last. Replaces the target once all files are complete, as `saveFile` and `saveCheckpoint` do;
+ * other files in the folder stay.
  *
- * A download that broke is continued by calling it again: what was received is kept beside the target, in
- * files `.safetensors-mmap-….incomplete`. It is used again for the same contents only: those of the hash that
- * the Hub tells, and what has another one in the end is fetched once more; elsewhere those of the same URL but
- * for its signature, strong ETag, length and `Last-Modified`, or of `identity`. Without hash, strong ETag and
- * `identity` nothing is kept. What is there and right already is not fetched. Up to three files are under
- * way at a time, in pieces of 4 MiB, three of each: buffers of 36 MiB at most.
+ * Call it again to continue a broken download: received bytes stay beside the target, in files
+ * `.safetensors-mmap-….incomplete`. They are used again for the same contents only: those with the Hub's hash, where
+ * a file with a wrong hash is fetched once more; elsewhere those with the same URL (but for its signature), strong
+ * ETag, length and `Last-Modified`, or with the same `identity`. Without hash, strong ETag and `identity` no bytes
+ * are kept. Files that are already right are not fetched. Up to three files are under way at a time, in pieces of 4
+ * MiB, three of each: buffers of 36 MiB at most.
  *
- * With `names` or `select` only these tensors are fetched, and written with headers of their own, as
- * `saveFile` and `saveCheckpoint` write: to a path when the source is one file, else into a folder. With
- * `rename`, `dtype` or `select` they get other names, or are cast as they arrive. Files beside the weights
- * come along, as they are, when no tensor is left out. `overflowed` counts what is received now. After an error only
- * files that were whole are used again: one that broke begins anew. Buffers are of 48 MiB at most, and of as much more
- * as the tensors had before a cast: 24 MiB from F32 to F16, 96 MiB from F64 to F8.
+ * With `names` or `select` fetches only these tensors and writes them with new headers, as `saveFile` and
+ * `saveCheckpoint` do: to a path if the source is one file, else into a folder. `rename`, `dtype` and `select` rename
+ * tensors, or cast them as they arrive. Files beside the weights come along unchanged if no tensor is left out.
+ * `overflowed` counts the values received now. After an error only whole files are used again: a broken one begins
+ * anew. Buffers are of 48 MiB at most, and of as much more as the tensors had before a cast: 24 MiB from F32 to F16,
+ * 96 MiB from F64 to F8.
  *
  * @throws TensorNotFoundError, InvalidTensorError, SelectionError and SafetensorsError `SAFETENSORS_DTYPE_MISMATCH`
- *   as `reshard`, for names and casts that there are not; FormatError for files that are not safetensors
- * @throws RemoteError whose code says why a file cannot be had, `SAFETENSORS_XET_ONLY` among them, or
- *   `SAFETENSORS_BAD_RESPONSE` for a file that twice had another hash than the Hub says
+ *   as `reshard`, for unknown names and impossible casts; FormatError for files that are not safetensors
+ * @throws RemoteError whose code tells why a file is unavailable, such as `SAFETENSORS_XET_ONLY`, or
+ *   `SAFETENSORS_BAD_RESPONSE` for a file with a wrong hash after two tries
  * @throws FileChangedError when a file changes on the server meanwhile
  * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_DIFFUSERS_PIPELINE` for a repository
  *   without one checkpoint; `SAFETENSORS_LOCKED`, and others as `saveCheckpoint`
@@ -132,7 +130,7 @@ export async function download(
   options?: DownloadOptions,
 ): Promise<DownloadResult>;
 /**
- * The same as a dry run: says what would be downloaded, and writes nothing. Asks for lists, indexes and headers alone.
+ * Plans a download and writes nothing. Requests only lists, indexes and headers.
  *
  * @throws As without `dryRun`
  *
@@ -149,7 +147,7 @@ export async function download(
   options: Omit<DownloadOptions, 'dryRun'> & DryRun,
 ): Promise<DownloadPlan>;
 /**
- * The same, where only the running program knows whether it is a dry run.
+ * Downloads or plans, where only the running program knows which.
  *
  * @throws As without `dryRun`
  *

@@ -1,32 +1,32 @@
-/** Fetches pieces in order, a few ahead of the one that is used. */
+/** Fetches pieces in order, a few ahead of the piece in use. */
 
 import { withScope } from '../scope.js';
 import { type DownloadPiece, type FetchedPiece, PIECE_BYTE_LENGTH } from './pieces.js';
 
-/** Pieces of one file that are under way or wait to be used: a request's latency passes beside the others. */
+/** Pieces of one file in flight or waiting: their latencies overlap. */
 const PIECES_AHEAD = 3;
 
-/** How pieces are used. */
+/** The consumer of the pieces. */
 export interface PieceUser {
   readonly signal: AbortSignal | undefined;
-  /** Hears of bytes as they arrive, and of those that nobody wanted as of a negative number. */
+  /** Called with the count of arriving bytes, and with a negative number for unwanted bytes among them. */
   advance(byteLength: number): void;
-  /** Uses the next bytes of the file; their memory is used again afterwards. */
+  /** Uses the next bytes of the file; their memory is reused afterwards. */
   use(bytes: Uint8Array<ArrayBuffer>): Promise<void>;
 }
 
-/** A piece that was fetched, as far as that went. */
+/** A fetched piece, possibly incomplete. */
 interface Fetched {
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** Is used again. */
+  /** Memory that is reused for later pieces. */
   readonly memory: Uint8Array<ArrayBuffer> | undefined;
   readonly failure: { readonly reason: unknown } | undefined;
 }
 
 /**
- * Fetches all pieces. When one fails, what had arrived before it is used all the same.
+ * Fetches all pieces. After a failure it still uses the bytes that arrived before.
  *
- * @throws What a request rejects with; what `advance` and `use` throw; the signal's reason
+ * @throws The error of a request, of `advance` or of `use`; the signal's reason
  */
 export async function fetchAhead(pieces: Iterable<DownloadPiece>, user: PieceUser): Promise<void> {
   await withScope([user.signal], async (scope) => {
@@ -57,7 +57,7 @@ export async function fetchAhead(pieces: Iterable<DownloadPiece>, user: PieceUse
   });
 }
 
-/** Never rejects: what has arrived is used before the failure is told. */
+/** Never rejects: the caller uses the arrived bytes before it throws the failure. */
 async function fetchAheadPiece(
   piece: DownloadPiece,
   memory: Uint8Array<ArrayBuffer> | undefined,

@@ -7,8 +7,8 @@ import { type ReadFile, readAsync } from '../../platform/io/pool-calls.js';
 const BLOCK_BYTE_LENGTH = 2 ** 22;
 
 /**
- * Begins a hash of the kind that `expected` is, over a file of that length: the Hub names large files by
- * their SHA-256, and others as git does. Without one it is SHA-256.
+ * Begins a hash of the same kind as `expected` over a file of that length: the Hub identifies large files by SHA-256
+ * and others as git does. SHA-256 without `expected`.
  */
 export function beginHash(expected: string | null, byteLength: number): Hash {
   const isGit = expected?.length === 40;
@@ -16,7 +16,7 @@ export function beginHash(expected: string | null, byteLength: number): Hash {
 }
 
 /**
- * Adds the first bytes of a file. Returns how many there were, fewer when the file is shorter. One hash, of any start:
+ * Adds the first bytes of a file. Returns their count, which is lower for a shorter file. One hash, of any start:
  * `file/verification/hash-file` computes all hashes that models are known by, of whole files, in two threads.
  *
  * @throws `signal.reason`; errors of the system

@@ -14,8 +14,8 @@ import type { TargetOptions } from './target-options.js';
 import type { DownloadScope, WantedFile } from './wanted-file.js';
 
 /**
- * Downloads a file to a path, in place of what is there. The temporary file is locked: another process
- * that wants the same file of the same version there waits, and finds it done.
+ * Downloads a file to a path and replaces the old file. Locks the temporary file: another process that downloads the
+ * same version of the file waits, and finds it done.
  *
  * @throws As `saveFile`, `SAFETENSORS_LOCKED`
  */
@@ -35,7 +35,7 @@ export async function downloadToFile(
   });
 }
 
-/** Undefined when another process has moved the temporary file away while this one waited for it. */
+/** Undefined if another process has moved the temporary file while this one waited for the lock. */
 async function tryToReceive(
   planned: WantedFile,
   path: string,
@@ -73,7 +73,7 @@ async function tryToReceive(
     await replacement.commit(signal);
     return received;
   } catch (error) {
-    // The lock ends before the rename: another process had the file then, and has put it into its place.
+    // The lock ends before the rename: another process took the file and renamed it.
     if (!isKept || !hasCode(error, ['ENOENT'])) throw error;
     return undefined;
   } finally {

@@ -1,4 +1,4 @@
-/** Downloads the files of a plan into a folder, where they become its checkpoint in one step. */
+/** Downloads the files of a plan into a folder and makes them its checkpoint in one step. */
 
 import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -30,13 +30,13 @@ import type { DownloadScope, WantedFile, WantedFiles } from './wanted-file.js';
 /** The name of an index, or of the only file: its stem, and the variant that an index may have. */
 const INDEX_OR_FILE = /^(.*)\.safetensors(?:\.index(?:\.([^.]+))?\.json)?$/;
 
-/** What was received, and what is gone. */
+/** Received and deleted files. */
 export interface DownloadedFolder extends ReceivedBytes, StaleFiles {}
 
 /**
- * Downloads into a folder that is locked. Files that are there already stay; when all are, nothing is
- * touched. Links in it are not followed: one in place of a file is replaced, one in place of a folder refused. The
- * folder has its old checkpoint until all files of the new one are complete.
+ * Downloads into a folder that is locked. Right files stay; if all are right, touches nothing. Follows no links in
+ * the folder: replaces a link in place of a file, refuses one in place of a folder. The folder has its old checkpoint
+ * until all files of the new one are complete.
  *
  * @throws As `saveCheckpoint`; FormatError `SAFETENSORS_UNSAFE_SHARD_NAME` for such a link
  */
@@ -55,7 +55,7 @@ export async function downloadToFolder(
   }
 }
 
-/** The same; folders that it makes in the folder are added to `made`. */
+/** Downloads into a locked folder; adds created subfolders to `made`. */
 async function fillFolder(
   plan: WantedFiles,
   folder: string,
@@ -68,7 +68,7 @@ async function fillFolder(
   const files = [...weights, ...others];
   const missing: WantedFile[] = [];
   let presentByteLength = 0;
-  // Before the first folder is made.
+  // Check this before creating folders.
   for (const { name } of files) innerPath(folder, name);
   for (const file of files) {
     const path = innerPath(folder, file.name);
@@ -95,7 +95,7 @@ async function fillFolder(
     const received = await receiveAll(missing, scope, async (file) => {
       const path = join(folder, file.name);
       const target = await createIn(replacement, file, !weights.includes(file));
-      // Where folders have no locks, another download may be for this very folder.
+      // Without locks on folders another download may use this very folder.
       await waitForLock(target.fd, path, { lockTimeout, signal });
       const { hash, ...bytes } = await file.receive(target, path, scope);
       if (index === null && weights.includes(file)) {
@@ -120,8 +120,8 @@ async function fillFolder(
 }
 
 /**
- * What partial files of the folder's downloads are named after. A download of the same file by itself has
- * another one: each moves its own to the file's place, so neither has to wait.
+ * Salt for the names of the folder's partial files. A download of the same file by itself uses another salt: each
+ * moves its own partial file into place, so neither has to wait.
  */
 function memberName({ name }: WantedFile): string {
   return `./${name}`;
@@ -139,7 +139,7 @@ async function createIn(
     : await replacement.create(name, byteLength, keptName);
 }
 
-/** Names of the tensors in a file that was received: the only one, which has no index. */
+/** Names of the tensors in the only received file, which has no index. */
 function tensorNamesOf({ fd, path }: Replacement, { byteLength }: WantedFile): string[] {
   const { header } = runSync(readFileHeader({ fd, path, byteLength, mtimeNs: 0n }));
   return header.names();
@@ -152,7 +152,7 @@ function* renamed(
   for (const [name, shard] of shardOf) yield [name, nameOf(shard)];
 }
 
-/** The pattern of the names of weights and index: it tells which files belong to an earlier checkpoint. */
+/** Pattern of the names of weights and index: finds files of an earlier checkpoint. */
 export function patternOf({ index, weights }: WantedFiles): FilenamePattern {
   const name = index?.name ?? (weights[0] as WantedFile).name;
   const [, stem = '', variant] = INDEX_OR_FILE.exec(name) ?? [];
@@ -160,8 +160,8 @@ export function patternOf({ index, weights }: WantedFiles): FilenamePattern {
 }
 
 /**
- * Whether the folder has nothing else to become the plan's checkpoint, whose files are there: it has the index,
- * and no file of an earlier checkpoint, which a download that was killed may have left.
+ * Whether the folder already is the plan's checkpoint, given that all files are there: it has the index, and no files
+ * of an earlier checkpoint, which a killed download may leave.
  */
 async function isFinished(
   folder: string,
@@ -182,7 +182,7 @@ async function isFinished(
   return Buffer.from(index.bytes).equals(await runAsync(readSmallFile(path), undefined));
 }
 
-/** Whether a link is at the path: it is replaced, wherever it leads. */
+/** Whether a link is at the path: the download replaces it. */
 async function isLink(path: string): Promise<boolean> {
   try {
     return (await lstat(path)).isSymbolicLink();
@@ -192,7 +192,7 @@ async function isLink(path: string): Promise<boolean> {
   }
 }
 
-/** What the disk must still take. */
+/** Bytes that the disk must still take. */
 function bytesToReceive(folder: string, files: readonly WantedFile[]): number {
   return files.reduce((sum, file) => {
     const partial = partialNameOf(memberName(file), file);

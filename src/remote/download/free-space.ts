@@ -1,13 +1,13 @@
-/** Asks the disk before anything is fetched. */
+/** Checks the free space before fetching. */
 
 import { statSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { systemError, withAdvice } from '../../platform/io/system-errors.js';
 
 /**
- * Throws unless the disk of the folder has so many bytes to spare.
+ * Throws unless the disk of the folder has `byteLength` bytes free.
  *
- * @throws Error `ENOSPC`, with `path` and how much is missing
+ * @throws Error `ENOSPC`, with `path` and the missing bytes
  */
 export async function requireFreeSpace(
   folder: string,
@@ -16,13 +16,13 @@ export async function requireFreeSpace(
 ): Promise<void> {
   const { bavail, bsize } = await statfs(folder);
   const free = bavail * bsize;
-  // Some file systems of networks do not know.
+  // Some network file systems don't know.
   if (free === 0 || byteLength <= free) return;
   const error = systemError('ENOSPC', 'statfs', path);
   throw withAdvice(error, `the download needs ${byteLength} bytes, ${free} are free`);
 }
 
-/** What the disk must still take for a file: all of it but what its partial file has, if there is one. */
+/** Bytes that the disk must still take for a file: its length less that of its partial file. */
 export function missingByteLength(byteLength: number, partial: string | undefined): number {
   const found = partial && statSync(partial, { throwIfNoEntry: false });
   return byteLength - Math.min(found ? found.size : 0, byteLength);

@@ -1,6 +1,6 @@
 /**
- * Names that a repository may have and this system may not: long ones, reserved ones, and two that it takes for
- * one.
+ * Checks names of a repository that this system may not support: long and reserved names, and names that it regards
+ * as equal.
  */
 
 import { Buffer } from 'node:buffer';
@@ -9,7 +9,7 @@ import process from 'node:process';
 import { FormatError, quoteName } from '../../errors/errors.js';
 import { hasCode } from '../../platform/io/system-errors.js';
 
-/** What Windows keeps for devices, takes away from the end of a name, or has in none. */
+/** Names that Windows reserves for devices, endings that it removes, characters that it forbids. */
 const RESERVED =
   /^(?:con|prn|aux|nul|conin\$|conout\$|com[1-9¹²³]|lpt[1-9¹²³])(?:\..*)?$|[. ]$|[<>"|?*]/i;
 
@@ -22,10 +22,7 @@ function isTooLong(path: string, platform: string): boolean {
   return path.split('/').some((part) => lengthOf(part) > MAX_NAME_LENGTH);
 }
 
-/**
- * Whether a name, or the path that it would have, is longer than this system takes: some file systems take less
- * than others.
- */
+/** Whether a name, or its path, is too long for this system; file systems differ. */
 export function isTooLongHere(
   name: string,
   path: string,
@@ -40,12 +37,12 @@ export function isTooLongHere(
   }
 }
 
-/** Systems whose file systems usually do not tell `A` from `a`. */
+/** Systems whose file systems usually ignore case. */
 const FOLDING: readonly string[] = ['win32', 'darwin'];
 
 /**
- * Throws unless files of these paths, of which none comes twice, can lie in one folder side by side. Elsewhere
- * than on Windows and macOS all can that are not too long.
+ * Throws unless one folder can hold files of all these paths, which differ. Except on Windows and macOS only the
+ * length matters.
  *
  * @throws FormatError `SAFETENSORS_UNSAFE_SHARD_NAME`; `path` is that of the source
  */

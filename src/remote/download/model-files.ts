@@ -1,4 +1,4 @@
-/** Which of a source's files make the model, and which lie beside it. */
+/** Finds a source's files of the model, and the files beside it. */
 
 import { RemoteError } from '../../errors/errors.js';
 import {
@@ -18,7 +18,7 @@ import { isAlreadyThere } from './partial-files.js';
 import { isIndexName, type SourceFile, type SourceFiles } from './source-files.js';
 import type { WantedFile } from './wanted-file.js';
 
-/** Where a file of a plan is, if it was downloaded before. */
+/** Finds the path of a file that an earlier download left. */
 export type PlaceOf = (file: Pick<WantedFile, 'name'>) => string;
 
 /** The file of the model, or its index. */

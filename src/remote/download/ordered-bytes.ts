@@ -1,4 +1,4 @@
-/** Bytes of remote files one after the other, for a writer that takes them in that order. */
+/** Fetches bytes of remote files in the order of the writer. */
 
 import { untilAborted } from '../../platform/transfer/until-aborted.js';
 import { withScope } from '../scope.js';
@@ -6,7 +6,7 @@ import { fetchAhead } from './fetch-ahead.js';
 import { piecesFrom } from './pieces.js';
 import type { RemoteRange } from './wanted-file.js';
 
-/** Memory that waits for the next bytes. */
+/** Memory to fill with the next bytes. */
 interface WaitingBytes {
   readonly target: Uint8Array;
   filled: number;
@@ -14,7 +14,7 @@ interface WaitingBytes {
   reject(reason: unknown): void;
 }
 
-/** The bytes of some ranges, of which a few pieces are fetched ahead. */
+/** The bytes of some ranges, fetched a few pieces ahead. */
 export class OrderedBytes {
   readonly #waiting: WaitingBytes[] = [];
   #failure: { readonly reason: unknown } | undefined;
@@ -24,7 +24,7 @@ export class OrderedBytes {
   /**
    * Fetches the bytes of the ranges while the work takes them. An error of either ends both.
    *
-   * @throws What a request rejects with; what the work throws; the signal's reason
+   * @throws The error of a request or of the work; the signal's reason
    */
   static async use<Result>(
     ranges: Iterable<RemoteRange>,
@@ -55,7 +55,7 @@ export class OrderedBytes {
     });
   }
 
-  /** Never rejects: whoever takes bytes hears of an error. */
+  /** Never rejects: `fill` rejects with the error. */
   async #fetch(ranges: Iterable<RemoteRange>, signal: AbortSignal): Promise<void> {
     try {
       const use = (bytes: Uint8Array): Promise<void> => this.#give(bytes, signal);

@@ -1,4 +1,4 @@
-/** What downloads leave beside a file: what was received of it so far, and a record of what was finished. */
+/** Files that downloads leave beside a target: partial files, and records of finished ones. */
 
 import { constants, openSync } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
@@ -12,7 +12,7 @@ import { tryToLock } from '../../write/replacement/locks.js';
 import { beginHash, hashStart } from './file-hash.js';
 import type { WantedFacts } from './wanted-file.js';
 
-/** What the record of a file says. */
+/** The record of a finished file. */
 interface DownloadRecord {
   /** As `WantedFacts.version`. */
   readonly version: string;
@@ -20,18 +20,18 @@ interface DownloadRecord {
   readonly hash: string;
 }
 
-/** Longer ones are not ours. */
+/** Longest record that downloads write. */
 const MAX_RECORD_BYTE_LENGTH = 65_536;
 
 /**
- * Name of the temporary file for a file by its path below the target's folder, in which both are; undefined
- * when nobody could tell later what is in it.
+ * Name of the temporary file for a file by its path below the target's folder, in which both are; undefined if a
+ * later download could not identify its contents.
  */
 export function partialNameOf(name: string, { version }: WantedFacts): string | undefined {
   return version === null ? undefined : new DownloadNames(name).partial(version);
 }
 
-/** Deletes what earlier downloads received of other versions, unless they are under way. */
+/** Deletes partial files of other versions, unless their downloads are running. */
 export async function deleteOtherPartials(
   folder: string,
   name: string,
@@ -43,7 +43,7 @@ export async function deleteOtherPartials(
   for (const name of others) deleteIdle(join(folder, name));
 }
 
-/** Deletes a partial file under its lock: who opened it before and waits for that finds it gone, and begins anew. */
+/** Deletes a partial file under its lock: a process that waits for the lock finds the file gone and begins anew. */
 function deleteIdle(path: string): void {
   let fd: number;
   try {
@@ -59,8 +59,8 @@ function deleteIdle(path: string): void {
 }
 
 /**
- * Whether the planned file is at the path: of its length, and with the hash that the Hub tells or that an
- * earlier download of this version has noted. Reads all of it.
+ * Whether the planned file is at the path, with its length and the hash from the Hub or from the record of an earlier
+ * download. Reads the whole file.
  */
 export async function isAlreadyThere(
   path: string,
@@ -84,7 +84,7 @@ export async function isAlreadyThere(
   }
 }
 
-/** Opens what is at a path, for reading. A FIFO without a writer does not hang. */
+/** Opens a path for reading, without hanging on a FIFO. */
 async function openIfThere(path: string): Promise<number | undefined> {
   const flags = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
   try {
@@ -111,7 +111,7 @@ export async function notedHash(
     const record: Partial<DownloadRecord> = Object(JSON.parse(text));
     return record.version === version ? record.hash : undefined;
   } catch {
-    // Not one of ours.
+    // Downloads write no such record.
     return undefined;
   } finally {
     closeQuietly(fd);
@@ -119,9 +119,8 @@ export async function notedHash(
 }
 
 /**
- * Notes what is about to be put at the path, where no hash of the Hub tells it later; otherwise removes the
- * record of what was there. Without a record, and with a wrong one, the file is fetched again: what hinders it, such
- * as a folder of its name, does not matter.
+ * Records the file about to be put at the path, unless the Hub's hash identifies it; otherwise removes the old
+ * record. Ignores failures, such as a folder of the same name: without a right record the file is only fetched again.
  */
 export async function note(path: string, planned: WantedFacts, hash: string): Promise<void> {
   const { version } = planned;
@@ -131,7 +130,7 @@ export async function note(path: string, planned: WantedFacts, hash: string): Pr
   try {
     await writeNewFile(recordPath(path), `${JSON.stringify(record)}\n`, { durable: false });
   } catch {
-    // Another download of the file may have just noted its own.
+    // Another download of the file may have just written its record.
   }
 }
 

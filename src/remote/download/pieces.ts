@@ -1,4 +1,4 @@
-/** Which requests bring the bytes of a planned file, from some position on. */
+/** Plans the requests for the bytes of a planned file, from some position on. */
 
 import { type FileRange, type MergeLimits, merge, type Part } from '../../tensor/pieces.js';
 import { DEFAULT_MAX_GAP_BYTE_LENGTH } from '../fetch-plan.js';
@@ -11,7 +11,7 @@ import type { Segment, WholeFile } from './wanted-file.js';
  */
 export const PIECE_BYTE_LENGTH: number = 2 ** 22;
 
-/** A range of a remote file, and which of its bytes are wanted. */
+/** A range of a remote file and its wanted bytes. */
 export interface FetchedPiece {
   readonly file: RemoteFile;
   readonly begin: number;

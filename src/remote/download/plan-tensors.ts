@@ -1,4 +1,4 @@
-/** Chosen tensors of a remote checkpoint as files that are written anew, by the writer of checkpoints. */
+/** Plans new files for chosen tensors of a remote checkpoint, through the writer of checkpoints. */
 
 import { createHash } from 'node:crypto';
 import { runAsync } from '../../platform/io/steps.js';
@@ -14,13 +14,13 @@ import { type RemoteTensor, readRemoteTensors } from './remote-tensors.js';
 import type { SourceFiles } from './source-files.js';
 import type { WantedFile, WantedFiles, WantedIndex } from './wanted-file.js';
 
-/** Which tensors are written, as what, and into files of which size. */
+/** The chosen tensors, their names and dtypes, and the size of files. */
 export interface TensorsOptions extends SelectionOptions {
   readonly maxShardSize?: number | string | undefined;
 }
 
 /**
- * Plans files of these tensors. Asks for headers alone.
+ * Plans files of these tensors. Requests only headers.
  *
  * @throws As `findModel`, `readRemoteTensors`, `selectTensors` and `layOutCheckpoint`
  */
@@ -84,7 +84,7 @@ function plannedIndex({ pattern, index, interimIndex }: CheckpointLayout): Wante
   return knownFile({ name: pattern.indexFilename, hash: null, version: null }, index, interimIndex);
 }
 
-/** Two files with one version have the same bytes: header, and tensors of files of the same contents. */
+/** Hashes all that determines the bytes of a file: its header, and the versions of the files with its tensors. */
 function layoutVersion(
   { header }: WritableLayout,
   tensors: readonly RemoteTensor[],

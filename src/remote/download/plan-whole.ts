@@ -1,4 +1,4 @@
-/** Which whole files are downloaded, byte for byte: the weights, their index, and what lies beside them. */
+/** Plans downloads of whole files: the weights, their index, and the files beside them. */
 
 import { FormatError, RemoteError } from '../../errors/errors.js';
 import { encodeIndex } from '../../file/shards/checkpoint-index-writer.js';
@@ -17,8 +17,8 @@ import type { WantedFiles, WantedIndex } from './wanted-file.js';
  * Plans the download of a file, of an index and its shards, or of the model in a folder with the files
  * beside it.
  *
- * @throws As `findModel`; RemoteError `SAFETENSORS_XET_ONLY`; FormatError for what is no safetensors file by its first
- *   bytes, where no hash tells what it is
+ * @throws As `findModel`; RemoteError `SAFETENSORS_XET_ONLY`; FormatError for a file without a hash whose first bytes
+ *   are not safetensors
  */
 export async function planWhole(
   source: SourceFiles,
@@ -27,7 +27,7 @@ export async function planWhole(
 ): Promise<WantedFiles> {
   const model = await findModel(source, placeOf, signal);
   const shards = model.index?.parsed.shards;
-  // Servers that list nothing are asked about several at a time.
+  // Ask servers without lists about several files at a time.
   const find = (name: string, ends: AbortSignal): Promise<SourceFile> => source.find(name, ends);
   const weights = shards ? await ofEach(shards, QUESTIONS_AT_ONCE, find, signal) : [model.file];
   for (const file of weights) {
@@ -53,13 +53,13 @@ function requireHttp({ file, byteLength, isXetOnly }: SourceFile): void {
   throw new RemoteError('SAFETENSORS_XET_ONLY', message, { path: file.path });
 }
 
-/** What gets the name of a safetensors file begins as one: servers say what went wrong with status 200, too. */
+/** Checks the first bytes of files named as safetensors: servers also report errors with status 200. */
 function requireStart({ file, name, start, byteLength }: SourceFile, place: string): void {
   if (start === null || ![name, place].some((path) => path.endsWith(SHARD_EXTENSION))) return;
   checkFileStart(start, byteLength, { path: file.path });
 }
 
-/** Names by the header; null for what is no safetensors file, whatever its name. */
+/** Names from the header; null for other files, whatever their names. */
 async function tensorNamesIn(file: HttpFile, signal: AbortSignal): Promise<string[] | null> {
   try {
     return (await readRemoteHeader(file, undefined, signal)).names();

@@ -3,16 +3,16 @@
 import { Slots } from '../../tensor/pieces.js';
 import type { DownloadScope, ReceivedFile, WantedFile } from './wanted-file.js';
 
-/** Small files are mostly latency, which passes beside others; each file has memory for pieces of its own. */
+/** Files at a time: small files are mostly latency, which overlaps; each file has its own memory for pieces. */
 const FILES_AT_ONCE = 3;
 
-/** How much came from where, of all files. */
+/** Bytes received and reused, over all files. */
 export interface ReceivedBytes {
   receivedByteLength: number;
   presentByteLength: number;
 }
 
-/** Does the work for every file; the first that fails ends the others. Then all bytes have arrived. */
+/** Does the work for every file; the first failure ends the others. On return all bytes have arrived. */
 export async function receiveAll(
   files: readonly WantedFile[],
   { transfer, abort }: DownloadScope,

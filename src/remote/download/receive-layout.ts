@@ -1,4 +1,4 @@
-/** Receives a file of chosen tensors: the writer of checkpoints writes it, from bytes of remote files. */
+/** Receives a file of chosen tensors: the writer of checkpoints writes it from remote bytes. */
 
 import { statsOf } from '../../platform/io/file-calls.js';
 import { Slots } from '../../tensor/pieces.js';
@@ -10,23 +10,23 @@ import { OrderedBytes } from './ordered-bytes.js';
 import { notedHash } from './partial-files.js';
 import type { DownloadScope, ReceivedFile, RemoteRange, WantedFacts } from './wanted-file.js';
 
-/** Pieces of 1 MiB that are cast and written at a time. */
+/** Pieces of 1 MiB to cast and write at a time. */
 const PIECES_AT_ONCE = 4;
 
 /** A file to be written. */
 export interface RemoteLayout extends WantedFacts {
   readonly layout: WritableLayout;
-  /** Bytes of its tensors as the source has them, in the order of the file. */
+  /** Bytes of its tensors in the source, in the order of the new file. */
   readonly ranges: readonly RemoteRange[];
-  /** Hears where the tensors' bytes come from, right before they are taken. */
+  /** Called with the reader of the tensors' bytes before the first is taken. */
   takeFrom(bytes: OrderedBytes): void;
 }
 
 /**
- * Fills the temporary file. One that an earlier download has finished is taken as it is: it has the hash that was
- * noted. Any other is written from its start, and does not stay when that fails.
+ * Fills the temporary file. Keeps one that an earlier download has finished and whose hash matches its record.
+ * Otherwise writes it from the start, and deletes it on failure.
  *
- * @param place where the file goes, and has its note
+ * @param place the file's path, beside which its record lies
  * @throws RemoteError, FileChangedError; errors of the system; the signal's reason
  */
 export async function receiveLayout(
@@ -49,7 +49,7 @@ export async function receiveLayout(
     }
     if (size > 0) target.truncate(0);
   }
-  // A hash is noted only for a known version: no other can be recognized later.
+  // Only a known version can be recognized later, so only then record the hash.
   const hash = version === null ? undefined : beginHash(null, byteLength);
   try {
     await OrderedBytes.use(ranges, signal, async (bytes) => {

@@ -1,4 +1,4 @@
-/** Receives a planned file into a temporary file: goes on where an earlier try stopped, and checks it. */
+/** Receives a planned file into a temporary file: continues an earlier try, and checks the result. */
 
 import { RemoteError } from '../../errors/errors.js';
 import { statsOf } from '../../platform/io/file-calls.js';
@@ -17,11 +17,10 @@ import type {
 } from './wanted-file.js';
 
 /**
- * Fills the temporary file. With a hash to compare with, a file that turns out wrong is received once more
- * from its start.
+ * Fills the temporary file. Given a hash, receives a wrong file once more from its start.
  *
- * @throws RemoteError, FileChangedError; `SAFETENSORS_BAD_RESPONSE` for a file with another hash than the
- *   Hub tells; errors of the system; the signal's reason
+ * @throws RemoteError, FileChangedError; `SAFETENSORS_BAD_RESPONSE` for a file whose hash differs from the Hub's;
+ *   errors of the system; the signal's reason
  */
 export async function receiveFile(
   planned: WholeFile,

@@ -1,4 +1,4 @@
-/** The tensors of a remote checkpoint, as far as the headers of its shards are needed. */
+/** The tensors of a remote checkpoint, from as few headers as possible. */
 
 import type { CheckpointIndex } from '../../file/shards/checkpoint-index.js';
 import { CheckpointContents } from '../../file/shards/contents.js';
@@ -31,7 +31,7 @@ export class RemoteTensor implements SourceTensor<TensorInfo> {
   readonly shard: ChosenShard;
   readonly name: string;
   readonly info: TensorInfo;
-  /** Where the next bytes of the tensor are taken from, while its file is received. */
+  /** The reader of the tensor's bytes, while its file is received. */
   bytes: OrderedBytes | undefined;
 
   constructor(shard: ChosenShard, entry: number) {
@@ -40,14 +40,14 @@ export class RemoteTensor implements SourceTensor<TensorInfo> {
     this.info = tensorInfo(shard.header, entry);
   }
 
-  /** Where its bytes are. */
+  /** The range of its bytes. */
   get range(): RemoteRange {
     const { file, header } = this.shard;
     const [begin, end] = this.info.dataOffsets;
     return { file: file.file, begin: header.dataStart + begin, end: header.dataStart + end };
   }
 
-  /** The format has no tensors that share bytes. */
+  /** Tensors never share bytes in the format. */
   get memory(): TensorMemory {
     const { name, info } = this;
     const { dtype, shape, dataOffsets } = info;
@@ -55,27 +55,26 @@ export class RemoteTensor implements SourceTensor<TensorInfo> {
     return { name, dtype, shape, storage: this, storageByteLength, byteOffset: 0 };
   }
 
-  /** Bytes that are taken in the order of the file: the writer asks for them in no other. */
+  /** Takes bytes in the order of the file, as the writer asks for them. */
   get payload(): MadePayload {
     return {
       kind: 'made',
       fill: (target) => (this.bytes as OrderedBytes).take(target),
-      // The version of every answer is compared.
+      // The file compares the version of every answer.
       verify: () => {},
       storage: undefined,
     };
   }
 }
 
-/** A remote checkpoint of which tensors can be selected. */
+/** A remote checkpoint for selecting tensors. */
 export interface RemoteTensors extends CheckpointSource<TensorInfo> {
   /** Whether these are all tensors of the checkpoint. */
   isAll(tensors: readonly SourceTensor<TensorInfo>[]): boolean;
 }
 
 /**
- * Asks for the headers of the shards that have the selected tensors; a function is asked about the tensors of all
- * shards.
+ * Requests the headers of the shards with the selected tensors; a function selects among the tensors of all shards.
  *
  * @throws As `SourceFiles.find`; FormatError
  */
@@ -111,7 +110,7 @@ export async function readRemoteTensors(
   };
 }
 
-/** The headers of the shards, each asked for when it is needed. */
+/** The headers of the shards, each requested on first use. */
 class ShardHeaders {
   readonly #source: SourceFiles;
   readonly #names: readonly string[];
@@ -150,8 +149,8 @@ class ShardHeaders {
 }
 
 /**
- * The tensors of all shards, or at least those that are listed and what tells whether these are quantized; shard
- * by shard, each in the order of its bytes.
+ * The tensors of all shards, or at least the listed ones and those that tell whether they are quantized; shard by
+ * shard, in the order of their bytes.
  */
 async function chosenTensorsIn(
   shards: ShardHeaders,
@@ -182,7 +181,7 @@ function* tensorsIn(shards: ShardHeaders, contents: CheckpointContents): Slices<
   return found.flat();
 }
 
-/** Reads the headers of the shards that may have quantized weights to which these tensors belong. */
+/** Reads the headers of the shards that may hold the quantized weights of these tensors. */
 async function readPackedWeights(
   shards: ShardHeaders,
   contents: CheckpointContents,

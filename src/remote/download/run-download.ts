@@ -1,4 +1,4 @@
-/** One download, from what its source is to what its target has. */
+/** Runs one download, from finding the source to the files of the target. */
 
 import { lstatSync, statSync } from 'node:fs';
 import { dirname, join, sep } from 'node:path';
@@ -42,14 +42,14 @@ export interface RunOptions
     IdentityOptions,
     TensorsOptions {}
 
-/** The same of one that may be a dry run. */
+/** Options of a download that may be a dry run. */
 type RunOrPlanOptions = RunOptions & { readonly dryRun?: boolean };
 
-/** A file that was downloaded, or was there already. */
+/** A file that was downloaded, or already there. */
 export interface DownloadedFile {
   /** Its path below the folder of the source, with `/`. */
   readonly name: string;
-  /** Where it is. */
+  /** Path of the file. */
   readonly path: string;
   /** Its length in bytes. */
   readonly byteLength: number;
@@ -58,44 +58,41 @@ export interface DownloadedFile {
 /** A file that would be downloaded. */
 export interface PlannedDownload extends DownloadedFile, PlannedFile {}
 
-/** What `download` would do, as `dryRun: true` gives it. */
+/** The plan of `download`, returned with `dryRun: true`. */
 export interface DownloadPlan
   extends WritePlan,
     Pick<DownloadResult, 'path' | 'commit' | 'byteLength' | 'skipped'>,
     Omit<SelectionReport, 'overflowed'> {
-  /** All files, whether they are there already or not: those with tensors, their index, and others. */
+  /** All files, also those that are already there: files with tensors, their index, and others. */
   readonly files: readonly PlannedDownload[];
 }
 
-/** What `download` has done. */
+/** The result of `download`. */
 export interface DownloadResult extends SelectionReport {
-  /** The file or folder: what `openCheckpoint` opens. In the Hub's cache, that of the snapshot. */
+  /** The file or folder to pass to `openCheckpoint`; in the Hub's cache that of the snapshot. */
   readonly path: string;
-  /** All files, whether they were received now or not: those with tensors, their index, and others. */
+  /** All files, also those that were already there: files with tensors, their index, and others. */
   readonly files: readonly DownloadedFile[];
-  /** The commit that they are of; null when they are not of the Hub. */
+  /** Their commit on the Hub; null for other sources. */
   readonly commit: string | null;
   /** Length of all files in bytes. */
   readonly byteLength: number;
-  /** Bytes of the files that were received now. */
+  /** Bytes received now. */
   readonly receivedByteLength: number;
-  /** Bytes that were there already: whole files, and what a download that broke had received. */
+  /** Bytes that were already there: whole files, and partial files of a broken download. */
   readonly presentByteLength: number;
   /** Names of files of an earlier checkpoint in the folder that were deleted. */
   readonly deleted: readonly string[];
-  /** Names of such files that could not be deleted. */
+  /** Names of files of an earlier checkpoint that could not be deleted. */
   readonly undeleted: readonly string[];
-  /**
-   * Names of files beside the weights that were left out: longer than 256 MiB, or names that are unsafe or too
-   * long here.
-   */
+  /** Names of files beside the weights that were left out: longer than 256 MiB, or with unsafe or too long names. */
   readonly skipped: readonly string[];
 }
 
 /** The name of the target that is the Hub's cache. */
 const CACHE = 'cache';
 
-/** Downloads, or plans it. Whatever happens, nothing is left open. */
+/** Downloads or plans. Closes everything in any case. */
 export async function runDownload(
   source: string | URL,
   target: string | URL,
@@ -160,8 +157,8 @@ async function toCache(
 }
 
 /**
- * The path that one file gets: in a folder that is there, by the name that the source has. A link of that name is
- * refused: only who names the path of a link means where it leads.
+ * The path for one file: in an existing folder the file gets its name at the source. Refuses a link of that name:
+ * writing through a link is only meant if the caller names its path.
  */
 function filePath(target: string, { name, path: source }: SourceFiles): string {
   const isFolder = statSync(target, { throwIfNoEntry: false })?.isDirectory() === true;
@@ -202,7 +199,7 @@ async function toFile(
   return resultOf(plan, path, () => path, received);
 }
 
-/** Throws as making a file in the folder would. */
+/** Throws the error of creating a file in the folder. */
 function requireFolder(folder: string, path: string): void {
   let isFolder: boolean;
   try {
@@ -241,7 +238,7 @@ function requirePlannedNames(plan: WantedFiles, { path }: SourceFiles): void {
   );
 }
 
-/** Whether files are copied, not written anew. */
+/** Whether files are copied unchanged. */
 function isWhole(options: TensorsOptions): boolean {
   return selectsAll(options) && options.maxShardSize === undefined;
 }
@@ -264,7 +261,7 @@ function lengthOf(files: readonly WantedFile[]): number {
   return files.reduce((sum, { byteLength }) => sum + byteLength, 0);
 }
 
-/** What the download of these files would do. */
+/** The plan for these files. */
 async function planOf(
   plan: WantedFiles,
   path: string,

@@ -1,4 +1,4 @@
-/** What a source has: a file, an index with its shards, or a folder of a repository with its list. */
+/** The files of a source: a file, an index with its shards, or a listed folder of a repository. */
 
 import { RemoteError } from '../../errors/errors.js';
 import { DEFAULT_MAX_INDEX_BYTE_LENGTH } from '../../file/shards/checkpoint-index.js';
@@ -18,32 +18,32 @@ import { receiveFile } from './receive.js';
 import { versionOf } from './source-identity.js';
 import type { WantedFile } from './wanted-file.js';
 
-/** Larger files of its Xet storage the Hub gives out by its own protocol only. */
+/** The Hub serves larger files of its Xet storage only through its own protocol. */
 const MAX_XET_BYTE_LENGTH = 50_000_000_000;
 
-/** Requests about files at a time. More have made the Hub refuse some. */
+/** Requests about files at a time. The Hub has refused some of more. */
 export const QUESTIONS_AT_ONCE = 16;
 
 /** A whole file of the source. */
 export interface SourceFile extends WantedFile {
   readonly file: HttpFile;
-  /** Whether only parts of it can be had without the Hub's Xet protocol. */
+  /** Whether the file as a whole needs the Hub's Xet protocol. */
   readonly isXetOnly: boolean;
-  /** Its first bytes; null where a hash tells what it is. */
+  /** Its first bytes; null if a hash identifies it. */
   readonly start: Uint8Array | null;
 }
 
-/** What a source has. */
+/** The files of a source. */
 export interface SourceFiles {
   /** For messages: without credentials, query and fragment. */
   readonly path: string;
   /** The file, or the index, that the source names; null for a folder. */
   readonly name: string | null;
-  /** Which files of a folder make the model, as the caller says. */
+  /** The caller's choice among the models of a folder. */
   readonly variant: string | undefined;
-  /** What is directly in the folder; null where nobody lists it. */
+  /** The direct entries of the folder; null without a list. */
   readonly entries: readonly RepositoryEntry[] | null;
-  /** Where it is on the Hub; null for other sources. */
+  /** The place on the Hub; null for other sources. */
   readonly hub: {
     readonly address: HubAddress;
     readonly commit: string;
@@ -51,21 +51,21 @@ export interface SourceFiles {
     readonly prefix: string;
   } | null;
   /**
-   * A file by its path below the folder. Of the Hub it asks for the list of its folder; where that has no
-   * hash, and of other servers, for the first bytes.
+   * A file by its path below the folder. Requests the list of its folder on the Hub, and the first bytes if that list
+   * has no hash and from other servers.
    *
    * @throws RemoteError; FormatError `SAFETENSORS_UNSAFE_SHARD_NAME`
    */
   find(name: string, signal: AbortSignal): Promise<SourceFile>;
 }
 
-/** What the caller knows of a source. */
+/** The caller's knowledge of a source. */
 export interface IdentityOptions {
-  /** What files without a hash are known by, in place of their URL, ETag and `Last-Modified`. */
+  /** Identifies files without a hash, in place of their URL, ETag and `Last-Modified`. */
   readonly identity?: string | undefined;
 }
 
-/** Finds out what the source is. */
+/** Finds the kind and files of the source. */
 export async function findSourceFiles(
   { address, session }: SourceSession,
   { identity, variant }: IdentityOptions & SourceChoice,
@@ -98,7 +98,7 @@ function wholeFile(
   return { ...facts, file, receive: (target, _, scope) => receiveFile(whole, target, scope) };
 }
 
-/** The name of the file at a URL; as it stands there when it would be none of a file once decoded. */
+/** The name of the file at a URL, decoded unless the result is no file name. */
 function fileNameOf({ pathname }: URL): string {
   const [, encoded] = splitPath(pathname);
   try {
@@ -129,8 +129,8 @@ function urlFiles(session: Session, url: URL, identity: string | undefined): Sou
 }
 
 /**
- * Length of a file, and the first bytes, by which formats are told. A server that sends whole files only is asked for
- * as much as `openRemote` asks for: a small file comes. A web page in its place is refused.
+ * Length of a file and its first bytes, which tell the format. Requests as much as `openRemote` from a server without
+ * ranges, which sends small files whole. Refuses a web page.
  */
 async function firstBytesOf(file: HttpFile, name: string, signal: AbortSignal): Promise<FileStart> {
   const { bytes, fileByteLength } = await firstBytes(file, name, signal);
@@ -144,7 +144,7 @@ async function firstBytes(file: HttpFile, name: string, signal: AbortSignal): Pr
     return await file.readStart(HEAD_BYTE_LENGTH, signal);
   } catch (error) {
     const { code, status } = Object(error);
-    // All of a page may be a file that only calls itself one.
+    // The answer may be the whole file with the content type of a page.
     const isWhole = code === 'SAFETENSORS_BAD_RESPONSE' && status === 200;
     if (code !== 'SAFETENSORS_RANGES_UNSUPPORTED' && !isWhole) throw error;
     const byteLength = isIndexName(name) ? DEFAULT_MAX_INDEX_BYTE_LENGTH : FIRST_BYTE_LENGTH;
@@ -178,7 +178,7 @@ async function hubFiles(
       const entry = await folders.find(below, last, signal);
       const file = repository.file(entry.path);
       const { hash, isXet } = entry;
-      // Without a hash nothing but the file itself tells whether the list has the right length.
+      // Without a hash only the file itself tells whether the list's length is right.
       const start = hash === '' ? await firstBytesOf(file, name, signal) : null;
       const byteLength = start?.fileByteLength ?? entry.byteLength;
       const isXetOnly = isXet && byteLength > MAX_XET_BYTE_LENGTH;
@@ -194,10 +194,10 @@ async function hubFiles(
   };
 }
 
-/** What is directly in a folder, by path. */
+/** The direct entries of a folder, by path. */
 type FolderList = ReadonlyMap<string, RepositoryEntry>;
 
-/** Lists of folders, each asked for once. */
+/** Lists of folders, each requested once. */
 class FolderLists {
   readonly #repository: HubRepository;
   readonly #lists = new Map<string, Promise<FolderList>>();
@@ -206,7 +206,7 @@ class FolderLists {
     this.#repository = repository;
   }
 
-  /** What is directly in a folder, each once, whatever the list repeats. */
+  /** The direct entries of a folder, without repetitions. */
   async list(prefix: string, signal: AbortSignal): Promise<FolderList> {
     const listed = this.#lists.get(prefix) ?? this.#ask(prefix, signal);
     this.#lists.set(prefix, listed);

@@ -1,21 +1,18 @@
-/**
- * What the contents of a file that has no hash are known by: two downloads with one identity may share what
- * was received.
- */
+/** Identifies the contents of a file without a hash: downloads with the same identity may share received bytes. */
 
 import { createHash } from 'node:crypto';
 import { isStrongTag } from '../file-version.js';
 import type { HttpFile } from '../http-file.js';
 
-/** Parameters of a query that say who may read for how long, and not what. */
+/** Parameters of a query that grant access for a time and don't select contents. */
 interface SignatureParameters {
-  /** Without this one the others are parameters of the server's own. */
+  /** Without this parameter the others belong to the server itself. */
   readonly marker: RegExp;
   readonly names: RegExp;
 }
 
 const SIGNATURES: readonly SignatureParameters[] = [
-  // Amazon S3 and what is like it; Google Cloud Storage.
+  // Amazon S3 and compatible stores; Google Cloud Storage.
   { marker: /^x-(?:amz|goog)-/i, names: /^x-(?:amz|goog)-/i },
   // CloudFront, Google's CDN; the second version of the signatures of S3, Google and Alibaba.
   {
@@ -41,7 +38,7 @@ const SIGNATURES: readonly SignatureParameters[] = [
   },
 ];
 
-/** The parts of a query, as they stand there, that do not belong to its signature. */
+/** The parts of a query, verbatim, that don't belong to its signature. */
 function lastingParts({ search }: URL): string[] {
   const parts = search.slice(1).split('&');
   const named = parts.map((part) => [part, partName(part)] as const);
@@ -60,16 +57,16 @@ function partName(part: string): string {
   }
 }
 
-/** SHA-256 of facts, which then are not to be read: a query may hold secrets. */
+/** SHA-256 of facts, to hide them: a query may hold secrets. */
 function digestOf(...facts: readonly unknown[]): string {
   return createHash('sha256').update(JSON.stringify(facts)).digest('hex');
 }
 
 /**
- * The version of a file that has answered: its URL but for what signs it, its strong ETag, its length and its
- * `Last-Modified`; null without a strong ETag. Of a commit of the Hub, which never changes, URL and length.
+ * The version of a file after its first answer: its URL without the signature, its strong ETag, length and
+ * `Last-Modified`; null without a strong ETag. For a commit of the Hub, which never changes, URL and length.
  *
- * @param given what the caller knows the source by, in place of all these but the length
+ * @param given the caller's identity of the source, which replaces all of these but the length
  */
 export function versionOf(file: HttpFile, name: string, given: string | undefined): string | null {
   const { total, tag, modified, commit } = file.version ?? {};

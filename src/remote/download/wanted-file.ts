@@ -1,4 +1,4 @@
-/** A file to be downloaded: where its bytes come from, and how to know that it is right. */
+/** A file to download: the places of its bytes, and the hash to check. */
 
 import type { Transfer } from '../../platform/transfer/transfer.js';
 import type { Replacement } from '../../write/replacement/replacement.js';
@@ -12,21 +12,21 @@ export interface RemoteRange {
   readonly end: number;
 }
 
-/** Bytes of a new file: those of a remote one, or some that are known already. */
+/** Bytes of a new file: remote bytes, or bytes that are already known. */
 export type Segment =
   | RemoteRange
   | { readonly file: null; readonly bytes: Uint8Array<ArrayBuffer> };
 
-/** What is known of a file before it is received. */
+/** Facts about a file before it is received. */
 export interface WantedFacts {
   /** Its path below the target's folder, with `/`. */
   readonly name: string;
   readonly byteLength: number;
-  /** Hash of the file as the Hub tells it: its SHA-256, or git's SHA-1; null when nobody tells. */
+  /** The Hub's hash of the file: SHA-256, or git's SHA-1; null if unknown. */
   readonly hash: string | null;
   /**
-   * What the bytes are, as text: two plans with one version have the same bytes. Null when the server gives
-   * nothing that a version can be told by.
+   * Identifies the bytes: plans with the same version have the same bytes. Null if the server's answers identify no
+   * version.
    */
   readonly version: string | null;
 }
@@ -37,9 +37,9 @@ export interface WholeFile extends WantedFacts {
   readonly segments: Iterable<Segment>;
 }
 
-/** How much of a file came from where, in bytes. */
+/** Bytes of a file, received and reused. */
 export interface ReceivedFile {
-  /** Hash of the file: of the kind that the plan has, else its SHA-256. */
+  /** Hash of the file, of the plan's kind, or its SHA-256. */
   readonly hash: string;
   /** Received now. */
   readonly receivedByteLength: number;
@@ -47,10 +47,10 @@ export interface ReceivedFile {
   readonly presentByteLength: number;
 }
 
-/** What a call of `download` is told and shares between its files. */
+/** Settings that a call of `download` shares between its files. */
 export interface DownloadScope {
   readonly transfer: Transfer;
-  /** Is aborted by the caller and when a file fails. */
+  /** Aborted by the caller or by a failed file. */
   readonly signal: AbortSignal;
   /** Aborts the others. */
   abort(reason: unknown): void;
@@ -59,9 +59,9 @@ export interface DownloadScope {
 /** A file to be downloaded. */
 export interface WantedFile extends WantedFacts {
   /**
-   * Fills the temporary file. What an earlier download left in it is used as far as it is right.
+   * Fills the temporary file. Reuses the right part of an earlier download's bytes.
    *
-   * @param place where the file goes
+   * @param place the path of the file
    * @throws RemoteError, FileChangedError; errors of the system; the signal's reason
    */
   receive(
@@ -71,11 +71,11 @@ export interface WantedFile extends WantedFacts {
   ): Promise<ReceivedFile>;
 }
 
-/** What is to be downloaded into a folder. */
+/** The plan for a folder. */
 export interface WantedFiles {
   /** Filled while the files are received. */
   readonly report: SelectionReport;
-  /** The commit that the files are of; null when they are not of the Hub. */
+  /** The files' commit on the Hub; null for other sources. */
   readonly commit: string | null;
   /** Files with tensors. */
   readonly weights: readonly WantedFile[];
@@ -83,18 +83,15 @@ export interface WantedFiles {
   readonly others: readonly WantedFile[];
   /** The index; null for a single file. */
   readonly index: WantedIndex | null;
-  /** Names of files beside the weights that are too long to be carried along, or have unsafe names. */
+  /** Names of left out files beside the weights: too large, or with unsafe names. */
   readonly skipped: readonly string[];
-  /**
-   * Names of the tensors in one of the weights, in the order of their bytes; null for a file that is no safetensors
-   * file.
-   */
+  /** Names of the tensors in one of the weights, in the order of their bytes; null for a file in another format. */
   tensorsIn(file: WantedFile, signal: AbortSignal): Promise<readonly string[] | null>;
 }
 
 /** An index, which is small enough for memory. */
 export interface WantedIndex extends WantedFile {
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** The index when shards have other names for a while. */
+  /** The index while shards have temporary names. */
   interimIndex(nameOf: (name: string) => string): Uint8Array;
 }

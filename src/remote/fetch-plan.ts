@@ -1,6 +1,6 @@
 /**
- * What to fetch for tensors and slices: the byte runs that they need, those near each other together,
- * long ones in pieces that are fetched beside each other.
+ * Plans the requests for tensors and slices: joins neighbouring runs of bytes and cuts long ones into pieces for
+ * parallel requests.
  */
 
 import {
@@ -14,15 +14,14 @@ import { extentOf, type StridedCopy, splitCopy } from '../tensor/strided-copy.js
 import type { RemoteFile } from './remote-file.js';
 
 /**
- * Longest piece. One that is not all of one tensor passes through memory of this length, for as many
- * pieces as are under way. At 100 MB per second a request of 8 MiB takes 80 ms: beside that its latency
- * is small, and eight of them fill a fast line.
+ * Longest piece. Every piece in flight needs memory of this length, unless it is a whole tensor. At 100 MB per second
+ * a request of 8 MiB takes 80 ms: beside that its latency is small, and eight of them fill a fast line.
  */
 export const FETCHED_PIECE_BYTE_LENGTH: number = 2 ** 23;
 
 /**
- * Runs that are at most this far apart are fetched together: at 10 MB per second the bytes between them
- * take 7 ms, less than another request.
+ * Joins runs that are at most this far apart: at 10 MB per second the bytes between them take 7 ms, less than another
+ * request.
  */
 export const DEFAULT_MAX_GAP_BYTE_LENGTH: number = 2 ** 16;
 
@@ -30,11 +29,11 @@ export const DEFAULT_MAX_GAP_BYTE_LENGTH: number = 2 ** 16;
 export interface ResultMemory {
   /** The tensor, for messages. */
   readonly tensor: string;
-  /** All of it; made when the first bytes are about to arrive. */
+  /** The memory; allocated right before the first bytes arrive. */
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
-/** Bytes of a file that belong into one memory. */
+/** Bytes of a file for one piece of memory. */
 export interface WantedCopy {
   readonly file: RemoteFile;
   /** Its positions are those of the file. */
@@ -42,7 +41,7 @@ export interface WantedCopy {
   readonly memory: ResultMemory;
 }
 
-/** A part of a piece: which of its bytes go where. */
+/** A part of a piece and the target of its bytes. */
 export interface PiecePart {
   readonly copy: StridedCopy;
   readonly memory: ResultMemory;
@@ -55,14 +54,14 @@ export interface FetchPiece extends ByteRange {
   readonly parts: readonly PiecePart[];
 }
 
-/** A run, which can be cut, or strided bytes, which cannot. */
+/** A run, which may be cut, or strided bytes, which must not. */
 interface WantedRange extends FileRange, PiecePart {
   readonly file: RemoteFile;
 }
 
 /**
- * The pieces for all that is wanted, made one after the other. Neighbours should follow each other, in
- * either direction. Between two runs of a piece are at most `maxGap` bytes that nobody wants.
+ * Generates the pieces for all copies. Neighbours should follow each other, in either direction. Leaves at most
+ * `maxGap` unwanted bytes between two runs of a piece.
  */
 export function* planPieces(
   wanted: Iterable<WantedCopy>,
@@ -81,7 +80,7 @@ export function* planPieces(
   }
 }
 
-/** Cuts copies where their runs are far from each other, and where they are longer than a piece. */
+/** Cuts copies between distant runs, and into pieces. */
 function* wantedRanges(
   wanted: Iterable<WantedCopy>,
   maxGap: number,
@@ -110,7 +109,7 @@ function partOf({ range, begin, end }: Part<WantedRange>): PiecePart {
   };
 }
 
-/** Length of the range of the innermost rounds that have no gap above the limit between them. */
+/** Length of the range of innermost rounds without a gap above the limit. */
 function nearByteLength({ runByteLength, loops }: StridedCopy, maxGap: number): number {
   let byteLength = runByteLength;
   for (const { count, from } of loops.toReversed()) {

@@ -1,6 +1,6 @@
 /**
- * Fetches planned pieces, several at a time, into the memory of tensors. What is wanted in the same turn of the
- * event loop is planned together: neighbours are one request, whichever calls ask for them.
+ * Fetches planned pieces, several at a time, into the memory of tensors. Plans the calls of one turn of the event
+ * loop together: neighbouring bytes share a request, also across calls.
  */
 
 import { RemoteError } from '../errors/errors.js';
@@ -21,7 +21,7 @@ import {
 } from './fetch-plan.js';
 import type { RemoteFile } from './remote-file.js';
 
-/** Memory that is made when the first bytes for it are about to arrive. */
+/** Memory that is allocated right before its first bytes arrive. */
 export class LazyMemory implements ResultMemory {
   readonly tensor: string;
   readonly byteLength: number;
@@ -43,10 +43,10 @@ export class LazyMemory implements ResultMemory {
   }
 }
 
-/** How a call fetches. */
+/** Settings of a call. */
 export interface FetchOptions {
   readonly onProgress: TransferOptions['onProgress'];
-  /** Most bytes between two runs of a piece that nobody wants. Calls that differ share no request. */
+  /** Most unwanted bytes between two runs of a piece. Calls with different limits share no request. */
   readonly maxGapByteLength: number;
 }
 
@@ -56,10 +56,10 @@ interface Turn {
   readonly planned: Promise<void>;
 }
 
-/** The fetches of one checkpoint: at most so many requests at once, over all calls. */
+/** The fetches of one checkpoint: limits the requests at a time over all calls. */
 export class FetchQueue {
   readonly #slots: Slots;
-  /** By the gap. */
+  /** Batches by `maxGap`. */
   readonly #turns = new Map<number, Turn>();
 
   constructor(concurrency: number) {
@@ -67,11 +67,10 @@ export class FetchQueue {
   }
 
   /**
-   * Fetches all that a call wants, begun in the order of the bytes. An error ends those of its requests that no
-   * other call needs; an abort also ends waiting for a slot. Memory beside the results: at most a piece for every
-   * slot.
+   * Fetches all copies of a call, in the order of the bytes. An error ends its requests unless another call needs
+   * them; an abort also ends waiting for a slot. Memory beside the results: at most a piece for every slot.
    *
-   * @throws What the first request that fails rejects with; what `onProgress` throws
+   * @throws The error of the first failed request, or of `onProgress`
    */
   async fetch(
     wanted: readonly WantedCopy[],
@@ -102,12 +101,12 @@ export class FetchQueue {
   }
 }
 
-/** Gives each call the pieces that it needs. */
+/** Assigns pieces to the calls that need them. */
 function planTogether(calls: readonly FetchCall[], maxGap: number): void {
   const [first] = calls;
   if (first === undefined) return;
   if (calls.length === 1) {
-    // Made one after the other: a slice may have very many.
+    // Generate them one by one: a slice may have very many.
     first.pieces = () => ownPieces(first, maxGap);
     return;
   }
@@ -137,7 +136,7 @@ function* ownPieces(call: FetchCall, maxGap: number): Generator<NeededPiece, voi
   }
 }
 
-/** File by file, as they come, each in the order of its bytes. */
+/** Sorts by file, in order of appearance, then by position. */
 function inFileOrder(wanted: readonly WantedCopy[]): WantedCopy[] {
   const ranks = new Map<RemoteFile, number>();
   for (const { file } of wanted) if (!ranks.has(file)) ranks.set(file, ranks.size);
@@ -145,13 +144,13 @@ function inFileOrder(wanted: readonly WantedCopy[]): WantedCopy[] {
   return wanted.toSorted((a, b) => rank(a) - rank(b) || a.copy.byteOffset - b.copy.byteOffset);
 }
 
-/** What one call needs of a piece: parts, and the range that holds them. */
+/** One call's parts of a piece, and the range around them. */
 interface Share extends ByteRange {
   readonly call: FetchCall;
   readonly parts: FetchPiece['parts'];
 }
 
-/** A piece that a call needs, and how many of its bytes count for that call. */
+/** A piece for a call, and the number of its bytes that count for the call. */
 interface NeededPiece {
   readonly piece: SharedPiece;
   readonly byteLength: number;
@@ -165,7 +164,7 @@ function shareOf([call, parts]: readonly [FetchCall, FetchPiece['parts']]): Shar
   return { call, parts, ...hullOf(parts.map(({ copy }) => extentOf(copy))) };
 }
 
-/** From the first byte of the ranges to the last one. They can be more than a call takes arguments. */
+/** The smallest range around all ranges. There may be more of them than a call can take arguments. */
 function hullOf(ranges: readonly ByteRange[]): ByteRange {
   let [begin, end] = [Number.POSITIVE_INFINITY, 0];
   for (const range of ranges) {
@@ -175,7 +174,7 @@ function hullOf(ranges: readonly ByteRange[]): ByteRange {
   return { begin, end };
 }
 
-/** One call: what it wants, how far it is, and how it ends. */
+/** One call: its pieces, progress and end. */
 class FetchCall {
   readonly wanted: readonly WantedCopy[];
   pieces: () => Iterable<NeededPiece> = () => [];
@@ -206,7 +205,7 @@ class FetchCall {
     this.#scope.abort(error);
   }
 
-  /** Counts bytes that have arrived. */
+  /** Counts arrived bytes. */
   advance(byteLength: number): void {
     try {
       if (!this.hasEnded) this.#transfer?.advance(byteLength);
@@ -216,7 +215,7 @@ class FetchCall {
     }
   }
 
-  /** Fetches all pieces; what another call has begun already is waited for. */
+  /** Fetches all pieces, or waits for those that another call has begun. */
   async run(slots: Slots): Promise<void> {
     let totalBytes = 0;
     for (const { byteLength } of this.pieces()) totalBytes += byteLength;
@@ -235,7 +234,7 @@ class FetchCall {
   }
 }
 
-/** A range of a file that one request fetches for one or several calls. */
+/** A range of a file, fetched by one request for one or several calls. */
 class SharedPiece {
   readonly #file: RemoteFile;
   readonly #shares: readonly Share[];
@@ -246,7 +245,7 @@ class SharedPiece {
     this.#shares = shares;
   }
 
-  /** Settles when all is there; undefined until a call begins. */
+  /** Settles once all bytes are there; undefined until a call begins. */
   get begun(): Promise<void> | undefined {
     return this.#begun;
   }
@@ -322,13 +321,13 @@ function gatherParts(
   }
 }
 
-/** The tensor that all parts are of; undefined when there are several. */
+/** The tensor of all parts; undefined for several tensors. */
 function tensorOf(parts: FetchPiece['parts']): string | undefined {
   const [first] = parts;
   return parts.every(({ memory }) => memory === first?.memory) ? first?.memory.tensor : undefined;
 }
 
-/** The error to throw for that of a request, which knows no tensors: one that names the tensor. */
+/** Adds the tensor's name to the error of a request, which doesn't know tensors. */
 function withTensor(error: unknown, tensor: string | undefined): unknown {
   if (tensor === undefined || !(error instanceof RemoteError)) return error;
   const { code, path, status, url, cause, message } = error;

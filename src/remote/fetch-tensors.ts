@@ -1,4 +1,4 @@
-/** Tensors, and parts of them, as bytes to fetch; and the tensors over what has come. */
+/** Turns tensors and slices into bytes to fetch, and fetched bytes into tensors. */
 
 import { DTYPES } from '../header/dtype.js';
 import type { Header } from '../header/header.js';
@@ -19,13 +19,13 @@ export interface LocatedTensor {
   readonly file: RemoteFile;
 }
 
-/** A tensor or a slice that is to be fetched. */
+/** A tensor or slice to fetch. */
 export interface WantedTensor extends WantedCopy {
-  /** The tensor over its memory, once all of its bytes are there. */
+  /** Makes the tensor over its memory, once all bytes are there. */
   make(): Tensor;
 }
 
-/** All of a tensor. Throws `SAFETENSORS_TENSOR_TOO_LARGE` for one that fits into no buffer. */
+/** A whole tensor. Throws `SAFETENSORS_TENSOR_TOO_LARGE` if no buffer can hold it. */
 export function wantTensor(located: LocatedTensor, maxBufferByteLength: number): WantedTensor {
   const { header, entry } = located;
   const byteLength = header.end(entry) - header.begin(entry);
@@ -64,7 +64,7 @@ function want(
   };
 }
 
-/** Fetches tensors. They are made in the order given. */
+/** Fetches tensors. Makes them in the order given. */
 export async function fetchTensors(
   wanted: readonly WantedTensor[],
   queue: FetchQueue,

@@ -1,6 +1,6 @@
-/** Which version of a file answers, and whether it is still the one that answered first. */
+/** Compares the version of a file in each answer with that of the first. */
 
-/** What the head of an answer says about the version. */
+/** The version in the head of an answer. */
 export interface FileVersion {
   /** Length of the whole file in bytes. */
   readonly total: number;
@@ -12,7 +12,7 @@ export interface FileVersion {
   readonly tag: string | undefined;
   /** `Last-Modified`. */
   readonly modified: string | undefined;
-  /** The host that gave `tag` and `modified`. */
+  /** The host that sent `tag` and `modified`. */
   readonly origin: string;
 }
 
@@ -21,10 +21,10 @@ export function isStrongTag(tag: string | undefined): tag is string {
   return tag !== undefined && /^"[^"]*"$/.test(tag);
 }
 
-/** The facts of two versions that must be the same: name, before and now. */
+/** The facts of two versions that must agree: name, before and now. */
 function factsOf(first: FileVersion, next: FileVersion): [string, unknown, unknown][] {
   const compared: [string, unknown, unknown][] = [['length', first.total, next.total]];
-  // Hidden from pages in browsers, and no part of answers by other hosts.
+  // Browsers hide it from pages, and other hosts don't send it.
   if (first.linkedTag && next.linkedTag) {
     compared.push(['X-Linked-ETag', first.linkedTag, next.linkedTag]);
   }
@@ -37,7 +37,7 @@ function factsOf(first: FileVersion, next: FileVersion): [string, unknown, unkno
   return compared;
 }
 
-/** What an answer of another version than the first one is found by; null for the same version. */
+/** The fact that tells another version from the first; null for the same version. */
 export function versionChange(first: FileVersion, next: FileVersion): string | null {
   const change = factsOf(first, next).find(([, before, after]) => before !== after);
   if (change === undefined) return null;

@@ -1,21 +1,21 @@
-/** A file that was found, and which paths of files beside it are safe. */
+/** A found file, and the check of paths of files beside it. */
 
 import { FormatError, quoteName } from '../errors/errors.js';
 import { urlPathObjection } from '../file/shards/shard-paths.js';
 import type { RemoteSource } from './remote-file.js';
 
-/** A source that nobody has to close. */
+/** A source that needs no closing. */
 export type FoundFile = Omit<RemoteSource, 'close' | 'withoutSecrets'>;
 
-/** What a file is by its path: an index is JSON. */
+/** The kind of a file by its path: an index is JSON. */
 export function foundKindOf(path: string): RemoteSource['kind'] {
   return path.endsWith('.json') ? 'index' : 'file';
 }
 
 /**
- * Throws for the path of a shard, or of another file, that leads out of its folder.
+ * Throws if the path of a shard or another file leaves the folder.
  *
- * @throws FormatError `SAFETENSORS_UNSAFE_SHARD_NAME`; `path` is that of the file that names it
+ * @throws FormatError `SAFETENSORS_UNSAFE_SHARD_NAME`; `path` is the file that names the shard
  */
 export function requireInside(name: string, path: string): void {
   const objection = urlPathObjection(name);

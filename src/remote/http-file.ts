@@ -1,4 +1,4 @@
-/** A file over HTTP: ranges of it, all of one version. */
+/** A file over HTTP: reads ranges, all of one version. */
 
 import { FileChangedError, type RemoteError, type RemoteErrorCode } from '../errors/errors.js';
 import { type FileVersion, versionChange } from './file-version.js';
@@ -14,77 +14,77 @@ import { PassingFailure } from './retries.js';
 import type { FailureContext, Session, Try } from './session.js';
 import { beginsAsPage, isCalledPage, pageMessage } from './web-page.js';
 
-/** Where a file is. */
+/** The address of a file. */
 export interface FileAddress {
   /** For messages: without credentials, query and fragment. */
   readonly path: string;
   readonly isOnHub: boolean;
-  /** The commit that is pinned, if there is one. */
+  /** The pinned commit, if any. */
   readonly commit: string | undefined;
-  /** The URL to ask now: of the pinned commit once there is one. */
+  /** The URL to request now: of the pinned commit once there is one. */
   url(): URL;
   /**
-   * Hears of the commit that has answered.
+   * Called with the commit of an answer.
    *
-   * @throws FileChangedError `SAFETENSORS_FILE_CHANGED` for another one than before
+   * @throws FileChangedError `SAFETENSORS_FILE_CHANGED` if the commit has changed
    */
   answeredBy(commit: string): void;
-  /** Finds out and pins the commit before redirects that hide it. */
+  /** Finds and pins the commit before redirects that hide it. */
   pin(tried: Try): Promise<void>;
 }
 
-/** Bytes that are being read. */
+/** Bytes in the process of being read. */
 interface Reading {
   /** Position of the first byte. */
   readonly begin: number;
-  /** Position behind the last one; for a start it may lie behind the end of the file. */
+  /** Position behind the last byte; for a start it may lie behind the end of the file. */
   end: number;
-  /** Where they go. Undefined until the length of the file is known. */
+  /** Their target. Undefined until the length of the file is known. */
   target: Uint8Array<ArrayBuffer> | undefined;
-  /** So many have arrived. */
+  /** Number of arrived bytes. */
   received: number;
   readonly onBytes: ReadRangeOptions['onBytes'];
   readonly onRedirected: (() => void) | undefined;
 }
 
-/** Bytes that were read. */
+/** Read bytes. */
 interface FileBytes {
   readonly target: Uint8Array<ArrayBuffer>;
   readonly fileByteLength: number;
 }
 
-/** A file that is read by ranged requests. */
+/** A file read by ranged requests. */
 export class HttpFile implements RemoteFile {
   readonly path: string;
   readonly #session: Session;
   readonly #address: FileAddress;
-  /** Of the first answer. */
+  /** The version of the first answer. */
   #version: FileVersion | undefined;
-  /** What is said of an answer that calls itself a web page, until its first bytes were seen. */
+  /** The error for an answer with the content type of a web page, until its first bytes disprove it. */
   #page: (() => RemoteError) | undefined;
   /** The URL on another host to which the last redirect has led. Usually a signed URL that expires. */
   #location: URL | undefined;
 
-  /** Asks nothing yet. */
+  /** Sends no request yet. */
   constructor(session: Session, address: FileAddress) {
     this.path = address.path;
     this.#session = session;
     this.#address = address;
   }
 
-  /** The URL that is asked first, with its query: not for messages. */
+  /** The first URL, with its query: not for messages. */
   get url(): URL {
     return this.#address.url();
   }
 
-  /** The version that the first answer has pinned. */
+  /** The version pinned by the first answer. */
   get version(): FileVersion | undefined {
     return this.#version;
   }
 
   /**
-   * Throws when the file is a web page by what the last answer and its first bytes say: who reads a header finds
-   * that out, who copies bytes does not.
+   * Throws if the last answer and its first bytes say that the file is a web page: reading a header would notice,
+   * copying bytes would not.
    *
    * @throws RemoteError `SAFETENSORS_BAD_RESPONSE`
    */
@@ -120,13 +120,13 @@ export class HttpFile implements RemoteFile {
     await this.#read(reading, signal);
   }
 
-  /** Reads in one try, or in several of which each goes on where the last one stopped. */
+  /** Reads in one or several tries; each continues where the last one stopped. */
   async #read(reading: Reading, signal: AbortSignal | undefined): Promise<FileBytes> {
     const readOnce = async (tried: Try): Promise<FileBytes> => {
       try {
         return await this.#readOnce(reading, tried);
       } catch (error) {
-        // Its host may be what failed.
+        // Its host may have caused the failure.
         this.#location = undefined;
         throw error;
       }
@@ -147,7 +147,7 @@ export class HttpFile implements RemoteFile {
     return { target, fileByteLength: total };
   }
 
-  /** Asks the host that the last redirect has named, and that of the source when it refuses. */
+  /** Asks the host of the last redirect; if that refuses, the source's host. */
   async #ask(asked: AskedRange, { onRedirected }: Reading, tried: Try): Promise<Answer> {
     const question = { range: rangeHeader(asked), onRedirected };
     const location = this.#location;
@@ -180,7 +180,7 @@ export class HttpFile implements RemoteFile {
     return answer;
   }
 
-  /** What the body will bring. Anything but bytes of the version that answered first is an error. */
+  /** Checks the contents of the body, which must be bytes of the first answer's version. */
   async #checkHead(
     answer: Answer,
     asked: AskedRange,
@@ -207,7 +207,7 @@ export class HttpFile implements RemoteFile {
       this.#page = isPage ? pageError : undefined;
       if ('code' in head) {
         const pinned = this.#version;
-        // An answer without bytes says nothing else of the version.
+        // An answer without bytes has no other facts of the version.
         if (pinned !== undefined && head.total !== undefined) {
           this.#requireSame(pinned, { ...pinned, total: head.total });
         }
@@ -245,7 +245,7 @@ export class HttpFile implements RemoteFile {
     if (change !== null) throw new FileChangedError(change, { path: this.path });
   }
 
-  /** Reads the body to its end, which must come with the last byte that was asked for. */
+  /** Reads the body to its end, which must be the last requested byte. */
   async #readBody(answer: Answer, reading: Reading, target: Uint8Array, tried: Try): Promise<void> {
     const { url } = answer;
     try {
@@ -257,7 +257,7 @@ export class HttpFile implements RemoteFile {
         reading.onBytes?.(byteLength);
       });
     } catch (error) {
-      // A connection that breaks or stalls behind the last byte takes nothing away.
+      // Ignore a connection that breaks or stalls behind the last byte.
       const isCutOff = error instanceof PassingFailure || tried.isStalled();
       if (!isCutOff || reading.received < target.byteLength) throw error;
     }

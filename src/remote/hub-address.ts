@@ -1,4 +1,4 @@
-/** Addresses on the Hub: pages as copied from a browser, and where files and lists of files are. */
+/** Addresses on the Hub: parses pages copied from a browser, makes URLs of files and lists. */
 
 import { argumentRangeError } from '../errors/arguments.js';
 import { FILE_NAME, type HubId, isRepositoryName, REPOSITORY_KINDS } from '../file/hub/ids.js';
@@ -8,19 +8,19 @@ import { pathObjection } from '../file/shards/shard-paths.js';
 /** The short name of the Hub in links. */
 const SHORT_HOST = 'https://hf.co';
 
-/** Parts of an address that show a folder, and those that show a file. */
+/** Parts of an address that mark a folder, and parts that mark a file. */
 const FOLDER_PAGES: readonly string[] = ['tree'];
 const FILE_PAGES: readonly string[] = ['blob', 'resolve', 'raw', 'blame'];
 
-/** Refs that contain slashes, which addresses have as they are or encoded. */
+/** Refs that contain slashes, plain or encoded in addresses. */
 const HUB_REF = /^refs\/(?:pr|convert)\/[^/]+$/;
 
-/** What an address means. */
+/** The meaning of an address. */
 export interface HubAddress {
   /** URL of the Hub, without a slash at the end. */
   readonly endpoint: string;
   readonly id: HubId;
-  /** Whether the path of `id` is that of a file, whatever its name. */
+  /** Whether the path of `id` belongs to a file, regardless of its name. */
   readonly isFile: boolean;
 }
 
@@ -29,7 +29,7 @@ export function encodePath(path: string): string {
   return path.split('/').map(encodeURIComponent).join('/');
 }
 
-/** What is below the endpoint; undefined for a URL that is not there. */
+/** The path below the endpoint; undefined for other URLs. */
 function pathBelow(url: URL, endpoint: string): string | undefined {
   const { origin, pathname } = new URL(endpoint);
   const folder = pathname.endsWith('/') ? pathname : `${pathname}/`;
@@ -38,9 +38,8 @@ function pathBelow(url: URL, endpoint: string): string | undefined {
 }
 
 /**
- * The meaning of a URL of the Hub or of `endpoint`: of a repository, a folder or a file. Query and fragment
- * do not count. Null for other hosts, and for addresses that are no pages: those below `/api/`, and any other
- * file of a mirror that has such, too.
+ * The meaning of a URL of the Hub or of `endpoint`: of a repository, a folder or a file. Ignores query and fragment.
+ * Null for other hosts, for addresses below `/api/`, and for other files of a mirror.
  *
  * @throws RangeError `ERR_OUT_OF_RANGE` for other pages, such as discussions
  */
@@ -66,13 +65,13 @@ export function parseHubUrl(url: URL, endpoint: string): HubAddress | null {
   return { endpoint: found === SHORT_HOST ? DEFAULT_ENDPOINT : found, id, isFile };
 }
 
-/** A query may have secrets. */
+/** Leaves out the query, which may have secrets. */
 function refuse(pathname: string): never {
   const expected = 'the address of a model, a folder or a file on the Hub';
   throw argumentRangeError('source', expected, pathname);
 }
 
-/** The parts of a path; one at the end that is empty does not count. */
+/** The parts of a path, without an empty last part. */
 function decodedParts(path: string): string[] {
   try {
     return path.replace(/\/$/, '').split('/').map(decodeURIComponent);
@@ -113,12 +112,12 @@ export function pageUrl(endpoint: string, id: HubId, revision: string, folder: s
   return new URL(`${endpoint}/${repository}/tree/${encodeURIComponent(revision)}${below}`);
 }
 
-/** What the Hub's API tells. */
+/** The kinds of answers of the Hub's API. */
 export type HubQuestion = 'revision' | 'tree';
 
 /**
- * URL of what the Hub says about a revision: its commit, among others (`revision`), or the files and folders
- * in the folder `path` (`tree`).
+ * URL of the Hub's API about a revision: facts such as its commit (`revision`), or the files and folders in the
+ * folder `path` (`tree`).
  */
 export function apiUrl(
   endpoint: string,

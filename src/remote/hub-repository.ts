@@ -1,4 +1,4 @@
-/** A repository on the Hub: its files, all of the commit that answers first. */
+/** A repository on the Hub: its files, all of the first answer's commit. */
 
 import { FileChangedError } from '../errors/errors.js';
 import { type HubId, isCommit } from '../file/hub/ids.js';
@@ -9,13 +9,13 @@ import { shownUrl } from './safe-urls.js';
 import type { Session, Try } from './session.js';
 import { isCalledPage, pageMessage } from './web-page.js';
 
-/** Longest answer of the Hub's API that is read, in bytes. About a revision it may name all files. */
+/** Longest answer of the Hub's API to read, in bytes. One about a revision may name all files. */
 const MAX_ANSWER_BYTE_LENGTH = 10_000_000;
 
-/** Longest page of a list that is read, in bytes. The Hub's have a thousand entries, and about 300 kB. */
+/** Longest page of a list to read, in bytes. The Hub's pages have a thousand entries, and about 300 kB. */
 const MAX_PAGE_BYTE_LENGTH = 2_000_000;
 
-/** A list that has more pages may never end. The Hub advises to have no more files than these can name. */
+/** Most pages of a list, which might never end. The Hub advises against more files than these can name. */
 const MAX_PAGES = 100;
 
 /** A file or a folder in a repository. */
@@ -26,8 +26,8 @@ export interface RepositoryEntry {
   /** Length of a file in bytes. */
   readonly byteLength: number;
   /**
-   * Of a file: for a large one the SHA-256 of its bytes, for others git's SHA-1 of them; in hexadecimal digits.
-   * Empty when the Hub does not tell.
+   * Hash of a file in hexadecimal digits: SHA-256 of a large file, git's SHA-1 of others. Empty if the Hub doesn't
+   * tell.
    */
   readonly hash: string;
   /** Whether the Hub keeps it in its Xet storage. */
@@ -36,7 +36,7 @@ export interface RepositoryEntry {
 
 const HASH = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
 
-/** What the list says of an entry; undefined for none. */
+/** The facts of an entry in the list; undefined for anything else. */
 function repositoryEntry(entry: unknown): RepositoryEntry | undefined {
   const { path, type, size, oid, lfs, xetHash } = Object(entry);
   if (typeof path !== 'string') return undefined;
@@ -65,7 +65,7 @@ export class HubRepository {
   readonly #revision: string;
   #commit: string | undefined;
 
-  /** Asks nothing yet. `endpoint` has no slash at its end. */
+  /** Sends no request yet. `endpoint` has no slash at its end. */
   constructor(session: Session, endpoint: string, id: HubId) {
     this.#session = session;
     this.#endpoint = endpoint;
@@ -74,7 +74,7 @@ export class HubRepository {
     if (isCommit(this.#revision)) this.#commit = this.#revision;
   }
 
-  /** The commit that the files are of, as soon as an answer has named it. */
+  /** The commit of the files, once an answer has named it. */
   get commit(): string | undefined {
     return this.#commit;
   }
@@ -84,7 +84,7 @@ export class HubRepository {
     return shownUrl(pageUrl(this.#endpoint, this.#id, this.#revision, folder));
   }
 
-  /** A file by its path, which the caller has checked. */
+  /** The file with this path, which the caller has checked. */
   file(path: string): HttpFile {
     const repository = this;
     const at = (revision: string): URL => fileUrl(this.#endpoint, this.#id, revision, path);
@@ -101,7 +101,7 @@ export class HubRepository {
     return new HttpFile(this.#session, address);
   }
 
-  /** What is in a folder. One request for every thousand entries. */
+  /** The entries of a folder. One request per thousand entries. */
   async list(folder: string, signal: AbortSignal): Promise<RepositoryEntry[]> {
     const entries: RepositoryEntry[] = [];
     let url: URL | undefined = this.#url('tree', folder);
@@ -122,7 +122,7 @@ export class HubRepository {
     return entries;
   }
 
-  /** Finds out the commit, and pins it. At most one request. */
+  /** Finds and pins the commit. At most one request. */
   async pinCommit(signal: AbortSignal): Promise<string> {
     const url = this.#url('revision', '');
     const path = shownUrl(url);
@@ -151,7 +151,7 @@ export class HubRepository {
     return apiUrl(this.#endpoint, this.#id, question, revision, folder);
   }
 
-  /** Asks the Hub's API for at most so many bytes, in one try. */
+  /** Requests at most `maxByteLength` bytes from the Hub's API, in one try. */
   async #ask(url: URL, maxByteLength: number, tried: Try): Promise<Page> {
     const session = this.#session;
     const path = shownUrl(url);
@@ -165,7 +165,7 @@ export class HubRepository {
   }
 }
 
-/** URL of the page that follows in a list: of the same server, which gets the token. */
+/** URL of the next page of a list; on the same server, which gets the token. */
 function nextPage(headers: Headers, url: URL): URL | undefined {
   const [, link] = /<([^>]*)>\s*;\s*rel="?next"?/i.exec(headers.get('link') ?? '') ?? [];
   if (link === undefined || !URL.canParse(link, url.href)) return undefined;

@@ -17,14 +17,14 @@ import { HubRepository, type RepositoryEntry } from './hub-repository.js';
 import type { FileStart, RemoteFile, RemoteFolder } from './remote-file.js';
 import type { Session } from './session.js';
 
-/** Most repositories have their model in this file. If not, a list of the files says where it is. */
+/** Most repositories have their model in this file. For others a list of the files is requested. */
 const USUAL_STEM = 'model';
 
 /** In a folder of a pipeline; its encoders are models of transformers. */
 const COMPONENT_STEM = 'diffusion_pytorch_model';
 const ENCODER_FOLDER = /(?:encoder|checker)[^/]*$/;
 
-/** How the model's file is found. */
+/** Settings for finding the model's file. */
 interface HubSourceOptions {
   /** Bytes of the first request for a file. */
   readonly startByteLength: number;
@@ -32,8 +32,8 @@ interface HubSourceOptions {
 }
 
 /**
- * Asks nothing for the path of a file. That of weights in another format is one, too: its first bytes will tell
- * which. In a repository or a folder it asks for the usual files, and keeps the start of the one that is there.
+ * Sends no request for the path of a file, also of weights in another format: its first bytes will tell. In a
+ * repository or folder it requests the usual files and keeps the start of the first that exists.
  *
  * @throws RemoteError
  * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_DIFFUSERS_PIPELINE`
@@ -68,7 +68,7 @@ export async function hubSource(
     if (names !== null) {
       return await open(chooseAmong(names, repository.pageOf(path), variant, first));
     }
-    // Where there are no lists of files.
+    // The server has no lists of files.
     for (const name of usualFileNames(variant)) {
       const found = name === first ? null : await open(name).catch(nullIfMissing);
       if (found !== null) return found;
@@ -77,7 +77,7 @@ export async function hubSource(
   }
 }
 
-/** A file by its path in the repository. Asks nothing. */
+/** The file with this path in the repository. Sends no request. */
 export function sourceOfPath(repository: HubRepository, path: string): FoundFile {
   const file = repository.file(path);
   return { file, kind: foundKindOf(path), folder: remoteFolder(repository, path, file.path) };
@@ -104,7 +104,7 @@ function remoteFolder(repository: HubRepository, path: string, shown: string): R
   };
 }
 
-/** The file whose start was read to find out whether it is there. */
+/** The file whose start was read to see whether it exists. */
 function withStart(file: RemoteFile, byteLength: number, start: FileStart): RemoteFile {
   let kept: FileStart | undefined = start;
   return {
@@ -124,7 +124,7 @@ export interface Names {
   readonly folders: readonly string[];
 }
 
-/** What is in a folder; null when there is no such folder, and where there are no lists, as on a mirror. */
+/** The entries of a folder; null if it is missing, or on a mirror without lists. */
 async function namesInFolder(
   repository: HubRepository,
   folder: string,
@@ -134,7 +134,7 @@ async function namesInFolder(
   return entries === null ? null : namesAmong(entries, folder);
 }
 
-/** The names of what is directly in a folder, by a list that may have more. */
+/** The names of the direct entries of a folder, from a list that may have more. */
 export function namesAmong(entries: readonly RepositoryEntry[], folder: string): Names {
   const prefix = folder === '' ? '' : `${folder}/`;
   const here = entries.filter(({ path }) => {
@@ -148,8 +148,8 @@ export function namesAmong(entries: readonly RepositoryEntry[], folder: string):
 }
 
 /**
- * The model's file or index by the names in a folder, whose page is at `path`, and the variant; `missing` is not
- * there after all.
+ * Chooses the model's file or index by variant and the names in a folder, whose page is `path`. The file `missing` is
+ * listed but doesn't exist.
  *
  * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_DIFFUSERS_PIPELINE`
  */

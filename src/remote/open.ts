@@ -26,8 +26,8 @@ import { resolveSource, type SourceChoice } from './source.js';
 /** Options of `openRemote`. */
 export interface RemoteOptions extends SourceChoice {
   /**
-   * Token that goes to the origin of `source` and to no other, and over plain `http:` only to this machine.
-   * In Node, for sources on the Hub, that of `HF_TOKEN` or of the token file by default; false sends none.
+   * Token that goes to the origin of `source` and to no other, and over plain `http:` only to this machine. In Node
+   * the default for sources on the Hub is `HF_TOKEN` or the token file; false sends none.
    */
   readonly token?: string | false | undefined;
   /** Headers for requests to the origin of `source`, as `token`. */
@@ -53,13 +53,13 @@ const REMOTE_OPTIONS: OptionNames<RemoteOptions> = {
   revision: true,
 };
 
-/** Fills a fast line by pieces of 8 MiB. */
+/** Requests at a time: with pieces of 8 MiB they fill a fast line. */
 const DEFAULT_CONCURRENCY = 8;
 const LARGEST_CONCURRENCY = 64;
 
-/** What differs between Node and browsers. */
+/** Settings that differ between Node and browsers. */
 export interface RemoteRuntime {
-  /** Longest buffer that can be made, in bytes. */
+  /** Longest possible buffer, in bytes. */
   readonly maxBufferByteLength: number;
   readonly hubSettings: HubSettings;
 }
@@ -89,7 +89,7 @@ export async function openRemoteIn(
 }
 
 /**
- * What a source is. Asks nothing, except for a repository or a folder.
+ * Finds the files of a source. Sends requests only for a repository or a folder.
  *
  * @throws TypeError `ERR_INVALID_ARG_TYPE`; as `resolveSource`
  */

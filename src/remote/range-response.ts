@@ -1,25 +1,25 @@
-/** What the head of an answer says about a range that was asked for. */
+/** Reads the head of an answer to a request for a range. */
 
-/** Bytes that are asked for. */
+/** The requested bytes. */
 export interface AskedRange {
   readonly begin: number;
   /** Position behind the last byte; it may lie behind the end of the file. */
   readonly end: number;
 }
 
-/** What comes in the body: exactly the bytes from `begin` to `end` of a file of `total` bytes. */
+/** Contents of the body: exactly the bytes from `begin` to `end` of a file of `total` bytes. */
 export interface AnsweredRange {
   readonly begin: number;
   readonly end: number;
   readonly total: number;
 }
 
-/** Why an answer cannot be used. */
+/** The reason why an answer is useless. */
 export interface RangeObjection {
   readonly code: 'SAFETENSORS_RANGES_UNSUPPORTED' | 'SAFETENSORS_BAD_RESPONSE';
   readonly expected: string;
   readonly found: string;
-  /** Length of the whole file, when an answer 416 tells it. */
+  /** Length of the whole file, if an answer 416 tells it. */
   readonly total?: number | undefined;
 }
 
@@ -60,9 +60,9 @@ function noRanges(found: string): RangeObjection {
 }
 
 /**
- * Compares status and headers with what was asked. A whole file (200) is as good as a range when it begins
- * where the range does and is no longer, unless Content-Range says that the body is a part of the file. An empty
- * file has no ranges: 416 with a total of 0.
+ * Compares status and headers with the request. Accepts a whole file (200) if it begins where the range does and is
+ * no longer, unless Content-Range says that the body is a part of the file. An empty file has no ranges: 416 with a
+ * total of 0.
  */
 export function readRangeHead(
   status: number,

@@ -1,4 +1,4 @@
-/** The header of a remote file: one request in nearly all cases, a second one for a long header. */
+/** Reads the header of a remote file: by one request, or two for a long header. */
 
 import { allocate } from '../errors/out-of-memory.js';
 import { HEAD_BYTE_LENGTH } from '../header/foreign-formats.js';
@@ -13,12 +13,12 @@ import { inTurns } from '../header/json/slices.js';
 import type { RemoteFile } from './remote-file.js';
 
 /**
- * Bytes of the first request. Of the 1 000 models that are downloaded most, 97 % have shorter headers;
- * at 10 MB per second these take 10 ms, less than another request would.
+ * Bytes of the first request. Of the 1 000 most downloaded models 97 % have shorter headers; at 10 MB per second
+ * these bytes take 10 ms, less than another request.
  */
 export const FIRST_BYTE_LENGTH = 100_000;
 
-/** A header that was fetched and is not parsed yet. */
+/** A fetched header, unparsed. */
 export interface FetchedHeader {
   /** All bytes before the tensor data. */
   readonly start: Uint8Array;
@@ -27,11 +27,11 @@ export interface FetchedHeader {
 }
 
 /**
- * Fetches the header of a remote file, and nothing else. Not one byte behind the first `FIRST_BYTE_LENGTH` or
- * behind the header is asked for.
+ * Fetches the header of a remote file and nothing else: requests no byte behind both the header and the first
+ * `FIRST_BYTE_LENGTH`.
  *
- * @param onRedirected as that of `RemoteFile.readStart`
- * @throws FormatError for a length that cannot be; whatever the requests reject with
+ * @param onRedirected as for `RemoteFile.readStart`
+ * @throws FormatError for an impossible length; the errors of the requests
  */
 export async function fetchHeader(
   file: RemoteFile,
@@ -53,9 +53,9 @@ export async function fetchHeader(
 }
 
 /**
- * Parses and checks a header that was fetched.
+ * Parses and checks a fetched header.
  *
- * @throws FormatError, which says what the file looks like
+ * @throws FormatError, which names a foreign format
  */
 export async function parseFetched(
   { start, fileByteLength, options }: FetchedHeader,

@@ -1,20 +1,20 @@
 /**
- * The one place where secrets are taken out of errors. A server can repeat a token anywhere: as the name of a
- * tensor or a shard, a dtype, an ETag, in a redirect.
+ * Removes secrets from errors; no other module does. A server can repeat a token anywhere: as the name of a tensor or
+ * a shard, a dtype, an ETag, in a redirect.
  */
 
 import { SafetensorsError } from '../errors/errors.js';
 import type { Credentials } from './credentials.js';
 
-/** Causes of causes that are looked at: a chain can be a circle. */
+/** Most causes of causes to clean: a chain can be circular. */
 const MAX_CAUSE_DEPTH = 10;
 
-/** Properties of our errors and of the system's that may have what a server has said. */
+/** Properties of our errors and the system's that may repeat a server's text. */
 const REDACTED_TEXTS = ['path', 'dest', 'tensor', 'url'] as const;
 
 type Texts = { -readonly [Key in (typeof REDACTED_TEXTS)[number]]?: unknown };
 
-/** An error as it is changed here. */
+/** The properties of an error that are changed here. */
 interface Changeable extends Texts {
   message: string;
   stack?: string | undefined;
@@ -24,8 +24,8 @@ interface Changeable extends Texts {
 }
 
 /**
- * The error without secrets: the same object, since its class and its stack tell where it comes from. What
- * callers have thrown, such as the reason of an abort, stays as it is.
+ * The error without secrets: the same object, to keep class and stack. Errors from the caller, such as the reason of
+ * an abort, stay unchanged.
  */
 export function redactError(error: unknown, credentials: Credentials): unknown {
   redact(error, credentials, 0);
@@ -42,7 +42,7 @@ function redact(error: unknown, credentials: Credentials, depth: number): void {
   if (shown !== message) {
     const { stack } = given;
     given.message = shown;
-    // It begins with the message, and has URLs of scripts behind it.
+    // The stack begins with the message; the URLs of scripts behind it must stay.
     if (typeof stack === 'string') given.stack = stack.replace(message, () => shown);
   }
   for (const name of REDACTED_TEXTS) {

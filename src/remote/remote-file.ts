@@ -1,6 +1,6 @@
 /**
- * What a remote checkpoint asks of the files that it is made of. Types only: `http-file` has them over
- * HTTP, `byte-source` over a Blob or a reader of the caller's.
+ * The interface of a remote checkpoint's files. Types only: `http-file` implements them over HTTP, `byte-source` over
+ * a Blob or a reader of the caller's.
  */
 
 /** How to read a range of a remote file. */
@@ -17,14 +17,13 @@ export interface FileStart {
   readonly fileByteLength: number;
 }
 
-/** One remote file. Its version is pinned by the first answer: another one is a FileChangedError. */
+/** One remote file. The first answer pins its version; another version is a FileChangedError. */
 export interface RemoteFile {
   /** For messages: an address without credentials, query and fragment. */
   readonly path: string;
   /**
-   * The first `byteLength` bytes, all of a file that is shorter, and the length of the whole file. One
-   * request. `onRedirected` is called when the host that was asked has led to another one, and may be asked
-   * for something else.
+   * The first `byteLength` bytes, all of a file that is shorter, and the length of the whole file. One request. Calls
+   * `onRedirected` once the host has redirected to another one and is free for other requests.
    */
   readStart(
     byteLength: number,
@@ -32,8 +31,7 @@ export interface RemoteFile {
     onRedirected?: () => void,
   ): Promise<FileStart>;
   /**
-   * Fills `target`, at least one byte, from `position` on. One request; one that is tried again goes on
-   * behind what has arrived.
+   * Fills `target`, at least one byte, from `position` on. One request; a retry continues behind the arrived bytes.
    */
   readInto(
     target: Uint8Array<ArrayBuffer>,
@@ -42,21 +40,21 @@ export interface RemoteFile {
   ): Promise<void>;
 }
 
-/** Where the files of a checkpoint are. */
+/** The folder of a checkpoint's files. */
 export interface RemoteFolder {
-  /** A file by its relative path, which was checked to stay below the folder. */
+  /** The file with this relative path, which was checked to stay below the folder. */
   file(name: string): RemoteFile;
 }
 
-/** A source that was found. */
+/** A source whose file is known. */
 export interface RemoteSource {
-  /** Null where there is only the one file. */
+  /** Null if the source is a single file. */
   readonly folder: RemoteFolder | null;
   /** The safetensors file or the index. */
   readonly file: RemoteFile;
   readonly kind: 'file' | 'index';
-  /** Ends what is under way, and refuses more. */
+  /** Ends all requests and refuses new ones. */
   close(): void;
-  /** The error, without what a server may have repeated of the credentials: of all that is read from it. */
+  /** Removes credentials that a server may have repeated from an error about the source. */
   withoutSecrets(error: unknown): unknown;
 }

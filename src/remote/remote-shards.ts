@@ -1,4 +1,4 @@
-/** The shards of a remote checkpoint: headers, each fetched once, when it is first needed. */
+/** The shards of a remote checkpoint: fetches each header once, on first use. */
 
 import { MAX_CONFIG_BYTE_LENGTH } from '../file/hub/parameter-count.js';
 import {
@@ -17,12 +17,12 @@ import { type FetchedHeader, fetchHeader, parseFetched } from './read-header.js'
 import type { RemoteFile, RemoteSource } from './remote-file.js';
 import { ofEach, SharedCall } from './scope.js';
 
-/** Requests at a time to the host that is asked first: more have made the Hub refuse some. */
+/** Requests at a time to the first host: the Hub has refused some of more. */
 const HEADERS_AT_ONCE = 16;
 
 /**
- * Headers under way: while some are at the first host, it has led others to another one. When that fails, they
- * ask the first host again without another turn.
+ * Headers in flight: while some wait for the first host, others are at the host it redirected to. If that fails, they
+ * ask the first host again without queueing.
  */
 const HEADERS_UNDER_WAY = 2 * HEADERS_AT_ONCE;
 
@@ -34,7 +34,7 @@ export class RemoteShards {
   /** Names as in the index, without `.` parts; the file's name when there is no index. */
   readonly names: readonly string[];
   readonly #maxHeaderByteLength: number | undefined;
-  /** Made when they are needed: an index may name very many. */
+  /** Created on first use: an index may name very many. */
   readonly #files = new Map<number, RemoteFile>();
   readonly #headers = new Map<number, Header>();
   readonly #calls = new Map<number, SharedCall<Header>>();
@@ -70,7 +70,7 @@ export class RemoteShards {
     }
   }
 
-  /** The header of the only file, which opening has fetched. */
+  /** The header of the only file, fetched by opening. */
   get onlyHeader(): Header {
     return this.#headers.get(0) as Header;
   }
@@ -101,10 +101,7 @@ export class RemoteShards {
     return await this.#ofEach((shard, ends) => this.header(shard, ends), signal);
   }
 
-  /**
-   * Everything that is wrong with headers and index. Fetches the headers of all shards, and goes on after those
-   * that cannot be had.
-   */
+  /** All problems of headers and index. Fetches the headers of all shards and continues after failures. */
   async problems(signal: AbortSignal): Promise<CheckpointProblem[]> {
     const check = new IndexCheck(this.index, fileName(this.source.file.path));
     const found = await this.#ofEach(async (shard, ends) => {
@@ -122,7 +119,7 @@ export class RemoteShards {
     return check.finish();
   }
 
-  /** What `work` gives for every shard, a few at a time: a call for each at once takes much memory for many shards. */
+  /** Maps every shard, a few at a time: calls for all at once would take much memory. */
   #ofEach<Result>(
     work: (shard: number, signal: AbortSignal) => Promise<Result>,
     signal: AbortSignal,
@@ -138,7 +135,7 @@ export class RemoteShards {
       fetched = await fetchHeader(file, this.#maxHeaderByteLength, signal, release);
     };
     await this.#underWay.run(() => this.#atFirstHost.run(fetch));
-    // The next request is on its way meanwhile.
+    // The next request is in flight meanwhile.
     const header = await parseFetched(fetched as FetchedHeader, signal);
     this.#headers.set(shard, header);
     return header;
@@ -150,7 +147,7 @@ function fileName(path: string): string {
   return path.slice(path.lastIndexOf('/') + 1);
 }
 
-/** The parsed `config.json` of a model; undefined when there is none that can be read. */
+/** The parsed `config.json` of a model; undefined if missing or unreadable. */
 export async function fetchConfig(
   file: RemoteFile | undefined,
   signal: AbortSignal,

@@ -1,4 +1,4 @@
-/** What programs can watch of remote requests: an event for each try. */
+/** Events for programs that watch remote requests: one for each try. */
 
 import type { RequestChannel } from '../file/hub/settings.js';
 import { PassingFailure } from './retries.js';
@@ -10,7 +10,7 @@ import { shownUrl } from './safe-urls.js';
  * token. Times are in milliseconds.
  */
 export interface RequestEvent {
-  /** The URL that was asked first. */
+  /** The first URL. */
   readonly url: string;
   /** The URL that answered, after redirects; null without an answer. */
   readonly answeredBy: string | null;
@@ -18,17 +18,17 @@ export interface RequestEvent {
   readonly range: string | null;
   /** Status of the answer; null without one. */
   readonly status: number | null;
-  /** Bytes of the body that have arrived. */
+  /** Arrived bytes of the body. */
   readonly receivedByteLength: number;
-  /** When the try began, as `performance.now()` counts. */
+  /** Start of the try, on the clock of `performance.now()`. */
   readonly startTime: number;
   /** From the start to the headers of the answer; null without one. */
   readonly headersDuration: number | null;
   /** From the start to the end of the try. */
   readonly duration: number;
-  /** 1 for the first try; a try that failed may be followed by another one. */
+  /** 1 for the first try; a failed try may be followed by another. */
   readonly try: number;
-  /** Why the try failed, an `AbortError` for an abort; null when it succeeded. */
+  /** The failure, an `AbortError` for an abort; null after a success. */
   readonly error: unknown;
 }
 
@@ -42,20 +42,20 @@ export class WatchedTry {
   #answer: { readonly url: URL; readonly status: number; readonly at: number } | undefined;
   #receivedByteLength = 0;
 
-  /** The try begins. */
+  /** Starts the clock. */
   constructor(channel: RequestChannel, number: number) {
     this.#channel = channel;
     this.#number = number;
   }
 
-  /** A request is sent. The first one counts. */
+  /** Notes a sent request. The first one counts. */
   asked(url: URL, range: string | undefined): void {
     if (this.#url !== undefined) return;
     this.#url = url;
     this.#range = range ?? null;
   }
 
-  /** The headers of an answer are there. The last one counts. */
+  /** Notes the headers of an answer. The last one counts. */
   answered(url: URL, status: number): void {
     this.#answer = { url, status, at: performance.now() };
   }
@@ -66,8 +66,8 @@ export class WatchedTry {
   }
 
   /**
-   * Publishes the event; nothing when no request was sent. `withoutSecrets` cleans the error, which is undefined after
-   * a success.
+   * Publishes the event, unless no request was sent. `withoutSecrets` cleans the error, which is undefined after a
+   * success.
    */
   end(error: unknown, withoutSecrets: (error: unknown) => unknown): void {
     if (this.#url === undefined) return;

@@ -1,4 +1,4 @@
-/** One request: follows redirects by hand, so that credentials stay where they belong. */
+/** Sends one request: follows redirects itself, so that credentials stay with their origin. */
 
 import type { RemoteError } from '../errors/errors.js';
 import { isCommit } from '../file/hub/ids.js';
@@ -10,49 +10,49 @@ import { isPassingCause, isPassingStatus, PassingFailure, retryAfterOf } from '.
 import { parseHttpUrl } from './safe-urls.js';
 import type { Session, Try } from './session.js';
 
-/** What is asked. */
+/** The request. */
 export interface AskedUrl {
   readonly url: URL;
-  /** Whether another host has named the URL: then it gets no credentials. */
+  /** Whether another host has named the URL, which then gets no credentials. */
   readonly isForeign: boolean;
   /** `Range`, if there is one. */
   readonly range?: string | undefined;
   /** The file's name for messages. */
   readonly path: string;
-  /** Called once `fetch` turns out to hide redirects, and with them the commit: gives the URL to ask then. */
+  /** Called if `fetch` turns out to hide redirects, and with them the commit; returns the URL to request then. */
   readonly pin?: ((tried: Try) => Promise<URL>) | undefined;
-  /** Called when the host has led to another one, and is done with the request. */
+  /** Called once the host has redirected to another one and is done with the request. */
   readonly onRedirected?: (() => void) | undefined;
 }
 
-/** An answer that is no redirect and may be used or refused as it is. */
+/** An answer other than a redirect. */
 export interface Answer {
   readonly response: Response;
-  /** Where it comes from, after redirects. */
+  /** Its URL, after redirects. */
   readonly url: URL;
-  /** What the host that was asked says about the version, before it leads to another one. */
+  /** The version according to the first host, before its redirect. */
   readonly commit: string | undefined;
   readonly linkedTag: string | undefined;
   /** Whether the last request had an `Authorization`. */
   readonly isAuthorized: boolean;
 }
 
-/** More redirects are a circle. */
+/** Most redirects; more are a circle. */
 const MAX_REDIRECTS = 10;
 
-/** A body that is not used is read up to here, so that its connection can be used again. */
+/** Bytes to read of an unused body, so that its connection can be reused. */
 const MAX_DISCARDED_BYTE_LENGTH = 16_384;
 
-/** A body that is not used is waited for so long: another connection takes less. */
+/** Milliseconds to wait for an unused body: another connection takes less. */
 const LONGEST_DISCARD_MS = 1000;
 
 const REDIRECTS: readonly number[] = [301, 302, 303, 307, 308];
 
 /**
- * Sends a request and follows redirects. Where `fetch` hides them, as in browsers, it follows them itself.
+ * Sends a request and follows redirects. In browsers `fetch` hides and follows redirects itself.
  *
  * @throws PassingFailure for broken connections, 429 and 5xx
- * @throws RemoteError `SAFETENSORS_UNSAFE_URL`, `SAFETENSORS_BAD_RESPONSE` for redirects that lead nowhere
+ * @throws RemoteError `SAFETENSORS_UNSAFE_URL`, `SAFETENSORS_BAD_RESPONSE` for bad redirects
  */
 export async function request(session: Session, asked: AskedUrl, tried: Try): Promise<Answer> {
   const { path } = asked;
@@ -98,7 +98,7 @@ export async function request(session: Session, asked: AskedUrl, tried: Try): Pr
   throw session.error('SAFETENSORS_BAD_RESPONSE', message, { path, url });
 }
 
-/** Where a redirect leads, or what is wrong with that. */
+/** The target of a redirect, or its problem. */
 function redirectTarget(location: string, from: URL): URL | string {
   const next = parseHttpUrl(location, from);
   if (typeof next === 'string') return next;
@@ -113,10 +113,10 @@ function headersFor(
 ): Headers {
   const headers = isForeign ? new Headers() : session.credentials.headersFor(url);
   if (session.hidesRedirects) {
-    // Browsers take this one away when they follow a redirect to another host, but none of the others.
+    // Browsers remove this header alone when they follow a redirect to another host.
     for (const name of [...headers.keys()]) if (name !== 'authorization') headers.delete(name);
   }
-  // Some runtimes ask for compressed bytes, of which ranges make no sense.
+  // Some runtimes request compressed bytes, which make ranges meaningless.
   headers.set('accept-encoding', 'identity');
   if (range !== undefined) headers.set('range', range);
   return headers;
@@ -134,14 +134,14 @@ async function send(
   try {
     return await untilAborted(answer, signal);
   } catch (error) {
-    // A `fetch` that does not know signals answers all the same.
+    // A `fetch` without support for signals answers in spite of the abort.
     answer.then((late) => late.body?.cancel()).catch(() => {});
     if (signal.aborted) throw error;
     throw brokenConnection(session, error, { path, url });
   }
 }
 
-/** What a broken connection comes to: a failure that may pass, or the error where it will not. */
+/** Turns a broken connection into a passing failure, or into the final error. */
 export function brokenConnection(
   session: Session,
   error: unknown,
@@ -164,7 +164,7 @@ export function brokenConnection(
 }
 
 /**
- * Hands out the pieces of a body as they arrive. An abort ends the request, and so does what `take` throws.
+ * Hands out the pieces of a body as they arrive. An abort, or an error of `take`, ends the request.
  *
  * @throws PassingFailure when the connection breaks
  */
@@ -178,7 +178,7 @@ export async function readPieces(
   if (body === null) return;
   const reader = body.getReader();
   const cancel = (): void => void reader.cancel().catch(() => {});
-  // One listener for all pieces, also for a `fetch` that does not know signals: it ends the wait.
+  // One listener for all pieces ends the wait, also with a `fetch` without support for signals.
   const end = whenAborted(signal, cancel);
   let byteLength = 0;
   const broken = (error: unknown): never => {
@@ -202,7 +202,7 @@ export async function readPieces(
   }
 }
 
-/** The error for an answer that refuses what was asked. Reads its body, so that the connection stays. */
+/** The error for an answer that refuses the request. Reads its body, to keep the connection. */
 export async function refused(
   session: Session,
   { response, url, isAuthorized }: Answer,
@@ -242,8 +242,8 @@ async function passing(
 }
 
 /**
- * Waits for a turn of the event loop. Node takes that long to take back the connection of an answer that has
- * ended: a request before that opens another one.
+ * Waits for a turn of the event loop. Node needs that long to reuse the connection of a finished answer: an earlier
+ * request opens another one.
  */
 async function connectionReturned(): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve));
@@ -264,7 +264,7 @@ export async function discard({ body, headers }: Response, { signal }: Try): Pro
       left -= value.byteLength;
     }
   } catch {
-    // Nobody waits for these bytes.
+    // The bytes are unused, so ignore errors.
   } finally {
     clearTimeout(timer);
   }

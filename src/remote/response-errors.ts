@@ -1,12 +1,12 @@
-/** Statuses, and the Hub's names for what went wrong, as codes with what to do. */
+/** Turns statuses and the Hub's error names into codes with advice. */
 
 import { quoteName, type RemoteErrorCode } from '../errors/errors.js';
 import { PROXY_LOGIN_ADVICE } from './connection-advice.js';
 
-/** An answer that is none of the bytes that were asked for. */
+/** An answer without the requested bytes. */
 export interface RefusedRequest {
   readonly status: number;
-  /** `X-Error-Code` of the Hub, and its `X-Error-Message`; empty when there is none. */
+  /** `X-Error-Code` of the Hub, and its `X-Error-Message`; empty if missing. */
   readonly errorCode: string;
   readonly said: string;
   /** Whether the source is on the Hub, which answers 401 also for repositories that do not exist. */
@@ -17,7 +17,7 @@ export interface RefusedRequest {
   readonly isRedirected: boolean;
 }
 
-/** A code, and the end of the message: what was found and what to do. */
+/** A code, and the end of the message: the finding and advice. */
 export interface Refusal {
   readonly code: RemoteErrorCode;
   readonly message: string;
@@ -38,22 +38,22 @@ const STATUS_CODES: Readonly<Record<number, RemoteErrorCode>> = {
   511: 'SAFETENSORS_REMOTE_UNAVAILABLE',
 };
 
-/** What else there is to do. */
+/** Further advice. */
 const STATUS_ADVICE: Readonly<Record<number, string>> = {
   407: PROXY_LOGIN_ADVICE,
   511: 'the network on the way wants a login: open any page in a browser',
 };
 
-/** What the Hub says of a token that it does not know. */
+/** The Hub's message for an unknown token. */
 const BAD_TOKEN = /invalid (?:credentials|username or password|token)/i;
 
-/** An answer that may be another one later. */
+/** An answer that may change later. */
 interface PassingAnswer extends Pick<RefusedRequest, 'status' | 'isAuthorized'> {
-  /** Milliseconds that the server asks to wait; undefined when it does not say. */
+  /** Milliseconds to wait, as the server asks; undefined without a wish. */
   readonly retryAfter: number | undefined;
 }
 
-/** The end of the message when it is not tried again; `note` says how often it was, or why not. */
+/** The end of the message after the last try; `note` tells the number of tries, or the reason against more. */
 export function passingMessage(
   { status, isAuthorized, retryAfter }: PassingAnswer,
   note: string,
@@ -106,7 +106,7 @@ function adviceOf(code: RemoteErrorCode, request: RefusedRequest): string {
   }
 }
 
-/** The code and message of an answer that is an error. */
+/** The code and message for an error answer. */
 export function refusalOf(request: RefusedRequest): Refusal {
   const code = codeOf(request);
   const { status, said } = request;

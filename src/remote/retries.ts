@@ -1,44 +1,44 @@
-/** What is tried again, how often, and when. */
+/** Decides about retries: which failures, how often, and when. */
 
 import type { RemoteError } from '../errors/errors.js';
 import { untilAborted } from '../platform/transfer/until-aborted.js';
 import { type ConnectionCause, isProxyLogin } from './connection-advice.js';
 
-/** So many times a request is sent in all. */
+/** Most tries of a request. */
 const MAX_TRIES = 5;
 
-/** So many times it may stall: each of them has cost long enough. */
+/** Most stalls of a request: each has cost long enough. */
 const MAX_STALLS = 2;
 
-/** After so many bytes a body counts as a new start: a long one may break more often. */
+/** Bytes of a body after which tries count from the start again: a long body may break more often. */
 const FRESH_START_BYTE_LENGTH = 1 << 20;
 
-/** The first wait; each further one is twice as long. */
+/** The first wait; each following wait is twice as long. */
 export const FIRST_DELAY_MS = 300;
 const LONGEST_DELAY_MS = 10_000;
 
-/** A server that wants to be left alone for longer is told about instead of waited for. */
+/** Longest wait; if a server asks for more, the call fails and says so. */
 const LONGEST_RETRY_AFTER_MS = 60_000;
 
-/** Codes of connections that will not work a moment later either. */
+/** Codes of connections that stay broken. */
 const LASTING =
   /^(?:ENOTFOUND|CERT_|ERR_TLS_|ERR_SSL_|ERR_INVALID_|UND_ERR_INVALID_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_)/;
 
-/** What Node's `fetch` says, without a code, of URLs that it does not ask, now or later. */
+/** Messages of Node's `fetch`, without a code, for URLs that it never requests. */
 const LASTING_MESSAGE = /^(?:bad port|unknown scheme)$/;
 
-/** How often a failure may come before it is thrown. */
+/** Most failures of a kind. */
 type FailureKind = 'failed' | 'stalled';
 
-/** A failure that may be gone by the next try. */
+/** A failure that may pass until the next try. */
 export class PassingFailure {
-  /** Makes what is thrown when there is no next try; the note ends its message. */
+  /** Makes the error to throw without a next try; `note` ends its message. */
   readonly makeError: (note: string) => RemoteError;
   readonly kind: FailureKind;
-  /** Milliseconds that the server asks for. */
+  /** Milliseconds to wait, as the server asks. */
   readonly retryAfter: number | undefined;
 
-  /** Without `retryAfter` the wait is ours to choose. */
+  /** Without `retryAfter` the client chooses the wait. */
   constructor(makeError: (note: string) => RemoteError, kind: FailureKind, retryAfter?: number) {
     this.makeError = makeError;
     this.kind = kind;
@@ -46,12 +46,12 @@ export class PassingFailure {
   }
 }
 
-/** Whether an answer of this status may be another one a moment later. A network that wants a login (511) stays. */
+/** Whether an answer with this status may change soon. A network that demands a login (511) won't. */
 export function isPassingStatus(status: number): boolean {
   return status === 408 || status === 429 || (status >= 500 && status !== 511);
 }
 
-/** Whether a connection that failed for this cause may work a moment later. */
+/** Whether a connection that failed for this cause may work soon. */
 export function isPassingCause(cause: ConnectionCause): boolean {
   const { code, message } = cause;
   if (isProxyLogin(cause)) return false;
@@ -59,8 +59,8 @@ export function isPassingCause(cause: ConnectionCause): boolean {
 }
 
 /**
- * The milliseconds that an answer asks to wait: `Retry-After` in seconds or as a date, else what the Hub
- * says in `RateLimit`, such as `"api";r=0;t=55`. Undefined when it asks for nothing.
+ * The milliseconds that an answer asks to wait: `Retry-After` in seconds or as a date, else the Hub's `RateLimit`,
+ * such as `"api";r=0;t=55`. Undefined without these.
  */
 export function retryAfterOf(headers: Headers, now: number): number | undefined {
   const text = headers.get('retry-after')?.trim();
@@ -72,8 +72,8 @@ export function retryAfterOf(headers: Headers, now: number): number | undefined 
 }
 
 /**
- * The milliseconds before the next try, after so many, or null when the server asks for more than is
- * waited. `random`, from 0 to 1, keeps clients that failed together from coming back together.
+ * The milliseconds before the next try, or null if the server asks for too long a wait. `random`, from 0 to 1,
+ * spreads the retries of clients that failed together.
  */
 export function retryDelay(
   tries: number,
@@ -86,7 +86,7 @@ export function retryDelay(
   return (retryAfter ?? 0) + delay * (0.5 + random / 2);
 }
 
-/** Resolves after so many milliseconds, or rejects with the signal's reason, and leaves no timer. */
+/** Resolves after a time, or rejects with the signal's reason; leaves no timer. */
 async function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const elapsed = new Promise<void>((resolve) => {
@@ -105,15 +105,15 @@ export class Tries {
   readonly #firstDelay: number;
   readonly #count: Record<FailureKind, number> = { failed: 0, stalled: 0 };
 
-  /** The signal ends the waits between the tries; the first of these takes about `firstDelay` ms. */
+  /** The signal ends the waits between tries; the first wait takes about `firstDelay` ms. */
   constructor(signal: AbortSignal, firstDelay: number) {
     this.#signal = signal;
     this.#firstDelay = firstDelay;
   }
 
   /**
-   * Waits for the next try; throws the error when there is none, and what is no passing failure. A try that
-   * got far counts as a new start: a long body may break more often than a short one.
+   * Waits for the next try; throws the error if there is none, and any other error at once. Counts tries anew after
+   * one that got far: a long body may break more often than a short one.
    */
   async afterFailure(failure: unknown, keptByteLength: number): Promise<void> {
     if (!(failure instanceof PassingFailure)) throw failure;

@@ -1,4 +1,4 @@
-/** Which URLs are asked at all, and what of a URL may be shown. */
+/** Checks which URLs may be requested, and hides secrets of URLs in messages. */
 
 /**
  * A URL for messages: without credentials, and without query and fragment, which in presigned URLs are
@@ -9,16 +9,16 @@ export function shownUrl(url: URL): string {
 }
 
 /**
- * Whether a URL leads to this machine, so that nobody on the way can listen. Names below `localhost` may
- * lead elsewhere: outside browsers some resolvers ask others for them.
+ * Whether a URL leads to this machine, so that no network can listen. Names below `localhost` don't count: outside
+ * browsers some resolvers forward them.
  */
 export function isLoopback({ hostname }: URL): boolean {
   return /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname);
 }
 
 /**
- * Resolves a URL, against `base` when it may be relative. Gives what was found instead, without secrets,
- * unless it is `https:` or `http:` without user and password.
+ * Resolves a URL, against `base` when it may be relative. Returns a description of the URL, without secrets, unless
+ * it is `https:` or `http:` without user and password.
  */
 export function parseHttpUrl(text: string, base?: URL): URL | string {
   let url: URL;

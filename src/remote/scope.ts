@@ -1,15 +1,15 @@
-/** Signals of work that has several reasons to end. */
+/** Signals for work with several reasons to end. */
 
 import { whenAborted } from '../platform/transfer/abort-listeners.js';
 import { untilAborted } from '../platform/transfer/until-aborted.js';
 import { limit, Slots } from '../tensor/pieces.js';
 
 /**
- * Does work with a signal that is aborted when one of the given ones is, by the work itself, and as soon as
- * the work has settled: of requests that ran beside each other, one that fails can end the others. Leaves no
- * listeners behind, as `AbortSignal.any` does on a signal that lives long.
+ * Does work with a signal that is aborted with any of the given ones, by the work itself, and once the work has
+ * settled: a failed request can so end its siblings. Leaves no listeners behind, unlike `AbortSignal.any` on a
+ * long-lived signal.
  *
- * @throws The reason of the abort, whatever the work made of it
+ * @throws The reason of the abort, regardless of the work's error
  */
 export async function withScope<Result>(
   signals: readonly (AbortSignal | undefined)[],
@@ -33,10 +33,10 @@ export async function withScope<Result>(
 }
 
 /**
- * What `work` gives for every item, in the order of the items, so many at once. The first that fails ends the others;
- * the promise settles when none is under way any more.
+ * Maps every item, several at once, and keeps the order. The first failure ends the others; settles once none is
+ * running.
  *
- * @throws What the work threw first; the signal's reason
+ * @throws The work's first error; the signal's reason
  */
 export async function ofEach<Item, Result>(
   items: Iterable<Item>,
@@ -62,7 +62,7 @@ export async function ofEach<Item, Result>(
   return results;
 }
 
-/** A call that several callers wait for. It is aborted when the last of them has given up. */
+/** A call shared by several callers. Aborted once the last caller has given up. */
 export class SharedCall<Value> {
   readonly #scope = new AbortController();
   readonly #result: Promise<Value>;
@@ -72,12 +72,12 @@ export class SharedCall<Value> {
     this.#result = call(this.#scope.signal);
   }
 
-  /** Whether everybody has given up: whoever wants the value now needs another call. */
+  /** Whether all callers have given up: a new caller then needs a new call. */
   get isAbandoned(): boolean {
     return this.#scope.signal.aborted;
   }
 
-  /** What the call resolves with; rejects as soon as the caller's own signal is aborted. */
+  /** The value of the call; rejects as soon as the caller's own signal is aborted. */
   async wait(signal: AbortSignal): Promise<Value> {
     this.#waiting++;
     try {

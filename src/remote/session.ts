@@ -1,4 +1,4 @@
-/** What all requests of one source share: `fetch`, credentials, an end. */
+/** The session of one source: all its requests share `fetch`, credentials and an end. */
 
 import { FileClosedError, RemoteError, type RemoteErrorCode } from '../errors/errors.js';
 import type { FoundFormat } from '../errors/found-format.js';
@@ -11,19 +11,19 @@ import { shownUrl } from './safe-urls.js';
 import { withScope } from './scope.js';
 import { LEAST_BYTE_LENGTH, STALL_MS, StallWatch } from './stall-watch.js';
 
-/** The `fetch` of the runtime, or one of the caller's that does the same. */
+/** The `fetch` of the runtime, or a replacement of the caller's. */
 export type Fetch = typeof globalThis.fetch;
 
-/** Causes of causes that are looked at: a chain can be a circle. */
+/** Most causes of causes to look at: a chain can be circular. */
 const MAX_CAUSES = 10;
 
-/** How requests are sent. */
+/** Settings for sending requests. */
 export interface SessionOptions {
   readonly fetch: Fetch;
   readonly credentials: Credentials;
   /** Name of the variable that names a proxy for a URL, where `fetch` is the runtime's own. */
   readonly proxyFor?: ((url: URL) => string | undefined) | undefined;
-  /** Where each try is announced when it has ended. */
+  /** Channel for an event at the end of each try. */
   readonly requestChannel?: RequestChannel | undefined;
   /** For tests: milliseconds until a request has stalled. */
   readonly stallMs?: number | undefined;
@@ -33,24 +33,24 @@ export interface SessionOptions {
 
 /** One try of a request. */
 export interface Try {
-  /** Ends with the caller's signal, with the session, and when the try stalls. */
+  /** Aborted with the caller's signal, with the session, and when the try stalls. */
   readonly signal: AbortSignal;
-  /** Counts what has arrived, which keeps the try from stalling. */
+  /** Counts arrived bytes, which keep the try from stalling. */
   received(byteLength: number): void;
-  /** Whether the try is at its end because it has stalled. */
+  /** Whether the try ended because it stalled. */
   isStalled(): boolean;
   /** Collects the facts of the try, if a program watches requests. */
   readonly watched: WatchedTry | undefined;
 }
 
-/** What an error is about. */
+/** The subject of an error. */
 export interface FailureContext {
   /** The file's name for messages. */
   readonly path: string;
-  /** The URL that was asked last. */
+  /** The last URL. */
   readonly url?: URL | undefined;
   readonly status?: number | undefined;
-  /** What came instead of the file. */
+  /** The answer instead of the file. */
   readonly foundFormat?: FoundFormat | undefined;
   readonly cause?: unknown;
 }
@@ -58,7 +58,7 @@ export interface FailureContext {
 /** Sends requests until it is closed. */
 export class Session {
   readonly credentials: Credentials;
-  /** Whether `fetch` hides where redirects lead, as that of browsers does. Known after the first one. */
+  /** Whether `fetch` hides the targets of redirects, as in browsers. Known after the first redirect. */
   hidesRedirects = false;
   /** As in the options. */
   readonly proxyFor: (url: URL) => string | undefined;
@@ -66,11 +66,11 @@ export class Session {
   readonly #requestChannel: RequestChannel | undefined;
   readonly #stallMs: number;
   readonly #firstDelayMs: number;
-  /** Ends what is under way, one function for each. */
+  /** Functions that end the running tries. */
   readonly #ends = new Set<() => void>();
   #isClosed = false;
 
-  /** The session is open. */
+  /** Opens the session. */
   constructor(options: SessionOptions) {
     const { fetch, credentials, proxyFor, requestChannel, stallMs, firstDelayMs } = options;
     this.credentials = credentials;
@@ -81,19 +81,19 @@ export class Session {
     this.#firstDelayMs = firstDelayMs ?? FIRST_DELAY_MS;
   }
 
-  /** Calls `fetch` without `this`, which that of browsers refuses. */
+  /** Calls `fetch` without `this`, which browsers refuse. */
   async send(...request: Parameters<Fetch>): Promise<Response> {
     const send = this.#fetch;
     return await send(...request);
   }
 
-  /** Ends what is under way with a FileClosedError, and refuses more. */
+  /** Ends all requests with a FileClosedError and refuses new ones. */
   close(): void {
     this.#isClosed = true;
     for (const end of [...this.#ends]) end();
   }
 
-  /** An error, to be thrown as it is or by `request`. */
+  /** Makes an error, to throw directly or from `request`. */
   error(code: RemoteErrorCode, message: string, context: FailureContext): RemoteError {
     const { path, url, status, foundFormat, cause } = context;
     return new RemoteError(code, message, {
@@ -106,32 +106,32 @@ export class Session {
   }
 
   /**
-   * The error, without what a server may have repeated of the credentials. `request` does this itself;
-   * code that reads an answer passes its own errors through here.
+   * Removes credentials that a server may have repeated from an error. `request` does this itself; code that reads an
+   * answer passes its own errors through here.
    */
   withoutSecrets(error: unknown): unknown {
     return redactError(error, this.credentials);
   }
 
-  /** Message and code of the innermost cause: errors of `fetch` may have URLs and headers as properties. */
+  /** Message and code of the innermost cause: errors of `fetch` may carry URLs and headers as properties. */
   innermost(cause: unknown): Error & { code?: string } {
     let inner: { message?: unknown; cause?: unknown; code?: unknown } = Object(cause);
     for (let depth = 0; depth < MAX_CAUSES; depth++) {
       if (typeof inner.cause !== 'object' || inner.cause === null) break;
       inner = inner.cause;
     }
-    // The error of several addresses that were tried has a code and no message.
+    // The error for several tried addresses has a code and no message.
     const message = inner.message || inner.code || cause;
     const error = new Error(String(message));
     return typeof inner.code === 'string' ? Object.assign(error, { code: inner.code }) : error;
   }
 
   /**
-   * Sends a request, again after failures that may pass, until one try succeeds. `kept` tells how many bytes
-   * the next try will not ask for again.
+   * Sends a request, and retries after passing failures, until a try succeeds. `kept` returns the bytes that the next
+   * try skips.
    *
-   * @throws FileClosedError `SAFETENSORS_FILE_CLOSED` when the session is closed before or meanwhile; the
-   *   signal's reason; what the last try has thrown
+   * @throws FileClosedError `SAFETENSORS_FILE_CLOSED` when the session is closed before or meanwhile; the signal's
+   *   reason; the error of the last try
    */
   async request<Result>(
     path: string,

@@ -1,4 +1,4 @@
-/** What a caller's text or URL means: a URL, or a file or folder on the Hub. */
+/** Parses a caller's source: a URL, or a file or folder on the Hub. */
 
 import { argumentRangeError } from '../errors/arguments.js';
 import { RemoteError } from '../errors/errors.js';
@@ -6,15 +6,15 @@ import { isHubUri, noRevision, parseHubId, revisionOf, URL_TEXT } from '../file/
 import { type HubAddress, parseHubUrl } from './hub-address.js';
 import { parseHttpUrl } from './safe-urls.js';
 
-/** Where a source is. */
+/** The address of a source. */
 export type SourceAddress =
   | { readonly hub: null; readonly url: URL }
   | { readonly hub: HubAddress; readonly url: null };
 
-/** For object stores with addresses of their own. */
+/** Advice for object stores with their own kind of addresses. */
 const STORE_ADVICE = 'pass a presigned https: URL, or an object with byteLength and read';
 
-/** What is opened by other calls, and how. */
+/** Advice for sources that other functions open. */
 const ADVICE: Readonly<Record<string, string>> = {
   ['file:']: 'open local files by openCheckpoint or safeOpen',
   ['blob:']: 'pass the Blob itself',
@@ -25,7 +25,7 @@ const ADVICE: Readonly<Record<string, string>> = {
 /**
  * The URL of the Hub without a slash at its end.
  *
- * @throws RemoteError `SAFETENSORS_UNSAFE_URL`; `label` says where it comes from
+ * @throws RemoteError `SAFETENSORS_UNSAFE_URL`; `label` names its origin
  */
 export function requireEndpoint(text: string, label: string): string {
   const url = parseHttpUrl(text);
@@ -39,7 +39,7 @@ function unsafe(label: string, found: string): RemoteError {
   return new RemoteError('SAFETENSORS_UNSAFE_URL', message);
 }
 
-/** What may have been meant by a text that is no URL. */
+/** Guesses the meaning of a text that is not a URL. */
 function hint(text: string, endpoint: string): string {
   if (parseHubId(text) === null) {
     return 'openCheckpoint opens local paths, new URL(text, base) completes an address';
@@ -49,11 +49,12 @@ function hint(text: string, endpoint: string): string {
 }
 
 /**
- * Parses a source. `endpoint` has no slash at its end; its pages are known as those of the Hub are. `revision` is the
+ * Parses a source. `endpoint` has no slash at its end; its pages are recognised as the Hub's are. `revision` is the
  * caller's option.
  *
  * @throws RemoteError `SAFETENSORS_UNSAFE_URL` for other schemes and for URLs with a user name or password
- * @throws RangeError `ERR_OUT_OF_RANGE` for what is no URL, a malformed `hf://` id, and other pages of the Hub
+ * @throws RangeError `ERR_OUT_OF_RANGE` for a text that is not a URL, a malformed `hf://` id, and other pages of the
+ *   Hub
  */
 export function parseSource(
   text: string,

@@ -1,4 +1,4 @@
-/** Finds the files that a URL, a page of the Hub or an `hf://` id means. */
+/** Finds the files of a URL, a page of the Hub or an `hf://` id. */
 
 import { RemoteError } from '../errors/errors.js';
 import type { HubSettings } from '../file/hub/settings.js';
@@ -13,7 +13,7 @@ import { isLoopback, shownUrl } from './safe-urls.js';
 import { type Fetch, Session } from './session.js';
 import { parseSource, requireEndpoint, type SourceAddress } from './source-address.js';
 
-/** How requests are sent. */
+/** Settings for sending requests. */
 export interface SessionSettings extends CallerCredentials {
   /** The runtime's own by default. */
   readonly fetch?: Fetch | undefined;
@@ -23,30 +23,29 @@ export interface SessionSettings extends CallerCredentials {
   readonly firstDelayMs?: number | undefined;
 }
 
-/** What a caller chooses of a repository or a folder on the Hub. */
+/** The caller's choice in a repository or a folder on the Hub. */
 export interface SourceChoice {
   /**
    * Takes the files of a variant in a repository or a folder: with `fp16`, `model.fp16.safetensors` or the index
    * `model.safetensors.index.fp16.json`. Not needed with the address of a file or an index.
    */
   readonly variant?: string | undefined;
-  /** Branch, tag, ref or commit of the repository; that of the id, else `main`, by default. */
+  /** Branch, tag, ref or commit of the repository; by default the id's, else `main`. */
   readonly revision?: string | undefined;
 }
 
-/** How a source is asked. */
+/** Settings for finding a source. */
 export interface ResolveOptions extends SessionSettings, SourceChoice {
   /** Bytes of the first request for a file. */
   readonly startByteLength: number;
 }
 
 /**
- * Finds out what a source is. Asks nothing when the address says it; of a repository or a folder it asks
- * for the usual files.
+ * Finds the kind and file of a source. Sends requests only for a repository or a folder, about its usual files.
  *
  * @throws RemoteError `SAFETENSORS_UNSAFE_URL`, `SAFETENSORS_OFFLINE`; of a repository all others
  * @throws SafetensorsError `SAFETENSORS_CHECKPOINT_NOT_FOUND`, `SAFETENSORS_DIFFUSERS_PIPELINE`
- * @throws RangeError, TypeError for a source, a token or headers that are none
+ * @throws RangeError, TypeError for a bad source, token or header
  */
 export async function resolveSource(
   source: string | URL,
@@ -65,7 +64,7 @@ export async function resolveSource(
   }
 }
 
-/** A file that was found, with the session that asks for it. */
+/** A found file with its session. */
 export function asSource(session: Session, found: FoundFile): RemoteSource {
   return {
     ...found,
@@ -74,17 +73,17 @@ export function asSource(session: Session, found: FoundFile): RemoteSource {
   };
 }
 
-/** A source that may be asked, and the session to ask it, which the caller closes. */
+/** A checked source and its session, which the caller closes. */
 export interface SourceSession {
   readonly address: SourceAddress;
   readonly session: Session;
 }
 
 /**
- * Parses a source. Asks nothing.
+ * Parses a source. Sends no request.
  *
  * @throws RemoteError `SAFETENSORS_UNSAFE_URL`, `SAFETENSORS_OFFLINE`
- * @throws RangeError, TypeError for a source, a token or headers that are none
+ * @throws RangeError, TypeError for a bad source, token or header
  */
 export function sourceSession(
   source: string | URL,
@@ -99,7 +98,7 @@ export function sourceSession(
 }
 
 /**
- * A session to ask what is at an address. The caller closes it.
+ * Opens a session for an address. The caller closes it.
  *
  * @throws RemoteError `SAFETENSORS_UNSAFE_URL`, `SAFETENSORS_OFFLINE`
  * @throws TypeError for a token or headers that cannot be sent
@@ -127,7 +126,7 @@ export function openSession(
     { token, headers },
     ambient === undefined ? undefined : { origin, token: ambient },
   );
-  // A caller's own knows its proxies itself.
+  // A `fetch` of the caller's handles proxies itself.
   const proxyFor = options.fetch === undefined ? settings.proxyFor : undefined;
   const { requestChannel } = settings;
   return new Session({ fetch, credentials, proxyFor, requestChannel, stallMs, firstDelayMs });

@@ -1,12 +1,12 @@
-/** Ends what brings next to nothing for too long. */
+/** Ends tries that make too little progress. */
 
-/** So long a try may bring next to nothing. */
+/** Milliseconds that a try may go without progress. */
 export const STALL_MS = 15_000;
 
-/** So much must come in that time: a connection of a byte per second is as good as none. */
+/** Least bytes in that time: a byte per second is no progress. */
 export const LEAST_BYTE_LENGTH = 1024;
 
-/** A timer that is so late waited for this thread, or for a machine that slept, not for the server. */
+/** Delay of a timer that means that this thread was busy, or the machine asleep: not the server's fault. */
 const LATE_MS = 1000;
 
 /** Watches one try, from now until `end()`. */
@@ -23,17 +23,17 @@ export class StallWatch {
     this.#timer = setInterval(() => this.#look(), stallMs);
   }
 
-  /** Is aborted when the try has stalled. */
+  /** Aborted once the try has stalled. */
   get signal(): AbortSignal {
     return this.#controller.signal;
   }
 
-  /** Counts what has arrived. */
+  /** Counts arrived bytes. */
   received(byteLength: number): void {
     this.#byteLength += byteLength;
   }
 
-  /** Leaves no timer. */
+  /** Removes the timer. */
   end(): void {
     clearInterval(this.#timer);
   }

@@ -6,7 +6,7 @@ import { parseRemote } from './parse.js';
 import type { CountedParseFromRepo, SafetensorsParseFromRepo } from './result.js';
 
 /**
- * As in Node, without local paths and without what comes from the environment.
+ * As in Node, but without local paths and settings from the environment.
  *
  * @example
  * ```ts

@@ -1,4 +1,4 @@
-/** Names of the files with weights in repositories, under the names that `@huggingface/hub` gives them. */
+/** File names of weights in repositories, as constants named as in `@huggingface/hub`. */
 
 import { requireString } from '../../errors/arguments.js';
 
@@ -29,9 +29,9 @@ export const RE_SAFETENSORS_SHARD_FILE: RegExp =
 
 /** The parts of a shard's name. */
 export interface SafetensorsShardFileInfo {
-  /** What stands before the number, as `model-`. */
+  /** The part before the number, such as `model-`. */
   prefix: string;
-  /** The same without its last character, as `model`. */
+  /** The prefix without its last character, such as `model`. */
   basePrefix: string;
   /** The number of the shard, as `00001`. */
   shard: string;
@@ -40,9 +40,9 @@ export interface SafetensorsShardFileInfo {
 }
 
 /**
- * Takes the name of a shard apart; null for any other name.
+ * Splits the name of a shard into its parts; null for any other name.
  *
- * @throws TypeError `ERR_INVALID_ARG_TYPE` for what is no string
+ * @throws TypeError `ERR_INVALID_ARG_TYPE` for anything but a string
  *
  * @example
  * ```ts

@@ -1,4 +1,4 @@
-/** What `parseSafetensorsMetadata` is called with. */
+/** Arguments of `parseSafetensorsMetadata`. */
 
 import {
   argumentRangeError,
@@ -27,19 +27,19 @@ export interface RepoId {
 /** A repository with a model: `org/name`, or the same as an object. */
 export type RepoDesignation = string | RepoId;
 
-/** A token, as older versions of `@huggingface/hub` take it. */
+/** A token in the form of older versions of `@huggingface/hub`. */
 export interface RepoCredentials {
   /** The token. */
   readonly accessToken: string;
 }
 
-/** What applies to models anywhere. */
+/** Options for all models. */
 export interface SharedParams {
   /** Whether to count parameters, which takes `config.json` too; false by default. */
   readonly computeParametersCount?: boolean | undefined;
-  /** The token for the host that is asked, of any form. False sends none, not that of `HF_TOKEN` either. */
+  /** The token for the model's host, in any form. False sends none, not even `HF_TOKEN`. */
   readonly accessToken?: string | false | undefined;
-  /** The same, where `accessToken` is not given. */
+  /** The token in its old form, unless `accessToken` is given. */
   readonly credentials?: RepoCredentials | undefined;
   /** Called instead of the global `fetch`. */
   readonly fetch?: Fetch | undefined;
@@ -52,8 +52,8 @@ export interface RepositoryParams extends SharedParams {
   /** The repository; only models have weights. */
   readonly repo: RepoDesignation;
   /**
-   * A safetensors file or an index of the repository. Without it the first of `model.safetensors`,
-   * `model.safetensors.index.json` and what `library` adds.
+   * A safetensors file or an index of the repository. By default the first of `model.safetensors`,
+   * `model.safetensors.index.json` and the files that `library` adds.
    */
   readonly path?: string | undefined;
   /** Branch, tag, ref or commit; `main` by default. */
@@ -71,9 +71,9 @@ export interface RepositoryParams extends SharedParams {
 
 /** A model anywhere. */
 export interface SourceParams extends SharedParams {
-  /** What `openRemote` takes; in Node also what `openCheckpoint` does: a folder, an index, a file. */
+  /** Any source of `openRemote`; in Node also any of `openCheckpoint`: a folder, an index, a file. */
   readonly source: string | URL | Blob | ByteSource;
-  /** Not beside `source`, which says where the model is; nor are the others of {@link RepositoryParams}. */
+  /** Not beside `source`; nor are the other members of {@link RepositoryParams}. */
   readonly repo?: undefined;
 }
 
@@ -137,7 +137,7 @@ export function modelName(repo: RepoDesignation): string {
   throw argumentTypeError('repo', "a model, as 'org/name'", typeof repo === 'string' ? repo : name);
 }
 
-/** The token of a call; undefined when it does not say, false when it wants none. */
+/** The token of a call; undefined if it names none, false to send none. */
 export function tokenOf({ accessToken, credentials }: SharedParams): string | false | undefined {
   return accessToken === false ? false : accessToken || credentials?.accessToken || undefined;
 }

@@ -35,10 +35,10 @@ import {
   type SafetensorsParseFromRepo,
 } from './result.js';
 
-/** Where models have their weights. The first of these files that exists is the model. */
+/** Usual files of models; the first that exists is the model. */
 const USUAL_PATHS: readonly string[] = [SAFETENSORS_FILE, SAFETENSORS_INDEX_FILE];
 
-/** Where those of diffusers have them. */
+/** Usual files of diffusers models. */
 const DIFFUSERS_PATHS: readonly string[] = [
   ...DIFFUSERS_WEIGHTS_SUBFOLDERS.map((folder) => `${folder}/`),
   '',
@@ -49,15 +49,15 @@ const DIFFUSERS_PATHS: readonly string[] = [
 
 /** A model whose index, or whose only header, was read. */
 interface OpenedModel {
-  /** Of the index or of the only file, as it stands in the result. */
+  /** Path of the index or the only file, as in the result. */
   readonly path: string;
   readonly shards: RemoteShards;
 }
 
-/** How a model is found. */
+/** Settings for finding a model. */
 interface Finder {
   open(signal: AbortSignal): Promise<OpenedModel>;
-  /** The `config.json` that says how the model is quantized; undefined where there cannot be one. */
+  /** The `config.json` with the quantization; undefined where none can exist. */
   config(opening: Promise<OpenedModel>): Promise<RemoteFile | undefined>;
 }
 
@@ -80,14 +80,14 @@ export async function parseRemote(
       ]);
       return await inTurns(resultSlices(model, isCounted ? { config } : null), signal);
     } catch (error) {
-      // What fails to open says it without secrets.
+      // Opening already removes secrets from its errors.
       const opened = await opening.catch(() => undefined);
       throw opened === undefined ? error : opened.shards.source.withoutSecrets(error);
     }
   });
 }
 
-/** Reads all headers. Index and headers become objects while others are on their way. */
+/** Reads all headers. Converts index and headers to objects while others arrive. */
 async function readModel(opening: Promise<OpenedModel>, signal: AbortSignal): Promise<ReadModel> {
   const { path, shards } = await opening;
   const { index, names } = shards;
@@ -106,7 +106,7 @@ async function readModel(opening: Promise<OpenedModel>, signal: AbortSignal): Pr
   return { index: readIndex, shards: readShards, filepaths };
 }
 
-/** Finds the model of a repository. All files are of the commit that answers first. */
+/** Finds the model of a repository. All files are of the first answer's commit. */
 function inRepository(params: RepositoryParams, settings: HubSettings): Finder {
   const { path, revision = 'main', library, hubUrl, fetch } = params;
   const hub = hubUrl ? settingsFor(hubUrl, settings) : settings;
@@ -140,7 +140,7 @@ function inRepository(params: RepositoryParams, settings: HubSettings): Finder {
       const context = { path: repository.pageOf(''), cause: missing };
       throw new RemoteError('SAFETENSORS_REMOTE_NOT_FOUND', message, context);
     },
-    // Not before the model, whose commit it must be of.
+    // Only after the model, whose commit it must share.
     config: async (opening) => {
       await opening;
       return repository.file('config.json');
@@ -148,7 +148,7 @@ function inRepository(params: RepositoryParams, settings: HubSettings): Finder {
   };
 }
 
-/** Finds the model that a source is. */
+/** Finds the model of a source. */
 function atSource(params: SourceParams, settings: HubSettings): Finder {
   const options = { token: tokenOf(params), fetch: params.fetch };
   return {
@@ -161,7 +161,7 @@ function atSource(params: SourceParams, settings: HubSettings): Finder {
   };
 }
 
-/** Settings for another Hub, which the token of this machine is not for. */
+/** Settings for another Hub, which must not get this machine's token. */
 function settingsFor(hubUrl: string, settings: HubSettings): HubSettings {
   const endpoint = requireEndpoint(hubUrl, 'hubUrl');
   const usual = requireEndpoint(settings.endpoint, 'HF_ENDPOINT');

@@ -1,6 +1,6 @@
 /**
- * What `parseSafetensorsMetadata` gives: headers and index as objects in the form that `@huggingface/hub`
- * gives them. Strangers choose the keys, `__proto__` among them, so the objects have no prototype.
+ * The result of `parseSafetensorsMetadata`: headers and index as objects, in the form of `@huggingface/hub`.
+ * Strangers choose the keys, `__proto__` among them, so the objects have no prototype.
  */
 
 import {
@@ -13,7 +13,7 @@ import type { Dtype } from '../../header/dtype.js';
 import type { Header } from '../../header/header.js';
 import { forEachInSlices, type Slices } from '../../header/json/slices.js';
 
-/** What a header says about a tensor. */
+/** A tensor's description in a header. */
 export interface SafetensorsTensorInfo {
   /** Dtype, as spelled in the header. */
   dtype: Dtype;
@@ -23,9 +23,9 @@ export interface SafetensorsTensorInfo {
   data_offsets: [begin: number, end: number];
 }
 
-/** What some metadata say about the number of parameters. */
+/** The number of parameters in some metadata. */
 export interface DeclaredParameters {
-  /** The number, in which tied tensors count once. */
+  /** The number; tied tensors count once. */
   total_parameters?: string | number;
 }
 
@@ -34,13 +34,13 @@ export type SafetensorsMetadata = DeclaredParameters & Record<string, string>;
 
 /** The header of a file: its tensors by name, in the order of the header. */
 export type SafetensorsFileHeader = Record<string, SafetensorsTensorInfo> & {
-  /** The metadata; null where the header says so. */
+  /** The metadata; null if the header has null. */
   __metadata__?: SafetensorsMetadata;
 };
 
 /** The index of a model in several files. */
 export interface SafetensorsIndexJson {
-  /** What some indexes say of the dtype. */
+  /** The dtype, in some indexes. */
   dtype?: string;
   /** The metadata, without values that are lists or objects. */
   metadata?: SafetensorsMetadata;
@@ -51,7 +51,7 @@ export interface SafetensorsIndexJson {
 /** The headers of all shards, by their names in the index. */
 export type SafetensorsShardedHeaders = Record<string, SafetensorsFileHeader>;
 
-/** What results have in either case. */
+/** Members of both kinds of results. */
 export interface Counts {
   /** Parameters by dtype, with `computeParametersCount`. */
   parameterCount?: Partial<Record<Dtype, number>>;
@@ -82,14 +82,14 @@ export interface SafetensorsShards extends Counts {
 /** Result of `parseSafetensorsMetadata`. */
 export type SafetensorsParseFromRepo = SafetensorsSingleFile | SafetensorsShards;
 
-/** The same with `computeParametersCount`. */
+/** Result of `parseSafetensorsMetadata` with `computeParametersCount`. */
 export type CountedParseFromRepo = SafetensorsParseFromRepo &
   Pick<Required<SafetensorsParseFromRepo>, 'parameterCount'>;
 
-/** Most tensors of an index whose weight map is given. */
+/** Most tensors for a result with a weight map. */
 const MAX_WEIGHT_MAP_ENTRIES = 200_000;
 
-/** Most characters of names and shards in a weight map that is given. */
+/** Most characters of names and shards for a result with a weight map. */
 const MAX_WEIGHT_MAP_LENGTH = 24_000_000;
 
 /** A header that was read, and its JSON as objects. */
@@ -103,7 +103,7 @@ export interface ReadIndex {
   readonly record: SafetensorsIndexJson;
 }
 
-/** A model of which all was read. */
+/** A model whose headers were all read. */
 export interface ReadModel {
   /** Null for a model of one file. */
   readonly index: ReadIndex | null;
@@ -112,7 +112,7 @@ export interface ReadModel {
   readonly filepaths: string[];
 }
 
-/** How parameters are counted. */
+/** Settings for counting parameters. */
 export interface Counting {
   /** The parsed `config.json`; undefined when there is none. */
   readonly config: unknown;
@@ -142,7 +142,7 @@ function* countsOf(
   if (counting === null) return {};
   const counts = yield* parametersByDtype(shards, index?.index ?? null, counting.config);
   const sum = [...counts.values()].reduce((total, count) => total + count, 0);
-  // The number 0 stands for none.
+  // The Hub's 0 means that there is no count.
   const total = declaredParameters(metadata?.total_parameters || undefined, sum);
   return { parameterCount: recordOf(counts), ...(total === null ? {} : { parameterTotal: total }) };
 }

@@ -19,10 +19,9 @@ import {
 } from '../metadata/result.js';
 
 /**
- * Index, headers and number of parameters of a model, with one request for each file. Takes the parameters,
- * and has the result, of the function of this name in `@huggingface/hub`; only the import changes. Objects
- * of the result have no prototype. A file that is not valid safetensors is refused, as everywhere in this
- * package.
+ * Index, headers and number of parameters of a model, with one request for each file. Has the parameters and the
+ * result of the function of this name in `@huggingface/hub`; only the import changes. Objects of the result have no
+ * prototype. A file that is not valid safetensors is refused, as everywhere in this package.
  *
  * The model is in a repository of the Hub (`repo`, `revision`, `path`), or it is a `source`: whatever
  * `openRemote` takes, or a local path as `openCheckpoint` takes it.
@@ -31,8 +30,8 @@ import {
  * not; tied tensors as often as they are stored. `data_offsets` count in bytes from the end of the header.
  *
  * @throws By rejecting: FormatError for a header or an index that is not valid; RemoteError for what a server
- *   refuses, among others `SAFETENSORS_REMOTE_NOT_FOUND` when there are no weights; of local paths whatever
- *   `openCheckpoint` throws; TypeError and RangeError for parameters; `signal.reason` when it was aborted
+ *   refuses, among others `SAFETENSORS_REMOTE_NOT_FOUND` when there are no weights; for local paths the errors of
+ *   `openCheckpoint`; TypeError and RangeError for parameters; `signal.reason` after an abort
  *
  * @example
  * ```ts

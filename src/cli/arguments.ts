@@ -26,7 +26,7 @@ export interface ParsedArguments {
 /**
  * Parses the arguments of a command, without its name.
  *
- * @throws UsageError for unknown options, missing or needless values, options that are no lists and given twice, and,
+ * @throws UsageError for unknown options, missing or needless values, repeated options that take one value, and,
  *   without `--help`, a wrong number of arguments
  */
 export function parseArguments(args: readonly string[], command: Command): ParsedArguments {
@@ -39,7 +39,7 @@ export function parseArguments(args: readonly string[], command: Command): Parse
         { type, ...(short && { short }), ...(multiple && { multiple }) },
       ]),
     ),
-    // We report mistakes ourselves, with near names.
+    // The checks below report mistakes, with close names.
     strict: false,
     allowPositionals: true,
     tokens: true,
@@ -71,10 +71,10 @@ function checkCount(
     throw new UsageError(`unexpected argument ${JSON.stringify(given[most])}${expected}`);
 }
 
-/** An option as it was given. */
+/** An option of the command line. */
 interface GivenOption {
   readonly name: string;
-  /** With its hyphens. */
+  /** The option with its hyphens. */
   readonly rawName: string;
   readonly value?: string | undefined;
   /** Whether the value stands behind a `=`. */
@@ -94,7 +94,7 @@ function checkOption(
   if (option.type === 'boolean' && value !== undefined) {
     throw new UsageError(`--${name} takes no value`);
   }
-  // With one hyphen it may be a number, as in a slice.
+  // A value with one hyphen may be a number, as in a slice.
   const isOption = inlineValue !== true && value?.startsWith('--') === true;
   if (option.type === 'string' && (value === undefined || isOption)) {
     throw new UsageError(`--${name} takes a value: --${name} ${option.value}`);

@@ -6,12 +6,12 @@ import type { Command, CommandOptions } from './commands/command.js';
 import type { Style } from './output/style.js';
 import { factLines, GAP } from './output/table.js';
 
-/** What SOURCE means in every command. */
+/** Meaning of SOURCE in every command. */
 const SOURCES =
   'SOURCE is a file, a folder, an index, a URL, hf://org/name, or the id of a repository in the cache of ' +
   'the Hugging Face Hub on this machine.';
 
-/** The name of the program, as it is called. */
+/** The name of the program. */
 export const PROGRAM = 'safetensors-mmap';
 
 const USAGE = 'Usage:';
@@ -19,7 +19,7 @@ const USAGE = 'Usage:';
 const NARROWEST = 40;
 const WIDEST = 100;
 
-/** Lines of a paragraph that begins in some column, the first one without it. */
+/** Lines of a paragraph, indented except for the first. */
 function wrapped(text: string, width: number | null, column = 0): string[] {
   const limit = Math.min(Math.max(width ?? WIDEST, NARROWEST), WIDEST) - column;
   const lines: string[] = [];

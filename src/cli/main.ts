@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The program: makes a context of the process's streams and signals, and sets the exit code. */
+/** The program: builds a context from argv, streams and signals, and sets the exit code. */
 
 import { Buffer } from 'node:buffer';
 import { fstatSync, writeSync } from 'node:fs';
@@ -8,7 +8,7 @@ import { run } from './run.js';
 
 const USUAL_COLUMNS = 80;
 
-/** As the shell counts the exit code of a program that a signal ended. */
+/** The shell's exit code for a program ended by a signal. */
 const SIGNAL_EXIT_CODE = 128;
 const SIGNALS = { SIGINT: 2, SIGPIPE: 13, SIGTERM: 15 };
 
@@ -64,7 +64,7 @@ function outputOf(fd: 1 | 2): Output {
   return {
     write: (text) => stream.write(text),
     isTerminal: true,
-    // A terminal that does not know its width says 0.
+    // A terminal of unknown width says 0.
     columns: stream.columns || USUAL_COLUMNS,
     hasColors: wantsColors && stream.hasColors(),
   };
@@ -73,7 +73,7 @@ function outputOf(fd: 1 | 2): Output {
 const interruption = new AbortController();
 let signalCode: number | undefined;
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  // The second one ends the process at once.
+  // A second signal ends the process at once.
   process.once(signal, () => {
     signalCode = SIGNAL_EXIT_CODE + SIGNALS[signal];
     interruption.abort();

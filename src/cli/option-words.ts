@@ -1,4 +1,4 @@
-/** Says the options of functions in the words of the command line: `maxShardSize` is `--max-shard-size`. */
+/** Translates options of functions into those of the command line: `maxShardSize` is `--max-shard-size`. */
 
 import type { CommandOptions } from './commands/command.js';
 
@@ -8,8 +8,8 @@ export function functionOptionOf(name: string): string {
 }
 
 /**
- * Returns a message of the library with the options of a command in place of those of the function: where the message
- * begins with an option, gives it a value, or tells to pass it.
+ * Replaces the function's options in a message of the library with the command's: where the message begins with an
+ * option, gives it a value, or advises to pass it.
  */
 export function inOptionsOf(command: CommandOptions, message: string): string {
   const words = Object.keys(command).map((name) => [functionOptionOf(name), `--${name}`] as const);

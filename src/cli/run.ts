@@ -1,4 +1,4 @@
-/** From arguments to an exit code. */
+/** Runs a command: from arguments to an exit code. */
 
 import { VERSION } from '../platform/addon/version.js';
 import { COMMON_OPTIONS, parseArguments } from './arguments.js';
@@ -10,11 +10,11 @@ import type { Output } from './output/output.js';
 import { styleOf } from './output/style.js';
 import { visible } from './output/visible.js';
 
-/** Characters of an error. The system's errors name paths, which an index may make as long as it likes. */
+/** Most characters of an error: the system's errors name paths, and an index may name very long ones. */
 const SHOWN_ERROR_LENGTH = 4000;
 
 const EXIT_DONE = 0;
-/** The answer is no, or the file is bad. */
+/** Exit code for the answer no, or a bad file. */
 const FAILED = 1;
 const WRONG_USE = 2;
 
@@ -88,12 +88,12 @@ function withoutColors({ stdout, stderr, signal }: CommandContext): CommandConte
   return { stdout: plain(stdout), stderr: plain(stderr), signal };
 }
 
-/** A message in one line: several problems are lines of their own. */
+/** A message in one line; several problems get a line each. */
 export function oneLine(message: string): string {
   return message.replace(':\n- ', ': ').replaceAll('\n- ', '; ');
 }
 
-/** Says in one line what went wrong. */
+/** Reports an error in one line. */
 function report(error: unknown, args: readonly string[], { stderr }: CommandContext): number {
   const { code, message = String(error), stack } = Object(error) as Record<string, unknown>;
   const isUsage = error instanceof UsageError;
@@ -116,11 +116,11 @@ function report(error: unknown, args: readonly string[], { stderr }: CommandCont
   return isUsage || ARGUMENT_CODES.includes(code) ? WRONG_USE : FAILED;
 }
 
-/** How to go on after an error, by an option of the command. */
+/** Advice after an error: an option of the command. */
 function adviceOn(error: unknown, [name = '']: readonly string[]): string {
   const options = Object.hasOwn(COMMANDS, name) ? COMMANDS[name]?.options : undefined;
   const { code, syscall, errors } = Object(error) as Record<string, unknown>;
-  // A file stands where a folder is looked for or made, or where one above it must be.
+  // A file occupies the place of a folder or of one of its parents.
   if (code === 'ENOTDIR' || (code === 'EEXIST' && syscall === 'mkdir')) {
     return '; expected a folder there, found a file';
   }

@@ -17,38 +17,38 @@ export interface CommandContext {
 export interface CommandOption {
   readonly type: 'boolean' | 'string';
   readonly short?: string;
-  /** Whether it may be given several times. */
+  /** Whether it may be repeated. */
   readonly multiple?: boolean;
-  /** What `--name` is called with, such as `GLOB`; for options of the type string. */
+  /** Name of the option's value, such as `GLOB`; for options of the type string. */
   readonly value?: string;
   readonly help: string;
 }
 
 export type CommandOptions = Readonly<Record<string, CommandOption>>;
 
-/** The options as they were given. */
+/** The options of a call. */
 export type OptionValues = Readonly<
   Record<string, string | boolean | readonly (string | boolean)[] | undefined>
 >;
 
-/** The texts of an option, in order; empty when the option is not given. */
+/** The values of an option, in order; empty without the option. */
 export function optionTexts(options: OptionValues, name: string): string[] {
   return [options[name] ?? []].flat().map(String);
 }
 
-/** Whether the answer is yes; the exit code of no is 1. */
+/** Whether the answer is yes; no exits with code 1. */
 export type Outcome = 'done' | 'no';
 
 /** One command. */
 export interface Command {
-  /** What it shows or does, for the list of commands. */
+  /** Its purpose, for the list of commands. */
   readonly summary: string;
   /** Without the name of the program: `inspect SOURCE [options]`. */
   readonly usage: string;
-  /** What it does, in a paragraph. */
+  /** Its description, a paragraph. */
   readonly description: string;
   readonly options: CommandOptions;
-  /** Positional arguments: at least, and at most. The usage names those that must be there, first. */
+  /** Least and most positional arguments. The usage lists required ones first. */
   readonly positionals: readonly [least: number, most: number];
   run(
     context: CommandContext,
@@ -66,7 +66,7 @@ export function nearHint(name: string, names: Iterable<string>, prefix = ''): st
   return near.length === 0 ? '' : `; did you mean ${near.map((one) => prefix + one).join(', ')}?`;
 }
 
-/** What other programs call these. */
+/** Other programs' names for these words. */
 const OTHER_WORDS: Readonly<Record<string, readonly string[]>> = {
   rm: ['remove', 'delete', 'del', 'unset', 'drop'],
   set: ['add', 'put', 'update', 'edit', 'write'],
@@ -79,7 +79,7 @@ const OTHER_WORDS: Readonly<Record<string, readonly string[]>> = {
   check: ['validate', 'verify'],
 };
 
-/** Throws a UsageError unless the second word of a command is one of these; it suggests the right one. */
+/** Throws a UsageError unless the second word of a command is in the list; suggests the right one. */
 export function requireAction<Action extends string>(
   command: string,
   word: string,
@@ -100,7 +100,7 @@ export function requireGiven(name: string, value: string | undefined): asserts v
 /** A signal ended a command; the message says how to continue. */
 export class InterruptedError extends Error {}
 
-/** Throws a UsageError unless the value is one of these. */
+/** Throws a UsageError unless the list contains the value. */
 export function requireChoice<Choice extends string>(
   option: string,
   value: unknown,
@@ -110,7 +110,7 @@ export function requireChoice<Choice extends string>(
   throw new UsageError(`--${option} takes ${choices.join(', ')}`);
 }
 
-/** Throws a UsageError when there are arguments left. */
+/** Throws a UsageError for surplus arguments. */
 export function requireNone(args: readonly string[]): void {
   if (args.length > 0) throw new UsageError(`unexpected argument ${JSON.stringify(args[0])}`);
 }
@@ -132,7 +132,7 @@ export function printResult<Result>(
   if (lines.length > 0) stdout.write(`${lines.join('\n')}\n`);
 }
 
-/** A number for JSON, which has no NaN and no infinities: those become text. */
+/** A number for JSON; NaN and infinities, which JSON lacks, become texts. */
 export function jsonNumber(value: number | null): number | string | null {
   return value === null || Number.isFinite(value) ? value : String(value);
 }

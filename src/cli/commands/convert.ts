@@ -1,4 +1,4 @@
-/** `convert`: checkpoints of torch and arrays of NumPy to safetensors. */
+/** `convert`: torch checkpoints and NumPy arrays to safetensors. */
 
 import type { Command } from './command.js';
 import { OTHER_FILES, requireHere } from './split.js';

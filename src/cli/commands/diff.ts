@@ -1,4 +1,4 @@
-/** `diff`: how two files or checkpoints differ. */
+/** `diff`: the differences of two files or checkpoints. */
 
 import type { Tensor, TensorEntry } from '../../index.js';
 import { groupedText, plural } from '../output/numbers.js';
@@ -20,7 +20,7 @@ import {
 
 const SHOWN_DIFFERENCE_DIGITS = 4;
 
-/** A tensor that both have, as `--json` has it. */
+/** A tensor of both sources, for `--json`. */
 interface ChangedTensor {
   readonly name: string;
   readonly changed: 'dtype' | 'shape' | 'dtype and shape' | 'bytes';
@@ -37,20 +37,20 @@ interface DiffResult {
   readonly a: string;
   readonly b: string;
   readonly same: boolean;
-  /** Names that only the second has, and only the first. */
+  /** Names in the second source alone, and in the first alone. */
   readonly added: readonly string[];
   readonly removed: readonly string[];
   readonly changed: readonly ChangedTensor[];
   readonly unchanged: number;
 }
 
-/** How the bytes are compared. */
+/** Ways to compare bytes. */
 interface Comparison {
   readonly isQuick: boolean;
   readonly hasValues: boolean;
 }
 
-/** A tensor that both have. */
+/** A tensor of both sources. */
 interface Pair {
   readonly name: string;
   readonly a: TensorEntry;
@@ -94,7 +94,7 @@ async function comparePair(
   return { ...entry, values };
 }
 
-/** Compares the tensors that both have, one after the other, with one progress for all. */
+/** Compares the tensors of both sources one by one, with one progress for all. */
 async function compareCommon(
   pairs: readonly Pair[],
   readBoth: ReadBoth,
@@ -161,7 +161,7 @@ function shownValue(value: number | string | null): string {
     : (value ?? '');
 }
 
-/** What changed, from → to. */
+/** The change, from → to. */
 function changeText({ changed, dtype, shape }: ChangedTensor): string {
   const parts: string[] = [];
   if (dtype[0] !== dtype[1]) parts.push(dtype.join(' → '));

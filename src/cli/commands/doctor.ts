@@ -13,17 +13,17 @@ import { factLines } from '../output/table.js';
 import { visible } from '../output/visible.js';
 import { type Command, printResult } from './command.js';
 
-/** What was found, as `--json` has it. */
+/** The report for `--json`. */
 interface DoctorResult {
   readonly version: string;
   readonly runtime: string;
   readonly platform: string;
-  /** Whether files are mapped, and why not. */
+  /** Whether files are mapped, or the reason why not. */
   readonly mapping: MappingStatus;
   readonly hub: {
     readonly endpoint: string;
     readonly offline: boolean;
-    /** Whether there is a token, never which. */
+    /** Whether there is a token; never the token itself. */
     readonly hasToken: boolean;
     readonly cache: string;
     /** Number of repositories in the folder; null when the folder is missing or unreadable. */

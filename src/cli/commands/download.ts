@@ -22,10 +22,10 @@ import {
   shardSizeOf,
 } from './written.js';
 
-/** What was downloaded, or would be, as `--json` has it. */
+/** Downloaded or planned files, for `--json`. */
 interface DownloadCommandResult extends CastResult {
   readonly source: string;
-  /** The file or folder that was made. */
+  /** The new file or folder. */
   readonly path: string;
   readonly dryRun: boolean;
   readonly commit: string | null;
@@ -33,7 +33,7 @@ interface DownloadCommandResult extends CastResult {
   readonly byteLength: number;
   readonly receivedByteLength: number;
   readonly presentByteLength: number;
-  /** Names of files of an earlier checkpoint that were deleted, or would be. */
+  /** Names of an earlier checkpoint's files to delete, or deleted. */
   readonly deleted: readonly string[];
   /** Names of the tensors that `--filter` and `--exclude` left out. */
   readonly leftOut: readonly string[];

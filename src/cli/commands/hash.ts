@@ -1,4 +1,4 @@
-/** `hash`: the hashes that models are known by. */
+/** `hash`: hashes by which sites identify models. */
 
 import { type Claim, claimsOf } from '../../file/verification/claims.js';
 import type { HashOptions } from '../../file/verification/hash-file.js';
@@ -19,7 +19,7 @@ import { type Command, type CommandContext, printResult } from './command.js';
 const AUTO_V2_LENGTH = 10;
 const AUTO_V3_LENGTH = 12;
 
-/** The hashes of one file, as `--json` has them. */
+/** The hashes of one file, for `--json`. */
 interface HashedFile {
   readonly name: string;
   readonly byteLength: number;
@@ -57,7 +57,7 @@ async function hashableFilesOf(opened: OpenedSource, signal: AbortSignal): Promi
   return await localFiles(found.checkpoint, signal);
 }
 
-/** Hashes one file, and compares the hashes with what it claims. */
+/** Hashes one file and compares the hashes with the file's claims. */
 async function hashOne(
   file: HashableFile,
   isEach: boolean,
@@ -77,7 +77,7 @@ async function hashOne(
   };
 }
 
-/** Hashes files one after the other, with one progress for all. */
+/** Hashes files one by one, with one progress for all. */
 export async function hashAll(
   files: readonly HashableFile[],
   isEach: boolean,
@@ -99,7 +99,7 @@ export async function hashAll(
   }
 }
 
-/** What came of a claim. */
+/** The outcome of a claim. */
 function claimText({ by, claimed, ok }: Claim, style: Style): string {
   if (ok === true) return `${by}: as claimed`;
   const claim = `${by}: claims ${visible(claimed, SHOWN_NAME_LENGTH)}`;
@@ -125,7 +125,7 @@ function hashLines(file: HashedFile, style: Style): string[] {
       style.dim,
     ),
     ...claims.map((claim) => claimText(claim, style)),
-    // As sha256sum prints them. Names stay whole: beside the digits, cut ones would look alike.
+    // In the format of sha256sum. Keep names whole: cut ones would look alike beside the digits.
     ...Object.entries(tensors).map(
       ([name, hash]) => `${hash}  ${visible(name, SHOWN_NAME_LENGTH)}`,
     ),

@@ -1,4 +1,4 @@
-/** `inspect`: what a file or checkpoint is, its totals, its metadata, its tensors. */
+/** `inspect`: the kind, totals, metadata and tensors of a file or checkpoint. */
 
 import { bar } from '../output/bar.js';
 import { bytesText, countText, groupedText, plural } from '../output/numbers.js';
@@ -27,7 +27,7 @@ const SHARE_BAR_WIDTH = 10;
 /** Width of the line between a fact's name and its value, for values that are cut. */
 const INDENT = '  ';
 
-/** A branch of `--tree`, as `--json` has it. */
+/** A branch of `--tree`, for `--json`. */
 interface TreeResult {
   readonly name: string;
   readonly times: number;
@@ -38,7 +38,7 @@ interface TreeResult {
   readonly children?: readonly TreeResult[];
 }
 
-/** One model, as `--json` has it. */
+/** One model, for `--json`. */
 interface ModelResult {
   readonly path: string;
   readonly format: string;
@@ -227,12 +227,12 @@ function metadataLines(
     return [INDENT + visible(key, SHOWN_NAME_LENGTH), visible(value, SHOWN_VALUE_LENGTH)] as const;
   });
   if (facts.length === 0) return [];
-  // Colours take no columns, so lines are cut before they are coloured: names have none here.
+  // Cut lines before colouring: colours take no columns.
   const lines = factLines(facts, (text) => text);
   return ['', style.bold('metadata'), ...cutLines(lines, width)];
 }
 
-/** The files by their numbers; when some tensors are left out, those that have one of the others. */
+/** The files by number; with a filter only files of shown tensors. */
 function numberedFiles(
   { files, tensors = [], tensorCount }: ModelResult,
   style: Style,
@@ -283,13 +283,13 @@ function modelLines(
     ...(metadata === null ? [] : metadataLines(metadata, style, width)),
     // A tree doesn't name files, and a large model's list of files would push it down.
     ...(tree === undefined ? numberedFiles(model, style, width) : []),
-    // The first row has the titles.
+    // The first row holds the titles.
     ...(rows.length === 1 ? [] : ['', ...rows]),
     ...unsupportedLines(unsupported, style, width),
   ];
 }
 
-/** Tensors whose reasons are shown, of those that safetensors cannot hold. */
+/** Most shown reasons for tensors that safetensors cannot hold. */
 const SHOWN_UNSUPPORTED = 20;
 
 function unsupportedLines(

@@ -1,4 +1,4 @@
-/** Changes of a file's metadata: what they change, making them, and saying so. */
+/** Edits a file's metadata and reports the changes. */
 
 import { statSync } from 'node:fs';
 import { editMetadata, safeOpen } from '../../index.js';
@@ -20,13 +20,13 @@ import {
 /** The result of an edit, as `--json` prints it. */
 interface EditResult {
   readonly path: string;
-  /** Whether anything was written, and how; `dryRun` when nothing was because of `--dry-run`. */
+  /** Whether and how the file was written; `dryRun` with `--dry-run`. */
   readonly method: 'none' | 'rewritten' | 'inPlace' | 'dryRun';
   /** New values of keys. */
   readonly set: Readonly<Record<string, string>>;
-  /** The old values of keys that are gone. */
+  /** The old values of removed keys. */
   readonly removed: Readonly<Record<string, string>>;
-  /** Keys that were to be removed and are not there. */
+  /** Missing keys among those to remove. */
   readonly missing: readonly string[];
 }
 
@@ -51,9 +51,9 @@ export function fileMetadata(path: string): ReadonlyMap<string, string> {
 }
 
 /**
- * Makes the changes, unless `--dry-run` is given, and prints what they are.
+ * Makes the changes, except with `--dry-run`, and prints them.
  *
- * @returns whether all keys that were to be removed are there
+ * @returns whether all keys to remove existed
  */
 export async function editFile(
   context: CommandContext,

@@ -149,7 +149,7 @@ async function thumbnail(
     context.stderr.write(`${visible(source)}: ${found}\n`);
     return 'no';
   }
-  // Refuses an existing file: overwriting it is hardly meant.
+  // Refuse an existing file: overwriting it is hardly intended.
   writeFileSync(target, image.bytes, { flag: 'wx' });
   const result: ThumbnailResult = {
     ...{ source, target, type: image.type },

@@ -1,4 +1,4 @@
-/** `scan`: what a file with pickles would run. */
+/** `scan`: the code that a file with pickles would run. */
 
 import type { ScanReport } from '../../convert.js';
 import { groupedText, plural } from '../output/numbers.js';
@@ -9,7 +9,7 @@ import { type Command, printResult, UsageError } from './command.js';
 
 const SHOWN_FINDING_LENGTH = 300;
 
-/** Of a kind so many lines are shown. */
+/** Most shown lines of a kind. */
 const SHOWN_LINES = 50;
 
 interface ScanResult extends ScanReport {
@@ -28,7 +28,7 @@ function where(entry: string | undefined, position: number): string {
     : `${visible(entry, SHOWN_FINDING_LENGTH)}, byte ${position}`;
 }
 
-/** Whether nothing of the file can run. */
+/** Whether the file cannot run code. */
 function isHarmless(verdict: ScanReport['verdict']): boolean {
   return verdict === 'safe' || verdict === 'no-pickle';
 }

@@ -26,36 +26,36 @@ const MAX_DIMENSIONS = 64;
 const BINS = 20;
 const HISTOGRAM_BAR_WIDTH = 40;
 
-/** Digits of statistics in text; in JSON they are exact. */
+/** Digits of statistics in text; JSON has them exact. */
 const SHOWN_STATISTIC_DIGITS = 6;
 
-/** What is shown of a tensor, as `--json` has it. Numbers that are not finite are texts. */
+/** A shown tensor, for `--json`. NaN and infinities are texts. */
 interface ShowResult {
   readonly source: string;
   readonly name: string;
   readonly dtype: string;
-  /** Of the slice. */
+  /** Shape of the slice. */
   readonly shape: readonly number[];
   readonly byteLength: number;
-  /** As numpy prints them. */
+  /** The values as numpy prints them. */
   readonly text: string;
   readonly stats?: Statistics;
   readonly histogram?: Histogram | null;
 }
 
-/** The texts of the elements that are shown, by their indices. */
+/** The texts of the shown elements, by index. */
 async function shownTexts(
   shape: readonly number[],
   part: (index: readonly (readonly [number, number])[]) => Promise<Tensor>,
 ): Promise<(index: readonly number[]) => string> {
   const isSummary = isSummarized(shape);
-  // One part where all is shown, else the corners.
+  // The whole slice, or its corners.
   let parts: (readonly (readonly [number, number])[])[] = [[]];
   for (const length of shape) {
     parts = parts.flatMap((one) => shownRanges(length, isSummary).map((range) => [...one, range]));
   }
   const corners = await Promise.all(parts.map(part));
-  // All in one form, so they must be formatted together.
+  // Format all parts together, for one form.
   const texts = valueTexts(corners);
   const byIndex = new Map<string, string>();
   for (const [i, ranges] of parts.entries()) {
@@ -75,7 +75,7 @@ function sliceOf(text: unknown): SliceIndices {
   return typeof text === 'string' ? [text] : [];
 }
 
-/** The text of a slice: of all its values, or of the corners that are shown. */
+/** The text of a slice: all values, or its corners. */
 async function valuesText(found: FoundTensor, whole: () => Promise<Tensor>): Promise<string> {
   const { shape, dtype } = found;
   if (shape.includes(0)) return '[]';
@@ -141,7 +141,7 @@ function showLines(result: ShowResult, style: Style): readonly string[] {
   ];
 }
 
-/** The statistics of a tensor, and its histogram, which reads all values again. */
+/** The statistics of a tensor, and its histogram, which needs a second pass. */
 async function statsAndHistogram(
   tensor: Tensor,
   hasHistogram: boolean,

@@ -1,4 +1,4 @@
-/** `split` and `merge`: a checkpoint in files of another size. */
+/** `split` and `merge`: write a checkpoint with another size of files. */
 
 import { reshard } from '../../index.js';
 import { isRemote, localPath } from '../sources/open-source.js';

@@ -1,4 +1,4 @@
-/** The options of commands that open files of torch. */
+/** The options of commands that open torch files. */
 
 import type { RootKeys } from '../../convert.js';
 import type { TorchChoices } from '../sources/open-source.js';
@@ -17,7 +17,7 @@ export const TORCH_OPTIONS: CommandOptions = {
   },
 };
 
-/** The options for opening a file of torch. Throws a UsageError for a wrong value. */
+/** The options for opening a torch file. Throws a UsageError for a wrong value. */
 export function torchChoices({ root, 'unknown-globals': unknown }: OptionValues): TorchChoices {
   if (unknown !== undefined && unknown !== 'placeholder') {
     throw new UsageError('--unknown-globals takes placeholder');
@@ -28,7 +28,7 @@ export function torchChoices({ root, 'unknown-globals': unknown }: OptionValues)
   };
 }
 
-/** Reads a JSON array of keys; any other text is as for `openTorchCheckpoint`. */
+/** Reads a JSON array of keys; leaves any other text to `openTorchCheckpoint`. */
 function rootOf(text: string): string | RootKeys {
   if (!text.startsWith('[')) return text;
   try {

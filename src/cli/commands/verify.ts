@@ -1,4 +1,4 @@
-/** `verify`: everything that is wrong with a checkpoint. */
+/** `verify`: all problems of a checkpoint. */
 
 import { isOfFile } from '../../file/shards/verification-error.js';
 import { type VerifiableSource, type VerificationReport, verifyCheckpoint } from '../../index.js';
@@ -16,10 +16,10 @@ import {
 import { type Command, type CommandContext, printResult } from './command.js';
 
 const SHOWN_FILE_LENGTH = 300;
-/** Of a message, which may have two hashes and a path. */
+/** Most characters of a message, which may have two hashes and a path. */
 const SHOWN_MESSAGE_LENGTH = 1000;
 
-/** As `--json` has it. */
+/** The report for `--json`. */
 interface VerifyResult extends VerificationReport {
   readonly source: string;
 }
@@ -32,7 +32,7 @@ async function verifySource(
   const path = pathOf(source);
   if (path === null) return await verifyCheckpoint(() => openAddress(source, signal), { signal });
   const found = await formatAt(path).catch((error: unknown): FoundAt => {
-    // Whatever was to be in a file that cannot be read: that is the problem, which the report has.
+    // An unreadable file explains all its missing contents: the report lists the file alone.
     if (isOfFile(error)) return { kind: 'safetensors', path: Object(error).path ?? path };
     throw error;
   });
@@ -44,7 +44,7 @@ async function verifySource(
   return await verifyCheckpoint(what, { hashes, signal, onProgress }).finally(() => progress.end());
 }
 
-/** Opens what is of torch or NumPy. */
+/** Opens a torch or NumPy file. */
 async function openToVerify({
   kind,
   path,

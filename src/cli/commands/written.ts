@@ -1,4 +1,4 @@
-/** What the commands that write checkpoints have in common: options, plans, and saying what was written. */
+/** Shared by commands that write checkpoints: options, plans and reports. */
 
 import type {
   ConversionOptions,
@@ -23,10 +23,10 @@ import {
   UsageError,
 } from './command.js';
 
-/** Names that are shown in one line. */
+/** Most names in one line. */
 const SHOWN_NAMES = 8;
 
-/** Which names a command is about. */
+/** The option that limits a command to some tensors. */
 export const FILTER: CommandOptions = {
   filter: {
     type: 'string',
@@ -80,12 +80,12 @@ export const DRY_RUN: CommandOptions = {
   'dry-run': { type: 'boolean', help: 'only say what would be written' },
 };
 
-/** Whether a command only says what it would write. */
+/** Whether a command only plans. */
 export function isDryRun(options: OptionValues): boolean {
   return options['dry-run'] === true;
 }
 
-/** Calls the library's `convert`, which is loaded for it. */
+/** Loads and calls the library's `convert`. */
 export async function convertLocal(
   source: string,
   target: string,
@@ -95,24 +95,24 @@ export async function convertLocal(
   return await convert(source, target, choices);
 }
 
-/** Names in one line; of many only the first. */
+/** Names in one line; only the first of many. */
 function someNames(names: readonly string[]): string {
   const shown = names.slice(0, SHOWN_NAMES).map((name) => visible(name, SHOWN_NAME_LENGTH));
   const left = names.length - shown.length;
   return [...shown, ...(left === 0 ? [] : [`and ${left} more (--json has all)`])].join(', ');
 }
 
-/** What `--dtype` has done, or would do, as `--json` has it. */
+/** Effects of `--dtype`, done or planned, for `--json`. */
 export interface CastResult {
-  /** How many tensors were cast; with `--dry-run` the same. */
+  /** Number of cast tensors, also planned ones. */
   readonly castCount: number;
-  /** Names of tensors that were not cast because they belong to quantized weights. */
+  /** Names of tensors left unchanged because they belong to quantized weights. */
   readonly uncast: readonly string[];
-  /** By tensor, how many elements were too large for the new dtype. */
+  /** Number of elements too large for the new dtype, by tensor. */
   readonly overflowed: Readonly<Record<string, number>>;
 }
 
-/** What `--json` has of a library's report; a plan does not know what overflows. */
+/** The part of the library's report for `--json`; a plan cannot know overflows. */
 export function castResult({
   cast,
   uncast,
@@ -121,7 +121,7 @@ export function castResult({
   return { castCount: cast.length, uncast, overflowed: Object.fromEntries(overflowed) };
 }
 
-/** Says what `--dtype` has done, and which tensors it has left as they are. */
+/** Reports the effects of `--dtype` and the tensors left unchanged. */
 export function castLines({ castCount, uncast, overflowed }: CastResult, style: Style): string[] {
   const left = `${plural(uncast.length, 'tensor')} not cast, as parts of quantized weights`;
   return [
@@ -135,7 +135,7 @@ export function castLines({ castCount, uncast, overflowed }: CastResult, style: 
   ];
 }
 
-/** Says which tensors a command would leave out, as `--filter` and `--exclude` say. */
+/** Reports the tensors that `--filter` and `--exclude` leave out. */
 export function leftOutLines(names: readonly string[], isDry: boolean): string[] {
   if (names.length === 0 || !isDry) return [];
   return [`would leave out ${plural(names.length, 'tensor')}: ${someNames(names)}`];
@@ -145,14 +145,14 @@ function namesText(names: readonly string[]): string {
   return names.map((name) => visible(name, SHOWN_NAME_LENGTH)).join(', ');
 }
 
-/** Says which files of an earlier checkpoint were deleted, or would be. */
+/** Reports an earlier checkpoint's files to delete, or deleted. */
 export function deletedLines(names: readonly string[], isDry: boolean): string[] {
   if (names.length === 0) return [];
   const what = isDry ? 'would delete' : 'deleted';
   return [`${what}, of an earlier checkpoint: ${namesText(names)}`];
 }
 
-/** The tensors that are chosen, and what they are cast to. */
+/** The chosen tensors and their new dtype. */
 interface ChosenSelection {
   readonly names?: (name: string) => boolean;
   readonly dtype?: CastTarget;
@@ -167,7 +167,7 @@ function selectionOf(options: OptionValues): ChosenSelection {
   };
 }
 
-/** The options that choose tensors, as they were given: `--filter a* --exclude *.bias`. */
+/** The options that choose tensors, as on the command line: `--filter a* --exclude *.bias`. */
 export function choiceText(options: OptionValues): string {
   return ['filter', 'exclude']
     .flatMap((name) => optionTexts(options, name).map((glob) => `--${name} ${glob}`))
@@ -180,9 +180,9 @@ function nothingChosen(options: OptionValues): UsageError {
 }
 
 /**
- * Does work on the tensors that the options choose.
+ * Does work on the chosen tensors.
  *
- * @throws UsageError when they choose no tensor; errors of the work
+ * @throws UsageError if the options choose no tensor; errors of the work
  */
 export async function selecting<Result>(
   options: OptionValues,
@@ -205,7 +205,7 @@ export async function selecting<Result>(
   }
 }
 
-/** What was written, or would be, as `--json` has it. */
+/** Written or planned files, for `--json`. */
 export interface WrittenResult extends CastResult {
   readonly source: string;
   readonly target: string;
@@ -214,25 +214,25 @@ export interface WrittenResult extends CastResult {
   readonly index: string | null;
   /** Length of all tensors. */
   readonly byteLength: number;
-  /** Names of the files beside the weights that were copied. */
+  /** Names of copied files beside the weights. */
   readonly copied: readonly string[];
-  /** Names of files of an earlier checkpoint that were deleted. */
+  /** Names of an earlier checkpoint's deleted files. */
   readonly deleted: readonly string[];
   /** Names of the tensors that `--filter` and `--exclude` left out. */
   readonly leftOut: readonly string[];
-  /** Of `convert`, and `merge` into a file: the keys that led to the state dict. */
+  /** The keys that led to the state dict; for `convert`, and `merge` into a file. */
   readonly root?: readonly (string | number)[];
-  /** Of the same: by name that was not written, the name of the same tensor that was. */
+  /** The written name of each tensor by its dropped name; for the same commands. */
   readonly dropped?: Readonly<Record<string, string>>;
 }
 
-/** What only the function `convert` reports. */
+/** Members that only `convert` reports. */
 interface Converted {
   readonly root?: readonly (string | number)[];
   readonly dropped?: ReadonlyMap<string, string>;
 }
 
-/** What one of the library's functions has written, or would write. */
+/** The report or plan of one of the library's functions. */
 interface WrittenOutcome extends Converted {
   readonly files: readonly (string | PlannedFile)[];
   readonly index: string | null;
@@ -247,7 +247,7 @@ interface WrittenOutcome extends Converted {
   readonly overflowed?: ReadonlyMap<string, number>;
 }
 
-/** Does the work with progress, and prints what comes of it. */
+/** Does the work with progress and prints the result. */
 export async function write(
   context: CommandContext,
   options: OptionValues,
@@ -275,7 +275,7 @@ export async function write(
   });
 }
 
-/** Names of the files beside the weights: of a plan those that are neither index nor have tensors. */
+/** Names of the files beside the weights; in a plan the files without tensors, except the index. */
 function copiedFiles({ copied, files, index }: WrittenOutcome): readonly string[] {
   if (copied !== undefined) return copied;
   return files.flatMap((file) => {

@@ -1,9 +1,9 @@
-/** Stability AI's ModelSpec, version 1.0.1: which keys the metadata of a model should have, and their forms. */
+/** Stability AI's ModelSpec, version 1.0.1: the keys for a model's metadata and their forms. */
 
 /** Prefix of every key of the specification. */
 export const MODELSPEC_PREFIX = 'modelspec.';
 
-/** The version that is checked, and written. */
+/** The version to check and write. */
 export const MODELSPEC_VERSION = '1.0.1';
 
 type Level = 'must' | 'should' | 'can';
@@ -13,7 +13,7 @@ interface KeyRule {
   readonly level: Level;
   /** The form of values; any text unless given. */
   readonly form?: RegExp;
-  /** What the form is, to complete "must be …". */
+  /** The form, to complete "must be …". */
   readonly expected?: string;
 }
 
@@ -68,17 +68,17 @@ const OTHER_HASH = /^hash_\w+$/;
 
 const HASH_FORM = /^0x[\da-f]+$/;
 
-/** Architectures of language models; all others make or change images, or are not known. */
+/** Architectures of language models; all others are of images, or unknown. */
 const TEXT_ARCHITECTURE = /^(?:gpt|llama|mistral|qwen(?!-image)|gemma|phi|stablelm)/i;
 
-/** Image models of the specification's list; those beyond it that take any resolution are not known to have one. */
+/** Image models of the specification's list; only these are known to have a resolution. */
 const FIXED_RESOLUTION = /^stable-(?:diffusion|video-diffusion|cascade)/;
 
 /** A missing or malformed key. */
 export interface ModelspecProblem {
   /** With the prefix. */
   readonly key: string;
-  /** A key that must be there is missing or malformed; or it only should be there. */
+  /** `error` for a required key, `warning` for a recommended one. */
   readonly level: 'error' | 'warning';
   readonly message: string;
 }
@@ -92,7 +92,7 @@ function rulesFor(architecture: string): Readonly<Record<string, KeyRule>> {
   return { ...COMMON, ...IMAGE, resolution: { ...(IMAGE['resolution'] as KeyRule), level } };
 }
 
-/** What is wrong with metadata by the specification: keys that are missing, then those that are malformed. */
+/** The problems of metadata by the specification: missing keys, then malformed ones. */
 export function checkModelspec(metadata: ReadonlyMap<string, string>): ModelspecProblem[] {
   const specified = (key: string): string | undefined => metadata.get(MODELSPEC_PREFIX + key);
   const rules = rulesFor(specified('architecture') ?? '');
@@ -129,7 +129,7 @@ function valueProblem(
     : { level: 'error', message: 'must be 0x and hexadecimal digits in lower case' };
 }
 
-/** A thumbnail's image; null when the value is no data URL with base64. */
+/** A thumbnail's image; null unless the value is a data URL with base64. */
 export function thumbnailOf(value: string): { type: string; bytes: Uint8Array } | null {
   const [prefix, type] = /^data:(image\/[\w.+-]+);base64,/.exec(value) ?? [];
   if (prefix === undefined || type === undefined) return null;

@@ -1,15 +1,15 @@
 /** Arrays as numpy prints them: brackets for dimensions, lines of 75 columns, the middle left out. */
 
-/** Arrays with more elements are shown by their edges. */
+/** Arrays with more elements show only their edges. */
 export const SUMMARY_THRESHOLD = 1000;
 
-/** Items at either end of a dimension that are shown then. */
+/** Shown items at either end of a dimension. */
 export const EDGE_ITEMS = 3;
 
 const LINE_WIDTH = 75;
 const ELLIPSIS = '...';
 
-/** The ranges of a dimension that are shown: all of it, or both edges. */
+/** The shown ranges of a dimension: all of it, or both edges. */
 export function shownRanges(length: number, isSummary: boolean): (readonly [number, number])[] {
   if (!isSummary || length <= 2 * EDGE_ITEMS) return [[0, length]];
   return [
@@ -18,7 +18,7 @@ export function shownRanges(length: number, isSummary: boolean): (readonly [numb
   ];
 }
 
-/** The indices of a dimension that are shown, with a null where some are left out. */
+/** The shown indices of a dimension; null marks a gap. */
 function shownIndices(length: number, isSummary: boolean): (number | null)[] {
   const ranges = shownRanges(length, isSummary);
   return ranges.flatMap(([begin, end], i) => [
@@ -27,7 +27,7 @@ function shownIndices(length: number, isSummary: boolean): (number | null)[] {
   ]);
 }
 
-/** Whether an array is shown by its edges. */
+/** Whether an array shows only its edges. */
 export function isSummarized(shape: readonly number[]): boolean {
   return shape.reduce((product, length) => product * length, 1) > SUMMARY_THRESHOLD;
 }
@@ -35,7 +35,7 @@ export function isSummarized(shape: readonly number[]): boolean {
 /**
  * The text of an array.
  *
- * @param itemAt the text of an element that is shown
+ * @param itemAt the text of a shown element
  */
 export function arrayText(
   shape: readonly number[],

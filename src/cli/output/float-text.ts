@@ -1,19 +1,19 @@
-/** Floating-point numbers as numpy prints them: as few digits as tell them apart, all in one form. */
+/** Floating-point numbers as numpy prints them: with the fewest digits that tell them apart, all in one form. */
 
-/** Digits behind the point, at most. */
+/** Most digits behind the point. */
 const PRECISION = 8;
 
-/** Numbers have an exponent below this, or when they differ by more than the ratio. */
+/** Numbers get an exponent below this, or if they differ by more than the ratio. */
 const SMALL = 1e-4;
 const LARGE_RATIO = 1000;
 
-/** What numpy knows of a dtype. */
+/** numpy's facts about a dtype. */
 export interface FloatForm {
-  /** Whether two numbers are the same one in the dtype. */
+  /** Whether two numbers are equal in the dtype. */
   readonly isSame: (a: number, b: number) => boolean;
-  /** Numbers have an exponent from here on: 10 to the power of the digits that the dtype has, at most 8. */
+  /** Numbers get an exponent from here on: 10 to the power of the dtype's digits, at most 8. */
   readonly large: number;
-  /** The same for a number by itself. */
+  /** The limit for a single number. */
   readonly largeScalar: number;
 }
 
@@ -24,10 +24,10 @@ export const FLOAT32_FORM: FloatForm = {
   largeScalar: 1e6,
 };
 
-/** Enough for every double. */
+/** Digits of every double. */
 const MAX_SHOWN_DIGITS = 17;
 
-/** As few digits as mean the number, as `-1.25e+3`, but at most so many behind the point. */
+/** The fewest digits that identify the number, as `-1.25e+3`, with at most `mostBehindPoint` behind the point. */
 function shortest(value: number, { isSame }: FloatForm, mostBehindPoint: number): string {
   for (let digits = 0; digits < Math.min(MAX_SHOWN_DIGITS - 1, mostBehindPoint); digits++) {
     const text = rounded(value, digits, 'toExponential');
@@ -36,10 +36,10 @@ function shortest(value: number, { isSame }: FloatForm, mostBehindPoint: number)
   return rounded(value, Math.min(MAX_SHOWN_DIGITS - 1, mostBehindPoint), 'toExponential');
 }
 
-/** So many digits are exact for all but the smallest doubles, and as many as JavaScript gives. */
+/** Most digits that JavaScript gives; exact for all but the smallest doubles. */
 const MOST_DIGITS = 100;
 
-/** The number with so many digits behind the point; halves go to the even digit, not up as JavaScript has it. */
+/** The number with a fixed count of digits behind the point; rounds halves to even, unlike JavaScript. */
 function rounded(value: number, digits: number, method: 'toExponential' | 'toFixed'): string {
   const up = value[method](digits);
   const [exact = ''] = value[method](MOST_DIGITS).split('e');
@@ -54,11 +54,11 @@ function rounded(value: number, digits: number, method: 'toExponential' | 'toFix
 interface Parts {
   readonly whole: string;
   readonly fraction: string;
-  /** Empty without exponent, else with its sign. */
+  /** The exponent with its sign; empty without one. */
   readonly exponent: string;
 }
 
-/** The sign that is printed; `+` only where both are. */
+/** The printed sign; `+` only if both signs are printed. */
 function signOf(value: number, hasPlus = false): string {
   return value < 0 || Object.is(value, -0) ? '-' : hasPlus ? '+' : '';
 }
@@ -98,7 +98,7 @@ function nonFiniteText(value: number, hasPlus = false): string {
   return signOf(value, hasPlus) + (Number.isNaN(value) ? 'nan' : 'inf');
 }
 
-/** All numbers of an array as texts of one length; with `hasPlus` those that are not negative have a `+`. */
+/** All numbers of an array as texts of one length; `hasPlus` prints a `+` before other than negative numbers. */
 export function floatTexts(values: readonly number[], form: FloatForm, hasPlus = false): string[] {
   const finite = values.filter(Number.isFinite);
   const magnitudes = finite.filter((value) => value !== 0).map(Math.abs);
@@ -129,7 +129,7 @@ export function floatTexts(values: readonly number[], form: FloatForm, hasPlus =
     const part = parts[i] as Parts | null;
     if (part === null) return nonFiniteText(value, hasPlus).padStart(before + behind);
     if (power === 0) return `${part.whole.padStart(before)}.${part.fraction.padEnd(fraction)}`;
-    // All have as many digits: where fewer would tell them apart, those of the exact number.
+    // All get the same count of digits; numbers that need fewer are filled with exact ones.
     const [mantissa = '', exact = ''] = rounded(Math.abs(value), fraction, 'toExponential').split(
       'e',
     );
@@ -157,7 +157,7 @@ export function complexTexts(values: readonly number[], form: FloatForm): string
   });
 }
 
-/** A number by itself, as numpy prints a scalar. */
+/** A single number as numpy prints a scalar. */
 export function scalarText(value: number, form: FloatForm): string {
   if (!Number.isFinite(value)) return nonFiniteText(value);
   const magnitude = Math.abs(value);
@@ -165,13 +165,13 @@ export function scalarText(value: number, form: FloatForm): string {
   if (magnitude !== 0 && (magnitude < SMALL || magnitude >= form.largeScalar)) {
     return signOf(value) + text.replace(/e([+-])(\d)$/, 'e$10$2');
   }
-  // The shortest digits of a narrower dtype are not those that JavaScript would print.
+  // JavaScript's shortest digits are those of a double, not of a narrower dtype.
   const plain = Number(text).toFixed(20).replace(/0+$/, '');
   const short = String(Number(text));
   return signOf(value) + (/e/.test(short) ? plain : short.includes('.') ? short : `${short}.0`);
 }
 
-/** A complex number by itself, as numpy prints a scalar. */
+/** A single complex number as numpy prints a scalar. */
 export function complexScalarText(real: number, imaginary: number, form: FloatForm): string {
   const text = (value: number): string => scalarText(value, form).replace(/\.0$/, '');
   if (Object.is(real, 0)) return `${text(imaginary)}j`;

@@ -1,6 +1,6 @@
-/** Numbers as people read them. */
+/** Formats numbers for people. */
 
-/** Decimal, as in `maxShardSize: '5GB'`. */
+/** Decimal units, as in `maxShardSize: '5GB'`. */
 const BYTE_UNITS = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'];
 const COUNT_UNITS = ['', 'k', 'M', 'B', 'T'];
 

@@ -1,4 +1,4 @@
-/** Where text goes. */
+/** The target of text. */
 export interface Output {
   write(text: string): void;
   readonly isTerminal: boolean;

@@ -7,7 +7,7 @@ import { cutEnd } from './width.js';
 
 /** Shorter work shows no progress. */
 const SILENT_MS = 1000;
-/** Often enough to be read. */
+/** Milliseconds between updates. */
 const INTERVAL_MS = 100;
 
 const PROGRESS_BAR_WIDTH = 20;
@@ -17,7 +17,7 @@ const CLEAR_LINE = '\r\x1b[K';
 /** Shows progress, until `end`. */
 export interface Progress {
   readonly onProgress: (progress: { readonly bytes: number; readonly totalBytes: number }) => void;
-  /** Takes the line away. */
+  /** Removes the line. */
   end(): void;
 }
 
@@ -30,7 +30,7 @@ function timeText(seconds: number): string {
 /**
  * Progress on a terminal; no text on any other output.
  *
- * @param now milliseconds since some moment
+ * @param now clock in milliseconds
  */
 export function progressOn(
   output: Output,

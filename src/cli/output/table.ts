@@ -6,11 +6,11 @@ import { cutMiddle, widthOf } from './width.js';
 export interface Column {
   readonly title: string;
   readonly align?: 'left' | 'right';
-  /** Whether its cells are cut in the middle when the table is too wide. One column is enough. */
+  /** Whether to cut its cells in the middle if the table is too wide; for at most one column. */
   readonly gives?: boolean;
 }
 
-/** The narrowest that a column becomes which gives way. */
+/** Least width of a cut column. */
 const LEAST_WIDTH = 12;
 
 /** Between columns. */
@@ -20,7 +20,7 @@ export const GAP = '  ';
  * Lines of a table, titles first. Cells hold text without control characters and without colours.
  *
  * @param width columns of the terminal; null for no limit
- * @param markTitles how the line of the titles is shown
+ * @param markTitles styles the line of titles
  */
 export function tableLines(
   columns: readonly Column[],
@@ -54,7 +54,7 @@ export function tableLines(
   return [markTitles(line(columns.map(({ title }) => title))), ...rows.map(line)];
 }
 
-/** Lines of facts, their names in one column: `tensors     147`. */
+/** Lines of facts, with names in one column: `tensors     147`. */
 export function factLines(
   facts: readonly (readonly [name: string, value: string])[],
   markName: (text: string) => string,

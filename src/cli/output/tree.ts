@@ -1,9 +1,9 @@
 /**
- * The names of tensors as a tree: `model.layers.0.mlp.weight` is four branches and a leaf. Numbered branches
- * that hold the same are folded into one.
+ * The names of tensors as a tree: `model.layers.0.mlp.weight` is four branches and a leaf. Folds numbered branches
+ * with the same contents into one.
  */
 
-/** What a leaf stands for. */
+/** The tensor of a leaf. */
 export interface TreeEntry {
   readonly name: string;
   readonly dtype: string;
@@ -11,13 +11,13 @@ export interface TreeEntry {
   readonly byteLength: number;
 }
 
-/** A branch or a leaf; of folded ones the first, with the sums of all. */
+/** A branch or a leaf; for folded branches the first, with the sums of all. */
 export interface TreeNode {
-  /** A part of the name, or several that nothing else shares: `model.layers`, `0-31`. */
+  /** A part of the name, or several parts without siblings: `model.layers`, `0-31`. */
   readonly label: string;
-  /** How many branches it stands for, and those that it is in: 32 for `0-31`, and for what is in there. */
+  /** The number of branches it stands for, times that of its ancestors: 32 for `0-31` and its descendants. */
   readonly times: number;
-  /** Tensors in all of these. */
+  /** Tensors in all these branches. */
   readonly tensors: number;
   /** Their bytes. */
   readonly byteLength: number;
@@ -37,7 +37,7 @@ interface Branch {
   leaf: TreeEntry | null;
   tensors: number;
   byteLength: number;
-  /** Equal for branches that hold the same under the same names. */
+  /** Equal for branches with the same contents under the same names. */
   form: number;
 }
 
@@ -83,14 +83,14 @@ function setForms(branch: Branch, known: Map<string, number>): void {
   known.set(text, branch.form);
 }
 
-/** A branch, or several with numbers in a row that are alike. */
+/** A branch, or several equal ones with consecutive numbers. */
 interface FoldedBranch {
   readonly label: string;
   readonly count: number;
   readonly first: Branch;
 }
 
-/** Children with their labels: runs of numbered ones of one form are one. */
+/** Children with labels: joins consecutive numbers of one form. */
 function foldedChildren(branch: Branch): FoldedBranch[] {
   const folded: { label: string; count: number; first: Branch; next: number }[] = [];
   const numbered = [...branch.children]
@@ -102,7 +102,7 @@ function foldedChildren(branch: Branch): FoldedBranch[] {
       folded.push({ label: key, count: 1, first: child, next: Number.NaN });
       continue;
     }
-    // All numbered ones stand where the first of them does.
+    // All numbered children follow the first of them.
     if (isNumbered) continue;
     isNumbered = true;
     for (const [label, one] of numbered) {
@@ -128,7 +128,7 @@ function nodeOf(start: FoldedBranch, outer: number): TreeNode {
   let { label, first } = start;
   let times = outer * start.count;
   let below = foldedChildren(first);
-  // Parts of names that nothing else shares.
+  // Join parts of names without siblings.
   while (first.leaf === null && below.length === 1) {
     const [only] = below as [FoldedBranch];
     label += only.label;

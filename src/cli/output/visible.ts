@@ -1,9 +1,9 @@
-/** Text from strangers, made harmless: what would control a terminal, or hide, is shown as an escape. */
+/** Makes text from strangers harmless: escapes characters that control a terminal or are invisible. */
 
-/** Characters that take one column each, and are shown as they are. */
+/** Characters of one column that need no escape. */
 export const PRINTABLE_ASCII: RegExp = /^[\x20-\x7e]*$/;
 
-/** Of a name, a key or a path from a file this many characters are shown, and of a value. */
+/** Most shown characters of a name, key or path from a file, and of a value. */
 export const SHOWN_NAME_LENGTH = 200;
 export const SHOWN_VALUE_LENGTH = 500;
 
@@ -24,8 +24,8 @@ function visibleEscape(character: string): string {
 }
 
 /**
- * The text on one line, with `\x1b` or `\u202e` for what must not reach a terminal. Backslashes of the text
- * stay as they are. Of more than `maxLength` characters it shows that many, and how many there are.
+ * The text on one line, with escapes such as `\x1b` and `\u202e`. Leaves backslashes unchanged. Cuts the text at
+ * `maxLength` characters and tells its length.
  */
 export function visible(text: string, maxLength: number = Number.POSITIVE_INFINITY): string {
   if (text.length > maxLength) {
@@ -35,13 +35,13 @@ export function visible(text: string, maxLength: number = Number.POSITIVE_INFINI
 }
 
 /**
- * JSON in which the same characters are escapes, as JSON has them: it says the same. Its own white space is ends of
- * lines and spaces: a return would write over its line.
+ * Equivalent JSON with the same characters as JSON escapes. Of white space between values it keeps ends of lines and
+ * spaces: a carriage return would overwrite its line.
  */
 export function visibleJson(json: string): string {
   if (PRINTABLE_ASCII.test(json)) return json;
   return json.replaceAll(UNSAFE_CHARACTERS, (character) => {
-    // Within strings JSON has them as escapes already.
+    // JSON already escapes them within strings.
     if (character === '\n') return character;
     if (character === '\r' || character === '\t') return ' ';
     return Array.from({ length: character.length }, (_, i) => unicodeEscape(character, i)).join('');

@@ -1,21 +1,21 @@
-/** How many columns of a terminal a text takes, and cutting it to fit. */
+/** Measures text in columns of a terminal, and cuts it to fit. */
 
 import { eastAsianWidth } from 'get-east-asian-width';
 import { PRINTABLE_ASCII } from './visible.js';
 
-/** They are drawn over the character before them, or not at all. */
+/** Characters without a width: drawn over the previous one, or not at all. */
 const NO_WIDTH = /^[\p{Mark}\p{Default_Ignorable_Code_Point}]/u;
 
-/** A sign that is drawn as a picture because the character behind it says so. */
+/** A sign with the selector for drawing it as a picture. */
 const PICTURE = /^\p{Extended_Pictographic}.*\u{fe0f}/u;
 
-/** A flag is two letters of one column each. */
+/** The letters of flags: one column each. */
 const FLAG = /^\p{Regional_Indicator}{2}/u;
 
-/** Made when it is first needed: that takes some milliseconds. */
+/** Created on first use, which takes some milliseconds. */
 let graphemes: Intl.Segmenter | undefined;
 
-/** What a reader takes for characters: pictures that are put together of several are one. */
+/** Characters as readers see them: composed pictures count as one. */
 function charactersOf(text: string): string[] {
   if (PRINTABLE_ASCII.test(text)) return [...text];
   graphemes ??= new Intl.Segmenter(undefined, { granularity: 'grapheme' });
@@ -28,7 +28,7 @@ function widthOfCharacter(character: string): number {
   return NO_WIDTH.test(character) ? 0 : eastAsianWidth(character.codePointAt(0) as number);
 }
 
-/** Columns that a text without control characters takes. */
+/** Columns of a text without control characters. */
 export function widthOf(text: string): number {
   if (PRINTABLE_ASCII.test(text)) return text.length;
   return charactersOf(text).reduce((sum, character) => sum + widthOfCharacter(character), 0);
@@ -59,7 +59,7 @@ function fittingEnd(text: string, width: number): string {
   return characters.slice(at).join('');
 }
 
-/** The text, or as much of its start as fits with a `…` behind it. */
+/** The text, cut at its end with a `…` to fit. */
 export function cutEnd(text: string, width: number): string {
   return widthOf(text) <= width ? text : `${fittingStart(text, width - 1)}…`;
 }
@@ -69,7 +69,7 @@ export function cutLines(lines: readonly string[], width: number | null): readon
   return width === null ? lines : lines.map((line) => cutEnd(line, width));
 }
 
-/** The text, or as much of both ends as fits with a `…` between them: names differ at their ends. */
+/** The text, cut in its middle with a `…` to fit: names differ at their ends. */
 export function cutMiddle(text: string, width: number): string {
   if (widthOf(text) <= width) return text;
   const tail = Math.floor((width - 1) / 2);

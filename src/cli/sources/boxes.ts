@@ -3,7 +3,7 @@
 import { elementCountOf } from '../../header/tensor-spec.js';
 import { cut } from '../../tensor/pieces.js';
 
-/** Boxes of at most `maxElements` elements that follow each other in memory. */
+/** Consecutive boxes of at most `maxElements` elements. */
 export function* boxesOf(
   shape: readonly number[],
   maxElements: number,

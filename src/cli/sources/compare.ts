@@ -1,4 +1,4 @@
-/** How far the values of two tensors of one shape are apart. */
+/** Compares the values of two tensors of one shape. */
 
 import { Buffer } from 'node:buffer';
 import type { Tensor } from '../../index.js';
@@ -6,20 +6,20 @@ import { cut } from '../../tensor/pieces.js';
 import type { LongWork } from './long-work.js';
 import { valueNumbers, valueWindows } from './values.js';
 
-/** Bytes that are compared at a time. */
+/** Bytes to compare at a time. */
 const WINDOW = 2 ** 22;
 
-/** Elements that are added up at a time: one unusual value among them makes all of them slow. */
+/** Elements to add up at a time: one NaN or infinity among them slows all of them. */
 const BLOCK = 2 ** 12;
 
-/** How two tensors differ; C64 counts real and imaginary parts separately. */
+/** Differences of two tensors; C64 counts real and imaginary parts separately. */
 export interface ValueDifference {
   readonly elements: number;
-  /** How many values differ. Two NaN are equal, and so are 0 and -0. */
+  /** Number of different values. Two NaN are equal, and so are 0 and -0. */
   readonly differing: number;
   /** Greatest absolute error where both values are numbers; null without such values. */
   readonly maxError: number | null;
-  /** Cosine similarity of the values that are finite in both; null when one side has only zeros. */
+  /** Cosine similarity of the values that are finite in both; null if one side has only zeros. */
   readonly cosine: number | null;
 }
 
@@ -38,7 +38,7 @@ function isBigInteger({ dtype }: Tensor): boolean {
   return dtype === 'I64' || dtype === 'U64';
 }
 
-/** What is added up over pairs of values. */
+/** Sums over pairs of values. */
 interface Sums {
   differing: number;
   /** Pairs that have an error. */

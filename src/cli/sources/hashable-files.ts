@@ -24,13 +24,13 @@ import { boxesOf } from './boxes.js';
 /** Bytes of one fetch, by several requests; the next fetch runs while these bytes are used. */
 const FETCH_BYTE_LENGTH = 16 * 2 ** 20;
 
-/** A safetensors file that can be hashed. */
+/** A safetensors file to hash. */
 export interface HashableFile extends Pick<ShardHeader, 'file' | 'metadata'> {
   /** Null for a remote file. */
   readonly path: string | null;
   /** Length of the whole file. */
   readonly byteLength: number;
-  /** Hashes it; with `isEach` every tensor, too. */
+  /** Hashes the file, and with `isEach` every tensor. */
   hash(isEach: boolean, options: HashOptions): Promise<FileHashes>;
 }
 
@@ -83,7 +83,7 @@ export async function remoteFiles(
   );
 }
 
-/** Fetches bytes that are beside each other, in order. */
+/** Fetches consecutive bytes, in order. */
 type FetchParts = () => Promise<readonly Uint8Array[]>;
 
 /** Fetches small neighbours together, and large tensors in boxes. */

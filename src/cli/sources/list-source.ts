@@ -23,7 +23,7 @@ import { foreignSource, type OpenedSource } from './open-source.js';
 export type OneModel = Exclude<OpenedSource, { kind: 'pipeline' }>;
 
 /**
- * Lists a model; reads headers alone.
+ * Lists a model; reads only headers.
  *
  * @throws FormatError for a GGUF file
  */
@@ -65,7 +65,7 @@ function listed(entry: TensorEntry, dataStart: number): ListedTensor {
   return { name, dtype, shape, byteLength, offset: dataStart + dataOffsets[0], file };
 }
 
-/** Lists a file of torch or NumPy; counts every element as a parameter. */
+/** Lists a torch or NumPy file; counts every element as a parameter. */
 async function listForeign(
   checkpoint: Checkpoint,
   format: 'torch' | 'numpy',

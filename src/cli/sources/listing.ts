@@ -1,4 +1,4 @@
-/** The tensors and files of a source of any format, as `inspect` shows them. */
+/** The tensors and files of a source of any format, for `inspect`. */
 
 import { elementCountOf } from '../../header/tensor-spec.js';
 
@@ -8,7 +8,7 @@ export interface ListedTensor {
   readonly dtype: string;
   readonly shape: readonly number[];
   readonly byteLength: number;
-  /** Position in its file of the first of its bytes, or of the bytes that it is made of. */
+  /** Position in its file of the first byte that holds it, or that it is converted from. */
   readonly offset: number;
   /** Name of its file. */
   readonly file: string;
@@ -39,7 +39,7 @@ export interface UnsupportedTensor {
 /** Everything that `inspect` shows. */
 export interface Listing {
   readonly format: 'safetensors' | 'torch' | 'numpy';
-  /** The file or index that was opened. */
+  /** The opened file or index. */
   readonly path: string;
   readonly files: readonly ListedFile[];
   /** Shard by shard, in the order of their bytes. */
@@ -47,7 +47,7 @@ export interface Listing {
   readonly parameters: number;
   /** Number of parameters by the metadata; null when the metadata don't tell it. */
   readonly totalParameters: number | null;
-  /** The method of quantization by which packed values were counted; null without quantization. */
+  /** The method of quantization used for counting packed values; null without quantization. */
   readonly quantization: string | null;
   readonly dtypes: ReadonlyMap<string, ListedCounts>;
   readonly metadata: ReadonlyMap<string, string> | null;
@@ -57,7 +57,7 @@ export interface Listing {
   readonly passedOver: readonly string[];
 }
 
-/** Counts by dtype of tensors that are stored as they are: an element is a parameter. */
+/** Counts by dtype of plainly stored tensors: every element is a parameter. */
 export function countByDtype(tensors: readonly ListedTensor[]): Map<string, ListedCounts> {
   const counts = new Map<string, ListedCounts>();
   for (const { dtype, shape, byteLength } of tensors) {

@@ -1,6 +1,6 @@
-/** Work on many bytes that never waits for the system. */
+/** Lets the event loop turn during work that never waits for the system. */
 
-/** After so many bytes, a few milliseconds, the event loop gets a turn. */
+/** Bytes of work, a few milliseconds, before the event loop gets a turn. */
 const TURN_BYTE_LENGTH = 4 * 2 ** 20;
 
 /** Reports progress, and ends the work when the signal aborts. */
@@ -9,15 +9,14 @@ export class LongWork {
   readonly #onBytes: (byteLength: number) => void;
   #sinceTurn = 0;
 
-  /** @param onBytes called with the length of what was done since the call before */
+  /** @param onBytes called with the bytes done since the last call */
   constructor(signal: AbortSignal, onBytes: (byteLength: number) => void) {
     this.#signal = signal;
     this.#onBytes = onBytes;
   }
 
   /**
-   * To be awaited after each piece of work. Without turns of the event loop SIGINT would not be heard before the
-   * end.
+   * Await it after each piece of work. Without turns of the event loop SIGINT would go unnoticed until the end.
    *
    * @throws The reason of the signal, when it was aborted
    */

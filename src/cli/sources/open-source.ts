@@ -29,13 +29,13 @@ export type OpenedSource =
       readonly components: readonly Component[];
     };
 
-/** What is at a path, and the path of what is to be opened. */
+/** The kind of source at a path, and the path to open. */
 export type FoundAt =
   | { readonly kind: 'safetensors'; readonly path: string }
   | { readonly kind: 'torch' | 'numpy'; readonly path: string }
   | { readonly kind: 'gguf'; readonly path: string };
 
-/** Options for opening files of torch. */
+/** Options for opening torch files. */
 export type TorchChoices = Pick<OpenTorchOptions, 'root' | 'unknownGlobals'>;
 
 /** The variant in the name of a model's file. */
@@ -51,7 +51,7 @@ export function localPath(source: string): string {
   return URL_TEXT.test(source) ? fileURLToPath(source) : source;
 }
 
-/** The path of a local source, or the id of a cached one; null for a source that is fetched. */
+/** The path of a local source, or the id of a cached one; null for a remote source. */
 export function pathOf(source: string): string | null {
   if (!isRemote(source)) return localPath(source);
   return source.startsWith('hf://') && hubSettings().isOffline ? source : null;
@@ -115,7 +115,7 @@ export function requireSafetensors(
   throw foreignSource(opened, 'a safetensors file or checkpoint');
 }
 
-/** Closes what was opened. */
+/** Closes an open source. */
 export function closeSource(opened: OpenedSource): void {
   if ('checkpoint' in opened) opened.checkpoint.close();
   if ('components' in opened) for (const { checkpoint } of opened.components) checkpoint.close();
@@ -127,14 +127,14 @@ export async function openAddress(source: string, signal: AbortSignal): Promise<
   return await openRemote(source, { signal });
 }
 
-/** What is at a path. */
+/** Finds the kind of source at a path. */
 export async function formatAt(path: string): Promise<FoundAt> {
   const { path: found, format, foundFormat } = await detectFormat(path);
   // The error of `openCheckpoint` names the other formats.
   return { kind: foundFormat === 'gguf' ? foundFormat : (format ?? 'safetensors'), path: found };
 }
 
-/** Opens a file of torch or NumPy. */
+/** Opens a torch or NumPy file. */
 async function openOtherFormat(
   { kind, path }: Extract<FoundAt, { readonly kind: 'torch' | 'numpy' }>,
   torch?: TorchChoices,
@@ -166,7 +166,7 @@ function openPipeline(
   return { kind: 'pipeline', path: folder, components };
 }
 
-/** Names in a folder; empty when the path is no readable folder. */
+/** Names in a folder; empty unless the path is a readable folder. */
 function folderNames(folder: string): string[] {
   try {
     return readdirSync(folder);

@@ -4,13 +4,13 @@ import type { Tensor } from '../../index.js';
 import type { LongWork } from './long-work.js';
 import { valueNumbers, valueWindows } from './values.js';
 
-/** NaN and infinities are counted, and left out of min, max, mean and std, which are null without finite values. */
+/** Counts NaN and infinities, and leaves them out of min, max, mean and std, which are null without finite values. */
 export interface Statistics {
   readonly elements: number;
   readonly min: number | null;
   readonly max: number | null;
   readonly mean: number | null;
-  /** Of the population: divided by the number of values. */
+  /** Standard deviation of the population: divides by the number of values. */
   readonly std: number | null;
   readonly nan: number;
   readonly infinite: number;

@@ -1,9 +1,9 @@
 /** Dtypes that older versions of torch lack: opening the file there fails. */
 
 /**
- * Since which version torch has them. From 2.1 and 2.3: `safetensors/torch.py` of safetensors 0.8.0, which
- * asks for them so. 2.2: pytorch#107586, which missed 2.1. 2.7: pytorch#147466, and 2.6 lacks it
- * (ComfyUI-nunchaku#232). 2.8: the guards of torchao's `mx_formats`. Torch 2.13 has none of 6 bits.
+ * The first torch version with each dtype. 2.1 and 2.3: checks in `safetensors/torch.py` of safetensors 0.8.0. 2.2:
+ * pytorch#107586, which missed 2.1. 2.7: pytorch#147466, and 2.6 lacks it (ComfyUI-nunchaku#232). 2.8: the guards of
+ * torchao's `mx_formats`. Torch 2.13 has none of 6 bits.
  */
 const SINCE: readonly (readonly [dtypes: readonly string[], version: string | null])[] = [
   [['F8_E4M3', 'F8_E5M2'], '2.1'],

@@ -1,4 +1,4 @@
-/** Values of tensors as numbers and as texts, and tensors in windows. */
+/** Converts values of tensors to numbers and texts, and cuts tensors into windows. */
 
 import { DTYPES, type Dtype, fromFloat32, type Tensor } from '../../index.js';
 import {
@@ -14,7 +14,7 @@ import { boxesOf } from './boxes.js';
 
 const INTEGER_DTYPES: readonly Dtype[] = ['U8', 'I8', 'I16', 'U16', 'I32', 'U32', 'I64', 'U64'];
 
-/** Elements that are converted at a time. */
+/** Elements to convert at a time. */
 const WINDOW_ELEMENTS = 2 ** 22;
 
 function float16Bits(value: number): number {
@@ -27,7 +27,7 @@ const FLOAT16_FORM: FloatForm = {
   largeScalar: 1e3,
 };
 
-/** NumPy has no form for other dtypes: their values are shown as float32. */
+/** NumPy lacks other dtypes: their values are shown as float32. */
 function formOf(dtype: Dtype): FloatForm {
   if (dtype === 'F64') return FLOAT64_FORM;
   return dtype === 'F16' ? FLOAT16_FORM : FLOAT32_FORM;
@@ -47,7 +47,7 @@ export function valueNumbers(tensor: Tensor): ArrayLike<number> {
   return tensor.toFloat32();
 }
 
-/** The elements of parts of one tensor as numpy prints them, in one form for all. */
+/** Formats the elements of parts of one tensor as numpy prints them, in one form for all. */
 export function valueTexts(parts: readonly Tensor[]): string[][] {
   const lengths = parts.map(({ elementCount }) => elementCount);
   const texts = formatted(parts);
@@ -84,7 +84,7 @@ export function isByteSized(dtype: Dtype): boolean {
   return DTYPES[dtype].bits % 8 === 0;
 }
 
-/** Cuts tensors of one shape into the same windows, which take little memory to convert. */
+/** Cuts tensors of one shape into the same windows, to convert in little memory. */
 export function* valueWindows<Tensors extends readonly [Tensor, ...Tensor[]]>(
   ...tensors: Tensors
 ): Generator<Tensors> {

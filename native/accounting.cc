@@ -13,7 +13,7 @@ constexpr int64_t kUnnoticed = int64_t{32} << 20;
 // on small files.
 constexpr int64_t kLeastReserve = int64_t{256} << 20;
 
-// Where doubling ends.
+// Limit of the doubling.
 constexpr int64_t kMaxDoubling = int64_t{1} << 40;
 
 // More than half of any heap's limit: when the counter rises by so much, the engine collects at

@@ -1,5 +1,6 @@
-// The addon's functions on mappings and their descriptors, and its start. See arguments.h for what
-// functions return. Everything here runs on the JavaScript thread of the environment that calls it.
+// The addon's functions on mappings and their descriptors, and its start. See arguments.h for
+// results and failures. Everything here runs on the JavaScript thread of the environment that calls
+// it.
 
 #include <errno.h>
 #include <napi.h>
@@ -22,7 +23,7 @@
 
 namespace {
 
-// version(): string. That of the package which this was compiled for.
+// version(): string. The version of the package that the addon was compiled for.
 napi_value Version(const Napi::CallbackInfo& info) {
   napi_value version = nullptr;
   napi_create_string_utf8(info.Env(), SAFETENSORS_MMAP_VERSION, NAPI_AUTO_LENGTH, &version);
@@ -178,8 +179,7 @@ napi_value ReleaseDropped(const Napi::CallbackInfo& info) {
   return Result(info.Env(), 0);
 }
 
-// Detaches one of the mapping's buffers, and counts it unless that was done before; false when it
-// is not one of them.
+// Detaches one of the mapping's buffers and counts it once; false if the buffer belongs elsewhere.
 bool DetachBuffer(napi_env env, const Mapping& mapping, napi_value buffer, uint64_t* detached) {
   bool is_buffer = false;
   bool is_detached = false;

@@ -11,8 +11,8 @@ namespace {
 
 constexpr size_t kLanes = 8;
 
-// Compilers make vector instructions of the plain loops. For F16 the processor has its own, which
-// are two to three times as fast.
+// Compilers vectorise the plain loops. For F16 the processor has special instructions, which are
+// two to three times as fast.
 
 template <typename Format>
 struct Decode : PlainDecode<Format> {};

@@ -102,9 +102,8 @@ class Kept {
   napi_ref reference_ = nullptr;
 };
 
-// The same on the pool, with references on both arrays, the arguments `kFirst` and the next. These
-// do not keep the memory from being detached: the caller must pass only memory that nobody else can
-// reach.
+// The same on the pool, with references on both arrays, the arguments `kFirst` and the next.
+// References don't prevent detaching: the caller must pass memory that no other code can reach.
 template <typename Call, size_t kFirst>
 struct PoolCallOverArrays : Call {
   Kept kept_source;

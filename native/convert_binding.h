@@ -4,7 +4,7 @@
 
 #include <napi.h>
 
-// Adds `convert` and `cast`, and both for the pool, to what JavaScript sees.
+// Exports `convert` and `cast`, and both for the pool, to JavaScript.
 void ExportConvert(Napi::Env env, Napi::Object exports);
 
 #endif  // SAFETENSORS_MMAP_CONVERT_BINDING_H_

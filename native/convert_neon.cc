@@ -1,6 +1,5 @@
-// Every arm64 has NEON, so nobody has to be asked. Compilers make NEON of the plain loops; only for
-// F16, and F8_E5M2, the upper byte of an F16, has the processor an instruction that they don't
-// find.
+// Every arm64 processor has NEON, so no check is needed. Compilers vectorise the plain loops; only
+// for F16, and for F8_E5M2, the upper byte of an F16, do they miss the processor's instruction.
 
 #include <arm_neon.h>
 

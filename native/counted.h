@@ -27,7 +27,7 @@ class Counted {
   std::atomic<uint64_t> references_{0};
 };
 
-// One reference on a `T`, or none.
+// One reference on a `T`, or empty.
 template <typename T>
 class Ref {
  public:

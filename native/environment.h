@@ -1,4 +1,4 @@
-// What the addon keeps for the JavaScript of one thread.
+// The addon's state for the JavaScript of one thread.
 #ifndef SAFETENSORS_MMAP_ENVIRONMENT_H_
 #define SAFETENSORS_MMAP_ENVIRONMENT_H_
 
@@ -9,7 +9,7 @@
 #include "handle.h"
 #include "uncounted_buffer.h"
 
-// What the addon keeps for an environment: the JavaScript of one thread.
+// The addon's state for an environment: the JavaScript of one thread.
 //
 // Owners: the environment, every handle and every live buffer, because these can be finalized after
 // the environment's data has been.

@@ -10,7 +10,7 @@
 // Open files by the numbers that `node:fs` has for them. On Windows these are numbers of the
 // runtime's C library, not of ours: the runtime is asked for the handle of each.
 
-// Owns a file descriptor, or none, and closes it.
+// Owns a file descriptor, if any, and closes it.
 class FileDescriptor {
  public:
   FileDescriptor() = default;
@@ -26,13 +26,13 @@ class FileDescriptor {
   // or a negative errno.
   static int Duplicate(int fd, FileDescriptor* duplicate);
 
-  // -1 for none.
+  // -1 without a descriptor.
   int get() const { return fd_; }
 
   // Gives the descriptor up without closing it.
   int Release() { return std::exchange(fd_, -1); }
 
-  // Returns 0, also for none, or a negative errno.
+  // Returns 0, also without a descriptor, or a negative errno.
   int Close();
 
  private:

@@ -10,7 +10,7 @@
 
 namespace {
 
-// What one call takes at most, on every system.
+// Most bytes of one call, on every system.
 constexpr size_t kMaxLength = size_t{1} << 30;
 
 }  // namespace

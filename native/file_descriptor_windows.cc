@@ -8,7 +8,7 @@
 
 namespace {
 
-// What one call takes at most: lengths are 32-bit numbers here.
+// Most bytes of one call: lengths are 32-bit numbers here.
 constexpr size_t kMaxLength = size_t{1} << 30;
 
 // Times are counted in units of 100 ns since 1601.
@@ -16,7 +16,7 @@ constexpr int64_t kUnitsPerSecond = 10'000'000;
 constexpr int64_t kUnitsUntil1970 = 116'444'736'000'000'000;
 
 // The functions of libuv that know the runtime's descriptors. Node, Electron and Bun export them;
-// Deno has none of them. They are found by name: the addon then loads everywhere.
+// Deno lacks them. The addon looks them up by name, so it loads everywhere.
 struct DescriptorFunctions {
   HANDLE (*handle_of)(int fd);
   int (*open_handle)(HANDLE handle);
@@ -54,7 +54,7 @@ OVERLAPPED At(uint64_t position) {
 HANDLE HandleOf(int fd) {
   if (!DescriptorsWork()) return INVALID_HANDLE_VALUE;
   const HANDLE handle = Functions().handle_of(fd);
-  // What the C library says of a standard stream that is none; elsewhere it means this thread.
+  // The C library's handle for a missing standard stream; elsewhere it means this thread.
   const auto none = reinterpret_cast<HANDLE>(intptr_t{-2});
   return handle == none ? INVALID_HANDLE_VALUE : handle;
 }

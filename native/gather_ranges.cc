@@ -14,7 +14,7 @@ namespace {
 // to the process each time, and the processor's cache is too small for it.
 constexpr uint64_t kGatherBytes = uint64_t{256} << 10;
 
-// Whether the whole range could be read.
+// Reads a whole range; false on failure.
 bool ReadRange(const SourceRange& range, uint8_t* buffer) {
   uint64_t done = 0;
   while (done < range.length) {

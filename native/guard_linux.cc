@@ -20,7 +20,7 @@ namespace guard {
 std::atomic<uint32_t> truncations{0};
 
 // All fields are written under the lock. The handler also reads `begin` and `end` without it, to
-// find the slot: while somebody reads from a mapping, they do not change.
+// find the slot: they do not change during reads from a mapping.
 struct Slot {
   std::atomic<uintptr_t> begin{0};
   std::atomic<uintptr_t> end{0};
@@ -94,8 +94,8 @@ bool Retry(Slot* slot, uintptr_t page) {
   return ++slot->retries <= kMaxRetries;
 }
 
-// Where the file ends now, given a page that cannot be read. Without a descriptor nobody can be
-// asked; but pages that are gone reach to the end.
+// The present end of the file, given an unreadable page. Without a descriptor it is unknown; but
+// the missing pages reach to the end.
 uintptr_t FindEnd(const Slot& slot, uintptr_t page) {
   if (slot.fd == -1) return IsReadable(slot.zeros_begin - 1) ? slot.zeros_begin : page;
   struct stat file;
@@ -106,7 +106,7 @@ uintptr_t FindEnd(const Slot& slot, uintptr_t page) {
 // Makes the faulting page readable. The caller holds the slot's lock.
 bool Repair(Slot* slot, uintptr_t address) {
   const uintptr_t page = PageBegin(address);
-  // Another thread was faster, or the file has been made longer again.
+  // Another thread was faster, or the file has grown again.
   if (IsReadable(address)) return Retry(slot, page);
 
   if (!slot->truncated.exchange(true, std::memory_order_relaxed)) {
@@ -121,7 +121,7 @@ bool Repair(Slot* slot, uintptr_t address) {
   return true;
 }
 
-// False when the address is in none of our mappings, or cannot be helped.
+// False if no mapping of ours contains the address, or the page cannot be repaired.
 bool HandleFault(uintptr_t address) {
   for (Block* block = first_block.load(std::memory_order_acquire); block != nullptr;
        block = block->next.load(std::memory_order_acquire)) {
@@ -157,7 +157,7 @@ void Chain(int signal, siginfo_t* info, void* context) {
 }
 
 // Runs on the thread that touched the page, anywhere in its code: system calls and atomics only.
-// Signals of other processes (si_code <= 0), misaligned accesses and broken memory are not ours.
+// Passes on signals of other processes (si_code <= 0), misaligned accesses and broken memory.
 void OnSigbus(int signal, siginfo_t* info, void* context) {
   const int saved_errno = errno;
   if (info->si_code != BUS_ADRERR || !HandleFault(reinterpret_cast<uintptr_t>(info->si_addr))) {

@@ -1,5 +1,5 @@
 // No guard on this platform. On macOS, reading past the end of a file that was cut short ends the
-// process by a signal. On Windows nobody can cut a mapped file short.
+// process by a signal. Windows refuses to cut a mapped file short.
 
 #include "guard.h"
 

@@ -8,7 +8,7 @@
 
 namespace {
 
-// Marks our handles: no other object is taken for one.
+// Marks our handles, to tell them from other objects.
 constexpr napi_type_tag kTag = {0x7f3c1d0b58a94e26, 0x9a4de8c2f16b7035};
 
 // A process usually may have 1 024 descriptors and 65 530 mappings: an open handle, which has one

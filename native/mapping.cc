@@ -31,8 +31,8 @@ Mapping::~Mapping() {
   Unmap();
 }
 
-// The guard lets go first: from then on its handler does not touch these addresses any more, and
-// they and the descriptor may come to belong to somebody else.
+// Release the guard first: its handler must not touch these addresses once they and the descriptor
+// may belong to other code.
 void Mapping::Unmap() {
   guard::Leave(slot_);
   slot_ = nullptr;
@@ -40,7 +40,7 @@ void Mapping::Unmap() {
   base_ = nullptr;
 }
 
-// A buffer is removed before it drops its reference: when the sums agree, there was nobody else.
+// A buffer is removed before it drops its reference: equal sums mean that no other owner is left.
 void Mapping::UnmapEmptied() {
   const uint64_t owners = references();
   if (all_emptied_ && owners == 1 + buffers()) Unmap();

@@ -34,7 +34,7 @@ class Mapping : public Counted {
   // Maps `length` > 0 bytes of `fd`. Returns 0 or a negative errno. `fd` stays the caller's; the
   // mapping keeps a duplicate of its own. When a worker ends, Node closes every number that the
   // worker opened with `node:fs` and did not close there, even if another file has it by then.
-  // Takes addresses out of the quarantine, the oldest first, when none are left.
+  // Frees quarantined addresses, the oldest first, once addresses run out.
   static int Open(int fd, uint64_t length, bool guarded, MappingRef* mapping);
 
   uint8_t* base() const { return base_; }
@@ -45,7 +45,7 @@ class Mapping : public Counted {
   // Whether a page that is gone reads as zeros instead of raising SIGBUS.
   bool guarded() const { return slot_ != nullptr; }
 
-  // Whether a pointer into the range was ever handed out: somebody may still read there.
+  // Whether a pointer into the range was ever handed out: code may still read there.
   bool exposed() const { return exposed_; }
   void set_exposed() { exposed_ = true; }
 
@@ -61,7 +61,7 @@ class Mapping : public Counted {
   // end, or a negative errno.
   int64_t ReadBytes(uint64_t position, void* target, size_t length) const;
 
-  // Closes the descriptor. Nobody may ask for the file's bytes any more.
+  // Closes the descriptor. Reading the file's bytes is an error afterwards.
   void CloseFile();
 
   // Lays zero pages over the file's pages, at the same addresses: file and memory are free at once,

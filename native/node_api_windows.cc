@@ -64,7 +64,7 @@
 
 namespace {
 
-// Stands for a function that the program does not have.
+// Called in place of a function that the program lacks.
 napi_status Missing() {
   return napi_generic_failure;
 }
@@ -79,7 +79,7 @@ SAFETENSORS_MMAP_NODE_API(POINTER)
 
 namespace {
 
-// Before anybody can call the addon.
+// Runs before the first call of the addon.
 [[maybe_unused]] const bool found = [] {
   const HMODULE program = GetModuleHandleW(nullptr);
   const auto find = [program](void** pointer, const char* name) {

@@ -4,7 +4,7 @@
 
 #include <napi.h>
 
-// Adds `populate` and `residentBytes` to what JavaScript sees.
+// Exports `populate` and `residentBytes` to JavaScript.
 void ExportPrefetch(Napi::Env env, Napi::Object exports);
 
 #endif  // SAFETENSORS_MMAP_PREFETCH_BINDING_H_

@@ -23,8 +23,8 @@ constexpr long kFaccessat2 = 439;
 constexpr size_t kPagesPerCall = 65536;
 
 // The rule of the kernel (`can_do_mincore` in mm/mincore.c, since 5.2): of files that the process
-// neither owns nor could write to, mincore says that everything is in memory. Also false where we
-// cannot find out.
+// neither owns nor could write to, mincore says that everything is in memory. Also false if the
+// owner is unknown.
 bool ResidencyIsTold(int fd) {
   struct stat file;
   if (fstat(fd, &file) == 0 && file.st_uid == geteuid()) return true;

@@ -20,7 +20,7 @@ void Announce(const uint8_t* begin, const uint8_t* end) {
   PrefetchVirtualMemory(GetCurrentProcess(), 1, &range, 0);
 }
 
-// Windows tells which pages this process has touched, not which are in memory.
+// Windows knows the pages that this process has touched, not those in memory.
 int64_t ResidentBytes(int, const uint8_t*, const uint8_t*) {
   return -ENOTSUP;
 }

@@ -12,7 +12,7 @@
 
 namespace {
 
-// What the processor answers; zeros where it does not know the question.
+// The processor's answer; zeros for an unknown question.
 struct Answers {
   unsigned eax, ebx, ecx, edx;
 };

@@ -11,7 +11,7 @@
 // Process-wide, any thread. What is left at exit goes with the process.
 void Quarantine(MappingRef mapping);
 
-// Pushes out the oldest mapping. False when there is none.
+// Pushes out the oldest mapping. False if the quarantine is empty.
 bool DropOldestOfQuarantine();
 
 #endif  // SAFETENSORS_MMAP_QUARANTINE_H_

@@ -17,7 +17,7 @@ struct HandleCloser {
   void operator()(HANDLE handle) const { CloseHandle(handle); }
 };
 
-// Owns a handle of Windows, or none.
+// Owns a handle of Windows, if any.
 using OwnedHandle = std::unique_ptr<std::remove_pointer_t<HANDLE>, HandleCloser>;
 
 // The handle behind a descriptor of the runtime, which stays its owner; `INVALID_HANDLE_VALUE` for

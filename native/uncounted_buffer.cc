@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-// The calls take V8's standard library and calling convention for granted.
+// The calls assume V8's standard library and calling convention.
 #if defined(__linux__) && defined(__x86_64__)
 
 #include <dlfcn.h>
@@ -92,7 +92,7 @@ class StoreBlock final : public v8_abi::ControlBlock {
 };
 
 // The store frees nothing but itself. `let_go` is called when its last owner drops it, on whatever
-// thread that happens. `block` gets who counts the owners.
+// thread that happens. `block` receives the control block that counts the owners.
 template <typename Function>
 SharedStore MakeStore(void* data, size_t length, Function let_go,
                       v8_abi::ControlBlock** block = nullptr) {
@@ -147,7 +147,7 @@ int UncountedBuffers::Enable(napi_env env, uint64_t max_length) {
   napi_open_handle_scope(env, &scope);
   const bool works = TestBuffer(env, isolate, memory);
   napi_close_handle_scope(env, scope);
-  // The buffer is garbage: nobody can reach it, and the engine does not look at its memory.
+  // The buffer is unreachable garbage, and the engine does not look at its memory.
   munmap(memory, kTestLength);
   if (!works) return -EPROTO;
   max_length_ = max_length;

@@ -19,8 +19,8 @@ struct Range {
   Range* next;
 };
 
-// Guards the list, and the ranges while they change. Nobody touches a range while holding it, so
-// the handler never waits for its own thread.
+// Guards the list, and the ranges while they change. No thread touches a range while it holds the
+// lock, so the handler never waits for its own thread.
 SRWLOCK lock = SRWLOCK_INIT;
 Range* ranges = nullptr;
 

@@ -88,7 +88,7 @@ function checkOption(
   const option = Object.hasOwn(known, name) ? known[name] : undefined;
   if (option === undefined) {
     throw new UsageError(
-      `there is no option ${JSON.stringify(rawName)}${nearHint(name, Object.keys(known), '--')}`,
+      `unknown option ${JSON.stringify(rawName)}${nearHint(name, Object.keys(known), '--')}`,
     );
   }
   if (option.type === 'boolean' && value !== undefined) {

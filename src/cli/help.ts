@@ -64,8 +64,8 @@ export function programHelp(style: Style, width: number | null): string[] {
     '',
     ...wrapped(SOURCES, width),
     ...wrapped(
-      '`safetensors-mmap COMMAND --help` says more. Exit codes: 0 done, 1 the answer is no or the file is bad, ' +
-        '2 wrong use.',
+      'See `safetensors-mmap COMMAND --help` for details. Exit codes: 0 done, 1 the answer is no or the file is bad, ' +
+        '2 wrong usage.',
       width,
     ),
   ];

@@ -75,7 +75,7 @@ async function dispatch(
 function unknownCommand(name: string): UsageError {
   const isOption = name.startsWith('-');
   const known = isOption ? [...Object.keys(COMMON_OPTIONS), 'version'] : Object.keys(COMMANDS);
-  const what = isOption ? 'the command comes first' : 'there is no command';
+  const what = isOption ? 'the command comes first' : 'unknown command';
   const hint = nearHint(name.replace(/^-+/, ''), known, isOption ? '--' : '');
   return new UsageError(`${what}: ${JSON.stringify(name)}${hint}`);
 }
@@ -101,7 +101,7 @@ function report(error: unknown, args: readonly string[], { stderr }: CommandCont
   const options = Object.hasOwn(COMMANDS, name) ? COMMANDS[name]?.options : undefined;
   const line = inOptionsOf(options ?? {}, oneLine(String(message)));
   const text = isUsage
-    ? `${line} (${PROGRAM} ${usageOf(args)} says more)`
+    ? `${line} (${PROGRAM} ${usageOf(args)} for details)`
     : line + adviceOn(error, args);
   // Node's own messages begin with their code.
   const hasCode = typeof code === 'string' && !text.startsWith(code);

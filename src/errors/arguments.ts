@@ -61,7 +61,7 @@ function unknownOption(name: string, names: Readonly<Record<string, true>>): Typ
   const others =
     near === undefined ? `the options are ${known.join(', ')}` : `did you mean ${near}?`;
   const hint = renamed === undefined ? others : `it is ${renamed} now`;
-  const message = `there is no option ${quoteName(name)}; ${hint}`;
+  const message = `unknown option ${quoteName(name)}; ${hint}`;
   return Object.assign(new TypeError(message), { code: 'ERR_INVALID_ARG_VALUE' });
 }
 

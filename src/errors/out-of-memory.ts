@@ -40,7 +40,7 @@ export function withTensor(error: unknown, byteLength: number, context: ErrorCon
 export function outOfMemory(byteLength: number, context: ErrorContext): SafetensorsError {
   return new SafetensorsError(
     OUT_OF_MEMORY,
-    `there is no memory for a copy of ${byteLength} bytes`,
+    `not enough memory for a copy of ${byteLength} bytes`,
     context,
   );
 }

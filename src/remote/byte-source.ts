@@ -127,7 +127,7 @@ class ByteSourceFile implements RemoteFile {
       untilAborted(this.#source.read(position, end, scope.signal), scope.signal),
     );
     if (!isUint8Array(bytes)) {
-      throw argumentTypeError('what read() resolves with', 'a Uint8Array', bytes);
+      throw argumentTypeError('the result of read()', 'a Uint8Array', bytes);
     }
     const plain = plainBytes(bytes);
     if (plain.length !== target.length) {

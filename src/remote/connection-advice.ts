@@ -15,7 +15,7 @@ const UNKNOWN_AUTHORITY =
 const CODES: readonly (readonly [RegExp, string])[] = [
   [
     UNKNOWN_AUTHORITY,
-    'this runtime does not know who has signed the certificate: if that is your company, or you, start Node with ' +
+    'the certificate has an unknown authority: if it belongs to your company or you, start Node with ' +
       'NODE_EXTRA_CA_CERTS=<PEM file of that authority>, or with --use-system-ca (Node 22.15 and later)',
   ],
   [/^CERT_(?:HAS_EXPIRED|NOT_YET_VALID)$/, 'compare the clock of this machine'],

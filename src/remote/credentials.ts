@@ -64,7 +64,8 @@ export class Credentials {
       requireToken('token', token);
       this.#headers.set('authorization', `Bearer ${token}`);
     }
-    if (ambient !== undefined) requireToken('what HF_TOKEN or the token file gives', ambient.token);
+    if (ambient !== undefined)
+      requireToken('the token of HF_TOKEN or the token file', ambient.token);
     this.#ambient = ambient;
   }
 

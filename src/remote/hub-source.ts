@@ -174,7 +174,7 @@ export function chooseAmong(
   const wanted = variant === undefined ? '' : ` of the variant ${variant}`;
   const message =
     weights.length === 0
-      ? `expected a checkpoint${wanted}, found no safetensors file or index; there is ${quoteNames([...files, ...folders]) || 'nothing'}`
+      ? `expected a checkpoint${wanted}, found no safetensors file or index; the folder has ${quoteNames([...files, ...folders]) || 'nothing'}`
       : `expected one checkpoint${wanted}, found several files to choose from: ${quoteNames(weights)}; open one of them`;
   throw new SafetensorsError('SAFETENSORS_CHECKPOINT_NOT_FOUND', message, { path });
 }

@@ -61,11 +61,11 @@ export function passingMessage(
   if (status !== 429) return `expected 206 Partial Content, found status ${status}${note}`;
   const token = isAuthorized
     ? ''
-    : ', or pass a token: the Hub and others let those who have one ask more often';
+    : ', or pass a token, which raises the limit of the Hub and others';
   const wait =
     retryAfter === undefined
-      ? 'it does not say for how long (there is no Retry-After)'
-      : 'tries wait for as long as it says (Retry-After), up to a minute';
+      ? 'the wait is unknown (no Retry-After)'
+      : 'retries wait as long as Retry-After says, up to a minute';
   return `found status 429, the rate limit of the server${note}; ${wait}; call again later${token}`;
 }
 
@@ -81,14 +81,14 @@ function adviceOf(code: RemoteErrorCode, request: RefusedRequest): string {
   switch (code) {
     case 'SAFETENSORS_REPOSITORY_NOT_FOUND':
       return isAuthorized
-        ? 'there is no such repository, or the token may not read it'
-        : 'there is no such repository, or it is private; for a private one pass a token';
+        ? 'no such repository, or the token has no access to it'
+        : 'no such repository, or a private one: pass a token';
     case 'SAFETENSORS_REVISION_NOT_FOUND':
-      return 'the repository has no such branch, tag or commit; without a revision it is main';
+      return 'the repository has no such branch, tag or commit; the default is main';
     case 'SAFETENSORS_REMOTE_NOT_FOUND':
       return isOnHub
-        ? 'the repository has no such file; its page lists those that it has'
-        : 'there is no such file; check the URL';
+        ? 'the repository has no such file; its page lists all files'
+        : 'no such file; check the URL';
     case 'SAFETENSORS_GATED_REPOSITORY':
       return isAuthorized
         ? "ask for access on the repository's page; the token's account has none"
@@ -99,8 +99,8 @@ function adviceOf(code: RemoteErrorCode, request: RefusedRequest): string {
         : 'pass a token or headers, which go to https: URLs and this machine alone';
     case 'SAFETENSORS_FORBIDDEN':
       return isRedirected
-        ? 'the URL that the server redirects to is not accepted, though it was asked for twice'
-        : 'what was sent gives no right to read it, or a presigned URL has expired';
+        ? 'the URL that the server redirects to is refused, in two tries'
+        : 'the credentials give no access, or a presigned URL has expired';
     default:
       return STATUS_ADVICE[request.status] ?? 'expected 206 Partial Content';
   }

@@ -112,7 +112,7 @@ export function openSession(
     const message = 'the Hub must not be asked: HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set';
     throw new RemoteError(
       'SAFETENSORS_OFFLINE',
-      `${message}; openCheckpoint opens what was downloaded`,
+      `${message}; openCheckpoint opens downloaded models`,
     );
   }
   const { token, headers, fetch = globalThis.fetch, stallMs, firstDelayMs } = options;

@@ -197,7 +197,7 @@ function requireBytesInto(into: TypedArray, dtype: Dtype, source: StorageRange):
 function requireOtherMemory(output: Uint8Array | Float32Array, source: StorageRange): void {
   if (!source.isIn(output)) return;
   const found = `${output.byteLength} bytes of them`;
-  throw argumentRangeError('into', 'memory other than the rows that are taken', found);
+  throw argumentRangeError('into', 'memory that does not overlap the rows', found);
 }
 
 /** Returns the bytes of a window: up to the limit, and without too many ranges. */

@@ -178,8 +178,8 @@ describe('of a server', () => {
   });
 
   it.each([
-    ['"1"', 'the same command goes on where it stopped, also with a URL that was signed anew'],
-    ['W/"1"', 'nothing was received that another call could use'],
+    ['"1"', 'run the same command again to continue, even with a newly signed URL'],
+    ['W/"1"', 'the next call starts from the beginning'],
   ])('download that is interrupted says how to go on: %s', async (tag, text) => {
     const folder = temporaryPath('folder');
     mkdirSync(folder, { recursive: true });
@@ -223,11 +223,11 @@ describe('of a server', () => {
     ['split', ['folder'], 'safetensors-mmap download SOURCE TARGET'],
     ['merge', ['folder'], 'safetensors-mmap download SOURCE TARGET'],
     ['convert', ['folder'], 'safetensors-mmap download SOURCE TARGET'],
-    ['scan', [], 'fetch it first'],
-  ])('%s is for files of this machine, and says what to do', async (name, args, advice) => {
+    ['scan', [], 'download it first'],
+  ])('%s needs local files, and says what to do', async (name, args, advice) => {
     const { code, stderr } = await call([name, server.url('one.safetensors'), ...args]);
     expect(code).toBe(2);
-    expect(stderr).toContain('this machine');
+    expect(stderr).toMatch(/expected a local (file|source)/);
     expect(stderr).toContain(advice);
   });
 });

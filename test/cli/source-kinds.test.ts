@@ -141,7 +141,7 @@ describe('what is in the cache of the Hub', () => {
   it('is not what can be changed', async () => {
     const { code, stderr } = await call(['metadata', 'set', `hf://${ID}`, 'a=b']);
     expect(code).toBe(2);
-    expect(stderr).toContain('a file of this machine');
+    expect(stderr).toContain('a local file');
   });
 });
 

@@ -13,7 +13,7 @@ import {
 import { textOf } from '../support/source-tree.js';
 import { makeApp, programOf, pruneAll, pruneOthers, type Runtime } from './tools.js';
 
-const NOT_SHIPPED = /there is no addon for linux-x64 at /;
+const NOT_SHIPPED = /found no addon for linux-x64 at /;
 
 /** Ships the given paths alone, and runs a bundle among them. */
 function runBundle(app: App, bundle: string, paths: string[], runtime: Runtime = 'node'): Output {

@@ -116,11 +116,11 @@ it('Turbopack builds from a package without any addon, warns once and reads', as
   const app = makeApp();
   pruneAll(app);
   const output = await askStandalone('--turbopack', [], app);
-  expectRead(output, /there is no addon for linux-x64 at /);
+  expectRead(output, /found no addon for linux-x64 at /);
 });
 
 it('webpack warns once and reads', async () => {
-  expectRead(await askStandalone('--webpack'), /there is no addon for linux-x64 at /);
+  expectRead(await askStandalone('--webpack'), /found no addon for linux-x64 at /);
 });
 
 it.each(['--turbopack', '--webpack'] as const)(

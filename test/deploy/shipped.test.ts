@@ -48,6 +48,6 @@ describe('a single executable', () => {
     const executable = join(app.ship('dist'), 'dist/app');
     expectMapped(runShipped(executable));
     rmSync(join(dirname(executable), 'safetensors-mmap.node'));
-    expectRead(runShipped(executable), /there is no addon for linux-x64 at /);
+    expectRead(runShipped(executable), /found no addon for linux-x64 at /);
   });
 });

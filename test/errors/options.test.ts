@@ -89,7 +89,7 @@ describe.each(calls)('%s', (_, call, option, meant) => {
     await expect(async () => call({ [option]: 1 } as never)).rejects.toMatchObject({
       name: 'TypeError',
       code: 'ERR_INVALID_ARG_VALUE',
-      message: `there is no option "${option}"; did you mean ${meant}?`,
+      message: `unknown option "${option}"; did you mean ${meant}?`,
     });
   });
 });
@@ -107,13 +107,13 @@ test('an array, a Map or a signal is not taken for options', async () => {
 
 test('a name with underscores is understood', async () => {
   await expect(reshard(folder, folder, { max_shard_size: 1 } as never)).rejects.toThrow(
-    'there is no option "max_shard_size"; did you mean maxShardSize?',
+    'unknown option "max_shard_size"; did you mean maxShardSize?',
   );
 });
 
 test('without a near name all options are listed', async () => {
   await expect(saveFile(target, tensors, { format: 'pt' } as never)).rejects.toThrow(
-    'there is no option "format"; the options are metadata, alignment, reserve, durable, signal, onProgress',
+    'unknown option "format"; the options are metadata, alignment, reserve, durable, signal, onProgress',
   );
 });
 
@@ -125,5 +125,5 @@ test('an option that is undefined is as one that is not there', () => {
 });
 
 test('names of the prototype are no options', () => {
-  expect(() => safeOpen(path, { toString: 1 } as never)).toThrow('there is no option "toString"');
+  expect(() => safeOpen(path, { toString: 1 } as never)).toThrow('unknown option "toString"');
 });

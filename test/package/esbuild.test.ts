@@ -32,7 +32,7 @@ beforeAll(() => {
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const NOT_SHIPPED = /there is no addon for linux-x64 at /;
+const NOT_SHIPPED = /found no addon for linux-x64 at /;
 
 describe.each([
   {
@@ -62,7 +62,7 @@ describe.each([
     const app = makeApp(firstLines(here));
     app.build(commands);
     const result = runShipped(process.execPath, join(app.ship(bundle), bundle));
-    expectRead(result, /there is no addon for linux-x64 at .*dist\/safetensors-mmap\.node\./);
+    expectRead(result, /found no addon for linux-x64 at .*dist\/safetensors-mmap\.node\./);
   });
 
   it('maps when the addon lies beside it', () => {

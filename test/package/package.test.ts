@@ -182,7 +182,7 @@ describe('installed without network, compiler and Python', () => {
     }
   });
 
-  it('reads instead where there is no addon for the platform', () => {
+  it('reads instead where found no addon for the platform', () => {
     const project = install(folder, 'reading', withoutAddon.filename);
     expectSameAsPython(runChild(project, 'import.mjs'), 'read');
     expectSameAsPython(runChild(project, 'require.cjs'), 'read');

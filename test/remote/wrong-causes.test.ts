@@ -167,7 +167,7 @@ describe('a status', () => {
     const none = await limited('');
     expect(none.code).toBe('SAFETENSORS_REMOTE_UNAVAILABLE');
     expect(none.message).toMatch(
-      /found status 429, the rate limit of the server, 5 times; it does not say .*Retry-After.* or pass a token/,
+      /found status 429, the rate limit of the server, 5 times; the wait is unknown .*Retry-After.* or pass a token/,
     );
     const long = await limited('&retry-after=3600', 'hf_token');
     expect(long.message).toMatch(/rate limit.*; the server asks to wait 3600 s; .*Retry-After/);

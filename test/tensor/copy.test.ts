@@ -204,7 +204,7 @@ test.runIf(hasPrlimit)('without memory for it, every copy is an error with a cod
   const found = await measureInChild('tensor/children/out-of-memory.mjs', [path]);
   const ends = (bytes: number, subject = `${path}: tensor "t": `): unknown => ({
     code: 'SAFETENSORS_OUT_OF_MEMORY',
-    message: `${subject}there is no memory for a copy of ${bytes} bytes`,
+    message: `${subject}not enough memory for a copy of ${bytes} bytes`,
     cause: 'RangeError',
   });
   expect(found).toEqual({

@@ -127,7 +127,7 @@ describe('memory for passing use and for other threads', () => {
     const storage = given({ kind: 'mmap', hold: take, window: take });
     const range = new StorageRange(storage, 'x', 4, 8);
     for (const use of [() => range.hold(1, 3), () => range.window(1, 3)]) {
-      expect(use).toThrow(/^path: tensor "x": there is no memory for a copy of 2 bytes$/);
+      expect(use).toThrow(/^path: tensor "x": not enough memory for a copy of 2 bytes$/);
     }
   });
 });

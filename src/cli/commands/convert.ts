@@ -6,12 +6,12 @@ import { TORCH_OPTIONS, torchChoices } from './torch-options.js';
 import { convertLocal, DRY_RUN, SELECTION, SHARD_SIZE, shardSizeOf, write } from './written.js';
 
 export const convertCommand: Command = {
-  summary: 'torch, NumPy or safetensors to safetensors',
+  summary: 'converts torch, NumPy or safetensors to safetensors',
   usage: 'convert SOURCE TARGET [--dtype DTYPE] [--root KEYS]',
   description:
-    'Converts a checkpoint of torch, an array or an archive of NumPy, or safetensors. TARGET is a path that ends in ' +
-    '.safetensors, or a folder, which gets shards and an index when it is large. Nothing of the source is run, and ' +
-    'what was written is compared with it.',
+    'Converts a torch checkpoint, a NumPy array or archive, or safetensors. TARGET is a path that ends in ' +
+    '.safetensors, or a folder, which gets shards and an index if the checkpoint is large. Never runs code from ' +
+    'the source, and compares the written files with it.',
   options: {
     ...SELECTION,
     ...SHARD_SIZE,

@@ -216,17 +216,17 @@ function diffLines(result: DiffResult, style: Style, width: number | null): read
 }
 
 export const diffCommand: Command = {
-  summary: 'how two files or checkpoints differ',
+  summary: 'compares two files or checkpoints',
   usage: 'diff A B [--values | --quick]',
   description:
-    'Tensors that only one of them has, and those that differ in dtype, shape or bytes, whatever the files that ' +
-    'they are in. Exit code 1 when there is a difference.',
+    'Lists the tensors that only one of them has, and those that differ in dtype, shape or bytes, in whichever ' +
+    'files they are. Exit code 1 if there is a difference.',
   options: {
     values: {
       type: 'boolean',
-      help: 'how far values are apart: greatest error, cosine similarity, how many differ',
+      help: 'compares values: greatest error, cosine similarity, number of differences',
     },
-    quick: { type: 'boolean', help: 'only dtypes and shapes: reads no tensors' },
+    quick: { type: 'boolean', help: 'compares only dtypes and shapes, without reading tensors' },
   },
   positionals: [2, 2],
   async run(context, [a = '', b = ''], options) {

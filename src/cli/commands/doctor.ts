@@ -87,11 +87,11 @@ function doctorLines(result: DoctorResult, style: Style): readonly string[] {
       ['version', `${version}, ${runtime}, ${platform}`],
       ['mapping', visible(mappingText(mapping))],
       ...(mapping.available ? [['buffers', buffersText(mapping.buffers)] as const] : []),
-      ['Hub', `${visible(hub.endpoint)}${hub.offline ? ', not asked: offline' : ''}`],
-      ['token', hub.hasToken ? 'there is one' : 'none'],
+      ['Hub', `${visible(hub.endpoint)}${hub.offline ? ', unused: offline' : ''}`],
+      ['token', hub.hasToken ? 'found' : 'none'],
       [
         'cache',
-        `${visible(hub.cache)}: ${repositories === null ? 'no folder that can be read' : `repositories: ${groupedText(repositories)}`}`,
+        `${visible(hub.cache)}: ${repositories === null ? 'missing or unreadable' : `repositories: ${groupedText(repositories)}`}`,
       ],
     ],
     style.dim,
@@ -102,8 +102,8 @@ export const doctorCommand: Command = {
   summary: 'environment report: version, mapping, Hub settings',
   usage: 'doctor',
   description:
-    "Whether files are mapped here, and why not; the Hub's address, its cache, and whether there is a token, which is " +
-    'never shown.',
+    "Reports whether files are mapped here, and if not, why; the Hub's address, its cache, and whether there is " +
+    'a token, without showing it.',
   options: {},
   positionals: [0, 0],
   async run(context, _, options) {

@@ -81,8 +81,8 @@ function hasParts(target: string): boolean {
 function interruptedDownload(target: string): InterruptedError {
   return new InterruptedError(
     hasParts(target)
-      ? 'interrupted; the same command goes on where it stopped, also with a URL that was signed anew'
-      : 'interrupted; nothing was received that another call could use',
+      ? 'interrupted; run the same command again to continue, even with a newly signed URL'
+      : 'interrupted; the next call starts from the beginning',
   );
 }
 
@@ -93,13 +93,13 @@ function repositoryHint(source: string): string {
 }
 
 export const downloadCommand: Command = {
-  summary: 'remote files onto this machine',
+  summary: 'downloads remote files',
   usage: 'download SOURCE TARGET',
   description:
-    'Downloads a model of the Hub or of any server, with the files beside it, checked by hash, to a path, into a ' +
-    "folder, or into the Hub's cache (TARGET is then the word cache). One file gets its own name in a folder that is " +
-    'there, such as `.`. Called again it goes on where it broke. With ' +
-    '--filter, --exclude or --dtype it fetches only these tensors, and writes them anew.',
+    'Downloads a model from the Hub or any server, with the files beside it, to a path, into a folder, or into ' +
+    "the Hub's cache (with the word cache as TARGET), and checks hashes. In an existing folder, such as `.`, a " +
+    'single file keeps its name. Run it again to continue a broken download. With --filter, --exclude or --dtype ' +
+    'it fetches only these tensors and writes new files.',
   options: { ...SELECTION, ...SHARD_SIZE, ...DRY_RUN },
   positionals: [2, 2],
   async run(context, [source = '', target = ''], options) {

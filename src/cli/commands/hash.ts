@@ -105,7 +105,7 @@ function claimText({ by, claimed, ok }: Claim, style: Style): string {
   const claim = `${by}: claims ${visible(claimed, SHOWN_NAME_LENGTH)}`;
   return ok === false
     ? style.error(`${claim}, which is wrong`)
-    : style.warning(`${claim}, from before metadata were changed`);
+    : style.warning(`${claim}, from before a change of the metadata`);
 }
 
 function hashLines(file: HashedFile, style: Style): string[] {
@@ -133,13 +133,13 @@ function hashLines(file: HashedFile, style: Style): string[] {
 }
 
 export const hashCommand: Command = {
-  summary: 'the hashes that models are known by',
+  summary: 'prints hashes that identify a model',
   usage: 'hash SOURCE [--all]',
   description:
-    'Reads or fetches each file once and prints its SHA-256, AutoV1, AutoV2, AutoV3, the hashes of ModelSpec and of ' +
-    "kohya's scripts (sshs), and CRC32. What the metadata or the Hub's cache claim is compared: exit code 1 " +
-    'when it is wrong.',
-  options: { all: { type: 'boolean', help: 'the SHA-256 of every tensor, too' } },
+    'Reads or fetches each file once and prints its SHA-256, AutoV1, AutoV2, AutoV3, the hashes of ModelSpec and ' +
+    "of kohya's scripts (sshs), and CRC32. Compares them with the claims of the metadata and of the Hub's cache: " +
+    'exit code 1 if one is wrong.',
+  options: { all: { type: 'boolean', help: 'also the SHA-256 of every tensor' } },
   positionals: [1, 1],
   async run(context, [source = ''], options) {
     const { signal } = context;

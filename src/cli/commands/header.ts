@@ -14,11 +14,11 @@ function joinedHeaders(headers: readonly ShardHeader[]): string {
 }
 
 export const headerCommand: Command = {
-  summary: 'the raw JSON of the header',
+  summary: 'prints the raw JSON of the header',
   usage: 'header SOURCE',
   description:
-    'Prints the JSON of the header as it stands in the file, for jq and the like. Of a checkpoint in ' +
-    'several files it is one object, with the header of every file under its name.',
+    'Prints the JSON of the header exactly as in the file, for tools such as jq. For a checkpoint in several ' +
+    'files prints one object with the header of every file by name.',
   options: {},
   positionals: [1, 1],
   async run({ stdout, signal }, [source = ''], options) {

@@ -78,7 +78,7 @@ interface View {
 function warningsOf({ dtypes, passedOver }: Listing): string[] {
   return [
     ...lackingDtypes(dtypes.keys()),
-    ...passedOver.map((name) => `${name} is beside it and is not read`),
+    ...passedOver.map((name) => `${name} beside it is ignored`),
   ];
 }
 
@@ -345,14 +345,14 @@ function inspectLines(
 }
 
 export const inspectCommand: Command = {
-  summary: 'totals, dtypes, metadata and tensors of a file or checkpoint',
+  summary: 'shows totals, dtypes, metadata and tensors',
   usage: 'inspect SOURCE [--tree] [--filter GLOB] [--sort offset|name|size] [--root KEYS]',
   description:
-    'Shows what a file or checkpoint is: totals, parameters, dtypes, files, metadata and tensors, by the ' +
-    'headers alone. It lists files of torch and NumPy too, and the models of a diffusers pipeline. The exit code is 1 ' +
-    'when no name matches --filter.',
+    'Shows totals, parameters, dtypes, files, metadata and tensors of a file or checkpoint, and reads only ' +
+    'headers. Also lists torch and NumPy files, and the models of a diffusers pipeline. Exit code 1 if no name ' +
+    'matches --filter.',
   options: {
-    tree: { type: 'boolean', help: 'names as a tree, layers that are alike folded, with bars' },
+    tree: { type: 'boolean', help: 'names as a tree with bars; equal layers are folded' },
     ...FILTER,
     sort: { type: 'string', value: 'ORDER', help: 'offset (the default), name or size' },
     ...TORCH_OPTIONS,

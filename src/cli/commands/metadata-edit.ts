@@ -33,7 +33,7 @@ interface EditResult {
 /** The path of a local file. Throws a UsageError for a remote one. */
 export function requireLocal(source: string): string {
   if (!isRemote(source)) return localPath(source);
-  throw new UsageError('expected a file of this machine, since it is changed');
+  throw new UsageError('expected a local file to change');
 }
 
 /** The metadata of a file; empty when it has none. */
@@ -102,8 +102,8 @@ async function edit(
 
 const DONE_BY: Readonly<Record<EditResult['method'], string>> = {
   none: 'nothing to change',
-  rewritten: 'a new file took its place',
-  inPlace: 'its header was overwritten',
+  rewritten: 'replaced by a new file',
+  inPlace: 'header overwritten in place',
   dryRun: 'nothing written (--dry-run)',
 };
 

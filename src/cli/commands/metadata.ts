@@ -150,15 +150,15 @@ export const metadataCommand: Command = {
   usage: 'metadata get|set|rm|clear|export|import|strip|modelspec SOURCE …',
   description:
     'get SOURCE [KEY…] prints values; set FILE KEY=VALUE…, rm FILE KEY… and clear FILE change them; export ' +
-    'SOURCE prints them as JSON, import FILE JSON-FILE replaces them by such; strip FILE takes away what ' +
-    "trainers left and local paths; modelspec show|check|set|thumbnail SOURCE is for Stability AI's ModelSpec. Such as: " +
+    'SOURCE prints all as JSON, import FILE JSON-FILE replaces all; strip FILE removes training data and local ' +
+    "paths; modelspec show|check|set|thumbnail SOURCE handles Stability AI's ModelSpec. Example: " +
     'safetensors-mmap metadata set model.safetensors license=mit',
   options: {
     'in-place': {
       type: 'boolean',
-      help: 'overwrite the header in the file instead of making a new file; not crash-safe',
+      help: 'overwrites the header in the file instead of writing a new file; not crash-safe',
     },
-    'dry-run': { type: 'boolean', help: 'only say what would change' },
+    'dry-run': { type: 'boolean', help: 'only reports the changes' },
   },
   positionals: [0, Number.POSITIVE_INFINITY],
   async run(context, [word = '', ...args], options) {

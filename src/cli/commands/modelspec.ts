@@ -145,7 +145,8 @@ async function thumbnail(
   const value = (await sourceMetadata(source, context.signal)).get(THUMBNAIL);
   const image = value === undefined ? null : thumbnailOf(value);
   if (image === null) {
-    const found = value === undefined ? 'has no thumbnail' : 'has a thumbnail that is no data URL';
+    const found =
+      value === undefined ? 'has no thumbnail' : 'has a thumbnail other than a data URL';
     context.stderr.write(`${visible(source)}: ${found}\n`);
     return 'no';
   }

@@ -63,16 +63,16 @@ function scanLines(result: ScanResult, style: Style): readonly string[] {
 }
 
 export const scanCommand: Command = {
-  summary: 'what a file with pickles would run',
+  summary: 'finds code that a file with pickles would run',
   usage: 'scan FILE',
   description:
-    'Lists the classes and functions that the pickles of a checkpoint of torch, of an array or an archive of NumPy ' +
-    'name, and what of the file was not understood. Nothing is run. Exit code 1 unless the verdict is safe or no-pickle.',
+    'Lists the classes and functions that the pickles of a torch checkpoint, or of a NumPy array or archive, ' +
+    'name, and unknown contents of the file. Runs nothing. Exit code 1 unless the verdict is safe or no-pickle.',
   options: {},
   positionals: [1, 1],
   async run(context, [source = ''], options) {
     if (isRemote(source))
-      throw new UsageError('expected a file of this machine: fetch it first, which runs nothing');
+      throw new UsageError('expected a local file: download it first, which runs nothing');
     const { scanPickle } = await import('../../convert.js');
     const result: ScanResult = { source, ...scanPickle(localPath(source)) };
     printResult(context, options, result, scanLines);

@@ -165,15 +165,19 @@ async function statsAndHistogram(
 }
 
 export const showCommand: Command = {
-  summary: 'the values of a tensor',
+  summary: 'prints the values of a tensor',
   usage: "show SOURCE NAME [--slice '0:2, :8'] [--stats] [--histogram]",
   description:
-    'Prints values as numpy does: of more than 1000 the edges. A slice is in the notation of numpy. Of a remote ' +
-    'tensor it fetches what it shows; --stats and --histogram need all of the slice.',
+    'Prints values as numpy does: only the edges of more than 1000. A slice is in the notation of numpy. Fetches ' +
+    'only the printed part of a remote tensor; --stats and --histogram need the whole slice.',
   options: {
-    slice: { type: 'string', value: 'INDEX', help: "the part of it, such as '0:2, :8' or -1" },
-    stats: { type: 'boolean', help: 'min, max, mean, std; how many are NaN, infinite, zero' },
-    histogram: { type: 'boolean', help: 'how many values are in each of 20 ranges' },
+    slice: {
+      type: 'string',
+      value: 'INDEX',
+      help: "a part of the tensor, such as '0:2, :8' or -1",
+    },
+    stats: { type: 'boolean', help: 'min, max, mean, std; counts of NaN, infinities, zeros' },
+    histogram: { type: 'boolean', help: 'counts of values in 20 ranges' },
   },
   positionals: [2, 2],
   async run(context, [source = '', name = ''], options) {
@@ -185,7 +189,7 @@ export const showCommand: Command = {
       const hasStats = options['stats'] === true;
       const hasHistogram = options['histogram'] === true;
       if (tensor.dtype === 'C64' && (hasStats || hasHistogram)) {
-        throw new UsageError('C64 has no order: there are no --stats and no --histogram of it');
+        throw new UsageError('C64 has no order: --stats and --histogram need real numbers');
       }
       const needsAll = hasStats || hasHistogram || index.length > 0;
       const fetching = progressOn(stderr, 'fetching');

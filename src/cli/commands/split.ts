@@ -7,15 +7,15 @@ import { convertLocal, DRY_RUN, SELECTION, SHARD_SIZE, shardSizeOf, write } from
 
 /** Files beside the weights. */
 export const OTHER_FILES: CommandOptions = {
-  'copy-other-files': { type: 'boolean', help: 'config, tokenizer and other files, too' },
+  'copy-other-files': { type: 'boolean', help: 'also copies config, tokenizer and other files' },
 };
 
 /** The path of a local source. Throws a UsageError for a remote one. */
 export function requireHere(source: string): string {
   if (!isRemote(source)) return localPath(source);
   throw new UsageError(
-    'expected a source of this machine; `safetensors-mmap download SOURCE TARGET` fetches safetensors, and takes ' +
-      '--filter, --exclude, --dtype and --max-shard-size, too',
+    'expected a local source; `safetensors-mmap download SOURCE TARGET` fetches safetensors, also with ' +
+      '--filter, --exclude, --dtype and --max-shard-size',
   );
 }
 
@@ -23,8 +23,8 @@ export const splitCommand: Command = {
   summary: 'writes a checkpoint in several files',
   usage: 'split SOURCE FOLDER [--max-shard-size SIZE]',
   description:
-    'Writes the tensors into a folder, in files of at most that many bytes and an index, as the libraries of the ' +
-    'Hub do. The folder may be that of the source: the new files replace the old ones.',
+    "Writes the tensors into a folder, in files of limited size and an index, as the Hub's libraries do. The " +
+    "folder may be the source's: the new files replace the old ones.",
   options: { ...SHARD_SIZE, ...SELECTION, ...OTHER_FILES, ...DRY_RUN },
   positionals: [2, 2],
   async run(context, [from = '', target = ''], options) {

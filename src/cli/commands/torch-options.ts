@@ -8,12 +8,12 @@ export const TORCH_OPTIONS: CommandOptions = {
   root: {
     type: 'string',
     value: 'KEYS',
-    help: 'where the state dict is in the file, such as state_dict, model.ema or \'["a.b", 0]\'',
+    help: 'the keys of the state dict in the file, such as state_dict, model.ema or \'["a.b", 0]\'',
   },
   'unknown-globals': {
     type: 'string',
     value: 'placeholder',
-    help: 'opens files that name classes of other packages, too',
+    help: 'also opens files that name classes of other packages',
   },
 };
 

@@ -63,11 +63,11 @@ function verifyLines({ ok, checks, problems }: VerifyResult, style: Style): read
 }
 
 export const verifyCommand: Command = {
-  summary: 'everything that is wrong with a file or checkpoint',
+  summary: 'finds all problems of a file or checkpoint',
   usage: 'verify SOURCE [--quick]',
   description:
     'Checks the headers of all files, the index against them, and the hashes that metadata and the cache of the ' +
-    'Hub claim; of archives of torch and NumPy the checksums. It lists every problem; exit code 1 when there is one.',
+    'Hub claim; for torch and NumPy archives the checksums. Lists every problem; exit code 1 if there is one.',
   options: { quick: { type: 'boolean', help: 'only headers and index: reads no tensors' } },
   positionals: [1, 1],
   async run(context, [source = ''], options) {

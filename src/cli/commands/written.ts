@@ -32,7 +32,7 @@ export const FILTER: CommandOptions = {
     type: 'string',
     multiple: true,
     value: 'GLOB',
-    help: "only tensors so named, such as '*.mlp.*'; several times for several patterns",
+    help: "only tensors with matching names, such as '*.mlp.*'; repeatable",
   },
 };
 
@@ -42,7 +42,7 @@ export const SELECTION: CommandOptions = {
     type: 'string',
     multiple: true,
     value: 'GLOB',
-    help: 'leaves tensors so named out; several times for several patterns',
+    help: 'leaves out tensors with matching names; repeatable',
   },
   dtype: {
     type: 'string',
@@ -57,7 +57,7 @@ export const SHARD_SIZE: CommandOptions = {
   'max-shard-size': {
     type: 'string',
     value: 'SIZE',
-    help: "such as '5GB', the default; a number alone is bytes",
+    help: "such as '5GB', the default; a plain number counts bytes",
   },
 };
 

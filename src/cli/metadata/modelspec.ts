@@ -123,7 +123,8 @@ function valueProblem(
     return { level: 'error', message: `must be ${rule.expected}` };
   }
   if (rule !== undefined) return null;
-  if (!OTHER_HASH.test(key)) return { level: 'warning', message: 'is no key of the specification' };
+  if (!OTHER_HASH.test(key))
+    return { level: 'warning', message: 'is not a key of the specification' };
   return HASH_FORM.test(value)
     ? null
     : { level: 'error', message: 'must be 0x and hexadecimal digits in lower case' };

@@ -87,8 +87,8 @@ export async function openSource(
 }
 
 const FOREIGN: Readonly<Record<'torch' | 'numpy' | 'gguf' | 'pipeline', string>> = {
-  torch: 'a file of torch',
-  numpy: 'a file of NumPy',
+  torch: 'a torch file',
+  numpy: 'a NumPy file',
   gguf: 'a GGUF file',
   pipeline: 'a pipeline of several models',
 };

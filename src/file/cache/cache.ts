@@ -98,7 +98,7 @@ export function* findInHubCache(id: HubId, label: string, revision?: string): St
   const path = join(snapshot, id.path);
   if (!(yield* exists(path))) {
     const note = (yield* exists(join(repository, '.no_exist', commit, id.path)))
-      ? '; the cache has noted that the repository has no such file'
+      ? '; according to the cache the repository has no such file'
       : '';
     fail(
       named,

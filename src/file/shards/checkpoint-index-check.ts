@@ -7,7 +7,7 @@ import { type CheckpointProblem, problemOf } from './verification-error.js';
 
 /** A tensor that is not in the shard that the index names. */
 export function missingTensor(file: string, tensor: string): CheckpointProblem {
-  const message = `tensor ${quoteName(tensor)} is not there, but the index says so`;
+  const message = `tensor ${quoteName(tensor)} of the index is missing`;
   return { file, tensor, code: 'SAFETENSORS_INDEX_MISMATCH', message };
 }
 
@@ -65,8 +65,8 @@ export class IndexCheck {
       const other = quoteName(index.shards[own] ?? '');
       const message =
         own === -1
-          ? `${tensor} is there, but not in the index`
-          : `${tensor} is there, but the index says ${other}`;
+          ? `${tensor} is missing in the index`
+          : `${tensor} belongs to another shard by the index: ${other}`;
       this.#add(file, name, message);
     }
   }

@@ -18,7 +18,7 @@ export function hasWeightsExtension(name: string): boolean {
 }
 
 const TORCH_HINT =
-  ', a file of torch: openTorchCheckpoint of safetensors-mmap/convert opens its index';
+  ', a torch file: openTorchCheckpoint of safetensors-mmap/convert opens its index';
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern looks for them
 const CONTROL_CHARACTER = /[\u0000-\u001f\u007f-\u009f]/;

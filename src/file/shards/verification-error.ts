@@ -60,7 +60,7 @@ export function problemOf(file: string, error: Error): CheckpointProblem {
 /** What was expected, by the code of the error. */
 const EXPECTED = {
   SAFETENSORS_INDEX_MISMATCH: 'index and shards to agree',
-  SAFETENSORS_CHECKSUM_MISMATCH: 'bytes of which the checksums are',
+  SAFETENSORS_CHECKSUM_MISMATCH: 'bytes that match their checksums',
 } as const;
 
 /**

@@ -132,7 +132,7 @@ async function verifyOpened(
   { hashes = true, signal, onProgress, variant, revision }: VerifyOptions,
 ): Promise<VerificationReport> {
   for (const [name, value] of Object.entries({ variant, revision })) {
-    if (value !== undefined) throw argumentTypeError(name, 'undefined with a function', value);
+    if (value !== undefined) throw argumentTypeError(name, 'undefined beside a function', value);
   }
   signal?.throwIfAborted();
   let source: VerifiableSource | undefined;
@@ -155,7 +155,7 @@ function requireVerifiable(source: Partial<VerifiableSource> | null | undefined)
   const { verify, close, checks } = source ?? {};
   const isOpen = typeof verify === 'function' && typeof close === 'function';
   if (isOpen && Array.isArray(checks)) return;
-  throw argumentTypeError('what source() opens', 'an open checkpoint', source);
+  throw argumentTypeError('the result of source()', 'an open checkpoint', source);
 }
 
 /** Returns the problems in an error, or the error as one; rethrows an error that does not concern the files. */

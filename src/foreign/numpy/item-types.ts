@@ -39,7 +39,7 @@ const REFUSED: Readonly<Record<string, string>> = {
   U: 'text',
   M: 'dates',
   m: 'durations',
-  V: 'opaque items: of bfloat16 or float8 of ml_dtypes, when voidDtype says which',
+  V: 'opaque items; pass voidDtype for bfloat16 or float8 of ml_dtypes',
 };
 
 /** How items are stored. */

@@ -67,7 +67,7 @@ export function parseNpyFacts(
   const refuse = (message: string): never => {
     throw new FormatError('SAFETENSORS_INVALID_NUMPY', message, context);
   };
-  if (!isNpy(start)) refuse('expected an array of NumPy, which begins with \\x93NUMPY');
+  if (!isNpy(start)) refuse('expected a NumPy array, which begins with \\x93NUMPY');
   const major = start[VERSION_AT] ?? 0;
   const minor = start[VERSION_AT + 1] ?? 0;
   if (major < 1 || major > 3 || minor !== 0) {

@@ -63,7 +63,7 @@ export function openNumpy(path: PathLike, options: OpenNumpyOptions = {}): Check
   }
   return openForeign(path, options, (start, file, context) => {
     const kind = fileKindOf(start);
-    if (kind !== 'npy' && kind !== 'zip') throw otherKind(start, 'an array of NumPy', context);
+    if (kind !== 'npy' && kind !== 'zip') throw otherKind(start, 'a NumPy array', context);
     const arrays =
       kind === 'npy'
         ? describeNpy(start, file, { ...limits, voidDtype }, context)

@@ -25,7 +25,7 @@ export function forbiddenGlobals(
   const advice = host.advice?.(found);
   return new FormatError(
     'SAFETENSORS_FORBIDDEN_GLOBAL',
-    `the pickle names classes or functions that are not on torch's list of harmless ones: ${shown.join(', ')}; nothing of it was run` +
+    `the pickle names classes or functions that are not on torch's list of harmless ones: ${shown.join(', ')}; nothing was run` +
       (advice === undefined ? '' : `; ${advice}`),
     context,
   );

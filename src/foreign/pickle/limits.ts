@@ -82,7 +82,7 @@ export function pickleLimitError(
 ): FormatError {
   return new FormatError(
     'SAFETENSORS_FOREIGN_LIMIT',
-    `${placeText(at, context)}: the pickle asks for more than limits.${name} allows, ${limits[name]}`,
+    `${placeText(at, context)}: the pickle exceeds limits.${name}, ${limits[name]}`,
     context,
   );
 }

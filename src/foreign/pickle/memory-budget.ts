@@ -25,7 +25,7 @@ export class MemoryBudget {
     if (this.#left >= 0) return;
     throw new FormatError(
       'SAFETENSORS_FOREIGN_LIMIT',
-      `names and values of the checkpoint take more than limits.maxPickleMemoryByteLength allows, ${this.#limit}`,
+      `names and values of the checkpoint exceed limits.maxPickleMemoryByteLength, ${this.#limit}`,
       this.#context,
     );
   }

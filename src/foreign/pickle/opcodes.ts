@@ -110,5 +110,5 @@ opcode(0x98, 'READONLY_BUFFER', 0, 1, 1, 'always');
 export function describeOpcode(code: number): string {
   const number = `0x${code.toString(16).padStart(2, '0')}`;
   const name = OPCODES[code]?.name;
-  return name === undefined ? `byte ${number}, which is no opcode` : `opcode ${name} (${number})`;
+  return name === undefined ? `byte ${number}, an unknown opcode` : `opcode ${name} (${number})`;
 }

@@ -163,7 +163,7 @@ export class PickleReader {
     const begin = this.at;
     const end = this.#lineEnd();
     if (end === this.#bytes.length) {
-      throw this.endError('expected a line, found no end of it', begin);
+      throw this.endError('expected a whole line, found no end', begin);
     }
     const text = this.text(end - begin);
     this.byte();

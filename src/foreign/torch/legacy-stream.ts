@@ -38,7 +38,7 @@ export function readLegacyStream(
   // Full torch.load asks the tar reader first.
   if (isTarArchive(file.read(0, Math.min(HEAD_BYTE_LENGTH, file.byteLength)))) {
     const message =
-      'expected a checkpoint of torch, found one that is a tar archive too: torch.load opens that, and runs what is in it';
+      'expected a torch checkpoint, found a tar archive too: torch.load opens it as such, and runs its code';
     const found = { ...context, foundFormat: 'tar' } as const;
     throw new FormatError('SAFETENSORS_FOREIGN_FORMAT', message, found);
   }
@@ -83,7 +83,7 @@ function readFromHead(
   }
   if (!(next(none) instanceof PickleMap)) {
     throw invalidTorch(
-      'expected what the system was as the third pickle, found another value',
+      'expected facts about the system as the third pickle, found another value',
       context,
     );
   }

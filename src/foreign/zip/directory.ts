@@ -149,7 +149,7 @@ function readDirectoryEntry(
   const { unicodeName, unknown } = fields;
   if (unknown !== undefined) irregular('extra-field', describeExtraField(unknown));
   if (unicodeName !== undefined && !isEqual(unicodeName, nameBytes)) {
-    irregular('name', 'expected one name, found another one as Unicode');
+    irregular('name', 'expected one name, found a different Unicode name');
   }
   const { byteLength, storedByteLength, headerBegin } = numbers;
   if (!mayBe(name, method, storedByteLength, byteLength)) {

@@ -158,7 +158,7 @@ function compare(end: EndFields, wide: EndFields, position: number, report: Repo
     differs('byteLength', 0xffffffff) ||
     differs('offset', 0xffffffff)
   ) {
-    const message = 'expected the end record and the zip64 end record to say the same';
+    const message = 'expected the end record and the zip64 end record to agree';
     report({ kind: 'end-record', message, position });
   }
 }

@@ -48,7 +48,7 @@ export function readLocalHeader(
   const fields = parseExtraFields(extra);
   const isNamed = isEqual(name, entry.nameBytes) && isEqual(fields?.unicodeName ?? name, name);
   if (!isNamed) {
-    irregular('expected the name that the directory has, found another one');
+    irregular('expected the same name as in the directory, found another');
   }
   const flags = view.getUint16(6, true);
   const method = view.getUint16(8, true);

@@ -114,8 +114,7 @@ function findDuplicates(entries: readonly DirectoryEntry[], report: Report): voi
   for (const { name, headerBegin } of entries) {
     const folded = foldCase(name);
     if (seen.has(folded)) {
-      const message =
-        'expected one entry of that name, upper and lower case alike, found another one';
+      const message = 'expected a single entry of that name, ignoring case, found another';
       report({ kind: 'duplicate-name', message, position: headerBegin, entry: name });
     }
     seen.add(folded);

@@ -56,7 +56,7 @@ function explain(error: unknown, path: string): AddonUnavailable {
   }
   const missing = SHIPPED_PLATFORMS.includes(PLATFORM) ? INSTALL_AGAIN : NOT_SHIPPED;
   const remedy = namedFile() ? NAMED : missing;
-  return { reason: `there is no addon for ${PLATFORM} at ${path}`, remedy };
+  return { reason: `found no addon for ${PLATFORM} at ${path}`, remedy };
 }
 
 let loaded: AddonLoad | undefined;
@@ -88,7 +88,7 @@ function use(exports: AddonExports, path: string): AddonLoad {
   if (typeof exports.version !== 'function' || exports.version() !== VERSION) {
     return {
       reason: `the addon at ${path} is not that of safetensors-mmap ${VERSION}`,
-      remedy: 'Copy the one from the same version of the package there',
+      remedy: 'Copy the addon of the same package version there',
     };
   }
   if (!exports.externalBuffersAllowed()) {

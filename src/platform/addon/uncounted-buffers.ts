@@ -42,8 +42,8 @@ const SETTINGS = ['node_shared', 'v8_enable_sandbox', 'v8_enable_pointer_compres
 /** The addon's answers when it refuses to make such buffers. */
 const REFUSAL_TEXTS: Readonly<Record<string, string>> = {
   ENOSYS:
-    "others take Linux on x64, GNU's C library and a runtime that exports certain functions of V8",
-  EPROTO: 'the functions of V8 do not do here what they did where they were tried',
+    "not counting them needs Linux on x64, GNU's C library and a runtime that exports certain functions of V8",
+  EPROTO: 'the functions of V8 behave differently here',
   ENOMEM: 'there were too few addresses for a test',
 };
 

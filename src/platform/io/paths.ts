@@ -85,9 +85,7 @@ export function pathText(
   const objection = objectionTo(path);
   if (objection !== undefined) {
     const isRemote = /^https?:/i.test(String(path));
-    const advice = isRemote
-      ? '; openRemote of safetensors-mmap/remote reads what is elsewhere'
-      : '';
+    const advice = isRemote ? '; openRemote of safetensors-mmap/remote reads remote files' : '';
     const message = `${name} must ${objection}, but is ${quoteName(String(path))}${advice}`;
     throw Object.assign(new TypeError(message), { code: 'ERR_INVALID_URL_SCHEME' });
   }

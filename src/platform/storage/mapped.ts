@@ -101,7 +101,7 @@ export class MappedStorage extends FileBackedStorage {
     }
     closeQuietly(fd);
     throw new FileChangedError(
-      'another file has taken the place of the open one; Deno cannot copy from that any more: open it again',
+      'another file has replaced the open one, which Deno can no longer copy: open it again',
       { path: this.path },
     );
   }

@@ -138,7 +138,7 @@ export class ReadStorage extends FileBackedStorage {
     }
     closeQuietly(fd);
     throw new FileChangedError(
-      'another file has taken the place of the closed one, whose descriptor was needed elsewhere: open it again',
+      'another file has replaced this one, whose descriptor was closed for reuse: open it again',
       { path: this.path },
     );
   }

@@ -40,7 +40,7 @@ export async function* itemsUntilAborted<Item>(
     try {
       const given = await iterator.next();
       if (Object(given) !== given) {
-        throw argumentTypeError('what the iterator gives', 'an object', given);
+        throw argumentTypeError('the value of the iterator', 'an object', given);
       }
       result = given;
       return result;

@@ -114,7 +114,7 @@ export class CacheFolder {
 
   #blobOf({ hash, name }: WantedFile): string {
     if (hash !== null) return join(this.#repository, 'blobs', hash);
-    const message = `expected the hash of ${name} from the Hub, by which its cache names files, found none`;
+    const message = `expected the hash of ${name} from the Hub, which names the file in the cache, found none`;
     throw new RemoteError('SAFETENSORS_BAD_RESPONSE', message, { path: this.#repository });
   }
 

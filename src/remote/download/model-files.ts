@@ -85,6 +85,6 @@ async function indexBytesOf(
   checkIndexByteLength(fileByteLength, { path });
   const found = beginHash(hash, bytes.length).update(bytes).digest('hex');
   if (hash === null || found === hash) return bytes;
-  const message = `expected a file with the hash ${hash}, as the Hub says, found ${found}`;
+  const message = `expected the Hub's hash ${hash}, found ${found}`;
   throw new RemoteError('SAFETENSORS_BAD_RESPONSE', message, { path });
 }

@@ -36,7 +36,7 @@ export async function receiveFile(
     return { ...second, receivedByteLength: first.receivedByteLength + second.receivedByteLength };
   }
   target.giveUp();
-  const message = `expected a file with the hash ${planned.hash}, as the Hub says, found ${second.hash}`;
+  const message = `expected the Hub's hash ${planned.hash}, found ${second.hash}`;
   throw new RemoteError('SAFETENSORS_BAD_RESPONSE', message, { path: target.path });
 }
 

@@ -117,7 +117,7 @@ export function requireParams(params: ParseSafetensorsMetadataParams): void {
   if (source !== undefined) {
     const needless = OF_REPOSITORIES.find((name) => texts[name] !== undefined);
     if (needless === undefined) return;
-    throw argumentTypeError(needless, 'undefined with source, which says where', texts[needless]);
+    throw argumentTypeError(needless, 'undefined beside source', texts[needless]);
   }
   const { path, revision } = texts;
   if (revision !== undefined) requireRevision(revision);

@@ -62,7 +62,7 @@ async function piecesOfStream(tensor: StreamedTensor, stream: TensorStream): Pro
   // First, because a typed array is also an iterable, of numbers.
   if (isTensorBytes(given)) return [given];
   if (isAsyncIterable(given) || isIterable(given)) return given;
-  const subject = `what the data function of tensor ${quoteName(tensor.name)} returns`;
+  const subject = `the result of the data function of tensor ${quoteName(tensor.name)} returns`;
   throw argumentTypeError(subject, 'bytes or an iterable of bytes', given);
 }
 

@@ -29,8 +29,8 @@ export function innerPath(folder: string, name: string): string {
   if (link === undefined) return join(folder, name);
   const found = quoteName(link.slice(folder.length).replace(/^[\\/]+/, ''));
   const message =
-    `expected folders of its own for ${quoteName(name)}, found a link: ${found}; ` +
-    'remove it, or take another folder';
+    `expected folders inside the target for ${quoteName(name)}, found a link: ${found}; ` +
+    'remove it, or choose another folder';
   throw new FormatError('SAFETENSORS_UNSAFE_SHARD_NAME', message, { path: folder });
 }
 

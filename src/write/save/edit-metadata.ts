@@ -256,7 +256,7 @@ async function overwrite(edit: Edit): Promise<MetadataEdit> {
   if (json.byteLength > length) {
     throw new SafetensorsError(
       'SAFETENSORS_HEADER_FULL',
-      `expected a header of at most ${length} bytes, which is what the file has room for, found ` +
+      `expected a header of at most ${length} bytes, the room in the file, found ` +
         `${json.byteLength}: ${json.byteLength - length} bytes are missing; leave \`inPlace\` out, ` +
         'or save with `reserve` to leave room',
       { path },

@@ -129,6 +129,6 @@ function different(
     return false;
   }) as Part<FilledWrite>;
   const { tensor } = part.range;
-  const message = `byte ${part.begin + at} of the new file's ${tensor === undefined ? 'header' : 'tensor'} is not what was written`;
+  const message = `byte ${part.begin + at} of the new file's ${tensor === undefined ? 'header' : 'tensor'} differs from the written byte`;
   return new SafetensorsError('SAFETENSORS_VERIFICATION_FAILED', message, { path, tensor });
 }

@@ -81,7 +81,7 @@ export function readSelection<Info extends SelectableInfo>({
   if (select !== undefined) {
     if (typeof select !== 'function') throw argumentTypeError('select', 'a function', select);
     for (const [name, value] of Object.entries({ names, rename, dtype })) {
-      const expected = 'left out where there is select, which says the same';
+      const expected = 'left out beside select, which does the same';
       if (value !== undefined) throw argumentTypeError(name, expected, value);
     }
     return { select };

@@ -247,7 +247,7 @@ export class Selection<Info extends SelectableInfo> {
     if (typeof rename === 'function') {
       return (name) => {
         const renamed = rename(name);
-        requireString(`what rename returns for ${quoteName(name)}`, renamed);
+        requireString(`the result of rename for ${quoteName(name)}`, renamed);
         return renamed;
       };
     }
@@ -287,7 +287,7 @@ function checkedChoice<Info>(
 ): (name: string, info: Info) => boolean {
   return (name, info) => {
     const chosen = isChosen(name, info);
-    requireBoolean(`what names returns for ${quoteName(name)}`, chosen);
+    requireBoolean(`the result of names for ${quoteName(name)}`, chosen);
     return chosen;
   };
 }
@@ -296,7 +296,11 @@ function checkedChoice<Info>(
 function requireSelectedAs(name: string, as: SelectedAs): SelectedAs {
   if (as === false) return as;
   if (tagOf(as) !== 'Object') {
-    throw argumentTypeError(`what select returns for ${quoteName(name)}`, 'false or an object', as);
+    throw argumentTypeError(
+      `the result of select for ${quoteName(name)}`,
+      'false or an object',
+      as,
+    );
   }
   requireOptions(as, { name: true, dtype: true });
   if (as.name !== undefined)

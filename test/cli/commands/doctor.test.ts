@@ -32,7 +32,7 @@ it('doctor says what matters, and shows no token', async () => {
   });
   expect(Object.keys(result)).toEqual(['version', 'runtime', 'platform', 'mapping', 'hub']);
   const text = await printed(['doctor'], { columns: 80 });
-  expect(text).toMatch(/^token +there is one$/m);
+  expect(text).toMatch(/^token +found$/m);
   expect(text).toContain(`${cache}: repositories: 2\n`);
   expect(text + JSON.stringify(result)).not.toContain(TOKEN);
 });
@@ -57,7 +57,7 @@ it('doctor says what is missing', async () => {
   const { hub } = JSON.parse(await printed(['doctor', '--json']));
   expect(hub).toMatchObject({ offline: true, hasToken: false, cachedRepositories: null });
   expect(await printed(['doctor'])).toMatch(
-    /not asked: offline\ntoken +none\ncache .*: no folder that can be read\n$/m,
+    /unused: offline\ntoken +none\ncache .*: missing or unreadable\n$/m,
   );
 });
 

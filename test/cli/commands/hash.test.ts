@@ -144,7 +144,7 @@ describe('hash', () => {
       const path = write({ ss_network_dim: '16', ...hashes });
       const text = await printed(['hash', path]);
       expect(text).toContain(
-        `sshs_legacy_hash: claims ${legacy}, from before metadata were changed\n`,
+        `sshs_legacy_hash: claims ${legacy}, from before a change of the metadata\n`,
       );
       const [{ claims }] = JSON.parse(await printed(['hash', path, '--json'])).files;
       expect(claims).toContainEqual(

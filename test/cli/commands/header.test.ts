@@ -53,7 +53,7 @@ describe('header', () => {
     const path = join(root, 'test/fixtures/torch/zip-state-dict.pt');
     const { code, stderr } = await call(['header', path]);
     expect(code).toBe(1);
-    expect(stderr).toContain('found a file of torch');
+    expect(stderr).toContain('found a torch file');
     expect((await call(['header', temporaryPath('missing')])).code).toBe(1);
   });
 });

@@ -169,7 +169,7 @@ describe('metadata that is changed', () => {
   it('is only on this machine', async () => {
     const { code, stderr } = await call(['metadata', 'set', 'https://models.example/m', 'a=b']);
     expect(code).toBe(2);
-    expect(stderr).toContain('a file of this machine');
+    expect(stderr).toContain('a local file');
   });
 });
 

@@ -90,7 +90,7 @@ describe('verify', () => {
         file: FIRST,
         tensor: 'gone',
         code: 'SAFETENSORS_INDEX_MISMATCH',
-        message: 'tensor "gone" is not there, but the index says so',
+        message: 'tensor "gone" of the index is missing',
       },
       {
         file: SECOND,

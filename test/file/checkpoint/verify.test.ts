@@ -22,17 +22,17 @@ describe('verify', () => {
     [
       'a stray tensor',
       { ...weightMap, embed: undefined },
-      `${FIRST}: tensor "embed" is there, but not in the index`,
+      `${FIRST}: tensor "embed" is missing in the index`,
     ],
     [
       'a tensor that is nowhere',
       { ...weightMap, c: SECOND },
-      `${SECOND}: tensor "c" is not there, but the index says so`,
+      `${SECOND}: tensor "c" of the index is missing`,
     ],
     [
       'a tensor of another shard',
       { ...weightMap, embed: SECOND },
-      `${FIRST}: tensor "embed" is there, but the index says "${SECOND}"`,
+      `${FIRST}: tensor "embed" belongs to another shard by the index: "${SECOND}"`,
     ],
   ])('finds %s', async (_, map, message) => {
     const checkpoint = twoShards({ ...TWO_SHARDS, weightMap: map as Record<string, string> });

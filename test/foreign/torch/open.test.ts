@@ -103,7 +103,7 @@ describe('the root of a checkpoint', () => {
       { 0: 2 },
     );
     expect(refusal(path, { root: 'model' }).message).toMatch(
-      /the root \["model"\], found nothing; there are the keys 1, "1"$/,
+      /the root \["model"\], found nothing; it has the keys 1, "1"$/,
     );
     expect(refusal(path).message).toContain('[1] (1 tensors), ["1"] (1 tensors)');
     using number = openTorchCheckpoint(path, { root: [1] });
@@ -139,7 +139,7 @@ describe('names', () => {
     );
     const error = refusal(path, { root: [] });
     expect([error.code, error.tensor]).toEqual(['SAFETENSORS_DUPLICATE_NAME', 'a.b']);
-    expect(error.message).toContain('pass as root what has only one of them');
+    expect(error.message).toContain('pass a root that contains only one of them');
     using inner = openTorchCheckpoint(path, { root: 'a' });
     expect(inner.getTensor('b').data).toEqual(Float32Array.of(0, 1));
   });
@@ -395,5 +395,5 @@ describe('a checkpoint in several files', () => {
 
 it('refuses a stream that is a tar archive too, which full torch.load opens', () => {
   const path = scanFixture('scan-legacy-tar-polyglot.pt');
-  expect(() => openTorchCheckpoint(path)).toThrow('one that is a tar archive too');
+  expect(() => openTorchCheckpoint(path)).toThrow('a tar archive too');
 });

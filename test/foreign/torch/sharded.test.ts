@@ -62,7 +62,7 @@ test.each([0, 1])('a wrong one in shard %i is found', async (wrong) => {
     code: 'SAFETENSORS_CHECKSUM_MISMATCH',
     path: checkpoint.path,
     message: expect.stringContaining(
-      'expected bytes of which the checksums are, found 1 problem: ',
+      'expected bytes that match their checksums, found 1 problem: ',
     ),
     problems: [
       {

@@ -29,7 +29,7 @@ describe('unknown globals', () => {
       expect([checkpoint.root, checkpoint.keys()]).toEqual([['state_dict'], ['w']]);
     }
     const { message } = refusal(path, { unknownGlobals, root: 'model' });
-    expect(message).toContain('there are the keys "state_dict", "epoch"');
+    expect(message).toContain('it has the keys "state_dict", "epoch"');
   });
 
   it('leaves out a tensor of an unknown subclass by its name', () => {

@@ -42,7 +42,7 @@ test.each([
   ['s3://bucket/model', 'must be on this machine, but is "s3://bucket/model"'],
   [
     'HTTPS://host/a',
-    'must be on this machine, but is "HTTPS://host/a"; openRemote of safetensors-mmap/remote reads what is elsewhere',
+    'must be on this machine, but is "HTTPS://host/a"; openRemote of safetensors-mmap/remote reads remote files',
   ],
 ])('the text of a URL is no path: %s', (text, message) => {
   const error = { name: 'TypeError', code: 'ERR_INVALID_URL_SCHEME', message: `path ${message}` };

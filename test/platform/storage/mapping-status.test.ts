@@ -116,7 +116,7 @@ describe('without one', () => {
     const platform = `${process.platform}-${process.arch}`;
     expectRead(
       seen,
-      `there is no addon for ${platform} at ${missing}`,
+      `found no addon for ${platform} at ${missing}`,
       /^SAFETENSORS_MMAP_ADDON has this/,
     );
   });
@@ -139,7 +139,7 @@ describe('without one', () => {
     const preload = 'Object.defineProperty(process, "arch", { value: "riscv64" })';
     const seen = await look({ flags: ['--import', `data:text/javascript,${preload}`] });
     const missing = join(root, `prebuilds/${process.platform}-riscv64/safetensors-mmap.node`);
-    const reason = `there is no addon for ${process.platform}-riscv64 at ${missing}`;
+    const reason = `found no addon for ${process.platform}-riscv64 at ${missing}`;
     expectRead(seen, reason, /^The package has one for linux-x64, .*, win32-arm64\. .*compile/);
   });
 
@@ -166,7 +166,7 @@ describe('without one', () => {
       syncBuiltinESMExports();
       process.dlopen = () => { throw new Error('no such file') };`;
     const flags = ['--import', `data:text/javascript,${encodeURIComponent(preload)}`];
-    const reason = `there is no addon for ${here} at ${shipped}`;
+    const reason = `found no addon for ${here} at ${shipped}`;
     expectRead(await look({ flags }), reason, /^Install .* again; if the program is bundled, /);
   });
 
@@ -181,7 +181,7 @@ describe('without one', () => {
     });
     const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
     const reason = `the addon at ${shipped} is not that of safetensors-mmap ${version}`;
-    expectRead(seen, reason, /same version/);
+    expectRead(seen, reason, /same package version/);
   });
 
   test.each([

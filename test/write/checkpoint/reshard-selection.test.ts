@@ -151,7 +151,7 @@ it('reports all problems before anything is written', async () => {
     [{ names: ['a.flaot'] }, /model.safetensors.index.json: tensor "a.flaot": .*"a.float"/],
     [{ names: [] }, /names must be a choice of at least one tensor/],
     [{ dtype: 'I8' }, /dtype must be one of/],
-    [{ select: () => true }, /what select returns/],
+    [{ select: () => true }, /the result of select/],
   ] as const;
   for (const [options, message] of calls) {
     const call = reshard(source, target, { ...fast, ...options } as never);

@@ -205,7 +205,7 @@ describe('convert', () => {
     // @ts-expect-error: no boolean
     await expect(convert(source, target, { durable: 1 })).rejects.toThrow('durable must be');
     // @ts-expect-error: there is no such option
-    await expect(convert(source, target, { overwrite: true })).rejects.toThrow('no option');
+    await expect(convert(source, target, { overwrite: true })).rejects.toThrow('unknown option');
     await expect(convert(source, target, { names: ['l1.wieght'] })).rejects.toThrow('l1.weight');
     expect(existsSync(target)).toBe(false);
   });

@@ -166,11 +166,11 @@ describe('limits', () => {
     });
     expect(await wrong({ limits: 5 })).toMatchObject({ code: 'ERR_INVALID_ARG_TYPE' });
     expect(await wrong({ limits: { maxDepht: 1 } })).toMatchObject({
-      message: 'there is no option "maxDepht"; did you mean maxDepth?',
+      message: 'unknown option "maxDepht"; did you mean maxDepth?',
     });
     expect(await wrong({ maxDepth: 1 })).toMatchObject({
       code: 'ERR_INVALID_ARG_VALUE',
-      message: 'there is no option "maxDepth"; it is limits.maxDepth now',
+      message: 'unknown option "maxDepth"; it is limits.maxDepth now',
     });
   });
 

@@ -267,7 +267,7 @@ describe('serialize', () => {
           }
         : {
             code: 'SAFETENSORS_OUT_OF_MEMORY',
-            message: expect.stringMatching(/^there is no memory for a copy of \d{15} bytes$/),
+            message: expect.stringMatching(/^not enough memory for a copy of \d{15} bytes$/),
           };
     expect(() => serialize(pairs)).toThrow(expect.objectContaining(error));
   });

@@ -113,12 +113,12 @@ describe('select', () => {
   });
 
   it.each([
-    [undefined, /what select returns for "model.embed" must be false or an object, but is undef/],
+    [undefined, /the result of select for "model.embed" must be false or an object, but is undef/],
     [true, /must be false or an object, but is true/],
     [null, /must be false or an object, but is null/],
     [Promise.resolve({}), /must be false or an object, but is an instance of Promise/],
     [[{}], /must be false or an object, but is an array of 1 items/],
-    [{ nmae: 'a' }, /no option "nmae"; the options are name, dtype/],
+    [{ nmae: 'a' }, /unknown option "nmae"; the options are name, dtype/],
     [{ name: 1 }, /the name that select gives "model.embed" must be a string/],
     [{ dtype: 'bfloat16' }, /the dtype that select gives "model.embed" must be 'BF16', but is/],
     [{ dtype: 'F17' }, /must be one of BOOL, /],
@@ -243,7 +243,7 @@ describe('the options', () => {
     [{ dtype: 'bfloat16' }, /dtype must be 'BF16', but is "bfloat16"/],
     [{ dtype: 'I8' }, /dtype must be one of F32, F16, BF16, F8_E4M3, F8_E5M2/],
     [{ select: {} }, /select must be a function/],
-    [{ select: () => ({}), names: ['a'] }, /names must be left out where there is select/],
+    [{ select: () => ({}), names: ['a'] }, /names must be left out beside select/],
   ])('are refused: %o', (options, message) => {
     expect(() => readSelection(options as never)).toThrow(TypeError);
     expect(() => readSelection(options as never)).toThrow(message);
@@ -256,13 +256,13 @@ describe('the options', () => {
     const choose = (): unknown => select({ names: () => result as never });
     expect(choose).toThrow(TypeError);
     expect(choose).toThrow(
-      `what names returns for "model.embed" must be a boolean, but is ${shown}`,
+      `the result of names for "model.embed" must be a boolean, but is ${shown}`,
     );
   });
 
   it('have functions whose results are checked', () => {
     expect(() => select({ rename: () => 1 as never })).toThrow(
-      /what rename returns for "model.embed" must be a string/,
+      /the result of rename for "model.embed" must be a string/,
     );
   });
 });

@@ -40,7 +40,7 @@ const KINDS: ReadonlyMap<string, Kind> = new Map<string, Kind>([
   [
     '_rebuild_wrapper_subclass',
     {
-      found: 'a tensor of a subclass; save what it wraps',
+      found: 'a tensor of a subclass; save the tensor that it wraps',
       partsOf: ({ length, 1: dtype }) => (length === 8 && isDtype(dtype) ? [] : undefined),
     },
   ],

@@ -93,7 +93,7 @@ function isMapping(value: PickleValue): boolean {
 
 /** Refuses a tensor inside an unknown object: it would be lost without that object. */
 function tensorWithin({ global }: Placeholder, tensor: AnyTensor): RefusedTensor {
-  const found = `a tensor in an object of ${global.path}, which is not made; save it under a key of its own`;
+  const found = `a tensor in an object of ${global.path}, which is not built; save the tensor under its own key`;
   return new RefusedTensor(found, partsOf(tensor));
 }
 
@@ -228,12 +228,12 @@ function valueAt(root: PickleValue, keys: RootKeys, context: PickleContext): Pic
 /** The possible next keys. */
 function listKeys(value: PickleValue): string {
   const items = value instanceof PickleList ? value.items : value;
-  if (Array.isArray(items)) return `there are the items 0 to ${items.length - 1}`;
+  if (Array.isArray(items)) return `it has the items 0 to ${items.length - 1}`;
   const map = value instanceof Placeholder && value.isFilled ? value.entries : value;
   const keys = map instanceof PickleMap ? Array.from(map, ([key]) => showKey(key)) : [];
-  if (keys.length === 0) return 'there are no keys';
+  if (keys.length === 0) return 'it has no keys';
   const more = keys.length > SHOWN_CANDIDATES ? ` and ${keys.length - SHOWN_CANDIDATES} more` : '';
-  return `there are the keys ${keys.slice(0, SHOWN_CANDIDATES).join(', ')}${more}`;
+  return `it has the keys ${keys.slice(0, SHOWN_CANDIDATES).join(', ')}${more}`;
 }
 
 function childAt(value: PickleValue, key: string | number): PickleValue | undefined {
@@ -280,7 +280,7 @@ export function named(
 function nameTwice(name: string, place: Place | undefined, context: PickleContext): FormatError {
   return new FormatError(
     'SAFETENSORS_DUPLICATE_NAME',
-    `two paths of keys give this name: ${showKeys(place)} is the second; pass as root what has only one of them`,
+    `two paths of keys give this name: ${showKeys(place)} is the second; pass a root that contains only one of them`,
     { ...context, tensor: name },
   );
 }

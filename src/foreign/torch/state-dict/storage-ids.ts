@@ -51,7 +51,7 @@ export class StorageIds {
     const storage = this.storages.get(name) ?? new TorchStorage(name, type.dtype, count);
     const isSame = storage.dtype === type.dtype && storage.elementCount === count;
     if (!isSame || this.#views.has(name)) {
-      const expected = `storage ${quoteName(name)} to be what it was before`;
+      const expected = `storage ${quoteName(name)} to stay the same`;
       return this.#refuse(expected, 'another class or length', at);
     }
     this.storages.set(name, storage);

@@ -87,9 +87,10 @@ function checkOption(
 ): void {
   const option = Object.hasOwn(known, name) ? known[name] : undefined;
   if (option === undefined) {
-    throw new UsageError(
-      `unknown option ${JSON.stringify(rawName)}${nearHint(name, Object.keys(known), '--')}`,
-    );
+    const [now] = Object.entries(known).find(([, { formerName }]) => formerName === name) ?? [];
+    const hint =
+      now === undefined ? nearHint(name, Object.keys(known), '--') : `; it is --${now} now`;
+    throw new UsageError(`unknown option ${JSON.stringify(rawName)}${hint}`);
   }
   if (option.type === 'boolean' && value !== undefined) {
     throw new UsageError(`--${name} takes no value`);

@@ -37,7 +37,7 @@ const COMMANDS: readonly (readonly [name: string, args: readonly string[]])[] = 
   ['metadata modelspec show', []],
   ['metadata modelspec check', []],
   ['hash', ['--all']],
-  ['verify', ['--quick']],
+  ['verify', ['--no-hashes']],
 ];
 
 let folder: string;

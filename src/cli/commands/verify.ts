@@ -64,14 +64,20 @@ function verifyLines({ ok, checks, problems }: VerifyResult, style: Style): read
 
 export const verifyCommand: Command = {
   summary: 'finds all problems of a file or checkpoint',
-  usage: 'verify SOURCE [--quick]',
+  usage: 'verify SOURCE [--no-hashes]',
   description:
     'Checks the headers of all files, the index against them, and the hashes that metadata and the cache of the ' +
     'Hub claim; for torch and NumPy archives the checksums. Lists every problem; exit code 1 if there is one.',
-  options: { quick: { type: 'boolean', help: 'only headers and index: reads no tensors' } },
+  options: {
+    'no-hashes': {
+      type: 'boolean',
+      formerName: 'quick',
+      help: 'checks only headers and index, without reading tensors',
+    },
+  },
   positionals: [1, 1],
   async run(context, [source = ''], options) {
-    const report = await verifySource(source, options['quick'] !== true, context);
+    const report = await verifySource(source, options['no-hashes'] !== true, context);
     const { ok, checks, problems } = report;
     printResult<VerifyResult>(context, options, { source, ok, checks, problems }, verifyLines);
     return ok ? 'done' : 'no';

@@ -108,17 +108,21 @@ export interface CastResult {
   readonly castCount: number;
   /** Names of tensors left unchanged because they belong to quantized weights. */
   readonly uncast: readonly string[];
-  /** Number of elements too large for the new dtype, by tensor. */
-  readonly overflowed: Readonly<Record<string, number>>;
+  /** Number of elements too large for the new dtype, by tensor; null in a plan, which cannot know it. */
+  readonly overflowed: Readonly<Record<string, number>> | null;
 }
 
-/** The part of the library's report for `--json`; a plan cannot know overflows. */
+/** The part of the library's report for `--json`. */
 export function castResult({
   cast,
   uncast,
-  overflowed = new Map(),
+  overflowed,
 }: Pick<WrittenOutcome, 'cast' | 'uncast' | 'overflowed'>): CastResult {
-  return { castCount: cast.length, uncast, overflowed: Object.fromEntries(overflowed) };
+  return {
+    castCount: cast.length,
+    uncast,
+    overflowed: overflowed === undefined ? null : Object.fromEntries(overflowed),
+  };
 }
 
 /** Reports the effects of `--dtype` and the tensors left unchanged. */
@@ -127,7 +131,7 @@ export function castLines({ castCount, uncast, overflowed }: CastResult, style: 
   return [
     ...(castCount === 0 ? [] : [`${plural(castCount, 'tensor')} cast`]),
     ...(uncast.length === 0 ? [] : [`${left}: ${someNames(uncast)}`]),
-    ...Object.entries(overflowed).map(([name, count]) =>
+    ...Object.entries(overflowed ?? {}).map(([name, count]) =>
       style.warning(
         `warning: ${visible(name, SHOWN_NAME_LENGTH)}: ${plural(count, 'element')} too large for the new dtype`,
       ),

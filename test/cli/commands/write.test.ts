@@ -25,7 +25,7 @@ describe('split and merge', () => {
     const plan = JSON.parse(await printed([...args, '--dry-run', '--json']));
     expect(existsSync(folder)).toBe(false);
     const done = JSON.parse(await printed([...args, '--json']));
-    expect(done).toEqual({ ...plan, dryRun: false });
+    expect(done).toEqual({ ...plan, dryRun: false, overflowed: {} });
     expect(readdirSync(folder).toSorted()).toEqual([...done.files, done.index].toSorted());
     expect((await call(['diff', path, folder])).code).toBe(0);
     const merged = join(dirname(path), 'merged.safetensors');
@@ -42,13 +42,13 @@ describe('split and merge', () => {
     const merge = ['merge', folder, target, '--filter', 'b.*', '--copy-other-files', '--json'];
     const planned = JSON.parse(await printed([...merge, '--dry-run']));
     expect(planned.copied).toEqual(['config.json']);
-    expect(JSON.parse(await printed(merge))).toEqual({ ...planned, dryRun: false });
+    expect(JSON.parse(await printed(merge))).toEqual({ ...planned, dryRun: false, overflowed: {} });
     expect(readdirSync(target).toSorted()).toEqual(['config.json', 'model.safetensors']);
     expect(await names(target)).toEqual(['b.bias', 'b.weight']);
     const path = writeTemporary(LAYERED);
     const args = ['split', path, temporaryPath('cast'), '--dtype', 'F32', '--json'];
     const plan = JSON.parse(await printed([...args, '--dry-run']));
-    expect(JSON.parse(await printed(args))).toEqual({ ...plan, dryRun: false });
+    expect(JSON.parse(await printed(args))).toEqual({ ...plan, dryRun: false, overflowed: {} });
     expect(plan.castCount).toBe(7);
   });
 });
@@ -103,7 +103,7 @@ describe('a file without tensors', () => {
     const args = [command, writeTemporary([]), temporaryPath(name), '--json'];
     const plan = JSON.parse(await printed([...args, '--dry-run']));
     expect(plan).toMatchObject({ byteLength: 0, files: [expect.stringMatching(/\.safetensors$/)] });
-    expect(JSON.parse(await printed(args))).toEqual({ ...plan, dryRun: false });
+    expect(JSON.parse(await printed(args))).toEqual({ ...plan, dryRun: false, overflowed: {} });
     expect(await names(args[2] ?? '')).toEqual([]);
   });
 });
@@ -167,7 +167,7 @@ describe('convert', () => {
     expect(existsSync(target)).toBe(false);
     expect(plan).toMatchObject({ dryRun: true, files: ['converted.safetensors'] });
     const done = JSON.parse(await printed(['convert', source, target, '--json']));
-    expect(done).toEqual({ ...plan, dryRun: false });
+    expect(done).toEqual({ ...plan, dryRun: false, overflowed: {} });
     expect(await names(target)).toEqual(['b', 'w']);
     const rooted = await call(['convert', source, `${target}2.safetensors`, '--root', 'nowhere']);
     expect(rooted.code).toBe(1);
@@ -203,7 +203,7 @@ describe('convert', () => {
     const plan = JSON.parse(await printed([...args, '--dry-run']));
     expect(plan).toMatchObject({ files: ['model.safetensors'], index: null, byteLength: 640 });
     expect(plan.dropped).toEqual({ 'lm_head.weight': 'embed.weight' });
-    expect(JSON.parse(await printed(args))).toEqual({ ...plan, dryRun: false });
+    expect(JSON.parse(await printed(args))).toEqual({ ...plan, dryRun: false, overflowed: {} });
   });
 
   it('takes what matches any --filter and no --exclude, and says how to leave out what it cannot hold', async () => {
@@ -288,7 +288,7 @@ describe('--dtype of a quantized model', () => {
     const args = [command, source, temporaryPath('cast'), '--dtype', 'F16'];
     const plan = JSON.parse(await printed([...args, '--dry-run', '--json']));
     const done = JSON.parse(await printed([...args, '--json']));
-    expect(done).toMatchObject({ ...plan, dryRun: false });
+    expect(done).toMatchObject({ ...plan, dryRun: false, overflowed: {} });
     expect(plan.castCount).toBe(3);
     expect(plan.uncast).toHaveLength(6);
     expect(plan.uncast).toContain('model.layers.0.mlp.up_proj.weight.quant_map');
